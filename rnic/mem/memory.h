@@ -1,0 +1,28 @@
+// Application memory as the protocol engine sees it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace urnic {
+
+/// Memory of one application process that is not mapped here, reached by copying through the kernel.
+/// Addresses are the application's own. False: the range cannot be reached (unmapped, or the process is
+/// gone).
+class AddressSpace {
+  public:
+    virtual ~AddressSpace() = default;
+    [[nodiscard]] virtual bool read(std::uint64_t va, std::byte* to, std::size_t length_bytes) = 0;
+    [[nodiscard]] virtual bool write(std::uint64_t va, const std::byte* from, std::size_t length_bytes) = 0;
+};
+
+/// A checked, contiguous piece of application memory (or of a WQE's inline data): `direct` when it is mapped
+/// in this process, else `space` and `va`.
+struct MemoryPiece {
+    std::byte* direct = nullptr;
+    AddressSpace* space = nullptr;
+    std::uint64_t va = 0;
+    std::uint32_t length_bytes = 0;
+};
+
+}  // namespace urnic

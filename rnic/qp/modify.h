@@ -1,0 +1,22 @@
+// Which modify_qp a QP accepts: transitions with required and optional attributes for each (IBA 11.2.5.2,
+// tables 91 and 92), as programs know them from the kernel.
+#pragma once
+
+#include "rnic/abi/control.h"
+#include "rnic/abi/verbs_values.h"
+
+namespace urnic {
+
+/// Checks a transition of a QP of `type` in state `from`: the transition is allowed, every required attribute
+/// is in attr.mask and no attribute beyond the optional ones, values in range. Returns 0 or EINVAL.
+[[nodiscard]] int check_modify(QpType type, QpState from, const abi::QpAttr& attr);
+
+/// The state that `attr` asks for: attr.state when the mask has it, else `from`.
+[[nodiscard]] constexpr QpState target_state(QpState from, const abi::QpAttr& attr) {
+    return (attr.mask & kQpAttrState) != 0 ? attr.state : from;
+}
+
+/// Copies the attributes named in change.mask.
+void apply_attributes(const abi::QpAttr& change, abi::QpAttr& attr);
+
+}  // namespace urnic

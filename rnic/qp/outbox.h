@@ -1,0 +1,35 @@
+// Where a QP's effects go. The caller owns it; a QP never keeps a reference after a call returns.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "rnic/abi/verbs_values.h"
+#include "rnic/mem/memory.h"
+#include "rnic/queue/completion_queue.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic {
+
+class Qp;
+
+class Outbox {
+  public:
+    virtual ~Outbox() = default;
+
+    /// Packets that transmit() takes now. A QP never sends more; it is called again when there is room.
+    [[nodiscard]] virtual std::uint32_t room() const = 0;
+
+    /// Sends one packet; the payload is read from `pieces` before the call returns. False: a piece could not
+    /// be read (its process is gone or unmapped it) and nothing was sent.
+    [[nodiscard]] virtual bool transmit(const wire::Path& path, const wire::PacketHeader& header,
+                                        std::span<const MemoryPiece> pieces) = 0;
+
+    /// Appends a completion. False: the CQ overran; the QP goes to ERR, the CQ's owner is told by the outbox.
+    [[nodiscard]] virtual bool complete(CompletionQueue& cq, const Completion& completion) = 0;
+
+    /// Raises an affiliated asynchronous event.
+    virtual void event(Qp& qp, AsyncEventType type) = 0;
+};
+
+}  // namespace urnic

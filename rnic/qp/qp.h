@@ -1,0 +1,72 @@
+// A queue pair as its worker sees it, whatever its transport service.
+#pragma once
+
+#include <cstdint>
+
+#include "rnic/abi/control.h"
+#include "rnic/base/time.h"
+#include "rnic/device/counters.h"
+#include "rnic/mem/key_table.h"
+#include "rnic/qp/outbox.h"
+#include "rnic/queue/completion_queue.h"
+#include "rnic/queue/work_queue.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic {
+
+/// What a QP is made of; everything outlives it.
+struct QpConfig {
+    std::uint32_t qp_num = 0;
+    std::uint32_t pd = 0;
+    bool sq_sig_all = false;
+    SendQueue sq;
+    RecvQueue rq;
+    CompletionQueue* send_cq = nullptr;
+    CompletionQueue* recv_cq = nullptr;
+    const KeyTable* keys = nullptr;
+    Counters* counters = nullptr;  // of the device on the QP's worker
+    std::uint16_t pkey = 0xffff;   // entry 0 of the P_Key table
+};
+
+/// Owned by one worker; every call is made on that worker's thread. Pure: no clock, no allocation, no system
+/// call.
+class Qp {
+  public:
+    explicit Qp(const QpConfig& config) : config_(config) {}
+    Qp(const Qp&) = delete;
+    Qp& operator=(const Qp&) = delete;
+    virtual ~Qp() = default;
+
+    /// modify_qp: checks the transition and the attributes against the table (IBA 11.2.5.2, tables 91-92),
+    /// then applies them. `path` is resolved from attr.av by the caller and is looked at only with kQpAttrAv.
+    /// Returns 0 or errno (EINVAL: transition, missing, forbidden or out-of-range attribute). A change to ERR
+    /// flushes through `outbox`.
+    [[nodiscard]] virtual int modify(TimeNs now, const abi::QpAttr& attr, const wire::Path& path,
+                                     Outbox& outbox) = 0;
+    /// Fills every attribute.
+    virtual void query(abi::QpAttr& attr) const = 0;
+
+    /// A packet for this QP, parsed and with a good ICRC, DestQP checked. Answers are only noted: after a
+    /// burst of packets the caller calls progress(), which sends one acknowledgement for all of them.
+    virtual void handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) = 0;
+    /// The time deadline() has come; progress() is called after it.
+    virtual void handle_timeout(TimeNs now, Outbox& outbox) = 0;
+    /// Sends what is due: acknowledgements and responses first, then up to `max_packets` of requests from the
+    /// send queue. True: stopped by max_packets or by the outbox's room, call again soon.
+    /// Called after handle_packet(), handle_timeout(), modify(), and whenever the QP's doorbell rang. In ERR
+    /// it flushes what was posted since. A receive queue has no doorbell of its own: a provider that posts a
+    /// receive to a QP which it knows to be neither in RTR nor in RTS rings the send doorbell, so that the
+    /// flush happens at once; else it happens at the next call.
+    [[nodiscard]] virtual bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) = 0;
+    /// When handle_timeout() wants to be called; kNever if not at all.
+    [[nodiscard]] virtual TimeNs deadline() const = 0;
+
+    [[nodiscard]] virtual QpState state() const = 0;
+    [[nodiscard]] std::uint32_t qp_num() const { return config_.qp_num; }
+    [[nodiscard]] const QpConfig& config() const { return config_; }
+
+  protected:
+    QpConfig config_;
+};
+
+}  // namespace urnic

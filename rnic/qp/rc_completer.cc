@@ -1,0 +1,203 @@
+#include "rnic/qp/rc_completer.h"
+
+#include <array>
+#include <cstring>
+
+#include "rnic/qp/sge_list.h"
+
+namespace urnic {
+
+namespace {
+
+// NAK codes 0..4 (IBA table 46) to what the WQE completes with; the others are reserved. A PSN sequence error
+// leads to a retry and is not looked up.
+constexpr std::array<WcStatus, 4> kNakStatus = {WcStatus::kRetryExcErr, WcStatus::kRemInvReqErr,
+                                                WcStatus::kRemAccessErr, WcStatus::kRemOpErr};
+
+WcStatus nak_status(std::uint8_t syndrome) {
+    const std::uint8_t code = syndrome & wire::kSyndromeValueMask;
+    return code < kNakStatus.size() ? kNakStatus[code] : WcStatus::kBadRespErr;
+}
+
+}  // namespace
+
+void RcCompleter::handle_response(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
+                                  Outbox& outbox) {
+    const wire::PacketHeader& header = packet.header;
+    SendWindow& window = state_.window;
+    if (header.psn.distance(window.sent_end()) >= 0) {
+        return;  // a ghost: nothing with this PSN was sent (IBA 9.7.6.1.1)
+    }
+    const std::int32_t ahead = header.psn.distance(window.una_psn());
+    const bool is_plain_ack = (info.flags & wire::kIsAck) != 0 && (info.headers & wire::kHasAtomicAck) == 0;
+    const bool acks = (header.aeth.syndrome & wire::kSyndromeKindMask) == wire::kSyndromeAck;
+    if ((info.headers & wire::kHasAeth) != 0 && acks && ahead >= -1) {
+        state_.take_credits(header.aeth.syndrome, header.aeth.msn);
+    }
+    if (ahead < 0) {
+        return;  // a duplicate
+    }
+    if (!is_plain_ack) {
+        handle_data(now, packet, info, outbox);
+    } else if (acks) {
+        handle_acknowledge(now, header, outbox);
+    } else {
+        handle_nak(now, header, outbox);
+    }
+    state_.settle_local_error(outbox);
+}
+
+// Completes everything that an acknowledgement of `psn` covers (IBA 9.7.6.1.2: cumulative). False: it covers
+// a READ or atomic whose response is missing; the window stops there.
+bool RcCompleter::retire_through(Psn psn, Outbox& outbox) {
+    SendWindow& window = state_.window;
+    while (!window.empty() && psn.distance(window.una_psn()) >= 0 && common_.state != QpState::kErr) {
+        const SendRecord& record = window.oldest();
+        if (record.has_response) {
+            return false;
+        }
+        const std::uint32_t index = window.una_index();
+        const bool whole = psn.distance(record.last_psn()) >= 0;
+        if (window.acknowledge(whole ? record.last_psn() : psn)) {
+            state_.complete_success(record, index, outbox);
+        }
+    }
+    return true;
+}
+
+// The same, with what follows for retries. False: do not look further at the packet.
+bool RcCompleter::acknowledge_through(TimeNs now, Psn psn, Outbox& outbox) {
+    const Psn before = state_.window.una_psn();
+    const bool complete = retire_through(psn, outbox);
+    if (state_.window.una_psn() != before) {
+        state_.made_progress(now);
+    }
+    if (common_.state == QpState::kErr) {
+        return false;
+    }
+    if (!complete) {
+        // Implied NAK: a response got lost on the way (IBA 9.7.6.1.4).
+        if (!state_.recovering_response) {
+            ++common_.config.counters->implied_nak_seq_err;
+            if (state_.retry(now, outbox)) {
+                state_.recovering_response = true;
+            }
+        }
+        return false;
+    }
+    return true;
+}
+
+void RcCompleter::handle_acknowledge(TimeNs now, const wire::PacketHeader& header, Outbox& outbox) {
+    (void)acknowledge_through(now, header.psn, outbox);
+}
+
+void RcCompleter::handle_nak(TimeNs now, const wire::PacketHeader& header, Outbox& outbox) {
+    // A NAK acknowledges everything before its PSN.
+    if (!acknowledge_through(now, header.psn - 1, outbox)) {
+        return;
+    }
+    Counters& counters = *common_.config.counters;
+    const std::uint8_t syndrome = header.aeth.syndrome;
+    if ((syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnrNak) {
+        ++counters.rcvd_rnr_err;
+        state_.retry_after_rnr(now, syndrome & wire::kSyndromeValueMask, outbox);
+        return;
+    }
+    if (syndrome == wire::kNakPsnSequenceError) {
+        ++counters.rcvd_seq_err;
+        ++counters.packet_seq_err;
+        (void)state_.retry(now, outbox);
+        return;
+    }
+    const WcStatus status = (syndrome & wire::kSyndromeKindMask) == wire::kSyndromeNak
+                                ? nak_status(syndrome)
+                                : WcStatus::kBadRespErr;
+    if (status == WcStatus::kRemInvReqErr) {
+        ++counters.req_remote_invalid_request;
+    } else if (status == WcStatus::kRemAccessErr) {
+        ++counters.req_remote_access_errors;
+    }
+    state_.fail_oldest(status, outbox);
+}
+
+// A READ response packet or an ATOMIC Acknowledge; its PSN is not behind the window.
+void RcCompleter::handle_data(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
+                              Outbox& outbox) {
+    // It acknowledges everything before itself; after this its PSN is the oldest outstanding one.
+    const Psn psn = packet.header.psn;
+    if (!acknowledge_through(now, psn - 1, outbox)) {
+        return;
+    }
+    SendWindow& window = state_.window;
+    if (!response_fits(packet, info)) {
+        state_.fail_oldest(WcStatus::kBadRespErr, outbox);
+        return;
+    }
+    const WcStatus status = store(packet, info);
+    if (status != WcStatus::kSuccess) {
+        state_.fail_oldest(status, outbox);
+        return;
+    }
+    const SendRecord& record = window.oldest();
+    const std::uint32_t index = window.una_index();
+    if (window.acknowledge(psn)) {
+        state_.complete_success(record, index, outbox);
+    }
+    state_.made_progress(now);
+}
+
+// True when the packet is the very response that the oldest WQE waits for.
+bool RcCompleter::response_fits(const wire::PacketView& packet, const wire::OpcodeInfo& info) const {
+    const SendRecord& record = state_.window.oldest();
+    const WrRow& row = rc_wr_row(record.opcode);
+    if ((info.headers & wire::kHasAtomicAck) != 0) {
+        return row.is(WrRow::kIsAtomic);
+    }
+    if (!row.is(WrRow::kIsRead)) {
+        return false;
+    }
+    const Psn psn = packet.header.psn;
+    const auto position = static_cast<std::uint32_t>(psn.distance(record.first_psn));
+    const std::uint64_t offset = std::uint64_t{position} << common_.mtu_shift;
+    const bool is_last = psn == record.last_psn();
+    const std::uint64_t expected = is_last ? record.length_bytes - offset : common_.mtu_bytes;
+    return is_last == ((info.flags & wire::kEnds) != 0) && packet.payload.size() == expected;
+}
+
+// Writes the response's data to the WQE's list; a success is not complete before.
+WcStatus RcCompleter::store(const wire::PacketView& packet, const wire::OpcodeInfo& info) {
+    const SendRecord& record = state_.window.oldest();
+    if (record.length_bytes == 0) {
+        return WcStatus::kSuccess;
+    }
+    if (!load_work()) {
+        return WcStatus::kLocQpOpErr;
+    }
+    std::array<std::byte, sizeof(std::uint64_t)> original;
+    std::span<const std::byte> data = packet.payload;
+    std::uint64_t offset = 0;
+    if ((info.headers & wire::kHasAtomicAck) != 0) {
+        std::memcpy(original.data(), &packet.header.atomic_ack, original.size());
+        data = original;
+    } else {
+        const auto position = static_cast<std::uint32_t>(packet.header.psn.distance(record.first_psn));
+        offset = std::uint64_t{position} << common_.mtu_shift;
+    }
+    return scatter(*common_.config.keys, common_.config.pd, {work_.sge, work_.num_sge}, offset, data)
+               ? WcStatus::kSuccess
+               : WcStatus::kLocProtErr;
+}
+
+// Makes work_ the oldest WQE, as it was when its request went out.
+bool RcCompleter::load_work() {
+    const std::uint32_t index = state_.window.una_index();
+    if (!work_loaded_ || work_.index != index) {
+        const SendRecord& record = state_.window.oldest();
+        work_loaded_ = common_.config.sq.fetch(index, work_) == Fetch::kOk && work_.opcode == record.opcode &&
+                       work_.inline_data == nullptr && work_.length_bytes >= record.length_bytes;
+    }
+    return work_loaded_;
+}
+
+}  // namespace urnic

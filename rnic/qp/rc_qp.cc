@@ -1,0 +1,198 @@
+#include "rnic/qp/rc_qp.h"
+
+#include "rnic/qp/modify.h"
+
+namespace urnic {
+
+namespace {
+
+// Flushed at one call, so that no application can hold its worker: the rest follows at the next.
+constexpr std::uint32_t kFlushBatch = 512;
+
+// Packets are looked at in RTR, RTS and SQD alone; a requester, and so responses, exist from RTS on
+// (IBA 10.3.1).
+constexpr bool takes_requests(QpState state) {
+    return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd;
+}
+constexpr bool takes_responses(QpState state) { return state == QpState::kRts || state == QpState::kSqd; }
+
+// IBA 10.9.1.2: equal low 15 bits, and a limited member talks to full members only.
+constexpr bool pkeys_match(std::uint16_t a, std::uint16_t b) {
+    return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0;
+}
+
+}  // namespace
+
+RcQp::RcQp(const QpConfig& config)
+    : Qp(config),
+      common_(config_, *this),
+      send_state_(common_),
+      requester_(common_, send_state_),
+      completer_(common_, send_state_),
+      responder_(common_) {
+    reset();
+}
+
+void RcQp::reset() {
+    common_.state = QpState::kReset;
+    common_.attr = {};
+    common_.path = {};
+    common_.mtu_shift = 8;
+    common_.mtu_bytes = 256;
+    send_state_.reset(Psn(0));
+    requester_.reset();
+    completer_.reset();
+    responder_.reset(Psn(0));
+    comm_established_ = false;
+    drain_reported_ = false;
+}
+
+int RcQp::modify(TimeNs now, const abi::QpAttr& attr, const wire::Path& path, Outbox& outbox) {
+    const int error = check_modify(QpType::kRc, common_.state, attr);
+    if (error != 0) {
+        return error;
+    }
+    const QpState next = target_state(common_.state, attr);
+    apply_attributes(attr, common_.attr);
+    if ((attr.mask & kQpAttrAv) != 0) {
+        common_.path = path;
+    }
+    if ((attr.mask & kQpAttrPathMtu) != 0) {
+        common_.mtu_bytes = mtu_bytes(attr.path_mtu);
+        common_.mtu_shift = static_cast<std::uint8_t>(7 + attr.path_mtu);
+    }
+    enter_state(next, now, outbox);
+    return 0;
+}
+
+void RcQp::enter_state(QpState next, TimeNs now, Outbox& outbox) {
+    const QpState before = common_.state;
+    if (next == QpState::kReset) {
+        reset();
+        config_.sq.clear();
+        config_.rq.clear();
+        return;
+    }
+    common_.state = next;
+    if (next == QpState::kErr) {
+        responder_.drop_responses();
+        (void)flush(outbox);
+    } else if (next == QpState::kRtr) {
+        responder_.reset(Psn(common_.attr.rq_psn));
+    } else if (before == QpState::kRtr && next == QpState::kRts) {
+        send_state_.reset(Psn(common_.attr.sq_psn));
+    } else if (next == QpState::kSqd) {
+        drain_reported_ = drain_reported_ && before == QpState::kSqd;
+        report_drained(outbox);
+    } else if (before == QpState::kSqd && next == QpState::kRts) {
+        // Attributes of the requester may have changed; nothing is outstanding after a full drain.
+        send_state_.made_progress(now);
+    }
+}
+
+void RcQp::query(abi::QpAttr& attr) const {
+    attr = common_.attr;
+    attr.mask = ~0U;
+    attr.state = common_.state;
+    attr.cur_state = common_.state;
+    attr.sq_draining = common_.state == QpState::kSqd && !requester_.drained() ? 1 : 0;
+    if (takes_requests(common_.state)) {
+        attr.rq_psn = responder_.expected_psn().value();
+    }
+    if (takes_responses(common_.state)) {
+        attr.sq_psn = send_state_.window.next_psn().value();
+    }
+}
+
+bool RcQp::accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info) const {
+    Counters& counters = *config_.counters;
+    const bool is_request = (info.flags & wire::kIsRequest) != 0;
+    if (is_request ? !takes_requests(common_.state) : !takes_responses(common_.state)) {
+        ++counters.drop_qp_state;
+        return false;
+    }
+    if (!pkeys_match(packet.header.pkey, config_.pkey)) {
+        ++counters.drop_pkey;
+        return false;
+    }
+    if ((packet.header.opcode & wire::kServiceMask) != wire::kServiceRc) {
+        ++counters.drop_opcode;
+        return false;
+    }
+    // A connection has one peer: a packet from elsewhere is not for it, whatever its PSN (IBA 9.6.1.5).
+    const wire::Gid& peer = reinterpret_cast<const wire::Gid&>(common_.attr.av.dgid);
+    if (!wire::same_gid(packet.src_gid, peer)) {
+        ++counters.drop_not_for_us;
+        return false;
+    }
+    return true;
+}
+
+void RcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) {
+    const wire::OpcodeInfo& info = wire::opcode_info(packet.header.opcode);
+    if (!accepts(packet, info)) [[unlikely]] {
+        return;
+    }
+    if ((info.flags & wire::kIsRequest) != 0) {
+        if (common_.state == QpState::kRtr && !comm_established_) [[unlikely]] {
+            comm_established_ = true;
+            outbox.event(*this, AsyncEventType::kCommEst);
+        }
+        responder_.handle_request(packet, info, outbox);
+    } else {
+        completer_.handle_response(now, packet, info, outbox);
+    }
+    settle(outbox);
+}
+
+void RcQp::handle_timeout(TimeNs now, Outbox& outbox) {
+    if (!takes_responses(common_.state) || now < send_state_.deadline()) {
+        return;
+    }
+    requester_.handle_timeout(now, outbox);
+    settle(outbox);
+}
+
+bool RcQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
+    bool more = false;
+    if (takes_requests(common_.state)) [[likely]] {
+        more = responder_.progress(max_packets, outbox);
+        if (takes_responses(common_.state)) {
+            more |= requester_.progress(now, max_packets, outbox);
+        }
+    }
+    if (common_.state == QpState::kErr) [[unlikely]] {
+        // A NAK that takes the QP to ERR is still sent, after the responses that come before it.
+        more = responder_.progress_in_error(max_packets, outbox);
+        more |= flush(outbox);
+    }
+    return more;
+}
+
+TimeNs RcQp::deadline() const { return takes_responses(common_.state) ? send_state_.deadline() : kNever; }
+
+// What follows from a call, whatever it was.
+void RcQp::settle(Outbox& outbox) {
+    if (common_.state == QpState::kErr) [[unlikely]] {
+        (void)flush(outbox);
+    } else if (common_.state == QpState::kSqd) [[unlikely]] {
+        report_drained(outbox);
+    }
+}
+
+bool RcQp::flush(Outbox& outbox) {
+    const bool more_sends = send_state_.flush(kFlushBatch, outbox);
+    const bool more_receives = responder_.flush(kFlushBatch, outbox);
+    return more_sends || more_receives;
+}
+
+void RcQp::report_drained(Outbox& outbox) {
+    if (requester_.drained() && !drain_reported_) {
+        drain_reported_ = true;
+        if (common_.attr.en_sqd_async_notify != 0) {
+            outbox.event(*this, AsyncEventType::kSqDrained);
+        }
+    }
+}
+
+}  // namespace urnic

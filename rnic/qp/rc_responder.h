@@ -1,0 +1,79 @@
+// The RC responder: carries out the peer's requests in PSN order (IBA 9.7.4, 9.7.5, 9.9.3).
+#pragma once
+
+#include <cstdint>
+
+#include "rnic/qp/rc_atomics.h"
+#include "rnic/qp/rc_common.h"
+#include "rnic/qp/rc_responses.h"
+#include "rnic/wire/opcodes.h"
+
+namespace urnic {
+
+class RcResponder {
+  public:
+    explicit RcResponder(RcCommon& common) : common_(common), responses_(common) {}
+
+    /// As new, with the first PSN to expect.
+    void reset(Psn first_psn);
+    void handle_request(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
+    /// Sends what is owed, up to `max_packets`. True: there is more.
+    [[nodiscard]] bool progress(std::uint32_t max_packets, Outbox& outbox);
+    /// The same in ERR: only when a NAK is owed, with the responses before it.
+    [[nodiscard]] bool progress_in_error(std::uint32_t max_packets, Outbox& outbox);
+    /// Forgets what is owed (the QP was taken to ERR from outside).
+    void drop_responses() { responses_.reset(); }
+    /// Completes what is left of the receive queue with WR_FLUSH_ERR, at most `most`; true: there may be
+    /// more.
+    bool flush(std::uint32_t most, Outbox& outbox);
+
+    [[nodiscard]] Psn expected_psn() const { return expected_psn_; }
+
+  private:
+    enum class Message : std::uint8_t { kNone, kSend, kWrite };
+    /// Why a request is refused: what goes back, what a receive WQE in use completes with, and the event when
+    /// there is none (IBA table 58, class C; kRemoteOperationalError class A).
+    struct Refusal {
+        std::uint8_t syndrome;
+        WcStatus receive_status;
+        AsyncEventType event;
+    };
+    static const Refusal kInvalidRequest;
+    static const Refusal kAccessError;
+
+    void handle_out_of_sequence(Psn psn);
+    void handle_missing(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
+    void execute(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
+    void handle_duplicate(const wire::PacketView& packet, const wire::OpcodeInfo& info);
+    [[nodiscard]] bool sequence_ok(const wire::PacketView& packet, const wire::OpcodeInfo& info) const;
+    void handle_send(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
+    void handle_write(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
+    void handle_read(const wire::PacketView& packet, Outbox& outbox);
+    void handle_atomic(const wire::PacketView& packet, Outbox& outbox);
+    [[nodiscard]] bool begin_write(const wire::Reth& reth, const wire::OpcodeInfo& info, Outbox& outbox);
+    [[nodiscard]] bool take_receive(Outbox& outbox);
+    void complete_receive(const wire::PacketView& packet, const wire::OpcodeInfo& info, WcOpcode opcode,
+                          std::uint32_t byte_len, Outbox& outbox);
+    void finish_packet(const wire::PacketView& packet, const wire::OpcodeInfo& info);
+    void fail_receive(WcStatus status, std::uint8_t syndrome, Outbox& outbox);
+    void refuse(const Refusal& refusal, Outbox& outbox);
+    [[nodiscard]] std::uint8_t credits();
+
+    RcCommon& common_;
+    Psn expected_psn_;
+    std::uint32_t msn_ = 0;
+    bool nak_sent_ = false;  // silence until expected_psn_ arrives (IBA 9.7.5.1.2)
+    Psn newest_dropped_;     // while nak_sent_: the newest packet that came and was not carried out
+    Message message_ = Message::kNone;
+    bool receive_taken_ = false;        // receive_ is the WQE that the message in progress fills
+    std::uint32_t received_bytes_ = 0;  // SEND: so far; WRITE: of the whole message
+    std::uint32_t write_left_bytes_ = 0;
+    std::uint32_t write_rkey_ = 0;
+    std::uint64_t write_va_ = 0;
+    std::uint32_t receives_seen_ = 0;  // receive WQEs up to this index were seen posted
+    RcResponses responses_;
+    SavedAtomics atomics_;
+    RecvWork receive_;
+};
+
+}  // namespace urnic

@@ -1,0 +1,152 @@
+#include "rnic/qp/rc_send_state.h"
+
+#include "rnic/qp/timing.h"
+#include "rnic/qp/wr_table.h"
+
+namespace urnic {
+
+namespace {
+constexpr std::uint8_t kRetryForEver = 7;  // rnr_retry alone (IBA 9.7.5.2.8)
+}  // namespace
+
+void RcSendState::reset(Psn first_psn) {
+    window.reset(first_psn);
+    timer_start_ = 0;
+    rnr_until_ = kNever;
+    retries_left_ = common_.attr.retry_cnt;
+    rnr_retries_left_ = common_.attr.rnr_retry;
+    credits_limited_ = false;
+    recovering_response = false;
+    local_error_ = WcStatus::kSuccess;
+    limit_ = Psn(0);
+}
+
+void RcSendState::made_progress(TimeNs now) {
+    retries_left_ = common_.attr.retry_cnt;
+    rnr_retries_left_ = common_.attr.rnr_retry;
+    recovering_response = false;
+    timer_start_ = now;
+}
+
+bool RcSendState::retry(TimeNs now, Outbox& outbox) {
+    if (retries_left_ == 0) {
+        ++common_.config.counters->retry_exceeded_err;
+        ++common_.config.counters->req_transport_retries_exceeded;
+        fail_oldest(WcStatus::kRetryExcErr, outbox);
+        return false;
+    }
+    --retries_left_;
+    ++common_.config.counters->completer_retry_err;
+    window.rewind();
+    timer_start_ = now;
+    return true;
+}
+
+void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox) {
+    if (waits_for_rnr()) {
+        return;  // a duplicate: the wait that it asks for has begun
+    }
+    if (common_.attr.rnr_retry != kRetryForEver) {
+        if (rnr_retries_left_ == 0) {
+            ++common_.config.counters->retry_rnr_exceeded_err;
+            ++common_.config.counters->req_rnr_retries_exceeded;
+            fail_oldest(WcStatus::kRnrRetryExcErr, outbox);
+            return;
+        }
+        --rnr_retries_left_;
+    }
+    // The peer answers: the transport works, whatever was lost before.
+    retries_left_ = common_.attr.retry_cnt;
+    rnr_until_ = now + rnr_timer_ns(timer_code);
+    window.rewind();
+}
+
+TimeNs RcSendState::deadline() const {
+    if (waits_for_rnr()) {
+        return rnr_until_;
+    }
+    const TimeNs timeout = ack_timeout_ns(common_.attr.timeout);
+    return window.awaits_answer() && timeout != kNever ? timer_start_ + timeout : kNever;
+}
+
+void RcSendState::take_credits(std::uint8_t syndrome, std::uint32_t msn) {
+    const std::uint8_t code = syndrome & wire::kSyndromeValueMask;
+    credits_limited_ = code != wire::kCreditsUnlimited;
+    if (credits_limited_) {
+        limit_ = Psn(msn) + kCreditsOfCode[code];
+    }
+}
+
+void RcSendState::complete_success(const SendRecord& record, std::uint32_t index, Outbox& outbox) {
+    if (!record.signaled) {
+        return;
+    }
+    Completion completion;
+    completion.wr_id = record.wr_id;
+    completion.qp_num = common_.config.qp_num;
+    completion.wqe_index = index;
+    completion.byte_len = record.length_bytes;
+    completion.opcode = rc_wr_row(record.opcode).completion;
+    common_.complete(outbox, *common_.config.send_cq, completion);
+}
+
+void RcSendState::complete_error(std::uint64_t wr_id, std::uint32_t index, WcStatus status, Outbox& outbox) {
+    Completion completion;
+    completion.wr_id = wr_id;
+    completion.qp_num = common_.config.qp_num;
+    completion.wqe_index = index;
+    completion.status = status;
+    Counters& counters = *common_.config.counters;
+    ++counters.req_cqe_error;
+    if (status == WcStatus::kWrFlushErr) {
+        ++counters.req_cqe_flush_error;
+    }
+    common_.complete(outbox, *common_.config.send_cq, completion);
+}
+
+void RcSendState::fail_oldest(WcStatus status, Outbox& outbox) {
+    const std::uint32_t index = window.una_index();
+    const std::uint64_t wr_id = window.oldest().wr_id;
+    window.drop_oldest();
+    complete_error(wr_id, index, status, outbox);
+    common_.enter_error();
+}
+
+void RcSendState::set_local_error(std::uint32_t index, std::uint64_t wr_id, WcStatus status, Outbox& outbox) {
+    local_error_ = status;
+    local_error_index_ = index;
+    local_error_wr_id_ = wr_id;
+    settle_local_error(outbox);
+}
+
+void RcSendState::settle_local_error(Outbox& outbox) {
+    if (!stops_at(window.una_index()) || common_.state == QpState::kErr) [[likely]] {
+        return;
+    }
+    const std::uint32_t index = window.una_index();
+    window.drop_oldest();
+    complete_error(local_error_wr_id_, index, local_error_, outbox);
+    common_.enter_error();
+}
+
+bool RcSendState::flush(std::uint32_t most, Outbox& outbox) {
+    const SendQueue& sq = common_.config.sq;
+    for (std::uint32_t done = 0; done < most; ++done) {
+        const std::uint32_t index = window.una_index();
+        std::uint64_t wr_id = 0;
+        if (static_cast<std::int32_t>(window.tail_index() - index) > 0) {
+            wr_id = window.oldest().wr_id;
+        } else {
+            SendWork work;
+            if (sq.fetch(index, work) == Fetch::kEmpty) {
+                return false;
+            }
+            wr_id = work.wr_id;
+        }
+        window.drop_oldest();
+        complete_error(wr_id, index, WcStatus::kWrFlushErr, outbox);
+    }
+    return true;
+}
+
+}  // namespace urnic

@@ -1,0 +1,73 @@
+// State that the requester (sends) and the completer (takes answers) of one RC QP share.
+#pragma once
+
+#include <cstdint>
+
+#include "rnic/base/time.h"
+#include "rnic/qp/rc_common.h"
+#include "rnic/qp/send_window.h"
+
+namespace urnic {
+
+class RcSendState {
+  public:
+    explicit RcSendState(RcCommon& common) : common_(common) {}
+
+    SendWindow window;
+
+    /// As new, with the first PSN to send.
+    void reset(Psn first_psn);
+
+    // --- Recovery -----------------------------------------------------------------------------------------
+    /// The peer acknowledged something new: retry counters and the ACK timer start again (IBA 9.7.6.1.3).
+    void made_progress(TimeNs now);
+    /// One more retry; false: none is left and the oldest WQE failed with RETRY_EXC_ERR.
+    [[nodiscard]] bool retry(TimeNs now, Outbox& outbox);
+    /// One more wait after an RNR NAK with this timer code; fails with RNR_RETRY_EXC_ERR when none is left.
+    void retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox);
+    [[nodiscard]] bool waits_for_rnr() const { return rnr_until_ != kNever; }
+    void end_rnr_wait() { rnr_until_ = kNever; }
+    void start_timer(TimeNs now) { timer_start_ = now; }
+    [[nodiscard]] TimeNs deadline() const;
+    /// The oldest missing response was already asked for again: more packets behind the same gap are the rest
+    /// of the first burst and say nothing new.
+    bool recovering_response = false;
+
+    // --- End-to-end credits (IBA 9.7.7.2) ----------------------------------------------------------------
+    void take_credits(std::uint8_t syndrome, std::uint32_t msn);
+    /// How far the message is ahead of the last one that the peer has room for: <= 0 inside the limit.
+    [[nodiscard]] std::int32_t beyond_credits(std::uint32_t index) const {
+        return credits_limited_ ? Psn(index + 1).distance(limit_) : 0;
+    }
+
+    // --- Completion ---------------------------------------------------------------------------------------
+    /// Completes the oldest WQE with success, when it is signaled. Call before the window lets it go.
+    void complete_success(const SendRecord& record, std::uint32_t index, Outbox& outbox);
+    /// Completes the oldest WQE with an error and takes the QP to ERR.
+    void fail_oldest(WcStatus status, Outbox& outbox);
+    /// A local error of the WQE `index`: it fails as soon as all before it have completed.
+    void set_local_error(std::uint32_t index, std::uint64_t wr_id, WcStatus status, Outbox& outbox);
+    /// To be called when the window has moved.
+    void settle_local_error(Outbox& outbox);
+    [[nodiscard]] bool stops_at(std::uint32_t index) const {
+        return local_error_ != WcStatus::kSuccess && local_error_index_ == index;
+    }
+    /// Completes what is left of the send queue with WR_FLUSH_ERR, at most `most`; true: there may be more.
+    bool flush(std::uint32_t most, Outbox& outbox);
+
+  private:
+    void complete_error(std::uint64_t wr_id, std::uint32_t index, WcStatus status, Outbox& outbox);
+
+    RcCommon& common_;
+    TimeNs timer_start_ = 0;
+    TimeNs rnr_until_ = kNever;
+    std::uint8_t retries_left_ = 0;
+    std::uint8_t rnr_retries_left_ = 0;
+    bool credits_limited_ = false;
+    WcStatus local_error_ = WcStatus::kSuccess;
+    std::uint32_t local_error_index_ = 0;
+    Psn limit_;  // LSN: message sequence number that the peer has room for
+    std::uint64_t local_error_wr_id_ = 0;
+};
+
+}  // namespace urnic

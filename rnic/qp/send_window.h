@@ -1,0 +1,143 @@
+// The send queue's WQEs that have PSNs and have not completed, in order: the books that requester and
+// completer share.
+//
+//   retired | una_index .... cursor_index .... | tail_index ...
+//   acked   | una_psn ...... cursor_psn ...... | next_psn
+//
+// una: oldest not completed; cursor: next packet to send (behind tail while retransmitting, go-back-N);
+// tail: next WQE to take from the ring.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "rnic/base/check.h"
+#include "rnic/base/psn.h"
+#include "rnic/qp/limits.h"
+
+namespace urnic {
+
+/// What must stay true of a WQE after its first packet was sent, whatever the application writes to its ring.
+struct SendRecord {
+    std::uint64_t wr_id = 0;
+    std::uint32_t length_bytes = 0;
+    Psn first_psn;
+    std::uint32_t psn_count = 0;
+    std::uint8_t opcode = 0;  // WrOpcode
+    bool signaled = false;
+    bool has_response = false;  // READ or atomic
+
+    [[nodiscard]] Psn last_psn() const { return first_psn + (psn_count - 1); }
+};
+static_assert(sizeof(SendRecord) == 24);
+
+class SendWindow {
+  public:
+    void reset(Psn first) {
+        una_index_ = cursor_index_ = tail_index_ = 0;
+        una_psn_ = cursor_psn_ = next_psn_ = sent_end_ = first;
+        responses_in_flight_ = response_psns_in_flight_ = 0;
+    }
+
+    [[nodiscard]] std::uint32_t una_index() const { return una_index_; }
+    [[nodiscard]] std::uint32_t cursor_index() const { return cursor_index_; }
+    [[nodiscard]] std::uint32_t tail_index() const { return tail_index_; }
+    [[nodiscard]] Psn una_psn() const { return una_psn_; }
+    [[nodiscard]] Psn cursor_psn() const { return cursor_psn_; }
+    [[nodiscard]] Psn next_psn() const { return next_psn_; }
+    /// One past the newest PSN that was ever sent: what lies beyond cannot have been acknowledged.
+    [[nodiscard]] Psn sent_end() const { return sent_end_; }
+
+    [[nodiscard]] bool empty() const { return una_index_ == tail_index_; }
+    [[nodiscard]] bool at_tail() const { return cursor_index_ == tail_index_; }
+    [[nodiscard]] bool awaits_answer() const { return una_psn_ != sent_end_; }
+    /// READs and atomics requested and not answered in full.
+    [[nodiscard]] std::uint32_t responses_in_flight() const { return responses_in_flight_; }
+    /// Request packets sent and not acknowledged.
+    [[nodiscard]] std::uint32_t packets_in_flight() const {
+        return static_cast<std::uint32_t>(cursor_psn_.distance(una_psn_)) - response_psns_in_flight_;
+    }
+
+    [[nodiscard]] const SendRecord& at(std::uint32_t index) const {
+        return records_[index % kMaxInFlightWqes];
+    }
+    [[nodiscard]] const SendRecord& oldest() const { return at(una_index_); }
+
+    /// True when a WQE of `psn_count` packets may be added.
+    [[nodiscard]] bool has_room(std::uint32_t psn_count) const {
+        return tail_index_ - una_index_ < kMaxInFlightWqes &&
+               static_cast<std::uint32_t>(next_psn_.distance(una_psn_)) + psn_count <= kMaxPsnsOutstanding;
+    }
+    /// Adds the WQE `tail_index()` and gives it the next PSNs.
+    const SendRecord& add(const SendRecord& record) {
+        URNIC_CHECK(at_tail() && has_room(record.psn_count));
+        SendRecord& slot = records_[tail_index_ % kMaxInFlightWqes];
+        slot = record;
+        slot.first_psn = next_psn_;
+        next_psn_ = next_psn_ + record.psn_count;
+        ++tail_index_;
+        return slot;
+    }
+
+    /// The packet at the cursor was sent; a READ request stands for all PSNs of its responses.
+    void advance_cursor() {
+        const SendRecord& record = at(cursor_index_);
+        std::uint32_t psns = 1;
+        if (record.has_response) {
+            psns = static_cast<std::uint32_t>(record.last_psn().distance(cursor_psn_)) + 1;
+            ++responses_in_flight_;
+            response_psns_in_flight_ += psns;
+        }
+        cursor_psn_ = cursor_psn_ + psns;
+        if (cursor_psn_.distance(record.last_psn()) > 0) {
+            ++cursor_index_;
+        }
+        if (cursor_psn_.distance(sent_end_) > 0) {
+            sent_end_ = cursor_psn_;
+        }
+    }
+
+    /// Every PSN up to and including `psn`, a PSN of the oldest WQE, is answered. True when that ends the
+    /// WQE; it then leaves the window.
+    bool acknowledge(Psn psn) {
+        const SendRecord& record = oldest();
+        const bool ends = psn == record.last_psn();
+        const bool cursor_was_past = cursor_psn_.distance(psn) > 0;
+        if (record.has_response && cursor_was_past) {
+            response_psns_in_flight_ -= static_cast<std::uint32_t>(psn.distance(una_psn_)) + 1;
+            responses_in_flight_ -= ends ? 1 : 0;
+        }
+        una_psn_ = psn + 1;
+        una_index_ += ends ? 1 : 0;
+        if (!cursor_was_past) {
+            // An answer to a packet that was about to be sent again: send on from behind it.
+            cursor_psn_ = una_psn_;
+            cursor_index_ = una_index_;
+        }
+        return ends;
+    }
+
+    /// The oldest WQE completes whatever was acknowledged (error): it leaves the window.
+    void drop_oldest() { ++una_index_; }
+
+    /// Go back N: everything not acknowledged is sent again.
+    void rewind() {
+        cursor_index_ = una_index_;
+        cursor_psn_ = una_psn_;
+        responses_in_flight_ = response_psns_in_flight_ = 0;
+    }
+
+  private:
+    std::uint32_t una_index_ = 0;
+    std::uint32_t cursor_index_ = 0;
+    std::uint32_t tail_index_ = 0;
+    Psn una_psn_;
+    Psn cursor_psn_;
+    Psn next_psn_;
+    Psn sent_end_;
+    std::uint32_t responses_in_flight_ = 0;
+    std::uint32_t response_psns_in_flight_ = 0;
+    std::array<SendRecord, kMaxInFlightWqes> records_{};
+};
+
+}  // namespace urnic

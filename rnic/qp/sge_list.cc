@@ -1,0 +1,81 @@
+#include "rnic/qp/sge_list.h"
+
+#include <algorithm>
+
+#include "rnic/wire/crc32.h"
+
+namespace urnic {
+
+namespace {
+
+/// Calls visit(key, addr, length) for each part of [offset, offset + length) of the list, in order, until one
+/// says false. False too when the list ends before the range does.
+template <typename Visitor>
+bool for_each_part(std::span<const abi::Sge> list, std::uint64_t offset, std::uint64_t length,
+                   Visitor&& visit) {
+    for (const abi::Sge& sge : list) {
+        if (length == 0) {
+            return true;
+        }
+        if (offset >= sge.length) {
+            offset -= sge.length;
+            continue;
+        }
+        const auto part = static_cast<std::uint32_t>(std::min<std::uint64_t>(sge.length - offset, length));
+        if (!visit(sge.lkey, sge.addr + offset, part)) {
+            return false;
+        }
+        length -= part;
+        offset = 0;
+    }
+    return length == 0;
+}
+
+}  // namespace
+
+bool gather(const KeyTable& keys, std::uint32_t pd, std::uint32_t access, std::span<const abi::Sge> list,
+            std::uint64_t offset, std::uint32_t length_bytes, PieceList& pieces) {
+    pieces.count = 0;
+    return for_each_part(
+        list, offset, length_bytes, [&](std::uint32_t key, std::uint64_t addr, std::uint32_t length) {
+            MemoryPiece& piece = pieces.piece[pieces.count];
+            if (keys.resolve(key, pd, access, addr, length, piece) != KeyTable::Verdict::kOk) {
+                return false;
+            }
+            ++pieces.count;
+            return true;
+        });
+}
+
+bool scatter(const KeyTable& keys, std::uint32_t pd, std::span<const abi::Sge> list, std::uint64_t offset,
+             std::span<const std::byte> payload) {
+    const std::byte* from = payload.data();
+    return for_each_part(
+        list, offset, payload.size(), [&](std::uint32_t key, std::uint64_t addr, std::uint32_t length) {
+            MemoryPiece piece;
+            if (keys.resolve(key, pd, kAccessLocalWrite, addr, length, piece) != KeyTable::Verdict::kOk ||
+                !write_piece(piece, from)) {
+                return false;
+            }
+            from += length;
+            return true;
+        });
+}
+
+bool may_write_all(const KeyTable& keys, std::uint32_t pd, std::span<const abi::Sge> list) {
+    return std::all_of(list.begin(), list.end(), [&](const abi::Sge& sge) {
+        MemoryPiece piece;
+        return sge.length == 0 || keys.resolve(sge.lkey, pd, kAccessLocalWrite, sge.addr, sge.length,
+                                               piece) == KeyTable::Verdict::kOk;
+    });
+}
+
+bool write_piece(const MemoryPiece& piece, const std::byte* from) {
+    if (piece.direct != nullptr) {
+        wire::copy_payload(piece.direct, from, piece.length_bytes);
+        return true;
+    }
+    return piece.space != nullptr && piece.space->write(piece.va, from, piece.length_bytes);
+}
+
+}  // namespace urnic

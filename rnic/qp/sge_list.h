@@ -1,0 +1,44 @@
+// Scatter/gather lists of work requests: checked against the key table, cut into pieces, filled.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "rnic/abi/queues.h"
+#include "rnic/mem/key_table.h"
+#include "rnic/mem/memory.h"
+
+namespace urnic {
+
+/// Pieces that one packet's payload is gathered from. Only the first `count` have a value: clearing the
+/// others would take a tenth of a small packet's time.
+struct PieceList {
+    PieceList() {}
+    union {
+        std::array<MemoryPiece, abi::kMaxSge> piece;
+    };
+    std::uint32_t count = 0;
+    [[nodiscard]] std::span<const MemoryPiece> span() const { return {piece.data(), count}; }
+};
+
+/// Finds bytes [offset, offset + length) of the list. `access` as in KeyTable::resolve (0: local read).
+/// False: a key, its PD, access or range does not allow it, or the list is shorter.
+[[nodiscard]] bool gather(const KeyTable& keys, std::uint32_t pd, std::uint32_t access,
+                          std::span<const abi::Sge> list, std::uint64_t offset, std::uint32_t length_bytes,
+                          PieceList& pieces);
+
+/// Writes `payload` at `offset` of the list; needs local write access. False: not allowed, no room, or the
+/// memory is gone; some of it may have been written.
+[[nodiscard]] bool scatter(const KeyTable& keys, std::uint32_t pd, std::span<const abi::Sge> list,
+                           std::uint64_t offset, std::span<const std::byte> payload);
+
+/// True when every entry may be written in full: what a READ or an atomic asks of its local list before the
+/// request goes out (IBA 10.6.3).
+[[nodiscard]] bool may_write_all(const KeyTable& keys, std::uint32_t pd, std::span<const abi::Sge> list);
+
+/// Copies `from` into a resolved piece of the same length. False: the memory is gone.
+[[nodiscard]] bool write_piece(const MemoryPiece& piece, const std::byte* from);
+
+}  // namespace urnic

@@ -1,0 +1,48 @@
+#include "rnic/qp/wr_table.h"
+
+#include <array>
+
+#include "rnic/wire/headers.h"
+
+namespace urnic {
+
+namespace {
+
+constexpr std::size_t kRows = 16;
+
+constexpr std::array<WrRow, kRows> make_rc_rows() {
+    using enum wire::Operation;
+    std::array<WrRow, kRows> rows{};
+    const auto row = [&rows](WrOpcode opcode) -> WrRow& { return rows[static_cast<std::size_t>(opcode)]; };
+    constexpr auto kWrite = static_cast<std::uint8_t>(WrRow::kValid | WrRow::kHasRemoteAddress);
+    constexpr auto kSend = static_cast<std::uint8_t>(WrRow::kValid | WrRow::kNeedsReceive);
+    constexpr auto kWriteImm =
+        static_cast<std::uint8_t>(kWrite | WrRow::kNeedsReceive | WrRow::kReceiveAtEnd);
+    constexpr auto kRead = static_cast<std::uint8_t>(WrRow::kValid | WrRow::kIsRead);
+    constexpr auto kAtomic = static_cast<std::uint8_t>(WrRow::kValid | WrRow::kIsAtomic);
+    row(WrOpcode::kWrite) = {kWriteFirst, kWriteMiddle, kWriteLast, kWriteOnly, WcOpcode::kRdmaWrite, kWrite};
+    row(WrOpcode::kWriteWithImm) = {kWriteFirst,   kWriteMiddle,         kWriteLastImm,
+                                    kWriteOnlyImm, WcOpcode::kRdmaWrite, kWriteImm};
+    row(WrOpcode::kSend) = {kSendFirst, kSendMiddle, kSendLast, kSendOnly, WcOpcode::kSend, kSend};
+    row(WrOpcode::kSendWithImm) = {kSendFirst,   kSendMiddle,     kSendLastImm,
+                                   kSendOnlyImm, WcOpcode::kSend, kSend};
+    row(WrOpcode::kSendWithInvalidate) = {kSendFirst,          kSendMiddle,     kSendLastInvalidate,
+                                          kSendOnlyInvalidate, WcOpcode::kSend, kSend};
+    row(WrOpcode::kRead) = {kReadRequest, kReadRequest,        kReadRequest,
+                            kReadRequest, WcOpcode::kRdmaRead, kRead};
+    row(WrOpcode::kCompareSwap) = {kCompareSwap, kCompareSwap,        kCompareSwap,
+                                   kCompareSwap, WcOpcode::kCompSwap, kAtomic};
+    row(WrOpcode::kFetchAdd) = {kFetchAdd, kFetchAdd, kFetchAdd, kFetchAdd, WcOpcode::kFetchAdd, kAtomic};
+    return rows;
+}
+
+constexpr std::array<WrRow, kRows> kRcRows = make_rc_rows();
+constexpr WrRow kInvalidRow{};
+
+}  // namespace
+
+const WrRow& rc_wr_row(std::uint8_t wr_opcode) {
+    return wr_opcode < kRows ? kRcRows[wr_opcode] : kInvalidRow;
+}
+
+}  // namespace urnic

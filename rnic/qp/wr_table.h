@@ -1,0 +1,38 @@
+// What each send work request becomes on the wire (IBA 9.4, 11.4.1.1): one row for each WrOpcode.
+#pragma once
+
+#include <cstdint>
+
+#include "rnic/abi/verbs_values.h"
+
+namespace urnic {
+
+struct WrRow {
+    enum Flags : std::uint8_t {
+        kValid = 1U << 0U,
+        kIsRead = 1U << 1U,
+        kIsAtomic = 1U << 2U,
+        kHasRemoteAddress = 1U << 3U,  // RETH in the first packet
+        kNeedsReceive = 1U << 4U,      // takes a receive WQE at the peer: subject to credits and RNR
+        kReceiveAtEnd = 1U << 5U,      // takes it with the last packet only
+    };
+    // Operations by position in the message.
+    std::uint8_t first = 0;
+    std::uint8_t middle = 0;
+    std::uint8_t last = 0;
+    std::uint8_t only = 0;
+    WcOpcode completion = WcOpcode::kSend;
+    std::uint8_t flags = 0;
+
+    [[nodiscard]] constexpr bool is(std::uint8_t mask) const { return (flags & mask) != 0; }
+    /// Completes by a response with data, never by an ACK alone.
+    [[nodiscard]] constexpr bool has_response() const { return is(kIsRead | kIsAtomic); }
+    [[nodiscard]] constexpr std::uint8_t operation(bool is_first, bool is_last) const {
+        return is_first ? (is_last ? only : first) : (is_last ? last : middle);
+    }
+};
+
+/// The row of any opcode value; an unknown one or one that RC does not offer is not kValid.
+[[nodiscard]] const WrRow& rc_wr_row(std::uint8_t wr_opcode);
+
+}  // namespace urnic

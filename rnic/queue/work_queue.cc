@@ -1,0 +1,101 @@
+#include "rnic/queue/work_queue.h"
+
+#include <cstring>
+
+namespace urnic {
+
+namespace {
+
+std::uint64_t sum_of(const abi::Sge* sge, std::uint32_t count) {
+    std::uint64_t total = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        total += sge[i].length;
+    }
+    return total;
+}
+
+}  // namespace
+
+bool SendQueue::has(std::uint32_t index) const {
+    if (entries_ == 0) {
+        return false;
+    }
+    const auto* wqe =
+        reinterpret_cast<const abi::SendWqe*>(slots_ + std::size_t{index & (entries_ - 1)} * stride_);
+    return wqe->seq.load(std::memory_order_acquire) == index + 1;
+}
+
+Fetch SendQueue::fetch(std::uint32_t index, SendWork& work) const {
+    if (!has(index)) {
+        return Fetch::kEmpty;
+    }
+    const std::byte* slot = slots_ + std::size_t{index & (entries_ - 1)} * stride_;
+    // Every field is read once: the application may change it between two looks.
+    const volatile auto* wqe = reinterpret_cast<const volatile abi::SendWqe*>(slot);
+    work.index = index;
+    work.wr_id = wqe->wr_id;
+    work.opcode = wqe->opcode;
+    work.flags = wqe->flags;
+    work.num_sge = wqe->num_sge;
+    work.remote_addr = wqe->remote_addr;
+    work.rkey = wqe->rkey;
+    work.srq_number = wqe->srq_number;
+    work.compare_add = wqe->compare_add;
+    work.swap = wqe->swap;
+    work.imm_or_rkey = wqe->imm_or_rkey;
+    work.inline_data = nullptr;
+    const std::byte* body = slot + sizeof(abi::SendWqe);
+    if ((work.flags & kSendInline) != 0) {
+        work.length_bytes = wqe->inline_length;
+        work.num_sge = 0;
+        work.inline_data = body;
+        return work.length_bytes <= max_inline_ ? Fetch::kOk : Fetch::kMalformed;
+    }
+    if (work.num_sge > max_sge_ || work.num_sge > abi::kMaxSge) {
+        return Fetch::kMalformed;
+    }
+    std::memcpy(work.sge, body, sizeof(abi::Sge) * work.num_sge);
+    work.length_bytes = sum_of(work.sge, work.num_sge);
+    return Fetch::kOk;
+}
+
+void SendQueue::clear() {
+    if (entries_ != 0) {
+        std::memset(slots_, 0, std::size_t{entries_} * stride_);
+    }
+}
+
+bool RecvQueue::has(std::uint32_t index) const {
+    if (entries_ == 0) {
+        return false;
+    }
+    const auto* wqe =
+        reinterpret_cast<const abi::RecvWqe*>(slots_ + std::size_t{index & (entries_ - 1)} * stride_);
+    return wqe->seq.load(std::memory_order_acquire) == index + 1;
+}
+
+Fetch RecvQueue::peek(RecvWork& work) const {
+    if (empty()) {
+        return Fetch::kEmpty;
+    }
+    const std::byte* slot = slots_ + std::size_t{next_ & (entries_ - 1)} * stride_;
+    const volatile auto* wqe = reinterpret_cast<const volatile abi::RecvWqe*>(slot);
+    work.index = next_;
+    work.wr_id = wqe->wr_id;
+    work.num_sge = wqe->num_sge;
+    if (work.num_sge > max_sge_ || work.num_sge > abi::kMaxSge) {
+        return Fetch::kMalformed;
+    }
+    std::memcpy(work.sge, slot + sizeof(abi::RecvWqe), sizeof(abi::Sge) * work.num_sge);
+    work.length_bytes = sum_of(work.sge, work.num_sge);
+    return Fetch::kOk;
+}
+
+void RecvQueue::clear() {
+    if (entries_ != 0) {
+        std::memset(slots_, 0, std::size_t{entries_} * stride_);
+    }
+    next_ = 0;
+}
+
+}  // namespace urnic

@@ -1,0 +1,92 @@
+// The daemon's end of a QP's send and receive rings (rnic/abi/queues.h): fetches by copy, then checks the
+// copy.
+#pragma once
+
+#include <cstdint>
+
+#include "rnic/abi/queues.h"
+
+namespace urnic {
+
+/// A private, checked copy of a send WQE. Opcode and flags are as the application wrote them; counts and
+/// lengths are within the QP's limits.
+struct SendWork {
+    std::uint64_t wr_id = 0;
+    std::uint64_t remote_addr = 0;
+    std::uint64_t compare_add = 0;
+    std::uint64_t swap = 0;
+    std::uint64_t length_bytes = 0;  // sum of the SGE lengths or inline length
+    std::uint32_t index = 0;
+    std::uint32_t imm_or_rkey = 0;
+    std::uint32_t rkey = 0;
+    std::uint32_t srq_number = 0;
+    std::uint16_t flags = 0;
+    std::uint8_t opcode = 0;  // WrOpcode, unchecked
+    std::uint8_t num_sge = 0;
+    const std::byte* inline_data = nullptr;  // in the shared ring: may change under us, never out of bounds
+    abi::Sge sge[abi::kMaxSge];
+};
+
+enum class Fetch : std::uint8_t {
+    kEmpty,  // no entry with that index yet
+    kOk,
+    kMalformed,  // the entry is there, and its counts or lengths are out of the QP's limits; wr_id and index
+                 // are set
+};
+
+class SendQueue {
+  public:
+    SendQueue() = default;
+    SendQueue(std::byte* slots, std::uint32_t entries, std::uint32_t stride, std::uint32_t max_sge,
+              std::uint32_t max_inline)
+        : slots_(slots), entries_(entries), stride_(stride), max_sge_(max_sge), max_inline_(max_inline) {}
+
+    [[nodiscard]] bool has(std::uint32_t index) const;
+    [[nodiscard]] Fetch fetch(std::uint32_t index, SendWork& work) const;
+    [[nodiscard]] std::uint32_t entries() const { return entries_; }
+    /// Empties the ring (change to RESET).
+    void clear();
+
+  private:
+    std::byte* slots_ = nullptr;
+    std::uint32_t entries_ = 0;
+    std::uint32_t stride_ = 0;
+    std::uint32_t max_sge_ = 0;
+    std::uint32_t max_inline_ = 0;
+};
+
+/// A private, checked copy of a receive WQE.
+struct RecvWork {
+    std::uint64_t wr_id = 0;
+    std::uint64_t length_bytes = 0;  // room
+    std::uint32_t index = 0;
+    std::uint32_t num_sge = 0;
+    abi::Sge sge[abi::kMaxSge];
+};
+
+class RecvQueue {
+  public:
+    RecvQueue() = default;
+    RecvQueue(std::byte* slots, std::uint32_t entries, std::uint32_t stride, std::uint32_t max_sge)
+        : slots_(slots), entries_(entries), stride_(stride), max_sge_(max_sge) {}
+
+    /// The next entry, without taking it.
+    [[nodiscard]] Fetch peek(RecvWork& work) const;
+    [[nodiscard]] bool empty() const { return !has(next_); }
+    /// True when the entry `index` is posted.
+    [[nodiscard]] bool has(std::uint32_t index) const;
+    /// Index of the next entry.
+    [[nodiscard]] std::uint32_t next() const { return next_; }
+    void pop() { ++next_; }
+    [[nodiscard]] std::uint32_t entries() const { return entries_; }
+    void clear();
+
+  private:
+    std::byte* slots_ = nullptr;
+    std::uint32_t entries_ = 0;
+    std::uint32_t stride_ = 0;
+    std::uint32_t max_sge_ = 0;
+    std::uint32_t next_ = 0;
+};
+
+}  // namespace urnic

@@ -1,0 +1,44 @@
+// Chooses the variant once, when the program starts.
+#include "rnic/wire/crc32.h"
+
+#include "rnic/wire/crc32_variants.h"
+
+namespace urnic::wire {
+
+namespace {
+
+constexpr const Crc32Variant* kVariants[] = {&kCrc32Avx512, &kCrc32Avx2, &kCrc32Pclmul, &kCrc32Table};
+
+const Crc32Variant* fastest() {
+    __builtin_cpu_init();
+    for (const Crc32Variant* variant : kVariants) {
+        if (variant->supported()) {
+            return variant;
+        }
+    }
+    return &kCrc32Table;
+}
+
+// Good from the first instruction on, so that other static initialisers may use it; better once this one ran.
+constinit const Crc32Variant* active = &kCrc32Table;
+[[maybe_unused]] const bool chosen = (active = fastest(), true);
+
+}  // namespace
+
+std::span<const Crc32Variant* const> crc32_variants() { return kVariants; }
+
+std::uint32_t crc32_update(std::uint32_t crc, const std::byte* data, std::size_t length_bytes) {
+    return active->update(crc, data, length_bytes);
+}
+
+std::uint32_t crc32_copy(std::uint32_t crc, std::byte* to, const std::byte* from, std::size_t length_bytes) {
+    return active->copy(crc, to, from, length_bytes);
+}
+
+void copy_payload(std::byte* to, const std::byte* from, std::size_t length_bytes) {
+    active->copy_payload(to, from, length_bytes);
+}
+
+const char* crc32_variant() { return active->name; }
+
+}  // namespace urnic::wire

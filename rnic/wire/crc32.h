@@ -1,0 +1,24 @@
+// CRC-32 of IEEE 802.3 (reflected 0xEDB88320) as the ICRC uses it, alone and fused with a copy. The fastest
+// variant the CPU has is chosen at start; all give the same result.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace urnic::wire {
+
+/// Raw register update: start with 0xFFFFFFFF, complement at the end.
+[[nodiscard]] std::uint32_t crc32_update(std::uint32_t crc, const std::byte* data, std::size_t length_bytes);
+
+/// Copies `length_bytes` from `from` to `to` (no overlap) and updates the register over them in the same
+/// pass.
+[[nodiscard]] std::uint32_t crc32_copy(std::uint32_t crc, std::byte* to, const std::byte* from,
+                                       std::size_t length_bytes);
+
+/// Copies payload; immune to the slow alignments of libc's memcpy. The last bytes are written last.
+void copy_payload(std::byte* to, const std::byte* from, std::size_t length_bytes);
+
+/// Name of the variant in use: "vpclmulqdq-avx512", "vpclmulqdq-avx2", "pclmulqdq", "table".
+[[nodiscard]] const char* crc32_variant();
+
+}  // namespace urnic::wire

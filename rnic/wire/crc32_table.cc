@@ -1,0 +1,64 @@
+// CRC-32 by table, eight bytes a step: for CPUs without carry-less multiplication.
+#include "rnic/wire/bytes.h"
+#include "rnic/wire/copy_bytes.h"
+#include "rnic/wire/crc32_poly.h"
+#include "rnic/wire/crc32_variants.h"
+
+namespace urnic::wire {
+
+namespace {
+
+std::uint32_t step_byte(std::uint32_t crc, std::byte byte) {
+    return (crc >> 8U) ^ kCrc32Slices[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xffU];
+}
+
+std::uint32_t step_word(std::uint32_t crc, std::uint64_t word) {
+    word ^= crc;
+    std::uint32_t result = 0;
+    for (unsigned i = 0; i < 8; ++i) {
+        result ^= kCrc32Slices[7 - i][(word >> (8 * i)) & 0xffU];
+    }
+    return result;
+}
+
+std::uint32_t update(std::uint32_t crc, const std::byte* data, std::size_t length_bytes) {
+    for (; length_bytes >= 8; length_bytes -= 8, data += 8) {
+        crc = step_word(crc, load_le64(data));
+    }
+    for (; length_bytes != 0; --length_bytes, ++data) {
+        crc = step_byte(crc, *data);
+    }
+    return crc;
+}
+
+std::uint32_t copy(std::uint32_t crc, std::byte* to, const std::byte* from, std::size_t length_bytes) {
+    for (; length_bytes >= 8; length_bytes -= 8, from += 8, to += 8) {
+        // One load for both: the source may be memory that the application writes meanwhile, and the frame
+        // must carry the bytes that its ICRC covers.
+        const std::uint64_t word = load_le64(from);
+        std::memcpy(to, &word, sizeof word);
+        crc = step_word(crc, word);
+    }
+    for (; length_bytes != 0; --length_bytes, ++from, ++to) {
+        const std::byte byte = *const_cast<const volatile std::byte*>(from);
+        *to = byte;
+        crc = step_byte(crc, byte);
+    }
+    return crc;
+}
+
+void copy_payload(std::byte* to, const std::byte* from, std::size_t length_bytes) {
+    if (length_bytes != 0) {
+        const std::size_t last = last_store_bytes(to, length_bytes);
+        copy_bytes_sse(to, from, length_bytes - last);
+        publish_last(to + length_bytes - last, from + length_bytes - last, last);
+    }
+}
+
+bool supported() { return true; }
+
+}  // namespace
+
+const Crc32Variant kCrc32Table = {"table", supported, update, copy, copy_payload};
+
+}  // namespace urnic::wire

@@ -1,0 +1,27 @@
+// The implementations behind crc32.h, one for each instruction set, so that tests and benchmarks can run
+// each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace urnic::wire {
+
+struct Crc32Variant {
+    const char* name;
+    bool (*supported)();  // by this CPU and its operating system
+    std::uint32_t (*update)(std::uint32_t crc, const std::byte* data, std::size_t length_bytes);
+    std::uint32_t (*copy)(std::uint32_t crc, std::byte* to, const std::byte* from, std::size_t length_bytes);
+    void (*copy_payload)(std::byte* to, const std::byte* from, std::size_t length_bytes);
+};
+
+extern const Crc32Variant kCrc32Avx512;
+extern const Crc32Variant kCrc32Avx2;
+extern const Crc32Variant kCrc32Pclmul;
+extern const Crc32Variant kCrc32Table;
+
+/// All variants, the fastest first; the last one runs everywhere.
+[[nodiscard]] std::span<const Crc32Variant* const> crc32_variants();
+
+}  // namespace urnic::wire

@@ -1,0 +1,207 @@
+#include "rnic/wire/fields.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace urnic::wire {
+
+namespace {
+
+std::uint64_t load_bits(const std::byte* wire, std::size_t bit_offset, std::size_t bit_width) {
+    std::uint64_t value = 0;
+    while (bit_width != 0) {
+        const std::size_t used = bit_offset % 8;
+        const std::size_t taken = std::min(8 - used, bit_width);
+        const auto byte = std::to_integer<std::uint32_t>(wire[bit_offset / 8]);
+        value = value << taken | ((byte >> (8 - used - taken)) & ((1U << taken) - 1));
+        bit_offset += taken;
+        bit_width -= taken;
+    }
+    return value;
+}
+
+/// ORs the low `bit_width` bits of `value` into bytes that hold zero there.
+void store_bits(std::byte* wire, std::size_t bit_offset, std::size_t bit_width, std::uint64_t value) {
+    while (bit_width != 0) {
+        const std::size_t used = bit_offset % 8;
+        const std::size_t taken = std::min(8 - used, bit_width);
+        const auto bits = static_cast<std::uint32_t>(value >> (bit_width - taken)) & ((1U << taken) - 1);
+        wire[bit_offset / 8] |= static_cast<std::byte>(bits << (8 - used - taken));
+        bit_offset += taken;
+        bit_width -= taken;
+    }
+}
+
+const std::byte* member_of(const Field& field, const void* object) {
+    return static_cast<const std::byte*>(object) + field.member_offset;
+}
+
+/// Hexadecimal; a long run of zeros at the end is counted, not shown: private data is mostly that.
+std::string bytes_text(const std::uint8_t* bytes, std::size_t count) {
+    std::size_t shown = count;
+    while (shown != 0 && bytes[shown - 1] == 0) {
+        --shown;
+    }
+    constexpr std::size_t kFewZeros = 4;
+    if (count - shown <= kFewZeros) {
+        shown = count;
+    }
+    std::string text;
+    for (std::size_t i = 0; i < shown; ++i) {
+        text.append(hex_text(bytes[i], 2), 2);
+    }
+    if (shown != count) {
+        text += shown == 0 ? "" : " + ";
+        text += std::to_string(count - shown);
+        text += " zero bytes";
+    }
+    return text;
+}
+
+/// The longest run of zero groups, of at least two (RFC 5952 4.2).
+struct ZeroRun {
+    std::size_t begin = 8;
+    std::size_t length = 1;
+};
+ZeroRun longest_zero_run(const std::array<std::uint32_t, 8>& groups) {
+    ZeroRun best;
+    for (std::size_t begin = 0; begin < groups.size(); ++begin) {
+        std::size_t end = begin;
+        while (end < groups.size() && groups[end] == 0) {
+            ++end;
+        }
+        if (end - begin > best.length) {
+            best = {begin, end - begin};
+        }
+    }
+    return best;
+}
+
+}  // namespace
+
+void read_fields(const HeaderTable& table, const std::byte* wire, void* object) {
+    for (const Field& field : table.fields) {
+        std::byte* member = static_cast<std::byte*>(object) + field.member_offset;
+        if (field.is_bytes()) {
+            std::memcpy(member, wire + field.bit_offset / 8, field.member_bytes);
+        } else {
+            // The low bytes come first on the only machines this runs on (x86-64).
+            const std::uint64_t value = load_bits(wire, field.bit_offset, field.bit_width);
+            std::memcpy(member, &value, field.member_bytes);
+        }
+    }
+}
+
+void write_fields(const HeaderTable& table, const void* object, std::byte* wire) {
+    std::memset(wire, 0, table.length_bytes);
+    for (const Field& field : table.fields) {
+        if (field.is_bytes()) {
+            std::memcpy(wire + field.bit_offset / 8, member_of(field, object), field.member_bytes);
+        } else {
+            store_bits(wire, field.bit_offset, field.bit_width, field_number(field, object));
+        }
+    }
+}
+
+std::uint64_t field_number(const Field& field, const void* object) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, member_of(field, object), std::min<std::size_t>(field.member_bytes, sizeof value));
+    return value;
+}
+
+std::string hex_text(std::uint64_t value, unsigned digits) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    std::string text;
+    for (; value != 0 || text.size() < digits; value >>= 4U) {
+        text += kDigits[value & 0xfU];
+    }
+    text += "x0";
+    std::reverse(text.begin(), text.end());
+    return text;
+}
+
+std::string mac_text(const std::uint8_t* mac) {
+    std::string text;
+    for (std::size_t i = 0; i < 6; ++i) {
+        if (i != 0) {
+            text += ':';
+        }
+        text.append(hex_text(mac[i], 2), 2);
+    }
+    return text;
+}
+
+std::string ipv4_text(const std::uint8_t* address) {
+    std::string text;
+    for (std::size_t i = 0; i < 4; ++i) {
+        if (i != 0) {
+            text += '.';
+        }
+        text += std::to_string(address[i]);
+    }
+    return text;
+}
+
+std::string gid_text(const std::uint8_t* gid) {
+    constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    if (std::memcmp(gid, kMapped.data(), kMapped.size()) == 0) {
+        return "::ffff:" + ipv4_text(gid + kMapped.size());
+    }
+    // An IPv4 address in a field for both kinds, as the RDMA IP CM service has them.
+    constexpr std::array<std::uint8_t, 12> kZeros{};
+    if (std::memcmp(gid, kZeros.data(), kZeros.size()) == 0 && gid[kZeros.size()] != 0) {
+        return "::" + ipv4_text(gid + kZeros.size());
+    }
+    std::array<std::uint32_t, 8> groups{};
+    for (std::size_t i = 0; i < groups.size(); ++i) {
+        groups[i] = std::uint32_t{gid[2 * i]} << 8U | gid[2 * i + 1];
+    }
+    const ZeroRun zeros = longest_zero_run(groups);
+    std::string text;
+    for (std::size_t i = 0; i < groups.size();) {
+        if (i == zeros.begin) {
+            text += "::";
+            i += zeros.length;
+            continue;
+        }
+        if (!text.empty() && text.back() != ':') {
+            text += ':';
+        }
+        text.append(hex_text(groups[i], 1), 2);
+        ++i;
+    }
+    return text;
+}
+
+std::string field_text(const Field& field, const void* object) {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(member_of(field, object));
+    std::string text;
+    switch (field.format) {
+        case FieldFormat::kMac:
+            return mac_text(bytes);
+        case FieldFormat::kIpv4:
+            return ipv4_text(bytes);
+        case FieldFormat::kGid:
+            return gid_text(bytes);
+        case FieldFormat::kBytes:
+            return bytes_text(bytes, field.member_bytes);
+        case FieldFormat::kHex:
+            text = hex_text(field_number(field, object), (field.bit_width + 3U) / 4);
+            break;
+        case FieldFormat::kDecimal:
+            text = std::to_string(field_number(field, object));
+            break;
+    }
+    if (field.value_name != nullptr) {
+        const char* name = field.value_name(field_number(field, object));
+        if (name != nullptr) {
+            text += " (";
+            text += name;
+            text += ')';
+        }
+    }
+    return text;
+}
+
+}  // namespace urnic::wire

@@ -1,0 +1,36 @@
+// Whole RoCEv2 frames: Ethernet, IP, UDP, transport headers, payload, pad, ICRC.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "rnic/mem/memory.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic::wire {
+
+inline constexpr std::uint16_t kRocev2UdpPort = 4791;
+/// Room that any frame of one path MTU of payload fits in.
+inline constexpr std::size_t kMaxFrameBytes = 4096 + 256;
+
+[[nodiscard]] Path make_path(const PathSpec& spec);
+
+/// Writes one frame: `path`, the headers that the opcode asks for, the payload gathered from `pieces` (copied
+/// and checksummed in one pass), pad bytes and ICRC. Returns the frame's length in bytes; 0 when a piece
+/// could not be read or `frame` is too small. The IPv4 identification comes from the low bits of the PSN.
+[[nodiscard]] std::size_t build_frame(const Path& path, const PacketHeader& header,
+                                      std::span<const MemoryPiece> pieces, std::span<std::byte> frame);
+
+/// Parses a frame as it came from the wire; checks every length, IPv4/IPv6/UDP fields, TVer, opcode, PadCnt.
+/// `view` refers into `frame`. Does not look at the ICRC.
+[[nodiscard]] ParseError parse_frame(std::span<const std::byte> frame, PacketView& view);
+
+/// True when the four bytes after view.l3 are the packet's ICRC (IBA 7.8.1, annex A17.3.3).
+[[nodiscard]] bool icrc_ok(const PacketView& view);
+
+/// DestQP of a frame that parse_frame() would accept, without checking more than is needed to find it; ~0u if
+/// it is not RoCEv2. For steering between workers.
+[[nodiscard]] std::uint32_t peek_dest_qp(std::span<const std::byte> frame);
+
+}  // namespace urnic::wire

@@ -1,0 +1,31 @@
+// ICRC of every kind of packet and the VCRC of native InfiniBand (IBA 7.8), over bytes as they lie on the
+// wire. For decoding and tests: frames of the packet path go through icrc.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace urnic::wire {
+
+/// What the bytes under an ICRC begin with.
+enum class IcrcScope : std::uint8_t {
+    kIpv4,       // RoCEv2: IPv4, UDP, BTH
+    kIpv6,       // RoCEv2: IPv6, UDP, BTH
+    kGrh,        // RoCEv1: GRH, BTH
+    kLrh,        // native: LRH, BTH
+    kLrhAndGrh,  // native: LRH, GRH, BTH
+};
+
+/// The ICRC of a packet: `covered` goes from the first byte that the scope names to the last one before the
+/// ICRC. On the wire the ICRC stands least significant byte first. `covered` holds at least the headers that
+/// the scope names.
+[[nodiscard]] std::uint32_t invariant_crc(IcrcScope scope, std::span<const std::byte> covered);
+/// Bytes that invariant_crc() needs at least.
+[[nodiscard]] std::size_t least_covered_bytes(IcrcScope scope);
+
+/// The VCRC over all bytes from the LRH to the last one before the VCRC: polynomial 0x100B, each byte least
+/// significant bit first, preset to ones, complemented. On the wire least significant byte first.
+[[nodiscard]] std::uint16_t variant_crc(std::span<const std::byte> covered);
+
+}  // namespace urnic::wire

@@ -1,0 +1,79 @@
+// A parsed frame: views into the caller's buffer, nothing copied but header fields.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "rnic/wire/headers.h"
+
+namespace urnic::wire {
+
+/// 16 bytes in network order; IPv4 addresses are IPv4-mapped (::ffff:a.b.c.d), as GIDs are.
+using Gid = std::array<std::uint8_t, 16>;
+using Mac = std::array<std::uint8_t, 6>;
+
+/// The same as ==, for the packet path: two loads and compares instead of a call of memcmp.
+[[nodiscard]] inline bool same_gid(const Gid& a, const Gid& b) {
+    using Words = std::array<std::uint64_t, 2>;
+    const auto x = std::bit_cast<Words>(a);
+    const auto y = std::bit_cast<Words>(b);
+    return ((x[0] ^ y[0]) | (x[1] ^ y[1])) == 0;
+}
+[[nodiscard]] inline bool same_mac(const Mac& a, const Mac& b) {
+    std::uint32_t difference = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        difference |= static_cast<std::uint32_t>(a[i] ^ b[i]);
+    }
+    return difference == 0;
+}
+
+struct PacketView {
+    PacketHeader header;
+    std::span<const std::byte> payload;  // without pad bytes
+    Gid src_gid{};
+    Gid dst_gid{};
+    Mac src_mac{};
+    Mac dst_mac{};
+    bool is_ipv4 = true;
+    std::uint8_t traffic_class = 0;  // TOS or traffic class: DSCP << 2 | ECN
+    std::uint8_t hop_limit = 0;
+    std::uint16_t udp_src_port = 0;
+    std::uint16_t vlan_tci = 0;     // 0: no tag
+    std::span<const std::byte> l3;  // from the first byte of the IP header to the last before the ICRC
+};
+
+/// Why a frame is not ours or not valid.
+enum class ParseError : std::uint8_t {
+    kNone,
+    kNotRoce,    // some other protocol, port or a fragment: not for the RNIC
+    kMalformed,  // RoCE, but lengths, versions or opcode do not add up
+    kBadIcrc,
+};
+
+/// The fixed part of every packet of one QP: Ethernet (with an optional VLAN tag), IPv4 or IPv6, UDP.
+/// Lengths, IP identification and checksum are filled in for each packet.
+struct Path {
+    static constexpr std::size_t kMaxBytes = 14 + 4 + 40 + 8;
+    std::array<std::uint8_t, kMaxBytes> bytes{};
+    std::uint8_t length = 0;
+    std::uint8_t l3_offset = 0;
+    bool is_ipv4 = true;
+};
+
+/// What a Path is made from.
+struct PathSpec {
+    Mac src_mac{};
+    Mac dst_mac{};
+    Gid src_gid{};
+    Gid dst_gid{};
+    std::uint16_t vlan_tci = 0;  // 0: no tag
+    std::uint8_t traffic_class = 0;
+    std::uint8_t hop_limit = 64;
+    std::uint32_t flow_label = 0;
+    std::uint16_t udp_src_port = 0xc000;
+};
+
+}  // namespace urnic::wire

@@ -1,0 +1,72 @@
+// The fixed front of every packet of one QP, made once when its address vector is set.
+#include "rnic/wire/bytes.h"
+#include "rnic/wire/frame.h"
+#include "rnic/wire/layout.h"
+
+namespace urnic::wire {
+
+namespace {
+
+bool is_ipv4_mapped(const Gid& gid) {
+    constexpr std::array<std::uint8_t, 12> kPrefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    return std::memcmp(gid.data(), kPrefix.data(), kPrefix.size()) == 0;
+}
+
+void write_ipv4(std::byte* ip, const PathSpec& spec) {
+    ip[0] = std::byte{0x45};
+    ip[kIpv4Tos] = std::byte{spec.traffic_class};
+    store_be16(ip + kIpv4Fragment, kIpv4DontFragment);
+    ip[kIpv4Ttl] = std::byte{spec.hop_limit};
+    ip[kIpv4Protocol] = std::byte{kProtocolUdp};
+    std::memcpy(ip + kIpv4Source, &spec.src_gid[12], 4);
+    std::memcpy(ip + kIpv4Destination, &spec.dst_gid[12], 4);
+    // Not a checksum yet but the folded sum it comes from, with length and identification still zero;
+    // build_frame() adds those two and complements (RFC 1624).
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < kIpv4Bytes; i += 2) {
+        sum += load_be16(ip + i);
+    }
+    sum = (sum & 0xffffU) + (sum >> 16U);
+    sum = (sum & 0xffffU) + (sum >> 16U);
+    store_be16(ip + kIpv4Checksum, static_cast<std::uint16_t>(sum));
+}
+
+void write_ipv6(std::byte* ip, const PathSpec& spec) {
+    store_be32(ip, 0x6000'0000U | std::uint32_t{spec.traffic_class} << 20U | (spec.flow_label & 0xf'ffffU));
+    ip[kIpv6NextHeader] = std::byte{kProtocolUdp};
+    ip[kIpv6HopLimit] = std::byte{spec.hop_limit};
+    std::memcpy(ip + kIpv6Source, spec.src_gid.data(), spec.src_gid.size());
+    std::memcpy(ip + kIpv6Destination, spec.dst_gid.data(), spec.dst_gid.size());
+}
+
+}  // namespace
+
+Path make_path(const PathSpec& spec) {
+    Path path;
+    path.is_ipv4 = is_ipv4_mapped(spec.src_gid) && is_ipv4_mapped(spec.dst_gid);
+    auto* bytes = reinterpret_cast<std::byte*>(path.bytes.data());
+    std::memcpy(bytes, spec.dst_mac.data(), spec.dst_mac.size());
+    std::memcpy(bytes + spec.dst_mac.size(), spec.src_mac.data(), spec.src_mac.size());
+    std::size_t offset = 2 * sizeof(Mac);
+    if (spec.vlan_tci != 0) {
+        store_be16(bytes + offset, kEtherTypeVlan);
+        store_be16(bytes + offset + 2, spec.vlan_tci);
+        offset += kVlanTagBytes;
+    }
+    store_be16(bytes + offset, path.is_ipv4 ? kEtherTypeIpv4 : kEtherTypeIpv6);
+    offset += 2;
+    path.l3_offset = static_cast<std::uint8_t>(offset);
+    if (path.is_ipv4) {
+        write_ipv4(bytes + offset, spec);
+        offset += kIpv4Bytes;
+    } else {
+        write_ipv6(bytes + offset, spec);
+        offset += kIpv6Bytes;
+    }
+    store_be16(bytes + offset + kUdpSourcePort, spec.udp_src_port);
+    store_be16(bytes + offset + kUdpDestinationPort, kRocev2UdpPort);
+    path.length = static_cast<std::uint8_t>(offset + kUdpBytes);
+    return path;
+}
+
+}  // namespace urnic::wire
