@@ -1,0 +1,125 @@
+// One application process: the verbs objects it owns and the requests it makes. All on the control thread.
+//
+// A request is one row of a table (client.cc): operation, exact length, number of descriptors, handler. A
+// handler answers 0 or an errno value and leaves nothing behind when it fails.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataplane/app_memory.h"
+#include "dataplane/host.h"
+#include "dataplane/message.h"
+#include "dataplane/objects.h"
+#include "rnic/abi/control.h"
+
+namespace urnic::dataplane {
+
+/// Who is at the other end of a connection, as the kernel says.
+struct Peer {
+    pid_t pid = 0;
+    uid_t uid = 0;
+    UniqueFd pidfd;
+};
+
+/// Places in one worker's doorbell bitmap.
+class DoorbellSlots {
+  public:
+    /// Nullopt when all are taken.
+    [[nodiscard]] std::optional<std::uint32_t> allocate();
+    void free(std::uint32_t slot) { free_.push_back(slot); }
+
+  private:
+    std::vector<std::uint32_t> free_;
+    std::uint32_t next_ = 0;
+};
+
+class Client {
+  public:
+    /// Answers Hello. EPROTO: another ABI version (the reply is whole then); else out of memory or
+    /// descriptors.
+    [[nodiscard]] static int hello(Host& host, const Peer& peer, std::uint32_t id, const Request& request,
+                                   Reply& reply, std::unique_ptr<Client>& client);
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+    /// Ends everything that the client owned: QPs, CQs, MRs, PDs, then its place on the workers.
+    ~Client();
+
+    /// Carries out a request other than Hello and Status. 0 or errno; EOPNOTSUPP: unknown operation, EINVAL:
+    /// a wrong length, a wrong number of descriptors, a handle that is not there, or what the operation says.
+    [[nodiscard]] int handle(Request& request, Reply& reply);
+
+    [[nodiscard]] std::uint32_t id() const { return id_; }
+    [[nodiscard]] pid_t pid() const { return pid_; }
+    [[nodiscard]] uid_t uid() const { return uid_; }
+    [[nodiscard]] const std::string& program() const { return program_; }
+    [[nodiscard]] const HandleTable<MrObject>& mrs() const { return mrs_; }
+    [[nodiscard]] const HandleTable<CqObject>& cqs() const { return cqs_; }
+    [[nodiscard]] const HandleTable<QpObject>& qps() const { return qps_; }
+    [[nodiscard]] std::uint64_t registered_bytes() const { return registered_bytes_; }
+
+    // Handlers, one file for each kind of object.
+    int attach_memory(const abi::AttachMemoryRequest& request, Request& message, Reply& reply);
+    int open_device(const abi::OpenDeviceRequest& request, Request& message, Reply& reply);
+    int close_device(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int query_port(const abi::QueryPortRequest& request, Request& message, Reply& reply);
+    int alloc_pd(const abi::ContextRequest& request, Request& message, Reply& reply);
+    int dealloc_pd(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int reg_mr(const abi::RegMrRequest& request, Request& message, Reply& reply);
+    int dereg_mr(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int create_channel(const abi::ContextRequest& request, Request& message, Reply& reply);
+    int destroy_channel(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int create_cq(const abi::CreateCqRequest& request, Request& message, Reply& reply);
+    int resize_cq(const abi::ResizeCqRequest& request, Request& message, Reply& reply);
+    int destroy_cq(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int create_qp(const abi::CreateQpRequest& request, Request& message, Reply& reply);
+    int modify_qp(const abi::ModifyQpRequest& request, Request& message, Reply& reply);
+    int query_qp(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int destroy_qp(const abi::HandleRequest& request, Request& message, Reply& reply);
+
+  private:
+    Client(Host& host, const Peer& peer, std::uint32_t id, std::string program);
+
+    int start(Reply& reply);
+    /// 0 or errno; rings_ is made when the first ring is wanted.
+    int allocate_rings(std::size_t bytes, RingPiece& piece);
+    int publish(MrObject& mr, const abi::RegMrRequest& request);
+    int resolve_path(const QpObject& qp, const abi::QpAttr& attr, wire::Path& path) const;
+
+    // Ends objects whose users are gone already. A context of nullptr means: of every context.
+    void remove_qps(const ContextObject* context);
+    void remove_cqs(const ContextObject* context);
+    void remove_mrs(const ContextObject* context);
+    void remove_pds_and_channels(const ContextObject* context);
+    void release_cqs(const std::vector<CqObject*>& cqs);
+    void forget_qp(QpObject& qp);
+    void forget_cq(CqObject& cq);
+    void forget_mr(MrObject& mr);
+
+    Host& host_;
+    std::uint32_t id_;
+    pid_t pid_;
+    uid_t uid_;
+    std::string program_;
+    AppMemory memory_;
+    SharedFile doorbells_;
+    std::vector<UniqueFd> wake_fds_;      // of each worker
+    std::uint32_t attached_workers_ = 0;  // the first ones: they know the client
+    std::unique_ptr<RingMemory> rings_;
+    std::vector<DoorbellSlots> doorbell_slots_;  // of each worker
+    std::uint64_t registered_bytes_ = 0;
+
+    HandleTable<ContextObject> contexts_;
+    HandleTable<PdObject> pds_;
+    HandleTable<ChannelObject> channels_;
+    HandleTable<MrObject> mrs_;
+    HandleTable<CqObject> cqs_;
+    HandleTable<QpObject> qps_;
+};
+
+}  // namespace urnic::dataplane

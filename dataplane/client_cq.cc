@@ -1,0 +1,167 @@
+// Completion queues of a client.
+#include <bit>
+#include <cerrno>
+
+#include "dataplane/client.h"
+#include "rnic/base/check.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+abi::CqHeader& header_of(std::byte* memory) { return *reinterpret_cast<abi::CqHeader*>(memory); }
+
+/// True when some worker has put a completion into the fresh rings at `memory`.
+bool has_completions(std::byte* memory, std::uint32_t workers, std::uint32_t entries) {
+    for (std::uint32_t w = 0; w < workers; ++w) {
+        const auto& first = *reinterpret_cast<const abi::Cqe*>(memory + abi::cq_ring_offset(w, entries));
+        if (first.seq.load(std::memory_order_acquire) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/// Tells the channel, as a worker does for a CQ that was armed.
+void notify(NotifyingCq& cq) {
+    if (cq.channel_fd >= 0 &&
+        ::write(cq.channel_fd, &cq.user_handle, sizeof cq.user_handle) == sizeof cq.user_handle) {
+        cq.completion_events.fetch_add(1);
+    }
+}
+
+}  // namespace
+
+int Client::create_cq(const abi::CreateCqRequest& request, Request& /*message*/, Reply& reply) {
+    ContextObject* context = contexts_.find(request.context);
+    ChannelObject* channel = request.channel == 0 ? nullptr : channels_.find(request.channel);
+    if (context == nullptr || (request.channel != 0 && (channel == nullptr || channel->context != context)) ||
+        request.entries == 0 || request.entries > context->device->device->caps.max_cqe) {
+        return EINVAL;
+    }
+    HostDevice& device = *context->device;
+    if (cqs_.size() >= host_.limits.max_cqs || device.num_cqs >= device.device->caps.max_cq) {
+        return ENOMEM;
+    }
+    auto cq = std::make_unique<CqObject>();
+    cq->entries = std::bit_ceil(request.entries);
+    if (const int error = allocate_rings(abi::cq_bytes(host_.num_workers(), cq->entries), cq->memory);
+        error != 0) {
+        return error;
+    }
+    cq->context = context;
+    cq->channel = channel;
+    cq->cq = std::make_unique<NotifyingCq>(rings_->at(cq->memory), cq->entries);
+    cq->cq->channel_fd = channel == nullptr ? -1 : channel->write_end.get();
+    cq->cq->user_handle = request.user_handle;
+    cq->cq->async_fd = context->async_fd.get();
+    if (channel != nullptr) {
+        ++channel->users;
+    }
+    ++device.num_cqs;
+    abi::CreateCqReply body{};
+    body.entries = cq->entries;
+    body.memory_offset = cq->memory.offset;
+    body.handle = cqs_.add(std::move(cq));
+    reply.set(body);
+    reply.fds = {rings_->fd()};
+    return 0;
+}
+
+int Client::resize_cq(const abi::ResizeCqRequest& request, Request& /*message*/, Reply& reply) {
+    CqObject* cq = cqs_.find(request.cq);
+    if (cq == nullptr || request.entries == 0 ||
+        request.entries > cq->context->device->device->caps.max_cqe) {
+        return EINVAL;
+    }
+    const std::uint32_t entries = std::bit_ceil(request.entries);
+    RingPiece memory;
+    if (const int error = allocate_rings(abi::cq_bytes(host_.num_workers(), entries), memory); error != 0) {
+        return error;
+    }
+    for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
+        host_.workers[w]->call([&] { cq->cq->switch_worker(w, rings_->at(memory), entries); });
+    }
+    // A request to be notified moves over. A completion that came between a worker's switch and this found
+    // the new memory not armed: tell the channel now.
+    const std::uint32_t armed = header_of(rings_->at(cq->memory)).arm.exchange(abi::kCqDisarmed);
+    if (armed != abi::kCqDisarmed) {
+        header_of(rings_->at(memory)).arm.store(armed);
+        if (has_completions(rings_->at(memory), host_.num_workers(), entries) &&
+            header_of(rings_->at(memory)).arm.exchange(abi::kCqDisarmed) != abi::kCqDisarmed) {
+            notify(*cq->cq);
+        }
+    }
+    rings_->release(cq->previous);
+    cq->previous = std::exchange(cq->memory, memory);
+    cq->entries = entries;
+    abi::CreateCqReply body{};
+    body.handle = request.cq;
+    body.entries = entries;
+    body.memory_offset = memory.offset;
+    reply.set(body);
+    reply.fds = {rings_->fd()};
+    return 0;
+}
+
+int Client::destroy_cq(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
+    CqObject* cq = cqs_.find(request.handle);
+    if (cq == nullptr) {
+        return EINVAL;
+    }
+    if (cq->users > 0) {
+        return EBUSY;
+    }
+    release_cqs({cq});
+    abi::DestroyReply body{};
+    body.async_events = cq->cq->async_events.load();
+    body.completion_events = cq->cq->completion_events.load();
+    reply.set(body);
+    forget_cq(*cq);
+    cqs_.remove(request.handle);
+    return 0;
+}
+
+/// No QP uses these CQs any more: no worker knows them afterwards.
+void Client::release_cqs(const std::vector<CqObject*>& cqs) {
+    for (const auto& worker : host_.workers) {
+        worker->call([&] {
+            for (CqObject* cq : cqs) {
+                worker->release_cq(*cq->cq);
+            }
+        });
+    }
+}
+
+void Client::forget_cq(CqObject& cq) {
+    URNIC_CHECK(cq.users == 0);
+    rings_->release(cq.memory);
+    rings_->release(cq.previous);
+    if (cq.channel != nullptr) {
+        --cq.channel->users;
+    }
+    --cq.context->device->num_cqs;
+}
+
+void Client::remove_cqs(const ContextObject* context) {
+    std::vector<CqObject*> leaving;
+    for (const auto& [handle, cq] : cqs_) {
+        if (context == nullptr || cq->context == context) {
+            leaving.push_back(cq.get());
+        }
+    }
+    if (leaving.empty()) {
+        return;
+    }
+    release_cqs(leaving);
+    for (auto entry = cqs_.begin(); entry != cqs_.end();) {
+        if (context == nullptr || entry->second->context == context) {
+            forget_cq(*entry->second);
+            entry = cqs_.remove(entry);
+        } else {
+            ++entry;
+        }
+    }
+}
+
+}  // namespace urnic::dataplane

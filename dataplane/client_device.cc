@@ -1,0 +1,189 @@
+// Devices as a client opens them: contexts, port attributes, completion channels, protection domains.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "dataplane/client.h"
+#include "rnic/qp/limits.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+constexpr std::size_t kMaxContexts = 64;
+
+// Values of ibv_port_attr, as an active 100 Gb/s Ethernet port shows them.
+constexpr std::uint8_t kPortActive = 4;
+constexpr std::uint8_t kWidth4x = 2;
+constexpr std::uint8_t kSpeedEdr = 32;
+constexpr std::uint8_t kPhysLinkUp = 5;
+constexpr std::uint8_t kLinkLayerEthernet = 2;
+constexpr std::uint32_t kPortCmSupported = 1U << 16U;
+constexpr std::uint8_t kMtu4096 = 5;
+
+}  // namespace
+
+int Client::open_device(const abi::OpenDeviceRequest& request, Request& /*message*/, Reply& reply) {
+    const auto* end = std::find(std::begin(request.name), std::end(request.name), '\0');
+    HostDevice* device = host_.find_device(std::string(std::begin(request.name), end));
+    if (device == nullptr) {
+        return ENODEV;
+    }
+    if (contexts_.size() >= kMaxContexts) {
+        return ENOMEM;
+    }
+    int pair[2] = {-1, -1};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        return errno;
+    }
+    auto context = std::make_unique<ContextObject>();
+    context->device = device;
+    context->async_fd = UniqueFd(pair[0]);
+    UniqueFd theirs(pair[1]);
+    // Only our end: whether reads block is the application's choice.
+    if (::fcntl(pair[0], F_SETFL, O_NONBLOCK) != 0) {
+        return errno;
+    }
+    abi::OpenDeviceReply body{};
+    body.caps = device->device->caps;
+    body.context = contexts_.add(std::move(context));
+    reply.set(body);
+    reply.give(std::move(theirs));
+    return 0;
+}
+
+int Client::close_device(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
+    const ContextObject* context = contexts_.find(request.handle);
+    if (context == nullptr) {
+        return EINVAL;
+    }
+    // As when a uverbs file is closed: whatever is left in the context goes with it.
+    remove_qps(context);
+    remove_cqs(context);
+    remove_mrs(context);
+    remove_pds_and_channels(context);
+    contexts_.remove(request.handle);
+    return 0;
+}
+
+int Client::query_port(const abi::QueryPortRequest& request, Request& /*message*/, Reply& reply) {
+    const ContextObject* context = contexts_.find(request.context);
+    if (context == nullptr || request.port_num != 1) {
+        return EINVAL;
+    }
+    const Device& device = *context->device->device;
+    abi::QueryPortReply body{};
+    body.gid_table_len = device.caps.gid_table_len;
+    body.pkey_table_len = static_cast<std::uint16_t>(device.caps.pkey_table_len);
+    body.port_cap_flags = kPortCmSupported;
+    body.max_msg_sz = kMaxMessageBytes;
+    body.state = kPortActive;
+    body.max_mtu = kMtu4096;
+    // ibv_mtu: 256 bytes are 1, and each step doubles.
+    body.active_mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
+    body.active_width = kWidth4x;
+    body.active_speed = kSpeedEdr;
+    body.phys_state = kPhysLinkUp;
+    body.link_layer = kLinkLayerEthernet;
+    body.max_vl_num = 1;
+    reply.set(body);
+    return 0;
+}
+
+int Client::alloc_pd(const abi::ContextRequest& request, Request& /*message*/, Reply& reply) {
+    ContextObject* context = contexts_.find(request.context);
+    if (context == nullptr) {
+        return EINVAL;
+    }
+    if (pds_.size() >= host_.limits.max_pds ||
+        context->device->num_pds >= context->device->device->caps.max_pd) {
+        return ENOMEM;
+    }
+    auto pd = std::make_unique<PdObject>();
+    pd->context = context;
+    pd->number = host_.next_pd_number++;
+    ++context->device->num_pds;
+    abi::HandleReply body{};
+    body.handle = pds_.add(std::move(pd));
+    reply.set(body);
+    return 0;
+}
+
+int Client::dealloc_pd(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
+    const PdObject* pd = pds_.find(request.handle);
+    if (pd == nullptr) {
+        return EINVAL;
+    }
+    if (pd->users > 0) {
+        return EBUSY;
+    }
+    --pd->context->device->num_pds;
+    pds_.remove(request.handle);
+    return 0;
+}
+
+int Client::create_channel(const abi::ContextRequest& request, Request& /*message*/, Reply& reply) {
+    ContextObject* context = contexts_.find(request.context);
+    if (context == nullptr) {
+        return EINVAL;
+    }
+    if (channels_.size() >= host_.limits.max_channels) {
+        return ENOMEM;
+    }
+    int pipe_fds[2] = {-1, -1};
+    if (::pipe2(pipe_fds, O_CLOEXEC) != 0) {
+        return errno;
+    }
+    UniqueFd read_end(pipe_fds[0]);
+    UniqueFd write_end(pipe_fds[1]);
+    // The provider gets an open file description of its own: O_NONBLOCK on a shared one would be its to
+    // change.
+    UniqueFd provider_end(
+        ::open(fmt::format("/proc/self/fd/{}", pipe_fds[1]).c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    if (!provider_end || ::fcntl(write_end.get(), F_SETFL, O_NONBLOCK) != 0) {
+        return errno;
+    }
+    auto channel = std::make_unique<ChannelObject>();
+    channel->context = context;
+    channel->write_end = std::move(write_end);
+    abi::HandleReply body{};
+    body.handle = channels_.add(std::move(channel));
+    reply.set(body);
+    reply.give(std::move(read_end));
+    reply.give(std::move(provider_end));
+    return 0;
+}
+
+int Client::destroy_channel(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
+    const ChannelObject* channel = channels_.find(request.handle);
+    if (channel == nullptr) {
+        return EINVAL;
+    }
+    if (channel->users > 0) {
+        return EBUSY;
+    }
+    channels_.remove(request.handle);
+    return 0;
+}
+
+void Client::remove_pds_and_channels(const ContextObject* context) {
+    for (auto entry = pds_.begin(); entry != pds_.end();) {
+        const PdObject& pd = *entry->second;
+        if (context == nullptr || pd.context == context) {
+            --pd.context->device->num_pds;
+            entry = pds_.remove(entry);
+        } else {
+            ++entry;
+        }
+    }
+    for (auto entry = channels_.begin(); entry != channels_.end();) {
+        const bool ours = context == nullptr || entry->second->context == context;
+        entry = ours ? channels_.remove(entry) : std::next(entry);
+    }
+}
+
+}  // namespace urnic::dataplane

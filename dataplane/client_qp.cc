@@ -1,0 +1,283 @@
+// Queue pairs of a client.
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "dataplane/client.h"
+#include "rnic/base/check.h"
+#include "rnic/wire/frame.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+constexpr std::uint32_t kKnownAttributes =
+    kQpAttrState | kQpAttrCurState | kQpAttrEnSqdAsyncNotify | kQpAttrAccessFlags | kQpAttrPkeyIndex |
+    kQpAttrPort | kQpAttrQkey | kQpAttrAv | kQpAttrPathMtu | kQpAttrTimeout | kQpAttrRetryCnt |
+    kQpAttrRnrRetry | kQpAttrRqPsn | kQpAttrMaxQpRdAtomic | kQpAttrAltPath | kQpAttrMinRnrTimer |
+    kQpAttrSqPsn | kQpAttrMaxDestRdAtomic | kQpAttrPathMigState | kQpAttrCap | kQpAttrDestQpn |
+    kQpAttrRateLimit;
+
+/// Sizes of a QP's rings and where they lie in its memory.
+struct QpLayout {
+    std::uint32_t sq_entries, sq_stride, rq_entries, rq_stride;
+    std::uint32_t max_send_sge, max_recv_sge, max_inline;
+    std::uint64_t rq_offset, bytes;
+};
+
+std::uint32_t ring_entries(std::uint32_t wanted) { return wanted == 0 ? 0 : std::bit_ceil(wanted); }
+
+bool is_within_caps(const abi::CreateQpRequest& request, const abi::DeviceCaps& caps) {
+    return request.max_send_wr <= caps.max_qp_wr && request.max_recv_wr <= caps.max_qp_wr &&
+           request.max_send_sge <= caps.max_sge && request.max_recv_sge <= caps.max_sge &&
+           request.max_inline <= caps.max_inline;
+}
+
+/// What fits into the slots is given: a slot has room for more SGEs when it must hold inline data, and back.
+QpLayout lay_out(const abi::CreateQpRequest& request) {
+    QpLayout layout{};
+    layout.sq_entries = ring_entries(request.max_send_wr);
+    layout.rq_entries = ring_entries(request.max_recv_wr);
+    layout.sq_stride = abi::send_stride(std::max(request.max_send_sge, 1U), request.max_inline);
+    layout.rq_stride = abi::recv_stride(std::max(request.max_recv_sge, 1U));
+    const auto send_room = static_cast<std::uint32_t>(layout.sq_stride - sizeof(abi::SendWqe));
+    const auto recv_room = static_cast<std::uint32_t>(layout.rq_stride - sizeof(abi::RecvWqe));
+    layout.max_send_sge = std::min<std::uint32_t>(send_room / sizeof(abi::Sge), abi::kMaxSge);
+    layout.max_recv_sge = std::min<std::uint32_t>(recv_room / sizeof(abi::Sge), abi::kMaxSge);
+    layout.max_inline = std::min(send_room, abi::kMaxInlineBytes);
+    layout.rq_offset = std::uint64_t{layout.sq_entries} * layout.sq_stride;
+    layout.bytes = layout.rq_offset + std::uint64_t{layout.rq_entries} * layout.rq_stride;
+    // Never empty: the provider maps it whatever its size.
+    layout.bytes = abi::round_up(std::max<std::uint64_t>(layout.bytes, 1), 4096);
+    return layout;
+}
+
+/// The flow's entropy: from the flow label when the application gives one (its 20 bits folded to 14), else
+/// from the two QP numbers, always in the dynamic port range (annex A17.9.2 leaves the choice to the sender).
+std::uint16_t udp_source_port(std::uint32_t flow_label, std::uint32_t qp_num, std::uint32_t dest_qp_num) {
+    std::uint64_t mixed = flow_label & 0xf'ffff;
+    if (mixed == 0) {
+        mixed = std::uint64_t{qp_num} * dest_qp_num;
+        mixed ^= mixed >> 28U;
+    }
+    mixed ^= mixed >> 14U;
+    return static_cast<std::uint16_t>(0xc000U | (mixed & 0x3fffU));
+}
+
+bool is_ipv4_mapped(const wire::Gid& gid) {
+    return std::all_of(gid.begin(), gid.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
+           gid[10] == 0xff && gid[11] == 0xff;
+}
+
+/// Attributes that have one valid value here, or few; the transition table is the QP's own.
+bool is_valid_attribute_set(const abi::QpAttr& attr, const Device& device) {
+    return (attr.mask & ~kKnownAttributes) == 0 && ((attr.mask & kQpAttrPort) == 0 || attr.port_num == 1) &&
+           ((attr.mask & kQpAttrPkeyIndex) == 0 || attr.pkey_index < device.caps.pkey_table_len) &&
+           ((attr.mask & kQpAttrPathMtu) == 0 ||
+            (attr.path_mtu >= 1 && attr.path_mtu <= 5 && mtu_bytes(attr.path_mtu) <= device.mtu_bytes));
+}
+
+}  // namespace
+
+int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/, Reply& reply) {
+    PdObject* pd = pds_.find(request.pd);
+    CqObject* send_cq = cqs_.find(request.send_cq);
+    CqObject* recv_cq = cqs_.find(request.recv_cq);
+    if (pd == nullptr || send_cq == nullptr || recv_cq == nullptr || send_cq->context != pd->context ||
+        recv_cq->context != pd->context) {
+        return EINVAL;
+    }
+    HostDevice& device = *pd->context->device;
+    if (request.srq != 0 || request.type != static_cast<std::uint8_t>(QpType::kRc)) {
+        return EOPNOTSUPP;
+    }
+    if (!is_within_caps(request, device.device->caps)) {
+        return EINVAL;
+    }
+    if (qps_.size() >= host_.limits.max_qps || device.num_qps >= device.device->caps.max_qp) {
+        return ENOMEM;
+    }
+    const QpLayout layout = lay_out(request);
+    auto qp = std::make_unique<QpObject>();
+    qp->worker = host_.emptiest_worker();
+    const auto doorbell_slot = doorbell_slots_[qp->worker].allocate();
+    const auto qp_num = device.qp_numbers.allocate(qp->worker);
+    int error = doorbell_slot && qp_num ? allocate_rings(layout.bytes, qp->memory) : ENOMEM;
+    if (error != 0) {
+        if (doorbell_slot) {
+            doorbell_slots_[qp->worker].free(*doorbell_slot);
+        }
+        if (qp_num) {
+            device.qp_numbers.free(*qp_num);
+        }
+        return error;
+    }
+    std::byte* memory = rings_->at(qp->memory);
+    QpConfig config;
+    config.qp_num = *qp_num;
+    config.pd = pd->number;
+    config.sq_sig_all = request.sq_sig_all != 0;
+    config.sq =
+        SendQueue(memory, layout.sq_entries, layout.sq_stride, layout.max_send_sge, layout.max_inline);
+    config.rq =
+        RecvQueue(memory + layout.rq_offset, layout.rq_entries, layout.rq_stride, layout.max_recv_sge);
+    config.send_cq = send_cq->cq.get();
+    config.recv_cq = recv_cq->cq.get();
+    config.keys = &device.device->keys;
+    config.counters = &device.device->counters[qp->worker];
+    qp->pd = pd;
+    qp->send_cq = send_cq;
+    qp->recv_cq = recv_cq;
+    qp->slot.qp = host_.make_qp(QpType::kRc, config);
+    URNIC_CHECK(qp->slot.qp != nullptr);
+    qp->slot.device = device.device;
+    qp->slot.async_fd = pd->context->async_fd.get();
+    qp->slot.user_handle = request.user_handle;
+    qp->slot.client_id = id_;
+    qp->slot.doorbell_slot = *doorbell_slot;
+    // The table takes the object first: once its worker knows it nothing may fail.
+    QpObject& made = *qp;
+    abi::CreateQpReply body{};
+    body.handle = qps_.add(std::move(qp));
+    ++pd->users;
+    ++send_cq->users;
+    ++recv_cq->users;
+    ++device.num_qps;
+    ++host_.worker_qps[made.worker];
+    Worker& worker = *host_.workers[made.worker];
+    worker.call([&] { worker.add_qp(made.slot); });
+
+    body.qp_num = *qp_num;
+    body.worker = made.worker;
+    body.doorbell_slot = *doorbell_slot;
+    body.sq_entries = layout.sq_entries;
+    body.sq_stride = layout.sq_stride;
+    body.rq_entries = layout.rq_entries;
+    body.rq_stride = layout.rq_stride;
+    body.max_send_sge = layout.max_send_sge;
+    body.max_recv_sge = layout.max_recv_sge;
+    body.max_inline = layout.max_inline;
+    body.rq_offset = layout.rq_offset;
+    body.memory_offset = made.memory.offset;
+    body.memory_bytes = layout.bytes;
+    reply.set(body);
+    reply.fds = {rings_->fd()};
+    return 0;
+}
+
+/// Turns an address vector into the fixed part of the QP's packets. EINVAL: not a RoCE v2 address vector, or
+/// GIDs that do not go together; ENETUNREACH: nobody has the destination GID.
+int Client::resolve_path(const QpObject& qp, const abi::QpAttr& attr, wire::Path& path) const {
+    const Device& device = *qp.slot.device;
+    const abi::AddressVector& av = attr.av;
+    if (av.is_global == 0 || av.port_num > 1 || av.sgid_index >= device.gids.size()) {
+        return EINVAL;
+    }
+    wire::PathSpec spec;
+    spec.src_gid = device.gids[av.sgid_index];
+    std::copy(std::begin(av.dgid), std::end(av.dgid), spec.dst_gid.begin());
+    if (spec.src_gid == wire::Gid{} || spec.dst_gid == wire::Gid{} ||
+        is_ipv4_mapped(spec.src_gid) != is_ipv4_mapped(spec.dst_gid)) {
+        return EINVAL;
+    }
+    const auto mac = device.neighbours->resolve(spec.dst_gid);
+    if (!mac) {
+        return ENETUNREACH;
+    }
+    spec.src_mac = device.mac;
+    spec.dst_mac = *mac;
+    spec.traffic_class = av.traffic_class;
+    spec.hop_limit = av.hop_limit == 0 ? 64 : av.hop_limit;
+    spec.flow_label = av.flow_label & 0xf'ffff;
+    const std::uint32_t dest_qp_num = (attr.mask & kQpAttrDestQpn) != 0 ? attr.dest_qp_num : 0;
+    spec.udp_src_port = udp_source_port(av.flow_label, qp.slot.qp->qp_num(), dest_qp_num);
+    path = wire::make_path(spec);
+    return 0;
+}
+
+int Client::modify_qp(const abi::ModifyQpRequest& request, Request& /*message*/, Reply& /*reply*/) {
+    QpObject* qp = qps_.find(request.qp);
+    if (qp == nullptr || !is_valid_attribute_set(request.attr, *qp->slot.device)) {
+        return EINVAL;
+    }
+    wire::Path path;
+    if ((request.attr.mask & kQpAttrAv) != 0) {
+        if (const int error = resolve_path(*qp, request.attr, path); error != 0) {
+            return error;
+        }
+    }
+    int result = 0;
+    Worker& worker = *host_.workers[qp->worker];
+    worker.call([&] { result = worker.modify_qp(qp->slot, request.attr, path); });
+    return result;
+}
+
+int Client::query_qp(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
+    const QpObject* qp = qps_.find(request.handle);
+    if (qp == nullptr) {
+        return EINVAL;
+    }
+    abi::QueryQpReply body{};
+    host_.workers[qp->worker]->call([&] { qp->slot.qp->query(body.attr); });
+    reply.set(body);
+    return 0;
+}
+
+int Client::destroy_qp(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
+    QpObject* qp = qps_.find(request.handle);
+    if (qp == nullptr) {
+        return EINVAL;
+    }
+    Worker& worker = *host_.workers[qp->worker];
+    worker.call([&] { worker.remove_qp(qp->slot); });
+    abi::DestroyReply body{};
+    body.async_events = qp->slot.async_events.load();
+    reply.set(body);
+    forget_qp(*qp);
+    qps_.remove(request.handle);
+    return 0;
+}
+
+/// The QP's worker does not know it any more.
+void Client::forget_qp(QpObject& qp) {
+    HostDevice& device = *qp.pd->context->device;
+    device.qp_numbers.free(qp.slot.qp->qp_num());
+    doorbell_slots_[qp.worker].free(qp.slot.doorbell_slot);
+    qp.slot.qp.reset();
+    rings_->release(qp.memory);
+    --host_.worker_qps[qp.worker];
+    --device.num_qps;
+    --qp.send_cq->users;
+    --qp.recv_cq->users;
+    --qp.pd->users;
+}
+
+void Client::remove_qps(const ContextObject* context) {
+    const auto ours = [&](const QpObject& qp) { return context == nullptr || qp.pd->context == context; };
+    // One call for each worker, however many QPs it loses.
+    for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
+        std::vector<QpObject*> leaving;
+        for (const auto& [handle, qp] : qps_) {
+            if (qp->worker == w && ours(*qp)) {
+                leaving.push_back(qp.get());
+            }
+        }
+        if (!leaving.empty()) {
+            Worker& worker = *host_.workers[w];
+            worker.call([&] {
+                std::for_each(leaving.begin(), leaving.end(),
+                              [&](QpObject* qp) { worker.remove_qp(qp->slot); });
+            });
+        }
+    }
+    for (auto entry = qps_.begin(); entry != qps_.end();) {
+        if (ours(*entry->second)) {
+            forget_qp(*entry->second);
+            entry = qps_.remove(entry);
+        } else {
+            ++entry;
+        }
+    }
+}
+
+}  // namespace urnic::dataplane

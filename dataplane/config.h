@@ -1,0 +1,86 @@
+// The daemon's configuration file (TOML) and the built-in configuration of `urnic run --standalone`.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "rnic/wire/packet_view.h"
+
+namespace urnic::dataplane {
+
+/// What one client process may own. A request beyond it is answered with ENOMEM.
+struct ClientLimits {
+    std::uint32_t max_qps = 16384;
+    std::uint32_t max_cqs = 16384;
+    std::uint32_t max_mrs = 131072;
+    std::uint32_t max_pds = 32768;
+    std::uint32_t max_channels = 1024;
+    std::uint64_t max_registered_bytes = 1ULL << 42U;
+    std::uint64_t max_ring_bytes = 8ULL << 30U;
+};
+
+struct DaemonConfig {
+    std::string run_dir = "/run/urnic";
+    mode_t socket_mode = 0660;
+    std::string socket_group;         // empty: leave the group as it is
+    std::vector<int> worker_cpus{0};  // one worker for each entry; -1: not bound to a CPU
+    bool spin = false;                // nothing else runs on the workers' CPUs
+    bool hugepages = true;
+    std::vector<std::string> eal_args;
+    ClientLimits limits;
+};
+
+enum class PortKind : std::uint8_t {
+    kFabric,  // the in-process wire named `port_device`
+    kPci,     // a NIC by its PCI address
+    kVdev,    // a DPDK virtual device, for example "net_af_packet0,iface=eth1"
+};
+
+struct RnicConfig {
+    std::string name;
+    PortKind port = PortKind::kFabric;
+    std::string port_device;
+    std::optional<wire::Mac> mac;   // the port's own when absent (kPci, kVdev); a made-up one on a fabric
+    std::optional<wire::Gid> ipv4;  // IPv4-mapped
+    std::optional<wire::Gid> ipv6;
+    std::uint32_t mtu_bytes = 4096;  // largest path MTU
+    std::uint32_t line = 0;          // where it stands in the file
+};
+
+/// Somebody on the network of a real port.
+struct NeighbourConfig {
+    wire::Gid gid{};
+    wire::Mac mac{};
+};
+
+struct Config {
+    DaemonConfig daemon;
+    std::vector<RnicConfig> rnics;
+    std::vector<NeighbourConfig> neighbours;
+};
+
+/// Why a file is no configuration, ready to be shown: "FILE:LINE:COLUMN: what; what is allowed".
+struct ConfigError {
+    std::string message;
+};
+
+/// `file` is only used in messages.
+[[nodiscard]] std::variant<Config, ConfigError> parse_config(std::string_view text, const std::string& file);
+[[nodiscard]] std::variant<Config, ConfigError> read_config(const std::string& file);
+
+/// urnic0 198.18.0.1/24 and urnic1 198.18.0.2/24 on one in-process wire, one worker, no hugepages.
+[[nodiscard]] Config standalone_config(const std::string& run_dir);
+
+/// The link-local address made from a MAC by modified EUI-64 (RFC 4291 appendix A): GID 0.
+[[nodiscard]] wire::Gid link_local_gid(const wire::Mac& mac);
+/// EUI-64 of a MAC in network order, as rxe makes node GUIDs.
+[[nodiscard]] std::uint64_t node_guid(const wire::Mac& mac);
+[[nodiscard]] std::string to_string(const wire::Mac& mac);
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,275 @@
+#include "dataplane/control_server.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "dataplane/log.h"
+#include "dataplane/message.h"
+#include "dataplane/status.h"
+#include "rnic/base/check.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+/// What an epoll event is about: the low two bits; a connection's id lies above them. Ids, not pointers: an
+/// earlier event of the same round may have ended the connection.
+enum Tag : std::uint64_t { kListener = 0, kSocket = 1, kProcess = 2, kStop = 3, kTagMask = 3 };
+constexpr std::uint64_t tag_of(Tag tag, std::uint32_t id) { return (std::uint64_t{id} << 2U) | tag; }
+
+constexpr int kBacklog = 128;
+constexpr int kAcceptsPerRound = 16;
+constexpr int kAcceptRetryMs = 100;
+
+bool is_exhaustion(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+}  // namespace
+
+struct ControlServer::Connection {
+    std::uint32_t id = 0;
+    UniqueFd socket;
+    Peer peer;                       // outlives the client, which uses its pidfd
+    std::unique_ptr<Client> client;  // after Hello
+};
+
+ControlServer::ControlServer(Host& host, Options options)
+    : host_(host), options_(options), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+    URNIC_CHECK(epoll_);
+}
+
+ControlServer::~ControlServer() = default;
+
+int ControlServer::listen(const std::string& path, mode_t mode, gid_t group) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) {
+        return ENAMETOOLONG;
+    }
+    std::memcpy(address.sun_path, path.c_str(), path.size());
+    UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!socket) {
+        return errno;
+    }
+    // Nobody may connect between bind() and chmod().
+    const mode_t old_mask = ::umask(0777);
+    const int bound = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    const int bind_error = errno;
+    ::umask(old_mask);
+    if (bound != 0) {
+        return bind_error;
+    }
+    if ((group != static_cast<gid_t>(-1) && ::chown(path.c_str(), static_cast<uid_t>(-1), group) != 0) ||
+        ::chmod(path.c_str(), mode) != 0 || ::listen(socket.get(), kBacklog) != 0 ||
+        !watch(socket.get(), EPOLLIN, tag_of(kListener, 0))) {
+        const int error = errno;
+        ::unlink(path.c_str());
+        return error;
+    }
+    listener_ = std::move(socket);
+    return 0;
+}
+
+bool ControlServer::watch(int fd, std::uint32_t events, std::uint64_t tag) const {
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = tag;
+    return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void ControlServer::run(std::span<const int> stop_fds, const std::function<void()>& after_round) {
+    for (const int fd : stop_fds) {
+        URNIC_CHECK(watch(fd, EPOLLIN, tag_of(kStop, 0)));
+    }
+    for (bool stop = false; !stop;) {
+        std::array<epoll_event, 64> events{};
+        const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                       accept_paused_ ? kAcceptRetryMs : -1);
+        URNIC_CHECK(count >= 0 || errno == EINTR);
+        for (int i = 0; i < count; ++i) {
+            const auto id = static_cast<std::uint32_t>(events[i].data.u64 >> 2U);
+            const auto tag = static_cast<Tag>(events[i].data.u64 & kTagMask);
+            const auto found = connections_.find(id);
+            if (tag == kStop) {
+                stop = true;
+            } else if (tag == kListener) {
+                accept_some();
+            } else if (found != connections_.end() && (tag == kProcess || !serve(*found->second))) {
+                // A forked child may hold the socket open: the end of the process decides as well.
+                disconnect(id);
+            }
+        }
+        if (accept_paused_ && std::chrono::steady_clock::now() >= accept_again_) {
+            resume_accept();
+        }
+        after_round();
+    }
+    for (const int fd : stop_fds) {
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    }
+}
+
+void ControlServer::accept_some() {
+    for (int i = 0; i < kAcceptsPerRound; ++i) {
+        UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (socket) {
+            exhaustion_logged_ = false;
+            add_connection(std::move(socket));
+        } else if (is_exhaustion(errno)) {
+            pause_accept();
+            return;
+        } else if (errno == EAGAIN) {
+            return;
+        }
+    }
+}
+
+/// Out of descriptors: the listener stays readable, so it is left alone for a while instead of spinning.
+void ControlServer::pause_accept() {
+    if (!exhaustion_logged_) {
+        exhaustion_logged_ = true;
+        log_warning(
+            "cannot accept connections: {}; new programs wait. Raise the limit on open files "
+            "(ulimit -n, LimitNOFILE=) or end some programs",
+            std::strerror(errno));
+    }
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+    accept_paused_ = true;
+    accept_again_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(kAcceptRetryMs);
+}
+
+void ControlServer::resume_accept() {
+    if (accept_paused_) {
+        accept_paused_ = !watch(listener_.get(), EPOLLIN, tag_of(kListener, 0));
+    }
+}
+
+void ControlServer::refuse(int socket, int error) const {
+    abi::RequestHeader header{};
+    header.op = abi::Op::kHello;
+    Reply reply;
+    (void)send_reply(socket, header, error, reply);
+}
+
+void ControlServer::add_connection(UniqueFd socket) {
+    auto connection = std::make_unique<Connection>();
+    ucred credentials{};
+    socklen_t length = sizeof credentials;
+    if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
+        return;
+    }
+    connection->peer.pid = credentials.pid;
+    connection->peer.uid = credentials.uid;
+    if (connections_.size() >= options_.max_connections ||
+        connections_of_[credentials.uid] >= options_.max_connections_per_uid) {
+        refuse(socket.get(), EUSERS);
+        return;
+    }
+    // No pidfd (the process has ended, or lives in another PID namespace): the socket alone tells its end.
+    connection->peer.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, credentials.pid, 0)));
+    connection->id = next_id_++;
+    connection->socket = std::move(socket);
+    const std::uint32_t id = connection->id;
+    if (!watch(connection->socket.get(), EPOLLIN, tag_of(kSocket, id)) ||
+        (connection->peer.pidfd && !watch(connection->peer.pidfd.get(), EPOLLIN, tag_of(kProcess, id)))) {
+        refuse(connection->socket.get(), errno);
+        return;
+    }
+    connections_.emplace(id, std::move(connection));
+    ++connections_of_[credentials.uid];
+}
+
+void ControlServer::disconnect(std::uint32_t id) {
+    const auto found = connections_.find(id);
+    Connection& connection = *found->second;
+    if (connection.client != nullptr) {
+        log_debug("client {} ({}, pid {}) is gone", id, connection.client->program(), connection.peer.pid);
+    }
+    const auto count = connections_of_.find(connection.peer.uid);
+    if (--count->second == 0) {
+        connections_of_.erase(count);
+    }
+    connections_.erase(found);
+    resume_accept();
+}
+
+bool ControlServer::serve(Connection& connection) {
+    for (std::size_t i = 0; i < options_.requests_per_turn; ++i) {
+        Request request;
+        const Received received = recv_request(connection.socket.get(), request);
+        if (received == Received::kNothing) {
+            return true;
+        }
+        if (received == Received::kEnd) {
+            return false;
+        }
+        Reply reply;
+        const int error = received == Received::kTooLarge ? EMSGSIZE : answer(connection, request, reply);
+        request.fds.clear();  // before the answer, so that a client that waits for it finds nothing left
+        if (!send_reply(connection.socket.get(), request.header(), error, reply)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int ControlServer::answer(Connection& connection, Request& request, Reply& reply) {
+    const abi::RequestHeader header = request.header();
+    if (header.length != request.length) {
+        return EINVAL;
+    }
+    try {
+        if (header.op == abi::Op::kStatus) {
+            return status(request, reply);
+        }
+        if (header.op == abi::Op::kHello) {
+            return connection.client != nullptr ? EEXIST
+                                                : Client::hello(host_, connection.peer, connection.id,
+                                                                request, reply, connection.client);
+        }
+        return connection.client == nullptr ? EPROTO : connection.client->handle(request, reply);
+    } catch (const std::bad_alloc&) {
+        return ENOMEM;
+    }
+}
+
+int ControlServer::status(const Request& request, Reply& reply) const {
+    if (request.length != sizeof(abi::StatusRequest) || !request.fds.empty()) {
+        return EINVAL;
+    }
+    UniqueFd file(::memfd_create("urnic-status", MFD_CLOEXEC));
+    if (!file) {
+        return errno;
+    }
+    const std::string text = status_json(host_, clients());
+    if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+        return errno;
+    }
+    reply.set(abi::EmptyReply{});
+    reply.give(std::move(file));
+    return 0;
+}
+
+std::vector<const Client*> ControlServer::clients() const {
+    std::vector<const Client*> clients;
+    for (const auto& [id, connection] : connections_) {
+        if (connection->client != nullptr) {
+            clients.push_back(connection->client.get());
+        }
+    }
+    return clients;
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,43 @@
+// One emulated RNIC: identity, addresses, keys, counters, and the port it sends through.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataplane/packet_io.h"
+#include "rnic/abi/control.h"
+#include "rnic/device/counters.h"
+#include "rnic/mem/key_table.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic::dataplane {
+
+/// Finds the Ethernet address behind a GID: the in-process wire knows its ports, a real port asks ARP or ND.
+class NeighbourResolver {
+  public:
+    virtual ~NeighbourResolver() = default;
+    [[nodiscard]] virtual std::optional<wire::Mac> resolve(const wire::Gid& gid) = 0;
+};
+
+/// Built by the control thread before the workers start; afterwards only `keys` (by the control thread) and
+/// `counters` (each by its worker) change.
+struct Device {
+    static constexpr std::uint32_t kGidTableLength = 16;
+
+    std::string name;  // "urnic0"
+    std::uint32_t index = 0;
+    std::uint64_t node_guid = 0;  // network order
+    wire::Mac mac{};
+    std::array<wire::Gid, kGidTableLength> gids{};  // [0] link-local, [1] IPv4-mapped; zeros are free entries
+    std::uint32_t mtu_bytes = 4096;                 // largest path MTU
+    abi::DeviceCaps caps{};
+    KeyTable keys;
+    std::array<Counters, abi::kMaxWorkers> counters;
+    PacketIo* port = nullptr;
+    NeighbourResolver* neighbours = nullptr;
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,116 @@
+#include "dataplane/device_set.h"
+
+#include <algorithm>
+
+#include "dataplane/eal.h"
+#include "rnic/qp/limits.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+/// What can really be made: every number here is within the daemon's own tables (KeyTable::kMaxKeys,
+/// abi::kDoorbellSlots, abi::kMaxCqEntries).
+abi::DeviceCaps caps_of(const Device& device) {
+    abi::DeviceCaps caps{};
+    caps.node_guid = device.node_guid;
+    caps.max_mr_size = abi::kMemoryFileBytes;
+    caps.max_qp = 16384;
+    caps.max_qp_wr = abi::kMaxQueueEntries;
+    caps.max_sge = abi::kMaxSge;
+    caps.max_sge_rd = abi::kMaxSge;
+    caps.max_inline = abi::kMaxInlineBytes;
+    caps.max_cq = 16384;
+    caps.max_cqe = abi::kMaxCqEntries - 1;
+    caps.max_mr = 65536;
+    caps.max_pd = 32768;
+    caps.max_qp_rd_atom = kMaxRdAtomic;
+    caps.max_qp_init_rd_atom = kMaxRdAtomic;
+    caps.max_res_rd_atom = kMaxRdAtomic * caps.max_qp;
+    caps.gid_table_len = Device::kGidTableLength;
+    caps.pkey_table_len = 1;
+    caps.num_ports = 1;
+    return caps;
+}
+
+}  // namespace
+
+DeviceSet::DeviceSet(const Config& config, Steering& steering, rte_mempool* frames)
+    : neighbours_(config.neighbours) {
+    for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
+        add_device(config.rnics[i], i);
+    }
+    add_fabrics(config, steering);
+    for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
+        if (config.rnics[i].port != PortKind::kFabric) {
+            add_port(*devices_[i], config.rnics[i], steering.num_workers(), frames);
+        }
+        Device& device = *devices_[i];
+        device.gids[0] = link_local_gid(device.mac);
+        device.node_guid = node_guid(device.mac);
+        device.caps = caps_of(device);
+    }
+}
+
+void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
+    auto device = std::make_unique<Device>();
+    device->name = rnic.name;
+    device->index = index;
+    device->mac = rnic.mac.value_or(wire::Mac{});
+    device->mtu_bytes = rnic.mtu_bytes;
+    std::uint32_t next = 1;
+    for (const auto& address : {rnic.ipv4, rnic.ipv6}) {
+        if (address) {
+            device->gids[next++] = *address;
+        }
+    }
+    devices_.push_back(std::move(device));
+}
+
+void DeviceSet::add_fabrics(const Config& config, Steering& steering) {
+    std::map<std::string, std::vector<Device*>> members;
+    for (std::size_t i = 0; i < config.rnics.size(); ++i) {
+        if (config.rnics[i].port == PortKind::kFabric) {
+            members[config.rnics[i].port_device].push_back(devices_[i].get());
+        }
+    }
+    for (const auto& [name, devices] : members) {
+        std::vector<Fabric::PortSpec> specs;
+        for (const Device* device : devices) {
+            Fabric::PortSpec spec{device->mac, {device->gids.begin(), device->gids.end()}};
+            spec.gids[0] = link_local_gid(device->mac);
+            specs.push_back(spec);
+        }
+        auto fabric = std::make_unique<Fabric>(specs, steering);
+        for (std::uint32_t i = 0; i < devices.size(); ++i) {
+            devices[i]->port = &fabric->port(i);
+            devices[i]->neighbours = fabric.get();
+        }
+        fabrics_.emplace(name, std::move(fabric));
+    }
+}
+
+void DeviceSet::add_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+                         rte_mempool* frames) {
+    DpdkPortConfig config;
+    // DPDK knows a vdev by what stands before its arguments.
+    config.name = rnic.port_device.substr(0, rnic.port_device.find(','));
+    config.num_queues = num_workers;
+    config.promiscuous = rnic.mac.has_value();
+    config.frames = frames;
+    ports_.push_back(std::make_unique<DpdkPort>(config));
+    if (!rnic.mac) {
+        device.mac = ports_.back()->mac();
+    }
+    device.port = ports_.back().get();
+    device.neighbours = &neighbours_;
+}
+
+std::vector<Device*> DeviceSet::devices() const {
+    std::vector<Device*> result;
+    std::transform(devices_.begin(), devices_.end(), std::back_inserter(result),
+                   [](const auto& device) { return device.get(); });
+    return result;
+}
+
+}  // namespace urnic::dataplane

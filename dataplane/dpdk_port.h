@@ -1,0 +1,46 @@
+// Any DPDK Ethernet device as a port: a NIC, af_packet, af_xdp, memif, or the drivers for tests.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "dataplane/packet_io.h"
+#include "rnic/wire/packet_view.h"
+
+struct rte_mempool;
+
+namespace urnic::dataplane {
+
+struct DpdkPortConfig {
+    std::string name;              // DPDK's: a PCI address or a vdev's name
+    std::uint32_t num_queues = 1;  // one for each worker; a device with fewer gives the rest none
+    std::uint16_t rx_descriptors = 512;
+    std::uint16_t tx_descriptors = 512;
+    bool promiscuous = false;       // where the device's MAC is not the port's own
+    rte_mempool* frames = nullptr;  // received into
+};
+
+class DpdkPort final : public PacketIo {
+  public:
+    /// Configures and starts the device. Throws EalError: no such device, or it refuses. A device can be
+    /// opened once in a process: DPDK forgets it when it is closed.
+    explicit DpdkPort(const DpdkPortConfig& config);
+    ~DpdkPort() override;
+    DpdkPort(const DpdkPort&) = delete;
+    DpdkPort& operator=(const DpdkPort&) = delete;
+
+    std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
+    std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
+    [[nodiscard]] int wait_fd(std::uint32_t queue) const override;
+    [[nodiscard]] bool must_be_polled(std::uint32_t queue) const override;
+
+    [[nodiscard]] wire::Mac mac() const;
+    [[nodiscard]] bool link_up() const;
+
+  private:
+    std::uint16_t port_id_ = 0;
+    std::uint32_t rx_queues_ = 0;
+    std::uint32_t tx_queues_ = 0;
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,77 @@
+// What the control thread serves clients from: devices, workers, limits, and the numbers handed out.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "dataplane/config.h"
+#include "dataplane/device.h"
+#include "dataplane/shared_memory.h"
+#include "dataplane/worker.h"
+#include "rnic/qp/qp.h"
+
+namespace urnic::dataplane {
+
+/// Hands out the QP numbers of one device. A number tells the worker: qp_num % num_workers. Numbers go up
+/// from a random start and are reused only after all others, so that late packets of a destroyed QP find
+/// nobody.
+class QpNumbers {
+  public:
+    explicit QpNumbers(std::uint32_t num_workers);
+    /// Nullopt when every number of `worker` is in use.
+    [[nodiscard]] std::optional<std::uint32_t> allocate(std::uint32_t worker);
+    void free(std::uint32_t qp_num) { used_.erase(qp_num); }
+
+  private:
+    std::uint32_t num_workers_;
+    std::uint32_t next_;
+    std::unordered_set<std::uint32_t> used_;
+};
+
+/// One RNIC and what is in use on it.
+struct HostDevice {
+    HostDevice(Device& d, std::uint32_t num_workers) : device(&d), qp_numbers(num_workers) {}
+    Device* device;
+    QpNumbers qp_numbers;
+    std::uint32_t num_qps = 0;
+    std::uint32_t num_cqs = 0;
+    std::uint32_t num_mrs = 0;
+    std::uint32_t num_pds = 0;
+};
+
+/// Touched by the control thread alone.
+struct Host {
+    std::vector<std::unique_ptr<HostDevice>> devices;
+    std::vector<std::unique_ptr<Worker>> workers;
+    std::vector<int> worker_cpus;           // as configured, -1: not bound; for status
+    std::vector<std::uint32_t> worker_qps;  // QPs on each worker: a new one goes to the emptiest
+    SharedFile state;                       // abi::DaemonState
+    ClientLimits limits;
+    std::string version;
+    std::uint64_t started_ns = 0;  // CLOCK_MONOTONIC
+    std::uint32_t next_pd_number = 1;
+    /// Makes a QP of a supported type; nullptr for another one.
+    std::function<std::unique_ptr<Qp>(QpType, const QpConfig&)> make_qp;
+
+    [[nodiscard]] std::uint32_t num_workers() const { return static_cast<std::uint32_t>(workers.size()); }
+    [[nodiscard]] abi::DaemonState& daemon_state() const {
+        return *reinterpret_cast<abi::DaemonState*>(state.mapping.data());
+    }
+    /// Returns when no worker holds anything that was unpublished before.
+    void barrier() const;
+    [[nodiscard]] HostDevice* find_device(const std::string& name) const;
+    /// The worker that the next QP goes to.
+    [[nodiscard]] std::uint32_t emptiest_worker() const;
+};
+
+/// A random number nobody can guess (R_Keys, QP numbers).
+[[nodiscard]] std::uint32_t secure_random();
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,31 @@
+// Calls from the control thread to a worker.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+namespace urnic::dataplane {
+
+/// One producer (the control thread), one consumer (the worker).
+class Mailbox {
+  public:
+    Mailbox();
+    ~Mailbox();
+    Mailbox(const Mailbox&) = delete;
+    Mailbox& operator=(const Mailbox&) = delete;
+
+    /// Producer: leaves `function` for the worker, calls `wake`, and returns when the function has run.
+    void call(const std::function<void()>& function, const std::function<void()>& wake);
+
+    /// Consumer: the next function to run, or nullptr. finish() must follow.
+    [[nodiscard]] const std::function<void()>* next();
+    void finish();
+
+  private:
+    struct Letter;
+    struct Queue;
+    std::unique_ptr<Queue> queue_;
+    Letter* current_ = nullptr;
+};
+
+}  // namespace urnic::dataplane

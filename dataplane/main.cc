@@ -1,0 +1,163 @@
+// urnicd: the daemon. See --help.
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <system_error>
+
+#include "dataplane/config.h"
+#include "dataplane/daemon.h"
+#include "dataplane/log.h"
+#include "dataplane/unique_fd.h"
+
+namespace {
+
+using namespace urnic::dataplane;
+
+constexpr const char* kFooter = R"(
+Serves emulated RNICs to ibverbs programs of this host, in the foreground, until SIGTERM or SIGINT. Programs see
+the RNICs when they are started by `urnic run`. Messages go to stderr; exit status 0 after a clean end, 1 when the
+daemon cannot start or its configuration is wrong.
+
+The configuration file is TOML. Every key, with its default:
+
+  [daemon]
+  run_dir = "/run/urnic"        # control.sock and what programs see of /sys and /dev
+  socket_mode = "0660"          # who may connect
+  socket_group = ""             # group of the socket; left out: the daemon's own
+  workers = [0]                 # a worker for each of these CPUs; or a count, and the scheduler chooses
+  spin = false                  # true: nothing else runs on the workers' CPUs (needs a list of CPUs)
+  hugepages = true              # false: packet memory from ordinary pages (no NIC can use them)
+  eal_args = []                 # further arguments for DPDK's EAL
+
+  [daemon.limits]               # of each client process
+  max_qps = 16384
+  max_cqs = 16384
+  max_mrs = 131072
+  max_pds = 32768
+  max_channels = 1024
+  max_registered_bytes = 4398046511104
+  max_ring_bytes = 8589934592
+
+  [[rnic]]                      # one for each RNIC
+  name = "urnic0"
+  port = "fabric"               # "fabric": an in-process wire; "pci": a NIC; "vdev": a DPDK virtual device
+  fabric = "lab"                # with port = "fabric": RNICs that name the same fabric reach each other
+  device = "0000:01:00.0"       # with "pci": its address; with "vdev": for example "net_af_packet0,iface=eth1"
+  mac = "02:00:c6:12:00:01"     # left out: the NIC's own, or made up on a fabric
+  ipv4 = "198.18.0.1/24"        # GID 1; GID 0 is the link-local address made from the MAC
+  ipv6 = "fd00::1/64"           # the next GID
+  mtu = 4096                    # largest path MTU: 256, 512, 1024, 2048 or 4096; 1024 for pci and vdev
+
+  [[neighbour]]                 # who else is on the network of a pci or vdev port
+  ip = "198.18.0.2"
+  mac = "02:00:c6:12:00:02")";
+
+/// Blocks the signals that end the daemon, in this thread and all that it makes, and gives a descriptor that
+/// becomes readable for them.
+UniqueFd take_signals() {
+    sigset_t signals{};
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, &signals, nullptr);
+    // A completion channel or a client's socket whose reader is gone.
+    (void)std::signal(SIGPIPE, SIG_IGN);
+    return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+struct Arguments {
+    std::string config_file;
+    bool check = false;
+    bool verbose = false;
+    bool standalone = false;
+    std::string run_dir;
+    int ready_fd = -1;
+};
+
+int run(const Arguments& arguments) {
+    Config config;
+    if (arguments.standalone) {
+        config = standalone_config(arguments.run_dir);
+        // The RNICs of a program end with it, however it ends.
+        (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    } else {
+        auto result = read_config(arguments.config_file);
+        if (const auto* error = std::get_if<ConfigError>(&result)) {
+            log_error("{}", error->message);
+            return 1;
+        }
+        config = std::get<Config>(std::move(result));
+    }
+    if (arguments.check) {
+        fmt::print("{}: correct, {} RNIC{}\n", arguments.config_file, config.rnics.size(),
+                   config.rnics.size() == 1 ? "" : "s");
+        return 0;
+    }
+    const UniqueFd signals = take_signals();
+    if (!signals) {
+        throw std::system_error(errno, std::generic_category(), "signalfd");
+    }
+    const DaemonOptions options{arguments.standalone, arguments.verbose, arguments.ready_fd};
+    const std::array stop_fds{signals.get()};
+    serve(config, options, stop_fds);
+    return 0;
+}
+
+void define_options(CLI::App& app, Arguments& arguments) {
+    app.footer(kFooter);
+    app.set_version_flag("--version", "urnicd " URNIC_VERSION);
+    auto* config = app.add_option("--config", arguments.config_file, "Configuration file (TOML)")
+                       ->type_name("FILE.toml");
+    app.add_flag("--check", arguments.check,
+                 "Only check the configuration file and tell what is wrong with it")
+        ->needs(config);
+    app.add_flag("--verbose", arguments.verbose, "Also show DPDK's log and who comes and goes");
+    auto* run_dir =
+        app.add_option("--run-dir", arguments.run_dir, "Run directory of --standalone")->type_name("DIR");
+    auto* standalone =
+        app.add_flag("--standalone", arguments.standalone,
+                     "Two RNICs on an in-process wire, urnic0 198.18.0.1/24 and urnic1 198.18.0.2/24, "
+                     "without root, hugepages or NIC; ends with the process that started it")
+            ->needs(run_dir)
+            ->excludes(config);
+    run_dir->needs(standalone);
+    app.add_option("--ready-fd", arguments.ready_fd,
+                   "Descriptor that gets one byte when the RNICs are served")
+        ->type_name("N")
+        ->needs(standalone)
+        ->check(CLI::NonNegativeNumber);
+}
+
+int parse_and_run(int argc, char** argv) {
+    Arguments arguments;
+    CLI::App app("urnicd: the daemon of the urnic software RDMA NIC", "urnicd");
+    define_options(app, arguments);
+    try {
+        app.parse(argc, argv);
+        if (!arguments.standalone && arguments.config_file.empty()) {
+            throw CLI::RequiredError("--config FILE.toml (or --standalone --run-dir DIR)");
+        }
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error);
+    }
+    return run(arguments);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return parse_and_run(argc, argv);
+    } catch (const std::exception& error) {
+        // Not through fmt, which may throw itself.
+        (void)std::fprintf(stderr, "urnicd: error: %s\n", error.what());
+        return 1;
+    }
+}

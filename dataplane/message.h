@@ -1,0 +1,66 @@
+// One request and its reply on the control socket, with the file descriptors they carry.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "dataplane/unique_fd.h"
+#include "rnic/abi/control.h"
+
+namespace urnic::dataplane {
+
+/// A datagram as it was received, together with its descriptors (closed unless somebody takes them).
+struct Request {
+    std::array<std::byte, abi::kMaxMessageBytes> bytes{};
+    std::size_t length = 0;
+    std::vector<UniqueFd> fds;
+
+    /// The message as a T. The caller has checked its length.
+    template <typename T>
+    [[nodiscard]] T as() const {
+        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= abi::kMaxMessageBytes);
+        T message{};
+        std::memcpy(&message, bytes.data(), sizeof message);
+        return message;
+    }
+    [[nodiscard]] abi::RequestHeader header() const { return as<abi::RequestHeader>(); }
+};
+
+/// A reply under construction: only the body and the descriptors; the header is filled in when it is sent.
+struct Reply {
+    std::array<std::byte, abi::kMaxMessageBytes> bytes{};
+    std::size_t length = sizeof(abi::ReplyHeader);
+    bool whole_on_error = false;  // send the body with an error too (Hello's EPROTO)
+    std::vector<int> fds;         // sent, not closed
+    std::vector<UniqueFd> owned;  // kept until the reply is sent
+
+    template <typename T>
+    void set(const T& message) {
+        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= abi::kMaxMessageBytes);
+        std::memcpy(bytes.data(), &message, sizeof message);
+        length = sizeof message;
+    }
+    void give(UniqueFd fd) {
+        fds.push_back(fd.get());
+        owned.push_back(std::move(fd));
+    }
+};
+
+/// What recv_request() found.
+enum class Received : std::uint8_t {
+    kRequest,
+    kNothing,   // no message now
+    kEnd,       // the peer closed, or speaks something else: disconnect
+    kTooLarge,  // a message or its descriptors did not fit; `request` holds the beginning, descriptors are
+                // closed
+};
+[[nodiscard]] Received recv_request(int socket, Request& request);
+
+/// False: the reply could not be sent at once (a client that does not read, or is gone): disconnect it.
+[[nodiscard]] bool send_reply(int socket, const abi::RequestHeader& request, int error, Reply& reply);
+
+}  // namespace urnic::dataplane

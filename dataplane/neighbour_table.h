@@ -1,0 +1,22 @@
+// Neighbours of RNICs on real ports: those that the configuration names, and link-local addresses, which
+// contain the MAC.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "dataplane/config.h"
+#include "dataplane/device.h"
+
+namespace urnic::dataplane {
+
+class NeighbourTable final : public NeighbourResolver {
+  public:
+    explicit NeighbourTable(const std::vector<NeighbourConfig>& neighbours);
+    [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) override;
+
+  private:
+    std::map<wire::Gid, wire::Mac> table_;
+};
+
+}  // namespace urnic::dataplane

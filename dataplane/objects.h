@@ -1,0 +1,93 @@
+// The verbs objects of one client as the control thread keeps them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "dataplane/app_memory.h"
+#include "dataplane/host.h"
+#include "dataplane/ring_memory.h"
+#include "dataplane/unique_fd.h"
+#include "dataplane/worker.h"
+
+namespace urnic::dataplane {
+
+struct ContextObject {
+    HostDevice* device = nullptr;
+    UniqueFd async_fd;  // our end of the event socket, non-blocking
+};
+
+struct PdObject {
+    ContextObject* context = nullptr;
+    std::uint32_t number = 0;  // daemon-wide: what MemoryRegion::pd and QpConfig::pd hold
+    std::uint32_t users = 0;   // MRs and QPs
+};
+
+struct ChannelObject {
+    ContextObject* context = nullptr;
+    UniqueFd write_end;  // non-blocking
+    std::uint32_t users = 0;
+};
+
+struct MrObject {
+    PdObject* pd = nullptr;
+    std::uint32_t key = 0;
+    std::uint64_t addr = 0;
+    std::uint64_t length_bytes = 0;
+    AppMemory::Window* window = nullptr;  // nullptr: not converted
+};
+
+struct CqObject {
+    ContextObject* context = nullptr;
+    ChannelObject* channel = nullptr;
+    std::unique_ptr<NotifyingCq> cq;
+    RingPiece memory;
+    RingPiece previous;  // before the last resize: the application may still read it
+    std::uint32_t entries = 0;
+    std::uint32_t users = 0;  // QPs, once for each direction
+};
+
+struct QpObject {
+    PdObject* pd = nullptr;
+    CqObject* send_cq = nullptr;
+    CqObject* recv_cq = nullptr;
+    QpSlot slot;
+    RingPiece memory;
+    std::uint32_t worker = 0;
+};
+
+/// Objects of one kind by handle. Handles count up and are not reused, so a stale one finds nothing.
+template <typename Object>
+class HandleTable {
+  public:
+    /// The handle of the new object; never 0.
+    std::uint32_t add(std::unique_ptr<Object> object) {
+        while (next_ == 0 || objects_.count(next_) != 0) {
+            ++next_;
+        }
+        objects_.emplace(next_, std::move(object));
+        return next_++;
+    }
+    [[nodiscard]] Object* find(std::uint32_t handle) const {
+        const auto found = objects_.find(handle);
+        return found == objects_.end() ? nullptr : found->second.get();
+    }
+    void remove(std::uint32_t handle) { objects_.erase(handle); }
+    /// Removes while iterating: gives the next position.
+    auto remove(typename std::unordered_map<std::uint32_t, std::unique_ptr<Object>>::iterator at) {
+        return objects_.erase(at);
+    }
+    [[nodiscard]] std::size_t size() const { return objects_.size(); }
+    [[nodiscard]] auto begin() const { return objects_.begin(); }
+    [[nodiscard]] auto end() const { return objects_.end(); }
+    [[nodiscard]] auto begin() { return objects_.begin(); }
+    [[nodiscard]] auto end() { return objects_.end(); }
+
+  private:
+    std::unordered_map<std::uint32_t, std::unique_ptr<Object>> objects_;
+    std::uint32_t next_ = 1;
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,25 @@
+// A port as the workers see it: bursts of mbufs in, bursts of mbufs out. Queue q belongs to worker q alone.
+#pragma once
+
+#include <cstdint>
+
+struct rte_mbuf;
+
+namespace urnic::dataplane {
+
+class PacketIo {
+  public:
+    virtual ~PacketIo() = default;
+    /// Up to `count` received frames, owned by the caller from now on.
+    virtual std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) = 0;
+    /// Hands over complete frames; returns how many were taken (from the front), the rest stays the caller's.
+    virtual std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) = 0;
+    /// A file descriptor that becomes readable when rx_burst(queue) may have something, or -1 when there is
+    /// none.
+    [[nodiscard]] virtual int wait_fd(std::uint32_t queue) const = 0;
+    /// True: neither a descriptor nor the sender (as the in-process wire does) tells of frames on `queue`, so
+    /// that a worker with nothing to do must still look now and then.
+    [[nodiscard]] virtual bool must_be_polled(std::uint32_t /*queue*/) const { return false; }
+};
+
+}  // namespace urnic::dataplane

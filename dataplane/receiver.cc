@@ -1,0 +1,116 @@
+#include "dataplane/receiver.h"
+
+#include <rte_prefetch.h>
+
+#include <algorithm>
+#include <array>
+
+#include "dataplane/frame_pool.h"
+#include "rnic/wire/frame.h"
+
+namespace urnic::dataplane {
+
+Receiver::Receiver(std::uint32_t worker, Device& device, Steering& steering, TxOutbox& outbox,
+                   RunQueue& run_queue)
+    : worker_(worker),
+      device_(device),
+      counters_(device.counters[worker]),
+      steering_(steering),
+      outbox_(outbox),
+      run_queue_(run_queue),
+      qps_(steering.num_workers()) {
+    for (const wire::Gid& gid : device.gids) {
+        if (gid != wire::Gid{}) {
+            gids_.push_back(gid);
+        }
+    }
+}
+
+std::uint16_t Receiver::poll(TimeNs now) {
+    std::array<rte_mbuf*, kBurst> frames;
+    const std::uint16_t count = device_.port->rx_burst(worker_, frames.data(), kBurst);
+    if (count == 0) {
+        return 0;
+    }
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        if (steering_.num_workers() > 1 && steer(frames[i])) {
+            continue;
+        }
+        frames[kept++] = frames[i];
+    }
+    for (std::uint32_t owner = 0; handed_to_ != 0; ++owner, handed_to_ >>= 1U) {
+        if ((handed_to_ & 1U) != 0) {
+            steering_.wakes().wake(owner);
+        }
+    }
+    for (std::uint32_t i = 0; i < kept; ++i) {
+        if (i + 1 < kept) {
+            rte_prefetch0(rte_pktmbuf_mtod(frames[i + 1], const void*));
+        }
+        deliver(*frames[i], now);
+    }
+    free_frames({frames.data(), kept});
+    return count;
+}
+
+bool Receiver::steer(rte_mbuf* frame) {
+    // A frame that is not RoCEv2 has no QP (~0u): it is counted here.
+    const std::uint32_t qp_num = wire::peek_dest_qp(frame_bytes(frame));
+    const std::uint32_t owner = qp_num == ~0U ? worker_ : steering_.worker_of(qp_num);
+    if (owner == worker_) {
+        return false;
+    }
+    frame->port = static_cast<std::uint16_t>(device_.index);
+    if (!steering_.hand_over(worker_, owner, frame)) {
+        ++counters_.drop_steering_full;
+        free_frames({&frame, 1});
+        return true;
+    }
+    handed_to_ |= 1U << owner;
+    return true;
+}
+
+void Receiver::take_over(rte_mbuf* frame, TimeNs now) {
+    deliver(*frame, now);
+    free_frames({&frame, 1});
+}
+
+bool Receiver::is_for_us(const wire::PacketView& view) const {
+    return wire::same_mac(view.dst_mac, device_.mac) &&
+           std::any_of(gids_.begin(), gids_.end(),
+                       [&](const wire::Gid& gid) { return wire::same_gid(gid, view.dst_gid); });
+}
+
+void Receiver::deliver(const rte_mbuf& frame, TimeNs now) {
+    ++counters_.rcvd_pkts;
+    counters_.rcvd_bytes.add(frame.pkt_len);
+    if (frame.nb_segs != 1) {
+        ++counters_.drop_malformed;
+        return;
+    }
+    wire::PacketView view;
+    const wire::ParseError error = wire::parse_frame(frame_bytes(&frame), view);
+    if (error != wire::ParseError::kNone) {
+        ++(error == wire::ParseError::kNotRoce ? counters_.drop_not_roce : counters_.drop_malformed);
+        return;
+    }
+    if (!is_for_us(view)) {
+        ++counters_.drop_not_for_us;
+        return;
+    }
+    if (!wire::icrc_ok(view)) {
+        ++counters_.rx_icrc_encapsulated;
+        return;
+    }
+    QpSlot* const slot = qps_.find(view.header.dest_qp);
+    if (slot == nullptr) {
+        ++counters_.drop_unknown_qp;
+        return;
+    }
+    outbox_.begin(*slot, now);
+    slot->qp->handle_packet(now, view, outbox_);
+    run_queue_.push(*slot);
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,47 @@
+// From a port's receive burst to the QPs: parse, check, steer, look up.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "dataplane/device.h"
+#include "dataplane/qp_table.h"
+#include "dataplane/run_queue.h"
+#include "dataplane/steering.h"
+#include "dataplane/tx_outbox.h"
+
+namespace urnic::dataplane {
+
+/// The receive side of one device on one worker. Every frame that does not reach a QP is counted.
+class Receiver {
+  public:
+    static constexpr std::uint16_t kBurst = 32;
+
+    Receiver(std::uint32_t worker, Device& device, Steering& steering, TxOutbox& outbox, RunQueue& run_queue);
+
+    /// Takes one burst from the port. QPs that got packets are put on the run queue, so that each sends once
+    /// what the burst asks of it (acknowledgements coalesce). Returns the number of frames.
+    std::uint16_t poll(TimeNs now);
+    /// A frame that another worker received.
+    void take_over(rte_mbuf* frame, TimeNs now);
+
+    [[nodiscard]] QpTable& qps() { return qps_; }
+
+  private:
+    void deliver(const rte_mbuf& frame, TimeNs now);
+    [[nodiscard]] bool is_for_us(const wire::PacketView& view) const;
+    /// True: the frame was given away (or dropped).
+    [[nodiscard]] bool steer(rte_mbuf* frame);
+
+    std::uint32_t worker_;
+    Device& device_;
+    Counters& counters_;
+    Steering& steering_;
+    TxOutbox& outbox_;
+    RunQueue& run_queue_;
+    QpTable qps_;
+    std::vector<wire::Gid> gids_;  // the device's, without the free entries
+    std::uint32_t handed_to_ = 0;  // bit mask of workers that got frames of this burst
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,45 @@
+// Which worker a QP belongs to, and the way there for frames that another worker received.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "dataplane/wake_board.h"
+
+struct rte_mbuf;
+
+namespace urnic::dataplane {
+
+/// Made before the workers, shared by all of them.
+class Steering {
+  public:
+    /// Frames that wait on the way from one worker to another; more are dropped, as a NIC's queue would.
+    static constexpr std::uint32_t kHandoverFrames = 512;
+
+    Steering(abi::DaemonState& state, std::uint32_t num_workers);
+    ~Steering();
+    Steering(const Steering&) = delete;
+    Steering& operator=(const Steering&) = delete;
+
+    [[nodiscard]] std::uint32_t num_workers() const { return num_workers_; }
+    [[nodiscard]] std::uint32_t worker_of(std::uint32_t qp_num) const {
+        return num_workers_ == 1 ? 0 : qp_num % num_workers_;
+    }
+    [[nodiscard]] WakeBoard& wakes() { return wakes_; }
+
+    /// Worker `from` gives a frame to worker `to`; mbuf->port is the index of the device that received it.
+    /// False: no room, the frame stays the caller's. Call wakes().wake(to) after the burst.
+    [[nodiscard]] bool hand_over(std::uint32_t from, std::uint32_t to, rte_mbuf* frame);
+    /// Up to `count` frames that others gave to `worker`; the caller's from now on.
+    [[nodiscard]] std::uint32_t take(std::uint32_t worker, rte_mbuf** frames, std::uint32_t count);
+
+  private:
+    struct Lane;
+    [[nodiscard]] Lane& lane(std::uint32_t from, std::uint32_t to);
+
+    std::uint32_t num_workers_;
+    WakeBoard wakes_;
+    std::unique_ptr<Lane[]> lanes_;
+};
+
+}  // namespace urnic::dataplane

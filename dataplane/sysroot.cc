@@ -1,0 +1,137 @@
+#include "dataplane/sysroot.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "dataplane/status.h"
+#include "dataplane/unique_fd.h"
+#include "rnic/abi/control.h"
+#include "rnic/device/counters.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// ABI of the uverbs device as the provider's driver declares it (min and max 1).
+constexpr const char* kDeviceAbiVersion = "1";
+/// ABI of uverbs itself, which libibverbs wants to be 3 to 6.
+constexpr const char* kUverbsAbiVersion = "6";
+
+int write_in_place(const std::string& path, const std::string& text) {
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    const bool done =
+        file && ::pwrite(file.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
+        ::ftruncate(file.get(), static_cast<off_t>(text.size())) == 0;
+    return done ? 0 : errno;
+}
+
+/// Writes files named relative to one directory.
+class Writer {
+  public:
+    explicit Writer(fs::path dir) : dir_(std::move(dir)) { fs::create_directories(dir_); }
+
+    void operator()(const std::string& name, const std::string& value) const {
+        const fs::path path = dir_ / name;
+        fs::create_directories(path.parent_path());
+        if (const int error = write_in_place(path, value + "\n"); error != 0) {
+            throw std::system_error(error, std::generic_category(), "cannot write " + path.string());
+        }
+    }
+
+  private:
+    fs::path dir_;
+};
+
+/// Counters as files; those that rxe and mlx5 have in hw_counters and the wire's bytes and drops.
+std::map<std::string, std::uint64_t> sum_counters(const Device& device, std::uint32_t num_workers) {
+    std::map<std::string, std::uint64_t> sums;
+    for (std::uint32_t w = 0; w < num_workers; ++w) {
+        for_each_counter(device.counters[w],
+                         [&](const char* name, std::uint64_t value) { sums[name] += value; });
+    }
+    return sums;
+}
+
+fs::path counters_dir(const std::string& dir, const Device& device) {
+    return fs::path(dir) / "sys/class/infiniband" / device.name / "ports/1/hw_counters";
+}
+
+}  // namespace
+
+Sysroot::~Sysroot() {
+    std::error_code ignored;
+    fs::remove_all(dir_, ignored);
+}
+
+void Sysroot::write() {
+    fs::remove_all(dir_);
+    Writer verbs(fs::path(dir_) / "sys/class/infiniband_verbs");
+    verbs("abi_version", kUverbsAbiVersion);
+    fs::create_directories(fs::path(dir_) / "dev/infiniband");
+    for (const Device* device : devices_) {
+        write_device(*device);
+        const std::string uverbs = "uverbs_" + device->name;
+        verbs(uverbs + "/ibdev", device->name);
+        // Switches off libibverbs' check of the device number, and its wait for udev.
+        verbs(uverbs + "/dev", "0:0");
+        verbs(uverbs + "/abi_version", kDeviceAbiVersion);
+        // A character device that answers ENOTTY to every ioctl; the provider does the rest.
+        fs::create_symlink("/dev/null", fs::path(dir_) / "dev/infiniband" / uverbs);
+    }
+}
+
+void Sysroot::write_device(const Device& device) const {
+    const Writer file(fs::path(dir_) / "sys/class/infiniband" / device.name);
+    const std::string guid = guid_to_string(device.node_guid);
+    file("node_type", "1: CA");
+    file("node_guid", guid);
+    file("sys_image_guid", guid);
+    file("node_desc", device.name);
+    file("fw_ver", URNIC_VERSION);
+    file("hca_type", "urnic");
+    file("hw_rev", "0x0");
+    file("board_id", "urnic");
+    write_port(device);
+}
+
+void Sysroot::write_port(const Device& device) const {
+    const Writer file(fs::path(dir_) / "sys/class/infiniband" / device.name / "ports/1");
+    file("state", "4: ACTIVE");
+    file("phys_state", "5: LinkUp");
+    file("rate", "100 Gb/sec (4X EDR)");
+    file("link_layer", "Ethernet");
+    file("lid", "0x0");
+    file("lid_mask_count", "0");
+    file("sm_lid", "0x0");
+    file("sm_sl", "0");
+    file("cap_mask", "0x00010000");
+    file("pkeys/0", "0xffff");
+    for (std::size_t i = 0; i < device.gids.size(); ++i) {
+        file(fmt::format("gids/{}", i), to_string(device.gids[i]));
+        // For free entries too: ibv_query_gid_table gives up at the first entry without a type.
+        file(fmt::format("gid_attrs/types/{}", i), "RoCE v2");
+    }
+    for (const auto& [name, value] : sum_counters(device, num_workers_)) {
+        file("hw_counters/" + name, std::to_string(value));
+    }
+    file("hw_counters/lifespan", "1000");  // milliseconds between refreshes
+}
+
+void Sysroot::refresh_counters() const {
+    for (const Device* device : devices_) {
+        const fs::path dir = counters_dir(dir_, *device);
+        for (const auto& [name, value] : sum_counters(*device, num_workers_)) {
+            (void)write_in_place(dir / name, std::to_string(value) + "\n");
+        }
+    }
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,27 @@
+// CLOCK_MONOTONIC without a call for each reading: the time stamp counter, tied to the clock once a second.
+#pragma once
+
+#include <cstdint>
+
+#include "rnic/base/time.h"
+
+namespace urnic::dataplane {
+
+/// One for each thread. Never goes back.
+class TscClock {
+  public:
+    /// The EAL must have been started: it knows the counter's frequency.
+    TscClock();
+    [[nodiscard]] TimeNs now();
+
+  private:
+    void anchor();
+
+    std::uint64_t ticks_per_second_;
+    std::uint64_t ns_per_tick_q32_;
+    std::uint64_t anchor_ticks_ = 0;
+    TimeNs anchor_ns_ = 0;
+    TimeNs last_ns_ = 0;
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,99 @@
+#include "dataplane/tx_outbox.h"
+
+#include <algorithm>
+
+#include "dataplane/frame_pool.h"
+#include "rnic/base/check.h"
+#include "rnic/wire/frame.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+constexpr std::uint32_t kRefillFrames = TxOutbox::kMaxFrames / 2;
+
+}  // namespace
+
+TxOutbox::TxOutbox(std::uint32_t worker, Device& device, rte_mempool* frames, Notifier& notifier)
+    : worker_(worker),
+      device_(device),
+      counters_(device.counters[worker]),
+      pool_(frames),
+      notifier_(notifier) {}
+
+TxOutbox::~TxOutbox() {
+    free_frames({frames_.data() + first_, built_ - first_});
+    free_frames({spare_.data(), spares_});
+}
+
+void TxOutbox::begin(QpSlot& slot, TimeNs now) {
+    slot_ = &slot;
+    now_ = now;
+    if (built_ >= kMaxFrames / 2) {
+        flush();
+    }
+    if (spares_ < kRefillFrames) {
+        refill();
+    }
+}
+
+void TxOutbox::refill() {
+    if (alloc_frames(pool_, {spare_.data() + spares_, kRefillFrames})) {
+        spares_ += kRefillFrames;
+    } else {
+        ++counters_.drop_no_mbuf;  // nothing is lost: room() says so and the QP sends later
+    }
+}
+
+bool TxOutbox::flush() {
+    if (first_ < built_) {
+        first_ += device_.port->tx_burst(worker_, frames_.data() + first_,
+                                         static_cast<std::uint16_t>(built_ - first_));
+    }
+    if (first_ == built_) {
+        first_ = 0;
+        built_ = 0;
+        return true;
+    }
+    if (first_ != 0) {
+        std::copy(frames_.begin() + first_, frames_.begin() + built_, frames_.begin());
+        built_ -= first_;
+        first_ = 0;
+    }
+    return false;
+}
+
+std::uint32_t TxOutbox::room() const { return std::min(kMaxFrames - built_, spares_); }
+
+bool TxOutbox::transmit(const wire::Path& path, const wire::PacketHeader& header,
+                        std::span<const MemoryPiece> pieces) {
+    URNIC_CHECK(room() != 0);
+    rte_mbuf* const frame = spare_[spares_ - 1];
+    auto* const bytes = rte_pktmbuf_mtod(frame, std::byte*);
+    const std::size_t length = wire::build_frame(path, header, pieces, {bytes, kFrameRoomBytes});
+    if (length == 0) {
+        return false;
+    }
+    frame->data_len = static_cast<std::uint16_t>(length);
+    frame->pkt_len = static_cast<std::uint32_t>(length);
+    --spares_;
+    frames_[built_++] = frame;
+    ++counters_.sent_pkts;
+    counters_.sent_bytes.add(length);
+    return true;
+}
+
+bool TxOutbox::complete(CompletionQueue& cq, const Completion& completion) {
+    const bool taken = notifier_.complete(static_cast<NotifyingCq&>(cq), completion, now_);
+    if (!taken) {
+        ++counters_.cq_overrun;
+    }
+    return taken;
+}
+
+void TxOutbox::event(Qp& qp, AsyncEventType type) {
+    URNIC_CHECK(slot_ != nullptr && slot_->qp.get() == &qp);
+    notifier_.event(*slot_, type);
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,59 @@
+// A worker's outbox for the QPs of one device: packets become frames in the device's port, completions go to
+// CQs, events to the application.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "dataplane/device.h"
+#include "dataplane/notifier.h"
+#include "rnic/qp/outbox.h"
+
+struct rte_mempool;
+
+namespace urnic::dataplane {
+
+class TxOutbox final : public Outbox {
+  public:
+    /// Frames that wait for the port. The batch goes out when the worker flushes, or when it is full.
+    static constexpr std::uint32_t kMaxFrames = 64;
+
+    TxOutbox(std::uint32_t worker, Device& device, rte_mempool* frames, Notifier& notifier);
+    ~TxOutbox() override;
+    TxOutbox(const TxOutbox&) = delete;
+    TxOutbox& operator=(const TxOutbox&) = delete;
+
+    /// Before calls into a QP: whose effects come now, and when. Makes room as far as it can.
+    void begin(QpSlot& slot, TimeNs now);
+    /// Gives the port what it takes. True: nothing is left.
+    bool flush();
+
+    /// Since the worker's start.
+    [[nodiscard]] std::uint64_t sent_packets() const { return counters_.sent_pkts.value(); }
+
+    [[nodiscard]] std::uint32_t room() const override;
+    [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
+                                std::span<const MemoryPiece> pieces) override;
+    [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
+    void event(Qp& qp, AsyncEventType type) override;
+
+  private:
+    void refill();
+
+    std::uint32_t worker_;
+    Device& device_;
+    Counters& counters_;
+    rte_mempool* pool_;
+    Notifier& notifier_;
+    QpSlot* slot_ = nullptr;
+    TimeNs now_ = 0;
+    // Built frames, the oldest at first_; packets of one QP never overtake each other.
+    std::uint32_t first_ = 0;
+    std::uint32_t built_ = 0;
+    std::array<rte_mbuf*, kMaxFrames> frames_{};
+    // Empty buffers, taken from the pool in bulk.
+    std::uint32_t spares_ = 0;
+    std::array<rte_mbuf*, kMaxFrames> spare_{};
+};
+
+}  // namespace urnic::dataplane

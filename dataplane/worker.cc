@@ -1,0 +1,354 @@
+#include "dataplane/worker.h"
+
+#include <pthread.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "dataplane/doorbell_scan.h"
+#include "dataplane/frame_pool.h"
+#include "dataplane/idle.h"
+#include "dataplane/mailbox.h"
+#include "dataplane/notifier.h"
+#include "dataplane/receiver.h"
+#include "dataplane/run_queue.h"
+#include "dataplane/steering.h"
+#include "dataplane/tsc_clock.h"
+#include "dataplane/tx_outbox.h"
+#include "rnic/base/check.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+/// Packets of requests that one QP may send before it is the next one's turn.
+constexpr std::uint32_t kPacketBudget = 32;
+/// Packets sent, and QPs that ran, before the worker looks at its other sources again. As many packets as are
+/// received in a round: between RNICs of one daemon a frame is then read while it still lies in the L2 cache.
+constexpr std::uint32_t kPacketsPerRound = 32;
+constexpr std::uint32_t kQpsPerRound = 64;
+constexpr std::uint32_t kBurstsPerRound = 4;
+/// How soon a full completion channel is tried again.
+constexpr TimeNs kChannelRetryNs = 1'000'000;
+
+}  // namespace
+
+struct Worker::Impl {
+    /// What the worker has for each device.
+    struct Lane {
+        Lane(const WorkerConfig& config, Device& device, Notifier& notifier, RunQueue& run_queue)
+            : outbox(config.index, device, config.frames, notifier),
+              receiver(config.index, device, *config.steering, outbox, run_queue) {}
+        TxOutbox outbox;
+        Receiver receiver;
+    };
+
+    explicit Impl(const WorkerConfig& worker_config);
+
+    void loop();
+    bool run_calls();
+    bool scan_doorbells();
+    bool receive();
+    bool take_handed_over();
+    bool expire_timers();
+    /// True: some QP ran and had room to send.
+    bool run_qps();
+    bool flush_ports();
+    [[nodiscard]] TimeNs wake_at() const;
+    void run_call(const std::function<void()>& function);
+    /// Follows the QP's deadline. A timer that is armed too early stays: it looks again when it fires, so
+    /// that a deadline which moves on with each packet costs nothing.
+    void follow_deadline(QpSlot& slot);
+    [[nodiscard]] Lane& lane(const QpSlot& slot) { return *lanes[slot.device->index]; }
+    [[nodiscard]] ClientDoorbells* find_client(std::uint32_t client_id);
+
+    WorkerConfig config;
+    TscClock clock;
+    TimeNs now;
+    TimerWheel timers;
+    RunQueue run_queue;
+    Notifier notifier;
+    Idle idle;
+    Mailbox mailbox;
+    std::vector<std::unique_ptr<Lane>> lanes;  // by Device::index
+    std::vector<std::unique_ptr<ClientDoorbells>> clients;
+    bool polled_ports = false;
+    std::atomic<bool> stopping{false};
+    std::thread thread;
+};
+
+Worker::Impl::Impl(const WorkerConfig& worker_config)
+    : config(worker_config),
+      now(clock.now()),
+      timers(now),
+      notifier(config.index),
+      idle(config.index, config.may_spin, config.steering->wakes()) {
+    URNIC_CHECK(config.state != nullptr && config.frames != nullptr);
+    URNIC_CHECK(config.index < config.num_workers && config.num_workers == config.steering->num_workers());
+    for (Device* device : config.devices) {
+        URNIC_CHECK(device->index == lanes.size());
+        lanes.push_back(std::make_unique<Lane>(config, *device, notifier, run_queue));
+        polled_ports = polled_ports || device->port->must_be_polled(config.index);
+        const int fd = device->port->wait_fd(config.index);
+        const int error = fd >= 0 ? idle.watch_level(fd) : 0;
+        if (error != 0 && error != EEXIST) {
+            throw std::system_error(error, std::generic_category(),
+                                    "cannot watch the port of " + device->name);
+        }
+    }
+}
+
+void Worker::Impl::loop() {
+    while (!stopping.load(std::memory_order_relaxed)) {
+        now = clock.now();
+        bool busy = run_calls();
+        busy |= scan_doorbells();
+        busy |= receive();
+        busy |= expire_timers();
+        busy |= run_qps();
+        const bool flushed = flush_ports();
+        notifier.flush();
+        // Frames for a full port, and QPs that found no room: whoever makes room does not tell.
+        const bool waiting = !flushed || !run_queue.empty();
+        idle.after_round(busy      ? Idle::Round::kBusy
+                         : waiting ? Idle::Round::kBlocked
+                                   : Idle::Round::kIdle,
+                         now, wake_at());
+    }
+}
+
+bool Worker::Impl::run_calls() {
+    bool any = false;
+    while (const std::function<void()>* function = mailbox.next()) {
+        run_call(*function);
+        mailbox.finish();
+        any = true;
+    }
+    return any;
+}
+
+void Worker::Impl::run_call(const std::function<void()>& function) {
+    function();
+    // The next call may destroy a CQ that this one put completions into.
+    notifier.flush();
+}
+
+bool Worker::Impl::scan_doorbells() {
+    bool any = false;
+    for (const auto& client : clients) {
+        any |= client->scan([this](QpSlot& slot) { run_queue.push(slot); });
+    }
+    return any;
+}
+
+bool Worker::Impl::receive() {
+    bool any = config.num_workers > 1 && take_handed_over();
+    for (const auto& lane : lanes) {
+        for (std::uint32_t left = kBurstsPerRound; left != 0; --left) {
+            const std::uint16_t got = lane->receiver.poll(now);
+            any |= got != 0;
+            if (got < Receiver::kBurst) {
+                break;
+            }
+        }
+    }
+    return any;
+}
+
+bool Worker::Impl::take_handed_over() {
+    std::array<rte_mbuf*, Receiver::kBurst> frames;
+    const std::uint32_t count = config.steering->take(config.index, frames.data(), Receiver::kBurst);
+    for (std::uint32_t i = 0; i < count; ++i) {
+        lanes[frames[i]->port]->receiver.take_over(frames[i], now);
+    }
+    return count != 0;
+}
+
+bool Worker::Impl::expire_timers() {
+    if (!timers.due(now)) {
+        return false;
+    }
+    bool any = false;
+    timers.advance(now, [this, &any](TimerNode& node) {
+        QpSlot& slot = *static_cast<QpSlot::Timer&>(node).slot;
+        if (slot.qp->deadline() > now) {
+            follow_deadline(slot);
+            return;
+        }
+        lane(slot).outbox.begin(slot, now);
+        slot.qp->handle_timeout(now, lane(slot).outbox);
+        run_queue.push(slot);
+        any = true;
+    });
+    return any;
+}
+
+bool Worker::Impl::run_qps() {
+    bool any = false;
+    std::uint64_t packets = 0;
+    for (std::uint32_t left = std::min(run_queue.size(), kQpsPerRound);
+         left != 0 && packets < kPacketsPerRound; --left) {
+        QpSlot& slot = run_queue.pop();
+        TxOutbox& outbox = lane(slot).outbox;
+        outbox.begin(slot, now);
+        any |= outbox.room() != 0;
+        const std::uint64_t sent_before = outbox.sent_packets();
+        if (slot.qp->progress(now, kPacketBudget, outbox)) {
+            run_queue.push(slot);
+        }
+        packets += outbox.sent_packets() - sent_before;
+        follow_deadline(slot);
+    }
+    return any;
+}
+
+bool Worker::Impl::flush_ports() {
+    bool all = true;
+    for (const auto& lane : lanes) {
+        all &= lane->outbox.flush();
+    }
+    return all;
+}
+
+TimeNs Worker::Impl::wake_at() const {
+    TimeNs at = timers.next_event();
+    at = notifier.retry_wanted() ? std::min(at, now + kChannelRetryNs) : at;
+    return polled_ports ? std::min(at, now + Idle::kPolledPortNs) : at;
+}
+
+void Worker::Impl::follow_deadline(QpSlot& slot) {
+    const TimeNs deadline = slot.qp->deadline();
+    if (deadline < slot.timer.expires) {
+        timers.arm(slot.timer, deadline);
+    }
+}
+
+ClientDoorbells* Worker::Impl::find_client(std::uint32_t client_id) {
+    const auto found = std::find_if(clients.begin(), clients.end(),
+                                    [=](const auto& client) { return client->client_id() == client_id; });
+    return found == clients.end() ? nullptr : found->get();
+}
+
+Worker::Worker(const WorkerConfig& config) : impl_(std::make_unique<Impl>(config)) {}
+Worker::~Worker() { stop(); }
+
+void Worker::start() {
+    Impl& impl = *impl_;
+    URNIC_CHECK(!impl.thread.joinable());
+    if (!impl.config.may_spin) {
+        impl.config.state->cores_shared.store(1);
+    }
+    impl.stopping.store(false);
+    // Signals are for the thread that runs the daemon; a channel whose reader is gone raises SIGPIPE here.
+    sigset_t all{};
+    sigset_t before{};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    impl.thread = std::thread([&impl] {
+        prctl(PR_SET_TIMERSLACK, 1UL);  // RNR timers go down to 10 us, the usual slack is 50
+        // Gives the thread its own cache of packet buffers. Not having one is slower, not wrong.
+        const bool registered = rte_thread_register() == 0;
+        impl.loop();
+        if (registered) {
+            rte_thread_unregister();
+        }
+    });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    const std::string name = "urnic-worker" + std::to_string(impl.config.index);
+    (void)pthread_setname_np(impl.thread.native_handle(), name.c_str());
+    if (impl.config.cpu >= 0) {
+        cpu_set_t set;
+        CPU_ZERO(&set);
+        CPU_SET(static_cast<unsigned>(impl.config.cpu), &set);
+        const int error = pthread_setaffinity_np(impl.thread.native_handle(), sizeof(set), &set);
+        if (error != 0) {
+            stop();
+            throw std::system_error(error, std::generic_category(),
+                                    "cannot run worker " + std::to_string(impl.config.index) + " on CPU " +
+                                        std::to_string(impl.config.cpu));
+        }
+    }
+}
+
+void Worker::stop() {
+    Impl& impl = *impl_;
+    if (!impl.thread.joinable()) {
+        return;
+    }
+    impl.stopping.store(true);
+    impl.config.steering->wakes().wake(impl.config.index);
+    impl.thread.join();
+}
+
+void Worker::call(const std::function<void()>& function) {
+    Impl& impl = *impl_;
+    if (!impl.thread.joinable()) {
+        impl.now = impl.clock.now();
+        impl.run_call(function);
+        return;
+    }
+    impl.mailbox.call(function, [&impl] { impl.config.steering->wakes().wake(impl.config.index); });
+}
+
+int Worker::attach_client(std::uint32_t client_id, abi::WorkerDoorbell* doorbell, int wake_fd) {
+    URNIC_CHECK(impl_->find_client(client_id) == nullptr);
+    const int error = impl_->idle.watch_edges(wake_fd);
+    if (error == 0) {
+        impl_->clients.push_back(std::make_unique<ClientDoorbells>(client_id, doorbell, wake_fd));
+    }
+    return error;
+}
+
+void Worker::detach_client(std::uint32_t client_id) {
+    std::erase_if(impl_->clients, [&](const auto& client) {
+        if (client->client_id() != client_id) {
+            return false;
+        }
+        impl_->idle.unwatch(client->wake_fd());
+        return true;
+    });
+}
+
+void Worker::add_qp(QpSlot& slot) {
+    Impl& impl = *impl_;
+    const std::uint32_t qp_num = slot.qp->qp_num();
+    ClientDoorbells* const client = impl.find_client(slot.client_id);
+    URNIC_CHECK(impl.config.steering->worker_of(qp_num) == impl.config.index);
+    URNIC_CHECK(client != nullptr && slot.doorbell_slot < abi::kDoorbellSlots);
+    slot.timer.slot = &slot;
+    impl.lane(slot).receiver.qps().set(qp_num, &slot);
+    client->set(slot.doorbell_slot, &slot);
+}
+
+void Worker::remove_qp(QpSlot& slot) {
+    Impl& impl = *impl_;
+    impl.lane(slot).receiver.qps().set(slot.qp->qp_num(), nullptr);
+    if (ClientDoorbells* const client = impl.find_client(slot.client_id)) {
+        client->set(slot.doorbell_slot, nullptr);
+    }
+    impl.run_queue.remove(slot);
+    impl.timers.cancel(slot.timer);
+}
+
+void Worker::release_cq(NotifyingCq& cq) { impl_->notifier.release(cq); }
+
+int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path) {
+    Impl& impl = *impl_;
+    TxOutbox& outbox = impl.lane(slot).outbox;
+    outbox.begin(slot, impl.now);
+    const int error = slot.qp->modify(impl.now, attr, path, outbox);
+    impl.run_queue.push(slot);
+    impl.follow_deadline(slot);
+    return error;
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,101 @@
+// A worker: one thread on one core that owns its QPs outright. The loop: mailbox, doorbells, receive bursts,
+// timers, QPs with work to send, notifications; sleeps on an epoll when nothing happens.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dataplane/device.h"
+#include "dataplane/timer_wheel.h"
+#include "rnic/abi/queues.h"
+#include "rnic/qp/qp.h"
+
+struct rte_mempool;
+
+namespace urnic::dataplane {
+
+class Steering;
+
+/// A CQ with what its notifications need. Made and destroyed by the control thread. Every CQ that a QP of a
+/// worker names is one of these.
+struct NotifyingCq : CompletionQueue {
+    using CompletionQueue::CompletionQueue;
+    int channel_fd = -1;            // non-blocking write end of the channel's pipe; -1: no channel
+    std::uint64_t user_handle = 0;  // the 8 bytes written to it
+    std::atomic<std::uint32_t> completion_events{0};
+    int async_fd = -1;  // the context's event socket, non-blocking
+    std::atomic<std::uint32_t> async_events{0};
+    std::atomic<bool> error_reported{false};
+};
+
+/// A QP with what its worker and its events need. Stays at its address while a worker has it.
+struct QpSlot {
+    std::unique_ptr<Qp> qp;
+    Device* device = nullptr;
+    int async_fd = -1;
+    std::uint64_t user_handle = 0;
+    std::atomic<std::uint32_t> async_events{0};
+    std::uint32_t client_id = 0;
+    std::uint32_t doorbell_slot = 0;  // < abi::kDoorbellSlots, unique among the client's QPs on the worker
+
+    // The worker's own, from add_qp() to remove_qp():
+    struct Timer : TimerNode {
+        QpSlot* slot = nullptr;
+    } timer;
+    QpSlot* next_queued = nullptr;  // run queue
+    bool queued = false;
+};
+
+struct WorkerConfig {
+    std::uint32_t index = 0;
+    std::uint32_t num_workers = 1;
+    int cpu = -1;           // pin to this CPU; -1: let the scheduler choose
+    bool may_spin = false;  // the core is its own; otherwise start() publishes state->cores_shared
+    abi::DaemonState* state = nullptr;
+    std::vector<Device*> devices;   // Device::index is the place in this list
+    Steering* steering = nullptr;   // shared by all workers
+    rte_mempool* frames = nullptr;  // what packets are built in, see make_frame_pool()
+};
+
+class Worker {
+  public:
+    /// The EAL must have been started. Everything the configuration points to outlives the worker.
+    explicit Worker(const WorkerConfig& config);
+    ~Worker();
+    Worker(const Worker&) = delete;
+    Worker& operator=(const Worker&) = delete;
+
+    void start();
+    /// Ends the loop and joins the thread.
+    void stop();
+
+    /// Runs `function` on the worker's thread between two rounds of its loop and returns when it has run;
+    /// while the worker is not started, or stopped, runs it right here. For the control thread alone. While
+    /// it runs the worker holds no pointer to a memory region, so an empty call() is also the barrier after
+    /// KeyTable::remove(). It holds QPs until remove_qp() and CQs until release_cq().
+    void call(const std::function<void()>& function);
+
+    // Inside call() only:
+
+    /// `doorbell`: this worker's part of the client's doorbells. `wake_fd`: an eventfd that the client writes
+    /// to when state says that the worker sleeps; never read here (its flags are the client's to change).
+    /// Returns 0 or errno (ENOSPC, ENOMEM: the kernel watches no more descriptors for us).
+    [[nodiscard]] int attach_client(std::uint32_t client_id, abi::WorkerDoorbell* doorbell, int wake_fd);
+    /// After its last QP was removed.
+    void detach_client(std::uint32_t client_id);
+    /// The QP number must belong to this worker: qp_num % num_workers == index.
+    void add_qp(QpSlot& slot);
+    void remove_qp(QpSlot& slot);
+    /// Before a CQ is destroyed, on every worker: forgets notifications that wait for room in its channel.
+    void release_cq(NotifyingCq& cq);
+    [[nodiscard]] int modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path);
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace urnic::dataplane
