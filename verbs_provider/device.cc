@@ -1,0 +1,102 @@
+// Device and port queries.
+#include <errno.h>
+#include <stdio.h>
+
+#include "verbs_provider/verbs.h"
+
+namespace urnic::provider {
+
+namespace {
+
+constexpr std::uint32_t kNsClockKhz = 1'000'000;  // completion timestamps count nanoseconds
+constexpr std::uint32_t kNoVendor = 0xff'ffff;    // as rxe: no IEEE OUI stands for a software device
+constexpr std::uint8_t kLocalAckDelay = 15;       // 4.096 us * 2^15: the daemon shares its cores with others
+
+void fill_device(const abi::DeviceCaps& caps, struct ibv_device_attr& attr) {
+    snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", URNIC_VERSION);
+    attr.node_guid = caps.node_guid;
+    attr.sys_image_guid = caps.node_guid;
+    attr.max_mr_size = caps.max_mr_size;
+    attr.page_size_cap = 0xfffff000;  // 4 KB and everything above
+    attr.vendor_id = kNoVendor;
+    attr.max_qp = static_cast<int>(caps.max_qp);
+    attr.max_qp_wr = static_cast<int>(caps.max_qp_wr);
+    attr.device_cap_flags =
+        IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID;
+    attr.max_sge = static_cast<int>(caps.max_sge);
+    attr.max_sge_rd = static_cast<int>(caps.max_sge_rd);
+    attr.max_cq = static_cast<int>(caps.max_cq);
+    attr.max_cqe = static_cast<int>(caps.max_cqe);
+    attr.max_mr = static_cast<int>(caps.max_mr);
+    attr.max_pd = static_cast<int>(caps.max_pd);
+    attr.max_qp_rd_atom = static_cast<int>(caps.max_qp_rd_atom);
+    attr.max_res_rd_atom = static_cast<int>(caps.max_res_rd_atom);
+    attr.max_qp_init_rd_atom = static_cast<int>(caps.max_qp_init_rd_atom);
+    attr.atomic_cap = IBV_ATOMIC_GLOB;
+    attr.max_pkeys = static_cast<std::uint16_t>(caps.pkey_table_len);
+    attr.local_ca_ack_delay = kLocalAckDelay;
+    attr.phys_port_cnt = static_cast<std::uint8_t>(caps.num_ports);
+}
+
+}  // namespace
+
+int query_device(struct ibv_context* ibv_context, const struct ibv_query_device_ex_input* input,
+                 struct ibv_device_attr_ex* attr, std::size_t attr_size) {
+    if (input != nullptr && input->comp_mask != 0) {
+        return EINVAL;
+    }
+    if (attr == nullptr || attr_size < sizeof attr->orig_attr) {
+        return EINVAL;
+    }
+    struct ibv_device_attr_ex all {};
+    fill_device(context_of(ibv_context)->caps, all.orig_attr);
+    all.completion_timestamp_mask = ~std::uint64_t{0};
+    all.hca_core_clock = kNsClockKhz;
+    all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+    all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
+    // Callers of other releases have a shorter or a longer struct.
+    std::memset(reinterpret_cast<std::byte*>(attr), 0, attr_size);
+    std::memcpy(reinterpret_cast<std::byte*>(attr), &all, attr_size < sizeof all ? attr_size : sizeof all);
+    return 0;
+}
+
+int query_port(struct ibv_context* ibv_context, std::uint8_t port_num, struct ibv_port_attr* attr) {
+    Context* context = context_of(ibv_context);
+    abi::QueryPortRequest request{};
+    request.context = context->handle;
+    request.port_num = port_num;
+    abi::QueryPortReply reply{};
+    const int error = context->session->call(abi::Op::kQueryPort, request, reply);
+    if (error != 0) {
+        return error;
+    }
+    attr->state = static_cast<enum ibv_port_state>(reply.state);
+    attr->max_mtu = static_cast<enum ibv_mtu>(reply.max_mtu);
+    attr->active_mtu = static_cast<enum ibv_mtu>(reply.active_mtu);
+    attr->gid_tbl_len = static_cast<int>(reply.gid_table_len);
+    attr->port_cap_flags = reply.port_cap_flags;
+    attr->max_msg_sz = reply.max_msg_sz;
+    attr->bad_pkey_cntr = reply.bad_pkey_counter;
+    attr->qkey_viol_cntr = reply.qkey_violation_counter;
+    attr->pkey_tbl_len = reply.pkey_table_len;
+    attr->lid = reply.lid;
+    attr->max_vl_num = reply.max_vl_num;
+    attr->active_width = reply.active_width;
+    attr->active_speed = reply.active_speed;
+    attr->phys_state = reply.phys_state;
+    attr->link_layer = reply.link_layer;
+    return 0;
+}
+
+int query_rt_values(struct ibv_context*, struct ibv_values_ex* values) {
+    const std::uint32_t wanted = values->comp_mask;
+    values->comp_mask = 0;
+    if ((wanted & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
+        // The clock of completion timestamps.
+        clock_gettime(CLOCK_MONOTONIC, &values->raw_clock);
+        values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+    }
+    return 0;
+}
+
+}  // namespace urnic::provider

@@ -1,0 +1,212 @@
+#include "verbs_provider/launcher/daemon_client.h"
+
+#include <fmt/core.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "rnic/abi/control.h"
+#include "verbs_provider/launcher/error.h"
+#include "verbs_provider/launcher/unique_fd.h"
+
+namespace urnic::launcher {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kDefaultRunDir = "/run/urnic";
+constexpr const char* kSocketName = "control.sock";
+constexpr time_t kReplyTimeoutSeconds = 10;
+
+std::string user_name() {
+    const passwd* entry = getpwuid(geteuid());
+    return entry != nullptr ? entry->pw_name : fmt::format("uid {}", geteuid());
+}
+
+[[noreturn]] void not_permitted(const fs::path& socket) {
+    struct stat info {};
+    std::string owner;
+    if (stat(socket.c_str(), &info) == 0) {
+        owner = fmt::format(" (its owner is uid {}, its group gid {}, its mode {:04o})", info.st_uid,
+                            info.st_gid, info.st_mode & 07777U);
+    }
+    throw LaunchError(fmt::format(
+        "{} may not connect to urnicd at {}{}: join the group that the daemon's configuration gives the "
+        "socket, or use urnic run --standalone",
+        user_name(), socket.string(), owner));
+}
+
+[[noreturn]] void cannot_connect(const fs::path& socket, int error) {
+    struct stat info {};
+    if (error == EACCES || error == EPERM) not_permitted(socket);
+    if (error == ENOENT || error == ENOTDIR) {
+        throw LaunchError(fmt::format(
+            "no urnicd at {}: there is no such socket. Start one with urnicd --config FILE.toml, name "
+            "another with --socket, or use urnic run --standalone",
+            socket.string()));
+    }
+    if (stat(socket.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode)) {
+        throw LaunchError(fmt::format(
+            "{} is not a socket: --socket wants the control socket of a running urnicd", socket.string()));
+    }
+    if (error == ECONNREFUSED) {
+        throw LaunchError(fmt::format(
+            "urnicd at {} has ended: the socket is there but nobody listens. Start urnicd again, or "
+            "use urnic run --standalone",
+            socket.string()));
+    }
+    if (error == EPROTOTYPE) {
+        throw LaunchError(fmt::format("{} is the socket of another program, not of urnicd", socket.string()));
+    }
+    throw LaunchError(
+        fmt::format("cannot connect to urnicd at {}: {}", socket.string(), std::strerror(error)));
+}
+
+UniqueFd connect_to(const fs::path& socket) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string text = socket.string();
+    if (text.size() >= sizeof(address.sun_path)) {
+        throw LaunchError(
+            fmt::format("the socket path {} is too long: {} bytes where a Unix socket can have {}", text,
+                        text.size(), sizeof(address.sun_path) - 1));
+    }
+    std::memcpy(address.sun_path, text.c_str(), text.size() + 1);
+    UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    if (fd.get() < 0) throw LaunchError(fmt::format("cannot make a socket: {}", std::strerror(errno)));
+    const timeval timeout{kReplyTimeoutSeconds, 0};
+    setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+    setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+        cannot_connect(socket, errno);
+    }
+    return fd;
+}
+
+/// Sends a request, returns the bytes of its reply. `reply_fd`: where to put the reply's first descriptor.
+std::vector<std::byte> exchange(int fd, const fs::path& socket, const void* request, std::size_t length,
+                                UniqueFd* reply_fd) {
+    if (send(fd, request, length, MSG_NOSIGNAL) != static_cast<ssize_t>(length)) {
+        throw LaunchError(
+            fmt::format("urnicd at {} takes no request: {}", socket.string(), std::strerror(errno)));
+    }
+    std::vector<std::byte> reply(abi::kMaxMessageBytes);
+    iovec part{reply.data(), reply.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (reply_fd != nullptr) {
+        // Without room for them the kernel drops a reply's descriptors.
+        message.msg_control = control;
+        message.msg_controllen = sizeof(control);
+    }
+    const ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+        throw LaunchError(
+            fmt::format("urnicd at {} does not answer: it took the request and was silent for {} "
+                        "seconds. Restart it",
+                        socket.string(), kReplyTimeoutSeconds));
+    }
+    if (got <= 0) {
+        throw LaunchError(fmt::format("urnicd at {} closed the connection{}{}", socket.string(),
+                                      got < 0 ? ": " : "", got < 0 ? std::strerror(errno) : ""));
+    }
+    reply.resize(static_cast<std::size_t>(got));
+    cmsghdr* rights = reply_fd != nullptr ? CMSG_FIRSTHDR(&message) : nullptr;
+    if (rights != nullptr && rights->cmsg_level == SOL_SOCKET && rights->cmsg_type == SCM_RIGHTS) {
+        int received = -1;
+        std::memcpy(&received, CMSG_DATA(rights), sizeof(received));
+        *reply_fd = UniqueFd(received);
+    }
+    return reply;
+}
+
+/// The reply's header, after the checks that hold for every reply.
+abi::ReplyHeader header_of(const std::vector<std::byte>& reply, abi::Op op, const fs::path& socket) {
+    abi::ReplyHeader header{};
+    if (reply.size() >= sizeof(header)) std::memcpy(&header, reply.data(), sizeof(header));
+    if (header.magic != abi::kControlMagic || header.op != op) {
+        throw LaunchError(
+            fmt::format("what answers at {} is not urnicd: its reply is not one of the control protocol",
+                        socket.string()));
+    }
+    return header;
+}
+
+}  // namespace
+
+fs::path default_socket() {
+    const char* run_dir = std::getenv("URNIC_RUN_DIR");
+    return fs::path(run_dir != nullptr && *run_dir == '/' ? run_dir : kDefaultRunDir) / kSocketName;
+}
+
+fs::path control_socket(const fs::path& path) {
+    fs::path socket = fs::absolute(path).lexically_normal();
+    std::error_code ignored;
+    if (fs::is_directory(socket, ignored)) socket /= kSocketName;
+    if (socket.filename() != kSocketName) {
+        throw LaunchError(
+            fmt::format("--socket {}: a daemon's socket is called {}; give that file, or the run "
+                        "directory it is in",
+                        path.string(), kSocketName));
+    }
+    return socket;
+}
+
+void check_daemon(const fs::path& socket) {
+    const UniqueFd fd = connect_to(socket);
+    abi::HelloRequest request{};
+    request.header = {abi::kControlMagic, abi::Op::kHello, 1, sizeof(request)};
+    request.abi_version = abi::kAbiVersion;
+    std::strncpy(request.program, "urnic run", sizeof(request.program) - 1);
+    const std::vector<std::byte> bytes = exchange(fd.get(), socket, &request, sizeof(request), nullptr);
+    const abi::ReplyHeader header = header_of(bytes, abi::Op::kHello, socket);
+    abi::HelloReply reply{};
+    if (bytes.size() >= sizeof(reply)) std::memcpy(&reply, bytes.data(), sizeof(reply));
+    if (header.error == EPROTO || (header.error == 0 && reply.abi_version != abi::kAbiVersion)) {
+        throw LaunchError(fmt::format(
+            "urnicd at {} speaks version {} of the control protocol, this urnic speaks version {}: "
+            "install the same release of both and restart urnicd",
+            socket.string(), reply.abi_version, abi::kAbiVersion));
+    }
+    if (header.error == EACCES || header.error == EPERM) not_permitted(socket);
+    if (header.error != 0) {
+        throw LaunchError(fmt::format("urnicd at {} refuses this client: {}", socket.string(),
+                                      std::strerror(header.error)));
+    }
+}
+
+std::string fetch_status(const fs::path& socket) {
+    const UniqueFd fd = connect_to(socket);
+    abi::StatusRequest request{};
+    request.header = {abi::kControlMagic, abi::Op::kStatus, 1, sizeof(request)};
+    UniqueFd text_fd;
+    const std::vector<std::byte> bytes = exchange(fd.get(), socket, &request, sizeof(request), &text_fd);
+    const abi::ReplyHeader header = header_of(bytes, abi::Op::kStatus, socket);
+    if (header.error != 0 || text_fd.get() < 0) {
+        throw LaunchError(
+            fmt::format("urnicd at {} gives no status: {}", socket.string(),
+                        header.error != 0 ? std::strerror(header.error) : "its reply has no file"));
+    }
+    std::string text;
+    char part[4096];
+    for (off_t offset = 0;;) {
+        const ssize_t got = pread(text_fd.get(), part, sizeof(part), offset);
+        if (got < 0)
+            throw LaunchError(fmt::format("cannot read the status of urnicd: {}", std::strerror(errno)));
+        if (got == 0) return text;
+        text.append(part, static_cast<std::size_t>(got));
+        offset += got;
+    }
+}
+
+}  // namespace urnic::launcher

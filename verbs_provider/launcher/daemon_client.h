@@ -1,0 +1,23 @@
+// What `urnic` asks a daemon: whether it is there and of the same version, and for its status.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace urnic::launcher {
+
+/// The daemon that the caller runs under (URNIC_RUN_DIR), otherwise /run/urnic/control.sock.
+[[nodiscard]] std::filesystem::path default_socket();
+
+/// The socket that `--socket` names: PATH itself, or PATH/control.sock when PATH is a directory; absolute.
+/// Throws LaunchError when the file's name is another one, since programs look for that name in the run
+/// directory.
+[[nodiscard]] std::filesystem::path control_socket(const std::filesystem::path& path);
+
+/// Throws LaunchError unless a daemon of this version answers at `socket` and takes this user as a client.
+void check_daemon(const std::filesystem::path& socket);
+
+/// The daemon's status, JSON text.
+[[nodiscard]] std::string fetch_status(const std::filesystem::path& socket);
+
+}  // namespace urnic::launcher

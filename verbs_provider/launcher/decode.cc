@@ -1,0 +1,25 @@
+#include "verbs_provider/launcher/decode.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "verbs_provider/launcher/error.h"
+#include "verbs_provider/launcher/layout.h"
+
+namespace urnic::launcher {
+
+void decode(char* const* arguments) {
+    std::string program = find_part(Part::kDecoder).string();
+    std::vector<char*> words = {program.data()};
+    for (; *arguments != nullptr; ++arguments) words.push_back(*arguments);
+    words.push_back(nullptr);
+    execv(program.c_str(), words.data());
+    throw LaunchError(fmt::format("cannot run {}: {}", program, std::strerror(errno)));
+}
+
+}  // namespace urnic::launcher

@@ -1,0 +1,138 @@
+#include "verbs_provider/memory/memory.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cerrno>
+#include <mutex>
+#include <new>
+
+#include "verbs_provider/memory/mapped_allocator.h"
+#include "verbs_provider/memory/raw_syscall.h"
+#include "verbs_provider/memory/registry.h"
+#include "verbs_provider/memory/testing.h"
+
+namespace urnic::memory {
+namespace {
+
+/// Longest wait of fork() for the child to take its copies; only a child that is stopped needs it.
+constexpr int kForkWaitMs = 2000;
+
+/// First come, first served, so that fork() does not starve beside a thread that registers in a loop.
+class FairMutex {
+  public:
+    void lock() {
+        const std::lock_guard guard(queue_);
+        held_.lock();
+    }
+    void unlock() { held_.unlock(); }
+    /// Keeps the queue, too: in a child nobody would ever leave it.
+    void lock_for_fork() {
+        queue_.lock();
+        held_.lock();
+    }
+    void unlock_after_fork() {
+        held_.unlock();
+        queue_.unlock();
+    }
+
+  private:
+    std::mutex queue_, held_;
+};
+
+struct Process {
+    FairMutex lock;
+    Registry registry;
+    // Between the fork handlers: the child keeps the write end open until it has its copies.
+    int copied[2] = {-1, -1};
+};
+
+std::atomic<Process*> the_process{nullptr};
+
+// fork() runs these. The parent's forking thread goes on only when the child has its copy, so that what the
+// child sees is what the parent had.
+void before_fork() {
+    Process& process = *the_process;
+    process.lock.lock_for_fork();
+    int* pipe = process.copied;
+    if (!process.registry.has_file() || raw_syscall(SYS_pipe2, pipe, O_CLOEXEC) != 0) {
+        pipe[0] = pipe[1] = -1;
+    }
+}
+
+void after_fork_in_parent() {
+    Process& process = *the_process;
+    int* pipe = process.copied;
+    if (pipe[0] >= 0) {
+        raw_syscall(SYS_close, pipe[1]);
+        pollfd hang_up{pipe[0], 0, 0};
+        while (raw_syscall(SYS_poll, &hang_up, 1, kForkWaitMs) == -EINTR) {
+        }
+        raw_syscall(SYS_close, pipe[0]);
+    }
+    process.lock.unlock_after_fork();
+}
+
+void after_fork_in_child() {
+    Process& process = *the_process;
+    process.registry.start_anew_in_child();
+    int* pipe = process.copied;
+    if (pipe[0] >= 0) {
+        raw_syscall(SYS_close, pipe[0]);
+        raw_syscall(SYS_close, pipe[1]);
+    }
+    process.lock.unlock_after_fork();
+}
+
+/// Never destroyed: MRs may be deregistered while the process exits. Not on the heap: a page of it could be
+/// write-protected just when it is needed.
+Process& process() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        void* at = map_anonymous(page_ceiling(sizeof(Process)));
+        if (at == nullptr) {
+            throw std::bad_alloc();
+        }
+        the_process = new (at) Process;  // before fork() can look at it
+        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+    });
+    return *the_process;
+}
+
+}  // namespace
+
+int memory_file() {
+    const std::lock_guard guard(process().lock);
+    return process().registry.file();
+}
+
+Registration convert(std::uint64_t addr, std::uint64_t length_bytes, bool writable) {
+    try {
+        const std::lock_guard guard(process().lock);
+        return process().registry.convert(addr, length_bytes, writable);
+    } catch (const std::bad_alloc&) {
+        return {addr, length_bytes, ENOMEM, false, 0};
+    }
+}
+
+void release(const Registration& registration) {
+    try {
+        const std::lock_guard guard(process().lock);
+        process().registry.release(registration);
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the pages stay converted and work
+    }
+}
+
+void apply_for_test(const Settings& settings) {
+    const std::lock_guard guard(process().lock);
+    process().registry.apply(settings);
+}
+
+std::uint64_t stretches_for_test() {
+    const std::lock_guard guard(process().lock);
+    return process().registry.stretches();
+}
+
+}  // namespace urnic::memory

@@ -1,0 +1,44 @@
+// Makes registered memory reachable for the daemon without copies: the pages of a registered range move, in
+// place, into the process's memory file, a sparse sealed memfd whose offsets are the process's virtual
+// addresses. docs/memory.md describes the scheme.
+//
+// All functions may be called from any thread. None of them calls malloc while a page that may hold the
+// allocator's own data is write-protected.
+#pragma once
+
+#include <cstdint>
+
+namespace urnic::memory {
+
+/// The process's memory file: abi::kMemoryFileBytes long, close-on-exec, sealed against shrinking and
+/// growing. Made at the first call and kept; a forked child gets one of its own. The descriptor belongs to
+/// this library: do not close it. Negative: an errno value with its sign changed.
+[[nodiscard]] int memory_file();
+
+/// What convert() did. Keep it with the MR and hand it to release().
+struct Registration {
+    std::uint64_t addr = 0;
+    std::uint64_t length_bytes = 0;
+    /// 0, or why the range cannot be registered at all: EFAULT (a hole, a page without read permission, or
+    /// `writable` asked of a read-only page; what the kernel's reg_mr answers too), EINVAL (empty, or
+    /// wraps around), ENOMEM.
+    int error = 0;
+    /// True: every page of the range lies in the memory file (kRegMrConverted). False without an error:
+    /// nothing was changed and the daemon must use process_vm_readv/writev.
+    bool converted = false;
+    /// Which incarnation of the process (a fork starts a new one) the registration belongs to.
+    std::uint32_t generation = 0;
+};
+
+/// Registers `length_bytes` bytes at `addr`. `writable`: the MR has local or remote write, or remote atomic
+/// access. Counts a reference for each page that is converted. Writers may go on using the range: no update
+/// is lost. Blocks until done: some 20 us for a page, 1 ms for a MiB, about 1 us when converted already.
+[[nodiscard]] Registration convert(std::uint64_t addr, std::uint64_t length_bytes, bool writable);
+
+/// Gives one reference back; converted pages that nobody references any more become private anonymous memory
+/// again and their copy in the memory file is freed. Call it for every registration that had no error,
+/// converted or not, when the daemon has answered DeregMr: while the daemon may copy to or from a page, the
+/// page stays where it is. Does nothing for a registration of the parent's, made before a fork.
+void release(const Registration& registration);
+
+}  // namespace urnic::memory

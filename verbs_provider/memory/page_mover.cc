@@ -1,0 +1,254 @@
+#include "verbs_provider/memory/page_mover.h"
+
+#include <emmintrin.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "verbs_provider/memory/mapped_allocator.h"
+#include "verbs_provider/memory/raw_syscall.h"
+
+namespace urnic::memory {
+namespace {
+
+constexpr int kReadWrite = PROT_READ | PROT_WRITE;
+
+/// Moves the pages, leaves an empty mapping behind: at no time are the addresses unmapped.
+int move_pages_over(std::uint64_t from, std::uint64_t to, std::uint64_t length) {
+    const long at =
+        raw_syscall(SYS_mremap, from, length, length, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+    return at < 0 ? static_cast<int>(at) : 0;
+}
+
+/// Other threads may be reading and writing the page: plain loads, hidden from the sanitizers.
+__attribute__((no_sanitize("address", "thread", "undefined"))) bool is_zero_page(std::uint64_t page) {
+    const auto* at = reinterpret_cast<const volatile __m128i*>(page);  // NOLINT(performance-no-int-to-ptr)
+    for (std::size_t i = 0; i < kPageBytes / sizeof(__m128i); i += 4) {
+        const __m128i any = _mm_or_si128(_mm_or_si128(at[i], at[i + 1]), _mm_or_si128(at[i + 2], at[i + 3]));
+        if (_mm_movemask_epi8(_mm_cmpeq_epi8(any, _mm_setzero_si128())) != 0xffff) {
+            return false;
+        }
+    }
+    return true;
+}
+
+}  // namespace
+
+Range next_step(std::uint64_t at, std::uint64_t end) {
+    return {at, std::min(end, (at / PageMover::kStepBytes + 1) * PageMover::kStepBytes)};
+}
+
+void punch_hole(int file, Range offsets) {
+    raw_syscall(SYS_fallocate, file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offsets.start,
+                offsets.end - offsets.start);
+}
+
+int PageMover::to_file(Range range, int protection, std::uint64_t& moved_end) {
+    moved_end = range.start;
+    const Userfault userfault(support_);
+    if (!userfault.ok()) {
+        return -EPERM;
+    }
+    if ((protection & PROT_WRITE) != 0) {
+        // Gives the mapping the anon_vma that all its pieces will share; without one the piece that is parked
+        // would forget its home address and not merge when it comes back.
+        raw_syscall(SYS_madvise, range.start, kPageBytes, MADV_POPULATE_WRITE);
+    }
+    if (const int error = userfault.watch_writes(range); error != 0) {
+        return error;
+    }
+    while (moved_end < range.end) {
+        const Range step = next_step(moved_end, range.end);
+        if (const int error = step_to_file(userfault, step, protection); error != 0) {
+            userfault.forget({step.start, range.end});
+            return error;
+        }
+        moved_end = step.end;
+    }
+    return 0;
+}
+
+int PageMover::step_to_file(const Userfault& userfault, Range step, int protection) {
+    const std::uint64_t length = step.end - step.start;
+    const std::uint64_t place = parking_.place_of(step.start);
+    if (!support_.protects_untouched) {
+        raw_syscall(SYS_madvise, step.start, length, MADV_POPULATE_READ);
+    }
+    if (settings_.protect_to_file) {
+        if (const int error = userfault.protect(step); error != 0) {
+            return error;
+        }
+    }
+    int error = write_to_file(step);
+    // Between the next two calls the pages are gone from here: readers must wait as well, or they would see
+    // zeros.
+    error = error != 0 ? error : userfault.watch_everything(step);
+    error = error != 0 ? error : move_pages_over(step.start, place, length);
+    if (error == 0) {
+        const long at =
+            raw_syscall(SYS_mmap, step.start, length, protection, MAP_SHARED | MAP_FIXED, file_, step.start);
+        if (at < 0) {
+            error = static_cast<int>(at);
+            move_pages_over(place, step.start, length);
+            Parking::restore(place, length);
+        }
+    }
+    if (error != 0) {
+        userfault.unprotect(step);
+        userfault.wake(step);
+        punch_hole(file_, step);
+        return error;
+    }
+    userfault.wake(step);
+    // Frees mlock()ed pages too (Linux 5.18).
+    raw_syscall(SYS_madvise, place, length, MADV_DONTNEED_LOCKED);
+    // Parked pieces of memory that libibverbs keeps out of children would be holes in the child's windows.
+    raw_syscall(SYS_madvise, place, length, MADV_DOFORK);
+    // Stray accesses are caught, and the change of protection is what merges the piece with parked
+    // neighbours.
+    raw_syscall(SYS_mprotect, place, length, PROT_NONE);
+    populate(protection);
+    return 0;
+}
+
+/// Pages of zeros stay holes in the file.
+int PageMover::write_to_file(Range step) {
+    num_stretches_ = 0;
+    for (std::uint64_t page = step.start; page < step.end; page += kPageBytes) {
+        if (is_zero_page(page)) {
+            continue;
+        }
+        if (num_stretches_ > 0 && stretches_[num_stretches_ - 1].end == page) {
+            stretches_[num_stretches_ - 1].end = page + kPageBytes;
+        } else {
+            stretches_[num_stretches_++] = {page, page + kPageBytes};
+        }
+    }
+    for (std::uint32_t i = 0; i < num_stretches_; ++i) {
+        std::uint64_t at = stretches_[i].start;
+        while (at < stretches_[i].end) {
+            const long written = raw_syscall(SYS_pwrite64, file_, at, stretches_[i].end - at, at);
+            if (written <= 0) {
+                return written == 0 ? -ENOSPC : static_cast<int>(written);
+            }
+            at += static_cast<std::uint64_t>(written);
+        }
+    }
+    return 0;
+}
+
+/// Registered memory is expected to be there: spare the application the faults.
+void PageMover::populate(int protection) const {
+    const int advice = (protection & PROT_WRITE) != 0 ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+    for (std::uint32_t i = 0; i < num_stretches_; ++i) {
+        raw_syscall(SYS_madvise, stretches_[i].start, stretches_[i].end - stretches_[i].start, advice);
+    }
+}
+
+int PageMover::to_private(Range range, std::uint64_t file_offset, int protection, std::uint64_t& moved_end) {
+    moved_end = range.start;
+    const Userfault userfault(support_);
+    if (!userfault.ok()) {
+        return -EPERM;
+    }
+    if (const int error = userfault.watch_writes(range); error != 0) {
+        return error;
+    }
+    while (moved_end < range.end) {
+        const Range step = next_step(moved_end, range.end);
+        const std::uint64_t offset = file_offset + (step.start - range.start);
+        if (const int error = step_to_private(userfault, step, offset, protection); error != 0) {
+            userfault.forget({step.start, range.end});
+            return error;
+        }
+        moved_end = step.end;
+    }
+    return 0;
+}
+
+int PageMover::step_to_private(const Userfault& userfault, Range step, std::uint64_t file_offset,
+                               int protection) {
+    const std::uint64_t length = step.end - step.start;
+    // A mapping that the application has moved (mremap, as realloc does) has no parked original.
+    const bool at_home = file_offset == step.start;
+    std::uint64_t place = at_home ? parking_.place_of(step.start) : 0;
+    if (place == 0) {
+        place = reinterpret_cast<std::uint64_t>(map_anonymous(length));
+    }
+    if (place == 0) {
+        return -ENOMEM;
+    }
+    long error = raw_syscall(SYS_mprotect, place, length, kReadWrite);
+    if (error == 0 && settings_.protect_to_private) {
+        error = userfault.protect(step);
+    }
+    error = error != 0 ? error : read_from_file(place, file_offset, length);
+    if (error == 0 && protection != kReadWrite) {
+        error = raw_syscall(SYS_mprotect, place, length, protection);
+    }
+    error = error != 0 ? error : move_pages_over(place, step.start, length);
+    if (error != 0) {
+        userfault.unprotect(step);
+    }
+    userfault.wake(step);
+    if (at_home) {
+        Parking::restore(place, length);
+    } else {
+        raw_syscall(SYS_munmap, place, length);
+    }
+    if (error == 0) {
+        punch_hole(file_, {file_offset, file_offset + length});
+    }
+    return static_cast<int>(error);
+}
+
+int PageMover::copy_to_private(Range range, std::uint64_t file_offset, int protection) const {
+    const std::uint64_t length = range.end - range.start;
+    const auto copy = reinterpret_cast<std::uint64_t>(map_anonymous(length));
+    if (copy == 0) {
+        return -ENOMEM;
+    }
+    long error = read_from_file(copy, file_offset, length);
+    if (error == 0 && protection != kReadWrite) {
+        error = raw_syscall(SYS_mprotect, copy, length, protection);
+    }
+    if (error == 0) {
+        error = raw_syscall(SYS_mremap, copy, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, range.start);
+    }
+    if (error < 0) {
+        raw_syscall(SYS_munmap, copy, length);
+        return static_cast<int>(error);
+    }
+    return 0;
+}
+
+int PageMover::read_from_file(std::uint64_t to, std::uint64_t file_offset, std::uint64_t length) const {
+    const std::uint64_t end = file_offset + length;
+    std::uint64_t at = file_offset;
+    while (at < end) {
+        const long data = raw_syscall(SYS_lseek, file_, at, SEEK_DATA);
+        if (data == -ENXIO || (data >= 0 && static_cast<std::uint64_t>(data) >= end)) {
+            return 0;
+        }
+        const long hole = data < 0 ? data : raw_syscall(SYS_lseek, file_, data, SEEK_HOLE);
+        if (hole < 0) {
+            return static_cast<int>(hole);
+        }
+        at = static_cast<std::uint64_t>(data);
+        const std::uint64_t data_end = std::min(end, static_cast<std::uint64_t>(hole));
+        while (at < data_end) {
+            const long got = raw_syscall(SYS_pread64, file_, to + (at - file_offset), data_end - at, at);
+            if (got <= 0) {
+                return got == 0 ? -EIO : static_cast<int>(got);
+            }
+            at += static_cast<std::uint64_t>(got);
+        }
+    }
+    return 0;
+}
+
+}  // namespace urnic::memory

@@ -1,0 +1,65 @@
+// Moves pages of this process between private anonymous memory and the memory file, in place, while other
+// threads go on using them. docs/memory.md tells the steps and why each is there.
+#pragma once
+
+#include <cstdint>
+
+#include "verbs_provider/memory/parking.h"
+#include "verbs_provider/memory/range_counts.h"
+#include "verbs_provider/memory/userfault.h"
+
+namespace urnic::memory {
+
+/// For tests, which show that they would see an update lost.
+struct MoverSettings {
+    bool protect_to_file = true;
+    bool protect_to_private = true;
+};
+
+class PageMover {
+  public:
+    /// Pages move in steps of at most this many bytes, so that a writer waits about 1 ms at most.
+    static constexpr std::uint64_t kStepBytes = 2ULL << 20U;
+    static_assert(Parking::kWindowBytes % kStepBytes == 0);
+
+    explicit PageMover(const Parking& parking) : parking_(parking) {}
+    /// Must precede everything else.
+    void configure(int file, const UserfaultSupport& support, MoverSettings settings) {
+        file_ = file;
+        support_ = support;
+        settings_ = settings;
+    }
+
+    // Both run on the private stack and answer 0 or a negative errno value; then all before `moved_end` has
+    // moved and the rest is as it was.
+
+    /// `range` lies in one private anonymous mapping with this protection, is readable, and has parking.
+    int to_file(Range range, int protection, std::uint64_t& moved_end);
+    /// `range` maps the memory file from `file_offset` on. The file's pages are freed.
+    int to_private(Range range, std::uint64_t file_offset, int protection, std::uint64_t& moved_end);
+
+    /// For a forked child that is still alone: gives it a private copy. The file stays as it is.
+    int copy_to_private(Range range, std::uint64_t file_offset, int protection) const;
+
+  private:
+    int step_to_file(const Userfault& userfault, Range step, int protection);
+    int write_to_file(Range step);
+    void populate(int protection) const;
+    int step_to_private(const Userfault& userfault, Range step, std::uint64_t file_offset, int protection);
+    int read_from_file(std::uint64_t to, std::uint64_t file_offset, std::uint64_t length) const;
+
+    int file_ = -1;
+    UserfaultSupport support_;
+    const Parking& parking_;
+    MoverSettings settings_;
+    // Stretches of pages with content in the current step.
+    Range stretches_[kStepBytes / kPageBytes / 2 + 1];
+    std::uint32_t num_stretches_ = 0;
+};
+
+/// A step within [at, end): up to the next multiple of PageMover::kStepBytes.
+Range next_step(std::uint64_t at, std::uint64_t end);
+/// Frees the memory file's pages of the range.
+void punch_hole(int file, Range offsets);
+
+}  // namespace urnic::memory

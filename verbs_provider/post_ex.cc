@@ -1,0 +1,216 @@
+// Extended posting (ibv_wr_*): requests are built in place between ibv_wr_start() and ibv_wr_complete(),
+// which publishes them all; ibv_wr_abort() forgets them. The QP's lock is held in between.
+#include <errno.h>
+
+#include "verbs_provider/verbs.h"
+
+namespace urnic::provider {
+
+namespace {
+
+constexpr std::uint64_t kOffered = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                                   IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                                   IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                   IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+constexpr unsigned int kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
+
+void fail(Qp& qp, int error) {
+    if (qp.build_error == 0) {
+        qp.build_error = error;
+    }
+    qp.build_wqe = nullptr;
+}
+
+/// Begins the next request; nullptr once anything failed since ibv_wr_start().
+abi::SendWqe* begin(struct ibv_qp_ex* ex, WrOpcode opcode) {
+    Qp& qp = *qp_of(ex);
+    if (qp.build_error != 0) [[unlikely]] {
+        return nullptr;
+    }
+    if (qp.sq.full(qp.build_next)) [[unlikely]] {
+        fail(qp, ENOMEM);
+        return nullptr;
+    }
+    // Data is put inline by its own setters, not by a flag.
+    if ((ex->wr_flags & ~(kKnownFlags | IBV_SEND_INLINE)) != 0) [[unlikely]] {
+        fail(qp, EINVAL);
+        return nullptr;
+    }
+    auto* wqe = reinterpret_cast<abi::SendWqe*>(qp.sq.slot(qp.build_next++));
+    wqe->opcode = static_cast<std::uint8_t>(opcode);
+    wqe->num_sge = 0;
+    wqe->flags = static_cast<std::uint16_t>(ex->wr_flags & kKnownFlags);
+    wqe->wr_id = ex->wr_id;
+    wqe->imm_or_rkey = 0;
+    wqe->inline_length = 0;
+    qp.build_wqe = wqe;
+    return wqe;
+}
+
+abi::SendWqe* begin_remote(struct ibv_qp_ex* ex, WrOpcode opcode, std::uint32_t rkey,
+                           std::uint64_t remote_addr) {
+    abi::SendWqe* wqe = begin(ex, opcode);
+    if (wqe != nullptr) {
+        wqe->rkey = rkey;
+        wqe->remote_addr = remote_addr;
+    }
+    return wqe;
+}
+
+void begin_with_word(struct ibv_qp_ex* ex, WrOpcode opcode, std::uint32_t imm_or_rkey) {
+    if (abi::SendWqe* wqe = begin(ex, opcode); wqe != nullptr) {
+        wqe->imm_or_rkey = imm_or_rkey;
+    }
+}
+
+void wr_send(struct ibv_qp_ex* ex) { (void)begin(ex, WrOpcode::kSend); }
+void wr_send_imm(struct ibv_qp_ex* ex, std::uint32_t imm) {
+    begin_with_word(ex, WrOpcode::kSendWithImm, imm);
+}
+void wr_send_inv(struct ibv_qp_ex* ex, std::uint32_t rkey) {
+    begin_with_word(ex, WrOpcode::kSendWithInvalidate, rkey);
+}
+void wr_rdma_read(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t remote_addr) {
+    (void)begin_remote(ex, WrOpcode::kRead, rkey, remote_addr);
+}
+void wr_rdma_write(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t remote_addr) {
+    (void)begin_remote(ex, WrOpcode::kWrite, rkey, remote_addr);
+}
+void wr_rdma_write_imm(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t remote_addr,
+                       std::uint32_t imm) {
+    if (abi::SendWqe* wqe = begin_remote(ex, WrOpcode::kWriteWithImm, rkey, remote_addr); wqe != nullptr) {
+        wqe->imm_or_rkey = imm;
+    }
+}
+void wr_atomic_cmp_swp(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t remote_addr,
+                       std::uint64_t compare, std::uint64_t swap) {
+    if (abi::SendWqe* wqe = begin_remote(ex, WrOpcode::kCompareSwap, rkey, remote_addr); wqe != nullptr) {
+        wqe->compare_add = compare;
+        wqe->swap = swap;
+    }
+}
+void wr_atomic_fetch_add(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t remote_addr,
+                         std::uint64_t add) {
+    if (abi::SendWqe* wqe = begin_remote(ex, WrOpcode::kFetchAdd, rkey, remote_addr); wqe != nullptr) {
+        wqe->compare_add = add;
+        wqe->swap = 0;
+    }
+}
+
+void wr_set_sge(struct ibv_qp_ex* ex, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length) {
+    Qp& qp = *qp_of(ex);
+    if (qp.build_wqe == nullptr) [[unlikely]] {
+        return;
+    }
+    if (qp.sq.max_sge == 0) [[unlikely]] {
+        fail(qp, EINVAL);
+        return;
+    }
+    qp.build_wqe->num_sge = 1;
+    *reinterpret_cast<abi::Sge*>(qp.build_wqe + 1) = {addr, length, lkey};
+}
+
+void wr_set_sge_list(struct ibv_qp_ex* ex, std::size_t num_sge, const struct ibv_sge* list) {
+    Qp& qp = *qp_of(ex);
+    if (qp.build_wqe == nullptr) [[unlikely]] {
+        return;
+    }
+    if (num_sge > qp.sq.max_sge) [[unlikely]] {
+        fail(qp, EINVAL);
+        return;
+    }
+    auto* to = reinterpret_cast<abi::Sge*>(qp.build_wqe + 1);
+    for (std::size_t i = 0; i < num_sge; ++i) {
+        to[i] = {list[i].addr, list[i].length, list[i].lkey};
+    }
+    qp.build_wqe->num_sge = static_cast<std::uint8_t>(num_sge);
+}
+
+void wr_set_inline_data_list(struct ibv_qp_ex* ex, std::size_t num_buf, const struct ibv_data_buf* list) {
+    Qp& qp = *qp_of(ex);
+    if (qp.build_wqe == nullptr) [[unlikely]] {
+        return;
+    }
+    auto* to = reinterpret_cast<std::byte*>(qp.build_wqe + 1);
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < num_buf; ++i) {
+        if (list[i].length > qp.max_inline - length) [[unlikely]] {
+            fail(qp, EINVAL);
+            return;
+        }
+        std::memcpy(to + length, list[i].addr, list[i].length);
+        length += list[i].length;
+    }
+    qp.build_wqe->num_sge = 0;
+    qp.build_wqe->inline_length = static_cast<std::uint32_t>(length);
+    qp.build_wqe->flags |= kSendInline;
+}
+
+void wr_set_inline_data(struct ibv_qp_ex* ex, void* addr, std::size_t length) {
+    const struct ibv_data_buf buffer { addr, length };
+    wr_set_inline_data_list(ex, 1, &buffer);
+}
+
+void wr_start(struct ibv_qp_ex* ex) {
+    Qp& qp = *qp_of(ex);
+    qp.sq_lock.lock();
+    qp.build_next = qp.sq.head.load(std::memory_order_relaxed);
+    qp.build_wqe = nullptr;
+    qp.build_error = 0;
+    if (qp.state.load(std::memory_order_relaxed) < static_cast<std::uint32_t>(QpState::kRts)) [[unlikely]] {
+        qp.build_error = EINVAL;
+    }
+    if (qp.session->state_relaxed() == SessionState::kForeign) [[unlikely]] {
+        qp.build_error = EIO;
+    }
+}
+
+int wr_complete(struct ibv_qp_ex* ex) {
+    Qp& qp = *qp_of(ex);
+    const int error = qp.build_error;
+    const std::uint32_t begin = qp.sq.head.load(std::memory_order_relaxed);
+    const std::uint32_t end = qp.build_next;
+    if (error == 0) [[likely]] {
+        for (std::uint32_t index = begin; index != end; ++index) {
+            auto* wqe = reinterpret_cast<abi::SendWqe*>(qp.sq.slot(index));
+            wqe->seq.store(index + 1, std::memory_order_release);
+        }
+        qp.sq.head.store(end, std::memory_order_release);
+    }
+    qp.sq_lock.unlock();
+    if (error == 0 && begin != end) {
+        ring_doorbell(qp);
+    }
+    return error;
+}
+
+void wr_abort(struct ibv_qp_ex* ex) { qp_of(ex)->sq_lock.unlock(); }
+
+}  // namespace
+
+int set_post_functions(Qp& qp, std::uint64_t ops) {
+    const std::size_t flag = qp_ex_flag_offset();
+    if ((ops & ~kOffered) != 0 || flag == 0) {
+        return EOPNOTSUPP;
+    }
+    struct ibv_qp_ex& ex = qp.qp_ex;
+    ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+    ex.wr_atomic_fetch_add = wr_atomic_fetch_add;
+    ex.wr_rdma_read = wr_rdma_read;
+    ex.wr_rdma_write = wr_rdma_write;
+    ex.wr_rdma_write_imm = wr_rdma_write_imm;
+    ex.wr_send = wr_send;
+    ex.wr_send_imm = wr_send_imm;
+    ex.wr_send_inv = wr_send_inv;
+    ex.wr_set_inline_data = wr_set_inline_data;
+    ex.wr_set_inline_data_list = wr_set_inline_data_list;
+    ex.wr_set_sge = wr_set_sge;
+    ex.wr_set_sge_list = wr_set_sge_list;
+    ex.wr_start = wr_start;
+    ex.wr_complete = wr_complete;
+    ex.wr_abort = wr_abort;
+    std::memcpy(qp.room + flag, &kPrivateQpEx, sizeof kPrivateQpEx);
+    return 0;
+}
+
+}  // namespace urnic::provider

@@ -1,0 +1,182 @@
+// The private interface between libibverbs and its providers, private ABI 34 (rdma-core v34 to v56). Debian
+// ships no header for it, so what this provider needs is declared here. The layouts are those of every
+// release from v39 to v56 but for one, which qp_ex_flag_offset() finds out.
+#pragma once
+
+#include <infiniband/verbs.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace urnic::provider {
+
+extern "C" {
+
+struct ListNode {
+    ListNode* next;
+    ListNode* previous;
+};
+
+/// What libibverbs found in sysfs (struct verbs_sysfs_dev). Read only.
+struct SysfsDevice {
+    ListNode entry;
+    void* provider_data;
+    const void* match;
+    unsigned int flags;
+    char sysfs_name[IBV_SYSFS_NAME_MAX];  // "uverbs_urnic0"
+    dev_t sysfs_cdev;
+    char ibdev_name[IBV_SYSFS_NAME_MAX];  // "urnic0"
+    char ibdev_path[IBV_SYSFS_PATH_MAX];
+    char modalias[512];
+    std::uint64_t node_guid;
+    std::uint32_t driver_id;
+    enum ibv_node_type node_type;
+    int ibdev_index;
+    std::uint32_t num_ports;
+    std::uint32_t abi_version;
+    struct timespec time_created;
+};
+
+struct DeviceOps;
+
+/// struct verbs_device: allocated by the provider, filled by libibverbs.
+struct Device {
+    struct ibv_device device;
+    const DeviceOps* ops;
+    int refcount;
+    ListNode entry;
+    SysfsDevice* sysfs;
+    std::uint64_t core_support;
+};
+
+/// struct verbs_device_ops: what a provider registers.
+struct DeviceOps {
+    const char* name;
+    std::uint32_t match_min_abi_version;
+    std::uint32_t match_max_abi_version;
+    const void* match_table;
+    const DeviceOps** static_providers;
+    bool (*match_device)(SysfsDevice* sysfs_device);
+    struct verbs_context* (*alloc_context)(struct ibv_device* device, int cmd_fd, void* private_data);
+    struct verbs_context* (*import_context)(struct ibv_device* device, int cmd_fd);
+    Device* (*alloc_device)(SysfsDevice* sysfs_device);
+    void (*uninit_device)(Device* device);
+};
+
+/// struct verbs_mr. libibverbs reads `type` and `access` when the region is deregistered.
+struct PrivateMr {
+    struct ibv_mr mr;
+    int type;  // 0: an ordinary region
+    int access;
+};
+
+/// An operation that this provider leaves to libibverbs, which answers EOPNOTSUPP for it.
+using NotOffered = void (*)();
+
+/// struct verbs_context_ops: one pointer for each operation, in alphabetical order.
+struct ContextOps {
+    NotOffered advise_mr;
+    NotOffered alloc_dm;
+    NotOffered alloc_mw;
+    NotOffered alloc_null_mr;
+    struct ibv_pd* (*alloc_parent_domain)(struct ibv_context*, struct ibv_parent_domain_init_attr*);
+    struct ibv_pd* (*alloc_pd)(struct ibv_context*);
+    struct ibv_td* (*alloc_td)(struct ibv_context*, struct ibv_td_init_attr*);
+    NotOffered async_event;
+    NotOffered attach_counters_point_flow;
+    NotOffered attach_mcast;
+    NotOffered bind_mw;
+    NotOffered close_xrcd;
+    NotOffered cq_event;
+    NotOffered create_ah;
+    NotOffered create_counters;
+    struct ibv_cq* (*create_cq)(struct ibv_context*, int, struct ibv_comp_channel*, int);
+    struct ibv_cq_ex* (*create_cq_ex)(struct ibv_context*, struct ibv_cq_init_attr_ex*);
+    NotOffered create_flow;
+    NotOffered create_flow_action_esp;
+    struct ibv_qp* (*create_qp)(struct ibv_pd*, struct ibv_qp_init_attr*);
+    struct ibv_qp* (*create_qp_ex)(struct ibv_context*, struct ibv_qp_init_attr_ex*);
+    NotOffered create_rwq_ind_table;
+    NotOffered create_srq;
+    NotOffered create_srq_ex;
+    NotOffered create_wq;
+    NotOffered dealloc_mw;
+    int (*dealloc_pd)(struct ibv_pd*);
+    int (*dealloc_td)(struct ibv_td*);
+    int (*dereg_mr)(PrivateMr*);
+    NotOffered destroy_ah;
+    NotOffered destroy_counters;
+    int (*destroy_cq)(struct ibv_cq*);
+    NotOffered destroy_flow;
+    NotOffered destroy_flow_action;
+    int (*destroy_qp)(struct ibv_qp*);
+    NotOffered destroy_rwq_ind_table;
+    NotOffered destroy_srq;
+    NotOffered destroy_wq;
+    NotOffered detach_mcast;
+    void (*free_context)(struct ibv_context*);
+    NotOffered free_dm;
+    NotOffered get_srq_num;
+    NotOffered import_dm;
+    NotOffered import_mr;
+    NotOffered import_pd;
+    NotOffered modify_cq;
+    NotOffered modify_flow_action_esp;
+    int (*modify_qp)(struct ibv_qp*, struct ibv_qp_attr*, int);
+    NotOffered modify_qp_rate_limit;
+    NotOffered modify_srq;
+    NotOffered modify_wq;
+    NotOffered open_qp;
+    NotOffered open_xrcd;
+    int (*poll_cq)(struct ibv_cq*, int, struct ibv_wc*);
+    int (*post_recv)(struct ibv_qp*, struct ibv_recv_wr*, struct ibv_recv_wr**);
+    int (*post_send)(struct ibv_qp*, struct ibv_send_wr*, struct ibv_send_wr**);
+    NotOffered post_srq_ops;
+    NotOffered post_srq_recv;
+    int (*query_device_ex)(struct ibv_context*, const struct ibv_query_device_ex_input*,
+                           struct ibv_device_attr_ex*, std::size_t);
+    NotOffered query_ece;
+    int (*query_port)(struct ibv_context*, std::uint8_t, struct ibv_port_attr*);
+    int (*query_qp)(struct ibv_qp*, struct ibv_qp_attr*, int, struct ibv_qp_init_attr*);
+    NotOffered query_qp_data_in_order;
+    int (*query_rt_values)(struct ibv_context*, struct ibv_values_ex*);
+    NotOffered query_srq;
+    NotOffered read_counters;
+    NotOffered reg_dm_mr;
+    NotOffered reg_dmabuf_mr;
+    struct ibv_mr* (*reg_mr)(struct ibv_pd*, void*, std::size_t, std::uint64_t, int);
+    int (*req_notify_cq)(struct ibv_cq*, int);
+    NotOffered rereg_mr;
+    int (*resize_cq)(struct ibv_cq*, int);
+    NotOffered set_ece;
+    NotOffered unimport_dm;
+    NotOffered unimport_mr;
+    NotOffered unimport_pd;
+};
+static_assert(sizeof(ContextOps) == 76 * sizeof(void*));
+
+void verbs_register_driver_34(const DeviceOps* ops);
+/// Allocates `size` zeroed bytes, of which the verbs_context begins at `offset`; takes over cmd_fd. NULL with
+/// errno set.
+void* _verbs_init_and_alloc_context(struct ibv_device* device, int cmd_fd, std::size_t size,
+                                    struct verbs_context* offset, std::uint32_t driver_id);
+void verbs_set_ops(struct verbs_context* context, const ContextOps* ops);
+/// Closes cmd_fd and async_fd; the memory stays the provider's.
+void verbs_uninit_context(struct verbs_context* context);
+
+}  // extern "C"
+
+/// Bytes that a QP keeps for struct verbs_qp, whatever the release of libibverbs.
+inline constexpr std::size_t kPrivateQpRoom = 512;
+/// Where struct verbs_qp of the loaded libibverbs has its comp_mask (344, 352 or 360: it follows ibv_qp_ex,
+/// which grew). 0: not found, so extended work requests cannot be offered.
+std::size_t qp_ex_flag_offset();
+/// The flag in that comp_mask that makes ibv_qp_to_qp_ex() answer.
+inline constexpr std::uint32_t kPrivateQpEx = 1U << 1U;
+
+/// ibv_port_attr grew to 56 bytes in v49: everything this provider writes must lie in the first 52.
+static_assert(sizeof(struct ibv_port_attr) == 52);
+
+}  // namespace urnic::provider

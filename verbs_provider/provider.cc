@@ -1,0 +1,216 @@
+// Registration with libibverbs, devices and contexts.
+#include <errno.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "verbs_provider/verbs.h"
+
+namespace urnic::provider {
+
+namespace {
+
+constexpr std::uint32_t kUnknownDriver = 0;  // RDMA_DRIVER_UNKNOWN: not one of the kernel's
+
+void free_context(struct ibv_context* ibv_context);
+
+constexpr ContextOps kContextOps = [] {
+    ContextOps ops{};
+    ops.alloc_parent_domain = alloc_parent_domain;
+    ops.alloc_pd = alloc_pd;
+    ops.alloc_td = alloc_td;
+    ops.create_cq = create_cq;
+    ops.create_cq_ex = create_cq_ex;
+    ops.create_qp = create_qp;
+    ops.create_qp_ex = create_qp_ex;
+    ops.dealloc_pd = dealloc_pd;
+    ops.dealloc_td = dealloc_td;
+    ops.dereg_mr = dereg_mr;
+    ops.destroy_cq = destroy_cq;
+    ops.destroy_qp = destroy_qp;
+    ops.free_context = free_context;
+    ops.modify_qp = modify_qp;
+    ops.poll_cq = poll_cq;
+    ops.post_recv = post_recv;
+    ops.post_send = post_send;
+    ops.query_device_ex = query_device;
+    ops.query_port = query_port;
+    ops.query_qp = query_qp;
+    ops.query_rt_values = query_rt_values;
+    ops.reg_mr = reg_mr;
+    ops.req_notify_cq = req_notify_cq;
+    ops.resize_cq = resize_cq;
+    return ops;
+}();
+
+/// The kernel names its devices uverbs0, uverbs1...; the daemon's are uverbs_ and the device's name.
+bool match_device(SysfsDevice* sysfs_device) {
+    constexpr char kPrefix[] = "uverbs_";
+    constexpr std::size_t kPrefixLength = sizeof kPrefix - 1;
+    return std::strncmp(sysfs_device->sysfs_name, kPrefix, kPrefixLength) == 0 &&
+           std::strncmp(sysfs_device->sysfs_name + kPrefixLength, sysfs_device->ibdev_name,
+                        IBV_SYSFS_NAME_MAX - kPrefixLength) == 0;
+}
+
+Device* alloc_device(SysfsDevice*) { return static_cast<Device*>(std::calloc(1, sizeof(Device))); }
+
+void uninit_device(Device* device) { std::free(device); }
+
+int open_events(Context& context, int daemon_socket) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        return errno;
+    }
+    context.verbs.context.async_fd = pair[0];
+    context.event_out = pair[1];
+    context.event_in = daemon_socket;
+    return 0;
+}
+
+int open_on_daemon(Context& context, const char* name) {
+    abi::OpenDeviceRequest request{};
+    snprintf(request.name, sizeof request.name, "%s", name);
+    abi::OpenDeviceReply reply{};
+    ReplyFds fds;
+    const int error = context.session->call(abi::Op::kOpenDevice, request, reply, &fds);
+    if (error != 0) {
+        return error;
+    }
+    context.handle = reply.context;
+    context.caps = reply.caps;
+    if (fds.count() != 1) {
+        return EPROTO;
+    }
+    return open_events(context, fds.take(0));
+}
+
+void close_events(Context& context) {
+    for (int* fd : {&context.event_in, &context.event_out}) {
+        if (*fd >= 0) {
+            close(*fd);
+            *fd = -1;
+        }
+    }
+}
+
+struct verbs_context* abandon(Context* context, int error) {
+    close_events(*context);
+    if (context->session != nullptr) {
+        Session::release(context->session);
+    }
+    verbs_uninit_context(&context->verbs);
+    std::free(context);
+    errno = error;
+    return nullptr;
+}
+
+struct verbs_context* alloc_context(struct ibv_device* device, int cmd_fd, void*) {
+    auto* offset = at_address<struct verbs_context>(offsetof(Context, verbs));
+    auto* context = static_cast<Context*>(
+        _verbs_init_and_alloc_context(device, cmd_fd, sizeof(Context), offset, kUnknownDriver));
+    if (context == nullptr) {
+        return nullptr;
+    }
+    context->event_in = -1;
+    context->event_out = -1;
+    context->session = Session::acquire();
+    if (context->session == nullptr) {
+        return abandon(context, errno);
+    }
+    const int error = open_on_daemon(*context, device->name);
+    if (error != 0) {
+        fprintf(stderr, "urnic: the RNIC daemon did not open device %s: %s\n", device->name, strerror(error));
+        return abandon(context, error);
+    }
+    context->verbs.context.num_comp_vectors = static_cast<int>(context->session->num_workers());
+    verbs_set_ops(&context->verbs, &kContextOps);
+    register_context(*context);
+    context->session->add_context(context);
+    return &context->verbs;
+}
+
+void free_context(struct ibv_context* ibv_context) {
+    Context* context = context_of(ibv_context);
+    Session* session = context->session;
+    unregister_context(*context);
+    session->remove_context(context);
+    // Whatever the application left behind ends with the context; the answer changes nothing.
+    (void)session->call_handle(abi::Op::kCloseDevice, context->handle);
+    while (context->channels != nullptr) {
+        Channel* channel = context->channels;
+        context->channels = channel->next;
+        if (channel->own_fd >= 0) {
+            close(channel->own_fd);
+        }
+        free_object(channel);
+    }
+    for (auto& leaf : context->qp_table.leaves) {
+        std::free(leaf.load());
+    }
+    close_events(*context);
+    std::free(context->events.items);
+    Session::release(session);
+    verbs_uninit_context(&context->verbs);
+    std::free(context);
+}
+
+constexpr DeviceOps kDeviceOps = [] {
+    DeviceOps ops{};
+    ops.name = "urnic";
+    ops.match_min_abi_version = 1;
+    ops.match_max_abi_version = 1;
+    ops.match_device = match_device;
+    ops.alloc_context = alloc_context;
+    ops.alloc_device = alloc_device;
+    ops.uninit_device = uninit_device;
+    return ops;
+}();
+
+}  // namespace
+
+std::size_t qp_ex_flag_offset() {
+    static const std::size_t found = [] {
+        for (const std::size_t candidate : {std::size_t{352}, std::size_t{344}, std::size_t{360}}) {
+            alignas(16) std::byte probe[kPrivateQpRoom] = {};
+            std::memcpy(probe + candidate, &kPrivateQpEx, sizeof kPrivateQpEx);
+            if (ibv_qp_to_qp_ex(reinterpret_cast<struct ibv_qp*>(probe)) != nullptr) {
+                return candidate;
+            }
+        }
+        return std::size_t{0};
+    }();
+    return found;
+}
+
+bool QpTable::insert(std::uint32_t qp_num, Qp* qp) {
+    std::atomic<Leaf*>& place = leaves[(qp_num >> kLeafBits) % kLeafSize];
+    Leaf* leaf = place.load(std::memory_order_relaxed);
+    if (leaf == nullptr) {
+        leaf = static_cast<Leaf*>(std::calloc(1, sizeof(Leaf)));
+        if (leaf == nullptr) {
+            return false;
+        }
+        place.store(leaf, std::memory_order_release);
+    }
+    leaf->qps[qp_num % kLeafSize].store(qp, std::memory_order_release);
+    return true;
+}
+
+void QpTable::remove(std::uint32_t qp_num) {
+    Leaf* leaf = leaves[(qp_num >> kLeafBits) % kLeafSize].load(std::memory_order_relaxed);
+    if (leaf != nullptr) {
+        leaf->qps[qp_num % kLeafSize].store(nullptr, std::memory_order_release);
+    }
+}
+
+}  // namespace urnic::provider
+
+/// Runs when libibverbs loads this file.
+__attribute__((constructor)) static void register_urnic() {
+    using namespace urnic::provider;
+    if (!install_hooks()) {
+        fprintf(stderr, "urnic: cannot divert calls of libibverbs; completion channels will not work\n");
+    }
+    Session::install_fork_handlers();
+    verbs_register_driver_34(&kDeviceOps);
+}

@@ -1,0 +1,46 @@
+#include "verbs_provider/shim/functions.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cerrno>
+
+namespace urnic::shim {
+namespace {
+
+constexpr int kCount = static_cast<int>(Function::kCount);
+constexpr const char* kNames[kCount] = {
+#define URNIC_SHIM_NAME(name) #name,
+    URNIC_SHIM_FUNCTIONS(URNIC_SHIM_NAME)
+#undef URNIC_SHIM_NAME
+};
+constinit std::atomic<void*> addresses[kCount] = {};
+
+void* look_up(int index) {
+    void* address = dlsym(RTLD_NEXT, kNames[index]);
+    // glibc 2.33 and later keep the __*xstat* family for old binaries only, under their first version.
+    if (address == nullptr) address = dlvsym(RTLD_NEXT, kNames[index], "GLIBC_2.2.5");
+    if (address == nullptr) address = dlvsym(RTLD_NEXT, kNames[index], "GLIBC_2.4");
+    addresses[index].store(address, std::memory_order_release);
+    return address;
+}
+
+}  // namespace
+
+void* real_function(Function function) {
+    const int index = static_cast<int>(function);
+    void* address = addresses[index].load(std::memory_order_acquire);
+    // Null before the constructor has run: a library that the loader initialises earlier opens a file.
+    if (address == nullptr) {
+        const int saved = errno;
+        address = look_up(index);
+        errno = address == nullptr ? ENOSYS : saved;
+    }
+    return address;
+}
+
+void resolve_all() {
+    for (int i = 0; i < kCount; ++i) look_up(i);
+}
+
+}  // namespace urnic::shim

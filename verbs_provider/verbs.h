@@ -1,0 +1,100 @@
+// The operations this provider offers, as libibverbs calls them.
+#pragma once
+
+#include "verbs_provider/objects.h"
+
+namespace urnic::provider {
+
+// device.cc
+int query_device(struct ibv_context*, const struct ibv_query_device_ex_input*, struct ibv_device_attr_ex*,
+                 std::size_t attr_size);
+int query_port(struct ibv_context*, std::uint8_t port_num, struct ibv_port_attr*);
+int query_rt_values(struct ibv_context*, struct ibv_values_ex*);
+
+// pd.cc
+struct ibv_pd* alloc_pd(struct ibv_context*);
+int dealloc_pd(struct ibv_pd*);
+struct ibv_td* alloc_td(struct ibv_context*, struct ibv_td_init_attr*);
+int dealloc_td(struct ibv_td*);
+struct ibv_pd* alloc_parent_domain(struct ibv_context*, struct ibv_parent_domain_init_attr*);
+/// Counts a user of a parent domain (nothing for an ordinary one) and back.
+void hold_parent_domain(Pd* pd);
+void drop_parent_domain(Pd* pd);
+
+// mr.cc
+struct ibv_mr* reg_mr(struct ibv_pd*, void* addr, std::size_t length, std::uint64_t iova, int access);
+int dereg_mr(PrivateMr*);
+
+// cq.cc
+struct ibv_cq* create_cq(struct ibv_context*, int entries, struct ibv_comp_channel*, int comp_vector);
+struct ibv_cq_ex* create_cq_ex(struct ibv_context*, struct ibv_cq_init_attr_ex*);
+int resize_cq(struct ibv_cq*, int entries);
+int destroy_cq(struct ibv_cq*);
+int req_notify_cq(struct ibv_cq*, int solicited_only);
+/// Removes what is left of a QP's completions. Under the CQ's lock.
+void clean_cq(Cq& cq, std::uint32_t qp_num);
+
+// poll.cc
+int poll_cq(struct ibv_cq*, int num_entries, struct ibv_wc*);
+/// Takes the oldest completion, copying it. Under the CQ's lock. False: there is none.
+bool take_one(Cq& cq, abi::Cqe& cqe);
+/// After a poll that found nothing, with no lock held: lets the daemon run where it shares the core.
+void poll_missed(const Session& session);
+
+// poll_ex.cc
+void set_poll_functions(Cq& cq, std::uint64_t wc_flags);
+
+// flush.cc: completions made here once the daemon is dead.
+/// Makes the completion of the oldest outstanding work request of the QPs of `cq`. Under the CQ's lock.
+bool flush_one(Cq& cq, abi::Cqe& cqe);
+/// Puts an event into the channel of `cq` if it is armed and there is something to poll.
+void notify_flush(Cq& cq);
+
+// qp.cc
+struct ibv_qp* create_qp(struct ibv_pd*, struct ibv_qp_init_attr*);
+struct ibv_qp* create_qp_ex(struct ibv_context*, struct ibv_qp_init_attr_ex*);
+int modify_qp(struct ibv_qp*, struct ibv_qp_attr*, int mask);
+int query_qp(struct ibv_qp*, struct ibv_qp_attr*, int mask, struct ibv_qp_init_attr*);
+int destroy_qp(struct ibv_qp*);
+
+// post.cc
+int post_send(struct ibv_qp*, struct ibv_send_wr*, struct ibv_send_wr** bad_wr);
+int post_recv(struct ibv_qp*, struct ibv_recv_wr*, struct ibv_recv_wr** bad_wr);
+/// Tells the QP's worker that the send ring has news; wakes it only if it sleeps.
+void ring_doorbell(Qp& qp);
+/// The QP turned out to be in ERR: from now on posted receives ring the doorbell, so that they are flushed.
+void note_error(Qp& qp);
+
+// post_ex.cc
+/// 0, or EOPNOTSUPP when `ops` (enum ibv_qp_create_send_ops_flags) asks for more than RC has.
+int set_post_functions(Qp& qp, std::uint64_t ops);
+
+// event.cc
+/// Serves a completion channel's creation; the fd of its read end, or -1 with errno set.
+int create_channel(Context& context);
+/// The application closed `fd`: if it was a channel of this context, the channel ends.
+void end_channel_of_fd(Context& context, int fd);
+Channel* find_channel(Context& context, int read_fd);
+/// Forwards events from the daemon to the application; true if room in its socket must be waited for.
+bool forward_events(Context& context);
+void send_fatal(Context& context);
+/// Takes unread events of a destroyed object back and waits until the rest is acknowledged.
+void settle_cq_events(Cq& cq, std::uint32_t async_events, std::uint32_t completion_events);
+void settle_qp_events(Qp& qp, std::uint32_t async_events);
+/// Takes unread async events of `element` back; how many there were.
+std::uint32_t take_back_async(Context& context, std::uint64_t element);
+/// Takes unread completion events of `cq` back out of its channel; how many there were.
+std::uint32_t take_back_completion(Cq& cq);
+/// Puts the CQ's event into its channel.
+void notify_channel(Cq& cq);
+
+// hooks.cc
+/// Diverts libibverbs' own write() and close() calls to this provider. False: could not.
+bool install_hooks();
+/// Contexts whose command fd the hooks know.
+void register_context(Context& context);
+void unregister_context(Context& context);
+/// Taken before any other lock; a fork takes it too.
+Mutex& hooks_mutex();
+
+}  // namespace urnic::provider
