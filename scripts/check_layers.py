@@ -1,0 +1,46 @@
+#!/usr/bin/python3
+"""Checks what the compiler cannot: the length of files and which room may include what."""
+
+import pathlib
+import re
+import sys
+
+MAX_LINES = 500
+INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]')
+
+# rnic/ is pure: no operating system, no clock, no thread, no DPDK.
+NOT_IN_RNIC = re.compile(r"^(sys/|linux/|net/|arpa/|infiniband/|rte_|fmt/)|^(unistd|pthread|fcntl|poll|time|signal|dlfcn)\.h$"
+                         r"|^(thread|chrono|mutex|condition_variable|ctime|csignal|iostream|fstream|future)$")
+NOT_OUTSIDE_DATAPLANE = re.compile(r"^rte_")
+# (folder, what its files may not include, why)
+RULES = [
+    ("rnic/", NOT_IN_RNIC, "rnic/ uses the standard library alone, without clocks and threads"),
+    ("rnic/", re.compile(r"^(dataplane|verbs_provider|congestion)/"), "rnic/ knows no other room"),
+    ("congestion/", re.compile(r"^(rte_|dataplane/|verbs_provider/)"), "congestion/ uses rnic/base alone"),
+    ("verbs_provider/", NOT_OUTSIDE_DATAPLANE, "DPDK is for dataplane/ alone"),
+    ("verbs_provider/", re.compile(r"^(dataplane/|rnic/(?!abi/|base/check\.h))"), "verbs_provider/ may use rnic/abi alone"),
+]
+
+
+def problems(path):
+    text = pathlib.Path(path).read_text(encoding="utf-8")
+    lines = text.splitlines()
+    if len(lines) >= MAX_LINES:
+        yield f"{path}: {len(lines)} lines; split it, a file has fewer than {MAX_LINES}"
+    for number, line in enumerate(lines, 1):
+        found = INCLUDE.match(line)
+        if not found:
+            continue
+        for folder, forbidden, why in RULES:
+            if path.startswith(folder) and forbidden.search(found.group(1)):
+                yield f"{path}:{number}: includes {found.group(1)}: {why}"
+
+
+def main():
+    found = [problem for path in sys.argv[1:] for problem in problems(path)]
+    print("\n".join(found), end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

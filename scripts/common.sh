@@ -1,0 +1,28 @@
+# For the other scripts; sourced. Sets `top` and `build` and changes to the top of the tree.
+set -euo pipefail
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${URNIC_BUILD_DIR:-$top/build}
+# Debian's own tools: a python or a meson of the user's in front of them would not see Debian's packages.
+export PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
+cd "$top"
+
+say() { printf '\n== %s\n' "$*"; }
+die() {
+    printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+    exit 1
+}
+
+# One build of a tree at a time: others wait. The lock is on a directory, so it leaves no file behind.
+lock_tree() {
+    mkdir -p "$1" 2>/dev/null || true
+    if [ ! -w "$1" ]; then
+        die "$1 cannot be written by $(id -un) (it belongs to $(stat -c %U "$1" 2>/dev/null || stat -c %U "$top")):
+    run this as that user, or clone the tree anew, or set URNIC_BUILD_DIR to a directory of your own"
+    fi
+    exec {lock_fd}<"$1"
+    if ! flock -n "$lock_fd"; then
+        echo "waiting for another build of $1"
+        flock "$lock_fd"
+    fi
+}
+unlock_tree() { exec {lock_fd}<&-; }

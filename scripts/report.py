@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+"""Adds up test results and prints the summary line.
+
+usage: report.py --skips FILE --lint FILE BUILD_DIR:LOGBASE...
+
+Each test that Meson ran counts as the cases it reports (BUILD_DIR/gtest/*.xml) or, without a report, as one. Every
+skip must be listed in the skips file (one a line: NAME, a tab, the reason). Exit status 0 when nothing failed and
+every skip is listed.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import sys
+import xml.etree.ElementTree
+
+
+class Totals:
+    def __init__(self):
+        self.passed, self.failed, self.skipped = 0, [], []
+
+
+def read_cases(path):
+    """(name, state, reason) of each case in a report of GoogleTest's form."""
+    for case in xml.etree.ElementTree.parse(path).iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        skip = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            yield name, "failed", ""
+        elif skip is not None or case.get("status") == "notrun":
+            yield name, "skipped", (skip.get("message") or "") if skip is not None else "disabled"
+        else:
+            yield name, "passed", ""
+
+
+def reports_of(build, test):
+    """The reports that a test's program left: its own name, then with _1, _2 ... for further runs."""
+    names = [re.escape(pathlib.Path(word).stem) for word in test["command"][:2]]
+    names.append(re.escape(test["name"].split(" / ")[-1].split(":")[-1]))
+    pattern = re.compile(r"^(%s)(_\d+)?\.xml$" % "|".join(names))
+    return [path for path in sorted((build / "gtest").glob("*.xml")) if pattern.match(path.name)]
+
+
+def add_test(totals, build, test, counted):
+    name = test["name"]
+    cases, failed_before = 0, len(totals.failed)
+    for report in reports_of(build, test):
+        if report in counted:
+            continue
+        counted.add(report)
+        for case, state, reason in read_cases(report):
+            cases += 1
+            if state == "passed":
+                totals.passed += 1
+            elif state == "failed":
+                totals.failed.append(f"{name}: {case}")
+            else:
+                totals.skipped.append((f"{name}: {case}", reason))
+    result = test["result"]
+    if result == "SKIP":
+        totals.skipped.append((name, (test.get("stdout") or "").strip().split("\n")[-1]))
+    elif result not in ("OK", "EXPECTEDFAIL"):
+        if len(totals.failed) == failed_before:
+            totals.failed.append(f"{name} ({result.lower()})")
+    elif cases == 0:
+        totals.passed += 1
+
+
+def add_build(totals, argument):
+    build, logbase = argument.rsplit(":", 1)
+    log = pathlib.Path(build, "meson-logs", f"{logbase}.json")
+    try:
+        lines = log.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        totals.failed.append(f"{logbase}: no results at {log} (the build failed)")
+        return
+    counted = set()
+    for line in lines:
+        add_test(totals, pathlib.Path(build), json.loads(line), counted)
+
+
+def add_lint(totals, path):
+    lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+    for check in ("lint format", "lint layers", "lint clang-tidy"):
+        if f"{check}: ok" in lines:
+            totals.passed += 1
+        else:
+            totals.failed.append(check)
+
+
+def unlisted_skips(totals, path):
+    listed = [line.split("\t")[0] for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+              if line and not line.startswith("#")]
+    return [name for name, _ in totals.skipped if name not in listed]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--skips", required=True)
+    parser.add_argument("--lint", required=True)
+    parser.add_argument("builds", nargs="+")
+    arguments = parser.parse_args()
+    totals = Totals()
+    for build in arguments.builds:
+        add_build(totals, build)
+    add_lint(totals, arguments.lint)
+    for name in totals.failed:
+        print(f"failed: {name}")
+    for name, reason in totals.skipped:
+        print(f"skipped: {name}: {reason}")
+    unlisted = unlisted_skips(totals, arguments.skips)
+    for name in unlisted:
+        print(f"not in {arguments.skips}: {name}")
+    print(f"{totals.passed} passed, {len(totals.failed)} failed, {len(totals.skipped)} skipped")
+    return 1 if totals.failed or unlisted or totals.passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
