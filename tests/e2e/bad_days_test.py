@@ -1,0 +1,261 @@
+"""Applications and daemons that end in the middle of things. The daemon here is a long-running one, urnicd --config."""
+
+import json
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import tempfile
+
+import harness
+
+STREAM = harness.BUILD / "tests/e2e/stream"
+RETRY_EXC_ERR, FLUSH_ERR, FATAL_ERR = 12, 5, 19
+
+CONFIG = """
+[daemon]
+run_dir = "{run_dir}"
+socket_mode = "{mode}"
+workers = 1
+hugepages = false
+[[rnic]]
+name = "urnic0"
+port = "fabric"
+fabric = "lab"
+ipv4 = "198.18.0.1/24"
+[[rnic]]
+name = "urnic1"
+port = "fabric"
+fabric = "lab"
+ipv4 = "198.18.0.2/24"
+"""
+
+
+class WithDaemon(harness.TestCase):
+    mode = "0666"
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="urnic-e2e-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.dir.chmod(0o755)
+        self.run_dir = self.dir / "run"
+        self.socket = self.run_dir / "control.sock"
+        config = self.dir / "urnicd.toml"
+        config.write_text(CONFIG.format(run_dir=self.run_dir, mode=self.mode), encoding="utf-8")
+        self.start_daemon()
+
+    def start_daemon(self):
+        self.daemon = harness.start([harness.BUILD / "urnicd", "--config", self.dir / "urnicd.toml"])
+        self.addCleanup(self.stop_daemon, self.daemon)
+        up = harness.wait_until(lambda: self.daemon.poll() is not None
+                                or self.urnic("status", "--socket", self.socket).returncode == 0, pause=0.1)
+        self.assertTrue(up and self.daemon.poll() is None, "urnicd did not come up")
+
+    @staticmethod
+    def stop_daemon(daemon):
+        if daemon.poll() is None:
+            daemon.terminate()
+        result = harness.finish(daemon, 30)
+        assert result.returncode in (0, -signal.SIGKILL), f"urnicd: {result}"
+
+    def urnic(self, *words, **options):
+        return harness.run([harness.URNIC, *words], **options)
+
+    def start(self, *words):
+        process = harness.start([harness.URNIC, "run", "--socket", self.socket, "--", *words])
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(harness.end_group, process)
+        return process
+
+    def start_stream(self):
+        """A running transfer from urnic1 to urnic0: (server, client)."""
+        port = str(harness.free_port())
+        server = self.start(STREAM, "server", port, "urnic0")
+        listening = harness.wait_until(lambda: harness.listening(int(port), server.pid) or server.poll() is not None)
+        self.assertTrue(listening and server.poll() is None)
+        client = self.start(STREAM, "client", port, "urnic1")
+        self.expect_line(client, "running")
+        return server, client
+
+    def expect_line(self, process, *expected):
+        line = process.stdout.readline().rstrip("\n")
+        if line not in expected:
+            harness.end_group(process)
+            self.fail(f"{line!r} instead of {expected}: {harness.finish(process)}")
+        return line
+
+    def status(self):
+        result = self.urnic("status", "--json", "--socket", self.socket)
+        self.assert_ok(result)
+        return json.loads(result.out)
+
+    def objects(self):
+        """How many objects the daemon keeps, by device, and its clients."""
+        status = self.status()
+        count = sum(device[kind] for device in status["devices"] for kind in ("qps", "cqs", "mrs", "pds"))
+        return count, len(status["clients"])
+
+    def footprint(self):
+        """(resident KiB, open descriptors, mappings) of the daemon."""
+        proc = pathlib.Path("/proc", str(self.daemon.pid))
+        resident = next(int(line.split()[1]) for line in (proc / "status").read_text(encoding="ascii").splitlines()
+                        if line.startswith("VmRSS"))
+        maps = (proc / "maps").read_text(encoding="ascii").count("\n")
+        return resident, len(list((proc / "fd").iterdir())), maps
+
+    def assert_working(self):
+        server, client = self.start_stream()
+        client.kill()
+        self.expect_line(server, "done")
+        self.assertEqual(server.wait(harness.PATIENCE_S), 0)
+        client.wait()
+
+
+class KilledApplications(WithDaemon):
+    def test_the_peer_gets_retry_exceeded_and_others_notice_nothing(self):
+        server, client = self.start_stream()
+        other_server, other_client = self.start_stream()
+        server.kill()
+        server.wait()
+        self.expect_line(client, f"status {RETRY_EXC_ERR}")
+        self.expect_line(client, "done")
+        self.assertEqual(client.wait(harness.PATIENCE_S), 0)
+        before = sum(device["counters"]["sent_pkts"] for device in self.status()["devices"])
+        moved = harness.wait_until(lambda: sum(device["counters"]["sent_pkts"] for device in self.status()["devices"])
+                                   > before + 100, pause=0.05)
+        self.assertTrue(moved, "the other connection stopped")
+        self.assertIsNone(other_client.poll())
+        self.assertIsNone(other_server.poll())
+
+    def test_two_hundred_times_without_growth(self):
+        def round_trip(number):
+            server, client = self.start_stream()
+            victim, other = (server, client) if number % 2 else (client, server)
+            victim.kill()
+            victim.wait()
+            if victim is server:
+                self.expect_line(client, f"status {RETRY_EXC_ERR}")
+            self.expect_line(other, "done")
+            self.assertEqual(other.wait(harness.PATIENCE_S), 0)
+
+        for number in range(20):
+            round_trip(number)
+        self.assertTrue(harness.wait_until(lambda: self.objects() == (0, 0)), self.objects())
+        resident, descriptors, maps = self.footprint()
+        for number in range(200):
+            round_trip(number)
+        self.assertTrue(harness.wait_until(lambda: self.objects() == (0, 0)), self.objects())
+        after_resident, after_descriptors, after_maps = self.footprint()
+        self.assertLessEqual(after_descriptors, descriptors + 4)  # connections that are closing
+        self.assertLessEqual(after_maps, maps + 8)
+        self.assertLessEqual(after_resident, resident + 4096, "KiB")
+
+
+class KilledDaemon(WithDaemon):
+    def test_applications_learn_it_and_can_exit(self):
+        server, client = self.start_stream()
+        watcher = self.start(STREAM, "watch", "urnic0")
+        self.expect_line(watcher, "running")
+        self.daemon.kill()
+        self.expect_line(watcher, "event local catastrophic error")
+        self.assertEqual(watcher.wait(harness.PATIENCE_S), 0)
+        # The event and the flushed completions come by different ways, in any order.
+        out = client.communicate(timeout=harness.PATIENCE_S)[0].splitlines()
+        self.assertEqual(out[-1], "done", "the posted requests were not completed")
+        status = next(line for line in out if line.startswith("status"))
+        self.assertIn(status, (f"status {FLUSH_ERR}", f"status {FATAL_ERR}"))
+        self.assertEqual(client.wait(harness.PATIENCE_S), 0)
+        self.expect_line(server, "done")
+        self.assertEqual(server.wait(harness.PATIENCE_S), 0)
+
+    def test_a_clean_end_looks_the_same(self):
+        watcher = self.start(STREAM, "watch", "urnic0")
+        self.expect_line(watcher, "running")
+        self.daemon.terminate()
+        self.expect_line(watcher, "event local catastrophic error")
+        self.assertEqual(watcher.wait(harness.PATIENCE_S), 0)
+        self.assertEqual(self.daemon.wait(harness.PATIENCE_S), 0)
+
+    def test_perftest_ends_when_the_daemon_dies(self):
+        port = str(harness.free_port())
+        server = self.start("ib_write_bw", "-d", "urnic0", "-p", port, "-D", "60")
+        self.assertTrue(harness.wait_until(lambda: harness.listening(int(port), server.pid)))
+        client = self.start("ib_write_bw", "-d", "urnic1", "-p", port, "-D", "60", "127.0.0.1")
+        self.assertTrue(harness.wait_until(
+            lambda: sum(device["counters"]["sent_pkts"] for device in self.status()["devices"]) > 1000, pause=0.05))
+        self.daemon.kill()
+        self.assertNotEqual(client.wait(harness.PATIENCE_S), 0)
+        server.wait(harness.PATIENCE_S)
+
+    def test_another_daemon_takes_the_place_of_one_that_was_killed(self):
+        self.assert_working()
+        self.daemon.kill()
+        self.daemon.wait()
+        result = self.urnic("run", "--socket", self.socket, "--", "ibv_devices")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("has ended", result.err)
+        self.start_daemon()
+        self.assert_working()
+
+
+class KilledPrivateDaemon(harness.TestCase):
+    def test_urnic_says_so_and_the_command_goes_on(self):
+        script = ("pid=$(" + harness.URNIC + " status --json | /usr/bin/python3 -c "
+                  "'import json,sys; print(json.load(sys.stdin)[\"daemon\"][\"pid\"])'); kill -9 $pid; "
+                  "while kill -0 $pid 2>/dev/null; do sleep 0.05; done; sleep 0.5; echo after; ibv_devices; exit 4")
+        result = harness.run([harness.URNIC, "run", "--standalone", "--", "bash", "-c", script])
+        self.assertEqual(result.returncode, 4, result)
+        self.assertIn("after", result.out)
+        self.assertIn("urnicd was killed by signal 9", result.err)
+
+    def test_grandchildren_see_the_device_gone(self):
+        with tempfile.TemporaryDirectory(prefix="urnic-e2e-") as directory:
+            log = os.path.join(directory, "log")
+            script = f"{STREAM} watch urnic0 >{log} 2>&1 & while ! grep -q running {log}; do sleep 0.05; done"
+            self.run_ok([harness.URNIC, "run", "--standalone", "--", "bash", "-c", script])
+
+            def gone():
+                with open(log, encoding="ascii") as file:
+                    return "event local catastrophic error" in file.read()
+
+            self.assertTrue(harness.wait_until(gone), "no event in the grandchild")
+
+
+class Permissions(WithDaemon):
+    mode = "0600"
+
+    def test_another_user_may_not_connect(self):
+        if os.geteuid() != 0:
+            # An ordinary user cannot be somebody else; its own daemon's socket without rights is the same to it.
+            self.socket.chmod(0)
+            result = self.urnic("run", "--socket", self.socket, "--", "ibv_devices")
+        else:
+            nobody = pwd.getpwnam("nobody")
+            result = self.urnic("run", "--socket", self.socket, "--", "ibv_devices", user=nobody.pw_uid,
+                                group=nobody.pw_gid, extra_groups=[])
+        self.assertEqual(result.returncode, 125, result)
+        self.assertIn("may not connect to urnicd", result.err)
+        self.assertEqual(result.out, "")
+
+
+class SeveralUsers(WithDaemon):
+    def test_clients_of_two_users_at_once(self):
+        server, client = self.start_stream()
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            options = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        else:
+            options = {}
+        result = self.urnic("run", "--socket", self.socket, "--", harness.BUILD / "tests/e2e/dlopen_check", **options)
+        self.assert_ok(result)
+        users = {entry["uid"] for entry in self.status()["clients"]}
+        self.assertIn(os.geteuid(), users)
+        self.assertIsNone(client.poll())
+        self.assertIsNone(server.poll())
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,199 @@
+"""What the end-to-end tests share: running programs, free ports, a report for scripts/report.py.
+
+A test file ends with `harness.main()`. Meson runs it with the build directory in URNIC_BUILD; by hand:
+    URNIC_BUILD=build /usr/bin/python3 tests/e2e/FILE.py [Class[.test_name]]
+"""
+
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("URNIC_BUILD", SOURCE / "build")).resolve()
+URNIC = str(BUILD / "urnic")
+# Long enough for a busy machine; what hangs is ended then.
+PATIENCE_S = 120
+
+# A shell starts what it runs in the background with these ignored, and programs keep what they inherit.
+for _number in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(_number) == signal.SIG_IGN:
+        signal.signal(_number, signal.SIG_DFL)
+
+
+def clean_environment():
+    """The caller's environment without what a surrounding `urnic run` or a sanitizer put into it."""
+    unwanted = ("LD_PRELOAD", "URNIC_RUN_DIR", "RDMAV_DRIVERS", "IBV_DRIVERS", "ASAN_OPTIONS", "GTEST_OUTPUT")
+    return {name: value for name, value in os.environ.items() if name not in unwanted}
+
+
+class Result:
+    def __init__(self, process, out, err, timed_out):
+        self.returncode, self.out, self.err, self.timed_out = process.returncode, out, err, timed_out
+
+    def __str__(self):
+        return f"status {self.returncode}{' (ended by the test: no end in time)' if self.timed_out else ''}\n" \
+               f"--- stdout\n{self.out}\n--- stderr\n{self.err}"
+
+
+def default_signals():
+    """A shell's background job, as this test may be, ignores these, and so would all it starts."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def start(command, **options):
+    """A process with its output in pipes, in a group of its own so that all of it can be ended."""
+    options.setdefault("env", clean_environment())
+    options.setdefault("preexec_fn", default_signals)
+    return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True, **options)
+
+
+def end_group(process):
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def finish(process, timeout=PATIENCE_S):
+    timed_out = False
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        end_group(process)
+        out, err = process.communicate()
+    return Result(process, out, err, timed_out)
+
+
+def run(command, timeout=PATIENCE_S, **options):
+    return finish(start(command, **options), timeout)
+
+
+def free_port():
+    """A TCP port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def listening(port, pid):
+    """True when that process listens on the TCP port. Looks without connecting: perftest serves one client."""
+    wanted, inodes = f":{port:04X}", set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(table, encoding="ascii") as lines:
+            for line in lines:
+                fields = line.split()
+                if fields[1].endswith(wanted) and fields[3] == "0A":
+                    inodes.add(f"socket:[{fields[9]}]")
+    if not inodes:
+        return False
+    # Of another process it would be that of another test.
+    with contextlib.suppress(OSError):
+        for descriptor in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                if os.readlink(f"/proc/{pid}/fd/{descriptor}") in inodes:
+                    return True
+    return False
+
+
+def wait_until(condition, timeout=PATIENCE_S, pause=0.01):
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(pause)
+    return False
+
+
+class TestCase(unittest.TestCase):
+    maxDiff = None
+
+    def assert_ok(self, result, what=""):
+        self.assertEqual(result.returncode, 0, f"{what}: {result}")
+        self.assertFalse(result.timed_out, f"{what}: {result}")
+
+    def run_ok(self, command, timeout=PATIENCE_S, **options):
+        result = run(command, timeout, **options)
+        self.assert_ok(result, " ".join(str(word) for word in command))
+        return result
+
+    def run_pair(self, server, client, port, timeout=PATIENCE_S):
+        """Runs a server and, once it listens on `port`, its client; both must succeed. Returns both results."""
+        serving = start(server, env=dict(os.environ))
+        self.addCleanup(end_group, serving)
+        ready = wait_until(lambda: listening(port, serving.pid) or serving.poll() is not None)
+        if not ready or serving.poll() is not None:
+            end_group(serving)
+            self.fail(f"{' '.join(server)} does not listen: {finish(serving)}")
+        client_result = run(client, timeout, env=dict(os.environ))
+        if client_result.returncode != 0:
+            end_group(serving)
+        server_result = finish(serving, timeout)
+        both = f"\n=== {' '.join(server)}\n{server_result}\n=== {' '.join(client)}\n{client_result}"
+        self.assertEqual((server_result.returncode, client_result.returncode), (0, 0), both)
+        return server_result, client_result
+
+
+class Collector(unittest.TextTestResult):
+    """Remembers each case for the report."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.cases = []
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.cases.append((test, "passed", ""))
+
+    def addFailure(self, test, err):
+        super().addFailure(test, err)
+        self.cases.append((test, "failed", str(err[1])))
+
+    def addError(self, test, err):
+        super().addError(test, err)
+        self.cases.append((test, "failed", str(err[1])))
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if err is not None:
+            self.cases.append((subtest, "failed", str(err[1])))
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.cases.append((test, "skipped", reason))
+
+
+def write_report(cases, name):
+    """In GoogleTest's form, where GTEST_OUTPUT=xml:DIRECTORY/ asks for it."""
+    target = os.environ.get("GTEST_OUTPUT", "")
+    if not target.startswith("xml:") or not target.endswith("/"):
+        return
+    suite = ElementTree.Element("testsuite", name=name)
+    for test, state, message in cases:
+        names = test.id().split(".", 2)
+        case = ElementTree.SubElement(suite, "testcase", classname=names[1], name=".".join(names[2:]), status="run")
+        if state == "failed":
+            ElementTree.SubElement(case, "failure", message=message[:200].encode("ascii", "replace").decode())
+        if state == "skipped":
+            ElementTree.SubElement(case, "skipped", message=message)
+    directory = pathlib.Path(target[4:])
+    directory.mkdir(parents=True, exist_ok=True)
+    ElementTree.ElementTree(suite).write(directory / f"{name}.xml")
+
+
+def main():
+    names = sys.argv[1:]
+    module = sys.modules["__main__"]
+    loader = unittest.TestLoader()
+    suite = loader.loadTestsFromNames(names, module) if names else loader.loadTestsFromModule(module)
+    result = unittest.TextTestRunner(verbosity=2, resultclass=Collector).run(suite)
+    # The same name as the Meson test's.
+    write_report(result.cases, os.environ.get("URNIC_TEST_NAME", pathlib.Path(sys.argv[0]).stem))
+    sys.exit(0 if result.wasSuccessful() and result.testsRun > 0 else 1)

@@ -1,0 +1,72 @@
+"""meson install: everything is where Debian expects it, and works from there and from any directory."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import harness
+
+
+def options():
+    """Meson's build options, by name."""
+    out = subprocess.run(["meson", "introspect", "--buildoptions", str(harness.BUILD)], capture_output=True, text=True,
+                         check=True).stdout
+    return {option["name"]: option["value"] for option in json.loads(out)}
+
+
+class Installed(harness.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = pathlib.Path(tempfile.mkdtemp(prefix="urnic-e2e-"))
+        cls.addClassCleanup(shutil.rmtree, cls.dir, ignore_errors=True)
+        done = subprocess.run(["meson", "install", "-C", str(harness.BUILD), "--no-rebuild", "--destdir", str(cls.dir)],
+                              capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        cls.options = options()
+        cls.prefix = pathlib.Path(f"{cls.dir}{cls.options['prefix']}")
+
+    def test_everything_is_in_its_place(self):
+        libdir = self.prefix / self.options["libdir"]
+        for path in (self.prefix / self.options["bindir"] / "urnic", self.prefix / self.options["sbindir"] / "urnicd",
+                     libdir / "libibverbs/liburnic-rdmav34.so", libdir / "urnic/liburnic-discovery.so",
+                     self.prefix / self.options["libexecdir"] / "urnic/urnic-decode",
+                     self.prefix / self.options["mandir"] / "man1/urnic.1",
+                     self.prefix / self.options["mandir"] / "man8/urnicd.8",
+                     self.prefix / self.options["datadir"] / "doc/urnic/examples/urnicd.toml"):
+            self.assertTrue(path.is_file(), path)
+        driver = list(self.dir.rglob("libibverbs.d/urnic.driver"))
+        self.assertEqual(len(driver), 1)
+        name = "urnic"
+        if self.options["prefix"] != "/usr":
+            name = f"{self.options['prefix']}/{self.options['libdir']}/libibverbs/liburnic"
+        self.assertEqual(driver[0].read_text(encoding="ascii"), f"driver {name}\n")
+
+    def test_the_installed_urnic_runs_from_anywhere(self):
+        urnic = self.prefix / self.options["bindir"] / "urnic"
+        result = self.run_ok([urnic, "run", "--standalone", "--", "sh", "-c", "echo $LD_PRELOAD; ibv_devinfo -d urnic1"],
+                             cwd="/")
+        self.assertIn("PORT_ACTIVE", result.out)
+        self.assertTrue(result.out.startswith(str(self.prefix)), "the build tree's library was used")
+        # Through a symbolic link too.
+        link = self.dir / "link"
+        os.symlink(urnic, link)
+        self.assertIn("urnic0", self.run_ok([link, "run", "--standalone", "--", "ibv_devices"], cwd="/").out)
+
+    def test_the_installed_decoder_is_found(self):
+        capture = harness.SOURCE / "tests/golden/rping.pcap"
+        urnic = self.prefix / self.options["bindir"] / "urnic"
+        self.assertIn("CM REQ", self.run_ok([urnic, "decode", capture], cwd="/").out)
+
+    def test_the_example_configuration_is_valid(self):
+        example = self.prefix / self.options["datadir"] / "doc/urnic/examples/urnicd.toml"
+        text = example.read_text(encoding="utf-8").replace('socket_group = "rdma"', "")
+        copy = self.dir / "urnicd.toml"
+        copy.write_text(text, encoding="utf-8")
+        self.run_ok([self.prefix / self.options["sbindir"] / "urnicd", "--config", copy, "--check"])
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,156 @@
+"""perftest's eight RC tools, unmodified, between urnic0 and urnic1, under `urnic run --standalone`.
+
+What they transfer is not checked by them; verbs_check does that. Here every option must work, every requested size must
+be reported, and the figures must be figures.
+"""
+
+import functools
+import re
+
+import harness
+
+ALL_SIZES = [2 ** power for power in range(1, 24)]
+
+
+@functools.lru_cache
+def options_of(tool):
+    """The options that this version of the tool describes."""
+    text = harness.run([tool, "--help"]).out
+    return set(re.findall(r"^\s*(-\w)\b", text, re.M)) | set(re.findall(r"(--[\w-]+)", text))
+
+
+class Perftest(harness.TestCase):
+    def measure(self, tool, *options, sizes=None, iterations=200, client_device="urnic1"):
+        """One run of a tool; returns the client's rows, {bytes: [figures]}."""
+        port = str(harness.free_port())
+        common = ["-F", "-c", "RC", "-p", port, "-n", str(iterations), *(str(option) for option in options)]
+        _, client = self.run_pair([tool, "-d", "urnic0", *common], [tool, "-d", client_device, *common, "127.0.0.1"],
+                                  int(port), timeout=300)
+        rows = {}
+        for line in client.out.splitlines():
+            fields = line.split()
+            if len(fields) >= 5 and fields[0].isdigit() and all(re.fullmatch(r"[0-9.]+", f) for f in fields):
+                rows[int(fields[0])] = [float(field) for field in fields[1:]]
+        self.assertTrue(rows, str(client))
+        if sizes is not None:
+            self.assertEqual(sorted(rows), sizes, str(client))
+        for figures in rows.values():
+            # Iterations, then latencies or bandwidths: none is zero but, rounded, one of the smallest rates.
+            self.assertGreater(figures[0], 0)
+            self.assertGreater(max(figures[1:]), 0)
+        return rows
+
+    def variants(self, tool, *variants):
+        for variant in variants:
+            with self.subTest(tool=tool, options=" ".join(str(word) for word in variant)):
+                self.measure(tool, *variant)
+
+    def common_variants(self, tool, bandwidth, atomic=False):
+        """The options that all tools of a kind share."""
+        size = [] if atomic else ["-s", 10_000]
+        for mtu in (256, 512, 1024, 2048, 4096):
+            self.variants(tool, ["-m", mtu, *size])
+        self.variants(tool, [*size, "--use_old_post_send"], ["-x", 0], ["-x", 1])
+        if "-e" in options_of(tool):
+            self.variants(tool, ["-e", *size], ["-e", *size, "--use_old_post_send"])
+        if bandwidth:
+            self.variants(tool, ["-b", *size], ["-q", 16, *size], ["-b", "-q", 16, *size], ["-q", 16, *size,
+                          "--use_old_post_send"], ["-t", 16, *size], ["-Q", 10, *size], ["-l", 4, *size],
+                          ["-b", *size, "--report-both"] if not atomic else ["-N"])
+            if "-e" in options_of(tool):
+                # ib_send_bw 4.5 takes at most a receive queue of completions for each event of its two-way test, and
+                # waits for ever when those of several QPs came at once: one QP there.
+                qps = 1 if tool == "ib_send_bw" else 4
+                self.variants(tool, ["-e", "-b", "-q", qps, *size])
+        with self.subTest(tool=tool, peer="own device"):
+            self.measure(tool, *size, client_device="urnic0")
+
+    def all_sizes(self, tool, *options):
+        with self.subTest(tool=tool, sizes="all", options=options):
+            self.measure(tool, "-a", *options, sizes=ALL_SIZES, iterations=20)
+
+    def inline(self, tool):
+        for size in (1, 64, 220):
+            self.variants(tool, ["-s", size, "-I", 220], ["-s", size, "-I", 220, "--use_old_post_send"],
+                          ["-s", size, "-I", 0])
+
+
+class Write(Perftest):
+    def test_bw(self):
+        self.common_variants("ib_write_bw", bandwidth=True)
+
+    def test_bw_all_sizes(self):
+        self.all_sizes("ib_write_bw")
+        self.all_sizes("ib_write_bw", "-b")
+
+    def test_bw_inline(self):
+        self.inline("ib_write_bw")
+
+    def test_lat(self):
+        self.common_variants("ib_write_lat", bandwidth=False)
+        self.inline("ib_write_lat")
+
+    def test_lat_all_sizes(self):
+        self.all_sizes("ib_write_lat")
+
+
+class Read(Perftest):
+    def test_bw(self):
+        self.common_variants("ib_read_bw", bandwidth=True)
+        self.variants("ib_read_bw", ["-o", 1], ["-o", 16])
+
+    def test_bw_all_sizes(self):
+        self.all_sizes("ib_read_bw")
+
+    def test_lat(self):
+        self.common_variants("ib_read_lat", bandwidth=False)
+
+    def test_lat_all_sizes(self):
+        self.all_sizes("ib_read_lat")
+
+
+class Send(Perftest):
+    def test_bw(self):
+        self.common_variants("ib_send_bw", bandwidth=True)
+        self.variants("ib_send_bw", ["-r", 16])
+
+    def test_bw_all_sizes(self):
+        self.all_sizes("ib_send_bw")
+        self.all_sizes("ib_send_bw", "-e")
+
+    def test_bw_inline(self):
+        self.inline("ib_send_bw")
+
+    def test_lat(self):
+        self.common_variants("ib_send_lat", bandwidth=False)
+        self.inline("ib_send_lat")
+
+    def test_lat_all_sizes(self):
+        self.all_sizes("ib_send_lat")
+        self.all_sizes("ib_send_lat", "-e")
+
+
+class Atomic(Perftest):
+    def test_bw(self):
+        self.common_variants("ib_atomic_bw", bandwidth=True, atomic=True)
+
+    def test_lat(self):
+        self.common_variants("ib_atomic_lat", bandwidth=False, atomic=True)
+
+    def test_both_operations(self):
+        for tool in ("ib_atomic_bw", "ib_atomic_lat"):
+            for operation in ("CMP_AND_SWAP", "FETCH_AND_ADD"):
+                self.variants(tool, ["-A", operation], ["-A", operation, "--use_old_post_send"])
+
+
+class Duration(Perftest):
+    def test_bw_for_a_second(self):
+        port = str(harness.free_port())
+        common = ["-F", "-p", port, "-D", "1", "-s", "65536"]
+        _, client = self.run_pair(["ib_write_bw", "-d", "urnic0", *common],
+                                  ["ib_write_bw", "-d", "urnic1", *common, "127.0.0.1"], int(port))
+        self.assertRegex(client.out, r"(?m)^\s*65536\s+\d+\s")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,163 @@
+// What a device says of itself, and how many objects it has room for.
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "tests/e2e/verbs/endpoint.h"
+
+namespace urnic::e2e {
+namespace {
+
+constexpr std::uint8_t kZeroGid[16] = {};
+constexpr int kAll = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+ibv_gid gid_of(ibv_context* context, int index) {
+    ibv_gid gid{};
+    EXPECT_EQ(ibv_query_gid(context, 1, index, &gid), 0);
+    return gid;
+}
+
+TEST(DeviceQuery, PortAndDevice) {
+    const Context context = open_device("urnic0");
+    ASSERT_NE(context, nullptr);
+    ibv_device_attr device{};
+    ASSERT_EQ(ibv_query_device(context.get(), &device), 0);
+    EXPECT_EQ(device.phys_port_cnt, 1);
+    EXPECT_GE(device.max_qp, 4096);
+    EXPECT_GE(device.max_mr, 65536);
+    EXPECT_GE(device.max_sge, 16);
+    EXPECT_GE(device.max_qp_rd_atom, 16);
+    EXPECT_EQ(device.atomic_cap, IBV_ATOMIC_GLOB);
+    EXPECT_NE(device.node_guid, 0U);
+    ibv_device_attr_ex extended{};
+    ASSERT_EQ(ibv_query_device_ex(context.get(), nullptr, &extended), 0);
+    EXPECT_EQ(extended.orig_attr.node_guid, device.node_guid);
+    ibv_port_attr port{};
+    ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
+    EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+    EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+    EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
+    EXPECT_GE(port.max_msg_sz, 1U << 30U);
+    EXPECT_NE(ibv_query_port(context.get(), 2, &port), 0);
+}
+
+TEST(DeviceQuery, GidsAndPartitionKeys) {
+    for (const int number : {0, 1}) {
+        const Context context = open_device("urnic" + std::to_string(number));
+        ASSERT_NE(context, nullptr);
+        ibv_port_attr port{};
+        ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
+        const ibv_gid link_local = gid_of(context.get(), 0);
+        EXPECT_EQ(link_local.raw[0], 0xfe);
+        EXPECT_EQ(link_local.raw[1], 0x80);
+        const std::uint8_t mapped[16] = {0, 0, 0,    0,    0,   0,  0, 0,
+                                         0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(number + 1)};
+        const ibv_gid second = gid_of(context.get(), 1);
+        EXPECT_EQ(std::memcmp(second.raw, mapped, 16), 0);
+        for (int i = 2; i < port.gid_tbl_len; ++i) {
+            EXPECT_EQ(std::memcmp(gid_of(context.get(), i).raw, kZeroGid, 16), 0) << i;
+        }
+        ibv_gid_entry entry{};
+        ASSERT_EQ(ibv_query_gid_ex(context.get(), 1, 1, &entry, 0), 0);
+        EXPECT_EQ(entry.gid_type, IBV_GID_TYPE_ROCE_V2);
+        ibv_gid beyond{};
+        EXPECT_NE(ibv_query_gid(context.get(), 1, port.gid_tbl_len, &beyond), 0);
+        __be16 pkey = 0;
+        ASSERT_EQ(ibv_query_pkey(context.get(), 1, 0, &pkey), 0);
+        EXPECT_EQ(pkey, 0xffff);
+    }
+}
+
+TEST(DeviceQuery, QpAttributesAreThoseThatWereSet) {
+    const Endpoint a("urnic0");
+    const Endpoint b("urnic1");
+    connect(a, b, {.mtu = IBV_MTU_1024, .timeout = 13, .retry_cnt = 5, .rnr_retry = 6, .min_rnr_timer = 12});
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    ASSERT_EQ(ibv_query_qp(a.qp, &attr, 0x1fffff, &init), 0);
+    EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
+    EXPECT_EQ(attr.path_mtu, IBV_MTU_1024);
+    EXPECT_EQ(attr.timeout, 13);
+    EXPECT_EQ(attr.retry_cnt, 5);
+    EXPECT_EQ(attr.rnr_retry, 6);
+    EXPECT_EQ(attr.min_rnr_timer, 12);
+    EXPECT_EQ(attr.dest_qp_num, b.qp->qp_num);
+    EXPECT_EQ(attr.port_num, 1);
+    EXPECT_EQ(attr.ah_attr.is_global, 1);
+    EXPECT_EQ(attr.ah_attr.grh.sgid_index, 1);
+    EXPECT_EQ(init.qp_type, IBV_QPT_RC);
+    EXPECT_GE(init.cap.max_send_wr, 128U);
+    EXPECT_EQ(init.send_cq, a.cq);
+}
+
+TEST(DeviceRoom, FourThousandQps) {
+    const Endpoint first("urnic0", {.cq_entries = 16384});
+    ASSERT_TRUE(first.ok());
+    ibv_qp_init_attr init{};
+    init.send_cq = first.cq;
+    init.recv_cq = first.cq;
+    init.cap = {
+        .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    init.qp_type = IBV_QPT_RC;
+    std::vector<ibv_qp*> qps;
+    for (int i = 0; i < 4095; ++i) {
+        ibv_qp* qp = ibv_create_qp(first.pd, &init);
+        ASSERT_NE(qp, nullptr) << "QP " << i << ": " << std::strerror(errno);
+        qps.push_back(qp);
+    }
+    for (ibv_qp* qp : qps) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+}
+
+TEST(DeviceRoom, SixtyFiveThousandRegions) {
+    const Endpoint first("urnic0", {.buffer_bytes = 64U << 20U});
+    ASSERT_TRUE(first.ok());
+    std::vector<ibv_mr*> regions;
+    for (std::size_t i = 0; i < 65'535; ++i) {
+        ibv_mr* mr = ibv_reg_mr(first.pd, first.at(i * 1024), 1024, kAll);
+        ASSERT_NE(mr, nullptr) << "MR " << i << ": " << std::strerror(errno);
+        regions.push_back(mr);
+    }
+    for (ibv_mr* mr : regions) ASSERT_EQ(ibv_dereg_mr(mr), 0);
+}
+
+TEST(DeviceRoom, QueuesOfTheLargestSizeAreMade) {
+    const Context context = open_device("urnic0");
+    ASSERT_NE(context, nullptr);
+    ibv_device_attr device{};
+    ASSERT_EQ(ibv_query_device(context.get(), &device), 0);
+    ibv_cq* cq = ibv_create_cq(context.get(), device.max_cqe, nullptr, nullptr, 0);
+    ASSERT_NE(cq, nullptr);
+    EXPECT_GE(cq->cqe, device.max_cqe);
+    ibv_pd* pd = ibv_alloc_pd(context.get());
+    ibv_qp_init_attr init{};
+    init.send_cq = cq;
+    init.recv_cq = cq;
+    init.cap.max_send_wr = static_cast<std::uint32_t>(device.max_qp_wr);
+    init.cap.max_recv_wr = static_cast<std::uint32_t>(device.max_qp_wr);
+    init.cap.max_send_sge = static_cast<std::uint32_t>(device.max_sge);
+    init.cap.max_recv_sge = static_cast<std::uint32_t>(device.max_sge);
+    init.qp_type = IBV_QPT_RC;
+    ibv_qp* qp = ibv_create_qp(pd, &init);
+    EXPECT_NE(qp, nullptr) << std::strerror(errno);
+    if (qp != nullptr) {
+        EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    }
+    init.cap.max_send_wr += 1;
+    EXPECT_EQ(ibv_create_qp(pd, &init), nullptr);
+    EXPECT_EQ(ibv_create_cq(context.get(), device.max_cqe + 1, nullptr, nullptr, 0), nullptr);
+    EXPECT_EQ(ibv_create_cq(context.get(), 0, nullptr, nullptr, 0), nullptr);
+    // A CQ in use is not destroyed.
+    EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+    EXPECT_EQ(ibv_destroy_cq(cq), 0);
+}
+
+TEST(DeviceRoom, ObjectsInUseStay) {
+    const Endpoint a("urnic0");
+    ASSERT_TRUE(a.ok());
+    EXPECT_NE(ibv_destroy_cq(a.cq), 0);
+    EXPECT_NE(ibv_dealloc_pd(a.pd), 0);
+    EXPECT_EQ(a.state(), IBV_QPS_RESET);
+}
+
+}  // namespace
+}  // namespace urnic::e2e

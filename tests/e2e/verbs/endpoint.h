@@ -1,0 +1,136 @@
+// One side of a connection made with stock libibverbs, for tests that run under `urnic run`.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace urnic::e2e {
+
+/// How long a test waits for something that must come. Long enough for a busy machine.
+inline constexpr int kPatienceMs = 30'000;
+
+struct ContextDeleter {
+    void operator()(ibv_context* context) const { ibv_close_device(context); }
+};
+using Context = std::unique_ptr<ibv_context, ContextDeleter>;
+
+/// Opens the device of that name; fails the test and returns null when it is not there.
+[[nodiscard]] Context open_device(const std::string& name);
+
+/// Page-aligned zeroed memory.
+class Buffer {
+  public:
+    explicit Buffer(std::size_t length_bytes);
+    ~Buffer();
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    [[nodiscard]] std::uint8_t* data() const { return data_; }
+    [[nodiscard]] std::size_t size() const { return length_bytes_; }
+
+  private:
+    std::uint8_t* data_;
+    std::size_t length_bytes_;
+};
+
+struct EndpointOptions {
+    std::uint32_t max_send_wr = 128;
+    std::uint32_t max_recv_wr = 128;
+    std::uint32_t max_sge = 16;
+    std::uint32_t max_inline = 256;
+    int cq_entries = 1024;
+    std::size_t buffer_bytes = 4U << 20U;
+    bool signal_all = false;
+    bool with_channel = false;
+    bool extended = false;  // ibv_create_qp_ex and ibv_create_cq_ex
+};
+
+/// Device, PD, CQ, QP and one registered buffer. Members are public for tests to use directly.
+class Endpoint {
+  public:
+    explicit Endpoint(const std::string& device, const EndpointOptions& options = {});
+    ~Endpoint();
+    Endpoint(const Endpoint&) = delete;
+    Endpoint& operator=(const Endpoint&) = delete;
+
+    [[nodiscard]] bool ok() const { return qp != nullptr && mr != nullptr; }
+    [[nodiscard]] std::uint8_t* at(std::size_t offset) const { return buffer.data() + offset; }
+    [[nodiscard]] std::uint64_t address(std::size_t offset) const {
+        return reinterpret_cast<std::uint64_t>(at(offset));
+    }
+    [[nodiscard]] ibv_sge sge(std::size_t offset, std::size_t length) const {
+        return {address(offset), static_cast<std::uint32_t>(length), mr->lkey};
+    }
+
+    void post_recv(std::uint64_t wr_id, std::vector<ibv_sge> sges) const;
+    /// Posts one request; fails the test when it is refused.
+    void post(ibv_send_wr& request) const;
+    /// The next completion, waited for; status IBV_WC_GENERAL_ERR and a failed test when none comes.
+    [[nodiscard]] ibv_wc poll_one() const;
+    /// The next completion must be a success of this request.
+    void expect_success(std::uint64_t wr_id, ibv_wc_opcode opcode) const;
+    /// True when no completion comes within a moment.
+    [[nodiscard]] bool quiet() const;
+    [[nodiscard]] ibv_qp_state state() const;
+
+    Context context;
+    Buffer buffer;
+    ibv_pd* pd = nullptr;
+    ibv_comp_channel* channel = nullptr;
+    ibv_cq* cq = nullptr;
+    ibv_cq_ex* cq_ex = nullptr;
+    ibv_qp* qp = nullptr;
+    ibv_qp_ex* qp_ex = nullptr;
+    ibv_mr* mr = nullptr;
+
+  private:
+    void create_queues(const EndpointOptions& options);
+};
+
+struct PathOptions {
+    ibv_mtu mtu = IBV_MTU_4096;
+    std::uint8_t gid_index = 1;
+    std::uint8_t timeout = 14;
+    std::uint8_t retry_cnt = 7;
+    std::uint8_t rnr_retry = 7;
+    std::uint8_t min_rnr_timer = 1;
+    std::uint8_t max_rd_atomic = 16;
+    unsigned access =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    std::uint32_t psn_a = 0xfffffd;  // wraps in every test
+    std::uint32_t psn_b = 0x123456;
+};
+
+/// Takes both QPs to RTS.
+void connect(const Endpoint& a, const Endpoint& b, const PathOptions& path = {});
+/// One step each, for tests of the transitions. Return what ibv_modify_qp returned.
+int to_init(const Endpoint& endpoint, const PathOptions& path = {});
+int to_rtr(const Endpoint& endpoint, const Endpoint& peer, std::uint32_t rq_psn,
+           const PathOptions& path = {});
+int to_rts(const Endpoint& endpoint, std::uint32_t sq_psn, const PathOptions& path = {});
+int to_state(const Endpoint& endpoint, ibv_qp_state state);
+
+/// Bytes that differ from position to position and from seed to seed.
+void fill(std::uint8_t* to, std::size_t length, std::uint32_t seed);
+/// Position of the first byte that is not fill()'s, or -1.
+[[nodiscard]] std::ptrdiff_t first_difference(const std::uint8_t* data, std::size_t length,
+                                              std::uint32_t seed);
+/// Position of the first byte that is not `value`, or -1.
+[[nodiscard]] std::ptrdiff_t first_other(const std::uint8_t* data, std::size_t length, std::uint8_t value);
+
+/// A request with one element, signaled.
+[[nodiscard]] ibv_send_wr request(ibv_wr_opcode opcode, std::uint64_t wr_id, ibv_sge* sges, int num_sge,
+                                  unsigned flags = IBV_SEND_SIGNALED);
+/// The same, with its remote side for WRITE and READ.
+[[nodiscard]] ibv_send_wr rdma(ibv_wr_opcode opcode, std::uint64_t wr_id, ibv_sge* sges, int num_sge,
+                               const Endpoint& peer, std::size_t remote_offset,
+                               unsigned flags = IBV_SEND_SIGNALED);
+[[nodiscard]] ibv_send_wr atomic(ibv_wr_opcode opcode, std::uint64_t wr_id, ibv_sge* sge,
+                                 const Endpoint& peer, std::size_t remote_offset, std::uint64_t compare_add,
+                                 std::uint64_t swap = 0);
+
+}  // namespace urnic::e2e

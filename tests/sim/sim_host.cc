@@ -1,0 +1,234 @@
+#include "tests/sim/sim_host.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <ostream>
+
+#include "rnic/base/check.h"
+#include "tests/sim/sim_network.h"
+
+namespace urnic::sim {
+
+void PrintTo(const Done& done, std::ostream* os) {
+    *os << "{wr_id " << done.wr_id << ", status " << static_cast<int>(done.status) << "}";
+}
+
+void SimHost::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+SimHost::Memory SimHost::allocate(std::size_t bytes) {
+    const std::size_t rounded = abi::round_up(bytes, 64);
+    auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
+    std::memset(memory, 0, rounded);
+    return Memory(memory);
+}
+
+SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, const Options& options)
+    : network_(network),
+      name_(std::move(name)),
+      options_(options),
+      send_stride_(abi::send_stride(options.max_sge, options.max_inline)),
+      recv_stride_(abi::recv_stride(options.max_sge)),
+      send_ring_(allocate(std::size_t{options.send_entries} * send_stride_)),
+      recv_ring_(allocate(std::size_t{options.recv_entries} * recv_stride_)),
+      send_cq_memory_(allocate(abi::cq_bytes(1, options.cq_entries))),
+      recv_cq_memory_(allocate(abi::cq_bytes(1, options.cq_entries))),
+      send_cq_(send_cq_memory_.get(), options.cq_entries),
+      recv_cq_(recv_cq_memory_.get(), options.cq_entries) {
+    gid_ = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(qp_num)};
+    mac_ = {2, 0, 0, 0, 0, static_cast<std::uint8_t>(qp_num)};
+    QpConfig config;
+    config.qp_num = qp_num;
+    config.pd = 1;
+    config.sq_sig_all = options.sq_sig_all;
+    config.sq =
+        SendQueue(send_ring_.get(), options.send_entries, send_stride_, options.max_sge, options.max_inline);
+    config.rq = RecvQueue(recv_ring_.get(), options.recv_entries, recv_stride_, options.max_sge);
+    config.send_cq = &send_cq_;
+    config.recv_cq = &recv_cq_;
+    config.keys = &keys;
+    config.counters = &counters;
+    config.pkey = options.pkey;
+    qp_ = std::make_unique<RcQp>(config);
+    network_.attach(*this);
+}
+
+SimHost::~SimHost() = default;
+
+SimRegion& SimHost::add_region(std::size_t size_bytes, const SimRegion::Options& options) {
+    const auto number = static_cast<std::uint32_t>(regions_.size() + 1);
+    return regions_.emplace_back(keys, size_bytes, number * 0x01234567U + qp_->qp_num(), options);
+}
+
+abi::SendWqe& SimHost::send_slot(std::uint32_t index) {
+    return *reinterpret_cast<abi::SendWqe*>(send_ring_.get() +
+                                            std::size_t{index % options_.send_entries} * send_stride_);
+}
+
+abi::Sge* SimHost::send_sge(std::uint32_t index) {
+    return reinterpret_cast<abi::Sge*>(&send_slot(index) + 1);
+}
+
+abi::RecvWqe& SimHost::recv_slot(std::uint32_t index) {
+    return *reinterpret_cast<abi::RecvWqe*>(recv_ring_.get() +
+                                            std::size_t{index % options_.recv_entries} * recv_stride_);
+}
+
+void SimHost::post_send(const SendRequest& request) {
+    abi::SendWqe& wqe = send_slot(next_send_);
+    auto* body = reinterpret_cast<std::byte*>(&wqe + 1);
+    wqe.opcode = static_cast<std::uint8_t>(request.opcode);
+    wqe.flags = request.flags;
+    wqe.wr_id = request.wr_id;
+    wqe.imm_or_rkey = request.imm_or_rkey;
+    wqe.remote_addr = request.remote_addr;
+    wqe.rkey = request.rkey;
+    wqe.compare_add = request.compare_add;
+    wqe.swap = request.swap;
+    if ((request.flags & kSendInline) != 0) {
+        URNIC_CHECK(request.inline_data.size() <= options_.max_inline);
+        wqe.num_sge = 0;
+        wqe.inline_length = static_cast<std::uint32_t>(request.inline_data.size());
+        if (!request.inline_data.empty()) {
+            std::memcpy(body, request.inline_data.data(), request.inline_data.size());
+        }
+    } else {
+        URNIC_CHECK(request.sge.size() <= options_.max_sge);
+        wqe.num_sge = static_cast<std::uint8_t>(request.sge.size());
+        wqe.inline_length = 0;
+        if (!request.sge.empty()) {
+            std::memcpy(body, request.sge.data(), request.sge.size() * sizeof(abi::Sge));
+        }
+    }
+    wqe.seq.store(++next_send_, std::memory_order_release);
+}
+
+void SimHost::post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
+    URNIC_CHECK(sge.size() <= options_.max_sge);
+    abi::RecvWqe& wqe = recv_slot(next_recv_);
+    wqe.wr_id = wr_id;
+    wqe.num_sge = static_cast<std::uint32_t>(sge.size());
+    if (!sge.empty()) {
+        std::memcpy(static_cast<void*>(&wqe + 1), sge.data(), sge.size() * sizeof(abi::Sge));
+    }
+    wqe.seq.store(++next_recv_, std::memory_order_release);
+}
+
+std::vector<abi::Cqe*> SimHost::poll_raw(bool recv) {
+    std::byte* memory = recv ? recv_cq_memory_.get() : send_cq_memory_.get();
+    std::uint32_t& taken = recv ? recv_taken_ : send_taken_;
+    auto* ring = reinterpret_cast<abi::Cqe*>(memory + abi::cq_ring_offset(0, options_.cq_entries));
+    std::vector<abi::Cqe*> result;
+    while (true) {
+        abi::Cqe& cqe = ring[taken % options_.cq_entries];
+        if (cqe.seq.load(std::memory_order_acquire) != taken + 1) {
+            break;
+        }
+        URNIC_CHECK(cqe.is_recv == (recv ? 1 : 0));
+        result.push_back(&cqe);
+        ++taken;
+    }
+    reinterpret_cast<abi::CqHeader*>(memory)->consumer[0].index.store(taken, std::memory_order_release);
+    return result;
+}
+
+namespace {
+
+std::vector<Done> summary(const std::vector<abi::Cqe*>& entries) {
+    std::vector<Done> result;
+    for (const abi::Cqe* cqe : entries) {
+        result.push_back({cqe->wr_id, static_cast<WcStatus>(cqe->status)});
+    }
+    return result;
+}
+
+}  // namespace
+
+std::vector<Done> SimHost::poll_send() { return summary(poll_raw(false)); }
+std::vector<Done> SimHost::poll_recv() { return summary(poll_raw(true)); }
+
+int SimHost::modify(const abi::QpAttr& attr) {
+    wire::PathSpec spec;
+    spec.src_mac = mac_;
+    spec.src_gid = gid_;
+    std::memcpy(spec.dst_gid.data(), attr.av.dgid, spec.dst_gid.size());
+    const int error = qp_->modify(network_.now(), attr, wire::make_path(spec), *this);
+    if (error == 0 && (attr.mask & kQpAttrState) != 0 && attr.state == QpState::kReset) {
+        next_send_ = 0;
+        next_recv_ = 0;
+    }
+    return error;
+}
+
+int SimHost::to_state(QpState state) {
+    abi::QpAttr attr{};
+    attr.mask = kQpAttrState;
+    attr.state = state;
+    return modify(attr);
+}
+
+void SimHost::to_init(std::uint32_t access) {
+    abi::QpAttr attr{};
+    attr.mask = kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags;
+    attr.state = QpState::kInit;
+    attr.port_num = 1;
+    attr.access_flags = access;
+    URNIC_CHECK(modify(attr) == 0);
+}
+
+void SimHost::to_rtr(const SimHost& peer, const ConnectOptions& options, std::uint32_t rq_psn) {
+    abi::QpAttr attr{};
+    attr.mask = kQpAttrState | kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn |
+                kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer;
+    attr.state = QpState::kRtr;
+    std::memcpy(attr.av.dgid, peer.gid().data(), peer.gid().size());
+    attr.av.is_global = 1;
+    attr.av.port_num = 1;
+    for (attr.path_mtu = 1; mtu_bytes(attr.path_mtu) < options.mtu;) {
+        ++attr.path_mtu;
+    }
+    attr.dest_qp_num = peer.qp().qp_num();
+    attr.rq_psn = rq_psn;
+    attr.max_dest_rd_atomic = options.max_dest_rd_atomic;
+    attr.min_rnr_timer = options.min_rnr_timer;
+    URNIC_CHECK(modify(attr) == 0);
+}
+
+void SimHost::to_rts(const ConnectOptions& options, std::uint32_t sq_psn) {
+    abi::QpAttr attr{};
+    attr.mask = kQpAttrState | kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrSqPsn |
+                kQpAttrMaxQpRdAtomic;
+    attr.state = QpState::kRts;
+    attr.timeout = options.timeout;
+    attr.retry_cnt = options.retry_cnt;
+    attr.rnr_retry = options.rnr_retry;
+    attr.sq_psn = sq_psn;
+    attr.max_rd_atomic = options.max_rd_atomic;
+    URNIC_CHECK(modify(attr) == 0);
+}
+
+void SimHost::deliver(const wire::PacketView& view) { qp_->handle_packet(network_.now(), view, *this); }
+
+void SimHost::progress() {
+    do {
+        sent_since_ = 0;
+        if (network_.before_progress) {
+            network_.before_progress(*this);
+        }
+    } while (qp_->progress(network_.now(), packets_per_progress, *this));
+}
+
+bool SimHost::transmit(const wire::Path& path, const wire::PacketHeader& header,
+                       std::span<const MemoryPiece> pieces) {
+    const bool sent = network_.transmit(*this, path, header, pieces);
+    sent_since_ += sent && sent_since_ < room_ ? 1 : 0;
+    return sent;
+}
+
+bool SimHost::complete(CompletionQueue& cq, const Completion& completion) {
+    solicited += completion.solicited ? 1 : 0;
+    return cq.push(0, completion, network_.now());
+}
+
+void SimHost::event(Qp& /*qp*/, AsyncEventType type) { events.push_back(type); }
+
+}  // namespace urnic::sim

@@ -1,0 +1,151 @@
+// One end of a simulated connection: a QP with rings in plain memory and what its application and its
+// provider would do to them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rnic/qp/rc_qp.h"
+#include "rnic/wire/frame.h"
+#include "tests/sim/sim_memory.h"
+
+namespace urnic::sim {
+
+class SimNetwork;
+
+/// A send work request, as ibv_post_send has it.
+struct SendRequest {
+    WrOpcode opcode = WrOpcode::kSend;
+    std::uint64_t wr_id = 0;
+    std::uint16_t flags = kSendSignaled;
+    std::vector<abi::Sge> sge = {};
+    std::vector<std::byte> inline_data = {};
+    std::uint64_t remote_addr = 0;
+    std::uint32_t rkey = 0;
+    std::uint32_t imm_or_rkey = 0;
+    std::uint64_t compare_add = 0;
+    std::uint64_t swap = 0;
+};
+
+/// How a QP is connected; the defaults are generous.
+struct ConnectOptions {
+    std::uint32_t mtu = 1024;
+    std::uint32_t psn_a = 1000;  // first PSN that A sends
+    std::uint32_t psn_b = 2000;
+    std::uint8_t timeout = 14;  // 67 ms
+    std::uint8_t retry_cnt = 7;
+    std::uint8_t rnr_retry = 7;
+    std::uint8_t min_rnr_timer = 12;  // 0.64 ms
+    std::uint8_t max_rd_atomic = 16;
+    std::uint8_t max_dest_rd_atomic = 16;
+    std::uint32_t access = kAllAccess;
+};
+
+/// What a completion said, without what every test would have to ignore.
+struct Done {
+    std::uint64_t wr_id = 0;
+    WcStatus status = WcStatus::kSuccess;
+    bool operator==(const Done&) const = default;
+};
+void PrintTo(const Done& done, std::ostream* os);
+
+class SimHost final : public Outbox {
+  public:
+    struct Options {
+        std::uint32_t send_entries = 256;
+        std::uint32_t recv_entries = 256;
+        std::uint32_t cq_entries = 4096;
+        std::uint32_t max_sge = 16;
+        std::uint32_t max_inline = 256;
+        bool sq_sig_all = false;
+        std::uint16_t pkey = 0xffff;
+    };
+
+    SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, const Options& options);
+    ~SimHost() override;
+    SimHost(const SimHost&) = delete;
+    SimHost& operator=(const SimHost&) = delete;
+
+    // --- The application
+    // ------------------------------------------------------------------------------------
+    SimRegion& add_region(std::size_t size_bytes, const SimRegion::Options& options = {});
+    void post_send(const SendRequest& request);
+    void post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sge);
+    /// All completions since the last call.
+    std::vector<abi::Cqe*> poll_raw(bool recv);
+    std::vector<Done> poll_send();
+    std::vector<Done> poll_recv();
+    /// The slots themselves, for applications that lie.
+    [[nodiscard]] abi::SendWqe& send_slot(std::uint32_t index);
+    [[nodiscard]] abi::Sge* send_sge(std::uint32_t index);
+    [[nodiscard]] abi::RecvWqe& recv_slot(std::uint32_t index);
+
+    // --- modify_qp
+    // ------------------------------------------------------------------------------------------
+    [[nodiscard]] int modify(const abi::QpAttr& attr);
+    [[nodiscard]] int to_state(QpState state);
+    void to_init(std::uint32_t access = kAllAccess);
+    void to_rtr(const SimHost& peer, const ConnectOptions& options, std::uint32_t rq_psn);
+    void to_rts(const ConnectOptions& options, std::uint32_t sq_psn);
+
+    // --- The worker
+    // -----------------------------------------------------------------------------------------
+    void deliver(const wire::PacketView& view);
+    /// Runs progress() until there is nothing left to do; true if it sent something.
+    void progress();
+
+    // Outbox
+    [[nodiscard]] std::uint32_t room() const override { return room_ - sent_since_; }
+    [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
+                                std::span<const MemoryPiece> pieces) override;
+    [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
+    void event(Qp& qp, AsyncEventType type) override;
+
+    /// Packets that fit between two rounds of the worker.
+    void set_room(std::uint32_t packets) { room_ = packets; }
+
+    [[nodiscard]] RcQp& qp() { return *qp_; }
+    [[nodiscard]] const RcQp& qp() const { return *qp_; }
+    [[nodiscard]] const std::string& name() const { return name_; }
+    [[nodiscard]] const wire::Gid& gid() const { return gid_; }
+    [[nodiscard]] const wire::Mac& mac() const { return mac_; }
+
+    KeyTable keys;
+    Counters counters;
+    std::vector<AsyncEventType> events;
+    std::uint32_t solicited = 0;  // completions that a CQ armed for solicited ones tells about
+    std::uint32_t packets_per_progress = 64;
+
+  private:
+    SimNetwork& network_;
+    std::string name_;
+    Options options_;
+    wire::Gid gid_{};
+    wire::Mac mac_{};
+    std::uint32_t room_ = 4096;
+    std::uint32_t sent_since_ = 0;
+    std::uint32_t send_stride_;
+    std::uint32_t recv_stride_;
+    std::uint32_t next_send_ = 0;
+    std::uint32_t next_recv_ = 0;
+    struct Free {
+        void operator()(std::byte* memory) const;
+    };
+    using Memory = std::unique_ptr<std::byte, Free>;
+    static Memory allocate(std::size_t bytes);
+    Memory send_ring_;
+    Memory recv_ring_;
+    Memory send_cq_memory_;
+    Memory recv_cq_memory_;
+    std::uint32_t send_taken_ = 0;
+    std::uint32_t recv_taken_ = 0;
+    CompletionQueue send_cq_;
+    CompletionQueue recv_cq_;
+    std::unique_ptr<RcQp> qp_;
+    std::deque<SimRegion> regions_;
+};
+
+}  // namespace urnic::sim

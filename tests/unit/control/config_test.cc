@@ -1,0 +1,239 @@
+#include "dataplane/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "dataplane/config_values.h"
+
+namespace urnic::dataplane {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const char* const kRnic = "[[rnic]]\nname = \"urnic0\"\nport = \"fabric\"\nfabric = \"lab\"\n";
+
+Config good(const std::string& text) {
+    auto result = parse_config(text, "test.toml");
+    if (const auto* error = std::get_if<ConfigError>(&result)) {
+        ADD_FAILURE() << error->message;
+        return {};
+    }
+    return std::get<Config>(result);
+}
+
+TEST(Config, EverythingSet) {
+    const Config config = good(R"(
+[daemon]
+run_dir = "/tmp/urnic-test"
+socket_mode = "0666"
+socket_group = "rdma"
+workers = [2, 3]
+hugepages = false
+eal_args = ["-m", "512"]
+[daemon.limits]
+max_qps = 10
+max_registered_bytes = 1099511627776
+
+[[rnic]]
+name = "urnic0"
+port = "fabric"
+fabric = "lab"
+mac = "02:00:00:00:00:0a"
+ipv4 = "10.0.0.1/8"
+ipv6 = "fd00::1/64"
+
+[[rnic]]
+name = "nic"
+port = "pci"
+device = "0000:01:00.0"
+
+[[rnic]]
+name = "virt"
+port = "vdev"
+device = "net_af_packet0,iface=eth1"
+)");
+    EXPECT_EQ(config.daemon.run_dir, "/tmp/urnic-test");
+    EXPECT_EQ(config.daemon.socket_mode, 0666U);
+    EXPECT_EQ(config.daemon.socket_group, "rdma");
+    EXPECT_EQ(config.daemon.worker_cpus, (std::vector<int>{2, 3}));
+    EXPECT_FALSE(config.daemon.hugepages);
+    EXPECT_EQ(config.daemon.eal_args, (std::vector<std::string>{"-m", "512"}));
+    EXPECT_EQ(config.daemon.limits.max_qps, 10U);
+    EXPECT_EQ(config.daemon.limits.max_registered_bytes, 1ULL << 40U);
+    ASSERT_EQ(config.rnics.size(), 3U);
+    EXPECT_EQ(to_string(*config.rnics[0].mac), "02:00:00:00:00:0a");
+    EXPECT_EQ(*config.rnics[0].ipv4, (wire::Gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1}));
+    EXPECT_EQ((*config.rnics[0].ipv6)[0], 0xfd);
+    EXPECT_EQ(config.rnics[1].port, PortKind::kPci);
+    EXPECT_EQ(config.rnics[1].port_device, "0000:01:00.0");
+    EXPECT_FALSE(config.rnics[1].mac);
+    EXPECT_EQ(config.rnics[2].port, PortKind::kVdev);
+}
+
+TEST(Config, DefaultsAreThoseOfTheHelpText) {
+    const Config config = good(kRnic);
+    EXPECT_EQ(config.daemon.run_dir, "/run/urnic");
+    EXPECT_EQ(config.daemon.socket_mode, 0660U);
+    EXPECT_TRUE(config.daemon.hugepages);
+    EXPECT_EQ(config.daemon.worker_cpus.size(), 1U);
+    EXPECT_TRUE(config.rnics[0].mac) << "an RNIC on a fabric gets a MAC of its own";
+}
+
+TEST(Config, AWorkerCountLeavesTheCpusToTheScheduler) {
+    EXPECT_EQ(good(std::string("[daemon]\nworkers = 3\n") + kRnic).daemon.worker_cpus,
+              (std::vector<int>{-1, -1, -1}));
+}
+
+TEST(Config, MadeUpMacsAvoidThoseInUse) {
+    const Config config = good(
+        "[[rnic]]\nname = \"a\"\nport = \"fabric\"\nfabric = \"x\"\n"
+        "[[rnic]]\nname = \"b\"\nport = \"fabric\"\nfabric = \"x\"\nmac = \"02:00:c6:12:00:01\"\n");
+    EXPECT_NE(config.rnics[0].mac, config.rnics[1].mac);
+}
+
+struct BadCase {
+    const char* what;
+    std::string text;
+    const char* where;  // file:line: at the front of the message
+    const char* says;
+};
+
+class ConfigMistake : public testing::TestWithParam<BadCase> {};
+
+TEST_P(ConfigMistake, NamesFileLineAndWhatIsAllowed) {
+    const auto result = parse_config(GetParam().text, "test.toml");
+    const auto* error = std::get_if<ConfigError>(&result);
+    ASSERT_NE(error, nullptr) << "was accepted";
+    EXPECT_THAT(error->message, StartsWith(GetParam().where));
+    EXPECT_THAT(error->message, HasSubstr(GetParam().says));
+}
+
+std::string daemon(const std::string& line) { return "[daemon]\n" + line + "\n" + kRnic; }
+std::string rnic(const std::string& line) { return kRnic + line + "\n"; }
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, ConfigMistake,
+    testing::Values(
+        BadCase{"not_toml", "[daemon\n", "test.toml:1:", "not valid TOML"},
+        BadCase{"unclosed_string", "[daemon]\nrun_dir = \"x\n", "test.toml:2:", "not valid TOML"},
+        BadCase{"empty", "", "test.toml:1:", "[[rnic]]"},
+        BadCase{"unknown_section", std::string("[demon]\n") + kRnic, "test.toml:1:", "[daemon]"},
+        BadCase{"rnic_is_no_list", "[rnic]\nname = \"a\"\n", "test.toml:1:", "double brackets"},
+        BadCase{"unknown_daemon_key", daemon("rundir = \"/x\""),
+                "test.toml:2:", "allowed: run_dir, socket_mode"},
+        BadCase{"unknown_rnic_key", rnic("speed = 100"), "test.toml:5:", "allowed: name, port"},
+        BadCase{"unknown_limit", std::string("[daemon.limits]\nmax_qp = 4\n") + kRnic,
+                "test.toml:2:", "allowed: max_qps"},
+        BadCase{"limit_of_zero", std::string("[daemon.limits]\nmax_qps = 0\n") + kRnic,
+                "test.toml:2:", "from 1 to 16384"},
+        BadCase{"limit_too_large", std::string("[daemon.limits]\nmax_qps = 16385\n") + kRnic,
+                "test.toml:2:", "from 1 to 16384"},
+        BadCase{"limits_no_table", daemon("limits = 3"), "test.toml:2:", "[daemon.limits]"},
+        BadCase{"relative_run_dir", daemon("run_dir = \"run\""), "test.toml:2:", "absolute path"},
+        BadCase{"long_run_dir", daemon("run_dir = \"/" + std::string(100, 'x') + "\""),
+                "test.toml:2:", "at most 90"},
+        BadCase{"run_dir_number", daemon("run_dir = 5"), "test.toml:2:", "must be a string"},
+        BadCase{"run_dir_with_nul", daemon("run_dir = \"/a\\u0000b\""), "test.toml:2:", "NUL"},
+        BadCase{"mode_number", daemon("socket_mode = 660"), "test.toml:2:", "must be a string"},
+        BadCase{"mode_digits", daemon("socket_mode = \"0689\""), "test.toml:2:", "octal"},
+        BadCase{"mode_setuid", daemon("socket_mode = \"4660\""), "test.toml:2:", "octal"},
+        BadCase{"no_workers", daemon("workers = 0"), "test.toml:2:", "from 1 to 16"},
+        BadCase{"many_workers", daemon("workers = 17"), "test.toml:2:", "from 1 to 16"},
+        BadCase{"empty_worker_list", daemon("workers = []"), "test.toml:2:", "list of different CPU"},
+        BadCase{"same_cpu_twice", daemon("workers = [1, 1]"), "test.toml:2:", "different CPU"},
+        BadCase{"negative_cpu", daemon("workers = [-1]"), "test.toml:2:", "CPU numbers"},
+        BadCase{"worker_names", daemon("workers = [\"0\"]"), "test.toml:2:", "CPU numbers"},
+        BadCase{"hugepages_text", daemon("hugepages = \"yes\""), "test.toml:2:", "true or false"},
+        BadCase{"eal_args_text", daemon("eal_args = \"-m 1\""), "test.toml:2:", "list of strings"},
+        BadCase{"eal_args_numbers", daemon("eal_args = [\"-m\", 1]"), "test.toml:2:", "must be a string"},
+        BadCase{"no_name", "[[rnic]]\nport = \"fabric\"\nfabric = \"x\"\n", "test.toml:1:", "'name'"},
+        BadCase{"bad_name", "[[rnic]]\nname = \"a/b\"\n", "test.toml:2:", "letters, digits"},
+        BadCase{"dot_name", "[[rnic]]\nname = \"..\"\n", "test.toml:2:", "letters, digits"},
+        BadCase{"no_port", "[[rnic]]\nname = \"a\"\n", "test.toml:1:", "\"fabric\", \"pci\" or \"vdev\""},
+        BadCase{"bad_port", "[[rnic]]\nname = \"a\"\nport = \"eth0\"\n",
+                "test.toml:3:", "\"fabric\", \"pci\" or \"vdev\""},
+        BadCase{"fabric_without_name", "[[rnic]]\nname = \"a\"\nport = \"fabric\"\n",
+                "test.toml:1:", "needs 'fabric'"},
+        BadCase{"pci_without_device", "[[rnic]]\nname = \"a\"\nport = \"pci\"\n",
+                "test.toml:1:", "needs 'device'"},
+        BadCase{"pci_netdev", "[[rnic]]\nname = \"a\"\nport = \"pci\"\ndevice = \"eth0\"\n",
+                "test.toml:1:", "lspci"},
+        BadCase{"fabric_with_device", rnic("device = \"0000:01:00.0\""),
+                "test.toml:1:", "'device' goes with"},
+        BadCase{"pci_with_fabric",
+                "[[rnic]]\nname = \"a\"\nport = \"pci\"\ndevice = \"01:00.0\"\nfabric = \"x\"\n",
+                "test.toml:1:", "'fabric' goes with"},
+        BadCase{"short_mac", rnic("mac = \"02:00:c6:12:00\""), "test.toml:5:", "MAC"},
+        BadCase{"mac_dashes", rnic("mac = \"02-00-c6-12-00-01\""), "test.toml:5:", "MAC"},
+        BadCase{"multicast_mac", rnic("mac = \"01:00:5e:00:00:01\""), "test.toml:5:", "unicast MAC"},
+        BadCase{"zero_mac", rnic("mac = \"00:00:00:00:00:00\""), "test.toml:5:", "unicast MAC"},
+        BadCase{"bad_ipv4", rnic("ipv4 = \"10.0.0\""), "test.toml:5:", "IPv4"},
+        BadCase{"ipv4_prefix", rnic("ipv4 = \"10.0.0.1/33\""), "test.toml:5:", "IPv4"},
+        BadCase{"ipv4_prefix_junk", rnic("ipv4 = \"10.0.0.1/8x\""), "test.toml:5:", "IPv4"},
+        BadCase{"ipv4_multicast", rnic("ipv4 = \"224.0.0.1\""), "test.toml:5:", "unicast IPv4"},
+        BadCase{"bad_ipv6", rnic("ipv6 = \"10.0.0.1\""), "test.toml:5:", "IPv6"},
+        BadCase{"ipv6_multicast", rnic("ipv6 = \"ff02::1\""), "test.toml:5:", "unicast IPv6"},
+        BadCase{"ipv6_mapped", rnic("ipv6 = \"::ffff:10.0.0.1\""), "test.toml:5:", "unicast IPv6"},
+        BadCase{"same_name", std::string(kRnic) + kRnic, "test.toml:5:", "line 1"},
+        BadCase{"same_ip",
+                rnic("ipv4 = \"10.0.0.1\"") +
+                    "[[rnic]]\nname = \"b\"\nport = \"fabric\"\nfabric = \"x\"\nipv4 = \"10.0.0.1\"\n",
+                "test.toml:6:", "line 1"}),
+    [](const auto& info) { return info.param.what; });
+
+TEST(Config, PciAddresses) {
+    for (const char* good_one :
+         {"0000:01:00.0", "01:00.0", "0000:ff:1f.7", "10000:e1:00.0", "0000:AF:00.1"}) {
+        EXPECT_TRUE(is_pci_address(good_one)) << good_one;
+    }
+    for (const char* bad_one : {"", "eth0", "01:00", "01:20.0", "01:00.8", "0000:01:00.0x",
+                                "0000:01:00.0,a=b", " 01:00.0", "01:00.0 ", "0000:01:00", "-1:00.0"}) {
+        EXPECT_FALSE(is_pci_address(bad_one)) << bad_one;
+    }
+}
+
+TEST(Config, AMissingFileIsNamed) {
+    const auto result = read_config("/nonexistent/urnic.toml");
+    const auto* error = std::get_if<ConfigError>(&result);
+    ASSERT_NE(error, nullptr);
+    EXPECT_THAT(error->message, StartsWith("/nonexistent/urnic.toml"));
+    EXPECT_THAT(error->message, HasSubstr("No such file"));
+}
+
+TEST(Config, ADirectoryIsNoFile) {
+    const auto result = read_config("/tmp");
+    ASSERT_NE(std::get_if<ConfigError>(&result), nullptr);
+}
+
+TEST(Config, AFileIsRead) {
+    std::string dir = "/tmp/urnic-config-XXXXXX";
+    ASSERT_NE(mkdtemp(dir.data()), nullptr);
+    std::ofstream(dir + "/urnic.toml") << kRnic;
+    const auto result = read_config(dir + "/urnic.toml");
+    EXPECT_NE(std::get_if<Config>(&result), nullptr);
+    std::filesystem::remove_all(dir);
+}
+
+TEST(Config, StandaloneIsTheDocumentedPair) {
+    const Config config = standalone_config("/tmp/x");
+    ASSERT_EQ(config.rnics.size(), 2U);
+    EXPECT_EQ(config.rnics[1].name, "urnic1");
+    EXPECT_EQ(to_string(*config.rnics[1].mac), "02:00:c6:12:00:02");
+    EXPECT_EQ((*config.rnics[1].ipv4)[15], 2);
+    EXPECT_FALSE(config.daemon.hugepages);
+    EXPECT_EQ(config.daemon.socket_mode, 0600U);
+}
+
+TEST(Config, LinkLocalGidFollowsModifiedEui64) {
+    const wire::Gid gid = link_local_gid({0x02, 0x00, 0xc6, 0x12, 0x00, 0x01});
+    EXPECT_EQ(gid, (wire::Gid{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x00, 0x00, 0xc6, 0xff, 0xfe, 0x12, 0x00, 0x01}));
+}
+
+}  // namespace
+}  // namespace urnic::dataplane

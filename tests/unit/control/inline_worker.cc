@@ -1,0 +1,94 @@
+// Stands in for dataplane/worker.cc where the control side is tested without the EAL: calls run at once on
+// the caller's thread, and what the control side promises a worker is checked.
+#include "dataplane/worker.h"
+
+#include <map>
+#include <set>
+
+#include "rnic/base/check.h"
+#include "tests/unit/control/inline_worker.h"
+
+namespace urnic::dataplane {
+
+namespace {
+WorkerBooks books_of_all;
+}
+
+WorkerBooks& worker_books() { return books_of_all; }
+
+struct Worker::Impl {
+    WorkerConfig config;
+    bool inside_call = false;
+    std::set<std::uint32_t> clients;
+    std::map<std::uint32_t, QpSlot*> qps;
+};
+
+Worker::Worker(const WorkerConfig& config) : impl_(std::make_unique<Impl>()) { impl_->config = config; }
+Worker::~Worker() {
+    // The control side takes back everything it gave.
+    URNIC_CHECK(impl_->clients.empty() && impl_->qps.empty());
+}
+void Worker::start() {}
+void Worker::stop() {}
+
+void Worker::call(const std::function<void()>& function) {
+    URNIC_CHECK(!impl_->inside_call);
+    impl_->inside_call = true;
+    ++books_of_all.calls;
+    function();
+    impl_->inside_call = false;
+}
+
+int Worker::attach_client(std::uint32_t client_id, abi::WorkerDoorbell* doorbell, int wake_fd) {
+    URNIC_CHECK(impl_->inside_call && doorbell != nullptr && wake_fd >= 0);
+    if (books_of_all.attach_error != 0) {
+        return books_of_all.attach_error;
+    }
+    URNIC_CHECK(impl_->clients.insert(client_id).second);
+    return 0;
+}
+
+void Worker::detach_client(std::uint32_t client_id) {
+    URNIC_CHECK(impl_->inside_call && impl_->clients.erase(client_id) == 1);
+    for (const auto& [qp_num, slot] : impl_->qps) {
+        URNIC_CHECK(slot->client_id != client_id);
+    }
+}
+
+void Worker::add_qp(QpSlot& slot) {
+    const std::uint32_t qp_num = slot.qp->qp_num();
+    URNIC_CHECK(impl_->inside_call && impl_->clients.count(slot.client_id) == 1);
+    URNIC_CHECK(qp_num % impl_->config.num_workers == impl_->config.index && qp_num > 1 && qp_num < 0xffffff);
+    // The two devices number their QPs apart from each other.
+    URNIC_CHECK(impl_->qps.emplace(qp_num + (slot.device->index << 24U), &slot).second);
+    ++books_of_all.qps;
+}
+
+void Worker::remove_qp(QpSlot& slot) {
+    URNIC_CHECK(impl_->inside_call && impl_->qps.erase(slot.qp->qp_num() + (slot.device->index << 24U)) == 1);
+    --books_of_all.qps;
+}
+
+void Worker::release_cq(NotifyingCq& cq) {
+    URNIC_CHECK(impl_->inside_call);
+    for (const auto& [qp_num, slot] : impl_->qps) {
+        URNIC_CHECK(slot->qp->config().send_cq != &cq && slot->qp->config().recv_cq != &cq);
+    }
+}
+
+int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path) {
+    struct NoOutbox final : Outbox {
+        [[nodiscard]] std::uint32_t room() const override { return 0; }
+        [[nodiscard]] bool transmit(const wire::Path&, const wire::PacketHeader&,
+                                    std::span<const MemoryPiece>) override {
+            return true;
+        }
+        [[nodiscard]] bool complete(CompletionQueue&, const Completion&) override { return true; }
+        void event(Qp&, AsyncEventType) override {}
+    } outbox;
+    books_of_all.last_path_is_ipv4 = path.is_ipv4;
+    books_of_all.last_path_mac_end = path.bytes[5];
+    return slot.qp->modify(0, attr, path, outbox);
+}
+
+}  // namespace urnic::dataplane

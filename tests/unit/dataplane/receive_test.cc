@@ -1,0 +1,136 @@
+// What a port may bring: frames that are broken, forged or for somebody else are dropped and counted by
+// reason, and the QP beside them works on.
+#include <gtest/gtest.h>
+#include <rte_mbuf.h>
+
+#include <cstring>
+
+#include "dataplane/frame_pool.h"
+#include "rnic/wire/frame.h"
+#include "tests/unit/dataplane/rig.h"
+
+namespace urnic::dataplane {
+namespace {
+
+using rig::Rig;
+using rig::TestCq;
+using rig::TestQp;
+
+constexpr std::uint32_t kQpNum = 22;
+
+class ReceiveTest : public testing::Test {
+  protected:
+    ReceiveTest()
+        : rig_({}),
+          client_(rig_.make_client()),
+          cq_a_(1, 64),
+          cq_b_(1, 64),
+          a_(rig_, *client_, 0, 21, 0, cq_a_),
+          b_(rig_, *client_, 1, kQpNum, 1, cq_b_) {
+        spec_.src_mac = rig_.device(0).mac;
+        spec_.dst_mac = rig_.device(1).mac;
+        spec_.src_gid = rig_.device(0).gids[1];
+        spec_.dst_gid = rig_.device(1).gids[1];
+        header_.opcode = std::uint8_t{wire::kServiceRc} + std::uint8_t{wire::kAcknowledge};
+        header_.dest_qp = kQpNum;
+        header_.aeth.syndrome = wire::kCreditsUnlimited;
+        EXPECT_EQ(a_.connect(b_), 0);
+        EXPECT_EQ(b_.connect(a_), 0);
+    }
+
+    /// Builds a frame, lets `spoil` work on it, and puts it on the wire from device 0.
+    void inject(const std::function<void(std::span<std::byte>, rte_mbuf&)>& spoil) {
+        rte_mbuf* frame = nullptr;
+        ASSERT_TRUE(alloc_frames(rig::frame_pool(), {&frame, 1}));
+        const std::span<std::byte> room = {rte_pktmbuf_mtod(frame, std::byte*), kFrameRoomBytes};
+        const std::size_t length = wire::build_frame(wire::make_path(spec_), header_, {}, room);
+        ASSERT_NE(length, 0U);
+        frame->data_len = static_cast<std::uint16_t>(length);
+        frame->pkt_len = static_cast<std::uint32_t>(length);
+        spoil(room.first(length), *frame);
+        // The rings of the wire belong to workers: only they may send.
+        rig_.worker(0).call([&] { ASSERT_EQ(rig_.fabric().port(0).tx_burst(0, &frame, 1), 1); });
+    }
+    void expect_counted(Counter Counters::*counter) {
+        EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, counter) == 1; }));
+        EXPECT_EQ(rig_.count(1, &Counters::rcvd_pkts), 1U);
+    }
+    void expect_alive() {
+        a_.post_send({.opcode = WrOpcode::kWrite, .wr_id = 5});
+        const auto completion = cq_a_.wait();
+        ASSERT_TRUE(completion.has_value());
+        EXPECT_EQ(completion->status, WcStatus::kSuccess);
+    }
+    static void untouched(std::span<std::byte> /*frame*/, rte_mbuf& /*mbuf*/) {}
+
+    Rig rig_;
+    std::unique_ptr<rig::TestClient> client_;
+    TestCq cq_a_;
+    TestCq cq_b_;
+    TestQp a_;
+    TestQp b_;
+    wire::PathSpec spec_;
+    wire::PacketHeader header_;
+};
+
+TEST_F(ReceiveTest, BadIcrc) {
+    inject([](std::span<std::byte> frame, rte_mbuf&) { frame.back() ^= std::byte{1}; });
+    expect_counted(&Counters::rx_icrc_encapsulated);
+    expect_alive();
+}
+
+TEST_F(ReceiveTest, Truncated) {
+    inject([](std::span<std::byte> frame, rte_mbuf& mbuf) {
+        mbuf.data_len = static_cast<std::uint16_t>(frame.size() - 5);
+        mbuf.pkt_len = mbuf.data_len;
+    });
+    expect_counted(&Counters::drop_malformed);
+    expect_alive();
+}
+
+TEST_F(ReceiveTest, NotRoce) {
+    inject([](std::span<std::byte> frame, rte_mbuf&) {
+        frame[12] = std::byte{0x08};
+        frame[13] = std::byte{0x06};  // ARP
+    });
+    expect_counted(&Counters::drop_not_roce);
+    expect_alive();
+}
+
+TEST_F(ReceiveTest, AnotherGid) {
+    spec_.dst_gid[15] = 200;
+    inject(untouched);
+    expect_counted(&Counters::drop_not_for_us);
+    expect_alive();
+}
+
+TEST_F(ReceiveTest, UnknownQpAtEitherEndOfTheNumbers) {
+    header_.dest_qp = 0xffffff;
+    inject(untouched);
+    header_.dest_qp = 0;
+    inject(untouched);
+    EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::drop_unknown_qp) == 2; }));
+    expect_alive();
+}
+
+TEST_F(ReceiveTest, AFrameInSeveralPieces) {
+    inject([](std::span<std::byte>, rte_mbuf& mbuf) {
+        rte_mbuf* tail = nullptr;
+        ASSERT_TRUE(alloc_frames(rig::frame_pool(), {&tail, 1}));
+        tail->data_len = 10;
+        tail->pkt_len = 10;
+        ASSERT_EQ(rte_pktmbuf_chain(&mbuf, tail), 0);
+    });
+    expect_counted(&Counters::drop_malformed);
+    expect_alive();
+}
+
+TEST_F(ReceiveTest, FromAnotherPeer) {
+    spec_.src_gid[15] = 77;
+    inject(untouched);
+    expect_counted(&Counters::drop_not_for_us);
+    expect_alive();
+}
+
+}  // namespace
+}  // namespace urnic::dataplane

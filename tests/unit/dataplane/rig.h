@@ -1,0 +1,181 @@
+// RNICs on the in-process wire inside the test's own process: workers, devices, and QPs and CQs whose other
+// end (the application's) the test plays, in plain memory.
+#pragma once
+
+#include <sys/eventfd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataplane/fabric.h"
+#include "dataplane/steering.h"
+#include "dataplane/worker.h"
+#include "rnic/abi/queues.h"
+
+namespace urnic::dataplane::rig {
+
+/// Starts the EAL once for the process.
+void start_eal_once();
+/// One pool for all the tests of the process.
+rte_mempool* frame_pool();
+
+/// Zeroed memory, aligned as mmap would.
+class PageMemory {
+  public:
+    explicit PageMemory(std::size_t bytes);
+    [[nodiscard]] std::byte* data() const { return memory_.get(); }
+    [[nodiscard]] std::size_t size() const { return bytes_; }
+
+  private:
+    std::size_t bytes_;
+    std::unique_ptr<std::byte, void (*)(void*)> memory_;
+};
+
+/// Waits for `condition`, patiently (the machine may be busy); false after 60 s.
+bool wait_for(const std::function<bool()>& condition);
+
+/// A CQ with the application's end.
+class TestCq {
+  public:
+    TestCq(std::uint32_t num_workers, std::uint32_t entries);
+    [[nodiscard]] NotifyingCq& cq() { return cq_; }
+    /// The next completion of any worker.
+    [[nodiscard]] std::optional<Completion> poll();
+    /// Polls until there is one; nothing after 60 s.
+    [[nodiscard]] std::optional<Completion> wait();
+    void arm(std::uint32_t value);
+
+  private:
+    [[nodiscard]] abi::CqHeader& header() { return *reinterpret_cast<abi::CqHeader*>(memory_.data()); }
+
+    std::uint32_t num_workers_;
+    std::uint32_t entries_;
+    std::uint32_t next_ring_ = 0;
+    PageMemory memory_;
+    NotifyingCq cq_;
+};
+
+class Rig;
+
+/// One application: doorbells and eventfds. Outlives its QPs.
+class TestClient {
+  public:
+    TestClient(Rig& rig, std::uint32_t client_id);
+    ~TestClient();
+    TestClient(const TestClient&) = delete;
+    TestClient& operator=(const TestClient&) = delete;
+
+    [[nodiscard]] std::uint32_t id() const { return client_id_; }
+    [[nodiscard]] abi::WorkerDoorbell& doorbell(std::uint32_t worker);
+    [[nodiscard]] int wake_fd(std::uint32_t worker) const { return fds_[worker]; }
+    /// As the provider rings.
+    void ring(std::uint32_t worker, std::uint32_t slot);
+    void wake(std::uint32_t worker);
+
+  private:
+    Rig& rig_;
+    std::uint32_t client_id_;
+    PageMemory doorbells_;
+    std::vector<int> fds_;
+};
+
+struct SendRequest {
+    WrOpcode opcode = WrOpcode::kSend;
+    std::uint16_t flags = kSendSignaled;
+    std::uint64_t wr_id = 0;
+    std::vector<abi::Sge> sges;
+    std::uint64_t remote_addr = 0;
+    std::uint32_t rkey = 0;
+    std::uint32_t imm = 0;
+    std::uint64_t compare_add = 0;
+    std::uint64_t swap = 0;
+};
+
+/// A QP with the application's end.
+class TestQp {
+  public:
+    TestQp(Rig& rig, TestClient& client, std::uint32_t device, std::uint32_t qp_num,
+           std::uint32_t doorbell_slot, TestCq& cq);
+    ~TestQp();
+    TestQp(const TestQp&) = delete;
+    TestQp& operator=(const TestQp&) = delete;
+
+    [[nodiscard]] std::uint32_t qp_num() const { return slot_.qp->qp_num(); }
+    [[nodiscard]] std::uint32_t worker() const { return worker_; }
+    [[nodiscard]] QpSlot& slot() { return slot_; }
+    void post_send(const SendRequest& request, bool ring = true);
+    void post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sges);
+    /// RESET to RTS toward `peer`. Returns the errno of the step that failed, or 0.
+    [[nodiscard]] int connect(TestQp& peer, std::uint8_t mtu = 5, std::uint8_t timeout = 14);
+    [[nodiscard]] int modify(const abi::QpAttr& attr);
+
+    static constexpr std::uint32_t kEntries = 128;
+    static constexpr std::uint32_t kMaxSge = 4;
+
+  private:
+    [[nodiscard]] wire::Path path_to(const TestQp& peer) const;
+
+    Rig& rig_;
+    TestClient& client_;
+    std::uint32_t device_;
+    std::uint32_t worker_;
+    std::uint32_t sq_index_ = 0;
+    std::uint32_t rq_index_ = 0;
+    PageMemory sq_;
+    PageMemory rq_;
+    QpSlot slot_;
+};
+
+struct RigOptions {
+    std::uint32_t num_workers = 1;
+    std::uint32_t num_devices = 2;
+    std::vector<int> cpus = {};  // pins worker i to cpus[i] and lets it spin
+    /// Makes the port of a device; by default the fabric's.
+    std::function<PacketIo*(std::uint32_t device, PacketIo& fabric_port)> port = {};
+};
+
+class Rig {
+  public:
+    explicit Rig(const RigOptions& options);
+    ~Rig();
+    Rig(const Rig&) = delete;
+    Rig& operator=(const Rig&) = delete;
+
+    [[nodiscard]] std::uint32_t num_workers() const { return static_cast<std::uint32_t>(workers_.size()); }
+    [[nodiscard]] Worker& worker(std::uint32_t index) { return *workers_[index]; }
+    [[nodiscard]] Device& device(std::uint32_t index) { return *devices_[index]; }
+    [[nodiscard]] Fabric& fabric() { return *fabric_; }
+    [[nodiscard]] Steering& steering() { return *steering_; }
+    [[nodiscard]] abi::DaemonState& state() { return state_; }
+    [[nodiscard]] bool asleep(std::uint32_t worker) const {
+        return state_.workers[worker].sleeping.load() != 0;
+    }
+    [[nodiscard]] std::unique_ptr<TestClient> make_client();
+    /// Registers `memory` with every right and returns its key (L_Key and R_Key).
+    [[nodiscard]] std::uint32_t register_memory(std::uint32_t device, const PageMemory& memory);
+    /// Sum over the workers.
+    [[nodiscard]] std::uint64_t count(std::uint32_t device, Counter Counters::*counter) const;
+
+    static constexpr std::uint32_t kPd = 7;
+
+  private:
+    abi::DaemonState state_{};
+    std::unique_ptr<Steering> steering_;
+    std::unique_ptr<Fabric> fabric_;
+    std::vector<std::unique_ptr<Device>> devices_;
+    std::vector<std::unique_ptr<Worker>> workers_;
+    std::uint32_t next_client_ = 1;
+    std::uint32_t next_key_random_ = 0x1234567;
+};
+
+inline abi::Sge sge(const PageMemory& memory, std::uint32_t offset, std::uint32_t length, std::uint32_t key) {
+    return {reinterpret_cast<std::uint64_t>(memory.data()) + offset, length, key};
+}
+
+}  // namespace urnic::dataplane::rig

@@ -1,0 +1,192 @@
+#include "rnic/qp/modify.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace urnic {
+namespace {
+
+using enum QpState;
+
+constexpr QpState kStates[] = {kReset, kInit, kRtr, kRts, kSqd, kSqe, kErr};
+
+// The transitions of RC (IBA tables 91 and 92), written down a second time.
+const std::set<std::pair<QpState, QpState>>& expected() {
+    static const std::set<std::pair<QpState, QpState>> transitions = {
+        {kReset, kReset}, {kReset, kInit}, {kInit, kReset}, {kInit, kErr},  {kInit, kInit}, {kInit, kRtr},
+        {kRtr, kReset},   {kRtr, kErr},    {kRtr, kRts},    {kRts, kReset}, {kRts, kErr},   {kRts, kRts},
+        {kRts, kSqd},     {kSqd, kReset},  {kSqd, kErr},    {kSqd, kRts},   {kSqd, kSqd},   {kSqe, kReset},
+        {kSqe, kErr},     {kErr, kReset},  {kErr, kErr},
+    };
+    return transitions;
+}
+
+abi::QpAttr attr_for(QpState from, QpState to, std::uint32_t mask) {
+    abi::QpAttr attr{};
+    attr.mask = mask | kQpAttrState;
+    attr.state = to;
+    attr.cur_state = from;
+    attr.path_mtu = 3;
+    attr.port_num = 1;
+    return attr;
+}
+
+constexpr std::uint32_t kInitToRtr =
+    kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn | kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer;
+constexpr std::uint32_t kRtrToRts =
+    kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxQpRdAtomic;
+
+std::uint32_t required_for(QpState from, QpState to) {
+    if (from == kReset && to == kInit) {
+        return kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags;
+    }
+    if (from == kInit && to == kRtr) {
+        return kInitToRtr;
+    }
+    return from == kRtr && to == kRts ? kRtrToRts : 0;
+}
+
+TEST(QpModify, TransitionsThatExist) {
+    for (const QpState from : kStates) {
+        for (const QpState to : kStates) {
+            const bool exists = expected().count({from, to}) != 0;
+            const abi::QpAttr attr = attr_for(from, to, required_for(from, to));
+            EXPECT_EQ(check_modify(QpType::kRc, from, attr), exists ? 0 : EINVAL)
+                << static_cast<int>(from) << " to " << static_cast<int>(to);
+        }
+    }
+}
+
+TEST(QpModify, EveryRequiredAttributeIsRequired) {
+    for (const auto& states : expected()) {
+        const std::uint32_t required = required_for(states.first, states.second);
+        for (std::uint32_t bit = 1; bit != 0; bit <<= 1U) {
+            if ((required & bit) != 0) {
+                EXPECT_EQ(check_modify(QpType::kRc, states.first,
+                                       attr_for(states.first, states.second, required & ~bit)),
+                          EINVAL)
+                    << "without " << bit;
+            }
+        }
+    }
+}
+
+// Attributes that may be there beside the required ones, by transition.
+TEST(QpModify, OptionalAttributes) {
+    constexpr std::uint32_t kRunning =
+        kQpAttrCurState | kQpAttrAccessFlags | kQpAttrMinRnrTimer | kQpAttrPathMigState;
+    const std::map<std::pair<QpState, QpState>, std::uint32_t> optional = {
+        {{kInit, kInit}, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags},
+        {{kInit, kRtr}, kQpAttrAccessFlags | kQpAttrPkeyIndex},
+        {{kRtr, kRts}, kRunning},
+        {{kRts, kRts}, kRunning},
+        {{kRts, kSqd}, kQpAttrEnSqdAsyncNotify},
+        {{kSqd, kRts}, kRunning},
+        {{kSqd, kSqd},
+         kQpAttrPort | kQpAttrAv | kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrMaxQpRdAtomic |
+             kQpAttrMaxDestRdAtomic | kQpAttrAccessFlags | kQpAttrPkeyIndex | kQpAttrMinRnrTimer |
+             kQpAttrPathMigState},
+    };
+    for (const auto& states : expected()) {
+        const std::uint32_t required = required_for(states.first, states.second);
+        const auto found = optional.find(states);
+        const std::uint32_t may = found == optional.end() ? 0 : found->second;
+        for (std::uint32_t shift = 1; shift < 32; ++shift) {
+            const std::uint32_t bit = 1U << shift;
+            const bool allowed = ((required | may) & bit) != 0;
+            EXPECT_EQ(check_modify(QpType::kRc, states.first,
+                                   attr_for(states.first, states.second, required | bit)),
+                      allowed ? 0 : EINVAL)
+                << static_cast<int>(states.first) << " to " << static_cast<int>(states.second) << " with bit "
+                << shift;
+        }
+    }
+}
+
+TEST(QpModify, WithoutAStateTheStateStays) {
+    abi::QpAttr attr{};
+    attr.mask = kQpAttrMinRnrTimer;
+    attr.state = kErr;  // not in the mask
+    EXPECT_EQ(check_modify(QpType::kRc, kRts, attr), 0);
+    EXPECT_EQ(target_state(kRts, attr), kRts);
+    EXPECT_EQ(check_modify(QpType::kRc, kInit, attr), EINVAL);
+}
+
+TEST(QpModify, CurrentStateHasToBeTrue) {
+    abi::QpAttr attr = attr_for(kRts, kRts, kQpAttrCurState);
+    attr.cur_state = kSqd;
+    EXPECT_EQ(check_modify(QpType::kRc, kRts, attr), EINVAL);
+}
+
+TEST(QpModify, StatesThatDoNotExist) {
+    for (const std::uint32_t state : {7U, 100U, 0xffU}) {
+        EXPECT_EQ(check_modify(QpType::kRc, kRts, attr_for(kRts, static_cast<QpState>(state), 0)), EINVAL);
+    }
+}
+
+struct Limit {
+    std::uint32_t attribute;
+    void (*set)(abi::QpAttr&, std::uint32_t);
+    std::uint32_t good;
+    std::uint32_t bad;
+};
+
+TEST(QpModify, ValuesHaveLimits) {
+    const Limit limits[] = {
+        {kQpAttrTimeout, [](abi::QpAttr& a, std::uint32_t v) { a.timeout = static_cast<std::uint8_t>(v); },
+         31, 32},
+        {kQpAttrRetryCnt, [](abi::QpAttr& a, std::uint32_t v) { a.retry_cnt = static_cast<std::uint8_t>(v); },
+         7, 8},
+        {kQpAttrRnrRetry, [](abi::QpAttr& a, std::uint32_t v) { a.rnr_retry = static_cast<std::uint8_t>(v); },
+         7, 8},
+        {kQpAttrMinRnrTimer,
+         [](abi::QpAttr& a, std::uint32_t v) { a.min_rnr_timer = static_cast<std::uint8_t>(v); }, 31, 32},
+        {kQpAttrMaxQpRdAtomic,
+         [](abi::QpAttr& a, std::uint32_t v) { a.max_rd_atomic = static_cast<std::uint8_t>(v); }, 16, 17},
+        {kQpAttrMaxDestRdAtomic,
+         [](abi::QpAttr& a, std::uint32_t v) { a.max_dest_rd_atomic = static_cast<std::uint8_t>(v); }, 16,
+         17},
+        {kQpAttrPort, [](abi::QpAttr& a, std::uint32_t v) { a.port_num = static_cast<std::uint8_t>(v); }, 1,
+         2},
+        {kQpAttrPkeyIndex,
+         [](abi::QpAttr& a, std::uint32_t v) { a.pkey_index = static_cast<std::uint16_t>(v); }, 0, 1},
+        {kQpAttrAccessFlags, [](abi::QpAttr& a, std::uint32_t v) { a.access_flags = v; }, 15, 0x80},
+    };
+    for (const Limit& limit : limits) {
+        abi::QpAttr attr = attr_for(kSqd, kSqd, limit.attribute);
+        limit.set(attr, limit.good);
+        EXPECT_EQ(check_modify(QpType::kRc, kSqd, attr), 0) << limit.attribute;
+        limit.set(attr, limit.bad);
+        EXPECT_EQ(check_modify(QpType::kRc, kSqd, attr), EINVAL) << limit.attribute;
+    }
+    abi::QpAttr rtr = attr_for(kInit, kRtr, kInitToRtr);
+    for (const std::uint8_t mtu : {0, 6, 255}) {
+        rtr.path_mtu = mtu;
+        EXPECT_EQ(check_modify(QpType::kRc, kInit, rtr), EINVAL) << int{mtu};
+    }
+    rtr.path_mtu = 5;
+    rtr.dest_qp_num = 0x1000000;
+    EXPECT_EQ(check_modify(QpType::kRc, kInit, rtr), EINVAL);
+}
+
+TEST(QpModify, OnlyNamedAttributesAreTaken) {
+    abi::QpAttr attr{};
+    attr.timeout = 3;
+    attr.retry_cnt = 4;
+    abi::QpAttr change{};
+    change.mask = kQpAttrTimeout | kQpAttrSqPsn;
+    change.timeout = 9;
+    change.retry_cnt = 7;
+    change.sq_psn = 0xab12'3456;
+    apply_attributes(change, attr);
+    EXPECT_EQ(attr.timeout, 9);
+    EXPECT_EQ(attr.retry_cnt, 4);
+    EXPECT_EQ(attr.sq_psn, 0x12'3456U);
+}
+
+}  // namespace
+}  // namespace urnic

@@ -1,0 +1,36 @@
+#include "rnic/qp/wr_table.h"
+
+#include <gtest/gtest.h>
+
+#include "rnic/wire/opcodes.h"
+
+namespace urnic {
+namespace {
+
+TEST(WrTable, RowsNameOpcodesOfTheRightPosition) {
+    int valid = 0;
+    for (int opcode = 0; opcode < 256; ++opcode) {
+        const WrRow& row = rc_wr_row(static_cast<std::uint8_t>(opcode));
+        if (!row.is(WrRow::kValid)) {
+            continue;
+        }
+        ++valid;
+        EXPECT_EQ(wire::opcode_info(row.only).flags & (wire::kStarts | wire::kEnds),
+                  wire::kStarts | wire::kEnds);
+        EXPECT_NE(wire::opcode_info(row.only).flags & wire::kIsRequest, 0);
+        if (row.has_response()) {
+            continue;
+        }
+        EXPECT_EQ(wire::opcode_info(row.first).flags & (wire::kStarts | wire::kEnds), wire::kStarts)
+            << opcode;
+        EXPECT_EQ(wire::opcode_info(row.middle).flags & (wire::kStarts | wire::kEnds), 0) << opcode;
+        EXPECT_EQ(wire::opcode_info(row.last).flags & (wire::kStarts | wire::kEnds), wire::kEnds) << opcode;
+        EXPECT_EQ(wire::opcode_info(row.last).headers & (wire::kHasImm | wire::kHasIeth),
+                  wire::opcode_info(row.only).headers & (wire::kHasImm | wire::kHasIeth))
+            << opcode;
+    }
+    EXPECT_EQ(valid, 8);
+}
+
+}  // namespace
+}  // namespace urnic
