@@ -1,0 +1,167 @@
+// The floor: the copies, CRCs and ring hops that the product cannot do without, and nothing else: no verbs,
+// no transport protocol, no DPDK. What the product is measured against, together with TCP over loopback.
+#include <CLI/CLI.hpp>
+
+#include <unistd.h>
+#include <cstdio>
+#include <exception>
+#include <string>
+
+#include "bench/e2e/floor_daemon.h"
+#include "bench/e2e/processes.h"
+#include "bench/e2e/tcp.h"
+
+namespace urnic::bench {
+namespace {
+
+struct Options {
+    std::string mode;
+    double seconds = 1;
+    std::uint32_t size_bytes = 0;  // 0: what the mode is named for
+    int cpu_daemon = kAnyCpu;
+    int cpu_a = kAnyCpu;
+    int cpu_b = kAnyCpu;
+    bool yields = false;
+
+    /// A poller that shares its CPU, or does not know, must give it away on a miss.
+    [[nodiscard]] Miss miss_on(int cpu) const {
+        const int sharers = (cpu == cpu_daemon ? 1 : 0) + (cpu == cpu_a ? 1 : 0) + (cpu == cpu_b ? 1 : 0);
+        return Miss(yields || sharers > 1);
+    }
+};
+
+std::uint64_t deadline_after(double seconds) { return now_ns() + static_cast<std::uint64_t>(seconds * 1e9); }
+
+/// Waits until the last byte of `app`'s buffer is `expected`, as ib_write_lat does. False: told to stop.
+bool wait_for_last_byte(const FloorMemory& memory, const FloorApp& app, std::uint32_t size,
+                        std::uint8_t expected, const Miss& miss) {
+    const auto* last = reinterpret_cast<const std::atomic<std::uint8_t>*>(app.target + size - 1);
+    while (last->load(std::memory_order_acquire) != expected) {
+        if (memory.stop.load(std::memory_order_relaxed)) {
+            return false;
+        }
+        miss();
+    }
+    return true;
+}
+
+void post_ping(FloorPoster& poster, FloorApp& app, std::uint32_t size, std::uint8_t value) {
+    app.source[size - 1] = static_cast<std::byte>(value);
+    poster.post(size, true);
+}
+
+void ping(FloorMemory& memory, std::uint32_t size, double seconds, const Miss& miss) {
+    FloorApp& app = memory.apps[0];
+    FloorPoster poster(app);
+    Results& results = memory.results;
+    const std::uint64_t begin = now_ns();
+    const std::uint64_t end = deadline_after(seconds);
+    std::uint8_t value = 0;
+    for (std::uint64_t now = begin; now < end;) {
+        post_ping(poster, app, size, ++value);
+        (void)wait_for_last_byte(memory, app, size, value, miss);
+        while (poster.poll()) {
+        }
+        const std::uint64_t after = now_ns();
+        results.add_sample(after - now);
+        results.messages += 2;
+        now = after;
+    }
+    results.elapsed_ns = now_ns() - begin;
+    memory.stop.store(true);
+}
+
+void pong(FloorMemory& memory, std::uint32_t size, const Miss& miss) {
+    FloorApp& app = memory.apps[1];
+    FloorPoster poster(app);
+    for (std::uint8_t value = 1; wait_for_last_byte(memory, app, size, value, miss); ++value) {
+        post_ping(poster, app, size, value);
+        while (poster.poll()) {
+        }
+    }
+}
+
+/// Keeps kDepth WRITEs in flight; of small ones every kSignalEvery-th is signaled.
+void stream(FloorMemory& memory, std::uint32_t size, double seconds, const Miss& miss) {
+    FloorPoster poster(memory.apps[0]);
+    Results& results = memory.results;
+    const std::uint64_t begin = now_ns();
+    for (const std::uint64_t end = deadline_after(seconds); now_ns() < end;) {
+        while (poster.has_room()) {
+            poster.post(size, size > kSignalAllAbove || (poster.posted() + 1) % kSignalEvery == 0);
+        }
+        if (!poster.poll()) {
+            miss();
+        }
+    }
+    results.elapsed_ns = now_ns() - begin;
+    results.messages = poster.done();
+    results.bytes = std::uint64_t{poster.done()} * size;
+    memory.stop.store(true);
+}
+
+/// One daemon and two applications, each a process of its own.
+void run_floor(const Options& options, std::uint32_t size, FloorMemory& memory) {
+    const bool is_latency = options.mode == "latency";
+    const pid_t daemon = start_child(options.cpu_daemon,
+                                     [&] { FloorDaemon(memory).run(options.miss_on(options.cpu_daemon)); });
+    const pid_t a = start_child(options.cpu_a, [&] {
+        const Miss miss = options.miss_on(options.cpu_a);
+        if (is_latency) {
+            ping(memory, size, options.seconds, miss);
+        } else {
+            stream(memory, size, options.seconds, miss);
+        }
+    });
+    // In a one-way stream the receiving application sleeps until its peer is done; ib_write_bw's does too.
+    if (is_latency) {
+        wait_for(start_child(options.cpu_b, [&] { pong(memory, size, options.miss_on(options.cpu_b)); }));
+    }
+    wait_for(a);
+    wait_for(daemon);
+}
+
+int run(int argc, char** argv) {
+    CLI::App app("The floor that urnic is measured against, and TCP over loopback. Prints one line of JSON.");
+    Options options;
+    app.add_option("mode", options.mode,
+                   "latency (8 B ping-pong), bandwidth (64 KiB WRITEs), rate (64 B WRITEs), tcp-latency, "
+                   "tcp-bandwidth")
+        ->required()
+        ->check(CLI::IsMember({"latency", "bandwidth", "rate", "tcp-latency", "tcp-bandwidth"}));
+    app.add_option("--seconds", options.seconds, "how long to measure")->check(CLI::Range(0.01, 600.0));
+    app.add_option("--size", options.size_bytes, "message size in bytes instead of the mode's own")
+        ->check(CLI::Range(1U, kMaxMessage));
+    app.add_option("--cpu-daemon", options.cpu_daemon, "CPU of the daemon");
+    app.add_option("--cpu-a", options.cpu_a, "CPU of the sending application");
+    app.add_option("--cpu-b", options.cpu_b, "CPU of the other application");
+    app.add_flag("--yield", options.yields,
+                 "every poller yields on a miss; those that share a CPU given above do so anyway");
+    CLI11_PARSE(app, argc, argv);
+    // Whatever goes wrong, no poller stays behind: children end with this process.
+    alarm(static_cast<unsigned>(options.seconds) + 30);
+
+    auto& memory = *reinterpret_cast<FloorMemory*>(shared_memory(sizeof(FloorMemory)));
+    if (options.mode == "tcp-latency") {
+        tcp_latency(options.cpu_a, options.cpu_b, options.seconds, memory.results);
+    } else if (options.mode == "tcp-bandwidth") {
+        tcp_bandwidth(options.cpu_a, options.cpu_b, options.seconds, memory.results);
+    } else {
+        const std::uint32_t own = options.mode == "latency" ? 8 : options.mode == "rate" ? 64 : kMaxMessage;
+        run_floor(options, options.size_bytes != 0 ? options.size_bytes : own, memory);
+    }
+    print_json(options.mode.c_str(), memory.results);
+    return 0;
+}
+
+}  // namespace
+}  // namespace urnic::bench
+
+int main(int argc, char** argv) {
+    try {
+        return urnic::bench::run(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "floor: %s\n", error.what());
+        return 1;
+    }
+}
