@@ -45,17 +45,18 @@ void learn_from(Context& context, const abi::AsyncEvent& event) {
     }
 }
 
-/// The next event from the daemon; its end of the socket being closed ends the forwarding.
-bool receive_event(Context& context, abi::AsyncEvent& event) {
+enum class Received : std::uint8_t { kEvent, kNone, kEnd };
+
+/// The next event from the daemon, if one is there; kEnd: the daemon's end of the socket is closed.
+Received receive_event(const Context& context, abi::AsyncEvent& event) {
     if (context.event_in < 0) {
-        return false;
+        return Received::kNone;
     }
     const ssize_t got = recv(context.event_in, &event, sizeof event, MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
-        close(context.event_in);
-        context.event_in = -1;
+        return Received::kEnd;
     }
-    return got == sizeof event;
+    return got == sizeof event ? Received::kEvent : Received::kNone;
 }
 
 /// Sends what is queued; true if the application's socket is full.
@@ -152,7 +153,14 @@ bool forward_events(Context& context) {
             return true;
         }
         abi::AsyncEvent event{};
-        if (!receive_event(context, event)) {
+        const Received received = receive_event(context, event);
+        if (received == Received::kEnd) {
+            // Only here, in the thread that polls it: another's close would leave that thread polling a number
+            // that the application may have got for a file of its own.
+            close(context.event_in);
+            context.event_in = -1;
+        }
+        if (received != Received::kEvent) {
             return false;
         }
         learn_from(context, event);
@@ -191,7 +199,7 @@ std::uint32_t take_back_async(Context& context, std::uint64_t element) {
     for (std::size_t i = 0; i < context.events.count; ++i) {
         (void)sort(context.events.items[i]);
     }
-    while (room && receive_event(context, event)) {
+    while (room && receive_event(context, event) == Received::kEvent) {
         room = sort(event);
     }
     std::free(context.events.items);
