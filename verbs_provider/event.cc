@@ -155,8 +155,8 @@ bool forward_events(Context& context) {
         abi::AsyncEvent event{};
         const Received received = receive_event(context, event);
         if (received == Received::kEnd) {
-            // Only here, in the thread that polls it: another's close would leave that thread polling a number
-            // that the application may have got for a file of its own.
+            // Only here, in the thread that polls it: another's close would leave that thread polling a
+            // number that the application may have got for a file of its own.
             close(context.event_in);
             context.event_in = -1;
         }
@@ -257,11 +257,13 @@ void settle_qp_events(Qp& qp, std::uint32_t async_events) {
     }
 }
 
-void notify_channel(Cq& cq) {
+bool notify_channel(Cq& cq) {
     const std::uint64_t element = reinterpret_cast<std::uintptr_t>(&cq);
-    if (cq.channel != nullptr && write(cq.channel->own_fd, &element, sizeof element) == sizeof element) {
-        cq.local_events.fetch_add(1);
+    if (cq.channel == nullptr || write(cq.channel->own_fd, &element, sizeof element) != sizeof element) {
+        return false;
     }
+    cq.local_events.fetch_add(1);
+    return true;
 }
 
 }  // namespace urnic::provider

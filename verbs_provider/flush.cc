@@ -32,10 +32,8 @@ bool flush_ring(const Qp& qp, WorkRing& ring, bool is_recv, abi::Cqe& cqe) {
 }
 
 bool has_something(Cq& cq) {
-    for (std::uint32_t worker = 0; worker < cq.num_workers; ++worker) {
-        if (cq.rings.front(worker) != nullptr) {
-            return true;
-        }
+    if (holds_completion(cq)) {
+        return true;
     }
     Guard guard(cq.context->objects_mutex);
     for (const Qp* qp = cq.context->qps; qp != nullptr; qp = qp->next) {
@@ -44,7 +42,7 @@ bool has_something(Cq& cq) {
             return true;
         }
     }
-    return cq.has_leftover;
+    return false;
 }
 
 }  // namespace
@@ -64,7 +62,7 @@ void notify_flush(Cq& cq) {
     const CqGuard guard(cq);
     if (cq.channel != nullptr && has_something(cq) &&
         cq.rings.header().arm.exchange(abi::kCqDisarmed) != abi::kCqDisarmed) {
-        notify_channel(cq);
+        (void)notify_channel(cq);
     }
 }
 

@@ -108,6 +108,25 @@ int drain(Cq& cq, int wanted, Take take) {
 
 }  // namespace
 
+bool holds_completion(const Cq& cq) {
+    for (std::uint32_t worker = 0; worker < cq.num_workers; ++worker) {
+        if (cq.rings.front(worker) != nullptr) {
+            return true;
+        }
+    }
+    return cq.has_leftover;
+}
+
+void notify_rest(Cq& cq) {
+    std::atomic<std::uint32_t>& arm = cq.rings.header().arm;
+    if (arm.load(std::memory_order_relaxed) != abi::kCqArmedAny || !holds_completion(cq)) [[likely]] {
+        return;
+    }
+    if (arm.exchange(abi::kCqDisarmed) == abi::kCqArmedAny && !notify_channel(cq)) {
+        arm.store(abi::kCqArmedAny);  // no room in the channel: with the next completion, or the next poll
+    }
+}
+
 int poll_cq(struct ibv_cq* ibv_cq, int num_entries, struct ibv_wc* wc) {
     Cq& cq = *cq_of(ibv_cq);
     const Session& session = *cq.context->session;
@@ -120,6 +139,9 @@ int poll_cq(struct ibv_cq* ibv_cq, int num_entries, struct ibv_wc* wc) {
     }
     cq.lock.lock();
     const int got = drain(cq, num_entries, [&wc](const abi::Cqe& cqe) { fill(*wc++, cqe); });
+    if (got == num_entries) {
+        notify_rest(cq);
+    }
     cq.lock.unlock();
     if (got == 0) {
         poll_missed(session);

@@ -45,6 +45,7 @@ int start_poll(struct ibv_cq_ex* ibv_cq, struct ibv_poll_cq_attr* attr) {
 int next_poll(struct ibv_cq_ex* cq) { return advance(*cq_of(cq)) ? 0 : ENOENT; }
 
 void end_poll(struct ibv_cq_ex* cq) {
+    notify_rest(*cq_of(cq));
     cq_of(cq)->poller.store(0, std::memory_order_relaxed);
     cq_of(cq)->lock.unlock();
 }

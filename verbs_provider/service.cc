@@ -138,7 +138,7 @@ void Session::daemon_died() {
         for (Cq* cq = context->cqs; cq != nullptr; cq = cq->next) {
             if (cq->channel != nullptr &&
                 cq->rings.header().arm.exchange(abi::kCqDisarmed) != abi::kCqDisarmed) {
-                notify_channel(*cq);
+                (void)notify_channel(*cq);
             }
         }
     }

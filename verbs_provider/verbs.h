@@ -38,6 +38,12 @@ void clean_cq(Cq& cq, std::uint32_t qp_num);
 int poll_cq(struct ibv_cq*, int num_entries, struct ibv_wc*);
 /// Takes the oldest completion, copying it. Under the CQ's lock. False: there is none.
 bool take_one(Cq& cq, abi::Cqe& cqe);
+/// Under the CQ's lock.
+bool holds_completion(const Cq& cq);
+/// After a poll that may leave completions behind: if the CQ was armed while it held them, they get their
+/// event now. NICs raise it as soon as such a CQ is armed, and programs that poll a bounded number of
+/// completions for each event (perftest's two-way event mode) wait for ever without it. Under the CQ's lock.
+void notify_rest(Cq& cq);
 /// After a poll that found nothing, with no lock held: lets the daemon run where it shares the core.
 void poll_missed(const Session& session);
 
@@ -85,8 +91,8 @@ void settle_qp_events(Qp& qp, std::uint32_t async_events);
 std::uint32_t take_back_async(Context& context, std::uint64_t element);
 /// Takes unread completion events of `cq` back out of its channel; how many there were.
 std::uint32_t take_back_completion(Cq& cq);
-/// Puts the CQ's event into its channel.
-void notify_channel(Cq& cq);
+/// Puts the CQ's event into its channel. False: the CQ has none, or there is no room in it.
+bool notify_channel(Cq& cq);
 
 // hooks.cc
 /// Diverts libibverbs' own write() and close() calls to this provider. False: could not.

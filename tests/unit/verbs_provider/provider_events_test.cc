@@ -93,6 +93,53 @@ TEST_F(Provider, NotifiesThroughTheChannel) {
     EXPECT_FALSE(daemon.notify()) << "not asked for again";
 }
 
+TEST_F(Provider, WhatAPollLeavesBehindInAnArmedCqGetsAnEvent) {
+    open_with_qp();
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        daemon.complete(completion(i + 1, i, true));
+    }
+    struct ibv_wc wc[2];
+    ASSERT_EQ(ibv_poll_cq(cq, 1, wc), 1);
+    EXPECT_FALSE(readable_now(channel->fd)) << "not armed";
+    ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+    EXPECT_FALSE(readable_now(channel->fd)) << "the application has not polled yet";
+    ASSERT_EQ(ibv_poll_cq(cq, 1, wc), 1);
+    ASSERT_TRUE(readable_now(channel->fd));
+    ASSERT_EQ(ibv_poll_cq(cq, 1, wc), 1);
+    struct ibv_cq* told = nullptr;
+    void* cq_context = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(channel, &told, &cq_context), 0);
+    EXPECT_EQ(told, cq);
+    ibv_ack_cq_events(cq, 1);
+    EXPECT_FALSE(readable_now(channel->fd)) << "asked for once";
+    ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+    EXPECT_EQ(ibv_poll_cq(cq, 2, wc), 1);
+    EXPECT_FALSE(readable_now(channel->fd)) << "nothing is left";
+    daemon.complete(completion(5, 4, true));
+    EXPECT_TRUE(daemon.notify()) << "still armed";
+}
+
+TEST_F(Provider, WhatAnExtendedPollLeavesBehindGetsAnEvent) {
+    open();
+    channel = ibv_create_comp_channel(context);
+    struct ibv_cq_init_attr_ex attr {};
+    attr.cqe = 8;
+    attr.channel = channel;
+    struct ibv_cq_ex* ex = ibv_create_cq_ex(context, &attr);
+    ASSERT_NE(ex, nullptr);
+    cq = ibv_cq_ex_to_cq(ex);
+    qp = ibv_create_qp(pd, &init_attr(4));
+    ASSERT_NE(qp, nullptr);
+    struct ibv_poll_cq_attr none {};
+    daemon.complete(completion(1, 0, true));
+    daemon.complete(completion(2, 1, true));
+    ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+    ASSERT_EQ(ibv_start_poll(ex, &none), 0);
+    EXPECT_FALSE(readable_now(channel->fd));
+    ibv_end_poll(ex);
+    EXPECT_TRUE(readable_now(channel->fd));
+}
+
 TEST_F(Provider, SolicitedOnlyIsLessThanAny) {
     open_with_qp();
     ASSERT_EQ(ibv_req_notify_cq(cq, 1), 0);
