@@ -52,7 +52,7 @@ struct Done {
 };
 void PrintTo(const Done& done, std::ostream* os);
 
-class SimHost final : public Outbox {
+class SimHost : public Outbox {
   public:
     struct Options {
         std::uint32_t send_entries = 256;

@@ -1,0 +1,219 @@
+#include "tests/sim/scripts/script_packet.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "rnic/base/check.h"
+#include "rnic/wire/bytes.h"
+#include "rnic/wire/dump.h"
+#include "rnic/wire/layout.h"
+#include "rnic/wire/opcodes.h"
+#include "tests/support/reference_icrc.h"
+
+namespace urnic::sim {
+
+namespace {
+
+constexpr std::size_t kL3 = wire::kEthernetBytes;
+constexpr std::size_t kBth = kL3 + wire::kIpv4Bytes + wire::kUdpBytes;
+
+wire::Packet parsed(const FrameBytes& frame) {
+    wire::Packet packet;
+    wire::parse_packet(wire::LinkLayer::kEthernet, frame, frame.size(), packet);
+    return packet;
+}
+
+FrameBytes build_valid(const wire::Path& path, const wire::PacketHeader& header,
+                       std::span<const std::byte> payload) {
+    FrameBytes frame(wire::kMaxFrameBytes + 4096);  // also what is longer than any path MTU allows
+    std::vector<std::byte> copy(payload.begin(), payload.end());
+    MemoryPiece piece;
+    piece.direct = copy.data();
+    piece.length_bytes = static_cast<std::uint32_t>(copy.size());
+    const std::size_t length = wire::build_frame(path, header, {&piece, copy.empty() ? 0U : 1U}, frame);
+    URNIC_CHECK(length != 0);
+    frame.resize(length);
+    return frame;
+}
+
+void mend_icrc(FrameBytes& frame) {
+    const std::size_t end = frame.size() - wire::kIcrcBytes;
+    wire::store_le32(frame.data() + end, test::reference_icrc({frame.data() + kL3, end - kL3}));
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) {
+        lines.push_back(line);
+    }
+    return lines;
+}
+
+}  // namespace
+
+ScriptPacket::ScriptPacket(std::uint8_t operation, std::uint32_t psn) {
+    header_.opcode = static_cast<std::uint8_t>(wire::kServiceRc | operation);
+    header_.psn = Psn(psn);
+    const wire::OpcodeInfo& info = wire::opcode_info(header_.opcode);
+    const bool is_request = (info.flags & wire::kIsRequest) != 0;
+    header_.ack_req = is_request && (info.flags & (wire::kEnds | wire::kIsRead | wire::kIsAtomic)) != 0;
+    open_ackreq_ = is_request && !header_.ack_req;
+    header_.aeth.syndrome = wire::kCreditsUnlimited;
+}
+
+ScriptPacket& ScriptPacket::ackreq(bool set) {
+    header_.ack_req = set;
+    open_ackreq_ = false;
+    return *this;
+}
+ScriptPacket& ScriptPacket::solicited() {
+    header_.solicited = true;
+    return *this;
+}
+ScriptPacket& ScriptPacket::pkey(std::uint16_t value) {
+    header_.pkey = value;
+    return *this;
+}
+ScriptPacket& ScriptPacket::dest_qp(std::uint32_t qp_num) {
+    header_.dest_qp = qp_num;
+    return *this;
+}
+ScriptPacket& ScriptPacket::mig_req(bool set) {
+    header_.mig_req = set;
+    return *this;
+}
+ScriptPacket& ScriptPacket::tver(std::uint8_t value) {
+    header_.tver = value;
+    return *this;
+}
+ScriptPacket& ScriptPacket::reth(std::uint64_t va, std::uint32_t rkey, std::uint32_t dma_length) {
+    header_.reth = {.va = va, .rkey = rkey, .dma_length = dma_length};
+    header_.atomic.va = va;
+    header_.atomic.rkey = rkey;
+    return *this;
+}
+ScriptPacket& ScriptPacket::rkey(std::uint32_t value) {
+    header_.reth.rkey = value;
+    header_.atomic.rkey = value;
+    return *this;
+}
+ScriptPacket& ScriptPacket::atomic(std::uint64_t swap_or_add, std::uint64_t compare) {
+    header_.atomic.swap_or_add = swap_or_add;
+    header_.atomic.compare = compare;
+    return *this;
+}
+ScriptPacket& ScriptPacket::aeth(std::uint8_t syndrome, std::uint32_t msn) {
+    header_.aeth = {.syndrome = syndrome, .msn = msn & Psn::kMask};
+    return *this;
+}
+ScriptPacket& ScriptPacket::credits(std::uint8_t code) {
+    header_.aeth.syndrome = static_cast<std::uint8_t>(wire::kSyndromeAck | code);
+    open_credits_ = false;
+    return *this;
+}
+ScriptPacket& ScriptPacket::msn(std::uint32_t value) {
+    header_.aeth.msn = value & Psn::kMask;
+    open_msn_ = false;
+    return *this;
+}
+ScriptPacket& ScriptPacket::original(std::uint64_t value) {
+    header_.atomic_ack = value;
+    return *this;
+}
+ScriptPacket& ScriptPacket::imm(std::uint32_t value) {
+    header_.imm = value;
+    header_.ieth_rkey = value;
+    return *this;
+}
+ScriptPacket& ScriptPacket::slice(std::size_t offset, std::size_t length) {
+    payload_offset_ = offset;
+    payload_bytes_ = length;
+    return *this;
+}
+ScriptPacket& ScriptPacket::pad_count_lie(std::uint8_t count) {
+    pad_count_ = count;
+    return *this;
+}
+ScriptPacket& ScriptPacket::opcode_lie(std::uint8_t opcode) {
+    opcode_ = opcode;
+    return *this;
+}
+ScriptPacket& ScriptPacket::bad_icrc() {
+    bad_icrc_ = true;
+    return *this;
+}
+ScriptPacket& ScriptPacket::source(const wire::Gid& gid) {
+    source_ = gid;
+    return *this;
+}
+ScriptPacket& ScriptPacket::any_ackreq() {
+    open_ackreq_ = true;
+    return *this;
+}
+ScriptPacket& ScriptPacket::any_credits() {
+    open_credits_ = true;
+    return *this;
+}
+ScriptPacket& ScriptPacket::any_msn() {
+    open_msn_ = true;
+    return *this;
+}
+
+FrameBytes ScriptPacket::build(const wire::Path& path, std::span<const std::byte> data) const {
+    FrameBytes frame = build_valid(path, header_, data.subspan(payload_offset_, payload_bytes_));
+    if (pad_count_) {
+        std::byte& flags = frame[kBth + wire::kBthFlags];
+        flags = (flags & std::byte{0xcf}) | static_cast<std::byte>(*pad_count_ << 4U);
+    }
+    if (opcode_) {
+        frame[kBth] = static_cast<std::byte>(*opcode_);
+    }
+    if (pad_count_ || opcode_) {
+        mend_icrc(frame);
+    }
+    if (bad_icrc_) {
+        frame.back() ^= std::byte{1};
+    }
+    return frame;
+}
+
+FrameBytes ScriptPacket::expected_for(const FrameBytes* seen, const wire::Path& path,
+                                      std::span<const std::byte> data) const {
+    wire::PacketHeader header = header_;
+    if (seen != nullptr) {
+        const wire::PacketHeader was = frame_header(*seen);
+        if (open_ackreq_) {
+            header.ack_req = was.ack_req;
+        }
+        if (open_credits_ && (was.aeth.syndrome & wire::kSyndromeKindMask) == wire::kSyndromeAck) {
+            header.aeth.syndrome = was.aeth.syndrome;
+        }
+        if (open_msn_) {
+            header.aeth.msn = was.aeth.msn;
+        }
+    }
+    return build_valid(path, header, data.subspan(payload_offset_, payload_bytes_));
+}
+
+wire::PacketHeader frame_header(const FrameBytes& frame) { return parsed(frame).transport; }
+std::string frame_line(const FrameBytes& frame) { return wire::summary(parsed(frame)); }
+std::string frame_dump(const FrameBytes& frame) { return wire::dump(parsed(frame), "    "); }
+
+bool same_from_bth(const FrameBytes& expected, const FrameBytes& seen, std::string& what) {
+    if (std::equal(expected.begin() + kBth, expected.end(), seen.begin() + kBth, seen.end())) {
+        return true;
+    }
+    const std::vector<std::string> wanted = lines_of(frame_dump(expected));
+    const std::vector<std::string> got = lines_of(frame_dump(seen));
+    for (std::size_t i = 0; i < std::max(wanted.size(), got.size()); ++i) {
+        const std::string want = i < wanted.size() ? wanted[i] : "";
+        const std::string have = i < got.size() ? got[i] : "";
+        if (want != have) {
+            what += "  expected" + want + "\n      seen" + have + "\n";
+        }
+    }
+    return false;
+}
+
+}  // namespace urnic::sim
