@@ -16,6 +16,11 @@ constexpr bool takes_requests(QpState state) {
 }
 constexpr bool takes_responses(QpState state) { return state == QpState::kRts || state == QpState::kSqd; }
 
+// A reserved opcode is a request that the responder refuses (IBA 9.7.4.1.3).
+constexpr bool is_request(const wire::OpcodeInfo& info) {
+    return (info.flags & wire::kIsRequest) != 0 || (info.flags & wire::kValid) == 0;
+}
+
 // IBA 10.9.1.2: equal low 15 bits, and a limited member talks to full members only.
 constexpr bool pkeys_match(std::uint16_t a, std::uint16_t b) {
     return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0;
@@ -106,8 +111,7 @@ void RcQp::query(abi::QpAttr& attr) const {
 
 bool RcQp::accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info) const {
     Counters& counters = *config_.counters;
-    const bool is_request = (info.flags & wire::kIsRequest) != 0;
-    if (is_request ? !takes_requests(common_.state) : !takes_responses(common_.state)) {
+    if (is_request(info) ? !takes_requests(common_.state) : !takes_responses(common_.state)) {
         ++counters.drop_qp_state;
         return false;
     }
@@ -133,7 +137,7 @@ void RcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& out
     if (!accepts(packet, info)) [[unlikely]] {
         return;
     }
-    if ((info.flags & wire::kIsRequest) != 0) {
+    if (is_request(info)) {
         if (common_.state == QpState::kRtr && !comm_established_) [[unlikely]] {
             comm_established_ = true;
             outbox.event(*this, AsyncEventType::kCommEst);

@@ -54,7 +54,9 @@ void RcResponder::handle_missing(const wire::PacketView& packet, const wire::Opc
 }
 
 void RcResponder::execute(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox) {
-    if (!sequence_ok(packet, info)) [[unlikely]] {
+    // No key can be invalidated from here: the key table has one writer, and it is not this thread. So SEND
+    // with Invalidate is an operation that this RNIC does not offer (IBA 9.7.4.1.3).
+    if (!sequence_ok(packet, info) || (info.headers & wire::kHasIeth) != 0) [[unlikely]] {
         refuse(kInvalidRequest, outbox);
         return;
     }
@@ -67,7 +69,7 @@ void RcResponder::execute(const wire::PacketView& packet, const wire::OpcodeInfo
     } else if ((info.flags & wire::kIsAtomic) != 0) {
         handle_atomic(packet, outbox);
     } else {
-        refuse(kInvalidRequest, outbox);  // an operation that this RNIC does not offer (FLUSH, ATOMIC WRITE)
+        refuse(kInvalidRequest, outbox);  // a reserved opcode, or not offered either (FLUSH, ATOMIC WRITE)
     }
 }
 
@@ -133,7 +135,9 @@ void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::O
         }
         return;
     }
-    responses_.note_ack();
+    if ((info.flags & (wire::kIsSend | wire::kIsWrite)) != 0) {
+        responses_.note_ack();
+    }
 }
 
 // First, Middle, Last and Only have to follow each other, with a full path MTU in all but the last packet
@@ -190,12 +194,6 @@ void RcResponder::handle_send(const wire::PacketView& packet, const wire::Opcode
     if (total > receive_.length_bytes || total > kMaxMessageBytes) {
         ++common_.config.counters->resp_local_length_error;
         fail_receive(WcStatus::kLocLenErr, wire::kNakInvalidRequest, outbox);
-        return;
-    }
-    if ((info.headers & wire::kHasIeth) != 0) {
-        // The key table has one writer, and it is not this thread: no key of ours can be invalidated from
-        // here.
-        refuse(kAccessError, outbox);
         return;
     }
     if (!scatter(*common_.config.keys, common_.config.pd, {receive_.sge, receive_.num_sge}, received_bytes_,

@@ -22,8 +22,9 @@ inline constexpr std::size_t kMaxFrameBytes = 4096 + 256;
 [[nodiscard]] std::size_t build_frame(const Path& path, const PacketHeader& header,
                                       std::span<const MemoryPiece> pieces, std::span<std::byte> frame);
 
-/// Parses a frame as it came from the wire; checks every length, IPv4/IPv6/UDP fields, TVer, opcode, PadCnt.
-/// `view` refers into `frame`. Does not look at the ICRC.
+/// Parses a frame as it came from the wire; checks every length, IPv4/IPv6/UDP fields, TVer, PadCnt. `view`
+/// refers into `frame`. Does not look at the ICRC. A reserved opcode passes: what it is answered with is for
+/// the QP to say.
 [[nodiscard]] ParseError parse_frame(std::span<const std::byte> frame, PacketView& view);
 
 /// True when the four bytes after view.l3 are the packet's ICRC (IBA 7.8.1, annex A17.3.3).

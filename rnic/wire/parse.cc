@@ -236,13 +236,16 @@ ParseError parse_frame(std::span<const std::byte> frame, PacketView& view) {
     const std::size_t transport_bytes = udp_bytes - kUdpBytes - kIcrcBytes;
     view.header = kBlank;
     parse_bth(bth, view.header);
+    // What a reserved opcode is answered with is for the QP to say (IBA 9.7.4.1.3): all behind its BTH counts
+    // as payload.
     const OpcodeInfo& info = opcode_info(view.header.opcode);
+    const bool has_payload = (info.flags & (kHasPayload | kValid)) != kValid;
     const std::size_t needed = std::size_t{info.header_bytes} + view.header.pad_count;
-    if ((info.flags & kValid) == 0 || view.header.tver != 0 || transport_bytes < needed) {
+    if (view.header.tver != 0 || transport_bytes < needed) {
         return ParseError::kMalformed;
     }
     const std::size_t payload_bytes = transport_bytes - needed;
-    if ((info.flags & kHasPayload) == 0 && (payload_bytes != 0 || view.header.pad_count != 0)) {
+    if (!has_payload && (payload_bytes != 0 || view.header.pad_count != 0)) {
         return ParseError::kMalformed;
     }
     parse_extended(bth + kBthBytes, info.headers, view.header);

@@ -208,8 +208,8 @@ TEST_F(RcRemoteError, InvalidateIsRefused) {
     request.imm_or_rkey = b_mem_->key();
     a_->post_send(request);
     ASSERT_TRUE(net_.run());
-    EXPECT_THAT(a_->poll_send(), ElementsAre(Done{1, WcStatus::kRemAccessErr}));
-    EXPECT_THAT(b_->poll_recv(), ElementsAre(Done{100, WcStatus::kRemAccessErr}, flushed(101)));
+    EXPECT_THAT(a_->poll_send(), ElementsAre(Done{1, WcStatus::kRemInvReqErr}));
+    EXPECT_THAT(b_->poll_recv(), ElementsAre(flushed(100), flushed(101)));
     EXPECT_NE(b_->keys.find(b_mem_->key()), nullptr);
 }
 
@@ -324,6 +324,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadSequence{"WriteMiddleBeyondDmaLength", wire::kWriteFirst, 1024, wire::kWriteMiddle, 1024, 2048},
         BadSequence{"WriteTooLong", wire::kWriteFirst, 1024, kNothing, 0, (1U << 30U) + 1},
         BadSequence{"ReadTooLong", wire::kReadRequest, 0, kNothing, 0, 0x8000'0001},
+        BadSequence{"ReservedOpcode", 0x18, 8, kNothing, 0, 0},
+        BadSequence{"ReservedOpcodeInSend", wire::kSendFirst, 1024, 0x1f, 1024, 0},
         BadSequence{"AtomicWriteIsNotOffered", wire::kAtomicWrite, 8, kNothing, 0, 8}),
     [](const auto& info) { return info.param.name; });
 

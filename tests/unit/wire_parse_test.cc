@@ -213,7 +213,7 @@ const std::vector<Damage>& damages() {
          },
          kMalformed},
         {"tver", true, [](Frame& f) { f[43] |= std::byte{1}; }, kMalformed},
-        {"reserved_opcode", true, [](Frame& f) { f[42] = std::byte{0x18}; }, kMalformed},
+        {"reserved_opcode", true, [](Frame& f) { f[42] = std::byte{0x18}; }, kNone},
         {"pad_beyond_payload", true,
          [](Frame& f) {
              put_be16(f, 16, 44);
