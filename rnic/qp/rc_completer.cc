@@ -158,6 +158,11 @@ bool RcCompleter::response_fits(const wire::PacketView& packet, const wire::Opco
         return false;
     }
     const Psn psn = packet.header.psn;
+    // First and Only begin an answer: where the READ begins, or where a part of it was asked for again.
+    const bool starts = (info.flags & wire::kStarts) != 0;
+    if (psn == record.first_psn ? !starts : starts && !record.asked_again) {
+        return false;
+    }
     const auto position = static_cast<std::uint32_t>(psn.distance(record.first_psn));
     const std::uint64_t offset = std::uint64_t{position} << common_.mtu_shift;
     const bool is_last = psn == record.last_psn();
