@@ -167,6 +167,19 @@ class RcScript : public ::testing::Test {
     /// order, each the same as before but for AckReq. The peer asks for what is missing and acknowledges as
     /// far as it came but for the last packet, whose answer is the next step of the script.
     void resends(const ScriptPackets& expected, Where where = Where::current());
+    /// The same after silence for `least`, begun not later than `most` from now.
+    void resends_within(TimeNs least, TimeNs most, const ScriptPackets& expected,
+                        Where where = Where::current());
+    /// A READ request for what is missing: the PSN and the address of `offset`, for at least `least` bytes
+    /// (what is missing for certain) and at most `most` (all that is left of the READ). Returns its DMALen.
+    std::uint32_t asks_again(std::uint32_t psn, std::size_t offset, std::uint32_t least, std::uint32_t most,
+                             Where where = Where::current());
+    /// What has arrived behind a gap may be kept or asked for again. If `requests` went out again, the peer
+    /// sends `answers` again.
+    void if_repeated(const ScriptPackets& requests, const ScriptPackets& answers,
+                     Where where = Where::current());
+    /// The peer answers a READ request of `length` bytes, all of it.
+    void answers_read(std::uint32_t psn, std::uint32_t msn, std::uint32_t length, std::size_t offset = 0);
     /// Time passes; what goes out is left for the next step.
     void wait(TimeNs duration);
 
@@ -201,6 +214,9 @@ class RcScript : public ::testing::Test {
     [[nodiscard]] bool same_as(const SeenFrame& seen, const ScriptPacket& expected, Where where);
     [[nodiscard]] std::string missing(const ScriptPacket& expected) const;
     [[nodiscard]] SeenFrame take_seen();
+    void sends_something(const ScriptPacket& expected, Where where) const;
+    [[nodiscard]] bool silent_then_sends(TimeNs least, TimeNs most, const ScriptPacket& expected,
+                                         Where where);
     [[nodiscard]] bool advance_to_next_frame(TimeNs until);
     void check_completions(bool recv, const Wcs& expected, Where where);
     void check_nothing_left(Where where);
@@ -217,10 +233,14 @@ class RcScript : public ::testing::Test {
 
 }  // namespace urnic::sim
 
-/// A script: `suite` groups scripts that go together, `clause` is what it checks, `what` says it in a
-/// sentence.
-#define RC_SCRIPT(suite, name, clause, what)                          \
-    using suite = ::urnic::sim::RcScript;                             \
+/// A script of a class that adds steps of its own to RcScript. `clause` is what it checks, `what` says it in
+/// a sentence.
+#define RC_SCRIPT_IN(suite, name, clause, what)                       \
     [[maybe_unused]] const bool suite##_##name##_listed =             \
         ::urnic::sim::register_script({#suite, #name, clause, what}); \
     TEST_F(suite, name)
+
+/// A script with the steps of RcScript; `suite` groups scripts that go together.
+#define RC_SCRIPT(suite, name, clause, what) \
+    using suite = ::urnic::sim::RcScript;    \
+    RC_SCRIPT_IN(suite, name, clause, what)

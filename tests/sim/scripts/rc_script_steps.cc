@@ -103,16 +103,19 @@ bool RcScript::same_as(const SeenFrame& seen, const ScriptPacket& expected, Wher
     return false;
 }
 
+void RcScript::sends_something(const ScriptPacket& expected, Where where) const {
+    if (!HasFailure() && host_->seen.empty()) {
+        fail(where, missing(expected));
+    }
+}
+
 void RcScript::sends(const ScriptPackets& expected, Where where) {
     for (const ScriptPacket& packet : expected) {
         if (HasFailure()) {
             return;
         }
-        if (host_->seen.empty()) {
-            fail(where, missing(packet));
-            return;
-        }
-        if (!same_as(take_seen(), packet, where)) {
+        sends_something(packet, where);
+        if (HasFailure() || !same_as(take_seen(), packet, where)) {
             return;
         }
     }
@@ -149,17 +152,62 @@ bool RcScript::advance_to_next_frame(TimeNs until) {
     return true;
 }
 
-void RcScript::sends_within(TimeNs least, TimeNs most, const ScriptPackets& expected, Where where) {
+bool RcScript::silent_then_sends(TimeNs least, TimeNs most, const ScriptPacket& expected, Where where) {
     const TimeNs start = now();
     silence(least - 1, where);
     if (HasFailure()) {
-        return;
+        return false;
     }
     if (!advance_to_next_frame(start + most)) {
-        fail(where, "within " + time_text(most) + " " + missing(expected.front()));
-        return;
+        fail(where, "within " + time_text(most) + " " + missing(expected));
+        return false;
     }
-    sends(expected, where);
+    return true;
+}
+
+void RcScript::sends_within(TimeNs least, TimeNs most, const ScriptPackets& expected, Where where) {
+    if (silent_then_sends(least, most, expected.front(), where)) {
+        sends(expected, where);
+    }
+}
+
+void RcScript::resends_within(TimeNs least, TimeNs most, const ScriptPackets& expected, Where where) {
+    if (silent_then_sends(least, most, expected.front(), where)) {
+        resends(expected, where);
+    }
+}
+
+std::uint32_t RcScript::asks_again(std::uint32_t psn, std::size_t offset, std::uint32_t least,
+                                   std::uint32_t most, Where where) {
+    sends_something(read_request(psn, most, offset), where);
+    if (HasFailure()) {
+        return least;
+    }
+    const std::uint32_t length = frame_header(host_->seen.front().bytes).reth.dma_length;
+    sends(read_request(psn, std::clamp(length, least, most), offset), where);
+    return length;
+}
+
+void RcScript::if_repeated(const ScriptPackets& requests, const ScriptPackets& answers, Where where) {
+    if (!HasFailure() && !host_->seen.empty()) {
+        sends(requests, where);
+        peer(answers, where);
+    }
+}
+
+void RcScript::answers_read(std::uint32_t psn, std::uint32_t msn, std::uint32_t length, std::size_t offset) {
+    ScriptPackets burst;
+    const std::uint32_t mtu = options_.mtu;
+    const std::uint32_t count = length == 0 ? 1 : (length + mtu - 1) / mtu;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const std::uint32_t bytes = std::min(mtu, length - i * mtu);
+        const std::size_t at = offset + std::size_t{i} * mtu;
+        burst.push_back(count == 1       ? response_only(psn, msn, bytes, at)
+                        : i == 0         ? response_first(psn, msn, bytes, at)
+                        : i + 1 == count ? response_last(psn + i, msn, bytes, at)
+                                         : response_middle(psn + i, bytes, at));
+    }
+    peer(burst);
 }
 
 void RcScript::resends(const ScriptPackets& expected, Where where) {

@@ -1,0 +1,189 @@
+// The requester and a receiver that is not ready (IBA 9.7.5.2.8).
+#include "tests/sim/scripts/rc_script.h"
+
+namespace urnic::sim {
+namespace {
+
+// The wait that each timer code asks for, as the specification's table 45 has it, in hundredths of a
+// millisecond.
+constexpr std::uint32_t kRnrTable45[32] = {
+    65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,   48,    64,    96,    128,   192,
+    256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+constexpr TimeNs kCentiMs = 10'000;
+constexpr std::uint8_t kShort = 1;  // 0.01 ms
+
+RC_SCRIPT(RequesterRnr, ThenSuccess, "9.7.5.2.8", "after an RNR NAK the request is repeated, and completes") {
+    connect();
+    post(send(1, 100));
+    sends(send_only(1000, 100));
+    peer(rnr_nak(1000, 0, 12));
+    completes_nothing();
+    sends_within(64 * kCentiMs, 128 * kCentiMs, send_only(1000, 100));
+    peer(ack(1000, 1));
+    completes(ok(1));
+}
+
+RC_SCRIPT(RequesterRnr, EveryTimerCode, "9.7.5.2.8",
+          "the wait is at least what the timer code says, for all 32 codes, and ends soon after") {
+    for (std::uint8_t code = 0; code < 32; ++code) {
+        SCOPED_TRACE(unsigned{code});
+        connect({.timeout = 0});
+        post(send(1, 8));
+        sends(send_only(1000, 8));
+        peer(rnr_nak(1000, 0, code));
+        const TimeNs wait_ns = kRnrTable45[code] * kCentiMs;
+        sends_within(wait_ns, wait_ns + wait_ns / 4, send_only(1000, 8));
+        peer(ack(1000, 1));
+        completes(ok(1));
+    }
+}
+
+RC_SCRIPT(RequesterRnr, Exhaustion, "9.7.5.2.8",
+          "rnr_retry 0 to 6: so many repetitions, then RNR_RETRY_EXC_ERR, flush and ERR") {
+    for (std::uint8_t retries = 0; retries <= 6; ++retries) {
+        SCOPED_TRACE(unsigned{retries});
+        connect({.rnr_retry = retries});
+        post({send(1, 8), write(2, 8, 64)});
+        sends({send_only(1000, 8), write_only(1001, 8, 64)});
+        for (std::uint8_t i = 0; i < retries; ++i) {
+            peer(rnr_nak(1000, 0, kShort));
+            resends_within(kCentiMs, 2 * kCentiMs, {send_only(1000, 8), write_only(1001, 8, 64)});
+            completes_nothing();
+        }
+        peer(rnr_nak(1000, 0, kShort));
+        completes({failed(1, WcStatus::kRnrRetryExcErr), flushed(2)});
+        state(QpState::kErr);
+        silence(1'000'000'000);
+    }
+}
+
+RC_SCRIPT(RequesterRnr, Infinite, "9.7.5.2.8", "rnr_retry 7 never ends") {
+    connect({.retry_cnt = 0, .rnr_retry = 7});
+    post(send(1, 8));
+    sends(send_only(1000, 8));
+    for (int i = 0; i < 200; ++i) {
+        peer(rnr_nak(1000, 0, kShort));
+        sends_within(kCentiMs, 2 * kCentiMs, send_only(1000, 8));
+    }
+    completes_nothing();
+    peer(ack(1000, 1));
+    completes(ok(1));
+}
+
+RC_SCRIPT(RequesterRnr, TakesNothingFromRetryCnt, "9.7.5.2.8", "RNR NAKs use up rnr_retry, not retry_cnt") {
+    connect({.retry_cnt = 1, .rnr_retry = 6});
+    post({send(1, 8), write(2, 8, 64)});
+    sends({send_only(1000, 8), write_only(1001, 8, 64)});
+    for (int i = 0; i < 5; ++i) {
+        peer(rnr_nak(1000, 0, kShort));
+        resends_within(kCentiMs, 2 * kCentiMs, {send_only(1000, 8), write_only(1001, 8, 64)});
+    }
+    peer(sequence_nak(1000, 0));
+    resends({send_only(1000, 8), write_only(1001, 8, 64)});
+    peer(ack(1001, 2));
+    completes({ok(1), ok(2)});
+}
+
+RC_SCRIPT(RequesterRnr, AcknowledgesWhatLiesBefore, "9.7.5.1.2",
+          "an RNR NAK acknowledges everything before its PSN") {
+    connect();
+    post({write(1, 8, 64), send(2, 8)});
+    sends({write_only(1000, 8, 64), send_only(1001, 8)});
+    peer(rnr_nak(1001, 1, kShort));
+    completes(ok(1));
+    sends_within(kCentiMs, 2 * kCentiMs, send_only(1001, 8));
+    peer(ack(1001, 2));
+    completes(ok(2));
+}
+
+RC_SCRIPT(RequesterRnr, CountIsPerRequest, "9.7.5.2.8", "progress gives the RNR retries back") {
+    connect({.rnr_retry = 1});
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        post(send(i, 8));
+        sends(send_only(1000 + i, 8));
+        peer(rnr_nak(1000 + i, i, kShort));
+        sends_within(kCentiMs, 2 * kCentiMs, send_only(1000 + i, 8));
+        peer(ack(1000 + i, i + 1));
+        completes(ok(i));
+    }
+}
+
+RC_SCRIPT(RequesterRnr, NothingOvertakes, "9.5",
+          "what is posted during the wait waits behind the refused request") {
+    connect();
+    post(send(1, 8));
+    sends(send_only(1000, 8));
+    peer(rnr_nak(1000, 0, 12));
+    silence(10 * kCentiMs);
+    post({write(2, 8, 64), read(3, 8, 128)});
+    sends_within(54 * kCentiMs, 118 * kCentiMs,
+                 {send_only(1000, 8), write_only(1001, 8, 64), read_request(1002, 8, 128)});
+    peer(response_only(1002, 3, 8, 128));
+    completes({ok(1), ok(2), ok(3)});
+}
+
+RC_SCRIPT(RequesterRnr, RepeatedNakIsOneWait, "9.7.5.2.8",
+          "RNR NAKs that the network doubled neither lengthen the wait nor use up retries") {
+    connect({.rnr_retry = 1});
+    post(send(1, 8));
+    sends(send_only(1000, 8));
+    peer({rnr_nak(1000, 0, 12), rnr_nak(1000, 0, 12)});
+    wait(30 * kCentiMs);
+    peer(rnr_nak(1000, 0, 12));
+    sends_within(34 * kCentiMs, 64 * kCentiMs, send_only(1000, 8));
+    peer(ack(1000, 1));
+    completes(ok(1));
+}
+
+RC_SCRIPT(RequesterRnr, NakOfTheLastOfAWriteWithImmediate, "9.7.5.2.8",
+          "only what takes a receive is repeated: the packets before were carried out") {
+    connect({.mtu = 256});
+    post(write_imm(1, 512, 9));
+    sends({write_first(1000, 512, 256), packet(wire::kWriteLastImm, 1001, 256, 256).imm(9)});
+    peer(rnr_nak(1001, 0, kShort));
+    sends_within(kCentiMs, 2 * kCentiMs, packet(wire::kWriteLastImm, 1001, 256, 256).imm(9));
+    peer(ack(1001, 1));
+    completes(ok(1));
+}
+
+RC_SCRIPT(RequesterRnr, NakOfARead, "9.7.5.2.8", "a responder without resources for a READ may say so too") {
+    connect();
+    post(read(1, 8));
+    sends(read_request(1000, 8));
+    peer(rnr_nak(1000, 0, kShort));
+    sends_within(kCentiMs, 2 * kCentiMs, read_request(1000, 8));
+    peer(response_only(1000, 1, 8));
+    completes(ok(1));
+    holds_peer_data(0, 8, 0);
+}
+
+RC_SCRIPT(RequesterRnr, NoTimeoutDuringTheWait, "9.7.6.1.3",
+          "the transport timer does not run while the requester waits; it begins with the repetition") {
+    constexpr std::uint8_t kTimeout = 2;  // 16.4 us, the wait is 40 times as long
+    connect({.timeout = kTimeout, .retry_cnt = 1});
+    post(send(1, 8));
+    sends(send_only(1000, 8));
+    peer(rnr_nak(1000, 0, 12));
+    sends_within(64 * kCentiMs, 128 * kCentiMs, send_only(1000, 8));
+    sends_within(least_timeout(kTimeout), most_timeout(kTimeout), send_only(1000, 8));
+    peer(ack(1000, 1));
+    completes(ok(1));
+}
+
+RC_SCRIPT(RequesterRnr, LateAckEndsTheWait, "9.7.6.1.2",
+          "an ACK that comes during the wait completes the request: nothing is repeated") {
+    connect();
+    post(send(1, 8));
+    sends(send_only(1000, 8));
+    peer(rnr_nak(1000, 0, 12));
+    peer(ack(1000, 1));
+    completes(ok(1));
+    silence(1'000'000'000);
+    post(send(2, 8));
+    sends(send_only(1001, 8));
+    peer(ack(1001, 2));
+    completes(ok(2));
+}
+
+}  // namespace
+}  // namespace urnic::sim
