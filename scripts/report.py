@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Adds up test results and prints the summary line.
 
-usage: report.py --skips FILE --lint FILE BUILD_DIR:LOGBASE...
+usage: report.py --skips FILE --lint FILE --fuzz FILE BUILD_DIR:LOGBASE...
 
 Each test that Meson ran counts as the cases it reports (BUILD_DIR/gtest/*.xml) or, without a report, as one. Every
 skip must be listed in the skips file (one a line: NAME, a tab, the reason). Exit status 0 when nothing failed and
@@ -80,9 +80,14 @@ def add_build(totals, argument):
         add_test(totals, pathlib.Path(build), json.loads(line), counted)
 
 
-def add_lint(totals, path):
+LINT = ("lint format", "lint layers", "lint clang-tidy")
+FUZZ = ("fuzz control", "fuzz operations", "fuzz packets", "fuzz parse")
+
+
+def add_checks(totals, path, checks):
+    """Each check's verdict stands on a line of its own in the file at `path`."""
     lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
-    for check in ("lint format", "lint layers", "lint clang-tidy"):
+    for check in checks:
         if f"{check}: ok" in lines:
             totals.passed += 1
         else:
@@ -99,12 +104,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--skips", required=True)
     parser.add_argument("--lint", required=True)
+    parser.add_argument("--fuzz", required=True)
     parser.add_argument("builds", nargs="+")
     arguments = parser.parse_args()
     totals = Totals()
     for build in arguments.builds:
         add_build(totals, build)
-    add_lint(totals, arguments.lint)
+    add_checks(totals, arguments.lint, LINT)
+    add_checks(totals, arguments.fuzz, FUZZ)
     for name in totals.failed:
         print(f"failed: {name}")
     for name, reason in totals.skipped:

@@ -1,0 +1,292 @@
+// Requests of applications to the daemon's objects: every operation with operands in range and out of it,
+// handles that are there, were there or never were, descriptors of every kind, two clients at once. The
+// workers of inline_worker.cc check what the control side promises them; at the end nothing may be left.
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "dataplane/client.h"
+#include "rnic/base/check.h"
+#include "rnic/qp/rc_qp.h"
+#include "tests/fuzz/input.h"
+#include "tests/unit/control/inline_worker.h"
+
+namespace urnic::dataplane {
+namespace {
+
+using abi::Op;
+using fuzz::Input;
+
+constexpr std::uint32_t kWorkers = 2;
+constexpr std::uint32_t kDevices = 2;
+constexpr int kMostRequests = 200;
+
+/// Knows every other address.
+struct Neighbours final : NeighbourResolver {
+    std::optional<wire::Mac> resolve(const wire::Gid& gid) override {
+        return gid[15] % 2 == 0 ? std::optional<wire::Mac>({2, 0, 0, 0, 0, gid[15]}) : std::nullopt;
+    }
+};
+
+/// Two devices, two workers, small limits so that they are reached.
+struct Daemon {
+    Host host;
+    Neighbours neighbours;
+    std::array<Device, kDevices> devices;
+    UniqueFd memory_file;
+
+    Daemon();
+    void check_nothing_is_left() const;
+};
+
+Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    URNIC_CHECK(::ftruncate(memory_file.get(), static_cast<off_t>(abi::kMemoryFileBytes)) == 0);
+    URNIC_CHECK(::fcntl(memory_file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+    URNIC_CHECK(create_shared_file("state", sizeof(abi::DaemonState), Sharing::kReadOnlyThere, host.state) ==
+                0);
+    for (std::uint32_t i = 0; i < kDevices; ++i) {
+        Device& device = devices[i];
+        device.name = "urnic" + std::to_string(i);
+        device.index = i;
+        device.mac = {2, 0, 0, 0, 0, static_cast<std::uint8_t>(i + 1)};
+        device.gids[1] = {0, 0, 0,    0,    0,   0,  0, 0,
+                          0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(i + 1)};
+        device.caps.max_mr_size = abi::kMemoryFileBytes;
+        device.caps.max_qp = 12;
+        device.caps.max_qp_wr = abi::kMaxQueueEntries;
+        device.caps.max_sge = abi::kMaxSge;
+        device.caps.max_inline = abi::kMaxInlineBytes;
+        device.caps.max_cq = 12;
+        device.caps.max_cqe = abi::kMaxCqEntries - 1;
+        device.caps.max_mr = 12;
+        device.caps.max_pd = 6;
+        device.caps.gid_table_len = Device::kGidTableLength;
+        device.caps.pkey_table_len = 1;
+        device.caps.num_ports = 1;
+        device.neighbours = &neighbours;
+        host.devices.push_back(std::make_unique<HostDevice>(device, kWorkers));
+    }
+    WorkerConfig config;
+    config.num_workers = kWorkers;
+    for (config.index = 0; config.index < kWorkers; ++config.index) {
+        host.workers.push_back(std::make_unique<Worker>(config));
+    }
+    host.worker_cpus.assign(kWorkers, -1);
+    host.worker_qps.assign(kWorkers, 0);
+    host.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
+        return type == QpType::kRc ? std::make_unique<RcQp>(qp) : nullptr;
+    };
+    host.limits = {.max_qps = 10,
+                   .max_cqs = 10,
+                   .max_mrs = 10,
+                   .max_pds = 5,
+                   .max_channels = 4,
+                   .max_registered_bytes = 1U << 20U,
+                   .max_ring_bytes = 4U << 20U};
+}
+
+void Daemon::check_nothing_is_left() const {
+    URNIC_CHECK(worker_books().qps == 0);
+    for (const auto& entry : host.devices) {
+        URNIC_CHECK(entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
+                    entry->num_pds == 0 && entry->device->keys.size() == 0);
+    }
+    for (const std::uint32_t qps : host.worker_qps) {
+        URNIC_CHECK(qps == 0);
+    }
+}
+
+Daemon& daemon() {
+    static Daemon instance;
+    return instance;
+}
+
+/// Any number, small ones more often: most fields count or name something.
+std::uint32_t pick_number(Input& input) {
+    const std::uint8_t how = input.byte();
+    return how < 0xe0   ? how % 0x20U
+           : how < 0xf0 ? input.number<std::uint16_t>()
+                        : input.number<std::uint32_t>();
+}
+
+template <typename T>
+void put(Request& message, const T& body) {
+    std::memcpy(message.bytes.data(), &body, sizeof body);
+    message.length = sizeof body;
+}
+
+void make_registration(Input& input, Request& message) {
+    abi::RegMrRequest body{};
+    body.pd = pick_number(input);
+    body.access = input.byte();
+    body.addr = std::uint64_t{input.number<std::uint32_t>()} << 12U;
+    body.length = pick_number(input) << 6U;
+    body.iova = input.flag() ? body.addr : input.number<std::uint64_t>();
+    body.flags = input.byte() % 4U;
+    put(message, body);
+}
+
+void make_cq(Input& input, Request& message) {
+    abi::CreateCqRequest body{};
+    body.context = pick_number(input);
+    body.entries = pick_number(input);
+    body.channel = pick_number(input);
+    body.comp_vector = pick_number(input);
+    put(message, body);
+}
+
+void make_qp(Input& input, Request& message) {
+    abi::CreateQpRequest body{};
+    body.pd = pick_number(input);
+    body.send_cq = pick_number(input);
+    body.recv_cq = pick_number(input);
+    body.srq = input.byte() < 0xf0 ? 0 : pick_number(input);
+    body.type = input.byte() < 0xf0 ? static_cast<std::uint8_t>(QpType::kRc) : input.byte();
+    body.sq_sig_all = input.byte();
+    body.max_send_wr = pick_number(input);
+    body.max_recv_wr = pick_number(input);
+    body.max_send_sge = pick_number(input);
+    body.max_recv_sge = pick_number(input);
+    body.max_inline = pick_number(input);
+    put(message, body);
+}
+
+void make_change(Input& input, Request& message) {
+    abi::ModifyQpRequest body{};
+    body.qp = pick_number(input);
+    const bool step = input.flag();
+    body.attr.state = static_cast<QpState>(input.byte() % 8U);
+    // What one of the steps to RTS asks for, or anything.
+    constexpr std::array<std::uint32_t, 4> kSteps = {
+        kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags,
+        kQpAttrState | kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn | kQpAttrMaxDestRdAtomic |
+            kQpAttrMinRnrTimer,
+        kQpAttrState | kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrSqPsn |
+            kQpAttrMaxQpRdAtomic,
+        kQpAttrState};
+    body.attr.mask = step ? kSteps[input.byte() % kSteps.size()] : input.number<std::uint32_t>();
+    body.attr.path_mtu = 3;
+    body.attr.port_num = 1;
+    body.attr.av.is_global = 1;
+    body.attr.av.port_num = 1;
+    body.attr.av.sgid_index = input.byte() % 3U;
+    body.attr.av.dgid[15] = input.byte();
+    const std::size_t offset = offsetof(abi::QpAttr, cur_state) + input.byte();
+    const std::span<const std::byte> garbage = input.bytes(input.below(8));
+    for (std::size_t i = 0; i < garbage.size() && offset + i < sizeof body.attr; ++i) {
+        reinterpret_cast<std::byte*>(&body.attr)[offset + i] = garbage[i];
+    }
+    put(message, body);
+}
+
+void make_body(Op op, Input& input, Request& message) {
+    switch (op) {
+        case Op::kAttachMemory:
+            put(message, abi::AttachMemoryRequest{});
+            return;
+        case Op::kOpenDevice: {
+            abi::OpenDeviceRequest body{};
+            std::memset(body.name, 'x', input.byte() < 0xf0 ? 0 : sizeof body.name);
+            std::memcpy(body.name, "urnic0", 6);
+            body.name[5] = static_cast<char>('0' + input.byte() % 3);
+            put(message, body);
+            return;
+        }
+        case Op::kQueryPort:
+            put(message, abi::QueryPortRequest{{}, pick_number(input), pick_number(input)});
+            return;
+        case Op::kRegMr:
+            make_registration(input, message);
+            return;
+        case Op::kCreateCq:
+            make_cq(input, message);
+            return;
+        case Op::kResizeCq:
+            put(message, abi::ResizeCqRequest{{}, pick_number(input), pick_number(input)});
+            return;
+        case Op::kCreateQp:
+            make_qp(input, message);
+            return;
+        case Op::kModifyQp:
+            make_change(input, message);
+            return;
+        default:
+            put(message, abi::HandleRequest{{}, pick_number(input), 0});
+    }
+}
+
+Request make_request(Input& input) {
+    const std::uint8_t choice = input.byte();
+    const auto op = static_cast<Op>(choice % 32U < 20U ? choice % 32U : choice % 16U + 3U);
+    Request message;
+    make_body(op, input, message);
+    auto header = message.header();
+    header.magic = abi::kControlMagic;
+    header.op = op;
+    header.length = static_cast<std::uint32_t>(message.length);
+    std::memcpy(message.bytes.data(), &header, sizeof header);
+    if ((choice & 0x80U) != 0) {
+        message.length += input.byte() % 8U;
+    }
+    const std::uint8_t fds = input.byte();
+    if (op == Op::kAttachMemory || fds >= 0xf8) {
+        const int given = fds % 4U == 0 ? daemon().host.state.fd.get() : daemon().memory_file.get();
+        message.fds.emplace_back(::fcntl(given, F_DUPFD_CLOEXEC, 0));
+    }
+    return message;
+}
+
+std::unique_ptr<Client> connect(Daemon& daemon, std::uint32_t id) {
+    Peer peer;
+    peer.pid = ::getpid();
+    peer.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+    Request message;
+    abi::HelloRequest body{};
+    body.abi_version = abi::kAbiVersion;
+    put(message, body);
+    Reply reply;
+    std::unique_ptr<Client> client;
+    URNIC_CHECK(Client::hello(daemon.host, peer, id, message, reply, client) == 0 && client != nullptr);
+    return client;
+}
+
+void run(Input& input) {
+    std::array<std::unique_ptr<Client>, 2> clients;
+    std::uint32_t next_id = 1;
+    for (int done = 0; done < kMostRequests && !input.empty(); ++done) {
+        const std::uint8_t who = input.byte();
+        std::unique_ptr<Client>& client = clients[who & 1U];
+        if (client != nullptr && who >= 0xfc) {
+            client.reset();
+            continue;
+        }
+        if (client == nullptr) {
+            client = connect(daemon(), next_id++);
+        }
+        Request request = make_request(input);
+        Reply reply;
+        const int error = client->handle(request, reply);
+        URNIC_CHECK(error >= 0 && reply.length >= sizeof(abi::ReplyHeader) &&
+                    reply.length <= reply.bytes.size());
+        URNIC_CHECK(reply.fds.size() <= abi::kMaxMessageFds);
+    }
+    clients = {};
+    daemon().check_nothing_is_left();
+}
+
+}  // namespace
+}  // namespace urnic::dataplane
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    urnic::fuzz::Input input(data, size);
+    urnic::dataplane::run(input);
+    return 0;
+}

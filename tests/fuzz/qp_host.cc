@@ -1,0 +1,381 @@
+#include "tests/fuzz/qp_host.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "rnic/base/check.h"
+#include "rnic/wire/opcodes.h"
+
+namespace urnic::fuzz {
+
+namespace {
+
+constexpr std::uint32_t kPd = 1;
+constexpr std::uint32_t kSendStride = abi::send_stride(QpHost::kMaxSge, QpHost::kMaxInline);
+constexpr std::uint32_t kRecvStride = abi::recv_stride(QpHost::kMaxSge);
+constexpr std::uint32_t kMtuShiftOfCode1 = 8;
+
+abi::Cqe& cqe_of(std::byte* memory, std::uint32_t index) {
+    auto* ring = reinterpret_cast<abi::Cqe*>(memory + abi::cq_ring_offset(0, QpHost::kCqEntries));
+    return ring[index % QpHost::kCqEntries];
+}
+
+void set_taken(std::byte* memory, std::uint32_t index) {
+    reinterpret_cast<abi::CqHeader*>(memory)->consumer[0].index.store(index, std::memory_order_release);
+}
+
+void scribble(std::byte* ring, std::size_t ring_bytes, std::size_t offset, std::span<const std::byte> bytes) {
+    for (const std::byte byte : bytes) {
+        ring[offset++ % ring_bytes] = byte;
+    }
+}
+
+}  // namespace
+
+KeyTable& key_table() {
+    static KeyTable table;
+    return table;
+}
+
+wire::Gid gid_of(std::uint32_t qp_num) {
+    return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(qp_num)};
+}
+
+bool FarMemory::read(std::uint64_t va, std::byte* to, std::size_t length_bytes) {
+    if (!gone) {
+        std::memcpy(to, reinterpret_cast<const void*>(va), length_bytes);
+    }
+    return !gone;
+}
+
+bool FarMemory::write(std::uint64_t va, const std::byte* from, std::size_t length_bytes) {
+    if (!gone) {
+        std::memcpy(reinterpret_cast<void*>(va), from, length_bytes);
+    }
+    return !gone;
+}
+
+void QpHost::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+QpHost::Memory QpHost::allocate(std::size_t bytes) {
+    auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, abi::round_up(bytes, 64)));
+    URNIC_CHECK(memory != nullptr);
+    std::memset(memory, 0, abi::round_up(bytes, 64));
+    return Memory(memory);
+}
+
+QpHost::QpHost(const Options& options)
+    : options_(options),
+      gid_(gid_of(options.qp_num)),
+      send_ring_(allocate(std::size_t{kEntries} * kSendStride)),
+      recv_ring_(allocate(std::size_t{kEntries} * kRecvStride)),
+      send_cq_memory_(allocate(abi::cq_bytes(1, kCqEntries))),
+      recv_cq_memory_(allocate(abi::cq_bytes(1, kCqEntries))),
+      send_cq_(send_cq_memory_.get(), kCqEntries),
+      recv_cq_(recv_cq_memory_.get(), kCqEntries) {
+    for (std::size_t i = 0; i < regions_.size(); ++i) {
+        regions_[i].bytes.assign(kRegionBytes, static_cast<std::byte>(options.qp_num));
+        regions_[i].direct = i != 1;
+        // An address that is not the memory's own, so that nobody takes the one for the other.
+        regions_[i].iova = 0x10'0000'0000ULL * (i + 1) + 0x1000ULL * options.qp_num;
+        publish(i);
+    }
+    QpConfig config;
+    config.qp_num = options.qp_num;
+    config.pd = kPd;
+    config.sq_sig_all = options.sq_sig_all;
+    config.sq = SendQueue(send_ring_.get(), kEntries, kSendStride, kMaxSge, kMaxInline);
+    config.rq = RecvQueue(recv_ring_.get(), kEntries, kRecvStride, kMaxSge);
+    config.send_cq = &send_cq_;
+    config.recv_cq = &recv_cq_;
+    config.keys = &key_table();
+    config.counters = &counters_;
+    qp_ = std::make_unique<RcQp>(config);
+}
+
+QpHost::~QpHost() {
+    for (std::size_t i = 0; i < regions_.size(); ++i) {
+        unpublish(i);
+    }
+}
+
+void QpHost::publish(std::size_t index) {
+    Region& region = regions_[index];
+    if (region.published) {
+        return;
+    }
+    MemoryRegion entry;
+    entry.iova = region.iova;
+    entry.length_bytes = region.bytes.size();
+    entry.va = reinterpret_cast<std::uintptr_t>(region.bytes.data());
+    entry.direct = region.direct ? region.bytes.data() : nullptr;
+    entry.space = region.direct ? nullptr : &far_memory;
+    entry.pd = kPd;
+    entry.access = index == 2
+                       ? std::uint32_t{kAccessRemoteRead}
+                       : kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+    region.key = key_table().add(entry, options_.qp_num * 0x100U + static_cast<std::uint32_t>(index));
+    region.published = region.key != 0;
+    URNIC_CHECK(region.published);
+}
+
+void QpHost::unpublish(std::size_t index) {
+    Region& region = regions_[index];
+    if (region.published) {
+        URNIC_CHECK(key_table().remove(region.key));
+        key_table().release(region.key);
+        region.published = false;
+    }
+}
+
+bool QpHost::transmit(const wire::Path& path, const wire::PacketHeader& header,
+                      std::span<const MemoryPiece> pieces) {
+    check_sent(header, pieces);
+    std::vector<std::byte> frame(wire::kMaxFrameBytes);
+    frame.resize(wire::build_frame(path, header, pieces, frame));
+    if (frame.empty()) {
+        URNIC_CHECK(far_memory.gone);
+        return false;
+    }
+    --room_;
+    if (sent.size() < kMaxFrames) {
+        sent.push_back(std::move(frame));
+    }
+    return true;
+}
+
+// What may leave the QP in its state, and where the payload may come from.
+void QpHost::check_sent(const wire::PacketHeader& header, std::span<const MemoryPiece> pieces) {
+    URNIC_CHECK(room_ != 0);
+    abi::QpAttr attr;
+    qp_->query(attr);
+    const wire::OpcodeInfo& info = wire::opcode_info(header.opcode);
+    const QpState state = qp_->state();
+    const bool is_request = (info.flags & wire::kIsRequest) != 0;
+    URNIC_CHECK((info.flags & wire::kValid) != 0 && (header.opcode & wire::kServiceMask) == wire::kServiceRc);
+    URNIC_CHECK(header.dest_qp == attr.dest_qp_num && header.pkey == 0xffff);
+    URNIC_CHECK(state == QpState::kRts || state == QpState::kSqd ||
+                (!is_request && (state == QpState::kRtr || state == QpState::kErr)));
+    std::size_t payload_bytes = 0;
+    for (const MemoryPiece& piece : pieces) {
+        check_piece(piece);
+        payload_bytes += piece.length_bytes;
+    }
+    const std::size_t mtu_bytes = std::size_t{1} << (kMtuShiftOfCode1 - 1 + attr.path_mtu);
+    const bool ends = (info.flags & wire::kEnds) != 0;
+    URNIC_CHECK(payload_bytes == 0 || (info.flags & wire::kHasPayload) != 0);
+    URNIC_CHECK((info.flags & wire::kHasPayload) == 0 || ends ? payload_bytes <= mtu_bytes
+                                                              : payload_bytes == mtu_bytes);
+    if (is_request) {
+        return;
+    }
+    // No answer that no request asked for, and none about what has not come (IBA 9.7.5.1).
+    URNIC_CHECK(answers_owed_ != 0);
+    --answers_owed_;
+    if (state != QpState::kErr) {
+        const bool is_nak = (info.headers & wire::kHasAeth) != 0 && (header.aeth.syndrome & 0x60U) != 0;
+        URNIC_CHECK(header.psn.distance(Psn(attr.rq_psn)) < (is_nak ? 1 : 0));
+    }
+}
+
+void QpHost::check_piece(const MemoryPiece& piece) const {
+    const auto begin = piece.direct != nullptr ? reinterpret_cast<std::uintptr_t>(piece.direct) : piece.va;
+    const auto lies_in = [&](const void* memory, std::size_t bytes) {
+        const auto first = reinterpret_cast<std::uintptr_t>(memory);
+        return begin >= first && begin - first <= bytes && piece.length_bytes <= bytes - (begin - first);
+    };
+    const bool in_region = std::any_of(regions_.begin(), regions_.end(), [&](const Region& region) {
+        return region.published && lies_in(region.bytes.data(), region.bytes.size());
+    });
+    URNIC_CHECK(in_region || lies_in(send_ring_.get(), std::size_t{kEntries} * kSendStride));
+}
+
+bool QpHost::complete(CompletionQueue& cq, const Completion& completion) {
+    const bool pushed = cq.push(0, completion, 0);
+    // As many entries as could be outstanding: an honest application's CQ never runs over.
+    URNIC_CHECK(pushed || options_.hostile_application);
+    return pushed;
+}
+
+void QpHost::deliver(TimeNs now, std::span<const std::byte> frame) {
+    // A copy of its own size: one byte too far is seen.
+    const std::vector<std::byte> bytes(frame.begin(), frame.end());
+    wire::PacketView view;
+    if (wire::parse_frame(bytes, view) != wire::ParseError::kNone || !wire::icrc_ok(view) ||
+        view.header.dest_qp != options_.qp_num) {
+        return;
+    }
+    const wire::OpcodeInfo& info = wire::opcode_info(view.header.opcode);
+    if ((info.flags & wire::kIsRequest) != 0) {
+        abi::QpAttr attr;
+        qp_->query(attr);
+        const std::uint32_t shift = kMtuShiftOfCode1 - 1 + attr.path_mtu;
+        answers_owed_ += (info.flags & wire::kIsRead) != 0 ? (view.header.reth.dma_length >> shift) + 1U : 1U;
+    }
+    qp_->handle_packet(now, view, *this);
+}
+
+bool QpHost::progress(TimeNs now, std::uint32_t max_packets, std::uint32_t room) {
+    room_ = room;
+    const bool more = qp_->progress(now, max_packets, *this);
+    room_ = 0;
+    return more;
+}
+
+void QpHost::progress_fully(TimeNs now) {
+    constexpr int kRounds = 10'000;
+    int rounds = 0;
+    while (progress(now, 64, 1024)) {
+        URNIC_CHECK(++rounds < kRounds);
+    }
+}
+
+void QpHost::handle_time(TimeNs now) {
+    if (qp_->deadline() <= now) {
+        qp_->handle_timeout(now, *this);
+        (void)progress(now, 64, 1024);
+        // The next time-out lies ahead: a worker that waits for it does not spin.
+        URNIC_CHECK(qp_->deadline() > now);
+    }
+}
+
+int QpHost::modify(TimeNs now, const abi::QpAttr& attr) {
+    wire::PathSpec spec;
+    spec.src_mac = {2, 0, 0, 0, 0, static_cast<std::uint8_t>(options_.qp_num)};
+    spec.src_gid = gid_;
+    spec.dst_gid = peer->gid();
+    const QpState before = qp_->state();
+    const int error = qp_->modify(now, attr, wire::make_path(spec), *this);
+    URNIC_CHECK(error != 0 ? qp_->state() == before
+                           : (attr.mask & kQpAttrState) == 0 || qp_->state() == attr.state);
+    if (error == 0 && qp_->state() == QpState::kReset) {
+        forget_all();
+    }
+    return error;
+}
+
+// After RESET nothing of before comes any more; what lies in the CQ is polled and looked at still.
+void QpHost::forget_all() {
+    poll();
+    const std::uint32_t send_taken = sends_.taken;
+    const std::uint32_t recv_taken = recvs_.taken;
+    sends_ = {};
+    recvs_ = {};
+    sends_.taken = send_taken;
+    recvs_.taken = recv_taken;
+    answers_owed_ = 0;
+}
+
+bool QpHost::may_post_send() const {
+    const QpState state = qp_->state();
+    return (state == QpState::kRts || state == QpState::kSqd || state == QpState::kErr) &&
+           sends_.posted - sends_.completed < kEntries;
+}
+
+bool QpHost::may_post_recv() const {
+    return qp_->state() != QpState::kReset && recvs_.posted - recvs_.completed < kEntries;
+}
+
+void QpHost::post_send(const abi::SendWqe& fields, std::span<const abi::Sge> sge,
+                       std::span<const std::byte> inline_data) {
+    std::byte* slot = send_ring_.get() + std::size_t{sends_.posted % kEntries} * kSendStride;
+    auto& wqe = *reinterpret_cast<abi::SendWqe*>(slot);
+    wqe.opcode = fields.opcode;
+    wqe.flags = fields.flags;
+    wqe.wr_id = sends_.posted;
+    wqe.imm_or_rkey = fields.imm_or_rkey;
+    wqe.remote_addr = fields.remote_addr;
+    wqe.rkey = fields.rkey;
+    wqe.compare_add = fields.compare_add;
+    wqe.swap = fields.swap;
+    const bool is_inline = (fields.flags & kSendInline) != 0;
+    wqe.num_sge = is_inline ? 0 : static_cast<std::uint8_t>(sge.size());
+    wqe.inline_length = is_inline ? static_cast<std::uint32_t>(inline_data.size()) : 0;
+    const std::span<const std::byte> body = is_inline ? inline_data : std::as_bytes(sge);
+    std::copy(body.begin(), body.end(), slot + sizeof(abi::SendWqe));
+    sends_.signaled.push_back(options_.sq_sig_all || (fields.flags & kSendSignaled) != 0);
+    wqe.seq.store(++sends_.posted, std::memory_order_release);
+}
+
+void QpHost::post_recv(std::span<const abi::Sge> sge) {
+    std::byte* slot = recv_ring_.get() + std::size_t{recvs_.posted % kEntries} * kRecvStride;
+    auto& wqe = *reinterpret_cast<abi::RecvWqe*>(slot);
+    wqe.wr_id = recvs_.posted;
+    wqe.num_sge = static_cast<std::uint32_t>(sge.size());
+    const std::span<const std::byte> body = std::as_bytes(sge);
+    std::copy(body.begin(), body.end(), slot + sizeof(abi::RecvWqe));
+    wqe.seq.store(++recvs_.posted, std::memory_order_release);
+}
+
+void QpHost::poll() {
+    poll_queue(false);
+    poll_queue(true);
+}
+
+void QpHost::poll_queue(bool recv) {
+    std::byte* memory = recv ? recv_cq_memory_.get() : send_cq_memory_.get();
+    Books& books = recv ? recvs_ : sends_;
+    while (true) {
+        const abi::Cqe& cqe = cqe_of(memory, books.taken);
+        if (cqe.seq.load(std::memory_order_acquire) != books.taken + 1) {
+            break;
+        }
+        ++books.taken;
+        URNIC_CHECK(cqe.is_recv == (recv ? 1 : 0) && cqe.qp_num == options_.qp_num);
+        // No WQE completes twice, and none before one that was posted earlier (IBA 10.8.3.1).
+        URNIC_CHECK(static_cast<std::int32_t>(cqe.wqe_index - books.completed) >= 0);
+        if (!options_.hostile_application) {
+            check_completion(recv, books, cqe);
+        }
+        books.completed = cqe.wqe_index + 1;
+    }
+    set_taken(memory, books.taken);
+}
+
+void QpHost::check_completion(bool recv, Books& books, const abi::Cqe& cqe) const {
+    URNIC_CHECK(static_cast<std::int32_t>(cqe.wqe_index - books.posted) < 0 && cqe.wr_id == cqe.wqe_index);
+    if (recv) {
+        URNIC_CHECK(cqe.wqe_index == books.completed);
+        return;
+    }
+    // Only unsignaled requests that succeeded say nothing.
+    URNIC_CHECK(cqe.status != static_cast<std::uint8_t>(WcStatus::kSuccess) || books.signaled[cqe.wqe_index]);
+    for (std::uint32_t index = books.completed; index != cqe.wqe_index; ++index) {
+        URNIC_CHECK(!books.signaled[index]);
+    }
+}
+
+void QpHost::check_all_flushed(TimeNs now) {
+    URNIC_CHECK(qp_->state() == QpState::kErr);
+    poll();
+    if (options_.hostile_application) {
+        return;
+    }
+    // Unsignaled requests that succeeded may be the last ones; what is posted now is flushed whatever it asks
+    // for.
+    for (std::uint32_t index = sends_.completed; index != sends_.posted; ++index) {
+        URNIC_CHECK(!sends_.signaled[index]);
+    }
+    if (may_post_send()) {
+        post_send({}, {}, {});
+        progress_fully(now);
+        poll();
+        URNIC_CHECK(sends_.completed == sends_.posted);
+    }
+    URNIC_CHECK(recvs_.completed == recvs_.posted);
+}
+
+void QpHost::scribble_send_ring(std::size_t offset, std::span<const std::byte> bytes) {
+    scribble(send_ring_.get(), std::size_t{kEntries} * kSendStride, offset, bytes);
+}
+
+void QpHost::scribble_recv_ring(std::size_t offset, std::span<const std::byte> bytes) {
+    scribble(recv_ring_.get(), std::size_t{kEntries} * kRecvStride, offset, bytes);
+}
+
+void QpHost::lie_about_taken(bool recv, std::uint32_t index) {
+    set_taken(recv ? recv_cq_memory_.get() : send_cq_memory_.get(), index);
+}
+
+}  // namespace urnic::fuzz

@@ -1,0 +1,143 @@
+// One RC QP with rings and registered memory on the heap, each piece an allocation of its own so that the
+// address sanitizer sees every byte too far, and an application whose books tell which completions may come.
+//
+// Everything that the engine promises its caller is checked here, whatever peer and application do: see
+// check_sent() and poll_queue().
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "rnic/qp/rc_qp.h"
+#include "rnic/wire/frame.h"
+
+namespace urnic::fuzz {
+
+/// Memory that is reached by copies, as that of a process that is not mapped; `gone` plays its end.
+class FarMemory final : public AddressSpace {
+  public:
+    [[nodiscard]] bool read(std::uint64_t va, std::byte* to, std::size_t length_bytes) override;
+    [[nodiscard]] bool write(std::uint64_t va, const std::byte* from, std::size_t length_bytes) override;
+    bool gone = false;
+};
+
+/// A registered buffer.
+struct Region {
+    std::vector<std::byte> bytes;
+    std::uint64_t iova = 0;
+    std::uint32_t key = 0;
+    bool direct = true;
+    bool published = false;
+};
+
+class QpHost final : public Outbox {
+  public:
+    struct Options {
+        std::uint32_t qp_num = 2;
+        bool sq_sig_all = false;
+        /// The application writes what it likes to the rings: completions are then only in order.
+        bool hostile_application = false;
+    };
+    static constexpr std::uint32_t kEntries = 16;
+    static constexpr std::uint32_t kCqEntries = 64;
+    static constexpr std::uint32_t kMaxSge = 3;
+    static constexpr std::uint32_t kMaxInline = 64;
+    static constexpr std::size_t kRegionBytes = 20000;
+    static constexpr std::size_t kRegions = 3;  // mapped; through FarMemory; mapped and read-only
+    static constexpr std::size_t kMaxFrames = 512;
+
+    explicit QpHost(const Options& options);
+    ~QpHost() override;
+    QpHost(const QpHost&) = delete;
+    QpHost& operator=(const QpHost&) = delete;
+
+    // --- Outbox
+    [[nodiscard]] std::uint32_t room() const override { return room_; }
+    [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
+                                std::span<const MemoryPiece> pieces) override;
+    [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
+    void event(Qp& /*qp*/, AsyncEventType /*type*/) override {}
+
+    // --- The worker
+    void deliver(TimeNs now, std::span<const std::byte> frame);
+    /// One call of progress() with that much room in the outbox.
+    [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, std::uint32_t room);
+    /// Calls progress() until there is nothing left to do, which has to come.
+    void progress_fully(TimeNs now);
+    /// Handles the timer when it is due.
+    void handle_time(TimeNs now);
+    [[nodiscard]] int modify(TimeNs now, const abi::QpAttr& attr);
+
+    // --- The application
+    [[nodiscard]] bool may_post_send() const;
+    [[nodiscard]] bool may_post_recv() const;
+    void post_send(const abi::SendWqe& fields, std::span<const abi::Sge> sge,
+                   std::span<const std::byte> inline_data);
+    void post_recv(std::span<const abi::Sge> sge);
+    void poll();
+    void publish(std::size_t region);
+    void unpublish(std::size_t region);
+    /// A hostile application's writes into memory that it shares with the daemon; wraps inside the ring.
+    void scribble_send_ring(std::size_t offset, std::span<const std::byte> bytes);
+    void scribble_recv_ring(std::size_t offset, std::span<const std::byte> bytes);
+    void lie_about_taken(bool recv, std::uint32_t index);
+    /// With the QP in ERR and all work done, an honest application has had one completion for each request.
+    void check_all_flushed(TimeNs now);
+
+    [[nodiscard]] RcQp& qp() { return *qp_; }
+    [[nodiscard]] const RcQp& qp() const { return *qp_; }
+    [[nodiscard]] const Region& region(std::size_t index) const { return regions_[index]; }
+    [[nodiscard]] const wire::Gid& gid() const { return gid_; }
+    [[nodiscard]] std::uint32_t posted_sends() const { return sends_.posted; }
+
+    std::deque<std::vector<std::byte>> sent;  // frames on their way to the peer, oldest first
+    FarMemory far_memory;
+    const QpHost* peer = nullptr;
+
+  private:
+    struct Free {
+        void operator()(std::byte* memory) const;
+    };
+    using Memory = std::unique_ptr<std::byte, Free>;
+    /// What one direction's application knows.
+    struct Books {
+        std::uint32_t posted = 0;     // WQEs ever, since RESET
+        std::uint32_t completed = 0;  // WQEs up to this index are done with
+        std::uint32_t taken = 0;      // CQEs ever
+        std::vector<bool> signaled;   // by index; send queue only
+    };
+    static Memory allocate(std::size_t bytes);
+    void poll_queue(bool recv);
+    void check_completion(bool recv, Books& books, const abi::Cqe& cqe) const;
+    void check_sent(const wire::PacketHeader& header, std::span<const MemoryPiece> pieces);
+    void check_piece(const MemoryPiece& piece) const;
+    void forget_all();
+
+    Options options_;
+    wire::Gid gid_{};
+    Counters counters_;
+    std::array<Region, kRegions> regions_;
+    Memory send_ring_;
+    Memory recv_ring_;
+    Memory send_cq_memory_;
+    Memory recv_cq_memory_;
+    CompletionQueue send_cq_;
+    CompletionQueue recv_cq_;
+    std::unique_ptr<RcQp> qp_;
+    std::uint32_t room_ = 0;
+    std::uint64_t answers_owed_ = 0;  // packets that the requests delivered so far may draw at most
+    Books sends_;
+    Books recvs_;
+};
+
+/// One table for both hosts, made once: it is large.
+KeyTable& key_table();
+
+/// The address of a host of that QP number.
+wire::Gid gid_of(std::uint32_t qp_num);
+
+}  // namespace urnic::fuzz
