@@ -12,22 +12,13 @@
 #include <map>
 #include <sstream>
 
+#include "dataplane/config_faults.h"
 #include "dataplane/config_values.h"
 #include "rnic/abi/queues.h"
 
 namespace urnic::dataplane {
 
 namespace {
-
-/// Thrown inside this file alone: the first mistake ends the parse.
-struct Mistake {
-    toml::source_position where;
-    std::string text;
-};
-
-[[noreturn]] void fail(const toml::node& node, std::string text) {
-    throw Mistake{node.source().begin, std::move(text)};
-}
 
 template <typename Target>
 struct Key {
@@ -349,6 +340,7 @@ NeighbourConfig read_neighbour(const toml::table& table) {
 
 Config read_document(const toml::table& document) {
     Config config;
+    const toml::node* faults = nullptr;  // read when the RNICs are known
     for (const auto& [name, node] : document) {
         if (name.str() == "daemon" && node.is_table()) {
             read_table(*node.as_table(), "[daemon]", kDaemonKeys, config.daemon);
@@ -363,10 +355,12 @@ Config read_document(const toml::table& document) {
             for (const auto& entry : *node.as_array()) {
                 config.neighbours.push_back(read_neighbour(*entry.as_table()));
             }
+        } else if (name.str() == "fault" && node.is_array_of_tables()) {
+            faults = &node;
         } else {
             throw Mistake{name.source().begin,
                           fmt::format("unknown section or key '{}'; allowed: [daemon], [daemon.limits], one "
-                                      "[[rnic]] (double brackets) for each RNIC and [[neighbour]]",
+                                      "[[rnic]] (double brackets) for each RNIC, [[neighbour]] and [[fault]]",
                                       name.str())};
         }
     }
@@ -382,6 +376,7 @@ Config read_document(const toml::table& document) {
             "'spin' needs CPUs that the workers have to themselves: give 'workers' as a list of CPUs"};
     }
     fill_macs(config.rnics);
+    read_fault_tables(faults, config);
     return config;
 }
 

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "rnic/fault/rule.h"
 #include "rnic/wire/packet_view.h"
 
 namespace urnic::dataplane {
@@ -59,10 +60,14 @@ struct NeighbourConfig {
     wire::Mac mac{};
 };
 
+/// Faults that can be in force at once.
+inline constexpr std::size_t kMaxFaults = 256;
+
 struct Config {
     DaemonConfig daemon;
     std::vector<RnicConfig> rnics;
     std::vector<NeighbourConfig> neighbours;
+    std::vector<fault::Rule> faults;
 };
 
 /// Why a file is no configuration, ready to be shown: "FILE:LINE:COLUMN: what; what is allowed".

@@ -14,6 +14,7 @@
 #include <new>
 #include <vector>
 
+#include "dataplane/fault_request.h"
 #include "dataplane/log.h"
 #include "dataplane/message.h"
 #include "dataplane/status.h"
@@ -233,6 +234,9 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
     try {
         if (header.op == abi::Op::kStatus) {
             return status(request, reply);
+        }
+        if (header.op == abi::Op::kFault) {
+            return answer_fault_request(host_, connection.peer, request, reply);
         }
         if (header.op == abi::Op::kHello) {
             return connection.client != nullptr ? EEXIST

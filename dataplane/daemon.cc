@@ -126,6 +126,9 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
         host_.devices.push_back(std::make_unique<HostDevice>(*device, num_workers));
     }
     start_workers(config.daemon, frames);
+    if (const std::string problem = host_.faults.add(host_, config.faults); !problem.empty()) {
+        throw StartError("faults: " + problem);
+    }
 
     const std::vector<Device*> devices = devices_->devices();
     sysroot_.emplace(run_dir_.sysroot_path(), std::vector<const Device*>(devices.begin(), devices.end()),

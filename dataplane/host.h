@@ -13,6 +13,7 @@
 
 #include "dataplane/config.h"
 #include "dataplane/device.h"
+#include "dataplane/fault_set.h"
 #include "dataplane/shared_memory.h"
 #include "dataplane/worker.h"
 #include "rnic/qp/qp.h"
@@ -57,6 +58,7 @@ struct Host {
     std::string version;
     std::uint64_t started_ns = 0;  // CLOCK_MONOTONIC
     std::uint32_t next_pd_number = 1;
+    FaultSet faults;
     /// Makes a QP of a supported type; nullptr for another one.
     std::function<std::unique_ptr<Qp>(QpType, const QpConfig&)> make_qp;
 

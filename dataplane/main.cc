@@ -12,6 +12,7 @@
 
 #include "dataplane/config.h"
 #include "dataplane/daemon.h"
+#include "dataplane/fault_json.h"
 #include "dataplane/log.h"
 #include "dataplane/unique_fd.h"
 
@@ -56,7 +57,12 @@ The configuration file is TOML. Every key, with its default:
 
   [[neighbour]]                 # who else is on the network of a pci or vdev port
   ip = "198.18.0.2"
-  mac = "02:00:c6:12:00:02")";
+  mac = "02:00:c6:12:00:02"
+
+  [[fault]]                     # none by default; one for each fault to inject, with the keys of urnic fault
+  type = "drop"                 # "drop", "corrupt", "ecn", "delay", "duplicate" or "reorder"
+  direction = "tx"              # "tx", "rx" or "both"; and device, qpn, psn, opcode, iter, count
+  probability = 0.01            # with seed; and offset, delay-us, packets: see urnic fault add --help)";
 
 /// Blocks the signals that end the daemon, in this thread and all that it makes, and gives a descriptor that
 /// becomes readable for them.
@@ -78,8 +84,24 @@ struct Arguments {
     bool verbose = false;
     bool standalone = false;
     std::string run_dir;
+    std::string faults_file;
     int ready_fd = -1;
 };
+
+/// False: the file of --faults is wrong, and that was said.
+bool add_faults(const std::string& file, Config& config) {
+    if (file.empty()) {
+        return true;
+    }
+    auto result = read_faults(file);
+    if (const auto* error = std::get_if<FaultError>(&result)) {
+        log_error("{}", error->message);
+        return false;
+    }
+    const auto& rules = std::get<std::vector<urnic::fault::Rule>>(result);
+    config.faults.insert(config.faults.end(), rules.begin(), rules.end());
+    return true;
+}
 
 int run(const Arguments& arguments) {
     Config config;
@@ -94,6 +116,9 @@ int run(const Arguments& arguments) {
             return 1;
         }
         config = std::get<Config>(std::move(result));
+    }
+    if (!add_faults(arguments.faults_file, config)) {
+        return 1;
     }
     if (arguments.check) {
         fmt::print("{}: correct, {} RNIC{}\n", arguments.config_file, config.rnics.size(),
@@ -118,6 +143,10 @@ void define_options(CLI::App& app, Arguments& arguments) {
     app.add_flag("--check", arguments.check,
                  "Only check the configuration file and tell what is wrong with it")
         ->needs(config);
+    app.add_option(
+           "--faults", arguments.faults_file,
+           "Faults to inject from the start, besides those of the configuration (JSON, see urnic fault)")
+        ->type_name("FILE.json");
     app.add_flag("--verbose", arguments.verbose, "Also show DPDK's log and who comes and goes");
     auto* run_dir =
         app.add_option("--run-dir", arguments.run_dir, "Run directory of --standalone")->type_name("DIR");

@@ -14,6 +14,7 @@ Receiver::Receiver(std::uint32_t worker, Device& device, Steering& steering, TxO
                    RunQueue& run_queue)
     : worker_(worker),
       device_(device),
+      port_(device.port),
       counters_(device.counters[worker]),
       steering_(steering),
       outbox_(outbox),
@@ -28,7 +29,7 @@ Receiver::Receiver(std::uint32_t worker, Device& device, Steering& steering, TxO
 
 std::uint16_t Receiver::poll(TimeNs now) {
     std::array<rte_mbuf*, kBurst> frames;
-    const std::uint16_t count = device_.port->rx_burst(worker_, frames.data(), kBurst);
+    const std::uint16_t count = port_->rx_burst(worker_, frames.data(), kBurst);
     if (count == 0) {
         return 0;
     }

@@ -19,6 +19,8 @@ class Receiver {
 
     Receiver(std::uint32_t worker, Device& device, Steering& steering, TxOutbox& outbox, RunQueue& run_queue);
 
+    /// From now on packets come through `port`: the device's own or one that stacks on it.
+    void use_port(PacketIo& port) { port_ = &port; }
     /// Takes one burst from the port. QPs that got packets are put on the run queue, so that each sends once
     /// what the burst asks of it (acknowledgements coalesce). Returns the number of frames.
     std::uint16_t poll(TimeNs now);
@@ -35,6 +37,7 @@ class Receiver {
 
     std::uint32_t worker_;
     Device& device_;
+    PacketIo* port_;
     Counters& counters_;
     Steering& steering_;
     TxOutbox& outbox_;

@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "dataplane/fault_json.h"
 #include "rnic/device/counters.h"
 
 namespace urnic::dataplane {
@@ -149,6 +150,7 @@ std::string status_json(const Host& host, const std::vector<const Client*>& clie
     for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
         result["workers"].push_back(worker_json(host, w));
     }
+    result["faults"] = Json::parse(faults_json(host.faults.rules()))["faults"];
     const auto attributes = query_all(host, clients);
     result["clients"] = Json::array();
     for (const Client* client : clients) {

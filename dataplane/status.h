@@ -9,8 +9,8 @@
 
 namespace urnic::dataplane {
 
-/// {"daemon": {...}, "devices": [...], "workers": [...], "clients": [...]}. Asks each worker once for the
-/// state of its QPs.
+/// {"daemon": {...}, "devices": [...], "workers": [...], "faults": [...], "clients": [...]}. Asks each worker
+/// once for the state of its QPs.
 [[nodiscard]] std::string status_json(const Host& host, const std::vector<const Client*>& clients);
 
 /// "0000:0000:0000:0000:0000:ffff:c612:0001", as sysfs shows GIDs.

@@ -16,7 +16,7 @@ constexpr std::uint32_t kRefillFrames = TxOutbox::kMaxFrames / 2;
 
 TxOutbox::TxOutbox(std::uint32_t worker, Device& device, rte_mempool* frames, Notifier& notifier)
     : worker_(worker),
-      device_(device),
+      port_(device.port),
       counters_(device.counters[worker]),
       pool_(frames),
       notifier_(notifier) {}
@@ -47,8 +47,8 @@ void TxOutbox::refill() {
 
 bool TxOutbox::flush() {
     if (first_ < built_) {
-        first_ += device_.port->tx_burst(worker_, frames_.data() + first_,
-                                         static_cast<std::uint16_t>(built_ - first_));
+        first_ +=
+            port_->tx_burst(worker_, frames_.data() + first_, static_cast<std::uint16_t>(built_ - first_));
     }
     if (first_ == built_) {
         first_ = 0;

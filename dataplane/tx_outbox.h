@@ -23,6 +23,8 @@ class TxOutbox final : public Outbox {
     TxOutbox(const TxOutbox&) = delete;
     TxOutbox& operator=(const TxOutbox&) = delete;
 
+    /// From now on packets go through `port`: the device's own or one that stacks on it.
+    void use_port(PacketIo& port) { port_ = &port; }
     /// Before calls into a QP: whose effects come now, and when. Makes room as far as it can.
     void begin(QpSlot& slot, TimeNs now);
     /// Gives the port what it takes. True: nothing is left.
@@ -41,7 +43,7 @@ class TxOutbox final : public Outbox {
     void refill();
 
     std::uint32_t worker_;
-    Device& device_;
+    PacketIo* port_;
     Counters& counters_;
     rte_mempool* pool_;
     Notifier& notifier_;

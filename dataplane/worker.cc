@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "dataplane/doorbell_scan.h"
+#include "dataplane/fault_port.h"
 #include "dataplane/frame_pool.h"
 #include "dataplane/idle.h"
 #include "dataplane/mailbox.h"
@@ -45,11 +46,21 @@ constexpr TimeNs kChannelRetryNs = 1'000'000;
 struct Worker::Impl {
     /// What the worker has for each device.
     struct Lane {
-        Lane(const WorkerConfig& config, Device& device, Notifier& notifier, RunQueue& run_queue)
-            : outbox(config.index, device, config.frames, notifier),
-              receiver(config.index, device, *config.steering, outbox, run_queue) {}
+        Lane(const WorkerConfig& config, Device& device, Notifier& notifier, RunQueue& run_queue,
+             const TimeNs& now)
+            : device_port(*device.port),
+              outbox(config.index, device, config.frames, notifier),
+              receiver(config.index, device, *config.steering, outbox, run_queue),
+              faults(device_port, now) {}
+        void use_port(PacketIo& port) {
+            outbox.use_port(port);
+            receiver.use_port(port);
+        }
+        PacketIo& device_port;
         TxOutbox outbox;
         Receiver receiver;
+        FaultPort faults;  // between them and device_port while `faulty`
+        bool faulty = false;
     };
 
     explicit Impl(const WorkerConfig& worker_config);
@@ -63,7 +74,9 @@ struct Worker::Impl {
     /// True: some QP ran and had room to send.
     bool run_qps();
     bool flush_ports();
-    [[nodiscard]] TimeNs wake_at() const;
+    /// When a packet held back by a fault wants to go on; takes ports with nothing left to do out of the way.
+    TimeNs tend_faults();
+    [[nodiscard]] TimeNs wake_at();
     void run_call(const std::function<void()>& function);
     /// Follows the QP's deadline. A timer that is armed too early stays: it looks again when it fires, so
     /// that a deadline which moves on with each packet costs nothing.
@@ -82,6 +95,7 @@ struct Worker::Impl {
     std::vector<std::unique_ptr<Lane>> lanes;  // by Device::index
     std::vector<std::unique_ptr<ClientDoorbells>> clients;
     bool polled_ports = false;
+    std::uint32_t faulty_lanes = 0;
     std::atomic<bool> stopping{false};
     std::thread thread;
 };
@@ -96,7 +110,7 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
     URNIC_CHECK(config.index < config.num_workers && config.num_workers == config.steering->num_workers());
     for (Device* device : config.devices) {
         URNIC_CHECK(device->index == lanes.size());
-        lanes.push_back(std::make_unique<Lane>(config, *device, notifier, run_queue));
+        lanes.push_back(std::make_unique<Lane>(config, *device, notifier, run_queue, now));
         polled_ports = polled_ports || device->port->must_be_polled(config.index);
         const int fd = device->port->wait_fd(config.index);
         const int error = fd >= 0 ? idle.watch_level(fd) : 0;
@@ -219,8 +233,24 @@ bool Worker::Impl::flush_ports() {
     return all;
 }
 
-TimeNs Worker::Impl::wake_at() const {
+TimeNs Worker::Impl::tend_faults() {
+    TimeNs at = kNever;
+    for (const auto& lane : lanes) {
+        if (lane->faulty && lane->faults.drained()) {
+            lane->use_port(lane->device_port);
+            lane->faulty = false;
+            --faulty_lanes;
+        }
+        at = lane->faulty ? std::min(at, lane->faults.next_event()) : at;
+    }
+    return at;
+}
+
+TimeNs Worker::Impl::wake_at() {
     TimeNs at = timers.next_event();
+    if (faulty_lanes != 0) [[unlikely]] {
+        at = std::min(at, tend_faults());
+    }
     at = notifier.retry_wanted() ? std::min(at, now + kChannelRetryNs) : at;
     return polled_ports ? std::min(at, now + Idle::kPolledPortNs) : at;
 }
@@ -340,6 +370,19 @@ void Worker::remove_qp(QpSlot& slot) {
 }
 
 void Worker::release_cq(NotifyingCq& cq) { impl_->notifier.release(cq); }
+
+void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan) {
+    Impl::Lane& lane = *impl_->lanes.at(device);
+    if (plan == nullptr && !lane.faulty) {
+        return;
+    }
+    lane.faults.swap_plan(plan);
+    if (!lane.faulty) {
+        lane.use_port(lane.faults);
+        lane.faulty = true;
+        ++impl_->faulty_lanes;
+    }
+}
 
 int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path) {
     Impl& impl = *impl_;

@@ -15,6 +15,10 @@
 
 struct rte_mempool;
 
+namespace urnic::fault {
+class Plan;
+}
+
 namespace urnic::dataplane {
 
 class Steering;
@@ -91,6 +95,9 @@ class Worker {
     void remove_qp(QpSlot& slot);
     /// Before a CQ is destroyed, on every worker: forgets notifications that wait for room in its channel.
     void release_cq(NotifyingCq& cq);
+    /// The faults of the device with that index on this worker's queue; nullptr: none. The caller gets the
+    /// plan that was in force before, which nobody on this worker uses any more.
+    void swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan);
     [[nodiscard]] int modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path);
 
   private:

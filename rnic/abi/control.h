@@ -38,6 +38,7 @@ enum class Op : std::uint32_t {
     kQueryQp,
     kDestroyQp,
     kStatus,
+    kFault,
 };
 
 struct RequestHeader {
@@ -271,6 +272,27 @@ struct QueryQpReply {
 /// Reply fd: [0] a memfd with the status as JSON text. Needs no Hello.
 struct StatusRequest {
     RequestHeader header;
+};
+
+enum class FaultAction : std::uint32_t {
+    kList = 1,  // reply fd: [0] a memfd with {"faults": [...]}
+    kAdd,       // request fd: [0] a memfd, sealed like the memory file, with the events as JSON text
+    kRemove,
+    kClear,
+};
+inline constexpr std::size_t kMaxFaultTextBytes = 1U << 20U;
+/// Needs no Hello. Errors: EPERM for anything but kList from anybody but root and the daemon's own user;
+/// EINVAL for a wrong event, ENOENT for a number that no fault has: the reply then is whole and says in words
+/// what is wrong.
+struct FaultRequest {
+    RequestHeader header;
+    FaultAction action;
+    std::uint32_t id;  // kRemove
+    char source[256];  // kAdd: a name for the text, put in front of messages; NUL-terminated
+};
+struct FaultReply {
+    ReplyHeader header;
+    char message[768];  // NUL-terminated
 };
 
 }  // namespace urnic::abi

@@ -1,13 +1,16 @@
 #include "verbs_provider/launcher/daemon_client.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <pwd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -91,10 +94,29 @@ UniqueFd connect_to(const fs::path& socket) {
     return fd;
 }
 
+/// Sends a request, with a descriptor unless it is -1.
+bool send_request(int fd, const void* request, std::size_t length, int request_fd) {
+    iovec part{const_cast<void*>(request), length};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (request_fd >= 0) {
+        message.msg_control = control;
+        message.msg_controllen = sizeof(control);
+        cmsghdr* rights = CMSG_FIRSTHDR(&message);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(sizeof(int));
+        std::memcpy(CMSG_DATA(rights), &request_fd, sizeof(int));
+    }
+    return sendmsg(fd, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(length);
+}
+
 /// Sends a request, returns the bytes of its reply. `reply_fd`: where to put the reply's first descriptor.
 std::vector<std::byte> exchange(int fd, const fs::path& socket, const void* request, std::size_t length,
-                                UniqueFd* reply_fd) {
-    if (send(fd, request, length, MSG_NOSIGNAL) != static_cast<ssize_t>(length)) {
+                                UniqueFd* reply_fd, int request_fd = -1) {
+    if (!send_request(fd, request, length, request_fd)) {
         throw LaunchError(
             fmt::format("urnicd at {} takes no request: {}", socket.string(), std::strerror(errno)));
     }
@@ -140,6 +162,61 @@ abi::ReplyHeader header_of(const std::vector<std::byte>& reply, abi::Op op, cons
                         socket.string()));
     }
     return header;
+}
+
+std::string read_all(int file) {
+    std::string text;
+    char part[4096];
+    for (off_t offset = 0;;) {
+        const ssize_t got = pread(file, part, sizeof(part), offset);
+        if (got < 0)
+            throw LaunchError(fmt::format("cannot read the answer of urnicd: {}", std::strerror(errno)));
+        if (got == 0) return text;
+        text.append(part, static_cast<std::size_t>(got));
+        offset += got;
+    }
+}
+
+[[noreturn]] void may_not_inject(const fs::path& socket) {
+    throw LaunchError(
+        fmt::format("{} may not inject faults at {}: only root and the user that urnicd runs as may, since "
+                    "faults hurt all "
+                    "who use its RNICs. Use sudo, or a daemon of your own (urnic run --standalone)",
+                    user_name(), socket.string()));
+}
+
+/// A sealed file with that text in it.
+UniqueFd file_of(const std::string& text) {
+    UniqueFd file(memfd_create("urnic-faults", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (file.get() < 0 || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+        fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0) {
+        throw LaunchError(fmt::format("cannot make shared memory: {}", std::strerror(errno)));
+    }
+    return file;
+}
+
+/// Asks for something about faults; returns the reply's descriptor, if it has one.
+UniqueFd ask_about_faults(const fs::path& socket, abi::FaultRequest request, int request_fd = -1) {
+    const UniqueFd fd = connect_to(socket);
+    request.header = {abi::kControlMagic, abi::Op::kFault, 1, sizeof(request)};
+    UniqueFd reply_fd;
+    const std::vector<std::byte> bytes =
+        exchange(fd.get(), socket, &request, sizeof(request), &reply_fd, request_fd);
+    const abi::ReplyHeader header = header_of(bytes, abi::Op::kFault, socket);
+    if (header.error == EPERM) may_not_inject(socket);
+    if (header.error == EPROTO || header.error == EOPNOTSUPP) {
+        throw LaunchError(fmt::format("urnicd at {} knows no faults: it is older than this urnic. Restart it",
+                                      socket.string()));
+    }
+    if (header.error != 0) {
+        abi::FaultReply reply{};
+        std::memcpy(&reply, bytes.data(), std::min(bytes.size(), sizeof(reply)));
+        reply.message[sizeof(reply.message) - 1] = '\0';
+        throw LaunchError(reply.message[0] != '\0' ? std::string(reply.message)
+                                                   : fmt::format("urnicd at {} refuses: {}", socket.string(),
+                                                                 std::strerror(header.error)));
+    }
+    return reply_fd;
 }
 
 }  // namespace
@@ -197,16 +274,43 @@ std::string fetch_status(const fs::path& socket) {
             fmt::format("urnicd at {} gives no status: {}", socket.string(),
                         header.error != 0 ? std::strerror(header.error) : "its reply has no file"));
     }
-    std::string text;
-    char part[4096];
-    for (off_t offset = 0;;) {
-        const ssize_t got = pread(text_fd.get(), part, sizeof(part), offset);
-        if (got < 0)
-            throw LaunchError(fmt::format("cannot read the status of urnicd: {}", std::strerror(errno)));
-        if (got == 0) return text;
-        text.append(part, static_cast<std::size_t>(got));
-        offset += got;
+    return read_all(text_fd.get());
+}
+
+std::string fetch_faults(const fs::path& socket) {
+    abi::FaultRequest request{};
+    request.action = abi::FaultAction::kList;
+    const UniqueFd file = ask_about_faults(socket, request);
+    if (file.get() < 0) {
+        throw LaunchError(
+            fmt::format("urnicd at {} gives no list of faults: its reply has no file", socket.string()));
     }
+    return read_all(file.get());
+}
+
+void add_faults(const fs::path& socket, const std::string& events, const std::string& source) {
+    if (events.size() > abi::kMaxFaultTextBytes) {
+        throw LaunchError(fmt::format("{} is too large: {} bytes, at most {}", source, events.size(),
+                                      abi::kMaxFaultTextBytes));
+    }
+    abi::FaultRequest request{};
+    request.action = abi::FaultAction::kAdd;
+    std::strncpy(request.source, source.c_str(), sizeof(request.source) - 1);
+    const UniqueFd file = file_of(events);
+    (void)ask_about_faults(socket, request, file.get());
+}
+
+void remove_fault(const fs::path& socket, std::uint32_t id) {
+    abi::FaultRequest request{};
+    request.action = abi::FaultAction::kRemove;
+    request.id = id;
+    (void)ask_about_faults(socket, request);
+}
+
+void clear_faults(const fs::path& socket) {
+    abi::FaultRequest request{};
+    request.action = abi::FaultAction::kClear;
+    (void)ask_about_faults(socket, request);
 }
 
 }  // namespace urnic::launcher

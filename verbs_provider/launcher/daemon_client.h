@@ -1,6 +1,7 @@
 // What `urnic` asks a daemon: whether it is there and of the same version, and for its status.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -19,5 +20,14 @@ void check_daemon(const std::filesystem::path& socket);
 
 /// The daemon's status, JSON text.
 [[nodiscard]] std::string fetch_status(const std::filesystem::path& socket);
+
+// `urnic fault`. Each throws LaunchError with the daemon's words when it refuses.
+
+/// The faults in force, JSON text.
+[[nodiscard]] std::string fetch_faults(const std::filesystem::path& socket);
+/// `events`: JSON text; `source`: what messages call it.
+void add_faults(const std::filesystem::path& socket, const std::string& events, const std::string& source);
+void remove_fault(const std::filesystem::path& socket, std::uint32_t id);
+void clear_faults(const std::filesystem::path& socket);
 
 }  // namespace urnic::launcher

@@ -11,6 +11,7 @@
 #include "verbs_provider/launcher/daemon_client.h"
 #include "verbs_provider/launcher/decode.h"
 #include "verbs_provider/launcher/error.h"
+#include "verbs_provider/launcher/fault.h"
 #include "verbs_provider/launcher/run.h"
 #include "verbs_provider/launcher/status.h"
 
@@ -27,6 +28,7 @@ IPv4-mapped one.
 Examples:
   urnic run --standalone -- ibv_devinfo -v
   urnic run --standalone -- sh -c 'ib_write_bw -d urnic0 & sleep 1; ib_write_bw -d urnic1 127.0.0.1'
+  urnic run --standalone --faults faults.json -- ib_write_bw ...    with lossy wires, see urnic fault
   urnic run --standalone -- bash        a shell whose commands see the RNICs
   urnic run -- ibv_rc_pingpong -d urnic0 -g 1
 
@@ -52,7 +54,8 @@ constexpr const char* kFooter = R"(Every command has its own --help. The daemon 
 class RunFormatter : public CLI::Formatter {
   public:
     std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
-        return "Usage: urnic run [--standalone [--keep] | --socket PATH] [--] CMD ARGS...\n";
+        return "Usage: urnic run [--standalone [--keep] [--faults FILE.json] | --socket PATH] [--] CMD "
+               "ARGS...\n";
     }
 };
 
@@ -78,6 +81,9 @@ int start(int argc, char** argv) {
     run->footer(kRunFooter);
     run->formatter(std::make_shared<RunFormatter>());
     auto* standalone = run->add_flag("--standalone", options.standalone, "start a private daemon for CMD");
+    run->add_option("--faults", options.faults, "inject these faults, see urnic fault")
+        ->type_name("FILE.json")
+        ->needs(standalone);
     run->add_flag("--keep", options.keep, "keep the private daemon's run directory, with its log")
         ->needs(standalone);
     run->add_option("--socket", socket, "control socket of the daemon, or the directory it is in")
@@ -96,6 +102,8 @@ int start(int argc, char** argv) {
         ->type_name("PATH")
         ->capture_default_str();
 
+    const launcher::FaultCommand fault(app);
+
     // Only for the list of commands: its command line is the decoder's.
     app.add_subcommand("decode", "Prints the packets of capture files (pcap, pcapng, ERF).");
     if (argc > 1 && std::string_view(argv[1]) == "decode") launcher::decode(argv + 2);
@@ -112,6 +120,10 @@ int start(int argc, char** argv) {
     }
     if (status->parsed()) {
         launcher::show_status(launcher::control_socket(socket), json);
+        return 0;
+    }
+    if (fault.parsed()) {
+        fault.run();
         return 0;
     }
     options.socket = socket;

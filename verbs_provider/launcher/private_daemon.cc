@@ -80,7 +80,7 @@ fs::path make_run_dir() {
 
 }  // namespace
 
-PrivateDaemon::PrivateDaemon(const SignalGate& gate, bool keep_run_dir)
+PrivateDaemon::PrivateDaemon(const SignalGate& gate, bool keep_run_dir, const std::string& faults_file)
     : gate_(gate), keep_run_dir_(keep_run_dir) {
     const fs::path program = find_part(Part::kDaemon);
     run_dir_ = make_run_dir();
@@ -89,7 +89,7 @@ PrivateDaemon::PrivateDaemon(const SignalGate& gate, bool keep_run_dir)
         if (pipe2(ends, O_CLOEXEC) != 0) throw LaunchError(fmt::format("pipe: {}", std::strerror(errno)));
         const UniqueFd ready(ends[0]);
         UniqueFd daemons_end(ends[1]);
-        spawn(program, daemons_end.get());
+        spawn(program, faults_file, daemons_end.get());
         daemons_end.reset();
         wait_until_ready(ready.get());
     } catch (...) {
@@ -100,9 +100,10 @@ PrivateDaemon::PrivateDaemon(const SignalGate& gate, bool keep_run_dir)
 
 PrivateDaemon::~PrivateDaemon() { clean_up(); }
 
-void PrivateDaemon::spawn(const fs::path& program, int ready_fd) {
+void PrivateDaemon::spawn(const fs::path& program, const std::string& faults_file, int ready_fd) {
     std::vector<std::string> words = {program.string(),  "--standalone", "--run-dir",
                                       run_dir_.string(), "--ready-fd",   std::to_string(kReadyFd)};
+    if (!faults_file.empty()) words.insert(words.end(), {"--faults", faults_file});
     std::vector<char*> arguments;
     arguments.reserve(words.size() + 1);
     for (std::string& word : words) arguments.push_back(word.data());

@@ -14,7 +14,8 @@ class PrivateDaemon {
   public:
     /// Makes a run directory that only this user can enter and starts `urnicd --standalone` in it; returns
     /// when the daemon serves. Throws LaunchError with the daemon's own words when it does not come up.
-    explicit PrivateDaemon(const SignalGate& gate, bool keep_run_dir);
+    /// `faults_file`: injected from the start; empty: none.
+    PrivateDaemon(const SignalGate& gate, bool keep_run_dir, const std::string& faults_file);
     PrivateDaemon(const PrivateDaemon&) = delete;
     PrivateDaemon& operator=(const PrivateDaemon&) = delete;
     /// Ends the daemon and removes the directory.
@@ -26,7 +27,7 @@ class PrivateDaemon {
     void report_end(int wait_status);
 
   private:
-    void spawn(const std::filesystem::path& program, int ready_fd);
+    void spawn(const std::filesystem::path& program, const std::string& faults_file, int ready_fd);
     void wait_until_ready(int ready_fd);
     void clean_up();
     [[nodiscard]] std::string log_tail() const;

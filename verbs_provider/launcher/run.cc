@@ -46,7 +46,7 @@ class Arguments {
     const SignalGate gate;
     int status = 0;
     {
-        PrivateDaemon daemon(gate, options.keep);
+        PrivateDaemon daemon(gate, options.keep, options.faults);
         set_program_environment(daemon.run_dir());
         const Arguments arguments(options.command);
         const pid_t command = fork();

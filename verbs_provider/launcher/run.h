@@ -10,6 +10,7 @@ namespace urnic::launcher {
 struct RunOptions {
     bool standalone = false;
     bool keep = false;
+    std::string faults;  // a file, empty: none
     std::filesystem::path socket;
     std::vector<std::string> command;
 };

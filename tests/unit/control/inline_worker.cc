@@ -2,6 +2,8 @@
 // the caller's thread, and what the control side promises a worker is checked.
 #include "dataplane/worker.h"
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -21,6 +23,7 @@ struct Worker::Impl {
     bool inside_call = false;
     std::set<std::uint32_t> clients;
     std::map<std::uint32_t, QpSlot*> qps;
+    std::array<std::shared_ptr<const fault::Plan>, 2> plans;  // by device
 };
 
 Worker::Worker(const WorkerConfig& config) : impl_(std::make_unique<Impl>()) { impl_->config = config; }
@@ -74,6 +77,13 @@ void Worker::release_cq(NotifyingCq& cq) {
     for (const auto& [qp_num, slot] : impl_->qps) {
         URNIC_CHECK(slot->qp->config().send_cq != &cq && slot->qp->config().recv_cq != &cq);
     }
+}
+
+void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan) {
+    URNIC_CHECK(impl_->inside_call && device < 2);
+    impl_->plans.at(device).swap(plan);
+    books_of_all.plans = static_cast<std::uint32_t>(
+        std::count_if(impl_->plans.begin(), impl_->plans.end(), [](const auto& p) { return p != nullptr; }));
 }
 
 int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path) {
