@@ -212,7 +212,7 @@ void RcResponder::handle_send(const wire::PacketView& packet, const wire::Opcode
 // Checks a WRITE's RETH as a whole (IBA 9.7.4.1.4-7). False: it was refused.
 bool RcResponder::begin_write(const wire::Reth& reth, const wire::OpcodeInfo& info, Outbox& outbox) {
     const bool is_only = (info.flags & wire::kEnds) != 0;
-    if ((common_.attr.access_flags & kAccessRemoteWrite) == 0 || reth.dma_length > kMaxMessageBytes) {
+    if (reth.dma_length > kMaxMessageBytes) {
         refuse(kInvalidRequest, outbox);
         return false;
     }
@@ -235,6 +235,11 @@ bool RcResponder::begin_write(const wire::Reth& reth, const wire::OpcodeInfo& in
 void RcResponder::handle_write(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox) {
     const bool ends = (info.flags & wire::kEnds) != 0;
     const bool has_imm = (info.headers & wire::kHasImm) != 0;
+    // Whether WRITEs are served at all comes before the search for a receive (IBA 9.7.4.1.3, 9.7.4.1.4).
+    if ((info.flags & wire::kStarts) != 0 && (common_.attr.access_flags & kAccessRemoteWrite) == 0) {
+        refuse(kInvalidRequest, outbox);
+        return;
+    }
     // Nothing may change before it is sure that the packet will be taken: after an RNR NAK it comes again.
     if (has_imm && !take_receive(outbox)) {
         return;
