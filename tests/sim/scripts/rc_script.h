@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <vector>
 
@@ -78,9 +77,17 @@ class SendRequests : public std::vector<SendRequest> {
     SendRequests(std::initializer_list<SendRequest> list) : vector(list) {}
 };
 
+/// Where a script has a step, for messages. std::source_location is more than clang 14 knows.
+struct Where {
+    const char* file;
+    int line;
+    static constexpr Where current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+        return {file, line};
+    }
+};
+
 class RcScript : public ::testing::Test {
   protected:
-    using Where = std::source_location;
     static constexpr std::size_t kMemoryBytes = 256 * 1024;
     static constexpr std::uint32_t kQp = 1;      // ours
     static constexpr std::uint32_t kPeerQp = 2;  // the script's
@@ -189,6 +196,9 @@ class RcScript : public ::testing::Test {
     void receives(const Wcs& expected, Where where = Where::current());
     /// Exactly these affiliated asynchronous events since the last call.
     void raises(const std::vector<AsyncEventType>& expected, Where where = Where::current());
+    /// A request is refused, with no receive in use: the NAK `syndrome`, the event that goes with it, and ERR
+    /// (IBA 9.9.3).
+    void refuses(std::uint32_t psn, std::uint32_t msn, std::uint8_t syndrome, Where where = Where::current());
 
     // --- Memory -----------------------------------------------------------------------------------------
     [[nodiscard]] SimRegion& memory() { return *memory_; }
@@ -200,6 +210,7 @@ class RcScript : public ::testing::Test {
     [[nodiscard]] std::uint64_t& word(std::size_t offset);
 
     [[nodiscard]] ScriptHost& host() { return *host_; }
+    [[nodiscard]] const wire::Gid& peer_gid() const { return peer_address_->gid(); }
     [[nodiscard]] TimeNs now() const { return network_->now(); }
     [[nodiscard]] const ConnectOptions& options() const { return options_; }
 

@@ -40,7 +40,7 @@ void RcScript::fail(Where where, const std::string& what) const {
     for (const SeenFrame& frame : host_->seen) {
         text += "  " + time_text(frame.time) + " sends, not asked for yet: " + frame_line(frame.bytes) + "\n";
     }
-    ADD_FAILURE_AT(where.file_name(), static_cast<int>(where.line())) << text;
+    ADD_FAILURE_AT(where.file, where.line) << text;
 }
 
 // --- Packets in -------------------------------------------------------------------------------------------
@@ -298,6 +298,15 @@ void RcScript::raises(const std::vector<AsyncEventType>& expected, Where where) 
         const auto text = [](AsyncEventType type) { return std::to_string(static_cast<unsigned>(type)); };
         fail(where, "events\n  expected " + joined(expected, text) + "\n      seen " + joined(seen, text));
     }
+}
+
+void RcScript::refuses(std::uint32_t psn, std::uint32_t msn, std::uint8_t syndrome, Where where) {
+    sends(nak(psn, msn, syndrome), where);
+    state(QpState::kErr, where);
+    raises({syndrome == wire::kNakInvalidRequest      ? AsyncEventType::kQpReqErr
+            : syndrome == wire::kNakRemoteAccessError ? AsyncEventType::kQpAccessErr
+                                                      : AsyncEventType::kQpFatal},
+           where);
 }
 
 void RcScript::check_nothing_left(Where where) {

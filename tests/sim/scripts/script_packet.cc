@@ -41,6 +41,19 @@ void mend_icrc(FrameBytes& frame) {
     wire::store_le32(frame.data() + end, test::reference_icrc({frame.data() + kL3, end - kL3}));
 }
 
+void route(FrameBytes& frame) {
+    std::byte* ip = frame.data() + kL3;
+    ip[wire::kIpv4Ttl] = static_cast<std::byte>(std::to_integer<unsigned>(ip[wire::kIpv4Ttl]) - 1);
+    ip[wire::kIpv4Tos] = std::byte{0x6b};  // DSCP 26, CE
+    wire::store_be16(ip + wire::kIpv4Checksum, 0);
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < wire::kIpv4Bytes; i += 2) {
+        sum += wire::load_be16(ip + i);
+    }
+    sum = (sum & 0xffffU) + (sum >> 16U);
+    wire::store_be16(ip + wire::kIpv4Checksum, static_cast<std::uint16_t>(~((sum & 0xffffU) + (sum >> 16U))));
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
     std::vector<std::string> lines;
     std::istringstream stream(text);
@@ -147,6 +160,22 @@ ScriptPacket& ScriptPacket::source(const wire::Gid& gid) {
     source_ = gid;
     return *this;
 }
+ScriptPacket& ScriptPacket::bytes(std::span<const std::byte> payload) {
+    bytes_.assign(payload.begin(), payload.end());
+    return *this;
+}
+ScriptPacket& ScriptPacket::flips(std::size_t at, std::uint8_t mask) {
+    flips_.push_back({at, mask});
+    return *this;
+}
+ScriptPacket& ScriptPacket::flips_on_the_way(std::size_t at, std::uint8_t mask) {
+    flips_on_the_way_.push_back({at, mask});
+    return *this;
+}
+ScriptPacket& ScriptPacket::routed() {
+    routed_ = true;
+    return *this;
+}
 ScriptPacket& ScriptPacket::any_ackreq() {
     open_ackreq_ = true;
     return *this;
@@ -160,8 +189,12 @@ ScriptPacket& ScriptPacket::any_msn() {
     return *this;
 }
 
+std::span<const std::byte> ScriptPacket::payload_of(std::span<const std::byte> data) const {
+    return bytes_.empty() ? data.subspan(payload_offset_, payload_bytes_) : std::span(bytes_);
+}
+
 FrameBytes ScriptPacket::build(const wire::Path& path, std::span<const std::byte> data) const {
-    FrameBytes frame = build_valid(path, header_, data.subspan(payload_offset_, payload_bytes_));
+    FrameBytes frame = build_valid(path, header_, payload_of(data));
     if (pad_count_) {
         std::byte& flags = frame[kBth + wire::kBthFlags];
         flags = (flags & std::byte{0xcf}) | static_cast<std::byte>(*pad_count_ << 4U);
@@ -169,8 +202,17 @@ FrameBytes ScriptPacket::build(const wire::Path& path, std::span<const std::byte
     if (opcode_) {
         frame[kBth] = static_cast<std::byte>(*opcode_);
     }
-    if (pad_count_ || opcode_) {
+    for (const Flip& flip : flips_) {
+        frame[kBth + flip.at] ^= static_cast<std::byte>(flip.mask);
+    }
+    if (pad_count_ || opcode_ || !flips_.empty()) {
         mend_icrc(frame);
+    }
+    if (routed_) {
+        route(frame);
+    }
+    for (const Flip& flip : flips_on_the_way_) {
+        frame[kL3 + flip.at] ^= static_cast<std::byte>(flip.mask);
     }
     if (bad_icrc_) {
         frame.back() ^= std::byte{1};
@@ -193,7 +235,7 @@ FrameBytes ScriptPacket::expected_for(const FrameBytes* seen, const wire::Path& 
             header.aeth.msn = was.aeth.msn;
         }
     }
-    return build_valid(path, header, data.subspan(payload_offset_, payload_bytes_));
+    return build_valid(path, header, payload_of(data));
 }
 
 wire::PacketHeader frame_header(const FrameBytes& frame) { return parsed(frame).transport; }

@@ -45,6 +45,8 @@ class ScriptPacket {
     ScriptPacket& imm(std::uint32_t value);
     /// `length` bytes from `offset` of the sender's data.
     ScriptPacket& slice(std::size_t offset, std::size_t length);
+    /// These bytes instead.
+    ScriptPacket& bytes(std::span<const std::byte> payload);
 
     // --- What only a peer that errs would send; the ICRC is right all the same ---------------------------
     /// PadCnt says `count`, whatever pad bytes there are.
@@ -52,6 +54,12 @@ class ScriptPacket {
     /// The whole opcode, service included; fields stay those of the operation that the packet began with.
     ScriptPacket& opcode_lie(std::uint8_t opcode);
     ScriptPacket& bad_icrc();
+    /// Flips bits of the byte `at` of the BTH.
+    ScriptPacket& flips(std::size_t at, std::uint8_t mask);
+    /// Flips bits of the byte `at` of the IP packet once the ICRC is made.
+    ScriptPacket& flips_on_the_way(std::size_t at, std::uint8_t mask);
+    /// A router had it: TTL one less, another DSCP, ECN says congestion; the IP checksum is right.
+    ScriptPacket& routed();
     ScriptPacket& source(const wire::Gid& gid);
 
     // --- What an expectation leaves open -----------------------------------------------------------------
@@ -72,13 +80,23 @@ class ScriptPacket {
                                           std::span<const std::byte> data) const;
 
   private:
+    struct Flip {
+        std::size_t at;
+        std::uint8_t mask;
+    };
+    [[nodiscard]] std::span<const std::byte> payload_of(std::span<const std::byte> data) const;
+
     wire::PacketHeader header_;
     std::size_t payload_offset_ = 0;
     std::size_t payload_bytes_ = 0;
+    std::vector<std::byte> bytes_;  // unless empty, instead of the slice
     std::optional<std::uint8_t> pad_count_;
     std::optional<std::uint8_t> opcode_;
     std::optional<wire::Gid> source_;
+    std::vector<Flip> flips_;
+    std::vector<Flip> flips_on_the_way_;
     bool bad_icrc_ = false;
+    bool routed_ = false;
     bool open_ackreq_ = false;
     bool open_credits_ = false;
     bool open_msn_ = false;
