@@ -1,0 +1,141 @@
+// A simulated RNIC: any number of QPs behind one port of a network. It takes frames in bursts, as a worker
+// does, and sends no faster than its link.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rnic/mem/key_table.h"
+#include "rnic/qp/rc_qp.h"
+#include "tests/sim/net/network.h"
+#include "tests/sim/net/rings.h"
+#include "tests/sim/sim_memory.h"
+
+namespace urnic::sim {
+
+/// A registered buffer. Its addresses are chosen, not where the memory happens to lie: two runs of one seed
+/// send the same bytes.
+class Region {
+  public:
+    [[nodiscard]] std::byte* data() const { return data_; }
+    [[nodiscard]] std::size_t size() const { return size_; }
+    [[nodiscard]] std::uint64_t addr(std::size_t offset = 0) const { return iova_ + offset; }
+    [[nodiscard]] std::uint32_t key() const { return key_; }
+    [[nodiscard]] abi::Sge sge(std::size_t offset, std::uint32_t length) const {
+        return {addr(offset), length, key_};
+    }
+
+  private:
+    friend class SimDevice;
+    std::byte* data_ = nullptr;
+    std::size_t size_ = 0;
+    std::uint64_t iova_ = 0;
+    std::uint32_t key_ = 0;
+};
+
+/// What an application learns of its RNIC, at the moment when it happens.
+class DeviceListener {
+  public:
+    virtual ~DeviceListener() = default;
+    virtual void completed(std::uint32_t qp_num, const Completion& completion) = 0;
+    virtual void raised(std::uint32_t qp_num, AsyncEventType type) = 0;
+};
+
+/// A QP with its rings.
+struct SimQp {
+    SendRing send;
+    RecvRing recv;
+    std::unique_ptr<RcQp> qp;
+    bool dirty = false;  // has work for the next round
+};
+
+class SimDevice final : public NetworkNode, public Outbox {
+  public:
+    struct Options {
+        std::string name;
+        std::uint32_t number = 1;  // of the device: its addresses follow from it
+        bool is_ipv6 = false;
+        std::uint16_t vlan_tci = 0;          // 0: no tag
+        TimeNs poll_ns = 500;                // a round of the worker comes up to this much after its cause
+        std::uint32_t burst_frames = 32;     // taken in one round
+        std::uint32_t rx_ring_frames = 512;  // more are dropped
+        std::uint32_t packets_per_progress = 32;
+    };
+    SimDevice(Network& network, const Options& options, std::uint64_t seed);
+
+    /// Frames go out by this direction.
+    void attach(DirectionId out) { out_ = out; }
+    [[nodiscard]] const wire::Mac& mac() const { return mac_; }
+    [[nodiscard]] const wire::Gid& gid() const { return gid_; }
+    [[nodiscard]] const std::string& name() const { return options_.name; }
+
+    // --- What its applications have ----------------------------------------------------------------------
+    struct QpOptions {
+        std::uint32_t send_entries = 64;
+        std::uint32_t recv_entries = 64;
+        std::uint32_t max_sge = 4;
+        std::uint32_t max_inline = 256;
+        bool sq_sig_all = false;
+        CompletionRing* send_cq = nullptr;
+        CompletionRing* recv_cq = nullptr;
+    };
+    [[nodiscard]] SimQp& create_qp(const QpOptions& options);
+    void destroy_qp(const SimQp& qp);
+    /// Registers memory that outlives the device. `is_mapped` false: reached by copies alone.
+    [[nodiscard]] Region register_memory(std::byte* data, std::size_t size_bytes, std::uint32_t access,
+                                         bool is_mapped = true);
+    /// modify_qp; `peer` is where attr.av leads. Returns 0 or errno.
+    [[nodiscard]] int modify(SimQp& qp, abi::QpAttr attr, const SimDevice* peer = nullptr);
+    /// The QP has work: it gets a round.
+    void ring(SimQp& qp);
+
+    /// Nothing is waiting here, and no QP wants to be called.
+    [[nodiscard]] bool idle() const;
+    [[nodiscard]] std::uint64_t rx_ring_full() const { return rx_ring_full_; }
+    [[nodiscard]] std::uint64_t refused() const { return refused_; }
+    [[nodiscard]] std::uint64_t foreign() const { return foreign_; }
+
+    // --- NetworkNode, Outbox -----------------------------------------------------------------------------
+    void receive(TimeNs now, DirectionId from, Frame& frame) override;
+    void wake(TimeNs now, std::uint64_t token) override;
+    [[nodiscard]] std::uint32_t room() const override;
+    [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
+                                std::span<const MemoryPiece> pieces) override;
+    [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
+    void event(Qp& qp, AsyncEventType type) override;
+
+    KeyTable keys;
+    Counters counters;
+    DeviceListener* listener = nullptr;
+
+  private:
+    enum Token : std::uint64_t { kRound, kTimer };
+
+    void schedule_round(TimeNs time);
+    void schedule_timer(TimeNs time);
+    void round(TimeNs now);
+    void take_frame(TimeNs now, const Frame& frame);
+    [[nodiscard]] SimQp* find(std::uint32_t qp_num);
+
+    Network& network_;
+    Options options_;
+    Random random_;
+    wire::Mac mac_{};
+    wire::Gid gid_{};
+    DirectionId out_ = 0;
+    std::vector<std::unique_ptr<SimQp>> qps_;
+    std::deque<Frame*> rx_ring_;
+    SimAddressSpace space_;
+    std::uint32_t next_qp_num_;
+    std::uint64_t next_iova_;
+    TimeNs round_at_ = kNever;
+    TimeNs timer_at_ = kNever;
+    std::uint64_t rx_ring_full_ = 0;
+    std::uint64_t refused_ = 0;  // malformed, wrong ICRC
+    std::uint64_t foreign_ = 0;  // not for this device or for no QP of it
+};
+
+}  // namespace urnic::sim
