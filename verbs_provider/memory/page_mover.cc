@@ -49,8 +49,7 @@ void punch_hole(int file, Range offsets) {
 
 int PageMover::to_file(Range range, int protection, std::uint64_t& moved_end) {
     moved_end = range.start;
-    const Userfault userfault(support_);
-    if (!userfault.ok()) {
+    if (!userfault_.open(support_)) {
         return -EPERM;
     }
     if ((protection & PROT_WRITE) != 0) {
@@ -58,13 +57,13 @@ int PageMover::to_file(Range range, int protection, std::uint64_t& moved_end) {
         // would forget its home address and not merge when it comes back.
         raw_syscall(SYS_madvise, range.start, kPageBytes, MADV_POPULATE_WRITE);
     }
-    if (const int error = userfault.watch_writes(range); error != 0) {
+    if (const int error = userfault_.watch_writes(range); error != 0) {
         return error;
     }
     while (moved_end < range.end) {
         const Range step = next_step(moved_end, range.end);
-        if (const int error = step_to_file(userfault, step, protection); error != 0) {
-            userfault.forget({step.start, range.end});
+        if (const int error = step_to_file(step, protection); error != 0) {
+            userfault_.forget({step.start, range.end});
             return error;
         }
         moved_end = step.end;
@@ -72,21 +71,21 @@ int PageMover::to_file(Range range, int protection, std::uint64_t& moved_end) {
     return 0;
 }
 
-int PageMover::step_to_file(const Userfault& userfault, Range step, int protection) {
+int PageMover::step_to_file(Range step, int protection) {
     const std::uint64_t length = step.end - step.start;
     const std::uint64_t place = parking_.place_of(step.start);
     if (!support_.protects_untouched) {
         raw_syscall(SYS_madvise, step.start, length, MADV_POPULATE_READ);
     }
     if (settings_.protect_to_file) {
-        if (const int error = userfault.protect(step); error != 0) {
+        if (const int error = userfault_.protect(step); error != 0) {
             return error;
         }
     }
     int error = write_to_file(step);
     // Between the next two calls the pages are gone from here: readers must wait as well, or they would see
     // zeros.
-    error = error != 0 ? error : userfault.watch_everything(step);
+    error = error != 0 ? error : userfault_.watch_everything(step);
     error = error != 0 ? error : move_pages_over(step.start, place, length);
     if (error == 0) {
         const long at =
@@ -98,12 +97,12 @@ int PageMover::step_to_file(const Userfault& userfault, Range step, int protecti
         }
     }
     if (error != 0) {
-        userfault.unprotect(step);
-        userfault.wake(step);
+        userfault_.unprotect(step);
+        userfault_.wake(step);
         punch_hole(file_, step);
         return error;
     }
-    userfault.wake(step);
+    userfault_.wake(step);
     // Frees mlock()ed pages too (Linux 5.18).
     raw_syscall(SYS_madvise, place, length, MADV_DONTNEED_LOCKED);
     // Parked pieces of memory that libibverbs keeps out of children would be holes in the child's windows.
@@ -151,18 +150,17 @@ void PageMover::populate(int protection) const {
 
 int PageMover::to_private(Range range, std::uint64_t file_offset, int protection, std::uint64_t& moved_end) {
     moved_end = range.start;
-    const Userfault userfault(support_);
-    if (!userfault.ok()) {
+    if (!userfault_.open(support_)) {
         return -EPERM;
     }
-    if (const int error = userfault.watch_writes(range); error != 0) {
+    if (const int error = userfault_.watch_writes(range); error != 0) {
         return error;
     }
     while (moved_end < range.end) {
         const Range step = next_step(moved_end, range.end);
         const std::uint64_t offset = file_offset + (step.start - range.start);
-        if (const int error = step_to_private(userfault, step, offset, protection); error != 0) {
-            userfault.forget({step.start, range.end});
+        if (const int error = step_to_private(step, offset, protection); error != 0) {
+            userfault_.forget({step.start, range.end});
             return error;
         }
         moved_end = step.end;
@@ -170,8 +168,7 @@ int PageMover::to_private(Range range, std::uint64_t file_offset, int protection
     return 0;
 }
 
-int PageMover::step_to_private(const Userfault& userfault, Range step, std::uint64_t file_offset,
-                               int protection) {
+int PageMover::step_to_private(Range step, std::uint64_t file_offset, int protection) {
     const std::uint64_t length = step.end - step.start;
     // A mapping that the application has moved (mremap, as realloc does) has no parked original.
     const bool at_home = file_offset == step.start;
@@ -184,17 +181,17 @@ int PageMover::step_to_private(const Userfault& userfault, Range step, std::uint
     }
     long error = raw_syscall(SYS_mprotect, place, length, kReadWrite);
     if (error == 0 && settings_.protect_to_private) {
-        error = userfault.protect(step);
+        error = userfault_.protect(step);
     }
-    error = error != 0 ? error : read_from_file(place, file_offset, length);
+    error = error != 0 ? error : copy_from_file(place, step, file_offset);
     if (error == 0 && protection != kReadWrite) {
         error = raw_syscall(SYS_mprotect, place, length, protection);
     }
     error = error != 0 ? error : move_pages_over(place, step.start, length);
     if (error != 0) {
-        userfault.unprotect(step);
+        userfault_.unprotect(step);
     }
-    userfault.wake(step);
+    userfault_.wake(step);
     if (at_home) {
         Parking::restore(place, length);
     } else {
@@ -206,13 +203,13 @@ int PageMover::step_to_private(const Userfault& userfault, Range step, std::uint
     return static_cast<int>(error);
 }
 
-int PageMover::copy_to_private(Range range, std::uint64_t file_offset, int protection) const {
+int PageMover::copy_to_private(Range range, std::uint64_t file_offset, int protection) {
     const std::uint64_t length = range.end - range.start;
     const auto copy = reinterpret_cast<std::uint64_t>(map_anonymous(length));
     if (copy == 0) {
         return -ENOMEM;
     }
-    long error = read_from_file(copy, file_offset, length);
+    long error = copy_from_file(copy, range, file_offset);
     if (error == 0 && protection != kReadWrite) {
         error = raw_syscall(SYS_mprotect, copy, length, protection);
     }
@@ -226,27 +223,60 @@ int PageMover::copy_to_private(Range range, std::uint64_t file_offset, int prote
     return 0;
 }
 
-int PageMover::read_from_file(std::uint64_t to, std::uint64_t file_offset, std::uint64_t length) const {
-    const std::uint64_t end = file_offset + length;
-    std::uint64_t at = file_offset;
-    while (at < end) {
-        const long data = raw_syscall(SYS_lseek, file_, at, SEEK_DATA);
-        if (data == -ENXIO || (data >= 0 && static_cast<std::uint64_t>(data) >= end)) {
-            return 0;
+/// Pages that the file does not have stay untouched at `to`. `mapped` maps the file from `file_offset` on.
+int PageMover::copy_from_file(std::uint64_t to, Range mapped, std::uint64_t file_offset) {
+    for (std::uint64_t at = mapped.start; at < mapped.end;) {
+        const Range step{at, std::min(mapped.end, at + kStepBytes)};
+        const std::uint64_t skip = at - mapped.start;
+        if (const int error = copy_step_from_file(to + skip, step, file_offset + skip); error != 0) {
+            return error;
         }
-        const long hole = data < 0 ? data : raw_syscall(SYS_lseek, file_, data, SEEK_HOLE);
-        if (hole < 0) {
-            return static_cast<int>(hole);
+        at = step.end;
+    }
+    return 0;
+}
+
+/// Not by SEEK_HOLE: the kernel would walk every page of the file up to the next hole, however far it is, and
+/// each deregistration would cost as much as all of the registered memory behind it.
+int PageMover::copy_step_from_file(std::uint64_t to, Range mapped, std::uint64_t file_offset) {
+    const std::uint64_t num_pages = (mapped.end - mapped.start) / kPageBytes;
+    if (raw_syscall(SYS_mincore, mapped.start, mapped.end - mapped.start, is_resident_) != 0) {
+        std::fill_n(is_resident_, num_pages, 0);
+    }
+    for (std::uint64_t page = 0; page < num_pages;) {
+        const std::uint64_t first = page;
+        while (page < num_pages && (is_resident_[page] & 1U) != 0) {
+            ++page;
         }
-        at = static_cast<std::uint64_t>(data);
-        const std::uint64_t data_end = std::min(end, static_cast<std::uint64_t>(hole));
-        while (at < data_end) {
-            const long got = raw_syscall(SYS_pread64, file_, to + (at - file_offset), data_end - at, at);
-            if (got <= 0) {
-                return got == 0 ? -EIO : static_cast<int>(got);
+        if (page == first) {
+            // A hole, or swapped out.
+            const long data = raw_syscall(SYS_lseek, file_, file_offset + page * kPageBytes, SEEK_DATA);
+            if (data < 0) {
+                return data == -ENXIO ? 0 : static_cast<int>(data);
             }
-            at += static_cast<std::uint64_t>(got);
+            const std::uint64_t next = (static_cast<std::uint64_t>(data) - file_offset) / kPageBytes;
+            if (next != page) {
+                page = next;
+                continue;
+            }
+            ++page;
         }
+        const std::uint64_t skip = first * kPageBytes;
+        if (const int error = read_file(to + skip, file_offset + skip, (page - first) * kPageBytes);
+            error != 0) {
+            return error;
+        }
+    }
+    return 0;
+}
+
+int PageMover::read_file(std::uint64_t to, std::uint64_t file_offset, std::uint64_t length) const {
+    for (std::uint64_t done = 0; done < length;) {
+        const long got = raw_syscall(SYS_pread64, file_, to + done, length - done, file_offset + done);
+        if (got <= 0) {
+            return got == 0 ? -EIO : static_cast<int>(got);
+        }
+        done += static_cast<std::uint64_t>(got);
     }
     return 0;
 }

@@ -38,23 +38,29 @@ class PageMover {
     /// `range` maps the memory file from `file_offset` on. The file's pages are freed.
     int to_private(Range range, std::uint64_t file_offset, int protection, std::uint64_t& moved_end);
 
+    /// For a forked child, before anything else: the userfaultfd there is the parent's.
+    void start_anew_in_child() { userfault_.close(); }
     /// For a forked child that is still alone: gives it a private copy. The file stays as it is.
-    int copy_to_private(Range range, std::uint64_t file_offset, int protection) const;
+    int copy_to_private(Range range, std::uint64_t file_offset, int protection);
 
   private:
-    int step_to_file(const Userfault& userfault, Range step, int protection);
+    int step_to_file(Range step, int protection);
     int write_to_file(Range step);
     void populate(int protection) const;
-    int step_to_private(const Userfault& userfault, Range step, std::uint64_t file_offset, int protection);
-    int read_from_file(std::uint64_t to, std::uint64_t file_offset, std::uint64_t length) const;
+    int step_to_private(Range step, std::uint64_t file_offset, int protection);
+    int copy_from_file(std::uint64_t to, Range mapped, std::uint64_t file_offset);
+    int copy_step_from_file(std::uint64_t to, Range mapped, std::uint64_t file_offset);
+    int read_file(std::uint64_t to, std::uint64_t file_offset, std::uint64_t length) const;
 
     int file_ = -1;
     UserfaultSupport support_;
+    Userfault userfault_;
     const Parking& parking_;
     MoverSettings settings_;
     // Stretches of pages with content in the current step.
     Range stretches_[kStepBytes / kPageBytes / 2 + 1];
     std::uint32_t num_stretches_ = 0;
+    unsigned char is_resident_[kStepBytes / kPageBytes];  // of the current step, as mincore(2) says
 };
 
 /// A step within [at, end): up to the next multiple of PageMover::kStepBytes.

@@ -380,6 +380,7 @@ void Registry::move_to_private(Range range, std::uint64_t file_offset, int prote
 
 void Registry::start_anew_in_child() {
     ++generation_;
+    mover_.start_anew_in_child();
     mappings_.clear();
     if (file_is_usable() && reader_.read_mappings({0, abi::kMemoryFileBytes}, mappings_) == 0) {
         mover_.configure(file_, support_, settings_.mover);

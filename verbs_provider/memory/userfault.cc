@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include "verbs_provider/memory/raw_syscall.h"
 
@@ -40,6 +41,12 @@ int open_userfault(bool* holds_back_the_kernel = nullptr) {
     return static_cast<int>(raw_syscall(SYS_userfaultfd, kFlags | UFFD_USER_MODE_ONLY));
 }
 
+/// 0: not an open descriptor.
+std::uint64_t inode_of(int fd) {
+    struct stat status {};
+    return raw_syscall(SYS_fstat, fd, &status) == 0 ? status.st_ino : 0;
+}
+
 int register_range(int fd, Range range, std::uint64_t mode) {
     uffdio_register request{{range.start, range.end - range.start}, mode, 0};
     return static_cast<int>(raw_syscall(SYS_ioctl, fd, UFFDIO_REGISTER, &request));
@@ -67,21 +74,34 @@ UserfaultSupport probe_userfault() {
     return support;
 }
 
-Userfault::Userfault(const UserfaultSupport& support) : fd_(open_userfault()) {
-    if (fd_ < 0) {
-        return;
+bool Userfault::open(const UserfaultSupport& support) {
+    if (is_open() && protects_untouched_ == support.protects_untouched) {
+        return true;
+    }
+    close();
+    const int made = open_userfault();
+    if (made < 0) {
+        return false;
     }
     uffdio_api api{UFFD_API, kFeaturesNeeded | (support.protects_untouched ? kFeatureWpUnpopulated : 0), 0};
-    if (raw_syscall(SYS_ioctl, fd_, UFFDIO_API, &api) < 0) {
-        raw_syscall(SYS_close, fd_);
-        fd_ = -1;
+    if (raw_syscall(SYS_ioctl, made, UFFDIO_API, &api) < 0) {
+        raw_syscall(SYS_close, made);
+        return false;
     }
+    fd_ = made;
+    inode_ = inode_of(made);
+    protects_untouched_ = support.protects_untouched;
+    return true;
 }
 
-Userfault::~Userfault() {
-    if (fd_ >= 0) {
+/// The number may be another file's by now. Since Linux 5.12 each userfaultfd has an inode of its own.
+bool Userfault::is_open() const { return fd_ >= 0 && inode_of(fd_) == inode_; }
+
+void Userfault::close() {
+    if (is_open()) {
         raw_syscall(SYS_close, fd_);
     }
+    fd_ = -1;
 }
 
 int Userfault::watch_writes(Range range) const { return register_range(fd_, range, UFFDIO_REGISTER_MODE_WP); }

@@ -15,15 +15,21 @@ struct UserfaultSupport {
 };
 [[nodiscard]] UserfaultSupport probe_userfault();
 
-/// One userfaultfd; threads it holds back go on when it is destroyed. Uses raw system calls alone.
+/// The process's userfaultfd, kept between moves: when one is closed the kernel visits every mapping that the process
+/// has. Whoever watches a range therefore ends that, by forget() or by mapping something else there. Uses raw system
+/// calls alone.
 class Userfault {
   public:
-    explicit Userfault(const UserfaultSupport& support);
-    ~Userfault();
+    Userfault() = default;
+    ~Userfault() { close(); }
     Userfault(const Userfault&) = delete;
     Userfault& operator=(const Userfault&) = delete;
 
-    [[nodiscard]] bool ok() const { return fd_ >= 0; }
+    /// Must precede everything else. Makes it, unless it is there: programs that close every descriptor close this one
+    /// too. False: it cannot be made.
+    [[nodiscard]] bool open(const UserfaultSupport& support);
+    /// In a forked child, before anything else: what is open there watches the parent's memory.
+    void close();
     // All answer 0 or a negative errno value.
     /// Watches for writes to protected pages.
     int watch_writes(Range range) const;
@@ -36,7 +42,11 @@ class Userfault {
     int wake(Range range) const;
 
   private:
+    [[nodiscard]] bool is_open() const;
+
     int fd_ = -1;
+    std::uint64_t inode_ = 0;
+    bool protects_untouched_ = false;
 };
 
 }  // namespace urnic::memory

@@ -375,8 +375,8 @@ TEST_P(Convert, WithoutUserfaultfdMemoryIsCopied) {
 TEST_P(Convert, ARangeThatAnotherUserfaultfdWatchesIsCopied) {
     const Area area(4 * kPageBytes);
     area.fill(2);
-    const Userfault other(probe_userfault());
-    ASSERT_TRUE(other.ok());
+    Userfault other;
+    ASSERT_TRUE(other.open(probe_userfault()));
     ASSERT_EQ(other.watch_writes({area.address() + kPageBytes, area.address() + 2 * kPageBytes}), 0);
     expect_copied(area.data(), area.size());
     EXPECT_TRUE(area.holds(2));

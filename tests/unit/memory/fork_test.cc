@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "support.h"
+#include "verbs_provider/memory/userfault.h"
 
 namespace urnic::memory {
 namespace {
@@ -284,6 +285,32 @@ TEST(Descriptors, ClosedByTheApplicationAreNotMistaken) {
         struct stat status {};
         return after.error == 0 && !after.converted && area.holds(1) && ::fstat(other, &status) == 0 &&
                status.st_size == 0 && memory_file() == -EBADF;
+    }));
+}
+
+TEST(Descriptors, AllClosedByTheApplicationAreNotMissed) {
+    // What watches the pages is made again; only the memory file, which the daemon holds, cannot be.
+    EXPECT_TRUE(in_child([] {
+        const Area area(4 * kPageBytes);
+        area.fill(1);
+        const Registration before = convert(area.address(), area.size(), true);
+        const int file = memory_file();
+        if (!before.converted || file < 3) {
+            return false;
+        }
+        for (int fd = 3; fd < 100; ++fd) {
+            if (fd != file) {
+                ::close(fd);
+            }
+        }
+        const UserfaultSupport support = probe_userfault();
+        Userfault applications;  // gets the number that ours had
+        if (!applications.open(support)) {
+            return false;
+        }
+        release(before);
+        return area.holds(1) && !mappings_in(area.range())[0].shared && memory_file_bytes() == 0 &&
+               applications.watch_writes(area.range()) == 0 && applications.forget(area.range()) == 0;
     }));
 }
 
