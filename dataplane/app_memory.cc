@@ -74,8 +74,8 @@ int AppMemory::acquire(std::uint64_t addr, std::uint64_t length_bytes, Window*& 
         if (const int error = made->mapping.map(file_.get(), made->start, bytes); error != 0) {
             return error;
         }
-        mapped_bytes_ += bytes;
         windows_.push_back(std::move(made));
+        mapped_bytes_ += bytes;
         found = std::prev(windows_.end());
     }
     window = found->get();

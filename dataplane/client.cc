@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "dataplane/doorbell_scan.h"
 #include "rnic/base/check.h"
 
 namespace urnic::dataplane {
@@ -67,7 +68,13 @@ std::optional<std::uint32_t> DoorbellSlots::allocate() {
         free_.pop_back();
         return slot;
     }
-    return next_ < abi::kDoorbellSlots ? std::optional(next_++) : std::nullopt;
+    if (next_ == abi::kDoorbellSlots) {
+        return std::nullopt;
+    }
+    if (free_.capacity() == next_) {
+        free_.reserve(std::size_t{2} * next_ + 16);
+    }
+    return next_++;
 }
 
 Client::Client(Host& host, const Peer& peer, std::uint32_t id, std::string program)
@@ -110,6 +117,7 @@ int Client::start(Reply& reply) {
         error != 0) {
         return error;
     }
+    wake_fds_.reserve(num_workers);
     for (std::uint32_t w = 0; w < num_workers; ++w) {
         // One for each client: with a shared one a client could swallow the wake-ups of the others.
         wake_fds_.emplace_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -120,12 +128,13 @@ int Client::start(Reply& reply) {
     auto* doorbells = reinterpret_cast<abi::WorkerDoorbell*>(doorbells_.mapping.data());
     for (std::uint32_t w = 0; w < num_workers; ++w) {
         Worker& worker = *host_.workers[w];
+        on_worker_.push_back(std::make_unique<ClientDoorbells>(doorbells + w, wake_fds_[w].get()));
         int error = 0;
-        worker.call([&] { error = worker.attach_client(id_, doorbells + w, wake_fds_[w].get()); });
+        worker.call([&] { error = worker.attach_client(*on_worker_[w]); });
         if (error != 0) {
+            on_worker_.pop_back();
             return error;
         }
-        ++attached_workers_;
     }
     reply.fds = {host_.state.fd.get(), doorbells_.fd.get()};
     for (const UniqueFd& fd : wake_fds_) {
@@ -139,8 +148,8 @@ Client::~Client() {
     remove_cqs(nullptr);
     remove_mrs(nullptr);
     remove_pds_and_channels(nullptr);
-    for (std::uint32_t w = 0; w < attached_workers_; ++w) {
-        host_.workers[w]->call([&] { host_.workers[w]->detach_client(id_); });
+    for (std::uint32_t w = 0; w < on_worker_.size(); ++w) {
+        host_.workers[w]->call([&] { host_.workers[w]->detach_client(*on_worker_[w]); });
     }
 }
 

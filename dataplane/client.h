@@ -1,7 +1,8 @@
 // One application process: the verbs objects it owns and the requests it makes. All on the control thread.
 //
 // A request is one row of a table (client.cc): operation, exact length, number of descriptors, handler. A
-// handler answers 0 or an errno value and leaves nothing behind when it fails.
+// handler answers 0 or an errno value, or throws std::bad_alloc, which is answered with ENOMEM; it leaves
+// nothing behind when it fails. What a client owned goes without any memory being needed for that.
 #pragma once
 
 #include <sys/types.h>
@@ -32,12 +33,14 @@ class DoorbellSlots {
   public:
     /// Nullopt when all are taken.
     [[nodiscard]] std::optional<std::uint32_t> allocate();
-    void free(std::uint32_t slot) { free_.push_back(slot); }
+    void free(std::uint32_t slot) { free_.push_back(slot); }  // has room since allocate()
 
   private:
     std::vector<std::uint32_t> free_;
     std::uint32_t next_ = 0;
 };
+
+class ClientDoorbells;
 
 class Client {
   public:
@@ -89,6 +92,7 @@ class Client {
     /// 0 or errno; rings_ is made when the first ring is wanted.
     int allocate_rings(std::size_t bytes, RingPiece& piece);
     int publish(MrObject& mr, const abi::RegMrRequest& request);
+    void publish_qp(QpObject& qp, QpRoom& room);
     int resolve_path(const QpObject& qp, const abi::QpAttr& attr, wire::Path& path) const;
 
     // Ends objects whose users are gone already. A context of nullptr means: of every context.
@@ -96,7 +100,9 @@ class Client {
     void remove_cqs(const ContextObject* context);
     void remove_mrs(const ContextObject* context);
     void remove_pds_and_channels(const ContextObject* context);
-    void release_cqs(const std::vector<CqObject*>& cqs);
+    /// No QP uses those CQs for which `leaves` says so any more: afterwards no worker knows them.
+    template <typename Leaves>
+    void release_cqs(Leaves&& leaves);
     void forget_qp(QpObject& qp);
     void forget_cq(CqObject& cq);
     void forget_mr(MrObject& mr);
@@ -108,8 +114,9 @@ class Client {
     std::string program_;
     AppMemory memory_;
     SharedFile doorbells_;
-    std::vector<UniqueFd> wake_fds_;      // of each worker
-    std::uint32_t attached_workers_ = 0;  // the first ones: they know the client
+    std::vector<UniqueFd> wake_fds_;  // of each worker
+    std::vector<std::unique_ptr<ClientDoorbells>>
+        on_worker_;  // of each worker that knows the client: the first ones
     std::unique_ptr<RingMemory> rings_;
     std::vector<DoorbellSlots> doorbell_slots_;  // of each worker
     std::uint64_t registered_bytes_ = 0;

@@ -1,8 +1,10 @@
 // Completion queues of a client.
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 
 #include "dataplane/client.h"
+#include "dataplane/undo.h"
 #include "rnic/base/check.h"
 
 namespace urnic::dataplane {
@@ -49,20 +51,22 @@ int Client::create_cq(const abi::CreateCqRequest& request, Request& /*message*/,
         error != 0) {
         return error;
     }
+    Undo free_rings([this, memory = cq->memory] { rings_->release(memory); });
     cq->context = context;
     cq->channel = channel;
     cq->cq = std::make_unique<NotifyingCq>(rings_->at(cq->memory), cq->entries);
     cq->cq->channel_fd = channel == nullptr ? -1 : channel->write_end.get();
     cq->cq->user_handle = request.user_handle;
     cq->cq->async_fd = context->async_fd.get();
-    if (channel != nullptr) {
-        ++channel->users;
-    }
-    ++device.num_cqs;
     abi::CreateCqReply body{};
     body.entries = cq->entries;
     body.memory_offset = cq->memory.offset;
     body.handle = cqs_.add(std::move(cq));
+    free_rings.keep();
+    if (channel != nullptr) {
+        ++channel->users;
+    }
+    ++device.num_cqs;
     reply.set(body);
     reply.fds = {rings_->fd()};
     return 0;
@@ -112,7 +116,7 @@ int Client::destroy_cq(const abi::HandleRequest& request, Request& /*message*/, 
     if (cq->users > 0) {
         return EBUSY;
     }
-    release_cqs({cq});
+    release_cqs([=](const CqObject& candidate) { return &candidate == cq; });
     abi::DestroyReply body{};
     body.async_events = cq->cq->async_events.load();
     body.completion_events = cq->cq->completion_events.load();
@@ -122,12 +126,14 @@ int Client::destroy_cq(const abi::HandleRequest& request, Request& /*message*/, 
     return 0;
 }
 
-/// No QP uses these CQs any more: no worker knows them afterwards.
-void Client::release_cqs(const std::vector<CqObject*>& cqs) {
+template <typename Leaves>
+void Client::release_cqs(Leaves&& leaves) {
     for (const auto& worker : host_.workers) {
         worker->call([&] {
-            for (CqObject* cq : cqs) {
-                worker->release_cq(*cq->cq);
+            for (const auto& [handle, cq] : cqs_) {
+                if (leaves(*cq)) {
+                    worker->release_cq(*cq->cq);
+                }
             }
         });
     }
@@ -144,18 +150,13 @@ void Client::forget_cq(CqObject& cq) {
 }
 
 void Client::remove_cqs(const ContextObject* context) {
-    std::vector<CqObject*> leaving;
-    for (const auto& [handle, cq] : cqs_) {
-        if (context == nullptr || cq->context == context) {
-            leaving.push_back(cq.get());
-        }
-    }
-    if (leaving.empty()) {
+    const auto ours = [&](const CqObject& cq) { return context == nullptr || cq.context == context; };
+    if (std::none_of(cqs_.begin(), cqs_.end(), [&](const auto& entry) { return ours(*entry.second); })) {
         return;
     }
-    release_cqs(leaving);
+    release_cqs(ours);
     for (auto entry = cqs_.begin(); entry != cqs_.end();) {
-        if (context == nullptr || entry->second->context == context) {
+        if (ours(*entry->second)) {
             forget_cq(*entry->second);
             entry = cqs_.remove(entry);
         } else {

@@ -40,10 +40,11 @@ int Client::open_device(const abi::OpenDeviceRequest& request, Request& /*messag
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
         return errno;
     }
+    UniqueFd ours(pair[0]);
+    UniqueFd theirs(pair[1]);
     auto context = std::make_unique<ContextObject>();
     context->device = device;
-    context->async_fd = UniqueFd(pair[0]);
-    UniqueFd theirs(pair[1]);
+    context->async_fd = std::move(ours);
     // Only our end: whether reads block is the application's choice.
     if (::fcntl(pair[0], F_SETFL, O_NONBLOCK) != 0) {
         return errno;
@@ -106,9 +107,9 @@ int Client::alloc_pd(const abi::ContextRequest& request, Request& /*message*/, R
     auto pd = std::make_unique<PdObject>();
     pd->context = context;
     pd->number = host_.next_pd_number++;
-    ++context->device->num_pds;
     abi::HandleReply body{};
     body.handle = pds_.add(std::move(pd));
+    ++context->device->num_pds;
     reply.set(body);
     return 0;
 }

@@ -2,6 +2,7 @@
 #include <cerrno>
 
 #include "dataplane/client.h"
+#include "dataplane/undo.h"
 #include "rnic/base/check.h"
 
 namespace urnic::dataplane {
@@ -50,13 +51,14 @@ int Client::reg_mr(const abi::RegMrRequest& request, Request& /*message*/, Reply
     MrObject* mr = made.get();
     abi::RegMrReply body{};
     body.handle = mrs_.add(std::move(made));
+    Undo forget([this, handle = body.handle] { mrs_.remove(handle); });
     mr->pd = pd;
     mr->addr = request.addr;
     mr->length_bytes = request.length;
     if (const int error = publish(*mr, request); error != 0) {
-        mrs_.remove(body.handle);
         return error;
     }
+    forget.keep();
     ++pd->users;
     ++device.num_mrs;
     registered_bytes_ += request.length;

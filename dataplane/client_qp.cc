@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "dataplane/client.h"
+#include "dataplane/undo.h"
 #include "rnic/base/check.h"
 #include "rnic/wire/frame.h"
 
@@ -52,6 +53,31 @@ QpLayout lay_out(const abi::CreateQpRequest& request) {
     return layout;
 }
 
+/// The rings' part of a QP's configuration.
+QpConfig config_of(const QpLayout& layout, std::byte* memory) {
+    QpConfig config;
+    config.sq =
+        SendQueue(memory, layout.sq_entries, layout.sq_stride, layout.max_send_sge, layout.max_inline);
+    config.rq =
+        RecvQueue(memory + layout.rq_offset, layout.rq_entries, layout.rq_stride, layout.max_recv_sge);
+    return config;
+}
+
+/// The rings' part of the answer.
+abi::CreateQpReply describe(const QpLayout& layout) {
+    abi::CreateQpReply body{};
+    body.sq_entries = layout.sq_entries;
+    body.sq_stride = layout.sq_stride;
+    body.rq_entries = layout.rq_entries;
+    body.rq_stride = layout.rq_stride;
+    body.max_send_sge = layout.max_send_sge;
+    body.max_recv_sge = layout.max_recv_sge;
+    body.max_inline = layout.max_inline;
+    body.rq_offset = layout.rq_offset;
+    body.memory_bytes = layout.bytes;
+    return body;
+}
+
 /// The flow's entropy: from the flow label when the application gives one (its 20 bits folded to 14), else
 /// from the two QP numbers, always in the dynamic port range (annex A17.9.2 leaves the choice to the sender).
 std::uint16_t udp_source_port(std::uint32_t flow_label, std::uint32_t qp_num, std::uint32_t dest_qp_num) {
@@ -98,71 +124,72 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
         return ENOMEM;
     }
     const QpLayout layout = lay_out(request);
-    auto qp = std::make_unique<QpObject>();
-    qp->worker = host_.emptiest_worker();
-    const auto doorbell_slot = doorbell_slots_[qp->worker].allocate();
-    const auto qp_num = device.qp_numbers.allocate(qp->worker);
-    int error = doorbell_slot && qp_num ? allocate_rings(layout.bytes, qp->memory) : ENOMEM;
-    if (error != 0) {
-        if (doorbell_slot) {
-            doorbell_slots_[qp->worker].free(*doorbell_slot);
-        }
-        if (qp_num) {
-            device.qp_numbers.free(*qp_num);
-        }
+    const std::uint32_t w = host_.emptiest_worker();
+    const auto doorbell_slot = doorbell_slots_[w].allocate();
+    if (!doorbell_slot) {
+        return ENOMEM;
+    }
+    Undo free_slot([&] { doorbell_slots_[w].free(*doorbell_slot); });
+    const auto qp_num = device.qp_numbers.allocate(w);
+    if (!qp_num) {
+        return ENOMEM;
+    }
+    Undo free_number([&] { device.qp_numbers.free(*qp_num); });
+    RingPiece memory;
+    if (const int error = allocate_rings(layout.bytes, memory); error != 0) {
         return error;
     }
-    std::byte* memory = rings_->at(qp->memory);
-    QpConfig config;
+    Undo free_rings([&] { rings_->release(memory); });
+
+    QpConfig config = config_of(layout, rings_->at(memory));
     config.qp_num = *qp_num;
     config.pd = pd->number;
     config.sq_sig_all = request.sq_sig_all != 0;
-    config.sq =
-        SendQueue(memory, layout.sq_entries, layout.sq_stride, layout.max_send_sge, layout.max_inline);
-    config.rq =
-        RecvQueue(memory + layout.rq_offset, layout.rq_entries, layout.rq_stride, layout.max_recv_sge);
     config.send_cq = send_cq->cq.get();
     config.recv_cq = recv_cq->cq.get();
     config.keys = &device.device->keys;
-    config.counters = &device.device->counters[qp->worker];
-    qp->pd = pd;
-    qp->send_cq = send_cq;
-    qp->recv_cq = recv_cq;
-    qp->slot.qp = host_.make_qp(QpType::kRc, config);
-    URNIC_CHECK(qp->slot.qp != nullptr);
-    qp->slot.device = device.device;
-    qp->slot.async_fd = pd->context->async_fd.get();
-    qp->slot.user_handle = request.user_handle;
-    qp->slot.client_id = id_;
-    qp->slot.doorbell_slot = *doorbell_slot;
-    // The table takes the object first: once its worker knows it nothing may fail.
-    QpObject& made = *qp;
-    abi::CreateQpReply body{};
-    body.handle = qps_.add(std::move(qp));
-    ++pd->users;
-    ++send_cq->users;
-    ++recv_cq->users;
-    ++device.num_qps;
-    ++host_.worker_qps[made.worker];
-    Worker& worker = *host_.workers[made.worker];
-    worker.call([&] { worker.add_qp(made.slot); });
+    config.counters = &device.device->counters[w];
+    auto made = std::make_unique<QpObject>();
+    QpObject& qp = *made;
+    qp.pd = pd;
+    qp.send_cq = send_cq;
+    qp.recv_cq = recv_cq;
+    qp.memory = memory;
+    qp.worker = w;
+    qp.slot.qp = host_.make_qp(QpType::kRc, config);
+    URNIC_CHECK(qp.slot.qp != nullptr);
+    qp.slot.device = device.device;
+    qp.slot.async_fd = pd->context->async_fd.get();
+    qp.slot.user_handle = request.user_handle;
+    qp.slot.client = on_worker_[w].get();
+    qp.slot.doorbell_slot = *doorbell_slot;
+    QpRoom room;
+    abi::CreateQpReply body = describe(layout);
+    body.handle = qps_.add(std::move(made));
+    // Nothing fails from here on.
+    free_slot.keep();
+    free_number.keep();
+    free_rings.keep();
+    publish_qp(qp, room);
 
     body.qp_num = *qp_num;
-    body.worker = made.worker;
+    body.worker = w;
     body.doorbell_slot = *doorbell_slot;
-    body.sq_entries = layout.sq_entries;
-    body.sq_stride = layout.sq_stride;
-    body.rq_entries = layout.rq_entries;
-    body.rq_stride = layout.rq_stride;
-    body.max_send_sge = layout.max_send_sge;
-    body.max_recv_sge = layout.max_recv_sge;
-    body.max_inline = layout.max_inline;
-    body.rq_offset = layout.rq_offset;
-    body.memory_offset = made.memory.offset;
-    body.memory_bytes = layout.bytes;
+    body.memory_offset = memory.offset;
     reply.set(body);
     reply.fds = {rings_->fd()};
     return 0;
+}
+
+/// Counts the QP and hands it to its worker.
+void Client::publish_qp(QpObject& qp, QpRoom& room) {
+    ++qp.pd->users;
+    ++qp.send_cq->users;
+    ++qp.recv_cq->users;
+    ++qp.pd->context->device->num_qps;
+    ++host_.worker_qps[qp.worker];
+    Worker& worker = *host_.workers[qp.worker];
+    worker.call([&] { worker.add_qp(qp.slot, room); });
 }
 
 /// Turns an address vector into the fixed part of the QP's packets. EINVAL: not a RoCE v2 address vector, or
@@ -254,21 +281,23 @@ void Client::forget_qp(QpObject& qp) {
 
 void Client::remove_qps(const ContextObject* context) {
     const auto ours = [&](const QpObject& qp) { return context == nullptr || qp.pd->context == context; };
-    // One call for each worker, however many QPs it loses.
+    // One call for each worker, however many QPs it loses. The worker goes through our table, since a list of
+    // them would need memory.
     for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
-        std::vector<QpObject*> leaving;
-        for (const auto& [handle, qp] : qps_) {
-            if (qp->worker == w && ours(*qp)) {
-                leaving.push_back(qp.get());
+        Worker& worker = *host_.workers[w];
+        const auto leaves = [&](const auto& entry) {
+            return entry.second->worker == w && ours(*entry.second);
+        };
+        if (std::none_of(qps_.begin(), qps_.end(), leaves)) {
+            continue;
+        }
+        worker.call([&] {
+            for (const auto& entry : qps_) {
+                if (leaves(entry)) {
+                    worker.remove_qp(entry.second->slot);
+                }
             }
-        }
-        if (!leaving.empty()) {
-            Worker& worker = *host_.workers[w];
-            worker.call([&] {
-                std::for_each(leaving.begin(), leaving.end(),
-                              [&](QpObject* qp) { worker.remove_qp(qp->slot); });
-            });
-        }
+        });
     }
     for (auto entry = qps_.begin(); entry != qps_.end();) {
         if (ours(*entry->second)) {

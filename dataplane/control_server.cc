@@ -18,6 +18,7 @@
 #include "dataplane/log.h"
 #include "dataplane/message.h"
 #include "dataplane/status.h"
+#include "dataplane/undo.h"
 #include "rnic/base/check.h"
 
 namespace urnic::dataplane {
@@ -165,31 +166,50 @@ void ControlServer::refuse(int socket, int error) const {
 }
 
 void ControlServer::add_connection(UniqueFd socket) {
-    auto connection = std::make_unique<Connection>();
+    int error = ENOMEM;
+    try {
+        error = admit(socket);
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): ENOMEM it is
+    }
+    if (error != 0) {
+        refuse(socket.get(), error);
+    }
+}
+
+/// Takes the socket, or leaves it and answers why not.
+int ControlServer::admit(UniqueFd& socket) {
     ucred credentials{};
     socklen_t length = sizeof credentials;
     if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
-        return;
+        return errno;
     }
-    connection->peer.pid = credentials.pid;
-    connection->peer.uid = credentials.uid;
+    const auto of_uid = connections_of_.find(credentials.uid);
     if (connections_.size() >= options_.max_connections ||
-        connections_of_[credentials.uid] >= options_.max_connections_per_uid) {
-        refuse(socket.get(), EUSERS);
-        return;
+        (of_uid != connections_of_.end() && of_uid->second >= options_.max_connections_per_uid)) {
+        return EUSERS;
     }
+    auto made = std::make_unique<Connection>();
+    Connection& connection = *made;
+    connection.id = next_id_++;
+    connection.peer.pid = credentials.pid;
+    connection.peer.uid = credentials.uid;
     // No pidfd (the process has ended, or lives in another PID namespace): the socket alone tells its end.
-    connection->peer.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, credentials.pid, 0)));
-    connection->id = next_id_++;
-    connection->socket = std::move(socket);
-    const std::uint32_t id = connection->id;
-    if (!watch(connection->socket.get(), EPOLLIN, tag_of(kSocket, id)) ||
-        (connection->peer.pidfd && !watch(connection->peer.pidfd.get(), EPOLLIN, tag_of(kProcess, id)))) {
-        refuse(connection->socket.get(), errno);
-        return;
+    connection.peer.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, credentials.pid, 0)));
+    if (!watch(socket.get(), EPOLLIN, tag_of(kSocket, connection.id)) ||
+        (connection.peer.pidfd &&
+         !watch(connection.peer.pidfd.get(), EPOLLIN, tag_of(kProcess, connection.id)))) {
+        return errno;
     }
-    connections_.emplace(id, std::move(connection));
-    ++connections_of_[credentials.uid];
+    auto& count = connections_of_[credentials.uid];
+    Undo forget([&] {
+        if (count == 0) {
+            connections_of_.erase(credentials.uid);
+        }
+    });
+    connections_.emplace(connection.id, std::move(made));
+    ++count;
+    connection.socket = std::move(socket);
+    return 0;
 }
 
 void ControlServer::disconnect(std::uint32_t id) {

@@ -53,6 +53,7 @@ class ControlServer {
 
     void accept_some();
     void add_connection(UniqueFd socket);
+    [[nodiscard]] int admit(UniqueFd& socket);
     void refuse(int socket, int error) const;
     void pause_accept();
     void resume_accept();

@@ -166,8 +166,13 @@ void Daemon::run(std::span<const int> stop_fds) {
     server_->run(stop_fds, [this] {
         const std::uint64_t now_ns = monotonic_ns();
         if (now_ns - counters_refreshed_ns_ >= kCounterRefreshNs) {
-            sysroot_->refresh_counters();
             counters_refreshed_ns_ = now_ns;
+            try {
+                sysroot_->refresh_counters();
+            } catch (const std::bad_alloc&) {
+                log_warning("no memory: the counters below {} stay as they are for now",
+                            run_dir_.sysroot_path());
+            }
         }
     });
 }

@@ -4,32 +4,33 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <vector>
 
+#include "dataplane/slot_table.h"
 #include "dataplane/worker.h"
 #include "rnic/abi/queues.h"
 
 namespace urnic::dataplane {
 
 /// One client's doorbells on one worker. The memory is the client's: any bit may be set at any time, and a
-/// client that sets them all gets no more of a round than kWordsPerRound allows.
+/// client that sets them all gets no more of a round than kWordsPerRound allows. Made by the control thread;
+/// stays at its address while a worker has it.
 class ClientDoorbells {
   public:
     static constexpr std::uint32_t kWordsPerRound = 4;
 
-    ClientDoorbells(std::uint32_t client_id, abi::WorkerDoorbell* doorbell, int wake_fd)
-        : client_id_(client_id), doorbell_(doorbell), wake_fd_(wake_fd) {}
+    /// `doorbell`: the worker's part of the client's doorbells. `wake_fd`: an eventfd that the client writes
+    /// to when state says that the worker sleeps; never read here (its flags are the client's to change).
+    ClientDoorbells(abi::WorkerDoorbell* doorbell, int wake_fd) : doorbell_(doorbell), wake_fd_(wake_fd) {}
+    ClientDoorbells(const ClientDoorbells&) = delete;
+    ClientDoorbells& operator=(const ClientDoorbells&) = delete;
 
-    [[nodiscard]] std::uint32_t client_id() const { return client_id_; }
     [[nodiscard]] int wake_fd() const { return wake_fd_; }
 
-    /// `slot` nullptr: takes it out.
-    void set(std::uint32_t doorbell_slot, QpSlot* slot) {
-        if (doorbell_slot >= slots_.size()) {
-            slots_.resize(doorbell_slot + std::size_t{1});
-        }
-        slots_[doorbell_slot] = slot;
+    /// doorbell_slot < abi::kDoorbellSlots; `spare` as in SlotTable::set().
+    void set(std::uint32_t doorbell_slot, QpSlot& slot, std::unique_ptr<SlotTable::Page>& spare) {
+        slots_.set(doorbell_slot, slot, spare);
     }
+    void clear(std::uint32_t doorbell_slot) { slots_.clear(doorbell_slot); }
 
     /// Calls ring(slot) for QPs that were rung for; true if there were any bits at all.
     template <typename Ring>
@@ -59,18 +60,44 @@ class ClientDoorbells {
         while (bits != 0) {
             const std::uint32_t slot = word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits));
             bits &= bits - 1;
-            if (slot < slots_.size() && slots_[slot] != nullptr) {
-                ring(*slots_[slot]);
+            if (QpSlot* const rung = slots_.find(slot)) {
+                ring(*rung);
             }
         }
     }
 
-    std::uint32_t client_id_;
     abi::WorkerDoorbell* doorbell_;
     int wake_fd_;
     std::array<std::uint64_t, abi::kDoorbellSlots / 64 / 64>
         pending_{};  // taken from summary, not yet looked at
-    std::vector<QpSlot*> slots_;
+    SlotTable slots_{abi::kDoorbellSlots};
+    ClientDoorbells* next_ = nullptr;  // the worker's list of clients
+    friend class ClientList;
+};
+
+/// The clients of one worker. Intrusive.
+class ClientList {
+  public:
+    void add(ClientDoorbells& client) {
+        client.next_ = first_;
+        first_ = &client;
+    }
+    void remove(ClientDoorbells& client) {
+        ClientDoorbells** at = &first_;
+        while (*at != &client) {
+            at = &(*at)->next_;
+        }
+        *at = client.next_;
+    }
+    template <typename Function>
+    void for_each(Function&& function) const {
+        for (ClientDoorbells* client = first_; client != nullptr; client = client->next_) {
+            function(*client);
+        }
+    }
+
+  private:
+    ClientDoorbells* first_ = nullptr;
 };
 
 }  // namespace urnic::dataplane

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <new>
+#include <string>
 
 namespace urnic::dataplane {
 
@@ -14,9 +16,13 @@ inline bool& log_verbosely() {
 
 template <typename... Args>
 void log_line(const char* level, fmt::format_string<Args...> format, Args&&... args) {
-    const std::string line =
-        fmt::format("urnicd: {}{}\n", level, fmt::format(format, std::forward<Args>(args)...));
-    (void)std::fputs(line.c_str(), stderr);
+    try {
+        const std::string line =
+            fmt::format("urnicd: {}{}\n", level, fmt::format(format, std::forward<Args>(args)...));
+        (void)std::fputs(line.c_str(), stderr);
+    } catch (const std::bad_alloc&) {
+        (void)std::fputs("urnicd: no memory for a message\n", stderr);
+    }
 }
 template <typename... Args>
 void log_error(fmt::format_string<Args...> format, Args&&... args) {

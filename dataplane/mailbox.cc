@@ -8,7 +8,7 @@
 namespace urnic::dataplane {
 
 struct Mailbox::Letter {
-    const std::function<void()>& function;
+    FunctionRef function;
     std::binary_semaphore done{0};
 };
 
@@ -20,14 +20,14 @@ struct Mailbox::Queue {
 Mailbox::Mailbox() : queue_(std::make_unique<Queue>()) {}
 Mailbox::~Mailbox() = default;
 
-void Mailbox::call(const std::function<void()>& function, const std::function<void()>& wake) {
+void Mailbox::call(FunctionRef function, FunctionRef wake) {
     Letter letter{function};
     URNIC_CHECK(queue_->letters.push(&letter));
     wake();
     letter.done.acquire();
 }
 
-const std::function<void()>* Mailbox::next() {
+const FunctionRef* Mailbox::next() {
     if (!queue_->letters.pop(current_)) {
         return nullptr;
     }

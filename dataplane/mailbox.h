@@ -1,8 +1,9 @@
 // Calls from the control thread to a worker.
 #pragma once
 
-#include <functional>
 #include <memory>
+
+#include "dataplane/function_ref.h"
 
 namespace urnic::dataplane {
 
@@ -15,10 +16,10 @@ class Mailbox {
     Mailbox& operator=(const Mailbox&) = delete;
 
     /// Producer: leaves `function` for the worker, calls `wake`, and returns when the function has run.
-    void call(const std::function<void()>& function, const std::function<void()>& wake);
+    void call(FunctionRef function, FunctionRef wake);
 
     /// Consumer: the next function to run, or nullptr. finish() must follow.
-    [[nodiscard]] const std::function<void()>* next();
+    [[nodiscard]] const FunctionRef* next();
     void finish();
 
   private:

@@ -15,7 +15,7 @@ union ControlBuffer {
     std::byte bytes[CMSG_SPACE(sizeof(int) * abi::kMaxMessageFds)];
 };
 
-void take_fds(msghdr& message, std::vector<UniqueFd>& fds) {
+void take_fds(msghdr& message, Fds<UniqueFd>& fds) {
     for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) {
             continue;

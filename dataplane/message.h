@@ -2,22 +2,27 @@
 #pragma once
 
 #include <array>
+#include <boost/container/static_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <vector>
 
 #include "dataplane/unique_fd.h"
 #include "rnic/abi/control.h"
 
 namespace urnic::dataplane {
 
+/// Descriptors of one message. Room for all that fit into one, so that receiving and answering need no
+/// memory.
+template <typename Fd>
+using Fds = boost::container::static_vector<Fd, abi::kMaxMessageFds>;
+
 /// A datagram as it was received, together with its descriptors (closed unless somebody takes them).
 struct Request {
     std::array<std::byte, abi::kMaxMessageBytes> bytes{};
     std::size_t length = 0;
-    std::vector<UniqueFd> fds;
+    Fds<UniqueFd> fds;
 
     /// The message as a T. The caller has checked its length.
     template <typename T>
@@ -35,8 +40,8 @@ struct Reply {
     std::array<std::byte, abi::kMaxMessageBytes> bytes{};
     std::size_t length = sizeof(abi::ReplyHeader);
     bool whole_on_error = false;  // send the body with an error too (Hello's EPROTO)
-    std::vector<int> fds;         // sent, not closed
-    std::vector<UniqueFd> owned;  // kept until the reply is sent
+    Fds<int> fds;                 // sent, not closed
+    Fds<UniqueFd> owned;          // kept until the reply is sent
 
     template <typename T>
     void set(const T& message) {

@@ -3,8 +3,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace urnic::dataplane {
 
@@ -25,10 +25,7 @@ void send_event(int fd, std::uint64_t element, AsyncEventType type, std::atomic<
 
 }  // namespace
 
-Notifier::Notifier(std::uint32_t worker) : worker_(worker) {
-    touched_.reserve(kMaxTouched);
-    full_.reserve(kMaxTouched);
-}
+Notifier::Notifier(std::uint32_t worker) : worker_(worker) { touched_.reserve(kMaxTouched); }
 
 bool Notifier::complete(NotifyingCq& cq, const Completion& completion, TimeNs now) {
     const bool known = cq.pending(worker_);
@@ -62,10 +59,38 @@ bool Notifier::write_channel(NotifyingCq& cq) {
     return errno != EAGAIN;
 }
 
-void Notifier::flush() {
-    if (!full_.empty()) {
-        std::erase_if(full_, [](NotifyingCq* cq) { return write_channel(*cq); });
+void Notifier::wait_for_room(NotifyingCq& cq) {
+    NotifyingCq::Waiting& waiting = cq.waiting[worker_];
+    if (waiting.owed++ == 0) {
+        waiting.next = nullptr;
+        (full_last_ == nullptr ? full_first_ : full_last_->waiting[worker_].next) = &cq;
+        full_last_ = &cq;
     }
+}
+
+template <typename Keep>
+void Notifier::sort_full(Keep&& keep) {
+    full_last_ = nullptr;
+    for (NotifyingCq* cq = std::exchange(full_first_, nullptr); cq != nullptr;) {
+        NotifyingCq::Waiting& waiting = cq->waiting[worker_];
+        NotifyingCq* const next = waiting.next;
+        const std::uint32_t owed = keep(*cq) ? std::exchange(waiting.owed, 0) : 0;
+        if (owed != 0) {
+            wait_for_room(*cq);
+        }
+        waiting.owed = owed;
+        cq = next;
+    }
+}
+
+void Notifier::flush() {
+    sort_full([this](NotifyingCq& cq) {
+        std::uint32_t& owed = cq.waiting[worker_].owed;
+        while (owed != 0 && write_channel(cq)) {
+            --owed;
+        }
+        return owed != 0;
+    });
     if (touched_.empty()) {
         return;
     }
@@ -73,7 +98,7 @@ void Notifier::flush() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     for (NotifyingCq* cq : touched_) {
         if (cq->take_notification(worker_) && !write_channel(*cq)) {
-            full_.push_back(cq);
+            wait_for_room(*cq);
         }
     }
     touched_.clear();
@@ -81,7 +106,7 @@ void Notifier::flush() {
 
 void Notifier::release(NotifyingCq& cq) {
     std::erase(touched_, &cq);
-    std::erase(full_, &cq);
+    sort_full([&](const NotifyingCq& waiting) { return &waiting != &cq; });
 }
 
 }  // namespace urnic::dataplane

@@ -23,7 +23,7 @@ class Notifier {
     /// CQs it still knows are those whose channel was full.
     void flush();
     /// True: some channel was full, flush() wants to be called again soon though nothing happens.
-    [[nodiscard]] bool retry_wanted() const { return !full_.empty(); }
+    [[nodiscard]] bool retry_wanted() const { return full_first_ != nullptr; }
     void release(NotifyingCq& cq);
 
   private:
@@ -31,10 +31,16 @@ class Notifier {
 
     /// False: no room in the pipe.
     static bool write_channel(NotifyingCq& cq);
+    /// Puts the CQ at the end of those whose channel was full.
+    void wait_for_room(NotifyingCq& cq);
+    /// Goes through those whose channel was full; keep(cq) says which stay.
+    template <typename Keep>
+    void sort_full(Keep&& keep);
 
     std::uint32_t worker_;
     std::vector<NotifyingCq*> touched_;
-    std::vector<NotifyingCq*> full_;
+    NotifyingCq* full_first_ = nullptr;  // linked by NotifyingCq::waiting
+    NotifyingCq* full_last_ = nullptr;
 };
 
 }  // namespace urnic::dataplane

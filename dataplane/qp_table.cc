@@ -11,16 +11,16 @@ constexpr std::uint32_t kQpNumbers = 1U << 24U;
 }  // namespace
 
 QpTable::QpTable(std::uint32_t num_workers)
-    : num_workers_(num_workers), pages_(kQpNumbers / num_workers / kPageSlots + 1) {}
+    : num_workers_(num_workers), slots_(kQpNumbers / num_workers + 1) {}
 
-void QpTable::set(std::uint32_t qp_num, QpSlot* slot) {
+void QpTable::set(std::uint32_t qp_num, QpSlot& slot, std::unique_ptr<SlotTable::Page>& spare) {
     URNIC_CHECK(qp_num < kQpNumbers);
-    const std::uint32_t index = index_of(qp_num);
-    std::unique_ptr<Page>& page = pages_[index / kPageSlots];
-    if (!page) {
-        page = std::make_unique<Page>();
-    }
-    (*page)[index % kPageSlots] = slot;
+    slots_.set(index_of(qp_num), slot, spare);
+}
+
+void QpTable::clear(std::uint32_t qp_num) {
+    URNIC_CHECK(qp_num < kQpNumbers);
+    slots_.clear(index_of(qp_num));
 }
 
 }  // namespace urnic::dataplane

@@ -36,10 +36,15 @@ int RingMemory::allocate(std::size_t bytes, RingPiece& piece) {
         return ENOMEM;
     }
     piece = {found->first, wanted};
+    taken_.emplace(piece.offset, wanted);
     if (found->second > wanted) {
-        free_.emplace(found->first + wanted, found->second - wanted);
+        auto rest = free_.extract(found);
+        rest.key() += wanted;
+        rest.mapped() -= wanted;
+        free_.insert(std::move(rest));
+    } else {
+        free_.erase(found);
     }
-    free_.erase(found);
     used_bytes_ += wanted;
     return 0;
 }
@@ -51,8 +56,9 @@ void RingMemory::release(const RingPiece& piece) {
     // The next owner expects zeros. Failing to punch the hole would hand out old entries as new ones.
     URNIC_CHECK(::fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                             static_cast<off_t>(piece.offset), static_cast<off_t>(piece.bytes)) == 0);
-    auto [range, inserted] = free_.emplace(piece.offset, piece.bytes);
-    URNIC_CHECK(inserted);
+    auto node = taken_.extract(piece.offset);
+    URNIC_CHECK(!node.empty() && node.mapped() == piece.bytes);
+    const auto range = free_.insert(std::move(node)).position;
     if (const auto next = std::next(range);
         next != free_.end() && range->first + range->second == next->first) {
         range->second += next->second;

@@ -23,7 +23,7 @@ class RingMemory {
     /// `limit_bytes`: what may be handed out at one time. 0 or errno.
     [[nodiscard]] int create(std::uint64_t limit_bytes);
 
-    /// 0 or ENOMEM (limit reached).
+    /// 0 or ENOMEM (limit reached). Throws std::bad_alloc, and then nothing has changed.
     [[nodiscard]] int allocate(std::size_t bytes, RingPiece& piece);
     /// The caller knows that no worker uses the piece any more. Gives its pages back to the system.
     void release(const RingPiece& piece);
@@ -34,7 +34,10 @@ class RingMemory {
 
   private:
     SharedFile file_;
-    std::map<std::uint64_t, std::uint64_t> free_;  // offset to length in bytes; neighbours are merged
+    using Ranges = std::map<std::uint64_t, std::uint64_t>;  // offset to length in bytes
+    Ranges free_;                                           // neighbours are merged
+    // A piece's node goes to free_ when the piece comes back: that must work without memory.
+    Ranges taken_;
     std::uint64_t limit_bytes_ = 0;
     std::uint64_t used_bytes_ = 0;
 };

@@ -7,16 +7,14 @@
 #include <array>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "dataplane/fault_json.h"
+#include "dataplane/json_text.h"
 #include "rnic/device/counters.h"
 
 namespace urnic::dataplane {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::array kStateNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
@@ -25,58 +23,86 @@ const char* state_name(QpState state) {
     return index < kStateNames.size() ? kStateNames[index] : "?";
 }
 
-Json counters_json(const Counters& counters) {
-    Json result = Json::object();
-    for_each_counter(counters, [&](const char* name, std::uint64_t value) { result[name] = value; });
-    return result;
-}
-
-Json daemon_json(const Host& host) {
+void write_daemon(JsonText& json, const Host& host) {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
     const std::uint64_t now_ns =
         static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000ULL + static_cast<std::uint64_t>(now.tv_nsec);
-    return {{"version", host.version},
-            {"abi_version", abi::kAbiVersion},
-            {"pid", ::getpid()},
-            {"uptime_seconds", (now_ns - host.started_ns) / 1'000'000'000ULL}};
+    json.object("daemon", [&] {
+        json.value("version", host.version);
+        json.value("abi_version", abi::kAbiVersion);
+        json.value("pid", ::getpid());
+        json.value("uptime_seconds", (now_ns - host.started_ns) / 1'000'000'000ULL);
+    });
 }
 
-Json device_json(const HostDevice& entry, std::uint32_t num_workers) {
-    const Device& device = *entry.device;
-    Json gids = Json::array();
-    for (const wire::Gid& gid : device.gids) {
-        if (gid != wire::Gid{}) {
-            gids.push_back(to_string(gid));
-        }
-    }
-    Json sums = Json::object();
-    Json per_worker = Json::array();
-    for (std::uint32_t w = 0; w < num_workers; ++w) {
-        for_each_counter(device.counters[w], [&](const char* name, std::uint64_t value) {
-            sums[name] = sums.value(name, std::uint64_t{0}) + value;
+void write_counters(JsonText& json, const Device& device, std::uint32_t num_workers) {
+    json.object("counters", [&] {
+        // Counter i of worker 0 stands for counter i of each.
+        for_each_counter(device.counters[0], [&](const char* name, std::uint64_t /*value*/) {
+            std::uint64_t sum = 0;
+            for (std::uint32_t w = 0; w < num_workers; ++w) {
+                for_each_counter(device.counters[w], [&](const char* other, std::uint64_t value) {
+                    sum += std::string_view(name) == other ? value : 0;
+                });
+            }
+            json.value(name, sum);
         });
-        per_worker.push_back(counters_json(device.counters[w]));
-    }
-    return {
-        {"name", device.name},
-        {"node_guid", guid_to_string(device.node_guid)},
-        {"mac", to_string(device.mac)},
-        {"gids", gids},
-        {"port", {{"number", 1}, {"state", "ACTIVE"}, {"link_layer", "Ethernet"}, {"mtu", device.mtu_bytes}}},
-        {"qps", entry.num_qps},
-        {"cqs", entry.num_cqs},
-        {"mrs", entry.num_mrs},
-        {"pds", entry.num_pds},
-        {"counters", sums},
-        {"counters_per_worker", per_worker}};
+    });
+    json.array("counters_per_worker", [&] {
+        for (std::uint32_t w = 0; w < num_workers; ++w) {
+            json.object({}, [&] {
+                for_each_counter(device.counters[w],
+                                 [&](const char* name, std::uint64_t value) { json.value(name, value); });
+            });
+        }
+    });
 }
 
-Json worker_json(const Host& host, std::uint32_t index) {
-    return {{"index", index},
-            {"cpu", host.worker_cpus[index]},
-            {"qps", host.worker_qps[index]},
-            {"sleeping", host.daemon_state().workers[index].sleeping.load() != 0}};
+void write_device(JsonText& json, const HostDevice& entry, std::uint32_t num_workers) {
+    const Device& device = *entry.device;
+    json.object({}, [&] {
+        json.value("name", device.name);
+        json.value("node_guid", guid_to_string(device.node_guid));
+        json.value("mac", to_string(device.mac));
+        json.array("gids", [&] {
+            for (const wire::Gid& gid : device.gids) {
+                if (gid != wire::Gid{}) {
+                    json.value({}, to_string(gid));
+                }
+            }
+        });
+        json.object("port", [&] {
+            json.value("number", 1);
+            json.value("state", "ACTIVE");
+            json.value("link_layer", "Ethernet");
+            json.value("mtu", device.mtu_bytes);
+        });
+        json.value("qps", entry.num_qps);
+        json.value("cqs", entry.num_cqs);
+        json.value("mrs", entry.num_mrs);
+        json.value("pds", entry.num_pds);
+        write_counters(json, device, num_workers);
+    });
+}
+
+void write_worker(JsonText& json, const Host& host, std::uint32_t index) {
+    json.object({}, [&] {
+        json.value("index", index);
+        json.value("cpu", host.worker_cpus[index]);
+        json.value("qps", host.worker_qps[index]);
+        json.value("sleeping", host.daemon_state().workers[index].sleeping.load() != 0);
+    });
+}
+
+void write_faults(JsonText& json, const Host& host) {
+    if (host.faults.rules().empty()) {
+        json.array("faults", [] {});
+        return;
+    }
+    const std::string text = faults_json(host.faults.rules());  // {"faults": [...]}
+    const std::size_t begin = text.find('[');
+    json.raw("faults", std::string_view(text).substr(begin, text.rfind(']') + 1 - begin));
 }
 
 /// Attributes of every QP, read on the QP's own worker.
@@ -103,60 +129,79 @@ std::map<const QpObject*, abi::QpAttr> query_all(const Host& host,
     return attributes;
 }
 
-Json client_json(const Client& client, const std::map<const QpObject*, abi::QpAttr>& attributes) {
-    Json qps = Json::array();
-    for (const auto& [handle, qp] : client.qps()) {
-        const abi::QpAttr& attr = attributes.at(qp.get());
-        qps.push_back({{"device", qp->slot.device->name},
-                       {"qpn", qp->slot.qp->qp_num()},
-                       {"state", state_name(attr.state)},
-                       {"peer_qpn", attr.dest_qp_num},
-                       {"worker", qp->worker}});
-    }
-    Json cqs = Json::array();
-    for (const auto& [handle, cq] : client.cqs()) {
-        cqs.push_back({{"device", cq->context->device->device->name},
-                       {"entries", cq->entries},
-                       {"qps", cq->users},
-                       {"overrun", cq->cq->overrun()}});
-    }
-    Json mrs = Json::array();
-    for (const auto& [handle, mr] : client.mrs()) {
-        mrs.push_back({{"device", mr->pd->context->device->device->name},
-                       {"addr", mr->addr},
-                       {"length", mr->length_bytes},
-                       {"converted", mr->window != nullptr}});
-    }
-    return {{"id", client.id()},
-            {"pid", client.pid()},
-            {"uid", client.uid()},
-            {"program", client.program()},
-            {"registered_bytes", client.registered_bytes()},
-            {"qps", qps},
-            {"cqs", cqs},
-            {"mrs", mrs}};
+void write_objects(JsonText& json, const Client& client,
+                   const std::map<const QpObject*, abi::QpAttr>& attributes) {
+    json.array("qps", [&] {
+        for (const auto& [handle, qp] : client.qps()) {
+            const abi::QpAttr& attr = attributes.at(qp.get());
+            json.object({}, [&, &qp = qp] {
+                json.value("device", qp->slot.device->name);
+                json.value("qpn", qp->slot.qp->qp_num());
+                json.value("state", state_name(attr.state));
+                json.value("peer_qpn", attr.dest_qp_num);
+                json.value("worker", qp->worker);
+            });
+        }
+    });
+    json.array("cqs", [&] {
+        for (const auto& [handle, cq] : client.cqs()) {
+            json.object({}, [&, &cq = cq] {
+                json.value("device", cq->context->device->device->name);
+                json.value("entries", cq->entries);
+                json.value("qps", cq->users);
+                json.value("overrun", cq->cq->overrun());
+            });
+        }
+    });
+    json.array("mrs", [&] {
+        for (const auto& [handle, mr] : client.mrs()) {
+            json.object({}, [&, &mr = mr] {
+                json.value("device", mr->pd->context->device->device->name);
+                json.value("addr", mr->addr);
+                json.value("length", mr->length_bytes);
+                json.value("converted", mr->window != nullptr);
+            });
+        }
+    });
+}
+
+void write_client(JsonText& json, const Client& client,
+                  const std::map<const QpObject*, abi::QpAttr>& attributes) {
+    json.object({}, [&] {
+        json.value("id", client.id());
+        json.value("pid", client.pid());
+        json.value("uid", client.uid());
+        json.value("program", client.program());
+        json.value("registered_bytes", client.registered_bytes());
+        write_objects(json, client, attributes);
+    });
 }
 
 }  // namespace
 
 std::string status_json(const Host& host, const std::vector<const Client*>& clients) {
-    Json result = Json::object();
-    result["daemon"] = daemon_json(host);
-    result["devices"] = Json::array();
-    for (const auto& device : host.devices) {
-        result["devices"].push_back(device_json(*device, host.num_workers()));
-    }
-    result["workers"] = Json::array();
-    for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
-        result["workers"].push_back(worker_json(host, w));
-    }
-    result["faults"] = Json::parse(faults_json(host.faults.rules()))["faults"];
-    const auto attributes = query_all(host, clients);
-    result["clients"] = Json::array();
-    for (const Client* client : clients) {
-        result["clients"].push_back(client_json(*client, attributes));
-    }
-    return result.dump(2) + "\n";
+    JsonText json;
+    json.object({}, [&] {
+        write_daemon(json, host);
+        json.array("devices", [&] {
+            for (const auto& device : host.devices) {
+                write_device(json, *device, host.num_workers());
+            }
+        });
+        json.array("workers", [&] {
+            for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
+                write_worker(json, host, w);
+            }
+        });
+        write_faults(json, host);
+        const auto attributes = query_all(host, clients);
+        json.array("clients", [&] {
+            for (const Client* client : clients) {
+                write_client(json, *client, attributes);
+            }
+        });
+    });
+    return json.take();
 }
 
 std::string to_string(const wire::Gid& gid) {

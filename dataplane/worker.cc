@@ -77,12 +77,11 @@ struct Worker::Impl {
     /// When a packet held back by a fault wants to go on; takes ports with nothing left to do out of the way.
     TimeNs tend_faults();
     [[nodiscard]] TimeNs wake_at();
-    void run_call(const std::function<void()>& function);
+    void run_call(FunctionRef function);
     /// Follows the QP's deadline. A timer that is armed too early stays: it looks again when it fires, so
     /// that a deadline which moves on with each packet costs nothing.
     void follow_deadline(QpSlot& slot);
     [[nodiscard]] Lane& lane(const QpSlot& slot) { return *lanes[slot.device->index]; }
-    [[nodiscard]] ClientDoorbells* find_client(std::uint32_t client_id);
 
     WorkerConfig config;
     TscClock clock;
@@ -93,7 +92,7 @@ struct Worker::Impl {
     Idle idle;
     Mailbox mailbox;
     std::vector<std::unique_ptr<Lane>> lanes;  // by Device::index
-    std::vector<std::unique_ptr<ClientDoorbells>> clients;
+    ClientList clients;
     bool polled_ports = false;
     std::uint32_t faulty_lanes = 0;
     std::atomic<bool> stopping{false};
@@ -142,7 +141,7 @@ void Worker::Impl::loop() {
 
 bool Worker::Impl::run_calls() {
     bool any = false;
-    while (const std::function<void()>* function = mailbox.next()) {
+    while (const FunctionRef* function = mailbox.next()) {
         run_call(*function);
         mailbox.finish();
         any = true;
@@ -150,7 +149,7 @@ bool Worker::Impl::run_calls() {
     return any;
 }
 
-void Worker::Impl::run_call(const std::function<void()>& function) {
+void Worker::Impl::run_call(FunctionRef function) {
     function();
     // The next call may destroy a CQ that this one put completions into.
     notifier.flush();
@@ -158,9 +157,8 @@ void Worker::Impl::run_call(const std::function<void()>& function) {
 
 bool Worker::Impl::scan_doorbells() {
     bool any = false;
-    for (const auto& client : clients) {
-        any |= client->scan([this](QpSlot& slot) { run_queue.push(slot); });
-    }
+    clients.for_each(
+        [&](ClientDoorbells& client) { any |= client.scan([this](QpSlot& slot) { run_queue.push(slot); }); });
     return any;
 }
 
@@ -262,12 +260,6 @@ void Worker::Impl::follow_deadline(QpSlot& slot) {
     }
 }
 
-ClientDoorbells* Worker::Impl::find_client(std::uint32_t client_id) {
-    const auto found = std::find_if(clients.begin(), clients.end(),
-                                    [=](const auto& client) { return client->client_id() == client_id; });
-    return found == clients.end() ? nullptr : found->get();
-}
-
 Worker::Worker(const WorkerConfig& config) : impl_(std::make_unique<Impl>(config)) {}
 Worker::~Worker() { stop(); }
 
@@ -319,7 +311,7 @@ void Worker::stop() {
     impl.thread.join();
 }
 
-void Worker::call(const std::function<void()>& function) {
+void Worker::call(FunctionRef function) {
     Impl& impl = *impl_;
     if (!impl.thread.joinable()) {
         impl.now = impl.clock.now();
@@ -329,42 +321,33 @@ void Worker::call(const std::function<void()>& function) {
     impl.mailbox.call(function, [&impl] { impl.config.steering->wakes().wake(impl.config.index); });
 }
 
-int Worker::attach_client(std::uint32_t client_id, abi::WorkerDoorbell* doorbell, int wake_fd) {
-    URNIC_CHECK(impl_->find_client(client_id) == nullptr);
-    const int error = impl_->idle.watch_edges(wake_fd);
+int Worker::attach_client(ClientDoorbells& client) {
+    const int error = impl_->idle.watch_edges(client.wake_fd());
     if (error == 0) {
-        impl_->clients.push_back(std::make_unique<ClientDoorbells>(client_id, doorbell, wake_fd));
+        impl_->clients.add(client);
     }
     return error;
 }
 
-void Worker::detach_client(std::uint32_t client_id) {
-    std::erase_if(impl_->clients, [&](const auto& client) {
-        if (client->client_id() != client_id) {
-            return false;
-        }
-        impl_->idle.unwatch(client->wake_fd());
-        return true;
-    });
+void Worker::detach_client(ClientDoorbells& client) {
+    impl_->clients.remove(client);
+    impl_->idle.unwatch(client.wake_fd());
 }
 
-void Worker::add_qp(QpSlot& slot) {
+void Worker::add_qp(QpSlot& slot, QpRoom& room) {
     Impl& impl = *impl_;
     const std::uint32_t qp_num = slot.qp->qp_num();
-    ClientDoorbells* const client = impl.find_client(slot.client_id);
     URNIC_CHECK(impl.config.steering->worker_of(qp_num) == impl.config.index);
-    URNIC_CHECK(client != nullptr && slot.doorbell_slot < abi::kDoorbellSlots);
+    URNIC_CHECK(slot.client != nullptr && slot.doorbell_slot < abi::kDoorbellSlots);
     slot.timer.slot = &slot;
-    impl.lane(slot).receiver.qps().set(qp_num, &slot);
-    client->set(slot.doorbell_slot, &slot);
+    impl.lane(slot).receiver.qps().set(qp_num, slot, room.for_number);
+    slot.client->set(slot.doorbell_slot, slot, room.for_doorbell);
 }
 
 void Worker::remove_qp(QpSlot& slot) {
     Impl& impl = *impl_;
-    impl.lane(slot).receiver.qps().set(slot.qp->qp_num(), nullptr);
-    if (ClientDoorbells* const client = impl.find_client(slot.client_id)) {
-        client->set(slot.doorbell_slot, nullptr);
-    }
+    impl.lane(slot).receiver.qps().clear(slot.qp->qp_num());
+    slot.client->clear(slot.doorbell_slot);
     impl.run_queue.remove(slot);
     impl.timers.cancel(slot.timer);
 }

@@ -2,13 +2,15 @@
 // timers, QPs with work to send, notifications; sleeps on an epoll when nothing happens.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "dataplane/device.h"
+#include "dataplane/function_ref.h"
+#include "dataplane/slot_table.h"
 #include "dataplane/timer_wheel.h"
 #include "rnic/abi/queues.h"
 #include "rnic/qp/qp.h"
@@ -21,6 +23,7 @@ class Plan;
 
 namespace urnic::dataplane {
 
+class ClientDoorbells;
 class Steering;
 
 /// A CQ with what its notifications need. Made and destroyed by the control thread. Every CQ that a QP of a
@@ -33,6 +36,13 @@ struct NotifyingCq : CompletionQueue {
     int async_fd = -1;  // the context's event socket, non-blocking
     std::atomic<std::uint32_t> async_events{0};
     std::atomic<bool> error_reported{false};
+
+    /// Each worker's own: notifications that wait for room in the channel.
+    struct Waiting {
+        NotifyingCq* next = nullptr;  // the worker's list of CQs with such notifications
+        std::uint32_t owed = 0;
+    };
+    std::array<Waiting, abi::kMaxWorkers> waiting{};
 };
 
 /// A QP with what its worker and its events need. Stays at its address while a worker has it.
@@ -42,8 +52,8 @@ struct QpSlot {
     int async_fd = -1;
     std::uint64_t user_handle = 0;
     std::atomic<std::uint32_t> async_events{0};
-    std::uint32_t client_id = 0;
-    std::uint32_t doorbell_slot = 0;  // < abi::kDoorbellSlots, unique among the client's QPs on the worker
+    ClientDoorbells* client = nullptr;  // on the QP's worker
+    std::uint32_t doorbell_slot = 0;    // < abi::kDoorbellSlots, unique among the client's QPs on the worker
 
     // The worker's own, from add_qp() to remove_qp():
     struct Timer : TimerNode {
@@ -51,6 +61,13 @@ struct QpSlot {
     } timer;
     QpSlot* next_queued = nullptr;  // run queue
     bool queued = false;
+};
+
+/// Memory that a worker may need to take in a QP: the control thread allocates, a worker never does. What is
+/// left in it afterwards was not needed.
+struct QpRoom {
+    std::unique_ptr<SlotTable::Page> for_number = std::make_unique<SlotTable::Page>();
+    std::unique_ptr<SlotTable::Page> for_doorbell = std::make_unique<SlotTable::Page>();
 };
 
 struct WorkerConfig {
@@ -77,21 +94,20 @@ class Worker {
     void stop();
 
     /// Runs `function` on the worker's thread between two rounds of its loop and returns when it has run;
-    /// while the worker is not started, or stopped, runs it right here. For the control thread alone. While
+    /// while the worker is not started, or stopped, runs it right here. For the control thread alone. It must
+    /// not allocate: there is nobody on a worker to answer ENOMEM to. While
     /// it runs the worker holds no pointer to a memory region, so an empty call() is also the barrier after
     /// KeyTable::remove(). It holds QPs until remove_qp() and CQs until release_cq().
-    void call(const std::function<void()>& function);
+    void call(FunctionRef function);
 
     // Inside call() only:
 
-    /// `doorbell`: this worker's part of the client's doorbells. `wake_fd`: an eventfd that the client writes
-    /// to when state says that the worker sleeps; never read here (its flags are the client's to change).
     /// Returns 0 or errno (ENOSPC, ENOMEM: the kernel watches no more descriptors for us).
-    [[nodiscard]] int attach_client(std::uint32_t client_id, abi::WorkerDoorbell* doorbell, int wake_fd);
+    [[nodiscard]] int attach_client(ClientDoorbells& client);
     /// After its last QP was removed.
-    void detach_client(std::uint32_t client_id);
+    void detach_client(ClientDoorbells& client);
     /// The QP number must belong to this worker: qp_num % num_workers == index.
-    void add_qp(QpSlot& slot);
+    void add_qp(QpSlot& slot, QpRoom& room);
     void remove_qp(QpSlot& slot);
     /// Before a CQ is destroyed, on every worker: forgets notifications that wait for room in its channel.
     void release_cq(NotifyingCq& cq);

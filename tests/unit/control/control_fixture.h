@@ -101,6 +101,7 @@ class ControlTest : public testing::Test {
     }
     /// Returns once the server has no connection but those of clients still here.
     void wait_for_connections(std::size_t count) const;
+    [[nodiscard]] std::size_t connections() const { return connections_; }
     /// True when nothing that a client can own is left on any device.
     [[nodiscard]] bool nothing_is_left();
 

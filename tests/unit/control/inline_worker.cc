@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <set>
 
+#include "dataplane/doorbell_scan.h"
 #include "rnic/base/check.h"
 #include "tests/unit/control/inline_worker.h"
 
@@ -18,11 +20,26 @@ WorkerBooks books_of_all;
 
 WorkerBooks& worker_books() { return books_of_all; }
 
+namespace {
+/// A real worker does not allocate; the stand-in's books are no part of what a test counts.
+template <typename T>
+struct MallocAllocator {
+    using value_type = T;
+    MallocAllocator() = default;
+    template <typename U>
+    MallocAllocator(const MallocAllocator<U>& /*other*/) {}  // NOLINT(google-explicit-constructor)
+    T* allocate(std::size_t count) { return static_cast<T*>(std::malloc(count * sizeof(T))); }
+    void deallocate(T* at, std::size_t /*count*/) { std::free(at); }
+    bool operator==(const MallocAllocator&) const { return true; }
+};
+}  // namespace
+
 struct Worker::Impl {
     WorkerConfig config;
     bool inside_call = false;
-    std::set<std::uint32_t> clients;
-    std::map<std::uint32_t, QpSlot*> qps;
+    std::set<const ClientDoorbells*, std::less<>, MallocAllocator<const ClientDoorbells*>> clients;
+    std::map<std::uint32_t, QpSlot*, std::less<>, MallocAllocator<std::pair<const std::uint32_t, QpSlot*>>>
+        qps;
     std::array<std::shared_ptr<const fault::Plan>, 2> plans;  // by device
 };
 
@@ -34,7 +51,7 @@ Worker::~Worker() {
 void Worker::start() {}
 void Worker::stop() {}
 
-void Worker::call(const std::function<void()>& function) {
+void Worker::call(FunctionRef function) {
     URNIC_CHECK(!impl_->inside_call);
     impl_->inside_call = true;
     ++books_of_all.calls;
@@ -42,25 +59,26 @@ void Worker::call(const std::function<void()>& function) {
     impl_->inside_call = false;
 }
 
-int Worker::attach_client(std::uint32_t client_id, abi::WorkerDoorbell* doorbell, int wake_fd) {
-    URNIC_CHECK(impl_->inside_call && doorbell != nullptr && wake_fd >= 0);
+int Worker::attach_client(ClientDoorbells& client) {
+    URNIC_CHECK(impl_->inside_call && client.wake_fd() >= 0);
     if (books_of_all.attach_error != 0) {
         return books_of_all.attach_error;
     }
-    URNIC_CHECK(impl_->clients.insert(client_id).second);
+    URNIC_CHECK(impl_->clients.insert(&client).second);
     return 0;
 }
 
-void Worker::detach_client(std::uint32_t client_id) {
-    URNIC_CHECK(impl_->inside_call && impl_->clients.erase(client_id) == 1);
+void Worker::detach_client(ClientDoorbells& client) {
+    URNIC_CHECK(impl_->inside_call && impl_->clients.erase(&client) == 1);
     for (const auto& [qp_num, slot] : impl_->qps) {
-        URNIC_CHECK(slot->client_id != client_id);
+        URNIC_CHECK(slot->client != &client);
     }
 }
 
-void Worker::add_qp(QpSlot& slot) {
+void Worker::add_qp(QpSlot& slot, QpRoom& room) {
     const std::uint32_t qp_num = slot.qp->qp_num();
-    URNIC_CHECK(impl_->inside_call && impl_->clients.count(slot.client_id) == 1);
+    URNIC_CHECK(impl_->inside_call && impl_->clients.count(slot.client) == 1);
+    URNIC_CHECK(room.for_number != nullptr && room.for_doorbell != nullptr);
     URNIC_CHECK(qp_num % impl_->config.num_workers == impl_->config.index && qp_num > 1 && qp_num < 0xffffff);
     // The two devices number their QPs apart from each other.
     URNIC_CHECK(impl_->qps.emplace(qp_num + (slot.device->index << 24U), &slot).second);

@@ -105,19 +105,19 @@ void TestCq::arm(std::uint32_t value) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-TestClient::TestClient(Rig& rig, std::uint32_t client_id)
-    : rig_(rig), client_id_(client_id), doorbells_(abi::doorbell_bytes(rig.num_workers())) {
+TestClient::TestClient(Rig& rig) : rig_(rig), doorbells_(abi::doorbell_bytes(rig.num_workers())) {
     for (std::uint32_t i = 0; i < rig.num_workers(); ++i) {
         fds_.push_back(eventfd(0, EFD_CLOEXEC));
+        on_worker_.push_back(std::make_unique<ClientDoorbells>(&doorbell(i), fds_[i]));
         int error = 0;
-        rig.worker(i).call([&] { error = rig.worker(i).attach_client(client_id, &doorbell(i), fds_[i]); });
+        rig.worker(i).call([&] { error = rig.worker(i).attach_client(*on_worker_[i]); });
         URNIC_CHECK(error == 0);
     }
 }
 
 TestClient::~TestClient() {
     for (std::uint32_t i = 0; i < rig_.num_workers(); ++i) {
-        rig_.worker(i).call([&] { rig_.worker(i).detach_client(client_id_); });
+        rig_.worker(i).call([&] { rig_.worker(i).detach_client(*on_worker_[i]); });
         close(fds_[i]);
     }
 }
@@ -162,9 +162,10 @@ TestQp::TestQp(Rig& rig, TestClient& client, std::uint32_t device, std::uint32_t
     config.counters = &rig.device(device).counters[worker_];
     slot_.qp = std::make_unique<RcQp>(config);
     slot_.device = &rig.device(device);
-    slot_.client_id = client.id();
+    slot_.client = &client.on_worker(worker_);
     slot_.doorbell_slot = doorbell_slot;
-    rig_.worker(worker_).call([this] { rig_.worker(worker_).add_qp(slot_); });
+    QpRoom room;
+    rig_.worker(worker_).call([&] { rig_.worker(worker_).add_qp(slot_, room); });
 }
 
 TestQp::~TestQp() {
@@ -298,7 +299,7 @@ Rig::~Rig() {
     }
 }
 
-std::unique_ptr<TestClient> Rig::make_client() { return std::make_unique<TestClient>(*this, next_client_++); }
+std::unique_ptr<TestClient> Rig::make_client() { return std::make_unique<TestClient>(*this); }
 
 std::uint32_t Rig::register_memory(std::uint32_t device, const PageMemory& memory) {
     MemoryRegion region;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "dataplane/doorbell_scan.h"
 #include "dataplane/fabric.h"
 #include "dataplane/steering.h"
 #include "dataplane/worker.h"
@@ -66,12 +67,12 @@ class Rig;
 /// One application: doorbells and eventfds. Outlives its QPs.
 class TestClient {
   public:
-    TestClient(Rig& rig, std::uint32_t client_id);
+    explicit TestClient(Rig& rig);
     ~TestClient();
     TestClient(const TestClient&) = delete;
     TestClient& operator=(const TestClient&) = delete;
 
-    [[nodiscard]] std::uint32_t id() const { return client_id_; }
+    [[nodiscard]] ClientDoorbells& on_worker(std::uint32_t worker) { return *on_worker_[worker]; }
     [[nodiscard]] abi::WorkerDoorbell& doorbell(std::uint32_t worker);
     [[nodiscard]] int wake_fd(std::uint32_t worker) const { return fds_[worker]; }
     /// As the provider rings.
@@ -80,9 +81,9 @@ class TestClient {
 
   private:
     Rig& rig_;
-    std::uint32_t client_id_;
     PageMemory doorbells_;
     std::vector<int> fds_;
+    std::vector<std::unique_ptr<ClientDoorbells>> on_worker_;
 };
 
 struct SendRequest {
@@ -170,7 +171,6 @@ class Rig {
     std::unique_ptr<Fabric> fabric_;
     std::vector<std::unique_ptr<Device>> devices_;
     std::vector<std::unique_ptr<Worker>> workers_;
-    std::uint32_t next_client_ = 1;
     std::uint32_t next_key_random_ = 0x1234567;
 };
 

@@ -1,0 +1,175 @@
+// The control thread without memory: at each allocation of each request in turn, the one who asked gets
+// ENOMEM, nothing of the request is left, and what ends needs no memory to do so.
+#include <fcntl.h>
+#include <poll.h>
+
+#include <functional>
+
+#include "tests/support/allocation_hook.h"
+#include "tests/unit/control/control_fixture.h"
+
+namespace urnic::dataplane {
+namespace {
+
+using abi::Op;
+
+thread_local bool is_the_test = false;
+std::atomic<long> allocations_left{0};
+std::atomic<bool> ran_out{false};
+
+/// Memory that ends after some allocations of the server's thread, and is there again when this goes.
+class MemoryFor {
+  public:
+    explicit MemoryFor(long allocations) {
+        is_the_test = true;
+        allocations_left = allocations;
+        ran_out = false;
+        allocation_fails = [] {
+            const bool fails = !is_the_test && allocations_left.fetch_sub(1) <= 0;
+            ran_out = ran_out || fails;
+            return fails;
+        };
+    }
+    ~MemoryFor() { allocation_fails = nullptr; }
+    MemoryFor(const MemoryFor&) = delete;
+    MemoryFor& operator=(const MemoryFor&) = delete;
+};
+
+// Room for the rings of what the test makes and not for much more: pieces that failed requests keep are
+// missed.
+constexpr std::uint64_t kRingBytes = 256 * 1024;
+
+class WithoutMemory : public ControlTest {
+  protected:
+    WithoutMemory() : ControlTest({}, {.max_ring_bytes = kRingBytes}) {}
+
+    /// Asks with memory for 0, 1, 2... allocations until the answer is not ENOMEM any more. Gives that
+    /// answer.
+    static Answer ask_until_it_fits(const char* what, const std::function<Answer()>& ask) {
+        for (long allocations = 0; allocations < 500; ++allocations) {
+            Answer answer;
+            {
+                const MemoryFor some(allocations);
+                answer = ask();
+            }
+            if (answer.closed || answer.error() != ENOMEM) {
+                EXPECT_FALSE(answer.closed) << what << " with memory for " << allocations << " allocations";
+                EXPECT_EQ(answer.error(), 0) << what;
+                EXPECT_GT(allocations, 0) << what << " needs no memory: this tests nothing";
+                EXPECT_FALSE(ran_out) << what << " succeeded although memory had run out";
+                return answer;
+            }
+        }
+        ADD_FAILURE() << what << " never succeeds: something of the failed requests was kept";
+        return {};
+    }
+    template <typename T>
+    static Answer ask_until_it_fits(const char* what, const TestClient& client, Op op, const T& request) {
+        return ask_until_it_fits(what, [&] { return client.ask(op, request); });
+    }
+};
+
+TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
+    TestClient bystander = client();
+    const std::uint32_t his_pd = bystander.pd(bystander.open());
+    {
+        const TestClient client = connect();
+        wait_for_connections(2);
+        abi::HelloRequest hello{};
+        hello.abi_version = abi::kAbiVersion;
+        std::memcpy(hello.program, "a name that is longer than most", 31);
+        (void)ask_until_it_fits("Hello", client, Op::kHello, hello);
+
+        abi::OpenDeviceRequest open{};
+        std::memcpy(open.name, "urnic0", 6);
+        const auto context =
+            ask_until_it_fits("OpenDevice", client, Op::kOpenDevice, open).as<abi::OpenDeviceReply>().context;
+        abi::ContextRequest in_context{};
+        in_context.context = context;
+        const auto pd =
+            ask_until_it_fits("AllocPd", client, Op::kAllocPd, in_context).as<abi::HandleReply>().handle;
+        EXPECT_EQ(host.devices[0]->num_pds, 2U);
+        const auto channel = ask_until_it_fits("CreateChannel", client, Op::kCreateChannel, in_context)
+                                 .as<abi::HandleReply>()
+                                 .handle;
+        abi::CreateCqRequest cq{};
+        cq.context = context;
+        cq.entries = 16;
+        cq.channel = channel;
+        const auto cq_handle =
+            ask_until_it_fits("CreateCq", client, Op::kCreateCq, cq).as<abi::CreateCqReply>().handle;
+        abi::ResizeCqRequest resize{};
+        resize.cq = cq_handle;
+        resize.entries = 32;
+        (void)ask_until_it_fits("ResizeCq", client, Op::kResizeCq, resize);
+        const auto qp = ask_until_it_fits("CreateQp", client, Op::kCreateQp, qp_request(pd, cq_handle))
+                            .as<abi::CreateQpReply>();
+        EXPECT_EQ(qp.doorbell_slot, 0U) << "failed requests keep doorbell slots";
+        EXPECT_EQ(host.worker_qps[qp.worker], 1U);
+
+        const UniqueFd file = make_memory_file(F_SEAL_SHRINK | F_SEAL_GROW);
+        EXPECT_EQ(client.ask(Op::kAttachMemory, abi::AttachMemoryRequest{}, {file.get()}).error(), 0);
+        abi::RegMrRequest mr{};
+        mr.pd = pd;
+        mr.addr = 1ULL << 40U;
+        mr.length = 4096;
+        mr.flags = abi::kRegMrConverted;
+        const auto handle = ask_until_it_fits("RegMr", client, Op::kRegMr, mr).as<abi::RegMrReply>().handle;
+        EXPECT_EQ(host.devices[0]->num_mrs, 1U);
+        (void)ask_until_it_fits("Status", client, Op::kStatus, abi::StatusRequest{});
+
+        const MemoryFor nothing(0);
+        EXPECT_EQ(client.on_handle(Op::kDeregMr, handle), 0) << "giving back needs no memory";
+        EXPECT_EQ(bystander.on_handle(Op::kDeallocPd, his_pd), 0) << "nor does it for others";
+        EXPECT_FALSE(ran_out) << "an allocation was tried";
+    }
+    wait_for_connections(1);
+    bystander.close();
+    EXPECT_TRUE(nothing_is_left());
+}
+
+TEST_F(WithoutMemory, WhatADeadClientOwnedGoesWithoutMemory) {
+    TestClient doomed = client();
+    const std::uint32_t context = doomed.open();
+    const std::uint32_t pd = doomed.pd(context);
+    const std::uint32_t cq = doomed.cq(context);
+    doomed.attach_memory();
+    for (int i = 0; i < 20; ++i) {
+        (void)doomed.qp(pd, cq);
+        abi::RegMrRequest mr{};
+        mr.pd = pd;
+        mr.addr = 1ULL << 40U;
+        mr.length = 4096;
+        mr.flags = abi::kRegMrConverted;
+        EXPECT_EQ(doomed.ask(Op::kRegMr, mr).error(), 0);
+    }
+    {
+        const MemoryFor nothing(0);
+        doomed.close();
+        wait_for_connections(0);
+        EXPECT_FALSE(ran_out) << "an allocation was tried";
+    }
+    EXPECT_TRUE(nothing_is_left());
+}
+
+TEST_F(WithoutMemory, ANewConnectionIsToldWhy) {
+    const TestClient bystander = client();
+    for (long allocations = 0;; ++allocations) {
+        ASSERT_LT(allocations, 100);
+        const MemoryFor some(allocations);
+        const TestClient fresh = connect();
+        pollfd refused{fresh.socket(), POLLIN, 0};
+        while (connections() != 2 && ::poll(&refused, 1, 1) == 0) {
+        }
+        EXPECT_EQ(bystander.on_handle(Op::kDestroyQp, 1), EINVAL) << "who is there goes on";
+        if (connections() == 2) {
+            EXPECT_GT(allocations, 0);
+            break;
+        }
+        EXPECT_EQ(fresh.receive().error(), ENOMEM);
+        EXPECT_TRUE(fresh.receive().closed);
+    }
+}
+
+}  // namespace
+}  // namespace urnic::dataplane
