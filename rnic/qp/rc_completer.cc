@@ -151,6 +151,10 @@ void RcCompleter::handle_data(TimeNs now, const wire::PacketView& packet, const 
 bool RcCompleter::response_fits(const wire::PacketView& packet, const wire::OpcodeInfo& info) const {
     const SendRecord& record = state_.window.oldest();
     const WrRow& row = rc_wr_row(record.opcode);
+    if ((info.headers & wire::kHasAeth) != 0 &&
+        (packet.header.aeth.syndrome & wire::kSyndromeKindMask) != wire::kSyndromeAck) {
+        return false;  // a NAK comes without data
+    }
     if ((info.headers & wire::kHasAtomicAck) != 0) {
         return row.is(WrRow::kIsAtomic);
     }
