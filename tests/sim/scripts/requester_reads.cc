@@ -295,5 +295,34 @@ RC_SCRIPT_IN(BadResponse, AtomicForSend, "9.9.2", "ATOMIC Acknowledge for a SEND
     holds_own_data(0, 8);
 }
 
+RC_SCRIPT_IN(BadResponse, SyndromeOfAReadResponse, "9.7.5.2",
+             "READ response First, Last or Only whose AETH is not an ACK's") {
+    for (const std::uint8_t syndrome : {0x21, 0x40, 0x60, 0x61, 0x62, 0x63, 0x7f}) {
+        SCOPED_TRACE(unsigned{syndrome});
+        read_and_write(600);
+        is_bad(response_first(1000, 1, 256).aeth(syndrome, 1));
+        holds_own_data(0, 256);
+        read_and_write(300);
+        peer(response_first(1000, 1, 256));
+        is_bad(response_last(1001, 1, 44, 256).aeth(syndrome, 1));
+        holds_own_data(256, 256);
+        read_and_write(8);
+        is_bad(response_only(1000, 1, 8).aeth(syndrome, 1));
+        holds_own_data(0, 256);
+    }
+}
+
+RC_SCRIPT_IN(BadResponse, SyndromeOfAnAtomicResponse, "9.7.5.2",
+             "ATOMIC Acknowledge whose AETH is not an ACK's") {
+    for (const std::uint8_t syndrome : {0x21, 0x40, 0x60, 0x62}) {
+        SCOPED_TRACE(unsigned{syndrome});
+        connect();
+        post({fetch_add(1, 1), write(2, 8, 64)});
+        sends({fetch_add_request(1000, 1), write_only(1001, 8, 64)});
+        is_bad(atomic_ack(1000, 1, 7).aeth(syndrome, 1));
+        holds_own_data(0, 8);
+    }
+}
+
 }  // namespace
 }  // namespace urnic::sim

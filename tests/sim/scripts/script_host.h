@@ -23,6 +23,9 @@ class ScriptHost final : public SimHost {
 
     [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override {
+        if (!keep_frames) {
+            return true;
+        }
         FrameBytes frame(wire::kMaxFrameBytes);
         const std::size_t length = wire::build_frame(path, header, pieces, frame);
         if (length == 0) {
@@ -35,6 +38,7 @@ class ScriptHost final : public SimHost {
     }
 
     std::deque<SeenFrame> seen;
+    bool keep_frames = true;  // false: what goes out is neither built nor seen
     wire::Path last_path;
 
   private:
