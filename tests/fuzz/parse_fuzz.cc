@@ -58,6 +58,7 @@ void packet_path(Bytes frame, bool repair) {
     URNIC_CHECK(wire::peek_dest_qp(frame) == view.header.dest_qp);
     const std::byte* end = frame.data() + frame.size();
     URNIC_CHECK(view.l3.data() >= frame.data() && view.l3.data() + view.l3.size() + wire::kIcrcBytes <= end);
+    URNIC_CHECK(view.payload.data() >= view.l3.data() && view.payload.size() <= view.l3.size());
     URNIC_CHECK(view.payload.data() + view.payload.size() + view.header.pad_count ==
                 view.l3.data() + view.l3.size());
     (void)wire::icrc_ok(view);

@@ -139,6 +139,8 @@ bool QpHost::transmit(const wire::Path& path, const wire::PacketHeader& header,
         return false;
     }
     --room_;
+    const bool is_request = (wire::opcode_info(header.opcode).flags & wire::kIsRequest) != 0;
+    answers_owed_ -= is_request ? 0 : 1;
     if (sent.size() < kMaxFrames) {
         sent.push_back(std::move(frame));
     }
@@ -172,7 +174,6 @@ void QpHost::check_sent(const wire::PacketHeader& header, std::span<const Memory
     }
     // No answer that no request asked for, and none about what has not come (IBA 9.7.5.1).
     URNIC_CHECK(answers_owed_ != 0);
-    --answers_owed_;
     if (state != QpState::kErr) {
         const bool is_nak = (info.headers & wire::kHasAeth) != 0 && (header.aeth.syndrome & 0x60U) != 0;
         URNIC_CHECK(header.psn.distance(Psn(attr.rq_psn)) < (is_nak ? 1 : 0));
