@@ -408,6 +408,15 @@ RC_SCRIPT(ResponderAtomic, Misaligned, "9.4.5",
     }
 }
 
+RC_SCRIPT(ResponderAtomic, OnlyTheVirtualAddressCounts, "9.4.5",
+          "an atomic whose address is no multiple of 8, on memory that is aligned: NAK invalid request") {
+    connect();
+    SimRegion& region = host().add_region(64, {.iova_offset = 4});
+    peer(fetch_add_request(2000, 1).reth(region.addr(), region.key(), 0));
+    refuses(2000, 0, kInvalid);
+    EXPECT_TRUE(untouched(region));
+}
+
 RC_SCRIPT(
     ResponderAtomic, MemoryOutOfReach, "9.9.3",
     "memory that cannot be reached any more: NAK remote operational error for WRITE, READ and atomics") {
