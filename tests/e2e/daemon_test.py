@@ -2,6 +2,7 @@
 something is missing."""
 
 import contextlib
+import json
 import os
 import pathlib
 import pwd
@@ -113,7 +114,7 @@ class CommandLine(Daemon):
     def test_help_names_every_key(self):
         out = self.run_ok([URNICD, "--help"]).out
         for key in ("--config", "--check", "run_dir", "socket_mode", "workers", "hugepages", "max_registered_bytes",
-                    "fabric", "[[neighbour]]", "mtu"):
+                    "fabric", "[[neighbour]]", "mtu", "[[fault]]", "--faults"):
             self.assertIn(key, out)
 
     def test_version(self):
@@ -335,6 +336,42 @@ class Frugality(Daemon):
         self.assertEqual(waiting.hello(), 0, "it had to wait, that is all")
         self.assertEqual(old.open("urnic0")[0], 0)
         self.end(process)
+
+
+class Faults(Daemon):
+    def urnic_fault(self, *words, **options):
+        return harness.run([harness.URNIC, "fault", *words, "--socket", str(self.socket)], **options)
+
+    def test_faults_of_the_configuration(self):
+        tables = '[[fault]]\ntype = "drop"\nprobability = 0.5\nseed = 3\n[[fault]]\ntype = "delay"\ndelay-us = 20\n'
+        extra = self.config('[{"type": "ecn", "device": "other"}]', "faults.json")
+        process = self.serve("--config", self.local(rnics=FABRIC + tables), "--faults", extra)
+        faults = json.loads(self.urnic_fault("list", "--json").out)["faults"]
+        self.assertEqual([fault["type"] for fault in faults], ["drop", "delay", "ecn"])
+        self.assertEqual((faults[0]["probability"], faults[0]["seed"], faults[1]["delay-us"]), (0.5, 3, 20))
+        self.end(process)
+
+    def test_wrong_faults_are_named_with_their_place(self):
+        self.fails(self.local(rnics=FABRIC + '[[fault]]\ntype = "drop"\npsm = 3\n'), "urnic.toml:19:7:",
+                   "unknown key 'psm'; allowed: type, device")
+        file = self.config('[{"type": "ecn", "device": "urnic9"}]', "faults.json")
+        result = harness.run([URNICD, "--config", self.local(), "--faults", file])
+        self.assertEqual(result.returncode, 1)
+        self.assertIn('\'device\' is "urnic9"; there are urnic0, other', result.err)
+
+    def test_only_the_daemons_user_and_root_may_inject(self):
+        self.dir.chmod(0o755)
+        self.serve("--config", self.local(daemon='socket_mode = "0666"'))
+        self.assert_ok(self.urnic_fault("add", "ecn", "--psn", "7"))
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            somebody = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+            for words in (["add", "drop"], ["clear"], ["remove", "1"]):
+                result = self.urnic_fault(*words, **somebody)
+                self.assertEqual(result.returncode, 125, result)
+                self.assertIn("nobody may not inject faults", result.err)
+            self.assertIn("ecn", self.urnic_fault("list", **somebody).out)
+        self.assertEqual(len(json.loads(self.urnic_fault("list", "--json").out)["faults"]), 1)
 
 
 if __name__ == "__main__":
