@@ -57,9 +57,10 @@ void RcScript::deliver(const ScriptPacket& packet) {
     }
     const FrameBytes frame = addressed.build(wire::make_path(spec), peer_data_);
     note("peer", now(), frame);
+    // As the daemon does: the DestQP finds the QP, then the frame is checked.
     wire::PacketView view;
-    if (wire::parse_frame(frame, view) == wire::ParseError::kNone && wire::icrc_ok(view) &&
-        view.header.dest_qp == kQp) {
+    if (wire::peek_dest_qp(frame) == kQp && wire::parse_frame(frame, view) == wire::ParseError::kNone &&
+        wire::icrc_ok(view)) {
         host_->deliver(view);
     }
 }

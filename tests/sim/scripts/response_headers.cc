@@ -58,6 +58,15 @@ RC_SCRIPT_IN(ResponseHeaders, Tver, "9.6.1.1", "responses with a TVer other than
     still_works();
 }
 
+RC_SCRIPT_IN(ResponseHeaders, DestQp, "9.6.1.1",
+             "responses to another QP are not this QP's, whatever their PSN") {
+    connect();
+    for (const std::uint32_t qp_num : {kQp + 1, kQp + 0x100, kQp + 0x10000, 0xff'ffffU}) {
+        drops({ack(1000, 1).dest_qp(qp_num), nak(1000, 0, wire::kNakInvalidRequest).dest_qp(qp_num)});
+    }
+    still_works();
+}
+
 RC_SCRIPT_IN(ResponseHeaders, ReservedOpcodes, "9.2", "reserved opcodes of RC are no responses") {
     connect();
     for (const std::uint8_t opcode : {0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1e, 0x1f}) {

@@ -1,5 +1,5 @@
-// What one registration costs beside many others: the system calls of a convert() and a release() are counted, and
-// none of them may be one for which the kernel visits all of the process's memory.
+// What one registration costs beside many others: the system calls of a convert() and a release() are
+// counted, and none of them may be one for which the kernel visits all of the process's memory.
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
@@ -104,7 +104,9 @@ TEST_P(WorkOfOne, DoesNotGrowWithTheOthers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, WorkOfOne, testing::Values(Layout::kAdjacent, Layout::kApart),
-                         [](const auto& info) { return info.param == Layout::kAdjacent ? "adjacent" : "apart"; });
+                         [](const auto& info) {
+                             return info.param == Layout::kAdjacent ? "adjacent" : "apart";
+                         });
 
 /// Pages that were never touched stay so: giving memory back must not make zeros of them.
 TEST(WorkOfOne, HolesStayHoles) {
