@@ -20,6 +20,8 @@ namespace urnic {
     X(req_cqe_flush_error) X(req_remote_invalid_request) X(req_remote_access_errors)                   \
     X(req_transport_retries_exceeded) X(req_rnr_retries_exceeded) X(rx_icrc_encapsulated)              \
     X(rx_read_requests) X(rx_write_requests) X(rx_atomic_requests)                                     \
+    /* as efa names it: request packets sent again, for whatever reason */                             \
+    X(retrans_pkts)                                                                                    \
     /* bytes on the wire and drops, by reason */                                                       \
     X(sent_bytes) X(rcvd_bytes) X(drop_malformed) X(drop_not_roce) X(drop_not_for_us)                  \
     X(drop_unknown_qp) X(drop_qp_state) X(drop_pkey) X(drop_opcode) X(drop_no_mbuf) X(drop_tx_full)    \

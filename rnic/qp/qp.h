@@ -7,6 +7,7 @@
 #include "rnic/base/time.h"
 #include "rnic/device/counters.h"
 #include "rnic/mem/key_table.h"
+#include "rnic/qp/held_packets.h"
 #include "rnic/qp/outbox.h"
 #include "rnic/queue/completion_queue.h"
 #include "rnic/queue/work_queue.h"
@@ -25,7 +26,10 @@ struct QpConfig {
     CompletionQueue* recv_cq = nullptr;
     const KeyTable* keys = nullptr;
     Counters* counters = nullptr;  // of the device on the QP's worker
-    std::uint16_t pkey = 0xffff;   // entry 0 of the P_Key table
+    /// Of the QP's worker: packets that come early are held, and only what is missing is sent again.
+    /// nullptr: go-back-N in both directions.
+    HeldPacketPool* held_packets = nullptr;
+    std::uint16_t pkey = 0xffff;  // entry 0 of the P_Key table
 };
 
 /// Owned by one worker; every call is made on that worker's thread. Pure: no clock, no allocation, no system
@@ -60,6 +64,9 @@ class Qp {
     [[nodiscard]] virtual bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) = 0;
     /// When handle_timeout() wants to be called; kNever if not at all.
     [[nodiscard]] virtual TimeNs deadline() const = 0;
+
+    /// Lets go of what it holds of its worker's, on that worker, before the QP leaves it.
+    virtual void leave_worker() {}
 
     [[nodiscard]] virtual QpState state() const = 0;
     [[nodiscard]] std::uint32_t qp_num() const { return config_.qp_num; }

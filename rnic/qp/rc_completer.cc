@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "rnic/qp/sge_list.h"
+#include "rnic/qp/timing.h"
 
 namespace urnic {
 
@@ -34,8 +35,11 @@ void RcCompleter::handle_response(TimeNs now, const wire::PacketView& packet, co
     if ((info.headers & wire::kHasAeth) != 0 && acks && ahead >= -1) {
         state_.take_credits(header.aeth.syndrome, header.aeth.msn);
     }
-    if (ahead < 0) {
-        return;  // a duplicate
+    if (ahead < 0) {  // a duplicate
+        if (ahead == -1 && is_plain_ack && acks && window.awaits_answer() && !state_.waits_for_rnr()) {
+            state_.repair.remind(now, window.una_psn(), ack_timeout_ns(common_.attr.timeout));
+        }
+        return;
     }
     if (!is_plain_ack) {
         handle_data(now, packet, info, outbox);
@@ -43,6 +47,9 @@ void RcCompleter::handle_response(TimeNs now, const wire::PacketView& packet, co
         handle_acknowledge(now, header, outbox);
     } else {
         handle_nak(now, header, outbox);
+    }
+    if (state_.repair.responses_missing()) [[unlikely]] {
+        deliver_held(now, outbox);
     }
     state_.settle_local_error(outbox);
 }
@@ -66,13 +73,22 @@ bool RcCompleter::retire_through(Psn psn, Outbox& outbox) {
 }
 
 // The same, with what follows for retries. False: do not look further at the packet.
-bool RcCompleter::acknowledge_through(TimeNs now, Psn psn, Outbox& outbox) {
+bool RcCompleter::acknowledge_through(TimeNs now, Psn psn, bool is_plain_ack, Outbox& outbox) {
     const Psn before = state_.window.una_psn();
+    const Psn cursor = state_.window.cursor_psn();
     const bool complete = retire_through(psn, outbox);
     if (state_.window.una_psn() != before) {
         state_.made_progress(now);
     }
     if (common_.state == QpState::kErr) {
+        return false;
+    }
+    if (state_.repair.active() && !state_.repair.acknowledge(now, psn + 1, cursor, is_plain_ack))
+        [[unlikely]] {
+        state_.go_back();
+    }
+    if (!complete && state_.repair.selective()) {
+        miss_responses(now, psn + 1, outbox);
         return false;
     }
     if (!complete) {
@@ -88,17 +104,54 @@ bool RcCompleter::acknowledge_through(TimeNs now, Psn psn, Outbox& outbox) {
     return true;
 }
 
+// Responses before `end` got lost: they are asked for again, once, and what comes behind them is held.
+void RcCompleter::miss_responses(TimeNs now, Psn end, Outbox& outbox) {
+    if (!state_.repair.responses_missing()) {
+        ++common_.config.counters->implied_nak_seq_err;
+        if (!state_.take_retry(now, outbox)) {
+            return;
+        }
+    }
+    state_.start_timer(now);
+    state_.repair.miss_responses(now, end);
+}
+
+// Goes on with what is held or was acknowledged behind responses that have come by now.
+void RcCompleter::deliver_held(TimeNs now, Outbox& outbox) {
+    SendWindow& window = state_.window;
+    HeldPacket held;
+    while (common_.state != QpState::kErr) {
+        (void)retire_through(state_.repair.answered_end() - 1, outbox);
+        state_.held.drop_before(window.una_psn());
+        if (state_.repair.settle_responses(now) || !state_.held.take(window.una_psn(), held)) {
+            return;
+        }
+        wire::PacketView packet;
+        packet.header = held.header;
+        packet.payload = held.payload;
+        take_data(now, packet, wire::opcode_info(held.header.opcode), outbox);
+        state_.held.release(held);
+    }
+}
+
 void RcCompleter::handle_acknowledge(TimeNs now, const wire::PacketHeader& header, Outbox& outbox) {
-    (void)acknowledge_through(now, header.psn, outbox);
+    (void)acknowledge_through(now, header.psn, true, outbox);
 }
 
 void RcCompleter::handle_nak(TimeNs now, const wire::PacketHeader& header, Outbox& outbox) {
-    // A NAK acknowledges everything before its PSN.
-    if (!acknowledge_through(now, header.psn - 1, outbox)) {
-        return;
-    }
     Counters& counters = *common_.config.counters;
     const std::uint8_t syndrome = header.aeth.syndrome;
+    // A NAK acknowledges everything before its PSN. Responses that are missing there can be asked for again
+    // beside it, unless it is the peer's last word.
+    const bool may_go_on = syndrome == wire::kNakPsnSequenceError ||
+                           (syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnrNak;
+    if (!acknowledge_through(now, header.psn - 1, false, outbox) &&
+        !(may_go_on && state_.repair.responses_missing())) {
+        return;
+    }
+    if (common_.state == QpState::kErr) {
+        return;
+    }
     if ((syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnrNak) {
         ++counters.rcvd_rnr_err;
         state_.retry_after_rnr(now, syndrome & wire::kSyndromeValueMask, outbox);
@@ -107,7 +160,9 @@ void RcCompleter::handle_nak(TimeNs now, const wire::PacketHeader& header, Outbo
     if (syndrome == wire::kNakPsnSequenceError) {
         ++counters.rcvd_seq_err;
         ++counters.packet_seq_err;
-        (void)state_.retry(now, outbox);
+        if (state_.take_retry(now, outbox) && !state_.repair.miss_request(header.psn)) {
+            state_.go_back();
+        }
         return;
     }
     const WcStatus status = (syndrome & wire::kSyndromeKindMask) == wire::kSyndromeNak
@@ -126,9 +181,21 @@ void RcCompleter::handle_data(TimeNs now, const wire::PacketView& packet, const 
                               Outbox& outbox) {
     // It acknowledges everything before itself; after this its PSN is the oldest outstanding one.
     const Psn psn = packet.header.psn;
-    if (!acknowledge_through(now, psn - 1, outbox)) {
+    if (!acknowledge_through(now, psn - 1, false, outbox)) {
+        if (state_.repair.responses_missing()) {
+            state_.held.hold(packet, state_.window.una_psn());
+            state_.repair.miss_responses(now, psn + 1);
+            (void)state_.repair.acknowledge(now, psn + 1, state_.window.cursor_psn(), false);
+        }
         return;
     }
+    take_data(now, packet, info, outbox);
+}
+
+// The same, for what comes in its turn.
+void RcCompleter::take_data(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
+                            Outbox& outbox) {
+    const Psn psn = packet.header.psn;
     SendWindow& window = state_.window;
     if (!response_fits(packet, info)) {
         state_.fail_oldest(WcStatus::kBadRespErr, outbox);
@@ -141,10 +208,14 @@ void RcCompleter::handle_data(TimeNs now, const wire::PacketView& packet, const 
     }
     const SendRecord& record = window.oldest();
     const std::uint32_t index = window.una_index();
+    const Psn cursor = window.cursor_psn();
     if (window.acknowledge(psn)) {
         state_.complete_success(record, index, outbox);
     }
     state_.made_progress(now);
+    if (state_.repair.active()) [[unlikely]] {
+        (void)state_.repair.acknowledge(now, psn + 1, cursor, false);
+    }
 }
 
 // True when the packet is the very response that the oldest WQE waits for.
@@ -171,7 +242,9 @@ bool RcCompleter::response_fits(const wire::PacketView& packet, const wire::Opco
     const std::uint64_t offset = std::uint64_t{position} << common_.mtu_shift;
     const bool is_last = psn == record.last_psn();
     const std::uint64_t expected = is_last ? record.length_bytes - offset : common_.mtu_bytes;
-    return is_last == ((info.flags & wire::kEnds) != 0) && packet.payload.size() == expected;
+    // The answer to a READ that asked for a gap alone ends before what is held.
+    const bool ends = (info.flags & wire::kEnds) != 0;
+    return (is_last ? ends : !ends || state_.held.has(psn + 1)) && packet.payload.size() == expected;
 }
 
 // Writes the response's data to the WQE's list; a success is not complete before.

@@ -19,7 +19,10 @@ class RcCompleter {
 
   private:
     [[nodiscard]] bool retire_through(Psn psn, Outbox& outbox);
-    [[nodiscard]] bool acknowledge_through(TimeNs now, Psn psn, Outbox& outbox);
+    [[nodiscard]] bool acknowledge_through(TimeNs now, Psn psn, bool is_plain_ack, Outbox& outbox);
+    void miss_responses(TimeNs now, Psn end, Outbox& outbox);
+    void deliver_held(TimeNs now, Outbox& outbox);
+    void take_data(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     void handle_acknowledge(TimeNs now, const wire::PacketHeader& header, Outbox& outbox);
     void handle_nak(TimeNs now, const wire::PacketHeader& header, Outbox& outbox);
     void handle_data(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,

@@ -39,6 +39,7 @@ RcQp::RcQp(const QpConfig& config)
 }
 
 void RcQp::reset() {
+    drop_held();
     common_.state = QpState::kReset;
     common_.attr = {};
     common_.path = {};
@@ -184,7 +185,13 @@ void RcQp::settle(Outbox& outbox) {
     }
 }
 
+void RcQp::drop_held() {
+    responder_.drop_held();
+    send_state_.held.clear();
+}
+
 bool RcQp::flush(Outbox& outbox) {
+    drop_held();
     const bool more_sends = send_state_.flush(kFlushBatch, outbox);
     const bool more_receives = responder_.flush(kFlushBatch, outbox);
     return more_sends || more_receives;

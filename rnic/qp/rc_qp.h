@@ -22,11 +22,13 @@ class RcQp final : public Qp {
     void handle_timeout(TimeNs now, Outbox& outbox) override;
     [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) override;
     [[nodiscard]] TimeNs deadline() const override;
+    void leave_worker() override { drop_held(); }
     [[nodiscard]] QpState state() const override { return common_.state; }
 
   private:
     void enter_state(QpState next, TimeNs now, Outbox& outbox);
     void reset();
+    void drop_held();
     [[nodiscard]] bool accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info) const;
     [[nodiscard]] bool flush(Outbox& outbox);
     void settle(Outbox& outbox);

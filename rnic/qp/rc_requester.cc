@@ -6,6 +6,9 @@ namespace urnic {
 
 bool RcRequester::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
     for (std::uint32_t sent = 0; sent < max_packets && outbox.room() != 0; ++sent) {
+        if (state_.repair.active() && send_repair(now, outbox)) [[unlikely]] {
+            continue;
+        }
         if (!send_next(now, outbox)) {
             return false;
         }
@@ -16,13 +19,19 @@ bool RcRequester::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox
 bool RcRequester::more_to_send() const {
     const SendWindow& window = state_.window;
     return common_.state != QpState::kErr && !state_.waits_for_rnr() &&
-           (!window.at_tail() || common_.config.sq.has(window.tail_index()));
+           (!window.at_tail() || common_.config.sq.has(window.tail_index()) || state_.repair.has_work());
 }
 
 void RcRequester::handle_timeout(TimeNs now, Outbox& outbox) {
     if (state_.waits_for_rnr()) {
         state_.end_rnr_wait();
         state_.start_timer(now);
+        return;
+    }
+    if (now < state_.timer_deadline()) {
+        if (!state_.repair.expire(now)) {
+            state_.go_back();
+        }
         return;
     }
     ++common_.config.counters->local_ack_timeout_err;
@@ -39,19 +48,100 @@ bool RcRequester::send_next(TimeNs now, Outbox& outbox) {
     }
     const std::uint32_t index = window.cursor_index();
     PacketPlan plan{};
-    if (!plan_packet(plan) || !load_work(index, outbox)) {
-        return false;
-    }
-    PieceList pieces;
-    if (!gather_payload(plan, pieces) || !outbox.transmit(common_.path, header_of(plan), pieces.span())) {
-        state_.set_local_error(index, plan.record->wr_id, WcStatus::kLocProtErr, outbox);
+    plan_packet(index, window.cursor_psn(), plan);
+    if (!may_send(plan) || !load_work(index, outbox) || !transmit(index, plan, outbox)) {
         return false;
     }
     if (window.cursor_psn() == window.una_psn()) {
         state_.start_timer(now);
     }
+    if (window.cursor_psn() != window.sent_end()) [[unlikely]] {
+        ++common_.config.counters->retrans_pkts;
+    }
     window.advance_cursor();
     return true;
+}
+
+// False: the WQE's memory is not what it was; the WQE fails.
+bool RcRequester::transmit(std::uint32_t index, const PacketPlan& plan, Outbox& outbox) {
+    PieceList pieces;
+    if (!gather_payload(plan, pieces) || !outbox.transmit(common_.path, header_of(plan), pieces.span())) {
+        state_.set_local_error(index, plan.record->wr_id, WcStatus::kLocProtErr, outbox);
+        return false;
+    }
+    return true;
+}
+
+// Sends one packet of what alone has to go again; false when there is none.
+bool RcRequester::send_repair(TimeNs now, Outbox& outbox) {
+    RcRepair& repair = state_.repair;
+    if (common_.state == QpState::kErr || state_.waits_for_rnr()) {
+        return false;
+    }
+    if (!repair.wants_request()) {
+        return ask_again(now, outbox);
+    }
+    const std::uint32_t index = repair.index_of(repair.request_psn());
+    PacketPlan plan{};
+    plan_packet(index, repair.request_psn(), plan);
+    plan.asks_ack = true;
+    repair.request_sent(now);
+    if (!load_work(index, outbox) || !transmit(index, plan, outbox)) {
+        return false;
+    }
+    ++common_.config.counters->retrans_pkts;
+    return true;
+}
+
+// Asks again for the next gap in the responses, and no more than the gap (IBA 9.7.5.1.5: a READ that is
+// repeated may ask for a part). False when none is left.
+bool RcRequester::ask_again(TimeNs now, Outbox& outbox) {
+    RcRepair& repair = state_.repair;
+    if (!repair.responses_missing()) {
+        return false;
+    }
+    const Psn end = repair.ask_end();
+    Psn hole = repair.ask_from();
+    while (hole.distance(end) < 0) {
+        const std::uint32_t index = repair.index_of(hole);
+        const SendRecord& record = state_.window.at(index);
+        if (!record.has_response) {
+            hole = record.last_psn() + 1;
+            continue;
+        }
+        if (state_.held.has(hole)) {
+            ++hole;
+            continue;
+        }
+        const Psn gap_end = end_of_gap(record, hole);
+        PacketPlan plan{};
+        plan_packet(index, hole, plan);
+        plan.read_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+            record.length_bytes - plan.offset,
+            std::uint64_t{static_cast<std::uint32_t>(gap_end.distance(hole))} << common_.mtu_shift));
+        repair.asked(now, hole, gap_end);
+        if (!load_work(index, outbox) || !transmit(index, plan, outbox)) {
+            return false;
+        }
+        ++common_.config.counters->retrans_pkts;
+        return true;
+    }
+    repair.asked(now, hole, hole);
+    return false;
+}
+
+// One past the last missing response of the gap that begins at `hole`: it ends at one that is held, or with
+// the READ.
+Psn RcRequester::end_of_gap(const SendRecord& record, Psn hole) const {
+    const Psn end = record.last_psn() + 1;
+    Psn psn = hole + 1;
+    for (std::uint32_t i = 0; i < kMaxHeldPackets && psn.distance(end) < 0; ++i) {
+        if (state_.held.has(psn)) {
+            return psn;
+        }
+        ++psn;
+    }
+    return end;
 }
 
 // Takes the next WQE from the ring into the window; false when there is none or it has to wait.
@@ -125,20 +215,31 @@ bool RcRequester::load_work(std::uint32_t index, Outbox& outbox) {
     return work_loaded_;
 }
 
-// Works out the packet at the cursor; false when the window or the peer has no room for it.
-bool RcRequester::plan_packet(PacketPlan& plan) const {
-    const SendWindow& window = state_.window;
-    plan.record = &window.at(window.cursor_index());
+// Works out the packet of the WQE `index` that has this PSN.
+void RcRequester::plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) const {
+    plan.record = &state_.window.at(index);
     plan.row = &rc_wr_row(plan.record->opcode);
-    const auto position = static_cast<std::uint32_t>(window.cursor_psn().distance(plan.record->first_psn));
+    plan.psn = psn;
+    const auto position = static_cast<std::uint32_t>(psn.distance(plan.record->first_psn));
     plan.offset = std::uint64_t{position} << common_.mtu_shift;
     plan.is_first = position == 0;
     plan.is_last = position + 1 == plan.record->psn_count;
+    const std::uint64_t left_bytes = plan.record->length_bytes - plan.offset;
+    if (plan.record->has_response) {
+        plan.asks_ack = true;
+        plan.read_bytes = static_cast<std::uint32_t>(left_bytes);
+        return;
+    }
+    plan.asks_ack = plan.is_last || (psn.value() % kAckEveryPackets) == kAckEveryPackets - 1;
+    plan.payload_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(left_bytes, common_.mtu_bytes));
+}
+
+// False when the window or the peer has no room for the packet at the cursor.
+bool RcRequester::may_send(PacketPlan& plan) const {
+    const SendWindow& window = state_.window;
     if (plan.record->has_response) {
         return window.responses_in_flight() < common_.attr.max_rd_atomic;
     }
-    plan.payload_bytes = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(plan.record->length_bytes - plan.offset, common_.mtu_bytes));
     return window.packets_in_flight() < kMaxInFlightPackets && credits_allow(plan);
 }
 
@@ -155,7 +256,7 @@ bool RcRequester::credits_allow(PacketPlan& plan) const {
     if (beyond <= 0) [[likely]] {
         return true;
     }
-    plan.starved = true;
+    plan.asks_ack = true;
     const bool opens_message = plan.is_first || plan.row->is(WrRow::kReceiveAtEnd);
     return (beyond == 1 && opens_message) || window.cursor_psn() == window.una_psn();
 }
@@ -177,10 +278,8 @@ bool RcRequester::gather_payload(const PacketPlan& plan, PieceList& pieces) cons
 
 wire::PacketHeader RcRequester::header_of(const PacketPlan& plan) const {
     const WrRow& row = *plan.row;
-    const Psn psn = state_.window.cursor_psn();
-    wire::PacketHeader header = common_.header(row.operation(plan.is_first, plan.is_last), psn);
-    header.ack_req = plan.is_last || plan.starved || row.has_response() ||
-                     (psn.value() % kAckEveryPackets) == kAckEveryPackets - 1;
+    wire::PacketHeader header = common_.header(row.operation(plan.is_first, plan.is_last), plan.psn);
+    header.ack_req = plan.asks_ack;
     header.solicited = plan.is_last && row.is(WrRow::kNeedsReceive) && (work_.flags & kSendSolicited) != 0;
     header.imm = work_.imm_or_rkey;
     header.ieth_rkey = work_.imm_or_rkey;
@@ -195,7 +294,7 @@ wire::PacketHeader RcRequester::header_of(const PacketPlan& plan) const {
     // A READ that goes on after a loss asks for the rest alone (IBA 9.7.5.1.5); offset is 0 otherwise.
     header.reth = {.va = work_.remote_addr + plan.offset,
                    .rkey = work_.rkey,
-                   .dma_length = static_cast<std::uint32_t>(plan.record->length_bytes - plan.offset)};
+                   .dma_length = row.has_response() ? plan.read_bytes : plan.record->length_bytes};
     return header;
 }
 

@@ -28,18 +28,25 @@ class RcRequester {
     struct PacketPlan {
         const SendRecord* record;
         const WrRow* row;
+        Psn psn;
         std::uint64_t offset;  // of its first byte in the message
         std::uint32_t payload_bytes;
+        std::uint32_t read_bytes;  // of a READ that goes on after a loss: what is asked for
         bool is_first;
         bool is_last;
-        bool starved;  // the only packet that may go until the peer has shown credits
+        bool asks_ack;
     };
 
     [[nodiscard]] bool send_next(TimeNs now, Outbox& outbox);
     [[nodiscard]] bool begin_next(Outbox& outbox);
     [[nodiscard]] WcStatus check_new(const WrRow& row) const;
     [[nodiscard]] bool load_work(std::uint32_t index, Outbox& outbox);
-    [[nodiscard]] bool plan_packet(PacketPlan& plan) const;
+    void plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) const;
+    [[nodiscard]] bool may_send(PacketPlan& plan) const;
+    [[nodiscard]] bool transmit(std::uint32_t index, const PacketPlan& plan, Outbox& outbox);
+    [[nodiscard]] bool send_repair(TimeNs now, Outbox& outbox);
+    [[nodiscard]] bool ask_again(TimeNs now, Outbox& outbox);
+    [[nodiscard]] Psn end_of_gap(const SendRecord& record, Psn hole) const;
     [[nodiscard]] bool credits_allow(PacketPlan& plan) const;
     [[nodiscard]] bool gather_payload(const PacketPlan& plan, PieceList& pieces) const;
     [[nodiscard]] wire::PacketHeader header_of(const PacketPlan& plan) const;

@@ -14,6 +14,8 @@ void RcResponder::reset(Psn first_psn) {
     expected_psn_ = first_psn;
     msn_ = 0;
     nak_sent_ = false;
+    rnr_nak_sent_ = false;
+    held_.clear();
     message_ = Message::kNone;
     receive_taken_ = false;
     receives_seen_ = 0;
@@ -26,7 +28,7 @@ void RcResponder::handle_request(const wire::PacketView& packet, const wire::Opc
     const std::int32_t ahead = packet.header.psn.distance(expected_psn_);
     if (ahead != 0) [[unlikely]] {
         if (ahead > 0) {
-            handle_out_of_sequence(packet.header.psn);
+            handle_out_of_sequence(packet);
         } else {
             handle_duplicate(packet, info);
         }
@@ -37,20 +39,6 @@ void RcResponder::handle_request(const wire::PacketView& packet, const wire::Opc
         return;
     }
     execute(packet, info, outbox);
-}
-
-// The packet that a NAK asked for. If it came before the NAK went out (reordered inside one burst), what was
-// dropped behind it is still missing: the NAK goes out all the same, for the packet that is expected now.
-void RcResponder::handle_missing(const wire::PacketView& packet, const wire::OpcodeInfo& info,
-                                 Outbox& outbox) {
-    nak_sent_ = false;
-    const bool was_unsent = responses_.drop_nak();
-    execute(packet, info, outbox);
-    if (was_unsent && !nak_sent_ && common_.state != QpState::kErr &&
-        newest_dropped_.distance(expected_psn_) >= 0) {
-        nak_sent_ = true;
-        responses_.note_nak(wire::kNakPsnSequenceError, expected_psn_);
-    }
 }
 
 void RcResponder::execute(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox) {
@@ -85,19 +73,6 @@ bool RcResponder::progress_in_error(std::uint32_t max_packets, Outbox& outbox) {
         return false;
     }
     return progress(max_packets, outbox);
-}
-
-// A packet before this one is missing: one NAK, then silence until it comes (IBA 9.7.5.1.2).
-void RcResponder::handle_out_of_sequence(Psn psn) {
-    ++common_.config.counters->out_of_seq_request;
-    ++common_.config.counters->out_of_sequence;
-    if (!nak_sent_ || psn.distance(newest_dropped_) > 0) {
-        newest_dropped_ = psn;
-    }
-    if (!nak_sent_) {
-        nak_sent_ = true;
-        responses_.note_nak(wire::kNakPsnSequenceError, expected_psn_);
-    }
 }
 
 // IBA 9.7.5.1.5: SEND and WRITE are acknowledged again, READ is executed again, atomics are replayed.
@@ -170,7 +145,8 @@ bool RcResponder::take_receive(Outbox& outbox) {
             responses_.note_nak(static_cast<std::uint8_t>(wire::kSyndromeRnrNak | common_.attr.min_rnr_timer),
                                 expected_psn_);
             nak_sent_ = true;
-            newest_dropped_ = expected_psn_;
+            rnr_nak_sent_ = true;
+            newest_early_ = expected_psn_;
             return false;
         case Fetch::kMalformed:
             fail_receive(WcStatus::kLocQpOpErr, wire::kNakRemoteOperationalError, outbox);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "rnic/qp/held_packets.h"
 #include "rnic/qp/rc_atomics.h"
 #include "rnic/qp/rc_common.h"
 #include "rnic/qp/rc_responses.h"
@@ -12,7 +13,8 @@ namespace urnic {
 
 class RcResponder {
   public:
-    explicit RcResponder(RcCommon& common) : common_(common), responses_(common) {}
+    explicit RcResponder(RcCommon& common)
+        : common_(common), held_(common.config.held_packets), responses_(common) {}
 
     /// As new, with the first PSN to expect.
     void reset(Psn first_psn);
@@ -26,6 +28,8 @@ class RcResponder {
     /// Completes what is left of the receive queue with WR_FLUSH_ERR, at most `most`; true: there may be
     /// more.
     bool flush(std::uint32_t most, Outbox& outbox);
+    /// Lets go of requests that came before their turn.
+    void drop_held() { held_.clear(); }
 
     [[nodiscard]] Psn expected_psn() const { return expected_psn_; }
 
@@ -41,7 +45,9 @@ class RcResponder {
     static const Refusal kInvalidRequest;
     static const Refusal kAccessError;
 
-    void handle_out_of_sequence(Psn psn);
+    // rc_responder_gap.cc: a request is missing.
+    void handle_out_of_sequence(const wire::PacketView& packet);
+    void execute_held(Outbox& outbox);
     void handle_missing(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     void execute(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     void handle_duplicate(const wire::PacketView& packet, const wire::OpcodeInfo& info);
@@ -62,8 +68,9 @@ class RcResponder {
     RcCommon& common_;
     Psn expected_psn_;
     std::uint32_t msn_ = 0;
-    bool nak_sent_ = false;  // silence until expected_psn_ arrives (IBA 9.7.5.1.2)
-    Psn newest_dropped_;     // while nak_sent_: the newest packet that came and was not carried out
+    bool nak_sent_ = false;      // silence until expected_psn_ arrives (IBA 9.7.5.1.2)
+    bool rnr_nak_sent_ = false;  // and it was an RNR NAK
+    Psn newest_early_;           // while nak_sent_: the newest packet that came and was not carried out
     Message message_ = Message::kNone;
     bool receive_taken_ = false;        // receive_ is the WQE that the message in progress fills
     std::uint32_t received_bytes_ = 0;  // SEND: so far; WRITE: of the whole message
@@ -71,6 +78,7 @@ class RcResponder {
     std::uint32_t write_rkey_ = 0;
     std::uint64_t write_va_ = 0;
     std::uint32_t receives_seen_ = 0;  // receive WQEs up to this index were seen posted
+    HeldPackets held_;                 // not empty only while nak_sent_
     RcResponses responses_;
     SavedAtomics atomics_;
     RecvWork receive_;

@@ -11,6 +11,8 @@ constexpr std::uint8_t kRetryForEver = 7;  // rnr_retry alone (IBA 9.7.5.2.8)
 
 void RcSendState::reset(Psn first_psn) {
     window.reset(first_psn);
+    repair.reset(held.enabled());
+    held.clear();
     timer_start_ = 0;
     rnr_until_ = kNever;
     retries_left_ = common_.attr.retry_cnt;
@@ -25,10 +27,11 @@ void RcSendState::made_progress(TimeNs now) {
     retries_left_ = common_.attr.retry_cnt;
     rnr_retries_left_ = common_.attr.rnr_retry;
     recovering_response = false;
+    repair.made_progress();
     timer_start_ = now;
 }
 
-bool RcSendState::retry(TimeNs now, Outbox& outbox) {
+bool RcSendState::take_retry(TimeNs now, Outbox& outbox) {
     if (retries_left_ == 0) {
         ++common_.config.counters->retry_exceeded_err;
         ++common_.config.counters->req_transport_retries_exceeded;
@@ -37,8 +40,16 @@ bool RcSendState::retry(TimeNs now, Outbox& outbox) {
     }
     --retries_left_;
     ++common_.config.counters->completer_retry_err;
-    window.rewind();
     timer_start_ = now;
+    return true;
+}
+
+bool RcSendState::retry(TimeNs now, Outbox& outbox) {
+    if (!take_retry(now, outbox)) {
+        return false;
+    }
+    window.rewind();
+    repair.cancel();
     return true;
 }
 
@@ -59,9 +70,10 @@ void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& o
     retries_left_ = common_.attr.retry_cnt;
     rnr_until_ = now + rnr_timer_ns(timer_code);
     window.rewind();
+    repair.cancel();
 }
 
-TimeNs RcSendState::deadline() const {
+TimeNs RcSendState::timer_deadline() const {
     if (waits_for_rnr()) {
         return rnr_until_;
     }

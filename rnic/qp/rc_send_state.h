@@ -4,16 +4,22 @@
 #include <cstdint>
 
 #include "rnic/base/time.h"
+#include "rnic/qp/held_packets.h"
 #include "rnic/qp/rc_common.h"
+#include "rnic/qp/rc_repair.h"
 #include "rnic/qp/send_window.h"
+#include "rnic/qp/timing.h"
 
 namespace urnic {
 
 class RcSendState {
   public:
-    explicit RcSendState(RcCommon& common) : common_(common) {}
+    explicit RcSendState(RcCommon& common)
+        : repair(window), held(common.config.held_packets), common_(common) {}
 
     SendWindow window;
+    RcRepair repair;
+    HeldPackets held;  // responses that came early; not empty only while repair.responses_missing()
 
     /// As new, with the first PSN to send.
     void reset(Psn first_psn);
@@ -21,14 +27,31 @@ class RcSendState {
     // --- Recovery -----------------------------------------------------------------------------------------
     /// The peer acknowledged something new: retry counters and the ACK timer start again (IBA 9.7.6.1.3).
     void made_progress(TimeNs now);
-    /// One more retry; false: none is left and the oldest WQE failed with RETRY_EXC_ERR.
+    /// Takes one more retry; false: none is left and the oldest WQE failed with RETRY_EXC_ERR.
+    [[nodiscard]] bool take_retry(TimeNs now, Outbox& outbox);
+    /// The same, and everything not acknowledged goes again.
     [[nodiscard]] bool retry(TimeNs now, Outbox& outbox);
+    /// Requests are missing at the peer: everything not acknowledged goes again.
+    void go_back() {
+        window.rewind();
+        repair.cancel_after_loss();
+    }
     /// One more wait after an RNR NAK with this timer code; fails with RNR_RETRY_EXC_ERR when none is left.
     void retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox);
     [[nodiscard]] bool waits_for_rnr() const { return rnr_until_ != kNever; }
     void end_rnr_wait() { rnr_until_ = kNever; }
     void start_timer(TimeNs now) { timer_start_ = now; }
-    [[nodiscard]] TimeNs deadline() const;
+    /// When the ACK timeout or the RNR wait ends.
+    [[nodiscard]] TimeNs timer_deadline() const;
+    /// That, or earlier when something that was sent again is overdue.
+    [[nodiscard]] TimeNs deadline() const {
+        const TimeNs timer = timer_deadline();
+        if (!repair.active() || waits_for_rnr()) [[likely]] {
+            return timer;
+        }
+        const TimeNs repair_deadline = repair.deadline(ack_timeout_ns(common_.attr.timeout));
+        return repair_deadline < timer ? repair_deadline : timer;
+    }
     /// The oldest missing response was already asked for again: more packets behind the same gap are the rest
     /// of the first burst and say nothing new.
     bool recovering_response = false;

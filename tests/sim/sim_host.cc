@@ -48,6 +48,7 @@ SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, co
     config.keys = &keys;
     config.counters = &counters;
     config.pkey = options.pkey;
+    config.held_packets = options.holds_early_packets ? &held_packets : nullptr;
     qp_ = std::make_unique<RcQp>(config);
     network_.attach(*this);
 }

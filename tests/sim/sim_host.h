@@ -10,6 +10,7 @@
 
 #include "rnic/qp/rc_qp.h"
 #include "rnic/wire/frame.h"
+#include "tests/sim/copied_frames.h"
 #include "tests/sim/sim_memory.h"
 
 namespace urnic::sim {
@@ -62,6 +63,8 @@ class SimHost : public Outbox {
         std::uint32_t max_inline = 256;
         bool sq_sig_all = false;
         std::uint16_t pkey = 0xffff;
+        /// Holds packets that come early; without it the QP goes back N (QpConfig::held_packets).
+        bool holds_early_packets = false;
     };
 
     SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, const Options& options);
@@ -113,6 +116,8 @@ class SimHost : public Outbox {
     [[nodiscard]] const wire::Gid& gid() const { return gid_; }
     [[nodiscard]] const wire::Mac& mac() const { return mac_; }
 
+    CopiedFrames held_frames;
+    HeldPacketPool held_packets{held_frames, 2};
     KeyTable keys;
     Counters counters;
     std::vector<AsyncEventType> events;

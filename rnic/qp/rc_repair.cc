@@ -1,0 +1,189 @@
+#include "rnic/qp/rc_repair.h"
+
+#include <algorithm>
+
+namespace urnic {
+
+namespace {
+
+// Before an answer was measured.
+constexpr TimeNs kFirstAnswerNs = 50'000;
+// An answer may take this much longer than twice the longest of late.
+constexpr TimeNs kSlackNs = 16'000;
+// How often something goes again without a sign of life; then the ACK timeout decides. The wait doubles.
+constexpr std::uint8_t kMaxTries = 4;
+
+}  // namespace
+
+void RcRepair::reset(bool selective) {
+    selective_ = selective;
+    peer_ = Peer::kUnknown;
+    answer_ns_ = kFirstAnswerNs;
+    responses_missing_ = false;
+    cancel();
+}
+
+void RcRepair::cancel() {
+    nak_open_ = resend_request_ = probing_ = rewound_ = measuring_ = false;
+    strikes_ = tries_ = 0;
+}
+
+void RcRepair::cancel_after_loss() {
+    cancel();
+    rewound_ = selective_;
+    rewound_end_ = window_.sent_end();
+}
+
+std::uint32_t RcRepair::index_of(Psn psn) const {
+    std::uint32_t index = window_.una_index();
+    while (psn.distance(window_.at(index).last_psn()) > 0) {
+        ++index;
+    }
+    return index;
+}
+
+void RcRepair::open(Psn psn) {
+    const SendRecord& record = window_.at(index_of(psn));
+    nak_open_ = true;
+    nak_psn_ = psn;
+    resend_request_ = true;
+    tries_ = 0;
+    probe_psn_ = record.has_response ? record.last_psn() + 1 : psn + 1;
+    probing_ = window_.sent_end().distance(probe_psn_) > 0;
+    probe_by_ack_ = !record.has_response;
+}
+
+bool RcRepair::miss_request(Psn psn) {
+    if (!selective_) {
+        return false;
+    }
+    if (window_.cursor_psn().distance(psn) <= 0) {
+        return true;  // it is the next to be sent anyhow, or comes after that
+    }
+    const bool is_next = probing_ && psn == probe_psn_;
+    strikes_ = is_next ? static_cast<std::uint8_t>(strikes_ + 1) : 0;
+    // Once it was seen to hold requests, the next one may as well have been lost on its own.
+    if (is_next && (peer_ != Peer::kHolds || strikes_ > 1)) {
+        peer_ = Peer::kDiscards;
+    }
+    if (peer_ == Peer::kDiscards) {
+        return false;
+    }
+    open(psn);
+    return true;
+}
+
+void RcRepair::remind(TimeNs now, Psn end, TimeNs longest_ns) {
+    if (!selective_ || peer_ != Peer::kHolds || resend_request_ || window_.cursor_psn().distance(end) <= 0 ||
+        (nak_open_ && now < sent_at_ + patience_ns(longest_ns))) {
+        return;
+    }
+    open(end);
+}
+
+bool RcRepair::acknowledge(TimeNs now, Psn end, Psn cursor, bool is_plain_ack) {
+    if (measuring_ && end.distance(measured_psn_) > 0) {
+        sample(now);
+    }
+    if (nak_open_ && end.distance(nak_psn_) > 0) {
+        nak_open_ = resend_request_ = false;
+        tries_ = 0;
+    }
+    if (rewound_) {
+        if (end.distance(cursor) > 0) {
+            peer_ = Peer::kHolds;
+        }
+        rewound_ = peer_ != Peer::kHolds && end.distance(rewound_end_) < 0;
+    }
+    if (probing_) {
+        const std::int32_t beyond = end.distance(probe_psn_);
+        if (beyond > 0) {
+            peer_ = Peer::kHolds;
+            probing_ = false;
+            strikes_ = 0;
+        } else if (beyond == 0 && is_plain_ack && probe_by_ack_) {
+            peer_ = Peer::kDiscards;
+            return false;
+        }
+    }
+    return true;
+}
+
+void RcRepair::request_sent(TimeNs now) {
+    resend_request_ = false;
+    measuring_ = tries_ == 0;
+    measured_psn_ = nak_psn_;
+    sent_at_ = now;
+}
+
+void RcRepair::miss_responses(TimeNs now, Psn end) {
+    if (!responses_missing_) {
+        responses_missing_ = true;
+        answered_end_ = end;
+        ask_from_ = window_.una_psn();
+        sent_at_ = now;
+        tries_ = 0;
+    } else if (end.distance(answered_end_) > 0) {
+        answered_end_ = end;
+    }
+}
+
+bool RcRepair::settle_responses(TimeNs now) {
+    const Psn una = window_.una_psn();
+    if (measuring_ && una.distance(measured_psn_) > 0) {
+        sample(now);
+    }
+    if (una.distance(answered_end_) >= 0) {
+        responses_missing_ = false;
+    }
+    return !responses_missing_;
+}
+
+Psn RcRepair::ask_from() const {
+    return ask_from_.distance(window_.una_psn()) > 0 ? ask_from_ : window_.una_psn();
+}
+
+// From the cursor on requests go again anyhow.
+Psn RcRepair::ask_end() const {
+    const Psn cursor = window_.cursor_psn();
+    return cursor.distance(answered_end_) < 0 ? cursor : answered_end_;
+}
+
+void RcRepair::asked(TimeNs now, Psn hole, Psn end) {
+    ask_from_ = end;
+    if (hole != end) {
+        if (!measuring_) {
+            measuring_ = tries_ == 0;
+            measured_psn_ = hole;
+        }
+        sent_at_ = now;
+    }
+}
+
+void RcRepair::sample(TimeNs now) {
+    measuring_ = false;
+    answer_ns_ = std::max(now - sent_at_, answer_ns_ - answer_ns_ / 8);
+}
+
+TimeNs RcRepair::patience_ns(TimeNs longest_ns) const {
+    return std::min((2 * answer_ns_ + kSlackNs) << tries_, longest_ns);
+}
+
+TimeNs RcRepair::deadline(TimeNs longest_ns) const {
+    const bool waits = (nak_open_ && !resend_request_) || (!nak_open_ && probing_) || responses_missing_;
+    return waits && tries_ < kMaxTries ? sent_at_ + patience_ns(longest_ns) : kNever;
+}
+
+bool RcRepair::expire(TimeNs now) {
+    ++tries_;
+    sent_at_ = now;
+    measuring_ = false;
+    ask_from_ = window_.una_psn();
+    if (!nak_open_ && probing_) {
+        return false;
+    }
+    resend_request_ = nak_open_;
+    return true;
+}
+
+}  // namespace urnic

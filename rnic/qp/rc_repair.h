@@ -1,0 +1,103 @@
+// Which requests an RC requester sends again when packets were lost, if it does not simply go back to the
+// oldest one (docs/adr/0007). A PSN sequence NAK names the first request that the peer misses: that one goes
+// again alone. What the peer acknowledges then shows whether it held the requests behind it; towards a peer
+// that discards them the requester goes back N as usual. READ and atomic responses that are missing are asked
+// for again, and no others.
+#pragma once
+
+#include <cstdint>
+
+#include "rnic/base/time.h"
+#include "rnic/qp/send_window.h"
+
+namespace urnic {
+
+class RcRepair {
+  public:
+    explicit RcRepair(const SendWindow& window) : window_(window) {}
+
+    /// As new. Not `selective`: the requester always goes back N, and nothing here is ever active.
+    void reset(bool selective);
+    [[nodiscard]] bool selective() const { return selective_; }
+    /// Something is missing at the peer or here.
+    [[nodiscard]] bool active() const { return nak_open_ || probing_ || rewound_ || responses_missing_; }
+    /// Everything goes again from the oldest request on; responses that came early stay of use.
+    void cancel();
+    void made_progress() { tries_ = 0; }
+    /// cancel(), because requests are missing: the next acknowledgements show what the peer held.
+    void cancel_after_loss();
+
+    // --- Requests
+    // ---------------------------------------------------------------------------------------------
+    /// The peer misses the request with this PSN. False: go back N.
+    [[nodiscard]] bool miss_request(Psn psn);
+    /// An acknowledgement of what was acknowledged before came again, though requests beyond `end` are under
+    /// way: a peer that holds early requests says so that it still misses the one at `end`.
+    void remind(TimeNs now, Psn end, TimeNs longest_ns);
+    /// The peer acknowledged everything before `end`; `cursor` is where the window's cursor was. False: it
+    /// discarded what was behind the missing request; go back N.
+    [[nodiscard]] bool acknowledge(TimeNs now, Psn end, Psn cursor, bool is_plain_ack);
+    /// The request at request_psn() is to be sent again.
+    [[nodiscard]] bool wants_request() const { return resend_request_; }
+    [[nodiscard]] Psn request_psn() const { return nak_psn_; }
+    void request_sent(TimeNs now);
+
+    // --- Responses
+    // --------------------------------------------------------------------------------------------
+    /// The peer answered everything before `end`, and a response before it has not come.
+    void miss_responses(TimeNs now, Psn end);
+    [[nodiscard]] bool responses_missing() const { return responses_missing_; }
+    /// While responses are missing: the peer carried out everything before this.
+    [[nodiscard]] Psn answered_end() const { return answered_end_; }
+    /// The window moved; true when nothing is missing any more.
+    bool settle_responses(TimeNs now);
+    /// Missing responses in [ask_from(), ask_end()) are to be asked for again.
+    [[nodiscard]] Psn ask_from() const;
+    [[nodiscard]] Psn ask_end() const;
+    void asked(TimeNs now, Psn hole, Psn end);
+
+    // --- Time
+    // -------------------------------------------------------------------------------------------------
+    /// When expire() wants to be called; at most `longest_ns` (the ACK timeout) after what was sent again.
+    [[nodiscard]] TimeNs deadline(TimeNs longest_ns) const;
+    /// What was sent again, or its answer, is lost too: it goes once more. False: go back N.
+    [[nodiscard]] bool expire(TimeNs now);
+
+    /// Something is to be sent again now.
+    [[nodiscard]] bool has_work() const {
+        return resend_request_ || (responses_missing_ && ask_from().distance(ask_end()) < 0);
+    }
+    /// The WQE that a PSN of the window belongs to.
+    [[nodiscard]] std::uint32_t index_of(Psn psn) const;
+
+  private:
+    // What the peer does with requests that come early.
+    enum class Peer : std::uint8_t { kUnknown, kHolds, kDiscards };
+
+    void open(Psn psn);
+    void sample(TimeNs now);
+    [[nodiscard]] TimeNs patience_ns(TimeNs longest_ns) const;
+
+    const SendWindow& window_;
+    bool selective_ = false;
+    Peer peer_ = Peer::kUnknown;
+    std::uint8_t strikes_ = 0;     // NAKs in a row of the very next request
+    std::uint8_t tries_ = 0;       // since the last progress
+    bool nak_open_ = false;        // the peer misses nak_psn_
+    bool resend_request_ = false;  // and it was not sent again yet
+    bool probing_ = false;         // whether it held probe_psn_, the next request, is not known yet
+    bool probe_by_ack_ = false;    // an ACK up to there alone says that it did not
+    bool rewound_ = false;  // went back N after a loss: up to rewound_end_ an ACK shows whether it held
+    bool responses_missing_ = false;
+    bool measuring_ = false;  // until measured_psn_ is answered
+    Psn nak_psn_;
+    Psn probe_psn_;
+    Psn rewound_end_;
+    Psn answered_end_;
+    Psn ask_from_;
+    Psn measured_psn_;
+    TimeNs sent_at_ = 0;    // what was sent again last
+    TimeNs answer_ns_ = 0;  // how long an answer to it takes, rather too long than too short
+};
+
+}  // namespace urnic

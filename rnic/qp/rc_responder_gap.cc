@@ -1,0 +1,59 @@
+// The responder while a request is missing (IBA 9.7.5.1.2).
+#include "rnic/qp/rc_responder.h"
+
+namespace urnic {
+
+// A packet before this one is missing: one NAK for it. This packet is held until the missing one has come, or
+// else discarded; the requester learns which from what is acknowledged then.
+void RcResponder::handle_out_of_sequence(const wire::PacketView& packet) {
+    ++common_.config.counters->out_of_seq_request;
+    ++common_.config.counters->out_of_sequence;
+    const Psn psn = packet.header.psn;
+    held_.hold(packet, expected_psn_);
+    if (!nak_sent_ || psn.distance(newest_early_) > 0) {
+        newest_early_ = psn;
+    }
+    if (!nak_sent_) {
+        nak_sent_ = true;
+        responses_.note_nak(wire::kNakPsnSequenceError, expected_psn_);
+    } else if (held_.enabled() && packet.header.ack_req && !rnr_nak_sent_) {
+        // The NAK is sent once. Should it be lost, the requester hears from acknowledgements that stand
+        // still, which one that knows nothing of this takes for duplicates.
+        responses_.note_ack();
+    }
+}
+
+// The packet that a NAK asked for, and with it what is held behind it. Another gap there is reported at once.
+// If the packet came before its NAK went out (reordered inside one burst), what was discarded behind it is
+// still missing: the NAK goes out all the same, for the packet that is expected now.
+void RcResponder::handle_missing(const wire::PacketView& packet, const wire::OpcodeInfo& info,
+                                 Outbox& outbox) {
+    nak_sent_ = false;
+    rnr_nak_sent_ = false;
+    const bool was_unsent = responses_.drop_nak();
+    execute(packet, info, outbox);
+    execute_held(outbox);
+    if (nak_sent_ || common_.state == QpState::kErr) {
+        return;
+    }
+    if (!held_.empty() || (was_unsent && newest_early_.distance(expected_psn_) >= 0)) {
+        nak_sent_ = true;
+        responses_.note_nak(wire::kNakPsnSequenceError, expected_psn_);
+    }
+}
+
+// Carries out what is held, as far as it follows without a gap and the receive queue has WQEs for it.
+void RcResponder::execute_held(Outbox& outbox) {
+    held_.drop_before(expected_psn_);
+    HeldPacket held;
+    while (!nak_sent_ && common_.state != QpState::kErr && held_.take(expected_psn_, held)) {
+        wire::PacketView packet;
+        packet.header = held.header;
+        packet.payload = held.payload;
+        execute(packet, wire::opcode_info(held.header.opcode), outbox);
+        held_.release(held);
+        held_.drop_before(expected_psn_);
+    }
+}
+
+}  // namespace urnic
