@@ -85,7 +85,7 @@ bool RcCompleter::acknowledge_through(TimeNs now, Psn psn, bool is_plain_ack, Ou
     }
     if (state_.repair.active() && !state_.repair.acknowledge(now, psn + 1, cursor, is_plain_ack))
         [[unlikely]] {
-        state_.go_back();
+        state_.go_back(now);
     }
     if (!complete && state_.repair.selective()) {
         miss_responses(now, psn + 1, outbox);
@@ -160,8 +160,8 @@ void RcCompleter::handle_nak(TimeNs now, const wire::PacketHeader& header, Outbo
     if (syndrome == wire::kNakPsnSequenceError) {
         ++counters.rcvd_seq_err;
         ++counters.packet_seq_err;
-        if (state_.take_retry(now, outbox) && !state_.repair.miss_request(header.psn)) {
-            state_.go_back();
+        if (state_.take_retry(now, outbox) && !state_.repair.miss_request(now, header.psn)) {
+            state_.go_back(now);
         }
         return;
     }

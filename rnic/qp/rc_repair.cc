@@ -12,6 +12,8 @@ constexpr TimeNs kFirstAnswerNs = 50'000;
 constexpr TimeNs kSlackNs = 16'000;
 // How often something goes again without a sign of life; then the ACK timeout decides. The wait doubles.
 constexpr std::uint8_t kMaxTries = 4;
+// For how long after a loss silence is taken for another one.
+constexpr TimeNs kLossyNs = 1'000'000'000;
 
 }  // namespace
 
@@ -19,7 +21,7 @@ void RcRepair::reset(bool selective) {
     selective_ = selective;
     peer_ = Peer::kUnknown;
     answer_ns_ = kFirstAnswerNs;
-    responses_missing_ = false;
+    responses_missing_ = lossy_ = false;
     cancel();
 }
 
@@ -28,8 +30,10 @@ void RcRepair::cancel() {
     strikes_ = tries_ = 0;
 }
 
-void RcRepair::cancel_after_loss() {
+void RcRepair::cancel_after_loss(TimeNs now) {
     cancel();
+    loss_seen_at_ = now;
+    lossy_ = selective_;
     rewound_ = selective_;
     rewound_end_ = window_.sent_end();
 }
@@ -42,8 +46,10 @@ std::uint32_t RcRepair::index_of(Psn psn) const {
     return index;
 }
 
-void RcRepair::open(Psn psn) {
+void RcRepair::open(TimeNs now, Psn psn) {
     const SendRecord& record = window_.at(index_of(psn));
+    lossy_ = true;
+    loss_seen_at_ = now;
     nak_open_ = true;
     nak_psn_ = psn;
     resend_request_ = true;
@@ -53,7 +59,7 @@ void RcRepair::open(Psn psn) {
     probe_by_ack_ = !record.has_response;
 }
 
-bool RcRepair::miss_request(Psn psn) {
+bool RcRepair::miss_request(TimeNs now, Psn psn) {
     if (!selective_) {
         return false;
     }
@@ -69,7 +75,7 @@ bool RcRepair::miss_request(Psn psn) {
     if (peer_ == Peer::kDiscards) {
         return false;
     }
-    open(psn);
+    open(now, psn);
     return true;
 }
 
@@ -78,7 +84,7 @@ void RcRepair::remind(TimeNs now, Psn end, TimeNs longest_ns) {
         (nak_open_ && now < sent_at_ + patience_ns(longest_ns))) {
         return;
     }
-    open(end);
+    open(now, end);
 }
 
 bool RcRepair::acknowledge(TimeNs now, Psn end, Psn cursor, bool is_plain_ack) {
@@ -102,10 +108,15 @@ bool RcRepair::acknowledge(TimeNs now, Psn end, Psn cursor, bool is_plain_ack) {
             probing_ = false;
             strikes_ = 0;
         } else if (beyond == 0 && is_plain_ack && probe_by_ack_) {
-            peer_ = Peer::kDiscards;
-            return false;
+            // A peer that holds may have had to repeat itself, and the next request be lost as well.
+            if (peer_ != Peer::kHolds || ++strikes_ > 1) {
+                peer_ = Peer::kDiscards;
+                return false;
+            }
+            open(now, end);
         }
     }
+    lossy_ = lossy_ && now - loss_seen_at_ < kLossyNs;
     return true;
 }
 
@@ -122,6 +133,8 @@ void RcRepair::miss_responses(TimeNs now, Psn end) {
         answered_end_ = end;
         ask_from_ = window_.una_psn();
         sent_at_ = now;
+        lossy_ = true;
+        loss_seen_at_ = now;
         tries_ = 0;
     } else if (end.distance(answered_end_) > 0) {
         answered_end_ = end;
@@ -169,9 +182,15 @@ TimeNs RcRepair::patience_ns(TimeNs longest_ns) const {
     return std::min((2 * answer_ns_ + kSlackNs) << tries_, longest_ns);
 }
 
-TimeNs RcRepair::deadline(TimeNs longest_ns) const {
-    const bool waits = (nak_open_ && !resend_request_) || (!nak_open_ && probing_) || responses_missing_;
-    return waits && tries_ < kMaxTries ? sent_at_ + patience_ns(longest_ns) : kNever;
+TimeNs RcRepair::deadline(TimeNs silent_since, TimeNs longest_ns) const {
+    if (tries_ >= kMaxTries || resend_request_) {
+        return kNever;
+    }
+    if (nak_open_ || probing_ || responses_missing_) {
+        return sent_at_ + patience_ns(longest_ns);
+    }
+    const bool suspects_loss = lossy_ && peer_ == Peer::kHolds && window_.awaits_answer();
+    return suspects_loss ? std::max(silent_since, sent_at_) + patience_ns(longest_ns) : kNever;
 }
 
 bool RcRepair::expire(TimeNs now) {
@@ -179,10 +198,15 @@ bool RcRepair::expire(TimeNs now) {
     sent_at_ = now;
     measuring_ = false;
     ask_from_ = window_.una_psn();
-    if (!nak_open_ && probing_) {
+    if (nak_open_) {
+        resend_request_ = true;
+    } else if (probing_ && peer_ != Peer::kHolds) {
         return false;
+    } else if (!responses_missing_ && window_.cursor_psn() != window_.una_psn()) {
+        const std::uint8_t tries = tries_;
+        open(loss_seen_at_, window_.una_psn());
+        tries_ = tries;
     }
-    resend_request_ = nak_open_;
     return true;
 }
 

@@ -19,18 +19,20 @@ class RcRepair {
     /// As new. Not `selective`: the requester always goes back N, and nothing here is ever active.
     void reset(bool selective);
     [[nodiscard]] bool selective() const { return selective_; }
-    /// Something is missing at the peer or here.
-    [[nodiscard]] bool active() const { return nak_open_ || probing_ || rewound_ || responses_missing_; }
+    /// Something is missing at the peer or here, or was a short while ago.
+    [[nodiscard]] bool active() const {
+        return nak_open_ || probing_ || rewound_ || responses_missing_ || lossy_;
+    }
     /// Everything goes again from the oldest request on; responses that came early stay of use.
     void cancel();
     void made_progress() { tries_ = 0; }
     /// cancel(), because requests are missing: the next acknowledgements show what the peer held.
-    void cancel_after_loss();
+    void cancel_after_loss(TimeNs now);
 
     // --- Requests
     // ---------------------------------------------------------------------------------------------
     /// The peer misses the request with this PSN. False: go back N.
-    [[nodiscard]] bool miss_request(Psn psn);
+    [[nodiscard]] bool miss_request(TimeNs now, Psn psn);
     /// An acknowledgement of what was acknowledged before came again, though requests beyond `end` are under
     /// way: a peer that holds early requests says so that it still misses the one at `end`.
     void remind(TimeNs now, Psn end, TimeNs longest_ns);
@@ -58,9 +60,11 @@ class RcRepair {
 
     // --- Time
     // -------------------------------------------------------------------------------------------------
-    /// When expire() wants to be called; at most `longest_ns` (the ACK timeout) after what was sent again.
-    [[nodiscard]] TimeNs deadline(TimeNs longest_ns) const;
-    /// What was sent again, or its answer, is lost too: it goes once more. False: go back N.
+    /// When expire() wants to be called: something that was sent again got no answer, or, on a wire that was
+    /// seen to lose packets, nothing has come since `silent_since` though requests are under way. At most
+    /// `longest_ns` (the ACK timeout) from then.
+    [[nodiscard]] TimeNs deadline(TimeNs silent_since, TimeNs longest_ns) const;
+    /// The packet or its answer is lost too: it goes once more. False: go back N.
     [[nodiscard]] bool expire(TimeNs now);
 
     /// Something is to be sent again now.
@@ -74,7 +78,7 @@ class RcRepair {
     // What the peer does with requests that come early.
     enum class Peer : std::uint8_t { kUnknown, kHolds, kDiscards };
 
-    void open(Psn psn);
+    void open(TimeNs now, Psn psn);
     void sample(TimeNs now);
     [[nodiscard]] TimeNs patience_ns(TimeNs longest_ns) const;
 
@@ -89,6 +93,7 @@ class RcRepair {
     bool probe_by_ack_ = false;    // an ACK up to there alone says that it did not
     bool rewound_ = false;  // went back N after a loss: up to rewound_end_ an ACK shows whether it held
     bool responses_missing_ = false;
+    bool lossy_ = false;      // the last loss was seen at loss_seen_at_, not long ago
     bool measuring_ = false;  // until measured_psn_ is answered
     Psn nak_psn_;
     Psn probe_psn_;
@@ -96,6 +101,7 @@ class RcRepair {
     Psn answered_end_;
     Psn ask_from_;
     Psn measured_psn_;
+    TimeNs loss_seen_at_ = 0;
     TimeNs sent_at_ = 0;    // what was sent again last
     TimeNs answer_ns_ = 0;  // how long an answer to it takes, rather too long than too short
 };

@@ -30,7 +30,7 @@ void RcRequester::handle_timeout(TimeNs now, Outbox& outbox) {
     }
     if (now < state_.timer_deadline()) {
         if (!state_.repair.expire(now)) {
-            state_.go_back();
+            state_.go_back(now);
         }
         return;
     }
@@ -240,7 +240,10 @@ bool RcRequester::may_send(PacketPlan& plan) const {
     if (plan.record->has_response) {
         return window.responses_in_flight() < common_.attr.max_rd_atomic;
     }
-    return window.packets_in_flight() < kMaxInFlightPackets && credits_allow(plan);
+    const std::uint32_t in_flight = window.packets_in_flight();
+    // Before the window closes the peer is made to speak, whatever the packet.
+    plan.asks_ack = plan.asks_ack || in_flight + 1 == kMaxInFlightPackets;
+    return in_flight < kMaxInFlightPackets && credits_allow(plan);
 }
 
 // IBA 9.7.7.2.5: beyond the peer's credits one packet of the next message that takes a receive may go, and

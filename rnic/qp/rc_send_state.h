@@ -32,9 +32,9 @@ class RcSendState {
     /// The same, and everything not acknowledged goes again.
     [[nodiscard]] bool retry(TimeNs now, Outbox& outbox);
     /// Requests are missing at the peer: everything not acknowledged goes again.
-    void go_back() {
+    void go_back(TimeNs now) {
         window.rewind();
-        repair.cancel_after_loss();
+        repair.cancel_after_loss(now);
     }
     /// One more wait after an RNR NAK with this timer code; fails with RNR_RETRY_EXC_ERR when none is left.
     void retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox);
@@ -49,7 +49,7 @@ class RcSendState {
         if (!repair.active() || waits_for_rnr()) [[likely]] {
             return timer;
         }
-        const TimeNs repair_deadline = repair.deadline(ack_timeout_ns(common_.attr.timeout));
+        const TimeNs repair_deadline = repair.deadline(timer_start_, ack_timeout_ns(common_.attr.timeout));
         return repair_deadline < timer ? repair_deadline : timer;
     }
     /// The oldest missing response was already asked for again: more packets behind the same gap are the rest

@@ -1,0 +1,127 @@
+// Goodput of one QP over a lossy link in virtual time, as a ratio to the lossless run: what loss recovery is
+// worth.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "bench/recovery/wire.h"
+#include "rnic/base/check.h"
+
+namespace urnic::recovery {
+namespace {
+
+struct Options {
+    LinkSpec link;
+    std::uint32_t mtu_bytes = 4096;
+    std::uint32_t message_bytes = 65536;
+    std::uint32_t depth = 128;  // of WRITEs; READs are bounded by max_rd_atomic
+    std::uint32_t messages = 4000;
+    std::uint32_t seeds = 9;
+    std::uint8_t timeout = 14;
+};
+
+/// Who holds packets that come early.
+struct Way {
+    const char* name;
+    bool requester;
+    bool responder;
+};
+
+constexpr std::array<Way, 4> kWays = {{{"go-back-N", false, false},
+                                       {"held, both ends", true, true},
+                                       {"held, peer discards", true, false},
+                                       {"go-back-N, peer holds", false, true}}};
+constexpr std::array<double, 5> kLosses = {0, 0.0001, 0.001, 0.01, 0.05};
+
+struct Result {
+    double gbit_per_s = 0;
+    double resent = 0;  // share of the requests sent
+    std::uint64_t timeouts = 0;
+};
+
+/// Messages without a pause; what is still on its way at the end does not count.
+Result run(const Options& options, WrOpcode opcode, const Way& way, double loss, std::uint64_t seed) {
+    LinkSpec link = options.link;
+    link.loss = loss;
+    End a(10, way.requester, link, 2 * seed);
+    End b(11, way.responder, link, 2 * seed + 1);
+    a.connect(b, options.mtu_bytes, options.timeout);
+    b.connect(a, options.mtu_bytes, options.timeout);
+    std::uint32_t posted = 0;
+    std::uint32_t completed = 0;
+    TimeNs now = 0;
+    while (completed < options.messages) {
+        for (; posted - completed < options.depth; ++posted) {
+            a.post(opcode, b, options.message_bytes);
+        }
+        a.run(now, b);
+        b.run(now, a);
+        completed += a.poll();
+        const TimeNs next = std::min(a.next_event(b), b.next_event(a));
+        URNIC_CHECK(next != kNever);
+        now = std::max(next, now + 1);
+    }
+    const double bits = 8.0 * completed * options.message_bytes;
+    const double packets =
+        static_cast<double>(completed) *
+        (opcode == WrOpcode::kRead ? 1 : (options.message_bytes - 1) / options.mtu_bytes + 1);
+    return {bits / static_cast<double>(now), static_cast<double>(a.counters.retrans_pkts.value()) / packets,
+            a.counters.local_ack_timeout_err.value()};
+}
+
+void measure(const Options& options, WrOpcode opcode, const char* verb) {
+    fmt::print(
+        "\n| {} of {} KB | loss | goodput, median | worst..best | of lossless | sent again | timeouts |\n",
+        verb, options.message_bytes / 1024);
+    fmt::print("|---|---|---|---|---|---|---|\n");
+    for (const Way& way : kWays) {
+        double lossless = 0;
+        for (const double loss : kLosses) {
+            std::vector<Result> results;
+            for (std::uint64_t seed = 1; seed <= (loss == 0 ? 1 : options.seeds); ++seed) {
+                results.push_back(run(options, opcode, way, loss, seed));
+            }
+            std::sort(results.begin(), results.end(),
+                      [](const Result& x, const Result& y) { return x.gbit_per_s < y.gbit_per_s; });
+            const Result& median = results[results.size() / 2];
+            lossless = loss == 0 ? median.gbit_per_s : lossless;
+            fmt::print("| {} | {:g} % | {:.2f} Gbit/s | {:.2f}..{:.2f} | {:.3f} | {:.2f} % | {} |\n",
+                       way.name, loss * 100, median.gbit_per_s, results.front().gbit_per_s,
+                       results.back().gbit_per_s, median.gbit_per_s / lossless, 100 * median.resent,
+                       median.timeouts);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace urnic::recovery
+
+int main(int argc, char** argv) {
+    using namespace urnic;
+    recovery::Options options;
+    std::uint32_t timeout = options.timeout;
+    CLI::App app{"Goodput of RC over a lossy link in virtual time, in Markdown."};
+    app.add_option("--gbit", options.link.gbit_per_s, "rate of the link in Gbit/s")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--delay-ns", options.link.delay_ns, "one-way delay of the link in ns");
+    app.add_option("--mtu", options.mtu_bytes, "path MTU in bytes")
+        ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
+    app.add_option("--size", options.message_bytes, "bytes of a message")->check(CLI::Range(1, 1 << 20));
+    app.add_option("--depth", options.depth, "messages posted at once")->check(CLI::Range(1, 256));
+    app.add_option("--messages", options.messages, "messages of one run")->check(CLI::PositiveNumber);
+    app.add_option("--seeds", options.seeds, "runs for each row")->check(CLI::PositiveNumber);
+    app.add_option("--timeout", timeout, "local ACK timeout code: 4.096 us * 2^code")
+        ->check(CLI::Range(1, 31));
+    CLI11_PARSE(app, argc, argv);
+    options.timeout = static_cast<std::uint8_t>(timeout);
+    fmt::print("{:g} Gbit/s, {} ns each way, path MTU {}, ACK timeout code {}, {} messages a run, {} seeds\n",
+               options.link.gbit_per_s, options.link.delay_ns, options.mtu_bytes, timeout, options.messages,
+               options.seeds);
+    recovery::measure(options, WrOpcode::kWrite, "WRITE");
+    recovery::measure(options, WrOpcode::kRead, "READ");
+    return 0;
+}
