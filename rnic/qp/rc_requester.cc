@@ -85,6 +85,9 @@ bool RcRequester::send_repair(TimeNs now, Outbox& outbox) {
     PacketPlan plan{};
     plan_packet(index, repair.request_psn(), plan);
     plan.asks_ack = true;
+    if (plan.record->has_response) {
+        state_.window.mark_asked_again(index);
+    }
     repair.request_sent(now);
     if (!load_work(index, outbox) || !transmit(index, plan, outbox)) {
         return false;
@@ -119,6 +122,7 @@ bool RcRequester::ask_again(TimeNs now, Outbox& outbox) {
         plan.read_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
             record.length_bytes - plan.offset,
             std::uint64_t{static_cast<std::uint32_t>(gap_end.distance(hole))} << common_.mtu_shift));
+        state_.window.mark_asked_again(index);
         repair.asked(now, hole, gap_end);
         if (!load_work(index, outbox) || !transmit(index, plan, outbox)) {
             return false;
