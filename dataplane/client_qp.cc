@@ -149,6 +149,7 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
     config.recv_cq = recv_cq->cq.get();
     config.keys = &device.device->keys;
     config.counters = &device.device->counters[w];
+    config.held_packets = device.device->goes_back_n ? nullptr : &host_.workers[w]->held_packets();
     auto made = std::make_unique<QpObject>();
     QpObject& qp = *made;
     qp.pd = pd;

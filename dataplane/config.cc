@@ -221,6 +221,14 @@ void set_mtu(RnicDraft& draft, const toml::node& node, const std::string& key) {
     draft.has_mtu = true;
 }
 
+void set_recovery(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    const std::string way = text_of(node, key);
+    if (way != "selective" && way != "go-back-n") {
+        fail(node, fmt::format("'{}' must be \"selective\" or \"go-back-n\"", key));
+    }
+    draft.rnic.goes_back_n = way == "go-back-n";
+}
+
 constexpr Key<RnicDraft> kRnicKeys[] = {
     {"name", set_name},
     {"port", set_port},
@@ -232,6 +240,7 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"ipv4", set_ipv4},
     {"ipv6", set_ipv6},
     {"mtu", set_mtu},
+    {"recovery", set_recovery},
 };
 
 RnicConfig read_rnic(const toml::table& table) {

@@ -51,7 +51,8 @@ struct RnicConfig {
     std::optional<wire::Gid> ipv4;  // IPv4-mapped
     std::optional<wire::Gid> ipv6;
     std::uint32_t mtu_bytes = 4096;  // largest path MTU
-    std::uint32_t line = 0;          // where it stands in the file
+    bool goes_back_n = false;  // after a loss; else early packets are held and the missing one is resent
+    std::uint32_t line = 0;    // where it stands in the file
 };
 
 /// Somebody on the network of a real port.

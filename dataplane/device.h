@@ -33,6 +33,7 @@ struct Device {
     wire::Mac mac{};
     std::array<wire::Gid, kGidTableLength> gids{};  // [0] link-local, [1] IPv4-mapped; zeros are free entries
     std::uint32_t mtu_bytes = 4096;                 // largest path MTU
+    bool goes_back_n = false;                       // RnicConfig::goes_back_n
     abi::DeviceCaps caps{};
     KeyTable keys;
     std::array<Counters, abi::kMaxWorkers> counters;

@@ -58,6 +58,7 @@ void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->index = index;
     device->mac = rnic.mac.value_or(wire::Mac{});
     device->mtu_bytes = rnic.mtu_bytes;
+    device->goes_back_n = rnic.goes_back_n;
     std::uint32_t next = 1;
     for (const auto& address : {rnic.ipv4, rnic.ipv6}) {
         if (address) {

@@ -11,6 +11,9 @@ namespace urnic::dataplane {
 /// Any frame of one path MTU of payload (wire::kMaxFrameBytes) behind DPDK's usual headroom.
 inline constexpr std::uint32_t kFrameRoomBytes = 4096 + 256;
 
+/// Frames that one worker may hold for packets that are missing before them (HeldFrames).
+inline constexpr std::uint32_t kHeldFramesOfWorker = 1024;
+
 /// How many frames the in-process wire and the workers can hold at once, and what they take in memory.
 [[nodiscard]] std::uint32_t frames_for(std::uint32_t num_ports, std::uint32_t num_workers);
 [[nodiscard]] std::uint32_t packet_memory_mb(std::uint32_t frames);

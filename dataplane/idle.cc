@@ -60,30 +60,32 @@ bool Idle::long_enough(TimeNs now) const {
     return may_spin_ ? now - idle_since_ >= kSpinNs : misses_ >= kYieldMisses || now < crowded_until_;
 }
 
-void Idle::after_round(Round round, TimeNs now, TimeNs wake_at) {
+bool Idle::after_round(Round round, TimeNs now, TimeNs wake_at) {
     judge_yield(now);
-    if (round == Round::kIdle && announced_) {
-        sleep(now, wake_at);
-    }
     if (announced_) {
+        const bool sleeps = round == Round::kIdle;
+        if (sleeps) {
+            sleep(now, wake_at);
+        }
         wakes_.announce_awake(worker_);
         announced_ = false;
         misses_ = 0;
-        return;
+        return sleeps;
     }
     if (round == Round::kBusy) {
         misses_ = 0;
-        return;
+        return false;
     }
     idle_since_ = misses_ == 0 ? now : idle_since_;
     ++misses_;
     if (round == Round::kBlocked || !long_enough(now)) {
         relax(now);
-        return;
+        return false;
     }
     crowded_for_ = now < crowded_until_ ? crowded_for_ : kMinCrowdedNs;
     wakes_.announce_sleep(worker_);
     announced_ = true;
+    return false;
 }
 
 void Idle::sleep(TimeNs now, TimeNs wake_at) {

@@ -36,8 +36,8 @@ class Idle {
         kBlocked,  // work is left that cannot go on now, and nobody will tell when it can
         kIdle,     // nothing to do
     };
-    /// After each round. `wake_at`: the next timer.
-    void after_round(Round round, TimeNs now, TimeNs wake_at);
+    /// After each round. `wake_at`: the next timer. True: it slept.
+    bool after_round(Round round, TimeNs now, TimeNs wake_at);
 
     /// Watches `fd` for input by edges: it is never read, so that nobody who shares it can make a read block.
     /// Returns 0 or errno.

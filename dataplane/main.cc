@@ -54,6 +54,7 @@ The configuration file is TOML. Every key, with its default:
   ipv4 = "198.18.0.1/24"        # GID 1; GID 0 is the link-local address made from the MAC
   ipv6 = "fd00::1/64"           # the next GID
   mtu = 4096                    # largest path MTU: 256, 512, 1024, 2048 or 4096; 1024 for pci and vdev
+  recovery = "selective"        # after a loss: resend what is missing, or everything since: "go-back-n"
 
   [[neighbour]]                 # who else is on the network of a pci or vdev port
   ip = "198.18.0.2"

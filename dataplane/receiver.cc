@@ -11,7 +11,7 @@
 namespace urnic::dataplane {
 
 Receiver::Receiver(std::uint32_t worker, Device& device, Steering& steering, TxOutbox& outbox,
-                   RunQueue& run_queue)
+                   RunQueue& run_queue, HeldFrames& held_frames)
     : worker_(worker),
       device_(device),
       port_(device.port),
@@ -19,6 +19,7 @@ Receiver::Receiver(std::uint32_t worker, Device& device, Steering& steering, TxO
       steering_(steering),
       outbox_(outbox),
       run_queue_(run_queue),
+      held_frames_(held_frames),
       qps_(steering.num_workers()) {
     for (const wire::Gid& gid : device.gids) {
         if (gid != wire::Gid{}) {
@@ -27,7 +28,7 @@ Receiver::Receiver(std::uint32_t worker, Device& device, Steering& steering, TxO
     }
 }
 
-std::uint16_t Receiver::poll(TimeNs now) {
+std::uint16_t Receiver::poll(TimeNs now, TimeNs qp_now) {
     std::array<rte_mbuf*, kBurst> frames;
     const std::uint16_t count = port_->rx_burst(worker_, frames.data(), kBurst);
     if (count == 0) {
@@ -49,7 +50,7 @@ std::uint16_t Receiver::poll(TimeNs now) {
         if (i + 1 < kept) {
             rte_prefetch0(rte_pktmbuf_mtod(frames[i + 1], const void*));
         }
-        deliver(*frames[i], now);
+        deliver(*frames[i], now, qp_now);
     }
     free_frames({frames.data(), kept});
     return count;
@@ -72,8 +73,8 @@ bool Receiver::steer(rte_mbuf* frame) {
     return true;
 }
 
-void Receiver::take_over(rte_mbuf* frame, TimeNs now) {
-    deliver(*frame, now);
+void Receiver::take_over(rte_mbuf* frame, TimeNs now, TimeNs qp_now) {
+    deliver(*frame, now, qp_now);
     free_frames({&frame, 1});
 }
 
@@ -83,7 +84,7 @@ bool Receiver::is_for_us(const wire::PacketView& view) const {
                        [&](const wire::Gid& gid) { return wire::same_gid(gid, view.dst_gid); });
 }
 
-void Receiver::deliver(const rte_mbuf& frame, TimeNs now) {
+void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
     ++counters_.rcvd_pkts;
     counters_.rcvd_bytes.add(frame.pkt_len);
     if (frame.nb_segs != 1) {
@@ -110,7 +111,8 @@ void Receiver::deliver(const rte_mbuf& frame, TimeNs now) {
         return;
     }
     outbox_.begin(*slot, now);
-    slot->qp->handle_packet(now, view, outbox_);
+    held_frames_.set_current(&frame);
+    slot->qp->handle_packet(qp_now, view, outbox_);
     run_queue_.push(*slot);
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dataplane/device.h"
+#include "dataplane/held_frames.h"
 #include "dataplane/qp_table.h"
 #include "dataplane/run_queue.h"
 #include "dataplane/steering.h"
@@ -17,20 +18,22 @@ class Receiver {
   public:
     static constexpr std::uint16_t kBurst = 32;
 
-    Receiver(std::uint32_t worker, Device& device, Steering& steering, TxOutbox& outbox, RunQueue& run_queue);
+    Receiver(std::uint32_t worker, Device& device, Steering& steering, TxOutbox& outbox, RunQueue& run_queue,
+             HeldFrames& held_frames);
 
     /// From now on packets come through `port`: the device's own or one that stacks on it.
     void use_port(PacketIo& port) { port_ = &port; }
     /// Takes one burst from the port. QPs that got packets are put on the run queue, so that each sends once
-    /// what the burst asks of it (acknowledgements coalesce). Returns the number of frames.
-    std::uint16_t poll(TimeNs now);
+    /// what the burst asks of it (acknowledgements coalesce). `now` is the clock's, `qp_now` the QPs' time.
+    /// Returns the number of frames.
+    std::uint16_t poll(TimeNs now, TimeNs qp_now);
     /// A frame that another worker received.
-    void take_over(rte_mbuf* frame, TimeNs now);
+    void take_over(rte_mbuf* frame, TimeNs now, TimeNs qp_now);
 
     [[nodiscard]] QpTable& qps() { return qps_; }
 
   private:
-    void deliver(const rte_mbuf& frame, TimeNs now);
+    void deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now);
     [[nodiscard]] bool is_for_us(const wire::PacketView& view) const;
     /// True: the frame was given away (or dropped).
     [[nodiscard]] bool steer(rte_mbuf* frame);
@@ -42,6 +45,7 @@ class Receiver {
     Steering& steering_;
     TxOutbox& outbox_;
     RunQueue& run_queue_;
+    HeldFrames& held_frames_;
     QpTable qps_;
     std::vector<wire::Gid> gids_;  // the device's, without the free entries
     std::uint32_t handed_to_ = 0;  // bit mask of workers that got frames of this burst

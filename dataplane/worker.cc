@@ -14,9 +14,11 @@
 #include <system_error>
 #include <thread>
 
+#include "dataplane/attended_time.h"
 #include "dataplane/doorbell_scan.h"
 #include "dataplane/fault_port.h"
 #include "dataplane/frame_pool.h"
+#include "dataplane/held_frames.h"
 #include "dataplane/idle.h"
 #include "dataplane/mailbox.h"
 #include "dataplane/notifier.h"
@@ -38,6 +40,10 @@ constexpr std::uint32_t kPacketBudget = 32;
 constexpr std::uint32_t kPacketsPerRound = 32;
 constexpr std::uint32_t kQpsPerRound = 64;
 constexpr std::uint32_t kBurstsPerRound = 4;
+/// Rounds for which timers wait until all that has arrived was looked at: as many as empty the deepest queue.
+constexpr std::uint32_t kRoundsBeforeTimers = 64;
+/// QPs of one worker that can hold early packets at the same time, in both directions.
+constexpr std::uint32_t kHeldPacketTables = 64;
 /// How soon a full completion channel is tried again.
 constexpr TimeNs kChannelRetryNs = 1'000'000;
 
@@ -47,10 +53,10 @@ struct Worker::Impl {
     /// What the worker has for each device.
     struct Lane {
         Lane(const WorkerConfig& config, Device& device, Notifier& notifier, RunQueue& run_queue,
-             const TimeNs& now)
+             HeldFrames& held_frames, const TimeNs& now)
             : device_port(*device.port),
               outbox(config.index, device, config.frames, notifier),
-              receiver(config.index, device, *config.steering, outbox, run_queue),
+              receiver(config.index, device, *config.steering, outbox, run_queue, held_frames),
               faults(device_port, now) {}
         void use_port(PacketIo& port) {
             outbox.use_port(port);
@@ -86,7 +92,11 @@ struct Worker::Impl {
     WorkerConfig config;
     TscClock clock;
     TimeNs now;
+    AttendedTime attended;
+    TimeNs qp_now;  // what QPs and their timers are told
     TimerWheel timers;
+    HeldFrames held_frames;
+    HeldPacketPool held_packets{held_frames, kHeldPacketTables};
     RunQueue run_queue;
     Notifier notifier;
     Idle idle;
@@ -95,6 +105,7 @@ struct Worker::Impl {
     ClientList clients;
     bool polled_ports = false;
     std::uint32_t faulty_lanes = 0;
+    std::uint32_t undrained_rounds = 0;  // in a row: frames were left for the next round
     std::atomic<bool> stopping{false};
     std::thread thread;
 };
@@ -102,6 +113,8 @@ struct Worker::Impl {
 Worker::Impl::Impl(const WorkerConfig& worker_config)
     : config(worker_config),
       now(clock.now()),
+      attended(now),
+      qp_now(now),
       timers(now),
       notifier(config.index),
       idle(config.index, config.may_spin, config.steering->wakes()) {
@@ -109,7 +122,7 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
     URNIC_CHECK(config.index < config.num_workers && config.num_workers == config.steering->num_workers());
     for (Device* device : config.devices) {
         URNIC_CHECK(device->index == lanes.size());
-        lanes.push_back(std::make_unique<Lane>(config, *device, notifier, run_queue, now));
+        lanes.push_back(std::make_unique<Lane>(config, *device, notifier, run_queue, held_frames, now));
         polled_ports = polled_ports || device->port->must_be_polled(config.index);
         const int fd = device->port->wait_fd(config.index);
         const int error = fd >= 0 ? idle.watch_level(fd) : 0;
@@ -123,6 +136,7 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
 void Worker::Impl::loop() {
     while (!stopping.load(std::memory_order_relaxed)) {
         now = clock.now();
+        qp_now = attended.advance(now);
         bool busy = run_calls();
         busy |= scan_doorbells();
         busy |= receive();
@@ -132,10 +146,13 @@ void Worker::Impl::loop() {
         notifier.flush();
         // Frames for a full port, and QPs that found no room: whoever makes room does not tell.
         const bool waiting = !flushed || !run_queue.empty();
-        idle.after_round(busy      ? Idle::Round::kBusy
-                         : waiting ? Idle::Round::kBlocked
-                                   : Idle::Round::kIdle,
-                         now, wake_at());
+        const bool slept = idle.after_round(busy      ? Idle::Round::kBusy
+                                            : waiting ? Idle::Round::kBlocked
+                                                      : Idle::Round::kIdle,
+                                            now, wake_at());
+        if (slept) {
+            attended.slept(timers.next_event());
+        }
     }
 }
 
@@ -164,15 +181,16 @@ bool Worker::Impl::scan_doorbells() {
 
 bool Worker::Impl::receive() {
     bool any = config.num_workers > 1 && take_handed_over();
+    bool drained = true;
     for (const auto& lane : lanes) {
-        for (std::uint32_t left = kBurstsPerRound; left != 0; --left) {
-            const std::uint16_t got = lane->receiver.poll(now);
+        std::uint16_t got = Receiver::kBurst;
+        for (std::uint32_t left = kBurstsPerRound; left != 0 && got == Receiver::kBurst; --left) {
+            got = lane->receiver.poll(now, qp_now);
             any |= got != 0;
-            if (got < Receiver::kBurst) {
-                break;
-            }
         }
+        drained &= got != Receiver::kBurst;
     }
+    undrained_rounds = drained ? 0 : undrained_rounds + 1;
     return any;
 }
 
@@ -180,24 +198,26 @@ bool Worker::Impl::take_handed_over() {
     std::array<rte_mbuf*, Receiver::kBurst> frames;
     const std::uint32_t count = config.steering->take(config.index, frames.data(), Receiver::kBurst);
     for (std::uint32_t i = 0; i < count; ++i) {
-        lanes[frames[i]->port]->receiver.take_over(frames[i], now);
+        lanes[frames[i]->port]->receiver.take_over(frames[i], now, qp_now);
     }
     return count != 0;
 }
 
 bool Worker::Impl::expire_timers() {
-    if (!timers.due(now)) {
+    // What a timer waits for may be among the frames that are left for the next round.
+    const bool must_wait = undrained_rounds % kRoundsBeforeTimers != 0;
+    if (!timers.due(qp_now) || must_wait) {
         return false;
     }
     bool any = false;
-    timers.advance(now, [this, &any](TimerNode& node) {
+    timers.advance(qp_now, [this, &any](TimerNode& node) {
         QpSlot& slot = *static_cast<QpSlot::Timer&>(node).slot;
-        if (slot.qp->deadline() > now) {
+        if (slot.qp->deadline() > qp_now) {
             follow_deadline(slot);
             return;
         }
         lane(slot).outbox.begin(slot, now);
-        slot.qp->handle_timeout(now, lane(slot).outbox);
+        slot.qp->handle_timeout(qp_now, lane(slot).outbox);
         run_queue.push(slot);
         any = true;
     });
@@ -214,7 +234,7 @@ bool Worker::Impl::run_qps() {
         outbox.begin(slot, now);
         any |= outbox.room() != 0;
         const std::uint64_t sent_before = outbox.sent_packets();
-        if (slot.qp->progress(now, kPacketBudget, outbox)) {
+        if (slot.qp->progress(qp_now, kPacketBudget, outbox)) {
             run_queue.push(slot);
         }
         packets += outbox.sent_packets() - sent_before;
@@ -245,7 +265,7 @@ TimeNs Worker::Impl::tend_faults() {
 }
 
 TimeNs Worker::Impl::wake_at() {
-    TimeNs at = timers.next_event();
+    TimeNs at = attended.on_clock(timers.next_event());
     if (faulty_lanes != 0) [[unlikely]] {
         at = std::min(at, tend_faults());
     }
@@ -315,6 +335,7 @@ void Worker::call(FunctionRef function) {
     Impl& impl = *impl_;
     if (!impl.thread.joinable()) {
         impl.now = impl.clock.now();
+        impl.qp_now = impl.attended.advance(impl.now);
         impl.run_call(function);
         return;
     }
@@ -350,7 +371,10 @@ void Worker::remove_qp(QpSlot& slot) {
     slot.client->clear(slot.doorbell_slot);
     impl.run_queue.remove(slot);
     impl.timers.cancel(slot.timer);
+    slot.qp->leave_worker();
 }
+
+HeldPacketPool& Worker::held_packets() { return impl_->held_packets; }
 
 void Worker::release_cq(NotifyingCq& cq) { impl_->notifier.release(cq); }
 
@@ -371,7 +395,7 @@ int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& p
     Impl& impl = *impl_;
     TxOutbox& outbox = impl.lane(slot).outbox;
     outbox.begin(slot, impl.now);
-    const int error = slot.qp->modify(impl.now, attr, path, outbox);
+    const int error = slot.qp->modify(impl.qp_now, attr, path, outbox);
     impl.run_queue.push(slot);
     impl.follow_deadline(slot);
     return error;

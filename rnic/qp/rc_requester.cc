@@ -57,6 +57,8 @@ bool RcRequester::send_next(TimeNs now, Outbox& outbox) {
     }
     if (window.cursor_psn() != window.sent_end()) [[unlikely]] {
         ++common_.config.counters->retrans_pkts;
+    } else if (plan.asks_ack && !plan.record->has_response) {
+        state_.measure_answer(now, plan.psn);
     }
     window.advance_cursor();
     return true;

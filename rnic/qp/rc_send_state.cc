@@ -1,5 +1,7 @@
 #include "rnic/qp/rc_send_state.h"
 
+#include <algorithm>
+
 #include "rnic/qp/timing.h"
 #include "rnic/qp/wr_table.h"
 
@@ -15,6 +17,8 @@ void RcSendState::reset(Psn first_psn) {
     held.clear();
     timer_start_ = 0;
     rnr_until_ = kNever;
+    measuring_ = false;
+    answer_ns_ = 0;
     retries_left_ = common_.attr.retry_cnt;
     rnr_retries_left_ = common_.attr.rnr_retry;
     credits_limited_ = false;
@@ -29,6 +33,10 @@ void RcSendState::made_progress(TimeNs now) {
     recovering_response = false;
     repair.made_progress();
     timer_start_ = now;
+    if (measuring_ && window.una_psn().distance(measured_psn_) > 0) {
+        measuring_ = false;
+        answer_ns_ = std::max(now - measured_from_, answer_ns_ - answer_ns_ / 8);
+    }
 }
 
 bool RcSendState::take_retry(TimeNs now, Outbox& outbox) {
@@ -49,6 +57,7 @@ bool RcSendState::retry(TimeNs now, Outbox& outbox) {
         return false;
     }
     window.rewind();
+    measuring_ = false;
     repair.cancel();
     return true;
 }
@@ -70,6 +79,7 @@ void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& o
     retries_left_ = common_.attr.retry_cnt;
     rnr_until_ = now + rnr_timer_ns(timer_code);
     window.rewind();
+    measuring_ = false;
     repair.cancel();
 }
 
@@ -78,7 +88,12 @@ TimeNs RcSendState::timer_deadline() const {
         return rnr_until_;
     }
     const TimeNs timeout = ack_timeout_ns(common_.attr.timeout);
-    return window.awaits_answer() && timeout != kNever ? timer_start_ + timeout : kNever;
+    if (!window.awaits_answer() || timeout == kNever) {
+        return kNever;
+    }
+    // Between the time asked for and four times that (IBA 9.9.2.1.1): a peer whose answers take long gets
+    // longer.
+    return timer_start_ + std::clamp(2 * answer_ns_, timeout, 4 * timeout);
 }
 
 void RcSendState::take_credits(std::uint8_t syndrome, std::uint32_t msn) {

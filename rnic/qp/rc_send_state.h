@@ -34,6 +34,7 @@ class RcSendState {
     /// Requests are missing at the peer: everything not acknowledged goes again.
     void go_back(TimeNs now) {
         window.rewind();
+        measuring_ = false;
         repair.cancel_after_loss(now);
     }
     /// One more wait after an RNR NAK with this timer code; fails with RNR_RETRY_EXC_ERR when none is left.
@@ -41,6 +42,14 @@ class RcSendState {
     [[nodiscard]] bool waits_for_rnr() const { return rnr_until_ != kNever; }
     void end_rnr_wait() { rnr_until_ = kNever; }
     void start_timer(TimeNs now) { timer_start_ = now; }
+    /// The packet asks for an acknowledgement; how long it takes is measured, one packet at a time.
+    void measure_answer(TimeNs now, Psn psn) {
+        if (!measuring_) {
+            measuring_ = true;
+            measured_psn_ = psn;
+            measured_from_ = now;
+        }
+    }
     /// When the ACK timeout or the RNR wait ends.
     [[nodiscard]] TimeNs timer_deadline() const;
     /// That, or earlier when something that was sent again is overdue.
@@ -84,6 +93,10 @@ class RcSendState {
     RcCommon& common_;
     TimeNs timer_start_ = 0;
     TimeNs rnr_until_ = kNever;
+    TimeNs measured_from_ = 0;
+    TimeNs answer_ns_ = 0;  // the longest that an answer took of late
+    Psn measured_psn_;
+    bool measuring_ = false;
     std::uint8_t retries_left_ = 0;
     std::uint8_t rnr_retries_left_ = 0;
     bool credits_limited_ = false;

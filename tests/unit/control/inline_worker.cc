@@ -16,7 +16,14 @@ namespace urnic::dataplane {
 
 namespace {
 WorkerBooks books_of_all;
-}
+
+class NoFrames final : public FrameHolder {
+  public:
+    [[nodiscard]] void* hold(std::span<const std::byte>& /*payload*/) override { return nullptr; }
+    void release(void* /*frame*/) override {}
+};
+
+}  // namespace
 
 WorkerBooks& worker_books() { return books_of_all; }
 
@@ -36,6 +43,8 @@ struct MallocAllocator {
 
 struct Worker::Impl {
     WorkerConfig config;
+    NoFrames frames;
+    HeldPacketPool held_packets{frames, 1};
     bool inside_call = false;
     std::set<const ClientDoorbells*, std::less<>, MallocAllocator<const ClientDoorbells*>> clients;
     std::map<std::uint32_t, QpSlot*, std::less<>, MallocAllocator<std::pair<const std::uint32_t, QpSlot*>>>
@@ -48,6 +57,7 @@ Worker::~Worker() {
     // The control side takes back everything it gave.
     URNIC_CHECK(impl_->clients.empty() && impl_->qps.empty());
 }
+HeldPacketPool& Worker::held_packets() { return impl_->held_packets; }
 void Worker::start() {}
 void Worker::stop() {}
 

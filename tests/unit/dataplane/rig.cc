@@ -160,6 +160,7 @@ TestQp::TestQp(Rig& rig, TestClient& client, std::uint32_t device, std::uint32_t
     config.recv_cq = &cq.cq();
     config.keys = &rig.device(device).keys;
     config.counters = &rig.device(device).counters[worker_];
+    config.held_packets = &rig.worker(worker_).held_packets();
     slot_.qp = std::make_unique<RcQp>(config);
     slot_.device = &rig.device(device);
     slot_.client = &client.on_worker(worker_);

@@ -1,0 +1,287 @@
+// Loss recovery between ends that hold what comes early, and towards peers that do not (docs/adr/0007).
+#include "tests/sim/rc_fixture.h"
+
+namespace urnic::sim {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class RcRepairTest : public RcPair {
+  protected:
+    void connect_holders(bool a_holds, bool b_holds, const ConnectOptions& options = {}) {
+        SimHost::Options host;
+        host.holds_early_packets = a_holds;
+        a_ = std::make_unique<SimHost>(net_, "A", 1, host);
+        host.holds_early_packets = b_holds;
+        b_ = std::make_unique<SimHost>(net_, "B", 2, host);
+        a_mem_ = &a_->add_region(kRegionBytes);
+        b_mem_ = &b_->add_region(kRegionBytes);
+        a_mem_->fill_pattern(1);
+        b_mem_->fill_pattern(2);
+        connect(*a_, *b_, options);
+    }
+    // Loses the packets of `from` with these numbers, from 1, in the order in which it sends them.
+    void lose(const std::string& from, std::vector<int> nths) {
+        net_.lose = [from, nths, count = 0](const SentPacket& packet) mutable {
+            return packet.from == from && std::find(nths.begin(), nths.end(), ++count) != nths.end();
+        };
+    }
+    void post_writes(std::uint64_t count) {
+        for (std::uint64_t i = 0; i < count; ++i) {
+            a_->post_send(write(i, 8, 64 * i));
+        }
+    }
+};
+
+TEST_F(RcRepairTest, OnlyTheMissingRequestGoesAgain) {
+    connect_holders(true, true);
+    lose("A", {2});
+    post_writes(5);
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(net_.take_trace(), ElementsAre("0us A WRITE Only psn=1000 len=8 ackreq",  //
+                                               "0us A WRITE Only psn=1001 len=8 ackreq",  //
+                                               "0us A WRITE Only psn=1002 len=8 ackreq",  //
+                                               "0us A WRITE Only psn=1003 len=8 ackreq",  //
+                                               "0us A WRITE Only psn=1004 len=8 ackreq",  //
+                                               "1us B Acknowledge psn=1001 NAK=0",        //
+                                               "2us A WRITE Only psn=1001 len=8 ackreq",  //
+                                               "3us B Acknowledge psn=1004 msn=5"));
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(0), ok(1), ok(2), ok(3), ok(4)));
+    EXPECT_EQ(a_->counters.retrans_pkts.value(), 1U);
+    EXPECT_EQ(b_->held_frames.most, 3U);
+    EXPECT_EQ(b_->held_frames.size(), 0U);
+}
+
+TEST_F(RcRepairTest, TheNextGapIsReportedWhenTheFirstIsFilled) {
+    connect_holders(true, true);
+    lose("A", {2, 4});
+    post_writes(5);
+    ASSERT_TRUE(net_.run());
+    (void)net_.take_trace();
+    EXPECT_EQ(a_->poll_send().size(), 5U);
+    EXPECT_EQ(a_->counters.retrans_pkts.value(), 2U);
+    EXPECT_EQ(a_->counters.rcvd_seq_err.value(), 2U);
+    EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
+}
+
+TEST_F(RcRepairTest, NothingLaterIsVisibleBeforeTheMissingRequest) {
+    connect_holders(true, true, {.timeout = 0});
+    net_.lose = [](const SentPacket& packet) { return packet.header.psn == Psn(1000); };
+    post_receives(1, 64, 4096);
+    a_->post_send(write(1, 8));
+    a_->post_send(write(2, 8, 64));
+    a_->post_send(send(3, 8, 128));
+    a_->post_send(fetch_add(4, 1, 256));
+    const std::uint64_t before = word(*b_mem_, 64);
+    const std::uint64_t counter = word(*b_mem_, 256);
+    net_.run_for(1500);
+    EXPECT_EQ(b_->held_frames.size(), 3U);
+    EXPECT_EQ(word(*b_mem_, 64), before);
+    EXPECT_EQ(word(*b_mem_, 256), counter);
+    EXPECT_THAT(b_->poll_recv(), IsEmpty());
+    net_.lose = nullptr;
+    ASSERT_TRUE(net_.run());
+    EXPECT_TRUE(same(64, 8));
+    EXPECT_EQ(word(*b_mem_, 256), counter + 1);
+    EXPECT_THAT(b_->poll_recv(), ElementsAre(ok(100)));
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1), ok(2), ok(3), ok(4)));
+}
+
+TEST_F(RcRepairTest, APeerThatDiscardsIsNoticedOnce) {
+    connect_holders(true, false);
+    lose("A", {2});
+    post_writes(5);
+    ASSERT_TRUE(net_.run());
+    // One round trip is lost to find out: the ACK ends where the missing request ends.
+    EXPECT_THAT(net_.take_trace(), ElementsAre("0us A WRITE Only psn=1000 len=8 ackreq",  //
+                                               "0us A WRITE Only psn=1001 len=8 ackreq",  //
+                                               "0us A WRITE Only psn=1002 len=8 ackreq",  //
+                                               "0us A WRITE Only psn=1003 len=8 ackreq",  //
+                                               "0us A WRITE Only psn=1004 len=8 ackreq",  //
+                                               "1us B Acknowledge psn=1001 NAK=0",        //
+                                               "2us A WRITE Only psn=1001 len=8 ackreq",  //
+                                               "3us B Acknowledge psn=1001 msn=2",        //
+                                               "4us A WRITE Only psn=1002 len=8 ackreq",  //
+                                               "4us A WRITE Only psn=1003 len=8 ackreq",  //
+                                               "4us A WRITE Only psn=1004 len=8 ackreq",  //
+                                               "5us B Acknowledge psn=1004 msn=5"));
+    EXPECT_EQ(a_->poll_send().size(), 5U);
+    // From then on it goes back N at once.
+    lose("A", {1});
+    post_writes(3);
+    ASSERT_TRUE(net_.run());
+    EXPECT_EQ(a_->poll_send().size(), 3U);
+    EXPECT_EQ(net_.take_packets().size(), 3U + 1 + 3 + 1);
+    EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
+}
+
+TEST_F(RcRepairTest, APeerThatBeginsToHoldIsNoticed) {
+    connect_holders(true, true);
+    // The packets behind the first loss find no room.
+    b_->held_frames.limit = 0;
+    lose("A", {2});
+    post_writes(5);
+    ASSERT_TRUE(net_.run());
+    b_->held_frames.limit = 100;
+    EXPECT_EQ(a_->poll_send().size(), 5U);
+    for (int round = 0; round < 2; ++round) {
+        lose("A", {1});
+        post_writes(4);
+        ASSERT_TRUE(net_.run());
+        EXPECT_EQ(a_->poll_send().size(), 4U);
+    }
+    (void)net_.take_packets();
+    lose("A", {1});
+    post_writes(4);
+    ASSERT_TRUE(net_.run());
+    EXPECT_EQ(net_.take_packets().size(), 4U + 1 + 1 + 1);
+}
+
+TEST_F(RcRepairTest, ALostNakIsMadeUpForByAcknowledgementsThatStandStill) {
+    connect_holders(true, true);
+    lose("A", {2});
+    post_writes(4);
+    ASSERT_TRUE(net_.run());
+    (void)a_->poll_send();
+    (void)net_.take_trace();
+    // B is known to hold. Now the first of A and the NAK for it are lost.
+    net_.lose = [a = 0, b = 0](const SentPacket& packet) mutable {
+        return packet.from == "A" ? ++a == 1 : ++b == 1;
+    };
+    post_writes(2);
+    net_.run_for(2500);
+    post_writes(1);
+    ASSERT_TRUE(net_.run());
+    EXPECT_EQ(a_->poll_send().size(), 3U);
+    EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
+    EXPECT_EQ(a_->counters.retrans_pkts.value(), 2U);
+}
+
+TEST_F(RcRepairTest, WhatWasSentAgainAndLostGoesOnceMoreLongBeforeTheTimeout) {
+    connect_holders(true, true, {.timeout = 20});  // 4.3 s
+    lose("A", {2, 6, 7});
+    post_writes(5);
+    ASSERT_TRUE(net_.run());
+    EXPECT_EQ(a_->poll_send().size(), 5U);
+    EXPECT_LT(net_.now(), 1'000'000U);
+    EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
+}
+
+TEST_F(RcRepairTest, GivesUpWhenTheRetriesAreUsedUp) {
+    connect_holders(true, true, {.timeout = 1, .retry_cnt = 2});
+    net_.lose = [](const SentPacket& packet) { return packet.from == "A" && packet.header.psn == Psn(1001); };
+    post_writes(3);
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(0), Done{1, WcStatus::kRetryExcErr}, flushed(2)));
+    EXPECT_EQ(a_->held_frames.size(), 0U);
+    ASSERT_EQ(b_->to_state(QpState::kErr), 0);
+    EXPECT_EQ(b_->held_frames.size(), 0U);
+}
+
+TEST_F(RcRepairTest, OnlyTheMissingResponsesAreAskedForAgain) {
+    connect_holders(true, true);
+    lose("B", {2, 3, 5});
+    a_->post_send(read(1, 6 * 1024));
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(net_.take_trace(), ElementsAre("0us A READ Request psn=1000 dma=6144 ackreq",        //
+                                               "1us B READ Response First psn=1000 len=1024 msn=1",  //
+                                               "1us B READ Response Middle psn=1001 len=1024",       //
+                                               "1us B READ Response Middle psn=1002 len=1024",       //
+                                               "1us B READ Response Middle psn=1003 len=1024",       //
+                                               "1us B READ Response Middle psn=1004 len=1024",       //
+                                               "1us B READ Response Last psn=1005 len=1024 msn=1",   //
+                                               "2us A READ Request psn=1001 dma=2048 ackreq",        //
+                                               "2us A READ Request psn=1004 dma=1024 ackreq",        //
+                                               "3us B READ Response First psn=1001 len=1024 msn=1",  //
+                                               "3us B READ Response Last psn=1002 len=1024 msn=1",   //
+                                               "3us B READ Response Only psn=1004 len=1024 msn=1"));
+    EXPECT_TRUE(same(0, 6 * 1024));
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1)));
+    EXPECT_EQ(a_->held_frames.size(), 0U);
+}
+
+TEST_F(RcRepairTest, ALostAtomicResponseIsReplayedAndTheRestKept) {
+    connect_holders(true, true);
+    lose("B", {1});
+    word(*b_mem_, 0) = 40;
+    a_->post_send(fetch_add(1, 2));
+    a_->post_send(write(2, 8, 64));
+    a_->post_send(read(3, 8, 128));
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(net_.take_trace(), ElementsAre("0us A FETCH ADD psn=1000 ackreq",                //
+                                               "0us A WRITE Only psn=1001 len=8 ackreq",         //
+                                               "0us A READ Request psn=1002 dma=8 ackreq",       //
+                                               "1us B ATOMIC Acknowledge psn=1000 msn=3",        //
+                                               "1us B READ Response Only psn=1002 len=8 msn=3",  //
+                                               "2us A FETCH ADD psn=1000 ackreq",                //
+                                               "3us B ATOMIC Acknowledge psn=1000 msn=3"));
+    EXPECT_EQ(word(*b_mem_, 0), 42U);
+    EXPECT_EQ(word(*a_mem_, 0), 40U);
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1), ok(2), ok(3)));
+}
+
+TEST_F(RcRepairTest, EarlyRequestsAreCheckedWhenTheirTurnComes) {
+    connect_holders(true, true);
+    lose("A", {1});
+    a_->post_send(write(1, 8));
+    SendRequest bad = write(2, 8, 64);
+    bad.rkey = 0x1234;
+    a_->post_send(bad);
+    a_->post_send(write(3, 8, 128));
+    const std::uint64_t before = word(*b_mem_, 128);
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1), Done{2, WcStatus::kRemAccessErr}, flushed(3)));
+    EXPECT_EQ(word(*b_mem_, 128), before);
+    EXPECT_EQ(b_->held_frames.size(), 0U);
+}
+
+TEST_F(RcRepairTest, EarlySendsWaitForReceives) {
+    connect_holders(true, true, {.min_rnr_timer = 1});
+    post_receives(1, 64);
+    lose("A", {1});
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+        a_->post_send(send(i, 8, 64 * i));
+    }
+    net_.run_for(5000);
+    post_receives(2, 64);
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1), ok(2), ok(3)));
+    EXPECT_THAT(b_->poll_recv(), ElementsAre(ok(100), ok(101), ok(102)));
+}
+
+TEST_F(RcRepairTest, WhatIsHeldIsBounded) {
+    connect_holders(true, true);
+    const std::byte data[8] = {};
+    for (std::uint32_t psn = 1001; psn < 1001 + 4 * kMaxHeldPackets; ++psn) {
+        deliver_to_b(to_b_memory(wire::kWriteOnly, psn, 8), data);
+    }
+    EXPECT_EQ(b_->held_frames.size(), kMaxHeldPackets - 1);
+    deliver_to_b(to_b_memory(wire::kWriteOnly, 1000, 8), data);
+    EXPECT_EQ(b_->held_frames.size(), 0U);
+    EXPECT_EQ(b_->held_packets.free_tables(), 2U);
+}
+
+TEST_F(RcRepairTest, WhatAReadPassesOverIsDropped) {
+    connect_holders(true, true);
+    const std::byte data[8] = {};
+    // A peer that uses PSNs of a READ's responses for requests of its own.
+    deliver_to_b(to_b_memory(wire::kWriteOnly, 1002, 8), data);
+    deliver_to_b(to_b_memory(wire::kWriteOnly, 1004, 8), data);
+    EXPECT_EQ(b_->held_frames.size(), 2U);
+    deliver_to_b(to_b_memory(wire::kReadRequest, 1000, 4096));
+    EXPECT_EQ(b_->held_frames.size(), 0U);
+}
+
+TEST_F(RcRepairTest, ResetLetsGoOfWhatIsHeld) {
+    connect_holders(true, true);
+    const std::byte data[8] = {};
+    deliver_to_b(to_b_memory(wire::kWriteOnly, 1002, 8), data);
+    EXPECT_EQ(b_->held_frames.size(), 1U);
+    ASSERT_EQ(b_->to_state(QpState::kReset), 0);
+    EXPECT_EQ(b_->held_frames.size(), 0U);
+    EXPECT_EQ(b_->held_packets.free_tables(), 2U);
+}
+
+}  // namespace
+}  // namespace urnic::sim
