@@ -11,8 +11,10 @@ SimDevice::SimDevice(Network& network, const Options& options, std::uint64_t see
     : network_(network),
       options_(options),
       random_(seed),
+      held_packets_(held_frames_, options.held_tables),
       next_qp_num_(options.number * 0x10'0000U + 0x11),
       next_iova_(std::uint64_t{options.number} << 40U) {
+    held_frames_.limit = options.held_frames;
     const auto number = static_cast<std::uint8_t>(options.number);
     mac_ = {2, 0, 0, 0, 0, number};
     gid_ = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, number};
@@ -35,6 +37,7 @@ SimQp& SimDevice::create_qp(const QpOptions& options) {
     config.recv_cq = &options.recv_cq->queue();
     config.keys = &keys;
     config.counters = &counters;
+    config.held_packets = options_.held_frames != 0 ? &held_packets_ : nullptr;
     made->qp = std::make_unique<RcQp>(config);
     return *qps_.emplace_back(std::move(made));
 }

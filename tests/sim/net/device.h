@@ -10,6 +10,7 @@
 
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/rc_qp.h"
+#include "tests/sim/copied_frames.h"
 #include "tests/sim/net/network.h"
 #include "tests/sim/net/rings.h"
 #include "tests/sim/sim_memory.h"
@@ -63,6 +64,8 @@ class SimDevice final : public NetworkNode, public Outbox {
         std::uint32_t burst_frames = 32;     // taken in one round
         std::uint32_t rx_ring_frames = 512;  // more are dropped
         std::uint32_t packets_per_progress = 32;
+        std::uint32_t held_frames = 0;  // packets that come early and are held; 0: QPs go back N
+        std::uint32_t held_tables = 4;  // QPs that can hold them at once
     };
     SimDevice(Network& network, const Options& options, std::uint64_t seed);
 
@@ -126,6 +129,8 @@ class SimDevice final : public NetworkNode, public Outbox {
     wire::Mac mac_{};
     wire::Gid gid_{};
     DirectionId out_ = 0;
+    CopiedFrames held_frames_;
+    HeldPacketPool held_packets_;
     std::vector<std::unique_ptr<SimQp>> qps_;
     std::deque<Frame*> rx_ring_;
     SimAddressSpace space_;

@@ -203,6 +203,8 @@ void Walk::build_network() {
         options.poll_ns = random.between(1, 3'000);
         options.burst_frames = static_cast<std::uint32_t>(random.between(1, 64));
         options.packets_per_progress = static_cast<std::uint32_t>(random.between(1, 64));
+        // Half of the devices hold packets that come early, some of those only a few.
+        options.held_frames = random.chance(500) ? 0 : random.chance(300) ? 40 : 100'000;
         options.rx_ring_frames = plan_.weather == Weather::kClear ? ~0U : 2'048;
         devices_.push_back(std::make_unique<WalkDevice>(network_, options, random.next(),
                                                         plan_.cqs_per_device, source_bytes()));
