@@ -141,10 +141,10 @@ void RcCompleter::handle_acknowledge(TimeNs now, const wire::PacketHeader& heade
 void RcCompleter::handle_nak(TimeNs now, const wire::PacketHeader& header, Outbox& outbox) {
     Counters& counters = *common_.config.counters;
     const std::uint8_t syndrome = header.aeth.syndrome;
+    const bool is_rnr = (syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnrNak;
     // A NAK acknowledges everything before its PSN. Responses that are missing there can be asked for again
-    // beside it, unless it is the peer's last word.
-    const bool may_go_on = syndrome == wire::kNakPsnSequenceError ||
-                           (syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnrNak;
+    // beside it, unless it ends the connection: then those before it come first.
+    const bool may_go_on = is_rnr ? state_.has_rnr_retry() : syndrome == wire::kNakPsnSequenceError;
     if (!acknowledge_through(now, header.psn - 1, false, outbox) &&
         !(may_go_on && state_.repair.responses_missing())) {
         return;
@@ -152,7 +152,7 @@ void RcCompleter::handle_nak(TimeNs now, const wire::PacketHeader& header, Outbo
     if (common_.state == QpState::kErr) {
         return;
     }
-    if ((syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnrNak) {
+    if (is_rnr) {
         ++counters.rcvd_rnr_err;
         state_.retry_after_rnr(now, syndrome & wire::kSyndromeValueMask, outbox);
         return;

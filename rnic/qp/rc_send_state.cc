@@ -62,12 +62,16 @@ bool RcSendState::retry(TimeNs now, Outbox& outbox) {
     return true;
 }
 
+bool RcSendState::has_rnr_retry() const {
+    return common_.attr.rnr_retry == kRetryForEver || rnr_retries_left_ != 0;
+}
+
 void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox) {
     if (waits_for_rnr()) {
         return;  // a duplicate: the wait that it asks for has begun
     }
     if (common_.attr.rnr_retry != kRetryForEver) {
-        if (rnr_retries_left_ == 0) {
+        if (!has_rnr_retry()) {
             ++common_.config.counters->retry_rnr_exceeded_err;
             ++common_.config.counters->req_rnr_retries_exceeded;
             fail_oldest(WcStatus::kRnrRetryExcErr, outbox);

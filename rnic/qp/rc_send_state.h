@@ -39,6 +39,7 @@ class RcSendState {
     }
     /// One more wait after an RNR NAK with this timer code; fails with RNR_RETRY_EXC_ERR when none is left.
     void retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox);
+    [[nodiscard]] bool has_rnr_retry() const;
     [[nodiscard]] bool waits_for_rnr() const { return rnr_until_ != kNever; }
     void end_rnr_wait() { rnr_until_ = kNever; }
     void start_timer(TimeNs now) { timer_start_ = now; }
