@@ -19,7 +19,7 @@ STOPPED_S = 0.1
 
 
 def status():
-    return json.loads(harness.run([harness.URNIC, "status", "--json"]).out)
+    return json.loads(harness.run([harness.URNIC, "status", "--json"], env=dict(os.environ)).out)
 
 
 class Overload(harness.TestCase):
