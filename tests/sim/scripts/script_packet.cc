@@ -252,7 +252,7 @@ bool same_from_bth(const FrameBytes& expected, const FrameBytes& seen, std::stri
         const std::string want = i < wanted.size() ? wanted[i] : "";
         const std::string have = i < got.size() ? got[i] : "";
         if (want != have) {
-            what += "  expected" + want + "\n      seen" + have + "\n";
+            what.append("  expected").append(want).append("\n      seen").append(have).append("\n");
         }
     }
     return false;
