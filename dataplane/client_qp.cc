@@ -28,10 +28,14 @@ struct QpLayout {
 
 std::uint32_t ring_entries(std::uint32_t wanted) { return wanted == 0 ? 0 : std::bit_ceil(wanted); }
 
-bool is_within_caps(const abi::CreateQpRequest& request, const abi::DeviceCaps& caps) {
-    return request.max_send_wr <= caps.max_qp_wr && request.max_recv_wr <= caps.max_qp_wr &&
-           request.max_send_sge <= caps.max_sge && request.max_recv_sge <= caps.max_sge &&
-           request.max_inline <= caps.max_inline;
+int check_kind_and_size(const abi::CreateQpRequest& request, const abi::DeviceCaps& caps) {
+    if (request.srq != 0 || request.type != static_cast<std::uint8_t>(QpType::kRc)) {
+        return EOPNOTSUPP;
+    }
+    const bool fits = request.max_send_wr <= caps.max_qp_wr && request.max_recv_wr <= caps.max_qp_wr &&
+                      request.max_send_sge <= caps.max_sge && request.max_recv_sge <= caps.max_sge &&
+                      request.max_inline <= caps.max_inline;
+    return fits ? 0 : EINVAL;
 }
 
 /// What fits into the slots is given: a slot has room for more SGEs when it must hold inline data, and back.
@@ -53,9 +57,10 @@ QpLayout lay_out(const abi::CreateQpRequest& request) {
     return layout;
 }
 
-/// The rings' part of a QP's configuration.
-QpConfig config_of(const QpLayout& layout, std::byte* memory) {
+/// What the request and the rings say of a QP's configuration.
+QpConfig config_of(const abi::CreateQpRequest& request, const QpLayout& layout, std::byte* memory) {
     QpConfig config;
+    config.sq_sig_all = request.sq_sig_all != 0;
     config.sq =
         SendQueue(memory, layout.sq_entries, layout.sq_stride, layout.max_send_sge, layout.max_inline);
     config.rq =
@@ -114,11 +119,8 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
         return EINVAL;
     }
     HostDevice& device = *pd->context->device;
-    if (request.srq != 0 || request.type != static_cast<std::uint8_t>(QpType::kRc)) {
-        return EOPNOTSUPP;
-    }
-    if (!is_within_caps(request, device.device->caps)) {
-        return EINVAL;
+    if (const int error = check_kind_and_size(request, device.device->caps); error != 0) {
+        return error;
     }
     if (qps_.size() >= host_.limits.max_qps || device.num_qps >= device.device->caps.max_qp) {
         return ENOMEM;
@@ -141,10 +143,9 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
     }
     Undo free_rings([&] { rings_->release(memory); });
 
-    QpConfig config = config_of(layout, rings_->at(memory));
+    QpConfig config = config_of(request, layout, rings_->at(memory));
     config.qp_num = *qp_num;
     config.pd = pd->number;
-    config.sq_sig_all = request.sq_sig_all != 0;
     config.send_cq = send_cq->cq.get();
     config.recv_cq = recv_cq->cq.get();
     config.keys = &device.device->keys;

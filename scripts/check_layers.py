@@ -1,11 +1,14 @@
 #!/usr/bin/python3
-"""Checks what the compiler cannot: the length of files and which room may include what."""
+"""Checks what the compiler cannot: the length of files and functions, and which room may include what."""
 
 import pathlib
 import re
 import sys
 
 MAX_LINES = 500
+MAX_FUNCTION_LINES = 70
+NOT_CODE = re.compile(r'//.*|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'')
+NO_FUNCTION = re.compile(r"\b(namespace|struct|class|union|enum|extern)\b|=[^{]*\{")
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]')
 
 # rnic/ is pure: no operating system, no clock, no thread, no DPDK.
@@ -22,11 +25,28 @@ RULES = [
 ]
 
 
+def long_functions(path, lines):
+    """Blocks of too many lines between their braces that are neither types nor tables."""
+    open_blocks = []
+    for number, line in enumerate(lines, 1):
+        code = NOT_CODE.sub("", line)
+        for character in code:
+            if character == "{":
+                open_blocks.append((number, code))
+            elif character == "}" and open_blocks:
+                start, head = open_blocks.pop()
+                length = number - start - 1
+                if length > MAX_FUNCTION_LINES and not NO_FUNCTION.search(head):
+                    yield f"{path}:{start}: a block of {length} lines; split it, a function has at most {MAX_FUNCTION_LINES}"
+
+
 def problems(path):
     text = pathlib.Path(path).read_text(encoding="utf-8")
     lines = text.splitlines()
     if len(lines) >= MAX_LINES:
         yield f"{path}: {len(lines)} lines; split it, a file has fewer than {MAX_LINES}"
+    if path.endswith((".h", ".cc")):
+        yield from long_functions(path, lines)
     for number, line in enumerate(lines, 1):
         found = INCLUDE.match(line)
         if not found:

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 
 #include <chrono>
@@ -13,6 +14,9 @@
 namespace urnic::dataplane {
 
 namespace {
+
+/// A server that does not answer fails the test instead of holding it up.
+constexpr time_t kPatienceSeconds = 40;
 
 /// Remembers its attributes, and refuses a state of 77 as a real one refuses a wrong transition.
 class PlainQp final : public Qp {
@@ -87,6 +91,9 @@ TestClient::TestClient(const std::string& path)
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path.c_str(), path.size());
+    const timeval patience{kPatienceSeconds, 0};
+    EXPECT_EQ(::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    EXPECT_EQ(::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience), 0);
     EXPECT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
 }
 
@@ -119,6 +126,7 @@ Answer TestClient::receive() const {
     message.msg_control = control;
     message.msg_controllen = sizeof control;
     const ssize_t received = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+    EXPECT_FALSE(received < 0 && errno == EAGAIN) << "no answer in " << kPatienceSeconds << " s";
     answer.closed = received <= 0;
     answer.bytes.resize(received > 0 ? static_cast<std::size_t>(received) : 0);
     for (cmsghdr* cmsg = CMSG_FIRSTHDR(&message); cmsg != nullptr; cmsg = CMSG_NXTHDR(&message, cmsg)) {
@@ -226,7 +234,12 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
     }
     host.worker_cpus.assign(kWorkers, -1);
     host.worker_qps.assign(kWorkers, 0);
-    host.make_qp = [](QpType, const QpConfig& qp) { return std::make_unique<PlainQp>(qp); };
+    host.make_qp = [this](QpType, const QpConfig& qp) {
+        if (const auto* hook = make_qp_hook.load()) {
+            (*hook)(qp);
+        }
+        return std::make_unique<PlainQp>(qp);
+    };
     worker_books().qps = 0;
     worker_books().attach_error = 0;
     host.limits = limits;
@@ -235,7 +248,10 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
     stop_fd_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
     thread_ = std::thread([this] {
         const int stop[] = {stop_fd_.get()};
-        server_->run(stop, [this] { connections_ = server_->num_connections(); });
+        server_->run(stop, [this] {
+            connections_ = server_->num_connections();
+            ++rounds_;
+        });
     });
 }
 

@@ -102,10 +102,14 @@ class ControlTest : public testing::Test {
     /// Returns once the server has no connection but those of clients still here.
     void wait_for_connections(std::size_t count) const;
     [[nodiscard]] std::size_t connections() const { return connections_; }
+    /// How often the server was awake.
+    [[nodiscard]] std::uint64_t rounds() const { return rounds_; }
     /// True when nothing that a client can own is left on any device.
     [[nodiscard]] bool nothing_is_left();
 
     Host host;
+    /// Called by the server for each QP that it makes.
+    std::atomic<const std::function<void(const QpConfig&)>*> make_qp_hook{nullptr};
 
   private:
     void stop();
@@ -118,6 +122,7 @@ class ControlTest : public testing::Test {
     UniqueFd stop_fd_;
     std::thread thread_;
     mutable std::atomic<std::size_t> connections_{0};
+    std::atomic<std::uint64_t> rounds_{0};
 };
 
 }  // namespace urnic::dataplane

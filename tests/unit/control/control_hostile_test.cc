@@ -120,7 +120,7 @@ TEST_F(Hostile, HelloOfAWrongLengthMakesNoClient) {
 
 TEST_F(Hostile, UnknownOperations) {
     const TestClient bad = client();
-    for (const std::uint32_t op : {0U, 20U, 1000U, ~0U}) {
+    for (const std::uint32_t op : {0U, 21U, 1000U, ~0U}) {
         EXPECT_EQ(send_raw(bad, static_cast<Op>(op), 64, 64).error(), EOPNOTSUPP) << op;
     }
 }
@@ -194,7 +194,7 @@ TEST_F(Hostile, AClientThatNeverReadsIsHungUpOn) {
     const abi::RequestHeader header{abi::kControlMagic, static_cast<Op>(99), 1, sizeof header};
     // Requests stop being taken once the replies cannot be sent; then the connection ends.
     bool ended = false;
-    for (int i = 0; i < 1'000'000 && !ended; ++i) {
+    for (int i = 0; i < 20'000 && !ended; ++i) {
         ended = !bad.send(&header, sizeof header);
     }
     EXPECT_TRUE(ended);
@@ -305,78 +305,6 @@ TEST_F(DoomedClients, AForkedChildDoesNotKeepAClientAlive) {
     EXPECT_TRUE(nothing_is_left());
 }
 
-class FewConnections : public Hostile {
-  protected:
-    FewConnections()
-        : Hostile({.max_connections = 6, .max_connections_per_uid = 4, .requests_per_turn = 2}) {}
-};
-
-TEST_F(FewConnections, OneMoreIsToldWhy) {
-    std::vector<TestClient> clients;
-    clients.reserve(4);
-    for (int i = 0; i < 4; ++i) {
-        clients.push_back(client());
-    }
-    const TestClient refused = connect();
-    const Answer answer = refused.receive();
-    EXPECT_EQ(answer.error(), EUSERS);
-    EXPECT_TRUE(refused.receive().closed);
-    clients.pop_back();
-    wait_for_connections(3);
-    EXPECT_EQ(connect().hello().error(), 0);
-}
-
-class SmallLimits : public Hostile {
-  protected:
-    SmallLimits()
-        : Hostile({}, {.max_qps = 2,
-                       .max_cqs = 2,
-                       .max_mrs = 2,
-                       .max_pds = 2,
-                       .max_channels = 2,
-                       .max_registered_bytes = 10000,
-                       .max_ring_bytes = 1 << 20}) {}
-};
-
-TEST_F(SmallLimits, EachIsEnomemAndOthersHaveTheirOwn) {
-    TestClient greedy = client();
-    const std::uint32_t context = greedy.open();
-    const std::uint32_t pd = greedy.pd(context);
-    (void)greedy.pd(context);
-    abi::ContextRequest in_context{};
-    in_context.context = context;
-    EXPECT_EQ(greedy.ask(Op::kAllocPd, in_context).error(), ENOMEM);
-    for (const int expected : {0, 0, ENOMEM}) {
-        EXPECT_EQ(greedy.ask(Op::kCreateChannel, in_context).error(), expected);
-    }
-    const std::uint32_t cq = greedy.cq(context);
-    abi::CreateCqRequest cq_request{};
-    cq_request.context = context;
-    cq_request.entries = 1 << 19;
-    EXPECT_EQ(greedy.ask(Op::kCreateCq, cq_request).error(), ENOMEM) << "ring memory";
-    (void)greedy.cq(context);
-    cq_request.entries = 1;
-    EXPECT_EQ(greedy.ask(Op::kCreateCq, cq_request).error(), ENOMEM);
-    abi::CreateQpRequest large = qp_request(pd, cq);
-    large.max_send_wr = 32768;
-    EXPECT_EQ(greedy.ask(Op::kCreateQp, large).error(), ENOMEM) << "ring memory";
-    for (const int expected : {0, 0, ENOMEM}) {
-        EXPECT_EQ(greedy.ask(Op::kCreateQp, qp_request(pd, cq)).error(), expected);
-    }
-    abi::RegMrRequest mr{};
-    mr.pd = pd;
-    mr.addr = 4096;
-    mr.length = 10001;
-    EXPECT_EQ(greedy.ask(Op::kRegMr, mr).error(), ENOMEM) << "registered bytes";
-    mr.length = 100;
-    for (const int expected : {0, 0, ENOMEM}) {
-        EXPECT_EQ(greedy.ask(Op::kRegMr, mr).error(), expected);
-    }
-    TestClient other = client();
-    const std::uint32_t other_context = other.open();
-    (void)other.qp(other.pd(other_context), other.cq(other_context));
-}
-
 /// Lowers the limit on descriptors to what is open, and puts it back.
 class NoDescriptors {
   public:
@@ -403,8 +331,6 @@ TEST_F(Hostile, WithoutDescriptorsNewProgramsWaitAndOldOnesGoOn) {
     const UniqueFd socket_made_before(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     abi::ContextRequest request{};
     request.context = context;
-    timespec cpu_before{};
-    timespec cpu_after{};
     UniqueFd waiting;
     {
         const NoDescriptors none;
@@ -419,13 +345,10 @@ TEST_F(Hostile, WithoutDescriptorsNewProgramsWaitAndOldOnesGoOn) {
         EXPECT_EQ(old.ask(Op::kCreateChannel, request).error(), EMFILE);
         EXPECT_EQ(old.ask(Op::kStatus, abi::StatusRequest{}).error(), EMFILE);
         EXPECT_EQ(old.ask(Op::kAllocPd, request).error(), 0) << "what needs no descriptor goes on";
-        ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu_before);
+        const std::uint64_t rounds_before = rounds();
         std::this_thread::sleep_for(std::chrono::milliseconds(600));
-        ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu_after);
+        EXPECT_LT(rounds() - rounds_before, 50U) << "the listener is polled in a spin";
     }
-    const double used = static_cast<double>(cpu_after.tv_sec - cpu_before.tv_sec) +
-                        static_cast<double>(cpu_after.tv_nsec - cpu_before.tv_nsec) * 1e-9;
-    EXPECT_LT(used, 0.3) << "the listener is polled in a spin";
     wait_for_connections(3);
     EXPECT_EQ(half_open.hello().error(), 0);
     EXPECT_EQ(TestClient(UniqueFd(::dup(socket_made_before.get()))).hello().error(), 0);

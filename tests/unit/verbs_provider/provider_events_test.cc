@@ -176,11 +176,13 @@ TEST_F(Provider, ForwardsAsyncEvents) {
     open_with_qp();
     daemon.send_async(AsyncEventType::kQpAccessErr, daemon.qp().user_handle);
     struct ibv_async_event event {};
+    ASSERT_TRUE(wait_readable(context->async_fd));
     ASSERT_EQ(ibv_get_async_event(context, &event), 0);
     EXPECT_EQ(event.event_type, IBV_EVENT_QP_ACCESS_ERR);
     EXPECT_EQ(event.element.qp, qp);
     ibv_ack_async_event(&event);
     daemon.send_async(AsyncEventType::kPortErr, 1);
+    ASSERT_TRUE(wait_readable(context->async_fd));
     ASSERT_EQ(ibv_get_async_event(context, &event), 0);
     EXPECT_EQ(event.event_type, IBV_EVENT_PORT_ERR);
     EXPECT_EQ(event.element.port_num, 1);
@@ -211,6 +213,7 @@ TEST_F(Provider, FlushesWhenTheDaemonDies) {
     ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
     daemon.die();
     struct ibv_async_event event {};
+    ASSERT_TRUE(wait_readable(context->async_fd));
     ASSERT_EQ(ibv_get_async_event(context, &event), 0);
     EXPECT_EQ(event.event_type, IBV_EVENT_DEVICE_FATAL);
     ibv_ack_async_event(&event);
@@ -250,6 +253,7 @@ TEST_F(Provider, ANewDaemonServesNewContexts) {
     open_with_qp();
     daemon.die();
     struct ibv_async_event event {};
+    ASSERT_TRUE(wait_readable(context->async_fd));
     ASSERT_EQ(ibv_get_async_event(context, &event), 0);
     FakeDaemon second;
     struct ibv_context* fresh = open_device();

@@ -319,6 +319,7 @@ TEST_F(Provider, VerbsInTheMiddleOfAnExtendedPoll) {
     ASSERT_EQ(ibv_start_poll(ex, &none), 0);
     daemon.die();
     struct ibv_async_event event {};
+    ASSERT_TRUE(wait_readable(context->async_fd));
     ASSERT_EQ(ibv_get_async_event(context, &event), 0);
     EXPECT_EQ(post_one(qp, send_request(4, &sge)), 0);
     EXPECT_EQ(ibv_destroy_qp(qp), 0);
