@@ -106,6 +106,7 @@ void SimDevice::receive(TimeNs now, DirectionId /*from*/, Frame& frame) {
         network_.release(frame);
         return;
     }
+    ++frames_received_;
     rx_ring_.push_back(&frame);
     schedule_round(now + random_.below(options_.poll_ns));
 }

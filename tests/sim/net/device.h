@@ -97,6 +97,9 @@ class SimDevice final : public NetworkNode, public Outbox {
 
     /// Nothing is waiting here, and no QP wants to be called.
     [[nodiscard]] bool idle() const;
+    /// Frames that came, and those of them that were looked at: the others wait in the receive ring.
+    [[nodiscard]] std::uint64_t frames_received() const { return frames_received_; }
+    [[nodiscard]] std::uint64_t frames_taken() const { return frames_received_ - rx_ring_.size(); }
     [[nodiscard]] std::uint64_t rx_ring_full() const { return rx_ring_full_; }
     [[nodiscard]] std::uint64_t refused() const { return refused_; }
     [[nodiscard]] std::uint64_t foreign() const { return foreign_; }
@@ -138,6 +141,7 @@ class SimDevice final : public NetworkNode, public Outbox {
     std::uint64_t next_iova_;
     TimeNs round_at_ = kNever;
     TimeNs timer_at_ = kNever;
+    std::uint64_t frames_received_ = 0;
     std::uint64_t rx_ring_full_ = 0;
     std::uint64_t refused_ = 0;  // malformed, wrong ICRC
     std::uint64_t foreign_ = 0;  // not for this device or for no QP of it

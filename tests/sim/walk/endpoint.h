@@ -74,6 +74,7 @@ class Endpoint {
     [[nodiscard]] bool is_closed() const { return qp_ == nullptr || state() == QpState::kReset; }
     /// Both ends are closed: what the peer asked of this one is compared with its memory.
     void settle();
+    [[nodiscard]] SimDevice& device() { return home_.device; }
 
     /// What the RNIC tells, at the moment when it does.
     void completed(const Completion& completion);

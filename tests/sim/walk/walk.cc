@@ -62,12 +62,15 @@ class Walk::Connection final : public Agent {
 
   private:
     enum class State : std::uint8_t { kOpen, kClosing, kWaiting, kGone };
-    static constexpr std::uint64_t kReopen = 2;  // a token; 0 and 1 are the ends
+    // Tokens of wake(); 0 and 1 are the ends.
+    static constexpr std::uint64_t kLeftTheNetwork = 2;
+    static constexpr std::uint64_t kReopen = 3;
 
     [[nodiscard]] bool broken() const { return a_.is_broken() || b_.is_broken(); }
     [[nodiscard]] ConnectionOptions draw_options();
     void schedule(std::uint64_t token, bool busy);
     void settle();
+    void reopen();
 
     Walk& walk_;
     Endpoint a_;
@@ -75,6 +78,7 @@ class Walk::Connection final : public Agent {
     State state_ = State::kWaiting;
     std::uint64_t opened_ = 0;
     std::array<TimeNs, 2> pause_{};
+    std::array<std::uint64_t, 2> last_frame_{};  // of each device, that may be of the connection before
 };
 
 ConnectionOptions Walk::Connection::draw_options() {
@@ -132,12 +136,11 @@ void Walk::Connection::wake(TimeNs now, std::uint64_t token) {
     if (walk_.stopping_ || state_ == State::kGone) {
         return;
     }
-    if (token == kReopen) {
-        if (walk_.shared_.messages_left == 0) {
-            state_ = State::kGone;
-        } else {
-            open();
-        }
+    if (token == kLeftTheNetwork) {
+        last_frame_ = {a_.device().frames_received(), b_.device().frames_received()};
+    }
+    if (token >= kLeftTheNetwork) {
+        reopen();
         return;
     }
     Endpoint& end = token == 0 ? a_ : b_;
@@ -169,9 +172,19 @@ void Walk::Connection::settle() {
         end->settle();
     }
     state_ = State::kWaiting;
-    walk_.network_.wake_at(
-        walk_.network_.now() + walk_.network_.longest_life() + walk_.shared_.random.below(10'000), *this,
-        kReopen);
+    const TimeNs life = walk_.network_.longest_life() + walk_.shared_.random.below(10'000);
+    walk_.network_.wake_at(walk_.network_.now() + life, *this, kLeftTheNetwork);
+}
+
+void Walk::Connection::reopen() {
+    constexpr TimeNs kLittle = 10'000;
+    if (walk_.shared_.messages_left == 0) {
+        state_ = State::kGone;
+    } else if (a_.device().frames_taken() < last_frame_[0] || b_.device().frames_taken() < last_frame_[1]) {
+        walk_.network_.wake_at(walk_.network_.now() + kLittle, *this, kReopen);
+    } else {
+        open();
+    }
 }
 
 void Walk::Connection::check_end() {
