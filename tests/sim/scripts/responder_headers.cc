@@ -301,6 +301,17 @@ RC_SCRIPT(ResponderState, ErrWithResponsesOwed, "10.3.1.7",
     silence(kSecond);
 }
 
+RC_SCRIPT(ResponderState, ErrWithANakOwed, "10.3.1.7",
+          "modify_qp to ERR before a NAK went out: it does not go out any more") {
+    connect();
+    wire::PacketView view;
+    view.header = write_only(2001, 0).header();
+    view.src_gid = peer_gid();
+    host().deliver(view);
+    modify(QpState::kErr);
+    silence(kSecond);
+}
+
 RC_SCRIPT(
     ResponderState, AnewAfterReset, "10.3.1.1",
     "RESET inside a message, with a NAK sent and atomics saved: the next connection knows nothing of it") {
@@ -313,11 +324,13 @@ RC_SCRIPT(
     host().to_init();
     rtr();
     rts();
+    peer(unasked(write_only(2001, 8, 4096)));
+    sends(sequence_nak(2000, 0));
+    peer(write_only(2000, 8, 4096));
     peer(fetch_add_request(2000, 1, 64));
-    sends(atomic_ack(2000, 1, 2).credits(0));
-    EXPECT_EQ(word(64), 3U);
-    peer({unasked(write_only(2002, 8, 4096))});
-    sends(sequence_nak(2001, 1));
+    sends(acked(2000, 1));
+    silence(kSecond);
+    EXPECT_EQ(word(64), 2U);
     peer(send_only(2001, 8));
     sends(rnr_nak(2001, 1, 12));
 }
