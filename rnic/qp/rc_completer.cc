@@ -106,14 +106,17 @@ bool RcCompleter::acknowledge_through(TimeNs now, Psn psn, bool is_plain_ack, Ou
 
 // Responses before `end` got lost: they are asked for again, once, and what comes behind them is held.
 void RcCompleter::miss_responses(TimeNs now, Psn end, Outbox& outbox) {
-    if (!state_.repair.responses_missing()) {
+    const bool is_new = !state_.repair.responses_missing();
+    if (is_new) {
         ++common_.config.counters->implied_nak_seq_err;
         if (!state_.take_retry(now, outbox)) {
             return;
         }
     }
     state_.start_timer(now);
-    state_.repair.miss_responses(now, end);
+    if (state_.repair.miss_responses(now, end) && !is_new) {
+        state_.renew_retries();
+    }
 }
 
 // Goes on with what is held or was acknowledged behind responses that have come by now.
@@ -184,7 +187,9 @@ void RcCompleter::handle_data(TimeNs now, const wire::PacketView& packet, const 
     if (!acknowledge_through(now, psn - 1, false, outbox)) {
         if (state_.repair.responses_missing()) {
             state_.held.hold(packet, state_.window.una_psn());
-            state_.repair.miss_responses(now, psn + 1);
+            if (state_.repair.miss_responses(now, psn + 1)) {
+                state_.renew_retries();
+            }
             (void)state_.repair.acknowledge(now, psn + 1, state_.window.cursor_psn(), false);
         }
         return;

@@ -127,7 +127,7 @@ void RcRepair::request_sent(TimeNs now) {
     sent_at_ = now;
 }
 
-void RcRepair::miss_responses(TimeNs now, Psn end) {
+bool RcRepair::miss_responses(TimeNs now, Psn end) {
     if (!responses_missing_) {
         responses_missing_ = true;
         answered_end_ = end;
@@ -136,9 +136,13 @@ void RcRepair::miss_responses(TimeNs now, Psn end) {
         lossy_ = true;
         loss_seen_at_ = now;
         tries_ = 0;
-    } else if (end.distance(answered_end_) > 0) {
-        answered_end_ = end;
+        return true;
     }
+    if (end.distance(answered_end_) <= 0) {
+        return false;
+    }
+    answered_end_ = end;
+    return true;
 }
 
 bool RcRepair::settle_responses(TimeNs now) {

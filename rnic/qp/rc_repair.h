@@ -46,8 +46,9 @@ class RcRepair {
 
     // --- Responses
     // --------------------------------------------------------------------------------------------
-    /// The peer answered everything before `end`, and a response before it has not come.
-    void miss_responses(TimeNs now, Psn end);
+    /// The peer answered everything before `end`, and a response before it has not come. True: it has carried
+    /// out more than it had.
+    bool miss_responses(TimeNs now, Psn end);
     [[nodiscard]] bool responses_missing() const { return responses_missing_; }
     /// While responses are missing: the peer carried out everything before this.
     [[nodiscard]] Psn answered_end() const { return answered_end_; }

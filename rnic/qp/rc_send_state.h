@@ -27,6 +27,9 @@ class RcSendState {
     // --- Recovery -----------------------------------------------------------------------------------------
     /// The peer acknowledged something new: retry counters and the ACK timer start again (IBA 9.7.6.1.3).
     void made_progress(TimeNs now);
+    /// The peer carried out more than it had, though the window cannot move: it waits for a response. A
+    /// window long that is progress, too.
+    void renew_retries() { retries_left_ = common_.attr.retry_cnt; }
     /// Takes one more retry; false: none is left and the oldest WQE failed with RETRY_EXC_ERR.
     [[nodiscard]] bool take_retry(TimeNs now, Outbox& outbox);
     /// The same, and everything not acknowledged goes again.

@@ -1,4 +1,7 @@
 // Loss recovery between ends that hold what comes early, and towards peers that do not (docs/adr/0007).
+
+#include <set>
+
 #include "tests/sim/rc_fixture.h"
 
 namespace urnic::sim {
@@ -114,6 +117,25 @@ TEST_F(RcRepairTest, APeerThatDiscardsIsNoticedOnce) {
     EXPECT_EQ(a_->poll_send().size(), 3U);
     EXPECT_EQ(net_.take_packets().size(), 3U + 1 + 3 + 1);
     EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
+}
+
+TEST_F(RcRepairTest, GapsBehindAMissingResponseDoNotUseUpTheRetries) {
+    connect_holders(true, true, {.retry_cnt = 2});
+    int answers = 0;
+    std::set<std::uint32_t> lost;
+    net_.lose = [&](const SentPacket& packet) {
+        if (packet.from == "B") {
+            return packet.header.opcode == wire::kReadResponseOnly && ++answers <= 3;
+        }
+        const std::uint32_t psn = packet.header.psn.value();
+        return psn > 1000 && psn % 2 == 0 && lost.insert(psn).second;
+    };
+    a_->post_send(read(99, 8));
+    post_writes(12);
+    ASSERT_TRUE(net_.run());
+    EXPECT_EQ(lost.size(), 6U);
+    EXPECT_EQ(a_->poll_send().size(), 13U);
+    EXPECT_EQ(a_->qp().state(), QpState::kRts);
 }
 
 TEST(RcRepair, AnAcknowledgementBeyondWhatWasSentAgainShowsThatThePeerHolds) {

@@ -15,9 +15,9 @@ struct UserfaultSupport {
 };
 [[nodiscard]] UserfaultSupport probe_userfault();
 
-/// The process's userfaultfd, kept between moves: when one is closed the kernel visits every mapping that the process
-/// has. Whoever watches a range therefore ends that, by forget() or by mapping something else there. Uses raw system
-/// calls alone.
+/// The process's userfaultfd, kept between moves: when one is closed the kernel visits every mapping that the
+/// process has. Whoever watches a range therefore ends that, by forget() or by mapping something else there.
+/// Uses raw system calls alone.
 class Userfault {
   public:
     Userfault() = default;
@@ -25,8 +25,8 @@ class Userfault {
     Userfault(const Userfault&) = delete;
     Userfault& operator=(const Userfault&) = delete;
 
-    /// Must precede everything else. Makes it, unless it is there: programs that close every descriptor close this one
-    /// too. False: it cannot be made.
+    /// Must precede everything else. Makes it, unless it is there: programs that close every descriptor close
+    /// this one too. False: it cannot be made.
     [[nodiscard]] bool open(const UserfaultSupport& support);
     /// In a forked child, before anything else: what is open there watches the parent's memory.
     void close();
