@@ -36,7 +36,7 @@ void fault_decide(benchmark::State& state) {
         rules.push_back(std::make_shared<fault::ActiveRule>(rule, i, i));
     }
     const fault::Plan plan(std::move(rules));
-    for (auto _ : state) {
+    for ([[maybe_unused]] auto _ : state) {
         benchmark::DoNotOptimize(plan.decide(fault::Direction::kTx, frame));
     }
 }

@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -97,12 +99,8 @@ void measure(const Options& options, WrOpcode opcode, const char* verb) {
     }
 }
 
-}  // namespace
-}  // namespace urnic::recovery
-
-int main(int argc, char** argv) {
-    using namespace urnic;
-    recovery::Options options;
+int run_program(int argc, char** argv) {
+    Options options;
     std::uint32_t timeout = options.timeout;
     CLI::App app{"Goodput of RC over a lossy link in virtual time, in Markdown."};
     app.add_option("--gbit", options.link.gbit_per_s, "rate of the link in Gbit/s")
@@ -121,7 +119,19 @@ int main(int argc, char** argv) {
     fmt::print("{:g} Gbit/s, {} ns each way, path MTU {}, ACK timeout code {}, {} messages a run, {} seeds\n",
                options.link.gbit_per_s, options.link.delay_ns, options.mtu_bytes, timeout, options.messages,
                options.seeds);
-    recovery::measure(options, WrOpcode::kWrite, "WRITE");
-    recovery::measure(options, WrOpcode::kRead, "READ");
+    measure(options, WrOpcode::kWrite, "WRITE");
+    measure(options, WrOpcode::kRead, "READ");
     return 0;
+}
+
+}  // namespace
+}  // namespace urnic::recovery
+
+int main(int argc, char** argv) {
+    try {
+        return urnic::recovery::run_program(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "recovery: %s\n", error.what());
+        return 1;
+    }
 }
