@@ -10,8 +10,8 @@ namespace urnic::dataplane {
 class FunctionRef {
   public:
     template <typename F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>) FunctionRef(
-        F&& function)  // NOLINT(google-explicit-constructor,bugprone-forwarding-reference-overload)
+    // NOLINTNEXTLINE(google-explicit-constructor,bugprone-forwarding-reference-overload)
+    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>) FunctionRef(F&& function)
         : object_(const_cast<void*>(static_cast<const void*>(std::addressof(function)))),
           call_([](void* object) { (*static_cast<std::remove_reference_t<F>*>(object))(); }) {}
 
