@@ -50,6 +50,8 @@ constexpr Operation kOperations[] = {
     operation<abi::ModifyQpRequest, &Client::modify_qp>(Op::kModifyQp),
     operation<abi::HandleRequest, &Client::query_qp>(Op::kQueryQp),
     operation<abi::HandleRequest, &Client::destroy_qp>(Op::kDestroyQp),
+    operation<abi::CreateAhRequest, &Client::create_ah>(Op::kCreateAh),
+    operation<abi::HandleRequest, &Client::destroy_ah>(Op::kDestroyAh),
 };
 
 /// The application's name for itself, fit to be printed.
@@ -145,6 +147,7 @@ int Client::start(Reply& reply) {
 
 Client::~Client() {
     remove_qps(nullptr);
+    remove_ahs(nullptr);
     remove_cqs(nullptr);
     remove_mrs(nullptr);
     remove_pds_and_channels(nullptr);

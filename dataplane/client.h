@@ -50,7 +50,7 @@ class Client {
                                    Reply& reply, std::unique_ptr<Client>& client);
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
-    /// Ends everything that the client owned: QPs, CQs, MRs, PDs, then its place on the workers.
+    /// Ends everything that the client owned: QPs, AHs, CQs, MRs, PDs, then its place on the workers.
     ~Client();
 
     /// Carries out a request other than Hello and Status. 0 or errno; EOPNOTSUPP: unknown operation, EINVAL:
@@ -84,6 +84,8 @@ class Client {
     int modify_qp(const abi::ModifyQpRequest& request, Request& message, Reply& reply);
     int query_qp(const abi::HandleRequest& request, Request& message, Reply& reply);
     int destroy_qp(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int create_ah(const abi::CreateAhRequest& request, Request& message, Reply& reply);
+    int destroy_ah(const abi::HandleRequest& request, Request& message, Reply& reply);
 
   private:
     Client(Host& host, const Peer& peer, std::uint32_t id, std::string program);
@@ -93,10 +95,11 @@ class Client {
     int allocate_rings(std::size_t bytes, RingPiece& piece);
     int publish(MrObject& mr, const abi::RegMrRequest& request);
     void publish_qp(QpObject& qp, QpRoom& room);
-    int resolve_path(const QpObject& qp, const abi::QpAttr& attr, wire::Path& path) const;
+    static int resolve_path(const QpObject& qp, const abi::QpAttr& attr, wire::Path& path);
 
     // Ends objects whose users are gone already. A context of nullptr means: of every context.
     void remove_qps(const ContextObject* context);
+    void remove_ahs(const ContextObject* context);
     void remove_cqs(const ContextObject* context);
     void remove_mrs(const ContextObject* context);
     void remove_pds_and_channels(const ContextObject* context);
@@ -104,6 +107,7 @@ class Client {
     template <typename Leaves>
     void release_cqs(Leaves&& leaves);
     void forget_qp(QpObject& qp);
+    static void forget_ah(const AhObject& ah);
     void forget_cq(CqObject& cq);
     void forget_mr(MrObject& mr);
 
@@ -127,6 +131,7 @@ class Client {
     HandleTable<MrObject> mrs_;
     HandleTable<CqObject> cqs_;
     HandleTable<QpObject> qps_;
+    HandleTable<AhObject> ahs_;
 };
 
 }  // namespace urnic::dataplane

@@ -64,6 +64,7 @@ int Client::close_device(const abi::HandleRequest& request, Request& /*message*/
     }
     // As when a uverbs file is closed: whatever is left in the context goes with it.
     remove_qps(context);
+    remove_ahs(context);
     remove_cqs(context);
     remove_mrs(context);
     remove_pds_and_channels(context);
@@ -91,6 +92,10 @@ int Client::query_port(const abi::QueryPortRequest& request, Request& /*message*
     body.phys_state = kPhysLinkUp;
     body.link_layer = kLinkLayerEthernet;
     body.max_vl_num = 1;
+    for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
+        body.bad_pkey_counter += static_cast<std::uint32_t>(device.counters[w].drop_pkey.value());
+        body.qkey_violation_counter += static_cast<std::uint32_t>(device.counters[w].drop_qkey.value());
+    }
     reply.set(body);
     return 0;
 }

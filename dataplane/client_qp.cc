@@ -3,6 +3,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "dataplane/address_vector.h"
 #include "dataplane/client.h"
 #include "dataplane/undo.h"
 #include "rnic/base/check.h"
@@ -28,8 +29,10 @@ struct QpLayout {
 
 std::uint32_t ring_entries(std::uint32_t wanted) { return wanted == 0 ? 0 : std::bit_ceil(wanted); }
 
+bool is_offered(QpType type) { return type == QpType::kRc || type == QpType::kUc || type == QpType::kUd; }
+
 int check_kind_and_size(const abi::CreateQpRequest& request, const abi::DeviceCaps& caps) {
-    if (request.srq != 0 || request.type != static_cast<std::uint8_t>(QpType::kRc)) {
+    if (request.srq != 0 || !is_offered(static_cast<QpType>(request.type))) {
         return EOPNOTSUPP;
     }
     const bool fits = request.max_send_wr <= caps.max_qp_wr && request.max_recv_wr <= caps.max_qp_wr &&
@@ -68,6 +71,14 @@ QpConfig config_of(const abi::CreateQpRequest& request, const QpLayout& layout, 
     return config;
 }
 
+/// The device's part of it.
+void use_device(Device& device, std::uint32_t worker, QpConfig& config) {
+    config.keys = &device.keys;
+    config.handles = &device.handles;
+    config.port_mtu_bytes = device.mtu_bytes;
+    config.counters = &device.counters[worker];
+}
+
 /// The rings' part of the answer.
 abi::CreateQpReply describe(const QpLayout& layout) {
     abi::CreateQpReply body{};
@@ -81,23 +92,6 @@ abi::CreateQpReply describe(const QpLayout& layout) {
     body.rq_offset = layout.rq_offset;
     body.memory_bytes = layout.bytes;
     return body;
-}
-
-/// The flow's entropy: from the flow label when the application gives one (its 20 bits folded to 14), else
-/// from the two QP numbers, always in the dynamic port range (annex A17.9.2 leaves the choice to the sender).
-std::uint16_t udp_source_port(std::uint32_t flow_label, std::uint32_t qp_num, std::uint32_t dest_qp_num) {
-    std::uint64_t mixed = flow_label & 0xf'ffff;
-    if (mixed == 0) {
-        mixed = std::uint64_t{qp_num} * dest_qp_num;
-        mixed ^= mixed >> 28U;
-    }
-    mixed ^= mixed >> 14U;
-    return static_cast<std::uint16_t>(0xc000U | (mixed & 0x3fffU));
-}
-
-bool is_ipv4_mapped(const wire::Gid& gid) {
-    return std::all_of(gid.begin(), gid.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
-           gid[10] == 0xff && gid[11] == 0xff;
 }
 
 /// Attributes that have one valid value here, or few; the transition table is the QP's own.
@@ -148,17 +142,17 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
     config.pd = pd->number;
     config.send_cq = send_cq->cq.get();
     config.recv_cq = recv_cq->cq.get();
-    config.keys = &device.device->keys;
-    config.counters = &device.device->counters[w];
+    use_device(*device.device, w, config);
     config.held_packets = device.device->goes_back_n ? nullptr : &host_.workers[w]->held_packets();
     auto made = std::make_unique<QpObject>();
     QpObject& qp = *made;
+    qp.type = static_cast<QpType>(request.type);
     qp.pd = pd;
     qp.send_cq = send_cq;
     qp.recv_cq = recv_cq;
     qp.memory = memory;
     qp.worker = w;
-    qp.slot.qp = host_.make_qp(QpType::kRc, config);
+    qp.slot.qp = host_.make_qp(qp.type, config);
     URNIC_CHECK(qp.slot.qp != nullptr);
     qp.slot.device = device.device;
     qp.slot.async_fd = pd->context->async_fd.get();
@@ -194,32 +188,14 @@ void Client::publish_qp(QpObject& qp, QpRoom& room) {
     worker.call([&] { worker.add_qp(qp.slot, room); });
 }
 
-/// Turns an address vector into the fixed part of the QP's packets. EINVAL: not a RoCE v2 address vector, or
-/// GIDs that do not go together; ENETUNREACH: nobody has the destination GID.
-int Client::resolve_path(const QpObject& qp, const abi::QpAttr& attr, wire::Path& path) const {
-    const Device& device = *qp.slot.device;
-    const abi::AddressVector& av = attr.av;
-    if (av.is_global == 0 || av.port_num > 1 || av.sgid_index >= device.gids.size()) {
-        return EINVAL;
-    }
+/// The fixed part of a connected QP's packets. Errors as resolve_address().
+int Client::resolve_path(const QpObject& qp, const abi::QpAttr& attr, wire::Path& path) {
     wire::PathSpec spec;
-    spec.src_gid = device.gids[av.sgid_index];
-    std::copy(std::begin(av.dgid), std::end(av.dgid), spec.dst_gid.begin());
-    if (spec.src_gid == wire::Gid{} || spec.dst_gid == wire::Gid{} ||
-        is_ipv4_mapped(spec.src_gid) != is_ipv4_mapped(spec.dst_gid)) {
-        return EINVAL;
+    if (const int error = resolve_address(*qp.slot.device, attr.av, spec); error != 0) {
+        return error;
     }
-    const auto mac = device.neighbours->resolve(spec.dst_gid);
-    if (!mac) {
-        return ENETUNREACH;
-    }
-    spec.src_mac = device.mac;
-    spec.dst_mac = *mac;
-    spec.traffic_class = av.traffic_class;
-    spec.hop_limit = av.hop_limit == 0 ? 64 : av.hop_limit;
-    spec.flow_label = av.flow_label & 0xf'ffff;
     const std::uint32_t dest_qp_num = (attr.mask & kQpAttrDestQpn) != 0 ? attr.dest_qp_num : 0;
-    spec.udp_src_port = udp_source_port(av.flow_label, qp.slot.qp->qp_num(), dest_qp_num);
+    spec.udp_src_port = wire::udp_source_port(attr.av.flow_label, qp.slot.qp->qp_num(), dest_qp_num);
     path = wire::make_path(spec);
     return 0;
 }

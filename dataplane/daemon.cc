@@ -20,6 +20,8 @@
 #include "dataplane/run_dir.h"
 #include "dataplane/sysroot.h"
 #include "rnic/qp/rc_qp.h"
+#include "rnic/qp/uc_qp.h"
+#include "rnic/qp/ud_qp.h"
 
 namespace urnic::dataplane {
 
@@ -111,7 +113,16 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     host_.version = URNIC_VERSION;
     host_.started_ns = monotonic_ns();
     host_.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
-        return type == QpType::kRc ? std::make_unique<RcQp>(qp) : nullptr;
+        switch (type) {
+            case QpType::kRc:
+                return std::make_unique<RcQp>(qp);
+            case QpType::kUc:
+                return std::make_unique<UcQp>(qp);
+            case QpType::kUd:
+                return std::make_unique<UdQp>(qp);
+            default:
+                return nullptr;
+        }
     };
     if (const int error =
             create_shared_file("urnic-state", sizeof(abi::DaemonState), Sharing::kReadOnlyThere, host_.state);

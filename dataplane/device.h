@@ -9,6 +9,7 @@
 
 #include "dataplane/packet_io.h"
 #include "rnic/abi/control.h"
+#include "rnic/device/address_handles.h"
 #include "rnic/device/counters.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/wire/packet_view.h"
@@ -22,8 +23,8 @@ class NeighbourResolver {
     [[nodiscard]] virtual std::optional<wire::Mac> resolve(const wire::Gid& gid) = 0;
 };
 
-/// Built by the control thread before the workers start; afterwards only `keys` (by the control thread) and
-/// `counters` (each by its worker) change.
+/// Built by the control thread before the workers start; afterwards only `keys` and `handles` (by the control
+/// thread) and `counters` (each by its worker) change.
 struct Device {
     static constexpr std::uint32_t kGidTableLength = 16;
 
@@ -36,6 +37,7 @@ struct Device {
     bool goes_back_n = false;                       // RnicConfig::goes_back_n
     abi::DeviceCaps caps{};
     KeyTable keys;
+    AddressHandles handles;
     std::array<Counters, abi::kMaxWorkers> counters;
     PacketIo* port = nullptr;
     NeighbourResolver* neighbours = nullptr;

@@ -10,7 +10,7 @@ namespace urnic::dataplane {
 namespace {
 
 /// What can really be made: every number here is within the daemon's own tables (KeyTable::kMaxKeys,
-/// abi::kDoorbellSlots, abi::kMaxCqEntries).
+/// AddressHandles::kSlots, abi::kDoorbellSlots, abi::kMaxCqEntries).
 abi::DeviceCaps caps_of(const Device& device) {
     abi::DeviceCaps caps{};
     caps.node_guid = device.node_guid;
@@ -24,6 +24,7 @@ abi::DeviceCaps caps_of(const Device& device) {
     caps.max_cqe = abi::kMaxCqEntries - 1;
     caps.max_mr = 65536;
     caps.max_pd = 32768;
+    caps.max_ah = AddressHandles::kSlots;
     caps.max_qp_rd_atom = kMaxRdAtomic;
     caps.max_qp_init_rd_atom = kMaxRdAtomic;
     caps.max_res_rd_atom = kMaxRdAtomic * caps.max_qp;

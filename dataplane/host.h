@@ -45,6 +45,7 @@ struct HostDevice {
     std::uint32_t num_cqs = 0;
     std::uint32_t num_mrs = 0;
     std::uint32_t num_pds = 0;
+    std::uint32_t num_ahs = 0;
 };
 
 /// Touched by the control thread alone.

@@ -41,6 +41,7 @@ The configuration file is TOML. Every key, with its default:
   max_cqs = 16384
   max_mrs = 131072
   max_pds = 32768
+  max_ahs = 131072
   max_channels = 1024
   max_registered_bytes = 4398046511104
   max_ring_bytes = 8589934592

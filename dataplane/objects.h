@@ -22,7 +22,7 @@ struct ContextObject {
 struct PdObject {
     ContextObject* context = nullptr;
     std::uint32_t number = 0;  // daemon-wide: what MemoryRegion::pd and QpConfig::pd hold
-    std::uint32_t users = 0;   // MRs and QPs
+    std::uint32_t users = 0;   // MRs, QPs and AHs
 };
 
 struct ChannelObject {
@@ -49,7 +49,13 @@ struct CqObject {
     std::uint32_t users = 0;  // QPs, once for each direction
 };
 
+struct AhObject {
+    PdObject* pd = nullptr;
+    std::uint32_t key = 0;
+};
+
 struct QpObject {
+    QpType type = QpType::kRc;
     PdObject* pd = nullptr;
     CqObject* send_cq = nullptr;
     CqObject* recv_cq = nullptr;

@@ -23,6 +23,19 @@ const char* state_name(QpState state) {
     return index < kStateNames.size() ? kStateNames[index] : "?";
 }
 
+const char* type_name(QpType type) {
+    switch (type) {
+        case QpType::kRc:
+            return "RC";
+        case QpType::kUc:
+            return "UC";
+        case QpType::kUd:
+            return "UD";
+        default:
+            return "?";
+    }
+}
+
 void write_daemon(JsonText& json, const Host& host) {
     timespec now{};
     ::clock_gettime(CLOCK_MONOTONIC, &now);
@@ -82,6 +95,7 @@ void write_device(JsonText& json, const HostDevice& entry, std::uint32_t num_wor
         json.value("cqs", entry.num_cqs);
         json.value("mrs", entry.num_mrs);
         json.value("pds", entry.num_pds);
+        json.value("ahs", entry.num_ahs);
         write_counters(json, device, num_workers);
     });
 }
@@ -137,6 +151,7 @@ void write_objects(JsonText& json, const Client& client,
             json.object({}, [&, &qp = qp] {
                 json.value("device", qp->slot.device->name);
                 json.value("qpn", qp->slot.qp->qp_num());
+                json.value("type", type_name(qp->type));
                 json.value("state", state_name(attr.state));
                 json.value("peer_qpn", attr.dest_qp_num);
                 json.value("worker", qp->worker);

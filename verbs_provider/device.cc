@@ -21,14 +21,16 @@ void fill_device(const abi::DeviceCaps& caps, struct ibv_device_attr& attr) {
     attr.vendor_id = kNoVendor;
     attr.max_qp = static_cast<int>(caps.max_qp);
     attr.max_qp_wr = static_cast<int>(caps.max_qp_wr);
-    attr.device_cap_flags =
-        IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID;
+    attr.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+                            IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
+                            IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID;
     attr.max_sge = static_cast<int>(caps.max_sge);
     attr.max_sge_rd = static_cast<int>(caps.max_sge_rd);
     attr.max_cq = static_cast<int>(caps.max_cq);
     attr.max_cqe = static_cast<int>(caps.max_cqe);
     attr.max_mr = static_cast<int>(caps.max_mr);
     attr.max_pd = static_cast<int>(caps.max_pd);
+    attr.max_ah = static_cast<int>(caps.max_ah);
     attr.max_qp_rd_atom = static_cast<int>(caps.max_qp_rd_atom);
     attr.max_res_rd_atom = static_cast<int>(caps.max_res_rd_atom);
     attr.max_qp_init_rd_atom = static_cast<int>(caps.max_qp_init_rd_atom);

@@ -111,6 +111,11 @@ struct Pd {
     std::atomic<std::uint32_t> parents;  // parent domains made from this one
 };
 
+struct Ah {
+    struct ibv_ah ah;
+    std::uint32_t key;  // what work requests carry
+};
+
 struct Mr {
     PrivateMr base;
     memory::Registration registration;
@@ -206,6 +211,8 @@ struct WorkRing {
     }
 };
 
+struct SendOpcode;
+
 struct Qp {
     union {
         struct ibv_qp qp;
@@ -218,6 +225,7 @@ struct Qp {
     FastLock rq_lock;
     WorkRing sq;
     WorkRing rq;
+    const SendOpcode* send_opcodes;  // what the QP's type offers, by opcode
     std::uint32_t max_inline;
     std::atomic<std::uint32_t> state;      // QpState as far as this side knows
     std::atomic<std::uint32_t> saw_error;  // 1: a completion or event told that the QP is in ERR
@@ -246,6 +254,7 @@ inline Context* context_of(struct ibv_context* context) {
     return reinterpret_cast<Context*>(reinterpret_cast<std::byte*>(context) -
                                       offsetof(Context, verbs.context));
 }
+inline Ah* ah_of(struct ibv_ah* ah) { return reinterpret_cast<Ah*>(ah); }
 inline Pd* pd_of(struct ibv_pd* pd) { return reinterpret_cast<Pd*>(pd); }
 inline Cq* cq_of(struct ibv_cq* cq) { return reinterpret_cast<Cq*>(cq); }
 inline Cq* cq_of(struct ibv_cq_ex* cq) { return reinterpret_cast<Cq*>(cq); }

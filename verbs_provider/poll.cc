@@ -35,7 +35,7 @@ inline void fill(struct ibv_wc& wc, const abi::Cqe& cqe) {
     wc.wc_flags = cqe.wc_flags;
     wc.pkey_index = 0;
     wc.slid = 0;
-    wc.sl = 0;
+    wc.sl = cqe.sl;
     wc.dlid_path_bits = 0;
 }
 

@@ -39,14 +39,14 @@ inline int write_send(const Qp& qp, std::uint32_t index, const struct ibv_send_w
     std::uint32_t opcode = 0;  // not read as the enumeration: the application may have put anything there
     static_assert(sizeof opcode == sizeof wr.opcode);
     std::memcpy(&opcode, &wr.opcode, sizeof opcode);
-    if (opcode >= kSendOpcodes || !kSendOpcodeTable.of[opcode].offered || (wr.send_flags & ~kKnownFlags) != 0)
+    if (opcode >= kSendOpcodes || !qp.send_opcodes[opcode].offered || (wr.send_flags & ~kKnownFlags) != 0)
         [[unlikely]] {
         return EINVAL;
     }
     if (static_cast<std::uint32_t>(wr.num_sge) > qp.sq.max_sge) [[unlikely]] {
         return EINVAL;
     }
-    const SendOpcode& what = kSendOpcodeTable.of[opcode];
+    const SendOpcode& what = qp.send_opcodes[opcode];
     auto& wqe = *reinterpret_cast<abi::SendWqe*>(qp.sq.slot(index));
     wqe.opcode = static_cast<std::uint8_t>(opcode);
     wqe.flags = static_cast<std::uint16_t>(wr.send_flags);
@@ -69,6 +69,13 @@ inline int write_send(const Qp& qp, std::uint32_t index, const struct ibv_send_w
     } else if (what.remote) {
         wqe.remote_addr = wr.wr.rdma.remote_addr;
         wqe.rkey = wr.wr.rdma.rkey;
+    } else if (what.datagram) {
+        if (wr.wr.ud.ah == nullptr) [[unlikely]] {
+            return EINVAL;
+        }
+        wqe.address_handle = ah_of(wr.wr.ud.ah)->key;
+        wqe.remote_qp_num = wr.wr.ud.remote_qpn;
+        wqe.remote_qkey = wr.wr.ud.remote_qkey;
     }
     wqe.seq.store(index + 1, std::memory_order_release);
     return 0;

@@ -8,10 +8,11 @@ namespace urnic::provider {
 
 namespace {
 
-constexpr std::uint64_t kOffered = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                                   IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-                                   IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                                   IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+/// What each QP type offers, as enum ibv_qp_create_send_ops_flags.
+constexpr std::uint64_t kUdOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+constexpr std::uint64_t kUcOps = kUdOps | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+constexpr std::uint64_t kRcOps = kUcOps | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
 constexpr unsigned int kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
 
 void fail(Qp& qp, int error) {
@@ -43,6 +44,7 @@ abi::SendWqe* begin(struct ibv_qp_ex* ex, WrOpcode opcode) {
     wqe->wr_id = ex->wr_id;
     wqe->imm_or_rkey = 0;
     wqe->inline_length = 0;
+    wqe->address_handle = 0;  // none until wr_set_ud_addr()
     qp.build_wqe = wqe;
     return wqe;
 }
@@ -95,6 +97,21 @@ void wr_atomic_fetch_add(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t
         wqe->compare_add = add;
         wqe->swap = 0;
     }
+}
+
+void wr_set_ud_addr(struct ibv_qp_ex* ex, struct ibv_ah* ah, std::uint32_t remote_qpn,
+                    std::uint32_t remote_qkey) {
+    Qp& qp = *qp_of(ex);
+    if (qp.build_wqe == nullptr) [[unlikely]] {
+        return;
+    }
+    if (ah == nullptr) [[unlikely]] {
+        fail(qp, EINVAL);
+        return;
+    }
+    qp.build_wqe->address_handle = ah_of(ah)->key;
+    qp.build_wqe->remote_qp_num = remote_qpn;
+    qp.build_wqe->remote_qkey = remote_qkey;
 }
 
 void wr_set_sge(struct ibv_qp_ex* ex, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length) {
@@ -188,20 +205,27 @@ void wr_abort(struct ibv_qp_ex* ex) { qp_of(ex)->sq_lock.unlock(); }
 
 }  // namespace
 
-int set_post_functions(Qp& qp, std::uint64_t ops) {
+int set_post_functions(Qp& qp, QpType type, std::uint64_t ops) {
     const std::size_t flag = qp_ex_flag_offset();
-    if ((ops & ~kOffered) != 0 || flag == 0) {
+    const std::uint64_t offered = type == QpType::kRc ? kRcOps : type == QpType::kUc ? kUcOps : kUdOps;
+    if ((ops & ~offered) != 0 || flag == 0) {
         return EOPNOTSUPP;
     }
     struct ibv_qp_ex& ex = qp.qp_ex;
-    ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
-    ex.wr_atomic_fetch_add = wr_atomic_fetch_add;
-    ex.wr_rdma_read = wr_rdma_read;
-    ex.wr_rdma_write = wr_rdma_write;
-    ex.wr_rdma_write_imm = wr_rdma_write_imm;
     ex.wr_send = wr_send;
     ex.wr_send_imm = wr_send_imm;
-    ex.wr_send_inv = wr_send_inv;
+    if (type == QpType::kUd) {
+        ex.wr_set_ud_addr = wr_set_ud_addr;
+    } else {
+        ex.wr_rdma_write = wr_rdma_write;
+        ex.wr_rdma_write_imm = wr_rdma_write_imm;
+    }
+    if (type == QpType::kRc) {
+        ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+        ex.wr_atomic_fetch_add = wr_atomic_fetch_add;
+        ex.wr_rdma_read = wr_rdma_read;
+        ex.wr_send_inv = wr_send_inv;
+    }
     ex.wr_set_inline_data = wr_set_inline_data;
     ex.wr_set_inline_data_list = wr_set_inline_data_list;
     ex.wr_set_sge = wr_set_sge;

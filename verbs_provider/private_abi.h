@@ -90,7 +90,7 @@ struct ContextOps {
     NotOffered bind_mw;
     NotOffered close_xrcd;
     NotOffered cq_event;
-    NotOffered create_ah;
+    struct ibv_ah* (*create_ah)(struct ibv_pd*, struct ibv_ah_attr*);
     NotOffered create_counters;
     struct ibv_cq* (*create_cq)(struct ibv_context*, int, struct ibv_comp_channel*, int);
     struct ibv_cq_ex* (*create_cq_ex)(struct ibv_context*, struct ibv_cq_init_attr_ex*);
@@ -106,7 +106,7 @@ struct ContextOps {
     int (*dealloc_pd)(struct ibv_pd*);
     int (*dealloc_td)(struct ibv_td*);
     int (*dereg_mr)(PrivateMr*);
-    NotOffered destroy_ah;
+    int (*destroy_ah)(struct ibv_ah*);
     NotOffered destroy_counters;
     int (*destroy_cq)(struct ibv_cq*);
     NotOffered destroy_flow;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "verbs_provider/send_opcodes.h"
 #include "verbs_provider/verbs.h"
 
 namespace urnic::provider {
@@ -15,7 +16,8 @@ struct QpWish {
 };
 
 int check_wish(const struct ibv_qp_init_attr_ex& attr) {
-    if (attr.qp_type != IBV_QPT_RC || attr.srq != nullptr) {
+    const bool known = attr.qp_type == IBV_QPT_RC || attr.qp_type == IBV_QPT_UC || attr.qp_type == IBV_QPT_UD;
+    if (!known || attr.srq != nullptr) {
         return EOPNOTSUPP;
     }
     const bool complete = attr.send_cq != nullptr && attr.recv_cq != nullptr;
@@ -162,9 +164,11 @@ Qp* make_qp(Context& context, const struct ibv_qp_init_attr_ex& attr, const QpWi
     std::memset(qp->room, 0, sizeof qp->room);
     qp->context = &context;
     qp->session = context.session;
+    const auto type = static_cast<QpType>(attr.qp_type);
+    qp->send_opcodes = send_opcodes_of(type);
     abi::CreateQpReply reply{};
     ReplyFds fds;
-    int error = wish.extended ? set_post_functions(*qp, wish.send_ops) : 0;
+    int error = wish.extended ? set_post_functions(*qp, type, wish.send_ops) : 0;
     if (error == 0) {
         error = request_qp(*context.session, attr, wish, *qp, reply, fds);
         if (error == 0) {
@@ -230,18 +234,7 @@ abi::QpAttr to_abi(const struct ibv_qp_attr& attr, int mask) {
     out.retry_cnt = attr.retry_cnt;
     out.rnr_retry = attr.rnr_retry;
     out.rate_limit = attr.rate_limit;
-    const struct ibv_ah_attr& ah = attr.ah_attr;
-    std::memcpy(out.av.dgid, ah.grh.dgid.raw, sizeof out.av.dgid);
-    out.av.flow_label = ah.grh.flow_label;
-    out.av.sgid_index = ah.grh.sgid_index;
-    out.av.hop_limit = ah.grh.hop_limit;
-    out.av.traffic_class = ah.grh.traffic_class;
-    out.av.sl = ah.sl;
-    out.av.is_global = ah.is_global;
-    out.av.port_num = ah.port_num;
-    out.av.static_rate = ah.static_rate;
-    out.av.src_path_bits = ah.src_path_bits;
-    out.av.dlid = ah.dlid;
+    out.av = provider::to_abi(attr.ah_attr);
     return out;
 }
 
@@ -266,18 +259,7 @@ void from_abi(const abi::QpAttr& in, struct ibv_qp_attr& attr) {
     attr.retry_cnt = in.retry_cnt;
     attr.rnr_retry = in.rnr_retry;
     attr.rate_limit = in.rate_limit;
-    struct ibv_ah_attr& ah = attr.ah_attr;
-    std::memcpy(ah.grh.dgid.raw, in.av.dgid, sizeof in.av.dgid);
-    ah.grh.flow_label = in.av.flow_label;
-    ah.grh.sgid_index = in.av.sgid_index;
-    ah.grh.hop_limit = in.av.hop_limit;
-    ah.grh.traffic_class = in.av.traffic_class;
-    ah.sl = in.av.sl;
-    ah.is_global = in.av.is_global;
-    ah.port_num = in.av.port_num;
-    ah.static_rate = in.av.static_rate;
-    ah.src_path_bits = in.av.src_path_bits;
-    ah.dlid = in.av.dlid;
+    attr.ah_attr = provider::from_abi(in.av);
 }
 
 void fill_init_attr(const Qp& qp, struct ibv_qp_init_attr& attr) {

@@ -1,5 +1,7 @@
-// What each send opcode is, for RC.
+// What each send opcode is, and which of them a QP type offers (IBA 9.7, 9.8.2, 9.8.3).
 #pragma once
+
+#include <initializer_list>
 
 #include "rnic/abi/verbs_values.h"
 
@@ -11,13 +13,15 @@ struct SendOpcode {
     bool remote = false;            // names remote memory
     bool atomic = false;
     bool may_inline = false;
+    bool datagram = false;  // names its destination
 };
 
 inline constexpr std::uint32_t kSendOpcodes = 16;
 struct SendOpcodeTable {
     SendOpcode of[kSendOpcodes];
 };
-inline constexpr SendOpcodeTable kSendOpcodeTable = [] {
+
+inline constexpr SendOpcodeTable kRcSendOpcodes = [] {
     SendOpcodeTable table;
     const auto set = [&table](WrOpcode opcode, SendOpcode what) {
         table.of[static_cast<std::uint32_t>(opcode)] = what;
@@ -32,5 +36,38 @@ inline constexpr SendOpcodeTable kSendOpcodeTable = [] {
     set(WrOpcode::kSendWithInvalidate, {true, true, false, false, true});
     return table;
 }();
+
+inline constexpr SendOpcodeTable kUcSendOpcodes = [] {
+    SendOpcodeTable table;
+    for (const WrOpcode opcode :
+         {WrOpcode::kWrite, WrOpcode::kWriteWithImm, WrOpcode::kSend, WrOpcode::kSendWithImm}) {
+        table.of[static_cast<std::uint32_t>(opcode)] = kRcSendOpcodes.of[static_cast<std::uint32_t>(opcode)];
+    }
+    return table;
+}();
+
+inline constexpr SendOpcodeTable kUdSendOpcodes = [] {
+    SendOpcodeTable table;
+    for (const WrOpcode opcode : {WrOpcode::kSend, WrOpcode::kSendWithImm}) {
+        SendOpcode& what = table.of[static_cast<std::uint32_t>(opcode)];
+        what = kRcSendOpcodes.of[static_cast<std::uint32_t>(opcode)];
+        what.datagram = true;
+    }
+    return table;
+}();
+
+/// The table of a QP type; nullptr: the type is not offered.
+constexpr const SendOpcode* send_opcodes_of(QpType type) {
+    switch (type) {
+        case QpType::kRc:
+            return kRcSendOpcodes.of;
+        case QpType::kUc:
+            return kUcSendOpcodes.of;
+        case QpType::kUd:
+            return kUdSendOpcodes.of;
+        default:
+            return nullptr;
+    }
+}
 
 }  // namespace urnic::provider

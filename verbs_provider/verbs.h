@@ -63,6 +63,13 @@ int modify_qp(struct ibv_qp*, struct ibv_qp_attr*, int mask);
 int query_qp(struct ibv_qp*, struct ibv_qp_attr*, int mask, struct ibv_qp_init_attr*);
 int destroy_qp(struct ibv_qp*);
 
+// ah.cc
+struct ibv_ah* create_ah(struct ibv_pd*, struct ibv_ah_attr*);
+int destroy_ah(struct ibv_ah*);
+/// The daemon's form of an address vector, and back.
+abi::AddressVector to_abi(const struct ibv_ah_attr& attr);
+struct ibv_ah_attr from_abi(const abi::AddressVector& av);
+
 // post.cc
 int post_send(struct ibv_qp*, struct ibv_send_wr*, struct ibv_send_wr** bad_wr);
 int post_recv(struct ibv_qp*, struct ibv_recv_wr*, struct ibv_recv_wr** bad_wr);
@@ -72,8 +79,8 @@ void ring_doorbell(Qp& qp);
 void note_error(Qp& qp);
 
 // post_ex.cc
-/// 0, or EOPNOTSUPP when `ops` (enum ibv_qp_create_send_ops_flags) asks for more than RC has.
-int set_post_functions(Qp& qp, std::uint64_t ops);
+/// 0, or EOPNOTSUPP when `ops` (enum ibv_qp_create_send_ops_flags) asks for more than the type has.
+int set_post_functions(Qp& qp, QpType type, std::uint64_t ops);
 
 // event.cc
 /// Serves a completion channel's creation; the fd of its read end, or -1 with errno set.

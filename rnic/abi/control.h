@@ -13,7 +13,7 @@ namespace urnic::abi {
 
 inline constexpr std::uint32_t kControlMagic = 0x75726e63;  // "urnc"
 /// Raised whenever anything in rnic/abi/ changes its meaning. Provider and daemon must agree.
-inline constexpr std::uint32_t kAbiVersion = 1;
+inline constexpr std::uint32_t kAbiVersion = 2;
 inline constexpr std::size_t kMaxMessageBytes = 1024;
 /// File descriptors one message can carry: Hello's reply is the largest (2 + a wake eventfd for each worker).
 inline constexpr std::uint32_t kMaxMessageFds = 2 + kMaxWorkers;
@@ -39,6 +39,8 @@ enum class Op : std::uint32_t {
     kDestroyQp,
     kStatus,
     kFault,
+    kCreateAh,
+    kDestroyAh,
 };
 
 struct RequestHeader {
@@ -90,11 +92,10 @@ struct OpenDeviceRequest {
 struct DeviceCaps {
     std::uint64_t node_guid;  // network order
     std::uint64_t max_mr_size;
-    std::uint32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_inline, max_cq, max_cqe, max_mr, max_pd;
+    std::uint32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_inline, max_cq, max_cqe, max_mr, max_pd, max_ah;
     std::uint32_t max_qp_rd_atom, max_qp_init_rd_atom, max_res_rd_atom;
     std::uint32_t gid_table_len, pkey_table_len;
     std::uint32_t num_ports;
-    std::uint32_t reserved;
 };
 struct OpenDeviceReply {
     ReplyHeader header;
@@ -112,7 +113,7 @@ struct AsyncEvent {
 static_assert(sizeof(AsyncEvent) == 16);
 
 /// Any request that names one object: CloseDevice, DeallocPd, DeregMr, DestroyChannel, DestroyCq, QueryQp,
-/// DestroyQp.
+/// DestroyQp, DestroyAh.
 struct HandleRequest {
     RequestHeader header;
     std::uint32_t handle;
@@ -267,6 +268,20 @@ struct ModifyQpRequest {
 struct QueryQpReply {
     ReplyHeader header;
     QpAttr attr;
+};
+
+/// Error ENETUNREACH: nobody on the network has that GID. `key` is what SendWqe::address_handle holds; it is
+/// good for QPs of the same PD, until the handle is destroyed.
+struct CreateAhRequest {
+    RequestHeader header;
+    std::uint32_t pd;
+    std::uint32_t reserved;
+    AddressVector av;
+};
+struct CreateAhReply {
+    ReplyHeader header;
+    std::uint32_t handle;
+    std::uint32_t key;
 };
 
 /// Reply fd: [0] a memfd with the status as JSON text. Needs no Hello.

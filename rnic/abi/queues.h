@@ -42,11 +42,18 @@ struct alignas(64) SendWqe {
         imm_or_rkey;  // immediate data in network order as the application gave it, or key to invalidate
     std::uint32_t inline_length;
     std::uint64_t remote_addr;  // WRITE, READ, atomics
-    std::uint32_t rkey;
-    std::uint32_t srq_number;   // XRC
-    std::uint64_t compare_add;  // host order
-    std::uint64_t swap;         // host order
-    std::uint64_t reserved;
+    union {
+        std::uint32_t rkey;
+        std::uint32_t remote_qkey;  // UD
+    };
+    union {
+        std::uint32_t srq_number;     // XRC
+        std::uint32_t remote_qp_num;  // UD
+    };
+    std::uint64_t compare_add;     // host order
+    std::uint64_t swap;            // host order
+    std::uint32_t address_handle;  // UD: CreateAhReply::key
+    std::uint32_t reserved;
 };
 static_assert(sizeof(SendWqe) == 64);
 
@@ -73,7 +80,8 @@ struct alignas(64) Cqe {
     std::uint32_t src_qp;
     std::uint32_t vendor_err;
     std::uint64_t timestamp_ns;  // CLOCK_MONOTONIC
-    std::uint32_t reserved[4];
+    std::uint8_t sl;             // UD: service level of the packet
+    std::uint8_t reserved[15];
 };
 static_assert(sizeof(Cqe) == 64);
 

@@ -44,6 +44,31 @@ constexpr std::array kTransitions = {
                kQpAttrPort | kQpAttrAv | kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry |
                    kQpAttrMaxQpRdAtomic | kQpAttrMaxDestRdAtomic | kQpAttrAltPath | kQpAttrAccessFlags |
                    kQpAttrPkeyIndex | kQpAttrMinRnrTimer | kQpAttrPathMigState},
+
+    Transition{QpType::kUc, kReset, kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags, 0},
+    Transition{QpType::kUc, kInit, kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags},
+    Transition{QpType::kUc, kInit, kRtr, kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn,
+               kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPkeyIndex},
+    Transition{QpType::kUc, kRtr, kRts, kQpAttrSqPsn,
+               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState},
+    Transition{QpType::kUc, kRts, kRts, 0,
+               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState},
+    Transition{QpType::kUc, kRts, kSqd, 0, kQpAttrEnSqdAsyncNotify},
+    Transition{QpType::kUc, kSqd, kRts, 0,
+               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState},
+    Transition{QpType::kUc, kSqd, kSqd, 0,
+               kQpAttrAv | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPkeyIndex | kQpAttrPathMigState},
+    Transition{QpType::kUc, kSqe, kRts, 0, kQpAttrCurState | kQpAttrAccessFlags},
+
+    Transition{QpType::kUd, kReset, kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrQkey, 0},
+    Transition{QpType::kUd, kInit, kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrQkey},
+    Transition{QpType::kUd, kInit, kRtr, 0, kQpAttrPkeyIndex | kQpAttrQkey},
+    Transition{QpType::kUd, kRtr, kRts, kQpAttrSqPsn, kQpAttrCurState | kQpAttrQkey},
+    Transition{QpType::kUd, kRts, kRts, 0, kQpAttrCurState | kQpAttrQkey},
+    Transition{QpType::kUd, kRts, kSqd, 0, kQpAttrEnSqdAsyncNotify},
+    Transition{QpType::kUd, kSqd, kRts, 0, kQpAttrCurState | kQpAttrQkey},
+    Transition{QpType::kUd, kSqd, kSqd, 0, kQpAttrPkeyIndex | kQpAttrQkey},
+    Transition{QpType::kUd, kSqe, kRts, 0, kQpAttrCurState | kQpAttrQkey},
 };
 
 struct StatePair {

@@ -5,6 +5,7 @@
 
 #include "rnic/abi/control.h"
 #include "rnic/base/time.h"
+#include "rnic/device/address_handles.h"
 #include "rnic/device/counters.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/held_packets.h"
@@ -25,11 +26,13 @@ struct QpConfig {
     CompletionQueue* send_cq = nullptr;
     CompletionQueue* recv_cq = nullptr;
     const KeyTable* keys = nullptr;
-    Counters* counters = nullptr;  // of the device on the QP's worker
+    const AddressHandles* handles = nullptr;  // UD
+    Counters* counters = nullptr;             // of the device on the QP's worker
     /// Of the QP's worker: packets that come early are held, and only what is missing is sent again.
     /// nullptr: go-back-N in both directions.
     HeldPacketPool* held_packets = nullptr;
-    std::uint16_t pkey = 0xffff;  // entry 0 of the P_Key table
+    std::uint32_t port_mtu_bytes = 4096;  // largest payload of a UD packet
+    std::uint16_t pkey = 0xffff;          // entry 0 of the P_Key table
 };
 
 /// Owned by one worker; every call is made on that worker's thread. Pure: no clock, no allocation, no system

@@ -6,24 +6,12 @@ namespace urnic {
 
 namespace {
 
-// Flushed at one call, so that no application can hold its worker: the rest follows at the next.
-constexpr std::uint32_t kFlushBatch = 512;
-
-// Packets are looked at in RTR, RTS and SQD alone; a requester, and so responses, exist from RTS on
-// (IBA 10.3.1).
-constexpr bool takes_requests(QpState state) {
-    return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd;
-}
+// A requester, and so responses, exist from RTS on (IBA 10.3.1).
 constexpr bool takes_responses(QpState state) { return state == QpState::kRts || state == QpState::kSqd; }
 
 // A reserved opcode is a request that the responder refuses (IBA 9.7.4.1.3).
 constexpr bool is_request(const wire::OpcodeInfo& info) {
     return (info.flags & wire::kIsRequest) != 0 || (info.flags & wire::kValid) == 0;
-}
-
-// IBA 10.9.1.2: equal low 15 bits, and a limited member talks to full members only.
-constexpr bool pkeys_match(std::uint16_t a, std::uint16_t b) {
-    return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0;
 }
 
 }  // namespace
@@ -40,11 +28,7 @@ RcQp::RcQp(const QpConfig& config)
 
 void RcQp::reset() {
     drop_held();
-    common_.state = QpState::kReset;
-    common_.attr = {};
-    common_.path = {};
-    common_.mtu_shift = 8;
-    common_.mtu_bytes = 256;
+    common_.reset();
     send_state_.reset(Psn(0));
     requester_.reset();
     completer_.reset();
@@ -124,9 +108,7 @@ bool RcQp::accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info)
         ++counters.drop_opcode;
         return false;
     }
-    // A connection has one peer: a packet from elsewhere is not for it, whatever its PSN (IBA 9.6.1.5).
-    const wire::Gid& peer = reinterpret_cast<const wire::Gid&>(common_.attr.av.dgid);
-    if (!wire::same_gid(packet.src_gid, peer)) {
+    if (!is_from_peer(common_, packet)) {
         ++counters.drop_not_for_us;
         return false;
     }

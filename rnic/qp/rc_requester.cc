@@ -271,18 +271,8 @@ bool RcRequester::credits_allow(PacketPlan& plan) const {
 }
 
 bool RcRequester::gather_payload(const PacketPlan& plan, PieceList& pieces) const {
-    if (plan.payload_bytes == 0) {
-        return true;
-    }
-    if (work_.inline_data != nullptr) {
-        // transmit() only reads from a piece.
-        pieces.piece[0].direct = const_cast<std::byte*>(work_.inline_data) + plan.offset;
-        pieces.piece[0].length_bytes = plan.payload_bytes;
-        pieces.count = 1;
-        return true;
-    }
-    return gather(*common_.config.keys, common_.config.pd, 0, {work_.sge, work_.num_sge}, plan.offset,
-                  plan.payload_bytes, pieces);
+    return gather_payload_of(work_, *common_.config.keys, common_.config.pd, plan.offset, plan.payload_bytes,
+                             pieces);
 }
 
 wire::PacketHeader RcRequester::header_of(const PacketPlan& plan) const {

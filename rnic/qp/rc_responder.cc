@@ -1,5 +1,6 @@
 #include "rnic/qp/rc_responder.h"
 
+#include "rnic/qp/completions.h"
 #include "rnic/qp/sge_list.h"
 #include "rnic/qp/timing.h"
 
@@ -316,22 +317,10 @@ void RcResponder::handle_atomic(const wire::PacketView& packet, Outbox& outbox) 
 
 void RcResponder::complete_receive(const wire::PacketView& packet, const wire::OpcodeInfo& info,
                                    WcOpcode opcode, std::uint32_t byte_len, Outbox& outbox) {
-    Completion completion;
-    completion.wr_id = receive_.wr_id;
-    completion.qp_num = common_.config.qp_num;
-    completion.wqe_index = receive_.index;
-    completion.byte_len = byte_len;
-    completion.src_qp = common_.attr.dest_qp_num;
-    completion.opcode = opcode;
-    completion.is_recv = true;
-    completion.solicited = packet.header.solicited;
-    if ((info.headers & wire::kHasImm) != 0) {
-        completion.imm_or_rkey = packet.header.imm;
-        completion.wc_flags = kWcWithImm;
-    }
-    common_.config.rq.pop();
     receive_taken_ = false;
-    common_.complete(outbox, *common_.config.recv_cq, completion);
+    urnic::complete_receive(common_, receive_, packet.header, info,
+                            {.opcode = opcode, .byte_len = byte_len, .src_qp = common_.attr.dest_qp_num},
+                            outbox);
 }
 
 // The packet was carried out.
@@ -348,16 +337,8 @@ void RcResponder::finish_packet(const wire::PacketView& packet, const wire::Opco
 // The receive WQE at the head of the queue is at fault, or too small.
 void RcResponder::fail_receive(WcStatus status, std::uint8_t syndrome, Outbox& outbox) {
     responses_.note_nak(syndrome, expected_psn_);
-    Completion completion;
-    completion.wr_id = receive_.wr_id;
-    completion.qp_num = common_.config.qp_num;
-    completion.wqe_index = receive_.index;
-    completion.status = status;
-    completion.is_recv = true;
-    ++common_.config.counters->resp_cqe_error;
-    common_.config.rq.pop();
     receive_taken_ = false;
-    common_.complete(outbox, *common_.config.recv_cq, completion);
+    complete_receive_error(common_, receive_, status, outbox);
     common_.enter_error();
 }
 
@@ -375,25 +356,8 @@ void RcResponder::refuse(const Refusal& refusal, Outbox& outbox) {
 }
 
 bool RcResponder::flush(std::uint32_t most, Outbox& outbox) {
-    RecvQueue& rq = common_.config.rq;
     receive_taken_ = false;
-    for (std::uint32_t done = 0; done < most; ++done) {
-        RecvWork work;
-        if (rq.peek(work) == Fetch::kEmpty) {
-            return false;
-        }
-        Completion completion;
-        completion.wr_id = work.wr_id;
-        completion.qp_num = common_.config.qp_num;
-        completion.wqe_index = work.index;
-        completion.status = WcStatus::kWrFlushErr;
-        completion.is_recv = true;
-        ++common_.config.counters->resp_cqe_error;
-        ++common_.config.counters->resp_cqe_flush_error;
-        rq.pop();
-        common_.complete(outbox, *common_.config.recv_cq, completion);
-    }
-    return true;
+    return flush_receives(common_, most, outbox);
 }
 
 // Receive WQEs that the peer may count on. Each is looked at once, when it is first seen posted, and only a

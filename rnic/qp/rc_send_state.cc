@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rnic/qp/completions.h"
 #include "rnic/qp/timing.h"
 #include "rnic/qp/wr_table.h"
 
@@ -109,30 +110,14 @@ void RcSendState::take_credits(std::uint8_t syndrome, std::uint32_t msn) {
 }
 
 void RcSendState::complete_success(const SendRecord& record, std::uint32_t index, Outbox& outbox) {
-    if (!record.signaled) {
-        return;
+    if (record.signaled) {
+        complete_send(common_, record.wr_id, index, record.length_bytes, rc_wr_row(record.opcode).completion,
+                      outbox);
     }
-    Completion completion;
-    completion.wr_id = record.wr_id;
-    completion.qp_num = common_.config.qp_num;
-    completion.wqe_index = index;
-    completion.byte_len = record.length_bytes;
-    completion.opcode = rc_wr_row(record.opcode).completion;
-    common_.complete(outbox, *common_.config.send_cq, completion);
 }
 
 void RcSendState::complete_error(std::uint64_t wr_id, std::uint32_t index, WcStatus status, Outbox& outbox) {
-    Completion completion;
-    completion.wr_id = wr_id;
-    completion.qp_num = common_.config.qp_num;
-    completion.wqe_index = index;
-    completion.status = status;
-    Counters& counters = *common_.config.counters;
-    ++counters.req_cqe_error;
-    if (status == WcStatus::kWrFlushErr) {
-        ++counters.req_cqe_flush_error;
-    }
-    common_.complete(outbox, *common_.config.send_cq, completion);
+    complete_send_error(common_, wr_id, index, status, outbox);
 }
 
 void RcSendState::fail_oldest(WcStatus status, Outbox& outbox) {

@@ -9,6 +9,7 @@
 #include "rnic/abi/queues.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/mem/memory.h"
+#include "rnic/queue/work_queue.h"
 
 namespace urnic {
 
@@ -28,6 +29,23 @@ struct PieceList {
 [[nodiscard]] bool gather(const KeyTable& keys, std::uint32_t pd, std::uint32_t access,
                           std::span<const abi::Sge> list, std::uint64_t offset, std::uint32_t length_bytes,
                           PieceList& pieces);
+
+/// Finds bytes [offset, offset + length) of what a send WQE sends: its inline data or its list.
+[[nodiscard]] inline bool gather_payload_of(const SendWork& work, const KeyTable& keys, std::uint32_t pd,
+                                            std::uint64_t offset, std::uint32_t length_bytes,
+                                            PieceList& pieces) {
+    if (length_bytes == 0) {
+        return true;
+    }
+    if (work.inline_data != nullptr) {
+        // The bytes of a piece that is sent are only read.
+        pieces.piece[0].direct = const_cast<std::byte*>(work.inline_data) + offset;
+        pieces.piece[0].length_bytes = length_bytes;
+        pieces.count = 1;
+        return true;
+    }
+    return gather(keys, pd, 0, {work.sge, work.num_sge}, offset, length_bytes, pieces);
+}
 
 /// Writes `payload` at `offset` of the list; needs local write access. False: not allowed, no room, or the
 /// memory is gone; some of it may have been written.

@@ -1,6 +1,7 @@
 #include "rnic/qp/wr_table.h"
 
 #include <array>
+#include <initializer_list>
 
 #include "rnic/wire/headers.h"
 
@@ -39,10 +40,28 @@ constexpr std::array<WrRow, kRows> make_rc_rows() {
 constexpr std::array<WrRow, kRows> kRcRows = make_rc_rows();
 constexpr WrRow kInvalidRow{};
 
+// IBA 9.8.2, 9.8.3: what each of the unreliable services offers of it.
+constexpr std::array<WrRow, kRows> rows_of(std::initializer_list<WrOpcode> offered) {
+    std::array<WrRow, kRows> rows{};
+    for (const WrOpcode opcode : offered) {
+        rows[static_cast<std::size_t>(opcode)] = kRcRows[static_cast<std::size_t>(opcode)];
+    }
+    return rows;
+}
+constexpr std::array<WrRow, kRows> kUcRows =
+    rows_of({WrOpcode::kSend, WrOpcode::kSendWithImm, WrOpcode::kWrite, WrOpcode::kWriteWithImm});
+constexpr std::array<WrRow, kRows> kUdRows = rows_of({WrOpcode::kSend, WrOpcode::kSendWithImm});
+
 }  // namespace
 
 const WrRow& rc_wr_row(std::uint8_t wr_opcode) {
     return wr_opcode < kRows ? kRcRows[wr_opcode] : kInvalidRow;
+}
+const WrRow& uc_wr_row(std::uint8_t wr_opcode) {
+    return wr_opcode < kRows ? kUcRows[wr_opcode] : kInvalidRow;
+}
+const WrRow& ud_wr_row(std::uint8_t wr_opcode) {
+    return wr_opcode < kRows ? kUdRows[wr_opcode] : kInvalidRow;
 }
 
 }  // namespace urnic

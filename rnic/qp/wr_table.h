@@ -32,7 +32,9 @@ struct WrRow {
     }
 };
 
-/// The row of any opcode value; an unknown one or one that RC does not offer is not kValid.
+/// The row of any opcode value; an unknown one or one that the service does not offer is not kValid.
 [[nodiscard]] const WrRow& rc_wr_row(std::uint8_t wr_opcode);
+[[nodiscard]] const WrRow& uc_wr_row(std::uint8_t wr_opcode);
+[[nodiscard]] const WrRow& ud_wr_row(std::uint8_t wr_opcode);
 
 }  // namespace urnic

@@ -31,6 +31,7 @@ bool CompletionQueue::push(std::uint32_t worker, const Completion& completion, s
     cqe.src_qp = completion.src_qp;
     cqe.vendor_err = completion.vendor_err;
     cqe.timestamp_ns = timestamp_ns;
+    cqe.sl = completion.sl;
     cqe.seq.store(++producer.index, std::memory_order_release);
     producer.any_pending = true;
     producer.solicited_pending |= completion.solicited || completion.status != WcStatus::kSuccess;

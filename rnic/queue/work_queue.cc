@@ -40,6 +40,7 @@ Fetch SendQueue::fetch(std::uint32_t index, SendWork& work) const {
     work.remote_addr = wqe->remote_addr;
     work.rkey = wqe->rkey;
     work.srq_number = wqe->srq_number;
+    work.address_handle = wqe->address_handle;
     work.compare_add = wqe->compare_add;
     work.swap = wqe->swap;
     work.imm_or_rkey = wqe->imm_or_rkey;

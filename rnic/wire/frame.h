@@ -16,6 +16,13 @@ inline constexpr std::size_t kMaxFrameBytes = 4096 + 256;
 
 [[nodiscard]] Path make_path(const PathSpec& spec);
 
+/// The source port that spreads flows over equal paths and never reorders one: from the flow label when there
+/// is one (its 20 bits folded to 14), else from the two QP numbers; always in the dynamic port range (annex
+/// A17.9.2 leaves the choice to the sender).
+[[nodiscard]] std::uint16_t udp_source_port(std::uint32_t flow_label, std::uint32_t qp_num,
+                                            std::uint32_t dest_qp_num);
+void set_udp_source_port(Path& path, std::uint16_t port);
+
 /// Writes one frame: `path`, the headers that the opcode asks for, the payload gathered from `pieces` (copied
 /// and checksummed in one pass), pad bytes and ICRC. Returns the frame's length in bytes; 0 when a piece
 /// could not be read or `frame` is too small. The IPv4 identification comes from the low bits of the PSN.

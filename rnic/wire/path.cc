@@ -69,4 +69,19 @@ Path make_path(const PathSpec& spec) {
     return path;
 }
 
+std::uint16_t udp_source_port(std::uint32_t flow_label, std::uint32_t qp_num, std::uint32_t dest_qp_num) {
+    std::uint64_t mixed = flow_label & 0xf'ffff;
+    if (mixed == 0) {
+        mixed = std::uint64_t{qp_num} * dest_qp_num;
+        mixed ^= mixed >> 28U;
+    }
+    mixed ^= mixed >> 14U;
+    return static_cast<std::uint16_t>(0xc000U | (mixed & 0x3fffU));
+}
+
+void set_udp_source_port(Path& path, std::uint16_t port) {
+    auto* udp = reinterpret_cast<std::byte*>(path.bytes.data()) + path.length - kUdpBytes;
+    store_be16(udp + kUdpSourcePort, port);
+}
+
 }  // namespace urnic::wire

@@ -1,4 +1,4 @@
-"""perftest's eight RC tools, unmodified, between urnic0 and urnic1, under `urnic run --standalone`.
+"""perftest's eight tools, unmodified, between urnic0 and urnic1, under `urnic run --standalone`.
 
 What they transfer is not checked by them; verbs_check does that. Here every option must work, every requested size must
 be reported, and the figures must be figures.
@@ -20,10 +20,12 @@ def options_of(tool):
 
 
 class Perftest(harness.TestCase):
+    connection = "RC"
+
     def measure(self, tool, *options, sizes=None, iterations=200, client_device="urnic1"):
         """One run of a tool; returns the client's rows, {bytes: [figures]}."""
         port = str(harness.free_port())
-        common = ["-F", "-c", "RC", "-p", port, "-n", str(iterations), *(str(option) for option in options)]
+        common = ["-F", "-c", self.connection, "-p", port, "-n", str(iterations), *(str(option) for option in options)]
         _, client = self.run_pair([tool, "-d", "urnic0", *common], [tool, "-d", client_device, *common, "127.0.0.1"],
                                   int(port), timeout=300)
         rows = {}
@@ -138,6 +140,35 @@ class Atomic(Perftest):
         for tool in ("ib_atomic_bw", "ib_atomic_lat"):
             for operation in ("CMP_AND_SWAP", "FETCH_AND_ADD"):
                 self.variants(tool, ["-A", operation], ["-A", operation, "--use_old_post_send"])
+
+
+class Unreliable(Perftest):
+    """No more messages than receives are posted beforehand: nothing holds a fast sender back, and what finds no
+    receive is lost."""
+
+    def run_all(self, connection, *runs):
+        self.connection = connection
+        for tool, *options in runs:
+            self.variants(tool, options)
+
+    def test_uc(self):
+        self.run_all("UC", ["ib_send_bw", "-s", 10_000], ["ib_send_bw", "-s", 10_000, "-e", "-b"],
+                     ["ib_send_bw", "-q", 8, "-s", 3000, "-m", 256], ["ib_send_bw", "-s", 64, "-I", 100],
+                     ["ib_send_lat", "-s", 5000], ["ib_send_lat", "-e", "--use_old_post_send"],
+                     ["ib_write_bw", "-s", 100_000], ["ib_write_bw", "-q", 8, "-b", "-m", 1024],
+                     ["ib_write_bw", "-s", 64, "-I", 100], ["ib_write_lat", "-s", 64],
+                     ["ib_write_lat", "-s", 64, "-I", 100, "--use_old_post_send"])
+
+    def test_uc_all_sizes(self):
+        self.connection = "UC"
+        self.all_sizes("ib_write_bw")
+
+    def test_ud(self):
+        self.run_all("UD", ["ib_send_bw", "-s", 4096], ["ib_send_bw", "-s", 1024, "-e", "-b"],
+                     ["ib_send_bw", "-q", 8, "-s", 1000], ["ib_send_bw", "-s", 512, "-m", 512, "-b"],
+                     ["ib_send_bw", "-s", 64, "-I", 100, "--use_old_post_send"], ["ib_send_bw", "-x", 0],
+                     ["ib_send_lat", "-s", 4096], ["ib_send_lat", "-s", 64, "-I", 100],
+                     ["ib_send_lat", "-e", "-s", 64], ["ib_send_lat", "-s", 64, "--use_old_post_send"])
 
 
 class Duration(Perftest):

@@ -33,16 +33,20 @@ class Tools(harness.TestCase):
         self.assertEqual(result.out, "transferred 4096 bytes\n")
 
 
-class Pingpong(harness.TestCase):
+class PingpongCase(harness.TestCase):
+    tool = "ibv_rc_pingpong"
+
     def pingpong(self, *options, gid="1", iterations="100", client_device="urnic1"):
         port = str(harness.free_port())
         common = ["-p", port, "-g", gid, "-n", iterations, *options]
-        server, client = self.run_pair(["ibv_rc_pingpong", "-d", "urnic0", *common],
-                                       ["ibv_rc_pingpong", "-d", client_device, *common, "127.0.0.1"], int(port))
+        server, client = self.run_pair([self.tool, "-d", "urnic0", *common],
+                                       [self.tool, "-d", client_device, *common, "127.0.0.1"], int(port))
         for result in (server, client):
             self.assertRegex(result.out, rf"{iterations} iters in [0-9.]+ seconds")
             self.assertNotIn("invalid data", result.out + result.err)
 
+
+class Pingpong(PingpongCase):
     def test_polling_with_validation(self):
         for size in (1, 2, 63, 1023, 1024, 1025, 4096, 65536, 1 << 20):
             with self.subTest(size=size):
@@ -75,6 +79,40 @@ class Pingpong(harness.TestCase):
 
     def test_many_rounds(self):
         self.pingpong("-c", "-s", "8192", iterations="5000")
+
+
+class UcPingpong(PingpongCase):
+    tool = "ibv_uc_pingpong"
+
+    def test_sizes(self):
+        for size in (1, 1024, 4097, 1 << 20):
+            with self.subTest(size=size):
+                self.pingpong("-c", "-s", str(size))
+        self.pingpong("-s", "0")
+
+    def test_events(self):
+        self.pingpong("-e", "-c", "-s", "100000")
+
+    def test_path_mtus_and_gids(self):
+        self.pingpong("-c", "-m", "256", "-s", "10001", gid="0")
+        self.pingpong("-c", "-m", "4096", "-s", "10001", client_device="urnic0")
+
+
+class UdPingpong(PingpongCase):
+    tool = "ibv_ud_pingpong"
+
+    def test_sizes(self):
+        for size in (1, 1023, 4096):
+            with self.subTest(size=size):
+                self.pingpong("-c", "-s", str(size))
+        self.pingpong("-s", "0")
+
+    def test_events(self):
+        self.pingpong("-e", "-c", "-s", "2048")
+
+    def test_gids(self):
+        self.pingpong("-c", gid="0")
+        self.pingpong("-c", client_device="urnic0")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@
 #include "dataplane/client.h"
 #include "rnic/base/check.h"
 #include "rnic/qp/rc_qp.h"
+#include "rnic/qp/uc_qp.h"
+#include "rnic/qp/ud_qp.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/control/inline_worker.h"
 
@@ -70,6 +72,7 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
         device.caps.gid_table_len = Device::kGidTableLength;
         device.caps.pkey_table_len = 1;
         device.caps.num_ports = 1;
+        device.caps.max_ah = 20;
         device.neighbours = &neighbours;
         host.devices.push_back(std::make_unique<HostDevice>(device, kWorkers));
     }
@@ -81,12 +84,22 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
     host.worker_cpus.assign(kWorkers, -1);
     host.worker_qps.assign(kWorkers, 0);
     host.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
-        return type == QpType::kRc ? std::make_unique<RcQp>(qp) : nullptr;
+        switch (type) {
+            case QpType::kRc:
+                return std::make_unique<RcQp>(qp);
+            case QpType::kUc:
+                return std::make_unique<UcQp>(qp);
+            case QpType::kUd:
+                return std::make_unique<UdQp>(qp);
+            default:
+                return nullptr;
+        }
     };
     host.limits = {.max_qps = 10,
                    .max_cqs = 10,
                    .max_mrs = 10,
                    .max_pds = 5,
+                   .max_ahs = 15,
                    .max_channels = 4,
                    .max_registered_bytes = 1U << 20U,
                    .max_ring_bytes = 4U << 20U};
@@ -96,7 +109,8 @@ void Daemon::check_nothing_is_left() const {
     URNIC_CHECK(worker_books().qps == 0);
     for (const auto& entry : host.devices) {
         URNIC_CHECK(entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
-                    entry->num_pds == 0 && entry->device->keys.size() == 0);
+                    entry->num_pds == 0 && entry->num_ahs == 0 && entry->device->keys.size() == 0 &&
+                    entry->device->handles.size() == 0);
     }
     for (const std::uint32_t qps : host.worker_qps) {
         URNIC_CHECK(qps == 0);
@@ -148,7 +162,9 @@ void make_qp(Input& input, Request& message) {
     body.send_cq = pick_number(input);
     body.recv_cq = pick_number(input);
     body.srq = input.byte() < 0xf0 ? 0 : pick_number(input);
-    body.type = input.byte() < 0xf0 ? static_cast<std::uint8_t>(QpType::kRc) : input.byte();
+    constexpr std::array<QpType, 4> kTypes = {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRc};
+    const std::uint8_t type = input.byte();
+    body.type = type < 0xf0 ? static_cast<std::uint8_t>(kTypes[type % kTypes.size()]) : input.byte();
     body.sq_sig_all = input.byte();
     body.max_send_wr = pick_number(input);
     body.max_recv_wr = pick_number(input);
@@ -186,6 +202,19 @@ void make_change(Input& input, Request& message) {
     put(message, body);
 }
 
+void make_handle(Input& input, Request& message) {
+    abi::CreateAhRequest body{};
+    body.pd = pick_number(input);
+    body.av.is_global = input.byte() < 0xf0 ? 1 : 0;
+    body.av.port_num = input.byte() < 0xf0 ? 1 : input.byte();
+    body.av.sgid_index = input.byte() < 0xe0 ? 1 : input.byte();
+    body.av.flow_label = pick_number(input);
+    body.av.hop_limit = input.byte();
+    body.av.dgid[10] = body.av.dgid[11] = input.byte() < 0xf0 ? 0xff : input.byte();
+    body.av.dgid[15] = input.byte();
+    put(message, body);
+}
+
 void make_body(Op op, Input& input, Request& message) {
     switch (op) {
         case Op::kAttachMemory:
@@ -217,6 +246,9 @@ void make_body(Op op, Input& input, Request& message) {
         case Op::kModifyQp:
             make_change(input, message);
             return;
+        case Op::kCreateAh:
+            make_handle(input, message);
+            return;
         default:
             put(message, abi::HandleRequest{{}, pick_number(input), 0});
     }
@@ -224,7 +256,7 @@ void make_body(Op op, Input& input, Request& message) {
 
 Request make_request(Input& input) {
     const std::uint8_t choice = input.byte();
-    const auto op = static_cast<Op>(choice % 32U < 20U ? choice % 32U : choice % 16U + 3U);
+    const auto op = static_cast<Op>(choice % 32U < 23U ? choice % 32U : choice % 16U + 3U);
     Request message;
     make_body(op, input, message);
     auto header = message.header();

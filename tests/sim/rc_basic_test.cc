@@ -1,4 +1,5 @@
 // RC without loss: what goes over the wire for each operation, and what it leaves behind.
+#include "rnic/qp/limits.h"
 #include "tests/sim/rc_fixture.h"
 
 namespace urnic::sim {

@@ -1,6 +1,7 @@
 // Work requests that fail at home, and applications that lie about their rings (IBA 9.9.2.2, 10.10).
 #include <random>
 
+#include "rnic/qp/limits.h"
 #include "tests/sim/rc_fixture.h"
 
 namespace urnic::sim {

@@ -5,6 +5,9 @@
 #include <ostream>
 
 #include "rnic/base/check.h"
+#include "rnic/qp/rc_qp.h"
+#include "rnic/qp/uc_qp.h"
+#include "rnic/qp/ud_qp.h"
 #include "tests/sim/sim_network.h"
 
 namespace urnic::sim {
@@ -12,6 +15,21 @@ namespace urnic::sim {
 void PrintTo(const Done& done, std::ostream* os) {
     *os << "{wr_id " << done.wr_id << ", status " << static_cast<int>(done.status) << "}";
 }
+
+namespace {
+
+std::unique_ptr<Qp> make_qp(QpType type, const QpConfig& config) {
+    switch (type) {
+        case QpType::kUc:
+            return std::make_unique<UcQp>(config);
+        case QpType::kUd:
+            return std::make_unique<UdQp>(config);
+        default:
+            return std::make_unique<RcQp>(config);
+    }
+}
+
+}  // namespace
 
 void SimHost::Free::operator()(std::byte* memory) const { std::free(memory); }
 
@@ -35,6 +53,9 @@ SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, co
       send_cq_(send_cq_memory_.get(), options.cq_entries),
       recv_cq_(recv_cq_memory_.get(), options.cq_entries) {
     gid_ = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(qp_num)};
+    if (options.ipv6) {
+        gid_ = {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(qp_num)};
+    }
     mac_ = {2, 0, 0, 0, 0, static_cast<std::uint8_t>(qp_num)};
     QpConfig config;
     config.qp_num = qp_num;
@@ -47,9 +68,11 @@ SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, co
     config.recv_cq = &recv_cq_;
     config.keys = &keys;
     config.counters = &counters;
+    config.handles = &handles;
+    config.port_mtu_bytes = options.port_mtu;
     config.pkey = options.pkey;
     config.held_packets = options.holds_early_packets ? &held_packets : nullptr;
-    qp_ = std::make_unique<RcQp>(config);
+    qp_ = make_qp(options.type, config);
     network_.attach(*this);
 }
 
@@ -85,6 +108,11 @@ void SimHost::post_send(const SendRequest& request) {
     wqe.rkey = request.rkey;
     wqe.compare_add = request.compare_add;
     wqe.swap = request.swap;
+    if (options_.type == QpType::kUd) {
+        wqe.address_handle = request.address_handle;
+        wqe.remote_qp_num = request.remote_qp_num;
+        wqe.remote_qkey = request.remote_qkey;
+    }
     if ((request.flags & kSendInline) != 0) {
         URNIC_CHECK(request.inline_data.size() <= options_.max_inline);
         wqe.num_sge = 0;
@@ -112,6 +140,15 @@ void SimHost::post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
         std::memcpy(static_cast<void*>(&wqe + 1), sge.data(), sge.size() * sizeof(abi::Sge));
     }
     wqe.seq.store(++next_recv_, std::memory_order_release);
+}
+
+std::uint32_t SimHost::address(const SimHost& peer, std::uint32_t pd) {
+    wire::PathSpec spec;
+    spec.src_mac = mac_;
+    spec.dst_mac = peer.mac();
+    spec.src_gid = gid_;
+    spec.dst_gid = peer.gid();
+    return handles.add({.pd = pd, .path = wire::make_path(spec)});
 }
 
 std::vector<abi::Cqe*> SimHost::poll_raw(bool recv) {
@@ -167,19 +204,23 @@ int SimHost::to_state(QpState state) {
     return modify(attr);
 }
 
-void SimHost::to_init(std::uint32_t access) {
+void SimHost::to_init(std::uint32_t access, std::uint32_t qkey) {
+    const bool is_ud = options_.type == QpType::kUd;
     abi::QpAttr attr{};
-    attr.mask = kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags;
+    attr.mask = kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | (is_ud ? kQpAttrQkey : kQpAttrAccessFlags);
     attr.state = QpState::kInit;
     attr.port_num = 1;
     attr.access_flags = access;
+    attr.qkey = qkey;
     URNIC_CHECK(modify(attr) == 0);
 }
 
 void SimHost::to_rtr(const SimHost& peer, const ConnectOptions& options, std::uint32_t rq_psn) {
     abi::QpAttr attr{};
-    attr.mask = kQpAttrState | kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn |
-                kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer;
+    attr.mask = kQpAttrState;
+    attr.mask |=
+        options_.type == QpType::kUd ? 0U : kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn;
+    attr.mask |= options_.type == QpType::kRc ? kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer : 0U;
     attr.state = QpState::kRtr;
     std::memcpy(attr.av.dgid, peer.gid().data(), peer.gid().size());
     attr.av.is_global = 1;
@@ -196,8 +237,10 @@ void SimHost::to_rtr(const SimHost& peer, const ConnectOptions& options, std::ui
 
 void SimHost::to_rts(const ConnectOptions& options, std::uint32_t sq_psn) {
     abi::QpAttr attr{};
-    attr.mask = kQpAttrState | kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrSqPsn |
-                kQpAttrMaxQpRdAtomic;
+    attr.mask = kQpAttrState | kQpAttrSqPsn;
+    attr.mask |= options_.type == QpType::kRc
+                     ? kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrMaxQpRdAtomic
+                     : 0U;
     attr.state = QpState::kRts;
     attr.timeout = options.timeout;
     attr.retry_cnt = options.retry_cnt;

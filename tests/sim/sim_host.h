@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "rnic/qp/rc_qp.h"
+#include "rnic/qp/qp.h"
 #include "rnic/wire/frame.h"
 #include "tests/sim/copied_frames.h"
 #include "tests/sim/sim_memory.h"
@@ -29,6 +29,10 @@ struct SendRequest {
     std::uint32_t imm_or_rkey = 0;
     std::uint64_t compare_add = 0;
     std::uint64_t swap = 0;
+    // UD
+    std::uint32_t address_handle = 0;
+    std::uint32_t remote_qp_num = 0;
+    std::uint32_t remote_qkey = 0;
 };
 
 /// How a QP is connected; the defaults are generous.
@@ -43,6 +47,7 @@ struct ConnectOptions {
     std::uint8_t max_rd_atomic = 16;
     std::uint8_t max_dest_rd_atomic = 16;
     std::uint32_t access = kAllAccess;
+    std::uint32_t qkey = 0x1111'1111;
 };
 
 /// What a completion said, without what every test would have to ignore.
@@ -65,6 +70,9 @@ class SimHost : public Outbox {
         std::uint16_t pkey = 0xffff;
         /// Holds packets that come early; without it the QP goes back N (QpConfig::held_packets).
         bool holds_early_packets = false;
+        QpType type = QpType::kRc;
+        std::uint32_t port_mtu = 4096;
+        bool ipv6 = false;
     };
 
     SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, const Options& options);
@@ -77,6 +85,8 @@ class SimHost : public Outbox {
     SimRegion& add_region(std::size_t size_bytes, const SimRegion::Options& options = {});
     void post_send(const SendRequest& request);
     void post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sge);
+    /// Creates an address handle for packets to that host; its key.
+    [[nodiscard]] std::uint32_t address(const SimHost& peer, std::uint32_t pd = 1);
     /// All completions since the last call.
     std::vector<abi::Cqe*> poll_raw(bool recv);
     std::vector<Done> poll_send();
@@ -90,7 +100,7 @@ class SimHost : public Outbox {
     // ------------------------------------------------------------------------------------------
     [[nodiscard]] int modify(const abi::QpAttr& attr);
     [[nodiscard]] int to_state(QpState state);
-    void to_init(std::uint32_t access = kAllAccess);
+    void to_init(std::uint32_t access = kAllAccess, std::uint32_t qkey = 0);
     void to_rtr(const SimHost& peer, const ConnectOptions& options, std::uint32_t rq_psn);
     void to_rts(const ConnectOptions& options, std::uint32_t sq_psn);
 
@@ -110,8 +120,8 @@ class SimHost : public Outbox {
     /// Packets that fit between two rounds of the worker.
     void set_room(std::uint32_t packets) { room_ = packets; }
 
-    [[nodiscard]] RcQp& qp() { return *qp_; }
-    [[nodiscard]] const RcQp& qp() const { return *qp_; }
+    [[nodiscard]] Qp& qp() { return *qp_; }
+    [[nodiscard]] const Qp& qp() const { return *qp_; }
     [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] const wire::Gid& gid() const { return gid_; }
     [[nodiscard]] const wire::Mac& mac() const { return mac_; }
@@ -119,6 +129,7 @@ class SimHost : public Outbox {
     CopiedFrames held_frames;
     HeldPacketPool held_packets{held_frames, 2};
     KeyTable keys;
+    AddressHandles handles;
     Counters counters;
     std::vector<AsyncEventType> events;
     std::uint32_t solicited = 0;  // completions that a CQ armed for solicited ones tells about
@@ -149,7 +160,7 @@ class SimHost : public Outbox {
     std::uint32_t recv_taken_ = 0;
     CompletionQueue send_cq_;
     CompletionQueue recv_cq_;
-    std::unique_ptr<RcQp> qp_;
+    std::unique_ptr<Qp> qp_;
     std::deque<SimRegion> regions_;
 };
 

@@ -22,7 +22,7 @@ ibv_qp_init_attr_ex qp_attributes(const Endpoint& endpoint, const EndpointOption
     init.cap.max_send_sge = options.max_sge;
     init.cap.max_recv_sge = options.max_sge;
     init.cap.max_inline_data = options.max_inline;
-    init.qp_type = IBV_QPT_RC;
+    init.qp_type = options.type;
     init.sq_sig_all = options.signal_all ? 1 : 0;
     init.comp_mask = IBV_QP_INIT_ATTR_PD;
     init.pd = endpoint.pd;
@@ -81,9 +81,14 @@ void Endpoint::create_queues(const EndpointOptions& options) {
     ibv_qp_init_attr_ex init = qp_attributes(*this, options);
     if (options.extended) {
         init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-        init.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                              IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-                              IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+        init.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+        if (options.type != IBV_QPT_UD) {
+            init.send_ops_flags |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+        }
+        if (options.type == IBV_QPT_RC) {
+            init.send_ops_flags |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                                   IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+        }
         qp = ibv_create_qp_ex(context.get(), &init);
         qp_ex = qp != nullptr ? ibv_qp_to_qp_ex(qp) : nullptr;
         EXPECT_NE(qp_ex, nullptr);
@@ -175,8 +180,9 @@ int to_init(const Endpoint& endpoint, const PathOptions& path) {
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = kPort;
     attr.qp_access_flags = path.access;
-    return ibv_modify_qp(endpoint.qp, &attr,
-                         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    attr.qkey = path.qkey;
+    const int own = endpoint.type() == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+    return ibv_modify_qp(endpoint.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | own);
 }
 
 int to_rtr(const Endpoint& endpoint, const Endpoint& peer, std::uint32_t rq_psn, const PathOptions& path) {
@@ -192,9 +198,12 @@ int to_rtr(const Endpoint& endpoint, const Endpoint& peer, std::uint32_t rq_psn,
     attr.ah_attr.grh.sgid_index = path.gid_index;
     attr.ah_attr.grh.hop_limit = 64;
     EXPECT_EQ(ibv_query_gid(peer.context.get(), kPort, path.gid_index, &attr.ah_attr.grh.dgid), 0);
-    return ibv_modify_qp(endpoint.qp, &attr,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    int mask = IBV_QP_STATE;
+    if (endpoint.type() != IBV_QPT_UD) {
+        mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    }
+    if (endpoint.type() == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    return ibv_modify_qp(endpoint.qp, &attr, mask);
 }
 
 int to_rts(const Endpoint& endpoint, std::uint32_t sq_psn, const PathOptions& path) {
@@ -205,9 +214,11 @@ int to_rts(const Endpoint& endpoint, std::uint32_t sq_psn, const PathOptions& pa
     attr.retry_cnt = path.retry_cnt;
     attr.rnr_retry = path.rnr_retry;
     attr.max_rd_atomic = path.max_rd_atomic;
-    return ibv_modify_qp(endpoint.qp, &attr,
-                         IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                             IBV_QP_MAX_QP_RD_ATOMIC);
+    int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+    if (endpoint.type() == IBV_QPT_RC) {
+        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    }
+    return ibv_modify_qp(endpoint.qp, &attr, mask);
 }
 
 int to_state(const Endpoint& endpoint, ibv_qp_state state) {

@@ -38,6 +38,7 @@ class Buffer {
 };
 
 struct EndpointOptions {
+    ibv_qp_type type = IBV_QPT_RC;
     std::uint32_t max_send_wr = 128;
     std::uint32_t max_recv_wr = 128;
     std::uint32_t max_sge = 16;
@@ -87,6 +88,8 @@ class Endpoint {
     ibv_qp_ex* qp_ex = nullptr;
     ibv_mr* mr = nullptr;
 
+    [[nodiscard]] ibv_qp_type type() const { return qp->qp_type; }
+
   private:
     void create_queues(const EndpointOptions& options);
 };
@@ -103,9 +106,10 @@ struct PathOptions {
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     std::uint32_t psn_a = 0xfffffd;  // wraps in every test
     std::uint32_t psn_b = 0x123456;
+    std::uint32_t qkey = 0x11111111;  // UD
 };
 
-/// Takes both QPs to RTS.
+/// Takes both QPs to RTS; those of UD know nothing of each other then.
 void connect(const Endpoint& a, const Endpoint& b, const PathOptions& path = {});
 /// One step each, for tests of the transitions. Return what ibv_modify_qp returned.
 int to_init(const Endpoint& endpoint, const PathOptions& path = {});

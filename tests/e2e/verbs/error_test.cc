@@ -205,7 +205,7 @@ TEST_F(Errors, WhatTheDeviceDoesNotHaveIsNotSupported) {
     init.recv_cq = a_->cq;
     init.cap = {
         .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
-    init.qp_type = IBV_QPT_UC;
+    init.qp_type = IBV_QPT_XRC_SEND;
     EXPECT_EQ(ibv_create_qp(a_->pd, &init), nullptr);
     EXPECT_EQ(errno, EOPNOTSUPP);
     errno = 0;

@@ -51,6 +51,7 @@ abi::DeviceCaps test_caps() {
     caps.max_cqe = abi::kMaxCqEntries - 1;
     caps.max_mr = 65536;
     caps.max_pd = 100;
+    caps.max_ah = AddressHandles::kSlots;
     caps.gid_table_len = Device::kGidTableLength;
     caps.pkey_table_len = 1;
     caps.num_ports = 1;
@@ -195,6 +196,17 @@ int TestClient::on_handle(abi::Op op, std::uint32_t handle) const {
     return ask(op, request).error();
 }
 
+abi::CreateAhRequest ah_request(std::uint32_t pd) {
+    abi::CreateAhRequest request{};
+    request.pd = pd;
+    request.av.is_global = 1;
+    request.av.port_num = 1;
+    request.av.sgid_index = 1;
+    const std::uint8_t gid[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, 2};
+    std::copy(std::begin(gid), std::end(gid), request.av.dgid);
+    return request;
+}
+
 UniqueFd make_memory_file(int seals, std::uint64_t bytes) {
     UniqueFd file(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     EXPECT_EQ(::ftruncate(file.get(), static_cast<off_t>(bytes)), 0);
@@ -282,7 +294,8 @@ bool ControlTest::nothing_is_left() {
     bool nothing = worker_books().qps == 0;
     for (const auto& entry : host.devices) {
         nothing = nothing && entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
-                  entry->num_pds == 0 && entry->device->keys.size() == 0;
+                  entry->num_pds == 0 && entry->num_ahs == 0 && entry->device->keys.size() == 0 &&
+                  entry->device->handles.size() == 0;
     }
     return nothing;
 }

@@ -80,6 +80,8 @@ class TestClient {
 
 /// A QP request that is within all limits.
 abi::CreateQpRequest qp_request(std::uint32_t pd, std::uint32_t cq);
+/// An address vector that names the second device.
+abi::CreateAhRequest ah_request(std::uint32_t pd);
 /// A memory file as a client should make it, with other seals or another size if wanted.
 UniqueFd make_memory_file(int seals, std::uint64_t bytes = abi::kMemoryFileBytes);
 

@@ -67,6 +67,8 @@ const std::vector<std::pair<Op, std::size_t>>& exact_lengths() {
         {Op::kQueryQp, sizeof(abi::HandleRequest)},
         {Op::kDestroyQp, sizeof(abi::HandleRequest)},
         {Op::kStatus, sizeof(abi::StatusRequest)},
+        {Op::kCreateAh, sizeof(abi::CreateAhRequest)},
+        {Op::kDestroyAh, sizeof(abi::HandleRequest)},
     };
     return lengths;
 }
@@ -120,7 +122,7 @@ TEST_F(Hostile, HelloOfAWrongLengthMakesNoClient) {
 
 TEST_F(Hostile, UnknownOperations) {
     const TestClient bad = client();
-    for (const std::uint32_t op : {0U, 21U, 1000U, ~0U}) {
+    for (const std::uint32_t op : {0U, 23U, 1000U, ~0U}) {
         EXPECT_EQ(send_raw(bad, static_cast<Op>(op), 64, 64).error(), EOPNOTSUPP) << op;
     }
 }
@@ -377,6 +379,9 @@ TEST_F(Hostile, RandomRequests) {
         std::generate(message.begin(), message.end(), number);
         if (op == Op::kCreateQp && random() % 2 == 0) {
             const abi::CreateQpRequest request = qp_request(1, 1);
+            std::memcpy(message.data(), &request, sizeof request);
+        } else if (op == Op::kCreateAh && random() % 2 == 0) {
+            const abi::CreateAhRequest request = ah_request(number());
             std::memcpy(message.data(), &request, sizeof request);
         } else if (op == Op::kOpenDevice) {
             std::memcpy(message.data() + 4, "urnic0\0", 8);

@@ -84,6 +84,7 @@ class SmallLimits : public ControlTest {
                            .max_cqs = 2,
                            .max_mrs = 2,
                            .max_pds = 2,
+                           .max_ahs = 2,
                            .max_channels = 2,
                            .max_registered_bytes = 10000,
                            .max_ring_bytes = 1 << 20}) {}
@@ -113,6 +114,9 @@ TEST_F(SmallLimits, EachIsEnomemAndOthersHaveTheirOwn) {
     EXPECT_EQ(greedy.ask(Op::kCreateQp, large).error(), ENOMEM) << "ring memory";
     for (const int expected : {0, 0, ENOMEM}) {
         EXPECT_EQ(greedy.ask(Op::kCreateQp, qp_request(pd, cq)).error(), expected);
+    }
+    for (const int expected : {0, 0, ENOMEM}) {
+        EXPECT_EQ(greedy.ask(Op::kCreateAh, ah_request(pd)).error(), expected);
     }
     abi::RegMrRequest mr{};
     mr.pd = pd;

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <set>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace urnic {
@@ -106,6 +109,72 @@ TEST(QpModify, OptionalAttributes) {
         }
     }
 }
+
+// The rows of UC and UD, written down a second time. A change to RESET or ERR takes no attributes and is not
+// here.
+struct Row {
+    QpState from;
+    QpState to;
+    std::uint32_t required;
+    std::uint32_t optional;
+};
+constexpr std::uint32_t kUcInit = kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags;
+constexpr std::uint32_t kUcRunning = kQpAttrCurState | kQpAttrAccessFlags | kQpAttrPathMigState;
+constexpr Row kUcRows[] = {
+    {kReset, kInit, kUcInit, 0},
+    {kInit, kInit, 0, kUcInit},
+    {kInit, kRtr, kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn,
+     kQpAttrAccessFlags | kQpAttrPkeyIndex},
+    {kRtr, kRts, kQpAttrSqPsn, kUcRunning},
+    {kRts, kRts, 0, kUcRunning},
+    {kRts, kSqd, 0, kQpAttrEnSqdAsyncNotify},
+    {kSqd, kRts, 0, kUcRunning},
+    {kSqd, kSqd, 0, kQpAttrAv | kQpAttrAccessFlags | kQpAttrPkeyIndex | kQpAttrPathMigState},
+    {kSqe, kRts, 0, kQpAttrCurState | kQpAttrAccessFlags},
+};
+constexpr std::uint32_t kUdInit = kQpAttrPkeyIndex | kQpAttrPort | kQpAttrQkey;
+constexpr std::uint32_t kUdRunning = kQpAttrCurState | kQpAttrQkey;
+constexpr Row kUdRows[] = {
+    {kReset, kInit, kUdInit, 0},
+    {kInit, kInit, 0, kUdInit},
+    {kInit, kRtr, 0, kQpAttrPkeyIndex | kQpAttrQkey},
+    {kRtr, kRts, kQpAttrSqPsn, kUdRunning},
+    {kRts, kRts, 0, kUdRunning},
+    {kRts, kSqd, 0, kQpAttrEnSqdAsyncNotify},
+    {kSqd, kRts, 0, kUdRunning},
+    {kSqd, kSqd, 0, kQpAttrPkeyIndex | kQpAttrQkey},
+    {kSqe, kRts, 0, kUdRunning},
+};
+
+// Every pair of states, and for each transition every attribute left out and every one added.
+void check_rows(QpType type, std::span<const Row> rows) {
+    for (const QpState from : kStates) {
+        for (const QpState to : kStates) {
+            SCOPED_TRACE(std::to_string(static_cast<int>(from)) + " to " +
+                         std::to_string(static_cast<int>(to)));
+            const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& candidate) {
+                return candidate.from == from && candidate.to == to;
+            });
+            const bool plain = to == kReset || (to == kErr && from != kReset);
+            const std::uint32_t required = row == rows.end() ? 0 : row->required;
+            const std::uint32_t optional = row == rows.end() ? 0 : row->optional;
+            const bool exists = plain || row != rows.end();
+            EXPECT_EQ(check_modify(type, from, attr_for(from, to, required)), exists ? 0 : EINVAL);
+            for (std::uint32_t shift = 1; exists && shift < 32; ++shift) {
+                const std::uint32_t bit = 1U << shift;
+                const bool allowed = ((required | optional) & bit) != 0;
+                EXPECT_EQ(check_modify(type, from, attr_for(from, to, required | bit)), allowed ? 0 : EINVAL)
+                    << "with bit " << shift;
+                EXPECT_EQ(check_modify(type, from, attr_for(from, to, required & ~bit)),
+                          (required & bit) != 0 ? EINVAL : 0)
+                    << "without bit " << shift;
+            }
+        }
+    }
+}
+
+TEST(QpModify, TransitionsOfUc) { check_rows(QpType::kUc, kUcRows); }
+TEST(QpModify, TransitionsOfUd) { check_rows(QpType::kUd, kUdRows); }
 
 TEST(QpModify, WithoutAStateTheStateStays) {
     abi::QpAttr attr{};

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "rnic/wire/opcodes.h"
 
 namespace urnic {
@@ -30,6 +33,23 @@ TEST(WrTable, RowsNameOpcodesOfTheRightPosition) {
             << opcode;
     }
     EXPECT_EQ(valid, 8);
+}
+
+TEST(WrTable, TheUnreliableServicesOfferLess) {
+    const auto is = [](int opcode, std::initializer_list<WrOpcode> list) {
+        return std::any_of(list.begin(), list.end(),
+                           [opcode](WrOpcode one) { return static_cast<int>(one) == opcode; });
+    };
+    for (int opcode = 0; opcode < 256; ++opcode) {
+        const auto value = static_cast<std::uint8_t>(opcode);
+        const bool send = is(opcode, {WrOpcode::kSend, WrOpcode::kSendWithImm});
+        const bool write = is(opcode, {WrOpcode::kWrite, WrOpcode::kWriteWithImm});
+        EXPECT_EQ(uc_wr_row(value).is(WrRow::kValid), send || write) << opcode;
+        EXPECT_EQ(ud_wr_row(value).is(WrRow::kValid), send) << opcode;
+        if (send || write) {
+            EXPECT_EQ(uc_wr_row(value).only, rc_wr_row(value).only);
+        }
+    }
 }
 
 }  // namespace

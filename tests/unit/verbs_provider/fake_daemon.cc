@@ -185,6 +185,10 @@ void FakeDaemon::answer(const std::byte* request, Reply& reply) {
             last_reg_mr = *reinterpret_cast<const abi::RegMrRequest*>(request);
             reply.as<abi::RegMrReply>() = {{}, next_handle_++, 0x1234, 0x5678, 0};
             return;
+        case abi::Op::kCreateAh:
+            last_create_ah = *reinterpret_cast<const abi::CreateAhRequest*>(request);
+            reply.as<abi::CreateAhReply>() = {{}, next_handle_++, 0xabcd};
+            return;
         case abi::Op::kCreateChannel:
             return create_channel(reply);
         case abi::Op::kCreateCq:

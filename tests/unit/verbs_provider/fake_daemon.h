@@ -86,6 +86,7 @@ class FakeDaemon {
     [[nodiscard]] std::size_t object_count() const { return cqs_.size() + qps_.size() + channels_.size(); }
     std::uint32_t version = abi::kAbiVersion;
     abi::RegMrRequest last_reg_mr{};
+    abi::CreateAhRequest last_create_ah{};
     std::atomic<int> clients{0};
     /// Answered in place of success, once, to the next request of any kind but Hello.
     std::atomic<int> next_error{0};

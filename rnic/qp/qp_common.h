@@ -1,0 +1,70 @@
+// What the parts of one QP have in common, whatever its transport service.
+#pragma once
+
+#include <cstdint>
+
+#include "rnic/abi/control.h"
+#include "rnic/qp/outbox.h"
+#include "rnic/qp/qp.h"
+
+namespace urnic {
+
+struct QpCommon {
+    explicit QpCommon(QpConfig& qp_config, Qp& qp) : config(qp_config), self(qp) {}
+
+    QpConfig& config;
+    Qp& self;
+    QpState state = QpState::kReset;
+    std::uint8_t mtu_shift = 8;
+    std::uint32_t mtu_bytes = 256;
+    abi::QpAttr attr{};
+    wire::Path path{};
+
+    /// As in a new QP.
+    void reset() {
+        state = QpState::kReset;
+        mtu_shift = 8;
+        mtu_bytes = 256;
+        attr = {};
+        path = {};
+    }
+
+    /// From now on the QP only flushes; it does that before its public call returns.
+    void enter_error() { state = QpState::kErr; }
+
+    /// Reports a completion; a CQ that overruns takes the QP to ERR with an event (IBA 10.10.2.4).
+    void complete(Outbox& outbox, CompletionQueue& cq, const Completion& completion) {
+        if (!outbox.complete(cq, completion)) [[unlikely]] {
+            if (state != QpState::kErr) {
+                outbox.event(self, AsyncEventType::kQpFatal);
+            }
+            enter_error();
+        }
+    }
+
+    /// PSNs that a message of `length_bytes` takes (IBA 9.7.2): at least one.
+    [[nodiscard]] std::uint32_t packets_of(std::uint32_t length_bytes) const {
+        return length_bytes == 0 ? 1 : ((length_bytes - 1) >> mtu_shift) + 1;
+    }
+};
+
+/// Flushed at one call, so that no application can hold its worker: the rest follows at the next.
+inline constexpr std::uint32_t kFlushBatch = 512;
+
+/// Requests are looked at in RTR, RTS and SQD, and where the send queue alone is in error (IBA 10.3.1).
+constexpr bool takes_requests(QpState state) {
+    return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd ||
+           state == QpState::kSqe;
+}
+
+/// IBA 10.9.1.2: equal low 15 bits, and a limited member talks to full members only.
+constexpr bool pkeys_match(std::uint16_t a, std::uint16_t b) {
+    return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0;
+}
+
+/// A connection has one peer: a packet from elsewhere is not for it, whatever its PSN (IBA 9.6.1.5).
+inline bool is_from_peer(const QpCommon& common, const wire::PacketView& packet) {
+    return wire::same_gid(packet.src_gid, reinterpret_cast<const wire::Gid&>(common.attr.av.dgid));
+}
+
+}  // namespace urnic

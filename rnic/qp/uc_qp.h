@@ -1,0 +1,23 @@
+// An unreliable-connection QP (IBA chapter 9.8.2).
+#pragma once
+
+#include "rnic/qp/uc_responder.h"
+#include "rnic/qp/unreliable_qp.h"
+
+namespace urnic {
+
+class UcQp final : public UnreliableQp {
+  public:
+    explicit UcQp(const QpConfig& config);
+
+    void query(abi::QpAttr& attr) const override;
+    void handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) override;
+
+  private:
+    void reset_responder(Psn first_psn) override;
+
+    UcResponder responder_;
+    bool comm_established_ = false;
+};
+
+}  // namespace urnic

@@ -1,0 +1,92 @@
+#include "rnic/qp/ud_qp.h"
+
+#include <algorithm>
+#include <array>
+
+#include "rnic/qp/completions.h"
+#include "rnic/qp/sge_list.h"
+#include "rnic/wire/layout.h"
+
+namespace urnic {
+
+namespace {
+
+using Grh = std::array<std::byte, kGrhBytes>;
+
+// The GRH room as annex A17 lays it out: an IPv6 header fills it, an IPv4 header lies in its last 20
+// bytes. What is before that is zero, so that nothing takes it for an IPv6 header.
+Grh grh_of(const wire::PacketView& packet) {
+    Grh grh{};
+    const std::size_t bytes = packet.is_ipv4 ? wire::kIpv4Bytes : wire::kIpv6Bytes;
+    static_assert(kGrhBytes == wire::kIpv6Bytes);
+    std::copy_n(packet.l3.begin(), bytes, grh.end() - static_cast<std::ptrdiff_t>(bytes));
+    return grh;
+}
+
+// A VLAN tag's priority is the service level (annex A17).
+std::uint8_t service_level(const wire::PacketView& packet) {
+    return static_cast<std::uint8_t>(packet.vlan_tci >> 13U);
+}
+
+}  // namespace
+
+UdQp::UdQp(const QpConfig& config) : UnreliableQp(config, QpType::kUd, wire::kServiceUd) {}
+
+bool UdQp::is_for_us(const wire::PacketView& packet) const {
+    Counters& counters = *config_.counters;
+    if (!accepts(packet)) {
+        return false;
+    }
+    if (packet.header.deth.qkey != common_.attr.qkey) {  // IBA 10.2.5
+        ++counters.drop_qkey;
+        return false;
+    }
+    if (packet.payload.size() > config_.port_mtu_bytes) {
+        ++counters.drop_malformed;
+        return false;
+    }
+    return true;
+}
+
+void UdQp::handle_packet(TimeNs /*now*/, const wire::PacketView& packet, Outbox& outbox) {
+    if (is_for_us(packet)) [[likely]] {
+        receive(packet, outbox);
+        settle(outbox);
+    }
+}
+
+void UdQp::receive(const wire::PacketView& packet, Outbox& outbox) {
+    RecvWork work;
+    const Fetch fetch = config_.rq.peek(work);
+    if (fetch == Fetch::kEmpty) {
+        ++config_.counters->out_of_buffer;
+        return;
+    }
+    if (fetch == Fetch::kMalformed) {
+        complete_receive_error(common_, work, WcStatus::kLocQpOpErr, outbox);
+        common_.enter_error();
+        return;
+    }
+    // Too long for the buffer: dropped, and the receive WQE stays (IBA table 58, class D).
+    const std::size_t total = kGrhBytes + packet.payload.size();
+    if (total > work.length_bytes) {
+        ++config_.counters->resp_local_length_error;
+        return;
+    }
+    const Grh grh = grh_of(packet);
+    const std::span<const abi::Sge> list{work.sge, work.num_sge};
+    if (!scatter(*config_.keys, config_.pd, list, 0, grh) ||
+        !scatter(*config_.keys, config_.pd, list, kGrhBytes, packet.payload)) {
+        complete_receive_error(common_, work, WcStatus::kLocProtErr, outbox);
+        common_.enter_error();
+        return;
+    }
+    complete_receive(common_, work, packet.header, wire::opcode_info(packet.header.opcode),
+                     {.byte_len = static_cast<std::uint32_t>(total),
+                      .src_qp = packet.header.deth.src_qp,
+                      .wc_flags = kWcGrh,
+                      .sl = service_level(packet)},
+                     outbox);
+}
+
+}  // namespace urnic
