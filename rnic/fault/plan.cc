@@ -41,10 +41,10 @@ bool take_hit(ActiveRule& active) {
     return true;
 }
 
-/// The bits that may flip: [first, end). Empty: the packet has no such place.
+/// The bits that may flip. Empty: the packet has no such place.
 struct BitRange {
     std::uint32_t first = 0;
-    std::uint32_t end = 0;
+    std::uint32_t count = 0;
 };
 
 BitRange corruptible(const Rule& rule, std::span<const std::byte> frame, const wire::PacketView& view) {
@@ -57,12 +57,10 @@ BitRange corruptible(const Rule& rule, std::span<const std::byte> frame, const w
                 return {};
             }
             const auto offset = static_cast<std::size_t>(view.payload.data() - frame.data());
-            return {bits(offset), bits(offset + view.payload.size())};
+            return {bits(offset), bits(view.payload.size())};
         }
         case CorruptAt::kOffset:
-            return rule.offset_bytes < frame.size()
-                       ? BitRange{bits(rule.offset_bytes), bits(rule.offset_bytes + 1)}
-                       : BitRange{};
+            return rule.offset_bytes < frame.size() ? BitRange{bits(rule.offset_bytes), 8} : BitRange{};
     }
     return {0, bits(frame.size())};
 }
@@ -79,7 +77,7 @@ void act(ActiveRule& active, std::uint64_t n, const BitRange& bits, Verdict& ver
         case Action::kCorrupt: {
             const std::uint64_t drawn = random_number(active.seed, n, kForOffset);
             verdict.flip_bits[verdict.flips++] =
-                bits.first + static_cast<std::uint32_t>(drawn % (bits.end - bits.first));
+                bits.first + static_cast<std::uint32_t>(drawn % std::max(bits.count, 1U));
             break;
         }
         case Action::kDelay:
@@ -125,7 +123,7 @@ Verdict Plan::decide(Direction direction, std::span<const std::byte> frame) cons
         BitRange bits;
         if (active->rule.action == Action::kCorrupt) {
             bits = corruptible(active->rule, frame, view);
-            if (bits.first == bits.end || verdict.flips == Verdict::kMaxFlips) {
+            if (bits.count == 0 || verdict.flips == Verdict::kMaxFlips) {
                 continue;
             }
         }
