@@ -43,7 +43,7 @@ class Client:
         return struct.unpack_from("=i", reply, 12)[0], reply[24:]
 
     def hello(self):
-        return self.ask(HELLO, struct.pack("=II32s", 1, 0, b"daemon_test"))[0]
+        return self.ask(HELLO, struct.pack("=II32s", harness.ABI_VERSION, 0, b"daemon_test"))[0]
 
     def open(self, name):
         error, body = self.ask(OPEN, struct.pack("=64s", name.encode()))
