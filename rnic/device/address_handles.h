@@ -43,9 +43,9 @@ class AddressHandles {
     /// value may be asked for: keys come from applications.
     [[nodiscard]] const AddressHandle* find(std::uint32_t key) const;
 
-    /// Published handles.
+    /// Published handles; any thread may ask.
     [[nodiscard]] std::uint32_t size() const { return size_; }
-    /// Removed and not released yet.
+    /// Removed and not released yet; any thread may ask.
     [[nodiscard]] std::uint32_t removed() const { return removed_.size; }
 
   private:
@@ -54,13 +54,13 @@ class AddressHandles {
     struct Queue {
         std::uint32_t first = 0;
         std::uint32_t last = 0;
-        std::uint32_t size = 0;
+        std::atomic<std::uint32_t> size = 0;
     };
     void append(Queue& queue, std::uint32_t index);
     std::uint32_t take_first(Queue& queue);
 
     std::unique_ptr<Slot, void (*)(Slot*)> slots_;
-    std::uint32_t size_ = 0;
+    std::atomic<std::uint32_t> size_ = 0;
     std::uint32_t unused_ = 0;  // slots from here on were never in use
     Queue removed_;
     Queue free_;  // released, longest ago first
