@@ -1,5 +1,6 @@
 // What one registration costs beside many others: the system calls of a convert() and a release() are
 // counted, and none of them may be one for which the kernel visits all of the process's memory.
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 
@@ -73,10 +74,16 @@ std::vector<Call> calls_beside(std::uint64_t others, Layout layout) {
     return calls_between_marks(child);
 }
 
+/// Memory that an allocator, the sanitizers' above all, gets and gives back as it sees fit.
+bool is_the_allocators(const Call& call) {
+    return call.number == SYS_munmap || call.number == SYS_brk ||
+           (call.number == SYS_mmap && (call.arguments[3] & (MAP_ANONYMOUS | MAP_FIXED)) == MAP_ANONYMOUS);
+}
+
 std::string numbers_of(const std::vector<Call>& calls) {
     std::string text;
     for (const Call& call : calls) {
-        text += std::to_string(call.number) + ' ';
+        text += is_the_allocators(call) ? "" : std::to_string(call.number) + ' ';
     }
     return text;
 }
