@@ -208,7 +208,8 @@ void QpHost::deliver(TimeNs now, std::span<const std::byte> frame) {
         return;
     }
     const wire::OpcodeInfo& info = wire::opcode_info(view.header.opcode);
-    if ((info.flags & wire::kIsRequest) != 0) {
+    // A reserved opcode is refused as a request.
+    if ((info.flags & wire::kIsRequest) != 0 || (info.flags & wire::kValid) == 0) {
         abi::QpAttr attr;
         qp_->query(attr);
         const std::uint32_t shift = kMtuShiftOfCode1 - 1 + attr.path_mtu;
