@@ -80,7 +80,7 @@ struct alignas(64) Cqe {
     std::uint32_t src_qp;
     std::uint32_t vendor_err;
     std::uint64_t timestamp_ns;  // CLOCK_MONOTONIC
-    std::uint8_t sl;             // UD: service level of the packet
+    std::uint8_t sl;             // UD: what network header the packet had, see ud_qp.cc
     std::uint8_t reserved[15];
 };
 static_assert(sizeof(Cqe) == 64);

@@ -23,9 +23,12 @@ Grh grh_of(const wire::PacketView& packet) {
     return grh;
 }
 
-// A VLAN tag's priority is the service level (annex A17).
-std::uint8_t service_level(const wire::PacketView& packet) {
-    return static_cast<std::uint8_t>(packet.vlan_tci >> 13U);
+// Instead of a service level, which RoCE packets have none of, the completion says what the packet was (annex A17.4.5.1
+// asks for that). The code is that of the NICs that programs know: bit 3 for UDP, 2 for IPv4, 1 for IPv6. UCX drops UD
+// packets with an IPv4 header unless they say so.
+std::uint8_t packet_type(const wire::PacketView& packet) {
+    constexpr std::uint8_t kUdp = 8;
+    return packet.is_ipv4 ? kUdp | 2 : kUdp | 1;
 }
 
 }  // namespace
@@ -85,7 +88,7 @@ void UdQp::receive(const wire::PacketView& packet, Outbox& outbox) {
                      {.byte_len = static_cast<std::uint32_t>(total),
                       .src_qp = packet.header.deth.src_qp,
                       .wc_flags = kWcGrh,
-                      .sl = service_level(packet)},
+                      .sl = packet_type(packet)},
                      outbox);
 }
 

@@ -323,19 +323,24 @@ TEST_F(Ud, PacketsThatAreNotForIt) {
     EXPECT_THAT(b_->poll_recv(), IsEmpty());
 }
 
-TEST_F(Ud, TheServiceLevelIsTheVlanPriority) {
+TEST_F(Ud, TheServiceLevelSaysWhatThePacketWas) {
     start();
     b_->post_recv(100, {b_mem_->sge(0, 100)});
-    const std::byte ip[20] = {};
+    b_->post_recv(101, {b_mem_->sge(0, 100)});
+    const std::byte ip[40] = {};
     wire::PacketView view;
     view.header.opcode = opcode(wire::kServiceUd);
     view.header.deth.qkey = kQkey;
     view.vlan_tci = 5U << 13U | 100;
     view.l3 = ip;
-    b_->deliver(view);
+    for (const bool is_ipv4 : {true, false}) {
+        view.is_ipv4 = is_ipv4;
+        b_->deliver(view);
+    }
     const auto received = b_->poll_raw(true);
-    ASSERT_EQ(received.size(), 1U);
-    EXPECT_EQ(received[0]->sl, 5);
+    ASSERT_EQ(received.size(), 2U);
+    EXPECT_EQ(received[0]->sl, 0xa);
+    EXPECT_EQ(received[1]->sl, 0x9);
 }
 
 TEST_F(Ud, ErrFlushesBothQueues) {
