@@ -17,6 +17,7 @@
 #include "rnic/qp/rc_qp.h"
 #include "rnic/qp/uc_qp.h"
 #include "rnic/qp/ud_qp.h"
+#include "tests/fuzz/control_handles.h"
 #include "tests/fuzz/input.h"
 #include "tests/unit/control/inline_worker.h"
 
@@ -130,6 +131,14 @@ std::uint32_t pick_number(Input& input) {
                         : input.number<std::uint32_t>();
 }
 
+/// Those of the client whose turn it is.
+KnownHandles*& turn() {
+    static KnownHandles* handles = nullptr;
+    return handles;
+}
+
+std::uint32_t pick_handle(Input& input, Op maker) { return turn()->pick(input, maker); }
+
 template <typename T>
 void put(Request& message, const T& body) {
     std::memcpy(message.bytes.data(), &body, sizeof body);
@@ -138,7 +147,7 @@ void put(Request& message, const T& body) {
 
 void make_registration(Input& input, Request& message) {
     abi::RegMrRequest body{};
-    body.pd = pick_number(input);
+    body.pd = pick_handle(input, Op::kAllocPd);
     body.access = input.byte();
     body.addr = std::uint64_t{input.number<std::uint32_t>()} << 12U;
     body.length = pick_number(input) << 6U;
@@ -149,18 +158,18 @@ void make_registration(Input& input, Request& message) {
 
 void make_cq(Input& input, Request& message) {
     abi::CreateCqRequest body{};
-    body.context = pick_number(input);
+    body.context = pick_handle(input, Op::kOpenDevice);
     body.entries = pick_number(input);
-    body.channel = pick_number(input);
+    body.channel = pick_handle(input, Op::kCreateChannel);
     body.comp_vector = pick_number(input);
     put(message, body);
 }
 
 void make_qp(Input& input, Request& message) {
     abi::CreateQpRequest body{};
-    body.pd = pick_number(input);
-    body.send_cq = pick_number(input);
-    body.recv_cq = pick_number(input);
+    body.pd = pick_handle(input, Op::kAllocPd);
+    body.send_cq = pick_handle(input, Op::kCreateCq);
+    body.recv_cq = pick_handle(input, Op::kCreateCq);
     body.srq = input.byte() < 0xf0 ? 0 : pick_number(input);
     constexpr std::array<QpType, 4> kTypes = {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRc};
     const std::uint8_t type = input.byte();
@@ -176,7 +185,7 @@ void make_qp(Input& input, Request& message) {
 
 void make_change(Input& input, Request& message) {
     abi::ModifyQpRequest body{};
-    body.qp = pick_number(input);
+    body.qp = pick_handle(input, Op::kCreateQp);
     const bool step = input.flag();
     body.attr.state = static_cast<QpState>(input.byte() % 8U);
     // What one of the steps to RTS asks for, or anything.
@@ -204,7 +213,7 @@ void make_change(Input& input, Request& message) {
 
 void make_handle(Input& input, Request& message) {
     abi::CreateAhRequest body{};
-    body.pd = pick_number(input);
+    body.pd = pick_handle(input, Op::kAllocPd);
     body.av.is_global = input.byte() < 0xf0 ? 1 : 0;
     body.av.port_num = input.byte() < 0xf0 ? 1 : input.byte();
     body.av.sgid_index = input.byte() < 0xe0 ? 1 : input.byte();
@@ -229,7 +238,7 @@ void make_body(Op op, Input& input, Request& message) {
             return;
         }
         case Op::kQueryPort:
-            put(message, abi::QueryPortRequest{{}, pick_number(input), pick_number(input)});
+            put(message, abi::QueryPortRequest{{}, pick_handle(input, Op::kOpenDevice), pick_number(input)});
             return;
         case Op::kRegMr:
             make_registration(input, message);
@@ -238,7 +247,7 @@ void make_body(Op op, Input& input, Request& message) {
             make_cq(input, message);
             return;
         case Op::kResizeCq:
-            put(message, abi::ResizeCqRequest{{}, pick_number(input), pick_number(input)});
+            put(message, abi::ResizeCqRequest{{}, pick_handle(input, Op::kCreateCq), pick_number(input)});
             return;
         case Op::kCreateQp:
             make_qp(input, message);
@@ -250,7 +259,7 @@ void make_body(Op op, Input& input, Request& message) {
             make_handle(input, message);
             return;
         default:
-            put(message, abi::HandleRequest{{}, pick_number(input), 0});
+            put(message, abi::HandleRequest{{}, pick_handle(input, maker_of(op)), 0});
     }
 }
 
@@ -291,23 +300,29 @@ std::unique_ptr<Client> connect(Daemon& daemon, std::uint32_t id) {
 
 void run(Input& input) {
     std::array<std::unique_ptr<Client>, 2> clients;
+    std::array<KnownHandles, 2> handles;
     std::uint32_t next_id = 1;
     for (int done = 0; done < kMostRequests && !input.empty(); ++done) {
         const std::uint8_t who = input.byte();
         std::unique_ptr<Client>& client = clients[who & 1U];
         if (client != nullptr && who >= 0xfc) {
             client.reset();
+            handles[who & 1U] = {};
             continue;
         }
         if (client == nullptr) {
             client = connect(daemon(), next_id++);
         }
+        turn() = &handles[who & 1U];
         Request request = make_request(input);
         Reply reply;
         const int error = client->handle(request, reply);
         URNIC_CHECK(error >= 0 && reply.length >= sizeof(abi::ReplyHeader) &&
                     reply.length <= reply.bytes.size());
         URNIC_CHECK(reply.fds.size() <= abi::kMaxMessageFds);
+        if (error == 0) {
+            turn()->note(request, reply);
+        }
     }
     clients = {};
     daemon().check_nothing_is_left();

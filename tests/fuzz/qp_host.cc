@@ -31,6 +31,17 @@ void scribble(std::byte* ring, std::size_t ring_bytes, std::size_t offset, std::
     }
 }
 
+// Where packets are held. One for all hosts: it is large, and whatever stays behind in it is seen.
+struct Held {
+    sim::CopiedFrames frames;
+    HeldPacketPool pool{frames, kTables};
+    static constexpr std::uint32_t kTables = 3;  // of four that two hosts may want: sometimes there is none
+};
+Held& held() {
+    static Held instance;
+    return instance;
+}
+
 }  // namespace
 
 KeyTable& key_table() {
@@ -91,6 +102,7 @@ QpHost::QpHost(const Options& options)
     config.recv_cq = &recv_cq_;
     config.keys = &key_table();
     config.counters = &counters_;
+    config.held_packets = options.holds_early_packets ? &held().pool : nullptr;
     qp_ = std::make_unique<RcQp>(config);
 }
 
@@ -330,6 +342,8 @@ void QpHost::poll_queue(bool recv) {
         if (!options_.hostile_application) {
             check_completion(recv, books, cqe);
         }
+        URNIC_CHECK(cqe.status != static_cast<std::uint8_t>(WcStatus::kSuccess) ||
+                    books.too_many_sges.count(cqe.wqe_index) == 0);
         books.completed = cqe.wqe_index + 1;
     }
     set_taken(memory, books.taken);
@@ -368,12 +382,38 @@ void QpHost::check_all_flushed(TimeNs now) {
     URNIC_CHECK(recvs_.completed == recvs_.posted);
 }
 
+void QpHost::check_nothing_held() {
+    URNIC_CHECK(held().frames.size() == 0 && held().pool.free_tables() == Held::kTables);
+}
+
 void QpHost::scribble_send_ring(std::size_t offset, std::span<const std::byte> bytes) {
+    sends_.too_many_sges.clear();  // whatever they are now
     scribble(send_ring_.get(), std::size_t{kEntries} * kSendStride, offset, bytes);
 }
 
 void QpHost::scribble_recv_ring(std::size_t offset, std::span<const std::byte> bytes) {
+    recvs_.too_many_sges.clear();
     scribble(recv_ring_.get(), std::size_t{kEntries} * kRecvStride, offset, bytes);
+}
+
+void QpHost::miscount_newest(bool recv, std::uint32_t num_sge, std::uint32_t inline_bytes) {
+    Books& books = recv ? recvs_ : sends_;
+    const std::uint32_t index = books.posted - 1;
+    bool has_sges = true;
+    if (recv) {
+        std::byte* slot = recv_ring_.get() + std::size_t{index % kEntries} * kRecvStride;
+        reinterpret_cast<abi::RecvWqe*>(slot)->num_sge = num_sge;
+    } else {
+        auto& wqe =
+            *reinterpret_cast<abi::SendWqe*>(send_ring_.get() + std::size_t{index % kEntries} * kSendStride);
+        wqe.num_sge = static_cast<std::uint8_t>(num_sge);
+        wqe.inline_length = inline_bytes;
+        num_sge = wqe.num_sge;
+        has_sges = (wqe.flags & kSendInline) == 0;
+    }
+    if (has_sges && num_sge > kMaxSge) {
+        books.too_many_sges.insert(index);
+    }
 }
 
 void QpHost::lie_about_taken(bool recv, std::uint32_t index) {

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "rnic/qp/rc_qp.h"
 #include "rnic/wire/frame.h"
+#include "tests/sim/copied_frames.h"
 
 namespace urnic::fuzz {
 
@@ -41,6 +43,8 @@ class QpHost final : public Outbox {
         bool sq_sig_all = false;
         /// The application writes what it likes to the rings: completions are then only in order.
         bool hostile_application = false;
+        /// Holds packets that come early, as the daemon's QPs do; without it the QP goes back N.
+        bool holds_early_packets = false;
     };
     static constexpr std::uint32_t kEntries = 16;
     static constexpr std::uint32_t kCqEntries = 64;
@@ -85,8 +89,13 @@ class QpHost final : public Outbox {
     void scribble_send_ring(std::size_t offset, std::span<const std::byte> bytes);
     void scribble_recv_ring(std::size_t offset, std::span<const std::byte> bytes);
     void lie_about_taken(bool recv, std::uint32_t index);
+    /// The request posted last gets these counts before the QP looks at it; it must not succeed when there
+    /// are more SGEs than the QP allows.
+    void miscount_newest(bool recv, std::uint32_t num_sge, std::uint32_t inline_bytes);
     /// With the QP in ERR and all work done, an honest application has had one completion for each request.
     void check_all_flushed(TimeNs now);
+    /// After both hosts are gone: no packet is held any more.
+    static void check_nothing_held();
 
     [[nodiscard]] RcQp& qp() { return *qp_; }
     [[nodiscard]] const RcQp& qp() const { return *qp_; }
@@ -105,10 +114,11 @@ class QpHost final : public Outbox {
     using Memory = std::unique_ptr<std::byte, Free>;
     /// What one direction's application knows.
     struct Books {
-        std::uint32_t posted = 0;     // WQEs ever, since RESET
-        std::uint32_t completed = 0;  // WQEs up to this index are done with
-        std::uint32_t taken = 0;      // CQEs ever
-        std::vector<bool> signaled;   // by index; send queue only
+        std::uint32_t posted = 0;               // WQEs ever, since RESET
+        std::uint32_t completed = 0;            // WQEs up to this index are done with
+        std::uint32_t taken = 0;                // CQEs ever
+        std::vector<bool> signaled;             // by index; send queue only
+        std::set<std::uint32_t> too_many_sges;  // by index
     };
     static Memory allocate(std::size_t bytes);
     void poll_queue(bool recv);

@@ -31,10 +31,11 @@ constexpr std::array kWrOpcodes = {WrOpcode::kWrite,
 QpScript::QpScript(Input& input, Hostile hostile) : input_(input), hostile_(hostile) {
     const std::uint8_t flags = input_.byte();
     for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-        hosts_[i] = std::make_unique<QpHost>(
-            QpHost::Options{.qp_num = i + 2,
-                            .sq_sig_all = (flags & 1U) != 0,
-                            .hostile_application = hostile == Hostile::kApplication});
+        hosts_[i] =
+            std::make_unique<QpHost>(QpHost::Options{.qp_num = i + 2,
+                                                     .sq_sig_all = (flags & 1U) != 0,
+                                                     .hostile_application = hostile == Hostile::kApplication,
+                                                     .holds_early_packets = (flags & (4U << i)) != 0});
     }
     hosts_[0]->peer = hosts_[1].get();
     hosts_[1]->peer = hosts_[0].get();
@@ -97,8 +98,12 @@ void QpScript::run() {
         &QpScript::progress};
     const bool wire = hostile_ == Hostile::kWire;
     for (int done = 0; done < kMostCommands && !input_.empty(); ++done) {
-        const std::uint8_t choice = input_.byte() % 16;
-        (this->*(wire ? kWireCommands : kApplicationCommands)[choice])();
+        const std::uint8_t choice = input_.byte();
+        if (!wire && choice >= 0xe0) {
+            post_miscounted();
+        } else {
+            (this->*(wire ? kWireCommands : kApplicationCommands)[choice % 16])();
+        }
     }
     finish();
 }
@@ -113,6 +118,10 @@ void QpScript::finish() {
             host->check_all_flushed(now_);
         }
     }
+    for (auto& host : hosts_) {
+        host.reset();
+    }
+    QpHost::check_nothing_held();
 }
 
 std::vector<abi::Sge> QpScript::pick_sges(const QpHost& host) {
@@ -128,7 +137,7 @@ std::vector<abi::Sge> QpScript::pick_sges(const QpHost& host) {
     return list;
 }
 
-void QpScript::post_send() {
+QpHost* QpScript::post_one_send() {
     QpHost& host = pick_host();
     abi::SendWqe wqe{};
     const std::size_t choices = hostile_ == Hostile::kWire ? 8 : kWrOpcodes.size();
@@ -146,17 +155,21 @@ void QpScript::post_send() {
     const std::span<const std::byte> inline_data = (wqe.flags & kSendInline) != 0
                                                        ? input_.bytes(input_.below(QpHost::kMaxInline + 1))
                                                        : std::span<const std::byte>();
-    if (host.may_post_send()) {
-        host.post_send(wqe, list, inline_data);
+    if (!host.may_post_send()) {
+        return nullptr;
     }
+    host.post_send(wqe, list, inline_data);
+    return &host;
 }
 
-void QpScript::post_recv() {
+QpHost* QpScript::post_one_recv() {
     QpHost& host = pick_host();
     const std::vector<abi::Sge> list = pick_sges(host);
-    if (host.may_post_recv()) {
-        host.post_recv(list);
+    if (!host.may_post_recv()) {
+        return nullptr;
     }
+    host.post_recv(list);
+    return &host;
 }
 
 void QpScript::poll() {
@@ -363,6 +376,18 @@ void QpScript::publish_slot() {
         host.scribble_recv_ring(index % QpHost::kEntries * stride, bytes);
     } else {
         host.scribble_send_ring(index % QpHost::kEntries * stride, bytes);
+    }
+}
+
+// A request that is right but for its counts, which are small where a limit is to be missed by one.
+void QpScript::post_miscounted() {
+    const bool recv = input_.flag();
+    QpHost* const host = recv ? post_one_recv() : post_one_send();
+    const std::uint8_t how = input_.byte();
+    const std::uint32_t num_sge = (how & 0x80U) != 0 ? input_.number<std::uint32_t>() : how % 0x20U;
+    const auto inline_bytes = input_.number<std::uint16_t>();
+    if (host != nullptr) {
+        host->miscount_newest(recv, num_sge, inline_bytes);
     }
 }
 

@@ -35,8 +35,11 @@ class QpScript {
 
     // Applications
     [[nodiscard]] std::vector<abi::Sge> pick_sges(const QpHost& host);
-    void post_send();
-    void post_recv();
+    /// The host that posted; nullptr: its queue was full.
+    QpHost* post_one_send();
+    QpHost* post_one_recv();
+    void post_send() { (void)post_one_send(); }
+    void post_recv() { (void)post_one_recv(); }
     void poll();
     void change_state();
     void change_key();
@@ -56,6 +59,7 @@ class QpScript {
     void scribble_send();
     void scribble_recv();
     void publish_slot();
+    void post_miscounted();
     void lie_about_taken();
     void modify_to_garbage();
 

@@ -67,6 +67,11 @@ Region SimDevice::register_memory(std::byte* data, std::size_t size_bytes, std::
     return region;
 }
 
+void SimDevice::revoke(const Region& region) {
+    URNIC_CHECK(keys.remove(region.key_));
+    keys.release(region.key_);
+}
+
 int SimDevice::modify(SimQp& qp, abi::QpAttr attr, const SimDevice* peer) {
     wire::PathSpec spec;
     if (peer != nullptr) {
@@ -209,10 +214,11 @@ bool SimDevice::transmit(const wire::Path& path, const wire::PacketHeader& heade
 }
 
 bool SimDevice::complete(CompletionQueue& cq, const Completion& completion) {
+    const bool pushed = cq.push(0, completion, network_.now());
     if (listener != nullptr) {
-        listener->completed(completion.qp_num, completion);
+        listener->completed(completion.qp_num, completion, !pushed);
     }
-    return cq.push(0, completion, network_.now());
+    return pushed;
 }
 
 void SimDevice::event(Qp& qp, AsyncEventType type) {

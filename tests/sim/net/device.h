@@ -41,7 +41,8 @@ class Region {
 class DeviceListener {
   public:
     virtual ~DeviceListener() = default;
-    virtual void completed(std::uint32_t qp_num, const Completion& completion) = 0;
+    /// `is_lost`: the CQ is full.
+    virtual void completed(std::uint32_t qp_num, const Completion& completion, bool is_lost) = 0;
     virtual void raised(std::uint32_t qp_num, AsyncEventType type) = 0;
 };
 
@@ -90,6 +91,8 @@ class SimDevice final : public NetworkNode, public Outbox {
     /// Registers memory that outlives the device. `is_mapped` false: reached by copies alone.
     [[nodiscard]] Region register_memory(std::byte* data, std::size_t size_bytes, std::uint32_t access,
                                          bool is_mapped = true);
+    /// Takes its key away; whoever looks it up from now on finds nothing.
+    void revoke(const Region& region);
     /// modify_qp; `peer` is where attr.av leads. Returns 0 or errno.
     [[nodiscard]] int modify(SimQp& qp, abi::QpAttr attr, const SimDevice* peer = nullptr);
     /// The QP has work: it gets a round.

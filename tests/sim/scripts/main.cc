@@ -1,5 +1,6 @@
-// The program of the packet scripts: runs them, or with --list prints suite, name, clause and what is
-// checked, a line each, separated by tabs.
+// The program of the packet scripts: runs them against a QP that goes back N, or with --selective against one
+// that holds what comes early. With --list it prints suite, name, clause and what is checked, a line each,
+// separated by tabs.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -15,5 +16,11 @@ int main(int argc, char** argv) {
         return 0;
     }
     testing::InitGoogleTest(&argc, argv);
+    if (argc == 2 && std::string_view(argv[1]) == "--selective") {
+        urnic::sim::set_recovery(urnic::sim::Recovery::kSelective);
+    } else if (argc != 1) {
+        std::fprintf(stderr, "usage: %s [--list | --selective], and what GoogleTest takes\n", argv[0]);
+        return 2;
+    }
     return RUN_ALL_TESTS();
 }

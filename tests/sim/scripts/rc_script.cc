@@ -16,6 +16,11 @@ std::vector<ScriptEntry>& entries() {
     return list;
 }
 
+Recovery& recovery() {
+    static Recovery value = Recovery::kGoBackN;
+    return value;
+}
+
 std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed) {
     std::vector<std::byte> data(bytes);
     for (std::size_t i = 0; i < bytes; ++i) {
@@ -32,6 +37,8 @@ bool register_script(const ScriptEntry& entry) {
     return true;
 }
 
+void set_recovery(Recovery value) { recovery() = value; }
+
 std::vector<ScriptEntry> script_list() {
     std::vector<ScriptEntry> list = entries();
     std::sort(list.begin(), list.end(), [](const ScriptEntry& a, const ScriptEntry& b) {
@@ -46,6 +53,8 @@ std::vector<ScriptEntry> script_list() {
 RcScript::RcScript() : own_data_(pattern(kMemoryBytes, 1)), peer_data_(pattern(kMemoryBytes, 77)) {}
 RcScript::~RcScript() = default;
 
+bool RcScript::is_selective() { return recovery() == Recovery::kSelective; }
+
 void RcScript::TearDown() { check_nothing_left(Where::current()); }
 
 // --- The connection ---------------------------------------------------------------------------------------
@@ -59,7 +68,9 @@ void RcScript::create(const ConnectOptions& options, const SimHost::Options& hos
     log_.clear();
     options_ = options;
     network_ = std::make_unique<SimNetwork>();
-    host_ = std::make_unique<ScriptHost>(*network_, "A", kQp, host);
+    SimHost::Options with_recovery = host;
+    with_recovery.holds_early_packets = is_selective();
+    host_ = std::make_unique<ScriptHost>(*network_, "A", kQp, with_recovery);
     peer_address_ = std::make_unique<SimHost>(*network_, "B", kPeerQp, host);
     memory_ = &host_->add_region(kMemoryBytes);
     std::copy(own_data_.begin(), own_data_.end(), memory_->data());

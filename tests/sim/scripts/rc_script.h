@@ -36,6 +36,12 @@ struct ScriptEntry {
 };
 /// Writes the script down for the list; the return value makes it an initializer.
 bool register_script(const ScriptEntry& entry);
+/// What the QP does with packets that come early. A run of the program has one of both for all scripts.
+enum class Recovery : std::uint8_t {
+    kGoBackN,    // discards them
+    kSelective,  // holds them, the daemon's default
+};
+void set_recovery(Recovery recovery);
 /// All scripts of the program, by suite and clause.
 [[nodiscard]] std::vector<ScriptEntry> script_list();
 
@@ -185,6 +191,9 @@ class RcScript : public ::testing::Test {
     /// sends `answers` again.
     void if_repeated(const ScriptPackets& requests, const ScriptPackets& answers,
                      Where where = Where::current());
+    /// The peer says nothing for half of the least timeout. What went again alone, because a NAK named it,
+    /// meanwhile goes a few times more where is_selective(); nothing else goes.
+    void no_answer(const Packet& repeated, Where where = Where::current());
     /// The peer answers a READ request of `length` bytes, all of it.
     void answers_read(std::uint32_t psn, std::uint32_t msn, std::uint32_t length, std::size_t offset = 0);
     /// Time passes; what goes out is left for the next step.
@@ -213,6 +222,8 @@ class RcScript : public ::testing::Test {
     [[nodiscard]] const wire::Gid& peer_gid() const { return peer_address_->gid(); }
     [[nodiscard]] TimeNs now() const { return network_->now(); }
     [[nodiscard]] const ConnectOptions& options() const { return options_; }
+    /// For the steps in which both ways differ.
+    [[nodiscard]] static bool is_selective();
 
     /// Local ACK timeout of a timeout code: the least and the most that it may take (IBA 9.7.6.1.3).
     [[nodiscard]] static TimeNs least_timeout(std::uint8_t code) { return TimeNs{4096} << code; }

@@ -196,6 +196,17 @@ void RcScript::if_repeated(const ScriptPackets& requests, const ScriptPackets& a
     }
 }
 
+void RcScript::no_answer(const ScriptPacket& repeated, Where where) {
+    constexpr std::size_t kMost = 4;
+    sends_nothing(where);
+    wait(least_timeout(options_.timeout) / 2);
+    const std::size_t times = HasFailure() ? 0 : host_->seen.size();
+    if (!HasFailure() && (is_selective() ? times < 1 || times > kMost : times != 0)) {
+        fail(where, "without an answer, something was sent " + std::to_string(times) + " times");
+    }
+    sends(ScriptPackets(times, repeated), where);
+}
+
 void RcScript::answers_read(std::uint32_t psn, std::uint32_t msn, std::uint32_t length, std::size_t offset) {
     ScriptPackets burst;
     const std::uint32_t mtu = options_.mtu;

@@ -150,8 +150,13 @@ RC_SCRIPT(ResponderGap, BadRequestBehindIt, "9.7.4.1.1",
           packet(wire::kSendOnly, 2003, 8).opcode_lie(0x18)});
     sends(sequence_nak(2000, 0));
     state(QpState::kRts);
-    peer({unasked(write_only(2000, 8)), write_only(2001, 8)});
-    sends(acked(2001, 2));
+    if (is_selective()) {
+        peer(unasked(write_only(2000, 8)));  // it is the turn of the wrong key, which is held
+        refuses(2001, 1, wire::kNakRemoteAccessError);
+    } else {
+        peer({unasked(write_only(2000, 8)), write_only(2001, 8)});
+        sends(acked(2001, 2));
+    }
 }
 
 RC_SCRIPT(ResponderGap, HalfOfThePsnSpace, "9.7.1",

@@ -108,6 +108,7 @@ class ScriptPackets : public std::vector<ScriptPacket> {
     ScriptPackets() = default;
     ScriptPackets(const ScriptPacket& packet) : vector{packet} {}
     ScriptPackets(std::initializer_list<ScriptPacket> packets) : vector(packets) {}
+    ScriptPackets(std::size_t count, const ScriptPacket& packet) : vector(count, packet) {}
 };
 
 /// Its transport header.

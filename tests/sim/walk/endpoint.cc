@@ -9,8 +9,6 @@ namespace urnic::sim {
 
 namespace {
 
-constexpr std::uint32_t kCqEntries = 4'096;
-
 std::span<std::uint64_t> words_of(const AlignedBytes& memory) {
     return {reinterpret_cast<std::uint64_t*>(memory.data()), Oracle::kWords};
 }
@@ -25,10 +23,10 @@ Endpoint* WalkShared::find(std::uint32_t qp_num) const {
 }
 
 WalkDevice::WalkDevice(Network& network, const SimDevice::Options& options, std::uint64_t seed,
-                       std::uint32_t cq_count, std::span<std::byte> source_bytes)
+                       const WalkPlan& plan, std::span<std::byte> source_bytes)
     : device(network, options, seed), counter_memory(sizeof(std::uint64_t)) {
-    for (std::uint32_t i = 0; i < cq_count; ++i) {
-        cqs.emplace_back(kCqEntries);
+    for (std::uint32_t i = 0; i < plan.cqs_per_device; ++i) {
+        cqs.emplace_back(plan.cq_entries);
     }
     source = device.register_memory(source_bytes.data(), source_bytes.size(), 0);
     counter_region = device.register_memory(counter_memory.data(), sizeof(std::uint64_t), kAllAccess);
@@ -83,7 +81,9 @@ void Endpoint::prepare() {
     is_broken_ = false;
     moved_to_error_ = false;
     receive_failed_ = false;
+    lost_completion_ = false;
     close_step_ = 0;
+    register_again();
     if (qp_ != nullptr) {
         return;
     }
@@ -155,6 +155,7 @@ void Endpoint::open(const ConnectionOptions& options) {
     constexpr std::array<std::uint32_t, 4> kLaziness = {0, 300, 800, 950};
     laziness_per_mille_ = kLaziness[random().below(kLaziness.size())];
     last_progress_ = shared_.network.now();
+    begin_patience();
     to_init();
     if (random().chance(500)) {
         post_receives();
@@ -183,10 +184,7 @@ bool Endpoint::act() {
     }
     stop_and_go();
     post_sends();
-    if (random().below(10'000) < shared_.plan.abort_per_10000) {
-        note("gives up");
-        is_broken_ = true;
-    }
+    make_trouble();
     check_progress();
     return did_something_;
 }
@@ -250,7 +248,7 @@ void Endpoint::post_receive() {
 }
 
 void Endpoint::post_sends() {
-    if (state() != QpState::kRts && state() != QpState::kSqd) {
+    if ((state() != QpState::kRts && state() != QpState::kSqd) || revoked_ == Revoked::kLanding) {
         return;
     }
     const std::uint32_t before = qp_->send.posted();
@@ -281,6 +279,7 @@ void Endpoint::post_send(bool is_last) {
             mtu_bytes(options_.path_mtu), options_.receive_bytes[1 - side_],
             options_.max_rd_atomic[side_] != 0, shared_.plan.poison_per_10000};
         maker_->make(outgoing(), limits, operation, request);
+        peer_->spoil_revoked(operation);
     }
     // The slots of a send queue come free with completions alone: the last free one asks for it.
     const bool asks = is_last || send_room() == 1 || random().chance(500);
@@ -290,6 +289,7 @@ void Endpoint::post_send(bool is_last) {
     request.flags = operation.flags;
     if (outgoing().drained()) {
         last_progress_ = shared_.network.now();
+        begin_patience();
     }
     if (shared_.network.log != nullptr) {
         note("posts " + std::to_string(operation.number) + " opcode " +
@@ -347,31 +347,46 @@ AllowedErrors Endpoint::allowed_errors() const {
     AllowedErrors allowed;
     allowed.retry_exceeded = !shared_.plan.retries_suffice() || !peer_->answers();
     allowed.rnr_retry_exceeded = options_.rnr_retry != 7;
-    allowed.flush = moved_to_error_ || incoming_.has_poison();
+    allowed.flush = moved_to_error_ || lost_completion_ || incoming_.has_poison();
+    allowed.remote_access = peer_->revoked_ == Revoked::kArea;
+    allowed.remote_operational = peer_->revoked_ == Revoked::kReceives;
+    allowed.local_protection = revoked_ == Revoked::kLanding;
     return allowed;
 }
 
-void Endpoint::completed(const Completion& completion) {
-    pushed_[completion.is_recv ? 1 : 0].push_back(
-        {completion.wr_id, completion.wqe_index, completion.status});
+void Endpoint::completed(const Completion& completion, bool is_lost) {
+    const bool has_lost = lost_completion_;
+    if (is_lost) {
+        lost(completion);
+    } else {
+        pushed_[completion.is_recv ? 1 : 0].push_back(
+            {completion.wr_id, completion.wqe_index, completion.status});
+    }
     if (shared_.network.log != nullptr) {
         note(std::string(completion.is_recv ? "receive " : "send ") + std::to_string(completion.wr_id) +
              " completes with status " + std::to_string(static_cast<int>(completion.status)));
     }
     const bool is_success = completion.status == WcStatus::kSuccess;
+    if (is_success && has_lost) {
+        fail("goes on though a completion was lost");
+    }
     if (completion.is_recv) {
         completed_receive(completion);
         if (!incoming_.failure().empty()) {
             fail("of the peer " + incoming_.failure());
         }
     } else {
+        check_patience(completion.status);
         outgoing().sent(completion, allowed_errors());
         if (!outgoing().failure().empty()) {
             fail(outgoing().failure());
         }
-        last_progress_ = is_success ? shared_.network.now() : last_progress_;
+        if (is_success) {
+            last_progress_ = shared_.network.now();
+            begin_patience();
+        }
     }
-    is_broken_ |= !is_success;
+    is_broken_ |= !is_success || is_lost;
 }
 
 void Endpoint::completed_receive(const Completion& completion) {
@@ -393,6 +408,11 @@ void Endpoint::completed_receive(const Completion& completion) {
                 return;
             }
             break;
+        case WcStatus::kLocProtErr:
+            if (revoked_ != Revoked::kReceives) {
+                break;
+            }
+            [[fallthrough]];
         case WcStatus::kLocLenErr:
         case WcStatus::kRemAccessErr:
         case WcStatus::kRemInvReqErr:
@@ -414,85 +434,10 @@ void Endpoint::raised(AsyncEventType type) {
     if (type == AsyncEventType::kCommEst || type == AsyncEventType::kSqDrained) {
         return;
     }
-    if (!incoming_.has_poison()) {
+    if (!incoming_.has_poison() && !(lost_completion_ && type == AsyncEventType::kQpFatal)) {
         fail("event " + std::to_string(static_cast<int>(type)));
     }
     is_broken_ = true;
-}
-
-// --- The end of a connection -----------------------------------------------------------------------------
-
-void Endpoint::check_all_flushed() {
-    if (!outgoing().nothing_to_report() || !receives_.empty()) {
-        fail("in ERR, " + std::to_string(outgoing().outstanding()) + " requests and " +
-             std::to_string(receives_.size()) + " receives were not flushed");
-    }
-}
-
-bool Endpoint::close() {
-    is_broken_ = true;
-    if (is_closed()) {
-        return true;
-    }
-    ++close_step_;
-    constexpr std::uint32_t kFlushBegins = 4;
-    constexpr std::uint32_t kFlushEnds = 7;
-    if (close_step_ < kFlushBegins) {
-        // Not every application notices at once; some go on posting, which a QP in ERR flushes too.
-        if (random().chance(300)) {
-            drop_qp();
-        } else if (state() == QpState::kErr && random().chance(500)) {
-            post_receives();
-            for (std::uint64_t count = random().below(3); count != 0 && send_room() != 0; --count) {
-                post_send(false);
-            }
-            home_.device.ring(*qp_);
-        }
-        poll();
-    } else if (close_step_ == kFlushBegins) {
-        moved_to_error_ = true;
-        to_state(QpState::kErr);
-    } else if (close_step_ == kFlushEnds) {
-        check_all_flushed();
-        drop_qp();
-    }
-    return is_closed();
-}
-
-// To RESET or away, with whatever is under way.
-void Endpoint::drop_qp() {
-    poll();
-    if (random().chance(500)) {
-        to_state(QpState::kReset);
-    } else {
-        note("destroys QP " + std::to_string(qp_->qp->qp_num()));
-        home_.device.destroy_qp(*qp_);
-        qp_ = nullptr;
-    }
-    if (!pushed_[0].empty() || !pushed_[1].empty()) {
-        fail("completions that were made could not be polled");
-    }
-    receives_.clear();
-    send_done_ = recv_done_ = 0;
-}
-
-void Endpoint::settle() {
-    incoming_.settle();
-    if (!incoming_.failure().empty()) {
-        fail("after the peer's requests " + incoming_.failure());
-    }
-}
-
-void Endpoint::check_end() {
-    incoming_.check_memory();
-    if (!incoming_.failure().empty()) {
-        fail("of the peer " + incoming_.failure());
-    }
-    is_broken_ = true;
-    moved_to_error_ = true;
-    to_state(QpState::kErr);
-    check_all_flushed();
-    drop_qp();
 }
 
 }  // namespace urnic::sim

@@ -30,6 +30,18 @@ struct ConnectionOptions {
 
 class Endpoint;
 
+/// What went wrong on purpose.
+struct TroubleStats {
+    std::uint64_t revoked = 0;  // keys that were in use
+    std::uint64_t lost = 0;     // completions that found their CQ full
+    std::uint64_t gave_up = 0;  // RETRY_EXC_ERR whose earliest time was known
+    void add(const TroubleStats& other) {
+        revoked += other.revoked;
+        lost += other.lost;
+        gave_up += other.gave_up;
+    }
+};
+
 /// What all parts of a walk have in common.
 struct WalkShared {
     const WalkPlan& plan;
@@ -38,14 +50,15 @@ struct WalkShared {
     std::uint32_t messages_left = 0;  // to post
     std::vector<Endpoint*> endpoints;
     std::string failure;  // what went wrong first
+    TroubleStats trouble;
 
     [[nodiscard]] Endpoint* find(std::uint32_t qp_num) const;
 };
 
 /// A device with what all its applications share.
 struct WalkDevice {
-    WalkDevice(Network& network, const SimDevice::Options& options, std::uint64_t seed,
-               std::uint32_t cq_count, std::span<std::byte> source_bytes);
+    WalkDevice(Network& network, const SimDevice::Options& options, std::uint64_t seed, const WalkPlan& plan,
+               std::span<std::byte> source_bytes);
 
     SimDevice device;
     std::deque<CompletionRing> cqs;
@@ -77,7 +90,7 @@ class Endpoint {
     [[nodiscard]] SimDevice& device() { return home_.device; }
 
     /// What the RNIC tells, at the moment when it does.
-    void completed(const Completion& completion);
+    void completed(const Completion& completion, bool is_lost);
     void raised(AsyncEventType type);
 
     [[nodiscard]] bool is_broken() const { return is_broken_; }
@@ -102,6 +115,9 @@ class Endpoint {
         WcStatus status;
     };
 
+    /// A key of this end that was taken away while in use, until the next connection.
+    enum class Revoked : std::uint8_t { kNothing, kArea, kLanding, kReceives };
+
     void fail(const std::string& what);
     void note(const std::string& what);
     [[nodiscard]] Oracle& outgoing() { return peer_->incoming_; }
@@ -123,6 +139,16 @@ class Endpoint {
     void post_send(bool is_last);
     void stop_and_go();
     void check_progress();
+    void make_trouble();
+    void revoke();
+    [[nodiscard]] Region& revoked_region();
+    void spoil_revoked(Operation& operation) const;
+    void check_frozen();
+    void register_again();
+    void lost(const Completion& completion);
+    [[nodiscard]] std::uint64_t refusals() const;
+    void begin_patience();
+    void check_patience(WcStatus status);
     void check_all_flushed();
     void drop_qp();
     [[nodiscard]] bool answers() const;
@@ -163,6 +189,11 @@ class Endpoint {
     std::uint32_t laziness_per_mille_ = 0;  // moments at which no receive is posted
     TimeNs last_progress_ = 0;
     std::uint32_t peer_rq_psn_ = 0;  // when last_progress_ was looked at
+    TimeNs patient_since_ = 0;       // the requester made progress, or had nothing to wait for
+    std::uint64_t refusals_before_ = 0;
+    Revoked revoked_ = Revoked::kNothing;
+    std::vector<std::byte> frozen_;  // the memory when its key was revoked
+    bool lost_completion_ = false;
     bool is_broken_ = false;
     bool moved_to_error_ = false;  // by its application
     bool receive_failed_ = false;

@@ -30,6 +30,10 @@ class OperationMaker {
     OperationMaker(const WalkPlan& plan, Random& random, const Places& places)
         : plan_(plan), random_(random), places_(places) {}
 
+    /// Memory that was registered anew.
+    void set_landing(const Region& landing) { places_.landing = landing; }
+    void set_area(const Region& area) { places_.area = area; }
+
     /// Fills the oracle's next operation and the request for it. The caller decides what is signaled and
     /// posts both.
     void make(Oracle& oracle, const Limits& limits, Operation& operation, WorkRequest& request);

@@ -165,11 +165,17 @@ void Oracle::sent_error(std::uint64_t number, const Completion& completion, cons
         finish_through(number - 1);
     }
     const Operation& operation = at(number);
-    const bool is_right = completion.status == operation.poison ||
-                          (completion.status == WcStatus::kRetryExcErr && allowed.retry_exceeded) ||
-                          (completion.status == WcStatus::kRnrRetryExcErr && allowed.rnr_retry_exceeded &&
-                           operation.takes_receive()) ||
-                          (completion.status == WcStatus::kWrFlushErr && allowed.flush);
+    const bool is_right =
+        completion.status == operation.poison ||
+        (completion.status == WcStatus::kRetryExcErr && allowed.retry_exceeded) ||
+        (completion.status == WcStatus::kRnrRetryExcErr && allowed.rnr_retry_exceeded &&
+         operation.takes_receive()) ||
+        (completion.status == WcStatus::kRemAccessErr && allowed.remote_access &&
+         (operation.is_write() || operation.is_read()) && operation.length != 0) ||
+        (completion.status == WcStatus::kRemOpErr && allowed.remote_operational && operation.is_send() &&
+         operation.length != 0) ||
+        (completion.status == WcStatus::kLocProtErr && allowed.local_protection && operation.length != 0) ||
+        (completion.status == WcStatus::kWrFlushErr && allowed.flush);
     if (!is_right) {
         fail(operation, "failed with status " + std::to_string(static_cast<int>(completion.status)) +
                             ", expected " +

@@ -33,6 +33,9 @@ struct SharedCounter {
 struct AllowedErrors {
     bool retry_exceeded = false;      // the network is too bad, or the peer does not answer any more
     bool rnr_retry_exceeded = false;  // the peer may run out of receives for too long
+    bool remote_access = false;       // the target's area lost its key
+    bool remote_operational = false;  // so did the peer's receives
+    bool local_protection = false;    // and the memory that READs and atomics bring data to
     bool flush = false;               // the QP was taken to ERR by something else than its requests
 };
 
@@ -93,6 +96,8 @@ class Oracle {
     void settle();
     /// All is drained: memory has to be what the model says, to the byte.
     void check_memory();
+    /// Requests that were right when they were posted may fail from now on, and the target with them.
+    void expect_errors() { poison_posted_ = true; }
 
     [[nodiscard]] const OracleStats& stats() const { return stats_; }
     /// Empty, or what was wrong first.

@@ -85,6 +85,10 @@ WalkPlan make_plan(std::uint64_t seed) {
     const bool breaks = plan.weather == Weather::kStorm || random.chance(400);
     plan.poison_per_10000 = breaks ? static_cast<std::uint32_t>(random.below(20)) : 0;
     plan.abort_per_10000 = breaks ? static_cast<std::uint32_t>(random.below(20)) : 0;
+    plan.revoke_per_10000 = breaks ? static_cast<std::uint32_t>(random.below(20)) : 0;
+    if (breaks && random.chance(150)) {
+        plan.cq_entries = 8U << random.below(5);
+    }
     plan.sqd_per_1000 = random.chance(300) ? 2 : 0;
     plan.pause_ns = static_cast<std::uint32_t>(random.between(500, 20'000));
     plan.most_posts = static_cast<std::uint32_t>(random.between(1, 12));
@@ -101,7 +105,8 @@ std::string WalkPlan::describe() const {
            item("burst", link.loss_burst) + item("duplicate", link.duplicate) +
            item("reorder", link.reorder) + item("corrupt", link.corrupt) + item("delay_ns", link.delay_ns) +
            item("jitter_ns", link.jitter_ns) + item("mbit", link.rate_mbit) +
-           item("poison", poison_per_10000) + item("abort", abort_per_10000);
+           item("poison", poison_per_10000) + item("abort", abort_per_10000) +
+           item("revoke", revoke_per_10000) + item("cq_entries", cq_entries);
 }
 
 }  // namespace urnic::sim

@@ -24,12 +24,14 @@ struct WalkPlan {
     bool has_switch = false;
     std::uint32_t connections = 1;
     std::uint32_t cqs_per_device = 1;
+    std::uint32_t cq_entries = 4'096;  // few: they run over
     bool is_ipv6 = false;
     std::uint16_t vlan_tci = 0;
     LinkOptions link;
     std::uint32_t outage_per_mille = 0;  // of the moments at which a connection acts
     std::uint32_t poison_per_10000 = 0;  // operations that have to fail
     std::uint32_t abort_per_10000 = 0;   // moments at which an application gives up a connection
+    std::uint32_t revoke_per_10000 = 0;  // moments at which an application takes a key away that is in use
     std::uint32_t sqd_per_1000 = 0;      // moments at which an application stops its send queue
     std::uint32_t max_message_bytes = 0;
     std::uint32_t area_bytes = 0;     // of each direction's target

@@ -76,11 +76,12 @@ void print(const WalkStats& stats, std::uint64_t walks) {
         "and %lu "
         "flushed; %lu packets, %lu retries; links: %lu frames, %lu lost, %lu duplicated, %lu reordered, %lu "
         "corrupted, "
-        "%lu on full queues\n",
+        "%lu on full queues; %lu keys revoked, %lu completions lost, %lu timely RETRY_EXC_ERR\n",
         walks, stats.connections, stats.oracle.messages, stats.oracle.reads, stats.oracle.atomics,
         stats.oracle.receives, stats.oracle.bytes >> 20U, stats.oracle.errors, stats.oracle.flushed,
         stats.packets, stats.retries, stats.links.frames, stats.links.lost, stats.links.duplicated,
-        stats.links.reordered, stats.links.corrupted, stats.links.queue_full);
+        stats.links.reordered, stats.links.corrupted, stats.links.queue_full, stats.trouble.revoked,
+        stats.trouble.lost, stats.trouble.gave_up);
 }
 
 TEST(RcRandomWalk, EveryCompletionAgreesWithTheOracle) {
@@ -115,6 +116,12 @@ TEST(RcRandomWalk, EveryCompletionAgreesWithTheOracle) {
         EXPECT_GE(total.packets, 3 * wanted);
         EXPECT_GT(total.retries, wanted / 1'000);
         EXPECT_GT(total.links.corrupted, wanted / 1'000);
+        // Some walks have none of these; many have.
+        if (wanted >= 1'000'000) {
+            EXPECT_GT(total.trouble.revoked, 100U);
+            EXPECT_GT(total.trouble.lost, 100U);
+            EXPECT_GT(total.trouble.gave_up, 100U);
+        }
     }
 }
 

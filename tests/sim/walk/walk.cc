@@ -27,6 +27,7 @@ std::span<std::byte> source_bytes() {
 
 void WalkStats::add(const WalkStats& other) {
     oracle.add(other.oracle);
+    trouble.add(other.trouble);
     links.add(other.links);
     packets += other.packets;
     retries += other.retries;
@@ -219,8 +220,8 @@ void Walk::build_network() {
         // Half of the devices hold packets that come early, some of those only a few.
         options.held_frames = random.chance(500) ? 0 : random.chance(300) ? 40 : 100'000;
         options.rx_ring_frames = plan_.weather == Weather::kClear ? ~0U : 2'048;
-        devices_.push_back(std::make_unique<WalkDevice>(network_, options, random.next(),
-                                                        plan_.cqs_per_device, source_bytes()));
+        devices_.push_back(
+            std::make_unique<WalkDevice>(network_, options, random.next(), plan_, source_bytes()));
         devices_.back()->device.listener = this;
     }
     const auto join = [this](NetworkNode& a, NetworkNode& b, const std::string& a_name,
@@ -343,6 +344,7 @@ void Walk::check_end() {
 WalkStats Walk::stats() const {
     WalkStats stats;
     stats.events = events_;
+    stats.trouble = shared_.trouble;
     stats.links = network_.total();
     for (const auto& each : devices_) {
         stats.retries += each->device.counters.completer_retry_err.value();
@@ -357,13 +359,13 @@ WalkStats Walk::stats() const {
     return stats;
 }
 
-void Walk::completed(std::uint32_t qp_num, const Completion& completion) {
+void Walk::completed(std::uint32_t qp_num, const Completion& completion, bool is_lost) {
     Endpoint* end = shared_.find(qp_num);
     if (end == nullptr) {
         fail("a completion for QP " + std::to_string(qp_num) + ", which does not exist");
         return;
     }
-    end->completed(completion);
+    end->completed(completion, is_lost);
 }
 
 void Walk::raised(std::uint32_t qp_num, AsyncEventType type) {

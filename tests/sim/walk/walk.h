@@ -12,6 +12,7 @@ namespace urnic::sim {
 
 struct WalkStats {
     OracleStats oracle;
+    TroubleStats trouble;
     LinkCounters links;
     std::uint64_t packets = 0;      // that RNICs sent
     std::uint64_t retries = 0;      // go-backs of requesters
@@ -39,7 +40,7 @@ class Walk final : public DeviceListener {
     void come_to_rest();
     void check_end();
     void fail(const std::string& what);
-    void completed(std::uint32_t qp_num, const Completion& completion) override;
+    void completed(std::uint32_t qp_num, const Completion& completion, bool is_lost) override;
     void raised(std::uint32_t qp_num, AsyncEventType type) override;
 
     WalkPlan plan_;
