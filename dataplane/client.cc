@@ -52,6 +52,17 @@ constexpr Operation kOperations[] = {
     operation<abi::HandleRequest, &Client::destroy_qp>(Op::kDestroyQp),
     operation<abi::CreateAhRequest, &Client::create_ah>(Op::kCreateAh),
     operation<abi::HandleRequest, &Client::destroy_ah>(Op::kDestroyAh),
+    operation<abi::AllocMwRequest, &Client::alloc_mw>(Op::kAllocMw),
+    operation<abi::HandleRequest, &Client::dealloc_mw>(Op::kDeallocMw),
+    operation<abi::ReregMrRequest, &Client::rereg_mr>(Op::kReregMr),
+    operation<abi::HandleRequest, &Client::alloc_null_mr>(Op::kAllocNullMr),
+    operation<abi::AllocDmRequest, &Client::alloc_dm>(Op::kAllocDm),
+    operation<abi::HandleRequest, &Client::free_dm>(Op::kFreeDm),
+    operation<abi::RegDmMrRequest, &Client::reg_dm_mr>(Op::kRegDmMr),
+    operation<abi::ImportDeviceRequest, &Client::import_device>(Op::kImportDevice, 1),
+    operation<abi::ImportRequest, &Client::import_pd>(Op::kImportPd),
+    operation<abi::ImportRequest, &Client::import_mr>(Op::kImportMr),
+    operation<abi::ImportRequest, &Client::import_dm>(Op::kImportDm),
 };
 
 /// The application's name for itself, fit to be printed.
@@ -146,10 +157,15 @@ int Client::start(Reply& reply) {
 }
 
 Client::~Client() {
+    for (const auto& [handle, context] : contexts_) {
+        forget_context(*context);
+    }
     remove_qps(nullptr);
     remove_ahs(nullptr);
     remove_cqs(nullptr);
+    remove_mws(nullptr);
     remove_mrs(nullptr);
+    remove_dms(nullptr);
     remove_pds_and_channels(nullptr);
     for (std::uint32_t w = 0; w < on_worker_.size(); ++w) {
         host_.workers[w]->call([&] { host_.workers[w]->detach_client(*on_worker_[w]); });

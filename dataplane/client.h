@@ -50,7 +50,8 @@ class Client {
                                    Reply& reply, std::unique_ptr<Client>& client);
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
-    /// Ends everything that the client owned: QPs, AHs, CQs, MRs, PDs, then its place on the workers.
+    /// Ends everything that the client owned: QPs, AHs, CQs, MWs, MRs, DMs, PDs, then its place on the
+    /// workers.
     ~Client();
 
     /// Carries out a request other than Hello and Status. 0 or errno; EOPNOTSUPP: unknown operation, EINVAL:
@@ -86,6 +87,17 @@ class Client {
     int destroy_qp(const abi::HandleRequest& request, Request& message, Reply& reply);
     int create_ah(const abi::CreateAhRequest& request, Request& message, Reply& reply);
     int destroy_ah(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int alloc_mw(const abi::AllocMwRequest& request, Request& message, Reply& reply);
+    int dealloc_mw(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int rereg_mr(const abi::ReregMrRequest& request, Request& message, Reply& reply);
+    int alloc_null_mr(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int alloc_dm(const abi::AllocDmRequest& request, Request& message, Reply& reply);
+    int free_dm(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int reg_dm_mr(const abi::RegDmMrRequest& request, Request& message, Reply& reply);
+    int import_device(const abi::ImportDeviceRequest& request, Request& message, Reply& reply);
+    int import_pd(const abi::ImportRequest& request, Request& message, Reply& reply);
+    int import_mr(const abi::ImportRequest& request, Request& message, Reply& reply);
+    int import_dm(const abi::ImportRequest& request, Request& message, Reply& reply);
 
   private:
     Client(Host& host, const Peer& peer, std::uint32_t id, std::string program);
@@ -93,15 +105,25 @@ class Client {
     int start(Reply& reply);
     /// 0 or errno; rings_ is made when the first ring is wanted.
     int allocate_rings(std::size_t bytes, RingPiece& piece);
-    int publish(MrObject& mr, const abi::RegMrRequest& request);
+    int map_region(const abi::RegMrRequest& request, MemoryRegion& region, AppMemory::Window*& window);
+    [[nodiscard]] int check_mr_room(const PdObject& pd) const;
+    static int publish(MrObject& mr, std::uint32_t handle, Reply& reply);
+    int add_dm(ContextObject& context, std::shared_ptr<DeviceMemory> memory, Reply& reply);
     void publish_qp(QpObject& qp, QpRoom& room);
     static int resolve_path(const QpObject& qp, const abi::QpAttr& attr, wire::Path& path);
+
+    int make_context(HostDevice& device, std::unique_ptr<ContextObject>& context, Reply& reply) const;
+    int add_pd(ContextObject& context, std::uint32_t number, Reply& reply);
+    [[nodiscard]] const ContextOwner* owner_of(const ContextObject& context) const;
+    void forget_context(const ContextObject& context);
 
     // Ends objects whose users are gone already. A context of nullptr means: of every context.
     void remove_qps(const ContextObject* context);
     void remove_ahs(const ContextObject* context);
     void remove_cqs(const ContextObject* context);
+    void remove_mws(const ContextObject* context);
     void remove_mrs(const ContextObject* context);
+    void remove_dms(const ContextObject* context);
     void remove_pds_and_channels(const ContextObject* context);
     /// No QP uses those CQs for which `leaves` says so any more: afterwards no worker knows them.
     template <typename Leaves>
@@ -110,6 +132,8 @@ class Client {
     static void forget_ah(const AhObject& ah);
     void forget_cq(CqObject& cq);
     void forget_mr(MrObject& mr);
+    static void forget_mw(MwObject& mw);
+    void forget_dm(const DmObject& dm);
 
     Host& host_;
     std::uint32_t id_;
@@ -124,6 +148,7 @@ class Client {
     std::unique_ptr<RingMemory> rings_;
     std::vector<DoorbellSlots> doorbell_slots_;  // of each worker
     std::uint64_t registered_bytes_ = 0;
+    std::uint64_t device_memory_bytes_ = 0;
 
     HandleTable<ContextObject> contexts_;
     HandleTable<PdObject> pds_;
@@ -132,6 +157,8 @@ class Client {
     HandleTable<CqObject> cqs_;
     HandleTable<QpObject> qps_;
     HandleTable<AhObject> ahs_;
+    HandleTable<MwObject> mws_;
+    HandleTable<DmObject> dms_;
 };
 
 }  // namespace urnic::dataplane

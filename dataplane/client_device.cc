@@ -1,13 +1,16 @@
 // Devices as a client opens them: contexts, port attributes, completion channels, protection domains.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 
 #include "dataplane/client.h"
+#include "dataplane/undo.h"
 #include "rnic/qp/limits.h"
 
 namespace urnic::dataplane {
@@ -25,6 +28,20 @@ constexpr std::uint8_t kLinkLayerEthernet = 2;
 constexpr std::uint32_t kPortCmSupported = 1U << 16U;
 constexpr std::uint8_t kMtu4096 = 5;
 
+/// Makes the file whose descriptor stands for the context. It has no content and never gets any.
+int make_token(ContextObject& context) {
+    context.token = UniqueFd(::memfd_create(abi::kContextTokenName, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    struct stat status {};
+    if (!context.token ||
+        ::fcntl(context.token.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) !=
+            0 ||
+        ::fstat(context.token.get(), &status) != 0) {
+        return errno;
+    }
+    context.id = {status.st_dev, status.st_ino};
+    return 0;
+}
+
 }  // namespace
 
 int Client::open_device(const abi::OpenDeviceRequest& request, Request& /*message*/, Reply& reply) {
@@ -33,6 +50,29 @@ int Client::open_device(const abi::OpenDeviceRequest& request, Request& /*messag
     if (device == nullptr) {
         return ENODEV;
     }
+    auto context = std::make_unique<ContextObject>();
+    if (const int error = make_context(*device, context, reply); error != 0) {
+        return error;
+    }
+    if (const int error = make_token(*context); error != 0) {
+        return error;
+    }
+    const ContextToken id = context->id;
+    const int token = context->token.get();
+    ContextOwner& owner = host_.contexts[id];
+    Undo forget([&] { host_.contexts.erase(id); });
+    abi::OpenDeviceReply body{};
+    body.caps = device->device->caps;
+    body.context = contexts_.add(std::move(context));
+    forget.keep();
+    owner = {this, body.context, token};
+    reply.set(body);
+    reply.fds.push_back(token);
+    return 0;
+}
+
+/// A context with an event socket, whose other end goes with the reply. 0 or errno.
+int Client::make_context(HostDevice& device, std::unique_ptr<ContextObject>& context, Reply& reply) const {
     if (contexts_.size() >= kMaxContexts) {
         return ENOMEM;
     }
@@ -42,19 +82,21 @@ int Client::open_device(const abi::OpenDeviceRequest& request, Request& /*messag
     }
     UniqueFd ours(pair[0]);
     UniqueFd theirs(pair[1]);
-    auto context = std::make_unique<ContextObject>();
-    context->device = device;
+    context->device = &device;
     context->async_fd = std::move(ours);
     // Only our end: whether reads block is the application's choice.
     if (::fcntl(pair[0], F_SETFL, O_NONBLOCK) != 0) {
         return errno;
     }
-    abi::OpenDeviceReply body{};
-    body.caps = device->device->caps;
-    body.context = contexts_.add(std::move(context));
-    reply.set(body);
     reply.give(std::move(theirs));
     return 0;
+}
+
+/// Nobody finds the context by its command fd any more.
+void Client::forget_context(const ContextObject& context) {
+    if (!context.imported) {
+        host_.contexts.erase(context.id);
+    }
 }
 
 int Client::close_device(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
@@ -66,8 +108,11 @@ int Client::close_device(const abi::HandleRequest& request, Request& /*message*/
     remove_qps(context);
     remove_ahs(context);
     remove_cqs(context);
+    remove_mws(context);
     remove_mrs(context);
+    remove_dms(context);
     remove_pds_and_channels(context);
+    forget_context(*context);
     contexts_.remove(request.handle);
     return 0;
 }
@@ -105,16 +150,21 @@ int Client::alloc_pd(const abi::ContextRequest& request, Request& /*message*/, R
     if (context == nullptr) {
         return EINVAL;
     }
+    return add_pd(*context, host_.next_pd_number++, reply);
+}
+
+/// A PD of that number, a new one or one that another client has, too.
+int Client::add_pd(ContextObject& context, std::uint32_t number, Reply& reply) {
     if (pds_.size() >= host_.limits.max_pds ||
-        context->device->num_pds >= context->device->device->caps.max_pd) {
+        context.device->num_pds >= context.device->device->caps.max_pd) {
         return ENOMEM;
     }
     auto pd = std::make_unique<PdObject>();
-    pd->context = context;
-    pd->number = host_.next_pd_number++;
+    pd->context = &context;
+    pd->number = number;
     abi::HandleReply body{};
     body.handle = pds_.add(std::move(pd));
-    ++context->device->num_pds;
+    ++context.device->num_pds;
     reply.set(body);
     return 0;
 }

@@ -23,6 +23,9 @@ abi::DeviceCaps caps_of(const Device& device) {
     caps.max_cq = 16384;
     caps.max_cqe = abi::kMaxCqEntries - 1;
     caps.max_mr = 65536;
+    caps.max_mw = 65536;
+    static_assert(65536 + 65536 <= KeyTable::kMaxKeys);
+    caps.max_dm_bytes = 4U << 20U;
     caps.max_pd = 32768;
     caps.max_ah = AddressHandles::kSlots;
     caps.max_qp_rd_atom = kMaxRdAtomic;

@@ -3,8 +3,10 @@
 
 #include <sys/types.h>
 
+#include <compare>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +48,23 @@ struct HostDevice {
     std::uint32_t num_mrs = 0;
     std::uint32_t num_pds = 0;
     std::uint32_t num_ahs = 0;
+    std::uint32_t num_mws = 0;
+    std::uint32_t num_dms = 0;
+};
+
+class Client;
+
+/// Tells a context's command fd: no other file has it while we hold ours.
+struct ContextToken {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    auto operator<=>(const ContextToken&) const = default;
+};
+/// Whose context that is.
+struct ContextOwner {
+    Client* client = nullptr;
+    std::uint32_t handle = 0;
+    int fd = -1;  // the command fd; the context's
 };
 
 /// Touched by the control thread alone.
@@ -60,6 +79,7 @@ struct Host {
     std::uint64_t started_ns = 0;  // CLOCK_MONOTONIC
     std::uint32_t next_pd_number = 1;
     FaultSet faults;
+    std::map<ContextToken, ContextOwner> contexts;
     /// Makes a QP of a supported type; nullptr for another one.
     std::function<std::unique_ptr<Qp>(QpType, const QpConfig&)> make_qp;
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dataplane/app_memory.h"
+#include "dataplane/device_memory.h"
 #include "dataplane/host.h"
 #include "dataplane/ring_memory.h"
 #include "dataplane/unique_fd.h"
@@ -17,12 +18,17 @@ namespace urnic::dataplane {
 struct ContextObject {
     HostDevice* device = nullptr;
     UniqueFd async_fd;  // our end of the event socket, non-blocking
+    // The command fd, which names the context to whoever has it; none if the context was imported by
+    // another's.
+    UniqueFd token;
+    ContextToken id;  // of `token`, or of the one that was imported
+    bool imported = false;
 };
 
 struct PdObject {
     ContextObject* context = nullptr;
     std::uint32_t number = 0;  // daemon-wide: what MemoryRegion::pd and QpConfig::pd hold
-    std::uint32_t users = 0;   // MRs, QPs and AHs
+    std::uint32_t users = 0;   // MRs, MWs, QPs and AHs
 };
 
 struct ChannelObject {
@@ -31,12 +37,28 @@ struct ChannelObject {
     std::uint32_t users = 0;
 };
 
+struct DmObject {
+    ContextObject* context = nullptr;
+    std::shared_ptr<DeviceMemory> memory;
+    std::uint32_t users = 0;  // MRs
+};
+
 struct MrObject {
     PdObject* pd = nullptr;
     std::uint32_t key = 0;
     std::uint64_t addr = 0;
-    std::uint64_t length_bytes = 0;
+    std::uint64_t length_bytes = 0;       // of the application's memory
     AppMemory::Window* window = nullptr;  // nullptr: not converted
+    DmObject* dm = nullptr;               // device memory: nothing of the application's
+    bool is_null = false;                 // nor does a null region have any
+    MemoryRegion region;                  // as published
+};
+
+struct MwObject {
+    MwObject(PdObject& of_pd, WindowType type) : pd(&of_pd), window(type, of_pd.number) {}
+    PdObject* pd;
+    MemoryWindow window;
+    std::uint32_t key = 0;  // the first
 };
 
 struct CqObject {

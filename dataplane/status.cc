@@ -96,6 +96,8 @@ void write_device(JsonText& json, const HostDevice& entry, std::uint32_t num_wor
         json.value("mrs", entry.num_mrs);
         json.value("pds", entry.num_pds);
         json.value("ahs", entry.num_ahs);
+        json.value("mws", entry.num_mws);
+        json.value("dms", entry.num_dms);
         write_counters(json, device, num_workers);
     });
 }

@@ -23,12 +23,14 @@ void fill_device(const abi::DeviceCaps& caps, struct ibv_device_attr& attr) {
     attr.max_qp_wr = static_cast<int>(caps.max_qp_wr);
     attr.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
                             IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
-                            IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID;
+                            IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW |
+                            IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
     attr.max_sge = static_cast<int>(caps.max_sge);
     attr.max_sge_rd = static_cast<int>(caps.max_sge_rd);
     attr.max_cq = static_cast<int>(caps.max_cq);
     attr.max_cqe = static_cast<int>(caps.max_cqe);
     attr.max_mr = static_cast<int>(caps.max_mr);
+    attr.max_mw = static_cast<int>(caps.max_mw);
     attr.max_pd = static_cast<int>(caps.max_pd);
     attr.max_ah = static_cast<int>(caps.max_ah);
     attr.max_qp_rd_atom = static_cast<int>(caps.max_qp_rd_atom);
@@ -55,6 +57,7 @@ int query_device(struct ibv_context* ibv_context, const struct ibv_query_device_
     all.completion_timestamp_mask = ~std::uint64_t{0};
     all.hca_core_clock = kNsClockKhz;
     all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+    all.max_dm_size = context_of(ibv_context)->caps.max_dm_bytes;
     all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
     // Callers of other releases have a shorter or a longer struct.
     std::memset(reinterpret_cast<std::byte*>(attr), 0, attr_size);

@@ -2,7 +2,11 @@
 // context's command fd, ibv_destroy_comp_channel() closes the channel's fd. Both are diverted here, for
 // libibverbs alone: the application's own write() and close() stay as they are.
 #include <errno.h>
+#include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "verbs_provider/got_patch.h"
@@ -61,6 +65,41 @@ extern "C" ssize_t urnic_write(int fd, const void* data, std::size_t size) {
     return write(fd, data, size);
 }
 
+// What libibverbs asks of the command fd of an imported context: a socket for asynchronous events, which it
+// has already.
+int serve_ioctl(const Context& context, unsigned long request, void* argument) {
+    auto* header = static_cast<ib_uverbs_ioctl_hdr*>(argument);
+    if (request != RDMA_VERBS_IOCTL || header->object_id != UVERBS_OBJECT_ASYNC_EVENT ||
+        header->method_id != UVERBS_METHOD_ASYNC_EVENT_ALLOC || header->num_attrs != 1) {
+        errno = ENOTTY;
+        return -1;
+    }
+    header->attrs[0].data_s64 = context.verbs.context.async_fd;
+    return 0;
+}
+
+extern "C" int urnic_ioctl(int fd, unsigned long request, void* argument) {
+    {
+        Guard guard(registry_mutex);
+        const Context* context = find_by_command_fd(fd);
+        if (context != nullptr) {
+            return serve_ioctl(*context, request, argument);
+        }
+    }
+    return ioctl(fd, request, argument);
+}
+
+// libibverbs takes nothing but a character device for a command fd, and looks for a device with its number;
+// the daemon's have 0 (the file "dev" in sysfs).
+extern "C" int urnic_fstat(int fd, struct stat* status) {
+    const int result = fstat(fd, status);
+    if (result == 0 && S_ISREG(status->st_mode) && is_context_token(fd)) {
+        status->st_mode = (status->st_mode & ~static_cast<mode_t>(S_IFMT)) | S_IFCHR;
+        status->st_rdev = 0;
+    }
+    return result;
+}
+
 extern "C" int urnic_close(int fd) {
     {
         Guard guard(registry_mutex);
@@ -95,8 +134,10 @@ bool install_hooks() {
     // libibverbs is the library that defines what only providers call.
     const auto* inside = reinterpret_cast<const void*>(&verbs_register_driver_34);
     const GotPatch patches[] = {{"write", reinterpret_cast<void*>(&urnic_write)},
-                                {"close", reinterpret_cast<void*>(&urnic_close)}};
-    return patch_got(inside, patches, 2) >= 2;
+                                {"close", reinterpret_cast<void*>(&urnic_close)},
+                                {"ioctl", reinterpret_cast<void*>(&urnic_ioctl)},
+                                {"fstat", reinterpret_cast<void*>(&urnic_fstat)}};
+    return patch_got(inside, patches, 4) >= 2;
 }
 
 }  // namespace urnic::provider

@@ -8,7 +8,8 @@ namespace urnic::provider {
 namespace {
 
 constexpr std::uint32_t kOffered = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead |
-                                   kAccessRemoteAtomic | kAccessHugetlb | kAccessRelaxedOrdering;
+                                   kAccessRemoteAtomic | kAccessMwBind | kAccessZeroBased | kAccessHugetlb |
+                                   kAccessRelaxedOrdering;
 
 constexpr std::uint32_t kWriting = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteAtomic;
 
@@ -22,12 +23,21 @@ int prepare_memory(Session& session, const abi::RegMrRequest& request, memory::R
     return registration.error;
 }
 
+/// Optional flags (IBV_ACCESS_OPTIONAL_RANGE) may be ignored; any other that is not offered may not.
+bool is_offered(std::uint32_t access) {
+    return (access & ~kOffered & ~static_cast<std::uint32_t>(IBV_ACCESS_OPTIONAL_RANGE)) == 0;
+}
+
+/// Addresses of a zero-based region begin at 0, whatever else was asked for.
+std::uint64_t first_address(std::uint32_t access, std::uint64_t iova) {
+    return (access & kAccessZeroBased) != 0 ? 0 : iova;
+}
+
 }  // namespace
 
 struct ibv_mr* reg_mr(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access) {
-    // Optional flags (IBV_ACCESS_OPTIONAL_RANGE) may be ignored; any other that is not offered may not.
     const auto wanted = static_cast<std::uint32_t>(access);
-    if ((wanted & ~kOffered & ~static_cast<std::uint32_t>(IBV_ACCESS_OPTIONAL_RANGE)) != 0) {
+    if (!is_offered(wanted)) {
         errno = EOPNOTSUPP;
         return nullptr;
     }
@@ -40,7 +50,7 @@ struct ibv_mr* reg_mr(struct ibv_pd* pd, void* addr, std::size_t length, std::ui
     request.access = wanted & kOffered;
     request.addr = reinterpret_cast<std::uintptr_t>(addr);
     request.length = length;
-    request.iova = iova;
+    request.iova = first_address(wanted, iova);
     abi::RegMrReply reply{};
     Session& session = *context_of(pd->context)->session;
     int error = prepare_memory(session, request, mr->registration);
@@ -58,11 +68,85 @@ struct ibv_mr* reg_mr(struct ibv_pd* pd, void* addr, std::size_t length, std::ui
     mr->base.mr.lkey = reply.lkey;
     mr->base.mr.rkey = reply.rkey;
     mr->base.access = access;
+    mr->iova = iova;
+    return &mr->base.mr;
+}
+
+int rereg_mr(PrivateMr* base, int flags, struct ibv_pd* pd, void* addr, std::size_t length, int access) {
+    auto* mr = reinterpret_cast<Mr*>(base);
+    const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+    const auto wanted =
+        static_cast<std::uint32_t>((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : base->access);
+    const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+    if (!is_offered(wanted) || (changes_pd && pd == nullptr)) {
+        errno = changes_pd && pd == nullptr ? EINVAL : EOPNOTSUPP;
+        return errno;
+    }
+    abi::ReregMrRequest request{};
+    request.mr = base->mr.handle;
+    // The memory is always looked at again: pages that were registered for reading alone are not writable
+    // yet.
+    request.changes = abi::kReregMrTranslation | abi::kReregMrAccess;
+    if (changes_pd) {
+        request.changes |= abi::kReregMrPd;
+    }
+    request.pd = changes_pd ? pd->handle : 0;
+    request.access = wanted & kOffered;
+    const std::uint64_t iova = moves ? reinterpret_cast<std::uintptr_t>(addr) : mr->iova;
+    abi::RegMrRequest memory{};
+    memory.access = request.access;
+    memory.addr = reinterpret_cast<std::uintptr_t>(moves ? addr : base->mr.addr);
+    memory.length = moves ? length : base->mr.length;
+    request.addr = memory.addr;
+    request.length = memory.length;
+    request.iova = first_address(wanted, iova);
+    Session& session = *context_of(base->mr.context)->session;
+    memory::Registration registration;
+    int error = prepare_memory(session, memory, registration);
+    if (error == 0) {
+        request.memory_flags = registration.converted ? std::uint32_t{abi::kRegMrConverted} : 0;
+        abi::EmptyReply reply{};
+        error = session.call(abi::Op::kReregMr, request, reply);
+    }
+    memory::release(error == 0 ? mr->registration : registration);
+    if (error != 0) {
+        errno = error;
+        return error;
+    }
+    mr->registration = registration;
+    mr->iova = iova;
+    base->access = static_cast<int>(wanted);
+    return 0;
+}
+
+struct ibv_mr* alloc_null_mr(struct ibv_pd* pd) {
+    auto* mr = make_object<Mr>();
+    if (mr == nullptr) {
+        return nullptr;
+    }
+    abi::HandleRequest request{};
+    request.handle = pd->handle;
+    abi::RegMrReply reply{};
+    const int error = context_of(pd->context)->session->call(abi::Op::kAllocNullMr, request, reply);
+    if (error != 0) {
+        free_object(mr);
+        errno = error;
+        return nullptr;
+    }
+    mr->base.mr.context = pd->context;
+    mr->base.mr.pd = pd;
+    mr->base.mr.length = ~std::size_t{0};
+    mr->base.mr.handle = reply.handle;
+    mr->base.mr.lkey = reply.lkey;
+    mr->base.type = kMrNull;
     return &mr->base.mr;
 }
 
 int dereg_mr(PrivateMr* base) {
     auto* mr = reinterpret_cast<Mr*>(base);
+    if (base->type == kMrImported) {
+        return EOPNOTSUPP;  // it is another's, who alone can end it
+    }
     Session* session = context_of(base->mr.context)->session;
     const int error = session->call_handle(abi::Op::kDeregMr, base->mr.handle);
     if (session->refused(error)) {

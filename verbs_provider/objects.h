@@ -108,7 +108,9 @@ struct Pd {
     struct ibv_pd pd;
     Pd* parent_of;
     Td* td;
-    std::atomic<std::uint32_t> parents;  // parent domains made from this one
+    bool imported;
+    // Parent domains made from this one; of a parent domain and of one that was imported, all users.
+    std::atomic<std::uint32_t> parents;
 };
 
 struct Ah {
@@ -119,6 +121,14 @@ struct Ah {
 struct Mr {
     PrivateMr base;
     memory::Registration registration;
+    std::uint64_t iova;
+};
+
+struct Dm {
+    struct ibv_dm dm;
+    std::byte* memory;
+    std::size_t length;
+    std::size_t mapped_bytes;
 };
 
 /// A CQ's memory: one ring for each worker.

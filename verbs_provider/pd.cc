@@ -27,8 +27,12 @@ struct ibv_pd* alloc_pd(struct ibv_context* ibv_context) {
 
 int dealloc_pd(struct ibv_pd* ibv_pd) {
     Pd* pd = pd_of(ibv_pd);
-    if (pd->parents.load() != 0) {
+    if (pd->parents.load() != (pd->imported ? 1 : 0)) {
         return EBUSY;
+    }
+    if (pd->imported) {
+        drop_parent_domain(pd);
+        return 0;
     }
     if (pd->parent_of != nullptr) {
         if (pd->td != nullptr) {
@@ -75,10 +79,17 @@ struct ibv_pd* alloc_parent_domain(struct ibv_context* ibv_context,
         errno = EINVAL;
         return nullptr;
     }
-    // PD_CONTEXT only tells the allocators something, and memory for rings comes from the daemon: there is
-    // nothing an application's own allocators could give.
-    if ((attr->comp_mask & ~static_cast<std::uint32_t>(IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)) != 0) {
+    constexpr std::uint32_t kKnown =
+        IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT | IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+    if ((attr->comp_mask & ~kKnown) != 0) {
         errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    // Allocators are taken and never called: rings lie in memory that the daemon shares, and there is nothing
+    // else that an application could wish to have in a place of its own.
+    const bool has_allocators = (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
+    if (has_allocators && (attr->alloc == nullptr || attr->free == nullptr)) {
+        errno = EINVAL;
         return nullptr;
     }
     auto* pd = make_object<Pd>();
@@ -97,14 +108,19 @@ struct ibv_pd* alloc_parent_domain(struct ibv_context* ibv_context,
 }
 
 void hold_parent_domain(Pd* pd) {
-    if (pd != nullptr && pd->parent_of != nullptr) {
+    if (pd != nullptr && (pd->parent_of != nullptr || pd->imported)) {
         pd->parents.fetch_add(1);
     }
 }
 
 void drop_parent_domain(Pd* pd) {
-    if (pd != nullptr && pd->parent_of != nullptr) {
-        pd->parents.fetch_sub(1);
+    if (pd == nullptr || (pd->parent_of == nullptr && !pd->imported)) {
+        return;
+    }
+    if (pd->parents.fetch_sub(1) == 1 && pd->imported) {
+        // An error leaves it to the end of the context.
+        (void)context_of(pd->pd.context)->session->call_handle(abi::Op::kDeallocPd, pd->pd.handle);
+        free_object(pd);
     }
 }
 

@@ -34,6 +34,15 @@ inline void copy_sges(abi::Sge* to, const struct ibv_sge* from, std::uint32_t co
     }
 }
 
+/// False: not a type 2 window, which alone is bound by a work request of the application's.
+bool copy_bind(abi::SendWqe& wqe, const struct ibv_send_wr& wr) {
+    if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2) {
+        return false;
+    }
+    fill_bind(wqe, wr.bind_mw.rkey, wr.bind_mw.bind_info);
+    return true;
+}
+
 /// Fills and publishes slot `index`. 0 or EINVAL, and then nothing was published.
 inline int write_send(const Qp& qp, std::uint32_t index, const struct ibv_send_wr& wr) {
     std::uint32_t opcode = 0;  // not read as the enumeration: the application may have put anything there
@@ -53,6 +62,12 @@ inline int write_send(const Qp& qp, std::uint32_t index, const struct ibv_send_w
     wqe.wr_id = wr.wr_id;
     if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
         if (!what.may_inline || !copy_inline(qp, wqe, wr)) [[unlikely]] {
+            return EINVAL;
+        }
+    } else if (what.local) [[unlikely]] {
+        wqe.num_sge = 0;
+        wqe.inline_length = 0;
+        if (opcode == IBV_WR_BIND_MW && !copy_bind(wqe, wr)) {
             return EINVAL;
         }
     } else {
@@ -176,6 +191,34 @@ int post_send(struct ibv_qp* ibv_qp, struct ibv_send_wr* wr, struct ibv_send_wr*
     }
     if (error != 0 && bad_wr != nullptr) [[unlikely]] {
         *bad_wr = wr;
+    }
+    return error;
+}
+
+void fill_bind(abi::SendWqe& wqe, std::uint32_t rkey, const struct ibv_mw_bind_info& info) {
+    wqe.rkey = rkey;
+    wqe.region_key = info.mr != nullptr ? info.mr->lkey : 0;
+    wqe.remote_addr = info.addr;
+    wqe.window_length = info.length;
+    wqe.window_access = info.mw_access_flags;
+}
+
+int bind_mw(struct ibv_qp* ibv_qp, struct ibv_mw* mw, struct ibv_mw_bind* bind) {
+    // Each bind gives a key of its own; the bits that may change are those that are the application's for a
+    // type 2 window.
+    struct ibv_send_wr wr {};
+    struct ibv_send_wr* bad_wr = nullptr;
+    struct ibv_mw as_type_2 = *mw;
+    as_type_2.type = IBV_MW_TYPE_2;
+    wr.wr_id = bind->wr_id;
+    wr.opcode = IBV_WR_BIND_MW;
+    wr.send_flags = bind->send_flags;
+    wr.bind_mw.mw = &as_type_2;
+    wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+    wr.bind_mw.bind_info = bind->bind_info;
+    const int error = post_send(ibv_qp, &wr, &bad_wr);
+    if (error == 0) {
+        mw->rkey = wr.bind_mw.rkey;
     }
     return error;
 }

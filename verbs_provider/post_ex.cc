@@ -10,7 +10,8 @@ namespace {
 
 /// What each QP type offers, as enum ibv_qp_create_send_ops_flags.
 constexpr std::uint64_t kUdOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-constexpr std::uint64_t kUcOps = kUdOps | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+constexpr std::uint64_t kUcOps = kUdOps | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                                 IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
 constexpr std::uint64_t kRcOps = kUcOps | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
 constexpr unsigned int kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
@@ -71,6 +72,21 @@ void wr_send_imm(struct ibv_qp_ex* ex, std::uint32_t imm) {
 }
 void wr_send_inv(struct ibv_qp_ex* ex, std::uint32_t rkey) {
     begin_with_word(ex, WrOpcode::kSendWithInvalidate, rkey);
+}
+void wr_local_inv(struct ibv_qp_ex* ex, std::uint32_t rkey) {
+    begin_with_word(ex, WrOpcode::kLocalInvalidate, rkey);
+}
+void wr_bind_mw(struct ibv_qp_ex* ex, struct ibv_mw* mw, std::uint32_t rkey,
+                const struct ibv_mw_bind_info* info) {
+    abi::SendWqe* wqe = begin(ex, WrOpcode::kBindMw);
+    if (wqe == nullptr) {
+        return;
+    }
+    if (mw->type != IBV_MW_TYPE_2) {
+        fail(*qp_of(ex), EINVAL);
+        return;
+    }
+    fill_bind(*wqe, rkey, *info);
 }
 void wr_rdma_read(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t remote_addr) {
     (void)begin_remote(ex, WrOpcode::kRead, rkey, remote_addr);
@@ -219,6 +235,8 @@ int set_post_functions(Qp& qp, QpType type, std::uint64_t ops) {
     } else {
         ex.wr_rdma_write = wr_rdma_write;
         ex.wr_rdma_write_imm = wr_rdma_write_imm;
+        ex.wr_bind_mw = wr_bind_mw;
+        ex.wr_local_inv = wr_local_inv;
     }
     if (type == QpType::kRc) {
         ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;

@@ -65,10 +65,13 @@ struct DeviceOps {
     void (*uninit_device)(Device* device);
 };
 
+/// enum ibv_mr_type. What is not kMrOrdinary libibverbs neither registers again nor keeps from children.
+enum MrType : int { kMrOrdinary = 0, kMrNull = 1, kMrImported = 2 };
+
 /// struct verbs_mr. libibverbs reads `type` and `access` when the region is deregistered.
 struct PrivateMr {
     struct ibv_mr mr;
-    int type;  // 0: an ordinary region
+    int type;  // MrType
     int access;
 };
 
@@ -78,16 +81,16 @@ using NotOffered = void (*)();
 /// struct verbs_context_ops: one pointer for each operation, in alphabetical order.
 struct ContextOps {
     NotOffered advise_mr;
-    NotOffered alloc_dm;
-    NotOffered alloc_mw;
-    NotOffered alloc_null_mr;
+    struct ibv_dm* (*alloc_dm)(struct ibv_context*, struct ibv_alloc_dm_attr*);
+    struct ibv_mw* (*alloc_mw)(struct ibv_pd*, enum ibv_mw_type);
+    struct ibv_mr* (*alloc_null_mr)(struct ibv_pd*);
     struct ibv_pd* (*alloc_parent_domain)(struct ibv_context*, struct ibv_parent_domain_init_attr*);
     struct ibv_pd* (*alloc_pd)(struct ibv_context*);
     struct ibv_td* (*alloc_td)(struct ibv_context*, struct ibv_td_init_attr*);
     NotOffered async_event;
     NotOffered attach_counters_point_flow;
     NotOffered attach_mcast;
-    NotOffered bind_mw;
+    int (*bind_mw)(struct ibv_qp*, struct ibv_mw*, struct ibv_mw_bind*);
     NotOffered close_xrcd;
     NotOffered cq_event;
     struct ibv_ah* (*create_ah)(struct ibv_pd*, struct ibv_ah_attr*);
@@ -102,7 +105,7 @@ struct ContextOps {
     NotOffered create_srq;
     NotOffered create_srq_ex;
     NotOffered create_wq;
-    NotOffered dealloc_mw;
+    int (*dealloc_mw)(struct ibv_mw*);
     int (*dealloc_pd)(struct ibv_pd*);
     int (*dealloc_td)(struct ibv_td*);
     int (*dereg_mr)(PrivateMr*);
@@ -117,11 +120,11 @@ struct ContextOps {
     NotOffered destroy_wq;
     NotOffered detach_mcast;
     void (*free_context)(struct ibv_context*);
-    NotOffered free_dm;
+    int (*free_dm)(struct ibv_dm*);
     NotOffered get_srq_num;
-    NotOffered import_dm;
-    NotOffered import_mr;
-    NotOffered import_pd;
+    struct ibv_dm* (*import_dm)(struct ibv_context*, std::uint32_t);
+    struct ibv_mr* (*import_mr)(struct ibv_pd*, std::uint32_t);
+    struct ibv_pd* (*import_pd)(struct ibv_context*, std::uint32_t);
     NotOffered modify_cq;
     NotOffered modify_flow_action_esp;
     int (*modify_qp)(struct ibv_qp*, struct ibv_qp_attr*, int);
@@ -144,16 +147,16 @@ struct ContextOps {
     int (*query_rt_values)(struct ibv_context*, struct ibv_values_ex*);
     NotOffered query_srq;
     NotOffered read_counters;
-    NotOffered reg_dm_mr;
+    struct ibv_mr* (*reg_dm_mr)(struct ibv_pd*, struct ibv_dm*, std::uint64_t, std::size_t, unsigned int);
     NotOffered reg_dmabuf_mr;
     struct ibv_mr* (*reg_mr)(struct ibv_pd*, void*, std::size_t, std::uint64_t, int);
     int (*req_notify_cq)(struct ibv_cq*, int);
-    NotOffered rereg_mr;
+    int (*rereg_mr)(PrivateMr*, int, struct ibv_pd*, void*, std::size_t, int);
     int (*resize_cq)(struct ibv_cq*, int);
     NotOffered set_ece;
-    NotOffered unimport_dm;
-    NotOffered unimport_mr;
-    NotOffered unimport_pd;
+    void (*unimport_dm)(struct ibv_dm*);
+    void (*unimport_mr)(struct ibv_mr*);
+    void (*unimport_pd)(struct ibv_pd*);
 };
 static_assert(sizeof(ContextOps) == 76 * sizeof(void*));
 

@@ -1,5 +1,6 @@
 // Registration with libibverbs, devices and contexts.
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,14 +17,19 @@ void free_context(struct ibv_context* ibv_context);
 
 constexpr ContextOps kContextOps = [] {
     ContextOps ops{};
+    ops.alloc_dm = alloc_dm;
+    ops.alloc_mw = alloc_mw;
+    ops.alloc_null_mr = alloc_null_mr;
     ops.alloc_parent_domain = alloc_parent_domain;
     ops.alloc_pd = alloc_pd;
     ops.alloc_td = alloc_td;
+    ops.bind_mw = bind_mw;
     ops.create_ah = create_ah;
     ops.create_cq = create_cq;
     ops.create_cq_ex = create_cq_ex;
     ops.create_qp = create_qp;
     ops.create_qp_ex = create_qp_ex;
+    ops.dealloc_mw = dealloc_mw;
     ops.dealloc_pd = dealloc_pd;
     ops.dealloc_td = dealloc_td;
     ops.dereg_mr = dereg_mr;
@@ -31,6 +37,10 @@ constexpr ContextOps kContextOps = [] {
     ops.destroy_cq = destroy_cq;
     ops.destroy_qp = destroy_qp;
     ops.free_context = free_context;
+    ops.free_dm = free_dm;
+    ops.import_dm = import_dm;
+    ops.import_mr = import_mr;
+    ops.import_pd = import_pd;
     ops.modify_qp = modify_qp;
     ops.poll_cq = poll_cq;
     ops.post_recv = post_recv;
@@ -39,9 +49,14 @@ constexpr ContextOps kContextOps = [] {
     ops.query_port = query_port;
     ops.query_qp = query_qp;
     ops.query_rt_values = query_rt_values;
+    ops.reg_dm_mr = reg_dm_mr;
     ops.reg_mr = reg_mr;
     ops.req_notify_cq = req_notify_cq;
+    ops.rereg_mr = rereg_mr;
     ops.resize_cq = resize_cq;
+    ops.unimport_dm = unimport_dm;
+    ops.unimport_mr = unimport_mr;
+    ops.unimport_pd = unimport_pd;
     return ops;
 }();
 
@@ -54,36 +69,43 @@ bool match_device(SysfsDevice* sysfs_device) {
                         IBV_SYSFS_NAME_MAX - kPrefixLength) == 0;
 }
 
-Device* alloc_device(SysfsDevice*) { return static_cast<Device*>(std::calloc(1, sizeof(Device))); }
+/// A device, in the list of those that libibverbs has.
+struct ListedDevice {
+    Device device;
+    ListedDevice* next;
+};
+Mutex devices_mutex;
+ListedDevice* devices = nullptr;
 
-void uninit_device(Device* device) { std::free(device); }
+Device* alloc_device(SysfsDevice*) {
+    auto* listed = static_cast<ListedDevice*>(std::calloc(1, sizeof(ListedDevice)));
+    if (listed == nullptr) {
+        return nullptr;
+    }
+    Guard guard(devices_mutex);
+    listed->next = devices;
+    devices = listed;
+    return &listed->device;
+}
+
+void uninit_device(Device* device) {
+    auto* listed = reinterpret_cast<ListedDevice*>(device);
+    {
+        Guard guard(devices_mutex);
+        unlink(devices, listed);
+    }
+    std::free(listed);
+}
 
 int open_events(Context& context, int daemon_socket) {
+    context.event_in = daemon_socket;
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
         return errno;
     }
     context.verbs.context.async_fd = pair[0];
     context.event_out = pair[1];
-    context.event_in = daemon_socket;
     return 0;
-}
-
-int open_on_daemon(Context& context, const char* name) {
-    abi::OpenDeviceRequest request{};
-    snprintf(request.name, sizeof request.name, "%s", name);
-    abi::OpenDeviceReply reply{};
-    ReplyFds fds;
-    const int error = context.session->call(abi::Op::kOpenDevice, request, reply, &fds);
-    if (error != 0) {
-        return error;
-    }
-    context.handle = reply.context;
-    context.caps = reply.caps;
-    if (fds.count() != 1) {
-        return EPROTO;
-    }
-    return open_events(context, fds.take(0));
 }
 
 void close_events(Context& context) {
@@ -95,40 +117,46 @@ void close_events(Context& context) {
     }
 }
 
-struct verbs_context* abandon(Context* context, int error) {
-    close_events(*context);
-    if (context->session != nullptr) {
-        Session::release(context->session);
-    }
-    verbs_uninit_context(&context->verbs);
-    std::free(context);
+/// The daemon's file in place of the one that libibverbs opened: who is sent the descriptor can import the
+/// context.
+int put_token(int cmd_fd, int token) { return dup3(token, cmd_fd, O_CLOEXEC) == cmd_fd ? 0 : errno; }
+
+/// The command fd is ours whatever comes of it.
+struct verbs_context* refuse(int cmd_fd, int error) {
+    close(cmd_fd);
     errno = error;
     return nullptr;
 }
 
 struct verbs_context* alloc_context(struct ibv_device* device, int cmd_fd, void*) {
-    auto* offset = at_address<struct verbs_context>(offsetof(Context, verbs));
-    auto* context = static_cast<Context*>(
-        _verbs_init_and_alloc_context(device, cmd_fd, sizeof(Context), offset, kUnknownDriver));
-    if (context == nullptr) {
-        return nullptr;
+    Session* session = Session::acquire();
+    if (session == nullptr) {
+        return refuse(cmd_fd, errno);
     }
-    context->event_in = -1;
-    context->event_out = -1;
-    context->session = Session::acquire();
-    if (context->session == nullptr) {
-        return abandon(context, errno);
+    abi::OpenDeviceRequest request{};
+    snprintf(request.name, sizeof request.name, "%s", device->name);
+    abi::OpenDeviceReply reply{};
+    ReplyFds fds;
+    int error = session->call(abi::Op::kOpenDevice, request, reply, &fds);
+    if (error == 0) {
+        error = fds.count() == 2 ? put_token(cmd_fd, fds.peek(1)) : EPROTO;
+        if (error != 0) {
+            (void)session->call_handle(abi::Op::kCloseDevice, reply.context);
+        }
     }
-    const int error = open_on_daemon(*context, device->name);
     if (error != 0) {
         fprintf(stderr, "urnic: the RNIC daemon did not open device %s: %s\n", device->name, strerror(error));
-        return abandon(context, error);
+        Session::release(session);
+        return refuse(cmd_fd, error);
     }
-    context->verbs.context.num_comp_vectors = static_cast<int>(context->session->num_workers());
-    verbs_set_ops(&context->verbs, &kContextOps);
-    register_context(*context);
-    context->session->add_context(context);
-    return &context->verbs;
+    struct verbs_context* context = make_context(device, cmd_fd, session, reply.context, reply.caps, fds);
+    if (context == nullptr) {
+        error = errno;
+        (void)session->call_handle(abi::Op::kCloseDevice, reply.context);
+        Session::release(session);
+        errno = error;
+    }
+    return context;
 }
 
 void free_context(struct ibv_context* ibv_context) {
@@ -163,12 +191,50 @@ constexpr DeviceOps kDeviceOps = [] {
     ops.match_max_abi_version = 1;
     ops.match_device = match_device;
     ops.alloc_context = alloc_context;
+    ops.import_context = import_context;
     ops.alloc_device = alloc_device;
     ops.uninit_device = uninit_device;
     return ops;
 }();
 
 }  // namespace
+
+struct ibv_device* find_device(const char* name) {
+    Guard guard(devices_mutex);
+    for (ListedDevice* listed = devices; listed != nullptr; listed = listed->next) {
+        if (std::strncmp(listed->device.device.name, name, sizeof listed->device.device.name) == 0) {
+            return &listed->device.device;
+        }
+    }
+    return nullptr;
+}
+
+struct verbs_context* make_context(struct ibv_device* device, int cmd_fd, Session* session,
+                                   std::uint32_t handle, const abi::DeviceCaps& caps, ReplyFds& fds) {
+    auto* offset = at_address<struct verbs_context>(offsetof(Context, verbs));
+    auto* context = static_cast<Context*>(
+        _verbs_init_and_alloc_context(device, cmd_fd, sizeof(Context), offset, kUnknownDriver));
+    if (context == nullptr) {
+        return nullptr;
+    }
+    context->event_out = -1;
+    context->session = session;
+    context->handle = handle;
+    context->caps = caps;
+    const int error = open_events(*context, fds.take(0));
+    if (error != 0) {
+        close_events(*context);
+        verbs_uninit_context(&context->verbs);
+        std::free(context);
+        errno = error;
+        return nullptr;
+    }
+    context->verbs.context.num_comp_vectors = static_cast<int>(session->num_workers());
+    verbs_set_ops(&context->verbs, &kContextOps);
+    register_context(*context);
+    session->add_context(context);
+    return &context->verbs;
+}
 
 std::size_t qp_ex_flag_offset() {
     static const std::size_t found = [] {

@@ -14,6 +14,7 @@ struct SendOpcode {
     bool atomic = false;
     bool may_inline = false;
     bool datagram = false;  // names its destination
+    bool local = false;     // moves no data: a bind, or an invalidation
 };
 
 inline constexpr std::uint32_t kSendOpcodes = 16;
@@ -34,13 +35,15 @@ inline constexpr SendOpcodeTable kRcSendOpcodes = [] {
     set(WrOpcode::kCompareSwap, {true, false, true, true, false});
     set(WrOpcode::kFetchAdd, {true, false, true, true, false});
     set(WrOpcode::kSendWithInvalidate, {true, true, false, false, true});
+    set(WrOpcode::kLocalInvalidate, {.offered = true, .immediate_or_key = true, .local = true});
+    set(WrOpcode::kBindMw, {.offered = true, .local = true});
     return table;
 }();
 
 inline constexpr SendOpcodeTable kUcSendOpcodes = [] {
     SendOpcodeTable table;
-    for (const WrOpcode opcode :
-         {WrOpcode::kWrite, WrOpcode::kWriteWithImm, WrOpcode::kSend, WrOpcode::kSendWithImm}) {
+    for (const WrOpcode opcode : {WrOpcode::kWrite, WrOpcode::kWriteWithImm, WrOpcode::kSend,
+                                  WrOpcode::kSendWithImm, WrOpcode::kLocalInvalidate, WrOpcode::kBindMw}) {
         table.of[static_cast<std::uint32_t>(opcode)] = kRcSendOpcodes.of[static_cast<std::uint32_t>(opcode)];
     }
     return table;

@@ -11,6 +11,25 @@ int query_device(struct ibv_context*, const struct ibv_query_device_ex_input*, s
 int query_port(struct ibv_context*, std::uint8_t port_num, struct ibv_port_attr*);
 int query_rt_values(struct ibv_context*, struct ibv_values_ex*);
 
+// import.cc
+struct verbs_context* import_context(struct ibv_device*, int cmd_fd);
+struct ibv_pd* import_pd(struct ibv_context*, std::uint32_t handle);
+void unimport_pd(struct ibv_pd*);
+struct ibv_mr* import_mr(struct ibv_pd*, std::uint32_t handle);
+void unimport_mr(struct ibv_mr*);
+struct ibv_dm* import_dm(struct ibv_context*, std::uint32_t handle);
+void unimport_dm(struct ibv_dm*);
+/// True for a context's command fd, of this process or another.
+bool is_context_token(int fd);
+
+// provider.cc
+/// The device of that name, which libibverbs has in a list just now; nullptr: it has not.
+struct ibv_device* find_device(const char* name);
+/// Makes the context, taking over `cmd_fd`, with what the daemon answered; its event socket is fds[0].
+/// nullptr with errno set; then the daemon's context is left as it is.
+struct verbs_context* make_context(struct ibv_device* device, int cmd_fd, Session* session,
+                                   std::uint32_t handle, const abi::DeviceCaps& caps, ReplyFds& fds);
+
 // pd.cc
 struct ibv_pd* alloc_pd(struct ibv_context*);
 int dealloc_pd(struct ibv_pd*);
@@ -23,7 +42,21 @@ void drop_parent_domain(Pd* pd);
 
 // mr.cc
 struct ibv_mr* reg_mr(struct ibv_pd*, void* addr, std::size_t length, std::uint64_t iova, int access);
+int rereg_mr(PrivateMr*, int flags, struct ibv_pd*, void* addr, std::size_t length, int access);
 int dereg_mr(PrivateMr*);
+struct ibv_mr* alloc_null_mr(struct ibv_pd*);
+
+// mw.cc
+struct ibv_mw* alloc_mw(struct ibv_pd*, enum ibv_mw_type);
+int dealloc_mw(struct ibv_mw*);
+
+// dm.cc
+struct ibv_dm* alloc_dm(struct ibv_context*, struct ibv_alloc_dm_attr*);
+int free_dm(struct ibv_dm*);
+/// The object for memory that the daemon gave; nullptr with errno set.
+struct ibv_dm* make_dm(Context& context, const abi::DmReply& reply, const ReplyFds& fds);
+struct ibv_mr* reg_dm_mr(struct ibv_pd*, struct ibv_dm*, std::uint64_t offset, std::size_t length,
+                         unsigned int access);
 
 // cq.cc
 struct ibv_cq* create_cq(struct ibv_context*, int entries, struct ibv_comp_channel*, int comp_vector);
@@ -73,6 +106,10 @@ struct ibv_ah_attr from_abi(const abi::AddressVector& av);
 // post.cc
 int post_send(struct ibv_qp*, struct ibv_send_wr*, struct ibv_send_wr** bad_wr);
 int post_recv(struct ibv_qp*, struct ibv_recv_wr*, struct ibv_recv_wr** bad_wr);
+/// Posts the bind of a type 1 window.
+int bind_mw(struct ibv_qp*, struct ibv_mw*, struct ibv_mw_bind*);
+/// The part of a request that says what is bound where.
+void fill_bind(abi::SendWqe& wqe, std::uint32_t rkey, const struct ibv_mw_bind_info& info);
 /// Tells the QP's worker that the send ring has news; wakes it only if it sleeps.
 void ring_doorbell(Qp& qp);
 /// The QP turned out to be in ERR: from now on posted receives ring the doorbell, so that they are flushed.

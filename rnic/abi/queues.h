@@ -41,18 +41,25 @@ struct alignas(64) SendWqe {
     std::uint32_t
         imm_or_rkey;  // immediate data in network order as the application gave it, or key to invalidate
     std::uint32_t inline_length;
-    std::uint64_t remote_addr;  // WRITE, READ, atomics
+    std::uint64_t remote_addr;  // WRITE, READ, atomics; BIND_MW: where the window begins in the region
     union {
-        std::uint32_t rkey;
+        std::uint32_t rkey;         // BIND_MW: the window's new key, which also tells the window
         std::uint32_t remote_qkey;  // UD
     };
     union {
         std::uint32_t srq_number;     // XRC
         std::uint32_t remote_qp_num;  // UD
+        std::uint32_t region_key;     // BIND_MW: L_Key of the region
     };
-    std::uint64_t compare_add;     // host order
-    std::uint64_t swap;            // host order
-    std::uint32_t address_handle;  // UD: CreateAhReply::key
+    union {
+        std::uint64_t compare_add;    // host order
+        std::uint64_t window_length;  // BIND_MW
+    };
+    std::uint64_t swap;  // host order
+    union {
+        std::uint32_t address_handle;  // UD: CreateAhReply::key
+        std::uint32_t window_access;   // BIND_MW: AccessFlags
+    };
     std::uint32_t reserved;
 };
 static_assert(sizeof(SendWqe) == 64);

@@ -4,57 +4,80 @@
 #include <new>
 
 #include "rnic/base/check.h"
+#include "rnic/mem/key_table_slot.h"
 
 namespace urnic {
 
 namespace {
 
-constexpr std::uint32_t kSlotMask = KeyTable::kSlots - 1;
-/// Set in a key that would otherwise be 0, which means "no key".
-constexpr std::uint32_t kNonZeroBit = 1U << KeyTable::kSlotBits;
+constexpr std::uint32_t kSlotMask = (KeyTable::kSlots - 1) << KeyTable::kConsumerBits;
+/// Set in a key whose other bits beyond the consumer's are all 0: 0 means "no key", whatever a consumer puts
+/// into its bits.
+constexpr std::uint32_t kNonZeroBit = 1U << 31U;
+static_assert((kNonZeroBit & kSlotMask) == 0);
+
+/// Zeroed memory straight from the system: pages of slots that are never used cost nothing.
+template <typename T>
+std::unique_ptr<T, void (*)(T*)> make_array(std::size_t count) {
+    static_assert(std::is_trivially_destructible_v<T>);
+    std::unique_ptr<T, void (*)(T*)> array(static_cast<T*>(std::calloc(count, sizeof(T))),
+                                           [](T* memory) { std::free(memory); });
+    if (array == nullptr) {
+        throw std::bad_alloc();
+    }
+    return array;
+}
 
 }  // namespace
 
-struct KeyTable::Slot {
-    std::atomic<std::uint32_t> key;  // the published key, 0 when there is none
-    std::uint32_t reserved_for;      // writer only: the key that holds the slot, published or not
-    MemoryRegion region;             // unchanged from add() to release()
-};
-
-KeyTable::KeyTable()
-    // Zeroed memory straight from the system: pages of slots that are never used cost nothing.
-    : slots_(static_cast<Slot*>(std::calloc(kSlots, sizeof(Slot))), [](Slot* slots) { std::free(slots); }) {
-    static_assert(std::is_trivially_destructible_v<Slot>);
-    if (slots_ == nullptr) {
-        throw std::bad_alloc();
-    }
-}
+KeyTable::KeyTable() : slots_(make_array<Slot>(kSlots)), windows_(make_array<WindowPlace>(kSlots)) {}
 
 KeyTable::~KeyTable() = default;
 
-std::uint32_t KeyTable::add(const MemoryRegion& region, std::uint32_t random) {
+// Takes a free slot; its key, or 0.
+std::uint32_t KeyTable::reserve(std::uint32_t random) {
     if (size_ >= kMaxKeys) {
         return 0;
     }
-    std::uint32_t index = random & kSlotMask;
+    std::uint32_t key = random;
     // At most half of the slots are taken, so a few steps find a free one.
-    while (slots_.get()[index].reserved_for != 0) {
-        index = (index + 1) & kSlotMask;
+    while (slot_of(key).reserved_for != 0) {
+        const std::uint32_t next = (key & kSlotMask) + (1U << kConsumerBits);
+        key = (key & ~kSlotMask) | (next & kSlotMask);
     }
-    std::uint32_t key = (random & ~kSlotMask) | index;
-    if (key == 0) {
-        key = kNonZeroBit;
+    if ((key >> kConsumerBits) == 0) {
+        key |= kNonZeroBit;
     }
-    Slot& slot = slots_.get()[index];
-    slot.reserved_for = key;
-    slot.region = region;
-    slot.key.store(key, std::memory_order_release);
+    slot_of(key).reserved_for = key;
     ++size_;
     return key;
 }
 
+std::uint32_t KeyTable::add(const MemoryRegion& region, std::uint32_t random) {
+    const std::uint32_t key = reserve(random);
+    if (key != 0) {
+        replace(key, region);
+    }
+    return key;
+}
+
+void KeyTable::replace(std::uint32_t key, const MemoryRegion& region) {
+    Slot& slot = slot_of(key);
+    URNIC_CHECK(key != 0 && slot.reserved_for == key && slot.key.load(std::memory_order_relaxed) == 0);
+    slot.region = region;
+    slot.windows.store(0, std::memory_order_relaxed);
+    slot.key.store(key, std::memory_order_release);
+}
+
+bool KeyTable::close(std::uint32_t key) {
+    std::uint32_t none = 0;
+    // Acquire: what workers did with the last window happened before.
+    return slot_of(key).windows.compare_exchange_strong(none, kRegionClosed, std::memory_order_acquire,
+                                                        std::memory_order_relaxed);
+}
+
 bool KeyTable::remove(std::uint32_t key) {
-    Slot& slot = slots_.get()[key & kSlotMask];
+    Slot& slot = slot_of(key);
     if (key == 0 || slot.key.load(std::memory_order_relaxed) != key) {
         return false;
     }
@@ -63,17 +86,22 @@ bool KeyTable::remove(std::uint32_t key) {
 }
 
 void KeyTable::release(std::uint32_t key) {
-    Slot& slot = slots_.get()[key & kSlotMask];
+    Slot& slot = slot_of(key);
     // A key that is still published, or that never was, would free memory under a reader.
     URNIC_CHECK(key != 0 && slot.reserved_for == key && slot.key.load(std::memory_order_relaxed) == 0);
     slot.reserved_for = 0;
     slot.region = MemoryRegion{};
+    slot.windows.store(0, std::memory_order_relaxed);
+    slot.is_window.store(false, std::memory_order_relaxed);
     --size_;
 }
 
 const MemoryRegion* KeyTable::find(std::uint32_t key) const {
-    const Slot& slot = slots_.get()[key & kSlotMask];
-    return key != 0 && slot.key.load(std::memory_order_acquire) == key ? &slot.region : nullptr;
+    const Slot& slot = slot_of(key);
+    return key != 0 && slot.key.load(std::memory_order_acquire) == key &&
+                   !slot.is_window.load(std::memory_order_relaxed)
+               ? &slot.region
+               : nullptr;
 }
 
 KeyTable::Verdict KeyTable::resolve(std::uint32_t key, std::uint32_t pd, std::uint32_t access,
@@ -89,17 +117,25 @@ KeyTable::Verdict KeyTable::resolve(std::uint32_t key, std::uint32_t pd, std::ui
     if ((region->access & access) != access) {
         return Verdict::kBadAccess;
     }
-    // Subtractions only: addr + length_bytes may wrap.
-    const std::uint64_t offset = addr - region->iova;
-    if (addr < region->iova || offset > region->length_bytes ||
-        length_bytes > region->length_bytes - offset) {
+    if (!lies_within(addr, length_bytes, region->iova, region->length_bytes)) {
         return Verdict::kBadRange;
     }
+    const std::uint64_t offset = addr - region->iova;
     piece.direct = region->direct == nullptr ? nullptr : region->direct + offset;
     piece.space = region->space;
     piece.va = region->va + offset;
     piece.length_bytes = length_bytes;
     return Verdict::kOk;
+}
+
+KeyTable::Verdict KeyTable::resolve_remote(std::uint32_t key, const KeyUser& user, std::uint32_t access,
+                                           std::uint64_t addr, std::uint32_t length_bytes,
+                                           MemoryPiece& piece) const {
+    const Slot& slot = slot_of(key);
+    if (slot.is_window.load(std::memory_order_relaxed)) [[unlikely]] {
+        return resolve_window(slot, key, user, access, addr, length_bytes, piece);
+    }
+    return resolve(key, user.pd, access, addr, length_bytes, piece);
 }
 
 }  // namespace urnic

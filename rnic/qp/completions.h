@@ -51,6 +51,10 @@ inline void complete_receive(QpCommon& common, const RecvWork& work, const wire:
         completion.imm_or_rkey = header.imm;
         completion.wc_flags |= kWcWithImm;
     }
+    if ((info.headers & wire::kHasIeth) != 0) {
+        completion.imm_or_rkey = header.ieth_rkey;
+        completion.wc_flags |= kWcWithInv;
+    }
     common.config.rq.pop();
     common.complete(outbox, *common.config.recv_cq, completion);
 }

@@ -25,7 +25,7 @@ struct QpConfig {
     RecvQueue rq;
     CompletionQueue* send_cq = nullptr;
     CompletionQueue* recv_cq = nullptr;
-    const KeyTable* keys = nullptr;
+    KeyTable* keys = nullptr;
     const AddressHandles* handles = nullptr;  // UD
     Counters* counters = nullptr;             // of the device on the QP's worker
     /// Of the QP's worker: packets that come early are held, and only what is missing is sent again.

@@ -48,6 +48,9 @@ struct QpCommon {
     }
 };
 
+/// Who asks, when a packet for the QP names an R_Key, or a work request a window.
+inline KeyUser key_user(const QpCommon& common) { return {common.config.pd, common.config.qp_num}; }
+
 /// Flushed at one call, so that no application can hold its worker: the rest follows at the next.
 inline constexpr std::uint32_t kFlushBatch = 512;
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rnic/qp/local_work.h"
+
 namespace urnic {
 
 bool RcRequester::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
@@ -39,11 +41,19 @@ void RcRequester::handle_timeout(TimeNs now, Outbox& outbox) {
     (void)state_.retry(now, outbox);
 }
 
-// Sends one packet; false when nothing can go now.
+// Sends one packet, or does what one WQE asks for that sends nothing; false when nothing can go now.
 bool RcRequester::send_next(TimeNs now, Outbox& outbox) {
     SendWindow& window = state_.window;
-    if (common_.state == QpState::kErr || state_.waits_for_rnr() ||
-        (window.at_tail() && !begin_next(outbox)) || state_.stops_at(window.cursor_index())) {
+    if (common_.state == QpState::kErr || state_.waits_for_rnr()) {
+        return false;
+    }
+    if (window.at_tail()) {
+        const Begun begun = begin_next(outbox);
+        if (begun != Begun::kMessage) {
+            return begun == Begun::kLocal;
+        }
+    }
+    if (state_.stops_at(window.cursor_index())) {
         return false;
     }
     const std::uint32_t index = window.cursor_index();
@@ -150,28 +160,31 @@ Psn RcRequester::end_of_gap(const SendRecord& record, Psn hole) const {
     return end;
 }
 
-// Takes the next WQE from the ring into the window; false when there is none or it has to wait.
-bool RcRequester::begin_next(Outbox& outbox) {
+// Takes the next WQE from the ring into the window; kNothing when there is none or it has to wait.
+RcRequester::Begun RcRequester::begin_next(Outbox& outbox) {
     SendWindow& window = state_.window;
     const std::uint32_t index = window.tail_index();
     // In SQD no new message begins; in RTR the send queue does not run yet (IBA 10.3.1).
     if (common_.state != QpState::kRts || state_.stops_at(index) || !window.has_room(1)) {
-        return false;
+        return Begun::kNothing;
     }
     work_loaded_ = false;
     const Fetch fetch = common_.config.sq.fetch(index, work_);
     if (fetch == Fetch::kEmpty) {
-        return false;
+        return Begun::kNothing;
     }
     const WrRow& row = rc_wr_row(work_.opcode);
     const WcStatus status = fetch == Fetch::kOk ? check_new(row) : WcStatus::kLocQpOpErr;
     if (status != WcStatus::kSuccess) {
         state_.set_local_error(index, work_.wr_id, status, outbox);
-        return false;
+        return Begun::kNothing;
     }
     // A fenced WQE waits for all READs and atomics before it (IBA 10.8.3.3).
     if ((work_.flags & kSendFence) != 0 && window.responses_in_flight() != 0) {
-        return false;
+        return Begun::kNothing;
+    }
+    if (row.is(WrRow::kIsLocal)) [[unlikely]] {
+        return do_local(outbox);
     }
     SendRecord record;
     record.wr_id = work_.wr_id;
@@ -181,11 +194,30 @@ bool RcRequester::begin_next(Outbox& outbox) {
     record.signaled = common_.config.sq_sig_all || (work_.flags & kSendSignaled) != 0;
     record.has_response = row.has_response();
     if (!window.has_room(record.psn_count)) {
-        return false;
+        return Begun::kNothing;
     }
     window.add(record);
     work_loaded_ = true;
-    return true;
+    return Begun::kMessage;
+}
+
+// Binds or invalidates as work_ asks: in its turn, behind everything that has gone out, before everything
+// that has not (IBA 10.8.3.3). It completes in its turn, too, when the requests before it have.
+RcRequester::Begun RcRequester::do_local(Outbox& outbox) {
+    SendWindow& window = state_.window;
+    const std::uint32_t index = window.tail_index();
+    const WcStatus status = execute_local(common_, work_);
+    if (status != WcStatus::kSuccess) {
+        state_.set_local_error(index, work_.wr_id, status, outbox);
+        return Begun::kNothing;
+    }
+    SendRecord record;
+    record.wr_id = work_.wr_id;
+    record.opcode = work_.opcode;
+    record.signaled = common_.config.sq_sig_all || (work_.flags & kSendSignaled) != 0;
+    window.add_local(record);
+    state_.complete_locals(outbox);
+    return Begun::kLocal;
 }
 
 // What is wrong with the WQE in work_ as such, before any packet of it goes out.
@@ -261,7 +293,7 @@ bool RcRequester::credits_allow(PacketPlan& plan) const {
     if (!takes_receive) [[likely]] {
         return true;
     }
-    const std::int32_t beyond = state_.beyond_credits(window.cursor_index());
+    const std::int32_t beyond = state_.beyond_credits(window.cursor_message());
     if (beyond <= 0) [[likely]] {
         return true;
     }

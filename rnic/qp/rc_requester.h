@@ -38,7 +38,9 @@ class RcRequester {
     };
 
     [[nodiscard]] bool send_next(TimeNs now, Outbox& outbox);
-    [[nodiscard]] bool begin_next(Outbox& outbox);
+    enum class Begun : std::uint8_t { kNothing, kMessage, kLocal };
+    [[nodiscard]] Begun begin_next(Outbox& outbox);
+    [[nodiscard]] Begun do_local(Outbox& outbox);
     [[nodiscard]] WcStatus check_new(const WrRow& row) const;
     [[nodiscard]] bool load_work(std::uint32_t index, Outbox& outbox);
     void plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) const;

@@ -43,9 +43,7 @@ void RcResponder::handle_request(const wire::PacketView& packet, const wire::Opc
 }
 
 void RcResponder::execute(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox) {
-    // No key can be invalidated from here: the key table has one writer, and it is not this thread. So SEND
-    // with Invalidate is an operation that this RNIC does not offer (IBA 9.7.4.1.3).
-    if (!sequence_ok(packet, info) || (info.headers & wire::kHasIeth) != 0) [[unlikely]] {
+    if (!sequence_ok(packet, info)) [[unlikely]] {
         refuse(kInvalidRequest, outbox);
         return;
     }
@@ -94,8 +92,8 @@ void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::O
         const bool is_allowed =
             (common_.attr.access_flags & kAccessRemoteRead) != 0 &&
             (reth.dma_length == 0 ||
-             common_.config.keys->resolve(reth.rkey, common_.config.pd, kAccessRemoteRead, reth.va,
-                                          reth.dma_length, piece) == KeyTable::Verdict::kOk);
+             common_.config.keys->resolve_remote(reth.rkey, key_user(common_), kAccessRemoteRead, reth.va,
+                                                 reth.dma_length, piece) == KeyTable::Verdict::kOk);
         if (was_requested && is_allowed) {
             responses_.add_duplicate(response);
         }
@@ -179,6 +177,13 @@ void RcResponder::handle_send(const wire::PacketView& packet, const wire::Opcode
         return;
     }
     received_bytes_ = static_cast<std::uint32_t>(total);
+    // Before the receive completes, so that the application, once it knows, is safe from the key (IBA
+    // 9.4.1.1.3); after all else that could refuse the packet.
+    if ((info.headers & wire::kHasIeth) != 0 &&
+        !common_.config.keys->invalidate(packet.header.ieth_rkey, key_user(common_))) [[unlikely]] {
+        refuse(kAccessError, outbox);
+        return;
+    }
     message_ = ends ? Message::kNone : Message::kSend;
     if (ends) {
         complete_receive(packet, info, WcOpcode::kRecv, received_bytes_, outbox);
@@ -196,8 +201,9 @@ bool RcResponder::begin_write(const wire::Reth& reth, const wire::OpcodeInfo& in
     MemoryPiece piece;
     // For one packet the check that finds the piece is enough; a longer WRITE must not begin what it may not
     // end. No key is looked at for zero bytes.
-    if (!is_only && common_.config.keys->resolve(reth.rkey, common_.config.pd, kAccessRemoteWrite, reth.va,
-                                                 reth.dma_length, piece) != KeyTable::Verdict::kOk) {
+    if (!is_only &&
+        common_.config.keys->resolve_remote(reth.rkey, key_user(common_), kAccessRemoteWrite, reth.va,
+                                            reth.dma_length, piece) != KeyTable::Verdict::kOk) {
         refuse(kAccessError, outbox);
         return false;
     }
@@ -231,8 +237,8 @@ void RcResponder::handle_write(const wire::PacketView& packet, const wire::Opcod
     }
     if (bytes != 0) {
         MemoryPiece piece;
-        if (common_.config.keys->resolve(write_rkey_, common_.config.pd, kAccessRemoteWrite, write_va_, bytes,
-                                         piece) != KeyTable::Verdict::kOk) {
+        if (common_.config.keys->resolve_remote(write_rkey_, key_user(common_), kAccessRemoteWrite, write_va_,
+                                                bytes, piece) != KeyTable::Verdict::kOk) {
             refuse(kAccessError, outbox);
             return;
         }
@@ -260,8 +266,8 @@ void RcResponder::handle_read(const wire::PacketView& packet, Outbox& outbox) {
     }
     MemoryPiece piece;
     if (reth.dma_length != 0 &&
-        common_.config.keys->resolve(reth.rkey, common_.config.pd, kAccessRemoteRead, reth.va,
-                                     reth.dma_length, piece) != KeyTable::Verdict::kOk) {
+        common_.config.keys->resolve_remote(reth.rkey, key_user(common_), kAccessRemoteRead, reth.va,
+                                            reth.dma_length, piece) != KeyTable::Verdict::kOk) {
         refuse(kAccessError, outbox);
         return;
     }
@@ -286,8 +292,8 @@ void RcResponder::handle_atomic(const wire::PacketView& packet, Outbox& outbox) 
         return;
     }
     MemoryPiece piece;
-    if (common_.config.keys->resolve(request.rkey, common_.config.pd, kAccessRemoteAtomic, request.va,
-                                     sizeof(std::uint64_t), piece) != KeyTable::Verdict::kOk) {
+    if (common_.config.keys->resolve_remote(request.rkey, key_user(common_), kAccessRemoteAtomic, request.va,
+                                            sizeof(std::uint64_t), piece) != KeyTable::Verdict::kOk) {
         refuse(kAccessError, outbox);
         return;
     }

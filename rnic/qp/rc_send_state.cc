@@ -109,7 +109,7 @@ void RcSendState::take_credits(std::uint8_t syndrome, std::uint32_t msn) {
     }
 }
 
-void RcSendState::complete_success(const SendRecord& record, std::uint32_t index, Outbox& outbox) {
+void RcSendState::report_success(const SendRecord& record, std::uint32_t index, Outbox& outbox) {
     if (record.signaled) {
         complete_send(common_, record.wr_id, index, record.length_bytes, rc_wr_row(record.opcode).completion,
                       outbox);

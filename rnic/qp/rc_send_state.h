@@ -72,13 +72,26 @@ class RcSendState {
     // --- End-to-end credits (IBA 9.7.7.2) ----------------------------------------------------------------
     void take_credits(std::uint8_t syndrome, std::uint32_t msn);
     /// How far the message is ahead of the last one that the peer has room for: <= 0 inside the limit.
-    [[nodiscard]] std::int32_t beyond_credits(std::uint32_t index) const {
-        return credits_limited_ ? Psn(index + 1).distance(limit_) : 0;
+    [[nodiscard]] std::int32_t beyond_credits(std::uint32_t message) const {
+        return credits_limited_ ? Psn(message + 1).distance(limit_) : 0;
     }
 
     // --- Completion ---------------------------------------------------------------------------------------
-    /// Completes the oldest WQE with success, when it is signaled. Call before the window lets it go.
-    void complete_success(const SendRecord& record, std::uint32_t index, Outbox& outbox);
+    /// Completes the WQE that the window has just let go with success, when it is signaled, and those behind
+    /// it that have nothing to wait for.
+    void complete_success(const SendRecord& record, std::uint32_t index, Outbox& outbox) {
+        report_success(record, index, outbox);
+        complete_locals(outbox);
+    }
+    /// Completes WQEs that send nothing, as far as all before them have completed.
+    void complete_locals(Outbox& outbox) {
+        while (!window.empty() && window.oldest().is_local() && common_.state != QpState::kErr) {
+            const std::uint32_t index = window.una_index();
+            const SendRecord& record = window.oldest();
+            window.pop_local();
+            report_success(record, index, outbox);
+        }
+    }
     /// Completes the oldest WQE with an error and takes the QP to ERR.
     void fail_oldest(WcStatus status, Outbox& outbox);
     /// A local error of the WQE `index`: it fails as soon as all before it have completed.
@@ -92,6 +105,7 @@ class RcSendState {
     bool flush(std::uint32_t most, Outbox& outbox);
 
   private:
+    void report_success(const SendRecord& record, std::uint32_t index, Outbox& outbox);
     void complete_error(std::uint64_t wr_id, std::uint32_t index, WcStatus status, Outbox& outbox);
 
     RcCommon& common_;

@@ -5,7 +5,8 @@
 //   acked   | una_psn ...... cursor_psn ...... | next_psn
 //
 // una: oldest not completed; cursor: next packet to send (behind tail while retransmitting, go-back-N);
-// tail: next WQE to take from the ring.
+// tail: next WQE to take from the ring. WQEs that send nothing (binds and invalidations of windows) have a
+// place in the order and no PSN: neither una nor cursor ever rests on one.
 #pragma once
 
 #include <array>
@@ -29,6 +30,7 @@ struct SendRecord {
     bool asked_again = false;   // READ: a request for a part of it went out
 
     [[nodiscard]] Psn last_psn() const { return first_psn + (psn_count - 1); }
+    [[nodiscard]] bool is_local() const { return psn_count == 0; }
 };
 static_assert(sizeof(SendRecord) == 24);
 
@@ -38,11 +40,14 @@ class SendWindow {
         una_index_ = cursor_index_ = tail_index_ = 0;
         una_psn_ = cursor_psn_ = next_psn_ = sent_end_ = first;
         responses_in_flight_ = response_psns_in_flight_ = 0;
+        una_locals_ = cursor_locals_ = 0;
     }
 
     [[nodiscard]] std::uint32_t una_index() const { return una_index_; }
     [[nodiscard]] std::uint32_t cursor_index() const { return cursor_index_; }
     [[nodiscard]] std::uint32_t tail_index() const { return tail_index_; }
+    /// Number of the message at the cursor, counted from 0 as the peer counts (IBA 9.7.7.2).
+    [[nodiscard]] std::uint32_t cursor_message() const { return cursor_index_ - cursor_locals_; }
     [[nodiscard]] Psn una_psn() const { return una_psn_; }
     [[nodiscard]] Psn cursor_psn() const { return cursor_psn_; }
     [[nodiscard]] Psn next_psn() const { return next_psn_; }
@@ -79,6 +84,21 @@ class SendWindow {
         ++tail_index_;
         return slot;
     }
+    /// Adds the WQE `tail_index()`, which is done already and sends nothing.
+    void add_local(const SendRecord& record) {
+        URNIC_CHECK(at_tail() && has_room(0));
+        SendRecord& slot = records_[tail_index_ % kMaxInFlightWqes];
+        slot = record;
+        slot.first_psn = next_psn_;
+        slot.psn_count = 0;
+        ++tail_index_;
+        skip_locals();
+    }
+    /// The oldest WQE sends nothing: it leaves the window.
+    void pop_local() {
+        ++una_index_;
+        ++una_locals_;
+    }
 
     /// The packet at the cursor was sent; a READ request stands for all PSNs of its responses.
     void advance_cursor() {
@@ -95,6 +115,7 @@ class SendWindow {
         cursor_psn_ = cursor_psn_ + psns;
         if (cursor_psn_.distance(record.last_psn()) > 0) {
             ++cursor_index_;
+            skip_locals();
         }
         if (cursor_psn_.distance(sent_end_) > 0) {
             sent_end_ = cursor_psn_;
@@ -120,6 +141,8 @@ class SendWindow {
             // An answer to a packet that was about to be sent again: send on from behind it.
             cursor_psn_ = una_psn_;
             cursor_index_ = una_index_;
+            cursor_locals_ = una_locals_;
+            skip_locals();
         }
         return ends;
     }
@@ -131,10 +154,18 @@ class SendWindow {
     void rewind() {
         cursor_index_ = una_index_;
         cursor_psn_ = una_psn_;
+        cursor_locals_ = una_locals_;
         responses_in_flight_ = response_psns_in_flight_ = 0;
     }
 
   private:
+    void skip_locals() {
+        while (cursor_index_ != tail_index_ && at(cursor_index_).is_local()) {
+            ++cursor_index_;
+            ++cursor_locals_;
+        }
+    }
+
     std::uint32_t una_index_ = 0;
     std::uint32_t cursor_index_ = 0;
     std::uint32_t tail_index_ = 0;
@@ -144,6 +175,8 @@ class SendWindow {
     Psn sent_end_;
     std::uint32_t responses_in_flight_ = 0;
     std::uint32_t response_psns_in_flight_ = 0;
+    std::uint32_t una_locals_ = 0;     // WQEs before una that sent nothing
+    std::uint32_t cursor_locals_ = 0;  // and before the cursor
     std::array<SendRecord, kMaxInFlightWqes> records_{};
 };
 

@@ -99,8 +99,8 @@ bool UcResponder::begin_write(const wire::Reth& reth) {
     const bool is_allowed =
         (common_.attr.access_flags & kAccessRemoteWrite) != 0 && reth.dma_length <= kMaxMessageBytes &&
         (reth.dma_length == 0 ||
-         common_.config.keys->resolve(reth.rkey, common_.config.pd, kAccessRemoteWrite, reth.va,
-                                      reth.dma_length, piece) == KeyTable::Verdict::kOk);
+         common_.config.keys->resolve_remote(reth.rkey, key_user(common_), kAccessRemoteWrite, reth.va,
+                                             reth.dma_length, piece) == KeyTable::Verdict::kOk);
     if (!is_allowed) {
         ++common_.config.counters->resp_remote_access_errors;
         return false;
@@ -129,8 +129,8 @@ bool UcResponder::handle_write(const wire::PacketView& packet, const wire::Opcod
     if (bytes != 0) {
         // The region may have gone since the first packet.
         MemoryPiece piece;
-        if (common_.config.keys->resolve(write_rkey_, common_.config.pd, kAccessRemoteWrite, write_va_, bytes,
-                                         piece) != KeyTable::Verdict::kOk) {
+        if (common_.config.keys->resolve_remote(write_rkey_, key_user(common_), kAccessRemoteWrite, write_va_,
+                                                bytes, piece) != KeyTable::Verdict::kOk) {
             ++common_.config.counters->resp_remote_access_errors;
             return false;
         }

@@ -23,9 +23,9 @@ Grh grh_of(const wire::PacketView& packet) {
     return grh;
 }
 
-// Instead of a service level, which RoCE packets have none of, the completion says what the packet was (annex A17.4.5.1
-// asks for that). The code is that of the NICs that programs know: bit 3 for UDP, 2 for IPv4, 1 for IPv6. UCX drops UD
-// packets with an IPv4 header unless they say so.
+// Instead of a service level, which RoCE packets have none of, the completion says what the packet was (annex
+// A17.4.5.1 asks for that). The code is that of the NICs that programs know: bit 3 for UDP, 2 for IPv4, 1 for
+// IPv6. UCX drops UD packets with an IPv4 header unless they say so.
 std::uint8_t packet_type(const wire::PacketView& packet) {
     constexpr std::uint8_t kUdp = 8;
     return packet.is_ipv4 ? kUdp | 2 : kUdp | 1;

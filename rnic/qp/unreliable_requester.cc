@@ -4,6 +4,7 @@
 
 #include "rnic/qp/completions.h"
 #include "rnic/qp/limits.h"
+#include "rnic/qp/local_work.h"
 #include "rnic/qp/sge_list.h"
 #include "rnic/wire/frame.h"
 
@@ -25,22 +26,23 @@ void UnreliableRequester::reset() {
 
 bool UnreliableRequester::progress(std::uint32_t max_packets, Outbox& outbox) {
     for (std::uint32_t sent = 0; sent < max_packets && outbox.room() != 0; ++sent) {
-        if ((!in_message_ && !begin_next(outbox)) || !send_packet(outbox)) {
+        const Begun begun = in_message_ ? Begun::kMessage : begin_next(outbox);
+        if (begun == Begun::kNothing || (begun == Begun::kMessage && !send_packet(outbox))) {
             return false;
         }
     }
     return in_message_ || (common_.state == QpState::kRts && common_.config.sq.has(index_));
 }
 
-// Takes the next WQE from the ring; false when there is none, or it failed. In SQD no new message begins
+// Takes the next WQE from the ring; kNothing when there is none, or it failed. In SQD no new message begins
 // (IBA 10.3.1.5).
-bool UnreliableRequester::begin_next(Outbox& outbox) {
+UnreliableRequester::Begun UnreliableRequester::begin_next(Outbox& outbox) {
     if (common_.state != QpState::kRts) {
-        return false;
+        return Begun::kNothing;
     }
     const Fetch fetch = common_.config.sq.fetch(index_, work_);
     if (fetch == Fetch::kEmpty) {
-        return false;
+        return Begun::kNothing;
     }
     const bool is_datagram = service_ == wire::kServiceUd;
     row_ = &(is_datagram ? ud_wr_row(work_.opcode) : uc_wr_row(work_.opcode));
@@ -52,7 +54,10 @@ bool UnreliableRequester::begin_next(Outbox& outbox) {
     }
     if (status != WcStatus::kSuccess) [[unlikely]] {
         fail(status, outbox);
-        return false;
+        return Begun::kNothing;
+    }
+    if (row_->is(WrRow::kIsLocal)) [[unlikely]] {
+        return do_local(outbox);
     }
     header_.imm = work_.imm_or_rkey;
     header_.reth = {.va = work_.remote_addr,
@@ -60,7 +65,18 @@ bool UnreliableRequester::begin_next(Outbox& outbox) {
                     .dma_length = static_cast<std::uint32_t>(work_.length_bytes)};
     offset_bytes_ = 0;
     in_message_ = true;
-    return true;
+    return Begun::kMessage;
+}
+
+// Binds or invalidates as work_ asks.
+UnreliableRequester::Begun UnreliableRequester::do_local(Outbox& outbox) {
+    const WcStatus status = execute_local(common_, work_);
+    if (status != WcStatus::kSuccess) {
+        fail(status, outbox);
+        return Begun::kNothing;
+    }
+    finish(outbox);
+    return Begun::kLocal;
 }
 
 WcStatus UnreliableRequester::check_new() const {

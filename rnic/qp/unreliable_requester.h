@@ -29,7 +29,9 @@ class UnreliableRequester {
     [[nodiscard]] Psn next_psn() const { return psn_; }
 
   private:
-    [[nodiscard]] bool begin_next(Outbox& outbox);
+    enum class Begun : std::uint8_t { kNothing, kMessage, kLocal };
+    [[nodiscard]] Begun begin_next(Outbox& outbox);
+    [[nodiscard]] Begun do_local(Outbox& outbox);
     [[nodiscard]] WcStatus check_new() const;
     [[nodiscard]] WcStatus address_datagram();
     [[nodiscard]] bool send_packet(Outbox& outbox);

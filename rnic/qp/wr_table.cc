@@ -34,6 +34,9 @@ constexpr std::array<WrRow, kRows> make_rc_rows() {
     row(WrOpcode::kCompareSwap) = {kCompareSwap, kCompareSwap,        kCompareSwap,
                                    kCompareSwap, WcOpcode::kCompSwap, kAtomic};
     row(WrOpcode::kFetchAdd) = {kFetchAdd, kFetchAdd, kFetchAdd, kFetchAdd, WcOpcode::kFetchAdd, kAtomic};
+    constexpr auto kLocal = static_cast<std::uint8_t>(WrRow::kValid | WrRow::kIsLocal);
+    row(WrOpcode::kBindMw) = {0, 0, 0, 0, WcOpcode::kBindMw, kLocal};
+    row(WrOpcode::kLocalInvalidate) = {0, 0, 0, 0, WcOpcode::kLocalInv, kLocal};
     return rows;
 }
 
@@ -49,7 +52,8 @@ constexpr std::array<WrRow, kRows> rows_of(std::initializer_list<WrOpcode> offer
     return rows;
 }
 constexpr std::array<WrRow, kRows> kUcRows =
-    rows_of({WrOpcode::kSend, WrOpcode::kSendWithImm, WrOpcode::kWrite, WrOpcode::kWriteWithImm});
+    rows_of({WrOpcode::kSend, WrOpcode::kSendWithImm, WrOpcode::kWrite, WrOpcode::kWriteWithImm,
+             WrOpcode::kBindMw, WrOpcode::kLocalInvalidate});
 constexpr std::array<WrRow, kRows> kUdRows = rows_of({WrOpcode::kSend, WrOpcode::kSendWithImm});
 
 }  // namespace

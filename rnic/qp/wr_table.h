@@ -15,6 +15,7 @@ struct WrRow {
         kHasRemoteAddress = 1U << 3U,  // RETH in the first packet
         kNeedsReceive = 1U << 4U,      // takes a receive WQE at the peer: subject to credits and RNR
         kReceiveAtEnd = 1U << 5U,      // takes it with the last packet only
+        kIsLocal = 1U << 6U,           // done here, nothing is sent: no packets, no message number
     };
     // Operations by position in the message.
     std::uint8_t first = 0;

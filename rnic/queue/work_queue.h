@@ -13,14 +13,14 @@ namespace urnic {
 struct SendWork {
     std::uint64_t wr_id = 0;
     std::uint64_t remote_addr = 0;
-    std::uint64_t compare_add = 0;
+    std::uint64_t compare_add = 0;  // BIND_MW: length of the window
     std::uint64_t swap = 0;
     std::uint64_t length_bytes = 0;  // sum of the SGE lengths or inline length
     std::uint32_t index = 0;
     std::uint32_t imm_or_rkey = 0;
-    std::uint32_t rkey = 0;        // UD: Q_Key
-    std::uint32_t srq_number = 0;  // UD: remote QP number
-    std::uint32_t address_handle = 0;
+    std::uint32_t rkey = 0;            // UD: Q_Key; BIND_MW: new key of the window
+    std::uint32_t srq_number = 0;      // UD: remote QP number; BIND_MW: key of the region
+    std::uint32_t address_handle = 0;  // BIND_MW: access
     std::uint16_t flags = 0;
     std::uint8_t opcode = 0;  // WrOpcode, unchecked
     std::uint8_t num_sge = 0;

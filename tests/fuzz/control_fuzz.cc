@@ -74,6 +74,8 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
         device.caps.pkey_table_len = 1;
         device.caps.num_ports = 1;
         device.caps.max_ah = 20;
+        device.caps.max_mw = 8;
+        device.caps.max_dm_bytes = 1U << 16U;
         device.neighbours = &neighbours;
         host.devices.push_back(std::make_unique<HostDevice>(device, kWorkers));
     }
@@ -101,18 +103,23 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
                    .max_mrs = 10,
                    .max_pds = 5,
                    .max_ahs = 15,
+                   .max_mws = 7,
+                   .max_dms = 4,
                    .max_channels = 4,
                    .max_registered_bytes = 1U << 20U,
-                   .max_ring_bytes = 4U << 20U};
+                   .max_ring_bytes = 4U << 20U,
+                   .max_device_memory_bytes = 1U << 17U};
 }
 
 void Daemon::check_nothing_is_left() const {
     URNIC_CHECK(worker_books().qps == 0);
     for (const auto& entry : host.devices) {
         URNIC_CHECK(entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
-                    entry->num_pds == 0 && entry->num_ahs == 0 && entry->device->keys.size() == 0 &&
+                    entry->num_pds == 0 && entry->num_ahs == 0 && entry->num_mws == 0 &&
+                    entry->num_dms == 0 && entry->device->keys.size() == 0 &&
                     entry->device->handles.size() == 0);
     }
+    URNIC_CHECK(host.contexts.empty());
     for (const std::uint32_t qps : host.worker_qps) {
         URNIC_CHECK(qps == 0);
     }
@@ -224,7 +231,58 @@ void make_handle(Input& input, Request& message) {
     put(message, body);
 }
 
+void make_change_of_region(Input& input, Request& message) {
+    abi::ReregMrRequest body{};
+    body.mr = pick_number(input);
+    body.changes = input.byte() % 9U;
+    body.pd = pick_number(input);
+    body.access = input.byte();
+    body.addr = std::uint64_t{input.number<std::uint32_t>()} << 12U;
+    body.length = pick_number(input) << 6U;
+    body.iova = body.addr;
+    body.memory_flags = input.byte() % 4U;
+    put(message, body);
+}
+
+/// Requests of memory windows, device memory and imports. False: `op` is another.
+bool make_memory_body(Op op, Input& input, Request& message) {
+    switch (op) {
+        case Op::kAllocMw:
+            put(message, abi::AllocMwRequest{{}, pick_number(input), input.byte() % 4U});
+            return true;
+        case Op::kReregMr:
+            make_change_of_region(input, message);
+            return true;
+        case Op::kAllocDm:
+            put(message,
+                abi::AllocDmRequest{{}, pick_number(input), 0, input.number<std::uint32_t>() >> 12U});
+            return true;
+        case Op::kRegDmMr:
+            put(message, abi::RegDmMrRequest{{},
+                                             pick_number(input),
+                                             pick_number(input),
+                                             input.byte() | std::uint32_t{kAccessZeroBased},
+                                             0,
+                                             pick_number(input),
+                                             pick_number(input)});
+            return true;
+        case Op::kImportDevice:
+            put(message, abi::ImportDeviceRequest{});
+            return true;
+        case Op::kImportPd:
+        case Op::kImportMr:
+        case Op::kImportDm:
+            put(message, abi::ImportRequest{{}, pick_number(input), pick_number(input)});
+            return true;
+        default:
+            return false;
+    }
+}
+
 void make_body(Op op, Input& input, Request& message) {
+    if (make_memory_body(op, input, message)) {
+        return;
+    }
     switch (op) {
         case Op::kAttachMemory:
             put(message, abi::AttachMemoryRequest{});
@@ -263,9 +321,20 @@ void make_body(Op op, Input& input, Request& message) {
     }
 }
 
+/// The memory file, or the command fd of a context.
+int some_file(Op op, std::uint8_t choice) {
+    const auto& contexts = daemon().host.contexts;
+    if (op != Op::kImportDevice || contexts.empty()) {
+        return daemon().memory_file.get();
+    }
+    const auto context = std::next(contexts.begin(), choice % static_cast<std::ptrdiff_t>(contexts.size()));
+    return context->second.fd;
+}
+
 Request make_request(Input& input) {
     const std::uint8_t choice = input.byte();
-    const auto op = static_cast<Op>(choice % 32U < 23U ? choice % 32U : choice % 16U + 3U);
+    constexpr auto kOps = static_cast<std::uint32_t>(Op::kImportDm) + 1;
+    const auto op = static_cast<Op>(choice % 64U < kOps ? choice % 64U : choice % 16U + 3U);
     Request message;
     make_body(op, input, message);
     auto header = message.header();
@@ -277,8 +346,8 @@ Request make_request(Input& input) {
         message.length += input.byte() % 8U;
     }
     const std::uint8_t fds = input.byte();
-    if (op == Op::kAttachMemory || fds >= 0xf8) {
-        const int given = fds % 4U == 0 ? daemon().host.state.fd.get() : daemon().memory_file.get();
+    if (op == Op::kAttachMemory || op == Op::kImportDevice || fds >= 0xf8) {
+        const int given = fds % 4U == 0 ? daemon().host.state.fd.get() : some_file(op, fds);
         message.fds.emplace_back(::fcntl(given, F_DUPFD_CLOEXEC, 0));
     }
     return message;

@@ -200,7 +200,7 @@ TEST_F(RcRemoteError, ProcessOfTheTargetIsGone) {
     }
 }
 
-TEST_F(RcRemoteError, InvalidateIsRefused) {
+TEST_F(RcRemoteError, ARegionIsNotInvalidated) {
     connect_pair();
     post_receives(2, 64);
     SendRequest request = send(1, 8);
@@ -208,8 +208,8 @@ TEST_F(RcRemoteError, InvalidateIsRefused) {
     request.imm_or_rkey = b_mem_->key();
     a_->post_send(request);
     ASSERT_TRUE(net_.run());
-    EXPECT_THAT(a_->poll_send(), ElementsAre(Done{1, WcStatus::kRemInvReqErr}));
-    EXPECT_THAT(b_->poll_recv(), ElementsAre(flushed(100), flushed(101)));
+    EXPECT_THAT(a_->poll_send(), ElementsAre(Done{1, WcStatus::kRemAccessErr}));
+    EXPECT_THAT(b_->poll_recv(), ElementsAre(Done{100, WcStatus::kRemAccessErr}, flushed(101)));
     EXPECT_NE(b_->keys.find(b_mem_->key()), nullptr);
 }
 

@@ -112,6 +112,9 @@ void SimHost::post_send(const SendRequest& request) {
         wqe.address_handle = request.address_handle;
         wqe.remote_qp_num = request.remote_qp_num;
         wqe.remote_qkey = request.remote_qkey;
+    } else if (request.opcode == WrOpcode::kBindMw) {
+        wqe.region_key = request.region_key;
+        wqe.window_access = request.window_access;
     }
     if ((request.flags & kSendInline) != 0) {
         URNIC_CHECK(request.inline_data.size() <= options_.max_inline);

@@ -33,6 +33,9 @@ struct SendRequest {
     std::uint32_t address_handle = 0;
     std::uint32_t remote_qp_num = 0;
     std::uint32_t remote_qkey = 0;
+    // BIND_MW: `rkey` is the new key, from `remote_addr` of the region, `compare_add` bytes.
+    std::uint32_t region_key = 0;
+    std::uint32_t window_access = 0;
 };
 
 /// How a QP is connected; the defaults are generous.

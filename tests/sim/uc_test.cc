@@ -273,6 +273,39 @@ TEST_F(Uc, MemoryThatIsGoneFailsTheQp) {
     EXPECT_THAT(b_->events, ElementsAre(AsyncEventType::kQpFatal));
 }
 
+TEST_F(Uc, AWindowIsBoundAndInvalidatedInOrder) {
+    connect_uc();
+    SimRegion& region = b_->add_region(4096, {.access = kAccessLocalWrite | kAccessMwBind});
+    MemoryWindow window(WindowType::kType2, 1);
+    const std::uint32_t key = b_->keys.add_window(window, 0x77777777);
+    b_->post_send({.opcode = WrOpcode::kBindMw,
+                   .wr_id = 1,
+                   .remote_addr = region.addr(),
+                   .rkey = key,
+                   .compare_add = 4096,
+                   .region_key = region.key(),
+                   .window_access = kAccessRemoteWrite});
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(b_->poll_send(), ElementsAre(ok(1)));
+    SendRequest request = write(2, 8);
+    request.remote_addr = region.addr();
+    request.rkey = key;
+    a_->post_send(request);
+    ASSERT_TRUE(net_.run());
+    EXPECT_TRUE(std::equal(region.data(), region.data() + 8, a_mem_->data()));
+    region.fill(0);
+    b_->post_send({.opcode = WrOpcode::kLocalInvalidate, .wr_id = 3, .imm_or_rkey = key});
+    a_->post_send(request);
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(b_->poll_send(), ElementsAre(ok(3)));
+    EXPECT_EQ(region.data()[0], std::byte{0});
+    EXPECT_EQ(b_->counters.resp_remote_access_errors.value(), 1U);
+    b_->post_send({.opcode = WrOpcode::kLocalInvalidate, .wr_id = 4, .imm_or_rkey = key});
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(b_->poll_send(), ElementsAre(Done{4, WcStatus::kMwBindErr}));
+    EXPECT_EQ(b_->qp().state(), QpState::kSqe);
+}
+
 // IBA 10.3.1.6: an error of the send queue stops the send queue alone.
 TEST_F(Uc, OperationsThatUcDoesNotHaveStopTheSendQueue) {
     for (const WrOpcode opcode : {WrOpcode::kRead, WrOpcode::kCompareSwap, WrOpcode::kFetchAdd,

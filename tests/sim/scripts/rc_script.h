@@ -51,7 +51,8 @@ struct Wc {
     WcStatus status = WcStatus::kSuccess;
     std::optional<std::uint32_t> byte_len = {};
     std::optional<WcOpcode> opcode = {};
-    std::optional<std::uint32_t> imm = {};  // as it lies on the wire; implies that there is one
+    std::optional<std::uint32_t> imm = {};          // as it lies on the wire; implies that there is one
+    std::optional<std::uint32_t> invalidated = {};  // likewise
 
     Wc& bytes(std::uint32_t value) {
         byte_len = value;
@@ -63,6 +64,10 @@ struct Wc {
     }
     Wc& with_imm(std::uint32_t value) {
         imm = value;
+        return *this;
+    }
+    Wc& with_invalidated(std::uint32_t key) {
+        invalidated = key;
         return *this;
     }
 };

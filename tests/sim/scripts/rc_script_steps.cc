@@ -280,7 +280,9 @@ void RcScript::check_completions(bool recv, const Wcs& expected, Where where) {
         return cqe->wr_id == wc.wr_id && static_cast<WcStatus>(cqe->status) == wc.status &&
                (!wc.byte_len || cqe->byte_len == *wc.byte_len) &&
                (!wc.opcode || static_cast<WcOpcode>(cqe->opcode) == *wc.opcode) &&
-               (!wc.imm || ((cqe->wc_flags & kWcWithImm) != 0 && cqe->imm_or_rkey == *wc.imm));
+               (!wc.imm || ((cqe->wc_flags & kWcWithImm) != 0 && cqe->imm_or_rkey == *wc.imm)) &&
+               (!wc.invalidated ||
+                ((cqe->wc_flags & kWcWithInv) != 0 && cqe->imm_or_rkey == *wc.invalidated));
     };
     if (std::equal(seen.begin(), seen.end(), expected.begin(), expected.end(), matches)) {
         return;

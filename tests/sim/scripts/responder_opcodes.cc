@@ -160,31 +160,6 @@ RC_SCRIPT(ResponderOpcode, AtomicWriteIsNotOffered, "9.7.4.1.3 (A19)",
     holds_own_data(0, 8);
 }
 
-RC_SCRIPT(ResponderOpcode, InvalidateIsNotOffered, "9.7.4.1.3",
-          "SEND with Invalidate, which the device does not offer: NAK invalid request, whatever the key; no "
-          "receive is taken") {
-    for (const bool key_is_ours : {true, false}) {
-        connect();
-        post_receive(100, 64);
-        peer(packet(wire::kSendOnlyInvalidate, 2000, 8).imm(key_is_ours ? memory().key() : 0xdead));
-        refuses(2000, 0, kInvalid);
-        receives(flushed(100));
-        holds_own_data(0, 8);
-        EXPECT_NE(host().keys.find(memory().key()), nullptr);
-    }
-}
-
-RC_SCRIPT(ResponderOpcode, InvalidateAtTheEnd, "9.7.4.1.3",
-          "SEND Last with Invalidate: NAK invalid request, the receive in use fails") {
-    connect({.mtu = 256});
-    post_receive(100, 1024);
-    peer({unasked(send_first(2000, 256)), packet(wire::kSendLastInvalidate, 2001, 8).imm(memory().key())});
-    sends(nak(2001, 0, kInvalid));
-    state(QpState::kErr);
-    receives(failed(100, WcStatus::kRemInvReqErr));
-    EXPECT_NE(host().keys.find(memory().key()), nullptr);
-}
-
 // --- From then on -----------------------------------------------------------------------------------------
 
 RC_SCRIPT(ResponderOpcode, ResponsesBeforeTheNak, "9.7.5.1.1",

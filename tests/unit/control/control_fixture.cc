@@ -50,6 +50,8 @@ abi::DeviceCaps test_caps() {
     caps.max_cq = 5000;
     caps.max_cqe = abi::kMaxCqEntries - 1;
     caps.max_mr = 65536;
+    caps.max_mw = 65536;
+    caps.max_dm_bytes = 1U << 20U;
     caps.max_pd = 100;
     caps.max_ah = AddressHandles::kSlots;
     caps.gid_table_len = Device::kGidTableLength;
@@ -152,8 +154,9 @@ std::uint32_t TestClient::open(const char* name) {
     std::strncpy(request.name, name, sizeof request.name - 1);
     Answer answer = ask(abi::Op::kOpenDevice, request);
     EXPECT_EQ(answer.error(), 0);
-    EXPECT_EQ(answer.fds.size(), 1U);
+    EXPECT_EQ(answer.fds.size(), 2U);
     async_fds.push_back(std::move(answer.fds.at(0)));
+    tokens.push_back(std::move(answer.fds.at(1)));
     return answer.as<abi::OpenDeviceReply>().context;
 }
 
@@ -294,10 +297,10 @@ bool ControlTest::nothing_is_left() {
     bool nothing = worker_books().qps == 0;
     for (const auto& entry : host.devices) {
         nothing = nothing && entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
-                  entry->num_pds == 0 && entry->num_ahs == 0 && entry->device->keys.size() == 0 &&
-                  entry->device->handles.size() == 0;
+                  entry->num_pds == 0 && entry->num_ahs == 0 && entry->num_mws == 0 && entry->num_dms == 0 &&
+                  entry->device->keys.size() == 0 && entry->device->handles.size() == 0;
     }
-    return nothing;
+    return nothing && host.contexts.empty();
 }
 
 }  // namespace urnic::dataplane

@@ -71,6 +71,7 @@ class TestClient {
     [[nodiscard]] int memory_file() const { return memory_file_.get(); }
 
     std::vector<UniqueFd> async_fds;
+    std::vector<UniqueFd> tokens;  // the command fd of each context
 
   private:
     UniqueFd socket_;

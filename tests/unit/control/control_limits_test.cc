@@ -85,9 +85,12 @@ class SmallLimits : public ControlTest {
                            .max_mrs = 2,
                            .max_pds = 2,
                            .max_ahs = 2,
+                           .max_mws = 2,
+                           .max_dms = 2,
                            .max_channels = 2,
                            .max_registered_bytes = 10000,
-                           .max_ring_bytes = 1 << 20}) {}
+                           .max_ring_bytes = 1 << 20,
+                           .max_device_memory_bytes = 12288}) {}
 };
 
 TEST_F(SmallLimits, EachIsEnomemAndOthersHaveTheirOwn) {
@@ -126,6 +129,20 @@ TEST_F(SmallLimits, EachIsEnomemAndOthersHaveTheirOwn) {
     mr.length = 100;
     for (const int expected : {0, 0, ENOMEM}) {
         EXPECT_EQ(greedy.ask(Op::kRegMr, mr).error(), expected);
+    }
+    abi::AllocMwRequest mw{};
+    mw.pd = pd;
+    mw.type = 2;
+    for (const int expected : {0, 0, ENOMEM}) {
+        EXPECT_EQ(greedy.ask(Op::kAllocMw, mw).error(), expected);
+    }
+    abi::AllocDmRequest dm{};
+    dm.context = context;
+    dm.length = 12289;
+    EXPECT_EQ(greedy.ask(Op::kAllocDm, dm).error(), ENOMEM) << "bytes";
+    dm.length = 1;
+    for (const int expected : {0, 0, ENOMEM}) {
+        EXPECT_EQ(greedy.ask(Op::kAllocDm, dm).error(), expected);
     }
     TestClient other = client();
     const std::uint32_t other_context = other.open();

@@ -82,8 +82,9 @@ TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
 
         abi::OpenDeviceRequest open{};
         std::memcpy(open.name, "urnic0", 6);
-        const auto context =
-            ask_until_it_fits("OpenDevice", client, Op::kOpenDevice, open).as<abi::OpenDeviceReply>().context;
+        const Answer opened = ask_until_it_fits("OpenDevice", client, Op::kOpenDevice, open);
+        const auto context = opened.as<abi::OpenDeviceReply>().context;
+        const int token = opened.fds.at(1).get();
         abi::ContextRequest in_context{};
         in_context.context = context;
         const auto pd =
@@ -116,6 +117,34 @@ TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
         mr.flags = abi::kRegMrConverted;
         const auto handle = ask_until_it_fits("RegMr", client, Op::kRegMr, mr).as<abi::RegMrReply>().handle;
         EXPECT_EQ(host.devices[0]->num_mrs, 1U);
+        abi::AllocMwRequest mw{};
+        mw.pd = pd;
+        mw.type = 2;
+        (void)ask_until_it_fits("AllocMw", client, Op::kAllocMw, mw);
+        EXPECT_EQ(host.devices[0]->num_mws, 1U);
+        abi::HandleRequest null_mr{};
+        null_mr.handle = pd;
+        (void)ask_until_it_fits("AllocNullMr", client, Op::kAllocNullMr, null_mr);
+        abi::AllocDmRequest dm{};
+        dm.context = context;
+        dm.length = 4096;
+        abi::RegDmMrRequest dm_mr{};
+        dm_mr.pd = pd;
+        dm_mr.dm = ask_until_it_fits("AllocDm", client, Op::kAllocDm, dm).as<abi::DmReply>().handle;
+        dm_mr.access = kAccessZeroBased;
+        dm_mr.length = 4096;
+        EXPECT_EQ(host.devices[0]->num_dms, 1U);
+        (void)ask_until_it_fits("RegDmMr", client, Op::kRegDmMr, dm_mr);
+        EXPECT_EQ(host.devices[0]->num_mrs, 3U);
+        const auto imported = ask_until_it_fits("ImportDevice", [&] {
+                                  return client.ask(Op::kImportDevice, abi::ImportDeviceRequest{}, {token});
+                              }).as<abi::ImportDeviceReply>();
+        abi::ImportRequest import{};
+        import.into = imported.context;
+        import.handle = pd;
+        (void)ask_until_it_fits("ImportPd", client, Op::kImportPd, import);
+        import.handle = dm_mr.dm;
+        (void)ask_until_it_fits("ImportDm", client, Op::kImportDm, import);
         (void)ask_until_it_fits("Status", client, Op::kStatus, abi::StatusRequest{});
 
         const MemoryFor nothing(0);

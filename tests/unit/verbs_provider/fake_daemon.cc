@@ -234,7 +234,9 @@ void FakeDaemon::open_device(Reply& reply) {
         close(event_fd_);
     }
     event_fd_ = pair[0];
-    reply.fds = reply.own = {pair[1]};
+    const int token = memfd_create(abi::kContextTokenName, MFD_CLOEXEC);
+    URNIC_CHECK(token >= 0);
+    reply.fds = reply.own = {pair[1], token};
     auto& opened = reply.as<abi::OpenDeviceReply>();
     opened.context = next_handle_++;
     opened.caps.node_guid = 0x0102;

@@ -203,7 +203,7 @@ TEST_F(Provider, ExtendedPostBuildsInPlace) {
     attr.cap = {2, 1, 2, 1, 0};
     attr.pd = pd;
     attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    attr.send_ops_flags = IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_BIND_MW;
+    attr.send_ops_flags = IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_TSO;
     EXPECT_EQ(ibv_create_qp_ex(context, &attr), nullptr);
     EXPECT_EQ(errno, EOPNOTSUPP);
     attr.send_ops_flags = IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP;

@@ -136,7 +136,8 @@ TEST_F(ProviderTypes, EachTypeRefusesWhatItDoesNotHave) {
                 {IBV_WR_ATOMIC_CMP_AND_SWP, false, false},
                 {IBV_WR_ATOMIC_FETCH_AND_ADD, false, false},
                 {IBV_WR_SEND_WITH_INV, false, false},
-                {IBV_WR_LOCAL_INV, false, false}};
+                {IBV_WR_LOCAL_INV, true, false},
+                {IBV_WR_TSO, false, false}};
     for (const enum ibv_qp_type type : {IBV_QPT_UC, IBV_QPT_UD}) {
         open_type(type);
         struct ibv_ah_attr attr {};

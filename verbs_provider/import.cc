@@ -1,0 +1,130 @@
+// Objects of another process, or of another context of this one, by its command fd (ibv_import_device(3)).
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "verbs_provider/verbs.h"
+
+namespace urnic::provider {
+
+namespace {
+
+template <class Reply>
+int import_object(struct ibv_context* context, abi::Op op, std::uint32_t into, std::uint32_t handle,
+                  Reply& reply, ReplyFds* fds = nullptr) {
+    abi::ImportRequest request{};
+    request.into = into;
+    request.handle = handle;
+    return context_of(context)->session->call(op, request, reply, fds);
+}
+
+}  // namespace
+
+bool is_context_token(int fd) {
+    char path[32];
+    char target[64] = {};
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    constexpr char kPrefix[] = "/memfd:";
+    const std::size_t prefix = sizeof kPrefix - 1;
+    const std::size_t name = sizeof abi::kContextTokenName - 1;
+    return readlink(path, target, sizeof target - 1) > 0 && std::strncmp(target, kPrefix, prefix) == 0 &&
+           std::strncmp(target + prefix, abi::kContextTokenName, name) == 0;
+}
+
+struct verbs_context* import_context(struct ibv_device*, int cmd_fd) {
+    Session* session = Session::acquire();
+    if (session == nullptr) {
+        return nullptr;
+    }
+    abi::ImportDeviceRequest request{};
+    abi::ImportDeviceReply reply{};
+    ReplyFds fds;
+    int error = session->call(abi::Op::kImportDevice, request, reply, &fds, cmd_fd);
+    struct verbs_context* context = nullptr;
+    if (error == 0) {
+        reply.name[sizeof reply.name - 1] = '\0';
+        // libibverbs cannot tell our devices from each other by a descriptor; the daemon can.
+        struct ibv_device* device = find_device(reply.name);
+        error = fds.count() != 1 ? EPROTO : device == nullptr ? ENODEV : 0;
+        if (error == 0) {
+            context = make_context(device, cmd_fd, session, reply.context, reply.caps, fds);
+            error = errno;
+        }
+        if (context == nullptr) {
+            (void)session->call_handle(abi::Op::kCloseDevice, reply.context);
+        }
+    }
+    if (context == nullptr) {
+        Session::release(session);
+        errno = error;
+    }
+    return context;
+}
+
+struct ibv_pd* import_pd(struct ibv_context* context, std::uint32_t handle) {
+    auto* pd = make_object<Pd>();
+    if (pd == nullptr) {
+        return nullptr;
+    }
+    abi::HandleReply reply{};
+    const int error = import_object(context, abi::Op::kImportPd, context_of(context)->handle, handle, reply);
+    if (error != 0) {
+        free_object(pd);
+        errno = error;
+        return nullptr;
+    }
+    pd->pd.context = context;
+    pd->pd.handle = reply.handle;
+    pd->imported = true;
+    pd->parents.store(1);  // the application; QPs may outlive its interest
+    return &pd->pd;
+}
+
+void unimport_pd(struct ibv_pd* pd) { drop_parent_domain(pd_of(pd)); }
+
+struct ibv_mr* import_mr(struct ibv_pd* pd, std::uint32_t handle) {
+    auto* mr = make_object<Mr>();
+    if (mr == nullptr) {
+        return nullptr;
+    }
+    abi::ImportMrReply reply{};
+    const int error = import_object(pd->context, abi::Op::kImportMr, pd->handle, handle, reply);
+    if (error != 0) {
+        free_object(mr);
+        errno = error;
+        return nullptr;
+    }
+    mr->base.mr.context = pd->context;
+    mr->base.mr.pd = pd;
+    mr->base.mr.length = reply.length;
+    mr->base.mr.handle = handle;
+    mr->base.mr.lkey = reply.lkey;
+    mr->base.mr.rkey = reply.rkey;
+    mr->base.type = kMrImported;
+    return &mr->base.mr;
+}
+
+void unimport_mr(struct ibv_mr* mr) { free_object(reinterpret_cast<Mr*>(mr)); }
+
+struct ibv_dm* import_dm(struct ibv_context* ibv_context, std::uint32_t handle) {
+    Context* context = context_of(ibv_context);
+    abi::DmReply reply{};
+    ReplyFds fds;
+    const int error = import_object(ibv_context, abi::Op::kImportDm, context->handle, handle, reply, &fds);
+    if (error != 0) {
+        errno = error;
+        return nullptr;
+    }
+    struct ibv_dm* dm = make_dm(*context, reply, fds);
+    if (dm == nullptr) {
+        const int why = errno;
+        (void)context->session->call_handle(abi::Op::kFreeDm, reply.handle);
+        errno = why;
+    }
+    return dm;
+}
+
+// The daemon keeps the memory for those who have it still.
+void unimport_dm(struct ibv_dm* dm) { (void)free_dm(dm); }
+
+}  // namespace urnic::provider
