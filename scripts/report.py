@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """Adds up test results and prints the summary line.
 
-usage: report.py --skips FILE --lint FILE --fuzz FILE BUILD_DIR:LOGBASE...
+usage: report.py --skips FILE --lint FILE --fuzz FILE --judges DIRECTORY BUILD_DIR:LOGBASE...
 
 Each test that Meson ran counts as the cases it reports (BUILD_DIR/gtest/*.xml) or, without a report, as one. Every
-skip must be listed in the skips file (one a line: NAME, a tab, the reason). Exit status 0 when nothing failed and
-every skip is listed.
+skip must be listed in the skips file (one a line: NAME, a tab, the reason). The judges (tests/judges) leave a report
+each in DIRECTORY, and compare their skips with lists of their own. Exit status 0 when nothing failed and every skip is
+listed.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import xml.etree.ElementTree
 class Totals:
     def __init__(self):
         self.passed, self.failed, self.skipped = 0, [], []
+        self.skipped_by_judges = []
 
 
 def read_cases(path):
@@ -94,6 +96,23 @@ def add_checks(totals, path, checks):
             totals.failed.append(check)
 
 
+def add_judges(totals, directory):
+    for judge in sorted(pathlib.Path("tests/judges").glob("judge_*.py")):
+        name = judge.stem.removeprefix("judge_")
+        try:
+            cases = list(read_cases(directory / f"{name}.xml"))
+        except (OSError, xml.etree.ElementTree.ParseError):
+            totals.failed.append(f"judge {name}: no results")
+            continue
+        for case, state, reason in cases:
+            if state == "passed":
+                totals.passed += 1
+            elif state == "failed":
+                totals.failed.append(f"judge {case}")
+            else:
+                totals.skipped_by_judges.append((f"judge {case}", reason))
+
+
 def unlisted_skips(totals, path):
     listed = [line.split("\t")[0] for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines()
               if line and not line.startswith("#")]
@@ -105,6 +124,7 @@ def main():
     parser.add_argument("--skips", required=True)
     parser.add_argument("--lint", required=True)
     parser.add_argument("--fuzz", required=True)
+    parser.add_argument("--judges", required=True, type=pathlib.Path)
     parser.add_argument("builds", nargs="+")
     arguments = parser.parse_args()
     totals = Totals()
@@ -112,14 +132,16 @@ def main():
         add_build(totals, build)
     add_checks(totals, arguments.lint, LINT)
     add_checks(totals, arguments.fuzz, FUZZ)
+    add_judges(totals, arguments.judges)
     for name in totals.failed:
         print(f"failed: {name}")
-    for name, reason in totals.skipped:
+    skipped = totals.skipped + totals.skipped_by_judges
+    for name, reason in skipped:
         print(f"skipped: {name}: {reason}")
     unlisted = unlisted_skips(totals, arguments.skips)
     for name in unlisted:
         print(f"not in {arguments.skips}: {name}")
-    print(f"{totals.passed} passed, {len(totals.failed)} failed, {len(totals.skipped)} skipped")
+    print(f"{totals.passed} passed, {len(totals.failed)} failed, {len(skipped)} skipped")
     return 1 if totals.failed or unlisted or totals.passed == 0 else 0
 
 

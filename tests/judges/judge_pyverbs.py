@@ -17,9 +17,9 @@ TEST_TIMEOUT_S = 60
 
 
 def runner(tests, seed, results, names):
-    environment = dict(os.environ, PYTHONHASHSEED=str(seed))
+    environment = dict(os.environ, PYTHONHASHSEED=str(seed), PYTHONDONTWRITEBYTECODE="1")
     command = ["/usr/bin/python3", verdict.HERE / "pyverbs_runner.py", tests, str(seed), results, *names]
-    return harness.start(command, env=environment, cwd=tests)
+    return harness.start(command, env=environment)
 
 
 def lines_of(results):
@@ -58,7 +58,7 @@ def main():
     judge = verdict.Verdict("pyverbs", __doc__)
     with tempfile.TemporaryDirectory(prefix="urnic-pyverbs-") as name:
         directory = pathlib.Path(name)
-        tests = rdma_core_tests.unpack(directory)
+        tests = rdma_core_tests.provide()
         found = harness.finish(runner(tests, 0, "-", []))
         if found.returncode != 0:
             raise SystemExit(f"the tests could not be loaded: {found}")

@@ -18,6 +18,7 @@ import time
 
 import verdict
 import harness
+import rdma_core_tests
 
 JUDGES = [path.stem.removeprefix("judge_") for path in sorted(verdict.HERE.glob("judge_*.py"))]
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
@@ -65,6 +66,8 @@ def main():
     for name in options.judges:
         if name not in JUDGES:
             parser.error(f"there is no judge {name}; there are {', '.join(JUDGES)}")
+    if "pyverbs" in (options.judges or JUDGES):
+        rdma_core_tests.provide()  # while the network is there
     own_network_where_allowed()
     arguments = [*(["--short"] if options.short else []), "--seed", str(options.seed), "--only", options.only,
                  *(["--renew"] if options.renew else [])]
