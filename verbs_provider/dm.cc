@@ -61,7 +61,10 @@ struct ibv_dm* make_dm(Context& context, const abi::DmReply& reply, const ReplyF
 }
 
 struct ibv_dm* alloc_dm(struct ibv_context* ibv_context, struct ibv_alloc_dm_attr* attr) {
-    Context* context = context_of(ibv_context);
+    Context* context = usable_context(*context_of(ibv_context));
+    if (context == nullptr) {
+        return nullptr;
+    }
     if (attr->comp_mask != 0 || attr->length == 0 || attr->length > context->caps.max_dm_bytes ||
         attr->log_align_req > kMaxLogAlign) {
         errno = EINVAL;

@@ -1,5 +1,6 @@
 // Objects of another process, or of another context of this one, by its command fd (ibv_import_device(3)).
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -59,6 +60,20 @@ struct verbs_context* import_context(struct ibv_device*, int cmd_fd) {
         errno = error;
     }
     return context;
+}
+
+Context* usable_context(Context& context) {
+    if (context.session->state() != SessionState::kForeign) {
+        return &context;
+    }
+    Guard guard(context.objects_mutex);
+    if (context.of_child != nullptr && context.of_child->session->state() != SessionState::kForeign) {
+        return context.of_child;
+    }
+    const int fd = fcntl(context.verbs.context.cmd_fd, F_DUPFD_CLOEXEC, 0);
+    struct verbs_context* own = fd < 0 ? nullptr : import_context(context.verbs.context.device, fd);
+    context.of_child = own == nullptr ? nullptr : context_of(&own->context);
+    return context.of_child;
 }
 
 struct ibv_pd* import_pd(struct ibv_context* context, std::uint32_t handle) {

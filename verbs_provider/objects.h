@@ -94,6 +94,7 @@ struct Context {
     Qp* qps;
     Channel* channels;
     QpTable qp_table;
+    Context* of_child;    // made by a child of fork that uses what it has of its parent's
     Context* next;        // in the session's list
     Context* next_by_fd;  // in the hooks' list
 };

@@ -69,12 +69,11 @@ bool match_device(SysfsDevice* sysfs_device) {
                         IBV_SYSFS_NAME_MAX - kPrefixLength) == 0;
 }
 
-/// A device, in the list of those that libibverbs has.
+/// A device, in the list of those that libibverbs has, which hooks_mutex() guards.
 struct ListedDevice {
     Device device;
     ListedDevice* next;
 };
-Mutex devices_mutex;
 ListedDevice* devices = nullptr;
 
 Device* alloc_device(SysfsDevice*) {
@@ -82,7 +81,7 @@ Device* alloc_device(SysfsDevice*) {
     if (listed == nullptr) {
         return nullptr;
     }
-    Guard guard(devices_mutex);
+    Guard guard(hooks_mutex());
     listed->next = devices;
     devices = listed;
     return &listed->device;
@@ -91,7 +90,7 @@ Device* alloc_device(SysfsDevice*) {
 void uninit_device(Device* device) {
     auto* listed = reinterpret_cast<ListedDevice*>(device);
     {
-        Guard guard(devices_mutex);
+        Guard guard(hooks_mutex());
         unlink(devices, listed);
     }
     std::free(listed);
@@ -200,7 +199,7 @@ constexpr DeviceOps kDeviceOps = [] {
 }  // namespace
 
 struct ibv_device* find_device(const char* name) {
-    Guard guard(devices_mutex);
+    Guard guard(hooks_mutex());
     for (ListedDevice* listed = devices; listed != nullptr; listed = listed->next) {
         if (std::strncmp(listed->device.device.name, name, sizeof listed->device.device.name) == 0) {
             return &listed->device.device;

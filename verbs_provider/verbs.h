@@ -19,6 +19,9 @@ struct ibv_mr* import_mr(struct ibv_pd*, std::uint32_t handle);
 void unimport_mr(struct ibv_mr*);
 struct ibv_dm* import_dm(struct ibv_context*, std::uint32_t handle);
 void unimport_dm(struct ibv_dm*);
+/// A child of fork has none of its parent's objects, but the descriptor that names the context: this is the
+/// context itself, or in a child one that it has imported for itself. nullptr with errno set.
+Context* usable_context(Context& context);
 /// True for a context's command fd, of this process or another.
 bool is_context_token(int fd);
 

@@ -360,34 +360,8 @@ int receive_fd(int socket) {
     return fd;
 }
 
-/// What a process does that was sent a command fd: 0, or the number of the step that failed.
-int use_import(int socket) {
-    struct Names {
-        std::uint32_t pd, mr, dm;
-        std::uint64_t addr;
-    } names{};
-    const int fd = receive_fd(socket);
-    if (fd < 0 || read(socket, &names, sizeof names) != sizeof names) return 1;
-    ibv_context* context = ibv_import_device(fd);
-    if (context == nullptr) return 2;
-    if (std::strcmp(ibv_get_device_name(context->device), "urnic1") != 0) return 3;
-    ibv_pd* pd = ibv_import_pd(context, names.pd);
-    if (pd == nullptr) return 4;
-    ibv_mr* mr = ibv_import_mr(pd, names.mr);
-    if (mr == nullptr || mr->length != kBytes) return 5;
-    ibv_dm* dm = ibv_import_dm(context, names.dm);
-    std::uint32_t word = 0;
-    if (dm == nullptr || ibv_memcpy_from_dm(&word, dm, 0, 4) != 0 || word != 77) return 6;
-    if (ibv_import_mr(pd, names.mr + 1000) != nullptr || ibv_import_pd(context, names.pd + 1000) != nullptr)
-        return 7;
-    // A loop-back connection in the imported PD, through which the other process's memory is read.
-    ibv_cq* cq = ibv_create_cq(context, 16, nullptr, nullptr, 0);
-    ibv_qp_init_attr init{};
-    init.send_cq = init.recv_cq = cq;
-    init.qp_type = IBV_QPT_RC;
-    init.cap = {4, 4, 1, 1, 0};
-    ibv_qp* qp = ibv_create_qp(pd, &init);
-    if (cq == nullptr || qp == nullptr) return 8;
+/// Takes the QP to RTS, its own peer: 0, or the number of the step that failed.
+int connect_to_itself(ibv_context* context, ibv_qp* qp) {
     ibv_gid_entry gid{};
     if (ibv_query_gid_ex(context, 1, 1, &gid, 0) != 0) return 9;
     ibv_qp_attr attr{};
@@ -416,6 +390,38 @@ int use_import(int socket) {
                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                           IBV_QP_MAX_QP_RD_ATOMIC) != 0)
         return 12;
+    return 0;
+}
+
+/// What a process does that was sent a command fd: 0, or the number of the step that failed.
+int use_import(int socket) {
+    struct Names {
+        std::uint32_t pd, mr, dm;
+        std::uint64_t addr;
+    } names{};
+    const int fd = receive_fd(socket);
+    if (fd < 0 || read(socket, &names, sizeof names) != sizeof names) return 1;
+    ibv_context* context = ibv_import_device(fd);
+    if (context == nullptr) return 2;
+    if (std::strcmp(ibv_get_device_name(context->device), "urnic1") != 0) return 3;
+    ibv_pd* pd = ibv_import_pd(context, names.pd);
+    if (pd == nullptr) return 4;
+    ibv_mr* mr = ibv_import_mr(pd, names.mr);
+    if (mr == nullptr || mr->length != kBytes) return 5;
+    ibv_dm* dm = ibv_import_dm(context, names.dm);
+    std::uint32_t word = 0;
+    if (dm == nullptr || ibv_memcpy_from_dm(&word, dm, 0, 4) != 0 || word != 77) return 6;
+    if (ibv_import_mr(pd, names.mr + 1000) != nullptr || ibv_import_pd(context, names.pd + 1000) != nullptr)
+        return 7;
+    // A loop-back connection in the imported PD, through which the other process's memory is read.
+    ibv_cq* cq = ibv_create_cq(context, 16, nullptr, nullptr, 0);
+    ibv_qp_init_attr init{};
+    init.send_cq = init.recv_cq = cq;
+    init.qp_type = IBV_QPT_RC;
+    init.cap = {4, 4, 1, 1, 0};
+    ibv_qp* qp = ibv_create_qp(pd, &init);
+    if (cq == nullptr || qp == nullptr) return 8;
+    if (const int step = connect_to_itself(context, qp); step != 0) return step;
     // From the first half of the other's region to its second half, with its keys alone.
     ibv_sge sge{names.addr + kBytes / 2, 64, mr->lkey};
     ibv_send_wr wr = request(IBV_WR_RDMA_READ, 1, &sge, 1);

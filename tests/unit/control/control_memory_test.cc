@@ -67,6 +67,37 @@ class WithoutMemory : public ControlTest {
     static Answer ask_until_it_fits(const char* what, const TestClient& client, Op op, const T& request) {
         return ask_until_it_fits(what, [&] { return client.ask(op, request); });
     }
+    /// Windows, null regions, device memory and imports; `token` is the context's command fd.
+    void memory_objects(const TestClient& client, std::uint32_t context, std::uint32_t pd, int token) const {
+        abi::AllocMwRequest mw{};
+        mw.pd = pd;
+        mw.type = 2;
+        (void)ask_until_it_fits("AllocMw", client, Op::kAllocMw, mw);
+        EXPECT_EQ(host.devices[0]->num_mws, 1U);
+        abi::HandleRequest null_mr{};
+        null_mr.handle = pd;
+        (void)ask_until_it_fits("AllocNullMr", client, Op::kAllocNullMr, null_mr);
+        abi::AllocDmRequest dm{};
+        dm.context = context;
+        dm.length = 4096;
+        abi::RegDmMrRequest dm_mr{};
+        dm_mr.pd = pd;
+        dm_mr.dm = ask_until_it_fits("AllocDm", client, Op::kAllocDm, dm).as<abi::DmReply>().handle;
+        dm_mr.access = kAccessZeroBased;
+        dm_mr.length = 4096;
+        EXPECT_EQ(host.devices[0]->num_dms, 1U);
+        (void)ask_until_it_fits("RegDmMr", client, Op::kRegDmMr, dm_mr);
+        EXPECT_EQ(host.devices[0]->num_mrs, 3U);
+        const auto imported = ask_until_it_fits("ImportDevice", [&] {
+                                  return client.ask(Op::kImportDevice, abi::ImportDeviceRequest{}, {token});
+                              }).as<abi::ImportDeviceReply>();
+        abi::ImportRequest import{};
+        import.into = imported.context;
+        import.handle = pd;
+        (void)ask_until_it_fits("ImportPd", client, Op::kImportPd, import);
+        import.handle = dm_mr.dm;
+        (void)ask_until_it_fits("ImportDm", client, Op::kImportDm, import);
+    }
 };
 
 TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
@@ -84,7 +115,6 @@ TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
         std::memcpy(open.name, "urnic0", 6);
         const Answer opened = ask_until_it_fits("OpenDevice", client, Op::kOpenDevice, open);
         const auto context = opened.as<abi::OpenDeviceReply>().context;
-        const int token = opened.fds.at(1).get();
         abi::ContextRequest in_context{};
         in_context.context = context;
         const auto pd =
@@ -117,34 +147,7 @@ TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
         mr.flags = abi::kRegMrConverted;
         const auto handle = ask_until_it_fits("RegMr", client, Op::kRegMr, mr).as<abi::RegMrReply>().handle;
         EXPECT_EQ(host.devices[0]->num_mrs, 1U);
-        abi::AllocMwRequest mw{};
-        mw.pd = pd;
-        mw.type = 2;
-        (void)ask_until_it_fits("AllocMw", client, Op::kAllocMw, mw);
-        EXPECT_EQ(host.devices[0]->num_mws, 1U);
-        abi::HandleRequest null_mr{};
-        null_mr.handle = pd;
-        (void)ask_until_it_fits("AllocNullMr", client, Op::kAllocNullMr, null_mr);
-        abi::AllocDmRequest dm{};
-        dm.context = context;
-        dm.length = 4096;
-        abi::RegDmMrRequest dm_mr{};
-        dm_mr.pd = pd;
-        dm_mr.dm = ask_until_it_fits("AllocDm", client, Op::kAllocDm, dm).as<abi::DmReply>().handle;
-        dm_mr.access = kAccessZeroBased;
-        dm_mr.length = 4096;
-        EXPECT_EQ(host.devices[0]->num_dms, 1U);
-        (void)ask_until_it_fits("RegDmMr", client, Op::kRegDmMr, dm_mr);
-        EXPECT_EQ(host.devices[0]->num_mrs, 3U);
-        const auto imported = ask_until_it_fits("ImportDevice", [&] {
-                                  return client.ask(Op::kImportDevice, abi::ImportDeviceRequest{}, {token});
-                              }).as<abi::ImportDeviceReply>();
-        abi::ImportRequest import{};
-        import.into = imported.context;
-        import.handle = pd;
-        (void)ask_until_it_fits("ImportPd", client, Op::kImportPd, import);
-        import.handle = dm_mr.dm;
-        (void)ask_until_it_fits("ImportDm", client, Op::kImportDm, import);
+        memory_objects(client, context, pd, opened.fds.at(1).get());
         (void)ask_until_it_fits("Status", client, Op::kStatus, abi::StatusRequest{});
 
         const MemoryFor nothing(0);
