@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
+
+#include "rnic/wire/multicast.h"
 
 namespace urnic::dataplane {
 
@@ -24,7 +27,8 @@ int resolve_address(const Device& device, const abi::AddressVector& av, wire::Pa
         is_ipv4_mapped(spec.src_gid) != is_ipv4_mapped(spec.dst_gid)) {
         return EINVAL;
     }
-    const auto mac = device.neighbours->resolve(spec.dst_gid);
+    const auto mac = wire::is_multicast(spec.dst_gid) ? std::optional(wire::multicast_mac(spec.dst_gid))
+                                                      : device.neighbours->resolve(spec.dst_gid);
     if (!mac) {
         return ENETUNREACH;
     }

@@ -63,6 +63,8 @@ constexpr Operation kOperations[] = {
     operation<abi::ImportRequest, &Client::import_pd>(Op::kImportPd),
     operation<abi::ImportRequest, &Client::import_mr>(Op::kImportMr),
     operation<abi::ImportRequest, &Client::import_dm>(Op::kImportDm),
+    operation<abi::McastRequest, &Client::attach_mcast>(Op::kAttachMcast),
+    operation<abi::McastRequest, &Client::detach_mcast>(Op::kDetachMcast),
 };
 
 /// The application's name for itself, fit to be printed.

@@ -58,6 +58,9 @@ class Client {
     /// a wrong length, a wrong number of descriptors, a handle that is not there, or what the operation says.
     [[nodiscard]] int handle(Request& request, Reply& reply);
 
+    /// Raises an event of the port in every context of the device.
+    void raise(const HostDevice& device, AsyncEventType type) const;
+
     [[nodiscard]] std::uint32_t id() const { return id_; }
     [[nodiscard]] pid_t pid() const { return pid_; }
     [[nodiscard]] uid_t uid() const { return uid_; }
@@ -66,6 +69,7 @@ class Client {
     [[nodiscard]] const HandleTable<CqObject>& cqs() const { return cqs_; }
     [[nodiscard]] const HandleTable<QpObject>& qps() const { return qps_; }
     [[nodiscard]] std::uint64_t registered_bytes() const { return registered_bytes_; }
+    [[nodiscard]] std::uint32_t memberships() const { return memberships_; }
 
     // Handlers, one file for each kind of object.
     int attach_memory(const abi::AttachMemoryRequest& request, Request& message, Reply& reply);
@@ -98,6 +102,8 @@ class Client {
     int import_pd(const abi::ImportRequest& request, Request& message, Reply& reply);
     int import_mr(const abi::ImportRequest& request, Request& message, Reply& reply);
     int import_dm(const abi::ImportRequest& request, Request& message, Reply& reply);
+    int attach_mcast(const abi::McastRequest& request, Request& message, Reply& reply);
+    int detach_mcast(const abi::McastRequest& request, Request& message, Reply& reply);
 
   private:
     Client(Host& host, const Peer& peer, std::uint32_t id, std::string program);
@@ -129,6 +135,7 @@ class Client {
     template <typename Leaves>
     void release_cqs(Leaves&& leaves);
     void forget_qp(QpObject& qp);
+    void forget_memberships(QpObject& qp);
     static void forget_ah(const AhObject& ah);
     void forget_cq(CqObject& cq);
     void forget_mr(MrObject& mr);
@@ -149,6 +156,7 @@ class Client {
     std::vector<DoorbellSlots> doorbell_slots_;  // of each worker
     std::uint64_t registered_bytes_ = 0;
     std::uint64_t device_memory_bytes_ = 0;
+    std::uint32_t memberships_ = 0;  // in multicast groups
 
     HandleTable<ContextObject> contexts_;
     HandleTable<PdObject> pds_;

@@ -20,9 +20,11 @@ namespace {
 constexpr std::size_t kMaxContexts = 64;
 
 // Values of ibv_port_attr, as an active 100 Gb/s Ethernet port shows them.
+constexpr std::uint8_t kPortDown = 1;
 constexpr std::uint8_t kPortActive = 4;
 constexpr std::uint8_t kWidth4x = 2;
 constexpr std::uint8_t kSpeedEdr = 32;
+constexpr std::uint8_t kPhysDisabled = 3;
 constexpr std::uint8_t kPhysLinkUp = 5;
 constexpr std::uint8_t kLinkLayerEthernet = 2;
 constexpr std::uint32_t kPortCmSupported = 1U << 16U;
@@ -128,13 +130,13 @@ int Client::query_port(const abi::QueryPortRequest& request, Request& /*message*
     body.pkey_table_len = static_cast<std::uint16_t>(device.caps.pkey_table_len);
     body.port_cap_flags = kPortCmSupported;
     body.max_msg_sz = kMaxMessageBytes;
-    body.state = kPortActive;
+    body.state = device.port_up ? kPortActive : kPortDown;
     body.max_mtu = kMtu4096;
     // ibv_mtu: 256 bytes are 1, and each step doubles.
     body.active_mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
     body.active_width = kWidth4x;
     body.active_speed = kSpeedEdr;
-    body.phys_state = kPhysLinkUp;
+    body.phys_state = device.port_up ? kPhysLinkUp : kPhysDisabled;
     body.link_layer = kLinkLayerEthernet;
     body.max_vl_num = 1;
     for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
@@ -143,6 +145,16 @@ int Client::query_port(const abi::QueryPortRequest& request, Request& /*message*
     }
     reply.set(body);
     return 0;
+}
+
+void Client::raise(const HostDevice& device, AsyncEventType type) const {
+    const abi::AsyncEvent event{1, static_cast<std::uint32_t>(type), 0};
+    for (const auto& [handle, context] : contexts_) {
+        if (context->device == &device) {
+            // An application that lets its event socket fill up misses what comes then.
+            (void)::send(context->async_fd.get(), &event, sizeof event, MSG_DONTWAIT | MSG_NOSIGNAL);
+        }
+    }
 }
 
 int Client::alloc_pd(const abi::ContextRequest& request, Request& /*message*/, Reply& reply) {

@@ -8,6 +8,7 @@
 #include "dataplane/undo.h"
 #include "rnic/base/check.h"
 #include "rnic/wire/frame.h"
+#include "rnic/wire/multicast.h"
 
 namespace urnic::dataplane {
 
@@ -32,7 +33,8 @@ std::uint32_t ring_entries(std::uint32_t wanted) { return wanted == 0 ? 0 : std:
 bool is_offered(QpType type) { return type == QpType::kRc || type == QpType::kUc || type == QpType::kUd; }
 
 int check_kind_and_size(const abi::CreateQpRequest& request, const abi::DeviceCaps& caps) {
-    if (request.srq != 0 || !is_offered(static_cast<QpType>(request.type))) {
+    if (request.srq != 0 || !is_offered(static_cast<QpType>(request.type)) ||
+        (request.create_flags & ~kQpBlockSelfMcastLb) != 0) {
         return EOPNOTSUPP;
     }
     const bool fits = request.max_send_wr <= caps.max_qp_wr && request.max_recv_wr <= caps.max_qp_wr &&
@@ -157,6 +159,7 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
     qp.slot.device = device.device;
     qp.slot.async_fd = pd->context->async_fd.get();
     qp.slot.user_handle = request.user_handle;
+    qp.slot.blocks_own_multicast = (request.create_flags & kQpBlockSelfMcastLb) != 0;
     qp.slot.client = on_worker_[w].get();
     qp.slot.doorbell_slot = *doorbell_slot;
     QpRoom room;
@@ -193,6 +196,9 @@ int Client::resolve_path(const QpObject& qp, const abi::QpAttr& attr, wire::Path
     wire::PathSpec spec;
     if (const int error = resolve_address(*qp.slot.device, attr.av, spec); error != 0) {
         return error;
+    }
+    if (wire::is_multicast(spec.dst_gid)) {  // a connection has one peer
+        return EINVAL;
     }
     const std::uint32_t dest_qp_num = (attr.mask & kQpAttrDestQpn) != 0 ? attr.dest_qp_num : 0;
     spec.udp_src_port = wire::udp_source_port(attr.av.flow_label, qp.slot.qp->qp_num(), dest_qp_num);
@@ -233,6 +239,9 @@ int Client::destroy_qp(const abi::HandleRequest& request, Request& /*message*/, 
     if (qp == nullptr) {
         return EINVAL;
     }
+    if (!qp->memberships.empty()) {
+        return EBUSY;
+    }
     Worker& worker = *host_.workers[qp->worker];
     worker.call([&] { worker.remove_qp(qp->slot); });
     abi::DestroyReply body{};
@@ -272,6 +281,9 @@ void Client::remove_qps(const ContextObject* context) {
         worker.call([&] {
             for (const auto& entry : qps_) {
                 if (leaves(entry)) {
+                    for (auto& [gid, membership] : entry.second->memberships) {
+                        MulticastGroups::unlink(membership.member);
+                    }
                     worker.remove_qp(entry.second->slot);
                 }
             }
@@ -279,11 +291,15 @@ void Client::remove_qps(const ContextObject* context) {
     }
     for (auto entry = qps_.begin(); entry != qps_.end();) {
         if (ours(*entry->second)) {
+            forget_memberships(*entry->second);
             forget_qp(*entry->second);
             entry = qps_.remove(entry);
         } else {
             ++entry;
         }
+    }
+    for (const auto& device : host_.devices) {
+        device->groups.publish(host_, *device->device);
     }
 }
 

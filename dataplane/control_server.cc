@@ -17,6 +17,7 @@
 #include "dataplane/fault_request.h"
 #include "dataplane/log.h"
 #include "dataplane/message.h"
+#include "dataplane/port_request.h"
 #include "dataplane/status.h"
 #include "dataplane/undo.h"
 #include "rnic/base/check.h"
@@ -258,6 +259,9 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
         if (header.op == abi::Op::kFault) {
             return answer_fault_request(host_, connection.peer, request, reply);
         }
+        if (header.op == abi::Op::kPort) {
+            return port(connection.peer, request, reply);
+        }
         if (header.op == abi::Op::kHello) {
             return connection.client != nullptr ? EEXIST
                                                 : Client::hello(host_, connection.peer, connection.id,
@@ -267,6 +271,20 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
     } catch (const std::bad_alloc&) {
         return ENOMEM;
     }
+}
+
+int ControlServer::port(const Peer& peer, const Request& request, Reply& reply) {
+    HostDevice* changed = nullptr;
+    const int error = answer_port_request(host_, peer, request, reply, changed);
+    if (changed != nullptr) {
+        for (const auto& [id, connection] : connections_) {
+            if (connection->client != nullptr) {
+                connection->client->raise(*changed, changed->device->port_up ? AsyncEventType::kPortActive
+                                                                             : AsyncEventType::kPortErr);
+            }
+        }
+    }
+    return error;
 }
 
 int ControlServer::status(const Request& request, Reply& reply) const {

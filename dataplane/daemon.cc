@@ -145,6 +145,13 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     sysroot_.emplace(run_dir_.sysroot_path(), std::vector<const Device*>(devices.begin(), devices.end()),
                      num_workers);
     sysroot_->write();
+    host_.port_changed = [this] {
+        try {
+            sysroot_->refresh_ports();
+        } catch (const std::bad_alloc&) {
+            log_warning("no memory: the states of ports below {} are out of date", run_dir_.sysroot_path());
+        }
+    };
     server_.emplace(host_);
     host_.daemon_state().alive.store(1);
     const std::string socket = run_dir_.socket_path();

@@ -23,8 +23,8 @@ class NeighbourResolver {
     [[nodiscard]] virtual std::optional<wire::Mac> resolve(const wire::Gid& gid) = 0;
 };
 
-/// Built by the control thread before the workers start; afterwards only `keys` and `handles` (by the control
-/// thread) and `counters` (each by its worker) change.
+/// Built by the control thread before the workers start; afterwards only `keys`, `handles` and `port_up` (by
+/// the control thread, which alone looks at `port_up`) and `counters` (each by its worker) change.
 struct Device {
     static constexpr std::uint32_t kGidTableLength = 16;
 
@@ -40,6 +40,7 @@ struct Device {
     AddressHandles handles;
     std::array<Counters, abi::kMaxWorkers> counters;
     PacketIo* port = nullptr;
+    bool port_up = true;  // as the operator wants it
     NeighbourResolver* neighbours = nullptr;
 };
 

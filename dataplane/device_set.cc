@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dataplane/eal.h"
+#include "dataplane/multicast_groups.h"
 #include "rnic/qp/limits.h"
 
 namespace urnic::dataplane {
@@ -34,6 +35,9 @@ abi::DeviceCaps caps_of(const Device& device) {
     caps.gid_table_len = Device::kGidTableLength;
     caps.pkey_table_len = 1;
     caps.num_ports = 1;
+    caps.max_mcast_grp = MulticastGroups::kMaxGroups;
+    caps.max_mcast_qp_attach = MulticastGroups::kMaxMembers;
+    caps.max_total_mcast_qp_attach = MulticastGroups::kMaxMemberships;
     return caps;
 }
 

@@ -107,6 +107,15 @@ std::uint16_t DpdkPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::ui
     return rte_eth_tx_burst(port_id_, static_cast<std::uint16_t>(queue), frames, count);
 }
 
+void DpdkPort::set_multicast(std::span<const wire::Mac> groups) {
+    static_assert(sizeof(wire::Mac) == sizeof(rte_ether_addr));
+    auto* list = reinterpret_cast<rte_ether_addr*>(const_cast<wire::Mac*>(groups.data()));
+    if (rte_eth_dev_set_mc_addr_list(port_id_, list, static_cast<std::uint32_t>(groups.size())) != 0) {
+        // No such filter, or not room for all. Drivers that know neither mode pass every frame anyway.
+        (void)rte_eth_allmulticast_enable(port_id_);
+    }
+}
+
 int DpdkPort::wait_fd(std::uint32_t /*queue*/) const { return -1; }
 
 bool DpdkPort::must_be_polled(std::uint32_t queue) const { return queue < rx_queues_; }

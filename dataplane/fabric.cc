@@ -23,6 +23,26 @@ std::uint64_t mac_number(const std::uint8_t* mac) {
     return number;
 }
 
+/// The bit of a group filter that stands for this Ethernet address.
+std::uint64_t filter_bit(const wire::Mac& mac) {
+    std::uint32_t hash = 0;
+    for (const std::uint8_t byte : mac) {
+        hash = (hash ^ byte) * 0x01000193U;
+    }
+    return std::uint64_t{1} << (hash >> 26U);
+}
+
+bool is_group_frame(const rte_mbuf& frame) {
+    const std::span<const std::byte> bytes = frame_bytes(&frame);
+    return bytes.size() >= 14 && (bytes[0] & std::byte{1}) != std::byte{0};
+}
+
+/// Room for the only producer; what the consumer takes meanwhile makes more.
+bool has_room(const rte_ring& ring) {
+    const std::uint32_t taken = __atomic_load_n(&ring.cons.tail, __ATOMIC_ACQUIRE);
+    return ring.prod.head - taken < ring.capacity;
+}
+
 }  // namespace
 
 class Fabric::Port final : public PacketIo {
@@ -34,6 +54,13 @@ class Fabric::Port final : public PacketIo {
     std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
         return fabric_.transmit(queue, frames, count);
     }
+    void set_multicast(std::span<const wire::Mac> groups) override {
+        std::uint64_t filter = 0;
+        for (const wire::Mac& group : groups) {
+            filter |= filter_bit(group);
+        }
+        fabric_.group_filters_[index_].store(filter, std::memory_order_relaxed);
+    }
     [[nodiscard]] int wait_fd(std::uint32_t /*queue*/) const override { return -1; }
 
   private:
@@ -41,7 +68,8 @@ class Fabric::Port final : public PacketIo {
     std::uint32_t index_;
 };
 
-Fabric::Fabric(const std::vector<PortSpec>& ports, Steering& steering) : steering_(steering), specs_(ports) {
+Fabric::Fabric(const std::vector<PortSpec>& ports, Steering& steering)
+    : steering_(steering), specs_(ports), group_filters_(ports.size()) {
     const std::uint32_t workers = steering.num_workers();
     // Names of rings are the process's: several fabrics may live in one (tests do that).
     static std::atomic<std::uint32_t> instances{0};
@@ -118,10 +146,47 @@ rte_ring* Fabric::route(std::uint32_t from, const rte_mbuf& frame, std::uint32_t
     return nullptr;
 }
 
+bool Fabric::wants(std::uint32_t port, const wire::Mac& group) const {
+    return (group_filters_[port].load(std::memory_order_relaxed) & filter_bit(group)) != 0;
+}
+
+bool Fabric::replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake) {
+    wire::Mac group{};
+    std::memcpy(group.data(), frame_bytes(frame).data(), group.size());
+    const std::uint32_t to =
+        steering_.num_workers() == 1 ? 0 : steering_.worker_of(wire::peek_dest_qp(frame_bytes(frame)));
+    const auto ports = static_cast<std::uint32_t>(ports_.size());
+    for (std::uint32_t port = 0; port < ports; ++port) {
+        if (wants(port, group) && !has_room(*ring(from, port, to))) {
+            return false;
+        }
+    }
+    for (std::uint32_t port = 0; port < ports; ++port) {
+        if (!wants(port, group)) {
+            continue;
+        }
+        // The receivers share the bytes and only read them.
+        rte_mbuf_refcnt_update(frame, 1);
+        if (rte_ring_sp_enqueue(ring(from, port, to), frame) != 0) {  // joined since we looked, and full
+            free_frames({&frame, 1});
+        }
+        to_wake |= to != from ? 1U << to : 0U;
+    }
+    free_frames({&frame, 1});
+    return true;
+}
+
 std::uint16_t Fabric::transmit(std::uint32_t worker, rte_mbuf** frames, std::uint16_t count) {
     std::uint16_t taken = 0;
     std::uint32_t to_wake = 0;  // bit mask of workers
     while (taken < count) {
+        if (is_group_frame(*frames[taken])) {
+            if (!replicate(worker, frames[taken], to_wake)) {
+                break;
+            }
+            ++taken;
+            continue;
+        }
         std::uint32_t to = 0;
         rte_ring* const ring = route(worker, *frames[taken], to);
         if (ring == nullptr) {

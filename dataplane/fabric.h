@@ -41,6 +41,10 @@ class Fabric final : public NeighbourResolver {
 
   private:
     class Port;
+    /// Gives a multicast frame to every port that wants it, the sender's too: all at once or, while one of
+    /// them has no room, none. False: none.
+    [[nodiscard]] bool replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake);
+    [[nodiscard]] bool wants(std::uint32_t port, const wire::Mac& group) const;
     std::uint16_t transmit(std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);
     std::uint16_t receive(std::uint32_t port, std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);
     /// The ring for a frame; nullptr: unknown MAC. `worker` is where it ends.
@@ -56,6 +60,8 @@ class Fabric final : public NeighbourResolver {
     };
     std::vector<Cursor> cursors_;   // by port and receiving worker
     std::vector<rte_ring*> rings_;  // single producer, single consumer
+    /// The groups of each port, hashed as NICs do: a bit that is set may let strangers through.
+    std::vector<std::atomic<std::uint64_t>> group_filters_;
     std::atomic<std::uint64_t> unknown_mac_frames_{0};
 };
 

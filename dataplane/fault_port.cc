@@ -32,6 +32,18 @@ rte_mbuf* copy_of(const rte_mbuf& frame) {
     return copy;
 }
 
+/// Makes the frame one that nobody else reads: a multicast frame is shared by all who receive it. False: no
+/// buffer is free, and the frame is lost.
+bool make_own(rte_mbuf*& frame) {
+    if (rte_mbuf_refcnt_read(frame) == 1) {
+        return true;
+    }
+    rte_mbuf* const own = copy_of(*frame);
+    free_frames({&frame, 1});
+    frame = own;
+    return own != nullptr;
+}
+
 }  // namespace
 
 void FaultPort::ReadyQueue::push(rte_mbuf* frame) {
@@ -124,6 +136,9 @@ void FaultPort::process(Side& side, rte_mbuf* frame) const {
     }
     if (verdict.drop) {
         free_frames({&frame, 1});
+        return;
+    }
+    if ((verdict.ecn || verdict.flips != 0) && !make_own(frame)) {
         return;
     }
     fault::edit_frame(verdict, writable_bytes(frame));

@@ -38,6 +38,7 @@ class FaultPort final : public PacketIo {
     /// Also sends what is due, so that held packets go out when the RNIC itself sends nothing.
     std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
     std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
+    void set_multicast(std::span<const wire::Mac> groups) override { below_.set_multicast(groups); }
     [[nodiscard]] int wait_fd(std::uint32_t queue) const override { return below_.wait_fd(queue); }
     [[nodiscard]] bool must_be_polled(std::uint32_t queue) const override {
         return below_.must_be_polled(queue);

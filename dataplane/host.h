@@ -16,6 +16,7 @@
 #include "dataplane/config.h"
 #include "dataplane/device.h"
 #include "dataplane/fault_set.h"
+#include "dataplane/multicast_groups.h"
 #include "dataplane/shared_memory.h"
 #include "dataplane/worker.h"
 #include "rnic/qp/qp.h"
@@ -48,6 +49,7 @@ struct HostDevice {
     std::uint32_t num_mrs = 0;
     std::uint32_t num_pds = 0;
     std::uint32_t num_ahs = 0;
+    MulticastGroups groups;
     std::uint32_t num_mws = 0;
     std::uint32_t num_dms = 0;
 };
@@ -82,6 +84,9 @@ struct Host {
     std::map<ContextToken, ContextOwner> contexts;
     /// Makes a QP of a supported type; nullptr for another one.
     std::function<std::unique_ptr<Qp>(QpType, const QpConfig&)> make_qp;
+
+    /// Called when the state of some device's port has changed.
+    std::function<void()> port_changed;
 
     [[nodiscard]] std::uint32_t num_workers() const { return static_cast<std::uint32_t>(workers.size()); }
     [[nodiscard]] abi::DaemonState& daemon_state() const {

@@ -44,6 +44,7 @@ The configuration file is TOML. Every key, with its default:
   max_ahs = 131072
   max_mws = 131072
   max_dms = 1024
+  max_mcast_attachments = 65536
   max_channels = 1024
   max_registered_bytes = 4398046511104
   max_ring_bytes = 8589934592

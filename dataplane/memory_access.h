@@ -11,7 +11,8 @@ namespace urnic::dataplane {
 inline constexpr std::uint32_t kOptionalAccess = 0x3ff0'0000;
 inline constexpr std::uint32_t kKnownAccess = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead |
                                               kAccessRemoteAtomic | kAccessMwBind | kAccessZeroBased |
-                                              kAccessHugetlb | kOptionalAccess;
+                                              kAccessHugetlb | kAccessFlushGlobal | kAccessFlushPersistent |
+                                              kOptionalAccess;
 
 /// IBA 10.6.3.1 (as ib_check_mr_access): remote write and atomics need local write.
 constexpr bool is_valid_access(std::uint32_t access) {

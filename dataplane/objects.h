@@ -9,6 +9,7 @@
 #include "dataplane/app_memory.h"
 #include "dataplane/device_memory.h"
 #include "dataplane/host.h"
+#include "dataplane/multicast_groups.h"
 #include "dataplane/ring_memory.h"
 #include "dataplane/unique_fd.h"
 #include "dataplane/worker.h"
@@ -84,6 +85,7 @@ struct QpObject {
     QpSlot slot;
     RingPiece memory;
     std::uint32_t worker = 0;
+    Memberships memberships;  // multicast
 };
 
 /// Objects of one kind by handle. Handles count up and are not reused, so a stale one finds nothing.

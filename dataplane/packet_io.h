@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+
+#include "rnic/wire/packet_view.h"
 
 struct rte_mbuf;
 
@@ -14,6 +17,9 @@ class PacketIo {
     virtual std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) = 0;
     /// Hands over complete frames; returns how many were taken (from the front), the rest stays the caller's.
     virtual std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) = 0;
+    /// From now on frames for these Ethernet groups come in, too; a port may let others through besides. For
+    /// the control thread, while workers receive and send.
+    virtual void set_multicast(std::span<const wire::Mac> groups) = 0;
     /// A file descriptor that becomes readable when rx_burst(queue) may have something, or -1 when there is
     /// none.
     [[nodiscard]] virtual int wait_fd(std::uint32_t queue) const = 0;

@@ -7,6 +7,7 @@
 
 #include "dataplane/frame_pool.h"
 #include "rnic/wire/frame.h"
+#include "rnic/wire/multicast.h"
 
 namespace urnic::dataplane {
 
@@ -33,6 +34,11 @@ std::uint16_t Receiver::poll(TimeNs now, TimeNs qp_now) {
     const std::uint16_t count = port_->rx_burst(worker_, frames.data(), kBurst);
     if (count == 0) {
         return 0;
+    }
+    if (!port_up_) [[unlikely]] {
+        counters_.drop_port_down.add(count);
+        free_frames({frames.data(), count});
+        return count;
     }
     std::uint32_t kept = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -63,8 +69,7 @@ bool Receiver::steer(rte_mbuf* frame) {
     if (owner == worker_) {
         return false;
     }
-    frame->port = static_cast<std::uint16_t>(device_.index);
-    if (!steering_.hand_over(worker_, owner, frame)) {
+    if (!steering_.hand_over(worker_, owner, {frame, device_.index})) {
         ++counters_.drop_steering_full;
         free_frames({&frame, 1});
         return true;
@@ -74,14 +79,66 @@ bool Receiver::steer(rte_mbuf* frame) {
 }
 
 void Receiver::take_over(rte_mbuf* frame, TimeNs now, TimeNs qp_now) {
-    deliver(*frame, now, qp_now);
+    if (port_up_) [[likely]] {
+        deliver(*frame, now, qp_now);
+    } else {
+        ++counters_.drop_port_down;
+    }
     free_frames({&frame, 1});
 }
 
+bool Receiver::has_gid(const wire::Gid& gid) const {
+    return std::any_of(gids_.begin(), gids_.end(),
+                       [&](const wire::Gid& own) { return wire::same_gid(own, gid); });
+}
+
 bool Receiver::is_for_us(const wire::PacketView& view) const {
-    return wire::same_mac(view.dst_mac, device_.mac) &&
-           std::any_of(gids_.begin(), gids_.end(),
-                       [&](const wire::Gid& gid) { return wire::same_gid(gid, view.dst_gid); });
+    if (wire::is_multicast(view.dst_mac)) [[unlikely]] {
+        return wire::is_multicast(view.dst_gid) &&
+               wire::same_mac(view.dst_mac, wire::multicast_mac(view.dst_gid)) &&
+               multicast_.find(view.dst_gid) != nullptr;
+    }
+    return wire::same_mac(view.dst_mac, device_.mac) && has_gid(view.dst_gid);
+}
+
+void Receiver::give(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now) {
+    outbox_.begin(slot, now);
+    held_frames_.set_current(&frame);
+    slot.qp->handle_packet(qp_now, view, outbox_);
+    run_queue_.push(slot);
+}
+
+// Each member gets the packet and checks P_Key and Q_Key for itself (IBA 10.5.2.2). One worker gets all
+// multicast frames of a device, as steering says, and the others get theirs from it.
+void Receiver::deliver_multicast(rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now) {
+    const GroupOnWorker& group = *multicast_.find(view.dst_gid);
+    if (worker_ == steering_.worker_of(wire::kMulticastQp)) {
+        spread(frame, group.workers & ~(1U << worker_));
+    }
+    const bool is_own = has_gid(view.src_gid);
+    for (const GroupMember* member = group.members; member != nullptr; member = member->next) {
+        QpSlot& slot = *member->slot;
+        const bool is_sender = is_own && view.header.deth.src_qp == slot.qp->qp_num();
+        if (!(is_sender && slot.blocks_own_multicast)) {
+            give(slot, frame, view, now, qp_now);
+        }
+    }
+}
+
+void Receiver::spread(rte_mbuf& frame, std::uint32_t workers) {
+    for (std::uint32_t to = 0; workers != 0; ++to, workers >>= 1U) {
+        if ((workers & 1U) == 0) {
+            continue;
+        }
+        rte_mbuf* copy = &frame;
+        rte_mbuf_refcnt_update(copy, 1);
+        if (steering_.hand_over(worker_, to, {copy, device_.index})) {
+            steering_.wakes().wake(to);
+        } else {
+            ++counters_.drop_steering_full;
+            free_frames({&copy, 1});
+        }
+    }
 }
 
 void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
@@ -105,15 +162,17 @@ void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
         ++counters_.rx_icrc_encapsulated;
         return;
     }
-    QpSlot* const slot = qps_.find(view.header.dest_qp);
+    const bool is_multicast = wire::is_multicast(view.dst_mac);
+    if (is_multicast && view.header.dest_qp == wire::kMulticastQp) [[unlikely]] {
+        deliver_multicast(frame, view, now, qp_now);
+        return;
+    }
+    QpSlot* const slot = is_multicast ? nullptr : qps_.find(view.header.dest_qp);
     if (slot == nullptr) {
         ++counters_.drop_unknown_qp;
         return;
     }
-    outbox_.begin(*slot, now);
-    held_frames_.set_current(&frame);
-    slot->qp->handle_packet(qp_now, view, outbox_);
-    run_queue_.push(*slot);
+    give(*slot, frame, view, now, qp_now);
 }
 
 }  // namespace urnic::dataplane

@@ -6,6 +6,7 @@
 
 #include "dataplane/device.h"
 #include "dataplane/held_frames.h"
+#include "dataplane/multicast_table.h"
 #include "dataplane/qp_table.h"
 #include "dataplane/run_queue.h"
 #include "dataplane/steering.h"
@@ -23,6 +24,8 @@ class Receiver {
 
     /// From now on packets come through `port`: the device's own or one that stacks on it.
     void use_port(PacketIo& port) { port_ = &port; }
+    /// Down: what comes in is dropped.
+    void set_port_up(bool up) { port_up_ = up; }
     /// Takes one burst from the port. QPs that got packets are put on the run queue, so that each sends once
     /// what the burst asks of it (acknowledgements coalesce). `now` is the clock's, `qp_now` the QPs' time.
     /// Returns the number of frames.
@@ -31,10 +34,16 @@ class Receiver {
     void take_over(rte_mbuf* frame, TimeNs now, TimeNs qp_now);
 
     [[nodiscard]] QpTable& qps() { return qps_; }
+    [[nodiscard]] MulticastTable& multicast() { return multicast_; }
 
   private:
     void deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now);
     [[nodiscard]] bool is_for_us(const wire::PacketView& view) const;
+    [[nodiscard]] bool has_gid(const wire::Gid& gid) const;
+    void give(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now);
+    void deliver_multicast(rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now);
+    /// Gives the frame to the other workers that have members of the group.
+    void spread(rte_mbuf& frame, std::uint32_t workers);
     /// True: the frame was given away (or dropped).
     [[nodiscard]] bool steer(rte_mbuf* frame);
 
@@ -47,7 +56,9 @@ class Receiver {
     RunQueue& run_queue_;
     HeldFrames& held_frames_;
     QpTable qps_;
+    MulticastTable multicast_;
     std::vector<wire::Gid> gids_;  // the device's, without the free entries
+    bool port_up_ = true;
     std::uint32_t handed_to_ = 0;  // bit mask of workers that got frames of this burst
 };
 

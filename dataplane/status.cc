@@ -87,7 +87,7 @@ void write_device(JsonText& json, const HostDevice& entry, std::uint32_t num_wor
         });
         json.object("port", [&] {
             json.value("number", 1);
-            json.value("state", "ACTIVE");
+            json.value("state", device.port_up ? "ACTIVE" : "DOWN");
             json.value("link_layer", "Ethernet");
             json.value("mtu", device.mtu_bytes);
         });
@@ -98,6 +98,8 @@ void write_device(JsonText& json, const HostDevice& entry, std::uint32_t num_wor
         json.value("ahs", entry.num_ahs);
         json.value("mws", entry.num_mws);
         json.value("dms", entry.num_dms);
+        json.value("mcast_groups", entry.groups.num_groups());
+        json.value("mcast_attachments", entry.groups.num_memberships());
         write_counters(json, device, num_workers);
     });
 }
@@ -190,6 +192,7 @@ void write_client(JsonText& json, const Client& client,
         json.value("uid", client.uid());
         json.value("program", client.program());
         json.value("registered_bytes", client.registered_bytes());
+        json.value("mcast_attachments", client.memberships());
         write_objects(json, client, attributes);
     });
 }

@@ -7,7 +7,7 @@
 namespace urnic::dataplane {
 
 struct Steering::Lane {
-    boost::lockfree::spsc_queue<rte_mbuf*, boost::lockfree::capacity<kHandoverFrames>> frames;
+    boost::lockfree::spsc_queue<Handover, boost::lockfree::capacity<kHandoverFrames>> frames;
 };
 
 Steering::Steering(abi::DaemonState& state, std::uint32_t num_workers)
@@ -17,7 +17,7 @@ Steering::Steering(abi::DaemonState& state, std::uint32_t num_workers)
 
 Steering::~Steering() {
     for (std::uint32_t i = 0; i < num_workers_ * num_workers_; ++i) {
-        lanes_[i].frames.consume_all([](rte_mbuf* frame) { free_frames({&frame, 1}); });
+        lanes_[i].frames.consume_all([](Handover given) { free_frames({&given.frame, 1}); });
     }
 }
 
@@ -25,11 +25,11 @@ Steering::Lane& Steering::lane(std::uint32_t from, std::uint32_t to) {
     return lanes_[std::size_t{to} * num_workers_ + from];
 }
 
-bool Steering::hand_over(std::uint32_t from, std::uint32_t to, rte_mbuf* frame) {
+bool Steering::hand_over(std::uint32_t from, std::uint32_t to, const Handover& frame) {
     return lane(from, to).frames.push(frame);
 }
 
-std::uint32_t Steering::take(std::uint32_t worker, rte_mbuf** frames, std::uint32_t count) {
+std::uint32_t Steering::take(std::uint32_t worker, Handover* frames, std::uint32_t count) {
     std::uint32_t taken = 0;
     for (std::uint32_t from = 0; from < num_workers_ && taken < count; ++from) {
         if (from != worker) {

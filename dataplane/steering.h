@@ -10,6 +10,13 @@ struct rte_mbuf;
 
 namespace urnic::dataplane {
 
+/// A frame on its way to another worker. The device is not in the frame: the in-process wire gives one
+/// multicast frame to several devices.
+struct Handover {
+    rte_mbuf* frame = nullptr;
+    std::uint32_t device = 0;  // index of the one that received it
+};
+
 /// Made before the workers, shared by all of them.
 class Steering {
   public:
@@ -27,11 +34,11 @@ class Steering {
     }
     [[nodiscard]] WakeBoard& wakes() { return wakes_; }
 
-    /// Worker `from` gives a frame to worker `to`; mbuf->port is the index of the device that received it.
-    /// False: no room, the frame stays the caller's. Call wakes().wake(to) after the burst.
-    [[nodiscard]] bool hand_over(std::uint32_t from, std::uint32_t to, rte_mbuf* frame);
+    /// Worker `from` gives a frame to worker `to`. False: no room, the frame stays the caller's. Call
+    /// wakes().wake(to) after the burst.
+    [[nodiscard]] bool hand_over(std::uint32_t from, std::uint32_t to, const Handover& frame);
     /// Up to `count` frames that others gave to `worker`; the caller's from now on.
-    [[nodiscard]] std::uint32_t take(std::uint32_t worker, rte_mbuf** frames, std::uint32_t count);
+    [[nodiscard]] std::uint32_t take(std::uint32_t worker, Handover* frames, std::uint32_t count);
 
   private:
     struct Lane;

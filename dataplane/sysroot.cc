@@ -60,9 +60,12 @@ std::map<std::string, std::uint64_t> sum_counters(const Device& device, std::uin
     return sums;
 }
 
-fs::path counters_dir(const std::string& dir, const Device& device) {
-    return fs::path(dir) / "sys/class/infiniband" / device.name / "ports/1/hw_counters";
+fs::path port_dir(const std::string& dir, const Device& device) {
+    return fs::path(dir) / "sys/class/infiniband" / device.name / "ports/1";
 }
+
+const char* state_of(const Device& device) { return device.port_up ? "4: ACTIVE" : "1: DOWN"; }
+const char* phys_state_of(const Device& device) { return device.port_up ? "5: LinkUp" : "3: Disabled"; }
 
 }  // namespace
 
@@ -103,9 +106,9 @@ void Sysroot::write_device(const Device& device) const {
 }
 
 void Sysroot::write_port(const Device& device) const {
-    const Writer file(fs::path(dir_) / "sys/class/infiniband" / device.name / "ports/1");
-    file("state", "4: ACTIVE");
-    file("phys_state", "5: LinkUp");
+    const Writer file(port_dir(dir_, device));
+    file("state", state_of(device));
+    file("phys_state", phys_state_of(device));
     file("rate", "100 Gb/sec (4X EDR)");
     file("link_layer", "Ethernet");
     file("lid", "0x0");
@@ -127,10 +130,18 @@ void Sysroot::write_port(const Device& device) const {
 
 void Sysroot::refresh_counters() const {
     for (const Device* device : devices_) {
-        const fs::path dir = counters_dir(dir_, *device);
+        const fs::path dir = port_dir(dir_, *device) / "hw_counters";
         for (const auto& [name, value] : sum_counters(*device, num_workers_)) {
             (void)write_in_place(dir / name, std::to_string(value) + "\n");
         }
+    }
+}
+
+void Sysroot::refresh_ports() const {
+    for (const Device* device : devices_) {
+        const fs::path dir = port_dir(dir_, *device);
+        (void)write_in_place(dir / "state", std::string(state_of(*device)) + "\n");
+        (void)write_in_place(dir / "phys_state", std::string(phys_state_of(*device)) + "\n");
     }
 }
 

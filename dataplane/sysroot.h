@@ -24,6 +24,8 @@ class Sysroot {
     /// Brings ports/1/hw_counters up to date. Files are written in place: the modification time of a device's
     /// directory is the device's identity to libibverbs. Errors are not worth stopping for.
     void refresh_counters() const;
+    /// The same for the states of the ports.
+    void refresh_ports() const;
 
   private:
     void write_device(const Device& device) const;

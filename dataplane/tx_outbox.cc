@@ -46,6 +46,11 @@ void TxOutbox::refill() {
 }
 
 bool TxOutbox::flush() {
+    if (!port_up_) [[unlikely]] {
+        counters_.drop_port_down.add(built_ - first_);
+        free_frames({frames_.data() + first_, built_ - first_});
+        first_ = built_;
+    }
     if (first_ < built_) {
         first_ +=
             port_->tx_burst(worker_, frames_.data() + first_, static_cast<std::uint16_t>(built_ - first_));

@@ -25,6 +25,8 @@ class TxOutbox final : public Outbox {
 
     /// From now on packets go through `port`: the device's own or one that stacks on it.
     void use_port(PacketIo& port) { port_ = &port; }
+    /// Down: what goes out is dropped.
+    void set_port_up(bool up) { port_up_ = up; }
     /// Before calls into a QP: whose effects come now, and when. Makes room as far as it can.
     void begin(QpSlot& slot, TimeNs now);
     /// Gives the port what it takes. True: nothing is left.
@@ -44,6 +46,7 @@ class TxOutbox final : public Outbox {
 
     std::uint32_t worker_;
     PacketIo* port_;
+    bool port_up_ = true;
     Counters& counters_;
     rte_mempool* pool_;
     Notifier& notifier_;

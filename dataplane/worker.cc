@@ -195,10 +195,10 @@ bool Worker::Impl::receive() {
 }
 
 bool Worker::Impl::take_handed_over() {
-    std::array<rte_mbuf*, Receiver::kBurst> frames;
+    std::array<Handover, Receiver::kBurst> frames;
     const std::uint32_t count = config.steering->take(config.index, frames.data(), Receiver::kBurst);
     for (std::uint32_t i = 0; i < count; ++i) {
-        lanes[frames[i]->port]->receiver.take_over(frames[i], now, qp_now);
+        lanes[frames[i].device]->receiver.take_over(frames[i].frame, now, qp_now);
     }
     return count != 0;
 }
@@ -377,6 +377,16 @@ void Worker::remove_qp(QpSlot& slot) {
 HeldPacketPool& Worker::held_packets() { return impl_->held_packets; }
 
 void Worker::release_cq(NotifyingCq& cq) { impl_->notifier.release(cq); }
+
+void Worker::set_port(std::uint32_t device, bool up) {
+    Impl::Lane& lane = *impl_->lanes.at(device);
+    lane.outbox.set_port_up(up);
+    lane.receiver.set_port_up(up);
+}
+
+MulticastTable& Worker::multicast(std::uint32_t device) {
+    return impl_->lanes.at(device)->receiver.multicast();
+}
 
 void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan) {
     Impl::Lane& lane = *impl_->lanes.at(device);

@@ -10,6 +10,7 @@
 
 #include "dataplane/device.h"
 #include "dataplane/function_ref.h"
+#include "dataplane/multicast_table.h"
 #include "dataplane/slot_table.h"
 #include "dataplane/timer_wheel.h"
 #include "rnic/abi/queues.h"
@@ -54,6 +55,7 @@ struct QpSlot {
     std::atomic<std::uint32_t> async_events{0};
     ClientDoorbells* client = nullptr;  // on the QP's worker
     std::uint32_t doorbell_slot = 0;    // < abi::kDoorbellSlots, unique among the client's QPs on the worker
+    bool blocks_own_multicast = false;  // gets no copy of what it sends to a group itself
 
     // The worker's own, from add_qp() to remove_qp():
     struct Timer : TimerNode {
@@ -118,6 +120,10 @@ class Worker {
     /// The faults of the device with that index on this worker's queue; nullptr: none. The caller gets the
     /// plan that was in force before, which nobody on this worker uses any more.
     void swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan);
+    /// Whether frames go through the port of the device with that index; otherwise both directions drop them.
+    void set_port(std::uint32_t device, bool up);
+    /// The groups of the device with that index.
+    [[nodiscard]] MulticastTable& multicast(std::uint32_t device);
     [[nodiscard]] int modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path);
 
   private:

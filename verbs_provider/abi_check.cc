@@ -77,6 +77,7 @@ static_assert(same(QpType::kUd, IBV_QPT_UD));
 static_assert(same(QpType::kRawPacket, IBV_QPT_RAW_PACKET));
 static_assert(same(QpType::kXrcSend, IBV_QPT_XRC_SEND));
 static_assert(same(QpType::kXrcRecv, IBV_QPT_XRC_RECV));
+static_assert(same(kQpBlockSelfMcastLb, IBV_QP_CREATE_BLOCK_SELF_MCAST_LB));
 static_assert(same(QpState::kReset, IBV_QPS_RESET));
 static_assert(same(QpState::kInit, IBV_QPS_INIT));
 static_assert(same(QpState::kRtr, IBV_QPS_RTR));

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint32_t kNsClockKhz = 1'000'000;  // completion timestamps count nanoseconds
 constexpr std::uint32_t kNoVendor = 0xff'ffff;    // as rxe: no IEEE OUI stands for a software device
-constexpr std::uint8_t kLocalAckDelay = 15;       // 4.096 us * 2^15: the daemon shares its cores with others
+constexpr std::uint64_t kDeviceAtomicWrite = std::uint64_t{1} << 40U;  // IBV_DEVICE_ATOMIC_WRITE
+constexpr std::uint8_t kLocalAckDelay = 15;  // 4.096 us * 2^15: the daemon shares its cores with others
 
 void fill_device(const abi::DeviceCaps& caps, struct ibv_device_attr& attr) {
     snprintf(attr.fw_ver, sizeof attr.fw_ver, "%s", URNIC_VERSION);
@@ -32,6 +33,9 @@ void fill_device(const abi::DeviceCaps& caps, struct ibv_device_attr& attr) {
     attr.max_mr = static_cast<int>(caps.max_mr);
     attr.max_mw = static_cast<int>(caps.max_mw);
     attr.max_pd = static_cast<int>(caps.max_pd);
+    attr.max_mcast_grp = static_cast<int>(caps.max_mcast_grp);
+    attr.max_mcast_qp_attach = static_cast<int>(caps.max_mcast_qp_attach);
+    attr.max_total_mcast_qp_attach = static_cast<int>(caps.max_total_mcast_qp_attach);
     attr.max_ah = static_cast<int>(caps.max_ah);
     attr.max_qp_rd_atom = static_cast<int>(caps.max_qp_rd_atom);
     attr.max_res_rd_atom = static_cast<int>(caps.max_res_rd_atom);
@@ -56,7 +60,7 @@ int query_device(struct ibv_context* ibv_context, const struct ibv_query_device_
     fill_device(context_of(ibv_context)->caps, all.orig_attr);
     all.completion_timestamp_mask = ~std::uint64_t{0};
     all.hca_core_clock = kNsClockKhz;
-    all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+    all.device_cap_flags_ex = all.orig_attr.device_cap_flags | kDeviceAtomicWrite;
     all.max_dm_size = context_of(ibv_context)->caps.max_dm_bytes;
     all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
     // Callers of other releases have a shorter or a longer struct.

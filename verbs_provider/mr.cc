@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint32_t kOffered = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead |
                                    kAccessRemoteAtomic | kAccessMwBind | kAccessZeroBased | kAccessHugetlb |
-                                   kAccessRelaxedOrdering;
+                                   kAccessRelaxedOrdering | kAccessFlushGlobal | kAccessFlushPersistent;
 
 constexpr std::uint32_t kWriting = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteAtomic;
 

@@ -13,7 +13,8 @@ constexpr std::uint64_t kUdOps = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_
 constexpr std::uint64_t kUcOps = kUdOps | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
                                  IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
 constexpr std::uint64_t kRcOps = kUcOps | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                                 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+                                 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
+                                 IBV_QP_EX_WITH_ATOMIC_WRITE;
 constexpr unsigned int kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
 
 void fail(Qp& qp, int error) {
@@ -184,6 +185,14 @@ void wr_set_inline_data(struct ibv_qp_ex* ex, void* addr, std::size_t length) {
     wr_set_inline_data_list(ex, 1, &buffer);
 }
 
+/// The 8 bytes are taken now: there is no setter for them.
+void wr_atomic_write(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t remote_addr, const void* value) {
+    if (begin_remote(ex, WrOpcode::kAtomicWrite, rkey, remote_addr) != nullptr) {
+        const struct ibv_data_buf buffer { const_cast<void*>(value), sizeof(std::uint64_t) };
+        wr_set_inline_data_list(ex, 1, &buffer);
+    }
+}
+
 void wr_start(struct ibv_qp_ex* ex) {
     Qp& qp = *qp_of(ex);
     qp.sq_lock.lock();
@@ -241,6 +250,7 @@ int set_post_functions(Qp& qp, QpType type, std::uint64_t ops) {
     if (type == QpType::kRc) {
         ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
         ex.wr_atomic_fetch_add = wr_atomic_fetch_add;
+        ex.wr_atomic_write = wr_atomic_write;
         ex.wr_rdma_read = wr_rdma_read;
         ex.wr_send_inv = wr_send_inv;
     }

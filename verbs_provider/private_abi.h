@@ -89,7 +89,7 @@ struct ContextOps {
     struct ibv_td* (*alloc_td)(struct ibv_context*, struct ibv_td_init_attr*);
     NotOffered async_event;
     NotOffered attach_counters_point_flow;
-    NotOffered attach_mcast;
+    int (*attach_mcast)(struct ibv_qp*, const union ibv_gid*, std::uint16_t lid);
     int (*bind_mw)(struct ibv_qp*, struct ibv_mw*, struct ibv_mw_bind*);
     NotOffered close_xrcd;
     NotOffered cq_event;
@@ -118,7 +118,7 @@ struct ContextOps {
     NotOffered destroy_rwq_ind_table;
     NotOffered destroy_srq;
     NotOffered destroy_wq;
-    NotOffered detach_mcast;
+    int (*detach_mcast)(struct ibv_qp*, const union ibv_gid*, std::uint16_t lid);
     void (*free_context)(struct ibv_context*);
     int (*free_dm)(struct ibv_dm*);
     NotOffered get_srq_num;

@@ -13,6 +13,7 @@ struct QpWish {
     struct ibv_pd* pd = nullptr;
     std::uint64_t send_ops = 0;
     bool extended = false;
+    std::uint32_t create_flags = 0;
 };
 
 int check_wish(const struct ibv_qp_init_attr_ex& attr) {
@@ -32,6 +33,7 @@ int request_qp(Session& session, const struct ibv_qp_init_attr_ex& attr, const Q
     request.recv_cq = attr.recv_cq->handle;
     request.type = static_cast<std::uint8_t>(attr.qp_type);
     request.sq_sig_all = attr.sq_sig_all != 0 ? 1 : 0;
+    request.create_flags = static_cast<std::uint16_t>(wish.create_flags);
     request.max_send_wr = attr.cap.max_send_wr;
     request.max_recv_wr = attr.cap.max_recv_wr;
     request.max_send_sge = attr.cap.max_send_sge;
@@ -288,8 +290,9 @@ struct ibv_qp* create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr) {
 struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr_ex* attr) {
     constexpr std::uint32_t kKnown =
         IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
-    const bool flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr->create_flags != 0;
-    if ((attr->comp_mask & ~kKnown) != 0 || flags) {
+    const bool has_flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
+    const std::uint32_t flags = has_flags ? attr->create_flags : 0;
+    if ((attr->comp_mask & ~kKnown) != 0 || (flags & ~std::uint32_t{kQpBlockSelfMcastLb}) != 0) {
         errno = EOPNOTSUPP;
         return nullptr;
     }
@@ -301,6 +304,7 @@ struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr
     wish.pd = attr->pd;
     wish.extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     wish.send_ops = wish.extended ? attr->send_ops_flags : 0;
+    wish.create_flags = flags;
     Qp* qp = make_qp(*context_of(context), *attr, wish);
     if (qp == nullptr) {
         return nullptr;

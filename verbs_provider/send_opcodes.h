@@ -37,6 +37,7 @@ inline constexpr SendOpcodeTable kRcSendOpcodes = [] {
     set(WrOpcode::kSendWithInvalidate, {true, true, false, false, true});
     set(WrOpcode::kLocalInvalidate, {.offered = true, .immediate_or_key = true, .local = true});
     set(WrOpcode::kBindMw, {.offered = true, .local = true});
+    set(WrOpcode::kAtomicWrite, {true, false, true, false, true});
     return table;
 }();
 

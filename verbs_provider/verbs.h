@@ -106,6 +106,10 @@ int destroy_ah(struct ibv_ah*);
 abi::AddressVector to_abi(const struct ibv_ah_attr& attr);
 struct ibv_ah_attr from_abi(const abi::AddressVector& av);
 
+// mcast.cc
+int attach_mcast(struct ibv_qp*, const union ibv_gid*, std::uint16_t lid);
+int detach_mcast(struct ibv_qp*, const union ibv_gid*, std::uint16_t lid);
+
 // post.cc
 int post_send(struct ibv_qp*, struct ibv_send_wr*, struct ibv_send_wr** bad_wr);
 int post_recv(struct ibv_qp*, struct ibv_recv_wr*, struct ibv_recv_wr** bad_wr);

@@ -52,6 +52,9 @@ enum class Op : std::uint32_t {
     kImportPd,
     kImportMr,
     kImportDm,
+    kAttachMcast,
+    kDetachMcast,
+    kPort,
 };
 
 struct RequestHeader {
@@ -111,6 +114,7 @@ struct DeviceCaps {
     std::uint32_t gid_table_len, pkey_table_len;
     std::uint32_t num_ports;
     std::uint64_t max_dm_bytes;
+    std::uint32_t max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach;
 };
 struct OpenDeviceReply {
     ReplyHeader header;
@@ -320,7 +324,7 @@ struct CreateQpRequest {
     std::uint32_t srq;  // 0: none
     std::uint8_t type;  // QpType
     std::uint8_t sq_sig_all;
-    std::uint16_t reserved;
+    std::uint16_t create_flags;  // QpCreateFlags
     std::uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
     std::uint64_t user_handle;
 };
@@ -390,6 +394,15 @@ struct StatusRequest {
     RequestHeader header;
 };
 
+/// AttachMcast, DetachMcast: the QP becomes a member of the group, or leaves it. EINVAL: no UD QP, no
+/// multicast GID, or (detach) no member. ENOMEM: a limit. A QP that is a member cannot be destroyed (EBUSY).
+struct McastRequest {
+    RequestHeader header;
+    std::uint32_t qp;
+    std::uint32_t reserved;
+    std::uint8_t gid[16];
+};
+
 enum class FaultAction : std::uint32_t {
     kList = 1,  // reply fd: [0] a memfd with {"faults": [...]}
     kAdd,       // request fd: [0] a memfd, sealed like the memory file, with the events as JSON text
@@ -409,6 +422,23 @@ struct FaultRequest {
 struct FaultReply {
     ReplyHeader header;
     char message[768];  // NUL-terminated
+};
+
+enum class PortAction : std::uint32_t { kQuery = 1, kDown, kUp };
+/// Needs no Hello. Errors: EPERM for a change asked for by anybody but root and the daemon's own user;
+/// ENODEV: no such device, the reply then is whole and says so in words. A change raises PORT_ERR or
+/// PORT_ACTIVE in every context of the device.
+struct PortRequest {
+    RequestHeader header;
+    PortAction action;
+    std::uint32_t reserved;
+    char device[64];  // NUL-terminated
+};
+struct PortReply {
+    ReplyHeader header;
+    std::uint32_t up;  // now
+    std::uint32_t reserved;
+    char message[256];  // NUL-terminated
 };
 
 }  // namespace urnic::abi

@@ -18,6 +18,7 @@ enum class WrOpcode : std::uint8_t {
     kLocalInvalidate = 7,
     kBindMw = 8,
     kSendWithInvalidate = 9,
+    kFlush = 14,  // verbs call it so from rdma-core 45 on
     kAtomicWrite = 15,
 };
 
@@ -58,6 +59,7 @@ enum class WcOpcode : std::uint8_t {
     kFetchAdd = 4,
     kBindMw = 5,
     kLocalInv = 6,
+    kFlush = 8,
     kAtomicWrite = 9,
     kRecv = 128,
     kRecvRdmaWithImm = 129,
@@ -75,11 +77,16 @@ enum AccessFlags : std::uint32_t {
     kAccessMwBind = 1U << 4U,
     kAccessZeroBased = 1U << 5U,
     kAccessHugetlb = 1U << 7U,
+    kAccessFlushGlobal = 1U << 8U,  // these two are in verbs from rdma-core 45 on
+    kAccessFlushPersistent = 1U << 9U,
     kAccessRelaxedOrdering = 1U << 20U,
 };
 
 /// ibv_qp_type.
 enum class QpType : std::uint8_t { kRc = 2, kUc = 3, kUd = 4, kRawPacket = 8, kXrcSend = 9, kXrcRecv = 10 };
+
+/// ibv_qp_create_flags, a bit mask.
+enum QpCreateFlags : std::uint16_t { kQpBlockSelfMcastLb = 1U << 1U };
 
 /// ibv_qp_state.
 enum class QpState : std::uint8_t {

@@ -82,8 +82,9 @@ constexpr std::array kAnyService = {
     StatePair{kErr, kErr},
 };
 
-constexpr std::uint32_t kQpAccess =
-    kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic | kAccessMwBind;
+constexpr std::uint32_t kQpAccess = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead |
+                                    kAccessRemoteAtomic | kAccessMwBind | kAccessFlushGlobal |
+                                    kAccessFlushPersistent;
 constexpr std::uint32_t kMax24 = 0xff'ffff;
 
 // Smallest and largest value of each attribute that has bounds.

@@ -44,4 +44,15 @@ std::optional<std::uint64_t> execute_atomic(const MemoryPiece& piece, const Atom
     return before;
 }
 
+bool write_atomically(const MemoryPiece& piece, std::span<const std::byte, 8> bytes) {
+    if (piece.direct == nullptr) {
+        return piece.space != nullptr && piece.space->write(piece.va, bytes.data(), bytes.size());
+    }
+    std::uint64_t value = 0;
+    std::memcpy(&value, bytes.data(), bytes.size());
+    std::atomic_ref<std::uint64_t>(*reinterpret_cast<std::uint64_t*>(piece.direct))
+        .store(value, std::memory_order_seq_cst);
+    return true;
+}
+
 }  // namespace urnic

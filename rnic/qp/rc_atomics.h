@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "rnic/base/psn.h"
 #include "rnic/mem/memory.h"
@@ -22,6 +23,10 @@ struct AtomicOperation {
 /// Returns the value before; nothing when the memory cannot be reached.
 [[nodiscard]] std::optional<std::uint64_t> execute_atomic(const MemoryPiece& piece,
                                                           const AtomicOperation& operation);
+
+/// Writes 8 bytes so that nobody sees a part of them, in memory that is mapped here; other memory by an
+/// ordinary write. False: the memory cannot be reached.
+[[nodiscard]] bool write_atomically(const MemoryPiece& piece, std::span<const std::byte, 8> bytes);
 
 /// Results of the last atomics of one QP.
 class SavedAtomics {

@@ -234,6 +234,10 @@ bool RcCompleter::response_fits(const wire::PacketView& packet, const wire::Opco
     if ((info.headers & wire::kHasAtomicAck) != 0) {
         return row.is(WrRow::kIsAtomic);
     }
+    if (row.has_empty_response()) {
+        constexpr std::uint16_t kOnly = wire::kStarts | wire::kEnds;
+        return (info.flags & kOnly) == kOnly && packet.payload.empty();
+    }
     if (!row.is(WrRow::kIsRead)) {
         return false;
     }

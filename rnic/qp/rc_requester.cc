@@ -6,6 +6,27 @@
 
 namespace urnic {
 
+namespace {
+
+constexpr std::uint32_t kAtomicBytes = 8;
+
+/// SendRecord::length_bytes: of the message, or of the response when there is one.
+std::uint32_t answered_bytes(const WrRow& row, const SendWork& work) {
+    return row.is(WrRow::kIsAtomic)   ? kAtomicBytes
+           : row.has_empty_response() ? 0
+                                      : static_cast<std::uint32_t>(work.length_bytes);
+}
+
+/// The gather or scatter list has the length that the operation wants.
+bool has_right_length(const WrRow& row, const SendWork& work) {
+    return row.is(WrRow::kIsAtomic)        ? work.length_bytes >= kAtomicBytes
+           : row.is(WrRow::kIsAtomicWrite) ? work.length_bytes == kAtomicBytes
+           : row.is(WrRow::kIsFlush)       ? work.length_bytes == 0 && work.compare_add <= kMaxMessageBytes
+                                           : work.length_bytes <= kMaxMessageBytes;
+}
+
+}  // namespace
+
 bool RcRequester::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
     for (std::uint32_t sent = 0; sent < max_packets && outbox.room() != 0; ++sent) {
         if (state_.repair.active() && send_repair(now, outbox)) [[unlikely]] {
@@ -188,7 +209,7 @@ RcRequester::Begun RcRequester::begin_next(Outbox& outbox) {
     }
     SendRecord record;
     record.wr_id = work_.wr_id;
-    record.length_bytes = row.is(WrRow::kIsAtomic) ? 8 : static_cast<std::uint32_t>(work_.length_bytes);
+    record.length_bytes = answered_bytes(row, work_);
     record.psn_count = row.is(WrRow::kIsAtomic) ? 1 : common_.packets_of(record.length_bytes);
     record.opcode = work_.opcode;
     record.signaled = common_.config.sq_sig_all || (work_.flags & kSendSignaled) != 0;
@@ -223,14 +244,14 @@ RcRequester::Begun RcRequester::do_local(Outbox& outbox) {
 // What is wrong with the WQE in work_ as such, before any packet of it goes out.
 WcStatus RcRequester::check_new(const WrRow& row) const {
     const bool is_inline = (work_.flags & kSendInline) != 0;
-    if (!row.is(WrRow::kValid) || (is_inline && row.has_response()) ||
+    if (!row.is(WrRow::kValid) || (is_inline && row.is(WrRow::kIsRead | WrRow::kIsAtomic)) ||
         (row.has_response() && common_.attr.max_rd_atomic == 0)) {
         return WcStatus::kLocQpOpErr;
     }
-    if (work_.length_bytes > kMaxMessageBytes || (row.is(WrRow::kIsAtomic) && work_.length_bytes < 8)) {
+    if (!has_right_length(row, work_)) {
         return WcStatus::kLocLenErr;
     }
-    if (row.has_response() &&
+    if (row.is(WrRow::kIsRead | WrRow::kIsAtomic) &&
         !may_write_all(*common_.config.keys, common_.config.pd, {work_.sge, work_.num_sge})) {
         return WcStatus::kLocProtErr;
     }
@@ -243,10 +264,9 @@ bool RcRequester::load_work(std::uint32_t index, Outbox& outbox) {
         return true;
     }
     const SendRecord& record = state_.window.at(index);
-    work_loaded_ =
-        common_.config.sq.fetch(index, work_) == Fetch::kOk && work_.opcode == record.opcode &&
-        (rc_wr_row(record.opcode).is(WrRow::kIsAtomic) ? work_.length_bytes >= 8
-                                                       : work_.length_bytes == record.length_bytes);
+    const WrRow& row = rc_wr_row(record.opcode);
+    work_loaded_ = common_.config.sq.fetch(index, work_) == Fetch::kOk && work_.opcode == record.opcode &&
+                   has_right_length(row, work_) && answered_bytes(row, work_) == record.length_bytes;
     if (!work_loaded_) {
         state_.set_local_error(index, record.wr_id, WcStatus::kLocQpOpErr, outbox);
     }
@@ -266,6 +286,7 @@ void RcRequester::plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) co
     if (plan.record->has_response) {
         plan.asks_ack = true;
         plan.read_bytes = static_cast<std::uint32_t>(left_bytes);
+        plan.payload_bytes = plan.row->is(WrRow::kIsAtomicWrite) ? kAtomicBytes : 0;
         return;
     }
     plan.asks_ack = plan.is_last || (psn.value() % kAckEveryPackets) == kAckEveryPackets - 1;
@@ -320,6 +341,14 @@ wire::PacketHeader RcRequester::header_of(const PacketPlan& plan) const {
                          .rkey = work_.rkey,
                          .swap_or_add = is_swap ? work_.swap : work_.compare_add,
                          .compare = is_swap ? work_.compare_add : 0};
+        return header;
+    }
+    if (row.has_empty_response()) {
+        const bool is_flush = row.is(WrRow::kIsFlush);
+        header.feth = is_flush ? static_cast<std::uint32_t>(work_.swap) : 0;
+        header.reth = {.va = work_.remote_addr,
+                       .rkey = work_.rkey,
+                       .dma_length = is_flush ? static_cast<std::uint32_t>(work_.compare_add) : kAtomicBytes};
         return header;
     }
     // A READ that goes on after a loss asks for the rest alone (IBA 9.7.5.1.5); offset is 0 otherwise.

@@ -55,8 +55,12 @@ void RcResponder::execute(const wire::PacketView& packet, const wire::OpcodeInfo
         handle_read(packet, outbox);
     } else if ((info.flags & wire::kIsAtomic) != 0) {
         handle_atomic(packet, outbox);
+    } else if ((info.flags & wire::kIsAtomicWrite) != 0) {
+        handle_atomic_write(packet, outbox);
+    } else if ((info.flags & wire::kIsFlush) != 0) {
+        handle_flush(packet, outbox);
     } else {
-        refuse(kInvalidRequest, outbox);  // a reserved opcode, or not offered either (FLUSH, ATOMIC WRITE)
+        refuse(kInvalidRequest, outbox);  // a reserved opcode
     }
 }
 
@@ -107,6 +111,12 @@ void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::O
             response.last_psn = header.psn;
             responses_.add_duplicate(response);
         }
+        return;
+    }
+    if ((info.flags & (wire::kIsAtomicWrite | wire::kIsFlush)) != 0) {
+        // Not executed again (IBA annex A19): what a FLUSH stands for has happened, whatever came after it.
+        response.last_psn = header.psn;
+        responses_.add_duplicate(response);
         return;
     }
     if ((info.flags & (wire::kIsSend | wire::kIsWrite)) != 0) {

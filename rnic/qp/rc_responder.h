@@ -56,6 +56,10 @@ class RcResponder {
     void handle_write(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     void handle_read(const wire::PacketView& packet, Outbox& outbox);
     void handle_atomic(const wire::PacketView& packet, Outbox& outbox);
+    // rc_responder_placement.cc
+    void handle_atomic_write(const wire::PacketView& packet, Outbox& outbox);
+    void handle_flush(const wire::PacketView& packet, Outbox& outbox);
+    void answer_without_data();
     [[nodiscard]] bool begin_write(const wire::Reth& reth, const wire::OpcodeInfo& info, Outbox& outbox);
     [[nodiscard]] bool take_receive(Outbox& outbox);
     void complete_receive(const wire::PacketView& packet, const wire::OpcodeInfo& info, WcOpcode opcode,

@@ -15,12 +15,13 @@ constexpr std::array<WrRow, kRows> make_rc_rows() {
     using enum wire::Operation;
     std::array<WrRow, kRows> rows{};
     const auto row = [&rows](WrOpcode opcode) -> WrRow& { return rows[static_cast<std::size_t>(opcode)]; };
-    constexpr auto kWrite = static_cast<std::uint8_t>(WrRow::kValid | WrRow::kHasRemoteAddress);
-    constexpr auto kSend = static_cast<std::uint8_t>(WrRow::kValid | WrRow::kNeedsReceive);
+    constexpr auto kWrite = static_cast<std::uint16_t>(WrRow::kValid | WrRow::kHasRemoteAddress);
+    constexpr auto kSend = static_cast<std::uint16_t>(WrRow::kValid | WrRow::kNeedsReceive);
     constexpr auto kWriteImm =
-        static_cast<std::uint8_t>(kWrite | WrRow::kNeedsReceive | WrRow::kReceiveAtEnd);
-    constexpr auto kRead = static_cast<std::uint8_t>(WrRow::kValid | WrRow::kIsRead);
-    constexpr auto kAtomic = static_cast<std::uint8_t>(WrRow::kValid | WrRow::kIsAtomic);
+        static_cast<std::uint16_t>(kWrite | WrRow::kNeedsReceive | WrRow::kReceiveAtEnd);
+    constexpr auto kRead = static_cast<std::uint16_t>(WrRow::kValid | WrRow::kIsRead);
+    constexpr auto kAtomicWrites = static_cast<std::uint16_t>(WrRow::kValid | WrRow::kIsAtomicWrite);
+    constexpr auto kAtomic = static_cast<std::uint16_t>(WrRow::kValid | WrRow::kIsAtomic);
     row(WrOpcode::kWrite) = {kWriteFirst, kWriteMiddle, kWriteLast, kWriteOnly, WcOpcode::kRdmaWrite, kWrite};
     row(WrOpcode::kWriteWithImm) = {kWriteFirst,   kWriteMiddle,         kWriteLastImm,
                                     kWriteOnlyImm, WcOpcode::kRdmaWrite, kWriteImm};
@@ -34,9 +35,14 @@ constexpr std::array<WrRow, kRows> make_rc_rows() {
     row(WrOpcode::kCompareSwap) = {kCompareSwap, kCompareSwap,        kCompareSwap,
                                    kCompareSwap, WcOpcode::kCompSwap, kAtomic};
     row(WrOpcode::kFetchAdd) = {kFetchAdd, kFetchAdd, kFetchAdd, kFetchAdd, WcOpcode::kFetchAdd, kAtomic};
-    constexpr auto kLocal = static_cast<std::uint8_t>(WrRow::kValid | WrRow::kIsLocal);
+    constexpr auto kLocal = static_cast<std::uint16_t>(WrRow::kValid | WrRow::kIsLocal);
     row(WrOpcode::kBindMw) = {0, 0, 0, 0, WcOpcode::kBindMw, kLocal};
     row(WrOpcode::kLocalInvalidate) = {0, 0, 0, 0, WcOpcode::kLocalInv, kLocal};
+    row(WrOpcode::kFlush) = {kFlush,           kFlush,
+                             kFlush,           kFlush,
+                             WcOpcode::kFlush, static_cast<std::uint16_t>(WrRow::kValid | WrRow::kIsFlush)};
+    row(WrOpcode::kAtomicWrite) = {kAtomicWrite, kAtomicWrite,           kAtomicWrite,
+                                   kAtomicWrite, WcOpcode::kAtomicWrite, kAtomicWrites};
     return rows;
 }
 

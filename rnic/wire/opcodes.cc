@@ -15,8 +15,7 @@ struct Row {
     std::uint16_t headers;
 };
 
-// IBA table 38 and, for FLUSH and ATOMIC WRITE, annex A19 of release 1.6. FLUSH and ATOMIC WRITE carry no
-// property beyond kIsRequest: a responder that does not know them finds nothing to do and refuses them.
+// IBA table 38 and, for FLUSH and ATOMIC WRITE, annex A19.
 // clang-format off
 constexpr Row kRows[] = {
     {"RC SEND First", 0x00, kIsRequest | kIsSend | kStarts | kHasPayload, 0},
@@ -42,8 +41,8 @@ constexpr Row kRows[] = {
     {"RC FetchAdd", 0x14, kIsRequest | kIsAtomic | kStarts | kEnds, kHasAtomicEth},
     {"RC SEND Last with Invalidate", 0x16, kIsRequest | kIsSend | kEnds | kHasPayload, kHasIeth},
     {"RC SEND Only with Invalidate", 0x17, kIsRequest | kIsSend | kStarts | kEnds | kHasPayload, kHasIeth},
-    {"RC FLUSH", 0x1c, kIsRequest | kStarts | kEnds, kHasFeth | kHasReth},
-    {"RC ATOMIC WRITE", 0x1d, kIsRequest | kStarts | kEnds | kHasPayload, kHasReth},
+    {"RC FLUSH", 0x1c, kIsRequest | kIsFlush | kStarts | kEnds, kHasFeth | kHasReth},
+    {"RC ATOMIC WRITE", 0x1d, kIsRequest | kIsAtomicWrite | kStarts | kEnds | kHasPayload, kHasReth},
     {"UC SEND First", 0x20, kIsRequest | kIsSend | kStarts | kHasPayload, 0},
     {"UC SEND Middle", 0x21, kIsRequest | kIsSend | kHasPayload, 0},
     {"UC SEND Last", 0x22, kIsRequest | kIsSend | kEnds | kHasPayload, 0},
@@ -104,8 +103,8 @@ constexpr Row kRows[] = {
     {"XRC FetchAdd", 0xb4, kIsRequest | kIsAtomic | kStarts | kEnds, kHasXrceth | kHasAtomicEth},
     {"XRC SEND Last with Invalidate", 0xb6, kIsRequest | kIsSend | kEnds | kHasPayload, kHasXrceth | kHasIeth},
     {"XRC SEND Only with Invalidate", 0xb7, kIsRequest | kIsSend | kStarts | kEnds | kHasPayload, kHasXrceth | kHasIeth},
-    {"XRC FLUSH", 0xbc, kIsRequest | kStarts | kEnds, kHasXrceth | kHasFeth | kHasReth},
-    {"XRC ATOMIC WRITE", 0xbd, kIsRequest | kStarts | kEnds | kHasPayload, kHasXrceth | kHasReth},
+    {"XRC FLUSH", 0xbc, kIsRequest | kIsFlush | kStarts | kEnds, kHasXrceth | kHasFeth | kHasReth},
+    {"XRC ATOMIC WRITE", 0xbd, kIsRequest | kIsAtomicWrite | kStarts | kEnds | kHasPayload, kHasXrceth | kHasReth},
 };
 // clang-format on
 

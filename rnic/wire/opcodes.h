@@ -36,6 +36,8 @@ enum OpcodeFlags : std::uint16_t {
     kStarts = 1U << 8U,  // First or Only
     kEnds = 1U << 9U,    // Last or Only
     kHasPayload = 1U << 10U,
+    kIsFlush = 1U << 11U,
+    kIsAtomicWrite = 1U << 12U,
 };
 
 struct OpcodeInfo {

@@ -42,6 +42,7 @@ struct Neighbours final : NeighbourResolver {
 struct Daemon {
     Host host;
     Neighbours neighbours;
+    std::array<NoPort, 2> ports;
     std::array<Device, kDevices> devices;
     UniqueFd memory_file;
 
@@ -77,6 +78,7 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
         device.caps.max_mw = 8;
         device.caps.max_dm_bytes = 1U << 16U;
         device.neighbours = &neighbours;
+        device.port = &ports.at(i);
         host.devices.push_back(std::make_unique<HostDevice>(device, kWorkers));
     }
     WorkerConfig config;
@@ -105,6 +107,7 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
                    .max_ahs = 15,
                    .max_mws = 7,
                    .max_dms = 4,
+                   .max_mcast_attachments = 12,
                    .max_channels = 4,
                    .max_registered_bytes = 1U << 20U,
                    .max_ring_bytes = 4U << 20U,
@@ -117,7 +120,8 @@ void Daemon::check_nothing_is_left() const {
         URNIC_CHECK(entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
                     entry->num_pds == 0 && entry->num_ahs == 0 && entry->num_mws == 0 &&
                     entry->num_dms == 0 && entry->device->keys.size() == 0 &&
-                    entry->device->handles.size() == 0);
+                    entry->device->handles.size() == 0 && entry->groups.num_groups() == 0 &&
+                    entry->groups.num_memberships() == 0);
     }
     URNIC_CHECK(host.contexts.empty());
     for (const std::uint32_t qps : host.worker_qps) {
@@ -182,6 +186,7 @@ void make_qp(Input& input, Request& message) {
     const std::uint8_t type = input.byte();
     body.type = type < 0xf0 ? static_cast<std::uint8_t>(kTypes[type % kTypes.size()]) : input.byte();
     body.sq_sig_all = input.byte();
+    body.create_flags = body.sq_sig_all == 0xff ? input.byte() : body.sq_sig_all & kQpBlockSelfMcastLb;
     body.max_send_wr = pick_number(input);
     body.max_recv_wr = pick_number(input);
     body.max_send_sge = pick_number(input);
@@ -279,6 +284,17 @@ bool make_memory_body(Op op, Input& input, Request& message) {
     }
 }
 
+void make_membership(Input& input, Request& message) {
+    abi::McastRequest body{};
+    body.qp = pick_number(input);
+    const std::uint8_t kind = input.byte();
+    body.gid[0] = kind < 0x40 ? 0xff : 0;
+    body.gid[10] = body.gid[11] = 0xff;
+    body.gid[12] = kind < 0xf0 ? 0xe0 : input.byte();
+    body.gid[15] = input.byte() % 8U;
+    put(message, body);
+}
+
 void make_body(Op op, Input& input, Request& message) {
     if (make_memory_body(op, input, message)) {
         return;
@@ -316,6 +332,10 @@ void make_body(Op op, Input& input, Request& message) {
         case Op::kCreateAh:
             make_handle(input, message);
             return;
+        case Op::kAttachMcast:
+        case Op::kDetachMcast:
+            make_membership(input, message);
+            return;
         default:
             put(message, abi::HandleRequest{{}, pick_handle(input, maker_of(op)), 0});
     }
@@ -333,7 +353,7 @@ int some_file(Op op, std::uint8_t choice) {
 
 Request make_request(Input& input) {
     const std::uint8_t choice = input.byte();
-    constexpr auto kOps = static_cast<std::uint32_t>(Op::kImportDm) + 1;
+    constexpr auto kOps = static_cast<std::uint32_t>(Op::kDetachMcast) + 1;
     const auto op = static_cast<Op>(choice % 64U < kOps ? choice % 64U : choice % 16U + 3U);
     Request message;
     make_body(op, input, message);

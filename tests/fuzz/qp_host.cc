@@ -5,7 +5,10 @@
 #include <cstring>
 
 #include "rnic/base/check.h"
-#include "rnic/wire/opcodes.h"
+#include "rnic/qp/rc_qp.h"
+#include "rnic/qp/uc_qp.h"
+#include "rnic/qp/ud_qp.h"
+#include "rnic/wire/multicast.h"
 
 namespace urnic::fuzz {
 
@@ -42,7 +45,22 @@ Held& held() {
     return instance;
 }
 
+wire::PathSpec path_between(const wire::Gid& from, const wire::Gid& to) {
+    wire::PathSpec spec;
+    spec.src_mac = {2, 0, 0, 0, 0, from[15]};
+    spec.src_gid = from;
+    spec.dst_gid = to;
+    return spec;
+}
+
 }  // namespace
+
+AddressHandles& address_handles() {
+    static AddressHandles handles;
+    return handles;
+}
+
+wire::Gid group() { return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 1, 2, 3}; }
 
 KeyTable& key_table() {
     static KeyTable table;
@@ -103,13 +121,37 @@ QpHost::QpHost(const Options& options)
     config.keys = &key_table();
     config.counters = &counters_;
     config.held_packets = options.holds_early_packets ? &held().pool : nullptr;
-    qp_ = std::make_unique<RcQp>(config);
+    config.handles = &address_handles();
+    switch (options.type) {
+        case QpType::kUc:
+            qp_ = std::make_unique<UcQp>(config);
+            break;
+        case QpType::kUd:
+            qp_ = std::make_unique<UdQp>(config);
+            break;
+        default:
+            qp_ = std::make_unique<RcQp>(config);
+    }
+    const wire::Gid peer_gid = gid_of(options.qp_num ^ 1U);
+    address_handle_ =
+        address_handles().add({.pd = kPd, .path = wire::make_path(path_between(peer_gid, gid_))});
+    group_handle_ = address_handles().add({.pd = kPd, .path = wire::make_path(path_between(gid_, group()))});
+}
+
+wire::Service QpHost::service() const {
+    return options_.type == QpType::kUc   ? wire::kServiceUc
+           : options_.type == QpType::kUd ? wire::kServiceUd
+                                          : wire::kServiceRc;
 }
 
 QpHost::~QpHost() {
     for (std::size_t i = 0; i < regions_.size(); ++i) {
         unpublish(i);
     }
+    for (const std::uint32_t key : {address_handle_, group_handle_}) {
+        URNIC_CHECK(address_handles().remove(key));
+    }
+    address_handles().release_removed();
 }
 
 void QpHost::publish(std::size_t index) {
@@ -124,9 +166,9 @@ void QpHost::publish(std::size_t index) {
     entry.direct = region.direct ? region.bytes.data() : nullptr;
     entry.space = region.direct ? nullptr : &far_memory;
     entry.pd = kPd;
-    entry.access = index == 2
-                       ? std::uint32_t{kAccessRemoteRead}
-                       : kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+    entry.access = index == 2 ? std::uint32_t{kAccessRemoteRead}
+                              : kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead |
+                                    kAccessRemoteAtomic | kAccessFlushGlobal | kAccessFlushPersistent;
     region.key = key_table().add(entry, options_.qp_num * 0x100U + static_cast<std::uint32_t>(index));
     region.published = region.key != 0;
     URNIC_CHECK(region.published);
@@ -167,8 +209,10 @@ void QpHost::check_sent(const wire::PacketHeader& header, std::span<const Memory
     const wire::OpcodeInfo& info = wire::opcode_info(header.opcode);
     const QpState state = qp_->state();
     const bool is_request = (info.flags & wire::kIsRequest) != 0;
-    URNIC_CHECK((info.flags & wire::kValid) != 0 && (header.opcode & wire::kServiceMask) == wire::kServiceRc);
-    URNIC_CHECK(header.dest_qp == attr.dest_qp_num && header.pkey == 0xffff);
+    const bool is_datagram = options_.type == QpType::kUd;
+    URNIC_CHECK((info.flags & wire::kValid) != 0 && (header.opcode & wire::kServiceMask) == service());
+    URNIC_CHECK((is_datagram || header.dest_qp == attr.dest_qp_num) && header.pkey == 0xffff);
+    URNIC_CHECK(!is_datagram || header.deth.src_qp == options_.qp_num);
     URNIC_CHECK(state == QpState::kRts || state == QpState::kSqd ||
                 (!is_request && (state == QpState::kRtr || state == QpState::kErr)));
     std::size_t payload_bytes = 0;
@@ -176,17 +220,23 @@ void QpHost::check_sent(const wire::PacketHeader& header, std::span<const Memory
         check_piece(piece);
         payload_bytes += piece.length_bytes;
     }
-    const std::size_t mtu_bytes = std::size_t{1} << (kMtuShiftOfCode1 - 1 + attr.path_mtu);
+    const std::size_t mtu_bytes =
+        is_datagram ? qp_->config().port_mtu_bytes : std::size_t{1} << (kMtuShiftOfCode1 - 1 + attr.path_mtu);
     const bool ends = (info.flags & wire::kEnds) != 0;
     URNIC_CHECK(payload_bytes == 0 || (info.flags & wire::kHasPayload) != 0);
     URNIC_CHECK((info.flags & wire::kHasPayload) == 0 || ends ? payload_bytes <= mtu_bytes
                                                               : payload_bytes == mtu_bytes);
-    if (is_request) {
-        return;
+    if (!is_request) {
+        check_answer(header, info, attr);
     }
+}
+
+void QpHost::check_answer(const wire::PacketHeader& header, const wire::OpcodeInfo& info,
+                          const abi::QpAttr& attr) {
+    URNIC_CHECK(options_.type == QpType::kRc);
     // No answer that no request asked for, and none about what has not come (IBA 9.7.5.1).
     URNIC_CHECK(answers_owed_ != 0);
-    if (state != QpState::kErr) {
+    if (qp_->state() != QpState::kErr) {
         const bool is_nak = (info.headers & wire::kHasAeth) != 0 && (header.aeth.syndrome & 0x60U) != 0;
         URNIC_CHECK(header.psn.distance(Psn(attr.rq_psn)) < (is_nak ? 1 : 0));
     }
@@ -216,7 +266,8 @@ void QpHost::deliver(TimeNs now, std::span<const std::byte> frame) {
     const std::vector<std::byte> bytes(frame.begin(), frame.end());
     wire::PacketView view;
     if (wire::parse_frame(bytes, view) != wire::ParseError::kNone || !wire::icrc_ok(view) ||
-        view.header.dest_qp != options_.qp_num) {
+        !(view.header.dest_qp == options_.qp_num ||
+          (view.header.dest_qp == wire::kMulticastQp && options_.type == QpType::kUd))) {
         return;
     }
     const wire::OpcodeInfo& info = wire::opcode_info(view.header.opcode);
@@ -255,12 +306,8 @@ void QpHost::handle_time(TimeNs now) {
 }
 
 int QpHost::modify(TimeNs now, const abi::QpAttr& attr) {
-    wire::PathSpec spec;
-    spec.src_mac = {2, 0, 0, 0, 0, static_cast<std::uint8_t>(options_.qp_num)};
-    spec.src_gid = gid_;
-    spec.dst_gid = peer->gid();
     const QpState before = qp_->state();
-    const int error = qp_->modify(now, attr, wire::make_path(spec), *this);
+    const int error = qp_->modify(now, attr, wire::make_path(path_between(gid_, peer->gid())), *this);
     URNIC_CHECK(error != 0 ? qp_->state() == before
                            : (attr.mask & kQpAttrState) == 0 || qp_->state() == attr.state);
     if (error == 0 && qp_->state() == QpState::kReset) {
@@ -283,7 +330,8 @@ void QpHost::forget_all() {
 
 bool QpHost::may_post_send() const {
     const QpState state = qp_->state();
-    return (state == QpState::kRts || state == QpState::kSqd || state == QpState::kErr) &&
+    return (state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe ||
+            state == QpState::kErr) &&
            sends_.posted - sends_.completed < kEntries;
 }
 
@@ -301,6 +349,8 @@ void QpHost::post_send(const abi::SendWqe& fields, std::span<const abi::Sge> sge
     wqe.imm_or_rkey = fields.imm_or_rkey;
     wqe.remote_addr = fields.remote_addr;
     wqe.rkey = fields.rkey;
+    wqe.remote_qp_num = fields.remote_qp_num;
+    wqe.address_handle = fields.address_handle;
     wqe.compare_add = fields.compare_add;
     wqe.swap = fields.swap;
     const bool is_inline = (fields.flags & kSendInline) != 0;

@@ -1,5 +1,6 @@
-// One RC QP with rings and registered memory on the heap, each piece an allocation of its own so that the
-// address sanitizer sees every byte too far, and an application whose books tell which completions may come.
+// One RC, UC or UD QP with rings and registered memory on the heap, each piece an allocation of its own so
+// that the address sanitizer sees every byte too far, and an application whose books tell which completions
+// may come.
 //
 // Everything that the engine promises its caller is checked here, whatever peer and application do: see
 // check_sent() and poll_queue().
@@ -13,8 +14,10 @@
 #include <span>
 #include <vector>
 
-#include "rnic/qp/rc_qp.h"
+#include "rnic/device/address_handles.h"
+#include "rnic/qp/qp.h"
 #include "rnic/wire/frame.h"
+#include "rnic/wire/opcodes.h"
 #include "tests/sim/copied_frames.h"
 
 namespace urnic::fuzz {
@@ -40,6 +43,7 @@ class QpHost final : public Outbox {
   public:
     struct Options {
         std::uint32_t qp_num = 2;
+        QpType type = QpType::kRc;
         bool sq_sig_all = false;
         /// The application writes what it likes to the rings: completions are then only in order.
         bool hostile_application = false;
@@ -97,8 +101,13 @@ class QpHost final : public Outbox {
     /// After both hosts are gone: no packet is held any more.
     static void check_nothing_held();
 
-    [[nodiscard]] RcQp& qp() { return *qp_; }
-    [[nodiscard]] const RcQp& qp() const { return *qp_; }
+    [[nodiscard]] Qp& qp() { return *qp_; }
+    [[nodiscard]] const Qp& qp() const { return *qp_; }
+    [[nodiscard]] QpType type() const { return options_.type; }
+    [[nodiscard]] wire::Service service() const;
+    /// UD: of a handle for packets to this host, and of one for packets to group().
+    [[nodiscard]] std::uint32_t address_handle() const { return address_handle_; }
+    [[nodiscard]] std::uint32_t group_handle() const { return group_handle_; }
     [[nodiscard]] const Region& region(std::size_t index) const { return regions_[index]; }
     [[nodiscard]] const wire::Gid& gid() const { return gid_; }
     [[nodiscard]] std::uint32_t posted_sends() const { return sends_.posted; }
@@ -124,6 +133,8 @@ class QpHost final : public Outbox {
     void poll_queue(bool recv);
     void check_completion(bool recv, Books& books, const abi::Cqe& cqe) const;
     void check_sent(const wire::PacketHeader& header, std::span<const MemoryPiece> pieces);
+    void check_answer(const wire::PacketHeader& header, const wire::OpcodeInfo& info,
+                      const abi::QpAttr& attr);
     void check_piece(const MemoryPiece& piece) const;
     void forget_all();
 
@@ -137,7 +148,9 @@ class QpHost final : public Outbox {
     Memory recv_cq_memory_;
     CompletionQueue send_cq_;
     CompletionQueue recv_cq_;
-    std::unique_ptr<RcQp> qp_;
+    std::unique_ptr<Qp> qp_;
+    std::uint32_t address_handle_ = 0;
+    std::uint32_t group_handle_ = 0;
     std::uint32_t room_ = 0;
     std::uint64_t answers_owed_ = 0;  // packets that the requests delivered so far may draw at most
     Books sends_;
@@ -146,6 +159,11 @@ class QpHost final : public Outbox {
 
 /// One table for both hosts, made once: it is large.
 KeyTable& key_table();
+
+AddressHandles& address_handles();
+
+/// A multicast group that UD QPs are members of.
+wire::Gid group();
 
 /// The address of a host of that QP number.
 wire::Gid gid_of(std::uint32_t qp_num);

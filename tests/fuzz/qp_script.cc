@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "rnic/wire/multicast.h"
 #include "rnic/wire/opcodes.h"
 #include "tests/fuzz/frame_repair.h"
 
@@ -13,6 +14,7 @@ namespace {
 // Longer scripts find nothing that two shorter ones do not, and each takes longer.
 constexpr int kMostCommands = 400;
 constexpr std::uint32_t kGarbageKey = 0x5eedbeef;
+constexpr std::uint32_t kQkey = 0x1111;
 
 constexpr std::array kWrOpcodes = {WrOpcode::kWrite,
                                    WrOpcode::kWriteWithImm,
@@ -22,9 +24,29 @@ constexpr std::array kWrOpcodes = {WrOpcode::kWrite,
                                    WrOpcode::kCompareSwap,
                                    WrOpcode::kFetchAdd,
                                    WrOpcode::kSendWithInvalidate,
+                                   WrOpcode::kAtomicWrite,
+                                   WrOpcode::kFlush,
                                    WrOpcode::kLocalInvalidate,
-                                   WrOpcode::kBindMw,
-                                   WrOpcode::kAtomicWrite};
+                                   WrOpcode::kBindMw};
+
+constexpr std::array kTypes = {QpType::kRc, QpType::kRc, QpType::kUc, QpType::kUd};
+
+/// What a step of a QP of that type has to name.
+std::uint32_t required_by(QpType type, QpState from, QpState to) {
+    const bool is_rc = type == QpType::kRc;
+    if (to == QpState::kInit) {
+        return kQpAttrPkeyIndex | kQpAttrPort | (type == QpType::kUd ? kQpAttrQkey : kQpAttrAccessFlags);
+    }
+    if (to == QpState::kRtr && type != QpType::kUd) {
+        return kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn |
+               (is_rc ? kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer : 0U);
+    }
+    if (to == QpState::kRts && from == QpState::kRtr) {
+        return kQpAttrSqPsn |
+               (is_rc ? kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrMaxQpRdAtomic : 0U);
+    }
+    return 0;
+}
 
 }  // namespace
 
@@ -33,6 +55,7 @@ QpScript::QpScript(Input& input, Hostile hostile) : input_(input), hostile_(host
     for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
         hosts_[i] =
             std::make_unique<QpHost>(QpHost::Options{.qp_num = i + 2,
+                                                     .type = kTypes[flags >> 4U & 3U],
                                                      .sq_sig_all = (flags & 1U) != 0,
                                                      .hostile_application = hostile == Hostile::kApplication,
                                                      .holds_early_packets = (flags & (4U << i)) != 0});
@@ -40,7 +63,8 @@ QpScript::QpScript(Input& input, Hostile hostile) : input_(input), hostile_(host
     hosts_[0]->peer = hosts_[1].get();
     hosts_[1]->peer = hosts_[0].get();
     attr_.port_num = 1;
-    attr_.access_flags = (flags & 2U) != 0 ? input_.byte() & 0x1fU : 0x0fU;
+    attr_.access_flags = (flags & 2U) != 0 ? input_.byte() & 0x1fU : 0x30fU;  // FLUSH, too
+    attr_.qkey = kQkey;
     attr_.path_mtu = static_cast<std::uint8_t>(1 + input_.below(5));
     attr_.timeout = static_cast<std::uint8_t>(input_.below(32));
     attr_.retry_cnt = static_cast<std::uint8_t>(input_.below(8));
@@ -56,11 +80,6 @@ QpScript::QpScript(Input& input, Hostile hostile) : input_(input), hostile_(host
 }
 
 void QpScript::modify_to(QpHost& host, QpState state) {
-    constexpr std::uint32_t kToInit = kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags;
-    constexpr std::uint32_t kToRtr = kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn |
-                                     kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer;
-    constexpr std::uint32_t kToRts =
-        kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxQpRdAtomic;
     const std::size_t self = &host == hosts_[0].get() ? 0 : 1;
     abi::QpAttr attr = attr_;
     attr.state = state;
@@ -68,10 +87,7 @@ void QpScript::modify_to(QpHost& host, QpState state) {
     attr.sq_psn = first_psn_[self];
     attr.rq_psn = first_psn_[1 - self];
     std::memcpy(attr.av.dgid, host.peer->gid().data(), host.peer->gid().size());
-    attr.mask = kQpAttrState | (state == QpState::kInit                                        ? kToInit
-                                : state == QpState::kRtr                                       ? kToRtr
-                                : state == QpState::kRts && host.qp().state() == QpState::kRtr ? kToRts
-                                                                                               : 0U);
+    attr.mask = kQpAttrState | required_by(host.type(), host.qp().state(), state);
     (void)host.modify(now_, attr);
 }
 
@@ -140,7 +156,7 @@ std::vector<abi::Sge> QpScript::pick_sges(const QpHost& host) {
 QpHost* QpScript::post_one_send() {
     QpHost& host = pick_host();
     abi::SendWqe wqe{};
-    const std::size_t choices = hostile_ == Hostile::kWire ? 8 : kWrOpcodes.size();
+    const std::size_t choices = hostile_ == Hostile::kWire ? 10 : kWrOpcodes.size();
     wqe.opcode = static_cast<std::uint8_t>(kWrOpcodes[input_.byte() % choices]);
     const std::uint8_t flags = input_.byte();
     wqe.flags = flags & 0x0fU;
@@ -151,6 +167,14 @@ QpHost* QpScript::post_one_send() {
     wqe.imm_or_rkey = input_.byte();
     wqe.compare_add = input_.byte();
     wqe.swap = input_.byte();
+    if (host.type() == QpType::kUd) {
+        const bool to_group = (flags & 0x10U) != 0;
+        wqe.remote_qkey = (flags & 0x40U) != 0 ? kGarbageKey : kQkey;
+        wqe.address_handle = (flags & 0x80U) != 0 ? kGarbageKey
+                             : to_group           ? host.group_handle()
+                                                  : host.peer->address_handle();
+        wqe.remote_qp_num = to_group ? wire::kMulticastQp : host.peer->qp().qp_num();
+    }
     const std::vector<abi::Sge> list = pick_sges(host);
     const std::span<const std::byte> inline_data = (wqe.flags & kSendInline) != 0
                                                        ? input_.bytes(input_.below(QpHost::kMaxInline + 1))
@@ -279,7 +303,9 @@ wire::PacketHeader QpScript::pick_header(const QpHost& to, std::uint32_t payload
     const std::uint8_t kind = input_.byte();
     const std::uint8_t shape = input_.byte();
     wire::PacketHeader header;
-    header.opcode = (kind & 0x80U) != 0 ? input_.byte() : kind & wire::kOperationMask;
+    header.opcode = (kind & 0x80U) != 0
+                        ? input_.byte()
+                        : static_cast<std::uint8_t>(to.service() | (kind & wire::kOperationMask));
     const bool is_request = (wire::opcode_info(header.opcode).flags & wire::kIsRequest) != 0;
     const std::uint32_t base = is_request ? attr.rq_psn : attr.sq_psn - 1;
     const auto shift = static_cast<std::int8_t>(input_.byte());
@@ -301,6 +327,11 @@ wire::PacketHeader QpScript::pick_header(const QpHost& to, std::uint32_t payload
     header.imm = 0x01020304;
     header.ieth_rkey = region.key;
     header.atomic_ack = 77;
+    header.feth = header.aeth.msn;
+    header.deth = {(shape & 0x40U) != 0 ? input_.number<std::uint32_t>() : kQkey, to.peer->qp().qp_num()};
+    if (to.type() == QpType::kUd && (shape & 0x80U) != 0) {
+        header.dest_qp = wire::kMulticastQp;
+    }
     return header;
 }
 
@@ -317,7 +348,7 @@ void QpScript::make_packet() {
     std::vector<std::byte> payload(has_payload ? payload_bytes : 0, std::byte{0x5a});
     wire::PathSpec spec;
     spec.src_gid = to.peer->gid();
-    spec.dst_gid = to.gid();
+    spec.dst_gid = header.dest_qp == wire::kMulticastQp ? group() : to.gid();
     const MemoryPiece piece{payload.data(), nullptr, 0, static_cast<std::uint32_t>(payload.size())};
     std::vector<std::byte> frame(wire::kMaxFrameBytes);
     frame.resize(

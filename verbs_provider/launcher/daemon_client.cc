@@ -313,4 +313,45 @@ void clear_faults(const fs::path& socket) {
     (void)ask_about_faults(socket, request);
 }
 
+namespace {
+
+bool ask_about_port(const fs::path& socket, const std::string& device, abi::PortAction action) {
+    abi::PortRequest request{};
+    if (device.size() >= sizeof(request.device)) {
+        throw LaunchError(fmt::format("\"{}\" is too long for an RNIC's name", device));
+    }
+    const UniqueFd fd = connect_to(socket);
+    request.header = {abi::kControlMagic, abi::Op::kPort, 1, sizeof(request)};
+    request.action = action;
+    std::memcpy(request.device, device.data(), device.size());
+    const std::vector<std::byte> bytes = exchange(fd.get(), socket, &request, sizeof(request), nullptr);
+    const abi::ReplyHeader header = header_of(bytes, abi::Op::kPort, socket);
+    if (header.error == EPERM) {
+        throw LaunchError(fmt::format(
+            "{} may not change ports at {}: only root and the user that urnicd runs as may, since "
+            "all who use the RNIC are cut off. Use sudo, or a daemon of your own (urnic run "
+            "--standalone)",
+            user_name(), socket.string()));
+    }
+    abi::PortReply reply{};
+    std::memcpy(&reply, bytes.data(), std::min(bytes.size(), sizeof(reply)));
+    reply.message[sizeof(reply.message) - 1] = '\0';
+    if (header.error != 0) {
+        throw LaunchError(reply.message[0] != '\0' ? std::string(reply.message)
+                                                   : fmt::format("urnicd at {} refuses: {}", socket.string(),
+                                                                 std::strerror(header.error)));
+    }
+    return reply.up != 0;
+}
+
+}  // namespace
+
+void set_port(const fs::path& socket, const std::string& device, bool up) {
+    (void)ask_about_port(socket, device, up ? abi::PortAction::kUp : abi::PortAction::kDown);
+}
+
+bool port_is_up(const fs::path& socket, const std::string& device) {
+    return ask_about_port(socket, device, abi::PortAction::kQuery);
+}
+
 }  // namespace urnic::launcher

@@ -30,4 +30,9 @@ void add_faults(const std::filesystem::path& socket, const std::string& events, 
 void remove_fault(const std::filesystem::path& socket, std::uint32_t id);
 void clear_faults(const std::filesystem::path& socket);
 
+/// `urnic port`: takes the port of a device down or up. Throws LaunchError.
+void set_port(const std::filesystem::path& socket, const std::string& device, bool up);
+/// True: it is up.
+[[nodiscard]] bool port_is_up(const std::filesystem::path& socket, const std::string& device);
+
 }  // namespace urnic::launcher

@@ -12,6 +12,7 @@
 #include "verbs_provider/launcher/decode.h"
 #include "verbs_provider/launcher/error.h"
 #include "verbs_provider/launcher/fault.h"
+#include "verbs_provider/launcher/port.h"
 #include "verbs_provider/launcher/run.h"
 #include "verbs_provider/launcher/status.h"
 
@@ -103,6 +104,7 @@ int start(int argc, char** argv) {
         ->capture_default_str();
 
     const launcher::FaultCommand fault(app);
+    const launcher::PortCommand port(app);
 
     // Only for the list of commands: its command line is the decoder's.
     app.add_subcommand("decode", "Prints the packets of capture files (pcap, pcapng, ERF).");
@@ -124,6 +126,10 @@ int start(int argc, char** argv) {
     }
     if (fault.parsed()) {
         fault.run();
+        return 0;
+    }
+    if (port.parsed()) {
+        port.run();
         return 0;
     }
     options.socket = socket;

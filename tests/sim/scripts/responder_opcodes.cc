@@ -145,21 +145,6 @@ RC_SCRIPT(ResponderOpcode, ReservedInsideAMessage, "9.7.4.1.3",
     receives(failed(100, WcStatus::kRemInvReqErr));
 }
 
-RC_SCRIPT(ResponderOpcode, FlushIsNotOffered, "9.7.4.1.3 (A19)",
-          "FLUSH, which the device does not offer: NAK invalid request") {
-    connect();
-    peer(packet(wire::kFlush, 2000, 8));
-    refuses(2000, 0, kInvalid);
-}
-
-RC_SCRIPT(ResponderOpcode, AtomicWriteIsNotOffered, "9.7.4.1.3 (A19)",
-          "ATOMIC WRITE, which the device does not offer: NAK invalid request, memory as it was") {
-    connect();
-    peer(packet(wire::kAtomicWrite, 2000, 8));
-    refuses(2000, 0, kInvalid);
-    holds_own_data(0, 8);
-}
-
 // --- From then on -----------------------------------------------------------------------------------------
 
 RC_SCRIPT(ResponderOpcode, ResponsesBeforeTheNak, "9.7.5.1.1",

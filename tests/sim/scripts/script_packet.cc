@@ -111,6 +111,10 @@ ScriptPacket& ScriptPacket::rkey(std::uint32_t value) {
     header_.atomic.rkey = value;
     return *this;
 }
+ScriptPacket& ScriptPacket::feth(std::uint32_t value) {
+    header_.feth = value;
+    return *this;
+}
 ScriptPacket& ScriptPacket::atomic(std::uint64_t swap_or_add, std::uint64_t compare) {
     header_.atomic.swap_or_add = swap_or_add;
     header_.atomic.compare = compare;

@@ -34,6 +34,8 @@ class ScriptPacket {
     ScriptPacket& tver(std::uint8_t value);
     ScriptPacket& reth(std::uint64_t va, std::uint32_t rkey, std::uint32_t dma_length);
     ScriptPacket& rkey(std::uint32_t value);
+    /// FLUSH: placement type and selectivity level.
+    ScriptPacket& feth(std::uint32_t value);
     ScriptPacket& atomic(std::uint64_t swap_or_add, std::uint64_t compare = 0);
     ScriptPacket& aeth(std::uint8_t syndrome, std::uint32_t msn);
     /// AETH of an ACK: the credit code (0..30, 31 is "unlimited").

@@ -239,6 +239,7 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
                            0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(i + 1)};
         device->caps = test_caps();
         device->neighbours = neighbours_.get();
+        device->port = &ports_.at(i);
         host.devices.push_back(std::make_unique<HostDevice>(*device, kWorkers));
         devices_.push_back(std::move(device));
     }
@@ -298,7 +299,8 @@ bool ControlTest::nothing_is_left() {
     for (const auto& entry : host.devices) {
         nothing = nothing && entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
                   entry->num_pds == 0 && entry->num_ahs == 0 && entry->num_mws == 0 && entry->num_dms == 0 &&
-                  entry->device->keys.size() == 0 && entry->device->handles.size() == 0;
+                  entry->device->keys.size() == 0 && entry->device->handles.size() == 0 &&
+                  entry->groups.num_groups() == 0 && entry->groups.num_memberships() == 0;
     }
     return nothing && host.contexts.empty();
 }

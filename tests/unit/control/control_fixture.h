@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <thread>
@@ -114,6 +115,8 @@ class ControlTest : public testing::Test {
     /// Called by the server for each QP that it makes.
     std::atomic<const std::function<void(const QpConfig&)>*> make_qp_hook{nullptr};
 
+    [[nodiscard]] const NoPort& port(std::uint32_t device) const { return ports_.at(device); }
+
   private:
     void stop();
 
@@ -121,6 +124,7 @@ class ControlTest : public testing::Test {
     std::vector<std::unique_ptr<Device>> devices_;
     struct Neighbours;
     std::unique_ptr<NeighbourResolver> neighbours_;
+    std::array<NoPort, 2> ports_;
     std::unique_ptr<ControlServer> server_;
     UniqueFd stop_fd_;
     std::thread thread_;

@@ -37,7 +37,7 @@ class MemoryFor {
 
 // Room for the rings of what the tests make (a CQ before and after its resize, a QP) and for nothing more: a
 // piece that a failed request keeps is missed.
-constexpr std::uint64_t kRingBytes = 8192 + 12288 + 4096;
+constexpr std::uint64_t kRingBytes = 8192 + 12288 + 2 * 4096;
 
 class WithoutMemory : public ControlTest {
   protected:
@@ -138,6 +138,14 @@ TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
         EXPECT_EQ(qp.doorbell_slot, 0U) << "failed requests keep doorbell slots";
         EXPECT_EQ(host.worker_qps[qp.worker], 1U);
 
+        abi::CreateQpRequest datagrams = qp_request(pd, cq_handle);
+        datagrams.type = static_cast<std::uint8_t>(QpType::kUd);
+        abi::McastRequest join{};
+        join.qp = client.ask(Op::kCreateQp, datagrams).as<abi::CreateQpReply>().handle;
+        join.gid[0] = 0xff;
+        (void)ask_until_it_fits("AttachMcast", client, Op::kAttachMcast, join);
+        EXPECT_EQ(host.devices[0]->groups.num_memberships(), 1U);
+
         const UniqueFd file = make_memory_file(F_SEAL_SHRINK | F_SEAL_GROW);
         EXPECT_EQ(client.ask(Op::kAttachMemory, abi::AttachMemoryRequest{}, {file.get()}).error(), 0);
         abi::RegMrRequest mr{};
@@ -151,6 +159,7 @@ TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
         (void)ask_until_it_fits("Status", client, Op::kStatus, abi::StatusRequest{});
 
         const MemoryFor nothing(0);
+        EXPECT_EQ(client.ask(Op::kDetachMcast, join).error(), 0);
         EXPECT_EQ(client.on_handle(Op::kDeregMr, handle), 0) << "giving back needs no memory";
         EXPECT_EQ(bystander.on_handle(Op::kDeallocPd, his_pd), 0) << "nor does it for others";
         EXPECT_FALSE(ran_out) << "an allocation was tried";
@@ -166,8 +175,14 @@ TEST_F(WithoutMemory, WhatADeadClientOwnedGoesWithoutMemory) {
     const std::uint32_t pd = doomed.pd(context);
     const std::uint32_t cq = doomed.cq(context);
     doomed.attach_memory();
+    abi::CreateQpRequest datagrams = qp_request(pd, cq);
+    datagrams.type = static_cast<std::uint8_t>(QpType::kUd);
+    abi::McastRequest join{};
+    join.gid[0] = 0xff;
     for (int i = 0; i < 4; ++i) {
-        (void)doomed.qp(pd, cq);
+        join.qp = doomed.ask(Op::kCreateQp, datagrams).as<abi::CreateQpReply>().handle;
+        join.gid[1] = static_cast<std::uint8_t>(i / 2);
+        EXPECT_EQ(doomed.ask(Op::kAttachMcast, join).error(), 0);
         abi::RegMrRequest mr{};
         mr.pd = pd;
         mr.addr = 1ULL << 40U;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "dataplane/doorbell_scan.h"
@@ -45,11 +46,13 @@ struct Worker::Impl {
     WorkerConfig config;
     NoFrames frames;
     HeldPacketPool held_packets{frames, 1};
+    std::mutex mutex;  // a test may look into a worker beside the server
     bool inside_call = false;
     std::set<const ClientDoorbells*, std::less<>, MallocAllocator<const ClientDoorbells*>> clients;
     std::map<std::uint32_t, QpSlot*, std::less<>, MallocAllocator<std::pair<const std::uint32_t, QpSlot*>>>
         qps;
     std::array<std::shared_ptr<const fault::Plan>, 2> plans;  // by device
+    std::array<MulticastTable, 2> multicast;
 };
 
 Worker::Worker(const WorkerConfig& config) : impl_(std::make_unique<Impl>()) { impl_->config = config; }
@@ -62,6 +65,7 @@ void Worker::start() {}
 void Worker::stop() {}
 
 void Worker::call(FunctionRef function) {
+    const std::lock_guard lock(impl_->mutex);
     URNIC_CHECK(!impl_->inside_call);
     impl_->inside_call = true;
     ++books_of_all.calls;
@@ -112,6 +116,16 @@ void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan
     impl_->plans.at(device).swap(plan);
     books_of_all.plans = static_cast<std::uint32_t>(
         std::count_if(impl_->plans.begin(), impl_->plans.end(), [](const auto& p) { return p != nullptr; }));
+}
+
+void Worker::set_port(std::uint32_t device, bool up) {
+    URNIC_CHECK(impl_->inside_call && device < 2);
+    worker_books().ports_down += up ? -1 : 1;
+}
+
+MulticastTable& Worker::multicast(std::uint32_t device) {
+    URNIC_CHECK(impl_->inside_call);
+    return impl_->multicast.at(device);
 }
 
 int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path) {

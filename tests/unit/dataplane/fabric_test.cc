@@ -161,17 +161,18 @@ TEST_F(FabricTest, HandoverKeepsOrderAndRefusesWhenFull) {
     abi::DaemonState state{};
     Steering steering(state, 2);
     for (std::uint32_t i = 0; i < Steering::kHandoverFrames; ++i) {
-        ASSERT_TRUE(steering.hand_over(0, 1, make_frame(kMacB, i)));
+        ASSERT_TRUE(steering.hand_over(0, 1, {make_frame(kMacB, i), i % 3}));
     }
     rte_mbuf* refused = make_frame(kMacB, 1);
-    EXPECT_FALSE(steering.hand_over(0, 1, refused));
+    EXPECT_FALSE(steering.hand_over(0, 1, {refused, 0}));
     free_frames({&refused, 1});
-    EXPECT_EQ(steering.take(0, &refused, 1), 0U);
+    Handover taken;
+    EXPECT_EQ(steering.take(0, &taken, 1), 0U);
     for (std::uint32_t i = 0; i < 5; ++i) {
-        rte_mbuf* frame = nullptr;
-        ASSERT_EQ(steering.take(1, &frame, 1), 1U);
-        EXPECT_EQ(wire::peek_dest_qp(frame_bytes(frame)), i);
-        free_frames({&frame, 1});
+        ASSERT_EQ(steering.take(1, &taken, 1), 1U);
+        EXPECT_EQ(wire::peek_dest_qp(frame_bytes(taken.frame)), i);
+        EXPECT_EQ(taken.device, i % 3);
+        free_frames({&taken.frame, 1});
     }
 }
 

@@ -45,6 +45,7 @@ class PlayedPort final : public PacketIo {
         }
         return taken;
     }
+    void set_multicast(std::span<const wire::Mac> /*groups*/) override {}
     [[nodiscard]] int wait_fd(std::uint32_t /*queue*/) const override { return 42; }
     [[nodiscard]] bool must_be_polled(std::uint32_t /*queue*/) const override { return true; }
 
@@ -162,6 +163,22 @@ TEST_F(FaultPortTest, DropsWhatIsSentAndWhatArrives) {
     below->arriving = {make_frame(2, 5), make_frame(4, 5)};
     EXPECT_EQ(receive(), (Psns{4}));
     EXPECT_EQ(rule->hits, 2U);
+}
+
+TEST_F(FaultPortTest, AFrameThatOthersReadIsCopiedBeforeItIsChanged) {
+    use({.action = Action::kEcn, .direction = fault::Direction::kRx});
+    rte_mbuf* shared = make_frame(1, 5);
+    const std::vector<std::byte> before(frame_bytes(shared).begin(), frame_bytes(shared).end());
+    rte_mbuf_refcnt_update(shared, 1);
+    below->arriving = {shared};
+    rte_mbuf* received = nullptr;
+    ASSERT_EQ(port->rx_burst(0, &received, 1), 1);
+    EXPECT_NE(received, shared);
+    EXPECT_EQ(frame_bytes(received)[15], before[15] | std::byte{3});
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), frame_bytes(shared).begin()));
+    EXPECT_EQ(rte_mbuf_refcnt_read(shared), 1);
+    free_frames({&received, 1});
+    free_frames({&shared, 1});
 }
 
 TEST_F(FaultPortTest, ADelayedPacketGoesOutWhenTheWorkerLooksAfterItsTime) {

@@ -125,6 +125,20 @@ TEST_F(ReceiveTest, AFrameInSeveralPieces) {
     expect_alive();
 }
 
+TEST_F(ReceiveTest, APortThatIsDown) {
+    for (const std::uint32_t device : {0U, 1U}) {
+        rig_.worker(0).call([&] { rig_.worker(0).set_port(device, false); });
+        a_.post_send({.opcode = WrOpcode::kWrite, .wr_id = device});
+        EXPECT_TRUE(rig::wait_for([&] { return rig_.count(device, &Counters::drop_port_down) != 0; }));
+        EXPECT_FALSE(cq_a_.poll().has_value());
+        rig_.worker(0).call([&] { rig_.worker(0).set_port(device, true); });
+        const auto completion = cq_a_.wait();  // by a retry
+        ASSERT_TRUE(completion.has_value());
+        EXPECT_EQ(completion->status, WcStatus::kSuccess);
+        EXPECT_EQ(completion->wr_id, device);
+    }
+}
+
 TEST_F(ReceiveTest, FromAnotherPeer) {
     spec_.src_gid[15] = 77;
     inject(untouched);

@@ -10,6 +10,7 @@
 #include "dataplane/frame_pool.h"
 #include "rnic/base/check.h"
 #include "rnic/qp/rc_qp.h"
+#include "rnic/qp/ud_qp.h"
 #include "rnic/wire/frame.h"
 
 namespace urnic::dataplane::rig {
@@ -143,7 +144,7 @@ void TestClient::wake(std::uint32_t worker) {
 }
 
 TestQp::TestQp(Rig& rig, TestClient& client, std::uint32_t device, std::uint32_t qp_num,
-               std::uint32_t doorbell_slot, TestCq& cq)
+               std::uint32_t doorbell_slot, TestCq& cq, QpType type)
     : rig_(rig),
       client_(client),
       device_(device),
@@ -161,7 +162,12 @@ TestQp::TestQp(Rig& rig, TestClient& client, std::uint32_t device, std::uint32_t
     config.keys = &rig.device(device).keys;
     config.counters = &rig.device(device).counters[worker_];
     config.held_packets = &rig.worker(worker_).held_packets();
-    slot_.qp = std::make_unique<RcQp>(config);
+    config.handles = &rig.device(device).handles;
+    if (type == QpType::kUd) {
+        slot_.qp = std::make_unique<UdQp>(config);
+    } else {
+        slot_.qp = std::make_unique<RcQp>(config);
+    }
     slot_.device = &rig.device(device);
     slot_.client = &client.on_worker(worker_);
     slot_.doorbell_slot = doorbell_slot;
@@ -187,6 +193,8 @@ void TestQp::post_send(const SendRequest& request, bool ring) {
     wqe->rkey = request.rkey;
     wqe->compare_add = request.compare_add;
     wqe->swap = request.swap;
+    wqe->remote_qp_num = request.remote_qp_num;
+    wqe->address_handle = request.address_handle;
     std::copy(request.sges.begin(), request.sges.end(),
               reinterpret_cast<abi::Sge*>(place + sizeof(abi::SendWqe)));
     wqe->seq.store(++sq_index_, std::memory_order_release);
@@ -217,6 +225,24 @@ int TestQp::modify(const abi::QpAttr& attr) {
     int error = 0;
     rig_.worker(worker_).call([&] { error = rig_.worker(worker_).modify_qp(slot_, attr, {}); });
     return error;
+}
+
+int TestQp::start_datagrams(std::uint32_t qkey) {
+    abi::QpAttr attr{};
+    attr.port_num = 1;
+    attr.qkey = qkey;
+    const std::pair<QpState, std::uint32_t> steps[] = {
+        {QpState::kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrQkey},
+        {QpState::kRtr, 0},
+        {QpState::kRts, kQpAttrSqPsn}};
+    for (const auto& [state, mask] : steps) {
+        attr.state = state;
+        attr.mask = kQpAttrState | mask;
+        if (const int error = modify(attr); error != 0) {
+            return error;
+        }
+    }
+    return 0;
 }
 
 int TestQp::connect(TestQp& peer, std::uint8_t mtu, std::uint8_t timeout) {

@@ -96,13 +96,15 @@ struct SendRequest {
     std::uint32_t imm = 0;
     std::uint64_t compare_add = 0;
     std::uint64_t swap = 0;
+    std::uint32_t remote_qp_num = 0;   // UD
+    std::uint32_t address_handle = 0;  // UD
 };
 
 /// A QP with the application's end.
 class TestQp {
   public:
     TestQp(Rig& rig, TestClient& client, std::uint32_t device, std::uint32_t qp_num,
-           std::uint32_t doorbell_slot, TestCq& cq);
+           std::uint32_t doorbell_slot, TestCq& cq, QpType type = QpType::kRc);
     ~TestQp();
     TestQp(const TestQp&) = delete;
     TestQp& operator=(const TestQp&) = delete;
@@ -115,6 +117,8 @@ class TestQp {
     /// RESET to RTS toward `peer`. Returns the errno of the step that failed, or 0.
     [[nodiscard]] int connect(TestQp& peer, std::uint8_t mtu = 5, std::uint8_t timeout = 14);
     [[nodiscard]] int modify(const abi::QpAttr& attr);
+    /// UD: RESET to RTS.
+    [[nodiscard]] int start_datagrams(std::uint32_t qkey);
 
     static constexpr std::uint32_t kEntries = 128;
     static constexpr std::uint32_t kMaxSge = 4;

@@ -169,6 +169,7 @@ class OneQueuePort final : public PacketIo {
     std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
         return port_.tx_burst(queue, frames, count);
     }
+    void set_multicast(std::span<const wire::Mac> groups) override { port_.set_multicast(groups); }
     [[nodiscard]] int wait_fd(std::uint32_t /*queue*/) const override { return -1; }
     [[nodiscard]] bool must_be_polled(std::uint32_t queue) const override { return queue == 0; }
 

@@ -1,0 +1,39 @@
+// MADs on their way from the worker that receives for QP1 of a device to the control thread.
+#pragma once
+
+#include <atomic>
+#include <boost/lockfree/spsc_queue.hpp>
+#include <cstdint>
+
+#include "dataplane/unique_fd.h"
+#include "rnic/device/gsi.h"
+
+namespace urnic::dataplane {
+
+class MadInbox {
+  public:
+    /// More that nobody has taken are dropped, as MADs may be (IBA 13.6.3).
+    static constexpr std::uint32_t kMads = 256;
+
+    /// Throws std::system_error when no descriptor is left.
+    MadInbox();
+    MadInbox(const MadInbox&) = delete;
+    MadInbox& operator=(const MadInbox&) = delete;
+
+    /// The worker. False: there is no room. One system call at most until the control thread looks.
+    [[nodiscard]] bool push(const ReceivedMad& mad);
+
+    /// Becomes readable when MADs have come.
+    [[nodiscard]] int fd() const { return fd_.get(); }
+    /// The control thread: begins a look, after which fd() becomes readable again for what comes later.
+    void acknowledge();
+    /// The oldest one; false: there is none.
+    [[nodiscard]] bool pop(ReceivedMad& mad) { return mads_.pop(mad); }
+
+  private:
+    UniqueFd fd_;
+    std::atomic<bool> signalled_{false};
+    boost::lockfree::spsc_queue<ReceivedMad, boost::lockfree::capacity<kMads>> mads_;
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,76 @@
+#include "dataplane/port_request.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+
+#include "dataplane/log.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+int refuse(Reply& reply, int error, const std::string& why) {
+    abi::PortReply body{};
+    std::memcpy(body.message, why.data(), std::min(why.size(), sizeof body.message - 1));
+    reply.set(body);
+    reply.whole_on_error = true;
+    return error;
+}
+
+/// Workers first: when this returns, no packet goes through a port that is down.
+void set_port(const Host& host, Device& device, bool up) {
+    for (const auto& worker : host.workers) {
+        worker->call([&] { worker->set_port(device.index, up); });
+    }
+    device.port_up = up;
+    if (host.port_changed) {
+        host.port_changed();
+    }
+    log_info("the port of {} is {}", device.name, up ? "up" : "down");
+}
+
+}  // namespace
+
+int answer_port_request(Host& host, const Peer& peer, const Request& request, Reply& reply,
+                        HostDevice*& changed) {
+    changed = nullptr;
+    if (request.length != sizeof(abi::PortRequest) || !request.fds.empty()) {
+        return EINVAL;
+    }
+    const auto message = request.as<abi::PortRequest>();
+    const std::string name(std::begin(message.device),
+                           std::find(std::begin(message.device), std::end(message.device), '\0'));
+    HostDevice* device = host.find_device(name);
+    if (device == nullptr) {
+        std::string names;
+        for (const auto& entry : host.devices) {
+            names += (names.empty() ? "" : ", ") + entry->device->name;
+        }
+        return refuse(reply, ENODEV, fmt::format("there is no RNIC \"{}\"; there are {}", name, names));
+    }
+    abi::PortReply body{};
+    if (message.action != abi::PortAction::kQuery) {
+        if (message.action != abi::PortAction::kDown && message.action != abi::PortAction::kUp) {
+            return EINVAL;
+        }
+        // A port that goes down stops every user of the RNIC.
+        if (peer.uid != 0 && peer.uid != ::geteuid()) {
+            return EPERM;
+        }
+        const bool up = message.action == abi::PortAction::kUp;
+        if (device->device->port_up != up) {
+            set_port(host, *device->device, up);
+            changed = device;
+        }
+    }
+    body.up = device->device->port_up ? 1 : 0;
+    reply.set(body);
+    return 0;
+}
+
+}  // namespace urnic::dataplane

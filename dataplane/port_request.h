@@ -1,0 +1,15 @@
+// The control request of `urnic port`: takes a device's port down and up, as `ip link set` does.
+#pragma once
+
+#include "dataplane/client.h"
+#include "dataplane/host.h"
+#include "dataplane/message.h"
+
+namespace urnic::dataplane {
+
+/// Answers a PortRequest. 0 or errno, as abi::PortRequest says. `changed`: the device whose port is in
+/// another state now, or nullptr; its clients are still to be told (Client::raise()).
+[[nodiscard]] int answer_port_request(Host& host, const Peer& peer, const Request& request, Reply& reply,
+                                      HostDevice*& changed);
+
+}  // namespace urnic::dataplane

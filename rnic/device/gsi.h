@@ -1,0 +1,33 @@
+// QP1, the general services interface (IBA 13.5.1.3): what comes for it are management datagrams (MADs), the
+// connection manager's above all. They are the control thread's, no application's.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "rnic/device/counters.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic {
+
+inline constexpr std::uint32_t kGsiQp = 1;
+inline constexpr std::uint32_t kGsiQkey = 0x8001'0000;
+inline constexpr std::size_t kMadBytes = 256;
+
+/// A MAD as it was received, with what is needed to answer it.
+struct ReceivedMad {
+    wire::Gid src_gid{};
+    wire::Gid dst_gid{};
+    wire::Mac src_mac{};
+    std::uint16_t pkey = 0;
+    std::uint32_t src_qp = 0;
+    std::array<std::byte, kMadBytes> bytes{};
+};
+
+/// Takes the MAD out of a packet for QP1. False: it is none, or not for our partition, and was counted.
+/// `pkey`: entry 0 of the P_Key table.
+[[nodiscard]] bool take_mad(const wire::PacketView& packet, std::uint16_t pkey, Counters& counters,
+                            ReceivedMad& mad);
+
+}  // namespace urnic
