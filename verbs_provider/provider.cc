@@ -280,6 +280,8 @@ __attribute__((constructor)) static void register_urnic() {
     if (!install_hooks()) {
         fprintf(stderr, "urnic: cannot divert calls of libibverbs; completion channels will not work\n");
     }
+    // In this order: a child writes to its sessions, which lie on the heap, when the heap is its own.
+    urnic::memory::install_fork_handlers();
     Session::install_fork_handlers();
     verbs_register_driver_34(&kDeviceOps);
 }

@@ -50,10 +50,16 @@ struct Process {
 };
 
 std::atomic<Process*> the_process{nullptr};
+/// Held while the process is made, and while fork() runs, so that both of its handlers find the same.
+std::mutex creation;
 
 // fork() runs these. The parent's forking thread goes on only when the child has its copy, so that what the
 // child sees is what the parent had.
 void before_fork() {
+    creation.lock();
+    if (the_process == nullptr) {
+        return;
+    }
     Process& process = *the_process;
     process.lock.lock_for_fork();
     int* pipe = process.copied;
@@ -63,6 +69,10 @@ void before_fork() {
 }
 
 void after_fork_in_parent() {
+    const std::lock_guard guard(creation, std::adopt_lock);
+    if (the_process == nullptr) {
+        return;
+    }
     Process& process = *the_process;
     int* pipe = process.copied;
     if (pipe[0] >= 0) {
@@ -76,6 +86,10 @@ void after_fork_in_parent() {
 }
 
 void after_fork_in_child() {
+    const std::lock_guard guard(creation, std::adopt_lock);
+    if (the_process == nullptr) {
+        return;
+    }
     Process& process = *the_process;
     process.registry.start_anew_in_child();
     int* pipe = process.copied;
@@ -89,19 +103,27 @@ void after_fork_in_child() {
 /// Never destroyed: MRs may be deregistered while the process exits. Not on the heap: a page of it could be
 /// write-protected just when it is needed.
 Process& process() {
-    static std::once_flag once;
-    std::call_once(once, [] {
+    if (Process* existing = the_process.load(); existing != nullptr) {
+        return *existing;
+    }
+    install_fork_handlers();
+    const std::lock_guard guard(creation);
+    if (the_process == nullptr) {
         void* at = map_anonymous(page_ceiling(sizeof(Process)));
         if (at == nullptr) {
             throw std::bad_alloc();
         }
-        the_process = new (at) Process;  // before fork() can look at it
-        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-    });
+        the_process = new (at) Process;
+    }
     return *the_process;
 }
 
 }  // namespace
+
+void install_fork_handlers() {
+    static std::once_flag once;
+    std::call_once(once, [] { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); });
+}
 
 int memory_file() {
     const std::lock_guard guard(process().lock);

@@ -10,6 +10,11 @@
 
 namespace urnic::memory {
 
+/// From here on a forked child gets copies of what is converted; the first registration does this too. In the
+/// child fork handlers run in the order in which they were installed, and what one of them writes before
+/// these have run, it writes into the parent: install them before others that write to the heap.
+void install_fork_handlers();
+
 /// The process's memory file: abi::kMemoryFileBytes long, close-on-exec, sealed against shrinking and
 /// growing. Made at the first call and kept; a forked child gets one of its own. The descriptor belongs to
 /// this library: do not close it. Negative: an errno value with its sign changed.
