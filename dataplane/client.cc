@@ -46,6 +46,7 @@ constexpr Operation kOperations[] = {
     operation<abi::CreateCqRequest, &Client::create_cq>(Op::kCreateCq),
     operation<abi::ResizeCqRequest, &Client::resize_cq>(Op::kResizeCq),
     operation<abi::HandleRequest, &Client::destroy_cq>(Op::kDestroyCq),
+    operation<abi::ModifyCqRequest, &Client::modify_cq>(Op::kModifyCq),
     operation<abi::CreateQpRequest, &Client::create_qp>(Op::kCreateQp),
     operation<abi::ModifyQpRequest, &Client::modify_qp>(Op::kModifyQp),
     operation<abi::HandleRequest, &Client::query_qp>(Op::kQueryQp),

@@ -84,6 +84,7 @@ class Client {
     int destroy_channel(const abi::HandleRequest& request, Request& message, Reply& reply);
     int create_cq(const abi::CreateCqRequest& request, Request& message, Reply& reply);
     int resize_cq(const abi::ResizeCqRequest& request, Request& message, Reply& reply);
+    int modify_cq(const abi::ModifyCqRequest& request, Request& message, Reply& reply);
     int destroy_cq(const abi::HandleRequest& request, Request& message, Reply& reply);
     int create_qp(const abi::CreateQpRequest& request, Request& message, Reply& reply);
     int modify_qp(const abi::ModifyQpRequest& request, Request& message, Reply& reply);

@@ -11,6 +11,8 @@ namespace urnic::dataplane {
 
 namespace {
 
+constexpr std::uint32_t kKnownFlags = abi::kCqIgnoreOverrun | abi::kCqTimestamps;
+
 abi::CqHeader& header_of(std::byte* memory) { return *reinterpret_cast<abi::CqHeader*>(memory); }
 
 /// True when some worker has put a completion into the fresh rings at `memory`.
@@ -38,7 +40,8 @@ int Client::create_cq(const abi::CreateCqRequest& request, Request& /*message*/,
     ContextObject* context = contexts_.find(request.context);
     ChannelObject* channel = request.channel == 0 ? nullptr : channels_.find(request.channel);
     if (context == nullptr || (request.channel != 0 && (channel == nullptr || channel->context != context)) ||
-        request.entries == 0 || request.entries > context->device->device->caps.max_cqe) {
+        request.entries == 0 || request.entries > context->device->device->caps.max_cqe ||
+        (request.flags & ~kKnownFlags) != 0) {
         return EINVAL;
     }
     HostDevice& device = *context->device;
@@ -58,6 +61,8 @@ int Client::create_cq(const abi::CreateCqRequest& request, Request& /*message*/,
     cq->cq->channel_fd = channel == nullptr ? -1 : channel->write_end.get();
     cq->cq->user_handle = request.user_handle;
     cq->cq->async_fd = context->async_fd.get();
+    cq->cq->ignores_overrun = (request.flags & abi::kCqIgnoreOverrun) != 0;
+    cq->cq->stamps = (request.flags & abi::kCqTimestamps) != 0;
     abi::CreateCqReply body{};
     body.entries = cq->entries;
     body.memory_offset = cq->memory.offset;
@@ -79,6 +84,17 @@ int Client::resize_cq(const abi::ResizeCqRequest& request, Request& /*message*/,
         return EINVAL;
     }
     const std::uint32_t entries = std::bit_ceil(request.entries);
+    std::uint64_t unpolled = request.unpolled;
+    for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
+        Worker& worker = *host_.workers[w];
+        worker.call([&] {
+            worker.catch_up();
+            unpolled += cq->cq->unpolled(w);
+        });
+    }
+    if (unpolled > entries) {
+        return EINVAL;
+    }
     RingPiece memory;
     if (const int error = allocate_rings(abi::cq_bytes(host_.num_workers(), entries), memory); error != 0) {
         return error;
@@ -108,6 +124,17 @@ int Client::resize_cq(const abi::ResizeCqRequest& request, Request& /*message*/,
     return 0;
 }
 
+int Client::modify_cq(const abi::ModifyCqRequest& request, Request& /*message*/, Reply& /*reply*/) {
+    CqObject* cq = cqs_.find(request.cq);
+    if (cq == nullptr) {
+        return EINVAL;
+    }
+    cq->cq->moderation.store({request.count, request.period_us});
+    // What is held back by the old rule is looked at by the new one.
+    host_.barrier();
+    return 0;
+}
+
 int Client::destroy_cq(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
     CqObject* cq = cqs_.find(request.handle);
     if (cq == nullptr) {
@@ -116,7 +143,9 @@ int Client::destroy_cq(const abi::HandleRequest& request, Request& /*message*/, 
     if (cq->users > 0) {
         return EBUSY;
     }
-    release_cqs([=](const CqObject& candidate) { return &candidate == cq; });
+    for (const auto& worker : host_.workers) {
+        worker->call([&] { worker->release_cq(*cq->cq); });
+    }
     abi::DestroyReply body{};
     body.async_events = cq->cq->async_events.load();
     body.completion_events = cq->cq->completion_events.load();

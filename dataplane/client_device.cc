@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "dataplane/client.h"
+#include "dataplane/reported_caps.h"
 #include "dataplane/undo.h"
 #include "rnic/qp/limits.h"
 
@@ -64,7 +65,7 @@ int Client::open_device(const abi::OpenDeviceRequest& request, Request& /*messag
     ContextOwner& owner = host_.contexts[id];
     Undo forget([&] { host_.contexts.erase(id); });
     abi::OpenDeviceReply body{};
-    body.caps = device->device->caps;
+    body.caps = reported_caps(device->device->caps, host_.limits, host_.num_workers());
     body.context = contexts_.add(std::move(context));
     forget.keep();
     owner = {this, body.context, token};

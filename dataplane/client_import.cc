@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "dataplane/client.h"
+#include "dataplane/reported_caps.h"
 
 namespace urnic::dataplane {
 
@@ -28,7 +29,7 @@ int Client::import_device(const abi::ImportDeviceRequest& /*request*/, Request& 
     context->id = id;
     context->imported = true;
     abi::ImportDeviceReply body{};
-    body.caps = device.device->caps;
+    body.caps = reported_caps(device.device->caps, host_.limits, host_.num_workers());
     const std::string& name = device.device->name;
     std::copy_n(name.begin(), std::min(name.size(), sizeof body.name - 1), std::begin(body.name));
     body.context = contexts_.add(std::move(context));

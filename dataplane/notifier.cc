@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -25,19 +26,31 @@ void send_event(int fd, std::uint64_t element, AsyncEventType type, std::atomic<
 
 }  // namespace
 
-Notifier::Notifier(std::uint32_t worker) : worker_(worker) { touched_.reserve(kMaxTouched); }
+Notifier::Notifier(std::uint32_t worker, TscClock& clock) : worker_(worker), clock_(clock) {
+    touched_.reserve(kMaxTouched);
+}
 
 bool Notifier::complete(NotifyingCq& cq, const Completion& completion, TimeNs now) {
     const bool known = cq.pending(worker_);
-    if (!cq.push(worker_, completion, now)) {
-        if (!cq.error_reported.exchange(true)) {
+    if (!cq.push(worker_, completion, cq.stamps ? clock_.now() : now)) {
+        if (!cq.ignores_overrun && !cq.error_reported.exchange(true)) {
             send_event(cq.async_fd, cq.user_handle, AsyncEventType::kCqErr, cq.async_events);
         }
         return false;
     }
-    if (!known && cq.channel_fd >= 0) {
+    if (cq.channel_fd < 0) {
+        return true;
+    }
+    const NotifyingCq::Moderation moderation = cq.moderation.load(std::memory_order_relaxed);
+    if (moderation.count != 0 || moderation.period_us != 0) [[unlikely]] {
+        cq.since_event.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (!known) {
         if (touched_.size() == kMaxTouched) {
-            flush();
+            flush(now);
+        }
+        if (touched_.size() == kMaxTouched) {
+            tell(now, false);  // moderation gives way: there is no place to remember one more
         }
         touched_.push_back(&cq);
     }
@@ -83,7 +96,7 @@ void Notifier::sort_full(Keep&& keep) {
     }
 }
 
-void Notifier::flush() {
+void Notifier::retry_full() {
     sort_full([this](NotifyingCq& cq) {
         std::uint32_t& owed = cq.waiting[worker_].owed;
         while (owed != 0 && write_channel(cq)) {
@@ -91,17 +104,64 @@ void Notifier::flush() {
         }
         return owed != 0;
     });
+}
+
+void Notifier::flush(TimeNs now) {
+    retry_full();
     if (touched_.empty()) {
+        next_due_ = kNever;  // whatever was held back has been released
         return;
     }
+    tell(now, true);
+}
+
+void Notifier::tell(TimeNs now, bool hold_back) {
     // Pairs with the application's arm-then-poll: it sees the completion, or we see that it asked.
     std::atomic_thread_fence(std::memory_order_seq_cst);
+    next_due_ = kNever;
+    std::size_t kept = 0;
     for (NotifyingCq* cq : touched_) {
-        if (cq->take_notification(worker_) && !write_channel(*cq)) {
+        if (hold_back && too_early(*cq, now)) [[unlikely]] {
+            touched_[kept++] = cq;
+            next_due_ = std::min(next_due_, cq->waiting[worker_].due);
+            continue;
+        }
+        cq->waiting[worker_].due = 0;
+        if (!cq->take_notification(worker_)) {
+            continue;
+        }
+        cq->since_event.store(0, std::memory_order_relaxed);
+        if (!write_channel(*cq)) {
             wait_for_room(*cq);
         }
     }
-    touched_.clear();
+    touched_.resize(kept);
+}
+
+bool Notifier::too_early(NotifyingCq& cq, TimeNs now) {
+    const NotifyingCq::Moderation moderation = cq.moderation.load(std::memory_order_relaxed);
+    if (moderation.count == 0 && moderation.period_us == 0) [[likely]] {
+        return false;
+    }
+    if (!cq.notification_wanted(worker_)) {
+        // Completions that nobody asked to be told of do not count for the next event.
+        cq.since_event.store(0, std::memory_order_relaxed);
+        return false;
+    }
+    // A full CQ gets its event whatever was asked for: no further completion could raise it.
+    const std::uint32_t enough = std::min<std::uint32_t>(moderation.count, cq.entries(worker_));
+    if (enough != 0 && cq.since_event.load(std::memory_order_relaxed) >= enough) {
+        return false;
+    }
+    if (cq.unpolled(worker_) == cq.entries(worker_)) {
+        return false;
+    }
+    TimeNs& due = cq.waiting[worker_].due;
+    if (due == 0) {
+        constexpr TimeNs kNsPerUs = 1000;
+        due = moderation.period_us == 0 ? kNever : now + moderation.period_us * kNsPerUs;
+    }
+    return now < due;
 }
 
 void Notifier::release(NotifyingCq& cq) {

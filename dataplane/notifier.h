@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dataplane/tsc_clock.h"
 #include "dataplane/worker.h"
 
 namespace urnic::dataplane {
@@ -12,7 +13,7 @@ namespace urnic::dataplane {
 /// application that asked to be told.
 class Notifier {
   public:
-    explicit Notifier(std::uint32_t worker);
+    Notifier(std::uint32_t worker, TscClock& clock);
 
     /// Puts a completion into `cq`. False: the CQ overran; its context was told.
     [[nodiscard]] bool complete(NotifyingCq& cq, const Completion& completion, TimeNs now);
@@ -20,15 +21,22 @@ class Notifier {
     void event(QpSlot& slot, AsyncEventType type);
 
     /// Once a round: tells the channels of the CQs that were armed and got completions. Afterwards the only
-    /// CQs it still knows are those whose channel was full.
-    void flush();
+    /// CQs it still knows are those whose channel was full and those whose event moderation holds back.
+    void flush(TimeNs now);
     /// True: some channel was full, flush() wants to be called again soon though nothing happens.
     [[nodiscard]] bool retry_wanted() const { return full_first_ != nullptr; }
+    /// When flush() has a moderated event to send; kNever: it holds none back.
+    [[nodiscard]] TimeNs next_due() const { return next_due_; }
     void release(NotifyingCq& cq);
 
   private:
     static constexpr std::size_t kMaxTouched = 256;
 
+    void retry_full();
+    /// Sends the events of the CQs that got completions; `hold_back`: moderation may keep some.
+    void tell(TimeNs now, bool hold_back);
+    /// True: the event of a moderated CQ waits for more completions, or for its time.
+    [[nodiscard]] bool too_early(NotifyingCq& cq, TimeNs now);
     /// False: no room in the pipe.
     static bool write_channel(NotifyingCq& cq);
     /// Puts the CQ at the end of those whose channel was full.
@@ -38,7 +46,9 @@ class Notifier {
     void sort_full(Keep&& keep);
 
     std::uint32_t worker_;
+    TscClock& clock_;
     std::vector<NotifyingCq*> touched_;
+    TimeNs next_due_ = kNever;
     NotifyingCq* full_first_ = nullptr;  // linked by NotifyingCq::waiting
     NotifyingCq* full_last_ = nullptr;
 };

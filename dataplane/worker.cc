@@ -44,6 +44,8 @@ constexpr std::uint32_t kBurstsPerRound = 4;
 constexpr std::uint32_t kRoundsBeforeTimers = 64;
 /// QPs of one worker that can hold early packets at the same time, in both directions.
 constexpr std::uint32_t kHeldPacketTables = 64;
+/// Rounds that one resize of a CQ may take from the others.
+constexpr int kCatchUpRounds = 8;
 /// How soon a full completion channel is tried again.
 constexpr TimeNs kChannelRetryNs = 1'000'000;
 
@@ -116,7 +118,7 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
       attended(now),
       qp_now(now),
       timers(now),
-      notifier(config.index),
+      notifier(config.index, clock),
       idle(config.index, config.may_spin, config.steering->wakes()) {
     URNIC_CHECK(config.state != nullptr && config.frames != nullptr);
     URNIC_CHECK(config.index < config.num_workers && config.num_workers == config.steering->num_workers());
@@ -143,7 +145,7 @@ void Worker::Impl::loop() {
         busy |= expire_timers();
         busy |= run_qps();
         const bool flushed = flush_ports();
-        notifier.flush();
+        notifier.flush(now);
         // Frames for a full port, and QPs that found no room: whoever makes room does not tell.
         const bool waiting = !flushed || !run_queue.empty();
         const bool slept = idle.after_round(busy      ? Idle::Round::kBusy
@@ -169,7 +171,7 @@ bool Worker::Impl::run_calls() {
 void Worker::Impl::run_call(FunctionRef function) {
     function();
     // The next call may destroy a CQ that this one put completions into.
-    notifier.flush();
+    notifier.flush(now);
 }
 
 bool Worker::Impl::scan_doorbells() {
@@ -270,6 +272,7 @@ TimeNs Worker::Impl::wake_at() {
         at = std::min(at, tend_faults());
     }
     at = notifier.retry_wanted() ? std::min(at, now + kChannelRetryNs) : at;
+    at = std::min(at, notifier.next_due());
     return polled_ports ? std::min(at, now + Idle::kPolledPortNs) : at;
 }
 
@@ -386,6 +389,14 @@ void Worker::set_port(std::uint32_t device, bool up) {
 
 MulticastTable& Worker::multicast(std::uint32_t device) {
     return impl_->lanes.at(device)->receiver.multicast();
+}
+
+void Worker::catch_up() {
+    (void)impl_->scan_doorbells();
+    for (int round = 0; round < kCatchUpRounds && !impl_->run_queue.empty(); ++round) {
+        (void)impl_->run_qps();
+        (void)impl_->flush_ports();
+    }
 }
 
 void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan) {

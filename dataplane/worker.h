@@ -37,11 +37,23 @@ struct NotifyingCq : CompletionQueue {
     int async_fd = -1;  // the context's event socket, non-blocking
     std::atomic<std::uint32_t> async_events{0};
     std::atomic<bool> error_reported{false};
+    bool ignores_overrun = false;
+    bool stamps = false;  // a completion gets its own time, not that of the worker's round
 
-    /// Each worker's own: notifications that wait for room in the channel.
+    /// When an armed CQ's event may come (abi::ModifyCqRequest); both 0: at once. Written by the control
+    /// thread.
+    struct Moderation {
+        std::uint16_t count = 0;
+        std::uint16_t period_us = 0;
+    };
+    std::atomic<Moderation> moderation{Moderation{}};
+    std::atomic<std::uint32_t> since_event{0};  // completions while armed, of all workers; only if moderated
+
+    /// Each worker's own: notifications that wait for room in the channel, or for moderation.
     struct Waiting {
         NotifyingCq* next = nullptr;  // the worker's list of CQs with such notifications
         std::uint32_t owed = 0;
+        TimeNs due = 0;  // when a held back event comes at the latest; 0: none is held back
     };
     std::array<Waiting, abi::kMaxWorkers> waiting{};
 };
@@ -117,6 +129,8 @@ class Worker {
     void remove_qp(QpSlot& slot);
     /// Before a CQ is destroyed, on every worker: forgets notifications that wait for room in its channel.
     void release_cq(NotifyingCq& cq);
+    /// Carries out what applications have posted before this call, as far as it goes without waiting.
+    void catch_up();
     /// The faults of the device with that index on this worker's queue; nullptr: none. The caller gets the
     /// plan that was in force before, which nobody on this worker uses any more.
     void swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan);

@@ -8,9 +8,9 @@ namespace urnic::provider {
 
 namespace {
 
-constexpr std::uint64_t kReadable = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
-                                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-                                    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+constexpr std::uint64_t kTimestamps =
+    std::uint64_t{IBV_WC_EX_WITH_COMPLETION_TIMESTAMP} | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+constexpr std::uint64_t kReadable = std::uint64_t{IBV_WC_STANDARD_FLAGS} | kTimestamps;
 constexpr std::uint32_t kAttrFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
 struct CqWish {
@@ -18,6 +18,7 @@ struct CqWish {
     struct ibv_comp_channel* channel = nullptr;
     std::uint32_t comp_vector = 0;
     std::uint64_t wc_flags = 0;
+    std::uint32_t flags = 0;  // abi::CqFlags
     bool lockless = false;
     Pd* parent_domain = nullptr;
 };
@@ -53,6 +54,7 @@ Cq* make_cq(Context& context, const CqWish& wish) {
     request.channel = channel != nullptr ? channel->handle : 0;
     request.comp_vector = wish.comp_vector;
     request.user_handle = reinterpret_cast<std::uintptr_t>(cq);
+    request.flags = wish.flags;
     abi::CreateCqReply reply{};
     ReplyFds fds;
     int error = session->call(abi::Op::kCreateCq, request, reply, &fds);
@@ -81,8 +83,7 @@ Cq* make_cq(Context& context, const CqWish& wish) {
     hold_parent_domain(cq->parent_domain);
     set_poll_functions(*cq, wish.wc_flags);
     Guard guard(context.objects_mutex);
-    cq->next = context.cqs;
-    context.cqs = cq;
+    link(context.cqs, cq);
     return cq;
 }
 
@@ -185,6 +186,12 @@ struct ibv_cq_ex* create_cq_ex(struct ibv_context* context, struct ibv_cq_init_a
     wish.comp_vector = attr->comp_vector;
     wish.wc_flags = attr->wc_flags;
     wish.lockless = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+    if ((flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0) {
+        wish.flags |= abi::kCqIgnoreOverrun;
+    }
+    if ((attr->wc_flags & kTimestamps) != 0) {
+        wish.flags |= abi::kCqTimestamps;
+    }
     if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
         if (attr->parent_domain == nullptr || pd_of(attr->parent_domain)->parent_of == nullptr) {
             errno = EINVAL;
@@ -215,6 +222,7 @@ int resize_cq(struct ibv_cq* ibv_cq, int entries) {
     if (!copy_leftover(cq)) {
         return ENOMEM;
     }
+    request.unpolled = cq.backlog_count - cq.backlog_next;
     int error = session->call(abi::Op::kResizeCq, request, reply, &fds);
     if (error != 0) {
         return error;
@@ -233,6 +241,29 @@ int resize_cq(struct ibv_cq* ibv_cq, int entries) {
     return 0;
 }
 
+int modify_cq(struct ibv_cq* ibv_cq, struct ibv_modify_cq_attr* attr) {
+    constexpr std::uint32_t kKnown = IBV_CQ_ATTR_MODERATE;
+    if (attr->attr_mask == 0) {
+        return EINVAL;
+    }
+    if ((attr->attr_mask & ~kKnown) != 0) {
+        return EOPNOTSUPP;
+    }
+    Cq& cq = *cq_of(ibv_cq);
+    abi::ModifyCqRequest request{};
+    request.cq = cq.handle;
+    request.count = attr->moderate.cq_count;
+    request.period_us = attr->moderate.cq_period;
+    abi::EmptyReply reply{};
+    const int error = cq.context->session->call(abi::Op::kModifyCq, request, reply);
+    if (error == 0) {
+        const CqGuard guard(cq);
+        cq.moderated = request.count != 0 || request.period_us != 0;
+        cq.armed_holding = true;  // as far as anybody knows
+    }
+    return error;
+}
+
 int req_notify_cq(struct ibv_cq* ibv_cq, int solicited_only) {
     Cq& cq = *cq_of(ibv_cq);
     const Session* session = cq.context->session;
@@ -248,6 +279,9 @@ int req_notify_cq(struct ibv_cq* ibv_cq, int solicited_only) {
         }
         // Asking for what is asked for already must still be ordered before the application's next poll.
         std::atomic_thread_fence(std::memory_order_seq_cst);
+        if (cq.moderated) {
+            cq.armed_holding = holds_completion(cq);  // what comes from here on is seen armed by the daemon
+        }
     }
     if (session->state() == SessionState::kDead) {
         notify_flush(cq);
@@ -271,7 +305,7 @@ int destroy_cq(struct ibv_cq* ibv_cq) {
     }
     {
         Guard guard(context.objects_mutex);
-        unlink(context.cqs, cq);
+        unlink_linked(context.cqs, cq);
     }
     if (error == 0) {
         settle_cq_events(*cq, reply.async_events, reply.completion_events);

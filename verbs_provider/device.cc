@@ -9,6 +9,7 @@ namespace urnic::provider {
 namespace {
 
 constexpr std::uint32_t kNsClockKhz = 1'000'000;  // completion timestamps count nanoseconds
+constexpr std::uint16_t kMaxModeration = 0xffff;  // all that ibv_moderate_cq can say
 constexpr std::uint32_t kNoVendor = 0xff'ffff;    // as rxe: no IEEE OUI stands for a software device
 constexpr std::uint64_t kDeviceAtomicWrite = std::uint64_t{1} << 40U;  // IBV_DEVICE_ATOMIC_WRITE
 constexpr std::uint8_t kLocalAckDelay = 15;  // 4.096 us * 2^15: the daemon shares its cores with others
@@ -60,6 +61,8 @@ int query_device(struct ibv_context* ibv_context, const struct ibv_query_device_
     fill_device(context_of(ibv_context)->caps, all.orig_attr);
     all.completion_timestamp_mask = ~std::uint64_t{0};
     all.hca_core_clock = kNsClockKhz;
+    all.cq_mod_caps.max_cq_count = kMaxModeration;
+    all.cq_mod_caps.max_cq_period = kMaxModeration;
     all.device_cap_flags_ex = all.orig_attr.device_cap_flags | kDeviceAtomicWrite;
     all.max_dm_size = context_of(ibv_context)->caps.max_dm_bytes;
     all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
@@ -101,8 +104,12 @@ int query_rt_values(struct ibv_context*, struct ibv_values_ex* values) {
     const std::uint32_t wanted = values->comp_mask;
     values->comp_mask = 0;
     if ((wanted & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
-        // The clock of completion timestamps.
-        clock_gettime(CLOCK_MONOTONIC, &values->raw_clock);
+        // The clock of completion timestamps: one tick a nanosecond, all of it in tv_nsec. Programs take the
+        // raw clock from there alone, or add the seconds.
+        struct timespec now {};
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        values->raw_clock.tv_sec = 0;
+        values->raw_clock.tv_nsec = now.tv_sec * 1'000'000'000 + now.tv_nsec;
         values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
     }
     return 0;

@@ -1,5 +1,7 @@
 // Flushing without a daemon: once it is gone, every outstanding work request completes with WR_FLUSH_ERR,
 // made here from what stands in the rings (IBA 10.3.1: work requests of a QP in error are flushed).
+#include <time.h>
+
 #include "verbs_provider/verbs.h"
 
 namespace urnic::provider {
@@ -15,7 +17,10 @@ void fill_flushed(abi::Cqe& cqe, const Qp& qp, bool is_recv, std::uint64_t wr_id
     cqe.qp_num = qp.qp.qp_num;
     cqe.byte_len = 0;
     cqe.sl = 0;
-    cqe.timestamp_ns = 0;
+    struct timespec now {};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    cqe.timestamp_ns =
+        static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 /// Completes the oldest entry of a ring, if it has one.

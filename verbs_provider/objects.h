@@ -157,7 +157,11 @@ struct Cq {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by mea
         struct ibv_cq cq;
         struct ibv_cq_ex cq_ex;
     };
-    abi::Cqe current;  // extended polling: the completion that read_*() describe
+    abi::Cqe current;                   // extended polling: the completion that read_*() describe
+    std::uint64_t wallclock_offset_ns;  // CLOCK_REALTIME minus CLOCK_MONOTONIC, once `knows_wallclock`
+    bool knows_wallclock;               // in this polling block
+    bool moderated;      // the daemon holds events back: none is due as soon as there is a completion
+    bool armed_holding;  // it held completions when it was armed; kept for moderated CQs alone
     Context* context;
     FastLock lock;
     std::atomic<pthread_t>
@@ -177,6 +181,7 @@ struct Cq {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by mea
     Pd* parent_domain;
     std::uint32_t handle;
     Cq* next;
+    Cq* previous;
 };
 static_assert(offsetof(Cq, cq) == 0);
 
@@ -258,6 +263,7 @@ struct Qp {
     bool sq_sig_all;
     Pd* parent_domain;
     Qp* next;
+    Qp* previous;
 };
 static_assert(offsetof(Qp, qp) == 0);
 
@@ -271,6 +277,24 @@ inline Cq* cq_of(struct ibv_cq* cq) { return reinterpret_cast<Cq*>(cq); }
 inline Cq* cq_of(struct ibv_cq_ex* cq) { return reinterpret_cast<Cq*>(cq); }
 inline Qp* qp_of(struct ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
 inline Qp* qp_of(struct ibv_qp_ex* qp) { return reinterpret_cast<Qp*>(qp); }
+
+/// Puts `object` at the head of a doubly linked list: a context may have tens of thousands of them.
+template <class T>
+void link(T*& head, T* object) {
+    object->previous = nullptr;
+    object->next = head;
+    if (head != nullptr) {
+        head->previous = object;
+    }
+    head = object;
+}
+template <class T>
+void unlink_linked(T*& head, T* object) {
+    (object->previous != nullptr ? object->previous->next : head) = object->next;
+    if (object->next != nullptr) {
+        object->next->previous = object->previous;
+    }
+}
 
 /// Removes `object` from a singly linked list.
 template <class T>

@@ -122,6 +122,9 @@ void notify_rest(Cq& cq) {
     if (arm.load(std::memory_order_relaxed) != abi::kCqArmedAny || !holds_completion(cq)) [[likely]] {
         return;
     }
+    if (cq.moderated && !cq.armed_holding) {
+        return;  // they came after the CQ was armed, and the daemon counts them
+    }
     if (arm.exchange(abi::kCqDisarmed) == abi::kCqArmedAny && !notify_channel(cq)) {
         arm.store(abi::kCqArmedAny);  // no room in the channel: with the next completion, or the next poll
     }

@@ -2,6 +2,7 @@
 // which publishes them all; ibv_wr_abort() forgets them. The QP's lock is held in between.
 #include <errno.h>
 
+#include "verbs_provider/send_opcodes.h"
 #include "verbs_provider/verbs.h"
 
 namespace urnic::provider {
@@ -163,6 +164,10 @@ void wr_set_sge_list(struct ibv_qp_ex* ex, std::size_t num_sge, const struct ibv
 void wr_set_inline_data_list(struct ibv_qp_ex* ex, std::size_t num_buf, const struct ibv_data_buf* list) {
     Qp& qp = *qp_of(ex);
     if (qp.build_wqe == nullptr) [[unlikely]] {
+        return;
+    }
+    if (!qp.send_opcodes[qp.build_wqe->opcode].may_inline) [[unlikely]] {
+        fail(qp, EINVAL);  // what a READ or an atomic operation brings must go somewhere
         return;
     }
     auto* to = reinterpret_cast<std::byte*>(qp.build_wqe + 1);

@@ -125,10 +125,10 @@ struct ContextOps {
     struct ibv_dm* (*import_dm)(struct ibv_context*, std::uint32_t);
     struct ibv_mr* (*import_mr)(struct ibv_pd*, std::uint32_t);
     struct ibv_pd* (*import_pd)(struct ibv_context*, std::uint32_t);
-    NotOffered modify_cq;
+    int (*modify_cq)(struct ibv_cq*, struct ibv_modify_cq_attr*);
     NotOffered modify_flow_action_esp;
     int (*modify_qp)(struct ibv_qp*, struct ibv_qp_attr*, int);
-    NotOffered modify_qp_rate_limit;
+    int (*modify_qp_rate_limit)(struct ibv_qp*, struct ibv_qp_rate_limit_attr*);
     NotOffered modify_srq;
     NotOffered modify_wq;
     NotOffered open_qp;
@@ -140,10 +140,10 @@ struct ContextOps {
     NotOffered post_srq_recv;
     int (*query_device_ex)(struct ibv_context*, const struct ibv_query_device_ex_input*,
                            struct ibv_device_attr_ex*, std::size_t);
-    NotOffered query_ece;
+    int (*query_ece)(struct ibv_qp*, struct ibv_ece*);
     int (*query_port)(struct ibv_context*, std::uint8_t, struct ibv_port_attr*);
     int (*query_qp)(struct ibv_qp*, struct ibv_qp_attr*, int, struct ibv_qp_init_attr*);
-    NotOffered query_qp_data_in_order;
+    int (*query_qp_data_in_order)(struct ibv_qp*, enum ibv_wr_opcode, std::uint32_t);
     int (*query_rt_values)(struct ibv_context*, struct ibv_values_ex*);
     NotOffered query_srq;
     NotOffered read_counters;

@@ -101,8 +101,7 @@ bool publish(Context& context, Qp& qp) {
     if (!context.qp_table.insert(qp.qp.qp_num, &qp)) {
         return false;
     }
-    qp.next = context.qps;
-    context.qps = &qp;
+    link(context.qps, &qp);
     return true;
 }
 
@@ -130,7 +129,7 @@ void forget_qp(Qp& qp) {
     clean_completions(qp, [&qp] {
         Guard objects(qp.context->objects_mutex);
         qp.context->qp_table.remove(qp.qp.qp_num);
-        unlink(qp.context->qps, &qp);
+        unlink_linked(qp.context->qps, &qp);
     });
 }
 

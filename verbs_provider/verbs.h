@@ -65,6 +65,7 @@ struct ibv_mr* reg_dm_mr(struct ibv_pd*, struct ibv_dm*, std::uint64_t offset, s
 struct ibv_cq* create_cq(struct ibv_context*, int entries, struct ibv_comp_channel*, int comp_vector);
 struct ibv_cq_ex* create_cq_ex(struct ibv_context*, struct ibv_cq_init_attr_ex*);
 int resize_cq(struct ibv_cq*, int entries);
+int modify_cq(struct ibv_cq*, struct ibv_modify_cq_attr*);
 int destroy_cq(struct ibv_cq*);
 int req_notify_cq(struct ibv_cq*, int solicited_only);
 /// Removes what is left of a QP's completions. Under the CQ's lock.
@@ -98,6 +99,11 @@ struct ibv_qp* create_qp_ex(struct ibv_context*, struct ibv_qp_init_attr_ex*);
 int modify_qp(struct ibv_qp*, struct ibv_qp_attr*, int mask);
 int query_qp(struct ibv_qp*, struct ibv_qp_attr*, int mask, struct ibv_qp_init_attr*);
 int destroy_qp(struct ibv_qp*);
+
+// qp_options.cc
+int modify_qp_rate_limit(struct ibv_qp*, struct ibv_qp_rate_limit_attr*);
+int query_ece(struct ibv_qp*, struct ibv_ece*);
+int query_qp_data_in_order(struct ibv_qp*, enum ibv_wr_opcode, std::uint32_t flags);
 
 // ah.cc
 struct ibv_ah* create_ah(struct ibv_pd*, struct ibv_ah_attr*);

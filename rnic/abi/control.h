@@ -55,6 +55,7 @@ enum class Op : std::uint32_t {
     kAttachMcast,
     kDetachMcast,
     kPort,
+    kModifyCq,
 };
 
 struct RequestHeader {
@@ -291,6 +292,10 @@ struct ImportMrReply {
 /// queues cost the daemon neither a mapping nor a descriptor each. Replies carry its fd and the queue's
 /// page-aligned place in it: the provider maps that part alone (MAP_SHARED) and closes the fd. Reply fd: [0]
 /// ring memory; the CQ is cq_bytes(num_workers, entries) at memory_offset.
+enum CqFlags : std::uint32_t {
+    kCqIgnoreOverrun = 1U << 0U,  // what finds no room is lost, and nobody is told
+    kCqTimestamps = 1U << 1U,     // each completion's own time; otherwise that of the worker's round
+};
 struct CreateCqRequest {
     RequestHeader header;
     std::uint32_t context;
@@ -298,6 +303,8 @@ struct CreateCqRequest {
     std::uint32_t channel;  // 0: none
     std::uint32_t comp_vector;
     std::uint64_t user_handle;  // written to the channel's pipe and into async events
+    std::uint32_t flags;        // CqFlags
+    std::uint32_t reserved;
 };
 struct CreateCqReply {
     ReplyHeader header;
@@ -308,11 +315,25 @@ struct CreateCqReply {
 
 /// Reply (CreateCqReply) with fd [0]: ring memory. From the reply on, new completions go to the new place
 /// alone; what is left in the old rings stays readable until the CQ is resized again or destroyed. A
-/// notification asked for in the old memory is carried over to the new.
+/// notification asked for in the old memory is carried over to the new. EINVAL: more completions wait to be
+/// polled, `unpolled` that the provider keeps from earlier rings among them, than the new size has room for
+/// (IBA 11.2.8.3); what was posted before counts as far as it can be carried out at once.
 struct ResizeCqRequest {
     RequestHeader header;
     std::uint32_t cq;
     std::uint32_t entries;
+    std::uint32_t unpolled;
+    std::uint32_t reserved;
+};
+
+/// From now on an event of an armed CQ comes after `count` completions or `period_us` microseconds after the
+/// first of them, whichever is first; 0 takes that condition away, and with neither every completion may
+/// raise one.
+struct ModifyCqRequest {
+    RequestHeader header;
+    std::uint32_t cq;
+    std::uint16_t count;
+    std::uint16_t period_us;
 };
 
 /// Reply fd: [0] ring memory (see CreateCqRequest). The QP's part is memory_bytes at memory_offset:

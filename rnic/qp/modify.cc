@@ -107,6 +107,8 @@ constexpr std::array kBounds = {
     Bound{kQpAttrMaxDestRdAtomic, [](const abi::QpAttr& a) { return std::uint32_t{a.max_dest_rd_atomic}; }, 0,
           kMaxRdAtomic},
     Bound{kQpAttrDestQpn, [](const abi::QpAttr& a) { return a.dest_qp_num; }, 0, kMax24},
+    // Without automatic path migration a QP is always MIGRATED.
+    Bound{kQpAttrPathMigState, [](const abi::QpAttr& a) { return std::uint32_t{a.path_mig_state}; }, 0, 0},
     // An alternate path would need automatic path migration, which the device does not offer.
     Bound{kQpAttrAltPath, [](const abi::QpAttr&) { return 1U; }, 0, 0},
 };
@@ -127,7 +129,9 @@ int check_modify(QpType type, QpState from, const abi::QpAttr& attr) {
     if (names_other_state || !in_bounds(attr)) {
         return EINVAL;
     }
-    const std::uint32_t given = attr.mask & ~std::uint32_t{kQpAttrState};
+    // How fast to send is no matter of the service: it may be said whenever the QP can send afterwards.
+    const std::uint32_t anywhere = to == kRts ? kQpAttrState | kQpAttrRateLimit : kQpAttrState;
+    const std::uint32_t given = attr.mask & ~anywhere;
     const auto* const plain =
         std::find_if(kAnyService.begin(), kAnyService.end(),
                      [&](const StatePair& pair) { return pair.from == from && pair.to == to; });

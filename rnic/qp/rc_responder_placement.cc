@@ -40,7 +40,7 @@ void RcResponder::handle_atomic_write(const wire::PacketView& packet, Outbox& ou
     }
     MemoryPiece piece;
     if (common_.config.keys->resolve_remote(reth.rkey, key_user(common_), kAccessRemoteWrite, reth.va, kBytes,
-                                     piece) != KeyTable::Verdict::kOk) {
+                                            piece) != KeyTable::Verdict::kOk) {
         refuse(kAccessError, outbox);
         return;
     }

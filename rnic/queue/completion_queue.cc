@@ -1,5 +1,7 @@
 #include "rnic/queue/completion_queue.h"
 
+#include <algorithm>
+
 namespace urnic {
 
 namespace {
@@ -51,6 +53,19 @@ bool CompletionQueue::take_notification(std::uint32_t worker) {
         return false;
     }
     return arm.compare_exchange_strong(armed, abi::kCqDisarmed) || arm.exchange(abi::kCqDisarmed) >= least;
+}
+
+bool CompletionQueue::notification_wanted(std::uint32_t worker) const {
+    const Producer& producer = producers_[worker];
+    const std::uint32_t least = producer.solicited_pending ? abi::kCqArmedSolicited : abi::kCqArmedAny;
+    return producer.any_pending && header_of(producer.memory).arm.load(std::memory_order_relaxed) >= least;
+}
+
+std::uint32_t CompletionQueue::unpolled(std::uint32_t worker) const {
+    const Producer& producer = producers_[worker];
+    const std::uint32_t taken =
+        header_of(producer.memory).consumer[worker].index.load(std::memory_order_acquire);
+    return std::min(producer.index - taken, producer.entries);
 }
 
 void CompletionQueue::switch_worker(std::uint32_t worker, std::byte* memory, std::uint32_t entries) {

@@ -45,6 +45,14 @@ class CompletionQueue {
     /// True: something was pushed by `worker` since its last take_notification().
     [[nodiscard]] bool pending(std::uint32_t worker) const { return producers_[worker].any_pending; }
 
+    /// True: take_notification() would take a request that is there now.
+    [[nodiscard]] bool notification_wanted(std::uint32_t worker) const;
+
+    /// Completions of `worker` that the application has not taken, as far as it tells the truth.
+    [[nodiscard]] std::uint32_t unpolled(std::uint32_t worker) const;
+    /// Of each worker's ring. On that worker's thread.
+    [[nodiscard]] std::uint32_t entries(std::uint32_t worker) const { return producers_[worker].entries; }
+
     /// Resize: from now on `worker` writes to the new memory. Called on that worker's thread.
     void switch_worker(std::uint32_t worker, std::byte* memory, std::uint32_t entries);
 
