@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,13 +21,23 @@ class RcPair : public ::testing::Test {
     using Lines = std::vector<std::string>;
 
     void connect_pair(const ConnectOptions& options = {}, const SimHost::Options& host = {}) {
-        a_ = std::make_unique<SimHost>(net_, "A", 1, host);
-        b_ = std::make_unique<SimHost>(net_, "B", 2, host);
+        connect_pair(options, host, host);
+    }
+    void connect_pair(const ConnectOptions& options, const SimHost::Options& a, const SimHost::Options& b) {
+        a_ = std::make_unique<SimHost>(net_, "A", 1, a);
+        b_ = std::make_unique<SimHost>(net_, "B", 2, b);
         a_mem_ = &a_->add_region(kRegionBytes);
         b_mem_ = &b_->add_region(kRegionBytes);
         a_mem_->fill_pattern(1);
         b_mem_->fill_pattern(2);
         connect(*a_, *b_, options);
+    }
+
+    // Loses the packets of `from` with these numbers, from 1, in the order in which it sends them.
+    void lose(const std::string& from, std::vector<int> nths) {
+        net_.lose = [from, nths, count = 0](const SentPacket& packet) mutable {
+            return packet.from == from && std::find(nths.begin(), nths.end(), ++count) != nths.end();
+        };
     }
 
     // Requests of A on B's memory; the same offset on both sides.

@@ -9,13 +9,6 @@ using ::testing::IsEmpty;
 
 class RcRecovery : public RcPair {
   protected:
-    // Loses the `nth` packet (from 1) that `from` sends.
-    void lose_nth(const std::string& from, int nth) { lose_nths(from, {nth}); }
-    void lose_nths(const std::string& from, std::vector<int> nths) {
-        net_.lose = [from, nths, count = 0](const SentPacket& packet) mutable {
-            return packet.from == from && std::find(nths.begin(), nths.end(), ++count) != nths.end();
-        };
-    }
     wire::PacketHeader request_header(std::uint8_t operation, std::uint32_t psn) {
         wire::PacketHeader header;
         header.opcode = operation;
@@ -27,7 +20,7 @@ class RcRecovery : public RcPair {
 
 TEST_F(RcRecovery, SequenceErrorIsReportedOnce) {
     connect_pair();
-    lose_nth("A", 2);
+    lose("A", {2});
     for (std::uint64_t i = 0; i < 5; ++i) {
         a_->post_send(write(i, 8, 64 * i));
     }
@@ -50,7 +43,7 @@ TEST_F(RcRecovery, SequenceErrorIsReportedOnce) {
 
 TEST_F(RcRecovery, SequenceNakIsSentAgainForTheNextLoss) {
     connect_pair();
-    lose_nths("A", {1, 4});  // the first of three, and its second repetition
+    lose("A", {1, 4});  // the first of three, and its second repetition
     for (std::uint64_t i = 0; i < 3; ++i) {
         a_->post_send(write(i, 8, 64 * i));
     }
@@ -62,7 +55,7 @@ TEST_F(RcRecovery, SequenceNakIsSentAgainForTheNextLoss) {
 
 TEST_F(RcRecovery, LostRequestIsSentAgainAfterTheAckTimeout) {
     connect_pair({.timeout = 1});  // 8.192 us
-    lose_nth("A", 1);
+    lose("A", {1});
     a_->post_send(write(1, 8));
     ASSERT_TRUE(net_.run());
     EXPECT_THAT(net_.take_trace(), ElementsAre("0us A WRITE Only psn=1000 len=8 ackreq",  //
@@ -73,7 +66,7 @@ TEST_F(RcRecovery, LostRequestIsSentAgainAfterTheAckTimeout) {
 
 TEST_F(RcRecovery, LostAckMakesADuplicateThatIsNotExecutedAgain) {
     connect_pair({.timeout = 1});
-    lose_nth("B", 1);
+    lose("B", {1});
     post_receives(2, 64);
     a_->post_send(send(1, 8));
     net_.run_for(5000);
@@ -90,7 +83,7 @@ TEST_F(RcRecovery, LostAckMakesADuplicateThatIsNotExecutedAgain) {
 
 TEST_F(RcRecovery, LostReadResponseIsAskedForAgainFromWhereItStopped) {
     connect_pair();
-    lose_nth("B", 2);
+    lose("B", {2});
     a_->post_send(read(1, 4096));
     ASSERT_TRUE(net_.run());
     EXPECT_THAT(net_.take_trace(), ElementsAre("0us A READ Request psn=1000 dma=4096 ackreq",        //
@@ -109,7 +102,7 @@ TEST_F(RcRecovery, LostReadResponseIsAskedForAgainFromWhereItStopped) {
 
 TEST_F(RcRecovery, AckBehindALostReadResponseIsAnImpliedNak) {
     connect_pair();
-    lose_nth("B", 1);
+    lose("B", {1});
     a_->post_send(read(1, 8));
     a_->post_send(write(2, 8, 64));
     ASSERT_TRUE(net_.run());
@@ -126,7 +119,7 @@ TEST_F(RcRecovery, AckBehindALostReadResponseIsAnImpliedNak) {
 
 TEST_F(RcRecovery, AtomicIsReplayedAndNotDoneAgain) {
     connect_pair({.timeout = 1});
-    lose_nth("B", 1);
+    lose("B", {1});
     word(*b_mem_, 0) = 40;
     a_->post_send(fetch_add(1, 2));
     net_.run_for(5000);
@@ -231,7 +224,7 @@ TEST_F(RcRecovery, FloodOfDuplicateReadsIsBounded) {
 
 TEST_F(RcRecovery, EachLossIsReported) {
     connect_pair();
-    lose_nths("A", {1, 7});
+    lose("A", {1, 7});
     for (std::uint64_t i = 0; i < 3; ++i) {
         a_->post_send(write(i, 8));
     }
@@ -272,7 +265,7 @@ TEST_F(RcRecovery, ReorderedInsideABurst) {
 TEST_F(RcRecovery, TheAckTimerBeginsWithThePacket) {
     connect_pair({.timeout = 1});
     net_.run_until(1'000'000);
-    lose_nth("A", 1);
+    lose("A", {1});
     a_->post_send(write(1, 8));
     ASSERT_TRUE(net_.run());
     EXPECT_THAT(net_.take_trace(), ElementsAre("1000us A WRITE Only psn=1000 len=8 ackreq",  //

@@ -15,22 +15,11 @@ using ::testing::IsEmpty;
 class RcRepairTest : public RcPair {
   protected:
     void connect_holders(bool a_holds, bool b_holds, const ConnectOptions& options = {}) {
-        SimHost::Options host;
-        host.holds_early_packets = a_holds;
-        a_ = std::make_unique<SimHost>(net_, "A", 1, host);
-        host.holds_early_packets = b_holds;
-        b_ = std::make_unique<SimHost>(net_, "B", 2, host);
-        a_mem_ = &a_->add_region(kRegionBytes);
-        b_mem_ = &b_->add_region(kRegionBytes);
-        a_mem_->fill_pattern(1);
-        b_mem_->fill_pattern(2);
-        connect(*a_, *b_, options);
-    }
-    // Loses the packets of `from` with these numbers, from 1, in the order in which it sends them.
-    void lose(const std::string& from, std::vector<int> nths) {
-        net_.lose = [from, nths, count = 0](const SentPacket& packet) mutable {
-            return packet.from == from && std::find(nths.begin(), nths.end(), ++count) != nths.end();
-        };
+        SimHost::Options a;
+        a.holds_early_packets = a_holds;
+        SimHost::Options b;
+        b.holds_early_packets = b_holds;
+        connect_pair(options, a, b);
     }
     void post_writes(std::uint64_t count) {
         for (std::uint64_t i = 0; i < count; ++i) {

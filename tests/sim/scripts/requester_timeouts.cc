@@ -48,6 +48,21 @@ RC_SCRIPT_IN(RequesterTimeouts, EveryTimeoutCode, "9.7.6.1.3",
     }
 }
 
+RC_SCRIPT_IN(RequesterTimeouts, SlowAnswersGetLonger, "9.9.2.1.1",
+             "a peer whose last answer took three quarters of the timeout gets one and a half for the next") {
+    connect({.timeout = kTimeout});
+    post(write(1, 8));
+    sends(write_only(1000, 8));
+    silence(kLeast * 3 / 4);
+    peer(ack(1000, 1));
+    completes(ok(1));
+    post(write(2, 8));
+    sends(write_only(1001, 8));
+    silence(kLeast * 5 / 4);
+    peer(ack(1001, 2));
+    completes(ok(2));
+}
+
 RC_SCRIPT_IN(RequesterTimeouts, ZeroIsNever, "9.7.6.1.3", "timeout code 0: the requester waits for ever") {
     connect({.timeout = 0});
     post({write(1, 8), read(2, 8, 64)});

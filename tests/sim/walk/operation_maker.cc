@@ -268,7 +268,7 @@ void OperationMaker::poison_local(Made& made) {
     Operation& operation = made.operation;
     WorkRequest& request = made.request;
     if (random_.chance(200)) {
-        request.opcode = WrOpcode::kBindMw;  // nothing that an RC send queue of this device takes
+        request.opcode = static_cast<WrOpcode>(10);  // IBV_WR_TSO: nothing that an RC send queue takes
         operation.poison = WcStatus::kLocQpOpErr;
         return;
     }
