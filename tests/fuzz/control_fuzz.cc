@@ -173,6 +173,7 @@ void make_cq(Input& input, Request& message) {
     body.entries = pick_number(input);
     body.channel = pick_handle(input, Op::kCreateChannel);
     body.comp_vector = pick_number(input);
+    body.flags = body.comp_vector % 8U;
     put(message, body);
 }
 
@@ -321,7 +322,12 @@ void make_body(Op op, Input& input, Request& message) {
             make_cq(input, message);
             return;
         case Op::kResizeCq:
-            put(message, abi::ResizeCqRequest{{}, pick_handle(input, Op::kCreateCq), pick_number(input)});
+            put(message,
+                abi::ResizeCqRequest{{}, pick_handle(input, Op::kCreateCq), pick_number(input), 0, 0});
+            return;
+        case Op::kModifyCq:
+            put(message,
+                abi::ModifyCqRequest{{}, pick_handle(input, Op::kCreateCq), input.byte(), input.byte()});
             return;
         case Op::kCreateQp:
             make_qp(input, message);
@@ -353,7 +359,7 @@ int some_file(Op op, std::uint8_t choice) {
 
 Request make_request(Input& input) {
     const std::uint8_t choice = input.byte();
-    constexpr auto kOps = static_cast<std::uint32_t>(Op::kDetachMcast) + 1;
+    constexpr auto kOps = static_cast<std::uint32_t>(Op::kModifyCq) + 1;
     const auto op = static_cast<Op>(choice % 64U < kOps ? choice % 64U : choice % 16U + 3U);
     Request message;
     make_body(op, input, message);

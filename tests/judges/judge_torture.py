@@ -20,7 +20,7 @@ import harness
 SECONDS_SHORT, SECONDS_LONG = 15, 240
 FINDING = re.compile(r"ERROR: AddressSanitizer|ERROR: LeakSanitizer|WARNING: ThreadSanitizer|runtime error:|check failed")
 # What has to have happened in every run, however short.
-MUST_HAPPEN = ("transfer of type 2", "transfer of type 3", "transfer of type 4", "dereg_mr", "destroy_qp", "resize_cq")
+MUST_HAPPEN = ("RC READ", "RC fetch and add", "UC SEND", "UD SEND", "dereg_mr", "destroy_qp", "resize_cq")
 
 
 def build(sanitizer):

@@ -70,7 +70,10 @@ void Endpoint::create_queues(const EndpointOptions& options) {
         ibv_cq_init_attr_ex init{};
         init.cqe = static_cast<std::uint32_t>(options.cq_entries);
         init.channel = channel;
-        init.wc_flags = IBV_WC_STANDARD_FLAGS;
+        init.cq_context = this;
+        init.wc_flags = options.wc_flags;
+        init.comp_mask = options.cq_flags != 0 ? static_cast<std::uint32_t>(IBV_CQ_INIT_ATTR_MASK_FLAGS) : 0U;
+        init.flags = options.cq_flags;
         cq_ex = ibv_create_cq_ex(context.get(), &init);
         cq = cq_ex != nullptr ? ibv_cq_ex_to_cq(cq_ex) : nullptr;
     } else {

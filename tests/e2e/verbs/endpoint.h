@@ -48,6 +48,9 @@ struct EndpointOptions {
     bool signal_all = false;
     bool with_channel = false;
     bool extended = false;  // ibv_create_qp_ex and ibv_create_cq_ex
+    // Of the extended CQ:
+    std::uint64_t wc_flags = IBV_WC_STANDARD_FLAGS;
+    std::uint32_t cq_flags = 0;  // ibv_create_cq_attr_flags
 };
 
 /// Device, PD, CQ, QP and one registered buffer. Members are public for tests to use directly.

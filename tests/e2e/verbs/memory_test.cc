@@ -4,11 +4,15 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "tests/e2e/verbs/endpoint.h"
 
@@ -178,6 +182,36 @@ TEST_F(Memory, AChildKeepsItsOwnCopy) {
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
         << "a later write reached the child: " << status;
     for (const int fd : {ready[0], ready[1], go[0], go[1]}) close(fd);
+}
+
+/// First and last address of the heap.
+std::pair<std::uintptr_t, std::uintptr_t> heap_range() {
+    std::ifstream maps("/proc/self/maps");
+    std::pair<std::uintptr_t, std::uintptr_t> range{0, 0};
+    for (std::string line; std::getline(maps, line);) {
+        if (line.find("[heap]") == std::string::npos) continue;
+        (void)std::sscanf(line.c_str(), "%lx-%lx", &range.first, &range.second);
+    }
+    return range;
+}
+
+// The provider's own objects lie there too, and its fork handlers write to them in the child.
+TEST_F(Memory, AChildDoesNotWriteToTheParentsHeap) {
+    const auto [start, end] = heap_range();
+    ASSERT_LT(start, end);
+    ibv_mr* mr = ibv_reg_mr(b_->pd, reinterpret_cast<void*>(start), end - start, kAll);
+    ASSERT_NE(mr, nullptr);
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+    ibv_pd* pd = ibv_alloc_pd(b_->context.get());
+    ASSERT_NE(pd, nullptr) << std::strerror(errno) << ": the parent takes itself for the child";
+    EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+    write_to(b_->at(0), b_->mr->rkey, 8192, 3);
+    EXPECT_EQ(first_difference(b_->at(0), 8192, 3), -1);
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 
 TEST_F(Memory, ForkWhileAnotherThreadRegisters) {

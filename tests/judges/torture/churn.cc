@@ -125,7 +125,7 @@ void take_events(Shared& shared) {
             // The object cannot go before this; its destroyer waits.
             if (random.one_in(4)) usleep(random.below(3000));
             ibv_ack_async_event(&event);
-            shared.count("event " + std::to_string(event.event_type));
+            shared.count(std::string("event: ") + ibv_event_type_str(event.event_type));
         }
     }
 }

@@ -202,10 +202,10 @@ void Pool::create_qp() {
         if (ibv_get_srq_num(init.srq, &number) == 0) init.srq = nullptr;  // of XRC
     }
     ibv_qp* qp = ibv_create_qp_ex(context_, &init);
-    const std::string name = "QP type " + std::to_string(init.qp_type);
+    const std::string name = std::string(name_of(init.qp_type)) + " QP";
     if (qp == nullptr) {
         if (shared_.not_offered(name)) return;
-        fail("create_qp_ex of type %d", static_cast<int>(init.qp_type));
+        fail("create_qp_ex: %s", name.c_str());
     }
     qps_.push_back({qp, IBV_QPS_RESET});
     shared_.count(name);
@@ -258,7 +258,7 @@ void Pool::move_qp() {
     }
     if (!drains) {
         errno = result;
-        fail("modify_qp, type %d, from state %d to %d", queue.qp->qp_type, queue.state, to);
+        fail("modify_qp, %s, from state %d to %d", name_of(queue.qp->qp_type), queue.state, to);
     }
 }
 

@@ -122,8 +122,8 @@ bool Link::create_side(unsigned index) {
     if (!create_receives(side, index == 1)) return false;
     side.qp = create_qp(side, index == 1);
     if (side.qp == nullptr) {
-        if (shared_.not_offered("QP type " + std::to_string(plan_.type))) return false;
-        fail("create_qp_ex of type %d", static_cast<int>(plan_.type));
+        if (shared_.not_offered(std::string(name_of(plan_.type)) + " QP")) return false;
+        fail("create_qp_ex: %s", name_of(plan_.type));
     }
     return true;
 }
@@ -258,7 +258,8 @@ ibv_wc Link::wait(unsigned index) {
         const int found = ibv_poll_cq(side.cq, 1, &completion);
         if (found < 0) fail("poll_cq");
         if (found == 1) return completion;
-        if (Clock::now() > deadline) fail("no completion on side %u of a link of type %d", index, plan_.type);
+        if (Clock::now() > deadline)
+            fail("no completion on side %u of a link, %s", index, name_of(plan_.type));
         if (side.channel == nullptr) {
             std::this_thread::yield();
         } else if (armed) {

@@ -32,6 +32,23 @@ void fail(const char* format, ...) {
     std::_Exit(1);
 }
 
+const char* name_of(ibv_qp_type type) {
+    switch (type) {
+        case IBV_QPT_RC:
+            return "RC";
+        case IBV_QPT_UC:
+            return "UC";
+        case IBV_QPT_UD:
+            return "UD";
+        case IBV_QPT_XRC_SEND:
+            return "XRC";
+        case IBV_QPT_XRC_RECV:
+            return "XRC receiver";
+        default:
+            return "?";
+    }
+}
+
 void name_thread(const std::string& name) { thread_name = name; }
 
 ibv_context* open_device(unsigned index) {

@@ -26,6 +26,8 @@ inline constexpr int kPatienceMs = 120'000;
 /// Ends the program: says what went wrong, in which thread, and the seed that repeats it.
 [[noreturn]] void fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
+[[nodiscard]] const char* name_of(ibv_qp_type type);
+
 /// Of the running thread, for fail().
 void name_thread(const std::string& name);
 

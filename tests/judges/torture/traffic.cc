@@ -196,8 +196,8 @@ void Batch::verify(std::size_t index) {
     const std::uint8_t* data = operation.what == What::kRead ? source(index) : target(index);
     for (std::uint32_t i = 0; i < operation.length; ++i) {
         if (data[i] == byte_of(operation.pattern, i)) continue;
-        fail("%s of %u bytes, link of type %d: byte %u is %02x instead of %02x", name, operation.length,
-             static_cast<int>(link_.plan().type), i, data[i], byte_of(operation.pattern, i));
+        fail("%s of %u bytes, %s link: byte %u is %02x instead of %02x", name, operation.length,
+             name_of(link_.plan().type), i, data[i], byte_of(operation.pattern, i));
     }
 }
 
@@ -206,8 +206,8 @@ void Batch::expect_done() {
         const ibv_wc completion = link_.wait(from_);
         const char* name = kNames[static_cast<std::size_t>(operations_[i].what)];
         if (completion.status != IBV_WC_SUCCESS) {
-            fail("%s of %u bytes, link of type %d: %s", name, operations_[i].length,
-                 static_cast<int>(link_.plan().type), ibv_wc_status_str(completion.status));
+            fail("%s of %u bytes, %s link: %s", name, operations_[i].length, name_of(link_.plan().type),
+                 ibv_wc_status_str(completion.status));
         }
         if (completion.wr_id != 1000 + i) fail("%s: completion out of order", name);
     }
@@ -219,7 +219,7 @@ void Batch::expect_done() {
     }
     for (std::size_t i = 0; i < operations_.size(); ++i) verify(i);
     for (const Operation& operation : operations_) {
-        link_.shared().count(std::string("transfer of type ") + std::to_string(link_.plan().type) + " " +
+        link_.shared().count(std::string(name_of(link_.plan().type)) + " " +
                              kNames[static_cast<std::size_t>(operation.what)]);
     }
 }
@@ -256,7 +256,7 @@ void transfer(Shared& shared, unsigned thread, std::size_t part_bytes) {
     Link link(shared, random, shared.arena() + thread * part_bytes, part_bytes);
     while (!shared.over()) {
         if (!link.open(draw_plan(random))) continue;
-        shared.count("link of type " + std::to_string(link.plan().type));
+        shared.count(std::string(name_of(link.plan().type)) + " link");
         for (std::uint32_t batches = random.between(1, 60); batches > 0 && !shared.over(); --batches) {
             Batch batch(link, link.xrc() ? 0 : random.below(2));
             batch.prepare();

@@ -80,6 +80,7 @@ const std::vector<std::pair<Op, std::size_t>>& exact_lengths() {
         {Op::kImportPd, sizeof(abi::ImportRequest)},
         {Op::kImportMr, sizeof(abi::ImportRequest)},
         {Op::kImportDm, sizeof(abi::ImportRequest)},
+        {Op::kModifyCq, sizeof(abi::ModifyCqRequest)},
     };
     return lengths;
 }

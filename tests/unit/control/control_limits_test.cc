@@ -1,6 +1,7 @@
 // Limits of connections, turns and objects: who reaches one is told, and the others have their own.
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <functional>
 #include <semaphore>
 #include <vector>
@@ -92,6 +93,34 @@ class SmallLimits : public ControlTest {
                            .max_ring_bytes = 1 << 20,
                            .max_device_memory_bytes = 12288}) {}
 };
+
+TEST_F(SmallLimits, TheDeviceReportsNoMoreThanAClientGets) {
+    const TestClient greedy = client();
+    abi::OpenDeviceRequest request{};
+    std::strncpy(request.name, "urnic0", sizeof request.name - 1);
+    const auto opened = greedy.ask(Op::kOpenDevice, request).as<abi::OpenDeviceReply>();
+    const abi::DeviceCaps& caps = opened.caps;
+    for (const std::uint32_t most : {caps.max_qp, caps.max_cq, caps.max_mr, caps.max_pd, caps.max_ah}) {
+        EXPECT_EQ(most, 2U);
+    }
+    EXPECT_EQ(caps.max_mr_size, 10000U);
+    EXPECT_EQ(caps.max_res_rd_atom, 2 * caps.max_qp_rd_atom);
+    // The largest queues that are reported fit into the ring memory, and are made.
+    const std::uint32_t pd = greedy.pd(opened.context);
+    abi::CreateCqRequest cq{};
+    cq.context = opened.context;
+    cq.entries = caps.max_cqe;
+    const Answer largest = greedy.ask(Op::kCreateCq, cq);
+    ASSERT_EQ(largest.error(), 0) << caps.max_cqe;
+    EXPECT_EQ(greedy.on_handle(Op::kDestroyCq, largest.as<abi::CreateCqReply>().handle), 0);
+    cq.entries = 2 * caps.max_cqe + 2;
+    EXPECT_EQ(greedy.ask(Op::kCreateCq, cq).error(), ENOMEM) << "and none of twice the size is";
+    abi::CreateQpRequest qp = qp_request(pd, greedy.cq(opened.context, 1));
+    qp.max_send_wr = qp.max_recv_wr = caps.max_qp_wr;
+    qp.max_send_sge = qp.max_recv_sge = caps.max_sge;
+    qp.max_inline = caps.max_inline;
+    EXPECT_EQ(greedy.ask(Op::kCreateQp, qp).error(), 0) << caps.max_qp_wr;
+}
 
 TEST_F(SmallLimits, EachIsEnomemAndOthersHaveTheirOwn) {
     TestClient greedy = client();

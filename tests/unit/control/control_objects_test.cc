@@ -244,8 +244,29 @@ TEST_F(Control, ResizeCarriesTheArmOver) {
     resize.entries = 4;
     resize.cq = 99;
     EXPECT_EQ(client_.ask(Op::kResizeCq, resize).error(), EINVAL);
+    resize.cq = made.handle;
+    resize.unpolled = 5;
+    EXPECT_EQ(client_.ask(Op::kResizeCq, resize).error(), EINVAL) << "no room for those of earlier rings";
+    resize.unpolled = 4;
+    EXPECT_EQ(client_.ask(Op::kResizeCq, resize).error(), 0);
     munmap(before, abi::kCqHeaderBytes);
     munmap(after, abi::kCqHeaderBytes);
+}
+
+TEST_F(Control, CqFlagsAndModeration) {
+    abi::CreateCqRequest request{};
+    request.context = context_;
+    request.entries = 4;
+    request.flags = abi::kCqIgnoreOverrun | abi::kCqTimestamps;
+    const auto made = client_.ask(Op::kCreateCq, request).as<abi::CreateCqReply>();
+    request.flags = 1U << 2U;
+    EXPECT_EQ(client_.ask(Op::kCreateCq, request).error(), EINVAL);
+    abi::ModifyCqRequest modify{};
+    modify.cq = made.handle;
+    modify.count = modify.period_us = 0xffff;
+    EXPECT_EQ(client_.ask(Op::kModifyCq, modify).error(), 0);
+    modify.cq += 50;
+    EXPECT_EQ(client_.ask(Op::kModifyCq, modify).error(), EINVAL);
 }
 
 TEST_F(Control, QpSizes) {

@@ -111,6 +111,8 @@ void Worker::release_cq(NotifyingCq& cq) {
     }
 }
 
+void Worker::catch_up() { URNIC_CHECK(impl_->inside_call); }
+
 void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan) {
     URNIC_CHECK(impl_->inside_call && device < 2);
     impl_->plans.at(device).swap(plan);

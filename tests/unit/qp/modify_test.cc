@@ -78,6 +78,9 @@ TEST(QpModify, EveryRequiredAttributeIsRequired) {
     }
 }
 
+// Whatever the service: a limit on the rate can be said when the QP is able to send afterwards.
+constexpr std::uint32_t anywhere_towards(QpState to) { return to == kRts ? kQpAttrRateLimit : 0U; }
+
 // Attributes that may be there beside the required ones, by transition.
 TEST(QpModify, OptionalAttributes) {
     constexpr std::uint32_t kRunning =
@@ -97,7 +100,8 @@ TEST(QpModify, OptionalAttributes) {
     for (const auto& states : expected()) {
         const std::uint32_t required = required_for(states.first, states.second);
         const auto found = optional.find(states);
-        const std::uint32_t may = found == optional.end() ? 0 : found->second;
+        const std::uint32_t may =
+            (found == optional.end() ? 0 : found->second) | anywhere_towards(states.second);
         for (std::uint32_t shift = 1; shift < 32; ++shift) {
             const std::uint32_t bit = 1U << shift;
             const bool allowed = ((required | may) & bit) != 0;
@@ -157,7 +161,7 @@ void check_rows(QpType type, std::span<const Row> rows) {
             });
             const bool plain = to == kReset || (to == kErr && from != kReset);
             const std::uint32_t required = row == rows.end() ? 0 : row->required;
-            const std::uint32_t optional = row == rows.end() ? 0 : row->optional;
+            const std::uint32_t optional = row == rows.end() ? 0 : row->optional | anywhere_towards(to);
             const bool exists = plain || row != rows.end();
             EXPECT_EQ(check_modify(type, from, attr_for(from, to, required)), exists ? 0 : EINVAL);
             for (std::uint32_t shift = 1; exists && shift < 32; ++shift) {
@@ -224,6 +228,8 @@ TEST(QpModify, ValuesHaveLimits) {
         {kQpAttrPkeyIndex,
          [](abi::QpAttr& a, std::uint32_t v) { a.pkey_index = static_cast<std::uint16_t>(v); }, 0, 1},
         {kQpAttrAccessFlags, [](abi::QpAttr& a, std::uint32_t v) { a.access_flags = v; }, 15, 0x80},
+        {kQpAttrPathMigState,
+         [](abi::QpAttr& a, std::uint32_t v) { a.path_mig_state = static_cast<std::uint8_t>(v); }, 0, 1},
     };
     for (const Limit& limit : limits) {
         abi::QpAttr attr = attr_for(kSqd, kSqd, limit.attribute);

@@ -134,5 +134,34 @@ TEST_F(Cq, ResizeMovesOneWorkerAtATime) {
     EXPECT_EQ(cqe(1, 0).wr_id, 3U);
 }
 
+TEST_F(Cq, KnowsWhatIsNotPolledWhateverTheApplicationSays) {
+    EXPECT_EQ(cq_.unpolled(0), 0U);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+        ASSERT_TRUE(push(0, i));
+    }
+    EXPECT_EQ(cq_.unpolled(0), 3U);
+    EXPECT_EQ(cq_.unpolled(1), 0U);
+    header().consumer[0].index.store(2);
+    EXPECT_EQ(cq_.unpolled(0), 1U);
+    header().consumer[0].index.store(77);  // more than there ever were
+    EXPECT_EQ(cq_.unpolled(0), kEntries);
+    EXPECT_EQ(cq_.entries(1), kEntries);
+}
+
+TEST_F(Cq, LooksAtTheRequestForNotificationWithoutTakingIt) {
+    EXPECT_FALSE(cq_.notification_wanted(0));
+    header().arm.store(abi::kCqArmedAny);
+    EXPECT_FALSE(cq_.notification_wanted(0));
+    ASSERT_TRUE(push(0, 1));
+    EXPECT_TRUE(cq_.notification_wanted(0));
+    EXPECT_FALSE(cq_.notification_wanted(1));
+    header().arm.store(abi::kCqArmedSolicited);
+    EXPECT_FALSE(cq_.notification_wanted(0));
+    ASSERT_TRUE(push(0, 2, true));
+    EXPECT_TRUE(cq_.notification_wanted(0));
+    EXPECT_TRUE(cq_.take_notification(0));
+    EXPECT_FALSE(cq_.notification_wanted(0));
+}
+
 }  // namespace
 }  // namespace urnic

@@ -193,6 +193,9 @@ void FakeDaemon::answer(const std::byte* request, Reply& reply) {
             return create_channel(reply);
         case abi::Op::kCreateCq:
             return create_cq(*reinterpret_cast<const abi::CreateCqRequest*>(request), reply);
+        case abi::Op::kModifyCq:
+            last_modify_cq = *reinterpret_cast<const abi::ModifyCqRequest*>(request);
+            return;
         case abi::Op::kResizeCq:
             return resize_cq(*reinterpret_cast<const abi::ResizeCqRequest*>(request), reply);
         case abi::Op::kCreateQp:
@@ -259,6 +262,7 @@ void FakeDaemon::create_channel(Reply& reply) {
 }
 
 void FakeDaemon::create_cq(const abi::CreateCqRequest& request, Reply& reply) {
+    last_create_cq = request;
     const std::uint32_t handle = next_handle_++;
     FakeCq& cq = cqs_[handle];
     const std::uint32_t entries = std::bit_ceil(request.entries);
@@ -271,6 +275,7 @@ void FakeDaemon::create_cq(const abi::CreateCqRequest& request, Reply& reply) {
 }
 
 void FakeDaemon::resize_cq(const abi::ResizeCqRequest& request, Reply& reply) {
+    last_resize_cq = request;
     FakeCq& cq = cqs_.at(request.cq);
     const std::uint32_t entries = std::bit_ceil(request.entries);
     const auto& old_header = *reinterpret_cast<abi::CqHeader*>(cq.memory.back()->data());

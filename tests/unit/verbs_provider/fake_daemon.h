@@ -87,6 +87,9 @@ class FakeDaemon {
     std::uint32_t version = abi::kAbiVersion;
     abi::RegMrRequest last_reg_mr{};
     abi::CreateAhRequest last_create_ah{};
+    abi::CreateCqRequest last_create_cq{};
+    abi::ResizeCqRequest last_resize_cq{};
+    abi::ModifyCqRequest last_modify_cq{};
     std::atomic<int> clients{0};
     /// Answered in place of success, once, to the next request of any kind but Hello.
     std::atomic<int> next_error{0};
