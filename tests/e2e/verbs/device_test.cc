@@ -9,7 +9,6 @@ namespace urnic::e2e {
 namespace {
 
 constexpr std::uint8_t kZeroGid[16] = {};
-constexpr int kAll = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
 ibv_gid gid_of(ibv_context* context, int index) {
     ibv_gid gid{};
@@ -88,36 +87,6 @@ TEST(DeviceQuery, QpAttributesAreThoseThatWereSet) {
     EXPECT_EQ(init.qp_type, IBV_QPT_RC);
     EXPECT_GE(init.cap.max_send_wr, 128U);
     EXPECT_EQ(init.send_cq, a.cq);
-}
-
-TEST(DeviceRoom, FourThousandQps) {
-    const Endpoint first("urnic0", {.cq_entries = 16384});
-    ASSERT_TRUE(first.ok());
-    ibv_qp_init_attr init{};
-    init.send_cq = first.cq;
-    init.recv_cq = first.cq;
-    init.cap = {
-        .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
-    init.qp_type = IBV_QPT_RC;
-    std::vector<ibv_qp*> qps;
-    for (int i = 0; i < 4095; ++i) {
-        ibv_qp* qp = ibv_create_qp(first.pd, &init);
-        ASSERT_NE(qp, nullptr) << "QP " << i << ": " << std::strerror(errno);
-        qps.push_back(qp);
-    }
-    for (ibv_qp* qp : qps) EXPECT_EQ(ibv_destroy_qp(qp), 0);
-}
-
-TEST(DeviceRoom, SixtyFiveThousandRegions) {
-    const Endpoint first("urnic0", {.buffer_bytes = 64U << 20U});
-    ASSERT_TRUE(first.ok());
-    std::vector<ibv_mr*> regions;
-    for (std::size_t i = 0; i < 65'535; ++i) {
-        ibv_mr* mr = ibv_reg_mr(first.pd, first.at(i * 1024), 1024, kAll);
-        ASSERT_NE(mr, nullptr) << "MR " << i << ": " << std::strerror(errno);
-        regions.push_back(mr);
-    }
-    for (ibv_mr* mr : regions) ASSERT_EQ(ibv_dereg_mr(mr), 0);
 }
 
 TEST(DeviceRoom, QueuesOfTheLargestSizeAreMade) {

@@ -1,0 +1,220 @@
+// Limits are honest: of every kind of object as many as the device reports can be made, one more is refused
+// with ENOMEM or EINVAL, and all of it can be ended and made again.
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <string>
+
+#include "tests/e2e/verbs/endpoint.h"
+
+namespace urnic::e2e {
+namespace {
+
+constexpr int kLocal = IBV_ACCESS_LOCAL_WRITE;
+
+ibv_device_attr attributes_of(const Context& context) {
+    ibv_device_attr attr{};
+    EXPECT_EQ(ibv_query_device(context.get(), &attr), 0);
+    return attr;
+}
+
+/// One kind of object: a row for each that has a limit in ibv_device_attr.
+struct Kind {
+    std::string name;
+    int most;                                // as reported
+    std::function<void*(std::size_t)> make;  // the n-th, from 0; nullptr and errno when it is refused
+    std::function<int(void*)> end;
+};
+
+class DeviceLimits : public testing::Test {
+  protected:
+    void SetUp() override {
+        context_ = open_device("urnic0");
+        ASSERT_NE(context_, nullptr);
+        attr_ = attributes_of(context_);
+    }
+    void TearDown() override {
+        if (cq_ != nullptr) {
+            EXPECT_EQ(ibv_destroy_cq(cq_), 0);
+        }
+        if (pd_ != nullptr) {
+            EXPECT_EQ(ibv_dealloc_pd(pd_), 0);
+        }
+    }
+    // What an object of another kind needs: made when it is needed, so that it is not counted among those of
+    // its own kind.
+    ibv_pd* pd() {
+        pd_ = pd_ != nullptr ? pd_ : ibv_alloc_pd(context_.get());
+        return pd_;
+    }
+    ibv_cq* cq() {
+        cq_ = cq_ != nullptr ? cq_ : ibv_create_cq(context_.get(), 16, nullptr, nullptr, 0);
+        return cq_;
+    }
+    ibv_qp_init_attr qp_attr(std::uint32_t wr = 4, std::uint32_t sge = 1, std::uint32_t inline_bytes = 0) {
+        ibv_qp_init_attr init{};
+        init.send_cq = init.recv_cq = cq();
+        init.cap = {wr, wr, sge, sge, inline_bytes};
+        init.qp_type = IBV_QPT_RC;
+        return init;
+    }
+    int error_of_qp(ibv_qp_init_attr init) {
+        errno = 0;
+        ibv_qp* qp = ibv_create_qp(pd(), &init);
+        if (qp == nullptr) return errno;
+        EXPECT_EQ(ibv_destroy_qp(qp), 0);
+        return 0;
+    }
+    static void check(const Kind& kind) {
+        SCOPED_TRACE(kind.name);
+        const auto begin = std::chrono::steady_clock::now();
+        std::vector<void*> made;
+        made.reserve(static_cast<std::size_t>(kind.most));
+        for (std::size_t i = 0; i < static_cast<std::size_t>(kind.most); ++i) {
+            void* object = kind.make(i);
+            EXPECT_NE(object, nullptr)
+                << "number " << i << " of " << kind.most << ": " << std::strerror(errno);
+            if (object == nullptr) break;
+            made.push_back(object);
+        }
+        errno = 0;
+        void* beyond = kind.make(made.size());
+        EXPECT_EQ(beyond, nullptr) << "one more than reported";
+        EXPECT_TRUE(errno == ENOMEM || errno == EINVAL) << std::strerror(errno);
+        if (beyond != nullptr) {
+            EXPECT_EQ(kind.end(beyond), 0);
+        }
+        for (void* object : made) ASSERT_EQ(kind.end(object), 0);
+        void* again = kind.make(0);
+        ASSERT_NE(again, nullptr) << std::strerror(errno);
+        EXPECT_EQ(kind.end(again), 0);
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+        std::printf("%d %s in %.1f s\n", kind.most, kind.name.c_str(), took.count());
+    }
+
+    Context context_;
+    ibv_device_attr attr_{};
+    ibv_pd* pd_ = nullptr;
+    ibv_cq* cq_ = nullptr;
+};
+
+TEST_F(DeviceLimits, ProtectionDomains) {
+    check({"protection domains", attr_.max_pd, [&](std::size_t) { return ibv_alloc_pd(context_.get()); },
+           [](void* pd) { return ibv_dealloc_pd(static_cast<ibv_pd*>(pd)); }});
+}
+
+TEST_F(DeviceLimits, CompletionQueues) {
+    check({"completion queues", attr_.max_cq,
+           [&](std::size_t) { return ibv_create_cq(context_.get(), 1, nullptr, nullptr, 0); },
+           [](void* cq) { return ibv_destroy_cq(static_cast<ibv_cq*>(cq)); }});
+}
+
+TEST_F(DeviceLimits, QueuePairs) {
+    check({"queue pairs", attr_.max_qp,
+           [&](std::size_t) {
+               ibv_qp_init_attr init = qp_attr();
+               return ibv_create_qp(pd(), &init);
+           },
+           [](void* qp) { return ibv_destroy_qp(static_cast<ibv_qp*>(qp)); }});
+}
+
+TEST_F(DeviceLimits, AddressHandles) {
+    ibv_ah_attr to_itself{};
+    to_itself.is_global = 1;
+    to_itself.port_num = 1;
+    to_itself.grh.sgid_index = 1;
+    to_itself.grh.hop_limit = 1;
+    ASSERT_EQ(ibv_query_gid(context_.get(), 1, 1, &to_itself.grh.dgid), 0);
+    check({"address handles", attr_.max_ah, [&](std::size_t) { return ibv_create_ah(pd(), &to_itself); },
+           [](void* ah) { return ibv_destroy_ah(static_cast<ibv_ah*>(ah)); }});
+}
+
+TEST_F(DeviceLimits, MemoryRegionsSideBySide) {
+    const Buffer buffer(64U << 20U);
+    check({"memory regions", attr_.max_mr,
+           [&](std::size_t i) { return ibv_reg_mr(pd(), buffer.data() + i % 65'536 * 1024, 1024, kLocal); },
+           [](void* mr) { return ibv_dereg_mr(static_cast<ibv_mr*>(mr)); }});
+}
+
+TEST_F(DeviceLimits, MemoryWindows) {
+    check({"memory windows", attr_.max_mw, [&](std::size_t) { return ibv_alloc_mw(pd(), IBV_MW_TYPE_2); },
+           [](void* mw) { return ibv_dealloc_mw(static_cast<ibv_mw*>(mw)); }});
+}
+
+// A region on every other page: each would take mappings of its own, and a process has 65,530 of them.
+TEST_F(DeviceLimits, MemoryRegionsApart) {
+    const std::size_t page = 4096;
+    const Buffer buffer(2 * page * static_cast<std::size_t>(attr_.max_mr + 1));
+    check({"memory regions on pages apart", attr_.max_mr,
+           [&](std::size_t i) { return ibv_reg_mr(pd(), buffer.data() + 2 * page * i, page, kLocal); },
+           [](void* mr) { return ibv_dereg_mr(static_cast<ibv_mr*>(mr)); }});
+}
+
+TEST_F(DeviceLimits, SizesOfQueues) {
+    const auto most_wr = static_cast<std::uint32_t>(attr_.max_qp_wr);
+    const auto most_sge = static_cast<std::uint32_t>(attr_.max_sge);
+    EXPECT_EQ(error_of_qp(qp_attr(most_wr, most_sge)), 0);
+    EXPECT_EQ(error_of_qp(qp_attr(most_wr + 1, 1)), EINVAL);
+    EXPECT_EQ(error_of_qp(qp_attr(1, most_sge + 1)), EINVAL);
+    EXPECT_EQ(error_of_qp(qp_attr(~0U, 1)), EINVAL);
+    // No attribute tells how much fits inline: it is found by asking, as programs do.
+    std::uint32_t inline_bytes = 0;
+    while (error_of_qp(qp_attr(1, 1, inline_bytes + 1)) == 0) ++inline_bytes;
+    EXPECT_EQ(inline_bytes, 1024U);
+    EXPECT_EQ(error_of_qp(qp_attr(most_wr, most_sge, inline_bytes)), 0) << "all of it at once";
+    ibv_cq* largest = ibv_create_cq(context_.get(), attr_.max_cqe, nullptr, nullptr, 0);
+    ASSERT_NE(largest, nullptr) << std::strerror(errno);
+    EXPECT_GE(largest->cqe, attr_.max_cqe);
+    EXPECT_EQ(ibv_destroy_cq(largest), 0);
+    errno = 0;
+    EXPECT_EQ(ibv_create_cq(context_.get(), attr_.max_cqe + 1, nullptr, nullptr, 0), nullptr);
+    EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(DeviceLimits, OutstandingReadsAndAtomics) {
+    EXPECT_EQ(attr_.max_qp_init_rd_atom, attr_.max_qp_rd_atom);
+    EXPECT_EQ(attr_.max_res_rd_atom, attr_.max_qp * attr_.max_qp_rd_atom);
+    const auto most = static_cast<std::uint8_t>(attr_.max_qp_rd_atom);
+    for (const int more : {0, 1}) {
+        const Endpoint a("urnic0");
+        const Endpoint b("urnic1");
+        PathOptions path;
+        path.max_rd_atomic = static_cast<std::uint8_t>(most + more);
+        ASSERT_EQ(to_init(a, path), 0);
+        EXPECT_EQ(to_rtr(a, b, 0, path), more == 0 ? 0 : EINVAL) << "as responder";
+        path.max_rd_atomic = most;
+        if (more != 0) {
+            ASSERT_EQ(to_rtr(a, b, 0, path), 0);
+        }
+        path.max_rd_atomic = static_cast<std::uint8_t>(most + more);
+        EXPECT_EQ(to_rts(a, 0, path), more == 0 ? 0 : EINVAL) << "as requester";
+    }
+}
+
+// Everything at once: mappings and descriptors are shared by all kinds.
+TEST_F(DeviceLimits, QueuePairsAndCompletionQueuesTogether) {
+    std::vector<ibv_cq*> cqs;
+    std::vector<ibv_qp*> qps;
+    for (int i = 0; i < attr_.max_cq; ++i) {
+        ibv_cq* made = ibv_create_cq(context_.get(), 1, nullptr, nullptr, 0);
+        ASSERT_NE(made, nullptr) << "CQ " << i << ": " << std::strerror(errno);
+        cqs.push_back(made);
+    }
+    cq_ = cqs.back();
+    for (int i = 0; i < attr_.max_qp; ++i) {
+        ibv_qp_init_attr init = qp_attr();
+        init.send_cq = cqs[static_cast<std::size_t>(i) % cqs.size()];
+        ibv_qp* made = ibv_create_qp(pd(), &init);
+        ASSERT_NE(made, nullptr) << "QP " << i << ": " << std::strerror(errno);
+        qps.push_back(made);
+    }
+    for (ibv_qp* qp : qps) ASSERT_EQ(ibv_destroy_qp(qp), 0);
+    cq_ = nullptr;
+    for (ibv_cq* made : cqs) ASSERT_EQ(ibv_destroy_cq(made), 0);
+}
+
+}  // namespace
+}  // namespace urnic::e2e
