@@ -19,7 +19,8 @@ UCP_ATOMICS = ("ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap")
 UCT_RC = [(test, size, layout) for test, layouts in {"am_lat": ("short", "bcopy", "zcopy"), "am_bw": ("bcopy",),
                                                      "put_lat": ("short", "bcopy", "zcopy"), "put_bw": ("zcopy",),
                                                      "get": ("bcopy", "zcopy")}.items()
-          for layout in layouts for size in ((8, 64) if layout == "short" else (8, 4096))]
+          for layout in layouts for size in ((8, 64) if layout == "short" else (8, 4096))
+          if (test, size, layout) != ("get", 8, "zcopy")]  # UCX gets so few bytes by copy alone
 UCT_ATOMICS = ("add_lat", "add_mr", "fadd", "cswap")
 UCT_UD = [("am_lat", 8, "short"), ("am_lat", 2048, "bcopy"), ("am_lat", 2048, "zcopy"), ("am_bw", 2048, "bcopy")]
 

@@ -74,7 +74,7 @@ void Pool::fork_child() {
 }
 
 void Pool::clear() {
-    for (const Queue& queue : qps_) expect(ibv_destroy_qp(queue.qp), false, "destroy_qp");
+    for (Queue& queue : qps_) release(queue);
     for (const Window& window : mws_) expect(ibv_dealloc_mw(window.mw), false, "dealloc_mw");
     for (ibv_srq* srq : srqs_) expect(ibv_destroy_srq(srq), false, "destroy_srq");
     for (ibv_xrcd* xrcd : xrcds_) expect(ibv_close_xrcd(xrcd), false, "close_xrcd");

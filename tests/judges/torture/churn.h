@@ -23,6 +23,7 @@ struct Region {
 struct Queue {
     ibv_qp* qp = nullptr;
     ibv_qp_state state = IBV_QPS_RESET;
+    std::vector<ibv_gid> groups;
 };
 
 struct CompletionQueue {
@@ -90,6 +91,7 @@ class Pool {
     [[nodiscard]] Region draw_memory();
     [[nodiscard]] int next_state(Queue& queue, ibv_qp_state state);
     void drain(ibv_cq* cq);
+    void release(Queue& queue);
     void release(Region& region);
     [[nodiscard]] bool pd_in_use(const ibv_pd* pd) const;
     [[nodiscard]] bool cq_in_use(const ibv_cq* cq) const;

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <vector>
 
 #include "tests/judges/torture/churn.h"
 
@@ -207,7 +209,7 @@ void Pool::create_qp() {
         if (shared_.not_offered(name)) return;
         fail("create_qp_ex: %s", name.c_str());
     }
-    qps_.push_back({qp, IBV_QPS_RESET});
+    qps_.push_back({qp, IBV_QPS_RESET, {}});
     shared_.count(name);
 }
 
@@ -302,28 +304,41 @@ void Pool::use_qp() {
 
 void Pool::attach_qp() {
     if (qps_.empty()) return;
-    const Queue& queue = any(qps_);
+    Queue& queue = any(qps_);
     if (queue.qp->qp_type != IBV_QPT_UD) return;
     ibv_gid group{};
     group.raw[0] = 0xff;
     group.raw[1] = 0x0e;
     group.raw[15] = static_cast<std::uint8_t>(random_.between(1, 5));
-    if (ibv_attach_mcast(queue.qp, &group, 0) != 0) {
-        if (shared_.not_offered("multicast")) return;
-        // Twice the same.
+    const auto is_group = [&](const ibv_gid& other) {
+        return std::memcmp(&other, &group, sizeof group) == 0;
+    };
+    if (std::any_of(queue.groups.begin(), queue.groups.end(), is_group)) {
+        expect(ibv_detach_mcast(queue.qp, &group, 0), false, "detach_mcast");
+        std::erase_if(queue.groups, is_group);
         return;
     }
+    const int result = ibv_attach_mcast(queue.qp, &group, 0);
+    if (result != 0) {
+        errno = result;
+        if (shared_.not_offered("multicast")) return;
+        fail("attach_mcast");
+    }
+    queue.groups.push_back(group);
     shared_.count("attach_mcast");
-    if (random_.one_in(2)) expect(ibv_detach_mcast(queue.qp, &group, 0), false, "detach_mcast");
+}
+
+/// A QP that is attached to a group stays (ibv_attach_mcast(3)).
+void Pool::release(Queue& queue) {
+    if (!queue.groups.empty()) expect(ibv_destroy_qp(queue.qp), true, "destroy_qp");
+    for (ibv_gid& group : queue.groups) expect(ibv_detach_mcast(queue.qp, &group, 0), false, "detach_mcast");
+    expect(ibv_destroy_qp(queue.qp), false, "destroy_qp");
 }
 
 void Pool::destroy_qp() {
     if (qps_.empty()) return;
     Queue& queue = any(qps_);
-    const int result = ibv_destroy_qp(queue.qp);
-    // Attached to a group (libibverbs' man page: detach first).
-    if (result == EBUSY && queue.qp->qp_type == IBV_QPT_UD) return;
-    expect(result, false, "destroy_qp");
+    release(queue);
     forget(qps_, queue);
 }
 
