@@ -66,6 +66,14 @@ constexpr Operation kOperations[] = {
     operation<abi::ImportRequest, &Client::import_dm>(Op::kImportDm),
     operation<abi::McastRequest, &Client::attach_mcast>(Op::kAttachMcast),
     operation<abi::McastRequest, &Client::detach_mcast>(Op::kDetachMcast),
+    operation<abi::CreateSrqRequest, &Client::create_srq>(Op::kCreateSrq),
+    operation<abi::ModifySrqRequest, &Client::modify_srq>(Op::kModifySrq),
+    operation<abi::HandleRequest, &Client::query_srq>(Op::kQuerySrq),
+    operation<abi::HandleRequest, &Client::destroy_srq>(Op::kDestroySrq),
+    operation<abi::OpenXrcdRequest, &Client::open_xrcd>(Op::kOpenXrcd),
+    operation<abi::OpenXrcdRequest, &Client::open_xrcd>(Op::kOpenXrcdOfFile, 1),
+    operation<abi::HandleRequest, &Client::close_xrcd>(Op::kCloseXrcd),
+    operation<abi::OpenQpRequest, &Client::open_qp>(Op::kOpenQp),
 };
 
 /// The application's name for itself, fit to be printed.
@@ -164,6 +172,9 @@ Client::~Client() {
         forget_context(*context);
     }
     remove_qps(nullptr);
+    remove_xrc_targets(nullptr);
+    remove_srqs(nullptr);
+    remove_xrcds(nullptr);
     remove_ahs(nullptr);
     remove_cqs(nullptr);
     remove_mws(nullptr);

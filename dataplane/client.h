@@ -50,8 +50,8 @@ class Client {
                                    Reply& reply, std::unique_ptr<Client>& client);
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
-    /// Ends everything that the client owned: QPs, AHs, CQs, MWs, MRs, DMs, PDs, then its place on the
-    /// workers.
+    /// Ends everything that the client owned: QPs, SRQs, XRC domains, AHs, CQs, MWs, MRs, DMs, PDs, then its
+    /// place on the workers.
     ~Client();
 
     /// Carries out a request other than Hello and Status. 0 or errno; EOPNOTSUPP: unknown operation, EINVAL:
@@ -68,6 +68,8 @@ class Client {
     [[nodiscard]] const HandleTable<MrObject>& mrs() const { return mrs_; }
     [[nodiscard]] const HandleTable<CqObject>& cqs() const { return cqs_; }
     [[nodiscard]] const HandleTable<QpObject>& qps() const { return qps_; }
+    [[nodiscard]] const HandleTable<XrcTargetObject>& xrc_targets() const { return xrc_targets_; }
+    [[nodiscard]] const HandleTable<SrqObject>& srqs() const { return srqs_; }
     [[nodiscard]] std::uint64_t registered_bytes() const { return registered_bytes_; }
     [[nodiscard]] std::uint32_t memberships() const { return memberships_; }
 
@@ -105,6 +107,13 @@ class Client {
     int import_dm(const abi::ImportRequest& request, Request& message, Reply& reply);
     int attach_mcast(const abi::McastRequest& request, Request& message, Reply& reply);
     int detach_mcast(const abi::McastRequest& request, Request& message, Reply& reply);
+    int create_srq(const abi::CreateSrqRequest& request, Request& message, Reply& reply);
+    int modify_srq(const abi::ModifySrqRequest& request, Request& message, Reply& reply);
+    int query_srq(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int destroy_srq(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Reply& reply);
+    int close_xrcd(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int open_qp(const abi::OpenQpRequest& request, Request& message, Reply& reply);
 
   private:
     Client(Host& host, const Peer& peer, std::uint32_t id, std::string program);
@@ -116,8 +125,26 @@ class Client {
     [[nodiscard]] int check_mr_room(const PdObject& pd) const;
     static int publish(MrObject& mr, std::uint32_t handle, Reply& reply);
     int add_dm(ContextObject& context, std::shared_ptr<DeviceMemory> memory, Reply& reply);
+    /// What a QP is made from.
+    struct QpParts {
+        PdObject* pd = nullptr;
+        CqObject* send_cq = nullptr;
+        CqObject* recv_cq = nullptr;
+        SrqObject* srq = nullptr;
+    };
+    /// 0, or EINVAL for handles that are not there or do not belong together.
+    [[nodiscard]] int find_parts(const abi::CreateQpRequest& request, QpParts& parts) const;
+    static void use_parts(const QpParts& parts, QpObject& qp, QpConfig& config);
     void publish_qp(QpObject& qp, QpRoom& room);
-    static int resolve_path(const QpObject& qp, const abi::QpAttr& attr, wire::Path& path);
+    /// The QP behind a handle, XRC targets too; nullptr: none.
+    [[nodiscard]] QpSlot* find_qp(std::uint32_t handle, Worker*& worker) const;
+    static int resolve_path(const QpSlot& qp, const abi::QpAttr& attr, wire::Path& path);
+    void publish_srq(SrqObject& srq);
+    int resize_srq(SrqObject& srq, std::uint32_t entries);
+    int create_xrc_target(const abi::CreateQpRequest& request, Reply& reply);
+    void attach_target(XrcTargetObject& handle, XrcdObject& xrcd, XrcTarget& target,
+                       std::uint64_t user_handle);
+    void detach_target(XrcTargetObject& handle);
 
     int make_context(HostDevice& device, std::unique_ptr<ContextObject>& context, Reply& reply) const;
     int add_pd(ContextObject& context, std::uint32_t number, Reply& reply);
@@ -126,6 +153,9 @@ class Client {
 
     // Ends objects whose users are gone already. A context of nullptr means: of every context.
     void remove_qps(const ContextObject* context);
+    void remove_xrc_targets(const ContextObject* context);
+    void remove_srqs(const ContextObject* context);
+    void remove_xrcds(const ContextObject* context);
     void remove_ahs(const ContextObject* context);
     void remove_cqs(const ContextObject* context);
     void remove_mws(const ContextObject* context);
@@ -137,6 +167,7 @@ class Client {
     void release_cqs(Leaves&& leaves);
     void forget_qp(QpObject& qp);
     void forget_memberships(QpObject& qp);
+    void forget_srq(SrqObject& srq);
     static void forget_ah(const AhObject& ah);
     void forget_cq(CqObject& cq);
     void forget_mr(MrObject& mr);
@@ -168,6 +199,10 @@ class Client {
     HandleTable<AhObject> ahs_;
     HandleTable<MwObject> mws_;
     HandleTable<DmObject> dms_;
+    HandleTable<SrqObject> srqs_;
+    HandleTable<XrcdObject> xrcds_;
+    // Handles of QPs too, and so from another part of their space.
+    HandleTable<XrcTargetObject> xrc_targets_{1U << 31U};
 };
 
 }  // namespace urnic::dataplane

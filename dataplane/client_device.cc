@@ -109,6 +109,9 @@ int Client::close_device(const abi::HandleRequest& request, Request& /*message*/
     }
     // As when a uverbs file is closed: whatever is left in the context goes with it.
     remove_qps(context);
+    remove_xrc_targets(context);
+    remove_srqs(context);
+    remove_xrcds(context);
     remove_ahs(context);
     remove_cqs(context);
     remove_mws(context);

@@ -30,10 +30,12 @@ struct QpLayout {
 
 std::uint32_t ring_entries(std::uint32_t wanted) { return wanted == 0 ? 0 : std::bit_ceil(wanted); }
 
-bool is_offered(QpType type) { return type == QpType::kRc || type == QpType::kUc || type == QpType::kUd; }
+bool is_offered(QpType type) {
+    return type == QpType::kRc || type == QpType::kUc || type == QpType::kUd || type == QpType::kXrcSend;
+}
 
 int check_kind_and_size(const abi::CreateQpRequest& request, const abi::DeviceCaps& caps) {
-    if (request.srq != 0 || !is_offered(static_cast<QpType>(request.type)) ||
+    if (!is_offered(static_cast<QpType>(request.type)) ||
         (request.create_flags & ~kQpBlockSelfMcastLb) != 0) {
         return EOPNOTSUPP;
     }
@@ -47,7 +49,8 @@ int check_kind_and_size(const abi::CreateQpRequest& request, const abi::DeviceCa
 QpLayout lay_out(const abi::CreateQpRequest& request) {
     QpLayout layout{};
     layout.sq_entries = ring_entries(request.max_send_wr);
-    layout.rq_entries = ring_entries(request.max_recv_wr);
+    const bool receives = request.srq == 0 && static_cast<QpType>(request.type) != QpType::kXrcSend;
+    layout.rq_entries = receives ? ring_entries(request.max_recv_wr) : 0;
     layout.sq_stride = abi::send_stride(std::max(request.max_send_sge, 1U), request.max_inline);
     layout.rq_stride = abi::recv_stride(std::max(request.max_recv_sge, 1U));
     const auto send_room = static_cast<std::uint32_t>(layout.sq_stride - sizeof(abi::SendWqe));
@@ -106,23 +109,57 @@ bool is_valid_attribute_set(const abi::QpAttr& attr, const Device& device) {
 
 }  // namespace
 
-int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/, Reply& reply) {
-    PdObject* pd = pds_.find(request.pd);
-    CqObject* send_cq = cqs_.find(request.send_cq);
-    CqObject* recv_cq = cqs_.find(request.recv_cq);
-    if (pd == nullptr || send_cq == nullptr || recv_cq == nullptr || send_cq->context != pd->context ||
-        recv_cq->context != pd->context) {
+int Client::find_parts(const abi::CreateQpRequest& request, QpParts& parts) const {
+    parts.pd = pds_.find(request.pd);
+    parts.send_cq = cqs_.find(request.send_cq);
+    parts.recv_cq = cqs_.find(request.recv_cq);
+    parts.srq = srqs_.find(request.srq);
+    const bool is_initiator = static_cast<QpType>(request.type) == QpType::kXrcSend;
+    if (is_initiator) {
+        parts.recv_cq = nullptr;  // nothing would complete there
+    }
+    if (parts.pd == nullptr || parts.send_cq == nullptr || (parts.recv_cq == nullptr && !is_initiator)) {
         return EINVAL;
     }
-    HostDevice& device = *pd->context->device;
+    const ContextObject* context = parts.pd->context;
+    const bool one_context = parts.send_cq->context == context &&
+                             (parts.recv_cq == nullptr || parts.recv_cq->context == context) &&
+                             (parts.srq == nullptr || parts.srq->pd->context == context);
+    // Target QPs alone take receives of XRC SRQs, by the number in the packet.
+    const bool srq_fits =
+        request.srq == 0 || (parts.srq != nullptr && parts.srq->xrcd == nullptr && !is_initiator);
+    return one_context && srq_fits ? 0 : EINVAL;
+}
+
+void Client::use_parts(const QpParts& parts, QpObject& qp, QpConfig& config) {
+    qp.pd = parts.pd;
+    qp.send_cq = parts.send_cq;
+    qp.recv_cq = parts.recv_cq;
+    qp.srq = parts.srq;
+    config.pd = parts.pd->number;
+    config.send_cq = parts.send_cq->cq.get();
+    config.recv_cq = parts.recv_cq != nullptr ? parts.recv_cq->cq.get() : nullptr;
+    config.srq = parts.srq != nullptr ? parts.srq->srq.get() : nullptr;
+}
+
+int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/, Reply& reply) {
+    if (static_cast<QpType>(request.type) == QpType::kXrcRecv) {
+        return create_xrc_target(request, reply);
+    }
+    QpParts parts;
+    if (const int error = find_parts(request, parts); error != 0) {
+        return error;
+    }
+    HostDevice& device = *parts.pd->context->device;
     if (const int error = check_kind_and_size(request, device.device->caps); error != 0) {
         return error;
     }
-    if (qps_.size() >= host_.limits.max_qps || device.num_qps >= device.device->caps.max_qp) {
+    if (qps_.size() + xrc_targets_.size() >= host_.limits.max_qps ||
+        device.num_qps >= device.device->caps.max_qp) {
         return ENOMEM;
     }
     const QpLayout layout = lay_out(request);
-    const std::uint32_t w = host_.emptiest_worker();
+    const std::uint32_t w = parts.srq != nullptr ? parts.srq->worker : host_.emptiest_worker();
     const auto doorbell_slot = doorbell_slots_[w].allocate();
     if (!doorbell_slot) {
         return ENOMEM;
@@ -141,23 +178,18 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
 
     QpConfig config = config_of(request, layout, rings_->at(memory));
     config.qp_num = *qp_num;
-    config.pd = pd->number;
-    config.send_cq = send_cq->cq.get();
-    config.recv_cq = recv_cq->cq.get();
     use_device(*device.device, w, config);
     config.held_packets = device.device->goes_back_n ? nullptr : &host_.workers[w]->held_packets();
     auto made = std::make_unique<QpObject>();
     QpObject& qp = *made;
     qp.type = static_cast<QpType>(request.type);
-    qp.pd = pd;
-    qp.send_cq = send_cq;
-    qp.recv_cq = recv_cq;
+    use_parts(parts, qp, config);
     qp.memory = memory;
     qp.worker = w;
     qp.slot.qp = host_.make_qp(qp.type, config);
     URNIC_CHECK(qp.slot.qp != nullptr);
     qp.slot.device = device.device;
-    qp.slot.async_fd = pd->context->async_fd.get();
+    qp.slot.async_fd = parts.pd->context->async_fd.get();
     qp.slot.user_handle = request.user_handle;
     qp.slot.blocks_own_multicast = (request.create_flags & kQpBlockSelfMcastLb) != 0;
     qp.slot.client = on_worker_[w].get();
@@ -184,31 +216,49 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
 void Client::publish_qp(QpObject& qp, QpRoom& room) {
     ++qp.pd->users;
     ++qp.send_cq->users;
-    ++qp.recv_cq->users;
+    if (qp.recv_cq != nullptr) {
+        ++qp.recv_cq->users;
+    }
+    if (qp.srq != nullptr) {
+        ++qp.srq->users;
+    }
     ++qp.pd->context->device->num_qps;
     ++host_.worker_qps[qp.worker];
     Worker& worker = *host_.workers[qp.worker];
     worker.call([&] { worker.add_qp(qp.slot, room); });
 }
 
+QpSlot* Client::find_qp(std::uint32_t handle, Worker*& worker) const {
+    if (QpObject* qp = qps_.find(handle); qp != nullptr) {
+        worker = host_.workers[qp->worker].get();
+        return &qp->slot;
+    }
+    if (const XrcTargetObject* target = xrc_targets_.find(handle); target != nullptr) {
+        worker = host_.workers[target->xrcd->domain->worker].get();
+        return &target->target->slot;
+    }
+    return nullptr;
+}
+
 /// The fixed part of a connected QP's packets. Errors as resolve_address().
-int Client::resolve_path(const QpObject& qp, const abi::QpAttr& attr, wire::Path& path) {
+int Client::resolve_path(const QpSlot& qp, const abi::QpAttr& attr, wire::Path& path) {
     wire::PathSpec spec;
-    if (const int error = resolve_address(*qp.slot.device, attr.av, spec); error != 0) {
+    if (const int error = resolve_address(*qp.device, attr.av, spec); error != 0) {
         return error;
     }
     if (wire::is_multicast(spec.dst_gid)) {  // a connection has one peer
         return EINVAL;
     }
     const std::uint32_t dest_qp_num = (attr.mask & kQpAttrDestQpn) != 0 ? attr.dest_qp_num : 0;
-    spec.udp_src_port = wire::udp_source_port(attr.av.flow_label, qp.slot.qp->qp_num(), dest_qp_num);
+    spec.udp_src_port = wire::udp_source_port(attr.av.flow_label, qp.qp->qp_num(), dest_qp_num);
     path = wire::make_path(spec);
     return 0;
 }
 
 int Client::modify_qp(const abi::ModifyQpRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    QpObject* qp = qps_.find(request.qp);
-    if (qp == nullptr || !is_valid_attribute_set(request.attr, *qp->slot.device)) {
+    Worker* worker = nullptr;
+    QpSlot* qp = find_qp(request.qp, worker);
+    if (qp == nullptr || !is_valid_attribute_set(request.attr, *qp->device)) {
         return EINVAL;
     }
     wire::Path path;
@@ -218,23 +268,31 @@ int Client::modify_qp(const abi::ModifyQpRequest& request, Request& /*message*/,
         }
     }
     int result = 0;
-    Worker& worker = *host_.workers[qp->worker];
-    worker.call([&] { result = worker.modify_qp(qp->slot, request.attr, path); });
+    worker->call([&] { result = worker->modify_qp(*qp, request.attr, path); });
     return result;
 }
 
 int Client::query_qp(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
-    const QpObject* qp = qps_.find(request.handle);
+    Worker* worker = nullptr;
+    const QpSlot* qp = find_qp(request.handle, worker);
     if (qp == nullptr) {
         return EINVAL;
     }
     abi::QueryQpReply body{};
-    host_.workers[qp->worker]->call([&] { qp->slot.qp->query(body.attr); });
+    worker->call([&] { qp->qp->query(body.attr); });
     reply.set(body);
     return 0;
 }
 
 int Client::destroy_qp(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
+    if (XrcTargetObject* target = xrc_targets_.find(request.handle); target != nullptr) {
+        detach_target(*target);
+        abi::DestroyReply body{};
+        body.async_events = target->listener.async_events.load();
+        reply.set(body);
+        xrc_targets_.remove(request.handle);
+        return 0;
+    }
     QpObject* qp = qps_.find(request.handle);
     if (qp == nullptr) {
         return EINVAL;
@@ -262,7 +320,12 @@ void Client::forget_qp(QpObject& qp) {
     --host_.worker_qps[qp.worker];
     --device.num_qps;
     --qp.send_cq->users;
-    --qp.recv_cq->users;
+    if (qp.recv_cq != nullptr) {
+        --qp.recv_cq->users;
+    }
+    if (qp.srq != nullptr) {
+        --qp.srq->users;
+    }
     --qp.pd->users;
 }
 

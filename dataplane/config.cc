@@ -90,6 +90,8 @@ constexpr Key<ClientLimits> kLimitKeys[] = {
     {"max_mws", set_limit<&ClientLimits::max_mws, 131072>},
     {"max_dms", set_limit<&ClientLimits::max_dms, 131072>},
     {"max_mcast_attachments", set_limit<&ClientLimits::max_mcast_attachments, 65536>},
+    {"max_srqs", set_limit<&ClientLimits::max_srqs, 16384>},
+    {"max_xrcds", set_limit<&ClientLimits::max_xrcds, 16384>},
     {"max_channels", set_limit<&ClientLimits::max_channels, 16384>},
     {"max_registered_bytes", set_limit<&ClientLimits::max_registered_bytes, kMaxBytes>},
     {"max_ring_bytes", set_limit<&ClientLimits::max_ring_bytes, 64LL << 30>},

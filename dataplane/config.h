@@ -25,6 +25,8 @@ struct ClientLimits {
     std::uint32_t max_mws = 131072;
     std::uint32_t max_dms = 1024;
     std::uint32_t max_mcast_attachments = 65536;
+    std::uint32_t max_srqs = 16384;
+    std::uint32_t max_xrcds = 1024;
     std::uint32_t max_channels = 1024;
     std::uint64_t max_registered_bytes = 1ULL << 42U;
     std::uint64_t max_ring_bytes = 8ULL << 30U;

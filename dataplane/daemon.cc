@@ -115,7 +115,9 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     host_.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
         switch (type) {
             case QpType::kRc:
-                return std::make_unique<RcQp>(qp);
+            case QpType::kXrcSend:
+            case QpType::kXrcRecv:
+                return std::make_unique<RcQp>(qp, type);
             case QpType::kUc:
                 return std::make_unique<UcQp>(qp);
             case QpType::kUd:

@@ -29,6 +29,9 @@ abi::DeviceCaps caps_of(const Device& device) {
     caps.max_dm_bytes = 4U << 20U;
     caps.max_pd = 32768;
     caps.max_ah = AddressHandles::kSlots;
+    caps.max_srq = 16384;
+    caps.max_srq_wr = abi::kMaxQueueEntries;
+    caps.max_srq_sge = abi::kMaxSge;
     caps.max_qp_rd_atom = kMaxRdAtomic;
     caps.max_qp_init_rd_atom = kMaxRdAtomic;
     caps.max_res_rd_atom = kMaxRdAtomic * caps.max_qp;

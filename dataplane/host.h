@@ -19,6 +19,7 @@
 #include "dataplane/multicast_groups.h"
 #include "dataplane/shared_memory.h"
 #include "dataplane/worker.h"
+#include "dataplane/xrc.h"
 #include "rnic/qp/qp.h"
 
 namespace urnic::dataplane {
@@ -44,6 +45,8 @@ struct HostDevice {
     HostDevice(Device& d, std::uint32_t num_workers) : device(&d), qp_numbers(num_workers) {}
     Device* device;
     QpNumbers qp_numbers;
+    QpNumbers srq_numbers{1};  // any worker's
+    std::vector<std::unique_ptr<XrcDomain>> xrc_domains;
     std::uint32_t num_qps = 0;
     std::uint32_t num_cqs = 0;
     std::uint32_t num_mrs = 0;
@@ -52,6 +55,7 @@ struct HostDevice {
     MulticastGroups groups;
     std::uint32_t num_mws = 0;
     std::uint32_t num_dms = 0;
+    std::uint32_t num_srqs = 0;
 };
 
 class Client;

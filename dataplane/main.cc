@@ -45,6 +45,8 @@ The configuration file is TOML. Every key, with its default:
   max_mws = 131072
   max_dms = 1024
   max_mcast_attachments = 65536
+  max_srqs = 16384
+  max_xrcds = 1024
   max_channels = 1024
   max_registered_bytes = 4398046511104
   max_ring_bytes = 8589934592

@@ -59,6 +59,13 @@ bool Notifier::complete(NotifyingCq& cq, const Completion& completion, TimeNs no
 
 void Notifier::event(QpSlot& slot, AsyncEventType type) {
     send_event(slot.async_fd, slot.user_handle, type, slot.async_events);
+    for (QpListener* listener = slot.listeners; listener != nullptr; listener = listener->next) {
+        send_event(listener->async_fd, listener->user_handle, type, listener->async_events);
+    }
+}
+
+void Notifier::srq_event(NotifyingSrq& srq, AsyncEventType type) {
+    send_event(srq.async_fd, srq.user_handle, type, srq.async_events);
 }
 
 bool Notifier::write_channel(NotifyingCq& cq) {

@@ -19,6 +19,8 @@ class Notifier {
     [[nodiscard]] bool complete(NotifyingCq& cq, const Completion& completion, TimeNs now);
     /// An affiliated event of a QP.
     void event(QpSlot& slot, AsyncEventType type);
+    /// The same of an SRQ.
+    static void srq_event(NotifyingSrq& srq, AsyncEventType type);
 
     /// Once a round: tells the channels of the CQs that were armed and got completions. Afterwards the only
     /// CQs it still knows are those whose channel was full and those whose event moderation holds back.

@@ -13,6 +13,7 @@
 #include "dataplane/ring_memory.h"
 #include "dataplane/unique_fd.h"
 #include "dataplane/worker.h"
+#include "dataplane/xrc.h"
 
 namespace urnic::dataplane {
 
@@ -29,7 +30,7 @@ struct ContextObject {
 struct PdObject {
     ContextObject* context = nullptr;
     std::uint32_t number = 0;  // daemon-wide: what MemoryRegion::pd and QpConfig::pd hold
-    std::uint32_t users = 0;   // MRs, MWs, QPs and AHs
+    std::uint32_t users = 0;   // MRs, MWs, QPs, SRQs and AHs
 };
 
 struct ChannelObject {
@@ -69,7 +70,34 @@ struct CqObject {
     RingPiece memory;
     RingPiece previous;  // before the last resize: the application may still read it
     std::uint32_t entries = 0;
-    std::uint32_t users = 0;  // QPs, once for each direction
+    std::uint32_t users = 0;  // QPs, once for each direction, and XRC SRQs
+};
+
+/// A handle to an XRC domain.
+struct XrcdObject {
+    ContextObject* context = nullptr;
+    XrcDomain* domain = nullptr;
+    std::uint32_t users = 0;  // this client's SRQs and target QPs
+};
+
+/// A handle to an XRC target QP.
+struct XrcTargetObject {
+    XrcdObject* xrcd = nullptr;
+    XrcTarget* target = nullptr;
+    QpListener listener;
+};
+
+struct SrqObject {
+    PdObject* pd = nullptr;
+    XrcdObject* xrcd = nullptr;  // XRC
+    CqObject* cq = nullptr;      // XRC
+    std::unique_ptr<NotifyingSrq> srq;
+    RingPiece memory;
+    std::uint32_t entries = 0;
+    std::uint32_t stride = 0;
+    std::uint32_t max_sge = 0;
+    std::uint32_t worker = 0;  // and that of all QPs that use it
+    std::uint32_t users = 0;   // QPs
 };
 
 struct AhObject {
@@ -81,7 +109,8 @@ struct QpObject {
     QpType type = QpType::kRc;
     PdObject* pd = nullptr;
     CqObject* send_cq = nullptr;
-    CqObject* recv_cq = nullptr;
+    CqObject* recv_cq = nullptr;  // none: XRC initiator
+    SrqObject* srq = nullptr;
     QpSlot slot;
     RingPiece memory;
     std::uint32_t worker = 0;
@@ -92,6 +121,9 @@ struct QpObject {
 template <typename Object>
 class HandleTable {
   public:
+    HandleTable() = default;
+    /// The first handle to hand out.
+    explicit HandleTable(std::uint32_t first) : next_(first) {}
     /// The handle of the new object; never 0.
     std::uint32_t add(std::unique_ptr<Object> object) {
         while (next_ == 0 || objects_.count(next_) != 0) {

@@ -31,6 +31,10 @@ const char* type_name(QpType type) {
             return "UC";
         case QpType::kUd:
             return "UD";
+        case QpType::kXrcSend:
+            return "XRC_SEND";
+        case QpType::kXrcRecv:
+            return "XRC_RECV";
         default:
             return "?";
     }
@@ -100,6 +104,8 @@ void write_device(JsonText& json, const HostDevice& entry, std::uint32_t num_wor
         json.value("dms", entry.num_dms);
         json.value("mcast_groups", entry.groups.num_groups());
         json.value("mcast_attachments", entry.groups.num_memberships());
+        json.value("srqs", entry.num_srqs);
+        json.value("xrc_domains", entry.xrc_domains.size());
         write_counters(json, device, num_workers);
     });
 }
@@ -123,45 +129,65 @@ void write_faults(JsonText& json, const Host& host) {
     json.raw("faults", std::string_view(text).substr(begin, text.rfind(']') + 1 - begin));
 }
 
-/// Attributes of every QP, read on the QP's own worker.
-std::map<const QpObject*, abi::QpAttr> query_all(const Host& host,
-                                                 const std::vector<const Client*>& clients) {
-    std::map<const QpObject*, abi::QpAttr> attributes;
+/// What status says of a QP.
+struct QpView {
+    const QpSlot* slot;
+    QpType type;
+    std::uint32_t worker;
+    abi::QpAttr attr;
+};
+using QpViews = std::vector<QpView>;
+
+QpViews qps_of(const Client& client) {
+    QpViews qps;
+    for (const auto& [handle, qp] : client.qps()) {
+        qps.push_back({&qp->slot, qp->type, qp->worker, {}});
+    }
+    for (const auto& [handle, qp] : client.xrc_targets()) {
+        qps.push_back({&qp->target->slot, QpType::kXrcRecv, qp->xrcd->domain->worker, {}});
+    }
+    return qps;
+}
+
+/// The QPs of each client, with attributes read on each QP's own worker.
+std::map<const Client*, QpViews> query_all(const Host& host, const std::vector<const Client*>& clients) {
+    std::map<const Client*, QpViews> all;
     for (const Client* client : clients) {
-        for (const auto& [handle, qp] : client->qps()) {
-            attributes.emplace(qp.get(), abi::QpAttr{});
-        }
+        all.emplace(client, qps_of(*client));
     }
     for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
         if (host.worker_qps[w] == 0) {
             continue;
         }
         host.workers[w]->call([&] {
-            for (auto& [qp, attr] : attributes) {
-                if (qp->worker == w) {
-                    qp->slot.qp->query(attr);
+            for (auto& [client, qps] : all) {
+                for (QpView& qp : qps) {
+                    if (qp.worker == w) {
+                        qp.slot->qp->query(qp.attr);
+                    }
                 }
             }
         });
     }
-    return attributes;
+    return all;
 }
 
-void write_objects(JsonText& json, const Client& client,
-                   const std::map<const QpObject*, abi::QpAttr>& attributes) {
+void write_qps(JsonText& json, const QpViews& qps) {
     json.array("qps", [&] {
-        for (const auto& [handle, qp] : client.qps()) {
-            const abi::QpAttr& attr = attributes.at(qp.get());
-            json.object({}, [&, &qp = qp] {
-                json.value("device", qp->slot.device->name);
-                json.value("qpn", qp->slot.qp->qp_num());
-                json.value("type", type_name(qp->type));
-                json.value("state", state_name(attr.state));
-                json.value("peer_qpn", attr.dest_qp_num);
-                json.value("worker", qp->worker);
+        for (const QpView& qp : qps) {
+            json.object({}, [&] {
+                json.value("device", qp.slot->device->name);
+                json.value("qpn", qp.slot->qp->qp_num());
+                json.value("type", type_name(qp.type));
+                json.value("state", state_name(qp.attr.state));
+                json.value("peer_qpn", qp.attr.dest_qp_num);
+                json.value("worker", qp.worker);
             });
         }
     });
+}
+
+void write_objects(JsonText& json, const Client& client) {
     json.array("cqs", [&] {
         for (const auto& [handle, cq] : client.cqs()) {
             json.object({}, [&, &cq = cq] {
@@ -169,6 +195,18 @@ void write_objects(JsonText& json, const Client& client,
                 json.value("entries", cq->entries);
                 json.value("qps", cq->users);
                 json.value("overrun", cq->cq->overrun());
+            });
+        }
+    });
+    json.array("srqs", [&] {
+        for (const auto& [handle, srq] : client.srqs()) {
+            json.object({}, [&, &srq = srq] {
+                json.value("device", srq->pd->context->device->device->name);
+                json.value("number", srq->srq->identity().number);
+                json.value("type", srq->xrcd != nullptr ? "XRC" : "BASIC");
+                json.value("entries", srq->entries);
+                json.value("qps", srq->users);
+                json.value("worker", srq->worker);
             });
         }
     });
@@ -184,8 +222,7 @@ void write_objects(JsonText& json, const Client& client,
     });
 }
 
-void write_client(JsonText& json, const Client& client,
-                  const std::map<const QpObject*, abi::QpAttr>& attributes) {
+void write_client(JsonText& json, const Client& client, const QpViews& qps) {
     json.object({}, [&] {
         json.value("id", client.id());
         json.value("pid", client.pid());
@@ -193,7 +230,8 @@ void write_client(JsonText& json, const Client& client,
         json.value("program", client.program());
         json.value("registered_bytes", client.registered_bytes());
         json.value("mcast_attachments", client.memberships());
-        write_objects(json, client, attributes);
+        write_qps(json, qps);
+        write_objects(json, client);
     });
 }
 
@@ -214,10 +252,10 @@ std::string status_json(const Host& host, const std::vector<const Client*>& clie
             }
         });
         write_faults(json, host);
-        const auto attributes = query_all(host, clients);
+        const auto qps = query_all(host, clients);
         json.array("clients", [&] {
             for (const Client* client : clients) {
-                write_client(json, *client, attributes);
+                write_client(json, *client, qps.at(client));
             }
         });
     });

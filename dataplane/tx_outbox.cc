@@ -102,4 +102,8 @@ void TxOutbox::event(Qp& qp, AsyncEventType type) {
     notifier_.event(*slot_, type);
 }
 
+void TxOutbox::srq_event(SharedRecvQueue& srq, AsyncEventType type) {
+    Notifier::srq_event(static_cast<NotifyingSrq&>(srq), type);
+}
+
 }  // namespace urnic::dataplane

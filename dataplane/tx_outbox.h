@@ -40,6 +40,7 @@ class TxOutbox final : public Outbox {
                                 std::span<const MemoryPiece> pieces) override;
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp& qp, AsyncEventType type) override;
+    void srq_event(SharedRecvQueue& srq, AsyncEventType type) override;
 
   private:
     void refill();

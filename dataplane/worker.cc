@@ -362,16 +362,20 @@ void Worker::add_qp(QpSlot& slot, QpRoom& room) {
     Impl& impl = *impl_;
     const std::uint32_t qp_num = slot.qp->qp_num();
     URNIC_CHECK(impl.config.steering->worker_of(qp_num) == impl.config.index);
-    URNIC_CHECK(slot.client != nullptr && slot.doorbell_slot < abi::kDoorbellSlots);
+    URNIC_CHECK(slot.doorbell_slot < abi::kDoorbellSlots);
     slot.timer.slot = &slot;
     impl.lane(slot).receiver.qps().set(qp_num, slot, room.for_number);
-    slot.client->set(slot.doorbell_slot, slot, room.for_doorbell);
+    if (slot.client != nullptr) {
+        slot.client->set(slot.doorbell_slot, slot, room.for_doorbell);
+    }
 }
 
 void Worker::remove_qp(QpSlot& slot) {
     Impl& impl = *impl_;
     impl.lane(slot).receiver.qps().clear(slot.qp->qp_num());
-    slot.client->clear(slot.doorbell_slot);
+    if (slot.client != nullptr) {
+        slot.client->clear(slot.doorbell_slot);
+    }
     impl.run_queue.remove(slot);
     impl.timers.cancel(slot.timer);
     slot.qp->leave_worker();

@@ -58,6 +58,22 @@ struct NotifyingCq : CompletionQueue {
     std::array<Waiting, abi::kMaxWorkers> waiting{};
 };
 
+/// An SRQ with what its events need. Every SRQ that a QP of a worker names is one of these.
+struct NotifyingSrq : SharedRecvQueue {
+    using SharedRecvQueue::SharedRecvQueue;
+    int async_fd = -1;
+    std::uint64_t user_handle = 0;
+    std::atomic<std::uint32_t> async_events{0};
+};
+
+/// Somebody who wants to hear of the events of a QP that several have.
+struct QpListener {
+    int async_fd = -1;
+    std::uint64_t user_handle = 0;
+    std::atomic<std::uint32_t> async_events{0};
+    QpListener* next = nullptr;
+};
+
 /// A QP with what its worker and its events need. Stays at its address while a worker has it.
 struct QpSlot {
     std::unique_ptr<Qp> qp;
@@ -65,7 +81,8 @@ struct QpSlot {
     int async_fd = -1;
     std::uint64_t user_handle = 0;
     std::atomic<std::uint32_t> async_events{0};
-    ClientDoorbells* client = nullptr;  // on the QP's worker
+    QpListener* listeners = nullptr;    // XRC target: instead of the three above; changed in Worker::call()
+    ClientDoorbells* client = nullptr;  // on the QP's worker; none: it has nothing to send (XRC target)
     std::uint32_t doorbell_slot = 0;    // < abi::kDoorbellSlots, unique among the client's QPs on the worker
     bool blocks_own_multicast = false;  // gets no copy of what it sends to a group itself
 

@@ -109,6 +109,9 @@ static_assert(same(kQpAttrCap, IBV_QP_CAP));
 static_assert(same(kQpAttrDestQpn, IBV_QP_DEST_QPN));
 static_assert(same(kQpAttrRateLimit, IBV_QP_RATE_LIMIT));
 
+static_assert(same(kSrqMaxWr, IBV_SRQ_MAX_WR));
+static_assert(same(kSrqLimit, IBV_SRQ_LIMIT));
+
 static_assert(same(AsyncEventType::kCqErr, IBV_EVENT_CQ_ERR));
 static_assert(same(AsyncEventType::kQpFatal, IBV_EVENT_QP_FATAL));
 static_assert(same(AsyncEventType::kQpReqErr, IBV_EVENT_QP_REQ_ERR));

@@ -118,7 +118,9 @@ bool copy_leftover(Cq& cq) {
     return true;
 }
 
-void clean_rings(CqRings& rings, std::uint32_t num_workers, std::uint32_t qp_num) {
+/// Takes the completions that `goes` picks out of the rings.
+template <class Goes>
+void clean_rings(CqRings& rings, std::uint32_t num_workers, Goes goes) {
     if (rings.memory == nullptr) {
         return;
     }
@@ -128,11 +130,22 @@ void clean_rings(CqRings& rings, std::uint32_t num_workers, std::uint32_t qp_num
             if (cqe.seq.load(std::memory_order_acquire) != index + 1) {
                 break;
             }
-            if (cqe.qp_num == qp_num) {
+            if (goes(cqe)) {
                 cqe.qp_num = 0;  // no QP of an application has number 0: poll skips it
             }
         }
     }
+}
+
+template <class Goes>
+void clean(Cq& cq, Goes goes) {
+    for (std::uint32_t i = cq.backlog_next; i < cq.backlog_count; ++i) {
+        if (goes(cq.backlog[i])) {
+            cq.backlog[i].qp_num = 0;
+        }
+    }
+    clean_rings(cq.old_rings, cq.num_workers, goes);
+    clean_rings(cq.rings, cq.num_workers, goes);
 }
 
 }  // namespace
@@ -145,13 +158,11 @@ void CqRings::unmap() {
 }
 
 void clean_cq(Cq& cq, std::uint32_t qp_num) {
-    for (std::uint32_t i = cq.backlog_next; i < cq.backlog_count; ++i) {
-        if (cq.backlog[i].qp_num == qp_num) {
-            cq.backlog[i].qp_num = 0;
-        }
-    }
-    clean_rings(cq.old_rings, cq.num_workers, qp_num);
-    clean_rings(cq.rings, cq.num_workers, qp_num);
+    clean(cq, [qp_num](const abi::Cqe& cqe) { return cqe.qp_num == qp_num; });
+}
+
+void clean_cq_of_srq(Cq& cq, std::uint32_t srq_number) {
+    clean(cq, [srq_number](const abi::Cqe& cqe) { return cqe.srq_number == srq_number; });
 }
 
 struct ibv_cq* create_cq(struct ibv_context* context, int entries, struct ibv_comp_channel* channel,

@@ -26,7 +26,8 @@ void fill_device(const abi::DeviceCaps& caps, struct ibv_device_attr& attr) {
     attr.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
                             IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
                             IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW |
-                            IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+                            IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+                            IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC;
     attr.max_sge = static_cast<int>(caps.max_sge);
     attr.max_sge_rd = static_cast<int>(caps.max_sge_rd);
     attr.max_cq = static_cast<int>(caps.max_cq);
@@ -38,6 +39,9 @@ void fill_device(const abi::DeviceCaps& caps, struct ibv_device_attr& attr) {
     attr.max_mcast_qp_attach = static_cast<int>(caps.max_mcast_qp_attach);
     attr.max_total_mcast_qp_attach = static_cast<int>(caps.max_total_mcast_qp_attach);
     attr.max_ah = static_cast<int>(caps.max_ah);
+    attr.max_srq = static_cast<int>(caps.max_srq);
+    attr.max_srq_wr = static_cast<int>(caps.max_srq_wr);
+    attr.max_srq_sge = static_cast<int>(caps.max_srq_sge);
     attr.max_qp_rd_atom = static_cast<int>(caps.max_qp_rd_atom);
     attr.max_res_rd_atom = static_cast<int>(caps.max_res_rd_atom);
     attr.max_qp_init_rd_atom = static_cast<int>(caps.max_qp_init_rd_atom);

@@ -257,6 +257,13 @@ void settle_qp_events(Qp& qp, std::uint32_t async_events) {
     }
 }
 
+void settle_srq_events(Srq& srq, std::uint32_t async_events) {
+    if (async_events != 0) {
+        const std::uint32_t taken = take_back_async(*srq.context, reinterpret_cast<std::uintptr_t>(&srq));
+        wait_until_acknowledged(srq.srq.mutex, srq.srq.cond, srq.srq.events_completed, async_events - taken);
+    }
+}
+
 bool notify_channel(Cq& cq) {
     const std::uint64_t element = reinterpret_cast<std::uintptr_t>(&cq);
     if (cq.channel == nullptr || write(cq.channel->own_fd, &element, sizeof element) != sizeof element) {

@@ -176,7 +176,7 @@ struct Cq {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by mea
     std::uint32_t backlog_count;
     std::uint32_t backlog_next;
     Channel* channel;
-    std::atomic<std::uint32_t> users;         // QPs
+    std::atomic<std::uint32_t> users;         // QPs and XRC SRQs
     std::atomic<std::uint32_t> local_events;  // put into the channel by this provider
     Pd* parent_domain;
     std::uint32_t handle;
@@ -227,8 +227,28 @@ struct WorkRing {
     }
 };
 
+struct Xrcd {
+    struct ibv_xrcd xrcd;
+    std::uint32_t handle;
+};
+
+struct Srq {
+    struct ibv_srq srq;
+    Context* context;
+    FastLock lock;
+    WorkRing ring;  // `done` is what the daemon has taken, not what has completed
+    std::uint32_t number;
+    std::atomic<std::uint32_t> users;  // QPs
+    Cq* xrc_cq;                        // XRC
+    Pd* parent_domain;
+    std::byte* memory;
+    std::size_t memory_bytes;
+};
+static_assert(offsetof(Srq, srq) == 0);
+
 struct SendOpcode;
 
+/// An XRC target QP is a handle alone: it has neither rings nor CQs nor a doorbell.
 struct Qp {
     union {
         struct ibv_qp qp;
@@ -246,7 +266,7 @@ struct Qp {
     std::atomic<std::uint32_t> state;      // QpState as far as this side knows
     std::atomic<std::uint32_t> saw_error;  // 1: a completion or event told that the QP is in ERR
     // Doorbell.
-    std::atomic<std::uint64_t>* bell_word;
+    std::atomic<std::uint64_t>* bell_word;  // nullptr: XRC target
     std::atomic<std::uint64_t>* bell_summary;
     std::uint64_t bell_bit;
     std::uint64_t bell_summary_bit;
@@ -261,6 +281,7 @@ struct Qp {
     std::size_t memory_bytes;
     struct ibv_qp_cap cap;
     bool sq_sig_all;
+    bool is_target;
     Pd* parent_domain;
     Qp* next;
     Qp* previous;
@@ -275,6 +296,8 @@ inline Ah* ah_of(struct ibv_ah* ah) { return reinterpret_cast<Ah*>(ah); }
 inline Pd* pd_of(struct ibv_pd* pd) { return reinterpret_cast<Pd*>(pd); }
 inline Cq* cq_of(struct ibv_cq* cq) { return reinterpret_cast<Cq*>(cq); }
 inline Cq* cq_of(struct ibv_cq_ex* cq) { return reinterpret_cast<Cq*>(cq); }
+inline Srq* srq_of(struct ibv_srq* srq) { return reinterpret_cast<Srq*>(srq); }
+inline Xrcd* xrcd_of(struct ibv_xrcd* xrcd) { return reinterpret_cast<Xrcd*>(xrcd); }
 inline Qp* qp_of(struct ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
 inline Qp* qp_of(struct ibv_qp_ex* qp) { return reinterpret_cast<Qp*>(qp); }
 

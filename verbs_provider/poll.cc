@@ -11,12 +11,20 @@ namespace {
 /// Accounts for a completion: the work requests up to it have left their ring. False: it belongs to a QP that
 /// was destroyed or reset since, and the application must not see it.
 inline bool account(const Cq& cq, const abi::Cqe& cqe) {
+    if (cqe.srq_number != 0) [[unlikely]] {
+        // XRC: the target QP may be another process's, and an SRQ that ends takes its completions with it.
+        return cqe.qp_num != 0;
+    }
     Qp* qp = cqe.qp_num != 0 ? cq.context->qp_table.find(cqe.qp_num) : nullptr;
     if (qp == nullptr) {
         return false;
     }
-    WorkRing& ring = cqe.is_recv != 0 ? qp->rq : qp->sq;
-    ring.done.store(cqe.wqe_index + 1, std::memory_order_release);
+    // A receive of an SRQ left its ring when it was taken (Srq::ring).
+    if (cqe.is_recv == 0) {
+        qp->sq.done.store(cqe.wqe_index + 1, std::memory_order_release);
+    } else if (qp->qp.srq == nullptr) [[likely]] {
+        qp->rq.done.store(cqe.wqe_index + 1, std::memory_order_release);
+    }
     if (cqe.status != static_cast<std::uint8_t>(WcStatus::kSuccess)) [[unlikely]] {
         note_error(*qp);
     }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "verbs_provider/post_ring.h"
 #include "verbs_provider/send_opcodes.h"
 #include "verbs_provider/verbs.h"
 
@@ -26,12 +27,6 @@ inline bool copy_inline(const Qp& qp, abi::SendWqe& wqe, const struct ibv_send_w
     wqe.num_sge = 0;
     wqe.inline_length = static_cast<std::uint32_t>(length);
     return true;
-}
-
-inline void copy_sges(abi::Sge* to, const struct ibv_sge* from, std::uint32_t count) {
-    for (std::uint32_t i = 0; i < count; ++i) {
-        to[i] = {from[i].addr, from[i].length, from[i].lkey};
-    }
 }
 
 /// False: not a type 2 window, which alone is bound by a work request of the application's.
@@ -92,51 +87,31 @@ inline int write_send(const Qp& qp, std::uint32_t index, const struct ibv_send_w
         wqe.remote_qp_num = wr.wr.ud.remote_qpn;
         wqe.remote_qkey = wr.wr.ud.remote_qkey;
     }
-    wqe.seq.store(index + 1, std::memory_order_release);
-    return 0;
-}
-
-inline int write_recv(const Qp& qp, std::uint32_t index, const struct ibv_recv_wr& wr) {
-    if (static_cast<std::uint32_t>(wr.num_sge) > qp.rq.max_sge) [[unlikely]] {
-        return EINVAL;
+    if (what.xrc) {
+        wqe.srq_number = wr.qp_type.xrc.remote_srqn;
     }
-    auto& wqe = *reinterpret_cast<abi::RecvWqe*>(qp.rq.slot(index));
-    wqe.num_sge = static_cast<std::uint32_t>(wr.num_sge);
-    wqe.wr_id = wr.wr_id;
-    copy_sges(reinterpret_cast<abi::Sge*>(&wqe + 1), wr.sg_list, wqe.num_sge);
     wqe.seq.store(index + 1, std::memory_order_release);
     return 0;
 }
 
 bool can_send(std::uint32_t state) { return state >= static_cast<std::uint32_t>(QpState::kRts); }
+/// Receives for a QP with an SRQ are posted there; XRC initiators get none.
+bool has_receive_ring(const Qp& qp) { return qp.qp.srq == nullptr && qp.qp.recv_cq != nullptr; }
 bool can_receive(std::uint32_t state) { return state != static_cast<std::uint32_t>(QpState::kReset); }
-
-/// Posts a list to one ring. `write` fills and publishes a slot.
-template <class Wr, class Write>
-int post_list(WorkRing& ring, Wr*& wr, std::uint32_t& posted, Write write) {
-    const std::uint32_t begin = ring.head.load(std::memory_order_relaxed);
-    std::uint32_t head = begin;
-    int error = 0;
-    for (; wr != nullptr; wr = wr->next) {
-        error = ring.full(head) ? ENOMEM : write(head, *wr);
-        if (error != 0) [[unlikely]] {
-            break;
-        }
-        ++head;
-    }
-    ring.head.store(head, std::memory_order_release);
-    posted = head - begin;
-    return error;
-}
 
 }  // namespace
 
 void ring_doorbell(Qp& qp) {
+    if (qp.bell_word == nullptr) [[unlikely]] {
+        return;  // XRC target: nothing is ever posted
+    }
     if (qp.session->state_relaxed() != SessionState::kLive) [[unlikely]] {
         // Nobody listens; whoever waits for a completion finds the flush.
         if (qp.session->state_relaxed() == SessionState::kDead) {
             notify_flush(*cq_of(qp.qp.send_cq));
-            notify_flush(*cq_of(qp.qp.recv_cq));
+            if (qp.qp.recv_cq != nullptr) {
+                notify_flush(*cq_of(qp.qp.recv_cq));
+            }
         }
         return;
     }
@@ -177,7 +152,7 @@ int post_send(struct ibv_qp* ibv_qp, struct ibv_send_wr* wr, struct ibv_send_wr*
         error = EIO;
     } else {
         Guard guard(qp.sq_lock);
-        if (!can_send(qp.state.load(std::memory_order_relaxed))) [[unlikely]] {
+        if (!can_send(qp.state.load(std::memory_order_relaxed)) || qp.send_opcodes == nullptr) [[unlikely]] {
             error = EINVAL;
         } else {
             error =
@@ -232,12 +207,12 @@ int post_recv(struct ibv_qp* ibv_qp, struct ibv_recv_wr* wr, struct ibv_recv_wr*
         error = EIO;
     } else {
         Guard guard(qp.rq_lock);
-        if (!can_receive(qp.state.load(std::memory_order_relaxed))) [[unlikely]] {
+        if (!can_receive(qp.state.load(std::memory_order_relaxed)) || !has_receive_ring(qp)) [[unlikely]] {
             error = EINVAL;
         } else {
             error =
                 post_list(qp.rq, wr, posted, [&qp](std::uint32_t index, const struct ibv_recv_wr& request) {
-                    return write_recv(qp, index, request);
+                    return write_recv(qp.rq, index, request);
                 });
         }
         in_error = qp.saw_error.load(std::memory_order_relaxed) != 0;

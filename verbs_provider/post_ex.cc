@@ -16,6 +16,21 @@ constexpr std::uint64_t kUcOps = kUdOps | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_
 constexpr std::uint64_t kRcOps = kUcOps | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
                                  IBV_QP_EX_WITH_ATOMIC_WRITE;
+
+std::uint64_t ops_of(QpType type) {
+    switch (type) {
+        case QpType::kRc:
+        case QpType::kXrcSend:
+            return kRcOps;
+        case QpType::kUc:
+            return kUcOps;
+        case QpType::kUd:
+            return kUdOps;
+        default:
+            return 0;
+    }
+}
+
 constexpr unsigned int kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
 
 void fail(Qp& qp, int error) {
@@ -48,6 +63,7 @@ abi::SendWqe* begin(struct ibv_qp_ex* ex, WrOpcode opcode) {
     wqe->imm_or_rkey = 0;
     wqe->inline_length = 0;
     wqe->address_handle = 0;  // none until wr_set_ud_addr()
+    wqe->srq_number = 0;      // none until wr_set_xrc_srqn()
     qp.build_wqe = wqe;
     return wqe;
 }
@@ -130,6 +146,12 @@ void wr_set_ud_addr(struct ibv_qp_ex* ex, struct ibv_ah* ah, std::uint32_t remot
     qp.build_wqe->address_handle = ah_of(ah)->key;
     qp.build_wqe->remote_qp_num = remote_qpn;
     qp.build_wqe->remote_qkey = remote_qkey;
+}
+
+void wr_set_xrc_srqn(struct ibv_qp_ex* ex, std::uint32_t remote_srqn) {
+    if (abi::SendWqe* wqe = qp_of(ex)->build_wqe; wqe != nullptr) [[likely]] {
+        wqe->srq_number = remote_srqn;
+    }
 }
 
 void wr_set_sge(struct ibv_qp_ex* ex, std::uint32_t lkey, std::uint64_t addr, std::uint32_t length) {
@@ -237,8 +259,8 @@ void wr_abort(struct ibv_qp_ex* ex) { qp_of(ex)->sq_lock.unlock(); }
 
 int set_post_functions(Qp& qp, QpType type, std::uint64_t ops) {
     const std::size_t flag = qp_ex_flag_offset();
-    const std::uint64_t offered = type == QpType::kRc ? kRcOps : type == QpType::kUc ? kUcOps : kUdOps;
-    if ((ops & ~offered) != 0 || flag == 0) {
+    const bool is_reliable = type == QpType::kRc || type == QpType::kXrcSend;
+    if ((ops & ~ops_of(type)) != 0 || flag == 0) {
         return EOPNOTSUPP;
     }
     struct ibv_qp_ex& ex = qp.qp_ex;
@@ -252,12 +274,15 @@ int set_post_functions(Qp& qp, QpType type, std::uint64_t ops) {
         ex.wr_bind_mw = wr_bind_mw;
         ex.wr_local_inv = wr_local_inv;
     }
-    if (type == QpType::kRc) {
+    if (is_reliable) {
         ex.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
         ex.wr_atomic_fetch_add = wr_atomic_fetch_add;
         ex.wr_atomic_write = wr_atomic_write;
         ex.wr_rdma_read = wr_rdma_read;
         ex.wr_send_inv = wr_send_inv;
+    }
+    if (type == QpType::kXrcSend) {
+        ex.wr_set_xrc_srqn = wr_set_xrc_srqn;
     }
     ex.wr_set_inline_data = wr_set_inline_data;
     ex.wr_set_inline_data_list = wr_set_inline_data_list;

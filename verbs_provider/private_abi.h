@@ -91,7 +91,7 @@ struct ContextOps {
     NotOffered attach_counters_point_flow;
     int (*attach_mcast)(struct ibv_qp*, const union ibv_gid*, std::uint16_t lid);
     int (*bind_mw)(struct ibv_qp*, struct ibv_mw*, struct ibv_mw_bind*);
-    NotOffered close_xrcd;
+    int (*close_xrcd)(struct ibv_xrcd*);
     NotOffered cq_event;
     struct ibv_ah* (*create_ah)(struct ibv_pd*, struct ibv_ah_attr*);
     NotOffered create_counters;
@@ -102,8 +102,8 @@ struct ContextOps {
     struct ibv_qp* (*create_qp)(struct ibv_pd*, struct ibv_qp_init_attr*);
     struct ibv_qp* (*create_qp_ex)(struct ibv_context*, struct ibv_qp_init_attr_ex*);
     NotOffered create_rwq_ind_table;
-    NotOffered create_srq;
-    NotOffered create_srq_ex;
+    struct ibv_srq* (*create_srq)(struct ibv_pd*, struct ibv_srq_init_attr*);
+    struct ibv_srq* (*create_srq_ex)(struct ibv_context*, struct ibv_srq_init_attr_ex*);
     NotOffered create_wq;
     int (*dealloc_mw)(struct ibv_mw*);
     int (*dealloc_pd)(struct ibv_pd*);
@@ -116,12 +116,12 @@ struct ContextOps {
     NotOffered destroy_flow_action;
     int (*destroy_qp)(struct ibv_qp*);
     NotOffered destroy_rwq_ind_table;
-    NotOffered destroy_srq;
+    int (*destroy_srq)(struct ibv_srq*);
     NotOffered destroy_wq;
     int (*detach_mcast)(struct ibv_qp*, const union ibv_gid*, std::uint16_t lid);
     void (*free_context)(struct ibv_context*);
     int (*free_dm)(struct ibv_dm*);
-    NotOffered get_srq_num;
+    int (*get_srq_num)(struct ibv_srq*, std::uint32_t*);
     struct ibv_dm* (*import_dm)(struct ibv_context*, std::uint32_t);
     struct ibv_mr* (*import_mr)(struct ibv_pd*, std::uint32_t);
     struct ibv_pd* (*import_pd)(struct ibv_context*, std::uint32_t);
@@ -129,15 +129,15 @@ struct ContextOps {
     NotOffered modify_flow_action_esp;
     int (*modify_qp)(struct ibv_qp*, struct ibv_qp_attr*, int);
     int (*modify_qp_rate_limit)(struct ibv_qp*, struct ibv_qp_rate_limit_attr*);
-    NotOffered modify_srq;
+    int (*modify_srq)(struct ibv_srq*, struct ibv_srq_attr*, int);
     NotOffered modify_wq;
-    NotOffered open_qp;
-    NotOffered open_xrcd;
+    struct ibv_qp* (*open_qp)(struct ibv_context*, struct ibv_qp_open_attr*);
+    struct ibv_xrcd* (*open_xrcd)(struct ibv_context*, struct ibv_xrcd_init_attr*);
     int (*poll_cq)(struct ibv_cq*, int, struct ibv_wc*);
     int (*post_recv)(struct ibv_qp*, struct ibv_recv_wr*, struct ibv_recv_wr**);
     int (*post_send)(struct ibv_qp*, struct ibv_send_wr*, struct ibv_send_wr**);
     NotOffered post_srq_ops;
-    NotOffered post_srq_recv;
+    int (*post_srq_recv)(struct ibv_srq*, struct ibv_recv_wr*, struct ibv_recv_wr**);
     int (*query_device_ex)(struct ibv_context*, const struct ibv_query_device_ex_input*,
                            struct ibv_device_attr_ex*, std::size_t);
     int (*query_ece)(struct ibv_qp*, struct ibv_ece*);
@@ -145,7 +145,7 @@ struct ContextOps {
     int (*query_qp)(struct ibv_qp*, struct ibv_qp_attr*, int, struct ibv_qp_init_attr*);
     int (*query_qp_data_in_order)(struct ibv_qp*, enum ibv_wr_opcode, std::uint32_t);
     int (*query_rt_values)(struct ibv_context*, struct ibv_values_ex*);
-    NotOffered query_srq;
+    int (*query_srq)(struct ibv_srq*, struct ibv_srq_attr*);
     NotOffered read_counters;
     struct ibv_mr* (*reg_dm_mr)(struct ibv_pd*, struct ibv_dm*, std::uint64_t, std::size_t, unsigned int);
     NotOffered reg_dmabuf_mr;

@@ -11,26 +11,53 @@ namespace {
 
 struct QpWish {
     struct ibv_pd* pd = nullptr;
+    Xrcd* xrcd = nullptr;  // XRC target: instead of the PD
     std::uint64_t send_ops = 0;
     bool extended = false;
     std::uint32_t create_flags = 0;
 };
 
-int check_wish(const struct ibv_qp_init_attr_ex& attr) {
-    const bool known = attr.qp_type == IBV_QPT_RC || attr.qp_type == IBV_QPT_UC || attr.qp_type == IBV_QPT_UD;
-    if (!known || attr.srq != nullptr) {
-        return EOPNOTSUPP;
+int check_wish(const struct ibv_qp_init_attr_ex& attr, const QpWish& wish) {
+    switch (attr.qp_type) {
+        case IBV_QPT_RC:
+        case IBV_QPT_UC:
+        case IBV_QPT_UD:
+            return wish.pd != nullptr && attr.send_cq != nullptr && attr.recv_cq != nullptr ? 0 : EINVAL;
+        case IBV_QPT_XRC_SEND:
+            return wish.pd != nullptr && attr.send_cq != nullptr && attr.srq == nullptr ? 0 : EINVAL;
+        case IBV_QPT_XRC_RECV:
+            return wish.xrcd != nullptr && attr.srq == nullptr ? 0 : EINVAL;
+        default:
+            return EOPNOTSUPP;
     }
-    const bool complete = attr.send_cq != nullptr && attr.recv_cq != nullptr;
-    return complete ? 0 : EINVAL;
+}
+
+/// What an XRC initiator or target has no use for is not looked at, as the kernel does.
+void drop_unused(struct ibv_qp_init_attr_ex& attr, QpWish& wish) {
+    if (attr.qp_type == IBV_QPT_XRC_SEND || attr.qp_type == IBV_QPT_XRC_RECV) {
+        attr.recv_cq = nullptr;
+        attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
+    }
+    if (attr.qp_type == IBV_QPT_XRC_RECV) {
+        wish.pd = nullptr;
+        attr.send_cq = nullptr;
+        attr.cap = {};
+    } else {
+        wish.xrcd = nullptr;
+    }
+    if (attr.srq != nullptr) {
+        attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
+    }
 }
 
 int request_qp(Session& session, const struct ibv_qp_init_attr_ex& attr, const QpWish& wish, const Qp& qp,
                abi::CreateQpReply& reply, ReplyFds& fds) {
     abi::CreateQpRequest request{};
-    request.pd = wish.pd->handle;
-    request.send_cq = attr.send_cq->handle;
-    request.recv_cq = attr.recv_cq->handle;
+    request.pd = wish.pd != nullptr ? wish.pd->handle : 0;
+    request.send_cq = attr.send_cq != nullptr ? attr.send_cq->handle : 0;
+    request.recv_cq = attr.recv_cq != nullptr ? attr.recv_cq->handle : 0;
+    request.srq = attr.srq != nullptr ? attr.srq->handle : 0;
+    request.xrcd = wish.xrcd != nullptr ? wish.xrcd->handle : 0;
     request.type = static_cast<std::uint8_t>(attr.qp_type);
     request.sq_sig_all = attr.sq_sig_all != 0 ? 1 : 0;
     request.create_flags = static_cast<std::uint16_t>(wish.create_flags);
@@ -45,8 +72,11 @@ int request_qp(Session& session, const struct ibv_qp_init_attr_ex& attr, const Q
 
 bool is_power_of_two_or_zero(std::uint32_t n) { return (n & (n - 1)) == 0; }
 
-/// The rings and the doorbell as the reply describes them.
+/// The rings and the doorbell as the reply describes them; an XRC target has none.
 int attach_rings(Qp& qp, const abi::CreateQpReply& reply, int fd) {
+    if (qp.is_target) {
+        return 0;
+    }
     const std::uint64_t sq_bytes = std::uint64_t{reply.sq_entries} * reply.sq_stride;
     const std::uint64_t rq_bytes = std::uint64_t{reply.rq_entries} * reply.rq_stride;
     const Session& session = *qp.session;
@@ -83,11 +113,12 @@ int attach_rings(Qp& qp, const abi::CreateQpReply& reply, int fd) {
 
 void fill_public(Qp& qp, const struct ibv_qp_init_attr_ex& attr, const QpWish& wish,
                  const abi::CreateQpReply& reply) {
-    qp.qp.context = wish.pd->context;
+    qp.qp.context = &qp.context->verbs.context;
     qp.qp.qp_context = attr.qp_context;
     qp.qp.pd = wish.pd;
     qp.qp.send_cq = attr.send_cq;
     qp.qp.recv_cq = attr.recv_cq;
+    qp.qp.srq = attr.srq;
     qp.qp.handle = reply.handle;
     qp.qp.qp_num = reply.qp_num;
     qp.qp.state = IBV_QPS_RESET;
@@ -98,7 +129,8 @@ void fill_public(Qp& qp, const struct ibv_qp_init_attr_ex& attr, const QpWish& w
 
 bool publish(Context& context, Qp& qp) {
     Guard guard(context.objects_mutex);
-    if (!context.qp_table.insert(qp.qp.qp_num, &qp)) {
+    // Completions of an XRC target name it, and are its SRQs' business alone.
+    if (!qp.is_target && !context.qp_table.insert(qp.qp.qp_num, &qp)) {
         return false;
     }
     link(context.qps, &qp);
@@ -108,8 +140,12 @@ bool publish(Context& context, Qp& qp) {
 /// The QP's completions vanish from its CQs; `then` runs while nobody polls them.
 template <class Then>
 void clean_completions(Qp& qp, Then then) {
+    if (qp.is_target) {
+        then();
+        return;
+    }
     Cq* send_cq = cq_of(qp.qp.send_cq);
-    Cq* recv_cq = cq_of(qp.qp.recv_cq);
+    Cq* recv_cq = qp.qp.recv_cq != nullptr ? cq_of(qp.qp.recv_cq) : send_cq;
     // Two QPs with their CQs crossed must not wait for each other: always the lower address first.
     Cq& first = send_cq < recv_cq ? *send_cq : *recv_cq;
     Cq& second = send_cq < recv_cq ? *recv_cq : *send_cq;
@@ -128,7 +164,9 @@ void clean_completions(Qp& qp, Then then) {
 void forget_qp(Qp& qp) {
     clean_completions(qp, [&qp] {
         Guard objects(qp.context->objects_mutex);
-        qp.context->qp_table.remove(qp.qp.qp_num);
+        if (!qp.is_target) {
+            qp.context->qp_table.remove(qp.qp.qp_num);
+        }
         unlink_linked(qp.context->qps, &qp);
     });
 }
@@ -153,11 +191,24 @@ void free_qp(Qp* qp) {
     free_object(qp);
 }
 
-Qp* make_qp(Context& context, const struct ibv_qp_init_attr_ex& attr, const QpWish& wish) {
-    errno = check_wish(attr);
+/// Counts the QP at what it uses, or takes the count back.
+void count_users(const Qp& qp, std::uint32_t one) {
+    for (struct ibv_cq* cq : {qp.qp.send_cq, qp.qp.recv_cq}) {
+        if (cq != nullptr) {
+            cq_of(cq)->users.fetch_add(one);
+        }
+    }
+    if (qp.qp.srq != nullptr) {
+        srq_of(qp.qp.srq)->users.fetch_add(one);
+    }
+}
+
+Qp* make_qp(Context& context, struct ibv_qp_init_attr_ex attr, QpWish wish) {
+    errno = check_wish(attr, wish);
     if (errno != 0) {
         return nullptr;
     }
+    drop_unused(attr, wish);
     auto* qp = make_object<Qp>();
     if (qp == nullptr) {
         return nullptr;
@@ -165,6 +216,7 @@ Qp* make_qp(Context& context, const struct ibv_qp_init_attr_ex& attr, const QpWi
     std::memset(qp->room, 0, sizeof qp->room);
     qp->context = &context;
     qp->session = context.session;
+    qp->is_target = attr.qp_type == IBV_QPT_XRC_RECV;
     const auto type = static_cast<QpType>(attr.qp_type);
     qp->send_opcodes = send_opcodes_of(type);
     abi::CreateQpReply reply{};
@@ -189,14 +241,13 @@ Qp* make_qp(Context& context, const struct ibv_qp_init_attr_ex& attr, const QpWi
         return nullptr;
     }
     qp->sq_sig_all = attr.sq_sig_all != 0;
-    qp->parent_domain = pd_of(wish.pd);
+    qp->parent_domain = wish.pd != nullptr ? pd_of(wish.pd) : nullptr;
     hold_parent_domain(qp->parent_domain);
-    if (qp->parent_domain->td != nullptr) {
+    if (qp->parent_domain != nullptr && qp->parent_domain->td != nullptr) {
         qp->sq_lock.disable();
         qp->rq_lock.disable();
     }
-    cq_of(attr.send_cq)->users.fetch_add(1);
-    cq_of(attr.recv_cq)->users.fetch_add(1);
+    count_users(*qp, 1);
     return qp;
 }
 
@@ -267,7 +318,7 @@ void fill_init_attr(const Qp& qp, struct ibv_qp_init_attr& attr) {
     attr.qp_context = qp.qp.qp_context;
     attr.send_cq = qp.qp.send_cq;
     attr.recv_cq = qp.qp.recv_cq;
-    attr.srq = nullptr;
+    attr.srq = qp.qp.srq;
     attr.cap = qp.cap;
     attr.qp_type = qp.qp.qp_type;
     attr.sq_sig_all = qp.sq_sig_all ? 1 : 0;
@@ -287,20 +338,17 @@ struct ibv_qp* create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr) {
 }
 
 struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr_ex* attr) {
-    constexpr std::uint32_t kKnown =
-        IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
     const bool has_flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
     const std::uint32_t flags = has_flags ? attr->create_flags : 0;
     if ((attr->comp_mask & ~kKnown) != 0 || (flags & ~std::uint32_t{kQpBlockSelfMcastLb}) != 0) {
         errno = EOPNOTSUPP;
         return nullptr;
     }
-    if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr->pd == nullptr) {
-        errno = EINVAL;
-        return nullptr;
-    }
     QpWish wish;
-    wish.pd = attr->pd;
+    wish.pd = (attr->comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr->pd : nullptr;
+    wish.xrcd = (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0 ? xrcd_of(attr->xrcd) : nullptr;
     wish.extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
     wish.send_ops = wish.extended ? attr->send_ops_flags : 0;
     wish.create_flags = flags;
@@ -309,6 +357,45 @@ struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr
         return nullptr;
     }
     attr->cap = qp->cap;
+    return &qp->qp;
+}
+
+struct ibv_qp* open_qp(struct ibv_context* ibv_context, struct ibv_qp_open_attr* attr) {
+    constexpr std::uint32_t kNeeded = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    constexpr std::uint32_t kKnown = kNeeded | IBV_QP_OPEN_ATTR_CONTEXT;
+    if ((attr->comp_mask & ~kKnown) != 0) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    if ((attr->comp_mask & kNeeded) != kNeeded || attr->qp_type != IBV_QPT_XRC_RECV) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    Context& context = *context_of(ibv_context);
+    auto* qp = make_object<Qp>();
+    if (qp == nullptr) {
+        return nullptr;
+    }
+    std::memset(qp->room, 0, sizeof qp->room);
+    qp->context = &context;
+    qp->session = context.session;
+    qp->is_target = true;
+    abi::OpenQpRequest request{};
+    request.xrcd = xrcd_of(attr->xrcd)->handle;
+    request.qp_num = attr->qp_num;
+    request.user_handle = reinterpret_cast<std::uintptr_t>(qp);
+    abi::CreateQpReply reply{};
+    const int error = qp->session->call(abi::Op::kOpenQp, request, reply);
+    if (error != 0) {
+        free_qp(qp);
+        errno = error;
+        return nullptr;
+    }
+    struct ibv_qp_init_attr_ex init {};
+    init.qp_context = (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0 ? attr->qp_context : nullptr;
+    init.qp_type = IBV_QPT_XRC_RECV;
+    fill_public(*qp, init, {}, reply);
+    (void)publish(context, *qp);  // a target needs no place in the table
     return &qp->qp;
 }
 
@@ -381,8 +468,7 @@ int destroy_qp(struct ibv_qp* ibv_qp) {
     } else if (state != SessionState::kForeign) {
         (void)take_back_async(*qp->context, reinterpret_cast<std::uintptr_t>(qp));
     }
-    cq_of(ibv_qp->send_cq)->users.fetch_sub(1);
-    cq_of(ibv_qp->recv_cq)->users.fetch_sub(1);
+    count_users(*qp, ~0U);
     drop_parent_domain(qp->parent_domain);
     pthread_mutex_destroy(&ibv_qp->mutex);
     pthread_cond_destroy(&ibv_qp->cond);

@@ -15,6 +15,7 @@ struct SendOpcode {
     bool may_inline = false;
     bool datagram = false;  // names its destination
     bool local = false;     // moves no data: a bind, or an invalidation
+    bool xrc = false;       // names the SRQ whose receive it takes
 };
 
 inline constexpr std::uint32_t kSendOpcodes = 16;
@@ -60,7 +61,15 @@ inline constexpr SendOpcodeTable kUdSendOpcodes = [] {
     return table;
 }();
 
-/// The table of a QP type; nullptr: the type is not offered.
+inline constexpr SendOpcodeTable kXrcSendOpcodes = [] {
+    SendOpcodeTable table = kRcSendOpcodes;
+    for (SendOpcode& what : table.of) {
+        what.xrc = !what.local;
+    }
+    return table;
+}();
+
+/// The table of a QP type; nullptr: it sends nothing.
 constexpr const SendOpcode* send_opcodes_of(QpType type) {
     switch (type) {
         case QpType::kRc:
@@ -69,6 +78,8 @@ constexpr const SendOpcode* send_opcodes_of(QpType type) {
             return kUcSendOpcodes.of;
         case QpType::kUd:
             return kUdSendOpcodes.of;
+        case QpType::kXrcSend:
+            return kXrcSendOpcodes.of;
         default:
             return nullptr;
     }

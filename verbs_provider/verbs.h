@@ -70,6 +70,8 @@ int destroy_cq(struct ibv_cq*);
 int req_notify_cq(struct ibv_cq*, int solicited_only);
 /// Removes what is left of a QP's completions. Under the CQ's lock.
 void clean_cq(Cq& cq, std::uint32_t qp_num);
+/// The same of an XRC SRQ's.
+void clean_cq_of_srq(Cq& cq, std::uint32_t srq_number);
 
 // poll.cc
 int poll_cq(struct ibv_cq*, int num_entries, struct ibv_wc*);
@@ -99,6 +101,20 @@ struct ibv_qp* create_qp_ex(struct ibv_context*, struct ibv_qp_init_attr_ex*);
 int modify_qp(struct ibv_qp*, struct ibv_qp_attr*, int mask);
 int query_qp(struct ibv_qp*, struct ibv_qp_attr*, int mask, struct ibv_qp_init_attr*);
 int destroy_qp(struct ibv_qp*);
+struct ibv_qp* open_qp(struct ibv_context*, struct ibv_qp_open_attr*);
+
+// srq.cc
+struct ibv_srq* create_srq(struct ibv_pd*, struct ibv_srq_init_attr*);
+struct ibv_srq* create_srq_ex(struct ibv_context*, struct ibv_srq_init_attr_ex*);
+int modify_srq(struct ibv_srq*, struct ibv_srq_attr*, int mask);
+int query_srq(struct ibv_srq*, struct ibv_srq_attr*);
+int get_srq_num(struct ibv_srq*, std::uint32_t* number);
+int destroy_srq(struct ibv_srq*);
+int post_srq_recv(struct ibv_srq*, struct ibv_recv_wr*, struct ibv_recv_wr** bad_wr);
+
+// xrcd.cc
+struct ibv_xrcd* open_xrcd(struct ibv_context*, struct ibv_xrcd_init_attr*);
+int close_xrcd(struct ibv_xrcd*);
 
 // qp_options.cc
 int modify_qp_rate_limit(struct ibv_qp*, struct ibv_qp_rate_limit_attr*);
@@ -144,6 +160,7 @@ void send_fatal(Context& context);
 /// Takes unread events of a destroyed object back and waits until the rest is acknowledged.
 void settle_cq_events(Cq& cq, std::uint32_t async_events, std::uint32_t completion_events);
 void settle_qp_events(Qp& qp, std::uint32_t async_events);
+void settle_srq_events(Srq& srq, std::uint32_t async_events);
 /// Takes unread async events of `element` back; how many there were.
 std::uint32_t take_back_async(Context& context, std::uint64_t element);
 /// Takes unread completion events of `cq` back out of its channel; how many there were.

@@ -56,6 +56,14 @@ enum class Op : std::uint32_t {
     kDetachMcast,
     kPort,
     kModifyCq,
+    kCreateSrq,
+    kModifySrq,
+    kQuerySrq,
+    kDestroySrq,
+    kOpenXrcd,
+    kOpenXrcdOfFile,
+    kCloseXrcd,
+    kOpenQp,
 };
 
 struct RequestHeader {
@@ -116,6 +124,7 @@ struct DeviceCaps {
     std::uint32_t num_ports;
     std::uint64_t max_dm_bytes;
     std::uint32_t max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach;
+    std::uint32_t max_srq, max_srq_wr, max_srq_sge;
 };
 struct OpenDeviceReply {
     ReplyHeader header;
@@ -133,7 +142,7 @@ struct AsyncEvent {
 static_assert(sizeof(AsyncEvent) == 16);
 
 /// Any request that names one object: CloseDevice, DeallocPd, DeregMr, DestroyChannel, DestroyCq, QueryQp,
-/// DestroyQp, DestroyAh, DeallocMw, FreeDm; AllocNullMr names a PD.
+/// DestroyQp, DestroyAh, DeallocMw, FreeDm, QuerySrq, DestroySrq, CloseXrcd; AllocNullMr names a PD.
 struct HandleRequest {
     RequestHeader header;
     std::uint32_t handle;
@@ -143,19 +152,19 @@ struct HandleRequest {
 struct EmptyReply {
     ReplyHeader header;
 };
-/// Reply that names a new object: AllocPd, CreateChannel. CreateChannel's reply carries two fds of a pipe of
-/// 8-byte user handles: [0] the read end, blocking, which the application owns; [1] an open file description
-/// of its own (O_RDWR | O_NONBLOCK, opened through /proc/self/fd), with which the provider takes back the
-/// events of a destroyed CQ and wakes readers when the daemon dies. The daemon's own write end is shared with
-/// nobody.
+/// Reply that names a new object: AllocPd, CreateChannel, OpenXrcd. CreateChannel's reply carries two fds of
+/// a pipe of 8-byte user handles: [0] the read end, blocking, which the application owns; [1] an open file
+/// description of its own (O_RDWR | O_NONBLOCK, opened through /proc/self/fd), with which the provider takes
+/// back the events of a destroyed CQ and wakes readers when the daemon dies. The daemon's own write end is
+/// shared with nobody.
 struct HandleReply {
     ReplyHeader header;
     std::uint32_t handle;
     std::uint32_t reserved;
 };
-/// Reply to DestroyCq and DestroyQp: events ever put into the event socket and the channel's pipe for the
-/// object (those that found them full do not count). The provider takes back what nobody has read and waits
-/// until the application has acknowledged the rest.
+/// Reply to DestroyCq, DestroyQp and DestroySrq: events ever put into the event socket and the channel's pipe
+/// for the object (those that found them full do not count). The provider takes back what nobody has read and
+/// waits until the application has acknowledged the rest.
 struct DestroyReply {
     ReplyHeader header;
     std::uint32_t async_events;
@@ -338,6 +347,8 @@ struct ModifyCqRequest {
 
 /// Reply fd: [0] ring memory (see CreateCqRequest). The QP's part is memory_bytes at memory_offset:
 /// `sq_entries` slots of `sq_stride` bytes first, receive slots rq_offset after the beginning of the part.
+/// With an SRQ the QP has no receive slots. An XRC target QP (kXrcRecv) names an XRC domain instead of a PD,
+/// has neither rings nor CQs nor a doorbell, and the reply carries no fd.
 struct CreateQpRequest {
     RequestHeader header;
     std::uint32_t pd;
@@ -348,6 +359,8 @@ struct CreateQpRequest {
     std::uint16_t create_flags;  // QpCreateFlags
     std::uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
     std::uint64_t user_handle;
+    std::uint32_t xrcd;  // kXrcRecv; else 0
+    std::uint32_t reserved2;
 };
 struct CreateQpReply {
     ReplyHeader header;
@@ -408,6 +421,54 @@ struct CreateAhReply {
     ReplyHeader header;
     std::uint32_t handle;
     std::uint32_t key;
+};
+
+/// Reply fd: [0] ring memory; the SRQ is memory_bytes at memory_offset (an SrqHeader and its ring). Error
+/// EINVAL too for an XRC SRQ without domain or CQ.
+struct CreateSrqRequest {
+    RequestHeader header;
+    std::uint32_t pd;
+    std::uint32_t max_wr, max_sge;
+    std::uint32_t xrcd, cq;  // both, or both 0: a basic SRQ
+    std::uint32_t reserved;
+    std::uint64_t user_handle;
+};
+struct SrqReply {
+    ReplyHeader header;
+    std::uint32_t handle;
+    std::uint32_t srq_number;
+    std::uint32_t entries, stride, max_sge;
+    std::uint32_t limit;
+    std::uint64_t memory_offset, memory_bytes;
+};
+
+/// Reply: SrqReply, with fd [0] (ring memory) when the ring was resized: the receives that are posted lie in
+/// the new ring too, under the same indexes. The application posts none meanwhile.
+struct ModifySrqRequest {
+    RequestHeader header;
+    std::uint32_t srq;
+    std::uint32_t mask;    // SrqAttrMask
+    std::uint32_t max_wr;  // kSrqMaxWr: EINVAL when more receives are posted than that
+    std::uint32_t limit;   // kSrqLimit
+};
+
+/// Opens an XRC domain. OpenXrcd: a new one of this client alone. OpenXrcdOfFile: that of the file whose
+/// descriptor comes with the request, on that device, in whatever process it was made; by `flags` it is made
+/// if there is none (else EAGAIN), or must not exist yet (else EINVAL).
+enum XrcdFlags : std::uint32_t { kXrcdCreate = 1U << 0U, kXrcdExclusive = 1U << 1U };
+struct OpenXrcdRequest {
+    RequestHeader header;
+    std::uint32_t context;
+    std::uint32_t flags;  // XrcdFlags
+};
+
+/// Opens the target QP of that number in an XRC domain, whoever made it. It lives until every handle to it
+/// was destroyed; its events go to each. Reply: CreateQpReply without rings.
+struct OpenQpRequest {
+    RequestHeader header;
+    std::uint32_t xrcd;
+    std::uint32_t qp_num;
+    std::uint64_t user_handle;
 };
 
 /// Reply fd: [0] a memfd with the status as JSON text. Needs no Hello.

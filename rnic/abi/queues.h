@@ -72,6 +72,13 @@ struct alignas(16) RecvWqe {
 };
 static_assert(sizeof(RecvWqe) == 16);
 
+/// Begins a shared receive queue's memory; its ring of receive slots follows. Several QPs take receives, and
+/// complete them in any order: what tells the application which slots are its own again is `consumed`.
+struct alignas(64) SrqHeader {
+    std::atomic<std::uint32_t> consumed;  // receives before this index are taken; written by the daemon
+};
+inline constexpr std::size_t kSrqHeaderBytes = sizeof(SrqHeader);
+
 /// One completion. Written by the daemon, read by the provider.
 struct alignas(64) Cqe {
     std::atomic<std::uint32_t> seq;
@@ -88,7 +95,8 @@ struct alignas(64) Cqe {
     std::uint32_t vendor_err;
     std::uint64_t timestamp_ns;  // CLOCK_MONOTONIC
     std::uint8_t sl;             // UD: what network header the packet had, see ud_qp.cc
-    std::uint8_t reserved[15];
+    std::uint8_t reserved[11];
+    std::uint32_t srq_number;  // XRC: of the SRQ whose receive this is, qp_num is the target QP's; else 0
 };
 static_assert(sizeof(Cqe) == 64);
 
@@ -144,6 +152,9 @@ constexpr std::uint32_t send_stride(std::uint32_t max_sge, std::uint32_t max_inl
 }
 constexpr std::uint32_t recv_stride(std::uint32_t max_sge) {
     return static_cast<std::uint32_t>(round_up(sizeof(RecvWqe) + sizeof(Sge) * max_sge, 32));
+}
+constexpr std::size_t srq_bytes(std::uint32_t entries, std::uint32_t stride) {
+    return kSrqHeaderBytes + std::size_t{entries} * stride;
 }
 
 }  // namespace urnic::abi

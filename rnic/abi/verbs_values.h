@@ -125,6 +125,9 @@ enum QpAttrMask : std::uint32_t {
     kQpAttrRateLimit = 1U << 25U,
 };
 
+/// ibv_srq_attr_mask, a bit mask.
+enum SrqAttrMask : std::uint32_t { kSrqMaxWr = 1U << 0U, kSrqLimit = 1U << 1U };
+
 /// ibv_event_type.
 enum class AsyncEventType : std::uint32_t {
     kCqErr = 0,

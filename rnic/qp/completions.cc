@@ -17,29 +17,45 @@ void complete_send_error(QpCommon& common, std::uint64_t wr_id, std::uint32_t in
     common.complete(outbox, *common.config.send_cq, completion);
 }
 
-void complete_receive_error(QpCommon& common, const RecvWork& work, WcStatus status, Outbox& outbox) {
-    Completion completion;
-    completion.wr_id = work.wr_id;
-    completion.qp_num = common.config.qp_num;
-    completion.wqe_index = work.index;
+void complete_receive_error(QpCommon& common, TakenReceive& receive, WcStatus status, Outbox& outbox) {
+    Completion completion = completion_of(common, receive);
     completion.status = status;
-    completion.is_recv = true;
     Counters& counters = *common.config.counters;
     ++counters.resp_cqe_error;
     if (status == WcStatus::kWrFlushErr) {
         ++counters.resp_cqe_flush_error;
     }
-    common.config.rq.pop();
-    common.complete(outbox, *common.config.recv_cq, completion);
+    receive.held = false;
+    common.complete(outbox, cq_of(common, receive), completion);
 }
 
-bool flush_receives(QpCommon& common, std::uint32_t most, Outbox& outbox) {
+void fail_malformed_receive(QpCommon& common, TakenReceive& receive, Outbox& outbox) {
+    if (receive.srq != nullptr) {
+        outbox.event(common.self, AsyncEventType::kQpFatal);
+    } else {
+        receive.take(common, outbox);
+        complete_receive_error(common, receive, WcStatus::kLocQpOpErr, outbox);
+    }
+    common.enter_error();
+}
+
+bool flush_receives(QpCommon& common, TakenReceive& receive, std::uint32_t most, Outbox& outbox) {
+    if (receive.held) {
+        complete_receive_error(common, receive, WcStatus::kWrFlushErr, outbox);
+    }
+    if (common.takes_shared_receives()) {
+        if (!common.last_wqe_reported) {
+            common.last_wqe_reported = true;
+            outbox.event(common.self, AsyncEventType::kQpLastWqeReached);
+        }
+        return false;
+    }
     for (std::uint32_t done = 0; done < most; ++done) {
-        RecvWork work;
-        if (common.config.rq.peek(work) == Fetch::kEmpty) {
+        if (receive.look(common, nullptr, outbox) == Fetch::kEmpty) {
             return false;
         }
-        complete_receive_error(common, work, WcStatus::kWrFlushErr, outbox);
+        receive.take(common, outbox);
+        complete_receive_error(common, receive, WcStatus::kWrFlushErr, outbox);
     }
     return true;
 }

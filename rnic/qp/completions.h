@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "rnic/qp/qp_common.h"
+#include "rnic/qp/taken_receive.h"
 #include "rnic/wire/opcodes.h"
 
 namespace urnic {
@@ -33,17 +34,31 @@ struct Received {
     std::uint8_t sl = 0;
 };
 
-/// Takes `work`, which has to be the head of the receive queue, off it and completes it with success.
-inline void complete_receive(QpCommon& common, const RecvWork& work, const wire::PacketHeader& header,
-                             const wire::OpcodeInfo& info, const Received& received, Outbox& outbox) {
+/// What every completion of a receive says.
+[[nodiscard]] inline Completion completion_of(const QpCommon& common, const TakenReceive& receive) {
     Completion completion;
-    completion.wr_id = work.wr_id;
+    completion.wr_id = receive.work.wr_id;
     completion.qp_num = common.config.qp_num;
-    completion.wqe_index = work.index;
+    completion.wqe_index = receive.work.index;
+    completion.is_recv = true;
+    if (receive.srq != nullptr && receive.srq->identity().cq != nullptr) [[unlikely]] {
+        completion.srq_number = receive.srq->identity().number;
+    }
+    return completion;
+}
+/// Where a receive completes.
+[[nodiscard]] inline CompletionQueue& cq_of(const QpCommon& common, const TakenReceive& receive) {
+    const bool is_xrc = receive.srq != nullptr && receive.srq->identity().cq != nullptr;
+    return is_xrc ? *receive.srq->identity().cq : *common.config.recv_cq;
+}
+
+/// Completes a receive that was taken with success.
+inline void complete_receive(QpCommon& common, TakenReceive& receive, const wire::PacketHeader& header,
+                             const wire::OpcodeInfo& info, const Received& received, Outbox& outbox) {
+    Completion completion = completion_of(common, receive);
     completion.byte_len = received.byte_len;
     completion.src_qp = received.src_qp;
     completion.opcode = received.opcode;
-    completion.is_recv = true;
     completion.solicited = header.solicited;
     completion.wc_flags = received.wc_flags;
     completion.sl = received.sl;
@@ -55,14 +70,20 @@ inline void complete_receive(QpCommon& common, const RecvWork& work, const wire:
         completion.imm_or_rkey = header.ieth_rkey;
         completion.wc_flags |= kWcWithInv;
     }
-    common.config.rq.pop();
-    common.complete(outbox, *common.config.recv_cq, completion);
+    receive.held = false;
+    common.complete(outbox, cq_of(common, receive), completion);
 }
 
 /// The same with an error.
-void complete_receive_error(QpCommon& common, const RecvWork& work, WcStatus status, Outbox& outbox);
+void complete_receive_error(QpCommon& common, TakenReceive& receive, WcStatus status, Outbox& outbox);
 
-/// Completes what is left of the receive queue with WR_FLUSH_ERR, at most `most`; true: there may be more.
-bool flush_receives(QpCommon& common, std::uint32_t most, Outbox& outbox);
+/// What look() called malformed, for a QP that answers nothing: the WQE of the QP's own queue is taken and
+/// fails, an SRQ in error takes the QP with it. Leaves the QP in ERR.
+void fail_malformed_receive(QpCommon& common, TakenReceive& receive, Outbox& outbox);
+
+/// Completes `receive`, if it was taken, and what is left of the receive queue with WR_FLUSH_ERR, at most
+/// `most`; true: there may be more. Receives of an SRQ stay there for other QPs, and the application is told,
+/// once, that this one takes no more (IBA 10.3.1: Last WQE Reached).
+bool flush_receives(QpCommon& common, TakenReceive& receive, std::uint32_t most, Outbox& outbox);
 
 }  // namespace urnic

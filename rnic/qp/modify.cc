@@ -69,6 +69,45 @@ constexpr std::array kTransitions = {
     Transition{QpType::kUd, kSqd, kRts, 0, kQpAttrCurState | kQpAttrQkey},
     Transition{QpType::kUd, kSqd, kSqd, 0, kQpAttrPkeyIndex | kQpAttrQkey},
     Transition{QpType::kUd, kSqe, kRts, 0, kQpAttrCurState | kQpAttrQkey},
+
+    Transition{QpType::kXrcSend, kReset, kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags, 0},
+    Transition{QpType::kXrcSend, kInit, kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags},
+    // perftest gives an initiator a responder's attributes too, and a target a requester's; NICs take them.
+    Transition{
+        QpType::kXrcSend, kInit, kRtr, kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn,
+        kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPkeyIndex | kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer},
+    Transition{QpType::kXrcSend, kRtr, kRts,
+               kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxQpRdAtomic,
+               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState},
+    Transition{QpType::kXrcSend, kRts, kRts, 0,
+               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState},
+    Transition{QpType::kXrcSend, kRts, kSqd, 0, kQpAttrEnSqdAsyncNotify},
+    Transition{QpType::kXrcSend, kSqd, kRts, 0,
+               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState},
+    Transition{QpType::kXrcSend, kSqd, kSqd, 0,
+               kQpAttrPort | kQpAttrAv | kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry |
+                   kQpAttrMaxQpRdAtomic | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPkeyIndex |
+                   kQpAttrPathMigState},
+
+    Transition{QpType::kXrcRecv, kReset, kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags, 0},
+    Transition{QpType::kXrcRecv, kInit, kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags},
+    Transition{QpType::kXrcRecv, kInit, kRtr,
+               kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn | kQpAttrMaxDestRdAtomic |
+                   kQpAttrMinRnrTimer,
+               kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPkeyIndex},
+    Transition{QpType::kXrcRecv, kRtr, kRts, kQpAttrTimeout | kQpAttrSqPsn,
+               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrMinRnrTimer |
+                   kQpAttrPathMigState | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrMaxQpRdAtomic},
+    Transition{
+        QpType::kXrcRecv, kRts, kRts, 0,
+        kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrMinRnrTimer | kQpAttrPathMigState},
+    Transition{QpType::kXrcRecv, kRts, kSqd, 0, kQpAttrEnSqdAsyncNotify},
+    Transition{
+        QpType::kXrcRecv, kSqd, kRts, 0,
+        kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrMinRnrTimer | kQpAttrPathMigState},
+    Transition{QpType::kXrcRecv, kSqd, kSqd, 0,
+               kQpAttrPort | kQpAttrAv | kQpAttrTimeout | kQpAttrMaxDestRdAtomic | kQpAttrAltPath |
+                   kQpAttrAccessFlags | kQpAttrPkeyIndex | kQpAttrMinRnrTimer | kQpAttrPathMigState},
 };
 
 struct StatePair {

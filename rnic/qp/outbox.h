@@ -12,6 +12,7 @@
 namespace urnic {
 
 class Qp;
+class SharedRecvQueue;
 
 class Outbox {
   public:
@@ -30,6 +31,8 @@ class Outbox {
 
     /// Raises an affiliated asynchronous event.
     virtual void event(Qp& qp, AsyncEventType type) = 0;
+    /// The same of an SRQ. Hosts that have no SRQs need not.
+    virtual void srq_event(SharedRecvQueue& /*srq*/, AsyncEventType /*type*/) {}
 };
 
 }  // namespace urnic

@@ -11,6 +11,7 @@
 #include "rnic/qp/held_packets.h"
 #include "rnic/qp/outbox.h"
 #include "rnic/queue/completion_queue.h"
+#include "rnic/queue/shared_recv_queue.h"
 #include "rnic/queue/work_queue.h"
 #include "rnic/wire/packet_view.h"
 
@@ -24,7 +25,9 @@ struct QpConfig {
     SendQueue sq;
     RecvQueue rq;
     CompletionQueue* send_cq = nullptr;
-    CompletionQueue* recv_cq = nullptr;
+    CompletionQueue* recv_cq = nullptr;     // the CQs of an XRC target QP are those of the SRQs
+    SharedRecvQueue* srq = nullptr;         // instead of rq
+    const XrcSrqTable* xrc_srqs = nullptr;  // of an XRC target QP's domain
     KeyTable* keys = nullptr;
     const AddressHandles* handles = nullptr;  // UD
     Counters* counters = nullptr;             // of the device on the QP's worker
@@ -68,6 +71,8 @@ class Qp {
     /// When handle_timeout() wants to be called; kNever if not at all.
     [[nodiscard]] virtual TimeNs deadline() const = 0;
 
+    /// An SRQ of the QP's XRC domain ends: lets go of a receive taken from it.
+    virtual void forget_srq(const SharedRecvQueue& /*srq*/) {}
     /// Lets go of what it holds of its worker's, on that worker, before the QP leaves it.
     virtual void leave_worker() {}
 

@@ -19,6 +19,11 @@ struct QpCommon {
     std::uint32_t mtu_bytes = 256;
     abi::QpAttr attr{};
     wire::Path path{};
+    bool last_wqe_reported = false;  // while in ERR
+
+    [[nodiscard]] bool takes_shared_receives() const {
+        return config.srq != nullptr || config.xrc_srqs != nullptr;
+    }
 
     /// As in a new QP.
     void reset() {
@@ -27,6 +32,7 @@ struct QpCommon {
         mtu_bytes = 256;
         attr = {};
         path = {};
+        last_wqe_reported = false;
     }
 
     /// From now on the QP only flushes; it does that before its public call returns.

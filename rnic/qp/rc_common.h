@@ -1,4 +1,4 @@
-// What requester, completer and responder of one RC QP have in common.
+// What requester, completer and responder of one RC or XRC QP have in common.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,19 @@
 namespace urnic {
 
 struct RcCommon : QpCommon {
-    using QpCommon::QpCommon;
+    RcCommon(QpConfig& qp_config, Qp& qp, QpType qp_type)
+        : QpCommon(qp_config, qp),
+          type(qp_type),
+          service(qp_type == QpType::kRc ? wire::kServiceRc : wire::kServiceXrc) {}
+
+    /// kRc, kXrcSend (no responder is at work) or kXrcRecv (no requester).
+    const QpType type;
+    const wire::Service service;
 
     /// Headers of a packet to the peer.
     [[nodiscard]] wire::PacketHeader header(std::uint8_t operation, Psn psn) const {
         wire::PacketHeader header;
-        header.opcode = static_cast<std::uint8_t>(wire::kServiceRc | operation);
+        header.opcode = static_cast<std::uint8_t>(service | operation);
         header.pkey = config.pkey;
         header.dest_qp = attr.dest_qp_num;
         header.psn = psn;

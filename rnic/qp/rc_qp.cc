@@ -16,9 +16,9 @@ constexpr bool is_request(const wire::OpcodeInfo& info) {
 
 }  // namespace
 
-RcQp::RcQp(const QpConfig& config)
+RcQp::RcQp(const QpConfig& config, QpType type)
     : Qp(config),
-      common_(config_, *this),
+      common_(config_, *this, type),
       send_state_(common_),
       requester_(common_, send_state_),
       completer_(common_, send_state_),
@@ -38,7 +38,7 @@ void RcQp::reset() {
 }
 
 int RcQp::modify(TimeNs now, const abi::QpAttr& attr, const wire::Path& path, Outbox& outbox) {
-    const int error = check_modify(QpType::kRc, common_.state, attr);
+    const int error = check_modify(common_.type, common_.state, attr);
     if (error != 0) {
         return error;
     }
@@ -104,7 +104,8 @@ bool RcQp::accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info)
         ++counters.drop_pkey;
         return false;
     }
-    if ((packet.header.opcode & wire::kServiceMask) != wire::kServiceRc) {
+    const QpType one_way = is_request(info) ? QpType::kXrcSend : QpType::kXrcRecv;
+    if ((packet.header.opcode & wire::kServiceMask) != common_.service || common_.type == one_way) {
         ++counters.drop_opcode;
         return false;
     }

@@ -1,5 +1,6 @@
 // A reliable-connection QP (IBA chapter 9.7): requester, completer and responder side by side, and the QP's
-// states.
+// states. An XRC initiator is one whose responder has nothing to do, an XRC target (IBA annex A14) one whose
+// requester has nothing to do.
 #pragma once
 
 #include "rnic/qp/qp.h"
@@ -13,7 +14,8 @@ namespace urnic {
 
 class RcQp final : public Qp {
   public:
-    explicit RcQp(const QpConfig& config);
+    /// `type`: kRc, kXrcSend or kXrcRecv.
+    explicit RcQp(const QpConfig& config, QpType type = QpType::kRc);
 
     [[nodiscard]] int modify(TimeNs now, const abi::QpAttr& attr, const wire::Path& path,
                              Outbox& outbox) override;
@@ -23,6 +25,7 @@ class RcQp final : public Qp {
     [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) override;
     [[nodiscard]] TimeNs deadline() const override;
     void leave_worker() override { drop_held(); }
+    void forget_srq(const SharedRecvQueue& srq) override { responder_.forget_srq(srq); }
     [[nodiscard]] QpState state() const override { return common_.state; }
 
   private:

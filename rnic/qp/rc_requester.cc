@@ -335,6 +335,7 @@ wire::PacketHeader RcRequester::header_of(const PacketPlan& plan) const {
     header.solicited = plan.is_last && row.is(WrRow::kNeedsReceive) && (work_.flags & kSendSolicited) != 0;
     header.imm = work_.imm_or_rkey;
     header.ieth_rkey = work_.imm_or_rkey;
+    header.xrc_srq = work_.srq_number;
     if (row.is(WrRow::kIsAtomic)) {
         const bool is_swap = work_.opcode == static_cast<std::uint8_t>(WrOpcode::kCompareSwap);
         header.atomic = {.va = work_.remote_addr,

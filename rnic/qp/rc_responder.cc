@@ -18,7 +18,7 @@ void RcResponder::reset(Psn first_psn) {
     rnr_nak_sent_ = false;
     held_.clear();
     message_ = Message::kNone;
-    receive_taken_ = false;
+    receive_.held = false;
     receives_seen_ = 0;
     responses_.reset();
     atomics_.reset();
@@ -43,7 +43,7 @@ void RcResponder::handle_request(const wire::PacketView& packet, const wire::Opc
 }
 
 void RcResponder::execute(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox) {
-    if (!sequence_ok(packet, info)) [[unlikely]] {
+    if (!find_srq(packet.header) || !sequence_ok(packet, info)) [[unlikely]] {
         refuse(kInvalidRequest, outbox);
         return;
     }
@@ -78,6 +78,22 @@ bool RcResponder::progress_in_error(std::uint32_t max_packets, Outbox& outbox) {
     return progress(max_packets, outbox);
 }
 
+// XRC (annex A14): each request names an SRQ of the target's domain. SENDs take receives from it, and its PD,
+// for the target has none, is the one that R_Keys have to belong to. False: it names none, or another than
+// its message did.
+bool RcResponder::find_srq(const wire::PacketHeader& header) {
+    if (common_.config.xrc_srqs == nullptr) [[likely]] {
+        return true;
+    }
+    srq_ = common_.config.xrc_srqs->find(header.xrc_srq);
+    if (srq_ == nullptr || (message_ != Message::kNone && header.xrc_srq != message_srq_)) {
+        return false;
+    }
+    message_srq_ = header.xrc_srq;
+    pd_ = srq_->identity().pd;
+    return true;
+}
+
 // IBA 9.7.5.1.5: SEND and WRITE are acknowledged again, READ is executed again, atomics are replayed.
 void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::OpcodeInfo& info) {
     ++common_.config.counters->duplicate_request;
@@ -86,9 +102,15 @@ void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::O
     response.psn = header.psn;
     if ((info.flags & wire::kIsRead) != 0) {
         const wire::Reth& reth = header.reth;
+        const bool is_xrc = common_.config.xrc_srqs != nullptr;
+        const SharedRecvQueue* srq = is_xrc ? common_.config.xrc_srqs->find(header.xrc_srq) : nullptr;
+        if (is_xrc && srq == nullptr) {
+            return;
+        }
         MemoryPiece piece;
         response.va_or_original = reth.va;
         response.rkey = reth.rkey;
+        response.pd = is_xrc ? srq->identity().pd : common_.config.pd;
         response.left_bytes = reth.dma_length;
         response.last_psn = header.psn + (common_.packets_of(reth.dma_length) - 1);
         const bool was_requested =
@@ -96,8 +118,9 @@ void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::O
         const bool is_allowed =
             (common_.attr.access_flags & kAccessRemoteRead) != 0 &&
             (reth.dma_length == 0 ||
-             common_.config.keys->resolve_remote(reth.rkey, key_user(common_), kAccessRemoteRead, reth.va,
-                                                 reth.dma_length, piece) == KeyTable::Verdict::kOk);
+             common_.config.keys->resolve_remote(reth.rkey, KeyUser{response.pd, common_.config.qp_num},
+                                                 kAccessRemoteRead, reth.va, reth.dma_length,
+                                                 piece) == KeyTable::Verdict::kOk);
         if (was_requested && is_allowed) {
             responses_.add_duplicate(response);
         }
@@ -142,28 +165,31 @@ bool RcResponder::sequence_ok(const wire::PacketView& packet, const wire::Opcode
     return bytes <= common_.mtu_bytes && (starts || bytes != 0);
 }
 
-// Looks at the receive WQE that the message takes. False: there is none (RNR NAK) or it is malformed.
+// Takes the receive WQE that the message fills. False: there is none (RNR NAK) or it is malformed.
 bool RcResponder::take_receive(Outbox& outbox) {
-    if (receive_taken_) {
+    if (receive_.held) {
         return true;
     }
-    switch (common_.config.rq.peek(receive_)) {
-        case Fetch::kEmpty:
-            ++common_.config.counters->out_of_buffer;
-            ++common_.config.counters->send_rnr_err;
-            responses_.note_nak(static_cast<std::uint8_t>(wire::kSyndromeRnrNak | common_.attr.min_rnr_timer),
-                                expected_psn_);
-            nak_sent_ = true;
-            rnr_nak_sent_ = true;
-            newest_early_ = expected_psn_;
-            return false;
-        case Fetch::kMalformed:
-            fail_receive(WcStatus::kLocQpOpErr, wire::kNakRemoteOperationalError, outbox);
-            return false;
-        case Fetch::kOk:
-            break;
+    const Fetch fetch = receive_.look(common_, srq_, outbox);
+    if (fetch == Fetch::kEmpty) {
+        ++common_.config.counters->out_of_buffer;
+        ++common_.config.counters->send_rnr_err;
+        responses_.note_nak(static_cast<std::uint8_t>(wire::kSyndromeRnrNak | common_.attr.min_rnr_timer),
+                            expected_psn_);
+        nak_sent_ = true;
+        rnr_nak_sent_ = true;
+        newest_early_ = expected_psn_;
+        return false;
     }
-    receive_taken_ = true;
+    if (fetch == Fetch::kMalformed && srq_ != nullptr) {
+        refuse({wire::kNakRemoteOperationalError, WcStatus::kLocQpOpErr, AsyncEventType::kQpFatal}, outbox);
+        return false;
+    }
+    receive_.take(common_, outbox);
+    if (fetch == Fetch::kMalformed) {
+        fail_receive(WcStatus::kLocQpOpErr, wire::kNakRemoteOperationalError, outbox);
+        return false;
+    }
     return true;
 }
 
@@ -176,12 +202,12 @@ void RcResponder::handle_send(const wire::PacketView& packet, const wire::Opcode
         received_bytes_ = 0;
     }
     const std::uint64_t total = std::uint64_t{received_bytes_} + packet.payload.size();
-    if (total > receive_.length_bytes || total > kMaxMessageBytes) {
+    if (total > receive_.work.length_bytes || total > kMaxMessageBytes) {
         ++common_.config.counters->resp_local_length_error;
         fail_receive(WcStatus::kLocLenErr, wire::kNakInvalidRequest, outbox);
         return;
     }
-    if (!scatter(*common_.config.keys, common_.config.pd, {receive_.sge, receive_.num_sge}, received_bytes_,
+    if (!scatter(*common_.config.keys, receive_.pd(common_), receive_.list(), received_bytes_,
                  packet.payload)) {
         fail_receive(WcStatus::kLocProtErr, wire::kNakRemoteOperationalError, outbox);
         return;
@@ -190,7 +216,7 @@ void RcResponder::handle_send(const wire::PacketView& packet, const wire::Opcode
     // Before the receive completes, so that the application, once it knows, is safe from the key (IBA
     // 9.4.1.1.3); after all else that could refuse the packet.
     if ((info.headers & wire::kHasIeth) != 0 &&
-        !common_.config.keys->invalidate(packet.header.ieth_rkey, key_user(common_))) [[unlikely]] {
+        !common_.config.keys->invalidate(packet.header.ieth_rkey, key_user())) [[unlikely]] {
         refuse(kAccessError, outbox);
         return;
     }
@@ -211,9 +237,8 @@ bool RcResponder::begin_write(const wire::Reth& reth, const wire::OpcodeInfo& in
     MemoryPiece piece;
     // For one packet the check that finds the piece is enough; a longer WRITE must not begin what it may not
     // end. No key is looked at for zero bytes.
-    if (!is_only &&
-        common_.config.keys->resolve_remote(reth.rkey, key_user(common_), kAccessRemoteWrite, reth.va,
-                                            reth.dma_length, piece) != KeyTable::Verdict::kOk) {
+    if (!is_only && common_.config.keys->resolve_remote(reth.rkey, key_user(), kAccessRemoteWrite, reth.va,
+                                                        reth.dma_length, piece) != KeyTable::Verdict::kOk) {
         refuse(kAccessError, outbox);
         return false;
     }
@@ -247,8 +272,8 @@ void RcResponder::handle_write(const wire::PacketView& packet, const wire::Opcod
     }
     if (bytes != 0) {
         MemoryPiece piece;
-        if (common_.config.keys->resolve_remote(write_rkey_, key_user(common_), kAccessRemoteWrite, write_va_,
-                                                bytes, piece) != KeyTable::Verdict::kOk) {
+        if (common_.config.keys->resolve_remote(write_rkey_, key_user(), kAccessRemoteWrite, write_va_, bytes,
+                                                piece) != KeyTable::Verdict::kOk) {
             refuse(kAccessError, outbox);
             return;
         }
@@ -276,7 +301,7 @@ void RcResponder::handle_read(const wire::PacketView& packet, Outbox& outbox) {
     }
     MemoryPiece piece;
     if (reth.dma_length != 0 &&
-        common_.config.keys->resolve_remote(reth.rkey, key_user(common_), kAccessRemoteRead, reth.va,
+        common_.config.keys->resolve_remote(reth.rkey, key_user(), kAccessRemoteRead, reth.va,
                                             reth.dma_length, piece) != KeyTable::Verdict::kOk) {
         refuse(kAccessError, outbox);
         return;
@@ -285,6 +310,7 @@ void RcResponder::handle_read(const wire::PacketView& packet, Outbox& outbox) {
     RcResponse response;
     response.va_or_original = reth.va;
     response.rkey = reth.rkey;
+    response.pd = pd_;
     response.left_bytes = reth.dma_length;
     response.psn = expected_psn_;
     response.last_psn = expected_psn_ + (packets - 1);
@@ -302,7 +328,7 @@ void RcResponder::handle_atomic(const wire::PacketView& packet, Outbox& outbox) 
         return;
     }
     MemoryPiece piece;
-    if (common_.config.keys->resolve_remote(request.rkey, key_user(common_), kAccessRemoteAtomic, request.va,
+    if (common_.config.keys->resolve_remote(request.rkey, key_user(), kAccessRemoteAtomic, request.va,
                                             sizeof(std::uint64_t), piece) != KeyTable::Verdict::kOk) {
         refuse(kAccessError, outbox);
         return;
@@ -333,7 +359,6 @@ void RcResponder::handle_atomic(const wire::PacketView& packet, Outbox& outbox) 
 
 void RcResponder::complete_receive(const wire::PacketView& packet, const wire::OpcodeInfo& info,
                                    WcOpcode opcode, std::uint32_t byte_len, Outbox& outbox) {
-    receive_taken_ = false;
     urnic::complete_receive(common_, receive_, packet.header, info,
                             {.opcode = opcode, .byte_len = byte_len, .src_qp = common_.attr.dest_qp_num},
                             outbox);
@@ -350,10 +375,9 @@ void RcResponder::finish_packet(const wire::PacketView& packet, const wire::Opco
     }
 }
 
-// The receive WQE at the head of the queue is at fault, or too small.
+// The receive WQE that was taken is at fault, or too small.
 void RcResponder::fail_receive(WcStatus status, std::uint8_t syndrome, Outbox& outbox) {
     responses_.note_nak(syndrome, expected_psn_);
-    receive_taken_ = false;
     complete_receive_error(common_, receive_, status, outbox);
     common_.enter_error();
 }
@@ -362,7 +386,7 @@ void RcResponder::refuse(const Refusal& refusal, Outbox& outbox) {
     if (refusal.syndrome == wire::kNakRemoteAccessError) {
         ++common_.config.counters->resp_remote_access_errors;
     }
-    if (receive_taken_) {
+    if (receive_.held) {
         fail_receive(refusal.receive_status, refusal.syndrome, outbox);
         return;
     }
@@ -372,13 +396,16 @@ void RcResponder::refuse(const Refusal& refusal, Outbox& outbox) {
 }
 
 bool RcResponder::flush(std::uint32_t most, Outbox& outbox) {
-    receive_taken_ = false;
-    return flush_receives(common_, most, outbox);
+    return flush_receives(common_, receive_, most, outbox);
 }
 
-// Receive WQEs that the peer may count on. Each is looked at once, when it is first seen posted, and only a
-// bounded number for one acknowledgement.
+// Receive WQEs that the peer may count on, the one in use among them. Nobody may count on those of an SRQ,
+// which others take too: the code for that is the one for no limit (IBA 9.7.7.2). Each is looked at once,
+// when it is first seen posted, and only a bounded number for one acknowledgement.
 std::uint8_t RcResponder::credits() {
+    if (common_.takes_shared_receives()) {
+        return wire::kCreditsUnlimited;
+    }
     const RecvQueue& rq = common_.config.rq;
     if (static_cast<std::int32_t>(receives_seen_ - rq.next()) < 0) {
         receives_seen_ = rq.next();
@@ -386,7 +413,7 @@ std::uint8_t RcResponder::credits() {
     for (std::uint32_t looked = 0; looked < kMaxInFlightWqes && rq.has(receives_seen_); ++looked) {
         ++receives_seen_;
     }
-    return credit_code(receives_seen_ - rq.next());
+    return credit_code(receives_seen_ - rq.next() + (receive_.held ? 1 : 0));
 }
 
 }  // namespace urnic

@@ -7,6 +7,7 @@
 #include "rnic/qp/rc_atomics.h"
 #include "rnic/qp/rc_common.h"
 #include "rnic/qp/rc_responses.h"
+#include "rnic/qp/taken_receive.h"
 #include "rnic/wire/opcodes.h"
 
 namespace urnic {
@@ -14,7 +15,11 @@ namespace urnic {
 class RcResponder {
   public:
     explicit RcResponder(RcCommon& common)
-        : common_(common), held_(common.config.held_packets), responses_(common) {}
+        : common_(common),
+          held_(common.config.held_packets),
+          responses_(common),
+          srq_(common.config.srq),
+          pd_(common.config.pd) {}
 
     /// As new, with the first PSN to expect.
     void reset(Psn first_psn);
@@ -30,6 +35,8 @@ class RcResponder {
     bool flush(std::uint32_t most, Outbox& outbox);
     /// Lets go of requests that came before their turn.
     void drop_held() { held_.clear(); }
+    /// XRC target: `srq` ends. A message that fills a receive of it cannot go on.
+    void forget_srq(const SharedRecvQueue& srq) { receive_.held = receive_.held && receive_.srq != &srq; }
 
     [[nodiscard]] Psn expected_psn() const { return expected_psn_; }
 
@@ -51,6 +58,9 @@ class RcResponder {
     void handle_missing(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     void execute(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     void handle_duplicate(const wire::PacketView& packet, const wire::OpcodeInfo& info);
+    [[nodiscard]] bool find_srq(const wire::PacketHeader& header);
+    /// Who asks, when the request in hand names an R_Key.
+    [[nodiscard]] KeyUser key_user() const { return {pd_, common_.config.qp_num}; }
     [[nodiscard]] bool sequence_ok(const wire::PacketView& packet, const wire::OpcodeInfo& info) const;
     void handle_send(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     void handle_write(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
@@ -76,7 +86,6 @@ class RcResponder {
     bool rnr_nak_sent_ = false;  // and it was an RNR NAK
     Psn newest_early_;           // while nak_sent_: the newest packet that came and was not carried out
     Message message_ = Message::kNone;
-    bool receive_taken_ = false;        // receive_ is the WQE that the message in progress fills
     std::uint32_t received_bytes_ = 0;  // SEND: so far; WRITE: of the whole message
     std::uint32_t write_left_bytes_ = 0;
     std::uint32_t write_rkey_ = 0;
@@ -85,7 +94,12 @@ class RcResponder {
     HeldPackets held_;                 // not empty only while nak_sent_
     RcResponses responses_;
     SavedAtomics atomics_;
-    RecvWork receive_;
+    // Of the request in hand: the SRQ that it may take a receive from, and the PD that its R_Key has to
+    // belong to.
+    SharedRecvQueue* srq_;
+    std::uint32_t pd_;
+    std::uint32_t message_srq_ = 0;  // XRC: the SRQ that the message in progress names
+    TakenReceive receive_;           // what the message in progress fills
 };
 
 }  // namespace urnic

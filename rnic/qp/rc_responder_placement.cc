@@ -39,7 +39,7 @@ void RcResponder::handle_atomic_write(const wire::PacketView& packet, Outbox& ou
         return;
     }
     MemoryPiece piece;
-    if (common_.config.keys->resolve_remote(reth.rkey, key_user(common_), kAccessRemoteWrite, reth.va, kBytes,
+    if (common_.config.keys->resolve_remote(reth.rkey, key_user(), kAccessRemoteWrite, reth.va, kBytes,
                                             piece) != KeyTable::Verdict::kOk) {
         refuse(kAccessError, outbox);
         return;
@@ -80,7 +80,7 @@ void RcResponder::handle_flush(const wire::PacketView& packet, Outbox& outbox) {
         length_bytes = 0;
     }
     MemoryPiece piece;
-    if (common_.config.keys->resolve_remote(reth.rkey, key_user(common_), access, va, length_bytes, piece) !=
+    if (common_.config.keys->resolve_remote(reth.rkey, key_user(), access, va, length_bytes, piece) !=
         KeyTable::Verdict::kOk) {
         refuse(kAccessError, outbox);
         return;

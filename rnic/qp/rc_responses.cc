@@ -87,9 +87,9 @@ bool RcResponses::send_read(RcResponse& response, const Position& position, Outb
     const std::uint32_t bytes = std::min(response.left_bytes, common_.mtu_bytes);
     MemoryPiece piece;
     // The key is looked at again for every packet: it may have been revoked since the last.
-    if (bytes != 0 && common_.config.keys->resolve_remote(response.rkey, key_user(common_), kAccessRemoteRead,
-                                                          response.va_or_original, bytes,
-                                                          piece) != KeyTable::Verdict::kOk) {
+    if (bytes != 0 && common_.config.keys->resolve_remote(
+                          response.rkey, KeyUser{response.pd, common_.config.qp_num}, kAccessRemoteRead,
+                          response.va_or_original, bytes, piece) != KeyTable::Verdict::kOk) {
         fail_read(response, wire::kNakRemoteAccessError, outbox);
         return false;
     }

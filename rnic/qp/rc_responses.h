@@ -14,6 +14,7 @@ namespace urnic {
 struct RcResponse {
     std::uint64_t va_or_original = 0;  // READ: address of the next byte; atomic: the value before
     std::uint32_t rkey = 0;
+    std::uint32_t pd = 0;  // that rkey has to belong to
     std::uint32_t left_bytes = 0;
     Psn psn;       // of the next packet
     Psn last_psn;  // of the last

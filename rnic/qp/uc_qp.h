@@ -15,6 +15,7 @@ class UcQp final : public UnreliableQp {
 
   private:
     void reset_responder(Psn first_psn) override;
+    TakenReceive* taken_receive() override { return &responder_.receive(); }
 
     UcResponder responder_;
     bool comm_established_ = false;

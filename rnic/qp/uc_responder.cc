@@ -9,6 +9,7 @@ namespace urnic {
 void UcResponder::reset(Psn first_psn) {
     expected_psn_ = first_psn;
     message_ = Message::kNone;
+    receive_.held = false;
 }
 
 // A gap ends the message in progress; the next one begins with the next First or Only, and what comes before
@@ -51,19 +52,22 @@ bool UcResponder::sequence_ok(const wire::PacketView& packet, const wire::Opcode
     return ends ? bytes <= common_.mtu_bytes && (starts || bytes != 0) : bytes == common_.mtu_bytes;
 }
 
-// Looks at the receive WQE that the message takes. Without one the message is lost (IBA table 58, class D).
+// Takes the receive WQE that the message fills. Without one the message is lost (IBA table 58, class D).
 bool UcResponder::take_receive(Outbox& outbox) {
-    switch (common_.config.rq.peek(receive_)) {
+    if (receive_.held) {
+        return true;
+    }
+    switch (receive_.look(common_, common_.config.srq, outbox)) {
         case Fetch::kEmpty:
             ++common_.config.counters->out_of_buffer;
             return false;
         case Fetch::kMalformed:
-            complete_receive_error(common_, receive_, WcStatus::kLocQpOpErr, outbox);
-            common_.enter_error();
+            fail_malformed_receive(common_, receive_, outbox);
             return false;
         case Fetch::kOk:
             break;
     }
+    receive_.take(common_, outbox);
     return true;
 }
 
@@ -76,11 +80,11 @@ bool UcResponder::handle_send(const wire::PacketView& packet, const wire::Opcode
     }
     const std::uint64_t total = std::uint64_t{received_bytes_} + packet.payload.size();
     // The receive WQE stays for the next message (class D).
-    if (total > receive_.length_bytes || total > kMaxMessageBytes) {
+    if (total > receive_.work.length_bytes || total > kMaxMessageBytes) {
         ++common_.config.counters->resp_local_length_error;
         return false;
     }
-    if (!scatter(*common_.config.keys, common_.config.pd, {receive_.sge, receive_.num_sge}, received_bytes_,
+    if (!scatter(*common_.config.keys, receive_.pd(common_), receive_.list(), received_bytes_,
                  packet.payload)) {
         complete_receive_error(common_, receive_, WcStatus::kLocProtErr, outbox);
         common_.enter_error();

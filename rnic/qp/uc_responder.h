@@ -6,6 +6,7 @@
 
 #include "rnic/base/psn.h"
 #include "rnic/qp/qp_common.h"
+#include "rnic/qp/taken_receive.h"
 #include "rnic/wire/opcodes.h"
 
 namespace urnic {
@@ -18,6 +19,8 @@ class UcResponder {
     void reset(Psn first_psn);
     void handle_request(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     [[nodiscard]] Psn expected_psn() const { return expected_psn_; }
+    /// The receive WQE that the message in progress fills, or that a dropped one left for the next.
+    [[nodiscard]] TakenReceive& receive() { return receive_; }
 
   private:
     enum class Message : std::uint8_t { kNone, kSend, kWrite };
@@ -39,8 +42,7 @@ class UcResponder {
     std::uint32_t write_left_bytes_ = 0;
     std::uint32_t write_rkey_ = 0;
     std::uint64_t write_va_ = 0;
-    RecvWork
-        receive_;  // the WQE that the message in progress fills; it leaves the queue with the last packet
+    TakenReceive receive_;
 };
 
 }  // namespace urnic

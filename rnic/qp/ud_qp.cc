@@ -59,32 +59,32 @@ void UdQp::handle_packet(TimeNs /*now*/, const wire::PacketView& packet, Outbox&
 }
 
 void UdQp::receive(const wire::PacketView& packet, Outbox& outbox) {
-    RecvWork work;
-    const Fetch fetch = config_.rq.peek(work);
+    TakenReceive receive;
+    const Fetch fetch = receive.look(common_, config_.srq, outbox);
     if (fetch == Fetch::kEmpty) {
         ++config_.counters->out_of_buffer;
         return;
     }
     if (fetch == Fetch::kMalformed) {
-        complete_receive_error(common_, work, WcStatus::kLocQpOpErr, outbox);
-        common_.enter_error();
+        fail_malformed_receive(common_, receive, outbox);
         return;
     }
     // Too long for the buffer: dropped, and the receive WQE stays (IBA table 58, class D).
     const std::size_t total = kGrhBytes + packet.payload.size();
-    if (total > work.length_bytes) {
+    if (total > receive.work.length_bytes) {
         ++config_.counters->resp_local_length_error;
         return;
     }
+    receive.take(common_, outbox);
     const Grh grh = grh_of(packet);
-    const std::span<const abi::Sge> list{work.sge, work.num_sge};
-    if (!scatter(*config_.keys, config_.pd, list, 0, grh) ||
-        !scatter(*config_.keys, config_.pd, list, kGrhBytes, packet.payload)) {
-        complete_receive_error(common_, work, WcStatus::kLocProtErr, outbox);
+    const std::uint32_t pd = receive.pd(common_);
+    if (!scatter(*config_.keys, pd, receive.list(), 0, grh) ||
+        !scatter(*config_.keys, pd, receive.list(), kGrhBytes, packet.payload)) {
+        complete_receive_error(common_, receive, WcStatus::kLocProtErr, outbox);
         common_.enter_error();
         return;
     }
-    complete_receive(common_, work, packet.header, wire::opcode_info(packet.header.opcode),
+    complete_receive(common_, receive, packet.header, wire::opcode_info(packet.header.opcode),
                      {.byte_len = static_cast<std::uint32_t>(total),
                       .src_qp = packet.header.deth.src_qp,
                       .wc_flags = kWcGrh,

@@ -104,7 +104,9 @@ void UnreliableQp::settle(Outbox& outbox) {
 
 bool UnreliableQp::flush(Outbox& outbox) {
     const bool more_sends = requester_.flush(kFlushBatch, outbox);
-    const bool more_receives = flush_receives(common_, kFlushBatch, outbox);
+    TakenReceive none;
+    TakenReceive* const taken = taken_receive();
+    const bool more_receives = flush_receives(common_, taken != nullptr ? *taken : none, kFlushBatch, outbox);
     return more_sends || more_receives;
 }
 

@@ -3,6 +3,7 @@
 
 #include "rnic/qp/qp.h"
 #include "rnic/qp/qp_common.h"
+#include "rnic/qp/taken_receive.h"
 #include "rnic/qp/unreliable_requester.h"
 #include "rnic/wire/opcodes.h"
 
@@ -23,6 +24,8 @@ class UnreliableQp : public Qp {
 
     /// The responder is as new, with the first PSN to expect.
     virtual void reset_responder(Psn /*first_psn*/) {}
+    /// The receive WQE that the responder keeps between packets; nullptr: it keeps none.
+    virtual TakenReceive* taken_receive() { return nullptr; }
     /// What every packet has to pass: state, P_Key, service.
     [[nodiscard]] bool accepts(const wire::PacketView& packet) const;
     /// What follows from a packet.

@@ -19,6 +19,7 @@ struct Completion {
     std::uint32_t imm_or_rkey = 0;
     std::uint32_t src_qp = 0;
     std::uint32_t vendor_err = 0;
+    std::uint32_t srq_number = 0;  // XRC receives
     WcStatus status = WcStatus::kSuccess;
     WcOpcode opcode = WcOpcode::kSend;
     std::uint8_t wc_flags = 0;

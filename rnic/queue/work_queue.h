@@ -68,8 +68,10 @@ struct RecvWork {
 class RecvQueue {
   public:
     RecvQueue() = default;
-    RecvQueue(std::byte* slots, std::uint32_t entries, std::uint32_t stride, std::uint32_t max_sge)
-        : slots_(slots), entries_(entries), stride_(stride), max_sge_(max_sge) {}
+    /// `next`: the index of the first entry.
+    RecvQueue(std::byte* slots, std::uint32_t entries, std::uint32_t stride, std::uint32_t max_sge,
+              std::uint32_t next = 0)
+        : slots_(slots), entries_(entries), stride_(stride), max_sge_(max_sge), next_(next) {}
 
     /// The next entry, without taking it.
     [[nodiscard]] Fetch peek(RecvWork& work) const;

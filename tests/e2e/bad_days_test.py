@@ -95,7 +95,7 @@ class WithDaemon(harness.TestCase):
     def objects(self):
         """How many objects the daemon keeps, by device, and its clients."""
         status = self.status()
-        count = sum(device[kind] for device in status["devices"] for kind in ("qps", "cqs", "mrs", "pds"))
+        count = sum(device[kind] for device in status["devices"] for kind in ("qps", "cqs", "mrs", "pds", "srqs"))
         return count, len(status["clients"])
 
     def footprint(self):

@@ -171,6 +171,32 @@ class Unreliable(Perftest):
                      ["ib_send_lat", "-e", "-s", 64], ["ib_send_lat", "-s", 64, "--use_old_post_send"])
 
 
+class Shared(Perftest):
+    """Shared receive queues and XRC."""
+
+    def test_srq(self):
+        self.variants("ib_send_bw", ["--use-srq", "-s", 10_000], ["--use-srq", "-q", 8, "-s", 3000],
+                      ["--use-srq", "-b", "-s", 10_000], ["--use-srq", "-e", "-s", 4096])
+        self.variants("ib_send_lat", ["--use-srq", "-s", 5000], ["--use-srq", "-e"])
+        self.connection = "UC"
+        self.variants("ib_send_bw", ["--use-srq", "-s", 10_000])
+        self.connection = "UD"
+        self.variants("ib_send_bw", ["--use-srq", "-s", 2048])
+
+    def test_xrc(self):
+        self.connection = "XRC"
+        for tool in ("ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_read_lat", "ib_send_lat"):
+            self.variants(tool, ["-s", 10_000], ["-s", 10_000, "--use_old_post_send"])
+        for tool in ("ib_atomic_bw", "ib_atomic_lat"):
+            self.variants(tool, [])
+        for tool in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
+            self.variants(tool, ["-q", 4, "-s", 3000], ["-b", "-s", 3000])
+
+    def test_xrc_all_sizes(self):
+        self.connection = "XRC"
+        self.all_sizes("ib_send_bw")
+
+
 class Duration(Perftest):
     def test_bw_for_a_second(self):
         port = str(harness.free_port())

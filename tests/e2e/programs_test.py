@@ -115,5 +115,40 @@ class UdPingpong(PingpongCase):
         self.pingpong("-c", client_device="urnic0")
 
 
+class SrqPingpong(PingpongCase):
+    tool = "ibv_srq_pingpong"
+
+    def test_sizes_and_qps(self):
+        for size, qps in ((1, 1), (1024, 16), (4097, 64), (1 << 20, 16)):
+            with self.subTest(size=size, qps=qps):
+                self.pingpong("-c", "-s", str(size), "-q", str(qps), "-r", str(max(qps, 500)))
+
+    def test_events(self):
+        self.pingpong("-e", "-c", "-s", "4096")
+
+    def test_gids_and_own_device(self):
+        self.pingpong("-c", gid="0")
+        self.pingpong("-c", client_device="urnic0")
+
+
+class XsrqPingpong(harness.TestCase):
+    def pingpong(self, *options, clients=1, iterations="100"):
+        port = str(harness.free_port())
+        common = ["-p", port, "-g", "1", "-n", iterations, "-c", str(clients), *options]
+        server, client = self.run_pair(["ibv_xsrq_pingpong", "-d", "urnic0", *common],
+                                       ["ibv_xsrq_pingpong", "-d", "urnic1", *common, "127.0.0.1"], int(port))
+        for result in (server, client):
+            self.assertNotIn("invalid data", result.out + result.err)
+        self.assertRegex(client.out, r"[0-9.]+ seconds")
+
+    def test_polling(self):
+        for size in (1, 4096, 100_000):
+            with self.subTest(size=size):
+                self.pingpong("-s", str(size))
+
+    def test_events(self):
+        self.pingpong("-e", "-s", "4096")
+
+
 if __name__ == "__main__":
     harness.main()

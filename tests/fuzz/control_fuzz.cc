@@ -77,6 +77,9 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
         device.caps.max_ah = 20;
         device.caps.max_mw = 8;
         device.caps.max_dm_bytes = 1U << 16U;
+        device.caps.max_srq = 12;
+        device.caps.max_srq_wr = abi::kMaxQueueEntries;
+        device.caps.max_srq_sge = abi::kMaxSge;
         device.neighbours = &neighbours;
         device.port = &ports.at(i);
         host.devices.push_back(std::make_unique<HostDevice>(device, kWorkers));
@@ -91,7 +94,9 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
     host.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
         switch (type) {
             case QpType::kRc:
-                return std::make_unique<RcQp>(qp);
+            case QpType::kXrcSend:
+            case QpType::kXrcRecv:
+                return std::make_unique<RcQp>(qp, type);
             case QpType::kUc:
                 return std::make_unique<UcQp>(qp);
             case QpType::kUd:
@@ -108,6 +113,8 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
                    .max_mws = 7,
                    .max_dms = 4,
                    .max_mcast_attachments = 12,
+                   .max_srqs = 10,
+                   .max_xrcds = 4,
                    .max_channels = 4,
                    .max_registered_bytes = 1U << 20U,
                    .max_ring_bytes = 4U << 20U,
@@ -119,9 +126,9 @@ void Daemon::check_nothing_is_left() const {
     for (const auto& entry : host.devices) {
         URNIC_CHECK(entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
                     entry->num_pds == 0 && entry->num_ahs == 0 && entry->num_mws == 0 &&
-                    entry->num_dms == 0 && entry->device->keys.size() == 0 &&
-                    entry->device->handles.size() == 0 && entry->groups.num_groups() == 0 &&
-                    entry->groups.num_memberships() == 0);
+                    entry->num_dms == 0 && entry->num_srqs == 0 && entry->xrc_domains.empty() &&
+                    entry->device->keys.size() == 0 && entry->device->handles.size() == 0 &&
+                    entry->groups.num_groups() == 0 && entry->groups.num_memberships() == 0);
     }
     URNIC_CHECK(host.contexts.empty());
     for (const std::uint32_t qps : host.worker_qps) {
@@ -182,12 +189,15 @@ void make_qp(Input& input, Request& message) {
     body.pd = pick_handle(input, Op::kAllocPd);
     body.send_cq = pick_handle(input, Op::kCreateCq);
     body.recv_cq = pick_handle(input, Op::kCreateCq);
-    body.srq = input.byte() < 0xf0 ? 0 : pick_number(input);
-    constexpr std::array<QpType, 4> kTypes = {QpType::kRc, QpType::kUc, QpType::kUd, QpType::kRc};
+    body.srq = input.byte() < 0xf0 ? 0 : pick_handle(input, Op::kCreateSrq);
+    constexpr std::array<QpType, 6> kTypes = {QpType::kRc, QpType::kUc,      QpType::kUd,
+                                              QpType::kRc, QpType::kXrcSend, QpType::kXrcRecv};
     const std::uint8_t type = input.byte();
     body.type = type < 0xf0 ? static_cast<std::uint8_t>(kTypes[type % kTypes.size()]) : input.byte();
     body.sq_sig_all = input.byte();
     body.create_flags = body.sq_sig_all == 0xff ? input.byte() : body.sq_sig_all & kQpBlockSelfMcastLb;
+    body.xrcd =
+        static_cast<QpType>(body.type) == QpType::kXrcRecv ? pick_handle(input, Op::kOpenXrcdOfFile) : 0;
     body.max_send_wr = pick_number(input);
     body.max_recv_wr = pick_number(input);
     body.max_send_sge = pick_number(input);
@@ -296,6 +306,26 @@ void make_membership(Input& input, Request& message) {
     put(message, body);
 }
 
+void make_srq(Input& input, Request& message) {
+    abi::CreateSrqRequest body{};
+    body.pd = pick_handle(input, Op::kAllocPd);
+    body.max_wr = pick_number(input);
+    body.max_sge = pick_number(input);
+    const bool is_xrc = input.flag();
+    body.xrcd = is_xrc ? pick_handle(input, Op::kOpenXrcdOfFile) : 0;
+    body.cq = is_xrc ? pick_handle(input, Op::kCreateCq) : 0;
+    put(message, body);
+}
+
+/// The number of a target QP that there is, or any.
+std::uint32_t pick_target(Input& input) {
+    const auto& domains = daemon().host.devices[input.flag() ? 1 : 0]->xrc_domains;
+    if (domains.empty() || domains[0]->targets.empty()) {
+        return pick_number(input);
+    }
+    return domains[0]->targets.begin()->first;
+}
+
 void make_body(Op op, Input& input, Request& message) {
     if (make_memory_body(op, input, message)) {
         return;
@@ -342,6 +372,24 @@ void make_body(Op op, Input& input, Request& message) {
         case Op::kDetachMcast:
             make_membership(input, message);
             return;
+        case Op::kCreateSrq:
+            make_srq(input, message);
+            return;
+        case Op::kModifySrq: {
+            const std::uint32_t srq = pick_handle(input, Op::kCreateSrq);
+            const std::uint32_t mask = input.byte() % 5U;
+            put(message, abi::ModifySrqRequest{{}, srq, mask, pick_number(input), pick_number(input)});
+            return;
+        }
+        case Op::kOpenXrcd:
+        case Op::kOpenXrcdOfFile:
+            put(message, abi::OpenXrcdRequest{{}, pick_handle(input, Op::kOpenDevice), input.byte() % 5U});
+            return;
+        case Op::kOpenQp: {
+            const std::uint32_t xrcd = pick_handle(input, Op::kOpenXrcdOfFile);
+            put(message, abi::OpenQpRequest{{}, xrcd, pick_target(input), 0});
+            return;
+        }
         default:
             put(message, abi::HandleRequest{{}, pick_handle(input, maker_of(op)), 0});
     }
@@ -359,7 +407,7 @@ int some_file(Op op, std::uint8_t choice) {
 
 Request make_request(Input& input) {
     const std::uint8_t choice = input.byte();
-    constexpr auto kOps = static_cast<std::uint32_t>(Op::kModifyCq) + 1;
+    constexpr auto kOps = static_cast<std::uint32_t>(Op::kOpenQp) + 1;
     const auto op = static_cast<Op>(choice % 64U < kOps ? choice % 64U : choice % 16U + 3U);
     Request message;
     make_body(op, input, message);
@@ -372,7 +420,7 @@ Request make_request(Input& input) {
         message.length += input.byte() % 8U;
     }
     const std::uint8_t fds = input.byte();
-    if (op == Op::kAttachMemory || op == Op::kImportDevice || fds >= 0xf8) {
+    if (op == Op::kAttachMemory || op == Op::kImportDevice || op == Op::kOpenXrcdOfFile || fds >= 0xf8) {
         const int given = fds % 4U == 0 ? daemon().host.state.fd.get() : some_file(op, fds);
         message.fds.emplace_back(::fcntl(given, F_DUPFD_CLOEXEC, 0));
     }

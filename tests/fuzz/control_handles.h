@@ -23,7 +23,9 @@ constexpr ObjectKind kObjectKinds[] = {
     {abi::Op::kOpenDevice, abi::Op::kCloseDevice}, {abi::Op::kAllocPd, abi::Op::kDeallocPd},
     {abi::Op::kRegMr, abi::Op::kDeregMr},          {abi::Op::kCreateChannel, abi::Op::kDestroyChannel},
     {abi::Op::kCreateCq, abi::Op::kDestroyCq},     {abi::Op::kCreateQp, abi::Op::kDestroyQp},
-    {abi::Op::kCreateAh, abi::Op::kDestroyAh},
+    {abi::Op::kCreateAh, abi::Op::kDestroyAh},     {abi::Op::kCreateSrq, abi::Op::kDestroySrq},
+    {abi::Op::kOpenXrcd, abi::Op::kCloseXrcd},     {abi::Op::kOpenXrcdOfFile, abi::Op::kCloseXrcd},
+    {abi::Op::kOpenQp, abi::Op::kDestroyQp},
 };
 
 /// The maker of what a request with nothing but a handle names.
@@ -32,6 +34,9 @@ inline abi::Op maker_of(abi::Op op) {
         if (kind.end == op) {
             return kind.maker;
         }
+    }
+    if (op == abi::Op::kQuerySrq) {
+        return abi::Op::kCreateSrq;
     }
     return op == abi::Op::kAllocPd || op == abi::Op::kCreateChannel ? abi::Op::kOpenDevice
                                                                     : abi::Op::kCreateQp;

@@ -25,7 +25,7 @@ std::unique_ptr<Qp> make_qp(QpType type, const QpConfig& config) {
         case QpType::kUd:
             return std::make_unique<UdQp>(config);
         default:
-            return std::make_unique<RcQp>(config);
+            return std::make_unique<RcQp>(config, type);
     }
 }
 
@@ -66,7 +66,12 @@ SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, co
     config.rq = RecvQueue(recv_ring_.get(), options.recv_entries, recv_stride_, options.max_sge);
     config.send_cq = &send_cq_;
     config.recv_cq = &recv_cq_;
-    config.keys = &keys;
+    config.keys = options.keys != nullptr ? options.keys : &keys;
+    config.srq = options.srq;
+    config.xrc_srqs = options.xrc_srqs;
+    if (options.srq != nullptr) {
+        config.rq = RecvQueue();
+    }
     config.counters = &counters;
     config.handles = &handles;
     config.port_mtu_bytes = options.port_mtu;
@@ -80,7 +85,8 @@ SimHost::~SimHost() = default;
 
 SimRegion& SimHost::add_region(std::size_t size_bytes, const SimRegion::Options& options) {
     const auto number = static_cast<std::uint32_t>(regions_.size() + 1);
-    return regions_.emplace_back(keys, size_bytes, number * 0x01234567U + qp_->qp_num(), options);
+    return regions_.emplace_back(options_.keys != nullptr ? *options_.keys : keys, size_bytes,
+                                 number * 0x01234567U + qp_->qp_num(), options);
 }
 
 abi::SendWqe& SimHost::send_slot(std::uint32_t index) {
@@ -115,6 +121,9 @@ void SimHost::post_send(const SendRequest& request) {
     } else if (request.opcode == WrOpcode::kBindMw) {
         wqe.region_key = request.region_key;
         wqe.window_access = request.window_access;
+    }
+    if (options_.type == QpType::kXrcSend) {
+        wqe.srq_number = request.srq_number;
     }
     if ((request.flags & kSendInline) != 0) {
         URNIC_CHECK(request.inline_data.size() <= options_.max_inline);
@@ -223,7 +232,8 @@ void SimHost::to_rtr(const SimHost& peer, const ConnectOptions& options, std::ui
     attr.mask = kQpAttrState;
     attr.mask |=
         options_.type == QpType::kUd ? 0U : kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn;
-    attr.mask |= options_.type == QpType::kRc ? kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer : 0U;
+    const bool answers = options_.type == QpType::kRc || options_.type == QpType::kXrcRecv;
+    attr.mask |= answers ? kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer : 0U;
     attr.state = QpState::kRtr;
     std::memcpy(attr.av.dgid, peer.gid().data(), peer.gid().size());
     attr.av.is_global = 1;
@@ -241,9 +251,9 @@ void SimHost::to_rtr(const SimHost& peer, const ConnectOptions& options, std::ui
 void SimHost::to_rts(const ConnectOptions& options, std::uint32_t sq_psn) {
     abi::QpAttr attr{};
     attr.mask = kQpAttrState | kQpAttrSqPsn;
-    attr.mask |= options_.type == QpType::kRc
-                     ? kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrMaxQpRdAtomic
-                     : 0U;
+    const bool asks = options_.type == QpType::kRc || options_.type == QpType::kXrcSend;
+    attr.mask |= asks ? kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrMaxQpRdAtomic : 0U;
+    attr.mask |= options_.type == QpType::kXrcRecv ? kQpAttrTimeout : 0U;
     attr.state = QpState::kRts;
     attr.timeout = options.timeout;
     attr.retry_cnt = options.retry_cnt;
@@ -277,5 +287,7 @@ bool SimHost::complete(CompletionQueue& cq, const Completion& completion) {
 }
 
 void SimHost::event(Qp& /*qp*/, AsyncEventType type) { events.push_back(type); }
+
+void SimHost::srq_event(SharedRecvQueue& /*srq*/, AsyncEventType type) { srq_events.push_back(type); }
 
 }  // namespace urnic::sim

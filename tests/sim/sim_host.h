@@ -36,6 +36,7 @@ struct SendRequest {
     // BIND_MW: `rkey` is the new key, from `remote_addr` of the region, `compare_add` bytes.
     std::uint32_t region_key = 0;
     std::uint32_t window_access = 0;
+    std::uint32_t srq_number = 0;  // XRC
 };
 
 /// How a QP is connected; the defaults are generous.
@@ -76,6 +77,10 @@ class SimHost : public Outbox {
         QpType type = QpType::kRc;
         std::uint32_t port_mtu = 4096;
         bool ipv6 = false;
+        /// What QPs of one process share.
+        SharedRecvQueue* srq = nullptr;
+        const XrcSrqTable* xrc_srqs = nullptr;
+        KeyTable* keys = nullptr;  // instead of the host's own
     };
 
     SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, const Options& options);
@@ -119,6 +124,7 @@ class SimHost : public Outbox {
                                 std::span<const MemoryPiece> pieces) override;
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp& qp, AsyncEventType type) override;
+    void srq_event(SharedRecvQueue& srq, AsyncEventType type) override;
 
     /// Packets that fit between two rounds of the worker.
     void set_room(std::uint32_t packets) { room_ = packets; }
@@ -135,6 +141,7 @@ class SimHost : public Outbox {
     AddressHandles handles;
     Counters counters;
     std::vector<AsyncEventType> events;
+    std::vector<AsyncEventType> srq_events;
     std::uint32_t solicited = 0;  // completions that a CQ armed for solicited ones tells about
     std::uint32_t packets_per_progress = 64;
 

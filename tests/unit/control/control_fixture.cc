@@ -54,6 +54,9 @@ abi::DeviceCaps test_caps() {
     caps.max_dm_bytes = 1U << 20U;
     caps.max_pd = 100;
     caps.max_ah = AddressHandles::kSlots;
+    caps.max_srq = 5000;
+    caps.max_srq_wr = abi::kMaxQueueEntries;
+    caps.max_srq_sge = abi::kMaxSge;
     caps.gid_table_len = Device::kGidTableLength;
     caps.pkey_table_len = 1;
     caps.num_ports = 1;
@@ -299,8 +302,9 @@ bool ControlTest::nothing_is_left() {
     for (const auto& entry : host.devices) {
         nothing = nothing && entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
                   entry->num_pds == 0 && entry->num_ahs == 0 && entry->num_mws == 0 && entry->num_dms == 0 &&
-                  entry->device->keys.size() == 0 && entry->device->handles.size() == 0 &&
-                  entry->groups.num_groups() == 0 && entry->groups.num_memberships() == 0;
+                  entry->num_srqs == 0 && entry->xrc_domains.empty() && entry->device->keys.size() == 0 &&
+                  entry->device->handles.size() == 0 && entry->groups.num_groups() == 0 &&
+                  entry->groups.num_memberships() == 0;
     }
     return nothing && host.contexts.empty();
 }

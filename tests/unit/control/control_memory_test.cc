@@ -35,9 +35,9 @@ class MemoryFor {
     MemoryFor& operator=(const MemoryFor&) = delete;
 };
 
-// Room for the rings of what the tests make (a CQ before and after its resize, a QP) and for nothing more: a
-// piece that a failed request keeps is missed.
-constexpr std::uint64_t kRingBytes = 8192 + 12288 + 2 * 4096;
+// Room for the rings of what the tests make (a CQ before and after its resize, a QP, an SRQ while it is
+// resized) and for nothing more: a piece that a failed request keeps is missed.
+constexpr std::uint64_t kRingBytes = 8192 + 12288 + 2 * 4096 + 2 * 4096;
 
 class WithoutMemory : public ControlTest {
   protected:
@@ -67,6 +67,8 @@ class WithoutMemory : public ControlTest {
     static Answer ask_until_it_fits(const char* what, const TestClient& client, Op op, const T& request) {
         return ask_until_it_fits(what, [&] { return client.ask(op, request); });
     }
+    void make_srq_and_xrc(const TestClient& client, std::uint32_t context, std::uint32_t pd,
+                          std::uint32_t cq) const;
     /// Windows, null regions, device memory and imports; `token` is the context's command fd.
     void memory_objects(const TestClient& client, std::uint32_t context, std::uint32_t pd, int token) const {
         abi::AllocMwRequest mw{};
@@ -99,6 +101,49 @@ class WithoutMemory : public ControlTest {
         (void)ask_until_it_fits("ImportDm", client, Op::kImportDm, import);
     }
 };
+
+void WithoutMemory::make_srq_and_xrc(const TestClient& client, std::uint32_t context, std::uint32_t pd,
+                                     std::uint32_t cq) const {
+    const UniqueFd file = make_memory_file(0, 1);
+    abi::OpenXrcdRequest open{};
+    open.context = context;
+    open.flags = abi::kXrcdCreate;
+    const auto xrcd = ask_until_it_fits("OpenXrcdOfFile",
+                                        [&] { return client.ask(Op::kOpenXrcdOfFile, open, {file.get()}); })
+                          .as<abi::HandleReply>()
+                          .handle;
+    EXPECT_EQ(host.devices[0]->xrc_domains.size(), 1U);
+    abi::CreateSrqRequest srq{};
+    srq.pd = pd;
+    srq.xrcd = xrcd;
+    srq.cq = cq;
+    srq.max_wr = 16;
+    srq.max_sge = 1;
+    const auto made = ask_until_it_fits("CreateSrq", client, Op::kCreateSrq, srq).as<abi::SrqReply>();
+    EXPECT_EQ(host.devices[0]->num_srqs, 1U);
+    abi::ModifySrqRequest resize{};
+    resize.srq = made.handle;
+    resize.mask = kSrqMaxWr;
+    resize.max_wr = 32;
+    (void)ask_until_it_fits("ModifySrq", client, Op::kModifySrq, resize);
+    const std::uint32_t qps_before = host.devices[0]->num_qps;
+    abi::CreateQpRequest target{};
+    target.type = static_cast<std::uint8_t>(QpType::kXrcRecv);
+    target.xrcd = xrcd;
+    const auto qp = ask_until_it_fits("CreateQp of an XRC target", client, Op::kCreateQp, target)
+                        .as<abi::CreateQpReply>();
+    EXPECT_EQ(host.devices[0]->num_qps, qps_before + 1);
+    abi::OpenQpRequest again{};
+    again.xrcd = xrcd;
+    again.qp_num = qp.qp_num;
+    const auto opened = ask_until_it_fits("OpenQp", client, Op::kOpenQp, again).as<abi::CreateQpReply>();
+    const MemoryFor nothing(0);
+    EXPECT_EQ(client.on_handle(Op::kDestroyQp, qp.handle), 0);
+    EXPECT_EQ(client.on_handle(Op::kDestroyQp, opened.handle), 0);
+    EXPECT_EQ(client.on_handle(Op::kDestroySrq, made.handle), 0);
+    EXPECT_EQ(client.on_handle(Op::kCloseXrcd, xrcd), 0);
+    EXPECT_FALSE(ran_out) << "an allocation was tried";
+}
 
 TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
     TestClient bystander = client();
@@ -146,6 +191,7 @@ TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
         (void)ask_until_it_fits("AttachMcast", client, Op::kAttachMcast, join);
         EXPECT_EQ(host.devices[0]->groups.num_memberships(), 1U);
 
+        make_srq_and_xrc(client, context, pd, cq_handle);
         const UniqueFd file = make_memory_file(F_SEAL_SHRINK | F_SEAL_GROW);
         EXPECT_EQ(client.ask(Op::kAttachMemory, abi::AttachMemoryRequest{}, {file.get()}).error(), 0);
         abi::RegMrRequest mr{};

@@ -150,6 +150,35 @@ constexpr Row kUdRows[] = {
     {kSqe, kRts, 0, kUdRunning},
 };
 
+constexpr std::uint32_t kConnect = kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn;
+constexpr std::uint32_t kAnswering = kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer;
+constexpr std::uint32_t kRetries = kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrMaxQpRdAtomic;
+constexpr Row kXrcSendRows[] = {
+    {kReset, kInit, kUcInit, 0},
+    {kInit, kInit, 0, kUcInit},
+    {kInit, kRtr, kConnect, kQpAttrAccessFlags | kQpAttrPkeyIndex | kAnswering},
+    {kRtr, kRts, kQpAttrTimeout | kQpAttrSqPsn | kRetries, kUcRunning},
+    {kRts, kRts, 0, kUcRunning},
+    {kRts, kSqd, 0, kQpAttrEnSqdAsyncNotify},
+    {kSqd, kRts, 0, kUcRunning},
+    {kSqd, kSqd, 0,
+     kQpAttrPort | kQpAttrAv | kQpAttrTimeout | kRetries | kQpAttrAccessFlags | kQpAttrPkeyIndex |
+         kQpAttrPathMigState},
+};
+constexpr std::uint32_t kXrcRecvRunning = kUcRunning | kQpAttrMinRnrTimer;
+constexpr Row kXrcRecvRows[] = {
+    {kReset, kInit, kUcInit, 0},
+    {kInit, kInit, 0, kUcInit},
+    {kInit, kRtr, kConnect | kAnswering, kQpAttrAccessFlags | kQpAttrPkeyIndex},
+    {kRtr, kRts, kQpAttrTimeout | kQpAttrSqPsn, kXrcRecvRunning | kRetries},
+    {kRts, kRts, 0, kXrcRecvRunning},
+    {kRts, kSqd, 0, kQpAttrEnSqdAsyncNotify},
+    {kSqd, kRts, 0, kXrcRecvRunning},
+    {kSqd, kSqd, 0,
+     kQpAttrPort | kQpAttrAv | kQpAttrTimeout | kAnswering | kQpAttrAccessFlags | kQpAttrPkeyIndex |
+         kQpAttrPathMigState},
+};
+
 // Every pair of states, and for each transition every attribute left out and every one added.
 void check_rows(QpType type, std::span<const Row> rows) {
     for (const QpState from : kStates) {
@@ -179,6 +208,9 @@ void check_rows(QpType type, std::span<const Row> rows) {
 
 TEST(QpModify, TransitionsOfUc) { check_rows(QpType::kUc, kUcRows); }
 TEST(QpModify, TransitionsOfUd) { check_rows(QpType::kUd, kUdRows); }
+
+TEST(QpModify, TransitionsOfAnXrcInitiator) { check_rows(QpType::kXrcSend, kXrcSendRows); }
+TEST(QpModify, TransitionsOfAnXrcTarget) { check_rows(QpType::kXrcRecv, kXrcRecvRows); }
 
 TEST(QpModify, WithoutAStateTheStateStays) {
     abi::QpAttr attr{};

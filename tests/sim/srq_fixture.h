@@ -1,0 +1,87 @@
+// A shared receive queue in plain memory, filled as a provider would, with a CQ for receives of an XRC SRQ.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "rnic/queue/completion_queue.h"
+#include "rnic/queue/shared_recv_queue.h"
+#include "tests/sim/sim_host.h"
+
+namespace urnic::sim {
+
+class SimSrq {
+  public:
+    static constexpr std::uint32_t kMaxSge = 4;
+    static constexpr std::uint32_t kCqEntries = 256;
+
+    explicit SimSrq(std::uint32_t entries, std::uint32_t pd = 1, std::uint32_t number = 77,
+                    bool is_xrc = false)
+        : entries_(entries),
+          memory_(allocate(abi::srq_bytes(entries, kStride))),
+          cq_memory_(allocate(abi::cq_bytes(1, kCqEntries))),
+          cq_(cq_memory_.get(), kCqEntries),
+          queue_({number, pd, is_xrc ? &cq_ : nullptr}, memory_.get(), entries, kStride, kMaxSge) {}
+
+    void post(std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
+        abi::RecvWqe& wqe = slot(posted_);
+        wqe.wr_id = wr_id;
+        wqe.num_sge = static_cast<std::uint32_t>(sge.size());
+        std::memcpy(static_cast<void*>(&wqe + 1), sge.data(), sge.size() * sizeof(abi::Sge));
+        wqe.seq.store(++posted_, std::memory_order_release);
+    }
+    [[nodiscard]] abi::RecvWqe& slot(std::uint32_t index) {
+        return *reinterpret_cast<abi::RecvWqe*>(memory_.get() + abi::kSrqHeaderBytes +
+                                                std::size_t{index % entries_} * kStride);
+    }
+    /// How many receives are the application's again.
+    [[nodiscard]] std::uint32_t consumed() const {
+        return reinterpret_cast<const abi::SrqHeader*>(memory_.get())->consumed.load();
+    }
+    /// Doubles the ring, as a resize does.
+    void grow() {
+        Memory larger = allocate(abi::srq_bytes(2 * entries_, kStride));
+        for (std::uint32_t i = queue_.next(); i != posted_; ++i) {
+            std::memcpy(larger.get() + abi::kSrqHeaderBytes + std::size_t{i % (2 * entries_)} * kStride,
+                        static_cast<const void*>(&slot(i)), kStride);
+        }
+        queue_.switch_ring(larger.get(), 2 * entries_, kStride, kMaxSge);
+        memory_ = std::move(larger);
+        entries_ *= 2;
+    }
+    /// Completions of an XRC SRQ since the last call; those entries stay as they are for kCqEntries more.
+    std::vector<const abi::Cqe*> poll() {
+        std::vector<const abi::Cqe*> result;
+        auto* ring = reinterpret_cast<abi::Cqe*>(cq_memory_.get() + abi::cq_ring_offset(0, kCqEntries));
+        while (ring[taken_ % kCqEntries].seq.load() == taken_ + 1) {
+            result.push_back(&ring[taken_++ % kCqEntries]);
+        }
+        reinterpret_cast<abi::CqHeader*>(cq_memory_.get())->consumer[0].index.store(taken_);
+        return result;
+    }
+    [[nodiscard]] SharedRecvQueue& queue() { return queue_; }
+
+  private:
+    static constexpr std::uint32_t kStride = abi::recv_stride(kMaxSge);
+    struct Free {
+        void operator()(std::byte* memory) const { std::free(memory); }
+    };
+    using Memory = std::unique_ptr<std::byte, Free>;
+    static Memory allocate(std::size_t bytes) {
+        const std::size_t rounded = abi::round_up(bytes, 64);
+        auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
+        std::memset(memory, 0, rounded);
+        return Memory(memory);
+    }
+
+    std::uint32_t entries_;
+    std::uint32_t posted_ = 0;
+    std::uint32_t taken_ = 0;
+    Memory memory_;
+    Memory cq_memory_;
+    CompletionQueue cq_;
+    SharedRecvQueue queue_;
+};
+
+}  // namespace urnic::sim
