@@ -56,6 +56,9 @@ TEST_F(QpOptions, EachTypeOffersItsOperationsAndNoOther) {
         {IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, true, false, false},
         {IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, true, false, false},
         {IBV_QP_EX_WITH_SEND_WITH_INV, true, false, false},
+        {IBV_QP_EX_WITH_BIND_MW, true, true, false},
+        {IBV_QP_EX_WITH_LOCAL_INV, true, true, false},
+        {IBV_QP_EX_WITH_ATOMIC_WRITE, true, false, false},
         {IBV_QP_EX_WITH_TSO, false, false, false},
         {std::uint64_t{1} << 40U, false, false, false},
     };
