@@ -26,10 +26,10 @@ namespace urnic::dataplane {
 
 namespace {
 
-/// What an epoll event is about: the low two bits; a connection's id lies above them. Ids, not pointers: an
-/// earlier event of the same round may have ended the connection.
-enum Tag : std::uint64_t { kListener = 0, kSocket = 1, kProcess = 2, kStop = 3, kTagMask = 3 };
-constexpr std::uint64_t tag_of(Tag tag, std::uint32_t id) { return (std::uint64_t{id} << 2U) | tag; }
+/// What an epoll event is about: the low three bits; above them lies a connection's id, or a device's index.
+/// Ids, not pointers: an earlier event of the same round may have ended the connection.
+enum Tag : std::uint64_t { kListener = 0, kSocket = 1, kProcess = 2, kStop = 3, kMads = 4, kTagMask = 7 };
+constexpr std::uint64_t tag_of(Tag tag, std::uint32_t id) { return (std::uint64_t{id} << 3U) | tag; }
 
 constexpr int kBacklog = 128;
 constexpr int kAcceptsPerRound = 16;
@@ -96,19 +96,25 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
     for (const int fd : stop_fds) {
         URNIC_CHECK(watch(fd, EPOLLIN, tag_of(kStop, 0)));
     }
+    for (std::uint32_t i = 0; i < host_.devices.size(); ++i) {
+        URNIC_CHECK(host_.devices[i]->mads == nullptr ||
+                    watch(host_.devices[i]->mads->fd(), EPOLLIN, tag_of(kMads, i)));
+    }
     for (bool stop = false; !stop;) {
         std::array<epoll_event, 64> events{};
         const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
                                        accept_paused_ ? kAcceptRetryMs : -1);
         URNIC_CHECK(count >= 0 || errno == EINTR);
         for (int i = 0; i < count; ++i) {
-            const auto id = static_cast<std::uint32_t>(events[i].data.u64 >> 2U);
+            const auto id = static_cast<std::uint32_t>(events[i].data.u64 >> 3U);
             const auto tag = static_cast<Tag>(events[i].data.u64 & kTagMask);
             const auto found = connections_.find(id);
             if (tag == kStop) {
                 stop = true;
             } else if (tag == kListener) {
                 accept_some();
+            } else if (tag == kMads) {
+                take_mads(*host_.devices.at(id));
             } else if (found != connections_.end() && (tag == kProcess || !serve(*found->second))) {
                 // A forked child may hold the socket open: the end of the process decides as well.
                 disconnect(id);
@@ -271,6 +277,19 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
     } catch (const std::bad_alloc&) {
         return ENOMEM;
     }
+}
+
+/// At most as many as fit into the inbox: who floods it keeps nobody else waiting.
+void ControlServer::take_mads(HostDevice& device) {
+    device.mads->acknowledge();
+    ReceivedMad mad;
+    for (std::uint32_t taken = 0; taken < MadInbox::kMads && device.mads->pop(mad); ++taken) {
+        try {
+            host_.on_mad(device, mad);
+        } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): lost, as any datagram may be
+        }
+    }
+    device.mads->wake_for_rest();
 }
 
 int ControlServer::port(const Peer& peer, const Request& request, Reply& reply) {

@@ -61,6 +61,7 @@ class ControlServer {
     [[nodiscard]] bool serve(Connection& connection);
     [[nodiscard]] int answer(Connection& connection, Request& request, Reply& reply);
     [[nodiscard]] int status(const Request& request, Reply& reply) const;
+    void take_mads(HostDevice& device);
     [[nodiscard]] int port(const Peer& peer, const Request& request, Reply& reply);
     void disconnect(std::uint32_t id);
     [[nodiscard]] bool watch(int fd, std::uint32_t events, std::uint64_t tag) const;

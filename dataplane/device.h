@@ -16,6 +16,8 @@
 
 namespace urnic::dataplane {
 
+class MadInbox;
+
 /// Finds the Ethernet address behind a GID: the in-process wire knows its ports, a real port asks ARP or ND.
 class NeighbourResolver {
   public:
@@ -42,6 +44,7 @@ struct Device {
     PacketIo* port = nullptr;
     bool port_up = true;  // as the operator wants it
     NeighbourResolver* neighbours = nullptr;
+    MadInbox* mads = nullptr;  // nullptr: nobody listens to QP1, what comes for it is dropped
 };
 
 }  // namespace urnic::dataplane

@@ -32,6 +32,14 @@ std::optional<std::uint32_t> QpNumbers::allocate(std::uint32_t worker) {
     return std::nullopt;
 }
 
+void Host::listen_for_mads(std::function<void(HostDevice&, const ReceivedMad&)> hook) {
+    on_mad = std::move(hook);
+    for (const auto& entry : devices) {
+        entry->mads = std::make_unique<MadInbox>();
+        entry->device->mads = entry->mads.get();
+    }
+}
+
 void Host::barrier() const {
     for (const auto& worker : workers) {
         worker->call([] {});

@@ -16,6 +16,7 @@
 #include "dataplane/config.h"
 #include "dataplane/device.h"
 #include "dataplane/fault_set.h"
+#include "dataplane/mad_inbox.h"
 #include "dataplane/multicast_groups.h"
 #include "dataplane/shared_memory.h"
 #include "dataplane/worker.h"
@@ -53,6 +54,7 @@ struct HostDevice {
     std::uint32_t num_pds = 0;
     std::uint32_t num_ahs = 0;
     MulticastGroups groups;
+    std::unique_ptr<MadInbox> mads;  // see Host::listen_for_mads()
     std::uint32_t num_mws = 0;
     std::uint32_t num_dms = 0;
     std::uint32_t num_srqs = 0;
@@ -88,6 +90,11 @@ struct Host {
     std::map<ContextToken, ContextOwner> contexts;
     /// Makes a QP of a supported type; nullptr for another one.
     std::function<std::unique_ptr<Qp>(QpType, const QpConfig&)> make_qp;
+
+    /// Called on the control thread with each MAD that came for QP1 of a device. Set by listen_for_mads().
+    std::function<void(HostDevice&, const ReceivedMad&)> on_mad;
+    /// From now on `hook` gets the MADs of every device; before the workers start. Throws std::system_error.
+    void listen_for_mads(std::function<void(HostDevice&, const ReceivedMad&)> hook);
 
     /// Called when the state of some device's port has changed.
     std::function<void()> port_changed;

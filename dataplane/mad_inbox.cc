@@ -23,6 +23,12 @@ bool MadInbox::push(const ReceivedMad& mad) {
     return taken;
 }
 
+void MadInbox::wake_for_rest() {
+    if (mads_.read_available() != 0 && !signalled_.exchange(true)) {
+        (void)::eventfd_write(fd_.get(), 1);
+    }
+}
+
 void MadInbox::acknowledge() {
     eventfd_t count = 0;
     (void)::eventfd_read(fd_.get(), &count);

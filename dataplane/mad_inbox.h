@@ -29,6 +29,8 @@ class MadInbox {
     void acknowledge();
     /// The oldest one; false: there is none.
     [[nodiscard]] bool pop(ReceivedMad& mad) { return mads_.pop(mad); }
+    /// Ends a look: makes fd() readable again if there are more.
+    void wake_for_rest();
 
   private:
     UniqueFd fd_;

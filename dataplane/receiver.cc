@@ -6,10 +6,17 @@
 #include <array>
 
 #include "dataplane/frame_pool.h"
+#include "dataplane/mad_inbox.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/multicast.h"
 
 namespace urnic::dataplane {
+
+namespace {
+
+constexpr std::uint16_t kDefaultPkey = 0xffff;  // entry 0 of the P_Key table, the only one
+
+}  // namespace
 
 Receiver::Receiver(std::uint32_t worker, Device& device, Steering& steering, TxOutbox& outbox,
                    RunQueue& run_queue, HeldFrames& held_frames)
@@ -125,6 +132,19 @@ void Receiver::deliver_multicast(rte_mbuf& frame, const wire::PacketView& view, 
     }
 }
 
+// Frames for QP1 all come to one worker, as steering says.
+void Receiver::deliver_mad(const wire::PacketView& view) {
+    ReceivedMad mad;
+    if (!take_mad(view, kDefaultPkey, counters_, mad)) {
+        return;
+    }
+    if (device_.mads->push(mad)) {
+        ++counters_.rcvd_mads;
+    } else {
+        ++counters_.drop_mad_full;
+    }
+}
+
 void Receiver::spread(rte_mbuf& frame, std::uint32_t workers) {
     for (std::uint32_t to = 0; workers != 0; ++to, workers >>= 1U) {
         if ((workers & 1U) == 0) {
@@ -165,6 +185,10 @@ void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
     const bool is_multicast = wire::is_multicast(view.dst_mac);
     if (is_multicast && view.header.dest_qp == wire::kMulticastQp) [[unlikely]] {
         deliver_multicast(frame, view, now, qp_now);
+        return;
+    }
+    if (view.header.dest_qp == kGsiQp && device_.mads != nullptr && !is_multicast) [[unlikely]] {
+        deliver_mad(view);
         return;
     }
     QpSlot* const slot = is_multicast ? nullptr : qps_.find(view.header.dest_qp);

@@ -41,6 +41,7 @@ class Receiver {
     [[nodiscard]] bool is_for_us(const wire::PacketView& view) const;
     [[nodiscard]] bool has_gid(const wire::Gid& gid) const;
     void give(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now);
+    void deliver_mad(const wire::PacketView& view);
     void deliver_multicast(rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now);
     /// Gives the frame to the other workers that have members of the group.
     void spread(rte_mbuf& frame, std::uint32_t workers);

@@ -29,6 +29,10 @@ TxOutbox::~TxOutbox() {
 void TxOutbox::begin(QpSlot& slot, TimeNs now) {
     slot_ = &slot;
     now_ = now;
+    make_room();
+}
+
+void TxOutbox::make_room() {
     if (built_ >= kMaxFrames / 2) {
         flush();
     }

@@ -29,6 +29,8 @@ class TxOutbox final : public Outbox {
     void set_port_up(bool up) { port_up_ = up; }
     /// Before calls into a QP: whose effects come now, and when. Makes room as far as it can.
     void begin(QpSlot& slot, TimeNs now);
+    /// For a packet that is no QP's.
+    void make_room();
     /// Gives the port what it takes. True: nothing is left.
     bool flush();
 

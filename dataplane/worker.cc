@@ -385,6 +385,16 @@ HeldPacketPool& Worker::held_packets() { return impl_->held_packets; }
 
 void Worker::release_cq(NotifyingCq& cq) { impl_->notifier.release(cq); }
 
+bool Worker::transmit(std::uint32_t device, const wire::Path& path, const wire::PacketHeader& header,
+                      std::span<const std::byte> bytes) {
+    TxOutbox& outbox = impl_->lanes.at(device)->outbox;
+    outbox.make_room();
+    // Only read, though a piece of memory can be written as well.
+    const MemoryPiece piece{const_cast<std::byte*>(bytes.data()), nullptr, 0,
+                            static_cast<std::uint32_t>(bytes.size())};
+    return outbox.room() != 0 && outbox.transmit(path, header, {&piece, 1});
+}
+
 void Worker::set_port(std::uint32_t device, bool up) {
     Impl::Lane& lane = *impl_->lanes.at(device);
     lane.outbox.set_port_up(up);

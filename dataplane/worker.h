@@ -151,6 +151,9 @@ class Worker {
     /// The faults of the device with that index on this worker's queue; nullptr: none. The caller gets the
     /// plan that was in force before, which nobody on this worker uses any more.
     void swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan);
+    /// Sends one packet of no QP of an application, as QP1 does; `bytes` are copied. False: no room just now.
+    [[nodiscard]] bool transmit(std::uint32_t device, const wire::Path& path,
+                                const wire::PacketHeader& header, std::span<const std::byte> bytes);
     /// Whether frames go through the port of the device with that index; otherwise both directions drop them.
     void set_port(std::uint32_t device, bool up);
     /// The groups of the device with that index.

@@ -25,7 +25,8 @@ namespace urnic {
     /* bytes on the wire and drops, by reason */                                                       \
     X(sent_bytes) X(rcvd_bytes) X(drop_malformed) X(drop_not_roce) X(drop_not_for_us)                  \
     X(drop_unknown_qp) X(drop_qp_state) X(drop_pkey) X(drop_qkey) X(drop_opcode)                       \
-    X(drop_uc_message) X(drop_no_mbuf) X(drop_tx_full) X(drop_steering_full) X(drop_port_down) X(cq_overrun)
+    X(drop_uc_message) X(drop_no_mbuf) X(drop_tx_full) X(drop_steering_full) X(drop_port_down) X(cq_overrun)    \
+    X(rcvd_mads) X(drop_mad_full)
 // clang-format on
 
 /// Counts up; one writer (a worker), any reader, no locked instruction.

@@ -259,6 +259,11 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
         }
         return std::make_unique<PlainQp>(qp);
     };
+    host.listen_for_mads([this](HostDevice& device, const ReceivedMad& mad) {
+        if (const auto* hook = mad_hook.load()) {
+            (*hook)(device, mad);
+        }
+    });
     worker_books().qps = 0;
     worker_books().attach_error = 0;
     host.limits = limits;

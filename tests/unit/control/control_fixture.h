@@ -112,6 +112,8 @@ class ControlTest : public testing::Test {
     [[nodiscard]] bool nothing_is_left();
 
     Host host;
+    /// Called on the server's thread.
+    std::atomic<const std::function<void(HostDevice&, const ReceivedMad&)>*> mad_hook{nullptr};
     /// Called by the server for each QP that it makes.
     std::atomic<const std::function<void(const QpConfig&)>*> make_qp_hook{nullptr};
 

@@ -101,5 +101,47 @@ TEST_F(ControlPort, WhatIsWrongIsSaid) {
     EXPECT_EQ(state_of(PortAction::kQuery), 1U);
 }
 
+using ControlMads = ControlTest;
+
+TEST_F(ControlMads, ReachTheHookInOrderOnTheControlThread) {
+    std::atomic<std::uint32_t> seen{0};
+    std::atomic<bool> in_order{true};
+    const std::function<void(HostDevice&, const ReceivedMad&)> hook = [&](HostDevice& device,
+                                                                          const ReceivedMad& mad) {
+        in_order = in_order && device.device->index == 1 && mad.src_qp == seen;
+        ++seen;
+    };
+    mad_hook = &hook;
+    constexpr std::uint32_t kMads = 2000;
+    ReceivedMad mad;
+    while (mad.src_qp < kMads) {
+        // The worker's part.
+        mad.src_qp += host.devices[1]->mads->push(mad) ? 1U : 0U;
+    }
+    while (seen < kMads) {
+        std::this_thread::yield();
+    }
+    EXPECT_TRUE(in_order);
+    (void)client();  // the server lives on
+    mad_hook = nullptr;
+}
+
+TEST_F(ControlMads, AHookWithoutMemoryLosesTheMad) {
+    std::atomic<std::uint32_t> seen{0};
+    const std::function<void(HostDevice&, const ReceivedMad&)> hook = [&](HostDevice&, const ReceivedMad&) {
+        ++seen;
+        throw std::bad_alloc();
+    };
+    mad_hook = &hook;
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(host.devices[0]->mads->push({}));
+    }
+    while (seen < 3) {
+        std::this_thread::yield();
+    }
+    (void)client();
+    mad_hook = nullptr;
+}
+
 }  // namespace
 }  // namespace urnic::dataplane

@@ -120,6 +120,11 @@ void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan
         std::count_if(impl_->plans.begin(), impl_->plans.end(), [](const auto& p) { return p != nullptr; }));
 }
 
+bool Worker::transmit(std::uint32_t device, const wire::Path& /*path*/, const wire::PacketHeader& /*header*/,
+                      std::span<const std::byte> /*bytes*/) {
+    return impl_->inside_call && device < 2;
+}
+
 void Worker::set_port(std::uint32_t device, bool up) {
     URNIC_CHECK(impl_->inside_call && device < 2);
     worker_books().ports_down += up ? -1 : 1;

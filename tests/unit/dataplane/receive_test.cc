@@ -1,6 +1,7 @@
 // What a port may bring: frames that are broken, forged or for somebody else are dropped and counted by
 // reason, and the QP beside them works on.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <rte_mbuf.h>
 
 #include <cstring>
@@ -123,6 +124,95 @@ TEST_F(ReceiveTest, AFrameInSeveralPieces) {
     });
     expect_counted(&Counters::drop_malformed);
     expect_alive();
+}
+
+/// A MAD for QP1 of device 1, from QP1 of device 0.
+class MadTest : public testing::Test {
+  protected:
+    MadTest() : rig_({.num_workers = 2, .mads = true}) {
+        spec_.src_mac = rig_.device(0).mac;
+        spec_.dst_mac = rig_.device(1).mac;
+        spec_.src_gid = rig_.device(0).gids[1];
+        spec_.dst_gid = rig_.device(1).gids[1];
+        header_.opcode = std::uint8_t{wire::kServiceUd} + std::uint8_t{wire::kSendOnly};
+        header_.dest_qp = kGsiQp;
+        header_.deth = {.qkey = kGsiQkey, .src_qp = kGsiQp};
+    }
+    /// As the control thread sends.
+    void send(std::size_t bytes = kMadBytes, std::uint8_t value = 1) {
+        const std::vector<std::byte> mad(bytes, std::byte{value});
+        bool sent = false;
+        EXPECT_TRUE(rig::wait_for([&] {
+            rig_.worker(0).call(
+                [&] { sent = sent || rig_.worker(0).transmit(0, wire::make_path(spec_), header_, mad); });
+            return sent;
+        }));
+    }
+    void expect_dropped(Counter Counters::*counter) {
+        send();
+        EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, counter) == 1; }));
+        EXPECT_EQ(rig_.count(1, &Counters::rcvd_mads), 0U);
+    }
+    Rig rig_;
+    wire::PathSpec spec_;
+    wire::PacketHeader header_;
+};
+
+TEST_F(MadTest, ComesWithWhatAnAnswerNeeds) {
+    send(kMadBytes, 0x5a);
+    ReceivedMad mad;
+    pollfd readable{rig_.mads(1).fd(), POLLIN, 0};
+    ASSERT_EQ(poll(&readable, 1, 60'000), 1);
+    rig_.mads(1).acknowledge();
+    ASSERT_TRUE(rig_.mads(1).pop(mad));
+    EXPECT_EQ(mad.src_gid, spec_.src_gid);
+    EXPECT_EQ(mad.dst_gid, spec_.dst_gid);
+    EXPECT_EQ(mad.src_mac, spec_.src_mac);
+    EXPECT_EQ(mad.src_qp, kGsiQp);
+    EXPECT_EQ(mad.pkey, 0xffff);
+    EXPECT_EQ(mad.bytes[0], std::byte{0x5a});
+    EXPECT_EQ(mad.bytes[kMadBytes - 1], std::byte{0x5a});
+    EXPECT_FALSE(rig_.mads(1).pop(mad));
+    EXPECT_EQ(poll(&readable, 1, 0), 0);
+    EXPECT_EQ(rig_.count(1, &Counters::rcvd_mads), 1U);
+}
+
+TEST_F(MadTest, AFullInboxDropsAndCounts) {
+    for (std::uint32_t n = 0; n < MadInbox::kMads + 3; ++n) {
+        send(kMadBytes, static_cast<std::uint8_t>(n));
+    }
+    EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::drop_mad_full) == 3; }));
+    EXPECT_EQ(rig_.count(1, &Counters::rcvd_mads), MadInbox::kMads);
+    ReceivedMad mad;
+    for (std::uint32_t n = 0; n < MadInbox::kMads; ++n) {
+        ASSERT_TRUE(rig_.mads(1).pop(mad));
+        EXPECT_EQ(mad.bytes[0], static_cast<std::byte>(n));
+    }
+    EXPECT_FALSE(rig_.mads(1).pop(mad));
+}
+
+TEST_F(MadTest, WrongQkey) {
+    header_.deth.qkey = 0x11111111;
+    expect_dropped(&Counters::drop_qkey);
+}
+TEST_F(MadTest, WrongPartition) {
+    header_.pkey = 0x7ffe;
+    expect_dropped(&Counters::drop_pkey);
+}
+TEST_F(MadTest, AnotherOpcode) {
+    header_.opcode = std::uint8_t{wire::kServiceUd} + std::uint8_t{wire::kSendOnlyImm};
+    expect_dropped(&Counters::drop_opcode);
+}
+TEST_F(MadTest, AnotherLength) {
+    for (const std::size_t length : {std::size_t{0}, kMadBytes - 4, kMadBytes + 4}) {
+        send(length);
+    }
+    EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::drop_malformed) == 3; }));
+    EXPECT_EQ(rig_.count(1, &Counters::rcvd_mads), 0U);
+}
+TEST_F(MadTest, NobodyListensToQp0) {
+    header_.dest_qp = 0;
+    expect_dropped(&Counters::drop_unknown_qp);
 }
 
 TEST_F(ReceiveTest, APortThatIsDown) {

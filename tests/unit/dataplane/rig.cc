@@ -300,6 +300,10 @@ Rig::Rig(const RigOptions& options) {
         device->gids[1] = ipv4_gid(i);
         device->port = options.port ? options.port(i, fabric_->port(i)) : &fabric_->port(i);
         device->neighbours = fabric_.get();
+        if (options.mads) {
+            mads_.push_back(std::make_unique<MadInbox>());
+            device->mads = mads_.back().get();
+        }
         devices.push_back(device.get());
         devices_.push_back(std::move(device));
     }

@@ -15,6 +15,7 @@
 
 #include "dataplane/doorbell_scan.h"
 #include "dataplane/fabric.h"
+#include "dataplane/mad_inbox.h"
 #include "dataplane/steering.h"
 #include "dataplane/worker.h"
 #include "rnic/abi/queues.h"
@@ -141,6 +142,7 @@ struct RigOptions {
     std::uint32_t num_workers = 1;
     std::uint32_t num_devices = 2;
     std::vector<int> cpus = {};  // pins worker i to cpus[i] and lets it spin
+    bool mads = false;           // somebody listens to QP1
     /// Makes the port of a device; by default the fabric's.
     std::function<PacketIo*(std::uint32_t device, PacketIo& fabric_port)> port = {};
 };
@@ -157,6 +159,7 @@ class Rig {
     [[nodiscard]] Device& device(std::uint32_t index) { return *devices_[index]; }
     [[nodiscard]] Fabric& fabric() { return *fabric_; }
     [[nodiscard]] Steering& steering() { return *steering_; }
+    [[nodiscard]] MadInbox& mads(std::uint32_t device) { return *mads_.at(device); }
     [[nodiscard]] abi::DaemonState& state() { return state_; }
     [[nodiscard]] bool asleep(std::uint32_t worker) const {
         return state_.workers[worker].sleeping.load() != 0;
@@ -173,6 +176,7 @@ class Rig {
     abi::DaemonState state_{};
     std::unique_ptr<Steering> steering_;
     std::unique_ptr<Fabric> fabric_;
+    std::vector<std::unique_ptr<MadInbox>> mads_;
     std::vector<std::unique_ptr<Device>> devices_;
     std::vector<std::unique_ptr<Worker>> workers_;
     std::uint32_t next_key_random_ = 0x1234567;
