@@ -217,10 +217,12 @@ TEST_F(MadTest, NobodyListensToQp0) {
 
 TEST_F(ReceiveTest, APortThatIsDown) {
     for (const std::uint32_t device : {0U, 1U}) {
+        const std::uint64_t received = rig_.count(1, &Counters::rcvd_pkts);
         rig_.worker(0).call([&] { rig_.worker(0).set_port(device, false); });
         a_.post_send({.opcode = WrOpcode::kWrite, .wr_id = device});
         EXPECT_TRUE(rig::wait_for([&] { return rig_.count(device, &Counters::drop_port_down) != 0; }));
         EXPECT_FALSE(cq_a_.poll().has_value());
+        EXPECT_EQ(rig_.count(1, &Counters::rcvd_pkts), received);
         rig_.worker(0).call([&] { rig_.worker(0).set_port(device, true); });
         const auto completion = cq_a_.wait();  // by a retry
         ASSERT_TRUE(completion.has_value());
