@@ -14,6 +14,8 @@ abi::DeviceCaps reported_caps(abi::DeviceCaps caps, const ClientLimits& limits, 
     caps.max_mw = std::min(caps.max_mw, limits.max_mws);
     caps.max_pd = std::min(caps.max_pd, limits.max_pds);
     caps.max_ah = std::min(caps.max_ah, limits.max_ahs);
+    caps.max_total_mcast_qp_attach = std::min(caps.max_total_mcast_qp_attach, limits.max_mcast_attachments);
+    caps.max_srq = std::min(caps.max_srq, limits.max_srqs);
     caps.max_mr_size = std::min(caps.max_mr_size, limits.max_registered_bytes);
     caps.max_dm_bytes = std::min(caps.max_dm_bytes, limits.max_device_memory_bytes);
     caps.max_res_rd_atom = caps.max_qp * caps.max_qp_rd_atom;

@@ -330,7 +330,7 @@ TEST(UnreliableExtended, ADatagramIsBuiltAndItsCompletionRead) {
         EXPECT_EQ(ibv_wc_read_src_qp(b.cq_ex), a.qp->qp_num);
         EXPECT_EQ(ibv_wc_read_byte_len(b.cq_ex), kGrhBytes + (wr_id == 1 ? 100 : 50));
         EXPECT_EQ(ibv_wc_read_wc_flags(b.cq_ex) & IBV_WC_GRH, static_cast<unsigned>(IBV_WC_GRH));
-        EXPECT_EQ(ibv_wc_read_sl(b.cq_ex), 0);
+        EXPECT_EQ(ibv_wc_read_sl(b.cq_ex), 0xa) << "the kind of packet: UDP over IPv4 (annex A17.4.5.1)";
         ibv_end_poll(b.cq_ex);
     }
     EXPECT_EQ(first_difference(b.at(kGrhBytes), 100, 5), -1);
