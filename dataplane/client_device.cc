@@ -68,7 +68,7 @@ int Client::open_device(const abi::OpenDeviceRequest& request, Request& /*messag
     body.caps = reported_caps(device->device->caps, host_.limits, host_.num_workers());
     body.context = contexts_.add(std::move(context));
     forget.keep();
-    owner = {this, body.context, token};
+    owner = {this, body.context, host_.next_context_serial++, token};
     reply.set(body);
     reply.fds.push_back(token);
     return 0;

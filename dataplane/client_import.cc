@@ -28,6 +28,7 @@ int Client::import_device(const abi::ImportDeviceRequest& /*request*/, Request& 
     }
     context->id = id;
     context->imported = true;
+    context->imported_serial = owner->second.serial;
     abi::ImportDeviceReply body{};
     body.caps = reported_caps(device.device->caps, host_.limits, host_.num_workers());
     const std::string& name = device.device->name;
@@ -40,7 +41,10 @@ int Client::import_device(const abi::ImportDeviceRequest& /*request*/, Request& 
 /// Who has the context that this one was imported by; nullptr: it is none, or that one has gone.
 const ContextOwner* Client::owner_of(const ContextObject& context) const {
     const auto owner = host_.contexts.find(context.id);
-    return context.imported && owner != host_.contexts.end() ? &owner->second : nullptr;
+    return context.imported && owner != host_.contexts.end() &&
+                   owner->second.serial == context.imported_serial
+               ? &owner->second
+               : nullptr;
 }
 
 int Client::import_pd(const abi::ImportRequest& request, Request& /*message*/, Reply& reply) {

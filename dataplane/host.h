@@ -72,7 +72,8 @@ struct ContextToken {
 struct ContextOwner {
     Client* client = nullptr;
     std::uint32_t handle = 0;
-    int fd = -1;  // the command fd; the context's
+    std::uint64_t serial = 0;  // never used again, as an inode number may be
+    int fd = -1;               // the command fd; the context's
 };
 
 /// Touched by the control thread alone.
@@ -88,6 +89,7 @@ struct Host {
     std::uint32_t next_pd_number = 1;
     FaultSet faults;
     std::map<ContextToken, ContextOwner> contexts;
+    std::uint64_t next_context_serial = 1;
     /// Makes a QP of a supported type; nullptr for another one.
     std::function<std::unique_ptr<Qp>(QpType, const QpConfig&)> make_qp;
 

@@ -25,6 +25,7 @@ struct ContextObject {
     UniqueFd token;
     ContextToken id;  // of `token`, or of the one that was imported
     bool imported = false;
+    std::uint64_t imported_serial = 0;  // ContextOwner::serial of that one
 };
 
 struct PdObject {

@@ -66,6 +66,10 @@ bool RcRepair::miss_request(TimeNs now, Psn psn) {
     if (window_.cursor_psn().distance(psn) <= 0) {
         return true;  // it is the next to be sent anyhow, or comes after that
     }
+    // While a response is missing the window stands still, though the peer has acknowledged more.
+    if (responses_missing_ && psn.distance(answered_end_) < 0) {
+        return true;  // the NAK comes late
+    }
     const bool is_next = probing_ && psn == probe_psn_;
     strikes_ = is_next ? static_cast<std::uint8_t>(strikes_ + 1) : 0;
     // Once it was seen to hold requests, the next one may as well have been lost on its own.

@@ -72,6 +72,12 @@ void SimDevice::revoke(const Region& region) {
     keys.release(region.key_);
 }
 
+std::uint32_t SimDevice::add_window(MemoryWindow& window) {
+    const std::uint32_t key = keys.add_window(window, static_cast<std::uint32_t>(random_.next()));
+    URNIC_CHECK(key != 0);
+    return key;
+}
+
 int SimDevice::modify(SimQp& qp, abi::QpAttr attr, const SimDevice* peer) {
     wire::PathSpec spec;
     if (peer != nullptr) {

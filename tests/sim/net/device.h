@@ -93,6 +93,8 @@ class SimDevice final : public NetworkNode, public Outbox {
                                          bool is_mapped = true);
     /// Takes its key away; whoever looks it up from now on finds nothing.
     void revoke(const Region& region);
+    /// The first key of a window, which outlives the device.
+    [[nodiscard]] std::uint32_t add_window(MemoryWindow& window);
     /// modify_qp; `peer` is where attr.av leads. Returns 0 or errno.
     [[nodiscard]] int modify(SimQp& qp, abi::QpAttr attr, const SimDevice* peer = nullptr);
     /// The QP has work: it gets a round.

@@ -217,5 +217,15 @@ RC_SCRIPT(
     completes({ok(1), ok(2), ok(3), ok(4)});
 }
 
+RC_SCRIPT(RequesterLoss, LateNakWhileAResponseIsMissing, "9.7.5.2",
+          "a NAK of what has been acknowledged since comes late, while a READ response is missing: no harm") {
+    connect();
+    post({read(1, 8), write(2, 8), write(3, 8)});
+    sends({read_request(1000, 8), write_only(1001, 8), write_only(1002, 8)});
+    peer({ack(1002, 3), sequence_nak(1001, 1), response_only(1000, 1, 8)});
+    if_repeated({write_only(1001, 8), write_only(1002, 8)}, ack(1002, 3));
+    completes({ok(1), ok(2), ok(3)});
+}
+
 }  // namespace
 }  // namespace urnic::sim

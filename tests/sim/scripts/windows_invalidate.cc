@@ -95,6 +95,7 @@ RC_SCRIPT_IN(WindowInvalidation, WritesBeforeIt, "9.7.4",
     post_receive(100, 64);
     peer({unasked(write_to(2000, key())), unasked(write_to(2001, key(), 8)), send_invalidate(2002, key())});
     receives(ok(100).with_invalidated(key()));
+    EXPECT_FALSE(is_bound());
     sends(acked(2002, 3));
     EXPECT_NE(region_word(4096 + 8), 0U);
 }
@@ -173,6 +174,7 @@ RC_SCRIPT_IN(WindowInvalidation, BehindAGap, "9.7.5.1.2",
     EXPECT_TRUE(is_bound());
     peer({write_to(2000, key()), send_invalidate(2001, key())});
     receives(ok(100).with_invalidated(key()));
+    EXPECT_FALSE(is_bound());
     sends(acked(2001, 2).any_credits());
     silence(kSecond);
 }

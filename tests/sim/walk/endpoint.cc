@@ -52,6 +52,7 @@ Endpoint::Endpoint(WalkShared& shared, WalkDevice& home, std::uint32_t side, std
     area_ = add(area_memory_, shared.plan.area_bytes);
     words_ = add(words_memory_, Oracle::kWords * sizeof(std::uint64_t));
     landing_ = add(landing_memory_, shared.plan.landing_bytes);
+    window_key_ = device.add_window(window_);
     receive_region_ = add(receive_memory_, shared.plan.receive_bytes);
 }
 
@@ -59,7 +60,8 @@ void Endpoint::set_peer(Endpoint& peer) {
     peer_ = &peer;
     maker_ = std::make_unique<OperationMaker>(
         shared_.plan, shared_.random,
-        OperationMaker::Places{&home_.source, landing_, peer.area_, peer.words_, peer.home_.counter_region});
+        OperationMaker::Places{&home_.source, landing_, peer.area_, peer.words_, peer.home_.counter_region,
+                               window_key_});
 }
 
 void Endpoint::fail(const std::string& what) {

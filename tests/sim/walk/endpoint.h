@@ -166,6 +166,8 @@ class Endpoint {
     CompletionRing* recv_cq_;
 
     // Memory that the peer's operations act on, and that this end's bring data to.
+    MemoryWindow window_{WindowType::kType1, 1};
+    std::uint32_t window_key_ = 0;
     AlignedBytes area_memory_;
     AlignedBytes words_memory_;
     AlignedBytes landing_memory_;

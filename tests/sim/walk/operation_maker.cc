@@ -56,6 +56,10 @@ void OperationMaker::make(Oracle& oracle, const Limits& limits, Operation& opera
     Made made{oracle, limits, operation, request};
     operation.landing_begin = landing_end_;
     const std::uint64_t kind = random_.below(100);
+    if (kind >= 95) {
+        make_local(made);
+        return;
+    }
     bool is_made = false;
     if (limits.has_rd_atomic && kind < 20) {
         is_made = make_read(made);
@@ -79,6 +83,15 @@ void OperationMaker::make(Oracle& oracle, const Limits& limits, Operation& opera
     if (random_.below(10'000) < limits.poison_per_10000) {
         poison(made);
     }
+}
+
+// Binds a type 1 window to nothing: sends no packet, and completes in its turn.
+void OperationMaker::make_local(Made& made) {
+    made.operation.opcode = WrOpcode::kBindMw;
+    made.operation.flags |= random_.chance(100) ? kSendFence : 0;
+    made.request.opcode = WrOpcode::kBindMw;
+    made.request.wr_id = made.operation.number;
+    made.request.rkey = places_.window_key;
 }
 
 void OperationMaker::make_last(Operation& operation, WorkRequest& request) {
@@ -268,8 +281,10 @@ void OperationMaker::poison_local(Made& made) {
     Operation& operation = made.operation;
     WorkRequest& request = made.request;
     if (random_.chance(200)) {
-        request.opcode = static_cast<WrOpcode>(10);  // IBV_WR_TSO: nothing that an RC send queue takes
-        operation.poison = WcStatus::kLocQpOpErr;
+        const bool is_bind = random_.chance(500);  // of no window; or what no send queue takes
+        request.opcode = is_bind ? WrOpcode::kBindMw : static_cast<WrOpcode>(10);
+        request.rkey ^= is_bind ? 0x2000'0000U : 0;
+        operation.poison = is_bind ? WcStatus::kMwBindErr : WcStatus::kLocQpOpErr;
         return;
     }
     if (operation.length == 0 || (operation.flags & kSendInline) != 0) {

@@ -14,11 +14,12 @@ class OperationMaker {
 
     /// The memory that operations name.
     struct Places {
-        const Region* source;  // of SEND and WRITE
-        Region landing;        // of READs and atomics
-        Region area;           // of the peer: WRITE, READ
-        Region words;          // of the peer: atomics
-        Region counter;        // of the peer's device
+        const Region* source;          // of SEND and WRITE
+        Region landing;                // of READs and atomics
+        Region area;                   // of the peer: WRITE, READ
+        Region words;                  // of the peer: atomics
+        Region counter;                // of the peer's device
+        std::uint32_t window_key = 0;  // of a type 1 window here
     };
     /// What the connection allows.
     struct Limits {
@@ -48,6 +49,7 @@ class OperationMaker {
         WorkRequest& request;
     };
     [[nodiscard]] std::uint32_t random_length(const Limits& limits, std::uint32_t most);
+    void make_local(Made& made);
     void make_send(Made& made);
     void make_write(Made& made);
     [[nodiscard]] bool make_read(Made& made);

@@ -20,6 +20,8 @@ WcOpcode completion_opcode(const Operation& operation) {
             return WcOpcode::kCompSwap;
         case WrOpcode::kFetchAdd:
             return WcOpcode::kFetchAdd;
+        case WrOpcode::kBindMw:
+            return WcOpcode::kBindMw;
         default:
             return WcOpcode::kSend;
     }
