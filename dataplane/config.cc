@@ -95,6 +95,7 @@ constexpr Key<ClientLimits> kLimitKeys[] = {
     {"max_channels", set_limit<&ClientLimits::max_channels, 16384>},
     {"max_registered_bytes", set_limit<&ClientLimits::max_registered_bytes, kMaxBytes>},
     {"max_ring_bytes", set_limit<&ClientLimits::max_ring_bytes, 64LL << 30>},
+    {"max_device_memory_bytes", set_limit<&ClientLimits::max_device_memory_bytes, 64LL << 30>},
 };
 
 void set_run_dir(DaemonConfig& daemon, const toml::node& node, const std::string& key) {

@@ -50,6 +50,7 @@ The configuration file is TOML. Every key, with its default:
   max_channels = 1024
   max_registered_bytes = 4398046511104
   max_ring_bytes = 8589934592
+  max_device_memory_bytes = 67108864
 
   [[rnic]]                      # one for each RNIC
   name = "urnic0"
