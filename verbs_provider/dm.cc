@@ -56,6 +56,7 @@ struct ibv_dm* make_dm(Context& context, const abi::DmReply& reply, const ReplyF
     dm->dm.context = &context.verbs.context;
     dm->dm.memcpy_to_dm = copy_to;
     dm->dm.memcpy_from_dm = copy_from;
+    dm->dm.comp_mask = IBV_DM_MASK_HANDLE;
     dm->dm.handle = reply.handle;
     return &dm->dm;
 }

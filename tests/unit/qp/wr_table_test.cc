@@ -35,7 +35,7 @@ TEST(WrTable, RowsNameOpcodesOfTheRightPosition) {
                   wire::opcode_info(row.only).headers & (wire::kHasImm | wire::kHasIeth))
             << opcode;
     }
-    EXPECT_EQ(valid, 10);
+    EXPECT_EQ(valid, 12);
 }
 
 TEST(WrTable, TheUnreliableServicesOfferLess) {
