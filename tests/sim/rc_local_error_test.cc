@@ -125,7 +125,8 @@ TEST_F(RcLocalError, OpcodesThatRcDoesNotOffer) {
         if (opcode <= 5 || opcode == static_cast<int>(WrOpcode::kFetchAdd) ||
             (opcode >= static_cast<int>(WrOpcode::kLocalInvalidate) &&
              opcode <= static_cast<int>(WrOpcode::kSendWithInvalidate)) ||
-            opcode == static_cast<int>(WrOpcode::kFlush) || opcode == static_cast<int>(WrOpcode::kAtomicWrite)) {
+            opcode == static_cast<int>(WrOpcode::kFlush) ||
+            opcode == static_cast<int>(WrOpcode::kAtomicWrite)) {
             continue;
         }
         net_ = SimNetwork();
