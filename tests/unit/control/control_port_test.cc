@@ -17,7 +17,7 @@ class ControlPort : public ControlTest {
     [[nodiscard]] Answer ask(PortAction action, const char* device = "urnic0") const {
         abi::PortRequest request{};
         request.action = action;
-        std::strncpy(request.device, device, sizeof request.device);
+        std::strncpy(request.device, device, sizeof request.device - 1);
         return connect().ask(Op::kPort, request);
     }
     [[nodiscard]] std::uint32_t state_of(PortAction action, const char* device = "urnic0") const {
