@@ -50,7 +50,7 @@ class Client:
         return error, struct.unpack_from("=I", body)[0] if error == 0 else 0
 
     def create_cq(self, context):
-        return self.ask(CREATE_CQ, struct.pack("=IIIIQ", context, 16, 0, 0, 0))[0]
+        return self.ask(CREATE_CQ, struct.pack("=IIIIQII", context, 16, 0, 0, 0, 0, 0))[0]
 
     def close(self):
         self.socket.close()

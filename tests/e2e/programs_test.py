@@ -139,7 +139,7 @@ class XsrqPingpong(harness.TestCase):
                                        ["ibv_xsrq_pingpong", "-d", "urnic1", *common, "127.0.0.1"], int(port))
         for result in (server, client):
             self.assertNotIn("invalid data", result.out + result.err)
-        self.assertRegex(client.out, r"[0-9.]+ seconds")
+        self.assertIn("success", client.out)
 
     def test_polling(self):
         for size in (1, 4096, 100_000):

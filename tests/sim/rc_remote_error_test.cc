@@ -325,8 +325,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadSequence{"WriteTooLong", wire::kWriteFirst, 1024, kNothing, 0, (1U << 30U) + 1},
         BadSequence{"ReadTooLong", wire::kReadRequest, 0, kNothing, 0, 0x8000'0001},
         BadSequence{"ReservedOpcode", 0x18, 8, kNothing, 0, 0},
-        BadSequence{"ReservedOpcodeInSend", wire::kSendFirst, 1024, 0x1f, 1024, 0},
-        BadSequence{"AtomicWriteIsNotOffered", wire::kAtomicWrite, 8, kNothing, 0, 8}),
+        BadSequence{"ReservedOpcodeInSend", wire::kSendFirst, 1024, 0x1f, 1024, 0}),
     [](const auto& info) { return info.param.name; });
 
 TEST_F(RcRemoteError, ReceiveInUseCompletesWhenItsMessageBreaks) {

@@ -280,9 +280,9 @@ TEST_F(Control, QpSizes) {
     EXPECT_EQ(error_of([](auto& r) { r.max_send_sge = abi::kMaxSge + 1; }), EINVAL);
     EXPECT_EQ(error_of([](auto& r) { r.max_recv_sge = abi::kMaxSge + 1; }), EINVAL);
     EXPECT_EQ(error_of([](auto& r) { r.max_inline = abi::kMaxInlineBytes + 1; }), EINVAL);
-    EXPECT_EQ(error_of([](auto& r) { r.type = static_cast<std::uint8_t>(QpType::kXrcSend); }), EOPNOTSUPP);
+    EXPECT_EQ(error_of([](auto& r) { r.type = static_cast<std::uint8_t>(QpType::kRawPacket); }), EOPNOTSUPP);
     EXPECT_EQ(error_of([](auto& r) { r.type = 0; }), EOPNOTSUPP);
-    EXPECT_EQ(error_of([](auto& r) { r.srq = 1; }), EOPNOTSUPP);
+    EXPECT_EQ(error_of([](auto& r) { r.srq = 1; }), EINVAL);
     EXPECT_EQ(error_of([](auto& r) { r.send_cq = 0; }), EINVAL);
     EXPECT_EQ(error_of([](auto& r) { r.recv_cq += 50; }), EINVAL);
     EXPECT_EQ(error_of([](auto& r) { r.pd = 0; }), EINVAL);
