@@ -28,7 +28,8 @@ class Srq : public ::testing::Test {
         receiver.keys = &keys_;
         for (std::uint32_t i = 0; i < kQps; ++i) {
             a_.push_back(std::make_unique<SimHost>(net_, std::to_string(i).insert(0, 1, 'A'), 1 + i, base));
-            b_.push_back(std::make_unique<SimHost>(net_, std::to_string(i).insert(0, 1, 'B'), 11 + i, receiver));
+            b_.push_back(
+                std::make_unique<SimHost>(net_, std::to_string(i).insert(0, 1, 'B'), 11 + i, receiver));
             a_mem_.push_back(&a_[i]->add_region(1U << 16U));
             a_mem_[i]->fill_pattern(static_cast<std::uint8_t>(i + 1));
             connect(*a_[i], *b_[i], options);
