@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "dataplane/config.h"
@@ -66,7 +67,9 @@ class Client;
 struct ContextToken {
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
-    auto operator<=>(const ContextToken&) const = default;
+    friend bool operator<(const ContextToken& a, const ContextToken& b) {
+        return std::pair(a.device, a.inode) < std::pair(b.device, b.inode);
+    }
 };
 /// Whose context that is.
 struct ContextOwner {

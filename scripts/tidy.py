@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Runs clang-tidy on the given sources, several at a time, and remembers which were clean.
 
-usage: tidy.py BUILD_DIR FILE...
+usage: tidy.py [--checks=MORE] BUILD_DIR FILE...
 
 A source is checked again only when it, a header it includes or .clang-tidy has changed: the compiler's own
 dependency records (ninja -t deps) say which headers those are.
@@ -49,14 +49,16 @@ class Digests:
         return total.hexdigest()
 
 
-def check(build, source):
+def check(build, source, options):
     # GCC's options that clang does not know, and a warning about libibverbs' own macros.
     known = ["--extra-arg=-Wno-unknown-warning-option", "--extra-arg=-Wno-deprecated-enum-enum-conversion"]
-    return subprocess.run(["clang-tidy", "--quiet", "-p", build, *known, source], capture_output=True, text=True, check=False)
+    return subprocess.run(["clang-tidy", "--quiet", "-p", build, *known, *options, source], capture_output=True, text=True, check=False)
 
 
 def main():
-    build, wanted = os.path.abspath(sys.argv[1]), {os.path.abspath(path) for path in sys.argv[2:]}
+    options = [word for word in sys.argv[1:] if word.startswith("--checks=")]
+    build, *files = [word for word in sys.argv[1:] if word not in options]
+    build, wanted = os.path.abspath(build), {os.path.abspath(path) for path in files}
     entries = {}
     for entry in json.loads(pathlib.Path(build, "compile_commands.json").read_text(encoding="utf-8")):
         entries[os.path.abspath(os.path.join(entry["directory"], entry["file"]))] = entry
@@ -67,13 +69,13 @@ def main():
     todo = []
     for source in sorted(wanted & entries.keys()):
         entry = entries[source]
-        key = digests.of_entry(entry, [source, *settings] + inputs.get(entry["output"], []))
+        key = digests.of_entry(entry, [source, *settings] + inputs.get(entry["output"], [])) + "".join(options)[9:].rstrip("*")
         if inputs.get(entry["output"]) is None or not (cache / key).exists():
             todo.append((source, key))
     print(f"clang-tidy: {len(todo)} of {len(wanted & entries.keys())} sources are new or changed", flush=True)
     bad = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for (source, key), done in zip(todo, pool.map(lambda item: check(build, item[0]), todo)):
+        for (source, key), done in zip(todo, pool.map(lambda item: check(build, item[0], options), todo)):
             if done.returncode == 0:
                 (cache / key).touch()
             else:
