@@ -288,6 +288,12 @@ void ControlTest::stop() {
     }
 }
 
+void ControlTest::let_server_change() const {
+    for (const auto& worker : host.workers) {
+        worker->call([] {});
+    }
+}
+
 ControlTest::~ControlTest() {
     stop();
     std::filesystem::remove_all(dir_);

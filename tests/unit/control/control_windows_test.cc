@@ -124,7 +124,6 @@ TEST_F(MemoryObjects, EveryWindowThatTheDeviceReportsCanBeHad) {
     device.num_mws = device.device->caps.max_mw - 1;  // as if others had them
     EXPECT_EQ(window_of(client_, pd_, 1).error(), 0);
     EXPECT_EQ(window_of(client_, pd_, 1).error(), ENOMEM);
-    device.num_mws = 1;
 }
 
 TEST_F(MemoryObjects, RegisteredAgain) {
