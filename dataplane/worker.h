@@ -42,7 +42,7 @@ struct NotifyingCq : CompletionQueue {
 
     /// When an armed CQ's event may come (abi::ModifyCqRequest); both 0: at once. Written by the control
     /// thread.
-    struct Moderation {
+    struct alignas(4) Moderation {
         std::uint16_t count = 0;
         std::uint16_t period_us = 0;
     };
