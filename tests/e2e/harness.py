@@ -5,8 +5,10 @@ A test file ends with `harness.main()`. Meson runs it with the build directory i
 """
 
 import contextlib
+import math
 import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -143,6 +145,24 @@ class TestCase(unittest.TestCase):
         both = f"\n=== {' '.join(server)}\n{server_result}\n=== {' '.join(client)}\n{client_result}"
         self.assertEqual((server_result.returncode, client_result.returncode), (0, 0), both)
         return server_result, client_result
+
+
+def perftest_rows(client):
+    """A perftest client's table, {bytes: [iterations, figures...]}. Raises ValueError when there is none, or when its
+    figures are no figures. On a busy machine perftest fails to calibrate the TSC, says so, and prints inf, nan and 0 for
+    a run that was whole: then the figures are not looked at."""
+    rows = {}
+    for line in client.out.splitlines():
+        fields = line.split()
+        if len(fields) >= 5 and fields[0].isdigit() and all(re.fullmatch(r"[0-9.]+|-?inf|-?nan", text) for text in fields):
+            rows[int(fields[0])] = [float(text) for text in fields[1:]]
+    if not rows or any(figures[0] <= 0 for figures in rows.values()):
+        raise ValueError(f"no rows: {client}")
+    for figures in rows.values() if "Correlation coefficient" not in client.err else ():
+        # Latencies or bandwidths: none is zero but, rounded, one of the smallest rates.
+        if not all(map(math.isfinite, figures)) or max(figures[1:]) <= 0:
+            raise ValueError(f"no figures: {client}")
+    return rows
 
 
 class Collector(unittest.TextTestResult):

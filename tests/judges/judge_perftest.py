@@ -4,10 +4,10 @@ short form runs a selection drawn with the seed, in which every value of every d
 import functools
 import itertools
 import random
-import re
 import sys
 
 import verdict
+import harness
 import pair
 
 MTUS = [256, 512, 1024, 2048, 4096]
@@ -72,9 +72,10 @@ def measure(tool, options):
         return [tool, "-F", "-d", device, "-x", "1", "-p", str(port), "-n", str(ITERATIONS), *options]
     _, client = pair.run_pair(lambda port: common(port, "urnic0"), lambda port: [*common(port, "urnic1"), "127.0.0.1"],
                               timeout=40)
-    rows = [line.split() for line in client.out.splitlines() if re.fullmatch(r"\s*\d+\s+\d+(\s+[0-9.]+){3,}\s*", line)]
-    if not rows or max(float(field) for field in rows[-1][2:]) <= 0:
-        raise verdict.Refused(f"no figures: {client}")
+    try:
+        harness.perftest_rows(client)
+    except ValueError as problem:
+        raise verdict.Refused(str(problem)) from problem
 
 
 def all_checks():

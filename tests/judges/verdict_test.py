@@ -4,6 +4,7 @@ import pathlib
 import sys
 import tempfile
 import textwrap
+import types
 
 import verdict
 from verdict import FAILED, PASSED, SKIPPED, judge_check
@@ -33,6 +34,25 @@ class Comparison(harness.TestCase):
         for happened in (PASSED, FAILED, SKIPPED):
             self.assertEqual(self.state(happened, None), FAILED)
             self.assertEqual(self.state(happened, verdict.NO_REASON), FAILED)
+
+
+class PerftestTable(harness.TestCase):
+    UNCALIBRATED = "Correlation coefficient r^2: 0.894013 < 0.9"
+
+    def rows(self, line, err=""):
+        return harness.perftest_rows(types.SimpleNamespace(out=f" #bytes #iterations t_min[usec]\n {line}\n", err=err))
+
+    def test_figures(self):
+        self.assertEqual(self.rows("2 200 1.5 2.5 0.00"), {2: [200, 1.5, 2.5, 0]})
+
+    def test_no_figures(self):
+        for line in ("", "2 0 1.5 2.5 3.5", "2 200 0.00 0.00 0.00", "2 200 inf inf -nan"):
+            self.assertRaises(ValueError, self.rows, line)
+
+    def test_a_clock_that_perftest_could_not_calibrate(self):
+        self.assertEqual(self.rows("2 200 inf inf inf", self.UNCALIBRATED)[2][0], 200)
+        self.assertEqual(self.rows("2 200 0.00 0.00 0.00", self.UNCALIBRATED)[2][0], 200)
+        self.assertRaises(ValueError, self.rows, "2 0 inf inf inf", self.UNCALIBRATED)
 
 
 class ExitStatus(harness.TestCase):
