@@ -12,6 +12,11 @@ _TAKEN = ("Address already in use", "Couldn't listen", "already in use", "unable
 def run_pair(server, client, timeout=60):
     """Runs `server(port)` and, once it listens, `client(port)`: command lines. Both must succeed. Returns their results;
     raises verdict.Refused."""
+    with harness.xrc_domain_files(server(0)):
+        return _run_pair(server, client, timeout)
+
+
+def _run_pair(server, client, timeout):
     for attempt in range(4):
         port = harness.free_port()
         serving = harness.start(server(port), env=dict(os.environ))
