@@ -8,6 +8,7 @@
 #include "dataplane/capture/capture_file.h"
 #include "dataplane/capture/print.h"
 #include "rnic/base/check.h"
+#include "rnic/net/neighbour_message.h"
 #include "rnic/wire/bytes.h"
 #include "rnic/wire/describe.h"
 #include "rnic/wire/dump.h"
@@ -43,12 +44,29 @@ Bytes frame_of(const wire::PacketView& view) {
     return frame;
 }
 
+/// What the control thread does with ARP and neighbour discovery.
+void neighbour_frame(std::span<const std::byte> frame) {
+    net::NeighbourMessage message;
+    const net::NeighbourParse outcome = net::parse_neighbour(frame, message);
+    URNIC_CHECK(outcome == net::NeighbourParse::kOther || net::is_neighbour_frame(frame));
+    if (outcome != net::NeighbourParse::kGood || message.sender == wire::Gid{}) {
+        return;
+    }
+    Bytes built(net::kMaxNeighbourBytes);
+    built.resize(net::build_neighbour(message, built));
+    net::NeighbourMessage again;
+    URNIC_CHECK(net::parse_neighbour(built, again) == net::NeighbourParse::kGood);
+    URNIC_CHECK(again.sender == message.sender && again.sender_mac == message.sender_mac &&
+                again.op == message.op && again.vlan == message.vlan);
+}
+
 /// What the RNIC does with a frame; what it accepts has to come out the same when it is built and parsed
 /// again.
 void packet_path(Bytes frame, bool repair) {
     if (repair) {
         repair_ip_checksum(frame);
     }
+    neighbour_frame(frame);
     wire::PacketView view;
     const wire::ParseError error = wire::parse_frame(frame, view);
     if (error != wire::ParseError::kNone) {
