@@ -37,6 +37,9 @@ class Installed(harness.TestCase):
                      self.prefix / self.options["mandir"] / "man8/urnicd.8",
                      self.prefix / self.options["datadir"] / "doc/urnic/examples/urnicd.toml"):
             self.assertTrue(path.is_file(), path)
+        service = (self.prefix / "lib/systemd/system/urnicd.service").read_text(encoding="utf-8")
+        daemon = f"{self.options['prefix']}/{self.options['sbindir']}/urnicd"
+        self.assertIn(f"\nExecStart={daemon} --config /etc/urnic/urnicd.toml\n", service)
         driver = list(self.dir.rglob("libibverbs.d/urnic.driver"))
         self.assertEqual(len(driver), 1)
         name = "urnic"
