@@ -49,7 +49,10 @@ DpdkPort::DpdkPort(const DpdkPortConfig& config) : port_id_(find_port(config)) {
                        " workers needs one: configure fewer workers");
     }
     rte_eth_conf conf{};
-    if (info.max_mtu >= kFrameRoomBytes && info.min_mtu <= kFrameRoomBytes) {
+    // af_packet names no largest MTU and a largest frame of 1518 bytes, but takes what the interface's MTU
+    // lets through.
+    if (info.max_mtu >= kFrameRoomBytes && info.min_mtu <= kFrameRoomBytes &&
+        info.max_rx_pktlen >= kFrameRoomBytes) {
         conf.rxmode.mtu = kFrameRoomBytes - RTE_ETHER_HDR_LEN - RTE_ETHER_CRC_LEN;
     }
     error = rte_eth_dev_configure(port_id_, static_cast<std::uint16_t>(rx_queues_),

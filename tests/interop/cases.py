@@ -1,0 +1,136 @@
+"""The tests, as a table: which program runs on both sides, how, and what the run may and must show.
+
+Each runs in both roles: our RNIC as the client of rxe's server, and the reverse.
+"""
+
+import dataclasses
+
+# A program for both sides: {device}, {gid} (an index), {port} and {mtu} are filled in, and the client gets the server's
+# address behind it.
+PINGPONG = "ibv_{kind}_pingpong -d {{device}} -g {{gid}} -p {{port}} -c"
+# 2^18 * 4.096 us: with a guest that is emulated, 60 ms without an answer mean nothing.
+PERFTEST = "{tool} -d {{device}} -x {{gid}} -p {{port}} -F -u 18 -m {{mtu}}"
+PEER = "peer --test {name} --device {{device}} --gid {{gid}} --port {{port}} --mtu {{mtu}}"
+
+# rxe's counters (hw_counters) that any traffic moves.
+ALWAYS = frozenset({"sent_pkts", "rcvd_pkts", "ack_deferred", "rdma_sends", "rdma_recvs"})
+# Our counters of frames that are for the kernel beside us, or for others.
+OTHERS = frozenset({"drop_not_roce", "drop_not_for_us"})
+# A message that finds no receive.
+RNR = frozenset({"rcvd_rnr_err", "send_rnr_err"})
+# What gets lost is sent again, in either direction.
+REPEATS = frozenset({"duplicate_request", "out_of_seq_request", "rcvd_seq_err", "completer_retry_err"})
+# The pingpongs wait 67 ms for an acknowledgement, and have no option for it: on a busy machine the guest may take longer.
+IMPATIENT = frozenset({"completer_retry_err", "duplicate_request"})
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    name: str
+    what: str
+    command: str
+    gid: str = "ipv4"
+    mtu: int = 1024
+    loss: int = 0  # per cent, in each direction
+    moves: frozenset = frozenset()  # rxe's counters that this may move besides ALWAYS
+    drops: frozenset = frozenset()  # our counters drop_* that this may move
+    shows: tuple = ()  # kinds of packets and answers that the capture must have
+    host: str = "ipv4"  # how the client names the server: for the program's own TCP connection
+    seconds: int = 60
+
+
+def pingpong(kind, arguments, what, name=None, **options):
+    options.setdefault("moves", IMPATIENT if kind in ("rc", "srq") else frozenset())
+    return Case(name or f"{kind}_pingpong", what, PINGPONG.format(kind=kind) + f" {arguments}", **options)
+
+
+def perftest(tool, arguments, what, name=None, **options):
+    return Case(name or tool, what, PERFTEST.format(tool=tool) + f" {arguments}", **options)
+
+
+def peer(name, what, row=None, arguments="", **options):
+    return Case(row or name, what, PEER.format(name=name) + (f" {arguments}" if arguments else ""), **options)
+
+
+STOCK = [
+    pingpong("rc", "-m {mtu} -n 100", "RC SEND"),
+    pingpong("rc", "-m {mtu} -n 100 -e", "RC SEND, sleeping on events", name="rc_pingpong_events"),
+    pingpong("uc", "-m {mtu} -n 100", "UC SEND"),
+    pingpong("ud", "-s 1000 -n 100", "UD SEND"),
+    pingpong("srq", "-m {mtu} -q 4 -n 50", "RC SEND to shared receive queues"),
+    perftest("ib_write_bw", "-s 65536 -n 20", "RC WRITE of 64 KB"),
+    perftest("ib_write_bw", "-c UC -s 65536 -n 20", "UC WRITE of 64 KB", name="ib_write_bw_uc"),
+    perftest("ib_write_lat", "-s 8 -n 50", "RC WRITE of 8 bytes, to and fro"),
+    perftest("ib_read_bw", "-s 65536 -n 20", "RC READ of 64 KB"),
+    perftest("ib_read_lat", "-s 8 -n 50", "RC READ of 8 bytes"),
+    perftest("ib_send_bw", "-s 4001 -n 50", "RC SEND of 4001 bytes"),
+    perftest("ib_send_bw", "-c UC -s 4001 -n 50", "UC SEND of 4001 bytes", name="ib_send_bw_uc"),
+    perftest("ib_send_bw", "-c UD -s 1001 -n 50", "UD SEND of 1001 bytes", name="ib_send_bw_ud"),
+    perftest("ib_send_lat", "-s 8 -n 50 -e", "RC SEND of 8 bytes, to and fro, sleeping on events"),
+    perftest("ib_atomic_bw", "-A FETCH_AND_ADD -n 50", "fetch-and-add", name="ib_atomic_bw_add"),
+    perftest("ib_atomic_lat", "-A CMP_AND_SWAP -n 50", "compare-and-swap", name="ib_atomic_lat_swap"),
+]
+
+VERIFIED = [
+    peer("send", "RC SEND of 17 sizes"),
+    peer("send_imm", "RC SEND with immediate of 17 sizes"),
+    peer("write", "RC WRITE of 17 sizes"),
+    peer("write_imm", "RC WRITE with immediate of 17 sizes"),
+    peer("read", "RC READ of 17 sizes"),
+    peer("uc_send", "UC SEND of 17 sizes"),
+    peer("uc_send_imm", "UC SEND with immediate of 17 sizes"),
+    peer("uc_write", "UC WRITE of 17 sizes"),
+    peer("uc_write_imm", "UC WRITE with immediate of 17 sizes"),
+    peer("fetch_add", "fetch-and-add over the top"),
+    peer("cmp_swap", "compare-and-swap that hits and that misses"),
+    peer("window", "type-2 window: bind, WRITE, READ, local invalidate, then refused", shows=("NAK 0x62",)),
+    peer("send_inv", "SEND with Invalidate of a type-2 window, then refused", shows=("RC SEND Last inv", "NAK 0x62")),
+    peer("rnr", "the receive is posted late", moves=RNR, shows=("RNR NAK",)),
+    peer("rnr_exhausted", "the receive is never posted: RNR_RETRY_EXC_ERR", moves=RNR, shows=("RNR NAK",)),
+    peer("wrong_key", "WRITE with a wrong key: REM_ACCESS_ERR", shows=("NAK 0x62",)),
+    peer("beyond_region", "READ beyond the region: REM_ACCESS_ERR", shows=("NAK 0x62",)),
+    peer("short_receive", "a receive that is too short: REM_INV_REQ_ERR", shows=("NAK 0x61",)),
+    peer("ud", "UD datagrams of 10 sizes; a wrong Q_Key is dropped", drops=frozenset({"drop_qkey"})),
+    peer("multicast", "UD datagrams to an IPv4 group; none after leaving it"),
+]
+
+ADDRESSES = [
+    pingpong("rc", "-m {mtu} -n 50", "RC SEND, IPv6 GID", name="rc_pingpong_ipv6", gid="ipv6"),
+    pingpong("ud", "-s 1000 -n 50", "UD SEND, IPv6 GID", name="ud_pingpong_ipv6", gid="ipv6"),
+    pingpong("rc", "-m {mtu} -n 50", "RC SEND, link-local GID", name="rc_pingpong_link_local", gid="link_local"),
+    perftest("ib_write_bw", "-s 65536 -n 10", "RC WRITE of 64 KB, link-local GID", name="ib_write_bw_link_local",
+             gid="link_local"),
+    peer("write_imm", "RC WRITE with immediate of 17 sizes, IPv6 GID", row="write_imm_ipv6", gid="ipv6"),
+    peer("read", "RC READ of 17 sizes, link-local GID", row="read_link_local", gid="link_local"),
+    peer("ud", "UD datagrams of 10 sizes, IPv6 GID", row="ud_ipv6", gid="ipv6", drops=frozenset({"drop_qkey"})),
+    peer("multicast", "UD datagrams to an IPv6 group", row="multicast_ipv6", gid="ipv6"),
+]
+
+PATH_MTUS = [
+    case for mtu in (256, 4096) for case in (
+        pingpong("rc", "-m {mtu} -n 50 -s 9000", f"RC SEND of 9000 bytes, path MTU {mtu}", name=f"rc_pingpong_{mtu}",
+                 mtu=mtu),
+        perftest("ib_write_bw", "-s 65536 -n 10", f"RC WRITE of 64 KB, path MTU {mtu}", name=f"ib_write_bw_{mtu}", mtu=mtu),
+        peer("send_imm", f"RC SEND with immediate of 17 sizes, path MTU {mtu}", row=f"send_imm_{mtu}", mtu=mtu),
+        peer("read", f"RC READ of 17 sizes, path MTU {mtu}", row=f"read_{mtu}", mtu=mtu),
+        peer("ud", f"UD datagrams of 10 sizes, path MTU {mtu}", row=f"ud_{mtu}", mtu=mtu, drops=frozenset({"drop_qkey"})))
+]
+
+LOSSY = [
+    pingpong("rc", "-m {mtu} -n 200", "RC SEND, 5 % lost each way", name="rc_pingpong_loss", loss=5, moves=REPEATS),
+    perftest("ib_write_bw", "-s 65536 -n 10 -u 14", "RC WRITE of 64 KB, 5 % lost each way", name="ib_write_bw_loss", loss=5,
+             moves=REPEATS),
+    perftest("ib_read_bw", "-s 65536 -n 10 -u 14", "RC READ of 64 KB, 5 % lost each way", name="ib_read_bw_loss", loss=5,
+             moves=REPEATS),
+    *[peer(name, f"{what}, 5 % lost each way", row=f"{name}_loss", arguments="--timeout 13", loss=5, moves=REPEATS)
+      for name, what in (("send_imm", "RC SEND with immediate of 17 sizes"), ("write_imm", "RC WRITE with immediate of 17 sizes"),
+                         ("read", "RC READ of 17 sizes"), ("fetch_add", "fetch-and-add"), ("cmp_swap", "compare-and-swap"))],
+]
+
+CASES = STOCK + VERIFIED + ADDRESSES + PATH_MTUS + LOSSY
+
+
+def find(names):
+    """The cases of these names; all without. Raises KeyError for a name that is none."""
+    known = {case.name: case for case in CASES}
+    return [known[name] for name in names] if names else list(CASES)

@@ -1,0 +1,79 @@
+"""The interop tests' own eyes: that icrc.py and the rest see what they are there for. Needs no guest."""
+
+import pathlib
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "e2e"))
+
+import cases
+import harness
+import icrc
+import sides
+import wireshark
+
+GOLDEN = sorted((harness.SOURCE / "tests/golden").glob("*.pcap"))
+ETHERNET = 14
+# Bytes of the IP header that no check covers: they change on the way.
+CHANGING = {b"\x08\x00": {1, 8}, b"\x86\xdd": {1, 2, 3, 7}}
+IP_HEADER = {b"\x08\x00": 20, b"\x86\xdd": 40}
+
+
+class Icrc(harness.TestCase):
+    def test_what_rxe_sent_is_right(self):
+        seen = 0
+        for path in GOLDEN:
+            for packet in icrc.read_capture(path)[1]:
+                self.assertEqual(packet.faults, [], f"{path.name}: {packet.name}")
+                seen += 1
+        self.assertGreater(seen, 500)
+
+    def test_each_changed_byte_is_seen(self):
+        for path in GOLDEN:
+            frame = next((frame for frame in icrc.frames(path) if icrc.read_packet(frame) is not None), None)
+            ether_type = frame[12:14]
+            size = IP_HEADER[ether_type]
+            for at in range(size + 8 + 12, len(frame) - ETHERNET):
+                self._changed(path, frame, at)
+            for at in set(range(size)) - CHANGING[ether_type]:
+                # The nibble of the traffic class beside the version.
+                self._changed(path, frame, at, 0x40 if at == 0 else 1)
+            for at in set(range(size + 8, size + 8 + 12)) - {size + 8 + 4}:
+                self._changed(path, frame, at)
+
+    def _changed(self, path, frame, at, bit=1):
+        changed = bytearray(frame)
+        changed[ETHERNET + at] ^= bit
+        packet = icrc.read_packet(bytes(changed))
+        self.assertTrue(packet is None or packet.faults, f"{path.name}: byte {at} of the packet changed unseen")
+
+    def test_tshark_sees_a_cut_packet(self):
+        directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        source = next(path for path in GOLDEN if path.name == "rc_write.pcap")
+        whole, cut = directory / "whole.pcap", directory / "cut.pcap"
+        data = source.read_bytes()
+        whole.write_bytes(data)
+        frame = bytearray(next(frame for frame in icrc.frames(source) if icrc.read_packet(frame) is not None)[:60])
+        frame[16:18], frame[38:40] = (46).to_bytes(2, "big"), (26).to_bytes(2, "big")
+        cut.write_bytes(data[:24] + bytes(8) + len(frame).to_bytes(4, "little") * 2 + frame)
+        self.assertEqual(list(wireshark.complaints([("whole", whole)])), [])
+        self.assertEqual([where for where, _ in wireshark.complaints([("whole", whole), ("cut", cut)])], ["cut"])
+
+
+class Table(harness.TestCase):
+    def test_names_are_single(self):
+        names = [case.name for case in cases.CASES]
+        self.assertEqual(sorted(names), sorted(set(names)))
+        self.assertEqual([case.name for case in cases.find(["rnr"])], ["rnr"])
+        with self.assertRaises(KeyError):
+            cases.find(["no such test"])
+
+    def test_gids_of_devinfo(self):
+        table = sides.gid_table("GID[  0]:\t\tfe80::1, RoCE v2\n\t\t\tGID[  1]:\t\t::ffff:10.0.0.1, RoCE v1\n"
+                                "\t\t\tGID[  2]:\t\t::ffff:10.0.0.1, RoCE v2\n")
+        self.assertEqual(table, {sides.normal("fe80::1"): 0, sides.normal("::ffff:10.0.0.1"): 2})
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,214 @@
+"""Linux rxe as the peer: runs the tests of cases.py between our RNIC and an rxe in a virtual machine, in both roles.
+
+Every packet is captured and its ICRC checked by icrc.py; tshark may find nothing malformed; of rxe's counters only
+those may move that the test says. Prints the table test x role x result, and compares it with the one in
+docs/conformance.md (--renew writes it). Exit status 0: everything passed.
+"""
+
+import argparse
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "e2e"))
+
+import cases
+import guest as guests
+import harness
+import icrc
+import image
+import network
+import sides
+import table
+import wireshark
+
+CACHE = harness.BUILD / "interop"
+MAC = {"ours": network.OUR_MAC, "theirs": network.PEER_MAC}
+
+
+class Failed(Exception):
+    """A run did not do what it has to; the text says how."""
+
+
+class Bench:
+    """Guest, network and daemon, up for all runs."""
+
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory)
+        self.daemon = self.guest = self.ours = self.theirs = None
+        self._port = 20000
+        self.captures = []
+
+    def start(self):
+        network.set_up()
+        self.daemon = network.Daemon(self.directory)
+        self.guest = guests.Guest(CACHE / "kernel", CACHE / "initramfs", self.directory,
+                                  "tap,id=net,ifname=guest,script=no,downscript=no", network.PEER_MAC,
+                                  network.guest_arguments())
+        self.ours, self.theirs = sides.Ours(self.daemon), sides.Theirs(self.guest)
+
+    def next_port(self):
+        self._port += 1
+        return self._port
+
+    def close(self):
+        if self.guest is not None:
+            self.guest.close()
+        if self.daemon is not None:
+            self.daemon.close()
+
+
+def moved(before, after):
+    return {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
+
+
+def run_programs(case, server, client, port):
+    """Both programs; raises Failed with what they said."""
+    texts = [case.command.format(device=side.device, gid=side.gid(case.gid), port=port, mtu=case.mtu)
+             for side in (server, client)]
+    dial = f" --connect {server.address}" if texts[1].startswith("peer ") else f" {server.address}"
+    serving = server.start(texts[0], case.seconds)
+    if not server.listens(port, 20):
+        serving.stop()
+        serving.wait(20)
+        raise Failed(f"the server does not listen: {serving.output}")
+    asking = client.start(texts[1] + dial, case.seconds)
+    asking.wait(case.seconds + 30)
+    if asking.status != 0:
+        # What waits for a client that failed would wait until its time is over.
+        if not guests.wait_until(serving.ended, 2):
+            serving.stop()
+    serving.wait(case.seconds + 30)
+    if (serving.status, asking.status) != (0, 0):
+        raise Failed(f"server ({server.device}) status {serving.status}, client ({client.device}) {asking.status}\n"
+                     f"--- {texts[0]}\n{serving.output}\n--- {texts[1]}{dial}\n{asking.output}")
+
+
+def check_capture(case, client, path, lost):
+    """Raises Failed when the capture shows what it must not, or does not show what it must."""
+    if lost != 0:
+        raise Failed(f"the capture lost {lost} packets")
+    _, packets = icrc.read_capture(path)
+    faulty = [f"{packet.name} PSN {packet.psn}: {', '.join(packet.faults)}" for packet in packets if packet.faults]
+    if faulty:
+        raise Failed(f"{len(faulty)} faulty packets, the first: {faulty[0]}")
+    own = bytes.fromhex(MAC[client.name].replace(":", ""))
+    if not any(packet.sender == own for packet in packets):
+        raise Failed("the capture has no RoCE packet of the client's")
+    seen = {packet.name for packet in packets} | {packet.answer for packet in packets}
+    missing = [kind for kind in case.shows if kind not in seen]
+    if missing:
+        raise Failed(f"the capture has no {', no '.join(missing)}")
+    for packet in packets:
+        if (packet.vlan is not None and packet.vlan & 0xFFF) != (network.VLAN if case.gid == "vlan" else False):
+            raise Failed(f"{packet.name} PSN {packet.psn}: VLAN tag {packet.vlan}")
+    return len(packets)
+
+
+def check_counters(case, theirs, ours):
+    strangers = {name: by for name, by in theirs.items() if name not in cases.ALWAYS | case.moves}
+    if strangers:
+        raise Failed(f"rxe's counters moved: {strangers}")
+    strangers = {name: by for name, by in ours.items() if name.startswith("drop_") and name not in cases.OTHERS | case.drops}
+    if strangers:
+        raise Failed(f"our counters moved: {strangers}")
+
+
+def run_one(bench, case, server, client):
+    """Number of packets. Raises Failed."""
+    path = bench.directory / f"{case.name}.{client.name}.pcap"
+    before = bench.theirs.counters(), bench.ours.counters()
+    capture = network.Capture(path)
+    try:
+        if case.loss:
+            bench.theirs.lose(case.loss)
+        try:
+            run_programs(case, server, client, bench.next_port())
+        finally:
+            dropped = bench.theirs.lose_nothing() if case.loss else None
+    finally:
+        lost = capture.close()
+    if dropped is not None and sum(dropped) == 0:
+        raise Failed("nothing was lost")
+    count = check_capture(case, client, path, lost)
+    check_counters(case, moved(before[0], bench.theirs.counters()), moved(before[1], bench.ours.counters()))
+    bench.captures.append((f"{case.name}, {client.device} as client", path))
+    return count
+
+
+def run_all(bench, wanted, keep):
+    results = {}
+    for number, case in enumerate(wanted, 1):
+        for client, server in ((bench.ours, bench.theirs), (bench.theirs, bench.ours)):
+            began = time.monotonic()
+            try:
+                count = run_one(bench, case, server, client)
+                state, text = "passed", f"{count} packets"
+            except (Failed, guests.GuestError, OSError, ValueError) as failure:
+                state, text = "FAILED", str(failure)
+            results[case.name, client.name] = (state, text)
+            print(f"interop: {number}/{len(wanted)} {case.name}, {client.device} as client: {state} "
+                  f"({time.monotonic() - began:.1f} s): {text}", flush=True)
+            if not bench.daemon.alive():
+                raise guests.GuestError(f"urnicd is gone:\n{bench.daemon.log()}")
+    for where, what in wireshark.complaints(bench.captures):
+        key = next(key for key in results if where.startswith(f"{key[0]}, ") and
+                   (key[1] == "ours") == (" urnic0 " in where))
+        print(f"interop: {where}: tshark: {what}")
+        results[key] = ("FAILED", f"tshark: {what}")
+    if keep:
+        shutil.copytree(bench.directory, keep, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock", "run"))
+    return results
+
+
+def prepare():
+    """Kernel and initramfs. Raises image.Missing."""
+    kernel, _ = image.make(CACHE, [sides.PEER_PROGRAM])
+    link = CACHE / "kernel"
+    link.unlink(missing_ok=True)
+    link.symlink_to(kernel)
+
+
+def skip(reason):
+    print(f"interop: skipped: {reason}")
+    table.write_report({}, reason)
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/interop", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", action="store_true", help="print the tests")
+    parser.add_argument("--renew", action="store_true", help="write the table in docs/conformance.md")
+    parser.add_argument("--keep", metavar="DIRECTORY", help="leave captures and logs there")
+    parser.add_argument("tests", nargs="*", metavar="TEST", help="all without")
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(f"{case.name}\t{case.what}" for case in cases.CASES))
+        return 0
+    try:
+        wanted = cases.find(options.tests)
+    except KeyError as error:
+        parser.error(f"there is no test {error}; --list prints all")
+    if not guests.installable():
+        return skip(f"there is no {guests.QEMU} here, and it could not be installed")
+    began = time.monotonic()
+    prepare()
+    network.unshare()
+    with tempfile.TemporaryDirectory(prefix=f"urnic-interop-{os.getpid()}-") as directory:
+        bench = Bench(directory)
+        try:
+            bench.start()
+            print(f"interop: the guest is up after {time.monotonic() - began:.0f} s", flush=True)
+            results = run_all(bench, wanted, options.keep)
+        finally:
+            bench.close()
+    return table.end(results, wanted, renew=options.renew, whole=not options.tests, seconds=time.monotonic() - began)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

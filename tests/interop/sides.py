@@ -1,0 +1,149 @@
+"""The two sides of a test: our RNIC on this machine, and rxe in the guest. Both run the same programs."""
+
+import ipaddress
+import json
+import re
+import shlex
+import time
+
+import guest as guests
+import harness
+import network
+
+GIDS = {
+    "ours": {"ipv4": f"::ffff:{network.OUR_IPV4}", "ipv6": network.OUR_IPV6,
+             "link_local": network.link_local(network.OUR_MAC), "vlan": f"::ffff:{network.OUR_VLAN_IPV4}"},
+    "theirs": {"ipv4": f"::ffff:{network.PEER_IPV4}", "ipv6": network.PEER_IPV6,
+               "link_local": network.link_local(network.PEER_MAC), "vlan": f"::ffff:{network.PEER_VLAN_IPV4}"}}
+PEER_PROGRAM = harness.BUILD / "tests/interop/peer"
+
+
+def gid_table(devinfo):
+    """{address: index} as `ibv_devinfo -v` prints it; of RoCE v2 where it names versions."""
+    table = {}
+    for index, gid, version in re.findall(r"GID\[\s*(\d+)\]:\s+([0-9a-f:.]+)(?:, (\S+ \S+))?", devinfo):
+        if version in ("", "RoCE v2"):
+            table.setdefault(normal(gid), int(index))
+    return table
+
+
+def normal(gid):
+    return ipaddress.IPv6Address(gid)
+
+
+class Side:
+    """A place where programs run."""
+
+    name = device = address = ""
+
+    def __init__(self):
+        self._gids = {}
+
+    def gid(self, kind):
+        """The index of an address in the device's table."""
+        wanted = normal(GIDS[self.name][kind])
+        if wanted not in self._gids:
+            self._gids = gid_table(self.output(f"ibv_devinfo -v -d {self.device}"))
+        if wanted not in self._gids:
+            raise guests.GuestError(f"{self.device} has no GID {wanted}")
+        return self._gids[wanted]
+
+
+class Ours(Side):
+    name, device, address = "ours", "urnic0", network.OUR_IPV4
+
+    def __init__(self, daemon):
+        super().__init__()
+        self._daemon = daemon
+
+    def _words(self, text):
+        words = shlex.split(text)
+        return self._daemon.command([str(PEER_PROGRAM), *words[1:]] if words[0] == "peer" else words)
+
+    def output(self, text):
+        return harness.run(self._words(text)).out
+
+    def start(self, text, seconds):
+        return Process(self._words(text), seconds)
+
+    def listens(self, port, seconds):
+        """Waits until somebody listens; nobody else is in this network."""
+        wanted = re.compile(rf":{port:04X} [0-9A-F:]+ 0A ")
+        return guests.wait_until(lambda: any(wanted.search(open(f"/proc/net/{table}", encoding="ascii").read())
+                                             for table in ("tcp", "tcp6")), seconds, 0.005)
+
+    def counters(self):
+        """Those of the RNIC, by name."""
+        found = {}
+        for device in json.loads(self._daemon.status())["devices"]:
+            found.update(device["counters"])
+        return found
+
+
+class Process:
+    """A program on this machine, in the form of a guest's command."""
+
+    def __init__(self, words, seconds):
+        self._process = harness.start(words)
+        self._deadline = time.monotonic() + seconds
+        self.status, self.output = None, ""
+
+    def ended(self):
+        return self._process.poll() is not None
+
+    def wait(self, timeout):
+        del timeout
+        result = harness.finish(self._process, max(0.1, self._deadline - time.monotonic()))
+        self.status, self.output = result.returncode, result.out + result.err
+        return True
+
+    def stop(self):
+        harness.end_group(self._process)
+
+
+class Theirs(Side):
+    name, device, address = "theirs", "rxe0", network.PEER_IPV4
+
+    def __init__(self, guest):
+        super().__init__()
+        self._guest = guest
+
+    def output(self, text):
+        return self._guest.run(text)
+
+    def start(self, text, seconds):
+        # In the shell's place, so that it is this program that is ended when its time is over.
+        command = self._guest.start(f"exec {text}", seconds)
+        command.stop = lambda: self._guest.run(f"killall -q {shlex.split(text)[0]} || true")
+        return command
+
+    def listens(self, port, seconds):
+        waits = f"until grep -q ':{port:04X} [0-9A-F:]* 0A ' /proc/net/tcp /proc/net/tcp6; do usleep 5000; done"
+        command = self._guest.start(waits, seconds)
+        return command.wait(seconds + 5) and command.status == 0
+
+    def counters(self):
+        text = self._guest.run("cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *")
+        return {name: int(value) for name, value in (line.split(":") for line in text.split()) if name != "lifespan"}
+
+    def lose(self, percent):
+        """Drops that many of the RoCE packets that leave the guest, and of those that come."""
+        self._guest.run(f"""set -e
+            tc qdisc add dev eth0 root handle 1: prio bands 3 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+            tc qdisc add dev eth0 parent 1:3 handle 30: netem loss {percent}%
+            tc filter add dev eth0 parent 1: protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff flowid 1:3
+            ip link show ifb0 >/dev/null 2>&1 || ip link add ifb0 type ifb
+            ip link set ifb0 up
+            tc qdisc add dev ifb0 root handle 40: netem loss {percent}%
+            tc qdisc add dev eth0 handle ffff: ingress
+            tc filter add dev eth0 parent ffff: protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff \
+                action mirred egress redirect dev ifb0""")
+
+    def lose_nothing(self):
+        """Ends `lose`; returns how many packets were dropped on the way out and in."""
+        text = self._guest.run("""tc -s qdisc show dev eth0; tc -s qdisc show dev ifb0
+            tc qdisc del dev eth0 root; tc qdisc del dev eth0 ingress; tc qdisc del dev ifb0 root""")
+        found = {}
+        for handle, dropped in re.findall(r"qdisc netem (\d+):.*?dropped (\d+)", text, re.DOTALL):
+            found[handle] = int(dropped)
+        return found.get("30", 0), found.get("40", 0)

@@ -1,0 +1,74 @@
+"""The table test x role x result: printed, compared with the one in docs/conformance.md, and as a report of cases."""
+
+import difflib
+import os
+import pathlib
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import harness
+
+BEGIN = "<!-- interoperation: written by scripts/interop --renew -->"
+END = "<!-- interoperation: end -->"
+DOCUMENT = harness.SOURCE / "docs/conformance.md"
+ROLES = (("ours", "urnic0 client, rxe server"), ("theirs", "rxe client, urnic0 server"))
+
+
+def cell(result):
+    return "" if result is None else result[0]
+
+
+def lines_of(results, wanted):
+    yield "| test | what | " + " | ".join(title for _, title in ROLES) + " |"
+    yield "|---|---|" + "---|" * len(ROLES)
+    for case in wanted:
+        yield f"| `{case.name}` | {case.what} | " + " | ".join(cell(results.get((case.name, role))) for role, _ in ROLES) + " |"
+
+
+def compare(results, wanted, renew):
+    """True when the document has this very table, or has it now."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    head, rest = text.split(BEGIN)
+    new = f"{head}{BEGIN}\n\n" + "\n".join(lines_of(results, wanted)) + f"\n\n{END}{rest.split(END)[1]}"
+    if new == text:
+        return True
+    if renew:
+        DOCUMENT.write_text(new, encoding="utf-8")
+        return True
+    sys.stdout.writelines(difflib.unified_diff(text.splitlines(True), new.splitlines(True), "in the document", "seen", n=0))
+    print(f"interop: the table in {DOCUMENT} is not what was seen: scripts/interop --renew writes it")
+    return False
+
+
+def write_report(results, skipped=""):
+    """In GoogleTest's form, for scripts/report.py, where URNIC_INTEROP names a file."""
+    path = os.environ.get("URNIC_INTEROP")
+    if not path:
+        return
+    suite = ElementTree.Element("testsuite", name="interop")
+    for (name, role), (state, text) in results.items():
+        case = ElementTree.SubElement(suite, "testcase", classname="interop", name=f"{name}.{role}", status="run")
+        if state != "passed":
+            # What a program printed may hold bytes that XML cannot.
+            ElementTree.SubElement(case, "failure", message=text[:200].encode("ascii", "replace").decode())
+    if skipped:
+        case = ElementTree.SubElement(suite, "testcase", classname="interop", name="all", status="notrun")
+        ElementTree.SubElement(case, "skipped", message=skipped)
+    ElementTree.ElementTree(suite).write(pathlib.Path(path))
+
+
+def end(results, wanted, renew, whole, seconds):
+    """Prints the verdict; the exit status."""
+    print()
+    print("\n".join(lines_of(results, wanted)))
+    failed = [key for key, (state, _) in results.items() if state != "passed"]
+    missing = [case.name for case in wanted for role, _ in ROLES if (case.name, role) not in results]
+    for name, role in failed:
+        print(f"interop: FAILED: {name}, {'urnic0' if role == 'ours' else 'rxe0'} as client")
+    right = not whole or compare(results, wanted, renew)
+    if whole:
+        results = {**results, ("table", "document"): ("passed" if right else "failed", "docs/conformance.md is out of date")}
+    write_report(results)
+    print(f"interop: {len(results) - len(failed) - (0 if right else 1)} passed, {len(failed) + (0 if right else 1)} failed "
+          f"in {seconds:.0f} s")
+    return 0 if results and right and not failed and not missing else 1
