@@ -25,8 +25,6 @@ constexpr std::uint8_t kPortDown = 1;
 constexpr std::uint8_t kPortActive = 4;
 constexpr std::uint8_t kWidth4x = 2;
 constexpr std::uint8_t kSpeedEdr = 32;
-constexpr std::uint8_t kPhysDisabled = 3;
-constexpr std::uint8_t kPhysLinkUp = 5;
 constexpr std::uint8_t kLinkLayerEthernet = 2;
 constexpr std::uint32_t kPortCmSupported = 1U << 16U;
 constexpr std::uint8_t kMtu4096 = 5;
@@ -134,13 +132,13 @@ int Client::query_port(const abi::QueryPortRequest& request, Request& /*message*
     body.pkey_table_len = static_cast<std::uint16_t>(device.caps.pkey_table_len);
     body.port_cap_flags = kPortCmSupported;
     body.max_msg_sz = kMaxMessageBytes;
-    body.state = device.port_up ? kPortActive : kPortDown;
+    body.state = device.port_state.is_up() ? kPortActive : kPortDown;
     body.max_mtu = kMtu4096;
     // ibv_mtu: 256 bytes are 1, and each step doubles.
     body.active_mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
     body.active_width = kWidth4x;
     body.active_speed = kSpeedEdr;
-    body.phys_state = device.port_up ? kPhysLinkUp : kPhysDisabled;
+    body.phys_state = static_cast<std::uint8_t>(device.port_state.phys());
     body.link_layer = kLinkLayerEthernet;
     body.max_vl_num = 1;
     for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <sstream>
 
 #include "dataplane/config_faults.h"
+#include "dataplane/config_ports.h"
 #include "dataplane/config_values.h"
 #include "rnic/abi/queues.h"
 
@@ -171,31 +171,22 @@ constexpr Key<DaemonConfig> kDaemonKeys[] = {
     {"limits", set_limits},
 };
 
-/// An [[rnic]] table while it is read: which port key was given is checked once all keys are known.
+/// An [[rnic]] table while it is read: which port keys were given is checked once all are known.
 struct RnicDraft {
     RnicConfig rnic;
-    std::string fabric;
-    std::string device;
-    bool has_port = false;
-    bool has_mtu = false;
+    PortKeys port;
 };
+
+template <std::string PortKeys::*Member>
+void set_port_key(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    draft.port.*Member = text_of(node, key);
+}
 
 void set_name(RnicDraft& draft, const toml::node& node, const std::string& key) {
     draft.rnic.name = text_of(node, key);
     if (!is_device_name(draft.rnic.name)) {
         fail(node, fmt::format("'{}' must be 1 to 60 letters, digits, '_' or '-', a letter first", key));
     }
-}
-
-void set_port(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    static const std::map<std::string, PortKind> kinds{
-        {"fabric", PortKind::kFabric}, {"pci", PortKind::kPci}, {"vdev", PortKind::kVdev}};
-    const auto kind = kinds.find(text_of(node, key));
-    if (kind == kinds.end()) {
-        fail(node, fmt::format("'{}' must be \"fabric\", \"pci\" or \"vdev\"", key));
-    }
-    draft.rnic.port = kind->second;
-    draft.has_port = true;
 }
 
 void set_mac(RnicDraft& draft, const toml::node& node, const std::string& key) {
@@ -225,7 +216,7 @@ void set_mtu(RnicDraft& draft, const toml::node& node, const std::string& key) {
         fail(node, fmt::format("'{}' must be 256, 512, 1024, 2048 or 4096", key));
     }
     draft.rnic.mtu_bytes = static_cast<std::uint32_t>(mtu);
-    draft.has_mtu = true;
+    draft.rnic.mtu_given = true;
 }
 
 void set_recovery(RnicDraft& draft, const toml::node& node, const std::string& key) {
@@ -238,11 +229,15 @@ void set_recovery(RnicDraft& draft, const toml::node& node, const std::string& k
 
 constexpr Key<RnicDraft> kRnicKeys[] = {
     {"name", set_name},
-    {"port", set_port},
-    {"fabric", [](RnicDraft& draft, const toml::node& node,
-                  const std::string& key) { draft.fabric = text_of(node, key); }},
-    {"device", [](RnicDraft& draft, const toml::node& node,
-                  const std::string& key) { draft.device = text_of(node, key); }},
+    {"port", set_port_key<&PortKeys::port>},
+    {"fabric", set_port_key<&PortKeys::fabric>},
+    {"device", set_port_key<&PortKeys::device>},
+    {"interface", set_port_key<&PortKeys::interface>},
+    {"netns", set_port_key<&PortKeys::netns>},
+    {"socket", set_port_key<&PortKeys::socket>},
+    {"role", set_port_key<&PortKeys::role>},
+    {"id", [](RnicDraft& draft, const toml::node& node,
+              const std::string& key) { draft.port.id = number_of(node, key, 0, 0xffff'fffe); }},
     {"mac", set_mac},
     {"ipv4", set_ipv4},
     {"ipv6", set_ipv6},
@@ -258,27 +253,12 @@ RnicConfig read_rnic(const toml::table& table) {
     if (rnic.name.empty()) {
         fail(table, "this [[rnic]] has no 'name', for example name = \"urnic0\"");
     }
-    if (!draft.has_port) {
-        fail(table, "this [[rnic]] has no 'port'; allowed: \"fabric\", \"pci\" or \"vdev\"");
+    if (const std::string problem = apply_port_keys(draft.port, rnic); !problem.empty()) {
+        fail(table, problem);
     }
-    const bool on_fabric = rnic.port == PortKind::kFabric;
-    if (on_fabric ? !draft.device.empty() : !draft.fabric.empty()) {
-        fail(table, on_fabric ? "'device' goes with port = \"pci\" or \"vdev\"; a fabric is named by 'fabric'"
-                              : "'fabric' goes with port = \"fabric\"; a port's device is named by 'device'");
-    }
-    if (!on_fabric && !draft.has_mtu) {
+    const bool is_nic = rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev;
+    if (is_nic && !rnic.mtu_given) {
         rnic.mtu_bytes = 1024;  // the most that fits into ordinary Ethernet frames of 1500 bytes
-    }
-    rnic.port_device = on_fabric ? draft.fabric : draft.device;
-    if (rnic.port_device.empty()) {
-        fail(table, on_fabric ? "port = \"fabric\" needs 'fabric', the name of the in-process wire"
-                              : "this port needs 'device', for example device = \"0000:01:00.0\" (pci) or "
-                                "device = \"net_af_packet0,iface=eth1\" (vdev)");
-    }
-    if (rnic.port == PortKind::kPci && !is_pci_address(rnic.port_device)) {
-        fail(table, fmt::format("'device' is \"{}\"; with port = \"pci\" it must be a PCI address such as "
-                                "\"0000:01:00.0\" (lspci -D lists them)",
-                                rnic.port_device));
     }
     return rnic;
 }
@@ -295,9 +275,10 @@ void check_unique(const toml::table& table, const RnicConfig& rnic, const std::v
             what = "ipv4";
         } else if (rnic.ipv6 && rnic.ipv6 == other.ipv6) {
             what = "ipv6";
-        } else if (rnic.port != PortKind::kFabric && rnic.port == other.port &&
-                   rnic.port_device == other.port_device) {
-            what = "device";
+        } else if (same_port(rnic, other)) {
+            what = rnic.port == PortKind::kMemif                                 ? "socket"
+                   : rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev ? "device"
+                                                                                 : "interface";
         }
         if (what != nullptr) {
             fail(table,

@@ -45,19 +45,26 @@ struct DaemonConfig {
 };
 
 enum class PortKind : std::uint8_t {
-    kFabric,  // the in-process wire named `port_device`
-    kPci,     // a NIC by its PCI address
-    kVdev,    // a DPDK virtual device, for example "net_af_packet0,iface=eth1"
+    kFabric,    // the in-process wire named `port_device`
+    kPci,       // a NIC by its PCI address
+    kVdev,      // a DPDK virtual device, for example "net_af_packet0,iface=eth1"
+    kAfPacket,  // the kernel's network interface `port_device` in `netns`, by packet sockets
+    kAfXdp,     // the same by AF_XDP
+    kMemif,     // shared memory with another process on this host, found by the socket `port_device`
 };
 
 struct RnicConfig {
     std::string name;
     PortKind port = PortKind::kFabric;
     std::string port_device;
+    std::string netns;  // a network namespace's name or path; empty: the daemon's own
+    bool is_memif_server = false;
+    std::uint32_t memif_id = 0;
     std::optional<wire::Mac> mac;   // the port's own when absent (kPci, kVdev); a made-up one on a fabric
     std::optional<wire::Gid> ipv4;  // IPv4-mapped
     std::optional<wire::Gid> ipv6;
     std::uint32_t mtu_bytes = 4096;  // largest path MTU
+    bool mtu_given = false;          // else kAfPacket and kAfXdp take what the interface's MTU allows
     bool goes_back_n = false;  // after a loss; else early packets are held and the missing one is resent
     std::uint32_t line = 0;    // where it stands in the file
 };

@@ -26,9 +26,18 @@ namespace urnic::dataplane {
 
 namespace {
 
-/// What an epoll event is about: the low three bits; above them lies a connection's id, or a device's index.
+/// What an epoll event is about: the low three bits; above them lies a connection's id, or the index of a
+/// device or of a watch.
 /// Ids, not pointers: an earlier event of the same round may have ended the connection.
-enum Tag : std::uint64_t { kListener = 0, kSocket = 1, kProcess = 2, kStop = 3, kMads = 4, kTagMask = 7 };
+enum Tag : std::uint64_t {
+    kListener = 0,
+    kSocket = 1,
+    kProcess = 2,
+    kStop = 3,
+    kMads = 4,
+    kWatch = 5,
+    kTagMask = 7
+};
 constexpr std::uint64_t tag_of(Tag tag, std::uint32_t id) { return (std::uint64_t{id} << 3U) | tag; }
 
 constexpr int kBacklog = 128;
@@ -51,9 +60,10 @@ struct ControlServer::Connection {
 ControlServer::ControlServer(Host& host, Options options)
     : host_(host), options_(options), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
     URNIC_CHECK(epoll_);
+    host_.raise = [this](const HostDevice& device, AsyncEventType type) { raise(device, type); };
 }
 
-ControlServer::~ControlServer() = default;
+ControlServer::~ControlServer() { host_.raise = nullptr; }
 
 int ControlServer::listen(const std::string& path, mode_t mode, gid_t group) {
     sockaddr_un address{};
@@ -100,6 +110,9 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
         URNIC_CHECK(host_.devices[i]->mads == nullptr ||
                     watch(host_.devices[i]->mads->fd(), EPOLLIN, tag_of(kMads, i)));
     }
+    for (std::uint32_t i = 0; i < host_.watches.size(); ++i) {
+        URNIC_CHECK(watch(host_.watches[i].fd, EPOLLIN, tag_of(kWatch, i)));
+    }
     for (bool stop = false; !stop;) {
         std::array<epoll_event, 64> events{};
         const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
@@ -115,6 +128,8 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
                 accept_some();
             } else if (tag == kMads) {
                 take_mads(*host_.devices.at(id));
+            } else if (tag == kWatch) {
+                on_watch(id);
             } else if (found != connections_.end() && (tag == kProcess || !serve(*found->second))) {
                 // A forked child may hold the socket open: the end of the process decides as well.
                 disconnect(id);
@@ -266,7 +281,7 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
             return answer_fault_request(host_, connection.peer, request, reply);
         }
         if (header.op == abi::Op::kPort) {
-            return port(connection.peer, request, reply);
+            return answer_port_request(host_, connection.peer, request, reply);
         }
         if (header.op == abi::Op::kHello) {
             return connection.client != nullptr ? EEXIST
@@ -292,18 +307,20 @@ void ControlServer::take_mads(HostDevice& device) {
     device.mads->wake_for_rest();
 }
 
-int ControlServer::port(const Peer& peer, const Request& request, Reply& reply) {
-    HostDevice* changed = nullptr;
-    const int error = answer_port_request(host_, peer, request, reply, changed);
-    if (changed != nullptr) {
-        for (const auto& [id, connection] : connections_) {
-            if (connection->client != nullptr) {
-                connection->client->raise(*changed, changed->device->port_up ? AsyncEventType::kPortActive
-                                                                             : AsyncEventType::kPortErr);
-            }
+void ControlServer::raise(const HostDevice& device, AsyncEventType type) const {
+    for (const auto& [id, connection] : connections_) {
+        if (connection->client != nullptr) {
+            connection->client->raise(device, type);
         }
     }
-    return error;
+}
+
+void ControlServer::on_watch(std::uint32_t index) {
+    try {
+        host_.watches.at(index).on_input();
+    } catch (const std::bad_alloc&) {
+        log_warning("no memory: something that happened to a port or an address may go unnoticed");
+    }
 }
 
 int ControlServer::status(const Request& request, Reply& reply) const {

@@ -62,7 +62,8 @@ class ControlServer {
     [[nodiscard]] int answer(Connection& connection, Request& request, Reply& reply);
     [[nodiscard]] int status(const Request& request, Reply& reply) const;
     void take_mads(HostDevice& device);
-    [[nodiscard]] int port(const Peer& peer, const Request& request, Reply& reply);
+    void on_watch(std::uint32_t index);
+    void raise(const HostDevice& device, AsyncEventType type) const;
     void disconnect(std::uint32_t id);
     [[nodiscard]] bool watch(int fd, std::uint32_t events, std::uint64_t tag) const;
 

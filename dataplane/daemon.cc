@@ -66,12 +66,16 @@ rte_mempool* start_dpdk(const Config& config, bool verbose) {
     eal.hugepages = config.daemon.hugepages;
     eal.extra = config.daemon.eal_args;
     eal.verbose = verbose;
+    std::uint32_t index = 0;
     for (const RnicConfig& rnic : config.rnics) {
         if (rnic.port == PortKind::kPci) {
             eal.pci.push_back(rnic.port_device);
         } else if (rnic.port == PortKind::kVdev) {
             eal.vdevs.push_back(rnic.port_device);
+        } else if (rnic.port == PortKind::kMemif) {
+            eal.vdevs.push_back(memif_arguments(rnic, index));
         }
+        ++index;
     }
     const std::uint32_t frames = frames_for(num_ports, num_workers);
     eal.memory_mb = packet_memory_mb(frames);
@@ -154,6 +158,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
             log_warning("no memory: the states of ports below {} are out of date", run_dir_.sysroot_path());
         }
     };
+    devices_->watch_ports(host_);
     server_.emplace(host_);
     host_.daemon_state().alive.store(1);
     const std::string socket = run_dir_.socket_path();

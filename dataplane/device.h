@@ -25,8 +25,21 @@ class NeighbourResolver {
     [[nodiscard]] virtual std::optional<wire::Mac> resolve(const wire::Gid& gid) = 0;
 };
 
-/// Built by the control thread before the workers start; afterwards only `keys`, `handles` and `port_up` (by
-/// the control thread, which alone looks at `port_up`) and `counters` (each by its worker) change.
+/// What is known of a port; changed by report_port() alone.
+struct PortState {
+    bool wanted = true;
+    bool link = true;
+    bool present = true;
+    [[nodiscard]] bool is_up() const { return wanted && link && present; }
+    /// As a NIC reports them (IBA 14.2.5.6, PortPhysicalState).
+    enum class Phys : std::uint8_t { kPolling = 2, kDisabled = 3, kLinkUp = 5 };
+    [[nodiscard]] Phys phys() const {
+        return !wanted ? Phys::kDisabled : is_up() ? Phys::kLinkUp : Phys::kPolling;
+    }
+};
+
+/// Built by the control thread before the workers start; afterwards only `keys`, `handles` and `port_state`
+/// (by the control thread, which alone looks at `port_state`) and `counters` (each by its worker) change.
 struct Device {
     static constexpr std::uint32_t kGidTableLength = 16;
 
@@ -42,7 +55,7 @@ struct Device {
     AddressHandles handles;
     std::array<Counters, abi::kMaxWorkers> counters;
     PacketIo* port = nullptr;
-    bool port_up = true;  // as the operator wants it
+    PortState port_state;  // see port_state.h
     NeighbourResolver* neighbours = nullptr;
     MadInbox* mads = nullptr;  // nullptr: nobody listens to QP1, what comes for it is dropped
 };

@@ -4,6 +4,7 @@
 
 #include "dataplane/eal.h"
 #include "dataplane/multicast_groups.h"
+#include "dataplane/port_watch.h"
 #include "rnic/qp/limits.h"
 
 namespace urnic::dataplane {
@@ -46,21 +47,36 @@ abi::DeviceCaps caps_of(const Device& device) {
 
 }  // namespace
 
-DeviceSet::DeviceSet(const Config& config, Steering& steering, rte_mempool* frames)
-    : neighbours_(config.neighbours) {
+std::string memif_arguments(const RnicConfig& rnic, std::uint32_t index) {
+    // A buffer holds a whole frame; the rest are the driver's defaults.
+    return dpdk_name(rnic, index) + ",role=" + (rnic.is_memif_server ? "server" : "client") +
+           ",id=" + std::to_string(rnic.memif_id) +
+           ",bsize=8192,socket-abstract=no,socket=" + rnic.port_device;
+}
+
+std::string dpdk_name(const RnicConfig& rnic, std::uint32_t index) {
+    if (rnic.port == PortKind::kMemif) {
+        return "net_memif" + std::to_string(index);
+    }
+    // DPDK knows a vdev by what stands before its arguments.
+    return rnic.port_device.substr(0, rnic.port_device.find(','));
+}
+
+DeviceSet::DeviceSet(const Config& config, Steering& steering, rte_mempool* frames) {
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         add_device(config.rnics[i], i);
     }
     add_fabrics(config, steering);
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         if (config.rnics[i].port != PortKind::kFabric) {
-            add_port(*devices_[i], config.rnics[i], steering.num_workers(), frames);
+            open_port(*devices_[i], config.rnics[i], steering.num_workers(), frames);
         }
         Device& device = *devices_[i];
         device.gids[0] = link_local_gid(device.mac);
         device.node_guid = node_guid(device.mac);
         device.caps = caps_of(device);
     }
+    add_hairpins(config, steering);
 }
 
 void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
@@ -102,20 +118,88 @@ void DeviceSet::add_fabrics(const Config& config, Steering& steering) {
     }
 }
 
-void DeviceSet::add_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
-                         rte_mempool* frames) {
+void DeviceSet::open_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+                          rte_mempool* frames) {
+    if (rnic.port == PortKind::kAfPacket || rnic.port == PortKind::kAfXdp) {
+        open_kernel_port(device, rnic, num_workers, frames);
+        return;
+    }
     DpdkPortConfig config;
-    // DPDK knows a vdev by what stands before its arguments.
-    config.name = rnic.port_device.substr(0, rnic.port_device.find(','));
+    config.name = dpdk_name(rnic, device.index);
     config.num_queues = num_workers;
     config.promiscuous = rnic.mac.has_value();
     config.frames = frames;
-    ports_.push_back(std::make_unique<DpdkPort>(config));
+    auto port = std::make_unique<DpdkPort>(config);
     if (!rnic.mac) {
-        device.mac = ports_.back()->mac();
+        device.mac = port->mac();
     }
-    device.port = ports_.back().get();
-    device.neighbours = &neighbours_;
+    device.port = port.get();
+    dpdk_ports_.emplace(device.index, std::move(port));
+}
+
+void DeviceSet::open_kernel_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+                                 rte_mempool* frames) {
+    KernelPortConfig config;
+    config.interface = rnic.port_device;
+    config.netns = rnic.netns;
+    config.xdp = rnic.port == PortKind::kAfXdp;
+    config.num_queues = num_workers;
+    config.mac = rnic.mac;
+    config.frames = frames;
+    config.counters = &device.counters;
+    auto port = std::make_unique<KernelPort>(config);
+    if (!rnic.mtu_given) {
+        device.mtu_bytes = port->max_path_mtu();
+    } else if (rnic.mtu_bytes > port->max_path_mtu()) {
+        throw EalError(rnic.name + ": " + port->why_not(rnic.mtu_bytes));
+    }
+    device.mac = port->mac();
+    device.port = port.get();
+    kernel_ports_.emplace(device.index, std::move(port));
+}
+
+void DeviceSet::add_hairpins(const Config& config, Steering& steering) {
+    std::map<std::string, std::vector<Device*>> ports;
+    std::vector<NeighbourConfig> neighbours = config.neighbours;
+    for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
+        const RnicConfig& rnic = config.rnics[i];
+        Device& device = *devices_[i];
+        if (rnic.port == PortKind::kFabric) {
+            continue;
+        }
+        ports[rnic.port == PortKind::kAfPacket ? rnic.netns + '\n' + rnic.port_device : rnic.name].push_back(
+            &device);
+        for (const wire::Gid& gid : device.gids) {
+            if (gid != wire::Gid{}) {
+                neighbours.push_back({gid, device.mac});
+            }
+        }
+    }
+    neighbours_ = std::make_unique<NeighbourTable>(neighbours);
+    for (const auto& [key, devices] : ports) {
+        std::vector<Fabric::PortSpec> specs;
+        std::vector<wire::Mac> macs;
+        for (const Device* device : devices) {
+            specs.push_back({device->mac, {}});
+            macs.push_back(device->mac);
+        }
+        auto fabric = std::make_unique<Fabric>(specs, steering);
+        for (std::uint32_t i = 0; i < devices.size(); ++i) {
+            hairpins_.push_back(std::make_unique<HairpinPort>(fabric->port(i), *devices[i]->port, macs));
+            devices[i]->port = hairpins_.back().get();
+            devices[i]->neighbours = neighbours_.get();
+        }
+        fabrics_.emplace("port " + devices.front()->name, std::move(fabric));
+    }
+}
+
+void DeviceSet::watch_ports(Host& host) {
+    for (const auto& [index, port] : kernel_ports_) {
+        watch_port(host, *host.devices.at(index), *port);
+    }
+    for (const auto& [index, port] : dpdk_ports_) {
+        watch_port(host, *host.devices.at(index), *port);
+    }
 }
 
 std::vector<Device*> DeviceSet::devices() const {

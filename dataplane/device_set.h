@@ -11,10 +11,18 @@
 #include "dataplane/device.h"
 #include "dataplane/dpdk_port.h"
 #include "dataplane/fabric.h"
+#include "dataplane/hairpin_port.h"
+#include "dataplane/host.h"
+#include "dataplane/kernel_port.h"
 #include "dataplane/neighbour_table.h"
 #include "dataplane/steering.h"
 
 namespace urnic::dataplane {
+
+/// What the EAL is asked for to get the memif port of the RNIC with that index.
+[[nodiscard]] std::string memif_arguments(const RnicConfig& rnic, std::uint32_t index);
+/// How DPDK calls the port of an RNIC (kPci, kVdev, kMemif).
+[[nodiscard]] std::string dpdk_name(const RnicConfig& rnic, std::uint32_t index);
 
 /// Made after the EAL, before the workers; outlives them.
 class DeviceSet {
@@ -24,14 +32,24 @@ class DeviceSet {
 
     [[nodiscard]] std::vector<Device*> devices() const;
 
+    /// What happens to ports is reported from now on; see watch_port(). `host` has these devices.
+    void watch_ports(Host& host);
+
   private:
     void add_device(const RnicConfig& rnic, std::uint32_t index);
     void add_fabrics(const Config& config, Steering& steering);
-    void add_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers, rte_mempool* frames);
+    /// Opens the port of a device that is on no fabric.
+    void open_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers, rte_mempool* frames);
+    void open_kernel_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+                          rte_mempool* frames);
+    /// Gives the RNICs of each port a way to each other.
+    void add_hairpins(const Config& config, Steering& steering);
 
     std::map<std::string, std::unique_ptr<Fabric>> fabrics_;
-    std::vector<std::unique_ptr<DpdkPort>> ports_;
-    NeighbourTable neighbours_;
+    std::map<std::uint32_t, std::unique_ptr<DpdkPort>> dpdk_ports_;      // by Device::index
+    std::map<std::uint32_t, std::unique_ptr<KernelPort>> kernel_ports_;  // by Device::index
+    std::vector<std::unique_ptr<HairpinPort>> hairpins_;
+    std::unique_ptr<NeighbourTable> neighbours_;
     std::vector<std::unique_ptr<Device>> devices_;
 };
 

@@ -1,8 +1,11 @@
 #include "dataplane/dpdk_port.h"
 
-#include <rte_ethdev.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "dataplane/eal.h"
@@ -33,6 +36,15 @@ std::uint16_t find_port(const DpdkPortConfig& config) {
                    ". Bind the NIC to a driver that DPDK can use (dpdk-devbind.py), or name a vdev");
 }
 
+/// Spreads flows over the queues, by their addresses and UDP ports; steering does the rest.
+void set_rss(const rte_eth_dev_info& info, std::uint32_t queues, rte_eth_conf& conf) {
+    constexpr std::uint64_t kUdp = RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
+    if (queues > 1 && (info.flow_type_rss_offloads & kUdp) != 0) {
+        conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+        conf.rx_adv_conf.rss_conf.rss_hf = info.flow_type_rss_offloads & kUdp;
+    }
+}
+
 }  // namespace
 
 DpdkPort::DpdkPort(const DpdkPortConfig& config) : port_id_(find_port(config)) {
@@ -49,12 +61,16 @@ DpdkPort::DpdkPort(const DpdkPortConfig& config) : port_id_(find_port(config)) {
                        " workers needs one: configure fewer workers");
     }
     rte_eth_conf conf{};
-    // af_packet names no largest MTU and a largest frame of 1518 bytes, but takes what the interface's MTU
-    // lets through.
+    // af_packet and memif name no largest MTU and a largest frame of 1518 bytes, but take what the
+    // interface's MTU lets through.
     if (info.max_mtu >= kFrameRoomBytes && info.min_mtu <= kFrameRoomBytes &&
         info.max_rx_pktlen >= kFrameRoomBytes) {
         conf.rxmode.mtu = kFrameRoomBytes - RTE_ETHER_HDR_LEN - RTE_ETHER_CRC_LEN;
     }
+    const bool tells_link = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
+    conf.intr_conf.lsc = tells_link ? 1 : 0;
+    conf.intr_conf.rmv = (*info.dev_flags & RTE_ETH_DEV_INTR_RMV) != 0 ? 1 : 0;
+    set_rss(info, rx_queues_, conf);
     error = rte_eth_dev_configure(port_id_, static_cast<std::uint16_t>(rx_queues_),
                                   static_cast<std::uint16_t>(tx_queues_), &conf);
     if (error != 0) {
@@ -85,15 +101,49 @@ DpdkPort::DpdkPort(const DpdkPortConfig& config) : port_id_(find_port(config)) {
         rte_eth_dev_stop(port_id_);
         fail(config, "cannot receive for a MAC that is not its own", mode);
     }
+    listen_to_events(tells_link);
+}
+
+void DpdkPort::listen_to_events(bool driver_tells) {
+    constexpr long kLookNs = 200'000'000;
+    const itimerspec every{{0, kLookNs}, {0, kLookNs}};
+    changes_ = UniqueFd(driver_tells ? ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
+                                     : ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    if (!changes_ || (!driver_tells && ::timerfd_settime(changes_.get(), 0, &every, nullptr) != 0)) {
+        const int error = errno;
+        rte_eth_dev_stop(port_id_);
+        throw EalError(std::string("cannot watch a port: ") + std::strerror(error));
+    }
+    for (const rte_eth_event_type type : {RTE_ETH_EVENT_INTR_LSC, RTE_ETH_EVENT_INTR_RMV}) {
+        (void)rte_eth_dev_callback_register(port_id_, type, on_event, this);
+    }
+}
+
+// On a thread of DPDK's.
+int DpdkPort::on_event(std::uint16_t /*port*/, rte_eth_event_type type, void* self, void* /*unused*/) {
+    auto& port = *static_cast<DpdkPort*>(self);
+    if (type == RTE_ETH_EVENT_INTR_RMV) {
+        port.removed_.store(true, std::memory_order_relaxed);
+    }
+    (void)::eventfd_write(port.changes_.get(), 1);
+    return 0;
+}
+
+void DpdkPort::forget_changes() const {
+    std::uint64_t ignored = 0;
+    (void)!::read(changes_.get(), &ignored, sizeof ignored);
 }
 
 DpdkPort::~DpdkPort() {
+    for (const rte_eth_event_type type : {RTE_ETH_EVENT_INTR_LSC, RTE_ETH_EVENT_INTR_RMV}) {
+        (void)rte_eth_dev_callback_unregister(port_id_, type, on_event, this);
+    }
     (void)rte_eth_dev_stop(port_id_);
     (void)rte_eth_dev_close(port_id_);
 }
 
 std::uint16_t DpdkPort::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
-    if (queue >= rx_queues_) {
+    if (queue >= rx_queues_ || removed()) {
         return 0;
     }
     const std::uint16_t got = rte_eth_rx_burst(port_id_, static_cast<std::uint16_t>(queue), frames, count);
@@ -104,6 +154,10 @@ std::uint16_t DpdkPort::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::ui
 }
 
 std::uint16_t DpdkPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
+    if (removed()) [[unlikely]] {
+        free_frames({frames, count});
+        return count;
+    }
     for (std::uint16_t i = 0; i < count; ++i) {
         note_released(frames[i]);
     }

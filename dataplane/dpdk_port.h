@@ -1,10 +1,14 @@
 // Any DPDK Ethernet device as a port: a NIC, af_packet, af_xdp, memif, or the drivers for tests.
 #pragma once
 
+#include <rte_ethdev.h>
+
+#include <atomic>
 #include <cstdint>
 #include <string>
 
 #include "dataplane/packet_io.h"
+#include "dataplane/unique_fd.h"
 #include "rnic/wire/packet_view.h"
 
 struct rte_mempool;
@@ -37,11 +41,22 @@ class DpdkPort final : public PacketIo {
 
     [[nodiscard]] wire::Mac mac() const;
     [[nodiscard]] bool link_up() const;
+    /// Pulled out, or its other half is gone for good.
+    [[nodiscard]] bool removed() const { return removed_.load(std::memory_order_relaxed); }
+    /// Readable when the link may have changed or the device is gone, until forget_changes(); now and then
+    /// where the driver tells nobody.
+    [[nodiscard]] int changes_fd() const { return changes_.get(); }
+    void forget_changes() const;
 
   private:
+    void listen_to_events(bool driver_tells);
+    static int on_event(std::uint16_t port, rte_eth_event_type type, void* self, void* unused);
+
     std::uint16_t port_id_ = 0;
     std::uint32_t rx_queues_ = 0;
     std::uint32_t tx_queues_ = 0;
+    UniqueFd changes_;
+    std::atomic<bool> removed_{false};
 };
 
 }  // namespace urnic::dataplane

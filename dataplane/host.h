@@ -103,6 +103,17 @@ struct Host {
 
     /// Called when the state of some device's port has changed.
     std::function<void()> port_changed;
+    /// Gives an event about the port to every context of a device. The control server's, while there is one.
+    std::function<void(const HostDevice&, AsyncEventType)> raise;
+
+    /// Descriptors that the control thread watches besides its own, and what it calls when there is input
+    /// (again until it has been read). Whoever adds one does so before the control server runs, and outlives
+    /// it.
+    struct Watch {
+        int fd = -1;
+        std::function<void()> on_input;
+    };
+    std::vector<Watch> watches;
 
     [[nodiscard]] std::uint32_t num_workers() const { return static_cast<std::uint32_t>(workers.size()); }
     [[nodiscard]] abi::DaemonState& daemon_state() const {

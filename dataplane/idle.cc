@@ -3,6 +3,7 @@
 #include <rte_pause.h>
 #include <sched.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -98,6 +99,15 @@ void Idle::sleep(TimeNs now, TimeNs wake_at) {
     const int got = epoll_pwait2(epoll_fd_, events.data(), static_cast<int>(events.size()),
                                  wake_at == kNever ? nullptr : &timeout, nullptr);
     URNIC_CHECK(got >= 0 || errno == EINTR);
+    for (int i = 0; i < got; ++i) {
+        if ((events[static_cast<std::size_t>(i)].events & EPOLLERR) != 0) {
+            // Of a port whose link went: the error stays, and wakes, until somebody takes it.
+            int error = 0;
+            socklen_t length = sizeof error;
+            (void)::getsockopt(events[static_cast<std::size_t>(i)].data.fd, SOL_SOCKET, SO_ERROR, &error,
+                               &length);
+        }
+    }
 }
 
 }  // namespace urnic::dataplane

@@ -54,13 +54,20 @@ The configuration file is TOML. Every key, with its default:
 
   [[rnic]]                      # one for each RNIC
   name = "urnic0"
-  port = "fabric"               # "fabric": an in-process wire; "pci": a NIC; "vdev": a DPDK virtual device
+  port = "fabric"               # "fabric": an in-process wire; "af_packet" or "af_xdp": an interface of the kernel;
+                                # "memif": another daemon on this host; "pci": a NIC; "vdev": a DPDK virtual device
   fabric = "lab"                # with port = "fabric": RNICs that name the same fabric reach each other
   device = "0000:01:00.0"       # with "pci": its address; with "vdev": for example "net_af_packet0,iface=eth1"
-  mac = "02:00:c6:12:00:01"     # left out: the NIC's own, or made up on a fabric
+  interface = "eth0"            # with "af_packet" and "af_xdp"
+  netns = "blue"                # the interface's network namespace (ip netns, or a path); left out: the daemon's
+  socket = "/run/urnic/m.sock"  # with "memif": where the two ends find each other
+  role = "server"               # with "memif": one end is "server", the other "client"
+  id = 0                        # with "memif": both ends of a link have the same
+  mac = "02:00:c6:12:00:01"     # left out: the NIC's or interface's own; made up on a fabric, random on memif
   ipv4 = "198.18.0.1/24"        # GID 1; GID 0 is the link-local address made from the MAC
   ipv6 = "fd00::1/64"           # the next GID
-  mtu = 4096                    # largest path MTU: 256, 512, 1024, 2048 or 4096; 1024 for pci and vdev
+  mtu = 4096                    # largest path MTU: 256, 512, 1024, 2048 or 4096; left out: 1024 for pci and vdev,
+                                # what the interface's MTU allows for af_packet and af_xdp
   recovery = "selective"        # after a loss: resend what is missing, or everything since: "go-back-n"
 
   [[neighbour]]                 # who else is on the network of a pci or vdev port

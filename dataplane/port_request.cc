@@ -8,7 +8,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "dataplane/log.h"
+#include "dataplane/port_state.h"
 
 namespace urnic::dataplane {
 
@@ -22,23 +22,9 @@ int refuse(Reply& reply, int error, const std::string& why) {
     return error;
 }
 
-/// Workers first: when this returns, no packet goes through a port that is down.
-void set_port(const Host& host, Device& device, bool up) {
-    for (const auto& worker : host.workers) {
-        worker->call([&] { worker->set_port(device.index, up); });
-    }
-    device.port_up = up;
-    if (host.port_changed) {
-        host.port_changed();
-    }
-    log_info("the port of {} is {}", device.name, up ? "up" : "down");
-}
-
 }  // namespace
 
-int answer_port_request(Host& host, const Peer& peer, const Request& request, Reply& reply,
-                        HostDevice*& changed) {
-    changed = nullptr;
+int answer_port_request(Host& host, const Peer& peer, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::PortRequest) || !request.fds.empty()) {
         return EINVAL;
     }
@@ -62,13 +48,9 @@ int answer_port_request(Host& host, const Peer& peer, const Request& request, Re
         if (peer.uid != 0 && peer.uid != ::geteuid()) {
             return EPERM;
         }
-        const bool up = message.action == abi::PortAction::kUp;
-        if (device->device->port_up != up) {
-            set_port(host, *device->device, up);
-            changed = device;
-        }
+        report_port(host, *device, PortFact::kWanted, message.action == abi::PortAction::kUp);
     }
-    body.up = device->device->port_up ? 1 : 0;
+    body.up = device->device->port_state.is_up() ? 1 : 0;
     reply.set(body);
     return 0;
 }

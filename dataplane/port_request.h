@@ -7,9 +7,7 @@
 
 namespace urnic::dataplane {
 
-/// Answers a PortRequest. 0 or errno, as abi::PortRequest says. `changed`: the device whose port is in
-/// another state now, or nullptr; its clients are still to be told (Client::raise()).
-[[nodiscard]] int answer_port_request(Host& host, const Peer& peer, const Request& request, Reply& reply,
-                                      HostDevice*& changed);
+/// Answers a PortRequest. 0 or errno, as abi::PortRequest says.
+[[nodiscard]] int answer_port_request(Host& host, const Peer& peer, const Request& request, Reply& reply);
 
 }  // namespace urnic::dataplane

@@ -91,7 +91,7 @@ void write_device(JsonText& json, const HostDevice& entry, std::uint32_t num_wor
         });
         json.object("port", [&] {
             json.value("number", 1);
-            json.value("state", device.port_up ? "ACTIVE" : "DOWN");
+            json.value("state", device.port_state.is_up() ? "ACTIVE" : "DOWN");
             json.value("link_layer", "Ethernet");
             json.value("mtu", device.mtu_bytes);
         });

@@ -64,8 +64,18 @@ fs::path port_dir(const std::string& dir, const Device& device) {
     return fs::path(dir) / "sys/class/infiniband" / device.name / "ports/1";
 }
 
-const char* state_of(const Device& device) { return device.port_up ? "4: ACTIVE" : "1: DOWN"; }
-const char* phys_state_of(const Device& device) { return device.port_up ? "5: LinkUp" : "3: Disabled"; }
+const char* state_of(const Device& device) { return device.port_state.is_up() ? "4: ACTIVE" : "1: DOWN"; }
+const char* phys_state_of(const Device& device) {
+    switch (device.port_state.phys()) {
+        case PortState::Phys::kDisabled:
+            return "3: Disabled";
+        case PortState::Phys::kLinkUp:
+            return "5: LinkUp";
+        case PortState::Phys::kPolling:
+            break;
+    }
+    return "2: Polling";
+}
 
 }  // namespace
 

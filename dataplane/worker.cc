@@ -401,6 +401,15 @@ void Worker::set_port(std::uint32_t device, bool up) {
     lane.receiver.set_port_up(up);
 }
 
+void Worker::watch_port(std::uint32_t device) {
+    const int fd = impl_->lanes.at(device)->device_port.wait_fd(impl_->config.index);
+    const int error = fd >= 0 ? impl_->idle.watch_level(fd) : 0;
+    if (error != 0 && error != EEXIST) {
+        // No descriptor is left for it, or no memory: it is still looked at now and then.
+        impl_->polled_ports = true;
+    }
+}
+
 MulticastTable& Worker::multicast(std::uint32_t device) {
     return impl_->lanes.at(device)->receiver.multicast();
 }

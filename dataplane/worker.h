@@ -156,6 +156,8 @@ class Worker {
                                 const wire::PacketHeader& header, std::span<const std::byte> bytes);
     /// Whether frames go through the port of the device with that index; otherwise both directions drop them.
     void set_port(std::uint32_t device, bool up);
+    /// Watches the descriptor that the port of that device has for this worker now.
+    void watch_port(std::uint32_t device);
     /// The groups of the device with that index.
     [[nodiscard]] MulticastTable& multicast(std::uint32_t device);
     [[nodiscard]] int modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path);

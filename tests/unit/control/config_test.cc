@@ -115,6 +115,7 @@ TEST_P(ConfigMistake, NamesFileLineAndWhatIsAllowed) {
 }
 
 std::string daemon(const std::string& line) { return "[daemon]\n" + line + "\n" + kRnic; }
+std::string port(const std::string& lines) { return "[[rnic]]\nname = \"a\"\n" + lines + "\n"; }
 std::string rnic(const std::string& line) { return kRnic + line + "\n"; }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -155,9 +156,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"no_name", "[[rnic]]\nport = \"fabric\"\nfabric = \"x\"\n", "test.toml:1:", "'name'"},
         BadCase{"bad_name", "[[rnic]]\nname = \"a/b\"\n", "test.toml:2:", "letters, digits"},
         BadCase{"dot_name", "[[rnic]]\nname = \"..\"\n", "test.toml:2:", "letters, digits"},
-        BadCase{"no_port", "[[rnic]]\nname = \"a\"\n", "test.toml:1:", "\"fabric\", \"pci\" or \"vdev\""},
+        BadCase{"no_port", "[[rnic]]\nname = \"a\"\n", "test.toml:1:", "\"fabric\", \"pci\", \"vdev\", "},
         BadCase{"bad_port", "[[rnic]]\nname = \"a\"\nport = \"eth0\"\n",
-                "test.toml:3:", "\"fabric\", \"pci\" or \"vdev\""},
+                "test.toml:1:", "\"af_packet\", \"af_xdp\" or \"memif\""},
         BadCase{"fabric_without_name", "[[rnic]]\nname = \"a\"\nport = \"fabric\"\n",
                 "test.toml:1:", "needs 'fabric'"},
         BadCase{"pci_without_device", "[[rnic]]\nname = \"a\"\nport = \"pci\"\n",
@@ -169,6 +170,27 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"pci_with_fabric",
                 "[[rnic]]\nname = \"a\"\nport = \"pci\"\ndevice = \"01:00.0\"\nfabric = \"x\"\n",
                 "test.toml:1:", "'fabric' goes with"},
+        BadCase{"af_packet_without_interface", port("port = \"af_packet\""),
+                "test.toml:1:", "needs 'interface'"},
+        BadCase{"af_xdp_with_device", port("port = \"af_xdp\"\ninterface = \"eth0\"\ndevice = \"x\""),
+                "test.toml:1:", "'device' goes with port = \"pci\" or \"vdev\""},
+        BadCase{"long_interface", port("port = \"af_packet\"\ninterface = \"a23456789abcdefg\""),
+                "test.toml:1:", "ip link"},
+        BadCase{"interface_path", port("port = \"af_packet\"\ninterface = \"a/b\""),
+                "test.toml:1:", "ip link"},
+        BadCase{"fabric_with_netns", rnic("netns = \"blue\""), "test.toml:1:", "\"af_packet\" or \"af_xdp\""},
+        BadCase{"memif_without_role", port("port = \"memif\"\nsocket = \"/tmp/s\""),
+                "test.toml:1:", "needs 'role'"},
+        BadCase{"memif_role", port("port = \"memif\"\nsocket = \"/tmp/s\"\nrole = \"master\""),
+                "test.toml:1:", "\"server\" or \"client\""},
+        BadCase{"memif_comma", port("port = \"memif\"\nsocket = \"/tmp/s,x=1\"\nrole = \"server\""),
+                "test.toml:1:", "'socket'"},
+        BadCase{"memif_relative", port("port = \"memif\"\nsocket = \"s\"\nrole = \"server\""),
+                "test.toml:1:", "absolute path"},
+        BadCase{"same_interface",
+                port("port = \"af_packet\"\ninterface = \"eth0\"") +
+                    "[[rnic]]\nname = \"b\"\nport = \"af_packet\"\ninterface = \"eth0\"\n",
+                "test.toml:5:", "'interface'"},
         BadCase{"short_mac", rnic("mac = \"02:00:c6:12:00\""), "test.toml:5:", "MAC"},
         BadCase{"mac_dashes", rnic("mac = \"02-00-c6-12-00-01\""), "test.toml:5:", "MAC"},
         BadCase{"multicast_mac", rnic("mac = \"01:00:5e:00:00:01\""), "test.toml:5:", "unicast MAC"},
@@ -186,6 +208,30 @@ INSTANTIATE_TEST_SUITE_P(
                     "[[rnic]]\nname = \"b\"\nport = \"fabric\"\nfabric = \"x\"\nipv4 = \"10.0.0.1\"\n",
                 "test.toml:6:", "line 1"}),
     [](const auto& info) { return info.param.what; });
+
+TEST(Config, PortsOfTheKernelAndOfOtherDaemons) {
+    const Config config = good(
+        "[[rnic]]\nname = \"a\"\nport = \"af_packet\"\ninterface = \"eth0\"\nnetns = \"blue\"\n"
+        "[[rnic]]\nname = \"b\"\nport = \"af_packet\"\ninterface = \"eth0\"\n"
+        "[[rnic]]\nname = \"c\"\nport = \"af_packet\"\ninterface = \"eth0\"\nmac = \"02:00:00:00:00:05\"\n"
+        "mtu = 512\n"
+        "[[rnic]]\nname = \"d\"\nport = \"af_xdp\"\ninterface = \"eth1\"\n"
+        "[[rnic]]\nname = \"e\"\nport = \"memif\"\nsocket = \"/tmp/s\"\nrole = \"server\"\n"
+        "[[rnic]]\nname = \"f\"\nport = \"memif\"\nsocket = \"/tmp/s\"\nrole = \"client\"\nid = 7\n");
+    ASSERT_EQ(config.rnics.size(), 6U);
+    EXPECT_EQ(config.rnics[0].port, PortKind::kAfPacket);
+    EXPECT_EQ(config.rnics[0].port_device, "eth0");
+    EXPECT_EQ(config.rnics[0].netns, "blue");
+    EXPECT_FALSE(config.rnics[0].mtu_given);
+    EXPECT_TRUE(config.rnics[2].mtu_given);
+    EXPECT_EQ(config.rnics[3].port, PortKind::kAfXdp);
+    EXPECT_EQ(config.rnics[4].port, PortKind::kMemif);
+    EXPECT_EQ(config.rnics[4].port_device, "/tmp/s");
+    EXPECT_TRUE(config.rnics[4].is_memif_server);
+    EXPECT_FALSE(config.rnics[5].is_memif_server);
+    EXPECT_EQ(config.rnics[5].memif_id, 7U);
+    EXPECT_FALSE(config.rnics[5].mac.has_value()) << "both ends would have the same";
+}
 
 TEST(Config, PciAddresses) {
     for (const char* good_one :

@@ -264,6 +264,13 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
             (*hook)(device, mad);
         }
     });
+    watch_fd_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
+    host.watches.push_back({watch_fd_.get(), [this] {
+                                eventfd_t count = 0;
+                                EXPECT_EQ(::eventfd_read(watch_fd_.get(), &count), 0);
+                                (*watched_.load())();
+                                watched_ = nullptr;
+                            }});
     worker_books().qps = 0;
     worker_books().attach_error = 0;
     host.limits = limits;
@@ -291,6 +298,14 @@ void ControlTest::stop() {
 void ControlTest::let_server_change() const {
     for (const auto& worker : host.workers) {
         worker->call([] {});
+    }
+}
+
+void ControlTest::on_control_thread(const std::function<void()>& function) {
+    watched_ = &function;
+    ASSERT_EQ(::eventfd_write(watch_fd_.get(), 1), 0);
+    while (watched_ != nullptr) {
+        std::this_thread::yield();
     }
 }
 

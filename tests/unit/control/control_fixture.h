@@ -115,6 +115,8 @@ class ControlTest : public testing::Test {
     /// they give it a reason to. It works because the server calls the workers, as this does, before it takes
     /// things back.
     void let_server_change() const;
+    /// Runs `function` where what the daemon hears of ports runs, and returns when it has run.
+    void on_control_thread(const std::function<void()>& function);
     void TearDown() override { let_server_change(); }
 
     Host host;
@@ -135,6 +137,8 @@ class ControlTest : public testing::Test {
     std::array<NoPort, 2> ports_;
     std::unique_ptr<ControlServer> server_;
     UniqueFd stop_fd_;
+    UniqueFd watch_fd_;  // readable: watched_ waits to be called
+    std::atomic<const std::function<void()>*> watched_{nullptr};
     std::thread thread_;
     mutable std::atomic<std::size_t> connections_{0};
     std::atomic<std::uint64_t> rounds_{0};

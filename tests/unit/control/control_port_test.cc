@@ -2,8 +2,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
+#include "dataplane/port_state.h"
 #include "tests/unit/control/control_fixture.h"
 
 namespace urnic::dataplane {
@@ -98,6 +101,54 @@ TEST_F(ControlPort, WhatIsWrongIsSaid) {
     for (const std::uint32_t action : {0U, 4U, ~0U}) {
         EXPECT_EQ(ask(static_cast<PortAction>(action)).error(), EINVAL);
     }
+    EXPECT_EQ(state_of(PortAction::kQuery), 1U);
+}
+
+/// Link and presence come from elsewhere than an operator: reported on the control thread, as a watch does.
+class ControlPortFacts : public ControlPort {
+  protected:
+    void report(PortFact fact, bool value) {
+        on_control_thread([&] { report_port(host, *host.devices[0], fact, value); });
+    }
+    static constexpr AsyncEventType kUp = AsyncEventType::kPortActive;
+    static constexpr AsyncEventType kDown = AsyncEventType::kPortErr;
+};
+
+TEST_F(ControlPortFacts, OnlyAChangeOfTheWholeIsTold) {
+    worker_books().ports_down = 0;
+    TestClient user = client();
+    const std::uint32_t context = user.open();
+    abi::QueryPortRequest request{};
+    request.context = context;
+    request.port_num = 1;
+    struct Step {
+        PortFact fact;
+        bool value;
+        std::vector<AsyncEventType> told;
+        int phys_state;
+    };
+    const std::vector<Step> steps{
+        {PortFact::kLink, true, {}, 5},          {PortFact::kLink, false, {kDown}, 2},
+        {PortFact::kLink, false, {}, 2},         {PortFact::kPresent, false, {}, 2},
+        {PortFact::kWanted, false, {}, 3},       {PortFact::kLink, true, {}, 3},
+        {PortFact::kPresent, true, {}, 3},       {PortFact::kWanted, true, {kUp}, 5},
+        {PortFact::kPresent, false, {kDown}, 2}, {PortFact::kPresent, true, {kUp}, 5},
+    };
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        report(steps[i].fact, steps[i].value);
+        EXPECT_EQ(events(user.async_fds[0]), steps[i].told) << "step " << i;
+        const auto port = user.ask(Op::kQueryPort, request).as<abi::QueryPortReply>();
+        EXPECT_EQ(port.phys_state, steps[i].phys_state) << "step " << i;
+        EXPECT_EQ(port.state, port.phys_state == 5 ? 4 : 1) << "step " << i;
+        EXPECT_EQ(worker_books().ports_down, port.state == 4 ? 0 : static_cast<int>(kWorkers))
+            << "step " << i;
+    }
+}
+
+TEST_F(ControlPortFacts, AnOperatorCannotRaiseADeadLink) {
+    report(PortFact::kLink, false);
+    EXPECT_EQ(state_of(PortAction::kUp), 0U);
+    report(PortFact::kLink, true);
     EXPECT_EQ(state_of(PortAction::kQuery), 1U);
 }
 

@@ -1,0 +1,21 @@
+// One worker's end of a network interface of the kernel.
+#pragma once
+
+#include <cstdint>
+
+struct rte_mbuf;
+
+namespace urnic::dataplane {
+
+/// Made and destroyed by the control thread, used by one worker in between.
+class PortQueue {
+  public:
+    virtual ~PortQueue() = default;
+    /// As PacketIo::rx_burst() and tx_burst().
+    virtual std::uint16_t receive(rte_mbuf** frames, std::uint16_t count) = 0;
+    virtual std::uint16_t transmit(rte_mbuf** frames, std::uint16_t count) = 0;
+    /// Readable while there is something to receive.
+    [[nodiscard]] virtual int fd() const = 0;
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,350 @@
+"""Two daemons on two hosts (network namespaces) over a veth pair, by packet sockets and by AF_XDP; and over memif.
+
+The kernel of each host uses the same interface meanwhile: programs find each other by TCP over it.
+"""
+
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import pathlib
+import time
+
+import harness
+import netns
+
+PINGPONG_PORT, PERFTEST_PORT = 18515, 18516
+# An idle daemon wakes for nothing; what one tick of the clock more or less adds is allowed.
+IDLE_S, IDLE_CPU_S = 1.0, 0.1
+
+
+class Ports(harness.TestCase):
+    """What holds for each kind of port. Not run itself."""
+    port, workers, extra, mtu, interface_mtu = "", 1, "", 4096, 4200
+
+    def setUp(self):
+        self.a, self.b = netns.make_hosts(self, self.port, self.workers, self.extra, self.interface_mtu)
+
+    def start(self):
+        for side in (self.a, self.b):
+            side.start()
+            side.expect_state("ACTIVE")
+
+    def pingpong(self, *words, during=lambda: None, server=None, client=None):
+        """ibv_rc_pingpong between the hosts, every byte compared. Both results."""
+        server, client = server or self.a, client or self.b
+        command = ["ibv_rc_pingpong", "-d", "urnic0", "-g", "1", "-c", "-p", PINGPONG_PORT, "-m", self.mtu, *words]
+        return netns.run_pair(self, server.program(*command), client.program(*command, server.ip), PINGPONG_PORT, during)
+
+    def expect_pingpong(self, *words, **options):
+        for result in self.pingpong(*words, **options):
+            self.assert_ok(result, f"pingpong; a: {self.a.text()} b: {self.b.text()}")
+            self.assertNotIn("invalid data", result.out + result.err)
+
+    def expect_idle(self):
+        for side in (self.a, self.b):
+            before = side.cpu_seconds()
+            time.sleep(IDLE_S)
+            self.assertLessEqual(side.cpu_seconds() - before, IDLE_CPU_S, "a daemon with nothing to do works")
+
+
+class Traffic:
+    def test_payload_arrives_and_then_the_daemon_sleeps(self):
+        self.start()
+        self.assertEqual(self.a.status()["port"]["mtu"], self.mtu)
+        for size in (1, 4096, 100_001):
+            self.expect_pingpong("-n", 20, "-s", size)
+        self.assertEqual(self.a.counter("rx_icrc_encapsulated"), 0)
+        self.expect_idle()
+
+    def test_perftest_while_tcp_uses_the_interface(self):
+        self.start()
+        serving = harness.start(netns.inside(self.a.name, "iperf3", "-s", "-1"))
+        self.addCleanup(harness.end_group, serving)
+        self.assertTrue(harness.wait_until(lambda: netns.listens(5201, serving)))
+        tcp = harness.start(netns.inside(self.b.name, "iperf3", "-c", self.a.ip, "-n", "20M"))
+        self.addCleanup(harness.end_group, tcp)
+        for program in ("ib_write_bw", "ib_read_bw", "ib_send_bw"):
+            command = [program, "-d", "urnic0", "-x", 1, "-F", "-p", PERFTEST_PORT, "-n", 5, "-a"]
+            served, asked = netns.run_pair(self, self.a.program(*command), self.b.program(*command, self.a.ip), PERFTEST_PORT)
+            self.assert_ok(served, program)
+            self.assert_ok(asked, program)
+            self.assertEqual(len(harness.perftest_rows(asked)), 23)
+        self.assert_ok(harness.finish(tcp), "iperf3")
+        self.assert_ok(harness.finish(serving), "iperf3")
+
+    def test_a_qp_reaches_its_own_device(self):
+        self.start()
+        before = self.a.counter("sent_pkts")
+        self.expect_pingpong("-n", 50, server=self.a, client=self.a)
+        self.assertGreaterEqual(self.a.counter("rcvd_pkts") - before, 100)
+
+    def test_other_peoples_frames(self):
+        """Garbage at port 4791 is counted and does no harm to a transfer that runs beside it."""
+        self.start()
+        seed = random.SystemRandom().randrange(1 << 32)
+        print(f"seed {seed}")
+
+        def storm():
+            self.run_ok(netns.inside(self.b.name, sys.executable, __file__, "storm", self.b.interface, self.b.mac,
+                                     self.a.mac, seed))
+        self.expect_pingpong("-n", 200, during=storm)
+        counters = self.a.status()["counters"]
+        for name in ("drop_malformed", "drop_not_for_us", "rx_icrc_encapsulated"):
+            self.assertGreater(counters[name], 0, f"{name}: {counters}")
+
+    def test_the_kernel_does_not_answer_4791(self):
+        self.start()
+        probe = "import socket,sys\n" \
+                "s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.settimeout(1); s.connect((sys.argv[1],int(sys.argv[2])))\n" \
+                "s.send(b'x'*64)\n" \
+                "try: s.recv(1)\n" \
+                "except ConnectionRefusedError: print('refused')\n" \
+                "except TimeoutError: print('quiet')\n"
+        answers = [self.run_ok(netns.inside(self.b.name, sys.executable, "-c", probe, self.a.ip, port)).out.strip()
+                   for port in (4792, 4791)]
+        self.assertEqual(answers, ["refused", "quiet"])
+        # In pieces, which the kernel puts together.
+        big = probe.replace("*64", "*6000")
+        self.assertEqual(self.run_ok(netns.inside(self.b.name, sys.executable, "-c", big, self.a.ip, 4791)).out.strip(),
+                         "quiet")
+
+    def test_a_link_that_goes_and_comes(self):
+        self.start()
+
+        def flap():
+            netns.ip("-n", self.a.name, "link", "set", self.a.interface, "down")
+            self.a.expect_state("DOWN")
+            self.b.expect_state("DOWN")  # a veth without a peer that is up has no carrier
+            netns.ip("-n", self.a.name, "link", "set", self.a.interface, "up")
+            self.a.expect_state("ACTIVE")
+            self.b.expect_state("ACTIVE")
+        flap()
+        self.expect_idle()
+        self.expect_pingpong("-n", 20)
+
+    def test_an_interface_that_goes_and_comes(self):
+        self.start()
+        netns.ip("-n", self.a.name, "link", "del", self.a.interface)
+        for side in (self.a, self.b):
+            side.expect_state("DOWN")
+            self.assertIn(f"the interface {side.interface} is gone", side.text())
+        self.expect_idle()
+        netns.join(self.a, self.b)
+        for side in (self.a, self.b):
+            side.expect_state("ACTIVE")
+        self.expect_pingpong("-n", 20)
+        self.expect_idle()
+
+    def test_a_killed_daemon_leaves_nothing_in_the_way(self):
+        self.start()
+        self.a.kill()
+        self.a.start()
+        self.a.expect_state("ACTIVE")
+        self.expect_pingpong("-n", 20)
+
+    def test_an_mtu_that_the_other_end_has_not(self):
+        self.start()
+        netns.ip("-n", self.b.name, "link", "set", self.b.interface, "mtu", 1500)
+        served, asked = self.pingpong("-n", 1, "-s", 4096)
+        self.assertIn("transport retry counter exceeded", asked.out + asked.err + served.out + served.err)
+        self.assertGreater(self.b.counter("req_transport_retries_exceeded") + self.a.counter("local_ack_timeout_err") +
+                           self.b.counter("local_ack_timeout_err"), 0)
+
+
+class Mistakes:
+    """What is wrong with a set-up, and what mends it."""
+
+    def expect_error(self, *words):
+        daemon = self.a.launch()
+        self.assertEqual(daemon.wait(harness.PATIENCE_S), 1)
+        for word in words:
+            self.assertIn(word, self.a.text())
+
+    def test_no_such_interface(self):
+        self.a.interface = "nosuch0"
+        self.expect_error("no network interface \"nosuch0\"", "ip link")
+
+    def test_no_such_namespace(self):
+        netns.ip("netns", "add", "other")
+        self.addCleanup(netns.ip, "netns", "del", "other")
+        name, self.a.name = self.a.name, "nosuch"
+        self.expect_error("no network namespace \"nosuch\"", "ip netns add nosuch")
+        self.a.name = name
+
+    def test_an_mtu_that_does_not_fit(self):
+        self.a.extra = "mtu = 4096"
+        netns.ip("-n", self.a.name, "link", "set", self.a.interface, "mtu", 1500)
+        self.expect_error(*self.mtu_remedy)
+
+    def test_no_rocev2_fits(self):
+        netns.ip("-n", self.a.name, "link", "set", self.a.interface, "mtu", 200)
+        self.expect_error("too small", f"ip link set {self.a.interface} mtu")
+
+    def test_an_interface_that_is_down(self):
+        netns.ip("-n", self.a.name, "link", "set", self.a.interface, "down")
+        self.a.start()
+        self.assertEqual(self.a.state(), "DOWN")
+        self.assertIn(f"ip link set {self.a.interface} up", self.a.text())
+        netns.ip("-n", self.a.name, "link", "set", self.a.interface, "up")
+        self.a.expect_state("ACTIVE")
+
+
+class PacketSockets(Ports, Traffic, Mistakes):
+    port, mtu_remedy = "af_packet", ("mtu = 4096 needs an MTU of 4200", "ip link set", "mtu 4200")
+
+
+class TwoWorkers(Ports):
+    port, workers = "af_packet", 2
+
+    def test_payload_arrives(self):
+        self.start()
+        self.expect_pingpong("-n", 50)
+        # QPs go to the workers in turn.
+        command = ["ib_write_bw", "-d", "urnic0", "-x", 1, "-F", "-p", PERFTEST_PORT, "-n", 50, "-q", 2]
+        for result in netns.run_pair(self, self.a.program(*command), self.b.program(*command, self.a.ip), PERFTEST_PORT):
+            self.assert_ok(result)
+        for side in (self.a, self.b):
+            per_worker = [worker["rcvd_pkts"] for worker in side.status()["counters_per_worker"]]
+            self.assertTrue(all(per_worker), f"a worker received nothing: {per_worker}")
+        self.expect_idle()
+
+
+class Xdp(Ports, Traffic, Mistakes):
+    port, mtu, interface_mtu = "af_xdp", 2048, 2200
+    mtu_remedy = ("at most 3840 bytes", "mtu = 2048")
+
+    def xdp_of(self, side):
+        return subprocess.run(["ip", "-n", side.name, "link", "show", side.interface], check=True, text=True,
+                              capture_output=True).stdout
+
+    def test_in_the_kernels_general_way(self):
+        """As on a NIC whose driver has no XDP: a veth's has none for frames longer than a page."""
+        for side in (self.a, self.b):
+            side.set_interface_up(4200)
+        self.start()
+        self.assertIn("xdpgeneric", self.xdp_of(self.a))
+        self.expect_pingpong("-n", 50)
+
+    def test_the_program_goes_with_the_daemon(self):
+        for ending in (signal.SIGTERM, signal.SIGKILL):
+            self.a.start()
+            self.assertIn("prog/xdp", self.xdp_of(self.a))
+            self.a.daemon.send_signal(ending)
+            self.a.daemon.wait()
+            self.assertTrue(harness.wait_until(lambda: "prog/xdp" not in self.xdp_of(self.a)), ending)
+
+    def test_somebody_elses_program(self):
+        """The smallest there is, loaded by iproute2: it passes everything."""
+        source, program = self.a.dir / "pass.c", self.a.dir / "pass.o"
+        source.write_text('__attribute__((section("xdp"), used)) int pass_all(void *frame) { return 2; }\n'
+                          'char _license[] __attribute__((section("license"), used)) = "GPL";\n', encoding="utf-8")
+        self.run_ok(["clang-14", "-O2", "-target", "bpf", "-c", source, "-o", program])
+        netns.ip("-n", self.a.name, "link", "set", "dev", self.a.interface, "xdp", "obj", program, "sec", "xdp")
+        self.expect_error("has an XDP program already (pass_all)", f"ip link set dev {self.a.interface} xdp off")
+        netns.ip("-n", self.a.name, "link", "set", "dev", self.a.interface, "xdp", "off")
+        self.a.start()
+
+    def test_two_daemons_of_one_interface(self):
+        self.start()
+        other = netns.Side(self, 0, self.port)
+        other.name, other.interface = self.a.name, self.a.interface
+        daemon = other.launch()
+        self.assertEqual(daemon.wait(harness.PATIENCE_S), 1)
+        self.assertIn("another urnicd has the interface", other.text())
+        self.expect_pingpong("-n", 5)
+
+
+def storm(interface, source, destination, seed):
+    """Frames of every length and kind, as mutations of a correct one."""
+    def mac(text):
+        return bytes.fromhex(text.replace(":", ""))
+    draw = random.Random(int(seed))
+    payload = bytes(64)
+    bth = struct.pack(">BBHII", 0x04, 0, 0xffff, draw.randrange(1 << 24), 0x80000000)
+    udp = struct.pack(">HHHH", 0xc000, 4791, 8 + len(bth) + len(payload) + 4, 0) + bth + payload + bytes(4)
+    ip4 = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0x4000, 64, 17, 0, socket.inet_aton("10.77.0.2"),
+                      socket.inet_aton("10.77.0.1"))
+    total = sum(struct.unpack(">10H", ip4))
+    total = (total & 0xffff) + (total >> 16)
+    ip4 = ip4[:10] + struct.pack(">H", ~(total + (total >> 16)) & 0xffff) + ip4[12:]
+    ip6 = struct.pack(">IHBB16s16s", 6 << 28, len(udp), 17, 64, socket.inet_pton(socket.AF_INET6, "fe80::1"),
+                      socket.inet_pton(socket.AF_INET6, "fe80::2"))
+    out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    out.bind((interface, 0))
+    header = mac(destination) + mac(source)
+    whole = [header + b"\x08\0" + ip4 + udp, header + b"\x86\xdd" + ip6 + udp]
+    for number in range(5000):
+        frame = bytearray(whole[number % 2])
+        kind = number // 2 % 6
+        if kind == 1:  # tags
+            for _ in range(draw.randrange(1, 4)):
+                frame[12:12] = struct.pack(">HH", draw.choice((0x8100, 0x88a8)), draw.randrange(1 << 16))
+        elif kind == 2:  # cut off
+            del frame[draw.randrange(14, len(frame)):]
+        elif kind == 3:  # too long
+            frame += bytes(draw.randrange(4000))
+        elif kind >= 4:  # anything wrong anywhere
+            for _ in range(draw.randrange(1, 6)):
+                frame[draw.randrange(12, len(frame))] = draw.randrange(256)
+        try:
+            out.send(frame)
+        except OSError:
+            pass  # longer than the interface's MTU
+        if number % 64 == 0:
+            time.sleep(0.001)  # the other end has one queue for this and the transfer
+
+
+class Memif(harness.TestCase):
+    """Two daemons of ordinary users, joined by shared memory; the programs find each other over the loopback."""
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="urnic-e2e-"))
+        self.addCleanup(lambda: subprocess.run(["rm", "-rf", self.dir], check=True))
+        netns.ip("netns", "add", f"u{os.getpid()}m")
+        self.addCleanup(netns.ip, "netns", "del", f"u{os.getpid()}m")
+        netns.ip("-n", f"u{os.getpid()}m", "link", "set", "lo", "up")
+        self.sides = []
+        for number, role in enumerate(("server", "client")):
+            side = netns.Side(self, number, "memif", extra=f'mac = "02:00:00:00:77:0{number + 1}"\n'
+                              f'socket = "{self.dir}/memif.sock"\nrole = "{role}"')
+            side.name = f"u{os.getpid()}m"
+            whole = side.config
+            side.config = lambda whole=whole: "\n".join(line for line in whole().splitlines()
+                                                        if not line.startswith(("interface", "netns")))
+            self.sides.append(side)
+
+    def pingpong(self):
+        a, b = self.sides
+        command = ["ibv_rc_pingpong", "-d", "urnic0", "-g", "1", "-c", "-p", PINGPONG_PORT, "-m", 4096, "-n", 50, "-s", 70000]
+        for result in netns.run_pair(self, a.program(*command), b.program(*command, "127.0.0.1"), PINGPONG_PORT):
+            self.assert_ok(result, f"{a.text()} {b.text()}")
+            self.assertNotIn("invalid data", result.out + result.err)
+
+    def test_payload_arrives_and_a_peer_that_is_killed_comes_back(self):
+        for side in self.sides:
+            side.start()
+        for side in self.sides:
+            side.expect_state("ACTIVE")
+        self.pingpong()
+        self.sides[1].kill()
+        self.sides[0].expect_state("DOWN")
+        self.sides[1].start()
+        for side in self.sides:
+            side.expect_state("ACTIVE")
+        self.pingpong()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["storm"]:
+        storm(*sys.argv[2:])
+    else:
+        netns.private()
+        if sys.argv[1:] == ["Xdp"] and not netns.is_real_root():
+            print("AF_XDP needs root")
+            sys.exit(77)  # skipped, as Meson sees it
+        harness.main()
