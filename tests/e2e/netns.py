@@ -126,6 +126,15 @@ mac = "02:00:00:00:77:0{other}"
         """The command line of a program on this host."""
         return inside(self.name, harness.URNIC, "run", "--socket", self.socket, "--", *words)
 
+    def qps(self):
+        """The QPs of all programs on this host, as urnic status has them."""
+        document = json.loads(self.urnic("status", "--json").out)
+        return [qp for client in document["clients"] for qp in client["qps"]]
+
+    def resident_bytes(self):
+        pages = pathlib.Path(f"/proc/{self.daemon.pid}/statm").read_text(encoding="ascii").split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
     def cpu_seconds(self):
         fields = pathlib.Path(f"/proc/{self.daemon.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
