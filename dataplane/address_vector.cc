@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
 
 #include "rnic/wire/multicast.h"
 
 namespace urnic::dataplane {
 
 namespace {
+
+constexpr std::uint8_t kDefaultHopLimit = 64;
+// The ECN field (RFC 3168 5): its place, and "capable".
+constexpr std::uint8_t kEcnMask = 0x03;
+constexpr std::uint8_t kEct0 = 0x02;
 
 bool is_ipv4_mapped(const wire::Gid& gid) {
     return std::all_of(gid.begin(), gid.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
@@ -27,15 +31,25 @@ int resolve_address(const Device& device, const abi::AddressVector& av, wire::Pa
         is_ipv4_mapped(spec.src_gid) != is_ipv4_mapped(spec.dst_gid)) {
         return EINVAL;
     }
-    const auto mac = wire::is_multicast(spec.dst_gid) ? std::optional(wire::multicast_mac(spec.dst_gid))
-                                                      : device.neighbours->resolve(spec.dst_gid);
-    if (!mac) {
-        return ENETUNREACH;
+    const std::uint16_t vlan = device.gid_vlans[av.sgid_index];
+    NeighbourResolver::Way way;
+    if (wire::is_multicast(spec.dst_gid)) {
+        way.mac = wire::multicast_mac(spec.dst_gid);
+    } else if (const int error = device.neighbours->acquire(spec.src_gid, vlan, spec.dst_gid, way);
+               error != 0) {
+        return error;
     }
     spec.src_mac = device.mac;
-    spec.dst_mac = *mac;
-    spec.traffic_class = av.traffic_class;
-    spec.hop_limit = av.hop_limit == 0 ? 64 : av.hop_limit;
+    spec.dst_mac = way.mac;
+    spec.neighbour = way.neighbour;
+    // The priority is the service level's (annex A17.9.4); without a tag there is no place for it.
+    spec.vlan_tci = vlan == 0 ? std::uint16_t{0} : static_cast<std::uint16_t>((av.sl & 7U) << 13U | vlan);
+    spec.traffic_class = device.is_ecn_capable
+                             ? static_cast<std::uint8_t>((av.traffic_class & ~kEcnMask) | kEct0)
+                             : av.traffic_class;
+    // Linux takes the route's hop limit, which is 64, whatever a program says; programs say 0 or 1 when they
+    // do not care.
+    spec.hop_limit = av.hop_limit <= 1 ? kDefaultHopLimit : av.hop_limit;
     spec.flow_label = av.flow_label & 0xf'ffff;
     return 0;
 }

@@ -3,6 +3,7 @@
 
 #include "dataplane/address_vector.h"
 #include "dataplane/client.h"
+#include "dataplane/undo.h"
 #include "rnic/base/check.h"
 #include "rnic/wire/frame.h"
 
@@ -30,6 +31,8 @@ int Client::create_ah(const abi::CreateAhRequest& request, Request& /*message*/,
     if (const int error = resolve_address(*device.device, request.av, spec); error != 0) {
         return error;
     }
+    NeighbourResolver& neighbours = *device.device->neighbours;
+    Undo release([&] { neighbours.release(spec.neighbour); });
     if (ahs_.size() >= host_.limits.max_ahs || device.num_ahs >= device.device->caps.max_ah) {
         return ENOMEM;
     }
@@ -43,6 +46,8 @@ int Client::create_ah(const abi::CreateAhRequest& request, Request& /*message*/,
     AhObject& made = *ah;
     abi::CreateAhReply body{};
     body.handle = ahs_.add(std::move(ah));
+    release.keep();
+    made.neighbour = spec.neighbour;
     made.key = device.device->handles.add(
         {.pd = pd->number, .has_flow_label = spec.flow_label != 0, .path = wire::make_path(spec)});
     URNIC_CHECK(made.key != 0);
@@ -70,6 +75,7 @@ int Client::destroy_ah(const abi::HandleRequest& request, Request& /*message*/, 
 void Client::forget_ah(const AhObject& ah) {
     HostDevice& device = *ah.pd->context->device;
     URNIC_CHECK(device.device->handles.remove(ah.key));
+    device.device->neighbours->release(ah.neighbour);
     --device.num_ahs;
     --ah.pd->users;
 }

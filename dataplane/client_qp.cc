@@ -242,12 +242,14 @@ QpSlot* Client::find_qp(std::uint32_t handle, Worker*& worker) const {
 
 /// The fixed part of a connected QP's packets. Errors as resolve_address().
 int Client::resolve_path(const QpSlot& qp, const abi::QpAttr& attr, wire::Path& path) {
+    wire::Gid destination{};
+    std::copy(std::begin(attr.av.dgid), std::end(attr.av.dgid), destination.begin());
+    if (wire::is_multicast(destination)) {  // a connection has one peer
+        return EINVAL;
+    }
     wire::PathSpec spec;
     if (const int error = resolve_address(*qp.device, attr.av, spec); error != 0) {
         return error;
-    }
-    if (wire::is_multicast(spec.dst_gid)) {  // a connection has one peer
-        return EINVAL;
     }
     const std::uint32_t dest_qp_num = (attr.mask & kQpAttrDestQpn) != 0 ? attr.dest_qp_num : 0;
     spec.udp_src_port = wire::udp_source_port(attr.av.flow_label, qp.qp->qp_num(), dest_qp_num);
@@ -269,6 +271,12 @@ int Client::modify_qp(const abi::ModifyQpRequest& request, Request& /*message*/,
     }
     int result = 0;
     worker->call([&] { result = worker->modify_qp(*qp, request.attr, path); });
+    if ((request.attr.mask & kQpAttrAv) != 0) {
+        if (result == 0) {
+            std::swap(qp->neighbour, path.neighbour);
+        }
+        qp->device->neighbours->release(path.neighbour);  // the path that is not, or not any more, in use
+    }
     return result;
 }
 
@@ -314,6 +322,7 @@ int Client::destroy_qp(const abi::HandleRequest& request, Request& /*message*/, 
 void Client::forget_qp(QpObject& qp) {
     HostDevice& device = *qp.pd->context->device;
     device.qp_numbers.free(qp.slot.qp->qp_num());
+    device.device->neighbours->release(qp.slot.neighbour);
     doorbell_slots_[qp.worker].free(qp.slot.doorbell_slot);
     qp.slot.qp.reset();
     rings_->release(qp.memory);

@@ -208,6 +208,7 @@ void Client::detach_target(XrcTargetObject& handle) {
     if (is_last) {
         const std::uint32_t qp_num = slot.qp->qp_num();
         device.qp_numbers.free(qp_num);
+        device.device->neighbours->release(slot.neighbour);
         domain.targets.erase(qp_num);
         --host_.worker_qps[domain.worker];
         --device.num_qps;

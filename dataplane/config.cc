@@ -182,6 +182,8 @@ void set_port_key(RnicDraft& draft, const toml::node& node, const std::string& k
     draft.port.*Member = text_of(node, key);
 }
 
+constexpr std::size_t kMaxRoutes = 64;  // of one RNIC
+
 void set_name(RnicDraft& draft, const toml::node& node, const std::string& key) {
     draft.rnic.name = text_of(node, key);
     if (!is_device_name(draft.rnic.name)) {
@@ -201,12 +203,40 @@ void set_ipv4(RnicDraft& draft, const toml::node& node, const std::string& key) 
     if (!draft.rnic.ipv4) {
         fail(node, fmt::format("'{}' must be a unicast IPv4 address, for example \"198.18.0.1/24\"", key));
     }
+    draft.rnic.routes.push_back(link_route(text_of(node, key), *draft.rnic.ipv4));
 }
 
 void set_ipv6(RnicDraft& draft, const toml::node& node, const std::string& key) {
     draft.rnic.ipv6 = parse_ipv6(text_of(node, key));
     if (!draft.rnic.ipv6) {
         fail(node, fmt::format("'{}' must be a unicast IPv6 address, for example \"fd00::1/64\"", key));
+    }
+    draft.rnic.routes.push_back(link_route(text_of(node, key), *draft.rnic.ipv6));
+}
+
+void add_route(RnicDraft& draft, const toml::node& node, const std::string& key, const std::string& text) {
+    const auto route = parse_route(text);
+    if (!route) {
+        fail(node, fmt::format("'{}' has \"{}\"; a gateway is an address, \"198.18.0.254\", a route says "
+                               "where to and by whom, \"10.1.0.0/16 via 198.18.0.254\"",
+                               key, text));
+    }
+    draft.rnic.routes.push_back(*route);
+}
+
+void set_gateway(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    add_route(draft, node, key, "default via " + text_of(node, key));
+}
+
+void set_routes(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    const auto* list = node.as_array();
+    if (list == nullptr || list->size() > kMaxRoutes) {
+        fail(node, fmt::format("'{}' must be a list of at most {} strings, for example "
+                               "[\"10.1.0.0/16 via 198.18.0.254\"]",
+                               key, kMaxRoutes));
+    }
+    for (const auto& entry : *list) {
+        add_route(draft, entry, key, text_of(entry, key));
     }
 }
 
@@ -243,6 +273,12 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"ipv6", set_ipv6},
     {"mtu", set_mtu},
     {"recovery", set_recovery},
+    {"gateway", set_gateway},
+    {"routes", set_routes},
+    {"ecn", [](RnicDraft& draft, const toml::node& node,
+               const std::string& key) { draft.rnic.is_ecn_capable = flag_of(node, key); }},
+    {"udp_checksum", [](RnicDraft& draft, const toml::node& node,
+                        const std::string& key) { draft.rnic.makes_udp_checksum = flag_of(node, key); }},
 };
 
 RnicConfig read_rnic(const toml::table& table) {

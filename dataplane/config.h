@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "dataplane/routes.h"
 #include "rnic/fault/rule.h"
 #include "rnic/wire/packet_view.h"
 
@@ -65,9 +66,18 @@ struct RnicConfig {
     std::optional<wire::Gid> ipv6;
     std::uint32_t mtu_bytes = 4096;  // largest path MTU
     bool mtu_given = false;          // else kAfPacket and kAfXdp take what the interface's MTU allows
+    std::vector<RouteConfig> routes;  // of an RNIC with addresses of its own
+    bool is_ecn_capable = false;
+    bool makes_udp_checksum = false;
     bool goes_back_n = false;  // after a loss; else early packets are held and the missing one is resent
     std::uint32_t line = 0;    // where it stands in the file
 };
+
+/// The RNIC takes MAC and addresses from the kernel's interface and follows them: it has none of its own.
+[[nodiscard]] inline bool borrows_addresses(const RnicConfig& rnic) {
+    return (rnic.port == PortKind::kAfPacket || rnic.port == PortKind::kAfXdp) && !rnic.mac && !rnic.ipv4 &&
+           !rnic.ipv6;
+}
 
 /// Somebody on the network of a real port.
 struct NeighbourConfig {

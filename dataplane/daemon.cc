@@ -158,6 +158,13 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
             log_warning("no memory: the states of ports below {} are out of date", run_dir_.sysroot_path());
         }
     };
+    host_.addresses_changed = [this](const Device& device) {
+        try {
+            sysroot_->refresh_gids(device);
+        } catch (const std::bad_alloc&) {
+            log_warning("no memory: the GIDs below {} are out of date", run_dir_.sysroot_path());
+        }
+    };
     devices_->watch_ports(host_);
     server_.emplace(host_);
     host_.daemon_state().alive.store(1);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,18 +12,37 @@
 #include "rnic/abi/control.h"
 #include "rnic/device/address_handles.h"
 #include "rnic/device/counters.h"
+#include "rnic/device/neighbour_macs.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/wire/packet_view.h"
 
 namespace urnic::dataplane {
 
+class FrameInbox;
 class MadInbox;
 
 /// Finds the Ethernet address behind a GID: the in-process wire knows its ports, a real port asks ARP or ND.
 class NeighbourResolver {
   public:
+    /// Where frames go: a MAC that stays, or an entry of Device::neighbour_macs.
+    struct Way {
+        wire::Mac mac{};
+        std::uint16_t neighbour = wire::kNoNeighbour;
+    };
+
     virtual ~NeighbourResolver() = default;
-    [[nodiscard]] virtual std::optional<wire::Mac> resolve(const wire::Gid& gid) = 0;
+    /// The MAC, if it is known at once and stays.
+    [[nodiscard]] virtual std::optional<wire::Mac> resolve(const wire::Gid& gid) const = 0;
+    /// The way from a GID of the device on a VLAN; never blocks. 0; ENETUNREACH: there is no route; ENOMEM.
+    /// Until release() the entry stays the way's.
+    [[nodiscard]] virtual int acquire(const wire::Gid& /*source*/, std::uint16_t /*vlan*/,
+                                      const wire::Gid& destination, Way& way) {
+        const auto mac = resolve(destination);
+        way = {mac.value_or(wire::Mac{}), wire::kNoNeighbour};
+        return mac ? 0 : ENETUNREACH;
+    }
+    /// Of what acquire() gave, when no worker uses it any more.
+    virtual void release(std::uint16_t /*neighbour*/) {}
 };
 
 /// What is known of a port; changed by report_port() alone.
@@ -38,8 +58,9 @@ struct PortState {
     }
 };
 
-/// Built by the control thread before the workers start; afterwards only `keys`, `handles` and `port_state`
-/// (by the control thread, which alone looks at `port_state`) and `counters` (each by its worker) change.
+/// Built by the control thread before the workers start. Afterwards it changes addresses (workers copy them in
+/// Worker::refresh_addresses()), `neighbour_macs`, `keys`, `handles` and `port_state`, at which it alone looks;
+/// workers change their `counters`.
 struct Device {
     static constexpr std::uint32_t kGidTableLength = 16;
 
@@ -48,6 +69,12 @@ struct Device {
     std::uint64_t node_guid = 0;  // network order
     wire::Mac mac{};
     std::array<wire::Gid, kGidTableLength> gids{};  // [0] link-local, [1] IPv4-mapped; zeros are free entries
+    std::array<std::uint16_t, kGidTableLength> gid_vlans{};  // of each GID's interface; 0: untagged
+    std::array<std::string, kGidTableLength> gid_interfaces{};  // the kernel's, "eth0.7"; empty: none
+    NeighbourMacs neighbour_macs;                   // what paths of a real port name
+    FrameInbox* neighbour_inbox = nullptr;          // nullptr: ARP and ND are somebody else's
+    bool is_ecn_capable = false;                    // packets say ECT(0)
+    bool makes_udp_checksum = false;
     std::uint32_t mtu_bytes = 4096;                 // largest path MTU
     bool goes_back_n = false;                       // RnicConfig::goes_back_n
     abi::DeviceCaps caps{};

@@ -77,6 +77,7 @@ DeviceSet::DeviceSet(const Config& config, Steering& steering, rte_mempool* fram
         device.caps = caps_of(device);
     }
     add_hairpins(config, steering);
+    add_networks(config);
 }
 
 void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
@@ -86,6 +87,8 @@ void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->mac = rnic.mac.value_or(wire::Mac{});
     device->mtu_bytes = rnic.mtu_bytes;
     device->goes_back_n = rnic.goes_back_n;
+    device->is_ecn_capable = rnic.is_ecn_capable;
+    device->makes_udp_checksum = rnic.makes_udp_checksum;
     std::uint32_t next = 1;
     for (const auto& address : {rnic.ipv4, rnic.ipv6}) {
         if (address) {
@@ -160,7 +163,6 @@ void DeviceSet::open_kernel_port(Device& device, const RnicConfig& rnic, std::ui
 
 void DeviceSet::add_hairpins(const Config& config, Steering& steering) {
     std::map<std::string, std::vector<Device*>> ports;
-    std::vector<NeighbourConfig> neighbours = config.neighbours;
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         const RnicConfig& rnic = config.rnics[i];
         Device& device = *devices_[i];
@@ -169,13 +171,7 @@ void DeviceSet::add_hairpins(const Config& config, Steering& steering) {
         }
         ports[rnic.port == PortKind::kAfPacket ? rnic.netns + '\n' + rnic.port_device : rnic.name].push_back(
             &device);
-        for (const wire::Gid& gid : device.gids) {
-            if (gid != wire::Gid{}) {
-                neighbours.push_back({gid, device.mac});
-            }
-        }
     }
-    neighbours_ = std::make_unique<NeighbourTable>(neighbours);
     for (const auto& [key, devices] : ports) {
         std::vector<Fabric::PortSpec> specs;
         std::vector<wire::Mac> macs;
@@ -187,13 +183,37 @@ void DeviceSet::add_hairpins(const Config& config, Steering& steering) {
         for (std::uint32_t i = 0; i < devices.size(); ++i) {
             hairpins_.push_back(std::make_unique<HairpinPort>(fabric->port(i), *devices[i]->port, macs));
             devices[i]->port = hairpins_.back().get();
-            devices[i]->neighbours = neighbours_.get();
         }
         fabrics_.emplace("port " + devices.front()->name, std::move(fabric));
     }
 }
 
+void DeviceSet::add_networks(const Config& config) {
+    neighbours_ = std::make_unique<NeighbourTable>(config.neighbours);
+    for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
+        const RnicConfig& rnic = config.rnics[i];
+        Device& device = *devices_[i];
+        if (rnic.port == PortKind::kFabric) {
+            continue;
+        }
+        if (borrows_addresses(rnic)) {
+            auto& network = kernel_networks_[i] =
+                std::make_unique<KernelNetwork>(device, rnic.port_device, rnic.netns, *neighbours_);
+            device.neighbours = &network->ways();
+        } else {
+            auto& network = own_networks_[i] = std::make_unique<OwnNetwork>(device, rnic, *neighbours_);
+            device.neighbours = &network->ways();
+        }
+    }
+}
+
 void DeviceSet::watch_ports(Host& host) {
+    for (const auto& [index, network] : own_networks_) {
+        network->start(host);
+    }
+    for (const auto& [index, network] : kernel_networks_) {
+        network->start(host, *host.devices.at(index));
+    }
     for (const auto& [index, port] : kernel_ports_) {
         watch_port(host, *host.devices.at(index), *port);
     }

@@ -13,8 +13,10 @@
 #include "dataplane/fabric.h"
 #include "dataplane/hairpin_port.h"
 #include "dataplane/host.h"
+#include "dataplane/kernel_network.h"
 #include "dataplane/kernel_port.h"
 #include "dataplane/neighbour_table.h"
+#include "dataplane/own_network.h"
 #include "dataplane/steering.h"
 
 namespace urnic::dataplane {
@@ -42,6 +44,8 @@ class DeviceSet {
     void open_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers, rte_mempool* frames);
     void open_kernel_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
                           rte_mempool* frames);
+    /// Gives each RNIC on a real port what finds its neighbours.
+    void add_networks(const Config& config);
     /// Gives the RNICs of each port a way to each other.
     void add_hairpins(const Config& config, Steering& steering);
 
@@ -51,6 +55,8 @@ class DeviceSet {
     std::vector<std::unique_ptr<HairpinPort>> hairpins_;
     std::unique_ptr<NeighbourTable> neighbours_;
     std::vector<std::unique_ptr<Device>> devices_;
+    std::map<std::uint32_t, std::unique_ptr<OwnNetwork>> own_networks_;        // by Device::index
+    std::map<std::uint32_t, std::unique_ptr<KernelNetwork>> kernel_networks_;  // the same
 };
 
 }  // namespace urnic::dataplane

@@ -116,7 +116,7 @@ PacketIo& Fabric::port(std::uint32_t index) {
     return *ports_[index];
 }
 
-std::optional<wire::Mac> Fabric::resolve(const wire::Gid& gid) {
+std::optional<wire::Mac> Fabric::resolve(const wire::Gid& gid) const {
     for (const PortSpec& spec : specs_) {
         if (gid != wire::Gid{} && std::find(spec.gids.begin(), spec.gids.end(), gid) != spec.gids.end()) {
             return spec.mac;

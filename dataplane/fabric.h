@@ -35,7 +35,7 @@ class Fabric final : public NeighbourResolver {
 
     /// Port i of the list; lives as long as the fabric.
     [[nodiscard]] PacketIo& port(std::uint32_t index);
-    [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) override;
+    [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) const override;
     /// Frames that no port's MAC matched, or that were too short to have one.
     [[nodiscard]] std::uint64_t unknown_mac_frames() const;
 

@@ -101,6 +101,8 @@ struct Host {
     /// From now on `hook` gets the MADs of every device; before the workers start. Throws std::system_error.
     void listen_for_mads(std::function<void(HostDevice&, const ReceivedMad&)> hook);
 
+    /// Called when the addresses of a device have changed.
+    std::function<void(const Device&)> addresses_changed;
     /// Called when the state of some device's port has changed.
     std::function<void()> port_changed;
     /// Gives an event about the port to every context of a device. The control server's, while there is one.

@@ -68,6 +68,8 @@ The configuration file is TOML. Every key, with its default:
   ipv6 = "fd00::1/64"           # the next GID
   mtu = 4096                    # largest path MTU: 256, 512, 1024, 2048 or 4096; left out: 1024 for pci and vdev,
                                 # what the interface's MTU allows for af_packet and af_xdp
+  gateway = "198.18.0.254"      # of RNICs with addresses of their own; routes = ["10.1.0.0/16 via 198.18.0.253"]
+  ecn = false                   # true: packets may be marked by switches; udp_checksum = true: they carry one
   recovery = "selective"        # after a loss: resend what is missing, or everything since: "go-back-n"
 
   [[neighbour]]                 # who else is on the network of a pci or vdev port

@@ -1,5 +1,4 @@
-// Neighbours of RNICs on real ports: those that the configuration names, and link-local addresses, which
-// contain the MAC.
+// Neighbours of RNICs on real ports that the configuration names.
 #pragma once
 
 #include <map>
@@ -13,7 +12,7 @@ namespace urnic::dataplane {
 class NeighbourTable final : public NeighbourResolver {
   public:
     explicit NeighbourTable(const std::vector<NeighbourConfig>& neighbours);
-    [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) override;
+    [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) const override;
 
   private:
     std::map<wire::Gid, wire::Mac> table_;

@@ -104,6 +104,7 @@ struct SrqObject {
 struct AhObject {
     PdObject* pd = nullptr;
     std::uint32_t key = 0;
+    std::uint16_t neighbour = wire::kNoNeighbour;
 };
 
 struct QpObject {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 
+#include "dataplane/frame_inbox.h"
 #include "dataplane/frame_pool.h"
 #include "dataplane/mad_inbox.h"
+#include "rnic/net/neighbour_message.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/multicast.h"
 
@@ -14,6 +16,7 @@ namespace urnic::dataplane {
 
 namespace {
 
+constexpr std::uint16_t kVlanMask = 0xfff;
 constexpr std::uint16_t kDefaultPkey = 0xffff;  // entry 0 of the P_Key table, the only one
 
 }  // namespace
@@ -29,11 +32,17 @@ Receiver::Receiver(std::uint32_t worker, Device& device, Steering& steering, TxO
       run_queue_(run_queue),
       held_frames_(held_frames),
       qps_(steering.num_workers()) {
-    for (const wire::Gid& gid : device.gids) {
-        if (gid != wire::Gid{}) {
-            gids_.push_back(gid);
+    refresh_addresses();
+}
+
+void Receiver::refresh_addresses() {
+    num_gids_ = 0;
+    for (std::size_t i = 0; i < device_.gids.size(); ++i) {
+        if (device_.gids[i] != wire::Gid{}) {
+            gids_[num_gids_++] = {device_.gids[i], device_.gid_vlans[i]};
         }
     }
+    mac_ = device_.mac;
 }
 
 std::uint16_t Receiver::poll(TimeNs now, TimeNs qp_now) {
@@ -94,18 +103,25 @@ void Receiver::take_over(rte_mbuf* frame, TimeNs now, TimeNs qp_now) {
     free_frames({&frame, 1});
 }
 
-bool Receiver::has_gid(const wire::Gid& gid) const {
-    return std::any_of(gids_.begin(), gids_.end(),
-                       [&](const wire::Gid& own) { return wire::same_gid(own, gid); });
+bool Receiver::has_gid(const wire::Gid& gid, std::uint16_t vlan) const {
+    return std::any_of(gids_.begin(), gids_.begin() + num_gids_, [&](const OwnGid& own) {
+        return wire::same_gid(own.gid, gid) && own.vlan == vlan;
+    });
+}
+
+bool Receiver::has_vlan(std::uint16_t vlan) const {
+    return std::any_of(gids_.begin(), gids_.begin() + num_gids_,
+                       [&](const OwnGid& own) { return own.vlan == vlan; });
 }
 
 bool Receiver::is_for_us(const wire::PacketView& view) const {
+    const std::uint16_t vlan = view.vlan_tci & kVlanMask;
     if (wire::is_multicast(view.dst_mac)) [[unlikely]] {
-        return wire::is_multicast(view.dst_gid) &&
+        return wire::is_multicast(view.dst_gid) && has_vlan(vlan) &&
                wire::same_mac(view.dst_mac, wire::multicast_mac(view.dst_gid)) &&
                multicast_.find(view.dst_gid) != nullptr;
     }
-    return wire::same_mac(view.dst_mac, device_.mac) && has_gid(view.dst_gid);
+    return wire::same_mac(view.dst_mac, mac_) && has_gid(view.dst_gid, vlan);
 }
 
 void Receiver::give(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now) {
@@ -122,7 +138,7 @@ void Receiver::deliver_multicast(rte_mbuf& frame, const wire::PacketView& view, 
     if (worker_ == steering_.worker_of(wire::kMulticastQp)) {
         spread(frame, group.workers & ~(1U << worker_));
     }
-    const bool is_own = has_gid(view.src_gid);
+    const bool is_own = has_gid(view.src_gid, view.vlan_tci & kVlanMask);
     for (const GroupMember* member = group.members; member != nullptr; member = member->next) {
         QpSlot& slot = *member->slot;
         const bool is_sender = is_own && view.header.deth.src_qp == slot.qp->qp_num();
@@ -161,6 +177,16 @@ void Receiver::spread(rte_mbuf& frame, std::uint32_t workers) {
     }
 }
 
+void Receiver::deliver_other(const rte_mbuf& frame, wire::ParseError error) {
+    if (error == wire::ParseError::kNotRoce && device_.neighbour_inbox != nullptr &&
+        net::is_neighbour_frame(frame_bytes(&frame))) {
+        ++(device_.neighbour_inbox->push(frame_bytes(&frame)) ? counters_.rcvd_neighbour_msgs
+                                                              : counters_.drop_neighbour_msgs);
+        return;
+    }
+    ++(error == wire::ParseError::kNotRoce ? counters_.drop_not_roce : counters_.drop_malformed);
+}
+
 void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
     ++counters_.rcvd_pkts;
     counters_.rcvd_bytes.add(frame.pkt_len);
@@ -171,7 +197,7 @@ void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
     wire::PacketView view;
     const wire::ParseError error = wire::parse_frame(frame_bytes(&frame), view);
     if (error != wire::ParseError::kNone) {
-        ++(error == wire::ParseError::kNotRoce ? counters_.drop_not_roce : counters_.drop_malformed);
+        deliver_other(frame, error);
         return;
     }
     if (!is_for_us(view)) {

@@ -1,8 +1,8 @@
 // From a port's receive burst to the QPs: parse, check, steer, look up.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <vector>
 
 #include "dataplane/device.h"
 #include "dataplane/held_frames.h"
@@ -24,6 +24,8 @@ class Receiver {
 
     /// From now on packets come through `port`: the device's own or one that stacks on it.
     void use_port(PacketIo& port) { port_ = &port; }
+    /// Follows the addresses of the device.
+    void refresh_addresses();
     /// Down: what comes in is dropped.
     void set_port_up(bool up) { port_up_ = up; }
     /// Takes one burst from the port. QPs that got packets are put on the run queue, so that each sends once
@@ -39,7 +41,10 @@ class Receiver {
   private:
     void deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now);
     [[nodiscard]] bool is_for_us(const wire::PacketView& view) const;
-    [[nodiscard]] bool has_gid(const wire::Gid& gid) const;
+    /// A packet for that GID comes with the VLAN of its interface.
+    [[nodiscard]] bool has_gid(const wire::Gid& gid, std::uint16_t vlan) const;
+    [[nodiscard]] bool has_vlan(std::uint16_t vlan) const;
+    void deliver_other(const rte_mbuf& frame, wire::ParseError error);
     void give(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now);
     void deliver_mad(const wire::PacketView& view);
     void deliver_multicast(rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now);
@@ -58,7 +63,13 @@ class Receiver {
     HeldFrames& held_frames_;
     QpTable qps_;
     MulticastTable multicast_;
-    std::vector<wire::Gid> gids_;  // the device's, without the free entries
+    struct OwnGid {
+        wire::Gid gid{};
+        std::uint16_t vlan = 0;
+    };
+    std::array<OwnGid, Device::kGidTableLength> gids_{};  // the device's, without the free entries
+    std::uint32_t num_gids_ = 0;
+    wire::Mac mac_{};
     bool port_up_ = true;
     std::uint32_t handed_to_ = 0;  // bit mask of workers that got frames of this burst
 };

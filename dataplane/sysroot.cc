@@ -128,10 +128,12 @@ void Sysroot::write_port(const Device& device) const {
     file("cap_mask", "0x00010000");
     file("pkeys/0", "0xffff");
     for (std::size_t i = 0; i < device.gids.size(); ++i) {
-        file(fmt::format("gids/{}", i), to_string(device.gids[i]));
         // For free entries too: ibv_query_gid_table gives up at the first entry without a type.
         file(fmt::format("gid_attrs/types/{}", i), "RoCE v2");
     }
+    fs::create_directories(port_dir(dir_, device) / "gids");
+    fs::create_directories(port_dir(dir_, device) / "gid_attrs/ndevs");
+    refresh_gids(device);
     for (const auto& [name, value] : sum_counters(device, num_workers_)) {
         file("hw_counters/" + name, std::to_string(value));
     }
@@ -143,6 +145,21 @@ void Sysroot::refresh_counters() const {
         const fs::path dir = port_dir(dir_, *device) / "hw_counters";
         for (const auto& [name, value] : sum_counters(*device, num_workers_)) {
             (void)write_in_place(dir / name, std::to_string(value) + "\n");
+        }
+    }
+}
+
+void Sysroot::refresh_gids(const Device& device) const {
+    const fs::path dir = port_dir(dir_, device);
+    for (std::size_t i = 0; i < device.gids.size(); ++i) {
+        const std::string number = std::to_string(i);
+        (void)write_in_place(dir / "gids" / number, to_string(device.gids[i]) + "\n");
+        const fs::path interface = dir / "gid_attrs/ndevs" / number;
+        if (device.gid_interfaces[i].empty()) {
+            std::error_code ignored;
+            fs::remove(interface, ignored);
+        } else {
+            (void)write_in_place(interface, device.gid_interfaces[i] + "\n");
         }
     }
 }

@@ -27,6 +27,9 @@ class Sysroot {
     /// The same for the states of the ports.
     void refresh_ports() const;
 
+    /// The same for the GID table of a device.
+    void refresh_gids(const Device& device) const;
+
   private:
     void write_device(const Device& device) const;
     void write_port(const Device& device) const;

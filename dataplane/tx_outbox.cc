@@ -1,6 +1,7 @@
 #include "dataplane/tx_outbox.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "dataplane/frame_pool.h"
 #include "rnic/base/check.h"
@@ -18,6 +19,9 @@ TxOutbox::TxOutbox(std::uint32_t worker, Device& device, rte_mempool* frames, No
     : worker_(worker),
       port_(device.port),
       counters_(device.counters[worker]),
+      neighbours_(device.neighbour_macs),
+      mac_(device.mac),
+      makes_udp_checksum_(device.makes_udp_checksum),
       pool_(frames),
       notifier_(notifier) {}
 
@@ -77,19 +81,45 @@ std::uint32_t TxOutbox::room() const { return std::min(kMaxFrames - built_, spar
 bool TxOutbox::transmit(const wire::Path& path, const wire::PacketHeader& header,
                         std::span<const MemoryPiece> pieces) {
     URNIC_CHECK(room() != 0);
+    wire::Mac neighbour{};
+    const bool has_neighbour = path.neighbour != wire::kNoNeighbour;
+    if (has_neighbour && !neighbours_.find(path.neighbour, neighbour)) [[unlikely]] {
+        ++counters_.drop_no_neighbour;
+        return true;  // as lost on the wire as any other
+    }
     rte_mbuf* const frame = spare_[spares_ - 1];
     auto* const bytes = rte_pktmbuf_mtod(frame, std::byte*);
     const std::size_t length = wire::build_frame(path, header, pieces, {bytes, kFrameRoomBytes});
     if (length == 0) {
         return false;
     }
+    if (has_neighbour) {
+        wire::set_macs({bytes, length}, mac_, neighbour);
+    }
+    if (makes_udp_checksum_) [[unlikely]] {
+        wire::set_udp_checksum(path, {bytes, length});
+    }
+    keep(frame, length);
+    return true;
+}
+
+bool TxOutbox::transmit_frame(std::span<const std::byte> bytes) {
+    if (room() == 0 || bytes.size() > kFrameRoomBytes) {
+        return false;
+    }
+    rte_mbuf* const frame = spare_[spares_ - 1];
+    std::memcpy(rte_pktmbuf_mtod(frame, std::byte*), bytes.data(), bytes.size());
+    keep(frame, bytes.size());
+    return true;
+}
+
+void TxOutbox::keep(rte_mbuf* frame, std::size_t length) {
     frame->data_len = static_cast<std::uint16_t>(length);
     frame->pkt_len = static_cast<std::uint32_t>(length);
     --spares_;
     frames_[built_++] = frame;
     ++counters_.sent_pkts;
     counters_.sent_bytes.add(length);
-    return true;
 }
 
 bool TxOutbox::complete(CompletionQueue& cq, const Completion& completion) {

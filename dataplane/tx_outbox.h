@@ -25,6 +25,8 @@ class TxOutbox final : public Outbox {
 
     /// From now on packets go through `port`: the device's own or one that stacks on it.
     void use_port(PacketIo& port) { port_ = &port; }
+    /// The device has another MAC now.
+    void use_mac(const wire::Mac& mac) { mac_ = mac; }
     /// Down: what goes out is dropped.
     void set_port_up(bool up) { port_up_ = up; }
     /// Before calls into a QP: whose effects come now, and when. Makes room as far as it can.
@@ -40,17 +42,23 @@ class TxOutbox final : public Outbox {
     [[nodiscard]] std::uint32_t room() const override;
     [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override;
+    /// A complete frame; its bytes are copied. False: no room.
+    [[nodiscard]] bool transmit_frame(std::span<const std::byte> bytes);
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp& qp, AsyncEventType type) override;
     void srq_event(SharedRecvQueue& srq, AsyncEventType type) override;
 
   private:
     void refill();
+    void keep(rte_mbuf* frame, std::size_t length);
 
     std::uint32_t worker_;
     PacketIo* port_;
     bool port_up_ = true;
     Counters& counters_;
+    const NeighbourMacs& neighbours_;
+    wire::Mac mac_;
+    bool makes_udp_checksum_;
     rte_mempool* pool_;
     Notifier& notifier_;
     QpSlot* slot_ = nullptr;

@@ -395,6 +395,18 @@ bool Worker::transmit(std::uint32_t device, const wire::Path& path, const wire::
     return outbox.room() != 0 && outbox.transmit(path, header, {&piece, 1});
 }
 
+bool Worker::transmit_frame(std::uint32_t device, std::span<const std::byte> bytes) {
+    TxOutbox& outbox = impl_->lanes.at(device)->outbox;
+    outbox.make_room();
+    return outbox.transmit_frame(bytes);
+}
+
+void Worker::refresh_addresses(std::uint32_t device) {
+    Impl::Lane& lane = *impl_->lanes.at(device);
+    lane.outbox.use_mac(impl_->config.devices[device]->mac);
+    lane.receiver.refresh_addresses();
+}
+
 void Worker::set_port(std::uint32_t device, bool up) {
     Impl::Lane& lane = *impl_->lanes.at(device);
     lane.outbox.set_port_up(up);

@@ -84,6 +84,7 @@ struct QpSlot {
     QpListener* listeners = nullptr;    // XRC target: instead of the three above; changed in Worker::call()
     ClientDoorbells* client = nullptr;  // on the QP's worker; none: it has nothing to send (XRC target)
     std::uint32_t doorbell_slot = 0;    // < abi::kDoorbellSlots, unique among the client's QPs on the worker
+    std::uint16_t neighbour = wire::kNoNeighbour;  // that its path names; the control thread's
     bool blocks_own_multicast = false;  // gets no copy of what it sends to a group itself
 
     // The worker's own, from add_qp() to remove_qp():
@@ -154,6 +155,10 @@ class Worker {
     /// Sends one packet of no QP of an application, as QP1 does; `bytes` are copied. False: no room just now.
     [[nodiscard]] bool transmit(std::uint32_t device, const wire::Path& path,
                                 const wire::PacketHeader& header, std::span<const std::byte> bytes);
+    /// The same with a complete frame.
+    [[nodiscard]] bool transmit_frame(std::uint32_t device, std::span<const std::byte> bytes);
+    /// Takes over the addresses of the device with that index, which the control thread has changed.
+    void refresh_addresses(std::uint32_t device);
     /// Whether frames go through the port of the device with that index; otherwise both directions drop them.
     void set_port(std::uint32_t device, bool up);
     /// Watches the descriptor that the port of that device has for this worker now.

@@ -26,7 +26,9 @@ namespace urnic {
     X(sent_bytes) X(rcvd_bytes) X(drop_malformed) X(drop_not_roce) X(drop_not_for_us)                  \
     X(drop_unknown_qp) X(drop_qp_state) X(drop_pkey) X(drop_qkey) X(drop_opcode)                       \
     X(drop_uc_message) X(drop_no_mbuf) X(drop_tx_full) X(drop_steering_full) X(drop_port_down) X(cq_overrun)    \
-    X(rcvd_mads) X(drop_mad_full)
+    X(rcvd_mads) X(drop_mad_full)                                                                      \
+    /* the control thread's business: neighbours */                                                    \
+    X(drop_no_neighbour) X(rcvd_neighbour_msgs) X(drop_neighbour_msgs)
 // clang-format on
 
 /// Counts up; one writer (a worker), any reader, no locked instruction.

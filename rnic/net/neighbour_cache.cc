@@ -23,7 +23,7 @@ void NeighbourCache::set_own(const wire::Mac& mac, std::span<const Hop> addresse
     bool any = false;
     for (const Hop& own : own_) {
         if (all || std::find(before.begin(), before.end(), own) == before.end()) {
-            announce_one(own, out);
+            out.send(announcement(mac_, own));
             any = true;
         }
     }
@@ -32,23 +32,22 @@ void NeighbourCache::set_own(const wire::Mac& mac, std::span<const Hop> addresse
 
 void NeighbourCache::announce(TimeNs now, NeighbourOutbox& out) {
     for (const Hop& own : own_) {
-        announce_one(own, out);
+        out.send(announcement(mac_, own));
     }
     announce_at_ = now + kAskNs;
 }
 
-/// ARP: a question for the address by its owner (RFC 5227 2.3). ND: an answer that nobody asked for, to all.
-void NeighbourCache::announce_one(const Hop& own, NeighbourOutbox& out) const {
+NeighbourMessage announcement(const wire::Mac& mac, const Hop& own) {
     NeighbourMessage message;
     const bool is_arp = is_ipv4(own.address);
     message.op = is_arp ? NeighbourOp::kAsk : NeighbourOp::kAnswer;
-    message.eth_src = mac_;
+    message.eth_src = mac;
     message.eth_dst = is_arp ? kBroadcastMac : wire::multicast_mac(kAllNodes);
     message.vlan = own.vlan;
     message.sender = own.address;
-    message.sender_mac = mac_;
+    message.sender_mac = mac;
     message.target = is_arp ? own.address : kAllNodes;
-    out.send(message);
+    return message;
 }
 
 bool NeighbourCache::is_own(const Hop& hop) const {

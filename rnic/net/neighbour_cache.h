@@ -45,6 +45,10 @@ class NeighbourOutbox {
     virtual void conflict(const Hop& own, const wire::Mac& other) = 0;
 };
 
+/// What tells all neighbours where an address is: ARP's is a question for the address by its owner (RFC 5227
+/// 2.3), ND's an answer that nobody asked for (RFC 4861 7.2.6).
+[[nodiscard]] NeighbourMessage announcement(const wire::Mac& mac, const Hop& own);
+
 struct NeighbourStats {
     std::uint64_t asks = 0;
     std::uint64_t answers = 0;
@@ -107,7 +111,6 @@ class NeighbourCache {
     void begin(NeighbourState state, const Hop& hop, Entry& entry, TimeNs now, NeighbourOutbox& out);
     void expire(const Hop& hop, Entry& entry, TimeNs now, NeighbourOutbox& out);
     void answer(const NeighbourMessage& question, TimeNs now, NeighbourOutbox& out);
-    void announce_one(const Hop& own, NeighbourOutbox& out) const;
     [[nodiscard]] bool may_answer(TimeNs now);
     /// Somebody says that `mac` is the neighbour's.
     void learn(const NeighbourMessage& message, TimeNs now, NeighbourOutbox& out);

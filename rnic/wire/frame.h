@@ -22,6 +22,10 @@ inline constexpr std::size_t kMaxFrameBytes = 4096 + 256;
 [[nodiscard]] std::uint16_t udp_source_port(std::uint32_t flow_label, std::uint32_t qp_num,
                                             std::uint32_t dest_qp_num);
 void set_udp_source_port(Path& path, std::uint16_t port);
+/// Puts other Ethernet addresses into a built frame: they are no part of any check.
+void set_macs(std::span<std::byte> frame, const Mac& src, const Mac& dst);
+/// Makes the UDP checksum of a frame built with `path`; the ICRC does not cover it.
+void set_udp_checksum(const Path& path, std::span<std::byte> frame);
 
 /// Writes one frame: `path`, the headers that the opcode asks for, the payload gathered from `pieces` (copied
 /// and checksummed in one pass), pad bytes and ICRC. Returns the frame's length in bytes; 0 when a piece

@@ -53,6 +53,9 @@ enum class ParseError : std::uint8_t {
     kBadIcrc,
 };
 
+/// A path whose destination MAC stays what it is: a multicast group, or a neighbour on the in-process wire.
+inline constexpr std::uint16_t kNoNeighbour = 0xffff;
+
 /// The fixed part of every packet of one QP: Ethernet (with an optional VLAN tag), IPv4 or IPv6, UDP.
 /// Lengths, IP identification and checksum are filled in for each packet.
 struct Path {
@@ -61,12 +64,14 @@ struct Path {
     std::uint8_t length = 0;
     std::uint8_t l3_offset = 0;
     bool is_ipv4 = true;
+    std::uint16_t neighbour = kNoNeighbour;  // whose MAC a packet gets when it is sent (NeighbourMacs)
 };
 
 /// What a Path is made from.
 struct PathSpec {
     Mac src_mac{};
     Mac dst_mac{};
+    std::uint16_t neighbour = kNoNeighbour;
     Gid src_gid{};
     Gid dst_gid{};
     std::uint16_t vlan_tci = 0;  // 0: no tag

@@ -1,5 +1,6 @@
 // The fixed front of every packet of one QP, made once when its address vector is set.
 #include "rnic/wire/bytes.h"
+#include "rnic/wire/checksum.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/layout.h"
 
@@ -44,6 +45,7 @@ void write_ipv6(std::byte* ip, const PathSpec& spec) {
 Path make_path(const PathSpec& spec) {
     Path path;
     path.is_ipv4 = is_ipv4_mapped(spec.src_gid) && is_ipv4_mapped(spec.dst_gid);
+    path.neighbour = spec.neighbour;
     auto* bytes = reinterpret_cast<std::byte*>(path.bytes.data());
     std::memcpy(bytes, spec.dst_mac.data(), spec.dst_mac.size());
     std::memcpy(bytes + spec.dst_mac.size(), spec.src_mac.data(), spec.src_mac.size());
@@ -77,6 +79,22 @@ std::uint16_t udp_source_port(std::uint32_t flow_label, std::uint32_t qp_num, st
     }
     mixed ^= mixed >> 14U;
     return static_cast<std::uint16_t>(0xc000U | (mixed & 0x3fffU));
+}
+
+void set_macs(std::span<std::byte> frame, const Mac& src, const Mac& dst) {
+    std::memcpy(frame.data(), dst.data(), dst.size());
+    std::memcpy(frame.data() + dst.size(), src.data(), src.size());
+}
+
+void set_udp_checksum(const Path& path, std::span<std::byte> frame) {
+    std::byte* const ip = frame.data() + path.l3_offset;
+    std::byte* const udp = frame.data() + path.length - kUdpBytes;
+    const std::span<const std::byte> addresses =
+        path.is_ipv4 ? std::span<const std::byte>(ip + kIpv4Source, 8)
+                     : std::span<const std::byte>(ip + kIpv6Source, 32);
+    store_be16(udp + kUdpChecksum, 0);
+    const std::uint16_t sum = udp_checksum(addresses, frame.subspan(path.length - kUdpBytes));
+    store_be16(udp + kUdpChecksum, sum == 0 ? std::uint16_t{0xffff} : sum);  // zero means none (RFC 768)
 }
 
 void set_udp_source_port(Path& path, std::uint16_t port) {

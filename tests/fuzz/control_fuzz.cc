@@ -33,7 +33,7 @@ constexpr int kMostRequests = 200;
 
 /// Knows every other address.
 struct Neighbours final : NeighbourResolver {
-    std::optional<wire::Mac> resolve(const wire::Gid& gid) override {
+    std::optional<wire::Mac> resolve(const wire::Gid& gid) const override {
         return gid[15] % 2 == 0 ? std::optional<wire::Mac>({2, 0, 0, 0, 0, gid[15]}) : std::nullopt;
     }
 };

@@ -69,7 +69,7 @@ abi::DeviceCaps test_caps() {
 struct ControlTest::Neighbours final : NeighbourResolver {
     const std::vector<std::unique_ptr<Device>>& devices;
     explicit Neighbours(const std::vector<std::unique_ptr<Device>>& d) : devices(d) {}
-    std::optional<wire::Mac> resolve(const wire::Gid& gid) override {
+    std::optional<wire::Mac> resolve(const wire::Gid& gid) const override {
         for (const auto& device : devices) {
             if (std::find(device->gids.begin(), device->gids.end(), gid) != device->gids.end()) {
                 return device->mac;

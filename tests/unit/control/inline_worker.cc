@@ -125,6 +125,12 @@ bool Worker::transmit(std::uint32_t device, const wire::Path& /*path*/, const wi
     return impl_->inside_call && device < 2;
 }
 
+bool Worker::transmit_frame(std::uint32_t device, std::span<const std::byte> /*bytes*/) {
+    return impl_->inside_call && device < 2;
+}
+
+void Worker::refresh_addresses(std::uint32_t device) { URNIC_CHECK(impl_->inside_call && device < 2); }
+
 void Worker::set_port(std::uint32_t device, bool up) {
     URNIC_CHECK(impl_->inside_call && device < 2);
     worker_books().ports_down += up ? -1 : 1;

@@ -1,0 +1,54 @@
+// An RNIC with addresses of its own, which the kernel knows nothing of: answers and asks by ARP and neighbour
+// discovery itself, and finds next hops by prefixes, routes and gateways from the configuration.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "dataplane/config.h"
+#include "dataplane/frame_inbox.h"
+#include "dataplane/host.h"
+#include "dataplane/ways.h"
+
+namespace urnic::dataplane {
+
+class OwnNetwork final : public Network, private net::NeighbourOutbox {
+  public:
+    /// Before the workers start. Throws std::system_error.
+    OwnNetwork(Device& device, const RnicConfig& rnic, const NeighbourResolver& configured);
+    /// When they run and the control server does not yet.
+    void start(Host& host);
+
+    [[nodiscard]] Ways& ways() { return ways_; }
+    [[nodiscard]] const net::NeighbourCache& cache() const { return cache_; }
+
+    [[nodiscard]] std::optional<net::Hop> route(const wire::Gid& source, std::uint16_t vlan,
+                                                const wire::Gid& destination) override;
+    [[nodiscard]] bool want(const net::Hop& hop, const wire::Gid& source) override;
+    void drop(const net::Hop& hop) override { cache_.drop(hop); }
+    [[nodiscard]] std::optional<wire::Mac> find(const net::Hop& hop) const override {
+        return cache_.find(hop);
+    }
+
+  private:
+    void send(const net::NeighbourMessage& message) override;
+    void changed(const net::Hop& hop, const std::optional<wire::Mac>& mac) override;
+    void conflict(const net::Hop& own, const wire::Mac& other) override;
+
+    void on_frames();
+    void on_time();
+    /// Gives workers what was sent, and sets the clock for what is next.
+    void finish();
+
+    Device& device_;
+    std::vector<RouteConfig> routes_;
+    Host* host_ = nullptr;
+    FrameInbox inbox_;
+    UniqueFd timer_;
+    net::NeighbourCache cache_;
+    Ways ways_;
+    TimeNs conflict_logged_ = 0;
+    std::vector<FrameInbox::Frame> to_send_;
+};
+
+}  // namespace urnic::dataplane

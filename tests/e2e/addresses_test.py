@@ -1,0 +1,296 @@
+"""Addresses of RNICs on kernel interfaces: borrowed from the kernel and followed, or their own, with ARP and neighbour
+discovery. Two hosts (network namespaces) joined by a veth pair, and a router where one is needed."""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import re
+import socket
+import struct
+import threading
+
+import harness
+import netns
+
+SOL_PACKET, PACKET_AUXDATA, CLONE_NEWNET = 263, 8, 0x40000000
+
+
+@contextlib.contextmanager
+def in_namespace(name):
+    """This thread, inside the namespace."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    there = os.open(f"/run/netns/{name}", os.O_RDONLY)
+    try:
+        if libc.setns(there, CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+        yield
+    finally:
+        libc.setns(home, CLONE_NEWNET)
+        os.close(there)
+        os.close(home)
+
+
+class Capture:
+    """RoCEv2 packets that an interface receives, as (VLAN tag or None, frame without it)."""
+
+    def __init__(self, namespace, interface):
+        with in_namespace(namespace):
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, 1 << 24)
+        self.socket.bind((interface, 3))
+        self.socket.setblocking(False)
+
+    def packets(self):
+        found = []
+        while True:
+            try:
+                frame, ancillary, _, address = self.socket.recvmsg(9000, 128)
+            except BlockingIOError:
+                self.socket.close()
+                return found
+            tag = None
+            for _, kind, data in ancillary:
+                status, _, _, _, _, tci, _ = struct.unpack("IIIHHHH", data[:20])
+                tag = tci if kind == PACKET_AUXDATA and status & 0x10 else tag
+            is_udp = frame[12:14] == b"\x08\x00" and frame[23] == 17 or frame[12:14] == b"\x86\xdd" and frame[20] == 17
+            header = 34 if frame[12:14] == b"\x08\x00" else 54
+            # Not what this host sends (4: PACKET_OUTGOING).
+            if address[2] != 4 and is_udp and frame[header + 2:header + 4] == struct.pack("!H", 4791):
+                found.append((tag, frame))
+
+
+class Host(netns.Side):
+    """A host whose RNIC has the interface's addresses, or its own (`rnic`: lines of the configuration)."""
+
+    def __init__(self, test, number, rnic=""):
+        super().__init__(test, number, "af_packet")
+        self.rnic = rnic
+
+    def config(self):
+        return f"""
+[daemon]
+run_dir = "{self.dir}/run"
+workers = 1
+hugepages = false
+[[rnic]]
+name = "urnic0"
+port = "af_packet"
+interface = "{self.interface}"
+netns = "{self.name}"
+{self.rnic}
+"""
+
+    def gids(self):
+        """Index of each GID, as programs see them."""
+        out = harness.run(self.program("ibv_devinfo", "-v")).out
+        found = re.findall(r"GID\[\s*(\d+)\]:\s+(\S+?),", out)
+        return {gid.removeprefix("::ffff:"): int(index) for index, gid in found}
+
+    def gid_index(self, address):
+        found = {}
+
+        def there():
+            found.update(self.gids())
+            return address in found
+        self.test.assertTrue(harness.wait_until(there, pause=0.1), f"no GID {address}: {self.gids()} {self.text()}")
+        return found[address]
+
+    def ip(self, *words):
+        netns.ip("-n", self.name, *words)
+
+
+class TwoHosts(harness.TestCase):
+    rnic = ("", "")
+
+    def setUp(self):
+        self.a, self.b = Host(self, 0, self.rnic[0]), Host(self, 1, self.rnic[1])
+        for host in (self.a, self.b):
+            netns.ip("netns", "add", host.name)
+            self.addCleanup(netns.ip, "netns", "del", host.name)
+            host.ip("link", "set", "lo", "up")
+        self.connect()
+        for host in (self.a, self.b):
+            host.start()
+
+    def connect(self):
+        netns.join(self.a, self.b)
+        for number, host in enumerate((self.a, self.b), 1):
+            host.ip("addr", "add", f"fd77::{number}/64", "dev", host.interface, "nodad")
+
+    def pingpong(self, a_gid, b_gid, *options, iterations=1000, server="10.77.0.1", ok=True, during=lambda: None,
+                 tool="ibv_rc_pingpong"):
+        port = str(harness.free_port())
+        words = [tool, "-d", "urnic0", "-p", port, "-n", str(iterations), "-c", *options]
+        results = netns.run_pair(self, self.a.program(*words, "-g", str(self.a.gid_index(a_gid))),
+                                 self.b.program(*words, "-g", str(self.b.gid_index(b_gid)), server), int(port), during)
+        for result in results if ok else ():
+            self.assertIn(f"{iterations} iters in", result.out, f"{result} {self.a.text()} {self.b.text()}")
+            self.assertNotIn("invalid data", result.out + result.err)
+        return results
+
+
+class Borrowed(TwoHosts):
+    def test_of_the_interface(self):
+        gids = self.a.gids()
+        self.assertEqual(gids["fe80::ff:fe00:7701"], 0)
+        self.assertIn("10.77.0.1", gids)
+        self.assertIn("fd77::1", gids)
+        self.assertEqual(self.a.status()["mac"], self.a.mac)
+        for own, peer in (("10.77.0.1", "10.77.0.2"), ("fd77::1", "fd77::2"),
+                          ("fe80::ff:fe00:7701", "fe80::ff:fe00:7702")):
+            with self.subTest(own=own):
+                self.pingpong(own, peer)
+        self.pingpong("10.77.0.1", "10.77.0.2", tool="ibv_ud_pingpong")
+
+    def test_come_and_go(self):
+        index = self.a.gid_index("10.77.0.1")
+        watch = harness.start(self.a.program("stdbuf", "-oL", "ibv_asyncwatch", "-d", "urnic0"))
+        self.addCleanup(harness.end_group, watch)
+        watch.stdout.readline()  # says which device it watches
+        self.a.ip("addr", "add", "10.88.0.1/24", "dev", self.a.interface)
+        self.b.ip("addr", "add", "10.88.0.2/24", "dev", self.b.interface)
+        added = self.a.gid_index("10.88.0.1")
+        self.assertIn("GID", watch.stdout.readline())
+        self.assertEqual(self.a.gids()["10.77.0.1"], index)
+        self.pingpong("10.88.0.1", "10.88.0.2")
+        self.a.ip("addr", "del", "10.77.0.1/24", "dev", self.a.interface)
+        self.assertTrue(harness.wait_until(lambda: "10.77.0.1" not in self.a.gids(), pause=0.1))
+        self.assertEqual(self.a.gids()["10.88.0.1"], added)
+        self.pingpong("10.88.0.1", "10.88.0.2", server="10.88.0.1")
+        # The freed place is used again.
+        self.a.ip("addr", "add", "10.89.0.1/24", "dev", self.a.interface)
+        self.assertEqual(self.a.gid_index("10.89.0.1"), index)
+
+    def test_vlan(self):
+        for number, host in enumerate((self.a, self.b), 1):
+            host.ip("link", "add", "link", host.interface, "name", "v7", "type", "vlan", "id", "7")
+            host.ip("link", "set", "v7", "up")
+            host.ip("addr", "add", f"10.70.0.{number}/24", "dev", "v7")
+            host.gid_index(f"10.70.0.{number}")
+        capture = Capture(self.b.name, self.b.interface)
+        self.pingpong("10.70.0.1", "10.70.0.2", "-l", "3")
+        tags = {tag for tag, _ in capture.packets()}
+        self.assertEqual(tags, {3 << 13 | 7})
+        capture = Capture(self.b.name, self.b.interface)
+        self.pingpong("10.77.0.1", "10.77.0.2", "-l", "3")
+        self.assertEqual({tag for tag, _ in capture.packets()}, {None})
+        self.a.ip("link", "del", "v7")
+        self.assertTrue(harness.wait_until(lambda: "10.70.0.1" not in self.a.gids(), pause=0.1))
+
+    def test_another_mac_in_mid_transfer(self):
+        def change():
+            self.assertTrue(harness.wait_until(lambda: self.a.counter("rcvd_pkts") > 200), self.a.text())
+            self.a.ip("link", "set", self.a.interface, "address", "02:00:00:00:77:99")
+        self.pingpong("10.77.0.1", "10.77.0.2", iterations=20000, during=change)
+        self.assertEqual(self.a.status()["mac"], "02:00:00:00:77:99")
+
+    def test_nobody_there(self):
+        # Nobody answers ARP for the GID; the programs' own connection goes by IPv6.
+        for host in (self.a, self.b):
+            harness.run(netns.inside(host.name, "sysctl", "-qw", f"net.ipv4.conf.{host.interface}.arp_ignore=8"))
+        _, client = self.pingpong("10.77.0.1", "10.77.0.2", server="fd77::1", ok=False)
+        self.assertIn("transport retry counter exceeded", client.out + client.err)
+        self.assertGreater(self.b.counter("drop_no_neighbour"), 0)
+
+    def test_no_route(self):
+        self.a.ip("addr", "add", "10.99.0.1/32", "dev", self.a.interface)
+        _, client = self.pingpong("10.99.0.1", "10.77.0.2", ok=False)
+        self.assertIn("Failed to modify QP to RTR", client.out + client.err)
+
+
+class Routed(TwoHosts):
+    """a - router - b."""
+
+    def connect(self):
+        router = f"u{os.getpid()}r"
+        netns.ip("netns", "add", router)
+        self.addCleanup(netns.ip, "netns", "del", router)
+        for number, host in enumerate((self.a, self.b), 1):
+            netns.ip("link", "add", host.interface, "netns", host.name, "type", "veth", "peer", "name", f"r{number}", "netns",
+                     router)
+            netns.ip("-n", router, "addr", "add", f"10.7{number}.0.254/24", "dev", f"r{number}")
+            netns.ip("-n", router, "link", "set", f"r{number}", "mtu", "4200", "up")
+            host.ip("link", "set", host.interface, "address", host.mac, "mtu", "4200", "up")
+            host.ip("addr", "add", f"10.7{number}.0.1/24", "dev", host.interface)
+            host.ip("route", "add", "default", "via", f"10.7{number}.0.254")
+        harness.run(netns.inside(router, "sysctl", "-qw", "net.ipv4.ip_forward=1"))
+
+    def test_through_a_gateway(self):
+        capture = Capture(self.b.name, self.b.interface)
+        self.pingpong("10.71.0.1", "10.72.0.1", server="10.71.0.1")
+        hops = {frame[22] for _, frame in capture.packets()}
+        self.assertEqual(hops, {63})
+
+
+class Own(TwoHosts):
+    rnic = ('mac = "02:00:00:00:aa:01"\nipv4 = "10.77.0.101/24"\nipv6 = "fd77::101/64"',
+            'mac = "02:00:00:00:aa:02"\nipv4 = "10.77.0.102/24"\nipv6 = "fd77::102/64"\nudp_checksum = true\necn = true')
+
+    def test_answers_and_asks(self):
+        with in_namespace(self.b.name):
+            for family, target in ((socket.AF_INET, "10.77.0.101"), (socket.AF_INET6, "fd77::101")):
+                with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                    probe.sendto(b"who is there", (target, 9))
+
+        def known():
+            table = harness.run(["ip", "-n", self.b.name, "neigh"]).out
+            return table.count("02:00:00:00:aa:01") >= 2
+        self.assertTrue(harness.wait_until(known), harness.run(["ip", "-n", self.b.name, "neigh"]).out)
+        for own, peer in (("10.77.0.101", "10.77.0.102"), ("fd77::101", "fd77::102")):
+            with self.subTest(own=own):
+                capture = Capture(self.a.name, self.a.interface)
+                self.pingpong(own, peer)
+                frames = [frame for _, frame in capture.packets() if frame[6:12] == b"\x02\0\0\0\xaa\x02"]
+                self.assertTrue(frames)
+                for frame in frames:
+                    is_ipv4 = frame[12] == 8
+                    ecn = frame[15] & 3 if is_ipv4 else frame[15] >> 4 & 3
+                    self.assertEqual(ecn, 2)
+                    at = (34 if is_ipv4 else 54) + 6
+                    self.assertNotEqual(frame[at:at + 2], b"\0\0", "no UDP checksum")
+        self.assertEqual(self.a.counter("drop_malformed"), 0)
+
+    def test_flood(self):
+        """ARP lies at full rate, before and while a transfer runs."""
+        stop = threading.Event()
+        sent = [0]
+
+        def flood():
+            with in_namespace(self.b.name):
+                raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+                raw.bind((self.b.interface, 0))
+            while not stop.is_set():
+                n = sent[0]
+                for mac, ip, operation in ((n & 0xffff, 0x0a4d0000 | n & 0xffff, 2), (n & 0xff, 0x0a4d0066, 2),
+                                           (n & 0xffff, 0x0a4d0000 | n & 0xffff, 1), (n & 0xff, 0x0a4d0065, 2)):
+                    sender = b"\x02\xee\0\0" + struct.pack("!H", mac)
+                    raw.send(b"\xff" * 6 + sender + b"\x08\x06" + struct.pack("!HHBBH", 1, 0x800, 6, 4, operation) + sender +
+                             struct.pack("!I", ip) + b"\0" * 6 + bytes([10, 77, 0, 101]) + b"\0" * 18)
+                sent[0] = n + 1
+            raw.close()
+
+        self.pingpong("10.77.0.101", "10.77.0.102")
+        before = self.memory()
+        flooding = threading.Thread(target=flood)
+        flooding.start()
+        try:
+            self.assertTrue(harness.wait_until(lambda: sent[0] > 20000))
+            self.pingpong("10.77.0.101", "10.77.0.102")
+        finally:
+            stop.set()
+            flooding.join()
+        self.assertLess(self.memory(), before + 4096, "kB")
+        self.assertGreater(self.a.counter("rcvd_neighbour_msgs"), 0)
+        self.assertIn("claims the address 10.77.0.101", self.a.text())
+
+    def memory(self):
+        status = pathlib.Path(f"/proc/{self.a.daemon.pid}/status").read_text(encoding="ascii")
+        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
+
+
+if __name__ == "__main__":
+    netns.private()
+    harness.main()
