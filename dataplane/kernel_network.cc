@@ -110,6 +110,11 @@ void KernelNetwork::learn(const net::Hop& hop, const std::optional<KernelNeighbo
     if (known.mac != mac) {
         known.mac = mac;
         ways_.neighbour_changed(hop, mac);
+        if (!mac) {
+            // The kernel has forgotten it, as it does with all when the interface gets another MAC: now, not
+            // at the next look, for QPs go on sending.
+            resolve(hop);
+        }
     }
 }
 

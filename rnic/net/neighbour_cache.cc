@@ -99,7 +99,7 @@ void NeighbourCache::ask(const Hop& hop, Entry& entry, TimeNs now, NeighbourOutb
     NeighbourMessage message;
     message.op = NeighbourOp::kAsk;
     message.eth_src = mac_;
-    if (entry.state == NeighbourState::kProbe) {
+    if (entry.state == NeighbourState::kProbe && !entry.is_doubted) {
         message.eth_dst = entry.mac;
     } else {
         message.eth_dst =
@@ -124,6 +124,7 @@ void NeighbourCache::begin(NeighbourState state, const Hop& hop, Entry& entry, T
         case NeighbourState::kProbe:
             if (has_lost) {
                 entry.mac = {};
+                entry.is_doubted = false;
             }
             ask(hop, entry, now, out);
             break;
@@ -270,15 +271,20 @@ void NeighbourCache::learn_about(const Hop& hop, Entry& entry, const NeighbourMe
             }
             return;
         }
-        if (!is_answer && now < entry.changed_at + kLockNs) {
-            ++stats_.refused;
+        if (!is_answer) {
+            if (now < entry.asked_at + kLockNs) {
+                ++stats_.refused;
+                return;
+            }
+            entry.is_doubted = true;
+            begin(NeighbourState::kProbe, hop, entry, now, out);
             return;
         }
     }
     if (differs) {
         entry.mac = message.sender_mac;
-        entry.changed_at = now;
     }
+    entry.is_doubted = false;
     if (is_answer) {
         begin(NeighbourState::kReachable, hop, entry, now, out);
     } else if (differs) {

@@ -2,8 +2,9 @@
 // machine of RFC 826 and RFC 4861 7.2, 7.3 for both address families. Pure: time is an argument, frames and
 // news go into an outbox.
 //
-// Only what is wanted has an entry, so nothing that others send makes the cache grow; what they send changes
-// an entry at most once in kLockNs unless it answers a question; and answers to them are limited in rate.
+// Only what is wanted has an entry, so nothing that others send makes the cache grow. Who says unasked that a
+// neighbour has another Ethernet address is not believed: it makes us ask everybody, at most once in kLockNs,
+// while the old one stays in use. Answers to others are limited in rate.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ enum class NeighbourState : std::uint8_t {
     kIncomplete,  // asked, nobody has answered yet
     kReachable,   // has answered lately
     kStale,       // somebody says so, or it is long ago: used, and asked soon
-    kProbe,       // being asked whether it is still there
+    kProbe,       // used, and being asked whether it is still there
     kFailed,      // nobody answers: asked again now and then
 };
 
@@ -54,7 +55,7 @@ struct NeighbourStats {
     std::uint64_t answers = 0;
     std::uint64_t unanswered = 0;  // questions beyond the limit on answers
     std::uint64_t unasked = 0;     // tells of somebody whom nobody wants
-    std::uint64_t refused = 0;     // would change an entry again too soon, or pretends to be us
+    std::uint64_t refused = 0;     // claims that came too soon after a question, or from who pretends to be us
     std::uint64_t conflicts = 0;   // claims an address of ours
     std::uint64_t failures = 0;    // neighbours that did not answer
 };
@@ -98,9 +99,9 @@ class NeighbourCache {
         NeighbourState state = NeighbourState::kIncomplete;
         wire::Mac mac{};  // zero: not known
         wire::Gid source{};
+        bool is_doubted = false;  // while probed: somebody said that it has another Ethernet address
         std::uint32_t asked = 0;  // times, in this state
         TimeNs asked_at = 0;
-        TimeNs changed_at = 0;
         TimeNs due = kNever;
     };
     using Entries = std::map<Hop, Entry>;

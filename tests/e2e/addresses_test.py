@@ -39,7 +39,8 @@ class Capture:
         with in_namespace(namespace):
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
         self.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, 1 << 24)
+        with contextlib.suppress(PermissionError):
+            self.socket.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)  # SO_RCVBUFFORCE
         self.socket.bind((interface, 3))
         self.socket.setblocking(False)
 
@@ -83,6 +84,10 @@ netns = "{self.name}"
 {self.rnic}
 """
 
+    def trouble(self):
+        counters = {name: count for name, count in self.status()["counters"].items() if count}
+        return f"{self.text()} {counters}"
+
     def gids(self):
         """Index of each GID, as programs see them."""
         out = harness.run(self.program("ibv_devinfo", "-v")).out
@@ -98,7 +103,7 @@ netns = "{self.name}"
         self.test.assertTrue(harness.wait_until(there, pause=0.1), f"no GID {address}: {self.gids()} {self.text()}")
         return found[address]
 
-    def ip(self, *words):
+    def set(self, *words):
         netns.ip("-n", self.name, *words)
 
 
@@ -110,7 +115,7 @@ class TwoHosts(harness.TestCase):
         for host in (self.a, self.b):
             netns.ip("netns", "add", host.name)
             self.addCleanup(netns.ip, "netns", "del", host.name)
-            host.ip("link", "set", "lo", "up")
+            host.set("link", "set", "lo", "up")
         self.connect()
         for host in (self.a, self.b):
             host.start()
@@ -118,7 +123,7 @@ class TwoHosts(harness.TestCase):
     def connect(self):
         netns.join(self.a, self.b)
         for number, host in enumerate((self.a, self.b), 1):
-            host.ip("addr", "add", f"fd77::{number}/64", "dev", host.interface, "nodad")
+            host.set("addr", "add", f"fd77::{number}/64", "dev", host.interface, "nodad")
 
     def pingpong(self, a_gid, b_gid, *options, iterations=1000, server="10.77.0.1", ok=True, during=lambda: None,
                  tool="ibv_rc_pingpong"):
@@ -127,7 +132,7 @@ class TwoHosts(harness.TestCase):
         results = netns.run_pair(self, self.a.program(*words, "-g", str(self.a.gid_index(a_gid))),
                                  self.b.program(*words, "-g", str(self.b.gid_index(b_gid)), server), int(port), during)
         for result in results if ok else ():
-            self.assertIn(f"{iterations} iters in", result.out, f"{result} {self.a.text()} {self.b.text()}")
+            self.assertIn(f"{iterations} iters in", result.out, f"{result} {self.a.trouble()} {self.b.trouble()}")
             self.assertNotIn("invalid data", result.out + result.err)
         return results
 
@@ -150,25 +155,28 @@ class Borrowed(TwoHosts):
         watch = harness.start(self.a.program("stdbuf", "-oL", "ibv_asyncwatch", "-d", "urnic0"))
         self.addCleanup(harness.end_group, watch)
         watch.stdout.readline()  # says which device it watches
-        self.a.ip("addr", "add", "10.88.0.1/24", "dev", self.a.interface)
-        self.b.ip("addr", "add", "10.88.0.2/24", "dev", self.b.interface)
+        self.a.set("addr", "add", "10.88.0.1/24", "dev", self.a.interface)
+        self.b.set("addr", "add", "10.88.0.2/24", "dev", self.b.interface)
         added = self.a.gid_index("10.88.0.1")
         self.assertIn("GID", watch.stdout.readline())
         self.assertEqual(self.a.gids()["10.77.0.1"], index)
         self.pingpong("10.88.0.1", "10.88.0.2")
-        self.a.ip("addr", "del", "10.77.0.1/24", "dev", self.a.interface)
+        self.a.set("addr", "del", "10.77.0.1/24", "dev", self.a.interface)
         self.assertTrue(harness.wait_until(lambda: "10.77.0.1" not in self.a.gids(), pause=0.1))
         self.assertEqual(self.a.gids()["10.88.0.1"], added)
         self.pingpong("10.88.0.1", "10.88.0.2", server="10.88.0.1")
         # The freed place is used again.
-        self.a.ip("addr", "add", "10.89.0.1/24", "dev", self.a.interface)
+        self.a.set("addr", "add", "10.89.0.1/24", "dev", self.a.interface)
         self.assertEqual(self.a.gid_index("10.89.0.1"), index)
 
     def test_vlan(self):
+        if harness.run(["ip", "-n", self.a.name, "link", "add", "link", self.a.interface, "name", "v8", "type", "vlan", "id",
+                        "8"]).returncode != 0:
+            self.skipTest("the kernel has no VLAN sub-interfaces")
         for number, host in enumerate((self.a, self.b), 1):
-            host.ip("link", "add", "link", host.interface, "name", "v7", "type", "vlan", "id", "7")
-            host.ip("link", "set", "v7", "up")
-            host.ip("addr", "add", f"10.70.0.{number}/24", "dev", "v7")
+            host.set("link", "add", "link", host.interface, "name", "v7", "type", "vlan", "id", "7")
+            host.set("link", "set", "v7", "up")
+            host.set("addr", "add", f"10.70.0.{number}/24", "dev", "v7")
             host.gid_index(f"10.70.0.{number}")
         capture = Capture(self.b.name, self.b.interface)
         self.pingpong("10.70.0.1", "10.70.0.2", "-l", "3")
@@ -177,26 +185,26 @@ class Borrowed(TwoHosts):
         capture = Capture(self.b.name, self.b.interface)
         self.pingpong("10.77.0.1", "10.77.0.2", "-l", "3")
         self.assertEqual({tag for tag, _ in capture.packets()}, {None})
-        self.a.ip("link", "del", "v7")
+        self.a.set("link", "del", "v7")
         self.assertTrue(harness.wait_until(lambda: "10.70.0.1" not in self.a.gids(), pause=0.1))
 
     def test_another_mac_in_mid_transfer(self):
         def change():
             self.assertTrue(harness.wait_until(lambda: self.a.counter("rcvd_pkts") > 200), self.a.text())
-            self.a.ip("link", "set", self.a.interface, "address", "02:00:00:00:77:99")
-        self.pingpong("10.77.0.1", "10.77.0.2", iterations=20000, during=change)
+            self.a.set("link", "set", self.a.interface, "address", "02:00:00:00:77:99")
+        self.pingpong("10.77.0.1", "10.77.0.2", iterations=3000, during=change)
         self.assertEqual(self.a.status()["mac"], "02:00:00:00:77:99")
 
     def test_nobody_there(self):
-        # Nobody answers ARP for the GID; the programs' own connection goes by IPv6.
-        for host in (self.a, self.b):
-            harness.run(netns.inside(host.name, "sysctl", "-qw", f"net.ipv4.conf.{host.interface}.arp_ignore=8"))
-        _, client = self.pingpong("10.77.0.1", "10.77.0.2", server="fd77::1", ok=False)
+        # On the way from b to a's GID is a gateway that does not exist.
+        self.a.set("addr", "add", "10.88.0.1/32", "dev", self.a.interface)
+        self.b.set("route", "add", "10.88.0.1/32", "via", "10.77.0.250", "dev", self.b.interface)
+        _, client = self.pingpong("10.88.0.1", "10.77.0.2", ok=False)
         self.assertIn("transport retry counter exceeded", client.out + client.err)
         self.assertGreater(self.b.counter("drop_no_neighbour"), 0)
 
     def test_no_route(self):
-        self.a.ip("addr", "add", "10.99.0.1/32", "dev", self.a.interface)
+        self.a.set("addr", "add", "10.99.0.1/32", "dev", self.a.interface)
         _, client = self.pingpong("10.99.0.1", "10.77.0.2", ok=False)
         self.assertIn("Failed to modify QP to RTR", client.out + client.err)
 
@@ -213,9 +221,9 @@ class Routed(TwoHosts):
                      router)
             netns.ip("-n", router, "addr", "add", f"10.7{number}.0.254/24", "dev", f"r{number}")
             netns.ip("-n", router, "link", "set", f"r{number}", "mtu", "4200", "up")
-            host.ip("link", "set", host.interface, "address", host.mac, "mtu", "4200", "up")
-            host.ip("addr", "add", f"10.7{number}.0.1/24", "dev", host.interface)
-            host.ip("route", "add", "default", "via", f"10.7{number}.0.254")
+            host.set("link", "set", host.interface, "address", host.mac, "mtu", "4200", "up")
+            host.set("addr", "add", f"10.7{number}.0.1/24", "dev", host.interface)
+            host.set("route", "add", "default", "via", f"10.7{number}.0.254")
         harness.run(netns.inside(router, "sysctl", "-qw", "net.ipv4.ip_forward=1"))
 
     def test_through_a_gateway(self):
@@ -254,7 +262,7 @@ class Own(TwoHosts):
         self.assertEqual(self.a.counter("drop_malformed"), 0)
 
     def test_flood(self):
-        """ARP lies at full rate, before and while a transfer runs."""
+        """ARP lies, some ten thousand a second, before and while a transfer runs."""
         stop = threading.Event()
         sent = [0]
 
@@ -270,6 +278,8 @@ class Own(TwoHosts):
                     raw.send(b"\xff" * 6 + sender + b"\x08\x06" + struct.pack("!HHBBH", 1, 0x800, 6, 4, operation) + sender +
                              struct.pack("!I", ip) + b"\0" * 6 + bytes([10, 77, 0, 101]) + b"\0" * 18)
                 sent[0] = n + 1
+                if n % 32 == 0:
+                    stop.wait(0.01)  # what fills the interface's queue harms everybody, lie or not
             raw.close()
 
         self.pingpong("10.77.0.101", "10.77.0.102")
@@ -277,7 +287,7 @@ class Own(TwoHosts):
         flooding = threading.Thread(target=flood)
         flooding.start()
         try:
-            self.assertTrue(harness.wait_until(lambda: sent[0] > 20000))
+            self.assertTrue(harness.wait_until(lambda: sent[0] > 2000))
             self.pingpong("10.77.0.101", "10.77.0.102")
         finally:
             stop.set()

@@ -88,10 +88,10 @@ TEST_F(NeighbourCacheTest, AnotherEthernetAddressIsToldToAll) {
         2.1 < answer 10.0.0.2 B to us
         2.1 ! 10.0.0.2 B
         5.0 < ask 10.0.0.2 by 10.0.0.2 C
-        5.0 ! 10.0.0.2 C
-        5.0 check 10.0.0.2 stale
-        10.0 > ask 10.0.0.2 to C
-        10.1 < answer 10.0.0.2 C to us
+        5.0 > ask 10.0.0.2 to all
+        5.0 check 10.0.0.2 probe
+        5.1 < answer 10.0.0.2 C to us
+        5.1 ! 10.0.0.2 C
         10.2 check 10.0.0.2 reachable
         10.3 < answer 10.0.0.2 D to all keep
         10.3 check 10.0.0.2 stale
@@ -134,10 +134,15 @@ TEST_F(NeighbourCacheTest, Lies) {
         3.3 < answer 10.0.0.2 E to us
         3.4 < ask 10.0.0.2 by 10.0.0.2 E
         3.5 check 10.0.0.2 reachable
+        5.0 < answer 10.0.0.2 E to all
+        5.0 > ask 10.0.0.2 to all
+        5.1 < answer 10.0.0.2 B to us
+        5.1 < answer 10.0.0.2 E to all
+        5.2 check 10.0.0.2 reachable
     )");
     EXPECT_EQ(cache().stats().conflicts, 2U);
     EXPECT_EQ(cache().stats().unasked, 1U);
-    EXPECT_EQ(cache().stats().refused, 4U);
+    EXPECT_EQ(cache().stats().refused, 5U);
     EXPECT_EQ(cache().find({address_of("10.0.0.2"), 0}), mac_of('B'));
 }
 
