@@ -64,8 +64,8 @@ struct RnicConfig {
     std::optional<wire::Mac> mac;   // the port's own when absent (kPci, kVdev); a made-up one on a fabric
     std::optional<wire::Gid> ipv4;  // IPv4-mapped
     std::optional<wire::Gid> ipv6;
-    std::uint32_t mtu_bytes = 4096;  // largest path MTU
-    bool mtu_given = false;          // else kAfPacket and kAfXdp take what the interface's MTU allows
+    std::uint32_t mtu_bytes = 4096;   // largest path MTU
+    bool mtu_given = false;           // else kAfPacket and kAfXdp take what the interface's MTU allows
     std::vector<RouteConfig> routes;  // of an RNIC with addresses of its own
     bool is_ecn_capable = false;
     bool makes_udp_checksum = false;

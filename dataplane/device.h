@@ -58,9 +58,9 @@ struct PortState {
     }
 };
 
-/// Built by the control thread before the workers start. Afterwards it changes addresses (workers copy them in
-/// Worker::refresh_addresses()), `neighbour_macs`, `keys`, `handles` and `port_state`, at which it alone looks;
-/// workers change their `counters`.
+/// Built by the control thread before the workers start. Afterwards it changes addresses (workers copy them
+/// in Worker::refresh_addresses()), `neighbour_macs`, `keys`, `handles` and `port_state`, at which it alone
+/// looks; workers change their `counters`.
 struct Device {
     static constexpr std::uint32_t kGidTableLength = 16;
 
@@ -69,14 +69,14 @@ struct Device {
     std::uint64_t node_guid = 0;  // network order
     wire::Mac mac{};
     std::array<wire::Gid, kGidTableLength> gids{};  // [0] link-local, [1] IPv4-mapped; zeros are free entries
-    std::array<std::uint16_t, kGidTableLength> gid_vlans{};  // of each GID's interface; 0: untagged
+    std::array<std::uint16_t, kGidTableLength> gid_vlans{};     // of each GID's interface; 0: untagged
     std::array<std::string, kGidTableLength> gid_interfaces{};  // the kernel's, "eth0.7"; empty: none
-    NeighbourMacs neighbour_macs;                   // what paths of a real port name
-    FrameInbox* neighbour_inbox = nullptr;          // nullptr: ARP and ND are somebody else's
-    bool is_ecn_capable = false;                    // packets say ECT(0)
+    NeighbourMacs neighbour_macs;                               // what paths of a real port name
+    FrameInbox* neighbour_inbox = nullptr;                      // nullptr: ARP and ND are somebody else's
+    bool is_ecn_capable = false;                                // packets say ECT(0)
     bool makes_udp_checksum = false;
-    std::uint32_t mtu_bytes = 4096;                 // largest path MTU
-    bool goes_back_n = false;                       // RnicConfig::goes_back_n
+    std::uint32_t mtu_bytes = 4096;  // largest path MTU
+    bool goes_back_n = false;        // RnicConfig::goes_back_n
     abi::DeviceCaps caps{};
     KeyTable keys;
     AddressHandles handles;

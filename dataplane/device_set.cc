@@ -172,12 +172,19 @@ void DeviceSet::add_hairpins(const Config& config, Steering& steering) {
         ports[rnic.port == PortKind::kAfPacket ? rnic.netns + '\n' + rnic.port_device : rnic.name].push_back(
             &device);
     }
+    std::vector<NeighbourConfig> neighbours = config.neighbours;
     for (const auto& [key, devices] : ports) {
         std::vector<Fabric::PortSpec> specs;
         std::vector<wire::Mac> macs;
         for (const Device* device : devices) {
             specs.push_back({device->mac, {}});
             macs.push_back(device->mac);
+            // RNICs that share a port do not hear each other's ARP.
+            for (const wire::Gid& gid : device->gids) {
+                if (devices.size() > 1 && gid != wire::Gid{}) {
+                    neighbours.push_back({gid, device->mac});
+                }
+            }
         }
         auto fabric = std::make_unique<Fabric>(specs, steering);
         for (std::uint32_t i = 0; i < devices.size(); ++i) {
@@ -186,10 +193,10 @@ void DeviceSet::add_hairpins(const Config& config, Steering& steering) {
         }
         fabrics_.emplace("port " + devices.front()->name, std::move(fabric));
     }
+    neighbours_ = std::make_unique<NeighbourTable>(neighbours);
 }
 
 void DeviceSet::add_networks(const Config& config) {
-    neighbours_ = std::make_unique<NeighbourTable>(config.neighbours);
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         const RnicConfig& rnic = config.rnics[i];
         Device& device = *devices_[i];

@@ -58,9 +58,9 @@ std::optional<wire::Gid> gid_from(int family, const void* bytes, std::size_t len
 }
 
 std::optional<wire::Gid> gid_from(int family, const nlattr* attribute) {
-    return attribute == nullptr ? std::nullopt
-                                : gid_from(family, nla_data(attribute),
-                                           static_cast<std::size_t>(nla_len(attribute)));
+    return attribute == nullptr
+               ? std::nullopt
+               : gid_from(family, nla_data(attribute), static_cast<std::size_t>(nla_len(attribute)));
 }
 
 std::optional<KernelNeighbour> neighbour_from(nlmsghdr* header) {
@@ -152,7 +152,8 @@ int note_neighbour(nl_msg* message, void* argument) {
     return NL_OK;
 }
 
-/// Sends a question and takes its one answer, which is there when the question has been sent. False: an error.
+/// Sends a question and takes its one answer, which is there when the question has been sent. False: an
+/// error.
 bool ask(nl_sock* socket, nl_msg* message, int (*note)(nl_msg*, void*), void* argument) {
     (void)nl_socket_modify_cb(socket, NL_CB_VALID, NL_CB_CUSTOM, note, argument);
     return nl_send_auto(socket, message) >= 0 && nl_recvmsgs_default(socket) >= 0;
@@ -201,8 +202,7 @@ void note_vlan(nl_object* object, void* argument) {
     auto* link = reinterpret_cast<rtnl_link*>(object);
     const auto base = finder.view.index_of_vlan.find(0);
     if (base == finder.view.index_of_vlan.end() || rtnl_link_is_vlan(link) == 0 ||
-        rtnl_link_get_link(link) != base->second ||
-        rtnl_link_vlan_get_protocol(link) != htons(ETH_P_8021Q)) {
+        rtnl_link_get_link(link) != base->second || rtnl_link_vlan_get_protocol(link) != htons(ETH_P_8021Q)) {
         return;
     }
     const int vlan = rtnl_link_vlan_get_id(link);
@@ -241,7 +241,8 @@ Netlink::Socket Netlink::connect() {
     }
     nl_socket_disable_auto_ack(socket.get());
     if (const int error = nl_connect(socket.get(), NETLINK_ROUTE); error < 0) {
-        throw EalError(std::string("cannot ask the kernel about addresses and routes: ") + nl_geterror(error));
+        throw EalError(std::string("cannot ask the kernel about addresses and routes: ") +
+                       nl_geterror(error));
     }
     return socket;
 }
@@ -253,9 +254,9 @@ Netlink::Netlink(const NetNamespace& where) {
     });
     nl_socket_disable_seq_check(changes_.get());
     (void)nl_socket_set_buffer_size(changes_.get(), kSocketBytes, 0);
-    const int error = nl_socket_add_memberships(changes_.get(), RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR,
-                                                RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
-                                                RTNLGRP_NEIGH, 0);
+    const int error =
+        nl_socket_add_memberships(changes_.get(), RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR,
+                                  RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE, RTNLGRP_NEIGH, 0);
     if (error < 0 || nl_socket_set_nonblocking(changes_.get()) < 0) {
         throw EalError(std::string("cannot follow addresses and routes: ") + nl_geterror(error));
     }

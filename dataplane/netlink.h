@@ -59,7 +59,8 @@ class Netlink {
     [[nodiscard]] std::optional<wire::Gid> next_hop(int interface, const wire::Gid& source,
                                                     const wire::Gid& destination);
     [[nodiscard]] std::optional<KernelNeighbour> neighbour(int interface, const wire::Gid& address);
-    /// The kernel shall find out, or make sure, where the neighbour is. False: it will not (no CAP_NET_ADMIN).
+    /// The kernel shall find out, or make sure, where the neighbour is. False: it will not (no
+    /// CAP_NET_ADMIN).
     bool resolve(int interface, const wire::Gid& address);
 
   private:

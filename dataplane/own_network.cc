@@ -126,8 +126,8 @@ void OwnNetwork::send(const net::NeighbourMessage& message) {
     FrameInbox::Frame frame;
     frame.bytes.fill(std::byte{0});
     // Ethernet's least, without its checksum.
-    frame.length = static_cast<std::uint16_t>(
-        std::max<std::size_t>(net::build_neighbour(message, frame.bytes), 60));
+    frame.length =
+        static_cast<std::uint16_t>(std::max<std::size_t>(net::build_neighbour(message, frame.bytes), 60));
     to_send_.push_back(frame);
 }
 

@@ -104,9 +104,8 @@ void Receiver::take_over(rte_mbuf* frame, TimeNs now, TimeNs qp_now) {
 }
 
 bool Receiver::has_gid(const wire::Gid& gid, std::uint16_t vlan) const {
-    return std::any_of(gids_.begin(), gids_.begin() + num_gids_, [&](const OwnGid& own) {
-        return wire::same_gid(own.gid, gid) && own.vlan == vlan;
-    });
+    return std::any_of(gids_.begin(), gids_.begin() + num_gids_,
+                       [&](const OwnGid& own) { return wire::same_gid(own.gid, gid) && own.vlan == vlan; });
 }
 
 bool Receiver::has_vlan(std::uint16_t vlan) const {

@@ -23,8 +23,8 @@ class Network {
     /// or the address is not ours (any more).
     [[nodiscard]] virtual std::optional<net::Hop> route(const wire::Gid& source, std::uint16_t vlan,
                                                         const wire::Gid& destination) = 0;
-    /// The neighbour's Ethernet address is wanted from now on until drop(); Ways::neighbour_changed() tells it
-    /// once it is known. False: too many.
+    /// The neighbour's Ethernet address is wanted from now on until drop(); Ways::neighbour_changed() tells
+    /// it once it is known. False: too many.
     [[nodiscard]] virtual bool want(const net::Hop& hop, const wire::Gid& source) = 0;
     virtual void drop(const net::Hop& hop) = 0;
     [[nodiscard]] virtual std::optional<wire::Mac> find(const net::Hop& hop) const = 0;

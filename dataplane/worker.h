@@ -85,7 +85,7 @@ struct QpSlot {
     ClientDoorbells* client = nullptr;  // on the QP's worker; none: it has nothing to send (XRC target)
     std::uint32_t doorbell_slot = 0;    // < abi::kDoorbellSlots, unique among the client's QPs on the worker
     std::uint16_t neighbour = wire::kNoNeighbour;  // that its path names; the control thread's
-    bool blocks_own_multicast = false;  // gets no copy of what it sends to a group itself
+    bool blocks_own_multicast = false;             // gets no copy of what it sends to a group itself
 
     // The worker's own, from add_qp() to remove_qp():
     struct Timer : TimerNode {

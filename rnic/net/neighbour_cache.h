@@ -55,9 +55,9 @@ struct NeighbourStats {
     std::uint64_t answers = 0;
     std::uint64_t unanswered = 0;  // questions beyond the limit on answers
     std::uint64_t unasked = 0;     // tells of somebody whom nobody wants
-    std::uint64_t refused = 0;     // claims that came too soon after a question, or from who pretends to be us
-    std::uint64_t conflicts = 0;   // claims an address of ours
-    std::uint64_t failures = 0;    // neighbours that did not answer
+    std::uint64_t refused = 0;    // claims that came too soon after a question, or from who pretends to be us
+    std::uint64_t conflicts = 0;  // claims an address of ours
+    std::uint64_t failures = 0;   // neighbours that did not answer
 };
 
 class NeighbourCache {

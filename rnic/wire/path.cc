@@ -89,9 +89,9 @@ void set_macs(std::span<std::byte> frame, const Mac& src, const Mac& dst) {
 void set_udp_checksum(const Path& path, std::span<std::byte> frame) {
     std::byte* const ip = frame.data() + path.l3_offset;
     std::byte* const udp = frame.data() + path.length - kUdpBytes;
-    const std::span<const std::byte> addresses =
-        path.is_ipv4 ? std::span<const std::byte>(ip + kIpv4Source, 8)
-                     : std::span<const std::byte>(ip + kIpv6Source, 32);
+    const std::span<const std::byte> addresses = path.is_ipv4
+                                                     ? std::span<const std::byte>(ip + kIpv4Source, 8)
+                                                     : std::span<const std::byte>(ip + kIpv6Source, 32);
     store_be16(udp + kUdpChecksum, 0);
     const std::uint16_t sum = udp_checksum(addresses, frame.subspan(path.length - kUdpBytes));
     store_be16(udp + kUdpChecksum, sum == 0 ? std::uint16_t{0xffff} : sum);  // zero means none (RFC 768)

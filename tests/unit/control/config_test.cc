@@ -244,6 +244,22 @@ TEST(Config, PciAddresses) {
     }
 }
 
+TEST(Config, RoutesOfAnRnicWithAddressesOfItsOwn) {
+    const std::string rnic = std::string(kRnic) +
+                             "ipv4 = \"10.0.0.1/24\"\ngateway = \"10.0.0.254\"\n"
+                             "routes = [\"10.1.0.0/16 via 10.0.0.253\"]\necn = true\nudp_checksum = true\n";
+    const auto result = parse_config(rnic, "f");
+    const auto* config = std::get_if<Config>(&result);
+    ASSERT_NE(config, nullptr) << std::get<ConfigError>(result).message;
+    const RnicConfig& read = config->rnics[0];
+    ASSERT_EQ(read.routes.size(), 3U);
+    EXPECT_TRUE(read.is_ecn_capable && read.makes_udp_checksum);
+    for (const char* wrong : {"gateway = \"10.0.0.0/8\"", "routes = [\"nonsense\"]", "routes = 7"}) {
+        const auto bad = parse_config(std::string(kRnic) + wrong + "\n", "f");
+        EXPECT_NE(std::get_if<ConfigError>(&bad), nullptr) << wrong;
+    }
+}
+
 TEST(Config, AMissingFileIsNamed) {
     const auto result = read_config("/nonexistent/urnic.toml");
     const auto* error = std::get_if<ConfigError>(&result);

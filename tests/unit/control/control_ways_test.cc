@@ -2,13 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <map>
 #include <set>
 
 #include "dataplane/address_book.h"
+#include "dataplane/address_vector.h"
 #include "dataplane/neighbour_table.h"
 #include "dataplane/ways.h"
+#include "rnic/wire/frame.h"
 
 namespace urnic::dataplane {
 namespace {
@@ -26,8 +29,7 @@ constexpr wire::Mac kPeer = {2, 0, 0, 0, 0, 9};
 struct FakeNetwork final : Network {
     std::optional<net::Hop> route(const wire::Gid& source, std::uint16_t vlan, const wire::Gid& to) override {
         const RouteConfig* found = gone.count(source) != 0 ? nullptr : find_route(routes, to);
-        return found == nullptr ? std::nullopt
-                                : std::optional(net::Hop{found->via.value_or(to), vlan});
+        return found == nullptr ? std::nullopt : std::optional(net::Hop{found->via.value_or(to), vlan});
     }
     bool want(const net::Hop& hop, const wire::Gid& /*source*/) override {
         wanted.insert(hop);
@@ -161,6 +163,73 @@ TEST_F(WaysTest, ARouteThatChangesLeadsAllElsewhere) {
     ways_.network_changed();
     EXPECT_EQ(mac(way_), kOwn);
     EXPECT_EQ(network_.wanted, std::set<net::Hop>({{ip("10.0.0.253"), 0}}));
+}
+
+class AddressVectorTest : public testing::Test {
+  protected:
+    AddressVectorTest() {
+        EXPECT_TRUE(
+            set_addresses(*device_, kOwn, {{ip("10.0.0.1"), 0, "eth0"}, {ip("10.0.0.1"), 7, "eth0.7"}}));
+        device_->neighbours = &neighbours_;
+        av_.is_global = 1;
+        av_.port_num = 1;
+        av_.sl = 11;
+        av_.traffic_class = 0xa5;
+        const wire::Gid to = ip("10.7.7.7");
+        std::copy(to.begin(), to.end(), std::begin(av_.dgid));
+    }
+    wire::PathSpec resolve(std::uint8_t index) {
+        wire::PathSpec spec;
+        av_.sgid_index = index;
+        EXPECT_EQ(resolve_address(*device_, av_, spec), 0);
+        return spec;
+    }
+    std::unique_ptr<Device> device_ = std::make_unique<Device>();
+    NeighbourTable neighbours_{{{ip("10.7.7.7"), kPeer}}};
+    abi::AddressVector av_{};
+};
+
+TEST_F(AddressVectorTest, TheTagIsTheGidsVlanWithTheSlAsPriority) {
+    EXPECT_EQ(resolve(1).vlan_tci, 0);
+    EXPECT_EQ(resolve(2).vlan_tci, 3U << 13U | 7U);
+    EXPECT_EQ(resolve(2).traffic_class, 0xa5);
+    const wire::Path path = wire::make_path(resolve(2));
+    EXPECT_EQ(path.bytes[12], 0x81);
+    EXPECT_EQ(path.bytes[14], 0x60);
+    EXPECT_EQ(path.bytes[15], 7);
+}
+
+TEST_F(AddressVectorTest, HopLimitAndEcn) {
+    for (const auto& [given, sent] : {std::pair{0, 64}, {1, 64}, {2, 2}, {255, 255}}) {
+        av_.hop_limit = static_cast<std::uint8_t>(given);
+        EXPECT_EQ(resolve(1).hop_limit, sent) << given;
+    }
+    device_->is_ecn_capable = true;
+    EXPECT_EQ(resolve(1).traffic_class, 0xa6);
+}
+
+TEST_F(AddressVectorTest, AUdpChecksumThatHoldsForBothFamilies) {
+    for (const bool ipv6 : {false, true}) {
+        wire::PathSpec spec = resolve(2);
+        if (ipv6) {
+            spec.src_gid = ip("fd00::1");
+            spec.dst_gid = ip("fd00::2");
+        }
+        const wire::Path path = wire::make_path(spec);
+        wire::PacketHeader header;
+        header.opcode = 0x11;
+        header.dest_qp = 5;
+        std::array<std::byte, 256> frame{};
+        const std::size_t length = wire::build_frame(path, header, {}, frame);
+        ASSERT_NE(length, 0U);
+        wire::set_udp_checksum(path, {frame.data(), length});
+        wire::PacketView view;
+        ASSERT_EQ(wire::parse_frame({frame.data(), length}, view), wire::ParseError::kNone);
+        EXPECT_TRUE(wire::icrc_ok(view));
+        EXPECT_NE(frame[path.length - 2U] | frame[path.length - 1U], std::byte{0});
+        frame[length - 5] ^= std::byte{1};
+        EXPECT_EQ(wire::parse_frame({frame.data(), length}, view), wire::ParseError::kMalformed);
+    }
 }
 
 TEST(AddressBook, IndexesStayAndAreUsedAgain) {

@@ -6,7 +6,9 @@
 
 #include <cstring>
 
+#include "dataplane/frame_inbox.h"
 #include "dataplane/frame_pool.h"
+#include "rnic/net/neighbour_message.h"
 #include "rnic/wire/frame.h"
 #include "tests/unit/dataplane/rig.h"
 
@@ -124,6 +126,98 @@ TEST_F(ReceiveTest, AFrameInSeveralPieces) {
     });
     expect_counted(&Counters::drop_malformed);
     expect_alive();
+}
+
+TEST_F(ReceiveTest, AnotherVlanThanTheGids) {
+    rig_.worker(0).call([&] {
+        rig_.device(1).gid_vlans[1] = 7;
+        rig_.worker(0).refresh_addresses(1);
+    });
+    inject(untouched);
+    spec_.vlan_tci = 8;
+    inject(untouched);
+    EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::drop_not_for_us) == 2; }));
+    spec_.vlan_tci = 3U << 13U | 7U;
+    inject([](std::span<std::byte> frame, rte_mbuf&) { frame.back() ^= std::byte{1}; });
+    EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::rx_icrc_encapsulated) == 1; }));
+    rig_.worker(0).call([&] {
+        rig_.device(1).gid_vlans[1] = 0;
+        rig_.worker(0).refresh_addresses(1);
+    });
+    spec_.vlan_tci = 3U << 13U;  // a tag for the priority alone
+    inject([](std::span<std::byte> frame, rte_mbuf&) { frame.back() ^= std::byte{1}; });
+    EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::rx_icrc_encapsulated) == 2; }));
+    expect_alive();
+}
+
+TEST_F(ReceiveTest, AGidThatIsGone) {
+    const wire::Gid gid = rig_.device(1).gids[1];
+    rig_.worker(0).call([&] {
+        rig_.device(1).gids[1] = {};
+        rig_.worker(0).refresh_addresses(1);
+    });
+    inject(untouched);
+    expect_counted(&Counters::drop_not_for_us);
+    rig_.worker(0).call([&] {
+        rig_.device(1).gids[1] = gid;
+        rig_.worker(0).refresh_addresses(1);
+    });
+    expect_alive();
+}
+
+TEST_F(ReceiveTest, NeighbourDiscoveryIsTheControlThreads) {
+    FrameInbox inbox;
+    rig_.worker(0).call([&] { rig_.device(1).neighbour_inbox = &inbox; });
+    net::NeighbourMessage message;
+    message.eth_src = message.sender_mac = rig_.device(0).mac;
+    message.eth_dst = rig_.device(1).mac;
+    message.sender = rig_.device(0).gids[1];
+    message.target = rig_.device(1).gids[1];
+    const auto ask = [&](std::span<std::byte> frame, rte_mbuf& mbuf) {
+        mbuf.data_len = static_cast<std::uint16_t>(
+            net::build_neighbour(message, {frame.data(), net::kMaxNeighbourBytes}));
+        mbuf.pkt_len = mbuf.data_len;
+    };
+    inject(ask);
+    expect_counted(&Counters::rcvd_neighbour_msgs);
+    pollfd waiting{inbox.fd(), POLLIN, 0};
+    EXPECT_EQ(poll(&waiting, 1, 0), 1);
+    inbox.acknowledge();
+    FrameInbox::Frame frame;
+    net::NeighbourMessage got;
+    ASSERT_TRUE(inbox.pop(frame));
+    EXPECT_EQ(net::parse_neighbour(frame.span(), got), net::NeighbourParse::kGood);
+    EXPECT_EQ(got.target, message.target);
+    EXPECT_FALSE(inbox.pop(frame));
+    // Nobody takes them: the inbox is full at some time.
+    for (std::uint32_t i = 0; i <= FrameInbox::kFrames; ++i) {
+        inject(ask);
+    }
+    EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::drop_neighbour_msgs) == 1; }));
+    EXPECT_EQ(poll(&waiting, 1, 0), 1);
+    expect_alive();
+    rig_.worker(0).call([&] { rig_.device(1).neighbour_inbox = nullptr; });
+}
+
+TEST_F(ReceiveTest, TheNeighboursMacIsLookedUpWhenAFrameLeaves) {
+    constexpr std::uint16_t kEntry = NeighbourMacs::kEntries - 1;
+    spec_.neighbour = kEntry;
+    spec_.dst_mac = {};
+    spec_.src_mac = {};
+    header_.dest_qp = 0;
+    const wire::Path path = wire::make_path(spec_);
+    const auto send = [&] {
+        rig_.worker(0).call([&] { EXPECT_TRUE(rig_.worker(0).transmit(0, path, header_, {})); });
+    };
+    send();
+    EXPECT_EQ(rig_.count(0, &Counters::drop_no_neighbour), 1U);
+    EXPECT_EQ(rig_.count(0, &Counters::sent_pkts), 0U);
+    rig_.device(0).neighbour_macs.publish(kEntry, rig_.device(1).mac);
+    send();
+    expect_counted(&Counters::drop_unknown_qp);  // came, with a good ICRC
+    rig_.device(0).neighbour_macs.publish(kEntry, std::nullopt);
+    send();
+    EXPECT_EQ(rig_.count(0, &Counters::drop_no_neighbour), 2U);
 }
 
 /// A MAD for QP1 of device 1, from QP1 of device 0.
