@@ -44,7 +44,7 @@ Cq* make_cq(Context& context, const CqWish& wish) {
             return nullptr;
         }
     }
-    auto* cq = make_object<Cq>();
+    auto* cq = make_object_in<Cq>(wish.parent_domain);
     if (cq == nullptr) {
         return nullptr;
     }
@@ -65,7 +65,7 @@ Cq* make_cq(Context& context, const CqWish& wish) {
         }
     }
     if (error != 0) {
-        free_object(cq);
+        free_object_in(cq);
         errno = error;
         return nullptr;
     }
@@ -325,13 +325,14 @@ int destroy_cq(struct ibv_cq* ibv_cq) {
         (void)take_back_completion(*cq);
         (void)take_back_async(context, reinterpret_cast<std::uintptr_t>(cq));
     }
-    drop_parent_domain(cq->parent_domain);
     cq->rings.unmap();
     cq->old_rings.unmap();
     std::free(cq->backlog);
     pthread_mutex_destroy(&ibv_cq->mutex);
     pthread_cond_destroy(&ibv_cq->cond);
-    free_object(cq);
+    Pd* parent_domain = cq->parent_domain;
+    free_object_in(cq);
+    drop_parent_domain(parent_domain);
     return 0;
 }
 

@@ -109,10 +109,52 @@ struct Pd {
     struct ibv_pd pd;
     Pd* parent_of;
     Td* td;
+    // The application's allocators for objects of this parent domain; nullptr: the heap.
+    void* (*alloc)(struct ibv_pd*, void* context, std::size_t bytes, std::size_t alignment,
+                   std::uint64_t resource);
+    void (*free)(struct ibv_pd*, void* context, void* memory, std::uint64_t resource);
+    void* allocator_context;
     bool imported;
     // Parent domains made from this one; of a parent domain and of one that was imported, all users.
     std::atomic<std::uint32_t> parents;
 };
+
+/// What an object is, as allocators are told it. The upper 32 bits are the driver's id: RDMA_DRIVER_UNKNOWN.
+enum Resource : std::uint64_t { kResourceQp = 1, kResourceCq = 2, kResourceSrq = 3 };
+
+/// make_object() for a T that lies where the allocators of `pd` (nullptr: no domain) want it, or on the heap
+/// where they leave it to us. Ended by free_object_in(), before the object lets go of its domain. errno:
+/// ENOMEM as well when they have no memory, EINVAL when what they gave is not aligned.
+template <class T>
+T* make_object_in(Pd* pd) {
+    if (pd == nullptr || pd->alloc == nullptr) {
+        return make_object<T>();
+    }
+    void* memory = pd->alloc(&pd->pd, pd->allocator_context, sizeof(T), alignof(T), T::kResource);
+    if (memory == IBV_ALLOCATOR_USE_DEFAULT) {
+        return make_object<T>();
+    }
+    if (memory == nullptr || reinterpret_cast<std::uintptr_t>(memory) % alignof(T) != 0) {
+        if (memory != nullptr) {
+            pd->free(&pd->pd, pd->allocator_context, memory, T::kResource);
+        }
+        errno = memory == nullptr ? ENOMEM : EINVAL;
+        return nullptr;
+    }
+    T* object = new (memory) T{};
+    object->allocated_by = pd;
+    return object;
+}
+template <class T>
+void free_object_in(T* object) {
+    Pd* pd = object->allocated_by;
+    if (pd == nullptr) {
+        free_object(object);
+        return;
+    }
+    object->~T();
+    pd->free(&pd->pd, pd->allocator_context, object, T::kResource);
+}
 
 struct Ah {
     struct ibv_ah ah;
@@ -153,6 +195,7 @@ struct CqRings {
 };
 
 struct Cq {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by meaning, few of them
+    static constexpr std::uint64_t kResource = kResourceCq;
     union {
         struct ibv_cq cq;
         struct ibv_cq_ex cq_ex;
@@ -179,6 +222,7 @@ struct Cq {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by mea
     std::atomic<std::uint32_t> users;         // QPs and XRC SRQs
     std::atomic<std::uint32_t> local_events;  // put into the channel by this provider
     Pd* parent_domain;
+    Pd* allocated_by;  // whose allocators gave its memory; nullptr: the heap
     std::uint32_t handle;
     Cq* next;
     Cq* previous;
@@ -233,6 +277,7 @@ struct Xrcd {
 };
 
 struct Srq {
+    static constexpr std::uint64_t kResource = kResourceSrq;
     struct ibv_srq srq;
     Context* context;
     FastLock lock;
@@ -241,6 +286,7 @@ struct Srq {
     std::atomic<std::uint32_t> users;  // QPs
     Cq* xrc_cq;                        // XRC
     Pd* parent_domain;
+    Pd* allocated_by;  // as in Cq
     std::byte* memory;
     std::size_t memory_bytes;
 };
@@ -250,6 +296,7 @@ struct SendOpcode;
 
 /// An XRC target QP is a handle alone: it has neither rings nor CQs nor a doorbell.
 struct Qp {
+    static constexpr std::uint64_t kResource = kResourceQp;
     union {
         struct ibv_qp qp;
         struct ibv_qp_ex qp_ex;
@@ -283,6 +330,7 @@ struct Qp {
     bool sq_sig_all;
     bool is_target;
     Pd* parent_domain;
+    Pd* allocated_by;  // as in Cq
     Qp* next;
     Qp* previous;
 };

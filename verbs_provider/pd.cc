@@ -85,8 +85,6 @@ struct ibv_pd* alloc_parent_domain(struct ibv_context* ibv_context,
         errno = EOPNOTSUPP;
         return nullptr;
     }
-    // Allocators are taken and never called: rings lie in memory that the daemon shares, and there is nothing
-    // else that an application could wish to have in a place of its own.
     const bool has_allocators = (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
     if (has_allocators && (attr->alloc == nullptr || attr->free == nullptr)) {
         errno = EINVAL;
@@ -100,6 +98,13 @@ struct ibv_pd* alloc_parent_domain(struct ibv_context* ibv_context,
     pd->pd.handle = attr->pd->handle;
     pd->parent_of = pd_of(attr->pd);
     pd->parent_of->parents.fetch_add(1);
+    if (has_allocators) {
+        pd->alloc = attr->alloc;
+        pd->free = attr->free;
+    }
+    if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0) {
+        pd->allocator_context = attr->pd_context;
+    }
     if (attr->td != nullptr) {
         pd->td = reinterpret_cast<Td*>(attr->td);
         pd->td->users.fetch_add(1);

@@ -188,7 +188,7 @@ void free_qp(Qp* qp) {
     if (qp->memory != nullptr) {
         munmap(qp->memory, qp->memory_bytes);
     }
-    free_object(qp);
+    free_object_in(qp);
 }
 
 /// Counts the QP at what it uses, or takes the count back.
@@ -209,7 +209,7 @@ Qp* make_qp(Context& context, struct ibv_qp_init_attr_ex attr, QpWish wish) {
         return nullptr;
     }
     drop_unused(attr, wish);
-    auto* qp = make_object<Qp>();
+    auto* qp = make_object_in<Qp>(wish.pd != nullptr ? pd_of(wish.pd) : nullptr);
     if (qp == nullptr) {
         return nullptr;
     }
@@ -469,10 +469,11 @@ int destroy_qp(struct ibv_qp* ibv_qp) {
         (void)take_back_async(*qp->context, reinterpret_cast<std::uintptr_t>(qp));
     }
     count_users(*qp, ~0U);
-    drop_parent_domain(qp->parent_domain);
     pthread_mutex_destroy(&ibv_qp->mutex);
     pthread_cond_destroy(&ibv_qp->cond);
+    Pd* parent_domain = qp->parent_domain;
     free_qp(qp);
+    drop_parent_domain(parent_domain);
     return 0;
 }
 

@@ -55,11 +55,11 @@ void free_srq(Srq* srq) {
     if (srq->memory != nullptr) {
         munmap(srq->memory, srq->memory_bytes);
     }
-    free_object(srq);
+    free_object_in(srq);
 }
 
 Srq* make_srq(const SrqWish& wish) {
-    auto* srq = make_object<Srq>();
+    auto* srq = make_object_in<Srq>(pd_of(wish.pd));
     if (srq == nullptr) {
         return nullptr;
     }
@@ -207,10 +207,11 @@ int destroy_srq(struct ibv_srq* ibv_srq) {
     } else if (state != SessionState::kForeign) {
         (void)take_back_async(*srq->context, reinterpret_cast<std::uintptr_t>(srq));
     }
-    drop_parent_domain(srq->parent_domain);
     pthread_mutex_destroy(&ibv_srq->mutex);
     pthread_cond_destroy(&ibv_srq->cond);
+    Pd* parent_domain = srq->parent_domain;
     free_srq(srq);
+    drop_parent_domain(parent_domain);
     return 0;
 }
 
