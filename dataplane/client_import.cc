@@ -7,12 +7,16 @@
 #include <cerrno>
 
 #include "dataplane/client.h"
+#include "dataplane/closer.h"
 #include "dataplane/reported_caps.h"
 
 namespace urnic::dataplane {
 
 int Client::import_device(const abi::ImportDeviceRequest& /*request*/, Request& message, Reply& reply) {
     struct stat status {};
+    if (!is_memory_file(message.fds.front().get())) {
+        return EBADF;  // and nothing is asked of a file system that might not answer
+    }
     if (::fstat(message.fds.front().get(), &status) != 0) {
         return errno;
     }

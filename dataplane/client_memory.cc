@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "dataplane/client.h"
+#include "dataplane/closer.h"
 #include "dataplane/memory_access.h"
 #include "dataplane/undo.h"
 #include "rnic/base/check.h"
@@ -37,7 +38,8 @@ NullSpace null_space;  // has no state: for all
 }  // namespace
 
 int Client::attach_memory(const abi::AttachMemoryRequest& /*request*/, Request& message, Reply& /*reply*/) {
-    return memory_.attach(std::move(message.fds.front()));
+    return is_memory_file(message.fds.front().get()) ? memory_.attach(std::move(message.fds.front()))
+                                                     : EINVAL;
 }
 
 /// ENOMEM: the client or the device has as many regions as it may.

@@ -1,5 +1,6 @@
 // XRC domains of a client, and its handles to target QPs.
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -22,6 +23,15 @@ int identify(int fd, XrcDomain::File& file) {
     }
     file = {std::uint64_t{info.stx_dev_major} << 32U | info.stx_dev_minor, info.stx_ino};
     return 0;
+}
+
+/// A descriptor that keeps the file in being and does nothing else: no file system hears of its end. 0 or
+/// errno.
+int pin_file(int fd, UniqueFd& pin) {
+    char path[32];
+    *fmt::format_to_n(path, sizeof path - 1, "/proc/self/fd/{}", fd).out = '\0';
+    pin = UniqueFd(::open(path, O_PATH | O_CLOEXEC));
+    return pin ? 0 : errno;
 }
 
 XrcDomain* find_domain(const HostDevice& device, const XrcDomain::File& file) {
@@ -72,14 +82,18 @@ int Client::open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Rep
         return ENOMEM;
     }
     if (domain == nullptr) {
+        UniqueFd pin;
+        if (!message.fds.empty()) {
+            if (const int error = pin_file(message.fds[0].get(), pin); error != 0) {
+                return error;
+            }
+        }
         auto made = std::make_unique<XrcDomain>();
         domain = made.get();
         domain->file = file;
+        domain->fd = std::move(pin);
         domain->worker = host_.emptiest_worker();
         device.xrc_domains.push_back(std::move(made));
-        if (!message.fds.empty()) {
-            domain->fd = std::move(message.fds[0]);
-        }
     }
     ++domain->references;
     Undo drop([&] { drop_reference(device, *domain); });

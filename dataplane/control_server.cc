@@ -1,6 +1,7 @@
 #include "dataplane/control_server.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -36,6 +37,7 @@ enum Tag : std::uint64_t {
     kStop = 3,
     kMads = 4,
     kWatch = 5,
+    kClosed = 6,
     kTagMask = 7
 };
 constexpr std::uint64_t tag_of(Tag tag, std::uint32_t id) { return (std::uint64_t{id} << 3U) | tag; }
@@ -43,6 +45,9 @@ constexpr std::uint64_t tag_of(Tag tag, std::uint32_t id) { return (std::uint64_
 constexpr int kBacklog = 128;
 constexpr int kAcceptsPerRound = 16;
 constexpr int kAcceptRetryMs = 100;
+constexpr std::chrono::seconds kEndPatience{1};
+/// Who is refused may keep us waiting with the end of its connection: of such threads there are no more.
+constexpr std::size_t kMostRefused = 1024;
 
 bool is_exhaustion(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -55,15 +60,43 @@ struct ControlServer::Connection {
     UniqueFd socket;
     Peer peer;                       // outlives the client, which uses its pidfd
     std::unique_ptr<Client> client;  // after Hello
+    bool refused = false;
+    bool ended = false;  // but for what is still to be closed
+    // What was given to us and is being closed. Until it is, the client waits for its answer, and nothing
+    // more of it is read: one at a time, whatever it does, so that it has one thread and not many.
+    std::unique_ptr<Closer::Job> job = std::make_unique<Closer::Job>();  // nullptr: it is being done
+    bool not_started = false;                                            // there was no thread for it
+    abi::RequestHeader request{};
+    int error = 0;
+    Reply reply;
+
+    [[nodiscard]] bool is_closing() const { return job == nullptr || not_started; }
 };
 
 ControlServer::ControlServer(Host& host, Options options)
     : host_(host), options_(options), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-    URNIC_CHECK(epoll_);
+    URNIC_CHECK(epoll_ && watch(closer_.fd(), EPOLLIN, tag_of(kClosed, 0)));
     host_.raise = [this](const HostDevice& device, AsyncEventType type) { raise(device, type); };
 }
 
-ControlServer::~ControlServer() { host_.raise = nullptr; }
+ControlServer::~ControlServer() {
+    host_.raise = nullptr;
+    for (const auto& [id, connection] : connections_) {
+        connection->client.reset();
+        connection->ended = true;
+        if (!connection->is_closing()) {
+            start_closing(*connection);
+        }
+    }
+    // For those who look at us the next moment; who does not let go is not waited for.
+    const auto give_up = std::chrono::steady_clock::now() + kEndPatience;
+    while (!connections_.empty() && std::chrono::steady_clock::now() < give_up) {
+        pollfd closed{closer_.fd(), POLLIN, 0};
+        (void)::poll(&closed, 1, kAcceptRetryMs);
+        take_closed();
+        retry_closing();
+    }
+}
 
 int ControlServer::listen(const std::string& path, mode_t mode, gid_t group) {
     sockaddr_un address{};
@@ -116,7 +149,7 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
     for (bool stop = false; !stop;) {
         std::array<epoll_event, 64> events{};
         const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                                       accept_paused_ ? kAcceptRetryMs : -1);
+                                       accept_paused_ || not_started_ > 0 ? kAcceptRetryMs : -1);
         URNIC_CHECK(count >= 0 || errno == EINTR);
         for (int i = 0; i < count; ++i) {
             const auto id = static_cast<std::uint32_t>(events[i].data.u64 >> 3U);
@@ -130,6 +163,8 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
                 take_mads(*host_.devices.at(id));
             } else if (tag == kWatch) {
                 on_watch(id);
+            } else if (tag == kClosed) {
+                take_closed();
             } else if (found != connections_.end() && (tag == kProcess || !serve(*found->second))) {
                 // A forked child may hold the socket open: the end of the process decides as well.
                 disconnect(id);
@@ -138,6 +173,7 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
         if (accept_paused_ && std::chrono::steady_clock::now() >= accept_again_) {
             resume_accept();
         }
+        retry_closing();
         after_round();
     }
     for (const int fd : stop_fds) {
@@ -147,11 +183,16 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
 
 void ControlServer::accept_some() {
     for (int i = 0; i < kAcceptsPerRound; ++i) {
+        if (connections_.size() - admitted_ >= kMostRefused) {
+            pause_accept();
+            return;
+        }
         UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (socket) {
             exhaustion_logged_ = false;
             add_connection(std::move(socket));
         } else if (is_exhaustion(errno)) {
+            tell_exhaustion();
             pause_accept();
             return;
         } else if (errno == EAGAIN) {
@@ -160,8 +201,7 @@ void ControlServer::accept_some() {
     }
 }
 
-/// Out of descriptors: the listener stays readable, so it is left alone for a while instead of spinning.
-void ControlServer::pause_accept() {
+void ControlServer::tell_exhaustion() {
     if (!exhaustion_logged_) {
         exhaustion_logged_ = true;
         log_warning(
@@ -169,6 +209,10 @@ void ControlServer::pause_accept() {
             "(ulimit -n, LimitNOFILE=) or end some programs",
             std::strerror(errno));
     }
+}
+
+/// The listener stays readable, so it is left alone for a while instead of spinning.
+void ControlServer::pause_accept() {
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
     accept_paused_ = true;
     accept_again_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(kAcceptRetryMs);
@@ -195,6 +239,21 @@ void ControlServer::add_connection(UniqueFd socket) {
     }
     if (error != 0) {
         refuse(socket.get(), error);
+        keep_refused(socket);
+    }
+}
+
+/// Until it is closed: descriptors may lie in it. Without memory for that it is closed here.
+void ControlServer::keep_refused(UniqueFd& socket) {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
+    try {
+        auto made = std::make_unique<Connection>();
+        made->id = next_id_++;
+        made->refused = made->ended = true;
+        Connection& connection = *connections_.emplace(made->id, std::move(made)).first->second;
+        connection.socket = std::move(socket);
+        start_closing(connection);
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the caller closes it
     }
 }
 
@@ -206,7 +265,7 @@ int ControlServer::admit(UniqueFd& socket) {
         return errno;
     }
     const auto of_uid = connections_of_.find(credentials.uid);
-    if (connections_.size() >= options_.max_connections ||
+    if (admitted_ >= options_.max_connections ||
         (of_uid != connections_of_.end() && of_uid->second >= options_.max_connections_per_uid)) {
         return EUSERS;
     }
@@ -230,37 +289,124 @@ int ControlServer::admit(UniqueFd& socket) {
     });
     connections_.emplace(connection.id, std::move(made));
     ++count;
+    ++admitted_;
     connection.socket = std::move(socket);
     return 0;
 }
 
 void ControlServer::disconnect(std::uint32_t id) {
-    const auto found = connections_.find(id);
-    Connection& connection = *found->second;
+    Connection& connection = *connections_.find(id)->second;
+    if (connection.ended) {
+        return;
+    }
     if (connection.client != nullptr) {
         log_debug("client {} ({}, pid {}) is gone", id, connection.client->program(), connection.peer.pid);
     }
-    const auto count = connections_of_.find(connection.peer.uid);
-    if (--count->second == 0) {
-        connections_of_.erase(count);
+    connection.client.reset();
+    connection.ended = true;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
+    if (connection.peer.pidfd) {
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.peer.pidfd.get(), nullptr);
     }
-    connections_.erase(found);
+    if (!connection.is_closing()) {
+        start_closing(connection);
+    }
+}
+
+/// False: not here and now; the answer waits for it.
+bool ControlServer::close_given(Connection& connection, Fds<UniqueFd>& fds) {
+    for (UniqueFd& fd : fds) {
+        if (fd && !is_memory_file(fd.get())) {
+            connection.job->fds.push_back(std::move(fd));
+        }
+    }
+    fds.clear();
+    if (connection.job->fds.empty()) {
+        return true;
+    }
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
+    start_closing(connection);
+    return false;
+}
+
+void ControlServer::start_closing(Connection& connection) {
+    if (connection.ended && connection.socket) {
+        connection.job->fds.push_back(std::move(connection.socket));
+    }
+    connection.job->id = connection.id;
+    if (!closer_.close(connection.job)) {
+        connection.not_started = true;
+        ++not_started_;
+    }
+}
+
+void ControlServer::retry_closing() {
+    for (auto at = connections_.begin(); not_started_ > 0 && at != connections_.end(); ++at) {
+        Connection& connection = *at->second;
+        if (connection.not_started && closer_.close(connection.job)) {
+            connection.not_started = false;
+            --not_started_;
+        }
+    }
+}
+
+void ControlServer::take_closed() {
+    while (std::unique_ptr<Closer::Job> job = closer_.next_closed()) {
+        const auto at = connections_.find(job->id);
+        at->second->job = std::move(job);
+        go_on(at);
+    }
+}
+
+/// What a client gave is closed: it gets its answer, or was the last that there was of it.
+void ControlServer::go_on(Connections::iterator at) {
+    Connection& connection = *at->second;
+    if (!connection.ended) {
+        const bool answered =
+            send_reply(connection.socket.get(), connection.request, connection.error, connection.reply) &&
+            watch(connection.socket.get(), EPOLLIN, tag_of(kSocket, connection.id));
+        connection.reply = {};
+        if (!answered) {
+            disconnect(connection.id);
+        }
+        return;
+    }
+    if (connection.socket) {
+        start_closing(connection);
+        return;
+    }
+    if (!connection.refused) {
+        --admitted_;
+        const auto count = connections_of_.find(connection.peer.uid);
+        if (--count->second == 0) {
+            connections_of_.erase(count);
+        }
+    }
+    connections_.erase(at);
     resume_accept();
 }
 
 bool ControlServer::serve(Connection& connection) {
-    for (std::size_t i = 0; i < options_.requests_per_turn; ++i) {
+    for (std::size_t i = 0; i < options_.requests_per_turn && !connection.is_closing() && !connection.ended;
+         ++i) {
         Request request;
         const Received received = recv_request(connection.socket.get(), request);
         if (received == Received::kNothing) {
             return true;
         }
         if (received == Received::kEnd) {
+            connection.job->fds = std::move(request.fds);
             return false;
         }
         Reply reply;
         const int error = received == Received::kTooLarge ? EMSGSIZE : answer(connection, request, reply);
-        request.fds.clear();  // before the answer, so that a client that waits for it finds nothing left
+        // Before the answer, so that a client that waits for it finds nothing left.
+        if (!close_given(connection, request.fds)) {
+            connection.request = request.header();
+            connection.error = error;
+            connection.reply = std::move(reply);
+            return true;
+        }
         if (!send_reply(connection.socket.get(), request.header(), error, reply)) {
             return false;
         }

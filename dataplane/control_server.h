@@ -14,6 +14,7 @@
 #include <unordered_map>
 
 #include "dataplane/client.h"
+#include "dataplane/closer.h"
 #include "dataplane/host.h"
 #include "dataplane/unique_fd.h"
 
@@ -46,16 +47,20 @@ class ControlServer {
 
     /// Every client that said Hello.
     [[nodiscard]] std::vector<const Client*> clients() const;
+    /// Those included of which something is still being closed.
     [[nodiscard]] std::size_t num_connections() const { return connections_.size(); }
 
   private:
     struct Connection;
+    using Connections = std::map<std::uint32_t, std::unique_ptr<Connection>>;
 
     void accept_some();
     void add_connection(UniqueFd socket);
     [[nodiscard]] int admit(UniqueFd& socket);
     void refuse(int socket, int error) const;
+    void keep_refused(UniqueFd& socket);
     void pause_accept();
+    void tell_exhaustion();
     void resume_accept();
     /// False: disconnect.
     [[nodiscard]] bool serve(Connection& connection);
@@ -65,6 +70,11 @@ class ControlServer {
     void on_watch(std::uint32_t index);
     void raise(const HostDevice& device, AsyncEventType type) const;
     void disconnect(std::uint32_t id);
+    [[nodiscard]] bool close_given(Connection& connection, Fds<UniqueFd>& fds);
+    void start_closing(Connection& connection);
+    void take_closed();
+    void go_on(Connections::iterator at);
+    void retry_closing();
     [[nodiscard]] bool watch(int fd, std::uint32_t events, std::uint64_t tag) const;
 
     Host& host_;
@@ -75,7 +85,10 @@ class ControlServer {
     std::chrono::steady_clock::time_point accept_again_;
     bool exhaustion_logged_ = false;
     std::uint32_t next_id_ = 1;
-    std::map<std::uint32_t, std::unique_ptr<Connection>> connections_;
+    Connections connections_;
+    Closer closer_;
+    std::size_t admitted_ = 0;     // connections, without those that were refused
+    std::size_t not_started_ = 0;  // connections with something to close for which there was no thread
     std::unordered_map<uid_t, std::size_t> connections_of_;
 };
 

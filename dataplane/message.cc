@@ -12,7 +12,7 @@ namespace {
 
 union ControlBuffer {
     cmsghdr header;  // for its alignment
-    std::byte bytes[CMSG_SPACE(sizeof(int) * abi::kMaxMessageFds)];
+    std::byte bytes[CMSG_SPACE(sizeof(int) * kMaxReceivedFds)];
 };
 
 void take_fds(msghdr& message, Fds<UniqueFd>& fds) {
@@ -49,11 +49,9 @@ Received recv_request(int socket, Request& request) {
     request.length = static_cast<std::size_t>(received);
     // What does not begin like a request comes from somebody who speaks something else: no reply would help.
     if (request.length < sizeof(abi::RequestHeader) || request.header().magic != abi::kControlMagic) {
-        request.fds.clear();
         return Received::kEnd;
     }
-    if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
-        request.fds.clear();
+    if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 || request.fds.size() > abi::kMaxMessageFds) {
         return Received::kTooLarge;
     }
     return Received::kRequest;

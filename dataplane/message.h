@@ -13,12 +13,18 @@
 
 namespace urnic::dataplane {
 
-/// Descriptors of one message. Room for all that fit into one, so that receiving and answering need no
-/// memory.
-template <typename Fd>
-using Fds = boost::container::static_vector<Fd, abi::kMaxMessageFds>;
+/// As many descriptors as the kernel lets anybody send at once (its SCM_MAX_FD): those that did not fit, it
+/// would close while we receive.
+inline constexpr std::size_t kMaxReceivedFds = 253;
+static_assert(abi::kMaxMessageFds <= kMaxReceivedFds);
 
-/// A datagram as it was received, together with its descriptors (closed unless somebody takes them).
+/// Descriptors of one message. Room for all that fit into one, so that receiving and answering need no
+/// memory, and for the connection that they came by.
+template <typename Fd>
+using Fds = boost::container::static_vector<Fd, kMaxReceivedFds + 1>;
+
+/// A datagram as it was received, together with its descriptors. Whoever has no use for one leaves it here:
+/// closing it can wait for somebody (closer.h).
 struct Request {
     std::array<std::byte, abi::kMaxMessageBytes> bytes{};
     std::size_t length = 0;
@@ -59,9 +65,8 @@ struct Reply {
 enum class Received : std::uint8_t {
     kRequest,
     kNothing,   // no message now
-    kEnd,       // the peer closed, or speaks something else: disconnect
-    kTooLarge,  // a message or its descriptors did not fit; `request` holds the beginning, descriptors are
-                // closed
+    kEnd,       // the peer closed, or speaks something else: disconnect; its descriptors are in `request`
+    kTooLarge,  // a message or its descriptors did not fit; `request` holds the beginning
 };
 [[nodiscard]] Received recv_request(int socket, Request& request);
 
