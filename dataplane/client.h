@@ -123,7 +123,7 @@ class Client {
     int allocate_rings(std::size_t bytes, RingPiece& piece);
     int map_region(const abi::RegMrRequest& request, MemoryRegion& region, AppMemory::Window*& window);
     [[nodiscard]] int check_mr_room(const PdObject& pd) const;
-    static int publish(MrObject& mr, std::uint32_t handle, Reply& reply);
+    int add_mr(std::unique_ptr<MrObject> made, Reply& reply);
     int add_dm(ContextObject& context, std::shared_ptr<DeviceMemory> memory, Reply& reply);
     /// What a QP is made from.
     struct QpParts {

@@ -82,21 +82,14 @@ int Client::reg_dm_mr(const abi::RegDmMrRequest& request, Request& /*message*/, 
     if (const int error = check_mr_room(*pd); error != 0) {
         return error;
     }
-    auto made = std::make_unique<MrObject>();
-    MrObject* mr = made.get();
-    const std::uint32_t handle = mrs_.add(std::move(made));
+    auto mr = std::make_unique<MrObject>();
     mr->pd = pd;
     mr->dm = dm;
     mr->region.length_bytes = request.length;
     mr->region.va = request.offset;
     mr->region.direct = dm->memory->file.mapping.data() + request.offset;
     mr->region.access = request.access;
-    if (const int error = publish(*mr, handle, reply); error != 0) {
-        mrs_.remove(handle);
-        return error;
-    }
-    ++dm->users;
-    return 0;
+    return add_mr(std::move(mr), reply);
 }
 
 /// No region lies in it any more.

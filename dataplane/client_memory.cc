@@ -60,11 +60,7 @@ int Client::reg_mr(const abi::RegMrRequest& request, Request& /*message*/, Reply
     if (request.length > host_.limits.max_registered_bytes - registered_bytes_) {
         return ENOMEM;
     }
-    // The table takes the object first: once its key is published nothing may fail.
-    auto made = std::make_unique<MrObject>();
-    MrObject* mr = made.get();
-    const std::uint32_t handle = mrs_.add(std::move(made));
-    Undo forget([this, handle] { mrs_.remove(handle); });
+    auto mr = std::make_unique<MrObject>();
     mr->pd = pd;
     mr->addr = request.addr;
     mr->length_bytes = request.length;
@@ -72,15 +68,7 @@ int Client::reg_mr(const abi::RegMrRequest& request, Request& /*message*/, Reply
     if (const int error = map_region(request, mr->region, mr->window); error != 0) {
         return error;
     }
-    if (const int error = publish(*mr, handle, reply); error != 0) {
-        if (mr->window != nullptr) {
-            memory_.release(mr->window);
-        }
-        return error;
-    }
-    forget.keep();
-    registered_bytes_ += request.length;
-    return 0;
+    return add_mr(std::move(mr), reply);
 }
 
 /// Finds where the memory lies and fills that part of `region`. 0 or errno; then the window is not held.
@@ -101,16 +89,32 @@ int Client::map_region(const abi::RegMrRequest& request, MemoryRegion& region, A
     return 0;
 }
 
-/// Gives the region a key, counts it and answers. ENOMEM: there is no key.
-int Client::publish(MrObject& mr, std::uint32_t handle, Reply& reply) {
+/// Takes the region in, gives it a key, counts it and answers. ENOMEM: there is no key; then its window is
+/// not held any more either.
+int Client::add_mr(std::unique_ptr<MrObject> made, Reply& reply) {
+    MrObject& mr = *made;
+    Undo release([this, window = mr.window] {
+        if (window != nullptr) {
+            memory_.release(window);
+        }
+    });
+    // The table takes the object first: once its key is published nothing may fail.
+    const std::uint32_t handle = mrs_.add(std::move(made));
+    Undo forget([this, handle] { mrs_.remove(handle); });
     HostDevice& device = *mr.pd->context->device;
     mr.region.pd = mr.pd->number;
     mr.key = device.device->keys.add(mr.region, secure_random());
     if (mr.key == 0) {
         return ENOMEM;
     }
+    release.keep();
+    forget.keep();
     ++mr.pd->users;
     ++device.num_mrs;
+    registered_bytes_ += mr.length_bytes;
+    if (mr.dm != nullptr) {
+        ++mr.dm->users;
+    }
     abi::RegMrReply body{};
     body.handle = handle;
     body.lkey = body.rkey = mr.key;
@@ -126,19 +130,13 @@ int Client::alloc_null_mr(const abi::HandleRequest& request, Request& /*message*
     if (const int error = check_mr_room(*pd); error != 0) {
         return error;
     }
-    auto made = std::make_unique<MrObject>();
-    MrObject* mr = made.get();
-    const std::uint32_t handle = mrs_.add(std::move(made));
+    auto mr = std::make_unique<MrObject>();
     mr->pd = pd;
     mr->is_null = true;
     mr->region.length_bytes = ~std::uint64_t{0};
     mr->region.space = &null_space;
     mr->region.access = kAccessLocalWrite;
-    const int error = publish(*mr, handle, reply);
-    if (error != 0) {
-        mrs_.remove(handle);
-    }
-    return error;
+    return add_mr(std::move(mr), reply);
 }
 
 int Client::rereg_mr(const abi::ReregMrRequest& request, Request& /*message*/, Reply& /*reply*/) {

@@ -40,19 +40,21 @@ int copy_from(void* to, struct ibv_dm* ibv_dm, std::uint64_t offset, std::size_t
 }  // namespace
 
 struct ibv_dm* make_dm(Context& context, const abi::DmReply& reply, const ReplyFds& fds) {
+    const std::size_t bytes = abi::round_up(reply.length, 4096);
     auto* dm = make_object<Dm>();
-    if (dm == nullptr) {
-        return nullptr;
-    }
-    dm->length = reply.length;
-    dm->mapped_bytes = abi::round_up(reply.length, 4096);
-    dm->memory = static_cast<std::byte*>(map_shared(fds.peek(0), dm->mapped_bytes, 0, true));
-    if (dm->memory == nullptr) {
+    void* memory = dm != nullptr ? map_shared(fds.peek(0), bytes, 0, true) : nullptr;
+    if (memory == nullptr) {
         const int error = errno;
-        free_object(dm);
+        (void)context.session->call_handle(abi::Op::kFreeDm, reply.handle);
+        if (dm != nullptr) {
+            free_object(dm);
+        }
         errno = error;
         return nullptr;
     }
+    dm->length = reply.length;
+    dm->mapped_bytes = bytes;
+    dm->memory = static_cast<std::byte*>(memory);
     dm->dm.context = &context.verbs.context;
     dm->dm.memcpy_to_dm = copy_to;
     dm->dm.memcpy_from_dm = copy_from;
@@ -81,13 +83,7 @@ struct ibv_dm* alloc_dm(struct ibv_context* ibv_context, struct ibv_alloc_dm_att
         errno = error;
         return nullptr;
     }
-    struct ibv_dm* dm = make_dm(*context, reply, fds);
-    if (dm == nullptr) {
-        const int why = errno;
-        (void)context->session->call_handle(abi::Op::kFreeDm, reply.handle);
-        errno = why;
-    }
-    return dm;
+    return make_dm(*context, reply, fds);
 }
 
 int free_dm(struct ibv_dm* ibv_dm) {
@@ -115,21 +111,9 @@ struct ibv_mr* reg_dm_mr(struct ibv_pd* pd, struct ibv_dm* dm, std::uint64_t off
     request.offset = offset;
     request.length = length;
     abi::RegMrReply reply{};
-    const int error = context_of(pd->context)->session->call(abi::Op::kRegDmMr, request, reply);
-    if (error != 0) {
-        free_object(mr);
-        errno = error;
-        return nullptr;
-    }
-    mr->base.mr.context = pd->context;
-    mr->base.mr.pd = pd;
-    mr->base.mr.length = length;
-    mr->base.mr.handle = reply.handle;
-    mr->base.mr.lkey = reply.lkey;
-    mr->base.mr.rkey = reply.rkey;
-    mr->base.type = kMrNull;  // no memory of the application's
     mr->base.access = static_cast<int>(access);
-    return &mr->base.mr;
+    const int error = context_of(pd->context)->session->call(abi::Op::kRegDmMr, request, reply);
+    return finish_mr(mr, error, pd, reply, length, kMrNull);  // no memory of the application's
 }
 
 }  // namespace urnic::provider

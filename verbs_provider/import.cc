@@ -104,19 +104,11 @@ struct ibv_mr* import_mr(struct ibv_pd* pd, std::uint32_t handle) {
     }
     abi::ImportMrReply reply{};
     const int error = import_object(pd->context, abi::Op::kImportMr, pd->handle, handle, reply);
-    if (error != 0) {
-        free_object(mr);
-        errno = error;
-        return nullptr;
-    }
-    mr->base.mr.context = pd->context;
-    mr->base.mr.pd = pd;
-    mr->base.mr.length = reply.length;
-    mr->base.mr.handle = handle;
-    mr->base.mr.lkey = reply.lkey;
-    mr->base.mr.rkey = reply.rkey;
-    mr->base.type = kMrImported;
-    return &mr->base.mr;
+    abi::RegMrReply described{};
+    described.handle = handle;
+    described.lkey = reply.lkey;
+    described.rkey = reply.rkey;
+    return finish_mr(mr, error, pd, described, reply.length, kMrImported);
 }
 
 void unimport_mr(struct ibv_mr* mr) { free_object(reinterpret_cast<Mr*>(mr)); }
@@ -130,13 +122,7 @@ struct ibv_dm* import_dm(struct ibv_context* ibv_context, std::uint32_t handle) 
         errno = error;
         return nullptr;
     }
-    struct ibv_dm* dm = make_dm(*context, reply, fds);
-    if (dm == nullptr) {
-        const int why = errno;
-        (void)context->session->call_handle(abi::Op::kFreeDm, reply.handle);
-        errno = why;
-    }
-    return dm;
+    return make_dm(*context, reply, fds);
 }
 
 // The daemon keeps the memory for those who have it still.

@@ -35,6 +35,23 @@ std::uint64_t first_address(std::uint32_t access, std::uint64_t iova) {
 
 }  // namespace
 
+struct ibv_mr* finish_mr(Mr* mr, int error, struct ibv_pd* pd, const abi::RegMrReply& reply,
+                         std::size_t length, int type) {
+    if (error != 0) {
+        free_object(mr);
+        errno = error;
+        return nullptr;
+    }
+    mr->base.mr.context = pd->context;
+    mr->base.mr.pd = pd;
+    mr->base.mr.length = length;
+    mr->base.mr.handle = reply.handle;
+    mr->base.mr.lkey = reply.lkey;
+    mr->base.mr.rkey = reply.rkey;
+    mr->base.type = type;
+    return &mr->base.mr;
+}
+
 struct ibv_mr* reg_mr(struct ibv_pd* pd, void* addr, std::size_t length, std::uint64_t iova, int access) {
     const auto wanted = static_cast<std::uint32_t>(access);
     if (!is_offered(wanted)) {
@@ -128,18 +145,8 @@ struct ibv_mr* alloc_null_mr(struct ibv_pd* pd) {
     request.handle = pd->handle;
     abi::RegMrReply reply{};
     const int error = context_of(pd->context)->session->call(abi::Op::kAllocNullMr, request, reply);
-    if (error != 0) {
-        free_object(mr);
-        errno = error;
-        return nullptr;
-    }
-    mr->base.mr.context = pd->context;
-    mr->base.mr.pd = pd;
-    mr->base.mr.length = ~std::size_t{0};
-    mr->base.mr.handle = reply.handle;
-    mr->base.mr.lkey = reply.lkey;
-    mr->base.type = kMrNull;
-    return &mr->base.mr;
+    reply.rkey = 0;  // for the requester's own use
+    return finish_mr(mr, error, pd, reply, ~std::size_t{0}, kMrNull);
 }
 
 int dereg_mr(PrivateMr* base) {

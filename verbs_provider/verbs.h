@@ -48,6 +48,10 @@ struct ibv_mr* reg_mr(struct ibv_pd*, void* addr, std::size_t length, std::uint6
 int rereg_mr(PrivateMr*, int flags, struct ibv_pd*, void* addr, std::size_t length, int access);
 int dereg_mr(PrivateMr*);
 struct ibv_mr* alloc_null_mr(struct ibv_pd*);
+/// The region as the daemon described it; after an error nullptr, `mr` is freed then, and errno says it.
+/// `type` is its kind for libibverbs (kMrNull...), which fills in what belongs to an ordinary one itself.
+struct ibv_mr* finish_mr(Mr* mr, int error, struct ibv_pd* pd, const abi::RegMrReply& reply,
+                         std::size_t length, int type);
 
 // mw.cc
 struct ibv_mw* alloc_mw(struct ibv_pd*, enum ibv_mw_type);
@@ -56,7 +60,7 @@ int dealloc_mw(struct ibv_mw*);
 // dm.cc
 struct ibv_dm* alloc_dm(struct ibv_context*, struct ibv_alloc_dm_attr*);
 int free_dm(struct ibv_dm*);
-/// The object for memory that the daemon gave; nullptr with errno set.
+/// The object for memory that the daemon gave, and takes back when it fails: nullptr with errno set.
 struct ibv_dm* make_dm(Context& context, const abi::DmReply& reply, const ReplyFds& fds);
 struct ibv_mr* reg_dm_mr(struct ibv_pd*, struct ibv_dm*, std::uint64_t offset, std::size_t length,
                          unsigned int access);

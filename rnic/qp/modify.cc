@@ -20,48 +20,43 @@ struct Transition {
 
 using enum QpState;
 
+// What several rows have in common.
+constexpr std::uint32_t kForInit = kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags;
+constexpr std::uint32_t kForUdInit = kQpAttrPkeyIndex | kQpAttrPort | kQpAttrQkey;
+constexpr std::uint32_t kForRtr = kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn;
+constexpr std::uint32_t kOfResponder = kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer;
+constexpr std::uint32_t kOfRequester =
+    kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxQpRdAtomic;
+constexpr std::uint32_t kWhileRunning =
+    kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState;
+constexpr std::uint32_t kOtherPath = kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPkeyIndex;
+
 // One row for each transition of each service; what is not here is refused. A change to RESET or ERR is the
 // same for every service and stands in kAnyService.
 constexpr std::array kTransitions = {
-    Transition{QpType::kRc, kReset, kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags, 0},
-    Transition{QpType::kRc, kInit, kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags},
-    Transition{QpType::kRc, kInit, kRtr,
-               kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn | kQpAttrMaxDestRdAtomic |
-                   kQpAttrMinRnrTimer,
-               kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPkeyIndex},
-    Transition{
-        QpType::kRc, kRtr, kRts,
-        kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxQpRdAtomic,
-        kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrMinRnrTimer | kQpAttrPathMigState},
-    Transition{
-        QpType::kRc, kRts, kRts, 0,
-        kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrMinRnrTimer | kQpAttrPathMigState},
+    Transition{QpType::kRc, kReset, kInit, kForInit, 0},
+    Transition{QpType::kRc, kInit, kInit, 0, kForInit},
+    Transition{QpType::kRc, kInit, kRtr, kForRtr | kOfResponder, kOtherPath},
+    Transition{QpType::kRc, kRtr, kRts, kOfRequester, kWhileRunning | kQpAttrMinRnrTimer},
+    Transition{QpType::kRc, kRts, kRts, 0, kWhileRunning | kQpAttrMinRnrTimer},
     Transition{QpType::kRc, kRts, kSqd, 0, kQpAttrEnSqdAsyncNotify},
-    Transition{
-        QpType::kRc, kSqd, kRts, 0,
-        kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrMinRnrTimer | kQpAttrPathMigState},
+    Transition{QpType::kRc, kSqd, kRts, 0, kWhileRunning | kQpAttrMinRnrTimer},
     Transition{QpType::kRc, kSqd, kSqd, 0,
-               kQpAttrPort | kQpAttrAv | kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry |
-                   kQpAttrMaxQpRdAtomic | kQpAttrMaxDestRdAtomic | kQpAttrAltPath | kQpAttrAccessFlags |
-                   kQpAttrPkeyIndex | kQpAttrMinRnrTimer | kQpAttrPathMigState},
+               kForInit | kOfResponder | kQpAttrAv | kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry |
+                   kQpAttrMaxQpRdAtomic | kQpAttrAltPath | kQpAttrPathMigState},
 
-    Transition{QpType::kUc, kReset, kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags, 0},
-    Transition{QpType::kUc, kInit, kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags},
-    Transition{QpType::kUc, kInit, kRtr, kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn,
-               kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPkeyIndex},
-    Transition{QpType::kUc, kRtr, kRts, kQpAttrSqPsn,
-               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState},
-    Transition{QpType::kUc, kRts, kRts, 0,
-               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState},
+    Transition{QpType::kUc, kReset, kInit, kForInit, 0},
+    Transition{QpType::kUc, kInit, kInit, 0, kForInit},
+    Transition{QpType::kUc, kInit, kRtr, kForRtr, kOtherPath},
+    Transition{QpType::kUc, kRtr, kRts, kQpAttrSqPsn, kWhileRunning},
+    Transition{QpType::kUc, kRts, kRts, 0, kWhileRunning},
     Transition{QpType::kUc, kRts, kSqd, 0, kQpAttrEnSqdAsyncNotify},
-    Transition{QpType::kUc, kSqd, kRts, 0,
-               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState},
-    Transition{QpType::kUc, kSqd, kSqd, 0,
-               kQpAttrAv | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPkeyIndex | kQpAttrPathMigState},
+    Transition{QpType::kUc, kSqd, kRts, 0, kWhileRunning},
+    Transition{QpType::kUc, kSqd, kSqd, 0, kOtherPath | kQpAttrAv | kQpAttrPathMigState},
     Transition{QpType::kUc, kSqe, kRts, 0, kQpAttrCurState | kQpAttrAccessFlags},
 
-    Transition{QpType::kUd, kReset, kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrQkey, 0},
-    Transition{QpType::kUd, kInit, kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrQkey},
+    Transition{QpType::kUd, kReset, kInit, kForUdInit, 0},
+    Transition{QpType::kUd, kInit, kInit, 0, kForUdInit},
     Transition{QpType::kUd, kInit, kRtr, 0, kQpAttrPkeyIndex | kQpAttrQkey},
     Transition{QpType::kUd, kRtr, kRts, kQpAttrSqPsn, kQpAttrCurState | kQpAttrQkey},
     Transition{QpType::kUd, kRts, kRts, 0, kQpAttrCurState | kQpAttrQkey},
@@ -70,44 +65,28 @@ constexpr std::array kTransitions = {
     Transition{QpType::kUd, kSqd, kSqd, 0, kQpAttrPkeyIndex | kQpAttrQkey},
     Transition{QpType::kUd, kSqe, kRts, 0, kQpAttrCurState | kQpAttrQkey},
 
-    Transition{QpType::kXrcSend, kReset, kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags, 0},
-    Transition{QpType::kXrcSend, kInit, kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags},
+    Transition{QpType::kXrcSend, kReset, kInit, kForInit, 0},
+    Transition{QpType::kXrcSend, kInit, kInit, 0, kForInit},
     // perftest gives an initiator a responder's attributes too, and a target a requester's; NICs take them.
-    Transition{
-        QpType::kXrcSend, kInit, kRtr, kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn,
-        kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPkeyIndex | kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer},
-    Transition{QpType::kXrcSend, kRtr, kRts,
-               kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrSqPsn | kQpAttrMaxQpRdAtomic,
-               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState},
-    Transition{QpType::kXrcSend, kRts, kRts, 0,
-               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState},
+    Transition{QpType::kXrcSend, kInit, kRtr, kForRtr, kOtherPath | kOfResponder},
+    Transition{QpType::kXrcSend, kRtr, kRts, kOfRequester, kWhileRunning},
+    Transition{QpType::kXrcSend, kRts, kRts, 0, kWhileRunning},
     Transition{QpType::kXrcSend, kRts, kSqd, 0, kQpAttrEnSqdAsyncNotify},
-    Transition{QpType::kXrcSend, kSqd, kRts, 0,
-               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPathMigState},
+    Transition{QpType::kXrcSend, kSqd, kRts, 0, kWhileRunning},
     Transition{QpType::kXrcSend, kSqd, kSqd, 0,
-               kQpAttrPort | kQpAttrAv | kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry |
-                   kQpAttrMaxQpRdAtomic | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPkeyIndex |
-                   kQpAttrPathMigState},
+               kForInit | kQpAttrAv | kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry |
+                   kQpAttrMaxQpRdAtomic | kQpAttrAltPath | kQpAttrPathMigState},
 
-    Transition{QpType::kXrcRecv, kReset, kInit, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags, 0},
-    Transition{QpType::kXrcRecv, kInit, kInit, 0, kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags},
-    Transition{QpType::kXrcRecv, kInit, kRtr,
-               kQpAttrAv | kQpAttrPathMtu | kQpAttrDestQpn | kQpAttrRqPsn | kQpAttrMaxDestRdAtomic |
-                   kQpAttrMinRnrTimer,
-               kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrPkeyIndex},
+    Transition{QpType::kXrcRecv, kReset, kInit, kForInit, 0},
+    Transition{QpType::kXrcRecv, kInit, kInit, 0, kForInit},
+    Transition{QpType::kXrcRecv, kInit, kRtr, kForRtr | kOfResponder, kOtherPath},
     Transition{QpType::kXrcRecv, kRtr, kRts, kQpAttrTimeout | kQpAttrSqPsn,
-               kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrMinRnrTimer |
-                   kQpAttrPathMigState | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrMaxQpRdAtomic},
-    Transition{
-        QpType::kXrcRecv, kRts, kRts, 0,
-        kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrMinRnrTimer | kQpAttrPathMigState},
+               kWhileRunning | kQpAttrMinRnrTimer | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrMaxQpRdAtomic},
+    Transition{QpType::kXrcRecv, kRts, kRts, 0, kWhileRunning | kQpAttrMinRnrTimer},
     Transition{QpType::kXrcRecv, kRts, kSqd, 0, kQpAttrEnSqdAsyncNotify},
-    Transition{
-        QpType::kXrcRecv, kSqd, kRts, 0,
-        kQpAttrCurState | kQpAttrAltPath | kQpAttrAccessFlags | kQpAttrMinRnrTimer | kQpAttrPathMigState},
+    Transition{QpType::kXrcRecv, kSqd, kRts, 0, kWhileRunning | kQpAttrMinRnrTimer},
     Transition{QpType::kXrcRecv, kSqd, kSqd, 0,
-               kQpAttrPort | kQpAttrAv | kQpAttrTimeout | kQpAttrMaxDestRdAtomic | kQpAttrAltPath |
-                   kQpAttrAccessFlags | kQpAttrPkeyIndex | kQpAttrMinRnrTimer | kQpAttrPathMigState},
+               kForInit | kOfResponder | kQpAttrAv | kQpAttrTimeout | kQpAttrAltPath | kQpAttrPathMigState},
 };
 
 struct StatePair {
