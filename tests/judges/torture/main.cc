@@ -1,11 +1,14 @@
-// torture --seed N --seconds S [--transfers T] [--churns C]: verbs objects created, used and destroyed at
-// random by many threads while others transfer data and verify every byte. What each thread decides follows
-// from the seed alone; how the threads meet does not. Exit status 1, and a line that says what went wrong, as
-// soon as something does.
+// torture --seed N --seconds S [--transfers T] [--churns C] [--until WHAT]... [--at-most S]: verbs objects
+// created, used and destroyed at random by many threads while others transfer data and verify every byte.
+// What each thread decides follows from the seed alone; how the threads meet does not. It ends after so many
+// seconds, but not before everything that --until names has been done, nor after --at-most seconds. Exit
+// status 1, and a line that says what went wrong, as soon as something does.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -22,13 +25,19 @@ struct Arguments {
     unsigned seconds = 10;
     unsigned transfers = 3;
     unsigned churns = 3;
+    unsigned at_most = 600;  // seconds
+    std::vector<std::string> until;
 };
 
 Arguments read_arguments(int argc, char** argv) {
     Arguments arguments;
     for (int i = 1; i + 1 < argc; i += 2) {
         const auto value = std::strtoull(argv[i + 1], nullptr, 0);
-        if (std::strcmp(argv[i], "--seed") == 0)
+        if (std::strcmp(argv[i], "--until") == 0)
+            arguments.until.emplace_back(argv[i + 1]);
+        else if (std::strcmp(argv[i], "--at-most") == 0)
+            arguments.at_most = static_cast<unsigned>(value);
+        else if (std::strcmp(argv[i], "--seed") == 0)
             arguments.seed = value;
         else if (std::strcmp(argv[i], "--seconds") == 0)
             arguments.seconds = static_cast<unsigned>(value);
@@ -40,6 +49,20 @@ Arguments read_arguments(int argc, char** argv) {
             fail("no such option: %s", argv[i]);
     }
     return arguments;
+}
+
+/// The threads work meanwhile.
+void wait_for_the_end(const Shared& shared, const Arguments& arguments) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::chrono::seconds(arguments.seconds));
+    const auto latest = begin + std::chrono::seconds(arguments.at_most);
+    const auto all_done = [&] {
+        return std::all_of(arguments.until.begin(), arguments.until.end(),
+                           [&](const std::string& what) { return shared.has_done(what); });
+    };
+    while (!all_done() && std::chrono::steady_clock::now() < latest) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
 }
 
 }  // namespace
@@ -68,7 +91,7 @@ int main(int argc, char** argv) {
         name_thread("events");
         take_events(shared);
     });
-    std::this_thread::sleep_for(std::chrono::seconds(arguments.seconds));
+    wait_for_the_end(shared, arguments);
     shared.end();
     for (std::thread& thread : threads) thread.join();
     shared.print();

@@ -89,6 +89,11 @@ void Shared::count(const std::string& what) {
     ++done_[what];
 }
 
+bool Shared::has_done(const std::string& what) const {
+    const std::lock_guard lock(mutex_);
+    return done_.count(what) != 0;
+}
+
 bool Shared::not_offered(const std::string& what) {
     if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
     const std::lock_guard lock(mutex_);
