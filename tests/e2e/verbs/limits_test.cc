@@ -1,10 +1,12 @@
 // Limits are honest: of every kind of object as many as the device reports can be made, one more is refused
 // with ENOMEM or EINVAL, and all of it can be ended and made again.
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <string>
 
@@ -144,6 +146,90 @@ TEST_F(DeviceLimits, MemoryWindows) {
            [](void* mw) { return ibv_dealloc_mw(static_cast<ibv_mw*>(mw)); }});
 }
 
+TEST_F(DeviceLimits, SharedReceiveQueues) {
+    ibv_srq_init_attr init{};
+    init.attr = {.max_wr = 1, .max_sge = 1, .srq_limit = 0};
+    check({"shared receive queues", attr_.max_srq, [&](std::size_t) { return ibv_create_srq(pd(), &init); },
+           [](void* srq) { return ibv_destroy_srq(static_cast<ibv_srq*>(srq)); }});
+}
+
+// No attribute tells their number: it is the default of max_xrcds.
+TEST_F(DeviceLimits, XrcDomains) {
+    ibv_xrcd_init_attr init{};
+    init.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    init.fd = -1;
+    init.oflags = O_CREAT;
+    check({"XRC domains", 1024, [&](std::size_t) { return ibv_open_xrcd(context_.get(), &init); },
+           [](void* xrcd) { return ibv_close_xrcd(static_cast<ibv_xrcd*>(xrcd)); }});
+}
+
+// What is reported is the largest piece. How many, and how much in all: the defaults of max_dms and
+// max_device_memory_bytes.
+TEST_F(DeviceLimits, DeviceMemory) {
+    constexpr int kMostPieces = 1024;
+    constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
+    ibv_device_attr_ex device{};
+    ASSERT_EQ(ibv_query_device_ex(context_.get(), nullptr, &device), 0);
+    ibv_alloc_dm_attr piece{};
+    const auto make = [&](std::size_t) { return ibv_alloc_dm(context_.get(), &piece); };
+    const auto end = [](void* dm) { return ibv_free_dm(static_cast<ibv_dm*>(dm)); };
+    piece.length = device.max_dm_size;
+    check({"largest pieces of device memory", static_cast<int>(kMostBytes / piece.length), make, end});
+    piece.length = kMostBytes / kMostPieces;
+    check({"equal pieces of all device memory", kMostPieces, make, end});
+    piece.length = 1;  // takes a page
+    check({"pieces of device memory", kMostPieces, make, end});
+}
+
+ibv_gid group_number(std::size_t n) {
+    return {{0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xab, static_cast<std::uint8_t>(n >> 16U),
+             static_cast<std::uint8_t>(n >> 8U), static_cast<std::uint8_t>(n)}};
+}
+
+class MulticastNumbers : public DeviceLimits {
+  protected:
+    void make_qps(std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            ibv_qp_init_attr init = qp_attr();
+            init.qp_type = IBV_QPT_UD;
+            ibv_qp* qp = ibv_create_qp(pd(), &init);
+            ASSERT_NE(qp, nullptr) << std::strerror(errno);
+            qps_.push_back(qp);
+        }
+    }
+    /// Membership `n` is that of QP n % qps in group n / qps.
+    void* attach(std::size_t n) {
+        const ibv_gid group = group_number(n / qps_.size());
+        errno = ibv_attach_mcast(qps_[n % qps_.size()], &group, 0);
+        return errno == 0 ? &memberships_.emplace_back(n) : nullptr;
+    }
+    int detach(const void* membership) {
+        const std::size_t n = *static_cast<const std::size_t*>(membership);
+        const ibv_gid group = group_number(n / qps_.size());
+        return ibv_detach_mcast(qps_[n % qps_.size()], &group, 0);
+    }
+    void check_memberships(const char* name, int most) {
+        check({name, most, [&](std::size_t n) { return attach(n); }, [&](void* n) { return detach(n); }});
+    }
+    void TearDown() override {
+        for (ibv_qp* qp : qps_) EXPECT_EQ(ibv_destroy_qp(qp), 0);
+        DeviceLimits::TearDown();
+    }
+
+    std::vector<ibv_qp*> qps_;
+    std::deque<std::size_t> memberships_;
+};
+
+TEST_F(MulticastNumbers, Groups) {
+    make_qps(1);
+    check_memberships("multicast groups", attr_.max_mcast_grp);
+}
+
+TEST_F(MulticastNumbers, MembersOfAGroup) {
+    make_qps(static_cast<std::size_t>(attr_.max_mcast_qp_attach) + 1);
+    check_memberships("members of a group", attr_.max_mcast_qp_attach);
+}
+
 // A region on every other page: each would take mappings of its own, and a process has 65,530 of them.
 TEST_F(DeviceLimits, MemoryRegionsApart) {
     const std::size_t page = 4096;
@@ -165,6 +251,13 @@ TEST_F(DeviceLimits, SizesOfQueues) {
     while (error_of_qp(qp_attr(1, 1, inline_bytes + 1)) == 0) ++inline_bytes;
     EXPECT_EQ(inline_bytes, 1024U);
     EXPECT_EQ(error_of_qp(qp_attr(most_wr, most_sge, inline_bytes)), 0) << "all of it at once";
+    ibv_srq_init_attr srq{};
+    srq.attr = {.max_wr = static_cast<std::uint32_t>(attr_.max_srq_wr),
+                .max_sge = static_cast<std::uint32_t>(attr_.max_srq_sge),
+                .srq_limit = 0};
+    ibv_srq* longest = ibv_create_srq(pd(), &srq);
+    ASSERT_NE(longest, nullptr) << std::strerror(errno);
+    EXPECT_EQ(ibv_destroy_srq(longest), 0);
     ibv_cq* largest = ibv_create_cq(context_.get(), attr_.max_cqe, nullptr, nullptr, 0);
     ASSERT_NE(largest, nullptr) << std::strerror(errno);
     EXPECT_GE(largest->cqe, attr_.max_cqe);
