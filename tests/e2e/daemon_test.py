@@ -26,6 +26,10 @@ MAGIC = 0x75726E63
 HELLO, OPEN, STATUS, CREATE_CQ, ALLOC_PD = 1, 3, 19, 12, 6
 
 
+# The default of max_pds.
+MAX_PDS = 32768
+
+
 class Client:
     """The control protocol, as far as the tests here need it."""
 
@@ -48,6 +52,9 @@ class Client:
     def open(self, name):
         error, body = self.ask(OPEN, struct.pack("=64s", name.encode()))
         return error, struct.unpack_from("=I", body)[0] if error == 0 else 0
+
+    def alloc_pd(self, context):
+        return self.ask(ALLOC_PD, struct.pack("=II", context, 0))[0]
 
     def create_cq(self, context):
         return self.ask(CREATE_CQ, struct.pack("=IIIIQII", context, 16, 0, 0, 0, 0, 0))[0]
@@ -287,6 +294,11 @@ class Frugality(Daemon):
             fields = line.read().rsplit(")", 1)[1].split()
         return int(fields[11]) + int(fields[12])
 
+    def sleeps(self, process):
+        """How often the control thread has gone to sleep."""
+        lines = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+
     def test_an_idle_daemon_uses_no_cpu_and_little_memory(self):
         process = self.serve("--config", self.local(daemon="", rnics=FABRIC))
         client = Client(self.socket)
@@ -317,8 +329,16 @@ class Frugality(Daemon):
         resource.prlimit(process.pid, resource.RLIMIT_AS, (used + (1 << 20), hard))
         self.assertEqual(new.create_cq(new_context), 12, "ENOMEM")
         self.assertEqual(old.create_cq(old_context), 0, "one that has its memory goes on")
+        # Small objects take what the heap has left, until it has nothing: the client's limit is higher.
+        pds = 0
+        while (error := old.alloc_pd(old_context)) == 0:
+            pds += 1
+        self.assertEqual(error, 12, "ENOMEM")
+        self.assertLess(pds, MAX_PDS, "the limit was hit instead of the end of memory")
+        self.assertIsNone(process.poll())
         resource.prlimit(process.pid, resource.RLIMIT_AS, (hard, hard))
         self.assertEqual(new.create_cq(new_context), 0)
+        self.assertEqual(old.alloc_pd(old_context), 0)
         self.end(process)
 
     def test_out_of_descriptors_is_an_answer(self):
@@ -332,6 +352,9 @@ class Frugality(Daemon):
         self.assertEqual(old.open("urnic0")[0], 24, "EMFILE")
         self.assertEqual(old.create_cq(context), 24, "ring memory is a file")
         waiting = Client(self.socket)
+        # A daemon that spins over the listener is only ever taken off the processor.
+        slept = self.sleeps(process)
+        self.assertTrue(harness.wait_until(lambda: self.sleeps(process) >= slept + 5), "it spins")
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, before)
         self.assertEqual(waiting.hello(), 0, "it had to wait, that is all")
         self.assertEqual(old.open("urnic0")[0], 0)
