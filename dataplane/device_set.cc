@@ -210,6 +210,9 @@ void DeviceSet::add_networks(const Config& config) {
         } else {
             auto& network = own_networks_[i] = std::make_unique<OwnNetwork>(device, rnic, *neighbours_);
             device.neighbours = &network->ways();
+            if (rnic.port == PortKind::kAfXdp) {
+                network->listen(rnic.port_device, rnic.netns);
+            }
         }
     }
 }

@@ -41,8 +41,15 @@ OwnNetwork::OwnNetwork(Device& device, const RnicConfig& rnic, const NeighbourRe
     device.neighbour_inbox = &inbox_;
 }
 
+void OwnNetwork::listen(const std::string& interface, const std::string& netns) {
+    ear_.emplace(NetNamespace(netns), interface);
+}
+
 void OwnNetwork::start(Host& host) {
     host_ = &host;
+    if (ear_) {
+        host.watches.push_back({ear_->fd(), [this] { on_ear(); }});
+    }
     host.watches.push_back({inbox_.fd(), [this] { on_frames(); }});
     host.watches.push_back({timer_.get(), [this] { on_time(); }});
     std::vector<net::Hop> own;
@@ -80,14 +87,27 @@ void OwnNetwork::on_frames() {
     inbox_.acknowledge();
     const TimeNs now = clock_now();
     FrameInbox::Frame frame;
-    net::NeighbourMessage message;
     for (std::uint32_t taken = 0; taken < FrameInbox::kFrames && inbox_.pop(frame); ++taken) {
-        if (net::parse_neighbour(frame.span(), message) == net::NeighbourParse::kGood) {
-            cache_.receive(message, now, *this);
-        }
+        take(frame, now);
     }
     inbox_.wake_for_rest();
     finish();
+}
+
+void OwnNetwork::on_ear() {
+    const TimeNs now = clock_now();
+    FrameInbox::Frame frame;
+    for (std::uint32_t taken = 0; taken < FrameInbox::kFrames && ear_->receive(frame); ++taken) {
+        take(frame, now);
+    }
+    finish();
+}
+
+void OwnNetwork::take(const FrameInbox::Frame& frame, TimeNs now) {
+    net::NeighbourMessage message;
+    if (net::parse_neighbour(frame.span(), message) == net::NeighbourParse::kGood) {
+        cache_.receive(message, now, *this);
+    }
 }
 
 void OwnNetwork::on_time() {

@@ -2,9 +2,11 @@
 // discovery itself, and finds next hops by prefixes, routes and gateways from the configuration.
 #pragma once
 
-#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "dataplane/arp_socket.h"
 #include "dataplane/config.h"
 #include "dataplane/frame_inbox.h"
 #include "dataplane/host.h"
@@ -16,6 +18,8 @@ class OwnNetwork final : public Network, private net::NeighbourOutbox {
   public:
     /// Before the workers start. Throws std::system_error.
     OwnNetwork(Device& device, const RnicConfig& rnic, const NeighbourResolver& configured);
+    /// Workers do not see ARP and ND on this interface; before start(). Throws EalError.
+    void listen(const std::string& interface, const std::string& netns);
     /// When they run and the control server does not yet.
     void start(Host& host);
 
@@ -36,6 +40,8 @@ class OwnNetwork final : public Network, private net::NeighbourOutbox {
     void conflict(const net::Hop& own, const wire::Mac& other) override;
 
     void on_frames();
+    void on_ear();
+    void take(const FrameInbox::Frame& frame, TimeNs now);
     void on_time();
     /// Gives workers what was sent, and sets the clock for what is next.
     void finish();
@@ -44,6 +50,7 @@ class OwnNetwork final : public Network, private net::NeighbourOutbox {
     std::vector<RouteConfig> routes_;
     Host* host_ = nullptr;
     FrameInbox inbox_;
+    std::optional<ArpSocket> ear_;
     UniqueFd timer_;
     net::NeighbourCache cache_;
     Ways ways_;

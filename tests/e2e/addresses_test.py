@@ -66,8 +66,8 @@ class Capture:
 class Host(netns.Side):
     """A host whose RNIC has the interface's addresses, or its own (`rnic`: lines of the configuration)."""
 
-    def __init__(self, test, number, rnic=""):
-        super().__init__(test, number, "af_packet")
+    def __init__(self, test, number, port, rnic):
+        super().__init__(test, number, port)
         self.rnic = rnic
 
     def config(self):
@@ -78,7 +78,7 @@ workers = 1
 hugepages = false
 [[rnic]]
 name = "urnic0"
-port = "af_packet"
+port = "{self.port}"
 interface = "{self.interface}"
 netns = "{self.name}"
 {self.rnic}
@@ -108,10 +108,10 @@ netns = "{self.name}"
 
 
 class TwoHosts(harness.TestCase):
-    rnic = ("", "")
+    port, mtu, rnic = "af_packet", 4200, ("", "")
 
     def setUp(self):
-        self.a, self.b = Host(self, 0, self.rnic[0]), Host(self, 1, self.rnic[1])
+        self.a, self.b = (Host(self, number, self.port, self.rnic[number]) for number in (0, 1))
         for host in (self.a, self.b):
             netns.ip("netns", "add", host.name)
             self.addCleanup(netns.ip, "netns", "del", host.name)
@@ -123,6 +123,7 @@ class TwoHosts(harness.TestCase):
     def connect(self):
         netns.join(self.a, self.b)
         for number, host in enumerate((self.a, self.b), 1):
+            host.set("link", "set", host.interface, "mtu", self.mtu)
             host.set("addr", "add", f"fd77::{number}/64", "dev", host.interface, "nodad")
 
     def pingpong(self, a_gid, b_gid, *options, iterations=1000, server="10.77.0.1", ok=True, during=lambda: None,
@@ -299,6 +300,22 @@ class Own(TwoHosts):
     def memory(self):
         status = pathlib.Path(f"/proc/{self.a.daemon.pid}/status").read_text(encoding="ascii")
         return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
+
+
+class OverXdp(TwoHosts):
+    """The kernel hears ARP here, not the RNIC's queues. One side has its own addresses, one borrows them."""
+    port, mtu = "af_xdp", 2200
+    rnic = ('mac = "02:00:00:00:aa:01"\nipv4 = "10.77.0.101/24"\nipv6 = "fd77::101/64"', "")
+
+    def setUp(self):
+        if not netns.is_real_root():
+            self.skipTest("AF_XDP needs root")
+        super().setUp()
+
+    def test_own_and_borrowed(self):
+        for own, peer in (("10.77.0.101", "10.77.0.2"), ("fd77::101", "fd77::2")):
+            with self.subTest(own=own):
+                self.pingpong(own, peer, iterations=200)
 
 
 if __name__ == "__main__":
