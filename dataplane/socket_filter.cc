@@ -92,7 +92,7 @@ void find_udp(Assembler& code) {
     code.jump_if(BPF_JEQ, IPPROTO_ICMPV6, "icmp6");
     code.jump_unless(BPF_JEQ, IPPROTO_UDP, "other");
     code.add(BPF_MISC | BPF_TXA);
-    code.add(BPF_ALU | BPF_ADD | BPF_K, wire::kIpv6Bytes);
+    code.add(BPF_ALU | BPF_ADD, wire::kIpv6Bytes);
     code.add(BPF_MISC | BPF_TAX);
     code.jump_if(BPF_JGE, 0, "udp");
     code.label("ipv4");

@@ -39,7 +39,8 @@ constexpr auto kStalePause = std::chrono::milliseconds(10);
 
 /// The name of the program on the interface; empty: there is none.
 std::string program_on(int index) {
-    LIBBPF_OPTS(bpf_xdp_query_opts, query);
+    bpf_xdp_query_opts query{};
+    query.sz = sizeof query;
     if (bpf_xdp_query(index, 0, &query) != 0 || query.prog_id == 0) {
         return {};
     }
@@ -83,7 +84,9 @@ XdpProgram::XdpProgram(const std::string& interface, int index) {
                       interface, other, interface));
     }
     for (const __u32 mode : {XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE}) {
-        LIBBPF_OPTS(bpf_link_create_opts, options, .flags = mode);
+        bpf_link_create_opts options{};
+        options.sz = sizeof options;
+        options.flags = mode;
         const int link = bpf_link_create(program, index, BPF_XDP, &options);
         if (link >= 0) {
             link_ = UniqueFd(link);

@@ -75,6 +75,7 @@ class Traffic:
             self.assert_ok(asked, program)
             self.assertEqual(len(harness.perftest_rows(asked)), 23)
         self.assert_ok(harness.finish(tcp), "iperf3")
+        self.assertLess(self.a.counter("drop_not_roce"), 1000, "20 MB of TCP went through the daemon")
         self.assert_ok(harness.finish(serving), "iperf3")
 
     def test_a_qp_reaches_its_own_device(self):
@@ -96,6 +97,27 @@ class Traffic:
         counters = self.a.status()["counters"]
         for name in ("drop_malformed", "drop_not_for_us", "rx_icrc_encapsulated"):
             self.assertGreater(counters[name], 0, f"{name}: {counters}")
+
+    def test_vlan_tags_come_in_as_they_were_sent(self):
+        """Not for AF_XDP: there the kernel takes none off."""
+        self.start()
+        frame = bytes.fromhex((self.a.mac + self.b.mac).replace(":", "")) + b"\x81\0\x20\x05\x08\0" + \
+            bytes.fromhex("4500002e0000400040110000" "0a4d0002" "0a4d0001" "c00012b7001a0000") + bytes(18)
+        self.assertEqual(len(frame), 64)
+        before = self.a.status()["counters"]
+        self.run_ok(netns.inside(self.b.name, sys.executable, "-c",
+                                 "import socket,sys\ns=socket.socket(socket.AF_PACKET,socket.SOCK_RAW)\n"
+                                 "s.bind((sys.argv[1],0))\nfor _ in range(1000): s.send(bytes.fromhex(sys.argv[2]))",
+                                 self.b.interface, frame.hex()))
+        if self.port == "af_xdp":
+            return
+
+        def arrived():
+            return self.a.counter("rcvd_pkts") >= before["rcvd_pkts"] + 1000
+        self.assertTrue(harness.wait_until(arrived))
+        now = self.a.status()["counters"]
+        frames, total = (now[name] - before[name] for name in ("rcvd_pkts", "rcvd_bytes"))
+        self.assertGreaterEqual(total, 64 * 1000, f"{frames} frames")
 
     def test_the_kernel_does_not_answer_4791(self):
         self.start()
@@ -125,7 +147,17 @@ class Traffic:
             self.b.expect_state("ACTIVE")
         flap()
         self.expect_idle()
-        self.expect_pingpong("-n", 20)
+        # In the middle of a transfer: 4 s until it sends again, seven times.
+        begun = self.b.counter("sent_pkts")
+
+        def in_the_middle():
+            self.assertTrue(harness.wait_until(lambda: self.b.counter("sent_pkts") > begun + 100))
+            flap()
+        command = ["ib_write_bw", "-d", "urnic0", "-x", 1, "-F", "-p", PERFTEST_PORT, "-D", 8, "-u", 20]
+        for result in netns.run_pair(self, self.a.program(*command), self.b.program(*command, self.a.ip), PERFTEST_PORT,
+                                     in_the_middle):
+            self.assert_ok(result, f"a: {self.a.text()} b: {self.b.text()}")
+        self.assertGreater(self.b.counter("local_ack_timeout_err"), 0, "the transfer did not notice")
 
     def test_an_interface_that_goes_and_comes(self):
         self.start()
@@ -196,6 +228,27 @@ class Mistakes:
 
 class PacketSockets(Ports, Traffic, Mistakes):
     port, mtu_remedy = "af_packet", ("mtu = 4096 needs an MTU of 4200", "ip link set", "mtu 4200")
+
+
+class OneInterface(Ports):
+    """Two RNICs of one daemon on one interface: each reaches the other, and groups, past the wire."""
+    port = "af_packet"
+
+    def test_verbs(self):
+        self.a.extra = f"""mac = "02:00:00:00:77:11"
+[[rnic]]
+name = "urnic1"
+port = "af_packet"
+interface = "{self.a.interface}"
+netns = "{self.a.name}"
+mac = "02:00:00:00:77:12"
+ipv4 = "10.77.0.12/24"
+"""
+        self.a.start()
+        result = harness.run(self.a.program(harness.BUILD / "tests/e2e/verbs_check",
+                                            "--gtest_filter=*Multicast*:*Transfer*:*Uc*:*Ud*:Srq*:PortEvents*"), timeout=400)
+        self.assert_ok(result)
+        self.assertNotIn(" 0 tests", result.out)
 
 
 class TwoWorkers(Ports):
