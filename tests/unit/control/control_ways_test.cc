@@ -144,8 +144,10 @@ TEST_F(WaysTest, ToItselfAndToWhatTheConfigurationNames) {
 TEST_F(WaysTest, FromAnAddressThatIsGoneNothingGoesOut) {
     ASSERT_EQ(acquire("10.0.0.2", way_), 0);
     learn("10.0.0.2", kPeer);
-    network_.gone = {own_};
     EXPECT_TRUE(set_addresses(*device_, kOwn, {}));
+    ways_.network_changed();
+    EXPECT_EQ(mac(way_), std::nullopt);  // though there is a route
+    network_.gone = {own_};
     ways_.network_changed();
     EXPECT_EQ(mac(way_), std::nullopt);
     EXPECT_TRUE(network_.wanted.empty());
