@@ -115,7 +115,7 @@ struct Rep {
 
 /// Ready to use.
 struct Rtu {
-    static constexpr std::uint16_t kAttributeId = 0x0013;
+    static constexpr std::uint16_t kAttributeId = 0x0014;
     static const HeaderTable& table();
     std::uint32_t local_comm_id = 0;
     std::uint32_t remote_comm_id = 0;
