@@ -10,6 +10,8 @@ while read -r module; do
     insmod "$module" || echo "guest: insmod $module failed"
 done </modules/order
 
+# Busybox's shell prefers its own to that of the path.
+ip() { /usr/bin/ip "$@"; }
 value() { sed -n "s/.*urnic\.$1=\([^ ]*\).*/\1/p" /proc/cmdline; }
 ulimit -l unlimited
 # Addresses are there at once: nobody else is on this network.

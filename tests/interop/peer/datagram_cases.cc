@@ -1,6 +1,10 @@
 // UD: datagrams of odd sizes, with and without immediate data, to one QP and to a group; what the GRH says.
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -120,9 +124,50 @@ ibv_gid group_for(const Side& side) {
     return gid;
 }
 
+/// The interface that has the address of a GID; 0: none.
+unsigned interface_of(const ibv_gid& gid) {
+    ifaddrs* all = nullptr;
+    getifaddrs(&all);
+    unsigned found = 0;
+    for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+        const int family = one->ifa_addr != nullptr ? one->ifa_addr->sa_family : AF_UNSPEC;
+        const bool same =
+            (family == AF_INET && is_ipv4(gid) &&
+             std::memcmp(&reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, gid.raw + 12, 4) ==
+                 0) ||
+            (family == AF_INET6 &&
+             std::memcmp(&reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr, gid.raw, 16) == 0);
+        found = same ? if_nametoindex(one->ifa_name) : found;
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+/// Makes the kernel a member of the group, as the connection manager does before ibv_attach_mcast: rxe
+/// receives through the kernel's IP, which drops what is for a group that nobody has joined. Returns the
+/// socket that holds it.
+int join(const ibv_gid& own, const ibv_gid& group) {
+    const int fd = ::socket(is_ipv4(group) ? AF_INET : AF_INET6, SOCK_DGRAM, 0);
+    int result = 0;
+    if (is_ipv4(group)) {
+        ip_mreqn request{};
+        std::memcpy(&request.imr_multiaddr, group.raw + 12, 4);
+        request.imr_ifindex = static_cast<int>(interface_of(own));
+        result = ::setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request);
+    } else {
+        ipv6_mreq request{};
+        std::memcpy(&request.ipv6mr_multiaddr, group.raw, 16);
+        request.ipv6mr_interface = interface_of(own);
+        result = ::setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof request);
+    }
+    check(result == 0, std::string("the kernel does not join the group: ") + std::strerror(errno));
+    return fd;
+}
+
 void multicast(Side& side) {
     side.connect(IBV_QPT_UD);
     const ibv_gid group = group_for(side);
+    const int membership = side.active() ? -1 : join(own_gid(side), group);
     if (!side.active()) {
         post_all(side);
         check(ibv_attach_mcast(side.qp(), &group, 0) == 0,
@@ -156,6 +201,9 @@ void multicast(Side& side) {
               "a datagram to the group came after the QP had left it");
     }
     side.link().meet("transferred");
+    if (membership >= 0) {
+        ::close(membership);
+    }
 }
 
 constexpr std::array kCases{

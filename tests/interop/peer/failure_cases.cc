@@ -87,7 +87,13 @@ void short_receive(Side& side) {
         side.post(side.request(IBV_WR_SEND, sge, 0));
     }
     const ibv_wc wc = side.completion();
-    check(wc.status == (side.active() ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_LOC_LEN_ERR),
+    // rxe calls it an error of its own QP, and says so.
+    const bool is_rxe = side.options().device.starts_with("rxe");
+    const bool peer_is_rxe = side.link().exchange(is_rxe);
+    const bool rxe_answers = side.active() ? peer_is_rxe : is_rxe;
+    const ibv_wc_status asker = rxe_answers ? IBV_WC_REM_OP_ERR : IBV_WC_REM_INV_REQ_ERR;
+    const ibv_wc_status answerer = rxe_answers ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_LEN_ERR;
+    check(wc.status == (side.active() ? asker : answerer),
           std::string("ended as: ") + ibv_wc_status_str(wc.status));
     side.link().meet("refused");
 }

@@ -16,7 +16,7 @@ using urnic::interop::Case;
 
 constexpr const char* kUsage =
     "usage: peer --test NAME [--connect HOST] [--port N] [--device NAME] [--gid INDEX] [--mtu BYTES]\n"
-    "            [--timeout EXPONENT] [--count N]\n"
+    "            [--timeout EXPONENT] [--count N] [--rounds N]\n"
     "       peer --list\n"
     "Without --connect it waits for the other side.\n";
 
@@ -36,11 +36,17 @@ const Case* find_case(std::string_view name) {
 }
 
 constexpr std::array kOptions{
-    option{"test", required_argument, nullptr, 't'},    option{"connect", required_argument, nullptr, 'c'},
-    option{"port", required_argument, nullptr, 'p'},    option{"device", required_argument, nullptr, 'd'},
-    option{"gid", required_argument, nullptr, 'g'},     option{"mtu", required_argument, nullptr, 'm'},
-    option{"timeout", required_argument, nullptr, 'u'}, option{"count", required_argument, nullptr, 'n'},
-    option{"list", no_argument, nullptr, 'l'},          option{nullptr, 0, nullptr, 0},
+    option{"test", required_argument, nullptr, 't'},
+    option{"connect", required_argument, nullptr, 'c'},
+    option{"port", required_argument, nullptr, 'p'},
+    option{"device", required_argument, nullptr, 'd'},
+    option{"gid", required_argument, nullptr, 'g'},
+    option{"mtu", required_argument, nullptr, 'm'},
+    option{"timeout", required_argument, nullptr, 'u'},
+    option{"count", required_argument, nullptr, 'n'},
+    option{"rounds", required_argument, nullptr, 'r'},
+    option{"list", no_argument, nullptr, 'l'},
+    option{nullptr, 0, nullptr, 0},
 };
 
 bool parse(int argc, char** argv, urnic::interop::Options& options) {

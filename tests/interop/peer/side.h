@@ -24,7 +24,8 @@ struct Options {
     int mtu = 1024;    // path MTU
     int timeout = 18;  // local ACK timeout, as ibv_qp_attr has it
     int retries = 6;   // 7 would be for ever with rxe
-    int count = 20;    // messages of the cases that count
+    int count = 20;    // atomics
+    int rounds = 1;    // times that the messages of all sizes are sent
     std::string test;
 };
 

@@ -68,8 +68,7 @@ void fill_all(Side& side, const std::vector<Message>& all) {
 }
 
 /// WRITEs and SENDs of every size from the active side, READs by it.
-void transfer(Side& side, ibv_qp_type type, ibv_wr_opcode opcode) {
-    side.connect(type);
+void transfer_round(Side& side, ibv_qp_type type, ibv_wr_opcode opcode) {
     const auto all = messages(side);
     const bool with_immediate = opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
     const bool sends = opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM;
@@ -124,6 +123,14 @@ void transfer(Side& side, ibv_qp_type type, ibv_wr_opcode opcode) {
     }
     side.link().meet("transferred");
     verify_all(side, all, source ? "own message" : "message");
+}
+
+void transfer(Side& side, ibv_qp_type type, ibv_wr_opcode opcode) {
+    side.connect(type);
+    for (int round = 0; round < side.options().rounds; ++round) {
+        transfer_round(side, type, opcode);
+        side.link().meet("verified");
+    }
 }
 
 template <ibv_qp_type type, ibv_wr_opcode opcode>
