@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Adds up test results and prints the summary line.
 
-usage: report.py --skips FILE --lint FILE --fuzz FILE --judges DIRECTORY BUILD_DIR:LOGBASE...
+usage: report.py --skips FILE --lint FILE --fuzz FILE --judges DIRECTORY --interop FILE BUILD_DIR:LOGBASE...
 
 Each test that Meson ran counts as the cases it reports (BUILD_DIR/gtest/*.xml) or, without a report, as one. Every
 skip must be listed in the skips file (one a line: NAME, a tab, the reason). The judges (tests/judges) leave a report
-each in DIRECTORY, and compare their skips with lists of their own. Exit status 0 when nothing failed and every skip is
-listed.
+each in DIRECTORY, and compare their skips with lists of their own; scripts/interop leaves one report. Exit status 0
+when nothing failed and every skip is listed.
 """
 
 import argparse
@@ -113,6 +113,21 @@ def add_judges(totals, directory):
                 totals.skipped_by_judges.append((f"judge {case}", reason))
 
 
+def add_interop(totals, path):
+    try:
+        cases = list(read_cases(path))
+    except (OSError, xml.etree.ElementTree.ParseError):
+        totals.failed.append("interop: no results")
+        return
+    for case, state, reason in cases:
+        if state == "passed":
+            totals.passed += 1
+        elif state == "failed":
+            totals.failed.append(case)
+        else:
+            totals.skipped.append((case, reason))
+
+
 def unlisted_skips(totals, path):
     listed = [line.split("\t")[0] for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines()
               if line and not line.startswith("#")]
@@ -125,6 +140,7 @@ def main():
     parser.add_argument("--lint", required=True)
     parser.add_argument("--fuzz", required=True)
     parser.add_argument("--judges", required=True, type=pathlib.Path)
+    parser.add_argument("--interop", required=True, type=pathlib.Path)
     parser.add_argument("builds", nargs="+")
     arguments = parser.parse_args()
     totals = Totals()
@@ -133,6 +149,7 @@ def main():
     add_checks(totals, arguments.lint, LINT)
     add_checks(totals, arguments.fuzz, FUZZ)
     add_judges(totals, arguments.judges)
+    add_interop(totals, arguments.interop)
     for name in totals.failed:
         print(f"failed: {name}")
     skipped = totals.skipped + totals.skipped_by_judges

@@ -140,6 +140,18 @@ def read_packet(frame):
     return Packet(frame[6:12], opcode, syndrome, psn, vlan, faults)
 
 
+def refusal_sender(frame):
+    """Who says by ICMP that nobody has the RoCE port (the Ethernet address), or None for any other frame."""
+    ether_type, _, packet = network_layer(frame)
+    if ether_type == b"\x08\x00" and len(packet) >= 52 and packet[9] == 1 and packet[20] == 3:
+        port = packet[50:52]
+    elif ether_type == b"\x86\xdd" and len(packet) >= 92 and packet[6] == 58 and packet[40] == 1:
+        port = packet[90:92]
+    else:
+        return None
+    return frame[6:12] if port == struct.pack(">H", ROCE_PORT) else None
+
+
 def read_capture(path):
     """(number of frames, the Packets)"""
     everything = [read_packet(frame) for frame in frames(path)]

@@ -2,8 +2,7 @@
 
     rxe in the guest -- tap "guest" -- bridge "switch" -- veth "wire" -- veth "port" -- urnicd
 
-Packets are captured on "wire", where what goes either way passes: a DPDK af_packet port bypasses the taps of the
-interface that it sends on. An ordinary user has all rights over these interfaces in a user namespace.
+Packets are captured on "wire", where what goes either way passes, whatever the daemon's port does on "port". An ordinary user has all rights over these interfaces in a user namespace.
 """
 
 import ctypes
@@ -88,9 +87,8 @@ def configuration(run_dir):
     neighbours = [PEER_IPV4, PEER_IPV6, link_local(PEER_MAC)]
     return "\n".join([
         "[daemon]", f'run_dir = "{run_dir}"', "workers = 1", "hugepages = false",
-        "[[rnic]]", 'name = "urnic0"', 'port = "vdev"',
-        'device = "net_af_packet0,iface=port,framesz=4352,blocksz=69632,framecnt=1024"',
-        f'mac = "{OUR_MAC}"', f'ipv4 = "{OUR_IPV4}/24"', f'ipv6 = "{OUR_IPV6}/64"', "mtu = 4096",
+        "[[rnic]]", 'name = "urnic0"', 'port = "af_packet"', 'interface = "port"',
+        f'ipv4 = "{OUR_IPV4}/24"', f'ipv6 = "{OUR_IPV6}/64"', "mtu = 4096",
         *[f'[[neighbour]]\nip = "{address}"\nmac = "{PEER_MAC}"' for address in neighbours], ""])
 
 
@@ -102,9 +100,6 @@ class Daemon:
         self._log = pathlib.Path(directory) / "urnicd.log"
         config = pathlib.Path(directory) / "urnicd.toml"
         config.write_text(configuration(self.run_dir), encoding="ascii")
-        # The kernel has nobody on this port and would answer each packet with ICMP.
-        self._quiet = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-        self._quiet.bind(("::", 4791))
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen([harness.BUILD / "urnicd", "--config", config], stdin=subprocess.DEVNULL,
                                              stdout=log, stderr=log, env=harness.clean_environment(),
@@ -143,7 +138,6 @@ class Daemon:
             except subprocess.TimeoutExpired:
                 self._process.kill()
         self._process.wait()
-        self._quiet.close()
 
 
 class Capture:

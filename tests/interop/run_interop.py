@@ -96,6 +96,8 @@ def check_capture(case, client, path, lost):
     faulty = [f"{packet.name} PSN {packet.psn}: {', '.join(packet.faults)}" for packet in packets if packet.faults]
     if faulty:
         raise Failed(f"{len(faulty)} faulty packets, the first: {faulty[0]}")
+    if any(icrc.refusal_sender(frame) for frame in icrc.frames(path)):
+        raise Failed("a kernel answers RoCE packets with ICMP: port unreachable")
     own = bytes.fromhex(MAC[client.name].replace(":", ""))
     if not any(packet.sender == own for packet in packets):
         raise Failed("the capture has no RoCE packet of the client's")
