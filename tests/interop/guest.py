@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import os
 import pathlib
 import shutil
 import socket

@@ -9,7 +9,6 @@ import ctypes
 import os
 import pathlib
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -141,20 +140,20 @@ class Daemon:
 
 
 class Capture:
-    """Every packet on "wire" that is no programs' own TCP, into a file."""
+    """Every packet on "wire" that is no programs' own TCP, into a file. (tcpdump wants to become another user, whom a user
+    namespace does not have.)"""
 
     def __init__(self, path):
         self.path = path
-        self._process = subprocess.Popen(
-            [shutil.which("tcpdump"), "-i", "wire", "-n", "-s", "0", "-B", "32768", "--immediate-mode", "-U", "-Z", "root",
-             "-w", path, "not tcp"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(["dumpcap", "-i", "wire", "-P", "-B", "32", "-f", "not tcp", "-w", path],
+                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                         text=True)
         self._said = ""
         for line in self._process.stderr:
             self._said += line
-            if "listening on" in line:
+            if line.startswith("File:"):
                 return
-        raise OSError(f"tcpdump does not capture: {self._said}")
+        raise OSError(f"dumpcap does not capture: {self._said}")
 
     def _has_end(self, mark):
         with open(self.path, "rb") as file:
@@ -162,15 +161,15 @@ class Capture:
             return mark in file.read()
 
     def close(self):
-        """How many packets the kernel dropped before tcpdump saw them. tcpdump leaves unread what it has not written
-        when it is ended, so a datagram of ours goes last and is waited for."""
+        """How many packets were dropped before dumpcap wrote them. It leaves unread what has not come to it when it is
+        ended, so a datagram of ours goes last and is waited for."""
         mark = f"the end of {self.path}".encode()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
             last.sendto(mark, (PEER_IPV4, 9))
-            if not guests.wait_until(lambda: self._has_end(mark), 30):
+            if not guests.wait_until(lambda: self._has_end(mark), 60):
                 self._process.kill()
-                raise OSError("tcpdump does not come to the end")
+                raise OSError("dumpcap does not come to the end")
         self._process.send_signal(signal.SIGINT)
         self._said += self._process.communicate()[1]
-        found = re.search(r"(\d+) packets? dropped by kernel", self._said)
+        found = re.search(r"dropped on interface '[^']*': \d+/(\d+)", self._said)
         return int(found.group(1)) if found else -1

@@ -198,6 +198,19 @@ def main():
         parser.error(f"there is no test {error}; --list prints all")
     if not guests.installable():
         return skip(f"there is no {guests.QEMU} here, and it could not be installed")
+    try:
+        return run(wanted, options)
+    except image.Missing as missing:
+        print(f"interop: the virtual machine cannot be made: {missing}")
+    except guests.GuestError as error:
+        print(f"interop: {error}")
+    except OSError as error:
+        print(f"interop: {error}\nA network of its own needs root, or user namespaces (sysctl -w "
+              "kernel.unprivileged_userns_clone=1) and a /dev/net/tun that everybody may open.")
+    return 1
+
+
+def run(wanted, options):
     began = time.monotonic()
     prepare()
     network.unshare()
