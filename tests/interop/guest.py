@@ -2,8 +2,10 @@
 
 import base64
 import contextlib
+import ctypes
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -12,6 +14,14 @@ import time
 QEMU = "qemu-system-x86_64"
 # It boots in 10 s on an idle machine, and in minutes on a very busy one.
 BOOT_PATIENCE_S = 600
+
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent():
+    """For a child before it runs its program: it is killed when the thread that made it ends, however that comes."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class GuestError(Exception):
@@ -56,7 +66,7 @@ class Guest:
                 "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
                 "-chardev", f"socket,id=agent,path={path}", "-device", "virtserialport,chardev=agent,name=urnic.agent"]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                             stderr=subprocess.STDOUT, text=True)
+                                             stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_parent)
             listener.settimeout(BOOT_PATIENCE_S)
             try:
                 self._channel = listener.accept()[0]

@@ -102,7 +102,7 @@ class Daemon:
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen([harness.BUILD / "urnicd", "--config", config], stdin=subprocess.DEVNULL,
                                              stdout=log, stderr=log, env=harness.clean_environment(),
-                                             preexec_fn=harness.default_signals)
+                                             preexec_fn=guests.die_with_parent)
         ready = guests.wait_until(lambda: self._process.poll() is not None or self._answers(), harness.PATIENCE_S)
         if not ready or self._process.poll() is not None:
             self.close()

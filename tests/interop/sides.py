@@ -15,6 +15,8 @@ GIDS = {
              "link_local": network.link_local(network.OUR_MAC), "vlan": f"::ffff:{network.OUR_VLAN_IPV4}"},
     "theirs": {"ipv4": f"::ffff:{network.PEER_IPV4}", "ipv6": network.PEER_IPV6,
                "link_local": network.link_local(network.PEER_MAC), "vlan": f"::ffff:{network.PEER_VLAN_IPV4}"}}
+# Busybox's shell prefers its own to those of the path.
+TOOLS = 'tc() { /usr/bin/tc "$@"; }; ip() { /usr/bin/ip "$@"; }'
 PEER_PROGRAM = harness.BUILD / "tests/interop/peer"
 
 
@@ -127,23 +129,24 @@ class Theirs(Side):
         return {name: int(value) for name, value in (line.split(":") for line in text.split()) if name != "lifespan"}
 
     def lose(self, percent):
-        """Drops that many of the RoCE packets that leave the guest, and of those that come. (busybox's shell prefers its
-        own tc and ip to those of the path.)"""
+        """Drops that many of the RoCE packets that leave the guest, and of those that come."""
+        roce = "protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff"
         self._guest.run(f"""set -e
-            /usr/bin/tc qdisc add dev eth0 root handle 1: prio bands 3 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
-            /usr/bin/tc qdisc add dev eth0 parent 1:3 handle 30: netem loss {percent}%
-            /usr/bin/tc filter add dev eth0 parent 1: protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff flowid 1:3
-            /usr/bin/ip link show ifb0 >/dev/null 2>&1 || /usr/bin/ip link add ifb0 type ifb
-            /usr/bin/ip link set ifb0 up
-            /usr/bin/tc qdisc add dev ifb0 root handle 40: netem loss {percent}%
-            /usr/bin/tc qdisc add dev eth0 handle ffff: ingress
-            /usr/bin/tc filter add dev eth0 parent ffff: protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff \
-                action mirred egress redirect dev ifb0""")
+            {TOOLS}
+            tc qdisc add dev eth0 root handle 1: prio bands 3 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+            tc qdisc add dev eth0 parent 1:3 handle 30: netem loss {percent}%
+            tc filter add dev eth0 parent 1: {roce} flowid 1:3
+            ip link show ifb0 >/dev/null 2>&1 || ip link add ifb0 type ifb
+            ip link set ifb0 up
+            tc qdisc add dev ifb0 root handle 40: netem loss {percent}%
+            tc qdisc add dev eth0 handle ffff: ingress
+            tc filter add dev eth0 parent ffff: {roce} action mirred egress redirect dev ifb0""")
 
     def lose_nothing(self):
         """Ends `lose`; returns how many packets were dropped on the way out and in."""
-        text = self._guest.run("""/usr/bin/tc -s qdisc show dev eth0; /usr/bin/tc -s qdisc show dev ifb0
-            /usr/bin/tc qdisc del dev eth0 root; /usr/bin/tc qdisc del dev eth0 ingress; /usr/bin/tc qdisc del dev ifb0 root""")
+        text = self._guest.run(f"""{TOOLS}
+            for device in eth0 ifb0; do tc -s qdisc show dev $device; done
+            tc qdisc del dev eth0 root; tc qdisc del dev eth0 ingress; tc qdisc del dev ifb0 root""")
         found = {}
         for handle, dropped in re.findall(r"qdisc netem (\d+):.*?dropped (\d+)", text, re.DOTALL):
             found[handle] = int(dropped)

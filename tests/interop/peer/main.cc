@@ -77,6 +77,9 @@ bool parse(int argc, char** argv, urnic::interop::Options& options) {
             case 'n':
                 options.count = std::atoi(optarg);
                 break;
+            case 'r':
+                options.rounds = std::atoi(optarg);
+                break;
             case 'l':
                 options.test.clear();
                 return true;
