@@ -2,7 +2,8 @@
 
     rxe in the guest -- tap "guest" -- bridge "switch" -- veth "wire" -- veth "port" -- urnicd
 
-Packets are captured on "wire", where what goes either way passes, whatever the daemon's port does on "port". An ordinary user has all rights over these interfaces in a user namespace.
+Packets are captured on "wire", where what goes either way passes, whatever the daemon's port does on "port". An
+ordinary user has all rights over these interfaces in a user namespace.
 """
 
 import ctypes
@@ -83,12 +84,9 @@ def guest_arguments():
 
 
 def configuration(run_dir):
-    neighbours = [PEER_IPV4, PEER_IPV6, link_local(PEER_MAC)]
-    return "\n".join([
-        "[daemon]", f'run_dir = "{run_dir}"', "workers = 1", "hugepages = false",
-        "[[rnic]]", 'name = "urnic0"', 'port = "af_packet"', 'interface = "port"',
-        f'ipv4 = "{OUR_IPV4}/24"', f'ipv6 = "{OUR_IPV6}/64"', "mtu = 4096",
-        *[f'[[neighbour]]\nip = "{address}"\nmac = "{PEER_MAC}"' for address in neighbours], ""])
+    """The RNIC borrows the interface's addresses, and finds its neighbours with the kernel's help."""
+    return "\n".join(["[daemon]", f'run_dir = "{run_dir}"', "workers = 1", "hugepages = false",
+                      "[[rnic]]", 'name = "urnic0"', 'port = "af_packet"', 'interface = "port"', "mtu = 4096", ""])
 
 
 class Daemon:

@@ -22,7 +22,8 @@ def lines_of(results, wanted):
     yield "| test | what | " + " | ".join(title for _, title in ROLES) + " |"
     yield "|---|---|" + "---|" * len(ROLES)
     for case in wanted:
-        yield f"| `{case.name}` | {case.what} | " + " | ".join(cell(results.get((case.name, role))) for role, _ in ROLES) + " |"
+        cells = [cell(results.get((case.name, role))) for role, _ in ROLES]
+        yield f"| `{case.name}` | {case.what} | " + " | ".join(cells) + " |"
 
 
 def compare(results, wanted, renew):
