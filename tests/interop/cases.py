@@ -25,6 +25,9 @@ REFUSED = frozenset({"drop_qp_state"})
 REPEATS = frozenset({"duplicate_request", "out_of_seq_request", "rcvd_seq_err", "completer_retry_err"})
 # The pingpongs wait 67 ms for an acknowledgement, and have no option for it: on a busy machine the guest may take longer.
 IMPATIENT = frozenset({"completer_retry_err", "duplicate_request"})
+# rxe remembers of a READ only what was asked for last: once a later part of it was asked for again, an earlier part is
+# never answered. Our requester asks for all gaps at once, so that a gap whose answer is lost again can stay open.
+LOST_RESPONSES = "not reliable: rxe answers no earlier part of a READ once a later one was asked for again"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +43,8 @@ class Case:
     shows: tuple = ()  # kinds of packets and answers that the capture must have
     host: str = "ipv4"  # how the client names the server: for the program's own TCP connection
     seconds: int = 60
+    # Why our RNIC cannot be the client; empty: it can.
+    not_as_client: str = ""
 
 
 def pingpong(kind, arguments, what, name=None, **options):
@@ -56,22 +61,22 @@ def peer(name, what, row=None, arguments="", **options):
 
 
 STOCK = [
-    pingpong("rc", "-m {mtu} -n 100", "RC SEND"),
-    pingpong("rc", "-m {mtu} -n 100 -e", "RC SEND, sleeping on events", name="rc_pingpong_events"),
-    pingpong("uc", "-m {mtu} -n 100", "UC SEND"),
-    pingpong("ud", "-s 1000 -n 100", "UD SEND"),
-    pingpong("srq", "-m {mtu} -q 4 -n 50", "RC SEND to shared receive queues"),
-    perftest("ib_write_bw", "-s 65536 -n 20", "RC WRITE of 64 KB"),
-    perftest("ib_write_bw", "-c UC -s 65536 -n 20", "UC WRITE of 64 KB", name="ib_write_bw_uc"),
-    perftest("ib_write_lat", "-s 8 -n 50", "RC WRITE of 8 bytes, to and fro"),
-    perftest("ib_read_bw", "-o 16 -s 65536 -n 20", "RC READ of 64 KB"),
-    perftest("ib_read_lat", "-o 16 -s 8 -n 50", "RC READ of 8 bytes"),
-    perftest("ib_send_bw", "-s 4001 -n 50", "RC SEND of 4001 bytes"),
-    perftest("ib_send_bw", "-c UC -s 4001 -n 50", "UC SEND of 4001 bytes", name="ib_send_bw_uc"),
+    pingpong("rc", "-m {mtu} -n 40", "RC SEND"),
+    pingpong("rc", "-m {mtu} -n 40 -e", "RC SEND, sleeping on events", name="rc_pingpong_events"),
+    pingpong("uc", "-m {mtu} -n 40", "UC SEND"),
+    pingpong("ud", "-s 1000 -n 40", "UD SEND"),
+    pingpong("srq", "-m {mtu} -q 4 -n 15", "RC SEND to shared receive queues"),
+    perftest("ib_write_bw", "-s 65536 -n 10", "RC WRITE of 64 KB"),
+    perftest("ib_write_bw", "-c UC -s 65536 -n 10", "UC WRITE of 64 KB", name="ib_write_bw_uc"),
+    perftest("ib_write_lat", "-s 8 -n 20", "RC WRITE of 8 bytes, to and fro"),
+    perftest("ib_read_bw", "-o 16 -s 65536 -n 10", "RC READ of 64 KB"),
+    perftest("ib_read_lat", "-o 16 -s 8 -n 20", "RC READ of 8 bytes"),
+    perftest("ib_send_bw", "-s 4001 -n 30", "RC SEND of 4001 bytes"),
+    perftest("ib_send_bw", "-c UC -s 4001 -n 30", "UC SEND of 4001 bytes", name="ib_send_bw_uc"),
     perftest("ib_send_bw", "-c UD -s 1001 -n 50", "UD SEND of 1001 bytes", name="ib_send_bw_ud"),
-    perftest("ib_send_lat", "-s 8 -n 50 -e", "RC SEND of 8 bytes, to and fro, sleeping on events"),
-    perftest("ib_atomic_bw", "-o 16 -A FETCH_AND_ADD -n 50", "fetch-and-add", name="ib_atomic_bw_add"),
-    perftest("ib_atomic_lat", "-o 16 -A CMP_AND_SWAP -n 50", "compare-and-swap", name="ib_atomic_lat_swap"),
+    perftest("ib_send_lat", "-s 8 -n 20 -e", "RC SEND of 8 bytes, to and fro, sleeping on events"),
+    perftest("ib_atomic_bw", "-o 16 -A FETCH_AND_ADD -n 20", "fetch-and-add", name="ib_atomic_bw_add"),
+    perftest("ib_atomic_lat", "-o 16 -A CMP_AND_SWAP -n 20", "compare-and-swap", name="ib_atomic_lat_swap"),
 ]
 
 VERIFIED = [
@@ -100,9 +105,9 @@ VERIFIED = [
 ]
 
 ADDRESSES = [
-    pingpong("rc", "-m {mtu} -n 50", "RC SEND, IPv6 GID", name="rc_pingpong_ipv6", gid="ipv6"),
-    pingpong("ud", "-s 1000 -n 50", "UD SEND, IPv6 GID", name="ud_pingpong_ipv6", gid="ipv6"),
-    pingpong("rc", "-m {mtu} -n 50", "RC SEND, link-local GID", name="rc_pingpong_link_local", gid="link_local"),
+    pingpong("rc", "-m {mtu} -n 20", "RC SEND, IPv6 GID", name="rc_pingpong_ipv6", gid="ipv6"),
+    pingpong("ud", "-s 1000 -n 20", "UD SEND, IPv6 GID", name="ud_pingpong_ipv6", gid="ipv6"),
+    pingpong("rc", "-m {mtu} -n 20", "RC SEND, link-local GID", name="rc_pingpong_link_local", gid="link_local"),
     perftest("ib_write_bw", "-s 65536 -n 10", "RC WRITE of 64 KB, link-local GID", name="ib_write_bw_link_local",
              gid="link_local"),
     peer("write_imm", "RC WRITE with immediate of 17 sizes, IPv6 GID", row="write_imm_ipv6", gid="ipv6"),
@@ -113,7 +118,7 @@ ADDRESSES = [
 
 PATH_MTUS = [
     case for mtu in (256, 4096) for case in (
-        pingpong("rc", "-m {mtu} -n 50 -s 9000", f"RC SEND of 9000 bytes, path MTU {mtu}", name=f"rc_pingpong_{mtu}",
+        pingpong("rc", "-m {mtu} -n 10 -s 9000", f"RC SEND of 9000 bytes, path MTU {mtu}", name=f"rc_pingpong_{mtu}",
                  mtu=mtu),
         perftest("ib_write_bw", "-s 65536 -n 10", f"RC WRITE of 64 KB, path MTU {mtu}", name=f"ib_write_bw_{mtu}", mtu=mtu),
         peer("send_imm", f"RC SEND with immediate of 17 sizes, path MTU {mtu}", row=f"send_imm_{mtu}", mtu=mtu),
@@ -122,13 +127,14 @@ PATH_MTUS = [
 ]
 
 LOSSY = [
-    pingpong("rc", "-m {mtu} -n 200", "RC SEND, 5 % lost each way", name="rc_pingpong_loss", loss=5, moves=REPEATS),
+    pingpong("rc", "-m {mtu} -n 80", "RC SEND, 5 % lost each way", name="rc_pingpong_loss", loss=5, moves=REPEATS),
     perftest("ib_write_bw", "-s 65536 -n 10 -u 14", "RC WRITE of 64 KB, 5 % lost each way", name="ib_write_bw_loss", loss=5,
              moves=REPEATS),
-    perftest("ib_read_bw", "-o 16 -s 65536 -n 10 -u 14", "RC READ of 64 KB, 5 % lost each way", name="ib_read_bw_loss", loss=5,
-             moves=REPEATS),
+    perftest("ib_read_bw", "-o 16 -s 65536 -n 10 -u 14", "RC READ of 64 KB, 5 % lost each way", name="ib_read_bw_loss",
+             loss=5, moves=REPEATS, not_as_client=LOST_RESPONSES),
     # Enough packets that some get lost: of 300 none but once in five million runs.
-    *[peer(name, f"{what}, 5 % lost each way", row=f"{name}_loss", arguments=f"--timeout 13 {more}", loss=5, moves=REPEATS)
+    *[peer(name, f"{what}, 5 % lost each way", row=f"{name}_loss", arguments=f"--timeout 13 {more}", loss=5,
+           moves=REPEATS, not_as_client=LOST_RESPONSES if name == "read" else "")
       for name, what, more in (
           ("send_imm", "RC SEND with immediate of 17 sizes", "--rounds 6"),
           ("write_imm", "RC WRITE with immediate of 17 sizes", "--rounds 6"),

@@ -16,6 +16,8 @@ QEMU = "qemu-system-x86_64"
 BOOT_PATIENCE_S = 600
 
 
+# Emulated timers come late on a busy machine: the kernel must not look how well they keep time.
+KERNEL_OPTIONS = "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check"
 PR_SET_PDEATHSIG = 1
 
 
@@ -61,7 +63,7 @@ class Guest:
                 QEMU, "-accel", "tcg,thread=multi,tb-size=128", "-cpu", "max", "-M", "q35", "-smp", str(cpus),
                 "-m", str(memory_mb), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-serial", f"file:{self._console_path}", "-kernel", str(kernel), "-initrd", str(initramfs),
-                "-append", " ".join(["console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check", *arguments]),
+                "-append", " ".join([KERNEL_OPTIONS, *arguments]),
                 "-netdev", netdev, "-device", f"virtio-net-pci,netdev=net,romfile=,mac={mac},{offloads}",
                 "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
                 "-chardev", f"socket,id=agent,path={path}", "-device", "virtserialport,chardev=agent,name=urnic.agent"]

@@ -145,7 +145,7 @@ class Capture:
         self.path = path
         self._process = subprocess.Popen(["dumpcap", "-i", "wire", "-P", "-B", "32", "-f", "not tcp", "-w", path],
                                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                         text=True)
+                                         text=True, preexec_fn=guests.die_with_parent)
         self._said = ""
         for line in self._process.stderr:
             self._said += line
