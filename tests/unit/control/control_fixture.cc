@@ -32,6 +32,9 @@ class PlainQp final : public Qp {
     void query(abi::QpAttr& attr) const override { attr = attr_; }
     void handle_packet(TimeNs, const wire::PacketView&, Outbox&) override {}
     void handle_timeout(TimeNs, Outbox&) override {}
+    void forget_srq(const SharedRecvQueue& srq) override {
+        worker_books().last_forgotten_srq = srq.identity().number;
+    }
     bool progress(TimeNs, std::uint32_t, Outbox&) override { return false; }
     [[nodiscard]] TimeNs deadline() const override { return kNever; }
     [[nodiscard]] QpState state() const override { return attr_.state; }

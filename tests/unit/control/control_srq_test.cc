@@ -116,6 +116,9 @@ TEST_F(ControlSrq, WhatIsOutOfRangeOrNotTheirsIsRefused) {
     const std::uint32_t second = client_.open();
     request.cq = client_.cq(second);
     EXPECT_EQ(error_of(request), EINVAL) << "a CQ of another context";
+    request.cq = cq_;
+    request.xrcd = xrcd(client_, second);
+    EXPECT_EQ(error_of(request), EINVAL) << "a domain of another context";
     const std::uint32_t srq = create(srq_request(pd_)).handle;
     EXPECT_EQ(modify(srq, 0, 0, 0).error(), EINVAL);
     EXPECT_EQ(modify(srq, 4, 0, 0).error(), EINVAL);
@@ -266,6 +269,7 @@ TEST_F(ControlSrq, WhatADomainHoldsEndsWithItsOwnersAlone) {
     doomed.close();
     wait_for_connections(1);
     EXPECT_FALSE(is_there(his_srq));
+    EXPECT_EQ(worker_books().last_forgotten_srq, his_srq.srq_number) << "the QP may be in the middle of it";
     EXPECT_TRUE(is_there(my_srq));
     EXPECT_EQ(device().num_qps, 1U);
     let_server_change();
