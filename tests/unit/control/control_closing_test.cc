@@ -129,8 +129,8 @@ TEST_F(Closing, AsManyAsAMessageCarries) {
     Lingering lingering = make_lingering();
     const TestClient bad = client();
     while_the_server_is_busy([&] {
-        std::vector<int> bomb(kMaxReceivedFds - 1, 0);
-        bomb.push_back(lingering.end.get());
+        std::vector<int> bomb(kMaxReceivedFds, 0);
+        bomb.back() = lingering.end.get();
         const abi::RequestHeader header{abi::kControlMagic, Op::kStatus, 1, sizeof(abi::StatusRequest)};
         abi::StatusRequest request{};
         request.header = header;

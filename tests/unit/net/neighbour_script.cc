@@ -32,7 +32,12 @@ std::string text_of(const wire::Gid& gid, std::uint16_t vlan) {
     } else {
         inet_ntop(AF_INET6, gid.data(), text.data(), text.size());
     }
-    return text.data() + (vlan == 0 ? std::string() : "@" + std::to_string(vlan));
+    std::string result = text.data();
+    if (vlan != 0) {
+        result += '@';
+        result += std::to_string(vlan);
+    }
+    return result;
 }
 
 std::string text_of(const wire::Mac& mac) {
