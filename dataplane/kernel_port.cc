@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 #include "dataplane/eal.h"
 #include "dataplane/frame_pool.h"
-#include "dataplane/log.h"
 #include "dataplane/packet_queue.h"
 #include "dataplane/quiet_udp.h"
 #include "dataplane/xdp_program.h"
@@ -119,43 +119,59 @@ KernelPort::Queues KernelPort::open(const InterfaceFacts& facts) {
 void KernelPort::adopt(Queues& queues, int index) {
     std::swap(queues_, queues);
     opened_.index = index;
-    groups_socket_ = index != 0 ? join_groups(index) : UniqueFd();
+    groups_socket_ = UniqueFd();
+    if (index != 0) {
+        open_groups(index);
+    }
 }
 
-UniqueFd KernelPort::join_groups(int index) const {
-    UniqueFd fd = netns_.run([] { return UniqueFd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)); });
+void KernelPort::open_groups(int index) {
+    groups_socket_ = netns_.run([] { return UniqueFd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)); });
+    hears_all_groups_ = false;
+    if (mac_ != interface_.look().mac) {
+        (void)change_membership(PACKET_ADD_MEMBERSHIP, index, PACKET_MR_PROMISC, {});
+    }
+    change_groups(PACKET_ADD_MEMBERSHIP, index, groups_);
+}
+
+bool KernelPort::change_membership(int change, int index, std::uint16_t type, const wire::Mac& mac) const {
     packet_mreq request{};
     request.mr_ifindex = index;
-    const auto join = [&] {
-        return ::setsockopt(fd.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request) == 0;
-    };
-    if (mac_ != interface_.look().mac) {
-        request.mr_type = PACKET_MR_PROMISC;
-        (void)join();
-    }
-    for (const wire::Mac& group : groups_) {
-        request.mr_type = PACKET_MR_MULTICAST;
-        request.mr_alen = static_cast<unsigned short>(group.size());
-        std::copy(group.begin(), group.end(), std::begin(request.mr_address));
-        if (!join()) {
-            request.mr_type = PACKET_MR_ALLMULTI;  // no room for that many
-            (void)join();
-            break;
-        }
-    }
-    return fd;
+    request.mr_type = type;
+    request.mr_alen = static_cast<unsigned short>(mac.size());
+    std::copy(mac.begin(), mac.end(), std::begin(request.mr_address));
+    return ::setsockopt(groups_socket_.get(), SOL_PACKET, change, &request, sizeof request) == 0;
 }
 
+void KernelPort::change_groups(int change, int index, std::span<const wire::Mac> groups) {
+    for (const wire::Mac& group : groups) {
+        if (hears_all_groups_) {
+            return;
+        }
+        if (!change_membership(change, index, PACKET_MR_MULTICAST, group) &&
+            change == PACKET_ADD_MEMBERSHIP) {
+            // No room for that many.
+            hears_all_groups_ = change_membership(change, index, PACKET_MR_ALLMULTI, {});
+        }
+    }
+}
+
+// Each change costs the kernel a look at all of them: only what is new is told.
 void KernelPort::set_multicast(std::span<const wire::Mac> groups) {
-    groups_.assign(groups.begin(), groups.end());
-    if (opened_.index == 0) {
-        return;
+    std::vector<wire::Mac> wanted(groups.begin(), groups.end());
+    std::sort(wanted.begin(), wanted.end());
+    wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+    if (opened_.index != 0) {
+        std::vector<wire::Mac> gone;
+        std::vector<wire::Mac> come;
+        std::set_difference(groups_.begin(), groups_.end(), wanted.begin(), wanted.end(),
+                            std::back_inserter(gone));
+        std::set_difference(wanted.begin(), wanted.end(), groups_.begin(), groups_.end(),
+                            std::back_inserter(come));
+        change_groups(PACKET_DROP_MEMBERSHIP, opened_.index, gone);
+        change_groups(PACKET_ADD_MEMBERSHIP, opened_.index, come);
     }
-    try {
-        groups_socket_ = join_groups(opened_.index);
-    } catch (const EalError& error) {
-        log_warning("interface {}: multicast may not come in: {}", config_.interface, error.what());
-    }
+    groups_ = std::move(wanted);
 }
 
 std::uint32_t KernelPort::max_path_mtu() const {

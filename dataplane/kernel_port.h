@@ -76,7 +76,10 @@ class KernelPort final : public PacketIo {
   private:
     [[nodiscard]] Queues open_packet(int index);
     [[nodiscard]] Queues open_xdp(int index);
-    [[nodiscard]] UniqueFd join_groups(int index) const;
+    /// A socket for what the interface is to receive besides frames to its own MAC.
+    void open_groups(int index);
+    bool change_membership(int change, int index, std::uint16_t type, const wire::Mac& mac) const;
+    void change_groups(int change, int index, std::span<const wire::Mac> groups);
 
     KernelPortConfig config_;
     NetNamespace netns_;
@@ -85,8 +88,9 @@ class KernelPort final : public PacketIo {
     wire::Mac mac_{};
     std::uint32_t warned_mtu_ = 0;
     std::vector<UniqueFd> quiet_;
-    std::vector<wire::Mac> groups_;
-    UniqueFd groups_socket_;  // receives nothing; its memberships make the interface take more frames
+    std::vector<wire::Mac> groups_;  // sorted, none twice
+    UniqueFd groups_socket_;         // receives nothing; its memberships make the interface take more frames
+    bool hears_all_groups_ = false;  // there was no room for each of them
     Queues queues_;
     std::array<PortQueue*, abi::kMaxWorkers> live_{};
 };

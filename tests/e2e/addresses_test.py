@@ -113,9 +113,7 @@ class TwoHosts(harness.TestCase):
     def setUp(self):
         self.a, self.b = (Host(self, number, self.port, self.rnic[number]) for number in (0, 1))
         for host in (self.a, self.b):
-            netns.ip("netns", "add", host.name)
-            self.addCleanup(netns.ip, "netns", "del", host.name)
-            host.set("link", "set", "lo", "up")
+            netns.add_namespace(self, host.name)
         self.connect()
         for host in (self.a, self.b):
             host.start()

@@ -147,12 +147,20 @@ def join(a, b):
         side.set_interface_up()
 
 
+def add_namespace(test, name):
+    """Addresses are of use at once there: while a link-local address is being checked for duplicates (RFC 4862 5.4), the
+    kernel asks for no IPv6 neighbour, and QPs run out of retries."""
+    ip("netns", "add", name)
+    test.addCleanup(ip, "netns", "del", name)
+    subprocess.run(inside(name, "sh", "-c", "for i in all default; do echo 0 >/proc/sys/net/ipv6/conf/$i/accept_dad; done"),
+                   check=True)
+    ip("-n", name, "link", "set", "lo", "up")
+
+
 def make_hosts(test, port, workers=1, extra="", mtu=4200):
     sides = [Side(test, number, port, workers, extra, mtu) for number in (0, 1)]
     for side in sides:
-        ip("netns", "add", side.name)
-        test.addCleanup(ip, "netns", "del", side.name)
-        ip("-n", side.name, "link", "set", "lo", "up")
+        add_namespace(test, side.name)
     join(*sides)
     return sides
 
