@@ -157,6 +157,10 @@ TEST_F(ClosingRefused, UnreadInAConnectionThatIsRefused) {
         refused = std::make_unique<TestClient>(connect());
         give(*refused, lingering);
     });
+    EXPECT_EQ(refused->receive().error(), EUSERS);
+    // A round of the server later its count is that with the refused one.
+    on_control_thread([] {});
+    on_control_thread([] {});
     wait_for_connections(2);  // the first, and what is left of the refused one
     expect_service();
     lingering.peer.reset();

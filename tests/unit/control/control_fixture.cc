@@ -137,7 +137,10 @@ Answer TestClient::receive() const {
     const ssize_t received = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
     EXPECT_FALSE(received < 0 && errno == EAGAIN) << "no answer in " << kPatienceSeconds << " s";
     answer.closed = received <= 0;
-    answer.bytes.resize(received > 0 ? static_cast<std::size_t>(received) : 0);
+    if (answer.closed) {
+        return answer;
+    }
+    answer.bytes.resize(static_cast<std::size_t>(received));
     for (cmsghdr* cmsg = CMSG_FIRSTHDR(&message); cmsg != nullptr; cmsg = CMSG_NXTHDR(&message, cmsg)) {
         for (std::size_t i = 0; i < (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
             int fd = -1;
