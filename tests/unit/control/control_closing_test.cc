@@ -52,6 +52,9 @@ class Closing : public ControlTest {
     /// Calls `meanwhile` while the server is in the middle of another client's request.
     void while_the_server_is_busy(const std::function<void()>& meanwhile) {
         TestClient other = client();
+        while_the_server_is_busy_with(other, meanwhile);
+    }
+    void while_the_server_is_busy_with(TestClient& other, const std::function<void()>& meanwhile) {
         const std::uint32_t context = other.open();
         const std::uint32_t pd = other.pd(context);
         const std::uint32_t cq = other.cq(context);
@@ -151,20 +154,17 @@ class ClosingRefused : public Closing {
 /// What lies unread in a connection is closed with it.
 TEST_F(ClosingRefused, UnreadInAConnectionThatIsRefused) {
     Lingering lingering = make_lingering();
-    const TestClient first = client();
+    TestClient first = client();
+    TestClient second = client();
     std::unique_ptr<TestClient> refused;
-    while_the_server_is_busy([&] {
+    while_the_server_is_busy_with(second, [&] {
         refused = std::make_unique<TestClient>(connect());
         give(*refused, lingering);
     });
-    EXPECT_EQ(refused->receive().error(), EUSERS);
-    // A round of the server later its count is that with the refused one.
-    on_control_thread([] {});
-    on_control_thread([] {});
-    wait_for_connections(2);  // the first, and what is left of the refused one
-    expect_service();
+    wait_for_connections(3);  // those two, and what is left of the refused one
+    (void)first.cq(first.open());
     lingering.peer.reset();
-    wait_for_connections(1);
+    wait_for_connections(2);
 }
 
 TEST(MemoryFiles, AreKnown) {
