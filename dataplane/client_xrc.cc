@@ -28,9 +28,7 @@ int identify(int fd, XrcDomain::File& file) {
 /// A descriptor that keeps the file in being and does nothing else: no file system hears of its end. 0 or
 /// errno.
 int pin_file(int fd, UniqueFd& pin) {
-    char path[32];
-    *fmt::format_to_n(path, sizeof path - 1, "/proc/self/fd/{}", fd).out = '\0';
-    pin = UniqueFd(::open(path, O_PATH | O_CLOEXEC));
+    pin = UniqueFd(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_PATH | O_CLOEXEC));
     return pin ? 0 : errno;
 }
 
