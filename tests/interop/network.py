@@ -89,6 +89,24 @@ def configuration(run_dir):
                       "[[rnic]]", 'name = "urnic0"', 'port = "af_packet"', 'interface = "port"', "mtu = 4096", ""])
 
 
+def wait_for_peer():
+    """Until the guest answers over IPv6, too: an emulated kernel may take seconds for its first answers, and neither side's RDMA
+    waits so long for a neighbour. Refusing a connection is an answer."""
+    def answers(address):
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as asking:
+            asking.settimeout(3)
+            try:
+                asking.connect((address, 9, 0, socket.if_nametoindex("port") if address.startswith("fe80") else 0))
+            except ConnectionRefusedError:
+                return True
+            except OSError:
+                return False
+            return True
+    for address in (PEER_IPV6, link_local(PEER_MAC)):
+        if not guests.wait_until(lambda address=address: answers(address), harness.PATIENCE_S):
+            raise OSError(f"the guest does not answer at {address}")
+
+
 class Daemon:
     """urnicd on "port", as the configuration says."""
 

@@ -49,6 +49,7 @@ class Bench:
         self.guest = guests.Guest(CACHE / "kernel", CACHE / "initramfs", self.directory,
                                   "tap,id=net,ifname=guest,script=no,downscript=no", network.PEER_MAC,
                                   network.guest_arguments())
+        network.wait_for_peer()
         self.ours, self.theirs = sides.Ours(self.daemon), sides.Theirs(self.guest)
 
     def next_port(self):
