@@ -1,6 +1,6 @@
 """A storm of hostile frames on a daemon's interface, beside transfers that are verified: none of them may notice.
 
-URNIC_STORM_FRAMES: how many frames; the default is a minute's worth on a small machine, 30000000 about ten minutes'.
+URNIC_STORM_FRAMES: how many frames; the default takes half a minute to a minute on two cores.
 """
 
 import os
