@@ -21,15 +21,21 @@ class Totals:
     def __init__(self):
         self.passed, self.failed, self.skipped = 0, [], []
         self.skipped_by_judges = []
+        self.evidence = {}  # by name of what failed: the end of what it said
+
+    def fail(self, name, said):
+        self.failed.append(name)
+        self.evidence[name] = said.rstrip().split("\n")[-40:]
 
 
 def read_cases(path):
-    """(name, state, reason) of each case in a report of GoogleTest's form."""
+    """(name, state, reason) of each case in a report of GoogleTest's form; of one that failed, what it said."""
     for case in xml.etree.ElementTree.parse(path).iter("testcase"):
         name = f"{case.get('classname')}.{case.get('name')}"
         skip = case.find("skipped")
-        if case.find("failure") is not None or case.find("error") is not None:
-            yield name, "failed", ""
+        failures = case.findall("failure") + case.findall("error")
+        if failures:
+            yield name, "failed", "\n".join(failure.text or failure.get("message") or "" for failure in failures)
         elif skip is not None or case.get("status") == "notrun":
             yield name, "skipped", (skip.get("message") or "") if skip is not None else "disabled"
         else:
@@ -56,7 +62,7 @@ def add_test(totals, build, test, counted):
             if state == "passed":
                 totals.passed += 1
             elif state == "failed":
-                totals.failed.append(f"{name}: {case}")
+                totals.fail(f"{name}: {case}", reason)
             else:
                 totals.skipped.append((f"{name}: {case}", reason))
     result = test["result"]
@@ -64,7 +70,7 @@ def add_test(totals, build, test, counted):
         totals.skipped.append((name, (test.get("stdout") or "").strip().split("\n")[-1]))
     elif result not in ("OK", "EXPECTEDFAIL"):
         if len(totals.failed) == failed_before:
-            totals.failed.append(f"{name} ({result.lower()})")
+            totals.fail(f"{name} ({result.lower()})", (test.get("stdout") or "") + (test.get("stderr") or ""))
     elif cases == 0:
         totals.passed += 1
 
@@ -75,7 +81,7 @@ def add_build(totals, argument):
     try:
         lines = log.read_text(encoding="utf-8").splitlines()
     except OSError:
-        totals.failed.append(f"{logbase}: no results at {log} (the build failed)")
+        totals.fail(f"{logbase}: no results at {log} (the build failed)", "")
         return
     counted = set()
     for line in lines:
@@ -88,12 +94,13 @@ FUZZ = ("fuzz control", "fuzz operations", "fuzz packets", "fuzz parse")
 
 def add_checks(totals, path, checks):
     """Each check's verdict stands on a line of its own in the file at `path`."""
-    lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+    lines = pathlib.Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
     for check in checks:
         if f"{check}: ok" in lines:
             totals.passed += 1
         else:
-            totals.failed.append(check)
+            end = lines.index(f"{check}: FAILED") if f"{check}: FAILED" in lines else len(lines)
+            totals.fail(check, "\n".join(lines[:end]))
 
 
 def add_judges(totals, directory):
@@ -102,13 +109,13 @@ def add_judges(totals, directory):
         try:
             cases = list(read_cases(directory / f"{name}.xml"))
         except (OSError, xml.etree.ElementTree.ParseError):
-            totals.failed.append(f"judge {name}: no results")
+            totals.fail(f"judge {name}: no results", "")
             continue
         for case, state, reason in cases:
             if state == "passed":
                 totals.passed += 1
             elif state == "failed":
-                totals.failed.append(f"judge {case}")
+                totals.fail(f"judge {case}", reason)
             else:
                 totals.skipped_by_judges.append((f"judge {case}", reason))
 
@@ -117,13 +124,13 @@ def add_interop(totals, path):
     try:
         cases = list(read_cases(path))
     except (OSError, xml.etree.ElementTree.ParseError):
-        totals.failed.append("interop: no results")
+        totals.fail("interop: no results", "")
         return
     for case, state, reason in cases:
         if state == "passed":
             totals.passed += 1
         elif state == "failed":
-            totals.failed.append(case)
+            totals.fail(case, reason)
         else:
             totals.skipped.append((case, reason))
 
@@ -151,14 +158,16 @@ def main():
     add_judges(totals, arguments.judges)
     if arguments.interop:
         add_interop(totals, arguments.interop)
-    for name in totals.failed:
-        print(f"failed: {name}")
     skipped = totals.skipped + totals.skipped_by_judges
     for name, reason in skipped:
         print(f"skipped: {name}: {reason}")
     unlisted = unlisted_skips(totals, arguments.skips)
     for name in unlisted:
         print(f"not in {arguments.skips}: {name}")
+    for name in totals.failed:
+        print(f"failed: {name}")
+        for line in totals.evidence[name]:
+            print(f"    {line[:400]}")
     print(f"{totals.passed} passed, {len(totals.failed)} failed, {len(skipped)} skipped")
     return 1 if totals.failed or unlisted or totals.passed == 0 else 0
 

@@ -45,6 +45,11 @@ Held& held() {
     return instance;
 }
 
+bool is_nak(const wire::PacketHeader& header) {
+    const bool has_aeth = (wire::opcode_info(header.opcode).headers & wire::kHasAeth) != 0;
+    return has_aeth && (header.aeth.syndrome & wire::kSyndromeKindMask) != wire::kSyndromeAck;
+}
+
 wire::PathSpec path_between(const wire::Gid& from, const wire::Gid& to) {
     wire::PathSpec spec;
     spec.src_mac = {2, 0, 0, 0, 0, from[15]};
@@ -194,7 +199,9 @@ bool QpHost::transmit(const wire::Path& path, const wire::PacketHeader& header,
     }
     --room_;
     const bool is_request = (wire::opcode_info(header.opcode).flags & wire::kIsRequest) != 0;
-    answers_owed_ -= is_request ? 0 : 1;
+    if (!is_request) {
+        --(is_nak(header) && naks_owed_ != 0 ? naks_owed_ : answers_owed_);
+    }
     if (sent.size() < kMaxFrames) {
         sent.push_back(std::move(frame));
     }
@@ -227,18 +234,16 @@ void QpHost::check_sent(const wire::PacketHeader& header, std::span<const Memory
     URNIC_CHECK((info.flags & wire::kHasPayload) == 0 || ends ? payload_bytes <= mtu_bytes
                                                               : payload_bytes == mtu_bytes);
     if (!is_request) {
-        check_answer(header, info, attr);
+        check_answer(header, attr);
     }
 }
 
-void QpHost::check_answer(const wire::PacketHeader& header, const wire::OpcodeInfo& info,
-                          const abi::QpAttr& attr) {
+void QpHost::check_answer(const wire::PacketHeader& header, const abi::QpAttr& attr) {
     URNIC_CHECK(options_.type == QpType::kRc);
     // No answer that no request asked for, and none about what has not come (IBA 9.7.5.1).
-    URNIC_CHECK(answers_owed_ != 0);
+    URNIC_CHECK(answers_owed_ != 0 || (is_nak(header) && naks_owed_ != 0));
     if (qp_->state() != QpState::kErr) {
-        const bool is_nak = (info.headers & wire::kHasAeth) != 0 && (header.aeth.syndrome & 0x60U) != 0;
-        URNIC_CHECK(header.psn.distance(Psn(attr.rq_psn)) < (is_nak ? 1 : 0));
+        URNIC_CHECK(header.psn.distance(Psn(attr.rq_psn)) < (is_nak(header) ? 1 : 0));
     }
 }
 
@@ -277,6 +282,7 @@ void QpHost::deliver(TimeNs now, std::span<const std::byte> frame) {
         qp_->query(attr);
         const std::uint32_t shift = kMtuShiftOfCode1 - 1 + attr.path_mtu;
         answers_owed_ += (info.flags & wire::kIsRead) != 0 ? (view.header.reth.dma_length >> shift) + 1U : 1U;
+        ++naks_owed_;
     }
     qp_->handle_packet(now, view, *this);
 }
@@ -325,7 +331,7 @@ void QpHost::forget_all() {
     recvs_ = {};
     sends_.taken = send_taken;
     recvs_.taken = recv_taken;
-    answers_owed_ = 0;
+    answers_owed_ = naks_owed_ = 0;
 }
 
 bool QpHost::may_post_send() const {

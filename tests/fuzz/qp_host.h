@@ -133,8 +133,7 @@ class QpHost final : public Outbox {
     void poll_queue(bool recv);
     void check_completion(bool recv, Books& books, const abi::Cqe& cqe) const;
     void check_sent(const wire::PacketHeader& header, std::span<const MemoryPiece> pieces);
-    void check_answer(const wire::PacketHeader& header, const wire::OpcodeInfo& info,
-                      const abi::QpAttr& attr);
+    void check_answer(const wire::PacketHeader& header, const abi::QpAttr& attr);
     void check_piece(const MemoryPiece& piece) const;
     void forget_all();
 
@@ -152,7 +151,10 @@ class QpHost final : public Outbox {
     std::uint32_t address_handle_ = 0;
     std::uint32_t group_handle_ = 0;
     std::uint32_t room_ = 0;
-    std::uint64_t answers_owed_ = 0;  // packets that the requests delivered so far may draw at most
+    // What the requests delivered so far may draw at most. Beside its answer each may draw a NAK: it comes
+    // early, or fills a gap before packets that are held with another gap among them.
+    std::uint64_t answers_owed_ = 0;
+    std::uint64_t naks_owed_ = 0;
     Books sends_;
     Books recvs_;
 };
