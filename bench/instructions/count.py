@@ -1,0 +1,124 @@
+#!/usr/bin/python3
+"""Counts the instructions that a message costs, and compares them with figures.json.
+
+Two RC engines in one thread (bench/engines), under valgrind's callgrind: posted, fetched, built, checked, carried out,
+acknowledged, completed and polled. Callgrind shows every program the same CPU, one without VPCLMULQDQ and AVX-512, so
+that neither the machine nor what else runs on it changes the count; the CRC is the PCLMULQDQ variant's, everywhere.
+The compiler does change it: figures hold for the compiler named in them, at the release build's options.
+
+Exit status: 0 within the room, 1 too many, 77 the figures are another compiler's.
+`scripts/bench instructions --renew` writes the figures anew, after a change that is meant to cost more, or that costs less.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+FIGURES = pathlib.Path(__file__).with_name("figures.json")
+ROOM = 0.10
+SKIP = 77
+MESSAGES = 3200
+# name: operation, bytes, posted at once
+CASES = {
+    "64 B WRITE, 32 at once": ("write", 64, 32),
+    "4 KB WRITE, 32 at once": ("write", 4096, 32),
+    "8 B WRITE, alone": ("write", 8, 1),
+    "64 B SEND, 32 at once": ("send", 64, 32),
+    "8 B READ, 16 at once": ("read", 8, 16),
+    "8 B FETCH_ADD, 16 at once": ("add", 8, 16),
+}
+
+
+class Failure(Exception):
+    """Something a person has to know; printed without a traceback."""
+
+
+def count(program, case):
+    """Instructions a message, and what the program said of itself."""
+    operation, size, batch = CASES[case]
+    batches = MESSAGES // batch
+    with tempfile.TemporaryDirectory(prefix="urnic-instructions-") as directory:
+        out = pathlib.Path(directory, "callgrind.out")
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--collect-atstart=no",
+                   "--toggle-collect=measured_messages", str(program), operation, str(size), str(batch), str(batches)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        if done.returncode != 0:
+            raise Failure(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
+        total = re.search(r"^(?:totals|summary): (\d+)", out.read_text(encoding="utf-8"), re.MULTILINE)
+    if total is None or int(total.group(1)) == 0:
+        raise Failure(f"{' '.join(command)} counted nothing: is measured_messages() still a function of its own?")
+    return int(total.group(1)) / (batch * batches), json.loads(done.stdout)
+
+
+def count_all(program):
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        counted = dict(zip(CASES, pool.map(lambda case: count(program, case), CASES)))
+    about = counted[next(iter(CASES))][1]
+    return about, {case: round(instructions, 1) for case, (instructions, _) in counted.items()}
+
+
+def compare(figures, about, counted):
+    """Prints the table; returns the cases that cost too much."""
+    print(f"Instructions a message, {about['compiler']}, CRC-32 by {about['crc32']}:")
+    over, under = [], []
+    for case, instructions in counted.items():
+        allowed = figures["instructions"].get(case)
+        if allowed is None:
+            raise Failure(f"figures.json knows no {case!r}; renew it: scripts/bench instructions --renew")
+        change = instructions / allowed - 1
+        print(f"  {case:26} {instructions:9.1f}   figure {allowed:9.1f}   {change:+7.1%}")
+        if change > ROOM:
+            over.append(case)
+        elif change < -ROOM:
+            under.append(case)
+    if under:
+        print(f"{', '.join(under)}: cheaper than the figure by more than {ROOM:.0%}. Keep the gain: "
+              "scripts/bench instructions --renew")
+    return over
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=pathlib.Path, default=SOURCE / "build" / "bench" / "instructions" / "messages",
+                        help="what is counted (%(default)s)")
+    parser.add_argument("--figures", type=pathlib.Path, default=FIGURES, help="what to compare with (%(default)s)")
+    parser.add_argument("--renew", action="store_true", help="write the figures anew")
+    return parser.parse_args()
+
+
+def main():
+    args = arguments()
+    if shutil.which("valgrind") is None:
+        raise Failure("valgrind is not installed: scripts/setup test")
+    about, counted = count_all(args.program)
+    if args.renew:
+        text = json.dumps({**about, "instructions": counted}, indent=1) + "\n"
+        args.figures.write_text(text, encoding="utf-8")
+        print(text, end="")
+        return 0
+    figures = json.loads(args.figures.read_text(encoding="utf-8"))
+    for what in ("crc32", "compiler"):
+        if figures[what] != about[what]:
+            print(f"the figures are for {what} {figures[what]!r}, this is {about[what]!r}")
+            return SKIP
+    over = compare(figures, about, counted)
+    if over:
+        print(f"{', '.join(over)}: more than {ROOM:.0%} above the figure. Find out what it is (callgrind_annotate; "
+              "docs/performance.md), or, if it is worth it, renew the figure: scripts/bench instructions --renew")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        print(f"count.py: {failure}", file=sys.stderr)
+        sys.exit(1)

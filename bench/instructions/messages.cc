@@ -1,0 +1,64 @@
+// Passes messages through two RC engines in one thread (bench/engines), for a tool that counts instructions
+// while measured_messages() runs (count.py). Prints what the figures depend on as one line of JSON.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "bench/engines/engines.h"
+#include "rnic/wire/crc32.h"
+
+namespace {
+
+using urnic::WrOpcode;
+
+struct Name {
+    const char* name;
+    WrOpcode opcode;
+};
+constexpr Name kNames[] = {{"write", WrOpcode::kWrite},
+                           {"read", WrOpcode::kRead},
+                           {"send", WrOpcode::kSend},
+                           {"add", WrOpcode::kFetchAdd}};
+constexpr std::uint32_t kMaxBatch = 64;
+
+/// A positive number of at most `most`; 0 if it is none.
+std::uint32_t number(const char* text, std::uint32_t most) {
+    char* end = nullptr;
+    const unsigned long value = std::strtoul(text, &end, 10);
+    return *end == '\0' && value <= most ? static_cast<std::uint32_t>(value) : 0;
+}
+
+}  // namespace
+
+/// The name that the counting tool knows.
+extern "C" [[gnu::noinline, gnu::used]] void measured_messages(urnic::bench::Engines* engines,
+                                                               WrOpcode opcode, std::uint32_t length_bytes,
+                                                               std::uint32_t batch, std::uint32_t batches);
+void measured_messages(urnic::bench::Engines* engines, WrOpcode opcode, std::uint32_t length_bytes,
+                       std::uint32_t batch, std::uint32_t batches) {
+    for (std::uint32_t i = 0; i < batches; ++i) {
+        engines->run(opcode, length_bytes, batch);
+    }
+}
+
+int main(int argc, char** argv) {
+    const Name* chosen = nullptr;
+    for (const Name& name : kNames) {
+        if (argc == 5 && std::strcmp(argv[1], name.name) == 0) {
+            chosen = &name;
+        }
+    }
+    const std::uint32_t length = chosen != nullptr ? number(argv[2], urnic::bench::Node::kBufferBytes) : 0;
+    const std::uint32_t batch = chosen != nullptr ? number(argv[3], kMaxBatch) : 0;
+    const std::uint32_t batches = chosen != nullptr ? number(argv[4], 1'000'000) : 0;
+    if (length == 0 || batch == 0 || batches == 0) {
+        std::fprintf(stderr, "usage: messages write|read|send|add BYTES BATCH BATCHES\n");
+        return 2;
+    }
+    urnic::bench::Engines engines;
+    engines.run(chosen->opcode, length, batch);  // everything that happens once
+    measured_messages(&engines, chosen->opcode, length, batch, batches);
+    std::printf("{\"crc32\": \"%s\", \"compiler\": \"%s\"}\n", urnic::wire::crc32_variant(), __VERSION__);
+    return 0;
+}
