@@ -82,10 +82,15 @@ def all_checks():
     return [(tool, chosen) for tool in TOOLS for chosen in combinations(tool)]
 
 
-def selection(seed):
+def name_of(tool, chosen):
+    return " ".join([tool, *options_of(tool, chosen)])
+
+
+def selection(judge):
     """A few checks, drawn with the seed, until every value of every dimension of every tool and connection is among them."""
     checks, seen, chosen_checks = all_checks(), set(), []
-    random.Random(seed).shuffle(checks)
+    random.Random(judge.seed).shuffle(checks)
+    checks = [check for check in checks if judge.is_run(name_of(*check))]
     for tool, chosen in checks:
         new = {(tool, dimension, value) for dimension, value in chosen.items()} - seen
         if len(new) > 1 or any(dimension != "mtu" for _, dimension, _ in new):
@@ -96,8 +101,8 @@ def selection(seed):
 
 def main():
     judge = verdict.Verdict("perftest", __doc__)
-    names = {" ".join([tool, *options_of(tool, chosen)]): (tool, options_of(tool, chosen))
-             for tool, chosen in (selection(judge.seed) if judge.short else all_checks())}
+    names = {name_of(tool, chosen): (tool, options_of(tool, chosen))
+             for tool, chosen in (selection(judge) if judge.short else all_checks())}
     for name, (tool, options) in names.items():
         judge.run(name, functools.partial(measure, tool, options))
     judge.end(expected=names if judge.short else None)

@@ -69,7 +69,7 @@ def main():
     if "pyverbs" in (options.judges or JUDGES):
         rdma_core_tests.provide()  # while the network is there
     own_network_where_allowed()
-    arguments = [*(["--short"] if options.short else []), "--seed", str(options.seed), "--only", options.only,
+    arguments = [*(["--short"] if options.short else []), "--seed", str(options.seed), f"--only={options.only}",
                  *(["--renew"] if options.renew else [])]
     verdicts, began = {}, time.monotonic()
     for name in options.judges or JUDGES:

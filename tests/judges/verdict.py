@@ -2,7 +2,7 @@
 
 A judge is a program `judge_NAME.py`, run under `urnic run --standalone --`, with a list lists/NAME.txt: one check a
 line, `NAME` when it has to pass, `NAME<tab>reason` when it cannot, `NAME<tab>may pass: reason` when it passes or skips
-itself as the machine is. The verdict compares: what newly fails, what passes though the list says that it cannot, what
+itself as the machine is, `NAME<tab>not run: reason` when nothing follows from its result. The verdict compares: what newly fails, what passes though the list says that it cannot, what
 is missing and what the list does not know makes the judge fail.
 """
 
@@ -20,6 +20,7 @@ PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 # Written by --renew for a check that does not pass and has no reason yet; no verdict accepts it.
 NO_REASON = "?"
 MAY_PASS = "may pass: "
+NOT_RUN = "not run: "
 
 
 class Refused(Exception):
@@ -77,6 +78,9 @@ class Verdict:
         reason = self._list.get(name) or None
         return None if reason and reason.startswith(MAY_PASS) else reason
 
+    def is_run(self, name):
+        return not self._list.get(name, "").startswith(NOT_RUN)
+
     def report(self, name, state, why=""):
         severity = (PASSED, SKIPPED, FAILED)
         old = self._results.get(name)
@@ -88,8 +92,9 @@ class Verdict:
         if not self.wanted(name):
             return
         try:
-            check()
-            self.report(name, PASSED)
+            if self.is_run(name):
+                check()
+            self.report(name, PASSED if self.is_run(name) else SKIPPED)
         except Refused as refusal:
             self.report(name, FAILED, str(refusal))
         if not self._renew:

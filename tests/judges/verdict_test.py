@@ -78,6 +78,13 @@ class ExitStatus(harness.TestCase):
         result = self.judge(["a", "b\tcannot"], "judge.run('a', lambda: None)\njudge.run('b', no)\njudge.end()")
         self.assertEqual(result.returncode, 0, str(result))
         self.assertIn("made_up: skipped: b: cannot", result.out)
+
+    def test_what_nothing_follows_from(self):
+        result = self.judge(["a", "b\tnot run: speed"],
+                            "def ran(): print('b ran')\njudge.run('a', lambda: None)\njudge.run('b', ran)\njudge.end()")
+        self.assertEqual(result.returncode, 0, str(result))
+        self.assertIn("made_up: skipped: b: not run: speed", result.out)
+        self.assertNotIn("b ran", result.out)
         self.assertIn("made_up: 1 passed, 0 failed, 1 skipped", result.out)
 
     def test_not_content(self):
