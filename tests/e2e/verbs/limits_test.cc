@@ -230,6 +230,34 @@ TEST_F(MulticastNumbers, MembersOfAGroup) {
     check_memberships("members of a group", attr_.max_mcast_qp_attach);
 }
 
+// As many in each group as it takes, so that groups are left when there is no membership left.
+TEST_F(MulticastNumbers, Memberships) {
+    make_qps(static_cast<std::size_t>(attr_.max_mcast_qp_attach));
+    ASSERT_LT(attr_.max_total_mcast_qp_attach / attr_.max_mcast_qp_attach, attr_.max_mcast_grp);
+    check_memberships("memberships", attr_.max_total_mcast_qp_attach);
+}
+
+// Addresses with no memory behind them, which no machine has too few of. Shared, so that they are not
+// converted: that would take a step for each 2 MiB.
+TEST_F(DeviceLimits, LengthOfARegion) {
+    const std::size_t most = attr_.max_mr_size;
+    const std::size_t page = 4096;
+    void* memory =
+        mmap(nullptr, most + page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED) << std::strerror(errno);
+    ibv_mr* mr = ibv_reg_mr(pd(), memory, most, kLocal);
+    EXPECT_NE(mr, nullptr) << std::strerror(errno);
+    errno = 0;
+    if (mr != nullptr) {
+        EXPECT_EQ(ibv_reg_mr(pd(), static_cast<char*>(memory) + most, 1, kLocal), nullptr);
+        EXPECT_EQ(errno, ENOMEM) << "one region has all that a program may register";
+        EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    }
+    EXPECT_EQ(ibv_reg_mr(pd(), memory, most + 1, kLocal), nullptr);
+    EXPECT_TRUE(errno == ENOMEM || errno == EINVAL) << std::strerror(errno);
+    EXPECT_EQ(munmap(memory, most + page), 0);
+}
+
 // A region on every other page: each would take mappings of its own, and a process has 65,530 of them.
 TEST_F(DeviceLimits, MemoryRegionsApart) {
     const std::size_t page = 4096;
@@ -258,6 +286,14 @@ TEST_F(DeviceLimits, SizesOfQueues) {
     ibv_srq* longest = ibv_create_srq(pd(), &srq);
     ASSERT_NE(longest, nullptr) << std::strerror(errno);
     EXPECT_EQ(ibv_destroy_srq(longest), 0);
+    for (const bool longer : {true, false}) {
+        ibv_srq_init_attr beyond = srq;
+        beyond.attr.max_wr = longer ? static_cast<std::uint32_t>(attr_.max_srq_wr) + 1 : 1;
+        beyond.attr.max_sge = static_cast<std::uint32_t>(attr_.max_srq_sge) + (longer ? 0 : 1);
+        errno = 0;
+        EXPECT_EQ(ibv_create_srq(pd(), &beyond), nullptr) << (longer ? "entries" : "SGEs");
+        EXPECT_EQ(errno, EINVAL);
+    }
     ibv_cq* largest = ibv_create_cq(context_.get(), attr_.max_cqe, nullptr, nullptr, 0);
     ASSERT_NE(largest, nullptr) << std::strerror(errno);
     EXPECT_GE(largest->cqe, attr_.max_cqe);
@@ -285,6 +321,83 @@ TEST_F(DeviceLimits, OutstandingReadsAndAtomics) {
         path.max_rd_atomic = static_cast<std::uint8_t>(most + more);
         EXPECT_EQ(to_rts(a, 0, path), more == 0 ? 0 : EINVAL) << "as requester";
     }
+}
+
+// The port's max_msg_sz, gathered from and scattered to one buffer again and again.
+TEST_F(DeviceLimits, TheLongestMessage) {
+    ibv_port_attr port{};
+    ASSERT_EQ(ibv_query_port(context_.get(), 1, &port), 0);
+    constexpr std::uint32_t kPieces = 16;
+    const std::uint32_t piece = port.max_msg_sz / kPieces;
+    EndpointOptions options;
+    options.buffer_bytes = piece + 4096;
+    const Endpoint a("urnic0", options);
+    const Endpoint b("urnic1", options);
+    connect(a, b);
+    fill(a.at(0), piece, 5);
+    b.post_recv(1, std::vector<ibv_sge>(kPieces, b.sge(0, piece)));
+    std::vector<ibv_sge> sges(kPieces, a.sge(0, piece));
+    ibv_send_wr wr = request(IBV_WR_SEND, 2, sges.data(), kPieces);
+    a.post(wr);
+    a.expect_success(2, IBV_WC_SEND);
+    const ibv_wc received = b.poll_one();
+    EXPECT_EQ(received.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(received.byte_len, port.max_msg_sz);
+    EXPECT_EQ(first_difference(b.at(0), piece, 5), -1);
+    ++sges.back().length;
+    a.post(wr);
+    EXPECT_EQ(a.poll_one().status, IBV_WC_LOC_LEN_ERR);
+}
+
+TEST_F(DeviceLimits, GatheredAndScattered) {
+    EXPECT_EQ(attr_.max_sge_rd, attr_.max_sge);
+    EndpointOptions options;
+    options.max_sge = static_cast<std::uint32_t>(attr_.max_sge);
+    const Endpoint a("urnic0", options);
+    const Endpoint b("urnic1", options);
+    connect(a, b);
+    constexpr std::uint32_t kPiece = 100;
+    std::vector<ibv_sge> sges;
+    for (int i = 0; i <= attr_.max_sge_rd; ++i) {
+        sges.push_back(a.sge(static_cast<std::size_t>(i) * kPiece, kPiece));
+    }
+    const auto bytes = static_cast<std::size_t>(attr_.max_sge_rd) * kPiece;
+    fill(b.at(0), bytes, 6);
+    ibv_send_wr wr = request(IBV_WR_RDMA_READ, 1, sges.data(), attr_.max_sge_rd);
+    wr.wr.rdma.remote_addr = b.address(0);
+    wr.wr.rdma.rkey = b.mr->rkey;
+    a.post(wr);
+    a.expect_success(1, IBV_WC_RDMA_READ);
+    EXPECT_EQ(first_difference(a.at(0), bytes, 6), -1);
+    ++wr.num_sge;
+    ibv_send_wr* bad = nullptr;
+    EXPECT_NE(ibv_post_send(a.qp, &wr, &bad), 0);
+    EXPECT_EQ(bad, &wr);
+}
+
+// What is reported as 0 is not there, and the ports, P_Keys and GIDs that are counted are there.
+TEST_F(DeviceLimits, WhatIsCountedAndWhatIsNone) {
+    for (const int none :
+         {attr_.max_ee, attr_.max_rdd, attr_.max_ee_rd_atom, attr_.max_ee_init_rd_atom, attr_.max_raw_ipv6_qp,
+          attr_.max_raw_ethy_qp, attr_.max_fmr, attr_.max_map_per_fmr}) {
+        EXPECT_EQ(none, 0);
+    }
+    ibv_qp_init_attr raw = qp_attr();
+    raw.qp_type = IBV_QPT_RAW_PACKET;
+    EXPECT_EQ(error_of_qp(raw), EOPNOTSUPP);
+    ibv_port_attr port{};
+    for (std::uint8_t number = 0; number <= attr_.phys_port_cnt + 1; ++number) {
+        const bool is_one = number != 0 && number <= attr_.phys_port_cnt;
+        EXPECT_EQ(ibv_query_port(context_.get(), number, &port) == 0, is_one) << int{number};
+    }
+    ASSERT_EQ(ibv_query_port(context_.get(), 1, &port), 0);
+    EXPECT_EQ(port.pkey_tbl_len, attr_.max_pkeys);
+    std::uint16_t pkey = 0;
+    EXPECT_EQ(ibv_query_pkey(context_.get(), 1, attr_.max_pkeys - 1, &pkey), 0);
+    EXPECT_NE(ibv_query_pkey(context_.get(), 1, attr_.max_pkeys, &pkey), 0);
+    ibv_gid gid{};
+    EXPECT_EQ(ibv_query_gid(context_.get(), 1, port.gid_tbl_len - 1, &gid), 0);
+    EXPECT_NE(ibv_query_gid(context_.get(), 1, port.gid_tbl_len, &gid), 0);
 }
 
 // Everything at once: mappings and descriptors are shared by all kinds.

@@ -390,6 +390,26 @@ TEST_F(Sharing, HandlesThatAreNotOfTheContext) {
     EXPECT_EQ(import(other_, Op::kImportMr, other_.pd(own), mr.handle).error(), EINVAL);
 }
 
+TEST_F(Sharing, FromItsOwnContextNobodyImports) {
+    EXPECT_EQ(import(client_, Op::kImportPd, context_, pd_).error(), EINVAL);
+    EXPECT_EQ(import(client_, Op::kImportMr, pd_, region(kAccessLocalWrite).handle).error(), EINVAL);
+    EXPECT_EQ(import(client_, Op::kImportDm, context_, alloc(100).as<abi::DmReply>().handle).error(), EINVAL);
+}
+
+// The kernel may give a new file the number of one that has gone.
+TEST_F(Sharing, AContextThatHasTheNumberOfOneBeforeIsAnother) {
+    const auto device = import_device(other_, client_.tokens[0].get()).as<abi::ImportDeviceReply>();
+    EXPECT_EQ(import(other_, Op::kImportPd, device.context, pd_).error(), 0);
+    on_control_thread([&] {
+        for (auto& [token, owner] : host.contexts) {
+            owner.serial = host.next_context_serial++;
+        }
+    });
+    EXPECT_EQ(import(other_, Op::kImportPd, device.context, pd_).error(), EINVAL);
+    const auto again = import_device(other_, client_.tokens[0].get()).as<abi::ImportDeviceReply>();
+    EXPECT_EQ(import(other_, Op::kImportPd, again.context, pd_).error(), 0);
+}
+
 TEST_F(Sharing, TheTokenIsEmptyAndStaysSo) {
     const int token = client_.tokens[0].get();
     EXPECT_EQ(write(token, "x", 1), -1);
