@@ -184,6 +184,9 @@ void RcCompleter::handle_data(TimeNs now, const wire::PacketView& packet, const 
                               Outbox& outbox) {
     // It acknowledges everything before itself; after this its PSN is the oldest outstanding one.
     const Psn psn = packet.header.psn;
+    if (state_.repair.responses_missing()) [[unlikely]] {
+        state_.repair.note_response(psn);
+    }
     if (!acknowledge_through(now, psn - 1, false, outbox)) {
         if (state_.repair.responses_missing()) {
             state_.held.hold(packet, state_.window.una_psn());

@@ -136,6 +136,7 @@ bool RcRepair::miss_responses(TimeNs now, Psn end) {
         responses_missing_ = true;
         answered_end_ = end;
         ask_from_ = window_.una_psn();
+        asked_gaps_.clear();
         sent_at_ = now;
         lossy_ = true;
         loss_seen_at_ = now;
@@ -170,15 +171,13 @@ Psn RcRepair::ask_end() const {
     return cursor.distance(answered_end_) < 0 ? cursor : answered_end_;
 }
 
-void RcRepair::asked(TimeNs now, Psn hole, Psn end) {
-    ask_from_ = end;
-    if (hole != end) {
-        if (!measuring_) {
-            measuring_ = tries_ == 0;
-            measured_psn_ = hole;
-        }
-        sent_at_ = now;
+void RcRepair::asked(TimeNs now, const SendRecord& record, Psn hole, Psn end) {
+    asked_gaps_.add(window_.una_psn(), record.first_psn, hole, end);
+    if (!measuring_) {
+        measuring_ = tries_ == 0;
+        measured_psn_ = hole;
     }
+    sent_at_ = now;
 }
 
 void RcRepair::sample(TimeNs now) {
@@ -206,6 +205,7 @@ bool RcRepair::expire(TimeNs now) {
     sent_at_ = now;
     measuring_ = false;
     ask_from_ = window_.una_psn();
+    asked_gaps_.clear();
     if (nak_open_) {
         resend_request_ = true;
     } else if (probing_ && peer_ != Peer::kHolds) {

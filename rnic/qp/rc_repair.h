@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "rnic/base/time.h"
+#include "rnic/qp/asked_gaps.h"
 #include "rnic/qp/send_window.h"
 
 namespace urnic {
@@ -54,10 +55,21 @@ class RcRepair {
     [[nodiscard]] Psn answered_end() const { return answered_end_; }
     /// The window moved; true when nothing is missing any more.
     bool settle_responses(TimeNs now);
-    /// Missing responses in [ask_from(), ask_end()) are to be asked for again.
+    /// Of each READ or atomic in [ask_from(), ask_end()) the first gap is to be asked for again, if it was
+    /// not.
     [[nodiscard]] Psn ask_from() const;
     [[nodiscard]] Psn ask_end() const;
-    void asked(TimeNs now, Psn hole, Psn end);
+    [[nodiscard]] bool was_asked(Psn hole) const { return asked_gaps_.contains(hole); }
+    /// The responses [hole, end) of `record` were asked for again.
+    void asked(TimeNs now, const SendRecord& record, Psn hole, Psn end);
+    /// There is nothing to ask for before `psn`.
+    void looked_up_to(Psn psn) { ask_from_ = psn; }
+    /// A response came: it may be the last of a gap, behind which there is another one.
+    void note_response(Psn psn) {
+        if (asked_gaps_.contains(psn)) {
+            ask_from_ = window_.una_psn();
+        }
+    }
 
     // --- Time
     // -------------------------------------------------------------------------------------------------
@@ -101,6 +113,7 @@ class RcRepair {
     Psn rewound_end_;
     Psn answered_end_;
     Psn ask_from_;
+    AskedGaps asked_gaps_;
     Psn measured_psn_;
     TimeNs loss_seen_at_ = 0;
     TimeNs sent_at_ = 0;    // what was sent again last

@@ -79,7 +79,7 @@ bool RcRequester::send_next(TimeNs now, Outbox& outbox) {
     }
     const std::uint32_t index = window.cursor_index();
     PacketPlan plan{};
-    plan_packet(index, window.cursor_psn(), plan);
+    plan_packet(index, psn_to_send(), plan);
     if (!may_send(plan) || !load_work(index, outbox) || !transmit(index, plan, outbox)) {
         return false;
     }
@@ -88,6 +88,10 @@ bool RcRequester::send_next(TimeNs now, Outbox& outbox) {
     }
     if (window.cursor_psn() != window.sent_end()) [[unlikely]] {
         ++common_.config.counters->retrans_pkts;
+        if (plan.record->has_response && state_.repair.responses_missing()) {
+            window.mark_asked_again(index);
+            state_.repair.asked(now, *plan.record, plan.psn, plan.record->last_psn() + 1);
+        }
     } else if (plan.asks_ack && !plan.record->has_response) {
         state_.measure_answer(now, plan.psn);
     }
@@ -129,42 +133,66 @@ bool RcRequester::send_repair(TimeNs now, Outbox& outbox) {
     return true;
 }
 
-// Asks again for the next gap in the responses, and no more than the gap (IBA 9.7.5.1.5: a READ that is
-// repeated may ask for a part). False when none is left.
+// Asks again for the first gap in the responses to one READ, and no more than the gap (IBA 9.7.5.1.5: a READ
+// that is repeated may ask for a part); its next gap has to wait (AskedGaps). False when there is none.
 bool RcRequester::ask_again(TimeNs now, Outbox& outbox) {
     RcRepair& repair = state_.repair;
-    if (!repair.responses_missing()) {
+    const Psn end = repair.ask_end();
+    Psn psn = repair.ask_from();
+    if (!repair.responses_missing() || psn.distance(end) >= 0) {
         return false;
     }
-    const Psn end = repair.ask_end();
-    Psn hole = repair.ask_from();
-    while (hole.distance(end) < 0) {
-        const std::uint32_t index = repair.index_of(hole);
+    for (std::uint32_t index = repair.index_of(psn); psn.distance(end) < 0; ++index) {
         const SendRecord& record = state_.window.at(index);
-        if (!record.has_response) {
-            hole = record.last_psn() + 1;
-            continue;
+        const Psn hole = first_hole(record);
+        psn = record.last_psn() + 1;
+        // Behind `end` nothing is missing yet: it is on its way, or goes again anyhow.
+        if (record.has_response && hole != psn && hole.distance(end) < 0 && !repair.was_asked(hole)) {
+            return ask_for(now, index, hole, outbox);
         }
-        if (state_.held.has(hole)) {
-            ++hole;
-            continue;
-        }
-        const Psn gap_end = end_of_gap(record, hole);
-        PacketPlan plan{};
-        plan_packet(index, hole, plan);
-        plan.read_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-            record.length_bytes - plan.offset,
-            std::uint64_t{static_cast<std::uint32_t>(gap_end.distance(hole))} << common_.mtu_shift));
-        state_.window.mark_asked_again(index);
-        repair.asked(now, hole, gap_end);
-        if (!load_work(index, outbox) || !transmit(index, plan, outbox)) {
-            return false;
-        }
-        ++common_.config.counters->retrans_pkts;
-        return true;
     }
-    repair.asked(now, hole, hole);
+    repair.looked_up_to(psn);
     return false;
+}
+
+bool RcRequester::ask_for(TimeNs now, std::uint32_t index, Psn hole, Outbox& outbox) {
+    const SendRecord& record = state_.window.at(index);
+    const Psn gap_end = end_of_gap(record, hole);
+    PacketPlan plan{};
+    plan_packet(index, hole, plan);
+    plan.read_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+        record.length_bytes - plan.offset,
+        std::uint64_t{static_cast<std::uint32_t>(gap_end.distance(hole))} << common_.mtu_shift));
+    state_.window.mark_asked_again(index);
+    state_.repair.asked(now, record, hole, gap_end);
+    state_.repair.looked_up_to(record.last_psn() + 1);
+    if (!load_work(index, outbox) || !transmit(index, plan, outbox)) {
+        return false;
+    }
+    ++common_.config.counters->retrans_pkts;
+    return true;
+}
+
+// The first response to a READ or atomic that has not come; one past the last when all have.
+Psn RcRequester::first_hole(const SendRecord& record) const {
+    const Psn una = state_.window.una_psn();
+    Psn psn = una.distance(record.first_psn) > 0 ? una : record.first_psn;
+    while (psn.distance(record.last_psn()) <= 0 && state_.held.has(psn)) {
+        ++psn;
+    }
+    return psn;
+}
+
+// The PSN of the next packet. A READ that goes again after some of its responses came asks for those from the
+// first missing one on: a responder that was asked for a later part need not know what is before it any more.
+Psn RcRequester::psn_to_send() const {
+    const SendWindow& window = state_.window;
+    const SendRecord& record = window.at(window.cursor_index());
+    if (!record.has_response || !state_.repair.responses_missing()) [[likely]] {
+        return window.cursor_psn();
+    }
+    const Psn hole = first_hole(record);
+    return hole.distance(record.last_psn()) > 0 ? window.cursor_psn() : hole;
 }
 
 // One past the last missing response of the gap that begins at `hole`: it ends at one that is held, or with

@@ -48,7 +48,10 @@ class RcRequester {
     [[nodiscard]] bool transmit(std::uint32_t index, const PacketPlan& plan, Outbox& outbox);
     [[nodiscard]] bool send_repair(TimeNs now, Outbox& outbox);
     [[nodiscard]] bool ask_again(TimeNs now, Outbox& outbox);
+    [[nodiscard]] bool ask_for(TimeNs now, std::uint32_t index, Psn hole, Outbox& outbox);
+    [[nodiscard]] Psn first_hole(const SendRecord& record) const;
     [[nodiscard]] Psn end_of_gap(const SendRecord& record, Psn hole) const;
+    [[nodiscard]] Psn psn_to_send() const;
     [[nodiscard]] bool credits_allow(PacketPlan& plan) const;
     [[nodiscard]] bool gather_payload(const PacketPlan& plan, PieceList& pieces) const;
     [[nodiscard]] wire::PacketHeader header_of(const PacketPlan& plan) const;

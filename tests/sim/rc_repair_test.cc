@@ -218,13 +218,35 @@ TEST_F(RcRepairTest, OnlyTheMissingResponsesAreAskedForAgain) {
                                                "1us B READ Response Middle psn=1004 len=1024",       //
                                                "1us B READ Response Last psn=1005 len=1024 msn=1",   //
                                                "2us A READ Request psn=1001 dma=2048 ackreq",        //
-                                               "2us A READ Request psn=1004 dma=1024 ackreq",        //
                                                "3us B READ Response First psn=1001 len=1024 msn=1",  //
                                                "3us B READ Response Last psn=1002 len=1024 msn=1",   //
-                                               "3us B READ Response Only psn=1004 len=1024 msn=1"));
+                                               "4us A READ Request psn=1004 dma=1024 ackreq",        //
+                                               "5us B READ Response Only psn=1004 len=1024 msn=1"));
     EXPECT_TRUE(same(0, 6 * 1024));
     EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1)));
     EXPECT_EQ(a_->held_frames.size(), 0U);
+}
+
+// A responder may know no more of a READ than what was asked for last.
+TEST_F(RcRepairTest, NoEarlierPartOfAReadIsAskedForAfterALaterOne) {
+    connect_holders(true, true);
+    lose("B", {2, 5, 8});  // two gaps in the first READ, and then the answer to the first request again
+    a_->post_send(read(1, 6 * 1024));
+    a_->post_send(read(2, 8, 64));
+    ASSERT_TRUE(net_.run());
+    std::vector<std::string> requests;
+    for (const std::string& line : net_.take_trace()) {
+        if (line.find(" A ") != std::string::npos) {
+            requests.push_back(line.substr(line.find(" A ")));
+        }
+    }
+    EXPECT_THAT(requests, ElementsAre(" A READ Request psn=1000 dma=6144 ackreq",  //
+                                      " A READ Request psn=1006 dma=8 ackreq",     //
+                                      " A READ Request psn=1001 dma=1024 ackreq",  //
+                                      " A READ Request psn=1001 dma=1024 ackreq",  //
+                                      " A READ Request psn=1004 dma=1024 ackreq"));
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1), ok(2)));
+    EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
 }
 
 TEST_F(RcRepairTest, ALostAtomicResponseIsReplayedAndTheRestKept) {

@@ -95,6 +95,7 @@ int SimDevice::modify(SimQp& qp, abi::QpAttr attr, const SimDevice* peer) {
     if (error == 0 && (attr.mask & kQpAttrState) != 0 && attr.state == QpState::kReset) {
         qp.send.restart();
         qp.recv.restart();
+        last_asked_.forget(qp.qp->qp_num());
     }
     ring(qp);
     return error;
@@ -192,8 +193,19 @@ void SimDevice::take_frame(TimeNs now, const Frame& frame) {
         ++foreign_;
         return;
     }
+    if (options_.keeps_last_asked && !is_answered(*qp->qp, view.header)) {
+        ++asked_too_late_;
+        return;
+    }
     qp->qp->handle_packet(now, view, *this);
     qp->dirty = true;
+}
+
+bool SimDevice::is_answered(const RcQp& qp, const wire::PacketHeader& header) {
+    abi::QpAttr attr;
+    qp.query(attr);
+    const bool is_read = (wire::opcode_info(header.opcode).flags & wire::kIsRead) != 0;
+    return !is_read || attr.path_mtu == 0 || last_asked_.takes(header, 128U << attr.path_mtu);
 }
 
 SimQp* SimDevice::find(std::uint32_t qp_num) {

@@ -11,6 +11,7 @@
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/rc_qp.h"
 #include "tests/sim/copied_frames.h"
+#include "tests/sim/net/last_asked.h"
 #include "tests/sim/net/network.h"
 #include "tests/sim/net/rings.h"
 #include "tests/sim/sim_memory.h"
@@ -67,6 +68,7 @@ class SimDevice final : public NetworkNode, public Outbox {
         std::uint32_t packets_per_progress = 32;
         std::uint32_t held_frames = 0;  // packets that come early and are held; 0: QPs go back N
         std::uint32_t held_tables = 4;  // QPs that can hold them at once
+        bool keeps_last_asked = false;  // answers no part of a READ before the one asked for last
     };
     SimDevice(Network& network, const Options& options, std::uint64_t seed);
 
@@ -108,6 +110,8 @@ class SimDevice final : public NetworkNode, public Outbox {
     [[nodiscard]] std::uint64_t rx_ring_full() const { return rx_ring_full_; }
     [[nodiscard]] std::uint64_t refused() const { return refused_; }
     [[nodiscard]] std::uint64_t foreign() const { return foreign_; }
+    /// READ requests for a part before the one that was asked for last.
+    [[nodiscard]] std::uint64_t asked_too_late() const { return asked_too_late_; }
 
     // --- NetworkNode, Outbox -----------------------------------------------------------------------------
     void receive(TimeNs now, DirectionId from, Frame& frame) override;
@@ -130,6 +134,7 @@ class SimDevice final : public NetworkNode, public Outbox {
     void round(TimeNs now);
     void take_frame(TimeNs now, const Frame& frame);
     [[nodiscard]] SimQp* find(std::uint32_t qp_num);
+    [[nodiscard]] bool is_answered(const RcQp& qp, const wire::PacketHeader& header);
 
     Network& network_;
     Options options_;
@@ -149,6 +154,8 @@ class SimDevice final : public NetworkNode, public Outbox {
     std::uint64_t frames_received_ = 0;
     std::uint64_t rx_ring_full_ = 0;
     std::uint64_t refused_ = 0;  // malformed, wrong ICRC
+    std::uint64_t asked_too_late_ = 0;
+    LastAsked last_asked_;
     std::uint64_t foreign_ = 0;  // not for this device or for no QP of it
 };
 

@@ -219,6 +219,8 @@ void Walk::build_network() {
         options.packets_per_progress = static_cast<std::uint32_t>(random.between(1, 64));
         // Half of the devices hold packets that come early, some of those only a few.
         options.held_frames = random.chance(500) ? 0 : random.chance(300) ? 40 : 100'000;
+        // And some answer READs as Linux rxe does.
+        options.keeps_last_asked = random.chance(300);
         options.rx_ring_frames = plan_.weather == Weather::kClear ? ~0U : 2'048;
         devices_.push_back(
             std::make_unique<WalkDevice>(network_, options, random.next(), plan_, source_bytes()));

@@ -1,0 +1,250 @@
+#!/usr/bin/python3
+"""Measures every row of aims.toml and writes the table into bench/RESULTS.md and everything into a JSON file.
+
+The host moves virtual CPUs about, so a single figure says little. Each repetition runs a short block of each row of a
+group and of what it is compared with, one after the other, and begins with another one each time; ratios are taken
+within a repetition; medians and quartiles over all.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
+import machine
+from daemon import Daemon
+from machine import Failure, say
+from programs import Programs
+
+HERE = pathlib.Path(__file__).resolve().parent
+MARK = "table of aims: scripts/bench writes it"
+MANY_CONNECTED, IN_FLIGHT = 10_000, 128
+
+
+class Talker:
+    """A program of ours that answers each line with a line of JSON."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.greeting = self.hear()
+
+    def hear(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise Failure(f"{' '.join(self.process.args)} ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def ask(self, *words):
+        self.process.stdin.write(" ".join(str(word) for word in words) + "\n")
+        self.process.stdin.flush()
+        return self.hear()
+
+    def end(self):
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+
+class Rows(Programs):
+    """Rows that stock programs do not measure, besides those that they do."""
+
+    def __init__(self, build, cpus, options, directory, stack):
+        super().__init__(build, cpus, options.seconds, options.iterations)
+        self.directory, self.stack, self.options = directory, stack, options
+        self.verbs_bench = str(build / "bench" / "verbs" / "verbs_bench")
+        self.main = self.start("main", [cpus.daemon])
+        self.talkers = {}
+        self.registered = {}
+
+    def start(self, name, workers):
+        daemon = Daemon(self.build, self.directory, name, workers)
+        self.stack.callback(daemon.end)
+        return daemon
+
+    def talk(self, name, daemon, cpu, *words):
+        say(f"  setting up: {name}")
+        begin = time.monotonic()
+        self.talkers[name] = Talker(daemon.run(machine.pinned(cpu, [self.verbs_bench, *words])))
+        self.stack.callback(self.talkers[name].end)
+        say(f"  {name} is connected after {time.monotonic() - begin:.1f} s")
+
+    def prepare(self, need):
+        """What the blocks of a group need and what takes too long to be made for each."""
+        cpus = self.cpus
+        if need == "many":
+            # Another daemon has no idle QPs at all.
+            self.talk("many", self.start("many", [cpus.daemon]), cpus.a, "qps", "--connected", self.options.connected)
+            self.talk("one", self.start("one", [cpus.daemon]), cpus.a, "qps", "--connected", "1")
+        elif need == "workers":
+            if "one worker" not in self.talkers:
+                for name, workers in (("one worker", 1), ("two workers", 2)):
+                    self.talk(name, self.start(name.split(" ")[0] + "_worker", workers), None, "qps", "--connected", "16")
+        elif need == "pause":
+            if "pause" not in self.talkers:
+                self.quiet = self.start("quiet", [cpus.daemon])
+                self.talk("pause", self.quiet, cpus.a, "pause")
+
+    def block(self, words):
+        """One figure."""
+        name, *rest = words
+        if name.startswith("perftest_"):
+            rest = [self.main, *rest]
+        return getattr(self, name)(*rest)
+
+    def many_qps(self, which, active):
+        return self.talkers[which].ask(min(int(active), self.options.connected), 64, IN_FLIGHT, self.seconds)["messages_per_second"] / 1e6
+
+    def workers(self, which, size):
+        return self.talkers[which].ask(16, size, IN_FLIGHT, self.seconds)["messages_per_second"] / 1e6
+
+    def registration(self, size, figure):
+        """Both figures of a size come from one run: the one that is asked for first makes it."""
+        if figure not in self.registered.get(size, {}):
+            command = self.main.run(machine.pinned(self.cpus.a, [self.verbs_bench, "registration", "--bytes", size]))
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, check=False)
+            if done.returncode != 0:
+                raise Failure(f"{' '.join(command)} ended with {done.returncode}")
+            self.registered[size] = json.loads(done.stdout)
+        return self.registered[size].pop(figure)
+
+    def idle_cpu(self):
+        time.sleep(0.5)  # what was before has an end
+        before, begin = self.quiet.cpu_seconds(), time.monotonic()
+        time.sleep(2 * self.seconds)
+        return 100 * (self.quiet.cpu_seconds() - before) / (time.monotonic() - begin)
+
+    def first_packet(self):
+        return machine.summary(self.talkers["pause"].ask(10, 100)["one_way_us"])["median"]
+
+
+def measure(rows, group, options):
+    """Samples by name of a row or of what it is compared with."""
+    for need in group.get("needs", []):
+        rows.prepare(need)
+    blocks = [*group.get("beside", {}).items(), *((row["name"], row["run"]) for row in group["rows"])]
+    samples = {name: [] for name, _ in blocks}
+    for repetition in range(options.repetitions):
+        shift = repetition % len(blocks)
+        for name, words in blocks[shift:] + blocks[:shift]:
+            samples[name].append(rows.block(words))
+        say(f"{repetition + 1}/{options.repetitions} {group['name']} ({group['unit']}): " +
+            ", ".join(f"{name} {machine.figure(values[-1])}" for name, values in samples.items()))
+    return samples
+
+
+def judge(group, row, samples, cpus):
+    """Each part of a row's aim with what was found, and whether it holds."""
+    less = group["better"] == "less"
+    ours = samples[row["name"]]
+    ratios = {name: machine.summary([own / other if other else float("inf") for own, other in zip(ours, samples[name])])
+              for name in group.get("beside", {})}
+    found = machine.summary(ours)
+    parts = []
+    for aim in row.get("aim", group.get("aim")):
+        if "value" in aim:
+            held = found["median"] <= aim["value"] if less else found["median"] >= aim["value"]
+            parts.append({"aim": aim.get("shown") or machine.figure(aim["value"]), "held": held})
+        elif "ahead_of" in aim:
+            behind = [name for name in aim["ahead_of"] if (ratios[name]["median"] >= 1) == less]
+            parts.append({"aim": "ahead of " + ", ".join(aim["ahead_of"]), "held": not behind, "behind": behind})
+        else:
+            wanted = aim["ratio_on_4_cpus"] if cpus >= 4 and "ratio_on_4_cpus" in aim else aim["ratio"]
+            ratio = ratios[aim["of"]]["median"]
+            parts.append({"aim": f"{wanted:g} of {aim['of']}", "held": ratio <= wanted if less else ratio >= wanted})
+    return {"row": row["name"], "group": group["name"], "unit": group["unit"], "better": group["better"], "result": found,
+            "beside": {name: machine.summary(samples[name]) for name in group.get("beside", {})}, "ratios": ratios,
+            "aim": parts, "held": all(part["held"] for part in parts)}
+
+
+def table(results, found, options):
+    lines = [machine.about(found) + f" {options.repetitions} repetitions of blocks of {options.seconds:g} s; daemon on CPU "
+             f"{found['cpu_daemon']}, applications on {found['cpu_a']} and {found['cpu_b']}; programs without a daemon on "
+             f"{found['cpu_a']} and {found['cpu_own_b']}. Medians (first to third quartile); ratios are taken within a "
+             "repetition. A latency's ratio is good when it is small, any other when it is large.", "",
+             "| what | unit | aim | met | urnic | beside it | ratio |", "|---|---|---|---|---|---|---|"]
+    for entry in results:
+        aims = "; ".join(part["aim"] for part in entry["aim"])
+        beside = "<br>".join(f"{name} {machine.cell(value)}" for name, value in entry["beside"].items()) or "-"
+        ratios = "<br>".join(machine.cell(value) for value in entry["ratios"].values()) or "-"
+        lines.append(f"| {entry['row']} | {entry['unit']} | {aims} | {'yes' if entry['held'] else '**no**'} | "
+                     f"{machine.cell(entry['result'])} | {beside} | {ratios} |")
+    return "\n".join(lines) + "\n"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    build = pathlib.Path(os.environ.get("URNIC_BUILD", machine.SOURCE / "build"))
+    parser.add_argument("--quick", action="store_true", help="3 repetitions, under five minutes")
+    parser.add_argument("--build", type=pathlib.Path, default=build, help="build directory (%(default)s)")
+    parser.add_argument("--repetitions", type=int, help="blocks of each kind (11; 3 with --quick)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="length of a throughput block (%(default)s)")
+    parser.add_argument("--iterations", type=int, default=20000, help="iterations of a latency block (%(default)s)")
+    parser.add_argument("--connected", type=int, default=MANY_CONNECTED, help="QPs of the rows with many (%(default)s)")
+    parser.add_argument("--only", default="", help="only groups and rows whose name contains this; the table is then printed only")
+    parser.add_argument("--json", type=pathlib.Path, help="where everything measured goes (BUILD/bench/results.json)")
+    parser.add_argument("--page", type=pathlib.Path, default=machine.SOURCE / "bench" / "RESULTS.md",
+                        help="page that the table goes into (%(default)s); of --only and of --print it stays as it is")
+    parser.add_argument("--print", action="store_true", help="leave the page alone")
+    options = parser.parse_args()
+    options.repetitions = options.repetitions or (3 if options.quick else 11)
+    options.json = options.json or options.build / "bench" / "results.json"
+    if options.repetitions < 1 or not 0 < options.seconds <= 600 or options.iterations < 100 or not 1 <= options.connected <= 16384:
+        parser.error("--repetitions must be at least 1, --seconds positive, --iterations at least 100, --connected 1 to 16384")
+    return options
+
+
+def chosen_groups(only):
+    with open(HERE / "aims.toml", "rb") as file:
+        groups = tomllib.load(file)["group"]
+    for group in groups:
+        if only not in group["name"]:
+            group["rows"] = [row for row in group["rows"] if only in row["name"]]
+    groups = [group for group in groups if group["rows"]]
+    if not groups:
+        raise Failure(f"nothing in {HERE / 'aims.toml'} is named like {only!r}")
+    return groups
+
+
+def main():
+    options = arguments()
+    groups = chosen_groups(options.only)
+    cpus = machine.Cpus()
+    found = {**machine.context(), "build": machine.check_build(options.build), "repetitions": options.repetitions,
+             "seconds": options.seconds, "iterations": options.iterations, "connected": options.connected,
+             "cpu_daemon": cpus.daemon, "cpu_a": cpus.a, "cpu_b": cpus.b, "cpu_own_b": cpus.own_b}
+    begin = time.monotonic()
+    results = []
+    with tempfile.TemporaryDirectory(prefix="urnic-bench-") as directory, contextlib.ExitStack() as stack:
+        rows = Rows(options.build, cpus, options, directory, stack)
+        for group in groups:
+            samples = measure(rows, group, options)
+            results += [judge(group, row, samples, found["cpus"]) for row in group["rows"]]
+    found["took_seconds"] = round(time.monotonic() - begin, 1)
+    machine.write_json(options.json, {"context": found, "results": results})
+    text = table(results, found, options)
+    if not options.only and not options.print:
+        machine.write_between(options.page, MARK, text)
+    print(text, end="")
+    say(f"{sum(entry['held'] for entry in results)} of {len(results)} aims met; took {found['took_seconds']:.0f} s; {options.json}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"scripts/bench: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,32 @@
+// WRITEs over many connections from one thread, a fixed number in flight on each.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/verbs/side.h"
+
+namespace urnic::bench {
+
+class WriteLoad {
+  public:
+    /// WRITEs posted by one call, of which the last is signaled.
+    static constexpr std::uint32_t kBatch = 32;
+
+    WriteLoad(const Side& side, const SideAddress& peer) : side_(side), peer_(peer) {}
+
+    /// Keeps `in_flight` (a multiple of kBatch) WRITEs of that many bytes going on each of the first `active`
+    /// QPs for so long. Returns messages a second.
+    [[nodiscard]] double run(std::uint32_t active, std::uint32_t bytes, std::uint32_t in_flight,
+                             double seconds);
+
+  private:
+    void post(std::uint32_t qp, std::uint32_t bytes) const;
+    /// Takes completions and posts again for each as long as `again`. Returns how many there were.
+    std::uint32_t turn(std::uint32_t bytes, bool again);
+
+    const Side& side_;
+    SideAddress peer_;
+};
+
+}  // namespace urnic::bench
