@@ -37,7 +37,7 @@ class Daemon:
                           "".join(RNIC.format(number=i, address=i + 1, recovery=recovery) for i in range(2)),
                           encoding="utf-8")
         self.log = open(pathlib.Path(directory, name + ".log"), "w+", encoding="utf-8")
-        self.process = subprocess.Popen([build / "urnicd", "--config", config], stderr=self.log)
+        self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", build / "urnicd", "--config", config], stderr=self.log)
         self.socket = self.run_dir / "control.sock"
         try:
             self.wait_until_it_answers()

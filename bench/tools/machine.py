@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import platform
+import signal
 import socket
 import statistics
 import subprocess
@@ -16,6 +17,10 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 class Failure(Exception):
     """Something a person has to know; printed without a traceback."""
+
+
+# So that what was started is ended then, too.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def say(text):

@@ -32,13 +32,19 @@ class Programs:
         self.build, self.cpus, self.seconds, self.iterations = build, cpus, seconds, iterations
         self.whole_seconds = str(max(1, round(seconds)))
 
+    def iterations_of(self, size):
+        """Of a ping-pong: fewer where each takes long."""
+        round_trip_ns = 2 * (2000 + int(size) / 3)
+        return max(100, min(self.iterations, int(self.seconds * 1e9 / round_trip_ns)))
+
     # urnic
 
     def perftest(self, daemon, program, *words):
         """What the client printed last: of latency tests bytes, iterations, least, most, typical, average ...; else bytes,
         iterations, peak and average Gbit/s, million messages a second."""
         port = free_port()
-        length = ["-n", str(self.iterations)] if program.endswith("_lat") else ["-D", self.whole_seconds, "--report_gbits"]
+        size = words[words.index("-s") + 1] if "-s" in words else 8
+        length = ["-n", str(self.iterations_of(size))] if program.endswith("_lat") else ["-D", self.whole_seconds, "--report_gbits"]
         command = [program, "-x", "1", "-F", "-p", str(port), *length, *words]
         server = daemon.run(pinned(self.cpus.b, [*command, "-d", "urnic1"]))
         client = daemon.run(pinned(self.cpus.a, [*command, "-d", "urnic0", "127.0.0.1"]))
@@ -100,15 +106,16 @@ class Programs:
         out = self.peers(lambda port: ["qperf", "-lp", port],
                          lambda port: ["qperf", "127.0.0.1", "-lp", port, "-t", self.whole_seconds, "-m", size, "-uu", test],
                          server_ends=False)
-        found = re.search(r"(?:latency|bw)\s*=\s*([\d.e+]+)", out)
+        unit, scale = ("ns", 1e3) if test.endswith("lat") else ("bytes/sec", GBYTE)
+        found = re.search(rf"(?:latency|bw)\s*=\s*([\d.e+]+) {unit}$", out, re.MULTILINE)
         if found is None:
-            raise Failure(f"qperf said no figure:\n{out}")
-        return float(found.group(1)) * 1e6 if test.endswith("lat") else float(found.group(1)) / GBYTE
+            raise Failure(f"qperf said no figure in {unit}:\n{out}")
+        return float(found.group(1)) / scale
 
-    def ucx(self, transports, test, size, iterations=None):
+    def ucx(self, transports, test, size):
         """tag_lat: us one way, the median; tag_bw: GB/s."""
         latency = test.endswith("lat")
-        count = int(iterations or (self.iterations if latency else max(1000, min(100_000, int(4e9 * self.seconds) // int(size)))))
+        count = self.iterations_of(size) if latency else max(1000, min(200_000, int(4e9 * self.seconds) // int(size)))
         environment = plain_environment({"UCX_TLS": transports, "UCX_LOG_LEVEL": "error",
                                          **({"UCX_NET_DEVICES": "lo"} if "tcp" in transports else {})})
         out = self.peers(lambda port: ["ucx_perftest", "-p", port],
@@ -122,8 +129,7 @@ class Programs:
 
     def fi_pingpong(self, provider, size, figure="latency", endpoint="rdm"):
         """us one way, the mean; or GB/s of the same ping-pong."""
-        count = self.iterations if int(size) <= 4096 else max(100, min(self.iterations, int(2e9 * self.seconds) // int(size)))
-        common = ["fi_pingpong", "-p", provider, "-e", endpoint, "-S", size, "-I", str(count)]
+        common = ["fi_pingpong", "-p", provider, "-e", endpoint, "-S", size, "-I", str(self.iterations_of(size))]
         out = self.peers(lambda port: [*common, "-B", port], lambda port: [*common, "-P", port, "127.0.0.1"])
         rows = [line.split() for line in out.splitlines() if line.strip()[:1].isdigit()]
         if not rows:
