@@ -20,22 +20,33 @@ void RcResponses::add(const RcResponse& response) {
 
 void RcResponses::add_duplicate(const RcResponse& response) {
     for (std::uint32_t position = first_; position != end_; ++position) {
-        RcResponse& waiting = slot(position);
+        const RcResponse& waiting = slot(position);
         if (waiting.is_atomic != response.is_atomic || waiting.last_psn != response.last_psn) {
             continue;
         }
         if (waiting.begun) {
             const bool is_duplicate = waiting.is_duplicate;
-            waiting = response;
-            waiting.is_duplicate = is_duplicate;
+            ++first_;  // no other one has begun
+            insert(response, is_duplicate);
         }
         return;
     }
-    if (end_ - first_ >= kSlots - kMaxRdAtomic) {
-        return;
+    if (end_ - first_ < kSlots - kMaxRdAtomic) {
+        insert(response, true);
     }
-    slot(end_) = response;
-    slot(end_++).is_duplicate = true;
+}
+
+// In the order of PSNs, which is that of the requests, but behind an answer that has begun.
+void RcResponses::insert(const RcResponse& response, bool is_duplicate) {
+    std::uint32_t place = first_ + (first_ != end_ && slot(first_).begun ? 1 : 0);
+    while (place != end_ && slot(place).psn.distance(response.psn) <= 0) {
+        ++place;
+    }
+    for (std::uint32_t position = end_++; position != place; --position) {
+        slot(position) = slot(position - 1);
+    }
+    slot(place) = response;
+    slot(place).is_duplicate = is_duplicate;
 }
 
 void RcResponses::note_nak(std::uint8_t syndrome, Psn psn) {

@@ -33,8 +33,8 @@ class RcResponses {
     [[nodiscard]] std::uint32_t new_pending() const { return new_pending_; }
     void add(const RcResponse& response);
     /// A READ or atomic that was asked for again. If its first answer is still going out, a READ starts over
-    /// at the wanted point; else it goes behind what is waiting. Dropped when the peer asks too often: it
-    /// will ask again.
+    /// at the wanted point. Answers go out in the order of PSNs: the peer waits for the oldest first, and may
+    /// ask for nothing new meanwhile. Dropped when the peer asks too often: it will ask again.
     void add_duplicate(const RcResponse& response);
 
     /// Notes an acknowledgement of everything up to the newest request; one packet answers a whole burst.
@@ -74,6 +74,7 @@ class RcResponses {
     [[nodiscard]] bool send_read(RcResponse& response, const Position& position, Outbox& outbox);
     void send_atomic(const RcResponse& response, const Position& position, Outbox& outbox);
     void send_answer(const Position& position, Outbox& outbox);
+    void insert(const RcResponse& response, bool is_duplicate);
     void fail_read(const RcResponse& response, std::uint8_t syndrome, Outbox& outbox);
     void pop();
     [[nodiscard]] RcResponse& slot(std::uint32_t position) { return slots_[position % kSlots]; }

@@ -348,6 +348,59 @@ RC_SCRIPT(ResponderDuplicate, ReadWhileItIsAnswered, "9.7.5.1.5",
     sends(acked(2004, 2));
 }
 
+RC_SCRIPT(ResponderDuplicate, ReadBeforeNewAnswers, "9.7.5.1.5",
+          "READs asked for again are answered behind the answer that has begun, before new ones, and all of them in "
+          "the order of PSNs") {
+    connect({.mtu = 256});
+    const auto arrives = [this](const ScriptPacket& request) {
+        wire::PacketView view;
+        view.header = request.header();
+        view.src_gid = peer_gid();
+        host().deliver(view);
+    };
+    arrives(read_request(2000, 512));
+    arrives(read_request(2002, 512, 512));
+    arrives(read_request(2004, 256, 1024));
+    ASSERT_TRUE(host().qp().progress(now(), 3, host()));
+    sends({response_first(2000, 3, 256).credits(0), response_last(2001, 3, 256, 256).credits(0),
+           response_first(2002, 3, 256, 512).credits(0)});
+    arrives(read_request(2001, 256, 256));
+    ASSERT_TRUE(host().qp().progress(now(), 2, host()));
+    sends({response_last(2003, 3, 256, 768).credits(0), response_only(2001, 3, 256, 256).credits(0)});
+    arrives(read_request(2003, 256, 768));
+    arrives(read_request(2000, 512));
+    host().progress();
+    sends({response_first(2000, 3, 256).credits(0), response_last(2001, 3, 256, 256).credits(0),
+           response_only(2003, 3, 256, 768).credits(0), response_only(2004, 3, 256, 1024).credits(0)});
+    peer(write_only(2005, 8, 4096));
+    sends(acked(2005, 4));
+}
+
+RC_SCRIPT(ResponderDuplicate, EverythingFromAMissingResponseOn, "9.7.5.1.5",
+          "a requester that goes back asks for all READs again: the one whose answer has begun starts over behind "
+          "those before it") {
+    connect({.mtu = 256});
+    const auto arrives = [this](const ScriptPacket& request) {
+        wire::PacketView view;
+        view.header = request.header();
+        view.src_gid = peer_gid();
+        host().deliver(view);
+    };
+    arrives(read_request(2000, 512));
+    arrives(read_request(2002, 512, 512));
+    arrives(read_request(2004, 256, 1024));
+    ASSERT_TRUE(host().qp().progress(now(), 3, host()));
+    sends({response_first(2000, 3, 256).credits(0), response_last(2001, 3, 256, 256).credits(0),
+           response_first(2002, 3, 256, 512).credits(0)});
+    arrives(read_request(2001, 256, 256));
+    arrives(read_request(2002, 512, 512));
+    arrives(read_request(2004, 256, 1024));
+    host().progress();
+    sends({response_only(2001, 3, 256, 256).credits(0), response_first(2002, 3, 256, 512).credits(0),
+           response_last(2003, 3, 256, 768).credits(0), response_only(2004, 3, 256, 1024).credits(0)});
+    sends_nothing();
+}
+
 RC_SCRIPT(ResponderDuplicate, ReadWhoseKeyIsGone, "9.7.5.1.5",
           "an old READ request that arrives when its key is gone is dropped: the requester has its data, the "
           "connection lives") {
