@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Adds up test results and prints the summary line.
 
-usage: report.py --skips FILE --lint FILE --fuzz FILE --judges DIRECTORY [--interop FILE] BUILD_DIR:LOGBASE...
+usage: report.py --skips FILE --lint FILE --fuzz FILE --judges DIRECTORY --interop FILE BUILD_DIR:LOGBASE...
 
 Each test that Meson ran counts as the cases it reports (BUILD_DIR/gtest/*.xml) or, without a report, as one. Every
 skip must be listed in the skips file (one a line: NAME, a tab, the reason). The judges (tests/judges) leave a report
@@ -147,7 +147,7 @@ def main():
     parser.add_argument("--lint", required=True)
     parser.add_argument("--fuzz", required=True)
     parser.add_argument("--judges", required=True, type=pathlib.Path)
-    parser.add_argument("--interop", type=pathlib.Path)
+    parser.add_argument("--interop", required=True, type=pathlib.Path)
     parser.add_argument("builds", nargs="+")
     arguments = parser.parse_args()
     totals = Totals()
@@ -156,8 +156,7 @@ def main():
     add_checks(totals, arguments.lint, LINT)
     add_checks(totals, arguments.fuzz, FUZZ)
     add_judges(totals, arguments.judges)
-    if arguments.interop:
-        add_interop(totals, arguments.interop)
+    add_interop(totals, arguments.interop)
     skipped = totals.skipped + totals.skipped_by_judges
     for name, reason in skipped:
         print(f"skipped: {name}: {reason}")

@@ -16,6 +16,7 @@ void RcResponder::reset(Psn first_psn) {
     msn_ = 0;
     nak_sent_ = false;
     rnr_nak_sent_ = false;
+    repeats_end_ = first_psn - 1;
     held_.clear();
     message_ = Message::kNone;
     receive_.held = false;
@@ -66,7 +67,7 @@ void RcResponder::execute(const wire::PacketView& packet, const wire::OpcodeInfo
 
 bool RcResponder::progress(std::uint32_t max_packets, Outbox& outbox) {
     return responses_.progress(max_packets, outbox, [this] {
-        return RcResponses::Position{expected_psn_, msn_, credits()};
+        return RcResponses::Position{acknowledged_end(), msn_, credits()};
     });
 }
 
@@ -98,6 +99,9 @@ bool RcResponder::find_srq(const wire::PacketHeader& header) {
 void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::OpcodeInfo& info) {
     ++common_.config.counters->duplicate_request;
     const wire::PacketHeader& header = packet.header;
+    if (awaits_repeats()) {
+        note_repeat(header.psn, header.ack_req);
+    }
     RcResponse response;
     response.psn = header.psn;
     if ((info.flags & wire::kIsRead) != 0) {

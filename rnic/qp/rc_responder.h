@@ -56,6 +56,11 @@ class RcResponder {
     void handle_out_of_sequence(const wire::PacketView& packet);
     void execute_held(Outbox& outbox);
     void handle_missing(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
+    void await_repeats(Psn filled);
+    void note_repeat(Psn psn, bool ack_req);
+    [[nodiscard]] bool awaits_repeats() const { return repeats_end_ == expected_psn_; }
+    /// Acknowledgements are of what lies before this.
+    [[nodiscard]] Psn acknowledged_end() const { return awaits_repeats() ? repeated_to_ : expected_psn_; }
     void execute(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     void handle_duplicate(const wire::PacketView& packet, const wire::OpcodeInfo& info);
     [[nodiscard]] bool find_srq(const wire::PacketHeader& header);
@@ -85,6 +90,8 @@ class RcResponder {
     bool nak_sent_ = false;      // silence until expected_psn_ arrives (IBA 9.7.5.1.2)
     bool rnr_nak_sent_ = false;  // and it was an RNR NAK
     Psn newest_early_;           // while nak_sent_: the newest packet that came and was not carried out
+    Psn repeats_end_;            // while it is expected_psn_: the peer sends all up to here again,
+    Psn repeated_to_;            // and has sent all up to here
     Message message_ = Message::kNone;
     std::uint32_t received_bytes_ = 0;  // SEND: so far; WRITE: of the whole message
     std::uint32_t write_left_bytes_ = 0;

@@ -33,12 +33,38 @@ void RcResponder::handle_missing(const wire::PacketView& packet, const wire::Opc
     const bool was_unsent = responses_.drop_nak();
     execute(packet, info, outbox);
     execute_held(outbox);
+    if (!was_unsent && !packet.header.ack_req) {
+        await_repeats(packet.header.psn);
+    }
     if (nak_sent_ || common_.state == QpState::kErr) {
         return;
     }
     if (!held_.empty() || (was_unsent && newest_early_.distance(expected_psn_) >= 0)) {
         nak_sent_ = true;
         responses_.note_nak(wire::kNakPsnSequenceError, expected_psn_);
+    }
+}
+
+// A requester that sends only what is missing asks for an acknowledgement of it. One that does not goes back
+// N: it will send again what was held and is carried out now. Of those packets it hears when they have come
+// again: Linux rxe takes an acknowledgement that overtakes what it is sending for the end of its retries, and
+// when one more packet gets lost then, it waits for ever.
+void RcResponder::await_repeats(Psn filled) {
+    if (expected_psn_.distance(filled) > 1) {
+        repeats_end_ = expected_psn_;
+        repeated_to_ = filled + 1;
+        responses_.drop_ack();
+    }
+}
+
+// A duplicate, while the peer is believed to go back N. It does not when this is the packet that was missing
+// and now it asks for an acknowledgement: what came first was the packet itself, late.
+void RcResponder::note_repeat(Psn psn, bool ack_req) {
+    const std::int32_t ahead = psn.distance(repeated_to_);
+    if (ahead >= 0) {
+        repeated_to_ = psn + 1;
+    } else if (ahead == -1 && ack_req) {
+        repeats_end_ = expected_psn_ - 1;
     }
 }
 

@@ -7,6 +7,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 
+import afterwards
 import cases
 import harness
 import icrc
@@ -59,6 +60,32 @@ class Icrc(harness.TestCase):
         cut.write_bytes(data[:24] + bytes(8) + len(frame).to_bytes(4, "little") * 2 + frame)
         self.assertEqual(list(wireshark.complaints([("whole", whole)])), [])
         self.assertEqual([where for where, _ in wireshark.complaints([("whole", whole), ("cut", cut)])], ["cut"])
+
+
+class Afterwards(harness.TestCase):
+    OWN, OTHER = b"own ip", b"other."
+    SEND, ACK, UD_SEND = 4, 17, 0x64
+
+    def _count(self, *packets):
+        """Of (sender, opcode, destination, PSN)."""
+        return afterwards.count([icrc.Packet(*packet) for packet in packets], self.OWN)
+
+    def test_what_came_behind_the_last_packet(self):
+        talk = [(self.OTHER, self.SEND, 1, 100), (self.OWN, self.ACK, 7, 100), (self.OWN, self.SEND, 7, 500)]
+        self.assertEqual(self._count(*talk), 0)
+        repeated = (self.OTHER, self.SEND, 1, 100)
+        self.assertEqual(self._count(*talk, (self.OTHER, self.ACK, 1, 500), repeated), 2)
+        self.assertEqual(self._count(*talk, repeated, (self.OWN, self.ACK, 7, 100)), 0)
+
+    def test_not_for_a_qp_that_never_was(self):
+        talk = [(self.OTHER, self.SEND, 1, 100), (self.OWN, self.ACK, 7, 100)]
+        self.assertEqual(self._count(*talk, (self.OTHER, self.SEND, 2, 100)), 0)
+        self.assertEqual(self._count(*talk, (self.OTHER, self.UD_SEND, 1, 101)), 0)
+
+    def test_each_qp_by_itself(self):
+        self.assertEqual(self._count((self.OTHER, self.SEND, 1, 100), (self.OTHER, self.SEND, 2, 900),
+                                     (self.OWN, self.ACK, 7, 100), (self.OTHER, self.SEND, 1, 101),
+                                     (self.OWN, self.ACK, 8, 900)), 1)
 
 
 class Table(harness.TestCase):

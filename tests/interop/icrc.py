@@ -30,9 +30,10 @@ WITHOUT_PAYLOAD = (12, 17, 18, 19, 20)
 class Packet:
     """What is known of one that is RoCEv2. `faults`: what is wrong with it."""
 
-    def __init__(self, sender, opcode, syndrome, psn, vlan, faults):
-        self.sender, self.opcode, self.syndrome, self.psn, self.vlan = sender, opcode, syndrome, psn, vlan
-        self.faults = faults
+    def __init__(self, sender, opcode, destination, psn, syndrome=None, vlan=None, faults=()):
+        """`sender`: a MAC; `destination`: a QPN."""
+        self.sender, self.opcode, self.destination, self.psn = sender, opcode, destination, psn
+        self.syndrome, self.vlan, self.faults = syndrome, vlan, list(faults)
 
     @property
     def name(self):
@@ -126,7 +127,7 @@ def read_packet(frame):
         return None
     header, datagram, faults = found
     if len(datagram) != struct.unpack_from(">H", datagram, 4)[0] or len(datagram) < 8 + 12 + 4:
-        return Packet(frame[6:12], 0, None, 0, vlan, [*faults, "UDP length"])
+        return Packet(frame[6:12], 0, 0, 0, vlan=vlan, faults=[*faults, "UDP length"])
     opcode = datagram[8]
     operation = opcode & 31
     payload_size = len(datagram) - 8 - 12 - 4 - EXTENSIONS.get(operation, 0) - (8 if opcode >> 5 == 3 else 0)
@@ -136,8 +137,8 @@ def read_packet(frame):
     if struct.pack("<I", zlib.crc32(b"\xff" * 8 + bytes(header) + bytes(masked))) != datagram[-4:]:
         faults.append("ICRC")
     syndrome = datagram[20] if operation in WITH_AETH and opcode >> 5 in (0, 5) else None
-    psn = int.from_bytes(datagram[17:20], "big")
-    return Packet(frame[6:12], opcode, syndrome, psn, vlan, faults)
+    destination, psn = (int.from_bytes(datagram[at:at + 3], "big") for at in (13, 17))
+    return Packet(frame[6:12], opcode, destination, psn, syndrome, vlan, faults)
 
 
 def refusal_sender(frame):

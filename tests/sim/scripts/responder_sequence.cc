@@ -92,6 +92,42 @@ RC_SCRIPT(ResponderGap, MissingLast, "9.7.5.1.2",
     holds_peer_data(4096, 8, 1024);
 }
 
+RC_SCRIPT(
+    ResponderGap, NoAcknowledgementOvertakesARequester, "9.7.5.1.2",
+    "from a gap on everything comes again, packet by packet: none is acknowledged before it has come again") {
+    connect({.mtu = 256});
+    post_receive(100, 2048);
+    peer({unasked(send_first(2000, 256)), unasked(send_middle(2002, 256, 512)),
+          unasked(send_middle(2003, 256, 768)), send_last(2004, 8, 1024)});
+    sends(sequence_nak(2001, 0));
+    peer(unasked(send_middle(2001, 256, 256)));
+    sends_nothing();
+    // What is discarded behind the gap counts as new now, and nobody asked to hear of it.
+    for (const std::uint32_t psn : {2002U, 2003U}) {
+        peer(unasked(send_middle(psn, 256, std::size_t{256} * (psn - 2000))));
+        is_selective() ? sends(acked(psn, 1)) : sends_nothing();
+    }
+    for (int i = 0; i < 2; ++i) {
+        peer(send_last(2004, 8, 1024));
+        sends(acked(2004, 1));
+    }
+    receives(ok(100).bytes(1032));
+    holds_peer_data(0, 1032, 0);
+}
+
+RC_SCRIPT(ResponderGap, LatePacketAskedForAgain, "9.7.5.1.2",
+          "the missing packet was only late, and comes once more because of the NAK: all is acknowledged") {
+    connect();
+    peer({write_only(2001, 8, 64), write_only(2002, 8, 128)});
+    sends(sequence_nak(2000, 0));
+    peer(unasked(write_only(2000, 8)));
+    sends_nothing();
+    peer(write_only(2000, 8));
+    sends(acked(is_selective() ? 2002 : 2000, is_selective() ? 3 : 1));
+    peer(write_only(2002, 8, 128));
+    sends(is_selective() ? acked(2002, 3) : sequence_nak(2001, 1));
+}
+
 RC_SCRIPT(ResponderGap, MessagesKeepTheirOrder, "9.5",
           "SENDs that arrive in reverse fill the receives in the order of their PSNs") {
     connect();
