@@ -1,7 +1,12 @@
 // Shared receive queues through the stock libibverbs.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cerrno>
+#include <fstream>
 #include <map>
+#include <string>
 #include <thread>
 
 #include "tests/e2e/verbs/shared_side.h"
@@ -119,6 +124,90 @@ TEST_F(Srq, AttributesAndWhatKeepsIt) {
     EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
+TEST_F(Srq, AsItWasAskedForAndNothingUnknown) {
+    ibv_srq_init_attr_ex init{};
+    init.srq_context = this;
+    init.attr = {.max_wr = 5, .max_sge = 1, .srq_limit = 0};
+    init.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+    init.srq_type = IBV_SRQT_BASIC;
+    init.pd = b_.pd;
+    const auto error_of = [&](const ibv_srq_init_attr_ex& asked) {
+        ibv_srq_init_attr_ex attr = asked;
+        errno = 0;
+        ibv_srq* srq = ibv_create_srq_ex(b_.context.get(), &attr);
+        if (srq == nullptr) return errno;
+        EXPECT_EQ(srq->srq_context, this);
+        EXPECT_EQ(srq->pd, b_.pd);
+        EXPECT_GE(attr.attr.max_sge, 1U);
+        ibv_srq_attr queried{};
+        EXPECT_EQ(ibv_query_srq(srq, &queried), 0);
+        EXPECT_EQ(queried.max_sge, attr.attr.max_sge) << "told and kept are the same";
+        EXPECT_EQ(queried.max_wr, attr.attr.max_wr);
+        EXPECT_EQ(ibv_destroy_srq(srq), 0);
+        return 0;
+    };
+    EXPECT_EQ(error_of(init), 0);
+    ibv_srq_init_attr_ex bad = init;
+    bad.comp_mask |= 1U << 20U;
+    EXPECT_EQ(error_of(bad), EOPNOTSUPP) << "a field that nobody knows";
+    bad = init;
+    bad.srq_type = IBV_SRQT_TM;
+    EXPECT_EQ(error_of(bad), EOPNOTSUPP);
+    bad = init;
+    bad.comp_mask &= ~unsigned{IBV_SRQ_INIT_ATTR_PD};
+    EXPECT_EQ(error_of(bad), EINVAL) << "no PD";
+    bad = init;
+    bad.srq_type = IBV_SRQT_XRC;
+    EXPECT_EQ(error_of(bad), EINVAL) << "neither domain nor CQ";
+    bad.comp_mask |= IBV_SRQ_INIT_ATTR_CQ;
+    bad.cq = b_.cq;
+    EXPECT_EQ(error_of(bad), EINVAL) << "no domain";
+}
+
+TEST_F(Srq, KeepsItsParentDomain) {
+    ibv_parent_domain_init_attr attr{};
+    attr.pd = b_.pd;
+    ibv_pd* parent = ibv_alloc_parent_domain(b_.context.get(), &attr);
+    ASSERT_NE(parent, nullptr) << std::strerror(errno);
+    ibv_srq_init_attr init{};
+    init.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+    ibv_srq* srq = ibv_create_srq(parent, &init);
+    ASSERT_NE(srq, nullptr) << std::strerror(errno);
+    EXPECT_EQ(ibv_dealloc_pd(parent), EBUSY);
+    EXPECT_EQ(ibv_destroy_srq(srq), 0);
+    EXPECT_EQ(ibv_dealloc_pd(parent), 0);
+}
+
+TEST_F(Srq, AChildPostsNothing) {
+    make_srq(4);
+    const pid_t child = ::fork();
+    if (child == 0) _exit(b_.post(srq_, 1, 0, 64) != 0 ? 0 : 1);
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    for (std::uint32_t i = 0; i < max_wr_; ++i) EXPECT_EQ(b_.post(srq_, i, 0, 64), 0);
+    EXPECT_NE(b_.post(srq_, 9, 0, 64), 0);
+}
+
+/// Mappings of this process.
+std::size_t mappings() {
+    std::ifstream maps("/proc/self/maps");
+    std::size_t count = 0;
+    for (std::string line; std::getline(maps, line);) ++count;
+    return count;
+}
+
+TEST_F(Srq, AResizeLeavesNoMappingBehind) {
+    make_srq(16);
+    const std::size_t before = mappings();
+    for (std::uint32_t i = 0; i < 200; ++i) {
+        ibv_srq_attr attr{};
+        attr.max_wr = i % 2 == 0 ? 1000 : 16;
+        ASSERT_EQ(ibv_modify_srq(srq_, &attr, IBV_SRQ_MAX_WR), 0);
+    }
+    EXPECT_LT(mappings(), before + 50);
+}
+
 TEST_F(Srq, LimitEventComesOnceAndDestructionTakesBackWhatNobodyRead) {
     make_srq(8);
     add_pair(IBV_QPT_RC);
@@ -150,11 +239,16 @@ TEST_F(Srq, LimitEventComesOnceAndDestructionTakesBackWhatNobodyRead) {
     EXPECT_EQ(limit(), 0U) << "disarmed";
     pollfd none{b_.context->async_fd, POLLIN, 0};
     EXPECT_EQ(::poll(&none, 1, 0), 0) << "one event for each arming";
-    // Armed again, and the event is never read: TearDown must come back all the same.
+    // Armed again, and the event is never read: destruction comes back all the same, and takes it away.
     EXPECT_EQ(arm(3), 0);
     a_.send(from_[0], 9, 0, 64);
     EXPECT_EQ(SharedSide::poll(a_.cq).status, IBV_WC_SUCCESS);
     EXPECT_EQ(limit(), 0U);
+    EXPECT_EQ(ibv_destroy_qp(to_[0]), 0);
+    to_.clear();
+    EXPECT_EQ(ibv_destroy_srq(srq_), 0);
+    srq_ = nullptr;
+    EXPECT_EQ(::poll(&none, 1, 0), 0) << "an event names an SRQ that is gone";
 }
 
 TEST_F(Srq, ResizedWhileMessagesCome) {

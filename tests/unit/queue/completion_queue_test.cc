@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+
+#include "tests/support/single_step.h"
 
 namespace urnic {
 namespace {
@@ -161,6 +164,44 @@ TEST_F(Cq, LooksAtTheRequestForNotificationWithoutTakingIt) {
     EXPECT_TRUE(cq_.notification_wanted(0));
     EXPECT_TRUE(cq_.take_notification(0));
     EXPECT_FALSE(cq_.notification_wanted(0));
+}
+
+// Whoever sees the sequence number sees the whole entry, at whatever instruction of the worker he looks.
+TEST_F(Cq, TheSequenceNumberIsWrittenLast) {
+    Completion completion;
+    completion.status = WcStatus::kRemOpErr;
+    completion.opcode = WcOpcode::kRecvRdmaWithImm;
+    completion.is_recv = true;
+    for (std::uint32_t lap = 0; lap < 3; ++lap) {
+        for (std::uint32_t i = 0; i < kEntries; ++i) {
+            const std::uint32_t index = lap * kEntries + i;
+            abi::Cqe& entry = cqe(1, index);
+            // No field has the value that it gets.
+            std::memset(reinterpret_cast<std::byte*>(&entry) + sizeof entry.seq, 0xa5,
+                        sizeof entry - sizeof entry.seq);
+            completion.wr_id = completion.qp_num = completion.wqe_index = completion.byte_len = index;
+            completion.imm_or_rkey = completion.src_qp = completion.vendor_err = completion.srq_number =
+                index;
+            completion.sl = 7;
+            completion.wc_flags = kWcWithImm;
+            std::array<std::byte, sizeof entry> seen{};
+            bool published = false;
+            const std::uint64_t steps =
+                test::SingleStep::through([&] { EXPECT_TRUE(cq_.push(1, completion, index)); },
+                                          [&] {
+                                              if (!published && entry.seq.load() == index + 1) {
+                                                  published = true;
+                                                  std::memcpy(seen.data(), &entry, sizeof entry);
+                                              }
+                                          });
+            if (test::kSingleSteps) {
+                EXPECT_GT(steps, 20U);
+                ASSERT_TRUE(published);
+                ASSERT_EQ(std::memcmp(seen.data(), &entry, sizeof entry), 0) << "entry " << index;
+            }
+            header().consumer[1].index.store(index + 1);
+        }
+    }
 }
 
 }  // namespace

@@ -205,6 +205,19 @@ void FakeDaemon::answer(const std::byte* request, Reply& reply) {
         case abi::Op::kQueryQp:
             reply.as<abi::QueryQpReply>().attr = qps_.at(handle).attr;
             return;
+        case abi::Op::kCreateSrq:
+            return make_srq_memory(next_handle_++,
+                                   reinterpret_cast<const abi::CreateSrqRequest*>(request)->max_wr, reply);
+        case abi::Op::kModifySrq: {
+            const auto& wanted = *reinterpret_cast<const abi::ModifySrqRequest*>(request);
+            return make_srq_memory(wanted.srq, wanted.max_wr, reply);
+        }
+        case abi::Op::kAllocDm:
+            return alloc_dm(*reinterpret_cast<const abi::AllocDmRequest*>(request), reply);
+        case abi::Op::kFreeDm:
+            dms_.erase(handle);
+            return;
+        case abi::Op::kDestroySrq:
         case abi::Op::kDestroyCq:
         case abi::Op::kDestroyQp:
         case abi::Op::kDestroyChannel:
@@ -245,6 +258,7 @@ void FakeDaemon::open_device(Reply& reply) {
     opened.caps.node_guid = 0x0102;
     opened.caps.max_qp = 100;
     opened.caps.max_cqe = 1024;
+    opened.caps.max_dm_bytes = 1U << 20U;
     opened.caps.num_ports = 1;
     opened.caps.pkey_table_len = 1;
 }
@@ -313,6 +327,35 @@ void FakeDaemon::create_qp(const abi::CreateQpRequest& request, Reply& reply) {
     reply.fds = {qp.memory->fd()};
 }
 
+void FakeDaemon::make_srq_memory(std::uint32_t handle, std::uint32_t max_wr, Reply& reply) {
+    auto& made = reply.as<abi::SrqReply>();
+    made.handle = handle;
+    made.entries = std::bit_ceil(max_wr);
+    made.stride = abi::recv_stride(kMaxSge);
+    made.max_sge = kMaxSge;
+    made.memory_offset = SharedPart::kOffset;
+    made.memory_bytes = abi::round_up(abi::srq_bytes(made.entries, made.stride), 4096);
+    auto& memory = srqs_[handle].memory;
+    memory.push_back(std::make_unique<SharedPart>(made.memory_bytes));
+    reply.fds = {memory.back()->fd()};
+    if (spoil_srq) {
+        spoil_srq(made);
+    }
+}
+
+void FakeDaemon::alloc_dm(const abi::AllocDmRequest& request, Reply& reply) {
+    const std::uint32_t handle = next_handle_++;
+    auto& memory = dms_[handle];
+    memory = std::make_unique<SharedPart>(abi::round_up(request.length, 4096), 0);
+    auto& made = reply.as<abi::DmReply>();
+    made.handle = handle;
+    made.length = request.length;
+    reply.fds = {memory->fd()};
+    if (spoil_dm) {
+        spoil_dm(made);
+    }
+}
+
 void FakeDaemon::modify_qp(const abi::ModifyQpRequest& request) {
     FakeQp& qp = qps_.at(request.qp);
     qp.attr = request.attr;
@@ -329,6 +372,10 @@ void FakeDaemon::destroy(abi::Op op, std::uint32_t handle, Reply& reply) {
         return;
     }
     auto& destroyed = reply.as<abi::DestroyReply>();
+    if (op == abi::Op::kDestroySrq) {
+        srqs_.erase(handle);
+        return;
+    }
     if (op == abi::Op::kDestroyCq) {
         destroyed.async_events = cqs_.at(handle).async_events;
         destroyed.completion_events = cqs_.at(handle).completion_events;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -55,6 +56,10 @@ struct FakeQp {
     abi::QpAttr attr{};
 };
 
+struct FakeSrq {
+    std::vector<std::unique_ptr<SharedPart>> memory;  // the last is in use; resizing adds one
+};
+
 class FakeDaemon {
   public:
     static constexpr std::uint32_t kWorkers = 2;
@@ -83,7 +88,9 @@ class FakeDaemon {
     // What the test looks at; the provider must not be inside a call meanwhile.
     FakeCq& cq() { return cqs_.begin()->second; }
     FakeQp& qp() { return qps_.begin()->second; }
-    [[nodiscard]] std::size_t object_count() const { return cqs_.size() + qps_.size() + channels_.size(); }
+    [[nodiscard]] std::size_t object_count() const {
+        return cqs_.size() + qps_.size() + channels_.size() + srqs_.size() + dms_.size();
+    }
     std::uint32_t version = abi::kAbiVersion;
     abi::RegMrRequest last_reg_mr{};
     abi::CreateAhRequest last_create_ah{};
@@ -93,6 +100,9 @@ class FakeDaemon {
     std::atomic<int> clients{0};
     /// Answered in place of success, once, to the next request of any kind but Hello.
     std::atomic<int> next_error{0};
+    /// Change what is answered to CreateSrq and ModifySrq, and to AllocDm.
+    std::function<void(abi::SrqReply&)> spoil_srq;
+    std::function<void(abi::DmReply&)> spoil_dm;
 
   private:
     struct Reply;
@@ -108,6 +118,8 @@ class FakeDaemon {
     void create_cq(const abi::CreateCqRequest& request, Reply& reply);
     void resize_cq(const abi::ResizeCqRequest& request, Reply& reply);
     void create_qp(const abi::CreateQpRequest& request, Reply& reply);
+    void make_srq_memory(std::uint32_t handle, std::uint32_t max_wr, Reply& reply);
+    void alloc_dm(const abi::AllocDmRequest& request, Reply& reply);
     void modify_qp(const abi::ModifyQpRequest& request);
     void destroy(abi::Op op, std::uint32_t handle, Reply& reply);
 
@@ -127,6 +139,8 @@ class FakeDaemon {
     std::map<std::uint32_t, Pipe> channels_;
     std::map<std::uint32_t, FakeCq> cqs_;
     std::map<std::uint32_t, FakeQp> qps_;
+    std::map<std::uint32_t, FakeSrq> srqs_;
+    std::map<std::uint32_t, std::unique_ptr<SharedPart>> dms_;
 };
 
 }  // namespace urnic::test
