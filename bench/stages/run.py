@@ -52,7 +52,7 @@ def main():
                         help="page that the table goes into (%(default)s)")
     parser.add_argument("--print", action="store_true", help="leave the page alone")
     options = parser.parse_args()
-    found = {**machine.context(), "build": machine.check_build(options.build)}
+    found = {**machine.context(), "build": machine.check_build(options.build, "bench/stages/stages")}
     runs = []
     for number in range(options.runs):
         runs.append(run_once(options.build / "bench" / "stages" / "stages", options.batches, machine.Cpus().a))

@@ -149,10 +149,10 @@ def write_json(path, data):
     path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 
-def check_build(build):
+def check_build(build, program="urnicd"):
     """Figures of anything but the release build are worth nothing."""
-    if not (build / "urnicd").exists():
-        raise Failure(f"{build} holds no built urnicd: scripts/build")
+    if not (build / program).exists():
+        raise Failure(f"{build} holds no built {program}: scripts/build")
     options = json.loads(subprocess.run(["meson", "introspect", "--buildoptions", build], capture_output=True, text=True,
                                         check=True).stdout)
     chosen = {option["name"]: option["value"] for option in options}
