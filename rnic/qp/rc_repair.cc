@@ -84,10 +84,17 @@ bool RcRepair::miss_request(TimeNs now, Psn psn) {
 }
 
 void RcRepair::remind(TimeNs now, Psn end, TimeNs longest_ns) {
-    if (!selective_ || peer_ != Peer::kHolds || resend_request_ || window_.cursor_psn().distance(end) <= 0 ||
+    if (!selective_ || resend_request_ || window_.cursor_psn().distance(end) <= 0 ||
         (nak_open_ && now < sent_at_ + patience_ns(longest_ns))) {
         return;
     }
+    // One that discards says this only of what was sent again. When that is long over, it holds after all:
+    // two losses in a row look like discarding.
+    if (peer_ == Peer::kDiscards &&
+        (window_.cursor_psn() != window_.sent_end() || now < loss_seen_at_ + 2 * patience_ns(longest_ns))) {
+        return;
+    }
+    peer_ = peer_ == Peer::kDiscards ? Peer::kUnknown : peer_;
     open(now, end);
 }
 

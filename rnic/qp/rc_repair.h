@@ -35,7 +35,8 @@ class RcRepair {
     /// The peer misses the request with this PSN. False: go back N.
     [[nodiscard]] bool miss_request(TimeNs now, Psn psn);
     /// An acknowledgement of what was acknowledged before came again, though requests beyond `end` are under
-    /// way: a peer that holds early requests says so that it still misses the one at `end`.
+    /// way: a peer that holds early requests says so that it still misses the one at `end`. One that discards
+    /// says it only of duplicates, shortly after something was sent again.
     void remind(TimeNs now, Psn end, TimeNs longest_ns);
     /// The peer acknowledged everything before `end`; `cursor` is where the window's cursor was. False: it
     /// discarded what was behind the missing request; go back N.

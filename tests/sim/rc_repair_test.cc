@@ -164,6 +164,59 @@ TEST(RcRepair, AnAcknowledgementBeyondWhatWasSentAgainShowsThatThePeerHolds) {
     EXPECT_TRUE(repair.miss_request(4, Psn(106)));
 }
 
+// Whether it is known to hold or not.
+TEST_F(RcRepairTest, ALostNakOfAnUnknownPeerIsMadeUpForAsWell) {
+    connect_holders(true, true);
+    net_.lose = [a = 0, b = 0](const SentPacket& packet) mutable {
+        return packet.from == "A" ? ++a == 2 : ++b == 2;  // B's first packet acknowledges the first of A
+    };
+    post_writes(1);
+    ASSERT_TRUE(net_.run());
+    post_writes(2);
+    net_.run_for(2500);
+    post_writes(1);
+    ASSERT_TRUE(net_.run());
+    EXPECT_EQ(a_->poll_send().size(), 4U);
+    EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
+    EXPECT_EQ(a_->counters.retrans_pkts.value(), 1U);
+}
+
+TEST(RcRepair, APeerThatRepeatsItselfLongAfterTheLastLossHoldsAfterAll) {
+    constexpr TimeNs kLongest = 1'000'000'000;
+    constexpr TimeNs kLate = 10'000'000;
+    SendWindow window;
+    RcRepair repair(window);
+    window.reset(Psn(100));
+    repair.reset(true);
+    SendRecord record;
+    record.psn_count = 1;
+    for (int i = 0; i < 10; ++i) {
+        (void)window.add(record);
+        window.advance_cursor();
+    }
+    // Two losses in a row: it looks as if it discarded.
+    EXPECT_TRUE(repair.miss_request(0, Psn(100)));
+    repair.request_sent(0);
+    (void)window.acknowledge(Psn(100));
+    EXPECT_FALSE(repair.miss_request(1, Psn(101)));
+    window.rewind();
+    repair.cancel_after_loss(1);
+    // While things go again, and for a while after that, duplicates draw such acknowledgements.
+    window.advance_cursor();
+    repair.remind(kLate, Psn(101), kLongest);
+    EXPECT_FALSE(repair.wants_request());
+    while (window.cursor_psn() != window.sent_end()) {
+        window.advance_cursor();
+    }
+    repair.remind(2, Psn(101), kLongest);
+    EXPECT_FALSE(repair.wants_request());
+    repair.remind(kLate, Psn(101), kLongest);
+    EXPECT_TRUE(repair.wants_request());
+    EXPECT_EQ(repair.request_psn(), Psn(101));
+    repair.request_sent(kLate);
+    EXPECT_TRUE(repair.miss_request(kLate + 1, Psn(104)));  // another gap, and what is between them was held
+}
+
 TEST_F(RcRepairTest, ALostNakIsMadeUpForByAcknowledgementsThatStandStill) {
     connect_holders(true, true);
     lose("A", {2});

@@ -385,7 +385,8 @@ RC_SCRIPT(ResponderDuplicate, ReadWhileItIsAnswered, "9.7.5.1.5",
 }
 
 RC_SCRIPT(ResponderDuplicate, ReadBeforeNewAnswers, "9.7.5.1.5",
-          "READs asked for again are answered behind the answer that has begun, before new ones, and all of them in "
+          "READs asked for again are answered behind the answer that has begun, before new ones, and all of "
+          "them in "
           "the order of PSNs") {
     connect({.mtu = 256});
     const auto arrives = [this](const ScriptPacket& request) {
@@ -412,9 +413,10 @@ RC_SCRIPT(ResponderDuplicate, ReadBeforeNewAnswers, "9.7.5.1.5",
     sends(acked(2005, 4));
 }
 
-RC_SCRIPT(ResponderDuplicate, EverythingFromAMissingResponseOn, "9.7.5.1.5",
-          "a requester that goes back asks for all READs again: the one whose answer has begun starts over behind "
-          "those before it") {
+RC_SCRIPT(
+    ResponderDuplicate, EverythingFromAMissingResponseOn, "9.7.5.1.5",
+    "a requester that goes back asks for all READs again: the one whose answer has begun starts over behind "
+    "those before it") {
     connect({.mtu = 256});
     const auto arrives = [this](const ScriptPacket& request) {
         wire::PacketView view;
