@@ -141,6 +141,24 @@ TEST_F(Xrc, MessagesGoToTheSrqTheyName) {
     EXPECT_EQ(ibv_destroy_srq(second), 0);
 }
 
+TEST_F(Xrc, WhatAChildDestroysIsItsOwn) {
+    ibv_srq* srq = make_xrc_srq(b_, xrcd_);
+    ASSERT_EQ(b_.post(srq, 7, 0, 64), 0);
+    a_.send(initiator_, 1, 0, 64, number_of(srq));
+    EXPECT_EQ(SharedSide::poll(a_.cq).status, IBV_WC_SUCCESS);
+    ASSERT_EQ(b_.post(srq, 8, 0, 64), 0);
+    a_.send(initiator_, 2, 0, 64, number_of(srq));
+    EXPECT_EQ(SharedSide::poll(a_.cq).status, IBV_WC_SUCCESS);
+    const pid_t child = ::fork();
+    if (child == 0) _exit(ibv_destroy_srq(srq) == 0 ? 0 : 1);
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(SharedSide::poll(b_.cq).wr_id, 7U) << "the child took the parent's completions away";
+    EXPECT_EQ(SharedSide::poll(b_.cq).wr_id, 8U);
+    EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
 TEST_F(Xrc, RdmaAndAtomicsInTheDomainOfTheSrqNamed) {
     ibv_srq* srq = make_xrc_srq(b_, xrcd_);
     fill(a_.buffer.data(), 5000, 6);

@@ -205,9 +205,11 @@ void FakeDaemon::answer(const std::byte* request, Reply& reply) {
         case abi::Op::kQueryQp:
             reply.as<abi::QueryQpReply>().attr = qps_.at(handle).attr;
             return;
-        case abi::Op::kCreateSrq:
-            return make_srq_memory(next_handle_++,
-                                   reinterpret_cast<const abi::CreateSrqRequest*>(request)->max_wr, reply);
+        case abi::Op::kCreateSrq: {
+            const auto& wanted = *reinterpret_cast<const abi::CreateSrqRequest*>(request);
+            srqs_[next_handle_].user_handle = wanted.user_handle;
+            return make_srq_memory(next_handle_++, wanted.max_wr, reply);
+        }
         case abi::Op::kModifySrq: {
             const auto& wanted = *reinterpret_cast<const abi::ModifySrqRequest*>(request);
             return make_srq_memory(wanted.srq, wanted.max_wr, reply);

@@ -58,6 +58,7 @@ struct FakeQp {
 
 struct FakeSrq {
     std::vector<std::unique_ptr<SharedPart>> memory;  // the last is in use; resizing adds one
+    std::uint64_t user_handle = 0;
 };
 
 class FakeDaemon {
@@ -88,6 +89,7 @@ class FakeDaemon {
     // What the test looks at; the provider must not be inside a call meanwhile.
     FakeCq& cq() { return cqs_.begin()->second; }
     FakeQp& qp() { return qps_.begin()->second; }
+    FakeSrq& srq() { return srqs_.begin()->second; }
     [[nodiscard]] std::size_t object_count() const {
         return cqs_.size() + qps_.size() + channels_.size() + srqs_.size() + dms_.size();
     }

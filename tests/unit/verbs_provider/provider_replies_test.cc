@@ -82,5 +82,21 @@ TEST_F(Replies, DeviceMemoryThatIsNotThereIsGivenBack) {
     EXPECT_EQ(ibv_free_dm(dm), 0);
 }
 
+// Nobody says any more how many events there were: all that name the SRQ go.
+TEST_F(Replies, AnSrqOfADeadDaemonTakesItsEventsAlong) {
+    open();
+    struct ibv_srq* srq = make_srq();
+    ASSERT_NE(srq, nullptr);
+    for (int i = 0; i < 2; ++i) daemon.send_async(AsyncEventType::kSrqLimitReached, daemon.srq().user_handle);
+    ASSERT_TRUE(wait_readable(context->async_fd));
+    daemon.die();
+    EXPECT_EQ(ibv_destroy_srq(srq), 0);
+    ASSERT_TRUE(wait_readable(context->async_fd));
+    struct ibv_async_event event {};
+    ASSERT_EQ(ibv_get_async_event(context, &event), 0);
+    ASSERT_EQ(event.event_type, IBV_EVENT_DEVICE_FATAL);
+    ibv_ack_async_event(&event);
+}
+
 }  // namespace
 }  // namespace urnic::test
