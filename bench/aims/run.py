@@ -197,14 +197,14 @@ def main():
     found = {**machine.context(), "build": machine.check_build(options.build), "repetitions": options.repetitions,
              "seconds": options.seconds, "iterations": options.iterations, "connected": options.connected,
              "cpu_daemon": cpus.daemon, "cpu_a": cpus.a, "cpu_b": cpus.b, "cpu_own_b": cpus.own_b}
-    begin = time.monotonic()
+    begin, cpu_times = time.monotonic(), machine.CpuTimes()
     results = []
     with tempfile.TemporaryDirectory(prefix="urnic-bench-") as directory, contextlib.ExitStack() as stack:
         rows = Rows(options.build, cpus, options, directory, stack)
         for group in groups:
             samples = measure(rows, group, options)
             results += [judge(group, row, samples, found["cpus"]) for row in group["rows"]]
-    found["took_seconds"] = round(time.monotonic() - begin, 1)
+    found |= {"took_seconds": round(time.monotonic() - begin, 1), **cpu_times.disturbances()}
     machine.write_json(options.json, {"context": found, "results": results})
     text = table(results, found, options)
     if not options.only and not options.print:

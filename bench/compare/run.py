@@ -138,13 +138,13 @@ def arguments():
 def measure_all(pictures, options):
     found = {**machine.context(), "build": machine.check_build(options.build), "repetitions": options.repetitions,
              "seconds": options.seconds, "iterations": options.iterations}
-    begin = time.monotonic()
+    begin, cpu_times = time.monotonic(), machine.CpuTimes()
     results = {}
     for picture in pictures:
         # Daemons and their QPs live as long as their picture: the others are to be alone.
         with tempfile.TemporaryDirectory(prefix="urnic-bench-") as directory, contextlib.ExitStack() as stack:
             results[picture["file"]] = measure(Series(options.build, machine.Cpus(), options, directory, stack), picture, options)
-    found["took_seconds"] = round(time.monotonic() - begin, 1)
+    found |= {"took_seconds": round(time.monotonic() - begin, 1), **cpu_times.disturbances()}
     machine.write_json(options.json, {"context": found, "results": results})
     say(f"took {found['took_seconds']:.0f} s; {options.json}")
     return found, results

@@ -53,10 +53,11 @@ def main():
     parser.add_argument("--print", action="store_true", help="leave the page alone")
     options = parser.parse_args()
     found = {**machine.context(), "build": machine.check_build(options.build, "bench/stages/stages")}
-    runs = []
+    cpu_times, runs = machine.CpuTimes(), []
     for number in range(options.runs):
         runs.append(run_once(options.build / "bench" / "stages" / "stages", options.batches, machine.Cpus().a))
         say(f"{number + 1}/{options.runs}")
+    found |= cpu_times.disturbances()
     machine.write_json(options.build / "bench" / "stages.json", {"context": found, "runs": runs})
     text = table(found, runs)
     if not options.print:

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import platform
+import resource
 import signal
 import socket
 import statistics
@@ -118,6 +119,32 @@ def cpu_model():
     return platform.machine()
 
 
+class CpuTimes:
+    """Who had the CPUs since it was made."""
+
+    def __init__(self):
+        self.before, self.own_before = self.read(), self.own()
+
+    @staticmethod
+    def read():
+        with open("/proc/stat", encoding="ascii") as lines:
+            # user, nice, system, idle, iowait, irq, softirq, steal
+            return [int(field) / os.sysconf("SC_CLK_TCK") for field in lines.readline().split()[1:9]]
+
+    @staticmethod
+    def own():
+        """Of this program and of all that it started and that have ended."""
+        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        return sum(found.ru_utime + found.ru_stime for found in used)
+
+    def disturbances(self):
+        """Percent of all CPU time that the host took away, and that other programs had. What was measured has ended."""
+        spent = [now - before for now, before in zip(self.read(), self.before)]
+        total = max(0.01, sum(spent))
+        others = max(0.0, sum(spent[:3]) - (self.own() - self.own_before))
+        return {"steal_percent": round(100 * spent[7] / total, 1), "others_percent": round(100 * others / total, 1)}
+
+
 def context():
     commit = subprocess.run(["git", "-C", SOURCE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
     return {"date": datetime.date.today().isoformat(), "cpu": cpu_model(), "cpus": len(os.sched_getaffinity(0)),
@@ -128,9 +155,14 @@ def about(found):
     """The context in words; a warning where figures cannot be trusted."""
     text = (f"Measured {found['date']} at {found['commit'] or 'no commit'} on {found['cpu']}, {found['cpus']} CPUs, Linux "
             f"{found['kernel']}, load {found['load_before']:.1f} before.")
-    if found["load_before"] >= 0.5 * found["cpus"]:
-        text += (f" **The machine was busy (load {found['load_before']:.1f} on {found['cpus']} CPUs): these figures say how "
-                 "programs share a CPU with strangers, not how fast they are. Do not quote them.**")
+    busy = found["load_before"] >= 0.5 * found["cpus"]
+    if "steal_percent" in found:
+        text += (f" Meanwhile the host kept {found['steal_percent']:g} % of the CPUs' time, and other programs had "
+                 f"{found['others_percent']:g} %.")
+        busy = busy or found["others_percent"] >= 5
+    if busy:
+        text += (" **The machine was busy: these figures say how programs share a CPU with strangers, not how fast they are. "
+                 "Do not quote them.**")
     return text
 
 
