@@ -22,16 +22,17 @@ void RcRepair::reset(bool selective) {
     peer_ = Peer::kUnknown;
     answer_ns_ = kFirstAnswerNs;
     responses_missing_ = lossy_ = false;
-    cancel();
+    cancel(0);
 }
 
-void RcRepair::cancel() {
+void RcRepair::cancel(TimeNs now) {
+    sent_at_ = now;
     nak_open_ = resend_request_ = probing_ = rewound_ = measuring_ = false;
     strikes_ = tries_ = 0;
 }
 
 void RcRepair::cancel_after_loss(TimeNs now) {
-    cancel();
+    cancel(now);
     loss_seen_at_ = now;
     lossy_ = selective_;
     rewound_ = selective_;

@@ -25,7 +25,7 @@ class RcRepair {
         return nak_open_ || probing_ || rewound_ || responses_missing_ || lossy_;
     }
     /// Everything goes again from the oldest request on; responses that came early stay of use.
-    void cancel();
+    void cancel(TimeNs now);
     void made_progress() { tries_ = 0; }
     /// cancel(), because requests are missing: the next acknowledgements show what the peer held.
     void cancel_after_loss(TimeNs now);

@@ -59,7 +59,7 @@ bool RcSendState::retry(TimeNs now, Outbox& outbox) {
     }
     window.rewind();
     measuring_ = false;
-    repair.cancel();
+    repair.cancel(now);
     return true;
 }
 
@@ -85,7 +85,7 @@ void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& o
     rnr_until_ = now + rnr_timer_ns(timer_code);
     window.rewind();
     measuring_ = false;
-    repair.cancel();
+    repair.cancel(now);
 }
 
 TimeNs RcSendState::timer_deadline() const {

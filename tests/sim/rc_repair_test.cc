@@ -217,6 +217,26 @@ TEST(RcRepair, APeerThatRepeatsItselfLongAfterTheLastLossHoldsAfterAll) {
     EXPECT_TRUE(repair.miss_request(kLate + 1, Psn(104)));  // another gap, and what is between them was held
 }
 
+// A worker that came late handles the ACK timeout alone; the next call must lie ahead.
+TEST(RcRepair, AfterEverythingGoesAgainItsPatienceBeginsAnew) {
+    constexpr TimeNs kLongest = 1'000'000'000;
+    constexpr TimeNs kLate = 10'000'000;
+    SendWindow window;
+    RcRepair repair(window);
+    window.reset(Psn(100));
+    repair.reset(true);
+    SendRecord record;
+    record.psn_count = 3;
+    record.has_response = true;
+    (void)window.add(record);
+    window.advance_cursor();
+    EXPECT_TRUE(repair.miss_responses(0, Psn(102)));
+    EXPECT_LT(repair.deadline(0, kLongest), kLate);
+    window.rewind();
+    repair.cancel(kLate);
+    EXPECT_GT(repair.deadline(0, kLongest), kLate);
+}
+
 TEST_F(RcRepairTest, ALostNakIsMadeUpForByAcknowledgementsThatStandStill) {
     connect_holders(true, true);
     lose("A", {2});
