@@ -50,6 +50,10 @@ bool is_nak(const wire::PacketHeader& header) {
     return has_aeth && (header.aeth.syndrome & wire::kSyndromeKindMask) != wire::kSyndromeAck;
 }
 
+bool is_acknowledge(const wire::PacketHeader& header) {
+    return (header.opcode & wire::kOperationMask) == wire::kAcknowledge;
+}
+
 wire::PathSpec path_between(const wire::Gid& from, const wire::Gid& to) {
     wire::PathSpec spec;
     spec.src_mac = {2, 0, 0, 0, 0, from[15]};
@@ -200,7 +204,7 @@ bool QpHost::transmit(const wire::Path& path, const wire::PacketHeader& header,
     --room_;
     const bool is_request = (wire::opcode_info(header.opcode).flags & wire::kIsRequest) != 0;
     if (!is_request) {
-        --(is_nak(header) && naks_owed_ != 0 ? naks_owed_ : answers_owed_);
+        --(is_acknowledge(header) && notices_owed_ != 0 ? notices_owed_ : answers_owed_);
     }
     if (sent.size() < kMaxFrames) {
         sent.push_back(std::move(frame));
@@ -241,7 +245,7 @@ void QpHost::check_sent(const wire::PacketHeader& header, std::span<const Memory
 void QpHost::check_answer(const wire::PacketHeader& header, const abi::QpAttr& attr) {
     URNIC_CHECK(options_.type == QpType::kRc);
     // No answer that no request asked for, and none about what has not come (IBA 9.7.5.1).
-    URNIC_CHECK(answers_owed_ != 0 || (is_nak(header) && naks_owed_ != 0));
+    URNIC_CHECK(answers_owed_ != 0 || (is_acknowledge(header) && notices_owed_ != 0));
     if (qp_->state() != QpState::kErr) {
         URNIC_CHECK(header.psn.distance(Psn(attr.rq_psn)) < (is_nak(header) ? 1 : 0));
     }
@@ -282,7 +286,7 @@ void QpHost::deliver(TimeNs now, std::span<const std::byte> frame) {
         qp_->query(attr);
         const std::uint32_t shift = kMtuShiftOfCode1 - 1 + attr.path_mtu;
         answers_owed_ += (info.flags & wire::kIsRead) != 0 ? (view.header.reth.dma_length >> shift) + 1U : 1U;
-        ++naks_owed_;
+        ++notices_owed_;
     }
     qp_->handle_packet(now, view, *this);
 }
@@ -331,7 +335,7 @@ void QpHost::forget_all() {
     recvs_ = {};
     sends_.taken = send_taken;
     recvs_.taken = recv_taken;
-    answers_owed_ = naks_owed_ = 0;
+    answers_owed_ = notices_owed_ = 0;
 }
 
 bool QpHost::may_post_send() const {

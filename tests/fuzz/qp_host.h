@@ -151,10 +151,10 @@ class QpHost final : public Outbox {
     std::uint32_t address_handle_ = 0;
     std::uint32_t group_handle_ = 0;
     std::uint32_t room_ = 0;
-    // What the requests delivered so far may draw at most. Beside its answer each may draw a NAK: it comes
-    // early, or fills a gap before packets that are held with another gap among them.
+    // What the requests delivered so far may draw at most. Beside its answer each may draw an acknowledgement
+    // or a NAK: it comes early, or fills a gap before packets that are held with another gap among them.
     std::uint64_t answers_owed_ = 0;
-    std::uint64_t naks_owed_ = 0;
+    std::uint64_t notices_owed_ = 0;
     Books sends_;
     Books recvs_;
 };
