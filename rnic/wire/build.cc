@@ -90,8 +90,14 @@ void patch_lengths(std::byte* l3, bool is_ipv4, std::size_t udp_bytes, std::uint
     store_be16(l3 + kIpv4Bytes + kUdpLength, udp_length);
 }
 
-/// Appends the payload at `to`; false when a piece could not be read.
-bool gather(std::span<const MemoryPiece> pieces, std::byte* to, std::uint32_t& crc) {
+/// Appends the payload at `to`; `crc` becomes the register over head and payload. False when a piece could
+/// not be read.
+bool gather(const MaskedHead& head, std::span<const MemoryPiece> pieces, std::byte* to, std::uint32_t& crc) {
+    if (pieces.size() == 1 && pieces[0].direct != nullptr) [[likely]] {
+        crc = crc32_headed_copy(head, to, pieces[0].direct, pieces[0].length_bytes);
+        return true;
+    }
+    crc = crc32_headed_update(head, nullptr, 0);
     for (const MemoryPiece& piece : pieces) {
         if (piece.direct != nullptr) {
             crc = crc32_copy(crc, to, piece.direct, piece.length_bytes);
@@ -129,9 +135,10 @@ std::size_t build_frame(const Path& path, const PacketHeader& header, std::span<
     write_bth(bth, header, pad_bytes);
     write_extended(bth + kBthBytes, info.headers, header);
 
-    std::uint32_t crc = icrc_begin(l3, front_bytes - path.l3_offset, path.is_ipv4);
+    const MaskedHead head = icrc_head(l3, front_bytes - path.l3_offset, path.is_ipv4);
+    std::uint32_t crc = 0;
     std::byte* payload = frame.data() + front_bytes;
-    if (!gather(pieces, payload, crc)) {
+    if (!gather(head, pieces, payload, crc)) {
         return 0;
     }
     std::byte* end = payload + payload_bytes;

@@ -35,6 +35,15 @@ std::uint32_t crc32_copy(std::uint32_t crc, std::byte* to, const std::byte* from
     return active->copy(crc, to, from, length_bytes);
 }
 
+std::uint32_t crc32_headed_update(const MaskedHead& head, const std::byte* data, std::size_t length_bytes) {
+    return active->headed_update(head, data, length_bytes);
+}
+
+std::uint32_t crc32_headed_copy(const MaskedHead& head, std::byte* to, const std::byte* from,
+                                std::size_t length_bytes) {
+    return active->headed_copy(head, to, from, length_bytes);
+}
+
 void copy_payload(std::byte* to, const std::byte* from, std::size_t length_bytes) {
     active->copy_payload(to, from, length_bytes);
 }

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "rnic/wire/masked_head.h"
+
 namespace urnic::wire {
 
 /// Raw register update: start with 0xFFFFFFFF, complement at the end.
@@ -14,6 +16,13 @@ namespace urnic::wire {
 /// pass.
 [[nodiscard]] std::uint32_t crc32_copy(std::uint32_t crc, std::byte* to, const std::byte* from,
                                        std::size_t length_bytes);
+
+/// The register over an ICRC's head and, in the same run, over the data that follows it.
+[[nodiscard]] std::uint32_t crc32_headed_update(const MaskedHead& head, const std::byte* data,
+                                                std::size_t length_bytes);
+/// The same, and the data is copied as crc32_copy() does.
+[[nodiscard]] std::uint32_t crc32_headed_copy(const MaskedHead& head, std::byte* to, const std::byte* from,
+                                              std::size_t length_bytes);
 
 /// Copies payload; immune to the slow alignments of libc's memcpy. The last bytes are written last.
 void copy_payload(std::byte* to, const std::byte* from, std::size_t length_bytes);

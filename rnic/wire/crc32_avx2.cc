@@ -46,12 +46,11 @@ URNIC_AVX2_INLINE __m128i join(__m256i value) {
 inline constexpr FoldFactors kFold768 = fold_factors(768);
 inline constexpr FoldFactors kFold1024 = fold_factors(1024);
 
-/// 128 bytes or more.
+/// 128 bytes or more; `start` is added to the first 16.
 template <bool kCopy>
-URNIC_AVX2_INLINE std::uint32_t run_wide(std::uint32_t crc, std::byte* to, const std::byte* from,
+URNIC_AVX2_INLINE std::uint32_t run_wide(__m128i start, std::byte* to, const std::byte* from,
                                          std::size_t length_bytes) {
-    const __m256i start = _mm256_zextsi128_si256(_mm_cvtsi32_si128(static_cast<int>(crc)));
-    __m256i a = _mm256_xor_si256(take32<kCopy>(to, from), start);
+    __m256i a = _mm256_xor_si256(take32<kCopy>(to, from), _mm256_zextsi128_si256(start));
     __m256i b = take32<kCopy>(to + 32, from + 32);
     __m256i c = take32<kCopy>(to + 64, from + 64);
     __m256i d = take32<kCopy>(to + 96, from + 96);
@@ -73,16 +72,13 @@ URNIC_AVX2_INLINE std::uint32_t run_wide(std::uint32_t crc, std::byte* to, const
     return clmul::finish<kCopy>(join(d), to + at, from + at, length_bytes - at);
 }
 
+/// The same for 16 bytes or more.
 template <bool kCopy>
-URNIC_AVX2 std::uint32_t run(std::uint32_t crc, std::byte* to, const std::byte* from,
-                             std::size_t length_bytes) {
+URNIC_AVX2_INLINE std::uint32_t run_from(__m128i start, std::byte* to, const std::byte* from,
+                                         std::size_t length_bytes) {
     if (length_bytes >= 128) {
-        return run_wide<kCopy>(crc, to, from, length_bytes);
+        return run_wide<kCopy>(start, to, from, length_bytes);
     }
-    if (length_bytes < 16) {
-        return clmul::below_16<kCopy>(crc, to, from, length_bytes);
-    }
-    const __m128i start = _mm_cvtsi32_si128(static_cast<int>(crc));
     if (length_bytes < 64) {
         const __m128i first = _mm_xor_si128(clmul::take16<kCopy>(to, from), start);
         return clmul::finish<kCopy>(first, to + 16, from + 16, length_bytes - 16);
@@ -94,6 +90,30 @@ URNIC_AVX2 std::uint32_t run(std::uint32_t crc, std::byte* to, const std::byte* 
         a = fold_ymm(a, by_256, take32<kCopy>(to + at, from + at));
     }
     return clmul::finish<kCopy>(join(a), to + at, from + at, length_bytes - at);
+}
+
+template <bool kCopy>
+URNIC_AVX2 std::uint32_t run(std::uint32_t crc, std::byte* to, const std::byte* from,
+                             std::size_t length_bytes) {
+    if (length_bytes < 16) {
+        return clmul::below_16<kCopy>(crc, to, from, length_bytes);
+    }
+    return run_from<kCopy>(_mm_cvtsi32_si128(static_cast<int>(crc)), to, from, length_bytes);
+}
+
+template <bool kCopy>
+URNIC_AVX2 std::uint32_t run_headed(const MaskedHead& head, std::byte* to, const std::byte* from,
+                                    std::size_t length_bytes) {
+    const __m128i accumulator = clmul::take_head(head);
+    if (length_bytes < 16) {
+        return clmul::finish_below_16<kCopy>(accumulator, to, from, length_bytes);
+    }
+    return run_from<kCopy>(clmul::carry(accumulator), to, from, length_bytes);
+}
+
+URNIC_AVX2 std::uint32_t headed_update(const MaskedHead& head, const std::byte* data,
+                                       std::size_t length_bytes) {
+    return run_headed<false>(head, const_cast<std::byte*>(data), data, length_bytes);
 }
 
 URNIC_AVX2 std::uint32_t update(std::uint32_t crc, const std::byte* data, std::size_t length_bytes) {
@@ -142,6 +162,7 @@ bool supported() {
 
 }  // namespace
 
-const Crc32Variant kCrc32Avx2 = {"vpclmulqdq-avx2", supported, update, run<true>, copy_payload};
+const Crc32Variant kCrc32Avx2 = {"vpclmulqdq-avx2", supported,     update,          run<true>,
+                                 copy_payload,      headed_update, run_headed<true>};
 
 }  // namespace urnic::wire

@@ -53,15 +53,11 @@ inline constexpr FoldFactors kFold2048 = fold_factors(2048);
 /// Below this the longer way back to one register costs more than the wider steps win.
 inline constexpr std::size_t kLeastBytes = 256;
 
+/// kLeastBytes or more; `start` is added to the first 16.
 template <bool kCopy>
-URNIC_AVX512 std::uint32_t run(std::uint32_t crc, std::byte* to, const std::byte* from,
-                               std::size_t length_bytes) {
-    if (length_bytes < kLeastBytes) {
-        return kCopy ? kCrc32Avx2.copy(crc, to, from, length_bytes)
-                     : kCrc32Avx2.update(crc, from, length_bytes);
-    }
-    const __m512i start = _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(crc)));
-    __m512i a = _mm512_xor_si512(take64<kCopy>(to, from), start);
+URNIC_AVX512_INLINE std::uint32_t run_from(__m128i start, std::byte* to, const std::byte* from,
+                                           std::size_t length_bytes) {
+    __m512i a = _mm512_xor_si512(take64<kCopy>(to, from), _mm512_zextsi128_si512(start));
     __m512i b = take64<kCopy>(to + 64, from + 64);
     __m512i c = take64<kCopy>(to + 128, from + 128);
     __m512i d = take64<kCopy>(to + 192, from + 192);
@@ -83,6 +79,31 @@ URNIC_AVX512 std::uint32_t run(std::uint32_t crc, std::byte* to, const std::byte
     return clmul::finish<kCopy>(join(d), to + at, from + at, length_bytes - at);
 }
 
+template <bool kCopy>
+URNIC_AVX512 std::uint32_t run(std::uint32_t crc, std::byte* to, const std::byte* from,
+                               std::size_t length_bytes) {
+    if (length_bytes < kLeastBytes) {
+        return kCopy ? kCrc32Avx2.copy(crc, to, from, length_bytes)
+                     : kCrc32Avx2.update(crc, from, length_bytes);
+    }
+    return run_from<kCopy>(_mm_cvtsi32_si128(static_cast<int>(crc)), to, from, length_bytes);
+}
+
+template <bool kCopy>
+URNIC_AVX512 std::uint32_t run_headed(const MaskedHead& head, std::byte* to, const std::byte* from,
+                                      std::size_t length_bytes) {
+    if (length_bytes < kLeastBytes) {
+        return kCopy ? kCrc32Avx2.headed_copy(head, to, from, length_bytes)
+                     : kCrc32Avx2.headed_update(head, from, length_bytes);
+    }
+    return run_from<kCopy>(clmul::carry(clmul::take_head(head)), to, from, length_bytes);
+}
+
+URNIC_AVX512 std::uint32_t headed_update(const MaskedHead& head, const std::byte* data,
+                                         std::size_t length_bytes) {
+    return run_headed<false>(head, const_cast<std::byte*>(data), data, length_bytes);
+}
+
 URNIC_AVX512 std::uint32_t update(std::uint32_t crc, const std::byte* data, std::size_t length_bytes) {
     return run<false>(crc, const_cast<std::byte*>(data), data, length_bytes);
 }
@@ -99,6 +120,7 @@ bool supported() {
 
 }  // namespace
 
-const Crc32Variant kCrc32Avx512 = {"vpclmulqdq-avx512", supported, update, run<true>, copy_payload};
+const Crc32Variant kCrc32Avx512 = {"vpclmulqdq-avx512", supported,     update,          run<true>,
+                                   copy_payload,        headed_update, run_headed<true>};
 
 }  // namespace urnic::wire

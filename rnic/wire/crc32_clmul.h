@@ -14,6 +14,7 @@
 #include "rnic/wire/bytes.h"
 #include "rnic/wire/copy_bytes.h"
 #include "rnic/wire/crc32_poly.h"
+#include "rnic/wire/masked_head.h"
 
 #define URNIC_PCLMUL_INLINE __attribute__((target("sse4.1,pclmul"), always_inline)) inline
 
@@ -124,21 +125,9 @@ URNIC_PCLMUL_INLINE std::uint32_t finish(__m128i accumulator, std::byte* to, con
     return reduce(accumulator);
 }
 
-/// Fewer than 16 bytes.
+/// Loads 4 to 15 bytes as one number: two loads that may overlap, joined before anything else uses them.
 template <bool kCopy>
-URNIC_PCLMUL_INLINE std::uint32_t below_16(std::uint32_t crc, std::byte* to, const std::byte* from,
-                                           std::size_t count) {
-    if (count < 4) {
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::byte byte = *const_cast<const volatile std::byte*>(from + i);
-            if constexpr (kCopy) {
-                to[i] = byte;
-            }
-            crc = (crc >> 8U) ^ kCrc32Slices[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xffU];
-        }
-        return crc;
-    }
-    // The bytes as one number: two loads that may overlap, joined before anything else uses them.
+URNIC_PCLMUL_INLINE Uint128 take_below_16(std::byte* to, const std::byte* from, std::size_t count) {
     const auto shift = static_cast<unsigned>(8 * (count < 8 ? count - 4 : count - 8));
     Uint128 bytes = 0;
     if (count < 8) {
@@ -156,8 +145,83 @@ URNIC_PCLMUL_INLINE std::uint32_t below_16(std::uint32_t crc, std::byte* to, con
             std::memcpy(to + count - 8, &last, 8);
         }
     }
-    bytes = (bytes ^ crc) << (8 * (16 - count));
-    return reduce(_mm_set_epi64x(static_cast<long long>(bytes >> 64U), static_cast<long long>(bytes)));
+    return bytes;
+}
+
+/// The same for 1 to 3 bytes.
+template <bool kCopy>
+URNIC_PCLMUL_INLINE Uint128 take_below_4(std::byte* to, const std::byte* from, std::size_t count) {
+    std::uint32_t bytes = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::byte byte = *const_cast<const volatile std::byte*>(from + i);
+        if constexpr (kCopy) {
+            to[i] = byte;
+        }
+        bytes |= std::to_integer<std::uint32_t>(byte) << (8 * i);
+    }
+    return bytes;
+}
+
+URNIC_PCLMUL_INLINE __m128i as_vector(Uint128 value) {
+    return _mm_set_epi64x(static_cast<long long>(value >> 64U), static_cast<long long>(value));
+}
+
+/// Fewer than 16 bytes.
+template <bool kCopy>
+URNIC_PCLMUL_INLINE std::uint32_t below_16(std::uint32_t crc, std::byte* to, const std::byte* from,
+                                           std::size_t count) {
+    if (count < 4) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::byte byte = *const_cast<const volatile std::byte*>(from + i);
+            if constexpr (kCopy) {
+                to[i] = byte;
+            }
+            crc = (crc >> 8U) ^ kCrc32Slices[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xffU];
+        }
+        return crc;
+    }
+    const Uint128 bytes = take_below_16<kCopy>(to, from, count) ^ crc;
+    return reduce(as_vector(bytes << (8 * (16 - count))));
+}
+
+/// The accumulator after a head: its first block is what is left of its length beyond whole blocks, behind
+/// the eight bytes of ones. Of those the register's own ones, with which a run starts, cancel the first four.
+URNIC_PCLMUL_INLINE __m128i take_head(const MaskedHead& head) {
+    alignas(32) static constexpr std::uint8_t kOnes[28] = {
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    const std::size_t odd = head.length_bytes % 16;
+    const __m128i up = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kShift + odd));
+    const __m128i ones = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kOnes + odd));
+    const __m128i by_128 = factors(kFold128);
+    __m128i accumulator =
+        _mm_or_si128(_mm_shuffle_epi8(_mm_or_si128(load16(head.bytes), load16(head.ones)), up), ones);
+    for (std::size_t at = odd; at < head.length_bytes; at += 16) {
+        accumulator =
+            fold(accumulator, by_128, _mm_or_si128(load16(head.bytes + at), load16(head.ones + at)));
+    }
+    return accumulator;
+}
+
+/// What `accumulator` adds to the 16 bytes that follow.
+URNIC_PCLMUL_INLINE __m128i carry(__m128i accumulator) {
+    return fold(accumulator, factors(kFold128), _mm_setzero_si128());
+}
+
+/// The end of a run: `accumulator` stands for everything before `from`, at least 16 bytes, and fewer than 16
+/// follow, with nothing in front of them that may be read.
+template <bool kCopy>
+URNIC_PCLMUL_INLINE std::uint32_t finish_below_16(__m128i accumulator, std::byte* to, const std::byte* from,
+                                                  std::size_t count) {
+    if (count != 0) {
+        const Uint128 bytes =
+            count < 4 ? take_below_4<kCopy>(to, from, count) : take_below_16<kCopy>(to, from, count);
+        const __m128i up = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kShift + count));
+        const __m128i down = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kShift + 16 + count));
+        const __m128i next =
+            _mm_or_si128(as_vector(bytes << (8 * (16 - count))), _mm_shuffle_epi8(accumulator, down));
+        accumulator = fold(_mm_shuffle_epi8(accumulator, up), factors(kFold128), next);
+    }
+    return reduce(accumulator);
 }
 
 }  // namespace urnic::wire::clmul

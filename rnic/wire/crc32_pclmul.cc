@@ -8,14 +8,12 @@ namespace urnic::wire {
 
 namespace {
 
+/// 16 bytes or more; `start` is added to the first 16.
 template <bool kCopy>
-URNIC_PCLMUL std::uint32_t run(std::uint32_t crc, std::byte* to, const std::byte* from,
-                               std::size_t length_bytes) {
+URNIC_PCLMUL_INLINE std::uint32_t run_from(__m128i start, std::byte* to, const std::byte* from,
+                                           std::size_t length_bytes) {
     using namespace clmul;
-    if (length_bytes < 16) {
-        return below_16<kCopy>(crc, to, from, length_bytes);
-    }
-    __m128i a = _mm_xor_si128(take16<kCopy>(to, from), _mm_cvtsi32_si128(static_cast<int>(crc)));
+    __m128i a = _mm_xor_si128(take16<kCopy>(to, from), start);
     if (length_bytes < 64) {
         return finish<kCopy>(a, to + 16, from + 16, length_bytes - 16);
     }
@@ -36,6 +34,29 @@ URNIC_PCLMUL std::uint32_t run(std::uint32_t crc, std::byte* to, const std::byte
     return finish<kCopy>(d, to + at, from + at, length_bytes - at);
 }
 
+template <bool kCopy>
+URNIC_PCLMUL std::uint32_t run(std::uint32_t crc, std::byte* to, const std::byte* from,
+                               std::size_t length_bytes) {
+    if (length_bytes < 16) {
+        return clmul::below_16<kCopy>(crc, to, from, length_bytes);
+    }
+    return run_from<kCopy>(_mm_cvtsi32_si128(static_cast<int>(crc)), to, from, length_bytes);
+}
+
+template <bool kCopy>
+URNIC_PCLMUL std::uint32_t run_headed(const MaskedHead& head, std::byte* to, const std::byte* from,
+                                      std::size_t length_bytes) {
+    const __m128i accumulator = clmul::take_head(head);
+    if (length_bytes < 16) {
+        return clmul::finish_below_16<kCopy>(accumulator, to, from, length_bytes);
+    }
+    return run_from<kCopy>(clmul::carry(accumulator), to, from, length_bytes);
+}
+
+std::uint32_t headed_update(const MaskedHead& head, const std::byte* data, std::size_t length_bytes) {
+    return run_headed<false>(head, const_cast<std::byte*>(data), data, length_bytes);
+}
+
 std::uint32_t update(std::uint32_t crc, const std::byte* data, std::size_t length_bytes) {
     return run<false>(crc, const_cast<std::byte*>(data), data, length_bytes);
 }
@@ -52,6 +73,7 @@ bool supported() { return __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu
 
 }  // namespace
 
-const Crc32Variant kCrc32Pclmul = {"pclmulqdq", supported, update, run<true>, copy_payload};
+const Crc32Variant kCrc32Pclmul = {"pclmulqdq",  supported,     update,          run<true>,
+                                   copy_payload, headed_update, run_headed<true>};
 
 }  // namespace urnic::wire

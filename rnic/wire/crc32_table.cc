@@ -8,6 +8,8 @@ namespace urnic::wire {
 
 namespace {
 
+constexpr std::uint64_t kLrhOnes = ~std::uint64_t{0};
+
 std::uint32_t step_byte(std::uint32_t crc, std::byte byte) {
     return (crc >> 8U) ^ kCrc32Slices[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xffU];
 }
@@ -47,6 +49,23 @@ std::uint32_t copy(std::uint32_t crc, std::byte* to, const std::byte* from, std:
     return crc;
 }
 
+std::uint32_t update_head(const MaskedHead& head) {
+    std::uint32_t crc = update(~0U, reinterpret_cast<const std::byte*>(&kLrhOnes), sizeof kLrhOnes);
+    for (std::size_t at = 0; at < head.length_bytes; ++at) {
+        crc = step_byte(crc, head.bytes[at] | head.ones[at]);
+    }
+    return crc;
+}
+
+std::uint32_t headed_update(const MaskedHead& head, const std::byte* data, std::size_t length_bytes) {
+    return update(update_head(head), data, length_bytes);
+}
+
+std::uint32_t headed_copy(const MaskedHead& head, std::byte* to, const std::byte* from,
+                          std::size_t length_bytes) {
+    return copy(update_head(head), to, from, length_bytes);
+}
+
 void copy_payload(std::byte* to, const std::byte* from, std::size_t length_bytes) {
     if (length_bytes != 0) {
         const std::size_t last = last_store_bytes(to, length_bytes);
@@ -59,6 +78,6 @@ bool supported() { return true; }
 
 }  // namespace
 
-const Crc32Variant kCrc32Table = {"table", supported, update, copy, copy_payload};
+const Crc32Variant kCrc32Table = {"table", supported, update, copy, copy_payload, headed_update, headed_copy};
 
 }  // namespace urnic::wire

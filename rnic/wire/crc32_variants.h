@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "rnic/wire/masked_head.h"
+
 namespace urnic::wire {
 
 struct Crc32Variant {
@@ -14,6 +16,10 @@ struct Crc32Variant {
     std::uint32_t (*update)(std::uint32_t crc, const std::byte* data, std::size_t length_bytes);
     std::uint32_t (*copy)(std::uint32_t crc, std::byte* to, const std::byte* from, std::size_t length_bytes);
     void (*copy_payload)(std::byte* to, const std::byte* from, std::size_t length_bytes);
+    // From the start: over the head, then over the data that follows it elsewhere.
+    std::uint32_t (*headed_update)(const MaskedHead& head, const std::byte* data, std::size_t length_bytes);
+    std::uint32_t (*headed_copy)(const MaskedHead& head, std::byte* to, const std::byte* from,
+                                 std::size_t length_bytes);
 };
 
 extern const Crc32Variant kCrc32Avx512;

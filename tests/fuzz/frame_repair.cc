@@ -37,8 +37,9 @@ void repair_icrc(std::span<std::byte> frame) {
     if (wire::parse_frame(frame, view) == wire::ParseError::kNone) {
         const auto at = static_cast<std::size_t>(view.l3.data() + view.l3.size() - frame.data());
         const std::size_t head = std::min(view.l3.size(), wire::kMaxIcrcHeadBytes);
-        const std::uint32_t crc = wire::crc32_update(wire::icrc_begin(view.l3.data(), head, view.is_ipv4),
-                                                     view.l3.data() + head, view.l3.size() - head);
+        const std::uint32_t crc =
+            wire::crc32_headed_update(wire::icrc_head(view.l3.data(), head, view.is_ipv4),
+                                      view.l3.data() + head, view.l3.size() - head);
         wire::store_le32(&frame[at], ~crc);
     }
 }

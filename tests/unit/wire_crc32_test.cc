@@ -124,6 +124,37 @@ TEST_P(Crc32VariantTest, CopyEqualsReferenceAndStaysInBounds) {
     });
 }
 
+/// The register after the eight bytes of ones and a masked head.
+std::uint32_t reference_head(const std::vector<std::byte>& bytes, const std::vector<std::byte>& ones) {
+    std::vector<std::byte> head(8, std::byte{0xff});
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        head.push_back(bytes[i] | ones[i]);
+    }
+    return test::reference_crc32(~0U, head);
+}
+
+TEST_P(Crc32VariantTest, HeadedRunsEqualReferenceForEveryHead) {
+    test::Random random;
+    FencedTarget target;
+    for (std::size_t head_length = 16; head_length <= 128; head_length += 4) {
+        const std::vector<std::byte> bytes = random.bytes(head_length);
+        const std::vector<std::byte> ones = random.bytes(head_length);
+        const MaskedHead head = {bytes.data(), ones.data(), head_length};
+        const std::uint32_t start = reference_head(bytes, ones);
+        for (std::size_t length = 0; length <= 700; length += length < 80 ? 1 : 31) {
+            const std::vector<std::byte> source = random.bytes(length);
+            const std::uint32_t expected = test::reference_crc32(start, source);
+            ASSERT_EQ(GetParam()->headed_update(head, source.data(), length), expected)
+                << "head " << head_length << " length " << length << ' ' << random;
+            std::byte* to = target.prepare(length % kMaxOffset, length);
+            ASSERT_EQ(GetParam()->headed_copy(head, to, source.data(), length), expected)
+                << "head " << head_length << " length " << length << ' ' << random;
+            ASSERT_TRUE(target.holds(source)) << "length " << length << ' ' << random;
+            ASSERT_TRUE(target.fences_stand()) << "length " << length;
+        }
+    }
+}
+
 TEST_P(Crc32VariantTest, CopyPayloadCopiesAndStaysInBounds) {
     test::Random random;
     const std::vector<std::byte> data = random.bytes(kMaxLength);
