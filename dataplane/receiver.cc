@@ -193,7 +193,7 @@ void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
         ++counters_.drop_malformed;
         return;
     }
-    wire::PacketView view;
+    wire::PacketView& view = view_;
     const wire::ParseError error = wire::parse_frame(frame_bytes(&frame), view);
     if (error != wire::ParseError::kNone) {
         deliver_other(frame, error);

@@ -71,6 +71,7 @@ class Receiver {
     std::uint32_t num_gids_ = 0;
     wire::Mac mac_{};
     bool port_up_ = true;
+    wire::PacketView view_;        // of the frame at hand; parse_frame() fills all of it
     std::uint32_t handed_to_ = 0;  // bit mask of workers that got frames of this burst
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "rnic/qp/qp_common.h"
+#include "rnic/wire/blank_header.h"
 
 namespace urnic {
 
@@ -19,7 +20,7 @@ struct RcCommon : QpCommon {
 
     /// Headers of a packet to the peer.
     [[nodiscard]] wire::PacketHeader header(std::uint8_t operation, Psn psn) const {
-        wire::PacketHeader header;
+        wire::PacketHeader header = wire::kBlankHeader;
         header.opcode = static_cast<std::uint8_t>(service | operation);
         header.pkey = config.pkey;
         header.dest_qp = attr.dest_qp_num;

@@ -78,8 +78,15 @@ class SendWindow {
     const SendRecord& add(const SendRecord& record) {
         URNIC_CHECK(at_tail() && has_room(record.psn_count));
         SendRecord& slot = records_[tail_index_ % kMaxInFlightWqes];
-        slot = record;
+        // Field by field: a copy of the whole would load at once what was stored in parts a moment ago.
+        slot.wr_id = record.wr_id;
+        slot.length_bytes = record.length_bytes;
         slot.first_psn = next_psn_;
+        slot.psn_count = record.psn_count;
+        slot.opcode = record.opcode;
+        slot.signaled = record.signaled;
+        slot.has_response = record.has_response;
+        slot.asked_again = record.asked_again;
         next_psn_ = next_psn_ + record.psn_count;
         ++tail_index_;
         return slot;

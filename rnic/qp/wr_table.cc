@@ -1,6 +1,5 @@
 #include "rnic/qp/wr_table.h"
 
-#include <array>
 #include <initializer_list>
 
 #include "rnic/wire/headers.h"
@@ -9,11 +8,9 @@ namespace urnic {
 
 namespace {
 
-constexpr std::size_t kRows = 16;
-
-constexpr std::array<WrRow, kRows> make_rc_rows() {
+constexpr std::array<WrRow, kWrRows> make_rc_rows() {
     using enum wire::Operation;
-    std::array<WrRow, kRows> rows{};
+    std::array<WrRow, kWrRows> rows{};
     const auto row = [&rows](WrOpcode opcode) -> WrRow& { return rows[static_cast<std::size_t>(opcode)]; };
     constexpr auto kWrite = static_cast<std::uint16_t>(WrRow::kValid | WrRow::kHasRemoteAddress);
     constexpr auto kSend = static_cast<std::uint16_t>(WrRow::kValid | WrRow::kNeedsReceive);
@@ -46,32 +43,32 @@ constexpr std::array<WrRow, kRows> make_rc_rows() {
     return rows;
 }
 
-constexpr std::array<WrRow, kRows> kRcRows = make_rc_rows();
-constexpr WrRow kInvalidRow{};
+}  // namespace
+
+constexpr std::array<WrRow, kWrRows> kRcWrRows = make_rc_rows();
+
+namespace {
 
 // IBA 9.8.2, 9.8.3: what each of the unreliable services offers of it.
-constexpr std::array<WrRow, kRows> rows_of(std::initializer_list<WrOpcode> offered) {
-    std::array<WrRow, kRows> rows{};
+constexpr std::array<WrRow, kWrRows> rows_of(std::initializer_list<WrOpcode> offered) {
+    std::array<WrRow, kWrRows> rows{};
     for (const WrOpcode opcode : offered) {
-        rows[static_cast<std::size_t>(opcode)] = kRcRows[static_cast<std::size_t>(opcode)];
+        rows[static_cast<std::size_t>(opcode)] = kRcWrRows[static_cast<std::size_t>(opcode)];
     }
     return rows;
 }
-constexpr std::array<WrRow, kRows> kUcRows =
+constexpr std::array<WrRow, kWrRows> kUcRows =
     rows_of({WrOpcode::kSend, WrOpcode::kSendWithImm, WrOpcode::kWrite, WrOpcode::kWriteWithImm,
              WrOpcode::kBindMw, WrOpcode::kLocalInvalidate});
-constexpr std::array<WrRow, kRows> kUdRows = rows_of({WrOpcode::kSend, WrOpcode::kSendWithImm});
+constexpr std::array<WrRow, kWrRows> kUdRows = rows_of({WrOpcode::kSend, WrOpcode::kSendWithImm});
 
 }  // namespace
 
-const WrRow& rc_wr_row(std::uint8_t wr_opcode) {
-    return wr_opcode < kRows ? kRcRows[wr_opcode] : kInvalidRow;
-}
 const WrRow& uc_wr_row(std::uint8_t wr_opcode) {
-    return wr_opcode < kRows ? kUcRows[wr_opcode] : kInvalidRow;
+    return wr_opcode < kWrRows ? kUcRows[wr_opcode] : kInvalidWrRow;
 }
 const WrRow& ud_wr_row(std::uint8_t wr_opcode) {
-    return wr_opcode < kRows ? kUdRows[wr_opcode] : kInvalidRow;
+    return wr_opcode < kWrRows ? kUdRows[wr_opcode] : kInvalidWrRow;
 }
 
 }  // namespace urnic

@@ -1,6 +1,8 @@
 // What each send work request becomes on the wire (IBA 9.4, 11.4.1.1): one row for each WrOpcode.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "rnic/abi/verbs_values.h"
@@ -39,8 +41,14 @@ struct WrRow {
     }
 };
 
+inline constexpr std::size_t kWrRows = 16;
+extern const std::array<WrRow, kWrRows> kRcWrRows;
+inline constexpr WrRow kInvalidWrRow{};
+
 /// The row of any opcode value; an unknown one or one that the service does not offer is not kValid.
-[[nodiscard]] const WrRow& rc_wr_row(std::uint8_t wr_opcode);
+[[nodiscard]] inline const WrRow& rc_wr_row(std::uint8_t wr_opcode) {
+    return wr_opcode < kWrRows ? kRcWrRows[wr_opcode] : kInvalidWrRow;
+}
 [[nodiscard]] const WrRow& uc_wr_row(std::uint8_t wr_opcode);
 [[nodiscard]] const WrRow& ud_wr_row(std::uint8_t wr_opcode);
 

@@ -35,6 +35,17 @@ enum class Fetch : std::uint8_t {
                  // are set
 };
 
+/// True when the entry `index` of a ring of `Wqe` is posted.
+template <class Wqe>
+[[nodiscard]] inline bool holds_entry(const std::byte* slots, std::uint32_t entries, std::uint32_t stride,
+                                      std::uint32_t index) {
+    if (entries == 0) {
+        return false;
+    }
+    const auto* wqe = reinterpret_cast<const Wqe*>(slots + std::size_t{index & (entries - 1)} * stride);
+    return wqe->seq.load(std::memory_order_acquire) == index + 1;
+}
+
 class SendQueue {
   public:
     SendQueue() = default;
@@ -42,7 +53,9 @@ class SendQueue {
               std::uint32_t max_inline)
         : slots_(slots), entries_(entries), stride_(stride), max_sge_(max_sge), max_inline_(max_inline) {}
 
-    [[nodiscard]] bool has(std::uint32_t index) const;
+    [[nodiscard]] bool has(std::uint32_t index) const {
+        return holds_entry<abi::SendWqe>(slots_, entries_, stride_, index);
+    }
     [[nodiscard]] Fetch fetch(std::uint32_t index, SendWork& work) const;
     [[nodiscard]] std::uint32_t entries() const { return entries_; }
     /// Empties the ring (change to RESET).
@@ -77,7 +90,9 @@ class RecvQueue {
     [[nodiscard]] Fetch peek(RecvWork& work) const;
     [[nodiscard]] bool empty() const { return !has(next_); }
     /// True when the entry `index` is posted.
-    [[nodiscard]] bool has(std::uint32_t index) const;
+    [[nodiscard]] bool has(std::uint32_t index) const {
+        return holds_entry<abi::RecvWqe>(slots_, entries_, stride_, index);
+    }
     /// Index of the next entry.
     [[nodiscard]] std::uint32_t next() const { return next_; }
     void pop() { ++next_; }

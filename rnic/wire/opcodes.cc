@@ -134,10 +134,8 @@ constexpr std::array<OpcodeInfo, 256> make_table() {
     return table;
 }
 
-constexpr std::array<OpcodeInfo, 256> kTable = make_table();
-
 }  // namespace
 
-const OpcodeInfo& opcode_info(std::uint8_t opcode) { return kTable[opcode]; }
+constexpr std::array<OpcodeInfo, 256> kOpcodes = make_table();
 
 }  // namespace urnic::wire

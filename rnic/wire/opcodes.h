@@ -1,6 +1,7 @@
 // The opcode table (IBA table 38): for each BTH opcode the headers that follow and what the packet is.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -50,7 +51,9 @@ struct OpcodeInfo {
 /// Most bytes that BTH and the extended headers of one opcode can take (RD atomics).
 inline constexpr std::size_t kMaxHeaderBytes = 12 + 4 + 8 + 28;
 
+extern const std::array<OpcodeInfo, 256> kOpcodes;
+
 /// The row of any opcode; flags 0 for reserved ones.
-[[nodiscard]] const OpcodeInfo& opcode_info(std::uint8_t opcode);
+[[nodiscard]] inline const OpcodeInfo& opcode_info(std::uint8_t opcode) { return kOpcodes[opcode]; }
 
 }  // namespace urnic::wire

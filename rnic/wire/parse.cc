@@ -1,6 +1,7 @@
 // Frames in: Ethernet, IP, UDP and transport headers, every length checked before it is used.
 #include <algorithm>
 
+#include "rnic/wire/blank_header.h"
 #include "rnic/wire/bytes.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/layout.h"
@@ -217,9 +218,6 @@ void parse_extended(const std::byte* from, std::uint16_t mask, PacketHeader& hea
     }
 }
 
-/// Copied over the header of each packet: a constant, because GCC clears a temporary with a slow `rep stos`.
-constexpr PacketHeader kBlank;
-
 }  // namespace
 
 ParseError parse_frame(std::span<const std::byte> frame, PacketView& view) {
@@ -234,7 +232,7 @@ ParseError parse_frame(std::span<const std::byte> frame, PacketView& view) {
     }
     const std::byte* bth = layers.udp + kUdpBytes;
     const std::size_t transport_bytes = udp_bytes - kUdpBytes - kIcrcBytes;
-    view.header = kBlank;
+    view.header = kBlankHeader;
     parse_bth(bth, view.header);
     // What a reserved opcode is answered with is for the QP to say (IBA 9.7.4.1.3): all behind its BTH counts
     // as payload.

@@ -1,0 +1,7 @@
+#include "rnic/wire/blank_header.h"
+
+namespace urnic::wire {
+
+constexpr PacketHeader kBlankHeader;
+
+}  // namespace urnic::wire
