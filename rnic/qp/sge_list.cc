@@ -50,6 +50,14 @@ bool gather(const KeyTable& keys, std::uint32_t pd, std::uint32_t access, std::s
 bool scatter(const KeyTable& keys, std::uint32_t pd, std::span<const abi::Sge> list, std::uint64_t offset,
              std::span<const std::byte> payload) {
     const std::byte* from = payload.data();
+    if (list.size() == 1 && !payload.empty()) [[likely]] {
+        const abi::Sge& sge = list[0];
+        MemoryPiece piece;
+        return offset <= sge.length && payload.size() <= sge.length - offset &&
+               keys.resolve(sge.lkey, pd, kAccessLocalWrite, sge.addr + offset,
+                            static_cast<std::uint32_t>(payload.size()), piece) == KeyTable::Verdict::kOk &&
+               write_piece(piece, from);
+    }
     return for_each_part(
         list, offset, payload.size(), [&](std::uint32_t key, std::uint64_t addr, std::uint32_t length) {
             MemoryPiece piece;

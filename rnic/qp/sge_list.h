@@ -44,7 +44,14 @@ struct PieceList {
         pieces.count = 1;
         return true;
     }
-    return gather(keys, pd, 0, {work.sge, work.num_sge}, offset, length_bytes, pieces);
+    if (work.num_sge != 1) [[unlikely]] {
+        return gather(keys, pd, 0, {work.sge, work.num_sge}, offset, length_bytes, pieces);
+    }
+    const abi::Sge& sge = work.sge[0];
+    pieces.count = 1;
+    return offset <= sge.length && length_bytes <= sge.length - offset &&
+           keys.resolve(sge.lkey, pd, 0, sge.addr + offset, length_bytes, pieces.piece[0]) ==
+               KeyTable::Verdict::kOk;
 }
 
 /// Writes `payload` at `offset` of the list; needs local write access. False: not allowed, no room, or the
