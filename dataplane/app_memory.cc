@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "dataplane/undo.h"
 #include "rnic/abi/control.h"
 #include "rnic/base/check.h"
 
@@ -80,25 +81,38 @@ int AppMemory::acquire(std::uint64_t addr, std::uint64_t length_bytes, Window*& 
     }
     window = found->get();
     ++window->users;
+    Undo undo([&] { give_up(*std::exchange(window, nullptr)); });
+    std::uint32_t& holders = held_[{addr, length_bytes}];
     const std::uint64_t first_page = addr / kPageBytes * kPageBytes;
     const std::uint64_t populate_bytes = std::min(end - first_page, kMaxPopulateBytes);
     // EINVAL: a kernel before 5.14; faulting later is only slower.
-    if (::madvise(at(*window, first_page), populate_bytes, MADV_POPULATE_WRITE) != 0 && errno == ENOMEM) {
-        release(window);
-        window = nullptr;
+    if (holders == 0 && ::madvise(at(*window, first_page), populate_bytes, MADV_POPULATE_WRITE) != 0 &&
+        errno == ENOMEM) {
+        held_.erase({addr, length_bytes});
         return ENOMEM;
     }
+    ++holders;
+    undo.keep();
     return 0;
 }
 
-void AppMemory::release(Window* window) {
-    if (--window->users > 0) {
+void AppMemory::release(Window* window, std::uint64_t addr, std::uint64_t length_bytes) {
+    const auto held = held_.find({addr, length_bytes});
+    URNIC_CHECK(held != held_.end());
+    if (--held->second == 0) {
+        held_.erase(held);
+    }
+    give_up(*window);
+}
+
+void AppMemory::give_up(Window& window) {
+    if (--window.users > 0) {
         return;
     }
     const auto found = std::find_if(windows_.begin(), windows_.end(),
-                                    [&](const auto& candidate) { return candidate.get() == window; });
+                                    [&](const auto& candidate) { return candidate.get() == &window; });
     URNIC_CHECK(found != windows_.end());
-    mapped_bytes_ -= window->mapping.size();
+    mapped_bytes_ -= window.mapping.size();
     windows_.erase(found);
 }
 

@@ -6,7 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "dataplane/shared_memory.h"
@@ -37,11 +39,12 @@ class AppMemory final : public AddressSpace {
     /// sealed against shrinking and growing.
     [[nodiscard]] int attach(UniqueFd file);
 
-    /// A window that holds [addr, addr + length_bytes), for release() later. Brings its pages into our page
-    /// tables, so that workers do not fault on them. 0 or errno: EINVAL without a memory file or outside of
-    /// it, ENOMEM when a bound is reached.
+    /// A window that holds [addr, addr + length_bytes), for release() of the same range later. Brings its
+    /// pages into our page tables, so that workers do not fault on them, unless the very range is held
+    /// already: an application that registers memory again and again does not wait for a walk over it. 0 or
+    /// errno: EINVAL without a memory file or outside of it, ENOMEM when a bound is reached.
     [[nodiscard]] int acquire(std::uint64_t addr, std::uint64_t length_bytes, Window*& window);
-    void release(Window* window);
+    void release(Window* window, std::uint64_t addr, std::uint64_t length_bytes);
     /// Where the application's address lies here.
     [[nodiscard]] static std::byte* at(const Window& window, std::uint64_t addr) {
         return window.mapping.data() + (addr - window.start);
@@ -54,12 +57,15 @@ class AppMemory final : public AddressSpace {
 
   private:
     [[nodiscard]] bool alive() const;
+    void give_up(Window& window);
 
     pid_t pid_;
     int pidfd_;
     UniqueFd file_;
     std::vector<std::unique_ptr<Window>> windows_;
     std::uint64_t mapped_bytes_ = 0;
+    using Range = std::pair<std::uint64_t, std::uint64_t>;  // address and length
+    std::map<Range, std::uint32_t> held_;                   // how often each was acquired
 };
 
 }  // namespace urnic::dataplane

@@ -93,9 +93,9 @@ int Client::map_region(const abi::RegMrRequest& request, MemoryRegion& region, A
 /// not held any more either.
 int Client::add_mr(std::unique_ptr<MrObject> made, Reply& reply) {
     MrObject& mr = *made;
-    Undo release([this, window = mr.window] {
+    Undo release([this, window = mr.window, addr = mr.addr, length_bytes = mr.length_bytes] {
         if (window != nullptr) {
-            memory_.release(window);
+            memory_.release(window, addr, length_bytes);
         }
     });
     // The table takes the object first: once its key is published nothing may fail.
@@ -176,7 +176,7 @@ int Client::rereg_mr(const abi::ReregMrRequest& request, Request& /*message*/, R
     KeyTable& keys = mr->pd->context->device->device->keys;
     if (!keys.close(mr->key)) {
         if (window != nullptr) {
-            memory_.release(window);
+            memory_.release(window, memory.addr, memory.length);
         }
         return EBUSY;
     }
@@ -190,7 +190,7 @@ int Client::rereg_mr(const abi::ReregMrRequest& request, Request& /*message*/, R
     ++pd->users;
     if (changes(abi::kReregMrTranslation)) {
         if (mr->window != nullptr) {
-            memory_.release(mr->window);
+            memory_.release(mr->window, mr->addr, mr->length_bytes);
         }
         mr->window = window;
         mr->addr = memory.addr;
@@ -221,7 +221,7 @@ void Client::forget_mr(MrObject& mr) {
     HostDevice& device = *mr.pd->context->device;
     device.device->keys.release(mr.key);
     if (mr.window != nullptr) {
-        memory_.release(mr.window);
+        memory_.release(mr.window, mr.addr, mr.length_bytes);
     }
     if (mr.dm != nullptr) {
         --mr.dm->users;

@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <array>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -85,9 +87,9 @@ TEST(AppMemoryWindows, RegionsShareAWindow) {
     EXPECT_EQ(first, second);
     EXPECT_EQ(AppMemory::at(*first, 5 * kGiB + 100) - first->mapping.data(), 100);
     EXPECT_EQ(memory.window_count(), 1U);
-    memory.release(first);
+    memory.release(first, 5 * kGiB + 100, 4096);
     EXPECT_EQ(memory.window_count(), 1U) << "the second region is in it";
-    memory.release(second);
+    memory.release(second, 6 * kGiB - 4096, 4096);
     EXPECT_EQ(memory.window_count(), 0U);
 }
 
@@ -104,10 +106,10 @@ TEST(AppMemoryWindows, ARegionOverABoundaryGetsALargerWindow) {
     ASSERT_EQ(memory.acquire(9 * kGiB, 4096, inside), 0);
     EXPECT_EQ(inside, large);
     std::memcpy(AppMemory::at(*large, 8 * kGiB - 2), "abcd", 4);
-    memory.release(small);
-    memory.release(large);
+    memory.release(small, 7 * kGiB, 4096);
+    memory.release(large, 8 * kGiB - 4096, 2 * kGiB);
     EXPECT_EQ(std::memcmp(AppMemory::at(*inside, 8 * kGiB - 2), "abcd", 4), 0);
-    memory.release(inside);
+    memory.release(inside, 9 * kGiB, 4096);
 }
 
 TEST(AppMemoryWindows, OutsideTheFile) {
@@ -118,7 +120,7 @@ TEST(AppMemoryWindows, OutsideTheFile) {
     EXPECT_EQ(memory.acquire(0, ~0ULL, window), EINVAL);
     EXPECT_EQ(memory.acquire(4096, 0, window), EINVAL);
     EXPECT_EQ(memory.acquire(abi::kMemoryFileBytes - 4096, 4096, window), 0) << "the last page";
-    memory.release(window);
+    memory.release(window, abi::kMemoryFileBytes - 4096, 4096);
     EXPECT_EQ(memory.acquire(0, abi::kMemoryFileBytes, window), ENOMEM) << "more than one client may map";
     AppMemory none(0, -1);
     EXPECT_EQ(none.acquire(4096, 4096, window), EINVAL) << "no memory file";
@@ -133,13 +135,13 @@ TEST(AppMemoryWindows, TheirNumberIsBounded) {
     AppMemory::Window* one_more = nullptr;
     EXPECT_EQ(memory.acquire(9999 * kGiB, 1, one_more), ENOMEM);
     EXPECT_EQ(memory.acquire(kGiB + 4096, 1, one_more), 0) << "into an existing one";
-    memory.release(one_more);
-    memory.release(windows.back());
+    memory.release(one_more, kGiB + 4096, 1);
+    memory.release(windows.back(), windows.size() * kGiB, 1);
     windows.pop_back();
     EXPECT_EQ(memory.acquire(9999 * kGiB, 1, one_more), 0);
-    memory.release(one_more);
-    for (AppMemory::Window* window : windows) {
-        memory.release(window);
+    memory.release(one_more, 9999 * kGiB, 1);
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+        memory.release(windows[i], (i + 1) * kGiB, 1);
     }
 }
 
@@ -157,7 +159,43 @@ TEST(AppMemoryWindows, AHoleReadsAsZeros) {
     EXPECT_TRUE(page[5] == std::byte{0});
     EXPECT_NE(::ftruncate(clients.get(), 0), 0) << "the seal holds";
     page[5] = std::byte{1};
-    memory.release(window);
+    memory.release(window, kGiB, 4096);
+}
+
+std::int64_t blocks_of(const UniqueFd& file) {
+    struct stat status {};
+    EXPECT_EQ(::fstat(file.get(), &status), 0);
+    return status.st_blocks;
+}
+
+// Pages are looked for once while a range is held; a hole shows whether somebody looked.
+TEST(AppMemoryWindows, ARangeThatIsHeldIsNotWalkedAgain) {
+    UniqueFd file = memory_file(kGoodSeals);
+    const UniqueFd clients(::dup(file.get()));
+    AppMemory memory(0, -1);
+    ASSERT_EQ(memory.attach(std::move(file)), 0);
+    const auto punch = [&] {
+        ASSERT_EQ(::fallocate(clients.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kGiB, 8192), 0);
+        ASSERT_EQ(blocks_of(clients), 0);
+    };
+    AppMemory::Window* first = nullptr;
+    AppMemory::Window* second = nullptr;
+    ASSERT_EQ(memory.acquire(kGiB, 8192, first), 0);
+    EXPECT_NE(blocks_of(clients), 0);
+    punch();
+    ASSERT_EQ(memory.acquire(kGiB, 8192, second), 0);
+    EXPECT_EQ(second, first);
+    EXPECT_EQ(blocks_of(clients), 0) << "the same range is held";
+    memory.release(first, kGiB, 8192);
+    ASSERT_EQ(memory.acquire(kGiB, 4096, first), 0);
+    EXPECT_NE(blocks_of(clients), 0) << "another range";
+    memory.release(first, kGiB, 4096);
+    memory.release(second, kGiB, 8192);
+    EXPECT_EQ(memory.window_count(), 0U);
+    punch();
+    ASSERT_EQ(memory.acquire(kGiB, 8192, first), 0);
+    EXPECT_NE(blocks_of(clients), 0) << "nobody held it any more";
+    memory.release(first, kGiB, 8192);
 }
 
 class OtherProcess : public testing::Test {
