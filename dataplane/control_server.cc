@@ -15,6 +15,7 @@
 #include <new>
 #include <vector>
 
+#include "dataplane/control_connection.h"
 #include "dataplane/fault_request.h"
 #include "dataplane/log.h"
 #include "dataplane/message.h"
@@ -26,21 +27,6 @@
 namespace urnic::dataplane {
 
 namespace {
-
-/// What an epoll event is about: the low three bits; above them lies a connection's id, or the index of a
-/// device or of a watch.
-/// Ids, not pointers: an earlier event of the same round may have ended the connection.
-enum Tag : std::uint64_t {
-    kListener = 0,
-    kSocket = 1,
-    kProcess = 2,
-    kStop = 3,
-    kMads = 4,
-    kWatch = 5,
-    kClosed = 6,
-    kTagMask = 7
-};
-constexpr std::uint64_t tag_of(Tag tag, std::uint32_t id) { return (std::uint64_t{id} << 3U) | tag; }
 
 constexpr int kBacklog = 128;
 constexpr int kAcceptsPerRound = 16;
@@ -54,24 +40,6 @@ bool is_exhaustion(int error) {
 }
 
 }  // namespace
-
-struct ControlServer::Connection {
-    std::uint32_t id = 0;
-    UniqueFd socket;
-    Peer peer;                       // outlives the client, which uses its pidfd
-    std::unique_ptr<Client> client;  // after Hello
-    bool refused = false;
-    bool ended = false;  // but for what is still to be closed
-    // What was given to us and is being closed. Until it is, the client waits for its answer, and nothing
-    // more of it is read: one at a time, whatever it does, so that it has one thread and not many.
-    std::unique_ptr<Closer::Job> job = std::make_unique<Closer::Job>();  // nullptr: it is being done
-    bool not_started = false;                                            // there was no thread for it
-    abi::RequestHeader request{};
-    int error = 0;
-    Reply reply;
-
-    [[nodiscard]] bool is_closing() const { return job == nullptr || not_started; }
-};
 
 ControlServer::ControlServer(Host& host, Options options)
     : host_(host), options_(options), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
@@ -311,79 +279,6 @@ void ControlServer::disconnect(std::uint32_t id) {
     if (!connection.is_closing()) {
         start_closing(connection);
     }
-}
-
-/// False: not here and now; the answer waits for it.
-bool ControlServer::close_given(Connection& connection, Fds<UniqueFd>& fds) {
-    for (UniqueFd& fd : fds) {
-        if (fd && !is_memory_file(fd.get())) {
-            connection.job->fds.push_back(std::move(fd));
-        }
-    }
-    fds.clear();
-    if (connection.job->fds.empty()) {
-        return true;
-    }
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
-    start_closing(connection);
-    return false;
-}
-
-void ControlServer::start_closing(Connection& connection) {
-    if (connection.ended && connection.socket) {
-        connection.job->fds.push_back(std::move(connection.socket));
-    }
-    connection.job->id = connection.id;
-    if (!closer_.close(connection.job)) {
-        connection.not_started = true;
-        ++not_started_;
-    }
-}
-
-void ControlServer::retry_closing() {
-    for (auto at = connections_.begin(); not_started_ > 0 && at != connections_.end(); ++at) {
-        Connection& connection = *at->second;
-        if (connection.not_started && closer_.close(connection.job)) {
-            connection.not_started = false;
-            --not_started_;
-        }
-    }
-}
-
-void ControlServer::take_closed() {
-    while (std::unique_ptr<Closer::Job> job = closer_.next_closed()) {
-        const auto at = connections_.find(job->id);
-        at->second->job = std::move(job);
-        go_on(at);
-    }
-}
-
-/// What a client gave is closed: it gets its answer, or was the last that there was of it.
-void ControlServer::go_on(Connections::iterator at) {
-    Connection& connection = *at->second;
-    if (!connection.ended) {
-        const bool answered =
-            send_reply(connection.socket.get(), connection.request, connection.error, connection.reply) &&
-            watch(connection.socket.get(), EPOLLIN, tag_of(kSocket, connection.id));
-        connection.reply = {};
-        if (!answered) {
-            disconnect(connection.id);
-        }
-        return;
-    }
-    if (connection.socket) {
-        start_closing(connection);
-        return;
-    }
-    if (!connection.refused) {
-        --admitted_;
-        const auto count = connections_of_.find(connection.peer.uid);
-        if (--count->second == 0) {
-            connections_of_.erase(count);
-        }
-    }
-    connections_.erase(at);
-    resume_accept();
 }
 
 bool ControlServer::serve(Connection& connection) {
