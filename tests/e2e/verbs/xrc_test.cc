@@ -84,6 +84,27 @@ TEST(XrcDomain, OpensAsTheKernelDoes) {
     ::close(other);
 }
 
+TEST(XrcDomain, AFileWhoseDescriptorIs0) {
+    const Context context = open_device("urnic0");
+    const int file = open_file();
+    const int standard_input = ::dup(STDIN_FILENO);
+    ASSERT_EQ(::dup2(file, STDIN_FILENO), STDIN_FILENO);
+    ibv_xrcd* made = open_domain(context.get(), STDIN_FILENO, O_CREAT);
+    EXPECT_NE(made, nullptr) << std::strerror(errno);
+    ibv_xrcd* again = open_domain(context.get(), file, 0);
+    EXPECT_NE(again, nullptr) << "it is not that file's: " << std::strerror(errno);
+    for (ibv_xrcd* xrcd : {made, again}) {
+        if (xrcd != nullptr) {
+            EXPECT_EQ(ibv_close_xrcd(xrcd), 0);
+        }
+    }
+    if (standard_input >= 0) {
+        EXPECT_EQ(::dup2(standard_input, STDIN_FILENO), STDIN_FILENO);
+        ::close(standard_input);
+    }
+    ::close(file);
+}
+
 /// A domain with one target on urnic1 and an initiator on urnic0.
 class Xrc : public testing::Test {
   protected:

@@ -178,6 +178,7 @@ void FakeDaemon::answer(const std::byte* request, Reply& reply) {
             port.max_msg_sz = 1U << 31U;
             return;
         }
+        case abi::Op::kImportPd:
         case abi::Op::kAllocPd:
             reply.as<abi::HandleReply>().handle = next_handle_++;
             return;
@@ -205,6 +206,26 @@ void FakeDaemon::answer(const std::byte* request, Reply& reply) {
         case abi::Op::kQueryQp:
             reply.as<abi::QueryQpReply>().attr = qps_.at(handle).attr;
             return;
+        case abi::Op::kDestroySrq:
+        case abi::Op::kDestroyCq:
+        case abi::Op::kDestroyQp:
+        case abi::Op::kDestroyChannel:
+            return destroy(op, handle, reply);
+        default:
+            return answer_rare(op, request, reply);
+    }
+}
+
+void FakeDaemon::answer_rare(abi::Op op, const std::byte* request, Reply& reply) {
+    switch (op) {
+        case abi::Op::kImportDevice:
+            return import_device(reply);
+        case abi::Op::kCloseDevice:
+            ++contexts_closed;
+            return;
+        case abi::Op::kDeallocPd:
+            ++pds_ended;
+            return;
         case abi::Op::kCreateSrq: {
             const auto& wanted = *reinterpret_cast<const abi::CreateSrqRequest*>(request);
             srqs_[next_handle_].user_handle = wanted.user_handle;
@@ -217,13 +238,8 @@ void FakeDaemon::answer(const std::byte* request, Reply& reply) {
         case abi::Op::kAllocDm:
             return alloc_dm(*reinterpret_cast<const abi::AllocDmRequest*>(request), reply);
         case abi::Op::kFreeDm:
-            dms_.erase(handle);
+            dms_.erase(reinterpret_cast<const abi::HandleRequest*>(request)->handle);
             return;
-        case abi::Op::kDestroySrq:
-        case abi::Op::kDestroyCq:
-        case abi::Op::kDestroyQp:
-        case abi::Op::kDestroyChannel:
-            return destroy(op, handle, reply);
         default:
             return;  // nothing to do but say yes
     }
@@ -263,6 +279,15 @@ void FakeDaemon::open_device(Reply& reply) {
     opened.caps.max_dm_bytes = 1U << 20U;
     opened.caps.num_ports = 1;
     opened.caps.pkey_table_len = 1;
+}
+
+void FakeDaemon::import_device(Reply& reply) {
+    auto& imported = reply.as<abi::ImportDeviceReply>();
+    imported.context = next_handle_++;
+    imported_name.copy(imported.name, sizeof imported.name - 1);
+    if (imports_with_event_socket) {
+        reply.fds = reply.own = {eventfd(0, EFD_CLOEXEC)};
+    }
 }
 
 void FakeDaemon::create_channel(Reply& reply) {

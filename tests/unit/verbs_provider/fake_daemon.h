@@ -105,6 +105,11 @@ class FakeDaemon {
     /// Change what is answered to CreateSrq and ModifySrq, and to AllocDm.
     std::function<void(abi::SrqReply&)> spoil_srq;
     std::function<void(abi::DmReply&)> spoil_dm;
+    /// Answered to ImportDevice, and what was given back.
+    std::string imported_name;
+    bool imports_with_event_socket = true;
+    std::atomic<int> contexts_closed{0};
+    std::atomic<int> pds_ended{0};
 
   private:
     struct Reply;
@@ -114,8 +119,10 @@ class FakeDaemon {
     void accept_clients();
     void serve(int socket);
     void answer(const std::byte* request, Reply& reply);
+    void answer_rare(abi::Op op, const std::byte* request, Reply& reply);
     void hello(const abi::HelloRequest& request, Reply& reply);
     void open_device(Reply& reply);
+    void import_device(Reply& reply);
     void create_channel(Reply& reply);
     void create_cq(const abi::CreateCqRequest& request, Reply& reply);
     void resize_cq(const abi::ResizeCqRequest& request, Reply& reply);

@@ -1,5 +1,7 @@
 // A daemon whose replies do not hold together: what they name is not used, is given back, and the caller is
 // told.
+#include <unistd.h>
+
 #include <functional>
 #include <limits>
 
@@ -82,6 +84,18 @@ TEST_F(Replies, DeviceMemoryThatIsNotThereIsGivenBack) {
     EXPECT_EQ(ibv_free_dm(dm), 0);
 }
 
+TEST_F(Replies, AnSrqSaysWhatItGot) {
+    open();
+    struct ibv_srq_init_attr init {};
+    init.attr.max_wr = 5;
+    init.attr.max_sge = 1;
+    struct ibv_srq* srq = ibv_create_srq(pd, &init);
+    ASSERT_NE(srq, nullptr);
+    EXPECT_EQ(init.attr.max_wr, 8U);
+    EXPECT_EQ(init.attr.max_sge, FakeDaemon::kMaxSge);
+    EXPECT_EQ(ibv_destroy_srq(srq), 0);
+}
+
 // Nobody says any more how many events there were: all that name the SRQ go.
 TEST_F(Replies, AnSrqOfADeadDaemonTakesItsEventsAlong) {
     open();
@@ -96,6 +110,43 @@ TEST_F(Replies, AnSrqOfADeadDaemonTakesItsEventsAlong) {
     ASSERT_EQ(ibv_get_async_event(context, &event), 0);
     ASSERT_EQ(event.event_type, IBV_EVENT_DEVICE_FATAL);
     ibv_ack_async_event(&event);
+}
+
+TEST_F(Replies, AnImportThatCannotBeSoIsGivenBack) {
+    open();
+    const auto refused = [&](const char* name, bool with_socket, int expected) {
+        daemon.imported_name = name;
+        daemon.imports_with_event_socket = with_socket;
+        const int before = daemon.contexts_closed;
+        errno = 0;
+        EXPECT_EQ(ibv_import_device(dup(context->cmd_fd)), nullptr);
+        EXPECT_EQ(errno, expected);
+        EXPECT_EQ(daemon.contexts_closed - before, 1) << "the daemon was not told";
+    };
+    refused("no such device", true, ENODEV);
+    refused(ibv_get_device_name(context->device), false, EPROTO);
+    close_all();
+    for (int i = 0; i < 3000 && daemon.clients != 0; ++i) usleep(10'000);
+    EXPECT_EQ(daemon.clients, 0) << "a connection is held for nobody";
+}
+
+TEST_F(Replies, AnImportedPdIsGivenBackWithItsLastUser) {
+    open();
+    cq = ibv_create_cq(context, 8, nullptr, nullptr, 0);
+    ASSERT_NE(cq, nullptr);
+    struct ibv_pd* imported = ibv_import_pd(context, 5);
+    ASSERT_NE(imported, nullptr) << std::strerror(errno);
+    qp = ibv_create_qp(imported, &init_attr(4));
+    ASSERT_NE(qp, nullptr) << std::strerror(errno);
+    ibv_unimport_pd(imported);
+    EXPECT_EQ(daemon.pds_ended, 0) << "the QP has it still";
+    EXPECT_EQ(ibv_destroy_qp(qp), 0);
+    qp = nullptr;
+    EXPECT_EQ(daemon.pds_ended, 1);
+    imported = ibv_import_pd(context, 5);
+    ASSERT_NE(imported, nullptr);
+    ibv_unimport_pd(imported);
+    EXPECT_EQ(daemon.pds_ended, 2);
 }
 
 }  // namespace
