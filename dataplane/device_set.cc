@@ -175,10 +175,8 @@ void DeviceSet::add_hairpins(const Config& config, Steering& steering) {
     std::vector<NeighbourConfig> neighbours = config.neighbours;
     for (const auto& [key, devices] : ports) {
         std::vector<Fabric::PortSpec> specs;
-        std::vector<wire::Mac> macs;
         for (const Device* device : devices) {
             specs.push_back({device->mac, {}});
-            macs.push_back(device->mac);
             // RNICs that share a port do not hear each other's ARP.
             for (const wire::Gid& gid : device->gids) {
                 if (devices.size() > 1 && gid != wire::Gid{}) {
@@ -188,7 +186,7 @@ void DeviceSet::add_hairpins(const Config& config, Steering& steering) {
         }
         auto fabric = std::make_unique<Fabric>(specs, steering);
         for (std::uint32_t i = 0; i < devices.size(); ++i) {
-            hairpins_.push_back(std::make_unique<HairpinPort>(fabric->port(i), *devices[i]->port, macs));
+            hairpins_.push_back(std::make_unique<HairpinPort>(*fabric, i, *devices[i]->port));
             devices[i]->port = hairpins_.back().get();
         }
         fabrics_.emplace("port " + devices.front()->name, std::move(fabric));

@@ -69,13 +69,13 @@ class Fabric::Port final : public PacketIo {
 };
 
 Fabric::Fabric(const std::vector<PortSpec>& ports, Steering& steering)
-    : steering_(steering), specs_(ports), group_filters_(ports.size()) {
+    : steering_(steering), specs_(ports), macs_(ports.size()), group_filters_(ports.size()) {
     const std::uint32_t workers = steering.num_workers();
     // Names of rings are the process's: several fabrics may live in one (tests do that).
     static std::atomic<std::uint32_t> instances{0};
     const std::uint32_t instance = instances.fetch_add(1);
     for (std::uint32_t index = 0; index < ports.size(); ++index) {
-        macs_.push_back(mac_number(ports[index].mac.data()));
+        set_mac(index, ports[index].mac);
         ports_.push_back(std::make_unique<Port>(*this, index));
     }
     cursors_.resize(ports.size() * workers);
@@ -129,19 +129,30 @@ std::uint64_t Fabric::unknown_mac_frames() const {
     return unknown_mac_frames_.load(std::memory_order_relaxed);
 }
 
+void Fabric::set_mac(std::uint32_t port, const wire::Mac& mac) {
+    macs_[port].store(mac_number(mac.data()), std::memory_order_relaxed);
+}
+
+std::optional<std::uint32_t> Fabric::port_of(std::span<const std::byte> frame) const {
+    const std::uint64_t mac = mac_number(reinterpret_cast<const std::uint8_t*>(frame.data()));
+    for (std::uint32_t port = 0; port < macs_.size(); ++port) {
+        if (macs_[port].load(std::memory_order_relaxed) == mac) {
+            return port;
+        }
+    }
+    return std::nullopt;
+}
+
 rte_ring* Fabric::route(std::uint32_t from, const rte_mbuf& frame, std::uint32_t& worker) const {
     const std::span<const std::byte> bytes = frame_bytes(&frame);
     if (bytes.size() < 14) {
         return nullptr;
     }
-    const std::uint64_t mac = mac_number(reinterpret_cast<const std::uint8_t*>(bytes.data()));
-    for (std::uint32_t port = 0; port < macs_.size(); ++port) {
-        if (macs_[port] == mac) {
-            // As a NIC's flow rules would: straight to the worker that owns the QP. ~0u (not RoCEv2) goes to
-            // one of them, which counts and drops it.
-            worker = steering_.num_workers() == 1 ? 0 : steering_.worker_of(wire::peek_dest_qp(bytes));
-            return ring(from, port, worker);
-        }
+    if (const auto port = port_of(bytes)) {
+        // As a NIC's flow rules would: straight to the worker that owns the QP. ~0u (not RoCEv2) goes to one
+        // of them, which counts and drops it.
+        worker = steering_.num_workers() == 1 ? 0 : steering_.worker_of(wire::peek_dest_qp(bytes));
+        return ring(from, *port, worker);
     }
     return nullptr;
 }

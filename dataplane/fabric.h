@@ -36,6 +36,10 @@ class Fabric final : public NeighbourResolver {
     /// Port i of the list; lives as long as the fabric.
     [[nodiscard]] PacketIo& port(std::uint32_t index);
     [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) const override;
+    /// The port has another MAC from now on; resolve() goes on naming the first. Any thread.
+    void set_mac(std::uint32_t port, const wire::Mac& mac);
+    /// The port that a frame of at least 6 bytes is for; none: unknown MAC.
+    [[nodiscard]] std::optional<std::uint32_t> port_of(std::span<const std::byte> frame) const;
     /// Frames that no port's MAC matched, or that were too short to have one.
     [[nodiscard]] std::uint64_t unknown_mac_frames() const;
 
@@ -53,7 +57,7 @@ class Fabric final : public NeighbourResolver {
 
     Steering& steering_;
     std::vector<PortSpec> specs_;
-    std::vector<std::uint64_t> macs_;  // as 48-bit numbers, by port
+    std::vector<std::atomic<std::uint64_t>> macs_;  // as 48-bit numbers, by port
     std::vector<std::unique_ptr<Port>> ports_;
     struct alignas(64) Cursor {
         std::uint32_t next = 0;

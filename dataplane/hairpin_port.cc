@@ -1,15 +1,12 @@
 #include "dataplane/hairpin_port.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "dataplane/frame_pool.h"
 #include "rnic/wire/layout.h"
 
 namespace urnic::dataplane {
 
-HairpinPort::HairpinPort(PacketIo& local, PacketIo& wire, std::vector<wire::Mac> macs)
-    : local_(local), wire_(wire), macs_(std::move(macs)) {}
+HairpinPort::HairpinPort(Fabric& fabric, std::uint32_t index, PacketIo& wire)
+    : fabric_(fabric), index_(index), local_(fabric.port(index)), wire_(wire) {}
 
 HairpinPort::Way HairpinPort::way_of(const rte_mbuf& frame) const {
     const std::span<const std::byte> bytes = frame_bytes(&frame);
@@ -19,10 +16,7 @@ HairpinPort::Way HairpinPort::way_of(const rte_mbuf& frame) const {
     if ((bytes[0] & std::byte{1}) != std::byte{0}) {
         return Way::kBoth;
     }
-    const bool is_local = std::any_of(macs_.begin(), macs_.end(), [&](const wire::Mac& mac) {
-        return std::memcmp(mac.data(), bytes.data(), mac.size()) == 0;
-    });
-    return is_local ? Way::kLocal : Way::kWire;
+    return fabric_.port_of(bytes) ? Way::kLocal : Way::kWire;
 }
 
 // Groups are for datagrams, which either way may lose.

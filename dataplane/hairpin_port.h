@@ -5,8 +5,8 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include "dataplane/fabric.h"
 #include "dataplane/packet_io.h"
 #include "rnic/abi/queues.h"
 #include "rnic/wire/packet_view.h"
@@ -17,12 +17,14 @@ namespace urnic::dataplane {
 
 class HairpinPort final : public PacketIo {
   public:
-    /// `macs`: of the RNICs on the port; frames to them go by `local` alone, those to groups both ways.
-    HairpinPort(PacketIo& local, PacketIo& wire, std::vector<wire::Mac> macs);
+    /// For RNIC `index` of those on the port, which `fabric` joins. Frames to them go by `fabric` alone,
+    /// those to groups both ways.
+    HairpinPort(Fabric& fabric, std::uint32_t index, PacketIo& wire);
 
     std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
     std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
     void set_multicast(std::span<const wire::Mac> groups) override;
+    void set_mac(const wire::Mac& mac) override { fabric_.set_mac(index_, mac); }
     [[nodiscard]] int wait_fd(std::uint32_t queue) const override { return wire_.wait_fd(queue); }
     [[nodiscard]] bool must_be_polled(std::uint32_t queue) const override {
         return wire_.must_be_polled(queue);
@@ -33,9 +35,10 @@ class HairpinPort final : public PacketIo {
     [[nodiscard]] Way way_of(const rte_mbuf& frame) const;
     void send_both_ways(std::uint32_t queue, rte_mbuf* frame);
 
+    Fabric& fabric_;
+    std::uint32_t index_;
     PacketIo& local_;
     PacketIo& wire_;
-    std::vector<wire::Mac> macs_;
     struct alignas(64) Turn {
         bool wire_first = false;  // so that neither keeps the other waiting
     };

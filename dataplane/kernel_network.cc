@@ -157,6 +157,7 @@ void KernelNetwork::look_again() {
     }
     ways_.network_changed();
     if (device_.mac != before) {
+        device_.port->set_mac(device_.mac);
         announce();
     }
 }

@@ -20,6 +20,8 @@ class PacketIo {
     /// From now on frames for these Ethernet groups come in, too; a port may let others through besides. For
     /// the control thread, while workers receive and send.
     virtual void set_multicast(std::span<const wire::Mac> groups) = 0;
+    /// The RNIC on this port has another MAC from now on. For the control thread, as above.
+    virtual void set_mac(const wire::Mac& /*mac*/) {}
     /// A file descriptor that becomes readable when rx_burst(queue) may have something, or -1 when there is
     /// none.
     [[nodiscard]] virtual int wait_fd(std::uint32_t queue) const = 0;

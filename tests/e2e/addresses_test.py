@@ -193,6 +193,11 @@ class Borrowed(TwoHosts):
             self.a.set("link", "set", self.a.interface, "address", "02:00:00:00:77:99")
         self.pingpong("10.77.0.1", "10.77.0.2", iterations=3000, during=change)
         self.assertEqual(self.a.status()["mac"], "02:00:00:00:77:99")
+        # Frames of a host to itself go by no wire.
+        program = self.a.program("ibv_rc_pingpong", "-d", "urnic0", "-c", "-g", str(self.a.gid_index("10.77.0.1")))
+        port = harness.free_port()
+        for result in netns.run_pair(self, [*program, "-p", str(port)], [*program, "-p", str(port), "10.77.0.1"], port):
+            self.assert_ok(result, self.a.trouble())
 
     def test_nobody_there(self):
         # On the way from b to a's GID is a gateway that does not exist.
