@@ -89,6 +89,10 @@ void RcRepair::remind(TimeNs now, Psn end, TimeNs longest_ns) {
         (nak_open_ && now < sent_at_ + patience_ns(longest_ns))) {
         return;
     }
+    // On a wire that loses nothing it comes unasked, with new credits (IBA 9.7.7.2).
+    if (peer_ != Peer::kHolds && !lossy_) {
+        return;
+    }
     // One that discards says this only of what was sent again. When that is long over, it holds after all:
     // two losses in a row look like discarding.
     if (peer_ == Peer::kDiscards &&

@@ -164,21 +164,26 @@ TEST(RcRepair, AnAcknowledgementBeyondWhatWasSentAgainShowsThatThePeerHolds) {
     EXPECT_TRUE(repair.miss_request(4, Psn(106)));
 }
 
-// Whether it is known to hold or not.
+// Whether it is known to hold or not, on a wire that was seen to lose something.
 TEST_F(RcRepairTest, ALostNakOfAnUnknownPeerIsMadeUpForAsWell) {
     connect_holders(true, true);
-    net_.lose = [a = 0, b = 0](const SentPacket& packet) mutable {
-        return packet.from == "A" ? ++a == 2 : ++b == 2;  // B's first packet acknowledges the first of A
-    };
-    post_writes(1);
+    lose("B", {1});
+    a_->post_send(read(9, 8));
+    a_->post_send(read(10, 8, 64));
     ASSERT_TRUE(net_.run());
+    EXPECT_EQ(a_->poll_send().size(), 2U);
+    (void)net_.take_trace();
+    const std::uint64_t before = a_->counters.retrans_pkts.value();
+    net_.lose = [a = 0, b = 0](const SentPacket& packet) mutable {
+        return packet.from == "A" ? ++a == 1 : ++b == 1;
+    };
     post_writes(2);
     net_.run_for(2500);
     post_writes(1);
     ASSERT_TRUE(net_.run());
-    EXPECT_EQ(a_->poll_send().size(), 4U);
+    EXPECT_EQ(a_->poll_send().size(), 3U);
     EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
-    EXPECT_EQ(a_->counters.retrans_pkts.value(), 1U);
+    EXPECT_EQ(a_->counters.retrans_pkts.value(), before + 1);
 }
 
 TEST(RcRepair, APeerThatRepeatsItselfLongAfterTheLastLossHoldsAfterAll) {

@@ -171,6 +171,8 @@ class RcScript : public ::testing::Test {
     // --- Steps ------------------------------------------------------------------------------------------
     /// The peer sends these in one burst, and the QP does what follows from them.
     void peer(const ScriptPackets& packets, Where where = Where::current());
+    /// The peer's request reaches the QP, which does not send yet: host().progress() lets it.
+    void arrives(const ScriptPacket& request);
     /// These packets, in this order, went out by now; what went out behind them stays for the next step.
     void sends(const ScriptPackets& expected, Where where = Where::current());
     /// Nothing else went out by now.

@@ -45,6 +45,13 @@ void RcScript::fail(Where where, const std::string& what) const {
 
 // --- Packets in -------------------------------------------------------------------------------------------
 
+void RcScript::arrives(const ScriptPacket& request) {
+    wire::PacketView view;
+    view.header = request.header();
+    view.src_gid = peer_gid();
+    host().deliver(view);
+}
+
 void RcScript::deliver(const ScriptPacket& packet) {
     wire::PathSpec spec;
     spec.src_mac = peer_address_->mac();
