@@ -178,7 +178,9 @@ void QpHost::publish(std::size_t index) {
     entry.access = index == 2 ? std::uint32_t{kAccessRemoteRead}
                               : kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead |
                                     kAccessRemoteAtomic | kAccessFlushGlobal | kAccessFlushPersistent;
-    region.key = key_table().add(entry, options_.qp_num * 0x100U + static_cast<std::uint32_t>(index));
+    // One bit of the key says whose it is: a key that is gone never becomes one of the peer's.
+    region.key = key_table().add(
+        entry, options_.qp_num * 0x100U + ((options_.qp_num & 1U) << 7U) + (publications_++ & 0x7fU));
     region.published = region.key != 0;
     URNIC_CHECK(region.published);
 }

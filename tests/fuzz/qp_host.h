@@ -150,6 +150,7 @@ class QpHost final : public Outbox {
     std::unique_ptr<Qp> qp_;
     std::uint32_t address_handle_ = 0;
     std::uint32_t group_handle_ = 0;
+    std::uint32_t publications_ = 0;
     std::uint32_t room_ = 0;
     // What the requests delivered so far may draw at most. Beside its answer each may draw an acknowledgement
     // or a NAK: it comes early, or fills a gap before packets that are held with another gap among them.
