@@ -43,7 +43,6 @@ class RateControl {
 
     /// Frame bytes that may leave, in bit/s; never more than the line's rate, never 0 when that is not.
     [[nodiscard]] BitsPerSecond rate(const RateParameters& parameters) const;
-    [[nodiscard]] const Dcqcn& dcqcn() const { return dcqcn_; }
 
   private:
     Dcqcn dcqcn_;

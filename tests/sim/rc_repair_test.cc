@@ -129,17 +129,26 @@ TEST_F(RcRepairTest, GapsBehindAMissingResponseDoNotUseUpTheRetries) {
     EXPECT_EQ(a_->qp().state(), QpState::kRts);
 }
 
-TEST(RcRepair, AnAcknowledgementBeyondWhatWasSentAgainShowsThatThePeerHolds) {
-    SendWindow window;
-    RcRepair repair(window);
-    window.reset(Psn(100));
-    repair.reset(true);
-    SendRecord record;
-    record.psn_count = 1;
-    for (int i = 0; i < 10; ++i) {
-        (void)window.add(record);
-        window.advance_cursor();
+// Without a QP around it: the first request has PSN 100.
+class RcRepairAlone : public ::testing::Test {
+  protected:
+    RcRepairAlone() {
+        window.reset(Psn(100));
+        repair.reset(true);
     }
+    void send(int count, const SendRecord& record) {
+        for (int i = 0; i < count; ++i) {
+            (void)window.add(record);
+            window.advance_cursor();
+        }
+    }
+
+    SendWindow window;
+    RcRepair repair{window};
+};
+
+TEST_F(RcRepairAlone, AnAcknowledgementBeyondWhatWasSentAgainShowsThatThePeerHolds) {
+    send(10, {.psn_count = 1});
     // It held nothing behind the first loss.
     EXPECT_TRUE(repair.miss_request(0, Psn(100)));
     EXPECT_TRUE(repair.wants_request());
@@ -186,19 +195,10 @@ TEST_F(RcRepairTest, ALostNakOfAnUnknownPeerIsMadeUpForAsWell) {
     EXPECT_EQ(a_->counters.retrans_pkts.value(), before + 1);
 }
 
-TEST(RcRepair, APeerThatRepeatsItselfLongAfterTheLastLossHoldsAfterAll) {
+TEST_F(RcRepairAlone, APeerThatRepeatsItselfLongAfterTheLastLossHoldsAfterAll) {
     constexpr TimeNs kLongest = 1'000'000'000;
     constexpr TimeNs kLate = 10'000'000;
-    SendWindow window;
-    RcRepair repair(window);
-    window.reset(Psn(100));
-    repair.reset(true);
-    SendRecord record;
-    record.psn_count = 1;
-    for (int i = 0; i < 10; ++i) {
-        (void)window.add(record);
-        window.advance_cursor();
-    }
+    send(10, {.psn_count = 1});
     // Two losses in a row: it looks as if it discarded.
     EXPECT_TRUE(repair.miss_request(0, Psn(100)));
     repair.request_sent(0);
@@ -223,18 +223,10 @@ TEST(RcRepair, APeerThatRepeatsItselfLongAfterTheLastLossHoldsAfterAll) {
 }
 
 // A worker that came late handles the ACK timeout alone; the next call must lie ahead.
-TEST(RcRepair, AfterEverythingGoesAgainItsPatienceBeginsAnew) {
+TEST_F(RcRepairAlone, AfterEverythingGoesAgainItsPatienceBeginsAnew) {
     constexpr TimeNs kLongest = 1'000'000'000;
     constexpr TimeNs kLate = 10'000'000;
-    SendWindow window;
-    RcRepair repair(window);
-    window.reset(Psn(100));
-    repair.reset(true);
-    SendRecord record;
-    record.psn_count = 3;
-    record.has_response = true;
-    (void)window.add(record);
-    window.advance_cursor();
+    send(1, {.psn_count = 3, .has_response = true});
     EXPECT_TRUE(repair.miss_responses(0, Psn(102)));
     EXPECT_LT(repair.deadline(0, kLongest), kLate);
     window.rewind();
