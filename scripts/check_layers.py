@@ -20,6 +20,8 @@ RULES = [
     ("rnic/", NOT_IN_RNIC, "rnic/ uses the standard library alone, without clocks and threads"),
     ("rnic/", re.compile(r"^(dataplane|verbs_provider|congestion)/"), "rnic/ knows no other room"),
     ("congestion/", re.compile(r"^(rte_|dataplane/|verbs_provider/)"), "congestion/ uses rnic/base alone"),
+    ("congestion/fabric/", re.compile(r"^(rnic/(?!base/)|congestion/experiment)"), "networks know packets, not RNICs"),
+    ("congestion/topology/", re.compile(r"^(rnic/(?!base/)|congestion/experiment)"), "networks know packets, not RNICs"),
     ("verbs_provider/", NOT_OUTSIDE_DATAPLANE, "DPDK is for dataplane/ alone"),
     ("verbs_provider/", re.compile(r"^(dataplane/|rnic/(?!abi/|base/check\.h))"), "verbs_provider/ may use rnic/abi alone"),
 ]

@@ -166,27 +166,38 @@ void Switch::watch(TimeNs now, Port& port) {
 void Switch::on_timer(TimeNs now) {
     const auto count = static_cast<PortIndex>(ports_.size());
     for (PortIndex index = 0; index < count; ++index) {
-        Port& port = ports_[index];
-        watch(now, port);
-        for (std::uint8_t priority = 0; priority < kPriorities; ++priority) {
-            const Ingress& in = port.ingress[priority];
-            if (in.paused && in.refresh_at <= now) {
-                send_pause(now, index, priority);
-            }
-        }
-        send(now, index);
+        on_timer(now, index);
     }
+}
+
+void Switch::on_timer(TimeNs now, PortIndex index) {
+    Port& port = ports_[index];
+    watch(now, port);
+    for (std::uint8_t priority = 0; priority < kPriorities; ++priority) {
+        const Ingress& in = port.ingress[priority];
+        if (in.paused && in.refresh_at <= now) {
+            send_pause(now, index, priority);
+        }
+    }
+    send(now, index);
 }
 
 TimeNs Switch::deadline() const {
     TimeNs next = kNever;
-    for (const Port& port : ports_) {
-        next = std::min(next, port.egress.deadline());
-        for (std::uint8_t priority = 0; priority < kPriorities; ++priority) {
-            const Ingress& in = port.ingress[priority];
-            next = std::min(next, in.paused ? in.refresh_at : kNever);
-            next = std::min(next, watchdog_at(port, priority));
-        }
+    const auto count = static_cast<PortIndex>(ports_.size());
+    for (PortIndex index = 0; index < count; ++index) {
+        next = std::min(next, deadline(index));
+    }
+    return next;
+}
+
+TimeNs Switch::deadline(PortIndex index) const {
+    const Port& port = ports_[index];
+    TimeNs next = port.egress.deadline();
+    for (std::uint8_t priority = 0; priority < kPriorities; ++priority) {
+        const Ingress& in = port.ingress[priority];
+        next = std::min(next, in.paused ? in.refresh_at : kNever);
+        next = std::min(next, watchdog_at(port, priority));
     }
     return next;
 }

@@ -68,6 +68,10 @@ class Switch {
     /// To be called at deadline(), at once when that has passed.
     void on_timer(TimeNs now);
     [[nodiscard]] TimeNs deadline() const;
+    /// The same for one port, for who keeps a timer for each: it is to be set anew after receive() at both
+    /// its ports, after receive_pause(), after on_timer(), and after each call of SwitchOutbox::pause().
+    void on_timer(TimeNs now, PortIndex port);
+    [[nodiscard]] TimeNs deadline(PortIndex port) const;
 
     [[nodiscard]] const SwitchPortCounters& counters(PortIndex port) const { return ports_[port].counters; }
     [[nodiscard]] std::uint64_t queue_bytes(PortIndex port, std::uint8_t priority) const {
