@@ -13,8 +13,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "dataplane/eal.h"
+#include "rnic/wire/layout.h"
 
 namespace urnic::dataplane {
 
@@ -23,12 +25,11 @@ namespace {
 constexpr std::uint32_t kWhole = 0x1000;
 constexpr std::uint32_t ancillary(int what) { return static_cast<std::uint32_t>(SKF_AD_OFF + what); }
 
-/// Lets through what comes in without a VLAN tag and is ARP, or ICMPv6 of the types 135 and 136 (RFC 4861).
-constexpr std::array<sock_filter, 14> kFilter{{
+/// Lets through what comes in and is ARP, or ICMPv6 of the types 135 and 136 (RFC 4861). The kernel has taken
+/// the outermost VLAN tag off.
+constexpr std::array<sock_filter, 12> kFilter{{
     {BPF_LD | BPF_W | BPF_ABS, 0, 0, ancillary(SKF_AD_PKTTYPE)},
-    {BPF_JMP | BPF_JEQ | BPF_K, 10, 0, PACKET_OUTGOING},
-    {BPF_LD | BPF_W | BPF_ABS, 0, 0, ancillary(SKF_AD_VLAN_TAG_PRESENT)},
-    {BPF_JMP | BPF_JEQ | BPF_K, 0, 8, 0},
+    {BPF_JMP | BPF_JEQ | BPF_K, 8, 0, PACKET_OUTGOING},
     {BPF_LD | BPF_W | BPF_ABS, 0, 0, ancillary(SKF_AD_PROTOCOL)},
     {BPF_JMP | BPF_JEQ | BPF_K, 7, 0, ETH_P_ARP},
     {BPF_JMP | BPF_JEQ | BPF_K, 0, 5, ETH_P_IPV6},
@@ -41,6 +42,31 @@ constexpr std::array<sock_filter, 14> kFilter{{
     {BPF_RET | BPF_K, 0, 0, kWhole},
 }};
 
+constexpr std::size_t kMacBytes = 12;  // the two addresses, behind which a VLAN tag goes
+
+/// The tag that the kernel took off; nullopt: there was none.
+std::optional<std::array<std::uint8_t, wire::kVlanTagBytes>> tag_of(const msghdr& message) {
+    for (const cmsghdr* control = CMSG_FIRSTHDR(&message); control != nullptr;
+         control = CMSG_NXTHDR(const_cast<msghdr*>(&message), const_cast<cmsghdr*>(control))) {
+        tpacket_auxdata more{};
+        if (control->cmsg_level != SOL_PACKET || control->cmsg_type != PACKET_AUXDATA ||
+            control->cmsg_len < CMSG_LEN(sizeof more)) {
+            continue;
+        }
+        std::memcpy(&more, CMSG_DATA(control), sizeof more);
+        if ((more.tp_status & TP_STATUS_VLAN_VALID) == 0) {
+            return std::nullopt;
+        }
+        const auto type = (more.tp_status & TP_STATUS_VLAN_TPID_VALID) != 0
+                              ? more.tp_vlan_tpid
+                              : std::uint16_t{wire::kEtherTypeVlan};
+        return std::array<std::uint8_t, wire::kVlanTagBytes>{
+            static_cast<std::uint8_t>(type >> 8U), static_cast<std::uint8_t>(type),
+            static_cast<std::uint8_t>(more.tp_vlan_tci >> 8U), static_cast<std::uint8_t>(more.tp_vlan_tci)};
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 ArpSocket::ArpSocket(const NetNamespace& where, std::string interface) : interface_(std::move(interface)) {
@@ -50,7 +76,9 @@ ArpSocket::ArpSocket(const NetNamespace& where, std::string interface) : interfa
     sockaddr_ll address{};
     address.sll_family = AF_PACKET;
     address.sll_protocol = htons(ETH_P_ALL);
+    const int yes = 1;
     if (!fd_ || ::setsockopt(fd_.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0 ||
+        ::setsockopt(fd_.get(), SOL_PACKET, PACKET_AUXDATA, &yes, sizeof yes) != 0 ||
         ::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
         throw EalError(std::string("cannot hear ARP on ") + interface_ + ": " + std::strerror(errno));
     }
@@ -65,16 +93,29 @@ int ArpSocket::interface_index() const {
 
 bool ArpSocket::receive(FrameInbox::Frame& frame) const {
     sockaddr_ll from{};
-    socklen_t from_bytes = sizeof from;
-    const ssize_t length = ::recvfrom(fd_.get(), frame.bytes.data(), frame.bytes.size(), MSG_TRUNC,
-                                      reinterpret_cast<sockaddr*>(&from), &from_bytes);
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(tpacket_auxdata))> control{};
+    iovec room{frame.bytes.data(), frame.bytes.size() - wire::kVlanTagBytes};
+    msghdr message{};
+    message.msg_name = &from;
+    message.msg_namelen = sizeof from;
+    message.msg_iov = &room;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t length = ::recvmsg(fd_.get(), &message, MSG_TRUNC);
     if (length < 0) {
         frame.length = 0;
         return errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
     }
-    const bool ours =
-        from.sll_ifindex == interface_index() && static_cast<std::size_t>(length) <= frame.bytes.size();
-    frame.length = ours ? static_cast<std::uint16_t>(length) : std::uint16_t{0};
+    auto bytes = static_cast<std::size_t>(length);
+    const bool ours = from.sll_ifindex == interface_index() && bytes >= kMacBytes && bytes <= room.iov_len;
+    if (const auto tag = tag_of(message); ours && tag) {
+        std::byte* const at = frame.bytes.data() + kMacBytes;
+        std::memmove(at + tag->size(), at, bytes - kMacBytes);
+        std::memcpy(at, tag->data(), tag->size());
+        bytes += tag->size();
+    }
+    frame.length = ours ? static_cast<std::uint16_t>(bytes) : std::uint16_t{0};
     return true;
 }
 

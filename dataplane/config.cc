@@ -12,67 +12,15 @@
 #include <sstream>
 
 #include "dataplane/config_faults.h"
+#include "dataplane/config_links.h"
 #include "dataplane/config_ports.h"
+#include "dataplane/config_table.h"
 #include "dataplane/config_values.h"
 #include "rnic/abi/queues.h"
 
 namespace urnic::dataplane {
 
 namespace {
-
-template <typename Target>
-struct Key {
-    const char* name;
-    void (*set)(Target&, const toml::node&, const std::string& key);
-};
-
-/// Calls the setter of every key of `table`; a key that has none is a mistake.
-template <typename Target, std::size_t N>
-void read_table(const toml::table& table, const std::string& title, const Key<Target> (&keys)[N],
-                Target& target) {
-    for (const auto& [name, node] : table) {
-        const std::string_view text = name.str();
-        const auto* key = std::find_if(std::begin(keys), std::end(keys),
-                                       [&](const auto& candidate) { return text == candidate.name; });
-        if (key == std::end(keys)) {
-            std::string allowed;
-            for (const auto& candidate : keys) {
-                allowed += (allowed.empty() ? "" : ", ") + std::string(candidate.name);
-            }
-            throw Mistake{name.source().begin,
-                          fmt::format("unknown key '{}' in {}; allowed: {}", name.str(), title, allowed)};
-        }
-        key->set(target, node, std::string(name.str()));
-    }
-}
-
-std::string text_of(const toml::node& node, const std::string& key) {
-    const auto* text = node.as_string();
-    if (text == nullptr || text->get().empty()) {
-        fail(node, fmt::format("'{}' must be a string that is not empty", key));
-    }
-    if (text->get().find('\0') != std::string::npos) {
-        fail(node, fmt::format("'{}' must not contain a NUL character", key));
-    }
-    return text->get();
-}
-
-bool flag_of(const toml::node& node, const std::string& key) {
-    const auto* flag = node.as_boolean();
-    if (flag == nullptr) {
-        fail(node, fmt::format("'{}' must be true or false", key));
-    }
-    return flag->get();
-}
-
-std::int64_t number_of(const toml::node& node, const std::string& key, std::int64_t least,
-                       std::int64_t most) {
-    const auto* number = node.as_integer();
-    if (number == nullptr || number->get() < least || number->get() > most) {
-        fail(node, fmt::format("'{}' must be a whole number from {} to {}", key, least, most));
-    }
-    return number->get();
-}
 
 template <auto Member, std::int64_t Most>
 void set_limit(ClientLimits& limits, const toml::node& node, const std::string& key) {
@@ -182,7 +130,10 @@ void set_port_key(RnicDraft& draft, const toml::node& node, const std::string& k
     draft.port.*Member = text_of(node, key);
 }
 
-constexpr std::size_t kMaxRoutes = 64;  // of one RNIC
+template <void (*Set)(LinkConfig&, const toml::node&, const std::string&)>
+void set_link(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    Set(draft.rnic, node, key);
+}
 
 void set_name(RnicDraft& draft, const toml::node& node, const std::string& key) {
     draft.rnic.name = text_of(node, key);
@@ -195,48 +146,6 @@ void set_mac(RnicDraft& draft, const toml::node& node, const std::string& key) {
     draft.rnic.mac = parse_mac(text_of(node, key));
     if (!draft.rnic.mac) {
         fail(node, fmt::format("'{}' must be a unicast MAC address, for example \"02:00:c6:12:00:01\"", key));
-    }
-}
-
-void set_ipv4(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    draft.rnic.ipv4 = parse_ipv4(text_of(node, key));
-    if (!draft.rnic.ipv4) {
-        fail(node, fmt::format("'{}' must be a unicast IPv4 address, for example \"198.18.0.1/24\"", key));
-    }
-    draft.rnic.routes.push_back(link_route(text_of(node, key), *draft.rnic.ipv4));
-}
-
-void set_ipv6(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    draft.rnic.ipv6 = parse_ipv6(text_of(node, key));
-    if (!draft.rnic.ipv6) {
-        fail(node, fmt::format("'{}' must be a unicast IPv6 address, for example \"fd00::1/64\"", key));
-    }
-    draft.rnic.routes.push_back(link_route(text_of(node, key), *draft.rnic.ipv6));
-}
-
-void add_route(RnicDraft& draft, const toml::node& node, const std::string& key, const std::string& text) {
-    const auto route = parse_route(text);
-    if (!route) {
-        fail(node, fmt::format("'{}' has \"{}\"; a gateway is an address, \"198.18.0.254\", a route says "
-                               "where to and by whom, \"10.1.0.0/16 via 198.18.0.254\"",
-                               key, text));
-    }
-    draft.rnic.routes.push_back(*route);
-}
-
-void set_gateway(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    add_route(draft, node, key, "default via " + text_of(node, key));
-}
-
-void set_routes(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    const auto* list = node.as_array();
-    if (list == nullptr || list->size() > kMaxRoutes) {
-        fail(node, fmt::format("'{}' must be a list of at most {} strings, for example "
-                               "[\"10.1.0.0/16 via 198.18.0.254\"]",
-                               key, kMaxRoutes));
-    }
-    for (const auto& entry : *list) {
-        add_route(draft, entry, key, text_of(entry, key));
     }
 }
 
@@ -269,12 +178,14 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"id", [](RnicDraft& draft, const toml::node& node,
               const std::string& key) { draft.port.id = number_of(node, key, 0, 0xffff'fffe); }},
     {"mac", set_mac},
-    {"ipv4", set_ipv4},
-    {"ipv6", set_ipv6},
+    {"ipv4", set_link<set_ipv4>},
+    {"ipv6", set_link<set_ipv6>},
     {"mtu", set_mtu},
     {"recovery", set_recovery},
-    {"gateway", set_gateway},
-    {"routes", set_routes},
+    {"gateway", set_link<set_gateway>},
+    {"routes", set_link<set_routes>},
+    {"vlan",
+     [](RnicDraft& draft, const toml::node& node, const std::string&) { read_vlans(node, draft.rnic); }},
     {"ecn", [](RnicDraft& draft, const toml::node& node,
                const std::string& key) { draft.rnic.is_ecn_capable = flag_of(node, key); }},
     {"udp_checksum", [](RnicDraft& draft, const toml::node& node,
@@ -311,6 +222,8 @@ void check_unique(const toml::table& table, const RnicConfig& rnic, const std::v
             what = "ipv4";
         } else if (rnic.ipv6 && rnic.ipv6 == other.ipv6) {
             what = "ipv6";
+        } else if (const char* const address = same_vlan_address(rnic, other)) {
+            what = address;
         } else if (same_port(rnic, other)) {
             what = rnic.port == PortKind::kMemif                                 ? "socket"
                    : rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev ? "device"

@@ -54,19 +54,25 @@ enum class PortKind : std::uint8_t {
     kMemif,     // shared memory with another process on this host, found by the socket `port_device`
 };
 
-struct RnicConfig {
+/// Addresses of an RNIC on the wire, or on one VLAN of it.
+struct LinkConfig {
+    std::uint16_t vlan = 0;         // 0: untagged
+    std::optional<wire::Gid> ipv4;  // IPv4-mapped
+    std::optional<wire::Gid> ipv6;
+    std::vector<RouteConfig> routes;  // of an RNIC with addresses of its own
+};
+
+struct RnicConfig : LinkConfig {
     std::string name;
     PortKind port = PortKind::kFabric;
     std::string port_device;
     std::string netns;  // a network namespace's name or path; empty: the daemon's own
     bool is_memif_server = false;
     std::uint32_t memif_id = 0;
-    std::optional<wire::Mac> mac;   // the port's own when absent (kPci, kVdev); a made-up one on a fabric
-    std::optional<wire::Gid> ipv4;  // IPv4-mapped
-    std::optional<wire::Gid> ipv6;
-    std::uint32_t mtu_bytes = 4096;   // largest path MTU
-    bool mtu_given = false;           // else kAfPacket and kAfXdp take what the interface's MTU allows
-    std::vector<RouteConfig> routes;  // of an RNIC with addresses of its own
+    std::optional<wire::Mac> mac;  // the port's own when absent (kPci, kVdev); a made-up one on a fabric
+    std::vector<LinkConfig> vlans;
+    std::uint32_t mtu_bytes = 4096;  // largest path MTU
+    bool mtu_given = false;          // else kAfPacket and kAfXdp take what the interface's MTU allows
     bool is_ecn_capable = false;
     bool makes_udp_checksum = false;
     bool goes_back_n = false;  // after a loss; else early packets are held and the missing one is resent
@@ -76,7 +82,7 @@ struct RnicConfig {
 /// The RNIC takes MAC and addresses from the kernel's interface and follows them: it has none of its own.
 [[nodiscard]] inline bool borrows_addresses(const RnicConfig& rnic) {
     return (rnic.port == PortKind::kAfPacket || rnic.port == PortKind::kAfXdp) && !rnic.mac && !rnic.ipv4 &&
-           !rnic.ipv6;
+           !rnic.ipv6 && rnic.vlans.empty();
 }
 
 /// Somebody on the network of a real port.

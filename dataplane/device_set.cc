@@ -90,11 +90,16 @@ void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->is_ecn_capable = rnic.is_ecn_capable;
     device->makes_udp_checksum = rnic.makes_udp_checksum;
     std::uint32_t next = 1;
-    for (const auto& address : {rnic.ipv4, rnic.ipv6}) {
-        if (address) {
-            device->gids[next++] = *address;
+    const auto add_link = [&](const LinkConfig& link) {
+        for (const auto& address : {link.ipv4, link.ipv6}) {
+            if (address) {
+                device->gid_vlans[next] = link.vlan;
+                device->gids[next++] = *address;
+            }
         }
-    }
+    };
+    add_link(rnic);
+    std::for_each(rnic.vlans.begin(), rnic.vlans.end(), add_link);
     devices_.push_back(std::move(device));
 }
 

@@ -72,6 +72,10 @@ The configuration file is TOML. Every key, with its default:
   ecn = false                   # true: packets may be marked by switches; udp_checksum = true: they carry one
   recovery = "selective"        # after a loss: resend what is missing, or everything since: "go-back-n"
 
+  [[rnic.vlan]]                 # addresses on a VLAN, behind their [[rnic]]: packets from and to them are tagged
+  id = 7                        # 1 to 4094; gateway and routes as above
+  ipv4 = "198.18.7.1/24"
+
   [[neighbour]]                 # who else is on the network of a pci or vdev port
   ip = "198.18.0.2"
   mac = "02:00:c6:12:00:02"

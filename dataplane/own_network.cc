@@ -31,11 +31,14 @@ TimeNs clock_now() {
 
 OwnNetwork::OwnNetwork(Device& device, const RnicConfig& rnic, const NeighbourResolver& configured)
     : device_(device),
-      routes_(rnic.routes),
+      routes_{{std::uint16_t{0}, rnic.routes}},
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       ways_(device, *this, configured) {
     if (!timer_) {
         throw std::system_error(errno, std::generic_category(), "timerfd");
+    }
+    for (const LinkConfig& link : rnic.vlans) {
+        routes_[link.vlan] = link.routes;
     }
     to_send_.reserve(kMaxToSend);
     device.neighbour_inbox = &inbox_;
@@ -70,7 +73,9 @@ std::optional<net::Hop> OwnNetwork::route(const wire::Gid& source, std::uint16_t
     if (net::is_link_local(destination)) {
         return net::Hop{destination, vlan};
     }
-    const RouteConfig* const route = find_route(routes_, destination);
+    const auto routes = routes_.find(vlan);
+    const RouteConfig* const route =
+        routes == routes_.end() ? nullptr : find_route(routes->second, destination);
     if (route == nullptr) {
         return std::nullopt;
     }

@@ -2,6 +2,7 @@
 // discovery itself, and finds next hops by prefixes, routes and gateways from the configuration.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,7 +48,7 @@ class OwnNetwork final : public Network, private net::NeighbourOutbox {
     void finish();
 
     Device& device_;
-    std::vector<RouteConfig> routes_;
+    std::map<std::uint16_t, std::vector<RouteConfig>> routes_;  // by VLAN
     Host* host_ = nullptr;
     FrameInbox inbox_;
     std::optional<ArpSocket> ear_;

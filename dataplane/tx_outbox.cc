@@ -28,15 +28,19 @@ TxOutbox::TxOutbox(std::uint32_t worker, Device& device, rte_mempool* frames, No
 TxOutbox::~TxOutbox() {
     free_frames({frames_.data() + first_, built_ - first_});
     free_frames({spare_.data(), spares_});
+    waiting_.remove_if([](const WaitingFrames::Frame& frame) {
+        rte_pktmbuf_free(frame.mbuf);
+        return true;
+    });
 }
 
 void TxOutbox::begin(QpSlot& slot, TimeNs now) {
     slot_ = &slot;
-    now_ = now;
-    make_room();
+    make_room(now);
 }
 
-void TxOutbox::make_room() {
+void TxOutbox::make_room(TimeNs now) {
+    now_ = now;
     if (built_ >= kMaxFrames / 2) {
         flush();
     }
@@ -83,10 +87,8 @@ bool TxOutbox::transmit(const wire::Path& path, const wire::PacketHeader& header
     URNIC_CHECK(room() != 0);
     wire::Mac neighbour{};
     const bool has_neighbour = path.neighbour != wire::kNoNeighbour;
-    if (has_neighbour && !neighbours_.find(path.neighbour, neighbour)) [[unlikely]] {
-        ++counters_.drop_no_neighbour;
-        return true;  // as lost on the wire as any other
-    }
+    const bool must_wait = has_neighbour && (!neighbours_.find(path.neighbour, neighbour) ||
+                                             (waits() && waiting_.has(path.neighbour)));
     rte_mbuf* const frame = spare_[spares_ - 1];
     auto* const bytes = rte_pktmbuf_mtod(frame, std::byte*);
     const std::size_t length = wire::build_frame(path, header, pieces, {bytes, kFrameRoomBytes});
@@ -98,6 +100,13 @@ bool TxOutbox::transmit(const wire::Path& path, const wire::PacketHeader& header
     }
     if (makes_udp_checksum_) [[unlikely]] {
         wire::set_udp_checksum(path, {bytes, length});
+    }
+    if (must_wait) [[unlikely]] {
+        frame->data_len = static_cast<std::uint16_t>(length);
+        frame->pkt_len = static_cast<std::uint32_t>(length);
+        --spares_;
+        wait(frame, path.neighbour);
+        return true;
     }
     keep(frame, length);
     return true;
@@ -117,9 +126,40 @@ void TxOutbox::keep(rte_mbuf* frame, std::size_t length) {
     frame->data_len = static_cast<std::uint16_t>(length);
     frame->pkt_len = static_cast<std::uint32_t>(length);
     --spares_;
+    append(frame);
+}
+
+void TxOutbox::append(rte_mbuf* frame) {
     frames_[built_++] = frame;
     ++counters_.sent_pkts;
-    counters_.sent_bytes.add(length);
+    counters_.sent_bytes.add(frame->data_len);
+}
+
+void TxOutbox::wait(rte_mbuf* frame, std::uint16_t neighbour) {
+    if (rte_mbuf* const gone = waiting_.add({frame, neighbour, now_}); gone != nullptr) {
+        rte_pktmbuf_free(gone);
+        ++counters_.drop_no_neighbour;
+    }
+}
+
+void TxOutbox::send_known(TimeNs now) {
+    waiting_.remove_if([&](const WaitingFrames::Frame& frame) {
+        wire::Mac mac{};
+        if (neighbours_.find(frame.neighbour, mac)) {
+            if (built_ == kMaxFrames) {
+                return false;
+            }
+            wire::set_macs({rte_pktmbuf_mtod(frame.mbuf, std::byte*), frame.mbuf->data_len}, mac_, mac);
+            append(frame.mbuf);
+            return true;
+        }
+        if (now - frame.since < WaitingFrames::kPatienceNs) {
+            return false;
+        }
+        rte_pktmbuf_free(frame.mbuf);
+        ++counters_.drop_no_neighbour;
+        return true;
+    });
 }
 
 bool TxOutbox::complete(CompletionQueue& cq, const Completion& completion) {

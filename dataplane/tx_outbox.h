@@ -7,6 +7,7 @@
 
 #include "dataplane/device.h"
 #include "dataplane/notifier.h"
+#include "dataplane/waiting_frames.h"
 #include "rnic/qp/outbox.h"
 
 struct rte_mempool;
@@ -32,9 +33,14 @@ class TxOutbox final : public Outbox {
     /// Before calls into a QP: whose effects come now, and when. Makes room as far as it can.
     void begin(QpSlot& slot, TimeNs now);
     /// For a packet that is no QP's.
-    void make_room();
+    void make_room(TimeNs now);
     /// Gives the port what it takes. True: nothing is left.
     bool flush();
+
+    /// Frames wait for their neighbours' MACs: send_known() is wanted again soon.
+    [[nodiscard]] bool waits() const { return waiting_.size() != 0; }
+    /// Sends those whose neighbour is known by now, and drops those that have waited too long.
+    void send_known(TimeNs now);
 
     /// Since the worker's start.
     [[nodiscard]] std::uint64_t sent_packets() const { return counters_.sent_pkts.value(); }
@@ -51,6 +57,9 @@ class TxOutbox final : public Outbox {
   private:
     void refill();
     void keep(rte_mbuf* frame, std::size_t length);
+    void wait(rte_mbuf* frame, std::uint16_t neighbour);
+    /// Among those that go out.
+    void append(rte_mbuf* frame);
 
     std::uint32_t worker_;
     PacketIo* port_;
@@ -67,6 +76,7 @@ class TxOutbox final : public Outbox {
     std::uint32_t first_ = 0;
     std::uint32_t built_ = 0;
     std::array<rte_mbuf*, kMaxFrames> frames_{};
+    WaitingFrames waiting_;
     // Empty buffers, taken from the pool in bulk.
     std::uint32_t spares_ = 0;
     std::array<rte_mbuf*, kMaxFrames> spare_{};

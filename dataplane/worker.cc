@@ -48,6 +48,8 @@ constexpr std::uint32_t kHeldPacketTables = 64;
 constexpr int kCatchUpRounds = 8;
 /// How soon a full completion channel is tried again.
 constexpr TimeNs kChannelRetryNs = 1'000'000;
+/// How often a worker looks whether a neighbour has answered, while frames wait for it.
+constexpr TimeNs kNeighbourNs = 1'000'000;
 
 }  // namespace
 
@@ -248,6 +250,9 @@ bool Worker::Impl::run_qps() {
 bool Worker::Impl::flush_ports() {
     bool all = true;
     for (const auto& lane : lanes) {
+        if (lane->outbox.waits()) [[unlikely]] {
+            lane->outbox.send_known(now);
+        }
         all &= lane->outbox.flush();
     }
     return all;
@@ -273,6 +278,9 @@ TimeNs Worker::Impl::wake_at() {
     }
     at = notifier.retry_wanted() ? std::min(at, now + kChannelRetryNs) : at;
     at = std::min(at, notifier.next_due());
+    for (const auto& lane : lanes) {
+        at = lane->outbox.waits() ? std::min(at, now + kNeighbourNs) : at;
+    }
     return polled_ports ? std::min(at, now + Idle::kPolledPortNs) : at;
 }
 
@@ -388,7 +396,7 @@ void Worker::release_cq(NotifyingCq& cq) { impl_->notifier.release(cq); }
 bool Worker::transmit(std::uint32_t device, const wire::Path& path, const wire::PacketHeader& header,
                       std::span<const std::byte> bytes) {
     TxOutbox& outbox = impl_->lanes.at(device)->outbox;
-    outbox.make_room();
+    outbox.make_room(impl_->now);
     // Only read, though a piece of memory can be written as well.
     const MemoryPiece piece{const_cast<std::byte*>(bytes.data()), nullptr, 0,
                             static_cast<std::uint32_t>(bytes.size())};
@@ -397,7 +405,7 @@ bool Worker::transmit(std::uint32_t device, const wire::Path& path, const wire::
 
 bool Worker::transmit_frame(std::uint32_t device, std::span<const std::byte> bytes) {
     TxOutbox& outbox = impl_->lanes.at(device)->outbox;
-    outbox.make_room();
+    outbox.make_room(impl_->now);
     return outbox.transmit_frame(bytes);
 }
 

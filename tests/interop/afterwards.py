@@ -18,14 +18,14 @@ def _is_answer(packet):
 
 def peers_of(packets, own):
     """{QPN of ours: QPN of the other side's that it talks to}: an answer of ours names the PSN of a request for us. PSNs
-    begin at random, so that of few QPs they are each of one alone. `own`: our MAC's bytes."""
+    begin at random, so that of few QPs they are each of one alone. `own`: our MACs' bytes."""
     asked, peers = {}, {}
     for packet in packets:
         if packet.opcode >> 5 != RC:
             continue
-        if packet.sender != own and not _is_answer(packet):
+        if packet.sender not in own and not _is_answer(packet):
             asked[packet.psn] = packet.destination
-        elif packet.sender == own and _is_answer(packet) and packet.psn in asked:
+        elif packet.sender in own and _is_answer(packet) and packet.psn in asked:
             peers[asked[packet.psn]] = packet.destination
     return peers
 
@@ -38,7 +38,7 @@ def count(packets, own):
     for packet in reversed(packets):
         if packet.opcode >> 5 != RC:
             continue
-        if packet.sender == own:
+        if packet.sender in own:
             still_sending.add(packet.destination)
         elif packet.destination in peers and peers[packet.destination] not in still_sending:
             late[packet.destination] += 1

@@ -68,7 +68,7 @@ class Afterwards(harness.TestCase):
 
     def _count(self, *packets):
         """Of (sender, opcode, destination, PSN)."""
-        return afterwards.count([icrc.Packet(*packet) for packet in packets], self.OWN)
+        return afterwards.count([icrc.Packet(*packet) for packet in packets], (self.OWN,))
 
     def test_what_came_behind_the_last_packet(self):
         talk = [(self.OTHER, self.SEND, 1, 100), (self.OWN, self.ACK, 7, 100), (self.OWN, self.SEND, 7, 500)]

@@ -25,6 +25,7 @@ OUR_IPV4, PEER_IPV4 = "10.77.0.9", "10.77.0.11"
 OUR_IPV6, PEER_IPV6 = "fd77::9", "fd77::b"
 VLAN = 7
 OUR_VLAN_IPV4, PEER_VLAN_IPV4 = "10.78.0.9", "10.78.0.11"
+OUR_VLAN_MAC = "52:54:00:78:00:09"
 
 
 def link_local(mac):
@@ -84,9 +85,13 @@ def guest_arguments():
 
 
 def configuration(run_dir):
-    """The RNIC borrows the interface's addresses, and finds its neighbours with the kernel's help."""
+    """One RNIC borrows the interface's addresses, and finds its neighbours with the kernel's help; the other has an address of its
+    own on a VLAN, where it asks and answers itself."""
+    port = ['port = "af_packet"', 'interface = "port"', "mtu = 4096"]
     return "\n".join(["[daemon]", f'run_dir = "{run_dir}"', "workers = 1", "hugepages = false",
-                      "[[rnic]]", 'name = "urnic0"', 'port = "af_packet"', 'interface = "port"', "mtu = 4096", ""])
+                      "[[rnic]]", 'name = "urnic0"', *port,
+                      "[[rnic]]", 'name = "urnic1"', *port, f'mac = "{OUR_VLAN_MAC}"',
+                      "[[rnic.vlan]]", f"id = {VLAN}", f'ipv4 = "{OUR_VLAN_IPV4}/24"', ""])
 
 
 def wait_for_peer():

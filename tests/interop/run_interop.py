@@ -28,7 +28,7 @@ import table
 import wireshark
 
 CACHE = harness.BUILD / "interop"
-MAC = {name: bytes.fromhex(mac.replace(":", "")) for name, mac in (("ours", network.OUR_MAC), ("theirs", network.PEER_MAC))}
+MACS = {side.name: tuple(bytes.fromhex(mac.replace(":", "")) for mac in side.macs) for side in (sides.Ours, sides.Theirs)}
 
 
 class Failed(Exception):
@@ -70,7 +70,7 @@ def moved(before, after):
 
 def run_programs(case, server, client, port):
     """Both programs; raises Failed with what they said."""
-    texts = [case.command.format(device=side.device, gid=side.gid(case.gid), port=port, mtu=case.mtu)
+    texts = [case.command.format(device=side.device(case.gid), gid=side.gid(case.gid), port=port, mtu=case.mtu)
              for side in (server, client)]
     dial = f" --connect {server.address}" if texts[1].startswith("peer ") else f" {server.address}"
     serving = server.start(texts[0], case.seconds)
@@ -86,7 +86,7 @@ def run_programs(case, server, client, port):
             serving.stop()
     serving.wait(case.seconds + 30)
     if (serving.status, asking.status) != (0, 0):
-        raise Failed(f"server ({server.device}) status {serving.status}, client ({client.device}) {asking.status}\n"
+        raise Failed(f"server ({server.name}) status {serving.status}, client ({client.name}) {asking.status}\n"
                      f"--- {texts[0]}\n{serving.output}\n--- {texts[1]}{dial}\n{asking.output}")
 
 
@@ -100,7 +100,7 @@ def check_capture(case, client, path, lost):
         raise Failed(f"{len(faulty)} faulty packets, the first: {faulty[0]}")
     if any(icrc.refusal_sender(frame) for frame in icrc.frames(path)):
         raise Failed("a kernel answers RoCE packets with ICMP: port unreachable")
-    if not any(packet.sender == MAC[client.name] for packet in packets):
+    if not any(packet.sender in MACS[client.name] for packet in packets):
         raise Failed("the capture has no RoCE packet of the client's")
     seen = {packet.name for packet in packets} | {packet.answer for packet in packets}
     missing = [kind for kind in case.shows if kind not in seen]
@@ -117,7 +117,7 @@ def check_counters(case, theirs, ours, packets):
     if strangers:
         raise Failed(f"rxe's counters moved: {strangers}")
     strangers = {name: by for name, by in ours.items() if name.startswith("drop_") and name not in cases.OTHERS | case.drops}
-    if case.ends_alone and 0 < ours.get("drop_unknown_qp", 0) <= afterwards.count(packets, MAC["ours"]):
+    if case.ends_alone and 0 < ours.get("drop_unknown_qp", 0) <= afterwards.count(packets, MACS["ours"]):
         del strangers["drop_unknown_qp"]
     if strangers:
         raise Failed(f"our counters moved: {strangers}")
@@ -126,7 +126,7 @@ def check_counters(case, theirs, ours, packets):
 def run_one(bench, case, server, client, turn):
     """Number of packets. Raises Failed."""
     path = bench.directory / f"{case.name}.{client.name}{f'.{turn}' if turn else ''}.pcap"
-    before = bench.theirs.counters(), bench.ours.counters()
+    before = bench.theirs.counters(), bench.ours.counters(case.gid)
     capture = network.Capture(path)
     try:
         if case.loss:
@@ -140,8 +140,8 @@ def run_one(bench, case, server, client, turn):
     if dropped is not None and sum(dropped) == 0:
         raise Failed("nothing was lost")
     packets = check_capture(case, client, path, lost)
-    check_counters(case, moved(before[0], bench.theirs.counters()), moved(before[1], bench.ours.counters()), packets)
-    bench.captures.append((f"{case.name}, {client.device} as client", path))
+    check_counters(case, moved(before[0], bench.theirs.counters()), moved(before[1], bench.ours.counters(case.gid)), packets)
+    bench.captures.append((f"{case.name}, {client.device(case.gid)} as client", path))
     return len(packets)
 
 
@@ -166,11 +166,11 @@ def run_all(bench, wanted, keep, repeat):
             state, text = run_in_role(bench, case, server, client, turn)
             if results.get(key, ("passed",))[0] == "passed":
                 results[key] = (state, text)
-            print(f"interop: {number}/{len(wanted)} {case.name}, {client.device} as client: {state} "
+            print(f"interop: {number}/{len(wanted)} {case.name}, {client.device(case.gid)} as client: {state} "
                   f"({time.monotonic() - began:.1f} s): {text}", flush=True)
     for where, what in wireshark.complaints(bench.captures):
         key = next(key for key in results if where.startswith(f"{key[0]}, ") and
-                   (key[1] == "ours") == (" urnic0 " in where))
+                   (key[1] == "ours") == (" urnic" in where))
         print(f"interop: {where}: tshark: {what}")
         results[key] = ("FAILED", f"tshark: {what}")
     if keep:

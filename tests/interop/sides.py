@@ -36,27 +36,37 @@ def normal(gid):
 class Side:
     """A place where programs run."""
 
-    name = device = address = ""
+    name = address = ""
+    macs = ()
 
     def __init__(self):
         self._gids = {}
 
+    def device(self, kind):
+        """The RNIC with addresses of that kind."""
+        raise NotImplementedError
+
     def gid(self, kind):
-        """The index of an address in the device's table."""
-        wanted = normal(GIDS[self.name][kind])
-        if wanted not in self._gids:
-            self._gids = gid_table(self.output(f"ibv_devinfo -v -d {self.device}"))
-        if wanted not in self._gids:
-            raise guests.GuestError(f"{self.device} has no GID {wanted}")
-        return self._gids[wanted]
+        """The index of an address in its device's table."""
+        device, wanted = self.device(kind), normal(GIDS[self.name][kind])
+        if (device, wanted) not in self._gids:
+            table = gid_table(self.output(f"ibv_devinfo -v -d {device}"))
+            self._gids.update({(device, gid): index for gid, index in table.items()})
+        if (device, wanted) not in self._gids:
+            raise guests.GuestError(f"{device} has no GID {wanted}")
+        return self._gids[device, wanted]
 
 
 class Ours(Side):
-    name, device, address = "ours", "urnic0", network.OUR_IPV4
+    name, address = "ours", network.OUR_IPV4
+    macs = (network.OUR_MAC, network.OUR_VLAN_MAC)
 
     def __init__(self, daemon):
         super().__init__()
         self._daemon = daemon
+
+    def device(self, kind):
+        return "urnic1" if kind == "vlan" else "urnic0"
 
     def _words(self, text):
         words = shlex.split(text)
@@ -74,12 +84,10 @@ class Ours(Side):
         return guests.wait_until(lambda: any(wanted.search(open(f"/proc/net/{table}", encoding="ascii").read())
                                              for table in ("tcp", "tcp6")), seconds, 0.005)
 
-    def counters(self):
-        """Those of the RNIC, by name."""
-        found = {}
-        for device in json.loads(self._daemon.status())["devices"]:
-            found.update(device["counters"])
-        return found
+    def counters(self, kind):
+        """Those of the RNIC with addresses of that kind, by name."""
+        return next(device["counters"] for device in json.loads(self._daemon.status())["devices"]
+                    if device["name"] == self.device(kind))
 
 
 class Process:
@@ -104,11 +112,15 @@ class Process:
 
 
 class Theirs(Side):
-    name, device, address = "theirs", "rxe0", network.PEER_IPV4
+    name, address = "theirs", network.PEER_IPV4
+    macs = (network.PEER_MAC,)
 
     def __init__(self, guest):
         super().__init__()
         self._guest = guest
+
+    def device(self, kind):
+        return "rxe0"
 
     def output(self, text):
         return self._guest.run(text)

@@ -76,6 +76,28 @@ device = "net_af_packet0,iface=eth1"
     EXPECT_EQ(config.rnics[2].port, PortKind::kVdev);
 }
 
+TEST(Config, AddressesOfVlans) {
+    const Config config = good(
+        "[[rnic]]\nname = \"a\"\nport = \"af_packet\"\ninterface = \"eth0\"\nmac = \"02:00:00:00:00:0a\"\n"
+        "[[rnic.vlan]]\nid = 7\nipv4 = \"10.7.0.1/24\"\ngateway = \"10.7.0.254\"\n"
+        "[[rnic.vlan]]\nid = 4094\nipv6 = \"fd00::1/64\"\n"
+        "[[rnic]]\nname = \"b\"\nport = \"af_packet\"\ninterface = \"eth0\"\n");
+    ASSERT_EQ(config.rnics.size(), 2U);
+    const std::vector<LinkConfig>& vlans = config.rnics[0].vlans;
+    ASSERT_EQ(vlans.size(), 2U);
+    EXPECT_EQ(vlans[0].vlan, 7U);
+    EXPECT_EQ(vlans[0].ipv4, parse_ipv4("10.7.0.1"));
+    ASSERT_EQ(vlans[0].routes.size(), 2U);
+    ASSERT_NE(find_route(vlans[0].routes, *parse_ipv4("11.0.0.1")), nullptr);
+    EXPECT_EQ(find_route(vlans[0].routes, *parse_ipv4("11.0.0.1"))->via, parse_ipv4("10.7.0.254"));
+    EXPECT_FALSE(find_route(vlans[0].routes, *parse_ipv4("10.7.0.99"))->via);
+    EXPECT_EQ(vlans[1].vlan, 4094U);
+    EXPECT_EQ(vlans[1].ipv6, parse_ipv6("fd00::1"));
+    EXPECT_TRUE(config.rnics[0].routes.empty()) << "they are of the VLAN";
+    EXPECT_FALSE(borrows_addresses(config.rnics[0]));
+    EXPECT_TRUE(borrows_addresses(config.rnics[1]));
+}
+
 TEST(Config, DefaultsAreThoseOfTheHelpText) {
     const Config config = good(kRnic);
     EXPECT_EQ(config.daemon.run_dir, "/run/urnic");
@@ -157,6 +179,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"bad_name", "[[rnic]]\nname = \"a/b\"\n", "test.toml:2:", "letters, digits"},
         BadCase{"dot_name", "[[rnic]]\nname = \"..\"\n", "test.toml:2:", "letters, digits"},
         BadCase{"no_port", "[[rnic]]\nname = \"a\"\n", "test.toml:1:", "\"fabric\", \"pci\", \"vdev\", "},
+        BadCase{"vlan_zero", port("[[rnic.vlan]]\nid = 0"), "test.toml:4:", "from 1 to 4094"},
+        BadCase{"vlan_4095", port("[[rnic.vlan]]\nid = 4095"), "test.toml:4:", "from 1 to 4094"},
+        BadCase{"vlan_without_id", port("[[rnic.vlan]]\nipv4 = \"10.0.0.1\""), "test.toml:3:", "needs 'id'"},
+        BadCase{"vlan_without_address", port("[[rnic.vlan]]\nid = 7"), "test.toml:3:", "'ipv4' or 'ipv6'"},
+        BadCase{"vlan_key", port("[[rnic.vlan]]\nmtu = 7"),
+                "test.toml:4:", "id, ipv4, ipv6, gateway, routes"},
+        BadCase{"vlan_single_brackets", port("[rnic.vlan]\nid = 7"), "test.toml:3:", "double brackets"},
+        BadCase{"vlan_twice",
+                port("[[rnic.vlan]]\nid = 7\nipv4 = \"10.0.0.1\"\n[[rnic.vlan]]\nid = 7\nipv6 = \"fd00::1\""),
+                "test.toml:6:", "already"},
         BadCase{"bad_port", "[[rnic]]\nname = \"a\"\nport = \"eth0\"\n",
                 "test.toml:1:", "\"af_packet\", \"af_xdp\" or \"memif\""},
         BadCase{"fabric_without_name", "[[rnic]]\nname = \"a\"\nport = \"fabric\"\n",
