@@ -101,8 +101,12 @@ class Writing(unittest.TestCase):
         quiet = {"date": "d", "commit": "c", "cpu": "x", "cpus": 2, "kernel": "k", "load_before": 0.3, "steal_percent": 0.0,
                  "others_percent": 0.0}
         self.assertNotIn("Do not quote", machine.about(quiet))
-        self.assertIn("Do not quote", machine.about({**quiet, "load_before": 1.0}))
         self.assertIn("Do not quote", machine.about({**quiet, "others_percent": 20.0}))
+        self.assertNotIn("Do not quote", machine.about({**quiet, "load_before": 1.0}))  # what ran before is over
+        for name in ("steal_percent", "others_percent"):
+            del quiet[name]
+        self.assertNotIn("Do not quote", machine.about(quiet))
+        self.assertIn("Do not quote", machine.about({**quiet, "load_before": 1.0}))
 
     def test_pages_have_their_marks(self):
         for page, mark in (("bench/RESULTS.md", run.MARK), ("docs/performance.md", "comparison: scripts/bench compare writes it"),

@@ -155,11 +155,12 @@ def about(found):
     """The context in words; a warning where figures cannot be trusted."""
     text = (f"Measured {found['date']} at {found['commit'] or 'no commit'} on {found['cpu']}, {found['cpus']} CPUs, Linux "
             f"{found['kernel']}, load {found['load_before']:.1f} before.")
-    busy = found["load_before"] >= 0.5 * found["cpus"]
+    # The load before may be that of the measurement before this one.
+    busy = "others_percent" not in found and found["load_before"] >= 0.5 * found["cpus"]
     if "steal_percent" in found:
         text += (f" Meanwhile the host kept {found['steal_percent']:g} % of the CPUs' time, and other programs had "
                  f"{found['others_percent']:g} %.")
-        busy = busy or found["others_percent"] >= 5
+        busy = found["others_percent"] >= 5
     if busy:
         text += (" **The machine was busy: these figures say how programs share a CPU with strangers, not how fast they are. "
                  "Do not quote them.**")
