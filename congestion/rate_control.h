@@ -23,6 +23,8 @@ struct RateParameters {
     BitsPerSecond fixed_rate = 0;  // at most the line's
     DcqcnParameters dcqcn;
     TimelyParameters timely;
+
+    bool operator==(const RateParameters&) const = default;
 };
 
 /// One QP's. Pure: time is an argument, and never goes back.
@@ -43,6 +45,9 @@ class RateControl {
 
     /// Frame bytes that may leave, in bit/s; never more than the line's rate, never 0 when that is not.
     [[nodiscard]] BitsPerSecond rate(const RateParameters& parameters) const;
+    /// What the rate comes back to first (RT), and how bad the congestion was of late; of DCQCN.
+    [[nodiscard]] BitsPerSecond target() const { return dcqcn_.target(); }
+    [[nodiscard]] Fraction alpha() const { return dcqcn_.alpha(); }
 
   private:
     Dcqcn dcqcn_;

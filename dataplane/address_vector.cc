@@ -10,9 +10,6 @@ namespace urnic::dataplane {
 namespace {
 
 constexpr std::uint8_t kDefaultHopLimit = 64;
-// The ECN field (RFC 3168 5): its place, and "capable".
-constexpr std::uint8_t kEcnMask = 0x03;
-constexpr std::uint8_t kEct0 = 0x02;
 
 bool is_ipv4_mapped(const wire::Gid& gid) {
     return std::all_of(gid.begin(), gid.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
@@ -45,7 +42,7 @@ int resolve_address(const Device& device, const abi::AddressVector& av, wire::Pa
     // The priority is the service level's (annex A17.9.4); without a tag there is no place for it.
     spec.vlan_tci = vlan == 0 ? std::uint16_t{0} : static_cast<std::uint16_t>((av.sl & 7U) << 13U | vlan);
     spec.traffic_class = device.is_ecn_capable
-                             ? static_cast<std::uint8_t>((av.traffic_class & ~kEcnMask) | kEct0)
+                             ? static_cast<std::uint8_t>((av.traffic_class & ~wire::kEcnMask) | wire::kEct0)
                              : av.traffic_class;
     // Linux takes the route's hop limit, which is 64, whatever a program says; programs say 0 or 1 when they
     // do not care.

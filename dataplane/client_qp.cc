@@ -183,6 +183,9 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
     auto made = std::make_unique<QpObject>();
     QpObject& qp = *made;
     qp.type = static_cast<QpType>(request.type);
+    if (qp.type != QpType::kUd) {
+        use_congestion(*device.device, w, config);
+    }
     use_parts(parts, qp, config);
     qp.memory = memory;
     qp.worker = w;

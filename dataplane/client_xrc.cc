@@ -142,6 +142,7 @@ int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply)
     config.port_mtu_bytes = device.device->mtu_bytes;
     config.counters = &device.device->counters[domain.worker];
     config.held_packets = device.device->goes_back_n ? nullptr : &worker.held_packets();
+    use_congestion(*device.device, domain.worker, config);
     auto made = std::make_unique<XrcTarget>();
     XrcTarget& target = *made;
     target.slot.qp = host_.make_qp(QpType::kXrcRecv, config);

@@ -8,12 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "congestion/cnp_gaps.h"
+#include "congestion/settings.h"
 #include "dataplane/packet_io.h"
 #include "rnic/abi/control.h"
 #include "rnic/device/address_handles.h"
 #include "rnic/device/counters.h"
 #include "rnic/device/neighbour_macs.h"
 #include "rnic/mem/key_table.h"
+#include "rnic/qp/qp.h"
 #include "rnic/wire/packet_view.h"
 
 namespace urnic::dataplane {
@@ -77,6 +80,10 @@ struct Device {
     bool makes_udp_checksum = false;
     std::uint32_t mtu_bytes = 4096;  // largest path MTU
     bool goes_back_n = false;        // RnicConfig::goes_back_n
+    /// Of connected QPs, on each worker: changed in Worker::call() alone. All are the same, for a worker must
+    /// not see half a change.
+    std::array<congestion::Settings, abi::kMaxWorkers> congestion{};
+    congestion::CnpGaps cnp_gaps;
     abi::DeviceCaps caps{};
     KeyTable keys;
     AddressHandles handles;
@@ -86,5 +93,11 @@ struct Device {
     NeighbourResolver* neighbours = nullptr;
     MadInbox* mads = nullptr;  // nullptr: nobody listens to QP1, what comes for it is dropped
 };
+
+/// The device's part of a connected QP's rate and of its answers to marks.
+inline void use_congestion(Device& device, std::uint32_t worker, QpConfig& config) {
+    config.congestion = &device.congestion[worker];
+    config.cnp_gaps = &device.cnp_gaps;
+}
 
 }  // namespace urnic::dataplane

@@ -219,6 +219,9 @@ void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
     QpSlot* const slot = is_multicast ? nullptr : qps_.find(view.header.dest_qp);
     if (slot == nullptr) {
         ++counters_.drop_unknown_qp;
+        if (view.header.opcode == wire::kCnp) {
+            ++counters_.rp_cnp_ignored;
+        }
         return;
     }
     give(*slot, frame, view, now, qp_now);

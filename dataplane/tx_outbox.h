@@ -53,6 +53,7 @@ class TxOutbox final : public Outbox {
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp& qp, AsyncEventType type) override;
     void srq_event(SharedRecvQueue& srq, AsyncEventType type) override;
+    [[nodiscard]] TimeNs clock(TimeNs /*now*/) const override { return now_; }
 
   private:
     void refill();

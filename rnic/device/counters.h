@@ -22,6 +22,8 @@ namespace urnic {
     X(rx_read_requests) X(rx_write_requests) X(rx_atomic_requests)                                     \
     /* as efa names it: request packets sent again, for whatever reason */                             \
     X(retrans_pkts)                                                                                    \
+    /* congestion, as mlx5 names them: the receiver's side (NP) and the sender's (RP) */                \
+    X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored)                   \
     /* bytes on the wire and drops, by reason */                                                       \
     X(sent_bytes) X(rcvd_bytes) X(drop_malformed) X(drop_not_roce) X(drop_not_for_us)                  \
     X(drop_unknown_qp) X(drop_qp_state) X(drop_pkey) X(drop_qkey) X(drop_opcode)                       \

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "rnic/abi/verbs_values.h"
+#include "rnic/base/time.h"
 #include "rnic/mem/memory.h"
 #include "rnic/queue/completion_queue.h"
 #include "rnic/wire/packet_view.h"
@@ -33,6 +34,10 @@ class Outbox {
     virtual void event(Qp& qp, AsyncEventType type) = 0;
     /// The same of an SRQ. Hosts that have no SRQs need not.
     virtual void srq_event(SharedRecvQueue& /*srq*/, AsyncEventType /*type*/) {}
+
+    /// The wire's time when the QP's is `now`: rates are measured by it. They are the same where a QP's time
+    /// never stands still.
+    [[nodiscard]] virtual TimeNs clock(TimeNs now) const { return now; }
 };
 
 }  // namespace urnic

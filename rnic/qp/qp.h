@@ -8,6 +8,7 @@
 #include "rnic/device/address_handles.h"
 #include "rnic/device/counters.h"
 #include "rnic/mem/key_table.h"
+#include "rnic/qp/flow_rate.h"
 #include "rnic/qp/held_packets.h"
 #include "rnic/qp/outbox.h"
 #include "rnic/queue/completion_queue.h"
@@ -16,6 +17,10 @@
 #include "rnic/wire/packet_view.h"
 
 namespace urnic {
+
+namespace congestion {
+class CnpGaps;
+}
 
 /// What a QP is made of; everything outlives it.
 struct QpConfig {
@@ -34,15 +39,19 @@ struct QpConfig {
     /// Of the QP's worker: packets that come early are held, and only what is missing is sent again.
     /// nullptr: go-back-N in both directions.
     HeldPacketPool* held_packets = nullptr;
-    std::uint32_t port_mtu_bytes = 4096;  // largest payload of a UD packet
-    std::uint16_t pkey = 0xffff;          // entry 0 of the P_Key table
+    /// RC, UC and XRC: how fast the QP may send, and whether it answers marks; nullptr: as fast as it can,
+    /// and no.
+    const congestion::Settings* congestion = nullptr;
+    congestion::CnpGaps* cnp_gaps = nullptr;  // the device's; nullptr: each QP has a gap of its own
+    std::uint32_t port_mtu_bytes = 4096;      // largest payload of a UD packet
+    std::uint16_t pkey = 0xffff;              // entry 0 of the P_Key table
 };
 
 /// Owned by one worker; every call is made on that worker's thread. Pure: no clock, no allocation, no system
 /// call.
 class Qp {
   public:
-    explicit Qp(const QpConfig& config) : config_(config) {}
+    explicit Qp(const QpConfig& config) : config_(config), flow_(config.congestion) {}
     Qp(const Qp&) = delete;
     Qp& operator=(const Qp&) = delete;
     virtual ~Qp() = default;
@@ -57,7 +66,8 @@ class Qp {
     virtual void query(abi::QpAttr& attr) const = 0;
 
     /// A packet for this QP, parsed and with a good ICRC, DestQP checked. Answers are only noted: after a
-    /// burst of packets the caller calls progress(), which sends one acknowledgement for all of them.
+    /// burst of packets the caller calls progress(), which sends one acknowledgement for all of them. A CNP
+    /// alone goes out at once.
     virtual void handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) = 0;
     /// The time deadline() has come; progress() is called after it.
     virtual void handle_timeout(TimeNs now, Outbox& outbox) = 0;
@@ -76,12 +86,22 @@ class Qp {
     /// Lets go of what it holds of its worker's, on that worker, before the QP leaves it.
     virtual void leave_worker() {}
 
+    /// Its rate. After FlowRate::settings_changed() progress() is called.
+    [[nodiscard]] FlowRate& flow() { return flow_; }
+    [[nodiscard]] const FlowRate& flow() const { return flow_; }
+    /// From now on these settings hold; they may be the same ones with other contents.
+    void use_congestion_settings(TimeNs clock, const congestion::Settings* settings) {
+        config_.congestion = settings;
+        flow_.settings_changed(clock, settings);
+    }
+
     [[nodiscard]] virtual QpState state() const = 0;
     [[nodiscard]] std::uint32_t qp_num() const { return config_.qp_num; }
     [[nodiscard]] const QpConfig& config() const { return config_; }
 
   protected:
     QpConfig config_;
+    FlowRate flow_;
 };
 
 }  // namespace urnic

@@ -1,6 +1,9 @@
 #include "rnic/qp/rc_qp.h"
 
+#include <algorithm>
+
 #include "rnic/qp/modify.h"
+#include "rnic/qp/paced_outbox.h"
 
 namespace urnic {
 
@@ -28,6 +31,7 @@ RcQp::RcQp(const QpConfig& config, QpType type)
 
 void RcQp::reset() {
     drop_held();
+    flow_.reset();
     common_.reset();
     send_state_.reset(Psn(0));
     requester_.reset();
@@ -118,8 +122,15 @@ bool RcQp::accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info)
 
 void RcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) {
     const wire::OpcodeInfo& info = wire::opcode_info(packet.header.opcode);
+    if (packet.header.opcode == wire::kCnp) [[unlikely]] {
+        take_cnp(now, common_, packet, outbox);
+        return;
+    }
     if (!accepts(packet, info)) [[unlikely]] {
         return;
+    }
+    if (has_ce_mark(packet)) [[unlikely]] {
+        notification_point_.on_mark(now, common_, packet, outbox);
     }
     if (is_request(info)) {
         if (common_.state == QpState::kRtr && !comm_established_) [[unlikely]] {
@@ -134,6 +145,9 @@ void RcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& out
 }
 
 void RcQp::handle_timeout(TimeNs now, Outbox& outbox) {
+    if (flow_.deadline() <= now) [[unlikely]] {
+        flow_.on_timer(now, outbox.clock(now));
+    }
     if (!takes_responses(common_.state) || now < send_state_.deadline()) {
         return;
     }
@@ -143,8 +157,10 @@ void RcQp::handle_timeout(TimeNs now, Outbox& outbox) {
 
 bool RcQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
     bool more = false;
-    if (takes_requests(common_.state)) [[likely]] {
-        more = responder_.progress(max_packets, outbox);
+    if (flow_.limits()) [[unlikely]] {
+        more = progress_paced(now, max_packets, outbox);
+    } else if (takes_requests(common_.state)) [[likely]] {
+        more = responder_.progress(max_packets, outbox, outbox);
         if (takes_responses(common_.state)) {
             more |= requester_.progress(now, max_packets, outbox);
         }
@@ -157,7 +173,29 @@ bool RcQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
     return more;
 }
 
-TimeNs RcQp::deadline() const { return takes_responses(common_.state) ? send_state_.deadline() : kNever; }
+// Requests and responses share the QP's rate. Who sent first waits for the other next time: a pacer lets one
+// packet go at a time, and a peer that reads without end must not silence the QP.
+bool RcQp::progress_paced(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
+    if (!takes_requests(common_.state)) {
+        return false;
+    }
+    PacedOutbox paced(outbox, flow_, now);
+    const bool is_sender = takes_responses(common_.state);
+    bool more = requests_first_ && is_sender && requester_.progress(now, max_packets, paced);
+    if (common_.state != QpState::kErr) {
+        more |= responder_.progress(max_packets, outbox, paced);
+    }
+    if (!requests_first_ && is_sender && common_.state != QpState::kErr) {
+        more |= requester_.progress(now, max_packets, paced);
+    }
+    requests_first_ = paced.has_sent() ? !requests_first_ : requests_first_;
+    return paced.goes_on(more);
+}
+
+TimeNs RcQp::deadline() const {
+    const TimeNs flow = flow_.deadline();
+    return takes_responses(common_.state) ? std::min(send_state_.deadline(), flow) : flow;
+}
 
 // What follows from a call, whatever it was.
 void RcQp::settle(Outbox& outbox) {

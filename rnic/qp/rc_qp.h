@@ -3,6 +3,7 @@
 // requester has nothing to do.
 #pragma once
 
+#include "rnic/qp/notification_point.h"
 #include "rnic/qp/qp.h"
 #include "rnic/qp/rc_common.h"
 #include "rnic/qp/rc_completer.h"
@@ -33,6 +34,7 @@ class RcQp final : public Qp {
     void reset();
     void drop_held();
     [[nodiscard]] bool accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info) const;
+    [[nodiscard]] bool progress_paced(TimeNs now, std::uint32_t max_packets, Outbox& outbox);
     [[nodiscard]] bool flush(Outbox& outbox);
     void settle(Outbox& outbox);
     void report_drained(Outbox& outbox);
@@ -44,6 +46,8 @@ class RcQp final : public Qp {
     RcResponder responder_;
     bool comm_established_ = false;
     bool drain_reported_ = false;
+    bool requests_first_ = false;  // while paced: requests and responses take turns
+    NotificationPoint notification_point_;
 };
 
 // The daemon keeps 4,096 QPs and more; 8 KB each is the budget, with room for the worker's own books.

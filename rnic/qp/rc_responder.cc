@@ -65,8 +65,8 @@ void RcResponder::execute(const wire::PacketView& packet, const wire::OpcodeInfo
     }
 }
 
-bool RcResponder::progress(std::uint32_t max_packets, Outbox& outbox) {
-    return responses_.progress(max_packets, outbox, [this] {
+bool RcResponder::progress(std::uint32_t max_packets, Outbox& outbox, Outbox& data) {
+    return responses_.progress(max_packets, outbox, data, [this] {
         return RcResponses::Position{acknowledged_end(), msn_, credits()};
     });
 }
@@ -76,7 +76,7 @@ bool RcResponder::progress_in_error(std::uint32_t max_packets, Outbox& outbox) {
         responses_.reset();
         return false;
     }
-    return progress(max_packets, outbox);
+    return progress(max_packets, outbox, outbox);
 }
 
 // XRC (annex A14): each request names an SRQ of the target's domain. SENDs take receives from it, and its PD,

@@ -24,8 +24,9 @@ class RcResponder {
     /// As new, with the first PSN to expect.
     void reset(Psn first_psn);
     void handle_request(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
-    /// Sends what is owed, up to `max_packets`. True: there is more.
-    [[nodiscard]] bool progress(std::uint32_t max_packets, Outbox& outbox);
+    /// Sends what is owed, up to `max_packets`, responses by `data` and acknowledgements by `outbox`. True:
+    /// there is more.
+    [[nodiscard]] bool progress(std::uint32_t max_packets, Outbox& outbox, Outbox& data);
     /// The same in ERR: only when a NAK is owed, with the responses before it.
     [[nodiscard]] bool progress_in_error(std::uint32_t max_packets, Outbox& outbox);
     /// Forgets what is owed (the QP was taken to ERR from outside).

@@ -63,16 +63,16 @@ bool RcResponses::drop_nak() {
     return true;
 }
 
-bool RcResponses::send(std::uint32_t max_packets, Outbox& outbox, const Position& position) {
+bool RcResponses::send(std::uint32_t max_packets, Outbox& outbox, Outbox& data, const Position& position) {
     for (std::uint32_t sent = 0; first_ != end_; ++sent) {
-        if (sent == max_packets || outbox.room() == 0) {
+        if (sent == max_packets || data.room() == 0) {
             return true;
         }
         RcResponse& response = slot(first_);
         if (response.is_atomic) {
-            send_atomic(response, position, outbox);
+            send_atomic(response, position, data);
             pop();
-        } else if (!send_read(response, position, outbox)) {
+        } else if (!send_read(response, position, data)) {
             break;
         }
     }

@@ -55,14 +55,15 @@ class RcResponses {
         std::uint32_t msn;
         std::uint8_t credits;  // AETH credit code
     };
-    /// Sends up to `max_packets`. True: there is more. A READ that can no longer be served turns into a NAK
-    /// and takes the QP to ERR.
+    /// Sends up to `max_packets`, responses by `data` and acknowledgements by `outbox`. True: there is more.
+    /// A READ that can no longer be served turns into a NAK and takes the QP to ERR.
     template <typename PositionOf>
-    [[nodiscard]] bool progress(std::uint32_t max_packets, Outbox& outbox, PositionOf&& position_of) {
+    [[nodiscard]] bool progress(std::uint32_t max_packets, Outbox& outbox, Outbox& data,
+                                PositionOf&& position_of) {
         if (idle()) {
             return false;
         }
-        return send(max_packets, outbox, position_of());
+        return send(max_packets, outbox, data, position_of());
     }
 
   private:
@@ -70,7 +71,8 @@ class RcResponses {
     // New requests are bounded by max_dest_rd_atomic; as many again may be duplicates.
     static constexpr std::uint32_t kSlots = 2 * kMaxRdAtomic;
 
-    [[nodiscard]] bool send(std::uint32_t max_packets, Outbox& outbox, const Position& position);
+    [[nodiscard]] bool send(std::uint32_t max_packets, Outbox& outbox, Outbox& data,
+                            const Position& position);
     [[nodiscard]] bool send_read(RcResponse& response, const Position& position, Outbox& outbox);
     void send_atomic(const RcResponse& response, const Position& position, Outbox& outbox);
     void send_answer(const Position& position, Outbox& outbox);

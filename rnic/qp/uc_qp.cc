@@ -17,13 +17,20 @@ void UcQp::query(abi::QpAttr& attr) const {
     }
 }
 
-void UcQp::handle_packet(TimeNs /*now*/, const wire::PacketView& packet, Outbox& outbox) {
+void UcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) {
+    if (packet.header.opcode == wire::kCnp) [[unlikely]] {
+        take_cnp(now, common_, packet, outbox);
+        return;
+    }
     if (!accepts(packet)) [[unlikely]] {
         return;
     }
     if (!is_from_peer(common_, packet)) [[unlikely]] {
         ++config_.counters->drop_not_for_us;
         return;
+    }
+    if (has_ce_mark(packet)) [[unlikely]] {
+        notification_point_.on_mark(now, common_, packet, outbox);
     }
     if (common_.state == QpState::kRtr && !comm_established_) [[unlikely]] {
         comm_established_ = true;

@@ -1,6 +1,7 @@
 // An unreliable-connection QP (IBA chapter 9.8.2).
 #pragma once
 
+#include "rnic/qp/notification_point.h"
 #include "rnic/qp/uc_responder.h"
 #include "rnic/qp/unreliable_qp.h"
 
@@ -19,6 +20,7 @@ class UcQp final : public UnreliableQp {
 
     UcResponder responder_;
     bool comm_established_ = false;
+    NotificationPoint notification_point_;
 };
 
 }  // namespace urnic

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "rnic/qp/completions.h"
+#include "rnic/qp/notification_point.h"
 #include "rnic/qp/sge_list.h"
 #include "rnic/wire/layout.h"
 
@@ -53,6 +54,9 @@ bool UdQp::is_for_us(const wire::PacketView& packet) const {
 
 void UdQp::handle_packet(TimeNs /*now*/, const wire::PacketView& packet, Outbox& outbox) {
     if (is_for_us(packet)) [[likely]] {
+        if (has_ce_mark(packet)) [[unlikely]] {
+            ++config_.counters->np_ecn_marked_roce_packets;  // nobody to tell: no connection, no rate
+        }
         receive(packet, outbox);
         settle(outbox);
     }

@@ -2,6 +2,7 @@
 
 #include "rnic/qp/completions.h"
 #include "rnic/qp/modify.h"
+#include "rnic/qp/paced_outbox.h"
 
 namespace urnic {
 
@@ -29,6 +30,7 @@ int UnreliableQp::modify(TimeNs /*now*/, const abi::QpAttr& attr, const wire::Pa
 void UnreliableQp::enter_state(QpState next, Outbox& outbox) {
     const QpState before = common_.state;
     if (next == QpState::kReset) {
+        flow_.reset();
         common_.reset();
         requester_.reset();
         reset_responder(Psn(0));
@@ -74,15 +76,23 @@ bool UnreliableQp::accepts(const wire::PacketView& packet) const {
     const wire::OpcodeInfo& info = wire::opcode_info(packet.header.opcode);
     if ((packet.header.opcode & wire::kServiceMask) != service_ || (info.flags & wire::kIsRequest) == 0) {
         ++counters.drop_opcode;
+        if (packet.header.opcode == wire::kCnp) {
+            ++counters.rp_cnp_ignored;
+        }
         return false;
     }
     return true;
 }
 
-bool UnreliableQp::progress(TimeNs /*now*/, std::uint32_t max_packets, Outbox& outbox) {
+bool UnreliableQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
     bool more = false;
     if (common_.state == QpState::kRts || common_.state == QpState::kSqd) [[likely]] {
-        more = requester_.progress(max_packets, outbox);
+        if (flow_.limits()) [[unlikely]] {
+            PacedOutbox paced(outbox, flow_, now);
+            more = paced.goes_on(requester_.progress(max_packets, paced));
+        } else {
+            more = requester_.progress(max_packets, outbox);
+        }
     }
     if (common_.state == QpState::kSqd) [[unlikely]] {
         report_drained(outbox);

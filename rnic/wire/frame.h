@@ -22,6 +22,8 @@ inline constexpr std::size_t kMaxFrameBytes = 4096 + 256;
 [[nodiscard]] std::uint16_t udp_source_port(std::uint32_t flow_label, std::uint32_t qp_num,
                                             std::uint32_t dest_qp_num);
 void set_udp_source_port(Path& path, std::uint16_t port);
+/// Gives the packets of a path another traffic class and, where there is a VLAN tag, another priority.
+void set_traffic_class(Path& path, std::uint8_t traffic_class, std::uint8_t priority);
 /// Puts other Ethernet addresses into a built frame: they are no part of any check.
 void set_macs(std::span<std::byte> frame, const Mac& src, const Mac& dst);
 /// Makes the UDP checksum of a frame built with `path`; the ICRC does not cover it.

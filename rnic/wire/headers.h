@@ -19,6 +19,8 @@ enum Service : std::uint8_t {
 };
 inline constexpr std::uint8_t kServiceMask = 0xe0;
 inline constexpr std::uint8_t kOperationMask = 0x1f;
+/// The congestion notification packet, the only one of its service (annex A17.9.3).
+inline constexpr std::uint8_t kCnp = 0x81;
 
 enum Operation : std::uint8_t {
     kSendFirst = 0x00,

@@ -45,6 +45,9 @@ struct PacketView {
     std::span<const std::byte> l3;  // from the first byte of the IP header to the last before the ICRC
 };
 
+/// The ECN field of the traffic class (RFC 3168 5).
+enum Ecn : std::uint8_t { kEcnMask = 0x03, kEct0 = 0x02, kEcnCe = 0x03 };
+
 /// Why a frame is not ours or not valid.
 enum class ParseError : std::uint8_t {
     kNone,

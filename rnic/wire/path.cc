@@ -13,6 +13,19 @@ bool is_ipv4_mapped(const Gid& gid) {
     return std::memcmp(gid.data(), kPrefix.data(), kPrefix.size()) == 0;
 }
 
+// Not a checksum yet but the folded sum it comes from, with length and identification still zero;
+// build_frame() adds those two and complements (RFC 1624).
+void write_ipv4_sum(std::byte* ip) {
+    store_be16(ip + kIpv4Checksum, 0);
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < kIpv4Bytes; i += 2) {
+        sum += load_be16(ip + i);
+    }
+    sum = (sum & 0xffffU) + (sum >> 16U);
+    sum = (sum & 0xffffU) + (sum >> 16U);
+    store_be16(ip + kIpv4Checksum, static_cast<std::uint16_t>(sum));
+}
+
 void write_ipv4(std::byte* ip, const PathSpec& spec) {
     ip[0] = std::byte{0x45};
     ip[kIpv4Tos] = std::byte{spec.traffic_class};
@@ -21,15 +34,7 @@ void write_ipv4(std::byte* ip, const PathSpec& spec) {
     ip[kIpv4Protocol] = std::byte{kProtocolUdp};
     std::memcpy(ip + kIpv4Source, &spec.src_gid[12], 4);
     std::memcpy(ip + kIpv4Destination, &spec.dst_gid[12], 4);
-    // Not a checksum yet but the folded sum it comes from, with length and identification still zero;
-    // build_frame() adds those two and complements (RFC 1624).
-    std::uint32_t sum = 0;
-    for (std::size_t i = 0; i < kIpv4Bytes; i += 2) {
-        sum += load_be16(ip + i);
-    }
-    sum = (sum & 0xffffU) + (sum >> 16U);
-    sum = (sum & 0xffffU) + (sum >> 16U);
-    store_be16(ip + kIpv4Checksum, static_cast<std::uint16_t>(sum));
+    write_ipv4_sum(ip);
 }
 
 void write_ipv6(std::byte* ip, const PathSpec& spec) {
@@ -95,6 +100,21 @@ void set_udp_checksum(const Path& path, std::span<std::byte> frame) {
     store_be16(udp + kUdpChecksum, 0);
     const std::uint16_t sum = udp_checksum(addresses, frame.subspan(path.length - kUdpBytes));
     store_be16(udp + kUdpChecksum, sum == 0 ? std::uint16_t{0xffff} : sum);  // zero means none (RFC 768)
+}
+
+void set_traffic_class(Path& path, std::uint8_t traffic_class, std::uint8_t priority) {
+    auto* const bytes = reinterpret_cast<std::byte*>(path.bytes.data());
+    std::byte* const ip = bytes + path.l3_offset;
+    if (path.is_ipv4) {
+        ip[kIpv4Tos] = std::byte{traffic_class};
+        write_ipv4_sum(ip);
+    } else {
+        store_be32(ip, (load_be32(ip) & 0xf00f'ffffU) | std::uint32_t{traffic_class} << 20U);
+    }
+    if (path.l3_offset > kEthernetBytes) {
+        std::byte* const tci = ip - kVlanTagBytes;  // the tag's last two bytes are the next EtherType
+        store_be16(tci, static_cast<std::uint16_t>((load_be16(tci) & 0x1fffU) | (priority & 7U) << 13U));
+    }
 }
 
 void set_udp_source_port(Path& path, std::uint16_t port) {

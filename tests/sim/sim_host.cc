@@ -52,9 +52,10 @@ SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, co
       recv_cq_memory_(allocate(abi::cq_bytes(1, options.cq_entries))),
       send_cq_(send_cq_memory_.get(), options.cq_entries),
       recv_cq_(recv_cq_memory_.get(), options.cq_entries) {
-    gid_ = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(qp_num)};
+    const auto number = static_cast<std::uint8_t>(options.address != 0 ? options.address : qp_num);
+    gid_ = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, number};
     if (options.ipv6) {
-        gid_ = {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, static_cast<std::uint8_t>(qp_num)};
+        gid_ = {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, number};
     }
     mac_ = {2, 0, 0, 0, 0, static_cast<std::uint8_t>(qp_num)};
     QpConfig config;
@@ -76,6 +77,8 @@ SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, co
     config.handles = &handles;
     config.port_mtu_bytes = options.port_mtu;
     config.pkey = options.pkey;
+    config.congestion = options.congestion;
+    config.cnp_gaps = options.cnp_gaps;
     config.held_packets = options.holds_early_packets ? &held_packets : nullptr;
     qp_ = make_qp(options.type, config);
     network_.attach(*this);

@@ -81,6 +81,9 @@ class SimHost : public Outbox {
         SharedRecvQueue* srq = nullptr;
         const XrcSrqTable* xrc_srqs = nullptr;
         KeyTable* keys = nullptr;  // instead of the host's own
+        const congestion::Settings* congestion = nullptr;
+        congestion::CnpGaps* cnp_gaps = nullptr;
+        std::uint8_t address = 0;  // last byte of its GID; 0: the QP number
     };
 
     SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, const Options& options);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rnic/base/check.h"
+#include "rnic/fault/plan.h"
 #include "rnic/wire/opcodes.h"
 
 namespace urnic::sim {
@@ -66,7 +67,14 @@ bool SimNetwork::transmit(SimHost& from, const wire::Path& path, const wire::Pac
     for (const MemoryPiece& piece : pieces) {
         payload_bytes += piece.length_bytes;
     }
-    put_on_wire({now_, from.name(), header, payload_bytes}, std::move(bytes));
+    SentPacket packet{now_, from.name(), header, payload_bytes};
+    wire::PacketView view;
+    if (wire::parse_frame(bytes, view) == wire::ParseError::kNone) {
+        packet.traffic_class = view.traffic_class;
+        packet.vlan_tci = view.vlan_tci;
+    }
+    packet.frame_bytes = length;
+    put_on_wire(packet, std::move(bytes));
     return true;
 }
 
@@ -85,6 +93,13 @@ void SimNetwork::inject(SimHost& from, const wire::PacketHeader& header, std::sp
 void SimNetwork::put_on_wire(const SentPacket& packet, std::vector<std::byte> bytes) {
     if (keep_trace) {
         packets_.push_back(packet);
+    }
+    if (mark && mark(packet)) {
+        fault::Verdict verdict;
+        verdict.ecn = true;
+        verdict.l3_offset = 14;
+        verdict.is_ipv4 = bytes[12] == std::byte{0x08};
+        fault::edit_frame(verdict, bytes);
     }
     if ((lose && lose(packet)) || chance(faults.loss)) {
         return;

@@ -29,6 +29,9 @@ struct SentPacket {
     std::string from;
     wire::PacketHeader header;
     std::size_t payload_bytes = 0;
+    std::uint8_t traffic_class = 0;
+    std::uint16_t vlan_tci = 0;
+    std::size_t frame_bytes = 0;
 };
 
 class SimNetwork {
@@ -47,6 +50,11 @@ class SimNetwork {
     /// Lets everything happen up to and including `until`.
     void run_until(TimeNs until);
     void run_for(TimeNs duration) { run_until(now_ + duration); }
+    /// What would have happened meanwhile happens at its end.
+    void skip(TimeNs duration) {
+        now_ += duration;
+        run_until(now_);
+    }
     /// Until nothing more can happen, or for a minute of virtual time. False: it was still going on.
     bool run();
 
@@ -57,6 +65,8 @@ class SimNetwork {
     LinkFaults faults;
     /// Asked about each packet sent; true loses it.
     std::function<bool(const SentPacket&)> lose;
+    /// The same; true gives it a CE mark.
+    std::function<bool(const SentPacket&)> mark;
     /// Called before each round of a host's progress.
     std::function<void(SimHost&)> before_progress;
     bool keep_trace = true;

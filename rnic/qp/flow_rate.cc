@@ -1,0 +1,66 @@
+#include "rnic/qp/flow_rate.h"
+
+#include <algorithm>
+
+namespace urnic {
+
+void FlowRate::reset() {
+    limits_ = false;
+    deadline_ = wait_until_ = kNever;
+    pacer_.start(0);
+    if (settings_ != nullptr) {
+        rate_.start(settings_->rate);
+        update(0);
+    }
+}
+
+void FlowRate::settings_changed(TimeNs clock, const congestion::Settings* settings) {
+    settings_ = settings;
+    reset();
+    pacer_.start(clock);
+}
+
+// Who begins to be limited has no burst to spare: it was not silent.
+void FlowRate::update(TimeNs clock) {
+    const bool limited_before = limits_;
+    limits_ = rate() < settings_->rate.line_rate;
+    if (limits_ && !limited_before) {
+        pacer_.start(clock);
+    }
+    deadline_ = std::min(limits_ ? wait_until_ : kNever, rate_.deadline(settings_->rate));
+}
+
+void FlowRate::sent(TimeNs now, TimeNs clock, std::uint32_t bytes) {
+    if (!limits_) {
+        return;
+    }
+    pacer_.sent(clock, bytes, rate(), settings_->burst_bytes);
+    rate_.on_bytes_sent(settings_->rate, now, bytes);
+    update(clock);
+}
+
+void FlowRate::wait(TimeNs now, TimeNs clock) {
+    wait_until_ = now + (std::max(pacer_.next_ns(), clock) - clock);
+    update(clock);
+}
+
+bool FlowRate::on_cnp(TimeNs now, TimeNs clock) {
+    if (settings_ == nullptr || settings_->rate.algorithm != congestion::Algorithm::kDcqcn) {
+        return false;
+    }
+    rate_.on_cnp(settings_->rate, now);
+    ++cnps_;
+    update(clock);
+    return true;
+}
+
+void FlowRate::on_timer(TimeNs now, TimeNs clock) {
+    if (deadline_ > now) {
+        return;
+    }
+    wait_until_ = wait_until_ <= now ? kNever : wait_until_;
+    rate_.on_timer(settings_->rate, now);
+    update(clock);
+}
+
+}  // namespace urnic

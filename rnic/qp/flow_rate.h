@@ -1,0 +1,60 @@
+// How fast one QP sends: its rate control and its pacer (congestion/).
+#pragma once
+
+#include <cstdint>
+
+#include "congestion/pacer.h"
+#include "congestion/settings.h"
+#include "rnic/base/time.h"
+
+namespace urnic {
+
+/// Two times come in: `now` is the QP's, which stands still while its worker is kept from running; `clock` is
+/// the wire's, by which rates are measured (Outbox::clock()).
+class FlowRate {
+  public:
+    /// `settings` may be nullptr: then nothing is ever limited, and CNPs are ignored.
+    explicit FlowRate(const congestion::Settings* settings) : settings_(settings) { reset(); }
+
+    /// As new, at the full rate.
+    void reset();
+    /// From now on these settings hold, or the old ones, whose contents changed. The QP starts at the full
+    /// rate again, and may send at once.
+    void settings_changed(TimeNs clock, const congestion::Settings* settings);
+
+    /// False: the QP sends as fast as it can, and nobody needs to ask or tell more.
+    [[nodiscard]] bool limits() const { return limits_; }
+    /// False: no packet may go before wait() is over.
+    [[nodiscard]] bool may_send(TimeNs clock) const { return !limits_ || pacer_.next_ns() <= clock; }
+    /// A frame of that length went out.
+    void sent(TimeNs now, TimeNs clock, std::uint32_t bytes);
+    /// There is something to send that may not go yet: deadline() says when.
+    void wait(TimeNs now, TimeNs clock);
+
+    /// A CNP came for the QP. False: nobody heeds it.
+    [[nodiscard]] bool on_cnp(TimeNs now, TimeNs clock);
+    /// To be called at deadline(), and harmless at any other time.
+    void on_timer(TimeNs now, TimeNs clock);
+    /// When the rate changes or a packet may go, in the QP's time; kNever: not before something else happens.
+    [[nodiscard]] TimeNs deadline() const { return deadline_; }
+
+    [[nodiscard]] const congestion::Settings* settings() const { return settings_; }
+    /// As it is now; settings() is not nullptr.
+    [[nodiscard]] congestion::BitsPerSecond rate() const { return rate_.rate(settings_->rate); }
+    [[nodiscard]] const congestion::RateControl& control() const { return rate_; }
+    /// CNPs heeded.
+    [[nodiscard]] std::uint64_t cnps() const { return cnps_; }
+
+  private:
+    void update(TimeNs clock);
+
+    const congestion::Settings* settings_;
+    bool limits_ = false;
+    TimeNs deadline_ = kNever;
+    TimeNs wait_until_ = kNever;
+    congestion::RateControl rate_;
+    congestion::Pacer pacer_;
+    std::uint64_t cnps_ = 0;
+};
+
+}  // namespace urnic
