@@ -18,7 +18,7 @@ NOT_OUTSIDE_DATAPLANE = re.compile(r"^rte_")
 # (folder, what its files may not include, why)
 RULES = [
     ("rnic/", NOT_IN_RNIC, "rnic/ uses the standard library alone, without clocks and threads"),
-    ("rnic/", re.compile(r"^(dataplane|verbs_provider|congestion/switch)/"), "rnic/ knows no other room but how fast QPs send"),
+    ("rnic/", re.compile(r"^(dataplane|verbs_provider|congestion/[a-z]+)/"), "rnic/ knows no other room but how fast QPs send"),
     ("rnic/base/", re.compile(r"^congestion/"), "rnic/base is below congestion/"),
     ("congestion/", re.compile(r"^(rte_|dataplane/|verbs_provider/)"), "congestion/ uses rnic/base alone"),
     ("congestion/fabric/", re.compile(r"^(rnic/(?!base/)|congestion/experiment)"), "networks know packets, not RNICs"),
