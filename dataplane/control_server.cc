@@ -22,6 +22,7 @@
 #include "dataplane/port_request.h"
 #include "dataplane/status.h"
 #include "dataplane/undo.h"
+#include "rnic/abi/brief_spin.h"
 #include "rnic/base/check.h"
 
 namespace urnic::dataplane {
@@ -34,6 +35,10 @@ constexpr int kAcceptRetryMs = 100;
 constexpr std::chrono::seconds kEndPatience{1};
 /// Who is refused may keep us waiting with the end of its connection: of such threads there are no more.
 constexpr std::size_t kMostRefused = 1024;
+
+std::uint64_t nanoseconds() {
+    return static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
 
 bool is_exhaustion(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -114,11 +119,19 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
     for (std::uint32_t i = 0; i < host_.watches.size(); ++i) {
         URNIC_CHECK(watch(host_.watches[i].fd, EPOLLIN, tag_of(kWatch, i)));
     }
+    // Programs make one request after the other.
+    abi::BriefSpin spin;
     for (bool stop = false; !stop;) {
         std::array<epoll_event, 64> events{};
+        const bool looks_again = spin.looks_again(nanoseconds());
+        const int patience_ms = accept_paused_ || not_started_ > 0 ? kAcceptRetryMs : -1;
         const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                                       accept_paused_ || not_started_ > 0 ? kAcceptRetryMs : -1);
+                                       looks_again ? 0 : patience_ms);
         URNIC_CHECK(count >= 0 || errno == EINTR);
+        if (looks_again && count == 0) {
+            continue;
+        }
+        spin.found();
         for (int i = 0; i < count; ++i) {
             const auto id = static_cast<std::uint32_t>(events[i].data.u64 >> 3U);
             const auto tag = static_cast<Tag>(events[i].data.u64 & kTagMask);
@@ -143,6 +156,7 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
         }
         retry_closing();
         after_round();
+        spin.begin(nanoseconds());
     }
     for (const int fd : stop_fds) {
         ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);

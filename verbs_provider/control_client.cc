@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "verbs_provider/verbs.h"
@@ -19,6 +20,12 @@ namespace urnic::provider {
 namespace {
 
 constexpr const char* kDefaultRunDir = "/run/urnic";
+
+std::uint64_t nanoseconds() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000U + static_cast<std::uint64_t>(now.tv_nsec);
+}
 
 /// Where the daemon listens. A program that changed its identity must not be led elsewhere by its
 /// environment.
@@ -155,7 +162,7 @@ int Session::hello() {
     return 0;
 }
 
-int Session::receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds& fds) const {
+int Session::receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds& fds) {
     iovec data{reply, reply_bytes};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * abi::kMaxMessageFds)];
     msghdr message{};
@@ -164,9 +171,12 @@ int Session::receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds&
     message.msg_control = control;
     message.msg_controllen = sizeof control;
     ssize_t got = 0;
+    spin_.begin(nanoseconds());
     do {
-        got = recvmsg(socket_, &message, MSG_CMSG_CLOEXEC);
-    } while (got < 0 && errno == EINTR);
+        const int flags = spin_.looks_again(nanoseconds()) ? MSG_DONTWAIT : 0;
+        got = recvmsg(socket_, &message, MSG_CMSG_CLOEXEC | flags);
+    } while (got < 0 && (errno == EINTR || errno == EAGAIN));
+    spin_.found();
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); got >= 0 && header != nullptr;
          header = CMSG_NXTHDR(&message, header)) {
         if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "rnic/abi/brief_spin.h"
 #include "rnic/abi/control.h"
 #include "verbs_provider/lock.h"
 
@@ -91,7 +92,7 @@ class Session {
     int hello();
     int exchange(abi::Op op, abi::RequestHeader* request, std::size_t request_bytes, abi::ReplyHeader* reply,
                  std::size_t reply_bytes, ReplyFds* fds, int send_fd);
-    int receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds& fds) const;
+    int receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds& fds);
     int start_service();
     void stop_service();
     void kick_service() const;
@@ -108,6 +109,7 @@ class Session {
     std::uint32_t references_ = 0;
     int socket_ = -1;
     Mutex request_mutex_;
+    abi::BriefSpin spin_;  // under request_mutex_
     std::uint32_t cookie_ = 0;
     Mutex memory_mutex_;
     bool memory_attached_ = false;
