@@ -37,7 +37,8 @@ constexpr std::chrono::seconds kEndPatience{1};
 constexpr std::size_t kMostRefused = 1024;
 
 std::uint64_t nanoseconds() {
-    return static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+    return static_cast<std::uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
 bool is_exhaustion(int error) {

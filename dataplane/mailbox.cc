@@ -1,30 +1,59 @@
 #include "dataplane/mailbox.h"
 
-#include <boost/lockfree/spsc_queue.hpp>
-#include <semaphore>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <boost/lockfree/spsc_queue.hpp>
+#include <chrono>
+
+#include "rnic/abi/brief_spin.h"
 #include "rnic/base/check.h"
 
 namespace urnic::dataplane {
 
+namespace {
+
+enum Progress : std::uint32_t { kAsked, kCallerSleeps, kDone };
+
+std::uint64_t nanoseconds() {
+    return static_cast<std::uint64_t>(
+        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
+}  // namespace
+
 struct Mailbox::Letter {
     FunctionRef function;
-    std::binary_semaphore done{0};
+    std::atomic<std::uint32_t> progress{kAsked};
 };
 
 struct Mailbox::Queue {
     // The producer waits for each answer, so one place is enough.
     boost::lockfree::spsc_queue<Letter*, boost::lockfree::capacity<1>> letters;
+    abi::BriefSpin spin;
 };
 
 Mailbox::Mailbox() : queue_(std::make_unique<Queue>()) {}
 Mailbox::~Mailbox() = default;
 
+// A std::semaphore would yield before it sleeps, which takes milliseconds where others compute.
 void Mailbox::call(FunctionRef function, FunctionRef wake) {
     Letter letter{function};
     URNIC_CHECK(queue_->letters.push(&letter));
     wake();
-    letter.done.acquire();
+    abi::BriefSpin& spin = queue_->spin;
+    spin.begin(nanoseconds());
+    while (letter.progress.load(std::memory_order_acquire) != kDone) {
+        std::uint32_t expected = kAsked;
+        if (spin.looks_again(nanoseconds()) ||
+            (!letter.progress.compare_exchange_strong(expected, kCallerSleeps) && expected == kDone)) {
+            continue;
+        }
+        ::syscall(SYS_futex, &letter.progress, FUTEX_WAIT_PRIVATE, kCallerSleeps, nullptr, nullptr, 0);
+    }
+    spin.found();
 }
 
 const FunctionRef* Mailbox::next() {
@@ -35,10 +64,12 @@ const FunctionRef* Mailbox::next() {
 }
 
 void Mailbox::finish() {
-    // The letter dies as soon as its writer sees this.
-    Letter* letter = current_;
+    // The letter dies as soon as its writer sees this; a wake-up that comes later wakes nobody.
+    std::atomic<std::uint32_t>* const progress = &current_->progress;
     current_ = nullptr;
-    letter->done.release();
+    if (progress->exchange(kDone, std::memory_order_acq_rel) == kCallerSleeps) {
+        ::syscall(SYS_futex, progress, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    }
 }
 
 }  // namespace urnic::dataplane

@@ -1,8 +1,9 @@
-// Whether a request and its reply are awaited without sleeping for a moment. Being woken on another CPU takes several
-// times as long as most requests do, so both ends look again and again before they sleep, as long as that pays.
+// Whether a request and its reply are awaited without sleeping for a moment. Being woken on another CPU takes
+// several times as long as most requests do, so both ends look again and again before they sleep, as long as
+// that pays.
 //
-// They do not yield meanwhile: where others compute that gives away a time slice of milliseconds, while a sleeper is
-// put before them when it is woken.
+// They do not yield meanwhile: where others compute that gives away a time slice of milliseconds, while a
+// sleeper is put before them when it is woken.
 #pragma once
 
 #include <cstdint>
