@@ -19,13 +19,15 @@ enum class EventType : std::uint8_t {
     kReply,
     /// The RTU to our REP, or established() was called. Message: Rtu, or none.
     kEstablished,
-    /// A REJ, to whatever we had sent; `reason` is its reason. Message: Rej.
+    /// A REJ, to whatever we had sent; `reason` is its reason. Message: Rej; none: we have rejected the
+    /// peer's
+    /// REP ourselves, or ended what turned out to be stale.
     kRejected,
     /// Nobody answered our REQ or REP, though it was sent again as often as may be. No message.
     kUnreachable,
     /// A DREQ: disconnect() answers it. Message: Dreq.
     kDisconnectRequest,
-    /// Our DREQ was answered by DREP. Message: Drep.
+    /// Our DREQ was answered. Message: Drep, or Dreq: both sides wanted it at once; or Rej.
     kDisconnected,
     /// Our DREQ was not answered; the connection has ended all the same. No message.
     kDisconnectTimeout,

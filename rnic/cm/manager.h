@@ -17,16 +17,19 @@
 // handle afterwards; what must be remembered for the peer's sake (timewait, an answer that may be asked for
 // again) the manager keeps by itself.
 //
-// Memory: at most Config::max_connections records of about 700 bytes, allocated when they are made and by no
+// Memory: at most Config::max_connections records of about 1 KiB, allocated when they are made and by no
 // other call. Those of requests that peers send are limited besides; see Config.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
 
+#include "rnic/cm/connections.h"
 #include "rnic/cm/events.h"
+#include "rnic/cm/listeners.h"
+#include "rnic/cm/messages.h"
+#include "rnic/cm/random_ids.h"
 #include "rnic/cm/types.h"
 #include "rnic/device/gsi.h"
 
@@ -75,7 +78,7 @@ struct Stats {
 class Manager {
   public:
     explicit Manager(const Config& config);
-    ~Manager();
+    ~Manager() = default;
     Manager(const Manager&) = delete;
     Manager& operator=(const Manager&) = delete;
 
@@ -126,8 +129,8 @@ class Manager {
     /// REP sent: REJ by reason 28. Established: DREQ. DREQ received: DREP. SIDR request not answered:
     /// SIDR_REP by status 2 (rejected). Unknown ones are ignored.
     void destroy(Handle handle, TimeNs now, Outbox& out);
-    /// The same without a word to the peer, who will ask again: for an owner that has no memory for a
-    /// request.
+    /// Ends a request that was not answered, without a word to the peer, who will ask again: for an owner
+    /// that has no memory for it. Others are ignored.
     void forget(Handle handle);
 
     /// What has come for QP1 of our CA.
@@ -135,18 +138,94 @@ class Manager {
     /// Does what is due: retries, time-outs, ends of timewait.
     void advance(TimeNs now, Outbox& out);
     /// When advance() is wanted next; kNever: not by time alone.
-    [[nodiscard]] TimeNs next_event() const;
+    [[nodiscard]] TimeNs next_event() const { return connections_.next_due(); }
 
     /// nullopt: unknown.
     [[nodiscard]] std::optional<ConnectionInfo> info(Handle handle) const;
-    [[nodiscard]] const Stats& stats() const;
+    [[nodiscard]] const Stats& stats() const { return stats_; }
     /// Records that there are, destroyed ones in timewait included; listeners.
-    [[nodiscard]] std::size_t size() const;
-    [[nodiscard]] std::size_t listeners() const;
+    [[nodiscard]] std::size_t size() const { return connections_.size(); }
+    [[nodiscard]] std::size_t listeners() const { return listeners_.size(); }
+    /// Requests from peers whose handshake is not over.
+    [[nodiscard]] std::size_t half_open() const { return connections_.half_open(); }
 
   private:
-    class Impl;
-    std::unique_ptr<Impl> impl_;
+    /// What a message came in, and what goes out meanwhile.
+    struct Call {
+        TimeNs now;
+        Outbox& out;
+    };
+    struct Incoming {
+        const ReceivedMad& mad;
+        std::uint64_t transaction_id;
+        const wire::cm::Message& message;
+    };
+
+    // The record of a connection (manager.cc).
+    [[nodiscard]] Connections::Made make(const wire::Gid* source);
+    [[nodiscard]] Connection* find(Handle handle, Kind kind) const;
+    void tell(const Connection& connection, EventType type, const wire::cm::Message* message,
+              Call call) const;
+    /// Tells of a REJ by `reason`; no message: the reason is ours.
+    void tell_rejected(const Connection& connection, std::uint16_t reason, const wire::cm::Message* message,
+                       Call call) const;
+    template <class M>
+    void send(Connection& connection, const M& message, std::uint64_t transaction_id, Call call);
+    template <class M>
+    void answer(const Incoming& in, const M& message, Call call);
+    void send_again(Connection& connection, Call call);
+    void send_reject(Connection& connection, AboutMessage about, const RejectParams& params, Call call);
+    void send_drep(Connection& connection, std::span<const std::uint8_t> private_data,
+                   std::uint64_t transaction_id, Call call);
+    void send_dreq(Connection& connection, std::span<const std::uint8_t> private_data, Call call);
+    void send_mra(const Connection& connection, AboutMessage about, std::uint64_t transaction_id, Call call);
+    void give_up_request(Connection& connection, Call call);
+    void await_answer(Connection& connection, State state, TimeNs now);
+    void leave_backlog(Connection& connection);
+    /// Ends it: nobody owns it any more, or kClosed until somebody destroys it.
+    void close(Connection& connection);
+    /// The same, while what was answered is kept for a peer that asks again.
+    void close_remembering(Connection& connection, TimeNs now);
+    void enter_timewait(Connection& connection, TimeNs now);
+    void set_state(Connection& connection, State state);
+
+    // Messages (manager_receive.cc, manager_request.cc).
+    void on(const wire::cm::Req& req, const Incoming& in, Call call);
+    void on(const wire::cm::Mra& mra, const Incoming& in, Call call);
+    void on(const wire::cm::Rej& rej, const Incoming& in, Call call);
+    void on(const wire::cm::Rep& rep, const Incoming& in, Call call);
+    void on(const wire::cm::Rtu& rtu, const Incoming& in, Call call);
+    void on(const wire::cm::Dreq& dreq, const Incoming& in, Call call);
+    void on(const wire::cm::Drep& drep, const Incoming& in, Call call);
+    void on(const wire::cm::SidrReq& req, const Incoming& in, Call call);
+    void on(const wire::cm::SidrRep& rep, const Incoming& in, Call call);
+    void on(const wire::cm::Lap& lap, const Incoming& in, Call call);
+    void on(const wire::cm::Apr& apr, const Incoming& in, Call call);
+    /// The connection of these IDs, if the addresses are its own; nullptr: none.
+    [[nodiscard]] Connection* find(std::uint32_t local_id, std::uint32_t remote_id,
+                                   const ReceivedMad& mad) const;
+    [[nodiscard]] Connection* find_rejected(const wire::cm::Rej& rej, const ReceivedMad& mad) const;
+    void on_repeated_req(Connection& connection, const wire::cm::Req& req, const Incoming& in, Call call);
+    void reject_req(const wire::cm::Req& req, const RejectParams& params, const Incoming& in, Call call);
+    void end_stale(Connection& connection, Call call);
+    void begin_request(Listener& listener, const wire::cm::Req& req, const Incoming& in, Call call);
+    void tell_request(const Connection& connection, EventType type, const Listener& listener,
+                      std::span<const std::uint8_t> private_data, const Incoming& in, Call call);
+    void on_first_rep(Connection& connection, const wire::cm::Rep& rep, const Incoming& in, Call call);
+    void refuse_rep(Connection& connection, RejectReason reason, const Incoming& in, Call call);
+    /// A record for a request of the listener, in its backlog; nullptr: counted, and nothing is left.
+    [[nodiscard]] Connection* make_request(Listener& listener, const RemoteId& remote,
+                                           const ReceivedMad& mad);
+
+    // Time (manager_time.cc).
+    void expire(Connection& connection, Call call);
+    void expire_unanswered(Connection& connection, Call call);
+
+    Config config_;
+    Stats stats_;
+    RandomIds ids_;
+    Listeners listeners_;
+    Connections connections_;
 };
 
 }  // namespace urnic::cm

@@ -30,7 +30,7 @@ enum class Status : std::uint8_t {
     kNoMemory,
 };
 
-/// Transport services of a REQ (IBA 12.7.4; annex A14 for XRC); UD is resolved by SIDR and needs no
+/// Transport services of a REQ (IBA 12.7; annex A14 for XRC); UD is resolved by SIDR and needs no
 /// connection.
 enum class Transport : std::uint8_t { kRc, kUc, kXrc };
 

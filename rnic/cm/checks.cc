@@ -1,0 +1,106 @@
+#include "rnic/cm/checks.h"
+
+#include <algorithm>
+
+namespace urnic::cm {
+
+namespace {
+
+constexpr std::uint32_t kFirstQpn = 2;  // 0 and 1 are special
+constexpr std::uint16_t kPkeyMask = 0x7fff;
+
+Refusal refuse(RejectReason reason, std::span<const std::uint8_t> info = {}) {
+    Refusal refusal;
+    refusal.reason = reason;
+    refusal.info_bytes = static_cast<std::uint8_t>(info.size());
+    std::copy(info.begin(), info.end(), refusal.info.begin());
+    return refusal;
+}
+
+/// The GID that stands for an address of an IP CM header.
+wire::Gid gid_of(const wire::cm::IpCmHeader& ip, const wire::Gid& address) {
+    if (ip.ip_version != 4) {
+        return address;
+    }
+    wire::Gid gid{};
+    gid[10] = 0xff;
+    gid[11] = 0xff;
+    std::copy(address.begin() + 12, address.end(), gid.begin() + 12);
+    return gid;
+}
+
+}  // namespace
+
+HeaderCheck check_header(const ReceivedMad& mad, wire::MadHeader& header) {
+    wire::read_fields(wire::kMadTable, mad.bytes.data(), &header);
+    if (mad.src_qp != wire::kQp1 || header.base_version != 1 ||
+        header.mgmt_class != wire::kMadClassCommunication || header.method != wire::kMadSend) {
+        return HeaderCheck::kMalformed;
+    }
+    if (header.class_version == wire::cm::kClassVersion) {
+        return HeaderCheck::kGood;
+    }
+    return header.attribute_id == wire::cm::Req::kAttributeId ? HeaderCheck::kClassVersion
+                                                              : HeaderCheck::kMalformed;
+}
+
+std::optional<Transport> transport_of(const wire::cm::Req& req) {
+    switch (req.transport_service_type) {
+        case 0:
+            return Transport::kRc;
+        case 1:
+            return Transport::kUc;
+        case 3:
+            return req.extended_transport_type == 1 ? std::optional(Transport::kXrc) : std::nullopt;
+        default:
+            return std::nullopt;
+    }
+}
+
+std::optional<Refusal> check_req(const wire::cm::Req& req, const ReceivedMad& mad, std::uint16_t pkey,
+                                 std::uint8_t max_path_mtu) {
+    if (!transport_of(req)) {
+        return refuse(kRejInvalidTransportType);
+    }
+    if (req.primary.remote_gid != mad.dst_gid) {
+        return refuse(kRejPrimaryGid, mad.dst_gid);
+    }
+    // The connection would go to somebody who has not asked for it.
+    if (req.primary.local_gid != mad.src_gid) {
+        return refuse(kRejUnsupported);
+    }
+    if (req.path_mtu < 1 || req.path_mtu > max_path_mtu) {
+        return refuse(kRejPathMtu, std::span(&max_path_mtu, 1));
+    }
+    if (req.local_qpn < kFirstQpn || ((req.pkey ^ pkey) & kPkeyMask) != 0) {
+        return refuse(kRejUnsupported);
+    }
+    if (wire::cm::is_ip_cm_service(req.service_id)) {
+        const wire::cm::IpCmHeader ip = ip_header(req.private_data);
+        if (!is_known_version(ip) || !agrees(ip, mad)) {
+            return refuse(kRejConsumer);
+        }
+    }
+    return std::nullopt;
+}
+
+wire::cm::IpCmHeader ip_header(std::span<const std::uint8_t> private_data) {
+    wire::cm::IpCmHeader ip;
+    wire::read_fields(wire::cm::kIpCmHeaderTable, std::as_bytes(private_data).data(), &ip);
+    return ip;
+}
+
+bool is_known_version(const wire::cm::IpCmHeader& ip) {
+    return ip.major_version == 0 && (ip.ip_version == 4 || ip.ip_version == 6);
+}
+
+bool agrees(const wire::cm::IpCmHeader& ip, const ReceivedMad& mad) {
+    return mad.src_gid == mad.dst_gid ||
+           (gid_of(ip, ip.src_address) == mad.src_gid && gid_of(ip, ip.dst_address) == mad.dst_gid);
+}
+
+bool is_well_formed(const wire::cm::Rej& rej) {
+    return rej.reject_info_length <= rej.additional_info.size() && rej.message_rejected <= 2;
+}
+
+}  // namespace urnic::cm

@@ -1,0 +1,52 @@
+// What is looked at before a message from the network is believed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "rnic/cm/types.h"
+#include "rnic/device/gsi.h"
+#include "rnic/wire/mad/cm.h"
+#include "rnic/wire/mad/mad.h"
+
+namespace urnic::cm {
+
+/// Why a REQ is rejected before any listener is asked, and what goes with the reason (IBA 12.6.7.2).
+struct Refusal {
+    std::uint16_t reason = 0;
+    std::array<std::uint8_t, 16> info{};
+    std::uint8_t info_bytes = 0;
+    [[nodiscard]] std::span<const std::uint8_t> information() const {
+        return std::span(info).first(info_bytes);
+    }
+};
+
+enum class HeaderCheck : std::uint8_t {
+    kGood,
+    kMalformed,
+    kClassVersion,  // a REQ of another version of the class
+};
+
+/// The common header, and that it came from a QP 1.
+[[nodiscard]] HeaderCheck check_header(const ReceivedMad& mad, wire::MadHeader& header);
+
+/// The transport of a REQ; nullopt: none of ours.
+[[nodiscard]] std::optional<Transport> transport_of(const wire::cm::Req& req);
+
+/// A REQ's own fields against the packet that it came in and what we can do.
+[[nodiscard]] std::optional<Refusal> check_req(const wire::cm::Req& req, const ReceivedMad& mad,
+                                               std::uint16_t pkey, std::uint8_t max_path_mtu);
+
+/// The IP CM header of private data.
+[[nodiscard]] wire::cm::IpCmHeader ip_header(std::span<const std::uint8_t> private_data);
+/// It is of a version that we know.
+[[nodiscard]] bool is_known_version(const wire::cm::IpCmHeader& ip);
+/// Its addresses are those of the packet. Between two QPs of one address any will do: loopback's are no GIDs.
+[[nodiscard]] bool agrees(const wire::cm::IpCmHeader& ip, const ReceivedMad& mad);
+
+/// A REJ's own fields: lengths, which message.
+[[nodiscard]] bool is_well_formed(const wire::cm::Rej& rej);
+
+}  // namespace urnic::cm

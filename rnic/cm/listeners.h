@@ -1,0 +1,43 @@
+// Who listens for which service ID and address, and how many requests wait for each.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+
+#include "rnic/cm/types.h"
+
+namespace urnic::cm {
+
+struct Listener {
+    ListenerId id = 0;
+    ListenParams params;
+    std::uint32_t backlog = 0;
+    std::uint32_t waiting = 0;                   // requests that the owner has not taken
+    std::map<wire::Gid, std::uint32_t> sources;  // of those
+};
+
+class Listeners {
+  public:
+    /// params.backlog as it counts. `id` is 0 unless kOk.
+    [[nodiscard]] Status add(const ListenParams& params, ListenerId& id);
+    void remove(ListenerId id);
+
+    /// Who takes requests for the service that came to the address; nullptr: nobody.
+    [[nodiscard]] Listener* find(std::uint64_t service_id, const wire::Gid& local_gid);
+    [[nodiscard]] Listener* find(ListenerId id);
+    [[nodiscard]] std::size_t size() const { return by_id_.size(); }
+
+    /// A request of this source comes into its backlog. False: there is no room, or no memory.
+    [[nodiscard]] static bool enter(Listener& listener, const wire::Gid& source);
+    /// And leaves it. Nothing happens when the listener is gone.
+    void leave(ListenerId id, const wire::Gid& source);
+
+  private:
+    using ByService = std::multimap<std::uint64_t, Listener>;
+    ByService by_service_;
+    std::unordered_map<ListenerId, ByService::iterator> by_id_;
+    ListenerId last_id_ = 0;
+};
+
+}  // namespace urnic::cm
