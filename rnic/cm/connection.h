@@ -25,7 +25,7 @@ struct RemoteId {
     }
 };
 
-/// A QP of a peer: what a stale connection is told by (IBA 12.9.8.3.1).
+/// A QP of a peer: what a stale connection is told by (IBA 12.9).
 struct RemoteQp {
     wire::Gid gid{};
     std::uint64_t ca_guid = 0;

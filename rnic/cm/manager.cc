@@ -237,7 +237,7 @@ Manager::Opened Manager::connect(const ConnectParams& params, TimeNs now, Outbox
     connection.owner = params.owner;
     connection.transaction_id = (ids_.next() << 32U) | connection.id;
     connection.max_retries = params.max_cm_retries;
-    // The answer's time and twice that of a packet, which is half the ACK timeout (IBA 12.9.7.1).
+    // The answer's time and twice that of a packet, which is half the ACK timeout (IBA 12.9).
     connection.response_ns = cm_time_ns(params.response_timeout, config_.max_response_timeout) +
                              cm_time_ns(params.local_ack_timeout, config_.max_response_timeout);
     ConnectionInfo& info = connection.info;

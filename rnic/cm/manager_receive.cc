@@ -1,4 +1,4 @@
-// Messages about connections that there are (IBA 12.9.7, 12.9.8), and what all messages have in common.
+// Messages about connections that there are (IBA 12.9), and what all messages have in common.
 #include <algorithm>
 
 #include "rnic/cm/checks.h"
@@ -267,7 +267,7 @@ void Manager::on(const wire::cm::Rtu& rtu, const Incoming& in, Call call) {
 void Manager::on(const wire::cm::Dreq& dreq, const Incoming& in, Call call) {
     Connection* connection = find(dreq.remote_comm_id, dreq.local_comm_id, in.mad);
     if (connection == nullptr || connection->state() == State::kClosed) {
-        // It ended long ago; its peer has not heard so (IBA 12.9.8).
+        // It ended long ago; its peer has not heard so (IBA 12.9).
         ++stats_.stray;
         wire::cm::Drep drep;
         drep.local_comm_id = dreq.remote_comm_id;

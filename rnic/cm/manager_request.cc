@@ -1,4 +1,6 @@
-// REQ and SIDR_REQ: what peers begin (IBA 12.9.8).
+// REQ and SIDR_REQ: what peers begin (IBA 12.9).
+#include <algorithm>
+
 #include "rnic/base/check.h"
 #include "rnic/cm/checks.h"
 #include "rnic/cm/manager.h"
@@ -9,9 +11,9 @@ namespace urnic::cm {
 namespace {
 
 constexpr std::uint8_t kDefaultHopLimit = 64;
-/// How long the answer to a SIDR_REQ is kept, which does not say when its sender repeats it: twice the time
-/// that Linux waits.
-constexpr std::uint8_t kSidrRemember = 21;
+/// How long answers are kept at most, 68.7 s; those to a SIDR_REQ, which does not say when its sender repeats
+/// it, always.
+constexpr std::uint8_t kLongestMemory = 24;
 
 bool takes(const ListenParams& params, Transport transport) {
     switch (transport) {
@@ -73,7 +75,7 @@ void Manager::on(const wire::cm::Req& req, const Incoming& in, Call call) {
                    call);
         return;
     }
-    // A connection that the peer has forgotten: it has given the ID, or the QP, to another (IBA 12.9.8.3.1).
+    // A connection that the peer has forgotten: it has given the ID, or the QP, to another (IBA 12.9).
     if (known == nullptr) {
         known = connections_.find(RemoteQp{in.mad.src_gid, req.local_ca_guid, req.local_qpn});
     }
@@ -170,8 +172,10 @@ void Manager::begin_request(Listener& listener, const wire::cm::Req& req, const 
     connection->transaction_id = in.transaction_id;
     connection->max_retries = req.max_cm_retries;
     connection->response_ns = cm_time_ns(req.local_cm_response_timeout, config_.max_response_timeout);
-    connection->remember_ns = 2 * (cm_time_ns(req.remote_cm_response_timeout, config_.max_response_timeout) +
-                                   cm_time_ns(req.primary.local_ack_timeout, config_.max_response_timeout));
+    const TimeNs interval = cm_time_ns(req.remote_cm_response_timeout, config_.max_response_timeout) +
+                            cm_time_ns(req.primary.local_ack_timeout, config_.max_response_timeout);
+    connection->remember_ns =
+        std::min((req.max_cm_retries + TimeNs{2}) * interval, cm_time_ns(kLongestMemory, kLongestMemory));
     set_state(*connection, State::kReqReceived);
     tell_request(*connection, EventType::kRequest, listener, req.private_data, in, call);
 }
@@ -210,7 +214,7 @@ void Manager::on(const wire::cm::SidrReq& req, const Incoming& in, Call call) {
         return;
     }
     connection->transaction_id = in.transaction_id;
-    connection->remember_ns = cm_time_ns(kSidrRemember, kSidrRemember);
+    connection->remember_ns = cm_time_ns(kLongestMemory, kLongestMemory);
     connection->info.service_id = req.service_id;
     connection->info.remote_comm_id = req.request_id;
     set_state(*connection, State::kSidrReqReceived);

@@ -34,7 +34,7 @@ enum class Status : std::uint8_t {
 /// connection.
 enum class Transport : std::uint8_t { kRc, kUc, kXrc };
 
-/// IBA 12.9.5 and 12.9.6, with the passive and the active side in one.
+/// IBA 12.9, with the passive and the active side in one.
 enum class State : std::uint8_t {
     kClosed,          // nothing more comes; the handle waits for destroy()
     kReqSent,         // active: REQ sent
