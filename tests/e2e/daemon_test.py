@@ -121,7 +121,7 @@ class CommandLine(Daemon):
     def test_help_names_every_key(self):
         out = self.run_ok([URNICD, "--help"]).out
         for key in ("--config", "--check", "run_dir", "socket_mode", "workers", "hugepages", "max_registered_bytes",
-                    "fabric", "[[neighbour]]", "mtu", "[[fault]]", "--faults"):
+                    "fabric", "[[neighbour]]", "[[rnic.vlan]]", "mtu", "[[fault]]", "--faults"):
             self.assertIn(key, out)
 
     def test_version(self):
@@ -142,7 +142,7 @@ class CommandLine(Daemon):
     def test_the_help_example_is_a_correct_file(self):
         out = self.run_ok([URNICD, "--help"]).out
         lines = out[out.index("[daemon]"):].splitlines()
-        other_ports = ("device =", "interface =", "netns =", "socket =", "role =", "id =")
+        other_ports = ("device =", "interface =", "netns =", "socket =", "role =", "id = 0")
         text = "\n".join(line for line in lines if not line.strip().startswith((*other_ports, "socket_group =")))
         self.run_ok([URNICD, "--check", "--config", self.config(text)])
 
