@@ -10,6 +10,7 @@
 #include "bench/e2e/floor_daemon.h"
 #include "bench/e2e/processes.h"
 #include "bench/e2e/tcp.h"
+#include "bench/e2e/wake.h"
 
 namespace urnic::bench {
 namespace {
@@ -21,6 +22,8 @@ struct Options {
     int cpu_daemon = kAnyCpu;
     int cpu_a = kAnyCpu;
     int cpu_b = kAnyCpu;
+    std::uint32_t pause_ms = 0;
+    bool apart = false;
     bool yields = false;
 
     /// A poller that shares its CPU, or does not know, must give it away on a miss.
@@ -126,15 +129,18 @@ int run(int argc, char** argv) {
     Options options;
     app.add_option("mode", options.mode,
                    "latency (8 B ping-pong), bandwidth (64 KiB WRITEs), rate (64 B WRITEs), tcp-latency, "
-                   "tcp-bandwidth")
+                   "tcp-bandwidth, wake (sleepers on the CPUs of the first application and of the daemon)")
         ->required()
-        ->check(CLI::IsMember({"latency", "bandwidth", "rate", "tcp-latency", "tcp-bandwidth"}));
+        ->check(CLI::IsMember({"latency", "bandwidth", "rate", "tcp-latency", "tcp-bandwidth", "wake"}));
     app.add_option("--seconds", options.seconds, "how long to measure")->check(CLI::Range(0.01, 600.0));
     app.add_option("--size", options.size_bytes, "message size in bytes instead of the mode's own")
         ->check(CLI::Range(1U, kMaxMessage));
+    app.add_option("--pause-ms", options.pause_ms, "silence before each wake-up")
+        ->check(CLI::Range(0U, 10'000U));
     app.add_option("--cpu-daemon", options.cpu_daemon, "CPU of the daemon");
     app.add_option("--cpu-a", options.cpu_a, "CPU of the sending application");
     app.add_option("--cpu-b", options.cpu_b, "CPU of the other application");
+    app.add_flag("--apart", options.apart, "of TCP: the other application is on the daemon's CPU");
     app.add_flag("--yield", options.yields,
                  "every poller yields on a miss; those that share a CPU given above do so anyway");
     CLI11_PARSE(app, argc, argv);
@@ -143,9 +149,12 @@ int run(int argc, char** argv) {
 
     auto& memory = *reinterpret_cast<FloorMemory*>(shared_memory(sizeof(FloorMemory)));
     if (options.mode == "tcp-latency") {
-        tcp_latency(options.cpu_a, options.cpu_b, options.seconds, memory.results);
+        tcp_latency(options.cpu_a, options.apart ? options.cpu_daemon : options.cpu_b, options.seconds,
+                    memory.results);
     } else if (options.mode == "tcp-bandwidth") {
         tcp_bandwidth(options.cpu_a, options.cpu_b, options.seconds, memory.results);
+    } else if (options.mode == "wake") {
+        wake_latency(options.cpu_a, options.cpu_daemon, options.seconds, options.pause_ms, memory.results);
     } else {
         const std::uint32_t own = options.mode == "latency" ? 8 : options.mode == "rate" ? 64 : kMaxMessage;
         run_floor(options, options.size_bytes != 0 ? options.size_bytes : own, memory);
