@@ -20,9 +20,9 @@ RULES = [
     ("rnic/", NOT_IN_RNIC, "rnic/ uses the standard library alone, without clocks and threads"),
     ("rnic/", re.compile(r"^(dataplane|verbs_provider|congestion/[a-z]+)/"), "rnic/ knows no other room but how fast QPs send"),
     ("rnic/base/", re.compile(r"^congestion/"), "rnic/base is below congestion/"),
-    ("congestion/", re.compile(r"^(rte_|dataplane/|verbs_provider/)"), "congestion/ uses rnic/base alone"),
-    ("congestion/fabric/", re.compile(r"^(rnic/(?!base/)|congestion/experiment)"), "networks know packets, not RNICs"),
-    ("congestion/topology/", re.compile(r"^(rnic/(?!base/)|congestion/experiment)"), "networks know packets, not RNICs"),
+    ("congestion/", re.compile(r"^(rte_|dataplane/|verbs_provider/)"), "congestion/ knows neither daemon nor provider"),
+    ("congestion/(?!experiment/)", re.compile(r"^(rnic/(?!base/)|congestion/experiment)"),
+     "congestion/ uses rnic/base alone; experiments alone use RNICs"),
     ("verbs_provider/", NOT_OUTSIDE_DATAPLANE, "DPDK is for dataplane/ alone"),
     ("verbs_provider/", re.compile(r"^(dataplane/|rnic/(?!abi/|base/check\.h))"), "verbs_provider/ may use rnic/abi alone"),
 ]
@@ -55,7 +55,7 @@ def problems(path):
         if not found:
             continue
         for folder, forbidden, why in RULES:
-            if path.startswith(folder) and forbidden.search(found.group(1)):
+            if re.match(folder, path) and forbidden.search(found.group(1)):
                 yield f"{path}:{number}: includes {found.group(1)}: {why}"
 
 

@@ -33,6 +33,9 @@ class Installed(harness.TestCase):
         for path in (self.prefix / self.options["bindir"] / "urnic", self.prefix / self.options["sbindir"] / "urnicd",
                      libdir / "libibverbs/liburnic-rdmav34.so", libdir / "urnic/liburnic-discovery.so",
                      self.prefix / self.options["libexecdir"] / "urnic/urnic-decode",
+                     self.prefix / self.options["libexecdir"] / "urnic/urnic-experiment",
+                     self.prefix / self.options["libexecdir"] / "urnic/draw.py",
+                     self.prefix / self.options["datadir"] / "doc/urnic/experiments/incast-2.toml",
                      self.prefix / self.options["mandir"] / "man1/urnic.1",
                      self.prefix / self.options["mandir"] / "man8/urnicd.8",
                      self.prefix / self.options["datadir"] / "doc/urnic/examples/urnicd.toml"):
@@ -62,6 +65,13 @@ class Installed(harness.TestCase):
         capture = harness.SOURCE / "tests/golden/rping.pcap"
         urnic = self.prefix / self.options["bindir"] / "urnic"
         self.assertIn("CM REQ", self.run_ok([urnic, "decode", capture], cwd="/").out)
+
+    def test_the_installed_program_for_experiments_is_found(self):
+        urnic = self.prefix / self.options["bindir"] / "urnic"
+        scenario = self.prefix / self.options["datadir"] / "doc/urnic/experiments/incast-2.toml"
+        self.run_ok([urnic, "experiment", scenario, "--out", self.dir / "results", "--set", "duration_us=1000", "--set",
+                     "warm_up_us=0"], cwd="/")
+        self.assertTrue((self.dir / "results/incast-2.svg").is_file())
 
     def test_the_example_configuration_is_valid(self):
         example = self.prefix / self.options["datadir"] / "doc/urnic/examples/urnicd.toml"

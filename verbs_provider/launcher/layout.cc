@@ -34,6 +34,9 @@ PartPlace place_of(Part part) {
         case Part::kDecoder:
             return {"decoder of captures", "dataplane/capture/urnic-decode", kLibexecDir,
                     "urnic/urnic-decode"};
+        case Part::kExperiment:
+            return {"program for experiments", "congestion/experiment/urnic-experiment", kLibexecDir,
+                    "urnic/urnic-experiment"};
         case Part::kDaemon:
             break;
     }

@@ -8,8 +8,8 @@
 
 #include <fmt/core.h>
 
+#include "verbs_provider/launcher/become.h"
 #include "verbs_provider/launcher/daemon_client.h"
-#include "verbs_provider/launcher/decode.h"
 #include "verbs_provider/launcher/error.h"
 #include "verbs_provider/launcher/fault.h"
 #include "verbs_provider/launcher/port.h"
@@ -106,9 +106,12 @@ int start(int argc, char** argv) {
     const launcher::FaultCommand fault(app);
     const launcher::PortCommand port(app);
 
-    // Only for the list of commands: its command line is the decoder's.
+    // Only for the list of commands: their command lines are those of other programs.
     app.add_subcommand("decode", "Prints the packets of capture files (pcap, pcapng, ERF).");
-    if (argc > 1 && std::string_view(argv[1]) == "decode") launcher::decode(argv + 2);
+    app.add_subcommand("experiment", "Runs QPs over networks of switches in virtual time.");
+    const std::string_view first = argc > 1 ? argv[1] : "";
+    if (first == "decode") launcher::become(launcher::Part::kDecoder, argv + 2);
+    if (first == "experiment") launcher::become(launcher::Part::kExperiment, argv + 2);
 
     options.command = cut_command(argc, argv);
     try {

@@ -1,4 +1,4 @@
-#include "verbs_provider/launcher/decode.h"
+#include "verbs_provider/launcher/become.h"
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "verbs_provider/launcher/error.h"
-#include "verbs_provider/launcher/layout.h"
 
 namespace urnic::launcher {
 
-void decode(char* const* arguments) {
-    std::string program = find_part(Part::kDecoder).string();
+void become(Part part, char* const* arguments) {
+    std::string program = find_part(part).string();
     std::vector<char*> words = {program.data()};
     for (; *arguments != nullptr; ++arguments) words.push_back(*arguments);
     words.push_back(nullptr);

@@ -1,0 +1,105 @@
+#!/usr/bin/python3
+"""draw.py RESULTS.json DIR: draws what an experiment gave, one SVG a run, one more for a sweep."""
+
+import json
+import pathlib
+import re
+import sys
+
+try:
+    import matplotlib
+except ImportError:
+    sys.exit("draw.py: there is no matplotlib for /usr/bin/python3: apt-get install python3-matplotlib")
+matplotlib.use("svg")
+from matplotlib import pyplot
+
+# The same file from the same figures; text stays text.
+matplotlib.rcParams.update({"svg.hashsalt": "urnic", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False,
+                            "axes.spines.right": False})
+MOST_LINES = 12
+MOST_POINTS = 1000
+
+
+def thinned(times, values):
+    """Means of neighbours, so that a picture has no more points than it can show."""
+    step = -(-len(times) // MOST_POINTS)
+    if step <= 1:
+        return times, values
+    groups = range(0, len(times) - step + 1, step)
+    return [times[i + step - 1] for i in groups], [sum(values[i:i + step]) / step for i in groups]
+
+
+def lines(axes, times, series, label):
+    """One line a name; many flows become few lines and the range of all."""
+    names = list(series)
+    shown = names if len(names) <= MOST_LINES else names[:: -(-len(names) // MOST_LINES)]
+    for name in shown:
+        axes.plot(*thinned(times, series[name]), label=name, linewidth=0.9)
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)
+    axes.grid(True, alpha=0.3)
+    if shown:
+        axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+
+
+def draw_run(name, run, path):
+    series = run["series"]
+    times = [time / 1000 for time in series["time_us"]]
+    figure, rows = pyplot.subplots(5, 1, figsize=(9, 12), sharex=True)
+    lines(rows[0], times, series["goodput_gbit"], "goodput (Gbit/s)")
+    lines(rows[1], times, series["rate_gbit"], "rate RC (Gbit/s)")
+    for values in list(series["target_gbit"].values())[:MOST_LINES]:
+        rows[1].plot(*thinned(times, values), linewidth=0.5, linestyle=":", color="grey")
+    lines(rows[2], times, series["alpha"], "alpha")
+    lines(rows[3], times, series["queue_kb"], "queue (KB)")
+    if run["fluid"]:
+        rows[3].axhline(run["fluid"]["queue_kb"], linewidth=0.8, linestyle="--", color="black")
+    lines(rows[4], times, {what: series[what] for what in ("marks", "cnps", "pauses", "drops") if any(series[what])},
+          "events so far")
+    rows[4].set_xlabel("time (ms)")
+    rows[0].set_title(name + (": " + run["label"] if run["label"] else ""), fontsize=11)
+    save(figure, path)
+
+
+def draw_sweep(name, runs, path):
+    labels = [run["label"].split(" = ", 1)[1] for run in runs]
+    figure, rows = pyplot.subplots(3, 1, figsize=(8, 8), sharex=True)
+    place = range(len(runs))
+    rows[0].plot(place, [run["summary"]["utilisation"] for run in runs], marker="o")
+    rows[0].set_ylabel("utilisation")
+    rows[1].plot(place, [run["summary"]["jain"] for run in runs], marker="o")
+    rows[1].set_ylabel("Jain's index")
+    for part in ("mean", "p90", "max"):
+        rows[2].plot(place, [run["summary"]["queue_kb"][part] for run in runs], marker="o", label=part)
+    if all(run["fluid"] for run in runs):
+        rows[2].plot(place, [run["fluid"]["queue_kb"] for run in runs], linestyle="--", color="black", label="fluid model")
+    rows[2].set_ylabel("queue (KB)")
+    rows[2].legend(fontsize=8)
+    rows[2].set_xticks(list(place), labels)
+    rows[2].set_xlabel(runs[0]["label"].split(" = ", 1)[0])
+    rows[0].set_title(name, fontsize=11)
+    for axes in rows:
+        axes.grid(True, alpha=0.3)
+    save(figure, path)
+
+
+def save(figure, path):
+    figure.savefig(path, bbox_inches="tight", metadata={"Date": None}, facecolor="white")
+    pyplot.close(figure)
+    print(f"drawn: {path}")
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    document = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
+    out = pathlib.Path(sys.argv[2])
+    for run in document["runs"]:
+        suffix = "-" + re.sub(r"[^A-Za-z0-9.]+", "-", run["label"]) if run["label"] else ""
+        draw_run(document["name"], run, out / f"{document['name']}{suffix}.svg")
+    if len(document["runs"]) > 1:
+        draw_sweep(document["name"], document["runs"], out / f"{document['name']}.svg")
+
+
+if __name__ == "__main__":
+    main()

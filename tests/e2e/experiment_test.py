@@ -1,0 +1,151 @@
+"""urnic experiment as a program: what it writes, the same bytes for the same seed, a terminal's progress, wrong use."""
+
+import csv
+import json
+import os
+import pathlib
+import pty
+import shutil
+import subprocess
+import tempfile
+import tomllib
+
+import harness
+
+SCENARIOS = harness.SOURCE / "congestion/experiment/scenarios"
+BRIEF = """
+duration_us = 2000
+warm_up_us = 1000
+sample_us = 20
+[topology]
+kind = "star"
+hosts = 3
+[[flow]]
+from = ["h1", "h2"]
+to = "h3"
+"""
+
+
+def experiment(*arguments, **options):
+    return harness.run([harness.URNIC, "experiment", *arguments], **options)
+
+
+class InDirectory(harness.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="urnic-experiment-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.file = self.dir / "brief.toml"
+        self.file.write_text(BRIEF, encoding="utf-8")
+
+
+class Results(InDirectory):
+    def test_json_csv_and_pictures(self):
+        out = self.dir / "made" / "here"
+        self.assert_ok(experiment(self.file, "--out", out))
+        self.assertEqual(sorted(path.name for path in out.iterdir()),
+                         ["brief-flows.csv", "brief-ports.csv", "brief.json", "brief.svg"])
+        run, = json.loads((out / "brief.json").read_text(encoding="utf-8"))["runs"]
+        self.assertEqual([flow["name"] for flow in run["flows"]], ["f1.1", "f1.2"])
+        self.assertEqual(len(run["series"]["time_us"]), 100)
+        self.assertEqual(run["summary"]["busiest_port"], "s1>h3")
+        for what in ("goodput_gbit", "rate_gbit", "target_gbit", "alpha"):
+            self.assertEqual({len(values) for values in run["series"][what].values()}, {100}, what)
+        with open(out / "brief-flows.csv", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len(rows), 200)
+        self.assertEqual([float(row["goodput_gbit"]) for row in rows if row["flow"] == "f1.2"],
+                         run["series"]["goodput_gbit"]["f1.2"])
+        self.assertIn("<svg", (out / "brief.svg").read_text(encoding="utf-8")[:500])
+
+    def test_the_same_seed_gives_the_same_bytes(self):
+        for name, seed in (("a", "5"), ("b", "5"), ("c", "6")):
+            self.assert_ok(experiment(self.file, "--out", self.dir / name, "--seed", seed))
+        read = {name: {path.name: path.read_bytes() for path in (self.dir / name).iterdir()} for name in "abc"}
+        self.assertEqual(read["a"], read["b"])
+        for name in ("brief.json", "brief-flows.csv", "brief.svg"):
+            self.assertNotEqual(read["a"][name], read["c"][name], name)
+
+    def test_a_sweep(self):
+        self.assert_ok(experiment(self.file, "--out", self.dir, "--set",
+                                  'sweep={key="congestion.algorithm", values=["none", "dcqcn"]}'))
+        runs = json.loads((self.dir / "brief.json").read_text(encoding="utf-8"))["runs"]
+        self.assertEqual([run["label"] for run in runs], ["congestion.algorithm = 'none'", "congestion.algorithm = 'dcqcn'"])
+        self.assertEqual(runs[0]["summary"]["cnps_handled"], 0)
+        self.assertGreater(runs[1]["summary"]["cnps_handled"], 0)
+        self.assertEqual(len(list(self.dir.glob("*.svg"))), 3)
+
+    def test_without_pictures_and_series(self):
+        done = experiment(self.file, "--out", self.dir, "--no-series", "--quiet")
+        self.assertEqual((done.returncode, done.out, done.err), (0, "", ""))
+        self.assertEqual(sorted(path.name for path in self.dir.iterdir()), ["brief.json", "brief.toml"])
+        self.assertNotIn("series", json.loads((self.dir / "brief.json").read_text(encoding="utf-8"))["runs"][0])
+
+    def test_every_shipped_scenario_is_valid(self):
+        scenarios = sorted(SCENARIOS.glob("*.toml"))
+        self.assertGreater(len(scenarios), 10)
+        for path in scenarios:
+            document = tomllib.loads(path.read_text(encoding="utf-8"))
+            self.assertTrue(document["about"], path)
+            brief = experiment(path, "--out", self.dir, "--no-series", "--set", "duration_us=200", "--set", "warm_up_us=0")
+            self.assert_ok(brief, path.name)
+
+
+class Terminal(InDirectory):
+    def test_progress(self):
+        leader, follower = pty.openpty()
+        with subprocess.Popen([harness.URNIC, "experiment", self.file, "--out", self.dir, "--no-draw"], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=follower, env=harness.clean_environment()) as process:
+            os.close(follower)
+            shown = b""
+            while True:
+                try:
+                    data = os.read(leader, 65536)
+                except OSError:  # EIO: nobody holds the other end any more
+                    break
+                shown += data
+            self.assertEqual(process.wait(harness.PATIENCE_S), 0)
+        os.close(leader)
+        text = shown.decode()
+        self.assertIn("\rbrief [", text)
+        self.assertIn("100 %", text)
+        self.assertTrue(text.endswith("\r\033[K"), text[-80:])
+
+
+class WrongUse(InDirectory):
+    def refused(self, message, *arguments):
+        done = experiment(*arguments, "--out", self.dir / "out")
+        self.assertEqual((done.returncode, done.out), (125, ""), done)
+        self.assertIn(message, done.err)
+        self.assertEqual(len(done.err.splitlines()), 1, done.err)
+        self.assertFalse((self.dir / "out").exists(), "something was written")
+
+    def test_files(self):
+        self.refused("/no/such/file: /no/such/file cannot be read: No such file or directory", "/no/such/file")
+        self.file.write_text("duration_us = 5\n[topology]\nhosts = 0\n", encoding="utf-8")
+        self.refused(f"urnic experiment: {self.file}: line 3: 'hosts' in [topology] must be a whole number from 2", self.file)
+        self.file.write_text("[topology\n", encoding="utf-8")
+        self.refused(f"{self.file}: line 1: ", self.file)
+
+    def test_changes(self):
+        self.refused("--set topology: KEY=VALUE is wanted", self.file, "--set", "topology")
+        self.refused("'topology.kind' cannot be set to 'star'", self.file, "--set", "topology.kind=star")
+        self.refused("there is no host \"h3\"", self.file, "--set", "topology.hosts=2")
+
+    def test_results_that_cannot_be_written(self):
+        (self.dir / "brief.json").mkdir()
+        done = experiment(self.file, "--out", self.dir, "--quiet")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("brief.json cannot be written: Is a directory", done.err)
+
+    def test_command_line(self):
+        self.assertEqual(experiment().returncode, 125)
+        self.assertIn("FILE is required", experiment().err)
+        self.assertEqual(experiment("--frobnicate", self.file).returncode, 125)
+        shown = experiment("--help")
+        self.assertEqual(shown.returncode, 0)
+        self.assertIn("The same file and seed give the same bytes", shown.out)
+        self.assertIn("experiment", harness.run([harness.URNIC, "--help"]).out)
+
+
+if __name__ == "__main__":
+    harness.main()
