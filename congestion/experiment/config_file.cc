@@ -235,7 +235,7 @@ void read_flow(const toml::table& table, ExperimentConfig& config) {
     flow.udp_source_port = static_cast<std::uint16_t>(reader.whole("udp_source_port", 0, 65535, 0));
     const std::uint64_t step_ns = reader.scaled("start_step_us", kKilo, 0, kMostUs, 0);
     const std::uint64_t count = reader.whole("count", 1, kMaxFlows, 1);
-    const std::string name = reader.text("name", "f" + std::to_string(config.flows.size() + 1));
+    const std::string name = reader.text("name", fmt::format("f{}", config.flows.size() + 1));
     reader.finish();
     const std::uint64_t all = count * from.size();
     for (std::uint64_t i = 0; i < all; ++i) {
@@ -302,7 +302,7 @@ void change(toml::table& root, const std::string& key, const toml::node& value) 
 
 toml::table parse_value(const std::string& key, const std::string& value) {
     try {
-        return toml::parse("value = " + value);
+        return toml::parse(fmt::format("value = {}", value));
     } catch (const toml::parse_error&) {
         throw ConfigError(fmt::format(
             "'{}' cannot be set to '{}': that is no TOML value (a text needs quotes)", key, value));
@@ -310,6 +310,9 @@ toml::table parse_value(const std::string& key, const std::string& value) {
 }
 
 std::string text_of(const toml::node& value) {
+    if (const auto* const number = value.as_floating_point(); number != nullptr) {
+        return fmt::format("{}", number->get());
+    }
     std::ostringstream text;
     value.visit([&text](const auto& each) { text << each; });
     return text.str();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <vector>
 
 namespace urnic::experiment {
 
@@ -60,7 +62,76 @@ Rest at(const Terms& terms, double p) {
     return {alpha, ahead, ahead / terms.gap * cut - gain};
 }
 
+struct State {
+    double rate;
+    double target;
+    double alpha;
+    double queue;  // packets
+};
+
+// The marking probability at a queue of so many packets, below 1 so that its logarithm exists.
+double marking(const FluidModel& model, double packets) {
+    constexpr double kMost = 1 - 1e-9;
+    const double bytes = packets * model.packet_bytes;
+    return std::min(kMost, static_cast<double>(model.ecn.chance(static_cast<std::uint64_t>(bytes)).raw()) /
+                               congestion::Fraction::kOne);
+}
+
+// One step of the delay differential equations.
+State step(const Terms& terms, const State& now, const State& then, double p, double flows, double dt) {
+    constexpr double kNothing = 1e-12;
+    p = std::max(p, kNothing);
+    const double timer_packets = terms.timer * then.rate;
+    const double by_bytes = steps(p, terms.bytes);
+    const double by_timer = steps(p, timer_packets);
+    const double cut = any_of(p, terms.gap * then.rate);
+    const double gain = terms.increase * then.rate *
+                        (none_of(p, terms.stages * terms.bytes) * by_bytes +
+                         none_of(p, terms.stages * timer_packets) * by_timer);
+    const double ahead = now.target - now.rate;
+    State next = now;
+    next.target += dt * (gain - ahead / terms.gap * cut);
+    next.rate +=
+        dt * (ahead / 2 * then.rate * (by_bytes + by_timer) - now.rate * now.alpha / (2 * terms.gap) * cut);
+    next.alpha += dt / terms.alpha_period * (any_of(p, terms.alpha_period * then.rate) - now.alpha);
+    next.queue = std::max(0.0, now.queue + dt * (flows * now.rate - terms.capacity));
+    next.target = std::min(next.target, terms.capacity);
+    next.rate = std::min(next.rate, terms.capacity);
+    return next;
+}
+
 }  // namespace
+
+FluidCourse course(const FluidModel& model, TimeNs from, TimeNs end, TimeNs feedback_ns) {
+    constexpr TimeNs kStepNs = 500;
+    const Terms terms(model);
+    const double dt = static_cast<double>(kStepNs) / kSecond;
+    const double flows = model.flows;
+    std::vector<State> past(feedback_ns / kStepNs + 1, {terms.capacity, terms.capacity, 1, 0});
+    State now = past[0];
+    FluidCourse found;
+    found.least_queue_bytes = std::numeric_limits<double>::max();
+    double samples = 0;
+    std::size_t place = 0;
+    for (TimeNs at = 0; at < end; at += kStepNs) {
+        const State then = past[place];
+        past[place] = now;
+        place = (place + 1) % past.size();
+        now = step(terms, now, then, marking(model, then.queue), flows, dt);
+        if (at < from) {
+            continue;
+        }
+        const double bytes = now.queue * model.packet_bytes;
+        found.utilisation += now.queue > 0 ? 1 : std::min(1.0, flows * now.rate / terms.capacity);
+        found.queue_bytes += bytes;
+        found.least_queue_bytes = std::min(found.least_queue_bytes, bytes);
+        found.most_queue_bytes = std::max(found.most_queue_bytes, bytes);
+        ++samples;
+    }
+    found.utilisation /= samples;
+    found.queue_bytes /= samples;
+    return found;
+}
 
 FluidPoint fixed_point(const FluidModel& model) {
     FluidPoint point;

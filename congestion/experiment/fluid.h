@@ -29,6 +29,18 @@ struct FluidPoint {
 /// Delay" (CoNEXT 2016, section 3), solved by halving. It is for parameters that cut with each CNP.
 [[nodiscard]] FluidPoint fixed_point(const FluidModel& model);
 
+/// What the model does in time, from the line's rate and an empty queue on, where all flows are alike: it
+/// need not come to rest, and beyond Pmax it cannot.
+struct FluidCourse {
+    double utilisation = 0;  // of the bottleneck
+    double queue_bytes = 0;  // on average
+    double least_queue_bytes = 0;
+    double most_queue_bytes = 0;
+};
+/// From `from` to `end`; a mark is felt `feedback_ns` after the packet came to the queue. fixed_point(model)
+/// is valid.
+[[nodiscard]] FluidCourse course(const FluidModel& model, TimeNs from, TimeNs end, TimeNs feedback_ns);
+
 /// The short form of the second paper: the marking probability about the cube root of
 /// AI N^2 / (tau' C^2) (1/B + N/(T C))^2.
 [[nodiscard]] double approximate_marking(const FluidModel& model);

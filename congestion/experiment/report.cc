@@ -142,6 +142,14 @@ Json fluid_of(const ExperimentConfig& config, const Results& results) {
     json["queue_kb"] = rounded(point.queue_bytes / kKilo);
     json["alpha"] = rounded(point.alpha);
     json["target_gbit"] = rounded(point.target_gbit);
+    // There and back over two links each way; the queue's own delay is in none of the papers' figures.
+    const congestion::TopologyLink& link = config.topology.links[0];
+    const FluidCourse moves =
+        course(model, results.steady_from_ns, config.duration_ns, 4 * link.spec.delay_ns);
+    json["utilisation"] = rounded(moves.utilisation);
+    json["course_queue_kb"] = {{"mean", rounded(moves.queue_bytes / kKilo)},
+                               {"least", rounded(moves.least_queue_bytes / kKilo)},
+                               {"most", rounded(moves.most_queue_bytes / kKilo)}};
     const double sent = static_cast<double>(found->counters.tx_packets - found->at_warm_up.tx_packets);
     json["ours_marked"] =
         sent == 0 ? 0

@@ -365,6 +365,35 @@ TEST(Fluid, NothingMovesAtTheFixedPoint) {
     }
 }
 
+FluidModel forty_gigabit(std::uint32_t flows) {
+    FluidModel model;
+    model.dcqcn = congestion::parameters_for(*congestion::find_dcqcn_profile("paper"), 40'000'000'000);
+    model.cnp_gap_ns = 50'000;
+    model.ecn = {5'000, 200'000, congestion::Fraction::of(1, 100)};
+    model.rate = 40'000'000'000;
+    model.flows = flows;
+    model.packet_bytes = 1000;
+    return model;
+}
+
+// Two ways to one place: the conditions solved, and the equations followed.
+TEST(Fluid, ItsCourseEndsAtTheFixedPoint) {
+    for (const std::uint32_t flows : {2U, 4U, 8U}) {
+        const FluidModel model = forty_gigabit(flows);
+        const FluidCourse moves = course(model, 150'000'000, 200'000'000, 4'000);
+        EXPECT_NEAR(moves.queue_bytes / fixed_point(model).queue_bytes, 1, 0.001) << flows;
+        EXPECT_NEAR(moves.utilisation, 1, 1e-6);
+        EXPECT_LT(moves.most_queue_bytes - moves.least_queue_bytes, 100);
+    }
+}
+
+TEST(Fluid, BeyondPmaxItDoesNotRest) {
+    const FluidModel model = forty_gigabit(20);
+    EXPECT_EQ(fixed_point(model).queue_bytes, 200'000);
+    const FluidCourse moves = course(model, 150'000'000, 200'000'000, 4'000);
+    EXPECT_GT(moves.most_queue_bytes - moves.least_queue_bytes, 20'000);
+}
+
 TEST(Fluid, IsNotForModelsThatItDoesNotDescribe) {
     FluidModel model;
     model.dcqcn = congestion::parameters_for(*congestion::find_dcqcn_profile("connectx"), 40'000'000'000);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <deque>
 #include <map>
 #include <random>
@@ -249,12 +250,13 @@ TEST_F(FabricTest, EveryPacketIsDeliveredOrDroppedOnce) {
                              .xon_bytes = 3 * kBytes,
                              .headroom_bytes = 3 * kBytes};
     build(leaf_spine(3, 2, 2, {kGbit, 700}, {kGbit, 900}));
+    constexpr std::array<const char*, 6> kHosts = {"h1", "h2", "h3", "h4", "h5", "h6"};
     std::mt19937 random(5);
     for (int i = 0; i < 20'000; ++i) {
-        const std::string from = "h" + std::to_string(1 + random() % 6);
-        const std::string to = "h" + std::to_string(1 + random() % 6);
+        const char* const from = kHosts[random() % kHosts.size()];
+        const char* const to = kHosts[random() % kHosts.size()];
         if (from != to) {
-            send(from.c_str(), to.c_str(), random() % 50, random() % 2 == 0 ? kLossless : 0);
+            send(from, to, random() % 50, random() % 2 == 0 ? kLossless : 0);
         }
         pass_until(now_ + random() % 3'000);
     }
