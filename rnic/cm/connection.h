@@ -46,7 +46,8 @@ struct Connection {
     bool is_owned = true;  // until destroy(): events go out
     bool is_half_open = false;
     Cookie owner = 0;
-    ListenerId backlog_of = 0;   // 0: not in any listener's backlog
+    ListenerId backlog_of = 0;  // 0: not in any listener's backlog
+    bool has_sent_mra = false;
     bool has_alternate = false;  // the REQ names an alternate path, which we do not take
     ConnectionInfo info;
     std::uint64_t transaction_id = 0;

@@ -207,6 +207,9 @@ class Manager {
     [[nodiscard]] Connection* find_rejected(const wire::cm::Rej& rej, const ReceivedMad& mad) const;
     void on_repeated_req(Connection& connection, const wire::cm::Req& req, const Incoming& in, Call call);
     void reject_req(const wire::cm::Req& req, const RejectParams& params, const Incoming& in, Call call);
+    /// A message for a connection that there is none of.
+    void reject_unknown(std::uint32_t our_id, std::uint32_t their_id, AboutMessage about, RejectReason reason,
+                        const Incoming& in, Call call);
     void end_stale(Connection& connection, Call call);
     void begin_request(Listener& listener, const wire::cm::Req& req, const Incoming& in, Call call);
     void tell_request(const Connection& connection, EventType type, const Listener& listener,

@@ -15,6 +15,11 @@ bool has_addresses(const Connection& connection, const ReceivedMad& mad) {
     return connection.info.route.remote_gid == mad.src_gid && connection.info.route.local_gid == mad.dst_gid;
 }
 
+/// There is none, or but the handle of one: whoever thinks otherwise is told.
+bool has_ended(const Connection* connection) {
+    return connection == nullptr || (connection->state() == State::kClosed && !connection->remembered.is_in());
+}
+
 /// Local ACK timeout of the QP: the time of a packet there and back, and of the peer's answer (IBA 12.7; both
 /// are exponents, and the sum of two powers is less than the next power of the greater one, or of both).
 std::uint8_t ack_timeout_of(std::uint8_t asked, std::uint8_t target_ack_delay) {
@@ -163,15 +168,17 @@ void Manager::refuse_rep(Connection& connection, RejectReason reason, const Inco
     tell_rejected(connection, reason, nullptr, call);
 }
 
+void Manager::reject_unknown(std::uint32_t our_id, std::uint32_t their_id, AboutMessage about,
+                             RejectReason reason, const Incoming& in, Call call) {
+    ++stats_.rejects_sent;
+    answer(in, make_rej(our_id, their_id, about, {.reason = reason, .info = {}, .private_data = {}}), call);
+}
+
 void Manager::on(const wire::cm::Rep& rep, const Incoming& in, Call call) {
     Connection* connection = connections_.find(rep.remote_comm_id);
-    if (connection == nullptr) {
+    if (has_ended(connection)) {
         ++stats_.stray;
-        ++stats_.rejects_sent;
-        answer(in,
-               make_rej(rep.remote_comm_id, rep.local_comm_id, kAboutRep,
-                        {.reason = kRejInvalidCommId, .info = {}, .private_data = {}}),
-               call);
+        reject_unknown(rep.remote_comm_id, rep.local_comm_id, kAboutRep, kRejInvalidCommId, in, call);
         return;
     }
     if (connection->kind != Kind::kConnection || !connection->info.is_active ||
@@ -247,6 +254,11 @@ void Manager::on(const wire::cm::Rtu& rtu, const Incoming& in, Call call) {
     Connection* connection = find(rtu.remote_comm_id, rtu.local_comm_id, in.mad);
     if (connection == nullptr) {
         ++stats_.stray;
+        if (has_ended(connections_.find(rtu.remote_comm_id))) {
+            // Its sender takes for established what has ended here.
+            reject_unknown(rtu.remote_comm_id, rtu.local_comm_id, kAboutNone, kRejInvalidCommInstance, in,
+                           call);
+        }
         return;
     }
     switch (connection->state()) {
@@ -259,6 +271,12 @@ void Manager::on(const wire::cm::Rtu& rtu, const Incoming& in, Call call) {
         case State::kEstablished:
             ++stats_.duplicates;
             break;
+        case State::kClosed:
+            if (connection->kept == wire::cm::Rej::kAttributeId) {
+                send_again(*connection, call);
+                break;
+            }
+            [[fallthrough]];
         default:
             ++stats_.stray;
     }

@@ -109,6 +109,11 @@ void Manager::on_repeated_req(Connection& connection, const wire::cm::Req& req, 
     switch (connection.state()) {
         case State::kReqReceived:
             send_mra(connection, kAboutReq, in.transaction_id, call);
+            if (!connection.has_sent_mra) {  // the peer may repeat it so much later
+                connection.has_sent_mra = true;
+                connection.remember_ns +=
+                    2 * cm_time_ns(config_.mra_service_timeout, config_.max_service_timeout);
+            }
             break;
         case State::kRepSent:
             send_again(connection, call);

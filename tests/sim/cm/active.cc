@@ -230,6 +230,19 @@ CM_SCRIPT(CmActive, RepOfUnknownId, "12.6.7.2",
     EXPECT_EQ(answer.remote_comm_id, kPeerId);
 }
 
+CM_SCRIPT(CmActive, RepOfEndedConnection, "12.6.7.2",
+          "a REP to a connection that has ended, whose handle its owner still has, is rejected by reason 6") {
+    const Handle handle = connect();
+    says<msg::Req>();
+    hears(rej(handle, 0, kRejConsumer));
+    event(EventType::kRejected);
+    hears(rep(handle));
+    EXPECT_EQ(says<msg::Rej>().reason, kRejInvalidCommId);
+    hears(rtu(handle));
+    EXPECT_EQ(says<msg::Rej>().reason, kRejInvalidCommInstance);
+    nothing();
+}
+
 CM_SCRIPT(CmActive, SpecialQpInRep, "12.6.7.2",
           "a REP with QP 0 or 1 is rejected by reason 5, and the owner hears") {
     for (const std::uint32_t qpn : {0U, 1U}) {

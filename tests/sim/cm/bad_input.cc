@@ -259,6 +259,7 @@ CM_SCRIPT_IN(CmBadInput, Replayed, "12.9",
     accept(now_up);
     says<msg::Rep>();
     hears(rtu(old));
+    says<msg::Rej>();
     hears(rej(old, 1, kRejConsumer));
     nothing();
     hears(dreq(old));

@@ -224,6 +224,16 @@ CM_SCRIPT(CmPassive, RtuAgain, "12.9", "an RTU that comes again means nothing") 
     nothing();
 }
 
+CM_SCRIPT(CmPassive, RtuOfUnknownId, "12.6.7.2",
+          "an RTU to an ID that nobody has is rejected by reason 7: its sender takes it for established") {
+    hears(rtu(0x1234));
+    const auto answer = says<msg::Rej>();
+    EXPECT_EQ(answer.reason, kRejInvalidCommInstance);
+    EXPECT_EQ(answer.message_rejected, 2);
+    EXPECT_EQ(answer.local_comm_id, 0x1234U);
+    EXPECT_EQ(answer.remote_comm_id, kPeerId);
+}
+
 CM_SCRIPT(CmPassive, DataBeforeRtu, "12.9", "data before the RTU establishes; the RTU then means nothing") {
     const Handle handle = requested();
     accept(handle);
@@ -359,8 +369,8 @@ CM_SCRIPT(CmPassive, DestroyedInEachState, "12.9",
         EXPECT_EQ(manager().half_open(), 0U);
         hears(req());
         EXPECT_EQ(says<msg::Rej>(), first);
-        hears(rtu(handle));  // meets nothing that is open
-        nothing();
+        hears(rtu(handle));  // the peer has not heard of the end
+        EXPECT_EQ(says<msg::Rej>(), first);
         leaves_nothing();
     }
 }
