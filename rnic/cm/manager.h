@@ -17,7 +17,7 @@
 // handle afterwards; what must be remembered for the peer's sake (timewait, an answer that may be asked for
 // again) the manager keeps by itself.
 //
-// Memory: at most Config::max_connections records of about 1 KiB, allocated when they are made and by no
+// Memory: at most Config::max_connections records of about 900 bytes, allocated when they are made and by no
 // other call. Those of requests that peers send are limited besides; see Config.
 #pragma once
 
