@@ -17,7 +17,8 @@ bool has_addresses(const Connection& connection, const ReceivedMad& mad) {
 
 /// There is none, or but the handle of one: whoever thinks otherwise is told.
 bool has_ended(const Connection* connection) {
-    return connection == nullptr || (connection->state() == State::kClosed && !connection->remembered.is_in());
+    return connection == nullptr ||
+           (connection->state() == State::kClosed && !connection->remembered.is_in());
 }
 
 /// Local ACK timeout of the QP: the time of a packet there and back, and of the peer's answer (IBA 12.7; both

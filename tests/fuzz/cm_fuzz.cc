@@ -23,7 +23,7 @@ constexpr wire::Gid kGids[] = {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0,
 constexpr std::uint64_t kServices[] = {0x0106'1c06, 7};
 constexpr std::uint32_t kMaxConnections = 48;
 constexpr std::uint32_t kMaxHalfOpen = 12;
-constexpr std::size_t kMaxSteps = 2000;
+constexpr std::size_t kMaxSteps = 400;
 
 class Host final : public cm::Outbox {
   public:
