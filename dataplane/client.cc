@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "dataplane/cm/client.h"
 #include "dataplane/doorbell_scan.h"
 #include "rnic/base/check.h"
 
@@ -74,6 +75,9 @@ constexpr Operation kOperations[] = {
     operation<abi::OpenXrcdRequest, &Client::open_xrcd>(Op::kOpenXrcdOfFile, 1),
     operation<abi::HandleRequest, &Client::close_xrcd>(Op::kCloseXrcd),
     operation<abi::OpenQpRequest, &Client::open_qp>(Op::kOpenQp),
+    operation<abi::OpenCmChannelRequest, &Client::open_cm_channel>(Op::kOpenCmChannel),
+    operation<abi::HandleRequest, &Client::close_cm_channel>(Op::kCloseCmChannel),
+    operation<abi::CmCommandRequest, &Client::cm_command>(Op::kCmCommand),
 };
 
 /// The application's name for itself, fit to be printed.
@@ -168,6 +172,7 @@ int Client::start(Reply& reply) {
 }
 
 Client::~Client() {
+    cm_.reset();
     for (const auto& [handle, context] : contexts_) {
         forget_context(*context);
     }

@@ -41,6 +41,7 @@ class DoorbellSlots {
 };
 
 class ClientDoorbells;
+class CmClient;
 
 class Client {
   public:
@@ -72,6 +73,7 @@ class Client {
     [[nodiscard]] const HandleTable<SrqObject>& srqs() const { return srqs_; }
     [[nodiscard]] std::uint64_t registered_bytes() const { return registered_bytes_; }
     [[nodiscard]] std::uint32_t memberships() const { return memberships_; }
+    [[nodiscard]] const CmClient* cm() const { return cm_.get(); }
 
     // Handlers, one file for each kind of object.
     int attach_memory(const abi::AttachMemoryRequest& request, Request& message, Reply& reply);
@@ -114,6 +116,9 @@ class Client {
     int open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Reply& reply);
     int close_xrcd(const abi::HandleRequest& request, Request& message, Reply& reply);
     int open_qp(const abi::OpenQpRequest& request, Request& message, Reply& reply);
+    int open_cm_channel(const abi::OpenCmChannelRequest& request, Request& message, Reply& reply);
+    int close_cm_channel(const abi::HandleRequest& request, Request& message, Reply& reply);
+    int cm_command(const abi::CmCommandRequest& request, Request& message, Reply& reply);
 
   private:
     Client(Host& host, const Peer& peer, std::uint32_t id, std::string program);
@@ -189,6 +194,7 @@ class Client {
     std::uint64_t registered_bytes_ = 0;
     std::uint64_t device_memory_bytes_ = 0;
     std::uint32_t memberships_ = 0;  // in multicast groups
+    std::unique_ptr<CmClient> cm_;   // once it has opened a channel
 
     HandleTable<ContextObject> contexts_;
     HandleTable<PdObject> pds_;

@@ -41,6 +41,8 @@ constexpr Key<ClientLimits> kLimitKeys[] = {
     {"max_srqs", set_limit<&ClientLimits::max_srqs, 16384>},
     {"max_xrcds", set_limit<&ClientLimits::max_xrcds, 16384>},
     {"max_channels", set_limit<&ClientLimits::max_channels, 16384>},
+    {"max_cm_channels", set_limit<&ClientLimits::max_cm_channels, 65536>},
+    {"max_cm_ids", set_limit<&ClientLimits::max_cm_ids, 65536>},
     {"max_registered_bytes", set_limit<&ClientLimits::max_registered_bytes, kMaxBytes>},
     {"max_ring_bytes", set_limit<&ClientLimits::max_ring_bytes, 64LL << 30>},
     {"max_device_memory_bytes", set_limit<&ClientLimits::max_device_memory_bytes, 64LL << 30>},

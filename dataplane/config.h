@@ -29,6 +29,8 @@ struct ClientLimits {
     std::uint32_t max_srqs = 16384;
     std::uint32_t max_xrcds = 1024;
     std::uint32_t max_channels = 1024;
+    std::uint32_t max_cm_channels = 4096;
+    std::uint32_t max_cm_ids = 32768;
     std::uint64_t max_registered_bytes = 1ULL << 42U;
     std::uint64_t max_ring_bytes = 8ULL << 30U;
     std::uint64_t max_device_memory_bytes = 64ULL << 20U;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <system_error>
 
+#include "dataplane/cm/service.h"
 #include "dataplane/control_server.h"
 #include "dataplane/device_set.h"
 #include "dataplane/eal.h"
@@ -101,6 +102,7 @@ class Daemon {
     Host host_;
     std::optional<Steering> steering_;
     std::optional<DeviceSet> devices_;
+    std::optional<CmService> cm_;
     struct WorkerStopper {
         Host& host;
         ~WorkerStopper() { host.workers.clear(); }
@@ -142,6 +144,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     for (Device* device : devices_->devices()) {
         host_.devices.push_back(std::make_unique<HostDevice>(*device, num_workers));
     }
+    cm_.emplace(host_);
     start_workers(config.daemon, frames);
     if (const std::string problem = host_.faults.add(host_, config.faults); !problem.empty()) {
         throw StartError("faults: " + problem);

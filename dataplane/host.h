@@ -62,6 +62,7 @@ struct HostDevice {
 };
 
 class Client;
+class CmService;
 
 /// Tells a context's command fd: no other file has it while we hold ours.
 struct ContextToken {
@@ -100,6 +101,8 @@ struct Host {
     std::function<void(HostDevice&, const ReceivedMad&)> on_mad;
     /// From now on `hook` gets the MADs of every device; before the workers start. Throws std::system_error.
     void listen_for_mads(std::function<void(HostDevice&, const ReceivedMad&)> hook);
+
+    CmService* cm = nullptr;  // nullptr: rdma_cm is not served
 
     /// Called when the addresses of a device have changed.
     std::function<void(const Device&)> addresses_changed;

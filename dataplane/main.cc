@@ -48,6 +48,8 @@ The configuration file is TOML. Every key, with its default:
   max_srqs = 16384
   max_xrcds = 1024
   max_channels = 1024
+  max_cm_channels = 4096
+  max_cm_ids = 32768
   max_registered_bytes = 4398046511104
   max_ring_bytes = 8589934592
   max_device_memory_bytes = 67108864

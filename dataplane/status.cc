@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "dataplane/cm/client.h"
 #include "dataplane/fault_json.h"
 #include "dataplane/json_text.h"
 #include "rnic/device/counters.h"
@@ -230,6 +231,11 @@ void write_client(JsonText& json, const Client& client, const QpViews& qps) {
         json.value("program", client.program());
         json.value("registered_bytes", client.registered_bytes());
         json.value("mcast_attachments", client.memberships());
+        if (const CmClient* cm = client.cm(); cm != nullptr) {
+            json.value("cm_channels", cm->num_channels());
+            json.value("cm_ids", cm->num_ids());
+            json.value("cm_listeners", cm->num_listeners());
+        }
         write_qps(json, qps);
         write_objects(json, client);
     });

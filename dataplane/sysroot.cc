@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <rdma/rdma_user_cm.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -89,6 +90,10 @@ void Sysroot::write() {
     Writer verbs(fs::path(dir_) / "sys/class/infiniband_verbs");
     verbs("abi_version", kUverbsAbiVersion);
     fs::create_directories(fs::path(dir_) / "dev/infiniband");
+    // librdmacm's, which the provider serves.
+    const Writer cm(fs::path(dir_) / "sys/class/misc/rdma_cm");
+    cm("abi_version", std::to_string(RDMA_USER_CM_ABI_VERSION));
+    fs::create_symlink("/dev/null", fs::path(dir_) / "dev/infiniband/rdma_cm");
     for (const Device* device : devices_) {
         write_device(*device);
         const std::string uverbs = "uverbs_" + device->name;

@@ -21,6 +21,7 @@ struct Library {
     std::uintptr_t relro_begin = 0;
     std::uintptr_t relro_end = 0;
     const char* strings = nullptr;
+    std::uint64_t soname = 0;  // where it stands in `strings`; 0: none
     const ElfW(Sym) * symbols = nullptr;
     const ElfW(Rela) * plt = nullptr;
     std::size_t plt_bytes = 0;
@@ -40,6 +41,9 @@ void read_dynamic(const ElfW(Dyn) * entry, Library& library) {
         switch (entry->d_tag) {
             case DT_STRTAB:
                 library.strings = at_address<const char>(pointer);
+                break;
+            case DT_SONAME:
+                library.soname = entry->d_un.d_val;
                 break;
             case DT_SYMTAB:
                 library.symbols = at_address<const ElfW(Sym)>(pointer);
@@ -62,17 +66,16 @@ void read_dynamic(const ElfW(Dyn) * entry, Library& library) {
     }
 }
 
-int examine(dl_phdr_info* info, std::size_t, void* data) {
-    auto* search = static_cast<Search*>(data);
+/// False: it has no dynamic section. `inside`: `address` lies in it.
+bool read_library(const dl_phdr_info* info, std::uintptr_t address, Library& library, bool& inside) {
     const ElfW(Phdr)* dynamic = nullptr;
-    Library library;
     library.base = info->dlpi_addr;
-    bool inside = false;
+    inside = false;
     for (int i = 0; i < info->dlpi_phnum; ++i) {
         const ElfW(Phdr)& header = info->dlpi_phdr[i];
         const std::uintptr_t begin = info->dlpi_addr + header.p_vaddr;
         if (header.p_type == PT_LOAD) {
-            inside |= search->address >= begin && search->address < begin + header.p_memsz;
+            inside |= address >= begin && address < begin + header.p_memsz;
         } else if (header.p_type == PT_DYNAMIC) {
             dynamic = &header;
         } else if (header.p_type == PT_GNU_RELRO) {
@@ -80,17 +83,31 @@ int examine(dl_phdr_info* info, std::size_t, void* data) {
             library.relro_end = begin + header.p_memsz;
         }
     }
-    if (!inside || dynamic == nullptr) {
-        return 0;
+    if (dynamic == nullptr) {
+        return false;
     }
     read_dynamic(at_address<const ElfW(Dyn)>(info->dlpi_addr + dynamic->p_vaddr), library);
+    // The loader has made pointers of the addresses, but not in the vdso.
+    return library.symbols != nullptr && reinterpret_cast<std::uintptr_t>(library.strings) > library.base;
+}
+
+int examine(dl_phdr_info* info, std::size_t, void* data) {
+    auto* search = static_cast<Search*>(data);
+    Library library;
+    bool inside = false;
+    if (!read_library(info, search->address, library, inside) || !inside) {
+        return 0;
+    }
     search->library = library;
-    search->found = library.strings != nullptr && library.symbols != nullptr;
+    search->found = true;
     return 1;
 }
 
 /// Stores a pointer into a slot that the loader may have made read-only.
 bool store(const Library& library, std::uintptr_t slot, void* value) {
+    if (__atomic_load_n(at_address<void*>(slot), __ATOMIC_RELAXED) == value) {
+        return true;
+    }
     const auto page_size = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     const std::uintptr_t page = slot & ~(page_size - 1);
     if (mprotect(at_address<void>(page), page_size, PROT_READ | PROT_WRITE) != 0) {
@@ -127,6 +144,32 @@ int patch_table(const Library& library, const ElfW(Rela) * table, std::size_t by
     return patched;
 }
 
+int patch_library(const Library& library, const GotPatch* patches, int count) {
+    const int in_plt = patch_table(library, library.plt, library.plt_bytes, patches, count);
+    const int in_data = patch_table(library, library.data, library.data_bytes, patches, count);
+    return in_plt < 0 || in_data < 0 ? -1 : in_plt + in_data;
+}
+
+struct NamedSearch {
+    const char* soname;
+    const GotPatch* patches;
+    int count;
+    int patched;
+};
+
+int patch_if_named(dl_phdr_info* info, std::size_t, void* data) {
+    auto* search = static_cast<NamedSearch*>(data);
+    Library library;
+    bool inside = false;
+    if (!read_library(info, 0, library, inside) || library.soname == 0 ||
+        strcmp(library.strings + library.soname, search->soname) != 0) {
+        return 0;
+    }
+    const int patched = patch_library(library, search->patches, search->count);
+    search->patched = patched < 0 || search->patched < 0 ? -1 : search->patched + patched;
+    return 0;
+}
+
 }  // namespace
 
 int patch_got(const void* address_inside, const GotPatch* patches, int count) {
@@ -135,10 +178,13 @@ int patch_got(const void* address_inside, const GotPatch* patches, int count) {
     if (!search.found) {
         return -1;
     }
-    const Library& library = search.library;
-    const int in_plt = patch_table(library, library.plt, library.plt_bytes, patches, count);
-    const int in_data = patch_table(library, library.data, library.data_bytes, patches, count);
-    return in_plt < 0 || in_data < 0 ? -1 : in_plt + in_data;
+    return patch_library(search.library, patches, count);
+}
+
+int patch_got_of(const char* soname, const GotPatch* patches, int count) {
+    NamedSearch search{soname, patches, count, 0};
+    dl_iterate_phdr(patch_if_named, &search);
+    return search.patched;
 }
 
 }  // namespace urnic::provider

@@ -13,4 +13,8 @@ struct GotPatch {
 /// library was not found or its pages could not be made writable.
 int patch_got(const void* address_inside, const GotPatch* patches, int count);
 
+/// The same for every loaded library whose soname is `soname`; 0 when there is none. What is patched already
+/// stays as it is and counts. Not by two threads at once.
+int patch_got_of(const char* soname, const GotPatch* patches, int count);
+
 }  // namespace urnic::provider

@@ -1,6 +1,7 @@
 // The calls of libibverbs that never reach a provider: ibv_create_comp_channel() writes a command to the
 // context's command fd, ibv_destroy_comp_channel() closes the channel's fd. Both are diverted here, for
 // libibverbs alone: the application's own write() and close() stay as they are.
+#include <dirent.h>
 #include <errno.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
@@ -9,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "verbs_provider/cm.h"
 #include "verbs_provider/got_patch.h"
 #include "verbs_provider/verbs.h"
 
@@ -110,6 +112,13 @@ extern "C" int urnic_close(int fd) {
     return close(fd);
 }
 
+// libibverbs looks for devices: librdmacm, which may have been loaded since we were, does that before
+// anything else.
+extern "C" DIR* urnic_opendir(const char* path) {
+    install_cm_hooks();
+    return opendir(path);
+}
+
 }  // namespace
 
 Mutex& hooks_mutex() { return registry_mutex; }
@@ -136,8 +145,10 @@ bool install_hooks() {
     const GotPatch patches[] = {{"write", reinterpret_cast<void*>(&urnic_write)},
                                 {"close", reinterpret_cast<void*>(&urnic_close)},
                                 {"ioctl", reinterpret_cast<void*>(&urnic_ioctl)},
-                                {"fstat", reinterpret_cast<void*>(&urnic_fstat)}};
-    return patch_got(inside, patches, 4) >= 2;
+                                {"fstat", reinterpret_cast<void*>(&urnic_fstat)},
+                                {"opendir", reinterpret_cast<void*>(&urnic_opendir)}};
+    install_cm_hooks();
+    return patch_got(inside, patches, 5) >= 2;
 }
 
 }  // namespace urnic::provider

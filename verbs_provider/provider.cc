@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "verbs_provider/cm.h"
 #include "verbs_provider/verbs.h"
 
 namespace urnic::provider {
@@ -297,5 +298,6 @@ __attribute__((constructor)) static void register_urnic() {
     // In this order: a child writes to its sessions, which lie on the heap, when the heap is its own.
     urnic::memory::install_fork_handlers();
     Session::install_fork_handlers();
+    install_cm_fork_handlers();
     verbs_register_driver_34(&kDeviceOps);
 }

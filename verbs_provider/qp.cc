@@ -356,6 +356,8 @@ struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr
     if (qp == nullptr) {
         return nullptr;
     }
+    // An XRC target does without, but librdmacm makes the SRQ in it.
+    qp->qp.pd = wish.pd;
     attr->cap = qp->cap;
     return &qp->qp;
 }
