@@ -20,6 +20,7 @@ enum class CnpScope : std::uint8_t {
 struct Settings {
     /// The rate that QPs begin with is rate.line_rate, and at that rate nothing is paced.
     RateParameters rate;
+    std::uint8_t profile = 0;           // of dcqcn_profiles(): where the parameters came from last
     std::uint32_t burst_bytes = 65536;  // that a QP which was silent may send at once
 
     bool sends_cnps = true;      // in answer to packets with a CE mark

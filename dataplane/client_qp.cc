@@ -256,6 +256,9 @@ int Client::resolve_path(const QpSlot& qp, const abi::QpAttr& attr, wire::Path& 
     }
     const std::uint32_t dest_qp_num = (attr.mask & kQpAttrDestQpn) != 0 ? attr.dest_qp_num : 0;
     spec.udp_src_port = wire::udp_source_port(attr.av.flow_label, qp.qp->qp_num(), dest_qp_num);
+    if (controls_congestion(*qp.device) && qp.qp->config().congestion != nullptr) {
+        spec.traffic_class = static_cast<std::uint8_t>((spec.traffic_class & ~wire::kEcnMask) | wire::kEct0);
+    }
     path = wire::make_path(spec);
     return 0;
 }

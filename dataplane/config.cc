@@ -11,6 +11,7 @@
 #include <functional>
 #include <sstream>
 
+#include "dataplane/config_congestion.h"
 #include "dataplane/config_faults.h"
 #include "dataplane/config_links.h"
 #include "dataplane/config_ports.h"
@@ -186,6 +187,8 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"recovery", set_recovery},
     {"gateway", set_link<set_gateway>},
     {"routes", set_link<set_routes>},
+    {"congestion",
+     [](RnicDraft& draft, const toml::node& node, const std::string&) { read_congestion(node, draft.rnic); }},
     {"vlan",
      [](RnicDraft& draft, const toml::node& node, const std::string&) { read_vlans(node, draft.rnic); }},
     {"ecn", [](RnicDraft& draft, const toml::node& node,

@@ -15,6 +15,7 @@
 #include <new>
 #include <vector>
 
+#include "dataplane/congestion_request.h"
 #include "dataplane/control_connection.h"
 #include "dataplane/fault_request.h"
 #include "dataplane/log.h"
@@ -335,6 +336,9 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
         }
         if (header.op == abi::Op::kFault) {
             return answer_fault_request(host_, connection.peer, request, reply);
+        }
+        if (header.op == abi::Op::kCongestion) {
+            return answer_congestion_request(host_, clients(), connection.peer, request, reply);
         }
         if (header.op == abi::Op::kPort) {
             return answer_port_request(host_, connection.peer, request, reply);

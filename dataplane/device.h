@@ -94,6 +94,11 @@ struct Device {
     MadInbox* mads = nullptr;  // nullptr: nobody listens to QP1, what comes for it is dropped
 };
 
+/// Connected QPs may be marked: they slow down when they are. Control thread.
+[[nodiscard]] inline bool controls_congestion(const Device& device) {
+    return device.congestion[0].rate.algorithm != congestion::Algorithm::kNone;
+}
+
 /// The device's part of a connected QP's rate and of its answers to marks.
 inline void use_congestion(Device& device, std::uint32_t worker, QpConfig& config) {
     config.congestion = &device.congestion[worker];

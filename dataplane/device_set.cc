@@ -87,9 +87,7 @@ void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->mac = rnic.mac.value_or(wire::Mac{});
     device->mtu_bytes = rnic.mtu_bytes;
     device->goes_back_n = rnic.goes_back_n;
-    for (congestion::Settings& settings : device->congestion) {
-        settings.sends_cnps = false;
-    }
+    device->congestion.fill(rnic.congestion);
     device->is_ecn_capable = rnic.is_ecn_capable;
     device->makes_udp_checksum = rnic.makes_udp_checksum;
     std::uint32_t next = 1;

@@ -78,6 +78,13 @@ The configuration file is TOML. Every key, with its default:
   id = 7                        # 1 to 4094; gateway and routes as above
   ipv4 = "198.18.7.1/24"
 
+  [rnic.congestion]             # behind its [[rnic]]; these and the parameters that urnic cc show prints
+  algorithm = "none"            # "none", "fixed" (rate_mbps) or "dcqcn"
+  profile = "paper"             # "paper", "connectx", "ns3-hpcc" or "ns3-bobzhuyb"
+  line_rate_mbps = 100000       # what QPs begin with and never pass
+  burst_bytes = 65536           # that a QP which was silent sends at once
+  cnp = true                    # answer CE marks; and cnp_gap_us, cnp_scope, cnp_dscp, cnp_priority
+
   [[neighbour]]                 # who else is on the network of a pci or vdev port
   ip = "198.18.0.2"
   mac = "02:00:c6:12:00:02"

@@ -455,6 +455,13 @@ void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan
     }
 }
 
+void Worker::use_congestion(QpSlot& slot, const congestion::Settings& settings) {
+    Impl& impl = *impl_;
+    slot.qp->use_congestion_settings(impl.now, &settings);
+    impl.run_queue.push(slot);
+    impl.follow_deadline(slot);
+}
+
 int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path) {
     Impl& impl = *impl_;
     TxOutbox& outbox = impl.lane(slot).outbox;

@@ -84,8 +84,9 @@ struct QpSlot {
     QpListener* listeners = nullptr;    // XRC target: instead of the three above; changed in Worker::call()
     ClientDoorbells* client = nullptr;  // on the QP's worker; none: it has nothing to send (XRC target)
     std::uint32_t doorbell_slot = 0;    // < abi::kDoorbellSlots, unique among the client's QPs on the worker
-    std::uint16_t neighbour = wire::kNoNeighbour;  // that its path names; the control thread's
-    bool blocks_own_multicast = false;             // gets no copy of what it sends to a group itself
+    std::uint16_t neighbour = wire::kNoNeighbour;          // that its path names; the control thread's
+    std::unique_ptr<congestion::Settings> own_congestion;  // nullptr: those of the device; changed in call()
+    bool blocks_own_multicast = false;                     // gets no copy of what it sends to a group itself
 
     // The worker's own, from add_qp() to remove_qp():
     struct Timer : TimerNode {
@@ -165,6 +166,8 @@ class Worker {
     void watch_port(std::uint32_t device);
     /// The groups of the device with that index.
     [[nodiscard]] MulticastTable& multicast(std::uint32_t device);
+    /// The QP goes by these settings from now on, at full rate to begin with.
+    void use_congestion(QpSlot& slot, const congestion::Settings& settings);
     [[nodiscard]] int modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path);
 
   private:

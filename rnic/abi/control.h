@@ -67,6 +67,7 @@ enum class Op : std::uint32_t {
     kOpenCmChannel,
     kCloseCmChannel,  // a HandleRequest
     kCmCommand,
+    kCongestion,
 };
 
 struct RequestHeader {
@@ -419,6 +420,25 @@ struct FaultRequest {
     char source[256];  // kAdd: a name for the text, put in front of messages; NUL-terminated
 };
 struct FaultReply {
+    ReplyHeader header;
+    char message[768];  // NUL-terminated
+};
+
+enum class CongestionAction : std::uint32_t {
+    kShow = 1,  // reply fd: [0] a memfd with {"devices": [...]}
+    kSet,
+};
+/// Needs no Hello. Errors: EPERM for a change asked for by anybody but root and the daemon's own user;
+/// ENODEV: no such device, ENOENT: no such QP, EINVAL: a wrong setting; the reply then is whole and says so
+/// in words.
+struct CongestionRequest {
+    RequestHeader header;
+    CongestionAction action;
+    std::uint32_t qpn;  // kSet; 0: the device
+    char device[64];    // kSet; NUL-terminated
+    char values[768];   // kSet: a "name=value" on each line; NUL-terminated
+};
+struct CongestionReply {
     ReplyHeader header;
     char message[768];  // NUL-terminated
 };

@@ -354,4 +354,67 @@ bool port_is_up(const fs::path& socket, const std::string& device) {
     return ask_about_port(socket, device, abi::PortAction::kQuery);
 }
 
+namespace {
+
+UniqueFd ask_about_congestion(const fs::path& socket, abi::CongestionRequest request) {
+    const UniqueFd fd = connect_to(socket);
+    request.header = {abi::kControlMagic, abi::Op::kCongestion, 1, sizeof(request)};
+    UniqueFd reply_fd;
+    const std::vector<std::byte> bytes = exchange(fd.get(), socket, &request, sizeof(request), &reply_fd);
+    const abi::ReplyHeader header = header_of(bytes, abi::Op::kCongestion, socket);
+    if (header.error == EPERM) {
+        throw LaunchError(
+            fmt::format("{} may not change congestion control at {}: only root and the user that urnicd runs "
+                        "as may, since "
+                        "all who use the RNIC share its settings. Use sudo, or a daemon of your own (urnic "
+                        "run --standalone)",
+                        user_name(), socket.string()));
+    }
+    if (header.error == EPROTO || header.error == EOPNOTSUPP) {
+        throw LaunchError(
+            fmt::format("urnicd at {} has no congestion control: it is older than this urnic. Restart it",
+                        socket.string()));
+    }
+    if (header.error != 0) {
+        abi::CongestionReply reply{};
+        std::memcpy(&reply, bytes.data(), std::min(bytes.size(), sizeof(reply)));
+        reply.message[sizeof(reply.message) - 1] = '\0';
+        throw LaunchError(reply.message[0] != '\0' ? std::string(reply.message)
+                                                   : fmt::format("urnicd at {} refuses: {}", socket.string(),
+                                                                 std::strerror(header.error)));
+    }
+    return reply_fd;
+}
+
+}  // namespace
+
+std::string fetch_congestion(const fs::path& socket) {
+    abi::CongestionRequest request{};
+    request.action = abi::CongestionAction::kShow;
+    const UniqueFd file = ask_about_congestion(socket, request);
+    if (file.get() < 0) {
+        throw LaunchError(
+            fmt::format("urnicd at {} shows no settings: its reply has no file", socket.string()));
+    }
+    return read_all(file.get());
+}
+
+void set_congestion(const fs::path& socket, const std::string& device, std::uint32_t qpn,
+                    const std::string& values) {
+    abi::CongestionRequest request{};
+    if (device.size() >= sizeof(request.device)) {
+        throw LaunchError(fmt::format("\"{}\" is too long for an RNIC's name", device));
+    }
+    if (values.size() >= sizeof(request.values)) {
+        throw LaunchError(
+            fmt::format("too many settings at once: at most {} characters; set the rest after them",
+                        sizeof(request.values) - 1));
+    }
+    request.action = abi::CongestionAction::kSet;
+    request.qpn = qpn;
+    std::memcpy(request.device, device.data(), device.size());
+    std::memcpy(request.values, values.data(), values.size());
+    (void)ask_about_congestion(socket, request);
+}
+
 }  // namespace urnic::launcher

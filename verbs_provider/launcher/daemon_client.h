@@ -35,4 +35,13 @@ void set_port(const std::filesystem::path& socket, const std::string& device, bo
 /// True: it is up.
 [[nodiscard]] bool port_is_up(const std::filesystem::path& socket, const std::string& device);
 
+// `urnic cc`. Each throws LaunchError with the daemon's words when it refuses.
+
+/// Settings and rates, JSON text.
+[[nodiscard]] std::string fetch_congestion(const std::filesystem::path& socket);
+/// Changes the settings of a device, or of one QP of it (`qpn` 0: the device); `values` are "name=value"
+/// lines.
+void set_congestion(const std::filesystem::path& socket, const std::string& device, std::uint32_t qpn,
+                    const std::string& values);
+
 }  // namespace urnic::launcher

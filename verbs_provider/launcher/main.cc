@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include "verbs_provider/launcher/become.h"
+#include "verbs_provider/launcher/cc.h"
 #include "verbs_provider/launcher/daemon_client.h"
 #include "verbs_provider/launcher/error.h"
 #include "verbs_provider/launcher/fault.h"
@@ -105,6 +106,7 @@ int start(int argc, char** argv) {
 
     const launcher::FaultCommand fault(app);
     const launcher::PortCommand port(app);
+    const launcher::CcCommand cc(app);
 
     // Only for the list of commands: their command lines are those of other programs.
     app.add_subcommand("decode", "Prints the packets of capture files (pcap, pcapng, ERF).");
@@ -133,6 +135,10 @@ int start(int argc, char** argv) {
     }
     if (port.parsed()) {
         port.run();
+        return 0;
+    }
+    if (cc.parsed()) {
+        cc.run();
         return 0;
     }
     options.socket = socket;

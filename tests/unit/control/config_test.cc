@@ -98,6 +98,21 @@ TEST(Config, AddressesOfVlans) {
     EXPECT_TRUE(borrows_addresses(config.rnics[1]));
 }
 
+TEST(Config, CongestionControlOfAnRnic) {
+    const Config config = good(std::string(kRnic) +
+                               "[rnic.congestion]\nalgorithm = \"dcqcn\"\nline_rate_mbps = 1000.5\n"
+                               "profile = \"connectx\"\ncnp_dscp = 40\nclamps_target = true\n"
+                               "[[rnic]]\nname = \"b\"\nport = \"fabric\"\nfabric = \"lab\"\n");
+    const congestion::Settings& settings = config.rnics[0].congestion;
+    EXPECT_EQ(settings.rate.algorithm, congestion::Algorithm::kDcqcn);
+    EXPECT_EQ(settings.rate.line_rate, 1'000'500'000U);
+    EXPECT_EQ(settings.cnp_gap_ns, 4000U);
+    EXPECT_EQ(settings.cnp_dscp, 40);
+    EXPECT_TRUE(settings.rate.dcqcn.always_clamps_target);
+    EXPECT_TRUE(settings.sends_cnps);
+    EXPECT_EQ(config.rnics[1].congestion, congestion::default_settings());
+}
+
 TEST(Config, DefaultsAreThoseOfTheHelpText) {
     const Config config = good(kRnic);
     EXPECT_EQ(config.daemon.run_dir, "/run/urnic");
@@ -153,6 +168,19 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"unknown_rnic_key", rnic("speed = 100"), "test.toml:5:", "allowed: name, port"},
         BadCase{"unknown_limit", std::string("[daemon.limits]\nmax_qp = 4\n") + kRnic,
                 "test.toml:2:", "allowed: max_qps"},
+        BadCase{"congestion_setting", rnic("[rnic.congestion]\nalgorithm = \"dcqcn\"\ncnp_scope = \"qp\""),
+                "test.toml:7:", "one of flow, ip-pair, dst-ip, port"},
+        BadCase{"congestion_range", rnic("[rnic.congestion]\nline_rate_mbps = 0.5"),
+                "test.toml:6:", "from 1 to"},
+        BadCase{"congestion_type", rnic("[rnic.congestion]\ncnp = [1]"), "test.toml:6:", "string"},
+        BadCase{"congestion_key", rnic("[rnic.congestion]\nlinerate = 1"),
+                "test.toml:6:", "unknown setting 'linerate'; allowed: algorithm"},
+        BadCase{"congestion_timely", rnic("[rnic.congestion]\nalgorithm = \"timely\""),
+                "test.toml:6:", "for experiments in virtual time alone"},
+        BadCase{"congestion_no_table", rnic("congestion = 1"), "test.toml:5:", "[rnic.congestion]"},
+        BadCase{"congestion_contradiction",
+                rnic("[rnic.congestion]\nincrease_bytes = 0\nincrease_period_us = 0"),
+                "test.toml:5:", "no rate would ever rise"},
         BadCase{"limit_of_zero", std::string("[daemon.limits]\nmax_qps = 0\n") + kRnic,
                 "test.toml:2:", "from 1 to 16384"},
         BadCase{"limit_too_large", std::string("[daemon.limits]\nmax_qps = 16385\n") + kRnic,

@@ -247,6 +247,7 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
         device->gids[1] = {0, 0, 0,    0,    0,   0,  0, 0,
                            0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(i + 1)};
         device->caps = test_caps();
+        device->congestion.fill(congestion::default_settings());
         device->neighbours = neighbours_.get();
         device->port = &ports_.at(i);
         host.devices.push_back(std::make_unique<HostDevice>(*device, kWorkers));

@@ -131,6 +131,11 @@ bool Worker::transmit_frame(std::uint32_t device, std::span<const std::byte> /*b
 
 void Worker::refresh_addresses(std::uint32_t device) { URNIC_CHECK(impl_->inside_call && device < 2); }
 
+void Worker::use_congestion(QpSlot& slot, const congestion::Settings& settings) {
+    URNIC_CHECK(impl_->inside_call);
+    slot.qp->use_congestion_settings(0, &settings);
+}
+
 void Worker::set_port(std::uint32_t device, bool up) {
     URNIC_CHECK(impl_->inside_call && device < 2);
     worker_books().ports_down += up ? -1 : 1;
