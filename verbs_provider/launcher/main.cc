@@ -129,18 +129,10 @@ int start(int argc, char** argv) {
         launcher::show_status(launcher::control_socket(socket), json);
         return 0;
     }
-    if (fault.parsed()) {
-        fault.run();
-        return 0;
-    }
-    if (port.parsed()) {
-        port.run();
-        return 0;
-    }
-    if (cc.parsed()) {
-        cc.run();
-        return 0;
-    }
+    if (fault.parsed()) fault.run();
+    if (port.parsed()) port.run();
+    if (cc.parsed()) cc.run();
+    if (fault.parsed() || port.parsed() || cc.parsed()) return 0;
     options.socket = socket;
     launcher::run(options);
 }
