@@ -19,7 +19,7 @@ ALWAYS = frozenset({"sent_pkts", "rcvd_pkts", "ack_deferred", "rdma_sends", "rdm
 OTHERS = frozenset({"drop_not_roce", "drop_not_for_us"})
 # A message that finds no receive: what its sender sent behind the refused packet is out of sequence then.
 RNR = frozenset({"rcvd_rnr_err", "send_rnr_err", "out_of_seq_request"})
-# What followed the refused packet of a message finds our QP in error.
+# What followed the refused packet of a message, or was under way when a program disconnected, finds our QP in error.
 REFUSED = frozenset({"drop_qp_state"})
 # What gets lost is sent again, in either direction.
 REPEATS = frozenset({"duplicate_request", "out_of_seq_request", "rcvd_seq_err", "completer_retry_err"})
@@ -31,7 +31,7 @@ IMPATIENT = frozenset({"completer_retry_err", "duplicate_request"})
 class Case:
     name: str
     what: str
-    command: str
+    command: str  # of both sides; of the server alone where there is `client`
     gid: str = "ipv4"
     mtu: int = 1024
     loss: int = 0  # per cent, in each direction
@@ -40,6 +40,10 @@ class Case:
     shows: tuple = ()  # kinds of packets and answers that the capture must have
     host: str = "ipv4"  # how the client names the server: for the program's own TCP connection
     seconds: int = 60
+    # The client's, of programs that make their connections by rdma_cm; {address} is the server's.
+    client: str = ""
+    # The server goes on when the client has ended.
+    serves_on: bool = False
     # The programs end without a word to each other: afterwards.py.
     ends_alone: bool = False
 
@@ -48,6 +52,10 @@ def pingpong(kind, arguments, what, name=None, **options):
     reliable = kind in ("rc", "srq")
     return Case(name or f"{kind}_pingpong", what, PINGPONG.format(kind=kind) + f" {arguments}", ends_alone=reliable,
                 moves=IMPATIENT if reliable else frozenset(), **options)
+
+
+def cm(name, what, server, client, **options):
+    return Case(name, what, server, client=client, **options)
 
 
 def perftest(tool, arguments, what, name=None, **options):
@@ -154,10 +162,26 @@ LOSSY = [
           ("cmp_swap", "compare-and-swap", "--count 150"))],
 ]
 
-CASES = STOCK + VERIFIED + ADDRESSES + VLANS + PATH_MTUS + LOSSY
+CM_PERFTEST = "{tool} -R -d {{device}} -x {{gid}} -p {{port}} -F -n {count} -s {size}"
+CM = [
+    cm("cm_rping", "rping, validated", "rping -s -a {address} -p {port} -C 10 -V -S 1001", "rping -c -a {address} -p {port} -C 10 -V -S 1001"),
+    cm("cm_rping_ipv6", "rping over IPv6, validated", "rping -s -a {address} -p {port} -C 5 -V", "rping -c -a {address} -p {port} -C 5 -V",
+       gid="ipv6"),
+    cm("cm_rdma_client", "rdma_client and rdma_server", "rdma_server -p {port}", "rdma_client -s {address} -p {port}"),
+    cm("cm_ucmatose", "ucmatose: 10 connections", "ucmatose -b {address} -p {port} -c 10", "ucmatose -s {address} -p {port} -c 10"),
+    cm("cm_udaddy", "udaddy: datagrams by SIDR", "udaddy -b {address} -c 3", "udaddy -s {address} -c 3"),
+    cm("cm_cmtime", "cmtime: 20 connections at once", "cmtime -b {address} -p {port} -c 20", "cmtime -s {address} -p {port} -c 20",
+       serves_on=True),
+    cm("cm_rstream", "rsockets, verified", "rstream -b {address} -p {port} -T v -S 10000 -C 20",
+       "rstream -s {address} -p {port} -T v -S 10000 -C 20", drops=REFUSED),
+    *[cm(f"cm_{tool}", f"{tool} -R", CM_PERFTEST.format(tool=tool, count=20, size=4001),
+         CM_PERFTEST.format(tool=tool, count=20, size=4001) + " {address}") for tool in ("ib_send_bw", "ib_write_bw")],
+]
+
+CASES = STOCK + VERIFIED + ADDRESSES + VLANS + PATH_MTUS + LOSSY + CM
 
 
 def find(names):
-    """The cases of these names; all without. Raises KeyError for a name that is none."""
-    known = {case.name: case for case in CASES}
-    return [known[name] for name in names] if names else list(CASES)
+    """The cases of these names ("cm": all of the connection manager's); all without. Raises KeyError for a name that is none."""
+    known = {case.name: [case] for case in CASES} | {"cm": CM}
+    return [case for name in names for case in known[name]] if names else list(CASES)

@@ -21,12 +21,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 # The stock programs that go in, with every library that they load.
 PROGRAMS = ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong", "ibv_devinfo",
             "ib_write_bw", "ib_write_lat", "ib_read_bw", "ib_read_lat", "ib_send_bw", "ib_send_lat", "ib_atomic_bw",
-            "ib_atomic_lat", "ip", "tc", "rdma", "ethtool", "flock"]
+            "ib_atomic_lat", "ip", "tc", "rdma", "ethtool", "flock",
+            "rping", "rdma_server", "rdma_client", "ucmatose", "udaddy", "mckey", "cmtime", "rstream", "riostream"]
 # Modules that are wanted for what they do; those that they need come by themselves. rxe asks the crypto layer for
 # "crc32", which no dependency names.
 MODULES = ["virtio_pci", "virtio_net", "virtio_console", "virtio_rng", "8021q", "ifb", "sch_netem", "sch_prio",
            "sch_ingress", "cls_u32", "cls_matchall", "act_mirred", "crc32_generic", "crc32-pclmul", "ib_uverbs",
-           "rdma_rxe"]
+           "rdma_ucm", "rdma_rxe"]
 
 
 class Missing(Exception):

@@ -46,6 +46,10 @@ class Side:
         """The RNIC with addresses of that kind."""
         raise NotImplementedError
 
+    def address_of(self, kind):
+        """The same address, as programs are given it."""
+        return GIDS[self.name][kind].removeprefix("::ffff:")
+
     def gid(self, kind):
         """The index of an address in its device's table."""
         device, wanted = self.device(kind), normal(GIDS[self.name][kind])
@@ -83,6 +87,12 @@ class Ours(Side):
         wanted = re.compile(rf":{port:04X} [0-9A-F:]+ 0A ")
         return guests.wait_until(lambda: any(wanted.search(open(f"/proc/net/{table}", encoding="ascii").read())
                                              for table in ("tcp", "tcp6")), seconds, 0.005)
+
+    def cm_listens(self, port, seconds):
+        """Waits until somebody listens by rdma_cm."""
+        del port  # nobody else listens here
+        return guests.wait_until(lambda: any(client.get("cm_listeners") for client in json.loads(self._daemon.status())["clients"]),
+                                 seconds, 0.05)
 
     def counters(self, kind):
         """Those of the RNIC with addresses of that kind, by name."""
@@ -133,6 +143,12 @@ class Theirs(Side):
 
     def listens(self, port, seconds):
         waits = f"until grep -q ':{port:04X} [0-9A-F:]* 0A ' /proc/net/tcp /proc/net/tcp6; do usleep 5000; done"
+        command = self._guest.start(waits, seconds)
+        return command.wait(seconds + 5) and command.status == 0
+
+    def cm_listens(self, port, seconds):
+        del port
+        waits = "until rdma resource show cm_id | grep -q LISTEN; do usleep 20000; done"
         command = self._guest.start(waits, seconds)
         return command.wait(seconds + 5) and command.status == 0
 
