@@ -17,7 +17,7 @@ from matplotlib import pyplot
 matplotlib.rcParams.update({"svg.hashsalt": "urnic", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False,
                             "axes.spines.right": False})
 MOST_LINES = 12
-MOST_POINTS = 1000
+MOST_POINTS = 300
 
 
 def thinned(times, values):

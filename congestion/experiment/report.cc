@@ -90,6 +90,10 @@ Json summary_of(const Results& results) {
     json["watchdog_trips"] = total_of(results, &congestion::SwitchPortCounters::watchdog_trips);
     json["drops"] = results.total.drops;
     json["sent_again"] = results.total.sent_again;
+    json["sent_again_per_drop"] = results.total.drops == 0
+                                      ? 0
+                                      : rounded(static_cast<double>(results.total.sent_again) /
+                                                static_cast<double>(results.total.drops));
     json["timeouts"] = results.total.timeouts;
     json["failed_flows"] = failed;
     json["packets"] = results.total.packets;
