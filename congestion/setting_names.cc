@@ -137,7 +137,7 @@ std::string allowed(const Setting& setting) {
     switch (setting.kind) {
         case Kind::kWord:
         case Kind::kProfile:
-            return "one of " + listed(words_of(setting));
+            return std::string("one of ").append(listed(words_of(setting)));
         case Kind::kFlag:
             return "true or false";
         default:
@@ -187,7 +187,8 @@ std::optional<std::uint64_t> read(const Setting& setting, std::string_view text)
 }
 
 std::string problem_with(const Setting& setting, std::string_view text) {
-    std::string problem = "'" + std::string(setting.name) + "' is \"" + std::string(text) + "\"";
+    std::string problem("'");
+    problem.append(setting.name).append("' is \"").append(text).append("\"");
     if (setting.name == "algorithm" && text == "timely") {
         problem += ", which needs round trip times and is for experiments in virtual time alone";
     }
@@ -222,11 +223,12 @@ std::optional<SettingProblem> apply_named(std::span<const NamedValue> values, Se
         const std::string& name = values[i].first;
         if (std::none_of(std::begin(kSettings), std::end(kSettings),
                          [&](const Setting& setting) { return setting.name == name; })) {
-            return SettingProblem{name, "unknown setting '" + name + "'; allowed: " + setting_names()};
+            return SettingProblem{
+                name, std::string("unknown setting '").append(name).append("'; allowed: ") + setting_names()};
         }
         if (std::any_of(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i),
                         [&](const NamedValue& earlier) { return earlier.first == name; })) {
-            return SettingProblem{name, "'" + name + "' is given twice"};
+            return SettingProblem{name, std::string("'").append(name).append("' is given twice")};
         }
     }
     Settings changed = settings;
