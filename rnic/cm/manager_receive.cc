@@ -144,7 +144,7 @@ void Manager::on(const wire::cm::Rej& rej, const Incoming& in, Call call) {
         case State::kReqReceived:
         case State::kRepSent:
         case State::kMraRepReceived:
-            connection->kept = 0;  // a REQ that comes late gets no answer
+            // A REQ that comes late gets no answer.
             is_stale ? enter_timewait(*connection, call.now) : close_remembering(*connection, call.now);
             break;
         case State::kRepReceived:

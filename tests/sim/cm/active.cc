@@ -117,6 +117,21 @@ CM_SCRIPT(
     EXPECT_TRUE(info.srq);
 }
 
+CM_SCRIPT(CmActive, AckTimeout, "12.6.8, 12.7",
+          "the ACK timeout has room for the packet there and back and the delay that the REP names") {
+    for (const auto& [delay, timeout] :
+         {std::pair{0, 15}, {13, 15}, {14, 16}, {15, 16}, {16, 17}, {31, 31}}) {
+        begin(config());
+        const Handle handle = connect();
+        says<msg::Req>();
+        msg::Rep answer = rep(handle);
+        answer.target_ack_delay = static_cast<std::uint8_t>(delay);
+        hears(answer, last_tid());
+        event(EventType::kReply);
+        EXPECT_EQ(manager().info(handle)->ack_timeout, timeout) << delay;
+    }
+}
+
 CM_SCRIPT(CmActive, NobodyAnswers, "12.9",
           "the REQ goes again max_cm_retries times, the same to the bit; then REJ by time-out, and the owner "
           "hears") {

@@ -146,6 +146,10 @@ CM_SCRIPT(CmPassive, MraOfRep, "12.6.6", "an MRA of the REP adds its service tim
     const Handle handle = requested();
     accept(handle);
     says<msg::Rep>();
+    for (const std::uint8_t other : {0, 2, 3}) {  // of a REQ, of a LAP, of nothing
+        hears(mra(handle, other, 20));
+        EXPECT_EQ(state(handle), State::kRepSent);
+    }
     hears(mra(handle, 1, 20));
     EXPECT_EQ(state(handle), State::kMraRepReceived);
     due_in(kRepWait + (TimeNs{4096} << 20U));
@@ -328,12 +332,16 @@ CM_SCRIPT(CmPassive, StaleRequests, "12.9",
     }
 }
 
-CM_SCRIPT(CmPassive, IdUsedAgain, "12.9",
-          "a REQ with the ID of a live connection but another QP: the peer has started over") {
-    const Handle old = established_passive();
-    hears(req(kPeerId, kPeerQpn + 1), kTid + 1);
-    EXPECT_EQ(says<msg::Rej>().reason, kRejStaleConnection);
-    EXPECT_EQ(says<msg::Dreq>().local_comm_id, old);
+CM_SCRIPT(
+    CmPassive, IdUsedAgain, "12.9",
+    "a REQ with the ID of a live connection, but another QP or transaction: the peer has started over") {
+    for (const auto& [qpn, tid] : {std::pair{kPeerQpn + 1, kTid}, {kPeerQpn, kTid + 1}}) {
+        begin(config());
+        const Handle old = established_passive();
+        hears(req(kPeerId, qpn), tid);
+        EXPECT_EQ(says<msg::Rej>().reason, kRejStaleConnection);
+        EXPECT_EQ(says<msg::Dreq>().local_comm_id, old);
+    }
 }
 
 CM_SCRIPT(CmPassive, OtherCaSameQp, "12.9", "the same QP number of another CA or address is another QP") {

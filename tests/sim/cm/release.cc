@@ -77,6 +77,19 @@ CM_SCRIPT(CmRelease, DreqInTimewait, "12.9",
     EXPECT_EQ(last_tid(), 0xdefU);
 }
 
+CM_SCRIPT(CmRelease, ReqInTimewait, "12.9",
+          "the REQ of a connection in timewait that comes again: reason 10, and no request") {
+    const Handle handle = established_passive();
+    hears(dreq(handle));
+    event(EventType::kDisconnectRequest);
+    disconnect(handle);
+    says<msg::Drep>();
+    hears(req());
+    EXPECT_EQ(says<msg::Rej>().reason, kRejStaleConnection);
+    nothing();
+    EXPECT_EQ(state(handle), State::kTimewait);
+}
+
 CM_SCRIPT(CmRelease, BothAtOnce, "12.9", "DREQs that cross: each side answers, the owner hears once") {
     const Handle handle = established_active();
     disconnect(handle);
