@@ -123,8 +123,9 @@ class Examples(CmCase):
     def test_udaddy(self):
         self.connect("udaddy -c 3", f"udaddy -s {SERVER} -c 3")
 
-    def test_xrc_ports(self):
+    def test_xrc(self):
         self.connect("rdma_xserver", f"rdma_xclient -s {SERVER}")
+        self.connect("rdma_xserver -c x", f"rdma_xclient -s {SERVER} -c x")
 
     def test_cmtime(self):
         # Its server serves for ever.
@@ -175,19 +176,6 @@ class Perftest(CmCase):
     def test_atomic(self):
         self.perftest("ib_atomic_bw")
         self.perftest("ib_atomic_lat")
-
-
-class Qperf(CmCase):
-    def test_cm1(self):
-        port = harness.free_port()
-        serving = harness.start(["qperf", "-lp", str(port)], env=dict(os.environ))
-        self.addCleanup(harness.end_group, serving)
-        self.assertTrue(harness.wait_until(lambda: harness.listening(port, serving.pid)))
-        # Its datagram tests address peers by LID, of which RoCE has none.
-        tests = ["rc_bw", "rc_lat", "rc_rdma_write_bw"]
-        self.run_ok(["qperf", "-lp", str(port), "127.0.0.1", "-cm1", "-t", "1", *tests], env=dict(os.environ))
-        harness.end_group(serving)
-        harness.finish(serving)
 
 
 class Refusals(CmCase):

@@ -1,0 +1,62 @@
+"""Programs that find each other by TCP, or look for an interface with the RNIC's address, and then connect by librdmacm.
+
+In a network namespace whose interfaces have the RNICs' addresses as well, under `urnic run --standalone`.
+"""
+
+import os
+import shlex
+import sys
+
+import cm_test
+import harness
+import netns
+
+SERVER = cm_test.SERVER
+
+
+class Hosts(cm_test.CmCase):
+    def pair(self, port, server, client, env=None):
+        """The server listens on a TCP port."""
+        environment = dict(os.environ, **(env or {}))
+        serving = harness.start(shlex.split(server), env=environment)
+        self.addCleanup(harness.end_group, serving)
+        self.assertTrue(harness.wait_until(lambda: harness.listening(port, serving.pid)))
+        client_result = harness.run(shlex.split(client), 60, env=environment)
+        if client_result.returncode != 0:
+            harness.end_group(serving)
+        server_result = harness.finish(serving, 60)
+        both = f"\n=== {server}\n{server_result}\n=== {client}\n{client_result}"
+        self.assertEqual((client_result.returncode, server_result.returncode), (0, 0), both)
+
+    def pingpong(self, provider, endpoint):
+        command = f"fi_pingpong -p '{provider}' -e {endpoint} -d urnic0"
+        self.pair(47592, command, f"{command} {SERVER}")
+
+    def test_libfabric_msg(self):
+        self.pingpong("verbs", "msg")
+
+    def test_libfabric_rxm(self):
+        self.pingpong("verbs;ofi_rxm", "rdm")
+
+    def test_ucx(self):
+        command = "ucx_perftest -p 13555 -t tag_lat"
+        self.pair(13555, command, f"{command} -n 100 {SERVER}",
+                  {"UCX_SOCKADDR_TLS_PRIORITY": "rdmacm", "UCX_TLS": "rc", "UCX_NET_DEVICES": "urnic0:1"})
+
+    def test_fio(self):
+        common = "--ioengine=rdma --port=7654 --bs=64k --size=8m --name"
+        self.connect(f"fio {common}=server --rw=read --iodepth=8",
+                     f"fio {common}=client --hostname={SERVER} --verb=write --rw=write --iodepth=4")
+
+
+if __name__ == "__main__":
+    if "URNIC_RUN_DIR" not in os.environ or os.environ.get("URNIC_TEST_HOSTS") is None:
+        netns.private()
+        netns.ip("link", "add", "hosts0", "type", "veth", "peer", "name", "hosts1")
+        for address in (SERVER, cm_test.CLIENT):
+            netns.ip("addr", "add", f"{address}/32", "dev", "hosts0")
+        netns.ip("link", "set", "hosts0", "up")
+        netns.ip("link", "set", "hosts1", "up")
+        os.environ["URNIC_TEST_HOSTS"] = "1"
+        os.execv(harness.URNIC, [harness.URNIC, "run", "--standalone", "--", sys.executable, *sys.argv])
+    harness.main()
