@@ -60,7 +60,8 @@ TEST_F(ControlCongestion, ADeviceAndItsQps) {
     // What is not named stays as it is.
     EXPECT_EQ(set("urnic0", first, "burst_bytes=5000\n").error(), 0);
     EXPECT_EQ(set("urnic0", second, "algorithm=fixed\nrate_mbps=3\n").error(), 0);
-    for (const nlohmann::json& qp : show()[0]["qps"]) {
+    const nlohmann::json later = show();
+    for (const nlohmann::json& qp : later[0]["qps"]) {
         EXPECT_EQ(qp["rate_mbps"], qp["qpn"] == first ? 12.5 : 3);
         EXPECT_EQ(qp["own_settings"]["profile"], qp["qpn"] == first ? "paper" : "connectx");
     }

@@ -249,6 +249,7 @@ TEST(NeighbourCacheWalk, HoldsWhatMustHold) {
                 break;
             case 2:
                 cache.advance(now, out);
+                ASSERT_GT(cache.next_event(), now) << "something that was due is still there";
                 break;
             default:
                 message.op = random.below(2) == 0 ? NeighbourOp::kAsk : NeighbourOp::kAnswer;
@@ -267,7 +268,6 @@ TEST(NeighbourCacheWalk, HoldsWhatMustHold) {
             ASSERT_EQ(cache.find(wanted),
                       known == out.known.end() ? std::nullopt : std::optional(known->second));
         }
-        ASSERT_GT(cache.next_event() + 1, 0U);
     }
     EXPECT_GT(out.sent, 1000U);
 }
