@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """Adds up test results and prints the summary line.
 
-usage: report.py --skips FILE --lint FILE --fuzz FILE --judges DIRECTORY --interop FILE BUILD_DIR:LOGBASE...
+usage: report.py --skips FILE --logs DIRECTORY --judges DIRECTORY --interop FILE BUILD_DIR:LOGBASE...
 
+--logs: what scripts/lint and scripts/fuzz printed (lint, fuzz), and scripts/sanitize (asan, tsan): why there are no results.
 Each test that Meson ran counts as the cases it reports (BUILD_DIR/gtest/*.xml) or, without a report, as one. Every
 skip must be listed in the skips file (one a line: NAME, a tab, the reason). The judges (tests/judges) leave a report
 each in DIRECTORY, and compare their skips with lists of their own; scripts/interop leaves one report. Exit status 0
@@ -75,13 +76,15 @@ def add_test(totals, build, test, counted):
         totals.passed += 1
 
 
-def add_build(totals, argument):
+def add_build(totals, argument, logs):
     build, logbase = argument.rsplit(":", 1)
     log = pathlib.Path(build, "meson-logs", f"{logbase}.json")
     try:
         lines = log.read_text(encoding="utf-8").splitlines()
     except OSError:
-        totals.fail(f"{logbase}: no results at {log} (the build failed)", "")
+        said = logs / logbase
+        totals.fail(f"{logbase}: no results at {log} (its build or its start failed)",
+                    said.read_text(encoding="utf-8", errors="replace") if said.exists() else "")
         return
     counted = set()
     for line in lines:
@@ -144,17 +147,16 @@ def unlisted_skips(totals, path):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--skips", required=True)
-    parser.add_argument("--lint", required=True)
-    parser.add_argument("--fuzz", required=True)
+    parser.add_argument("--logs", required=True, type=pathlib.Path)
     parser.add_argument("--judges", required=True, type=pathlib.Path)
     parser.add_argument("--interop", required=True, type=pathlib.Path)
     parser.add_argument("builds", nargs="+")
     arguments = parser.parse_args()
     totals = Totals()
     for build in arguments.builds:
-        add_build(totals, build)
-    add_checks(totals, arguments.lint, LINT)
-    add_checks(totals, arguments.fuzz, FUZZ)
+        add_build(totals, build, arguments.logs)
+    add_checks(totals, arguments.logs / "lint", LINT)
+    add_checks(totals, arguments.logs / "fuzz", FUZZ)
     add_judges(totals, arguments.judges)
     add_interop(totals, arguments.interop)
     skipped = totals.skipped + totals.skipped_by_judges
