@@ -16,14 +16,6 @@ namespace urnic::dataplane {
 
 namespace {
 
-int refuse(Reply& reply, int error, const std::string& why) {
-    abi::CongestionReply body{};
-    std::memcpy(body.message, why.data(), std::min(why.size(), sizeof body.message - 1));
-    reply.set(body);
-    reply.whole_on_error = true;
-    return error;
-}
-
 template <std::size_t N>
 std::string text_in(const char (&field)[N]) {
     return {std::begin(field), std::find(std::begin(field), std::end(field), '\0')};
@@ -191,7 +183,8 @@ int set(Host& host, const std::vector<const Client*>& clients, const abi::Conges
         for (const auto& device : host.devices) {
             names += (names.empty() ? "" : ", ") + device->device->name;
         }
-        return refuse(reply, ENODEV, fmt::format("there is no RNIC \"{}\"; there are {}", name, names));
+        return reply.refuse<abi::CongestionReply>(
+            ENODEV, fmt::format("there is no RNIC \"{}\"; there are {}", name, names));
     }
     Device& device = *entry->device;
     std::vector<congestion::NamedValue> values;
@@ -201,8 +194,8 @@ int set(Host& host, const std::vector<const Client*>& clients, const abi::Conges
         const std::string line = text.substr(begin, end - begin);
         const std::size_t equals = line.find('=');
         if (equals == std::string::npos || equals == 0) {
-            return refuse(reply, EINVAL,
-                          fmt::format("\"{}\" must be NAME=VALUE, for example algorithm=dcqcn", line));
+            return reply.refuse<abi::CongestionReply>(
+                EINVAL, fmt::format("\"{}\" must be NAME=VALUE, for example algorithm=dcqcn", line));
         }
         values.emplace_back(line.substr(0, equals), line.substr(equals + 1));
         begin = end + 1;
@@ -211,14 +204,14 @@ int set(Host& host, const std::vector<const Client*>& clients, const abi::Conges
     const auto qp = std::find_if(qps.begin(), qps.end(),
                                  [&](const QpView& view) { return view.slot->qp->qp_num() == request.qpn; });
     if (request.qpn != 0 && qp == qps.end()) {
-        return refuse(
-            reply, ENOENT,
+        return reply.refuse<abi::CongestionReply>(
+            ENOENT,
             fmt::format("{} has no RC, UC or XRC QP {}: urnic cc show lists them", name, request.qpn));
     }
     const bool has_own = request.qpn != 0 && qp->slot->own_congestion != nullptr;
     congestion::Settings settings = has_own ? *qp->slot->own_congestion : device.congestion[0];
     if (const auto problem = congestion::apply_named(values, settings)) {
-        return refuse(reply, EINVAL, problem->text);
+        return reply.refuse<abi::CongestionReply>(EINVAL, problem->text);
     }
     if (request.qpn == 0) {
         set_device(host, qps, device, settings);

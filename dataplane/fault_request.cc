@@ -19,14 +19,6 @@ namespace {
 /// Faults hurt every user of the RNICs: only who could end the daemon may inject them.
 bool may_inject(const Peer& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }
 
-int refuse(Reply& reply, int error, const std::string& why) {
-    abi::FaultReply body{};
-    std::memcpy(body.message, why.data(), std::min(why.size(), sizeof body.message - 1));
-    reply.set(body);
-    reply.whole_on_error = true;
-    return error;
-}
-
 /// The whole text of a file that can neither shrink nor block; false: it is another kind of file, or too
 /// large.
 bool read_text(int fd, std::string& text) {
@@ -49,17 +41,19 @@ int add(Host& host, const abi::FaultRequest& request, int fd, Reply& reply) {
     const std::string source(request.source, ::strnlen(request.source, sizeof request.source));
     const auto parsed = parse_faults(text, source);
     if (const auto* error = std::get_if<FaultError>(&parsed)) {
-        return refuse(reply, EINVAL, error->message);
+        return reply.refuse<abi::FaultReply>(EINVAL, error->message);
     }
     const std::string problem = host.faults.add(host, std::get<std::vector<fault::Rule>>(parsed));
-    return problem.empty() ? 0 : refuse(reply, EINVAL, fmt::format("{}: {}", source, problem));
+    return problem.empty() ? 0
+                           : reply.refuse<abi::FaultReply>(EINVAL, fmt::format("{}: {}", source, problem));
 }
 
 int remove(Host& host, std::uint32_t id, Reply& reply) {
     if (host.faults.remove(host, id)) {
         return 0;
     }
-    return refuse(reply, ENOENT, fmt::format("no fault has the number {}: urnic fault list shows them", id));
+    return reply.refuse<abi::FaultReply>(
+        ENOENT, fmt::format("no fault has the number {}: urnic fault list shows them", id));
 }
 
 int list(const Host& host, Reply& reply) {

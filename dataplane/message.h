@@ -1,11 +1,13 @@
 // One request and its reply on the control socket, with the file descriptors they carry.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <boost/container/static_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <type_traits>
 
 #include "dataplane/unique_fd.h"
@@ -54,6 +56,16 @@ struct Reply {
         static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= abi::kMaxMessageBytes);
         std::memcpy(bytes.data(), &message, sizeof message);
         length = sizeof message;
+    }
+    /// What a person is to read of a request that was refused: a Body with its `message`, sent with the
+    /// `error` returned.
+    template <typename Body>
+    [[nodiscard]] int refuse(int error, const std::string& why) {
+        Body body{};
+        std::memcpy(body.message, why.data(), std::min(why.size(), sizeof body.message - 1));
+        set(body);
+        whole_on_error = true;
+        return error;
     }
     void give(UniqueFd fd) {
         fds.push_back(fd.get());

@@ -12,17 +12,7 @@
 
 namespace urnic::dataplane {
 
-namespace {
-
-int refuse(Reply& reply, int error, const std::string& why) {
-    abi::PortReply body{};
-    std::memcpy(body.message, why.data(), std::min(why.size(), sizeof body.message - 1));
-    reply.set(body);
-    reply.whole_on_error = true;
-    return error;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 int answer_port_request(Host& host, const Peer& peer, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::PortRequest) || !request.fds.empty()) {
@@ -37,7 +27,8 @@ int answer_port_request(Host& host, const Peer& peer, const Request& request, Re
         for (const auto& entry : host.devices) {
             names += (names.empty() ? "" : ", ") + entry->device->name;
         }
-        return refuse(reply, ENODEV, fmt::format("there is no RNIC \"{}\"; there are {}", name, names));
+        return reply.refuse<abi::PortReply>(
+            ENODEV, fmt::format("there is no RNIC \"{}\"; there are {}", name, names));
     }
     abi::PortReply body{};
     if (message.action != abi::PortAction::kQuery) {

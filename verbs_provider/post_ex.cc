@@ -31,7 +31,7 @@ std::uint64_t ops_of(QpType type) {
     }
 }
 
-constexpr unsigned int kKnownFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
+constexpr unsigned int kKnownExFlags = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED;
 
 void fail(Qp& qp, int error) {
     if (qp.build_error == 0) {
@@ -51,14 +51,14 @@ abi::SendWqe* begin(struct ibv_qp_ex* ex, WrOpcode opcode) {
         return nullptr;
     }
     // Data is put inline by its own setters, not by a flag.
-    if ((ex->wr_flags & ~(kKnownFlags | IBV_SEND_INLINE)) != 0) [[unlikely]] {
+    if ((ex->wr_flags & ~(kKnownExFlags | IBV_SEND_INLINE)) != 0) [[unlikely]] {
         fail(qp, EINVAL);
         return nullptr;
     }
     auto* wqe = reinterpret_cast<abi::SendWqe*>(qp.sq.slot(qp.build_next++));
     wqe->opcode = static_cast<std::uint8_t>(opcode);
     wqe->num_sge = 0;
-    wqe->flags = static_cast<std::uint16_t>(ex->wr_flags & kKnownFlags);
+    wqe->flags = static_cast<std::uint16_t>(ex->wr_flags & kKnownExFlags);
     wqe->wr_id = ex->wr_id;
     wqe->imm_or_rkey = 0;
     wqe->inline_length = 0;

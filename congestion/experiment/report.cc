@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kNsPerUs = 1'000;
-constexpr double kKilo = 1'000;
+constexpr double kThousand = 1'000;
 // Ethernet, IPv4, UDP, BTH, ICRC, FCS, preamble and gap.
 constexpr std::uint32_t kHeaderBytes = 14 + 20 + 8 + 12 + 4 + 24;
 
@@ -60,9 +60,9 @@ std::uint64_t total_of(const Results& results, std::uint64_t congestion::SwitchP
 
 Json queue_of(const Results& results, const PortResult& port) {
     Json json;
-    json["mean"] = rounded(mean_queue(results, port) / kKilo);
+    json["mean"] = rounded(mean_queue(results, port) / kThousand);
     for (const auto& [name, part] : {std::pair{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1.0}}) {
-        json[name] = static_cast<double>(queue_quantile(results, port, part)) / kKilo;
+        json[name] = static_cast<double>(queue_quantile(results, port, part)) / kThousand;
     }
     return json;
 }
@@ -143,7 +143,7 @@ Json fluid_of(const ExperimentConfig& config, const Results& results) {
     json["flows"] = model.flows;
     json["marked"] = rounded(point.marked);
     json["marked_short_form"] = rounded(approximate_marking(model));
-    json["queue_kb"] = rounded(point.queue_bytes / kKilo);
+    json["queue_kb"] = rounded(point.queue_bytes / kThousand);
     json["alpha"] = rounded(point.alpha);
     json["target_gbit"] = rounded(point.target_gbit);
     // There and back over two links each way; the queue's own delay is in none of the papers' figures.
@@ -151,14 +151,14 @@ Json fluid_of(const ExperimentConfig& config, const Results& results) {
     const FluidCourse moves =
         course(model, results.steady_from_ns, config.duration_ns, 4 * link.spec.delay_ns);
     json["utilisation"] = rounded(moves.utilisation);
-    json["course_queue_kb"] = {{"mean", rounded(moves.queue_bytes / kKilo)},
-                               {"least", rounded(moves.least_queue_bytes / kKilo)},
-                               {"most", rounded(moves.most_queue_bytes / kKilo)}};
+    json["course_queue_kb"] = {{"mean", rounded(moves.queue_bytes / kThousand)},
+                               {"least", rounded(moves.least_queue_bytes / kThousand)},
+                               {"most", rounded(moves.most_queue_bytes / kThousand)}};
     const double sent = static_cast<double>(found->counters.tx_packets - found->at_warm_up.tx_packets);
     json["ours_marked"] =
         sent == 0 ? 0
                   : rounded(static_cast<double>(found->counters.marked - found->at_warm_up.marked) / sent);
-    json["ours_queue_kb"] = rounded(mean_queue(results, *found) / kKilo);
+    json["ours_queue_kb"] = rounded(mean_queue(results, *found) / kThousand);
     return json;
 }
 
@@ -224,7 +224,7 @@ Json series_of(const ExperimentConfig& config, const Results& results) {
         }
         Json& list = queues[port.name] = Json::array();
         for (const std::uint64_t bytes : port.queue_bytes) {
-            list.push_back(static_cast<double>(bytes) / kKilo);
+            list.push_back(static_cast<double>(bytes) / kThousand);
         }
     }
     using Count = std::uint64_t TotalSample::*;
@@ -362,9 +362,9 @@ std::string summary_text(const Finished& run) {
         "(90 %: {:.1f} KB, most {:.1f} KB)\n",
         run.run->config.name, run.run->label.empty() ? "" : ", ", run.run->label, results.flows.size(),
         jain_index(results), summary["goodput_gbit"].get<double>(), busiest.name,
-        100 * utilisation(results, busiest), mean_queue(results, busiest) / kKilo,
-        static_cast<double>(queue_quantile(results, busiest, 0.9)) / kKilo,
-        static_cast<double>(queue_quantile(results, busiest, 1)) / kKilo);
+        100 * utilisation(results, busiest), mean_queue(results, busiest) / kThousand,
+        static_cast<double>(queue_quantile(results, busiest, 0.9)) / kThousand,
+        static_cast<double>(queue_quantile(results, busiest, 1)) / kThousand);
     text += fmt::format("  {} marked, {} CNPs, {} pauses, {} drops, {} packets sent again, {} time-outs\n",
                         summary["marked_by_switches"].get<std::uint64_t>(), results.total.cnps_sent,
                         summary["pauses"].get<std::uint64_t>(), results.total.drops, results.total.sent_again,

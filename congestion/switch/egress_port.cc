@@ -8,7 +8,6 @@ namespace {
 
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 constexpr std::uint32_t kPsPerNs = 1'000;
-constexpr std::uint64_t kQuantumBits = 512;
 // Of a weight of 1 in one turn: less than a frame, so that small weights take turns finely.
 constexpr std::int64_t kTurnBytes = 512;
 

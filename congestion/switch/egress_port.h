@@ -10,6 +10,9 @@
 
 namespace urnic::congestion {
 
+/// A pause quantum (IEEE 802.3 annex 31B).
+inline constexpr std::uint64_t kQuantumBits = 512;
+
 class EgressPort {
   public:
     struct Options {

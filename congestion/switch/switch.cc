@@ -8,7 +8,6 @@ namespace urnic::congestion {
 
 namespace {
 constexpr std::uint16_t kPauseQuanta = 0xffff;
-constexpr std::uint64_t kQuantumBits = 512;
 }  // namespace
 
 Fraction EcnOptions::chance(std::uint64_t queue_bytes) const {

@@ -14,6 +14,8 @@
 
 namespace urnic::capture {
 
+inline constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+
 /// What is wrong with a file; the text names the file, the offset and what was found there.
 class CaptureError : public std::runtime_error {
   public:

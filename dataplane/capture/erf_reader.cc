@@ -19,7 +19,6 @@ constexpr std::size_t kExtensionBytes = 8;
 constexpr std::size_t kTypeAt = 8;
 constexpr std::size_t kRecordLengthAt = 10;
 constexpr std::size_t kWireLengthAt = 14;
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
 /// Record types whose packets are decoded, and the bytes between the headers and the packet.
 struct ErfType {

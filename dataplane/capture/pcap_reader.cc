@@ -11,7 +11,6 @@ constexpr std::uint32_t kMagicMicroseconds = 0xa1b2c3d4U;
 constexpr std::uint32_t kMagicNanoseconds = 0xa1b23c4dU;
 constexpr std::size_t kFileHeaderBytes = 24;
 constexpr std::size_t kRecordHeaderBytes = 16;
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
 bool is_magic(std::uint32_t magic) { return magic == kMagicMicroseconds || magic == kMagicNanoseconds; }
 

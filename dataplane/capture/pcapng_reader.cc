@@ -20,7 +20,6 @@ constexpr std::size_t kBlockHeadBytes = 8;     // type, total length
 constexpr std::size_t kBlockTrailerBytes = 4;  // total length again
 constexpr std::uint16_t kOptionEnd = 0;
 constexpr std::uint16_t kOptionTimeResolution = 9;
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
 struct Interface {
     std::uint32_t link_type = 0;

@@ -15,7 +15,6 @@ using Json = nlohmann::ordered_json;
 
 /// Seconds and nanoseconds; captures put together from several may step back in time.
 std::string relative_time(std::uint64_t time_ns, std::uint64_t first_time_ns) {
-    constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
     const bool before = time_ns < first_time_ns;
     const std::uint64_t distance = before ? first_time_ns - time_ns : time_ns - first_time_ns;
     return fmt::format("{}{}.{:09}", before ? "-" : "", distance / kNsPerSecond, distance % kNsPerSecond);

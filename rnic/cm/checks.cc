@@ -6,7 +6,6 @@ namespace urnic::cm {
 
 namespace {
 
-constexpr std::uint32_t kFirstQpn = 2;  // 0 and 1 are special
 constexpr std::uint16_t kPkeyMask = 0x7fff;
 
 Refusal refuse(RejectReason reason, std::span<const std::uint8_t> info = {}) {

@@ -5,13 +5,6 @@
 
 namespace urnic::cm {
 
-namespace {
-
-/// One source gets so many times what is free at most: alone it takes three quarters, and leaves the rest.
-constexpr std::uint32_t kShareOfFree = 3;
-
-}  // namespace
-
 bool Connections::may_half_open(const wire::Gid& source) const {
     const std::uint32_t free = limits_.max_half_open - std::min(half_open_, limits_.max_half_open);
     const auto found = sources_.find(source);

@@ -7,9 +7,6 @@ namespace urnic::cm {
 
 namespace {
 
-/// One source gets so many times what is free at most, as with all half-open connections.
-constexpr std::uint32_t kShareOfFree = 3;
-
 bool is_ipv4(const wire::Gid& gid) {
     static constexpr wire::Gid kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     return std::equal(gid.begin(), gid.begin() + 12, kMapped.begin());

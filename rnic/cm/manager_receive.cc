@@ -9,8 +9,6 @@ namespace urnic::cm {
 
 namespace {
 
-constexpr std::uint32_t kFirstQpn = 2;  // 0 and 1 are special
-
 bool has_addresses(const Connection& connection, const ReceivedMad& mad) {
     return connection.info.route.remote_gid == mad.src_gid && connection.info.route.local_gid == mad.dst_gid;
 }

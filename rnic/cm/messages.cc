@@ -5,7 +5,6 @@ namespace urnic::cm {
 namespace {
 
 constexpr std::uint32_t kBits24 = 0xff'ffff;
-constexpr std::uint32_t kFirstQpn = 2;  // 0 and 1 are special
 constexpr std::uint16_t kPermissiveLid = 0xffff;
 constexpr std::uint8_t kServiceExtended = 3;
 constexpr std::uint8_t kExtendedXrc = 1;

@@ -11,6 +11,11 @@
 
 namespace urnic::cm {
 
+/// 0 and 1 are special QPs: nobody's connection has them.
+inline constexpr std::uint32_t kFirstQpn = 2;
+/// One source gets so many times what is free at most: alone it takes three quarters, and leaves the rest.
+inline constexpr std::uint32_t kShareOfFree = 3;
+
 /// Names a connection, or a service resolution, of ours from the call or event that makes it until destroy().
 /// It is the local communication ID that peers see: drawn at random, never 0, unique in the manager, and not
 /// given out again while the old one is in timewait.

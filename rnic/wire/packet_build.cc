@@ -13,7 +13,6 @@ namespace urnic::wire {
 
 namespace {
 
-constexpr std::size_t kVcrcBytes = 2;
 constexpr std::size_t kLongestLrhWords = 0x7ff;
 constexpr std::size_t kLeastEthernetBytes = 60;  // without the FCS
 

@@ -13,8 +13,6 @@ namespace urnic::wire {
 
 namespace {
 
-constexpr std::size_t kVcrcBytes = 2;
-
 /// Walks through the captured bytes; `end` is where the packet ends on the wire by its own lengths.
 class Parser {
   public:

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFooter =
+constexpr const char* kFaultFooter =
     R"(Faults are asked in the order in which they were added; each sees what the earlier ones left.
 Only root and the daemon's own user may inject faults.
 
@@ -129,7 +129,7 @@ FaultCommand::FaultCommand(CLI::App& app) : definition_(std::make_unique<Definit
     Definition& d = *definition_;
     d.fault = app.add_subcommand("fault", "Injects faults into the packets of a running daemon.");
     d.fault->require_subcommand(1);
-    d.fault->footer(kFooter);
+    d.fault->footer(kFaultFooter);
     d.list = d.command("list", "Lists the faults in force, with the packets each has seen and hit.");
     d.list->add_flag("--json", d.json, "print JSON");
     d.add = d.command("add", "Adds one fault.");

@@ -10,7 +10,7 @@ namespace urnic::launcher {
 
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kPortFooter =
     R"(A port that is down neither sends nor receives, as after ip link set DEVICE down: connections run into
 their time-outs, ibv_query_port and sysfs say DOWN, and every program that has the device open gets
 IBV_EVENT_PORT_ERR, or IBV_EVENT_PORT_ACTIVE when the port comes up. Only root and the daemon's own user may
@@ -24,7 +24,7 @@ Examples:
 
 PortCommand::PortCommand(CLI::App& app) : socket_(default_socket().string()) {
     port_ = app.add_subcommand("port", "Takes the port of an RNIC down or up, or shows its state.");
-    port_->footer(kFooter);
+    port_->footer(kPortFooter);
     port_->add_option("DEVICE", device_, "the RNIC, for example urnic0")->required();
     port_->add_option("STATE", state_, "up or down; left out: print it")
         ->check(CLI::IsMember({"up", "down"}));

@@ -30,7 +30,7 @@ struct Part {
 };
 constexpr Part kLrh = {kLrhBytes, kLrhVariants};
 constexpr Part kGrh = {kGrhBytes, kIpv6Variants};
-constexpr Part kIpv4 = {kIpv4Bytes, kIpv4Variants};
+constexpr Part kIpv4Part = {kIpv4Bytes, kIpv4Variants};
 constexpr Part kUdp = {kUdpBytes, kUdpVariants};
 constexpr Part kBth = {kBthBytes, kBthVariants};
 
@@ -39,7 +39,7 @@ struct Scope {
     std::array<Part, 3> parts;
 };
 constexpr std::array<Scope, 5> kScopes = {{
-    {false, {{kIpv4, kUdp, kBth}}},
+    {false, {{kIpv4Part, kUdp, kBth}}},
     {false, {{kGrh, kUdp, kBth}}},
     {false, {{kGrh, kBth, {}}}},
     {true, {{kLrh, kBth, {}}}},

@@ -8,6 +8,8 @@
 
 namespace urnic::wire {
 
+inline constexpr std::size_t kVcrcBytes = 2;
+
 /// What the bytes under an ICRC begin with.
 enum class IcrcScope : std::uint8_t {
     kIpv4,       // RoCEv2: IPv4, UDP, BTH

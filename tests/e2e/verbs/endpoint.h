@@ -13,6 +13,9 @@ namespace urnic::e2e {
 
 /// How long a test waits for something that must come. Long enough for a busy machine.
 inline constexpr int kPatienceMs = 30'000;
+/// The room before a datagram, and the Q_Key of those in the tests.
+inline constexpr std::size_t kGrhBytes = 40;
+inline constexpr std::uint32_t kQkey = 0x11111111;
 
 struct ContextDeleter {
     void operator()(ibv_context* context) const { ibv_close_device(context); }

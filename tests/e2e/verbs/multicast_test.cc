@@ -13,8 +13,6 @@
 namespace urnic::e2e {
 namespace {
 
-constexpr std::size_t kGrhBytes = 40;
-constexpr std::uint32_t kQkey = 0x11111111;
 constexpr std::uint32_t kMulticastQp = 0xffffff;
 
 struct Group {

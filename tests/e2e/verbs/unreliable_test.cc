@@ -11,9 +11,6 @@
 namespace urnic::e2e {
 namespace {
 
-constexpr std::size_t kGrhBytes = 40;
-constexpr std::uint32_t kQkey = 0x11111111;
-
 struct AhDeleter {
     void operator()(ibv_ah* ah) const { EXPECT_EQ(ibv_destroy_ah(ah), 0); }
 };

@@ -7,7 +7,7 @@
 namespace urnic::e2e {
 namespace {
 
-constexpr int kRemote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+constexpr int kRemoteAccess = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 constexpr std::size_t kBytes = 65536;
 
 class Windows : public testing::Test {
@@ -34,7 +34,7 @@ class Windows : public testing::Test {
         ASSERT_NE(mw_, nullptr) << std::strerror(errno);
     }
     [[nodiscard]] ibv_mw_bind_info info(std::size_t offset, std::size_t length,
-                                        unsigned access = kRemote) const {
+                                        unsigned access = kRemoteAccess) const {
         return {mr_, reinterpret_cast<std::uint64_t>(memory_->data()) + offset, length, access};
     }
     void bind_type_2(std::uint64_t wr_id, const ibv_mw_bind_info& what) {
@@ -112,7 +112,7 @@ TEST_F(Windows, TypeTwoFromBindToRemoteInvalidation) {
     EXPECT_EQ(received.wc_flags & IBV_WC_WITH_INV, unsigned{IBV_WC_WITH_INV});
     EXPECT_EQ(received.invalidated_rkey, mw_->rkey);
     const std::uint32_t gone = mw_->rkey;
-    bind_type_2(3, info(0, 64, kRemote | IBV_ACCESS_ZERO_BASED));
+    bind_type_2(3, info(0, 64, kRemoteAccess | IBV_ACCESS_ZERO_BASED));
     b_->expect_success(3, IBV_WC_BIND_MW);
     EXPECT_EQ(write(0, mw_->rkey, 6).status, IBV_WC_SUCCESS);
     EXPECT_EQ(first_difference(memory_->data(), 64, 6), -1);

@@ -6,7 +6,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr std::uint8_t kInvalid = wire::kNakInvalidRequest;
 constexpr std::uint8_t kNoAccess = wire::kNakRemoteAccessError;
 constexpr std::uint32_t kGlobal = 1;
 constexpr std::uint32_t kPersistent = 2;

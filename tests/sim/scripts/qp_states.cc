@@ -4,10 +4,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr std::uint8_t kTimeout = 10;  // 4.19 ms
-const TimeNs kLeast = TimeNs{4096} << kTimeout;
-const TimeNs kMost = 4 * kLeast;
-
 class QpStates : public RcScript {
   protected:
     void drain(bool notify) {

@@ -27,6 +27,15 @@
 
 namespace urnic::sim {
 
+// What many scripts use.
+inline constexpr TimeNs kSecond = 1'000'000'000;
+inline constexpr std::uint8_t kInvalid = wire::kNakInvalidRequest;
+inline constexpr std::uint8_t kAccess = wire::kNakRemoteAccessError;
+/// A timeout attribute of 4.19 ms, and the bounds within which it may run out (IBA 9.7.6.1.3).
+inline constexpr std::uint8_t kTimeout = 10;
+inline constexpr TimeNs kLeast = TimeNs{4096} << kTimeout;
+inline constexpr TimeNs kMost = 4 * kLeast;
+
 /// A script as docs/conformance.md lists it.
 struct ScriptEntry {
     const char* suite;

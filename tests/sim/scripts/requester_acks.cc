@@ -4,10 +4,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr std::uint8_t kTimeout = 10;  // 4.19 ms
-const TimeNs kLeast = TimeNs{4096} << kTimeout;
-const TimeNs kMost = 4 * kLeast;
-
 RC_SCRIPT(RequesterAcks, Coalesced, "9.7.5.1.2", "one ACK completes all requests up to its PSN, in order") {
     connect();
     post({write(1, 8), send(2, 8), write_imm(3, 8, 1), write(4, 0), send(5, 8)});

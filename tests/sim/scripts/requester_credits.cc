@@ -6,10 +6,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr std::uint8_t kTimeout = 10;  // 4.19 ms
-const TimeNs kLeast = TimeNs{4096} << kTimeout;
-const TimeNs kMost = 4 * kLeast;
-
 class RequesterCredits : public RcScript {
   protected:
     // One message went and completed; the peer's receive queue has room as the credit code says.

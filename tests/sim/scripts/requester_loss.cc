@@ -4,10 +4,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr std::uint8_t kTimeout = 10;  // 4.19 ms
-const TimeNs kLeast = TimeNs{4096} << kTimeout;
-const TimeNs kMost = 4 * kLeast;
-
 RC_SCRIPT(RequesterLoss, FirstOfSend, "9.7.5.2", "NAK 0x60 for the First of a SEND: sent again from there") {
     connect({.mtu = 256});
     post(send(1, 768));

@@ -4,10 +4,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr std::uint8_t kTimeout = 10;  // 4.19 ms
-const TimeNs kLeast = TimeNs{4096} << kTimeout;
-const TimeNs kMost = 4 * kLeast;
-
 RC_SCRIPT(RequesterOrder, FenceWaitsForRead, "10.8.3.3",
           "a fenced WRITE waits for the data of the READ before it") {
     connect({.mtu = 256});

@@ -4,10 +4,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr std::uint8_t kTimeout = 10;  // 4.19 ms
-const TimeNs kLeast = TimeNs{4096} << kTimeout;
-const TimeNs kMost = 4 * kLeast;
-
 RC_SCRIPT(RequesterReads, ResponseInOrder, "9.4.4",
           "First, Middle, Last fill the buffer; the last completes") {
     connect({.mtu = 256});

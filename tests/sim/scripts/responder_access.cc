@@ -7,8 +7,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr std::uint8_t kInvalid = wire::kNakInvalidRequest;
-constexpr std::uint8_t kAccess = wire::kNakRemoteAccessError;
 constexpr std::uint32_t kNoWrite = kAllAccess & ~kAccessRemoteWrite;
 constexpr std::uint32_t kNoRead = kAllAccess & ~kAccessRemoteRead;
 constexpr std::uint32_t kNoAtomic = kAllAccess & ~kAccessRemoteAtomic;

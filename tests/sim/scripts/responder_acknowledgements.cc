@@ -5,8 +5,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr TimeNs kSecond = 1'000'000'000;
-
 RC_SCRIPT(ResponderAck, NothingUnlessAsked, "9.7.5.1.2",
           "requests without AckReq draw no ACK, however long; the next that asks answers for all") {
     connect();

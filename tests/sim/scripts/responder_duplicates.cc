@@ -5,8 +5,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr TimeNs kSecond = 1'000'000'000;
-
 RC_SCRIPT(ResponderDuplicate, Send, "9.7.5.1.5 (C9-105)",
           "a SEND that comes twice is acknowledged twice and delivered once") {
     connect();

@@ -6,7 +6,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr TimeNs kSecond = 1'000'000'000;
 constexpr std::uint32_t kHalf = 1U << 23U;
 
 RC_SCRIPT(ResponderGap, OneNakThenSilence, "9.7.5.1.2",

@@ -6,7 +6,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr TimeNs kSecond = 1'000'000'000;
 constexpr std::size_t kBth = 20 + 8;  // behind IPv4 and UDP
 
 // --- BTH --------------------------------------------------------------------------------------------------

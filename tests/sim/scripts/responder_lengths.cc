@@ -5,9 +5,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr TimeNs kSecond = 1'000'000'000;
-constexpr std::uint8_t kInvalid = wire::kNakInvalidRequest;
-
 // --- Payload against the path MTU -------------------------------------------------------------------------
 
 RC_SCRIPT(ResponderLength, FirstIsNotThePathMtu, "9.7.4.1.6 (C9-92)",

@@ -6,9 +6,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr TimeNs kSecond = 1'000'000'000;
-constexpr std::uint8_t kInvalid = wire::kNakInvalidRequest;
-
 // --- Middle and Last without First ------------------------------------------------------------------------
 
 RC_SCRIPT(ResponderOpcode, SendMiddleAlone, "9.7.4.1.2", "SEND Middle without First: NAK invalid request") {

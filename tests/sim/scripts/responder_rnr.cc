@@ -6,8 +6,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr TimeNs kSecond = 1'000'000'000;
-
 RC_SCRIPT(ResponderRnr, ThenSuccess, "9.7.5.2.8",
           "SEND without a receive: RNR NAK with its PSN; sent again when there is one, it is delivered") {
     connect({.min_rnr_timer = 12});

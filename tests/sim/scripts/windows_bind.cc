@@ -6,8 +6,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr std::uint8_t kAccess = wire::kNakRemoteAccessError;
-
 class WindowBinding : public WindowScript {};
 
 RC_SCRIPT_IN(WindowBinding, GivesAccess, "10.6.7.2.3",

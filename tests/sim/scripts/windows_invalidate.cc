@@ -4,9 +4,6 @@
 namespace urnic::sim {
 namespace {
 
-constexpr TimeNs kSecond = 1'000'000'000;
-constexpr std::uint8_t kAccess = wire::kNakRemoteAccessError;
-
 class WindowInvalidation : public WindowScript {
   protected:
     [[nodiscard]] Packet send_invalidate(std::uint32_t psn, std::uint32_t key) {

@@ -9,12 +9,12 @@
 namespace urnic::congestion {
 namespace {
 
-constexpr BitsPerSecond kLine = 10'000'000'000;
-constexpr TimeNs kUs = 1'000;
+constexpr BitsPerSecond kTenGbit = 10'000'000'000;
+constexpr TimeNs kMicrosecond = 1'000;
 
 class TimelyTest : public ::testing::Test {
   protected:
-    TimelyTest() { timely_.start(kLine); }
+    TimelyTest() { timely_.start(kTenGbit); }
     void rtts(const std::vector<TimeNs>& list) {
         for (const TimeNs rtt : list) {
             timely_.on_rtt(p_, rtt);
@@ -26,66 +26,66 @@ class TimelyTest : public ::testing::Test {
 };
 
 TEST_F(TimelyTest, TheFirstRoundTripSaysNothing) {
-    rtts({900 * kUs});
-    EXPECT_EQ(timely_.rate(), kLine);
+    rtts({900 * kMicrosecond});
+    EXPECT_EQ(timely_.rate(), kTenGbit);
 }
 
 // Above t_high the rate falls to 1 - beta (1 - t_high / rtt) of what it was, whatever the trend.
 TEST_F(TimelyTest, AboveTHighTheRateFalls) {
-    rtts({2'000 * kUs, 1'000 * kUs});
-    EXPECT_NEAR(static_cast<double>(timely_.rate()), kLine * (1 - 0.8 * 0.5), kLine * 1e-6);
+    rtts({2'000 * kMicrosecond, 1'000 * kMicrosecond});
+    EXPECT_NEAR(static_cast<double>(timely_.rate()), kTenGbit * (1 - 0.8 * 0.5), kTenGbit * 1e-6);
 }
 
 TEST_F(TimelyTest, BelowTLowItRisesWhateverTheTrend) {
-    rtts({1'000 * kUs, 1'000 * kUs});
+    rtts({1'000 * kMicrosecond, 1'000 * kMicrosecond});
     const BitsPerSecond low = timely_.rate();
-    rtts({20 * kUs, 30 * kUs, 40 * kUs});
+    rtts({20 * kMicrosecond, 30 * kMicrosecond, 40 * kMicrosecond});
     EXPECT_EQ(timely_.rate(), low + 3 * p_.increase);
 }
 
 // Between the two a growing round trip time takes beta times the smoothed growth, as a part of the shortest.
 TEST_F(TimelyTest, BetweenThemTheTrendDecides) {
-    rtts({100 * kUs, 110 * kUs});
+    rtts({100 * kMicrosecond, 110 * kMicrosecond});
     const double gradient = 0.875 * 10 / 20;
-    EXPECT_NEAR(static_cast<double>(timely_.rate()), kLine * (1 - 0.8 * gradient), kLine * 1e-5);
+    EXPECT_NEAR(static_cast<double>(timely_.rate()), kTenGbit * (1 - 0.8 * gradient), kTenGbit * 1e-5);
     const BitsPerSecond before = timely_.rate();
-    rtts({80 * kUs});
+    rtts({80 * kMicrosecond});
     EXPECT_EQ(timely_.rate(), before + p_.increase);
-    timely_.start(kLine);
-    rtts({600 * kUs, 600 * kUs});
+    timely_.start(kTenGbit);
+    rtts({600 * kMicrosecond, 600 * kMicrosecond});
     const BitsPerSecond low = timely_.rate();
     timely_.start(low);  // a line of that rate: it may not be passed, and nothing may take from it
-    rtts({100 * kUs, 100 * kUs, 100 * kUs});
+    rtts({100 * kMicrosecond, 100 * kMicrosecond, 100 * kMicrosecond});
     EXPECT_EQ(timely_.rate(), low);
 }
 
 TEST_F(TimelyTest, AfterFiveRisesEachCountsFiveTimes) {
-    rtts({1'000 * kUs, 1'000 * kUs});
+    rtts({1'000 * kMicrosecond, 1'000 * kMicrosecond});
     const BitsPerSecond low = timely_.rate();
-    rtts({10 * kUs, 10 * kUs, 10 * kUs, 10 * kUs, 10 * kUs});
+    rtts({10 * kMicrosecond, 10 * kMicrosecond, 10 * kMicrosecond, 10 * kMicrosecond, 10 * kMicrosecond});
     EXPECT_EQ(timely_.rate(), low + 5 * p_.increase);
-    rtts({10 * kUs});
+    rtts({10 * kMicrosecond});
     EXPECT_EQ(timely_.rate(), low + 10 * p_.increase);
-    rtts({1'000 * kUs});
+    rtts({1'000 * kMicrosecond});
     const BitsPerSecond fallen = timely_.rate();
-    rtts({10 * kUs});
+    rtts({10 * kMicrosecond});
     EXPECT_EQ(timely_.rate(), fallen + p_.increase);
 }
 
 TEST_F(TimelyTest, NeverBelowTheLeastRateNorAboveTheLine) {
-    rtts(std::vector<TimeNs>(100, 10'000 * kUs));
+    rtts(std::vector<TimeNs>(100, 10'000 * kMicrosecond));
     EXPECT_EQ(timely_.rate(), p_.min_rate);
     rtts(std::vector<TimeNs>(10'000, 1));
-    EXPECT_EQ(timely_.rate(), kLine);
+    EXPECT_EQ(timely_.rate(), kTenGbit);
     rtts({0, kNever, 0, kNever});  // nonsense harms nothing
     EXPECT_GE(timely_.rate(), p_.min_rate);
-    EXPECT_LE(timely_.rate(), kLine);
+    EXPECT_LE(timely_.rate(), kTenGbit);
 }
 
 TEST(RateControl, EachAlgorithmListensToItsOwn) {
     RateParameters p;
-    p.line_rate = kLine;
-    p.fixed_rate = kLine / 8;
+    p.line_rate = kTenGbit;
+    p.fixed_rate = kTenGbit / 8;
     p.dcqcn = find_dcqcn_profile("paper")->parameters;
     p.timely = timely_of_paper();
     const auto rate_after = [&](Algorithm algorithm, bool cnp, bool rtt) {
@@ -96,24 +96,24 @@ TEST(RateControl, EachAlgorithmListensToItsOwn) {
             control.on_cnp(p, 100);
         }
         if (rtt) {
-            control.on_rtt(p, 1'000 * kUs);
-            control.on_rtt(p, 1'000 * kUs);
+            control.on_rtt(p, 1'000 * kMicrosecond);
+            control.on_rtt(p, 1'000 * kMicrosecond);
         }
         EXPECT_EQ(control.deadline(p) != kNever, algorithm == Algorithm::kDcqcn && cnp);
         return control.rate(p);
     };
-    EXPECT_EQ(rate_after(Algorithm::kNone, true, true), kLine);
-    EXPECT_EQ(rate_after(Algorithm::kFixed, true, true), kLine / 8);
-    EXPECT_EQ(rate_after(Algorithm::kDcqcn, false, true), kLine);
-    EXPECT_EQ(rate_after(Algorithm::kDcqcn, true, false), kLine / 2);
-    EXPECT_EQ(rate_after(Algorithm::kTimely, true, false), kLine);
-    EXPECT_LT(rate_after(Algorithm::kTimely, false, true), kLine);
-    p.fixed_rate = 2 * kLine;
-    EXPECT_EQ(rate_after(Algorithm::kFixed, false, false), kLine);
+    EXPECT_EQ(rate_after(Algorithm::kNone, true, true), kTenGbit);
+    EXPECT_EQ(rate_after(Algorithm::kFixed, true, true), kTenGbit / 8);
+    EXPECT_EQ(rate_after(Algorithm::kDcqcn, false, true), kTenGbit);
+    EXPECT_EQ(rate_after(Algorithm::kDcqcn, true, false), kTenGbit / 2);
+    EXPECT_EQ(rate_after(Algorithm::kTimely, true, false), kTenGbit);
+    EXPECT_LT(rate_after(Algorithm::kTimely, false, true), kTenGbit);
+    p.fixed_rate = 2 * kTenGbit;
+    EXPECT_EQ(rate_after(Algorithm::kFixed, false, false), kTenGbit);
 }
 
 TEST(Pacer, TheMeanIsTheRate) {
-    for (const BitsPerSecond rate : {BitsPerSecond{10'000'000}, kLine, BitsPerSecond{400'000'000'000}}) {
+    for (const BitsPerSecond rate : {BitsPerSecond{10'000'000}, kTenGbit, BitsPerSecond{400'000'000'000}}) {
         for (const std::uint32_t bytes : {64U, 1086U, 4158U}) {
             Pacer pacer;
             pacer.start(5'000'000'000);

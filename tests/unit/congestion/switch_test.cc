@@ -10,8 +10,8 @@
 namespace urnic::congestion {
 namespace {
 
-constexpr BitsPerSecond kGbit = 1'000'000'000;
-constexpr std::uint32_t kBytes = 1000;  // 8 us at 1 Gbit/s
+constexpr BitsPerSecond kLinkRate = 1'000'000'000;
+constexpr std::uint32_t kFrameBytes = 1000;  // 8 us at 1 Gbit/s
 
 struct Sent {
     PortIndex port;
@@ -30,17 +30,17 @@ struct Pause {
 class SwitchTest : public ::testing::Test, public SwitchOutbox {
   protected:
     void build(std::size_t ports = 4) {
-        options_.ports.resize(ports, {.rate = kGbit, .weights = weights_});
+        options_.ports.resize(ports, {.rate = kLinkRate, .weights = weights_});
         switch_ = std::make_unique<Switch>(options_, *this);
     }
-    SwitchedPacket& packet(std::uint8_t priority = 0, std::uint32_t bytes = kBytes) {
+    SwitchedPacket& packet(std::uint8_t priority = 0, std::uint32_t bytes = kFrameBytes) {
         SwitchedPacket& made = packets_.emplace_back();
         made.bytes = bytes;
         made.priority = priority;
         made.ecn_capable = true;
         return made;
     }
-    void arrive(PortIndex in, PortIndex out, std::uint8_t priority = 0, std::uint32_t bytes = kBytes) {
+    void arrive(PortIndex in, PortIndex out, std::uint8_t priority = 0, std::uint32_t bytes = kFrameBytes) {
         switch_->receive(now_, in, out, packet(priority, bytes));
     }
     // As an owner does: at each deadline up to `end`.
@@ -86,18 +86,18 @@ TEST_F(SwitchTest, PacketsLeaveOneAfterTheOtherAtTheRateOfThePort) {
     ASSERT_EQ(sent_.size(), 2U);
     EXPECT_EQ(sent_[0].done, 1'000 + 8'000U);
     EXPECT_EQ(sent_[1].port, 3);
-    EXPECT_EQ(switch_->used_bytes(), kBytes);
+    EXPECT_EQ(switch_->used_bytes(), kFrameBytes);
     pass_until(100'000);
     ASSERT_EQ(sent_.size(), 3U);
     EXPECT_EQ(sent_[2].done, 1'000 + 16'000U);
     EXPECT_EQ(switch_->used_bytes(), 0U);
-    EXPECT_EQ(switch_->counters(2).tx_bytes, 2 * kBytes);
-    EXPECT_EQ(switch_->counters(2).most_bytes, kBytes);
+    EXPECT_EQ(switch_->counters(2).tx_bytes, 2 * kFrameBytes);
+    EXPECT_EQ(switch_->counters(2).most_bytes, kFrameBytes);
     EXPECT_EQ(switch_->deadline(), kNever);
 }
 
 TEST_F(SwitchTest, SmallFramesAtHighRatesTakeAsLongAsTheyShould) {
-    options_.ports.assign(2, {.rate = 400 * kGbit});
+    options_.ports.assign(2, {.rate = 400 * kLinkRate});
     build(2);
     constexpr int kCount = 10'000;
     for (int i = 0; i < kCount; ++i) {
@@ -149,7 +149,7 @@ TEST_F(SwitchTest, WhatDoesNotFitIsDropped) {
     EXPECT_EQ(dropped_.size(), 1U);  // another queue
     arrive(0, 2, 0);
     EXPECT_EQ(dropped_.size(), 2U);  // the buffer is full, though this port has nothing to do
-    EXPECT_EQ(switch_->used_bytes(), 3 * kBytes);
+    EXPECT_EQ(switch_->used_bytes(), 3 * kFrameBytes);
     pass_until(1'000'000);
     EXPECT_EQ(switch_->used_bytes(), 0U);
     arrive(7, 1);
@@ -172,8 +172,9 @@ TEST(EcnChance, RisesFromKminToKmax) {
 }
 
 TEST_F(SwitchTest, MarksByTheLengthOfTheQueue) {
-    options_.ecn[3] = {.kmin_bytes = 10 * kBytes, .kmax_bytes = 1'000 * kBytes, .pmax = Fraction::of(1, 2)};
-    options_.buffer_bytes = 3'000 * kBytes;
+    options_.ecn[3] = {
+        .kmin_bytes = 10 * kFrameBytes, .kmax_bytes = 1'000 * kFrameBytes, .pmax = Fraction::of(1, 2)};
+    options_.buffer_bytes = 3'000 * kFrameBytes;
     build();
     for (int i = 0; i < 500; ++i) {
         arrive(0, 1, 3);
@@ -196,7 +197,7 @@ TEST_F(SwitchTest, MarksByTheLengthOfTheQueue) {
 }
 
 TEST_F(SwitchTest, TheSameSeedMarksTheSamePackets) {
-    options_.ecn[0] = {.kmin_bytes = 0, .kmax_bytes = 1'000 * kBytes, .pmax = Fraction::one()};
+    options_.ecn[0] = {.kmin_bytes = 0, .kmax_bytes = 1'000 * kFrameBytes, .pmax = Fraction::one()};
     const auto marks = [&](std::uint64_t seed) {
         options_.seed = seed;
         build();
