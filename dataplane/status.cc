@@ -9,6 +9,7 @@
 #include <map>
 
 #include "dataplane/cm/client.h"
+#include "dataplane/cm/service.h"
 #include "dataplane/fault_json.h"
 #include "dataplane/json_text.h"
 #include "rnic/device/counters.h"
@@ -77,7 +78,32 @@ void write_counters(JsonText& json, const Device& device, std::uint32_t num_work
     });
 }
 
-void write_device(JsonText& json, const HostDevice& entry, std::uint32_t num_workers) {
+/// The connection manager's records, timewait and kept answers among them, and what it counts.
+void write_cm(JsonText& json, const cm::Manager& manager) {
+    const cm::Stats& stats = manager.stats();
+    json.object("cm", [&] {
+        json.value("records", manager.size());
+        json.value("remembered", manager.remembered());
+        json.value("half_open", manager.half_open());
+        json.value("listeners", manager.listeners());
+        json.value("received", stats.received);
+        json.value("sent", stats.sent);
+        json.value("retries", stats.retries);
+        json.value("duplicates", stats.duplicates);
+        json.value("malformed", stats.malformed);
+        json.value("stray", stats.stray);
+        json.value("dropped_backlog", stats.dropped_backlog);
+        json.value("dropped_half_open", stats.dropped_half_open);
+        json.value("dropped_full", stats.dropped_full);
+        json.value("rejects_sent", stats.rejects_sent);
+        json.value("rejects_received", stats.rejects_received);
+        json.value("stale", stats.stale);
+        json.value("timeouts", stats.timeouts);
+    });
+}
+
+void write_device(JsonText& json, const HostDevice& entry, const Host& host) {
+    const std::uint32_t num_workers = host.num_workers();
     const Device& device = *entry.device;
     json.object({}, [&] {
         json.value("name", device.name);
@@ -107,6 +133,9 @@ void write_device(JsonText& json, const HostDevice& entry, std::uint32_t num_wor
         json.value("mcast_attachments", entry.groups.num_memberships());
         json.value("srqs", entry.num_srqs);
         json.value("xrc_domains", entry.xrc_domains.size());
+        if (host.cm != nullptr) {
+            write_cm(json, host.cm->manager(entry));
+        }
         write_counters(json, device, num_workers);
     });
 }
@@ -249,7 +278,7 @@ std::string status_json(const Host& host, const std::vector<const Client*>& clie
         write_daemon(json, host);
         json.array("devices", [&] {
             for (const auto& device : host.devices) {
-                write_device(json, *device, host.num_workers());
+                write_device(json, *device, host);
             }
         });
         json.array("workers", [&] {

@@ -58,6 +58,7 @@ class Connections {
     [[nodiscard]] Connection* oldest_remembered() const {
         return by_age_.empty() ? nullptr : find(by_age_.first());
     }
+    [[nodiscard]] std::size_t remembered() const { return by_age_.size(); }
     [[nodiscard]] bool remembers_too_many() const { return by_age_.size() > limits_.max_remembered; }
     [[nodiscard]] bool is_full() const { return all_.size() >= limits_.max_connections; }
 

@@ -145,6 +145,8 @@ class Manager {
     [[nodiscard]] const Stats& stats() const { return stats_; }
     /// Records that there are, destroyed ones in timewait included; listeners.
     [[nodiscard]] std::size_t size() const { return connections_.size(); }
+    /// Of the records those that only keep an answer.
+    [[nodiscard]] std::size_t remembered() const { return connections_.remembered(); }
     [[nodiscard]] std::size_t listeners() const { return listeners_.size(); }
     /// Requests from peers whose handshake is not over.
     [[nodiscard]] std::size_t half_open() const { return connections_.half_open(); }

@@ -98,23 +98,6 @@ class WithDaemon(harness.TestCase):
         count = sum(device[kind] for device in status["devices"] for kind in ("qps", "cqs", "mrs", "pds", "srqs"))
         return count, len(status["clients"])
 
-    def footprint(self):
-        """(resident KiB of the heap and of small private mappings, open descriptors, mappings) of the daemon.
-
-        The tables of memory keys are large mappings, and keys are random: a page of them is touched with every
-        other registration for a long time, and nothing can leak there."""
-        proc = pathlib.Path("/proc", str(self.daemon.pid))
-        maps, resident, counts = 0, 0, False
-        for line in (proc / "smaps").read_text(encoding="ascii").splitlines():
-            words = line.split()
-            if not words[0].endswith(":"):
-                begin, end = (int(address, 16) for address in words[0].split("-"))
-                counts = words[-1] == "[heap]" or (words[4] == "0" and end - begin < 16 << 20)
-                maps += 1
-            elif words[0] == "Rss:" and counts:
-                resident += int(words[1])
-        return resident, len(list((proc / "fd").iterdir())), maps
-
     def assert_working(self):
         server, client = self.start_stream()
         client.kill()
@@ -153,14 +136,14 @@ class KilledApplications(WithDaemon):
         for number in range(20):
             round_trip(number)
         self.assertTrue(harness.wait_until(lambda: self.objects() == (0, 0)), self.objects())
-        resident, descriptors, maps = self.footprint()
+        before = harness.Footprint(self.daemon.pid)
         for number in range(200):
             round_trip(number)
         self.assertTrue(harness.wait_until(lambda: self.objects() == (0, 0)), self.objects())
-        after_resident, after_descriptors, after_maps = self.footprint()
-        self.assertLessEqual(after_descriptors, descriptors + 4)  # connections that are closing
-        self.assertLessEqual(after_maps, maps + 8)
-        self.assertLessEqual(after_resident, resident + 128, "KiB")
+        after = harness.Footprint(self.daemon.pid)
+        self.assertLessEqual(after.descriptors, before.descriptors + 4)  # connections that are closing
+        self.assertLessEqual(after.mappings, before.mappings + 8)
+        self.assertLessEqual(after.resident_kb, before.resident_kb + 128)
 
 
 class KilledDaemon(WithDaemon):
