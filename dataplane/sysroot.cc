@@ -5,6 +5,7 @@
 #include <rdma/rdma_user_cm.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <map>
@@ -65,6 +66,10 @@ fs::path port_dir(const std::string& dir, const Device& device) {
     return fs::path(dir) / "sys/class/infiniband" / device.name / "ports/1";
 }
 
+fs::path device_dir(const std::string& dir, const Device& device) {
+    return fs::path(dir) / "sys/class/infiniband" / device.name / "device";
+}
+
 const char* state_of(const Device& device) { return device.port_state.is_up() ? "4: ACTIVE" : "1: DOWN"; }
 const char* phys_state_of(const Device& device) {
     switch (device.port_state.phys()) {
@@ -117,6 +122,7 @@ void Sysroot::write_device(const Device& device) const {
     file("hca_type", "urnic");
     file("hw_rev", "0x0");
     file("board_id", "urnic");
+    fs::create_directories(device_dir(dir_, device));
     write_port(device);
 }
 
@@ -166,6 +172,26 @@ void Sysroot::refresh_gids(const Device& device) const {
         } else {
             (void)write_in_place(interface, device.gid_interfaces[i] + "\n");
         }
+    }
+    link_interface(device);
+}
+
+/// device/net/NAME, as NICs have it; it leads to what the kernel says of the interface, where the program
+/// sees it.
+void Sysroot::link_interface(const Device& device) const {
+    // The first address is the link-local one of the interface itself, not of a VLAN on it.
+    const auto* named = std::find_if(device.gid_interfaces.begin(), device.gid_interfaces.end(),
+                                     [](const std::string& name) { return !name.empty(); });
+    const std::string name = named == device.gid_interfaces.end() ? std::string() : *named;
+    // Empty it may not be: pyverbs' tests take the first name in it.
+    const fs::path dir = device_dir(dir_, device) / "net";
+    std::error_code ignored;
+    if (name.empty() || !fs::is_symlink(dir / name, ignored)) {
+        fs::remove_all(dir, ignored);
+    }
+    if (!name.empty()) {
+        fs::create_directories(dir, ignored);
+        fs::create_directory_symlink("/sys/class/net/" + name, dir / name, ignored);
     }
 }
 

@@ -27,12 +27,13 @@ class Sysroot {
     /// The same for the states of the ports.
     void refresh_ports() const;
 
-    /// The same for the GID table of a device.
+    /// The same for the GID table of a device, and for the interface that it borrows addresses of.
     void refresh_gids(const Device& device) const;
 
   private:
     void write_device(const Device& device) const;
     void write_port(const Device& device) const;
+    void link_interface(const Device& device) const;
 
     std::string dir_;
     std::vector<const Device*> devices_;

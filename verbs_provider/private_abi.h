@@ -140,7 +140,7 @@ struct ContextOps {
     int (*post_srq_recv)(struct ibv_srq*, struct ibv_recv_wr*, struct ibv_recv_wr**);
     int (*query_device_ex)(struct ibv_context*, const struct ibv_query_device_ex_input*,
                            struct ibv_device_attr_ex*, std::size_t);
-    int (*query_ece)(struct ibv_qp*, struct ibv_ece*);
+    NotOffered query_ece;
     int (*query_port)(struct ibv_context*, std::uint8_t, struct ibv_port_attr*);
     int (*query_qp)(struct ibv_qp*, struct ibv_qp_attr*, int, struct ibv_qp_init_attr*);
     int (*query_qp_data_in_order)(struct ibv_qp*, enum ibv_wr_opcode, std::uint32_t);

@@ -60,7 +60,6 @@ constexpr ContextOps kContextOps = [] {
     ops.post_send = post_send;
     ops.post_srq_recv = post_srq_recv;
     ops.query_device_ex = query_device;
-    ops.query_ece = query_ece;
     ops.query_port = query_port;
     ops.query_qp = query_qp;
     ops.query_qp_data_in_order = query_qp_data_in_order;

@@ -15,13 +15,6 @@ int modify_qp_rate_limit(struct ibv_qp* ibv_qp, struct ibv_qp_rate_limit_attr* l
     return modify_qp(ibv_qp, &attr, IBV_QP_RATE_LIMIT);
 }
 
-// Enhanced connection establishment lets two devices of one vendor agree on the vendor's options. This device
-// has none: 0 stands for no vendor and no option, and setting any is libibverbs' own EOPNOTSUPP.
-int query_ece(struct ibv_qp*, struct ibv_ece* ece) {
-    *ece = {};
-    return 0;
-}
-
 int query_qp_data_in_order(struct ibv_qp*, enum ibv_wr_opcode, std::uint32_t) {
     // The last bytes of a message come last, but what is written through the kernel (memory that could not be
     // converted) comes in whatever order its copy has: the promise is for all memory or none.

@@ -122,7 +122,6 @@ int close_xrcd(struct ibv_xrcd*);
 
 // qp_options.cc
 int modify_qp_rate_limit(struct ibv_qp*, struct ibv_qp_rate_limit_attr*);
-int query_ece(struct ibv_qp*, struct ibv_ece*);
 int query_qp_data_in_order(struct ibv_qp*, enum ibv_wr_opcode, std::uint32_t flags);
 
 // ah.cc

@@ -3,6 +3,7 @@
 In a network namespace whose interfaces have the RNICs' addresses as well, under `urnic run --standalone`.
 """
 
+import json
 import os
 import shlex
 import sys
@@ -12,6 +13,11 @@ import harness
 import netns
 
 SERVER = cm_test.SERVER
+
+
+def refused_by_rnr():
+    out = harness.run([harness.URNIC, "status", "--json"], env=dict(os.environ)).out
+    return sum(device["counters"]["retry_rnr_exceeded_err"] for device in json.loads(out)["devices"])
 
 
 class Hosts(cm_test.CmCase):
@@ -45,8 +51,25 @@ class Hosts(cm_test.CmCase):
 
     def test_fio(self):
         common = "--ioengine=rdma --port=7654 --bs=64k --size=8m --name"
-        self.connect(f"fio {common}=server --rw=read --iodepth=8",
-                     f"fio {common}=client --hostname={SERVER} --verb=write --rw=write --iodepth=4")
+        for verb in ("write", "read"):
+            self.connect(f"fio {common}=server --rw=read --iodepth=8",
+                         f"fio {common}=client --hostname={SERVER} --verb={verb} --rw=write --iodepth=4")
+
+    def test_fio_send_verified(self):
+        """fio asks for no RNR retries, and waits for ever once it has run into one. So there are receives for all messages;
+        who is so slow that they are not posted after half a second, when fio's client begins, has another try."""
+        common = "--ioengine=rdma --port=7654 --bs=64k --size=1m --verify=crc32c --name"
+        for _ in range(5):
+            before = refused_by_rnr()
+            try:
+                self.connect_once(f"fio {common}=server --rw=read --iodepth=32",
+                                  f"fio {common}=client --hostname={SERVER} --verb=send --rw=write --iodepth=4 --do_verify=0 "
+                                  "--verify_state_save=0", timeout=20)
+                return
+            except AssertionError:
+                if refused_by_rnr() == before:
+                    raise
+        self.fail("receives were late five times")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,15 @@ TEST_TIMEOUT_S = 60
 def runner(tests, seed, results, names):
     environment = dict(os.environ, PYTHONHASHSEED=str(seed), PYTHONDONTWRITEBYTECODE="1")
     command = ["/usr/bin/python3", verdict.HERE / "pyverbs_runner.py", tests, str(seed), results, *names]
+    if names and is_cm(names[0]):
+        environment = dict(harness.clean_environment(), PYTHONHASHSEED=str(seed), PYTHONDONTWRITEBYTECODE="1")
+        command = ["/usr/bin/python3", verdict.HERE / "on_interface.py", *command]
     return harness.start(command, env=environment)
+
+
+def is_cm(name):
+    """The tests of librdmacm look for an interface of the kernel with the RNIC's address."""
+    return name.startswith("test_rdmacm.")
 
 
 def lines_of(results):
@@ -65,9 +73,10 @@ def main():
         names = [test for test in found.out.split() if not test.startswith(VENDORS) and judge.wanted(test)]
         for seed in range(judge.seed, judge.seed + (SEEDS_SHORT if judge.short else SEEDS_LONG)):
             failed = 0
-            for test, state, why in run_names(tests, seed, names, directory / "results"):
-                judge.report(test, state, f"with --seed {seed}: {why}" if state == verdict.FAILED else why)
-                failed += state == verdict.FAILED and not judge.listed_reason(test)
+            for group in ([test for test in names if not is_cm(test)], [test for test in names if is_cm(test)]):
+                for test, state, why in run_names(tests, seed, group, directory / "results"):
+                    judge.report(test, state, f"with --seed {seed}: {why}" if state == verdict.FAILED else why)
+                    failed += state == verdict.FAILED and not judge.listed_reason(test)
             print(f"pyverbs: seed {seed}: {len(names)} tests, {failed} failed", flush=True)
     judge.end(already_printed=False)
 
