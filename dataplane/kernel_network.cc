@@ -1,7 +1,6 @@
 #include "dataplane/kernel_network.h"
 
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,23 +8,17 @@
 
 #include "dataplane/eal.h"
 #include "dataplane/log.h"
+#include "dataplane/monotonic_clock.h"
 #include "dataplane/routes.h"
 
 namespace urnic::dataplane {
 
 namespace {
 
-constexpr TimeNs kSecondNs = 1'000'000'000;
 /// Changes that come faster are looked at together.
 constexpr TimeNs kLookNs = 50'000'000;
 /// How often the kernel is asked for neighbours that it is not sure of.
 constexpr TimeNs kAskNs = kSecondNs;
-
-TimeNs clock_now() {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<TimeNs>(now.tv_sec) * kSecondNs + static_cast<TimeNs>(now.tv_nsec);
-}
 
 }  // namespace
 

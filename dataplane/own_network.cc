@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,22 +9,16 @@
 #include <system_error>
 
 #include "dataplane/log.h"
+#include "dataplane/monotonic_clock.h"
 
 namespace urnic::dataplane {
 
 namespace {
 
-constexpr TimeNs kSecondNs = 1'000'000'000;
 /// Who claims our address is named so often.
 constexpr TimeNs kConflictLogNs = 10 * kSecondNs;
 /// Frames of ours that wait for a worker.
 constexpr std::size_t kMaxToSend = 1024;
-
-TimeNs clock_now() {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<TimeNs>(now.tv_sec) * kSecondNs + static_cast<TimeNs>(now.tv_nsec);
-}
 
 }  // namespace
 
