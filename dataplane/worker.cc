@@ -83,6 +83,8 @@ struct Worker::Impl {
     bool expire_timers();
     /// True: some QP ran and had room to send.
     bool run_qps();
+    /// True: frames whose neighbours have become known were sent.
+    bool send_waiting();
     bool flush_ports();
     /// When a packet held back by a fault wants to go on; takes ports with nothing left to do out of the way.
     TimeNs tend_faults();
@@ -146,6 +148,7 @@ void Worker::Impl::loop() {
         busy |= receive();
         busy |= expire_timers();
         busy |= run_qps();
+        busy |= send_waiting();
         const bool flushed = flush_ports();
         notifier.flush(now);
         // Frames for a full port, and QPs that found no room: whoever makes room does not tell.
@@ -247,12 +250,22 @@ bool Worker::Impl::run_qps() {
     return any;
 }
 
+// What a worker sends to itself it finds in its next round: one that sends anything must not sleep after it.
+bool Worker::Impl::send_waiting() {
+    bool any = false;
+    for (const auto& lane : lanes) {
+        if (lane->outbox.waits()) [[unlikely]] {
+            const std::uint64_t sent_before = lane->outbox.sent_packets();
+            lane->outbox.send_known(now);
+            any |= lane->outbox.sent_packets() != sent_before;
+        }
+    }
+    return any;
+}
+
 bool Worker::Impl::flush_ports() {
     bool all = true;
     for (const auto& lane : lanes) {
-        if (lane->outbox.waits()) [[unlikely]] {
-            lane->outbox.send_known(now);
-        }
         all &= lane->outbox.flush();
     }
     return all;

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <rte_mbuf.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "dataplane/frame_inbox.h"
@@ -217,13 +218,19 @@ TEST_F(ReceiveTest, TheNeighboursMacIsLookedUpWhenAFrameLeaves) {
     rig_.device(0).neighbour_macs.publish(kEntry, std::nullopt);
     // Those without wait, the oldest give way. The worker is awake for them at times, and sends none.
     constexpr std::uint32_t kTooMany = 3;
+    const auto began = std::chrono::steady_clock::now();
     for (std::uint32_t i = 0; i < WaitingFrames::kFrames + kTooMany; ++i) {
         send();
     }
-    EXPECT_EQ(rig_.count(0, &Counters::drop_no_neighbour), kTooMany);
     EXPECT_EQ(rig_.count(0, &Counters::sent_pkts), 1U);
     rig_.device(0).neighbour_macs.publish(kEntry, rig_.device(1).mac);
-    EXPECT_TRUE(rig::wait_for([&] { return arrived() == 1 + WaitingFrames::kFrames; }));
+    const auto dropped = [&] { return rig_.count(0, &Counters::drop_no_neighbour); };
+    EXPECT_TRUE(rig::wait_for([&] { return arrived() + dropped() == 1 + WaitingFrames::kFrames + kTooMany; }))
+        << arrived() << " arrived, " << dropped() << " dropped";
+    // On a machine that took longer than a frame waits, more may have been dropped.
+    if (std::chrono::steady_clock::now() - began < std::chrono::nanoseconds(WaitingFrames::kPatienceNs)) {
+        EXPECT_EQ(dropped(), kTooMany);
+    }
 }
 
 /// A MAD for QP1 of device 1, from QP1 of device 0.
