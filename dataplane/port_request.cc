@@ -12,8 +12,6 @@
 
 namespace urnic::dataplane {
 
-namespace {}  // namespace
-
 int answer_port_request(Host& host, const Peer& peer, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::PortRequest) || !request.fds.empty()) {
         return EINVAL;

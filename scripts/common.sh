@@ -5,7 +5,7 @@ build=${URNIC_BUILD_DIR:-$top/build}
 # Debian's own tools: a python or a meson of the user's in front of them would not see Debian's packages.
 export PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
 cd "$top"
-# Where only the result counts, sources of one library or program are compiled together: a third of the time.
+# Where only the result counts, sources of one library or program are compiled together: headers are read once.
 unity=(-Dunity=on -Dunity_size=12)
 
 say() { printf '\n== %s\n' "$*"; }
