@@ -55,7 +55,8 @@ def pingpong(kind, arguments, what, name=None, **options):
 
 
 def cm(name, what, server, client, **options):
-    return Case(name, what, server, client=client, **options)
+    """They end their connections without waiting for the last acknowledgements."""
+    return Case(name, what, server, client=client, ends_alone=True, **options)
 
 
 def perftest(tool, arguments, what, name=None, **options):

@@ -6,6 +6,7 @@ Packets are captured on "wire", where what goes either way passes, whatever the 
 ordinary user has all rights over these interfaces in a user namespace.
 """
 
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -143,6 +144,22 @@ class Daemon:
     def command(self, words):
         """How a program is started so that it sees the RNIC."""
         return [harness.URNIC, "run", "--socket", self.run_dir, "--", *words]
+
+    @contextlib.contextmanager
+    def holding_back_cm(self, seconds):
+        """While it lasts, what our connection managers send goes on the wire so much later."""
+        if seconds > 0:
+            self._fault("add", "delay", "--qpn", "1", "--delay-us", str(int(seconds * 1e6)))
+        try:
+            yield
+        finally:
+            if seconds > 0:
+                self._fault("clear")
+
+    def _fault(self, *words):
+        result = self._urnic("fault", *words)
+        if result.returncode != 0:
+            raise OSError(f"urnic fault {' '.join(words)}: {result.stderr}")
 
     def log(self):
         return self._log.read_text(errors="replace")
