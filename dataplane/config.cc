@@ -17,6 +17,7 @@
 #include "dataplane/config_ports.h"
 #include "dataplane/config_table.h"
 #include "dataplane/config_values.h"
+#include "dataplane/config_wires.h"
 #include "rnic/abi/queues.h"
 
 namespace urnic::dataplane {
@@ -292,6 +293,7 @@ NeighbourConfig read_neighbour(const toml::table& table) {
 Config read_document(const toml::table& document) {
     Config config;
     const toml::node* faults = nullptr;  // read when the RNICs are known
+    const toml::node* wires = nullptr;   // the same
     for (const auto& [name, node] : document) {
         if (name.str() == "daemon" && node.is_table()) {
             read_table(*node.as_table(), "[daemon]", kDaemonKeys, config.daemon);
@@ -308,10 +310,13 @@ Config read_document(const toml::table& document) {
             }
         } else if (name.str() == "fault" && node.is_array_of_tables()) {
             faults = &node;
+        } else if (name.str() == "wire" && node.is_array_of_tables()) {
+            wires = &node;
         } else {
             throw Mistake{name.source().begin,
                           fmt::format("unknown section or key '{}'; allowed: [daemon], [daemon.limits], one "
-                                      "[[rnic]] (double brackets) for each RNIC, [[neighbour]] and [[fault]]",
+                                      "[[rnic]] (double brackets) for each RNIC, [[wire]], [[neighbour]] and "
+                                      "[[fault]]",
                                       name.str())};
         }
     }
@@ -327,6 +332,7 @@ Config read_document(const toml::table& document) {
             "'spin' needs CPUs that the workers have to themselves: give 'workers' as a list of CPUs"};
     }
     fill_macs(config.rnics);
+    read_wire_tables(wires, config);
     read_fault_tables(faults, config);
     return config;
 }

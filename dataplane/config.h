@@ -95,6 +95,17 @@ struct NeighbourConfig {
     wire::Mac mac{};
 };
 
+/// A network with rates, queues and marks between the RNICs of one fabric.
+struct WireConfig {
+    std::string fabric;
+    congestion::BitsPerSecond link_rate = 1'000'000'000;  // of each RNIC, in both directions
+    TimeNs delay_ns = 1'000;                              // of each link
+    std::uint64_t buffer_bytes = 1'000'000;               // of the switch
+    std::uint64_t ecn_kmin_bytes = 0;                     // see congestion::EcnOptions
+    std::uint64_t ecn_kmax_bytes = 0;
+    double ecn_pmax = 1;
+};
+
 /// Faults that can be in force at once.
 inline constexpr std::size_t kMaxFaults = 256;
 
@@ -102,6 +113,7 @@ struct Config {
     DaemonConfig daemon;
     std::vector<RnicConfig> rnics;
     std::vector<NeighbourConfig> neighbours;
+    std::vector<WireConfig> wires;
     std::vector<fault::Rule> faults;
 };
 

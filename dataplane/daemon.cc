@@ -78,7 +78,8 @@ rte_mempool* start_dpdk(const Config& config, bool verbose) {
         }
         ++index;
     }
-    const std::uint32_t frames = frames_for(num_ports, num_workers);
+    const std::uint32_t frames = frames_for(num_ports, num_workers) +
+                                 static_cast<std::uint32_t>(config.wires.size()) * EmulatedWire::kFrames;
     eal.memory_mb = packet_memory_mb(frames);
     start_eal(eal);
     return make_frame_pool("frames", frames);
@@ -145,6 +146,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
         host_.devices.push_back(std::make_unique<HostDevice>(*device, num_workers));
     }
     cm_.emplace(host_);
+    devices_->list_wires(host_);
     start_workers(config.daemon, frames);
     if (const std::string problem = host_.faults.add(host_, config.faults); !problem.empty()) {
         throw StartError("faults: " + problem);

@@ -109,6 +109,7 @@ void DeviceSet::add_fabrics(const Config& config, Steering& steering) {
     for (std::size_t i = 0; i < config.rnics.size(); ++i) {
         if (config.rnics[i].port == PortKind::kFabric) {
             members[config.rnics[i].port_device].push_back(devices_[i].get());
+            fabric_of_[static_cast<std::uint32_t>(i)] = config.rnics[i].port_device;
         }
     }
     for (const auto& [name, devices] : members) {
@@ -123,7 +124,45 @@ void DeviceSet::add_fabrics(const Config& config, Steering& steering) {
             devices[i]->port = &fabric->port(i);
             devices[i]->neighbours = fabric.get();
         }
+        emulate(config, name, *fabric, devices, steering);
         fabrics_.emplace(name, std::move(fabric));
+    }
+}
+
+void DeviceSet::emulate(const Config& config, const std::string& name, Fabric& fabric,
+                        const std::vector<Device*>& devices, Steering& steering) {
+    const auto wire = std::find_if(config.wires.begin(), config.wires.end(),
+                                   [&](const WireConfig& candidate) { return candidate.fabric == name; });
+    if (wire == config.wires.end()) {
+        return;
+    }
+    EmulatedWire::Options options;
+    options.link = {.rate = wire->link_rate, .delay_ns = wire->delay_ns};
+    options.switches.buffer_bytes = wire->buffer_bytes;
+    const congestion::EcnOptions ecn{wire->ecn_kmin_bytes, wire->ecn_kmax_bytes,
+                                     congestion::Fraction::from_raw(static_cast<std::uint32_t>(
+                                         wire->ecn_pmax * congestion::Fraction::kOne))};
+    options.switches.ecn.fill(ecn);
+    auto made =
+        std::make_unique<EmulatedWire>(options, fabric, static_cast<std::uint32_t>(devices.size()), steering);
+    for (std::uint32_t i = 0; i < devices.size(); ++i) {
+        devices[i]->port = &made->port(i);
+    }
+    emulated_.emplace(name, std::move(made));
+}
+
+void DeviceSet::list_wires(Host& host) const {
+    for (const auto& [name, wire] : emulated_) {
+        HostWire listed;
+        listed.fabric = name;
+        // In the order of the fabric's ports: add_fabrics() has made it.
+        for (const auto& device : devices_) {
+            if (fabric_of_.contains(device->index) && fabric_of_.at(device->index) == name) {
+                listed.devices.push_back(device->name);
+            }
+        }
+        listed.view = [wire = wire.get()](std::uint32_t port) { return wire->view(port); };
+        host.wires.push_back(std::move(listed));
     }
 }
 

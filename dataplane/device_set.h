@@ -10,6 +10,7 @@
 #include "dataplane/config.h"
 #include "dataplane/device.h"
 #include "dataplane/dpdk_port.h"
+#include "dataplane/emulated_wire.h"
 #include "dataplane/fabric.h"
 #include "dataplane/hairpin_port.h"
 #include "dataplane/host.h"
@@ -33,6 +34,8 @@ class DeviceSet {
     DeviceSet(const Config& config, Steering& steering, rte_mempool* frames);
 
     [[nodiscard]] std::vector<Device*> devices() const;
+    /// The emulated wires, for status.
+    void list_wires(Host& host) const;
 
     /// What happens to ports is reported from now on; see watch_port(). `host` has these devices.
     void watch_ports(Host& host);
@@ -40,6 +43,9 @@ class DeviceSet {
   private:
     void add_device(const RnicConfig& rnic, std::uint32_t index);
     void add_fabrics(const Config& config, Steering& steering);
+    /// Puts a network between the devices of a fabric, if the configuration has one for it.
+    void emulate(const Config& config, const std::string& name, Fabric& fabric,
+                 const std::vector<Device*>& devices, Steering& steering);
     /// Opens the port of a device that is on no fabric.
     void open_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers, rte_mempool* frames);
     void open_kernel_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
@@ -50,6 +56,8 @@ class DeviceSet {
     void add_hairpins(const Config& config, Steering& steering);
 
     std::map<std::string, std::unique_ptr<Fabric>> fabrics_;
+    std::map<std::string, std::unique_ptr<EmulatedWire>> emulated_;      // before those fabrics
+    std::map<std::uint32_t, std::string> fabric_of_;                     // by Device::index
     std::map<std::uint32_t, std::unique_ptr<DpdkPort>> dpdk_ports_;      // by Device::index
     std::map<std::uint32_t, std::unique_ptr<KernelPort>> kernel_ports_;  // by Device::index
     std::vector<std::unique_ptr<HairpinPort>> hairpins_;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "congestion/switch/switch.h"
 #include "dataplane/config.h"
 #include "dataplane/device.h"
 #include "dataplane/fault_set.h"
@@ -80,6 +81,21 @@ struct ContextOwner {
     int fd = -1;               // the command fd; the context's
 };
 
+/// What the switch of an emulated wire does with frames to one RNIC, and what that RNIC has sent.
+struct WirePortView {
+    congestion::SwitchPortCounters counters;
+    std::uint64_t queue_bytes = 0;
+    std::uint64_t sent_packets = 0;
+    std::uint64_t sent_bytes = 0;
+};
+
+/// An emulated wire: it is worker 0's, where `view` is called.
+struct HostWire {
+    std::string fabric;
+    std::vector<std::string> devices;  // by port
+    std::function<WirePortView(std::uint32_t port)> view;
+};
+
 /// Touched by the control thread alone.
 struct Host {
     std::vector<std::unique_ptr<HostDevice>> devices;
@@ -92,6 +108,7 @@ struct Host {
     std::uint64_t started_ns = 0;  // CLOCK_MONOTONIC
     std::uint32_t next_pd_number = 1;
     FaultSet faults;
+    std::vector<HostWire> wires;
     std::map<ContextToken, ContextOwner> contexts;
     std::uint64_t next_context_serial = 1;
     /// Makes a QP of a supported type; nullptr for another one.

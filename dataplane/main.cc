@@ -89,6 +89,16 @@ The configuration file is TOML. Every key, with its default:
   ip = "198.18.0.2"
   mac = "02:00:c6:12:00:02"
 
+  [[wire]]                      # none by default; a switch between the RNICs of one fabric (docs/congestion.md)
+  fabric = "lab"                # theirs, two or more
+  topology = "star"
+  link_mbps = 1000              # of each RNIC's link, and its delay:
+  delay_us = 1
+  buffer_bytes = 1000000        # of the switch; what it does not hold is dropped
+  ecn_kmin_bytes = 0            # queues up to here mark nothing; from kmax on everything, just below it the part pmax
+  ecn_kmax_bytes = 0            # 0: nothing is marked
+  ecn_pmax = 1
+
   [[fault]]                     # none by default; one for each fault to inject, with the keys of urnic fault
   type = "drop"                 # "drop", "corrupt", "ecn", "delay", "duplicate" or "reorder"
   direction = "tx"              # "tx", "rx" or "both"; and device, qpn, psn, opcode, iter, count

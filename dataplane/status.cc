@@ -149,6 +149,38 @@ void write_worker(JsonText& json, const Host& host, std::uint32_t index) {
     });
 }
 
+void write_wires(JsonText& json, const Host& host) {
+    json.array("wires", [&] {
+        for (const HostWire& wire : host.wires) {
+            std::vector<WirePortView> views(wire.devices.size());
+            host.workers[0]->call([&] {
+                for (std::uint32_t port = 0; port < views.size(); ++port) {
+                    views[port] = wire.view(port);
+                }
+            });
+            json.object({}, [&] {
+                json.value("fabric", wire.fabric);
+                json.array("ports", [&] {
+                    for (std::size_t port = 0; port < views.size(); ++port) {
+                        const WirePortView& view = views[port];
+                        json.object({}, [&] {
+                            json.value("device", wire.devices[port]);
+                            json.value("sent_packets", view.sent_packets);
+                            json.value("sent_bytes", view.sent_bytes);
+                            json.value("delivered_packets", view.counters.tx_packets);
+                            json.value("delivered_bytes", view.counters.tx_bytes);
+                            json.value("marked", view.counters.marked);
+                            json.value("dropped", view.counters.dropped);
+                            json.value("queue_bytes", view.queue_bytes);
+                            json.value("most_queue_bytes", view.counters.most_bytes);
+                        });
+                    }
+                });
+            });
+        }
+    });
+}
+
 void write_faults(JsonText& json, const Host& host) {
     if (host.faults.rules().empty()) {
         json.array("faults", [] {});
@@ -286,6 +318,7 @@ std::string status_json(const Host& host, const std::vector<const Client*>& clie
                 write_worker(json, host, w);
             }
         });
+        write_wires(json, host);
         write_faults(json, host);
         const auto qps = query_all(host, clients);
         json.array("clients", [&] {

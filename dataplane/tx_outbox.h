@@ -26,6 +26,8 @@ class TxOutbox final : public Outbox {
 
     /// From now on packets go through `port`: the device's own or one that stacks on it.
     void use_port(PacketIo& port) { port_ = &port; }
+    /// True: the port has the QPs' time, and so rates are measured by it (TimedPort).
+    void go_by_qp_time(bool does) { by_qp_time_ = does; }
     /// The device has another MAC now.
     void use_mac(const wire::Mac& mac) { mac_ = mac; }
     /// Down: what goes out is dropped.
@@ -53,7 +55,7 @@ class TxOutbox final : public Outbox {
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp& qp, AsyncEventType type) override;
     void srq_event(SharedRecvQueue& srq, AsyncEventType type) override;
-    [[nodiscard]] TimeNs clock(TimeNs /*now*/) const override { return now_; }
+    [[nodiscard]] TimeNs clock(TimeNs now) const override { return by_qp_time_ ? now : now_; }
 
   private:
     void refill();
@@ -73,6 +75,7 @@ class TxOutbox final : public Outbox {
     Notifier& notifier_;
     QpSlot* slot_ = nullptr;
     TimeNs now_ = 0;
+    bool by_qp_time_ = false;
     // Built frames, the oldest at first_; packets of one QP never overtake each other.
     std::uint32_t first_ = 0;
     std::uint32_t built_ = 0;

@@ -320,6 +320,54 @@ TEST(Config, RoutesOfAnRnicWithAddressesOfItsOwn) {
     }
 }
 
+TEST(Config, AnEmulatedWire) {
+    const std::string pair =
+        std::string(kRnic) + "[[rnic]]\nname = \"urnic1\"\nport = \"fabric\"\nfabric = \"lab\"\n";
+    const Config config = good(
+        "[[wire]]\nfabric = \"lab\"\ntopology = \"star\"\nlink_mbps = 200\ndelay_us = 2.5\nbuffer_bytes = "
+        "400000\n"
+        "ecn_kmin_bytes = 40000\necn_kmax_bytes = 200000\necn_pmax = 0.25\n" +
+        pair);
+    ASSERT_EQ(config.wires.size(), 1U);
+    const WireConfig& wire = config.wires[0];
+    EXPECT_EQ(wire.link_rate, 200'000'000U);
+    EXPECT_EQ(wire.delay_ns, 2'500U);
+    EXPECT_EQ(wire.buffer_bytes, 400'000U);
+    EXPECT_EQ(wire.ecn_kmin_bytes, 40'000U);
+    EXPECT_EQ(wire.ecn_kmax_bytes, 200'000U);
+    EXPECT_EQ(wire.ecn_pmax, 0.25);
+
+    const std::pair<const char*, const char*> mistakes[] = {
+        {"link_mbps = 100", "this [[wire]] has no 'fabric'; there are: \"lab\""},
+        {"fabric = \"lap\"", "'fabric' is \"lap\"; it must be one that RNICs are on: \"lab\""},
+        {"fabric = \"lab\"\nlink_mbps = 0", "'link_mbps' must be a number from 1 to 100000"},
+        {"fabric = \"lab\"\nlink_mbps = nan", "'link_mbps' must be a number from 1 to 100000"},
+        {"fabric = \"lab\"\nlink_mbps = \"fast\"", "'link_mbps' must be a number from 1 to 100000"},
+        {"fabric = \"lab\"\ndelay_us = 1e9", "'delay_us' must be a number from 0 to 100000"},
+        {"fabric = \"lab\"\nbuffer_bytes = 1000",
+         "'buffer_bytes' must be a whole number from 16384 to 4194304"},
+        {"fabric = \"lab\"\necn_pmax = 1.5", "'ecn_pmax' must be a number from 0 to 1"},
+        {"fabric = \"lab\"\necn_kmin_bytes = 9", "'ecn_kmin_bytes' needs 'ecn_kmax_bytes'"},
+        {"fabric = \"lab\"\necn_kmin_bytes = 9\necn_kmax_bytes = 9", "must be less than 'ecn_kmax_bytes'"},
+        {"fabric = \"lab\"\nbuffer_bytes = 20000\necn_kmin_bytes = 20000\necn_kmax_bytes = 30000",
+         "must be less than 'buffer_bytes', which is 20000"},
+        {"fabric = \"lab\"\ntopology = \"ring\"", "'topology' must be \"star\""},
+        {"fabric = \"lab\"\nspeed = 1",
+         "unknown key 'speed' in [[wire]]; allowed: fabric, topology, link_mbps"},
+        {"fabric = \"lab\"\n[[wire]]\nfabric = \"lab\"", "the fabric \"lab\" has a [[wire]] already"},
+    };
+    for (const auto& [text, said] : mistakes) {
+        const auto result = parse_config(pair + "[[wire]]\n" + text + "\n", "f");
+        const auto* error = std::get_if<ConfigError>(&result);
+        ASSERT_NE(error, nullptr) << text;
+        EXPECT_THAT(error->message, HasSubstr(said)) << text;
+    }
+    const auto alone = parse_config(std::string(kRnic) + "[[wire]]\nfabric = \"lab\"\n", "f");
+    ASSERT_NE(std::get_if<ConfigError>(&alone), nullptr);
+    EXPECT_THAT(std::get<ConfigError>(alone).message,
+                HasSubstr("has one RNIC: a [[wire]] needs two or more"));
+}
+
 TEST(Config, AMissingFileIsNamed) {
     const auto result = read_config("/nonexistent/urnic.toml");
     const auto* error = std::get_if<ConfigError>(&result);
