@@ -1,7 +1,6 @@
 #include "dataplane/config_wires.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -64,11 +63,14 @@ std::string fabrics_of(const Config& config) {
     std::set<std::string> names;
     for (const RnicConfig& rnic : config.rnics) {
         if (rnic.port == PortKind::kFabric) {
-            names.insert(fmt::format("\"{}\"", rnic.port_device));
+            names.insert(rnic.port_device);
         }
     }
-    return names.empty() ? "none, since no [[rnic]] has port = \"fabric\""
-                         : fmt::format("{}", fmt::join(names, ", "));
+    std::string list;
+    for (const std::string& name : names) {
+        list += (list.empty() ? "\"" : ", \"") + name + "\"";
+    }
+    return list.empty() ? "none, since no [[rnic]] has port = \"fabric\"" : list;
 }
 
 void check_fabric(const toml::table& table, const WireConfig& wire, const Config& config) {
