@@ -2,6 +2,10 @@
 // kept from running.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
 #include "dataplane/packet_io.h"
 #include "rnic/base/time.h"
 
@@ -15,6 +19,39 @@ class TimedPort : public PacketIo {
     virtual void set_time(std::uint32_t queue, TimeNs qp_now) = 0;
     /// When rx_burst(queue) is to be called at the latest, whatever comes; kNever: not by itself.
     [[nodiscard]] virtual TimeNs next_event(std::uint32_t queue) const = 0;
+};
+
+/// Those of one worker.
+class TimedPorts {
+  public:
+    explicit TimedPorts(std::uint32_t queue) : queue_(queue) {}
+
+    /// False: the port is none of these. It lives longer than this.
+    bool add(PacketIo* port) {
+        auto* const timed = dynamic_cast<TimedPort*>(port);
+        if (timed == nullptr || !timed->has_events(queue_)) {
+            return false;
+        }
+        ports_.push_back(timed);
+        return true;
+    }
+    void set_time(TimeNs qp_now) {
+        for (TimedPort* port : ports_) {
+            port->set_time(queue_, qp_now);
+        }
+    }
+    /// When the first of them wants to be looked at.
+    [[nodiscard]] TimeNs next_event() const {
+        TimeNs at = kNever;
+        for (const TimedPort* port : ports_) {
+            at = std::min(at, port->next_event(queue_));
+        }
+        return at;
+    }
+
+  private:
+    std::uint32_t queue_;
+    std::vector<TimedPort*> ports_;
 };
 
 }  // namespace urnic::dataplane

@@ -90,8 +90,6 @@ struct Worker::Impl {
     /// When a packet held back by a fault wants to go on; takes ports with nothing left to do out of the way.
     TimeNs tend_faults();
     [[nodiscard]] TimeNs wake_at();
-    /// When the first of the timed ports wants to be looked at.
-    [[nodiscard]] TimeNs next_port_event() const;
     void run_call(FunctionRef function);
     /// Follows the QP's deadline. A timer that is armed too early stays: it looks again when it fires, so
     /// that a deadline which moves on with each packet costs nothing.
@@ -113,7 +111,7 @@ struct Worker::Impl {
     std::vector<std::unique_ptr<Lane>> lanes;  // by Device::index
     ClientList clients;
     bool polled_ports = false;
-    std::vector<TimedPort*> timed_ports;  // of the lanes'
+    TimedPorts timed_ports;  // of the lanes'
     std::uint32_t faulty_lanes = 0;
     std::uint32_t undrained_rounds = 0;  // in a row: frames were left for the next round
     std::atomic<bool> stopping{false};
@@ -127,18 +125,15 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
       qp_now(now),
       timers(now),
       notifier(config.index, clock),
-      idle(config.index, config.may_spin, config.steering->wakes()) {
+      idle(config.index, config.may_spin, config.steering->wakes()),
+      timed_ports(config.index) {
     URNIC_CHECK(config.state != nullptr && config.frames != nullptr);
     URNIC_CHECK(config.index < config.num_workers && config.num_workers == config.steering->num_workers());
     for (Device* device : config.devices) {
         URNIC_CHECK(device->index == lanes.size());
         lanes.push_back(std::make_unique<Lane>(config, *device, notifier, run_queue, held_frames, now));
         polled_ports = polled_ports || device->port->must_be_polled(config.index);
-        if (auto* port = dynamic_cast<TimedPort*>(device->port);
-            port != nullptr && port->has_events(config.index)) {
-            timed_ports.push_back(port);
-            lanes.back()->outbox.go_by_qp_time(true);
-        }
+        lanes.back()->outbox.go_by_qp_time(timed_ports.add(device->port));
         const int fd = device->port->wait_fd(config.index);
         const int error = fd >= 0 ? idle.watch_level(fd) : 0;
         if (error != 0 && error != EEXIST) {
@@ -152,9 +147,7 @@ void Worker::Impl::loop() {
     while (!stopping.load(std::memory_order_relaxed)) {
         now = clock.now();
         qp_now = attended.advance(now);
-        for (TimedPort* port : timed_ports) {
-            port->set_time(config.index, qp_now);
-        }
+        timed_ports.set_time(qp_now);
         bool busy = run_calls();
         busy |= scan_doorbells();
         busy |= receive();
@@ -170,7 +163,7 @@ void Worker::Impl::loop() {
                                                       : Idle::Round::kIdle,
                                             now, wake_at());
         if (slept) {
-            attended.slept(std::min(timers.next_event(), next_port_event()));
+            attended.slept(std::min(timers.next_event(), timed_ports.next_event()));
         }
     }
 }
@@ -296,16 +289,8 @@ TimeNs Worker::Impl::tend_faults() {
     return at;
 }
 
-TimeNs Worker::Impl::next_port_event() const {
-    TimeNs at = kNever;
-    for (const TimedPort* port : timed_ports) {
-        at = std::min(at, port->next_event(config.index));
-    }
-    return at;
-}
-
 TimeNs Worker::Impl::wake_at() {
-    TimeNs at = attended.on_clock(std::min(timers.next_event(), next_port_event()));
+    TimeNs at = attended.on_clock(std::min(timers.next_event(), timed_ports.next_event()));
     if (faulty_lanes != 0) [[unlikely]] {
         at = std::min(at, tend_faults());
     }
