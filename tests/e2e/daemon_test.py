@@ -144,7 +144,8 @@ class CommandLine(Daemon):
         lines = out[out.index("[daemon]"):].splitlines()
         other_ports = ("device =", "interface =", "netns =", "socket =", "role =", "id = 0")
         text = "\n".join(line for line in lines if not line.strip().startswith((*other_ports, "socket_group =")))
-        self.run_ok([URNICD, "--check", "--config", self.config(text)])
+        other = '\n[[rnic]]\nname = "urnic1"\nport = "fabric"\nfabric = "lab"\n'  # a [[wire]] is between two
+        self.run_ok([URNICD, "--check", "--config", self.config(text + other)])
 
     def test_check_names_file_line_and_what_is_allowed(self):
         path = self.config('[daemon]\nworkerz = 1\n' + FABRIC)
