@@ -92,8 +92,14 @@ def save(figure, path):
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    document = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
-    out = pathlib.Path(sys.argv[2])
+    try:
+        document = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
+        draw(document, pathlib.Path(sys.argv[2]))
+    except (ValueError, KeyError, TypeError) as error:
+        sys.exit(f"draw.py: {sys.argv[1]} does not hold the series of an experiment or a trace: {error!r}")
+
+
+def draw(document, out):
     for run in document["runs"]:
         suffix = "-" + re.sub(r"[^A-Za-z0-9.]+", "-", run["label"]) if run["label"] else ""
         draw_run(document["name"], run, out / f"{document['name']}{suffix}.svg")

@@ -31,6 +31,7 @@ Examples:
   urnic experiment incast.toml
   urnic experiment incast.toml --out /tmp/incast --set topology.hosts=9 --set congestion.algorithm='"none"'
   urnic experiment incast.toml --no-draw --seed 7
+  urnic experiment trace.json        # draws results again, or what urnic cc trace has written
 
 docs/congestion.md tells the keys of a file, what is simulated and what is not; examples lie in
 congestion/experiment/scenarios.)";
@@ -92,6 +93,12 @@ Results simulate(const Run& run, bool quiet) {
 }
 
 int run_program(const Options& options) {
+    if (options.file.extension() == ".json") {
+        (void)read_file(options.file);  // says why it cannot be
+        fs::create_directories(options.out);
+        draw(options.file, options.out);
+        return 0;
+    }
     std::vector<Run> runs;
     try {
         runs = read_experiment(read_file(options.file), options.file.stem().string(), changes_of(options));
@@ -125,7 +132,8 @@ int start(int argc, char** argv) {
     Options options;
     CLI::App app{kAbout, "urnic experiment"};
     app.footer(kFooter);
-    app.add_option("FILE", options.file, "the experiment, in TOML")->required();
+    app.add_option("FILE", options.file, "the experiment, in TOML; or results to draw, FILE.json")
+        ->required();
     app.add_option("--out", options.out, "directory for the results; made if it is not there")
         ->capture_default_str();
     app.add_option("--set", options.changes, "KEY=VALUE: as if FILE said so; several may be given")

@@ -56,9 +56,9 @@ void draw(const fs::path& results, const fs::path& out) {
     }
     if (status != 0) {
         throw std::runtime_error(
-            "the results are written, but not drawn: see above; pictures need python3-matplotlib (apt-get "
-            "install "
-            "python3-matplotlib), or give --no-draw");
+            fmt::format("{} is not drawn: see above; pictures need python3-matplotlib (apt-get install "
+                        "python3-matplotlib), or give --no-draw",
+                        results.string()));
     }
 }
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import pathlib
 import shutil
+import signal
 import tempfile
 
 import harness
@@ -50,10 +51,11 @@ class Incast(harness.TestCase):
     def start_daemon(self, algorithm):
         directory = pathlib.Path(tempfile.mkdtemp(prefix="urnic-e2e-"))
         self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
+        self.directory = directory
         self.socket = directory / "run/control.sock"
         config = directory / "urnicd.toml"
         config.write_text(CONFIG.format(run_dir=directory / "run", algorithm=algorithm), encoding="utf-8")
-        daemon = harness.start([harness.BUILD / "urnicd", "--config", config])
+        self.daemon = daemon = harness.start([harness.BUILD / "urnicd", "--config", config])
         self.addCleanup(self.stop_daemon, daemon)
         up = harness.wait_until(lambda: daemon.poll() is not None
                                 or self.urnic("status", "--socket", self.socket).returncode == 0, pause=0.1)
@@ -61,6 +63,8 @@ class Incast(harness.TestCase):
 
     @staticmethod
     def stop_daemon(daemon):
+        if daemon.poll() == 0:
+            return
         with contextlib.suppress(ProcessLookupError):
             daemon.terminate()
         result = harness.finish(daemon, 30)
@@ -68,6 +72,11 @@ class Incast(harness.TestCase):
 
     def urnic(self, *words):
         return harness.run([harness.URNIC, *words])
+
+    def refused(self, message, *words):
+        result = self.urnic(*words, "--socket", self.socket)
+        self.assertEqual((result.returncode, result.out), (125, ""), result)
+        self.assertIn(message, result.err)
 
     def start(self, *words):
         process = harness.start([harness.URNIC, "run", "--socket", self.socket, "--", *words])
@@ -98,6 +107,11 @@ class Incast(harness.TestCase):
         result = self.urnic("status", "--json", "--socket", self.socket)
         self.assert_ok(result)
         return json.loads(result.out)
+
+    def devices(self):
+        result = self.urnic("cc", "show", "--json", "--socket", self.socket)
+        self.assert_ok(result)
+        return json.loads(result.out)["devices"]
 
     def ports(self):
         """What the emulated switch counts, by RNIC: one reading, in which the numbers fit each other."""
@@ -134,6 +148,7 @@ class Incast(harness.TestCase):
             seen.append((shares, queue))
             if max(shares) < 0.525:
                 break
+        self.check_trace()
         sink = self.ports()[SINK]
         report = f"shares and mean queues: {seen}; {sink}"
         print(report)
@@ -147,6 +162,72 @@ class Incast(harness.TestCase):
             counters = self.counters(source)
             self.assertGreater(counters["rp_cnp_handled"], 0)
             self.assertEqual((counters["rp_cnp_ignored"], counters["retrans_pkts"]), (0, 0))
+
+    def check_trace(self):
+        """The running transfer, traced and drawn: it says what the counters beside it say."""
+        trace = self.directory / "live.json"
+        qpn = self.devices()[0]["qps"][0]["qpn"]
+        before = self.ports()
+        done = self.urnic("cc", "trace", trace, f"urnic0/{qpn:#x}", "urnic1", "--seconds", "2", "--every", "10",
+                          "--socket", self.socket)
+        after = self.ports()
+        self.assert_ok(done)
+        (run,) = json.loads(trace.read_text(encoding="utf-8"))["runs"]
+        series = run["series"]
+        times = series["time_us"]
+        self.assertGreater(len(times), 10, "of 200 readings")
+        self.assertEqual(times, sorted(set(times)))
+        self.assertEqual(sorted(series["goodput_gbit"]), ["urnic0", "urnic1"])
+        flows = sorted(series["rate_gbit"])
+        self.assertEqual((len(flows), flows[0]), (2, f"urnic0/{qpn:#x}"), flows)
+        for values in series["rate_gbit"].values():
+            self.assertTrue(all(0 < value <= 0.2 for value in values), values)
+            self.assertGreater(len(set(values)), 3, "rates move")
+        self.assertTrue(any(0 < value < 1 for value in series["alpha"][flows[0]]))
+        queue = series["queue_kb"]["lab>urnic2"]
+        self.assertTrue(0 < sum(queue) / len(queue) < KMAX / 1000, queue)
+        for name, what, device in (("marks", "marked", SINK), ("drops", "dropped", SINK)):
+            self.assertEqual(series[name], sorted(series[name]))
+            self.assertLessEqual(series[name][-1], after[device][what] - before[device][what])
+        # Bytes within the trace, from the rates of each reading, are among those that the wire counted.
+        for source in SOURCES:
+            gbit = series["goodput_gbit"][f"urnic{source}"]
+            traced = sum(value * (later - earlier) for value, earlier, later in zip(gbit[1:], times, times[1:])) * 125
+            self.assertTrue(0 < traced <= self.sent(after, source) - self.sent(before, source) + MB, (traced, before, after))
+        lines = {name: (self.directory / f"live-{name}.csv").read_text(encoding="utf-8").splitlines()
+                 for name in ("flows", "ports")}
+        self.assertEqual(len(lines["flows"]), 1 + 2 * len(times))
+        self.assertEqual(len(lines["ports"]), 1 + 3 * len(times))
+        self.assert_ok(self.urnic("experiment", trace, "--out", self.directory))
+        self.assertIn("lab>urnic2".replace(">", "&gt;"), (self.directory / "live.svg").read_text(encoding="utf-8"))
+
+    def test_a_trace_that_ends_early(self):
+        self.start_daemon("dcqcn")
+        trace = self.directory / "early.json"
+        wrong = (("early.txt", "must end in .json"), ("/no/such/dir/a.json", "a.json cannot be written: No such file"))
+        for name, message in wrong:
+            self.refused(message, "cc", "trace", name, "--seconds", "1")
+        self.refused('there is no RNIC "urnic9"', "cc", "trace", trace, "urnic9")
+        self.refused("must be DEVICE or DEVICE/QPN", "cc", "trace", trace, "urnic0/")
+        self.refused("more than 50000 readings", "cc", "trace", trace, "--seconds", "86400", "--every", "1")
+        self.assertFalse(trace.exists(), "nothing is written before the daemon has answered")
+        rows = self.directory / "early-flows.csv"
+        process = harness.start([harness.URNIC, "cc", "trace", trace, "--seconds", "3600", "--every", "100", "--socket", self.socket])
+        self.addCleanup(harness.finish, process)
+        self.assertTrue(harness.wait_until(rows.exists))
+        process.send_signal(signal.SIGINT)
+        self.assert_ok(harness.finish(process))
+        self.assertGreater(len(json.loads(trace.read_text(encoding="utf-8"))["runs"][0]["series"]["time_us"]), 0)
+        # The daemon goes: what was read stays.
+        rows.unlink()
+        process = harness.start([harness.URNIC, "cc", "trace", trace, "--seconds", "3600", "--every", "100", "--socket", self.socket])
+        self.assertTrue(harness.wait_until(rows.exists))
+        self.stop_daemon(self.daemon)
+        result = harness.finish(process)
+        self.assertEqual(result.returncode, 125, result)
+        self.assertIn("the trace ended early: ", result.err)
+        self.assertIn("readings of 0 QPs", result.out)
+        self.assertGreater(len(json.loads(trace.read_text(encoding="utf-8"))["runs"][0]["series"]["time_us"]), 0)
 
     def test_without_it_the_switch_drops(self):
         self.start_daemon("none")

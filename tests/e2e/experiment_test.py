@@ -55,7 +55,11 @@ class Results(InDirectory):
         self.assertEqual(len(rows), 200)
         self.assertEqual([float(row["goodput_gbit"]) for row in rows if row["flow"] == "f1.2"],
                          run["series"]["goodput_gbit"]["f1.2"])
-        self.assertIn("<svg", (out / "brief.svg").read_text(encoding="utf-8")[:500])
+        picture = (out / "brief.svg").read_text(encoding="utf-8")
+        self.assertIn("<svg", picture[:500])
+        again = self.dir / "again"
+        self.assert_ok(experiment(out / "brief.json", "--out", again))
+        self.assertEqual([(path.name, path.read_text(encoding="utf-8")) for path in again.iterdir()], [("brief.svg", picture)])
 
     def test_the_same_seed_gives_the_same_bytes(self):
         for name, seed in (("a", "5"), ("b", "5"), ("c", "6")):
@@ -136,6 +140,16 @@ class WrongUse(InDirectory):
         done = experiment(self.file, "--out", self.dir, "--quiet")
         self.assertEqual(done.returncode, 125)
         self.assertIn("brief.json cannot be written: Is a directory", done.err)
+
+    def test_results_that_are_none(self):
+        results = self.dir / "brief.json"
+        for text in ("", "[]", "{}", '{"name": "x", "runs": [{"label": ""}]}'):
+            results.write_text(text, encoding="utf-8")
+            done = experiment(results, "--out", self.dir)
+            self.assertEqual((done.returncode, done.out), (125, ""), done)
+            self.assertIn("does not hold the series of an experiment or a trace", done.err)
+            self.assertNotIn("Traceback", done.err)
+        self.refused("no.json cannot be read: No such file or directory", self.dir / "no.json")
 
     def test_command_line(self):
         self.assertEqual(experiment().returncode, 125)

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 
+#include "verbs_provider/launcher/cc_target.h"
 #include "verbs_provider/launcher/daemon_client.h"
 #include "verbs_provider/launcher/error.h"
 #include "verbs_provider/launcher/status.h"
@@ -24,8 +25,19 @@ Examples:
   urnic cc set urnic0 algorithm=none
   urnic cc set urnic0/0x1a2b algorithm=fixed rate_mbps=100)";
 
-/// "DEVICE" or "DEVICE/QPN"; a QPN in decimal or 0x... hexadecimal.
-std::pair<std::string, std::uint32_t> split(const std::string& target) {
+constexpr const char* kTraceFooter =
+    R"(Named QPs, or those of named RNICs; without a name all. The rates are those of QPs; goodput is what each RNIC
+sent, headers included. A QP that comes or goes has zeros before and after. NAME-flows.csv and NAME-ports.csv
+grow with each reading, FILE.json is written at the end.
+
+Examples:
+  urnic cc trace two.json --seconds 20
+  urnic cc trace one.json urnic0/0x1a2b --every 5
+  urnic experiment two.json --out /tmp        # draws it)";
+
+}  // namespace
+
+std::pair<std::string, std::uint32_t> split_target(const std::string& target) {
     const std::size_t slash = target.find('/');
     if (slash == std::string::npos) return {target, 0};
     const std::string number = target.substr(slash + 1);
@@ -40,8 +52,6 @@ std::pair<std::string, std::uint32_t> split(const std::string& target) {
     return {target.substr(0, slash), qpn};
 }
 
-}  // namespace
-
 CcCommand::CcCommand(CLI::App& app) : socket_(default_socket().string()) {
     cc_ = app.add_subcommand("cc", "Shows and changes the congestion control of a running daemon.");
     cc_->require_subcommand(1);
@@ -51,7 +61,20 @@ CcCommand::CcCommand(CLI::App& app) : socket_(default_socket().string()) {
     set_->footer(kSetFooter);
     set_->add_option("DEVICE[/QPN]", target_, "the RNIC, for example urnic0, or one QP of it")->required();
     set_->add_option("NAME=VALUE", values_, "settings")->required();
-    for (CLI::App* command : {show_, set_}) {
+    trace_ = cc_->add_subcommand("trace", "Rates of QPs and queues of emulated wires over time, in files.");
+    trace_->footer(kTraceFooter);
+    trace_
+        ->add_option("FILE.json", tracing_.file,
+                     "what is written; beside it NAME-flows.csv and NAME-ports.csv")
+        ->required();
+    trace_->add_option("DEVICE[/QPN]", tracing_.targets, "the QPs of an RNIC, or one QP");
+    trace_->add_option("--seconds", tracing_.seconds, "how long; Ctrl-C ends it earlier")
+        ->check(CLI::Range(0.01, 86400.0))
+        ->capture_default_str();
+    trace_->add_option("--every", tracing_.every_ms, "milliseconds between two readings")
+        ->check(CLI::Range(1.0, 60000.0))
+        ->capture_default_str();
+    for (CLI::App* command : {show_, set_, trace_}) {
         command->add_option("--socket", socket_, "control socket of the daemon, or the directory it is in")
             ->type_name("PATH")
             ->capture_default_str();
@@ -65,7 +88,11 @@ void CcCommand::run() const {
         fmt::print("{}", json_ ? text : status_tables(text).substr(1));
         return;
     }
-    const auto [device, qpn] = split(target_);
+    if (trace_->parsed()) {
+        trace_congestion(socket, tracing_);
+        return;
+    }
+    const auto [device, qpn] = split_target(target_);
     std::string lines;
     for (const std::string& value : values_) lines += value + "\n";
     set_congestion(socket, device, qpn, lines);

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "verbs_provider/launcher/cc_trace.h"
+
 namespace urnic::launcher {
 
 class CcCommand {
@@ -23,10 +25,12 @@ class CcCommand {
     CLI::App* cc_;
     CLI::App* show_;
     CLI::App* set_;
+    CLI::App* trace_;
     std::string socket_;
     bool json_ = false;
     std::string target_;
     std::vector<std::string> values_;
+    TraceOptions tracing_;
 };
 
 }  // namespace urnic::launcher
