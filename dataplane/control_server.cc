@@ -20,6 +20,7 @@
 #include "dataplane/fault_request.h"
 #include "dataplane/log.h"
 #include "dataplane/message.h"
+#include "dataplane/monotonic_clock.h"
 #include "dataplane/port_request.h"
 #include "dataplane/status.h"
 #include "dataplane/undo.h"
@@ -36,11 +37,6 @@ constexpr int kAcceptRetryMs = 100;
 constexpr std::chrono::seconds kEndPatience{1};
 /// Who is refused may keep us waiting with the end of its connection: of such threads there are no more.
 constexpr std::size_t kMostRefused = 1024;
-
-std::uint64_t nanoseconds() {
-    return static_cast<std::uint64_t>(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
 
 bool is_exhaustion(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -125,7 +121,7 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
     abi::BriefSpin spin;
     for (bool stop = false; !stop;) {
         std::array<epoll_event, 64> events{};
-        const bool looks_again = spin.looks_again(nanoseconds());
+        const bool looks_again = spin.looks_again(clock_now());
         const int patience_ms = accept_paused_ || not_started_ > 0 ? kAcceptRetryMs : -1;
         const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
                                        looks_again ? 0 : patience_ms);
@@ -158,7 +154,7 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
         }
         retry_closing();
         after_round();
-        spin.begin(nanoseconds());
+        spin.begin(clock_now());
     }
     for (const int fd : stop_fds) {
         ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);

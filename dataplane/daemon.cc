@@ -4,7 +4,6 @@
 #include <grp.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include <cerrno>
 #include <cstring>
@@ -18,6 +17,7 @@
 #include "dataplane/frame_pool.h"
 #include "dataplane/host.h"
 #include "dataplane/log.h"
+#include "dataplane/monotonic_clock.h"
 #include "dataplane/run_dir.h"
 #include "dataplane/sysroot.h"
 #include "rnic/qp/rc_qp.h"
@@ -29,13 +29,6 @@ namespace urnic::dataplane {
 namespace {
 
 constexpr std::uint64_t kCounterRefreshNs = 1'000'000'000;
-
-std::uint64_t monotonic_ns() {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000ULL +
-           static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 /// Each client costs a handful of descriptors and each completion channel one more.
 void raise_descriptor_limit() {
@@ -118,7 +111,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     const gid_t group = group_of(config.daemon);
     host_.limits = config.daemon.limits;
     host_.version = URNIC_VERSION;
-    host_.started_ns = monotonic_ns();
+    host_.started_ns = clock_now();
     host_.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
         switch (type) {
             case QpType::kRc:
@@ -201,7 +194,7 @@ void Daemon::start_workers(const DaemonConfig& config, rte_mempool* frames) {
 
 void Daemon::run(std::span<const int> stop_fds) {
     server_->run(stop_fds, [this] {
-        const std::uint64_t now_ns = monotonic_ns();
+        const std::uint64_t now_ns = clock_now();
         if (now_ns - counters_refreshed_ns_ >= kCounterRefreshNs) {
             counters_refreshed_ns_ = now_ns;
             try {

@@ -1,4 +1,5 @@
 #include "dataplane/mailbox.h"
+#include "dataplane/monotonic_clock.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -6,7 +7,6 @@
 
 #include <atomic>
 #include <boost/lockfree/spsc_queue.hpp>
-#include <chrono>
 
 #include "rnic/abi/brief_spin.h"
 #include "rnic/base/check.h"
@@ -16,11 +16,6 @@ namespace urnic::dataplane {
 namespace {
 
 enum Progress : std::uint32_t { kAsked, kCallerSleeps, kDone };
-
-std::uint64_t nanoseconds() {
-    return static_cast<std::uint64_t>(
-        std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
 
 }  // namespace
 
@@ -44,10 +39,10 @@ void Mailbox::call(FunctionRef function, FunctionRef wake) {
     URNIC_CHECK(queue_->letters.push(&letter));
     wake();
     abi::BriefSpin& spin = queue_->spin;
-    spin.begin(nanoseconds());
+    spin.begin(clock_now());
     while (letter.progress.load(std::memory_order_acquire) != kDone) {
         std::uint32_t expected = kAsked;
-        if (spin.looks_again(nanoseconds()) ||
+        if (spin.looks_again(clock_now()) ||
             (!letter.progress.compare_exchange_strong(expected, kCallerSleeps) && expected == kDone)) {
             continue;
         }

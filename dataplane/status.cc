@@ -1,7 +1,7 @@
 #include "dataplane/status.h"
+#include "dataplane/monotonic_clock.h"
 
 #include <fmt/format.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <array>
@@ -43,15 +43,11 @@ const char* type_name(QpType type) {
 }
 
 void write_daemon(JsonText& json, const Host& host) {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    const std::uint64_t now_ns =
-        static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000ULL + static_cast<std::uint64_t>(now.tv_nsec);
     json.object("daemon", [&] {
         json.value("version", host.version);
         json.value("abi_version", abi::kAbiVersion);
         json.value("pid", ::getpid());
-        json.value("uptime_seconds", (now_ns - host.started_ns) / 1'000'000'000ULL);
+        json.value("uptime_seconds", (clock_now() - host.started_ns) / kSecondNs);
     });
 }
 

@@ -20,7 +20,6 @@ namespace urnic::dataplane {
 
 namespace {
 
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 constexpr std::uint32_t kPsnMask = 0xff'ffff;
 /// A worker whose port takes nothing just now is asked again so often; after that the MAD is lost, and sent
 /// again by its time-out.
@@ -60,12 +59,6 @@ CmService::CmService(Host& host)
 
 CmService::~CmService() { host_.cm = nullptr; }
 
-TimeNs CmService::now() {
-    timespec time{};
-    ::clock_gettime(CLOCK_MONOTONIC, &time);
-    return static_cast<TimeNs>(time.tv_sec) * kNsPerSecond + static_cast<TimeNs>(time.tv_nsec);
-}
-
 void CmService::finish(Port& port) {
     for (const Port::Fresh& fresh : port.fresh) {
         if (fresh.id == nullptr) {
@@ -89,8 +82,8 @@ void CmService::arm() {
     armed_for_ = next;
     itimerspec setting{};  // zeros: off
     if (next != kNever) {
-        setting.it_value.tv_sec = static_cast<time_t>(next / kNsPerSecond);
-        setting.it_value.tv_nsec = static_cast<long>(next % kNsPerSecond);
+        setting.it_value.tv_sec = static_cast<time_t>(next / kSecondNs);
+        setting.it_value.tv_nsec = static_cast<long>(next % kSecondNs);
         if (setting.it_value.tv_sec == 0 && setting.it_value.tv_nsec == 0) {
             setting.it_value.tv_nsec = 1;
         }

@@ -8,6 +8,7 @@
 
 #include "dataplane/cm/ports.h"
 #include "dataplane/host.h"
+#include "dataplane/monotonic_clock.h"
 #include "dataplane/unique_fd.h"
 #include "rnic/cm/manager.h"
 
@@ -33,7 +34,7 @@ class CmService {
             Port& port;
             ~Finish() { service.finish(port); }
         } finish{*this, port};
-        return function(port.manager, now(), static_cast<cm::Outbox&>(port));
+        return function(port.manager, clock_now(), static_cast<cm::Outbox&>(port));
     }
     [[nodiscard]] const cm::Manager& manager(const HostDevice& device) const {
         return ports_of_.at(device.device->index)->manager;
@@ -60,7 +61,6 @@ class CmService {
         boost::container::static_vector<Fresh, 8> fresh;
     };
 
-    [[nodiscard]] static TimeNs now();
     void finish(Port& port);
     void arm();
     void on_time();
