@@ -96,9 +96,11 @@ void Idle::sleep(TimeNs now, TimeNs wake_at) {
     timeout.tv_sec = static_cast<time_t>(wait_ns / kNsPerSecond);
     timeout.tv_nsec = static_cast<long>(wait_ns % kNsPerSecond);
     std::array<epoll_event, 16> events{};
+    awake_.unlock();
     const int got = epoll_pwait2(epoll_fd_, events.data(), static_cast<int>(events.size()),
                                  wake_at == kNever ? nullptr : &timeout, nullptr);
     URNIC_CHECK(got >= 0 || errno == EINTR);
+    awake_.lock();
     for (int i = 0; i < got; ++i) {
         if ((events[static_cast<std::size_t>(i)].events & EPOLLERR) != 0) {
             // Of a port whose link went: the error stays, and wakes, until somebody takes it.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 
 #include "dataplane/wake_board.h"
 #include "rnic/base/time.h"
@@ -46,6 +47,10 @@ class Idle {
     [[nodiscard]] int watch_level(int fd);
     void unwatch(int fd);
 
+    /// The worker's thread has it, but while it sleeps. Who has it instead may touch what is the worker's
+    /// own, as long as a worker that is woken meanwhile can wait.
+    [[nodiscard]] std::mutex& awake() { return awake_; }
+
   private:
     [[nodiscard]] int watch(int fd, std::uint32_t events);
     void relax(TimeNs now);
@@ -58,6 +63,7 @@ class Idle {
     bool may_spin_;
     WakeBoard& wakes_;
     int epoll_fd_;
+    std::mutex awake_;
     bool announced_ = false;  // others know that we sleep: one more round, then really
     std::uint32_t misses_ = 0;
     TimeNs idle_since_ = 0;

@@ -3,31 +3,20 @@
 #include <pthread.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
-#include <sched.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
+#include <mutex>
+#include <numeric>
 #include <string>
 #include <system_error>
 #include <thread>
 
-#include "dataplane/attended_time.h"
-#include "dataplane/doorbell_scan.h"
-#include "dataplane/fault_port.h"
 #include "dataplane/frame_pool.h"
-#include "dataplane/held_frames.h"
-#include "dataplane/idle.h"
-#include "dataplane/mailbox.h"
-#include "dataplane/notifier.h"
-#include "dataplane/receiver.h"
-#include "dataplane/run_queue.h"
-#include "dataplane/steering.h"
-#include "dataplane/timed_port.h"
-#include "dataplane/tsc_clock.h"
-#include "dataplane/tx_outbox.h"
+#include "dataplane/thread.h"
+#include "dataplane/worker_impl.h"
 #include "rnic/base/check.h"
 
 namespace urnic::dataplane {
@@ -43,80 +32,12 @@ constexpr std::uint32_t kQpsPerRound = 64;
 constexpr std::uint32_t kBurstsPerRound = 4;
 /// Rounds for which timers wait until all that has arrived was looked at: as many as empty the deepest queue.
 constexpr std::uint32_t kRoundsBeforeTimers = 64;
-/// QPs of one worker that can hold early packets at the same time, in both directions.
-constexpr std::uint32_t kHeldPacketTables = 64;
-/// Rounds that one resize of a CQ may take from the others.
-constexpr int kCatchUpRounds = 8;
 /// How soon a full completion channel is tried again.
 constexpr TimeNs kChannelRetryNs = 1'000'000;
 /// How often a worker looks whether a neighbour has answered, while frames wait for it.
 constexpr TimeNs kNeighbourNs = 1'000'000;
 
 }  // namespace
-
-struct Worker::Impl {
-    /// What the worker has for each device.
-    struct Lane {
-        Lane(const WorkerConfig& config, Device& device, Notifier& notifier, RunQueue& run_queue,
-             HeldFrames& held_frames, const TimeNs& now)
-            : device_port(*device.port),
-              outbox(config.index, device, config.frames, notifier),
-              receiver(config.index, device, *config.steering, outbox, run_queue, held_frames),
-              faults(device_port, now) {}
-        void use_port(PacketIo& port) {
-            outbox.use_port(port);
-            receiver.use_port(port);
-        }
-        PacketIo& device_port;
-        TxOutbox outbox;
-        Receiver receiver;
-        FaultPort faults;  // between them and device_port while `faulty`
-        bool faulty = false;
-    };
-
-    explicit Impl(const WorkerConfig& worker_config);
-
-    void loop();
-    bool run_calls();
-    bool scan_doorbells();
-    bool receive();
-    bool take_handed_over();
-    bool expire_timers();
-    /// True: some QP ran and had room to send.
-    bool run_qps();
-    /// True: frames whose neighbours have become known were sent.
-    bool send_waiting();
-    bool flush_ports();
-    /// When a packet held back by a fault wants to go on; takes ports with nothing left to do out of the way.
-    TimeNs tend_faults();
-    [[nodiscard]] TimeNs wake_at();
-    void run_call(FunctionRef function);
-    /// Follows the QP's deadline. A timer that is armed too early stays: it looks again when it fires, so
-    /// that a deadline which moves on with each packet costs nothing.
-    void follow_deadline(QpSlot& slot);
-    [[nodiscard]] Lane& lane(const QpSlot& slot) { return *lanes[slot.device->index]; }
-
-    WorkerConfig config;
-    TscClock clock;
-    TimeNs now;
-    AttendedTime attended;
-    TimeNs qp_now;  // what QPs and their timers are told
-    TimerWheel timers;
-    HeldFrames held_frames;
-    HeldPacketPool held_packets{held_frames, kHeldPacketTables};
-    RunQueue run_queue;
-    Notifier notifier;
-    Idle idle;
-    Mailbox mailbox;
-    std::vector<std::unique_ptr<Lane>> lanes;  // by Device::index
-    ClientList clients;
-    bool polled_ports = false;
-    TimedPorts timed_ports;  // of the lanes'
-    std::uint32_t faulty_lanes = 0;
-    std::uint32_t undrained_rounds = 0;  // in a row: frames were left for the next round
-    std::atomic<bool> stopping{false};
-    std::thread thread;
-};
 
 Worker::Impl::Impl(const WorkerConfig& worker_config)
     : config(worker_config),
@@ -144,10 +65,9 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
 }
 
 void Worker::Impl::loop() {
+    const std::lock_guard awake(idle.awake());
     while (!stopping.load(std::memory_order_relaxed)) {
-        now = clock.now();
-        qp_now = attended.advance(now);
-        timed_ports.set_time(qp_now);
+        look_at_clock();
         bool busy = run_calls();
         busy |= scan_doorbells();
         busy |= receive();
@@ -158,15 +78,24 @@ void Worker::Impl::loop() {
         notifier.flush(now);
         // Frames for a full port, and QPs that found no room: whoever makes room does not tell.
         const bool waiting = !flushed || !run_queue.empty();
+        sleeps_until = wake_at();
         const bool slept = idle.after_round(busy      ? Idle::Round::kBusy
                                             : waiting ? Idle::Round::kBlocked
                                                       : Idle::Round::kIdle,
-                                            now, wake_at());
+                                            now, sleeps_until);
         if (slept) {
-            attended.slept(std::min(timers.next_event(), timed_ports.next_event()));
+            note_sleep();
         }
     }
 }
+
+void Worker::Impl::look_at_clock() {
+    now = clock.now();
+    qp_now = attended.advance(now);
+    timed_ports.set_time(qp_now);
+}
+
+void Worker::Impl::note_sleep() { attended.slept(std::min(timers.next_event(), timed_ports.next_event())); }
 
 bool Worker::Impl::run_calls() {
     bool any = false;
@@ -182,6 +111,22 @@ void Worker::Impl::run_call(FunctionRef function) {
     function();
     // The next call may destroy a CQ that this one put completions into.
     notifier.flush(now);
+}
+
+std::uint64_t Worker::Impl::sent_packets() const {
+    const auto add = [](std::uint64_t sum, const auto& lane) { return sum + lane->outbox.sent_packets(); };
+    return std::accumulate(lanes.begin(), lanes.end(), std::uint64_t{0}, add);
+}
+
+void Worker::Impl::run_call_asleep(FunctionRef function) {
+    note_sleep();
+    look_at_clock();
+    const std::uint64_t sent_before = sent_packets();
+    run_call(function);
+    // What a worker sends to itself does not wake it.
+    if (!flush_ports() || sent_packets() != sent_before || !run_queue.empty() || wake_at() < sleeps_until) {
+        config.steering->wakes().wake(config.index);
+    }
 }
 
 bool Worker::Impl::scan_doorbells() {
@@ -319,12 +264,7 @@ void Worker::start() {
         impl.config.state->cores_shared.store(1);
     }
     impl.stopping.store(false);
-    // Signals are for the thread that runs the daemon; a channel whose reader is gone raises SIGPIPE here.
-    sigset_t all{};
-    sigset_t before{};
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    impl.thread = std::thread([&impl] {
+    impl.thread = start_thread([&impl] {
         prctl(PR_SET_TIMERSLACK, 1UL);  // RNR timers go down to 10 us, the usual slack is 50
         // Gives the thread its own cache of packet buffers. Not having one is slower, not wrong.
         const bool registered = rte_thread_register() == 0;
@@ -333,20 +273,14 @@ void Worker::start() {
             rte_thread_unregister();
         }
     });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    const std::string name = "urnic-worker" + std::to_string(impl.config.index);
-    (void)pthread_setname_np(impl.thread.native_handle(), name.c_str());
-    if (impl.config.cpu >= 0) {
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        CPU_SET(static_cast<unsigned>(impl.config.cpu), &set);
-        const int error = pthread_setaffinity_np(impl.thread.native_handle(), sizeof(set), &set);
-        if (error != 0) {
-            stop();
-            throw std::system_error(error, std::generic_category(),
-                                    "cannot run worker " + std::to_string(impl.config.index) + " on CPU " +
-                                        std::to_string(impl.config.cpu));
-        }
+    const std::string number = std::to_string(impl.config.index);
+    const pthread_t handle = impl.thread.native_handle();
+    (void)pthread_setname_np(handle, ("urnic-worker" + number).c_str());
+    const int error = impl.config.cpu >= 0 ? pin_thread(handle, impl.config.cpu) : 0;
+    if (error != 0) {
+        stop();
+        throw std::system_error(error, std::generic_category(),
+                                "cannot run worker " + number + " on CPU " + std::to_string(impl.config.cpu));
     }
 }
 
@@ -362,132 +296,12 @@ void Worker::stop() {
 
 void Worker::call(FunctionRef function) {
     Impl& impl = *impl_;
-    if (!impl.thread.joinable()) {
-        impl.now = impl.clock.now();
-        impl.qp_now = impl.attended.advance(impl.now);
-        impl.run_call(function);
+    // Waking it and waiting for it would take several times as long as most functions do.
+    if (const std::unique_lock asleep(impl.idle.awake(), std::try_to_lock); asleep.owns_lock()) {
+        impl.run_call_asleep(function);
         return;
     }
     impl.mailbox.call(function, [&impl] { impl.config.steering->wakes().wake(impl.config.index); });
-}
-
-int Worker::attach_client(ClientDoorbells& client) {
-    const int error = impl_->idle.watch_edges(client.wake_fd());
-    if (error == 0) {
-        impl_->clients.add(client);
-    }
-    return error;
-}
-
-void Worker::detach_client(ClientDoorbells& client) {
-    impl_->clients.remove(client);
-    impl_->idle.unwatch(client.wake_fd());
-}
-
-void Worker::add_qp(QpSlot& slot, QpRoom& room) {
-    Impl& impl = *impl_;
-    const std::uint32_t qp_num = slot.qp->qp_num();
-    URNIC_CHECK(impl.config.steering->worker_of(qp_num) == impl.config.index);
-    URNIC_CHECK(slot.doorbell_slot < abi::kDoorbellSlots);
-    slot.timer.slot = &slot;
-    impl.lane(slot).receiver.qps().set(qp_num, slot, room.for_number);
-    if (slot.client != nullptr) {
-        slot.client->set(slot.doorbell_slot, slot, room.for_doorbell);
-    }
-}
-
-void Worker::remove_qp(QpSlot& slot) {
-    Impl& impl = *impl_;
-    impl.lane(slot).receiver.qps().clear(slot.qp->qp_num());
-    if (slot.client != nullptr) {
-        slot.client->clear(slot.doorbell_slot);
-    }
-    impl.run_queue.remove(slot);
-    impl.timers.cancel(slot.timer);
-    slot.qp->leave_worker();
-}
-
-HeldPacketPool& Worker::held_packets() { return impl_->held_packets; }
-
-void Worker::release_cq(NotifyingCq& cq) { impl_->notifier.release(cq); }
-
-bool Worker::transmit(std::uint32_t device, const wire::Path& path, const wire::PacketHeader& header,
-                      std::span<const std::byte> bytes) {
-    TxOutbox& outbox = impl_->lanes.at(device)->outbox;
-    outbox.make_room(impl_->now);
-    // Only read, though a piece of memory can be written as well.
-    const MemoryPiece piece{const_cast<std::byte*>(bytes.data()), nullptr, 0,
-                            static_cast<std::uint32_t>(bytes.size())};
-    return outbox.room() != 0 && outbox.transmit(path, header, {&piece, 1});
-}
-
-bool Worker::transmit_frame(std::uint32_t device, std::span<const std::byte> bytes) {
-    TxOutbox& outbox = impl_->lanes.at(device)->outbox;
-    outbox.make_room(impl_->now);
-    return outbox.transmit_frame(bytes);
-}
-
-void Worker::refresh_addresses(std::uint32_t device) {
-    Impl::Lane& lane = *impl_->lanes.at(device);
-    lane.outbox.use_mac(impl_->config.devices[device]->mac);
-    lane.receiver.refresh_addresses();
-}
-
-void Worker::set_port(std::uint32_t device, bool up) {
-    Impl::Lane& lane = *impl_->lanes.at(device);
-    lane.outbox.set_port_up(up);
-    lane.receiver.set_port_up(up);
-}
-
-void Worker::watch_port(std::uint32_t device) {
-    const int fd = impl_->lanes.at(device)->device_port.wait_fd(impl_->config.index);
-    const int error = fd >= 0 ? impl_->idle.watch_level(fd) : 0;
-    if (error != 0 && error != EEXIST) {
-        // No descriptor is left for it, or no memory: it is still looked at now and then.
-        impl_->polled_ports = true;
-    }
-}
-
-MulticastTable& Worker::multicast(std::uint32_t device) {
-    return impl_->lanes.at(device)->receiver.multicast();
-}
-
-void Worker::catch_up() {
-    (void)impl_->scan_doorbells();
-    for (int round = 0; round < kCatchUpRounds && !impl_->run_queue.empty(); ++round) {
-        (void)impl_->run_qps();
-        (void)impl_->flush_ports();
-    }
-}
-
-void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan) {
-    Impl::Lane& lane = *impl_->lanes.at(device);
-    if (plan == nullptr && !lane.faulty) {
-        return;
-    }
-    lane.faults.swap_plan(plan);
-    if (!lane.faulty) {
-        lane.use_port(lane.faults);
-        lane.faulty = true;
-        ++impl_->faulty_lanes;
-    }
-}
-
-void Worker::use_congestion(QpSlot& slot, const congestion::Settings& settings) {
-    Impl& impl = *impl_;
-    slot.qp->use_congestion_settings(impl.now, &settings);
-    impl.run_queue.push(slot);
-    impl.follow_deadline(slot);
-}
-
-int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path) {
-    Impl& impl = *impl_;
-    TxOutbox& outbox = impl.lane(slot).outbox;
-    outbox.begin(slot, impl.now);
-    const int error = slot.qp->modify(impl.qp_now, attr, path, outbox);
-    impl.run_queue.push(slot);
-    impl.follow_deadline(slot);
-    return error;
 }
 
 }  // namespace urnic::dataplane

@@ -131,10 +131,10 @@ class Worker {
     void stop();
 
     /// Runs `function` on the worker's thread between two rounds of its loop and returns when it has run;
-    /// while the worker is not started, or stopped, runs it right here. For the control thread alone. It must
-    /// not allocate: there is nobody on a worker to answer ENOMEM to. While
-    /// it runs the worker holds no pointer to a memory region, so an empty call() is also the barrier after
-    /// KeyTable::remove(). It holds QPs until remove_qp() and CQs until release_cq().
+    /// while the worker sleeps, is not started, or stopped, runs it right here. For the control thread alone.
+    /// It must not allocate: there is nobody on a worker to answer ENOMEM to. While it runs the worker holds
+    /// no pointer to a memory region, so an empty call() is also the barrier after KeyTable::remove(). It
+    /// holds QPs until remove_qp() and CQs until release_cq().
     void call(FunctionRef function);
 
     // Inside call() only:

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <mutex>
 #include <thread>
 
 namespace urnic::dataplane {
@@ -37,6 +38,7 @@ class IdleTest : public testing::Test {
 
 TEST_F(IdleTest, AnnouncesAndGivesTheWorkerOneMoreRound) {
     Idle idle(0, false, wakes_);
+    const std::lock_guard awake(idle.awake());
     EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(Idle::kYieldMisses));
     // That round finds something: nobody slept, and the next sleep is as far away as ever.
     idle.after_round(Round::kBusy, now_, kNever);
@@ -49,6 +51,7 @@ TEST_F(IdleTest, AnnouncesAndGivesTheWorkerOneMoreRound) {
 
 TEST_F(IdleTest, SleepsUntilTheNextTimer) {
     Idle idle(0, false, wakes_);
+    const std::lock_guard awake(idle.awake());
     rounds_to_announce(idle);
     const auto before = std::chrono::steady_clock::now();
     idle.after_round(Round::kIdle, now_, now_ + 30 * kMs);
@@ -58,6 +61,7 @@ TEST_F(IdleTest, SleepsUntilTheNextTimer) {
 
 TEST_F(IdleTest, AWakeBetweenAnnouncementAndSleepIsNotLost) {
     Idle idle(0, false, wakes_);
+    const std::lock_guard awake(idle.awake());
     const int client = eventfd(0, EFD_CLOEXEC);
     ASSERT_EQ(idle.watch_edges(client), 0);
     // Never read, so the second write finds the count above zero: it must wake all the same.
@@ -73,8 +77,26 @@ TEST_F(IdleTest, AWakeBetweenAnnouncementAndSleepIsNotLost) {
     close(client);
 }
 
+TEST_F(IdleTest, IsNobodysOwnWhileItSleeps) {
+    Idle idle(0, false, wakes_);
+    const std::lock_guard awake(idle.awake());
+    std::thread other([&] {
+        // Not before it sleeps; and it does not go on before we have let go.
+        const std::lock_guard asleep(idle.awake());
+        EXPECT_TRUE(announced());
+        wakes_.wake(0);
+        now_ += kMs;
+    });
+    rounds_to_announce(idle);
+    const TimeNs announced_at = now_;
+    idle.after_round(Round::kIdle, now_, kNever);
+    EXPECT_EQ(now_, announced_at + kMs);
+    other.join();
+}
+
 TEST_F(IdleTest, BlockedWorkNeverSleeps) {
     Idle idle(0, false, wakes_);
+    const std::lock_guard awake(idle.awake());
     for (int i = 0; i < 5'000; ++i) {
         idle.after_round(Round::kBlocked, now_ += 1'000, kNever);
         ASSERT_FALSE(announced());
@@ -83,11 +105,13 @@ TEST_F(IdleTest, BlockedWorkNeverSleeps) {
 
 TEST_F(IdleTest, SpinsForATimeOnItsOwnCore) {
     Idle idle(0, true, wakes_);
+    const std::lock_guard awake(idle.awake());
     EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(Idle::kSpinNs / 1'000) + 1);
 }
 
 TEST_F(IdleTest, ASlowYieldMakesItSleepAtOnceForAWhile) {
     Idle idle(0, false, wakes_);
+    const std::lock_guard awake(idle.awake());
     idle.after_round(Round::kIdle, now_, kNever);
     now_ += 3 * kMs;  // the yield gave somebody a whole time slice
     idle.after_round(Round::kBusy, now_, kNever);

@@ -111,14 +111,14 @@ TestClient::TestClient(Rig& rig) : rig_(rig), doorbells_(abi::doorbell_bytes(rig
         fds_.push_back(eventfd(0, EFD_CLOEXEC));
         on_worker_.push_back(std::make_unique<ClientDoorbells>(&doorbell(i), fds_[i]));
         int error = 0;
-        rig.worker(i).call([&] { error = rig.worker(i).attach_client(*on_worker_[i]); });
+        rig.call(i, [&] { error = rig.worker(i).attach_client(*on_worker_[i]); });
         URNIC_CHECK(error == 0);
     }
 }
 
 TestClient::~TestClient() {
     for (std::uint32_t i = 0; i < rig_.num_workers(); ++i) {
-        rig_.worker(i).call([&] { rig_.worker(i).detach_client(*on_worker_[i]); });
+        rig_.call(i, [&] { rig_.worker(i).detach_client(*on_worker_[i]); });
         close(fds_[i]);
     }
 }
@@ -172,11 +172,11 @@ TestQp::TestQp(Rig& rig, TestClient& client, std::uint32_t device, std::uint32_t
     slot_.client = &client.on_worker(worker_);
     slot_.doorbell_slot = doorbell_slot;
     QpRoom room;
-    rig_.worker(worker_).call([&] { rig_.worker(worker_).add_qp(slot_, room); });
+    rig_.call(worker_, [&] { rig_.worker(worker_).add_qp(slot_, room); });
 }
 
 TestQp::~TestQp() {
-    rig_.worker(worker_).call([this] { rig_.worker(worker_).remove_qp(slot_); });
+    rig_.call(worker_, [this] { rig_.worker(worker_).remove_qp(slot_); });
 }
 
 void TestQp::post_send(const SendRequest& request, bool ring) {
@@ -223,7 +223,7 @@ wire::Path TestQp::path_to(const TestQp& peer) const {
 
 int TestQp::modify(const abi::QpAttr& attr) {
     int error = 0;
-    rig_.worker(worker_).call([&] { error = rig_.worker(worker_).modify_qp(slot_, attr, {}); });
+    rig_.call(worker_, [&] { error = rig_.worker(worker_).modify_qp(slot_, attr, {}); });
     return error;
 }
 
@@ -268,7 +268,7 @@ int TestQp::connect(TestQp& peer, std::uint8_t mtu, std::uint8_t timeout) {
     const wire::Gid gid = ipv4_gid(peer.device_);
     std::memcpy(attr.av.dgid, gid.data(), gid.size());
     const wire::Path path = path_to(peer);
-    rig_.worker(worker_).call([&] { error = rig_.worker(worker_).modify_qp(slot_, attr, path); });
+    rig_.call(worker_, [&] { error = rig_.worker(worker_).modify_qp(slot_, attr, path); });
     if (error != 0) {
         return error;
     }

@@ -27,6 +27,9 @@ void start_eal_once();
 /// One pool for all the tests of the process.
 rte_mempool* frame_pool();
 
+/// The test's thread does what a worker would (Rig::call()).
+inline thread_local bool is_worker = false;
+
 /// Zeroed memory, aligned as mmap would.
 class PageMemory {
   public:
@@ -156,6 +159,15 @@ class Rig {
 
     [[nodiscard]] std::uint32_t num_workers() const { return static_cast<std::uint32_t>(workers_.size()); }
     [[nodiscard]] Worker& worker(std::uint32_t index) { return *workers_[index]; }
+    /// Worker::call(). While `function` runs is_worker is true on its thread, which may be the caller's.
+    template <typename F>
+    void call(std::uint32_t worker, F&& function) {
+        workers_[worker]->call([&function] {
+            is_worker = true;
+            function();
+            is_worker = false;
+        });
+    }
     [[nodiscard]] Device& device(std::uint32_t index) { return *devices_[index]; }
     [[nodiscard]] Fabric& fabric() { return *fabric_; }
     [[nodiscard]] Steering& steering() { return *steering_; }

@@ -456,18 +456,37 @@ TEST(WorkerDoorbells, AClientThatRingsForEverythingStarvesNobody) {
     EXPECT_TRUE(rig::wait_for([&] { return rig.asleep(0); }));
 }
 
-TEST(WorkerControl, CallsRunWhetherStartedOrNot) {
+TEST(WorkerControl, CallsRunOnTheWorkerUnlessItSleepsOrIsStopped) {
     Rig rig({});
     const std::thread::id here = std::this_thread::get_id();
     std::thread::id there;
-    rig.worker(0).call([&] { there = std::this_thread::get_id(); });
-    EXPECT_NE(there, here);
+    const auto call = [&] { rig.worker(0).call([&] { there = std::this_thread::get_id(); }); };
+    const std::unique_ptr<TestClient> client = rig.make_client();
+    EXPECT_TRUE(rig::wait_for([&] { return call(), there == here; })) << "it has nothing to do";
+    EXPECT_TRUE(rig::wait_for([&] { return client->wake(0), call(), there != here; })) << "it was woken";
     rig.worker(0).stop();
-    rig.worker(0).call([&] { there = std::this_thread::get_id(); });
+    call();
     EXPECT_EQ(there, here);
     rig.worker(0).start();
-    rig.worker(0).call([&] { there = std::this_thread::get_id(); });
-    EXPECT_NE(there, here);
+    EXPECT_TRUE(rig::wait_for([&] { return client->wake(0), call(), there != here; }));
+}
+
+TEST(WorkerControl, WhatACallLeavesToASleeperIsDone) {
+    Rig rig({});
+    Pair pair(rig, 2, 3);
+    for (std::uint64_t wr_id = 1; wr_id <= 20; ++wr_id) {
+        ASSERT_TRUE(rig::wait_for([&] { return rig.state().workers[0].sleeping.load() != 0; }));
+        SendRequest write = pair.request(WrOpcode::kWrite, 64);
+        write.wr_id = wr_id;
+        pair.a.post_send(write, false);
+        // Nobody has rung: the change of attributes lets the QP look.
+        abi::QpAttr attr{};
+        attr.mask = kQpAttrState | kQpAttrMinRnrTimer;
+        attr.state = QpState::kRts;
+        attr.min_rnr_timer = 2;
+        ASSERT_EQ(pair.a.modify(attr), 0);
+        expect_success(pair.cq_a.wait(), wr_id);
+    }
 }
 
 TEST(WorkerControl, ACpuThatDoesNotExistIsAnError) { EXPECT_THROW(Rig({.cpus = {1000}}), std::system_error); }

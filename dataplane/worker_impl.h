@@ -1,0 +1,100 @@
+// A worker's own, for worker.cc (its loop) and worker_calls.cc (what happens in Worker::call()).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "dataplane/attended_time.h"
+#include "dataplane/doorbell_scan.h"
+#include "dataplane/fault_port.h"
+#include "dataplane/held_frames.h"
+#include "dataplane/idle.h"
+#include "dataplane/mailbox.h"
+#include "dataplane/notifier.h"
+#include "dataplane/receiver.h"
+#include "dataplane/run_queue.h"
+#include "dataplane/steering.h"
+#include "dataplane/timed_port.h"
+#include "dataplane/tsc_clock.h"
+#include "dataplane/tx_outbox.h"
+#include "dataplane/worker.h"
+
+namespace urnic::dataplane {
+
+/// QPs of one worker that can hold early packets at the same time, in both directions.
+inline constexpr std::uint32_t kHeldPacketTables = 64;
+
+struct Worker::Impl {
+    /// What the worker has for each device.
+    struct Lane {
+        Lane(const WorkerConfig& config, Device& device, Notifier& notifier, RunQueue& run_queue,
+             HeldFrames& held_frames, const TimeNs& now)
+            : device_port(*device.port),
+              outbox(config.index, device, config.frames, notifier),
+              receiver(config.index, device, *config.steering, outbox, run_queue, held_frames),
+              faults(device_port, now) {}
+        void use_port(PacketIo& port) {
+            outbox.use_port(port);
+            receiver.use_port(port);
+        }
+        PacketIo& device_port;
+        TxOutbox outbox;
+        Receiver receiver;
+        FaultPort faults;  // between them and device_port while `faulty`
+        bool faulty = false;
+    };
+
+    explicit Impl(const WorkerConfig& worker_config);
+
+    void loop();
+    void look_at_clock();
+    /// What was between the last look at the clock and the next was sleep.
+    void note_sleep();
+    bool run_calls();
+    bool scan_doorbells();
+    bool receive();
+    bool take_handed_over();
+    bool expire_timers();
+    /// True: some QP ran and had room to send.
+    bool run_qps();
+    /// True: frames whose neighbours have become known were sent.
+    bool send_waiting();
+    bool flush_ports();
+    [[nodiscard]] std::uint64_t sent_packets() const;
+    /// When a packet held back by a fault wants to go on; takes ports with nothing left to do out of the way.
+    TimeNs tend_faults();
+    [[nodiscard]] TimeNs wake_at();
+    void run_call(FunctionRef function);
+    void run_call_asleep(FunctionRef function);  // on the control thread, which has idle.awake()
+    /// Follows the QP's deadline. A timer that is armed too early stays: it looks again when it fires, so
+    /// that a deadline which moves on with each packet costs nothing.
+    void follow_deadline(QpSlot& slot);
+    [[nodiscard]] Lane& lane(const QpSlot& slot) { return *lanes[slot.device->index]; }
+
+    WorkerConfig config;
+    TscClock clock;
+    TimeNs now;
+    AttendedTime attended;
+    TimeNs qp_now;  // what QPs and their timers are told
+    TimerWheel timers;
+    HeldFrames held_frames;
+    HeldPacketPool held_packets{held_frames, kHeldPacketTables};
+    RunQueue run_queue;
+    Notifier notifier;
+    Idle idle;
+    Mailbox mailbox;
+    std::vector<std::unique_ptr<Lane>> lanes;  // by Device::index
+    ClientList clients;
+    bool polled_ports = false;
+    TimedPorts timed_ports;  // of the lanes'
+    std::uint32_t faulty_lanes = 0;
+    std::uint32_t undrained_rounds = 0;  // in a row: frames were left for the next round
+    TimeNs sleeps_until = 0;             // if it sleeps
+    std::atomic<bool> stopping{false};
+    std::thread thread;
+};
+
+}  // namespace urnic::dataplane
