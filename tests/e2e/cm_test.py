@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import subprocess
+import tempfile
 
 import harness
 
@@ -153,6 +154,37 @@ class Rsockets(CmCase):
 
     def test_riostream(self):
         self.connect(f"riostream -b {SERVER} -S 4096 -C 200", f"riostream -s {SERVER} -S 4096 -C 200")
+
+
+class Dapl(CmCase):
+    """uDAPL: its provider "ofa" is made of verbs and librdmacm."""
+
+    def dapltest(self, kind, *tests):
+        with tempfile.NamedTemporaryFile("w", prefix="urnic-dat-", suffix=".conf") as registry:
+            for name, address in (("dapl_server", SERVER), ("dapl_client", CLIENT)):
+                registry.write(f'{name} u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "{address} 0" ""\n')
+            registry.flush()
+            environment = dict(os.environ, DAT_OVERRIDE=registry.name)
+            serving = harness.start(shlex.split("dapltest -T S -D dapl_server"), env=environment)
+            self.addCleanup(harness.end_group, serving)
+            self.assertTrue(harness.wait_until(lambda: has_listener(serving.pid)))
+            for test in tests:
+                result = harness.run(shlex.split(f"dapltest -T {kind} -s {SERVER} -D dapl_client {test}"), env=environment)
+                self.assert_ok(result, test)
+                self.assertIn("End of Work", result.out, test)
+            # Who asks it to end gets no answer but that.
+            self.assert_ok(harness.run(shlex.split(f"dapltest -T Q -s {SERVER} -D dapl_client"), env=environment))
+            self.assert_ok(harness.finish(serving))
+
+    def test_transactions(self):
+        self.dapltest(
+            "T", "-i 20 -t 2 -w 3 -V client SR 65536 1 server SR 4096 2",
+            "-i 20 -t 1 -w 1 -V client RW 65536 1 server RW 4096 1 client RR 4096 1 server RR 100000 1 client SR 256 1 server SR 256 1",
+            "-i 5 -t 4 -w 8 -V client SR 256 1 server RW 4096 1 server SR 1024 1",
+            "-i 20 -t 1 -w 1 -P client SR 256 1 server SR 256 1")
+
+    def test_performance(self):
+        self.dapltest("P", "-i 200 -p 16 -m b RW 4096 1", "-i 200 -p 16 -m p RR 4096 1")
 
 
 class Perftest(CmCase):
