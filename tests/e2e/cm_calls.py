@@ -125,11 +125,11 @@ class Librdmacm:
         self._call("rdma_ack_cm_event", event)
         return result
 
-    def take_until(self, wanted, timeout_ms=PATIENCE_MS):
-        """Takes events until one of that type comes; its status."""
+    def take_until(self, *wanted):
+        """Takes events until one of those types comes; its status."""
         while True:
-            kind, status = self.take("unwanted", timeout_ms)
-            if kind == wanted:
+            kind, status = self.take("unwanted")
+            if kind in wanted:
                 return status
 
     def take_at_once(self):

@@ -73,19 +73,20 @@ def position(script, call, number=0):
 
 
 def told(script, victim, done):
-    """What the other side hears when the victim dies after `done` steps; None: nothing that it could count on."""
+    """Of which events the other side hears one when the victim dies after `done` steps; none: nothing that it could count on."""
     last = done - 1
     if script is SERVICE:
         asked = position(script, "connect") <= last < position(script, "accept")
-        return cm_calls.UNREACHABLE if victim == "server" and asked else None
+        return [cm_calls.UNREACHABLE] if victim == "server" and asked else []
     if last < position(script, "connect") or last >= position(script, "disconnect", 1):
-        return None
+        return []
     if last >= position(script, "establish"):
         if victim == "client":
-            return cm_calls.DISCONNECTED if last < position(script, "take", 5) else None
-        return cm_calls.DISCONNECTED
+            return [cm_calls.DISCONNECTED] if last < position(script, "take", 5) else []
+        # The server may be gone before it has heard that the connection is established.
+        return [cm_calls.DISCONNECTED] + ([cm_calls.REJECTED] if last == position(script, "establish") else [])
     # Who has not accepted yet hears nothing: the request is gone when it tries to.
-    return None if victim == "client" and last < position(script, "accept") else cm_calls.REJECTED
+    return [] if victim == "client" and last < position(script, "accept") else [cm_calls.REJECTED]
 
 
 class Deaths(harness.TestCase):
@@ -130,9 +131,8 @@ class Deaths(harness.TestCase):
         else:
             self.puppets.pop(victim).kill()
         other = self.puppets["client" if victim == "server" else "server"]
-        event = told(script, victim, done)
-        if event is not None:
-            other.take_until(event)
+        if events := told(script, victim, done):
+            other.take_until(*events)
         other.renew_channel()
 
     def test_in_each_state(self):

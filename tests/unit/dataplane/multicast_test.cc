@@ -271,6 +271,7 @@ class MulticastFrame : public MulticastTest {
         frame->pkt_len = static_cast<std::uint32_t>(length);
         room[length - 1] ^= spoil ? std::byte{1} : std::byte{0};
         rig_.worker(0).call([&] { ASSERT_EQ(rig_.fabric().port(0).tx_burst(0, &frame, 1), 1); });
+        rig_.steering().wakes().wake(0);  // it is the receiver, too
     }
     void expect_dropped(Counter Counters::*counter) {
         EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, counter) == 1; }));

@@ -55,6 +55,7 @@ class ReceiveTest : public testing::Test {
         spoil(room.first(length), *frame);
         // The rings of the wire belong to workers: only they may send.
         rig_.worker(0).call([&] { ASSERT_EQ(rig_.fabric().port(0).tx_burst(0, &frame, 1), 1); });
+        rig_.steering().wakes().wake(0);  // it is the receiver, too
     }
     void expect_counted(Counter Counters::*counter) {
         EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, counter) == 1; }));
