@@ -148,7 +148,7 @@ def arguments():
     build = pathlib.Path(os.environ.get("URNIC_BUILD", machine.SOURCE / "build"))
     parser.add_argument("--build", type=pathlib.Path, default=build, help="build directory (%(default)s)")
     parser.add_argument("--rounds", type=int, default=7, help="runs with --connections (%(default)s)")
-    parser.add_argument("--connections", type=int, default=1000, help="of each of them (%(default)s)")
+    parser.add_argument("--connections", type=int, default=500, help="of each of them (%(default)s)")
     parser.add_argument("--many", type=int, default=10000, help="connections that are held open (%(default)s)")
     parser.add_argument("--many-rounds", type=int, default=1, help="such runs (%(default)s)")
     parser.add_argument("--json", type=pathlib.Path, help="where everything measured goes (BUILD/bench/cmtime.json)")
