@@ -15,12 +15,15 @@ constexpr std::uint8_t kMaxTries = 4;
 // For how long after a loss silence is taken for another one.
 constexpr TimeNs kLossyNs = 1'000'000'000;
 
+constexpr TimeNs wait_ns(TimeNs answer_ns, std::uint8_t tries) { return (2 * answer_ns + kSlackNs) << tries; }
+
 }  // namespace
 
 void RcRepair::reset(bool selective) {
     selective_ = selective;
     peer_ = Peer::kUnknown;
     answer_ns_ = kFirstAnswerNs;
+    tries_ = 0;
     responses_missing_ = lossy_ = false;
     cancel(0);
 }
@@ -28,11 +31,12 @@ void RcRepair::reset(bool selective) {
 void RcRepair::cancel(TimeNs now) {
     sent_at_ = now;
     nak_open_ = resend_request_ = probing_ = rewound_ = measuring_ = false;
-    strikes_ = tries_ = 0;
+    strikes_ = 0;  // tries_ stays: a peer that was silent up to the ACK timeout is not asked more often
 }
 
 void RcRepair::cancel_after_loss(TimeNs now) {
     cancel(now);
+    tries_ = 0;
     loss_seen_at_ = now;
     lossy_ = selective_;
     rewound_ = selective_;
@@ -58,6 +62,7 @@ void RcRepair::open(TimeNs now, Psn psn) {
     probe_psn_ = record.has_response ? record.last_psn() + 1 : psn + 1;
     probing_ = window_.sent_end().distance(probe_psn_) > 0;
     probe_by_ack_ = !record.has_response;
+    suspected_ = false;
 }
 
 bool RcRepair::miss_request(TimeNs now, Psn psn) {
@@ -120,9 +125,14 @@ bool RcRepair::acknowledge(TimeNs now, Psn end, Psn cursor, bool is_plain_ack) {
     if (probing_) {
         const std::int32_t beyond = end.distance(probe_psn_);
         if (beyond > 0) {
-            peer_ = Peer::kHolds;
+            // After a suspicion the rest may have come as well; what seemed to discard gets another chance.
+            peer_ = !suspected_ ? Peer::kHolds : peer_ == Peer::kDiscards ? Peer::kUnknown : peer_;
             probing_ = false;
             strikes_ = 0;
+        } else if (beyond == 0 && suspected_ && strikes_ == 0 && peer_ != Peer::kHolds) {
+            // What was suspected to be lost, or late: silence will tell.
+            probing_ = false;
+            strikes_ = 1;
         } else if (beyond == 0 && is_plain_ack && probe_by_ack_) {
             // A peer that holds may have had to repeat itself, and the next request be lost as well.
             if (peer_ != Peer::kHolds || ++strikes_ > 1) {
@@ -198,18 +208,21 @@ void RcRepair::sample(TimeNs now) {
 }
 
 TimeNs RcRepair::patience_ns(TimeNs longest_ns) const {
-    return std::min((2 * answer_ns_ + kSlackNs) << tries_, longest_ns);
+    return std::min(wait_ns(answer_ns_, tries_), longest_ns);
 }
 
-TimeNs RcRepair::deadline(TimeNs silent_since, TimeNs longest_ns) const {
+TimeNs RcRepair::deadline(TimeNs silent_since, TimeNs answer_ns, TimeNs longest_ns) const {
     if (tries_ >= kMaxTries || resend_request_) {
         return kNever;
     }
     if (nak_open_ || probing_ || responses_missing_) {
         return sent_at_ + patience_ns(longest_ns);
     }
-    const bool suspects_loss = lossy_ && peer_ == Peer::kHolds && window_.awaits_answer();
-    return suspects_loss ? std::max(silent_since, sent_at_) + patience_ns(longest_ns) : kNever;
+    if (!lossy_ || silent_since == kNever) {
+        return kNever;
+    }
+    const TimeNs wait = std::min(wait_ns(std::max(answer_ns_, answer_ns), tries_), longest_ns);
+    return std::max(silent_since, sent_at_) + wait;
 }
 
 bool RcRepair::expire(TimeNs now) {
@@ -226,6 +239,7 @@ bool RcRepair::expire(TimeNs now) {
         const std::uint8_t tries = tries_;
         open(loss_seen_at_, window_.una_psn());
         tries_ = tries;
+        suspected_ = true;
     }
     return true;
 }

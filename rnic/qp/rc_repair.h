@@ -27,6 +27,8 @@ class RcRepair {
     /// Everything goes again from the oldest request on; responses that came early stay of use.
     void cancel(TimeNs now);
     void made_progress() { tries_ = 0; }
+    /// When something was sent again last.
+    [[nodiscard]] TimeNs sent_at() const { return sent_at_; }
     /// cancel(), because requests are missing: the next acknowledgements show what the peer held.
     void cancel_after_loss(TimeNs now);
 
@@ -75,9 +77,9 @@ class RcRepair {
     // --- Time
     // -------------------------------------------------------------------------------------------------
     /// When expire() wants to be called: something that was sent again got no answer, or, on a wire that was
-    /// seen to lose packets, nothing has come since `silent_since` though requests are under way. At most
-    /// `longest_ns` (the ACK timeout) from then.
-    [[nodiscard]] TimeNs deadline(TimeNs silent_since, TimeNs longest_ns) const;
+    /// seen to lose packets, nothing has come since `silent_since` though an answer is owed (kNever: none
+    /// is), which took `answer_ns` at most of late. At most `longest_ns` (the ACK timeout) from then.
+    [[nodiscard]] TimeNs deadline(TimeNs silent_since, TimeNs answer_ns, TimeNs longest_ns) const;
     /// The packet or its answer is lost too: it goes once more. False: go back N.
     [[nodiscard]] bool expire(TimeNs now);
 
@@ -105,6 +107,7 @@ class RcRepair {
     bool resend_request_ = false;  // and it was not sent again yet
     bool probing_ = false;         // whether it held probe_psn_, the next request, is not known yet
     bool probe_by_ack_ = false;    // an ACK up to there alone says that it did not
+    bool suspected_ = false;       // nobody said that nak_psn_ is missing: it may be late
     bool rewound_ = false;  // went back N after a loss: up to rewound_end_ an ACK shows whether it held
     bool responses_missing_ = false;
     bool lossy_ = false;      // the last loss was seen at loss_seen_at_, not long ago

@@ -86,6 +86,9 @@ bool RcRequester::send_next(TimeNs now, Outbox& outbox) {
     if (window.cursor_psn() == window.una_psn()) {
         state_.start_timer(now);
     }
+    if (plan.asks_ack) {
+        state_.ask(now, plan.record->has_response ? plan.record->last_psn() : plan.psn);
+    }
     if (window.cursor_psn() != window.sent_end()) [[unlikely]] {
         ++common_.config.counters->retrans_pkts;
         if (plan.record->has_response && state_.repair.responses_missing()) {

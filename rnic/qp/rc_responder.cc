@@ -16,6 +16,7 @@ void RcResponder::reset(Psn first_psn) {
     msn_ = 0;
     nak_sent_ = false;
     rnr_nak_sent_ = false;
+    nak_waits_ = false;
     repeats_end_ = first_psn - 1;
     held_.clear();
     message_ = Message::kNone;

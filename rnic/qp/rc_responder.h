@@ -90,6 +90,7 @@ class RcResponder {
     std::uint32_t msn_ = 0;
     bool nak_sent_ = false;      // silence until expected_psn_ arrives (IBA 9.7.5.1.2)
     bool rnr_nak_sent_ = false;  // and it was an RNR NAK
+    bool nak_waits_ = false;     // while nak_sent_: for the next early packet
     Psn newest_early_;           // while nak_sent_: the newest packet that came and was not carried out
     Psn repeats_end_;            // while it is expected_psn_: the peer sends all up to here again,
     Psn repeated_to_;            // and has sent all up to here

@@ -13,8 +13,9 @@ void RcResponder::handle_out_of_sequence(const wire::PacketView& packet) {
     if (!nak_sent_ || psn.distance(newest_early_) > 0) {
         newest_early_ = psn;
     }
-    if (!nak_sent_) {
+    if (!nak_sent_ || nak_waits_) {
         nak_sent_ = true;
+        nak_waits_ = false;
         responses_.note_nak(wire::kNakPsnSequenceError, expected_psn_);
     } else if (held_.enabled() && packet.header.ack_req && !rnr_nak_sent_) {
         // The NAK is sent once. Should it be lost, the requester hears from acknowledgements that stand
@@ -28,8 +29,7 @@ void RcResponder::handle_out_of_sequence(const wire::PacketView& packet) {
 // still missing: the NAK goes out all the same, for the packet that is expected now.
 void RcResponder::handle_missing(const wire::PacketView& packet, const wire::OpcodeInfo& info,
                                  Outbox& outbox) {
-    nak_sent_ = false;
-    rnr_nak_sent_ = false;
+    nak_sent_ = rnr_nak_sent_ = nak_waits_ = false;
     const bool was_unsent = responses_.drop_nak();
     execute(packet, info, outbox);
     execute_held(outbox);
@@ -39,8 +39,14 @@ void RcResponder::handle_missing(const wire::PacketView& packet, const wire::Opc
     if (nak_sent_ || common_.state == QpState::kErr) {
         return;
     }
-    if (!held_.empty() || (was_unsent && newest_early_.distance(expected_psn_) >= 0)) {
-        nak_sent_ = true;
+    if (held_.empty() && !(was_unsent && newest_early_.distance(expected_psn_) >= 0)) {
+        return;
+    }
+    nak_sent_ = true;
+    // A requester that goes back N sends the next packet right behind this one: of a row that is missing it
+    // hears once, or it would begin anew with each packet.
+    nak_waits_ = !was_unsent && !packet.header.ack_req && expected_psn_.distance(packet.header.psn) == 1;
+    if (!nak_waits_) {
         responses_.note_nak(wire::kNakPsnSequenceError, expected_psn_);
     }
 }

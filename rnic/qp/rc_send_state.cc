@@ -19,7 +19,8 @@ void RcSendState::reset(Psn first_psn) {
     timer_start_ = 0;
     rnr_until_ = kNever;
     measuring_ = false;
-    answer_ns_ = 0;
+    answer_ns_ = first_answer_ns_ = asked_at_ = 0;
+    asked_psn_ = first_psn - 1;
     retries_left_ = common_.attr.retry_cnt;
     rnr_retries_left_ = common_.attr.rnr_retry;
     credits_limited_ = false;
@@ -36,7 +37,12 @@ void RcSendState::made_progress(TimeNs now) {
     timer_start_ = now;
     if (measuring_ && window.una_psn().distance(measured_psn_) > 0) {
         measuring_ = false;
-        answer_ns_ = std::max(now - measured_from_, answer_ns_ - answer_ns_ / 8);
+        const TimeNs took_ns = now - measured_from_;
+        answer_ns_ = std::max(took_ns, answer_ns_ - answer_ns_ / 8);
+        // Not when it may be the answer to what was sent again in between.
+        if (measured_from_ >= repair.sent_at()) {
+            first_answer_ns_ = std::max(took_ns, first_answer_ns_ - first_answer_ns_ / 8);
+        }
     }
 }
 
@@ -86,6 +92,7 @@ void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& o
     window.rewind();
     measuring_ = false;
     repair.cancel(now);
+    repair.made_progress();
 }
 
 TimeNs RcSendState::timer_deadline() const {

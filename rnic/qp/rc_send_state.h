@@ -1,6 +1,7 @@
 // State that the requester (sends) and the completer (takes answers) of one RC QP share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "rnic/base/time.h"
@@ -46,6 +47,11 @@ class RcSendState {
     [[nodiscard]] bool waits_for_rnr() const { return rnr_until_ != kNever; }
     void end_rnr_wait() { rnr_until_ = kNever; }
     void start_timer(TimeNs now) { timer_start_ = now; }
+    /// A packet went out whose answer ends at `psn` or behind it.
+    void ask(TimeNs now, Psn psn) {
+        asked_psn_ = psn;
+        asked_at_ = now;
+    }
     /// The packet asks for an acknowledgement; how long it takes is measured, one packet at a time.
     void measure_answer(TimeNs now, Psn psn) {
         if (!measuring_) {
@@ -62,8 +68,8 @@ class RcSendState {
         if (!repair.active() || waits_for_rnr()) [[likely]] {
             return timer;
         }
-        const TimeNs repair_deadline = repair.deadline(timer_start_, ack_timeout_ns(common_.attr.timeout));
-        return repair_deadline < timer ? repair_deadline : timer;
+        return std::min(
+            timer, repair.deadline(silent_since(), first_answer_ns_, ack_timeout_ns(common_.attr.timeout)));
     }
     /// The oldest missing response was already asked for again: more packets behind the same gap are the rest
     /// of the first burst and say nothing new.
@@ -105,6 +111,11 @@ class RcSendState {
     bool flush(std::uint32_t most, Outbox& outbox);
 
   private:
+    // Since when there is no answer though one was asked for; kNever: none is owed. What did not ask for an
+    // acknowledgement may wait for the next packet that does.
+    [[nodiscard]] TimeNs silent_since() const {
+        return window.una_psn().distance(asked_psn_) <= 0 ? std::max(timer_start_, asked_at_) : kNever;
+    }
     void report_success(const SendRecord& record, std::uint32_t index, Outbox& outbox);
     void complete_error(std::uint64_t wr_id, std::uint32_t index, WcStatus status, Outbox& outbox);
 
@@ -112,8 +123,11 @@ class RcSendState {
     TimeNs timer_start_ = 0;
     TimeNs rnr_until_ = kNever;
     TimeNs measured_from_ = 0;
-    TimeNs answer_ns_ = 0;  // the longest that an answer took of late
+    TimeNs answer_ns_ = 0;        // the longest that an answer took of late
+    TimeNs first_answer_ns_ = 0;  // the same, of answers to what was sent once
+    TimeNs asked_at_ = 0;         // the newest packet that asks for an answer
     Psn measured_psn_;
+    Psn asked_psn_;
     bool measuring_ = false;
     std::uint8_t retries_left_ = 0;
     std::uint8_t rnr_retries_left_ = 0;

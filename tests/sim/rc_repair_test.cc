@@ -228,10 +228,10 @@ TEST_F(RcRepairAlone, AfterEverythingGoesAgainItsPatienceBeginsAnew) {
     constexpr TimeNs kLate = 10'000'000;
     send(1, {.psn_count = 3, .has_response = true});
     EXPECT_TRUE(repair.miss_responses(0, Psn(102)));
-    EXPECT_LT(repair.deadline(0, kLongest), kLate);
+    EXPECT_LT(repair.deadline(0, 0, kLongest), kLate);
     window.rewind();
     repair.cancel(kLate);
-    EXPECT_GT(repair.deadline(0, kLongest), kLate);
+    EXPECT_GT(repair.deadline(0, 0, kLongest), kLate);
 }
 
 TEST_F(RcRepairTest, ALostNakIsMadeUpForByAcknowledgementsThatStandStill) {
@@ -262,6 +262,74 @@ TEST_F(RcRepairTest, WhatWasSentAgainAndLostGoesOnceMoreLongBeforeTheTimeout) {
     EXPECT_EQ(a_->poll_send().size(), 5U);
     EXPECT_LT(net_.now(), 1'000'000U);
     EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
+}
+
+// A message asks for an acknowledgement once in 32 packets; at 100 Mbit/s that is every three milliseconds.
+TEST_F(RcRepairTest, SilenceIsNoLossWhereNoAnswerWasAskedFor) {
+    congestion::Settings slow;
+    slow.rate.algorithm = congestion::Algorithm::kFixed;
+    slow.rate.line_rate = 100'000'000'000;
+    slow.rate.fixed_rate = 100'000'000;
+    slow.burst_bytes = 1;
+    const SimHost::Options host{.holds_early_packets = true, .congestion = &slow};
+    connect_pair({.timeout = 20}, host);
+    lose("A", {2});
+    a_->post_send(write(1, 100 * 1024));
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1)));
+    EXPECT_EQ(a_->counters.retrans_pkts.value(), 1U);
+    EXPECT_EQ(b_->counters.duplicate_request.value(), 0U);
+}
+
+// What got lost at the end draws no NAK. Where something was lost before, that does not cost the ACK timeout,
+// whatever the peer does with early packets.
+TEST_F(RcRepairTest, ALostTailIsMadeUpForLongBeforeTheTimeout) {
+    for (const bool b_holds : {true, false}) {
+        for (const std::vector<int>& tail : {std::vector{3}, {2, 3}, {1, 2, 3}}) {
+            net_ = SimNetwork();
+            connect_holders(true, b_holds, {.timeout = 20});  // 4.3 s
+            lose("A", {2});
+            post_writes(3);
+            ASSERT_TRUE(net_.run());
+            EXPECT_EQ(a_->poll_send().size(), 3U);
+            const TimeNs before = net_.now();
+            lose("A", tail);
+            post_writes(3);
+            ASSERT_TRUE(net_.run());
+            EXPECT_EQ(a_->poll_send().size(), 3U);
+            EXPECT_LT(net_.now() - before, 1'000'000U);
+            EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
+            EXPECT_EQ(b_->held_frames.size(), 0U);
+        }
+    }
+}
+
+// On a wire that has lost nothing yet the ACK timeout alone decides: the peer may be busy.
+TEST_F(RcRepairTest, SilenceIsNoLossOnAWireThatLostNothing) {
+    constexpr std::uint8_t kCode = 10;
+    connect_holders(true, true, {.timeout = kCode});
+    post_writes(3);
+    ASSERT_TRUE(net_.run());
+    lose("A", {1});
+    post_writes(1);
+    const TimeNs before = net_.now();
+    ASSERT_TRUE(net_.run());
+    EXPECT_GE(net_.now() - before, TimeNs{4096} << kCode);
+    EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 1U);
+    EXPECT_EQ(a_->counters.retrans_pkts.value(), 1U);
+}
+
+// It sends the whole row again when it hears of the first packet.
+TEST_F(RcRepairTest, ARequesterThatGoesBackHearsOnceOfARowThatIsMissing) {
+    connect_holders(false, true);
+    const std::byte data[8] = {};
+    for (const std::uint32_t psn : {1003, 1005, 1000, 1001, 1002}) {
+        deliver_to_b(to_b_memory(wire::kWriteOnly, psn, 8), data);
+        net_.run_for(10);
+    }
+    // Behind what was held another gap follows, which it hears of at once.
+    EXPECT_THAT(net_.take_trace(), ElementsAre("0us B Acknowledge psn=1000 NAK=0",  //
+                                               "0us B Acknowledge psn=1004 NAK=0"));
 }
 
 TEST_F(RcRepairTest, GivesUpWhenTheRetriesAreUsedUp) {

@@ -168,6 +168,29 @@ TEST(Experiment, WithoutCongestionControlFlowControlPausesOrPacketsAreLost) {
     }
 }
 
+// Behind a long queue packets are late, not lost: what was dropped goes again, and little else. The senders
+// slow down until a message's packets take longer than any answer; that is no loss either.
+TEST(Experiment, SelectiveRepairSendsNoMoreAgainThanGoBackN) {
+    Changes dropping = {
+        {"topology.hosts", "9"},
+        {"switch.buffer_kb", "400"},
+        {"switch.pfc", "false"},
+        {"rnic.timeout", "8"},
+        {"flow", R"([{from=["h1","h2","h3","h4","h5","h6","h7","h8"], to="h9", message_kb=64}])"}};
+    dropping.emplace_back("fluid_port", "\"s1>h9\"");
+    const Outcome selective(kIncast, dropping);
+    dropping.emplace_back("rnic.recovery", "\"go-back-n\"");
+    const Outcome go_back(kIncast, dropping);
+    const auto per_drop = [](const Outcome& outcome) {
+        const TotalResult& total = outcome.results().total;
+        return static_cast<double>(total.sent_again) / static_cast<double>(total.drops);
+    };
+    EXPECT_GT(selective.results().total.drops, 1000U);
+    EXPECT_LE(per_drop(selective), 1.25 * per_drop(go_back));
+    EXPECT_EQ(selective.results().total.timeouts, 0U);
+    EXPECT_GE(utilisation(selective.results(), selective.port("s1>h9")), 0.97);
+}
+
 TEST(Experiment, FlowsJoinAndLeave) {
     const Outcome outcome(kIncast, {{"flow", R"([{from="h1", to="h3"},
         {from="h2", to="h3", start_us=10000, stop_us=20000},
