@@ -64,7 +64,8 @@ Seen look_at(std::span<const std::byte> frame) {
 struct EmulatedWire::Impl final : congestion::FabricOutbox {
     struct Item : congestion::FabricPacket {
         rte_mbuf* frame = nullptr;
-        Seen seen;
+        std::uint32_t l3_offset = 0;
+        bool is_ipv4 = false;
         std::uint32_t port = 0;  // that it is for
     };
     class Port final : public TimedPort {
@@ -202,8 +203,8 @@ void EmulatedWire::Impl::deliver(TimeNs /*now*/, congestion::NodeIndex /*host*/,
     if (item.marked) {
         fault::Verdict verdict;
         verdict.ecn = true;
-        verdict.l3_offset = item.seen.l3_offset;
-        verdict.is_ipv4 = item.seen.is_ipv4;
+        verdict.l3_offset = item.l3_offset;
+        verdict.is_ipv4 = item.is_ipv4;
         fault::edit_frame(verdict,
                           {rte_pktmbuf_mtod(item.frame, std::byte*), std::size_t{item.frame->data_len}});
     }
@@ -272,7 +273,8 @@ bool EmulatedWire::Impl::send(std::uint32_t port, rte_mbuf* frame) {
     item.ecn_capable = seen.is_ip && seen.ecn != 0;
     item.to = hosts[*to];
     item.frame = frame;
-    item.seen = seen;
+    item.l3_offset = seen.l3_offset;
+    item.is_ipv4 = seen.is_ipv4;
     item.port = *to;
     ++sent[port].sent_packets;
     sent[port].sent_bytes += frame->pkt_len;
