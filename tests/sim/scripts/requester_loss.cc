@@ -130,6 +130,24 @@ RC_SCRIPT(RequesterLoss, LostAckMendedByTheNext, "9.7.5.1.2",
     silence(kMost);
 }
 
+RC_SCRIPT(
+    RequesterLoss, LostTailAfterALoss, "9.7.6.1.3",
+    "where something was lost before, a request whose ACK is overdue may be repeated before the timeout") {
+    connect({.timeout = kTimeout});
+    post({write(1, 8), write(2, 8)});
+    sends({write_only(1000, 8), write_only(1001, 8)});
+    peer(sequence_nak(1000, 0));
+    resends({write_only(1000, 8), write_only(1001, 8)});
+    peer(ack(1001, 2));
+    completes({ok(1), ok(2)});
+    post(write(3, 8));
+    sends(write_only(1002, 8));
+    no_answer(write_only(1002, 8));
+    peer(ack(1002, 3));
+    completes(ok(3));
+    silence(kMost);
+}
+
 RC_SCRIPT(RequesterLoss, LostNak, "9.7.6.1.3",
           "a lost NAK is not sent again by the responder: the timeout starts the repetition") {
     connect({.mtu = 256, .timeout = kTimeout});
