@@ -1,6 +1,5 @@
 """A daemon of its own with two RNICs, urnic0 and urnic1, on an in-process wire."""
 
-import os
 import pathlib
 import signal
 import socket
@@ -73,12 +72,8 @@ class Daemon:
             raise Failure(f"urnic fault {' '.join(words)}: {done.stderr.strip()}")
 
     def cpu_seconds(self):
-        """Time that its threads have run."""
-        total = 0
-        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
-            with open(f"/proc/{self.process.pid}/task/{thread}/schedstat", encoding="ascii") as file:
-                total += int(file.read().split()[0])
-        return total / 1e9
+        """Time that its threads have run, those that have ended too."""
+        return time.clock_gettime(~self.process.pid << 3 | 2)  # clock_getcpuclockid(3)
 
     def end(self):
         if self.process.poll() is None:
