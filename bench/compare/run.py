@@ -174,9 +174,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failure as failure:
-        sys.exit(f"scripts/bench: {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    machine.run_program(main)

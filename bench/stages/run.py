@@ -66,7 +66,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Failure as failure:
-        sys.exit(f"scripts/bench: {failure}")
+    machine.run_program(main)

@@ -20,6 +20,16 @@ class Failure(Exception):
     """Something a person has to know; printed without a traceback."""
 
 
+def run_program(main):
+    """What stands at the end of each program here."""
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"scripts/bench: {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
 # So that what was started is ended then, too.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 

@@ -265,13 +265,13 @@ TEST_F(EmulatedWireTest, UnknownDestinationsAndRuntsDoNotEnterIt) {
     ASSERT_EQ(lab.at(0).tx_burst(0, &to_itself, 1), 1);
     EXPECT_EQ(lab.drain(0), 1U);
     // Too short for an IP header, but it has a destination.
-    rte_mbuf* stub = Emulated::make_frame(0, 2);
-    stub->data_len = 20;
-    stub->pkt_len = 20;
-    ASSERT_EQ(lab.at(0).tx_burst(0, &stub, 1), 1);
+    rte_mbuf* half_header = Emulated::make_frame(0, 2);
+    half_header->data_len = 20;
+    half_header->pkt_len = 20;
+    ASSERT_EQ(lab.at(0).tx_burst(0, &half_header, 1), 1);
     lab.now += 10'000'000;
     rte_mbuf* came = lab.receive(2);
-    EXPECT_EQ(came, stub);
+    EXPECT_EQ(came, half_header);
     free_frames({&came, 1});
 }
 
