@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -62,6 +63,14 @@ def settings_of(source):
     return next(str(folder / ".clang-tidy") for folder in pathlib.Path(source).parents if (folder / ".clang-tidy").exists())
 
 
+def sources_of(entry):
+    """The sources that a compiler's run is about: the build compiles several as one file, which includes them."""
+    file = pathlib.Path(entry["directory"], entry["file"])
+    if not re.search(r"-unity\d+\.cpp$", file.name):
+        return [os.path.abspath(file)]
+    return [os.path.abspath(source) for source in re.findall(r"#include\s*<(.*)>", file.read_text(encoding="utf-8"))]
+
+
 def arguments_of(entry, source="", output=""):
     """The compiler's arguments, with another source and output."""
     words = [word for word in shlex.split(entry["command"]) if os.path.basename(word) != "ccache"]
@@ -84,23 +93,23 @@ class Tidy:
 
     def check(self, group):
         """The clean ones of a group."""
-        if len(group) == 1:
-            done = clang_tidy(self.build, group[0], settings_of(group[0]), self.options)
-            if done.returncode != 0:
-                self.bad[group[0]] = done.stdout + done.stderr
-            return group if done.returncode == 0 else []
         folder = pathlib.Path(self.build, "tidy", hashlib.sha256("".join(group).encode()).hexdigest()[:16])
         folder.mkdir(parents=True, exist_ok=True)
-        together = folder / "together.cc"
-        # Not by #include: some checks look at the main file alone.
-        together.write_text("\n".join(pathlib.Path(source).read_text(encoding="utf-8") for source in group), encoding="utf-8")
+        source = group[0]
+        if len(group) > 1:
+            source = str(folder / "together.cc")
+            # Not by #include: some checks look at the main file alone.
+            pathlib.Path(source).write_text("\n".join(pathlib.Path(one).read_text(encoding="utf-8") for one in group), encoding="utf-8")
         entry = self.entries[group[0]]
         (folder / "compile_commands.json").write_text(json.dumps([{
-            "directory": entry["directory"], "file": str(together),
-            "arguments": arguments_of(entry, str(together), str(folder / "together.o"))}]), encoding="utf-8")
-        done = clang_tidy(str(folder), str(together), settings_of(group[0]), self.options)
+            "directory": entry["directory"], "file": source,
+            "arguments": arguments_of(entry, source, str(folder / "together.o"))}]), encoding="utf-8")
+        done = clang_tidy(str(folder), source, settings_of(group[0]), self.options)
         if done.returncode == 0:
             return group
+        if len(group) == 1:
+            self.bad[source] = done.stdout + done.stderr
+            return []
         # Something is wrong, or these cannot be one file: which and what, a smaller group says.
         half = len(group) // 2
         return self.check(group[:half]) + self.check(group[half:])
@@ -120,7 +129,8 @@ def main():
     build, wanted = os.path.abspath(build), {os.path.abspath(path) for path in files}
     entries = {}
     for entry in json.loads(pathlib.Path(build, "compile_commands.json").read_text(encoding="utf-8")):
-        entries[os.path.abspath(os.path.join(entry["directory"], entry["file"]))] = entry
+        for source in sources_of(entry):
+            entries[source] = entry
     inputs, digests = dependencies(build), Digests(build)
     settings = [os.path.abspath(".clang-tidy"), os.path.abspath("tests/.clang-tidy")]
     cache = pathlib.Path(build, "tidy-clean")

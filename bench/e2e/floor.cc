@@ -33,8 +33,6 @@ struct Options {
     }
 };
 
-std::uint64_t deadline_after(double seconds) { return now_ns() + static_cast<std::uint64_t>(seconds * 1e9); }
-
 /// Waits until the last byte of `app`'s buffer is `expected`, as ib_write_lat does. False: told to stop.
 bool wait_for_last_byte(const FloorMemory& memory, const FloorApp& app, std::uint32_t size,
                         std::uint8_t expected, const Miss& miss) {

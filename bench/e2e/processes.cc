@@ -43,8 +43,7 @@ pid_t start_child(int cpu, const std::function<void()>& body) {
     const pid_t parent = getpid();
     const pid_t child = fork();
     if (child == -1) {
-        std::fprintf(stderr, "floor: fork: %s\n", std::strerror(errno));
-        std::exit(1);
+        fail("child", "fork");
     }
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -71,6 +70,13 @@ std::uint64_t now_ns() {
     clock_gettime(CLOCK_MONOTONIC, &time);
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000U +
            static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+std::uint64_t deadline_after(double seconds) { return now_ns() + static_cast<std::uint64_t>(seconds * 1e9); }
+
+void fail(const char* part, const char* what) {
+    std::fprintf(stderr, "floor: %s: %s: %s\n", part, what, std::strerror(errno));
+    std::exit(1);
 }
 
 void Miss::operator()() const {

@@ -26,6 +26,12 @@ void wait_for(pid_t child);
 
 [[nodiscard]] std::uint64_t now_ns();
 
+/// now_ns() in so many seconds.
+[[nodiscard]] std::uint64_t deadline_after(double seconds);
+
+/// Says what of which part failed, with errno's text, and exits.
+[[noreturn]] void fail(const char* part, const char* what);
+
 /// What to do on a poll that found nothing: give the core away if somebody else needs it, else spin.
 class Miss {
   public:

@@ -7,10 +7,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <vector>
 
 #include "bench/e2e/processes.h"
@@ -19,10 +15,7 @@ namespace urnic::bench {
 
 namespace {
 
-[[noreturn]] void fail(const char* what) {
-    std::fprintf(stderr, "floor: TCP over loopback: %s: %s\n", what, std::strerror(errno));
-    std::exit(1);
-}
+constexpr const char* kPartTcp = "TCP over loopback";
 
 struct Connection {
     int client = -1;
@@ -38,22 +31,22 @@ Connection connect_loopback() {
     const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (listener == -1 || bind(listener, plain, length) != 0 || listen(listener, 1) != 0 ||
         getsockname(listener, plain, &length) != 0) {
-        fail("listen");
+        fail(kPartTcp, "listen");
     }
     Connection connection;
     connection.client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connection.client == -1 || connect(connection.client, plain, length) != 0) {
-        fail("connect");
+        fail(kPartTcp, "connect");
     }
     connection.server = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (connection.server == -1) {
-        fail("accept");
+        fail(kPartTcp, "accept");
     }
     close(listener);
     for (const int fd : {connection.client, connection.server}) {
         const int on = 1;
         if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) {
-            fail("TCP_NODELAY");
+            fail(kPartTcp, "TCP_NODELAY");
         }
     }
     return connection;
@@ -67,7 +60,7 @@ bool read_all(int fd, std::byte* to, std::size_t bytes) {
             return false;
         }
         if (got < 0) {
-            fail("read");
+            fail(kPartTcp, "read");
         }
         to += got;
         bytes -= static_cast<std::size_t>(got);
@@ -79,14 +72,12 @@ void write_all(int fd, const std::byte* from, std::size_t bytes) {
     while (bytes != 0) {
         const ssize_t put = send(fd, from, bytes, MSG_NOSIGNAL);
         if (put <= 0) {
-            fail("write");
+            fail(kPartTcp, "write");
         }
         from += put;
         bytes -= static_cast<std::size_t>(put);
     }
 }
-
-std::uint64_t deadline_after(double seconds) { return now_ns() + static_cast<std::uint64_t>(seconds * 1e9); }
 
 }  // namespace
 
@@ -107,7 +98,7 @@ void tcp_latency(int cpu_a, int cpu_b, double seconds, Results& results) {
     for (std::uint64_t now = begin; now < end;) {
         write_all(connection.client, message.data(), message.size());
         if (!read_all(connection.client, message.data(), message.size())) {
-            fail("the peer hung up");
+            fail(kPartTcp, "the peer hung up");
         }
         const std::uint64_t after = now_ns();
         results.add_sample(after - now);

@@ -3,11 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <thread>
 
 #include "bench/e2e/processes.h"
@@ -16,29 +12,26 @@ namespace urnic::bench {
 
 namespace {
 
-[[noreturn]] void fail(const char* what) {
-    std::fprintf(stderr, "floor: wake: %s: %s\n", what, std::strerror(errno));
-    std::exit(1);
-}
+constexpr const char* kPartWake = "wake";
 
 int make_eventfd() {
     const int fd = eventfd(0, EFD_CLOEXEC);
     if (fd == -1) {
-        fail("eventfd");
+        fail(kPartWake, "eventfd");
     }
     return fd;
 }
 
 void wake(int fd, std::uint64_t value) {
     if (write(fd, &value, sizeof value) != sizeof value) {
-        fail("write");
+        fail(kPartWake, "write");
     }
 }
 
 std::uint64_t sleep_on(int fd) {
     std::uint64_t value = 0;
     if (read(fd, &value, sizeof value) != sizeof value) {
-        fail("read");
+        fail(kPartWake, "read");
     }
     return value;
 }

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kGrh = 40;
 constexpr std::size_t kSlot = 8192;
 constexpr std::uint32_t kMulticastQpn = 0xFFFFFF;
-constexpr std::uint32_t kImmediate = 0xFEDC0000;
+constexpr std::uint32_t kDatagramImmediate = 0xFEDC0000;
 
 std::vector<std::size_t> sizes(const Side& side) {
     const auto mtu = static_cast<std::size_t>(side.options().mtu);
@@ -54,7 +54,7 @@ void send_all(Side& side, const ibv_gid& to, std::uint32_t qpn, std::uint32_t qk
         ibv_sge sge = side.piece(kSlot * number, size);
         ibv_send_wr request = side.request(number % 2 != 0 ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND, sge, 0);
         request.wr_id = number;
-        request.imm_data = htonl(kImmediate + number);
+        request.imm_data = htonl(kDatagramImmediate + number);
         request.wr.ud = {.ah = handle.get(), .remote_qpn = qpn, .remote_qkey = qkey};
         side.post(request);
         side.success(number);
@@ -74,7 +74,7 @@ void receive_all(Side& side, const ibv_gid& to) {
         check((wc.wc_flags & IBV_WC_GRH) != 0, "the receive has no GRH");
         check(wc.src_qp == side.peer().qpn, "the receive names another sender");
         check(((wc.wc_flags & IBV_WC_WITH_IMM) != 0) == (number % 2 != 0), "immediate data");
-        check(number % 2 == 0 || ntohl(wc.imm_data) == kImmediate + number, "other immediate data");
+        check(number % 2 == 0 || ntohl(wc.imm_data) == kDatagramImmediate + number, "other immediate data");
         verify_grh(slot, side.peer().gid, to);
         verify(slot.subspan(kGrh, size), number, "datagram");
         verify_untouched(slot.subspan(kGrh + size, 100), 0, "behind the datagram");
@@ -206,13 +206,13 @@ void multicast(Side& side) {
     }
 }
 
-constexpr std::array kCases{
+constexpr std::array kDatagramCases{
     Case{"ud", "UD datagrams of odd sizes, with immediate; another Q_Key is dropped", datagrams},
     Case{"multicast", "UD datagrams to a group; none after leaving it", multicast},
 };
 
 }  // namespace
 
-std::span<const Case> datagram_cases() { return kCases; }
+std::span<const Case> datagram_cases() { return kDatagramCases; }
 
 }  // namespace urnic::interop

@@ -98,7 +98,7 @@ void short_receive(Side& side) {
     side.link().meet("refused");
 }
 
-constexpr std::array kCases{
+constexpr std::array kFailureCases{
     Case{"rnr", "the receive is posted late", receiver_late},
     Case{"rnr_exhausted", "the receive is never posted: RNR_RETRY_EXC_ERR", rnr_exhausted},
     Case{"wrong_key", "WRITE with a wrong key: REM_ACCESS_ERR", wrong_key},
@@ -108,6 +108,6 @@ constexpr std::array kCases{
 
 }  // namespace
 
-std::span<const Case> failure_cases() { return kCases; }
+std::span<const Case> failure_cases() { return kFailureCases; }
 
 }  // namespace urnic::interop

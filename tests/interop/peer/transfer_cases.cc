@@ -175,7 +175,7 @@ void atomics(Side& side, ibv_wr_opcode opcode) {
     check(side.active() || counter == expected, "the counter has another value in the end");
 }
 
-constexpr std::array kCases{
+constexpr std::array kTransferCases{
     Case{"send", "RC SEND of odd sizes", transfer_case<IBV_QPT_RC, IBV_WR_SEND>},
     Case{"send_imm", "RC SEND with immediate of odd sizes", transfer_case<IBV_QPT_RC, IBV_WR_SEND_WITH_IMM>},
     Case{"write", "RC WRITE of odd sizes", transfer_case<IBV_QPT_RC, IBV_WR_RDMA_WRITE>},
@@ -195,6 +195,6 @@ constexpr std::array kCases{
 
 }  // namespace
 
-std::span<const Case> transfer_cases() { return kCases; }
+std::span<const Case> transfer_cases() { return kTransferCases; }
 
 }  // namespace urnic::interop

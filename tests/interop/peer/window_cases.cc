@@ -131,13 +131,13 @@ void send_invalidate(Side& side) {
     refused(side, window);
 }
 
-constexpr std::array kCases{
+constexpr std::array kWindowCases{
     Case{"window", "type-2 window: bind, WRITE, READ, local invalidate, refused", local_invalidate},
     Case{"send_inv", "SEND with Invalidate of a type-2 window", send_invalidate},
 };
 
 }  // namespace
 
-std::span<const Case> window_cases() { return kCases; }
+std::span<const Case> window_cases() { return kWindowCases; }
 
 }  // namespace urnic::interop

@@ -13,7 +13,7 @@
 namespace urnic::torture {
 namespace {
 
-constexpr std::size_t kMost = 24;
+constexpr std::size_t kMostOfEach = 24;
 
 int draw_access(Random& random) {
     constexpr std::array kChoices{0, int{IBV_ACCESS_LOCAL_WRITE},
@@ -79,7 +79,7 @@ Region Pool::draw_memory() {
 }
 
 void Pool::create_mr() {
-    if (pds_.empty() || mrs_.size() >= kMost) return;
+    if (pds_.empty() || mrs_.size() >= kMostOfEach) return;
     Region region = draw_memory();
     void* start = region.memory != nullptr
                       ? region.memory
@@ -92,7 +92,7 @@ void Pool::create_mr() {
 }
 
 void Pool::create_dm() {
-    if (pds_.empty() || mrs_.size() >= kMost) return;
+    if (pds_.empty() || mrs_.size() >= kMostOfEach) return;
     ibv_alloc_dm_attr attr{};
     attr.length = random_.between(1, 512) * 8;
     Region region;
@@ -142,7 +142,7 @@ void Pool::destroy_mr() {
 }
 
 void Pool::create_ah() {
-    if (pds_.empty() || ahs_.size() >= kMost) return;
+    if (pds_.empty() || ahs_.size() >= kMostOfEach) return;
     ibv_ah_attr attr{};
     attr.is_global = 1;
     attr.port_num = kPort;
@@ -163,7 +163,7 @@ void Pool::destroy_ah() {
 }
 
 void Pool::create_mw() {
-    if (pds_.empty() || mws_.size() >= kMost) return;
+    if (pds_.empty() || mws_.size() >= kMostOfEach) return;
     Window window;
     window.type = random_.one_in(2) ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2;
     window.mw = ibv_alloc_mw(any(pds_), window.type);

@@ -10,9 +10,9 @@
 namespace urnic::torture {
 namespace {
 
-constexpr std::size_t kMost = 16;
+constexpr std::size_t kMostQueues = 16;
 /// Of these the memory keys never give write access, so nothing that is sent here can hurt who verifies.
-constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+constexpr int kWriteAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 constexpr int kInitMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 constexpr int kPathMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
@@ -78,7 +78,7 @@ void Pool::destroy_channel() {
 }
 
 void Pool::create_cq() {
-    if (cqs_.size() >= kMost) return;
+    if (cqs_.size() >= kMostQueues) return;
     CompletionQueue queue;
     queue.entries = static_cast<int>(random_.between(1, random_.one_in(10) ? 20'000 : 300));
     ibv_comp_channel* channel = channels_.empty() || random_.one_in(2) ? nullptr : any(channels_);
@@ -130,7 +130,7 @@ void Pool::destroy_cq() {
 }
 
 void Pool::create_srq() {
-    if (pds_.empty() || srqs_.size() >= kMost) return;
+    if (pds_.empty() || srqs_.size() >= kMostQueues) return;
     ibv_srq_init_attr_ex init{};
     init.attr.max_wr = random_.between(1, 300);
     init.attr.max_sge = random_.between(1, 4);
@@ -180,7 +180,7 @@ void Pool::destroy_srq() {
 void Pool::create_qp() {
     constexpr std::array kTypes{IBV_QPT_RC, IBV_QPT_RC,       IBV_QPT_UC,
                                 IBV_QPT_UD, IBV_QPT_XRC_SEND, IBV_QPT_XRC_RECV};
-    if (pds_.empty() || cqs_.empty() || qps_.size() >= kMost) return;
+    if (pds_.empty() || cqs_.empty() || qps_.size() >= kMostQueues) return;
     ibv_qp_init_attr_ex init{};
     init.qp_type = kTypes[random_.below(kTypes.size())];
     init.comp_mask = IBV_QP_INIT_ATTR_PD;
@@ -218,7 +218,7 @@ int Pool::next_state(Queue& queue, ibv_qp_state state) {
     attr.qp_state = state;
     attr.port_num = kPort;
     attr.qkey = kChurnQkey;
-    attr.qp_access_flags = kAccess;
+    attr.qp_access_flags = kWriteAccess;
     attr.path_mtu = static_cast<ibv_mtu>(random_.between(IBV_MTU_256, IBV_MTU_4096));
     attr.ah_attr.is_global = 1;
     attr.ah_attr.port_num = kPort;
