@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import os
 import pathlib
-import re
 import signal
 import socket
 import subprocess
@@ -175,39 +174,3 @@ class Daemon:
             except subprocess.TimeoutExpired:
                 self._process.kill()
         self._process.wait()
-
-
-class Capture:
-    """Every packet on "wire" that is no programs' own TCP, into a file. (tcpdump wants to become another user, whom a user
-    namespace does not have.)"""
-
-    def __init__(self, path):
-        self.path = path
-        self._process = subprocess.Popen(["dumpcap", "-i", "wire", "-P", "-B", "32", "-f", "not tcp", "-w", path],
-                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                         text=True, preexec_fn=guests.die_with_parent)
-        self._said = ""
-        for line in self._process.stderr:
-            self._said += line
-            if line.startswith("File:"):
-                return
-        raise OSError(f"dumpcap does not capture: {self._said}")
-
-    def _has_end(self, mark):
-        with open(self.path, "rb") as file:
-            file.seek(max(0, os.path.getsize(self.path) - 65536))
-            return mark in file.read()
-
-    def close(self):
-        """How many packets were dropped before dumpcap wrote them. It leaves unread what has not come to it when it is
-        ended, so a datagram of ours goes last and is waited for."""
-        mark = f"the end of {self.path}".encode()
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
-            last.sendto(mark, (PEER_IPV4, 9))
-            if not guests.wait_until(lambda: self._has_end(mark), 60):
-                self._process.kill()
-                raise OSError("dumpcap does not come to the end")
-        self._process.send_signal(signal.SIGINT)
-        self._said += self._process.communicate()[1]
-        found = re.search(r"dropped on interface '[^']*': \d+/(\d+)", self._said)
-        return int(found.group(1)) if found else -1

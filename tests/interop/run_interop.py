@@ -17,6 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "e2e"))
 
 import afterwards
+import capture
 import cases
 import guest as guests
 import harness
@@ -148,7 +149,7 @@ def run_one(bench, case, server, client, turn):
     """Number of packets. Raises Failed."""
     path = bench.directory / f"{case.name}.{client.name}{f'.{turn}' if turn else ''}.pcap"
     before = bench.theirs.counters(), bench.ours.counters(case.gid)
-    capture = network.Capture(path)
+    recording = capture.Capture(path)
     try:
         if case.loss:
             bench.theirs.lose(case.loss)
@@ -157,7 +158,7 @@ def run_one(bench, case, server, client, turn):
         finally:
             dropped = bench.theirs.lose_nothing() if case.loss else None
     finally:
-        lost = capture.close()
+        lost = recording.close()
     if dropped is not None and sum(dropped) == 0:
         raise Failed("nothing was lost")
     packets = check_capture(case, client, path, lost)
