@@ -1,0 +1,126 @@
+#include "rnic/device/port_pauses.h"
+
+#include <algorithm>
+
+namespace urnic {
+
+namespace {
+constexpr auto kRelaxed = std::memory_order_relaxed;
+}  // namespace
+
+void PortPauses::set_active(std::uint32_t index, bool active) {
+    const auto bit = static_cast<std::uint8_t>(1U << index);
+    const std::uint8_t before = active_.load(kRelaxed);
+    // Who sees the bit sees the time.
+    active_.store(static_cast<std::uint8_t>(active ? before | bit : before & ~bit),
+                  std::memory_order_release);
+}
+
+bool PortPauses::receive(TimeNs now, const wire::Pfc& frame) {
+    expire(now);
+    bool sooner = false;
+    for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
+        if ((frame.class_enable >> index & 1U) == 0) {
+            continue;
+        }
+        const std::uint16_t quanta = frame.pause_quanta[index];
+        PfcCounters::Priority& counters = counters_.priorities[index];
+        ++(quanta != 0 ? counters.rx_pause : counters.rx_resume);
+        if ((settings_.honoured >> index & 1U) != 0) {
+            sooner |= quanta != 0 ? pause(now, index, quanta) : resume(now, index);
+        }
+    }
+    return sooner;
+}
+
+// A pause that comes before the last one has run out goes on with it: for the watchdog they are one.
+bool PortPauses::pause(TimeNs now, std::uint32_t index, std::uint16_t quanta) {
+    Priority& priority = priorities_[index];
+    priority.asked_until = now + settings_.duration_ns(quanta);
+    if (priority.stormy) {
+        ++counters_.priorities[index].rx_ignored;
+        return false;
+    }
+    const bool goes_on = is_active(index);
+    const TimeNs since = goes_on ? priority.since.load(kRelaxed) : now;
+    const TimeNs before = goes_on ? priority.until.load(kRelaxed) : 0;
+    const TimeNs until = settings_.watchdog_ns == 0
+                             ? priority.asked_until
+                             : std::min(priority.asked_until, since + settings_.watchdog_ns);
+    priority.since.store(since, kRelaxed);
+    priority.until.store(until, kRelaxed);
+    set_active(index, true);
+    return until < before;
+}
+
+bool PortPauses::resume(TimeNs now, std::uint32_t index) {
+    Priority& priority = priorities_[index];
+    priority.stormy = false;
+    priority.asked_until = 0;
+    if (!is_active(index)) {
+        return false;
+    }
+    end(priority, index, now);
+    return true;
+}
+
+void PortPauses::end(Priority& priority, std::uint32_t index, TimeNs at) {
+    const TimeNs since = priority.since.load(kRelaxed);
+    priority.until.store(0, kRelaxed);
+    priority.before_ns.store(priority.before_ns.load(kRelaxed) + (at - since), kRelaxed);
+    set_active(index, false);
+}
+
+bool PortPauses::clear(TimeNs now) {
+    expire(now);
+    bool any = false;
+    for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
+        any |= resume(now, index);
+    }
+    return any;
+}
+
+void PortPauses::expire(TimeNs now) {
+    for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
+        Priority& priority = priorities_[index];
+        const TimeNs until = priority.until.load(kRelaxed);
+        if (is_active(index) && until <= now) {
+            end(priority, index, until);
+            priority.stormy = until < priority.asked_until;
+            if (priority.stormy) {
+                ++counters_.priorities[index].watchdog;
+            }
+        }
+        // Nobody renews it any more: the next pause is one like any other.
+        priority.stormy = priority.stormy && now < priority.asked_until;
+    }
+}
+
+std::uint8_t PortPauses::paused(TimeNs now) const {
+    const std::uint8_t active = active_.load(std::memory_order_acquire);
+    std::uint32_t result = 0;
+    for (std::uint32_t index = 0; active >> index != 0; ++index) {
+        const bool is_paused = (active >> index & 1U) != 0 && priorities_[index].until.load(kRelaxed) > now;
+        result |= is_paused ? 1U << index : 0U;
+    }
+    return static_cast<std::uint8_t>(result);
+}
+
+TimeNs PortPauses::first_end(TimeNs now) const {
+    const std::uint8_t active = active_.load(std::memory_order_acquire);
+    TimeNs first = kNever;
+    for (std::uint32_t index = 0; active >> index != 0; ++index) {
+        const TimeNs until = priorities_[index].until.load(kRelaxed);
+        first = (active >> index & 1U) != 0 && until > now ? std::min(first, until) : first;
+    }
+    return first;
+}
+
+TimeNs PortPauses::paused_ns(TimeNs now, std::uint32_t index) const {
+    const Priority& priority = priorities_[index];
+    const TimeNs before = priority.before_ns.load(kRelaxed);
+    const TimeNs until = std::min(priority.until.load(kRelaxed), now);
+    return before + (until - std::min(priority.since.load(kRelaxed), until));
+}
+
+}  // namespace urnic

@@ -1,0 +1,62 @@
+// Which priorities of a port the other end of its link has paused (IEEE 802.1Qbb clause 36), and until when.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "rnic/base/time.h"
+#include "rnic/device/pfc.h"
+#include "rnic/wire/eth/headers.h"
+
+namespace urnic {
+
+/// One worker, the owner, takes the frames; all workers look.
+class PortPauses {
+  public:
+    /// Both live longer.
+    PortPauses(const PfcSettings& settings, PfcCounters& counters)
+        : settings_(settings), counters_(counters) {}
+
+    // --- The owner's:
+    /// A valid pause frame came. True: some pause ends sooner than it would have, which others may sleep for.
+    bool receive(TimeNs now, const wire::Pfc& frame);
+    /// The link went: nothing is paused. True as above.
+    bool clear(TimeNs now);
+    /// Writes off what has run out.
+    void expire(TimeNs now);
+
+    // --- Everybody's:
+    /// True: paused() need not be asked. One load.
+    [[nodiscard]] bool none() const { return active_.load(std::memory_order_acquire) == 0; }
+    /// Bit n: priority n is paused.
+    [[nodiscard]] std::uint8_t paused(TimeNs now) const;
+    /// When the first of these pauses ends, if no frame comes; kNever: nothing is paused.
+    [[nodiscard]] TimeNs first_end(TimeNs now) const;
+    /// How long the priority has been paused since the start, all in all.
+    [[nodiscard]] TimeNs paused_ns(TimeNs now, std::uint32_t priority) const;
+
+  private:
+    /// Times are the owner's to write; `until` is 0 while nothing is paused.
+    struct Priority {
+        std::atomic<TimeNs> since{0};
+        std::atomic<TimeNs> until{0};
+        std::atomic<TimeNs> before_ns{0};  // of pauses that are over
+        TimeNs asked_until = 0;            // what `until` would be without the watchdog
+        bool stormy = false;               // the watchdog ended a pause that is still asked for
+    };
+    bool pause(TimeNs now, std::uint32_t index, std::uint16_t quanta);
+    bool resume(TimeNs now, std::uint32_t index);
+    void end(Priority& priority, std::uint32_t index, TimeNs at);
+    [[nodiscard]] bool is_active(std::uint32_t index) const {
+        return (active_.load(std::memory_order_relaxed) >> index & 1U) != 0;
+    }
+    void set_active(std::uint32_t index, bool active);
+
+    const PfcSettings& settings_;
+    PfcCounters& counters_;
+    std::atomic<std::uint8_t> active_{0};  // bit n: `until` of priority n is to be looked at
+    std::array<Priority, wire::kPriorities> priorities_;
+};
+
+}  // namespace urnic
