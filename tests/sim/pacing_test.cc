@@ -7,14 +7,14 @@ namespace {
 
 using congestion::BitsPerSecond;
 
-constexpr BitsPerSecond kLine = 100'000'000'000;
+constexpr BitsPerSecond kPacedLine = 100'000'000'000;
 constexpr TimeNs kMs = 1'000'000;
 
 class Pacing : public RcPair {
   protected:
     void limit(BitsPerSecond rate, std::uint32_t burst_bytes) {
         settings_.rate.algorithm = congestion::Algorithm::kFixed;
-        settings_.rate.line_rate = kLine;
+        settings_.rate.line_rate = kPacedLine;
         settings_.rate.fixed_rate = rate;
         settings_.burst_bytes = burst_bytes;
     }
@@ -171,7 +171,7 @@ TEST_F(Pacing, NewSettingsHoldAtOnce) {
     a_->post_send(write(1, 500'000));
     net_.run_for(10 * kMs);
     EXPECT_EQ(data_of("A").size(), 1U);
-    settings_.rate.fixed_rate = kLine;
+    settings_.rate.fixed_rate = kPacedLine;
     a_->qp().use_congestion_settings(net_.now(), &settings_);
     ASSERT_TRUE(net_.run());
     EXPECT_LT(data_of("A").back().time, 11 * kMs);

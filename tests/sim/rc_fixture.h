@@ -9,12 +9,18 @@
 #include <string>
 #include <vector>
 
+#include "rnic/wire/opcodes.h"
 #include "tests/sim/sim_host.h"
 #include "tests/sim/sim_network.h"
 
 namespace urnic::sim {
 
 inline constexpr std::size_t kRegionBytes = 1U << 20U;
+
+/// The opcode of a SEND in one packet.
+constexpr std::uint8_t send_only(wire::Service service) {
+    return static_cast<std::uint8_t>(int{service} | wire::kSendOnly);
+}
 
 class RcPair : public ::testing::Test {
   protected:

@@ -39,6 +39,9 @@ struct SendRequest {
     std::uint32_t srq_number = 0;  // XRC
 };
 
+/// Of the datagram QPs here, where a test does not say otherwise.
+inline constexpr std::uint32_t kQkey = 0x1111'1111;
+
 /// How a QP is connected; the defaults are generous.
 struct ConnectOptions {
     std::uint32_t mtu = 1024;
@@ -51,7 +54,7 @@ struct ConnectOptions {
     std::uint8_t max_rd_atomic = 16;
     std::uint8_t max_dest_rd_atomic = 16;
     std::uint32_t access = kAllAccess;
-    std::uint32_t qkey = 0x1111'1111;
+    std::uint32_t qkey = kQkey;
 };
 
 /// What a completion said, without what every test would have to ignore.

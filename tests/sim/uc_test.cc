@@ -7,10 +7,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::uint8_t opcode(wire::Service service) {
-    return static_cast<std::uint8_t>(int{service} | wire::kSendOnly);
-}
-
 class Uc : public RcPair {
   protected:
     void connect_uc(const ConnectOptions& options = {.mtu = 256}, SimHost::Options host = {}) {
@@ -428,13 +424,13 @@ TEST_F(Uc, OnlyThePeerIsHeard) {
     post_receives(2, 100);
     SimHost stranger(net_, "C", 3, {.type = QpType::kUc});
     wire::PacketHeader header;
-    header.opcode = opcode(wire::kServiceUc);
+    header.opcode = send_only(wire::kServiceUc);
     header.dest_qp = 2;
     net_.inject(stranger, header);
     header.pkey = 0x1234;
     net_.inject(*a_, header);
     header.pkey = 0xffff;
-    header.opcode = opcode(wire::kServiceRc);
+    header.opcode = send_only(wire::kServiceRc);
     net_.inject(*a_, header);
     ASSERT_TRUE(net_.run());
     EXPECT_THAT(b_->poll_recv(), IsEmpty());

@@ -12,11 +12,6 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::uint8_t opcode(wire::Service service) {
-    return static_cast<std::uint8_t>(int{service} | wire::kSendOnly);
-}
-
-constexpr std::uint32_t kQkey = 0x1111'1111;
 constexpr std::uint32_t kOwnQkey = 0x8000'0000;
 
 class Ud : public RcPair {
@@ -47,7 +42,7 @@ class Ud : public RcPair {
         EXPECT_THAT(b_->poll_recv(), ElementsAre(ok(100)));
         // It still receives, and sends again after a change to RTS.
         wire::PacketHeader header;
-        header.opcode = opcode(wire::kServiceUd);
+        header.opcode = send_only(wire::kServiceUd);
         header.dest_qp = 1;
         header.deth = {.qkey = kQkey, .src_qp = 2};
         net_.inject(*b_, header);
@@ -287,7 +282,7 @@ TEST_F(Ud, OneQpTalksToMany) {
 TEST_F(Ud, AnyOrderAndTwice) {
     start();
     wire::PacketHeader header;
-    header.opcode = opcode(wire::kServiceUd);
+    header.opcode = send_only(wire::kServiceUd);
     header.dest_qp = 2;
     header.deth = {.qkey = kQkey, .src_qp = 0xabcdef};
     std::uint64_t wr_id = 0;
@@ -306,11 +301,11 @@ TEST_F(Ud, PacketsThatAreNotForIt) {
     start();
     b_->post_recv(100, {b_mem_->sge(0, 100)});
     wire::PacketHeader header;
-    header.opcode = opcode(wire::kServiceUc);
+    header.opcode = send_only(wire::kServiceUc);
     header.dest_qp = 2;
     header.deth.qkey = kQkey;
     net_.inject(*a_, header);
-    header.opcode = opcode(wire::kServiceUd);
+    header.opcode = send_only(wire::kServiceUd);
     header.pkey = 0x1234;
     net_.inject(*a_, header);
     ASSERT_TRUE(net_.run());
@@ -329,7 +324,7 @@ TEST_F(Ud, TheServiceLevelSaysWhatThePacketWas) {
     b_->post_recv(101, {b_mem_->sge(0, 100)});
     const std::byte ip[40] = {};
     wire::PacketView view;
-    view.header.opcode = opcode(wire::kServiceUd);
+    view.header.opcode = send_only(wire::kServiceUd);
     view.header.deth.qkey = kQkey;
     view.vlan_tci = 5U << 13U | 100;
     view.l3 = ip;

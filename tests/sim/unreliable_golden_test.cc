@@ -11,7 +11,6 @@ namespace urnic::sim {
 namespace {
 
 constexpr std::size_t kMessageRoom = 8192;
-constexpr std::uint32_t kQkey = 0x11111111;
 
 struct Packet {
     wire::PacketView view;

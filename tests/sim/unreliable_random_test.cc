@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::uint32_t kMessages = 200;
 constexpr std::uint32_t kSlotBytes = 2048;
-constexpr std::uint32_t kQkey = 0x1111'1111;
 
 class UnreliableRandom : public RcPair, public ::testing::WithParamInterface<QpType> {
   protected:

@@ -10,7 +10,7 @@
 namespace urnic {
 namespace {
 
-constexpr std::uint32_t kEntries = 4;
+constexpr std::uint32_t kRingEntries = 4;
 constexpr std::uint32_t kSges = 2;
 constexpr std::uint32_t kInline = 60;
 
@@ -18,10 +18,10 @@ class WorkQueue : public ::testing::Test {
   protected:
     WorkQueue() { std::memset(memory_.get(), 0, kBytes); }
     abi::SendWqe& send_slot(std::uint32_t index) {
-        return *reinterpret_cast<abi::SendWqe*>(memory_.get() + std::size_t{index % kEntries} * kSendStride);
+        return *reinterpret_cast<abi::SendWqe*>(memory_.get() + std::size_t{index % kRingEntries} * kSendStride);
     }
     abi::RecvWqe& recv_slot(std::uint32_t index) {
-        return *reinterpret_cast<abi::RecvWqe*>(memory_.get() + std::size_t{index % kEntries} * kRecvStride);
+        return *reinterpret_cast<abi::RecvWqe*>(memory_.get() + std::size_t{index % kRingEntries} * kRecvStride);
     }
     static constexpr std::uint32_t kSendStride = abi::send_stride(kSges, kInline);
     static constexpr std::uint32_t kRecvStride = abi::recv_stride(kSges);
@@ -31,8 +31,8 @@ class WorkQueue : public ::testing::Test {
         void operator()(std::byte* memory) const { std::free(memory); }
     };
     std::unique_ptr<std::byte, Free> memory_{static_cast<std::byte*>(std::aligned_alloc(64, kBytes))};
-    SendQueue sq_{memory_.get(), kEntries, kSendStride, kSges, kInline};
-    RecvQueue rq_{memory_.get(), kEntries, kRecvStride, kSges};
+    SendQueue sq_{memory_.get(), kRingEntries, kSendStride, kSges, kInline};
+    RecvQueue rq_{memory_.get(), kRingEntries, kRecvStride, kSges};
 };
 
 TEST_F(WorkQueue, EmptyUntilTheSequenceNumberSaysSo) {
@@ -45,7 +45,7 @@ TEST_F(WorkQueue, EmptyUntilTheSequenceNumberSaysSo) {
     EXPECT_FALSE(sq_.has(0));
     send_slot(0).seq.store(1);
     EXPECT_TRUE(sq_.has(0));
-    EXPECT_FALSE(sq_.has(kEntries));  // the same slot, one turn later
+    EXPECT_FALSE(sq_.has(kRingEntries));  // the same slot, one turn later
     ASSERT_EQ(sq_.fetch(0, work), Fetch::kOk);
     EXPECT_EQ(work.wr_id, 7U);
     EXPECT_EQ(work.length_bytes, 50U);
