@@ -18,10 +18,12 @@ class WorkQueue : public ::testing::Test {
   protected:
     WorkQueue() { std::memset(memory_.get(), 0, kBytes); }
     abi::SendWqe& send_slot(std::uint32_t index) {
-        return *reinterpret_cast<abi::SendWqe*>(memory_.get() + std::size_t{index % kRingEntries} * kSendStride);
+        return *reinterpret_cast<abi::SendWqe*>(memory_.get() +
+                                                std::size_t{index % kRingEntries} * kSendStride);
     }
     abi::RecvWqe& recv_slot(std::uint32_t index) {
-        return *reinterpret_cast<abi::RecvWqe*>(memory_.get() + std::size_t{index % kRingEntries} * kRecvStride);
+        return *reinterpret_cast<abi::RecvWqe*>(memory_.get() +
+                                                std::size_t{index % kRingEntries} * kRecvStride);
     }
     static constexpr std::uint32_t kSendStride = abi::send_stride(kSges, kInline);
     static constexpr std::uint32_t kRecvStride = abi::recv_stride(kSges);
