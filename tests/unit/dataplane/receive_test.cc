@@ -53,9 +53,14 @@ class ReceiveTest : public testing::Test {
         frame->data_len = static_cast<std::uint16_t>(length);
         frame->pkt_len = static_cast<std::uint32_t>(length);
         spoil(room.first(length), *frame);
-        // The rings of the wire belong to workers: only they may send.
-        rig_.worker(0).call([&] { ASSERT_EQ(rig_.fabric().port(0).tx_burst(0, &frame, 1), 1); });
-        rig_.steering().wakes().wake(0);  // it is the receiver, too
+        // The rings of the wire belong to workers: only they may send. One may be full until its receiver has
+        // had a turn.
+        ASSERT_TRUE(rig::wait_for([&] {
+            std::uint16_t sent = 0;
+            rig_.worker(0).call([&] { sent = rig_.fabric().port(0).tx_burst(0, &frame, 1); });
+            rig_.steering().wakes().wake(0);  // it is the receiver, too
+            return sent == 1;
+        }));
     }
     void expect_counted(Counter Counters::*counter) {
         EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, counter) == 1; }));
