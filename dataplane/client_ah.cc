@@ -64,6 +64,10 @@ int Client::destroy_ah(const abi::HandleRequest& request, Request& /*message*/, 
         return EINVAL;
     }
     HostDevice& device = *ah->pd->context->device;
+    // What was posted with it has long gone out of a NIC.
+    for (const auto& worker : host_.workers) {
+        worker->call([&] { worker->catch_up(); });
+    }
     forget_ah(*ah);
     ahs_.remove(request.handle);
     if (device.device->handles.removed() >= kReleaseBatch) {

@@ -45,9 +45,11 @@ class Hosts(cm_test.CmCase):
         self.pingpong("verbs;ofi_rxm", "rdm")
 
     def test_ucx(self):
-        command = "ucx_perftest -p 13555 -t tag_lat"
-        self.pair(13555, command, f"{command} -n 100 {SERVER}",
-                  {"UCX_SOCKADDR_TLS_PRIORITY": "rdmacm", "UCX_TLS": "rc", "UCX_NET_DEVICES": "urnic0:1"})
+        # ucx_perftest hands its addresses over by TCP and connects by UD; io_demo's endpoints are connected by rdma_cm.
+        program = "io_demo -p 13555 -d 64:65536 -q"
+        environment = {"UCX_SOCKADDR_TLS_PRIORITY": "rdmacm", "UCX_TLS": "rc", "UCX_NET_DEVICES": "urnic0:1,urnic1:1"}
+        _, client = self.connect(program, f"{program} -i 50 -o read,write {SERVER}", server_ends=False, env=environment)
+        self.assertIn("Client exit with status 'OK'", client.out + client.err)
 
     def test_fio(self):
         common = "--ioengine=rdma --port=7654 --bs=64k --size=8m --name"

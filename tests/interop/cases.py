@@ -5,6 +5,8 @@ Each runs in both roles: our RNIC as the client of rxe's server, and the reverse
 
 import dataclasses
 
+import stock
+
 # A program for both sides: {device}, {gid} (an index), {port} and {mtu} are filled in, and the client gets the server's
 # address behind it.
 PINGPONG = "ibv_{kind}_pingpong -d {{device}} -g {{gid}} -p {{port}} -c"
@@ -42,8 +44,14 @@ class Case:
     seconds: int = 60
     # The client's, of programs that make their connections by rdma_cm; {address} is the server's.
     client: str = ""
+    # Whether such a server listens by TCP, too, and is asked there first.
+    by_tcp: bool = False
+    # A multicast group: its "server" listens to nobody, but has joined when the client begins.
+    group: str = ""
     # The server goes on when the client has ended.
     serves_on: bool = False
+    # Why this program cannot be the client over rxe, with whatever server.
+    not_from_rxe: str = ""
     # The programs end without a word to each other: afterwards.py.
     ends_alone: bool = False
 
@@ -163,7 +171,30 @@ LOSSY = [
           ("cmp_swap", "compare-and-swap", "--count 150"))],
 ]
 
-CM_PERFTEST = "{tool} -R -d {{device}} -x {{gid}} -p {{port}} -F -n {count} -s {size}"
+CM_PERFTEST = "{tool} -R -d {{device}} -x {{gid}} -p {{port}} -F -n {count} -s {size} {more}"
+MCKEY = "mckey -m 239.1.2.3 -b {bind} -C 4"
+# A TCP program that knows nothing of RDMA, its sockets made into rsockets. `urnic run` preloads a library, too.
+RSOCKET_NPTCP = f"sh -c 'LD_PRELOAD=\"$LD_PRELOAD {stock.RSPRELOAD}\" exec NPtcp -i -u 5000 -o /dev/null -P {{port}} {{where}}'"
+# rxe has no CQs of the size that libfabric wants for its usual number of peers.
+FI_PINGPONG = "env FI_UNIVERSE_SIZE=8 fi_pingpong -p '{provider}' -e {endpoint} -d {{device}} -I 10 -S 4096"
+UCX = (f"env UCX_SOCKADDR_TLS_PRIORITY=rdmacm UCX_TLS=rc UCX_MODULE_DIR={stock.UCX_MODULES} UCX_NET_DEVICES={{device}}:1 "
+       "io_demo -p {port} -d 64:65536 -q")
+FIO = "fio --ioengine=rdma --port={{port}} --bs=64k --size=1m --name={name} {more}"
+DAPLTEST = f"env DAT_OVERRIDE={stock.DAT_REGISTRY} dapltest"
+FIO_VERIFIED = "--verify=crc32c --do_verify=0 --verify_state_save=0"
+
+
+def cm_perftest(tool, size=4001, count=20, more=""):
+    command = CM_PERFTEST.format(tool=tool, count=count, size=size, more=more)
+    return cm(f"cm_{tool}", f"{tool} -R", command, command + " {address}")
+
+
+def cm_fio(verb, server="", client=""):
+    return cm(f"cm_fio_{verb}", f"fio, verb={verb}" + (", verified" if server else ""),
+              FIO.format(name="server", more=f"--rw=read --iodepth=32 {server}"),
+              FIO.format(name="client", more=f"--hostname={{address}} --verb={verb} --rw=write --iodepth=4 {client}"))
+
+
 CM = [
     cm("cm_rping", "rping, validated", "rping -s -a {address} -p {port} -C 10 -V -S 1001", "rping -c -a {address} -p {port} -C 10 -V -S 1001"),
     cm("cm_rping_ipv6", "rping over IPv6, validated", "rping -s -a {address} -p {port} -C 5 -V", "rping -c -a {address} -p {port} -C 5 -V",
@@ -175,8 +206,27 @@ CM = [
        serves_on=True),
     cm("cm_rstream", "rsockets, verified", "rstream -b {address} -p {port} -T v -S 10000 -C 20",
        "rstream -s {address} -p {port} -T v -S 10000 -C 20", drops=REFUSED),
-    *[cm(f"cm_{tool}", f"{tool} -R", CM_PERFTEST.format(tool=tool, count=20, size=4001),
-         CM_PERFTEST.format(tool=tool, count=20, size=4001) + " {address}") for tool in ("ib_send_bw", "ib_write_bw")],
+    cm("cm_riostream", "rsockets, RDMA WRITEs", "riostream -b {address} -p {port} -S 4096 -C 20 -I 2",
+       "riostream -s {address} -p {port} -S 4096 -C 20 -I 2", drops=REFUSED),
+    cm("cm_librspreload", "NPtcp under librspreload, verified", RSOCKET_NPTCP.format(port="{port}", where=""),
+       RSOCKET_NPTCP.format(port="{port}", where="-h {address}"), drops=REFUSED),
+    cm("cm_mckey", "mckey: datagrams to a group", MCKEY.format(bind="{address}"), MCKEY.format(bind="{own}") + " -s", group="239.1.2.3"),
+    cm("cm_rdma_xserver", "rdma_xserver and rdma_xclient, RC", "rdma_xserver -p {port}", "rdma_xclient -s {address} -p {port}"),
+    cm_perftest("ib_send_bw"), cm_perftest("ib_send_lat"), cm_perftest("ib_write_bw"), cm_perftest("ib_write_lat"),
+    cm_perftest("ib_read_bw", more="-o 16"), cm_perftest("ib_read_lat", more="-o 16"),
+    cm_perftest("ib_atomic_bw", more="-o 16", size=8), cm_perftest("ib_atomic_lat", more="-o 16", size=8),
+    cm("cm_qperf", "qperf -cm1: rc_bw", "qperf -lp {port}", "qperf -lp {port} {address} -cm1 -t 1 rc_bw", by_tcp=True, serves_on=True,
+       drops=REFUSED),
+    *[cm(f"cm_libfabric_{name}", f"fi_pingpong over {provider}",
+         FI_PINGPONG.format(provider=provider, endpoint=endpoint) + " -B {port}",
+         FI_PINGPONG.format(provider=provider, endpoint=endpoint) + " -P {port} {address}", by_tcp=True,
+         not_from_rxe="the guest's kernel refuses rdma_resolve_route (ENODEV) before it sends anything")
+      for name, provider, endpoint in (("msg", "verbs", "msg"), ("rxm", "verbs;ofi_rxm", "rdm"))],
+    cm("cm_ucx", "UCX with rdmacm, verified", UCX, UCX + " -i 20 -o read,write {address}", serves_on=True),
+    cm_fio("write"), cm_fio("read"), cm_fio("send", "--verify=crc32c", FIO_VERIFIED),
+    cm("cm_dapltest", "dapltest: transactions, verified", f"{DAPLTEST} -T S -D {{device}}",
+       f"{DAPLTEST} -T T -s {{address}} -D {{device}} -i 5 -t 1 -w 2 -V "
+       "client SR 65536 1 server SR 4096 2 client RW 4096 1 server RR 4096 1", serves_on=True),
 ]
 
 CASES = STOCK + VERIFIED + ADDRESSES + VLANS + PATH_MTUS + LOSSY + CM

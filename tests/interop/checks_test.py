@@ -1,6 +1,7 @@
 """The interop tests' own eyes: that icrc.py and the rest see what they are there for. Needs no guest."""
 
 import pathlib
+import re
 import sys
 import tempfile
 
@@ -95,6 +96,17 @@ class Table(harness.TestCase):
         self.assertEqual([case.name for case in cases.find(["rnr"])], ["rnr"])
         with self.assertRaises(KeyError):
             cases.find(["no such test"])
+
+    def test_programs_of_librdmacm(self):
+        """docs/conformance.md names each program's checks and tests, in each role that is run."""
+        text = (harness.SOURCE / "docs/conformance.md").read_text(encoding="utf-8")
+        rows = [line.split(" | ") for line in text.split("## Programs of librdmacm\n")[1].split("\n## ")[0].splitlines()
+                if line.startswith("| ") and not line.startswith("| program")]
+        listed = (harness.SOURCE / "tests/judges/lists/cm.txt").read_text(encoding="utf-8").split()
+        others = {name for name in listed if name.split(".")[0] in ("Deaths", "Refusals")}
+        self.assertEqual({name for row in rows for name in re.findall(r"[A-Z]\w+\.test_\w+", row[1])}, set(listed) - others)
+        for column, wanted in ((2, cases.CM), (3, [case for case in cases.CM if not case.not_from_rxe])):
+            self.assertEqual({name for row in rows for name in re.findall("`(cm_\\w+)`", row[column])}, {case.name for case in wanted})
 
     def test_gids_of_devinfo(self):
         table = sides.gid_table("GID[  0]:\t\tfe80::1, RoCE v2\n\t\t\tGID[  1]:\t\t::ffff:10.0.0.1, RoCE v1\n"

@@ -59,6 +59,8 @@ def set_up():
     for name in ("all", "default"):
         for key, value in (("accept_dad", 0), ("router_solicitations", 0)):
             pathlib.Path(f"/proc/sys/net/ipv6/conf/{name}/{key}").write_text(str(value), encoding="ascii")
+    # The bridge does not answer for the address of "port": who believed its MAC would send our RoCE packets to it.
+    pathlib.Path("/proc/sys/net/ipv4/conf/all/arp_ignore").write_text("1", encoding="ascii")
     ip("link", "set", "lo", "up")
     ip("link", "add", "switch", "mtu", MTU, "type", "bridge", "forward_delay", 0, "mcast_snooping", 0)
     ip("tuntap", "add", "dev", "guest", "mode", "tap")

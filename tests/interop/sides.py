@@ -17,6 +17,8 @@ GIDS = {
                "link_local": network.link_local(network.PEER_MAC), "vlan": f"::ffff:{network.PEER_VLAN_IPV4}"}}
 # Busybox's shell prefers its own to those of the path.
 TOOLS = 'tc() { /usr/bin/tc "$@"; }; ip() { /usr/bin/ip "$@"; }'
+# Of the program that was started last in the guest.
+PID_FILE = "/tmp/pid"
 PEER_PROGRAM = harness.BUILD / "tests/interop/peer"
 
 
@@ -94,6 +96,12 @@ class Ours(Side):
         return guests.wait_until(lambda: any(client.get("cm_listeners") for client in json.loads(self._daemon.status())["clients"]),
                                  seconds, 0.05)
 
+    def joined(self, group, seconds):
+        """Waits until somebody has joined a group."""
+        del group  # nobody joins another
+        return guests.wait_until(lambda: any(device["mcast_groups"] for device in json.loads(self._daemon.status())["devices"]),
+                                 seconds, 0.05)
+
     def counters(self, kind):
         """Those of the RNIC with addresses of that kind, by name."""
         return next(device["counters"] for device in json.loads(self._daemon.status())["devices"]
@@ -137,8 +145,8 @@ class Theirs(Side):
 
     def start(self, text, seconds):
         # In the shell's place, so that it is this program that is ended when its time is over.
-        command = self._guest.start(f"exec {text}", seconds)
-        command.stop = lambda: self._guest.run(f"killall -q {shlex.split(text)[0]} || true")
+        command = self._guest.start(f"echo $$ >{PID_FILE}; exec {text}", seconds)
+        command.stop = lambda: self._guest.run(f"kill $(cat {PID_FILE}) || true")
         return command
 
     def listens(self, port, seconds):
@@ -150,6 +158,12 @@ class Theirs(Side):
         del port
         waits = "until rdma resource show cm_id | grep -q LISTEN; do usleep 20000; done"
         command = self._guest.start(waits, seconds)
+        return command.wait(seconds + 5) and command.status == 0
+
+    def joined(self, group, seconds):
+        # rxe takes the frames of a group by the address that IPv6 has for its last four bytes, of IPv4's groups, too.
+        mac = "3333" + ipaddress.IPv4Address(group).packed.hex()
+        command = self._guest.start(f"until grep -q {mac} /proc/net/dev_mcast; do usleep 20000; done", seconds)
         return command.wait(seconds + 5) and command.status == 0
 
     def counters(self):

@@ -4,7 +4,7 @@ import subprocess
 
 ERROR = 0x800000
 # tshark guesses a protocol from the first bytes of a payload; ours is a pattern, and belongs to none of these.
-GUESSED = ("fcoib", "infiniband.eoib", "infiniband_sdp", "iser", "lnet", "nvme-rdma", "rpcordma", "smb_direct", "smc")
+GUESSED = ("fcoib", "infiniband.eoib", "infiniband_sdp", "iser", "idp", "lnet", "nvme-rdma", "rpcordma", "smb_direct", "smc")
 # (message, why it is no error of the packet)
 KNOWN = {
     "Illegal checksum value (0)":

@@ -1,11 +1,15 @@
-"""librdmacm's programs over the in-process wire: rping, ucmatose, udaddy, mckey, rsockets, perftest -R and others, as tests/e2e/cm_test.py runs them."""
+"""librdmacm's programs over the in-process wire: rping, ucmatose, udaddy, mckey, rsockets, perftest -R and others, as tests/e2e/cm_test.py runs
+them; and those of cm_hosts_test.py, each with a network and a daemon of its own."""
 
 import functools
+import subprocess
 import sys
 import unittest
 
 import verdict
+import cm_hosts_test
 import cm_test
+import harness
 
 
 def run_case(case):
@@ -13,6 +17,14 @@ def run_case(case):
     case.run(result)
     for _, problem in result.failures + result.errors:
         raise verdict.Refused(problem)
+
+
+def run_with_interfaces(name):
+    # Not among this daemon's: urnic run is begun anew.
+    environment = harness.clean_environment()
+    done = subprocess.run(["/usr/bin/python3", cm_hosts_test.__file__, name], env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise verdict.Refused(done.stdout + done.stderr)
 
 
 def cases(suite):
@@ -27,6 +39,9 @@ def main():
     judge = verdict.Verdict("cm", __doc__)
     for case in cases(unittest.TestLoader().loadTestsFromModule(cm_test)):
         judge.run(case.id().removeprefix("cm_test."), functools.partial(run_case, case))
+    for case in cases(unittest.TestLoader().loadTestsFromTestCase(cm_hosts_test.Hosts)):
+        name = case.id().removeprefix("cm_hosts_test.")
+        judge.run(name, functools.partial(run_with_interfaces, name))
     judge.end()
 
 

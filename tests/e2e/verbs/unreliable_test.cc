@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "tests/e2e/verbs/endpoint.h"
 
@@ -76,6 +77,17 @@ TEST_P(Uc, SendsAndWritesWithImmediate) {
             EXPECT_EQ(first_other(b_->at(100 + size), 100, 0), -1);
         }
     }
+}
+
+TEST_P(Uc, WhatWasPostedGoesOutBeforeTheQpIsDestroyed) {
+    fill(a_->at(0), 64, 1);
+    b_->post_recv(7, {b_->sge(0, 64)});
+    ibv_sge sge = a_->sge(0, 64);
+    ibv_send_wr wr = request(IBV_WR_SEND, 1, &sge, 1);
+    a_->post(wr);
+    ASSERT_EQ(ibv_destroy_qp(std::exchange(a_->qp, nullptr)), 0);
+    b_->expect_success(7, IBV_WC_RECV);
+    EXPECT_EQ(first_difference(b_->at(0), 64, 1), -1);
 }
 
 TEST_P(Uc, WritesAndInlineData) {
@@ -174,6 +186,18 @@ TEST_P(Ud, DataArrivesBehindTheIpHeader) {
         EXPECT_EQ(first_difference(b_->at(140), size, seed), -1);
         EXPECT_EQ(first_other(b_->at(140 + size), 100, 0x55), -1);
     }
+}
+
+TEST_P(Ud, WhatWasPostedGoesOutBeforeItsHandleAndTheQpAreDestroyed) {
+    fill(a_->at(0), 64, 3);
+    b_->post_recv(7, {b_->sge(0, 64 + sizeof(ibv_grh))});
+    ibv_sge sge = a_->sge(0, 64);
+    ibv_send_wr wr = datagram(1, &sge, to_b_, *b_);
+    a_->post(wr);
+    to_b_.reset();
+    ASSERT_EQ(ibv_destroy_qp(std::exchange(a_->qp, nullptr)), 0);
+    b_->expect_success(7, IBV_WC_RECV);
+    EXPECT_EQ(first_difference(b_->at(sizeof(ibv_grh)), 64, 3), -1);
 }
 
 TEST_P(Ud, AnAnswerGoesToWhereTheCompletionSays) {
