@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "verbs_provider/cm.h"
+#include "verbs_provider/context_token.h"
 #include "verbs_provider/got_patch.h"
 #include "verbs_provider/verbs.h"
 
@@ -91,13 +92,11 @@ extern "C" int urnic_ioctl(int fd, unsigned long request, void* argument) {
     return ioctl(fd, request, argument);
 }
 
-// libibverbs takes nothing but a character device for a command fd, and looks for a device with its number;
-// the daemon's have 0 (the file "dev" in sysfs).
+// For programs that found us without the discovery shim, which does this too.
 extern "C" int urnic_fstat(int fd, struct stat* status) {
     const int result = fstat(fd, status);
-    if (result == 0 && S_ISREG(status->st_mode) && is_context_token(fd)) {
-        status->st_mode = (status->st_mode & ~static_cast<mode_t>(S_IFMT)) | S_IFCHR;
-        status->st_rdev = 0;
+    if (result == 0 && is_context_token(fd, *status)) {
+        show_as_device(*status);
     }
     return result;
 }

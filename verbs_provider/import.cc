@@ -1,7 +1,6 @@
 // Objects of another process, or of another context of this one, by its command fd (ibv_import_device(3)).
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "verbs_provider/verbs.h"
@@ -20,17 +19,6 @@ int import_object(struct ibv_context* context, abi::Op op, std::uint32_t into, s
 }
 
 }  // namespace
-
-bool is_context_token(int fd) {
-    char path[32];
-    char target[64] = {};
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    constexpr char kPrefix[] = "/memfd:";
-    const std::size_t prefix = sizeof kPrefix - 1;
-    const std::size_t name = sizeof abi::kContextTokenName - 1;
-    return readlink(path, target, sizeof target - 1) > 0 && std::strncmp(target, kPrefix, prefix) == 0 &&
-           std::strncmp(target + prefix, abi::kContextTokenName, name) == 0;
-}
 
 struct verbs_context* import_context(struct ibv_device*, int cmd_fd) {
     Session* session = Session::acquire();

@@ -22,8 +22,6 @@ void unimport_dm(struct ibv_dm*);
 /// A child of fork has none of its parent's objects, but the descriptor that names the context: this is the
 /// context itself, or in a child one that it has imported for itself. nullptr with errno set.
 Context* usable_context(Context& context);
-/// True for a context's command fd, of this process or another.
-bool is_context_token(int fd);
 
 // provider.cc
 /// The device of that name, which libibverbs has in a list just now; nullptr: it has not.

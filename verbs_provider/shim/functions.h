@@ -24,6 +24,7 @@ namespace urnic::shim {
     X(stat64)                   \
     X(lstat)                    \
     X(lstat64)                  \
+    X(fstat)                    \
     X(fstatat)                  \
     X(fstatat64)                \
     X(__xstat)                  \

@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <type_traits>
 
+#include "verbs_provider/context_token.h"
 #include "verbs_provider/shim/functions.h"
 #include "verbs_provider/shim/path_map.h"
 
@@ -161,4 +162,19 @@ int urnic_shim_socket(int domain, int type, int protocol) {
         return -1;
     }
     return urnic::shim::call<int>(urnic::shim::Function::k_socket, domain, type, protocol);
+}
+
+// A context of another process: ibv_import_device() looks at its descriptor before it loads a provider, who
+// could tell what it is.
+URNIC_DECLARE(int, fstat, int fd, struct stat* out);
+int urnic_shim_fstat(int fd, struct stat* out) {
+    const int result = urnic::shim::call<int>(urnic::shim::Function::k_fstat, fd, out);
+    if (result == 0 && urnic::shim::active()) {
+        const int saved = errno;
+        if (urnic::is_context_token(fd, *out)) {
+            urnic::show_as_device(*out);
+        }
+        errno = saved;
+    }
+    return result;
 }
