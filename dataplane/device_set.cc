@@ -175,6 +175,7 @@ void DeviceSet::open_port(Device& device, const RnicConfig& rnic, std::uint32_t 
     DpdkPortConfig config;
     config.name = dpdk_name(rnic, device.index);
     config.num_queues = num_workers;
+    config.path_mtu_bytes = rnic.port == PortKind::kPci ? rnic.mtu_bytes : 0;
     config.promiscuous = rnic.mac.has_value();
     config.frames = frames;
     auto port = std::make_unique<DpdkPort>(config);

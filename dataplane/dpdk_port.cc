@@ -1,6 +1,5 @@
 #include "dataplane/dpdk_port.h"
 
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 
 #include "dataplane/eal.h"
 #include "dataplane/frame_pool.h"
+#include "dataplane/net_interface.h"
 
 namespace urnic::dataplane {
 
@@ -45,6 +45,22 @@ void set_rss(const rte_eth_dev_info& info, std::uint32_t queues, rte_eth_conf& c
     }
 }
 
+/// What the device is set to: what the largest path MTU needs, as far as it goes. Not what fits into a
+/// buffer: drivers put headers of their own before the frame there. Throws EalError: it does not carry
+/// config.path_mtu_bytes.
+std::uint32_t mtu_for(const DpdkPortConfig& config, const rte_eth_dev_info& info) {
+    constexpr std::uint32_t kOverhead = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
+    const std::uint32_t most = std::min<std::uint32_t>(
+        info.max_mtu, std::max<std::uint32_t>(info.max_rx_pktlen, kOverhead) - kOverhead);
+    const std::uint32_t wanted = interface_mtu_for(config.path_mtu_bytes);
+    if (config.path_mtu_bytes != 0 && most < wanted) {
+        throw EalError("port " + config.name + ": mtu = " + std::to_string(config.path_mtu_bytes) +
+                       " needs an MTU of " + std::to_string(wanted) + " and this NIC goes up to " +
+                       std::to_string(most) + ": mtu = " + std::to_string(path_mtu_within(most)));
+    }
+    return std::min(most, interface_mtu_for(4096));
+}
+
 }  // namespace
 
 DpdkPort::DpdkPort(const DpdkPortConfig& config) : port_id_(find_port(config)) {
@@ -53,6 +69,7 @@ DpdkPort::DpdkPort(const DpdkPortConfig& config) : port_id_(find_port(config)) {
     if (error != 0) {
         fail(config, "the device does not answer", error);
     }
+    device_ = info.device;
     tx_queues_ = config.num_queues;
     rx_queues_ = std::min<std::uint32_t>(config.num_queues, info.max_rx_queues);
     if (info.max_tx_queues < config.num_queues) {
@@ -61,14 +78,7 @@ DpdkPort::DpdkPort(const DpdkPortConfig& config) : port_id_(find_port(config)) {
                        " workers needs one: configure fewer workers");
     }
     rte_eth_conf conf{};
-    // af_packet and memif name no largest MTU and a largest frame of 1518 bytes, but take what the
-    // interface's MTU lets through.
-    if (info.max_mtu >= kFrameRoomBytes && info.min_mtu <= kFrameRoomBytes &&
-        info.max_rx_pktlen >= kFrameRoomBytes) {
-        conf.rxmode.mtu = kFrameRoomBytes - RTE_ETHER_HDR_LEN - RTE_ETHER_CRC_LEN;
-    }
-    const bool tells_link = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
-    conf.intr_conf.lsc = tells_link ? 1 : 0;
+    conf.rxmode.mtu = mtu_for(config, info);
     conf.intr_conf.rmv = (*info.dev_flags & RTE_ETH_DEV_INTR_RMV) != 0 ? 1 : 0;
     set_rss(info, rx_queues_, conf);
     error = rte_eth_dev_configure(port_id_, static_cast<std::uint16_t>(rx_queues_),
@@ -101,32 +111,35 @@ DpdkPort::DpdkPort(const DpdkPortConfig& config) : port_id_(find_port(config)) {
         rte_eth_dev_stop(port_id_);
         fail(config, "cannot receive for a MAC that is not its own", mode);
     }
-    listen_to_events(tells_link);
+    listen_to_events();
 }
 
-void DpdkPort::listen_to_events(bool driver_tells) {
+// Interrupts would tell of links sooner, where drivers have them; but not all that say so bring them (Intel's
+// for the 82574 with MSI-X does not), and with them DPDK does not look at the NIC when it is asked.
+void DpdkPort::listen_to_events() {
     constexpr long kLookNs = 200'000'000;
     const itimerspec every{{0, kLookNs}, {0, kLookNs}};
-    changes_ = UniqueFd(driver_tells ? ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)
-                                     : ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-    if (!changes_ || (!driver_tells && ::timerfd_settime(changes_.get(), 0, &every, nullptr) != 0)) {
+    changes_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    if (!changes_ || ::timerfd_settime(changes_.get(), 0, &every, nullptr) != 0) {
         const int error = errno;
         rte_eth_dev_stop(port_id_);
         throw EalError(std::string("cannot watch a port: ") + std::strerror(error));
     }
-    for (const rte_eth_event_type type : {RTE_ETH_EVENT_INTR_LSC, RTE_ETH_EVENT_INTR_RMV}) {
-        (void)rte_eth_dev_callback_register(port_id_, type, on_event, this);
-    }
+    (void)rte_eth_dev_callback_register(port_id_, RTE_ETH_EVENT_INTR_RMV, on_event, this);
+    (void)rte_dev_event_callback_register(rte_dev_name(device_), on_device_event, this);
 }
 
-// On a thread of DPDK's.
-int DpdkPort::on_event(std::uint16_t /*port*/, rte_eth_event_type type, void* self, void* /*unused*/) {
-    auto& port = *static_cast<DpdkPort*>(self);
-    if (type == RTE_ETH_EVENT_INTR_RMV) {
-        port.removed_.store(true, std::memory_order_relaxed);
-    }
-    (void)::eventfd_write(port.changes_.get(), 1);
+// On a thread of DPDK's, as the next one.
+int DpdkPort::on_event(std::uint16_t /*port*/, rte_eth_event_type /*type*/, void* self, void* /*unused*/) {
+    static_cast<DpdkPort*>(self)->removed_.store(true, std::memory_order_relaxed);
     return 0;
+}
+
+// So vfio asks for a PCI device back.
+void DpdkPort::on_device_event(const char* /*device*/, rte_dev_event_type type, void* self) {
+    if (type == RTE_DEV_EVENT_REMOVE) {
+        static_cast<DpdkPort*>(self)->removed_.store(true, std::memory_order_relaxed);
+    }
 }
 
 void DpdkPort::forget_changes() const {
@@ -134,12 +147,26 @@ void DpdkPort::forget_changes() const {
     (void)!::read(changes_.get(), &ignored, sizeof ignored);
 }
 
-DpdkPort::~DpdkPort() {
-    for (const rte_eth_event_type type : {RTE_ETH_EVENT_INTR_LSC, RTE_ETH_EVENT_INTR_RMV}) {
-        (void)rte_eth_dev_callback_unregister(port_id_, type, on_event, this);
+DpdkPort::~DpdkPort() { close(); }
+
+void DpdkPort::close() {
+    if (closed_) {
+        return;
     }
+    closed_ = true;
+    (void)rte_eth_dev_callback_unregister(port_id_, RTE_ETH_EVENT_INTR_RMV, on_event, this);
+    (void)rte_dev_event_callback_unregister(rte_dev_name(device_), on_device_event, this);
     (void)rte_eth_dev_stop(port_id_);
     (void)rte_eth_dev_close(port_id_);
+}
+
+bool DpdkPort::give_back() {
+    close();
+    if (device_ != nullptr && rte_dev_remove(device_) != 0) {
+        return false;
+    }
+    device_ = nullptr;
+    return true;
 }
 
 std::uint16_t DpdkPort::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
@@ -149,6 +176,12 @@ std::uint16_t DpdkPort::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::ui
     const std::uint16_t got = rte_eth_rx_burst(port_id_, static_cast<std::uint16_t>(queue), frames, count);
     for (std::uint16_t i = 0; i < got; ++i) {
         note_acquired(frames[i]);
+        if (frames[i]->nb_segs != 1) [[unlikely]] {
+            // A NIC counts the size of its buffers in powers of two or in whole KB, and goes on in the next
+            // where ours has room left. What is longer than that room stays in pieces, which the receiver
+            // drops.
+            (void)rte_pktmbuf_linearize(frames[i]);
+        }
     }
     return got;
 }
@@ -165,6 +198,9 @@ std::uint16_t DpdkPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::ui
 }
 
 void DpdkPort::set_multicast(std::span<const wire::Mac> groups) {
+    if (removed()) {
+        return;
+    }
     static_assert(sizeof(wire::Mac) == sizeof(rte_ether_addr));
     auto* list = reinterpret_cast<rte_ether_addr*>(const_cast<wire::Mac*>(groups.data()));
     if (rte_eth_dev_set_mc_addr_list(port_id_, list, static_cast<std::uint32_t>(groups.size())) != 0) {
@@ -188,7 +224,7 @@ wire::Mac DpdkPort::mac() const {
 
 bool DpdkPort::link_up() const {
     rte_eth_link link{};
-    return rte_eth_link_get_nowait(port_id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+    return !removed() && rte_eth_link_get_nowait(port_id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
 
 }  // namespace urnic::dataplane

@@ -1,6 +1,7 @@
 // Any DPDK Ethernet device as a port: a NIC, af_packet, af_xdp, memif, or the drivers for tests.
 #pragma once
 
+#include <rte_dev.h>
 #include <rte_ethdev.h>
 
 #include <atomic>
@@ -20,6 +21,8 @@ struct DpdkPortConfig {
     std::uint32_t num_queues = 1;  // one for each worker; a device with fewer gives the rest none
     std::uint16_t rx_descriptors = 512;
     std::uint16_t tx_descriptors = 512;
+    std::uint32_t path_mtu_bytes =
+        0;                          // must go through; 0: not asked, as af_packet and memif name too little
     bool promiscuous = false;       // where the device's MAC is not the port's own
     rte_mempool* frames = nullptr;  // received into
 };
@@ -41,18 +44,27 @@ class DpdkPort final : public PacketIo {
 
     [[nodiscard]] wire::Mac mac() const;
     [[nodiscard]] bool link_up() const;
-    /// Pulled out, or its other half is gone for good.
+    /// Pulled out, asked back by the kernel, or its other half is gone for good. Nothing is sent or received
+    /// then.
     [[nodiscard]] bool removed() const { return removed_.load(std::memory_order_relaxed); }
-    /// Readable when the link may have changed or the device is gone, until forget_changes(); now and then
-    /// where the driver tells nobody.
+    /// Readable now and then, until forget_changes(): time to look at the link, and whether the device is
+    /// there.
     [[nodiscard]] int changes_fd() const { return changes_.get(); }
     void forget_changes() const;
+    /// A removed() device goes back to the kernel, which waits for it. Every worker has passed a loop
+    /// boundary since it was removed(), and no thread of DPDK's is at it. False: try again later.
+    bool give_back();
+    [[nodiscard]] bool holds_device() const { return device_ != nullptr; }
 
   private:
-    void listen_to_events(bool driver_tells);
+    void close();
+    void listen_to_events();
     static int on_event(std::uint16_t port, rte_eth_event_type type, void* self, void* unused);
+    static void on_device_event(const char* device, rte_dev_event_type type, void* self);
 
     std::uint16_t port_id_ = 0;
+    rte_device* device_ = nullptr;  // none once it was given back
+    bool closed_ = false;
     std::uint32_t rx_queues_ = 0;
     std::uint32_t tx_queues_ = 0;
     UniqueFd changes_;

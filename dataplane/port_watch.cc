@@ -61,6 +61,14 @@ void follow(Host& host, HostDevice& device, KernelPort& port) {
     report_port(host, device, PortFact::kPresent, true);
 }
 
+/// When this fails, it is tried again when the port is looked at again.
+void give_back(Host& host, DpdkPort& port) {
+    for (const auto& worker : host.workers) {
+        worker->call([] {});  // whoever was sending or receiving has come to the end of it
+    }
+    (void)port.give_back();
+}
+
 }  // namespace
 
 void watch_port(Host& host, HostDevice& device, KernelPort& port) {
@@ -76,11 +84,15 @@ void watch_port(Host& host, HostDevice& device, KernelPort& port) {
 void watch_port(Host& host, HostDevice& device, DpdkPort& port) {
     const auto on_change = [&host, &device, &port] {
         port.forget_changes();
-        if (port.removed() && device.device->port_state.present) {
+        const bool removed = port.removed();
+        if (removed && device.device->port_state.present) {
             log_warning("{}: its NIC is gone; start urnicd again when there is another", device.device->name);
         }
+        report_port(host, device, PortFact::kPresent, !removed);
         report_port(host, device, PortFact::kLink, port.link_up());
-        report_port(host, device, PortFact::kPresent, !port.removed());
+        if (removed && port.holds_device()) {
+            give_back(host, port);
+        }
     };
     on_change();
     host.watches.push_back({port.changes_fd(), on_change});

@@ -49,9 +49,9 @@ class Command:
 
 
 class Guest:
-    """`netdev`: what stands behind QEMU's -netdev, with the id "net"."""
+    """`netdev`: what stands behind QEMU's -netdev, with the id "net". `devices`: further arguments of QEMU's."""
 
-    def __init__(self, kernel, initramfs, directory, netdev, mac, arguments, cpus=1, memory_mb=384):
+    def __init__(self, kernel, initramfs, directory, netdev, mac, arguments, cpus=1, memory_mb=384, devices=()):
         self._console_path = pathlib.Path(directory) / "console.log"
         path = pathlib.Path(directory) / "agent.sock"
         with socket.socket(socket.AF_UNIX) as listener:
@@ -66,7 +66,8 @@ class Guest:
                 "-append", " ".join([KERNEL_OPTIONS, *arguments]),
                 "-netdev", netdev, "-device", f"virtio-net-pci,netdev=net,romfile=,mac={mac},{offloads}",
                 "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
-                "-chardev", f"socket,id=agent,path={path}", "-device", "virtserialport,chardev=agent,name=urnic.agent"]
+                "-chardev", f"socket,id=agent,path={path}", "-device", "virtserialport,chardev=agent,name=urnic.agent",
+                *devices]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                              stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_parent)
             listener.settimeout(BOOT_PATIENCE_S)

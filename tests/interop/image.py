@@ -194,7 +194,7 @@ def add_userland(archive, busybox, extra, files):
         archive.file(library, pathlib.Path(library).read_bytes())
 
 
-def initramfs(kernel, busybox, extra, files):
+def initramfs(kernel, busybox, extra, files, wanted):
     archive = Archive()
     for name in ("dev", "proc", "sys", "tmp", "run", "root", "etc"):
         archive.directory(name)
@@ -204,10 +204,10 @@ def initramfs(kernel, busybox, extra, files):
     archive.file("etc/hosts", b"127.0.0.1 localhost\n", 0o644)
     archive.file("etc/passwd", b"root:x:0:0:::/bin/sh\n", 0o644)
     modules = Modules(kernel)
-    for name in MODULES:
+    for name in wanted:
         modules.add(name)
-    if "rdma_rxe" not in [name for name, _ in modules.order]:
-        raise Missing(f"{kernel.name} has no rdma_rxe")
+    if wanted[-1] not in [name for name, _ in modules.order]:
+        raise Missing(f"{kernel.name} has no {wanted[-1]}")
     for name, content in modules.order:
         archive.file(f"modules/{name}.ko", content, 0o644)
     archive.file("modules/order", "".join(f"/modules/{name}.ko\n" for name, _ in modules.order).encode(), 0o644)
@@ -228,9 +228,9 @@ def write_changed(path, content):
     note.write_text(digest, encoding="ascii")
 
 
-def make(cache, extra=(), files=None, name="initramfs"):
+def make(cache, extra=(), files=None, name="initramfs", modules=tuple(MODULES)):
     """(kernel, initramfs `name`), two files in the directory `cache`. `extra`: programs that go in too; `files`: others,
-    by the path they have inside. Raises Missing."""
+    by the path they have inside; `modules`: what the kernel loads, the last one a module in any case. Raises Missing."""
     cache.mkdir(parents=True, exist_ok=True)
     kernel = download(cache, kernel_package())
     busybox = download(cache, "busybox-static") / "bin/busybox"
@@ -238,5 +238,5 @@ def make(cache, extra=(), files=None, name="initramfs"):
     if not vmlinux.exists():
         write_changed(vmlinux, elf_kernel(kernel))
     image = cache / name
-    write_changed(image, initramfs(kernel, busybox, extra, files or {}))
+    write_changed(image, initramfs(kernel, busybox, extra, files or {}, modules))
     return vmlinux, image

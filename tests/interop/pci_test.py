@@ -1,0 +1,148 @@
+"""urnicd on PCI NICs: in a guest, vfio and an IOMMU below it, DPDK's drivers of real hardware on what QEMU emulates.
+
+Their peer is an urnicd on this machine, by af_packet, on the other side of a bridge. `virtio` has two receive queues, filled
+as the hash (RSS) that the driver has set up says; `e1000e` is Intel's 82574, with one queue and buffers that are smaller than our
+largest frame.
+"""
+
+import os
+import pathlib
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+
+import capture
+import guest as guests
+import harness
+import icrc
+import network
+import pci_guest
+import sides
+
+VIRTIO = pci_guest.Nic(1, "virtio", pci_guest.VIRTIO, 2, "52:54:00:77:00:15", "10.77.0.21", "fd77::15", workers=2)
+E1000E = pci_guest.Nic(2, "e1000e", "e1000e", 1, "52:54:00:77:00:16", "10.77.0.22", "fd77::16", workers=1)
+SMALL = pci_guest.Nic(3, "small", f"{pci_guest.VIRTIO},host_mtu=1500", 2, "52:54:00:77:00:17", "10.77.0.23", "fd77::17", workers=1)
+TRANSFERS = ("send_imm", "write_imm", "read", "uc_write", "fetch_add", "cmp_swap", "window", "send_inv", "ud", "multicast")
+
+
+class PciPorts(harness.TestCase):
+    """In the order of their names: the last takes the NIC away."""
+
+    @classmethod
+    def setUpClass(cls):
+        network.unshare()
+        cls.directory = cls.enterClassContext(tempfile.TemporaryDirectory(prefix=f"urnic-pci-{os.getpid()}-"))
+        network.set_up()
+        for nic in (VIRTIO, E1000E, SMALL):
+            nic.set_up_tap()
+        cls.daemon = network.Daemon(cls.directory)
+        cls.addClassCleanup(cls.daemon.close)
+        cls.machine = pci_guest.Machine(cls.directory, [VIRTIO, E1000E], [SMALL])
+        cls.addClassCleanup(cls.machine.close)
+        network.wait_for_peer()
+        cls.ours = sides.Ours(cls.daemon)
+        cls.port = 20000
+
+    def run_pair(self, server, client, command, seconds=120):
+        """Both programs, which must succeed."""
+        type(self).port += 1
+        serving = server.start(f"{command} {'--port' if command.startswith('peer') else '-p'} {self.port}", seconds)
+        self.assertTrue(server.listens(self.port, harness.PATIENCE_S), f"{command}: the server does not listen")
+        dial = "--connect " if command.startswith("peer") else ""
+        asking = client.start(f"{command} {'--port' if dial else '-p'} {self.port} {dial}{server.address}", seconds)
+        asking.wait(seconds + 30)
+        if asking.status != 0:
+            serving.stop()
+        serving.wait(seconds + 30)
+        self.assertEqual((serving.status, asking.status), (0, 0), f"{command}\n--- server ({server.name})\n{serving.output}\n--- client\n{asking.output}\n"
+                         f"--- urnicd\n{self.machine.log(VIRTIO)}{self.machine.log(E1000E)}")
+
+    def in_both_roles(self, nic, command):
+        theirs = pci_guest.OnPci(self.machine, nic)
+        for server, client in ((theirs, self.ours), (self.ours, theirs)):
+            self.run_pair(server, client, command)
+
+    def expect_state(self, nic, state):
+        self.assertTrue(harness.wait_until(lambda: self.machine.device(nic)["port"]["state"] == state, pause=0.2),
+                        f"the port is not {state}: {self.machine.log(nic)}")
+
+    def watch_events(self, nic, events):
+        """From now on the RNIC's asynchronous events go to a file of the guest's."""
+        watching = pci_guest.OnPci(self.machine, nic).words("ibv_asyncwatch -d urnic0")
+        self.machine.guest.start(f"exec {watching} >{events} 2>&1", 600)
+        self.expect_event(events, "async event FD")
+
+    def expect_event(self, events, text):
+        command = self.machine.guest.start(f"until grep -q '{text}' {events}; do usleep 20000; done", harness.PATIENCE_S)
+        self.assertTrue(command.wait(harness.PATIENCE_S + 30) and command.status == 0,
+                        f"no '{text}': {self.machine.guest.run(f'cat {events}')}")
+
+    def test_0_an_mtu_that_the_nic_has_not(self):
+        refused = self.machine.guest.start("/opt/urnic/urnicd --config /opt/urnic/small.toml", harness.PATIENCE_S)
+        refused.wait(harness.PATIENCE_S + 30)
+        self.assertEqual(refused.status, 1, refused.output)
+        self.assertIn(f"port {SMALL.address}: mtu = 4096 needs an MTU of 4200 and this NIC goes up to 1500: mtu = 1024", refused.output)
+
+    def test_1_transfers(self):
+        path = pathlib.Path(self.directory) / "transfers.pcap"
+        recording = capture.Capture(path)
+        for nic in (VIRTIO, E1000E):
+            for name in TRANSFERS:
+                with self.subTest(nic=nic.name, transfer=name):
+                    self.in_both_roles(nic, f"peer --test {name} --device urnic0 --gid {self.ours.gid('ipv4')} --mtu 4096")
+        self.in_both_roles(VIRTIO, f"peer --test write_imm --device urnic0 --gid {self.ours.gid('ipv6')} --mtu 1024")
+        recording.close()
+        _, packets = icrc.read_capture(path)
+        self.assertEqual([packet.faults for packet in packets if packet.faults], [])
+        for nic in (VIRTIO, E1000E):
+            self.assertTrue(any(packet.sender == bytes.fromhex(nic.mac.replace(":", "")) for packet in packets), nic.name)
+            counters = self.machine.device(nic)["counters"]
+            self.assertEqual({name: counters[name] for name in ("drop_malformed", "rx_icrc_encapsulated")},
+                             {"drop_malformed": 0, "rx_icrc_encapsulated": 0})
+
+    def test_2_several_queues(self):
+        """The NIC spreads flows over its queues; whatever queue a frame comes by, the worker of its QP gets it."""
+        self.assertIn("VIRTIO_NET_F_RSS", self.machine.monitor.features("virtio"))
+        queues = range(VIRTIO.queues)
+        before = [self.machine.monitor.received("virtio", queue) for queue in queues]
+        rcvd_before = [worker["rcvd_pkts"] for worker in self.machine.device(VIRTIO)["counters_per_worker"]]
+        # Little under way at a time: an emulated machine is slow, and a queue that is full is a loss.
+        for program in ("ib_write_bw", "ib_read_bw"):
+            self.in_both_roles(VIRTIO, f"{program} -F -x {self.ours.gid('ipv4')} -d urnic0 -q 8 -n 100 -t 2 -s 16384 -m 4096")
+        self.assertTrue(all(self.machine.monitor.received("virtio", queue) != before[queue] for queue in queues),
+                        "a queue got nothing")
+        rcvd = [worker["rcvd_pkts"] for worker in self.machine.device(VIRTIO)["counters_per_worker"]]
+        self.assertTrue(all(now > was for now, was in zip(rcvd, rcvd_before)), f"packets of each worker: {rcvd_before}, {rcvd}")
+
+    def test_3_a_cable_that_is_pulled(self):
+        for nic in (VIRTIO, E1000E):
+            with self.subTest(nic=nic.name):
+                events = f"/tmp/{nic.name}.link"
+                self.watch_events(nic, events)
+                self.machine.monitor.ask("set_link", name=nic.name, up=False)
+                self.expect_event(events, "IBV_EVENT_PORT_ERR")
+                self.expect_state(nic, "DOWN")
+                self.machine.monitor.ask("set_link", name=nic.name, up=True)
+                self.expect_event(events, "IBV_EVENT_PORT_ACTIVE")
+                self.expect_state(nic, "ACTIVE")
+                self.in_both_roles(nic, f"ibv_rc_pingpong -d urnic0 -g {self.ours.gid('ipv4')} -c -n 10")
+
+    def test_4_a_card_that_is_pulled(self):
+        """The kernel asks for it back by vfio, and gets it."""
+        events = "/tmp/virtio.removal"
+        self.watch_events(VIRTIO, events)
+        self.machine.monitor.ask("device_del", id="virtio")
+        self.expect_event(events, "IBV_EVENT_PORT_ERR")
+        self.expect_state(VIRTIO, "DOWN")
+        self.machine.monitor.wait_for_deletion("virtio")
+        self.assertIn("its NIC is gone", self.machine.log(VIRTIO))
+        # And its daemon still answers those who look.
+        self.assertIn("PORT_DOWN", self.machine.guest.run(pci_guest.OnPci(self.machine, VIRTIO).words("ibv_devinfo")))
+
+
+if __name__ == "__main__":
+    if not guests.installable():
+        print(f"there is no {guests.QEMU} here")
+        sys.exit(77)  # skipped, as Meson sees it
+    harness.main()
