@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <numeric>
 
 #include "rnic/abi/control.h"
 #include "verbs_provider/memory/raw_syscall.h"
@@ -53,6 +55,13 @@ std::uint64_t read_max_map_count() {
     return count != 0 ? count : kDefaultMaxMapCount;
 }
 
+/// What can have content at one time: memory and swap.
+std::uint64_t machine_bytes() {
+    struct sysinfo info {};
+    raw_syscall(SYS_sysinfo, &info);
+    return (std::uint64_t{info.totalram} + info.totalswap) * info.mem_unit;
+}
+
 /// A limit on file sizes (ulimit -f) would make a write to the memory file, far behind that limit, raise
 /// SIGXFSZ.
 bool file_size_is_limited() {
@@ -73,6 +82,7 @@ void Registry::apply(const Settings& settings) {
     support_.protects_untouched = support_.protects_untouched && settings.protects_untouched;
     max_stretches_ =
         settings.max_stretches != 0 ? settings.max_stretches : read_max_map_count() / 2 / kMappingsPerStretch;
+    max_bytes_ = machine_bytes();
 }
 
 int Registry::make_file() {
@@ -224,7 +234,12 @@ Registration Registry::convert(std::uint64_t addr, std::uint64_t length_bytes, b
 }
 
 bool Registry::may_convert(Range range, std::uint64_t addr) {
-    return support_.available && counts_.stretches() < max_stretches_ && file() >= 0 &&
+    // Each step of the conversion takes its time, content or not: terabytes of reserved addresses would take
+    // hours.
+    const std::uint64_t bytes = std::accumulate(
+        parts_.begin(), parts_.end(), std::uint64_t{0},
+        [](std::uint64_t sum, const Part& part) { return sum + part.range.end - part.range.start; });
+    return support_.available && bytes <= max_bytes_ && counts_.stretches() < max_stretches_ && file() >= 0 &&
            !file_size_is_limited() &&
            std::none_of(parts_.begin(), parts_.end(),
                         [&](const Part& part) { return !copied_.first(part.range, true).empty(); }) &&

@@ -76,6 +76,7 @@ class Registry {
     std::uint32_t device_major_ = 0, device_minor_ = 0;
     std::uint32_t generation_ = 1;
     std::uint64_t max_stretches_ = 0;
+    std::uint64_t max_bytes_ = 0;  // of one registration that converts
     UserfaultSupport support_;
     Settings settings_;
 

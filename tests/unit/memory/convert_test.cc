@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <linux/memfd.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 
 #include <string>
 #include <thread>
@@ -361,6 +363,18 @@ TEST_P(Convert, ReleasingTwiceIsHarmless) {
     release(registration);
     release({area.address(), area.size(), 0, true, registration.generation + 1});
     EXPECT_FALSE(mappings_in(area.range())[0].shared);
+}
+
+TEST_P(Convert, MoreThanTheMachineHasIsCopied) {
+    struct sysinfo machine {};
+    ASSERT_EQ(sysinfo(&machine), 0);
+    const std::uint64_t all = (std::uint64_t{machine.totalram} + machine.totalswap) * machine.mem_unit;
+    const std::uint64_t bytes = page_ceiling(all) + kPageBytes;
+    void* reserved =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(reserved, MAP_FAILED);
+    expect_copied(reserved, bytes);
+    EXPECT_EQ(munmap(reserved, bytes), 0);
 }
 
 TEST_P(Convert, WithoutUserfaultfdMemoryIsCopied) {
