@@ -11,7 +11,7 @@ namespace urnic::dataplane {
 
 namespace {
 
-constexpr std::uint32_t kMostBacklog = 1024;
+constexpr std::uint32_t kMostBacklog = 8192;
 constexpr std::uint8_t kMostRetries = 7;
 constexpr std::uint32_t kCommunicationEstablished = 4;  // IBV_EVENT_COMM_EST
 /// Of the data path, as Linux puts it into a REQ: 4.096 us * 2^n.

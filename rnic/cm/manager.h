@@ -47,7 +47,9 @@ struct Config {
     /// Requests from peers whose handshake is not over: beyond that REQs and SIDR_REQs go unanswered. One
     /// source GID gets no more than three times what is free, so that it cannot take all.
     std::uint32_t max_half_open = 16384;
-    std::uint32_t max_backlog = 1024;
+    /// Of one listener; half of them all, so that no listener's flood is another's. Programs that make
+    /// thousands of connections at once ask for it by a backlog of 0.
+    std::uint32_t max_backlog = 8192;
     std::uint32_t max_listeners = 65536;
     /// Records that only remember what was answered (a REJ or SIDR_REP that peers may ask for again); the
     /// oldest makes room.

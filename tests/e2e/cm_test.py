@@ -138,6 +138,13 @@ class Examples(CmCase):
         _, client = self.connect("cmtime -c 50", f"cmtime -s {SERVER} -c 50", server_ends=False)
         self.assertRegex(client.out, r"connect\s*:\s*[0-9.]+")
 
+    def test_burst(self):
+        """More requests at once than the server's program takes meanwhile: none goes unanswered."""
+        connections = 1500
+        before = sum(device["cm"]["dropped_backlog"] for device in status()["devices"])
+        self.connect(f"cmtime -c {connections}", f"cmtime -s {SERVER} -c {connections}", server_ends=False)
+        self.assertEqual(sum(device["cm"]["dropped_backlog"] for device in status()["devices"]), before)
+
     def test_mckey(self):
         receiver = harness.start(shlex.split(f"mckey -m 239.1.2.3 -b {SERVER} -C 4"), env=dict(os.environ))
         self.addCleanup(harness.end_group, receiver)

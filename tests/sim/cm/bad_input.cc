@@ -29,12 +29,13 @@ class CmBadInput : public CmScript {
         }
     }
     /// A request from another address, which says so.
-    ReceivedMad from(std::uint32_t source, std::uint32_t number) {
+    ReceivedMad from(std::uint32_t source, std::uint32_t number, std::uint64_t service = kPlainService) {
         wire::Gid gid = kPeerGid;
         gid[13] = static_cast<std::uint8_t>(source >> 16U);
         gid[14] = static_cast<std::uint8_t>(source >> 8U);
         gid[15] = static_cast<std::uint8_t>(source);
         msg::Req request = req(kPeerId + number, 2 + number);
+        request.service_id = service;
         request.primary.local_gid = gid;
         ReceivedMad result = mad(request, kTid + number);
         result.src_gid = gid;
@@ -294,6 +295,37 @@ CM_SCRIPT_IN(CmBadInput, FloodOfOneSource, "12.9",
     EXPECT_EQ(requests_seen(), 75U);
     hears(from(2, 5000));
     EXPECT_EQ(requests_seen(), 1U);
+}
+
+CM_SCRIPT_IN(CmBadInput, BurstOfOneSource, "12.9",
+             "six thousand requests of one address at once are all heard; of more a quarter of the backlog is left to "
+             "others, and half of the half-open requests to other listeners") {
+    listen();
+    constexpr std::uint32_t kBurst = 6000;
+    for (std::uint32_t i = 0; i < kBurst; ++i) {
+        hears(from(1, i));
+    }
+    EXPECT_EQ(requests_seen(), kBurst);
+    EXPECT_EQ(manager().stats().dropped_backlog, 0U);
+    for (std::uint32_t i = kBurst; i < 5 * kBurst; ++i) {
+        hears(from(1, i));
+    }
+    EXPECT_EQ(requests_seen() + kBurst, config().max_backlog / 4 * 3);
+    hears(from(2, 5 * kBurst));
+    EXPECT_EQ(requests_seen(), 1U);
+    for (std::uint32_t i = 0; i < 2 * config().max_backlog; ++i) {
+        hears(from(3 + i, 6 * kBurst + i));
+    }
+    EXPECT_EQ(manager().size(), config().max_backlog);
+    EXPECT_EQ(manager().half_open(), config().max_half_open / 2);
+    EXPECT_EQ(manager().stats().dropped_half_open, 0U);
+    unheard();
+    static_cast<Recorder&>(out()).events.clear();
+    listen(kPlainService + 1);
+    for (std::uint32_t i = 0; i < 100; ++i) {
+        hears(from(100'000 + i, 100'000 + i, kPlainService + 1));
+    }
+    EXPECT_EQ(requests_seen(), 100U);
 }
 
 CM_SCRIPT_IN(CmBadInput, HalfOpenIsBounded, "12.9",
