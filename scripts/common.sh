@@ -6,6 +6,10 @@ build=${URNIC_BUILD_DIR:-$top/build}
 export PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
 cd "$top"
 
+# What people run, and what is run beside it to measure it.
+product=(urnic urnicd verbs_provider/liburnic-rdmav34.so verbs_provider/liburnic-discovery.so)
+measured=(bench/e2e/floor bench/verbs/verbs_bench)
+
 say() { printf '\n== %s\n' "$*"; }
 die() {
     printf '%s: %s\n' "$(basename "$0")" "$*" >&2
