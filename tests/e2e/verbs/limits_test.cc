@@ -241,8 +241,8 @@ TEST_F(MulticastNumbers, Memberships) {
 TEST_F(DeviceLimits, LengthOfARegion) {
     const std::size_t most = attr_.max_mr_size;
     const std::size_t page = 4096;
-    void* memory =
-        mmap(nullptr, most + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = mmap(nullptr, most + page, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ASSERT_NE(memory, MAP_FAILED) << std::strerror(errno);
     ibv_mr* mr = ibv_reg_mr(pd(), memory, most, kLocal);
     EXPECT_NE(mr, nullptr) << std::strerror(errno);
