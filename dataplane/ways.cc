@@ -15,6 +15,7 @@ bool Ways::Key::operator<(const Key& other) const {
 Ways::Ways(Device& device, Network& network, const NeighbourResolver& configured)
     : device_(device), network_(network), configured_(configured), entries_(NeighbourMacs::kEntries) {
     free_.reserve(entries_.size());
+    lingering_.reserve(kLingering);
     for (std::uint32_t place = NeighbourMacs::kEntries; place != 0; --place) {
         free_.push_back(static_cast<std::uint16_t>(place - 1));
     }
@@ -36,9 +37,14 @@ int Ways::acquire(const wire::Gid& source, std::uint16_t vlan, const wire::Gid& 
         if (entry.hop) {
             (void)network_.want(*entry.hop, source);  // one that failed is asked again at once
         }
-        ++entry.users;
+        if (entry.users++ == 0) {
+            std::erase(lingering_, found->second);
+        }
         way = {{}, found->second};
         return 0;
+    }
+    if (free_.empty() && !lingering_.empty()) {
+        forget_the_oldest_lingering();
     }
     if (free_.empty()) {
         return ENOMEM;
@@ -47,7 +53,11 @@ int Ways::acquire(const wire::Gid& source, std::uint16_t vlan, const wire::Gid& 
     const auto made = places_.emplace(key, place).first;
     Entry& entry = entries_[place];
     entry = {key, std::nullopt, 1};
-    const bool led = lead(place);
+    bool led = lead(place);
+    while (!led && !lingering_.empty()) {
+        forget_the_oldest_lingering();
+        led = lead(place);
+    }
     if (!led || (!entry.hop && !is_ours(destination))) {
         places_.erase(made);
         return led ? ENETUNREACH : ENOMEM;
@@ -63,13 +73,32 @@ void Ways::release(std::uint16_t neighbour) {
     }
     Entry& entry = entries_.at(neighbour);
     URNIC_CHECK(entry.users != 0);
-    if (--entry.users == 0) {
-        leave_hop(entry);
-        device_.neighbour_macs.publish(neighbour, std::nullopt);
-        places_.erase(entry.key);
-        // At the other end of the list: a worker that still looks at a handle that went finds nothing.
-        free_.insert(free_.begin(), neighbour);
+    if (--entry.users != 0) {
+        return;
     }
+    if (!entry.hop || network_.find(*entry.hop)) {
+        forget(neighbour);
+        return;
+    }
+    if (lingering_.size() == kLingering) {
+        forget_the_oldest_lingering();
+    }
+    lingering_.push_back(neighbour);
+}
+
+void Ways::forget(std::uint16_t place) {
+    Entry& entry = entries_[place];
+    leave_hop(entry);
+    device_.neighbour_macs.publish(place, std::nullopt);
+    places_.erase(entry.key);
+    // At the other end of the list: a worker that still looks at a handle that went finds nothing.
+    free_.insert(free_.begin(), place);
+}
+
+void Ways::forget_the_oldest_lingering() {
+    const std::uint16_t oldest = lingering_.front();
+    lingering_.erase(lingering_.begin());
+    forget(oldest);
 }
 
 bool Ways::is_ours(const wire::Gid& gid) const {

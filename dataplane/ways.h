@@ -32,6 +32,11 @@ class Network {
 
 class Ways final : public NeighbourResolver {
   public:
+    /// Ways that were given up while their neighbour was being asked for: frames may wait for the answer, of
+    /// programs that destroy an address handle right after their last send. So many stay until others take
+    /// their place.
+    static constexpr std::size_t kLingering = 16;
+
     Ways(Device& device, Network& network, const NeighbourResolver& configured);
 
     /// Addresses that the configuration gives an Ethernet address.
@@ -45,7 +50,8 @@ class Ways final : public NeighbourResolver {
     /// Addresses of ours or routes are others now.
     void network_changed();
 
-    [[nodiscard]] std::size_t size() const { return places_.size(); }
+    /// Those in use.
+    [[nodiscard]] std::size_t size() const { return places_.size() - lingering_.size(); }
 
   private:
     struct Key {
@@ -65,12 +71,15 @@ class Ways final : public NeighbourResolver {
     /// Finds the next hop anew. False: too many neighbours.
     [[nodiscard]] bool lead(std::uint16_t place);
     void leave_hop(Entry& entry);
+    void forget(std::uint16_t place);
+    void forget_the_oldest_lingering();
 
     Device& device_;
     Network& network_;
     const NeighbourResolver& configured_;
     std::vector<Entry> entries_;
     std::vector<std::uint16_t> free_;
+    std::vector<std::uint16_t> lingering_;  // without users, the oldest first
     std::map<Key, std::uint16_t> places_;
     std::map<net::Hop, std::uint32_t> hop_users_;
 };

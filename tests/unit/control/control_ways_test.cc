@@ -133,6 +133,36 @@ TEST_F(WaysTest, TableFull) {
     EXPECT_EQ(acquire("30.0.0.1", way_), 0);
 }
 
+// A datagram may wait for the answer after its address handle was destroyed.
+TEST_F(WaysTest, WhoIsGivenUpWhileHeIsAskedForIsStillAskedFor) {
+    ASSERT_EQ(acquire("10.0.0.2", way_), 0);
+    ways_.release(way_.neighbour);
+    EXPECT_EQ(ways_.size(), 0U);
+    learn("10.0.0.2", kPeer);
+    EXPECT_EQ(mac(way_), kPeer);
+    NeighbourResolver::Way again;
+    ASSERT_EQ(acquire("10.0.0.2", again), 0);
+    EXPECT_EQ(again.neighbour, way_.neighbour);
+    ways_.release(again.neighbour);
+    EXPECT_EQ(mac(way_), std::nullopt);
+    EXPECT_TRUE(network_.wanted.empty());
+}
+
+TEST_F(WaysTest, ThoseWhoAreGivenUpMakeRoom) {
+    for (const char* to :
+         {"10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"}) {  // three are possible at a time
+        ASSERT_EQ(acquire(to, way_), 0) << to;
+        ways_.release(way_.neighbour);
+    }
+    network_.routes.push_back(*parse_route("default via 10.0.0.254"));
+    for (int i = 0; i < 3 * static_cast<int>(Ways::kLingering); ++i) {
+        ASSERT_EQ(acquire("20.0.0." + std::to_string(i), way_), 0);
+        ways_.release(way_.neighbour);
+    }
+    EXPECT_EQ(network_.wanted, std::set<net::Hop>({{ip("10.0.0.254"), 0}}));
+    EXPECT_EQ(ways_.size(), 0U);
+}
+
 TEST_F(WaysTest, ToItselfAndToWhatTheConfigurationNames) {
     ASSERT_EQ(acquire("10.0.0.1", way_), 0);
     EXPECT_EQ(mac(way_), kOwn);
