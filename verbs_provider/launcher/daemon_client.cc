@@ -195,6 +195,20 @@ UniqueFd file_of(const std::string& text) {
     return file;
 }
 
+/// The reply; throws LaunchError, with what the daemon says or else the errno, when it refuses.
+template <class Reply>
+Reply accepted(const std::vector<std::byte>& bytes, const abi::ReplyHeader& header, const fs::path& socket) {
+    Reply reply{};
+    std::memcpy(&reply, bytes.data(), std::min(bytes.size(), sizeof(reply)));
+    reply.message[sizeof(reply.message) - 1] = '\0';
+    if (header.error != 0) {
+        throw LaunchError(reply.message[0] != '\0' ? std::string(reply.message)
+                                                   : fmt::format("urnicd at {} refuses: {}", socket.string(),
+                                                                 std::strerror(header.error)));
+    }
+    return reply;
+}
+
 /// Asks for something about faults; returns the reply's descriptor, if it has one.
 UniqueFd ask_about_faults(const fs::path& socket, abi::FaultRequest request, int request_fd = -1) {
     const UniqueFd fd = connect_to(socket);
@@ -208,14 +222,7 @@ UniqueFd ask_about_faults(const fs::path& socket, abi::FaultRequest request, int
         throw LaunchError(fmt::format("urnicd at {} knows no faults: it is older than this urnic. Restart it",
                                       socket.string()));
     }
-    if (header.error != 0) {
-        abi::FaultReply reply{};
-        std::memcpy(&reply, bytes.data(), std::min(bytes.size(), sizeof(reply)));
-        reply.message[sizeof(reply.message) - 1] = '\0';
-        throw LaunchError(reply.message[0] != '\0' ? std::string(reply.message)
-                                                   : fmt::format("urnicd at {} refuses: {}", socket.string(),
-                                                                 std::strerror(header.error)));
-    }
+    (void)accepted<abi::FaultReply>(bytes, header, socket);
     return reply_fd;
 }
 
@@ -333,15 +340,7 @@ bool ask_about_port(const fs::path& socket, const std::string& device, abi::Port
             "--standalone)",
             user_name(), socket.string()));
     }
-    abi::PortReply reply{};
-    std::memcpy(&reply, bytes.data(), std::min(bytes.size(), sizeof(reply)));
-    reply.message[sizeof(reply.message) - 1] = '\0';
-    if (header.error != 0) {
-        throw LaunchError(reply.message[0] != '\0' ? std::string(reply.message)
-                                                   : fmt::format("urnicd at {} refuses: {}", socket.string(),
-                                                                 std::strerror(header.error)));
-    }
-    return reply.up != 0;
+    return accepted<abi::PortReply>(bytes, header, socket).up != 0;
 }
 
 }  // namespace
@@ -375,14 +374,7 @@ UniqueFd ask_about_congestion(const fs::path& socket, abi::CongestionRequest req
             fmt::format("urnicd at {} has no congestion control: it is older than this urnic. Restart it",
                         socket.string()));
     }
-    if (header.error != 0) {
-        abi::CongestionReply reply{};
-        std::memcpy(&reply, bytes.data(), std::min(bytes.size(), sizeof(reply)));
-        reply.message[sizeof(reply.message) - 1] = '\0';
-        throw LaunchError(reply.message[0] != '\0' ? std::string(reply.message)
-                                                   : fmt::format("urnicd at {} refuses: {}", socket.string(),
-                                                                 std::strerror(header.error)));
-    }
+    (void)accepted<abi::CongestionReply>(bytes, header, socket);
     return reply_fd;
 }
 
