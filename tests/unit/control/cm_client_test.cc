@@ -278,6 +278,44 @@ TEST_F(CmClientTest, WrongIdsAndOtherChannels) {
     EXPECT_EQ(client_->num_ids(), 0U) << "a channel's ids end with it";
 }
 
+/// A command that lacks its last byte does nothing, whatever the rest of it says; nor does one of more bytes than there are.
+TEST_F(CmClientTest, WrongLengths) {
+    const std::uint32_t id = create();
+    rdma_ucm_create_id another{};
+    another.ps = RDMA_PS_TCP;
+    EXPECT_EQ(give(RDMA_USER_CM_CMD_CREATE_ID, another, sizeof another - 1), EINVAL);
+    EXPECT_EQ(give(RDMA_USER_CM_CMD_CREATE_ID, another, sizeof(abi::CmCommandRequest::body) + 1), EINVAL);
+    rdma_ucm_destroy_id end{};
+    end.id = id;
+    EXPECT_EQ(give(RDMA_USER_CM_CMD_DESTROY_ID, end, sizeof end - 1), EINVAL);
+    EXPECT_EQ(client_->num_ids(), 1U);
+    rdma_ucm_bind_ip address{};
+    address.id = id;
+    address.addr = ipv4(kFirst, 7174);
+    EXPECT_EQ(give(RDMA_USER_CM_CMD_BIND_IP, address, sizeof address - 1), EINVAL);
+    EXPECT_EQ(service_->ports.size(), 0U);
+    EXPECT_EQ(give(RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{id, 5}, sizeof(rdma_ucm_listen) - 1), EINVAL);
+    EXPECT_EQ(client_->num_listeners(), 0U);
+    rdma_ucm_resolve_ip far{};
+    far.id = id;
+    far.dst_addr = ipv4(kSecond, 7174);
+    EXPECT_EQ(give(RDMA_USER_CM_CMD_RESOLVE_IP, far, sizeof far - 1), EINVAL);
+    EXPECT_FALSE(readable());
+    ASSERT_EQ(resolve(id, far.dst_addr), 0);
+    EXPECT_EQ(give(RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}, sizeof(rdma_ucm_get_event) - 1), EINVAL);
+    EXPECT_TRUE(readable());
+    // Of the four bytes that the option's value has, the last is not there.
+    const struct {
+        rdma_ucm_set_option head;
+        std::uint32_t value;
+    } families{{0, id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 4}, 1};
+    EXPECT_EQ(give(RDMA_USER_CM_CMD_SET_OPTION, families, sizeof families - 1), EINVAL);
+    for (std::uint32_t command = 0; command <= RDMA_USER_CM_CMD_JOIN_MCAST; ++command) {
+        const int error = give(command, 0, 0);
+        EXPECT_TRUE(error == EINVAL || error == ENOSYS) << "command " << command << ": " << error;
+    }
+}
+
 TEST_F(CmClientTest, Limits) {
     int reader = -1;
     std::uint32_t channel = 0;
