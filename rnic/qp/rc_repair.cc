@@ -10,6 +10,9 @@ namespace {
 constexpr TimeNs kFirstAnswerNs = 50'000;
 // An answer may take this much longer than twice the longest of late.
 constexpr TimeNs kSlackNs = 16'000;
+// A peer that held requests is one that discards when runs of 1, 2, 4 ... 128 packets, together the window
+// (kMaxInFlightPackets), were each followed by a missing one.
+constexpr std::uint8_t kMostStrikes = 7;
 // How often something goes again without a sign of life; then the ACK timeout decides. The wait doubles.
 constexpr std::uint8_t kMaxTries = 4;
 // For how long after a loss silence is taken for another one.
@@ -23,6 +26,7 @@ void RcRepair::reset(bool selective) {
     selective_ = selective;
     peer_ = Peer::kUnknown;
     answer_ns_ = kFirstAnswerNs;
+    least_answer_ns_ = 0;
     tries_ = 0;
     responses_missing_ = lossy_ = false;
     cancel(0);
@@ -51,18 +55,40 @@ std::uint32_t RcRepair::index_of(Psn psn) const {
     return index;
 }
 
-void RcRepair::open(TimeNs now, Psn psn) {
-    const SendRecord& record = window_.at(index_of(psn));
+// A run of `num_packets` from `psn` on is to go again, or as many as were sent. A READ or atomic is a run of
+// its own: it is acknowledged in parts.
+void RcRepair::open(TimeNs now, Psn psn, std::uint32_t num_packets) {
     lossy_ = true;
     loss_seen_at_ = now;
     nak_open_ = true;
-    nak_psn_ = psn;
+    nak_psn_ = run_first_ = resend_psn_ = psn;
     resend_request_ = true;
-    tries_ = 0;
-    probe_psn_ = record.has_response ? record.last_psn() + 1 : psn + 1;
+    tries_ = reminders_ = 0;
+    std::uint32_t index = index_of(psn);
+    probe_by_ack_ = !window_.at(index).has_response;
+    probe_psn_ = probe_by_ack_ ? psn + 1 : window_.at(index).last_psn() + 1;
+    while (probe_by_ack_ && --num_packets != 0 && window_.cursor_psn().distance(probe_psn_) > 0) {
+        while (probe_psn_.distance(window_.at(index).last_psn()) > 0) {
+            ++index;
+        }
+        if (window_.at(index).has_response) {
+            break;
+        }
+        ++probe_psn_;
+    }
+    run_end_ = probe_by_ack_ ? probe_psn_ : psn + 1;
     probing_ = window_.sent_end().distance(probe_psn_) > 0;
-    probe_by_ack_ = !record.has_response;
     suspected_ = false;
+}
+
+// A run was answered, and what follows it is missing as well: the peer discards it, or it was lost.
+bool RcRepair::may_hold() {
+    // Once it was seen to hold requests, the next one may as well have been lost on its own.
+    if (peer_ == Peer::kHolds && ++strikes_ <= kMostStrikes) {
+        return true;
+    }
+    peer_ = Peer::kDiscards;
+    return false;
 }
 
 bool RcRepair::miss_request(TimeNs now, Psn psn) {
@@ -76,20 +102,25 @@ bool RcRepair::miss_request(TimeNs now, Psn psn) {
     if (responses_missing_ && psn.distance(answered_end_) < 0) {
         return true;  // the NAK comes late
     }
-    const bool is_next = probing_ && psn == probe_psn_;
-    strikes_ = is_next ? static_cast<std::uint8_t>(strikes_ + 1) : 0;
-    // Once it was seen to hold requests, the next one may as well have been lost on its own.
-    if (is_next && (peer_ != Peer::kHolds || strikes_ > 1)) {
-        peer_ = Peer::kDiscards;
+    if (nak_open_ && psn.distance(run_first_) > 0 && psn.distance(run_end_) < 0) {
+        return true;  // it has gone again already, or goes next
     }
-    if (peer_ == Peer::kDiscards) {
+    const bool is_next = probing_ && psn == probe_psn_;
+    strikes_ = is_next ? strikes_ : 0;
+    if (peer_ == Peer::kDiscards || (is_next && !may_hold())) {
         return false;
     }
-    open(now, psn);
+    open(now, psn, 1U << strikes_);
     return true;
 }
 
 void RcRepair::remind(TimeNs now, Psn end, TimeNs longest_ns) {
+    // What comes before anything that was sent again can have been answered, no duplicate has drawn. One of
+    // them the NAK may have overtaken.
+    if (nak_open_ && peer_ == Peer::kUnknown && !suspected_ && tries_ == 0 && !may_be_answer(now) &&
+        ++reminders_ == 2) {
+        peer_ = Peer::kHolds;
+    }
     if (!selective_ || resend_request_ || window_.cursor_psn().distance(end) <= 0 ||
         (nak_open_ && now < sent_at_ + patience_ns(longest_ns))) {
         return;
@@ -105,7 +136,7 @@ void RcRepair::remind(TimeNs now, Psn end, TimeNs longest_ns) {
         return;
     }
     peer_ = peer_ == Peer::kDiscards ? Peer::kUnknown : peer_;
-    open(now, end);
+    open(now, end, 1);
 }
 
 bool RcRepair::acknowledge(TimeNs now, Psn end, Psn cursor, bool is_plain_ack) {
@@ -113,11 +144,14 @@ bool RcRepair::acknowledge(TimeNs now, Psn end, Psn cursor, bool is_plain_ack) {
         sample(now);
     }
     if (nak_open_ && end.distance(nak_psn_) > 0) {
-        nak_open_ = resend_request_ = false;
+        nak_open_ = end.distance(run_end_) < 0;
+        nak_psn_ = end;
+        resend_psn_ = end.distance(resend_psn_) > 0 ? end : resend_psn_;
+        resend_request_ = resend_request_ && nak_open_;
         tries_ = 0;
     }
     if (rewound_) {
-        if (end.distance(cursor) > 0) {
+        if (end.distance(cursor) > 0 && may_be_answer(now)) {
             peer_ = Peer::kHolds;
         }
         rewound_ = peer_ != Peer::kHolds && end.distance(rewound_end_) < 0;
@@ -126,7 +160,11 @@ bool RcRepair::acknowledge(TimeNs now, Psn end, Psn cursor, bool is_plain_ack) {
         const std::int32_t beyond = end.distance(probe_psn_);
         if (beyond > 0) {
             // After a suspicion the rest may have come as well; what seemed to discard gets another chance.
-            peer_ = !suspected_ ? Peer::kHolds : peer_ == Peer::kDiscards ? Peer::kUnknown : peer_;
+            if (suspected_) {
+                peer_ = peer_ == Peer::kDiscards ? Peer::kUnknown : peer_;
+            } else if (may_be_answer(now)) {
+                peer_ = Peer::kHolds;
+            }
             probing_ = false;
             strikes_ = 0;
         } else if (beyond == 0 && suspected_ && strikes_ == 0 && peer_ != Peer::kHolds) {
@@ -135,11 +173,10 @@ bool RcRepair::acknowledge(TimeNs now, Psn end, Psn cursor, bool is_plain_ack) {
             strikes_ = 1;
         } else if (beyond == 0 && is_plain_ack && probe_by_ack_) {
             // A peer that holds may have had to repeat itself, and the next request be lost as well.
-            if (peer_ != Peer::kHolds || ++strikes_ > 1) {
-                peer_ = Peer::kDiscards;
+            if (!may_hold()) {
                 return false;
             }
-            open(now, end);
+            open(now, end, 1U << strikes_);
         }
     }
     lossy_ = lossy_ && now - loss_seen_at_ < kLossyNs;
@@ -147,10 +184,11 @@ bool RcRepair::acknowledge(TimeNs now, Psn end, Psn cursor, bool is_plain_ack) {
 }
 
 void RcRepair::request_sent(TimeNs now) {
-    resend_request_ = false;
     measuring_ = tries_ == 0;
-    measured_psn_ = nak_psn_;
+    measured_psn_ = resend_psn_;
     sent_at_ = now;
+    ++resend_psn_;
+    resend_request_ = resend_psn_ != run_end_;
 }
 
 bool RcRepair::miss_responses(TimeNs now, Psn end) {
@@ -202,6 +240,10 @@ void RcRepair::asked(TimeNs now, const SendRecord& record, Psn hole, Psn end) {
     sent_at_ = now;
 }
 
+// What comes sooner than half of the shortest answer ever is none to what was sent again: packets overtook
+// each other, and what was missing has reached the peer meanwhile.
+bool RcRepair::may_be_answer(TimeNs now) const { return now - sent_at_ >= least_answer_ns_ / 2; }
+
 void RcRepair::sample(TimeNs now) {
     measuring_ = false;
     answer_ns_ = std::max(now - sent_at_, answer_ns_ - answer_ns_ / 8);
@@ -233,11 +275,13 @@ bool RcRepair::expire(TimeNs now) {
     asked_gaps_.clear();
     if (nak_open_) {
         resend_request_ = true;
+        resend_psn_ = nak_psn_;
+        run_end_ = nak_psn_ + 1;
     } else if (probing_ && peer_ != Peer::kHolds) {
         return false;
     } else if (!responses_missing_ && window_.cursor_psn() != window_.una_psn()) {
         const std::uint8_t tries = tries_;
-        open(loss_seen_at_, window_.una_psn());
+        open(loss_seen_at_, window_.una_psn(), 1);
         tries_ = tries;
         suspected_ = true;
     }

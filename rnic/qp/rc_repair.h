@@ -5,6 +5,7 @@
 // for again, and no others.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "rnic/base/time.h"
@@ -27,6 +28,10 @@ class RcRepair {
     /// Everything goes again from the oldest request on; responses that came early stay of use.
     void cancel(TimeNs now);
     void made_progress() { tries_ = 0; }
+    /// The answer to what was sent once took so long.
+    void measured_answer(TimeNs took_ns) {
+        least_answer_ns_ = least_answer_ns_ == 0 ? took_ns : std::min(least_answer_ns_, took_ns);
+    }
     /// When something was sent again last.
     [[nodiscard]] TimeNs sent_at() const { return sent_at_; }
     /// cancel(), because requests are missing: the next acknowledgements show what the peer held.
@@ -45,7 +50,7 @@ class RcRepair {
     [[nodiscard]] bool acknowledge(TimeNs now, Psn end, Psn cursor, bool is_plain_ack);
     /// The request at request_psn() is to be sent again.
     [[nodiscard]] bool wants_request() const { return resend_request_; }
-    [[nodiscard]] Psn request_psn() const { return nak_psn_; }
+    [[nodiscard]] Psn request_psn() const { return resend_psn_; }
     void request_sent(TimeNs now);
 
     // --- Responses
@@ -94,14 +99,17 @@ class RcRepair {
     // What the peer does with requests that come early.
     enum class Peer : std::uint8_t { kUnknown, kHolds, kDiscards };
 
-    void open(TimeNs now, Psn psn);
+    void open(TimeNs now, Psn psn, std::uint32_t num_packets);
+    [[nodiscard]] bool may_hold();
+    [[nodiscard]] bool may_be_answer(TimeNs now) const;
     void sample(TimeNs now);
     [[nodiscard]] TimeNs patience_ns(TimeNs longest_ns) const;
 
     const SendWindow& window_;
     bool selective_ = false;
     Peer peer_ = Peer::kUnknown;
-    std::uint8_t strikes_ = 0;     // NAKs in a row of the very next request
+    std::uint8_t strikes_ = 0;     // answers in a row that what follows a run is missing as well
+    std::uint8_t reminders_ = 0;   // acknowledgements repeated at once, see remind()
     std::uint8_t tries_ = 0;       // since the last progress
     bool nak_open_ = false;        // the peer misses nak_psn_
     bool resend_request_ = false;  // and it was not sent again yet
@@ -112,7 +120,10 @@ class RcRepair {
     bool responses_missing_ = false;
     bool lossy_ = false;      // the last loss was seen at loss_seen_at_, not long ago
     bool measuring_ = false;  // until measured_psn_ is answered
-    Psn nak_psn_;
+    Psn nak_psn_;             // the oldest of the run that was not acknowledged yet
+    Psn run_first_;           // the run: requests that go again together, [run_first_, run_end_)
+    Psn run_end_;
+    Psn resend_psn_;  // what goes next of it
     Psn probe_psn_;
     Psn rewound_end_;
     Psn answered_end_;
@@ -120,8 +131,9 @@ class RcRepair {
     AskedGaps asked_gaps_;
     Psn measured_psn_;
     TimeNs loss_seen_at_ = 0;
-    TimeNs sent_at_ = 0;    // what was sent again last
-    TimeNs answer_ns_ = 0;  // how long an answer to it takes, rather too long than too short
+    TimeNs least_answer_ns_ = 0;  // 0: none was measured
+    TimeNs sent_at_ = 0;          // what was sent again last
+    TimeNs answer_ns_ = 0;        // how long an answer to it takes, rather too long than too short
 };
 
 }  // namespace urnic

@@ -42,6 +42,7 @@ void RcSendState::made_progress(TimeNs now) {
         // Not when it may be the answer to what was sent again in between.
         if (measured_from_ >= repair.sent_at()) {
             first_answer_ns_ = std::max(took_ns, first_answer_ns_ - first_answer_ns_ / 8);
+            repair.measured_answer(took_ns);
         }
     }
 }
