@@ -14,6 +14,7 @@
 #include "dataplane/config_congestion.h"
 #include "dataplane/config_faults.h"
 #include "dataplane/config_links.h"
+#include "dataplane/config_pfc.h"
 #include "dataplane/config_ports.h"
 #include "dataplane/config_table.h"
 #include "dataplane/config_values.h"
@@ -190,6 +191,7 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"routes", set_link<set_routes>},
     {"congestion",
      [](RnicDraft& draft, const toml::node& node, const std::string&) { read_congestion(node, draft.rnic); }},
+    {"pfc", [](RnicDraft& draft, const toml::node& node, const std::string&) { read_pfc(node, draft.rnic); }},
     {"vlan",
      [](RnicDraft& draft, const toml::node& node, const std::string&) { read_vlans(node, draft.rnic); }},
     {"ecn", [](RnicDraft& draft, const toml::node& node,
@@ -333,6 +335,7 @@ Config read_document(const toml::table& document) {
     }
     fill_macs(config.rnics);
     read_wire_tables(wires, config);
+    check_pfc(config);
     read_fault_tables(faults, config);
     return config;
 }

@@ -12,6 +12,7 @@
 
 #include "congestion/setting_names.h"
 #include "dataplane/routes.h"
+#include "rnic/device/pfc.h"
 #include "rnic/fault/rule.h"
 #include "rnic/wire/packet_view.h"
 
@@ -78,6 +79,7 @@ struct RnicConfig : LinkConfig {
     bool mtu_given = false;          // else kAfPacket and kAfXdp take what the interface's MTU allows
     bool is_ecn_capable = false;
     congestion::Settings congestion = congestion::default_settings();
+    PfcSettings pfc;
     bool makes_udp_checksum = false;
     bool goes_back_n = false;  // after a loss; else early packets are held and the missing one is resent
     std::uint32_t line = 0;    // where it stands in the file

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "rnic/device/address_handles.h"
 #include "rnic/device/counters.h"
 #include "rnic/device/neighbour_macs.h"
+#include "rnic/device/port_pauses.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/qp.h"
 #include "rnic/wire/packet_view.h"
@@ -89,7 +91,11 @@ struct Device {
     AddressHandles handles;
     std::array<Counters, abi::kMaxWorkers> counters;
     PacketIo* port = nullptr;
-    PortState port_state;  // see port_state.h
+    PfcSettings pfc;
+    PfcCounters pfc_counters;
+    PortPauses pauses{pfc, pfc_counters};        // worker 0 is the owner
+    std::atomic<std::uint32_t> pause_askers{0};  // bit w: worker w has asked the link's other end to stop
+    PortState port_state;                        // see port_state.h
     NeighbourResolver* neighbours = nullptr;
     MadInbox* mads = nullptr;  // nullptr: nobody listens to QP1, what comes for it is dropped
 };

@@ -88,6 +88,7 @@ void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->mtu_bytes = rnic.mtu_bytes;
     device->goes_back_n = rnic.goes_back_n;
     device->congestion.fill(rnic.congestion);
+    device->pfc = rnic.pfc;
     device->is_ecn_capable = rnic.is_ecn_capable;
     device->makes_udp_checksum = rnic.makes_udp_checksum;
     std::uint32_t next = 1;
@@ -181,6 +182,11 @@ void DeviceSet::open_port(Device& device, const RnicConfig& rnic, std::uint32_t 
     auto port = std::make_unique<DpdkPort>(config);
     if (!rnic.mac) {
         device.mac = port->mac();
+    }
+    if (rnic.pfc.sent != 0 && !port->tells_waiting()) {
+        throw EalError(
+            rnic.name +
+            ": its port's driver does not tell how many frames wait: leave 'send' out of [rnic.pfc]");
     }
     device.port = port.get();
     dpdk_ports_.emplace(device.index, std::move(port));

@@ -197,6 +197,15 @@ std::uint16_t DpdkPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::ui
     return rte_eth_tx_burst(port_id_, static_cast<std::uint16_t>(queue), frames, count);
 }
 
+std::uint32_t DpdkPort::rx_waiting(std::uint32_t queue) {
+    const int count = queue < rx_queues_ && !removed()
+                          ? rte_eth_rx_queue_count(port_id_, static_cast<std::uint16_t>(queue))
+                          : 0;
+    return count > 0 ? static_cast<std::uint32_t>(count) : 0;
+}
+
+bool DpdkPort::tells_waiting() const { return rte_eth_rx_queue_count(port_id_, 0) >= 0; }
+
 void DpdkPort::set_multicast(std::span<const wire::Mac> groups) {
     if (removed()) {
         return;

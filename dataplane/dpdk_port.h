@@ -38,6 +38,9 @@ class DpdkPort final : public PacketIo {
 
     std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
     std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
+    [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override;
+    /// rx_waiting() is not 0 for lack of an answer.
+    [[nodiscard]] bool tells_waiting() const;
     void set_multicast(std::span<const wire::Mac> groups) override;
     [[nodiscard]] int wait_fd(std::uint32_t queue) const override;
     [[nodiscard]] bool must_be_polled(std::uint32_t queue) const override;

@@ -11,6 +11,7 @@
 #include "dataplane/eal.h"
 #include "dataplane/frame_pool.h"
 #include "rnic/base/check.h"
+#include "rnic/wire/eth/headers.h"
 #include "rnic/wire/frame.h"
 
 namespace urnic::dataplane {
@@ -60,6 +61,13 @@ class Fabric::Port final : public PacketIo {
             filter |= filter_bit(group);
         }
         fabric_.group_filters_[index_].store(filter, std::memory_order_relaxed);
+    }
+    [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override {
+        std::uint32_t waiting = 0;
+        for (std::uint32_t from = 0; from < fabric_.steering_.num_workers(); ++from) {
+            waiting += rte_ring_count(fabric_.ring(from, index_, queue));
+        }
+        return waiting;
     }
     [[nodiscard]] int wait_fd(std::uint32_t /*queue*/) const override { return -1; }
 
@@ -158,7 +166,9 @@ rte_ring* Fabric::route(std::uint32_t from, const rte_mbuf& frame, std::uint32_t
 }
 
 bool Fabric::wants(std::uint32_t port, const wire::Mac& group) const {
-    return (group_filters_[port].load(std::memory_order_relaxed) & filter_bit(group)) != 0;
+    // Everybody is the other end of this wire's link.
+    return group == wire::kMacControlAddress ||
+           (group_filters_[port].load(std::memory_order_relaxed) & filter_bit(group)) != 0;
 }
 
 bool Fabric::replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake) {

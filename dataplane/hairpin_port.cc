@@ -1,6 +1,7 @@
 #include "dataplane/hairpin_port.h"
 
 #include "dataplane/frame_pool.h"
+#include "rnic/wire/eth/pause_frame.h"
 #include "rnic/wire/layout.h"
 
 namespace urnic::dataplane {
@@ -11,6 +12,9 @@ HairpinPort::HairpinPort(Fabric& fabric, std::uint32_t index, PacketIo& wire)
 HairpinPort::Way HairpinPort::way_of(const rte_mbuf& frame) const {
     const std::span<const std::byte> bytes = frame_bytes(&frame);
     if (bytes.size() < wire::kEthernetBytes) {
+        return Way::kWire;
+    }
+    if (wire::is_mac_control(bytes)) {
         return Way::kWire;
     }
     if ((bytes[0] & std::byte{1}) != std::byte{0}) {

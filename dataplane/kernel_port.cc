@@ -15,6 +15,7 @@
 #include "dataplane/quiet_udp.h"
 #include "dataplane/xdp_program.h"
 #include "dataplane/xdp_queue.h"
+#include "rnic/wire/eth/headers.h"
 
 namespace urnic::dataplane {
 
@@ -131,6 +132,8 @@ void KernelPort::open_groups(int index) {
     if (mac_ != interface_.look().mac) {
         (void)change_membership(PACKET_ADD_MEMBERSHIP, index, PACKET_MR_PROMISC, {});
     }
+    // Where the interface's hardware leaves pause frames to others.
+    (void)change_membership(PACKET_ADD_MEMBERSHIP, index, PACKET_MR_MULTICAST, wire::kMacControlAddress);
     change_groups(PACKET_ADD_MEMBERSHIP, index, groups_);
 }
 
@@ -202,6 +205,11 @@ std::uint16_t KernelPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::
     }
     free_frames({frames, count});  // the interface is gone
     return count;
+}
+
+std::uint32_t KernelPort::rx_waiting(std::uint32_t queue) {
+    PortQueue* const live = live_[queue];
+    return live != nullptr ? live->waiting() : 0;
 }
 
 int KernelPort::wait_fd(std::uint32_t queue) const {

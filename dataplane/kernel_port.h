@@ -41,6 +41,7 @@ class KernelPort final : public PacketIo {
 
     std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
     std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
+    [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override;
     void set_multicast(std::span<const wire::Mac> groups) override;
     [[nodiscard]] int wait_fd(std::uint32_t queue) const override;
 

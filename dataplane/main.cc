@@ -85,6 +85,14 @@ The configuration file is TOML. Every key, with its default:
   burst_bytes = 65536           # that a QP which was silent sends at once
   cnp = true                    # answer CE marks; and cnp_gap_us, cnp_scope, cnp_dscp, cnp_priority
 
+  [rnic.pfc]                    # behind its [[rnic]]; pause frames of the link (docs/congestion.md)
+  honour = [0, 1, 2, 3, 4, 5, 6, 7]  # priorities that stop when the other end of the link says so
+  link_mbps = 10000             # of the link: a pause is counted in 512 of its bits
+  watchdog_ms = 200             # a pause that lasts longer is not heeded any more; 0: it is
+  send = []                     # priorities that the other end is told to stop, when for a worker more than
+  xoff_frames = 512             # these wait in the port,
+  xon_frames = 64               # until no more than these do
+
   [[neighbour]]                 # who else is on the network of a pci or vdev port
   ip = "198.18.0.2"
   mac = "02:00:c6:12:00:02"

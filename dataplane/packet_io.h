@@ -22,6 +22,8 @@ class PacketIo {
     virtual void set_multicast(std::span<const wire::Mac> groups) = 0;
     /// The RNIC on this port has another MAC from now on. For the control thread, as above.
     virtual void set_mac(const wire::Mac& /*mac*/) {}
+    /// Frames that rx_burst(queue) would find now, as far as the port can tell; 0: it cannot.
+    [[nodiscard]] virtual std::uint32_t rx_waiting(std::uint32_t /*queue*/) { return 0; }
     /// A file descriptor that becomes readable when rx_burst(queue) may have something, or -1 when there is
     /// none.
     [[nodiscard]] virtual int wait_fd(std::uint32_t queue) const = 0;

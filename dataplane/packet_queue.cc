@@ -205,6 +205,22 @@ std::uint16_t PacketQueue::receive(rte_mbuf** frames, std::uint16_t count) {
     return got;
 }
 
+// The kernel fills the slots in their order: those that it has filled lie side by side.
+std::uint32_t PacketQueue::waiting() {
+    std::uint32_t filled = 0;
+    std::uint32_t end = ring_ == nullptr ? 0 : kSlots;
+    while (filled < end) {
+        const std::uint32_t middle = filled + (end - filled) / 2;
+        const tpacket2_hdr& header = header_of(slot((next_ + middle) % kSlots));
+        if ((__atomic_load_n(&header.tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) != 0) {
+            filled = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return filled;
+}
+
 std::uint16_t PacketQueue::transmit(rte_mbuf** frames, std::uint16_t count) {
     std::uint16_t done = 0;
     while (done < count) {

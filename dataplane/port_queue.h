@@ -14,6 +14,8 @@ class PortQueue {
     /// As PacketIo::rx_burst() and tx_burst().
     virtual std::uint16_t receive(rte_mbuf** frames, std::uint16_t count) = 0;
     virtual std::uint16_t transmit(rte_mbuf** frames, std::uint16_t count) = 0;
+    /// As PacketIo::rx_waiting().
+    [[nodiscard]] virtual std::uint32_t waiting() = 0;
     /// Readable while there is something to receive.
     [[nodiscard]] virtual int fd() const = 0;
 };

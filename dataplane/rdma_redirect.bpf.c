@@ -1,5 +1,5 @@
-// Runs in the kernel for each frame that an interface receives: what is RoCEv2 goes to the RNIC's AF_XDP socket of
-// the queue, everything else on to the kernel. Built for the BPF machine; xdp_program.cc loads it.
+// Runs in the kernel for each frame that an interface receives: what is RoCEv2 or MAC control goes to the RNIC's
+// AF_XDP socket of the queue, everything else on to the kernel. Built for the BPF machine; xdp_program.cc loads it.
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>
@@ -11,6 +11,7 @@
 #include <bpf/bpf_helpers.h>
 
 #define ROCEV2_PORT 4791
+#define MAC_CONTROL 0x8808
 #define FRAGMENT_MASK 0x3fff /* more fragments, fragment offset */
 
 struct {
@@ -50,6 +51,9 @@ int urnic_rdma(struct xdp_md *ctx) {
         struct ipv6hdr *ip = at;
         if ((void *)(ip + 1) > end || ip->nexthdr != IPPROTO_UDP) return XDP_PASS;
         udp = (void *)(ip + 1);
+    } else if (type == bpf_htons(MAC_CONTROL)) {
+        // Pause frames, in which the kernel has no interest.
+        return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS);
     } else {
         return XDP_PASS;
     }

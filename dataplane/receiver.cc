@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "dataplane/frame_inbox.h"
 #include "dataplane/frame_pool.h"
 #include "dataplane/mad_inbox.h"
 #include "rnic/net/neighbour_message.h"
+#include "rnic/wire/eth/pause_frame.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/multicast.h"
 
@@ -18,6 +20,7 @@ namespace {
 
 constexpr std::uint16_t kVlanMask = 0xfff;
 constexpr std::uint16_t kDefaultPkey = 0xffff;  // entry 0 of the P_Key table, the only one
+constexpr std::uint32_t kPausesWorker = 0;      // that owns Device::pauses
 
 }  // namespace
 
@@ -79,9 +82,11 @@ std::uint16_t Receiver::poll(TimeNs now, TimeNs qp_now) {
 }
 
 bool Receiver::steer(rte_mbuf* frame) {
-    // A frame that is not RoCEv2 has no QP (~0u): it is counted here.
+    // A frame that is not RoCEv2 has no QP (~0u): it is counted here. But one worker has the pauses.
     const std::uint32_t qp_num = wire::peek_dest_qp(frame_bytes(frame));
-    const std::uint32_t owner = qp_num == ~0U ? worker_ : steering_.worker_of(qp_num);
+    const std::uint32_t owner = qp_num != ~0U                              ? steering_.worker_of(qp_num)
+                                : wire::is_mac_control(frame_bytes(frame)) ? kPausesWorker
+                                                                           : worker_;
     if (owner == worker_) {
         return false;
     }
@@ -176,7 +181,39 @@ void Receiver::spread(rte_mbuf& frame, std::uint32_t workers) {
     }
 }
 
-void Receiver::deliver_other(const rte_mbuf& frame, wire::ParseError error) {
+void Receiver::wake_others() {
+    for (std::uint32_t other = 0; other < steering_.num_workers(); ++other) {
+        if (other != worker_) {
+            steering_.wakes().wake(other);
+        }
+    }
+}
+
+// From the other end of the link, and nobody behind it: bridges keep such frames (IEEE 802.1Q 8.6.3). Our own
+// come back where a group's frames go to their sender, too.
+void Receiver::deliver_mac_control(const rte_mbuf& frame, TimeNs now) {
+    wire::Pfc pause;
+    wire::Mac source{};
+    const std::span<const std::byte> bytes = frame_bytes(&frame);
+    std::memcpy(source.data(), bytes.data() + source.size(), source.size());
+    if (wire::same_mac(source, mac_)) {
+        return;
+    }
+    if (!wire::parse_pause_frame(bytes, pause)) {
+        ++counters_.drop_malformed;
+        ++device_.pfc_counters.rx_malformed;
+        return;
+    }
+    if (device_.pauses.receive(now, pause)) {
+        wake_others();
+    }
+}
+
+void Receiver::deliver_other(const rte_mbuf& frame, wire::ParseError error, TimeNs now) {
+    if (error == wire::ParseError::kNotRoce && wire::is_mac_control(frame_bytes(&frame))) {
+        deliver_mac_control(frame, now);
+        return;
+    }
     if (error == wire::ParseError::kNotRoce && device_.neighbour_inbox != nullptr &&
         net::is_neighbour_frame(frame_bytes(&frame))) {
         ++(device_.neighbour_inbox->push(frame_bytes(&frame)) ? counters_.rcvd_neighbour_msgs
@@ -196,7 +233,7 @@ void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
     wire::PacketView& view = view_;
     const wire::ParseError error = wire::parse_frame(frame_bytes(&frame), view);
     if (error != wire::ParseError::kNone) {
-        deliver_other(frame, error);
+        deliver_other(frame, error, now);
         return;
     }
     if (!is_for_us(view)) {

@@ -35,6 +35,9 @@ class Receiver {
     /// A frame that another worker received.
     void take_over(rte_mbuf* frame, TimeNs now, TimeNs qp_now);
 
+    /// A pause ended sooner than the other workers know.
+    void wake_others();
+
     [[nodiscard]] QpTable& qps() { return qps_; }
     [[nodiscard]] MulticastTable& multicast() { return multicast_; }
 
@@ -44,7 +47,8 @@ class Receiver {
     /// A packet for that GID comes with the VLAN of its interface.
     [[nodiscard]] bool has_gid(const wire::Gid& gid, std::uint16_t vlan) const;
     [[nodiscard]] bool has_vlan(std::uint16_t vlan) const;
-    void deliver_other(const rte_mbuf& frame, wire::ParseError error);
+    void deliver_other(const rte_mbuf& frame, wire::ParseError error, TimeNs now);
+    void deliver_mac_control(const rte_mbuf& frame, TimeNs now);
     void give(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now);
     void deliver_mad(const wire::PacketView& view);
     void deliver_multicast(rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "rnic/base/check.h"
+#include "rnic/wire/eth/headers.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/layout.h"
 
@@ -118,6 +119,7 @@ std::vector<sock_filter> rdma_filter() {
     code.jump_if(BPF_JEQ, PACKET_OUTGOING, "other");
     skip_tags(code);
     code.jump_if(BPF_JEQ, ETH_P_ARP, "ours");
+    code.jump_if(BPF_JEQ, wire::kEtherTypeMacControl, "ours");
     find_udp(code);
     code.label("ours");
     code.add(BPF_RET | BPF_K, kAll);

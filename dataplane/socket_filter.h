@@ -8,7 +8,7 @@
 namespace urnic::dataplane {
 
 /// For SO_ATTACH_FILTER: frames that came in (not those that this host sends) and are UDP to port 4791 over
-/// IPv4 or IPv6 in one piece, ARP, or neighbour discovery, with up to two VLAN tags.
+/// IPv4 or IPv6 in one piece, ARP, neighbour discovery, or MAC control, with up to two VLAN tags.
 [[nodiscard]] std::vector<sock_filter> rdma_filter();
 /// For PACKET_FANOUT_DATA: the DestQP of a RoCEv2 frame, 0 for any other; the kernel takes it modulo the
 /// number of sockets, as Steering::worker_of() does.

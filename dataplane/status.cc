@@ -98,6 +98,37 @@ void write_cm(JsonText& json, const cm::Manager& manager) {
     });
 }
 
+void write_pfc(JsonText& json, const Host& host, Device& device) {
+    std::array<TimeNs, wire::kPriorities> paused_ns{};
+    std::uint8_t paused = 0;
+    host.workers[0]->call([&] {
+        const TimeNs now = clock_now();
+        device.pauses.expire(now);
+        paused = device.pauses.paused(now);
+        for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
+            paused_ns[index] = device.pauses.paused_ns(now, index);
+        }
+    });
+    json.object("pfc", [&] {
+        json.value("rx_malformed", device.pfc_counters.rx_malformed.value());
+        json.array("priorities", [&] {
+            for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
+                const PfcCounters::Priority& counters = device.pfc_counters.priorities[index];
+                json.object({}, [&] {
+                    json.value("paused", (paused >> index & 1U) != 0);
+                    json.value("paused_us", paused_ns[index] / 1000);
+                    json.value("rx_pause", counters.rx_pause.value());
+                    json.value("rx_resume", counters.rx_resume.value());
+                    json.value("rx_ignored", counters.rx_ignored.value());
+                    json.value("watchdog", counters.watchdog.value());
+                    json.value("tx_pause", counters.tx_pause.value());
+                    json.value("tx_resume", counters.tx_resume.value());
+                });
+            }
+        });
+    });
+}
+
 void write_device(JsonText& json, const HostDevice& entry, const Host& host) {
     const std::uint32_t num_workers = host.num_workers();
     const Device& device = *entry.device;
@@ -132,6 +163,7 @@ void write_device(JsonText& json, const HostDevice& entry, const Host& host) {
         if (host.cm != nullptr) {
             write_cm(json, host.cm->manager(entry));
         }
+        write_pfc(json, host, *entry.device);
         write_counters(json, device, num_workers);
     });
 }

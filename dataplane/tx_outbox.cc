@@ -36,6 +36,7 @@ TxOutbox::~TxOutbox() {
 
 void TxOutbox::begin(QpSlot& slot, TimeNs now) {
     slot_ = &slot;
+    forget_held();
     make_room(now);
 }
 
@@ -146,10 +147,12 @@ void TxOutbox::send_known(TimeNs now) {
     waiting_.remove_if([&](const WaitingFrames::Frame& frame) {
         wire::Mac mac{};
         if (neighbours_.find(frame.neighbour, mac)) {
-            if (built_ == kMaxFrames) {
+            auto* const bytes = rte_pktmbuf_mtod(frame.mbuf, std::byte*);
+            const std::uint32_t priority = wire::priority_of(reinterpret_cast<const std::uint8_t*>(bytes));
+            if (built_ == kMaxFrames || (paused() >> priority & 1U) != 0) {
                 return false;
             }
-            wire::set_macs({rte_pktmbuf_mtod(frame.mbuf, std::byte*), frame.mbuf->data_len}, mac_, mac);
+            wire::set_macs({bytes, frame.mbuf->data_len}, mac_, mac);
             append(frame.mbuf);
             return true;
         }

@@ -30,6 +30,9 @@ class TxOutbox final : public Outbox {
     void go_by_qp_time(bool does) { by_qp_time_ = does; }
     /// The device has another MAC now.
     void use_mac(const wire::Mac& mac) { mac_ = mac; }
+    [[nodiscard]] const wire::Mac& mac() const { return mac_; }
+    /// Bit n: nothing of priority n is to be sent, until this is said again.
+    void hold_priorities(std::uint8_t priorities) { set_paused(priorities); }
     /// Down: what goes out is dropped.
     void set_port_up(bool up) { port_up_ = up; }
     /// Before calls into a QP: whose effects come now, and when. Makes room as far as it can.

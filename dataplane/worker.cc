@@ -18,6 +18,7 @@
 #include "dataplane/thread.h"
 #include "dataplane/worker_impl.h"
 #include "rnic/base/check.h"
+#include "rnic/wire/eth/pause_frame.h"
 
 namespace urnic::dataplane {
 
@@ -71,6 +72,7 @@ void Worker::Impl::loop() {
         bool busy = run_calls();
         busy |= scan_doorbells();
         busy |= receive();
+        busy |= follow_pauses();
         busy |= expire_timers();
         busy |= run_qps();
         busy |= send_waiting();
@@ -140,6 +142,9 @@ bool Worker::Impl::receive() {
     bool any = config.num_workers > 1 && take_handed_over();
     bool drained = true;
     for (const auto& lane : lanes) {
+        if (lane->device.pfc.sent != 0) [[unlikely]] {
+            ask_for_pauses(*lane);
+        }
         std::uint16_t got = Receiver::kBurst;
         for (std::uint32_t left = kBurstsPerRound; left != 0 && got == Receiver::kBurst; --left) {
             got = lane->receiver.poll(now, qp_now);
@@ -158,6 +163,63 @@ bool Worker::Impl::take_handed_over() {
         lanes[frames[i].device]->receiver.take_over(frames[i].frame, now, qp_now);
     }
     return count != 0;
+}
+
+void Worker::Impl::ask_for_pauses(Lane& lane) const {
+    const PauseSender::Wanted wanted = lane.pause_sender.look(now, lane.device_port.rx_waiting(config.index));
+    if (wanted == PauseSender::Wanted::kNothing) [[likely]] {
+        return;
+    }
+    const bool stop = wanted == PauseSender::Wanted::kPause;
+    wire::Pfc pause;
+    pause.class_enable = lane.device.pfc.sent;
+    for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
+        const bool is_sent = (lane.device.pfc.sent >> index & 1U) != 0;
+        pause.pause_quanta[index] = is_sent && stop ? PauseSender::kQuanta : std::uint16_t{0};
+    }
+    std::array<std::byte, wire::kPauseFrameBytes> frame;
+    wire::build_pause_frame(lane.outbox.mac(), pause, frame);
+    lane.outbox.make_room(now);
+    if (!lane.outbox.transmit_frame(frame)) {
+        return;  // there is no room: in the next round
+    }
+    // Before the frames that wait are looked at.
+    (void)lane.outbox.flush();
+    lane.pause_sender.sent(now);
+    for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
+        if ((lane.device.pfc.sent >> index & 1U) != 0) {
+            PfcCounters::Priority& counters = lane.device.pfc_counters.priorities[index];
+            ++(stop ? counters.tx_pause : counters.tx_resume);
+        }
+    }
+}
+
+bool Worker::Impl::follow_pauses() {
+    bool any = false;
+    for (const auto& lane : lanes) {
+        if (!lane->device.pauses.none() || lane->outbox.paused() != 0) [[unlikely]] {
+            any |= follow_pauses(*lane);
+        }
+    }
+    return any;
+}
+
+bool Worker::Impl::follow_pauses(Lane& lane) {
+    if (config.index == 0) {
+        lane.device.pauses.expire(now);
+    }
+    const std::uint8_t before = lane.outbox.paused();
+    const std::uint8_t paused = lane.device.pauses.paused(now);
+    lane.outbox.hold_priorities(paused);
+    if ((before & ~paused) == 0 || lane.held_qps.empty()) {
+        return false;
+    }
+    // Those whose priority is paused still come back.
+    lane.held_qps.take_all([this](QpSlot& slot) {
+        slot.qp->end_pause(qp_now);
+        run_queue.push(slot);
+    });
+    return true;
 }
 
 bool Worker::Impl::expire_timers() {
@@ -193,6 +255,8 @@ bool Worker::Impl::run_qps() {
         const std::uint64_t sent_before = outbox.sent_packets();
         if (slot.qp->progress(qp_now, kPacketBudget, outbox)) {
             run_queue.push(slot);
+        } else if (outbox.has_held()) [[unlikely]] {
+            lane(slot).held_qps.push(slot);
         }
         packets += outbox.sent_packets() - sent_before;
         follow_deadline(slot);
@@ -243,6 +307,11 @@ TimeNs Worker::Impl::wake_at() {
     at = std::min(at, notifier.next_due());
     for (const auto& lane : lanes) {
         at = lane->outbox.waits() ? std::min(at, now + kNeighbourNs) : at;
+        if (!lane->held_qps.empty()) [[unlikely]] {
+            // None any more: another worker's clock is ahead, and it has written the pause off.
+            const TimeNs end = lane->device.pauses.first_end(now);
+            at = std::min(at, end == kNever ? now : end);
+        }
     }
     return polled_ports ? std::min(at, now + Idle::kPolledPortNs) : at;
 }

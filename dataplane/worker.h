@@ -94,6 +94,8 @@ struct QpSlot {
     } timer;
     QpSlot* next_queued = nullptr;  // run queue
     bool queued = false;
+    QpSlot* next_held = nullptr;  // HeldQps
+    bool held = false;
 };
 
 /// Memory that a worker may need to take in a QP: the control thread allocates, a worker never does. What is

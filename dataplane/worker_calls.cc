@@ -46,6 +46,7 @@ void Worker::remove_qp(QpSlot& slot) {
         slot.client->clear(slot.doorbell_slot);
     }
     impl.run_queue.remove(slot);
+    impl.lane(slot).held_qps.remove(slot);
     impl.timers.cancel(slot.timer);
     slot.qp->leave_worker();
 }
@@ -61,13 +62,15 @@ bool Worker::transmit(std::uint32_t device, const wire::Path& path, const wire::
     // Only read, though a piece of memory can be written as well.
     const MemoryPiece piece{const_cast<std::byte*>(bytes.data()), nullptr, 0,
                             static_cast<std::uint32_t>(bytes.size())};
-    return outbox.room() != 0 && outbox.transmit(path, header, {&piece, 1});
+    return outbox.room() != 0 && !outbox.holds(path) && outbox.transmit(path, header, {&piece, 1});
 }
 
 bool Worker::transmit_frame(std::uint32_t device, std::span<const std::byte> bytes) {
     TxOutbox& outbox = impl_->lanes.at(device)->outbox;
     outbox.make_room(impl_->now);
-    return outbox.transmit_frame(bytes);
+    // ARP and neighbour discovery; the frames of a priority are all paused, whoever sends them.
+    const std::uint32_t priority = wire::priority_of(reinterpret_cast<const std::uint8_t*>(bytes.data()));
+    return (outbox.paused() >> priority & 1U) == 0 && outbox.transmit_frame(bytes);
 }
 
 void Worker::refresh_addresses(std::uint32_t device) {
@@ -80,6 +83,9 @@ void Worker::set_port(std::uint32_t device, bool up) {
     Impl::Lane& lane = *impl_->lanes.at(device);
     lane.outbox.set_port_up(up);
     lane.receiver.set_port_up(up);
+    if (!up && impl_->config.index == 0 && lane.device.pauses.clear(impl_->now)) {
+        lane.receiver.wake_others();
+    }
 }
 
 void Worker::watch_port(std::uint32_t device) {

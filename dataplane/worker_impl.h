@@ -11,6 +11,7 @@
 #include "dataplane/doorbell_scan.h"
 #include "dataplane/fault_port.h"
 #include "dataplane/held_frames.h"
+#include "dataplane/held_qps.h"
 #include "dataplane/idle.h"
 #include "dataplane/mailbox.h"
 #include "dataplane/notifier.h"
@@ -21,6 +22,7 @@
 #include "dataplane/tsc_clock.h"
 #include "dataplane/tx_outbox.h"
 #include "dataplane/worker.h"
+#include "rnic/device/pause_sender.h"
 
 namespace urnic::dataplane {
 
@@ -30,21 +32,26 @@ inline constexpr std::uint32_t kHeldPacketTables = 64;
 struct Worker::Impl {
     /// What the worker has for each device.
     struct Lane {
-        Lane(const WorkerConfig& config, Device& device, Notifier& notifier, RunQueue& run_queue,
+        Lane(const WorkerConfig& config, Device& of, Notifier& notifier, RunQueue& run_queue,
              HeldFrames& held_frames, const TimeNs& now)
-            : device_port(*device.port),
-              outbox(config.index, device, config.frames, notifier),
-              receiver(config.index, device, *config.steering, outbox, run_queue, held_frames),
-              faults(device_port, now) {}
+            : device(of),
+              device_port(*of.port),
+              outbox(config.index, of, config.frames, notifier),
+              receiver(config.index, of, *config.steering, outbox, run_queue, held_frames),
+              faults(device_port, now),
+              pause_sender(of.pfc, of.pause_askers, config.index) {}
         void use_port(PacketIo& port) {
             outbox.use_port(port);
             receiver.use_port(port);
         }
+        Device& device;
         PacketIo& device_port;
         TxOutbox outbox;
         Receiver receiver;
         FaultPort faults;  // between them and device_port while `faulty`
         bool faulty = false;
+        HeldQps held_qps;
+        PauseSender pause_sender;
     };
 
     explicit Impl(const WorkerConfig& worker_config);
@@ -57,6 +64,11 @@ struct Worker::Impl {
     bool scan_doorbells();
     bool receive();
     bool take_handed_over();
+    /// Follows what the other ends of the links have paused. True: QPs go on.
+    bool follow_pauses();
+    [[nodiscard]] bool follow_pauses(Lane& lane);
+    /// Tells the other end of the link to stop, or to go on, by what waits in the port.
+    void ask_for_pauses(Lane& lane) const;
     bool expire_timers();
     /// True: some QP ran and had room to send.
     bool run_qps();

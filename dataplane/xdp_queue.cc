@@ -116,6 +116,8 @@ std::uint16_t XdpQueue::receive(rte_mbuf** frames, std::uint16_t count) {
     return static_cast<std::uint16_t>(filled);
 }
 
+std::uint32_t XdpQueue::waiting() { return xsk_cons_nb_avail(&rx_, kRing); }
+
 void XdpQueue::reclaim() {
     std::uint32_t at = 0;
     const std::uint32_t done = xsk_ring_cons__peek(&done_, kRing - num_free_, &at);

@@ -29,6 +29,7 @@ class XdpQueue final : public PortQueue {
 
     std::uint16_t receive(rte_mbuf** frames, std::uint16_t count) override;
     std::uint16_t transmit(rte_mbuf** frames, std::uint16_t count) override;
+    [[nodiscard]] std::uint32_t waiting() override;
     [[nodiscard]] int fd() const override { return xsk_socket__fd(socket_); }
 
   private:

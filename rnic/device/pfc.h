@@ -17,9 +17,9 @@ struct PfcSettings {
     /// heeded; 0: never.
     TimeNs watchdog_ns = 200'000'000;
 
-    std::uint8_t sent = 0;          // bit n: priority n is told to stop while too much waits here; 0: never
-    std::uint32_t xoff_frames = 0;  // of one worker in the port: more than these wait
-    std::uint32_t xon_frames = 0;   // and until no more than these do. Less than xoff_frames
+    std::uint8_t sent = 0;            // bit n: priority n is told to stop while too much waits here; 0: never
+    std::uint32_t xoff_frames = 512;  // of one worker in the port: more than these wait
+    std::uint32_t xon_frames = 64;    // and until no more than these do. Less than xoff_frames
 
     /// How long so many quanta are, rounded up.
     [[nodiscard]] TimeNs duration_ns(std::uint16_t quanta) const {

@@ -56,14 +56,17 @@ void NotificationPoint::on_mark(TimeNs now, const QpCommon& common, const wire::
     ++common.config.counters->np_ecn_marked_roce_packets;
     const congestion::Settings* const settings = common.config.congestion;
     const bool is_data = (wire::opcode_info(packet.header.opcode).flags & wire::kHasPayload) != 0;
-    if (settings == nullptr || !settings->sends_cnps || !is_data || outbox.room() == 0 ||
-        !gap_is_over(outbox.clock(now), common, packet)) {
+    if (settings == nullptr || !settings->sends_cnps || !is_data || outbox.room() == 0) {
         return;
     }
     wire::Path path = common.path;
     // Not ECN-capable: nothing answers its mark.
     wire::set_traffic_class(path, static_cast<std::uint8_t>(settings->cnp_dscp << 2U),
                             settings->cnp_priority);
+    // A CNP that would have to wait is not worth sending: there will be other marks.
+    if (outbox.holds(path) || !gap_is_over(outbox.clock(now), common, packet)) {
+        return;
+    }
     wire::PacketHeader header = wire::kBlankHeader;
     header.opcode = wire::kCnp;
     header.becn = true;

@@ -9,6 +9,7 @@
 #include "rnic/mem/memory.h"
 #include "rnic/queue/completion_queue.h"
 #include "rnic/wire/packet_view.h"
+#include "rnic/wire/priority.h"
 
 namespace urnic {
 
@@ -38,6 +39,29 @@ class Outbox {
     /// The wire's time when the QP's is `now`: rates are measured by it. They are the same where a QP's time
     /// never stands still.
     [[nodiscard]] virtual TimeNs clock(TimeNs now) const { return now; }
+
+    /// True: the other end of the link has paused the path's priority (IEEE 802.1Qbb), and no packet goes by
+    /// it now. A QP that keeps something back for that has nothing to do until Qp::end_pause().
+    [[nodiscard]] bool holds(const wire::Path& path) {
+        if (paused_ == 0) [[likely]] {
+            return false;
+        }
+        const bool held = (paused_ >> wire::priority_of(path) & 1U) != 0;
+        has_held_ |= held;
+        return held;
+    }
+    /// Bit n: priority n is paused.
+    [[nodiscard]] std::uint8_t paused() const { return paused_; }
+    /// holds() was true since forget_held().
+    [[nodiscard]] bool has_held() const { return has_held_; }
+
+  protected:
+    void set_paused(std::uint8_t priorities) { paused_ = priorities; }
+    void forget_held() { has_held_ = false; }
+
+  private:
+    std::uint8_t paused_ = 0;
+    bool has_held_ = false;
 };
 
 }  // namespace urnic

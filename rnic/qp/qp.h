@@ -73,13 +73,16 @@ class Qp {
     virtual void handle_timeout(TimeNs now, Outbox& outbox) = 0;
     /// Sends what is due: acknowledgements and responses first, then up to `max_packets` of requests from the
     /// send queue. True: stopped by max_packets or by the outbox's room, call again soon.
-    /// Called after handle_packet(), handle_timeout(), modify(), and whenever the QP's doorbell rang. In ERR
-    /// it flushes what was posted since. A receive queue has no doorbell of its own: a provider that posts a
-    /// receive to a QP which it knows to be neither in RTR nor in RTS rings the send doorbell, so that the
-    /// flush happens at once; else it happens at the next call.
+    /// While Outbox::holds() the QP's path nothing is sent, and that is no reason to be called again.
+    /// Called after handle_packet(), handle_timeout(), modify(), end_pause(), and whenever the QP's doorbell
+    /// rang. In ERR it flushes what was posted since. A receive queue has no doorbell of its own: a provider
+    /// that posts a receive to a QP which it knows to be neither in RTR nor in RTS rings the send doorbell,
+    /// so that the flush happens at once; else it happens at the next call.
     [[nodiscard]] virtual bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) = 0;
     /// When handle_timeout() wants to be called; kNever if not at all.
     [[nodiscard]] virtual TimeNs deadline() const = 0;
+    /// A pause for which the QP kept something back may be over; progress() is called after it.
+    virtual void end_pause(TimeNs /*now*/) {}
 
     /// An SRQ of the QP's XRC domain ends: lets go of a receive taken from it.
     virtual void forget_srq(const SharedRecvQueue& /*srq*/) {}

@@ -157,7 +157,10 @@ void RcQp::handle_timeout(TimeNs now, Outbox& outbox) {
 
 bool RcQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
     bool more = false;
-    if (flow_.limits()) [[unlikely]] {
+    const bool held = outbox.holds(common_.path);
+    if (held) [[unlikely]] {
+        // Answers and requests wait; what is flushed sends nothing.
+    } else if (flow_.limits()) [[unlikely]] {
         more = progress_paced(now, max_packets, outbox);
     } else if (takes_requests(common_.state)) [[likely]] {
         more = responder_.progress(max_packets, outbox, outbox);
@@ -167,7 +170,7 @@ bool RcQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
     }
     if (common_.state == QpState::kErr) [[unlikely]] {
         // A NAK that takes the QP to ERR is still sent, after the responses that come before it.
-        more = responder_.progress_in_error(max_packets, outbox);
+        more = !held && responder_.progress_in_error(max_packets, outbox);
         more |= flush(outbox);
     }
     return more;

@@ -87,6 +87,8 @@ class RcRepair {
     [[nodiscard]] TimeNs deadline(TimeNs silent_since, TimeNs answer_ns, TimeNs longest_ns) const;
     /// The packet or its answer is lost too: it goes once more. False: go back N.
     [[nodiscard]] bool expire(TimeNs now);
+    /// Whatever expire() was to be called for gets its time anew.
+    void wait_again(TimeNs now) { sent_at_ = active() ? now : sent_at_; }
 
     /// Something is to be sent again now.
     [[nodiscard]] bool has_work() const {

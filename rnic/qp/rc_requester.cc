@@ -51,6 +51,12 @@ void RcRequester::handle_timeout(TimeNs now, Outbox& outbox) {
         state_.start_timer(now);
         return;
     }
+    // While nothing may be sent, an answer that does not come proves nothing: what asks for it may be kept
+    // back right here, and nothing could go again.
+    if (outbox.holds(common_.path)) {
+        state_.restart_timers(now);
+        return;
+    }
     if (now < state_.timer_deadline()) {
         if (!state_.repair.expire(now)) {
             state_.go_back(now);

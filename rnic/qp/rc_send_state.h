@@ -47,6 +47,11 @@ class RcSendState {
     [[nodiscard]] bool waits_for_rnr() const { return rnr_until_ != kNever; }
     void end_rnr_wait() { rnr_until_ = kNever; }
     void start_timer(TimeNs now) { timer_start_ = now; }
+    /// Nothing could be sent until `now`: what the timers wait for has perhaps not been asked for.
+    void restart_timers(TimeNs now) {
+        timer_start_ = now;
+        repair.wait_again(now);
+    }
     /// A packet went out whose answer ends at `psn` or behind it.
     void ask(TimeNs now, Psn psn) {
         asked_psn_ = psn;

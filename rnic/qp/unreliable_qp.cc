@@ -87,7 +87,10 @@ bool UnreliableQp::accepts(const wire::PacketView& packet) const {
 bool UnreliableQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
     bool more = false;
     if (common_.state == QpState::kRts || common_.state == QpState::kSqd) [[likely]] {
-        if (flow_.limits()) [[unlikely]] {
+        // Of a datagram the path is not known yet.
+        if (service_ != wire::kServiceUd && outbox.holds(common_.path)) [[unlikely]] {
+            more = false;
+        } else if (flow_.limits()) [[unlikely]] {
             PacedOutbox paced(outbox, flow_, now);
             more = paced.goes_on(requester_.progress(max_packets, paced));
         } else {

@@ -107,9 +107,13 @@ WcStatus UnreliableRequester::address_datagram() {
     return WcStatus::kSuccess;
 }
 
-// Sends the next packet of the message; false when it failed.
+// Sends the next packet of the message; false when it failed, or has to wait.
 bool UnreliableRequester::send_packet(Outbox& outbox) {
     const bool is_datagram = service_ == wire::kServiceUd;
+    if (is_datagram && outbox.holds(datagram_path_)) [[unlikely]] {
+        in_message_ = false;  // taken up anew: its address handle may be gone by then
+        return false;
+    }
     const auto left = static_cast<std::uint32_t>(work_.length_bytes) - offset_bytes_;
     const std::uint32_t bytes = is_datagram ? left : std::min(left, common_.mtu_bytes);
     const bool is_last = bytes == left;

@@ -113,8 +113,41 @@ TEST(Config, CongestionControlOfAnRnic) {
     EXPECT_EQ(config.rnics[1].congestion, congestion::default_settings());
 }
 
+TEST(Config, PriorityFlowControlOfAnRnic) {
+    const Config config =
+        good(std::string(kRnic) +
+             "[rnic.pfc]\nhonour = [0, 7]\nlink_mbps = 25000\nwatchdog_ms = 0\nsend = [3]\nxoff_frames = 9\n"
+             "xon_frames = 8\n[[rnic]]\nname = \"b\"\nport = \"fabric\"\nfabric = \"lab\"\n");
+    const PfcSettings& pfc = config.rnics[0].pfc;
+    EXPECT_EQ(pfc.honoured, 0x81);
+    EXPECT_EQ(pfc.link_bits_per_second, 25'000'000'000U);
+    EXPECT_EQ(pfc.watchdog_ns, 0U);
+    EXPECT_EQ(pfc.sent, 0x08);
+    EXPECT_EQ(pfc.xoff_frames, 9U);
+    EXPECT_EQ(pfc.xon_frames, 8U);
+    EXPECT_EQ(config.rnics[1].pfc.honoured, 0xff);
+    EXPECT_EQ(config.rnics[1].pfc.sent, 0);
+    EXPECT_EQ(good(std::string(kRnic) + "[rnic.pfc]\nhonour = []\n").rnics[0].pfc.honoured, 0);
+}
+
+TEST(Config, AnEmulatedWireTakesNoPauses) {
+    const auto result = parse_config(std::string(kRnic) +
+                                         "[rnic.pfc]\nsend = [3]\n[[rnic]]\nname = \"b\"\nport = "
+                                         "\"fabric\"\nfabric = \"lab\"\n[[wire]]\nfabric = \"lab\"\n",
+                                     "f");
+    ASSERT_TRUE(std::holds_alternative<ConfigError>(result));
+    EXPECT_THAT(std::get<ConfigError>(result).message, HasSubstr("whose switch takes no pauses"));
+}
+
 TEST(Config, DefaultsAreThoseOfTheHelpText) {
     const Config config = good(kRnic);
+    const PfcSettings& pfc = config.rnics[0].pfc;
+    EXPECT_EQ(pfc.honoured, 0xff);
+    EXPECT_EQ(pfc.link_bits_per_second, 10'000'000'000U);
+    EXPECT_EQ(pfc.watchdog_ns, 200'000'000U);
+    EXPECT_EQ(pfc.sent, 0);
+    EXPECT_EQ(pfc.xoff_frames, 512U);
+    EXPECT_EQ(pfc.xon_frames, 64U);
     EXPECT_EQ(config.daemon.run_dir, "/run/urnic");
     EXPECT_EQ(config.daemon.socket_mode, 0660U);
     EXPECT_TRUE(config.daemon.hugepages);
@@ -181,6 +214,23 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"congestion_contradiction",
                 rnic("[rnic.congestion]\nincrease_bytes = 0\nincrease_period_us = 0"),
                 "test.toml:5:", "no rate would ever rise"},
+        BadCase{"pfc_no_table", rnic("pfc = 1"), "test.toml:5:", "[rnic.pfc]"},
+        BadCase{"pfc_key", rnic("[rnic.pfc]\nlink = 1"), "test.toml:6:", "allowed: honour, link_mbps"},
+        BadCase{"pfc_honour", rnic("[rnic.pfc]\nhonour = true"), "test.toml:6:", "different priorities"},
+        BadCase{"pfc_priority_8", rnic("[rnic.pfc]\nhonour = [8]"), "test.toml:6:", "from 0 to 7"},
+        BadCase{"pfc_priority_below", rnic("[rnic.pfc]\nhonour = [-1]"), "test.toml:6:", "from 0 to 7"},
+        BadCase{"pfc_priority_twice", rnic("[rnic.pfc]\nsend = [3, 3]"),
+                "test.toml:6:", "different priorities"},
+        BadCase{"pfc_priority_text", rnic("[rnic.pfc]\nsend = [\"3\"]"),
+                "test.toml:6:", "different priorities"},
+        BadCase{"pfc_link", rnic("[rnic.pfc]\nlink_mbps = 0"), "test.toml:6:", "from 1 to 1000000"},
+        BadCase{"pfc_watchdog", rnic("[rnic.pfc]\nwatchdog_ms = 60001"), "test.toml:6:", "from 0 to 60000"},
+        BadCase{"pfc_xoff_zero", rnic("[rnic.pfc]\nsend = [3]\nxoff_frames = 0"),
+                "test.toml:7:", "from 1 to 65535"},
+        BadCase{"pfc_xon_above", rnic("[rnic.pfc]\nsend = [3]\nxon_frames = 512"),
+                "test.toml:5:", "must be less than 'xoff_frames' (512)"},
+        BadCase{"pfc_xoff_without_send", rnic("[rnic.pfc]\nxoff_frames = 600"),
+                "test.toml:5:", "need 'send'"},
         BadCase{"limit_of_zero", std::string("[daemon.limits]\nmax_qps = 0\n") + kRnic,
                 "test.toml:2:", "from 1 to 16384"},
         BadCase{"limit_too_large", std::string("[daemon.limits]\nmax_qps = 16385\n") + kRnic,
