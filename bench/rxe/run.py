@@ -1,4 +1,4 @@
-"""urnic beside Linux rxe in one boot: the same perftest programs in one virtual machine, over both in turn.
+"""urnic beside Linux rxe in one boot: the same perftest programs and cmtime in one virtual machine, over both in turn.
 
 A guest with two processors and no KVM has rxe0, which talks to itself, and an urnicd with two RNICs joined by a wire.
 Each round measures every figure over rxe, then over urnic, so that what the machine does meanwhile meets both. Emulation
@@ -53,6 +53,26 @@ wait $! || status=1
 exit $status"""
 
 
+# Connections made and ended by rdma_cm: {before} as above, {server} and {client} its addresses, {listens} tells that it listens.
+CONNECTIONS = 200
+CMTIME = "cmtime -c 200: connections made and ended/s"
+CMTIME_SCRIPT = """{before} cmtime -b {server} -p {port} -c {count} >/tmp/server 2>&1 &
+until {listens}; do usleep 20000; done
+{before} cmtime -b {client} -s {server} -p {port} -c {count} 2>&1
+status=$?
+kill $! && wait $!
+[ $status = 0 ] || cat /tmp/server
+exit $status"""
+
+
+def connections_per_second(output):
+    """What cmtime's table says in all, its last column: us a connection, of each step."""
+    steps = re.findall(r"^(?:create id|resolve addr|resolve route|create qp|connect|disconnect|destroy) *:.* ([0-9.]+)$", output, re.M)
+    if len(steps) != 7 or "RDMA_CM_EVENT" in output:
+        raise guests.GuestError(f"cmtime did not make its connections: {output}")
+    return 1e6 / sum(map(float, steps))
+
+
 class Machine:
     """The guest with both RNICs."""
 
@@ -92,19 +112,31 @@ class Machine:
                 return value if math.isfinite(value) and value > 0 else None
         raise guests.GuestError(f"no figure: {output}")
 
+    def connections(self, over):
+        """Connections a second."""
+        self._port += 1
+        before, server, client, listens = {
+            "rxe": ("", "10.77.0.11", "10.77.0.11", "rdma resource show cm_id | grep -q LISTEN"),
+            "urnic": (f"/opt/urnic/urnic run --socket {SOCKET} --", "198.18.0.1", "198.18.0.2",
+                      f"/opt/urnic/urnic status --socket {SOCKET} --json | grep -q '\"cm_listeners\": *[1-9]'")}[over]
+        return connections_per_second(self.guest.run(CMTIME_SCRIPT.format(
+            before=before, server=server, client=client, listens=listens, port=self._port, count=CONNECTIONS), 300))
+
     def close(self):
         self.guest.close()
 
 
 def measure(machine, rounds):
     """{what: [{"rxe": value, "urnic": value} of each round in which both were measured]}"""
-    found = {what: [] for what, *_ in FIGURES}
+    found = {what: [] for what in (*(what for what, *_ in FIGURES), CMTIME)}
     for number in range(1, rounds + 1):
         for what, program, column, _, scale in FIGURES:
             values = {over: machine.figure(over, program, column) for over in ("rxe", "urnic")}
             print(f"round {number}: {what}: {values}", flush=True)
             if None not in values.values():
                 found[what].append({over: value * scale for over, value in values.items()})
+        found[CMTIME].append({over: machine.connections(over) for over in ("rxe", "urnic")})
+        print(f"round {number}: {CMTIME}: {found[CMTIME][-1]}", flush=True)
     return found
 
 
@@ -118,7 +150,7 @@ def table(found, rounds):
     yield ""
     yield "| figure | rxe | urnic | how many times as good |"
     yield "|---|---|---|---|"
-    for what, _, _, larger, _ in FIGURES:
+    for what, larger in (*((what, larger) for what, _, _, larger, _ in FIGURES), (CMTIME, True)):
         rounds_of = found[what]
         if not rounds_of:
             yield f"| {what} | none: perftest could not tell the time | | |"
