@@ -258,13 +258,13 @@ TimeNs RcRepair::deadline(TimeNs silent_since, TimeNs answer_ns, TimeNs longest_
         return kNever;
     }
     if (nak_open_ || probing_ || responses_missing_) {
-        return sent_at_ + patience_ns(longest_ns);
+        return std::max(sent_at_, waits_from_) + patience_ns(longest_ns);
     }
     if (!lossy_ || silent_since == kNever) {
         return kNever;
     }
     const TimeNs wait = std::min(wait_ns(std::max(answer_ns_, answer_ns), tries_), longest_ns);
-    return std::max(silent_since, sent_at_) + wait;
+    return std::max({silent_since, sent_at_, waits_from_}) + wait;
 }
 
 bool RcRepair::expire(TimeNs now) {

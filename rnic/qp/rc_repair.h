@@ -88,7 +88,7 @@ class RcRepair {
     /// The packet or its answer is lost too: it goes once more. False: go back N.
     [[nodiscard]] bool expire(TimeNs now);
     /// Whatever expire() was to be called for gets its time anew.
-    void wait_again(TimeNs now) { sent_at_ = active() ? now : sent_at_; }
+    void wait_again(TimeNs now) { waits_from_ = now; }
 
     /// Something is to be sent again now.
     [[nodiscard]] bool has_work() const {
@@ -135,6 +135,7 @@ class RcRepair {
     TimeNs loss_seen_at_ = 0;
     TimeNs least_answer_ns_ = 0;  // 0: none was measured
     TimeNs sent_at_ = 0;          // what was sent again last
+    TimeNs waits_from_ = 0;       // for its answer, if that is later
     TimeNs answer_ns_ = 0;        // how long an answer to it takes, rather too long than too short
 };
 
