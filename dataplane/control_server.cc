@@ -32,6 +32,7 @@ namespace urnic::dataplane {
 namespace {
 
 constexpr int kBacklog = 128;
+constexpr std::uint32_t kMadsPerRound = 256;  // of a device, before requests have their turn
 constexpr int kAcceptsPerRound = 16;
 constexpr int kAcceptRetryMs = 100;
 constexpr std::chrono::seconds kEndPatience{1};
@@ -354,7 +355,7 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
 void ControlServer::take_mads(HostDevice& device) {
     device.mads->acknowledge();
     ReceivedMad mad;
-    for (std::uint32_t taken = 0; taken < MadInbox::kMads && device.mads->pop(mad); ++taken) {
+    for (std::uint32_t taken = 0; taken < kMadsPerRound && device.mads->pop(mad); ++taken) {
         try {
             host_.on_mad(device, mad);
         } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): lost, as any datagram may be

@@ -12,8 +12,10 @@ namespace urnic::dataplane {
 
 class MadInbox {
   public:
-    /// More that nobody has taken are dropped, as MADs may be (IBA 13.6.3).
-    static constexpr std::uint32_t kMads = 256;
+    /// More that nobody has taken are dropped, as MADs may be (IBA 13.6.3); each then waits for a time-out of
+    /// seconds. As many as one listener may have requests waiting: programs connect by the thousand, and the
+    /// control thread serves them meanwhile.
+    static constexpr std::uint32_t kMads = 8192;
 
     /// Throws std::system_error when no descriptor is left.
     MadInbox();
