@@ -50,7 +50,7 @@ class Case:
     group: str = ""
     # The server goes on when the client has ended.
     serves_on: bool = False
-    # Why this program cannot be the client over rxe, with whatever server.
+    # Why this program cannot be the client over rxe towards another host.
     not_from_rxe: str = ""
     # The programs end without a word to each other: afterwards.py.
     ends_alone: bool = False
