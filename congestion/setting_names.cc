@@ -22,7 +22,7 @@ enum class Kind : std::uint8_t {
 };
 
 constexpr std::uint64_t kMega = 1'000'000;
-constexpr std::array<std::string_view, 3> kAlgorithms = {"none", "fixed", "dcqcn"};
+constexpr std::array<std::string_view, 4> kAlgorithms = {"none", "fixed", "dcqcn", "timely"};
 constexpr std::array<std::string_view, 4> kScopes = {"flow", "ip-pair", "dst-ip", "port"};
 
 struct Setting {
@@ -79,6 +79,15 @@ constexpr Setting kSettings[] = {
     {"clamps_target", Kind::kFlag, 0, 1, URNIC_AT(rate.dcqcn.always_clamps_target)},
     {"min_rate_mbps", Kind::kMegabits, kMinRate, kMaxRate, URNIC_AT(rate.dcqcn.min_rate)},
     {"first_cnp_rate_mbps", Kind::kMegabits, 0, kMaxRate, URNIC_AT(rate.dcqcn.first_cnp_rate)},
+    {"timely_low_us", Kind::kMicroseconds, 0, kSecond, URNIC_AT(rate.timely.t_low_ns)},
+    {"timely_high_us", Kind::kMicroseconds, 0, kSecond, URNIC_AT(rate.timely.t_high_ns)},
+    {"timely_least_rtt_us", Kind::kMicroseconds, 1, kSecond, URNIC_AT(rate.timely.min_rtt_ns)},
+    {"timely_weight", Kind::kFraction, 0, Fraction::kOne, URNIC_FRACTION_AT(rate.timely.ewma)},
+    {"timely_beta", Kind::kFraction, 0, Fraction::kOne, URNIC_FRACTION_AT(rate.timely.beta)},
+    {"timely_increase_mbps", Kind::kMegabits, 1, kMaxRate, URNIC_AT(rate.timely.increase)},
+    {"timely_hyper_after", Kind::kNumber, 0, 1000, URNIC_AT(rate.timely.hyper_after)},
+    {"timely_hyper_factor", Kind::kNumber, 1, 1000, URNIC_AT(rate.timely.hyper_factor)},
+    {"timely_min_rate_mbps", Kind::kMegabits, kMinRate, kMaxRate, URNIC_AT(rate.timely.min_rate)},
     {"cnp", Kind::kFlag, 0, 1, URNIC_AT(sends_cnps)},
     {"cnp_gap_us", Kind::kMicroseconds, 0, kSecond, URNIC_AT(cnp_gap_ns)},
     {"cnp_scope", Kind::kWord, 0, 0, URNIC_AT(cnp_scope), kScopes},
@@ -187,12 +196,8 @@ std::optional<std::uint64_t> read(const Setting& setting, std::string_view text)
 }
 
 std::string problem_with(const Setting& setting, std::string_view text) {
-    std::string problem("'");
-    problem.append(setting.name).append("' is \"").append(text).append("\"");
-    if (setting.name == "algorithm" && text == "timely") {
-        problem += ", which needs round trip times and is for experiments in virtual time alone";
-    }
-    return problem + "; it must be " + allowed(setting);
+    return std::string("'").append(setting.name).append("' is \"").append(text).append("\"; it must be ") +
+           allowed(setting);
 }
 
 /// What is wrong with values that are each right.
@@ -202,6 +207,12 @@ std::optional<SettingProblem> contradiction(const Settings& settings) {
         return SettingProblem{"rate_mbps", "'rate_mbps' is " + number_text(Kind::kMegabits, rate.fixed_rate) +
                                                "; it must not be more than line_rate_mbps, " +
                                                number_text(Kind::kMegabits, rate.line_rate)};
+    }
+    if (rate.timely.t_low_ns > rate.timely.t_high_ns) {
+        return SettingProblem{"timely_low_us", "'timely_low_us' is " +
+                                                   number_text(Kind::kMicroseconds, rate.timely.t_low_ns) +
+                                                   "; it must not be more than timely_high_us, " +
+                                                   number_text(Kind::kMicroseconds, rate.timely.t_high_ns)};
     }
     const std::string_view problem = problem_of(rate.dcqcn);
     return problem.empty() ? std::nullopt : std::optional(SettingProblem{"", std::string(problem)});
@@ -214,6 +225,7 @@ Settings default_settings() {
     settings.sends_cnps = false;
     settings.rate.line_rate = 100'000 * kMega;
     settings.rate.fixed_rate = settings.rate.line_rate;
+    settings.rate.timely = timely_of_paper();
     use_profile(settings, 0);
     return settings;
 }

@@ -54,6 +54,11 @@ bool FlowRate::on_cnp(TimeNs now, TimeNs clock) {
     return true;
 }
 
+void FlowRate::on_rtt(TimeNs clock, TimeNs rtt_ns) {
+    rate_.on_rtt(settings_->rate, rtt_ns);
+    update(clock);
+}
+
 void FlowRate::on_timer(TimeNs now, TimeNs clock) {
     if (deadline_ > now) {
         return;

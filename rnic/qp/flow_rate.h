@@ -33,6 +33,12 @@ class FlowRate {
 
     /// A CNP came for the QP. False: nobody heeds it.
     [[nodiscard]] bool on_cnp(TimeNs now, TimeNs clock);
+    /// A request was answered `rtt_ns` after it was sent; at most one for each round trip.
+    void on_rtt(TimeNs clock, TimeNs rtt_ns);
+    /// Round trip times count: on_rtt() is to be called.
+    [[nodiscard]] bool wants_rtt() const {
+        return settings_ != nullptr && settings_->rate.algorithm == congestion::Algorithm::kTimely;
+    }
     /// To be called at deadline(), and harmless at any other time.
     void on_timer(TimeNs now, TimeNs clock);
     /// When the rate changes or a packet may go, in the QP's time; kNever: not before something else happens.

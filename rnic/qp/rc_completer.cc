@@ -78,7 +78,7 @@ bool RcCompleter::acknowledge_through(TimeNs now, Psn psn, bool is_plain_ack, Ou
     const Psn cursor = state_.window.cursor_psn();
     const bool complete = retire_through(psn, outbox);
     if (state_.window.una_psn() != before) {
-        state_.made_progress(now);
+        state_.made_progress(now, outbox);
     }
     if (common_.state == QpState::kErr) {
         return false;
@@ -220,7 +220,7 @@ void RcCompleter::take_data(TimeNs now, const wire::PacketView& packet, const wi
     if (window.acknowledge(psn)) {
         state_.complete_success(record, index, outbox);
     }
-    state_.made_progress(now);
+    state_.made_progress(now, outbox);
     if (state_.repair.active()) [[unlikely]] {
         (void)state_.repair.acknowledge(now, psn + 1, cursor, false);
     }

@@ -80,7 +80,7 @@ void RcQp::enter_state(QpState next, TimeNs now, Outbox& outbox) {
         report_drained(outbox);
     } else if (before == QpState::kSqd && next == QpState::kRts) {
         // Attributes of the requester may have changed; nothing is outstanding after a full drain.
-        send_state_.made_progress(now);
+        send_state_.made_progress(now, outbox);
     }
 }
 

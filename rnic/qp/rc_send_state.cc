@@ -29,7 +29,7 @@ void RcSendState::reset(Psn first_psn) {
     limit_ = Psn(0);
 }
 
-void RcSendState::made_progress(TimeNs now) {
+void RcSendState::made_progress(TimeNs now, const Outbox& outbox) {
     retries_left_ = common_.attr.retry_cnt;
     rnr_retries_left_ = common_.attr.rnr_retry;
     recovering_response = false;
@@ -43,6 +43,9 @@ void RcSendState::made_progress(TimeNs now) {
         if (measured_from_ >= repair.sent_at()) {
             first_answer_ns_ = std::max(took_ns, first_answer_ns_ - first_answer_ns_ / 8);
             repair.measured_answer(took_ns);
+            if (common_.self.flow().wants_rtt()) [[unlikely]] {
+                common_.self.flow().on_rtt(outbox.clock(now), took_ns);
+            }
         }
     }
 }

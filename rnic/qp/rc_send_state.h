@@ -27,7 +27,7 @@ class RcSendState {
 
     // --- Recovery -----------------------------------------------------------------------------------------
     /// The peer acknowledged something new: retry counters and the ACK timer start again (IBA 9.7.6.1.3).
-    void made_progress(TimeNs now);
+    void made_progress(TimeNs now, const Outbox& outbox);
     /// The peer carried out more than it had, though the window cannot move: it waits for a response. A
     /// window long that is progress, too.
     void renew_retries() { retries_left_ = common_.attr.retry_cnt; }

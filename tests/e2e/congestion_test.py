@@ -86,9 +86,15 @@ class Congestion(harness.TestCase):
         self.assertEqual(after["urnic0"]["np_cnp_sent"], 0, "CNPs are not answered")
         self.assertTrue(harness.wait_until(lambda: hw_counter("urnic1", "np_cnp_sent") == sent))
 
+    def test_the_time_of_answers_slows_the_sender_down(self):
+        # No answer comes within 1 us, so the rate falls to the least; 1000 Mbit/s are ten times as fast.
+        self.ok("cc", "set", "urnic0", "algorithm=timely", "line_rate_mbps=1000", "timely_low_us=0", "timely_high_us=1",
+                "timely_min_rate_mbps=100", "burst_bytes=65536")
+        self.assertLess(self.write(600) * 8, 300)
+
     def test_mistakes_are_named(self):
-        self.assertIn("it must be one of none, fixed, dcqcn", self.refused("cc", "set", "urnic0", "algorithm=reno"))
-        self.assertIn("for experiments in virtual time", self.refused("cc", "set", "urnic0", "algorithm=timely"))
+        self.assertIn("it must be one of none, fixed, dcqcn, timely", self.refused("cc", "set", "urnic0", "algorithm=reno"))
+        self.assertIn("must not be more than timely_high_us", self.refused("cc", "set", "urnic0", "timely_low_us=501"))
         self.assertIn("unknown setting 'speed'; allowed: algorithm", self.refused("cc", "set", "urnic0", "speed=1"))
         self.assertIn("there are urnic0, urnic1", self.refused("cc", "set", "urnic7", "g=1"))
         self.assertIn("urnic cc show lists them", self.refused("cc", "set", "urnic0/0x5", "g=1"))

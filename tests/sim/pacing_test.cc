@@ -165,6 +165,30 @@ TEST_F(Pacing, RecoversFromLosses) {
     }
 }
 
+// Answers come after 2 us and more: that is little for the paper's thresholds, and much for others.
+TEST_F(Pacing, TimelyGoesByTheTimeThatAnswersTake) {
+    constexpr BitsPerSecond kLine = 10'000'000'000;
+    settings_.rate = {.algorithm = congestion::Algorithm::kTimely, .line_rate = kLine};
+    settings_.rate.timely = congestion::timely_of_paper();
+    settings_.rate.timely.min_rate = 100'000'000;
+    connect_limited();
+    const auto rate_after_a_write = [&](TimeNs t_low_ns, TimeNs t_high_ns) {
+        settings_.rate.timely.t_low_ns = t_low_ns;
+        settings_.rate.timely.t_high_ns = t_high_ns;
+        a_->post_send(write(1, 1'000'000));
+        EXPECT_TRUE(net_.run());
+        EXPECT_EQ(a_->poll_send(), std::vector{ok(1)});
+        return a_->qp().flow().rate();
+    };
+    EXPECT_EQ(rate_after_a_write(50'000, 500'000), kLine);
+    EXPECT_EQ(rate_after_a_write(0, 1'000), settings_.rate.timely.min_rate);
+    EXPECT_EQ(b_->qp().flow().rate(), kLine) << "it only answers";
+    const BitsPerSecond risen = rate_after_a_write(50'000, 500'000);
+    EXPECT_GT(risen, settings_.rate.timely.min_rate);
+    EXPECT_LT(risen, kLine);
+    EXPECT_EQ(a_->counters.retrans_pkts.value(), 0U);
+}
+
 TEST_F(Pacing, NewSettingsHoldAtOnce) {
     limit(10'000, 1);  // a packet takes nearly a second
     connect_limited();
