@@ -1,5 +1,6 @@
-// The priority of a frame (IEEE 802.1Q): that of its VLAN tag; without one the class that the first three bits
-// of the DSCP stand for (RFC 2474 4.2.2.2), which is how switches of RoCE networks sort untagged packets.
+// The priority of a frame (IEEE 802.1Q): that of its VLAN tag; without one the class that the first three
+// bits of the DSCP stand for (RFC 2474 4.2.2.2), which is how switches of RoCE networks sort untagged
+// packets.
 #pragma once
 
 #include <cstdint>

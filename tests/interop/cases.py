@@ -222,7 +222,7 @@ CM = [
          FI_PINGPONG.format(provider=provider, endpoint=endpoint) + " -P {port} {address}", by_tcp=True,
          not_from_rxe="the guest's kernel refuses rdma_resolve_route (ENODEV) before it sends anything")
       for name, provider, endpoint in (("msg", "verbs", "msg"), ("rxm", "verbs;ofi_rxm", "rdm"))],
-    cm("cm_ucx", "UCX with rdmacm, verified", UCX, UCX + " -i 20 -o read,write {address}", serves_on=True),
+    cm("cm_ucx", "UCX with rdmacm, verified", UCX, UCX + " -i 20 -o read,write {address}", serves_on=True, drops=REFUSED),
     cm_fio("write"), cm_fio("read"), cm_fio("send", "--verify=crc32c", FIO_VERIFIED),
     cm("cm_dapltest", "dapltest: transactions, verified", f"{DAPLTEST} -T S -D {{device}}",
        f"{DAPLTEST} -T T -s {{address}} -D {{device}} -i 5 -t 1 -w 2 -V "

@@ -89,24 +89,28 @@ class Monitor:
         self._socket.close()
 
 
-class Machine:
-    """The guest, and an urnicd in it for each NIC that is to have one."""
+def make_image(directory, nics):
+    """Kernel and initramfs of the guest, with the RNICs' configurations. What is missing is loaded by apt, which has to be as in no user
+    namespace. Raises image.Missing."""
+    files = {f"/opt/urnic/{name}": harness.BUILD / name for name in (
+        "urnic", "urnicd", "verbs_provider/liburnic-rdmav34.so", "verbs_provider/liburnic-discovery.so")}
+    files["/opt/urnic/peer"] = sides.PEER_PROGRAM
+    # DPDK loads what lies in its directory, each file once: under the name of its release alone.
+    for path in pathlib.Path("/usr/lib/x86_64-linux-gnu/dpdk").glob("pmds-*/librte_*.so.*.*"):
+        if path.name.split(".so")[0].removeprefix("librte_") in DRIVERS:
+            files[str(path)] = path
+    for nic in nics:
+        config = pathlib.Path(directory) / f"{nic.name}.toml"
+        config.write_text(nic.configuration(), encoding="ascii")
+        files[f"/opt/urnic/{config.name}"] = config
+    return image.make(harness.BUILD / "interop", ["/usr/bin/ibv_asyncwatch"], files, "initramfs-pci", MODULES)
 
-    def __init__(self, directory, nics, idle=()):
-        served, nics = nics, [*nics, *idle]
-        build, cache = harness.BUILD, harness.BUILD / "interop"
-        files = {f"/opt/urnic/{name}": build / name for name in (
-            "urnic", "urnicd", "verbs_provider/liburnic-rdmav34.so", "verbs_provider/liburnic-discovery.so")}
-        files["/opt/urnic/peer"] = sides.PEER_PROGRAM
-        # DPDK loads what lies in its directory, each file once: under the name of its release alone.
-        for path in pathlib.Path("/usr/lib/x86_64-linux-gnu/dpdk").glob("pmds-*/librte_*.so.*.*"):
-            if path.name.split(".so")[0].removeprefix("librte_") in DRIVERS:
-                files[str(path)] = path
-        for nic in nics:
-            config = pathlib.Path(directory) / f"{nic.name}.toml"
-            config.write_text(nic.configuration(), encoding="ascii")
-            files[f"/opt/urnic/{config.name}"] = config
-        kernel, initramfs = image.make(cache, ["/usr/bin/ibv_asyncwatch"], files, "initramfs-pci", MODULES)
+
+class Machine:
+    """The guest, and an urnicd in it for each NIC that is to have one. `kernel`, `initramfs`: make_image() of all NICs."""
+
+    def __init__(self, directory, kernel, initramfs, served, idle=()):
+        nics = [*served, *idle]
         monitor = pathlib.Path(directory) / "monitor.sock"
         arguments = [*network.guest_arguments(), "intel_iommu=on", "urnic.vfio=" + ",".join(nic.address for nic in nics)]
         self.guest = guests.Guest(kernel, initramfs, directory, "tap,id=net,ifname=guest,script=no,downscript=no",

@@ -31,14 +31,15 @@ class PciPorts(harness.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        network.unshare()
         cls.directory = cls.enterClassContext(tempfile.TemporaryDirectory(prefix=f"urnic-pci-{os.getpid()}-"))
+        kernel, initramfs = pci_guest.make_image(cls.directory, (VIRTIO, E1000E, SMALL))
+        network.unshare()
         network.set_up()
         for nic in (VIRTIO, E1000E, SMALL):
             nic.set_up_tap()
         cls.daemon = network.Daemon(cls.directory)
         cls.addClassCleanup(cls.daemon.close)
-        cls.machine = pci_guest.Machine(cls.directory, [VIRTIO, E1000E], [SMALL])
+        cls.machine = pci_guest.Machine(cls.directory, kernel, initramfs, [VIRTIO, E1000E], [SMALL])
         cls.addClassCleanup(cls.machine.close)
         network.wait_for_peer()
         cls.ours = sides.Ours(cls.daemon)

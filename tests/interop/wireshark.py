@@ -9,6 +9,9 @@ GUESSED = ("fcoib", "infiniband.eoib", "infiniband_sdp", "iser", "idp", "lnet", 
 KNOWN = {
     "Illegal checksum value (0)":
         "UDP over IPv6 without a checksum is allowed to tunnels (RFC 6935), RoCEv2 has its ICRC, and rxe sends it so",
+    "Bogus IPv4 version":
+        "a payload that begins as IPv4 over InfiniBand does (the type, then zeros) is taken for that in any QP; the packet's own header "
+        "has its version checked by icrc.py, or the packet is none of RoCE",
 }
 FIELDS = ("frame.number", "infiniband.bth.opcode", "_ws.expert.message")
 # Between several values of a field.

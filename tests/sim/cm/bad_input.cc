@@ -297,9 +297,10 @@ CM_SCRIPT_IN(CmBadInput, FloodOfOneSource, "12.9",
     EXPECT_EQ(requests_seen(), 1U);
 }
 
-CM_SCRIPT_IN(CmBadInput, BurstOfOneSource, "12.9",
-             "six thousand requests of one address at once are all heard; of more a quarter of the backlog is left to "
-             "others, and half of the half-open requests to other listeners") {
+CM_SCRIPT_IN(
+    CmBadInput, BurstOfOneSource, "12.9",
+    "six thousand requests of one address at once are all heard; of more a quarter of the backlog is left to "
+    "others, and half of the half-open requests to other listeners") {
     listen();
     constexpr std::uint32_t kBurst = 6000;
     for (std::uint32_t i = 0; i < kBurst; ++i) {

@@ -278,7 +278,8 @@ TEST_F(CmClientTest, WrongIdsAndOtherChannels) {
     EXPECT_EQ(client_->num_ids(), 0U) << "a channel's ids end with it";
 }
 
-/// A command that lacks its last byte does nothing, whatever the rest of it says; nor does one of more bytes than there are.
+/// A command that lacks its last byte does nothing, whatever the rest of it says; nor does one of more bytes
+/// than there are.
 TEST_F(CmClientTest, WrongLengths) {
     const std::uint32_t id = create();
     rdma_ucm_create_id another{};
