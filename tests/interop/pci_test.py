@@ -23,6 +23,7 @@ import sides
 VIRTIO = pci_guest.Nic(1, "virtio", pci_guest.VIRTIO, 2, "52:54:00:77:00:15", "10.77.0.21", "fd77::15", workers=2)
 E1000E = pci_guest.Nic(2, "e1000e", "e1000e", 1, "52:54:00:77:00:16", "10.77.0.22", "fd77::16", workers=1)
 SMALL = pci_guest.Nic(3, "small", f"{pci_guest.VIRTIO},host_mtu=1500", 2, "52:54:00:77:00:17", "10.77.0.23", "fd77::17", workers=1)
+UNRELIABLE = ("uc_write", "ud", "multicast")
 TRANSFERS = ("send_imm", "write_imm", "read", "uc_write", "fetch_add", "cmp_swap", "window", "send_inv", "ud", "multicast")
 
 
@@ -59,10 +60,18 @@ class PciPorts(harness.TestCase):
         self.assertEqual((serving.status, asking.status), (0, 0), f"{command}\n--- server ({server.name})\n{serving.output}\n--- client\n{asking.output}\n"
                          f"--- urnicd\n{self.machine.log(VIRTIO)}{self.machine.log(E1000E)}")
 
-    def in_both_roles(self, nic, command):
+    def in_both_roles(self, nic, command, tries=1):
+        """`tries`: of services whose packets may be lost, as an emulated NIC beside other work does lose some."""
         theirs = pci_guest.OnPci(self.machine, nic)
         for server, client in ((theirs, self.ours), (self.ours, theirs)):
-            self.run_pair(server, client, command)
+            for left in reversed(range(tries)):
+                try:
+                    self.run_pair(server, client, command)
+                    break
+                except AssertionError as lost:
+                    if left == 0:
+                        raise
+                    print(f"once more: {lost}", file=sys.stderr)
 
     def expect_state(self, nic, state):
         self.assertTrue(harness.wait_until(lambda: self.machine.device(nic)["port"]["state"] == state, pause=0.2),
@@ -91,7 +100,8 @@ class PciPorts(harness.TestCase):
         for nic in (VIRTIO, E1000E):
             for name in TRANSFERS:
                 with self.subTest(nic=nic.name, transfer=name):
-                    self.in_both_roles(nic, f"peer --test {name} --device urnic0 --gid {self.ours.gid('ipv4')} --mtu 4096")
+                    self.in_both_roles(nic, f"peer --test {name} --device urnic0 --gid {self.ours.gid('ipv4')} --mtu 4096",
+                                       3 if name in UNRELIABLE else 1)
         self.in_both_roles(VIRTIO, f"peer --test write_imm --device urnic0 --gid {self.ours.gid('ipv6')} --mtu 1024")
         recording.close()
         _, packets = icrc.read_capture(path)
