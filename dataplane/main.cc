@@ -79,7 +79,7 @@ The configuration file is TOML. Every key, with its default:
   ipv4 = "198.18.7.1/24"
 
   [rnic.congestion]             # behind its [[rnic]]; these and the parameters that urnic cc show prints
-  algorithm = "none"            # "none", "fixed" (rate_mbps) or "dcqcn"
+  algorithm = "none"            # "none", "fixed" (rate_mbps), "dcqcn" or "timely"
   profile = "paper"             # "paper", "connectx", "ns3-hpcc" or "ns3-bobzhuyb"
   line_rate_mbps = 100000       # what QPs begin with and never pass
   burst_bytes = 65536           # that a QP which was silent sends at once

@@ -33,7 +33,7 @@ class FlowRate {
 
     /// A CNP came for the QP. False: nobody heeds it.
     [[nodiscard]] bool on_cnp(TimeNs now, TimeNs clock);
-    /// A request was answered `rtt_ns` after it was sent; at most one for each round trip.
+    /// A SEND or WRITE was acknowledged `rtt_ns` after it was sent; at most one for each round trip.
     void on_rtt(TimeNs clock, TimeNs rtt_ns);
     /// Round trip times count: on_rtt() is to be called.
     [[nodiscard]] bool wants_rtt() const {
