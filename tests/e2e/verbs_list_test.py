@@ -1,4 +1,5 @@
-"""docs/verbs.md names every public function and every constant of the installed <infiniband/verbs.h>."""
+"""docs/verbs.md names every public function, every constant and every reported field of the installed
+<infiniband/verbs.h>, and the tests of the fields."""
 
 import pathlib
 import re
@@ -33,13 +34,32 @@ def functions():
 
 
 def constants():
-    """Members of the enumerations, and the flags that verbs_api.h takes from the kernel's."""
+    """Members of the enumerations and macros, among them the flags that verbs_api.h takes from the kernel's."""
+    return {name for header in ("verbs.h", "verbs_api.h") for name in re.findall(r"\bIBV_\w+", without_comments(header))}
+
+
+def fields():
+    """What a device and a port report."""
     names = set()
-    for body in re.findall(r"enum\s*\w*\s*\{(.*?)\}", without_comments("verbs.h"), flags=re.S):
-        names.update(re.findall(r"\b(IBV_\w+)\s*(?:=|,|$)", body, flags=re.M))
-    names.update(re.findall(r"#define (IBV_\w+)\s+\(?1ULL", without_comments("verbs.h")))
-    names.update(re.findall(r"#define\s+(IBV_\w+)\s+IB_", without_comments("verbs_api.h")))
+    for struct in ("ibv_device_attr", "ibv_device_attr_ex", "ibv_port_attr"):
+        body = re.search(r"struct " + struct + r" \{(.*?)\n\};", without_comments("verbs.h"), flags=re.S)[1]
+        names.update(re.findall(r"(\w+)(?:\[\w+\])?\s*;", body))
     return names
+
+
+def rows():
+    """Cells of each row that names something, and whether it is one of what a device reports."""
+    section = ""
+    for line in (harness.SOURCE / "docs/verbs.md").read_text(encoding="utf-8").splitlines():
+        section = line if line.startswith("## ") else section
+        if line.startswith("| `"):
+            yield [cell.strip() for cell in line.strip("|").split("|")], section == "## What a device reports"
+
+
+def tests():
+    """Suite.Test of every test in C++."""
+    return {".".join(name) for path in (harness.SOURCE / "tests").rglob("*_test.cc")
+            for name in re.findall(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", path.read_text(encoding="utf-8"), flags=re.M)}
 
 
 class VerbsList(harness.TestCase):
@@ -55,18 +75,30 @@ class VerbsList(harness.TestCase):
         self.assertGreater(len(constants()), 400, "the header was not understood")
         self.assertEqual(sorted(constants() - documented()), [])
 
+    def test_every_field(self):
+        self.assertGreater(len(fields()), 75, "the header was not understood")
+        named = {name for cells, reported in rows() if reported for name in re.findall(r"`(\w+)`", cells[0])}
+        self.assertEqual(fields() ^ named, set())
+
+    def test_every_field_has_a_test(self):
+        known = tests()
+        for cells, reported in rows():
+            if reported:
+                named = re.findall(r"`(\w+\.\w+)`", cells[-1])
+                self.assertTrue(named, cells)
+                self.assertEqual(sorted(set(named) - known), [])
+
     def test_nothing_that_the_header_does_not_have(self):
         declared, _, _ = functions()
         # FLUSH exists from rdma-core 45, and the page says so.
         later = {name for name in documented() if "FLUSH" in name or "flush" in name} - constants()
-        self.assertEqual(sorted(documented() - declared - constants() - later), [])
+        self.assertEqual(sorted(documented() - declared - constants() - fields() - later), [])
 
     def test_every_row_has_an_answer(self):
-        for line in (harness.SOURCE / "docs/verbs.md").read_text(encoding="utf-8").splitlines():
-            if line.startswith("| `"):
-                cells = [cell.strip() for cell in line.strip("|").split("|")]
-                self.assertEqual(len(cells), 3, line)
-                self.assertRegex(cells[1], r"^(works|libibverbs|never|ignored|E[A-Z]+)$", line)
+        for cells, reported in rows():
+            self.assertEqual(len(cells), 3, cells)
+            if not reported:
+                self.assertRegex(cells[1], r"^(works|libibverbs|never|ignored|E[A-Z]+)$")
 
 
 if __name__ == "__main__":

@@ -155,6 +155,20 @@ TEST_F(CompletionQueues, ModerationGivesUpAfterItsPeriod) {
     EXPECT_EQ(ibv_modify_cq(a_->cq, &attr), EOPNOTSUPP);
 }
 
+TEST_F(CompletionQueues, LargestModeration) {
+    make({.with_channel = true});
+    ibv_device_attr_ex device{};
+    ASSERT_EQ(ibv_query_device_ex(a_->context.get(), nullptr, &device), 0);
+    const ibv_cq_moderation_caps most = device.cq_mod_caps;
+    ASSERT_EQ(moderate(most.max_cq_count, most.max_cq_period), 0);
+    ASSERT_EQ(ibv_req_notify_cq(a_->cq, 0), 0);
+    const auto before = Clock::now();
+    write(1);
+    take_event();
+    EXPECT_GE(Clock::now() - before, std::chrono::microseconds(most.max_cq_period));
+    expect_writes(1, 2);
+}
+
 TEST_F(CompletionQueues, TimestampsLieBetweenThePostAndThePoll) {
     make({.extended = true,
           .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK});

@@ -1,6 +1,9 @@
 // What a device says of itself, and how many objects it has room for.
+#include <unistd.h>
+
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "tests/e2e/verbs/endpoint.h"
@@ -38,6 +41,62 @@ TEST(DeviceQuery, PortAndDevice) {
     EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
     EXPECT_GE(port.max_msg_sz, 1U << 30U);
     EXPECT_NE(ibv_query_port(context.get(), 2, &port), 0);
+}
+
+// With the other tests of DeviceQuery, DeviceAnswers and DeviceLimits: every field there is.
+TEST(DeviceQuery, IdentityPagesAndFlags) {
+    const Context context = open_device("urnic0");
+    ASSERT_NE(context, nullptr);
+    ibv_device_attr device{};
+    std::memset(&device, 0xaa, sizeof device);
+    ASSERT_EQ(ibv_query_device(context.get(), &device), 0);
+    EXPECT_EQ(device.vendor_id, 0xff'ffffU);
+    EXPECT_EQ(device.vendor_part_id, 0U);
+    EXPECT_EQ(device.hw_ver, 0U);
+    EXPECT_EQ(device.local_ca_ack_delay, 15)
+        << "4.096 us * 2^15, which the connection manager tells peers too";
+    EXPECT_EQ(device.device_cap_flags,
+              unsigned{IBV_DEVICE_BAD_PKEY_CNTR} | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_CURR_QP_STATE_MOD |
+                  IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+                  IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+                  IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC);
+    // Every size of page that the kernel has, and none that is smaller.
+    const auto base = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+    EXPECT_EQ(device.page_size_cap & (2 * base - 1), base);
+    const std::filesystem::path huge = "/sys/kernel/mm/hugepages";
+    if (std::filesystem::exists(huge)) {
+        for (const auto& entry : std::filesystem::directory_iterator(huge)) {
+            const std::string name = entry.path().filename();  // hugepages-2048kB
+            const std::uint64_t bytes = std::stoull(name.substr(name.find('-') + 1)) << 10U;
+            EXPECT_EQ(device.page_size_cap & bytes, bytes) << name;
+        }
+    }
+}
+
+TEST(DeviceQuery, EveryAttributeOfThePort) {
+    const Context context = open_device("urnic0");
+    ASSERT_NE(context, nullptr);
+    ibv_port_attr port{};
+    std::memset(&port, 0xaa, sizeof port);
+    ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
+    EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+    EXPECT_EQ(port.phys_state, 5);
+    EXPECT_EQ(port.max_mtu, IBV_MTU_4096);
+    EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
+    EXPECT_EQ(port.gid_tbl_len, 16);
+    EXPECT_EQ(port.pkey_tbl_len, 1);
+    EXPECT_EQ(port.port_cap_flags, unsigned{IBV_PORT_CM_SUP});
+    EXPECT_EQ(port.port_cap_flags2, 0);
+    EXPECT_EQ(port.max_msg_sz, 1U << 30U);
+    EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+    EXPECT_EQ(port.active_width, 2) << "4x";
+    EXPECT_EQ(port.active_speed, 32) << "EDR, with the width 100 Gb/s";
+    EXPECT_EQ(port.max_vl_num, 1);
+    // Of InfiniBand's subnet management, which RoCE has none of.
+    for (const int none : {int{port.lid}, int{port.sm_lid}, int{port.lmc}, int{port.sm_sl},
+                           int{port.subnet_timeout}, int{port.init_type_reply}, int{port.flags}}) {
+        EXPECT_EQ(none, 0);
+    }
 }
 
 TEST(DeviceQuery, GidsAndPartitionKeys) {

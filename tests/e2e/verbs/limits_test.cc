@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "tests/e2e/verbs/endpoint.h"
 
@@ -70,6 +71,22 @@ class DeviceLimits : public testing::Test {
         EXPECT_EQ(ibv_destroy_qp(qp), 0);
         return 0;
     }
+    ibv_xrcd* open_domain_without_file() const {
+        ibv_xrcd_init_attr init{};
+        init.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+        init.fd = -1;
+        init.oflags = O_CREAT;
+        return ibv_open_xrcd(context_.get(), &init);
+    }
+    ibv_ah_attr to_itself() const {
+        ibv_ah_attr attr{};
+        attr.is_global = 1;
+        attr.port_num = 1;
+        attr.grh.sgid_index = 1;
+        attr.grh.hop_limit = 1;
+        EXPECT_EQ(ibv_query_gid(context_.get(), 1, 1, &attr.grh.dgid), 0);
+        return attr;
+    }
     static void check(const Kind& kind) {
         SCOPED_TRACE(kind.name);
         const auto begin = std::chrono::steady_clock::now();
@@ -123,14 +140,36 @@ TEST_F(DeviceLimits, QueuePairs) {
            [](void* qp) { return ibv_destroy_qp(static_cast<ibv_qp*>(qp)); }});
 }
 
+TEST_F(DeviceLimits, QueuePairsOfOtherTypes) {
+    ibv_xrcd* xrcd = open_domain_without_file();
+    ASSERT_NE(xrcd, nullptr) << std::strerror(errno);
+    constexpr std::pair<ibv_qp_type, const char*> kOthers[] = {{IBV_QPT_UC, "UC queue pairs"},
+                                                               {IBV_QPT_UD, "UD queue pairs"},
+                                                               {IBV_QPT_XRC_SEND, "XRC initiators"},
+                                                               {IBV_QPT_XRC_RECV, "XRC targets"}};
+    for (const auto& [type, name] : kOthers) {
+        const bool is_target = type == IBV_QPT_XRC_RECV;
+        ibv_qp_init_attr_ex init{};
+        init.qp_type = type;
+        init.comp_mask = is_target ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD;
+        init.xrcd = xrcd;
+        init.pd = pd();
+        init.send_cq = cq();
+        init.recv_cq = type == IBV_QPT_XRC_SEND ? nullptr : cq();
+        init.cap = {4, type == IBV_QPT_XRC_SEND ? 0U : 4U, 1, type == IBV_QPT_XRC_SEND ? 0U : 1U, 0};
+        check({name, attr_.max_qp,
+               [&](std::size_t) {
+                   ibv_qp_init_attr_ex wish = init;
+                   return ibv_create_qp_ex(context_.get(), &wish);
+               },
+               [](void* qp) { return ibv_destroy_qp(static_cast<ibv_qp*>(qp)); }});
+    }
+    EXPECT_EQ(ibv_close_xrcd(xrcd), 0);
+}
+
 TEST_F(DeviceLimits, AddressHandles) {
-    ibv_ah_attr to_itself{};
-    to_itself.is_global = 1;
-    to_itself.port_num = 1;
-    to_itself.grh.sgid_index = 1;
-    to_itself.grh.hop_limit = 1;
-    ASSERT_EQ(ibv_query_gid(context_.get(), 1, 1, &to_itself.grh.dgid), 0);
-    check({"address handles", attr_.max_ah, [&](std::size_t) { return ibv_create_ah(pd(), &to_itself); },
+    ibv_ah_attr address = to_itself();
+    check({"address handles", attr_.max_ah, [&](std::size_t) { return ibv_create_ah(pd(), &address); },
            [](void* ah) { return ibv_destroy_ah(static_cast<ibv_ah*>(ah)); }});
 }
 
@@ -155,11 +194,7 @@ TEST_F(DeviceLimits, SharedReceiveQueues) {
 
 // No attribute tells their number: it is the default of max_xrcds.
 TEST_F(DeviceLimits, XrcDomains) {
-    ibv_xrcd_init_attr init{};
-    init.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-    init.fd = -1;
-    init.oflags = O_CREAT;
-    check({"XRC domains", 1024, [&](std::size_t) { return ibv_open_xrcd(context_.get(), &init); },
+    check({"XRC domains", 1024, [&](std::size_t) { return open_domain_without_file(); },
            [](void* xrcd) { return ibv_close_xrcd(static_cast<ibv_xrcd*>(xrcd)); }});
 }
 

@@ -103,6 +103,24 @@ TEST_F(Memory, EveryKindOfMemory) {
     munmap(mixed, 65536);
 }
 
+TEST_F(Memory, HugePages) {
+    constexpr std::size_t kPageBytes = 2U << 20U;
+    void* mapped =
+        mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+    if (mapped == MAP_FAILED) {
+        GTEST_SKIP() << "no huge page is free";
+    }
+    auto* page = static_cast<std::uint8_t*>(mapped);
+    use(page, kPageBytes, 10);
+    use(page + 5001, 100'000, 20);  // a part
+    ibv_mr* mr = ibv_reg_mr(b_->pd, page, kPageBytes, kAll | IBV_ACCESS_HUGETLB);
+    ASSERT_NE(mr, nullptr) << std::strerror(errno);
+    write_to(page + kPageBytes - 100, mr->rkey, 100, 30);
+    EXPECT_EQ(first_difference(page + kPageBytes - 100, 100, 30), -1);
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    EXPECT_EQ(munmap(page, kPageBytes), 0);
+}
+
 TEST_F(Memory, SharedMappingsStayShared) {
     auto* shared = static_cast<std::uint8_t*>(
         mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));

@@ -22,6 +22,10 @@ class QpOptions : public testing::Test {
         attr.qp_type = type;
         attr.pd = home_.pd;
         attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+        if (type == IBV_QPT_XRC_SEND) {
+            attr.recv_cq = nullptr;
+            attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
+        }
         return attr;
     }
     int error_of(ibv_qp_init_attr_ex attr) const {
@@ -68,6 +72,8 @@ TEST_F(QpOptions, EachTypeOffersItsOperationsAndNoOther) {
             EXPECT_EQ(error_of_ops(kTypes[i], row.operation), offered[i] ? 0 : EOPNOTSUPP)
                 << name_of(kTypes[i]) << " with " << row.operation;
         }
+        EXPECT_EQ(error_of_ops(IBV_QPT_XRC_SEND, row.operation), row.rc ? 0 : EOPNOTSUPP)
+            << "XRC initiator with " << row.operation;
     }
 }
 

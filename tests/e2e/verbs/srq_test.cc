@@ -4,11 +4,13 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
 #include <map>
 #include <string>
 #include <thread>
 
+#include "rnic/abi/queues.h"
 #include "tests/e2e/verbs/shared_side.h"
 
 namespace urnic::e2e {
@@ -249,6 +251,44 @@ TEST_F(Srq, LimitEventComesOnceAndDestructionTakesBackWhatNobodyRead) {
     EXPECT_EQ(ibv_destroy_srq(srq_), 0);
     srq_ = nullptr;
     EXPECT_EQ(::poll(&none, 1, 0), 0) << "an event names an SRQ that is gone";
+}
+
+/// The posted receive with that number in this process's mappings of ring memory; nullptr: none.
+abi::RecvWqe* find_in_rings(std::uint64_t wr_id) {
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+        if (line.find("urnic-rings") == std::string::npos) continue;
+        std::uintptr_t begin = 0;
+        std::uintptr_t end = 0;
+        if (std::sscanf(line.c_str(), "%zx-%zx", &begin, &end) != 2) continue;
+        for (std::uintptr_t at = begin; at + sizeof(abi::RecvWqe) <= end; at += alignof(abi::RecvWqe)) {
+            auto* wqe = reinterpret_cast<abi::RecvWqe*>(at);
+            if (wqe->wr_id == wr_id) return wqe;
+        }
+    }
+    return nullptr;
+}
+
+// What no provider writes, and a program that is astray may.
+TEST_F(Srq, AScribbledReceiveIsTheErrorOfTheSrq) {
+    constexpr std::uint64_t kNumber = 0xfeed'face'cafe'f00d;
+    make_srq(8);
+    add_pair(IBV_QPT_RC);
+    ASSERT_EQ(b_.post(srq_, kNumber, 0, 64), 0);
+    abi::RecvWqe* wqe = find_in_rings(kNumber);
+    ASSERT_NE(wqe, nullptr);
+    wqe->num_sge = 1000;
+    a_.send(from_[0], 1, 0, 64);
+    EXPECT_EQ(SharedSide::poll(a_.cq).status, IBV_WC_REM_OP_ERR);
+    bool told = false;
+    for (bool qp_failed = false; !(told && qp_failed) && !HasFailure();) {
+        ibv_async_event event = b_.event();
+        if (HasFailure()) break;
+        told |= event.event_type == IBV_EVENT_SRQ_ERR && event.element.srq == srq_;
+        qp_failed |= event.event_type == IBV_EVENT_QP_FATAL && event.element.qp == to_[0];
+        ibv_ack_async_event(&event);
+    }
+    EXPECT_TRUE(told);
 }
 
 TEST_F(Srq, ResizedWhileMessagesCome) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/e2e/verbs/endpoint.h"
 
@@ -317,6 +318,64 @@ TEST(AddressHandle, ManyComeAndGoWhileOneIsInUse) {
         EXPECT_EQ(first_difference(b.at(kGrhBytes), 100, i), -1);
     }
     others.join();
+}
+
+/// A UD QP beside that of `home`, ready to receive; nullptr: refused.
+ibv_qp* another_peer(const Endpoint& home) {
+    ibv_qp_init_attr init{};
+    init.send_cq = init.recv_cq = home.cq;
+    init.cap = {1, 1, 1, 1, 0};
+    init.qp_type = IBV_QPT_UD;
+    ibv_qp* qp = ibv_create_qp(home.pd, &init);
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = 1;
+    attr.qkey = kQkey;
+    if (qp != nullptr) {
+        EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+        attr.qp_state = IBV_QPS_RTR;
+        EXPECT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    }
+    return qp;
+}
+
+// One QP sends to as many as there can be, itself among them, by one address handle.
+TEST(DatagramPeers, AsManyAsThereCanBeQps) {
+    const Endpoint home("urnic0", {.type = IBV_QPT_UD});
+    connect(home, home);
+    ibv_device_attr device{};
+    ASSERT_EQ(ibv_query_device(home.context.get(), &device), 0);
+    const auto count = static_cast<std::uint32_t>(device.max_qp);
+    constexpr std::size_t kRoom = kGrhBytes + sizeof count;
+    ASSERT_LE(count * kRoom + sizeof count, home.buffer.size());
+    const Ah ah = make_ah(home, home);
+    std::vector<ibv_qp*> qps{home.qp};
+    while (qps.size() < count) {
+        qps.push_back(another_peer(home));
+        ASSERT_NE(qps.back(), nullptr) << qps.size() << ": " << std::strerror(errno);
+    }
+    for (std::uint32_t i = 0; i < count && !testing::Test::HasFailure(); ++i) {
+        ibv_sge room = home.sge(i * kRoom, kRoom);
+        ibv_recv_wr receive{};
+        receive.wr_id = i;
+        receive.sg_list = &room;
+        receive.num_sge = 1;
+        ibv_recv_wr* bad = nullptr;
+        ASSERT_EQ(ibv_post_recv(qps[i], &receive, &bad), 0);
+        ibv_sge number = home.sge(count * kRoom, sizeof i);
+        std::memcpy(home.at(count * kRoom), &i, sizeof i);
+        ibv_send_wr wr = datagram(i, &number, ah, home);
+        wr.wr.ud.remote_qpn = qps[i]->qp_num;
+        home.post(wr);
+        for (int of = 0; of < 2; ++of) {  // the send and the receive, in whatever order
+            const ibv_wc wc = home.poll_one();
+            EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+            EXPECT_EQ(wc.wr_id, i);
+            EXPECT_EQ(wc.qp_num, wc.opcode == IBV_WC_RECV ? qps[i]->qp_num : home.qp->qp_num);
+        }
+        EXPECT_EQ(std::memcmp(home.at(i * kRoom + kGrhBytes), &i, sizeof i), 0);
+    }
+    for (std::size_t i = 1; i < qps.size(); ++i) ASSERT_EQ(ibv_destroy_qp(qps[i]), 0);
 }
 
 TEST(UnreliableExtended, ADatagramIsBuiltAndItsCompletionRead) {

@@ -1,4 +1,6 @@
 // Memory windows, regions registered again, null regions, device memory: what an application sees.
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <memory>
 
@@ -164,6 +166,37 @@ TEST_F(Windows, ExtendedPosting) {
     EXPECT_EQ(write(address(0), mw_->rkey, 6).status, IBV_WC_REM_ACCESS_ERR);
 }
 
+TEST_F(Windows, ExtendedInvalidationByThePeer) {
+    TearDown();
+    mr_ = nullptr;
+    start({.extended = true});
+    allocate(IBV_MW_TYPE_2);
+    bind_type_2(1, info(0, 4096));
+    b_->expect_success(1, IBV_WC_BIND_MW);
+    b_->post_recv(20, {b_->sge(0, 64)});
+    ibv_wr_start(a_->qp_ex);
+    a_->qp_ex->wr_id = 2;
+    a_->qp_ex->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send_inv(a_->qp_ex, mw_->rkey);
+    ibv_wr_set_sge(a_->qp_ex, a_->mr->lkey, a_->address(0), 64);
+    ASSERT_EQ(ibv_wr_complete(a_->qp_ex), 0);
+    a_->expect_success(2, IBV_WC_SEND);
+    ibv_poll_cq_attr attr{};
+    int started = ENOENT;
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
+    while (started == ENOENT && std::chrono::steady_clock::now() < give_up) {
+        started = ibv_start_poll(b_->cq_ex, &attr);
+    }
+    ASSERT_EQ(started, 0);
+    EXPECT_EQ(b_->cq_ex->wr_id, 20U);
+    EXPECT_EQ(b_->cq_ex->status, IBV_WC_SUCCESS);
+    EXPECT_EQ(ibv_wc_read_opcode(b_->cq_ex), IBV_WC_RECV);
+    EXPECT_EQ(ibv_wc_read_wc_flags(b_->cq_ex), unsigned{IBV_WC_WITH_INV});
+    EXPECT_EQ(ibv_wc_read_invalidated_rkey(b_->cq_ex), mw_->rkey);
+    ibv_end_poll(b_->cq_ex);
+    EXPECT_EQ(write(address(0), mw_->rkey, 7).status, IBV_WC_REM_ACCESS_ERR);
+}
+
 // A storage server's loop: bind, tell the key, have the peer write and invalidate, again and again; all in
 // one post.
 TEST_F(Windows, ManyRoundsPipelined) {
@@ -236,7 +269,38 @@ TEST_F(Regions, RegisteredAgain) {
     EXPECT_EQ(first_difference(memory_->data(), kBytes, 5), -1);
 }
 
+// The addresses that the application gave it stay until it gives the region others.
+TEST_F(Regions, AddressesOfTheApplicationsOwn) {
+    constexpr std::uint64_t kFirst = 0x7700'0000'0040;
+    constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    ibv_mr* mr = ibv_reg_mr_iova(b_->pd, memory_->data() + 64, 4096, kFirst, kAccess);
+    ASSERT_NE(mr, nullptr) << std::strerror(errno);
+    EXPECT_EQ(mr->addr, memory_->data() + 64);
+    EXPECT_EQ(write(kFirst, mr->rkey, 1).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(first_difference(memory_->data() + 64, 64, 1), -1);
+    ASSERT_EQ(
+        ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kAccess | IBV_ACCESS_REMOTE_READ),
+        0);
+    EXPECT_EQ(write(kFirst + 4096 - 64, mr->rkey, 2).status, IBV_WC_SUCCESS) << "with other rights alone";
+    EXPECT_EQ(first_difference(memory_->data() + 4096, 64, 2), -1);
+    // A list names them, too: nothing else leads to the region.
+    a_->post_recv(3, {a_->sge(4096, 64)});
+    ibv_sge sge{kFirst + 4096 - 64, 64, mr->lkey};
+    ibv_send_wr wr = request(IBV_WR_SEND, 4, &sge, 1);
+    b_->post(wr);
+    b_->expect_success(4, IBV_WC_SEND);
+    EXPECT_EQ(a_->poll_one().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(first_difference(a_->at(4096), 64, 2), -1);
+    ASSERT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, memory_->data(), 4096, 0), 0);
+    EXPECT_EQ(write(address(0), mr->rkey, 5).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(first_difference(memory_->data(), 64, 5), -1);
+    EXPECT_EQ(write(kFirst, mr->rkey, 6).status, IBV_WC_REM_ACCESS_ERR);
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+}
+
 TEST_F(Regions, RefusedToBeRegisteredAgain) {
+    constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND;
+    ASSERT_EQ(ibv_rereg_mr(mr_, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kAccess), 0);
     EXPECT_EQ(ibv_rereg_mr(mr_, 0x80, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
     EXPECT_EQ(ibv_rereg_mr(mr_, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, nullptr, 0, 0),
               IBV_REREG_MR_ERR_INPUT);
@@ -247,6 +311,22 @@ TEST_F(Regions, RefusedToBeRegisteredAgain) {
         ibv_rereg_mr(mr_, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, reinterpret_cast<void*>(4096), 4096, 0),
         IBV_REREG_MR_ERR_CMD)
         << "nothing is mapped there";
+    const Buffer other(kBytes);
+    fill(other.data(), kBytes, 8);
+    allocate(IBV_MW_TYPE_2);
+    bind_type_2(1, info(0, 4096));
+    b_->expect_success(1, IBV_WC_BIND_MW);
+    EXPECT_EQ(ibv_rereg_mr(mr_, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, other.data(), kBytes, 0),
+              IBV_REREG_MR_ERR_CMD)
+        << "a window is bound to it";
+    EXPECT_EQ(errno, EBUSY);
+    // Region and window are as they were, and so is the memory that the region did not get.
+    EXPECT_EQ(mr_->addr, memory_->data());
+    EXPECT_EQ(write(address(0), mw_->rkey, 2).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(first_difference(memory_->data(), 64, 2), -1);
+    EXPECT_EQ(write(address(kBytes - 64), mr_->rkey, 3).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(first_difference(memory_->data() + kBytes - 64, 64, 3), -1);
+    EXPECT_EQ(first_difference(other.data(), kBytes, 8), -1);
 }
 
 TEST_F(Regions, ZeroBased) {
@@ -284,6 +364,13 @@ TEST_F(Regions, NullRegion) {
     wr = rdma(IBV_WR_RDMA_READ, 3, &nothing, 1, *b_, 0);
     a_->post(wr);
     a_->expect_success(3, IBV_WC_RDMA_READ);
+    fill(b_->at(0), 64, 9);
+    b_->post_recv(4, {b_->sge(0, 64)});
+    wr = request(IBV_WR_SEND, 5, &nothing, 1);
+    a_->post(wr);
+    a_->expect_success(5, IBV_WC_SEND);
+    EXPECT_EQ(b_->poll_one().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(first_other(b_->at(0), 64, 0), -1) << "what the READ brought is gone";
     EXPECT_EQ(ibv_dereg_mr(mr), 0);
 }
 

@@ -208,6 +208,42 @@ TEST_F(Xrc, RdmaAndAtomicsInTheDomainOfTheSrqNamed) {
     EXPECT_EQ(ibv_destroy_srq(srq), 0);
 }
 
+TEST_F(Xrc, AttributesComeBack) {
+    constexpr unsigned kAccess =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    for (ibv_qp* qp : {initiator_, target_}) {
+        const bool asks = qp == initiator_;
+        SCOPED_TRACE(asks ? "initiator" : "target");
+        ibv_qp_attr attr{};
+        ibv_qp_init_attr given{};
+        ASSERT_EQ(ibv_query_qp(qp, &attr, ~0, &given), 0);
+        EXPECT_EQ(attr.qp_state, IBV_QPS_RTS);
+        EXPECT_EQ(attr.cur_qp_state, IBV_QPS_RTS);
+        EXPECT_EQ(attr.port_num, 1);
+        EXPECT_EQ(attr.pkey_index, 0);
+        EXPECT_EQ(attr.path_mtu, IBV_MTU_1024);
+        EXPECT_EQ(attr.path_mig_state, IBV_MIG_MIGRATED);
+        EXPECT_EQ(attr.dest_qp_num, (asks ? target_ : initiator_)->qp_num);
+        EXPECT_EQ(attr.qp_access_flags, kAccess);
+        EXPECT_EQ(attr.timeout, 14);
+        EXPECT_EQ(attr.ah_attr.is_global, 1);
+        EXPECT_EQ(attr.ah_attr.port_num, 1);
+        EXPECT_EQ(attr.ah_attr.grh.sgid_index, 1);
+        const ibv_gid peer = gid_of((asks ? b_ : a_).context.get());
+        EXPECT_EQ(std::memcmp(attr.ah_attr.grh.dgid.raw, peer.raw, sizeof peer), 0);
+        if (asks) {
+            EXPECT_EQ(attr.retry_cnt, 7);
+            EXPECT_EQ(attr.rnr_retry, 7);
+            EXPECT_EQ(attr.max_rd_atomic, 4);
+            EXPECT_EQ(given.send_cq, a_.cq);
+        } else {
+            EXPECT_EQ(attr.min_rnr_timer, 1);
+            EXPECT_EQ(attr.max_dest_rd_atomic, 4);
+        }
+        EXPECT_EQ(given.qp_type, qp->qp_type);
+    }
+}
+
 TEST_F(Xrc, ANumberNobodyHasIsAnInvalidRequest) {
     ibv_xrcd* other = open_domain(b_.context.get(), -1, O_CREAT);
     ibv_srq* elsewhere = make_xrc_srq(b_, other);

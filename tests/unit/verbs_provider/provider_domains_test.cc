@@ -1,4 +1,4 @@
-// Parent domains with allocators: QPs and CQs lie where the application's allocators put them.
+// Parent domains with allocators: QPs, CQs and SRQs lie where the application's allocators put them.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -109,7 +109,15 @@ TEST_F(ParentDomain, ObjectsLieWhereItsAllocatorsPutThem) {
     ASSERT_NE(qp, nullptr) << std::strerror(errno);
     EXPECT_NE(allocators.resource_at(qp), 0U);
     EXPECT_NE(allocators.resource_at(cq), 0U);
+    struct ibv_srq_init_attr srq_attr {};
+    srq_attr.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+    struct ibv_srq* srq = ibv_create_srq(domain, &srq_attr);
+    ASSERT_NE(srq, nullptr) << std::strerror(errno);
+    EXPECT_NE(allocators.resource_at(srq), 0U);
     EXPECT_NE(allocators.resource_at(cq), allocators.resource_at(qp)) << "each kind has a number of its own";
+    EXPECT_NE(allocators.resource_at(srq), allocators.resource_at(qp));
+    EXPECT_NE(allocators.resource_at(srq), allocators.resource_at(cq));
+    EXPECT_EQ(ibv_destroy_srq(srq), 0);
     to_state(IBV_QPS_RTS);
     EXPECT_EQ(post_one(qp, send_request(1, &sge)), 0);
     EXPECT_EQ(ibv_destroy_qp(qp), 0);
