@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::uint8_t kDefaultHopLimit = 64;
 
-bool is_ipv4_mapped(const wire::Gid& gid) {
-    return std::all_of(gid.begin(), gid.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
-           gid[10] == 0xff && gid[11] == 0xff;
-}
-
 }  // namespace
 
 int resolve_address(const Device& device, const abi::AddressVector& av, wire::PathSpec& spec) {
@@ -25,7 +20,7 @@ int resolve_address(const Device& device, const abi::AddressVector& av, wire::Pa
     spec.src_gid = device.gids[av.sgid_index];
     std::copy(std::begin(av.dgid), std::end(av.dgid), spec.dst_gid.begin());
     if (spec.src_gid == wire::Gid{} || spec.dst_gid == wire::Gid{} ||
-        is_ipv4_mapped(spec.src_gid) != is_ipv4_mapped(spec.dst_gid)) {
+        wire::is_ipv4_mapped(spec.src_gid) != wire::is_ipv4_mapped(spec.dst_gid)) {
         return EINVAL;
     }
     const std::uint16_t vlan = device.gid_vlans[av.sgid_index];

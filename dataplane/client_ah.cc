@@ -64,7 +64,8 @@ int Client::destroy_ah(const abi::HandleRequest& request, Request& /*message*/, 
         return EINVAL;
     }
     HostDevice& device = *ah->pd->context->device;
-    // What was posted with it has long gone out of a NIC.
+    // What was posted with it has long gone out of a NIC. What still waits then waits for an answer: only
+    // this thread tells workers of answers.
     for (const auto& worker : host_.workers) {
         worker->call([&] { worker->catch_up(); });
     }

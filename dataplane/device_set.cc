@@ -5,7 +5,10 @@
 #include "dataplane/eal.h"
 #include "dataplane/multicast_groups.h"
 #include "dataplane/port_watch.h"
+#include "rnic/net/neighbour_message.h"
 #include "rnic/qp/limits.h"
+#include "rnic/wire/eth/headers.h"
+#include "rnic/wire/multicast.h"
 
 namespace urnic::dataplane {
 
@@ -43,6 +46,25 @@ abi::DeviceCaps caps_of(const Device& device) {
     caps.max_mcast_qp_attach = MulticastGroups::kMaxMembers;
     caps.max_total_mcast_qp_attach = MulticastGroups::kMaxMemberships;
     return caps;
+}
+
+/// Ethernet groups in which an RNIC with addresses of its own is: questions for its IPv6 addresses and
+/// answers to all (RFC 4861 2.3), and pauses, where the NIC leaves them to others.
+std::vector<wire::Mac> own_groups(const Device& device) {
+    std::vector<wire::Mac> groups{wire::kMacControlAddress, wire::multicast_mac(net::kAllNodes)};
+    const auto add = [&](const wire::Gid& gid) {
+        const wire::Mac group = wire::multicast_mac(net::solicited_node(gid));
+        if (!wire::is_ipv4_mapped(gid) && std::find(groups.begin(), groups.end(), group) == groups.end()) {
+            groups.push_back(group);
+        }
+    };
+    add(link_local_gid(device.mac));
+    for (std::size_t i = 1; i < device.gids.size(); ++i) {
+        if (device.gids[i] != wire::Gid{}) {
+            add(device.gids[i]);
+        }
+    }
+    return groups;
 }
 
 }  // namespace
@@ -188,6 +210,7 @@ void DeviceSet::open_port(Device& device, const RnicConfig& rnic, std::uint32_t 
             rnic.name +
             ": its port's driver does not tell how many frames wait: leave 'send' out of [rnic.pfc]");
     }
+    port->set_own_groups(own_groups(device));
     device.port = port.get();
     dpdk_ports_.emplace(device.index, std::move(port));
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "dataplane/eal.h"
 #include "dataplane/frame_pool.h"
@@ -206,16 +207,28 @@ std::uint32_t DpdkPort::rx_waiting(std::uint32_t queue) {
 
 bool DpdkPort::tells_waiting() const { return rte_eth_rx_queue_count(port_id_, 0) >= 0; }
 
+void DpdkPort::set_own_groups(std::vector<wire::Mac> groups) {
+    own_groups_ = std::move(groups);
+    set_multicast({});
+}
+
 void DpdkPort::set_multicast(std::span<const wire::Mac> groups) {
     if (removed()) {
         return;
     }
     static_assert(sizeof(wire::Mac) == sizeof(rte_ether_addr));
-    auto* list = reinterpret_cast<rte_ether_addr*>(const_cast<wire::Mac*>(groups.data()));
-    if (rte_eth_dev_set_mc_addr_list(port_id_, list, static_cast<std::uint32_t>(groups.size())) != 0) {
+    std::vector<wire::Mac> all = own_groups_;
+    all.insert(all.end(), groups.begin(), groups.end());
+    auto* list = reinterpret_cast<rte_ether_addr*>(all.data());
+    if (rte_eth_dev_set_mc_addr_list(port_id_, list, static_cast<std::uint32_t>(all.size())) != 0) {
         // No such filter, or not room for all. Drivers that know neither mode pass every frame anyway.
         (void)rte_eth_allmulticast_enable(port_id_);
     }
+}
+
+std::uint64_t DpdkPort::rx_missed() {
+    rte_eth_stats stats{};
+    return !removed() && rte_eth_stats_get(port_id_, &stats) == 0 ? stats.imissed + stats.ierrors : 0;
 }
 
 int DpdkPort::wait_fd(std::uint32_t /*queue*/) const { return -1; }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "dataplane/packet_io.h"
 #include "dataplane/unique_fd.h"
@@ -42,6 +43,9 @@ class DpdkPort final : public PacketIo {
     /// rx_waiting() is not 0 for lack of an answer.
     [[nodiscard]] bool tells_waiting() const;
     void set_multicast(std::span<const wire::Mac> groups) override;
+    /// Groups that the RNIC itself is in, whatever set_multicast() says.
+    void set_own_groups(std::vector<wire::Mac> groups);
+    [[nodiscard]] std::uint64_t rx_missed() override;
     [[nodiscard]] int wait_fd(std::uint32_t queue) const override;
     [[nodiscard]] bool must_be_polled(std::uint32_t queue) const override;
 
@@ -70,6 +74,7 @@ class DpdkPort final : public PacketIo {
     bool closed_ = false;
     std::uint32_t rx_queues_ = 0;
     std::uint32_t tx_queues_ = 0;
+    std::vector<wire::Mac> own_groups_;
     UniqueFd changes_;
     std::atomic<bool> removed_{false};
 };

@@ -21,7 +21,8 @@ bool FrameInbox::push(std::span<const std::byte> frame) {
     Frame copy;
     copy.length = static_cast<std::uint16_t>(frame.size());
     std::memcpy(copy.bytes.data(), frame.data(), frame.size());
-    const bool taken = frames_.bounded_push(copy);
+    const bool is_for_all = (copy.bytes[0] & std::byte{1}) != std::byte{0};  // IEEE 802: the group bit
+    const bool taken = (is_for_all ? for_all_ : for_us_).bounded_push(copy);
     // After the push: either the control thread, which takes the flag back before it looks, finds the frame,
     // or this finds the flag taken back.
     if (!signalled_.exchange(true)) {
@@ -31,7 +32,7 @@ bool FrameInbox::push(std::span<const std::byte> frame) {
 }
 
 void FrameInbox::wake_for_rest() {
-    if (!frames_.empty() && !signalled_.exchange(true)) {
+    if ((!for_us_.empty() || !for_all_.empty()) && !signalled_.exchange(true)) {
         (void)::eventfd_write(fd_.get(), 1);
     }
 }

@@ -1,5 +1,7 @@
 // Frames that workers leave for the control thread: ARP and neighbour discovery, which are no worker's
-// business. Bounded: more that nobody has taken are dropped, and what is asked is asked again.
+// business. Bounded: more that nobody has taken are dropped, and what is asked is asked again. What is for
+// this station alone, as answers to its questions are, has places of its own and comes first: a flood for
+// everybody on the link does not hide it.
 #pragma once
 
 #include <array>
@@ -15,7 +17,7 @@ namespace urnic::dataplane {
 
 class FrameInbox {
   public:
-    static constexpr std::uint32_t kFrames = 256;
+    static constexpr std::uint32_t kFrames = 256;  // of either kind
     /// More than any valid message of a station with an Ethernet address needs.
     static constexpr std::size_t kFrameBytes = 190;
 
@@ -38,14 +40,16 @@ class FrameInbox {
     /// The control thread: begins a look, after which fd() becomes readable again for what comes later.
     void acknowledge();
     /// False: there is none.
-    [[nodiscard]] bool pop(Frame& frame) { return frames_.pop(frame); }
+    [[nodiscard]] bool pop(Frame& frame) { return for_us_.pop(frame) || for_all_.pop(frame); }
     /// Ends a look: makes fd() readable again if there are more.
     void wake_for_rest();
 
   private:
     UniqueFd fd_;
     std::atomic<bool> signalled_{false};
-    boost::lockfree::queue<Frame, boost::lockfree::capacity<kFrames>> frames_;
+    using Frames = boost::lockfree::queue<Frame, boost::lockfree::capacity<kFrames>>;
+    Frames for_us_;   // to one station
+    Frames for_all_;  // to a group, or to all
 };
 
 }  // namespace urnic::dataplane

@@ -26,6 +26,7 @@ class HairpinPort final : public PacketIo {
     void set_multicast(std::span<const wire::Mac> groups) override;
     void set_mac(const wire::Mac& mac) override { fabric_.set_mac(index_, mac); }
     [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override { return wire_.rx_waiting(queue); }
+    [[nodiscard]] std::uint64_t rx_missed() override { return wire_.rx_missed(); }
     [[nodiscard]] int wait_fd(std::uint32_t queue) const override { return wire_.wait_fd(queue); }
     [[nodiscard]] bool must_be_polled(std::uint32_t queue) const override {
         return wire_.must_be_polled(queue);

@@ -118,6 +118,7 @@ KernelPort::Queues KernelPort::open(const InterfaceFacts& facts) {
 }
 
 void KernelPort::adopt(Queues& queues, int index) {
+    (void)rx_missed();
     std::swap(queues_, queues);
     opened_.index = index;
     groups_socket_ = UniqueFd();
@@ -191,6 +192,13 @@ std::string KernelPort::why_not(std::uint32_t path_mtu_bytes) const {
                        interface_mtu_for(path_mtu_bytes), config_.interface, opened_.mtu_bytes,
                        in_namespace(config_, fmt::format("ip link set {} mtu {}", config_.interface,
                                                          interface_mtu_for(path_mtu_bytes))));
+}
+
+std::uint64_t KernelPort::rx_missed() {
+    for (const auto& queue : queues_.of_worker) {
+        missed_ += queue->take_missed();
+    }
+    return missed_;
 }
 
 std::uint16_t KernelPort::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {

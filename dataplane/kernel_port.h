@@ -42,6 +42,7 @@ class KernelPort final : public PacketIo {
     std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
     std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
     [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override;
+    [[nodiscard]] std::uint64_t rx_missed() override;
     void set_multicast(std::span<const wire::Mac> groups) override;
     [[nodiscard]] int wait_fd(std::uint32_t queue) const override;
 
@@ -93,6 +94,7 @@ class KernelPort final : public PacketIo {
     UniqueFd groups_socket_;         // receives nothing; its memberships make the interface take more frames
     bool hears_all_groups_ = false;  // there was no room for each of them
     Queues queues_;
+    std::uint64_t missed_ = 0;  // by queues_ and those before them, as far as they have told
     std::array<PortQueue*, abi::kMaxWorkers> live_{};
 };
 

@@ -35,10 +35,10 @@ struct Free {
 using Message = std::unique_ptr<nl_msg, Free>;
 using Cache = std::unique_ptr<nl_cache, Free>;
 
-std::uint8_t family_of(const wire::Gid& gid) { return net::is_ipv4(gid) ? AF_INET : AF_INET6; }
+std::uint8_t family_of(const wire::Gid& gid) { return wire::is_ipv4_mapped(gid) ? AF_INET : AF_INET6; }
 
 void put_address(nl_msg* message, int type, const wire::Gid& gid) {
-    const std::size_t skipped = net::is_ipv4(gid) ? 12 : 0;
+    const std::size_t skipped = wire::is_ipv4_mapped(gid) ? 12 : 0;
     (void)nla_put(message, type, static_cast<int>(gid.size() - skipped), gid.data() + skipped);
 }
 

@@ -24,6 +24,9 @@ class PacketIo {
     virtual void set_mac(const wire::Mac& /*mac*/) {}
     /// Frames that rx_burst(queue) would find now, as far as the port can tell; 0: it cannot.
     [[nodiscard]] virtual std::uint32_t rx_waiting(std::uint32_t /*queue*/) { return 0; }
+    /// Frames that were lost, or refused by the device as damaged, before rx_burst() could have them; 0 where
+    /// the port does not know. For the control thread.
+    [[nodiscard]] virtual std::uint64_t rx_missed() { return 0; }
     /// A file descriptor that becomes readable when rx_burst(queue) may have something, or -1 when there is
     /// none.
     [[nodiscard]] virtual int wait_fd(std::uint32_t queue) const = 0;

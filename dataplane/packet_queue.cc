@@ -221,6 +221,14 @@ std::uint32_t PacketQueue::waiting() {
     return filled;
 }
 
+std::uint64_t PacketQueue::take_missed() {
+    tpacket_stats stats{};
+    socklen_t length = sizeof stats;
+    // The kernel begins again with each question.
+    return ::getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &stats, &length) == 0 ? stats.tp_drops
+                                                                                            : 0;
+}
+
 std::uint16_t PacketQueue::transmit(rte_mbuf** frames, std::uint16_t count) {
     std::uint16_t done = 0;
     while (done < count) {

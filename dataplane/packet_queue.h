@@ -34,6 +34,7 @@ class PacketQueue final : public PortQueue {
     std::uint16_t receive(rte_mbuf** frames, std::uint16_t count) override;
     std::uint16_t transmit(rte_mbuf** frames, std::uint16_t count) override;
     [[nodiscard]] std::uint32_t waiting() override;
+    [[nodiscard]] std::uint64_t take_missed() override;
     [[nodiscard]] int fd() const override { return socket_.get(); }
 
   private:

@@ -16,6 +16,8 @@ class PortQueue {
     virtual std::uint16_t transmit(rte_mbuf** frames, std::uint16_t count) = 0;
     /// As PacketIo::rx_waiting().
     [[nodiscard]] virtual std::uint32_t waiting() = 0;
+    /// As PacketIo::rx_missed(), since it was called last. For the control thread.
+    [[nodiscard]] virtual std::uint64_t take_missed() = 0;
     /// Readable while there is something to receive.
     [[nodiscard]] virtual int fd() const = 0;
 };

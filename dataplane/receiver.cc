@@ -209,6 +209,19 @@ void Receiver::deliver_mac_control(const rte_mbuf& frame, TimeNs now) {
     }
 }
 
+// What goes to another station, which a port may let through, answers no question of ours.
+void Receiver::deliver_neighbour(std::span<const std::byte> frame) {
+    wire::Mac destination{};
+    std::memcpy(destination.data(), frame.data(), destination.size());
+    if (!wire::is_multicast(destination) && !wire::same_mac(destination, mac_)) {
+        ++counters_.drop_not_for_us;
+    } else if (device_.neighbour_inbox->push(frame)) {
+        ++counters_.rcvd_neighbour_msgs;
+    } else {
+        ++counters_.drop_neighbour_msgs;
+    }
+}
+
 void Receiver::deliver_other(const rte_mbuf& frame, wire::ParseError error, TimeNs now) {
     if (error == wire::ParseError::kNotRoce && wire::is_mac_control(frame_bytes(&frame))) {
         deliver_mac_control(frame, now);
@@ -216,8 +229,7 @@ void Receiver::deliver_other(const rte_mbuf& frame, wire::ParseError error, Time
     }
     if (error == wire::ParseError::kNotRoce && device_.neighbour_inbox != nullptr &&
         net::is_neighbour_frame(frame_bytes(&frame))) {
-        ++(device_.neighbour_inbox->push(frame_bytes(&frame)) ? counters_.rcvd_neighbour_msgs
-                                                              : counters_.drop_neighbour_msgs);
+        deliver_neighbour(frame_bytes(&frame));
         return;
     }
     ++(error == wire::ParseError::kNotRoce ? counters_.drop_not_roce : counters_.drop_malformed);

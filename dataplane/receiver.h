@@ -47,6 +47,7 @@ class Receiver {
     /// A packet for that GID comes with the VLAN of its interface.
     [[nodiscard]] bool has_gid(const wire::Gid& gid, std::uint16_t vlan) const;
     [[nodiscard]] bool has_vlan(std::uint16_t vlan) const;
+    void deliver_neighbour(std::span<const std::byte> frame);
     void deliver_other(const rte_mbuf& frame, wire::ParseError error, TimeNs now);
     void deliver_mac_control(const rte_mbuf& frame, TimeNs now);
     void give(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now);

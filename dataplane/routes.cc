@@ -7,7 +7,6 @@
 #include <charconv>
 
 #include "dataplane/config_values.h"
-#include "rnic/net/neighbour_message.h"
 
 namespace urnic::dataplane {
 
@@ -49,7 +48,7 @@ const RouteConfig* find_route(const std::vector<RouteConfig>& routes, const wire
     const RouteConfig* best = nullptr;
     for (const RouteConfig& route : routes) {
         // ::/0 is no route to IPv4-mapped addresses.
-        if (net::is_ipv4(route.to) == net::is_ipv4(to) && matches(route, to) &&
+        if (wire::is_ipv4_mapped(route.to) == wire::is_ipv4_mapped(to) && matches(route, to) &&
             (best == nullptr || route.prefix_bits > best->prefix_bits)) {
             best = &route;
         }
@@ -69,7 +68,7 @@ std::optional<RouteConfig> parse_route(const std::string& text) {
     if (!route.via || text.find('/', at) != std::string::npos) {
         return std::nullopt;
     }
-    const bool is_ipv4 = net::is_ipv4(*route.via);
+    const bool is_ipv4 = wire::is_ipv4_mapped(*route.via);
     if (to == "default") {
         route.to[10] = route.to[11] = is_ipv4 ? 0xff : 0;
         route.prefix_bits = is_ipv4 ? kMappedBits : 0;
@@ -77,7 +76,7 @@ std::optional<RouteConfig> parse_route(const std::string& text) {
     }
     const auto address = parse_address(to);
     const auto bits = prefix_of(to, is_ipv4);
-    if (!address || !bits || net::is_ipv4(*address) != is_ipv4) {
+    if (!address || !bits || wire::is_ipv4_mapped(*address) != is_ipv4) {
         return std::nullopt;
     }
     route.to = *address;
@@ -86,13 +85,13 @@ std::optional<RouteConfig> parse_route(const std::string& text) {
 }
 
 RouteConfig link_route(const std::string& text, const wire::Gid& address) {
-    const bool is_ipv4 = net::is_ipv4(address);
+    const bool is_ipv4 = wire::is_ipv4_mapped(address);
     return {address, prefix_of(text, is_ipv4).value_or(is_ipv4 ? kMappedBits : 0), std::nullopt};
 }
 
 std::string address_text(const wire::Gid& gid) {
     std::array<char, INET6_ADDRSTRLEN> text{};
-    if (net::is_ipv4(gid)) {
+    if (wire::is_ipv4_mapped(gid)) {
         inet_ntop(AF_INET, &gid[12], text.data(), text.size());
     } else {
         inet_ntop(AF_INET6, gid.data(), text.data(), text.size());

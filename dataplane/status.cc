@@ -148,6 +148,7 @@ void write_device(JsonText& json, const HostDevice& entry, const Host& host) {
             json.value("state", device.port_state.is_up() ? "ACTIVE" : "DOWN");
             json.value("link_layer", "Ethernet");
             json.value("mtu", device.mtu_bytes);
+            json.value("rx_missed", device.port->rx_missed());
         });
         json.value("qps", entry.num_qps);
         json.value("cqs", entry.num_cqs);

@@ -150,7 +150,8 @@ class Worker {
     void remove_qp(QpSlot& slot);
     /// Before a CQ is destroyed, on every worker: forgets notifications that wait for room in its channel.
     void release_cq(NotifyingCq& cq);
-    /// Carries out what applications have posted before this call, as far as it goes without waiting.
+    /// Carries out what applications have posted before this call, as far as it goes without waiting, and
+    /// sends what waited for a neighbour that has answered.
     void catch_up();
     /// The faults of the device with that index on this worker's queue; nullptr: none. The caller gets the
     /// plan that was in force before, which nobody on this worker uses any more.

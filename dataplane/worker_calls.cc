@@ -107,6 +107,9 @@ void Worker::catch_up() {
         (void)impl_->run_qps();
         (void)impl_->flush_ports();
     }
+    if (impl_->send_waiting()) {
+        (void)impl_->flush_ports();
+    }
 }
 
 void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan) {

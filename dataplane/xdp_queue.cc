@@ -1,6 +1,7 @@
 #include "dataplane/xdp_queue.h"
 
 #include <fmt/format.h>
+#include <linux/if_xdp.h>
 #include <rte_memcpy.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "dataplane/eal.h"
 #include "dataplane/frame_pool.h"
@@ -117,6 +119,16 @@ std::uint16_t XdpQueue::receive(rte_mbuf** frames, std::uint16_t count) {
 }
 
 std::uint32_t XdpQueue::waiting() { return xsk_cons_nb_avail(&rx_, kRing); }
+
+std::uint64_t XdpQueue::take_missed() {
+    xdp_statistics stats{};
+    socklen_t length = sizeof stats;
+    if (::getsockopt(fd(), SOL_XDP, XDP_STATISTICS, &stats, &length) != 0) {
+        return 0;
+    }
+    return stats.rx_dropped + stats.rx_ring_full -
+           std::exchange(missed_, stats.rx_dropped + stats.rx_ring_full);
+}
 
 void XdpQueue::reclaim() {
     std::uint32_t at = 0;

@@ -30,6 +30,7 @@ class XdpQueue final : public PortQueue {
     std::uint16_t receive(rte_mbuf** frames, std::uint16_t count) override;
     std::uint16_t transmit(rte_mbuf** frames, std::uint16_t count) override;
     [[nodiscard]] std::uint32_t waiting() override;
+    [[nodiscard]] std::uint64_t take_missed() override;
     [[nodiscard]] int fd() const override { return xsk_socket__fd(socket_); }
 
   private:
@@ -51,7 +52,8 @@ class XdpQueue final : public PortQueue {
     xsk_ring_prod tx_{};
     std::array<std::uint64_t, kRing> free_{};  // chunks to send from
     std::uint32_t num_free_ = 0;
-    bool must_kick_ = false;  // the kernel has not taken all that lies in the transmit ring
+    std::uint64_t missed_ = 0;  // told
+    bool must_kick_ = false;    // the kernel has not taken all that lies in the transmit ring
 };
 
 }  // namespace urnic::dataplane

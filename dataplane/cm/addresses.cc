@@ -17,7 +17,7 @@ std::optional<std::uint8_t> first_gid(const Device& device, sa_family_t family) 
     std::optional<std::uint8_t> found;
     for (std::size_t i = 0; i < device.gids.size(); ++i) {
         const wire::Gid& gid = device.gids[i];
-        if (gid == wire::Gid{} || is_ipv4_mapped(gid) != (family == AF_INET)) {
+        if (gid == wire::Gid{} || wire::is_ipv4_mapped(gid) != (family == AF_INET)) {
             continue;
         }
         const bool is_link_local = gid[0] == 0xfe && (gid[1] & 0xc0U) == 0x80;
@@ -144,7 +144,7 @@ int CmClient::find_source(CmId& id, const Endpoint& destination) {
                 const wire::Gid& gid = device->device->gids.at(i);
                 const bool is_link_local = gid[0] == 0xfe && (gid[1] & 0xc0U) == 0x80;
                 const bool to_link_local = destination.gid[0] == 0xfe && (destination.gid[1] & 0xc0U) == 0x80;
-                if (gid == wire::Gid{} || is_ipv4_mapped(gid) != (destination.family == AF_INET) ||
+                if (gid == wire::Gid{} || wire::is_ipv4_mapped(gid) != (destination.family == AF_INET) ||
                     is_link_local != to_link_local) {
                     continue;
                 }
@@ -173,7 +173,7 @@ int CmClient::resolve(CmId& id, const Endpoint& source, const Endpoint& destinat
         Endpoint local = source;
         if (!local.is_set()) {
             local.family = destination.family;
-            if (is_ipv4_mapped(destination.gid)) {
+            if (wire::is_ipv4_mapped(destination.gid)) {
                 local.gid[10] = local.gid[11] = 0xff;
             }
         }

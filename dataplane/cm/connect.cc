@@ -51,7 +51,7 @@ cm::Transport transport_of(CmQpType type) {
 
 wire::cm::IpCmHeader ip_header(const CmId& id) {
     wire::cm::IpCmHeader header;
-    header.ip_version = is_ipv4_mapped(id.local_gid) ? 4 : 6;
+    header.ip_version = wire::is_ipv4_mapped(id.local_gid) ? 4 : 6;
     header.src_port = id.local.at.port;
     // The loopback address is known by that name here alone.
     header.src_address = ip_cm_address(id.local_gid);

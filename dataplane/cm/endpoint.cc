@@ -16,19 +16,17 @@ bool all_zero(const wire::Gid& gid, std::size_t from, std::size_t to) {
 
 }  // namespace
 
-bool is_ipv4_mapped(const wire::Gid& gid) {
-    return all_zero(gid, 0, 10) && gid[10] == 0xff && gid[11] == 0xff;
+bool Endpoint::is_any() const {
+    return all_zero(gid, wire::is_ipv4_mapped(gid) ? kIpv4Place : 0, gid.size());
 }
 
-bool Endpoint::is_any() const { return all_zero(gid, is_ipv4_mapped(gid) ? kIpv4Place : 0, gid.size()); }
-
 bool Endpoint::is_loopback() const {
-    return is_ipv4_mapped(gid) ? gid[kIpv4Place] == IN_LOOPBACKNET
-                               : all_zero(gid, 0, gid.size() - 1) && gid.back() == 1;
+    return wire::is_ipv4_mapped(gid) ? gid[kIpv4Place] == IN_LOOPBACKNET
+                                     : all_zero(gid, 0, gid.size() - 1) && gid.back() == 1;
 }
 
 bool Endpoint::is_multicast() const {
-    return is_ipv4_mapped(gid) ? (gid[kIpv4Place] & 0xf0U) == 0xe0U : gid[0] == 0xff;
+    return wire::is_ipv4_mapped(gid) ? (gid[kIpv4Place] & 0xf0U) == 0xe0U : gid[0] == 0xff;
 }
 
 bool read_endpoint(const sockaddr_in6& address, bool may_be_none, Endpoint& endpoint) {
@@ -67,7 +65,7 @@ sockaddr_in6 write_endpoint(const Endpoint& endpoint) {
 
 Endpoint endpoint_of(const wire::Gid& gid, std::uint16_t port) {
     Endpoint endpoint;
-    endpoint.family = is_ipv4_mapped(gid) ? AF_INET : AF_INET6;
+    endpoint.family = wire::is_ipv4_mapped(gid) ? AF_INET : AF_INET6;
     endpoint.gid = gid;
     endpoint.port = port;
     return endpoint;
@@ -75,7 +73,7 @@ Endpoint endpoint_of(const wire::Gid& gid, std::uint16_t port) {
 
 wire::Gid ip_cm_address(const wire::Gid& gid) {
     wire::Gid address = gid;
-    if (is_ipv4_mapped(gid)) {
+    if (wire::is_ipv4_mapped(gid)) {
         address[10] = address[11] = 0;
     }
     return address;

@@ -22,8 +22,6 @@ struct Endpoint {
     [[nodiscard]] bool is_multicast() const;
 };
 
-[[nodiscard]] bool is_ipv4_mapped(const wire::Gid& gid);
-
 /// What an application wrote: struct sockaddr_in or sockaddr_in6 in the room of the latter. False: another
 /// family. AF_UNSPEC is taken for none if `may_be_none`.
 [[nodiscard]] bool read_endpoint(const sockaddr_in6& address, bool may_be_none, Endpoint& endpoint);

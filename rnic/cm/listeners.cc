@@ -7,16 +7,12 @@ namespace urnic::cm {
 
 namespace {
 
-bool is_ipv4(const wire::Gid& gid) {
-    static constexpr wire::Gid kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    return std::equal(gid.begin(), gid.begin() + 12, kMapped.begin());
-}
-
 bool takes(const ListenParams& params, const wire::Gid& gid) {
     if (params.local_gid) {
         return *params.local_gid == gid;
     }
-    return params.families == Families::kAny || (params.families == Families::kIpv4) == is_ipv4(gid);
+    return params.families == Families::kAny ||
+           (params.families == Families::kIpv4) == wire::is_ipv4_mapped(gid);
 }
 
 bool overlap(const ListenParams& a, const ListenParams& b) {

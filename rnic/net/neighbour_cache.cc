@@ -39,7 +39,7 @@ void NeighbourCache::announce(TimeNs now, NeighbourOutbox& out) {
 
 NeighbourMessage announcement(const wire::Mac& mac, const Hop& own) {
     NeighbourMessage message;
-    const bool is_arp = is_ipv4(own.address);
+    const bool is_arp = wire::is_ipv4_mapped(own.address);
     message.op = is_arp ? NeighbourOp::kAsk : NeighbourOp::kAnswer;
     message.eth_src = mac;
     message.eth_dst = is_arp ? kBroadcastMac : wire::multicast_mac(kAllNodes);
@@ -57,7 +57,7 @@ bool NeighbourCache::is_own(const Hop& hop) const {
 const Hop* NeighbourCache::source_for(const Hop& hop, const wire::Gid& preferred) const {
     const Hop* found = nullptr;
     for (const Hop& own : own_) {
-        if (own.vlan == hop.vlan && is_ipv4(own.address) == is_ipv4(hop.address)) {
+        if (own.vlan == hop.vlan && wire::is_ipv4_mapped(own.address) == wire::is_ipv4_mapped(hop.address)) {
             if (own.address == preferred) {
                 return &own;
             }
@@ -102,8 +102,9 @@ void NeighbourCache::ask(const Hop& hop, Entry& entry, TimeNs now, NeighbourOutb
     if (entry.state == NeighbourState::kProbe && !entry.is_doubted) {
         message.eth_dst = entry.mac;
     } else {
-        message.eth_dst =
-            is_ipv4(hop.address) ? kBroadcastMac : wire::multicast_mac(solicited_node(hop.address));
+        message.eth_dst = wire::is_ipv4_mapped(hop.address)
+                              ? kBroadcastMac
+                              : wire::multicast_mac(solicited_node(hop.address));
     }
     message.vlan = hop.vlan;
     message.sender = source->address;
@@ -206,7 +207,7 @@ void NeighbourCache::answer(const NeighbourMessage& question, TimeNs now, Neighb
     if (!may_answer(now)) {
         return;
     }
-    const bool is_arp = is_ipv4(question.target);
+    const bool is_arp = wire::is_ipv4_mapped(question.target);
     const bool by_nobody = question.sender == wire::Gid{};
     NeighbourMessage message;
     message.op = NeighbourOp::kAnswer;
@@ -287,6 +288,10 @@ void NeighbourCache::learn_about(const Hop& hop, Entry& entry, const NeighbourMe
     entry.is_doubted = false;
     if (is_answer) {
         begin(NeighbourState::kReachable, hop, entry, now, out);
+    } else if (entry.state == NeighbourState::kIncomplete) {
+        // Used at once, but the question stands: who answers it has the last word.
+        entry.state = NeighbourState::kProbe;
+        entry.is_doubted = true;
     } else if (differs) {
         begin(NeighbourState::kStale, hop, entry, now, out);
     }

@@ -4,7 +4,8 @@
 //
 // Only what is wanted has an entry, so nothing that others send makes the cache grow. Who says unasked that a
 // neighbour has another Ethernet address is not believed: it makes us ask everybody, at most once in kLockNs,
-// while the old one stays in use. Answers to others are limited in rate.
+// while the old one stays in use. Where none is known yet, what is said unasked is used until the question
+// that is under way is answered. Answers to others are limited in rate.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,5 @@
 #include "rnic/net/neighbour_message.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "rnic/wire/bytes.h"
@@ -251,7 +250,7 @@ NeighbourParse parse_neighbour(std::span<const std::byte> frame, NeighbourMessag
 }
 
 std::size_t build_neighbour(const NeighbourMessage& message, std::span<std::byte> frame) {
-    const bool is_arp = is_ipv4(message.target) || is_ipv4(message.sender);
+    const bool is_arp = wire::is_ipv4_mapped(message.target) || wire::is_ipv4_mapped(message.sender);
     if (frame.size() < kMaxNeighbourBytes) {
         return 0;
     }
@@ -280,15 +279,10 @@ wire::Gid solicited_node(const wire::Gid& address) {
     return {0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, address[13], address[14], address[15]};
 }
 
-bool is_ipv4(const wire::Gid& address) {
-    return std::all_of(address.begin(), address.begin() + 10, [](std::uint8_t byte) { return byte == 0; }) &&
-           address[10] == 0xff && address[11] == 0xff;
-}
-
 bool is_link_local(const wire::Gid& address) { return address[0] == 0xfe && (address[1] & 0xc0U) == 0x80U; }
 
 bool is_host_address(const wire::Gid& address) {
-    if (is_ipv4(address)) {
+    if (wire::is_ipv4_mapped(address)) {
         return address[12] != 0 && address[12] != 127 && address[12] < 0xe0;
     }
     constexpr wire::Gid kLoopback = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};

@@ -54,7 +54,6 @@ inline constexpr std::size_t kMaxNeighbourBytes = 14 + 4 + 40 + 32;
 
 /// The multicast group that asks after an IPv6 address (RFC 4291 2.7.1).
 [[nodiscard]] wire::Gid solicited_node(const wire::Gid& address);
-[[nodiscard]] bool is_ipv4(const wire::Gid& address);
 [[nodiscard]] bool is_link_local(const wire::Gid& address);
 /// A host's address: neither a group, nor loopback, nor unspecified, nor broadcast.
 [[nodiscard]] bool is_host_address(const wire::Gid& address);

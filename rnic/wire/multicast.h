@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
 #include "rnic/wire/packet_view.h"
 
@@ -13,8 +12,7 @@ inline constexpr std::uint32_t kMulticastQp = 0xff'ffff;
 
 /// ::ffff:224.0.0.0/100 (an IPv4 group) or ff00::/8.
 [[nodiscard]] inline bool is_multicast(const Gid& gid) {
-    constexpr Gid kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    return gid[0] == 0xff || (std::memcmp(gid.data(), kMapped.data(), 12) == 0 && (gid[12] & 0xf0U) == 0xe0U);
+    return gid[0] == 0xff || (is_ipv4_mapped(gid) && (gid[12] & 0xf0U) == 0xe0U);
 }
 
 /// Ethernet's group bit.

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "rnic/wire/headers.h"
@@ -21,6 +22,11 @@ using Mac = std::array<std::uint8_t, 6>;
     const auto x = std::bit_cast<Words>(a);
     const auto y = std::bit_cast<Words>(b);
     return ((x[0] ^ y[0]) | (x[1] ^ y[1])) == 0;
+}
+/// ::ffff:0:0/96: the GID of an IPv4 address (IBA A17.4.5.2).
+[[nodiscard]] inline bool is_ipv4_mapped(const Gid& gid) {
+    constexpr std::array<std::uint8_t, 12> kPrefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+    return std::memcmp(gid.data(), kPrefix.data(), kPrefix.size()) == 0;
 }
 [[nodiscard]] inline bool same_mac(const Mac& a, const Mac& b) {
     std::uint32_t difference = 0;

@@ -8,11 +8,6 @@ namespace urnic::wire {
 
 namespace {
 
-bool is_ipv4_mapped(const Gid& gid) {
-    constexpr std::array<std::uint8_t, 12> kPrefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    return std::memcmp(gid.data(), kPrefix.data(), kPrefix.size()) == 0;
-}
-
 // Not a checksum yet but the folded sum it comes from, with length and identification still zero;
 // build_frame() adds those two and complements (RFC 1624).
 void write_ipv4_sum(std::byte* ip) {

@@ -199,6 +199,23 @@ class Borrowed(TwoHosts):
         for result in netns.run_pair(self, [*program, "-p", str(port)], [*program, "-p", str(port), "10.77.0.1"], port):
             self.assert_ok(result, self.a.trouble())
 
+    def test_its_address_goes_and_comes_in_mid_transfer(self):
+        begun = self.b.counter("sent_pkts")
+
+        def change():
+            self.assertTrue(harness.wait_until(lambda: self.b.counter("sent_pkts") > begun + 100), self.b.trouble())
+            self.b.set("addr", "del", "10.77.0.2/24", "dev", self.b.interface)
+            self.assertTrue(harness.wait_until(lambda: "10.77.0.2" not in self.b.gids(), pause=0.1), self.b.trouble())
+            self.b.set("addr", "add", "10.77.0.2/24", "dev", self.b.interface)
+        port = harness.free_port()
+        # 4 s until it sends again, seven times.
+        command = ["ib_write_bw", "-d", "urnic0", "-F", "-p", port, "-D", 8, "-u", 20, "-x"]
+        server, client = self.a.program(*command, self.a.gid_index("10.77.0.1")), \
+            self.b.program(*command, self.b.gid_index("10.77.0.2"), "10.77.0.1")
+        for result in netns.run_pair(self, server, client, port, change):
+            self.assert_ok(result, f"{self.a.trouble()} {self.b.trouble()}")
+        self.assertGreater(self.b.counter("retrans_pkts"), 0, f"the transfer did not notice: {self.b.trouble()}")
+
     def test_nobody_there(self):
         # On the way from b to a's GID is a gateway that does not exist.
         self.a.set("addr", "add", "10.88.0.1/32", "dev", self.a.interface)

@@ -152,6 +152,26 @@ class Traffic:
         self.expect_pingpong("-n", 20)
         self.expect_idle()
 
+    def test_more_frames_than_the_port_has_room_for(self):
+        """While the daemon does not look: what the kernel had to throw away is counted, and then all goes on."""
+        self.start()
+        self.assertEqual(self.a.status()["port"]["rx_missed"], 0)
+        frame = bytes.fromhex((self.a.mac + self.b.mac).replace(":", "")) + b"\x08\x00" + \
+            bytes.fromhex("4500002e0000400040110000" "0a4d0002" "0a4d0001" "c00012b7001a0000") + bytes(18)
+        self.a.daemon.send_signal(signal.SIGSTOP)
+        try:
+            self.run_ok(netns.inside(self.b.name, sys.executable, "-c",
+                                     "import socket,sys\ns=socket.socket(socket.AF_PACKET,socket.SOCK_RAW)\n"
+                                     "s.bind((sys.argv[1],0))\nfor _ in range(8192): s.send(bytes.fromhex(sys.argv[2]))",
+                                     self.b.interface, frame.hex()))
+        finally:
+            self.a.daemon.send_signal(signal.SIGCONT)
+
+        self.assertTrue(harness.wait_until(lambda: self.a.counter("drop_malformed") + self.a.counter("drop_unknown_qp") > 1000),
+                        self.a.status())
+        self.assertGreater(self.a.status()["port"]["rx_missed"], 0, self.a.status())
+        self.expect_pingpong("-n", 20)
+
     def test_a_killed_daemon_leaves_nothing_in_the_way(self):
         self.start()
         self.a.kill()
@@ -227,6 +247,26 @@ class PacketSockets(Ports, Traffic, Mistakes):
         now = self.a.status()["counters"]
         frames, total = (now[name] - before[name] for name in ("rcvd_pkts", "rcvd_bytes"))
         self.assertGreaterEqual(total, 64 * 1000, f"{frames} frames")
+
+
+    def test_jumbo_frames(self):
+        """On a network that carries longer frames than any of ours: the ring's places do not hold them."""
+        for side in (self.a, self.b):
+            side.set_interface_up(9000)
+        self.start()
+        payload = bytes(8000)
+        frame = bytes.fromhex((self.a.mac + self.b.mac).replace(":", "")) + b"\x08\0" + \
+            struct.pack(">BBHIBBH", 0x45, 0, 28 + len(payload), 0x4000, 64, 17, 0) + socket.inet_aton("10.77.0.2") + \
+            socket.inet_aton("10.77.0.1") + struct.pack(">HHHH", 0xc000, 4791, 8 + len(payload), 0) + payload
+        before = self.a.counter("drop_malformed")
+
+        def send():
+            self.run_ok(netns.inside(self.b.name, sys.executable, "-c",
+                                     "import socket,sys\ns=socket.socket(socket.AF_PACKET,socket.SOCK_RAW)\n"
+                                     "s.bind((sys.argv[1],0))\nfor _ in range(100): s.send(bytes.fromhex(sys.argv[2]))",
+                                     self.b.interface, frame.hex()))
+        self.expect_pingpong("-n", 200, during=send)
+        self.assertTrue(harness.wait_until(lambda: self.a.counter("drop_malformed") >= before + 100), self.a.status())
 
 
 class OneInterface(Ports):

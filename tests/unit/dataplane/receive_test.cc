@@ -203,8 +203,37 @@ TEST_F(ReceiveTest, NeighbourDiscoveryIsTheControlThreads) {
     }
     EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::drop_neighbour_msgs) == 1; }));
     EXPECT_EQ(poll(&waiting, 1, 0), 1);
+    while (inbox.pop(frame)) {
+    }
+    // Another station's: a port that lets all through may bring it.
+    const auto become_another = [&] {
+        rig_.device(1).mac[5] ^= 1U;
+        rig_.worker(0).refresh_addresses(1);
+    };
+    rig_.worker(0).call(become_another);
+    inject(ask);
+    EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::drop_not_for_us) == 1; }));
+    EXPECT_FALSE(inbox.pop(frame));
+    rig_.worker(0).call(become_another);
     expect_alive();
     rig_.worker(0).call([&] { rig_.device(1).neighbour_inbox = nullptr; });
+}
+
+TEST(FrameInboxTest, AFloodForAllHidesNoAnswer) {
+    FrameInbox inbox;
+    std::array<std::byte, 60> frame{};
+    std::fill_n(frame.begin(), 6, std::byte{0xff});
+    for (std::uint32_t i = 0; i < FrameInbox::kFrames; ++i) {
+        ASSERT_TRUE(inbox.push(frame));
+    }
+    EXPECT_FALSE(inbox.push(frame));
+    frame[0] = std::byte{2};
+    EXPECT_TRUE(inbox.push(frame));
+    FrameInbox::Frame got;
+    ASSERT_TRUE(inbox.pop(got));
+    EXPECT_EQ(got.bytes[0], frame[0]);
+    ASSERT_TRUE(inbox.pop(got));
+    EXPECT_EQ(got.bytes[0], std::byte{0xff});
 }
 
 TEST_F(ReceiveTest, TheNeighboursMacIsLookedUpWhenAFrameLeaves) {
@@ -237,6 +266,24 @@ TEST_F(ReceiveTest, TheNeighboursMacIsLookedUpWhenAFrameLeaves) {
     if (std::chrono::steady_clock::now() - began < std::chrono::nanoseconds(WaitingFrames::kPatienceNs)) {
         EXPECT_EQ(dropped(), kTooMany);
     }
+}
+
+// An address handle is destroyed between the answer and the worker's next look.
+TEST_F(ReceiveTest, WhatWaitedForANeighbourGoesOutBeforeTheNeighbourIsForgotten) {
+    constexpr std::uint16_t kEntry = 7;
+    spec_.neighbour = kEntry;
+    spec_.dst_mac = {};
+    spec_.src_mac = {};
+    header_.dest_qp = 0;
+    const wire::Path path = wire::make_path(spec_);
+    rig_.worker(0).call([&] {
+        EXPECT_TRUE(rig_.worker(0).transmit(0, path, header_, {}));
+        rig_.device(0).neighbour_macs.publish(kEntry, rig_.device(1).mac);
+        rig_.worker(0).catch_up();
+        rig_.device(0).neighbour_macs.publish(kEntry, std::nullopt);
+    });
+    EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::drop_unknown_qp) == 1; }));
+    EXPECT_EQ(rig_.count(0, &Counters::drop_no_neighbour), 0U);
 }
 
 /// A MAD for QP1 of device 1, from QP1 of device 0.

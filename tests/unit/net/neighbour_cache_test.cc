@@ -146,6 +146,39 @@ TEST_F(NeighbourCacheTest, Lies) {
     EXPECT_EQ(cache().find({address_of("10.0.0.2"), 0}), mac_of('B'));
 }
 
+TEST_F(NeighbourCacheTest, WhoWasAskedHasTheLastWord) {
+    run(R"(
+        2.0 want 10.0.0.2
+        2.0 > ask 10.0.0.2 to all
+        2.1 < answer 10.0.0.2 E to all
+        2.1 ! 10.0.0.2 E
+        2.2 < answer 10.0.0.2 D to all
+        2.3 < answer 10.0.0.2 B to us
+        2.3 ! 10.0.0.2 B
+        2.3 check 10.0.0.2 reachable
+        2.4 < answer 10.0.0.2 E to all
+        2.5 check 10.0.0.2 reachable
+    )");
+    EXPECT_EQ(cache().stats().refused, 2U);
+    EXPECT_EQ(cache().find({address_of("10.0.0.2"), 0}), mac_of('B'));
+}
+
+TEST_F(NeighbourCacheTest, WhatNobodyConfirmsIsForgotten) {
+    run(R"(
+        2.0 want fe80::2
+        2.0 > ask fe80::2 to all
+        2.1 < ask fe80::1 by fe80::2 C
+        2.1 > answer fe80::1 to C
+        2.1 ! fe80::2 C
+        2.1 check fe80::2 probe
+        3.0 > ask fe80::2 to all
+        4.0 > ask fe80::2 to all
+        5.0 > ask fe80::2 to all
+        5.0 ! fe80::2 gone
+        5.1 check fe80::2 incomplete
+    )");
+}
+
 TEST_F(NeighbourCacheTest, NewAddressesAreAnnounced) {
     run(R"(
         2.0 own 10.0.0.1 fe80::1 10.7.0.1@7

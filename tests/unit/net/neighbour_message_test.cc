@@ -69,8 +69,9 @@ NeighbourMessage ask(const std::string& target, const std::string& sender) {
     message.target = address_of(target);
     message.sender = address_of(sender);
     message.sender_mac = message.eth_src = mac_of('B');
-    message.eth_dst =
-        is_ipv4(message.target) ? kBroadcastMac : wire::multicast_mac(solicited_node(message.target));
+    message.eth_dst = wire::is_ipv4_mapped(message.target)
+                          ? kBroadcastMac
+                          : wire::multicast_mac(solicited_node(message.target));
     return message;
 }
 

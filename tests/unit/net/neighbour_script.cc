@@ -27,7 +27,7 @@ Hop hop_of(const std::string& text) {
 
 std::string text_of(const wire::Gid& gid, std::uint16_t vlan) {
     std::array<char, INET6_ADDRSTRLEN> text{};
-    if (is_ipv4(gid)) {
+    if (wire::is_ipv4_mapped(gid)) {
         inet_ntop(AF_INET, &gid[12], text.data(), text.size());
     } else {
         inet_ntop(AF_INET6, gid.data(), text.data(), text.size());
