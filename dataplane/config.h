@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "congestion/setting_names.h"
+#include "congestion/switch/switch.h"
 #include "dataplane/routes.h"
 #include "rnic/device/pfc.h"
 #include "rnic/fault/rule.h"
@@ -97,13 +99,22 @@ struct NeighbourConfig {
     wire::Mac mac{};
 };
 
+enum class WireShape : std::uint8_t { kStar, kDumbbell, kParkingLot, kLeafSpine };
+
 /// A network with rates, queues and marks between the RNICs of one fabric.
 struct WireConfig {
     std::string fabric;
-    congestion::BitsPerSecond link_rate = 1'000'000'000;  // of each RNIC, in both directions
-    TimeNs delay_ns = 1'000;                              // of each link
-    std::uint64_t buffer_bytes = 1'000'000;               // of the switch
-    std::uint64_t ecn_kmin_bytes = 0;                     // see congestion::EcnOptions
+    WireShape shape = WireShape::kStar;
+    std::uint32_t switches = 0;                                    // that RNICs hang on, as many on each
+    std::uint32_t spines = 0;                                      // of kLeafSpine
+    congestion::BitsPerSecond link_rate = 1'000'000'000;           // of each RNIC, in both directions
+    TimeNs delay_ns = 1'000;                                       // of each link
+    congestion::BitsPerSecond trunk_rate = 0;                      // between switches; 0: link_rate
+    TimeNs trunk_delay_ns = kNever;                                // kNever: delay_ns
+    std::array<std::uint32_t, congestion::kPriorities> weights{};  // see congestion::EgressPort
+    congestion::PfcOptions pfc;                                    // lossless 0: none
+    std::uint64_t buffer_bytes = 1'000'000;                        // of each switch
+    std::uint64_t ecn_kmin_bytes = 0;                              // see congestion::EcnOptions
     std::uint64_t ecn_kmax_bytes = 0;
     double ecn_pmax = 1;
 };

@@ -12,23 +12,6 @@ constexpr std::int64_t kMostMbps = 1'000'000;
 constexpr std::int64_t kMostWatchdogMs = 60'000;
 constexpr std::int64_t kMostFrames = 65'535;
 
-std::uint8_t priorities_of(const toml::node& node, const std::string& key) {
-    const auto* const list = node.as_array();
-    std::uint32_t bits = 0;
-    bool good = list != nullptr;
-    for (std::size_t i = 0; good && i < list->size(); ++i) {
-        const auto* const number = (*list)[i].as_integer();
-        good = number != nullptr && number->get() >= 0 && number->get() < wire::kPriorities &&
-               (bits >> number->get() & 1U) == 0;
-        bits |= good ? 1U << number->get() : 0U;
-    }
-    if (!good) {
-        fail(node,
-             fmt::format("'{}' must be a list of different priorities from 0 to 7, for example [3]", key));
-    }
-    return static_cast<std::uint8_t>(bits);
-}
-
 constexpr Key<PfcSettings> kPfcKeys[] = {
     {"honour", [](PfcSettings& pfc, const toml::node& node,
                   const std::string& key) { pfc.honoured = priorities_of(node, key); }},
@@ -55,6 +38,23 @@ constexpr Key<PfcSettings> kPfcKeys[] = {
 
 }  // namespace
 
+std::uint8_t priorities_of(const toml::node& node, const std::string& key) {
+    const auto* const list = node.as_array();
+    std::uint32_t bits = 0;
+    bool good = list != nullptr;
+    for (std::size_t i = 0; good && i < list->size(); ++i) {
+        const auto* const number = (*list)[i].as_integer();
+        good = number != nullptr && number->get() >= 0 && number->get() < wire::kPriorities &&
+               (bits >> number->get() & 1U) == 0;
+        bits |= good ? 1U << number->get() : 0U;
+    }
+    if (!good) {
+        fail(node,
+             fmt::format("'{}' must be a list of different priorities from 0 to 7, for example [3]", key));
+    }
+    return static_cast<std::uint8_t>(bits);
+}
+
 void read_pfc(const toml::node& node, RnicConfig& rnic) {
     const toml::table* const table = node.as_table();
     if (table == nullptr) {
@@ -79,11 +79,13 @@ void check_pfc(const Config& config) {
             rnic.port == PortKind::kFabric &&
             std::any_of(config.wires.begin(), config.wires.end(),
                         [&](const WireConfig& wire) { return wire.fabric == rnic.port_device; });
-        if (is_emulated && rnic.pfc.sent != 0) {
-            throw Mistake{{rnic.line, 1},
-                          fmt::format("[rnic.pfc]: \"{}\" is on a [[wire]], whose switch takes no pauses: "
-                                      "leave out 'send'",
-                                      rnic.name)};
+        if (is_emulated && rnic.pfc.sent != 0 && rnic.pfc.xoff_frames > kMostXoffFramesOnWire) {
+            throw Mistake{
+                {rnic.line, 1},
+                fmt::format("[rnic.pfc]: \"{}\" is on a [[wire]], where no more than {} frames wait for "
+                            "a worker: 'xoff_frames' ({}) must not be more than {}",
+                            rnic.name, kMostXoffFramesOnWire + 1, rnic.pfc.xoff_frames,
+                            kMostXoffFramesOnWire)};
         }
     }
 }

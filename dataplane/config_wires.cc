@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <iterator>
 #include <set>
 #include <string>
+#include <string_view>
+
+#include "dataplane/config_pfc.h"
 
 namespace urnic::dataplane {
 
@@ -13,6 +18,13 @@ namespace {
 
 constexpr std::int64_t kMostBytes = 4LL << 20U;  // that the frames of an EmulatedWire can hold
 constexpr std::int64_t kLeastBuffer = 16384;
+constexpr std::int64_t kMostSwitches = 64;
+constexpr std::int64_t kMostWeight = 1'000;
+constexpr std::int64_t kMostWireWatchdogMs = 60'000;
+constexpr std::uint64_t kHeadroomBytes = 100'000;
+constexpr double kMostWireMbps = 100'000;
+constexpr double kMostWireDelayUs = 100'000;
+constexpr std::string_view kShapes[] = {"star", "dumbbell", "parking-lot", "leaf-spine"};
 
 double real_of(const toml::node& node, const std::string& key, double least, double most) {
     const auto value = node.value<double>();
@@ -27,22 +39,66 @@ void set_bytes(WireConfig& wire, const toml::node& node, const std::string& key)
     wire.*Member = static_cast<std::uint64_t>(number_of(node, key, 0, kMostBytes));
 }
 
+template <auto Member>
+void set_rate(WireConfig& wire, const toml::node& node, const std::string& key) {
+    wire.*Member = static_cast<std::uint64_t>(std::llround(real_of(node, key, 1, kMostWireMbps) * 1e6));
+}
+
+template <auto Member>
+void set_delay(WireConfig& wire, const toml::node& node, const std::string& key) {
+    wire.*Member = static_cast<TimeNs>(std::llround(real_of(node, key, 0, kMostWireDelayUs) * 1e3));
+}
+
+template <auto Member>
+void set_pfc_bytes(WireConfig& wire, const toml::node& node, const std::string& key) {
+    wire.pfc.*Member = static_cast<std::uint64_t>(number_of(node, key, 0, kMostBytes));
+}
+
+template <auto Member>
+void set_switches(WireConfig& wire, const toml::node& node, const std::string& key) {
+    wire.*Member = static_cast<std::uint32_t>(number_of(node, key, 1, kMostSwitches));
+}
+
+void set_shape(WireConfig& wire, const toml::node& node, const std::string& key) {
+    const auto found = std::find(std::begin(kShapes), std::end(kShapes), text_of(node, key));
+    if (found == std::end(kShapes)) {
+        fail(node, fmt::format("'{}' must be \"{}\"", key, fmt::join(kShapes, "\", \"")));
+    }
+    wire.shape = static_cast<WireShape>(found - std::begin(kShapes));
+}
+
+void set_weights(WireConfig& wire, const toml::node& node, const std::string& key) {
+    const auto* const list = node.as_array();
+    if (list == nullptr || list->size() != wire.weights.size()) {
+        fail(node,
+             fmt::format("'{}' must be a list of {} numbers, of priority 0 first", key, wire.weights.size()));
+    }
+    for (std::size_t priority = 0; priority < wire.weights.size(); ++priority) {
+        wire.weights[priority] =
+            static_cast<std::uint32_t>(number_of((*list)[priority], key, 0, kMostWeight));
+    }
+}
+
 constexpr Key<WireConfig> kWireKeys[] = {
     {"fabric", [](WireConfig& wire, const toml::node& node,
                   const std::string& key) { wire.fabric = text_of(node, key); }},
-    {"topology",
-     [](WireConfig&, const toml::node& node, const std::string& key) {
-         if (text_of(node, key) != "star") {
-             fail(node, fmt::format("'{}' must be \"star\": RNICs around one switch", key));
-         }
-     }},
-    {"link_mbps",
+    {"topology", set_shape},
+    {"switches", set_switches<&WireConfig::switches>},
+    {"leaves", set_switches<&WireConfig::switches>},
+    {"spines", set_switches<&WireConfig::spines>},
+    {"link_mbps", set_rate<&WireConfig::link_rate>},
+    {"delay_us", set_delay<&WireConfig::delay_ns>},
+    {"trunk_mbps", set_rate<&WireConfig::trunk_rate>},
+    {"trunk_delay_us", set_delay<&WireConfig::trunk_delay_ns>},
+    {"weights", set_weights},
+    {"pfc", [](WireConfig& wire, const toml::node& node,
+               const std::string& key) { wire.pfc.lossless = priorities_of(node, key); }},
+    {"xoff_bytes", set_pfc_bytes<&congestion::PfcOptions::xoff_bytes>},
+    {"xon_bytes", set_pfc_bytes<&congestion::PfcOptions::xon_bytes>},
+    {"headroom_bytes", set_pfc_bytes<&congestion::PfcOptions::headroom_bytes>},
+    {"watchdog_ms",
      [](WireConfig& wire, const toml::node& node, const std::string& key) {
-         wire.link_rate = static_cast<std::uint64_t>(std::llround(real_of(node, key, 1, 100'000) * 1e6));
-     }},
-    {"delay_us",
-     [](WireConfig& wire, const toml::node& node, const std::string& key) {
-         wire.delay_ns = static_cast<TimeNs>(std::llround(real_of(node, key, 0, 100'000) * 1e3));
+         wire.pfc.watchdog_ns = static_cast<TimeNs>(number_of(node, key, 0, kMostWireWatchdogMs)) * 1'000'000;
      }},
     {"buffer_bytes",
      [](WireConfig& wire, const toml::node& node, const std::string& key) {
@@ -109,6 +165,81 @@ void check_marks(const toml::table& table, const WireConfig& wire) {
     }
 }
 
+// Keys that say nothing of this shape.
+void refuse_keys(const toml::table& table, const WireConfig& wire, std::initializer_list<const char*> keys) {
+    for (const char* key : keys) {
+        if (const toml::node* const node = table.get(key)) {
+            fail(*node, fmt::format("'{}' is of no use with topology = \"{}\"", key,
+                                    kShapes[static_cast<std::size_t>(wire.shape)]));
+        }
+    }
+}
+
+// As many RNICs on each switch, those that come first in the file on the first.
+void check_shape(const toml::table& table, WireConfig& wire, const Config& config) {
+    const auto rnics = static_cast<std::uint32_t>(
+        std::count_if(config.rnics.begin(), config.rnics.end(),
+                      [&](const RnicConfig& rnic) { return is_on(rnic, wire.fabric); }));
+    const char* key = "leaves";
+    switch (wire.shape) {
+        case WireShape::kStar:
+            refuse_keys(table, wire, {"switches", "leaves", "spines", "trunk_mbps", "trunk_delay_us"});
+            wire.switches = 1;
+            break;
+        case WireShape::kDumbbell:
+            refuse_keys(table, wire, {"switches", "leaves", "spines"});
+            wire.switches = 2;
+            break;
+        case WireShape::kParkingLot:
+            refuse_keys(table, wire, {"leaves", "spines"});
+            key = "switches";
+            break;
+        case WireShape::kLeafSpine:
+            refuse_keys(table, wire, {"switches"});
+            if (wire.spines == 0) {
+                fail(table, "topology = \"leaf-spine\" needs 'leaves' and 'spines'");
+            }
+            break;
+    }
+    if (wire.switches == 0) {
+        fail(table,
+             fmt::format("topology = \"{}\" needs '{}'", kShapes[static_cast<std::size_t>(wire.shape)], key));
+    }
+    if (rnics % wire.switches != 0) {
+        fail(table, fmt::format("{} RNICs cannot be spread evenly over {} switches", rnics, wire.switches));
+    }
+}
+
+void check_pauses(const toml::table& table, WireConfig& wire) {
+    congestion::PfcOptions& pfc = wire.pfc;
+    if (pfc.lossless == 0) {
+        for (const char* key : {"xoff_bytes", "xon_bytes", "headroom_bytes", "watchdog_ms"}) {
+            if (table.contains(key)) {
+                fail(table,
+                     fmt::format("'{}' needs 'pfc', the priorities that are not dropped, for example [3]",
+                                 key));
+            }
+        }
+        return;
+    }
+    if (!table.contains("xoff_bytes")) {
+        pfc.xoff_bytes = wire.buffer_bytes / 4;
+    }
+    if (!table.contains("xon_bytes")) {
+        pfc.xon_bytes = pfc.xoff_bytes - pfc.xoff_bytes / 10;
+    }
+    if (!table.contains("headroom_bytes")) {
+        pfc.headroom_bytes = kHeadroomBytes;
+    }
+    if (pfc.xoff_bytes >= wire.buffer_bytes) {
+        fail(table,
+             fmt::format("'xoff_bytes' must be less than 'buffer_bytes', which is {}", wire.buffer_bytes));
+    }
+    if (pfc.xon_bytes >= pfc.xoff_bytes) {
+        fail(table, fmt::format("'xon_bytes' must be less than 'xoff_bytes', which is {}", pfc.xoff_bytes));
+    }
+}
+
 }  // namespace
 
 void read_wire_tables(const toml::node* wires, Config& config) {
@@ -120,7 +251,9 @@ void read_wire_tables(const toml::node* wires, Config& config) {
         WireConfig wire;
         read_table(table, "[[wire]]", kWireKeys, wire);
         check_fabric(table, wire, config);
+        check_shape(table, wire, config);
         check_marks(table, wire);
+        check_pauses(table, wire);
         config.wires.push_back(wire);
     }
 }

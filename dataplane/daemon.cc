@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -71,8 +72,15 @@ rte_mempool* start_dpdk(const Config& config, bool verbose) {
         }
         ++index;
     }
-    const std::uint32_t frames = frames_for(num_ports, num_workers) +
-                                 static_cast<std::uint32_t>(config.wires.size()) * EmulatedWire::kFrames;
+    std::uint32_t frames = frames_for(num_ports, num_workers) +
+                           static_cast<std::uint32_t>(config.wires.size()) * EmulatedWire::kFrames;
+    for (const RnicConfig& rnic : config.rnics) {
+        const bool may_read_ahead =
+            rnic.port == PortKind::kMemif || rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev;
+        if (rnic.pfc.sent != 0 && may_read_ahead) {
+            frames += num_workers * std::min(rnic.pfc.xoff_frames + 1, ReadAheadPort::kMostFrames);
+        }
+    }
     eal.memory_mb = packet_memory_mb(frames);
     start_eal(eal);
     return make_frame_pool("frames", frames);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dataplane/config_pfc.h"
 #include "dataplane/eal.h"
 #include "dataplane/multicast_groups.h"
 #include "dataplane/port_watch.h"
@@ -67,6 +68,19 @@ std::vector<wire::Mac> own_groups(const Device& device) {
     return groups;
 }
 
+static_assert(kMostXoffFramesOnWire < Fabric::kRingFrames);
+
+congestion::Topology topology_of(const WireConfig& wire, std::uint32_t num_rnics) {
+    const congestion::LinkSpec edge{.rate = wire.link_rate, .delay_ns = wire.delay_ns};
+    const congestion::LinkSpec trunk{
+        .rate = wire.trunk_rate != 0 ? wire.trunk_rate : wire.link_rate,
+        .delay_ns = wire.trunk_delay_ns != kNever ? wire.trunk_delay_ns : wire.delay_ns};
+    const std::uint32_t on_each = num_rnics / wire.switches;
+    return wire.shape == WireShape::kLeafSpine
+               ? congestion::leaf_spine(wire.switches, wire.spines, on_each, edge, trunk)
+               : congestion::parking_lot(wire.switches, on_each, edge, trunk);
+}
+
 }  // namespace
 
 std::string memif_arguments(const RnicConfig& rnic, std::uint32_t index) {
@@ -88,7 +102,7 @@ DeviceSet::DeviceSet(const Config& config, Steering& steering, rte_mempool* fram
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         add_device(config.rnics[i], i);
     }
-    add_fabrics(config, steering);
+    add_fabrics(config, steering, frames);
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         if (config.rnics[i].port != PortKind::kFabric) {
             open_port(*devices_[i], config.rnics[i], steering.num_workers(), frames);
@@ -127,7 +141,7 @@ void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
     devices_.push_back(std::move(device));
 }
 
-void DeviceSet::add_fabrics(const Config& config, Steering& steering) {
+void DeviceSet::add_fabrics(const Config& config, Steering& steering, rte_mempool* frames) {
     std::map<std::string, std::vector<Device*>> members;
     for (std::size_t i = 0; i < config.rnics.size(); ++i) {
         if (config.rnics[i].port == PortKind::kFabric) {
@@ -147,29 +161,33 @@ void DeviceSet::add_fabrics(const Config& config, Steering& steering) {
             devices[i]->port = &fabric->port(i);
             devices[i]->neighbours = fabric.get();
         }
-        emulate(config, name, *fabric, devices, steering);
+        emulate(config, name, *fabric, devices, steering, frames);
         fabrics_.emplace(name, std::move(fabric));
     }
 }
 
 void DeviceSet::emulate(const Config& config, const std::string& name, Fabric& fabric,
-                        const std::vector<Device*>& devices, Steering& steering) {
+                        const std::vector<Device*>& devices, Steering& steering, rte_mempool* frames) {
     const auto wire = std::find_if(config.wires.begin(), config.wires.end(),
                                    [&](const WireConfig& candidate) { return candidate.fabric == name; });
     if (wire == config.wires.end()) {
         return;
     }
+    const auto num_rnics = static_cast<std::uint32_t>(devices.size());
     EmulatedWire::Options options;
-    options.link = {.rate = wire->link_rate, .delay_ns = wire->delay_ns};
+    options.topology = topology_of(*wire, num_rnics);
+    options.pool = frames;
+    options.weights = wire->weights;
     options.switches.buffer_bytes = wire->buffer_bytes;
+    options.switches.pfc = wire->pfc;
     const congestion::EcnOptions ecn{wire->ecn_kmin_bytes, wire->ecn_kmax_bytes,
                                      congestion::Fraction::from_raw(static_cast<std::uint32_t>(
                                          wire->ecn_pmax * congestion::Fraction::kOne))};
     options.switches.ecn.fill(ecn);
-    auto made =
-        std::make_unique<EmulatedWire>(options, fabric, static_cast<std::uint32_t>(devices.size()), steering);
-    for (std::uint32_t i = 0; i < devices.size(); ++i) {
+    auto made = std::make_unique<EmulatedWire>(options, fabric, num_rnics, steering);
+    for (std::uint32_t i = 0; i < num_rnics; ++i) {
         devices[i]->port = &made->port(i);
+        devices[i]->pfc.link_bits_per_second = wire->link_rate;
     }
     emulated_.emplace(name, std::move(made));
 }
@@ -184,6 +202,7 @@ void DeviceSet::list_wires(Host& host) const {
                 listed.devices.push_back(device->name);
             }
         }
+        listed.trunks = wire->trunks();
         listed.view = [wire = wire.get()](std::uint32_t port) { return wire->view(port); };
         host.wires.push_back(std::move(listed));
     }
@@ -205,13 +224,18 @@ void DeviceSet::open_port(Device& device, const RnicConfig& rnic, std::uint32_t 
     if (!rnic.mac) {
         device.mac = port->mac();
     }
-    if (rnic.pfc.sent != 0 && !port->tells_waiting()) {
-        throw EalError(
-            rnic.name +
-            ": its port's driver does not tell how many frames wait: leave 'send' out of [rnic.pfc]");
-    }
     port->set_own_groups(own_groups(device));
     device.port = port.get();
+    if (rnic.pfc.sent != 0 && !port->tells_waiting()) {
+        if (rnic.pfc.xoff_frames >= ReadAheadPort::kMostFrames) {
+            throw EalError(rnic.name +
+                           ": [rnic.pfc]: its port's driver does not tell how many frames wait, and " +
+                           "'xoff_frames' must be less than " + std::to_string(ReadAheadPort::kMostFrames));
+        }
+        read_ahead_ports_.push_back(
+            std::make_unique<ReadAheadPort>(*port, num_workers, rnic.pfc.xoff_frames + 1));
+        device.port = read_ahead_ports_.back().get();
+    }
     dpdk_ports_.emplace(device.index, std::move(port));
 }
 

@@ -18,6 +18,7 @@
 #include "dataplane/kernel_port.h"
 #include "dataplane/neighbour_table.h"
 #include "dataplane/own_network.h"
+#include "dataplane/read_ahead_port.h"
 #include "dataplane/steering.h"
 
 namespace urnic::dataplane {
@@ -42,10 +43,10 @@ class DeviceSet {
 
   private:
     void add_device(const RnicConfig& rnic, std::uint32_t index);
-    void add_fabrics(const Config& config, Steering& steering);
+    void add_fabrics(const Config& config, Steering& steering, rte_mempool* frames);
     /// Puts a network between the devices of a fabric, if the configuration has one for it.
     void emulate(const Config& config, const std::string& name, Fabric& fabric,
-                 const std::vector<Device*>& devices, Steering& steering);
+                 const std::vector<Device*>& devices, Steering& steering, rte_mempool* frames);
     /// Opens the port of a device that is on no fabric.
     void open_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers, rte_mempool* frames);
     void open_kernel_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
@@ -60,6 +61,7 @@ class DeviceSet {
     std::map<std::uint32_t, std::string> fabric_of_;                     // by Device::index
     std::map<std::uint32_t, std::unique_ptr<DpdkPort>> dpdk_ports_;      // by Device::index
     std::map<std::uint32_t, std::unique_ptr<KernelPort>> kernel_ports_;  // by Device::index
+    std::vector<std::unique_ptr<ReadAheadPort>> read_ahead_ports_;       // on some of those
     std::vector<std::unique_ptr<HairpinPort>> hairpins_;
     std::unique_ptr<NeighbourTable> neighbours_;
     std::vector<std::unique_ptr<Device>> devices_;

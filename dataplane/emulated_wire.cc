@@ -7,12 +7,14 @@
 #include <array>
 #include <atomic>
 
+#include "congestion/topology/routes.h"
 #include "congestion/topology/topology.h"
 #include "dataplane/eal.h"
 #include "dataplane/fabric.h"
 #include "dataplane/frame_pool.h"
 #include "dataplane/steering.h"
 #include "rnic/fault/plan.h"
+#include "rnic/wire/eth/pause_frame.h"
 #include "rnic/wire/layout.h"
 
 namespace urnic::dataplane {
@@ -24,6 +26,10 @@ constexpr std::uint64_t kPortBytes = 16384;
 constexpr unsigned kWorkerRingFrames = 256;
 /// Frames taken from another worker's ring at once.
 constexpr unsigned kRingBurst = 32;
+/// Pause frames under way at once; RNICs leave half of them to the switches.
+constexpr std::uint32_t kPauseFrames = 1024;
+/// Whom a pause frame to an RNIC comes from: its switch. Made up, as MACs of switches' ports are nobody's.
+constexpr wire::Mac kSwitchMac{0x02, 0x00, 0x00, 0xff, 0xff, 0xfe};
 
 std::uint8_t byte_at(std::span<const std::byte> bytes, std::size_t at) {
     return at < bytes.size() ? static_cast<std::uint8_t>(bytes[at]) : std::uint8_t{0};
@@ -59,6 +65,26 @@ Seen look_at(std::span<const std::byte> frame) {
     return seen;
 }
 
+/// Of the five-tuple, as switches choose among equal ways by it.
+std::uint64_t flow_hash_of(std::span<const std::byte> frame, const Seen& seen) {
+    congestion::FlowKey key;
+    const std::size_t address_bytes = seen.is_ipv4 ? 4 : 16;
+    const std::size_t source = seen.l3_offset + (seen.is_ipv4 ? wire::kIpv4Source : wire::kIpv6Source);
+    for (std::size_t i = 0; i < address_bytes; ++i) {
+        key.source[16 - address_bytes + i] = byte_at(frame, source + i);
+        key.destination[16 - address_bytes + i] = byte_at(frame, source + address_bytes + i);
+    }
+    key.protocol =
+        byte_at(frame, seen.l3_offset + (seen.is_ipv4 ? wire::kIpv4Protocol : wire::kIpv6NextHeader));
+    const std::size_t ports = seen.l3_offset + (seen.is_ipv4 ? wire::kIpv4Bytes : wire::kIpv6Bytes);
+    const auto port_at = [&](std::size_t at) {
+        return static_cast<std::uint16_t>(byte_at(frame, at) << 8U | byte_at(frame, at + 1));
+    };
+    key.source_port = port_at(ports + wire::kUdpSourcePort);
+    key.destination_port = port_at(ports + wire::kUdpDestinationPort);
+    return congestion::flow_hash(key);
+}
+
 }  // namespace
 
 struct EmulatedWire::Impl final : congestion::FabricOutbox {
@@ -76,9 +102,18 @@ struct EmulatedWire::Impl final : congestion::FabricOutbox {
                 return impl_.wire.port(index_).rx_burst(queue, frames, count);
             }
             impl_.run();
-            const std::uint16_t got = impl_.wire.port(index_).rx_burst(queue, frames, count);
+            const std::uint16_t told = impl_.tell_pause(index_, frames, count);
+            const auto got = static_cast<std::uint16_t>(
+                told + impl_.wire.port(index_).rx_burst(queue, frames + told,
+                                                        static_cast<std::uint16_t>(count - told)));
             impl_.unseen[index_] = got == count;
             return got;
+        }
+        [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override {
+            if (queue == 0) {
+                impl_.run();
+            }
+            return impl_.wire.port(index_).rx_waiting(queue);
         }
         std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
             return queue == 0 ? impl_.take(index_, frames, count)
@@ -112,13 +147,19 @@ struct EmulatedWire::Impl final : congestion::FabricOutbox {
     void deliver(TimeNs now, congestion::NodeIndex host, congestion::FabricPacket& packet) override;
     void drop(TimeNs now, congestion::NodeIndex at, congestion::FabricPacket& packet) override;
     void room(TimeNs /*now*/, congestion::NodeIndex /*host*/) override {}
+    void paused(TimeNs now, congestion::NodeIndex host, std::uint8_t priority, std::uint16_t quanta) override;
 
+    void add_rings();
     void run();
     std::uint16_t take(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
     std::uint16_t hand_over(std::uint32_t worker, std::uint32_t port, rte_mbuf** frames,
                             std::uint16_t count) const;
     /// False: it has to wait.
     [[nodiscard]] bool send(std::uint32_t port, rte_mbuf* frame);
+    /// A MAC control frame of an RNIC's, to its switch. False: it has to wait.
+    [[nodiscard]] bool send_pause(std::uint32_t port, rte_mbuf* frame);
+    /// Gives the RNIC what its switch has asked for since the last time. How many frames that is: 0 or 1.
+    std::uint16_t tell_pause(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
     void take_from_workers();
     [[nodiscard]] bool flush_arrived();
     [[nodiscard]] TimeNs next_event(std::uint32_t port) const {
@@ -128,12 +169,25 @@ struct EmulatedWire::Impl final : congestion::FabricOutbox {
         return rings[(worker - 1) * ports.size() + port];
     }
 
+    // The port of a switch.
+    struct Trunk {
+        congestion::NodeIndex node = congestion::kNoNode;
+        congestion::PortIndex port = 0;
+    };
+
     Fabric& wire;
     Steering& steering;
+    rte_mempool* pool;
+    std::uint8_t lossless;
+    bool has_equal_ways;
     TimeNs now = 0;   // that it is
     TimeNs time = 0;  // that the network has come to
     std::unique_ptr<congestion::Fabric> network;
     std::vector<congestion::NodeIndex> hosts;  // by port
+    std::vector<std::uint32_t> port_of_node;   // of the hosts
+    std::vector<Trunk> trunks;
+    std::vector<std::string> trunk_names;
+    std::vector<wire::Pfc> pauses;  // by port: to be told to the RNIC
     std::vector<std::unique_ptr<Port>> ports;
     std::vector<WirePortView>
         sent;  // what each RNIC has given to the network; what was dropped before a switch
@@ -150,16 +204,41 @@ struct EmulatedWire::Impl final : congestion::FabricOutbox {
 
 EmulatedWire::Impl::Impl(const Options& options, Fabric& fabric, std::uint32_t num_ports,
                          Steering& steering_of_all)
-    : wire(fabric), steering(steering_of_all), items(options.frames) {
-    const congestion::Topology topology = congestion::star(num_ports, options.link);
+    : wire(fabric),
+      steering(steering_of_all),
+      pool(options.pool),
+      lossless(options.switches.pfc.lossless),
+      has_equal_ways(options.topology.links.size() >= options.topology.nodes.size()),  // a tree has none
+      hosts(options.topology.hosts()),
+      port_of_node(options.topology.nodes.size()),
+      pauses(num_ports),
+      items(options.frames) {
+    const congestion::Topology& topology = options.topology;
     if (const std::string problem = congestion::problem_of(topology); !problem.empty()) {
         throw EalError("cannot emulate a wire: " + problem);
     }
-    hosts = topology.hosts();
-    network = std::make_unique<congestion::Fabric>(
-        topology, congestion::FabricOptions{.switches = options.switches, .seed = options.seed}, *this);
+    if (hosts.size() != num_ports) {
+        throw EalError("cannot emulate a wire: its topology has another number of hosts than it has RNICs");
+    }
+    congestion::FabricOptions network_options;
+    network_options.switches = options.switches;
+    network_options.weights = options.weights;
+    network_options.seed = options.seed;
+    network_options.pause_frames = kPauseFrames;
+    network = std::make_unique<congestion::Fabric>(topology, network_options, *this);
     for (std::uint32_t i = 0; i < num_ports; ++i) {
+        port_of_node[hosts[i]] = i;
         ports.push_back(std::make_unique<Port>(*this, i));
+    }
+    for (congestion::NodeIndex node = 0; node < topology.nodes.size(); ++node) {
+        const auto of_node = network->routes().ports(node);
+        for (std::size_t port = 0; port < of_node.size(); ++port) {
+            const congestion::TopologyNode& there = topology.nodes[of_node[port].neighbour];
+            if (!topology.nodes[node].is_host && !there.is_host) {
+                trunks.push_back({node, static_cast<congestion::PortIndex>(port)});
+                trunk_names.push_back(topology.nodes[node].name + ">" + there.name);
+            }
+        }
     }
     sent.resize(num_ports);
     free_items.reserve(items.size());
@@ -167,9 +246,13 @@ EmulatedWire::Impl::Impl(const Options& options, Fabric& fabric, std::uint32_t n
         free_items.push_back(&item);
     }
     unseen.resize(num_ports);
+    add_rings();
+}
+
+void EmulatedWire::Impl::add_rings() {
     static std::atomic<std::uint32_t> instances{0};
     const std::string name = "emu" + std::to_string(instances.fetch_add(1)) + "_";
-    for (std::size_t i = 0; i < std::size_t{num_ports} * (steering.num_workers() - 1); ++i) {
+    for (std::size_t i = 0; i < ports.size() * (steering.num_workers() - 1); ++i) {
         rte_ring* const made =
             rte_ring_create((name + std::to_string(i)).c_str(), kWorkerRingFrames, SOCKET_ID_ANY,
                             RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ);
@@ -221,6 +304,46 @@ void EmulatedWire::Impl::drop(TimeNs /*now*/, congestion::NodeIndex /*at*/,
     free_items.push_back(&item);
 }
 
+// The host's port has obeyed already: this is for the RNIC's QPs, of which others go on.
+void EmulatedWire::Impl::paused(TimeNs /*now*/, congestion::NodeIndex host, std::uint8_t priority,
+                                std::uint16_t quanta) {
+    if (pool != nullptr) {
+        const std::uint32_t port = port_of_node[host];
+        pauses[port].class_enable = static_cast<std::uint8_t>(pauses[port].class_enable | 1U << priority);
+        pauses[port].pause_quanta[priority] = quanta;
+        unseen[port] = 1;
+    }
+}
+
+std::uint16_t EmulatedWire::Impl::tell_pause(std::uint32_t port, rte_mbuf** frames, std::uint16_t count) {
+    if (pauses[port].class_enable == 0 || count == 0 || !alloc_frames(pool, {frames, 1})) [[likely]] {
+        return 0;
+    }
+    wire::build_pause_frame(kSwitchMac, pauses[port],
+                            std::span<std::byte, wire::kPauseFrameBytes>(
+                                rte_pktmbuf_mtod(*frames, std::byte*), wire::kPauseFrameBytes));
+    (*frames)->data_len = wire::kPauseFrameBytes;
+    (*frames)->pkt_len = wire::kPauseFrameBytes;
+    pauses[port] = {};
+    return 1;
+}
+
+bool EmulatedWire::Impl::send_pause(std::uint32_t port, rte_mbuf* frame) {
+    wire::Pfc pause;
+    const bool is_pause = wire::parse_pause_frame(frame_bytes(frame), pause);
+    if (is_pause && network->spare_pauses() < kPauseFrames / 2) {
+        return false;
+    }
+    for (std::uint8_t priority = 0; is_pause && priority < wire::kPriorities; ++priority) {
+        if ((pause.class_enable >> priority & 1U) != 0) {
+            network->send_pause(time, hosts[port], priority, pause.pause_quanta[priority]);
+        }
+    }
+    sent[port].counters.dropped += is_pause ? 0 : 1;
+    free_frames({&frame, 1});
+    return true;
+}
+
 // The wire delivers by MAC: which of its ports sends is all the same.
 bool EmulatedWire::Impl::flush_arrived() {
     if (arrived == nullptr) {
@@ -251,6 +374,9 @@ void EmulatedWire::Impl::run() {
 
 bool EmulatedWire::Impl::send(std::uint32_t port, rte_mbuf* frame) {
     const std::span<const std::byte> bytes = frame_bytes(frame);
+    if (wire::is_mac_control(bytes)) [[unlikely]] {
+        return send_pause(port, frame);
+    }
     const std::optional<std::uint32_t> to = bytes.size() < 6 ? std::nullopt : wire.port_of(bytes);
     if (!to || *to == port) {
         // Multicast, unknown MACs, and its own: past the network.
@@ -261,6 +387,9 @@ bool EmulatedWire::Impl::send(std::uint32_t port, rte_mbuf* frame) {
         return false;
     }
     if (free_items.empty()) {
+        if ((lossless >> seen.priority & 1U) != 0) {
+            return false;
+        }
         ++sent[*to].counters.dropped;
         free_frames({&frame, 1});
         return true;
@@ -272,6 +401,7 @@ bool EmulatedWire::Impl::send(std::uint32_t port, rte_mbuf* frame) {
     item.priority = seen.priority;
     item.ecn_capable = seen.is_ip && seen.ecn != 0;
     item.to = hosts[*to];
+    item.hash = has_equal_ways && seen.is_ip ? flow_hash_of(bytes, seen) : 0;
     item.frame = frame;
     item.l3_offset = seen.l3_offset;
     item.is_ipv4 = seen.is_ipv4;
@@ -324,15 +454,25 @@ EmulatedWire::~EmulatedWire() = default;
 
 TimedPort& EmulatedWire::port(std::uint32_t index) { return *impl_->ports.at(index); }
 
+const std::vector<std::string>& EmulatedWire::trunks() const { return impl_->trunk_names; }
+
 WirePortView EmulatedWire::view(std::uint32_t port) const {
-    WirePortView view = impl_->sent.at(port);
-    const congestion::NodeIndex host = impl_->hosts.at(port);
-    const congestion::TopologyPort& uplink = impl_->network->routes().ports(host)[0];
-    const congestion::Switch& middle = *impl_->network->switch_at(uplink.neighbour);
-    view.counters = middle.counters(uplink.port_there);
-    view.counters.dropped += impl_->sent.at(port).counters.dropped;
+    const std::size_t num_rnics = impl_->hosts.size();
+    WirePortView view;
+    Impl::Trunk at;
+    if (port < num_rnics) {
+        view = impl_->sent[port];
+        const congestion::TopologyPort& uplink = impl_->network->routes().ports(impl_->hosts[port])[0];
+        at = {uplink.neighbour, uplink.port_there};
+    } else {
+        at = impl_->trunks.at(port - num_rnics);
+    }
+    const std::uint64_t dropped_before = view.counters.dropped;
+    const congestion::Switch& there = *impl_->network->switch_at(at.node);
+    view.counters = there.counters(at.port);
+    view.counters.dropped += dropped_before;
     for (std::uint8_t priority = 0; priority < congestion::kPriorities; ++priority) {
-        view.queue_bytes += middle.queue_bytes(uplink.port_there, priority);
+        view.queue_bytes += there.queue_bytes(at.port, priority);
     }
     return view;
 }

@@ -2,6 +2,7 @@
 // through the switches of a topology (congestion/fabric), in real time, before the wire delivers it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -11,7 +12,7 @@
 #include "dataplane/host.h"
 #include "dataplane/timed_port.h"
 
-struct rte_ring;
+struct rte_mempool;
 
 namespace urnic::dataplane {
 
@@ -26,13 +27,17 @@ class EmulatedWire {
     static constexpr std::uint32_t kFrames = 4096;
 
     struct Options {
-        congestion::LinkSpec link;  // of each RNIC
+        congestion::Topology topology;  // its hosts are the RNICs, in their order
         congestion::SwitchOptions switches;
+        std::array<std::uint32_t, congestion::kPriorities> weights{};  // of every port
         std::uint64_t seed = 1;
-        std::uint32_t frames = kFrames;  // in the network at once; more are dropped
+        /// In the network at once. More are dropped; those of a lossless priority wait in their RNIC.
+        std::uint32_t frames = kFrames;
+        /// For the pause frames that RNICs get; nullptr: they get none, and only their ports obey.
+        rte_mempool* pool = nullptr;
     };
 
-    /// RNICs around one switch. Throws EalError when the packet memory is too small.
+    /// Throws EalError: the packet memory is too small, or the topology has something wrong with it.
     EmulatedWire(const Options& options, Fabric& wire, std::uint32_t num_ports, Steering& steering);
     ~EmulatedWire();
     EmulatedWire(const EmulatedWire&) = delete;
@@ -41,7 +46,9 @@ class EmulatedWire {
     /// In front of port i of the wire; lives as long as this does.
     [[nodiscard]] TimedPort& port(std::uint32_t index);
 
-    /// On worker 0.
+    /// Ports of switches to other switches, as "s1>s2".
+    [[nodiscard]] const std::vector<std::string>& trunks() const;
+    /// Of the switch's port to an RNIC; of trunks()[i] with the number of RNICs + i. On worker 0.
     [[nodiscard]] WirePortView view(std::uint32_t port) const;
 
   private:

@@ -38,6 +38,11 @@ bool is_group_frame(const rte_mbuf& frame) {
     return bytes.size() >= 14 && (bytes[0] & std::byte{1}) != std::byte{0};
 }
 
+/// Frames for the only consumer.
+std::uint32_t count_of(const rte_ring& ring) {
+    return __atomic_load_n(&ring.prod.tail, __ATOMIC_ACQUIRE) - ring.cons.tail;
+}
+
 /// Room for the only producer; what the consumer takes meanwhile makes more.
 bool has_room(const rte_ring& ring) {
     const std::uint32_t taken = __atomic_load_n(&ring.cons.tail, __ATOMIC_ACQUIRE);
@@ -65,7 +70,7 @@ class Fabric::Port final : public PacketIo {
     [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override {
         std::uint32_t waiting = 0;
         for (std::uint32_t from = 0; from < fabric_.steering_.num_workers(); ++from) {
-            waiting += rte_ring_count(fabric_.ring(from, index_, queue));
+            waiting += count_of(*fabric_.ring(from, index_, queue));
         }
         return waiting;
     }

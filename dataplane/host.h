@@ -93,6 +93,7 @@ struct WirePortView {
 struct HostWire {
     std::string fabric;
     std::vector<std::string> devices;  // by port
+    std::vector<std::string> trunks;   // ports between switches, numbered on from those
     std::function<WirePortView(std::uint32_t port)> view;
 };
 

@@ -99,10 +99,14 @@ The configuration file is TOML. Every key, with its default:
 
   [[wire]]                      # none by default; a switch between the RNICs of one fabric (docs/congestion.md)
   fabric = "lab"                # theirs, two or more
-  topology = "star"
+  topology = "star"             # or "dumbbell", "parking-lot" (switches), "leaf-spine" (leaves, spines), with
+                                # trunk_mbps and trunk_delay_us between switches
   link_mbps = 1000              # of each RNIC's link, and its delay:
   delay_us = 1
-  buffer_bytes = 1000000        # of the switch; what it does not hold is dropped
+  buffer_bytes = 1000000        # of each switch; what it does not hold is dropped
+  weights = [0, 0, 0, 0, 0, 0, 0, 0]  # of the priorities that share what strict ones leave; 0: strict
+  pfc = []                      # priorities that are not dropped but paused; with xoff_bytes, xon_bytes,
+                                # headroom_bytes and watchdog_ms
   ecn_kmin_bytes = 0            # queues up to here mark nothing; from kmax on everything, just below it the part pmax
   ecn_kmax_bytes = 0            # 0: nothing is marked
   ecn_pmax = 1

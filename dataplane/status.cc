@@ -178,10 +178,23 @@ void write_worker(JsonText& json, const Host& host, std::uint32_t index) {
     });
 }
 
+void write_switch_port(JsonText& json, const WirePortView& view) {
+    json.value("delivered_packets", view.counters.tx_packets);
+    json.value("delivered_bytes", view.counters.tx_bytes);
+    json.value("marked", view.counters.marked);
+    json.value("dropped", view.counters.dropped);
+    json.value("queue_bytes", view.queue_bytes);
+    json.value("most_queue_bytes", view.counters.most_bytes);
+    json.value("pauses_sent", view.counters.pauses_sent);
+    json.value("pauses_received", view.counters.pauses_received);
+    json.value("watchdog_trips", view.counters.watchdog_trips);
+    json.value("watchdog_dropped", view.counters.watchdog_dropped);
+}
+
 void write_wires(JsonText& json, const Host& host) {
     json.array("wires", [&] {
         for (const HostWire& wire : host.wires) {
-            std::vector<WirePortView> views(wire.devices.size());
+            std::vector<WirePortView> views(wire.devices.size() + wire.trunks.size());
             host.workers[0]->call([&] {
                 for (std::uint32_t port = 0; port < views.size(); ++port) {
                     views[port] = wire.view(port);
@@ -190,18 +203,20 @@ void write_wires(JsonText& json, const Host& host) {
             json.object({}, [&] {
                 json.value("fabric", wire.fabric);
                 json.array("ports", [&] {
-                    for (std::size_t port = 0; port < views.size(); ++port) {
-                        const WirePortView& view = views[port];
+                    for (std::size_t port = 0; port < wire.devices.size(); ++port) {
                         json.object({}, [&] {
                             json.value("device", wire.devices[port]);
-                            json.value("sent_packets", view.sent_packets);
-                            json.value("sent_bytes", view.sent_bytes);
-                            json.value("delivered_packets", view.counters.tx_packets);
-                            json.value("delivered_bytes", view.counters.tx_bytes);
-                            json.value("marked", view.counters.marked);
-                            json.value("dropped", view.counters.dropped);
-                            json.value("queue_bytes", view.queue_bytes);
-                            json.value("most_queue_bytes", view.counters.most_bytes);
+                            json.value("sent_packets", views[port].sent_packets);
+                            json.value("sent_bytes", views[port].sent_bytes);
+                            write_switch_port(json, views[port]);
+                        });
+                    }
+                });
+                json.array("trunks", [&] {
+                    for (std::size_t trunk = 0; trunk < wire.trunks.size(); ++trunk) {
+                        json.object({}, [&] {
+                            json.value("port", wire.trunks[trunk]);
+                            write_switch_port(json, views[wire.devices.size() + trunk]);
                         });
                     }
                 });

@@ -90,9 +90,13 @@ congestion::Topology read_topology(const toml::table* table, std::uint64_t& ecmp
     return topology;
 }
 
-void read_switches(const toml::table* table, std::uint8_t data_priority, congestion::SwitchOptions& options) {
+void read_switches(const toml::table* table, std::uint8_t data_priority, congestion::FabricOptions& fabric) {
     const toml::table nothing;
     TableReader reader(table != nullptr ? *table : nothing, "[switch]");
+    congestion::SwitchOptions& options = fabric.switches;
+    constexpr std::uint64_t kMostWeight = 1'000;
+    const std::vector<std::uint64_t> weights = reader.wholes("weights", fabric.weights.size(), kMostWeight);
+    std::copy(weights.begin(), weights.end(), fabric.weights.begin());
     options.buffer_bytes = reader.scaled("buffer_kb", kKilo, 1, kMostKb, 12'000'000);
     options.queue_bytes = reader.scaled("queue_kb", kKilo, 1, kMostKb, ~0ULL);
     congestion::EcnOptions ecn;
@@ -263,7 +267,7 @@ ExperimentConfig read_config(const toml::table& root, const std::string& name) {
     (void)reader.text("picture", {});
     config.topology = read_topology(reader.table("topology"), config.fabric.ecmp_seed);
     read_rnic(reader.table("rnic"), config.rnic);
-    read_switches(reader.table("switch"), config.rnic.priority, config.fabric.switches);
+    read_switches(reader.table("switch"), config.rnic.priority, config.fabric);
     read_hosts(reader, config);
     for (const toml::table* const each : reader.tables("flow")) {
         read_flow(*each, config);

@@ -125,6 +125,27 @@ std::vector<std::string> TableReader::texts(std::string_view key) {
     return list;
 }
 
+std::vector<std::uint64_t> TableReader::wholes(std::string_view key, std::size_t count, std::uint64_t most) {
+    const toml::node* const node = find(key);
+    std::vector<std::uint64_t> list;
+    if (node == nullptr) {
+        list.resize(count);
+        return list;
+    }
+    if (const auto* const array = node->as_array(); array != nullptr) {
+        for (const toml::node& each : *array) {
+            const std::int64_t value = each.is_integer() ? each.value_or(std::int64_t{-1}) : -1;
+            if (value >= 0 && static_cast<std::uint64_t>(value) <= most) {
+                list.push_back(static_cast<std::uint64_t>(value));
+            }
+        }
+    }
+    if (list.size() != count || node->as_array()->size() != count) {
+        fail(key, fmt::format("must be a list of {} whole numbers from 0 to {}", count, most));
+    }
+    return list;
+}
+
 const toml::table* TableReader::table(std::string_view key) {
     const toml::node* const node = find(key);
     if (node != nullptr && !node->is_table()) {

@@ -36,6 +36,9 @@ class TableReader {
     [[nodiscard]] std::size_t choice(std::string_view key, const std::vector<std::string_view>& allowed,
                                      std::size_t otherwise = 0);
     [[nodiscard]] std::vector<std::string> texts(std::string_view key);
+    /// A list of that many whole numbers from 0 to `most`; zeros where the key is absent.
+    [[nodiscard]] std::vector<std::uint64_t> wholes(std::string_view key, std::size_t count,
+                                                    std::uint64_t most);
     /// The key is there.
     [[nodiscard]] bool has(std::string_view key) const { return table_.contains(key); }
     /// nullptr: the key is absent.

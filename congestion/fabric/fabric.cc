@@ -32,6 +32,7 @@ Fabric::Fabric(const Topology& topology, const FabricOptions& options, FabricOut
             directions_.push_back(direction);
             EgressPort::Options of_port;
             of_port.rate = direction.spec.rate;
+            of_port.weights = options.weights;
             of_switch.ports.push_back(of_port);
         }
         if (topology.nodes[node].is_host) {
@@ -42,6 +43,10 @@ Fabric::Fabric(const Topology& topology, const FabricOptions& options, FabricOut
         }
     }
     timers_.resize(2 * static_cast<std::uint32_t>(directions_.size()));
+    free_pauses_.reserve(options.pause_frames);
+    for (std::uint32_t i = 0; i < options.pause_frames; ++i) {
+        free_pauses_.push_back(&pauses_.emplace_back());
+    }
 }
 
 void Fabric::send(TimeNs now, NodeIndex host, FabricPacket& packet) {
@@ -92,6 +97,9 @@ void Fabric::put_on_link(std::uint32_t index, FabricPacket& packet, TimeNs done)
 // It goes behind the frame that is being sent and before all that wait (IEEE 802.1Qbb).
 void Fabric::put_pause_on_link(std::uint32_t index, std::uint8_t priority, std::uint16_t quanta) {
     if (free_pauses_.empty()) {
+        if (options_.pause_frames != 0) {
+            return;
+        }
         free_pauses_.push_back(&pauses_.emplace_back());
         free_pauses_.reserve(pauses_.size());
     }
@@ -170,6 +178,7 @@ void Fabric::take_pause(NodeIndex node, PortIndex port, FabricPacket& packet) {
     HostNode& host = *hosts_[node];
     host.pauses += packet.pause_quanta != 0 ? 1 : 0;
     host.port.pause(now_, packet.priority, packet.pause_quanta);
+    outbox_.paused(now_, node, packet.priority, packet.pause_quanta);
     run_host_port(node);
 }
 

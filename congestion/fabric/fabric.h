@@ -1,8 +1,10 @@
 // A whole network: the switches of a topology, its links with their rates and delays, and the ports by which
 // hosts hang on it. Pure: time is an argument, and what packets are is the caller's business. No allocation
-// once it is made, but for pause frames while more of them are under way than ever before.
+// once it is made, but for pause frames where their number is not bounded (FabricOptions::pause_frames).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -35,13 +37,20 @@ class FabricOutbox {
     virtual void drop(TimeNs now, NodeIndex at, FabricPacket& packet) = 0;
     /// The host's port has begun to send a packet that waited: there is room for another.
     virtual void room(TimeNs now, NodeIndex host) = 0;
+    /// A pause frame came to the host, whose port obeys it without help; 0 quanta end a pause.
+    virtual void paused(TimeNs /*now*/, NodeIndex /*host*/, std::uint8_t /*priority*/,
+                        std::uint16_t /*quanta*/) {}
 };
 
 struct FabricOptions {
     /// Of every switch; `ports` and `seed` are filled in from the topology and the seed here.
     SwitchOptions switches;
-    std::uint64_t seed = 1;       // of the marks
-    std::uint64_t ecmp_seed = 1;  // of the choices among equal ways
+    std::array<std::uint32_t, kPriorities> weights{};  // of every port: EgressPort::Options
+    std::uint64_t seed = 1;                            // of the marks
+    std::uint64_t ecmp_seed = 1;                       // of the choices among equal ways
+    /// Pause frames that can be on links at once; one more is lost, and what it began or ended waits for the
+    /// next or runs out. 0: any number, which may allocate.
+    std::uint32_t pause_frames = 0;
 };
 
 class Fabric {
@@ -53,6 +62,8 @@ class Fabric {
     void send(TimeNs now, NodeIndex host, FabricPacket& packet);
     /// The host asks its switch for a pause; 0 quanta end it.
     void send_pause(TimeNs now, NodeIndex host, std::uint8_t priority, std::uint16_t quanta);
+    /// Of FabricOptions::pause_frames, those that are on no link.
+    [[nodiscard]] std::size_t spare_pauses() const { return free_pauses_.size(); }
     /// Bytes that wait in the host's port.
     [[nodiscard]] std::uint64_t waiting_bytes(NodeIndex host, std::uint8_t priority) const {
         return hosts_[host]->port.bytes(priority);

@@ -34,27 +34,32 @@ additive_increase_mbps = 1
 hyper_increase_mbps = 10
 burst_bytes = 16384
 """ for i in range(3)) + f"""
+{{sink}}
 [[wire]]
 fabric = "lab"
-link_mbps = 200
+link_mbps = {{link_mbps}}
 delay_us = 10
 buffer_bytes = {BUFFER}
 ecn_kmin_bytes = {KMIN}
 ecn_kmax_bytes = {KMAX}
 ecn_pmax = 0.2
+{{wire}}
 """
+FLOW_CONTROL = "pfc = [0]\nxoff_bytes = 60000\nxon_bytes = 40000\n"
 SOURCES, SINK = (0, 1), 2
 MB = 1_000_000
 
 
 class Incast(harness.TestCase):
-    def start_daemon(self, algorithm):
+    def start_daemon(self, algorithm, sink="", wire="", link_mbps=200):
+        """`sink` and `wire` are further lines of the sink's RNIC and of the wire."""
         directory = pathlib.Path(tempfile.mkdtemp(prefix="urnic-e2e-"))
         self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
         self.directory = directory
         self.socket = directory / "run/control.sock"
         config = directory / "urnicd.toml"
-        config.write_text(CONFIG.format(run_dir=directory / "run", algorithm=algorithm), encoding="utf-8")
+        config.write_text(CONFIG.format(run_dir=directory / "run", algorithm=algorithm, sink=sink, wire=wire,
+                                        link_mbps=link_mbps), encoding="utf-8")
         self.daemon = daemon = harness.start([harness.BUILD / "urnicd", "--config", config])
         self.addCleanup(self.stop_daemon, daemon)
         up = harness.wait_until(lambda: daemon.poll() is not None
@@ -237,6 +242,42 @@ class Incast(harness.TestCase):
         self.assertEqual(sink["marked"], 0, "nobody says that it understands marks")
         self.assertGreater(sink["most_queue_bytes"], BUFFER * 0.9)
         self.assertEqual(self.counters(SINK)["np_cnp_sent"], 0)
+
+    def pauses(self, device):
+        return self.status()["devices"][device]["pfc"]["priorities"][0]
+
+    def test_with_flow_control_the_switch_pauses_the_senders(self):
+        self.start_daemon("none", wire=FLOW_CONTROL)
+        self.start_writers()
+        self.wait_for(lambda: all(self.ports()[source]["pauses_sent"] > 3 for source in SOURCES), "pauses of both senders")
+        self.wait_for(lambda: all(self.pauses(source)["rx_resume"] > 3 for source in SOURCES), "both to be told")
+        self.stretch(20 * MB)
+        trace = self.directory / "pauses.json"
+        self.assert_ok(self.urnic("cc", "trace", trace, "--seconds", "2", "--every", "20", "--socket", self.socket))
+        (run,) = json.loads(trace.read_text(encoding="utf-8"))["runs"]
+        self.assertGreater(run["series"]["pauses"][-1], 0)
+        self.assertEqual(run["series"]["pauses"], sorted(run["series"]["pauses"]))
+        last = (self.directory / "pauses-ports.csv").read_text(encoding="utf-8").splitlines()[-3:]
+        counted = {line.split(",")[2].strip('"'): [int(word) for word in line.split(",")[-2:]] for line in last}
+        self.assertEqual(counted["lab>urnic2"], [0, 0])
+        for source in SOURCES:
+            self.assertGreater(counted[f"lab>urnic{source}"][0], 3)
+            self.assertEqual(self.counters(source)["retrans_pkts"], 0)
+        sink = self.ports()[SINK]
+        self.assertEqual((sink["dropped"], sink["pauses_sent"], self.pauses(SINK)["rx_pause"]), (0, 0, 0), sink)
+
+    def test_an_rnic_that_cannot_keep_up_pauses_its_switch(self):
+        """More than one frame waits for the sink again and again, where a link is far faster than any worker."""
+        self.start_daemon("none", sink="[rnic.pfc]\nsend = [0]\nxoff_frames = 1\nxon_frames = 0\n", wire=FLOW_CONTROL,
+                          link_mbps=100000)
+        self.start_writers()
+        self.wait_for(lambda: self.ports()[SINK]["pauses_received"] > 3 and self.pauses(SINK)["tx_resume"] > 3, "pauses")
+        self.stretch(20 * MB)
+        sink = self.ports()[SINK]
+        self.assertEqual(sink["dropped"], 0, sink)
+        self.assertGreaterEqual(self.pauses(SINK)["tx_pause"], sink["pauses_received"])
+        for source in SOURCES:
+            self.assertEqual(self.ports()[source]["pauses_received"], 0)
 
 
 if __name__ == "__main__":

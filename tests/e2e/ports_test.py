@@ -430,6 +430,37 @@ class Memif(harness.TestCase):
             side.expect_state("ACTIVE")
         self.pingpong()
 
+    def test_a_backlog_pauses_the_other_daemon(self):
+        """DPDK's driver does not tell how many frames wait: they are counted all the same."""
+        a, b = self.sides
+        a.extra += "\n[rnic.pfc]\nsend = [0]\nxoff_frames = 1\nxon_frames = 0"
+        for side in self.sides:
+            side.start()
+        for side in self.sides:
+            side.expect_state("ACTIVE")
+        command = ["ib_write_bw", "-d", "urnic0", "-x", 1, "-F", "-p", PERFTEST_PORT, "-N", "-s", 65536, "-n", 10_000_000]
+        serving = harness.start(a.program(*command))
+        self.addCleanup(harness.end_group, serving)
+        self.assertTrue(harness.wait_until(lambda: netns.listens(PERFTEST_PORT, serving)))
+        asking = harness.start(b.program(*command, "127.0.0.1"))
+        self.addCleanup(harness.end_group, asking)
+        pauses = lambda side: side.status()["pfc"]["priorities"][0]
+        self.assertTrue(harness.wait_until(lambda: pauses(b)["rx_resume"] > 3 or asking.poll() is not None, pause=0.05))
+        self.assertIsNone(asking.poll(), str(asking.poll() is not None and harness.finish(asking)))
+        before = b.counter("sent_bytes")
+        self.assertTrue(harness.wait_until(lambda: b.counter("sent_bytes") - before > 10_000_000, pause=0.05), "it went on")
+        received = pauses(b)["rx_pause"]
+        self.assertGreater(received, 0)
+        self.assertGreaterEqual(pauses(a)["tx_pause"], received)
+        self.assertEqual((pauses(a)["rx_pause"], pauses(b)["tx_pause"]), (0, 0))
+
+    def test_a_threshold_beyond_what_is_counted_is_refused(self):
+        side = self.sides[0]
+        side.extra += "\n[rnic.pfc]\nsend = [0]\nxoff_frames = 4096"
+        side.launch()
+        self.assertTrue(harness.wait_until(lambda: side.daemon.poll() is not None))
+        self.assertIn("'xoff_frames' must be less than 4096", side.text())
+
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["storm"]:

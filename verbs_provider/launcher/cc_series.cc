@@ -107,18 +107,27 @@ void CongestionSeries::read_wires(const Json& status) {
     double marks = 0;
     double drops = 0;
     double pauses = 0;
+    const auto read_port = [&](const std::string& name, const Json& view) {
+        if (!ports_.contains(name) && ports_.size() == kMostLines) return;
+        Port& port = ports_[name];
+        put(port.queue_kb, view.at("queue_bytes").get<double>() / kBytesPerKilo);
+        port.marked = view.at("marked").get<std::uint64_t>();
+        port.dropped = view.at("dropped").get<std::uint64_t>();
+        port.pauses_sent = view.value("pauses_sent", std::uint64_t{0});
+        port.pauses_received = view.value("pauses_received", std::uint64_t{0});
+        marks += static_cast<double>(port.marked);
+        drops += static_cast<double>(port.dropped);
+        // One between two switches is sent by the one and received by the other.
+        pauses +=
+            static_cast<double>(port.pauses_sent + (view.contains("device") ? port.pauses_received : 0));
+    };
     for (const Json& wire : status.at("wires")) {
+        const auto fabric = wire.at("fabric").get<std::string>();
         for (const Json& view : wire.at("ports")) {
-            const std::string name = fmt::format("{}>{}", wire.at("fabric").get<std::string>(),
-                                                 view.at("device").get<std::string>());
-            if (!ports_.contains(name) && ports_.size() == kMostLines) continue;
-            Port& port = ports_[name];
-            put(port.queue_kb, view.at("queue_bytes").get<double>() / kBytesPerKilo);
-            port.marked = view.at("marked").get<std::uint64_t>();
-            port.dropped = view.at("dropped").get<std::uint64_t>();
-            marks += static_cast<double>(port.marked);
-            drops += static_cast<double>(port.dropped);
-            pauses += view.value("pauses_sent", 0.0);
+            read_port(fmt::format("{}>{}", fabric, view.at("device").get<std::string>()), view);
+        }
+        for (const Json& view : wire.value("trunks", Json::array())) {
+            read_port(fmt::format("{}:{}", fabric, view.at("port").get<std::string>()), view);
         }
     }
     count("marks", marks);
@@ -162,8 +171,9 @@ std::string CongestionSeries::last_flows() const {
 std::string CongestionSeries::last_ports() const {
     std::string text;
     for (const auto& [name, port] : ports_) {
-        text += fmt::format("\"\",{:.0f},\"{}\",{:.0f},{},{}\n", times_.back(), name,
-                            port.queue_kb.back() * kBytesPerKilo, port.marked, port.dropped);
+        text += fmt::format("\"\",{:.0f},\"{}\",{:.0f},{},{},{},{}\n", times_.back(), name,
+                            port.queue_kb.back() * kBytesPerKilo, port.marked, port.dropped, port.pauses_sent,
+                            port.pauses_received);
     }
     return text;
 }

@@ -37,7 +37,9 @@ class CongestionSeries {
         return "run,time_us,flow,rate_gbit,target_gbit,alpha,cnps\n";
     }
     [[nodiscard]] std::string last_flows() const;
-    [[nodiscard]] static std::string ports_head() { return "run,time_us,port,queue_bytes,marked,dropped\n"; }
+    [[nodiscard]] static std::string ports_head() {
+        return "run,time_us,port,queue_bytes,marked,dropped,pauses_sent,pauses_received\n";
+    }
     [[nodiscard]] std::string last_ports() const;
 
     [[nodiscard]] std::size_t readings() const { return times_.size(); }
@@ -58,6 +60,8 @@ class CongestionSeries {
         Values queue_kb;
         std::uint64_t marked = 0;
         std::uint64_t dropped = 0;
+        std::uint64_t pauses_sent = 0;
+        std::uint64_t pauses_received = 0;
     };
 
     [[nodiscard]] bool wants(const std::string& device, std::uint32_t qpn) const;

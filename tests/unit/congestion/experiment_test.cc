@@ -338,6 +338,17 @@ TEST(ExperimentFile, SaysWhatIsWrong) {
     }
 }
 
+TEST(ExperimentFile, WeightsAreEightNumbers) {
+    const auto read = [](const char* weights) {
+        return read_experiment(kIncast, "test", {{"switch.weights", weights}}).at(0).config.fabric.weights;
+    };
+    EXPECT_EQ(read("[0, 1, 2, 3, 4, 5, 6, 1000]"), (std::array<std::uint32_t, 8>{0, 1, 2, 3, 4, 5, 6, 1000}));
+    for (const char* wrong : {"1", "[1, 2]", "[1, 2, 3, 4, 5, 6, 7, -8]", "[1, 2, 3, 4, 5, 6, 7, 1001]",
+                              "[1, 2, 3, 4, 5, 6, 7, 8, 1001]"}) {
+        EXPECT_THROW((void)read(wrong), ConfigError) << wrong;
+    }
+}
+
 TEST(ExperimentFile, TellsTheLine) {
     for (const auto& [text, says] : {std::pair{"seed = \n", "line 1: "},
                                      {"duration_us = 5\n[topology]\nhosts = 0\n", "line 3: 'hosts'"},

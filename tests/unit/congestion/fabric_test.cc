@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <map>
@@ -71,6 +72,10 @@ class FabricTest : public ::testing::Test, public FabricOutbox {
         drops_.emplace_back(at, &packet);
     }
     void room(TimeNs /*now*/, NodeIndex /*host*/) override { ++rooms_; }
+    void paused(TimeNs /*now*/, NodeIndex host, std::uint8_t priority, std::uint16_t quanta) override {
+        EXPECT_EQ(priority, kLossless);
+        heard_.emplace_back(host, quanta);
+    }
 
     Topology topology_;
     FabricOptions options_;
@@ -78,6 +83,7 @@ class FabricTest : public ::testing::Test, public FabricOutbox {
     std::deque<NumberedPacket> packets_;
     std::vector<Arrival> arrivals_;
     std::vector<std::pair<NodeIndex, const FabricPacket*>> drops_;
+    std::vector<std::pair<NodeIndex, std::uint16_t>> heard_;
     std::uint32_t rooms_ = 0;
     TimeNs now_ = 0;
 };
@@ -151,6 +157,65 @@ TEST_F(FabricTest, APausedPriorityWaitsInTheHostAndOthersGoOn) {
     ASSERT_EQ(arrivals_.size(), 2U);
     EXPECT_NEAR(static_cast<double>(arrivals_[1].at), 65'535 * 512 + 12'000, 10'000);
     EXPECT_EQ(counters("s1", "h2").pauses_received, 1U);
+}
+
+TEST_F(FabricTest, AHostHearsOfThePausesThatItsPortObeys) {
+    options_.switches.pfc = {.lossless = 1U << kLossless,
+                             .xoff_bytes = 10 * kBytes,
+                             .xon_bytes = 5 * kBytes,
+                             .headroom_bytes = 10 * kBytes};
+    build(star(3, {kGbit, 1'000}));
+    for (int i = 0; i < 100; ++i) {
+        send("h1", "h3");
+        send("h2", "h3");
+    }
+    pass_until(100'000'000);
+    ASSERT_GE(heard_.size(), 4U);
+    std::map<NodeIndex, std::uint16_t> last;
+    for (const auto& [host, quanta] : heard_) {
+        EXPECT_NE(last[host], quanta) << "pauses and their ends take turns";
+        last[host] = quanta;
+    }
+    EXPECT_EQ(last,
+              (std::map<NodeIndex, std::uint16_t>{{topology_.find("h1"), 0}, {topology_.find("h2"), 0}}));
+    EXPECT_EQ(
+        static_cast<std::uint64_t>(
+            std::count_if(heard_.begin(), heard_.end(), [](const auto& each) { return each.second != 0; })),
+        fabric_->pauses_received(topology_.find("h1")) + fabric_->pauses_received(topology_.find("h2")));
+}
+
+// Who may not allocate has so many of them and no more: a storm then loses some, and all come back.
+TEST_F(FabricTest, PauseFramesCanBeBounded) {
+    options_.pause_frames = 10;
+    build(star(2, {kGbit, 1'000}));
+    EXPECT_EQ(fabric_->spare_pauses(), 10U);
+    for (int i = 0; i < 25; ++i) {
+        fabric_->send_pause(now_, topology_.find("h2"), kLossless, 0xffff);
+    }
+    EXPECT_EQ(fabric_->spare_pauses(), 0U);
+    pass_until(1'000'000);
+    EXPECT_EQ(counters("s1", "h2").pauses_received, 10U);
+    EXPECT_EQ(fabric_->spare_pauses(), 10U);
+}
+
+TEST_F(FabricTest, PrioritiesShareLinksByWeightInWhatStrictOnesLeave) {
+    options_.weights = {0, 3, 0, 1, 0, 0, 0, 0};
+    build(star(3, {kGbit, 1'000}));
+    for (int i = 0; i < 400; ++i) {
+        for (const std::uint8_t priority : {std::uint8_t{1}, std::uint8_t{3}}) {
+            send("h1", "h3", 0, priority);
+            send("h2", "h3", 0, priority);
+        }
+    }
+    send("h1", "h3", 0, 6);
+    pass_until(200 * 8'000);
+    std::map<int, int> count;
+    for (const Arrival& arrival : arrivals_) {
+        ++count[arrival.packet->priority];
+    }
+    EXPECT_EQ(count[6], 1) << "strict, and the last that was given";
+    EXPECT_NEAR(count[1], 150, 4);
+    EXPECT_NEAR(count[3], 50, 4);
 }
 
 TEST_F(FabricTest, APauseThatIsEndedEndsAtOnce) {

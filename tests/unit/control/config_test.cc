@@ -9,23 +9,13 @@
 #include <fstream>
 
 #include "dataplane/config_values.h"
+#include "tests/unit/control/good_config.h"
 
 namespace urnic::dataplane {
 namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-const char* const kRnic = "[[rnic]]\nname = \"urnic0\"\nport = \"fabric\"\nfabric = \"lab\"\n";
-
-Config good(const std::string& text) {
-    auto result = parse_config(text, "test.toml");
-    if (const auto* error = std::get_if<ConfigError>(&result)) {
-        ADD_FAILURE() << error->message;
-        return {};
-    }
-    return std::get<Config>(result);
-}
 
 TEST(Config, EverythingSet) {
     const Config config = good(R"(
@@ -111,32 +101,6 @@ TEST(Config, CongestionControlOfAnRnic) {
     EXPECT_TRUE(settings.rate.dcqcn.always_clamps_target);
     EXPECT_TRUE(settings.sends_cnps);
     EXPECT_EQ(config.rnics[1].congestion, congestion::default_settings());
-}
-
-TEST(Config, PriorityFlowControlOfAnRnic) {
-    const Config config =
-        good(std::string(kRnic) +
-             "[rnic.pfc]\nhonour = [0, 7]\nlink_mbps = 25000\nwatchdog_ms = 0\nsend = [3]\nxoff_frames = 9\n"
-             "xon_frames = 8\n[[rnic]]\nname = \"b\"\nport = \"fabric\"\nfabric = \"lab\"\n");
-    const PfcSettings& pfc = config.rnics[0].pfc;
-    EXPECT_EQ(pfc.honoured, 0x81);
-    EXPECT_EQ(pfc.link_bits_per_second, 25'000'000'000U);
-    EXPECT_EQ(pfc.watchdog_ns, 0U);
-    EXPECT_EQ(pfc.sent, 0x08);
-    EXPECT_EQ(pfc.xoff_frames, 9U);
-    EXPECT_EQ(pfc.xon_frames, 8U);
-    EXPECT_EQ(config.rnics[1].pfc.honoured, 0xff);
-    EXPECT_EQ(config.rnics[1].pfc.sent, 0);
-    EXPECT_EQ(good(std::string(kRnic) + "[rnic.pfc]\nhonour = []\n").rnics[0].pfc.honoured, 0);
-}
-
-TEST(Config, AnEmulatedWireTakesNoPauses) {
-    const auto result = parse_config(std::string(kRnic) +
-                                         "[rnic.pfc]\nsend = [3]\n[[rnic]]\nname = \"b\"\nport = "
-                                         "\"fabric\"\nfabric = \"lab\"\n[[wire]]\nfabric = \"lab\"\n",
-                                     "f");
-    ASSERT_TRUE(std::holds_alternative<ConfigError>(result));
-    EXPECT_THAT(std::get<ConfigError>(result).message, HasSubstr("whose switch takes no pauses"));
 }
 
 TEST(Config, DefaultsAreThoseOfTheHelpText) {
@@ -368,54 +332,6 @@ TEST(Config, RoutesOfAnRnicWithAddressesOfItsOwn) {
         const auto bad = parse_config(std::string(kRnic) + wrong + "\n", "f");
         EXPECT_NE(std::get_if<ConfigError>(&bad), nullptr) << wrong;
     }
-}
-
-TEST(Config, AnEmulatedWire) {
-    const std::string pair =
-        std::string(kRnic) + "[[rnic]]\nname = \"urnic1\"\nport = \"fabric\"\nfabric = \"lab\"\n";
-    const Config config = good(
-        "[[wire]]\nfabric = \"lab\"\ntopology = \"star\"\nlink_mbps = 200\ndelay_us = 2.5\nbuffer_bytes = "
-        "400000\n"
-        "ecn_kmin_bytes = 40000\necn_kmax_bytes = 200000\necn_pmax = 0.25\n" +
-        pair);
-    ASSERT_EQ(config.wires.size(), 1U);
-    const WireConfig& wire = config.wires[0];
-    EXPECT_EQ(wire.link_rate, 200'000'000U);
-    EXPECT_EQ(wire.delay_ns, 2'500U);
-    EXPECT_EQ(wire.buffer_bytes, 400'000U);
-    EXPECT_EQ(wire.ecn_kmin_bytes, 40'000U);
-    EXPECT_EQ(wire.ecn_kmax_bytes, 200'000U);
-    EXPECT_EQ(wire.ecn_pmax, 0.25);
-
-    const std::pair<const char*, const char*> mistakes[] = {
-        {"link_mbps = 100", "this [[wire]] has no 'fabric'; there are: \"lab\""},
-        {"fabric = \"lap\"", "'fabric' is \"lap\"; it must be one that RNICs are on: \"lab\""},
-        {"fabric = \"lab\"\nlink_mbps = 0", "'link_mbps' must be a number from 1 to 100000"},
-        {"fabric = \"lab\"\nlink_mbps = nan", "'link_mbps' must be a number from 1 to 100000"},
-        {"fabric = \"lab\"\nlink_mbps = \"fast\"", "'link_mbps' must be a number from 1 to 100000"},
-        {"fabric = \"lab\"\ndelay_us = 1e9", "'delay_us' must be a number from 0 to 100000"},
-        {"fabric = \"lab\"\nbuffer_bytes = 1000",
-         "'buffer_bytes' must be a whole number from 16384 to 4194304"},
-        {"fabric = \"lab\"\necn_pmax = 1.5", "'ecn_pmax' must be a number from 0 to 1"},
-        {"fabric = \"lab\"\necn_kmin_bytes = 9", "'ecn_kmin_bytes' needs 'ecn_kmax_bytes'"},
-        {"fabric = \"lab\"\necn_kmin_bytes = 9\necn_kmax_bytes = 9", "must be less than 'ecn_kmax_bytes'"},
-        {"fabric = \"lab\"\nbuffer_bytes = 20000\necn_kmin_bytes = 20000\necn_kmax_bytes = 30000",
-         "must be less than 'buffer_bytes', which is 20000"},
-        {"fabric = \"lab\"\ntopology = \"ring\"", "'topology' must be \"star\""},
-        {"fabric = \"lab\"\nspeed = 1",
-         "unknown key 'speed' in [[wire]]; allowed: fabric, topology, link_mbps"},
-        {"fabric = \"lab\"\n[[wire]]\nfabric = \"lab\"", "the fabric \"lab\" has a [[wire]] already"},
-    };
-    for (const auto& [text, said] : mistakes) {
-        const auto result = parse_config(pair + "[[wire]]\n" + text + "\n", "f");
-        const auto* error = std::get_if<ConfigError>(&result);
-        ASSERT_NE(error, nullptr) << text;
-        EXPECT_THAT(error->message, HasSubstr(said)) << text;
-    }
-    const auto alone = parse_config(std::string(kRnic) + "[[wire]]\nfabric = \"lab\"\n", "f");
-    ASSERT_NE(std::get_if<ConfigError>(&alone), nullptr);
-    EXPECT_THAT(std::get<ConfigError>(alone).message,
-                HasSubstr("has one RNIC: a [[wire]] needs two or more"));
 }
 
 TEST(Config, AMissingFileIsNamed) {

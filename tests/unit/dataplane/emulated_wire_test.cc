@@ -2,124 +2,18 @@
 #include "dataplane/emulated_wire.h"
 
 #include <gtest/gtest.h>
-#include <rte_mbuf.h>
 
 #include <algorithm>
-#include <array>
+#include <string>
 #include <vector>
 
 #include "dataplane/eal.h"
-#include "dataplane/fabric.h"
-#include "dataplane/frame_pool.h"
-#include "rnic/wire/frame.h"
-#include "tests/unit/dataplane/rig.h"
+#include "tests/unit/dataplane/emulated.h"
 
 namespace urnic::dataplane {
 namespace {
 
-constexpr std::uint64_t kRate = 100'000'000;  // 80 ns a byte
-constexpr TimeNs kDelay = 5'000;
-constexpr std::uint32_t kPayload = 1024;
-
-wire::Mac mac_of_port(std::uint32_t port) { return {2, 0, 0, 0, 1, static_cast<std::uint8_t>(port)}; }
-wire::Gid gid_of_port(std::uint32_t port) {
-    return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 1, static_cast<std::uint8_t>(port + 1)};
-}
-
-struct Emulated {
-    explicit Emulated(std::uint32_t workers = 1, std::uint64_t buffer = 100'000,
-                      const congestion::EcnOptions& ecn = {})
-        : steering(state, workers),
-          fabric({{mac_of_port(0), {}}, {mac_of_port(1), {}}, {mac_of_port(2), {}}}, steering),
-          wire(options(buffer, ecn), fabric, 3, steering) {}
-
-    static EmulatedWire::Options options(std::uint64_t buffer, const congestion::EcnOptions& ecn) {
-        EmulatedWire::Options made;
-        made.link = {.rate = kRate, .delay_ns = kDelay};
-        made.switches.buffer_bytes = buffer;
-        made.switches.ecn.fill(ecn);
-        return made;
-    }
-    static rte_mbuf* make_frame(std::uint32_t from, std::uint32_t to,
-                                std::uint8_t traffic_class = wire::kEct0, std::uint32_t dest_qp = 4) {
-        wire::PathSpec spec;
-        spec.src_mac = mac_of_port(from);
-        spec.dst_mac = mac_of_port(to);
-        spec.src_gid = gid_of_port(from);
-        spec.dst_gid = gid_of_port(to);
-        spec.traffic_class = traffic_class;
-        wire::PacketHeader header;
-        header.opcode = std::uint8_t{wire::kServiceRc} + std::uint8_t{wire::kSendOnly};
-        header.dest_qp = dest_qp;
-        std::array<std::byte, kPayload> payload{};
-        rte_mbuf* frame = nullptr;
-        EXPECT_TRUE(alloc_frames(rig::frame_pool(), {&frame, 1}));
-        const MemoryPiece piece{.direct = payload.data(), .length_bytes = kPayload};
-        const std::size_t length = wire::build_frame(wire::make_path(spec), header, {&piece, 1},
-                                                     {rte_pktmbuf_mtod(frame, std::byte*), kFrameRoomBytes});
-        EXPECT_NE(length, 0U);
-        frame->data_len = static_cast<std::uint16_t>(length);
-        frame->pkt_len = static_cast<std::uint32_t>(length);
-        return frame;
-    }
-    /// The port, told the time as a worker does at the beginning of a round.
-    TimedPort& at(std::uint32_t port) {
-        wire.port(port).set_time(0, now);
-        return wire.port(port);
-    }
-    bool send(std::uint32_t from, std::uint32_t to, std::uint8_t traffic_class = wire::kEct0,
-              std::uint32_t worker = 0) {
-        rte_mbuf* frame = make_frame(from, to, traffic_class);
-        if (at(from).tx_burst(worker, &frame, 1) == 1) {
-            return true;
-        }
-        free_frames({&frame, 1});
-        return false;
-    }
-    rte_mbuf* receive(std::uint32_t port, std::uint32_t worker = 0) {
-        rte_mbuf* frame = nullptr;
-        return at(port).rx_burst(worker, &frame, 1) == 1 ? frame : nullptr;
-    }
-    /// Takes what there is at a port now; returns how many frames, counts those with CE.
-    std::uint32_t drain(std::uint32_t port) {
-        std::uint32_t count = 0;
-        for (rte_mbuf* frame = receive(port); frame != nullptr; frame = receive(port)) {
-            ++count;
-            wire::PacketView view;
-            EXPECT_EQ(wire::parse_frame(frame_bytes(frame), view), wire::ParseError::kNone);
-            marked += (view.traffic_class & wire::kEcnMask) == wire::kEcnCe ? 1 : 0;
-            free_frames({&frame, 1});
-        }
-        return count;
-    }
-    /// Lets time go on until nothing is on its way; returns how many frames came out at `port`.
-    std::uint32_t finish(std::uint32_t port) {
-        std::uint32_t count = drain(port);
-        while (wire.port(port).next_event(0) != kNever) {
-            now = std::max(now, wire.port(port).next_event(0));
-            count += drain(port);
-        }
-        return count;
-    }
-
-    TimeNs now = 1'000'000;
-    abi::DaemonState state{};
-    Steering steering;
-    Fabric fabric;
-    EmulatedWire wire;
-    std::uint32_t marked = 0;
-};
-
-class EmulatedWireTest : public testing::Test {
-  public:
-    EmulatedWireTest() : before_(rte_mempool_avail_count(rig::frame_pool())) {}
-    ~EmulatedWireTest() override {
-        EXPECT_EQ(rte_mempool_avail_count(rig::frame_pool()), before_) << "frames leaked";
-    }
-
-  private:
-    unsigned before_ = 0;
-};
+using namespace rig;
 
 TEST_F(EmulatedWireTest, AFrameTakesItsTimeOnBothLinks) {
     Emulated lab;
@@ -166,7 +60,7 @@ TEST_F(EmulatedWireTest, MarksWhatMayBeMarkedAboveTheThreshold) {
         EXPECT_EQ(lab.finish(2), 20U);
         EXPECT_EQ(lab.wire.view(2).counters.marked, lab.marked);
         EXPECT_EQ(lab.marked != 0, traffic_class == wire::kEct0);
-        EXPECT_LT(lab.marked, 20U) << "the first ones find the queue short";
+        EXPECT_LT(lab.marked, 20U) << "the last ones leave a short queue behind";
         EXPECT_GT(lab.wire.view(2).counters.most_bytes, 4'000U);
         EXPECT_EQ(lab.wire.view(2).queue_bytes, 0U);
         EXPECT_EQ(lab.wire.view(0).counters.marked, 0U);
@@ -291,8 +185,40 @@ TEST_F(EmulatedWireTest, FramesInTheNetworkAreBounded) {
 TEST_F(EmulatedWireTest, ALinkThatCannotBeIsRefused) {
     Emulated lab;
     EmulatedWire::Options options = Emulated::options(100'000, {});
-    options.link.rate = 1;
+    options.topology.links[0].spec.rate = 1;
     EXPECT_THROW(EmulatedWire(options, lab.fabric, 3, lab.steering), EalError);
+    options = Emulated::options(100'000, {});
+    EXPECT_THROW(EmulatedWire(options, lab.fabric, 2, lab.steering), EalError);
+    options.topology.links.pop_back();
+    EXPECT_THROW(EmulatedWire(options, lab.fabric, 3, lab.steering), EalError);
+}
+
+TEST_F(EmulatedWireTest, FlowsSpreadOverEqualWays) {
+    const congestion::LinkSpec link{.rate = kRate, .delay_ns = kDelay};
+    EmulatedWire::Options options = Emulated::options(100'000, {});
+    options.topology = congestion::leaf_spine(3, 2, 1, link, link);
+    Emulated lab(options);
+    const std::vector<std::string>& trunks = lab.wire.trunks();
+    ASSERT_EQ(trunks.size(), 12U);  // three leaves, two spines, both directions
+    const auto packets = [&](const char* name) {
+        const auto found = std::find(trunks.begin(), trunks.end(), name);
+        EXPECT_NE(found, trunks.end());
+        return lab.wire.view(static_cast<std::uint32_t>(3 + (found - trunks.begin()))).counters.tx_packets;
+    };
+    constexpr std::uint16_t kFlows = 64;
+    for (std::uint16_t flow = 0; flow < kFlows; ++flow) {
+        for (int i = 0; i < 2; ++i) {
+            rte_mbuf* frame =
+                Emulated::make_frame(0, 2, wire::kEct0, 4, static_cast<std::uint16_t>(0xc000 + flow));
+            ASSERT_EQ(lab.at(0).tx_burst(0, &frame, 1), 1);
+            ASSERT_EQ(lab.finish(2), 1U);
+        }
+    }
+    EXPECT_EQ(packets("s1>s4") + packets("s1>s5"), 2U * kFlows);
+    EXPECT_EQ(packets("s1>s4") % 2, 0U) << "a flow took two ways";
+    EXPECT_GT(packets("s1>s4"), kFlows / 2U);  // half of them on average
+    EXPECT_GT(packets("s1>s5"), kFlows / 2U);
+    EXPECT_EQ(packets("s2>s4"), 0U);
 }
 
 }  // namespace

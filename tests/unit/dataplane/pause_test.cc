@@ -3,11 +3,17 @@
 #include <rte_mbuf.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <memory>
+#include <thread>
 
+#include "dataplane/emulated_wire.h"
 #include "dataplane/frame_pool.h"
+#include "dataplane/read_ahead_port.h"
 #include "rnic/wire/eth/pause_frame.h"
+#include "tests/unit/dataplane/emulated.h"
 #include "tests/unit/dataplane/rig.h"
 
 namespace urnic::dataplane {
@@ -260,6 +266,97 @@ TEST_P(PauseTest, MalformedFramesCountAndPauseNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, PauseTest, testing::Values(1U, 2U));
+
+// Of a slow link: no pause has to be renewed.
+constexpr PfcSettings kAsks{
+    .link_bits_per_second = kSlowLink, .sent = 0x08, .xoff_frames = 100, .xon_frames = 10};
+
+/// For a QP of worker 1 that is not there, from device 0 to device 1; short, so that many fit the port.
+rte_mbuf* stray_frame(Rig& rig) {
+    rte_mbuf* frame = rig::Emulated::make_frame(0, 1, wire::kEct0, 5);
+    auto* const bytes = rte_pktmbuf_mtod(frame, std::byte*);
+    std::memcpy(bytes, rig.device(1).mac.data(), 6);
+    std::memcpy(bytes + 6, rig.device(0).mac.data(), 6);
+    frame->data_len = 60;
+    frame->pkt_len = 60;
+    return frame;
+}
+
+// Frames come for a worker that does not run: when it does again it asks the switch to stop, and then to go
+// on.
+TEST(BacklogTest, OnAnEmulatedWireItPausesTheSwitch) {
+    std::unique_ptr<EmulatedWire> wire;
+    Rig rig({.num_workers = 2,
+             .pfc = {{}, kAsks},
+             .prepare =
+                 [&wire](Fabric& fabric, Steering& steering) {
+                     EmulatedWire::Options options;
+                     options.topology = congestion::star(2, {.rate = 1'000'000'000, .delay_ns = 1'000});
+                     options.switches.buffer_bytes = 1'000'000;
+                     options.pool = rig::frame_pool();
+                     wire = std::make_unique<EmulatedWire>(options, fabric, 2, steering);
+                 },
+             .port = [&wire](std::uint32_t device, PacketIo&) { return &wire->port(device); }});
+    std::atomic<bool> holds = false;
+    std::atomic<bool> over = false;
+    std::thread holder([&] {
+        rig.call(1, [&] {
+            holds = true;
+            (void)rig::wait_for([&] { return over.load(); });
+        });
+    });
+    EXPECT_TRUE(rig::wait_for([&] { return holds.load(); }));
+    constexpr std::uint64_t kFrames = 200;
+    rig.call(0, [&] {
+        for (std::uint64_t i = 0; i < kFrames; ++i) {
+            rte_mbuf* frame = stray_frame(rig);
+            EXPECT_EQ(wire->port(0).tx_burst(0, &frame, 1), 1);
+        }
+    });
+    const auto view = [&](auto&& of) {
+        decltype(of()) value{};
+        rig.call(0, [&] { value = of(); });
+        return value;
+    };
+    EXPECT_TRUE(rig::wait_for([&] {
+        return view([&] {
+            return wire->view(1).counters.tx_packets == kFrames && wire->port(1).next_event(0) == kNever;
+        });
+    }));
+    EXPECT_EQ(rig.device(1).pfc_counters.priorities[3].tx_pause.value(), 0U);
+    over = true;
+    holder.join();
+    const PfcCounters::Priority& counters = rig.device(1).pfc_counters.priorities[3];
+    EXPECT_TRUE(rig::wait_for([&] { return counters.tx_resume.value() == 1; }));
+    EXPECT_EQ(counters.tx_pause.value(), 1U);
+    EXPECT_TRUE(
+        rig::wait_for([&] { return view([&] { return wire->view(1).counters.pauses_received; }) == 1; }));
+    EXPECT_EQ(view([&] { return wire->view(0).counters.pauses_received; }), 0U);
+    EXPECT_EQ(rig.device(0).pfc_counters.priorities[3].rx_pause.value(), 0U) << "nobody behind the switch";
+}
+
+// The same where the port does not tell how many frames wait, as memif does not.
+TEST(BacklogTest, OnAPortThatDoesNotTellFramesAreTakenAheadAndCounted) {
+    std::unique_ptr<ReadAheadPort> ahead;
+    Rig rig({.pfc = {{}, kAsks}, .port = [&ahead](std::uint32_t device, PacketIo& port) -> PacketIo* {
+                 if (device == 0) {
+                     return &port;
+                 }
+                 ahead = std::make_unique<ReadAheadPort>(port, 1, kAsks.xoff_frames + 1);
+                 return ahead.get();
+             }});
+    rig.call(0, [&] {
+        for (int i = 0; i < 200; ++i) {
+            rte_mbuf* frame = stray_frame(rig);
+            EXPECT_EQ(rig.fabric().port(0).tx_burst(0, &frame, 1), 1);
+        }
+    });
+    const PfcCounters::Priority& counters = rig.device(0).pfc_counters.priorities[3];
+    EXPECT_TRUE(rig::wait_for([&] { return counters.rx_resume.value() == 1; }));
+    EXPECT_EQ(counters.rx_pause.value(), 1U);
+    // Its own two come back on this wire.
+    EXPECT_TRUE(rig::wait_for([&] { return rig.count(1, &Counters::rcvd_pkts) == 202; }));
+}
 
 }  // namespace
 }  // namespace urnic::dataplane

@@ -291,12 +291,16 @@ Rig::Rig(const RigOptions& options) {
         ports.push_back({mac_of(i), {ipv4_gid(i)}});
     }
     fabric_ = std::make_unique<Fabric>(ports, *steering_);
+    if (options.prepare) {
+        options.prepare(*fabric_, *steering_);
+    }
     std::vector<Device*> devices;
     for (std::uint32_t i = 0; i < options.num_devices; ++i) {
         auto device = std::make_unique<Device>();
         device->name = "urnic" + std::to_string(i);
         device->index = i;
         device->mac = mac_of(i);
+        device->pfc = i < options.pfc.size() ? options.pfc[i] : PfcSettings{};
         device->gids[1] = ipv4_gid(i);
         device->port = options.port ? options.port(i, fabric_->port(i)) : &fabric_->port(i);
         device->neighbours = fabric_.get();

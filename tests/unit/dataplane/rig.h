@@ -144,8 +144,11 @@ class TestQp {
 struct RigOptions {
     std::uint32_t num_workers = 1;
     std::uint32_t num_devices = 2;
-    std::vector<int> cpus = {};  // pins worker i to cpus[i] and lets it spin
-    bool mads = false;           // somebody listens to QP1
+    std::vector<int> cpus = {};         // pins worker i to cpus[i] and lets it spin
+    bool mads = false;                  // somebody listens to QP1
+    std::vector<PfcSettings> pfc = {};  // by device; the rest have the defaults
+    /// The fabric is there, and no device.
+    std::function<void(Fabric&, Steering&)> prepare = {};
     /// Makes the port of a device; by default the fabric's.
     std::function<PacketIo*(std::uint32_t device, PacketIo& fabric_port)> port = {};
 };

@@ -46,7 +46,7 @@ TEST(CongestionSeries, QpsThatComeAndGoHaveZerosBeforeAndAfter) {
     series.add(1000, congestion_of("a", {qp_of(17, 50), qp_of(18, 10)}),
                status_of("a", 126'000, 7, 40'000, 11));
     series.add(2000, congestion_of("a", {qp_of(18, 20)}), status_of("a", 126'000, 7, 0, 14));
-    EXPECT_EQ(series.last_ports(), "\"\",2000,\"lab>a\",0,14,0\n");
+    EXPECT_EQ(series.last_ports(), "\"\",2000,\"lab>a\",0,14,0,0,0\n");
     const Json values = series_of(series);
     EXPECT_EQ(values["time_us"], Json({0.0, 1000.0, 2000.0}));
     EXPECT_EQ(values["rate_gbit"], Json({{"a/0x11", {0.1, 0.05, 0.0}}, {"a/0x12", {0.0, 0.01, 0.02}}}));
@@ -60,6 +60,35 @@ TEST(CongestionSeries, QpsThatComeAndGoHaveZerosBeforeAndAfter) {
     EXPECT_EQ(values["drops"], Json({0.0, 0.0, 0.0}));
     EXPECT_EQ(series.readings(), 3U);
     EXPECT_EQ(series.flows(), 2U);
+}
+
+// A pause between two switches is counted where it is sent, one between a switch and an RNIC at the switch.
+TEST(CongestionSeries, PausesOfRnicsAndSwitchesAndTheirQueues) {
+    const auto status = [](std::uint64_t sent, std::uint64_t received, std::uint64_t queue) {
+        Json whole = status_of("a", 0, 0, 0, 0);
+        Json& wire = whole["wires"][0];
+        wire["ports"][0]["pauses_sent"] = sent;
+        wire["ports"][0]["pauses_received"] = received;
+        wire["trunks"] = Json::array();
+        for (const char* port : {"s1>s2", "s2>s1"}) {
+            wire["trunks"].push_back({{"port", port},
+                                      {"queue_bytes", queue},
+                                      {"marked", 0},
+                                      {"dropped", 0},
+                                      {"pauses_sent", 2 * sent},
+                                      {"pauses_received", 2 * sent}});
+        }
+        return whole;
+    };
+    CongestionSeries series({});
+    series.add(0, congestion_of("a", {}), status(1, 1, 0));
+    series.add(1000, congestion_of("a", {}), status(4, 2, 7'000));
+    const Json values = series_of(series);
+    EXPECT_EQ(values["pauses"], Json({0.0, 3.0 + 1.0 + 2 * 6.0}));
+    EXPECT_EQ(values["queue_kb"]["lab:s1>s2"], Json({0.0, 7.0}));
+    EXPECT_EQ(series.last_ports(),
+              "\"\",1000,\"lab:s1>s2\",7000,0,0,8,8\n\"\",1000,\"lab:s2>s1\",7000,0,0,8,8\n"
+              "\"\",1000,\"lab>a\",0,0,0,4,2\n");
 }
 
 TEST(CongestionSeries, OnlyWhatIsNamed) {
