@@ -124,6 +124,22 @@ TEST_F(ReceiveTest, UnknownQpAtEitherEndOfTheNumbers) {
     expect_alive();
 }
 
+TEST_F(ReceiveTest, AFloodOfCnpsForUnknownQpsCountsAndIsNotAnswered) {
+    header_ = {};
+    header_.opcode = wire::kCnp;
+    header_.becn = true;
+    constexpr std::uint32_t kCnps = 600;
+    for (std::uint32_t i = 0; i < kCnps; ++i) {
+        header_.dest_qp = kQpNum + 1 + i * 0x4001 % 0xfffff;
+        inject(untouched);
+    }
+    EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::rp_cnp_ignored) == kCnps; }));
+    EXPECT_EQ(rig_.count(1, &Counters::drop_unknown_qp), kCnps);
+    EXPECT_EQ(rig_.count(1, &Counters::rp_cnp_handled), 0U);
+    EXPECT_EQ(rig_.count(1, &Counters::sent_pkts), 0U);
+    expect_alive();
+}
+
 TEST_F(ReceiveTest, AFrameInSeveralPieces) {
     inject([](std::span<std::byte>, rte_mbuf& mbuf) {
         rte_mbuf* tail = nullptr;
