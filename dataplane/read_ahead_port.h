@@ -26,6 +26,7 @@ class ReadAheadPort final : public PacketIo {
     }
     /// Takes ahead what there is room for; `most_frames` means: that many or more.
     [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override;
+    [[nodiscard]] std::uint64_t rx_missed() override { return below_.rx_missed(); }
     void set_multicast(std::span<const wire::Mac> groups) override { below_.set_multicast(groups); }
     void set_mac(const wire::Mac& mac) override { below_.set_mac(mac); }
     [[nodiscard]] int wait_fd(std::uint32_t queue) const override { return below_.wait_fd(queue); }

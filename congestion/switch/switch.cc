@@ -49,7 +49,6 @@ void Switch::receive(TimeNs now, PortIndex ingress, PortIndex egress, SwitchedPa
         outbox_.drop(packet);
         return;
     }
-    mark(out, packet);
     out.egress.push(packet);
     out.waiting_bytes += packet.bytes;
     out.counters.most_bytes = std::max(out.counters.most_bytes, out.waiting_bytes);
@@ -83,6 +82,8 @@ bool Switch::admit(const Port& out, SwitchedPacket& packet) {
     return true;
 }
 
+// When the packet leaves, by what it leaves behind: a mark made when it came would be as old as the queue is
+// long.
 void Switch::mark(const Port& out, SwitchedPacket& packet) {
     const EcnOptions& ecn = options_.ecn[packet.priority];
     if (packet.ecn_capable && random24() < ecn.chance(out.egress.bytes(packet.priority)).raw()) {
@@ -116,6 +117,7 @@ void Switch::send(TimeNs now, PortIndex index) {
     if (packet == nullptr) {
         return;
     }
+    mark(port, *packet);
     const TimeNs done = port.egress.send(now, packet->bytes);
     leave(port, *packet);
     ++port.counters.tx_packets;

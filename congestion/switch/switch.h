@@ -13,7 +13,7 @@
 namespace urnic::congestion {
 
 /// The congestion point (Zhu et al. 2015, section 3.1): the chance of a mark by the bytes that wait in the
-/// egress queue.
+/// egress queue when a packet leaves it, as switches and the authors' simulator do it (Zhu et al. 2016).
 struct EcnOptions {
     std::uint64_t kmin_bytes = 0;  // no mark up to here
     std::uint64_t kmax_bytes = 0;  // every packet from here on; 0: marks nothing at all

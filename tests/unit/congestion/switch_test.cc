@@ -171,29 +171,29 @@ TEST(EcnChance, RisesFromKminToKmax) {
     EXPECT_EQ(step.chance(11), Fraction::one());
 }
 
-TEST_F(SwitchTest, MarksByTheLengthOfTheQueue) {
+TEST_F(SwitchTest, MarksByTheLengthOfTheQueueThatAPacketLeavesBehind) {
     options_.ecn[3] = {
         .kmin_bytes = 10 * kFrameBytes, .kmax_bytes = 1'000 * kFrameBytes, .pmax = Fraction::of(1, 2)};
     options_.buffer_bytes = 3'000 * kFrameBytes;
     build();
-    for (int i = 0; i < 500; ++i) {
-        arrive(0, 1, 3);
+    constexpr std::size_t kPackets = 1'006;
+    for (std::size_t i = 0; i < kPackets; ++i) {
+        SwitchedPacket& made = packet(3);
+        made.ecn_capable = i != 1;
+        switch_->receive(now_, 0, 1, made);
     }
-    for (int i = 0; i < 11; ++i) {
-        EXPECT_FALSE(packets_[static_cast<std::size_t>(i)].marked);
-    }
-    for (int i = 0; i < 505; ++i) {
-        arrive(0, 1, 3);
-    }
-    EXPECT_TRUE(packets_.back().marked);  // beyond kmax
-    SwitchedPacket& unable = packet(3);
-    unable.ecn_capable = false;
-    switch_->receive(now_, 0, 1, unable);
-    EXPECT_FALSE(unable.marked);
     pass_until(10'000'000);
+    EXPECT_FALSE(packets_[0].marked) << "it left at once";
+    EXPECT_FALSE(packets_[1].marked) << "it must not be";
+    for (std::size_t i = 2; kPackets - 1 - i >= 1'000; ++i) {
+        EXPECT_TRUE(packets_[i].marked) << i << " left kmax behind";
+    }
+    for (std::size_t i = kPackets - 11; i < kPackets; ++i) {
+        EXPECT_FALSE(packets_[i].marked) << i << " left no more than kmin";
+    }
     // The mean chance over the first thousand is a quarter.
     EXPECT_NEAR(static_cast<double>(switch_->counters(1).marked), 250, 60);
-    EXPECT_EQ(switch_->counters(1).tx_packets, 1006U);
+    EXPECT_EQ(switch_->counters(1).tx_packets, kPackets);
 }
 
 TEST_F(SwitchTest, TheSameSeedMarksTheSamePackets) {
@@ -202,10 +202,13 @@ TEST_F(SwitchTest, TheSameSeedMarksTheSamePackets) {
         options_.seed = seed;
         build();
         packets_.clear();
-        std::string text;
         for (int i = 0; i < 300; ++i) {
             arrive(0, 1);
-            text += packets_.back().marked ? '1' : '0';
+        }
+        pass_until(now_ + 10'000'000);
+        std::string text;
+        for (const SwitchedPacket& each : packets_) {
+            text += each.marked ? '1' : '0';
         }
         return text;
     };
