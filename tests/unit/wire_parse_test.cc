@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -160,6 +162,12 @@ void mend_ipv4(Frame& frame) {
     put_be16(frame, 24, static_cast<std::uint16_t>(~folded(word_sum(frame, 14, 34))));
 }
 
+/// VLAN 7, in front of what is there.
+void insert_tag(Frame& frame) {
+    const std::array<std::byte, 4> tag{std::byte{0x81}, std::byte{0}, std::byte{0}, std::byte{7}};
+    frame.insert(frame.begin() + 12, tag.begin(), tag.end());
+}
+
 struct Damage {
     const char* name;
     bool is_ipv4;
@@ -181,15 +189,28 @@ const std::vector<Damage>& damages() {
         {"other_port", true, [](Frame& f) { put_be16(f, 36, 4790); }, kNotRoce},
         {"more_fragments", true, [](Frame& f) { put_be16(f, 20, 0x2000); }, kNotRoce},
         {"fragment_offset", true, [](Frame& f) { put_be16(f, 20, 1); }, kNotRoce},
-        {"header_length_below_five", true, [](Frame& f) { f[14] = std::byte{0x44}; }, kNotRoce},
+        {"header_length_below_five", true,
+         [](Frame& f) {
+             f[14] = std::byte{0x44};
+             put_be16(f, 32, 4791);  // where the UDP port would be
+         },
+         kNotRoce},
         {"fragment_allowed", true, [](Frame& f) { put_be16(f, 20, 0); }, kNone},
         {"options", true,
-         [](Frame& f) {
-             f.insert(f.begin() + 34, 4, std::byte{1});
+         [](Frame& f) {  // all else is right, and UDP counts them as its own
+             f.insert(f.begin() + 34, 4, std::byte{0});
              f[14] = std::byte{0x46};
-             put_be16(f, 16, 56 + 4);
+             put_be16(f, 16, 52 + 4);
+             put_be16(f, 38 + 4, 32 + 4);
          },
          kMalformed},
+        {"one_tag", false, [](Frame& f) { insert_tag(f); }, kNone},
+        {"two_tags", false,
+         [](Frame& f) {
+             insert_tag(f);
+             insert_tag(f);
+         },
+         kNotRoce},
         {"total_length_beyond_frame", true, [](Frame& f) { put_be16(f, 16, 53); }, kMalformed},
         {"total_length_too_small", true, [](Frame& f) { put_be16(f, 16, 27); }, kMalformed},
         {"udp_length_unlike_ip", true, [](Frame& f) { put_be16(f, 38, 28); }, kMalformed},
@@ -249,6 +270,20 @@ INSTANTIATE_TEST_SUITE_P(All, DamagedFrame, testing::ValuesIn(damages()),
                          [](const testing::TestParamInfo<Damage>& info) {
                              return std::string(info.param.name);
                          });
+
+// The rest of a good frame lies behind it in memory.
+TEST(Parse, AFrameThatEndsInItsHeadersEndsThere) {
+    Frame frame = good_frame();
+    PacketView view;
+    for (std::size_t length = 34; length < 42; ++length) {
+        EXPECT_EQ(parse_frame(std::span(frame).first(length), view), ParseError::kNotRoce) << length;
+    }
+    insert_tag(frame);
+    ASSERT_EQ(parse_frame(frame, view), ParseError::kNone);
+    for (std::size_t length = 14; length < 18; ++length) {
+        EXPECT_EQ(parse_frame(std::span(frame).first(length), view), ParseError::kNotRoce) << length;
+    }
+}
 
 TEST(Parse, AWrongIpv4ChecksumIsMalformed) {
     Frame frame = good_frame();
