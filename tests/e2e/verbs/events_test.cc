@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -228,6 +229,33 @@ TEST(AtomicWrite, MisalignedIsAnInvalidRequest) {
     a.post(wr);
     EXPECT_EQ(a.poll_one().status, IBV_WC_REM_INV_REQ_ERR);
     EXPECT_EQ(first_other(b.at(0), 64, 0), -1);
+}
+
+// Each alone is no good: an address of the application's own may be aligned where its memory is not.
+TEST(AtomicWrite, AddressAndMemoryHaveToBeAligned) {
+    constexpr std::uint64_t kAligned = 0x10000;
+    const struct {
+        std::size_t offset;
+        std::uint64_t iova;
+    } rows[] = {{4, kAligned}, {0, kAligned + 4}};
+    for (const auto& row : rows) {
+        const Endpoint a("urnic0");
+        const Endpoint b("urnic1");
+        connect(a, b);
+        fill(a.at(0), 8, 1);
+        std::memset(b.at(0), 0, 64);
+        ibv_mr* mr = ibv_reg_mr_iova(b.pd, b.at(row.offset), 32, row.iova,
+                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        ASSERT_NE(mr, nullptr) << std::strerror(errno);
+        ibv_sge sge = a.sge(0, 8);
+        ibv_send_wr wr = request(IBV_WR_ATOMIC_WRITE, 1, &sge, 1);
+        wr.wr.rdma.remote_addr = row.iova;
+        wr.wr.rdma.rkey = mr->rkey;
+        a.post(wr);
+        EXPECT_EQ(a.poll_one().status, IBV_WC_REM_INV_REQ_ERR) << row.offset;
+        EXPECT_EQ(first_other(b.at(0), 64, 0), -1);
+        EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    }
 }
 
 TEST(AtomicWrite, IsReported) {
