@@ -266,6 +266,24 @@ class Incast(harness.TestCase):
         sink = self.ports()[SINK]
         self.assertEqual((sink["dropped"], sink["pauses_sent"], self.pauses(SINK)["rx_pause"]), (0, 0, 0), sink)
 
+    def test_a_network_of_several_switches(self):
+        """Each RNIC at a switch of its own: what the first sends crosses two trunks, what the second sends one."""
+        self.start_daemon("none", wire='topology = "parking-lot"\nswitches = 3\ntrunk_mbps = 100\n' + FLOW_CONTROL)
+        self.start_writers()
+        self.stretch(10 * MB)
+        (wire,) = self.status()["wires"]
+        sink, trunks = wire["ports"][SINK], {trunk["port"]: trunk for trunk in wire["trunks"]}
+        self.assertEqual(sorted(trunks), ["s1>s2", "s2>s1", "s2>s3", "s3>s2"])
+        self.assertGreaterEqual(trunks["s2>s3"]["delivered_bytes"], sink["delivered_bytes"])
+        for source, port in zip(SOURCES, wire["ports"]):
+            self.assertGreater(port["sent_bytes"], MB, source)
+        self.assertLessEqual(trunks["s1>s2"]["delivered_bytes"], wire["ports"][0]["sent_bytes"])
+        self.assertGreater(trunks["s1>s2"]["delivered_bytes"], MB)
+        # The bottleneck's queue is there, and its switch pauses who feeds it: the trunk before it, and the RNIC.
+        self.wait_for(lambda: self.status()["wires"][0]["trunks"][0]["pauses_received"] > 0
+                      and self.ports()[1]["pauses_sent"] > 0, "pauses of a trunk and of an RNIC")
+        self.assertEqual([trunk["dropped"] for trunk in trunks.values()], [0] * 4)
+
     def test_an_rnic_that_cannot_keep_up_pauses_its_switch(self):
         """More than one frame waits for the sink again and again, where a link is far faster than any worker."""
         self.start_daemon("none", sink="[rnic.pfc]\nsend = [0]\nxoff_frames = 1\nxon_frames = 0\n", wire=FLOW_CONTROL,
