@@ -197,6 +197,11 @@ int Session::receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds&
 
 int Session::exchange(abi::Op op, abi::RequestHeader* request, std::size_t request_bytes,
                       abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds* fds, int send_fd) {
+    // Programs look at errno after a call that failed, and may have made others, which succeeded, meanwhile.
+    const struct KeepErrno {
+        int saved = errno;
+        ~KeepErrno() { errno = saved; }
+    } keep;
     ReplyFds unwanted;
     Guard guard(request_mutex_);
     if (state() != SessionState::kLive) {

@@ -106,6 +106,9 @@ int run_program(int argc, char** argv) {
     app.add_option("--gbit", options.link.gbit_per_s, "rate of the link in Gbit/s")
         ->check(CLI::PositiveNumber);
     app.add_option("--delay-ns", options.link.delay_ns, "one-way delay of the link in ns");
+    app.add_option("--overtaken", options.link.overtaken,
+                   "share of frames that five others overtake, in every row")
+        ->check(CLI::Range(0.0, 1.0));
     app.add_option("--mtu", options.mtu_bytes, "path MTU in bytes")
         ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
     app.add_option("--size", options.message_bytes, "bytes of a message")->check(CLI::Range(1, 1 << 20));
@@ -116,9 +119,11 @@ int run_program(int argc, char** argv) {
         ->check(CLI::Range(1, 31));
     CLI11_PARSE(app, argc, argv);
     options.timeout = static_cast<std::uint8_t>(timeout);
-    fmt::print("{:g} Gbit/s, {} ns each way, path MTU {}, ACK timeout code {}, {} messages a run, {} seeds\n",
-               options.link.gbit_per_s, options.link.delay_ns, options.mtu_bytes, timeout, options.messages,
-               options.seeds);
+    fmt::print(
+        "{:g} Gbit/s, {} ns each way, path MTU {}, ACK timeout code {}, {} messages a run, {} seeds, "
+        "{:g} % overtaken\n",
+        options.link.gbit_per_s, options.link.delay_ns, options.mtu_bytes, timeout, options.messages,
+        options.seeds, 100 * options.link.overtaken);
     measure(options, WrOpcode::kWrite, "WRITE");
     measure(options, WrOpcode::kRead, "READ");
     return 0;

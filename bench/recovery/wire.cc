@@ -167,18 +167,27 @@ Frame* End::take_frame() {
     return frame;
 }
 
+bool End::happens(double probability) {
+    // Nothing is drawn for what cannot happen, so that each kind of fault has its figures whatever else there
+    // is.
+    return probability > 0 && std::uniform_real_distribution<>(0, 1)(random_) < probability;
+}
+
 bool End::transmit(const wire::Path& path, const wire::PacketHeader& header,
                    std::span<const MemoryPiece> pieces) {
     Frame* const frame = take_frame();
     frame->length = wire::build_frame(path, header, pieces, frame->bytes);
     URNIC_CHECK(frame->length != 0);
     const double bits = static_cast<double>(frame->length + kEthernetOverheadBytes) * 8;
-    link_free_at_ = std::max(link_free_at_, now_) + static_cast<TimeNs>(bits / link_.gbit_per_s);
-    frame->sent_at = link_free_at_;
-    const bool is_lost = std::uniform_real_distribution<>(0, 1)(random_) < link_.loss;
-    frame->arrives_at = is_lost ? kNever : link_free_at_ + link_.delay_ns;
+    const auto duration = static_cast<TimeNs>(bits / link_.gbit_per_s);
+    link_free_at_ = std::max(link_free_at_, now_) + duration;
+    frame->sent_at = link_free_at_ + (happens(link_.overtaken) ? kOvertakers * duration : 0);
+    frame->arrives_at = happens(link_.loss) ? kNever : frame->sent_at + link_.delay_ns;
     frame->is_held = false;
-    on_link_.push_back(frame);
+    const auto later =
+        std::upper_bound(on_link_.begin(), on_link_.end(), frame->sent_at,
+                         [](TimeNs time, const Frame* other) { return time < other->sent_at; });
+    on_link_.insert(later, frame);
     return true;
 }
 

@@ -1,5 +1,5 @@
-// A link in virtual time with a rate, a delay and seeded loss, and the two QPs that it joins. Real frames,
-// built, parsed and checked; no clock, so that a figure is the same on every machine.
+// A link in virtual time with a rate, a delay, seeded loss and reordering, and the two QPs that it joins.
+// Real frames, built, parsed and checked; no clock, so that a figure is the same on every machine.
 #pragma once
 
 #include <array>
@@ -20,8 +20,13 @@ namespace urnic::recovery {
 struct LinkSpec {
     double gbit_per_s = 100;
     TimeNs delay_ns = 2'000;
-    double loss = 0;  // of frames, in each direction
+    // Of frames, in each direction:
+    double loss = 0;
+    double overtaken = 0;  // by kOvertakers others
 };
+
+/// How many frames of its size go by before one that is overtaken.
+inline constexpr TimeNs kOvertakers = 5;
 
 /// Frames that a RNIC has given to its link and that are not on it yet.
 inline constexpr std::uint32_t kTxQueueFrames = 64;
@@ -29,7 +34,7 @@ inline constexpr std::uint32_t kTxQueueFrames = 64;
 struct Frame {
     std::array<std::byte, wire::kMaxFrameBytes> bytes;
     std::size_t length = 0;
-    TimeNs sent_at = 0;     // its last bit left
+    TimeNs sent_at = 0;     // its last bit left, or would have, had no frame overtaken it
     TimeNs arrives_at = 0;  // kNever: lost
     bool is_held = false;
 };
@@ -70,6 +75,7 @@ class End final : public Outbox, public FrameHolder {
   private:
     [[nodiscard]] std::byte* slot(std::uint32_t index);
     [[nodiscard]] Frame* take_frame();
+    [[nodiscard]] bool happens(double probability);
     void deliver(TimeNs now, End& peer);
 
     LinkSpec link_;
@@ -77,7 +83,7 @@ class End final : public Outbox, public FrameHolder {
     TimeNs now_ = 0;
     TimeNs link_free_at_ = 0;
     bool wants_room_ = false;
-    std::deque<Frame*> on_link_;  // in the order of their departure
+    std::deque<Frame*> on_link_;  // in the order of sent_at
     std::vector<std::unique_ptr<Frame>> frames_;
     std::vector<Frame*> free_;
     Frame* current_ = nullptr;  // the peer's frame that is being handled

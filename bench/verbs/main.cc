@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -134,13 +136,19 @@ int registration(std::size_t bytes) {
         }
         return Owned<ibv_mr, ibv_dereg_mr>(mr);
     };
+    // The daemon has just done a lot for the first, and its control thread sleeps again before the second;
+    // more of them show what a request costs.
+    constexpr std::size_t kAgain = 21;
     double first_us = 0;
-    double again_us = 0;
-    {
-        const auto first = reg(first_us);
-        const auto again = reg(again_us);
+    std::array<double, kAgain> again_us{};
+    const auto first = reg(first_us);
+    for (double& micros : again_us) {
+        const auto again = reg(micros);
     }
-    std::printf("{\"first_us\": %.2f, \"again_us\": %.2f}\n", first_us, again_us);
+    const double second_us = again_us.front();
+    std::sort(again_us.begin(), again_us.end());
+    std::printf("{\"first_us\": %.2f, \"second_us\": %.2f, \"again_us\": %.2f}\n", first_us, second_us,
+                again_us[kAgain / 2]);
     return 0;
 }
 
@@ -200,7 +208,7 @@ int run(int argc, char** argv) {
         app.add_subcommand("qps", "WRITEs over many connections; lines: ACTIVE BYTES IN_FLIGHT SECONDS");
     qps->add_option("--connected", connected, "connections")->check(CLI::Range(1, 16384));
     std::size_t bytes = 1U << 20U;
-    CLI::App* reg = app.add_subcommand("registration", "a memory region made, and made again");
+    CLI::App* reg = app.add_subcommand("registration", "a memory region made, and made again and again");
     reg->add_option("--bytes", bytes, "its length")->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40U));
     app.add_subcommand("pause", "8 B WRITEs after pauses; lines: COUNT PAUSE_MS");
     CLI11_PARSE(app, argc, argv);

@@ -71,6 +71,11 @@ int CmClient::bind_to(CmId& id, const Endpoint& local) {
         }
     }
     id.local.at = local;
+    // As Linux: an IPv4 address says nothing of IPv6, [::] is everybody's unless the application says
+    // otherwise.
+    if (!id.has_one_family) {
+        id.local.one_family = local.family == AF_INET;
+    }
     if (const int error = service_.ports.bind(id.local, is_privileged_); error != 0) {
         id.local.at = {};
         return error;

@@ -164,10 +164,10 @@ CmId* CmClient::on_request(CmId& listener, HostDevice& device, const cm::Event& 
     made->space = listener.space;
     made->qp_type = listener.qp_type;
     made->state = CmId::State::kConnecting;
-    made->tos = listener.tos;
-    made->has_tos = listener.has_tos;
-    made->ack_timeout = listener.ack_timeout;
-    made->has_ack_timeout = listener.has_ack_timeout;
+    // The listener's own options are not its requests', as on Linux.
+    if (const auto* req = event.as<wire::cm::Req>(); req != nullptr) {
+        made->tos = req->primary.traffic_class;
+    }
     made->device = &device;
     made->gid_index = static_cast<std::uint8_t>(std::distance(gids.begin(), gid));
     made->local_gid = event.route.local_gid;

@@ -61,7 +61,8 @@ struct CmId {
     CmQpType qp_type = CmQpType::kRc;
     State state = State::kIdle;
 
-    PortUser local;  // the local address; local.is_bound says whether it owns the port
+    PortUser local;               // the local address; local.is_bound says whether it owns the port
+    bool has_one_family = false;  // the application has said whether `local` is of one family
     Endpoint remote;
     HostDevice* device = nullptr;  // nullptr: of no device (yet)
     std::uint8_t gid_index = 0;    // its address in the device's table
@@ -72,8 +73,7 @@ struct CmId {
         false;  // holds `way` (NeighbourResolver), so that the neighbour is known when it is needed
     std::uint16_t way = wire::kNoNeighbour;
 
-    std::uint8_t tos = 0;
-    bool has_tos = false;
+    std::uint8_t tos = 0;  // the traffic class of what it sends; of a request's id, its peer's
     std::uint8_t ack_timeout = 0;
     bool has_ack_timeout = false;
 

@@ -31,6 +31,7 @@ int set_flag(CmId& id, std::uint32_t name, bool value) {
             return EINVAL;
         }
         id.local.one_family = value;
+        id.has_one_family = true;
         return 0;
     }
     if (id.state != CmId::State::kIdle && (!value || id.state == CmId::State::kListening)) {
@@ -49,7 +50,6 @@ int set_id_option(CmId& id, std::uint32_t name, std::span<const std::uint8_t> by
                 return EINVAL;
             }
             id.tos = byte;
-            id.has_tos = true;
             return 0;
         case RDMA_OPTION_ID_REUSEADDR:
         case RDMA_OPTION_ID_AFONLY:

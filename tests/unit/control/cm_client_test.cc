@@ -124,6 +124,35 @@ class CmClientTest : public testing::Test {
         return ::poll(&entry, 1, 0) == 1;
     }
 
+    /// A REQ of the second device's address comes to the first.
+    void request(std::uint16_t port) {
+        struct Sent final : cm::Outbox {
+            void send(const cm::SendMad& mad) override { bytes = mad.bytes; }
+            void event(const cm::Event& /*event*/) override {}
+            std::array<std::byte, kMadBytes> bytes{};
+        } sent;
+        cm::Manager peer(cm::Config{});
+        cm::ConnectParams params;
+        params.route.local_gid = devices_[1]->gids[1];
+        params.route.remote_gid = devices_[0]->gids[1];
+        params.service_id = cm::ip_service_id(RDMA_PS_TCP, port);
+        params.local_qpn = 17;
+        params.ip = {.ip_version = 4,
+                     .src_port = 40000,
+                     .src_address = ip_cm_address(params.route.local_gid),
+                     .dst_address = ip_cm_address(params.route.remote_gid)};
+        ASSERT_EQ(peer.connect(params, 0, sent).status, cm::Status::kOk);
+        const ReceivedMad mad{.src_gid = params.route.local_gid,
+                              .dst_gid = params.route.remote_gid,
+                              .src_mac = devices_[1]->mac,
+                              .pkey = 0xffff,
+                              .src_qp = 1,
+                              .bytes = sent.bytes};
+        service_->use(*host_.devices[0], [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
+            manager.receive(mad, now, out);
+        });
+    }
+
     static constexpr std::uint32_t kFirst = 0xc6120001;   // 198.18.0.1
     static constexpr std::uint32_t kSecond = 0xc6120002;  // 198.18.0.2
 
@@ -355,6 +384,34 @@ TEST_F(CmClientTest, ConnectingToOneselfNeedsARouteAndEndsWithTheId) {
     EXPECT_EQ(give(RDMA_USER_CM_CMD_INIT_QP_ATTR, attr), 0);
     EXPECT_EQ(destroy(id), 0);
     EXPECT_EQ(service_->ports.size(), 0U);
+}
+
+/// Until its program takes it, a request is no id of anybody's, and it goes with its listener.
+TEST_F(CmClientTest, RequestsThatNobodyHasSeen) {
+    const std::uint32_t listener = create();
+    ASSERT_EQ(bind(listener, ipv4(kFirst, 7174)), 0);
+    ASSERT_EQ(listen(listener), 0);
+    request(7174);
+    ASSERT_TRUE(readable());
+    ASSERT_EQ(client_->num_ids(), 2U);
+    std::uint32_t other_channel = 0;
+    int reader = -1;
+    ASSERT_EQ(client_->open_channel(other_channel, reader), 0);
+    for (std::uint32_t guess = 0; guess < 100; ++guess) {
+        if (guess == listener) {
+            continue;
+        }
+        EXPECT_EQ(destroy(guess), ENOENT) << guess;
+        const rdma_ucm_migrate_id migrate{0, guess, channel_};
+        EXPECT_EQ(give(RDMA_USER_CM_CMD_MIGRATE_ID, migrate, sizeof migrate, 512, other_channel), ENOENT);
+    }
+    const auto& manager = service_->manager(*host_.devices[0]);
+    EXPECT_EQ(manager.half_open(), 1U);
+    ASSERT_EQ(destroy(listener), 0);
+    EXPECT_FALSE(readable());
+    EXPECT_EQ(client_->num_ids(), 0U);
+    EXPECT_EQ(manager.half_open(), 0U);
+    EXPECT_EQ(manager.stats().rejects_sent, 1U) << "the peer hears of it";
 }
 
 TEST_F(CmClientTest, WhatIsNotServedSaysSo) {
