@@ -68,6 +68,11 @@ class Notified : public testing::Test {
         abi::AsyncEvent event{};
         return recv(events_[0], &event, sizeof event, 0) == sizeof event;
     }
+    bool has_unpolled(std::uint32_t count) {
+        bool has = false;
+        rig.worker(0).call([&] { has = cq.cq().unpolled(0) == count; });
+        return has;
+    }
     QpState state() {
         QpState now{};
         rig.worker(0).call([&] { now = a.slot().qp->state(); });
@@ -147,6 +152,21 @@ TEST_F(Notified, AFullCqGetsItsEventAtOnce) {
     moderate(1000, 0);
     cq.arm(abi::kCqArmedAny);
     for (int i = 0; i < 4; ++i) {
+        a.post_send({.opcode = WrOpcode::kWrite});
+    }
+    EXPECT_TRUE(told_in_time());
+    EXPECT_EQ(state(), QpState::kRts);
+}
+
+// Those that nobody asked for do not count, but they take the room of those that would.
+TEST_F(Notified, ACqThatOthersHaveFilledInPartGetsItsEventAsWell) {
+    moderate(1000, 0);
+    a.post_send({.opcode = WrOpcode::kWrite});
+    EXPECT_TRUE(rig::wait_for([this] { return has_unpolled(1); }));
+    settle();
+    cq.arm(abi::kCqArmedAny);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_FALSE(told());
         a.post_send({.opcode = WrOpcode::kWrite});
     }
     EXPECT_TRUE(told_in_time());
