@@ -180,6 +180,6 @@ std::size_t qp_ex_flag_offset();
 inline constexpr std::uint32_t kPrivateQpEx = 1U << 1U;
 
 /// ibv_port_attr grew to 56 bytes in v49: everything this provider writes must lie in the first 52.
-static_assert(sizeof(struct ibv_port_attr) == 52);
+static_assert(sizeof(struct ibv_port_attr) == 52 || sizeof(struct ibv_port_attr) == 56);
 
 }  // namespace urnic::provider

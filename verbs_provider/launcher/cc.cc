@@ -60,7 +60,7 @@ CcCommand::CcCommand(CLI::App& app) : socket_(default_socket().string()) {
     set_ = cc_->add_subcommand("set", "Changes settings of a device, or of one QP.");
     set_->footer(kSetFooter);
     set_->add_option("DEVICE[/QPN]", target_, "the RNIC, for example urnic0, or one QP of it")->required();
-    set_->add_option("NAME=VALUE", values_, "settings")->required();
+    set_->add_option("SETTING", values_, "NAME=VALUE")->required();
     trace_ = cc_->add_subcommand("trace", "Rates of QPs and queues of emulated wires over time, in files.");
     trace_->footer(kTraceFooter);
     trace_
