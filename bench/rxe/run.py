@@ -25,10 +25,10 @@ import image
 
 # (what, program and arguments, column of the figure behind the size, larger is better, what it is multiplied with)
 FIGURES = (
-    ("WRITE 64 KB, MB/s", "ib_write_bw -s 65536 -n 1000", 2, True, 1),
-    ("READ 64 KB, MB/s", "ib_read_bw -s 65536 -n 1000", 2, True, 1),
-    ("SEND 8 B one way, sleeping, us", "ib_send_lat -s 8 -n 500 -e", 3, False, 1),
-    ("SEND 8 B, messages/s", "ib_send_bw -s 8 -n 5000", 3, True, 1e6),
+    ("WRITE 64 KB, MB/s", "ib_write_bw -s 65536 -n 3000", 2, True, 1),
+    ("READ 64 KB, MB/s", "ib_read_bw -s 65536 -n 3000", 2, True, 1),
+    ("SEND 8 B one way, sleeping, us", "ib_send_lat -s 8 -n 3000 -e", 3, False, 1),
+    ("SEND 8 B, messages/s", "ib_send_bw -s 8 -n 20000", 3, True, 1e6),
 )
 BEGIN = "<!-- table beside rxe: scripts/bench rxe writes it -->"
 END = "<!-- end of the table beside rxe -->"
