@@ -49,7 +49,7 @@ void LoopOutbox::deliver(Qp& qp, TimeNs now, Outbox& answers) {
     count_ = 0;
 }
 
-Node::Node(std::uint32_t qp_num, LoopOutbox& outbox)
+Node::Node(std::uint32_t qp_num, LoopOutbox& outbox, const congestion::Settings* congestion)
     : outbox_(outbox),
       sq_memory_(zeroed_memory(std::size_t{kEntries} * kSendStride)),
       rq_memory_(zeroed_memory(std::size_t{kEntries} * kRecvStride)),
@@ -74,6 +74,7 @@ Node::Node(std::uint32_t qp_num, LoopOutbox& outbox)
     config.keys = &keys_;
     config.counters = &counters_;
     config.held_packets = &held_packets_;
+    config.congestion = congestion;
     qp_ = std::make_unique<RcQp>(config);
 }
 
@@ -136,7 +137,8 @@ std::uint32_t Node::poll() {
     return polled_ - before;
 }
 
-Engines::Engines() {
+Engines::Engines(const congestion::Settings* congestion)
+    : requester_(10, from_requester_, congestion), responder_(11, from_responder_, congestion) {
     requester_.connect(responder_.qp().qp_num());
     responder_.connect(requester_.qp().qp_num());
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "congestion/settings.h"
 #include "rnic/device/counters.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/rc_qp.h"
@@ -62,7 +63,8 @@ class Node {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order 
     static constexpr std::uint32_t kPd = 1;
     static constexpr std::size_t kBufferBytes = 65536;
 
-    Node(std::uint32_t qp_num, LoopOutbox& outbox);
+    /// `congestion`: what its QP goes by; nullptr: without congestion control.
+    Node(std::uint32_t qp_num, LoopOutbox& outbox, const congestion::Settings* congestion);
 
     void connect(std::uint32_t peer_qp);
     /// One signaled request of the whole buffer's first bytes.
@@ -93,7 +95,8 @@ class Node {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order 
 /// A requester and a responder.
 class Engines {
   public:
-    Engines();
+    /// The settings outlive the engines; nullptr: without congestion control.
+    explicit Engines(const congestion::Settings* congestion = nullptr);
 
     /// Posts `batch` requests at once (at most 64), and ends when all have completed.
     void run(WrOpcode opcode, std::uint32_t length_bytes, std::uint32_t batch);
@@ -103,8 +106,7 @@ class Engines {
 
   private:
     LoopOutbox from_requester_, from_responder_;
-    Node requester_{10, from_requester_};
-    Node responder_{11, from_responder_};
+    Node requester_, responder_;
     TimeNs now_ = 0;
 };
 

@@ -15,11 +15,13 @@ using urnic::WrOpcode;
 struct Name {
     const char* name;
     WrOpcode opcode;
+    bool has_congestion_control = false;  // DCQCN, of which no mark is ever heard: at the full rate
 };
 constexpr Name kNames[] = {{"write", WrOpcode::kWrite},
                            {"read", WrOpcode::kRead},
                            {"send", WrOpcode::kSend},
-                           {"add", WrOpcode::kFetchAdd}};
+                           {"add", WrOpcode::kFetchAdd},
+                           {"write-dcqcn", WrOpcode::kWrite, true}};
 constexpr std::uint32_t kMaxBatch = 64;
 
 /// A positive number of at most `most`; 0 if it is none.
@@ -53,10 +55,13 @@ int main(int argc, char** argv) {
     const std::uint32_t batch = chosen != nullptr ? number(argv[3], kMaxBatch) : 0;
     const std::uint32_t batches = chosen != nullptr ? number(argv[4], 1'000'000) : 0;
     if (length == 0 || batch == 0 || batches == 0) {
-        std::fprintf(stderr, "usage: messages write|read|send|add BYTES BATCH BATCHES\n");
+        std::fprintf(stderr, "usage: messages write|read|send|add|write-dcqcn BYTES BATCH BATCHES\n");
         return 2;
     }
-    urnic::bench::Engines engines;
+    urnic::congestion::Settings settings;
+    settings.rate.algorithm = urnic::congestion::Algorithm::kDcqcn;
+    settings.rate.line_rate = 100'000'000'000;
+    urnic::bench::Engines engines(chosen->has_congestion_control ? &settings : nullptr);
     engines.run(chosen->opcode, length, batch);  // everything that happens once
     measured_messages(&engines, chosen->opcode, length, batch, batches);
     std::printf("{\"crc32\": \"%s\", \"compiler\": \"%s\"}\n", urnic::wire::crc32_variant(), __VERSION__);
