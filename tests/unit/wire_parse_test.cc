@@ -168,6 +168,14 @@ void insert_tag(Frame& frame) {
     frame.insert(frame.begin() + 12, tag.begin(), tag.end());
 }
 
+/// IPv4's, which UDP counts as its own; all else is right.
+void insert_options(Frame& frame) {
+    frame.insert(frame.begin() + 34, 4, std::byte{0});
+    frame[14] = std::byte{0x46};
+    put_be16(frame, 16, 52 + 4);
+    put_be16(frame, 38 + 4, 32 + 4);
+}
+
 struct Damage {
     const char* name;
     bool is_ipv4;
@@ -196,14 +204,7 @@ const std::vector<Damage>& damages() {
          },
          kNotRoce},
         {"fragment_allowed", true, [](Frame& f) { put_be16(f, 20, 0); }, kNone},
-        {"options", true,
-         [](Frame& f) {  // all else is right, and UDP counts them as its own
-             f.insert(f.begin() + 34, 4, std::byte{0});
-             f[14] = std::byte{0x46};
-             put_be16(f, 16, 52 + 4);
-             put_be16(f, 38 + 4, 32 + 4);
-         },
-         kMalformed},
+        {"options", true, insert_options, kMalformed},
         {"one_tag", false, [](Frame& f) { insert_tag(f); }, kNone},
         {"two_tags", false,
          [](Frame& f) {
