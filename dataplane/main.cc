@@ -14,7 +14,9 @@
 #include "dataplane/daemon.h"
 #include "dataplane/fault_json.h"
 #include "dataplane/log.h"
+#include "dataplane/monotonic_clock.h"
 #include "dataplane/unique_fd.h"
+#include "rnic/wire/crc32.h"
 
 namespace {
 
@@ -180,6 +182,10 @@ int run(const Arguments& arguments) {
     const UniqueFd signals = take_signals();
     if (!signals) {
         throw std::system_error(errno, std::generic_category(), "signalfd");
+    }
+    urnic::wire::choose_crc32_variant(clock_now);
+    if (arguments.verbose) {
+        log_info("CRC by {}", urnic::wire::crc32_variant());
     }
     const DaemonOptions options{arguments.standalone, arguments.verbose, arguments.ready_fd};
     const std::array stop_fds{signals.get()};

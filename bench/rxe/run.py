@@ -93,7 +93,7 @@ class Machine:
         # DPDK wants a /var/run, and loads nothing from below a directory that everybody may write, as / is here. What the
         # daemon says must not hold the channel.
         self.guest.run("mkdir -p /var/run && chmod 755 /")
-        self._daemon = self.guest.start("/opt/urnic/urnicd --config /opt/urnic/urnicd.toml >/tmp/urnicd.log 2>&1", 86400)
+        self._daemon = self.guest.start("/opt/urnic/urnicd --verbose --config /opt/urnic/urnicd.toml >/tmp/urnicd.log 2>&1", 86400)
         ready = self.guest.start(f"until /opt/urnic/urnic status --socket {SOCKET} >/dev/null 2>&1; do usleep 100000; done", 120)
         if not ready.wait(150) or ready.status != 0:
             raise guests.GuestError(f"urnicd does not run in the guest: {self.guest.run('cat /tmp/urnicd.log')}")
@@ -181,7 +181,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix=f"urnic-bench-{os.getpid()}-") as directory:
         machine = Machine(directory, options.cpu)
         try:
-            print(f"the guest is up after {time.monotonic() - began:.0f} s", flush=True)
+            crc = machine.guest.run("grep -o 'CRC by.*' /tmp/urnicd.log").strip()
+            print(f"the guest is up after {time.monotonic() - began:.0f} s; {crc}", flush=True)
             found = measure(machine, options.rounds)
         finally:
             machine.close()

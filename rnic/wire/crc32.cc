@@ -1,4 +1,4 @@
-// Chooses the variant once, when the program starts.
+// The variant in use: chosen when the program starts, by what the CPU has, and by measuring when asked to.
 #include "rnic/wire/crc32.h"
 
 #include "rnic/wire/crc32_variants.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr const Crc32Variant* kVariants[] = {&kCrc32Avx512, &kCrc32Avx2, &kCrc32Pclmul, &kCrc32Table};
 
-const Crc32Variant* fastest() {
+const Crc32Variant* first_supported() {
     __builtin_cpu_init();
     for (const Crc32Variant* variant : kVariants) {
         if (variant->supported()) {
@@ -21,7 +21,7 @@ const Crc32Variant* fastest() {
 
 // Good from the first instruction on, so that other static initialisers may use it; better once this one ran.
 constinit const Crc32Variant* active = &kCrc32Table;
-[[maybe_unused]] const bool chosen = (active = fastest(), true);
+[[maybe_unused]] const bool chosen = (active = first_supported(), true);
 
 }  // namespace
 
@@ -49,5 +49,7 @@ void copy_payload(std::byte* to, const std::byte* from, std::size_t length_bytes
 }
 
 const char* crc32_variant() { return active->name; }
+
+void choose_crc32_variant(TimeNs (*now)()) { active = &fastest_variant(kVariants, now); }
 
 }  // namespace urnic::wire

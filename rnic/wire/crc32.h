@@ -1,10 +1,11 @@
-// CRC-32 of IEEE 802.3 (reflected 0xEDB88320) as the ICRC uses it, alone and fused with a copy. The fastest
-// variant the CPU has is chosen at start; all give the same result.
+// CRC-32 of IEEE 802.3 (reflected 0xEDB88320) as the ICRC uses it, alone and fused with a copy. The first
+// variant that the CPU has is chosen at start, or the fastest by measuring; all give the same result.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "rnic/base/time.h"
 #include "rnic/wire/masked_head.h"
 
 namespace urnic::wire {
@@ -29,5 +30,9 @@ void copy_payload(std::byte* to, const std::byte* from, std::size_t length_bytes
 
 /// Name of the variant in use: "vpclmulqdq-avx512", "vpclmulqdq-avx2", "pclmulqdq", "table".
 [[nodiscard]] const char* crc32_variant();
+
+/// Runs each variant for some microseconds by the clock `now` (nanoseconds), and uses the fastest from here
+/// on. Before other threads are started.
+void choose_crc32_variant(TimeNs (*now)());
 
 }  // namespace urnic::wire
