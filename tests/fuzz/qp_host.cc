@@ -370,8 +370,10 @@ void QpHost::post_send(const abi::SendWqe& fields, std::span<const abi::Sge> sge
     wqe.inline_length = is_inline ? static_cast<std::uint32_t>(inline_data.size()) : 0;
     const std::span<const std::byte> body = is_inline ? inline_data : std::as_bytes(sge);
     std::copy(body.begin(), body.end(), slot + sizeof(abi::SendWqe));
+    note_posting(sends_);
     sends_.signaled.push_back(options_.sq_sig_all || (fields.flags & kSendSignaled) != 0);
     wqe.seq.store(++sends_.posted, std::memory_order_release);
+    note_valid(send_ring_.get(), kSendStride, sends_);
 }
 
 void QpHost::post_recv(std::span<const abi::Sge> sge) {
@@ -381,7 +383,9 @@ void QpHost::post_recv(std::span<const abi::Sge> sge) {
     wqe.num_sge = static_cast<std::uint32_t>(sge.size());
     const std::span<const std::byte> body = std::as_bytes(sge);
     std::copy(body.begin(), body.end(), slot + sizeof(abi::RecvWqe));
+    note_posting(recvs_);
     wqe.seq.store(++recvs_.posted, std::memory_order_release);
+    note_valid(recv_ring_.get(), kRecvStride, recvs_);
 }
 
 void QpHost::poll() {
@@ -448,14 +452,26 @@ void QpHost::check_nothing_held() {
     URNIC_CHECK(held().frames.size() == 0 && held().pool.free_tables() == Held::kTables);
 }
 
+void QpHost::note_valid(const std::byte* ring, std::size_t stride, Books& books) {
+    static_assert(offsetof(abi::SendWqe, seq) == 0 && offsetof(abi::RecvWqe, seq) == 0);
+    for (std::uint32_t seq = 0;; ++books.seen_valid) {
+        std::memcpy(&seq, ring + books.seen_valid % kEntries * stride, sizeof seq);
+        if (seq != books.seen_valid + 1) {
+            return;
+        }
+    }
+}
+
 void QpHost::scribble_send_ring(std::size_t offset, std::span<const std::byte> bytes) {
     sends_.too_many_sges.clear();  // whatever they are now
     scribble(send_ring_.get(), std::size_t{kEntries} * kSendStride, offset, bytes);
+    note_valid(send_ring_.get(), kSendStride, sends_);
 }
 
 void QpHost::scribble_recv_ring(std::size_t offset, std::span<const std::byte> bytes) {
     recvs_.too_many_sges.clear();
     scribble(recv_ring_.get(), std::size_t{kEntries} * kRecvStride, offset, bytes);
+    note_valid(recv_ring_.get(), kRecvStride, recvs_);
 }
 
 void QpHost::miscount_newest(bool recv, std::uint32_t num_sge, std::uint32_t inline_bytes) {
@@ -473,7 +489,7 @@ void QpHost::miscount_newest(bool recv, std::uint32_t num_sge, std::uint32_t inl
         num_sge = wqe.num_sge;
         has_sges = (wqe.flags & kSendInline) == 0;
     }
-    if (has_sges && num_sge > kMaxSge) {
+    if (has_sges && num_sge > kMaxSge && !books.newest_was_valid) {
         books.too_many_sges.insert(index);
     }
 }

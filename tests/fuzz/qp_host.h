@@ -94,7 +94,7 @@ class QpHost final : public Outbox {
     void scribble_recv_ring(std::size_t offset, std::span<const std::byte> bytes);
     void lie_about_taken(bool recv, std::uint32_t index);
     /// The request posted last gets these counts before the QP looks at it; it must not succeed when there
-    /// are more SGEs than the QP allows.
+    /// are more SGEs than the QP allows, unless the slot was valid before it was posted.
     void miscount_newest(bool recv, std::uint32_t num_sge, std::uint32_t inline_bytes);
     /// With the QP in ERR and all work done, an honest application has had one completion for each request.
     void check_all_flushed(TimeNs now);
@@ -128,7 +128,15 @@ class QpHost final : public Outbox {
         std::uint32_t taken = 0;                // CQEs ever
         std::vector<bool> signaled;             // by index; send queue only
         std::set<std::uint32_t> too_many_sges;  // by index
+        // Indexes below this one were valid in the ring at some time: the QP may have taken them.
+        std::uint32_t seen_valid = 0;
+        bool newest_was_valid =
+            false;  // before it was posted: an older content of the slot may be what is carried out
     };
+    /// After a change to a ring, whose slots begin with their sequence numbers.
+    static void note_valid(const std::byte* ring, std::size_t stride, Books& books);
+    /// Before a WQE is written where one may be valid already.
+    static void note_posting(Books& books) { books.newest_was_valid = books.seen_valid != books.posted; }
     static Memory allocate(std::size_t bytes);
     void poll_queue(bool recv);
     void check_completion(bool recv, Books& books, const abi::Cqe& cqe) const;
