@@ -370,10 +370,9 @@ void QpHost::post_send(const abi::SendWqe& fields, std::span<const abi::Sge> sge
     wqe.inline_length = is_inline ? static_cast<std::uint32_t>(inline_data.size()) : 0;
     const std::span<const std::byte> body = is_inline ? inline_data : std::as_bytes(sge);
     std::copy(body.begin(), body.end(), slot + sizeof(abi::SendWqe));
-    note_posting(sends_);
     sends_.signaled.push_back(options_.sq_sig_all || (fields.flags & kSendSignaled) != 0);
     wqe.seq.store(++sends_.posted, std::memory_order_release);
-    note_valid(send_ring_.get(), kSendStride, sends_);
+    note_posted(send_ring_.get(), kSendStride, sends_);
 }
 
 void QpHost::post_recv(std::span<const abi::Sge> sge) {
@@ -383,9 +382,8 @@ void QpHost::post_recv(std::span<const abi::Sge> sge) {
     wqe.num_sge = static_cast<std::uint32_t>(sge.size());
     const std::span<const std::byte> body = std::as_bytes(sge);
     std::copy(body.begin(), body.end(), slot + sizeof(abi::RecvWqe));
-    note_posting(recvs_);
     wqe.seq.store(++recvs_.posted, std::memory_order_release);
-    note_valid(recv_ring_.get(), kRecvStride, recvs_);
+    note_posted(recv_ring_.get(), kRecvStride, recvs_);
 }
 
 void QpHost::poll() {

@@ -130,13 +130,16 @@ class QpHost final : public Outbox {
         std::set<std::uint32_t> too_many_sges;  // by index
         // Indexes below this one were valid in the ring at some time: the QP may have taken them.
         std::uint32_t seen_valid = 0;
-        bool newest_was_valid =
-            false;  // before it was posted: an older content of the slot may be what is carried out
+        // Before it was posted, so an older content of the slot may be what is carried out.
+        bool newest_was_valid = false;
     };
     /// After a change to a ring, whose slots begin with their sequence numbers.
     static void note_valid(const std::byte* ring, std::size_t stride, Books& books);
-    /// Before a WQE is written where one may be valid already.
-    static void note_posting(Books& books) { books.newest_was_valid = books.seen_valid != books.posted; }
+    /// After a WQE was posted, where one may have been valid already.
+    static void note_posted(const std::byte* ring, std::size_t stride, Books& books) {
+        books.newest_was_valid = books.seen_valid + 1 != books.posted;
+        note_valid(ring, stride, books);
+    }
     static Memory allocate(std::size_t bytes);
     void poll_queue(bool recv);
     void check_completion(bool recv, Books& books, const abi::Cqe& cqe) const;
