@@ -19,6 +19,7 @@
 #include "dataplane/host.h"
 #include "dataplane/log.h"
 #include "dataplane/monotonic_clock.h"
+#include "dataplane/port_remedy.h"
 #include "dataplane/run_dir.h"
 #include "dataplane/sysroot.h"
 #include "rnic/qp/rc_qp.h"
@@ -68,6 +69,7 @@ rte_mempool* start_dpdk(const Config& config, bool verbose) {
         } else if (rnic.port == PortKind::kVdev) {
             eal.vdevs.push_back(rnic.port_device);
         } else if (rnic.port == PortKind::kMemif) {
+            remove_stale_memif_socket(rnic);
             eal.vdevs.push_back(memif_arguments(rnic, index));
         }
         ++index;
@@ -176,7 +178,11 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     host_.daemon_state().alive.store(1);
     const std::string socket = run_dir_.socket_path();
     if (const int error = server_->listen(socket, config.daemon.socket_mode, group); error != 0) {
-        throw StartError(fmt::format("cannot listen on {}: {}", socket, std::strerror(error)));
+        throw StartError(fmt::format("cannot listen on {}: {}{}", socket, std::strerror(error),
+                                     config.daemon.socket_group.empty()
+                                         ? ""
+                                         : ". Only root, and members of it, may give it to the group " +
+                                               config.daemon.socket_group + " (socket_group)"));
     }
 }
 

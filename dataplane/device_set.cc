@@ -5,6 +5,7 @@
 #include "dataplane/config_pfc.h"
 #include "dataplane/eal.h"
 #include "dataplane/multicast_groups.h"
+#include "dataplane/port_remedy.h"
 #include "dataplane/port_watch.h"
 #include "rnic/net/neighbour_message.h"
 #include "rnic/qp/limits.h"
@@ -216,6 +217,7 @@ void DeviceSet::open_port(Device& device, const RnicConfig& rnic, std::uint32_t 
     }
     DpdkPortConfig config;
     config.name = dpdk_name(rnic, device.index);
+    config.remedy = port_remedy(rnic);
     config.num_queues = num_workers;
     config.path_mtu_bytes = rnic.port == PortKind::kPci ? rnic.mtu_bytes : 0;
     config.promiscuous = rnic.mac.has_value();

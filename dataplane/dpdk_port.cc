@@ -17,7 +17,7 @@ namespace urnic::dataplane {
 namespace {
 
 [[noreturn]] void fail(const DpdkPortConfig& config, const char* what, int error) {
-    throw EalError("port " + config.name + ": " + what + " (" + rte_strerror(-error) + ")");
+    throw EalError("port " + config.name + ": " + what + " (" + rte_strerror(-error) + "). " + config.remedy);
 }
 
 std::uint16_t find_port(const DpdkPortConfig& config) {
@@ -25,16 +25,7 @@ std::uint16_t find_port(const DpdkPortConfig& config) {
     if (rte_eth_dev_get_port_by_name(config.name.c_str(), &id) == 0) {
         return id;
     }
-    std::string known;
-    RTE_ETH_FOREACH_DEV(id) {
-        std::array<char, RTE_ETH_NAME_MAX_LEN> name{};
-        if (rte_eth_dev_get_name_by_port(id, name.data()) == 0) {
-            known += std::string(known.empty() ? "" : ", ") + name.data();
-        }
-    }
-    throw EalError("port " + config.name +
-                   ": DPDK has no such device. It has: " + (known.empty() ? "none" : known) +
-                   ". Bind the NIC to a driver that DPDK can use (dpdk-devbind.py), or name a vdev");
+    throw EalError("port " + config.name + ": DPDK has no such device. " + config.remedy);
 }
 
 /// Spreads flows over the queues, by their addresses and UDP ports; steering does the rest.

@@ -19,6 +19,7 @@ namespace urnic::dataplane {
 
 struct DpdkPortConfig {
     std::string name;              // DPDK's: a PCI address or a vdev's name
+    std::string remedy;            // what to do when it is not there
     std::uint32_t num_queues = 1;  // one for each worker; a device with fewer gives the rest none
     std::uint16_t rx_descriptors = 512;
     std::uint16_t tx_descriptors = 512;

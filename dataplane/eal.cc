@@ -65,7 +65,11 @@ std::vector<std::string> arguments(const EalConfig& config, int cpu) {
     return list;
 }
 
-std::string remedy(const EalConfig& config) {
+std::string remedy(const EalConfig& config, const std::string& said) {
+    // Before anything of memory.
+    if (!config.vdevs.empty() && said.find("parse device") != std::string::npos) {
+        return "Check 'device' of the ports with port = \"vdev\": no driver of DPDK's has that name";
+    }
     if (config.hugepages) {
         return "Reserve hugepages (echo " + std::to_string(config.memory_mb / 2 + 1) +
                " > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, as root), run as a user who may "
@@ -127,7 +131,7 @@ void start_eal(const EalConfig& config) {
     }
     if (result < 0) {
         throw EalError("DPDK's EAL cannot start (" + std::string(rte_strerror(error)) + "). " +
-                       remedy(config) + "." + (said.empty() ? "" : " The EAL said:\n" + said));
+                       remedy(config, said) + "." + (said.empty() ? "" : " The EAL said:\n" + said));
     }
 }
 

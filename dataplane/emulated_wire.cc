@@ -258,7 +258,9 @@ void EmulatedWire::Impl::add_rings() {
                             RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ);
         if (made == nullptr) {
             std::for_each(rings.begin(), rings.end(), rte_ring_free);
-            throw EalError("cannot make the rings of an emulated wire: give the daemon more packet memory");
+            throw EalError(
+                "cannot make the rings of an emulated wire: give the daemon more packet memory (eal_args = "
+                "[\"-m\", \"MB\"])");
         }
         rings.push_back(made);
     }

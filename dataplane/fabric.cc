@@ -104,7 +104,7 @@ Fabric::Fabric(const std::vector<PortSpec>& ports, Steering& steering)
                 rte_ring_free(rings_[made]);
             }
             throw EalError("cannot make the rings of the in-process wire (" + why +
-                           "): give the daemon more packet memory");
+                           "): give the daemon more packet memory (eal_args = [\"-m\", \"MB\"])");
         }
     }
 }

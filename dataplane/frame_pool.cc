@@ -41,8 +41,9 @@ rte_mempool* make_frame_pool(const char* name, std::uint32_t frames) {
                                                 RTE_PKTMBUF_HEADROOM + kFrameRoomBytes, SOCKET_ID_ANY);
     if (pool == nullptr) {
         throw EalError("cannot make a pool of " + std::to_string(frames) + " packet buffers (" +
-                       rte_strerror(rte_errno) + "): give the daemon more packet memory, at least " +
-                       std::to_string(packet_memory_mb(frames)) + " MB");
+                       rte_strerror(rte_errno) +
+                       "): give the daemon more packet memory (eal_args = [\"-m\", \"" +
+                       std::to_string(packet_memory_mb(frames)) + "\"])");
     }
     return pool;
 }

@@ -32,7 +32,8 @@ bool is_served(const std::string& path) {
 RunDir::RunDir(std::string dir, unsigned mode) : dir_(std::move(dir)) {
     if (socket_path().size() > kMaxSocketPath) {
         throw StartError(
-            fmt::format("run directory {}: its path is too long for a socket in it ({} characters at most)",
+            fmt::format("run directory {}: its path is too long for a socket in it ({} characters at most): "
+                        "set another run_dir",
                         dir_, kMaxSocketPath - std::strlen("/control.sock")));
     }
     if (::mkdir(dir_.c_str(), mode) == 0) {
@@ -60,7 +61,9 @@ RunDir::RunDir(std::string dir, unsigned mode) : dir_(std::move(dir)) {
     // Left by a daemon that was killed.
     if (::unlink(socket_path().c_str()) != 0 && errno != ENOENT) {
         throw StartError(
-            fmt::format("cannot remove the stale socket {}: {}", socket_path(), std::strerror(errno)));
+            fmt::format("cannot remove the stale socket {}: {}. Remove it (sudo rm -r {}), or set another "
+                        "run_dir",
+                        socket_path(), std::strerror(errno), socket_path()));
     }
 }
 

@@ -349,7 +349,8 @@ void Worker::start() {
     if (error != 0) {
         stop();
         throw std::system_error(error, std::generic_category(),
-                                "cannot run worker " + number + " on CPU " + std::to_string(impl.config.cpu));
+                                "cannot run worker " + number + " on CPU " + std::to_string(impl.config.cpu) +
+                                    " ('workers'; nproc and lscpu tell which there are)");
     }
 }
 

@@ -34,7 +34,7 @@ constexpr auto kStalePause = std::chrono::milliseconds(10);
                     error == EPERM || error == EACCES
                         ? ". Run urnicd as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, or "
                           "use port = \"af_packet\""
-                        : ""));
+                        : ". Use port = \"af_packet\""));
 }
 
 /// The name of the program on the interface; empty: there is none.

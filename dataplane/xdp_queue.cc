@@ -29,7 +29,9 @@ constexpr std::uint32_t kBurst = 32;
     } else if (error == EBUSY) {
         remedy = ". Another program has the interface by AF_XDP: end it first";
     } else if (error == ENOBUFS || error == ENOMEM) {
-        remedy = ". Allow more locked memory (ulimit -l, LimitMEMLOCK=infinity)";
+        remedy = ". Allow more locked memory (ulimit -l unlimited, LimitMEMLOCK=infinity)";
+    } else {
+        remedy = ". Use port = \"af_packet\"";
     }
     throw EalError(fmt::format("{}: {}{}", what, std::strerror(error), remedy));
 }

@@ -161,7 +161,7 @@ class CommandLine(Daemon):
 class WhatIsMissing(Daemon):
     def test_pci_nic(self):
         result = self.fails(self.local(rnics='[[rnic]]\nname = "nic"\nport = "pci"\ndevice = "0000:ff:1f.7"\n'),
-                            "0000:ff:1f.7", "dpdk-devbind.py")
+                            "0000:ff:1f.7", "lspci -D")
         self.assertNotIn("terminate", result.err)
 
     def test_vdev_of_an_interface_that_is_not_there(self):
