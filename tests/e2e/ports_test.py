@@ -45,6 +45,20 @@ class Ports(harness.TestCase):
             self.assert_ok(result, f"pingpong; a: {self.a.text()} b: {self.b.text()}")
             self.assertNotIn("invalid data", result.out + result.err)
 
+    def expect_transfer_through(self, trouble):
+        """Something happens in the middle of a transfer: 4 s until it sends again, seven times."""
+        begun = self.b.counter("sent_pkts")
+
+        def in_the_middle():
+            self.assertTrue(harness.wait_until(lambda: self.b.counter("sent_pkts") > begun + 100))
+            trouble()
+        command = ["ib_write_bw", "-d", "urnic0", "-x", 1, "-F", "-p", PERFTEST_PORT, "-D", 8, "-u", 20]
+        for result in netns.run_pair(self, self.a.program(*command), self.b.program(*command, self.a.ip), PERFTEST_PORT,
+                                     in_the_middle):
+            self.assert_ok(result, f"a: {self.a.text()} b: {self.b.text()}")
+        # By a time-out, or by a NAK for what came after the loss.
+        self.assertGreater(self.b.counter("retrans_pkts"), 0, f"the transfer did not notice: {self.b.status()['counters']}")
+
     def expect_idle(self):
         for side in (self.a, self.b):
             before = side.cpu_seconds()
@@ -126,30 +140,22 @@ class Traffic:
             self.b.expect_state("ACTIVE")
         flap()
         self.expect_idle()
-        # In the middle of a transfer: 4 s until it sends again, seven times.
-        begun = self.b.counter("sent_pkts")
-
-        def in_the_middle():
-            self.assertTrue(harness.wait_until(lambda: self.b.counter("sent_pkts") > begun + 100))
-            flap()
-        command = ["ib_write_bw", "-d", "urnic0", "-x", 1, "-F", "-p", PERFTEST_PORT, "-D", 8, "-u", 20]
-        for result in netns.run_pair(self, self.a.program(*command), self.b.program(*command, self.a.ip), PERFTEST_PORT,
-                                     in_the_middle):
-            self.assert_ok(result, f"a: {self.a.text()} b: {self.b.text()}")
-        # By a time-out, or by a NAK for what came after the loss.
-        self.assertGreater(self.b.counter("retrans_pkts"), 0, f"the transfer did not notice: {self.b.status()['counters']}")
+        self.expect_transfer_through(flap)
 
     def test_an_interface_that_goes_and_comes(self):
         self.start()
-        netns.ip("-n", self.a.name, "link", "del", self.a.interface)
-        for side in (self.a, self.b):
-            side.expect_state("DOWN")
-            self.assertIn(f"the interface {side.interface} is gone", side.text())
-        self.expect_idle()
-        netns.join(self.a, self.b)
-        for side in (self.a, self.b):
-            side.expect_state("ACTIVE")
-        self.expect_pingpong("-n", 20)
+
+        def replace(while_gone=lambda: None):
+            netns.ip("-n", self.a.name, "link", "del", self.a.interface)
+            for side in (self.a, self.b):
+                side.expect_state("DOWN")
+                self.assertIn(f"the interface {side.interface} is gone", side.text())
+            while_gone()
+            netns.join(self.a, self.b)
+            for side in (self.a, self.b):
+                side.expect_state("ACTIVE")
+        replace(self.expect_idle)
+        self.expect_transfer_through(replace)
         self.expect_idle()
 
     def test_more_frames_than_the_port_has_room_for(self):
@@ -186,6 +192,22 @@ class Traffic:
         self.assertIn("transport retry counter exceeded", asked.out + asked.err + served.out + served.err)
         self.assertGreater(self.b.counter("req_transport_retries_exceeded") + self.a.counter("local_ack_timeout_err") +
                            self.b.counter("local_ack_timeout_err"), 0)
+        self.assertIn(f"packets of the path MTU {self.mtu} do not fit: ip link set {self.b.interface} mtu {self.interface_mtu}",
+                      self.b.text())
+        netns.ip("-n", self.b.name, "link", "set", self.b.interface, "mtu", self.interface_mtu)
+        self.expect_pingpong("-n", 20, "-s", 4096)
+
+    def test_jumbo_frames(self):
+        """On a network that carries longer frames than any of ours: they have no room, and no worker sees them."""
+        for side in (self.a, self.b):
+            side.set_interface_up(9000)
+        self.start()
+        before, seen = self.lost(), self.a.counter("rcvd_pkts")
+        frames = int(self.run_ok(netns.inside(self.b.name, sys.executable, __file__, "jumbo", self.b.interface, self.b.mac,
+                                              self.a.mac, self.longest)).out)
+        self.assertTrue(harness.wait_until(lambda: self.lost() >= before + frames), self.a.status())
+        self.assertLess(self.a.counter("rcvd_pkts") - seen, frames // 2, "more than what hosts ask each other")
+        self.expect_pingpong("-n", 50)
 
 
 class Mistakes:
@@ -227,6 +249,7 @@ class Mistakes:
 
 
 class PacketSockets(Ports, Traffic, Mistakes):
+    longest = 4352  # kFrameRoomBytes
     port, mtu_remedy = "af_packet", ("mtu = 4096 needs an MTU of 4200", "ip link set", "mtu 4200")
 
     def test_vlan_tags_come_in_as_they_were_sent(self):
@@ -249,24 +272,8 @@ class PacketSockets(Ports, Traffic, Mistakes):
         self.assertGreaterEqual(total, 64 * 1000, f"{frames} frames")
 
 
-    def test_jumbo_frames(self):
-        """On a network that carries longer frames than any of ours: the ring's places do not hold them."""
-        for side in (self.a, self.b):
-            side.set_interface_up(9000)
-        self.start()
-        payload = bytes(8000)
-        frame = bytes.fromhex((self.a.mac + self.b.mac).replace(":", "")) + b"\x08\0" + \
-            struct.pack(">BBHIBBH", 0x45, 0, 28 + len(payload), 0x4000, 64, 17, 0) + socket.inet_aton("10.77.0.2") + \
-            socket.inet_aton("10.77.0.1") + struct.pack(">HHHH", 0xc000, 4791, 8 + len(payload), 0) + payload
-        before = self.a.counter("drop_malformed")
-
-        def send():
-            self.run_ok(netns.inside(self.b.name, sys.executable, "-c",
-                                     "import socket,sys\ns=socket.socket(socket.AF_PACKET,socket.SOCK_RAW)\n"
-                                     "s.bind((sys.argv[1],0))\nfor _ in range(100): s.send(bytes.fromhex(sys.argv[2]))",
-                                     self.b.interface, frame.hex()))
-        self.expect_pingpong("-n", 200, during=send)
-        self.assertTrue(harness.wait_until(lambda: self.a.counter("drop_malformed") >= before + 100), self.a.status())
+    def lost(self):
+        return self.a.counter("drop_malformed")
 
 
 class OneInterface(Ports):
@@ -308,7 +315,11 @@ class TwoWorkers(Ports):
 
 class Xdp(Ports, Traffic, Mistakes):
     port, mtu, interface_mtu = "af_xdp", 2048, 2200
+    longest = 3840  # a chunk of the kernel's
     mtu_remedy = ("at most 3840 bytes", "mtu = 2048")
+
+    def lost(self):
+        return self.a.status()["port"]["rx_missed"]
 
     def xdp_of(self, side):
         return subprocess.run(["ip", "-n", side.name, "link", "show", side.interface], check=True, text=True,
@@ -349,6 +360,18 @@ class Xdp(Ports, Traffic, Mistakes):
         self.assertEqual(daemon.wait(harness.PATIENCE_S), 1)
         self.assertIn("another urnicd has the interface", other.text())
         self.expect_pingpong("-n", 5)
+
+
+def jumbo(interface, source, destination, longest):
+    """Frames that are longer than that by little, and by much; prints how many."""
+    out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    out.bind((interface, 0))
+    lengths = [*range(int(longest) + 1, int(longest) + 81), 9014]
+    for length in lengths:
+        out.send(bytes.fromhex((destination + source).replace(":", "")) + b"\x08\0" +
+                 struct.pack(">BBHIBBH", 0x45, 0, length - 14, 0x4000, 64, 17, 0) + socket.inet_aton("10.77.0.2") +
+                 socket.inet_aton("10.77.0.1") + struct.pack(">HHHH", 0xc000, 4791, length - 34, 0) + bytes(length - 42))
+    print(len(lengths))
 
 
 def storm(interface, source, destination, seed):
@@ -463,8 +486,8 @@ class Memif(harness.TestCase):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["storm"]:
-        storm(*sys.argv[2:])
+    if sys.argv[1:2] in (["storm"], ["jumbo"]):
+        {"storm": storm, "jumbo": jumbo}[sys.argv[1]](*sys.argv[2:])
     else:
         netns.private()
         if sys.argv[1:] == ["Xdp"] and not netns.is_real_root():

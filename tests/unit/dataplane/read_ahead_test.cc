@@ -114,5 +114,24 @@ TEST_F(ReadAheadTest, WhatNobodyFetchesIsFreed) {
     EXPECT_EQ(port.rx_waiting(0), 19U);
 }
 
+/// Nothing waits there; it tells what it is asked.
+struct LossyPort final : PacketIo {
+    std::uint16_t rx_burst(std::uint32_t, rte_mbuf**, std::uint16_t) override { return 0; }
+    std::uint16_t tx_burst(std::uint32_t, rte_mbuf**, std::uint16_t) override { return 0; }
+    void set_multicast(std::span<const wire::Mac>) override {}
+    std::uint64_t rx_missed() override { return missed; }
+    int wait_fd(std::uint32_t) const override { return -1; }
+    std::uint64_t missed = 0;
+};
+
+TEST(ReadAhead, WhatTheDriverLostIsToldAsItCountsIt) {
+    LossyPort below;
+    ReadAheadPort port(below, 1, 33);
+    for (const std::uint64_t missed : {0U, 7U, 7U, 12U}) {
+        below.missed = missed;
+        EXPECT_EQ(port.rx_missed(), missed);
+    }
+}
+
 }  // namespace
 }  // namespace urnic::dataplane
