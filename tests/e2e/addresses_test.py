@@ -153,11 +153,11 @@ class Borrowed(TwoHosts):
         index = self.a.gid_index("10.77.0.1")
         watch = harness.start(self.a.program("stdbuf", "-oL", "ibv_asyncwatch", "-d", "urnic0"))
         self.addCleanup(harness.end_group, watch)
-        watch.stdout.readline()  # says which device it watches
+        harness.read_line(watch)  # says which device it watches
         self.a.set("addr", "add", "10.88.0.1/24", "dev", self.a.interface)
         self.b.set("addr", "add", "10.88.0.2/24", "dev", self.b.interface)
         added = self.a.gid_index("10.88.0.1")
-        self.assertIn("GID", watch.stdout.readline())
+        self.assertIn("GID", harness.read_line(watch))
         self.assertEqual(self.a.gids()["10.77.0.1"], index)
         self.pingpong("10.88.0.1", "10.88.0.2")
         self.a.set("addr", "del", "10.77.0.1/24", "dev", self.a.interface)

@@ -249,7 +249,7 @@ class StartAndEnd(Daemon):
              "print(child.pid, flush=True)\ntime.sleep(1000)"],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.addCleanup(parent.stdout.close)
-        pid = int(parent.stdout.readline())
+        pid = int(harness.read_line(parent))
         self.assertTrue(harness.wait_until(self.answers))
         parent.kill()
         parent.wait()

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import unittest
 import xml.etree.ElementTree as ElementTree
@@ -77,6 +78,16 @@ def finish(process, timeout=PATIENCE_S):
         end_group(process)
         out, err = process.communicate()
     return Result(process, out, err, timed_out)
+
+
+def read_line(process, timeout=60):
+    """The next line of its output. "" at its end, or when none came in time: the process is ended then."""
+    impatience = threading.Timer(timeout, end_group, (process,))
+    impatience.start()
+    try:
+        return process.stdout.readline()
+    finally:
+        impatience.cancel()
 
 
 def run(command, timeout=PATIENCE_S, **options):

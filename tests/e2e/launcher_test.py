@@ -118,16 +118,16 @@ class Standalone(Launcher):
         script = ("for s in INT TERM HUP QUIT USR1 USR2; do trap \"echo got $s\" $s; done; echo ready; i=0; "
                   "while [ $i -lt 600 ]; do sleep 0.05; i=$((i+1)); done")
         process = self.start_standalone("bash", "-c", script)
-        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.assertEqual(harness.read_line(process), "ready\n")
         for name in ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2"):
             process.send_signal(getattr(signal, f"SIG{name}"))
-            self.assertEqual(process.stdout.readline(), f"got {name}\n")
+            self.assertEqual(harness.read_line(process), f"got {name}\n")
         harness.end_group(process)
         harness.finish(process)
 
     def test_stop_and_continue_hold_for_both(self):
         process = self.start_standalone("bash", "-c", "echo $$; read -t 60 < <(sleep 60)")
-        command = int(process.stdout.readline())
+        command = int(harness.read_line(process))
 
         def state(pid):
             with open(f"/proc/{pid}/stat", encoding="ascii") as file:
@@ -143,7 +143,7 @@ class Standalone(Launcher):
 
     def test_the_daemon_ends_when_urnic_is_killed(self):
         process = self.start_standalone("sh", "-c", "cat $URNIC_RUN_DIR/pid; echo; exec sleep 60")
-        daemon = int(process.stdout.readline())
+        daemon = int(harness.read_line(process))
         process.kill()
         process.wait()
         self.assertTrue(harness.wait_until(lambda: not os.path.exists(f"/proc/{daemon}")), "the daemon lives on")

@@ -49,7 +49,7 @@ class CompletionQueues : public testing::Test {
     void take_event() {
         ibv_cq* cq = nullptr;
         void* cq_context = nullptr;
-        ASSERT_TRUE(wakes(kPatienceMs)) << "no event";
+        ASSERT_TRUE(becomes_readable(a_->channel->fd)) << "no event came";
         ASSERT_EQ(ibv_get_cq_event(a_->channel, &cq, &cq_context), 0);
         EXPECT_EQ(cq, a_->cq);
         ibv_ack_cq_events(cq, 1);
@@ -60,23 +60,7 @@ class CompletionQueues : public testing::Test {
         attr.moderate = {count, period_us};
         return ibv_modify_cq(a_->cq, &attr);
     }
-    /// The next asynchronous event of a_, acknowledged; IBV_EVENT_DEVICE_FATAL when none comes.
-    ibv_async_event next_event() {
-        ibv_async_event event{};
-        event.event_type = IBV_EVENT_DEVICE_FATAL;
-        pollfd waiting{a_->context->async_fd, POLLIN, 0};
-        if (poll(&waiting, 1, kPatienceMs) != 1) {
-            ADD_FAILURE() << "no event";
-            return event;
-        }
-        EXPECT_EQ(ibv_get_async_event(a_->context.get(), &event), 0);
-        ibv_ack_async_event(&event);
-        return event;
-    }
-    bool no_event() const {
-        pollfd waiting{a_->context->async_fd, POLLIN, 0};
-        return poll(&waiting, 1, 0) == 0;
-    }
+    bool no_event() const { return !has_event(a_->context.get()); }
 
     std::unique_ptr<Endpoint> a_, b_;
 };
@@ -84,12 +68,8 @@ class CompletionQueues : public testing::Test {
 TEST_F(CompletionQueues, AnOverrunIsTheErrorOfTheCqAndOfTheQp) {
     make({.cq_entries = 4});
     for (std::uint64_t i = 0; i < 32; ++i) write(i);
-    const ibv_async_event of_cq = next_event();
-    EXPECT_EQ(of_cq.event_type, IBV_EVENT_CQ_ERR);
-    EXPECT_EQ(of_cq.element.cq, a_->cq);
-    const ibv_async_event of_qp = next_event();
-    EXPECT_EQ(of_qp.event_type, IBV_EVENT_QP_FATAL);
-    EXPECT_EQ(of_qp.element.qp, a_->qp);
+    EXPECT_EQ(next_event(a_->context.get(), IBV_EVENT_CQ_ERR).element.cq, a_->cq);
+    EXPECT_EQ(next_event(a_->context.get(), IBV_EVENT_QP_FATAL).element.qp, a_->qp);
     EXPECT_EQ(a_->state(), IBV_QPS_ERR);
     expect_writes(0, 4);  // what had room is there
     EXPECT_TRUE(no_event()) << "one event for one overrun";
@@ -106,9 +86,8 @@ TEST_F(CompletionQueues, AnIgnoredOverrunLosesCompletionsAndNothingElse) {
     ibv_sge back = a_->sge(2000, 8);
     ibv_send_wr read = rdma(IBV_WR_RDMA_READ, 33, &back, 1, *b_, 1000, 0);
     a_->post(read);
-    const auto deadline = Clock::now() + std::chrono::milliseconds(kPatienceMs);
-    while (first_difference(a_->at(2000), 8, 3) != -1 && Clock::now() < deadline) std::this_thread::yield();
-    EXPECT_EQ(first_difference(a_->at(2000), 8, 3), -1);
+    EXPECT_TRUE(comes([&] { return first_difference(a_->at(2000), 8, 3) == -1; }))
+        << "no data of the READ came";
     EXPECT_EQ(a_->state(), IBV_QPS_RTS);
     EXPECT_TRUE(no_event());
     expect_writes(0, 4);
@@ -189,7 +168,7 @@ TEST_F(CompletionQueues, TimestampsLieBetweenThePostAndThePoll) {
         for (std::uint64_t i = 0; i < 8; ++i) write(i);
         for (int got = 0; got < 8;) {
             ibv_poll_cq_attr attr{};
-            if (ibv_start_poll(a_->cq_ex, &attr) != 0) continue;
+            ASSERT_TRUE(comes([&] { return ibv_start_poll(a_->cq_ex, &attr) == 0; })) << "no completion came";
             do {
                 const std::uint64_t raw = ibv_wc_read_completion_ts(a_->cq_ex);
                 const std::uint64_t wall = ibv_wc_read_completion_wallclock_ns(a_->cq_ex);
@@ -224,7 +203,7 @@ TEST_F(CompletionQueues, ASizeBelowWhatWaitsToBePolledIsRefused) {
     ibv_send_wr read = rdma(IBV_WR_RDMA_READ, 40, &back, 1, *b_, 4096);
     a_->post(read);
     const auto* arrived = reinterpret_cast<const std::atomic<std::uint64_t>*>(a_->at(4096));
-    while (arrived->load() != 77) std::this_thread::yield();
+    ASSERT_TRUE(comes([&] { return arrived->load() == 77; })) << "no data of the READ came";
     EXPECT_EQ(ibv_resize_cq(a_->cq, 16), EINVAL);
     EXPECT_GE(a_->cq->cqe, 64);
     ASSERT_EQ(ibv_resize_cq(a_->cq, 128), 0);

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "tests/e2e/verbs/connection_parts.h"
@@ -49,12 +51,12 @@ class Channel {
         pollfd entry{channel_->fd, POLLIN, 0};
         return poll(&entry, 1, timeout_ms) == 1;
     }
-    /// The next event, waited for; of that type.
+    /// The next event, waited for; of that type. Without one there is no id to go on with: the test ends.
     [[nodiscard]] Event take(rdma_cm_event_type expected) const {
         rdma_cm_event* event = nullptr;
         if (!readable(kEventPatienceMs) || rdma_get_cm_event(channel_, &event) != 0) {
-            ADD_FAILURE() << "no event came, but " << rdma_event_str(expected) << " should have";
-            return {};
+            throw std::runtime_error(std::string("no event came, but should have: ") +
+                                     rdma_event_str(expected));
         }
         Event seen{event->event, event->status, event->id, event->listen_id, {}};
         const bool is_datagram = event->id->ps == RDMA_PS_UDP;

@@ -1,8 +1,13 @@
 #include "tests/e2e/verbs/endpoint.h"
 
+#include <poll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <thread>
 
@@ -12,6 +17,22 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint8_t kPort = 1;
+
+/// The test that has waited in vain; any thread of it may have.
+std::atomic<const testing::TestInfo*> gave_up{nullptr};
+
+int patience_ms() {
+    constexpr int kNoMoreMs = 100;
+    const testing::TestInfo* running = testing::UnitTest::GetInstance()->current_test_info();
+    return running != nullptr && running == gave_up.load() ? kNoMoreMs : kPatienceMs;
+}
+
+void give_up() { gave_up.store(testing::UnitTest::GetInstance()->current_test_info()); }
+
+bool readable_within(int fd, int timeout_ms) {
+    pollfd waiting{fd, POLLIN, 0};
+    return poll(&waiting, 1, timeout_ms) == 1;
+}
 
 ibv_qp_init_attr_ex qp_attributes(const Endpoint& endpoint, const EndpointOptions& options) {
     ibv_qp_init_attr_ex init{};
@@ -30,6 +51,51 @@ ibv_qp_init_attr_ex qp_attributes(const Endpoint& endpoint, const EndpointOption
 }
 
 }  // namespace
+
+bool comes(const std::function<bool()>& there) {
+    const auto deadline = Clock::now() + std::chrono::milliseconds(patience_ms());
+    while (!there()) {
+        if (Clock::now() > deadline) {
+            give_up();
+            return false;
+        }
+        std::this_thread::yield();
+    }
+    return true;
+}
+
+bool becomes_readable(int fd) {
+    if (readable_within(fd, patience_ms())) return true;
+    give_up();
+    return false;
+}
+
+std::optional<ibv_async_event> next_event(ibv_context* context) {
+    if (!becomes_readable(context->async_fd)) return std::nullopt;
+    ibv_async_event event{};
+    EXPECT_EQ(ibv_get_async_event(context, &event), 0);
+    ibv_ack_async_event(&event);
+    return event;
+}
+
+ibv_async_event next_event(ibv_context* context, ibv_event_type type) {
+    const auto event = next_event(context);
+    EXPECT_TRUE(event.has_value()) << "no event came: " << ibv_event_type_str(type);
+    if (!event.has_value()) return {};
+    EXPECT_EQ(event->event_type, type)
+        << ibv_event_type_str(event->event_type) << " instead of " << ibv_event_type_str(type);
+    return *event;
+}
+
+bool has_event(const ibv_context* context) { return readable_within(context->async_fd, 0); }
+
+pid_t fork_child() {
+    const pid_t parent = ::getpid();
+    const pid_t child = ::fork();
+    // The parent may have gone before the kernel was asked.
+    if (child == 0 && (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != parent)) ::_exit(127);
+    return child;
+}
 
 Context open_device(const std::string& name) {
     int count = 0;
@@ -140,14 +206,9 @@ void Endpoint::post(ibv_send_wr& request) const {
 
 ibv_wc Endpoint::poll_one() const {
     ibv_wc completion{};
-    const auto deadline = Clock::now() + std::chrono::milliseconds(kPatienceMs);
-    while (Clock::now() < deadline) {
-        const int got = ibv_poll_cq(cq, 1, &completion);
-        if (got == 1) return completion;
-        if (got < 0) break;
-        std::this_thread::yield();
-    }
-    ADD_FAILURE() << "no completion came";
+    int got = 0;
+    if (comes([&] { return (got = ibv_poll_cq(cq, 1, &completion)) != 0; }) && got == 1) return completion;
+    ADD_FAILURE() << (got < 0 ? "ibv_poll_cq failed" : "no completion came");
     completion.status = IBV_WC_GENERAL_ERR;
     return completion;
 }

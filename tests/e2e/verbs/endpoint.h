@@ -5,7 +5,9 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,13 @@ namespace urnic::e2e {
 
 /// How long a test waits for something that must come. Long enough for a busy machine.
 inline constexpr int kPatienceMs = 30'000;
+/// Lets others run until `there()`: every wait for what a QP, a CQ or the daemon brings goes through here.
+/// False: it did not come within kPatienceMs, and whoever waited says what. A test that has waited in vain
+/// once has failed, and is not patient any more: a hundred missing completions do not take a hundred times as
+/// long.
+[[nodiscard]] bool comes(const std::function<bool()>& there);
+/// comes() for input on a descriptor.
+[[nodiscard]] bool becomes_readable(int fd);
 /// The room before a datagram, and the Q_Key of those in the tests.
 inline constexpr std::size_t kGrhBytes = 40;
 inline constexpr std::uint32_t kQkey = 0x11111111;
@@ -24,6 +33,17 @@ using Context = std::unique_ptr<ibv_context, ContextDeleter>;
 
 /// Opens the device of that name; fails the test and returns null when it is not there.
 [[nodiscard]] Context open_device(const std::string& name);
+
+/// The next asynchronous event of a context, acknowledged: its element is good for comparing alone. None:
+/// none came.
+[[nodiscard]] std::optional<ibv_async_event> next_event(ibv_context* context);
+/// It must come and be of this type, or the test fails.
+ibv_async_event next_event(ibv_context* context, ibv_event_type type);
+/// Whether one has come.
+[[nodiscard]] bool has_event(const ibv_context* context);
+
+/// A child that does not outlive this process, however a test ends; 0 in the child.
+[[nodiscard]] pid_t fork_child();
 
 /// Page-aligned zeroed memory.
 class Buffer {

@@ -28,13 +28,7 @@ class Errors : public testing::Test {
     }
     /// The next async event of the device must be this one, for this QP.
     static void expect_event(const Endpoint& side, ibv_event_type type) {
-        pollfd waiting{side.context->async_fd, POLLIN, 0};
-        ASSERT_EQ(poll(&waiting, 1, kPatienceMs), 1) << "no " << ibv_event_type_str(type);
-        ibv_async_event event{};
-        ASSERT_EQ(ibv_get_async_event(side.context.get(), &event), 0);
-        EXPECT_EQ(event.event_type, type) << ibv_event_type_str(event.event_type);
-        EXPECT_EQ(event.element.qp, side.qp);
-        ibv_ack_async_event(&event);
+        EXPECT_EQ(next_event(side.context.get(), type).element.qp, side.qp);
     }
     /// Posts a request that must fail, and one behind it that must be flushed.
     void fails(ibv_send_wr wr, ibv_wc_status status) {

@@ -1,6 +1,5 @@
 // Asynchronous events of QPs, CQs and ports, each raised by its cause. IBV_EVENT_DEVICE_FATAL is
 // bad_days_test's.
-#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,25 +13,6 @@
 
 namespace urnic::e2e {
 namespace {
-
-/// The next async event of the context must be this one; acknowledged.
-ibv_async_event next_event(ibv_context* context, ibv_event_type type) {
-    ibv_async_event event{};
-    pollfd waiting{context->async_fd, POLLIN, 0};
-    EXPECT_EQ(poll(&waiting, 1, kPatienceMs), 1) << "no " << ibv_event_type_str(type);
-    if (waiting.revents == 0) {
-        return event;
-    }
-    EXPECT_EQ(ibv_get_async_event(context, &event), 0);
-    EXPECT_EQ(event.event_type, type) << ibv_event_type_str(event.event_type);
-    ibv_ack_async_event(&event);
-    return event;
-}
-
-bool has_event(ibv_context* context) {
-    pollfd waiting{context->async_fd, POLLIN, 0};
-    return poll(&waiting, 1, 0) != 0;
-}
 
 class Events : public testing::TestWithParam<ibv_qp_type> {
   protected:

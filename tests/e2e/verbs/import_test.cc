@@ -118,9 +118,7 @@ int use_import(int socket) {
     ibv_send_wr* bad = nullptr;
     if (ibv_post_send(qp, &wr, &bad) != 0) return 13;
     ibv_wc wc{};
-    while (ibv_poll_cq(cq, 1, &wc) == 0) {
-    }
-    if (wc.status != IBV_WC_SUCCESS) return 14;
+    if (!comes([&] { return ibv_poll_cq(cq, 1, &wc) != 0; }) || wc.status != IBV_WC_SUCCESS) return 14;
     if (ibv_dereg_mr(mr) != EOPNOTSUPP) return 15;
     ibv_unimport_mr(mr);
     ibv_unimport_dm(dm);
@@ -132,7 +130,7 @@ int use_import(int socket) {
 TEST(Imports, AnotherProcessUsesWhatItWasSent) {
     int pair[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-    const pid_t child = fork();  // before anything is opened: a process of its own
+    const pid_t child = fork_child();  // before anything is opened: a process of its own
     if (child == 0) {
         close(pair[0]);
         _exit(use_import(pair[1]));

@@ -1,8 +1,6 @@
 // One side of several connections, whose QPs share what the test makes: for SRQs and XRC.
 #pragma once
 
-#include <poll.h>
-
 #include <cstring>
 #include <vector>
 
@@ -111,23 +109,11 @@ struct SharedSide {
     /// The next completion of `from`, waited for.
     static ibv_wc poll(ibv_cq* from) {
         ibv_wc wc{};
-        const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(kPatienceMs);
         int got = 0;
-        while ((got = ibv_poll_cq(from, 1, &wc)) == 0 && std::chrono::steady_clock::now() < give_up) {
-        }
-        EXPECT_EQ(got, 1) << "no completion came";
+        EXPECT_TRUE(comes([&] { return (got = ibv_poll_cq(from, 1, &wc)) != 0; })) << "no completion came";
+        EXPECT_GE(got, 0) << "ibv_poll_cq failed";
         wc.status = got == 1 ? wc.status : IBV_WC_GENERAL_ERR;
         return wc;
-    }
-    /// The next asynchronous event, waited for; the caller acknowledges it.
-    [[nodiscard]] ibv_async_event event() const {
-        pollfd waiting{context->async_fd, POLLIN, 0};
-        EXPECT_EQ(::poll(&waiting, 1, kPatienceMs), 1) << "no event came";
-        ibv_async_event event{};
-        if ((waiting.revents & POLLIN) != 0) {
-            EXPECT_EQ(ibv_get_async_event(context.get(), &event), 0);
-        }
-        return event;
     }
 
     Context context;

@@ -1,7 +1,9 @@
 // Synchronous ids of the stock librdmacm: each call waits for what it began. Under `urnic run --standalone`.
 #include <rdma/rdma_verbs.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -30,8 +32,24 @@ struct EndpointDeleter {
 };
 using Ep = std::unique_ptr<rdma_cm_id, EndpointDeleter>;
 
+/// These calls wait by themselves, and for ever: when what they wait for does not come, nothing but the end
+/// of the program is left.
+class SynchronousIds : public testing::Test {
+  protected:
+    void SetUp() override {
+        (void)std::signal(SIGALRM, [](int) {
+            static constexpr char kWhy[] =
+                "a synchronous call of librdmacm waited 60 seconds for what did not come\n";
+            (void)!::write(STDERR_FILENO, kWhy, sizeof kWhy - 1);
+            ::_exit(1);
+        });
+        (void)::alarm(60);
+    }
+    void TearDown() override { (void)::alarm(0); }
+};
+
 /// Endpoints of rdma_create_ep: each call waits for what it began.
-TEST(SynchronousIds, EndpointsCarryAMessage) {
+TEST_F(SynchronousIds, EndpointsCarryAMessage) {
     constexpr std::size_t kMessage = 1000;
     const auto here = look_up(kServer, "7471", RAI_PASSIVE | RAI_NUMERICHOST);
     ibv_qp_init_attr init = queues();
@@ -42,7 +60,7 @@ TEST(SynchronousIds, EndpointsCarryAMessage) {
 
     const Bytes sent = pattern(kMessage);
     Bytes got(kMessage);
-    std::thread server([&] {
+    std::jthread server([&] {  // an ASSERT below leaves, and the alarm ends its waiting
         rdma_cm_id* request = nullptr;
         ASSERT_EQ(rdma_get_request(listener.get(), &request), 0) << std::strerror(errno);
         const Ep passive(request);
@@ -76,7 +94,7 @@ TEST(SynchronousIds, EndpointsCarryAMessage) {
 }
 
 /// What a call waited for and did not come is its error.
-TEST(SynchronousIds, RefusalsAreErrors) {
+TEST_F(SynchronousIds, RefusalsAreErrors) {
     const auto there = look_up(kServer, "7472", RAI_NUMERICHOST);
     ibv_qp_init_attr init = queues();
     rdma_cm_id* made = nullptr;
