@@ -1,75 +1,17 @@
 """Applications and daemons that end in the middle of things. The daemon here is a long-running one, urnicd --config."""
 
-import json
 import os
-import pathlib
 import pwd
-import shutil
-import signal
 import tempfile
 
 import harness
+import with_daemon
 
 STREAM = harness.BUILD / "tests/e2e/stream"
 RETRY_EXC_ERR, FLUSH_ERR, FATAL_ERR = 12, 5, 19
 
-CONFIG = """
-[daemon]
-run_dir = "{run_dir}"
-socket_mode = "{mode}"
-workers = 1
-hugepages = false
-[[rnic]]
-name = "urnic0"
-port = "fabric"
-fabric = "lab"
-ipv4 = "198.18.0.1/24"
-[[rnic]]
-name = "urnic1"
-port = "fabric"
-fabric = "lab"
-ipv4 = "198.18.0.2/24"
-"""
 
-
-class WithDaemon(harness.TestCase):
-    mode = "0666"
-
-    def setUp(self):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="urnic-e2e-"))
-        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
-        self.dir.chmod(0o755)
-        self.run_dir = self.dir / "run"
-        self.socket = self.run_dir / "control.sock"
-        config = self.dir / "urnicd.toml"
-        config.write_text(CONFIG.format(run_dir=self.run_dir, mode=self.mode), encoding="utf-8")
-        self.start_daemon()
-
-    def start_daemon(self):
-        self.daemon = harness.start([harness.BUILD / "urnicd", "--config", self.dir / "urnicd.toml"])
-        self.addCleanup(self.stop_daemon, self.daemon)
-        up = harness.wait_until(lambda: self.daemon.poll() is not None
-                                or self.urnic("status", "--socket", self.socket).returncode == 0, pause=0.1)
-        self.assertTrue(up and self.daemon.poll() is None, "urnicd did not come up")
-
-    @staticmethod
-    def stop_daemon(daemon):
-        if daemon.poll() is None:
-            daemon.terminate()
-        result = harness.finish(daemon, 30)
-        assert result.returncode in (0, -signal.SIGKILL), f"urnicd: {result}"
-
-    def urnic(self, *words, **options):
-        return harness.run([harness.URNIC, *words], **options)
-
-    def start(self, *words):
-        process = harness.start([harness.URNIC, "run", "--socket", self.socket, "--", *words])
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.stderr.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(harness.end_group, process)
-        return process
-
+class WithStreams(with_daemon.WithDaemon):
     def start_stream(self):
         """A running transfer from urnic1 to urnic0: (server, client)."""
         port = str(harness.free_port())
@@ -80,24 +22,6 @@ class WithDaemon(harness.TestCase):
         self.expect_line(client, "running")
         return server, client
 
-    def expect_line(self, process, *expected):
-        line = process.stdout.readline().rstrip("\n")
-        if line not in expected:
-            harness.end_group(process)
-            self.fail(f"{line!r} instead of {expected}: {harness.finish(process)}")
-        return line
-
-    def status(self):
-        result = self.urnic("status", "--json", "--socket", self.socket)
-        self.assert_ok(result)
-        return json.loads(result.out)
-
-    def objects(self):
-        """How many objects the daemon keeps, by device, and its clients."""
-        status = self.status()
-        count = sum(device[kind] for device in status["devices"] for kind in ("qps", "cqs", "mrs", "pds", "srqs"))
-        return count, len(status["clients"])
-
     def assert_working(self):
         server, client = self.start_stream()
         client.kill()
@@ -106,7 +30,7 @@ class WithDaemon(harness.TestCase):
         client.wait()
 
 
-class KilledApplications(WithDaemon):
+class KilledApplications(WithStreams):
     def test_the_peer_gets_retry_exceeded_and_others_notice_nothing(self):
         server, client = self.start_stream()
         other_server, other_client = self.start_stream()
@@ -146,7 +70,7 @@ class KilledApplications(WithDaemon):
         self.assertLessEqual(after.resident_kb, before.resident_kb + 128)
 
 
-class KilledDaemon(WithDaemon):
+class KilledDaemon(WithStreams):
     def test_applications_learn_it_and_can_exit(self):
         server, client = self.start_stream()
         watcher = self.start(STREAM, "watch", "urnic0")
@@ -216,7 +140,7 @@ class KilledPrivateDaemon(harness.TestCase):
             self.assertTrue(harness.wait_until(gone), "no event in the grandchild")
 
 
-class Permissions(WithDaemon):
+class Permissions(WithStreams):
     mode = "0600"
 
     def test_another_user_may_not_connect(self):
@@ -233,7 +157,7 @@ class Permissions(WithDaemon):
         self.assertEqual(result.out, "")
 
 
-class SeveralUsers(WithDaemon):
+class SeveralUsers(WithStreams):
     def test_clients_of_two_users_at_once(self):
         server, client = self.start_stream()
         if os.geteuid() == 0:

@@ -88,6 +88,13 @@ class VerbsList(harness.TestCase):
                 self.assertTrue(named, cells)
                 self.assertEqual(sorted(set(named) - known), [])
 
+    def test_every_test_that_is_named_exists(self):
+        for page in ("verbs.md", "events.md"):
+            text = (harness.SOURCE / "docs" / page).read_text(encoding="utf-8")
+            named = set(re.findall(r"(?<![\w.])([A-Z]\w+\.[A-Z]\w+)", text))
+            self.assertTrue(named)
+            self.assertEqual(sorted(named - tests()), [], page)
+
     def test_nothing_that_the_header_does_not_have(self):
         declared, _, _ = functions()
         # FLUSH exists from rdma-core 45, and the page says so.
