@@ -24,9 +24,11 @@ namespace {
 constexpr std::uint32_t kMaxXdpPathMtu = 2048;
 
 std::string in_namespace(const KernelPortConfig& config, const std::string& command) {
-    return config.netns.empty() || config.netns.find('/') != std::string::npos
-               ? command
-               : fmt::format("ip netns exec {} {}", config.netns, command);
+    if (config.netns.empty()) {
+        return command;
+    }
+    const bool is_path = config.netns.find('/') != std::string::npos;
+    return (is_path ? "nsenter --net=" : "ip netns exec ") + config.netns + " " + command;
 }
 
 InterfaceFacts look_for(const NetInterface& interface, const KernelPortConfig& config) {
@@ -192,6 +194,10 @@ std::string KernelPort::why_not(std::uint32_t path_mtu_bytes) const {
                        interface_mtu_for(path_mtu_bytes), config_.interface, opened_.mtu_bytes,
                        in_namespace(config_, fmt::format("ip link set {} mtu {}", config_.interface,
                                                          interface_mtu_for(path_mtu_bytes))));
+}
+
+std::string KernelPort::where_it_is(const std::string& command) const {
+    return in_namespace(config_, command);
 }
 
 std::uint64_t KernelPort::rx_missed() {

@@ -55,6 +55,8 @@ class KernelPort final : public PacketIo {
 
     /// Why a larger path MTU cannot be had, and what mends it.
     [[nodiscard]] std::string why_not(std::uint32_t path_mtu_bytes) const;
+    /// The command as it is to be typed for the interface's network namespace.
+    [[nodiscard]] std::string where_it_is(const std::string& command) const;
 
     // The interface has gone, or another of its name has come. For the control thread: make queues, let each
     // worker use() its own, then let the old ones go.

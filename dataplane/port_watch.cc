@@ -51,10 +51,10 @@ void follow(Host& host, HostDevice& device, KernelPort& port) {
         return;
     }
     if (path_mtu_within(facts.mtu_bytes) < device.device->mtu_bytes && facts.mtu_bytes != port.warned_mtu()) {
-        log_warning(
-            "{}: the MTU of {} is {} now, packets of the path MTU {} do not fit: ip link set {} mtu {}",
-            device.device->name, port.interface().name(), facts.mtu_bytes, device.device->mtu_bytes,
-            port.interface().name(), interface_mtu_for(device.device->mtu_bytes));
+        log_warning("{}: the MTU of {} is {} now, packets of the path MTU {} do not fit: {}",
+                    device.device->name, port.interface().name(), facts.mtu_bytes, device.device->mtu_bytes,
+                    port.where_it_is(fmt::format("ip link set {} mtu {}", port.interface().name(),
+                                                 interface_mtu_for(device.device->mtu_bytes))));
     }
     port.set_warned_mtu(facts.mtu_bytes);
     report_port(host, device, PortFact::kLink, facts.link && port.opened_index() != 0);
@@ -75,8 +75,9 @@ void watch_port(Host& host, HostDevice& device, KernelPort& port) {
     const auto on_change = [&host, &device, &port] { follow(host, device, port); };
     on_change();
     if (!device.device->port_state.link) {
-        log_warning("{}: the interface {} is down or has no carrier: ip link set {} up", device.device->name,
-                    port.interface().name(), port.interface().name());
+        log_warning("{}: the interface {} is down or has no carrier: {}", device.device->name,
+                    port.interface().name(),
+                    port.where_it_is(fmt::format("ip link set {} up", port.interface().name())));
     }
     host.watches.push_back({port.interface().changes_fd(), on_change});
 }

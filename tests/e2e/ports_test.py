@@ -192,8 +192,8 @@ class Traffic:
         self.assertIn("transport retry counter exceeded", asked.out + asked.err + served.out + served.err)
         self.assertGreater(self.b.counter("req_transport_retries_exceeded") + self.a.counter("local_ack_timeout_err") +
                            self.b.counter("local_ack_timeout_err"), 0)
-        self.assertIn(f"packets of the path MTU {self.mtu} do not fit: ip link set {self.b.interface} mtu {self.interface_mtu}",
-                      self.b.text())
+        self.assertIn(f"packets of the path MTU {self.mtu} do not fit: ip netns exec {self.b.name} ip link set "
+                      f"{self.b.interface} mtu {self.interface_mtu}", self.b.text())
         netns.ip("-n", self.b.name, "link", "set", self.b.interface, "mtu", self.interface_mtu)
         self.expect_pingpong("-n", 20, "-s", 4096)
 
@@ -243,7 +243,7 @@ class Mistakes:
         netns.ip("-n", self.a.name, "link", "set", self.a.interface, "down")
         self.a.start()
         self.assertEqual(self.a.state(), "DOWN")
-        self.assertIn(f"ip link set {self.a.interface} up", self.a.text())
+        self.assertIn(f"ip netns exec {self.a.name} ip link set {self.a.interface} up", self.a.text())
         netns.ip("-n", self.a.name, "link", "set", self.a.interface, "up")
         self.a.expect_state("ACTIVE")
 
