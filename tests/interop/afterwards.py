@@ -2,7 +2,8 @@
 
 A program whose own requests are all answered may end without a word to the other side, which does not know that its
 answer got through or is on the way: it asks, or answers, again, and the QP is gone (IBA 9.6.1.1: such a packet is
-dropped). So the pingpongs end. It is no fault, and each such packet can be pointed at in the capture.
+dropped). So the pingpongs end; and so does a message whose first packet was refused, whose rest is on the way. It is no fault,
+and each such packet can be pointed at in the capture.
 """
 
 import collections

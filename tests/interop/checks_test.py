@@ -12,6 +12,7 @@ import afterwards
 import cases
 import harness
 import icrc
+import run_interop
 import sides
 import wireshark
 
@@ -87,6 +88,22 @@ class Afterwards(harness.TestCase):
         self.assertEqual(self._count((self.OTHER, self.SEND, 1, 100), (self.OTHER, self.SEND, 2, 900),
                                      (self.OWN, self.ACK, 7, 100), (self.OTHER, self.SEND, 1, 101),
                                      (self.OWN, self.ACK, 8, 900)), 1)
+
+
+class Counters(harness.TestCase):
+    def _check(self, name, dropped):
+        """A message of two packets whose first was refused, the second behind the refusal."""
+        own, other = run_interop.MACS["ours"][0], b"other."
+        talk = [icrc.Packet(other, 6, 1, 100), icrc.Packet(own, 17, 7, 100), icrc.Packet(other, 8, 1, 101)]
+        run_interop.check_counters(cases.find([name])[0], {}, dropped, talk)
+
+    def test_the_rest_of_what_was_refused(self):
+        self._check("wrong_key", {"drop_qp_state": 1})
+        self._check("wrong_key", {"drop_unknown_qp": 1})
+        for name, dropped in (("wrong_key", {"drop_unknown_qp": 2}), ("wrong_key", {"drop_malformed": 1}),
+                              ("rnr", {"drop_unknown_qp": 1})):
+            with self.assertRaises(run_interop.Failed, msg=f"{name} {dropped}"):
+                self._check(name, dropped)
 
 
 class Table(harness.TestCase):

@@ -147,7 +147,7 @@ def check_counters(case, theirs, ours, packets):
     if strangers:
         raise Failed(f"rxe's counters moved: {strangers}")
     strangers = {name: by for name, by in ours.items() if name.startswith("drop_") and name not in cases.OTHERS | case.drops}
-    if case.ends_alone and 0 < ours.get("drop_unknown_qp", 0) <= afterwards.count(packets, MACS["ours"]):
+    if (case.ends_alone or cases.REFUSED <= case.drops) and 0 < ours.get("drop_unknown_qp", 0) <= afterwards.count(packets, MACS["ours"]):
         del strangers["drop_unknown_qp"]
     if strangers:
         raise Failed(f"our counters moved: {strangers}")
