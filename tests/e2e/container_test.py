@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 import harness
+import with_daemon
 
 NOBODY = 65534
 MS_RDONLY, MS_REMOUNT, MS_BIND = 1, 32, 4096
@@ -21,18 +22,6 @@ PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 24, 38, 22, 2
 USERFAULTFD = {"x86_64": 323, "aarch64": 282}.get(platform.machine())
 PINGPONG = "-g 1 -c -n 50 -s 300000"
-CONFIG = """
-[daemon]
-run_dir = "{run_dir}"
-socket_mode = "0666"
-workers = 1
-hugepages = false
-[[rnic]]
-name = "urnic0"
-port = "fabric"
-fabric = "lab"
-ipv4 = "198.18.0.1/24"
-"""
 
 
 def contained(command, unshared):
@@ -98,7 +87,7 @@ class Container(harness.TestCase):
         self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
         directory.chmod(0o755)
         config = directory / "urnicd.toml"
-        config.write_text(CONFIG.format(run_dir=directory / "run"), encoding="ascii")
+        config.write_text(with_daemon.CONFIG.format(run_dir=directory / "run", mode="0666", workers=1, wire=""), encoding="ascii")
         daemon = harness.start([harness.BUILD / "urnicd", "--config", config])
         self.addCleanup(harness.end_group, daemon)
         status = [harness.URNIC, "status", "--socket", directory / "run"]
