@@ -60,6 +60,7 @@ int Client::create_cq(const abi::CreateCqRequest& request, Request& /*message*/,
     cq->cq = std::make_unique<NotifyingCq>(rings_->at(cq->memory), cq->entries);
     cq->cq->channel_fd = channel == nullptr ? -1 : channel->write_end.get();
     cq->cq->user_handle = request.user_handle;
+    cq->cq->wake_word = &host_.daemon_state().wake_words[id_ % abi::kWakeWords];
     cq->cq->async_fd = context->async_fd.get();
     cq->cq->ignores_overrun = (request.flags & abi::kCqIgnoreOverrun) != 0;
     cq->cq->stamps = (request.flags & abi::kCqTimestamps) != 0;

@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
@@ -49,20 +48,19 @@ void Idle::relax(TimeNs now) {
     }
 }
 
-void Idle::judge_yield(TimeNs now) {
-    if (yielded_at_ != kNever && now - yielded_at_ > kSlowYieldNs) {
-        crowded_until_ = now + crowded_for_;
-        crowded_for_ = std::min(2 * crowded_for_, kMaxCrowdedNs);
+void Idle::measure_yield(TimeNs now) {
+    if (yielded_at_ != kNever) {
+        yields_.on_yield(now, now - yielded_at_);
     }
     yielded_at_ = kNever;
 }
 
 bool Idle::long_enough(TimeNs now) const {
-    return may_spin_ ? now - idle_since_ >= kSpinNs : misses_ >= kYieldMisses || now < crowded_until_;
+    return may_spin_ ? now - idle_since_ >= kSpinNs : misses_ >= kYieldMisses || yields_.contended(now);
 }
 
 bool Idle::after_round(Round round, TimeNs now, TimeNs wake_at) {
-    judge_yield(now);
+    measure_yield(now);
     if (announced_) {
         const bool sleeps = round == Round::kIdle;
         if (sleeps) {
@@ -83,7 +81,6 @@ bool Idle::after_round(Round round, TimeNs now, TimeNs wake_at) {
         relax(now);
         return false;
     }
-    crowded_for_ = now < crowded_until_ ? crowded_for_ : kMinCrowdedNs;
     wakes_.announce_sleep(worker_);
     announced_ = true;
     return false;

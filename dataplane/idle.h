@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "dataplane/wake_board.h"
+#include "rnic/abi/yield_monitor.h"
 #include "rnic/base/time.h"
 
 namespace urnic::dataplane {
@@ -13,17 +14,12 @@ namespace urnic::dataplane {
 /// spinning there costs whoever it waits for a scheduler tick. Both then sleep on an epoll until a timer, a
 /// client, another worker or the control thread wants something.
 ///
-/// Yielding is fast among threads that yield too. To a program that spins on its own (on memory, as
-/// ib_write_lat does) it gives away a time slice of milliseconds; a sleeper, though, is put before the
-/// spinner when it is woken. So a worker whose yield took long sleeps at once for a while instead of
-/// yielding.
+/// Yielding is fast among threads that yield too. To one that computes or spins it gives away a time slice;
+/// there the worker sleeps at once instead (abi::YieldMonitor).
 class Idle {
   public:
     static constexpr TimeNs kSpinNs = 1'000'000;  // then a sleeping core is worth more than the wake-up
     static constexpr std::uint32_t kYieldMisses = 500;
-    static constexpr TimeNs kSlowYieldNs = 300'000;
-    static constexpr TimeNs kMinCrowdedNs = 10'000'000;
-    static constexpr TimeNs kMaxCrowdedNs = 1'000'000'000;
     static constexpr TimeNs kPolledPortNs = 50'000;  // how often a port that cannot wake us is looked at
 
     /// Throws std::system_error when no descriptor is left.
@@ -55,7 +51,7 @@ class Idle {
     [[nodiscard]] int watch(int fd, std::uint32_t events);
     void relax(TimeNs now);
     /// Notes what the last yield cost.
-    void judge_yield(TimeNs now);
+    void measure_yield(TimeNs now);
     [[nodiscard]] bool long_enough(TimeNs now) const;
     void sleep(TimeNs now, TimeNs wake_at);
 
@@ -68,8 +64,7 @@ class Idle {
     std::uint32_t misses_ = 0;
     TimeNs idle_since_ = 0;
     TimeNs yielded_at_ = kNever;  // kNever: the last round did not end in a yield
-    TimeNs crowded_until_ = 0;
-    TimeNs crowded_for_ = kMinCrowdedNs;
+    abi::YieldMonitor yields_;
 };
 
 }  // namespace urnic::dataplane

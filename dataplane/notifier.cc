@@ -1,10 +1,13 @@
 #include "dataplane/notifier.h"
 
+#include <linux/futex.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <utility>
 
 namespace urnic::dataplane {
@@ -24,9 +27,18 @@ void send_event(int fd, std::uint64_t element, AsyncEventType type, std::atomic<
     }
 }
 
+/// Wakes the threads of `sleepers` that wait for `word`. Those that are about to wait see that it has
+/// changed.
+void wake_sleepers(std::atomic<std::uint32_t>& word, std::uint32_t sleepers) {
+    word.fetch_add(1);
+    static_assert(sizeof word == sizeof(std::uint32_t));
+    (void)syscall(SYS_futex, &word, FUTEX_WAKE_BITSET, INT_MAX, nullptr, nullptr, sleepers);
+}
+
 }  // namespace
 
-Notifier::Notifier(std::uint32_t worker, TscClock& clock) : worker_(worker), clock_(clock) {
+Notifier::Notifier(std::uint32_t worker, bool pollers_sleep, TscClock& clock)
+    : worker_(worker), pollers_sleep_(pollers_sleep), clock_(clock) {
     touched_.reserve(kMaxTouched);
 }
 
@@ -38,23 +50,30 @@ bool Notifier::complete(NotifyingCq& cq, const Completion& completion, TimeNs no
         }
         return false;
     }
-    if (cq.channel_fd < 0) {
+    if (cq.channel_fd < 0 && !pollers_sleep_) {
+        return true;
+    }
+    if (!known) {
+        note_touched(cq, now);
+    }
+    if (cq.channel_fd < 0) [[likely]] {
         return true;
     }
     const NotifyingCq::Moderation moderation = cq.moderation.load(std::memory_order_relaxed);
     if (moderation.count != 0 || moderation.period_us != 0) [[unlikely]] {
         cq.since_event.fetch_add(1, std::memory_order_relaxed);
     }
-    if (!known) {
-        if (touched_.size() == kMaxTouched) {
-            flush(now);
-        }
+    return true;
+}
+
+void Notifier::note_touched(NotifyingCq& cq, TimeNs now) {
+    if (touched_.size() == kMaxTouched) [[unlikely]] {
+        flush(now);
         if (touched_.size() == kMaxTouched) {
             tell(now, false);  // moderation gives way: there is no place to remember one more
         }
-        touched_.push_back(&cq);
     }
-    return true;
+    touched_.push_back(&cq);
 }
 
 void Notifier::event(QpSlot& slot, AsyncEventType type) {
@@ -128,6 +147,13 @@ void Notifier::tell(TimeNs now, bool hold_back) {
     next_due_ = kNever;
     std::size_t kept = 0;
     for (NotifyingCq* cq : touched_) {
+        if (const std::uint32_t sleepers = cq->take_sleepers(worker_); sleepers != 0) [[unlikely]] {
+            wake_sleepers(*cq->wake_word, sleepers);
+        }
+        if (cq->channel_fd < 0) [[likely]] {
+            cq->skip_notification(worker_);
+            continue;
+        }
         if (hold_back && too_early(*cq, now)) [[unlikely]] {
             touched_[kept++] = cq;
             next_due_ = std::min(next_due_, cq->waiting[worker_].due);

@@ -1,4 +1,5 @@
-// Tells applications about completions and errors: completion channels and asynchronous events.
+// Tells applications about completions and errors: threads that sleep in a poll, completion channels and
+// asynchronous events.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace urnic::dataplane {
 /// application that asked to be told.
 class Notifier {
   public:
-    Notifier(std::uint32_t worker, TscClock& clock);
+    /// `pollers_sleep`: threads that poll may sleep (abi::DaemonState::cores_shared).
+    Notifier(std::uint32_t worker, bool pollers_sleep, TscClock& clock);
 
     /// Puts a completion into `cq`. False: the CQ overran; its context was told.
     [[nodiscard]] bool complete(NotifyingCq& cq, const Completion& completion, TimeNs now);
@@ -22,8 +24,9 @@ class Notifier {
     /// The same of an SRQ.
     static void srq_event(NotifyingSrq& srq, AsyncEventType type);
 
-    /// Once a round: tells the channels of the CQs that were armed and got completions. Afterwards the only
-    /// CQs it still knows are those whose channel was full and those whose event moderation holds back.
+    /// Once a round: wakes who sleeps until one of the CQs has a completion, and tells the channels of the
+    /// CQs that were armed and got completions. Afterwards the only CQs it still knows are those whose
+    /// channel was full and those whose event moderation holds back.
     void flush(TimeNs now);
     /// True: some channel was full, flush() wants to be called again soon though nothing happens.
     [[nodiscard]] bool retry_wanted() const { return full_first_ != nullptr; }
@@ -34,6 +37,7 @@ class Notifier {
   private:
     static constexpr std::size_t kMaxTouched = 256;
 
+    void note_touched(NotifyingCq& cq, TimeNs now);
     void retry_full();
     /// Sends the events of the CQs that got completions; `hold_back`: moderation may keep some.
     void tell(TimeNs now, bool hold_back);
@@ -48,6 +52,7 @@ class Notifier {
     void sort_full(Keep&& keep);
 
     std::uint32_t worker_;
+    bool pollers_sleep_;
     TscClock& clock_;
     std::vector<NotifyingCq*> touched_;
     TimeNs next_due_ = kNever;

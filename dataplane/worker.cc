@@ -46,7 +46,7 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
       attended(now),
       qp_now(now),
       timers(now),
-      notifier(config.index, clock),
+      notifier(config.index, !config.may_spin, clock),
       idle(config.index, config.may_spin, config.steering->wakes()),
       timed_ports(config.index) {
     URNIC_CHECK(config.state != nullptr && config.frames != nullptr);

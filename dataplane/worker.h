@@ -31,6 +31,7 @@ class Steering;
 /// worker names is one of these.
 struct NotifyingCq : CompletionQueue {
     using CompletionQueue::CompletionQueue;
+    std::atomic<std::uint32_t>* wake_word = nullptr;  // of its client, abi::DaemonState::wake_words
     int channel_fd = -1;            // non-blocking write end of the channel's pipe; -1: no channel
     std::uint64_t user_handle = 0;  // the 8 bytes written to it
     std::atomic<std::uint32_t> completion_events{0};

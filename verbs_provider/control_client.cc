@@ -146,6 +146,7 @@ int Session::hello() {
         return EPROTO;
     }
     num_workers_ = reply.num_workers;
+    client_id_ = reply.client_id;
     daemon_ =
         static_cast<const abi::DaemonState*>(map_shared(fds.peek(0), sizeof(abi::DaemonState), 0, false));
     doorbells_ = static_cast<abi::WorkerDoorbell*>(

@@ -78,6 +78,10 @@ class Session {
     [[nodiscard]] std::uint32_t num_workers() const { return num_workers_; }
     [[nodiscard]] abi::WorkerDoorbell& doorbell(std::uint32_t worker) const { return doorbells_[worker]; }
     [[nodiscard]] const abi::DaemonState& daemon() const { return *daemon_; }
+    /// What threads of this process that poll sleep on (abi::DaemonState::wake_words).
+    [[nodiscard]] const std::atomic<std::uint32_t>& wake_word() const {
+        return daemon_->wake_words[client_id_ % abi::kWakeWords];
+    }
     [[nodiscard]] int wake_fd(std::uint32_t worker) const { return wake_fds_[worker]; }
 
     /// Contexts whose events the service thread forwards.
@@ -114,6 +118,7 @@ class Session {
     Mutex memory_mutex_;
     bool memory_attached_ = false;
     std::uint32_t num_workers_ = 0;
+    std::uint32_t client_id_ = 0;
     const abi::DaemonState* daemon_ = nullptr;
     abi::WorkerDoorbell* doorbells_ = nullptr;
     int wake_fds_[abi::kMaxWorkers];

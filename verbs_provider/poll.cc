@@ -1,7 +1,7 @@
 // Polling a CQ: no system call unless the daemon competes for this core and there is nothing to take.
 #include <errno.h>
-#include <sched.h>
 
+#include "verbs_provider/poll_wait.h"
 #include "verbs_provider/verbs.h"
 
 namespace urnic::provider {
@@ -155,7 +155,7 @@ int poll_cq(struct ibv_cq* ibv_cq, int num_entries, struct ibv_wc* wc) {
     }
     cq.lock.unlock();
     if (got == 0) {
-        poll_missed(session);
+        poll_missed(cq);
     }
     return got;
 }
@@ -164,12 +164,6 @@ bool take_one(Cq& cq, abi::Cqe& cqe) {
     return drain(cq, 1, [&cqe](const abi::Cqe& from) {
                std::memcpy(static_cast<void*>(&cqe), &from, sizeof cqe);
            }) == 1;
-}
-
-void poll_missed(const Session& session) {
-    if (session.daemon().cores_shared.load(std::memory_order_relaxed) != 0) {
-        sched_yield();
-    }
 }
 
 }  // namespace urnic::provider

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <time.h>
 
+#include "verbs_provider/poll_wait.h"
 #include "verbs_provider/verbs.h"
 
 namespace urnic::provider {
@@ -39,7 +40,7 @@ int start_poll(struct ibv_cq_ex* ibv_cq, struct ibv_poll_cq_attr* attr) {
         return 0;
     }
     cq.lock.unlock();
-    poll_missed(session);
+    poll_missed(cq);
     return ENOENT;
 }
 

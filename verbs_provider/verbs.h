@@ -85,8 +85,6 @@ bool holds_completion(const Cq& cq);
 /// event now. NICs raise it as soon as such a CQ is armed, and programs that poll a bounded number of
 /// completions for each event (perftest's two-way event mode) wait for ever without it. Under the CQ's lock.
 void notify_rest(Cq& cq);
-/// After a poll that found nothing, with no lock held: lets the daemon run where it shares the core.
-void poll_missed(const Session& session);
 
 // poll_ex.cc
 void set_poll_functions(Cq& cq, std::uint64_t wc_flags);

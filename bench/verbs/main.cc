@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "bench/verbs/load.h"
+#include "bench/verbs/waiting.h"
 
 namespace urnic::bench {
 namespace {
@@ -211,7 +212,13 @@ int run(int argc, char** argv) {
     CLI::App* reg = app.add_subcommand("registration", "a memory region made, and made again and again");
     reg->add_option("--bytes", bytes, "its length")->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40U));
     app.add_subcommand("pause", "8 B WRITEs after pauses; lines: COUNT PAUSE_MS");
+    app.add_subcommand(
+        "waiting",
+        "threads that poll beside processes that compute; lines: WRITING POLLING COMPUTING BYTES SECONDS");
     CLI11_PARSE(app, argc, argv);
+    if (app.got_subcommand("waiting")) {
+        return poll_beside_computing();
+    }
     if (app.got_subcommand(qps)) {
         return many_qps(connected);
     }

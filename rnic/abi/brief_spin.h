@@ -17,10 +17,12 @@ class BriefSpin {
     static constexpr std::uint32_t kTries = 8;
     static constexpr std::uint32_t kRarely = 16;
 
+    constexpr explicit BriefSpin(std::uint64_t spin_ns = kSpinNs) : spin_ns_(spin_ns) {}
+
     /// A wait begins at `now_ns`, of a clock that never goes back.
     void begin(std::uint64_t now_ns) {
         spins_ = tries_ != 0 || ++without_ % kRarely == 0;
-        until_ns_ = now_ns + kSpinNs;
+        until_ns_ = now_ns + spin_ns_;
     }
     /// Before each look. True: look, and look again. False: sleep until there is something.
     [[nodiscard]] bool looks_again(std::uint64_t now_ns) {
@@ -34,6 +36,7 @@ class BriefSpin {
     void found() { tries_ = spins_ ? kTries : tries_; }
 
   private:
+    std::uint64_t spin_ns_;
     bool spins_ = false;
     std::uint64_t until_ns_ = 0;
     std::uint32_t tries_ = kTries;

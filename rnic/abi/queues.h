@@ -112,6 +112,10 @@ struct alignas(64) CqConsumer {
 struct alignas(64) CqHeader {
     alignas(64)
         std::atomic<std::uint32_t> arm;  // CqArm; the application raises it, the daemon takes it back to 0
+    /// Threads that sleep until there is a completion, each by a bit of its own. A thread sets its bit, looks
+    /// at the rings once more, and waits for DaemonState::wake_words; the daemon takes the bits back to 0 and
+    /// wakes them.
+    std::atomic<std::uint32_t> sleepers;
     CqConsumer consumer[kMaxWorkers];
 };
 inline constexpr std::size_t kCqHeaderBytes = 4096;
@@ -138,11 +142,16 @@ constexpr std::size_t doorbell_bytes(std::uint32_t workers) { return sizeof(Work
 struct alignas(64) WorkerState {
     std::atomic<std::uint32_t> sleeping;  // 1: write to the worker's eventfd after ringing
 };
+/// Futexes that threads of the application sleep on while they poll; client c has word c modulo their number.
+/// Raised before each wake. In memory of the daemon's, so that waking touches no page that a client can
+/// withhold.
+inline constexpr std::uint32_t kWakeWords = 1024;
 struct alignas(64) DaemonState {
     std::atomic<std::uint32_t> alive;  // 1 while the daemon serves; 0 after a clean shutdown
     std::atomic<std::uint32_t>
-        cores_shared;  // 1: workers and applications compete for cores: yield on a poll miss
+        cores_shared;  // 1: workers and applications compete for cores: a poll that misses gives way
     WorkerState workers[kMaxWorkers];
+    std::atomic<std::uint32_t> wake_words[kWakeWords];
 };
 
 constexpr std::size_t round_up(std::size_t n, std::size_t unit) { return (n + unit - 1) / unit * unit; }

@@ -56,6 +56,11 @@ bool CompletionQueue::take_notification(std::uint32_t worker) {
     return arm.compare_exchange_strong(armed, abi::kCqDisarmed) || arm.exchange(abi::kCqDisarmed) >= least;
 }
 
+std::uint32_t CompletionQueue::take_sleepers(std::uint32_t worker) {
+    std::atomic<std::uint32_t>& sleepers = header_of(producers_[worker].memory).sleepers;
+    return sleepers.load(std::memory_order_relaxed) == 0 ? 0 : sleepers.exchange(0);
+}
+
 bool CompletionQueue::notification_wanted(std::uint32_t worker) const {
     const Producer& producer = producers_[worker];
     const std::uint32_t least = producer.solicited_pending ? abi::kCqArmedSolicited : abi::kCqArmedAny;

@@ -43,6 +43,15 @@ class CompletionQueue {
     /// back. The caller runs a sequentially consistent fence between the pushes and this.
     [[nodiscard]] bool take_notification(std::uint32_t worker);
 
+    /// After a batch of push() by `worker` and the same fence: the threads that sleep until there is a
+    /// completion (abi::CqHeader::sleepers), taken back.
+    [[nodiscard]] std::uint32_t take_sleepers(std::uint32_t worker);
+    /// Of a CQ without a channel, instead of take_notification().
+    void skip_notification(std::uint32_t worker) {
+        producers_[worker].any_pending = false;
+        producers_[worker].solicited_pending = false;
+    }
+
     /// True: something was pushed by `worker` since its last take_notification().
     [[nodiscard]] bool pending(std::uint32_t worker) const { return producers_[worker].any_pending; }
 

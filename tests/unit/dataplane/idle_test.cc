@@ -109,17 +109,20 @@ TEST_F(IdleTest, SpinsForATimeOnItsOwnCore) {
     EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(Idle::kSpinNs / 1'000) + 1);
 }
 
-TEST_F(IdleTest, ASlowYieldMakesItSleepAtOnceForAWhile) {
+TEST_F(IdleTest, SlowYieldsMakeItSleepAtOnceForAWhile) {
     Idle idle(0, false, wakes_);
     const std::lock_guard awake(idle.awake());
-    idle.after_round(Round::kIdle, now_, kNever);
-    now_ += 3 * kMs;  // the yield gave somebody a whole time slice
-    idle.after_round(Round::kBusy, now_, kNever);
+    for (std::uint32_t i = 0; i < abi::YieldMonitor::kSlowYields; ++i) {
+        EXPECT_FALSE(announced());
+        idle.after_round(Round::kIdle, now_, kNever);
+        now_ += 3 * kMs;  // the yield gave somebody a whole time slice
+        idle.after_round(Round::kBusy, now_, kNever);
+    }
     EXPECT_EQ(rounds_to_announce(idle), 1);
     idle.after_round(Round::kBusy, now_, kNever);
     EXPECT_EQ(rounds_to_announce(idle), 1);
     idle.after_round(Round::kBusy, now_, kNever);
-    now_ += Idle::kMinCrowdedNs;
+    now_ += static_cast<TimeNs>(abi::YieldMonitor::kMinContendedNs);
     EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(Idle::kYieldMisses)) << "it must try yielding again";
 }
 

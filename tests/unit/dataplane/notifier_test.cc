@@ -1,11 +1,14 @@
 // When an application is told of completions: moderated events, CQs that ignore overruns, exact timestamps.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/futex.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <ctime>
+#include <thread>
 
 #include "dataplane/tsc_clock.h"
 #include "tests/unit/dataplane/rig.h"
@@ -106,6 +109,30 @@ TEST(TscClock, FollowsTheSystemsClockWhateverTheEalSaysOfTheFrequency) {
         ASSERT_LE(now, after + kDriftNs) << (after - begin) / 1000 << " us after its start";
         ASSERT_GE(now, last);
         last = now;
+    }
+}
+
+TEST_F(Notified, ACompletionWakesThreadsThatSleepInAPoll) {
+    std::atomic<std::uint32_t> word{7};
+    for (const bool has_channel : {true, false}) {
+        rig.worker(0).call([&] {
+            cq.cq().wake_word = &word;
+            cq.cq().channel_fd = has_channel ? cq.cq().channel_fd : -1;
+        });
+        word.store(7);
+        cq.sleepers().store(0b101);
+        std::thread sleeper([&word] {
+            // The bit of one of them. Without a wake it never returns.
+            while (word.load() == 7) {
+                (void)syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, 7, nullptr, nullptr, 0b100);
+            }
+        });
+        complete(1);
+        sleeper.join();
+        EXPECT_EQ(cq.sleepers().load(), 0U);
+        EXPECT_EQ(word.load(), 8U);
+        complete(1);
+        EXPECT_EQ(word.load(), 8U) << "nobody sleeps any more";
     }
 }
 

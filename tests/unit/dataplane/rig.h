@@ -55,6 +55,8 @@ class TestCq {
     /// Polls until there is one; nothing after 60 s.
     [[nodiscard]] std::optional<Completion> wait();
     void arm(std::uint32_t value);
+    /// Threads that sleep in a poll.
+    [[nodiscard]] std::atomic<std::uint32_t>& sleepers() { return header().sleepers; }
 
   private:
     [[nodiscard]] abi::CqHeader& header() { return *reinterpret_cast<abi::CqHeader*>(memory_.data()); }

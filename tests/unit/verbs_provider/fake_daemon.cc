@@ -1,14 +1,17 @@
 #include "tests/unit/verbs_provider/fake_daemon.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <bit>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 
@@ -249,7 +252,7 @@ void FakeDaemon::hello(const abi::HelloRequest& request, Reply& reply) {
     auto& hello = reply.as<abi::HelloReply>();
     hello.abi_version = version;
     hello.num_workers = kWorkers;
-    hello.client_id = next_handle_++;
+    hello.client_id = client_id_ = next_handle_++;
     hello.daemon_pid = getpid();
     if (request.abi_version != version) {
         reply.error = EPROTO;
@@ -428,6 +431,15 @@ bool FakeDaemon::notify(std::uint32_t worker) {
     URNIC_CHECK(written == sizeof cq.user_handle);
     ++cq.completion_events;
     return true;
+}
+
+std::uint32_t FakeDaemon::wake_sleepers() {
+    const std::lock_guard lock(mutex_);
+    const std::uint32_t sleepers = cq().queue->take_sleepers(0);
+    std::atomic<std::uint32_t>& word = daemon_state_->wake_words[client_id_ % abi::kWakeWords];
+    word.fetch_add(1);
+    (void)syscall(SYS_futex, &word, FUTEX_WAKE_BITSET, INT_MAX, nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
+    return sleepers;
 }
 
 void FakeDaemon::send_async(AsyncEventType type, std::uint64_t element) {

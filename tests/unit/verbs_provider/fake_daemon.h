@@ -79,6 +79,8 @@ class FakeDaemon {
 
     // What the test plays.
     void complete(const Completion& completion, std::uint32_t worker = 0, std::uint64_t timestamp_ns = 0);
+    /// Wakes threads that sleep in a poll of the CQ; which they were (abi::CqHeader::sleepers).
+    std::uint32_t wake_sleepers();
     /// Tells the CQ's channel if the application asked for it; true if it had.
     bool notify(std::uint32_t worker = 0);
     void send_async(AsyncEventType type, std::uint64_t element);
@@ -145,6 +147,7 @@ class FakeDaemon {
     int wake_fds_[kWorkers];
     int event_fd_ = -1;
     std::uint32_t next_handle_ = 1;
+    std::uint32_t client_id_ = 0;
     std::map<std::uint32_t, Pipe> channels_;
     std::map<std::uint32_t, FakeCq> cqs_;
     std::map<std::uint32_t, FakeQp> qps_;

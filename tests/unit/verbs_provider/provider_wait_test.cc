@@ -1,0 +1,115 @@
+// A thread that polls an empty CQ beside one that computes sleeps, and a completion wakes it.
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "tests/unit/verbs_provider/provider_fixture.h"
+
+namespace urnic::test {
+namespace {
+
+/// The CPU that this thread is on, for itself and for a process that computes there.
+class SharedCpu {
+  public:
+    SharedCpu() {
+        EXPECT_EQ(sched_getaffinity(0, sizeof before_, &before_), 0);
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(static_cast<std::size_t>(sched_getcpu()), &one);
+        EXPECT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+        computing_ = fork();
+        if (computing_ == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (std::atomic<std::uint64_t> count{0};;) {
+                count.store(count.load() + 1);
+            }
+        }
+    }
+    ~SharedCpu() {
+        end_computing();
+        EXPECT_EQ(sched_setaffinity(0, sizeof before_, &before_), 0);
+    }
+    SharedCpu(const SharedCpu&) = delete;
+    SharedCpu& operator=(const SharedCpu&) = delete;
+    void end_computing() {
+        if (computing_ > 0) {
+            kill(computing_, SIGKILL);
+            waitpid(computing_, nullptr, 0);
+            computing_ = -1;
+        }
+    }
+
+  private:
+    cpu_set_t before_{};
+    pid_t computing_ = -1;
+};
+
+TEST_F(Provider, APollBesideAThreadThatComputesSleepsUntilACompletion) {
+    open_with_qp();
+    SharedCpu cpu;
+    std::atomic<bool> has_completed{false};
+    std::atomic<std::uint32_t> slept{0};
+    // Not on this CPU: it plays the worker, on which the thread below waits.
+    std::thread worker([&] {
+        cpu_set_t all;
+        CPU_ZERO(&all);
+        for (std::size_t other = 0; other < CPU_SETSIZE; ++other) {
+            CPU_SET(other, &all);
+        }
+        (void)sched_setaffinity(0, sizeof all, &all);
+        const auto give_up_at = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        while (slept == 0 && std::chrono::steady_clock::now() < give_up_at) {
+            slept = daemon.wake_sleepers();
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+        daemon.complete(completion(1, 0, true));
+        has_completed = true;
+        (void)daemon.wake_sleepers();
+    });
+    struct ibv_wc wc {};
+    int got = 0;
+    while ((got = ibv_poll_cq(cq, 1, &wc)) == 0) {
+    }
+    worker.join();
+    EXPECT_EQ(got, 1);
+    EXPECT_EQ(wc.wr_id, 1U);
+    EXPECT_TRUE(has_completed);
+    EXPECT_NE(slept, 0U) << "it never said that it slept";
+}
+
+TEST_F(Provider, AThreadThatWorksBetweenItsPollsDoesNotSleep) {
+    open_with_qp();
+    SharedCpu cpu;
+    // Until a thread that only polls would sleep.
+    std::uint32_t slept = 0;
+    const auto give_up_at = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (slept == 0 && std::chrono::steady_clock::now() < give_up_at) {
+        EXPECT_TRUE(poll_ids().empty());
+        slept = daemon.wake_sleepers();
+    }
+    ASSERT_NE(slept, 0U);
+    struct rusage before {};
+    struct rusage after {};
+    ASSERT_EQ(getrusage(RUSAGE_THREAD, &before), 0);
+    for (int i = 0; i < 1000; ++i) {
+        const auto working_until = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+        while (std::chrono::steady_clock::now() < working_until) {
+        }
+        EXPECT_TRUE(poll_ids().empty());
+    }
+    ASSERT_EQ(getrusage(RUSAGE_THREAD, &after), 0);
+    // Once a second it tries whether the other one still computes, by a yield or three.
+    EXPECT_LT(after.ru_nvcsw - before.ru_nvcsw, 100);
+    EXPECT_EQ(daemon.wake_sleepers(), 0U);
+}
+
+}  // namespace
+}  // namespace urnic::test
