@@ -33,6 +33,8 @@ constexpr std::uint32_t kQpsPerRound = 64;
 constexpr std::uint32_t kBurstsPerRound = 4;
 /// Rounds for which timers wait until all that has arrived was looked at: as many as empty the deepest queue.
 constexpr std::uint32_t kRoundsBeforeTimers = 64;
+/// The shortest that the kernel grants.
+constexpr std::uint64_t kTimeSliceNs = 100'000;
 /// How soon a full completion channel is tried again.
 constexpr TimeNs kChannelRetryNs = 1'000'000;
 /// How often a worker looks whether a neighbour has answered, while frames wait for it.
@@ -334,6 +336,7 @@ void Worker::start() {
     }
     impl.stopping.store(false);
     impl.thread = start_thread([&impl] {
+        ask_for_time_slice(kTimeSliceNs);
         prctl(PR_SET_TIMERSLACK, 1UL);  // RNR timers go down to 10 us, the usual slack is 50
         // Gives the thread its own cache of packet buffers. Not having one is slower, not wrong.
         const bool registered = rte_thread_register() == 0;

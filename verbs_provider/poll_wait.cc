@@ -24,7 +24,7 @@ constexpr std::uint64_t kMaxSleepNs = 1'000'000;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 /// Where others compute a thread looks again and again for so long before it sleeps, as long as that pays: a
 /// worker that runs on another core needs less.
-constexpr std::uint64_t kSpinNs = 10'000;
+constexpr std::uint64_t kSpinNs = 25'000;
 /// Where others only yield, a thread sleeps after so many yields in vain that let somebody else run: those
 /// that have work to do get on faster without it. A yield that let nobody run takes about as long as the
 /// shortest one.

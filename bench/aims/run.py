@@ -63,6 +63,10 @@ class Rows(Programs):
             if "one worker" not in self.talkers:
                 for name, workers in (("one worker", 1), ("two workers", 2)):
                     self.talk(name, self.start(name.split(" ")[0] + "_worker", workers), None, "qps", "--connected", "16")
+        elif need == "waiting":
+            if "waiting" not in self.talkers:
+                self.waiting_daemon = self.start("waiting", 1)
+                self.talk("waiting", self.waiting_daemon, None, "waiting")
         elif need == "pause":
             if "pause" not in self.talkers:
                 self.quiet = self.start("quiet", [cpus.daemon])
@@ -80,6 +84,19 @@ class Rows(Programs):
 
     def workers(self, which, size):
         return self.talkers[which].ask(16, size, IN_FLIGHT, self.seconds)["messages_per_second"] / 1e6
+
+    def waiting(self, figure, writing, polling, computing, size):
+        """Threads on no CPU in particular that poll; "cpus": so many processes compute beside them as there are CPUs."""
+        computing = len(self.cpus.all) if computing == "cpus" else computing
+        return self.talkers["waiting"].ask(writing, polling, computing, size, self.seconds)[figure]
+
+    def latency_beside(self, computing, program, *words):
+        """us one way, the average: what waits for time slices counts as often as it happens."""
+        with contextlib.ExitStack() as stack:
+            for _ in range(len(self.cpus.all) if computing == "cpus" else int(computing)):
+                loop = stack.enter_context(subprocess.Popen(["sh", "-c", "while :; do :; done"]))
+                stack.callback(loop.kill)
+            return self.perftest(self.waiting_daemon, program, *words, "-n", str(max(100, self.iterations // 10)), pins=False)[5]
 
     def registration(self, size, figure):
         """Both figures of a size come from one run: the one that is asked for first makes it."""

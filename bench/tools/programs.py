@@ -39,15 +39,15 @@ class Programs:
 
     # urnic
 
-    def perftest(self, daemon, program, *words):
+    def perftest(self, daemon, program, *words, pins=True):
         """What the client printed last: of latency tests bytes, iterations, least, most, typical, average ...; else bytes,
         iterations, peak and average Gbit/s, million messages a second."""
         port = free_port()
         size = words[words.index("-s") + 1] if "-s" in words else 8
         length = ["-n", str(self.iterations_of(size))] if program.endswith("_lat") else ["-D", self.whole_seconds, "--report_gbits"]
         command = [program, "-x", "1", "-F", "-p", str(port), *length, *words]
-        server = daemon.run(pinned(self.cpus.b, [*command, "-d", "urnic1"]))
-        client = daemon.run(pinned(self.cpus.a, [*command, "-d", "urnic0", "127.0.0.1"]))
+        server = daemon.run(pinned(self.cpus.b if pins else None, [*command, "-d", "urnic1"]))
+        client = daemon.run(pinned(self.cpus.a if pins else None, [*command, "-d", "urnic0", "127.0.0.1"]))
         return numbers_of_last_row(pair(server, client, port))
 
     def perftest_latency(self, daemon, *words):
