@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
 #include "verbs_provider/address.h"
+#include "verbs_provider/cm_ids.h"
 #include "verbs_provider/control_client.h"
 #include "verbs_provider/got_patch.h"
 
@@ -34,7 +36,9 @@ struct CmChannel {
     ino_t inode;  // of the socket: the application may have closed the descriptor by itself
     Session* session;
     std::uint32_t handle;
-    std::uint32_t users;  // the table's place among them
+    std::uint32_t users;       // the table's place among them
+    std::atomic<bool> silent;  // the daemon is gone and every id was told: nothing comes any more
+    int silent_peer;           // the other end of what stands in the socket's place then
     CmChannel* next;
 };
 
@@ -80,7 +84,30 @@ void release_channel(CmChannel* channel) {
     }
     (void)channel->session->call_handle(abi::Op::kCloseCmChannel, channel->handle);
     Session::release(channel->session);
+    if (channel->silent.load()) {
+        close(channel->silent_peer);
+    }
     std::free(channel);
+}
+
+/// The socket of a daemon that is gone is readable for ever, and whoever polls it would spin. Puts one in its
+/// place that never is.
+void silence(CmChannel& channel) {
+    Guard guard(channels_mutex);
+    CmChannel** at = place_of(channel.fd);
+    int ends[2];
+    if (at == nullptr || *at != &channel || channel.silent.load() ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+        return;
+    }
+    const int flags = fcntl(channel.fd, F_GETFL);
+    const int descriptor_flags = fcntl(channel.fd, F_GETFD);
+    (void)fcntl(ends[0], F_SETFL, flags);
+    (void)dup3(ends[0], channel.fd, (descriptor_flags & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0);
+    close(ends[0]);
+    channel.inode = inode_of(channel.fd);
+    channel.silent_peer = ends[1];
+    channel.silent.store(true);
 }
 
 bool is_our_device(int fd) {
@@ -182,6 +209,9 @@ int complete_body(abi::CmCommandRequest& request) {
 /// Sleeps until an event waits, unless the channel does not block. 0 or errno. As with a read of the kernel's
 /// device, a signal whose handler restarts system calls is not seen.
 int wait_for_event(const CmChannel& channel) {
+    if (channel.silent.load()) {
+        return EIO;
+    }
     char byte = 0;
     const ssize_t got = recv(channel.fd, &byte, sizeof byte, MSG_PEEK);
     if (got < 0) {
@@ -194,15 +224,29 @@ bool ends_something(std::uint32_t command) {
     return command == RDMA_USER_CM_CMD_DESTROY_ID || command == RDMA_USER_CM_CMD_LEAVE_MCAST;
 }
 
+/// GET_EVENT without a daemon. 0 or errno.
+int event_of_gone_daemon(CmChannel& channel, abi::CmCommandReply& reply) {
+    reply.out_bytes =
+        static_cast<std::uint32_t>(next_event_of_gone_daemon(channel.handle, reply.body, sizeof reply.body));
+    if (reply.out_bytes != 0) {
+        return 0;
+    }
+    silence(channel);
+    return EIO;
+}
+
 /// 0 or errno.
 int exchange(CmChannel& channel, abi::CmCommandRequest& request, abi::CmCommandReply& reply) {
     for (;;) {
         if (request.command == RDMA_USER_CM_CMD_GET_EVENT) {
             if (const int error = wait_for_event(channel); error != 0) {
-                return error;
+                return error == EIO ? event_of_gone_daemon(channel, reply) : error;
             }
         }
         const int error = channel.session->call(abi::Op::kCmCommand, request, reply);
+        if (error == EIO && request.command == RDMA_USER_CM_CMD_GET_EVENT) {
+            return event_of_gone_daemon(channel, reply);
+        }
         // EAGAIN: another thread was first.
         if (error != EAGAIN || request.command != RDMA_USER_CM_CMD_GET_EVENT) {
             if (error == EIO && ends_something(request.command)) {
@@ -246,6 +290,10 @@ int serve(CmChannel& channel, const void* data, std::size_t size) {
     }
     abi::CmCommandReply reply{};
     const int error = exchange(channel, request, reply);
+    if (error == 0) {
+        note_cm_command(channel.handle, request.command, request.body, request.in_bytes, reply.body,
+                        reply.out_bytes);
+    }
     if (error == 0 && response != nullptr) {
         std::memcpy(response, reply.body, std::min(reply.out_bytes, request.out_bytes));
     }
@@ -306,9 +354,18 @@ extern "C" int urnic_cm_close(int fd) {
     return result;
 }
 
-void lock_channels() { channels_mutex.lock(); }
-void unlock_channels() { channels_mutex.unlock(); }
-void reset_channels() { channels_mutex.reset(); }
+void lock_channels() {
+    channels_mutex.lock();
+    lock_cm_ids();
+}
+void unlock_channels() {
+    unlock_cm_ids();
+    channels_mutex.unlock();
+}
+void reset_channels() {
+    reset_cm_ids();
+    channels_mutex.reset();
+}
 
 Mutex patching_mutex;
 

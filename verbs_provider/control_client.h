@@ -103,6 +103,9 @@ class Session {
     static void* service_main(void* self);
     void serve();
     void daemon_died();
+    /// Raises the event of every armed CQ.
+    void remind_channels();
+    void remind_channels_locked();  // the same, under contexts_mutex_
     void close_all();
     static void before_fork();
     static void after_fork_in_parent();

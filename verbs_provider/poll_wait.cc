@@ -21,7 +21,7 @@ namespace {
 /// A thread that comes back after longer than this did something else meanwhile.
 constexpr std::uint64_t kOtherWorkNs = 10'000;
 constexpr std::uint64_t kMaxSleepNs = 1'000'000;
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+constexpr std::uint64_t kPollNsPerSecond = 1'000'000'000;
 /// Where others compute a thread looks again and again for so long before it sleeps, as long as that pays: a
 /// worker that runs on another core needs less.
 constexpr std::uint64_t kSpinNs = 25'000;
@@ -54,7 +54,8 @@ std::atomic<std::uint32_t> next_bit{0};
 std::uint64_t poll_clock_ns() {
     struct timespec now {};
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * kNsPerSecond + static_cast<std::uint64_t>(now.tv_nsec);
+    return static_cast<std::uint64_t>(now.tv_sec) * kPollNsPerSecond +
+           static_cast<std::uint64_t>(now.tv_nsec);
 }
 
 std::uint32_t taken_of(const Cq& cq) {
@@ -82,8 +83,8 @@ void note_row(PollWait& wait, const Cq& cq, std::uint64_t now_ns) {
 
 void sleep_on(const PollWait& wait, const std::atomic<std::uint32_t>& word, std::uint64_t now_ns) {
     const std::uint64_t until_ns = now_ns + kMaxSleepNs;
-    const timespec until{static_cast<time_t>(until_ns / kNsPerSecond),
-                         static_cast<long>(until_ns % kNsPerSecond)};
+    const timespec until{static_cast<time_t>(until_ns / kPollNsPerSecond),
+                         static_cast<long>(until_ns % kPollNsPerSecond)};
     const int saved = errno;
     (void)syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, wait.seen, &until, nullptr, wait.bit);
     errno = saved;

@@ -32,8 +32,8 @@ class PollSet {
         }
         fds_[count_++] = {fd, events, 0};
     }
-    [[nodiscard]] short wait(std::size_t watched) {
-        while (poll(fds_, count_, -1) < 0 && (errno == EINTR || errno == EAGAIN)) {
+    [[nodiscard]] short wait(std::size_t watched, int timeout_ms) {
+        while (poll(fds_, count_, timeout_ms) < 0 && (errno == EINTR || errno == EAGAIN)) {
         }
         return fds_[watched].revents;
     }
@@ -60,6 +60,10 @@ class PollSet {
     std::size_t count_ = 0;
     std::size_t room_ = kFew;
 };
+
+/// How often threads that wait for completions are woken once the daemon is gone: what they wait for may have
+/// ended by a connection manager's event that they saw too late, and nothing else would wake them.
+constexpr int kReminderMs = 100;
 
 }  // namespace
 
@@ -117,7 +121,11 @@ void Session::serve() {
                         wait_for_room ? POLLOUT : POLLIN);
             }
         }
-        const short socket_events = set.wait(kSocket);
+        const bool is_dead = state() == SessionState::kDead;
+        const short socket_events = set.wait(kSocket, is_dead ? kReminderMs : -1);
+        if (is_dead) {
+            remind_channels();
+        }
         std::uint64_t kicks = 0;
         [[maybe_unused]] const ssize_t got = read(service_wake_, &kicks, sizeof kicks);
         if ((socket_events & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
@@ -134,6 +142,17 @@ void Session::daemon_died() {
     for (Context* context = contexts_; context != nullptr; context = context->next) {
         forward_events(*context);
         send_fatal(*context);
+    }
+    remind_channels_locked();
+}
+
+void Session::remind_channels() {
+    Guard guard(contexts_mutex_);
+    remind_channels_locked();
+}
+
+void Session::remind_channels_locked() {
+    for (Context* context = contexts_; context != nullptr; context = context->next) {
         Guard objects(context->objects_mutex);
         for (Cq* cq = context->cqs; cq != nullptr; cq = cq->next) {
             if (cq->channel != nullptr &&

@@ -3,6 +3,7 @@
 import os
 import pwd
 import tempfile
+import time
 
 import harness
 import with_daemon
@@ -105,6 +106,51 @@ class KilledDaemon(WithStreams):
         self.daemon.kill()
         self.assertNotEqual(client.wait(harness.PATIENCE_S), 0)
         server.wait(harness.PATIENCE_S)
+
+    def cpu_seconds(self, process):
+        with open(f"/proc/{process.pid}/stat", encoding="ascii") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def ends_or_rests(self, process):
+        """Whether it has ended, or uses less than a tenth of a CPU for half a second."""
+        if process.poll() is not None:
+            return True
+        before, begin = self.cpu_seconds(process), time.monotonic()
+        time.sleep(0.5)
+        return process.poll() is not None or self.cpu_seconds(process) - before < 0.1 * (time.monotonic() - begin)
+
+    def assert_nobody_spins(self, *processes):
+        for process in processes:
+            # Not once by chance: on a busy machine one that spins may not have run at all.
+            for _ in range(4):
+                self.assertTrue(harness.wait_until(lambda one=process: self.ends_or_rests(one)),
+                                f"{process.args} still spins")
+
+    def test_rsockets_do_not_spin(self):
+        server = self.start("rstream", "-b", "198.18.0.1", "-T", "b")
+        client = None
+        for _ in range(100):  # until it listens
+            client = self.start("rstream", "-s", "198.18.0.1", "-T", "b", "-S", "65536", "-C", "10", "-I", "100000000")
+            harness.wait_until(lambda one=client: one.poll() is not None or self.sent() > 1000, pause=0.05)
+            if client.poll() is None:
+                break
+        self.assertIsNone(client.poll())
+        self.daemon.kill()
+        self.daemon.wait()
+        self.assert_nobody_spins(server, client)
+
+    def sent(self):
+        return sum(device["counters"]["sent_pkts"] for device in self.status()["devices"])
+
+    def test_programs_that_wait_for_connection_events_get_one(self):
+        waiting = [self.start("rping", "-s", "-a", "198.18.0.1"), self.start("ucmatose", "-b", "198.18.0.2")]
+        self.assertTrue(harness.wait_until(lambda: len(self.status()["clients"]) == 2, pause=0.05))
+        self.daemon.kill()
+        self.daemon.wait()
+        for process in waiting:
+            process.wait(harness.PATIENCE_S)
+        self.assertIn("device removal", harness.finish(waiting[0]).err)
 
     def test_another_daemon_takes_the_place_of_one_that_was_killed(self):
         self.assert_working()
