@@ -18,6 +18,9 @@ struct Variant {
     std::uint8_t bits;
 };
 constexpr Variant kLrhVariants[] = {{0, 0xf0}};  // VL
+// A packet with a GRH may pass a router, which gives it another LRH.
+constexpr Variant kRoutedLrhVariants[] = {{0, 0xff}, {1, 0xff}, {2, 0xff}, {3, 0xff},
+                                          {4, 0xff}, {5, 0xff}, {6, 0xff}, {7, 0xff}};
 constexpr Variant kIpv6Variants[] = {{0, 0x0f}, {1, 0xff}, {2, 0xff}, {3, 0xff}, {kIpv6HopLimit, 0xff}};
 constexpr Variant kIpv4Variants[] = {
     {kIpv4Tos, 0xff}, {kIpv4Ttl, 0xff}, {kIpv4Checksum, 0xff}, {kIpv4Checksum + 1, 0xff}};
@@ -29,13 +32,14 @@ struct Part {
     std::span<const Variant> variants;
 };
 constexpr Part kLrh = {kLrhBytes, kLrhVariants};
+constexpr Part kRoutedLrh = {kLrhBytes, kRoutedLrhVariants};
 constexpr Part kGrh = {kGrhBytes, kIpv6Variants};
 constexpr Part kIpv4Part = {kIpv4Bytes, kIpv4Variants};
 constexpr Part kUdp = {kUdpBytes, kUdpVariants};
 constexpr Part kBth = {kBthBytes, kBthVariants};
 
 struct Scope {
-    bool has_lrh;  // otherwise eight bytes of ones stand for it
+    bool begins_with_lrh;  // otherwise eight bytes of ones stand for it
     std::array<Part, 3> parts;
 };
 constexpr std::array<Scope, 5> kScopes = {{
@@ -43,7 +47,7 @@ constexpr std::array<Scope, 5> kScopes = {{
     {false, {{kGrh, kUdp, kBth}}},
     {false, {{kGrh, kBth, {}}}},
     {true, {{kLrh, kBth, {}}}},
-    {true, {{kLrh, kGrh, kBth}}},
+    {true, {{kRoutedLrh, kGrh, kBth}}},
 }};
 
 constexpr std::size_t length_of(const Scope& scope) {
@@ -82,7 +86,7 @@ std::uint32_t invariant_crc(IcrcScope kind, std::span<const std::byte> covered) 
         offset += part.length_bytes;
     }
     std::uint32_t crc = 0xffff'ffffU;
-    if (!scope.has_lrh) {
+    if (!scope.begins_with_lrh) {
         constexpr std::uint64_t kOnes = ~std::uint64_t{0};
         crc = crc32_update(crc, reinterpret_cast<const std::byte*>(&kOnes), sizeof kOnes);
     }

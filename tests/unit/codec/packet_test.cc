@@ -1,6 +1,7 @@
 // Whole packets: every kind built, parsed and built again; CRCs against references; damage and cut captures.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "rnic/wire/dump.h"
@@ -205,6 +206,7 @@ TEST(Icrc, OfRoceV1AndNativePacketsIsTheSpecifications) {
                        wire.begin() + static_cast<std::ptrdiff_t>(end));
         covered[0] |= std::byte{0xf0};  // VL
         if (global) {
+            std::fill_n(covered.begin(), 8, std::byte{0xff});  // routers replace the LRH
             covered[8] |= std::byte{0x0f};
             covered[9] = covered[10] = covered[11] = covered[15] = std::byte{0xff};
         }
@@ -213,6 +215,60 @@ TEST(Icrc, OfRoceV1AndNativePacketsIsTheSpecifications) {
         parse_packet(sample.packet.link, wire, wire.size(), parsed);
         ASSERT_EQ(parsed.icrc, static_cast<std::uint32_t>(~test::reference_crc32(0xffffffffU, covered)))
             << sample.name << random;
+    }
+}
+
+std::vector<std::byte> from_hex(const std::string& text) {
+    std::vector<std::byte> bytes;
+    for (std::size_t at = 0; at + 2 <= text.size(); at += 2) {
+        bytes.push_back(static_cast<std::byte>(std::stoul(text.substr(at, 2), nullptr, 16)));
+    }
+    return bytes;
+}
+
+/// Packets of an RC WRITE that were published with their CRCs, from the LRH to the payload's pad.
+const std::string kPublishedTransport =
+    "0a2024870087b1b3000dec2a01710a1c015d400238f27a050000000ebb884d85fd5cfba4728bc0690ed40000";
+const std::string kPublishedLocal = "7012375c000e17d2" + kPublishedTransport;
+const std::string kPublishedGlobal =
+    "7013375c001817d2"
+    "6000000000320010000000000000012500000000000000260000000000000117"
+    "0000000000000096" +
+    kPublishedTransport;
+
+TEST(Icrc, OfPublishedNativePacketsIsThePublishedOne) {
+    const std::vector<std::byte> local = from_hex(kPublishedLocal);
+    ASSERT_EQ(local.size(), 52U);
+    EXPECT_EQ(invariant_crc(IcrcScope::kLrh, local), 0x5ab72596U);
+    const std::vector<std::byte> global = from_hex(kPublishedGlobal);
+    ASSERT_EQ(global.size(), 92U);
+    EXPECT_EQ(invariant_crc(IcrcScope::kLrhAndGrh, global), 0x46ec9314U);
+}
+
+TEST(Vcrc, OfPublishedNativePacketsIsThePublishedOne) {
+    EXPECT_EQ(variant_crc(from_hex(kPublishedLocal + "9625b75a")), 0xfa45U);
+    EXPECT_EQ(variant_crc(from_hex(kPublishedGlobal + "1493ec46")), 0x447cU);
+}
+
+TEST(Packets, APublishedNativePacketIsRead) {
+    const std::vector<std::byte> wire = from_hex(kPublishedLocal + "9625b75a45fa");
+    Packet packet;
+    parse_packet(LinkLayer::kInfiniBand, wire, wire.size(), packet);
+    EXPECT_EQ(packet.outcome, Outcome::kComplete) << packet.reason;
+    EXPECT_EQ(packet.icrc_verdict, CheckVerdict::kGood);
+    EXPECT_EQ(packet.vcrc_verdict, CheckVerdict::kGood);
+    EXPECT_EQ(packet.transport.reth.dma_length, 14U);
+    EXPECT_EQ(packet.payload_bytes, 14U);
+    EXPECT_EQ(build(packet), wire);
+}
+
+/// A router gives a packet another LRH: its ICRC stays.
+TEST(Icrc, OfAGlobalPacketDoesNotDependOnItsLrh) {
+    std::vector<std::byte> global = from_hex(kPublishedGlobal);
+    const std::uint32_t icrc = invariant_crc(IcrcScope::kLrhAndGrh, global);
+    for (std::size_t bit = 0; bit < 64; ++bit) {
+        global[bit / 8] ^= std::byte{1} << bit % 8;
+        EXPECT_EQ(invariant_crc(IcrcScope::kLrhAndGrh, global), icrc) << bit;
     }
 }
 
