@@ -70,6 +70,7 @@ void NotificationPoint::on_mark(TimeNs now, const QpCommon& common, const wire::
     wire::PacketHeader header = wire::kBlankHeader;
     header.opcode = wire::kCnp;
     header.becn = true;
+    header.mig_req = false;  // A17 leaves it open; NICs send 0
     header.pkey = common.config.pkey;
     header.dest_qp = common.attr.dest_qp_num;
     if (outbox.transmit(path, header, {})) {

@@ -63,6 +63,7 @@ TEST_F(Cnp, AnswersMarkedDataOfAnRcQp) {
     EXPECT_TRUE(sent[0].header.becn);
     EXPECT_FALSE(sent[0].header.fecn);
     EXPECT_FALSE(sent[0].header.ack_req);
+    EXPECT_FALSE(sent[0].header.mig_req);  // as NICs send it: 81 00 ff ff 40
     EXPECT_EQ(sent[0].header.psn.value(), 0U);
     EXPECT_EQ(sent[0].traffic_class, 48U << 2U);
     EXPECT_EQ(sent[0].frame_bytes, 14U + 20 + 8 + 12 + 16 + 4);
