@@ -143,7 +143,7 @@ class Client {
     void publish_qp(QpObject& qp, QpRoom& room);
     /// The QP behind a handle, XRC targets too; nullptr: none.
     [[nodiscard]] QpSlot* find_qp(std::uint32_t handle, Worker*& worker) const;
-    static int resolve_path(const QpSlot& qp, const abi::QpAttr& attr, wire::Path& path);
+    static int resolve_path(const QpSlot& qp, Worker& worker, const abi::QpAttr& attr, wire::Path& path);
     void publish_srq(SrqObject& srq);
     int resize_srq(SrqObject& srq, std::uint32_t entries);
     int create_xrc_target(const abi::CreateQpRequest& request, Reply& reply);

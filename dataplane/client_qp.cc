@@ -244,7 +244,7 @@ QpSlot* Client::find_qp(std::uint32_t handle, Worker*& worker) const {
 }
 
 /// The fixed part of a connected QP's packets. Errors as resolve_address().
-int Client::resolve_path(const QpSlot& qp, const abi::QpAttr& attr, wire::Path& path) {
+int Client::resolve_path(const QpSlot& qp, Worker& worker, const abi::QpAttr& attr, wire::Path& path) {
     wire::Gid destination{};
     std::copy(std::begin(attr.av.dgid), std::end(attr.av.dgid), destination.begin());
     if (wire::is_multicast(destination)) {  // a connection has one peer
@@ -254,7 +254,13 @@ int Client::resolve_path(const QpSlot& qp, const abi::QpAttr& attr, wire::Path& 
     if (const int error = resolve_address(*qp.device, attr.av, spec); error != 0) {
         return error;
     }
-    const std::uint32_t dest_qp_num = (attr.mask & kQpAttrDestQpn) != 0 ? attr.dest_qp_num : 0;
+    std::uint32_t dest_qp_num = attr.dest_qp_num;
+    if ((attr.mask & kQpAttrDestQpn) == 0) {
+        // Another address vector of the same connection: its packets stay on their way through the network.
+        abi::QpAttr current{};
+        worker.call([&] { qp.qp->query(current); });
+        dest_qp_num = current.dest_qp_num;
+    }
     spec.udp_src_port = wire::udp_source_port(attr.av.flow_label, qp.qp->qp_num(), dest_qp_num);
     if (controls_congestion(*qp.device) && qp.qp->config().congestion != nullptr) {
         spec.traffic_class = static_cast<std::uint8_t>((spec.traffic_class & ~wire::kEcnMask) | wire::kEct0);
@@ -271,7 +277,7 @@ int Client::modify_qp(const abi::ModifyQpRequest& request, Request& /*message*/,
     }
     wire::Path path;
     if ((request.attr.mask & kQpAttrAv) != 0) {
-        if (const int error = resolve_path(*qp, request.attr, path); error != 0) {
+        if (const int error = resolve_path(*qp, *worker, request.attr, path); error != 0) {
             return error;
         }
     }

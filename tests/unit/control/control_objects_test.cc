@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "rnic/wire/frame.h"
 #include "tests/unit/control/control_fixture.h"
 
 namespace urnic::dataplane {
@@ -335,6 +336,25 @@ TEST_F(Control, ModifyAndQuery) {
     const auto attr = client_.ask(Op::kQueryQp, query).as<abi::QueryQpReply>().attr;
     EXPECT_EQ(attr.state, QpState::kRtr);
     EXPECT_EQ(attr.dest_qp_num, 0x123456U);
+}
+
+/// Routers spread flows by the port: packets of one flow keep their order as long as it stays.
+TEST_F(Control, ANewAddressVectorKeepsTheUdpSourcePort) {
+    const auto qp = client_.qp(pd_, cq_);
+    abi::ModifyQpRequest request = rtr_request(qp.handle);
+    ASSERT_EQ(client_.ask(Op::kModifyQp, request).error(), 0);
+    const std::uint16_t port = worker_books().last_path_udp_port;
+    EXPECT_EQ(port, wire::udp_source_port(0, qp.qp_num, 0x123456));
+    request.attr.mask = kQpAttrState | kQpAttrAv;
+    request.attr.state = QpState::kSqd;
+    request.attr.dest_qp_num = 0;  // not in the mask: whatever the program left there
+    request.attr.av.traffic_class = 32;
+    ASSERT_EQ(client_.ask(Op::kModifyQp, request).error(), 0);
+    EXPECT_EQ(worker_books().last_path_udp_port, port);
+    // A flow label that the program gives decides, as at first (IBA A17.5.2.2).
+    request.attr.av.flow_label = 0x12345;
+    ASSERT_EQ(client_.ask(Op::kModifyQp, request).error(), 0);
+    EXPECT_EQ(worker_books().last_path_udp_port, wire::udp_source_port(0x12345, 0, 0));
 }
 
 TEST_F(Control, ModifyIsChecked) {

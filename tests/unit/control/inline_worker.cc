@@ -158,6 +158,11 @@ int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& p
     } outbox;
     books_of_all.last_path_is_ipv4 = path.is_ipv4;
     books_of_all.last_path_mac_end = path.bytes[5];
+    if (path.length >= 8) {
+        const std::size_t udp = path.length - 8U;
+        books_of_all.last_path_udp_port =
+            static_cast<std::uint16_t>(path.bytes.at(udp) << 8U | path.bytes.at(udp + 1));
+    }
     return slot.qp->modify(0, attr, path, outbox);
 }
 

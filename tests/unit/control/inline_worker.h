@@ -18,7 +18,8 @@ struct WorkerBooks {
     std::atomic<int> attach_error{0};     // what attach_client() answers
     std::atomic<std::uint32_t> last_forgotten_srq{0};  // that a QP was told of
     std::atomic<bool> last_path_is_ipv4{false};
-    std::atomic<std::uint8_t> last_path_mac_end{0};  // last byte of the destination MAC
+    std::atomic<std::uint8_t> last_path_mac_end{0};    // last byte of the destination MAC
+    std::atomic<std::uint16_t> last_path_udp_port{0};  // the source port
 };
 
 WorkerBooks& worker_books();
