@@ -29,6 +29,7 @@ struct Record {
     std::vector<std::byte> bytes;  // what was captured
     std::size_t wire_bytes = 0;    // its length before the capture cut it, at least bytes.size()
     std::uint64_t time_ns = 0;     // since 1970; 0 when the file has no time
+    std::string fault;             // what the capture card says is wrong with the packet; empty: nothing
 };
 
 class CaptureReader {

@@ -17,6 +17,7 @@ constexpr std::uint8_t kTypePad = 48;
 constexpr std::uint8_t kLastDataType = 28;
 constexpr std::size_t kExtensionBytes = 8;
 constexpr std::size_t kTypeAt = 8;
+constexpr std::size_t kFlagsAt = 9;
 constexpr std::size_t kRecordLengthAt = 10;
 constexpr std::size_t kWireLengthAt = 14;
 
@@ -36,6 +37,22 @@ constexpr ErfType kTypes[] = {
 
 std::uint8_t byte_at(std::span<const std::byte> bytes, std::size_t at) {
     return std::to_integer<std::uint8_t>(bytes[at]);
+}
+
+/// What the flags say is wrong with a packet. The card has stored it all the same.
+std::string fault_of(std::uint8_t flags) {
+    constexpr struct {
+        std::uint8_t bit;
+        const char* text;
+    } kFaults[] = {{0x10, "receive error"}, {0x08, "truncated by the card"}, {0x20, "error inside the card"}};
+    std::string text;
+    for (const auto& fault : kFaults) {
+        if ((flags & fault.bit) != 0) {
+            text += text.empty() ? "" : ", ";
+            text += fault.text;
+        }
+    }
+    return text;
 }
 
 std::uint64_t erf_time_ns(std::span<const std::byte> header) {
@@ -113,6 +130,7 @@ void set_erf_record(std::span<const std::byte> bytes, Record& record) {
     }
     const std::uint8_t type = byte_at(bytes, kTypeAt) & kTypeMask;
     record.time_ns = erf_time_ns(bytes);
+    record.fault = fault_of(byte_at(bytes, kFlagsAt));
     const ErfType* known = find_type(type);
     if (known == nullptr) {
         record.note = fmt::format("ERF record type {}, which is not decoded", type);

@@ -31,6 +31,9 @@ std::string hex(std::span<const std::byte> bytes) {
 /// One JSON object on one line. Numbers are numbers; addresses, bytes and verdicts are text.
 std::string json_line(const Record& record, std::uint64_t number, const wire::Packet& packet) {
     Json json = {{"number", number}, {"time_ns", record.time_ns}};
+    if (!record.fault.empty()) {
+        json["fault"] = record.fault;
+    }
     if (!record.link) {
         json["note"] = record.note;
         return json.dump() + "\n";
@@ -61,8 +64,9 @@ std::string print_record(const Record& record, std::uint64_t number, std::uint64
     if (style == Style::kJson) {
         return json_line(record, number, packet);
     }
-    std::string text = fmt::format("{} {} {}\n", number, relative_time(record.time_ns, first_time_ns),
-                                   record.link ? wire::summary(packet) : record.note);
+    const std::string fault = record.fault.empty() ? "" : " [" + record.fault + "]";
+    std::string text = fmt::format("{} {} {}{}\n", number, relative_time(record.time_ns, first_time_ns),
+                                   record.link ? wire::summary(packet) : record.note, fault);
     if (style == Style::kFull && record.link) {
         text += wire::dump(packet, "  ");
     }

@@ -91,7 +91,9 @@ inline std::string pcapng_packet(bool big_endian, std::uint32_t interface, std::
 }
 
 /// A record with `extensions` extension headers and, as capture cards write it, padding to eight bytes.
-inline std::string erf_record(std::uint8_t type, unsigned extensions, const CapturedPacket& packet) {
+/// `flags`: 4 says that records differ in length.
+inline std::string erf_record(std::uint8_t type, unsigned extensions, const CapturedPacket& packet,
+                              std::uint8_t flags = 4) {
     const std::size_t front = 16 + std::size_t{8} * extensions + (type == 2 ? 2 : 0);
     const std::size_t padded = (front + packet.bytes.size() + 7) / 8 * 8;
     const std::uint64_t seconds = packet.time_ns / 1'000'000'000;
@@ -99,7 +101,7 @@ inline std::string erf_record(std::uint8_t type, unsigned extensions, const Capt
     FileBytes file(true);
     file.append(FileBytes(false).number(seconds << 32U | fraction, 8).text());
     file.number(type | (extensions != 0 ? 0x80U : 0U), 1)
-        .number(4, 1)
+        .number(flags, 1)
         .u16(padded)
         .u16(0)
         .u16(packet.wire_bytes);

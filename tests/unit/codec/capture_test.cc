@@ -197,6 +197,48 @@ TEST(Erf, RecordsWithExtensionsPaddingAndOtherTypes) {
     EXPECT_THAT(result.records[6].note, HasSubstr("type 5"));
 }
 
+TEST(Erf, WhatTheCardSaysIsWrongWithAPacketStandsOnItsLine) {
+    test::Random random;
+    const std::vector<test::Sample> samples = test::make_samples(random, 64);
+    CapturedPacket packet;
+    packet.bytes.resize(wire::kMaxPacketBytes);
+    packet.bytes.resize(wire::build_packet(samples.front().packet, packet.bytes));
+    packet.wire_bytes = packet.bytes.size();
+    const struct {
+        std::uint8_t flags;
+        const char* fault;
+    } cases[] = {
+        {0x04, ""},
+        {0x07, ""},  // interface 3
+        {0x14, "receive error"},
+        {0x0c, "truncated by the card"},
+        {0x24, "error inside the card"},
+        {0x3c, "receive error, truncated by the card, error inside the card"},
+    };
+    for (const auto& one : cases) {
+        SCOPED_TRACE(unsigned{one.flags});
+        const Result result = read(test::erf_record(2, 0, packet, one.flags));
+        EXPECT_EQ(result.error, "");
+        ASSERT_EQ(result.records.size(), 1U);
+        const Record& record = result.records[0];
+        EXPECT_EQ(record.link, wire::LinkLayer::kEthernet);
+        EXPECT_EQ(record.fault, one.fault);
+        const std::string line = print_record(record, 1, 0, Style::kLines);
+        const auto json = nlohmann::json::parse(print_record(record, 1, 0, Style::kJson));
+        if (*one.fault == '\0') {
+            EXPECT_THAT(line, testing::Not(HasSubstr("card")));
+            EXPECT_FALSE(json.contains("fault"));
+        } else {
+            EXPECT_THAT(line, testing::EndsWith(" [" + std::string(one.fault) + "]\n"));
+            EXPECT_EQ(json["fault"], one.fault);
+        }
+    }
+    // A record that is not decoded has been received wrongly all the same.
+    EXPECT_EQ(
+        read(test::erf_record(21, 0, packet) + test::erf_record(5, 0, packet, 0x14)).records.at(1).fault,
+        "receive error");
+}
+
 /// Each format, cut at each byte: the packets before the cut, and a message that names file and offset unless
 /// the cut lies between two packets.
 TEST(Captures, CutOffAnywhere) {
