@@ -17,14 +17,35 @@ constexpr ValueText kClasses[] = {
     {0x06, "DevMgt"},
     {kMadClassCommunication, "ComMgt"},
     {0x08, "SNMP"},
+    {0x10, "DevAdm"},
+    {0x11, "BootMgt"},
+    {0x12, "BIS"},
+    {0x21, "CongMgt"},
+    // Of the vendors' classes with an OUI (0x30 to 0x4f) those that OpenIB's programs use, ibping and
+    // ibsysstat.
+    {0x32, "OpenIB ping"},
+    {0x33, "OpenIB SysStat"},
     {kMadClassSubnetDirected, "SubnDR"},
 };
 
-// IBA table 118.
+// IBA table 118, and the methods of subnet administration (15.4).
 constexpr ValueText kMethods[] = {
-    {kMadGet, "Get"},     {kMadSet, "Set"},       {kMadSend, "Send"},           {0x05, "Trap"},
-    {0x06, "Report"},     {0x07, "TrapRepress"},  {0x12, "GetTable"},           {0x15, "Delete"},
-    {0x86, "ReportResp"}, {0x92, "GetTableResp"}, {kMadGetResponse, "GetResp"}, {0x95, "DeleteResp"},
+    {kMadGet, "Get"},
+    {kMadSet, "Set"},
+    {kMadSend, "Send"},
+    {0x05, "Trap"},
+    {0x06, "Report"},
+    {0x07, "TrapRepress"},
+    {0x12, "GetTable"},
+    {0x13, "GetTraceTable"},
+    {0x14, "GetMulti"},
+    {0x15, "Delete"},
+    {kMadGetResponse, "GetResp"},
+    {0x86, "ReportResp"},
+    {0x92, "GetTableResp"},
+    {0x93, "GetTraceTableResp"},
+    {0x94, "GetMultiResp"},
+    {0x95, "DeleteResp"},
 };
 
 struct Attribute {

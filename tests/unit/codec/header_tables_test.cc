@@ -259,6 +259,30 @@ TEST(Text, Addresses) {
     EXPECT_EQ(hex_text(0xabcdef, 2), "0xabcdef");
 }
 
+TEST(Names, MadClasses) {
+    EXPECT_STREQ(mad_class_name(0x03), "SubnAdm");
+    EXPECT_STREQ(mad_class_name(0x10), "DevAdm");
+    EXPECT_STREQ(mad_class_name(0x11), "BootMgt");
+    EXPECT_STREQ(mad_class_name(0x12), "BIS");
+    EXPECT_STREQ(mad_class_name(0x21), "CongMgt");
+    EXPECT_STREQ(mad_class_name(0x32), "OpenIB ping");
+    EXPECT_STREQ(mad_class_name(0x33), "OpenIB SysStat");
+    EXPECT_EQ(mad_class_name(0x02), nullptr);
+    EXPECT_EQ(mad_class_name(0x31), nullptr);
+}
+
+TEST(Names, MadMethods) {
+    EXPECT_STREQ(mad_method_name(0x12), "GetTable");
+    EXPECT_STREQ(mad_method_name(0x13), "GetTraceTable");
+    EXPECT_STREQ(mad_method_name(0x14), "GetMulti");
+    EXPECT_STREQ(mad_method_name(0x15), "Delete");
+    EXPECT_STREQ(mad_method_name(0x92), "GetTableResp");
+    EXPECT_STREQ(mad_method_name(0x93), "GetTraceTableResp");
+    EXPECT_STREQ(mad_method_name(0x94), "GetMultiResp");
+    EXPECT_STREQ(mad_method_name(0x95), "DeleteResp");
+    EXPECT_EQ(mad_method_name(0x16), nullptr);
+}
+
 TEST(Names, Syndromes) {
     EXPECT_STREQ(syndrome_name(0x00), "ACK");
     EXPECT_STREQ(syndrome_name(0x1f), "ACK, no credit limit");
