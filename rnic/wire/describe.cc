@@ -195,12 +195,35 @@ void add_checks(const Packet& packet, std::vector<Layer>& layers) {
 
 }  // namespace
 
+namespace {
+
+/// The encapsulation stands at the front of a message: of a datagram, and of a SEND in connected mode.
+bool carries_ipoib(const Packet& packet) {
+    const std::uint8_t service = packet.transport.opcode & kServiceMask;
+    const std::uint16_t flags = opcode_info(packet.transport.opcode).flags;
+    if ((service != kServiceUd && service != kServiceRc && service != kServiceUc) || (flags & kIsSend) == 0 ||
+        (flags & kStarts) == 0) {
+        return false;
+    }
+    // Datagrams of a native link are IPoIB's or a MAD in all that is usual: a hint is enough.
+    if (service == kServiceUd && packet.link == LinkLayer::kInfiniBand && looks_like_ipoib(packet.payload)) {
+        return true;
+    }
+    return holds_ipoib(packet.payload, packet.payload_bytes,
+                       (flags & kEnds) != 0 ? MessagePart::kWhole : MessagePart::kFirst);
+}
+
+}  // namespace
+
 std::vector<Layer> describe_payload(const Packet& packet) {
     std::vector<Layer> layers;
-    const bool is_datagram = packet.has_transport && (packet.transport.opcode & kServiceMask) == kServiceUd;
+    if (!packet.has_transport) {
+        return layers;
+    }
+    const bool is_datagram = (packet.transport.opcode & kServiceMask) == kServiceUd;
     if (is_datagram && packet.transport.dest_qp <= kQp1) {
         add_mad(packet.payload, layers);
-    } else if (is_datagram && packet.link == LinkLayer::kInfiniBand && looks_like_ipoib(packet.payload)) {
+    } else if (carries_ipoib(packet)) {
         add_ipoib(packet.payload, layers);
     }
     return layers;

@@ -7,6 +7,9 @@ namespace urnic::wire {
 
 namespace {
 
+constexpr std::uint8_t kHardwareAddressBytes = 20;
+constexpr std::uint8_t kProtocolAddressBytes = 4;
+
 const char* arp_operation_name(std::uint64_t operation) {
     constexpr std::array<const char*, 5> kNames = {nullptr, "request", "reply", "reverse request",
                                                    "reverse reply"};
@@ -40,6 +43,41 @@ constexpr Field kArpFields[] = {
 };
 static_assert(well_formed(kArpFields, kIpoibArpBytes));
 
+/// Returns whether an IP packet of `packet_bytes` by its own account can be what `content_bytes` carry.
+bool fits(std::size_t packet_bytes, std::size_t content_bytes, MessagePart part) {
+    return part == MessagePart::kWhole ? packet_bytes <= content_bytes : packet_bytes > content_bytes;
+}
+
+bool is_ipv4_packet(std::span<const std::byte> content, std::size_t content_bytes, MessagePart part) {
+    if (content.size() < kIpv4Bytes) {
+        return false;
+    }
+    Ipv4 ipv4;
+    read_fields(kIpv4Table, content.data(), &ipv4);
+    const std::size_t header_bytes = std::size_t{ipv4.header_words} * 4;
+    return ipv4.version == 4 && header_bytes >= kIpv4Bytes && ipv4.total_length >= header_bytes &&
+           fits(ipv4.total_length, content_bytes, part);
+}
+
+bool is_ipv6_packet(std::span<const std::byte> content, std::size_t content_bytes, MessagePart part) {
+    if (content.size() < kIpv6Bytes) {
+        return false;
+    }
+    Grh ipv6;
+    read_fields(kIpv6Table, content.data(), &ipv6);
+    return ipv6.version == 6 && fits(kIpv6Bytes + ipv6.payload_length, content_bytes, part);
+}
+
+bool is_infiniband_arp(std::span<const std::byte> content, MessagePart part) {
+    if (content.size() < kIpoibArpBytes || part != MessagePart::kWhole) {
+        return false;
+    }
+    IpoibArp arp;
+    read_fields(kIpoibArpTable, content.data(), &arp);
+    return arp.hardware_type == kArpHardwareInfiniBand && arp.protocol_type == kEtherTypeIpv4 &&
+           arp.hardware_length == kHardwareAddressBytes && arp.protocol_length == kProtocolAddressBytes;
+}
+
 }  // namespace
 
 const HeaderTable kIpoibEncapsulationTable = {"IPoIB", kIpoibEncapsulationBytes, kEncapsulationFields};
@@ -52,6 +90,22 @@ bool looks_like_ipoib(std::span<const std::byte> payload) {
     const std::uint16_t ether_type = load_be16(payload.data());
     return ether_type == kEtherTypeIpv4 || ether_type == kEtherTypeIpv6 || ether_type == kEtherTypeArp ||
            ether_type == kEtherTypeRarp;
+}
+
+bool holds_ipoib(std::span<const std::byte> payload, std::size_t payload_bytes, MessagePart part) {
+    if (!looks_like_ipoib(payload)) {
+        return false;
+    }
+    const std::span<const std::byte> content = payload.subspan(kIpoibEncapsulationBytes);
+    const std::size_t content_bytes = payload_bytes - kIpoibEncapsulationBytes;
+    switch (load_be16(payload.data())) {
+        case kEtherTypeIpv4:
+            return is_ipv4_packet(content, content_bytes, part);
+        case kEtherTypeIpv6:
+            return is_ipv6_packet(content, content_bytes, part);
+        default:
+            return is_infiniband_arp(content, part);
+    }
 }
 
 }  // namespace urnic::wire

@@ -1,4 +1,4 @@
-// IP over InfiniBand (RFC 4391): encapsulation header and ARP. On the InfiniBand link only.
+// IP over InfiniBand: encapsulation header and ARP (RFC 4391), in datagrams and in connected mode (RFC 4755).
 #pragma once
 
 #include "rnic/wire/fields.h"
@@ -39,8 +39,16 @@ struct IpoibArp {
 inline constexpr std::size_t kIpoibArpBytes = 56;
 extern const HeaderTable kIpoibArpTable;
 
-/// True when a UD payload on the InfiniBand link begins as IPoIB does: one of the four EtherTypes of RFC 4391
-/// and two zero bytes.
+/// Returns whether a payload begins as IPoIB does: one of the four EtherTypes of RFC 4391 and two zero bytes.
 [[nodiscard]] bool looks_like_ipoib(std::span<const std::byte> payload);
+
+/// How much of a message a packet carries.
+enum class MessagePart : std::uint8_t { kWhole, kFirst };
+
+/// Returns whether a message is IPoIB for sure: it looks like it, and what follows the encapsulation is an IP
+/// or ARP header that agrees with its EtherType and with the message's length. `payload` is what was captured
+/// of the packet's `payload_bytes`.
+[[nodiscard]] bool holds_ipoib(std::span<const std::byte> payload, std::size_t payload_bytes,
+                               MessagePart part);
 
 }  // namespace urnic::wire
