@@ -35,6 +35,7 @@ constexpr int kBacklog = 128;
 constexpr std::uint32_t kMadsPerRound = 256;  // of a device, before requests have their turn
 constexpr int kAcceptsPerRound = 16;
 constexpr int kAcceptRetryMs = 100;
+constexpr int kQuietRoundMs = 1000;
 constexpr std::chrono::seconds kEndPatience{1};
 /// Who is refused may keep us waiting with the end of its connection: of such threads there are no more.
 constexpr std::size_t kMostRefused = 1024;
@@ -123,14 +124,16 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
     for (bool stop = false; !stop;) {
         std::array<epoll_event, 64> events{};
         const bool looks_again = spin.looks_again(clock_now());
-        const int patience_ms = accept_paused_ || not_started_ > 0 ? kAcceptRetryMs : -1;
+        const int patience_ms = accept_paused_ || not_started_ > 0 ? kAcceptRetryMs : kQuietRoundMs;
         const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
                                        looks_again ? 0 : patience_ms);
         URNIC_CHECK(count >= 0 || errno == EINTR);
         if (looks_again && count == 0) {
             continue;
         }
-        spin.found();
+        if (count > 0) {
+            spin.found();
+        }
         for (int i = 0; i < count; ++i) {
             const auto id = static_cast<std::uint32_t>(events[i].data.u64 >> 3U);
             const auto tag = static_cast<Tag>(events[i].data.u64 & kTagMask);

@@ -42,7 +42,7 @@ class ControlServer {
     [[nodiscard]] int listen(const std::string& path, mode_t mode, gid_t group);
 
     /// Serves until one of `stop_fds` becomes readable or hangs up. `after_round` is called each time that
-    /// the thread was awake for something.
+    /// the thread was awake for something, and once a second when it was not.
     void run(std::span<const int> stop_fds, const std::function<void()>& after_round);
 
     /// Every client that said Hello.

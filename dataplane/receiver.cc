@@ -223,6 +223,9 @@ void Receiver::deliver_neighbour(std::span<const std::byte> frame) {
 }
 
 void Receiver::deliver_other(const rte_mbuf& frame, wire::ParseError error, TimeNs now) {
+    if (frame.data_len != 0 && wire::is_group_frame(frame_bytes(&frame).data())) {
+        ++counters_.rcvd_multicast_pkts;
+    }
     if (error == wire::ParseError::kNotRoce && wire::is_mac_control(frame_bytes(&frame))) {
         deliver_mac_control(frame, now);
         return;
@@ -248,6 +251,10 @@ void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
         deliver_other(frame, error, now);
         return;
     }
+    const bool is_multicast = wire::is_multicast(view.dst_mac);
+    if (is_multicast) [[unlikely]] {
+        ++counters_.rcvd_multicast_pkts;
+    }
     if (!is_for_us(view)) {
         ++counters_.drop_not_for_us;
         return;
@@ -256,7 +263,6 @@ void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
         ++counters_.rx_icrc_encapsulated;
         return;
     }
-    const bool is_multicast = wire::is_multicast(view.dst_mac);
     if (is_multicast && view.header.dest_qp == wire::kMulticastQp) [[unlikely]] {
         deliver_multicast(frame, view, now, qp_now);
         return;

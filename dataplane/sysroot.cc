@@ -11,6 +11,7 @@
 #include <map>
 #include <system_error>
 
+#include "dataplane/port_counters.h"
 #include "dataplane/status.h"
 #include "dataplane/unique_fd.h"
 #include "rnic/abi/control.h"
@@ -145,18 +146,31 @@ void Sysroot::write_port(const Device& device) const {
     fs::create_directories(port_dir(dir_, device) / "gids");
     fs::create_directories(port_dir(dir_, device) / "gid_attrs/ndevs");
     refresh_gids(device);
-    for (const auto& [name, value] : sum_counters(device, num_workers_)) {
+    const auto sums = sum_counters(device, num_workers_);
+    for (const auto& [name, value] : sums) {
         file("hw_counters/" + name, std::to_string(value));
+    }
+    for (const auto& [name, value] : port_counters(sums)) {
+        file(std::string("counters/") + name, std::to_string(value));
     }
     file("hw_counters/lifespan", "1000");  // milliseconds between refreshes
 }
 
-void Sysroot::refresh_counters() const {
-    for (const Device* device : devices_) {
-        const fs::path dir = port_dir(dir_, *device) / "hw_counters";
-        for (const auto& [name, value] : sum_counters(*device, num_workers_)) {
-            (void)write_in_place(dir / name, std::to_string(value) + "\n");
+void Sysroot::refresh_counters() {
+    shown_.resize(devices_.size());
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+        const fs::path dir = port_dir(dir_, *devices_[i]);
+        auto sums = sum_counters(*devices_[i], num_workers_);
+        if (sums == shown_[i]) {
+            continue;
         }
+        for (const auto& [name, value] : sums) {
+            (void)write_in_place(dir / "hw_counters" / name, std::to_string(value) + "\n");
+        }
+        for (const auto& [name, value] : port_counters(sums)) {
+            (void)write_in_place(dir / "counters" / name, std::to_string(value) + "\n");
+        }
+        shown_[i] = std::move(sums);
     }
 }
 
@@ -165,13 +179,9 @@ void Sysroot::refresh_gids(const Device& device) const {
     for (std::size_t i = 0; i < device.gids.size(); ++i) {
         const std::string number = std::to_string(i);
         (void)write_in_place(dir / "gids" / number, to_string(device.gids[i]) + "\n");
-        const fs::path interface = dir / "gid_attrs/ndevs" / number;
-        if (device.gid_interfaces[i].empty()) {
-            std::error_code ignored;
-            fs::remove(interface, ignored);
-        } else {
-            (void)write_in_place(interface, device.gid_interfaces[i] + "\n");
-        }
+        // The kernel has a file for each entry, and EINVAL on reading one without an interface.
+        const std::string& interface = device.gid_interfaces[i];
+        (void)write_in_place(dir / "gid_attrs/ndevs" / number, interface.empty() ? "" : interface + "\n");
     }
     link_interface(device);
 }

@@ -2,6 +2,8 @@
 // system's. Contents are those of a soft RoCE device.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,9 +23,10 @@ class Sysroot {
 
     /// Writes the whole tree in place of what is there. Throws std::system_error, which names the file.
     void write();
-    /// Brings ports/1/hw_counters up to date. Files are written in place: the modification time of a device's
-    /// directory is the device's identity to libibverbs. Errors are not worth stopping for.
-    void refresh_counters() const;
+    /// Brings ports/1/counters and hw_counters up to date. Files are written in place: the modification time
+    /// of a device's directory is the device's identity to libibverbs. Errors are not worth stopping for.
+    /// What did not change is not written.
+    void refresh_counters();
     /// The same for the states of the ports.
     void refresh_ports() const;
 
@@ -37,6 +40,7 @@ class Sysroot {
 
     std::string dir_;
     std::vector<const Device*> devices_;
+    std::vector<std::map<std::string, std::uint64_t>> shown_;  // by device: what was written last
     std::uint32_t num_workers_;
 };
 

@@ -6,6 +6,7 @@
 #include "dataplane/frame_pool.h"
 #include "rnic/base/check.h"
 #include "rnic/wire/frame.h"
+#include "rnic/wire/multicast.h"
 
 namespace urnic::dataplane {
 
@@ -61,6 +62,7 @@ void TxOutbox::refill() {
 bool TxOutbox::flush() {
     if (!port_up_) [[unlikely]] {
         counters_.drop_port_down.add(built_ - first_);
+        counters_.xmit_discard_port_down.add(built_ - first_);
         free_frames({frames_.data() + first_, built_ - first_});
         first_ = built_;
     }
@@ -134,6 +136,9 @@ void TxOutbox::append(rte_mbuf* frame) {
     frames_[built_++] = frame;
     ++counters_.sent_pkts;
     counters_.sent_bytes.add(frame->data_len);
+    if (wire::is_group_frame(rte_pktmbuf_mtod(frame, const std::byte*))) [[unlikely]] {
+        ++counters_.sent_multicast_pkts;
+    }
 }
 
 void TxOutbox::wait(rte_mbuf* frame, std::uint16_t neighbour) {

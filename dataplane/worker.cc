@@ -213,6 +213,11 @@ bool Worker::Impl::follow_pauses(Lane& lane) {
     const std::uint8_t before = lane.outbox.paused();
     const std::uint8_t paused = lane.device.pauses.paused(now);
     lane.outbox.hold_priorities(paused);
+    if (!lane.held_qps.empty()) {
+        lane.device.counters[config.index].xmit_wait_ns.add(
+            static_cast<std::uint64_t>(now - lane.pauses_seen));
+    }
+    lane.pauses_seen = now;
     if ((before & ~paused) == 0 || lane.held_qps.empty()) {
         return false;
     }

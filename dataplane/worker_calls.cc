@@ -83,6 +83,9 @@ void Worker::set_port(std::uint32_t device, bool up) {
     Impl::Lane& lane = *impl_->lanes.at(device);
     lane.outbox.set_port_up(up);
     lane.receiver.set_port_up(up);
+    if (!up && impl_->config.index == 0) {
+        ++lane.device.counters[0].link_downed;
+    }
     if (!up && impl_->config.index == 0 && lane.device.pauses.clear(impl_->now)) {
         lane.receiver.wake_others();
     }

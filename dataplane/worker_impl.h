@@ -51,6 +51,7 @@ struct Worker::Impl {
         FaultPort faults;  // between them and device_port while `faulty`
         bool faulty = false;
         HeldQps held_qps;
+        TimeNs pauses_seen = 0;  // when follow_pauses() last looked
         PauseSender pause_sender;
     };
 

@@ -1,6 +1,7 @@
 // Multicast of RoCEv2: which GIDs name a group, and the Ethernet address of its frames.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "rnic/wire/packet_view.h"
@@ -17,6 +18,11 @@ inline constexpr std::uint32_t kMulticastQp = 0xff'ffff;
 
 /// Ethernet's group bit.
 [[nodiscard]] inline bool is_multicast(const Mac& mac) { return (mac[0] & 1U) != 0; }
+
+/// The same of a frame, which holds at least its first byte.
+[[nodiscard]] inline bool is_group_frame(const std::byte* frame) {
+    return (frame[0] & std::byte{1}) != std::byte{0};
+}
 
 /// Where frames for the group go: 01:00:5e and the low 23 bits of an IPv4 group (RFC 1112 6.4), 33:33 and the
 /// low 32 bits of an IPv6 one (RFC 2464 7).

@@ -113,8 +113,13 @@ TEST_P(PauseTest, ARequestWaitsForTheResume) {
     // Nobody is kept busy by it.
     const std::uint32_t worker = a_.worker();
     EXPECT_TRUE(rig::wait_for([&] { return rig_.asleep(worker); }));
+    EXPECT_EQ(rig_.count(1, &Counters::xmit_wait_ns), 0U);
+    const TimeNs paused_at = monotonic_ns();
+    while (monotonic_ns() - paused_at < 1'000'000) {
+    }
     resume();
     expect_success(cq_a_, 5);
+    EXPECT_GE(rig_.count(0, &Counters::xmit_wait_ns), 1'000'000U);
     EXPECT_EQ(rig_.count(0, &Counters::retrans_pkts), 0U);
     EXPECT_EQ(counters().rx_resume.value(), 1U);
 }

@@ -405,7 +405,10 @@ TEST_F(ReceiveTest, APortThatIsDown) {
         ASSERT_TRUE(completion.has_value());
         EXPECT_EQ(completion->status, WcStatus::kSuccess);
         EXPECT_EQ(completion->wr_id, device);
+        EXPECT_EQ(rig_.count(device, &Counters::link_downed), 1U);
     }
+    EXPECT_EQ(rig_.count(0, &Counters::xmit_discard_port_down), rig_.count(0, &Counters::drop_port_down));
+    EXPECT_EQ(rig_.count(1, &Counters::xmit_discard_port_down), 0U);
 }
 
 TEST_F(ReceiveTest, FromAnotherPeer) {
