@@ -31,7 +31,7 @@ class Installed(harness.TestCase):
     def test_everything_is_in_its_place(self):
         libdir = self.prefix / self.options["libdir"]
         for path in (self.prefix / self.options["bindir"] / "urnic", self.prefix / self.options["sbindir"] / "urnicd",
-                     libdir / "libibverbs/liburnic-rdmav34.so", libdir / "urnic/liburnic-discovery.so",
+                     libdir / "libibverbs/liburnic-rdmav34.so", libdir / "urnic/liburnic-discovery.so", libdir / "urnic/valgrind.supp",
                      self.prefix / self.options["libexecdir"] / "urnic/urnic-decode",
                      self.prefix / self.options["libexecdir"] / "urnic/urnic-experiment",
                      self.prefix / self.options["libexecdir"] / "urnic/draw.py",

@@ -52,6 +52,11 @@ void set_program_environment(const std::filesystem::path& run_dir) {
     if (asan == nullptr || std::string(asan).find("verify_asan_link_order") == std::string::npos) {
         prepend("ASAN_OPTIONS", "verify_asan_link_order=0", ':');
     }
+    // Valgrind reads its options from here too, and stops at a file that is not there.
+    const std::filesystem::path suppressions = std::filesystem::path(shim).parent_path() / "valgrind.supp";
+    if (std::error_code none; std::filesystem::exists(suppressions, none)) {
+        prepend("VALGRIND_OPTS", "--suppressions=" + suppressions.string(), ' ');
+    }
 }
 
 }  // namespace urnic::launcher

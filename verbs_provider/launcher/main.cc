@@ -39,6 +39,7 @@ Environment given to CMD (what was set before is kept behind it):
   RDMAV_DRIVERS   the verbs provider, for libibverbs
   URNIC_RUN_DIR   the daemon's run directory
   ASAN_OPTIONS    verify_asan_link_order=0, so that programs built with AddressSanitizer start
+  VALGRIND_OPTS   --suppressions=FILE: what memcheck must not take for an error of the program
 
 Exit status: CMD's; a CMD killed by a signal ends urnic run by the same signal. 125 when urnic itself
 fails, 126 when CMD cannot be executed, 127 when it is not found.
