@@ -348,6 +348,35 @@ TEST_F(Connection, OneFamilyAlone) {
 }
 
 /// The RNIC is the one with the address that was asked for, or, for a wildcard, the one that was reached.
+/// As librpma finds out and asks for it: the device says it (IB_UVERBS_DEVICE_ATOMIC_WRITE), and the QP is
+/// made with that one operation named.
+TEST_F(Connection, AQpThatIsAskedForAtomicWrites) {
+    const Id id = client.make();
+    sockaddr_in from = ipv4(kClient);
+    ASSERT_EQ(rdma_bind_addr(id.get(), as_sockaddr(from)), 0);
+    ibv_device_attr_ex device{};
+    ASSERT_EQ(ibv_query_device_ex(id->verbs, nullptr, &device), 0);
+    EXPECT_NE(device.device_cap_flags_ex & std::uint64_t{1} << 40U, 0U);
+    ibv_cq* const cq = ibv_create_cq(id->verbs, 16, nullptr, nullptr, 0);
+    ibv_pd* const pd = ibv_alloc_pd(id->verbs);
+    ASSERT_TRUE(cq != nullptr && pd != nullptr);
+    ibv_qp_init_attr_ex attr{};
+    attr.send_cq = attr.recv_cq = cq;
+    attr.cap = {
+        .max_send_wr = 10, .max_recv_wr = 10, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 8};
+    attr.qp_type = IBV_QPT_RC;
+    attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    attr.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE;
+    attr.pd = pd;
+    ASSERT_EQ(rdma_create_qp_ex(id.get(), &attr), 0) << std::strerror(errno);
+    const ibv_qp_ex* const extended = ibv_qp_to_qp_ex(id->qp);
+    ASSERT_NE(extended, nullptr);
+    EXPECT_NE(extended->wr_atomic_write, nullptr);
+    rdma_destroy_qp(id.get());
+    EXPECT_EQ(ibv_destroy_cq(cq), 0);
+    EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+}
+
 TEST_F(Connection, AddressesChooseTheDevice) {
     listener = server.make();
     sockaddr_in any = ipv4("0.0.0.0");
