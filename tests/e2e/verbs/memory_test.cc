@@ -244,8 +244,8 @@ TEST_F(Memory, ForkWhileAnotherThreadRegisters) {
                 ADD_FAILURE() << "registration beside fork";
                 return;
             }
-            EXPECT_EQ(ibv_dereg_mr(mr), 0);
-            EXPECT_EQ(first_difference(memory.data(), memory.size(), seed), -1);
+            ASSERT_EQ(ibv_dereg_mr(mr), 0);
+            ASSERT_EQ(first_difference(memory.data(), memory.size(), seed), -1);
         }
     });
     for (int i = 0; i < 50; ++i) {

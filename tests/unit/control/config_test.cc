@@ -52,7 +52,7 @@ device = "net_af_packet0,iface=eth1"
     EXPECT_EQ(config.daemon.socket_mode, 0666U);
     EXPECT_EQ(config.daemon.socket_group, "rdma");
     EXPECT_EQ(config.daemon.worker_cpus, (std::vector<int>{2, 3}));
-    EXPECT_FALSE(config.daemon.hugepages);
+    EXPECT_FALSE(uses_hugepages(config)) << "though a port is a NIC";
     EXPECT_EQ(config.daemon.eal_args, (std::vector<std::string>{"-m", "512"}));
     EXPECT_EQ(config.daemon.limits.max_qps, 10U);
     EXPECT_EQ(config.daemon.limits.max_registered_bytes, 1ULL << 40U);
@@ -114,9 +114,21 @@ TEST(Config, DefaultsAreThoseOfTheHelpText) {
     EXPECT_EQ(pfc.xon_frames, 64U);
     EXPECT_EQ(config.daemon.run_dir, "/run/urnic");
     EXPECT_EQ(config.daemon.socket_mode, 0660U);
-    EXPECT_TRUE(config.daemon.hugepages);
+    EXPECT_FALSE(uses_hugepages(config));
     EXPECT_EQ(config.daemon.worker_cpus.size(), 1U);
     EXPECT_TRUE(config.rnics[0].mac) << "an RNIC on a fabric gets a MAC of its own";
+}
+
+TEST(Config, HugePagesAreForNics) {
+    const std::string nic = "[[rnic]]\nname = \"nic\"\nport = \"pci\"\ndevice = \"0000:01:00.0\"\n";
+    const std::string others =
+        "[[rnic]]\nname = \"v\"\nport = \"vdev\"\ndevice = \"net_null0\"\n"
+        "[[rnic]]\nname = \"p\"\nport = \"af_packet\"\ninterface = \"eth1\"\n"
+        "[[rnic]]\nname = \"m\"\nport = \"memif\"\nsocket = \"/run/m.sock\"\nrole = \"server\"\n";
+    EXPECT_FALSE(uses_hugepages(good(kRnic + others)));
+    EXPECT_TRUE(uses_hugepages(good(kRnic + others + nic)));
+    EXPECT_TRUE(uses_hugepages(good("[daemon]\nhugepages = true\n" + others)));
+    EXPECT_FALSE(uses_hugepages(good("[daemon]\nhugepages = false\n" + nic)));
 }
 
 TEST(Config, AWorkerCountLeavesTheCpusToTheScheduler) {
@@ -362,7 +374,7 @@ TEST(Config, StandaloneIsTheDocumentedPair) {
     EXPECT_EQ(config.rnics[1].name, "urnic1");
     EXPECT_EQ(to_string(*config.rnics[1].mac), "02:00:c6:12:00:02");
     EXPECT_EQ((*config.rnics[1].ipv4)[15], 2);
-    EXPECT_FALSE(config.daemon.hugepages);
+    EXPECT_FALSE(uses_hugepages(config));
     EXPECT_EQ(config.daemon.socket_mode, 0600U);
 }
 

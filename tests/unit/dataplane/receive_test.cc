@@ -39,8 +39,9 @@ class ReceiveTest : public testing::Test {
         header_.opcode = std::uint8_t{wire::kServiceRc} + std::uint8_t{wire::kAcknowledge};
         header_.dest_qp = kQpNum;
         header_.aeth.syndrome = wire::kCreditsUnlimited;
-        EXPECT_EQ(a_.connect(b_), 0);
-        EXPECT_EQ(b_.connect(a_), 0);
+        // 0.5 s: APortThatIsDown waits for it.
+        EXPECT_EQ(a_.connect(b_, 5, 17), 0);
+        EXPECT_EQ(b_.connect(a_, 5, 17), 0);
     }
 
     /// Builds a frame, lets `spoil` work on it, and puts it on the wire from device 0.

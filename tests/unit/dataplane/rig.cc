@@ -1,8 +1,10 @@
 #include "tests/unit/dataplane/rig.h"
 
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -22,6 +24,15 @@ constexpr std::uint32_t kInlineBytes = 256;
 
 wire::Gid ipv4_gid(std::uint32_t device) {
     return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(device + 1)};
+}
+
+/// The test that has waited in vain; any thread of it may have.
+std::atomic<const testing::TestInfo*> gave_up{nullptr};
+
+std::chrono::milliseconds patience() {
+    const testing::TestInfo* running = testing::UnitTest::GetInstance()->current_test_info();
+    return running != nullptr && running == gave_up.load() ? std::chrono::milliseconds(100)
+                                                           : std::chrono::minutes(1);
 }
 
 wire::Mac mac_of(std::uint32_t device) { return {2, 0, 0, 0, 0, static_cast<std::uint8_t>(device + 1)}; }
@@ -52,9 +63,10 @@ PageMemory::PageMemory(std::size_t bytes)
 }
 
 bool wait_for(const std::function<bool()>& condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto deadline = std::chrono::steady_clock::now() + patience();
     while (!condition()) {
         if (std::chrono::steady_clock::now() > deadline) {
+            gave_up.store(testing::UnitTest::GetInstance()->current_test_info());
             return false;
         }
         std::this_thread::yield();

@@ -42,7 +42,8 @@ class PageMemory {
     std::unique_ptr<std::byte, void (*)(void*)> memory_;
 };
 
-/// Waits for `condition`, patiently (the machine may be busy); false after 60 s.
+/// Waits for `condition`, patiently (the machine may be busy); false after 60 s, or after a tenth of a second
+/// in a test that has waited in vain already.
 bool wait_for(const std::function<bool()>& condition);
 
 /// A CQ with the application's end.
@@ -52,7 +53,7 @@ class TestCq {
     [[nodiscard]] NotifyingCq& cq() { return cq_; }
     /// The next completion of any worker.
     [[nodiscard]] std::optional<Completion> poll();
-    /// Polls until there is one; nothing after 60 s.
+    /// Polls until there is one, as long as wait_for() does.
     [[nodiscard]] std::optional<Completion> wait();
     void arm(std::uint32_t value);
     /// Threads that sleep in a poll.
@@ -120,8 +121,10 @@ class TestQp {
     [[nodiscard]] QpSlot& slot() { return slot_; }
     void post_send(const SendRequest& request, bool ring = true);
     void post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sges);
-    /// RESET to RTS toward `peer`. Returns the errno of the step that failed, or 0.
-    [[nodiscard]] int connect(TestQp& peer, std::uint8_t mtu = 5, std::uint8_t timeout = 14);
+    /// RESET to RTS toward `peer`, with seven retries. Returns the errno of the step that failed, or 0. An
+    /// ACK timeout of 4 s (20) waits for a worker that gets no processor; who has packets dropped for good
+    /// may choose less.
+    [[nodiscard]] int connect(TestQp& peer, std::uint8_t mtu = 5, std::uint8_t timeout = 20);
     [[nodiscard]] int modify(const abi::QpAttr& attr);
     /// UD: RESET to RTS.
     [[nodiscard]] int start_datagrams(std::uint32_t qkey);
