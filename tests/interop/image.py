@@ -25,7 +25,7 @@ PROGRAMS = ["ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pi
             "rping", "rdma_server", "rdma_client", "ucmatose", "udaddy", "mckey", "cmtime", "rstream", "riostream"]
 # Modules that are wanted for what they do; those that they need come by themselves. rxe asks the crypto layer for
 # "crc32", which no dependency names.
-MODULES = ["virtio_pci", "virtio_net", "virtio_console", "virtio_rng", "8021q", "ifb", "sch_netem", "sch_prio",
+MODULES = ["virtio_pci", "virtio_net", "virtio_console", "virtio_rng", "8021q", "ifb", "sch_netem",
            "sch_ingress", "cls_u32", "cls_matchall", "act_mirred", "crc32_generic", "crc32-pclmul", "ib_uverbs",
            "rdma_ucm", "rdma_rxe"]
 

@@ -19,6 +19,8 @@ GIDS = {
 TOOLS = 'tc() { /usr/bin/tc "$@"; }; ip() { /usr/bin/ip "$@"; }'
 # Of the program that was started last in the guest.
 PID_FILE = "/tmp/pid"
+# Devices of the guest that packets take a way through in which some get lost: "lossy" and the direction.
+LOSSY_WAYS = ("lossyegress", "lossyingress")
 PEER_PROGRAM = harness.BUILD / "tests/interop/peer"
 
 
@@ -171,25 +173,24 @@ class Theirs(Side):
         return {name: int(value) for name, value in (line.split(":") for line in text.split()) if name != "lifespan"}
 
     def lose(self, percent):
-        """Drops that many of the RoCE packets that leave the guest, and of those that come."""
+        """Drops that many of the RoCE packets that leave the guest, and of those that come.
+
+        Both behind a device of their own: of a packet for which a queue of the interface itself has no room rxe is told, counts it as
+        send_err and answers the READ with an RNR NAK. No network does so. The device's queue has room for all that can be under way."""
         roce = "protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff"
         self._guest.run(f"""set -e
             {TOOLS}
-            tc qdisc add dev eth0 root handle 1: prio bands 3 priomap 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
-            tc qdisc add dev eth0 parent 1:3 handle 30: netem loss {percent}%
-            tc filter add dev eth0 parent 1: {roce} flowid 1:3
-            ip link show ifb0 >/dev/null 2>&1 || ip link add ifb0 type ifb
-            ip link set ifb0 up
-            tc qdisc add dev ifb0 root handle 40: netem loss {percent}%
-            tc qdisc add dev eth0 handle ffff: ingress
-            tc filter add dev eth0 parent ffff: {roce} action mirred egress redirect dev ifb0""")
+            tc qdisc add dev eth0 clsact
+            for way in {' '.join(LOSSY_WAYS)}; do
+                ip link show $way >/dev/null 2>&1 || ip link add $way type ifb
+                ip link set $way up
+                tc qdisc add dev $way root netem loss {percent}% limit 1000000
+                tc filter add dev eth0 ${{way#lossy}} {roce} action mirred egress redirect dev $way
+            done""")
 
     def lose_nothing(self):
         """Ends `lose`; returns how many packets were dropped on the way out and in."""
         text = self._guest.run(f"""{TOOLS}
-            for device in eth0 ifb0; do tc -s qdisc show dev $device; done
-            tc qdisc del dev eth0 root; tc qdisc del dev eth0 ingress; tc qdisc del dev ifb0 root""")
-        found = {}
-        for handle, dropped in re.findall(r"qdisc netem (\d+):.*?dropped (\d+)", text, re.DOTALL):
-            found[handle] = int(dropped)
-        return found.get("30", 0), found.get("40", 0)
+            tc qdisc del dev eth0 clsact
+            for way in {' '.join(LOSSY_WAYS)}; do tc -s qdisc show dev $way; tc qdisc del dev $way root; done""")
+        return tuple(int(dropped) for dropped in re.findall(r"qdisc netem .*?dropped (\d+)", text, re.DOTALL))
