@@ -366,12 +366,17 @@ std::variant<Config, ConfigError> read_config(const std::string& file) {
     return parse_config(text.str(), file);
 }
 
+bool uses_hugepages(const Config& config) {
+    return config.daemon.hugepages.value_or(
+        std::any_of(config.rnics.begin(), config.rnics.end(),
+                    [](const RnicConfig& rnic) { return rnic.port == PortKind::kPci; }));
+}
+
 Config standalone_config(const std::string& run_dir) {
     Config config;
     config.daemon.run_dir = run_dir;
     config.daemon.socket_mode = 0600;
     config.daemon.worker_cpus = {-1};
-    config.daemon.hugepages = false;
     for (int i = 0; i < 2; ++i) {
         RnicConfig rnic;
         rnic.name = fmt::format("urnic{}", i);

@@ -46,7 +46,7 @@ struct DaemonConfig {
     std::string socket_group;         // empty: leave the group as it is
     std::vector<int> worker_cpus{0};  // one worker for each entry; -1: not bound to a CPU
     bool spin = false;                // nothing else runs on the workers' CPUs
-    bool hugepages = true;
+    std::optional<bool> hugepages;    // absent: see uses_hugepages()
     std::vector<std::string> eal_args;
     ClientLimits limits;
 };
@@ -134,6 +134,10 @@ struct Config {
 struct ConfigError {
     std::string message;
 };
+
+/// Returns whether packet memory is to come from huge pages: as the configuration says, else where a port is
+/// a NIC by PCI, which without an IOMMU can read no other.
+[[nodiscard]] bool uses_hugepages(const Config& config);
 
 /// `file` is only used in messages.
 [[nodiscard]] std::variant<Config, ConfigError> parse_config(std::string_view text, const std::string& file);

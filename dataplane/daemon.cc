@@ -59,7 +59,7 @@ rte_mempool* start_dpdk(const Config& config, bool verbose) {
     const auto num_ports = static_cast<std::uint32_t>(config.rnics.size());
     const auto num_workers = static_cast<std::uint32_t>(config.daemon.worker_cpus.size());
     EalConfig eal;
-    eal.hugepages = config.daemon.hugepages;
+    eal.hugepages = uses_hugepages(config);
     eal.extra = config.daemon.eal_args;
     eal.verbose = verbose;
     std::uint32_t index = 0;

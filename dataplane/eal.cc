@@ -73,8 +73,7 @@ std::string remedy(const EalConfig& config, const std::string& said) {
     if (config.hugepages) {
         return "Reserve hugepages (echo " + std::to_string(config.memory_mb / 2 + 1) +
                " > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, as root), run as a user who may "
-               "use "
-               "them, or configure no hugepages";
+               "use them, or set hugepages = false under [daemon], which a NIC behind an IOMMU can do with";
     }
     if (!config.pci.empty()) {
         return "Bind the NIC to vfio-pci (dpdk-devbind.py) and run as a user who may open /dev/vfio, or "

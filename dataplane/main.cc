@@ -35,7 +35,7 @@ The configuration file is TOML. Every key, with its default:
   socket_group = ""             # group of the socket; left out: the daemon's own
   workers = [0]                 # a worker for each of these CPUs; or a count, and the scheduler chooses
   spin = false                  # true: nothing else runs on the workers' CPUs (needs a list of CPUs)
-  hugepages = true              # false: packet memory from ordinary pages (no NIC can use them)
+  hugepages = false             # packet memory from huge pages; left out: true where a port is "pci", else false
   eal_args = []                 # further arguments for DPDK's EAL
 
   [daemon.limits]               # of each client process

@@ -173,7 +173,7 @@ class WhatIsMissing(Daemon):
             free = next(int(line.split()[1]) for line in lines if line.startswith("HugePages_Free"))
         # Where some are reserved, ask for more than there can be.
         wanted = 'eal_args = ["-m", "100000000"]' if free else ""
-        self.fails(self.config(f'[daemon]\nrun_dir = "{self.run_dir}"\nworkers = 1\n{wanted}\n{FABRIC}'),
+        self.fails(self.config(f'[daemon]\nrun_dir = "{self.run_dir}"\nworkers = 1\nhugepages = true\n{wanted}\n{FABRIC}'),
                    "hugepages", "nr_hugepages")
 
     def test_cpu(self):
@@ -189,6 +189,10 @@ class WhatIsMissing(Daemon):
 
 
 class StartAndEnd(Daemon):
+    def test_a_first_configuration(self):
+        """What has to be said and no more: in-process wires want nothing of the machine."""
+        self.end(self.serve("--config", self.config(f'[daemon]\nrun_dir = "{self.run_dir}"\nworkers = 1\n{FABRIC}')))
+
     def test_serves_what_the_file_says_and_leaves_nothing(self):
         process = self.serve("--config", self.local(daemon='socket_mode = "0666"'))
         self.assertEqual(stat.S_IMODE(self.socket.stat().st_mode), 0o666)
