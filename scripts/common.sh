@@ -6,8 +6,9 @@ build=${URNIC_BUILD_DIR:-$top/build}
 export PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
 cd "$top"
 
-# What people run, and what is run beside it to measure it.
+# What programs run on; what `urnic` has besides, as programs of their own; and what is run beside them to measure them.
 product=(urnic urnicd verbs_provider/liburnic-rdmav34.so verbs_provider/liburnic-discovery.so)
+tools=(dataplane/capture/urnic-decode congestion/experiment/urnic-experiment)
 measured=(bench/e2e/floor bench/verbs/verbs_bench)
 
 say() { printf '\n== %s\n' "$*"; }
