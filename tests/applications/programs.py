@@ -82,13 +82,13 @@ def fi_pingpong(size, column, rdma):
 
 def fio(verb, rdma):
     port = harness.free_port()
-    common = ["fio", "--bs=64k", "--size=512m", f"--port={port}"]
-    if rdma:
-        server = [*common, "--ioengine=rdma", "--name=server", "--rw=read", "--iodepth=32"]
-        client = [*common, "--ioengine=rdma", "--name=client", f"--hostname={SERVER}", f"--verb={verb}", "--rw=write", "--iodepth=16"]
-    else:
-        server = [*common, "--ioengine=net", "--protocol=tcp", "--listen", "--name=server", "--rw=read"]
-        client = [*common, "--ioengine=net", "--protocol=tcp", "--name=client", f"--hostname={SERVER}", "--rw=write"]
+    # As a thread, whose socket is found; otherwise fio forks.
+    engine = ["--ioengine=rdma"] if rdma else ["--thread", "--ioengine=net", "--protocol=tcp"]
+    common = ["fio", *engine, "--bs=64k", "--size=512m", f"--port={port}"]
+    # A short read of the engine net counts as a whole one: the client decides how much there is.
+    server = [*common, "--name=server", "--rw=read", *(["--iodepth=32"] if rdma else ["--listen", "--size=8g"])]
+    client = [*common, "--name=client", f"--hostname={SERVER}", "--rw=write", *(
+        [f"--verb={verb}", "--iodepth=16"] if rdma else [])]
     out = places.pair(server, [*client, "--minimal"], rdma, port)
     fields = out.strip().splitlines()[-1].split(";")
     return float(fields[47]) / 1024  # terse version 3: KiB/s written
@@ -96,7 +96,7 @@ def fio(verb, rdma):
 
 def rstream(size, rdma):
     port = harness.free_port()
-    command = f"rstream -p {port} -S {size} -C 20000 -T {'a' if rdma else 's'}"
+    command = f"rstream -p {port} -S {size} -C 2000{'' if rdma else ' -T s'}"
     out = places.pair([*command.split(), "-b", SERVER], [*command.split(), "-s", SERVER], rdma, port)
     return number(r"([\d.]+)\s+[\d.]+\s*$", out)
 
@@ -106,10 +106,10 @@ def qperf(test, rdma):
     port = harness.free_port()
     name = f"rc_{test}" if rdma else f"tcp_{test}"
     out = places.pair(["qperf", "-lp", str(port)],
-                      ["qperf", "-lp", str(port), SERVER, *(["-cm1"] if rdma else []), "-t", "2", "-u", "-m",
+                      ["qperf", "-lp", str(port), SERVER, *(["-cm1"] if rdma else []), "-t", "2", "-m",
                        "64K" if test == "bw" else "1", name], rdma, port, by_tcp=True)
     value, unit = re.findall(r"=\s+([\d.]+) (\S+)", out)[0]
-    return float(value) * {"GB/sec": 1000, "MB/sec": 1, "us": 1, "ns": 0.001, "ms": 1000}[unit]
+    return float(value) * {"GB/sec": 1000, "MB/sec": 1, "KB/sec": 0.001, "ns": 0.001, "us": 1, "ms": 1000}[unit]
 
 
 @contextlib.contextmanager
@@ -155,10 +155,10 @@ def both(function, *arguments):
 
 PROGRAMS = [
     Program("openmpi", "Open MPI over UCX: NetPIPE", [
-        Measure("8 bytes, one way", "us", both(openmpi, 8, "usec"), less_is_better=True),
+        Measure("8 bytes, one way", "us", both(openmpi, 8, "usec"), less_is_better=True, least_bytes=1 << 14),
         Measure("1 MB", "Mbit/s", both(openmpi, 1 << 20, "Mbps"))]),
     Program("mpich", "MPICH over UCX: NetPIPE", [
-        Measure("8 bytes, one way", "us", both(mpich, 8, "usec"), less_is_better=True),
+        Measure("8 bytes, one way", "us", both(mpich, 8, "usec"), less_is_better=True, least_bytes=1 << 14),
         Measure("1 MB", "Mbit/s", both(mpich, 1 << 20, "Mbps"))]),
     Program("libfabric", "fi_pingpong, provider verbs", [
         Measure("64 bytes, one way", "us", both(fi_pingpong, 64, "us"), less_is_better=True, least_bytes=1 << 18),
@@ -167,9 +167,10 @@ PROGRAMS = [
         Measure("verb=write, 64 KB, depth 16", "MiB/s", both(fio, "write")),
         Measure("verb=read, 64 KB, depth 16", "MiB/s", both(fio, "read"))]),
     Program("rstream", "rsockets", [Measure("64 KB, to and fro", "Gbit/s", both(rstream, 65536)),
-                                    Measure("64 bytes, to and fro", "Gbit/s", both(rstream, 64))]),
+                                    Measure("64 bytes, to and fro", "Gbit/s", both(rstream, 64), least_bytes=1 << 18)]),
     Program("librspreload", "NPtcp, its sockets made into rsockets", [
-        Measure("8 bytes, one way", "us", both(rsocket_netpipe, 8, "usec"), less_is_better=True),
+        Measure("8 bytes, one way", "us", both(rsocket_netpipe, 8, "usec"), less_is_better=True,
+                least_bytes=1 << 14),
         Measure("1 MB", "Mbit/s", both(rsocket_netpipe, 1 << 20, "Mbps"))]),
     Program("qperf", "RC by librdmacm", [Measure("SENDs of 64 KB", "MB/s", both(qperf, "bw")),
                                          Measure("1 byte, one way", "us", both(qperf, "lat"), less_is_better=True)]),
