@@ -10,8 +10,8 @@ struct ibv_mw* alloc_mw(struct ibv_pd* pd, enum ibv_mw_type type) {
         errno = EINVAL;
         return nullptr;
     }
-    auto* mw = make_object<struct ibv_mw>();
-    if (mw == nullptr) {
+    auto* object = make_object<Mw>();
+    if (object == nullptr) {
         return nullptr;
     }
     abi::AllocMwRequest request{};
@@ -20,15 +20,17 @@ struct ibv_mw* alloc_mw(struct ibv_pd* pd, enum ibv_mw_type type) {
     abi::AllocMwReply reply{};
     const int error = context_of(pd->context)->session->call(abi::Op::kAllocMw, request, reply);
     if (error != 0) {
-        free_object(mw);
+        free_object(object);
         errno = error;
         return nullptr;
     }
+    struct ibv_mw* mw = &object->mw;
     mw->context = pd->context;
     mw->pd = pd;
     mw->rkey = reply.rkey;
     mw->handle = reply.handle;
     mw->type = type;
+    object->index_bits = reply.rkey & ~kConsumerKeyMask;
     return mw;
 }
 
@@ -38,7 +40,7 @@ int dealloc_mw(struct ibv_mw* mw) {
     if (session->refused(error)) {
         return error;
     }
-    free_object(mw);
+    free_object(mw_of(mw));
     return 0;
 }
 

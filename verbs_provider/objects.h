@@ -292,6 +292,13 @@ struct Srq {
 };
 static_assert(offsetof(Srq, srq) == 0);
 
+/// A memory window. The application may write what is public, so what finds the window is kept beside it.
+struct Mw {
+    struct ibv_mw mw;
+    std::uint32_t index_bits;  // of every key of it: the upper 24 bits (IBA 10.6.3)
+};
+static_assert(offsetof(Mw, mw) == 0);
+
 struct SendOpcode;
 
 /// An XRC target QP is a handle alone: it has neither rings nor CQs nor a doorbell.
@@ -323,6 +330,7 @@ struct Qp {
     std::uint32_t build_next;
     int build_error;
     abi::SendWqe* build_wqe;
+    bool build_binds;  // a bind is among them
     // The rest is for control calls.
     std::byte* memory;
     std::size_t memory_bytes;
@@ -346,6 +354,7 @@ inline Cq* cq_of(struct ibv_cq* cq) { return reinterpret_cast<Cq*>(cq); }
 inline Cq* cq_of(struct ibv_cq_ex* cq) { return reinterpret_cast<Cq*>(cq); }
 inline Srq* srq_of(struct ibv_srq* srq) { return reinterpret_cast<Srq*>(srq); }
 inline Xrcd* xrcd_of(struct ibv_xrcd* xrcd) { return reinterpret_cast<Xrcd*>(xrcd); }
+inline Mw* mw_of(struct ibv_mw* mw) { return reinterpret_cast<Mw*>(mw); }
 inline Qp* qp_of(struct ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
 inline Qp* qp_of(struct ibv_qp_ex* qp) { return reinterpret_cast<Qp*>(qp); }
 

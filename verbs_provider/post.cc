@@ -29,12 +29,13 @@ inline bool copy_inline(const Qp& qp, abi::SendWqe& wqe, const struct ibv_send_w
     return true;
 }
 
-/// False: not a type 2 window, which alone is bound by a work request of the application's.
+/// False: not a type 2 window, which alone is bound by a work request of the application's. The window has its
+/// new key from now on: the caller publishes the slot.
 bool copy_bind(abi::SendWqe& wqe, const struct ibv_send_wr& wr) {
     if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2) {
         return false;
     }
-    fill_bind(wqe, wr.bind_mw.rkey, wr.bind_mw.bind_info);
+    wr.bind_mw.mw->rkey = fill_bind(wqe, *mw_of(wr.bind_mw.mw), wr.bind_mw.rkey, wr.bind_mw.bind_info);
     return true;
 }
 
@@ -170,12 +171,14 @@ int post_send(struct ibv_qp* ibv_qp, struct ibv_send_wr* wr, struct ibv_send_wr*
     return error;
 }
 
-void fill_bind(abi::SendWqe& wqe, std::uint32_t rkey, const struct ibv_mw_bind_info& info) {
-    wqe.rkey = rkey;
+std::uint32_t fill_bind(abi::SendWqe& wqe, const Mw& mw, std::uint32_t rkey,
+                        const struct ibv_mw_bind_info& info) {
+    wqe.rkey = mw.index_bits | (rkey & kConsumerKeyMask);
     wqe.region_key = info.mr != nullptr ? info.mr->lkey : 0;
     wqe.remote_addr = info.addr;
     wqe.window_length = info.length;
     wqe.window_access = info.mw_access_flags;
+    return wqe.rkey;
 }
 
 int bind_mw(struct ibv_qp* ibv_qp, struct ibv_mw* mw, struct ibv_mw_bind* bind) {
@@ -183,17 +186,17 @@ int bind_mw(struct ibv_qp* ibv_qp, struct ibv_mw* mw, struct ibv_mw_bind* bind) 
     // type 2 window.
     struct ibv_send_wr wr {};
     struct ibv_send_wr* bad_wr = nullptr;
-    struct ibv_mw as_type_2 = *mw;
-    as_type_2.type = IBV_MW_TYPE_2;
+    Mw as_type_2 = *mw_of(mw);
+    as_type_2.mw.type = IBV_MW_TYPE_2;
     wr.wr_id = bind->wr_id;
     wr.opcode = IBV_WR_BIND_MW;
     wr.send_flags = bind->send_flags;
-    wr.bind_mw.mw = &as_type_2;
+    wr.bind_mw.mw = &as_type_2.mw;
     wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
     wr.bind_mw.bind_info = bind->bind_info;
     const int error = post_send(ibv_qp, &wr, &bad_wr);
     if (error == 0) {
-        mw->rkey = wr.bind_mw.rkey;
+        mw->rkey = as_type_2.mw.rkey;
     }
     return error;
 }

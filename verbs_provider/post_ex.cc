@@ -104,7 +104,25 @@ void wr_bind_mw(struct ibv_qp_ex* ex, struct ibv_mw* mw, std::uint32_t rkey,
         fail(*qp_of(ex), EINVAL);
         return;
     }
-    fill_bind(*wqe, rkey, *info);
+    (void)fill_bind(*wqe, *mw_of(mw), rkey, *info);
+    // A bind has no gather list. There waits the window that gets its new key once the request is posted; no
+    // setter may write over it.
+    std::memcpy(reinterpret_cast<std::byte*>(wqe + 1), &mw, sizeof mw);
+    Qp& qp = *qp_of(ex);
+    qp.build_binds = true;
+    qp.build_wqe = nullptr;
+}
+
+/// The windows have their new keys once the requests from `begin` to `end` are posted.
+void give_new_keys(const Qp& qp, std::uint32_t begin, std::uint32_t end) {
+    for (std::uint32_t index = begin; index != end; ++index) {
+        const auto* wqe = reinterpret_cast<const abi::SendWqe*>(qp.sq.slot(index));
+        if (wqe->opcode == static_cast<std::uint8_t>(WrOpcode::kBindMw)) {
+            struct ibv_mw* mw = nullptr;
+            std::memcpy(&mw, reinterpret_cast<const std::byte*>(wqe + 1), sizeof mw);
+            mw->rkey = wqe->rkey;
+        }
+    }
 }
 void wr_rdma_read(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t remote_addr) {
     (void)begin_remote(ex, WrOpcode::kRead, rkey, remote_addr);
@@ -226,6 +244,7 @@ void wr_start(struct ibv_qp_ex* ex) {
     qp.build_next = qp.sq.head.load(std::memory_order_relaxed);
     qp.build_wqe = nullptr;
     qp.build_error = 0;
+    qp.build_binds = false;
     if (qp.state.load(std::memory_order_relaxed) < static_cast<std::uint32_t>(QpState::kRts)) [[unlikely]] {
         qp.build_error = EINVAL;
     }
@@ -240,6 +259,9 @@ int wr_complete(struct ibv_qp_ex* ex) {
     const std::uint32_t begin = qp.sq.head.load(std::memory_order_relaxed);
     const std::uint32_t end = qp.build_next;
     if (error == 0) [[likely]] {
+        if (qp.build_binds) [[unlikely]] {
+            give_new_keys(qp, begin, end);
+        }
         for (std::uint32_t index = begin; index != end; ++index) {
             auto* wqe = reinterpret_cast<abi::SendWqe*>(qp.sq.slot(index));
             wqe->seq.store(index + 1, std::memory_order_release);

@@ -137,7 +137,11 @@ int post_recv(struct ibv_qp*, struct ibv_recv_wr*, struct ibv_recv_wr** bad_wr);
 /// Posts the bind of a type 1 window.
 int bind_mw(struct ibv_qp*, struct ibv_mw*, struct ibv_mw_bind*);
 /// The part of a request that says what is bound where.
-void fill_bind(abi::SendWqe& wqe, std::uint32_t rkey, const struct ibv_mw_bind_info& info);
+/// The bits of an R_Key that are the application's (IBA 10.6.3). The others are the window's index.
+inline constexpr std::uint32_t kConsumerKeyMask = 0xff;
+/// `rkey`: its low 8 bits become those of the window's new key. Returns the new key.
+std::uint32_t fill_bind(abi::SendWqe& wqe, const Mw& mw, std::uint32_t rkey,
+                        const struct ibv_mw_bind_info& info);
 /// Tells the QP's worker that the send ring has news; wakes it only if it sleeps.
 void ring_doorbell(Qp& qp);
 /// The QP turned out to be in ERR: from now on posted receives ring the doorbell, so that they are flushed.

@@ -126,6 +126,48 @@ TEST_F(Windows, TypeTwoFromBindToRemoteInvalidation) {
     EXPECT_EQ(write(0, gone, 7).status, IBV_WC_REM_ACCESS_ERR);
 }
 
+// The low 8 bits of a key are the program's, the index is the window's (IBA 10.6.3): whatever else `rkey` says.
+TEST_F(Windows, ABindTakesTheWindowFromItsPointer) {
+    allocate(IBV_MW_TYPE_2);
+    ibv_mw* other = ibv_alloc_mw(b_->pd, IBV_MW_TYPE_2);
+    ASSERT_NE(other, nullptr) << std::strerror(errno);
+    const std::uint32_t index = mw_->rkey & ~0xffU;
+    const std::uint32_t others_key = other->rkey;
+    std::uint64_t wr_id = 0;
+    for (const std::uint32_t wanted : {0x42U, ibv_inc_rkey(others_key), 0xffff'ffffU}) {
+        mw_->rkey = 0;  // a public field: the program may have written anything there
+        ibv_send_wr wr = request(IBV_WR_BIND_MW, ++wr_id, nullptr, 0);
+        wr.bind_mw.mw = mw_;
+        wr.bind_mw.rkey = wanted;
+        wr.bind_mw.bind_info = info(0, 4096);
+        b_->post(wr);
+        EXPECT_EQ(mw_->rkey, index | (wanted & 0xffU)) << "once it is posted";
+        EXPECT_EQ(wr.bind_mw.rkey, wanted);
+        EXPECT_EQ(other->rkey, others_key);
+        b_->expect_success(wr_id, IBV_WC_BIND_MW);
+        EXPECT_EQ(write(address(0), mw_->rkey, 5).status, IBV_WC_SUCCESS);
+        EXPECT_EQ(first_difference(memory_->data(), 64, 5), -1);
+        wr = request(IBV_WR_LOCAL_INV, ++wr_id, nullptr, 0);
+        wr.invalidate_rkey = mw_->rkey;
+        b_->post(wr);
+        b_->expect_success(wr_id, IBV_WC_LOCAL_INV);
+        if (HasFailure()) break;
+    }
+    EXPECT_EQ(ibv_dealloc_mw(other), 0);
+}
+
+TEST_F(Windows, ABindThatIsNotPostedLeavesTheKey) {
+    allocate(IBV_MW_TYPE_2);
+    const std::uint32_t before = mw_->rkey;
+    ibv_send_wr wr = request(IBV_WR_BIND_MW, 1, nullptr, 0, IBV_SEND_SIGNALED | IBV_SEND_INLINE);
+    wr.bind_mw.mw = mw_;
+    wr.bind_mw.rkey = ibv_inc_rkey(before);
+    wr.bind_mw.bind_info = info(0, 64);
+    ibv_send_wr* bad = nullptr;
+    EXPECT_EQ(ibv_post_send(b_->qp, &wr, &bad), EINVAL) << "there is nothing to be inline";
+    EXPECT_EQ(mw_->rkey, before);
+}
+
 TEST_F(Windows, ABindThatMayNotBe) {
     allocate(IBV_MW_TYPE_2);
     bind_type_2(1, info(0, kBytes + 1));
@@ -165,6 +207,43 @@ TEST_F(Windows, ExtendedPosting) {
     ASSERT_EQ(ibv_wr_complete(b_->qp_ex), 0);
     b_->expect_success(2, IBV_WC_LOCAL_INV);
     EXPECT_EQ(write(address(0), mw_->rkey, 6).status, IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(Windows, ExtendedBindsTakeTheWindowFromItsPointer) {
+    TearDown();
+    mr_ = nullptr;
+    start({.extended = true});
+    allocate(IBV_MW_TYPE_2);
+    ibv_mw* other = ibv_alloc_mw(b_->pd, IBV_MW_TYPE_2);
+    ASSERT_NE(other, nullptr) << std::strerror(errno);
+    const std::uint32_t before = mw_->rkey;
+    const std::uint32_t bound = (before & ~0xffU) | 0x42;
+    const ibv_mw_bind_info what = info(0, 4096);
+    const ibv_mw_bind_info what_other = info(4096, 4096);
+    const auto build = [&] {
+        ibv_wr_start(b_->qp_ex);
+        b_->qp_ex->wr_id = 1;
+        b_->qp_ex->wr_flags = IBV_SEND_SIGNALED;
+        ibv_wr_bind_mw(b_->qp_ex, mw_, 0x42, &what);
+        ibv_wr_set_sge(b_->qp_ex, b_->mr->lkey, b_->address(0), 64);  // means nothing, harms nothing
+        b_->qp_ex->wr_id = 2;
+        ibv_wr_bind_mw(b_->qp_ex, other, bound, &what_other);
+    };
+    build();
+    ibv_wr_abort(b_->qp_ex);
+    EXPECT_EQ(mw_->rkey, before) << "nothing was posted";
+    build();
+    EXPECT_EQ(mw_->rkey, before) << "nothing is posted yet";
+    ASSERT_EQ(ibv_wr_complete(b_->qp_ex), 0);
+    EXPECT_EQ(mw_->rkey, bound);
+    EXPECT_EQ(other->rkey & 0xffU, 0x42U);
+    EXPECT_NE(other->rkey, bound);
+    b_->expect_success(1, IBV_WC_BIND_MW);
+    b_->expect_success(2, IBV_WC_BIND_MW);
+    EXPECT_EQ(write(address(0), mw_->rkey, 5).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(write(address(4096), other->rkey, 6).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(first_difference(memory_->data() + 4096, 64, 6), -1);
+    EXPECT_EQ(ibv_dealloc_mw(other), 0);
 }
 
 TEST_F(Windows, ExtendedInvalidationByThePeer) {
