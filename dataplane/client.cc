@@ -172,6 +172,8 @@ int Client::start(Reply& reply) {
 }
 
 Client::~Client() {
+    // Before its connections tell their peers that they end.
+    send_posted(nullptr);
     cm_.reset();
     for (const auto& [handle, context] : contexts_) {
         forget_context(*context);

@@ -157,6 +157,7 @@ class Client {
     void forget_context(const ContextObject& context);
 
     // Ends objects whose users are gone already. A context of nullptr means: of every context.
+    void send_posted(const ContextObject* context);
     void remove_qps(const ContextObject* context);
     void remove_xrc_targets(const ContextObject* context);
     void remove_srqs(const ContextObject* context);

@@ -106,6 +106,7 @@ int Client::close_device(const abi::HandleRequest& request, Request& /*message*/
         return EINVAL;
     }
     // As when a uverbs file is closed: whatever is left in the context goes with it.
+    send_posted(context);
     remove_qps(context);
     remove_xrc_targets(context);
     remove_srqs(context);

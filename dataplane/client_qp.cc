@@ -21,6 +21,9 @@ constexpr std::uint32_t kKnownAttributes =
     kQpAttrSqPsn | kQpAttrMaxDestRdAtomic | kQpAttrPathMigState | kQpAttrCap | kQpAttrDestQpn |
     kQpAttrRateLimit;
 
+/// Of QPs that end with their client, so many have their turn at the worker before others have.
+constexpr std::uint32_t kUnsentQpsPerCall = 16;
+
 /// Sizes of a QP's rings and where they lie in its memory.
 struct QpLayout {
     std::uint32_t sq_entries, sq_stride, rq_entries, rq_stride;
@@ -321,12 +324,8 @@ int Client::destroy_qp(const abi::HandleRequest& request, Request& /*message*/, 
         return EBUSY;
     }
     Worker& worker = *host_.workers[qp->worker];
-    // A sender that nobody answers may end with its last request, as on a NIC, which has long sent it by now.
-    const bool unanswered = qp->type == QpType::kUd || qp->type == QpType::kUc;
     worker.call([&] {
-        if (unanswered) {
-            worker.catch_up();
-        }
+        worker.send_posted(qp->slot);
         worker.remove_qp(qp->slot);
     });
     abi::DestroyReply body{};
@@ -355,6 +354,27 @@ void Client::forget_qp(QpObject& qp) {
         --qp.srq->users;
     }
     --qp.pd->users;
+}
+
+/// What the QPs of a context have posted goes out before they end: a NIC has sent it when its program is
+/// gone.
+void Client::send_posted(const ContextObject* context) {
+    for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
+        Worker& worker = *host_.workers[w];
+        // In several calls: between them the worker looks at its timers and at other clients' calls.
+        for (auto at = qps_.begin(); at != qps_.end();) {
+            worker.call([&] {
+                for (std::uint32_t left = kUnsentQpsPerCall; left != 0 && at != qps_.end(); ++at) {
+                    QpObject& qp = *at->second;
+                    if (qp.worker == w && (context == nullptr || qp.pd->context == context) &&
+                        qp.slot.qp->has_unsent()) {
+                        worker.send_posted(qp.slot);
+                        --left;
+                    }
+                }
+            });
+        }
+    }
 }
 
 void Client::remove_qps(const ContextObject* context) {

@@ -256,19 +256,24 @@ bool Worker::Impl::run_qps() {
     for (std::uint32_t left = std::min(run_queue.size(), kQpsPerRound);
          left != 0 && packets < kPacketsPerRound; --left) {
         QpSlot& slot = run_queue.pop();
-        TxOutbox& outbox = lane(slot).outbox;
-        outbox.begin(slot, now);
-        any |= outbox.room() != 0;
-        const std::uint64_t sent_before = outbox.sent_packets();
-        if (slot.qp->progress(qp_now, kPacketBudget, outbox)) {
-            run_queue.push(slot);
-        } else if (outbox.has_held()) [[unlikely]] {
-            lane(slot).held_qps.push(slot);
-        }
-        packets += outbox.sent_packets() - sent_before;
-        follow_deadline(slot);
+        const std::uint64_t sent_before = lane(slot).outbox.sent_packets();
+        any |= run_qp(slot);
+        packets += lane(slot).outbox.sent_packets() - sent_before;
     }
     return any;
+}
+
+bool Worker::Impl::run_qp(QpSlot& slot) {
+    TxOutbox& outbox = lane(slot).outbox;
+    outbox.begin(slot, now);
+    const bool has_room = outbox.room() != 0;
+    if (slot.qp->progress(qp_now, kPacketBudget, outbox)) {
+        run_queue.push(slot);
+    } else if (outbox.has_held()) [[unlikely]] {
+        lane(slot).held_qps.push(slot);
+    }
+    follow_deadline(slot);
+    return has_room;
 }
 
 // What a worker sends to itself it finds in its next round: one that sends anything must not sleep after it.

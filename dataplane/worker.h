@@ -154,6 +154,11 @@ class Worker {
     /// Carries out what applications have posted before this call, as far as it goes without waiting, and
     /// sends what waited for a neighbour that has answered.
     void catch_up();
+    /// Before the QP stops sending for good: takes in what has arrived, and sends what was posted before this
+    /// call as far as a NIC would have by now, that is as far as send window, credits, rate, pauses and the
+    /// port allow at this moment. It does not wait for an answer, and does not take longer than some
+    /// thousands of packets (docs/adr/0022).
+    void send_posted(QpSlot& slot);
     /// The faults of the device with that index on this worker's queue; nullptr: none. The caller gets the
     /// plan that was in force before, which nobody on this worker uses any more.
     void swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan);
@@ -172,6 +177,7 @@ class Worker {
     [[nodiscard]] MulticastTable& multicast(std::uint32_t device);
     /// The QP goes by these settings from now on, at full rate to begin with.
     void use_congestion(QpSlot& slot, const congestion::Settings& settings);
+    /// Qp::modify(). A change to ERR or RESET comes behind what was posted before (send_posted()).
     [[nodiscard]] int modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path);
 
   private:

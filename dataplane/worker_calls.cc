@@ -11,6 +11,13 @@ namespace {
 
 /// Rounds that one resize of a CQ may take from the others.
 constexpr int kCatchUpRounds = 8;
+/// Rounds in which one QP may send what was posted before it stops: of 32 packets each, 8 times the send
+/// window.
+constexpr int kPostedRounds = 64;
+
+bool stops_sending(const abi::QpAttr& attr) {
+    return (attr.mask & kQpAttrState) != 0 && (attr.state == QpState::kErr || attr.state == QpState::kReset);
+}
 
 }  // namespace
 
@@ -115,6 +122,23 @@ void Worker::catch_up() {
     }
 }
 
+void Worker::send_posted(QpSlot& slot) {
+    Impl& impl = *impl_;
+    for (int round = 0; round < kPostedRounds; ++round) {
+        const std::uint64_t sent_before = impl.sent_packets();
+        (void)impl.scan_doorbells();
+        const bool received = impl.receive();
+        (void)impl.run_qp(slot);
+        // Those that answer it may be on this worker, too.
+        (void)impl.run_qps();
+        (void)impl.flush_ports();
+        const bool has_more = slot.qp->has_unsent() || impl.undrained_rounds != 0;
+        if (!has_more || (!received && impl.sent_packets() == sent_before)) {
+            return;
+        }
+    }
+}
+
 void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan) {
     Impl::Lane& lane = *impl_->lanes.at(device);
     if (plan == nullptr && !lane.faulty) {
@@ -137,6 +161,9 @@ void Worker::use_congestion(QpSlot& slot, const congestion::Settings& settings) 
 
 int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path) {
     Impl& impl = *impl_;
+    if (stops_sending(attr)) {
+        send_posted(slot);
+    }
     TxOutbox& outbox = impl.lane(slot).outbox;
     outbox.begin(slot, impl.now);
     const int error = slot.qp->modify(impl.qp_now, attr, path, outbox);

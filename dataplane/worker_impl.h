@@ -73,6 +73,8 @@ struct Worker::Impl {
     bool expire_timers();
     /// True: some QP ran and had room to send.
     bool run_qps();
+    /// One QP's turn. True: it had room to send.
+    bool run_qp(QpSlot& slot);
     /// True: frames whose neighbours have become known were sent.
     bool send_waiting();
     bool flush_ports();

@@ -29,8 +29,8 @@ inline bool copy_inline(const Qp& qp, abi::SendWqe& wqe, const struct ibv_send_w
     return true;
 }
 
-/// False: not a type 2 window, which alone is bound by a work request of the application's. The window has its
-/// new key from now on: the caller publishes the slot.
+/// False: not a type 2 window, which alone is bound by a work request of the application's. The window has
+/// its new key from now on: the caller publishes the slot.
 bool copy_bind(abi::SendWqe& wqe, const struct ibv_send_wr& wr) {
     if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2) {
         return false;

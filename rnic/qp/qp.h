@@ -84,6 +84,10 @@ class Qp {
     /// A pause for which the QP kept something back may be over; progress() is called after it.
     virtual void end_pause(TimeNs /*now*/) {}
 
+    /// Whether something that was posted has not gone out once, and may still: it waits for the send window,
+    /// credits, the rate, a pause or its turn.
+    [[nodiscard]] virtual bool has_unsent() const { return false; }
+
     /// An SRQ of the QP's XRC domain ends: lets go of a receive taken from it.
     virtual void forget_srq(const SharedRecvQueue& /*srq*/) {}
     /// Lets go of what it holds of its worker's, on that worker, before the QP leaves it.

@@ -66,6 +66,9 @@ constexpr bool takes_requests(QpState state) {
            state == QpState::kSqe;
 }
 
+/// A requester, and so responses, exist from RTS on (IBA 10.3.1).
+constexpr bool takes_responses(QpState state) { return state == QpState::kRts || state == QpState::kSqd; }
+
 /// IBA 10.9.1.2: equal low 15 bits, and a limited member talks to full members only.
 constexpr bool pkeys_match(std::uint16_t a, std::uint16_t b) {
     return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0;

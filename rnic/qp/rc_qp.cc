@@ -9,9 +9,6 @@ namespace urnic {
 
 namespace {
 
-// A requester, and so responses, exist from RTS on (IBA 10.3.1).
-constexpr bool takes_responses(QpState state) { return state == QpState::kRts || state == QpState::kSqd; }
-
 // A reserved opcode is a request that the responder refuses (IBA 9.7.4.1.3).
 constexpr bool is_request(const wire::OpcodeInfo& info) {
     return (info.flags & wire::kIsRequest) != 0 || (info.flags & wire::kValid) == 0;

@@ -25,6 +25,9 @@ class RcQp final : public Qp {
     void handle_timeout(TimeNs now, Outbox& outbox) override;
     [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) override;
     [[nodiscard]] TimeNs deadline() const override;
+    [[nodiscard]] bool has_unsent() const override {
+        return takes_responses(common_.state) && requester_.has_unsent();
+    }
     void end_pause(TimeNs now) override { send_state_.restart_timers(now); }
     void leave_worker() override { drop_held(); }
     void forget_srq(const SharedRecvQueue& srq) override { responder_.forget_srq(srq); }

@@ -45,6 +45,13 @@ bool RcRequester::more_to_send() const {
            (!window.at_tail() || common_.config.sq.has(window.tail_index()) || state_.repair.has_work());
 }
 
+bool RcRequester::has_unsent() const {
+    const SendWindow& window = state_.window;
+    // One past the newest PSN of any message; behind it nothing was begun.
+    return window.sent_end() != window.next_psn() ||
+           (common_.state == QpState::kRts && common_.config.sq.has(window.tail_index()));
+}
+
 void RcRequester::handle_timeout(TimeNs now, Outbox& outbox) {
     if (state_.waits_for_rnr()) {
         state_.end_rnr_wait();

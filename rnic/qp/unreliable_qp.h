@@ -17,6 +17,7 @@ class UnreliableQp : public Qp {
     void handle_timeout(TimeNs now, Outbox& outbox) override { flow_.on_timer(now, outbox.clock(now)); }
     [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) override;
     [[nodiscard]] TimeNs deadline() const override { return flow_.deadline(); }
+    [[nodiscard]] bool has_unsent() const override { return requester_.has_unsent(); }
     [[nodiscard]] QpState state() const override { return common_.state; }
 
   protected:

@@ -26,6 +26,10 @@ class UnreliableRequester {
     bool flush(std::uint32_t most, Outbox& outbox);
     /// No message is half sent (IBA 10.3.1.5: SQ drained).
     [[nodiscard]] bool drained() const { return !in_message_; }
+    /// As Qp::has_unsent().
+    [[nodiscard]] bool has_unsent() const {
+        return in_message_ || (common_.state == QpState::kRts && common_.config.sq.has(index_));
+    }
     [[nodiscard]] Psn next_psn() const { return psn_; }
 
   private:

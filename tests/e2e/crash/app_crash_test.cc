@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tests/e2e/crash/victim.h"
+#include "tests/e2e/verbs/busy_threads.h"
 #include "tests/e2e/verbs/endpoint.h"
 
 namespace urnic::e2e {
@@ -187,12 +188,29 @@ TEST(AppCrash, TwoHundredKillsInTheMiddleOfATransfer) {
     EXPECT_LE(after.resident_kb, before.resident_kb + 2048);
 }
 
+// A NIC has sent what its doorbell was rung for, though the program is gone.
+TEST(AppCrash, WhatWasSentBeforeTheEndArrives) {
+    constexpr int kRounds = 40;
+    const BusyThreads busy;
+    for (int round = 0; round < kRounds && !HasFailure(); ++round) {
+        SCOPED_TRACE(round);
+        EndpointOptions options;
+        options.buffer_bytes = std::size_t{2} * kTransferBytes;
+        const Endpoint survivor("urnic0", options);
+        Victim victim("urnic1", survivor, true);
+        survivor.post_recv(5, {survivor.sge(0, kTransferBytes)});
+        victim.send_and_die();
+        survivor.expect_success(5, IBV_WC_RECV);
+        EXPECT_EQ(first_difference(survivor.at(0), kTransferBytes, 7), -1);
+    }
+}
+
 }  // namespace
 }  // namespace urnic::e2e
 
 int main(int argc, char** argv) {
-    if (argc == 3 && std::string(argv[1]) == "victim") {
-        return urnic::e2e::run_victim(argv[2]);
+    if (const std::string mode = argc == 3 ? argv[1] : ""; mode == "victim" || mode == "sender") {
+        return urnic::e2e::run_victim(argv[2], mode == "sender");
     }
     testing::InitGoogleTest(&argc, argv);
     return RUN_ALL_TESTS();

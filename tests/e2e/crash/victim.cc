@@ -51,7 +51,22 @@ int post_transfer(const Endpoint& endpoint, const Identity& peer, std::uint64_t 
     return ibv_post_send(endpoint.qp, &wr, &bad);
 }
 
-int run_victim(const std::string& device) {
+namespace {
+
+int send_and_die(const Endpoint& endpoint) {
+    char go = 0;
+    if (read(STDIN_FILENO, &go, 1) != 1) {
+        return 1;
+    }
+    ibv_sge sge = endpoint.sge(0, kTransferBytes);
+    ibv_send_wr wr = request(IBV_WR_SEND, 1, &sge, 1);
+    endpoint.post(wr);
+    return ::kill(::getpid(), SIGKILL);
+}
+
+}  // namespace
+
+int run_victim(const std::string& device, bool sends) {
     EndpointOptions options;
     options.buffer_bytes = std::size_t{2} * kTransferBytes;
     const Endpoint endpoint(device, options);
@@ -68,6 +83,9 @@ int run_victim(const std::string& device) {
     connect_to(endpoint, peer);
     if (write(STDOUT_FILENO, "r", 1) != 1) {
         return 1;
+    }
+    if (sends) {
+        return send_and_die(endpoint);
     }
     std::uint32_t outstanding = 0;
     for (;;) {
@@ -86,7 +104,7 @@ int run_victim(const std::string& device) {
     }
 }
 
-Victim::Victim(const std::string& device, const Endpoint& endpoint) {
+Victim::Victim(const std::string& device, const Endpoint& endpoint, bool sends) {
     std::array<int, 2> to{};
     std::array<int, 2> from{};
     EXPECT_EQ(pipe2(to.data(), O_CLOEXEC), 0);
@@ -96,7 +114,7 @@ Victim::Victim(const std::string& device, const Endpoint& endpoint) {
     posix_spawn_file_actions_adddup2(&actions, to[0], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, from[1], STDOUT_FILENO);
     std::string program = "/proc/self/exe";
-    std::string mode = "victim";
+    std::string mode = sends ? "sender" : "victim";
     std::string name = device;
     std::array<char*, 4> arguments{program.data(), mode.data(), name.data(), nullptr};
     EXPECT_EQ(posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(), environ), 0);
@@ -109,11 +127,21 @@ Victim::Victim(const std::string& device, const Endpoint& endpoint) {
     connect_to(endpoint, identity_);
     EXPECT_EQ(write(to[1], &mine, sizeof mine), static_cast<ssize_t>(sizeof mine));
     EXPECT_EQ(read(from[0], &ready, 1), 1) << "the victim did not connect";
-    close(to[1]);
+    input_ = to[1];
     close(from[0]);
 }
 
+void Victim::send_and_die() {
+    EXPECT_EQ(write(input_, "g", 1), 1);
+    waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+}
+
 void Victim::kill() {
+    if (input_ >= 0) {
+        close(input_);
+        input_ = -1;
+    }
     if (pid_ > 0) {
         ::kill(pid_, SIGKILL);
         waitpid(pid_, nullptr, 0);

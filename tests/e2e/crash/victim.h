@@ -30,22 +30,26 @@ inline constexpr std::uint32_t kDepth = 8;
 /// Posts one; the caller has room in the send queue. 0 or errno.
 [[nodiscard]] int post_transfer(const Endpoint& endpoint, const Identity& peer, std::uint64_t wr_id);
 
-/// main() of the victim: never returns but on an error.
-int run_victim(const std::string& device);
+/// main() of the victim: never returns but on an error. `sends`: once it is told to, it SENDs kTransferBytes
+/// and is killed by its own hand at once.
+int run_victim(const std::string& device, bool sends);
 
 class Victim {
   public:
     /// Starts this executable again as a victim on `device` and connects it with `endpoint`.
-    Victim(const std::string& device, const Endpoint& endpoint);
+    Victim(const std::string& device, const Endpoint& endpoint, bool sends = false);
     ~Victim() { kill(); }
     Victim(const Victim&) = delete;
     Victim& operator=(const Victim&) = delete;
     /// kill -9, and waits for its end.
     void kill();
+    /// Tells a victim that sends to send, and waits for its end.
+    void send_and_die();
     [[nodiscard]] const Identity& identity() const { return identity_; }
 
   private:
     pid_t pid_ = -1;
+    int input_ = -1;
     Identity identity_{};
 };
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "tests/e2e/verbs/busy_threads.h"
 #include "tests/e2e/verbs/connection_parts.h"
 
 namespace urnic::e2e {
@@ -429,6 +430,55 @@ TEST_F(Connection, GroupsAreJoinedAndLeft) {
     sockaddr_in no_group = ipv4(kServer);
     EXPECT_EQ(rdma_join_multicast(member.get(), as_sockaddr(no_group), nullptr), -1);
     EXPECT_EQ(errno, EINVAL);
+}
+
+/// An id's QP with one buffer. Before its id.
+class Queues {
+  public:
+    explicit Queues(rdma_cm_id* id) {
+        ibv_qp_init_attr init = queues();
+        EXPECT_EQ(rdma_create_qp(id, nullptr, &init), 0) << std::strerror(errno);
+        memory_ = rdma_reg_msgs(id, bytes.data(), bytes.size());
+        EXPECT_NE(memory_, nullptr) << std::strerror(errno);
+    }
+    ~Queues() { rdma_dereg_mr(memory_); }
+    Queues(const Queues&) = delete;
+    Queues& operator=(const Queues&) = delete;
+    [[nodiscard]] ibv_mr* memory() const { return memory_; }
+
+    Bytes bytes = Bytes(64);
+
+  private:
+    ibv_mr* memory_ = nullptr;
+};
+
+/// The peer must not wait for ever for what was sent: librdmacm takes the QP to ERR before it disconnects.
+TEST_F(Connection, WhatWasSentBeforeADisconnectArrives) {
+    constexpr int kRounds = 100;
+    const BusyThreads busy;
+    const Bytes sent = pattern(64);
+    listen();
+    for (int i = 0; i < kRounds && !HasFailure(); ++i) {
+        SCOPED_TRACE(i);
+        const Id active = client.make();
+        to_route(active);
+        Queues from(active.get());
+        Param param;
+        ASSERT_EQ(rdma_connect(active.get(), &param.param), 0);
+        const Id passive = requested();
+        Queues to(passive.get());
+        ASSERT_EQ(rdma_post_recv(passive.get(), nullptr, to.bytes.data(), 64, to.memory()), 0);
+        ASSERT_EQ(rdma_accept(passive.get(), &param.param), 0);
+        (void)client.take(RDMA_CM_EVENT_ESTABLISHED);
+        (void)server.take(RDMA_CM_EVENT_ESTABLISHED);
+        std::copy(sent.begin(), sent.end(), from.bytes.begin());  // in its place: the memory is registered
+        ASSERT_EQ(rdma_post_send(active.get(), nullptr, from.bytes.data(), 64, from.memory(), 0), 0);
+        disconnect(active, passive);
+        ibv_wc completion{};
+        ASSERT_EQ(ibv_poll_cq(passive->recv_cq, 1, &completion), 1) << "it is over, and nothing came";
+        EXPECT_EQ(completion.status, IBV_WC_SUCCESS) << ibv_wc_status_str(completion.status);
+        EXPECT_EQ(to.bytes, sent);
+    }
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
 // Synchronous ids of the stock librdmacm: each call waits for what it began. Under `urnic run --standalone`.
-#include <rdma/rdma_verbs.h>
 #include <unistd.h>
 
 #include <cerrno>

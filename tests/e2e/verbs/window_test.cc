@@ -126,7 +126,8 @@ TEST_F(Windows, TypeTwoFromBindToRemoteInvalidation) {
     EXPECT_EQ(write(0, gone, 7).status, IBV_WC_REM_ACCESS_ERR);
 }
 
-// The low 8 bits of a key are the program's, the index is the window's (IBA 10.6.3): whatever else `rkey` says.
+// The low 8 bits of a key are the program's, the index is the window's (IBA 10.6.3): whatever else `rkey`
+// says.
 TEST_F(Windows, ABindTakesTheWindowFromItsPointer) {
     allocate(IBV_MW_TYPE_2);
     ibv_mw* other = ibv_alloc_mw(b_->pd, IBV_MW_TYPE_2);

@@ -18,7 +18,8 @@ namespace {
 /// A server that does not answer fails the test instead of holding it up.
 constexpr time_t kPatienceSeconds = 40;
 
-/// Remembers its attributes, and refuses a state of 77 as a real one refuses a wrong transition.
+/// Remembers its attributes, has unsent requests in RTS, and refuses a state of 77 as a real one refuses a
+/// wrong transition.
 class PlainQp final : public Qp {
   public:
     using Qp::Qp;
@@ -38,6 +39,7 @@ class PlainQp final : public Qp {
     bool progress(TimeNs, std::uint32_t, Outbox&) override { return false; }
     [[nodiscard]] TimeNs deadline() const override { return kNever; }
     [[nodiscard]] QpState state() const override { return attr_.state; }
+    [[nodiscard]] bool has_unsent() const override { return attr_.state == QpState::kRts; }
 
   private:
     abi::QpAttr attr_{};

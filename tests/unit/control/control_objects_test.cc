@@ -462,6 +462,30 @@ TEST_F(Control, ClosingADeviceEndsWhatIsInIt) {
     EXPECT_TRUE(nothing_is_left());
 }
 
+// More of them than have their turn in one call, on both workers, and one that has nothing to send.
+TEST_F(Control, WhatAClientHasPostedIsSentWhenItIsGone) {
+    constexpr std::uint32_t kSenders = 40;
+    const auto send_and = [&](auto&& end) {
+        for (std::uint32_t i = 0; i <= kSenders; ++i) {
+            abi::ModifyQpRequest request = rtr_request(client_.qp(pd_, cq_).handle);
+            request.attr.state = i == kSenders ? QpState::kRtr : QpState::kRts;
+            ASSERT_EQ(client_.ask(Op::kModifyQp, request).error(), 0);
+        }
+        const std::uint32_t before = worker_books().last_sends;
+        end();
+        EXPECT_EQ(worker_books().last_sends - before, kSenders);
+    };
+    send_and([&] { EXPECT_EQ(client_.on_handle(Op::kCloseDevice, context_), 0); });
+    context_ = client_.open("urnic0");
+    pd_ = client_.pd(context_);
+    cq_ = client_.cq(context_);
+    send_and([&] {
+        client_.close();
+        wait_for_connections(0);
+    });
+    EXPECT_TRUE(nothing_is_left());
+}
+
 TEST_F(Control, StatusShowsWhatThereIsAndNeedsNoHello) {
     const auto qp = client_.qp(pd_, cq_);
     EXPECT_EQ(client_.ask(Op::kModifyQp, rtr_request(qp.handle)).error(), 0);

@@ -112,6 +112,10 @@ void Worker::release_cq(NotifyingCq& cq) {
 }
 
 void Worker::catch_up() { URNIC_CHECK(impl_->inside_call); }
+void Worker::send_posted(QpSlot& slot) {
+    URNIC_CHECK(impl_->inside_call && impl_->qps.count(slot.qp->qp_num() + (slot.device->index << 24U)) == 1);
+    ++books_of_all.last_sends;
+}
 
 void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan) {
     URNIC_CHECK(impl_->inside_call && device < 2);

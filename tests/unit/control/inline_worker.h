@@ -13,9 +13,10 @@ namespace urnic::dataplane {
 struct WorkerBooks {
     std::atomic<std::uint64_t> calls{0};
     std::atomic<std::int64_t> qps{0};
-    std::atomic<std::uint32_t> plans{0};  // devices with faults, on the worker that was told last
-    std::atomic<int> ports_down{0};       // on all workers together
-    std::atomic<int> attach_error{0};     // what attach_client() answers
+    std::atomic<std::uint32_t> last_sends{0};  // calls of send_posted()
+    std::atomic<std::uint32_t> plans{0};       // devices with faults, on the worker that was told last
+    std::atomic<int> ports_down{0};            // on all workers together
+    std::atomic<int> attach_error{0};          // what attach_client() answers
     std::atomic<std::uint32_t> last_forgotten_srq{0};  // that a QP was told of
     std::atomic<bool> last_path_is_ipv4{false};
     std::atomic<std::uint8_t> last_path_mac_end{0};    // last byte of the destination MAC
