@@ -8,7 +8,9 @@ namespace urnic {
 
 const RcResponder::Refusal RcResponder::kInvalidRequest = {wire::kNakInvalidRequest, WcStatus::kRemInvReqErr,
                                                            AsyncEventType::kQpReqErr};
-const RcResponder::Refusal RcResponder::kAccessError = {wire::kNakRemoteAccessError, WcStatus::kRemAccessErr,
+// The receive is that of a WRITE with Immediate, to which the violation is one of its own memory
+// (IBA 11.6.2).
+const RcResponder::Refusal RcResponder::kAccessError = {wire::kNakRemoteAccessError, WcStatus::kLocAccessErr,
                                                         AsyncEventType::kQpAccessErr};
 
 void RcResponder::reset(Psn first_psn) {

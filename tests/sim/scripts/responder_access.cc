@@ -342,6 +342,22 @@ RC_SCRIPT(ResponderRight, QpWithoutAccessFlagAndImmediate, "9.7.4.1.3",
     }
 }
 
+RC_SCRIPT(
+    ResponderRight, ImmediateWithAWrongKey, "11.6.2",
+    "WRITE with Immediate that may not be carried out: the receive that it takes is a local access error") {
+    for (const bool is_wrong_key : {true, false}) {
+        connect();
+        const SimRegion& region = host().add_region(4096);
+        const std::uint32_t key = is_wrong_key ? region.key() ^ 0x100U : region.key();
+        post_receive(100, 64);
+        post_receive(101, 64);
+        peer(packet(wire::kWriteOnlyImm, 2000, 8).reth(region.addr(is_wrong_key ? 0 : 4089), key, 8));
+        sends(nak(2000, 0, kAccess));
+        state(QpState::kErr);
+        receives({failed(100, WcStatus::kLocAccessErr), flushed(101)});
+    }
+}
+
 RC_SCRIPT(ResponderRight, QpAccessFlagTakenAway, "11.2.5.2",
           "access that modify_qp takes away in RTS counts for the next request") {
     connect();

@@ -416,7 +416,7 @@ void Endpoint::completed_receive(const Completion& completion) {
             }
             [[fallthrough]];
         case WcStatus::kLocLenErr:
-        case WcStatus::kRemAccessErr:
+        case WcStatus::kLocAccessErr:
         case WcStatus::kRemInvReqErr:
             // Once: the QP goes to ERR with it.
             if (!receive_failed_ && !moved_to_error_ && incoming_.has_poison()) {
