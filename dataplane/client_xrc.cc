@@ -144,6 +144,7 @@ int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply)
     config.held_packets = device.device->goes_back_n ? nullptr : &worker.held_packets();
     use_congestion(*device.device, domain.worker, config);
     auto made = std::make_unique<XrcTarget>();
+    config.naks_failed_invalidation = device.device->naks_failed_invalidation;
     XrcTarget& target = *made;
     target.slot.qp = host_.make_qp(QpType::kXrcRecv, config);
     URNIC_CHECK(target.slot.qp != nullptr);

@@ -172,6 +172,14 @@ void set_recovery(RnicDraft& draft, const toml::node& node, const std::string& k
 }
 
 constexpr Key<RnicDraft> kRnicKeys[] = {
+void set_failed_invalidation(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    const std::string answer = text_of(node, key);
+    if (answer != "ack" && answer != "nak") {
+        fail(node, fmt::format("'{}' must be \"ack\" or \"nak\"", key));
+    }
+    draft.rnic.naks_failed_invalidation = answer == "nak";
+}
+
     {"name", set_name},
     {"port", set_port_key<&PortKeys::port>},
     {"fabric", set_port_key<&PortKeys::fabric>},
@@ -188,6 +196,7 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"mtu", set_mtu},
     {"recovery", set_recovery},
     {"gateway", set_link<set_gateway>},
+    {"failed_invalidation", set_failed_invalidation},
     {"routes", set_link<set_routes>},
     {"congestion",
      [](RnicDraft& draft, const toml::node& node, const std::string&) { read_congestion(node, draft.rnic); }},

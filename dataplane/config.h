@@ -84,7 +84,8 @@ struct RnicConfig : LinkConfig {
     PfcSettings pfc;
     bool makes_udp_checksum = false;
     bool goes_back_n = false;  // after a loss; else early packets are held and the missing one is resent
-    std::uint32_t line = 0;    // where it stands in the file
+    bool naks_failed_invalidation = false;  // QpConfig::naks_failed_invalidation
+    std::uint32_t line = 0;                 // where it stands in the file
 };
 
 /// The RNIC takes MAC and addresses from the kernel's interface and follows them: it has none of its own.

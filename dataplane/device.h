@@ -80,8 +80,9 @@ struct Device {
     FrameInbox* neighbour_inbox = nullptr;                      // nullptr: ARP and ND are somebody else's
     bool is_ecn_capable = false;                                // packets say ECT(0)
     bool makes_udp_checksum = false;
-    std::uint32_t mtu_bytes = 4096;  // largest path MTU
-    bool goes_back_n = false;        // RnicConfig::goes_back_n
+    std::uint32_t mtu_bytes = 4096;         // largest path MTU
+    bool goes_back_n = false;               // RnicConfig::goes_back_n
+    bool naks_failed_invalidation = false;  // RnicConfig::naks_failed_invalidation
     /// Of connected QPs, on each worker: changed in Worker::call() alone. All are the same, for a worker must
     /// not see half a change.
     std::array<congestion::Settings, abi::kMaxWorkers> congestion{};

@@ -124,6 +124,7 @@ void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->mac = rnic.mac.value_or(wire::Mac{});
     device->mtu_bytes = rnic.mtu_bytes;
     device->goes_back_n = rnic.goes_back_n;
+    device->naks_failed_invalidation = rnic.naks_failed_invalidation;
     device->congestion.fill(rnic.congestion);
     device->pfc = rnic.pfc;
     device->is_ecn_capable = rnic.is_ecn_capable;

@@ -76,6 +76,7 @@ The configuration file is TOML. Every key, with its default:
   ecn = false                   # true: packets may be marked by switches; udp_checksum = true: they carry one
   recovery = "selective"        # after a loss: resend what is missing, or everything since: "go-back-n"
 
+  failed_invalidation = "ack"   # to a SEND with Invalidate of a key that may not be invalidated; "nak": refuse it
   [[rnic.vlan]]                 # addresses on a VLAN, behind their [[rnic]]: packets from and to them are tagged
   id = 7                        # 1 to 4094; gateway and routes as above
   ipv4 = "198.18.7.1/24"

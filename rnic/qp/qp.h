@@ -43,8 +43,10 @@ struct QpConfig {
     /// and no.
     const congestion::Settings* congestion = nullptr;
     congestion::CnpGaps* cnp_gaps = nullptr;  // the device's; nullptr: each QP has a gap of its own
-    std::uint32_t port_mtu_bytes = 4096;      // largest payload of a UD packet
-    std::uint16_t pkey = 0xffff;              // entry 0 of the P_Key table
+    /// RC: a SEND with Invalidate of a key that may not be invalidated gets a NAK, not an ACK.
+    bool naks_failed_invalidation = false;
+    std::uint32_t port_mtu_bytes = 4096;  // largest payload of a UD packet
+    std::uint16_t pkey = 0xffff;          // entry 0 of the P_Key table
 };
 
 /// Owned by one worker; every call is made on that worker's thread. Pure: no clock, no allocation, no system

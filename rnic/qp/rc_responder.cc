@@ -19,6 +19,7 @@ void RcResponder::reset(Psn first_psn) {
     nak_sent_ = false;
     rnr_nak_sent_ = false;
     nak_waits_ = false;
+    last_is_acknowledged_ = false;
     repeats_end_ = first_psn - 1;
     held_.clear();
     message_ = Message::kNone;
@@ -75,11 +76,13 @@ bool RcResponder::progress(std::uint32_t max_packets, Outbox& outbox, Outbox& da
 }
 
 bool RcResponder::progress_in_error(std::uint32_t max_packets, Outbox& outbox) {
-    if (!responses_.nak_pending()) {
+    if (!responses_.nak_pending() && !last_is_acknowledged_) {
         responses_.reset();
         return false;
     }
-    return progress(max_packets, outbox, outbox);
+    const bool more = progress(max_packets, outbox, outbox);
+    last_is_acknowledged_ = last_is_acknowledged_ && !responses_.idle();
+    return more;
 }
 
 // XRC (annex A14): each request names an SRQ of the target's domain. SENDs take receives from it, and its PD,
@@ -224,7 +227,7 @@ void RcResponder::handle_send(const wire::PacketView& packet, const wire::Opcode
     // 9.4.1.1.3); after all else that could refuse the packet.
     if ((info.headers & wire::kHasIeth) != 0 &&
         !common_.config.keys->invalidate(packet.header.ieth_rkey, key_user())) [[unlikely]] {
-        refuse(kAccessError, outbox);
+        fail_invalidation(packet, info, outbox);
         return;
     }
     message_ = ends ? Message::kNone : Message::kSend;
@@ -380,6 +383,21 @@ void RcResponder::finish_packet(const wire::PacketView& packet, const wire::Opco
     if (packet.header.ack_req) {
         responses_.note_ack();
     }
+}
+
+// IBA 9.9.6.3, class J: the message as such was good and lies in its receive, and what failed came after it.
+// It is acknowledged like any other; the receive says what happened, and the QP ends.
+void RcResponder::fail_invalidation(const wire::PacketView& packet, const wire::OpcodeInfo& info,
+                                    Outbox& outbox) {
+    if (common_.config.naks_failed_invalidation) {
+        refuse({wire::kNakRemoteAccessError, WcStatus::kRemAccessErr, AsyncEventType::kQpAccessErr}, outbox);
+        return;
+    }
+    ++common_.config.counters->resp_remote_access_errors;
+    finish_packet(packet, info);
+    last_is_acknowledged_ = packet.header.ack_req;
+    complete_receive_error(common_, receive_, WcStatus::kRemInvReqErr, outbox);
+    common_.enter_error();
 }
 
 // The receive WQE that was taken is at fault, or too small.

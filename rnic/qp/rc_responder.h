@@ -27,7 +27,8 @@ class RcResponder {
     /// Sends what is owed, up to `max_packets`, responses by `data` and acknowledgements by `outbox`. True:
     /// there is more.
     [[nodiscard]] bool progress(std::uint32_t max_packets, Outbox& outbox, Outbox& data);
-    /// The same in ERR: only when a NAK is owed, with the responses before it.
+    /// The same in ERR: only when a NAK is owed, or the ACK of a SEND whose invalidation failed, with the
+    /// responses before it.
     [[nodiscard]] bool progress_in_error(std::uint32_t max_packets, Outbox& outbox);
     /// Forgets what is owed (the QP was taken to ERR from outside).
     void drop_responses() { responses_.reset(); }
@@ -83,17 +84,19 @@ class RcResponder {
     void finish_packet(const wire::PacketView& packet, const wire::OpcodeInfo& info);
     void fail_receive(WcStatus status, std::uint8_t syndrome, Outbox& outbox);
     void refuse(const Refusal& refusal, Outbox& outbox);
+    void fail_invalidation(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     [[nodiscard]] std::uint8_t credits();
 
     RcCommon& common_;
     Psn expected_psn_;
     std::uint32_t msn_ = 0;
-    bool nak_sent_ = false;      // silence until expected_psn_ arrives (IBA 9.7.5.1.2)
-    bool rnr_nak_sent_ = false;  // and it was an RNR NAK
-    bool nak_waits_ = false;     // while nak_sent_: for the next early packet
-    Psn newest_early_;           // while nak_sent_: the newest packet that came and was not carried out
-    Psn repeats_end_;            // while it is expected_psn_: the peer sends all up to here again,
-    Psn repeated_to_;            // and has sent all up to here
+    bool nak_sent_ = false;              // silence until expected_psn_ arrives (IBA 9.7.5.1.2)
+    bool rnr_nak_sent_ = false;          // and it was an RNR NAK
+    bool nak_waits_ = false;             // while nak_sent_: for the next early packet
+    bool last_is_acknowledged_ = false;  // in ERR: the ACK of the last message is still to be sent
+    Psn newest_early_;  // while nak_sent_: the newest packet that came and was not carried out
+    Psn repeats_end_;   // while it is expected_psn_: the peer sends all up to here again,
+    Psn repeated_to_;   // and has sent all up to here
     Message message_ = Message::kNone;
     std::uint32_t received_bytes_ = 0;  // SEND: so far; WRITE: of the whole message
     std::uint32_t write_left_bytes_ = 0;

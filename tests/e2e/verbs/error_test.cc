@@ -47,6 +47,31 @@ class Errors : public testing::Test {
     std::unique_ptr<Endpoint> a_, b_;
 };
 
+// IBA 11.6.2
+TEST_F(Errors, ARefusedWriteWithImmediateFailsTheReceiveThatItTakes) {
+    b_->post_recv(9, {b_->sge(0, 64)});
+    ibv_sge sge = a_->sge(0, 64);
+    ibv_send_wr wr = rdma(IBV_WR_RDMA_WRITE_WITH_IMM, 1, &sge, 1, *b_, 0);
+    wr.wr.rdma.rkey ^= 0x5a5a5a5aU;
+    fails(wr, IBV_WC_REM_ACCESS_ERR);
+    expect_status(*b_, 9, IBV_WC_LOC_ACCESS_ERR);
+    EXPECT_EQ(b_->state(), IBV_QPS_ERR);
+}
+
+// IBA 9.9.6.3, class J: what fails is the responder's own business.
+TEST_F(Errors, ASendThatInvalidatesAWrongKeyHasArrived) {
+    b_->post_recv(9, {b_->sge(0, 64)});
+    fill(a_->at(0), 64, 3);
+    ibv_sge sge = a_->sge(0, 64);
+    ibv_send_wr wr = request(IBV_WR_SEND_WITH_INV, 1, &sge, 1);
+    wr.invalidate_rkey = b_->mr->rkey;  // a region's
+    a_->post(wr);
+    a_->expect_success(1, IBV_WC_SEND);
+    expect_status(*b_, 9, IBV_WC_REM_INV_REQ_ERR);
+    EXPECT_EQ(b_->state(), IBV_QPS_ERR);
+    EXPECT_EQ(first_difference(b_->at(0), 64, 3), -1);
+}
+
 TEST_F(Errors, WrongRemoteKey) {
     std::memset(b_->at(0), 0x11, 64);
     ibv_sge sge = a_->sge(0, 64);

@@ -15,8 +15,8 @@ class WindowScript : public RcScript {
     /// Connects, with a region that windows may be bound to and one window of that type.
     void with_window(WindowType type = WindowType::kType2, const ConnectOptions& options = {},
                      std::uint32_t region_access = kAccessLocalWrite | kAccessMwBind,
-                     std::uint32_t window_pd = kPd) {
-        connect(options);
+                     std::uint32_t window_pd = kPd, const SimHost::Options& host_options = {}) {
+        connect(options, host_options);
         region_ = &host().add_region(16384, {.access = region_access});
         region_->fill(0);
         window_ = std::make_unique<MemoryWindow>(type, window_pd);

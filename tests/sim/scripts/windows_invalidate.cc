@@ -10,6 +10,36 @@ class WindowInvalidation : public WindowScript {
         return packet(wire::kSendOnlyInvalidate, psn, 8).imm(key);
     }
     [[nodiscard]] bool is_bound() { return !host().keys.close(region().key()); }
+
+    /// Ways in which a key may not be invalidated. From the third on the window is bound.
+    static constexpr int kUnfit = 6;
+    /// A connection with such a key.
+    [[nodiscard]] std::uint32_t make_unfit(int which, const SimHost::Options& host_options = {}) {
+        with_window(which == 3 ? WindowType::kType1 : WindowType::kType2, {},
+                    kAccessLocalWrite | kAccessMwBind, kPd, host_options);
+        switch (which) {
+            case 1:
+                return region().key();
+            case 2:
+                return first_key();
+            case 3:
+                bound();
+                return key();
+            case 4:
+                bound();
+                return key() ^ 0x80000000U;
+            case 5:
+                EXPECT_TRUE(host().keys.bind({.new_key = key(),
+                                              .region_key = region().key(),
+                                              .addr = region().addr(),
+                                              .length_bytes = 8,
+                                              .pd = kPd,
+                                              .qp_num = kQp + 1}));
+                return key();
+            default:
+                return 0xdead;
+        }
+    }
 };
 
 RC_SCRIPT_IN(WindowInvalidation, Local, "10.6.7.2.6",
@@ -97,32 +127,46 @@ RC_SCRIPT_IN(WindowInvalidation, WritesBeforeIt, "9.7.4",
     EXPECT_NE(region_word(4096 + 8), 0U);
 }
 
-RC_SCRIPT_IN(WindowInvalidation, BySendRefused, "9.7.4.1.5",
-             "SEND with Invalidate of what is no bound type 2 window of this QP: NAK remote access error, "
-             "the receive fails") {
-    for (int which = 0; which < 6; ++which) {
+RC_SCRIPT_IN(WindowInvalidation, BySendFailed, "9.9.6.3",
+             "SEND with Invalidate of what is no bound type 2 window of this QP (class J): the message is "
+             "acknowledged, its receive fails, the QP is in ERR") {
+    for (int which = 0; which < kUnfit; ++which) {
         SCOPED_TRACE(which);
-        with_window(which == 3 ? WindowType::kType1 : WindowType::kType2);
-        std::uint32_t wrong = 0xdead;
-        if (which == 1) {
-            wrong = region().key();
-        } else if (which == 2) {
-            wrong = first_key();
-        } else if (which == 3) {
-            bound();
-            wrong = key();
-        } else if (which == 4) {
-            bound();
-            wrong = key() ^ 0x80000000U;
-        } else if (which == 5) {
-            ASSERT_TRUE(host().keys.bind({.new_key = key(),
-                                          .region_key = region().key(),
-                                          .addr = region().addr(),
-                                          .length_bytes = 8,
-                                          .pd = kPd,
-                                          .qp_num = kQp + 1}));
-            wrong = key();
-        }
+        const std::uint32_t wrong = make_unfit(which);
+        post_receive(100, 64);
+        post_receive(101, 64);
+        peer(send_invalidate(2000, wrong));
+        sends(acked(2000, 1));
+        state(QpState::kErr);
+        receives({failed(100, WcStatus::kRemInvReqErr), flushed(101)});
+        EXPECT_EQ(is_bound(), which >= 3);
+        EXPECT_NE(host().keys.find(memory().key()), nullptr);
+        peer(send_only(2001, 8));  // silence
+    }
+}
+
+RC_SCRIPT_IN(WindowInvalidation, BySendFailedUnasked, "9.9.6.3",
+             "SEND with Invalidate that fails and asks for no acknowledgement gets none; what came before it "
+             "is answered") {
+    with_window();
+    post_receive(100, 64);
+    post_receive(101, 64);
+    peer({unasked(send_only(2000, 8)), read_request(2001, 8), unasked(send_invalidate(2002, 0xdead))});
+    state(QpState::kErr);
+    receives({ok(100).bytes(8), failed(101, WcStatus::kRemInvReqErr)});
+    with_window();
+    post_receive(100, 64);
+    peer({read_request(2000, 8), send_invalidate(2001, 0xdead)});
+    sends({response_only(2000, 2, 8).credits(0), acked(2001, 2)});
+    receives(failed(100, WcStatus::kRemInvReqErr));
+}
+
+RC_SCRIPT_IN(WindowInvalidation, BySendRefused, "9.7.4.1.5",
+             "SEND with Invalidate of what is no bound type 2 window of this QP, where it is to be refused "
+             "(failed_invalidation = \"nak\"): NAK remote access error, the receive fails") {
+    for (int which = 0; which < kUnfit; ++which) {
+        SCOPED_TRACE(which);
+        const std::uint32_t wrong = make_unfit(which, {.naks_failed_invalidation = true});
         post_receive(100, 64);
         post_receive(101, 64);
         peer(send_invalidate(2000, wrong));

@@ -330,6 +330,20 @@ TEST(Config, PciAddresses) {
     }
 }
 
+TEST(Config, AnswersToAFailedInvalidation) {
+    for (const auto& [text, naks] : {std::pair("", false),
+                                     {"failed_invalidation = \"ack\"\n", false},
+                                     {"failed_invalidation = \"nak\"\n", true}}) {
+        const auto result = parse_config(std::string(kRnic) + text, "f");
+        const auto* config = std::get_if<Config>(&result);
+        ASSERT_NE(config, nullptr) << std::get<ConfigError>(result).message;
+        EXPECT_EQ(config->rnics[0].naks_failed_invalidation, naks) << text;
+    }
+    const auto bad = parse_config(std::string(kRnic) + "failed_invalidation = \"drop\"\n", "f");
+    ASSERT_NE(std::get_if<ConfigError>(&bad), nullptr);
+    EXPECT_THAT(std::get<ConfigError>(bad).message, testing::HasSubstr("must be \"ack\" or \"nak\""));
+}
+
 TEST(Config, RoutesOfAnRnicWithAddressesOfItsOwn) {
     const std::string rnic = std::string(kRnic) +
                              "ipv4 = \"10.0.0.1/24\"\ngateway = \"10.0.0.254\"\n"
