@@ -18,8 +18,6 @@ namespace urnic::dataplane {
 
 namespace {
 
-constexpr std::size_t kMaxContexts = 64;
-
 // Values of ibv_port_attr, as an active 100 Gb/s Ethernet port shows them.
 constexpr std::uint8_t kPortDown = 1;
 constexpr std::uint8_t kPortActive = 4;
@@ -74,7 +72,7 @@ int Client::open_device(const abi::OpenDeviceRequest& request, Request& /*messag
 
 /// A context with an event socket, whose other end goes with the reply. 0 or errno.
 int Client::make_context(HostDevice& device, std::unique_ptr<ContextObject>& context, Reply& reply) const {
-    if (contexts_.size() >= kMaxContexts) {
+    if (contexts_.size() >= host_.limits.max_contexts) {
         return ENOMEM;
     }
     int pair[2] = {-1, -1};

@@ -43,6 +43,7 @@ constexpr Key<ClientLimits> kLimitKeys[] = {
     {"max_mcast_attachments", set_limit<&ClientLimits::max_mcast_attachments, 65536>},
     {"max_srqs", set_limit<&ClientLimits::max_srqs, 16384>},
     {"max_xrcds", set_limit<&ClientLimits::max_xrcds, 16384>},
+    {"max_contexts", set_limit<&ClientLimits::max_contexts, 65536>},
     {"max_channels", set_limit<&ClientLimits::max_channels, 16384>},
     {"max_cm_channels", set_limit<&ClientLimits::max_cm_channels, 65536>},
     {"max_cm_ids", set_limit<&ClientLimits::max_cm_ids, 65536>},
@@ -171,7 +172,6 @@ void set_recovery(RnicDraft& draft, const toml::node& node, const std::string& k
     draft.rnic.goes_back_n = way == "go-back-n";
 }
 
-constexpr Key<RnicDraft> kRnicKeys[] = {
 void set_failed_invalidation(RnicDraft& draft, const toml::node& node, const std::string& key) {
     const std::string answer = text_of(node, key);
     if (answer != "ack" && answer != "nak") {
@@ -180,6 +180,7 @@ void set_failed_invalidation(RnicDraft& draft, const toml::node& node, const std
     draft.rnic.naks_failed_invalidation = answer == "nak";
 }
 
+constexpr Key<RnicDraft> kRnicKeys[] = {
     {"name", set_name},
     {"port", set_port_key<&PortKeys::port>},
     {"fabric", set_port_key<&PortKeys::fabric>},
@@ -195,8 +196,8 @@ void set_failed_invalidation(RnicDraft& draft, const toml::node& node, const std
     {"ipv6", set_link<set_ipv6>},
     {"mtu", set_mtu},
     {"recovery", set_recovery},
-    {"gateway", set_link<set_gateway>},
     {"failed_invalidation", set_failed_invalidation},
+    {"gateway", set_link<set_gateway>},
     {"routes", set_link<set_routes>},
     {"congestion",
      [](RnicDraft& draft, const toml::node& node, const std::string&) { read_congestion(node, draft.rnic); }},

@@ -32,6 +32,7 @@ struct ClientLimits {
     std::uint32_t max_mcast_attachments = 65536;
     std::uint32_t max_srqs = 16384;
     std::uint32_t max_xrcds = 1024;
+    std::uint32_t max_contexts = 16384;  // opened devices; each takes two descriptors of the daemon's
     std::uint32_t max_channels = 1024;
     std::uint32_t max_cm_channels = 4096;
     std::uint32_t max_cm_ids = 32768;

@@ -49,6 +49,7 @@ The configuration file is TOML. Every key, with its default:
   max_mcast_attachments = 65536
   max_srqs = 16384
   max_xrcds = 1024
+  max_contexts = 16384
   max_channels = 1024
   max_cm_channels = 4096
   max_cm_ids = 32768
@@ -75,8 +76,8 @@ The configuration file is TOML. Every key, with its default:
   gateway = "198.18.0.254"      # of RNICs with addresses of their own; routes = ["10.1.0.0/16 via 198.18.0.253"]
   ecn = false                   # true: packets may be marked by switches; udp_checksum = true: they carry one
   recovery = "selective"        # after a loss: resend what is missing, or everything since: "go-back-n"
-
   failed_invalidation = "ack"   # to a SEND with Invalidate of a key that may not be invalidated; "nak": refuse it
+
   [[rnic.vlan]]                 # addresses on a VLAN, behind their [[rnic]]: packets from and to them are tagged
   id = 7                        # 1 to 4094; gateway and routes as above
   ipv4 = "198.18.7.1/24"

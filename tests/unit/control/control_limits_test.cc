@@ -88,6 +88,7 @@ class SmallLimits : public ControlTest {
                            .max_ahs = 2,
                            .max_mws = 2,
                            .max_dms = 2,
+                           .max_contexts = 2,
                            .max_channels = 2,
                            .max_registered_bytes = 10000,
                            .max_ring_bytes = 1 << 20,
@@ -125,6 +126,11 @@ TEST_F(SmallLimits, TheDeviceReportsNoMoreThanAClientGets) {
 TEST_F(SmallLimits, EachIsEnomemAndOthersHaveTheirOwn) {
     TestClient greedy = client();
     const std::uint32_t context = greedy.open();
+    abi::OpenDeviceRequest open{};
+    std::strncpy(open.name, "urnic1", sizeof open.name - 1);
+    for (const int expected : {0, ENOMEM}) {
+        EXPECT_EQ(greedy.ask(Op::kOpenDevice, open).error(), expected);
+    }
     const std::uint32_t pd = greedy.pd(context);
     (void)greedy.pd(context);
     abi::ContextRequest in_context{};
