@@ -23,7 +23,10 @@ void release_removed(const Host& host, HostDevice& device) {
 
 int Client::create_ah(const abi::CreateAhRequest& request, Request& /*message*/, Reply& reply) {
     PdObject* pd = pds_.find(request.pd);
-    if (pd == nullptr || request.av.port_num != 1) {
+    if (pd == nullptr) {
+        return ENOENT;
+    }
+    if (request.av.port_num != 1) {
         return EINVAL;
     }
     HostDevice& device = *pd->context->device;
@@ -61,7 +64,7 @@ int Client::create_ah(const abi::CreateAhRequest& request, Request& /*message*/,
 int Client::destroy_ah(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
     const AhObject* ah = ahs_.find(request.handle);
     if (ah == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     HostDevice& device = *ah->pd->context->device;
     // What was posted with it has long gone out of a NIC. What still waits then waits for an answer: only

@@ -25,7 +25,7 @@ int Client::open_cm_channel(const abi::OpenCmChannelRequest& /*request*/, Reques
 }
 
 int Client::close_cm_channel(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    return cm_ ? cm_->close_channel(request.handle) : EINVAL;
+    return cm_ ? cm_->close_channel(request.handle) : ENOENT;
 }
 
 int Client::cm_command(const abi::CmCommandRequest& request, Request& /*message*/, Reply& reply) {

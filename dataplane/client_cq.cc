@@ -39,9 +39,11 @@ void notify(NotifyingCq& cq) {
 int Client::create_cq(const abi::CreateCqRequest& request, Request& /*message*/, Reply& reply) {
     ContextObject* context = contexts_.find(request.context);
     ChannelObject* channel = request.channel == 0 ? nullptr : channels_.find(request.channel);
-    if (context == nullptr || (request.channel != 0 && (channel == nullptr || channel->context != context)) ||
-        request.entries == 0 || request.entries > context->device->device->caps.max_cqe ||
-        (request.flags & ~kKnownFlags) != 0) {
+    if (context == nullptr || (request.channel != 0 && channel == nullptr)) {
+        return ENOENT;
+    }
+    if ((channel != nullptr && channel->context != context) || request.entries == 0 ||
+        request.entries > context->device->device->caps.max_cqe || (request.flags & ~kKnownFlags) != 0) {
         return EINVAL;
     }
     HostDevice& device = *context->device;
@@ -80,8 +82,10 @@ int Client::create_cq(const abi::CreateCqRequest& request, Request& /*message*/,
 
 int Client::resize_cq(const abi::ResizeCqRequest& request, Request& /*message*/, Reply& reply) {
     CqObject* cq = cqs_.find(request.cq);
-    if (cq == nullptr || request.entries == 0 ||
-        request.entries > cq->context->device->device->caps.max_cqe) {
+    if (cq == nullptr) {
+        return ENOENT;
+    }
+    if (request.entries == 0 || request.entries > cq->context->device->device->caps.max_cqe) {
         return EINVAL;
     }
     const std::uint32_t entries = std::bit_ceil(request.entries);
@@ -128,7 +132,7 @@ int Client::resize_cq(const abi::ResizeCqRequest& request, Request& /*message*/,
 int Client::modify_cq(const abi::ModifyCqRequest& request, Request& /*message*/, Reply& /*reply*/) {
     CqObject* cq = cqs_.find(request.cq);
     if (cq == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     cq->cq->moderation.store({request.count, request.period_us});
     // What is held back by the old rule is looked at by the new one.
@@ -139,7 +143,7 @@ int Client::modify_cq(const abi::ModifyCqRequest& request, Request& /*message*/,
 int Client::destroy_cq(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
     CqObject* cq = cqs_.find(request.handle);
     if (cq == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     if (cq->users > 0) {
         return EBUSY;

@@ -101,7 +101,7 @@ void Client::forget_context(const ContextObject& context) {
 int Client::close_device(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
     const ContextObject* context = contexts_.find(request.handle);
     if (context == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     // As when a uverbs file is closed: whatever is left in the context goes with it.
     send_posted(context);
@@ -122,7 +122,10 @@ int Client::close_device(const abi::HandleRequest& request, Request& /*message*/
 
 int Client::query_port(const abi::QueryPortRequest& request, Request& /*message*/, Reply& reply) {
     const ContextObject* context = contexts_.find(request.context);
-    if (context == nullptr || request.port_num != 1) {
+    if (context == nullptr) {
+        return ENOENT;
+    }
+    if (request.port_num != 1) {
         return EINVAL;
     }
     const Device& device = *context->device->device;
@@ -161,7 +164,7 @@ void Client::raise(const HostDevice& device, AsyncEventType type) const {
 int Client::alloc_pd(const abi::ContextRequest& request, Request& /*message*/, Reply& reply) {
     ContextObject* context = contexts_.find(request.context);
     if (context == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     return add_pd(*context, host_.next_pd_number++, reply);
 }
@@ -185,7 +188,7 @@ int Client::add_pd(ContextObject& context, std::uint32_t number, Reply& reply) {
 int Client::dealloc_pd(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
     const PdObject* pd = pds_.find(request.handle);
     if (pd == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     if (pd->users > 0) {
         return EBUSY;
@@ -198,7 +201,7 @@ int Client::dealloc_pd(const abi::HandleRequest& request, Request& /*message*/, 
 int Client::create_channel(const abi::ContextRequest& request, Request& /*message*/, Reply& reply) {
     ContextObject* context = contexts_.find(request.context);
     if (context == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     if (channels_.size() >= host_.limits.max_channels) {
         return ENOMEM;
@@ -230,7 +233,7 @@ int Client::create_channel(const abi::ContextRequest& request, Request& /*messag
 int Client::destroy_channel(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
     const ChannelObject* channel = channels_.find(request.handle);
     if (channel == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     if (channel->users > 0) {
         return EBUSY;

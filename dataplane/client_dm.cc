@@ -16,7 +16,10 @@ constexpr std::uint32_t kDmAccess = kAccessLocalWrite | kAccessRemoteWrite | kAc
 
 int Client::alloc_dm(const abi::AllocDmRequest& request, Request& /*message*/, Reply& reply) {
     ContextObject* context = contexts_.find(request.context);
-    if (context == nullptr || request.length == 0) {
+    if (context == nullptr) {
+        return ENOENT;
+    }
+    if (request.length == 0) {
         return EINVAL;
     }
     if (request.length > context->device->device->caps.max_dm_bytes) {
@@ -57,7 +60,7 @@ int Client::add_dm(ContextObject& context, std::shared_ptr<DeviceMemory> memory,
 int Client::free_dm(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
     const DmObject* dm = dms_.find(request.handle);
     if (dm == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     if (dm->users > 0) {
         return EBUSY;
@@ -70,9 +73,11 @@ int Client::free_dm(const abi::HandleRequest& request, Request& /*message*/, Rep
 int Client::reg_dm_mr(const abi::RegDmMrRequest& request, Request& /*message*/, Reply& reply) {
     PdObject* pd = pds_.find(request.pd);
     DmObject* dm = dms_.find(request.dm);
-    if (pd == nullptr || dm == nullptr || pd->context->device != dm->context->device ||
-        !is_valid_access(request.access) || (request.access & ~kDmAccess) != 0 ||
-        (request.access & kAccessZeroBased) == 0) {
+    if (pd == nullptr || dm == nullptr) {
+        return ENOENT;
+    }
+    if (pd->context->device != dm->context->device || !is_valid_access(request.access) ||
+        (request.access & ~kDmAccess) != 0 || (request.access & kAccessZeroBased) == 0) {
         return EINVAL;
     }
     const std::uint64_t total = dm->memory->length_bytes;

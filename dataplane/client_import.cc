@@ -53,9 +53,18 @@ const ContextOwner* Client::owner_of(const ContextObject& context) const {
 
 int Client::import_pd(const abi::ImportRequest& request, Request& /*message*/, Reply& reply) {
     ContextObject* context = contexts_.find(request.into);
-    const ContextOwner* owner = context == nullptr ? nullptr : owner_of(*context);
-    const PdObject* pd = owner == nullptr ? nullptr : owner->client->pds_.find(request.handle);
-    if (pd == nullptr || pd->context != owner->client->contexts_.find(owner->handle)) {
+    if (context == nullptr) {
+        return ENOENT;
+    }
+    const ContextOwner* owner = owner_of(*context);
+    if (owner == nullptr) {
+        return EINVAL;
+    }
+    const PdObject* pd = owner->client->pds_.find(request.handle);
+    if (pd == nullptr) {
+        return ENOENT;
+    }
+    if (pd->context != owner->client->contexts_.find(owner->handle)) {
         return EINVAL;
     }
     return add_pd(*context, pd->number, reply);
@@ -63,9 +72,18 @@ int Client::import_pd(const abi::ImportRequest& request, Request& /*message*/, R
 
 int Client::import_mr(const abi::ImportRequest& request, Request& /*message*/, Reply& reply) {
     const PdObject* pd = pds_.find(request.into);
-    const ContextOwner* owner = pd == nullptr ? nullptr : owner_of(*pd->context);
-    const MrObject* mr = owner == nullptr ? nullptr : owner->client->mrs_.find(request.handle);
-    if (mr == nullptr || mr->pd->number != pd->number) {
+    if (pd == nullptr) {
+        return ENOENT;
+    }
+    const ContextOwner* owner = owner_of(*pd->context);
+    if (owner == nullptr) {
+        return EINVAL;
+    }
+    const MrObject* mr = owner->client->mrs_.find(request.handle);
+    if (mr == nullptr) {
+        return ENOENT;
+    }
+    if (mr->pd->number != pd->number) {
         return EINVAL;
     }
     abi::ImportMrReply body{};
@@ -77,9 +95,18 @@ int Client::import_mr(const abi::ImportRequest& request, Request& /*message*/, R
 
 int Client::import_dm(const abi::ImportRequest& request, Request& /*message*/, Reply& reply) {
     ContextObject* context = contexts_.find(request.into);
-    const ContextOwner* owner = context == nullptr ? nullptr : owner_of(*context);
-    const DmObject* dm = owner == nullptr ? nullptr : owner->client->dms_.find(request.handle);
-    if (dm == nullptr || dm->context != owner->client->contexts_.find(owner->handle)) {
+    if (context == nullptr) {
+        return ENOENT;
+    }
+    const ContextOwner* owner = owner_of(*context);
+    if (owner == nullptr) {
+        return EINVAL;
+    }
+    const DmObject* dm = owner->client->dms_.find(request.handle);
+    if (dm == nullptr) {
+        return ENOENT;
+    }
+    if (dm->context != owner->client->contexts_.find(owner->handle)) {
         return EINVAL;
     }
     return add_dm(*context, dm->memory, reply);

@@ -20,8 +20,11 @@ wire::Gid gid_of(const abi::McastRequest& request) {
 int Client::attach_mcast(const abi::McastRequest& request, Request& /*message*/, Reply& /*reply*/) {
     QpObject* qp = qps_.find(request.qp);
     const wire::Gid gid = gid_of(request);
+    if (qp == nullptr) {
+        return ENOENT;
+    }
     // Only UD QPs can be members (IBA 10.5.2.1).
-    if (qp == nullptr || qp->type != QpType::kUd || !wire::is_multicast(gid)) {
+    if (qp->type != QpType::kUd || !wire::is_multicast(gid)) {
         return EINVAL;
     }
     if (qp->memberships.count(gid) != 0) {
@@ -39,7 +42,7 @@ int Client::attach_mcast(const abi::McastRequest& request, Request& /*message*/,
 int Client::detach_mcast(const abi::McastRequest& request, Request& /*message*/, Reply& /*reply*/) {
     QpObject* qp = qps_.find(request.qp);
     if (qp == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     const auto membership = qp->memberships.find(gid_of(request));
     if (membership == qp->memberships.end()) {

@@ -50,7 +50,10 @@ int Client::check_mr_room(const PdObject& pd) const {
 
 int Client::reg_mr(const abi::RegMrRequest& request, Request& /*message*/, Reply& reply) {
     PdObject* pd = pds_.find(request.pd);
-    if (pd == nullptr || !is_valid_access(request.access) || !is_valid_range(request) ||
+    if (pd == nullptr) {
+        return ENOENT;
+    }
+    if (!is_valid_access(request.access) || !is_valid_range(request) ||
         request.length > pd->context->device->device->caps.max_mr_size) {
         return EINVAL;
     }
@@ -125,7 +128,7 @@ int Client::add_mr(std::unique_ptr<MrObject> made, Reply& reply) {
 int Client::alloc_null_mr(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
     PdObject* pd = pds_.find(request.handle);
     if (pd == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     if (const int error = check_mr_room(*pd); error != 0) {
         return error;
@@ -143,7 +146,10 @@ int Client::rereg_mr(const abi::ReregMrRequest& request, Request& /*message*/, R
     constexpr std::uint32_t kKnown = abi::kReregMrTranslation | abi::kReregMrPd | abi::kReregMrAccess;
     const auto changes = [&](std::uint32_t what) { return (request.changes & what) != 0; };
     MrObject* mr = mrs_.find(request.mr);
-    if (mr == nullptr || request.changes == 0 || (request.changes & ~kKnown) != 0) {
+    if (mr == nullptr) {
+        return ENOENT;
+    }
+    if (request.changes == 0 || (request.changes & ~kKnown) != 0) {
         return EINVAL;
     }
     if (mr->is_null || mr->dm != nullptr) {
@@ -155,7 +161,10 @@ int Client::rereg_mr(const abi::ReregMrRequest& request, Request& /*message*/, R
     memory.length = request.length;
     memory.iova = request.iova;
     memory.flags = request.memory_flags;
-    if (pd == nullptr || pd->context != mr->pd->context ||
+    if (pd == nullptr) {
+        return ENOENT;
+    }
+    if (pd->context != mr->pd->context ||
         (changes(abi::kReregMrAccess) && !is_valid_access(request.access)) ||
         (changes(abi::kReregMrTranslation) && !is_valid_range(memory))) {
         return EINVAL;
@@ -203,7 +212,7 @@ int Client::rereg_mr(const abi::ReregMrRequest& request, Request& /*message*/, R
 int Client::dereg_mr(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
     MrObject* mr = mrs_.find(request.handle);
     if (mr == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     KeyTable& keys = mr->pd->context->device->device->keys;
     if (!keys.close(mr->key)) {

@@ -122,16 +122,16 @@ int Client::find_parts(const abi::CreateQpRequest& request, QpParts& parts) cons
     if (is_initiator) {
         parts.recv_cq = nullptr;  // nothing would complete there
     }
-    if (parts.pd == nullptr || parts.send_cq == nullptr || (parts.recv_cq == nullptr && !is_initiator)) {
-        return EINVAL;
+    if (parts.pd == nullptr || parts.send_cq == nullptr || (parts.recv_cq == nullptr && !is_initiator) ||
+        (request.srq != 0 && parts.srq == nullptr)) {
+        return ENOENT;
     }
     const ContextObject* context = parts.pd->context;
     const bool one_context = parts.send_cq->context == context &&
                              (parts.recv_cq == nullptr || parts.recv_cq->context == context) &&
                              (parts.srq == nullptr || parts.srq->pd->context == context);
     // Target QPs alone take receives of XRC SRQs, by the number in the packet.
-    const bool srq_fits =
-        request.srq == 0 || (parts.srq != nullptr && parts.srq->xrcd == nullptr && !is_initiator);
+    const bool srq_fits = parts.srq == nullptr || (parts.srq->xrcd == nullptr && !is_initiator);
     return one_context && srq_fits ? 0 : EINVAL;
 }
 
@@ -276,7 +276,10 @@ int Client::resolve_path(const QpSlot& qp, Worker& worker, const abi::QpAttr& at
 int Client::modify_qp(const abi::ModifyQpRequest& request, Request& /*message*/, Reply& /*reply*/) {
     Worker* worker = nullptr;
     QpSlot* qp = find_qp(request.qp, worker);
-    if (qp == nullptr || !is_valid_attribute_set(request.attr, *qp->device)) {
+    if (qp == nullptr) {
+        return ENOENT;
+    }
+    if (!is_valid_attribute_set(request.attr, *qp->device)) {
         return EINVAL;
     }
     wire::Path path;
@@ -300,7 +303,7 @@ int Client::query_qp(const abi::HandleRequest& request, Request& /*message*/, Re
     Worker* worker = nullptr;
     const QpSlot* qp = find_qp(request.handle, worker);
     if (qp == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     abi::QueryQpReply body{};
     worker->call([&] { qp->qp->query(body.attr); });
@@ -319,7 +322,7 @@ int Client::destroy_qp(const abi::HandleRequest& request, Request& /*message*/, 
     }
     QpObject* qp = qps_.find(request.handle);
     if (qp == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     if (!qp->memberships.empty()) {
         return EBUSY;

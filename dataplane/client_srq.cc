@@ -64,8 +64,11 @@ int Client::create_srq(const abi::CreateSrqRequest& request, Request& /*message*
     XrcdObject* xrcd = xrcds_.find(request.xrcd);
     CqObject* cq = cqs_.find(request.cq);
     const bool is_xrc = request.xrcd != 0 || request.cq != 0;
-    if (pd == nullptr || (is_xrc && (xrcd == nullptr || cq == nullptr || xrcd->context != pd->context ||
-                                     cq->context != pd->context))) {
+    if (pd == nullptr || (request.xrcd != 0 && xrcd == nullptr) || (request.cq != 0 && cq == nullptr)) {
+        return ENOENT;
+    }
+    if (is_xrc &&
+        (xrcd == nullptr || cq == nullptr || xrcd->context != pd->context || cq->context != pd->context)) {
         return EINVAL;
     }
     HostDevice& device = *pd->context->device;
@@ -122,7 +125,10 @@ void Client::publish_srq(SrqObject& srq) {
 
 int Client::modify_srq(const abi::ModifySrqRequest& request, Request& /*message*/, Reply& reply) {
     SrqObject* srq = srqs_.find(request.srq);
-    if (srq == nullptr || request.mask == 0 || (request.mask & ~(kSrqMaxWr | kSrqLimit)) != 0) {
+    if (srq == nullptr) {
+        return ENOENT;
+    }
+    if (request.mask == 0 || (request.mask & ~(kSrqMaxWr | kSrqLimit)) != 0) {
         return EINVAL;
     }
     const bool resizes = (request.mask & kSrqMaxWr) != 0;
@@ -175,7 +181,7 @@ int Client::resize_srq(SrqObject& srq, std::uint32_t entries) {
 int Client::query_srq(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
     const SrqObject* srq = srqs_.find(request.handle);
     if (srq == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     std::uint32_t limit = 0;
     host_.workers[srq->worker]->call([&] { limit = srq->srq->limit(); });
@@ -186,7 +192,7 @@ int Client::query_srq(const abi::HandleRequest& request, Request& /*message*/, R
 int Client::destroy_srq(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
     SrqObject* srq = srqs_.find(request.handle);
     if (srq == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     if (srq->users > 0) {
         return EBUSY;

@@ -7,8 +7,11 @@ namespace urnic::dataplane {
 
 int Client::alloc_mw(const abi::AllocMwRequest& request, Request& /*message*/, Reply& reply) {
     PdObject* pd = pds_.find(request.pd);
-    if (pd == nullptr || (request.type != static_cast<std::uint32_t>(WindowType::kType1) &&
-                          request.type != static_cast<std::uint32_t>(WindowType::kType2))) {
+    if (pd == nullptr) {
+        return ENOENT;
+    }
+    if (request.type != static_cast<std::uint32_t>(WindowType::kType1) &&
+        request.type != static_cast<std::uint32_t>(WindowType::kType2)) {
         return EINVAL;
     }
     HostDevice& device = *pd->context->device;
@@ -34,7 +37,7 @@ int Client::alloc_mw(const abi::AllocMwRequest& request, Request& /*message*/, R
 int Client::dealloc_mw(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
     MwObject* mw = mws_.find(request.handle);
     if (mw == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     mw->pd->context->device->device->keys.remove_window(mw->window);
     host_.barrier();

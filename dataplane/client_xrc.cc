@@ -57,7 +57,10 @@ abi::CreateQpReply describe(std::uint32_t handle, const XrcDomain& domain, const
 
 int Client::open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Reply& reply) {
     ContextObject* context = contexts_.find(request.context);
-    if (context == nullptr || (request.flags & ~(abi::kXrcdCreate | abi::kXrcdExclusive)) != 0) {
+    if (context == nullptr) {
+        return ENOENT;
+    }
+    if ((request.flags & ~(abi::kXrcdCreate | abi::kXrcdExclusive)) != 0) {
         return EINVAL;
     }
     HostDevice& device = *context->device;
@@ -108,7 +111,7 @@ int Client::open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Rep
 int Client::close_xrcd(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
     const XrcdObject* xrcd = xrcds_.find(request.handle);
     if (xrcd == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     if (xrcd->users > 0) {
         return EBUSY;
@@ -121,7 +124,7 @@ int Client::close_xrcd(const abi::HandleRequest& request, Request& /*message*/, 
 int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
     XrcdObject* xrcd = xrcds_.find(request.xrcd);
     if (xrcd == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     XrcDomain& domain = *xrcd->domain;
     HostDevice& device = *xrcd->context->device;
@@ -141,10 +144,10 @@ int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply)
     config.keys = &device.device->keys;
     config.port_mtu_bytes = device.device->mtu_bytes;
     config.counters = &device.device->counters[domain.worker];
+    config.naks_failed_invalidation = device.device->naks_failed_invalidation;
     config.held_packets = device.device->goes_back_n ? nullptr : &worker.held_packets();
     use_congestion(*device.device, domain.worker, config);
     auto made = std::make_unique<XrcTarget>();
-    config.naks_failed_invalidation = device.device->naks_failed_invalidation;
     XrcTarget& target = *made;
     target.slot.qp = host_.make_qp(QpType::kXrcRecv, config);
     URNIC_CHECK(target.slot.qp != nullptr);
@@ -169,7 +172,7 @@ int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply)
 int Client::open_qp(const abi::OpenQpRequest& request, Request& /*message*/, Reply& reply) {
     XrcdObject* xrcd = xrcds_.find(request.xrcd);
     if (xrcd == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     const auto found = xrcd->domain->targets.find(request.qp_num);
     if (found == xrcd->domain->targets.end()) {

@@ -72,7 +72,6 @@ Cq* make_cq(Context& context, const CqWish& wish) {
     cq->context = &context;
     cq->num_workers = session->num_workers();
     cq->channel = channel;
-    cq->handle = reply.handle;
     cq->cq.handle = reply.handle;
     cq->cq.context = &context.verbs.context;
     cq->cq.cqe = static_cast<int>(reply.entries);
@@ -222,7 +221,7 @@ int resize_cq(struct ibv_cq* ibv_cq, int entries) {
         return EINVAL;
     }
     abi::ResizeCqRequest request{};
-    request.cq = cq.handle;
+    request.cq = ibv_cq->handle;
     request.entries = static_cast<std::uint32_t>(entries);
     abi::CreateCqReply reply{};
     ReplyFds fds;
@@ -262,7 +261,7 @@ int modify_cq(struct ibv_cq* ibv_cq, struct ibv_modify_cq_attr* attr) {
     }
     Cq& cq = *cq_of(ibv_cq);
     abi::ModifyCqRequest request{};
-    request.cq = cq.handle;
+    request.cq = ibv_cq->handle;
     request.count = attr->moderate.cq_count;
     request.period_us = attr->moderate.cq_period;
     abi::EmptyReply reply{};
@@ -307,7 +306,7 @@ int destroy_cq(struct ibv_cq* ibv_cq) {
         return EBUSY;
     }
     abi::HandleRequest request{};
-    request.handle = cq->handle;
+    request.handle = ibv_cq->handle;
     abi::DestroyReply reply{};
     const int error = context.session->call(abi::Op::kDestroyCq, request, reply);
     const SessionState state = context.session->state();

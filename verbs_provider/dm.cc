@@ -22,6 +22,7 @@ bool may_copy(const Dm& dm, std::uint64_t offset, std::size_t length) {
 int copy_to(struct ibv_dm* ibv_dm, std::uint64_t offset, const void* from, std::size_t length) {
     const Dm& dm = *dm_of(ibv_dm);
     if (!may_copy(dm, offset, length)) {
+        errno = EFAULT;
         return EFAULT;
     }
     std::memcpy(dm.memory + offset, from, length);
@@ -31,6 +32,7 @@ int copy_to(struct ibv_dm* ibv_dm, std::uint64_t offset, const void* from, std::
 int copy_from(void* to, struct ibv_dm* ibv_dm, std::uint64_t offset, std::size_t length) {
     const Dm& dm = *dm_of(ibv_dm);
     if (!may_copy(dm, offset, length)) {
+        errno = EFAULT;
         return EFAULT;
     }
     std::memcpy(to, dm.memory + offset, length);

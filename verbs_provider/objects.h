@@ -223,7 +223,6 @@ struct Cq {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by mea
     std::atomic<std::uint32_t> local_events;  // put into the channel by this provider
     Pd* parent_domain;
     Pd* allocated_by;  // whose allocators gave its memory; nullptr: the heap
-    std::uint32_t handle;
     Cq* next;
     Cq* previous;
 };

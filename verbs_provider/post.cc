@@ -165,10 +165,7 @@ int post_send(struct ibv_qp* ibv_qp, struct ibv_send_wr* wr, struct ibv_send_wr*
     if (posted != 0) {
         ring_doorbell(qp);
     }
-    if (error != 0 && bad_wr != nullptr) [[unlikely]] {
-        *bad_wr = wr;
-    }
-    return error;
+    return error == 0 ? 0 : refuse_post(error, wr, bad_wr);
 }
 
 std::uint32_t fill_bind(abi::SendWqe& wqe, const Mw& mw, std::uint32_t rkey,
@@ -224,10 +221,7 @@ int post_recv(struct ibv_qp* ibv_qp, struct ibv_recv_wr* wr, struct ibv_recv_wr*
     if (posted != 0 && (in_error || qp.session->state_relaxed() == SessionState::kDead)) [[unlikely]] {
         ring_doorbell(qp);
     }
-    if (error != 0 && bad_wr != nullptr) [[unlikely]] {
-        *bad_wr = wr;
-    }
-    return error;
+    return error == 0 ? 0 : refuse_post(error, wr, bad_wr);
 }
 
 }  // namespace urnic::provider

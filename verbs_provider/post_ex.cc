@@ -269,7 +269,9 @@ int wr_complete(struct ibv_qp_ex* ex) {
         qp.sq.head.store(end, std::memory_order_release);
     }
     qp.sq_lock.unlock();
-    if (error == 0 && begin != end) {
+    if (error != 0) [[unlikely]] {
+        errno = error;
+    } else if (begin != end) {
         ring_doorbell(qp);
     }
     return error;

@@ -26,6 +26,16 @@ inline int write_recv(const WorkRing& ring, std::uint32_t index, const struct ib
     return 0;
 }
 
+/// What a post answers that stopped at `wr`: the error, which stands in errno, too.
+template <class Wr>
+[[gnu::cold]] inline int refuse_post(int error, Wr* wr, Wr** bad_wr) {
+    if (bad_wr != nullptr) {
+        *bad_wr = wr;
+    }
+    errno = error;
+    return error;
+}
+
 /// Posts a list to one ring, under the lock of its producers. `write` fills and publishes a slot.
 template <class Wr, class Write>
 int post_list(WorkRing& ring, Wr*& wr, std::uint32_t& posted, Write write) {

@@ -16,6 +16,21 @@ constexpr std::uint32_t kUnknownDriver = 0;  // RDMA_DRIVER_UNKNOWN: not one of 
 
 void free_context(struct ibv_context* ibv_context);
 
+/// Of a verb that returns an error number: it stands in errno, too, as after rdma-core's ibv_cmd_*(), on
+/// which programs written for other devices rely. (Posting does it itself.)
+template <auto kVerb>
+struct WithErrno;
+template <class... Args, int (*kVerb)(Args...)>
+struct WithErrno<kVerb> {
+    static int call(Args... args) {
+        const int error = kVerb(args...);
+        if (error > 0) {
+            errno = error;
+        }
+        return error;
+    }
+};
+
 constexpr ContextOps kContextOps = [] {
     ContextOps ops{};
     ops.alloc_dm = alloc_dm;
@@ -24,9 +39,9 @@ constexpr ContextOps kContextOps = [] {
     ops.alloc_parent_domain = alloc_parent_domain;
     ops.alloc_pd = alloc_pd;
     ops.alloc_td = alloc_td;
-    ops.attach_mcast = attach_mcast;
-    ops.bind_mw = bind_mw;
-    ops.close_xrcd = close_xrcd;
+    ops.attach_mcast = WithErrno<attach_mcast>::call;
+    ops.bind_mw = WithErrno<bind_mw>::call;
+    ops.close_xrcd = WithErrno<close_xrcd>::call;
     ops.create_ah = create_ah;
     ops.create_cq = create_cq;
     ops.create_cq_ex = create_cq_ex;
@@ -34,42 +49,42 @@ constexpr ContextOps kContextOps = [] {
     ops.create_qp_ex = create_qp_ex;
     ops.create_srq = create_srq;
     ops.create_srq_ex = create_srq_ex;
-    ops.dealloc_mw = dealloc_mw;
-    ops.dealloc_pd = dealloc_pd;
-    ops.dealloc_td = dealloc_td;
-    ops.dereg_mr = dereg_mr;
-    ops.destroy_ah = destroy_ah;
-    ops.destroy_cq = destroy_cq;
-    ops.destroy_qp = destroy_qp;
-    ops.detach_mcast = detach_mcast;
-    ops.destroy_srq = destroy_srq;
+    ops.dealloc_mw = WithErrno<dealloc_mw>::call;
+    ops.dealloc_pd = WithErrno<dealloc_pd>::call;
+    ops.dealloc_td = WithErrno<dealloc_td>::call;
+    ops.dereg_mr = WithErrno<dereg_mr>::call;
+    ops.destroy_ah = WithErrno<destroy_ah>::call;
+    ops.destroy_cq = WithErrno<destroy_cq>::call;
+    ops.destroy_qp = WithErrno<destroy_qp>::call;
+    ops.detach_mcast = WithErrno<detach_mcast>::call;
+    ops.destroy_srq = WithErrno<destroy_srq>::call;
     ops.free_context = free_context;
-    ops.free_dm = free_dm;
-    ops.get_srq_num = get_srq_num;
+    ops.free_dm = WithErrno<free_dm>::call;
+    ops.get_srq_num = WithErrno<get_srq_num>::call;
     ops.import_dm = import_dm;
     ops.import_mr = import_mr;
     ops.import_pd = import_pd;
-    ops.modify_cq = modify_cq;
-    ops.modify_qp = modify_qp;
-    ops.modify_qp_rate_limit = modify_qp_rate_limit;
-    ops.modify_srq = modify_srq;
+    ops.modify_cq = WithErrno<modify_cq>::call;
+    ops.modify_qp = WithErrno<modify_qp>::call;
+    ops.modify_qp_rate_limit = WithErrno<modify_qp_rate_limit>::call;
+    ops.modify_srq = WithErrno<modify_srq>::call;
     ops.open_qp = open_qp;
     ops.open_xrcd = open_xrcd;
     ops.poll_cq = poll_cq;
     ops.post_recv = post_recv;
     ops.post_send = post_send;
     ops.post_srq_recv = post_srq_recv;
-    ops.query_device_ex = query_device;
-    ops.query_port = query_port;
-    ops.query_qp = query_qp;
+    ops.query_device_ex = WithErrno<query_device>::call;
+    ops.query_port = WithErrno<query_port>::call;
+    ops.query_qp = WithErrno<query_qp>::call;
     ops.query_qp_data_in_order = query_qp_data_in_order;
-    ops.query_rt_values = query_rt_values;
-    ops.query_srq = query_srq;
+    ops.query_rt_values = WithErrno<query_rt_values>::call;
+    ops.query_srq = WithErrno<query_srq>::call;
     ops.reg_dm_mr = reg_dm_mr;
     ops.reg_mr = reg_mr;
-    ops.req_notify_cq = req_notify_cq;
+    ops.req_notify_cq = WithErrno<req_notify_cq>::call;
     ops.rereg_mr = rereg_mr;
-    ops.resize_cq = resize_cq;
+    ops.resize_cq = WithErrno<resize_cq>::call;
     ops.unimport_dm = unimport_dm;
     ops.unimport_mr = unimport_mr;
     ops.unimport_pd = unimport_pd;

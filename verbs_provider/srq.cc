@@ -70,7 +70,7 @@ Srq* make_srq(const SrqWish& wish) {
     request.max_wr = wish.attr->max_wr;
     request.max_sge = wish.attr->max_sge;
     request.xrcd = wish.xrcd != nullptr ? wish.xrcd->handle : 0;
-    request.cq = wish.cq != nullptr ? wish.cq->handle : 0;
+    request.cq = wish.cq != nullptr ? wish.cq->cq.handle : 0;
     request.user_handle = reinterpret_cast<std::uintptr_t>(srq);
     abi::SrqReply reply{};
     ReplyFds fds;
@@ -231,10 +231,7 @@ int post_srq_recv(struct ibv_srq* ibv_srq, struct ibv_recv_wr* wr, struct ibv_re
                 return write_recv(srq.ring, index, request);
             });
     }
-    if (error != 0 && bad_wr != nullptr) [[unlikely]] {
-        *bad_wr = wr;
-    }
-    return error;
+    return error == 0 ? 0 : refuse_post(error, wr, bad_wr);
 }
 
 }  // namespace urnic::provider

@@ -115,7 +115,7 @@ int CmClient::open_channel(std::uint32_t& handle, int& reader) {
 int CmClient::close_channel(std::uint32_t handle) {
     const CmChannel* channel = channels_.find(handle);
     if (channel == nullptr) {
-        return EINVAL;
+        return ENOENT;
     }
     if (channel->num_ids != 0) {
         end_ids_of(channel);

@@ -46,7 +46,7 @@ TEST_F(ControlAh, TheKeyLeadsToThePath) {
     EXPECT_EQ(host.devices[0]->num_ahs, 1U);
     EXPECT_EQ(client_.on_handle(Op::kDestroyAh, reply.handle), 0);
     EXPECT_EQ(handles().find(reply.key), nullptr);
-    EXPECT_EQ(client_.on_handle(Op::kDestroyAh, reply.handle), EINVAL);
+    EXPECT_EQ(client_.on_handle(Op::kDestroyAh, reply.handle), ENOENT);
     EXPECT_EQ(host.devices[0]->num_ahs, 0U);
 }
 
@@ -64,7 +64,7 @@ TEST_F(ControlAh, AddressVectorsThatAreNone) {
     const abi::CreateAhRequest good = ah_request(pd_);
     abi::CreateAhRequest bad = good;
     bad.pd = 77;
-    EXPECT_EQ(error_of(bad), EINVAL);
+    EXPECT_EQ(error_of(bad), ENOENT);
     bad = good;
     bad.av.is_global = 0;
     EXPECT_EQ(error_of(bad), EINVAL);
@@ -142,7 +142,7 @@ TEST_F(ControlAh, QpsOfEveryTypeThatIsOffered) {
             kind == QpType::kRc || kind == QpType::kUc || kind == QpType::kUd || kind == QpType::kXrcSend;
         const bool lacks_domain = kind == QpType::kXrcRecv;
         EXPECT_EQ(client_.ask(Op::kCreateQp, request).error(), offered        ? 0
-                                                               : lacks_domain ? EINVAL
+                                                               : lacks_domain ? ENOENT
                                                                               : EOPNOTSUPP)
             << type;
     }

@@ -99,7 +99,7 @@ TEST_F(Closing, OnlyTheClientThatGaveItWaits) {
     EXPECT_FALSE(has_answer(bad));
     lingering.peer.reset();
     EXPECT_EQ(bad.receive().error(), EOPNOTSUPP);
-    EXPECT_EQ(bad.on_handle(Op::kDestroyQp, 1), EINVAL) << "it is served again";
+    EXPECT_EQ(bad.on_handle(Op::kDestroyQp, 1), ENOENT) << "it is served again";
 }
 
 TEST_F(Closing, AClientThatEndsMeanwhileLeavesNothingElseBehind) {

@@ -83,7 +83,7 @@ TEST_F(MemoryObjects, ARegionWithAWindowIsBusy) {
     EXPECT_EQ(client_.on_handle(Op::kDeallocMw, mw.handle), 0);
     EXPECT_FALSE(reads(mw.rkey));
     EXPECT_FALSE(bind(mw.rkey, mr.lkey));
-    EXPECT_EQ(client_.on_handle(Op::kDeallocMw, mw.handle), EINVAL);
+    EXPECT_EQ(client_.on_handle(Op::kDeallocMw, mw.handle), ENOENT);
     EXPECT_EQ(client_.on_handle(Op::kDeregMr, mr.handle), 0);
     EXPECT_EQ(client_.on_handle(Op::kDeallocPd, pd_), 0);
     EXPECT_EQ(keys().size(), 0U);
@@ -93,9 +93,9 @@ TEST_F(MemoryObjects, WindowsThatAreNone) {
     for (const std::uint32_t type : {0U, 3U, ~0U}) {
         EXPECT_EQ(window_of(client_, pd_, type).error(), EINVAL);
     }
-    EXPECT_EQ(window_of(client_, pd_ + 1, 1).error(), EINVAL);
-    EXPECT_EQ(window_of(client(), pd_, 1).error(), EINVAL) << "another client's PD";
-    EXPECT_EQ(client_.on_handle(Op::kDeallocMw, 1), EINVAL);
+    EXPECT_EQ(window_of(client_, pd_ + 1, 1).error(), ENOENT);
+    EXPECT_EQ(window_of(client(), pd_, 1).error(), ENOENT) << "another client's PD";
+    EXPECT_EQ(client_.on_handle(Op::kDeallocMw, 1), ENOENT);
 }
 
 TEST_F(MemoryObjects, BoundWindowsGoWithTheirContextAndTheirProcess) {
@@ -188,10 +188,10 @@ TEST_F(MemoryObjects, RegistrationsThatCannotChangeSo) {
         change(bad);
         return client_.ask(Op::kReregMr, bad).error();
     };
-    EXPECT_EQ(error_of([](auto& r) { r.mr = 77; }), EINVAL);
+    EXPECT_EQ(error_of([](auto& r) { r.mr = 77; }), ENOENT);
     EXPECT_EQ(error_of([](auto& r) { r.changes = 0; }), EINVAL);
     EXPECT_EQ(error_of([](auto& r) { r.changes |= 8; }), EINVAL);
-    EXPECT_EQ(error_of([](auto& r) { r.pd = 77; }), EINVAL);
+    EXPECT_EQ(error_of([](auto& r) { r.pd = 77; }), ENOENT);
     EXPECT_EQ(error_of([&](auto& r) { r.pd = client_.pd(client_.open("urnic1")); }), EINVAL);
     EXPECT_EQ(error_of([](auto& r) { r.access = kAccessRemoteWrite; }), EINVAL);
     EXPECT_EQ(error_of([](auto& r) { r.memory_flags = 2; }), EINVAL);
@@ -222,7 +222,7 @@ TEST_F(MemoryObjects, ANullRegionSwallowsAndGivesZeros) {
     EXPECT_FALSE(reads(mr.rkey)) << "it gives peers nothing";
     EXPECT_EQ(client_.on_handle(Op::kDeregMr, mr.handle), 0);
     request.handle = 77;
-    EXPECT_EQ(client_.ask(Op::kAllocNullMr, request).error(), EINVAL);
+    EXPECT_EQ(client_.ask(Op::kAllocNullMr, request).error(), ENOENT);
 }
 
 class DeviceMemoryObjects : public MemoryObjects {
@@ -281,8 +281,8 @@ TEST_F(DeviceMemoryObjects, WhatIsRefused) {
         change(bad);
         return client_.ask(Op::kRegDmMr, bad).error();
     };
-    EXPECT_EQ(error_of([](auto& r) { r.pd = 77; }), EINVAL);
-    EXPECT_EQ(error_of([](auto& r) { r.dm = 77; }), EINVAL);
+    EXPECT_EQ(error_of([](auto& r) { r.pd = 77; }), ENOENT);
+    EXPECT_EQ(error_of([](auto& r) { r.dm = 77; }), ENOENT);
     EXPECT_EQ(error_of([](auto& r) { r.length = 101; }), EINVAL);
     EXPECT_EQ(error_of([](auto& r) { r.offset = 1; }), EINVAL);
     EXPECT_EQ(error_of([](auto& r) { r.offset = ~0ULL; }), EINVAL);
@@ -380,11 +380,11 @@ TEST_F(Sharing, HandlesThatAreNotOfTheContext) {
     EXPECT_STREQ(device.name, "urnic1");
     EXPECT_EQ(import(other_, Op::kImportPd, device.context, pd_).error(), EINVAL) << "of the other context";
     EXPECT_EQ(import(other_, Op::kImportDm, device.context, dm).error(), EINVAL);
-    EXPECT_EQ(import(other_, Op::kImportPd, device.context, 77).error(), EINVAL);
-    EXPECT_EQ(import(other_, Op::kImportPd, 77, second_pd).error(), EINVAL);
+    EXPECT_EQ(import(other_, Op::kImportPd, device.context, 77).error(), ENOENT);
+    EXPECT_EQ(import(other_, Op::kImportPd, 77, second_pd).error(), ENOENT);
     const auto pd = import(other_, Op::kImportPd, device.context, second_pd).as<abi::HandleReply>();
     EXPECT_EQ(import(other_, Op::kImportMr, pd.handle, mr.handle).error(), EINVAL) << "of another PD";
-    EXPECT_EQ(import(other_, Op::kImportMr, 77, mr.handle).error(), EINVAL);
+    EXPECT_EQ(import(other_, Op::kImportMr, 77, mr.handle).error(), ENOENT);
     const std::uint32_t own = other_.open();
     EXPECT_EQ(import(other_, Op::kImportPd, own, pd_).error(), EINVAL) << "not an imported context";
     EXPECT_EQ(import(other_, Op::kImportMr, other_.pd(own), mr.handle).error(), EINVAL);
