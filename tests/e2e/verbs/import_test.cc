@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 
 #include "tests/e2e/verbs/endpoint.h"
 
@@ -201,11 +203,17 @@ TEST(Imports, WhatIsImportedIsGivenBack) {
         ASSERT_NE(theirs, nullptr) << "number " << i << ": " << std::strerror(errno);
         ibv_unimport_dm(theirs);
     }
-    for (int i = 0; i < 100; ++i) {  // of 64 contexts
+    const auto descriptors = [] {
+        using Entries = std::filesystem::directory_iterator;
+        return std::distance(Entries("/proc/self/fd"), Entries());
+    };
+    const auto before = descriptors();
+    for (int i = 0; i < 100; ++i) {
         ibv_context* again = ibv_import_device(dup(owner->cmd_fd));
         ASSERT_NE(again, nullptr) << "number " << i << ": " << std::strerror(errno);
         EXPECT_EQ(ibv_close_device(again), 0);
     }
+    EXPECT_EQ(descriptors(), before);
     EXPECT_EQ(ibv_free_dm(dm), 0);
 }
 
