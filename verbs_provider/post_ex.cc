@@ -107,7 +107,7 @@ void wr_bind_mw(struct ibv_qp_ex* ex, struct ibv_mw* mw, std::uint32_t rkey,
     (void)fill_bind(*wqe, *mw_of(mw), rkey, *info);
     // A bind has no gather list. There waits the window that gets its new key once the request is posted; no
     // setter may write over it.
-    std::memcpy(reinterpret_cast<std::byte*>(wqe + 1), &mw, sizeof mw);
+    *reinterpret_cast<struct ibv_mw**>(wqe + 1) = mw;
     Qp& qp = *qp_of(ex);
     qp.build_binds = true;
     qp.build_wqe = nullptr;
@@ -118,9 +118,7 @@ void give_new_keys(const Qp& qp, std::uint32_t begin, std::uint32_t end) {
     for (std::uint32_t index = begin; index != end; ++index) {
         const auto* wqe = reinterpret_cast<const abi::SendWqe*>(qp.sq.slot(index));
         if (wqe->opcode == static_cast<std::uint8_t>(WrOpcode::kBindMw)) {
-            struct ibv_mw* mw = nullptr;
-            std::memcpy(&mw, reinterpret_cast<const std::byte*>(wqe + 1), sizeof mw);
-            mw->rkey = wqe->rkey;
+            (*reinterpret_cast<struct ibv_mw* const*>(wqe + 1))->rkey = wqe->rkey;
         }
     }
 }
