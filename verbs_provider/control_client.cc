@@ -246,6 +246,7 @@ bool Session::attach_memory() {
         abi::AttachMemoryRequest request{};
         abi::EmptyReply reply{};
         const int fd = memory::memory_file();
+        install_memory_calls();
         memory_attached_ = fd >= 0 && call(abi::Op::kAttachMemory, request, reply, nullptr, fd) == 0;
     }
     return memory_attached_;

@@ -2,6 +2,7 @@
 // context's command fd, ibv_destroy_comp_channel() closes the channel's fd. Both are diverted here, for
 // libibverbs alone: the application's own write() and close() stay as they are.
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
@@ -10,9 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "verbs_provider/cm.h"
 #include "verbs_provider/context_token.h"
 #include "verbs_provider/got_patch.h"
+#include "verbs_provider/memory/calls.h"
 #include "verbs_provider/verbs.h"
 
 namespace urnic::provider {
@@ -135,6 +139,14 @@ void unregister_context(Context& context) {
             *at = context.next_by_fd;
             return;
         }
+    }
+}
+
+void install_memory_calls() {
+    static constexpr memory::Calls kCalls{};
+    auto* calls = static_cast<std::atomic<const memory::Calls*>*>(dlsym(RTLD_DEFAULT, memory::kCallsSymbol));
+    if (calls != nullptr) {
+        calls->store(&kCalls, std::memory_order_release);
     }
 }
 

@@ -174,6 +174,8 @@ bool notify_channel(Cq& cq);
 // hooks.cc
 /// Diverts libibverbs' own write() and close() calls to this provider. False: could not.
 bool install_hooks();
+/// Lets the preloaded library ask about registered memory (memory/calls.h). Without that library nobody asks.
+void install_memory_calls();
 /// Contexts whose command fd the hooks know.
 void register_context(Context& context);
 void unregister_context(Context& context);

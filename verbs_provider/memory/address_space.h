@@ -42,6 +42,7 @@ class AddressSpaceReader {
     static int read_thread_blocks(ThreadBlocks& to);
     /// For tests: PROCMAP_QUERY (Linux 6.11) is not used.
     void set_text_only(bool text_only) { query_works_ = !text_only; }
+    [[nodiscard]] bool is_text_only() const { return !query_works_; }
 
   private:
     int query_mappings(int fd, Range range, Mappings& to);

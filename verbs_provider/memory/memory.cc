@@ -10,6 +10,7 @@
 #include <new>
 
 #include "verbs_provider/memory/mapped_allocator.h"
+#include "verbs_provider/memory/process.h"
 #include "verbs_provider/memory/raw_syscall.h"
 #include "verbs_provider/memory/registry.h"
 #include "verbs_provider/memory/testing.h"
@@ -19,35 +20,6 @@ namespace {
 
 /// Longest wait of fork() for the child to take its copies; only a child that is stopped needs it.
 constexpr int kForkWaitMs = 2000;
-
-/// First come, first served, so that fork() does not starve beside a thread that registers in a loop.
-class FairMutex {
-  public:
-    void lock() {
-        const std::lock_guard guard(queue_);
-        held_.lock();
-    }
-    void unlock() { held_.unlock(); }
-    /// Keeps the queue, too: in a child nobody would ever leave it.
-    void lock_for_fork() {
-        queue_.lock();
-        held_.lock();
-    }
-    void unlock_after_fork() {
-        held_.unlock();
-        queue_.unlock();
-    }
-
-  private:
-    std::mutex queue_, held_;
-};
-
-struct Process {
-    FairMutex lock;
-    Registry registry;
-    // Between the fork handlers: the child keeps the write end open until it has its copies.
-    int copied[2] = {-1, -1};
-};
 
 std::atomic<Process*> the_process{nullptr};
 /// Held while the process is made, and while fork() runs, so that both of its handlers find the same.
@@ -91,6 +63,7 @@ void after_fork_in_child() {
         return;
     }
     Process& process = *the_process;
+    process.lock.forget_advisers();
     process.registry.start_anew_in_child();
     int* pipe = process.copied;
     if (pipe[0] >= 0) {
@@ -119,6 +92,8 @@ Process& process() {
 }
 
 }  // namespace
+
+Process* existing_process() { return the_process.load(std::memory_order_acquire); }
 
 void install_fork_handlers() {
     static std::once_flag once;

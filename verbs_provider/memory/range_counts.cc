@@ -55,6 +55,26 @@ void RangeCounts::change(Range range, std::int32_t by) {
 void RangeCounts::add(Range range) { change(range, 1); }
 void RangeCounts::subtract(Range range) { change(range, -1); }
 
+bool RangeCounts::insert(Range range) {
+    for (Range gap = first(range, false); !gap.empty(); gap = first(range, false)) {
+        if (!reserve()) {
+            return false;
+        }
+        add(gap);
+    }
+    return true;
+}
+
+bool RangeCounts::erase(Range range) {
+    for (Range stretch = first(range, true); !stretch.empty(); stretch = first(range, true)) {
+        if (!reserve()) {
+            return false;
+        }
+        subtract(stretch);
+    }
+    return true;
+}
+
 std::uint32_t RangeCounts::count_at(std::uint64_t addr) const {
     const auto after = counts_.upper_bound(addr);
     return after == counts_.begin() ? 0 : std::prev(after)->second;

@@ -1,6 +1,7 @@
 // How many registrations cover each page: an ordered map of the places where the count changes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 
@@ -16,6 +17,12 @@ struct Range {
     bool operator==(const Range&) const = default;
 };
 
+constexpr bool contains(Range range, std::uint64_t addr) { return range.start <= addr && addr < range.end; }
+constexpr bool overlap(Range a, Range b) { return a.start < b.end && b.start < a.end; }
+constexpr Range intersection(Range a, Range b) {
+    return {std::max(a.start, b.start), std::min(a.end, b.end)};
+}
+
 class RangeCounts {
   public:
     RangeCounts();
@@ -28,6 +35,9 @@ class RangeCounts {
     /// The range must be covered throughout.
     void subtract(Range range);
     void clear();
+    // The counts as a set: 1 where it was 0, and 0 again. False: out of memory, and only a part was done.
+    [[nodiscard]] bool insert(Range range);
+    [[nodiscard]] bool erase(Range range);
 
     [[nodiscard]] std::uint32_t count_at(std::uint64_t addr) const;
     [[nodiscard]] bool covers(Range range) const;

@@ -37,13 +37,6 @@ constexpr std::uint64_t kStackAboveBytes = 256UL * 1024;
 constexpr std::uint64_t kThreadBlockBelowBytes = 1024;
 constexpr std::uint64_t kThreadBlockAboveBytes = 2048;
 
-/// A child gets at most this much copied at fork; what is beyond is mapped so that it is copied on write.
-constexpr std::uint64_t kForkCopyBytes = 32ULL << 20U;
-
-bool contains(Range range, std::uint64_t addr) { return range.start <= addr && addr < range.end; }
-bool overlap(Range a, Range b) { return a.start < b.end && b.start < a.end; }
-Range intersection(Range a, Range b) { return {std::max(a.start, b.start), std::min(a.end, b.end)}; }
-
 std::uint64_t read_max_map_count() {
     std::array<char, 32> text{};
     const long fd = raw_syscall(SYS_openat, AT_FDCWD, "/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
@@ -119,7 +112,7 @@ int Registry::file() {
 }
 
 /// Programs that close every descriptor close ours too, and then the number may be anybody's.
-bool Registry::file_is_usable() {
+bool Registry::file_is_usable() const {
     struct stat status {};
     return file_ >= 0 && raw_syscall(SYS_fstat, file_, &status) == 0 && status.st_ino == inode_ &&
            major(status.st_dev) == device_major_ && minor(status.st_dev) == device_minor_;
@@ -230,6 +223,9 @@ Registration Registry::convert(std::uint64_t addr, std::uint64_t length_bytes, b
     registration.converted =
         verdict == Verdict::kConvert && (parts_.empty() || (may_convert(range, addr) && convert_parts()));
     (registration.converted ? counts_ : copied_).add(range);
+    if (registration.converted) {
+        keep_from_growing(addr);
+    }
     return registration;
 }
 
@@ -242,12 +238,21 @@ bool Registry::may_convert(Range range, std::uint64_t addr) {
     return support_.available && bytes <= max_bytes_ && counts_.stretches() < max_stretches_ && file() >= 0 &&
            !file_size_is_limited() &&
            std::none_of(parts_.begin(), parts_.end(),
-                        [&](const Part& part) { return !copied_.first(part.range, true).empty(); }) &&
+                        [&](const Part& part) {
+                            return !copied_.first(part.range, true).empty() || grows_down(part);
+                        }) &&
            !touches_a_stack(addr) && parking_.reserve(range);
+}
+
+/// A mapping that grows when the program touches what is below it (MAP_GROWSDOWN) would end at the memory
+/// file's. The kernel tells by PROT_GROWSDOWN, which it refuses to all others; the protection stays as it is.
+bool Registry::grows_down(const Part& part) {
+    return raw_syscall(SYS_mprotect, part.range.start, kPageBytes, part.protection | PROT_GROWSDOWN) == 0;
 }
 
 bool Registry::convert_parts() {
     for (const Part& part : parts_) {
+        note_mapped(part.range);
         // The application has unmapped converted memory and mapped new memory in its place: what the file
         // holds there is stale.
         if (file_holds_data(part.range)) {
@@ -284,6 +289,7 @@ int Registry::job_to_private() {
 
 int Registry::run_on_private_stack(int (Registry::*job)()) {
     job_ = job;
+    ++moves_;
     return stack_.run(
         [](void* self) {
             auto* registry = static_cast<Registry*>(self);
@@ -346,6 +352,7 @@ void Registry::make_private(Range range) {
         if (at < end && file_holds_data({at, end})) {
             reclaim({at, end});
         }
+        mapped_is_short_ = (at < end && !mapped_.erase({at, end})) || mapped_is_short_;
     };
     for (const Mapping& mapping : mappings_) {
         if (!is_at_home(mapping)) {
@@ -357,6 +364,12 @@ void Registry::make_private(Range range) {
         at = mapping.range.end;
     }
     reclaim_up_to(range.end);
+    // Others that were moved to where they lie.
+    for (const Mapping& mapping : mappings_) {
+        if (is_ours(mapping) && !is_at_home(mapping)) {
+            note_mapped(mapping.range);
+        }
+    }
 }
 
 /// The memory file's pages of a range that the application has unmapped or moved elsewhere.
@@ -390,38 +403,9 @@ void Registry::move_to_private(Range range, std::uint64_t file_offset, int prote
     mover_.configure(file_, support_, settings_.mover);
     job_part_ = {range, protection};
     job_offset_ = file_offset;
-    run_on_private_stack(&Registry::job_to_private);
-}
-
-void Registry::start_anew_in_child() {
-    ++generation_;
-    mover_.start_anew_in_child();
-    mappings_.clear();
-    if (file_is_usable() && reader_.read_mappings({0, abi::kMemoryFileBytes}, mappings_) == 0) {
-        mover_.configure(file_, support_, settings_.mover);
-        std::uint64_t may_copy = kForkCopyBytes;
-        for (const Mapping& mapping : mappings_) {
-            const std::uint64_t length = mapping.range.end - mapping.range.start;
-            if (!is_ours(mapping)) {
-                continue;
-            }
-            if (length <= may_copy &&
-                mover_.copy_to_private(mapping.range, mapping.file_offset, mapping.protection) == 0) {
-                may_copy -= length;
-                continue;
-            }
-            raw_syscall(SYS_mmap, mapping.range.start, length, mapping.protection, MAP_PRIVATE | MAP_FIXED,
-                        file_, mapping.file_offset);
-            // These two may hold other things than the buffer.
-            raw_syscall(SYS_madvise, mapping.range.start, kPageBytes, MADV_POPULATE_WRITE);
-            raw_syscall(SYS_madvise, mapping.range.end - kPageBytes, kPageBytes, MADV_POPULATE_WRITE);
-        }
-        raw_syscall(SYS_close, file_);
+    if (run_on_private_stack(&Registry::job_to_private) == 0) {
+        mapped_is_short_ = !mapped_.erase(range) || !wiped_.erase(range) || mapped_is_short_;
     }
-    file_ = -1;
-    parking_.clear();
-    counts_.clear();
-    copied_.clear();
 }
 
 }  // namespace urnic::memory

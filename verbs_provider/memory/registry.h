@@ -2,6 +2,7 @@
 // goes back. Not thread-safe; verbs_provider/memory/memory.cc serialises.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -39,6 +40,36 @@ class Registry {
     /// empty. Calls nothing but the kernel.
     void start_anew_in_child();
 
+    // For system calls of the program's own (calls.h). All but note_moved() and wipe_on_fork() only look at
+    // the registry and may run several at a time, while nothing moves.
+
+    /// Whether anything in the range can ever have been converted. From any thread, at any time.
+    [[nodiscard]] bool may_map(Range range) const {
+        return range.start < highest_.load(std::memory_order_relaxed) &&
+               range.end > lowest_.load(std::memory_order_relaxed);
+    }
+    struct Stretch {
+        // Inherited: in a child, a private mapping of the parent's memory file.
+        enum class Kind { kHole, kAnonymous, kConverted, kInherited, kOther };
+        Range range;
+        int protection = 0;
+        Kind kind = Kind::kHole;
+    };
+    using Stretches = std::vector<Stretch, MappedAllocator<Stretch>>;
+    /// The range's stretches in order, none left out. Empty: nothing of it maps the memory file.
+    void list_stretches(Range range, Stretches& to) const;
+    /// Changes whenever pages have moved.
+    [[nodiscard]] std::uint64_t moves() const { return moves_; }
+    /// Pages of the range that lie in the memory file read as zeros from now on, here and for the daemon;
+    /// with `private_too` the private anonymous ones too.
+    void discard(Range range, bool private_too) const;
+    /// Gives the advice to the mappings that will come home.
+    void advise_parked(Range range, int advice) const;
+    /// The range maps the memory file now: the program has moved it there.
+    void note_moved(Range range);
+    /// Whether children get zeros in the range.
+    [[nodiscard]] bool wipe_on_fork(Range range, bool wipe);
+
     [[nodiscard]] bool has_file() const { return file_ >= 0; }
     void apply(const Settings& settings);
     /// For tests: stretches of converted pages.
@@ -57,12 +88,20 @@ class Registry {
     [[nodiscard]] bool is_to_be_converted(Range range) const;
     [[nodiscard]] bool is_ours(const Mapping& mapping) const;
     [[nodiscard]] bool is_at_home(const Mapping& mapping) const;
-    bool file_is_usable();
+    [[nodiscard]] bool is_inherited(const Mapping& mapping) const;
+    [[nodiscard]] Stretch::Kind kind_of(const Mapping& mapping) const;
+    [[nodiscard]] bool read_mappings_beside(Range range, Mappings& to) const;
+    void discard_mapping(const Mapping& mapping, Range within, bool private_too) const;
+    void copy_in_child(const Mapping& mapping, std::uint64_t& may_copy);
+    [[nodiscard]] bool file_is_usable() const;
     [[nodiscard]] bool file_holds_data(Range range) const;
     int make_file();
 
     [[nodiscard]] bool may_convert(Range range, std::uint64_t addr);
+    [[nodiscard]] static bool grows_down(const Part& part);
     bool convert_parts();
+    void note_mapped(Range range);
+    static void keep_from_growing(std::uint64_t addr);
     void make_unused_private(Range range);
     void make_private(Range range);
     void reclaim(Range range);
@@ -85,6 +124,13 @@ class Registry {
     // The others: a page that the daemon reaches through the kernel must not move, or what it is just writing
     // would go to the page that was there before.
     RangeCounts copied_;
+    // Where the memory file may be mapped: a little more than it is, as the program unmaps memory unseen.
+    RangeCounts mapped_;
+    bool mapped_is_short_ = false;                           // there was no memory to note more
+    std::atomic<std::uint64_t> lowest_{~0ULL}, highest_{0};  // of all that ever was in it
+    RangeCounts wiped_;                                      // children get zeros there (MADV_WIPEONFORK)
+    RangeCounts inherited_;  // in a child: what maps the parent's file, privately
+    std::uint64_t moves_ = 0;
     Parking parking_;
     PageMover mover_;
     PrivateStack stack_;

@@ -39,6 +39,10 @@ void* real_function(Function function) {
     return address;
 }
 
+void* known_function(Function function) {
+    return addresses[static_cast<int>(function)].load(std::memory_order_acquire);
+}
+
 void resolve_all() {
     for (int i = 0; i < kCount; ++i) look_up(i);
 }

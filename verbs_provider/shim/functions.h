@@ -51,7 +51,11 @@ namespace urnic::shim {
     X(scandirat)                \
     X(scandirat64)              \
     X(chdir)                    \
-    X(socket)
+    X(socket)                   \
+    X(madvise)                  \
+    X(process_madvise)          \
+    X(mremap)                   \
+    X(syscall)
 
 enum class Function : int {
 #define URNIC_SHIM_ENUM(name) k_##name,
@@ -63,6 +67,9 @@ enum class Function : int {
 /// Address of the next definition of `function` after the shim's, or null (errno ENOSYS) where this C library
 /// has none.
 [[nodiscard]] void* real_function(Function function);
+
+/// The same where it has been looked up already, else null.
+[[nodiscard]] void* known_function(Function function);
 
 /// Looks all of them up. dlsym() takes the loader's lock, so it must not wait for the first call, which may
 /// come in a child of a threaded program.

@@ -39,14 +39,15 @@ class Pattern {
 };
 
 /// Private anonymous memory (or another kind) with inaccessible pages around it, so that it merges with
-/// nothing.
+/// nothing. `near`: somewhere else than where the kernel places mappings itself, so that nothing comes to lie
+/// in a hole.
 class Area {
   public:
     explicit Area(std::size_t bytes, int protection = PROT_READ | PROT_WRITE,
-                  int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1)
+                  int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1, void* near = nullptr)
         : bytes_(bytes) {
         base_ = static_cast<char*>(
-            ::mmap(nullptr, bytes + 2 * kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+            ::mmap(near, bytes + 2 * kPageBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
         at_ = static_cast<char*>(::mmap(base_ + kPageBytes, bytes, protection, flags | MAP_FIXED, fd, 0));
         if (base_ == MAP_FAILED || at_ == MAP_FAILED) {
             std::perror("mmap");
