@@ -19,6 +19,9 @@ using Stretches = Registry::Stretches;
 constexpr int kDontneedLocked = 24;  // MADV_DONTNEED_LOCKED, Linux 5.18
 constexpr int kGuardInstall = 102;   // MADV_GUARD_INSTALL, Linux 6.13
 
+/// How often memory is looked at again that is converted at the very time.
+constexpr int kAdviceAttempts = 100;
+
 /// Looks at the registry while nothing moves.
 class AdviceLock {
   public:
@@ -122,8 +125,16 @@ class Adviser {
         const int result = call(range, advice_);
         if (result == 0) {
             discard(range, false);
+        } else if (advice_ == MADV_FREE && errno == EINVAL && has_moved() && attempts_ < kAdviceAttempts) {
+            ++attempts_;
+            return advise(range);  // it has just been converted
         }
         return result;
+    }
+
+    bool has_moved() {
+        const AdviceLock lock(process_.lock);
+        return moves_ != process_.registry.moves();
     }
 
     int advise_file(const Stretch& stretch) {
@@ -179,6 +190,7 @@ class Adviser {
     const int advice_;
     const RealMadvise real_;
     std::uint64_t moves_ = 0;
+    int attempts_ = 0;
 };
 
 int madvise_by_kernel(void* addr, std::size_t length, int advice) {

@@ -26,6 +26,11 @@ ssize_t process_advise(int pidfd, const iovec* ranges, std::size_t count, int ad
 void* remap(void* old_addr, std::size_t old_length, std::size_t new_length, int flags, void* new_addr,
             RealMremap real);
 
+/// Whether `block` is one of glibc's malloc that has a mapping of its own with converted pages in it.
+/// realloc() would call mremap() on it within the C library, where remap() is not asked: it must be copied
+/// instead.
+[[nodiscard]] bool is_mapped_block(const void* block);
+
 /// How the preloaded library finds them: it defines `urnic_memory_calls`, a pointer to this (null until
 /// memory is registered for the first time) under that C name, and whoever registers memory sets it.
 struct Calls {
@@ -33,6 +38,7 @@ struct Calls {
     ssize_t (*process_advise)(int, const iovec*, std::size_t, int, unsigned,
                               RealProcessMadvise) = &memory::process_advise;
     void* (*remap)(void*, std::size_t, std::size_t, int, void*, RealMremap) = &memory::remap;
+    bool (*is_mapped_block)(const void*) = &memory::is_mapped_block;
 };
 inline constexpr const char* kCallsSymbol = "urnic_memory_calls";
 

@@ -187,6 +187,9 @@ int PageMover::step_to_private(Range step, std::uint64_t file_offset, int protec
     if (error == 0 && protection != kReadWrite) {
         error = raw_syscall(SYS_mprotect, place, length, protection);
     }
+    // Another thread may have unmapped the memory meanwhile, and mapped something else there: who gives
+    // memory back that is registered still does nothing wrong. The userfaultfd knows its mappings.
+    error = error != 0 ? error : userfault_.protect(step);
     error = error != 0 ? error : move_pages_over(place, step.start, length);
     if (error != 0) {
         userfault_.unprotect(step);

@@ -55,6 +55,9 @@ std::uint64_t machine_bytes() {
     return (std::uint64_t{info.totalram} + info.totalswap) * info.mem_unit;
 }
 
+/// How often memory is looked at that changes while it is given back.
+constexpr int kAttempts = 3;
+
 /// A limit on file sizes (ulimit -f) would make a write to the memory file, far behind that limit, raise
 /// SIGXFSZ.
 bool file_size_is_limited() {
@@ -223,9 +226,6 @@ Registration Registry::convert(std::uint64_t addr, std::uint64_t length_bytes, b
     registration.converted =
         verdict == Verdict::kConvert && (parts_.empty() || (may_convert(range, addr) && convert_parts()));
     (registration.converted ? counts_ : copied_).add(range);
-    if (registration.converted) {
-        keep_from_growing(addr);
-    }
     return registration;
 }
 
@@ -341,9 +341,16 @@ void Registry::make_unused_private(Range range) {
 }
 
 void Registry::make_private(Range range) {
+    // Again where another thread has just unmapped a piece.
+    for (int attempt = 0; attempt < kAttempts && !make_private_at_once(range); ++attempt) {
+    }
+}
+
+/// False: something of it could not be moved.
+bool Registry::make_private_at_once(Range range) {
     mappings_.clear();
     if (reader_.read_mappings(range, mappings_) != 0) {
-        return;
+        return true;
     }
     // A mapping may have grown into pages that were never registered (mremap): they come along.
     const Range around = intersection(counts_.uncovered_around(range), copied_.uncovered_around(range));
@@ -354,13 +361,14 @@ void Registry::make_private(Range range) {
         }
         mapped_is_short_ = (at < end && !mapped_.erase({at, end})) || mapped_is_short_;
     };
+    bool all_moved = true;
     for (const Mapping& mapping : mappings_) {
         if (!is_at_home(mapping)) {
             continue;
         }
         reclaim_up_to(mapping.range.start);
         const Range unused = intersection(mapping.range, around);
-        move_to_private(unused, unused.start, mapping.protection);
+        all_moved = move_to_private(unused, unused.start, mapping.protection) && all_moved;
         at = mapping.range.end;
     }
     reclaim_up_to(range.end);
@@ -370,6 +378,7 @@ void Registry::make_private(Range range) {
             note_mapped(mapping.range);
         }
     }
+    return all_moved;
 }
 
 /// The memory file's pages of a range that the application has unmapped or moved elsewhere.
@@ -399,13 +408,15 @@ void Registry::reclaim(Range range) {
 }
 
 /// Should it fail, the pages stay where they are: they work as memory all the same.
-void Registry::move_to_private(Range range, std::uint64_t file_offset, int protection) {
+bool Registry::move_to_private(Range range, std::uint64_t file_offset, int protection) {
     mover_.configure(file_, support_, settings_.mover);
     job_part_ = {range, protection};
     job_offset_ = file_offset;
-    if (run_on_private_stack(&Registry::job_to_private) == 0) {
-        mapped_is_short_ = !mapped_.erase(range) || !wiped_.erase(range) || mapped_is_short_;
+    if (run_on_private_stack(&Registry::job_to_private) != 0) {
+        return false;
     }
+    mapped_is_short_ = !mapped_.erase(range) || !wiped_.erase(range) || mapped_is_short_;
+    return true;
 }
 
 }  // namespace urnic::memory

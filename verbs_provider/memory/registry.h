@@ -56,6 +56,8 @@ class Registry {
         Kind kind = Kind::kHole;
     };
     using Stretches = std::vector<Stretch, MappedAllocator<Stretch>>;
+    /// Whether something of the range may map the memory file; nothing that does is overlooked.
+    [[nodiscard]] bool may_hold(Range range) const;
     /// The range's stretches in order, none left out. Empty: nothing of it maps the memory file.
     void list_stretches(Range range, Stretches& to) const;
     /// Changes whenever pages have moved.
@@ -101,11 +103,11 @@ class Registry {
     [[nodiscard]] static bool grows_down(const Part& part);
     bool convert_parts();
     void note_mapped(Range range);
-    static void keep_from_growing(std::uint64_t addr);
     void make_unused_private(Range range);
     void make_private(Range range);
+    bool make_private_at_once(Range range);
     void reclaim(Range range);
-    void move_to_private(Range range, std::uint64_t file_offset, int protection);
+    bool move_to_private(Range range, std::uint64_t file_offset, int protection);
     int run_on_private_stack(int (Registry::*job)());
     int job_to_file();
     int job_to_private();

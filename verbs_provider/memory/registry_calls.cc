@@ -23,11 +23,6 @@ void map_zeros(Range range, int protection) {
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
-/// Other threads may be writing there.
-__attribute__((no_sanitize("address", "thread", "undefined"))) std::uint64_t read_word(std::uint64_t addr) {
-    return *reinterpret_cast<const volatile std::uint64_t*>(addr);  // NOLINT(performance-no-int-to-ptr)
-}
-
 }  // namespace
 
 void Registry::note_mapped(Range range) {
@@ -40,26 +35,6 @@ void Registry::note_moved(Range range) { note_mapped(range); }
 
 bool Registry::wipe_on_fork(Range range, bool wipe) {
     return wipe ? wiped_.insert(range) : wiped_.erase(range);
-}
-
-/// realloc() of a large block calls mremap() within the C library, where nobody sees it. A mapping of a file
-/// that grows shows what the file has behind it: the memory next to the block. Two mappings cannot grow, and
-/// realloc() copies. So the first page of such a block gets a mapping of its own. The advice that keeps it
-/// apart means nothing for memory files.
-void Registry::keep_from_growing(std::uint64_t addr) {
-    // The header of malloc's before the block: what is before it in its mapping, and its size with three
-    // flags.
-    constexpr std::uint64_t kHeaderBytes = 16, kFlags = 7, kIsMapped = 2;
-    if (addr % kHeaderBytes != 0 || addr % kPageBytes == 0) {
-        return;
-    }
-    const std::uint64_t before = read_word(addr - 16), size = read_word(addr - 8);
-    const std::uint64_t start = addr - kHeaderBytes - before;
-    const std::uint64_t total = (size & ~kFlags) + before;
-    if ((size & kFlags) == kIsMapped && start == page_floor(addr) && total % kPageBytes == 0 &&
-        total > kPageBytes) {
-        raw_syscall(SYS_madvise, start, kPageBytes, MADV_RANDOM);
-    }
 }
 
 bool Registry::read_mappings_beside(Range range, Mappings& to) const {
@@ -84,8 +59,12 @@ Registry::Stretch::Kind Registry::kind_of(const Mapping& mapping) const {
     return is_anonymous ? Stretch::Kind::kAnonymous : Stretch::Kind::kOther;
 }
 
+bool Registry::may_hold(Range range) const {
+    return mapped_is_short_ || !mapped_.first(range, true).empty() || !inherited_.first(range, true).empty();
+}
+
 void Registry::list_stretches(Range range, Stretches& to) const {
-    if (!mapped_is_short_ && mapped_.first(range, true).empty() && inherited_.first(range, true).empty()) {
+    if (!may_hold(range)) {
         return;
     }
     Mappings mappings;

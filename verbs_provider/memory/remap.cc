@@ -23,6 +23,27 @@ void* refuse(int error) {
     return MAP_FAILED;
 }
 
+/// What malloc keeps before each block: what there is before that in its mapping, and its size with three
+/// flags.
+struct BlockHeader {
+    std::uint64_t before, size;
+};
+constexpr std::uint64_t kHeaderFlags = 7, kIsMapped = 2;
+
+/// Other allocators keep nothing there, and the page before a block may not be there at all.
+__attribute__((no_sanitize("address", "thread", "undefined"))) bool read_header(std::uint64_t addr,
+                                                                                BlockHeader& header) {
+    if ((addr + sizeof(header)) % kPageBytes != 0) {
+        // In the block's own page.
+        const auto* words =
+            reinterpret_cast<const volatile std::uint64_t*>(addr);  // NOLINT(performance-no-int-to-ptr)
+        header = {words[0], words[1]};
+        return true;
+    }
+    const iovec to{&header, sizeof(header)}, from{at(addr), sizeof(header)};
+    return raw_syscall(SYS_process_vm_readv, raw_syscall(SYS_getpid), &to, 1, &from, 1, 0) == sizeof(header);
+}
+
 /// What is one mapping to the program, and may be several: converted pieces and private ones. The pieces move
 /// one by one. What it grows by is private memory: a piece of the file that grew would show what the file has
 /// behind it, which is other registered memory.
@@ -175,6 +196,27 @@ void* remap(void* old_addr, std::size_t old_length, std::size_t new_length, int 
     }
     const std::uint64_t wanted = (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) != 0 ? target : 0;
     return Remapping(*process, pieces, from, page_ceiling(new_length), flags, real).run(wanted);
+}
+
+bool is_mapped_block(const void* block) {
+    Process* process = existing_process();
+    BlockHeader header{};
+    const std::uint64_t start = reinterpret_cast<std::uint64_t>(block) - sizeof(header);
+    if (process == nullptr || start % sizeof(header) != 0 ||
+        !process->registry.may_map({start, start + kPageBytes}) || !read_header(start, header)) {
+        return false;
+    }
+    const Range mapping{start - header.before, start + (header.size & ~kHeaderFlags)};
+    if ((header.size & kHeaderFlags) != kIsMapped || header.before > start || mapping.empty() ||
+        mapping.start % kPageBytes != 0 || mapping.end % kPageBytes != 0) {
+        return false;
+    }
+    const bool locked = process->lock.lock_for_advice();
+    const bool may_hold = process->registry.may_hold(mapping);
+    if (locked) {
+        process->lock.unlock_after_advice();
+    }
+    return may_hold;
 }
 
 }  // namespace urnic::memory

@@ -55,6 +55,7 @@ namespace urnic::shim {
     X(madvise)                  \
     X(process_madvise)          \
     X(mremap)                   \
+    X(realloc)                  \
     X(syscall)
 
 enum class Function : int {

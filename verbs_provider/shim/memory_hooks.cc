@@ -1,5 +1,6 @@
 // Calls on memory that may be converted: once the provider has registered memory it is asked first. Before,
 // they cost a load and a jump.
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -8,7 +9,8 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
 
 #include "verbs_provider/memory/calls.h"
 #include "verbs_provider/memory/raw_syscall.h"
@@ -71,6 +73,15 @@ void* do_mremap(void* old_addr, std::size_t old_length, std::size_t new_length, 
                             : calls->remap(old_addr, old_length, new_length, flags, new_addr, real);
 }
 
+void* call_realloc(void* block, std::size_t bytes) {
+    void* real = real_function(Function::k_realloc);
+    if (real == nullptr) {
+        errno = ENOMEM;
+        return nullptr;
+    }
+    return reinterpret_cast<void* (*)(void*, std::size_t)>(real)(block, bytes);
+}
+
 __attribute__((constructor)) void find_syscall() {
     urnic_shim_real_syscall = real_function(Function::k_syscall);
 }
@@ -104,6 +115,22 @@ void* urnic_shim_mremap(void* old_addr, std::size_t old_length, std::size_t new_
                         void* new_addr) {
     return urnic::shim::do_mremap(old_addr, old_length, new_length, flags, new_addr,
                                   urnic::shim::next(Function::k_mremap, &urnic::shim::raw_mremap));
+}
+
+// Where the memory is a mapping that must not grow unseen, as glibc itself does when mremap() fails.
+URNIC_EXPORT void* urnic_shim_realloc(void* block, std::size_t bytes) asm("realloc");
+void* urnic_shim_realloc(void* block, std::size_t bytes) {
+    const urnic::memory::Calls* calls = urnic_memory_calls.load(std::memory_order_acquire);
+    if (calls == nullptr || block == nullptr || bytes == 0 || !calls->is_mapped_block(block)) {
+        return urnic::shim::call_realloc(block, bytes);
+    }
+    void* copy = std::malloc(bytes);
+    if (copy != nullptr) {
+        const std::size_t held = malloc_usable_size(block);
+        std::memcpy(copy, block, held < bytes ? held : bytes);
+        std::free(block);
+    }
+    return copy;
 }
 
 /// syscall() with one of the numbers above, or before the constructor has run.
