@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +23,13 @@ int move_pages_over(std::uint64_t from, std::uint64_t to, std::uint64_t length) 
     const long at =
         raw_syscall(SYS_mremap, from, length, length, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
     return at < 0 ? static_cast<int>(at) : 0;
+}
+
+/// How often this thread had to make way for another.
+std::uint64_t count_preemptions() {
+    rusage usage{};
+    raw_syscall(SYS_getrusage, RUSAGE_THREAD, &usage);
+    return static_cast<std::uint64_t>(usage.ru_nivcsw);
 }
 
 /// Other threads may be reading and writing the page: plain loads, hidden from the sanitizers.
@@ -60,10 +68,14 @@ int PageMover::to_file(Range range, int protection, std::uint64_t& moved_end) {
     if (const int error = userfault_.watch_writes(range); error != 0) {
         return error;
     }
+    const bool protect = settings_.protect_to_file;
+    begin_protecting(range);
     while (moved_end < range.end) {
         const Range step = next_step(moved_end, range.end);
-        if (const int error = step_to_file(step, protection); error != 0) {
-            userfault_.forget({step.start, range.end});
+        int error = protect ? protect_ahead(step, range.end, !support_.protects_untouched) : 0;
+        error = error != 0 ? error : step_to_file(step, protection);
+        if (error != 0) {
+            give_up({step.start, range.end});
             return error;
         }
         moved_end = step.end;
@@ -71,17 +83,46 @@ int PageMover::to_file(Range range, int protection, std::uint64_t& moved_end) {
     return 0;
 }
 
+void PageMover::begin_protecting(Range range) {
+    protected_end_ = range.start;
+    preemptions_ = range.end - range.start > kStepBytes ? count_preemptions() : 0;
+}
+
+/// The step, and more where threads compute beside: those that write to the range would go on doing so in
+/// what is not protected yet, and keep this thread from running. They wait instead.
+int PageMover::protect_ahead(Range step, std::uint64_t end, bool touch_first) {
+    if (step.end <= protected_end_) {
+        return 0;
+    }
+    Range window = step;
+    // A system call that writes to what is protected must be able to wait.
+    if (step.end < end && support_.holds_back_the_kernel) {
+        const std::uint64_t before = preemptions_;
+        preemptions_ = count_preemptions();
+        if (preemptions_ != before || settings_.always_crowded) {
+            window.end = std::min(end, step.start + kCrowdedBytes);
+        }
+    }
+    if (touch_first) {
+        raw_syscall(SYS_madvise, window.start, window.end - window.start, MADV_POPULATE_READ);
+    }
+    protected_end_ = window.end;
+    return userfault_.protect(window);
+}
+
+/// What has not moved is as before, and nobody waits for it.
+void PageMover::give_up(Range rest) {
+    const Range window{rest.start, std::max(rest.start, protected_end_)};
+    if (!window.empty()) {
+        userfault_.unprotect(window);
+    }
+    userfault_.forget(rest);
+    userfault_.wake(rest);
+}
+
 int PageMover::step_to_file(Range step, int protection) {
     const std::uint64_t length = step.end - step.start;
     const std::uint64_t place = parking_.place_of(step.start);
-    if (!support_.protects_untouched) {
-        raw_syscall(SYS_madvise, step.start, length, MADV_POPULATE_READ);
-    }
-    if (settings_.protect_to_file) {
-        if (const int error = userfault_.protect(step); error != 0) {
-            return error;
-        }
-    }
     int error = write_to_file(step);
     // Between the next two calls the pages are gone from here: readers must wait as well, or they would see
     // zeros.
@@ -156,11 +197,14 @@ int PageMover::to_private(Range range, std::uint64_t file_offset, int protection
     if (const int error = userfault_.watch_writes(range); error != 0) {
         return error;
     }
+    begin_protecting(range);
     while (moved_end < range.end) {
         const Range step = next_step(moved_end, range.end);
         const std::uint64_t offset = file_offset + (step.start - range.start);
-        if (const int error = step_to_private(step, offset, protection); error != 0) {
-            userfault_.forget({step.start, range.end});
+        int error = settings_.protect_to_private ? protect_ahead(step, range.end, false) : 0;
+        error = error != 0 ? error : step_to_private(step, offset, protection);
+        if (error != 0) {
+            give_up({step.start, range.end});
             return error;
         }
         moved_end = step.end;
@@ -180,9 +224,6 @@ int PageMover::step_to_private(Range step, std::uint64_t file_offset, int protec
         return -ENOMEM;
     }
     long error = raw_syscall(SYS_mprotect, place, length, kReadWrite);
-    if (error == 0 && settings_.protect_to_private) {
-        error = userfault_.protect(step);
-    }
     error = error != 0 ? error : copy_from_file(place, step, file_offset);
     if (error == 0 && protection != kReadWrite) {
         error = raw_syscall(SYS_mprotect, place, length, protection);

@@ -14,6 +14,7 @@ namespace urnic::memory {
 struct MoverSettings {
     bool protect_to_file = true;
     bool protect_to_private = true;
+    bool always_crowded = false;  // as where other threads compute
 };
 
 class PageMover {
@@ -21,6 +22,9 @@ class PageMover {
     /// Pages move in steps of at most this many bytes, so that a writer waits about 1 ms at most.
     static constexpr std::uint64_t kStepBytes = 2ULL << 20U;
     static_assert(Parking::kWindowBytes % kStepBytes == 0);
+
+    /// Where other threads compute so much of memory waits at once: some 15 ms at most.
+    static constexpr std::uint64_t kCrowdedBytes = 32ULL << 20U;
 
     explicit PageMover(const Parking& parking) : parking_(parking) {}
     /// Must precede everything else.
@@ -44,6 +48,9 @@ class PageMover {
     int copy_to_private(Range range, std::uint64_t file_offset, int protection);
 
   private:
+    void begin_protecting(Range range);
+    int protect_ahead(Range step, std::uint64_t end, bool touch_first);
+    void give_up(Range rest);
     int step_to_file(Range step, int protection);
     int write_to_file(Range step);
     void populate(int protection) const;
@@ -57,6 +64,8 @@ class PageMover {
     Userfault userfault_;
     const Parking& parking_;
     MoverSettings settings_;
+    std::uint64_t protected_end_ = 0;
+    std::uint64_t preemptions_ = 0;
     // Stretches of pages with content in the current step.
     Range stretches_[kStepBytes / kPageBytes / 2 + 1];
     std::uint32_t num_stretches_ = 0;

@@ -14,66 +14,15 @@
 #include <thread>
 #include <vector>
 
-#include "support.h"
-#include "verbs_provider/memory/calls.h"
+#include "calls.h"
 
 namespace urnic::memory {
 namespace {
 
 constexpr int kDontneedLockedAdvice = 24, kGuardInstallAdvice = 102;
 
-int give_advice(const void* at, std::size_t bytes, int advice) {
-    return advise(const_cast<void*>(at), bytes, advice, &::madvise);
-}
-void* plain_mremap(void* old_addr, std::size_t old_length, std::size_t new_length, int flags,
-                   void* new_addr) {
-    return ::mremap(old_addr, old_length, new_length, flags, new_addr);
-}
-char* move_memory(void* at, std::size_t old_bytes, std::size_t new_bytes, int flags, void* to = nullptr) {
-    return static_cast<char*>(remap(at, old_bytes, new_bytes, flags, to, &plain_mremap));
-}
-
-bool is_zero(const char* at, std::size_t bytes) {
-    return std::all_of(at, at + bytes, [](char byte) { return byte == 0; });
-}
-
-class Calls : public testing::TestWithParam<bool> {
-  protected:
-    void SetUp() override { apply_for_test({.text_maps_only = GetParam()}); }
-    void TearDown() override {
-        EXPECT_EQ(stretches_for_test(), 0U) << "the test left registrations behind";
-        EXPECT_EQ(memory_file_bytes(), 0U) << "released pages still take memory";
-        apply_for_test(Settings{});
-    }
-};
-INSTANTIATE_TEST_SUITE_P(Kernels, Calls, testing::Values(false, true),
+INSTANTIATE_TEST_SUITE_P(Kernels, CallsTest, testing::Values(false, true),
                          [](const auto& info) { return info.param ? "AsDebian12" : "ThisOne"; });
-
-/// Registered as long as it lives.
-class Registered {
-  public:
-    Registered(const void* at, std::size_t bytes) : registration_(convert(address_of(at), bytes, true)) {
-        EXPECT_TRUE(registration_.converted);
-    }
-    ~Registered() { end(); }
-    Registered(const Registered&) = delete;
-    Registered& operator=(const Registered&) = delete;
-    void end() {
-        release(registration_);
-        registration_ = {};
-    }
-
-  private:
-    Registration registration_;
-};
-
-/// Eight pages where a hole stays one.
-struct LowArea : Area {
-    explicit LowArea(std::uint64_t number)
-        : Area(8 * kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-               reinterpret_cast<void*>((32ULL << 40U) + (number << 30U))) {
-    }  // NOLINT(performance-no-int-to-ptr)
-};
 
 struct Outcome {
     int result = 0;
@@ -146,10 +95,10 @@ void compare_all(int advice) {
     compare(advice, 0, 8 * kPageBytes, true);
 }
 
-TEST_P(Calls, DontneedGivesZeros) { compare_all(MADV_DONTNEED); }
-TEST_P(Calls, DontneedGivesZerosOfLockedMemoryIfAsked) { compare_all(kDontneedLockedAdvice); }
-TEST_P(Calls, RemoveIsForFiles) { compare_all(MADV_REMOVE); }
-TEST_P(Calls, OtherAdviceKeepsTheContent) {
+TEST_P(CallsTest, DontneedGivesZeros) { compare_all(MADV_DONTNEED); }
+TEST_P(CallsTest, DontneedGivesZerosOfLockedMemoryIfAsked) { compare_all(kDontneedLockedAdvice); }
+TEST_P(CallsTest, RemoveIsForFiles) { compare_all(MADV_REMOVE); }
+TEST_P(CallsTest, OtherAdviceKeepsTheContent) {
     for (const int advice :
          {MADV_NORMAL, MADV_RANDOM, MADV_SEQUENTIAL, MADV_WILLNEED, MADV_DONTFORK, MADV_DOFORK, MADV_HUGEPAGE,
           MADV_NOHUGEPAGE, MADV_MERGEABLE, MADV_UNMERGEABLE, MADV_DONTDUMP, MADV_DODUMP, MADV_WIPEONFORK,
@@ -158,7 +107,7 @@ TEST_P(Calls, OtherAdviceKeepsTheContent) {
     }
 }
 
-TEST_P(Calls, FreedMemoryReadsAsZerosOrAsItWas) {
+TEST_P(CallsTest, FreedMemoryReadsAsZerosOrAsItWas) {
     const Area area(8 * kPageBytes);
     const Registered registration(area.data() + 2 * kPageBytes, 4 * kPageBytes);
     area.fill(1);
@@ -172,7 +121,7 @@ TEST_P(Calls, FreedMemoryReadsAsZerosOrAsItWas) {
     EXPECT_TRUE(area.holds(4)) << "what is written afterwards stays";
 }
 
-TEST_P(Calls, DiscardedPagesAreTheSameForTheDaemonAfterwards) {
+TEST_P(CallsTest, DiscardedPagesAreTheSameForTheDaemonAfterwards) {
     const Area area(4 * kPageBytes);
     area.fill(1);
     const Registered registration(area.data(), area.size());
@@ -186,7 +135,7 @@ TEST_P(Calls, DiscardedPagesAreTheSameForTheDaemonAfterwards) {
     EXPECT_LE(memory_file_bytes(), 4 * kPageBytes);
 }
 
-TEST_P(Calls, DiscardedPagesStayDiscardedWhenTheyComeHome) {
+TEST_P(CallsTest, DiscardedPagesStayDiscardedWhenTheyComeHome) {
     const Area area(4 * kPageBytes);
     area.fill(1);
     Registered registration(area.data(), area.size());
@@ -196,7 +145,7 @@ TEST_P(Calls, DiscardedPagesStayDiscardedWhenTheyComeHome) {
     EXPECT_FALSE(is_zero(area.data(), kPageBytes));
 }
 
-TEST_P(Calls, ReadOnlyPagesAreDiscardedToo) {
+TEST_P(CallsTest, ReadOnlyPagesAreDiscardedToo) {
     const Area area(4 * kPageBytes);
     area.fill(1);
     const Registered registration(area.data(), area.size());
@@ -205,7 +154,7 @@ TEST_P(Calls, ReadOnlyPagesAreDiscardedToo) {
     EXPECT_TRUE(is_zero(area.data(), area.size()));
 }
 
-TEST_P(Calls, DontneedOfTheProgramsOwnSharedMemoryKeepsIt) {
+TEST_P(CallsTest, DontneedOfTheProgramsOwnSharedMemoryKeepsIt) {
     const Area shared(2 * kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS);
     const Area area(2 * kPageBytes);
     const Registered registration(area.data(), area.size());
@@ -214,7 +163,7 @@ TEST_P(Calls, DontneedOfTheProgramsOwnSharedMemoryKeepsIt) {
     EXPECT_TRUE(shared.holds(1));
 }
 
-TEST_P(Calls, AfterTheDescriptorIsGonePagesAreDiscardedStill) {
+TEST_P(CallsTest, AfterTheDescriptorIsGonePagesAreDiscardedStill) {
     EXPECT_TRUE(in_child([] {
         const Area area(2 * kPageBytes);
         area.fill(1);
@@ -226,7 +175,7 @@ TEST_P(Calls, AfterTheDescriptorIsGonePagesAreDiscardedStill) {
 }
 
 /// Another thread registers and deregisters what is discarded.
-TEST_P(Calls, DiscardedWhilePagesMove) {
+TEST_P(CallsTest, DiscardedWhilePagesMove) {
     const Area area(16 * kPageBytes);
     std::atomic<bool> stop{false};
     std::atomic<std::uint64_t> rounds{0};
@@ -249,7 +198,7 @@ TEST_P(Calls, DiscardedWhilePagesMove) {
 }
 
 /// fork() takes an allocator's locks, which a thread may hold that calls madvise().
-TEST_P(Calls, AdviceDoesNotWaitForFork) {
+TEST_P(CallsTest, AdviceDoesNotWaitForFork) {
     static std::mutex allocators;
     static bool in_use = false;
     static std::once_flag once;
@@ -284,7 +233,7 @@ TEST_P(Calls, AdviceDoesNotWaitForFork) {
     in_use = false;
 }
 
-TEST_P(Calls, AChildDiscardsItsOwn) {
+TEST_P(CallsTest, AChildDiscardsItsOwn) {
     // More than is copied at once at fork.
     const Area area(40UL << 20U);
     area.fill(1);
@@ -302,7 +251,7 @@ TEST_P(Calls, AChildDiscardsItsOwn) {
     EXPECT_TRUE(area.holds(1));
 }
 
-TEST_P(Calls, WipedOnForkWhileRegistered) {
+TEST_P(CallsTest, WipedOnForkWhileRegistered) {
     const Area area(4 * kPageBytes);
     area.fill(1);
     Registered registration(area.data(), area.size());
@@ -320,7 +269,7 @@ TEST_P(Calls, WipedOnForkWhileRegistered) {
     EXPECT_FALSE(child_sees(2));
 }
 
-TEST_P(Calls, ProcessAdviceOnesOwn) {
+TEST_P(CallsTest, ProcessAdviceOnesOwn) {
     const int self = static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0));
     ASSERT_GE(self, 0);
     const auto by_kernel = [](int pidfd, const iovec* ranges, std::size_t count, int advice, unsigned flags) {
@@ -342,7 +291,7 @@ TEST_P(Calls, ProcessAdviceOnesOwn) {
     ::close(self);
 }
 
-TEST_P(Calls, GuardsAreInstalledWhereThePageWas) {
+TEST_P(CallsTest, GuardsAreInstalledWhereThePageWas) {
     const Area plain(2 * kPageBytes), registered(2 * kPageBytes);
     const Registered registration(registered.data(), registered.size());
     constexpr int kGuardRemoveAdvice = 103;
@@ -356,150 +305,6 @@ TEST_P(Calls, GuardsAreInstalledWhereThePageWas) {
         EXPECT_EQ(give_advice(area->data(), kPageBytes, kGuardRemoveAdvice), 0);
         EXPECT_TRUE(is_zero(area->data(), kPageBytes));
     }
-}
-
-// mremap()
-
-TEST_P(Calls, GrowingDoesNotShowWhatLiesBehind) {
-    const Area area(16 * kPageBytes);
-    area.fill(1);
-    const Registered low(area.data(), 8 * kPageBytes), high(area.data() + 8 * kPageBytes, 8 * kPageBytes);
-    char* grown = move_memory(area.data(), 8 * kPageBytes, 12 * kPageBytes, MREMAP_MAYMOVE);
-    ASSERT_NE(grown, MAP_FAILED);
-    const Pattern pattern;
-    EXPECT_EQ(std::memcmp(grown, pattern.page(1, 0), kPageBytes), 0);
-    EXPECT_EQ(std::memcmp(grown + 7 * kPageBytes, pattern.page(1, 7), kPageBytes), 0);
-    EXPECT_TRUE(is_zero(grown + 8 * kPageBytes, 4 * kPageBytes));
-    std::memset(grown, 'g', 12 * kPageBytes);
-    EXPECT_EQ(std::memcmp(area.data() + 8 * kPageBytes, pattern.page(1, 8), kPageBytes), 0)
-        << "the neighbour was overwritten";
-    // As with a NIC the region goes on with the pages that were registered.
-    const DaemonView view(area.address(), kPageBytes);
-    view[3] = 'd';
-    EXPECT_EQ(grown[3], 'd');
-    // And again, though it is two mappings now.
-    char* larger = move_memory(grown, 12 * kPageBytes, 64 * kPageBytes, MREMAP_MAYMOVE);
-    ASSERT_NE(larger, MAP_FAILED);
-    EXPECT_EQ(larger[3], 'd');
-    EXPECT_EQ(larger[11 * kPageBytes], 'g');
-    EXPECT_TRUE(is_zero(larger + 12 * kPageBytes, kPageBytes));
-    // The moved pages are discarded where they are now.
-    ASSERT_EQ(give_advice(larger, 2 * kPageBytes, MADV_DONTNEED), 0);
-    EXPECT_TRUE(is_zero(larger, 2 * kPageBytes));
-    ::munmap(larger, 64 * kPageBytes);
-}
-
-TEST_P(Calls, GrowingInPlace) {
-    const LowArea area(0);
-    area.fill(1);
-    const Registered gone(area.data() + 4 * kPageBytes, 4 * kPageBytes);
-    const Registered low(area.data(), 4 * kPageBytes);
-    ASSERT_EQ(::munmap(area.data() + 4 * kPageBytes, 4 * kPageBytes), 0);
-    ASSERT_EQ(move_memory(area.data(), 4 * kPageBytes, 8 * kPageBytes, 0), area.data());
-    EXPECT_TRUE(is_zero(area.data() + 4 * kPageBytes, 4 * kPageBytes));
-    EXPECT_EQ(move_memory(area.data(), 8 * kPageBytes, 10 * kPageBytes, 0), MAP_FAILED);
-    EXPECT_EQ(errno, ENOMEM);
-    EXPECT_EQ(move_memory(area.data(), 8 * kPageBytes, 3 * kPageBytes, 0), area.data());
-    EXPECT_TRUE(mappings_in({area.address() + 3 * kPageBytes, area.address() + 8 * kPageBytes}).empty());
-}
-
-TEST_P(Calls, PartlyRegisteredMemoryMovesAsAWhole) {
-    const Area area(8 * kPageBytes), target(12 * kPageBytes);
-    area.fill(1);
-    Registered part(area.data() + 2 * kPageBytes, 3 * kPageBytes);
-    ASSERT_EQ(move_memory(area.data(), 8 * kPageBytes, 8 * kPageBytes, MREMAP_MAYMOVE | MREMAP_FIXED,
-                          target.data()),
-              target.data());
-    const Pattern pattern;
-    for (std::size_t page = 0; page < 8; ++page) {
-        EXPECT_EQ(std::memcmp(target.data() + page * kPageBytes, pattern.page(1, page), kPageBytes), 0);
-    }
-    EXPECT_TRUE(mappings_in(area.range()).empty());
-    part.end();
-    for (const Mapping& mapping : mappings_in({target.address(), target.address() + 8 * kPageBytes})) {
-        EXPECT_FALSE(mapping.shared);
-    }
-}
-
-TEST_P(Calls, PagesThatLeaveTheirMappingBehindLeaveZeros) {
-    const Area area(4 * kPageBytes), target(4 * kPageBytes);
-    area.fill(1);
-    const Registered registration(area.data(), area.size());
-    ASSERT_EQ(move_memory(area.data(), area.size(), area.size(),
-                          MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, target.data()),
-              target.data());
-    EXPECT_TRUE(target.holds(1));
-    EXPECT_TRUE(is_zero(area.data(), area.size()));
-}
-
-TEST_P(Calls, RefusedMovesAreRefused) {
-    const Area area(4 * kPageBytes);
-    area.fill(1);
-    const Registered registration(area.data(), area.size());
-    const auto error = [&](std::size_t old_bytes, std::size_t new_bytes, int flags, void* to = nullptr) {
-        errno = 0;
-        return move_memory(area.data(), old_bytes, new_bytes, flags, to) == MAP_FAILED ? errno : 0;
-    };
-    EXPECT_EQ(error(0, area.size(), MREMAP_MAYMOVE), EINVAL) << "would be a second mapping of the pages";
-    EXPECT_EQ(error(area.size(), 0, MREMAP_MAYMOVE), EINVAL);
-    EXPECT_EQ(error(area.size(), area.size(), MREMAP_FIXED, area.data()), EINVAL);
-    EXPECT_EQ(error(area.size(), area.size(), 64), EINVAL);
-    EXPECT_EQ(error(area.size() + kPageBytes, area.size() + kPageBytes, MREMAP_MAYMOVE, nullptr), 0)
-        << "the page behind is inaccessible, but there";
-}
-
-/// In a child, where nothing is left of other tests.
-bool finds_blocks_of_their_own() {
-    constexpr std::size_t kBytes = 1UL << 20U;
-    mallopt(M_MMAP_THRESHOLD, 128 * 1024);
-    std::vector<char*> blocks{static_cast<char*>(std::malloc(kBytes)),
-                              static_cast<char*>(std::aligned_alloc(64, kBytes)),
-                              static_cast<char*>(std::malloc(100)), static_cast<char*>(std::malloc(kBytes))};
-    for (char* block : blocks) {
-        std::memset(block, 1, 100);
-        EXPECT_FALSE(is_mapped_block(block));
-    }
-    {
-        // As caches do: whole pages.
-        const std::uint64_t start = page_floor(address_of(blocks[0]));
-        const Registered whole(reinterpret_cast<void*>(start), kBytes);  // NOLINT(performance-no-int-to-ptr)
-        const Registered inner(blocks[1] + kBytes / 2, 100), little(blocks[2], 100);
-        EXPECT_TRUE(is_mapped_block(blocks[0]));
-        EXPECT_TRUE(is_mapped_block(blocks[1]));
-        EXPECT_FALSE(is_mapped_block(blocks[2]));
-        EXPECT_FALSE(is_mapped_block(blocks[3]));
-    }
-    for (char* block : blocks) {
-        EXPECT_FALSE(is_mapped_block(block));
-        std::free(block);
-    }
-    // Of another allocator, at the beginning of its mapping.
-    const Area area(2 * kPageBytes);
-    const Registered registration(area.data(), area.size());
-    EXPECT_FALSE(is_mapped_block(area.data()));
-    return !testing::Test::HasFailure();
-}
-
-/// What the preloaded library must not let glibc's realloc() remap unseen.
-TEST_P(Calls, BlocksThatReallocWouldRemap) { EXPECT_TRUE(in_child(finds_blocks_of_their_own)); }
-
-TEST_P(Calls, MemoryThatGrowsDownGoesOnGrowing) {
-    constexpr std::size_t kBytes = 64 * kPageBytes;
-    char* low =
-        static_cast<char*>(::mmap(nullptr, 4 * kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    ASSERT_EQ(::munmap(low, 4 * kBytes), 0);
-    char* at = static_cast<char*>(::mmap(low + 3 * kBytes, kBytes, PROT_READ | PROT_WRITE,
-                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_FIXED, -1, 0));
-    ASSERT_NE(at, MAP_FAILED);
-    std::memset(at, 1, kBytes);
-    const Registration registration = convert(address_of(at), 4 * kPageBytes, true);
-    EXPECT_EQ(registration.error, 0);
-    EXPECT_TRUE(in_child([&] {
-        *(at - kPageBytes) = 'x';
-        return true;
-    }));
-    release(registration);
-    ::munmap(at, kBytes);
 }
 
 // A userfaultfd of the program's own, as a hypervisor has that receives its guest's memory late.
@@ -534,7 +339,7 @@ void serve_missing_pages(UserfaultMessages& messages, Range range) {
     }
 }
 
-TEST_P(Calls, PagesForAUserfaultfdAreMissing) {
+TEST_P(CallsTest, PagesForAUserfaultfdAreMissing) {
     const Area area(64 * kPageBytes);
     area.fill(1);
     Registered registration(area.data() + 8 * kPageBytes, 40 * kPageBytes);
