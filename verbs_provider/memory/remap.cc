@@ -129,7 +129,8 @@ class Remapping {
             process_.registry.note_moved({target, target + length});
             if ((flags_ & MREMAP_DONTUNMAP) != 0) {
                 // What stays behind would show the file's pages still.
-                ::mmap(at(moved.start), length, protection_, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+                static_cast<void>(::mmap(at(moved.start), length, protection_,
+                                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
             }
         }
         return true;
