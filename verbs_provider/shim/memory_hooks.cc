@@ -16,6 +16,8 @@
 #include "verbs_provider/memory/raw_syscall.h"
 #include "verbs_provider/shim/functions.h"
 
+// NOLINTBEGIN(performance-no-int-to-ptr): system calls take and answer numbers
+
 extern "C" {
 /// See calls.h.
 __attribute__((visibility("default"))) std::atomic<const urnic::memory::Calls*> urnic_memory_calls{nullptr};
@@ -172,3 +174,5 @@ __asm__(
     "je urnic_shim_serve_syscall\n\t"
     "jmpq *%rax\n\t"
     ".size syscall, . - syscall\n");
+
+// NOLINTEND(performance-no-int-to-ptr)

@@ -197,31 +197,33 @@ TEST_P(CallsTest, DiscardedWhilePagesMove) {
     EXPECT_EQ(kept, 0);
 }
 
+/// The lock of an allocator that was loaded before us: in fork() its handler is the last to prepare, when
+/// ours has run.
+struct AllocatorsLock {
+    AllocatorsLock() { ::pthread_atfork(lock, unlock, unlock); }
+    static void lock() {
+        if (in_use) {
+            mutex.lock();
+        }
+    }
+    static void unlock() {
+        if (in_use) {
+            mutex.unlock();
+        }
+    }
+    static inline std::mutex mutex;
+    static inline bool in_use = false;
+} allocators_lock;
+
 /// fork() takes an allocator's locks, which a thread may hold that calls madvise().
 TEST_P(CallsTest, AdviceDoesNotWaitForFork) {
-    static std::mutex allocators;
-    static bool in_use = false;
-    static std::once_flag once;
-    // Like an allocator loaded before us, last to prepare.
-    std::call_once(once, [] {
-        pthread_atfork(
-            [] {
-                if (in_use) allocators.lock();
-            },
-            [] {
-                if (in_use) allocators.unlock();
-            },
-            [] {
-                if (in_use) allocators.unlock();
-            });
-    });
-    in_use = true;
+    AllocatorsLock::in_use = true;
     const Area area(4 * kPageBytes);
     const Registered registration(area.data(), area.size());
     std::atomic<bool> stop{false};
     std::thread purger([&] {
         while (!stop) {
-            const std::lock_guard guard(allocators);
+            const std::lock_guard guard(AllocatorsLock::mutex);
             give_advice(area.data(), area.size(), MADV_DONTNEED);
         }
     });
@@ -230,7 +232,7 @@ TEST_P(CallsTest, AdviceDoesNotWaitForFork) {
     }
     stop = true;
     purger.join();
-    in_use = false;
+    AllocatorsLock::in_use = false;
 }
 
 TEST_P(CallsTest, AChildDiscardsItsOwn) {
