@@ -215,9 +215,14 @@ int run(int argc, char** argv) {
     app.add_subcommand(
         "waiting",
         "threads that poll beside processes that compute; lines: WRITING POLLING COMPUTING BYTES SECONDS");
+    app.add_subcommand("yields",
+                       "what threads that only yield take each other for; lines: YIELDING COMPUTING SECONDS");
     CLI11_PARSE(app, argc, argv);
     if (app.got_subcommand("waiting")) {
         return poll_beside_computing();
+    }
+    if (app.got_subcommand("yields")) {
+        return yield_beside_computing();
     }
     if (app.got_subcommand(qps)) {
         return many_qps(connected);

@@ -1,5 +1,6 @@
 #include "bench/verbs/waiting.h"
 
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "bench/verbs/side.h"
+#include "rnic/abi/yield_monitor.h"
 
 namespace urnic::bench {
 
@@ -149,10 +151,78 @@ void measure(const std::deque<Connection>& connections, const Mix& mix, std::uin
     std::fflush(stdout);
 }
 
+/// What a thread found that only yields, and sleeps while it takes the others for computing.
+struct Yields {
+    double contended_s = 0;
+    Times took;  // us
+};
+
+void yield_until(WaitClock::time_point end, Yields& found) {
+    constexpr auto kNap = std::chrono::milliseconds(1);  // what a poll sleeps at most
+    abi::YieldMonitor monitor;
+    for (auto now = WaitClock::now(); now < end;) {
+        const auto before = now;
+        const auto now_ns = static_cast<std::uint64_t>(now.time_since_epoch() / std::chrono::nanoseconds(1));
+        if (monitor.contended(now_ns)) {
+            std::this_thread::sleep_for(kNap);
+            now = WaitClock::now();
+            found.contended_s += std::chrono::duration<double>(now - before).count();
+            continue;
+        }
+        sched_yield();
+        now = WaitClock::now();
+        const auto took_ns = static_cast<std::uint64_t>((now - before) / std::chrono::nanoseconds(1));
+        monitor.on_yield(now_ns + took_ns, took_ns);
+        found.took.push_back(static_cast<float>(took_ns) / 1e3F);
+    }
+}
+
+void measure_yields(std::uint32_t yielding, double seconds) {
+    std::vector<Yields> found(yielding);
+    const auto end = WaitClock::now() +
+                     std::chrono::duration_cast<WaitClock::duration>(std::chrono::duration<double>(seconds));
+    {
+        std::vector<std::jthread> running;
+        for (Yields& one : found) {
+            running.emplace_back([&one, end] { yield_until(end, one); });
+        }
+    }
+    double contended_s = 0;
+    Times all;
+    for (const Yields& one : found) {
+        contended_s += one.contended_s;
+        all.insert(all.end(), one.took.begin(), one.took.end());
+    }
+    std::sort(all.begin(), all.end());
+    const auto slow = all.end() - std::upper_bound(all.begin(), all.end(), abi::YieldMonitor::kSlowNs / 1e3F);
+    std::printf(
+        "{\"contended_percent\": %.2f, \"yields\": %zu, \"slow\": %td, \"p50_us\": %.2f, "
+        "\"p99_us\": %.2f, \"max_us\": %.2f}\n",
+        100 * contended_s / (seconds * yielding), all.size(), slow, static_cast<double>(all[all.size() / 2]),
+        static_cast<double>(all[all.size() * 99 / 100]), static_cast<double>(all.back()));
+    std::fflush(stdout);
+}
+
+constexpr std::uint32_t kMaxThreads = 64;
+
 }  // namespace
 
+int yield_beside_computing() {
+    std::uint32_t yielding = 0;
+    std::uint32_t computing = 0;
+    double seconds = 0;
+    while (std::cin >> yielding >> computing >> seconds) {
+        if (yielding == 0 || yielding > kMaxThreads || computing > kMaxThreads || !(seconds > 0)) {
+            errno = EINVAL;
+            give_up("YIELDING COMPUTING SECONDS");
+        }
+        const Computing beside(computing);
+        measure_yields(yielding, seconds);
+    }
+    return 0;
+}
+
 int poll_beside_computing() {
-    constexpr std::uint32_t kMaxThreads = 64;
     std::deque<Connection> connections;
     std::printf("{\"connected\": 1}\n");
     std::fflush(stdout);

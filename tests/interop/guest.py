@@ -49,9 +49,11 @@ class Command:
 
 
 class Guest:
-    """`netdev`: what stands behind QEMU's -netdev, with the id "net". `devices`: further arguments of QEMU's. `cpu`: its -cpu."""
+    """`netdev`: what stands behind QEMU's -netdev, with the id "net". `devices`: further arguments of QEMU's. `cpu`: its -cpu. `counts`: its
+    clock counts instructions, 1 ns each, and leaps while it has nothing to do; with one processor only."""
 
-    def __init__(self, kernel, initramfs, directory, netdev, mac, arguments, cpus=1, memory_mb=384, devices=(), cpu="max"):
+    def __init__(self, kernel, initramfs, directory, netdev, mac, arguments, cpus=1, memory_mb=384, devices=(), cpu="max",
+                 counts=False):
         self._console_path = pathlib.Path(directory) / "console.log"
         path = pathlib.Path(directory) / "agent.sock"
         with socket.socket(socket.AF_UNIX) as listener:
@@ -60,7 +62,8 @@ class Guest:
             offloads = ",".join(f"{name}=off" for name in (
                 "csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ufo", "host_tso4", "host_tso6", "host_ufo"))
             command = [
-                QEMU, "-accel", "tcg,thread=multi,tb-size=128", "-cpu", cpu, "-M", "q35", "-smp", str(cpus),
+                QEMU, "-accel", f"tcg,thread={'single' if counts else 'multi'},tb-size=128",
+                *(["-icount", "shift=0,sleep=off"] if counts else []), "-cpu", cpu, "-M", "q35", "-smp", str(cpus),
                 "-m", str(memory_mb), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-serial", f"file:{self._console_path}", "-kernel", str(kernel), "-initrd", str(initramfs),
                 "-append", " ".join([KERNEL_OPTIONS, *arguments]),

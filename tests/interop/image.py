@@ -1,7 +1,8 @@
 """Makes what QEMU boots: Debian's kernel, and an initramfs with rdma_rxe and the stock programs of this machine.
 
 Nothing is installed and no root is needed: the kernel comes by `apt-get download`, the initramfs is written here. Both
-lie in a directory of the build and are made again when something in them has changed.
+lie in a directory of the build and are made again when something in them has changed. The kernel of another release of
+Debian comes from its archive, with lists of packages that lie beside it: those of this machine stay as they are.
 """
 
 import contextlib
@@ -41,15 +42,38 @@ def run(*command, **options):
     return result.stdout
 
 
-def kernel_package():
-    for line in run("apt-cache", "depends", "linux-image-amd64").splitlines():
+def release_options(cache, release):
+    """Options that make apt look into the archive of another release of Debian's, with its lists in `cache`."""
+    (cache / "lists/partial").mkdir(parents=True, exist_ok=True)
+    (cache / "archives/partial").mkdir(parents=True, exist_ok=True)
+    (cache / "status").touch()
+    keys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+    (cache / "sources.list").write_text(f"deb [arch=amd64 signed-by={keys}] http://deb.debian.org/debian {release} main\n",
+                                        encoding="ascii")
+    places = {"Dir::Etc::sourcelist": cache / "sources.list", "Dir::Etc::sourceparts": "-", "Dir::State::lists": cache / "lists",
+              "Dir::State::status": cache / "status", "Dir::Cache": cache, "APT::Sandbox::User": "root"}
+    return [f"-o{name}={value}" for name, value in places.items()]
+
+
+def release_kernel(cache, release):
+    """The kernel's package of another release, unpacked; the one that is there already, if any."""
+    have = sorted(complete.parent for complete in cache.glob("linux-image-*/.complete"))
+    if have:
+        return have[-1]
+    options = release_options(cache, release)
+    run("apt-get", *options, "-o", "Acquire::Retries=3", "update")
+    return download(cache, kernel_package(options), options)
+
+
+def kernel_package(options=()):
+    for line in run("apt-cache", *options, "depends", "linux-image-amd64").splitlines():
         found = re.search(r"Depends: (linux-image-[0-9]\S*)", line)
         if found:
             return found.group(1)
     raise Missing("apt knows no linux-image-amd64: apt-get update, and Debian's archive in /etc/apt/sources.list")
 
 
-def download(cache, package):
+def download(cache, package, options=()):
     """The package, unpacked in a directory of the cache."""
     target = cache / package
     if (target / ".complete").exists():
@@ -57,7 +81,7 @@ def download(cache, package):
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     # As root apt lets another user do it, who may not write here; it falls back by itself and says so.
-    run("apt-get", "-o", "Acquire::Retries=3", "download", package, cwd=target)
+    run("apt-get", *options, "-o", "Acquire::Retries=3", "download", package, cwd=target)
     for archive in target.glob("*.deb"):
         run("dpkg-deb", "-x", archive, target)
         archive.unlink()
@@ -77,6 +101,9 @@ def elf_kernel(package):
     elif payload.startswith(b"\x1f\x8b"):
         kernel = zlib.decompressobj(31).decompress(payload)
     elif payload.startswith(b"\x28\xb5\x2f\xfd"):
+        if shutil.which("zstd") is None:
+            raise Missing("no program zstd here: scripts/setup run interop")
+        # The length behind the payload is no part of it: zstd complains, and has unpacked it.
         kernel = subprocess.run(["zstd", "-dc"], input=payload, capture_output=True, check=False).stdout
     else:
         raise Missing(f"the kernel's payload is packed in an unknown way ({payload[:6].hex()})")
@@ -228,11 +255,12 @@ def write_changed(path, content):
     note.write_text(digest, encoding="ascii")
 
 
-def make(cache, extra=(), files=None, name="initramfs", modules=tuple(MODULES)):
+def make(cache, extra=(), files=None, name="initramfs", modules=tuple(MODULES), release=None):
     """(kernel, initramfs `name`), two files in the directory `cache`. `extra`: programs that go in too; `files`: others,
-    by the path they have inside; `modules`: what the kernel loads, the last one a module in any case. Raises Missing."""
+    by the path they have inside; `modules`: what the kernel loads, the last one a module in any case; `release`: of Debian,
+    whose kernel it is, this machine's where None. Raises Missing."""
     cache.mkdir(parents=True, exist_ok=True)
-    kernel = download(cache, kernel_package())
+    kernel = release_kernel(cache / release, release) if release else download(cache, kernel_package())
     busybox = download(cache, "busybox-static") / "bin/busybox"
     vmlinux = kernel / "vmlinux"
     if not vmlinux.exists():
