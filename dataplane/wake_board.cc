@@ -1,5 +1,6 @@
 #include "dataplane/wake_board.h"
 
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ void WakeBoard::announce_sleep(std::uint32_t worker) {
 }
 
 void WakeBoard::announce_awake(std::uint32_t worker) {
+    state_.workers[worker].cpu.store(static_cast<std::uint32_t>(sched_getcpu()), std::memory_order_relaxed);
     state_.workers[worker].sleeping.store(0, std::memory_order_relaxed);
 }
 

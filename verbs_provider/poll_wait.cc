@@ -125,6 +125,18 @@ void yield(PollWait& wait, std::uint64_t now_ns) {
     wait.vain_yields += took_ns > wait.shortest_yield_ns + kOthersRanNs ? 1 : 0;
 }
 
+/// Whether a worker waits for this very CPU, so that looking again keeps it from what the thread waits for.
+bool worker_is_here(const Session& session) {
+    const auto here = static_cast<std::uint32_t>(sched_getcpu());
+    for (std::uint32_t worker = 0; worker < session.num_workers(); ++worker) {
+        const abi::WorkerState& state = session.daemon().workers[worker];
+        if (state.cpu.load(std::memory_order_relaxed) == here) {
+            return true;
+        }
+    }
+    return false;
+}
+
 }  // namespace
 
 void poll_missed(Cq& cq) {
@@ -137,7 +149,7 @@ void poll_missed(Cq& cq) {
     note_row(wait, cq, now_ns);
     if (wait.yields.contended(now_ns)) {
         // A thread that does other work is one that computes: it needs no turn of anybody's, nor gives one.
-        if (waits && !wait.spin.looks_again(now_ns)) {
+        if (waits && (!wait.spin.looks_again(now_ns) || worker_is_here(*cq.context->session))) {
             go_to_sleep(wait, cq, now_ns);
         }
     } else if (wait.vain_yields >= kVainYields) {

@@ -141,6 +141,7 @@ constexpr std::size_t doorbell_bytes(std::uint32_t workers) { return sizeof(Work
 /// Written by the daemon, mapped read-only by every client.
 struct alignas(64) WorkerState {
     std::atomic<std::uint32_t> sleeping;  // 1: write to the worker's eventfd after ringing
+    std::atomic<std::uint32_t> cpu;       // that it ran on when it last woke up
 };
 /// Futexes that threads of the application sleep on while they poll; client c has word c modulo their number.
 /// Raised before each wake. In memory of the daemon's, so that waking touches no page that a client can

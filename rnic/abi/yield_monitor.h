@@ -21,9 +21,9 @@ class YieldMonitor {
     /// Quick yields after which slow ones before them count no more, if these went on for kQuietFactor times
     /// as long as the last slow one took, or for kMaxQuietNs.
     static constexpr std::uint32_t kQuickYields = 16;
-    static constexpr std::uint32_t kQuietFactor = 4;
+    static constexpr std::uint32_t kQuietFactor = 2;
     static constexpr std::uint64_t kMaxQuietNs = 50'000'000;
-    static constexpr std::uint64_t kMinContendedNs = 100'000'000;
+    static constexpr std::uint64_t kMinContendedNs = 25'000'000;
     static constexpr std::uint64_t kMaxContendedNs = 1'000'000'000;
 
     /// Returns whether a thread that waits should sleep instead of yielding. `now_ns`: of a clock that never
