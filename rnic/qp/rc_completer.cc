@@ -38,6 +38,8 @@ void RcCompleter::handle_response(TimeNs now, const wire::PacketView& packet, co
     if (ahead < 0) {  // a duplicate
         if (ahead == -1 && is_plain_ack && acks && window.awaits_answer() && !state_.waits_for_rnr()) {
             state_.repair.remind(now, window.una_psn(), ack_timeout_ns(common_.attr.timeout));
+        } else if (is_plain_ack && stops_read(header)) [[unlikely]] {
+            take_rnr_nak(now, header.aeth.syndrome, outbox);
         }
         return;
     }
@@ -141,23 +143,38 @@ void RcCompleter::handle_acknowledge(TimeNs now, const wire::PacketHeader& heade
     (void)acknowledge_through(now, header.psn, true, outbox);
 }
 
+// Returns whether a packet behind the window is an RNR NAK with which the peer stops in the middle of its
+// answer to the oldest READ: such a NAK has the PSN of the request (Linux rxe). It may as well be a late
+// duplicate, so it fails nothing: without a retry left the ACK timeout goes on.
+bool RcCompleter::stops_read(const wire::PacketHeader& header) const {
+    const SendWindow& window = state_.window;
+    return (header.aeth.syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnrNak &&
+           window.awaits_answer() && window.oldest().has_response &&
+           header.psn.distance(window.oldest().first_psn) >= 0 && state_.has_rnr_retry();
+}
+
+void RcCompleter::take_rnr_nak(TimeNs now, std::uint8_t syndrome, Outbox& outbox) {
+    ++common_.config.counters->rcvd_rnr_err;
+    state_.retry_after_rnr(now, syndrome & wire::kSyndromeValueMask, outbox);
+}
+
 void RcCompleter::handle_nak(TimeNs now, const wire::PacketHeader& header, Outbox& outbox) {
     Counters& counters = *common_.config.counters;
     const std::uint8_t syndrome = header.aeth.syndrome;
     const bool is_rnr = (syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnrNak;
     // A NAK acknowledges everything before its PSN. Responses that are missing there can be asked for again
-    // beside it, unless it ends the connection: then those before it come first.
-    const bool may_go_on = is_rnr ? state_.has_rnr_retry() : syndrome == wire::kNakPsnSequenceError;
-    if (!acknowledge_through(now, header.psn - 1, false, outbox) &&
-        !(may_go_on && state_.repair.responses_missing())) {
+    // beside it, after the wait that an RNR NAK asks for, unless it ends the connection: then those before it
+    // come first.
+    const bool may_wait = is_rnr && state_.has_rnr_retry();
+    if (!acknowledge_through(now, header.psn - 1, false, outbox) && !may_wait &&
+        !(syndrome == wire::kNakPsnSequenceError && state_.repair.responses_missing())) {
         return;
     }
     if (common_.state == QpState::kErr) {
         return;
     }
     if (is_rnr) {
-        ++counters.rcvd_rnr_err;
-        state_.retry_after_rnr(now, syndrome & wire::kSyndromeValueMask, outbox);
+        take_rnr_nak(now, syndrome, outbox);
         return;
     }
     if (syndrome == wire::kNakPsnSequenceError) {
@@ -245,9 +262,12 @@ bool RcCompleter::response_fits(const wire::PacketView& packet, const wire::Opco
         return false;
     }
     const Psn psn = packet.header.psn;
-    // First and Only begin an answer: where the READ begins, or where a part of it was asked for again.
+    // First and Only begin an answer: where the READ begins, or where a part of it was asked for again. Linux
+    // rxe that could not send its first response goes on with Middle or Last when the next request comes,
+    // whichever that is; its RNR NAK may have been lost. PSN and length say what such a packet is.
     const bool starts = (info.flags & wire::kStarts) != 0;
-    if (psn == record.first_psn ? !starts : starts && !record.asked_again) {
+    const bool may_go_on = record.asked_again || state_.peer_refused_read;
+    if (psn == record.first_psn ? !starts && !may_go_on : starts && !record.asked_again) {
         return false;
     }
     const auto position = static_cast<std::uint32_t>(psn.distance(record.first_psn));

@@ -24,6 +24,8 @@ class RcCompleter {
     void deliver_held(TimeNs now, Outbox& outbox);
     void take_data(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     void handle_acknowledge(TimeNs now, const wire::PacketHeader& header, Outbox& outbox);
+    [[nodiscard]] bool stops_read(const wire::PacketHeader& header) const;
+    void take_rnr_nak(TimeNs now, std::uint8_t syndrome, Outbox& outbox);
     void handle_nak(TimeNs now, const wire::PacketHeader& header, Outbox& outbox);
     void handle_data(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
                      Outbox& outbox);

@@ -24,7 +24,7 @@ void RcSendState::reset(Psn first_psn) {
     retries_left_ = common_.attr.retry_cnt;
     rnr_retries_left_ = common_.attr.rnr_retry;
     credits_limited_ = false;
-    recovering_response = false;
+    recovering_response = peer_refused_read = false;
     local_error_ = WcStatus::kSuccess;
     limit_ = Psn(0);
 }
@@ -78,6 +78,7 @@ bool RcSendState::has_rnr_retry() const {
 }
 
 void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox) {
+    peer_refused_read = peer_refused_read || window.oldest().has_response;
     if (waits_for_rnr()) {
         return;  // a duplicate: the wait that it asks for has begun
     }

@@ -42,6 +42,7 @@ class RcSendState {
         repair.cancel_after_loss(now);
     }
     /// One more wait after an RNR NAK with this timer code; fails with RNR_RETRY_EXC_ERR when none is left.
+    /// To be called when the window has moved as far as the NAK acknowledges.
     void retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox);
     [[nodiscard]] bool has_rnr_retry() const;
     [[nodiscard]] bool waits_for_rnr() const { return rnr_until_ != kNever; }
@@ -79,6 +80,8 @@ class RcSendState {
     /// The oldest missing response was already asked for again: more packets behind the same gap are the rest
     /// of the first burst and say nothing new.
     bool recovering_response = false;
+    /// The peer has answered a READ or atomic with an RNR NAK: it was short of something itself.
+    bool peer_refused_read = false;
 
     // --- End-to-end credits (IBA 9.7.7.2) ----------------------------------------------------------------
     void take_credits(std::uint8_t syndrome, std::uint32_t msn);

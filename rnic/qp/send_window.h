@@ -27,7 +27,7 @@ struct SendRecord {
     std::uint8_t opcode = 0;  // WrOpcode
     bool signaled = false;
     bool has_response = false;  // READ or atomic
-    bool asked_again = false;   // READ: a request for a part of it went out
+    bool asked_again = false;   // READ: a request for it, or a part of it, went out again
 
     [[nodiscard]] Psn last_psn() const { return first_psn + (psn_count - 1); }
     [[nodiscard]] bool is_local() const { return psn_count == 0; }
@@ -113,7 +113,7 @@ class SendWindow {
         std::uint32_t psns = 1;
         if (record.has_response) {
             psns = static_cast<std::uint32_t>(record.last_psn().distance(cursor_psn_)) + 1;
-            if (cursor_psn_ != record.first_psn) [[unlikely]] {
+            if (cursor_psn_ != sent_end_) [[unlikely]] {
                 mark_asked_again(cursor_index_);
             }
             ++responses_in_flight_;
@@ -129,7 +129,7 @@ class SendWindow {
         }
     }
 
-    /// A request for a part of this READ goes out: its answer may begin and end inside the READ.
+    /// A request for this READ, or a part of it, goes out again: an answer may begin and end inside the READ.
     void mark_asked_again(std::uint32_t index) { records_[index % kMaxInFlightWqes].asked_again = true; }
 
     /// Every PSN up to and including `psn`, a PSN of the oldest WQE, is answered. True when that ends the

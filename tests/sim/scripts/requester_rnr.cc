@@ -157,6 +157,156 @@ RC_SCRIPT(RequesterRnr, NakOfARead, "9.7.5.2.8", "a responder without resources 
     holds_peer_data(0, 8, 0);
 }
 
+RC_SCRIPT(RequesterRnr, NakOfAnAtomic, "9.7.5.2.8",
+          "a responder without resources for an atomic may say so: it is repeated") {
+    connect();
+    post(fetch_add(1, 9, 64));
+    sends(fetch_add_request(1000, 9, 64));
+    peer(rnr_nak(1000, 0, kShort));
+    sends_within(kCentiMs, 2 * kCentiMs, fetch_add_request(1000, 9, 64));
+    peer(atomic_ack(1000, 1, 1234));
+    completes(ok(1));
+    EXPECT_EQ(word(64), 1234U);
+}
+
+RC_SCRIPT(RequesterRnr, NakInsideARead, "9.7.5.2.8",
+          "an RNR NAK with the PSN of the next response: the READ goes on from there after the wait") {
+    connect({.mtu = 256, .timeout = 0});
+    post(read(1, 768));
+    sends(read_request(1000, 768));
+    peer({response_first(1000, 1, 256), rnr_nak(1001, 1, kShort)});
+    completes_nothing();
+    sends_within(kCentiMs, 2 * kCentiMs, read_request(1001, 512, 256));
+    answers_read(1001, 1, 512, 256);
+    completes(ok(1));
+    holds_peer_data(0, 768, 0);
+}
+
+RC_SCRIPT(RequesterRnr, NakOfAReadUnderWay, "9.7.5.2.8",
+          "an RNR NAK with the PSN of the request, behind responses to it: the READ goes on after the wait") {
+    connect({.mtu = 256, .timeout = 0});
+    post(read(1, 768));
+    sends(read_request(1000, 768));
+    peer({response_first(1000, 1, 256), rnr_nak(1000, 1, kShort)});
+    completes_nothing();
+    sends_within(kCentiMs, 2 * kCentiMs, read_request(1001, 512, 256));
+    // The responder may go on as if it had not stopped.
+    peer({response_middle(1001, 256, 256), rnr_nak(1001, 1, kShort)});
+    sends_within(kCentiMs, 2 * kCentiMs, read_request(1002, 256, 512));
+    peer(response_last(1002, 1, 256, 512));
+    completes(ok(1));
+    holds_peer_data(0, 768, 0);
+}
+
+RC_SCRIPT(RequesterRnr, NakOfAReadUnderWayCounts, "9.7.5.2.8",
+          "an RNR NAK of a READ under way takes a retry; without one left it fails nothing, as a duplicate") {
+    for (const std::uint8_t retries : {1, 0}) {
+        SCOPED_TRACE(unsigned{retries});
+        connect({.mtu = 256, .timeout = kTimeout, .rnr_retry = retries});
+        post(read(1, 512));
+        sends(read_request(1000, 512));
+        peer({response_first(1000, 1, 256), rnr_nak(1000, 1, kShort)});
+        completes_nothing();
+        const TimeNs least = retries != 0 ? kCentiMs : kLeast;
+        sends_within(least, retries != 0 ? 2 * kCentiMs : kMost, read_request(1001, 256, 256));
+        peer(rnr_nak(1001, 1, kShort));
+        completes(failed(1, WcStatus::kRnrRetryExcErr));
+        state(QpState::kErr);
+    }
+}
+
+RC_SCRIPT(RequesterRnr, NakBehindTheOldestRead, "9.7.6.1.1",
+          "an RNR NAK with a PSN before the oldest READ, or behind what was sent, is ignored") {
+    connect({.mtu = 256, .timeout = 0});
+    post({write(1, 8, 64), read(2, 512)});
+    sends({write_only(1000, 8, 64), read_request(1001, 512)});
+    peer(response_first(1001, 2, 256));
+    completes(ok(1));
+    peer({rnr_nak(1000, 1, kShort), rnr_nak(1003, 2, kShort)});
+    silence(kSecond);
+    peer(response_last(1002, 2, 256, 256));
+    completes(ok(2));
+}
+
+RC_SCRIPT(RequesterRnr, NakBehindALostResponse, "9.7.5.2.8",
+          "an RNR NAK inside a READ, with a response lost before it: all that is missing is asked for, after "
+          "the wait") {
+    connect({.mtu = 256, .timeout = 0});
+    post(read(1, 1024));
+    sends(read_request(1000, 1024));
+    peer({response_first(1000, 1, 256), rnr_nak(1002, 1, 12)});
+    completes_nothing();
+    sends_within(64 * kCentiMs, 128 * kCentiMs, read_request(1001, 768, 256));
+    answers_read(1001, 1, 768, 256);
+    completes(ok(1));
+    holds_peer_data(0, 1024, 0);
+}
+
+RC_SCRIPT(
+    RequesterRnr, WhatIsHeldStays, "9.7.5.2.8",
+    "an RNR NAK of the request for a gap: the gap is asked for again after the wait, and ends the READ") {
+    connect({.mtu = 256, .timeout = 0});
+    post(read(1, 1024));
+    sends(read_request(1000, 1024));
+    peer({response_first(1000, 1, 256), response_last(1003, 1, 256, 768)});
+    const std::uint32_t length = asks_again(1001, 256, 512, 768);
+    peer({response_first(1001, 1, 256, 256), rnr_nak(1001, 1, kShort)});
+    sends_within(kCentiMs, 2 * kCentiMs, read_request(1002, 512, 512));
+    if (is_selective()) {
+        EXPECT_EQ(length, 512U);  // what is missing, and no more
+        peer(response_last(1002, 1, 256, 512));
+    } else {
+        peer({response_middle(1002, 256, 512), response_last(1003, 1, 256, 768)});
+    }
+    completes(ok(1));
+    holds_peer_data(0, 1024, 0);
+}
+
+RC_SCRIPT(RequesterRnr, AnswerGoesOnWithoutAFirst, "9.7.5.2.8",
+          "a responder that refused a READ for its own want of resources may begin the answer with a Middle, "
+          "or with a Last, as Linux rxe does") {
+    connect({.mtu = 256, .timeout = 0});
+    post(read(1, 768));
+    sends(read_request(1000, 768));
+    peer(rnr_nak(1000, 1, kShort));
+    sends_within(kCentiMs, 2 * kCentiMs, read_request(1000, 768));
+    peer({response_middle(1000, 256), response_middle(1001, 256, 256), response_last(1002, 1, 256, 512)});
+    completes(ok(1));
+    holds_peer_data(0, 768, 0);
+    post(read(2, 8, 1024));
+    sends(read_request(1003, 8, 1024));
+    peer(rnr_nak(1003, 2, kShort));
+    sends_within(kCentiMs, 2 * kCentiMs, read_request(1003, 8, 1024));
+    peer(response_last(1003, 2, 8, 1024));
+    completes(ok(2));
+    holds_peer_data(1024, 8, 1024);
+}
+
+RC_SCRIPT(
+    RequesterRnr, NextRequestSetsTheAnswerGoing, "9.7.5.2.8",
+    "of a refused READ the answer may come during the wait, set going by the next request, which is lost") {
+    connect({.mtu = 256, .timeout = 0});
+    post({read(1, 512), read(2, 8, 1024)});
+    sends({read_request(1000, 512), read_request(1002, 8, 1024)});
+    peer({rnr_nak(1000, 1, kShort), response_middle(1000, 256), response_last(1001, 1, 256, 256)});
+    completes(ok(1));
+    sends_within(kCentiMs, 2 * kCentiMs, read_request(1002, 8, 1024));
+    peer(response_only(1002, 2, 8, 1024));
+    completes(ok(2));
+    holds_peer_data(0, 512, 0);
+}
+
+RC_SCRIPT(RequesterRnr, LostNakOfARead, "9.7.6.1.3",
+          "the RNR NAK of a READ got lost: the answer to the repeated request may begin with a Middle, too") {
+    connect({.mtu = 256, .timeout = kTimeout});
+    post(read(1, 512));
+    sends(read_request(1000, 512));
+    sends_within(kLeast, kMost, read_request(1000, 512));
+    peer({response_middle(1000, 256), response_last(1001, 1, 256, 256)});
+    completes(ok(1));
+    holds_peer_data(0, 512, 0);
+}
+
 RC_SCRIPT(RequesterRnr, NoTimeoutDuringTheWait, "9.7.6.1.3",
           "the transport timer does not run while the requester waits; it begins with the repetition") {
     constexpr std::uint8_t kTimeout = 2;  // 16.4 us, the wait is 40 times as long
