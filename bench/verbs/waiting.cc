@@ -183,6 +183,7 @@ void measure_yields(std::uint32_t yielding, double seconds) {
                      std::chrono::duration_cast<WaitClock::duration>(std::chrono::duration<double>(seconds));
     {
         std::vector<std::jthread> running;
+        running.reserve(found.size());
         for (Yields& one : found) {
             running.emplace_back([&one, end] { yield_until(end, one); });
         }

@@ -33,12 +33,13 @@ GUESTS = {"counted": 1, "two": 2}
 MODULES = ("virtio_pci", "virtio_console", "virtio_rng", "virtio_net")
 PROVIDER = ("verbs_provider/liburnic-rdmav34.so", "verbs_provider/liburnic-discovery.so")
 
-# What, how it is measured with {computing} and {seconds}, the figure in the answer, what it is divided by.
+# What, how it is measured with {computing} and {seconds}, the figure in the answer, what it is divided by. Behind perftest's
+# programs: how many times the iterations: what sleeps needs many to meet a slice of a computing process, what spins meets one each time.
 FIGURES = (
     ("8 B WRITE, one at a time, a second", "waiting 1 0 {computing} 8 {seconds}", "messages_per_second", 1),
     ("64 KB WRITE, one at a time, a second", "waiting 1 0 {computing} 65536 {seconds}", "messages_per_second", 1),
-    ("8 B `ib_send_lat`, us one way, average", "perftest ib_send_lat", "average", 1),
-    ("8 B `ib_write_lat`, us one way, average", "perftest ib_write_lat", "average", 1),
+    ("8 B `ib_send_lat`, us one way, average", "perftest ib_send_lat 10", "average", 1),
+    ("8 B `ib_write_lat`, us one way, average", "perftest ib_write_lat 1", "average", 1),
     ("nine threads that poll, 8 B WRITEs: longest wait, ms", "waiting 9 0 {computing} 8 {seconds}", "max_us", 1000),
     ("one of nine threads that poll writes 8 B: longest wait, ms", "waiting 1 8 {computing} 8 {seconds}", "max_us", 1000),
 )
@@ -104,7 +105,8 @@ class Machine:
         # DPDK loads these by directory.
         for path in pathlib.Path("/usr/lib/x86_64-linux-gnu/dpdk").glob("pmds-*/librte_mempool_ring.so*"):
             files[str(path)] = path
-        kernel, initramfs = image.make(ours / "interop", files=files, name="initramfs-waiting", modules=MODULES, release=release)
+        kernel, initramfs = image.make(ours / "interop", files=files, name=f"initramfs-waiting-{release or 'own'}",
+                                       modules=MODULES, release=release)
         self._options, self._port, self._cpus = options, 18700, GUESTS[kind]
         self.guest = guests.Guest(kernel, initramfs, directory, "hubport,id=net,hubid=0", "52:54:00:77:00:0c",
                                   ["urnic.mtu=1500", *options.kernel_option], cpus=self._cpus, memory_mb=1536,
@@ -127,18 +129,18 @@ class Machine:
         if not ready.wait(330) or ready.status != 0:
             raise guests.GuestError(f"urnicd does not run in the guest: {self.guest.run(f'cat /tmp/{name}.log')}")
 
-    def _perftest(self, run, program, computing):
+    def _perftest(self, run, program, times, computing):
         self._port += 1
         return perftest_average(self.guest.run(PAIR.format(
             run=run, program=program, computing=computing, port=self._port, hex_port=f"{self._port:04X}",
-            iterations=self._options.iterations), 600))
+            iterations=int(times) * self._options.iterations), 600))
 
     def figure(self, build, how, name, divisor):
         """(alone, beside), or None where one could not be measured."""
         run = f"/opt/{build}/urnic run --socket /run/{build} --"
         command, *words = how.split(" ", 1)
         if command == "perftest":
-            values = [self._perftest(run, words[0], computing) for computing in (0, self._cpus)]
+            values = [self._perftest(run, *words[0].split(), computing) for computing in (0, self._cpus)]
         else:
             lines = [words[0].format(computing=computing, seconds=self._options.seconds) for computing in (0, self._cpus)]
             before = run if command == "waiting" else ""
@@ -191,7 +193,7 @@ def rows(kernel, found):
 
 def table(measured, options, context):
     lines = [machine.about(context).split(" **")[0] + f" {options.rounds} rounds of blocks of {options.seconds:g} s and "
-             f"{options.iterations} iterations. \"Counted\": the guest's clock counts instructions; the host's load does not matter to it. "
+             f"{options.iterations} iterations of ib_write_lat. \"Counted\": the guest's clock counts instructions; the host's load does not matter to it. "
              "Median (lowest-highest); ratios are taken within a round"
              + (f"; `before`: {options.name}, in the same guest" if options.build else "") + ".", "",
              "| kernel | what | build | alone | beside a computing process on each CPU | beside / alone | now / before, beside |",
@@ -206,7 +208,7 @@ def arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="length of a block (%(default)s)")
-    parser.add_argument("--iterations", type=int, default=1000, help="iterations of perftest's programs (%(default)s)")
+    parser.add_argument("--iterations", type=int, default=300, help="iterations of ib_write_lat; ten times as many of ib_send_lat (%(default)s)")
     parser.add_argument("--guest", action="append", choices=list(GUESTS), help="only this one")
     parser.add_argument("--kernel", action="append", choices=list(KERNELS), help="only this one")
     parser.add_argument("--kernel-option", action="append", default=[], help="a word for the kernel's command line, as preempt=full")
