@@ -54,9 +54,15 @@ class Area {
             std::abort();
         }
     }
-    ~Area() { ::munmap(base_, bytes_ + 2 * kPageBytes); }
+    ~Area() {
+        ::munmap(base_, kPageBytes);
+        ::munmap(at_ + moved_, bytes_ - moved_ + kPageBytes);
+    }
     Area(const Area&) = delete;
     Area& operator=(const Area&) = delete;
+
+    /// The first bytes are elsewhere now, and others may have mappings in their place.
+    void note_moved(std::size_t bytes) { moved_ = bytes; }
 
     char* data() const { return at_; }
     char& operator[](std::size_t i) const { return at_[i]; }
@@ -82,6 +88,7 @@ class Area {
 
   private:
     std::size_t bytes_;
+    std::size_t moved_ = 0;
     char* base_ = nullptr;
     char* at_ = nullptr;
 };
