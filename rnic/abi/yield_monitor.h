@@ -4,8 +4,7 @@
 // Among threads that wait, a yield costs a microsecond and is the fastest way to take turns. Beside a thread
 // that computes it gives away a time slice of milliseconds, and since Linux 6.18 virtual time as well
 // (EEVDF); there a thread has to sleep, because the scheduler puts one that is woken before those that
-// compute. Before Linux 6.6 (CFS) a yield gives nothing away while the thread has some of its own slice left:
-// thousands of quick ones, then a slow one as long as somebody else's slice.
+// compute.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +17,9 @@ class YieldMonitor {
     static constexpr std::uint64_t kSlowNs = 500'000;
     /// Slow yields that are proof. A hypervisor takes the CPU away as well, but not at every other yield.
     static constexpr std::uint32_t kSlowYields = 3;
-    /// Quick yields after which slow ones before them count no more, if these went on for kQuietFactor times
-    /// as long as the last slow one took, or for kMaxQuietNs.
+    /// Quick yields after which slow ones before them count no more.
     static constexpr std::uint32_t kQuickYields = 16;
-    static constexpr std::uint32_t kQuietFactor = 2;
-    static constexpr std::uint64_t kMaxQuietNs = 50'000'000;
-    static constexpr std::uint64_t kMinContendedNs = 25'000'000;
+    static constexpr std::uint64_t kMinContendedNs = 100'000'000;
     static constexpr std::uint64_t kMaxContendedNs = 1'000'000'000;
 
     /// Returns whether a thread that waits should sleep instead of yielding. `now_ns`: of a clock that never
@@ -33,17 +29,13 @@ class YieldMonitor {
     /// A yield ended at `now_ns` that took `took_ns`.
     void on_yield(std::uint64_t now_ns, std::uint64_t took_ns) {
         if (took_ns <= kSlowNs) {
-            if (quick_++ == 0) {
-                quiet_since_ns_ = now_ns - took_ns;
-            }
-            if (quick_ >= kQuickYields && now_ns - quiet_since_ns_ >= quiet_ns_) {
+            if (++quick_ >= kQuickYields) {
                 slow_ = 0;
                 next_ns_ = kMinContendedNs;
             }
             return;
         }
         quick_ = 0;
-        quiet_ns_ = kQuietFactor * std::min(took_ns, kMaxQuietNs / kQuietFactor);
         if (++slow_ >= kSlowYields) {
             // One more slow yield after this time is enough, and the next time is twice as long.
             contended_until_ns_ = now_ns + next_ns_;
@@ -53,9 +45,7 @@ class YieldMonitor {
 
   private:
     std::uint32_t slow_ = 0;
-    std::uint32_t quick_ = 0;           // since the last slow one
-    std::uint64_t quiet_since_ns_ = 0;  // when the first of these began
-    std::uint64_t quiet_ns_ = 0;        // how long they have to go on
+    std::uint32_t quick_ = 0;  // since the last slow one
     std::uint64_t contended_until_ns_ = 0;
     std::uint64_t next_ns_ = kMinContendedNs;
 };

@@ -2,6 +2,7 @@
 
 #include "rnic/wire/bytes.h"
 #include "rnic/wire/eth/headers.h"
+#include "rnic/wire/ib/link.h"
 
 namespace urnic::wire {
 

@@ -19,7 +19,6 @@ class YieldMonitorTest : public testing::Test {
             yield(took_ns);
         }
     }
-    void quick_yields_for(std::uint64_t ns) { yields(static_cast<std::uint32_t>(ns / kQuickNs), kQuickNs); }
     [[nodiscard]] bool contended() const { return monitor_.contended(now_); }
 
     YieldMonitor monitor_;
@@ -41,36 +40,9 @@ TEST_F(YieldMonitorTest, OneSlowYieldIsNoProofThreeAre) {
 TEST_F(YieldMonitorTest, SlowYieldsFarApartAreTheHypervisors) {
     for (int i = 0; i < 100; ++i) {
         yield(kSliceNs);
-        quick_yields_for(YieldMonitor::kQuietFactor * kSliceNs);
+        yields(YieldMonitor::kQuickYields, kQuickNs);
         EXPECT_FALSE(contended());
     }
-}
-
-// Before Linux 6.6: the thread has slices of its own between those of one that computes.
-TEST_F(YieldMonitorTest, SlicesOfOnesOwnBetweenThemDoNotHideAThreadThatComputes) {
-    for (std::uint32_t i = 0; i < YieldMonitor::kSlowYields; ++i) {
-        EXPECT_FALSE(contended());
-        yield(kSliceNs);
-        quick_yields_for(kSliceNs);
-    }
-    EXPECT_TRUE(contended());
-}
-
-TEST_F(YieldMonitorTest, TriesAgainForASliceOfItsOwn) {
-    yields(YieldMonitor::kSlowYields, kSliceNs);
-    now_ += YieldMonitor::kMinContendedNs;
-    quick_yields_for(kSliceNs);
-    EXPECT_FALSE(contended());
-    yield(kSliceNs);
-    EXPECT_TRUE(contended());
-}
-
-TEST_F(YieldMonitorTest, AProcessThatWasStoppedForAnHourIsNoProofForLong) {
-    constexpr std::uint64_t kHourNs = 3'600'000'000'000;
-    yield(kHourNs);
-    quick_yields_for(YieldMonitor::kMaxQuietNs);
-    yields(YieldMonitor::kSlowYields - 1, kSliceNs);
-    EXPECT_FALSE(contended());
 }
 
 TEST_F(YieldMonitorTest, AFewQuickYieldsBetweenThemDoNotHideAThreadThatComputes) {
@@ -94,7 +66,7 @@ TEST_F(YieldMonitorTest, TriesAgainAndWaitsLongerEachTime) {
         wait_ns = std::min(2 * wait_ns, YieldMonitor::kMaxContendedNs);
     }
     now_ += wait_ns;
-    quick_yields_for(YieldMonitor::kQuietFactor * kSliceNs);  // gone
+    yields(YieldMonitor::kQuickYields, kQuickNs);  // gone
     yield(kSliceNs);
     EXPECT_FALSE(contended());
 }
