@@ -58,24 +58,28 @@ std::uint64_t poll_clock_ns() {
            static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-std::uint32_t taken_of(const Cq& cq) {
+/// Completions that threads have taken so far.
+std::uint32_t taken_of(Cq& cq) {
     std::uint32_t taken = 0;
+    cq.lock.lock();  // others may poll it, too
     for (std::uint32_t worker = 0; worker < cq.num_workers; ++worker) {
         taken += cq.rings.taken[worker];
     }
+    cq.lock.unlock();
     return taken;
 }
 
-void note_row(PollWait& wait, const Cq& cq, std::uint64_t now_ns) {
+void note_row(PollWait& wait, Cq& cq, std::uint64_t now_ns) {
+    const std::uint32_t taken = taken_of(cq);
     const bool went_away = now_ns - wait.left_at_ns > kOtherWorkNs;
-    const bool has_got_some = wait.first == &cq && wait.first_taken != taken_of(cq);
+    const bool has_got_some = wait.first == &cq && wait.first_taken != taken;
     if (has_got_some) {
         wait.spin.found();
     }
     if (wait.first == nullptr || went_away || has_got_some) {
         wait.spin.begin(now_ns);
         wait.first = &cq;
-        wait.first_taken = taken_of(cq);
+        wait.first_taken = taken;
         wait.vain_yields = 0;
         wait.turns = 0;
     }
