@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "rnic/base/time.h"
+#include "base/time.h"
 
 namespace urnic::congestion {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "congestion/fraction.h"
-#include "rnic/base/time.h"
+#include "base/fraction.h"
+#include "base/time.h"
 
 namespace urnic::congestion {
 

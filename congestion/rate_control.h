@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "base/time.h"
 #include "congestion/dcqcn.h"
 #include "congestion/timely.h"
-#include "rnic/base/time.h"
 
 namespace urnic::congestion {
 

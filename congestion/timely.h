@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "congestion/fraction.h"
-#include "rnic/base/time.h"
+#include "base/fraction.h"
+#include "base/time.h"
 
 namespace urnic::congestion {
 

@@ -8,7 +8,7 @@ cd "$top"
 
 # What programs run on; what `urnic` has besides, as programs of their own; and what is run beside them to measure them.
 product=(urnic urnicd verbs_provider/liburnic-rdmav34.so verbs_provider/liburnic-discovery.so)
-tools=(dataplane/capture/urnic-decode congestion/experiment/urnic-experiment)
+tools=(cli/decode/urnic-decode experiment/urnic-experiment)
 measured=(bench/e2e/floor bench/verbs/verbs_bench)
 
 say() { printf '\n== %s\n' "$*"; }

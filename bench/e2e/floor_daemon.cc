@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rnic/base/check.h"
-#include "rnic/wire/bytes.h"
-#include "rnic/wire/crc32.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "rnic/wire/crc/crc32.h"
 
 namespace urnic::bench {
 

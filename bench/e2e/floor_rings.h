@@ -1,5 +1,5 @@
 // The floor's shared memory: two applications, each with a send ring, a completion ring and two buffers.
-// Sequence numbers in the slots, as in rnic/abi/queues.h.
+// Sequence numbers in the slots, as in abi/queues.h.
 #pragma once
 
 #include <atomic>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "rnic/base/check.h"
+#include "base/check.h"
 
 namespace urnic::bench {
 

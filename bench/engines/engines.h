@@ -11,7 +11,7 @@
 #include "congestion/settings.h"
 #include "rnic/device/counters.h"
 #include "rnic/mem/key_table.h"
-#include "rnic/qp/rc_qp.h"
+#include "rnic/qp/rc/rc_qp.h"
 #include "rnic/wire/frame.h"
 
 namespace urnic::bench {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "bench/engines/engines.h"
-#include "rnic/wire/crc32.h"
+#include "rnic/wire/crc/crc32.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "rnic/wire/crc32_variants.h"
+#include "rnic/wire/crc/crc32_variants.h"
 
 namespace urnic::wire {
 namespace {

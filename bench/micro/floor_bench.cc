@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "base/check.h"
 #include "bench/e2e/floor_daemon.h"
-#include "rnic/base/check.h"
 
 namespace urnic::bench {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "bench/recovery/wire.h"
-#include "rnic/base/check.h"
 
 namespace urnic::recovery {
 namespace {

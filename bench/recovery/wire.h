@@ -12,7 +12,7 @@
 
 #include "rnic/device/counters.h"
 #include "rnic/mem/key_table.h"
-#include "rnic/qp/rc_qp.h"
+#include "rnic/qp/rc/rc_qp.h"
 #include "rnic/wire/frame.h"
 
 namespace urnic::recovery {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "bench/engines/engines.h"
-#include "rnic/base/check.h"
-#include "rnic/wire/crc32.h"
+#include "rnic/wire/crc/crc32.h"
 
 namespace urnic::bench {
 namespace {

@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/yield_monitor.h"
 #include "bench/verbs/side.h"
-#include "rnic/abi/yield_monitor.h"
 
 namespace urnic::bench {
 
@@ -159,7 +159,7 @@ struct Yields {
 
 void yield_until(WaitClock::time_point end, Yields& found) {
     constexpr auto kNap = std::chrono::milliseconds(1);  // what a poll sleeps at most
-    abi::YieldMonitor monitor;
+    YieldMonitor monitor;
     for (auto now = WaitClock::now(); now < end;) {
         const auto before = now;
         const auto now_ns = static_cast<std::uint64_t>(now.time_since_epoch() / std::chrono::nanoseconds(1));
@@ -195,7 +195,7 @@ void measure_yields(std::uint32_t yielding, double seconds) {
         all.insert(all.end(), one.took.begin(), one.took.end());
     }
     std::sort(all.begin(), all.end());
-    const auto slow = all.end() - std::upper_bound(all.begin(), all.end(), abi::YieldMonitor::kSlowNs / 1e3F);
+    const auto slow = all.end() - std::upper_bound(all.begin(), all.end(), YieldMonitor::kSlowNs / 1e3F);
     std::printf(
         "{\"contended_percent\": %.2f, \"yields\": %zu, \"slow\": %td, \"p50_us\": %.2f, "
         "\"p99_us\": %.2f, \"max_us\": %.2f}\n",

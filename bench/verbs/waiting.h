@@ -11,7 +11,7 @@ namespace urnic::bench {
 
 /// Reads `YIELDING COMPUTING SECONDS` a line and answers each with a line of JSON: what part of its time, on
 /// average, a thread of YIELDING ones that do nothing but yield takes the others for computing, by the rule
-/// of rnic/abi/yield_monitor.h, and how long its yields took. Needs no RNIC. Returns the exit status.
+/// of base/yield_monitor.h, and how long its yields took. Needs no RNIC. Returns the exit status.
 [[nodiscard]] int yield_beside_computing();
 
 }  // namespace urnic::bench

@@ -43,7 +43,7 @@ FIGURES = (
     ("nine threads that poll, 8 B WRITEs: longest wait, ms", "waiting 9 0 {computing} 8 {seconds}", "max_us", 1000),
     ("one of nine threads that poll writes 8 B: longest wait, ms", "waiting 1 8 {computing} 8 {seconds}", "max_us", 1000),
 )
-# Of no build's daemon: what rnic/abi/yield_monitor.h says to threads that do nothing but yield.
+# Of no build's daemon: what base/yield_monitor.h says to threads that do nothing but yield.
 VERDICTS = (
     ("one thread that yields takes others for computing, % of its time", "yields 1 {computing} {seconds}", "contended_percent", 1),
     ("nine threads that yield take others for computing, % of their time", "yields 9 {computing} {seconds}", "contended_percent", 1),

@@ -1,7 +1,7 @@
 // REQ and SIDR_REQ: what peers begin (IBA 12.9).
 #include <algorithm>
 
-#include "rnic/base/check.h"
+#include "base/check.h"
 #include "rnic/cm/checks.h"
 #include "rnic/cm/manager.h"
 #include "rnic/cm/manager_send.h"

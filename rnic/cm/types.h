@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "rnic/base/time.h"
+#include "base/time.h"
 #include "rnic/wire/mad/cm.h"
 #include "rnic/wire/packet_view.h"
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "rnic/qp/qp_common.h"
-
 namespace urnic {
 
 bool take_mad(const wire::PacketView& packet, std::uint16_t pkey, Counters& counters, ReceivedMad& mad) {
@@ -12,7 +10,7 @@ bool take_mad(const wire::PacketView& packet, std::uint16_t pkey, Counters& coun
         ++counters.drop_opcode;
         return false;
     }
-    if (!pkeys_match(header.pkey, pkey)) {
+    if (!wire::pkeys_match(header.pkey, pkey)) {
         ++counters.drop_pkey;
         return false;
     }

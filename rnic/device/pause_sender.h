@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "rnic/base/time.h"
+#include "base/time.h"
 #include "rnic/device/pfc.h"
 
 namespace urnic {

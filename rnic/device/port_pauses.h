@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "rnic/base/time.h"
+#include "base/time.h"
 #include "rnic/device/pfc.h"
-#include "rnic/wire/eth/headers.h"
+#include "rnic/wire/dissect/eth/headers.h"
 
 namespace urnic {
 

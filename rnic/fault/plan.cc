@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rnic/wire/bytes.h"
+#include "base/bytes.h"
 #include "rnic/wire/checksum.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/layout.h"

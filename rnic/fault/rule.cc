@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "rnic/base/psn.h"
+#include "base/psn.h"
 #include "rnic/wire/opcodes.h"
 
 namespace urnic::fault {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <variant>
 
-#include "rnic/base/time.h"
+#include "base/time.h"
 
 namespace urnic::fault {
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "rnic/base/check.h"
+#include "base/check.h"
 #include "rnic/mem/key_table_slot.h"
 
 namespace urnic {

@@ -1,6 +1,6 @@
 // Memory windows in the key table.
-#include "rnic/abi/verbs_values.h"
-#include "rnic/base/check.h"
+#include "abi/verbs_values.h"
+#include "base/check.h"
 #include "rnic/mem/key_table_slot.h"
 
 namespace urnic {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "rnic/qp/qp_common.h"
-#include "rnic/qp/taken_receive.h"
+#include "rnic/qp/recv_wqe.h"
 #include "rnic/wire/opcodes.h"
 
 namespace urnic {

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "base/time.h"
 #include "congestion/pacer.h"
 #include "congestion/settings.h"
-#include "rnic/base/time.h"
 
 namespace urnic {
 
@@ -46,7 +46,7 @@ class FlowRate {
 
     [[nodiscard]] const congestion::Settings* settings() const { return settings_; }
     /// As it is now; settings() is not nullptr.
-    [[nodiscard]] congestion::BitsPerSecond rate() const { return rate_.rate(settings_->rate); }
+    [[nodiscard]] BitsPerSecond rate() const { return rate_.rate(settings_->rate); }
     [[nodiscard]] const congestion::RateControl& control() const { return rate_; }
     /// CNPs heeded.
     [[nodiscard]] std::uint64_t cnps() const { return cnps_; }

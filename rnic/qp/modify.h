@@ -2,8 +2,8 @@
 // tables 91 and 92), as programs know them from the kernel.
 #pragma once
 
-#include "rnic/abi/control.h"
-#include "rnic/abi/verbs_values.h"
+#include "abi/control.h"
+#include "abi/verbs_values.h"
 
 namespace urnic {
 

@@ -87,7 +87,7 @@ bool is_from_peer_of(const QpCommon& common, const wire::PacketView& packet) {
         ++counters.drop_qp_state;
         return false;
     }
-    if (!pkeys_match(packet.header.pkey, common.config.pkey)) {
+    if (!wire::pkeys_match(packet.header.pkey, common.config.pkey)) {
         ++counters.drop_pkey;
         return false;
     }

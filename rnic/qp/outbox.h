@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "rnic/abi/verbs_values.h"
-#include "rnic/base/time.h"
+#include "abi/verbs_values.h"
+#include "base/time.h"
 #include "rnic/mem/memory.h"
 #include "rnic/queue/completion_queue.h"
 #include "rnic/wire/packet_view.h"

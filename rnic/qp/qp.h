@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "rnic/abi/control.h"
-#include "rnic/base/time.h"
+#include "abi/control.h"
+#include "base/time.h"
 #include "rnic/device/address_handles.h"
 #include "rnic/device/counters.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/flow_rate.h"
-#include "rnic/qp/held_packets.h"
 #include "rnic/qp/outbox.h"
+#include "rnic/qp/reorder_buffer.h"
 #include "rnic/queue/completion_queue.h"
 #include "rnic/queue/shared_recv_queue.h"
 #include "rnic/queue/work_queue.h"

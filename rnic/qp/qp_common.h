@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "rnic/abi/control.h"
+#include "abi/control.h"
 #include "rnic/qp/outbox.h"
 #include "rnic/qp/qp.h"
 
@@ -68,11 +68,6 @@ constexpr bool takes_requests(QpState state) {
 
 /// A requester, and so responses, exist from RTS on (IBA 10.3.1).
 constexpr bool takes_responses(QpState state) { return state == QpState::kRts || state == QpState::kSqd; }
-
-/// IBA 10.9.1.2: equal low 15 bits, and a limited member talks to full members only.
-constexpr bool pkeys_match(std::uint16_t a, std::uint16_t b) {
-    return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0;
-}
 
 /// A connection has one peer: a packet from elsewhere is not for it, whatever its PSN (IBA 9.6.1.5).
 inline bool is_from_peer(const QpCommon& common, const wire::PacketView& packet) {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "rnic/abi/queues.h"
+#include "abi/queues.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/mem/memory.h"
 #include "rnic/queue/work_queue.h"

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "rnic/base/time.h"
+#include "base/time.h"
 
 namespace urnic {
 

@@ -1,12 +1,12 @@
 // The daemon's end of a completion queue: one single-producer ring for each worker in memory shared with the
-// application (rnic/abi/queues.h).
+// application (abi/queues.h).
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 
-#include "rnic/abi/queues.h"
+#include "abi/queues.h"
 
 namespace urnic {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "rnic/abi/queues.h"
+#include "abi/queues.h"
 #include "rnic/queue/work_queue.h"
 
 namespace urnic {

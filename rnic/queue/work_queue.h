@@ -1,10 +1,10 @@
-// The daemon's end of a QP's send and receive rings (rnic/abi/queues.h): fetches by copy, then checks the
+// The daemon's end of a QP's send and receive rings (abi/queues.h): fetches by copy, then checks the
 // copy.
 #pragma once
 
 #include <cstdint>
 
-#include "rnic/abi/queues.h"
+#include "abi/queues.h"
 
 namespace urnic {
 

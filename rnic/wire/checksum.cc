@@ -1,6 +1,6 @@
 #include "rnic/wire/checksum.h"
 
-#include "rnic/wire/bytes.h"
+#include "base/bytes.h"
 #include "rnic/wire/layout.h"
 
 namespace urnic::wire {

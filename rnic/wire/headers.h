@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "rnic/base/psn.h"
+#include "base/psn.h"
 
 namespace urnic::wire {
 
@@ -112,5 +112,10 @@ struct PacketHeader {
     std::uint32_t rd_ee_context = 0;  // RDETH
     std::uint32_t feth = 0;           // FLUSH: placement type and selectivity level
 };
+
+/// IBA 10.9.1.2: equal low 15 bits, and a limited member talks to full members only.
+constexpr bool pkeys_match(std::uint16_t a, std::uint16_t b) {
+    return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0;
+}
 
 }  // namespace urnic::wire

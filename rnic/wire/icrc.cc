@@ -1,7 +1,7 @@
 #include "rnic/wire/icrc.h"
 
-#include "rnic/wire/bytes.h"
-#include "rnic/wire/crc32.h"
+#include "base/bytes.h"
+#include "rnic/wire/crc/crc32.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/layout.h"
 

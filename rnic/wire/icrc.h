@@ -5,8 +5,8 @@
 #include <array>
 #include <cstddef>
 
+#include "rnic/wire/crc/masked_head.h"
 #include "rnic/wire/layout.h"
-#include "rnic/wire/masked_head.h"
 #include "rnic/wire/opcodes.h"
 
 namespace urnic::wire {

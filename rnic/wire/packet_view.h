@@ -8,13 +8,13 @@
 #include <cstring>
 #include <span>
 
+#include "base/address.h"
 #include "rnic/wire/headers.h"
 
 namespace urnic::wire {
 
-/// 16 bytes in network order; IPv4 addresses are IPv4-mapped (::ffff:a.b.c.d), as GIDs are.
-using Gid = std::array<std::uint8_t, 16>;
-using Mac = std::array<std::uint8_t, 6>;
+using urnic::Gid;
+using urnic::Mac;
 
 /// The same as ==, for the packet path: two loads and compares instead of a call of memcmp.
 [[nodiscard]] inline bool same_gid(const Gid& a, const Gid& b) {

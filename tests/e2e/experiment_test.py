@@ -12,7 +12,7 @@ import tomllib
 
 import harness
 
-SCENARIOS = harness.SOURCE / "congestion/experiment/scenarios"
+SCENARIOS = harness.SOURCE / "experiment/scenarios"
 BRIEF = """
 duration_us = 2000
 warm_up_us = 1000

@@ -24,7 +24,7 @@ BUILD = pathlib.Path(os.environ.get("URNIC_BUILD", SOURCE / "build")).resolve()
 URNIC = str(BUILD / "urnic")
 # Of the messages between provider, launcher and daemon.
 ABI_VERSION = int(next(line.split("=")[1].strip(" ;\n")
-                       for line in (SOURCE / "rnic/abi/control.h").read_text(encoding="utf-8").splitlines()
+                       for line in (SOURCE / "abi/control.h").read_text(encoding="utf-8").splitlines()
                        if "kAbiVersion" in line and "=" in line))
 # Long enough for a busy machine; what hangs is ended then.
 PATIENCE_S = 120

@@ -1,6 +1,6 @@
 """A lossless wire on an overloaded machine: nothing is ever sent again, however long the daemon is kept from running.
 
-What is promised: a QP's timer counts only time in which the QP's worker ran (dataplane/attended_time.h). Where one worker serves both
+What is promised: a QP's timer counts only time in which the QP's worker ran (dataplane/worker/stall_free_clock.h). Where one worker serves both
 ends, any timeout longer than the round trip holds. Where each end has its own, one may run while the other waits for a
 processor, which no requester can know: the timeout has to allow for what the device reports as `local_ca_ack_delay`.
 """

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "rnic/base/check.h"
+#include "base/check.h"
 #include "rnic/cm/manager.h"
 #include "rnic/cm/messages.h"
 #include "tests/fuzz/input.h"

@@ -12,14 +12,14 @@
 #include <memory>
 #include <optional>
 
-#include "dataplane/client.h"
-#include "rnic/base/check.h"
-#include "rnic/qp/rc_qp.h"
-#include "rnic/qp/uc_qp.h"
-#include "rnic/qp/ud_qp.h"
+#include "base/check.h"
+#include "daemon/verbs/client.h"
+#include "rnic/qp/rc/rc_qp.h"
+#include "rnic/qp/unreliable/uc_qp.h"
+#include "rnic/qp/unreliable/ud_qp.h"
 #include "tests/fuzz/control_handles.h"
 #include "tests/fuzz/input.h"
-#include "tests/unit/control/inline_worker.h"
+#include "tests/unit/daemon/inline_worker.h"
 
 namespace urnic::dataplane {
 namespace {

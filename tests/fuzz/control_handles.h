@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "dataplane/message.h"
+#include "daemon/ipc/message.h"
 #include "tests/fuzz/input.h"
 
 namespace urnic::dataplane {

@@ -5,19 +5,20 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/capture/capture_file.h"
-#include "dataplane/capture/print.h"
-#include "rnic/base/check.h"
-#include "rnic/net/neighbour_message.h"
-#include "rnic/wire/bytes.h"
-#include "rnic/wire/describe.h"
-#include "rnic/wire/dump.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "cli/decode/capture_file.h"
+#include "cli/decode/print.h"
+#include "rnic/neighbour/neighbour_message.h"
+#include "rnic/wire/dissect/describe.h"
+#include "rnic/wire/dissect/dump.h"
+#include "rnic/wire/dissect/packet.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/layout.h"
 #include "rnic/wire/mad/cm.h"
-#include "rnic/wire/packet.h"
 #include "tests/fuzz/frame_repair.h"
 #include "tests/fuzz/input.h"
+#include "tests/support/packet_build.h"
 
 namespace urnic::fuzz {
 namespace {
@@ -122,15 +123,15 @@ void any_packet(wire::LinkLayer link, std::span<const std::byte> captured, std::
 void capture_file(std::span<const std::byte> bytes) {
     std::istringstream file(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
     try {
-        const std::unique_ptr<capture::CaptureReader> reader = capture::open_capture(file, "fuzz");
+        const std::unique_ptr<decode::CaptureReader> reader = decode::open_capture(file, "fuzz");
         std::uint64_t number = 0;
-        while (const std::optional<capture::Record> record = reader->next()) {
+        while (const std::optional<decode::Record> record = reader->next()) {
             ++number;
-            for (const auto style : {capture::Style::kLines, capture::Style::kFull, capture::Style::kJson}) {
-                URNIC_CHECK(!capture::print_record(*record, number, 0, style).empty());
+            for (const auto style : {decode::Style::kLines, decode::Style::kFull, decode::Style::kJson}) {
+                URNIC_CHECK(!decode::print_record(*record, number, 0, style).empty());
             }
         }
-    } catch (const capture::CaptureError&) {
+    } catch (const decode::CaptureError&) {
         // A damaged file is refused in so many words.
     }
 }

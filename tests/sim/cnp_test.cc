@@ -9,7 +9,7 @@ namespace {
 
 using congestion::CnpScope;
 
-constexpr congestion::BitsPerSecond kLine = 40'000'000'000;
+constexpr BitsPerSecond kLine = 40'000'000'000;
 constexpr TimeNs kUs = 1'000;
 
 congestion::Settings dcqcn_settings() {

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "rnic/qp/held_packets.h"
+#include "rnic/qp/reorder_buffer.h"
 
 namespace urnic::sim {
 

@@ -5,8 +5,6 @@
 namespace urnic::sim {
 namespace {
 
-using congestion::BitsPerSecond;
-
 constexpr BitsPerSecond kPacedLine = 100'000'000'000;
 constexpr TimeNs kMs = 1'000'000;
 

@@ -1,9 +1,9 @@
 // Loss recovery between ends that hold what comes early, and towards peers that do not (docs/adr/0007).
-#include "rnic/qp/rc_repair.h"
+#include "rnic/qp/rc/rc_loss_recovery.h"
 
 #include <set>
 
-#include "rnic/qp/send_window.h"
+#include "rnic/qp/rc/send_window.h"
 #include "tests/sim/rc_fixture.h"
 
 namespace urnic::sim {

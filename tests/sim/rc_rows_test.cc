@@ -1,6 +1,6 @@
 // Rows of packets that are missing: what a switch drops when its buffer is full (docs/adr/0007).
-#include "rnic/qp/rc_repair.h"
-#include "rnic/qp/send_window.h"
+#include "rnic/qp/rc/rc_loss_recovery.h"
+#include "rnic/qp/rc/send_window.h"
 #include "tests/sim/rc_fixture.h"
 
 namespace urnic::sim {

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <ostream>
 
-#include "rnic/base/check.h"
-#include "rnic/qp/rc_qp.h"
-#include "rnic/qp/uc_qp.h"
-#include "rnic/qp/ud_qp.h"
+#include "base/check.h"
+#include "rnic/qp/rc/rc_qp.h"
+#include "rnic/qp/unreliable/uc_qp.h"
+#include "rnic/qp/unreliable/ud_qp.h"
 #include "tests/sim/sim_network.h"
 
 namespace urnic::sim {

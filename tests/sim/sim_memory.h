@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "rnic/abi/queues.h"
+#include "abi/queues.h"
 #include "rnic/mem/key_table.h"
 
 namespace urnic::sim {

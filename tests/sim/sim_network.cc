@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "rnic/base/check.h"
+#include "base/check.h"
 #include "rnic/fault/plan.h"
 #include "rnic/wire/opcodes.h"
 

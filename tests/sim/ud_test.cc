@@ -2,7 +2,7 @@
 #include <cstring>
 #include <set>
 
-#include "rnic/qp/ud_qp.h"
+#include "rnic/qp/unreliable/ud_qp.h"
 #include "tests/sim/rc_fixture.h"
 
 namespace urnic::sim {

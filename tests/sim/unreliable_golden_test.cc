@@ -2,7 +2,7 @@
 // same packets of the same messages.
 #include <array>
 
-#include "rnic/qp/ud_qp.h"
+#include "rnic/qp/unreliable/ud_qp.h"
 #include "rnic/wire/opcodes.h"
 #include "tests/sim/rc_fixture.h"
 #include "tests/support/pcap.h"

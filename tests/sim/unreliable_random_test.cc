@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "rnic/qp/ud_qp.h"
+#include "rnic/qp/unreliable/ud_qp.h"
 #include "tests/sim/rc_fixture.h"
 
 namespace urnic::sim {

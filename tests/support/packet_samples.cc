@@ -2,9 +2,9 @@
 
 #include <cstring>
 
+#include "rnic/wire/dissect/ib/transport.h"
+#include "rnic/wire/dissect/ipoib/ipoib.h"
 #include "rnic/wire/frame.h"
-#include "rnic/wire/ib/transport.h"
-#include "rnic/wire/ipoib/ipoib.h"
 #include "rnic/wire/mad/cm.h"
 #include "rnic/wire/mad/mad.h"
 #include "rnic/wire/opcodes.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "rnic/wire/packet.h"
+#include "rnic/wire/dissect/packet.h"
 #include "tests/support/random_bytes.h"
 
 namespace urnic::test {

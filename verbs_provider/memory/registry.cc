@@ -14,7 +14,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "rnic/abi/control.h"
+#include "abi/control.h"
 #include "verbs_provider/memory/raw_syscall.h"
 
 namespace urnic::memory {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "rnic/abi/control.h"
+#include "abi/control.h"
 #include "verbs_provider/memory/raw_syscall.h"
 #include "verbs_provider/memory/registry.h"
 

@@ -13,7 +13,7 @@
 #include <cstdio>
 #include <type_traits>
 
-#include "verbs_provider/context_token.h"
+#include "abi/context_token.h"
 #include "verbs_provider/shim/functions.h"
 #include "verbs_provider/shim/path_map.h"
 

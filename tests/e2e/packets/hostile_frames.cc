@@ -4,7 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "rnic/wire/bytes.h"
+#include "base/bytes.h"
 #include "rnic/wire/checksum.h"
 #include "rnic/wire/layout.h"
 #include "tests/support/reference_icrc.h"

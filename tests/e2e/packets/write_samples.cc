@@ -7,8 +7,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "rnic/wire/describe.h"
+#include "rnic/wire/dissect/describe.h"
 #include "tests/support/capture_bytes.h"
+#include "tests/support/packet_build.h"
 #include "tests/support/packet_samples.h"
 
 namespace urnic {

@@ -151,7 +151,7 @@ TEST_F(CompletionQueues, LargestModeration) {
 TEST_F(CompletionQueues, TimestampsLieBetweenThePostAndThePoll) {
     make({.extended = true,
           .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK});
-    // The worker's clock follows the system's within this, see dataplane/tsc_clock.h.
+    // The worker's clock follows the system's within this, see dataplane/worker/tsc_clock.h.
     constexpr std::uint64_t kDriftNs = 1'000'000;
     const auto raw_clock = [this] {
         ibv_values_ex values{};

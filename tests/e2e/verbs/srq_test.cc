@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "rnic/abi/queues.h"
+#include "abi/queues.h"
 #include "tests/e2e/verbs/shared_side.h"
 
 namespace urnic::e2e {

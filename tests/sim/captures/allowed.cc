@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <cstring>
 
-#include "rnic/wire/describe.h"
-#include "rnic/wire/dump.h"
+#include "rnic/wire/dissect/describe.h"
+#include "rnic/wire/dissect/dump.h"
+#include "rnic/wire/dissect/packet.h"
 #include "rnic/wire/opcodes.h"
-#include "rnic/wire/packet.h"
 
 namespace urnic::sim {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "rnic/base/time.h"
-#include "rnic/qp/rc_qp.h"
+#include "base/time.h"
+#include "rnic/qp/rc/rc_qp.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/opcodes.h"
 

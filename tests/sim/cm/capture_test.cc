@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/bytes.h"
 #include "rnic/cm/checks.h"
-#include "rnic/wire/bytes.h"
 #include "rnic/wire/frame.h"
 #include "tests/sim/cm/cm_script.h"
 #include "tests/support/pcap.h"

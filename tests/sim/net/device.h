@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "rnic/mem/key_table.h"
-#include "rnic/qp/rc_qp.h"
+#include "rnic/qp/rc/rc_qp.h"
 #include "tests/sim/copied_frames.h"
 #include "tests/sim/net/last_asked.h"
 #include "tests/sim/net/network.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rnic/base/check.h"
+#include "base/check.h"
 #include "rnic/wire/layout.h"
 
 namespace urnic::sim {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "rnic/base/time.h"
+#include "base/time.h"
 #include "rnic/wire/frame.h"
 #include "tests/sim/net/packet_log.h"
 #include "tests/sim/net/random.h"

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "rnic/wire/dump.h"
-#include "rnic/wire/packet.h"
+#include "rnic/wire/dissect/dump.h"
+#include "rnic/wire/dissect/packet.h"
 
 namespace urnic::sim {
 

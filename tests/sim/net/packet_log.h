@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "rnic/base/time.h"
+#include "base/time.h"
 
 namespace urnic::sim {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "rnic/base/check.h"
+#include "base/check.h"
 
 namespace urnic::sim {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <span>
 
-#include "rnic/abi/queues.h"
+#include "abi/queues.h"
 #include "rnic/queue/completion_queue.h"
 #include "rnic/queue/work_queue.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "rnic/base/check.h"
+#include "base/check.h"
 #include "rnic/wire/opcodes.h"
 
 namespace urnic::sim {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <sstream>
 
-#include "rnic/base/check.h"
-#include "rnic/wire/bytes.h"
-#include "rnic/wire/dump.h"
+#include "base/bytes.h"
+#include "base/check.h"
+#include "rnic/wire/dissect/dump.h"
 #include "rnic/wire/layout.h"
 #include "rnic/wire/opcodes.h"
 #include "tests/support/reference_icrc.h"

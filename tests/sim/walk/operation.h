@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "rnic/abi/verbs_values.h"
+#include "abi/verbs_values.h"
 
 namespace urnic::sim {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "rnic/base/check.h"
+#include "base/check.h"
 
 namespace urnic::sim {
 

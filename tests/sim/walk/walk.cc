@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rnic/base/check.h"
+#include "base/check.h"
 
 namespace urnic::sim {
 

@@ -8,11 +8,11 @@
 #include <cstring>
 #include <thread>
 
-#include "dataplane/eal.h"
-#include "dataplane/frame_pool.h"
-#include "rnic/base/check.h"
-#include "rnic/qp/rc_qp.h"
-#include "rnic/qp/ud_qp.h"
+#include "base/check.h"
+#include "dataplane/port/eal.h"
+#include "dataplane/port/frame_pool.h"
+#include "rnic/qp/rc/rc_qp.h"
+#include "rnic/qp/unreliable/ud_qp.h"
 #include "rnic/wire/frame.h"
 
 namespace urnic::dataplane::rig {

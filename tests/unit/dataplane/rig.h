@@ -13,12 +13,12 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/doorbell_scan.h"
-#include "dataplane/fabric.h"
-#include "dataplane/mad_inbox.h"
-#include "dataplane/steering.h"
-#include "dataplane/worker.h"
-#include "rnic/abi/queues.h"
+#include "abi/queues.h"
+#include "dataplane/handoff/mad_inbox.h"
+#include "dataplane/handoff/worker_handoff.h"
+#include "dataplane/wire/in_process_switch.h"
+#include "dataplane/worker/client_doorbells.h"
+#include "dataplane/worker/worker.h"
 
 namespace urnic::dataplane::rig {
 

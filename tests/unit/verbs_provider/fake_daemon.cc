@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "rnic/base/check.h"
+#include "base/check.h"
 
 namespace urnic::test {
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "rnic/abi/control.h"
+#include "abi/control.h"
 #include "rnic/queue/completion_queue.h"
 #include "rnic/queue/work_queue.h"
 

@@ -1,0 +1,53 @@
+// Whether the threads that share a core with this one compute. Used at both ends: by a worker that found
+// nothing to do and by an application that polls an empty CQ.
+//
+// Among threads that wait, a yield costs a microsecond and is the fastest way to take turns. Beside a thread
+// that computes it gives away a time slice of milliseconds, and since Linux 6.18 virtual time as well
+// (EEVDF); there a thread has to sleep, because the scheduler puts one that is woken before those that
+// compute.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace urnic {
+
+class YieldMonitor {
+  public:
+    static constexpr std::uint64_t kSlowNs = 500'000;
+    /// Slow yields that are proof. A hypervisor takes the CPU away as well, but not at every other yield.
+    static constexpr std::uint32_t kSlowYields = 3;
+    /// Quick yields after which slow ones before them count no more.
+    static constexpr std::uint32_t kQuickYields = 16;
+    static constexpr std::uint64_t kMinContendedNs = 100'000'000;
+    static constexpr std::uint64_t kMaxContendedNs = 1'000'000'000;
+
+    /// Returns whether a thread that waits should sleep instead of yielding. `now_ns`: of a clock that never
+    /// goes back.
+    [[nodiscard]] bool contended(std::uint64_t now_ns) const { return now_ns < contended_until_ns_; }
+
+    /// A yield ended at `now_ns` that took `took_ns`.
+    void on_yield(std::uint64_t now_ns, std::uint64_t took_ns) {
+        if (took_ns <= kSlowNs) {
+            if (++quick_ >= kQuickYields) {
+                slow_ = 0;
+                next_ns_ = kMinContendedNs;
+            }
+            return;
+        }
+        quick_ = 0;
+        if (++slow_ >= kSlowYields) {
+            // One more slow yield after this time is enough, and the next time is twice as long.
+            contended_until_ns_ = now_ns + next_ns_;
+            next_ns_ = std::min(2 * next_ns_, kMaxContendedNs);
+        }
+    }
+
+  private:
+    std::uint32_t slow_ = 0;
+    std::uint32_t quick_ = 0;  // since the last slow one
+    std::uint64_t contended_until_ns_ = 0;
+    std::uint64_t next_ns_ = kMinContendedNs;
+};
+
+}  // namespace urnic

@@ -1,0 +1,76 @@
+#include "cli/decode/print.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "rnic/wire/dissect/describe.h"
+#include "rnic/wire/dissect/dump.h"
+
+namespace urnic::decode {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Seconds and nanoseconds; captures put together from several may step back in time.
+std::string relative_time(std::uint64_t time_ns, std::uint64_t first_time_ns) {
+    const bool before = time_ns < first_time_ns;
+    const std::uint64_t distance = before ? first_time_ns - time_ns : time_ns - first_time_ns;
+    return fmt::format("{}{}.{:09}", before ? "-" : "", distance / kNsPerSecond, distance % kNsPerSecond);
+}
+
+std::string hex(std::span<const std::byte> bytes) {
+    std::string text;
+    for (const std::byte byte : bytes) {
+        text += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+    }
+    return text;
+}
+
+/// One JSON object on one line. Numbers are numbers; addresses, bytes and verdicts are text.
+std::string json_line(const Record& record, std::uint64_t number, const wire::Packet& packet) {
+    Json json = {{"number", number}, {"time_ns", record.time_ns}};
+    if (!record.fault.empty()) {
+        json["fault"] = record.fault;
+    }
+    if (!record.link) {
+        json["note"] = record.note;
+        return json.dump() + "\n";
+    }
+    json["summary"] = wire::summary(packet);
+    Json& layers = json["layers"] = Json::array();
+    for (const wire::Layer& layer : wire::describe(packet)) {
+        Json fields = Json::object();
+        for (const wire::DescribedField& field : layer.fields) {
+            fields[field.name] = field.is_number ? Json(field.number) : Json(field.text);
+        }
+        if (layer.name == "payload") {
+            fields["bytes"] = hex(packet.payload);
+        }
+        layers.push_back({{"name", layer.name}, {"fields", std::move(fields)}});
+    }
+    return json.dump() + "\n";
+}
+
+}  // namespace
+
+std::string print_record(const Record& record, std::uint64_t number, std::uint64_t first_time_ns,
+                         Style style) {
+    wire::Packet packet;
+    if (record.link) {
+        wire::parse_packet(*record.link, record.bytes, record.wire_bytes, packet);
+    }
+    if (style == Style::kJson) {
+        return json_line(record, number, packet);
+    }
+    const std::string fault = record.fault.empty() ? "" : " [" + record.fault + "]";
+    std::string text = fmt::format("{} {} {}{}\n", number, relative_time(record.time_ns, first_time_ns),
+                                   record.link ? wire::summary(packet) : record.note, fault);
+    if (style == Style::kFull && record.link) {
+        text += wire::dump(packet, "  ");
+    }
+    return text;
+}
+
+}  // namespace urnic::decode

@@ -1,0 +1,28 @@
+// `urnic fault`.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <memory>
+
+namespace urnic::cli {
+
+/// The subcommand and its own subcommands.
+class FaultCommand {
+  public:
+    /// Defines it in `app`, which this outlives.
+    explicit FaultCommand(CLI::App& app);
+    FaultCommand(const FaultCommand&) = delete;
+    FaultCommand& operator=(const FaultCommand&) = delete;
+    ~FaultCommand();
+
+    /// True: the command line names it.
+    [[nodiscard]] bool parsed() const;
+    /// Asks the daemon. Throws LaunchError.
+    void run() const;
+
+  private:
+    struct Definition;
+    std::unique_ptr<Definition> definition_;
+};
+
+}  // namespace urnic::cli

@@ -1,0 +1,74 @@
+#include "cli/layout.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "cli/error.h"
+
+namespace urnic::cli {
+namespace fs = std::filesystem;
+
+namespace {
+
+// Directories as Meson installs them, relative to the prefix unless absolute.
+constexpr const char* kBinDir = URNIC_BINDIR;
+constexpr const char* kSbinDir = URNIC_SBINDIR;
+constexpr const char* kLibDir = URNIC_LIBDIR;
+constexpr const char* kLibexecDir = URNIC_LIBEXECDIR;
+
+struct PartPlace {
+    const char* what;
+    const char* in_build_tree;  // relative to the executable
+    const char* install_dir;    // relative to the prefix
+    const char* below;          // relative to install_dir
+};
+
+PartPlace place_of(Part part) {
+    switch (part) {
+        case Part::kShim:
+            return {"discovery shim", "verbs_provider/liburnic-discovery.so", kLibDir,
+                    "urnic/liburnic-discovery.so"};
+        case Part::kProvider:
+            return {"verbs provider", "verbs_provider/liburnic-rdmav34.so", kLibDir,
+                    "libibverbs/liburnic-rdmav34.so"};
+        case Part::kDecoder:
+            return {"decoder of captures", "cli/decode/urnic-decode", kLibexecDir, "urnic/urnic-decode"};
+        case Part::kExperiment:
+            return {"program for experiments", "experiment/urnic-experiment", kLibexecDir,
+                    "urnic/urnic-experiment"};
+        case Part::kDaemon:
+            break;
+    }
+    return {"daemon", "urnicd", kSbinDir, "urnicd"};
+}
+
+/// The install prefix: the executable's directory without the components of bindir.
+fs::path prefix_of(fs::path exe_dir) {
+    for (const fs::path& component : fs::path(kBinDir)) {
+        if (!component.empty() && component != "/") exe_dir = exe_dir.parent_path();
+    }
+    return exe_dir;
+}
+
+}  // namespace
+
+std::vector<fs::path> candidates(Part part, const fs::path& exe_dir) {
+    const PartPlace place = place_of(part);
+    // operator/ drops its left side when the right one is absolute.
+    return {exe_dir / place.in_build_tree, prefix_of(exe_dir) / place.install_dir / place.below};
+}
+
+fs::path executable_directory() { return fs::read_symlink("/proc/self/exe").parent_path(); }
+
+fs::path find_part(Part part) {
+    const std::vector<fs::path> places = candidates(part, executable_directory());
+    for (const fs::path& place : places) {
+        if (access(place.c_str(), R_OK) == 0) return place;
+    }
+    throw LaunchError(fmt::format(
+        "the {} was found neither at {} nor at {}: build it with scripts/build, or install it with "
+        "meson install",
+        place_of(part).what, places[0].string(), places[1].string()));
+}
+
+}  // namespace urnic::cli

@@ -1,0 +1,150 @@
+// urnic: runs programs on emulated RNICs and shows what a daemon serves.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string_view>
+
+#include <fmt/core.h>
+
+#include "cli/become.h"
+#include "cli/cc.h"
+#include "cli/daemon_client.h"
+#include "cli/error.h"
+#include "cli/fault.h"
+#include "cli/port.h"
+#include "cli/run.h"
+#include "cli/status.h"
+
+namespace {
+
+namespace launcher = urnic::cli;
+
+constexpr const char* kRunFooter =
+    R"(By default CMD uses the RNICs of the running urnicd. With --standalone it gets a daemon of its own with
+two RNICs joined by a wire: urnic0 (198.18.0.1/24) and urnic1 (198.18.0.2/24). That needs no root, no huge
+pages and no NIC; the daemon ends with CMD. GID 0 is the link-local RoCE v2 address, GID 1 the
+IPv4-mapped one.
+
+Examples:
+  urnic run --standalone -- ibv_devinfo -v
+  urnic run --standalone -- sh -c 'ib_write_bw -d urnic0 & sleep 1; ib_write_bw -d urnic1 127.0.0.1'
+  urnic run --standalone --faults faults.json -- ib_write_bw ...    with lossy wires, see urnic fault
+  urnic run --standalone -- bash        a shell whose commands see the RNICs
+  urnic run -- ibv_rc_pingpong -d urnic0 -g 1
+
+Environment given to CMD (what was set before is kept behind it):
+  LD_PRELOAD      the discovery shim, which shows the RNICs in /sys/class/infiniband* and /dev/infiniband
+  RDMAV_DRIVERS   the verbs provider, for libibverbs
+  URNIC_RUN_DIR   the daemon's run directory
+  ASAN_OPTIONS    verify_asan_link_order=0, so that programs built with AddressSanitizer start
+  VALGRIND_OPTS   --suppressions=FILE: what memcheck must not take for an error of the program
+
+Exit status: CMD's; a CMD killed by a signal ends urnic run by the same signal. 125 when urnic itself
+fails, 126 when CMD cannot be executed, 127 when it is not found.
+
+Limits: statically linked programs and set-user-ID programs ignore LD_PRELOAD and see no RNIC.)";
+
+constexpr const char* kStatusFooter = R"(Examples:
+  urnic status
+  urnic status --json | jq '.devices[].name'
+  urnic status --socket /run/user/1000/urnic-x1Y2z3)";
+
+constexpr const char* kFooter = R"(Every command has its own --help. The daemon is urnicd(8).)";
+
+/// CLI11 does not know that a command follows the options.
+class RunFormatter : public CLI::Formatter {
+  public:
+    std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
+        return "Usage: urnic run [--standalone [--keep] [--faults FILE.json] | --socket PATH] [--] CMD "
+               "ARGS...\n";
+    }
+};
+
+/// Everything after the first "--" belongs to the command, whatever it looks like.
+std::vector<std::string> cut_command(int& argc, char** argv) {
+    char** end = argv + argc;
+    char** mark = std::find_if(argv, end, [](const char* word) { return std::string(word) == "--"; });
+    if (mark == end) return {};
+    argc = static_cast<int>(mark - argv);
+    return {mark + 1, end};
+}
+
+int start(int argc, char** argv) {
+    CLI::App app{"urnic: unmodified ibverbs programs on emulated RoCE v2 RNICs", "urnic"};
+    app.set_version_flag("--version", std::string("urnic ") + URNIC_VERSION);
+    app.require_subcommand(1);
+    app.footer(kFooter);
+
+    launcher::RunOptions options;
+    std::string socket = launcher::default_socket().string();
+    CLI::App* run = app.add_subcommand(
+        "run", "Runs CMD so that it, and every program it starts, sees the emulated RNICs.");
+    run->footer(kRunFooter);
+    run->formatter(std::make_shared<RunFormatter>());
+    auto* standalone = run->add_flag("--standalone", options.standalone, "start a private daemon for CMD");
+    run->add_option("--faults", options.faults, "inject these faults, see urnic fault")
+        ->type_name("FILE.json")
+        ->needs(standalone);
+    run->add_flag("--keep", options.keep, "keep the private daemon's run directory, with its log")
+        ->needs(standalone);
+    run->add_option("--socket", socket, "control socket of the daemon, or the directory it is in")
+        ->type_name("PATH")
+        ->capture_default_str()
+        ->excludes(standalone);
+    run->prefix_command();
+
+    bool json = false;
+    CLI::App* status = app.add_subcommand(
+        "status",
+        "Shows the daemon's devices, ports and workers, the objects of each client, and the counters.");
+    status->footer(kStatusFooter);
+    status->add_flag("--json", json, "print JSON");
+    status->add_option("--socket", socket, "control socket of the daemon, or the directory it is in")
+        ->type_name("PATH")
+        ->capture_default_str();
+
+    const launcher::FaultCommand fault(app);
+    const launcher::PortCommand port(app);
+    const launcher::CcCommand cc(app);
+
+    // Only for the list of commands: their command lines are those of other programs.
+    app.add_subcommand("decode", "Prints the packets of capture files (pcap, pcapng, ERF).");
+    app.add_subcommand("experiment", "Runs QPs over networks of switches in virtual time.");
+    const std::string_view first = argc > 1 ? argv[1] : "";
+    if (first == "decode") launcher::become(launcher::Part::kDecoder, argv + 2);
+    if (first == "experiment") launcher::become(launcher::Part::kExperiment, argv + 2);
+
+    options.command = cut_command(argc, argv);
+    try {
+        app.parse(argc, argv);
+        if (options.command.empty()) options.command = run->remaining();
+        if (run->parsed() && options.command.empty()) {
+            throw CLI::RequiredError("CMD: urnic run needs a command to run; it");
+        }
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : launcher::kExitOwnFailure;
+    }
+    if (status->parsed()) {
+        launcher::show_status(launcher::control_socket(socket), json);
+        return 0;
+    }
+    if (fault.parsed()) fault.run();
+    if (port.parsed()) port.run();
+    if (cc.parsed()) cc.run();
+    if (fault.parsed() || port.parsed() || cc.parsed()) return 0;
+    options.socket = socket;
+    launcher::run(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return start(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "urnic: %s\n", error.what());
+        return launcher::kExitOwnFailure;
+    }
+}

@@ -1,0 +1,45 @@
+#include "cli/port.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/daemon_client.h"
+
+namespace urnic::cli {
+
+namespace {
+
+constexpr const char* kPortFooter =
+    R"(A port that is down neither sends nor receives, as after ip link set DEVICE down: connections run into
+their time-outs, ibv_query_port and sysfs say DOWN, and every program that has the device open gets
+IBV_EVENT_PORT_ERR, or IBV_EVENT_PORT_ACTIVE when the port comes up. Only root and the daemon's own user may
+change it. Ports are up when the daemon starts.
+
+Examples:
+  urnic port urnic0 down
+  urnic port urnic0            prints up or down)";
+
+}  // namespace
+
+PortCommand::PortCommand(CLI::App& app) : socket_(default_socket().string()) {
+    port_ = app.add_subcommand("port", "Takes the port of an RNIC down or up, or shows its state.");
+    port_->footer(kPortFooter);
+    port_->add_option("DEVICE", device_, "the RNIC, for example urnic0")->required();
+    port_->add_option("STATE", state_, "up or down; left out: print it")
+        ->check(CLI::IsMember({"up", "down"}));
+    port_->add_option("--socket", socket_, "control socket of the daemon, or the directory it is in")
+        ->type_name("PATH")
+        ->capture_default_str();
+}
+
+void PortCommand::run() const {
+    const std::filesystem::path socket = control_socket(socket_);
+    if (state_.empty()) {
+        fmt::print("{}\n", port_is_up(socket, device_) ? "up" : "down");
+    } else {
+        set_port(socket, device_, state_ == "up");
+    }
+}
+
+}  // namespace urnic::cli

@@ -1,0 +1,28 @@
+// `urnic port`.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <string>
+
+namespace urnic::cli {
+
+class PortCommand {
+  public:
+    /// Defines it in `app`, which this outlives.
+    explicit PortCommand(CLI::App& app);
+    PortCommand(const PortCommand&) = delete;
+    PortCommand& operator=(const PortCommand&) = delete;
+
+    /// True: the command line names it.
+    [[nodiscard]] bool parsed() const { return port_->parsed(); }
+    /// Asks the daemon. Throws LaunchError.
+    void run() const;
+
+  private:
+    CLI::App* port_;
+    std::string socket_;
+    std::string device_;
+    std::string state_;
+};
+
+}  // namespace urnic::cli

@@ -1,0 +1,75 @@
+#include "cli/run.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "cli/daemon_client.h"
+#include "cli/environment.h"
+#include "cli/error.h"
+#include "cli/layout.h"
+#include "cli/private_daemon.h"
+#include "cli/supervisor.h"
+
+namespace urnic::cli {
+namespace {
+
+/// argv of the command.
+class Arguments {
+  public:
+    explicit Arguments(const std::vector<std::string>& words) : words_(words) {
+        for (std::string& word : words_) pointers_.push_back(word.data());
+        pointers_.push_back(nullptr);
+    }
+    [[nodiscard]] char* const* get() const { return pointers_.data(); }
+
+  private:
+    std::vector<std::string> words_;
+    std::vector<char*> pointers_;
+};
+
+/// After fork, so only async-signal-safe calls (execvp is one in glibc).
+[[noreturn]] void execute(char* const* arguments) {
+    execvp(arguments[0], arguments);
+    const int error = errno;
+    dprintf(STDERR_FILENO, "urnic run: cannot run %s: %s\n", arguments[0], strerror(error));
+    _exit(error == ENOENT ? kExitNotFound : kExitCannotExecute);
+}
+
+[[noreturn]] void run_standalone(const RunOptions& options) {
+    // The parts are looked for before anything is started.
+    (void)find_part(Part::kShim);
+    (void)find_part(Part::kProvider);
+    const SignalGate gate;
+    int status = 0;
+    {
+        PrivateDaemon daemon(gate, options.keep, options.faults);
+        set_program_environment(daemon.run_dir());
+        const Arguments arguments(options.command);
+        const pid_t command = fork();
+        if (command < 0) throw LaunchError(fmt::format("cannot start the command: {}", std::strerror(errno)));
+        if (command == 0) {
+            gate.restore_in_child();
+            execute(arguments.get());
+        }
+        status = supervise(gate, command, [&](pid_t pid, int end) {
+            if (pid == daemon.pid()) daemon.report_end(end);
+        });
+    }
+    end_like(status);
+}
+
+}  // namespace
+
+void run(const RunOptions& options) {
+    if (options.standalone) run_standalone(options);
+    const std::filesystem::path socket = control_socket(options.socket);
+    check_daemon(socket);
+    set_program_environment(socket.parent_path());
+    execute(Arguments(options.command).get());
+}
+
+}  // namespace urnic::cli

@@ -1,0 +1,22 @@
+// `urnic run`.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace urnic::cli {
+
+struct RunOptions {
+    bool standalone = false;
+    bool keep = false;
+    std::string faults;  // a file, empty: none
+    std::filesystem::path socket;
+    std::vector<std::string> command;
+};
+
+/// Replaces this process by the command (--socket), or runs it as a child and ends as it ended
+/// (--standalone). Throws LaunchError before the command has started.
+[[noreturn]] void run(const RunOptions& options);
+
+}  // namespace urnic::cli

@@ -1,0 +1,342 @@
+#include "daemon/assembly.h"
+
+#include <algorithm>
+
+#include "daemon/config/pfc.h"
+#include "daemon/host/multicast_groups.h"
+#include "daemon/neighbour/link_monitor.h"
+#include "daemon/port_hints.h"
+#include "os/setup_error.h"
+#include "rnic/neighbour/neighbour_message.h"
+#include "rnic/qp/limits.h"
+#include "rnic/wire/dissect/eth/headers.h"
+#include "rnic/wire/multicast.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+/// What can really be made: every number here is within the daemon's own tables (KeyTable::kMaxKeys,
+/// AddressHandles::kSlots, abi::kDoorbellSlots, abi::kMaxCqEntries).
+abi::DeviceCaps caps_of(const Device& device) {
+    abi::DeviceCaps caps{};
+    caps.node_guid = device.node_guid;
+    caps.max_mr_size = abi::kMemoryFileBytes;
+    caps.max_qp = 16384;
+    caps.max_qp_wr = abi::kMaxQueueEntries;
+    caps.max_sge = abi::kMaxSge;
+    caps.max_sge_rd = abi::kMaxSge;
+    caps.max_inline = abi::kMaxInlineBytes;
+    caps.max_cq = 16384;
+    caps.max_cqe = abi::kMaxCqEntries - 1;
+    caps.max_mr = 65536;
+    caps.max_mw = 65536;
+    static_assert(65536 + 65536 <= KeyTable::kMaxKeys);
+    caps.max_dm_bytes = 4U << 20U;
+    caps.max_pd = 32768;
+    caps.max_ah = AddressHandles::kSlots;
+    caps.max_srq = 16384;
+    caps.max_srq_wr = abi::kMaxQueueEntries;
+    caps.max_srq_sge = abi::kMaxSge;
+    caps.max_qp_rd_atom = kMaxRdAtomic;
+    caps.max_qp_init_rd_atom = kMaxRdAtomic;
+    caps.max_res_rd_atom = kMaxRdAtomic * caps.max_qp;
+    caps.gid_table_len = Device::kGidTableLength;
+    caps.pkey_table_len = 1;
+    caps.num_ports = 1;
+    caps.max_mcast_grp = MulticastGroups::kMaxGroups;
+    caps.max_mcast_qp_attach = MulticastGroups::kMaxMembers;
+    caps.max_total_mcast_qp_attach = MulticastGroups::kMaxMemberships;
+    return caps;
+}
+
+/// Ethernet groups in which an RNIC with addresses of its own is: questions for its IPv6 addresses and
+/// answers to all (RFC 4861 2.3), and pauses, where the NIC leaves them to others.
+std::vector<wire::Mac> own_groups(const Device& device) {
+    std::vector<wire::Mac> groups{wire::kMacControlAddress, wire::multicast_mac(net::kAllNodes)};
+    const auto add = [&](const wire::Gid& gid) {
+        const wire::Mac group = wire::multicast_mac(net::solicited_node(gid));
+        if (!wire::is_ipv4_mapped(gid) && std::find(groups.begin(), groups.end(), group) == groups.end()) {
+            groups.push_back(group);
+        }
+    };
+    add(link_local_gid(device.mac));
+    for (std::size_t i = 1; i < device.gids.size(); ++i) {
+        if (device.gids[i] != wire::Gid{}) {
+            add(device.gids[i]);
+        }
+    }
+    return groups;
+}
+
+static_assert(kMostXoffFramesOnWire < Fabric::kRingFrames);
+
+netsim::Topology topology_of(const WireConfig& wire, std::uint32_t num_rnics) {
+    const netsim::LinkSpec edge{.rate = wire.link_rate, .delay_ns = wire.delay_ns};
+    const netsim::LinkSpec trunk{
+        .rate = wire.trunk_rate != 0 ? wire.trunk_rate : wire.link_rate,
+        .delay_ns = wire.trunk_delay_ns != kNever ? wire.trunk_delay_ns : wire.delay_ns};
+    const std::uint32_t on_each = num_rnics / wire.switches;
+    return wire.shape == WireShape::kLeafSpine
+               ? netsim::leaf_spine(wire.switches, wire.spines, on_each, edge, trunk)
+               : netsim::parking_lot(wire.switches, on_each, edge, trunk);
+}
+
+}  // namespace
+
+std::string memif_arguments(const RnicConfig& rnic, std::uint32_t index) {
+    // A buffer holds a whole frame; the rest are the driver's defaults.
+    return dpdk_name(rnic, index) + ",role=" + (rnic.is_memif_server ? "server" : "client") +
+           ",id=" + std::to_string(rnic.memif_id) +
+           ",bsize=8192,socket-abstract=no,socket=" + rnic.port_device;
+}
+
+std::string dpdk_name(const RnicConfig& rnic, std::uint32_t index) {
+    if (rnic.port == PortKind::kMemif) {
+        return "net_memif" + std::to_string(index);
+    }
+    // DPDK knows a vdev by what stands before its arguments.
+    return rnic.port_device.substr(0, rnic.port_device.find(','));
+}
+
+DeviceSet::DeviceSet(const Config& config, Steering& steering, rte_mempool* frames) {
+    for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
+        add_device(config.rnics[i], i);
+    }
+    add_fabrics(config, steering, frames);
+    for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
+        if (config.rnics[i].port != PortKind::kFabric) {
+            open_port(*devices_[i], config.rnics[i], steering.num_workers(), frames);
+        }
+        Device& device = *devices_[i];
+        device.gids[0] = link_local_gid(device.mac);
+        device.node_guid = node_guid(device.mac);
+        device.caps = caps_of(device);
+    }
+    add_hairpins(config, steering);
+    add_networks(config);
+}
+
+void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
+    auto device = std::make_unique<Device>();
+    device->name = rnic.name;
+    device->index = index;
+    device->mac = rnic.mac.value_or(wire::Mac{});
+    device->mtu_bytes = rnic.mtu_bytes;
+    device->goes_back_n = rnic.goes_back_n;
+    device->naks_failed_invalidation = rnic.naks_failed_invalidation;
+    device->congestion.fill(rnic.congestion);
+    device->pfc = rnic.pfc;
+    device->is_ecn_capable = rnic.is_ecn_capable;
+    device->makes_udp_checksum = rnic.makes_udp_checksum;
+    std::uint32_t next = 1;
+    const auto add_link = [&](const LinkConfig& link) {
+        for (const auto& address : {link.ipv4, link.ipv6}) {
+            if (address) {
+                device->gid_vlans[next] = link.vlan;
+                device->gids[next++] = *address;
+            }
+        }
+    };
+    add_link(rnic);
+    std::for_each(rnic.vlans.begin(), rnic.vlans.end(), add_link);
+    devices_.push_back(std::move(device));
+}
+
+void DeviceSet::add_fabrics(const Config& config, Steering& steering, rte_mempool* frames) {
+    std::map<std::string, std::vector<Device*>> members;
+    for (std::size_t i = 0; i < config.rnics.size(); ++i) {
+        if (config.rnics[i].port == PortKind::kFabric) {
+            members[config.rnics[i].port_device].push_back(devices_[i].get());
+            fabric_of_[static_cast<std::uint32_t>(i)] = config.rnics[i].port_device;
+        }
+    }
+    for (const auto& [name, devices] : members) {
+        std::vector<Fabric::PortSpec> specs;
+        for (const Device* device : devices) {
+            Fabric::PortSpec spec{device->mac, {device->gids.begin(), device->gids.end()}};
+            spec.gids[0] = link_local_gid(device->mac);
+            specs.push_back(spec);
+        }
+        auto fabric = std::make_unique<Fabric>(specs, steering);
+        for (std::uint32_t i = 0; i < devices.size(); ++i) {
+            devices[i]->port = &fabric->port(i);
+            devices[i]->neighbours = fabric.get();
+        }
+        emulate(config, name, *fabric, devices, steering, frames);
+        fabrics_.emplace(name, std::move(fabric));
+    }
+}
+
+void DeviceSet::emulate(const Config& config, const std::string& name, Fabric& fabric,
+                        const std::vector<Device*>& devices, Steering& steering, rte_mempool* frames) {
+    const auto wire = std::find_if(config.wires.begin(), config.wires.end(),
+                                   [&](const WireConfig& candidate) { return candidate.fabric == name; });
+    if (wire == config.wires.end()) {
+        return;
+    }
+    const auto num_rnics = static_cast<std::uint32_t>(devices.size());
+    EmulatedWire::Options options;
+    options.topology = topology_of(*wire, num_rnics);
+    options.pool = frames;
+    options.weights = wire->weights;
+    options.switches.buffer_bytes = wire->buffer_bytes;
+    options.switches.pfc = wire->pfc;
+    const netsim::EcnOptions ecn{
+        wire->ecn_kmin_bytes, wire->ecn_kmax_bytes,
+        Fraction::from_raw(static_cast<std::uint32_t>(wire->ecn_pmax * Fraction::kOne))};
+    options.switches.ecn.fill(ecn);
+    auto made = std::make_unique<EmulatedWire>(options, fabric, num_rnics, steering);
+    for (std::uint32_t i = 0; i < num_rnics; ++i) {
+        devices[i]->port = &made->port(i);
+        devices[i]->pfc.link_bits_per_second = wire->link_rate;
+    }
+    emulated_.emplace(name, std::move(made));
+}
+
+void DeviceSet::list_wires(Host& host) const {
+    for (const auto& [name, wire] : emulated_) {
+        HostWire listed;
+        listed.fabric = name;
+        // In the order of the fabric's ports: add_fabrics() has made it.
+        for (const auto& device : devices_) {
+            if (fabric_of_.contains(device->index) && fabric_of_.at(device->index) == name) {
+                listed.devices.push_back(device->name);
+            }
+        }
+        listed.trunks = wire->trunks();
+        listed.view = [wire = wire.get()](std::uint32_t port) { return wire->view(port); };
+        host.wires.push_back(std::move(listed));
+    }
+}
+
+void DeviceSet::open_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+                          rte_mempool* frames) {
+    if (rnic.port == PortKind::kAfPacket || rnic.port == PortKind::kAfXdp) {
+        open_kernel_port(device, rnic, num_workers, frames);
+        return;
+    }
+    DpdkPortConfig config;
+    config.name = dpdk_name(rnic, device.index);
+    config.remedy = port_remedy(rnic);
+    config.num_queues = num_workers;
+    config.path_mtu_bytes = rnic.port == PortKind::kPci ? rnic.mtu_bytes : 0;
+    config.promiscuous = rnic.mac.has_value();
+    config.frames = frames;
+    auto port = std::make_unique<DpdkPort>(config);
+    if (!rnic.mac) {
+        device.mac = port->mac();
+    }
+    port->set_own_groups(own_groups(device));
+    device.port = port.get();
+    if (rnic.pfc.sent != 0 && !port->tells_waiting()) {
+        if (rnic.pfc.xoff_frames >= ReadAheadPort::kMostFrames) {
+            throw SetupError(rnic.name +
+                             ": [rnic.pfc]: its port's driver does not tell how many frames wait, and " +
+                             "'xoff_frames' must be less than " + std::to_string(ReadAheadPort::kMostFrames));
+        }
+        read_ahead_ports_.push_back(
+            std::make_unique<ReadAheadPort>(*port, num_workers, rnic.pfc.xoff_frames + 1));
+        device.port = read_ahead_ports_.back().get();
+    }
+    dpdk_ports_.emplace(device.index, std::move(port));
+}
+
+void DeviceSet::open_kernel_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+                                 rte_mempool* frames) {
+    KernelPortConfig config;
+    config.interface = rnic.port_device;
+    config.netns = rnic.netns;
+    config.xdp = rnic.port == PortKind::kAfXdp;
+    config.num_queues = num_workers;
+    config.mac = rnic.mac;
+    config.frames = frames;
+    config.counters = &device.counters;
+    auto port = std::make_unique<KernelPort>(config);
+    if (!rnic.mtu_given) {
+        device.mtu_bytes = port->max_path_mtu();
+    } else if (rnic.mtu_bytes > port->max_path_mtu()) {
+        throw SetupError(rnic.name + ": " + port->why_not(rnic.mtu_bytes));
+    }
+    device.mac = port->mac();
+    device.port = port.get();
+    kernel_ports_.emplace(device.index, std::move(port));
+}
+
+void DeviceSet::add_hairpins(const Config& config, Steering& steering) {
+    std::map<std::string, std::vector<Device*>> ports;
+    for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
+        const RnicConfig& rnic = config.rnics[i];
+        Device& device = *devices_[i];
+        if (rnic.port == PortKind::kFabric) {
+            continue;
+        }
+        ports[rnic.port == PortKind::kAfPacket ? rnic.netns + '\n' + rnic.port_device : rnic.name].push_back(
+            &device);
+    }
+    std::vector<NeighbourConfig> neighbours = config.neighbours;
+    for (const auto& [key, devices] : ports) {
+        std::vector<Fabric::PortSpec> specs;
+        for (const Device* device : devices) {
+            specs.push_back({device->mac, {}});
+            // RNICs that share a port do not hear each other's ARP.
+            for (const wire::Gid& gid : device->gids) {
+                if (devices.size() > 1 && gid != wire::Gid{}) {
+                    neighbours.push_back({gid, device->mac});
+                }
+            }
+        }
+        auto fabric = std::make_unique<Fabric>(specs, steering);
+        for (std::uint32_t i = 0; i < devices.size(); ++i) {
+            hairpins_.push_back(std::make_unique<HairpinPort>(*fabric, i, *devices[i]->port));
+            devices[i]->port = hairpins_.back().get();
+        }
+        fabrics_.emplace("port " + devices.front()->name, std::move(fabric));
+    }
+    neighbours_ = std::make_unique<NeighbourTable>(neighbours);
+}
+
+void DeviceSet::add_networks(const Config& config) {
+    for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
+        const RnicConfig& rnic = config.rnics[i];
+        Device& device = *devices_[i];
+        if (rnic.port == PortKind::kFabric) {
+            continue;
+        }
+        if (borrows_addresses(rnic)) {
+            auto& network = kernel_networks_[i] =
+                std::make_unique<KernelNetwork>(device, rnic.port_device, rnic.netns, *neighbours_);
+            device.neighbours = &network->ways();
+        } else {
+            auto& network = own_networks_[i] = std::make_unique<OwnNetwork>(device, rnic, *neighbours_);
+            device.neighbours = &network->ways();
+            if (rnic.port == PortKind::kAfXdp) {
+                network->listen(rnic.port_device, rnic.netns);
+            }
+        }
+    }
+}
+
+void DeviceSet::watch_ports(Host& host) {
+    for (const auto& [index, network] : own_networks_) {
+        network->start(host);
+    }
+    for (const auto& [index, network] : kernel_networks_) {
+        network->start(host, *host.devices.at(index));
+    }
+    for (const auto& [index, port] : kernel_ports_) {
+        watch_port(host, *host.devices.at(index), *port);
+    }
+    for (const auto& [index, port] : dpdk_ports_) {
+        watch_port(host, *host.devices.at(index), *port);
+    }
+}
+
+std::vector<Device*> DeviceSet::devices() const {
+    std::vector<Device*> result;
+    std::transform(devices_.begin(), devices_.end(), std::back_inserter(result),
+                   [](const auto& device) { return device.get(); });
+    return result;
+}
+
+}  // namespace urnic::dataplane

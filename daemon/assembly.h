@@ -1,0 +1,72 @@
+// The RNICs of a configuration: devices, the ports they send through, the wires between them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/config/config.h"
+#include "daemon/host/host.h"
+#include "daemon/neighbour/kernel_network.h"
+#include "daemon/neighbour/static_neighbours.h"
+#include "daemon/neighbour/userspace_network.h"
+#include "dataplane/device/device.h"
+#include "dataplane/handoff/worker_handoff.h"
+#include "dataplane/port/dpdk_port.h"
+#include "dataplane/port/kernel/kernel_port.h"
+#include "dataplane/port/prefetch_port.h"
+#include "dataplane/wire/emulated_network.h"
+#include "dataplane/wire/hairpin_port.h"
+#include "dataplane/wire/in_process_switch.h"
+
+namespace urnic::dataplane {
+
+/// What the EAL is asked for to get the memif port of the RNIC with that index.
+[[nodiscard]] std::string memif_arguments(const RnicConfig& rnic, std::uint32_t index);
+/// How DPDK calls the port of an RNIC (kPci, kVdev, kMemif).
+[[nodiscard]] std::string dpdk_name(const RnicConfig& rnic, std::uint32_t index);
+
+/// Made after the EAL, before the workers; outlives them.
+class DeviceSet {
+  public:
+    /// Throws SetupError: a port that is not there or refuses.
+    DeviceSet(const Config& config, Steering& steering, rte_mempool* frames);
+
+    [[nodiscard]] std::vector<Device*> devices() const;
+    /// The emulated wires, for status.
+    void list_wires(Host& host) const;
+
+    /// What happens to ports is reported from now on; see watch_port(). `host` has these devices.
+    void watch_ports(Host& host);
+
+  private:
+    void add_device(const RnicConfig& rnic, std::uint32_t index);
+    void add_fabrics(const Config& config, Steering& steering, rte_mempool* frames);
+    /// Puts a network between the devices of a fabric, if the configuration has one for it.
+    void emulate(const Config& config, const std::string& name, Fabric& fabric,
+                 const std::vector<Device*>& devices, Steering& steering, rte_mempool* frames);
+    /// Opens the port of a device that is on no fabric.
+    void open_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers, rte_mempool* frames);
+    void open_kernel_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+                          rte_mempool* frames);
+    /// Gives each RNIC on a real port what finds its neighbours.
+    void add_networks(const Config& config);
+    /// Gives the RNICs of each port a way to each other.
+    void add_hairpins(const Config& config, Steering& steering);
+
+    std::map<std::string, std::unique_ptr<Fabric>> fabrics_;
+    std::map<std::string, std::unique_ptr<EmulatedWire>> emulated_;      // before those fabrics
+    std::map<std::uint32_t, std::string> fabric_of_;                     // by Device::index
+    std::map<std::uint32_t, std::unique_ptr<DpdkPort>> dpdk_ports_;      // by Device::index
+    std::map<std::uint32_t, std::unique_ptr<KernelPort>> kernel_ports_;  // by Device::index
+    std::vector<std::unique_ptr<ReadAheadPort>> read_ahead_ports_;       // on some of those
+    std::vector<std::unique_ptr<HairpinPort>> hairpins_;
+    std::unique_ptr<NeighbourTable> neighbours_;
+    std::vector<std::unique_ptr<Device>> devices_;
+    std::map<std::uint32_t, std::unique_ptr<OwnNetwork>> own_networks_;        // by Device::index
+    std::map<std::uint32_t, std::unique_ptr<KernelNetwork>> kernel_networks_;  // the same
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,272 @@
+#include "daemon/cm/client.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace urnic::dataplane {
+
+namespace {
+
+using Call = CmClient::Call;
+
+struct Command {
+    std::uint32_t least;  // bytes that it must have; what is missing of the structure then counts as zeros
+    int (*serve)(CmClient&, Call&);
+};
+
+template <typename T, int (CmClient::*Handler)(const T&, Call&)>
+int serve(CmClient& client, Call& call) {
+    T command{};
+    std::memcpy(&command, call.in.data(), std::min(call.in.size(), sizeof command));
+    return (client.*Handler)(command, call);
+}
+template <typename T, int (CmClient::*Handler)(const T&, Call&)>
+constexpr Command command(std::size_t least = sizeof(T)) {
+    return {static_cast<std::uint32_t>(least), serve<T, Handler>};
+}
+constexpr Command kNotServed{0, nullptr};
+
+/// By RDMA_USER_CM_CMD_... CONNECT and ACCEPT had no ECE at first. Without an answer to BIND of an AF_IB
+/// address librdmacm keeps to the commands for IP addresses, so QUERY, RESOLVE_ADDR and JOIN_MCAST never
+/// come.
+constexpr Command kCommands[] = {
+    command<rdma_ucm_create_id, &CmClient::create_id>(),
+    command<rdma_ucm_destroy_id, &CmClient::destroy_id>(),
+    command<rdma_ucm_bind_ip, &CmClient::bind_ip>(),
+    command<rdma_ucm_resolve_ip, &CmClient::resolve_ip>(),
+    command<rdma_ucm_resolve_route, &CmClient::resolve_route>(),
+    command<rdma_ucm_query, &CmClient::query_route>(),
+    command<rdma_ucm_connect, &CmClient::connect>(offsetof(rdma_ucm_connect, ece)),
+    command<rdma_ucm_listen, &CmClient::listen>(),
+    command<rdma_ucm_accept, &CmClient::accept>(offsetof(rdma_ucm_accept, ece)),
+    command<rdma_ucm_reject, &CmClient::reject>(),
+    command<rdma_ucm_disconnect, &CmClient::disconnect>(),
+    command<rdma_ucm_init_qp_attr, &CmClient::init_qp_attr>(),
+    command<rdma_ucm_get_event, &CmClient::get_event>(),
+    kNotServed,  // GET_OPTION: the kernel has none either
+    command<rdma_ucm_set_option, &CmClient::set_option>(),
+    command<rdma_ucm_notify, &CmClient::notify>(),
+    command<rdma_ucm_join_ip_mcast, &CmClient::join_ip_mcast>(),
+    command<rdma_ucm_destroy_id, &CmClient::leave_mcast>(),
+    command<rdma_ucm_migrate_id, &CmClient::migrate_id>(),
+    kNotServed,  // QUERY
+    command<rdma_ucm_bind, &CmClient::bind>(),
+    kNotServed,  // RESOLVE_ADDR
+    kNotServed,  // JOIN_MCAST
+};
+
+/// 0: no such port space, or no QP type for it.
+CmQpType qp_type_of(const rdma_ucm_create_id& command) {
+    switch (command.ps) {
+        case RDMA_PS_TCP:
+            return CmQpType::kRc;
+        case RDMA_PS_UDP:
+        case RDMA_PS_IPOIB:
+            return CmQpType::kUd;
+        case RDMA_PS_IB:
+            switch (static_cast<CmQpType>(command.qp_type)) {
+                case CmQpType::kRc:
+                case CmQpType::kUc:
+                case CmQpType::kUd:
+                case CmQpType::kXrcSend:
+                case CmQpType::kXrcRecv:
+                    return static_cast<CmQpType>(command.qp_type);
+            }
+    }
+    return CmQpType{};
+}
+
+}  // namespace
+
+std::size_t CmClient::num_listeners() const {
+    return static_cast<std::size_t>(std::count_if(ids_.begin(), ids_.end(), [](const auto& entry) {
+        return entry.second->state == CmId::State::kListening;
+    }));
+}
+
+CmClient::~CmClient() { end_ids_of(nullptr); }
+
+void CmClient::end_ids_of(const CmChannel* channel) {
+    for (auto at = ids_.begin(); at != ids_.end();) {
+        // Requests that nobody has seen end with their listeners.
+        if (!at->second->is_hidden && (channel == nullptr || at->second->channel == channel)) {
+            end(*at->second);
+            at = ids_.remove(at);
+        } else {
+            ++at;
+        }
+    }
+}
+
+int CmClient::open_channel(std::uint32_t& handle, int& reader) {
+    if (channels_.size() >= service_.host().limits.max_cm_channels) {
+        return EMFILE;
+    }
+    auto channel = std::make_unique<CmChannel>();
+    if (const int error = channel->open(); error != 0) {
+        return error;
+    }
+    reader = channel->reader();
+    handle = channels_.add(std::move(channel));
+    return 0;
+}
+
+int CmClient::close_channel(std::uint32_t handle) {
+    const CmChannel* channel = channels_.find(handle);
+    if (channel == nullptr) {
+        return ENOENT;
+    }
+    if (channel->num_ids != 0) {
+        end_ids_of(channel);
+    }
+    channels_.remove(handle);
+    return 0;
+}
+
+int CmClient::command(const abi::CmCommandRequest& request, abi::CmCommandReply& reply) {
+    CmChannel* channel = channels_.find(request.channel);
+    if (channel == nullptr || request.command >= std::size(kCommands) ||
+        request.in_bytes > sizeof request.body) {
+        return EINVAL;
+    }
+    const Command& row = kCommands[request.command];
+    if (row.serve == nullptr) {
+        return ENOSYS;
+    }
+    if (request.in_bytes < row.least) {
+        return EINVAL;
+    }
+    Call call{*channel,
+              {request.body, request.in_bytes},
+              {reply.body, std::min<std::size_t>(request.out_bytes, sizeof reply.body)}};
+    const int error = row.serve(*this, call);
+    reply.out_bytes = call.out_bytes;
+    return error;
+}
+
+int CmClient::find(const Call& call, std::uint32_t handle, CmId*& id) const {
+    id = ids_.find(handle);
+    if (id == nullptr || id->is_hidden) {
+        return ENOENT;
+    }
+    return id->channel == &call.channel ? 0 : EINVAL;
+}
+
+CmId& CmClient::add_id(CmChannel& channel) {
+    auto made = std::make_unique<CmId>();
+    CmId& id = *made;
+    id.client = this;
+    id.channel = &channel;
+    id.handle = ids_.add(std::move(made));
+    ++channel.num_ids;
+    return id;
+}
+
+int CmClient::create_id(const rdma_ucm_create_id& command, Call& call) {
+    const CmQpType qp_type = qp_type_of(command);
+    if (call.out.size() < sizeof(rdma_ucm_create_id_resp)) {
+        return ENOSPC;
+    }
+    if (qp_type == CmQpType{}) {
+        return EINVAL;
+    }
+    if (ids_.size() >= service_.host().limits.max_cm_ids) {
+        return ENOMEM;
+    }
+    CmId& id = add_id(call.channel);
+    id.uid = command.uid;
+    id.space = command.ps;
+    id.qp_type = qp_type;
+    id.local.space = command.ps;
+    return call.answer(rdma_ucm_create_id_resp{id.handle});
+}
+
+int CmClient::destroy_id(const rdma_ucm_destroy_id& command, Call& call) {
+    CmId* id = nullptr;
+    if (call.out.size() < sizeof(rdma_ucm_destroy_id_resp)) {
+        return ENOSPC;
+    }
+    if (const int error = find(call, command.id, id); error != 0) {
+        return error;
+    }
+    end(*id);
+    const rdma_ucm_destroy_id_resp answer{id->events_reported};
+    ids_.remove(command.id);
+    return call.answer(answer);
+}
+
+/// Events that nobody has seen; requests among them end, too.
+void CmClient::take_back_events(CmId& id) {
+    CmEvent event;
+    while (id.channel->take([&](const CmEvent& candidate) { return candidate.id == &id; }, event)) {
+        if (event.child != nullptr) {
+            end(*event.child);
+            ids_.remove(event.child->handle);
+        }
+    }
+}
+
+/// What there is of it elsewhere; its place in the table remains.
+void CmClient::end(CmId& id) {
+    for (const CmId::Listener& listener : id.listeners) {
+        service_.use(*listener.device, [&](cm::Manager& manager, TimeNs /*now*/, cm::Outbox& /*out*/) {
+            manager.unlisten(listener.id);
+        });
+    }
+    id.listeners.clear();
+    // From now on no event comes for it.
+    if (id.connection != 0) {
+        service_.use(*id.device, [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
+            manager.destroy(id.connection, now, out);
+        });
+        id.connection = 0;
+    }
+    take_back_events(id);
+    if (id.num_groups != 0) {
+        for (auto at = groups_.begin(); at != groups_.end();) {
+            at = at->second->id == &id ? groups_.remove(at) : std::next(at);
+        }
+        id.num_groups = 0;
+    }
+    if (id.has_way) {
+        id.device->device->neighbours->release(id.way);
+        id.has_way = false;
+    }
+    service_.ports.release(id.local);
+    --id.channel->num_ids;
+}
+
+int CmClient::migrate_id(const rdma_ucm_migrate_id& command, Call& call) {
+    CmChannel* from = channels_.find(command.fd);
+    CmId* id = ids_.find(command.id);
+    if (id != nullptr && id->is_hidden) {
+        id = nullptr;
+    }
+    if (call.out.size() < sizeof(rdma_ucm_migrate_resp)) {
+        return ENOSPC;
+    }
+    if (from == nullptr || (id != nullptr && id->channel != from)) {
+        return EINVAL;
+    }
+    if (id == nullptr) {
+        return ENOENT;
+    }
+    if (from != &call.channel) {
+        const auto move = [&](CmId& moved) {
+            --from->num_ids;
+            ++call.channel.num_ids;
+            moved.channel = &call.channel;
+        };
+        call.channel.take_over(*from, [&](const CmEvent& event) {
+            if (event.id == id && event.child != nullptr) {
+                move(*event.child);
+            }
+            return event.id == id;
+        });
+        move(*id);
+    }
+    return call.answer(rdma_ucm_migrate_resp{id->events_reported});
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,116 @@
+// What one application does with rdma_cm: its channels, its ids, and the commands of librdmacm, which are
+// those of the kernel's ucma (<rdma/rdma_user_cm.h>), with its errors. Everything in a command may be wrong.
+#pragma once
+
+#include <sys/types.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "abi/control.h"
+#include "base/handle_table.h"
+#include "daemon/cm/channel.h"
+#include "daemon/cm/id.h"
+#include "daemon/cm/service.h"
+#include "rnic/cm/events.h"
+
+namespace urnic::dataplane {
+
+class CmClient {
+  public:
+    CmClient(CmService& service, bool is_privileged) : service_(service), is_privileged_(is_privileged) {}
+    CmClient(const CmClient&) = delete;
+    CmClient& operator=(const CmClient&) = delete;
+    /// Ends every connection, as their states demand.
+    ~CmClient();
+
+    /// `reader`: the application's end, which the channel keeps too. 0 or errno.
+    [[nodiscard]] int open_channel(std::uint32_t& handle, int& reader);
+    /// With its ids. 0 or EINVAL.
+    [[nodiscard]] int close_channel(std::uint32_t handle);
+    /// 0 or errno.
+    [[nodiscard]] int command(const abi::CmCommandRequest& request, abi::CmCommandReply& reply);
+
+    // Called by the service while a manager runs: neither may call it.
+
+    /// The id that stands for the request; nullptr: there is no room for one.
+    [[nodiscard]] CmId* on_request(CmId& listener, HostDevice& device, const cm::Event& event);
+    void on_event(CmId& id, const cm::Event& event);
+
+    [[nodiscard]] std::size_t num_ids() const { return ids_.size(); }
+    [[nodiscard]] std::size_t num_channels() const { return channels_.size(); }
+    [[nodiscard]] std::size_t num_listeners() const;
+
+    /// A command under way.
+    struct Call {
+        CmChannel& channel;
+        std::span<const std::uint8_t> in;
+        std::span<std::uint8_t> out;
+        std::uint32_t out_bytes = 0;
+
+        /// Answers with as much of `answer` as there is room for; ENOSPC: less than `least`.
+        template <typename T>
+        int answer(const T& answer, std::size_t least = sizeof(T));
+    };
+
+    // Commands, in files by what they are about.
+    int create_id(const rdma_ucm_create_id& command, Call& call);
+    int destroy_id(const rdma_ucm_destroy_id& command, Call& call);
+    int bind_ip(const rdma_ucm_bind_ip& command, Call& call);
+    int bind(const rdma_ucm_bind& command, Call& call);
+    int resolve_ip(const rdma_ucm_resolve_ip& command, Call& call);
+    int resolve_route(const rdma_ucm_resolve_route& command, Call& call);
+    int query_route(const rdma_ucm_query& command, Call& call);
+    int connect(const rdma_ucm_connect& command, Call& call);
+    int listen(const rdma_ucm_listen& command, Call& call);
+    int accept(const rdma_ucm_accept& command, Call& call);
+    int reject(const rdma_ucm_reject& command, Call& call);
+    int disconnect(const rdma_ucm_disconnect& command, Call& call);
+    int init_qp_attr(const rdma_ucm_init_qp_attr& command, Call& call);
+    int get_event(const rdma_ucm_get_event& command, Call& call);
+    int set_option(const rdma_ucm_set_option& command, Call& call);
+    int notify(const rdma_ucm_notify& command, Call& call);
+    int join_ip_mcast(const rdma_ucm_join_ip_mcast& command, Call& call);
+    int leave_mcast(const rdma_ucm_destroy_id& command, Call& call);
+    int migrate_id(const rdma_ucm_migrate_id& command, Call& call);
+
+  private:
+    /// 0, ENOENT, or EINVAL: it is another channel's.
+    [[nodiscard]] int find(const Call& call, std::uint32_t handle, CmId*& id) const;
+    CmId& add_id(CmChannel& channel);
+    void end(CmId& id);
+    void take_back_events(CmId& id);
+    void end_ids_of(const CmChannel* channel);
+
+    int bind_to(CmId& id, const Endpoint& local);
+    int resolve(CmId& id, const Endpoint& source, const Endpoint& destination);
+    int find_source(CmId& id, const Endpoint& destination);
+    int reach(CmId& id, HostDevice& device, std::uint8_t gid_index, const wire::Gid& destination);
+    /// An answer that comes at once, as an event.
+    void raise(CmId& id, std::uint32_t type);
+    [[nodiscard]] cm::Route route_of(const CmId& id) const;
+    int connect_stream(CmId& id, const rdma_ucm_conn_param& param);
+    int resolve_service(CmId& id, const rdma_ucm_conn_param& param);
+    int answer_request(CmId& id, const rdma_ucm_conn_param& param);
+
+    CmService& service_;
+    bool is_privileged_;
+    HandleTable<CmChannel> channels_;
+    HandleTable<CmId> ids_;
+    HandleTable<CmGroup> groups_;
+};
+
+template <typename T>
+int CmClient::Call::answer(const T& answer, std::size_t least) {
+    if (out.size() < least) {
+        return ENOSPC;
+    }
+    out_bytes = static_cast<std::uint32_t>(std::min(out.size(), sizeof answer));
+    std::memcpy(out.data(), &answer, out_bytes);
+    return 0;
+}
+
+}  // namespace urnic::dataplane

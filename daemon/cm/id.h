@@ -1,0 +1,98 @@
+// One rdma_cm id of an application: an endpoint that listens, connects, or was connected to.
+#pragma once
+
+#include <rdma/rdma_user_cm.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/cm/channel.h"
+#include "daemon/cm/ports.h"
+#include "daemon/host/host.h"
+#include "rnic/cm/types.h"
+
+namespace urnic::dataplane {
+
+class CmClient;
+
+/// Values of rdma_cm_event_type (<rdma/rdma_cma.h>, which only librdmacm has).
+enum CmEventType : std::uint32_t {
+    kAddrResolved = 0,
+    kRouteResolved = 2,
+    kConnectRequest = 4,
+    kConnectResponse = 5,
+    kUnreachable = 7,
+    kRejected = 8,
+    kEstablished = 9,
+    kDisconnected = 10,
+    kMulticastJoin = 12,
+    kTimewaitExit = 15,
+};
+
+/// What UD services of rdma_cm use (RDMA_UDP_QKEY).
+inline constexpr std::uint32_t kUdpQkey = 0x0123'4567;
+
+/// Values of ibv_qp_type.
+enum class CmQpType : std::uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcRecv = 10 };
+
+/// A multicast group that an id has joined.
+struct CmGroup {
+    std::uint64_t uid = 0;
+    CmId* id = nullptr;
+    std::uint32_t events_reported = 0;
+};
+
+struct CmId {
+    enum class State : std::uint8_t {
+        kIdle,
+        kBound,         // has a local address, which may be the wildcard
+        kAddrResolved,  // knows its peer's address and its own
+        kRouteResolved,
+        kConnecting,  // from the request to the end of the connection, on both sides
+        kDisconnected,
+        kListening,
+    };
+
+    std::uint32_t handle = 0;
+    std::uint64_t uid = 0;  // the application's name for it; 0: a request that is not accepted
+    CmClient* client = nullptr;
+    CmChannel* channel = nullptr;
+    std::uint16_t space = 0;
+    CmQpType qp_type = CmQpType::kRc;
+    State state = State::kIdle;
+
+    PortUser local;               // the local address; local.is_bound says whether it owns the port
+    bool has_one_family = false;  // the application has said whether `local` is of one family
+    Endpoint remote;
+    HostDevice* device = nullptr;  // nullptr: of no device (yet)
+    std::uint8_t gid_index = 0;    // its address in the device's table
+    wire::Gid local_gid{};         // that address; the loopback address stands for it
+    wire::Gid remote_gid{};
+    bool has_route = false;
+    bool has_way =
+        false;  // holds `way` (NeighbourResolver), so that the neighbour is known when it is needed
+    std::uint16_t way = wire::kNoNeighbour;
+
+    std::uint8_t tos = 0;  // the traffic class of what it sends; of a request's id, its peer's
+    std::uint8_t ack_timeout = 0;
+    bool has_ack_timeout = false;
+
+    std::uint32_t qkey = 0;          // UD; 0: the default
+    std::uint32_t starting_psn = 0;  // that the peer shall send with
+    cm::Handle connection = 0;       // of the device's manager; 0: none
+    bool is_passive = false;
+    bool is_hidden = false;  // a request that waits in its listener's channel, and lives with that listener
+
+    struct Listener {
+        HostDevice* device = nullptr;
+        cm::ListenerId id = 0;
+    };
+    std::vector<Listener> listeners;  // one, or for the wildcard one for each device
+
+    std::uint32_t events_reported = 0;
+    std::uint32_t num_groups = 0;
+
+    [[nodiscard]] bool is_datagram() const { return qp_type == CmQpType::kUd; }
+};
+
+}  // namespace urnic::dataplane

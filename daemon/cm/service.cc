@@ -1,0 +1,155 @@
+#include "daemon/cm/service.h"
+
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <system_error>
+
+#include "base/check.h"
+#include "daemon/cm/client.h"
+#include "daemon/neighbour/address_vector.h"
+#include "rnic/device/gsi.h"
+#include "rnic/wire/frame.h"
+#include "rnic/wire/headers.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+constexpr std::uint32_t kPsnMask = 0xff'ffff;
+/// A worker whose port takes nothing just now is asked again so often; after that the MAD is lost, and sent
+/// again by its time-out.
+constexpr int kSendTries = 8;
+
+cm::Config config_of(const Device& device) {
+    cm::Config config;
+    config.ca_guid =
+        std::endian::native == std::endian::little ? __builtin_bswap64(device.node_guid) : device.node_guid;
+    for (auto& word : config.seed) {
+        word = std::uint64_t{secure_random()} << 32U | secure_random();
+    }
+    // ibv_mtu: 256 bytes are 1, and each step doubles.
+    config.max_path_mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
+    return config;
+}
+
+}  // namespace
+
+CmService::CmService(Host& host)
+    : ports(secure_random()),
+      host_(host),
+      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+    if (!timer_) {
+        throw std::system_error(errno, std::generic_category(), "timerfd");
+    }
+    for (const auto& device : host.devices) {
+        ports_of_.push_back(std::make_unique<Port>(*this, *device, config_of(*device->device)));
+    }
+    host.watches.push_back({timer_.get(), [this] { on_time(); }});
+    host.listen_for_mads([this](HostDevice& device, const ReceivedMad& mad) {
+        use(device,
+            [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) { manager.receive(mad, now, out); });
+    });
+    host.cm = this;
+}
+
+CmService::~CmService() { host_.cm = nullptr; }
+
+void CmService::finish(Port& port) {
+    for (const Port::Fresh& fresh : port.fresh) {
+        if (fresh.id == nullptr) {
+            port.manager.forget(fresh.connection);
+        } else {
+            (void)port.manager.set_owner(fresh.connection, std::bit_cast<cm::Cookie>(fresh.id));
+        }
+    }
+    port.fresh.clear();
+    arm();
+}
+
+void CmService::arm() {
+    TimeNs next = kNever;
+    for (const auto& port : ports_of_) {
+        next = std::min(next, port->manager.next_event());
+    }
+    if (next == armed_for_) {
+        return;
+    }
+    armed_for_ = next;
+    itimerspec setting{};  // zeros: off
+    if (next != kNever) {
+        setting.it_value.tv_sec = static_cast<time_t>(next / kSecondNs);
+        setting.it_value.tv_nsec = static_cast<long>(next % kSecondNs);
+        if (setting.it_value.tv_sec == 0 && setting.it_value.tv_nsec == 0) {
+            setting.it_value.tv_nsec = 1;
+        }
+    }
+    URNIC_CHECK(::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &setting, nullptr) == 0);
+}
+
+void CmService::on_time() {
+    std::uint64_t expirations = 0;
+    [[maybe_unused]] const ssize_t got = ::read(timer_.get(), &expirations, sizeof expirations);
+    armed_for_ = kNever;
+    for (const auto& port : ports_of_) {
+        use(port->device,
+            [](cm::Manager& manager, TimeNs now, cm::Outbox& out) { manager.advance(now, out); });
+    }
+}
+
+void CmService::Port::send(const cm::SendMad& mad) {
+    const Device& sender = *device.device;
+    const auto* gid = std::find(sender.gids.begin(), sender.gids.end(), mad.route.local_gid);
+    if (gid == sender.gids.end()) {
+        return;  // the address has gone
+    }
+    abi::AddressVector av{};
+    std::copy(mad.route.remote_gid.begin(), mad.route.remote_gid.end(), std::begin(av.dgid));
+    av.flow_label = mad.route.flow_label;
+    av.sgid_index = static_cast<std::uint8_t>(std::distance(sender.gids.begin(), gid));
+    av.hop_limit = mad.route.hop_limit;
+    av.traffic_class = mad.route.traffic_class;
+    av.sl = mad.route.sl;
+    av.is_global = 1;
+    av.port_num = 1;
+    wire::PathSpec spec;
+    if (resolve_address(sender, av, spec) != 0) {
+        return;
+    }
+    spec.udp_src_port = wire::udp_source_port(mad.route.flow_label, kGsiQp, kGsiQp);
+    const wire::Path path = wire::make_path(spec);
+    wire::PacketHeader header;
+    header.opcode = std::uint8_t{wire::kServiceUd} | std::uint8_t{wire::kSendOnly};
+    header.pkey = mad.route.pkey;
+    header.dest_qp = kGsiQp;
+    header.psn = Psn(psn++ & kPsnMask);
+    header.deth = {kGsiQkey, kGsiQp};
+    const Host& host = service.host_;
+    Worker& worker = *host.workers[kGsiQp % host.num_workers()];
+    bool sent = false;
+    for (int tries = 0; tries < kSendTries && !sent; ++tries) {
+        worker.call([&] { sent = worker.transmit(sender.index, path, header, mad.bytes); });
+    }
+    sender.neighbours->release(spec.neighbour);
+}
+
+void CmService::Port::event(const cm::Event& event) {
+    const bool is_request =
+        event.type == cm::EventType::kRequest || event.type == cm::EventType::kResolveRequest;
+    const cm::Cookie owner = is_request ? event.listener_owner : event.owner;
+    auto* id = std::bit_cast<CmId*>(owner);
+    if (!is_request) {
+        if (id != nullptr) {
+            id->client->on_event(*id, event);
+        }
+        return;
+    }
+    URNIC_CHECK(fresh.size() < fresh.capacity());
+    fresh.push_back({event.handle, id == nullptr ? nullptr : id->client->on_request(*id, device, event)});
+}
+
+}  // namespace urnic::dataplane

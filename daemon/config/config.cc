@@ -1,0 +1,412 @@
+#include "daemon/config/config.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "abi/queues.h"
+#include "daemon/config/congestion.h"
+#include "daemon/config/faults.h"
+#include "daemon/config/links.h"
+#include "daemon/config/networks.h"
+#include "daemon/config/pfc.h"
+#include "daemon/config/ports.h"
+#include "daemon/config/toml_table.h"
+#include "daemon/config/values.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+template <auto Member, std::int64_t Most>
+void set_limit(ClientLimits& limits, const toml::node& node, const std::string& key) {
+    auto& member = limits.*Member;
+    member = static_cast<std::remove_reference_t<decltype(member)>>(number_of(node, key, 1, Most));
+}
+
+constexpr std::int64_t kMaxBytes = 1LL << 46;
+constexpr Key<ClientLimits> kLimitKeys[] = {
+    {"max_qps", set_limit<&ClientLimits::max_qps, 16384>},
+    {"max_cqs", set_limit<&ClientLimits::max_cqs, 16384>},
+    {"max_mrs", set_limit<&ClientLimits::max_mrs, 131072>},
+    {"max_pds", set_limit<&ClientLimits::max_pds, 32768>},
+    {"max_ahs", set_limit<&ClientLimits::max_ahs, 131072>},
+    {"max_mws", set_limit<&ClientLimits::max_mws, 131072>},
+    {"max_dms", set_limit<&ClientLimits::max_dms, 131072>},
+    {"max_mcast_attachments", set_limit<&ClientLimits::max_mcast_attachments, 65536>},
+    {"max_srqs", set_limit<&ClientLimits::max_srqs, 16384>},
+    {"max_xrcds", set_limit<&ClientLimits::max_xrcds, 16384>},
+    {"max_contexts", set_limit<&ClientLimits::max_contexts, 65536>},
+    {"max_channels", set_limit<&ClientLimits::max_channels, 16384>},
+    {"max_cm_channels", set_limit<&ClientLimits::max_cm_channels, 65536>},
+    {"max_cm_ids", set_limit<&ClientLimits::max_cm_ids, 65536>},
+    {"max_registered_bytes", set_limit<&ClientLimits::max_registered_bytes, kMaxBytes>},
+    {"max_ring_bytes", set_limit<&ClientLimits::max_ring_bytes, 64LL << 30>},
+    {"max_device_memory_bytes", set_limit<&ClientLimits::max_device_memory_bytes, 64LL << 30>},
+};
+
+void set_run_dir(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
+    daemon.run_dir = text_of(node, key);
+    // A Unix socket's path has 108 bytes at most; "/control.sock" follows.
+    if (daemon.run_dir.front() != '/' || daemon.run_dir.size() > 90) {
+        fail(node, fmt::format("'{}' must be an absolute path of at most 90 characters", key));
+    }
+}
+
+void set_socket_mode(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
+    const auto mode = parse_mode(text_of(node, key));
+    if (!mode) {
+        fail(node, fmt::format("'{}' must be permission bits as octal text, for example \"0660\"", key));
+    }
+    daemon.socket_mode = *mode;
+}
+
+void set_workers(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
+    const std::string allowed = fmt::format(
+        "'{}' must be a count from 1 to {} or a list of different CPU numbers", key, abi::kMaxWorkers);
+    if (const auto* count = node.as_integer()) {
+        if (count->get() < 1 || count->get() > abi::kMaxWorkers) {
+            fail(node, allowed);
+        }
+        daemon.worker_cpus.assign(static_cast<std::size_t>(count->get()), -1);
+        return;
+    }
+    const auto* list = node.as_array();
+    if (list == nullptr || list->empty() || list->size() > abi::kMaxWorkers) {
+        fail(node, allowed);
+    }
+    daemon.worker_cpus.clear();
+    for (const auto& entry : *list) {
+        const auto* cpu = entry.as_integer();
+        if (cpu == nullptr || cpu->get() < 0 || cpu->get() > 4095 ||
+            std::count(daemon.worker_cpus.begin(), daemon.worker_cpus.end(), cpu->get()) != 0) {
+            fail(entry, allowed);
+        }
+        daemon.worker_cpus.push_back(static_cast<int>(cpu->get()));
+    }
+}
+
+void set_eal_args(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
+    const auto* list = node.as_array();
+    if (list == nullptr) {
+        fail(node, fmt::format("'{}' must be a list of strings, for example [\"-m\", \"512\"]", key));
+    }
+    for (const auto& entry : *list) {
+        daemon.eal_args.push_back(text_of(entry, key));
+    }
+}
+
+void set_limits(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
+    const auto* table = node.as_table();
+    if (table == nullptr) {
+        fail(node, fmt::format("'{}' must be a table: [daemon.limits]", key));
+    }
+    read_table(*table, "[daemon.limits]", kLimitKeys, daemon.limits);
+}
+
+constexpr Key<DaemonConfig> kDaemonKeys[] = {
+    {"run_dir", set_run_dir},
+    {"socket_mode", set_socket_mode},
+    {"socket_group", [](DaemonConfig& daemon, const toml::node& node,
+                        const std::string& key) { daemon.socket_group = text_of(node, key); }},
+    {"workers", set_workers},
+    {"spin", [](DaemonConfig& daemon, const toml::node& node,
+                const std::string& key) { daemon.spin = flag_of(node, key); }},
+    {"hugepages", [](DaemonConfig& daemon, const toml::node& node,
+                     const std::string& key) { daemon.hugepages = flag_of(node, key); }},
+    {"eal_args", set_eal_args},
+    {"limits", set_limits},
+};
+
+/// An [[rnic]] table while it is read: which port keys were given is checked once all are known.
+struct RnicDraft {
+    RnicConfig rnic;
+    PortKeys port;
+};
+
+template <std::string PortKeys::*Member>
+void set_port_key(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    draft.port.*Member = text_of(node, key);
+}
+
+template <void (*Set)(LinkConfig&, const toml::node&, const std::string&)>
+void set_link(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    Set(draft.rnic, node, key);
+}
+
+void set_name(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    draft.rnic.name = text_of(node, key);
+    if (!is_device_name(draft.rnic.name)) {
+        fail(node, fmt::format("'{}' must be 1 to 60 letters, digits, '_' or '-', a letter first", key));
+    }
+}
+
+void set_mac(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    draft.rnic.mac = parse_mac(text_of(node, key));
+    if (!draft.rnic.mac) {
+        fail(node, fmt::format("'{}' must be a unicast MAC address, for example \"02:00:c6:12:00:01\"", key));
+    }
+}
+
+void set_mtu(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    const auto mtu = number_of(node, key, 256, 4096);
+    if (!std::has_single_bit(static_cast<std::uint64_t>(mtu))) {
+        fail(node, fmt::format("'{}' must be 256, 512, 1024, 2048 or 4096", key));
+    }
+    draft.rnic.mtu_bytes = static_cast<std::uint32_t>(mtu);
+    draft.rnic.mtu_given = true;
+}
+
+void set_recovery(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    const std::string way = text_of(node, key);
+    if (way != "selective" && way != "go-back-n") {
+        fail(node, fmt::format("'{}' must be \"selective\" or \"go-back-n\"", key));
+    }
+    draft.rnic.goes_back_n = way == "go-back-n";
+}
+
+void set_failed_invalidation(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    const std::string answer = text_of(node, key);
+    if (answer != "ack" && answer != "nak") {
+        fail(node, fmt::format("'{}' must be \"ack\" or \"nak\"", key));
+    }
+    draft.rnic.naks_failed_invalidation = answer == "nak";
+}
+
+constexpr Key<RnicDraft> kRnicKeys[] = {
+    {"name", set_name},
+    {"port", set_port_key<&PortKeys::port>},
+    {"fabric", set_port_key<&PortKeys::fabric>},
+    {"device", set_port_key<&PortKeys::device>},
+    {"interface", set_port_key<&PortKeys::interface>},
+    {"netns", set_port_key<&PortKeys::netns>},
+    {"socket", set_port_key<&PortKeys::socket>},
+    {"role", set_port_key<&PortKeys::role>},
+    {"id", [](RnicDraft& draft, const toml::node& node,
+              const std::string& key) { draft.port.id = number_of(node, key, 0, 0xffff'fffe); }},
+    {"mac", set_mac},
+    {"ipv4", set_link<set_ipv4>},
+    {"ipv6", set_link<set_ipv6>},
+    {"mtu", set_mtu},
+    {"recovery", set_recovery},
+    {"failed_invalidation", set_failed_invalidation},
+    {"gateway", set_link<set_gateway>},
+    {"routes", set_link<set_routes>},
+    {"congestion",
+     [](RnicDraft& draft, const toml::node& node, const std::string&) { read_congestion(node, draft.rnic); }},
+    {"pfc", [](RnicDraft& draft, const toml::node& node, const std::string&) { read_pfc(node, draft.rnic); }},
+    {"vlan",
+     [](RnicDraft& draft, const toml::node& node, const std::string&) { read_vlans(node, draft.rnic); }},
+    {"ecn", [](RnicDraft& draft, const toml::node& node,
+               const std::string& key) { draft.rnic.is_ecn_capable = flag_of(node, key); }},
+    {"udp_checksum", [](RnicDraft& draft, const toml::node& node,
+                        const std::string& key) { draft.rnic.makes_udp_checksum = flag_of(node, key); }},
+};
+
+RnicConfig read_rnic(const toml::table& table) {
+    RnicDraft draft;
+    read_table(table, "[[rnic]]", kRnicKeys, draft);
+    RnicConfig& rnic = draft.rnic;
+    rnic.line = table.source().begin.line;
+    if (rnic.name.empty()) {
+        fail(table, "this [[rnic]] has no 'name', for example name = \"urnic0\"");
+    }
+    if (const std::string problem = apply_port_keys(draft.port, rnic); !problem.empty()) {
+        fail(table, problem);
+    }
+    const bool is_nic = rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev;
+    if (is_nic && !rnic.mtu_given) {
+        rnic.mtu_bytes = 1024;  // the most that fits into ordinary Ethernet frames of 1500 bytes
+    }
+    return rnic;
+}
+
+/// Names, addresses and devices belong to one RNIC each.
+void check_unique(const toml::table& table, const RnicConfig& rnic, const std::vector<RnicConfig>& earlier) {
+    for (const RnicConfig& other : earlier) {
+        const char* what = nullptr;
+        if (rnic.name == other.name) {
+            what = "name";
+        } else if (rnic.mac && rnic.mac == other.mac) {
+            what = "mac";
+        } else if (rnic.ipv4 && rnic.ipv4 == other.ipv4) {
+            what = "ipv4";
+        } else if (rnic.ipv6 && rnic.ipv6 == other.ipv6) {
+            what = "ipv6";
+        } else if (const char* const address = same_vlan_address(rnic, other)) {
+            what = address;
+        } else if (same_port(rnic, other)) {
+            what = rnic.port == PortKind::kMemif                                 ? "socket"
+                   : rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev ? "device"
+                                                                                 : "interface";
+        }
+        if (what != nullptr) {
+            fail(table,
+                 fmt::format("'{}' is the same as that of the [[rnic]] in line {}; each must be different",
+                             what, other.line));
+        }
+    }
+}
+
+/// RNICs on a wire of ours have no NIC to take a MAC from: locally administered, numbered, not in use.
+void fill_macs(std::vector<RnicConfig>& rnics) {
+    std::uint8_t next = 1;
+    for (RnicConfig& rnic : rnics) {
+        while (rnic.port == PortKind::kFabric && !rnic.mac) {
+            const wire::Mac mac{0x02, 0x00, 0xc6, 0x12, 0x00, next++};
+            if (std::none_of(rnics.begin(), rnics.end(),
+                             [&](const auto& other) { return other.mac == mac; })) {
+                rnic.mac = mac;
+            }
+        }
+    }
+}
+
+/// A [[neighbour]] table; both keys are needed.
+struct NeighbourDraft {
+    std::optional<wire::Gid> gid;
+    std::optional<wire::Mac> mac;
+};
+
+constexpr Key<NeighbourDraft> kNeighbourKeys[] = {
+    {"ip",
+     [](NeighbourDraft& draft, const toml::node& node, const std::string& key) {
+         const std::string text = text_of(node, key);
+         draft.gid = text.find(':') == std::string::npos ? parse_ipv4(text) : parse_ipv6(text);
+         if (!draft.gid) {
+             fail(node, fmt::format("'{}' must be a unicast IPv4 or IPv6 address", key));
+         }
+     }},
+    {"mac",
+     [](NeighbourDraft& draft, const toml::node& node, const std::string& key) {
+         draft.mac = parse_mac(text_of(node, key));
+         if (!draft.mac) {
+             fail(node, fmt::format("'{}' must be a unicast MAC address", key));
+         }
+     }},
+};
+
+NeighbourConfig read_neighbour(const toml::table& table) {
+    NeighbourDraft draft;
+    read_table(table, "[[neighbour]]", kNeighbourKeys, draft);
+    if (!draft.gid || !draft.mac) {
+        fail(table, "a [[neighbour]] needs 'ip' and 'mac'");
+    }
+    return {*draft.gid, *draft.mac};
+}
+
+Config read_document(const toml::table& document) {
+    Config config;
+    const toml::node* faults = nullptr;  // read when the RNICs are known
+    const toml::node* wires = nullptr;   // the same
+    for (const auto& [name, node] : document) {
+        if (name.str() == "daemon" && node.is_table()) {
+            read_table(*node.as_table(), "[daemon]", kDaemonKeys, config.daemon);
+        } else if (name.str() == "rnic" && node.is_array_of_tables()) {
+            for (const auto& entry : *node.as_array()) {
+                const toml::table& table = *entry.as_table();
+                const RnicConfig rnic = read_rnic(table);
+                check_unique(table, rnic, config.rnics);
+                config.rnics.push_back(rnic);
+            }
+        } else if (name.str() == "neighbour" && node.is_array_of_tables()) {
+            for (const auto& entry : *node.as_array()) {
+                config.neighbours.push_back(read_neighbour(*entry.as_table()));
+            }
+        } else if (name.str() == "fault" && node.is_array_of_tables()) {
+            faults = &node;
+        } else if (name.str() == "wire" && node.is_array_of_tables()) {
+            wires = &node;
+        } else {
+            throw Mistake{name.source().begin,
+                          fmt::format("unknown section or key '{}'; allowed: [daemon], [daemon.limits], one "
+                                      "[[rnic]] (double brackets) for each RNIC, [[wire]], [[neighbour]] and "
+                                      "[[fault]]",
+                                      name.str())};
+        }
+    }
+    if (config.rnics.empty()) {
+        throw Mistake{{1, 1}, "no RNIC is configured: add at least one [[rnic]] with 'name' and 'port'"};
+    }
+    if (config.rnics.size() > 64) {
+        throw Mistake{{config.rnics[64].line, 1}, "more than 64 RNICs"};
+    }
+    if (config.daemon.spin && config.daemon.worker_cpus.front() < 0) {
+        throw Mistake{
+            {1, 1},
+            "'spin' needs CPUs that the workers have to themselves: give 'workers' as a list of CPUs"};
+    }
+    fill_macs(config.rnics);
+    read_wire_tables(wires, config);
+    check_pfc(config);
+    read_fault_tables(faults, config);
+    return config;
+}
+
+}  // namespace
+
+std::variant<Config, ConfigError> parse_config(std::string_view text, const std::string& file) {
+    try {
+        return read_document(toml::parse(text, file));
+    } catch (const toml::parse_error& error) {
+        const auto where = error.source().begin;
+        return ConfigError{
+            fmt::format("{}:{}:{}: not valid TOML: {}", file, where.line, where.column, error.description())};
+    } catch (const Mistake& mistake) {
+        return ConfigError{
+            fmt::format("{}:{}:{}: {}", file, mistake.where.line, mistake.where.column, mistake.text)};
+    }
+}
+
+std::variant<Config, ConfigError> read_config(const std::string& file) {
+    errno = 0;
+    std::ifstream stream(file);
+    std::ostringstream text;
+    if (!stream || !(text << stream.rdbuf())) {
+        return ConfigError{fmt::format("{}: cannot read the configuration: {}", file,
+                                       errno != 0 ? std::strerror(errno) : "the file is empty")};
+    }
+    return parse_config(text.str(), file);
+}
+
+bool uses_hugepages(const Config& config) {
+    return config.daemon.hugepages.value_or(
+        std::any_of(config.rnics.begin(), config.rnics.end(),
+                    [](const RnicConfig& rnic) { return rnic.port == PortKind::kPci; }));
+}
+
+Config standalone_config(const std::string& run_dir) {
+    Config config;
+    config.daemon.run_dir = run_dir;
+    config.daemon.socket_mode = 0600;
+    config.daemon.worker_cpus = {-1};
+    for (int i = 0; i < 2; ++i) {
+        RnicConfig rnic;
+        rnic.name = fmt::format("urnic{}", i);
+        rnic.port_device = "standalone";
+        rnic.mac = wire::Mac{0x02, 0x00, 0xc6, 0x12, 0x00, static_cast<std::uint8_t>(i + 1)};
+        rnic.ipv4 = parse_ipv4(fmt::format("198.18.0.{}/24", i + 1));
+        config.rnics.push_back(rnic);
+    }
+    return config;
+}
+
+std::uint64_t node_guid(const wire::Mac& mac) {
+    std::uint64_t guid = 0;
+    std::memcpy(&guid, link_local_gid(mac).data() + 8, sizeof guid);
+    return guid;
+}
+
+std::string to_string(const wire::Mac& mac) {
+    return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3], mac[4],
+                       mac[5]);
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,155 @@
+// The daemon's configuration file (TOML) and the built-in configuration of `urnic run --standalone`.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "congestion/setting_names.h"
+#include "daemon/config/static_routes.h"
+#include "netsim/switch/switch.h"
+#include "rnic/device/pfc.h"
+#include "rnic/fault/rule.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic::dataplane {
+
+/// What one client process may own. A request beyond it is answered with ENOMEM.
+struct ClientLimits {
+    std::uint32_t max_qps = 16384;
+    std::uint32_t max_cqs = 16384;
+    std::uint32_t max_mrs = 131072;
+    std::uint32_t max_pds = 32768;
+    std::uint32_t max_ahs = 131072;
+    std::uint32_t max_mws = 131072;
+    std::uint32_t max_dms = 1024;
+    std::uint32_t max_mcast_attachments = 65536;
+    std::uint32_t max_srqs = 16384;
+    std::uint32_t max_xrcds = 1024;
+    std::uint32_t max_contexts = 16384;  // opened devices; each takes two descriptors of the daemon's
+    std::uint32_t max_channels = 1024;
+    std::uint32_t max_cm_channels = 4096;
+    std::uint32_t max_cm_ids = 32768;
+    std::uint64_t max_registered_bytes = 1ULL << 42U;
+    std::uint64_t max_ring_bytes = 8ULL << 30U;
+    std::uint64_t max_device_memory_bytes = 64ULL << 20U;
+};
+
+struct DaemonConfig {
+    std::string run_dir = "/run/urnic";
+    mode_t socket_mode = 0660;
+    std::string socket_group;         // empty: leave the group as it is
+    std::vector<int> worker_cpus{0};  // one worker for each entry; -1: not bound to a CPU
+    bool spin = false;                // nothing else runs on the workers' CPUs
+    std::optional<bool> hugepages;    // absent: see uses_hugepages()
+    std::vector<std::string> eal_args;
+    ClientLimits limits;
+};
+
+enum class PortKind : std::uint8_t {
+    kFabric,    // the in-process wire named `port_device`
+    kPci,       // a NIC by its PCI address
+    kVdev,      // a DPDK virtual device, for example "net_af_packet0,iface=eth1"
+    kAfPacket,  // the kernel's network interface `port_device` in `netns`, by packet sockets
+    kAfXdp,     // the same by AF_XDP
+    kMemif,     // shared memory with another process on this host, found by the socket `port_device`
+};
+
+/// Addresses of an RNIC on the wire, or on one VLAN of it.
+struct LinkConfig {
+    std::uint16_t vlan = 0;         // 0: untagged
+    std::optional<wire::Gid> ipv4;  // IPv4-mapped
+    std::optional<wire::Gid> ipv6;
+    std::vector<RouteConfig> routes;  // of an RNIC with addresses of its own
+};
+
+struct RnicConfig : LinkConfig {
+    std::string name;
+    PortKind port = PortKind::kFabric;
+    std::string port_device;
+    std::string netns;  // a network namespace's name or path; empty: the daemon's own
+    bool is_memif_server = false;
+    std::uint32_t memif_id = 0;
+    std::optional<wire::Mac> mac;  // the port's own when absent (kPci, kVdev); a made-up one on a fabric
+    std::vector<LinkConfig> vlans;
+    std::uint32_t mtu_bytes = 4096;  // largest path MTU
+    bool mtu_given = false;          // else kAfPacket and kAfXdp take what the interface's MTU allows
+    bool is_ecn_capable = false;
+    congestion::Settings congestion = congestion::default_settings();
+    PfcSettings pfc;
+    bool makes_udp_checksum = false;
+    bool goes_back_n = false;  // after a loss; else early packets are held and the missing one is resent
+    bool naks_failed_invalidation = false;  // QpConfig::naks_failed_invalidation
+    std::uint32_t line = 0;                 // where it stands in the file
+};
+
+/// The RNIC takes MAC and addresses from the kernel's interface and follows them: it has none of its own.
+[[nodiscard]] inline bool borrows_addresses(const RnicConfig& rnic) {
+    return (rnic.port == PortKind::kAfPacket || rnic.port == PortKind::kAfXdp) && !rnic.mac && !rnic.ipv4 &&
+           !rnic.ipv6 && rnic.vlans.empty();
+}
+
+/// Somebody on the network of a real port.
+struct NeighbourConfig {
+    wire::Gid gid{};
+    wire::Mac mac{};
+};
+
+enum class WireShape : std::uint8_t { kStar, kDumbbell, kParkingLot, kLeafSpine };
+
+/// A network with rates, queues and marks between the RNICs of one fabric.
+struct WireConfig {
+    std::string fabric;
+    WireShape shape = WireShape::kStar;
+    std::uint32_t switches = 0;                                // that RNICs hang on, as many on each
+    std::uint32_t spines = 0;                                  // of kLeafSpine
+    BitsPerSecond link_rate = 1'000'000'000;                   // of each RNIC, in both directions
+    TimeNs delay_ns = 1'000;                                   // of each link
+    BitsPerSecond trunk_rate = 0;                              // between switches; 0: link_rate
+    TimeNs trunk_delay_ns = kNever;                            // kNever: delay_ns
+    std::array<std::uint32_t, netsim::kPriorities> weights{};  // see netsim::EgressPort
+    netsim::PfcOptions pfc;                                    // lossless 0: none
+    std::uint64_t buffer_bytes = 1'000'000;                    // of each switch
+    std::uint64_t ecn_kmin_bytes = 0;                          // see netsim::EcnOptions
+    std::uint64_t ecn_kmax_bytes = 0;
+    double ecn_pmax = 1;
+};
+
+/// Faults that can be in force at once.
+inline constexpr std::size_t kMaxFaults = 256;
+
+struct Config {
+    DaemonConfig daemon;
+    std::vector<RnicConfig> rnics;
+    std::vector<NeighbourConfig> neighbours;
+    std::vector<WireConfig> wires;
+    std::vector<fault::Rule> faults;
+};
+
+/// Why a file is no configuration, ready to be shown: "FILE:LINE:COLUMN: what; what is allowed".
+struct ConfigError {
+    std::string message;
+};
+
+/// Returns whether packet memory is to come from huge pages: as the configuration says, else where a port is
+/// a NIC by PCI, which without an IOMMU can read no other.
+[[nodiscard]] bool uses_hugepages(const Config& config);
+
+/// `file` is only used in messages.
+[[nodiscard]] std::variant<Config, ConfigError> parse_config(std::string_view text, const std::string& file);
+[[nodiscard]] std::variant<Config, ConfigError> read_config(const std::string& file);
+
+/// urnic0 198.18.0.1/24 and urnic1 198.18.0.2/24 on one in-process wire, one worker, no hugepages.
+[[nodiscard]] Config standalone_config(const std::string& run_dir);
+
+/// EUI-64 of a MAC in network order, as rxe makes node GUIDs.
+[[nodiscard]] std::uint64_t node_guid(const wire::Mac& mac);
+[[nodiscard]] std::string to_string(const wire::Mac& mac);
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,12 @@
+// Part of reading the configuration file: [rnic.congestion].
+#pragma once
+
+#include "daemon/config/config.h"
+#include "daemon/config/toml_table.h"
+
+namespace urnic::dataplane {
+
+/// The [rnic.congestion] table of an RNIC.
+void read_congestion(const toml::node& node, RnicConfig& rnic);
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,21 @@
+// Part of reading the configuration file: [rnic.pfc].
+#pragma once
+
+#include "daemon/config/config.h"
+#include "daemon/config/toml_table.h"
+
+namespace urnic::dataplane {
+
+/// What can wait for a worker in the port of an RNIC on a [[wire]] is little more than this.
+inline constexpr std::uint32_t kMostXoffFramesOnWire = 255;
+
+/// A list of priorities as bits; a mistake when it is none.
+[[nodiscard]] std::uint8_t priorities_of(const toml::node& node, const std::string& key);
+
+/// The [rnic.pfc] table of an RNIC.
+void read_pfc(const toml::node& node, RnicConfig& rnic);
+
+/// After all other tables: RNICs that could never ask for a pause.
+void check_pfc(const Config& config);
+
+}  // namespace urnic::dataplane

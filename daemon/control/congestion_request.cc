@@ -1,0 +1,241 @@
+#include "daemon/control/congestion_request.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+
+#include "base/json_writer.h"
+#include "congestion/setting_names.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+template <std::size_t N>
+std::string text_in(const char (&field)[N]) {
+    return {std::begin(field), std::find(std::begin(field), std::end(field), '\0')};
+}
+
+/// A QP that may be limited, and what its worker says of it.
+struct QpView {
+    QpSlot* slot = nullptr;
+    std::uint32_t worker = 0;
+    std::uint32_t peer_qpn = 0;
+    const congestion::Settings* settings = nullptr;
+    BitsPerSecond rate = 0;
+    BitsPerSecond target = 0;
+    Fraction alpha;
+    std::uint64_t cnps = 0;
+};
+using QpViews = std::vector<QpView>;
+
+/// The QPs of a device that have rates, each once though several clients may have it open.
+QpViews qps_of(const std::vector<const Client*>& clients, const Device& device) {
+    QpViews qps;
+    const auto add = [&](QpSlot& slot, std::uint32_t worker) {
+        const bool is_new =
+            std::none_of(qps.begin(), qps.end(), [&](const QpView& qp) { return qp.slot == &slot; });
+        if (slot.device == &device && slot.qp->config().congestion != nullptr && is_new) {
+            qps.push_back({.slot = &slot, .worker = worker});
+        }
+    };
+    for (const Client* client : clients) {
+        for (const auto& [handle, qp] : client->qps()) {
+            if (qp->slot.device == &device && qp->slot.qp->config().congestion != nullptr) {
+                qps.push_back({.slot = &qp->slot, .worker = qp->worker});
+            }
+        }
+    }
+    for (const Client* client : clients) {
+        for (const auto& [handle, qp] : client->xrc_targets()) {
+            add(qp->target->slot, qp->xrcd->domain->worker);
+        }
+    }
+    return qps;
+}
+
+void look_at(QpView& view) {
+    const Qp& qp = *view.slot->qp;
+    abi::QpAttr attr{};
+    qp.query(attr);
+    view.peer_qpn = attr.dest_qp_num;
+    view.settings = qp.flow().settings();
+    view.rate = qp.flow().rate();
+    view.target = qp.flow().control().target();
+    view.alpha = qp.flow().control().alpha();
+    view.cnps = qp.flow().cnps();
+}
+
+void query_all(const Host& host, QpViews& qps) {
+    for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
+        const auto is_here = [w](const QpView& qp) { return qp.worker == w; };
+        if (std::any_of(qps.begin(), qps.end(), is_here)) {
+            host.workers[w]->call([&] {
+                for (QpView& qp : qps) {
+                    if (is_here(qp)) {
+                        look_at(qp);
+                    }
+                }
+            });
+        }
+    }
+}
+
+std::string mbps(BitsPerSecond rate) { return fmt::format("{:.3f}", static_cast<double>(rate) / 1e6); }
+
+void write_settings(JsonWriter& json, const congestion::Settings& settings) {
+    for (const congestion::ShownSetting& setting : congestion::shown(settings)) {
+        if (setting.is_word) {
+            json.value(setting.name, setting.text);
+        } else {
+            json.raw(setting.name, setting.text);
+        }
+    }
+}
+
+void write_qps(JsonWriter& json, const Device& device, const QpViews& qps) {
+    json.array("qps", [&] {
+        for (const QpView& qp : qps) {
+            json.object({}, [&] {
+                const bool is_dcqcn = qp.settings->rate.algorithm == congestion::Algorithm::kDcqcn;
+                json.value("qpn", qp.slot->qp->qp_num());
+                json.value("peer_qpn", qp.peer_qpn);
+                json.value("worker", qp.worker);
+                json.raw("rate_mbps", mbps(qp.rate));
+                json.raw("target_mbps", mbps(is_dcqcn ? qp.target : qp.rate));
+                json.raw("alpha",
+                         fmt::format("{:.6f}",
+                                     is_dcqcn ? static_cast<double>(qp.alpha.raw()) / Fraction::kOne : 0.0));
+                json.value("cnps", qp.cnps);
+                if (qp.settings != &device.congestion[qp.worker]) {
+                    json.object("own_settings", [&] { write_settings(json, *qp.settings); });
+                }
+            });
+        }
+    });
+}
+
+int show(const Host& host, const std::vector<const Client*>& clients, Reply& reply) {
+    UniqueFd file(::memfd_create("urnic-congestion", MFD_CLOEXEC));
+    if (!file) {
+        return errno;
+    }
+    JsonWriter json;
+    json.object({}, [&] {
+        json.array("devices", [&] {
+            for (const auto& entry : host.devices) {
+                const Device& device = *entry->device;
+                QpViews qps = qps_of(clients, device);
+                query_all(host, qps);
+                json.object({}, [&] {
+                    json.value("name", device.name);
+                    write_settings(json, device.congestion[0]);
+                    write_qps(json, device, qps);
+                });
+            }
+        });
+    });
+    const std::string text = json.take();
+    if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+        return errno;
+    }
+    reply.give(std::move(file));
+    return 0;
+}
+
+/// QPs without settings of their own follow their device.
+void set_device(const Host& host, const QpViews& qps, Device& device, const congestion::Settings& settings) {
+    for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
+        Worker& worker = *host.workers[w];
+        worker.call([&] {
+            device.congestion[w] = settings;
+            for (const QpView& qp : qps) {
+                if (qp.worker == w && qp.slot->own_congestion == nullptr) {
+                    worker.use_congestion(*qp.slot, device.congestion[w]);
+                }
+            }
+        });
+    }
+}
+
+void set_qp(const Host& host, QpSlot& slot, std::uint32_t w, const congestion::Settings& settings) {
+    auto own = std::make_unique<congestion::Settings>(settings);
+    Worker& worker = *host.workers[w];
+    worker.call([&] {
+        slot.own_congestion.swap(own);  // what it had before goes with `own`, on this thread
+        worker.use_congestion(slot, *slot.own_congestion);
+    });
+}
+
+int set(Host& host, const std::vector<const Client*>& clients, const abi::CongestionRequest& request,
+        Reply& reply) {
+    const std::string name = text_in(request.device);
+    const HostDevice* const entry = host.find_device(name);
+    if (entry == nullptr) {
+        std::string names;
+        for (const auto& device : host.devices) {
+            names += (names.empty() ? "" : ", ") + device->device->name;
+        }
+        return reply.refuse<abi::CongestionReply>(
+            ENODEV, fmt::format("there is no RNIC \"{}\"; there are {}", name, names));
+    }
+    Device& device = *entry->device;
+    std::vector<congestion::NamedValue> values;
+    const std::string text = text_in(request.values);
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        const std::string line = text.substr(begin, end - begin);
+        const std::size_t equals = line.find('=');
+        if (equals == std::string::npos || equals == 0) {
+            return reply.refuse<abi::CongestionReply>(
+                EINVAL, fmt::format("\"{}\" must be NAME=VALUE, for example algorithm=dcqcn", line));
+        }
+        values.emplace_back(line.substr(0, equals), line.substr(equals + 1));
+        begin = end + 1;
+    }
+    const QpViews qps = qps_of(clients, device);
+    const auto qp = std::find_if(qps.begin(), qps.end(),
+                                 [&](const QpView& view) { return view.slot->qp->qp_num() == request.qpn; });
+    if (request.qpn != 0 && qp == qps.end()) {
+        return reply.refuse<abi::CongestionReply>(
+            ENOENT,
+            fmt::format("{} has no RC, UC or XRC QP {}: urnic cc show lists them", name, request.qpn));
+    }
+    const bool has_own = request.qpn != 0 && qp->slot->own_congestion != nullptr;
+    congestion::Settings settings = has_own ? *qp->slot->own_congestion : device.congestion[0];
+    if (const auto problem = congestion::apply_named(values, settings)) {
+        return reply.refuse<abi::CongestionReply>(EINVAL, problem->text);
+    }
+    if (request.qpn == 0) {
+        set_device(host, qps, device, settings);
+    } else {
+        set_qp(host, *qp->slot, qp->worker, settings);
+    }
+    return 0;
+}
+
+}  // namespace
+
+int answer_congestion_request(Host& host, const std::vector<const Client*>& clients, const Peer& peer,
+                              const Request& request, Reply& reply) {
+    if (request.length != sizeof(abi::CongestionRequest) || !request.fds.empty()) {
+        return EINVAL;
+    }
+    const auto message = request.as<abi::CongestionRequest>();
+    reply.set(abi::CongestionReply{});
+    switch (message.action) {
+        case abi::CongestionAction::kShow:
+            return show(host, clients, reply);
+        case abi::CongestionAction::kSet:
+            // Whoever changes rates changes them for all users of the RNIC.
+            return peer.uid != 0 && peer.uid != ::geteuid() ? EPERM : set(host, clients, message, reply);
+    }
+    return EINVAL;
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,16 @@
+// The control request of `urnic cc`.
+#pragma once
+
+#include <vector>
+
+#include "daemon/host/host.h"
+#include "daemon/ipc/message.h"
+#include "daemon/verbs/client.h"
+
+namespace urnic::dataplane {
+
+/// Answers a CongestionRequest. 0 or errno, as abi::CongestionRequest says.
+[[nodiscard]] int answer_congestion_request(Host& host, const std::vector<const Client*>& clients,
+                                            const Peer& peer, const Request& request, Reply& reply);
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,413 @@
+#include "daemon/control/control_server.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "base/check.h"
+#include "base/spin_wait.h"
+#include "daemon/control/congestion_request.h"
+#include "daemon/control/control_connection.h"
+#include "daemon/control/fault_request.h"
+#include "daemon/control/port_request.h"
+#include "daemon/control/status.h"
+#include "daemon/ipc/message.h"
+#include "os/log.h"
+#include "os/monotonic_clock.h"
+#include "os/rollback.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+constexpr int kBacklog = 128;
+constexpr std::uint32_t kMadsPerRound = 256;  // of a device, before requests have their turn
+constexpr int kAcceptsPerRound = 16;
+constexpr int kAcceptRetryMs = 100;
+constexpr int kQuietRoundMs = 1000;
+constexpr std::chrono::seconds kEndPatience{1};
+/// Who is refused may keep us waiting with the end of its connection: of such threads there are no more.
+constexpr std::size_t kMostRefused = 1024;
+
+bool is_exhaustion(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+}  // namespace
+
+ControlServer::ControlServer(Host& host, Options options)
+    : host_(host), options_(options), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+    URNIC_CHECK(epoll_ && watch(closer_.fd(), EPOLLIN, tag_of(kClosed, 0)));
+    host_.raise = [this](const HostDevice& device, AsyncEventType type) { raise(device, type); };
+}
+
+ControlServer::~ControlServer() {
+    host_.raise = nullptr;
+    for (const auto& [id, connection] : connections_) {
+        connection->client.reset();
+        connection->ended = true;
+        if (!connection->is_closing()) {
+            start_closing(*connection);
+        }
+    }
+    // For those who look at us the next moment; who does not let go is not waited for.
+    const auto give_up = std::chrono::steady_clock::now() + kEndPatience;
+    while (!connections_.empty() && std::chrono::steady_clock::now() < give_up) {
+        pollfd closed{closer_.fd(), POLLIN, 0};
+        (void)::poll(&closed, 1, kAcceptRetryMs);
+        take_closed();
+        retry_closing();
+    }
+}
+
+int ControlServer::listen(const std::string& path, mode_t mode, gid_t group) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) {
+        return ENAMETOOLONG;
+    }
+    std::memcpy(address.sun_path, path.c_str(), path.size());
+    UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!socket) {
+        return errno;
+    }
+    // Nobody may connect between bind() and chmod().
+    const mode_t old_mask = ::umask(0777);
+    const int bound = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    const int bind_error = errno;
+    ::umask(old_mask);
+    if (bound != 0) {
+        return bind_error;
+    }
+    if ((group != static_cast<gid_t>(-1) && ::chown(path.c_str(), static_cast<uid_t>(-1), group) != 0) ||
+        ::chmod(path.c_str(), mode) != 0 || ::listen(socket.get(), kBacklog) != 0 ||
+        !watch(socket.get(), EPOLLIN, tag_of(kListener, 0))) {
+        const int error = errno;
+        ::unlink(path.c_str());
+        return error;
+    }
+    listener_ = std::move(socket);
+    return 0;
+}
+
+bool ControlServer::watch(int fd, std::uint32_t events, std::uint64_t tag) const {
+    epoll_event event{};
+    event.events = events;
+    event.data.u64 = tag;
+    return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void ControlServer::run(std::span<const int> stop_fds, const std::function<void()>& after_round) {
+    for (const int fd : stop_fds) {
+        URNIC_CHECK(watch(fd, EPOLLIN, tag_of(kStop, 0)));
+    }
+    for (std::uint32_t i = 0; i < host_.devices.size(); ++i) {
+        URNIC_CHECK(host_.devices[i]->mads == nullptr ||
+                    watch(host_.devices[i]->mads->fd(), EPOLLIN, tag_of(kMads, i)));
+    }
+    for (std::uint32_t i = 0; i < host_.watches.size(); ++i) {
+        URNIC_CHECK(watch(host_.watches[i].fd, EPOLLIN, tag_of(kWatch, i)));
+    }
+    // Programs make one request after the other.
+    SpinWait spin;
+    for (bool stop = false; !stop;) {
+        std::array<epoll_event, 64> events{};
+        const bool looks_again = spin.looks_again(clock_now());
+        const int patience_ms = accept_paused_ || not_started_ > 0 ? kAcceptRetryMs : kQuietRoundMs;
+        const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                       looks_again ? 0 : patience_ms);
+        URNIC_CHECK(count >= 0 || errno == EINTR);
+        if (looks_again && count == 0) {
+            continue;
+        }
+        if (count > 0) {
+            spin.found();
+        }
+        for (int i = 0; i < count; ++i) {
+            const auto id = static_cast<std::uint32_t>(events[i].data.u64 >> 3U);
+            const auto tag = static_cast<Tag>(events[i].data.u64 & kTagMask);
+            const auto found = connections_.find(id);
+            if (tag == kStop) {
+                stop = true;
+            } else if (tag == kListener) {
+                accept_some();
+            } else if (tag == kMads) {
+                take_mads(*host_.devices.at(id));
+            } else if (tag == kWatch) {
+                on_watch(id);
+            } else if (tag == kClosed) {
+                take_closed();
+            } else if (found != connections_.end() && (tag == kProcess || !serve(*found->second))) {
+                // A forked child may hold the socket open: the end of the process decides as well.
+                disconnect(id);
+            }
+        }
+        if (accept_paused_ && std::chrono::steady_clock::now() >= accept_again_) {
+            resume_accept();
+        }
+        retry_closing();
+        after_round();
+        spin.begin(clock_now());
+    }
+    for (const int fd : stop_fds) {
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    }
+}
+
+void ControlServer::accept_some() {
+    for (int i = 0; i < kAcceptsPerRound; ++i) {
+        if (connections_.size() - admitted_ >= kMostRefused) {
+            pause_accept();
+            return;
+        }
+        UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (socket) {
+            exhaustion_logged_ = false;
+            add_connection(std::move(socket));
+        } else if (is_exhaustion(errno)) {
+            tell_exhaustion();
+            pause_accept();
+            return;
+        } else if (errno == EAGAIN) {
+            return;
+        }
+    }
+}
+
+void ControlServer::tell_exhaustion() {
+    if (!exhaustion_logged_) {
+        exhaustion_logged_ = true;
+        log_warning(
+            "cannot accept connections: {}; new programs wait. Raise the limit on open files "
+            "(ulimit -n, LimitNOFILE=) or end some programs",
+            std::strerror(errno));
+    }
+}
+
+/// The listener stays readable, so it is left alone for a while instead of spinning.
+void ControlServer::pause_accept() {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+    accept_paused_ = true;
+    accept_again_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(kAcceptRetryMs);
+}
+
+void ControlServer::resume_accept() {
+    if (accept_paused_) {
+        accept_paused_ = !watch(listener_.get(), EPOLLIN, tag_of(kListener, 0));
+    }
+}
+
+void ControlServer::refuse(int socket, int error) const {
+    abi::RequestHeader header{};
+    header.op = abi::Op::kHello;
+    Reply reply;
+    (void)send_reply(socket, header, error, reply);
+}
+
+void ControlServer::add_connection(UniqueFd socket) {
+    int error = ENOMEM;
+    try {
+        error = admit(socket);
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): ENOMEM it is
+    }
+    if (error != 0) {
+        refuse(socket.get(), error);
+        keep_refused(socket);
+    }
+}
+
+/// Until it is closed: descriptors may lie in it. Without memory for that it is closed here.
+void ControlServer::keep_refused(UniqueFd& socket) {
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
+    try {
+        auto made = std::make_unique<Connection>();
+        made->id = next_id_++;
+        made->refused = made->ended = true;
+        Connection& connection = *connections_.emplace(made->id, std::move(made)).first->second;
+        connection.socket = std::move(socket);
+        start_closing(connection);
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the caller closes it
+    }
+}
+
+/// Takes the socket, or leaves it and answers why not.
+int ControlServer::admit(UniqueFd& socket) {
+    ucred credentials{};
+    socklen_t length = sizeof credentials;
+    if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
+        return errno;
+    }
+    const auto of_uid = connections_of_.find(credentials.uid);
+    if (admitted_ >= options_.max_connections ||
+        (of_uid != connections_of_.end() && of_uid->second >= options_.max_connections_per_uid)) {
+        return EUSERS;
+    }
+    auto made = std::make_unique<Connection>();
+    Connection& connection = *made;
+    connection.id = next_id_++;
+    connection.peer.pid = credentials.pid;
+    connection.peer.uid = credentials.uid;
+    // No pidfd (the process has ended, or lives in another PID namespace): the socket alone tells its end.
+    connection.peer.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, credentials.pid, 0)));
+    if (!watch(socket.get(), EPOLLIN, tag_of(kSocket, connection.id)) ||
+        (connection.peer.pidfd &&
+         !watch(connection.peer.pidfd.get(), EPOLLIN, tag_of(kProcess, connection.id)))) {
+        return errno;
+    }
+    auto& count = connections_of_[credentials.uid];
+    Rollback forget([&] {
+        if (count == 0) {
+            connections_of_.erase(credentials.uid);
+        }
+    });
+    connections_.emplace(connection.id, std::move(made));
+    ++count;
+    ++admitted_;
+    connection.socket = std::move(socket);
+    return 0;
+}
+
+void ControlServer::disconnect(std::uint32_t id) {
+    Connection& connection = *connections_.find(id)->second;
+    if (connection.ended) {
+        return;
+    }
+    if (connection.client != nullptr) {
+        log_debug("client {} ({}, pid {}) is gone", id, connection.client->program(), connection.peer.pid);
+    }
+    connection.client.reset();
+    connection.ended = true;
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
+    if (connection.peer.pidfd) {
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.peer.pidfd.get(), nullptr);
+    }
+    if (!connection.is_closing()) {
+        start_closing(connection);
+    }
+}
+
+bool ControlServer::serve(Connection& connection) {
+    for (std::size_t i = 0; i < options_.requests_per_turn && !connection.is_closing() && !connection.ended;
+         ++i) {
+        Request request;
+        const Received received = recv_request(connection.socket.get(), request);
+        if (received == Received::kNothing) {
+            return true;
+        }
+        if (received == Received::kEnd) {
+            connection.job->fds = std::move(request.fds);
+            return false;
+        }
+        Reply reply;
+        const int error = received == Received::kTooLarge ? EMSGSIZE : answer(connection, request, reply);
+        // Before the answer, so that a client that waits for it finds nothing left.
+        if (!close_given(connection, request.fds)) {
+            connection.request = request.header();
+            connection.error = error;
+            connection.reply = std::move(reply);
+            return true;
+        }
+        if (!send_reply(connection.socket.get(), request.header(), error, reply)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int ControlServer::answer(Connection& connection, Request& request, Reply& reply) {
+    const abi::RequestHeader header = request.header();
+    if (header.length != request.length) {
+        return EINVAL;
+    }
+    try {
+        if (header.op == abi::Op::kStatus) {
+            return status(request, reply);
+        }
+        if (header.op == abi::Op::kFault) {
+            return answer_fault_request(host_, connection.peer, request, reply);
+        }
+        if (header.op == abi::Op::kCongestion) {
+            return answer_congestion_request(host_, clients(), connection.peer, request, reply);
+        }
+        if (header.op == abi::Op::kPort) {
+            return answer_port_request(host_, connection.peer, request, reply);
+        }
+        if (header.op == abi::Op::kHello) {
+            return connection.client != nullptr ? EEXIST
+                                                : Client::hello(host_, connection.peer, connection.id,
+                                                                request, reply, connection.client);
+        }
+        return connection.client == nullptr ? EPROTO : connection.client->handle(request, reply);
+    } catch (const std::bad_alloc&) {
+        return ENOMEM;
+    }
+}
+
+/// At most as many as fit into the inbox: who floods it keeps nobody else waiting.
+void ControlServer::take_mads(HostDevice& device) {
+    device.mads->acknowledge();
+    ReceivedMad mad;
+    for (std::uint32_t taken = 0; taken < kMadsPerRound && device.mads->pop(mad); ++taken) {
+        try {
+            host_.on_mad(device, mad);
+        } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): lost, as any datagram may be
+        }
+    }
+    device.mads->wake_for_rest();
+}
+
+void ControlServer::raise(const HostDevice& device, AsyncEventType type) const {
+    for (const auto& [id, connection] : connections_) {
+        if (connection->client != nullptr) {
+            connection->client->raise(device, type);
+        }
+    }
+}
+
+void ControlServer::on_watch(std::uint32_t index) {
+    try {
+        host_.watches.at(index).on_input();
+    } catch (const std::bad_alloc&) {
+        log_warning("no memory: something that happened to a port or an address may go unnoticed");
+    }
+}
+
+int ControlServer::status(const Request& request, Reply& reply) const {
+    if (request.length != sizeof(abi::StatusRequest) || !request.fds.empty()) {
+        return EINVAL;
+    }
+    UniqueFd file(::memfd_create("urnic-status", MFD_CLOEXEC));
+    if (!file) {
+        return errno;
+    }
+    const std::string text = status_json(host_, clients());
+    if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+        return errno;
+    }
+    reply.set(abi::EmptyReply{});
+    reply.give(std::move(file));
+    return 0;
+}
+
+std::vector<const Client*> ControlServer::clients() const {
+    std::vector<const Client*> clients;
+    for (const auto& [id, connection] : connections_) {
+        if (connection->client != nullptr) {
+            clients.push_back(connection->client.get());
+        }
+    }
+    return clients;
+}
+
+}  // namespace urnic::dataplane

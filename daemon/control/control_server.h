@@ -1,0 +1,95 @@
+// The control socket: connections, their credentials, requests and replies. One thread, one epoll; it sleeps
+// when nobody asks for anything.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+#include "daemon/host/host.h"
+#include "daemon/ipc/fd_closer.h"
+#include "daemon/verbs/client.h"
+#include "os/unique_fd.h"
+
+namespace urnic::dataplane {
+
+class ControlServer {
+  public:
+    struct Options {
+        std::size_t max_connections = 1024;
+        /// One user cannot keep the others out.
+        std::size_t max_connections_per_uid = 512;
+        /// Requests of one client in a row before the next one's turn comes.
+        std::size_t requests_per_turn = 16;
+    };
+
+    ControlServer(Host& host, Options options);
+    explicit ControlServer(Host& host) : ControlServer(host, Options{}) {}
+    ControlServer(const ControlServer&) = delete;
+    ControlServer& operator=(const ControlServer&) = delete;
+    /// Disconnects everybody.
+    ~ControlServer();
+
+    /// Listens on a Unix socket at `path`, which must not exist, with that mode and group (-1: as it comes).
+    /// 0 or errno.
+    [[nodiscard]] int listen(const std::string& path, mode_t mode, gid_t group);
+
+    /// Serves until one of `stop_fds` becomes readable or hangs up. `after_round` is called each time that
+    /// the thread was awake for something, and once a second when it was not.
+    void run(std::span<const int> stop_fds, const std::function<void()>& after_round);
+
+    /// Every client that said Hello.
+    [[nodiscard]] std::vector<const Client*> clients() const;
+    /// Those included of which something is still being closed.
+    [[nodiscard]] std::size_t num_connections() const { return connections_.size(); }
+
+  private:
+    struct Connection;
+    using Connections = std::map<std::uint32_t, std::unique_ptr<Connection>>;
+
+    void accept_some();
+    void add_connection(UniqueFd socket);
+    [[nodiscard]] int admit(UniqueFd& socket);
+    void refuse(int socket, int error) const;
+    void keep_refused(UniqueFd& socket);
+    void pause_accept();
+    void tell_exhaustion();
+    void resume_accept();
+    /// False: disconnect.
+    [[nodiscard]] bool serve(Connection& connection);
+    [[nodiscard]] int answer(Connection& connection, Request& request, Reply& reply);
+    [[nodiscard]] int status(const Request& request, Reply& reply) const;
+    void take_mads(HostDevice& device);
+    void on_watch(std::uint32_t index);
+    void raise(const HostDevice& device, AsyncEventType type) const;
+    void disconnect(std::uint32_t id);
+    [[nodiscard]] bool close_given(Connection& connection, Fds<UniqueFd>& fds);
+    void start_closing(Connection& connection);
+    void take_closed();
+    void go_on(Connections::iterator at);
+    void retry_closing();
+    [[nodiscard]] bool watch(int fd, std::uint32_t events, std::uint64_t tag) const;
+
+    Host& host_;
+    Options options_;
+    UniqueFd epoll_;
+    UniqueFd listener_;
+    bool accept_paused_ = false;
+    std::chrono::steady_clock::time_point accept_again_;
+    bool exhaustion_logged_ = false;
+    std::uint32_t next_id_ = 1;
+    Connections connections_;
+    Closer closer_;
+    std::size_t admitted_ = 0;     // connections, without those that were refused
+    std::size_t not_started_ = 0;  // connections with something to close for which there was no thread
+    std::unordered_map<uid_t, std::size_t> connections_of_;
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,100 @@
+#include "daemon/control/fault_request.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "daemon/control/fault_json.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+/// Faults hurt every user of the RNICs: only who could end the daemon may inject them.
+bool may_inject(const Peer& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }
+
+/// The whole text of a file that can neither shrink nor block; false: it is another kind of file, or too
+/// large.
+bool read_text(int fd, std::string& text) {
+    constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_GROW;
+    const int seals = ::fcntl(fd, F_GET_SEALS);
+    struct stat status {};
+    if (seals < 0 || (seals & kNeeded) != kNeeded || ::fstat(fd, &status) != 0 || status.st_size < 0 ||
+        static_cast<std::size_t>(status.st_size) > abi::kMaxFaultTextBytes) {
+        return false;
+    }
+    text.resize(static_cast<std::size_t>(status.st_size));
+    return ::pread(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
+}
+
+int add(Host& host, const abi::FaultRequest& request, int fd, Reply& reply) {
+    std::string text;
+    if (!read_text(fd, text)) {
+        return EINVAL;
+    }
+    const std::string source(request.source, ::strnlen(request.source, sizeof request.source));
+    const auto parsed = parse_faults(text, source);
+    if (const auto* error = std::get_if<FaultError>(&parsed)) {
+        return reply.refuse<abi::FaultReply>(EINVAL, error->message);
+    }
+    const std::string problem = host.faults.add(host, std::get<std::vector<fault::Rule>>(parsed));
+    return problem.empty() ? 0
+                           : reply.refuse<abi::FaultReply>(EINVAL, fmt::format("{}: {}", source, problem));
+}
+
+int remove(Host& host, std::uint32_t id, Reply& reply) {
+    if (host.faults.remove(host, id)) {
+        return 0;
+    }
+    return reply.refuse<abi::FaultReply>(
+        ENOENT, fmt::format("no fault has the number {}: urnic fault list shows them", id));
+}
+
+int list(const Host& host, Reply& reply) {
+    UniqueFd file(::memfd_create("urnic-faults", MFD_CLOEXEC));
+    if (!file) {
+        return errno;
+    }
+    const std::string text = faults_json(host.faults.rules());
+    if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+        return errno;
+    }
+    reply.give(std::move(file));
+    return 0;
+}
+
+}  // namespace
+
+int answer_fault_request(Host& host, const Peer& peer, const Request& request, Reply& reply) {
+    if (request.length != sizeof(abi::FaultRequest)) {
+        return EINVAL;
+    }
+    const auto message = request.as<abi::FaultRequest>();
+    if (message.action != abi::FaultAction::kList && !may_inject(peer)) {
+        return EPERM;
+    }
+    if (request.fds.size() != (message.action == abi::FaultAction::kAdd ? 1U : 0U)) {
+        return EINVAL;
+    }
+    reply.set(abi::FaultReply{});
+    switch (message.action) {
+        case abi::FaultAction::kList:
+            return list(host, reply);
+        case abi::FaultAction::kAdd:
+            return add(host, message, request.fds.front().get(), reply);
+        case abi::FaultAction::kRemove:
+            return remove(host, message.id, reply);
+        case abi::FaultAction::kClear:
+            host.faults.clear(host);
+            return 0;
+    }
+    return EINVAL;
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,392 @@
+#include "daemon/control/status.h"
+#include "os/monotonic_clock.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+
+#include "base/json_writer.h"
+#include "daemon/cm/client.h"
+#include "daemon/cm/service.h"
+#include "daemon/control/fault_json.h"
+#include "rnic/device/counters.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+constexpr std::array kStateNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+const char* state_name(QpState state) {
+    const auto index = static_cast<std::size_t>(state);
+    return index < kStateNames.size() ? kStateNames[index] : "?";
+}
+
+const char* type_name(QpType type) {
+    switch (type) {
+        case QpType::kRc:
+            return "RC";
+        case QpType::kUc:
+            return "UC";
+        case QpType::kUd:
+            return "UD";
+        case QpType::kXrcSend:
+            return "XRC_SEND";
+        case QpType::kXrcRecv:
+            return "XRC_RECV";
+        default:
+            return "?";
+    }
+}
+
+void write_daemon(JsonWriter& json, const Host& host) {
+    json.object("daemon", [&] {
+        json.value("version", host.version);
+        json.value("abi_version", abi::kAbiVersion);
+        json.value("pid", ::getpid());
+        json.value("uptime_seconds", (clock_now() - host.started_ns) / kSecondNs);
+    });
+}
+
+void write_counters(JsonWriter& json, const Device& device, std::uint32_t num_workers) {
+    json.object("counters", [&] {
+        // Counter i of worker 0 stands for counter i of each.
+        for_each_counter(device.counters[0], [&](const char* name, std::uint64_t /*value*/) {
+            std::uint64_t sum = 0;
+            for (std::uint32_t w = 0; w < num_workers; ++w) {
+                for_each_counter(device.counters[w], [&](const char* other, std::uint64_t value) {
+                    sum += std::string_view(name) == other ? value : 0;
+                });
+            }
+            json.value(name, sum);
+        });
+    });
+    json.array("counters_per_worker", [&] {
+        for (std::uint32_t w = 0; w < num_workers; ++w) {
+            json.object({}, [&] {
+                for_each_counter(device.counters[w],
+                                 [&](const char* name, std::uint64_t value) { json.value(name, value); });
+            });
+        }
+    });
+}
+
+/// The connection manager's records, timewait and kept answers among them, and what it counts.
+void write_cm(JsonWriter& json, const cm::Manager& manager) {
+    const cm::Stats& stats = manager.stats();
+    json.object("cm", [&] {
+        json.value("records", manager.size());
+        json.value("remembered", manager.remembered());
+        json.value("half_open", manager.half_open());
+        json.value("listeners", manager.listeners());
+        json.value("received", stats.received);
+        json.value("sent", stats.sent);
+        json.value("retries", stats.retries);
+        json.value("duplicates", stats.duplicates);
+        json.value("malformed", stats.malformed);
+        json.value("stray", stats.stray);
+        json.value("dropped_backlog", stats.dropped_backlog);
+        json.value("dropped_half_open", stats.dropped_half_open);
+        json.value("dropped_full", stats.dropped_full);
+        json.value("rejects_sent", stats.rejects_sent);
+        json.value("rejects_received", stats.rejects_received);
+        json.value("stale", stats.stale);
+        json.value("timeouts", stats.timeouts);
+    });
+}
+
+void write_pfc(JsonWriter& json, const Host& host, Device& device) {
+    std::array<TimeNs, wire::kPriorities> paused_ns{};
+    std::uint8_t paused = 0;
+    host.workers[0]->call([&] {
+        const TimeNs now = clock_now();
+        device.pauses.expire(now);
+        paused = device.pauses.paused(now);
+        for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
+            paused_ns[index] = device.pauses.paused_ns(now, index);
+        }
+    });
+    json.object("pfc", [&] {
+        json.value("rx_malformed", device.pfc_counters.rx_malformed.value());
+        json.array("priorities", [&] {
+            for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
+                const PfcCounters::Priority& counters = device.pfc_counters.priorities[index];
+                json.object({}, [&] {
+                    json.value("paused", (paused >> index & 1U) != 0);
+                    json.value("paused_us", paused_ns[index] / 1000);
+                    json.value("rx_pause", counters.rx_pause.value());
+                    json.value("rx_resume", counters.rx_resume.value());
+                    json.value("rx_ignored", counters.rx_ignored.value());
+                    json.value("watchdog", counters.watchdog.value());
+                    json.value("tx_pause", counters.tx_pause.value());
+                    json.value("tx_resume", counters.tx_resume.value());
+                });
+            }
+        });
+    });
+}
+
+void write_device(JsonWriter& json, const HostDevice& entry, const Host& host) {
+    const std::uint32_t num_workers = host.num_workers();
+    const Device& device = *entry.device;
+    json.object({}, [&] {
+        json.value("name", device.name);
+        json.value("node_guid", guid_to_string(device.node_guid));
+        json.value("mac", to_string(device.mac));
+        json.array("gids", [&] {
+            for (const wire::Gid& gid : device.gids) {
+                if (gid != wire::Gid{}) {
+                    json.value({}, to_string(gid));
+                }
+            }
+        });
+        json.object("port", [&] {
+            json.value("number", 1);
+            json.value("state", device.port_state.is_up() ? "ACTIVE" : "DOWN");
+            json.value("link_layer", "Ethernet");
+            json.value("mtu", device.mtu_bytes);
+            json.value("rx_missed", device.port->rx_missed());
+        });
+        json.value("qps", entry.num_qps);
+        json.value("cqs", entry.num_cqs);
+        json.value("mrs", entry.num_mrs);
+        json.value("pds", entry.num_pds);
+        json.value("ahs", entry.num_ahs);
+        json.value("mws", entry.num_mws);
+        json.value("dms", entry.num_dms);
+        json.value("mcast_groups", entry.groups.num_groups());
+        json.value("mcast_attachments", entry.groups.num_memberships());
+        json.value("srqs", entry.num_srqs);
+        json.value("xrc_domains", entry.xrc_domains.size());
+        if (host.cm != nullptr) {
+            write_cm(json, host.cm->manager(entry));
+        }
+        write_pfc(json, host, *entry.device);
+        write_counters(json, device, num_workers);
+    });
+}
+
+void write_worker(JsonWriter& json, const Host& host, std::uint32_t index) {
+    json.object({}, [&] {
+        json.value("index", index);
+        json.value("cpu", host.worker_cpus[index]);
+        json.value("qps", host.worker_qps[index]);
+        json.value("sleeping", host.daemon_state().workers[index].sleeping.load() != 0);
+    });
+}
+
+void write_switch_port(JsonWriter& json, const WirePortView& view) {
+    json.value("delivered_packets", view.counters.tx_packets);
+    json.value("delivered_bytes", view.counters.tx_bytes);
+    json.value("marked", view.counters.marked);
+    json.value("dropped", view.counters.dropped);
+    json.value("queue_bytes", view.queue_bytes);
+    json.value("most_queue_bytes", view.counters.most_bytes);
+    json.value("pauses_sent", view.counters.pauses_sent);
+    json.value("pauses_received", view.counters.pauses_received);
+    json.value("watchdog_trips", view.counters.watchdog_trips);
+    json.value("watchdog_dropped", view.counters.watchdog_dropped);
+}
+
+void write_wires(JsonWriter& json, const Host& host) {
+    json.array("wires", [&] {
+        for (const HostWire& wire : host.wires) {
+            std::vector<WirePortView> views(wire.devices.size() + wire.trunks.size());
+            host.workers[0]->call([&] {
+                for (std::uint32_t port = 0; port < views.size(); ++port) {
+                    views[port] = wire.view(port);
+                }
+            });
+            json.object({}, [&] {
+                json.value("fabric", wire.fabric);
+                json.array("ports", [&] {
+                    for (std::size_t port = 0; port < wire.devices.size(); ++port) {
+                        json.object({}, [&] {
+                            json.value("device", wire.devices[port]);
+                            json.value("sent_packets", views[port].sent_packets);
+                            json.value("sent_bytes", views[port].sent_bytes);
+                            write_switch_port(json, views[port]);
+                        });
+                    }
+                });
+                json.array("trunks", [&] {
+                    for (std::size_t trunk = 0; trunk < wire.trunks.size(); ++trunk) {
+                        json.object({}, [&] {
+                            json.value("port", wire.trunks[trunk]);
+                            write_switch_port(json, views[wire.devices.size() + trunk]);
+                        });
+                    }
+                });
+            });
+        }
+    });
+}
+
+void write_faults(JsonWriter& json, const Host& host) {
+    if (host.faults.rules().empty()) {
+        json.array("faults", [] {});
+        return;
+    }
+    const std::string text = faults_json(host.faults.rules());  // {"faults": [...]}
+    const std::size_t begin = text.find('[');
+    json.raw("faults", std::string_view(text).substr(begin, text.rfind(']') + 1 - begin));
+}
+
+/// What status says of a QP.
+struct QpView {
+    const QpSlot* slot;
+    QpType type;
+    std::uint32_t worker;
+    abi::QpAttr attr;
+};
+using QpViews = std::vector<QpView>;
+
+QpViews qps_of(const Client& client) {
+    QpViews qps;
+    for (const auto& [handle, qp] : client.qps()) {
+        qps.push_back({&qp->slot, qp->type, qp->worker, {}});
+    }
+    for (const auto& [handle, qp] : client.xrc_targets()) {
+        qps.push_back({&qp->target->slot, QpType::kXrcRecv, qp->xrcd->domain->worker, {}});
+    }
+    return qps;
+}
+
+/// The QPs of each client, with attributes read on each QP's own worker.
+std::map<const Client*, QpViews> query_all(const Host& host, const std::vector<const Client*>& clients) {
+    std::map<const Client*, QpViews> all;
+    for (const Client* client : clients) {
+        all.emplace(client, qps_of(*client));
+    }
+    for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
+        if (host.worker_qps[w] == 0) {
+            continue;
+        }
+        host.workers[w]->call([&] {
+            for (auto& [client, qps] : all) {
+                for (QpView& qp : qps) {
+                    if (qp.worker == w) {
+                        qp.slot->qp->query(qp.attr);
+                    }
+                }
+            }
+        });
+    }
+    return all;
+}
+
+void write_qps(JsonWriter& json, const QpViews& qps) {
+    json.array("qps", [&] {
+        for (const QpView& qp : qps) {
+            json.object({}, [&] {
+                json.value("device", qp.slot->device->name);
+                json.value("qpn", qp.slot->qp->qp_num());
+                json.value("type", type_name(qp.type));
+                json.value("state", state_name(qp.attr.state));
+                json.value("peer_qpn", qp.attr.dest_qp_num);
+                json.value("worker", qp.worker);
+            });
+        }
+    });
+}
+
+void write_objects(JsonWriter& json, const Client& client) {
+    json.array("cqs", [&] {
+        for (const auto& [handle, cq] : client.cqs()) {
+            json.object({}, [&, &cq = cq] {
+                json.value("device", cq->context->device->device->name);
+                json.value("entries", cq->entries);
+                json.value("qps", cq->users);
+                json.value("overrun", cq->cq->overrun());
+            });
+        }
+    });
+    json.array("srqs", [&] {
+        for (const auto& [handle, srq] : client.srqs()) {
+            json.object({}, [&, &srq = srq] {
+                json.value("device", srq->pd->context->device->device->name);
+                json.value("number", srq->srq->identity().number);
+                json.value("type", srq->xrcd != nullptr ? "XRC" : "BASIC");
+                json.value("entries", srq->entries);
+                json.value("qps", srq->users);
+                json.value("worker", srq->worker);
+            });
+        }
+    });
+    json.array("mrs", [&] {
+        for (const auto& [handle, mr] : client.mrs()) {
+            json.object({}, [&, &mr = mr] {
+                json.value("device", mr->pd->context->device->device->name);
+                json.value("addr", mr->addr);
+                json.value("length", mr->length_bytes);
+                json.value("converted", mr->window != nullptr);
+            });
+        }
+    });
+}
+
+void write_client(JsonWriter& json, const Client& client, const QpViews& qps) {
+    json.object({}, [&] {
+        json.value("id", client.id());
+        json.value("pid", client.pid());
+        json.value("uid", client.uid());
+        json.value("program", client.program());
+        json.value("registered_bytes", client.registered_bytes());
+        json.value("mcast_attachments", client.memberships());
+        if (const CmClient* cm = client.cm(); cm != nullptr) {
+            json.value("cm_channels", cm->num_channels());
+            json.value("cm_ids", cm->num_ids());
+            json.value("cm_listeners", cm->num_listeners());
+        }
+        write_qps(json, qps);
+        write_objects(json, client);
+    });
+}
+
+}  // namespace
+
+std::string status_json(const Host& host, const std::vector<const Client*>& clients) {
+    JsonWriter json;
+    json.object({}, [&] {
+        write_daemon(json, host);
+        json.array("devices", [&] {
+            for (const auto& device : host.devices) {
+                write_device(json, *device, host);
+            }
+        });
+        json.array("workers", [&] {
+            for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
+                write_worker(json, host, w);
+            }
+        });
+        write_wires(json, host);
+        write_faults(json, host);
+        const auto qps = query_all(host, clients);
+        json.array("clients", [&] {
+            for (const Client* client : clients) {
+                write_client(json, *client, qps.at(client));
+            }
+        });
+    });
+    return json.take();
+}
+
+std::string to_string(const wire::Gid& gid) {
+    std::string text;
+    for (std::size_t i = 0; i < gid.size(); i += 2) {
+        text += fmt::format("{}{:02x}{:02x}", i == 0 ? "" : ":", gid[i], gid[i + 1]);
+    }
+    return text;
+}
+
+std::string guid_to_string(std::uint64_t guid) {
+    std::array<std::uint8_t, 8> bytes{};
+    std::memcpy(bytes.data(), &guid, bytes.size());
+    return fmt::format("{:02x}{:02x}:{:02x}{:02x}:{:02x}{:02x}:{:02x}{:02x}", bytes[0], bytes[1], bytes[2],
+                       bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]);
+}
+
+}  // namespace urnic::dataplane

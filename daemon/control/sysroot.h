@@ -1,0 +1,47 @@
+// What programs find in /sys and /dev: the discovery shim shows them the files of this tree in place of the
+// system's. Contents are those of a soft RoCE device.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dataplane/device/device.h"
+
+namespace urnic::dataplane {
+
+class Sysroot {
+  public:
+    /// Nothing is written yet. `dir`: RUN_DIR/sysroot.
+    Sysroot(std::string dir, std::vector<const Device*> devices, std::uint32_t num_workers)
+        : dir_(std::move(dir)), devices_(std::move(devices)), num_workers_(num_workers) {}
+    Sysroot(const Sysroot&) = delete;
+    Sysroot& operator=(const Sysroot&) = delete;
+    /// Removes the tree.
+    ~Sysroot();
+
+    /// Writes the whole tree in place of what is there. Throws std::system_error, which names the file.
+    void write();
+    /// Brings ports/1/counters and hw_counters up to date. Files are written in place: the modification time
+    /// of a device's directory is the device's identity to libibverbs. Errors are not worth stopping for.
+    /// What did not change is not written.
+    void refresh_counters();
+    /// The same for the states of the ports.
+    void refresh_ports() const;
+
+    /// The same for the GID table of a device, and for the interface that it borrows addresses of.
+    void refresh_gids(const Device& device) const;
+
+  private:
+    void write_device(const Device& device) const;
+    void write_port(const Device& device) const;
+    void link_interface(const Device& device) const;
+
+    std::string dir_;
+    std::vector<const Device*> devices_;
+    std::vector<std::map<std::string, std::uint64_t>> shown_;  // by device: what was written last
+    std::uint32_t num_workers_;
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,246 @@
+#include "daemon/daemon.h"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <system_error>
+
+#include "daemon/assembly.h"
+#include "daemon/cm/service.h"
+#include "daemon/control/control_server.h"
+#include "daemon/control/sysroot.h"
+#include "daemon/host/host.h"
+#include "daemon/port_hints.h"
+#include "daemon/run_dir.h"
+#include "dataplane/port/eal.h"
+#include "dataplane/port/frame_pool.h"
+#include "os/log.h"
+#include "os/monotonic_clock.h"
+#include "rnic/qp/rc/rc_qp.h"
+#include "rnic/qp/unreliable/uc_qp.h"
+#include "rnic/qp/unreliable/ud_qp.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+constexpr std::uint64_t kCounterRefreshNs = 1'000'000'000;
+
+/// Each client costs a handful of descriptors and each completion channel one more.
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        (void)::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+gid_t group_of(const DaemonConfig& config) {
+    if (config.socket_group.empty()) {
+        return static_cast<gid_t>(-1);
+    }
+    const group* entry = ::getgrnam(config.socket_group.c_str());
+    if (entry == nullptr) {
+        throw StartError(
+            fmt::format("socket_group \"{}\": there is no such group. Make it (sudo groupadd {}), or name "
+                        "another one",
+                        config.socket_group, config.socket_group));
+    }
+    return entry->gr_gid;
+}
+
+rte_mempool* start_dpdk(const Config& config, bool verbose) {
+    const auto num_ports = static_cast<std::uint32_t>(config.rnics.size());
+    const auto num_workers = static_cast<std::uint32_t>(config.daemon.worker_cpus.size());
+    EalConfig eal;
+    eal.hugepages = uses_hugepages(config);
+    eal.extra = config.daemon.eal_args;
+    eal.verbose = verbose;
+    std::uint32_t index = 0;
+    for (const RnicConfig& rnic : config.rnics) {
+        if (rnic.port == PortKind::kPci) {
+            eal.pci.push_back(rnic.port_device);
+        } else if (rnic.port == PortKind::kVdev) {
+            eal.vdevs.push_back(rnic.port_device);
+        } else if (rnic.port == PortKind::kMemif) {
+            remove_stale_memif_socket(rnic);
+            eal.vdevs.push_back(memif_arguments(rnic, index));
+        }
+        ++index;
+    }
+    std::uint32_t frames = frames_for(num_ports, num_workers, Fabric::kRingFrames) +
+                           static_cast<std::uint32_t>(config.wires.size()) * EmulatedWire::kFrames;
+    for (const RnicConfig& rnic : config.rnics) {
+        const bool may_read_ahead =
+            rnic.port == PortKind::kMemif || rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev;
+        if (rnic.pfc.sent != 0 && may_read_ahead) {
+            frames += num_workers * std::min(rnic.pfc.xoff_frames + 1, ReadAheadPort::kMostFrames);
+        }
+    }
+    eal.memory_mb = packet_memory_mb(frames);
+    start_eal(eal);
+    return make_frame_pool("frames", frames);
+}
+
+/// Members are destroyed from the last to the first: the socket goes before the workers, and those before
+/// what they work on.
+class Daemon {
+  public:
+    Daemon(const Config& config, const DaemonOptions& options);
+    ~Daemon();
+    Daemon(const Daemon&) = delete;
+    Daemon& operator=(const Daemon&) = delete;
+
+    void run(std::span<const int> stop_fds);
+
+  private:
+    void start_workers(const DaemonConfig& config, rte_mempool* frames);
+
+    RunDir run_dir_;
+    Host host_;
+    std::optional<Steering> steering_;
+    std::optional<DeviceSet> devices_;
+    std::optional<CmService> cm_;
+    struct WorkerStopper {
+        Host& host;
+        ~WorkerStopper() { host.workers.clear(); }
+    } stopper_{host_};
+    std::optional<Sysroot> sysroot_;
+    std::optional<ControlServer> server_;
+    std::uint64_t counters_refreshed_ns_ = 0;
+};
+
+Daemon::Daemon(const Config& config, const DaemonOptions& options)
+    : run_dir_(config.daemon.run_dir, options.standalone ? 0700 : 0755) {
+    const gid_t group = group_of(config.daemon);
+    host_.limits = config.daemon.limits;
+    host_.version = URNIC_VERSION;
+    host_.started_ns = clock_now();
+    host_.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
+        switch (type) {
+            case QpType::kRc:
+            case QpType::kXrcSend:
+            case QpType::kXrcRecv:
+                return std::make_unique<RcQp>(qp, type);
+            case QpType::kUc:
+                return std::make_unique<UcQp>(qp);
+            case QpType::kUd:
+                return std::make_unique<UdQp>(qp);
+            default:
+                return nullptr;
+        }
+    };
+    if (const int error =
+            create_shared_file("urnic-state", sizeof(abi::DaemonState), Sharing::kReadOnlyThere, host_.state);
+        error != 0) {
+        throw StartError(fmt::format("cannot make shared memory: {}", std::strerror(error)));
+    }
+    const auto num_workers = static_cast<std::uint32_t>(config.daemon.worker_cpus.size());
+    rte_mempool* frames = start_dpdk(config, options.verbose);
+    steering_.emplace(host_.daemon_state(), num_workers);
+    devices_.emplace(config, *steering_, frames);
+    for (Device* device : devices_->devices()) {
+        host_.devices.push_back(std::make_unique<HostDevice>(*device, num_workers));
+    }
+    cm_.emplace(host_);
+    devices_->list_wires(host_);
+    start_workers(config.daemon, frames);
+    if (const std::string problem = host_.faults.add(host_, config.faults); !problem.empty()) {
+        throw StartError("faults: " + problem);
+    }
+
+    const std::vector<Device*> devices = devices_->devices();
+    sysroot_.emplace(run_dir_.sysroot_path(), std::vector<const Device*>(devices.begin(), devices.end()),
+                     num_workers);
+    sysroot_->write();
+    host_.port_changed = [this] {
+        try {
+            sysroot_->refresh_ports();
+        } catch (const std::bad_alloc&) {
+            log_warning("no memory: the states of ports below {} are out of date", run_dir_.sysroot_path());
+        }
+    };
+    host_.addresses_changed = [this](const Device& device) {
+        try {
+            sysroot_->refresh_gids(device);
+        } catch (const std::bad_alloc&) {
+            log_warning("no memory: the GIDs below {} are out of date", run_dir_.sysroot_path());
+        }
+    };
+    devices_->watch_ports(host_);
+    server_.emplace(host_);
+    host_.daemon_state().alive.store(1);
+    const std::string socket = run_dir_.socket_path();
+    if (const int error = server_->listen(socket, config.daemon.socket_mode, group); error != 0) {
+        throw StartError(fmt::format("cannot listen on {}: {}{}", socket, std::strerror(error),
+                                     config.daemon.socket_group.empty()
+                                         ? ""
+                                         : ". Only root, and members of it, may give it to the group " +
+                                               config.daemon.socket_group + " (socket_group)"));
+    }
+}
+
+Daemon::~Daemon() { host_.daemon_state().alive.store(0); }
+
+void Daemon::start_workers(const DaemonConfig& config, rte_mempool* frames) {
+    WorkerConfig worker;
+    worker.num_workers = static_cast<std::uint32_t>(config.worker_cpus.size());
+    worker.state = &host_.daemon_state();
+    worker.devices = devices_->devices();
+    worker.steering = &*steering_;
+    worker.frames = frames;
+    worker.may_spin = config.spin;
+    host_.worker_cpus = config.worker_cpus;
+    host_.worker_qps.assign(config.worker_cpus.size(), 0);
+    for (const int cpu : config.worker_cpus) {
+        worker.cpu = cpu;
+        host_.workers.push_back(std::make_unique<Worker>(worker));
+        host_.workers.back()->start();
+        ++worker.index;
+    }
+}
+
+void Daemon::run(std::span<const int> stop_fds) {
+    server_->run(stop_fds, [this] {
+        const std::uint64_t now_ns = clock_now();
+        if (now_ns - counters_refreshed_ns_ >= kCounterRefreshNs) {
+            counters_refreshed_ns_ = now_ns;
+            try {
+                sysroot_->refresh_counters();
+            } catch (const std::bad_alloc&) {
+                log_warning("no memory: the counters below {} stay as they are for now",
+                            run_dir_.sysroot_path());
+            }
+        }
+    });
+}
+
+}  // namespace
+
+void serve(const Config& config, const DaemonOptions& options, std::span<const int> stop_fds) {
+    // What is in the run directory is for other users' programs; what must not be read by them says so
+    // itself.
+    ::umask(022);
+    raise_descriptor_limit();
+    log_verbosely() = options.verbose;
+    Daemon daemon(config, options);
+    std::string names;
+    for (const RnicConfig& rnic : config.rnics) {
+        names += (names.empty() ? "" : ", ") + rnic.name;
+    }
+    log_info("serving {} at {}/control.sock", names, config.daemon.run_dir);
+    if (options.ready_fd >= 0) {
+        const UniqueFd ready(options.ready_fd);
+        (void)!::write(ready.get(), "r", 1);
+    }
+    daemon.run(stop_fds);
+    log_info("ending");
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,112 @@
+#include "daemon/host/multicast_groups.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/check.h"
+#include "daemon/host/host.h"
+#include "os/rollback.h"
+#include "rnic/wire/multicast.h"
+
+namespace urnic::dataplane {
+
+MulticastGroup& MulticastGroups::find_or_make(const wire::Gid& gid, std::uint32_t num_workers) {
+    if (const auto found = groups_.find(gid); found != groups_.end()) {
+        return *found->second;
+    }
+    auto made = std::make_unique<MulticastGroup>();
+    made->gid = gid;
+    made->on_worker.resize(num_workers);
+    for (GroupOnWorker& group : made->on_worker) {
+        group.gid = gid;
+    }
+    if (macs_.capacity() <= groups_.size()) {
+        macs_.reserve(2 * groups_.size() + 16);
+    }
+    return *groups_.emplace(gid, std::move(made)).first->second;
+}
+
+void MulticastGroups::mark_dirty(MulticastGroup& group) {
+    if (!group.dirty) {
+        group.dirty = true;
+        group.next_dirty = dirty_;
+        dirty_ = &group;
+    }
+}
+
+void MulticastGroups::count(MulticastGroup& group, std::uint32_t worker, std::int32_t change) {
+    const bool had_members = group.members[worker] != 0;
+    group.members[worker] += static_cast<std::uint32_t>(change);
+    group.num_members += static_cast<std::uint32_t>(change);
+    num_memberships_ += static_cast<std::uint32_t>(change);
+    if (had_members != (group.members[worker] != 0)) {
+        mark_dirty(group);
+    }
+}
+
+int MulticastGroups::attach(const Host& host, Device& device, QpSlot& qp, std::uint32_t worker,
+                            Memberships& memberships, const wire::Gid& gid) {
+    const auto found = groups_.find(gid);
+    if (num_memberships_ == kMaxMemberships || (found == groups_.end() && groups_.size() == kMaxGroups) ||
+        (found != groups_.end() && found->second->num_members == kMaxMembers)) {
+        return ENOMEM;
+    }
+    MulticastGroup& group = find_or_make(gid, host.num_workers());
+    Rollback drop_new([&] {
+        if (group.num_members == 0) {
+            groups_.erase(gid);
+        }
+    });
+    GroupMember& member =
+        memberships.emplace(gid, Membership{{&qp, &group.on_worker[worker]}, &group}).first->second.member;
+    drop_new.keep();
+    count(group, worker, 1);
+    host.workers[worker]->call([&] { MulticastTable::link(member); });
+    publish(host, device);
+    return 0;
+}
+
+void MulticastGroups::forget(std::uint32_t worker, Memberships& memberships,
+                             Memberships::iterator membership) {
+    count(*membership->second.group, worker, -1);
+    memberships.erase(membership);
+}
+
+void MulticastGroups::publish(const Host& host, Device& device) {
+    if (dirty_ == nullptr) {
+        return;
+    }
+    for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
+        Worker& worker = *host.workers[w];
+        worker.call([&] {
+            for (MulticastGroup* group = dirty_; group != nullptr; group = group->next_dirty) {
+                GroupOnWorker& seen = group->on_worker[w];
+                seen.workers = 0;
+                for (std::uint32_t i = 0; i < host.num_workers(); ++i) {
+                    seen.workers |= group->members[i] != 0 ? 1U << i : 0U;
+                }
+                if (!group->published) {
+                    worker.multicast(device.index).add(seen);
+                } else if (group->num_members == 0) {
+                    worker.multicast(device.index).remove(seen);
+                }
+            }
+        });
+    }
+    while (dirty_ != nullptr) {
+        MulticastGroup& group = *dirty_;
+        dirty_ = group.next_dirty;
+        group.dirty = false;
+        group.published = true;
+        if (group.num_members == 0) {
+            groups_.erase(wire::Gid(group.gid));
+        }
+    }
+    macs_.clear();
+    URNIC_CHECK(macs_.capacity() >= groups_.size());
+    std::transform(groups_.begin(), groups_.end(), std::back_inserter(macs_),
+                   [](const auto& entry) { return wire::multicast_mac(entry.first); });
+    device.port->set_multicast(macs_);
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,74 @@
+// The multicast groups of one device as the control thread keeps them; each worker has its own view of them
+// (multicast_table.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "abi/queues.h"
+#include "dataplane/device/multicast_table.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic::dataplane {
+
+struct Device;
+struct Host;
+struct MulticastGroup;
+struct QpSlot;
+
+/// One QP's membership in one group.
+struct Membership {
+    GroupMember member;
+    MulticastGroup* group = nullptr;
+};
+/// A QP's groups.
+using Memberships = std::map<wire::Gid, Membership>;
+
+struct MulticastGroup {
+    wire::Gid gid{};
+    std::vector<GroupOnWorker> on_worker;
+    std::array<std::uint32_t, abi::kMaxWorkers> members{};  // on each worker
+    std::uint32_t num_members = 0;
+    bool published = false;  // the workers know it
+    bool dirty = false;      // what they know is out of date
+    MulticastGroup* next_dirty = nullptr;
+};
+
+class MulticastGroups {
+  public:
+    /// Reported by query_device, and refused beyond.
+    static constexpr std::uint32_t kMaxGroups = 4096;
+    static constexpr std::uint32_t kMaxMembers = 256;  // of one group: what one packet may cost
+    static constexpr std::uint32_t kMaxMemberships = 65536;
+
+    /// Makes the QP, which is no member yet, a member. 0 or ENOMEM: one of the limits above. Throws
+    /// std::bad_alloc; leaves nothing behind then.
+    [[nodiscard]] int attach(const Host& host, Device& device, QpSlot& qp, std::uint32_t worker,
+                             Memberships& memberships, const wire::Gid& gid);
+
+    // A QP leaves in three steps, each of which may be taken for many QPs at once; none needs memory.
+    /// On the QP's worker, inside Worker::call(): `member` gets no packet any more.
+    static void unlink(GroupMember& member) { MulticastTable::unlink(member); }
+    /// Control thread: forgets the membership, which is unlinked.
+    void forget(std::uint32_t worker, Memberships& memberships, Memberships::iterator membership);
+    /// Tells the workers and the port what has changed.
+    void publish(const Host& host, Device& device);
+
+    [[nodiscard]] std::uint32_t num_groups() const { return static_cast<std::uint32_t>(groups_.size()); }
+    [[nodiscard]] std::uint32_t num_memberships() const { return num_memberships_; }
+
+  private:
+    MulticastGroup& find_or_make(const wire::Gid& gid, std::uint32_t num_workers);
+    void count(MulticastGroup& group, std::uint32_t worker, std::int32_t change);
+    void mark_dirty(MulticastGroup& group);
+
+    std::map<wire::Gid, std::unique_ptr<MulticastGroup>> groups_;
+    std::uint32_t num_memberships_ = 0;
+    MulticastGroup* dirty_ = nullptr;
+    std::vector<wire::Mac> macs_;  // room for one of each group: leaving needs no memory
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,52 @@
+#include "daemon/host/port_state.h"
+
+#include "daemon/host/host.h"
+#include "os/log.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+bool& place_of(PortState& state, PortFact fact) {
+    switch (fact) {
+        case PortFact::kWanted:
+            return state.wanted;
+        case PortFact::kLink:
+            return state.link;
+        case PortFact::kPresent:
+            break;
+    }
+    return state.present;
+}
+
+const char* reason(const PortState& state) {
+    if (!state.wanted) {
+        return " as an operator wants it";
+    }
+    return state.present ? ": no link" : ": its NIC or interface is gone";
+}
+
+}  // namespace
+
+void report_port(Host& host, HostDevice& device, PortFact fact, bool value) {
+    PortState& state = device.device->port_state;
+    const bool was_up = state.is_up();
+    place_of(state, fact) = value;
+    const bool up = state.is_up();
+    if (up == was_up) {
+        return;
+    }
+    for (const auto& worker : host.workers) {
+        worker->call([&] { worker->set_port(device.device->index, up); });
+    }
+    log_info("the port of {} is {}{}", device.device->name, up ? "up" : "down", up ? "" : reason(state));
+    // Whoever gets the event may look at the sysroot at once.
+    if (host.port_changed) {
+        host.port_changed();
+    }
+    if (host.raise) {
+        host.raise(device, up ? AsyncEventType::kPortActive : AsyncEventType::kPortErr);
+    }
+}
+
+}  // namespace urnic::dataplane

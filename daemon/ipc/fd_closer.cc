@@ -1,0 +1,85 @@
+#include "daemon/ipc/fd_closer.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+#include <csignal>
+#include <utility>
+
+#include "base/check.h"
+
+namespace urnic::dataplane {
+
+struct Closer::Done {
+    UniqueFd event{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    std::atomic<Job*> first{nullptr};
+
+    ~Done() {
+        for (Job* job = first; job != nullptr;) {
+            delete std::exchange(job, job->next_);
+        }
+    }
+};
+
+bool is_memory_file(int fd) { return ::fcntl(fd, F_GET_SEALS) >= 0; }
+
+Closer::Closer() : done_(std::make_shared<Done>()) { URNIC_CHECK(done_->event); }
+
+Closer::~Closer() {
+    while (next_closed() != nullptr) {
+    }
+}
+
+int Closer::fd() const { return done_->event.get(); }
+
+bool Closer::close(std::unique_ptr<Job>& job) {
+    job->done_ = done_;
+    // Signals are for the thread that runs the daemon.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_t attributes;
+    bool started = pthread_attr_init(&attributes) == 0;
+    if (started) {
+        pthread_t thread{};
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        pthread_attr_setstacksize(&attributes, std::size_t{256} << 10U);
+        started = pthread_create(&thread, &attributes, run, job.get()) == 0;
+        pthread_attr_destroy(&attributes);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (started) {
+        (void)job.release();  // the thread's now
+    }
+    return started;
+}
+
+void* Closer::run(void* argument) {
+    auto* job = static_cast<Job*>(argument);
+    job->fds.clear();
+    // Keeps what the job is handed over through: the job may be gone right after.
+    const std::shared_ptr<Done> done = std::move(job->done_);
+    job->next_ = done->first.load();
+    while (!done->first.compare_exchange_weak(job->next_, job)) {
+    }
+    const std::uint64_t one = 1;
+    (void)!::write(done->event.get(), &one, sizeof one);
+    return nullptr;
+}
+
+std::unique_ptr<Closer::Job> Closer::next_closed() {
+    if (taken_ == nullptr) {
+        std::uint64_t count = 0;
+        (void)!::read(done_->event.get(), &count,
+                      sizeof count);  // before looking: what comes later tells again
+        taken_ = done_->first.exchange(nullptr);
+    }
+    if (taken_ == nullptr) {
+        return nullptr;
+    }
+    return std::unique_ptr<Job>(std::exchange(taken_, taken_->next_));
+}
+
+}  // namespace urnic::dataplane

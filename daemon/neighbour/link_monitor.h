@@ -1,0 +1,15 @@
+// Follows what happens to the ports: links, interfaces that go and come, NICs that are pulled out.
+#pragma once
+
+#include "daemon/host/host.h"
+#include "dataplane/port/dpdk_port.h"
+#include "dataplane/port/kernel/kernel_port.h"
+
+namespace urnic::dataplane {
+
+/// From now on what happens to the port is reported (report_port()), from the control thread. Workers run,
+/// the control server does not yet; `port` outlives it. Reports what is the case now, too.
+void watch_port(Host& host, HostDevice& device, KernelPort& port);
+void watch_port(Host& host, HostDevice& device, DpdkPort& port);
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,165 @@
+#include "daemon/neighbour/userspace_network.h"
+
+#include <fmt/format.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "os/log.h"
+#include "os/monotonic_clock.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+/// Who claims our address is named so often.
+constexpr TimeNs kConflictLogNs = 10 * kSecondNs;
+/// Frames of ours that wait for a worker.
+constexpr std::size_t kMaxToSend = 1024;
+
+}  // namespace
+
+OwnNetwork::OwnNetwork(Device& device, const RnicConfig& rnic, const NeighbourResolver& configured)
+    : device_(device),
+      routes_{{std::uint16_t{0}, rnic.routes}},
+      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+      ways_(device, *this, configured) {
+    if (!timer_) {
+        throw std::system_error(errno, std::generic_category(), "timerfd");
+    }
+    for (const LinkConfig& link : rnic.vlans) {
+        routes_[link.vlan] = link.routes;
+    }
+    to_send_.reserve(kMaxToSend);
+    device.neighbour_inbox = &inbox_;
+}
+
+void OwnNetwork::listen(const std::string& interface, const std::string& netns) {
+    ear_.emplace(NetNamespace(netns), interface);
+}
+
+void OwnNetwork::start(Host& host) {
+    host_ = &host;
+    if (ear_) {
+        host.watches.push_back({ear_->fd(), [this] { on_ear(); }});
+    }
+    host.watches.push_back({inbox_.fd(), [this] { on_frames(); }});
+    host.watches.push_back({timer_.get(), [this] { on_time(); }});
+    std::vector<net::Hop> own;
+    for (std::size_t i = 0; i < device_.gids.size(); ++i) {
+        if (device_.gids[i] != wire::Gid{}) {
+            own.push_back({device_.gids[i], device_.gid_vlans[i]});
+        }
+    }
+    cache_.set_own(device_.mac, own, clock_now(), *this);
+    finish();
+}
+
+std::optional<net::Hop> OwnNetwork::route(const wire::Gid& source, std::uint16_t vlan,
+                                          const wire::Gid& destination) {
+    if (std::find(device_.gids.begin(), device_.gids.end(), source) == device_.gids.end()) {
+        return std::nullopt;
+    }
+    if (net::is_link_local(destination)) {
+        return net::Hop{destination, vlan};
+    }
+    const auto routes = routes_.find(vlan);
+    const RouteConfig* const route =
+        routes == routes_.end() ? nullptr : find_route(routes->second, destination);
+    if (route == nullptr) {
+        return std::nullopt;
+    }
+    return net::Hop{route->via.value_or(destination), vlan};
+}
+
+bool OwnNetwork::want(const net::Hop& hop, const wire::Gid& source) {
+    const bool wanted = cache_.want(hop, source, clock_now(), *this);
+    finish();
+    return wanted;
+}
+
+void OwnNetwork::on_frames() {
+    inbox_.acknowledge();
+    const TimeNs now = clock_now();
+    FrameInbox::Frame frame;
+    for (std::uint32_t taken = 0; taken < FrameInbox::kFrames && inbox_.pop(frame); ++taken) {
+        take(frame, now);
+    }
+    inbox_.wake_for_rest();
+    finish();
+}
+
+void OwnNetwork::on_ear() {
+    const TimeNs now = clock_now();
+    FrameInbox::Frame frame;
+    for (std::uint32_t taken = 0; taken < FrameInbox::kFrames && ear_->receive(frame); ++taken) {
+        take(frame, now);
+    }
+    finish();
+}
+
+void OwnNetwork::take(const FrameInbox::Frame& frame, TimeNs now) {
+    net::NeighbourMessage message;
+    if (net::parse_neighbour(frame.span(), message) == net::NeighbourParse::kGood) {
+        cache_.receive(message, now, *this);
+    }
+}
+
+void OwnNetwork::on_time() {
+    std::uint64_t times = 0;
+    (void)!::read(timer_.get(), &times, sizeof times);
+    cache_.advance(clock_now(), *this);
+    finish();
+}
+
+void OwnNetwork::finish() {
+    if (host_ == nullptr) {
+        return;
+    }
+    if (!to_send_.empty()) {
+        Worker& worker = *host_->workers.front();
+        worker.call([&] {
+            for (const FrameInbox::Frame& frame : to_send_) {
+                (void)worker.transmit_frame(device_.index, frame.span());  // else lost, as on the wire
+            }
+        });
+        to_send_.clear();
+    }
+    const TimeNs next = cache_.next_event();
+    itimerspec when{};
+    if (next != kNever) {
+        when.it_value.tv_sec = static_cast<time_t>(next / kSecondNs);
+        when.it_value.tv_nsec = static_cast<long>(next % kSecondNs);
+    }
+    (void)::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+void OwnNetwork::send(const net::NeighbourMessage& message) {
+    if (to_send_.size() == kMaxToSend) {
+        return;
+    }
+    FrameInbox::Frame frame;
+    frame.bytes.fill(std::byte{0});
+    // Ethernet's least, without its checksum.
+    frame.length =
+        static_cast<std::uint16_t>(std::max<std::size_t>(net::build_neighbour(message, frame.bytes), 60));
+    to_send_.push_back(frame);
+}
+
+void OwnNetwork::changed(const net::Hop& hop, const std::optional<wire::Mac>& mac) {
+    ways_.neighbour_changed(hop, mac);
+}
+
+void OwnNetwork::conflict(const net::Hop& own, const wire::Mac& other) {
+    const TimeNs now = clock_now();
+    if (conflict_logged_ == 0 || now - conflict_logged_ >= kConflictLogNs) {
+        conflict_logged_ = now;
+        log_warning("{}: {} claims the address {} of this RNIC: give one of them another address",
+                    device_.name, to_string(other), address_text(own.address));
+    }
+}
+
+}  // namespace urnic::dataplane

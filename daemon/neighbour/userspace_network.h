@@ -1,0 +1,62 @@
+// An RNIC with addresses of its own, which the kernel knows nothing of: answers and asks by ARP and neighbour
+// discovery itself, and finds next hops by prefixes, routes and gateways from the configuration.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/config/config.h"
+#include "daemon/host/host.h"
+#include "daemon/neighbour/arp_socket.h"
+#include "daemon/neighbour/path_resolver.h"
+#include "dataplane/handoff/frame_inbox.h"
+
+namespace urnic::dataplane {
+
+class OwnNetwork final : public Network, private net::NeighbourOutbox {
+  public:
+    /// Before the workers start. Throws std::system_error.
+    OwnNetwork(Device& device, const RnicConfig& rnic, const NeighbourResolver& configured);
+    /// Workers do not see ARP and ND on this interface; before start(). Throws SetupError.
+    void listen(const std::string& interface, const std::string& netns);
+    /// When they run and the control server does not yet.
+    void start(Host& host);
+
+    [[nodiscard]] Ways& ways() { return ways_; }
+    [[nodiscard]] const net::NeighbourCache& cache() const { return cache_; }
+
+    [[nodiscard]] std::optional<net::Hop> route(const wire::Gid& source, std::uint16_t vlan,
+                                                const wire::Gid& destination) override;
+    [[nodiscard]] bool want(const net::Hop& hop, const wire::Gid& source) override;
+    void drop(const net::Hop& hop) override { cache_.drop(hop); }
+    [[nodiscard]] std::optional<wire::Mac> find(const net::Hop& hop) const override {
+        return cache_.find(hop);
+    }
+
+  private:
+    void send(const net::NeighbourMessage& message) override;
+    void changed(const net::Hop& hop, const std::optional<wire::Mac>& mac) override;
+    void conflict(const net::Hop& own, const wire::Mac& other) override;
+
+    void on_frames();
+    void on_ear();
+    void take(const FrameInbox::Frame& frame, TimeNs now);
+    void on_time();
+    /// Gives workers what was sent, and sets the clock for what is next.
+    void finish();
+
+    Device& device_;
+    std::map<std::uint16_t, std::vector<RouteConfig>> routes_;  // by VLAN
+    Host* host_ = nullptr;
+    FrameInbox inbox_;
+    std::optional<ArpSocket> ear_;
+    UniqueFd timer_;
+    net::NeighbourCache cache_;
+    Ways ways_;
+    TimeNs conflict_logged_ = 0;
+    std::vector<FrameInbox::Frame> to_send_;
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,17 @@
+// Why DPDK has no device for a port, as far as the machine tells, and the command that mends it.
+#pragma once
+
+#include <string>
+
+#include "daemon/config/config.h"
+
+namespace urnic::dataplane {
+
+/// For a port of kind kPci, kVdev or kMemif that could not be opened: a sentence without a full stop.
+[[nodiscard]] std::string port_remedy(const RnicConfig& rnic);
+
+/// The socket of a memif server that was killed: DPDK's driver does not bind to a name that is taken. Before
+/// the EAL starts. Sockets that somebody accepts connections on, and files that are none, stay.
+void remove_stale_memif_socket(const RnicConfig& rnic);
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,38 @@
+// The daemon's run directory: one daemon at a time, and nothing left behind.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "os/unique_fd.h"
+
+namespace urnic::dataplane {
+
+/// A reason why the daemon does not start; what() says what to do.
+struct StartError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+class RunDir {
+  public:
+    /// Makes the directory if need be and takes it over from a daemon that is gone. Throws StartError:
+    /// another daemon serves it, or it cannot be made or written.
+    RunDir(std::string dir, unsigned mode);
+    /// Removes the socket, the lock, and the directory if it was made here and is empty.
+    ~RunDir();
+    RunDir(const RunDir&) = delete;
+    RunDir& operator=(const RunDir&) = delete;
+
+    [[nodiscard]] const std::string& path() const { return dir_; }
+    [[nodiscard]] std::string socket_path() const { return dir_ + "/control.sock"; }
+    [[nodiscard]] std::string sysroot_path() const { return dir_ + "/sysroot"; }
+
+  private:
+    [[nodiscard]] std::string lock_path() const { return dir_ + "/urnicd.lock"; }
+
+    std::string dir_;
+    bool made_ = false;
+    UniqueFd lock_;
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,139 @@
+#include "daemon/verbs/app_memory.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "abi/control.h"
+#include "base/check.h"
+#include "os/rollback.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+/// The control thread serves everybody: of a larger region the workers fault in the rest on first use.
+constexpr std::uint64_t kMaxPopulateBytes = 64ULL << 20U;
+constexpr std::uint64_t kPageBytes = 4096;
+
+/// An address of the application's, which only the kernel follows.
+void* foreign_address(std::uint64_t va) {
+    return reinterpret_cast<void*>(va);  // NOLINT(performance-no-int-to-ptr)
+}
+
+/// Access through a mapping raises SIGBUS where the file ends or cannot give a page. A memfd (tmpfs, not
+/// hugetlbfs, whose pool can run dry; not on a mounted tmpfs, whose size limit can be hit, and whose files
+/// cannot be sealed) that is sealed against shrinking always gives one: holes punched by the client read as
+/// zeros.
+bool is_safe_memory_file(int fd) {
+    struct stat status {};
+    struct statfs filesystem {};
+    const int seals = ::fcntl(fd, F_GET_SEALS);
+    constexpr int kNeeded = F_SEAL_SHRINK | F_SEAL_GROW;
+    return seals >= 0 && (seals & kNeeded) == kNeeded && ::fstat(fd, &status) == 0 &&
+           S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) == abi::kMemoryFileBytes &&
+           ::fstatfs(fd, &filesystem) == 0 && filesystem.f_type == TMPFS_MAGIC;
+}
+
+}  // namespace
+
+int AppMemory::attach(UniqueFd file) {
+    if (file_) {
+        return EEXIST;
+    }
+    if (!is_safe_memory_file(file.get())) {
+        return EINVAL;
+    }
+    file_ = std::move(file);
+    return 0;
+}
+
+int AppMemory::acquire(std::uint64_t addr, std::uint64_t length_bytes, Window*& window) {
+    if (!file_ || length_bytes == 0 || length_bytes > abi::kMemoryFileBytes ||
+        addr > abi::kMemoryFileBytes - length_bytes) {
+        return EINVAL;
+    }
+    const std::uint64_t end = addr + length_bytes;
+    const auto holds = [&](const auto& candidate) {
+        return candidate->start <= addr && end <= candidate->start + candidate->mapping.size();
+    };
+    auto found = std::find_if(windows_.begin(), windows_.end(), holds);
+    if (found == windows_.end()) {
+        auto made = std::make_unique<Window>();
+        made->start = addr / kWindowBytes * kWindowBytes;
+        const std::uint64_t bytes = (end - made->start + kWindowBytes - 1) / kWindowBytes * kWindowBytes;
+        if (windows_.size() >= kMaxWindows || bytes > kMaxMappedBytes - mapped_bytes_) {
+            return ENOMEM;
+        }
+        if (const int error = made->mapping.map(file_.get(), made->start, bytes); error != 0) {
+            return error;
+        }
+        windows_.push_back(std::move(made));
+        mapped_bytes_ += bytes;
+        found = std::prev(windows_.end());
+    }
+    window = found->get();
+    ++window->users;
+    Rollback undo([&] { give_up(*std::exchange(window, nullptr)); });
+    std::uint32_t& holders = held_[{addr, length_bytes}];
+    const std::uint64_t first_page = addr / kPageBytes * kPageBytes;
+    const std::uint64_t populate_bytes = std::min(end - first_page, kMaxPopulateBytes);
+    // EINVAL: a kernel before 5.14; faulting later is only slower.
+    if (holders == 0 && ::madvise(at(*window, first_page), populate_bytes, MADV_POPULATE_WRITE) != 0 &&
+        errno == ENOMEM) {
+        held_.erase({addr, length_bytes});
+        return ENOMEM;
+    }
+    ++holders;
+    undo.keep();
+    return 0;
+}
+
+void AppMemory::release(Window* window, std::uint64_t addr, std::uint64_t length_bytes) {
+    const auto held = held_.find({addr, length_bytes});
+    URNIC_CHECK(held != held_.end());
+    if (--held->second == 0) {
+        held_.erase(held);
+    }
+    give_up(*window);
+}
+
+void AppMemory::give_up(Window& window) {
+    if (--window.users > 0) {
+        return;
+    }
+    const auto found = std::find_if(windows_.begin(), windows_.end(),
+                                    [&](const auto& candidate) { return candidate.get() == &window; });
+    URNIC_CHECK(found != windows_.end());
+    mapped_bytes_ -= window.mapping.size();
+    windows_.erase(found);
+}
+
+bool AppMemory::alive() const {
+    // Without this look a recycled pid would lead into another process's memory.
+    pollfd ended{pidfd_, POLLIN, 0};
+    return pid_ > 0 && pidfd_ >= 0 && ::poll(&ended, 1, 0) == 0;
+}
+
+bool AppMemory::read(std::uint64_t va, std::byte* to, std::size_t length_bytes) {
+    const iovec local{to, length_bytes};
+    const iovec remote{foreign_address(va), length_bytes};
+    return alive() &&
+           ::process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(length_bytes);
+}
+
+bool AppMemory::write(std::uint64_t va, const std::byte* from, std::size_t length_bytes) {
+    const iovec local{const_cast<std::byte*>(from), length_bytes};
+    const iovec remote{foreign_address(va), length_bytes};
+    return alive() &&
+           ::process_vm_writev(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(length_bytes);
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,71 @@
+// The daemon's side of one client's registered memory: windows on its memory file, and copying through the
+// kernel for what does not lie there.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "os/memfd.h"
+#include "rnic/mem/memory.h"
+
+namespace urnic::dataplane {
+
+class AppMemory final : public AddressSpace {
+  public:
+    /// Windows begin and end at multiples of this, so that neighbouring regions share one mapping.
+    static constexpr std::uint64_t kWindowBytes = 1ULL << 30U;
+    /// Bounds of one client, so that none eats the daemon's mappings or address space.
+    static constexpr std::size_t kMaxWindows = 512;
+    static constexpr std::uint64_t kMaxMappedBytes = 4ULL << 40U;
+
+    /// A mapped part of the memory file, shared by the regions that lie in it.
+    struct Window {
+        std::uint64_t start = 0;  // file offset, which is the application's address
+        Mapping mapping;
+        std::uint32_t users = 0;
+    };
+
+    /// `pid` and `pidfd` name the client process; a pid of 0 (unknown in this namespace) or no pidfd leaves
+    /// read() and write() failing.
+    AppMemory(pid_t pid, int pidfd) : pid_(pid), pidfd_(pidfd) {}
+
+    /// Takes the client's memory file. EEXIST: there is one already; EINVAL: not a memfd of kMemoryFileBytes
+    /// sealed against shrinking and growing.
+    [[nodiscard]] int attach(UniqueFd file);
+
+    /// A window that holds [addr, addr + length_bytes), for release() of the same range later. Brings its
+    /// pages into our page tables, so that workers do not fault on them, unless the very range is held
+    /// already: an application that registers memory again and again does not wait for a walk over it. 0 or
+    /// errno: EINVAL without a memory file or outside of it, ENOMEM when a bound is reached.
+    [[nodiscard]] int acquire(std::uint64_t addr, std::uint64_t length_bytes, Window*& window);
+    void release(Window* window, std::uint64_t addr, std::uint64_t length_bytes);
+    /// Where the application's address lies here.
+    [[nodiscard]] static std::byte* at(const Window& window, std::uint64_t addr) {
+        return window.mapping.data() + (addr - window.start);
+    }
+    [[nodiscard]] std::size_t window_count() const { return windows_.size(); }
+
+    /// Called by workers. False also when the process has ended.
+    [[nodiscard]] bool read(std::uint64_t va, std::byte* to, std::size_t length_bytes) override;
+    [[nodiscard]] bool write(std::uint64_t va, const std::byte* from, std::size_t length_bytes) override;
+
+  private:
+    [[nodiscard]] bool alive() const;
+    void give_up(Window& window);
+
+    pid_t pid_;
+    int pidfd_;
+    UniqueFd file_;
+    std::vector<std::unique_ptr<Window>> windows_;
+    std::uint64_t mapped_bytes_ = 0;
+    using Range = std::pair<std::uint64_t, std::uint64_t>;  // address and length
+    std::map<Range, std::uint32_t> held_;                   // how often each was acquired
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,35 @@
+#include "daemon/verbs/client_caps.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "abi/queues.h"
+
+namespace urnic::dataplane {
+
+abi::DeviceCaps reported_caps(abi::DeviceCaps caps, const ClientLimits& limits, std::uint32_t num_workers) {
+    caps.max_qp = std::min(caps.max_qp, limits.max_qps);
+    caps.max_cq = std::min(caps.max_cq, limits.max_cqs);
+    caps.max_mr = std::min(caps.max_mr, limits.max_mrs);
+    caps.max_mw = std::min(caps.max_mw, limits.max_mws);
+    caps.max_pd = std::min(caps.max_pd, limits.max_pds);
+    caps.max_ah = std::min(caps.max_ah, limits.max_ahs);
+    caps.max_total_mcast_qp_attach = std::min(caps.max_total_mcast_qp_attach, limits.max_mcast_attachments);
+    caps.max_srq = std::min(caps.max_srq, limits.max_srqs);
+    caps.max_mr_size = std::min(caps.max_mr_size, limits.max_registered_bytes);
+    caps.max_dm_bytes = std::min(caps.max_dm_bytes, limits.max_device_memory_bytes);
+    caps.max_res_rd_atom = caps.max_qp * caps.max_qp_rd_atom;
+    // Queues come in powers of two, and all of a client's lie in its ring memory.
+    const std::uint64_t qp_entry =
+        std::uint64_t{abi::send_stride(caps.max_sge, caps.max_inline)} + abi::recv_stride(caps.max_sge);
+    while (caps.max_qp_wr > 1 && std::bit_ceil(caps.max_qp_wr) * qp_entry > limits.max_ring_bytes) {
+        caps.max_qp_wr /= 2;
+    }
+    while (caps.max_cqe > 1 &&
+           abi::cq_bytes(num_workers, std::bit_ceil(caps.max_cqe)) > limits.max_ring_bytes) {
+        caps.max_cqe /= 2;
+    }
+    return caps;
+}
+
+}  // namespace urnic::dataplane

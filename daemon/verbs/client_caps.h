@@ -1,0 +1,16 @@
+// What a device says it can do, to one client.
+#pragma once
+
+#include <cstdint>
+
+#include "abi/control.h"
+#include "daemon/config/config.h"
+
+namespace urnic::dataplane {
+
+/// The device's capabilities, but no more of anything than a client with these limits gets: nothing that is
+/// reported is refused to it for its size or number.
+[[nodiscard]] abi::DeviceCaps reported_caps(abi::DeviceCaps caps, const ClientLimits& limits,
+                                            std::uint32_t num_workers);
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,122 @@
+// The verbs objects of one client as the control thread keeps them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "base/handle_table.h"
+#include "daemon/host/device_memory.h"
+#include "daemon/host/host.h"
+#include "daemon/host/multicast_groups.h"
+#include "daemon/host/xrc_domain.h"
+#include "daemon/verbs/app_memory.h"
+#include "daemon/verbs/ring_memory.h"
+#include "dataplane/worker/worker.h"
+#include "os/unique_fd.h"
+
+namespace urnic::dataplane {
+
+struct ContextObject {
+    HostDevice* device = nullptr;
+    UniqueFd async_fd;  // our end of the event socket, non-blocking
+    // The command fd, which names the context to whoever has it; none if the context was imported by
+    // another's.
+    UniqueFd token;
+    ContextToken id;  // of `token`, or of the one that was imported
+    bool imported = false;
+    std::uint64_t imported_serial = 0;  // ContextOwner::serial of that one
+};
+
+struct PdObject {
+    ContextObject* context = nullptr;
+    std::uint32_t number = 0;  // daemon-wide: what MemoryRegion::pd and QpConfig::pd hold
+    std::uint32_t users = 0;   // MRs, MWs, QPs, SRQs and AHs
+};
+
+struct ChannelObject {
+    ContextObject* context = nullptr;
+    UniqueFd write_end;  // non-blocking
+    std::uint32_t users = 0;
+};
+
+struct DmObject {
+    ContextObject* context = nullptr;
+    std::shared_ptr<DeviceMemory> memory;
+    std::uint32_t users = 0;  // MRs
+};
+
+struct MrObject {
+    PdObject* pd = nullptr;
+    std::uint32_t key = 0;
+    std::uint64_t addr = 0;
+    std::uint64_t length_bytes = 0;       // of the application's memory
+    AppMemory::Window* window = nullptr;  // nullptr: not converted
+    DmObject* dm = nullptr;               // device memory: nothing of the application's
+    bool is_null = false;                 // nor does a null region have any
+    MemoryRegion region;                  // as published
+};
+
+struct MwObject {
+    MwObject(PdObject& of_pd, WindowType type) : pd(&of_pd), window(type, of_pd.number) {}
+    PdObject* pd;
+    MemoryWindow window;
+    std::uint32_t key = 0;  // the first
+};
+
+struct CqObject {
+    ContextObject* context = nullptr;
+    ChannelObject* channel = nullptr;
+    std::unique_ptr<NotifyingCq> cq;
+    RingPiece memory;
+    RingPiece previous;  // before the last resize: the application may still read it
+    std::uint32_t entries = 0;
+    std::uint32_t users = 0;  // QPs, once for each direction, and XRC SRQs
+};
+
+/// A handle to an XRC domain.
+struct XrcdObject {
+    ContextObject* context = nullptr;
+    XrcDomain* domain = nullptr;
+    std::uint32_t users = 0;  // this client's SRQs and target QPs
+};
+
+/// A handle to an XRC target QP.
+struct XrcTargetObject {
+    XrcdObject* xrcd = nullptr;
+    XrcTarget* target = nullptr;
+    QpListener listener;
+};
+
+struct SrqObject {
+    PdObject* pd = nullptr;
+    XrcdObject* xrcd = nullptr;  // XRC
+    CqObject* cq = nullptr;      // XRC
+    std::unique_ptr<NotifyingSrq> srq;
+    RingPiece memory;
+    std::uint32_t entries = 0;
+    std::uint32_t stride = 0;
+    std::uint32_t max_sge = 0;
+    std::uint32_t worker = 0;  // and that of all QPs that use it
+    std::uint32_t users = 0;   // QPs
+};
+
+struct AhObject {
+    PdObject* pd = nullptr;
+    std::uint32_t key = 0;
+    std::uint16_t neighbour = wire::kNoNeighbour;
+};
+
+struct QpObject {
+    QpType type = QpType::kRc;
+    PdObject* pd = nullptr;
+    CqObject* send_cq = nullptr;
+    CqObject* recv_cq = nullptr;  // none: XRC initiator
+    SrqObject* srq = nullptr;
+    QpSlot slot;
+    RingPiece memory;
+    std::uint32_t worker = 0;
+    Memberships memberships;  // multicast
+};
+
+}  // namespace urnic::dataplane

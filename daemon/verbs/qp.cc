@@ -1,0 +1,421 @@
+// Queue pairs of a client.
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "base/check.h"
+#include "daemon/neighbour/address_vector.h"
+#include "daemon/verbs/client.h"
+#include "os/rollback.h"
+#include "rnic/wire/frame.h"
+#include "rnic/wire/multicast.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+constexpr std::uint32_t kKnownAttributes =
+    kQpAttrState | kQpAttrCurState | kQpAttrEnSqdAsyncNotify | kQpAttrAccessFlags | kQpAttrPkeyIndex |
+    kQpAttrPort | kQpAttrQkey | kQpAttrAv | kQpAttrPathMtu | kQpAttrTimeout | kQpAttrRetryCnt |
+    kQpAttrRnrRetry | kQpAttrRqPsn | kQpAttrMaxQpRdAtomic | kQpAttrAltPath | kQpAttrMinRnrTimer |
+    kQpAttrSqPsn | kQpAttrMaxDestRdAtomic | kQpAttrPathMigState | kQpAttrCap | kQpAttrDestQpn |
+    kQpAttrRateLimit;
+
+/// Of QPs that end with their client, so many have their turn at the worker before others have.
+constexpr std::uint32_t kUnsentQpsPerCall = 16;
+
+/// Sizes of a QP's rings and where they lie in its memory.
+struct QpLayout {
+    std::uint32_t sq_entries, sq_stride, rq_entries, rq_stride;
+    std::uint32_t max_send_sge, max_recv_sge, max_inline;
+    std::uint64_t rq_offset, bytes;
+};
+
+std::uint32_t ring_entries(std::uint32_t wanted) { return wanted == 0 ? 0 : std::bit_ceil(wanted); }
+
+bool is_offered(QpType type) {
+    return type == QpType::kRc || type == QpType::kUc || type == QpType::kUd || type == QpType::kXrcSend;
+}
+
+int check_kind_and_size(const abi::CreateQpRequest& request, const abi::DeviceCaps& caps) {
+    if (!is_offered(static_cast<QpType>(request.type)) ||
+        (request.create_flags & ~kQpBlockSelfMcastLb) != 0) {
+        return EOPNOTSUPP;
+    }
+    const bool fits = request.max_send_wr <= caps.max_qp_wr && request.max_recv_wr <= caps.max_qp_wr &&
+                      request.max_send_sge <= caps.max_sge && request.max_recv_sge <= caps.max_sge &&
+                      request.max_inline <= caps.max_inline;
+    return fits ? 0 : EINVAL;
+}
+
+/// What fits into the slots is given: a slot has room for more SGEs when it must hold inline data, and back.
+QpLayout lay_out(const abi::CreateQpRequest& request) {
+    QpLayout layout{};
+    layout.sq_entries = ring_entries(request.max_send_wr);
+    const bool receives = request.srq == 0 && static_cast<QpType>(request.type) != QpType::kXrcSend;
+    layout.rq_entries = receives ? ring_entries(request.max_recv_wr) : 0;
+    layout.sq_stride = abi::send_stride(std::max(request.max_send_sge, 1U), request.max_inline);
+    layout.rq_stride = abi::recv_stride(std::max(request.max_recv_sge, 1U));
+    const auto send_room = static_cast<std::uint32_t>(layout.sq_stride - sizeof(abi::SendWqe));
+    const auto recv_room = static_cast<std::uint32_t>(layout.rq_stride - sizeof(abi::RecvWqe));
+    layout.max_send_sge = std::min<std::uint32_t>(send_room / sizeof(abi::Sge), abi::kMaxSge);
+    layout.max_recv_sge = std::min<std::uint32_t>(recv_room / sizeof(abi::Sge), abi::kMaxSge);
+    layout.max_inline = std::min(send_room, abi::kMaxInlineBytes);
+    layout.rq_offset = std::uint64_t{layout.sq_entries} * layout.sq_stride;
+    layout.bytes = layout.rq_offset + std::uint64_t{layout.rq_entries} * layout.rq_stride;
+    // Never empty: the provider maps it whatever its size.
+    layout.bytes = abi::round_up(std::max<std::uint64_t>(layout.bytes, 1), 4096);
+    return layout;
+}
+
+/// What the request and the rings say of a QP's configuration.
+QpConfig config_of(const abi::CreateQpRequest& request, const QpLayout& layout, std::byte* memory) {
+    QpConfig config;
+    config.sq_sig_all = request.sq_sig_all != 0;
+    config.sq =
+        SendQueue(memory, layout.sq_entries, layout.sq_stride, layout.max_send_sge, layout.max_inline);
+    config.rq =
+        RecvQueue(memory + layout.rq_offset, layout.rq_entries, layout.rq_stride, layout.max_recv_sge);
+    return config;
+}
+
+/// The device's part of it.
+void use_device(Device& device, std::uint32_t worker, QpConfig& config) {
+    config.keys = &device.keys;
+    config.handles = &device.handles;
+    config.naks_failed_invalidation = device.naks_failed_invalidation;
+    config.port_mtu_bytes = device.mtu_bytes;
+    config.counters = &device.counters[worker];
+}
+
+/// The rings' part of the answer.
+abi::CreateQpReply describe(const QpLayout& layout) {
+    abi::CreateQpReply body{};
+    body.sq_entries = layout.sq_entries;
+    body.sq_stride = layout.sq_stride;
+    body.rq_entries = layout.rq_entries;
+    body.rq_stride = layout.rq_stride;
+    body.max_send_sge = layout.max_send_sge;
+    body.max_recv_sge = layout.max_recv_sge;
+    body.max_inline = layout.max_inline;
+    body.rq_offset = layout.rq_offset;
+    body.memory_bytes = layout.bytes;
+    return body;
+}
+
+/// Attributes that have one valid value here, or few; the transition table is the QP's own.
+bool is_valid_attribute_set(const abi::QpAttr& attr, const Device& device) {
+    return (attr.mask & ~kKnownAttributes) == 0 && ((attr.mask & kQpAttrPort) == 0 || attr.port_num == 1) &&
+           ((attr.mask & kQpAttrPkeyIndex) == 0 || attr.pkey_index < device.caps.pkey_table_len) &&
+           ((attr.mask & kQpAttrPathMtu) == 0 ||
+            (attr.path_mtu >= 1 && attr.path_mtu <= 5 && mtu_bytes(attr.path_mtu) <= device.mtu_bytes));
+}
+
+}  // namespace
+
+int Client::find_parts(const abi::CreateQpRequest& request, QpParts& parts) const {
+    parts.pd = pds_.find(request.pd);
+    parts.send_cq = cqs_.find(request.send_cq);
+    parts.recv_cq = cqs_.find(request.recv_cq);
+    parts.srq = srqs_.find(request.srq);
+    const bool is_initiator = static_cast<QpType>(request.type) == QpType::kXrcSend;
+    if (is_initiator) {
+        parts.recv_cq = nullptr;  // nothing would complete there
+    }
+    if (parts.pd == nullptr || parts.send_cq == nullptr || (parts.recv_cq == nullptr && !is_initiator) ||
+        (request.srq != 0 && parts.srq == nullptr)) {
+        return ENOENT;
+    }
+    const ContextObject* context = parts.pd->context;
+    const bool one_context = parts.send_cq->context == context &&
+                             (parts.recv_cq == nullptr || parts.recv_cq->context == context) &&
+                             (parts.srq == nullptr || parts.srq->pd->context == context);
+    // Target QPs alone take receives of XRC SRQs, by the number in the packet.
+    const bool srq_fits = parts.srq == nullptr || (parts.srq->xrcd == nullptr && !is_initiator);
+    return one_context && srq_fits ? 0 : EINVAL;
+}
+
+void Client::use_parts(const QpParts& parts, QpObject& qp, QpConfig& config) {
+    qp.pd = parts.pd;
+    qp.send_cq = parts.send_cq;
+    qp.recv_cq = parts.recv_cq;
+    qp.srq = parts.srq;
+    config.pd = parts.pd->number;
+    config.send_cq = parts.send_cq->cq.get();
+    config.recv_cq = parts.recv_cq != nullptr ? parts.recv_cq->cq.get() : nullptr;
+    config.srq = parts.srq != nullptr ? parts.srq->srq.get() : nullptr;
+}
+
+int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/, Reply& reply) {
+    if (static_cast<QpType>(request.type) == QpType::kXrcRecv) {
+        return create_xrc_target(request, reply);
+    }
+    QpParts parts;
+    if (const int error = find_parts(request, parts); error != 0) {
+        return error;
+    }
+    HostDevice& device = *parts.pd->context->device;
+    if (const int error = check_kind_and_size(request, device.device->caps); error != 0) {
+        return error;
+    }
+    if (qps_.size() + xrc_targets_.size() >= host_.limits.max_qps ||
+        device.num_qps >= device.device->caps.max_qp) {
+        return ENOMEM;
+    }
+    const QpLayout layout = lay_out(request);
+    const std::uint32_t w = parts.srq != nullptr ? parts.srq->worker : host_.emptiest_worker();
+    const auto doorbell_slot = doorbell_slots_[w].allocate();
+    if (!doorbell_slot) {
+        return ENOMEM;
+    }
+    Rollback free_slot([&] { doorbell_slots_[w].free(*doorbell_slot); });
+    const auto qp_num = device.qp_numbers.allocate(w);
+    if (!qp_num) {
+        return ENOMEM;
+    }
+    Rollback free_number([&] { device.qp_numbers.free(*qp_num); });
+    RingPiece memory;
+    if (const int error = allocate_rings(layout.bytes, memory); error != 0) {
+        return error;
+    }
+    Rollback free_rings([&] { rings_->release(memory); });
+
+    QpConfig config = config_of(request, layout, rings_->at(memory));
+    config.qp_num = *qp_num;
+    use_device(*device.device, w, config);
+    config.held_packets = device.device->goes_back_n ? nullptr : &host_.workers[w]->held_packets();
+    auto made = std::make_unique<QpObject>();
+    QpObject& qp = *made;
+    qp.type = static_cast<QpType>(request.type);
+    if (qp.type != QpType::kUd) {
+        use_congestion(*device.device, w, config);
+    }
+    use_parts(parts, qp, config);
+    qp.memory = memory;
+    qp.worker = w;
+    qp.slot.qp = host_.make_qp(qp.type, config);
+    URNIC_CHECK(qp.slot.qp != nullptr);
+    qp.slot.device = device.device;
+    qp.slot.async_fd = parts.pd->context->async_fd.get();
+    qp.slot.user_handle = request.user_handle;
+    qp.slot.blocks_own_multicast = (request.create_flags & kQpBlockSelfMcastLb) != 0;
+    qp.slot.client = on_worker_[w].get();
+    qp.slot.doorbell_slot = *doorbell_slot;
+    QpRoom room;
+    abi::CreateQpReply body = describe(layout);
+    body.handle = qps_.add(std::move(made));
+    // Nothing fails from here on.
+    free_slot.keep();
+    free_number.keep();
+    free_rings.keep();
+    publish_qp(qp, room);
+
+    body.qp_num = *qp_num;
+    body.worker = w;
+    body.doorbell_slot = *doorbell_slot;
+    body.memory_offset = memory.offset;
+    reply.set(body);
+    reply.fds = {rings_->fd()};
+    return 0;
+}
+
+/// Counts the QP and hands it to its worker.
+void Client::publish_qp(QpObject& qp, QpRoom& room) {
+    ++qp.pd->users;
+    ++qp.send_cq->users;
+    if (qp.recv_cq != nullptr) {
+        ++qp.recv_cq->users;
+    }
+    if (qp.srq != nullptr) {
+        ++qp.srq->users;
+    }
+    ++qp.pd->context->device->num_qps;
+    ++host_.worker_qps[qp.worker];
+    Worker& worker = *host_.workers[qp.worker];
+    worker.call([&] { worker.add_qp(qp.slot, room); });
+}
+
+QpSlot* Client::find_qp(std::uint32_t handle, Worker*& worker) const {
+    if (QpObject* qp = qps_.find(handle); qp != nullptr) {
+        worker = host_.workers[qp->worker].get();
+        return &qp->slot;
+    }
+    if (const XrcTargetObject* target = xrc_targets_.find(handle); target != nullptr) {
+        worker = host_.workers[target->xrcd->domain->worker].get();
+        return &target->target->slot;
+    }
+    return nullptr;
+}
+
+/// The fixed part of a connected QP's packets. Errors as resolve_address().
+int Client::resolve_path(const QpSlot& qp, Worker& worker, const abi::QpAttr& attr, wire::Path& path) {
+    wire::Gid destination{};
+    std::copy(std::begin(attr.av.dgid), std::end(attr.av.dgid), destination.begin());
+    if (wire::is_multicast(destination)) {  // a connection has one peer
+        return EINVAL;
+    }
+    wire::PathSpec spec;
+    if (const int error = resolve_address(*qp.device, attr.av, spec); error != 0) {
+        return error;
+    }
+    std::uint32_t dest_qp_num = attr.dest_qp_num;
+    if ((attr.mask & kQpAttrDestQpn) == 0) {
+        // Another address vector of the same connection: its packets stay on their way through the network.
+        abi::QpAttr current{};
+        worker.call([&] { qp.qp->query(current); });
+        dest_qp_num = current.dest_qp_num;
+    }
+    spec.udp_src_port = wire::udp_source_port(attr.av.flow_label, qp.qp->qp_num(), dest_qp_num);
+    if (controls_congestion(*qp.device) && qp.qp->config().congestion != nullptr) {
+        spec.traffic_class = static_cast<std::uint8_t>((spec.traffic_class & ~wire::kEcnMask) | wire::kEct0);
+    }
+    path = wire::make_path(spec);
+    return 0;
+}
+
+int Client::modify_qp(const abi::ModifyQpRequest& request, Request& /*message*/, Reply& /*reply*/) {
+    Worker* worker = nullptr;
+    QpSlot* qp = find_qp(request.qp, worker);
+    if (qp == nullptr) {
+        return ENOENT;
+    }
+    if (!is_valid_attribute_set(request.attr, *qp->device)) {
+        return EINVAL;
+    }
+    wire::Path path;
+    if ((request.attr.mask & kQpAttrAv) != 0) {
+        if (const int error = resolve_path(*qp, *worker, request.attr, path); error != 0) {
+            return error;
+        }
+    }
+    int result = 0;
+    worker->call([&] { result = worker->modify_qp(*qp, request.attr, path); });
+    if ((request.attr.mask & kQpAttrAv) != 0) {
+        if (result == 0) {
+            std::swap(qp->neighbour, path.neighbour);
+        }
+        qp->device->neighbours->release(path.neighbour);  // the path that is not, or not any more, in use
+    }
+    return result;
+}
+
+int Client::query_qp(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
+    Worker* worker = nullptr;
+    const QpSlot* qp = find_qp(request.handle, worker);
+    if (qp == nullptr) {
+        return ENOENT;
+    }
+    abi::QueryQpReply body{};
+    worker->call([&] { qp->qp->query(body.attr); });
+    reply.set(body);
+    return 0;
+}
+
+int Client::destroy_qp(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
+    if (XrcTargetObject* target = xrc_targets_.find(request.handle); target != nullptr) {
+        detach_target(*target);
+        abi::DestroyReply body{};
+        body.async_events = target->listener.async_events.load();
+        reply.set(body);
+        xrc_targets_.remove(request.handle);
+        return 0;
+    }
+    QpObject* qp = qps_.find(request.handle);
+    if (qp == nullptr) {
+        return ENOENT;
+    }
+    if (!qp->memberships.empty()) {
+        return EBUSY;
+    }
+    Worker& worker = *host_.workers[qp->worker];
+    worker.call([&] {
+        worker.send_posted(qp->slot);
+        worker.remove_qp(qp->slot);
+    });
+    abi::DestroyReply body{};
+    body.async_events = qp->slot.async_events.load();
+    reply.set(body);
+    forget_qp(*qp);
+    qps_.remove(request.handle);
+    return 0;
+}
+
+/// The QP's worker does not know it any more.
+void Client::forget_qp(QpObject& qp) {
+    HostDevice& device = *qp.pd->context->device;
+    device.qp_numbers.free(qp.slot.qp->qp_num());
+    device.device->neighbours->release(qp.slot.neighbour);
+    doorbell_slots_[qp.worker].free(qp.slot.doorbell_slot);
+    qp.slot.qp.reset();
+    rings_->release(qp.memory);
+    --host_.worker_qps[qp.worker];
+    --device.num_qps;
+    --qp.send_cq->users;
+    if (qp.recv_cq != nullptr) {
+        --qp.recv_cq->users;
+    }
+    if (qp.srq != nullptr) {
+        --qp.srq->users;
+    }
+    --qp.pd->users;
+}
+
+/// What the QPs of a context have posted goes out before they end: a NIC has sent it when its program is
+/// gone.
+void Client::send_posted(const ContextObject* context) {
+    for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
+        Worker& worker = *host_.workers[w];
+        // In several calls: between them the worker looks at its timers and at other clients' calls.
+        for (auto at = qps_.begin(); at != qps_.end();) {
+            worker.call([&] {
+                for (std::uint32_t left = kUnsentQpsPerCall; left != 0 && at != qps_.end(); ++at) {
+                    QpObject& qp = *at->second;
+                    if (qp.worker == w && (context == nullptr || qp.pd->context == context) &&
+                        qp.slot.qp->has_unsent()) {
+                        worker.send_posted(qp.slot);
+                        --left;
+                    }
+                }
+            });
+        }
+    }
+}
+
+void Client::remove_qps(const ContextObject* context) {
+    const auto ours = [&](const QpObject& qp) { return context == nullptr || qp.pd->context == context; };
+    // One call for each worker, however many QPs it loses. The worker goes through our table, since a list of
+    // them would need memory.
+    for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
+        Worker& worker = *host_.workers[w];
+        const auto leaves = [&](const auto& entry) {
+            return entry.second->worker == w && ours(*entry.second);
+        };
+        if (std::none_of(qps_.begin(), qps_.end(), leaves)) {
+            continue;
+        }
+        worker.call([&] {
+            for (const auto& entry : qps_) {
+                if (leaves(entry)) {
+                    for (auto& [gid, membership] : entry.second->memberships) {
+                        MulticastGroups::unlink(membership.member);
+                    }
+                    worker.remove_qp(entry.second->slot);
+                }
+            }
+        });
+    }
+    for (auto entry = qps_.begin(); entry != qps_.end();) {
+        if (ours(*entry->second)) {
+            forget_memberships(*entry->second);
+            forget_qp(*entry->second);
+            entry = qps_.remove(entry);
+        } else {
+            ++entry;
+        }
+    }
+    for (const auto& device : host_.devices) {
+        device->groups.publish(host_, *device->device);
+    }
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,240 @@
+// Shared receive queues of a client.
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "base/check.h"
+#include "daemon/verbs/client.h"
+#include "os/rollback.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+/// A ring as it was laid out.
+struct SrqRing {
+    std::byte* slots;
+    std::uint32_t entries;
+    std::uint32_t stride;
+
+    [[nodiscard]] abi::RecvWqe& slot(std::uint32_t index) const {
+        return *reinterpret_cast<abi::RecvWqe*>(slots + std::size_t{index & (entries - 1)} * stride);
+    }
+};
+
+SrqRing ring_at(std::byte* memory, std::uint32_t entries, std::uint32_t stride) {
+    return {memory + abi::kSrqHeaderBytes, entries, stride};
+}
+
+/// Copies what is posted from index `first` on into another, empty ring with slots of the same size. False:
+/// it does not fit. The slots are the application's to change: one that changes them now spoils its own
+/// queue.
+bool copy_receives(const SrqRing& from, const SrqRing& to, std::uint32_t first) {
+    for (std::uint32_t i = 0; i < from.entries; ++i) {
+        const abi::RecvWqe& wqe = from.slot(first + i);
+        if (wqe.seq.load(std::memory_order_acquire) != first + i + 1) {
+            return true;
+        }
+        if (i == to.entries) {
+            return false;
+        }
+        std::memcpy(static_cast<void*>(&to.slot(first + i)), static_cast<const void*>(&wqe), from.stride);
+    }
+    return true;
+}
+
+abi::SrqReply describe(const SrqObject& srq, std::uint32_t handle, std::uint32_t limit) {
+    abi::SrqReply body{};
+    body.handle = handle;
+    body.srq_number = srq.srq->identity().number;
+    body.entries = srq.entries;
+    body.stride = srq.stride;
+    body.max_sge = srq.max_sge;
+    body.limit = limit;
+    body.memory_offset = srq.memory.offset;
+    body.memory_bytes = srq.memory.bytes;
+    return body;
+}
+
+}  // namespace
+
+int Client::create_srq(const abi::CreateSrqRequest& request, Request& /*message*/, Reply& reply) {
+    PdObject* pd = pds_.find(request.pd);
+    XrcdObject* xrcd = xrcds_.find(request.xrcd);
+    CqObject* cq = cqs_.find(request.cq);
+    const bool is_xrc = request.xrcd != 0 || request.cq != 0;
+    if (pd == nullptr || (request.xrcd != 0 && xrcd == nullptr) || (request.cq != 0 && cq == nullptr)) {
+        return ENOENT;
+    }
+    if (is_xrc &&
+        (xrcd == nullptr || cq == nullptr || xrcd->context != pd->context || cq->context != pd->context)) {
+        return EINVAL;
+    }
+    HostDevice& device = *pd->context->device;
+    const abi::DeviceCaps& caps = device.device->caps;
+    if (request.max_wr == 0 || request.max_wr > caps.max_srq_wr || request.max_sge > caps.max_srq_sge) {
+        return EINVAL;
+    }
+    if (srqs_.size() >= host_.limits.max_srqs || device.num_srqs >= caps.max_srq) {
+        return ENOMEM;
+    }
+    const auto number = device.srq_numbers.allocate(0);
+    if (!number) {
+        return ENOMEM;
+    }
+    Rollback free_number([&] { device.srq_numbers.free(*number); });
+    auto made = std::make_unique<SrqObject>();
+    SrqObject& srq = *made;
+    srq.entries = std::bit_ceil(request.max_wr);
+    srq.stride = abi::recv_stride(std::max(request.max_sge, 1U));
+    srq.max_sge = std::max(request.max_sge, 1U);
+    if (const int error = allocate_rings(abi::srq_bytes(srq.entries, srq.stride), srq.memory); error != 0) {
+        return error;
+    }
+    Rollback free_rings([this, memory = srq.memory] { rings_->release(memory); });
+    srq.pd = pd;
+    srq.xrcd = xrcd;
+    srq.cq = cq;
+    srq.worker = is_xrc ? xrcd->domain->worker : host_.emptiest_worker();
+    srq.srq = std::make_unique<NotifyingSrq>(
+        SharedRecvQueue::Identity{*number, pd->number, is_xrc ? cq->cq.get() : nullptr},
+        rings_->at(srq.memory), srq.entries, srq.stride, srq.max_sge);
+    srq.srq->async_fd = pd->context->async_fd.get();
+    srq.srq->user_handle = request.user_handle;
+    const std::uint32_t handle = srqs_.add(std::move(made));
+    // Nothing fails from here on.
+    free_number.keep();
+    free_rings.keep();
+    publish_srq(srq);
+    reply.set(describe(srq, handle, 0));
+    reply.fds = {rings_->fd()};
+    return 0;
+}
+
+/// Counts the SRQ and makes one of an XRC domain known there.
+void Client::publish_srq(SrqObject& srq) {
+    ++srq.pd->users;
+    ++srq.pd->context->device->num_srqs;
+    if (srq.xrcd != nullptr) {
+        ++srq.cq->users;
+        ++srq.xrcd->users;
+        host_.workers[srq.worker]->call([&] { srq.xrcd->domain->srqs.add(*srq.srq); });
+    }
+}
+
+int Client::modify_srq(const abi::ModifySrqRequest& request, Request& /*message*/, Reply& reply) {
+    SrqObject* srq = srqs_.find(request.srq);
+    if (srq == nullptr) {
+        return ENOENT;
+    }
+    if (request.mask == 0 || (request.mask & ~(kSrqMaxWr | kSrqLimit)) != 0) {
+        return EINVAL;
+    }
+    const bool resizes = (request.mask & kSrqMaxWr) != 0;
+    const std::uint32_t max_wr = resizes ? request.max_wr : srq->entries;
+    if (max_wr == 0 || max_wr > srq->pd->context->device->device->caps.max_srq_wr ||
+        ((request.mask & kSrqLimit) != 0 && request.limit > std::bit_ceil(max_wr))) {
+        return EINVAL;
+    }
+    if (resizes) {
+        if (const int error = resize_srq(*srq, std::bit_ceil(max_wr)); error != 0) {
+            return error;
+        }
+        reply.fds = {rings_->fd()};
+    }
+    std::uint32_t limit = 0;
+    host_.workers[srq->worker]->call([&] {
+        if ((request.mask & kSrqLimit) != 0) {
+            srq->srq->arm(request.limit);
+        }
+        limit = srq->srq->limit();
+    });
+    reply.set(describe(*srq, request.srq, limit));
+    return 0;
+}
+
+/// The copy is made here, while QPs go on taking receives from the old ring: the worker only changes over.
+int Client::resize_srq(SrqObject& srq, std::uint32_t entries) {
+    RingPiece memory;
+    if (const int error = allocate_rings(abi::srq_bytes(entries, srq.stride), memory); error != 0) {
+        return error;
+    }
+    Worker& worker = *host_.workers[srq.worker];
+    std::uint32_t first = 0;
+    worker.call([&] { first = srq.srq->next(); });
+    const SrqRing from = ring_at(rings_->at(srq.memory), srq.entries, srq.stride);
+    if (!copy_receives(from, ring_at(rings_->at(memory), entries, srq.stride), first)) {
+        rings_->release(memory);
+        return EINVAL;
+    }
+    worker.call([&] {
+        // A limit beyond the new ring could never be kept.
+        srq.srq->arm(std::min(srq.srq->limit(), entries));
+        srq.srq->switch_ring(rings_->at(memory), entries, srq.stride, srq.max_sge);
+    });
+    rings_->release(std::exchange(srq.memory, memory));
+    srq.entries = entries;
+    return 0;
+}
+
+int Client::query_srq(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
+    const SrqObject* srq = srqs_.find(request.handle);
+    if (srq == nullptr) {
+        return ENOENT;
+    }
+    std::uint32_t limit = 0;
+    host_.workers[srq->worker]->call([&] { limit = srq->srq->limit(); });
+    reply.set(describe(*srq, request.handle, limit));
+    return 0;
+}
+
+int Client::destroy_srq(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
+    SrqObject* srq = srqs_.find(request.handle);
+    if (srq == nullptr) {
+        return ENOENT;
+    }
+    if (srq->users > 0) {
+        return EBUSY;
+    }
+    forget_srq(*srq);
+    abi::DestroyReply body{};
+    body.async_events = srq->srq->async_events.load();
+    reply.set(body);
+    srqs_.remove(request.handle);
+    return 0;
+}
+
+/// No QP uses it; target QPs of its domain, whoever made them, stop doing so here.
+void Client::forget_srq(SrqObject& srq) {
+    URNIC_CHECK(srq.users == 0);
+    if (srq.xrcd != nullptr) {
+        XrcDomain& domain = *srq.xrcd->domain;
+        host_.workers[srq.worker]->call([&] {
+            domain.srqs.remove(*srq.srq);
+            for (const auto& [qp_num, target] : domain.targets) {
+                target->slot.qp->forget_srq(*srq.srq);
+            }
+        });
+        --srq.cq->users;
+        --srq.xrcd->users;
+    }
+    HostDevice& device = *srq.pd->context->device;
+    device.srq_numbers.free(srq.srq->identity().number);
+    rings_->release(srq.memory);
+    --device.num_srqs;
+    --srq.pd->users;
+}
+
+void Client::remove_srqs(const ContextObject* context) {
+    for (auto entry = srqs_.begin(); entry != srqs_.end();) {
+        if (context == nullptr || entry->second->pd->context == context) {
+            forget_srq(*entry->second);
+            entry = srqs_.remove(entry);
+        } else {
+            ++entry;
+        }
+    }
+}
+
+}  // namespace urnic::dataplane

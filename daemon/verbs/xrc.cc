@@ -1,0 +1,257 @@
+// XRC domains of a client, and its handles to target QPs.
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/check.h"
+#include "daemon/verbs/client.h"
+#include "os/rollback.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+/// Which file a descriptor stands for. What the kernel knows already is enough, and all that is asked: the
+/// answer of a file system in user space could take for ever. 0 or errno.
+int identify(int fd, XrcDomain::File& file) {
+    struct statx info {};
+    if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &info) != 0) {
+        return errno;
+    }
+    file = {std::uint64_t{info.stx_dev_major} << 32U | info.stx_dev_minor, info.stx_ino};
+    return 0;
+}
+
+/// A descriptor that keeps the file in being and does nothing else: no file system hears of its end. 0 or
+/// errno.
+int pin_file(int fd, UniqueFd& pin) {
+    pin = UniqueFd(::open(fmt::format("/proc/self/fd/{}", fd).c_str(), O_PATH | O_CLOEXEC));
+    return pin ? 0 : errno;
+}
+
+XrcDomain* find_domain(const HostDevice& device, const XrcDomain::File& file) {
+    const auto found = std::find_if(device.xrc_domains.begin(), device.xrc_domains.end(),
+                                    [&](const auto& domain) { return domain->fd && domain->file == file; });
+    return found == device.xrc_domains.end() ? nullptr : found->get();
+}
+
+void drop_reference(HostDevice& device, XrcDomain& domain) {
+    if (--domain.references == 0) {
+        URNIC_CHECK(domain.targets.empty());
+        std::erase_if(device.xrc_domains, [&](const auto& candidate) { return candidate.get() == &domain; });
+    }
+}
+
+abi::CreateQpReply describe(std::uint32_t handle, const XrcDomain& domain, const XrcTarget& target) {
+    abi::CreateQpReply body{};
+    body.handle = handle;
+    body.qp_num = target.slot.qp->qp_num();
+    body.worker = domain.worker;
+    return body;
+}
+
+}  // namespace
+
+int Client::open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Reply& reply) {
+    ContextObject* context = contexts_.find(request.context);
+    if (context == nullptr) {
+        return ENOENT;
+    }
+    if ((request.flags & ~(abi::kXrcdCreate | abi::kXrcdExclusive)) != 0) {
+        return EINVAL;
+    }
+    HostDevice& device = *context->device;
+    XrcDomain::File file;
+    XrcDomain* domain = nullptr;
+    if (!message.fds.empty()) {
+        if (const int error = identify(message.fds[0].get(), file); error != 0) {
+            return error;
+        }
+        domain = find_domain(device, file);
+        // The errors are the kernel's.
+        if (domain == nullptr && (request.flags & abi::kXrcdCreate) == 0) {
+            return EAGAIN;
+        }
+        if (domain != nullptr && (request.flags & abi::kXrcdExclusive) != 0) {
+            return EINVAL;
+        }
+    }
+    if (xrcds_.size() >= host_.limits.max_xrcds) {
+        return ENOMEM;
+    }
+    if (domain == nullptr) {
+        UniqueFd pin;
+        if (!message.fds.empty()) {
+            if (const int error = pin_file(message.fds[0].get(), pin); error != 0) {
+                return error;
+            }
+        }
+        auto made = std::make_unique<XrcDomain>();
+        domain = made.get();
+        domain->file = file;
+        domain->fd = std::move(pin);
+        domain->worker = host_.emptiest_worker();
+        device.xrc_domains.push_back(std::move(made));
+    }
+    ++domain->references;
+    Rollback drop([&] { drop_reference(device, *domain); });
+    auto xrcd = std::make_unique<XrcdObject>();
+    xrcd->context = context;
+    xrcd->domain = domain;
+    abi::HandleReply body{};
+    body.handle = xrcds_.add(std::move(xrcd));
+    drop.keep();
+    reply.set(body);
+    return 0;
+}
+
+int Client::close_xrcd(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
+    const XrcdObject* xrcd = xrcds_.find(request.handle);
+    if (xrcd == nullptr) {
+        return ENOENT;
+    }
+    if (xrcd->users > 0) {
+        return EBUSY;
+    }
+    drop_reference(*xrcd->context->device, *xrcd->domain);
+    xrcds_.remove(request.handle);
+    return 0;
+}
+
+int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
+    XrcdObject* xrcd = xrcds_.find(request.xrcd);
+    if (xrcd == nullptr) {
+        return ENOENT;
+    }
+    XrcDomain& domain = *xrcd->domain;
+    HostDevice& device = *xrcd->context->device;
+    if (qps_.size() + xrc_targets_.size() >= host_.limits.max_qps ||
+        device.num_qps >= device.device->caps.max_qp) {
+        return ENOMEM;
+    }
+    const auto qp_num = device.qp_numbers.allocate(domain.worker);
+    if (!qp_num) {
+        return ENOMEM;
+    }
+    Rollback free_number([&] { device.qp_numbers.free(*qp_num); });
+    Worker& worker = *host_.workers[domain.worker];
+    QpConfig config;
+    config.qp_num = *qp_num;
+    config.xrc_srqs = &domain.srqs;
+    config.keys = &device.device->keys;
+    config.port_mtu_bytes = device.device->mtu_bytes;
+    config.counters = &device.device->counters[domain.worker];
+    config.naks_failed_invalidation = device.device->naks_failed_invalidation;
+    config.held_packets = device.device->goes_back_n ? nullptr : &worker.held_packets();
+    use_congestion(*device.device, domain.worker, config);
+    auto made = std::make_unique<XrcTarget>();
+    XrcTarget& target = *made;
+    target.slot.qp = host_.make_qp(QpType::kXrcRecv, config);
+    URNIC_CHECK(target.slot.qp != nullptr);
+    target.slot.device = device.device;
+    QpRoom room;
+    auto handle = std::make_unique<XrcTargetObject>();
+    XrcTargetObject& own = *handle;
+    const std::uint32_t number = xrc_targets_.add(std::move(handle));
+    Rollback remove_handle([&] { xrc_targets_.remove(number); });
+    domain.targets.emplace(*qp_num, std::move(made));
+    // Nothing fails from here on.
+    remove_handle.keep();
+    free_number.keep();
+    ++device.num_qps;
+    ++host_.worker_qps[domain.worker];
+    worker.call([&] { worker.add_qp(target.slot, room); });
+    attach_target(own, *xrcd, target, request.user_handle);
+    reply.set(describe(number, domain, target));
+    return 0;
+}
+
+int Client::open_qp(const abi::OpenQpRequest& request, Request& /*message*/, Reply& reply) {
+    XrcdObject* xrcd = xrcds_.find(request.xrcd);
+    if (xrcd == nullptr) {
+        return ENOENT;
+    }
+    const auto found = xrcd->domain->targets.find(request.qp_num);
+    if (found == xrcd->domain->targets.end()) {
+        return EINVAL;
+    }
+    if (qps_.size() + xrc_targets_.size() >= host_.limits.max_qps) {
+        return ENOMEM;
+    }
+    auto handle = std::make_unique<XrcTargetObject>();
+    XrcTargetObject& own = *handle;
+    const std::uint32_t number = xrc_targets_.add(std::move(handle));
+    attach_target(own, *xrcd, *found->second, request.user_handle);
+    reply.set(describe(number, *xrcd->domain, *found->second));
+    return 0;
+}
+
+/// From now on the handle keeps the QP, and its client hears of the QP's events.
+void Client::attach_target(XrcTargetObject& handle, XrcdObject& xrcd, XrcTarget& target,
+                           std::uint64_t user_handle) {
+    handle.xrcd = &xrcd;
+    handle.target = &target;
+    handle.listener.async_fd = xrcd.context->async_fd.get();
+    handle.listener.user_handle = user_handle;
+    ++xrcd.users;
+    ++target.handles;
+    host_.workers[xrcd.domain->worker]->call([&] {
+        handle.listener.next = target.slot.listeners;
+        target.slot.listeners = &handle.listener;
+    });
+}
+
+/// The last handle takes the QP with it.
+void Client::detach_target(XrcTargetObject& handle) {
+    XrcDomain& domain = *handle.xrcd->domain;
+    HostDevice& device = *handle.xrcd->context->device;
+    QpSlot& slot = handle.target->slot;
+    Worker& worker = *host_.workers[domain.worker];
+    const bool is_last = --handle.target->handles == 0;
+    worker.call([&] {
+        QpListener** at = &slot.listeners;
+        while (*at != &handle.listener) {
+            at = &(*at)->next;
+        }
+        *at = handle.listener.next;
+        if (is_last) {
+            worker.remove_qp(slot);
+        }
+    });
+    --handle.xrcd->users;
+    if (is_last) {
+        const std::uint32_t qp_num = slot.qp->qp_num();
+        device.qp_numbers.free(qp_num);
+        device.device->neighbours->release(slot.neighbour);
+        domain.targets.erase(qp_num);
+        --host_.worker_qps[domain.worker];
+        --device.num_qps;
+    }
+}
+
+void Client::remove_xrc_targets(const ContextObject* context) {
+    for (auto entry = xrc_targets_.begin(); entry != xrc_targets_.end();) {
+        if (context == nullptr || entry->second->xrcd->context == context) {
+            detach_target(*entry->second);
+            entry = xrc_targets_.remove(entry);
+        } else {
+            ++entry;
+        }
+    }
+}
+
+void Client::remove_xrcds(const ContextObject* context) {
+    for (auto entry = xrcds_.begin(); entry != xrcds_.end();) {
+        if (context == nullptr || entry->second->context == context) {
+            drop_reference(*entry->second->context->device, *entry->second->domain);
+            entry = xrcds_.remove(entry);
+        } else {
+            ++entry;
+        }
+    }
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,90 @@
+// One emulated RNIC: identity, addresses, keys, counters, and the port it sends through.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "abi/control.h"
+#include "congestion/cnp_gaps.h"
+#include "congestion/settings.h"
+#include "dataplane/port/port.h"
+#include "rnic/device/address_handles.h"
+#include "rnic/device/counters.h"
+#include "rnic/device/neighbour_macs.h"
+#include "rnic/device/port_pauses.h"
+#include "rnic/mem/key_table.h"
+#include "rnic/neighbour/neighbour_resolver.h"
+#include "rnic/qp/qp.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic::dataplane {
+
+class FrameInbox;
+class MadInbox;
+
+/// What is known of a port; changed by report_port() alone.
+struct PortState {
+    bool wanted = true;
+    bool link = true;
+    bool present = true;
+    [[nodiscard]] bool is_up() const { return wanted && link && present; }
+    /// As a NIC reports them (IBA 14.2.5.6, PortPhysicalState).
+    enum class Phys : std::uint8_t { kPolling = 2, kDisabled = 3, kLinkUp = 5 };
+    [[nodiscard]] Phys phys() const {
+        return !wanted ? Phys::kDisabled : is_up() ? Phys::kLinkUp : Phys::kPolling;
+    }
+};
+
+/// Built by the control thread before the workers start. Afterwards it changes addresses (workers copy them
+/// in Worker::refresh_addresses()), `neighbour_macs`, `keys`, `handles` and `port_state`, at which it alone
+/// looks; workers change their `counters`.
+struct Device {
+    static constexpr std::uint32_t kGidTableLength = 16;
+
+    std::string name;  // "urnic0"
+    std::uint32_t index = 0;
+    std::uint64_t node_guid = 0;  // network order
+    wire::Mac mac{};
+    std::array<wire::Gid, kGidTableLength> gids{};  // [0] link-local, [1] IPv4-mapped; zeros are free entries
+    std::array<std::uint16_t, kGidTableLength> gid_vlans{};     // of each GID's interface; 0: untagged
+    std::array<std::string, kGidTableLength> gid_interfaces{};  // the kernel's, "eth0.7"; empty: none
+    NeighbourMacs neighbour_macs;                               // what paths of a real port name
+    FrameInbox* neighbour_inbox = nullptr;                      // nullptr: ARP and ND are somebody else's
+    bool is_ecn_capable = false;                                // packets say ECT(0)
+    bool makes_udp_checksum = false;
+    std::uint32_t mtu_bytes = 4096;         // largest path MTU
+    bool goes_back_n = false;               // RnicConfig::goes_back_n
+    bool naks_failed_invalidation = false;  // RnicConfig::naks_failed_invalidation
+    /// Of connected QPs, on each worker: changed in Worker::call() alone. All are the same, for a worker must
+    /// not see half a change.
+    std::array<congestion::Settings, abi::kMaxWorkers> congestion{};
+    congestion::CnpGaps cnp_gaps;
+    abi::DeviceCaps caps{};
+    KeyTable keys;
+    AddressHandles handles;
+    std::array<Counters, abi::kMaxWorkers> counters;
+    PacketIo* port = nullptr;
+    PfcSettings pfc;
+    PfcCounters pfc_counters;
+    PortPauses pauses{pfc, pfc_counters};        // worker 0 is the owner
+    std::atomic<std::uint32_t> pause_askers{0};  // bit w: worker w has asked the link's other end to stop
+    PortState port_state;                        // see port_state.h
+    NeighbourResolver* neighbours = nullptr;
+    MadInbox* mads = nullptr;  // nullptr: nobody listens to QP1, what comes for it is dropped
+};
+
+/// Connected QPs may be marked: they slow down when they are. Control thread.
+[[nodiscard]] inline bool controls_congestion(const Device& device) {
+    return device.congestion[0].rate.algorithm != congestion::Algorithm::kNone;
+}
+
+/// The device's part of a connected QP's rate and of its answers to marks.
+inline void use_congestion(Device& device, std::uint32_t worker, QpConfig& config) {
+    config.congestion = &device.congestion[worker];
+    config.cnp_gaps = &device.cnp_gaps;
+}
+
+}  // namespace urnic::dataplane

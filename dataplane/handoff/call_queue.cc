@@ -1,0 +1,70 @@
+#include "dataplane/handoff/call_queue.h"
+#include "os/monotonic_clock.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <boost/lockfree/spsc_queue.hpp>
+
+#include "base/check.h"
+#include "base/spin_wait.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+enum Progress : std::uint32_t { kAsked, kCallerSleeps, kDone };
+
+}  // namespace
+
+struct Mailbox::Letter {
+    FunctionRef function;
+    std::atomic<std::uint32_t> progress{kAsked};
+};
+
+struct Mailbox::Queue {
+    // The producer waits for each answer, so one place is enough.
+    boost::lockfree::spsc_queue<Letter*, boost::lockfree::capacity<1>> letters;
+    SpinWait spin;
+};
+
+Mailbox::Mailbox() : queue_(std::make_unique<Queue>()) {}
+Mailbox::~Mailbox() = default;
+
+// A std::semaphore would yield before it sleeps, which takes milliseconds where others compute.
+void Mailbox::call(FunctionRef function, FunctionRef wake) {
+    Letter letter{function};
+    URNIC_CHECK(queue_->letters.push(&letter));
+    wake();
+    SpinWait& spin = queue_->spin;
+    spin.begin(clock_now());
+    while (letter.progress.load(std::memory_order_acquire) != kDone) {
+        std::uint32_t expected = kAsked;
+        if (spin.looks_again(clock_now()) ||
+            (!letter.progress.compare_exchange_strong(expected, kCallerSleeps) && expected == kDone)) {
+            continue;
+        }
+        ::syscall(SYS_futex, &letter.progress, FUTEX_WAIT_PRIVATE, kCallerSleeps, nullptr, nullptr, 0);
+    }
+    spin.found();
+}
+
+const FunctionRef* Mailbox::next() {
+    if (!queue_->letters.pop(current_)) {
+        return nullptr;
+    }
+    return &current_->function;
+}
+
+void Mailbox::finish() {
+    // The letter dies as soon as its writer sees this; a wake-up that comes later wakes nobody.
+    std::atomic<std::uint32_t>* const progress = &current_->progress;
+    current_ = nullptr;
+    if (progress->exchange(kDone, std::memory_order_acq_rel) == kCallerSleeps) {
+        ::syscall(SYS_futex, progress, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    }
+}
+
+}  // namespace urnic::dataplane

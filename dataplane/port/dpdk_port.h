@@ -1,0 +1,83 @@
+// Any DPDK Ethernet device as a port: a NIC, af_packet, af_xdp, memif, or the drivers for tests.
+#pragma once
+
+#include <rte_dev.h>
+#include <rte_ethdev.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dataplane/port/port.h"
+#include "os/unique_fd.h"
+#include "rnic/wire/packet_view.h"
+
+struct rte_mempool;
+
+namespace urnic::dataplane {
+
+struct DpdkPortConfig {
+    std::string name;              // DPDK's: a PCI address or a vdev's name
+    std::string remedy;            // what to do when it is not there
+    std::uint32_t num_queues = 1;  // one for each worker; a device with fewer gives the rest none
+    std::uint16_t rx_descriptors = 512;
+    std::uint16_t tx_descriptors = 512;
+    std::uint32_t path_mtu_bytes =
+        0;                          // must go through; 0: not asked, as af_packet and memif name too little
+    bool promiscuous = false;       // where the device's MAC is not the port's own
+    rte_mempool* frames = nullptr;  // received into
+};
+
+class DpdkPort final : public PacketIo {
+  public:
+    /// Configures and starts the device. Throws SetupError: no such device, or it refuses. A device can be
+    /// opened once in a process: DPDK forgets it when it is closed.
+    explicit DpdkPort(const DpdkPortConfig& config);
+    ~DpdkPort() override;
+    DpdkPort(const DpdkPort&) = delete;
+    DpdkPort& operator=(const DpdkPort&) = delete;
+
+    std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
+    std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
+    [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override;
+    /// rx_waiting() is not 0 for lack of an answer.
+    [[nodiscard]] bool tells_waiting() const;
+    void set_multicast(std::span<const wire::Mac> groups) override;
+    /// Groups that the RNIC itself is in, whatever set_multicast() says.
+    void set_own_groups(std::vector<wire::Mac> groups);
+    [[nodiscard]] std::uint64_t rx_missed() override;
+    [[nodiscard]] int wait_fd(std::uint32_t queue) const override;
+    [[nodiscard]] bool must_be_polled(std::uint32_t queue) const override;
+
+    [[nodiscard]] wire::Mac mac() const;
+    [[nodiscard]] bool link_up() const;
+    /// Pulled out, asked back by the kernel, or its other half is gone for good. Nothing is sent or received
+    /// then.
+    [[nodiscard]] bool removed() const { return removed_.load(std::memory_order_relaxed); }
+    /// Readable now and then, until forget_changes(): time to look at the link, and whether the device is
+    /// there.
+    [[nodiscard]] int changes_fd() const { return changes_.get(); }
+    void forget_changes() const;
+    /// A removed() device goes back to the kernel, which waits for it. Every worker has passed a loop
+    /// boundary since it was removed(), and no thread of DPDK's is at it. False: try again later.
+    bool give_back();
+    [[nodiscard]] bool holds_device() const { return device_ != nullptr; }
+
+  private:
+    void close();
+    void listen_to_events();
+    static int on_event(std::uint16_t port, rte_eth_event_type type, void* self, void* unused);
+    static void on_device_event(const char* device, rte_dev_event_type type, void* self);
+
+    std::uint16_t port_id_ = 0;
+    rte_device* device_ = nullptr;  // none once it was given back
+    bool closed_ = false;
+    std::uint32_t rx_queues_ = 0;
+    std::uint32_t tx_queues_ = 0;
+    std::vector<wire::Mac> own_groups_;
+    UniqueFd changes_;
+    std::atomic<bool> removed_{false};
+};
+
+}  // namespace urnic::dataplane

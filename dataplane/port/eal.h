@@ -1,0 +1,24 @@
+// Starting DPDK's environment abstraction layer, with or without privileges.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "os/setup_error.h"
+
+namespace urnic::dataplane {
+
+struct EalConfig {
+    bool hugepages = false;          // packet memory from hugepages (needs some reserved)
+    std::vector<std::string> pci;    // PCI addresses of NICs to use; empty: PCI is left alone
+    std::vector<std::string> vdevs;  // "net_memif0,role=server,..."
+    std::uint32_t memory_mb = 64;    // packet memory, see packet_memory_mb()
+    std::vector<std::string> extra;  // further arguments, as the administrator gives them
+    bool verbose = false;            // EAL's log goes to stderr
+};
+
+/// Once in a process. Leaves the calling thread's CPU affinity as it was. Throws SetupError.
+void start_eal(const EalConfig& config);
+
+}  // namespace urnic::dataplane

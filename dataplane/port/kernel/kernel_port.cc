@@ -1,0 +1,234 @@
+#include "dataplane/port/kernel/kernel_port.h"
+
+#include <fmt/format.h>
+#include <linux/if_packet.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+
+#include "dataplane/port/frame_pool.h"
+#include "dataplane/port/kernel/af_packet_queue.h"
+#include "dataplane/port/kernel/af_xdp_queue.h"
+#include "dataplane/port/kernel/udp_port_sink.h"
+#include "dataplane/port/kernel/xdp_program.h"
+#include "os/setup_error.h"
+#include "rnic/wire/dissect/eth/headers.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+constexpr std::uint32_t kMaxXdpPathMtu = 2048;
+
+std::string in_namespace(const KernelPortConfig& config, const std::string& command) {
+    if (config.netns.empty()) {
+        return command;
+    }
+    const bool is_path = config.netns.find('/') != std::string::npos;
+    return (is_path ? "nsenter --net=" : "ip netns exec ") + config.netns + " " + command;
+}
+
+InterfaceFacts look_for(const NetInterface& interface, const KernelPortConfig& config) {
+    InterfaceFacts facts = interface.look();
+    if (facts.index == 0) {
+        throw SetupError(fmt::format("there is no network interface \"{}\"{}: see {}", config.interface,
+                                     config.netns.empty() ? "" : " in the network namespace " + config.netns,
+                                     in_namespace(config, "ip link")));
+    }
+    if (path_mtu_within(facts.mtu_bytes) == 0) {
+        throw SetupError(fmt::format(
+            "the MTU of {} is {}, too small for RoCEv2: {}", config.interface, facts.mtu_bytes,
+            in_namespace(config,
+                         fmt::format("ip link set {} mtu {}", config.interface, interface_mtu_for(1024)))));
+    }
+    return facts;
+}
+
+}  // namespace
+
+KernelPort::KernelPort(const KernelPortConfig& config)
+    : config_(config),
+      netns_(config.netns),
+      interface_(netns_.run([&] { return NetInterface(config.interface); })) {
+    const InterfaceFacts facts = look_for(interface_, config);
+    mac_ = config.mac.value_or(facts.mac);
+    quiet_ = netns_.run([] { return quiet_rocev2_port(); });
+    opened_ = facts;
+    opened_.index = 0;
+    warned_mtu_ = facts.mtu_bytes;
+    if (facts.is_up) {
+        Queues queues = open(facts);
+        for (std::uint32_t i = 0; i < queues.of_worker.size(); ++i) {
+            use(i, queues.of_worker[i].get());
+        }
+        adopt(queues, facts.index);
+    }
+}
+
+KernelPort::~KernelPort() = default;
+
+KernelPort::Queues KernelPort::open_packet(int index) {
+    Queues queues;
+    std::uint16_t group = 0;
+    for (std::uint32_t i = 0; i < config_.num_queues; ++i) {
+        auto queue = std::make_unique<PacketQueue>(PacketQueue::Use::kBoth, index, config_.frames,
+                                                   (*config_.counters)[i]);
+        group = config_.num_queues > 1 ? queue->share(group) : group;
+        queues.of_worker.push_back(std::move(queue));
+    }
+    return queues;
+}
+
+KernelPort::Queues KernelPort::open_xdp(int index) {
+    const std::uint32_t receivers = receive_queues(config_.interface);
+    if (receivers > config_.num_queues) {
+        throw SetupError(fmt::format(
+            "it receives by {} queues and there are {} workers, each of which can look at one: {}, or "
+            "configure {} workers",
+            receivers, config_.num_queues,
+            in_namespace(config_,
+                         fmt::format("ethtool -L {} combined {}", config_.interface, config_.num_queues)),
+            receivers));
+    }
+    Queues queues;
+    auto program = std::make_shared<XdpProgram>(config_.interface, index);
+    for (std::uint32_t i = 0; i < config_.num_queues; ++i) {
+        Counters& counters = (*config_.counters)[i];
+        if (i < receivers) {
+            auto queue = std::make_unique<XdpQueue>(config_.interface, i, config_.frames, counters);
+            program->redirect(i, queue->fd());
+            queues.of_worker.push_back(std::move(queue));
+        } else {
+            // One socket has a queue of the NIC: who has none sends as programs do.
+            queues.of_worker.push_back(
+                std::make_unique<PacketQueue>(PacketQueue::Use::kSend, index, config_.frames, counters));
+        }
+    }
+    queues.program = std::move(program);
+    return queues;
+}
+
+KernelPort::Queues KernelPort::open(const InterfaceFacts& facts) {
+    try {
+        return netns_.run([&] { return config_.xdp ? open_xdp(facts.index) : open_packet(facts.index); });
+    } catch (const SetupError& error) {
+        throw SetupError(fmt::format("interface {}: {}", config_.interface, error.what()));
+    }
+}
+
+void KernelPort::adopt(Queues& queues, int index) {
+    (void)rx_missed();
+    std::swap(queues_, queues);
+    opened_.index = index;
+    groups_socket_ = UniqueFd();
+    if (index != 0) {
+        open_groups(index);
+    }
+}
+
+void KernelPort::open_groups(int index) {
+    groups_socket_ = netns_.run([] { return UniqueFd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)); });
+    hears_all_groups_ = false;
+    if (mac_ != interface_.look().mac) {
+        (void)change_membership(PACKET_ADD_MEMBERSHIP, index, PACKET_MR_PROMISC, {});
+    }
+    // Where the interface's hardware leaves pause frames to others.
+    (void)change_membership(PACKET_ADD_MEMBERSHIP, index, PACKET_MR_MULTICAST, wire::kMacControlAddress);
+    change_groups(PACKET_ADD_MEMBERSHIP, index, groups_);
+}
+
+bool KernelPort::change_membership(int change, int index, std::uint16_t type, const wire::Mac& mac) const {
+    packet_mreq request{};
+    request.mr_ifindex = index;
+    request.mr_type = type;
+    request.mr_alen = static_cast<unsigned short>(mac.size());
+    std::copy(mac.begin(), mac.end(), std::begin(request.mr_address));
+    return ::setsockopt(groups_socket_.get(), SOL_PACKET, change, &request, sizeof request) == 0;
+}
+
+void KernelPort::change_groups(int change, int index, std::span<const wire::Mac> groups) {
+    for (const wire::Mac& group : groups) {
+        if (hears_all_groups_) {
+            return;
+        }
+        if (!change_membership(change, index, PACKET_MR_MULTICAST, group) &&
+            change == PACKET_ADD_MEMBERSHIP) {
+            // No room for that many.
+            hears_all_groups_ = change_membership(change, index, PACKET_MR_ALLMULTI, {});
+        }
+    }
+}
+
+// Each change costs the kernel a look at all of them: only what is new is told.
+void KernelPort::set_multicast(std::span<const wire::Mac> groups) {
+    std::vector<wire::Mac> wanted(groups.begin(), groups.end());
+    std::sort(wanted.begin(), wanted.end());
+    wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+    if (opened_.index != 0) {
+        std::vector<wire::Mac> gone;
+        std::vector<wire::Mac> come;
+        std::set_difference(groups_.begin(), groups_.end(), wanted.begin(), wanted.end(),
+                            std::back_inserter(gone));
+        std::set_difference(wanted.begin(), wanted.end(), groups_.begin(), groups_.end(),
+                            std::back_inserter(come));
+        change_groups(PACKET_DROP_MEMBERSHIP, opened_.index, gone);
+        change_groups(PACKET_ADD_MEMBERSHIP, opened_.index, come);
+    }
+    groups_ = std::move(wanted);
+}
+
+std::uint32_t KernelPort::max_path_mtu() const {
+    const std::uint32_t fits = path_mtu_within(opened_.mtu_bytes);
+    return config_.xdp ? std::min(fits, kMaxXdpPathMtu) : fits;
+}
+
+std::string KernelPort::why_not(std::uint32_t path_mtu_bytes) const {
+    if (config_.xdp && path_mtu_bytes > kMaxXdpPathMtu) {
+        return fmt::format("AF_XDP carries frames of at most {} bytes: mtu = {} or port = \"af_packet\"",
+                           XdpQueue::kMaxFrameBytes, kMaxXdpPathMtu);
+    }
+    return fmt::format("mtu = {} needs an MTU of {} and {} has {}: {}", path_mtu_bytes,
+                       interface_mtu_for(path_mtu_bytes), config_.interface, opened_.mtu_bytes,
+                       in_namespace(config_, fmt::format("ip link set {} mtu {}", config_.interface,
+                                                         interface_mtu_for(path_mtu_bytes))));
+}
+
+std::string KernelPort::where_it_is(const std::string& command) const {
+    return in_namespace(config_, command);
+}
+
+std::uint64_t KernelPort::rx_missed() {
+    for (const auto& queue : queues_.of_worker) {
+        missed_ += queue->take_missed();
+    }
+    return missed_;
+}
+
+std::uint16_t KernelPort::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
+    PortQueue* const live = live_[queue];
+    return live != nullptr ? live->receive(frames, count) : 0;
+}
+
+std::uint16_t KernelPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
+    PortQueue* const live = live_[queue];
+    if (live != nullptr) {
+        return live->transmit(frames, count);
+    }
+    free_frames({frames, count});  // the interface is gone
+    return count;
+}
+
+std::uint32_t KernelPort::rx_waiting(std::uint32_t queue) {
+    PortQueue* const live = live_[queue];
+    return live != nullptr ? live->waiting() : 0;
+}
+
+int KernelPort::wait_fd(std::uint32_t queue) const {
+    const PortQueue* const live = live_[queue];
+    return live != nullptr ? live->fd() : -1;
+}
+
+}  // namespace urnic::dataplane

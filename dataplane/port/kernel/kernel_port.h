@@ -1,0 +1,103 @@
+// A network interface of the kernel as a port: a queue for each worker (packet sockets, or AF_XDP), in any
+// network namespace. Survives that the interface goes and comes back.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "abi/queues.h"
+#include "dataplane/port/kernel/kernel_queue.h"
+#include "dataplane/port/port.h"
+#include "os/net_interface.h"
+#include "os/net_namespace.h"
+#include "rnic/device/counters.h"
+
+struct rte_mempool;
+
+namespace urnic::dataplane {
+
+struct KernelPortConfig {
+    std::string interface;
+    std::string netns;              // as NetNamespace takes it
+    bool xdp = false;               // AF_XDP; else packet sockets
+    std::uint32_t num_queues = 1;   // one for each worker
+    std::optional<wire::Mac> mac;   // the RNIC's; absent: the interface's own
+    rte_mempool* frames = nullptr;  // received into
+    std::array<Counters, abi::kMaxWorkers>* counters = nullptr;
+};
+
+class KernelPort final : public PacketIo {
+  public:
+    /// Opens the interface if it is up. Throws SetupError: what is wrong and what mends it.
+    explicit KernelPort(const KernelPortConfig& config);
+    ~KernelPort() override;
+    KernelPort(const KernelPort&) = delete;
+    KernelPort& operator=(const KernelPort&) = delete;
+
+    std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
+    std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
+    [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override;
+    [[nodiscard]] std::uint64_t rx_missed() override;
+    void set_multicast(std::span<const wire::Mac> groups) override;
+    [[nodiscard]] int wait_fd(std::uint32_t queue) const override;
+
+    [[nodiscard]] wire::Mac mac() const { return mac_; }
+    [[nodiscard]] const NetInterface& interface() const { return interface_; }
+    /// As it was when it was opened.
+    [[nodiscard]] std::uint32_t mtu_bytes() const { return opened_.mtu_bytes; }
+    /// The largest path MTU that the kind of port and the interface's MTU allow.
+    [[nodiscard]] std::uint32_t max_path_mtu() const;
+
+    /// Why a larger path MTU cannot be had, and what mends it.
+    [[nodiscard]] std::string why_not(std::uint32_t path_mtu_bytes) const;
+    /// The command as it is to be typed for the interface's network namespace.
+    [[nodiscard]] std::string where_it_is(const std::string& command) const;
+
+    // The interface has gone, or another of its name has come. For the control thread: make queues, let each
+    // worker use() its own, then let the old ones go.
+
+    /// 0: the queues in use belong to no interface any more.
+    [[nodiscard]] int opened_index() const { return opened_.index; }
+    struct Queues {
+        std::vector<std::unique_ptr<PortQueue>> of_worker;
+        std::shared_ptr<void> program;  // what else must live as long as they do
+    };
+    /// Throws SetupError.
+    [[nodiscard]] Queues open(const InterfaceFacts& facts);
+    /// In Worker::call() of each worker.
+    void use(std::uint32_t queue, PortQueue* now) { live_.at(queue) = now; }
+    /// The interface's MTU for which the last warning was written.
+    [[nodiscard]] std::uint32_t warned_mtu() const { return warned_mtu_; }
+    void set_warned_mtu(std::uint32_t mtu_bytes) { warned_mtu_ = mtu_bytes; }
+    /// When all workers use `queues`. The caller gets what was there before.
+    void adopt(Queues& queues, int index);
+
+  private:
+    [[nodiscard]] Queues open_packet(int index);
+    [[nodiscard]] Queues open_xdp(int index);
+    /// A socket for what the interface is to receive besides frames to its own MAC.
+    void open_groups(int index);
+    bool change_membership(int change, int index, std::uint16_t type, const wire::Mac& mac) const;
+    void change_groups(int change, int index, std::span<const wire::Mac> groups);
+
+    KernelPortConfig config_;
+    NetNamespace netns_;
+    NetInterface interface_;
+    InterfaceFacts opened_;
+    wire::Mac mac_{};
+    std::uint32_t warned_mtu_ = 0;
+    std::vector<UniqueFd> quiet_;
+    std::vector<wire::Mac> groups_;  // sorted, none twice
+    UniqueFd groups_socket_;         // receives nothing; its memberships make the interface take more frames
+    bool hears_all_groups_ = false;  // there was no room for each of them
+    Queues queues_;
+    std::uint64_t missed_ = 0;  // by queues_ and those before them, as far as they have told
+    std::array<PortQueue*, abi::kMaxWorkers> live_{};
+};
+
+}  // namespace urnic::dataplane

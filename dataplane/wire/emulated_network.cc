@@ -1,0 +1,480 @@
+#include "dataplane/wire/emulated_network.h"
+
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "dataplane/handoff/worker_handoff.h"
+#include "dataplane/port/frame_pool.h"
+#include "dataplane/wire/in_process_switch.h"
+#include "netsim/topology/routes.h"
+#include "netsim/topology/topology.h"
+#include "os/setup_error.h"
+#include "rnic/fault/plan.h"
+#include "rnic/wire/dissect/eth/pause_frame.h"
+#include "rnic/wire/layout.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+/// Bytes that wait in an RNIC's port before it takes no more from its QPs.
+constexpr std::uint64_t kPortBytes = 16384;
+constexpr unsigned kWorkerRingFrames = 256;
+/// Frames taken from another worker's ring at once.
+constexpr unsigned kRingBurst = 32;
+/// Pause frames under way at once; RNICs leave half of them to the switches.
+constexpr std::uint32_t kPauseFrames = 1024;
+/// Whom a pause frame to an RNIC comes from: its switch. Made up, as MACs of switches' ports are nobody's.
+constexpr wire::Mac kSwitchMac{0x02, 0x00, 0x00, 0xff, 0xff, 0xfe};
+
+std::uint8_t byte_at(std::span<const std::byte> bytes, std::size_t at) {
+    return at < bytes.size() ? static_cast<std::uint8_t>(bytes[at]) : std::uint8_t{0};
+}
+
+/// What a switch reads of a frame: the priority of its VLAN tag, else the class that the DSCP stands for.
+struct Seen {
+    std::uint8_t priority = 0;
+    bool is_ipv4 = false;
+    bool is_ip = false;
+    std::uint8_t ecn = 0;
+    std::uint32_t l3_offset = wire::kEthernetBytes;
+};
+
+Seen look_at(std::span<const std::byte> frame) {
+    Seen seen;
+    const bool tagged = byte_at(frame, 12) == 0x81 && byte_at(frame, 13) == 0x00;
+    seen.l3_offset += tagged ? wire::kVlanTagBytes : 0U;
+    const std::size_t type = seen.l3_offset - 2;
+    seen.is_ipv4 = byte_at(frame, type) == 0x08 && byte_at(frame, type + 1) == 0x00;
+    const bool is_ipv6 = byte_at(frame, type) == 0x86 && byte_at(frame, type + 1) == 0xdd;
+    seen.is_ip = (seen.is_ipv4 || is_ipv6) && frame.size() >= seen.l3_offset + wire::kIpv4Bytes;
+    if (!seen.is_ip) {
+        return seen;
+    }
+    const std::uint8_t first = byte_at(frame, seen.l3_offset);
+    const std::uint8_t second = byte_at(frame, seen.l3_offset + 1);
+    const auto traffic_class =
+        seen.is_ipv4 ? second : static_cast<std::uint8_t>((first & 0x0fU) << 4U | second >> 4U);
+    seen.ecn = traffic_class & wire::kEcnMask;
+    seen.priority =
+        static_cast<std::uint8_t>(tagged ? byte_at(frame, wire::kEthernetBytes) >> 5U : traffic_class >> 5U);
+    return seen;
+}
+
+/// Of the five-tuple, as switches choose among equal ways by it.
+std::uint64_t flow_hash_of(std::span<const std::byte> frame, const Seen& seen) {
+    netsim::FlowKey key;
+    const std::size_t address_bytes = seen.is_ipv4 ? 4 : 16;
+    const std::size_t source = seen.l3_offset + (seen.is_ipv4 ? wire::kIpv4Source : wire::kIpv6Source);
+    for (std::size_t i = 0; i < address_bytes; ++i) {
+        key.source[16 - address_bytes + i] = byte_at(frame, source + i);
+        key.destination[16 - address_bytes + i] = byte_at(frame, source + address_bytes + i);
+    }
+    key.protocol =
+        byte_at(frame, seen.l3_offset + (seen.is_ipv4 ? wire::kIpv4Protocol : wire::kIpv6NextHeader));
+    const std::size_t ports = seen.l3_offset + (seen.is_ipv4 ? wire::kIpv4Bytes : wire::kIpv6Bytes);
+    const auto port_at = [&](std::size_t at) {
+        return static_cast<std::uint16_t>(byte_at(frame, at) << 8U | byte_at(frame, at + 1));
+    };
+    key.source_port = port_at(ports + wire::kUdpSourcePort);
+    key.destination_port = port_at(ports + wire::kUdpDestinationPort);
+    return netsim::flow_hash(key);
+}
+
+}  // namespace
+
+struct EmulatedWire::Impl final : netsim::NetworkOutbox {
+    struct Item : netsim::NetworkPacket {
+        rte_mbuf* frame = nullptr;
+        std::uint32_t l3_offset = 0;
+        bool is_ipv4 = false;
+        std::uint32_t port = 0;  // that it is for
+    };
+    class Port final : public TimedPort {
+      public:
+        Port(Impl& impl, std::uint32_t index) : impl_(impl), index_(index) {}
+        std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
+            if (queue != 0) {
+                return impl_.wire.port(index_).rx_burst(queue, frames, count);
+            }
+            impl_.run();
+            const std::uint16_t told = impl_.tell_pause(index_, frames, count);
+            const auto got = static_cast<std::uint16_t>(
+                told + impl_.wire.port(index_).rx_burst(queue, frames + told,
+                                                        static_cast<std::uint16_t>(count - told)));
+            impl_.unseen[index_] = got == count;
+            return got;
+        }
+        [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override {
+            if (queue == 0) {
+                impl_.run();
+            }
+            return impl_.wire.port(index_).rx_waiting(queue);
+        }
+        std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
+            return queue == 0 ? impl_.take(index_, frames, count)
+                              : impl_.hand_over(queue, index_, frames, count);
+        }
+        void set_multicast(std::span<const wire::Mac> groups) override {
+            impl_.wire.port(index_).set_multicast(groups);
+        }
+        void set_mac(const wire::Mac& mac) override { impl_.wire.port(index_).set_mac(mac); }
+        [[nodiscard]] int wait_fd(std::uint32_t /*queue*/) const override { return -1; }
+        [[nodiscard]] bool has_events(std::uint32_t queue) const override { return queue == 0; }
+        void set_time(std::uint32_t queue, TimeNs qp_now) override {
+            if (queue == 0) {
+                impl_.now = qp_now;
+            }
+        }
+        [[nodiscard]] TimeNs next_event(std::uint32_t queue) const override {
+            return queue == 0 ? impl_.next_event(index_) : kNever;
+        }
+
+      private:
+        Impl& impl_;
+        std::uint32_t index_;
+    };
+
+    Impl(const Options& options, Fabric& fabric, std::uint32_t num_ports, Steering& steering_of_all);
+    ~Impl() override;
+    Impl(const Impl&) = delete;
+    Impl& operator=(const Impl&) = delete;
+
+    void deliver(TimeNs now, netsim::NodeIndex host, netsim::NetworkPacket& packet) override;
+    void drop(TimeNs now, netsim::NodeIndex at, netsim::NetworkPacket& packet) override;
+    void room(TimeNs /*now*/, netsim::NodeIndex /*host*/) override {}
+    void paused(TimeNs now, netsim::NodeIndex host, std::uint8_t priority, std::uint16_t quanta) override;
+
+    void add_rings();
+    void run();
+    std::uint16_t take(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
+    std::uint16_t hand_over(std::uint32_t worker, std::uint32_t port, rte_mbuf** frames,
+                            std::uint16_t count) const;
+    /// False: it has to wait.
+    [[nodiscard]] bool send(std::uint32_t port, rte_mbuf* frame);
+    /// A MAC control frame of an RNIC's, to its switch. False: it has to wait.
+    [[nodiscard]] bool send_pause(std::uint32_t port, rte_mbuf* frame);
+    /// Gives the RNIC what its switch has asked for since the last time. How many frames that is: 0 or 1.
+    std::uint16_t tell_pause(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
+    void take_from_workers();
+    [[nodiscard]] bool flush_arrived();
+    [[nodiscard]] TimeNs next_event(std::uint32_t port) const {
+        return unseen[port] != 0 ? 0 : network->deadline();
+    }
+    [[nodiscard]] rte_ring* ring(std::uint32_t worker, std::uint32_t port) const {
+        return rings[(worker - 1) * ports.size() + port];
+    }
+
+    // The port of a switch.
+    struct Trunk {
+        netsim::NodeIndex node = netsim::kNoNode;
+        netsim::PortIndex port = 0;
+    };
+
+    Fabric& wire;
+    Steering& steering;
+    rte_mempool* pool;
+    std::uint8_t lossless;
+    bool has_equal_ways;
+    TimeNs now = 0;   // that it is
+    TimeNs time = 0;  // that the network has come to
+    std::unique_ptr<netsim::Network> network;
+    std::vector<netsim::NodeIndex> hosts;     // by port
+    std::vector<std::uint32_t> port_of_node;  // of the hosts
+    std::vector<Trunk> trunks;
+    std::vector<std::string> trunk_names;
+    std::vector<wire::Pfc> pauses;  // by port: to be told to the RNIC
+    std::vector<std::unique_ptr<Port>> ports;
+    std::vector<WirePortView>
+        sent;  // what each RNIC has given to the network; what was dropped before a switch
+    std::vector<rte_ring*> rings;    // from each worker but 0, by port
+    std::vector<rte_mbuf*> waiting;  // of the rings: the one that was taken out and found no room
+    std::vector<Item> items;
+    std::vector<Item*> free_items;
+    rte_mbuf* arrived = nullptr;  // while the RNIC's ring has no room for it
+    std::uint32_t arrived_at = 0;
+    // By port: something was delivered since worker 0 last found the port empty. The other ports' rx_burst()
+    // lets the network run, too, and nobody wakes a worker for what it gives to itself.
+    std::vector<std::uint8_t> unseen;
+};
+
+EmulatedWire::Impl::Impl(const Options& options, Fabric& fabric, std::uint32_t num_ports,
+                         Steering& steering_of_all)
+    : wire(fabric),
+      steering(steering_of_all),
+      pool(options.pool),
+      lossless(options.switches.pfc.lossless),
+      has_equal_ways(options.topology.links.size() >= options.topology.nodes.size()),  // a tree has none
+      hosts(options.topology.hosts()),
+      port_of_node(options.topology.nodes.size()),
+      pauses(num_ports),
+      items(options.frames) {
+    const netsim::Topology& topology = options.topology;
+    if (const std::string problem = netsim::problem_of(topology); !problem.empty()) {
+        throw SetupError("cannot emulate a wire: " + problem);
+    }
+    if (hosts.size() != num_ports) {
+        throw SetupError("cannot emulate a wire: its topology has another number of hosts than it has RNICs");
+    }
+    netsim::NetworkOptions network_options;
+    network_options.switches = options.switches;
+    network_options.weights = options.weights;
+    network_options.seed = options.seed;
+    network_options.pause_frames = kPauseFrames;
+    network = std::make_unique<netsim::Network>(topology, network_options, *this);
+    for (std::uint32_t i = 0; i < num_ports; ++i) {
+        port_of_node[hosts[i]] = i;
+        ports.push_back(std::make_unique<Port>(*this, i));
+    }
+    for (netsim::NodeIndex node = 0; node < topology.nodes.size(); ++node) {
+        const auto of_node = network->routes().ports(node);
+        for (std::size_t port = 0; port < of_node.size(); ++port) {
+            const netsim::TopologyNode& there = topology.nodes[of_node[port].neighbour];
+            if (!topology.nodes[node].is_host && !there.is_host) {
+                trunks.push_back({node, static_cast<netsim::PortIndex>(port)});
+                trunk_names.push_back(topology.nodes[node].name + ">" + there.name);
+            }
+        }
+    }
+    sent.resize(num_ports);
+    free_items.reserve(items.size());
+    for (Item& item : items) {
+        free_items.push_back(&item);
+    }
+    unseen.resize(num_ports);
+    add_rings();
+}
+
+void EmulatedWire::Impl::add_rings() {
+    static std::atomic<std::uint32_t> instances{0};
+    const std::string name = "emu" + std::to_string(instances.fetch_add(1)) + "_";
+    for (std::size_t i = 0; i < ports.size() * (steering.num_workers() - 1); ++i) {
+        rte_ring* const made =
+            rte_ring_create((name + std::to_string(i)).c_str(), kWorkerRingFrames, SOCKET_ID_ANY,
+                            RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ);
+        if (made == nullptr) {
+            std::for_each(rings.begin(), rings.end(), rte_ring_free);
+            throw SetupError(
+                "cannot make the rings of an emulated wire: give the daemon more packet memory (eal_args = "
+                "[\"-m\", \"MB\"])");
+        }
+        rings.push_back(made);
+    }
+    waiting.resize(rings.size());
+}
+
+EmulatedWire::Impl::~Impl() {
+    for (rte_ring* ring : rings) {
+        void* frame = nullptr;
+        while (rte_ring_sc_dequeue(ring, &frame) == 0) {
+            rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
+        }
+        rte_ring_free(ring);
+    }
+    std::for_each(waiting.begin(), waiting.end(), rte_pktmbuf_free);
+    for (const Item& item : items) {
+        rte_pktmbuf_free(item.frame);
+    }
+    rte_pktmbuf_free(arrived);
+}
+
+void EmulatedWire::Impl::deliver(TimeNs /*now*/, netsim::NodeIndex /*host*/, netsim::NetworkPacket& packet) {
+    Item& item = static_cast<Item&>(packet);
+    if (item.marked) {
+        fault::Verdict verdict;
+        verdict.ecn = true;
+        verdict.l3_offset = item.l3_offset;
+        verdict.is_ipv4 = item.is_ipv4;
+        fault::edit_frame(verdict,
+                          {rte_pktmbuf_mtod(item.frame, std::byte*), std::size_t{item.frame->data_len}});
+    }
+    arrived = std::exchange(item.frame, nullptr);  // there is none: see run()
+    arrived_at = item.port;
+    free_items.push_back(&item);
+}
+
+void EmulatedWire::Impl::drop(TimeNs /*now*/, netsim::NodeIndex /*at*/, netsim::NetworkPacket& packet) {
+    Item& item = static_cast<Item&>(packet);
+    rte_mbuf* frame = std::exchange(item.frame, nullptr);
+    free_frames({&frame, 1});
+    free_items.push_back(&item);
+}
+
+// The host's port has obeyed already: this is for the RNIC's QPs, of which others go on.
+void EmulatedWire::Impl::paused(TimeNs /*now*/, netsim::NodeIndex host, std::uint8_t priority,
+                                std::uint16_t quanta) {
+    if (pool != nullptr) {
+        const std::uint32_t port = port_of_node[host];
+        pauses[port].class_enable = static_cast<std::uint8_t>(pauses[port].class_enable | 1U << priority);
+        pauses[port].pause_quanta[priority] = quanta;
+        unseen[port] = 1;
+    }
+}
+
+std::uint16_t EmulatedWire::Impl::tell_pause(std::uint32_t port, rte_mbuf** frames, std::uint16_t count) {
+    if (pauses[port].class_enable == 0 || count == 0 || !alloc_frames(pool, {frames, 1})) [[likely]] {
+        return 0;
+    }
+    wire::build_pause_frame(kSwitchMac, pauses[port],
+                            std::span<std::byte, wire::kPauseFrameBytes>(
+                                rte_pktmbuf_mtod(*frames, std::byte*), wire::kPauseFrameBytes));
+    (*frames)->data_len = wire::kPauseFrameBytes;
+    (*frames)->pkt_len = wire::kPauseFrameBytes;
+    pauses[port] = {};
+    return 1;
+}
+
+bool EmulatedWire::Impl::send_pause(std::uint32_t port, rte_mbuf* frame) {
+    wire::Pfc pause;
+    const bool is_pause = wire::parse_pause_frame(frame_bytes(frame), pause);
+    if (is_pause && network->spare_pauses() < kPauseFrames / 2) {
+        return false;
+    }
+    for (std::uint8_t priority = 0; is_pause && priority < wire::kPriorities; ++priority) {
+        if ((pause.class_enable >> priority & 1U) != 0) {
+            network->send_pause(time, hosts[port], priority, pause.pause_quanta[priority]);
+        }
+    }
+    sent[port].counters.dropped += is_pause ? 0 : 1;
+    free_frames({&frame, 1});
+    return true;
+}
+
+// The wire delivers by MAC: which of its ports sends is all the same.
+bool EmulatedWire::Impl::flush_arrived() {
+    if (arrived == nullptr) {
+        return true;
+    }
+    if (wire.port(0).tx_burst(0, &arrived, 1) == 0) {
+        return false;
+    }
+    arrived = nullptr;
+    unseen[arrived_at] = 1;
+    return true;
+}
+
+// Everything happens at its own time, however late in a round this is called: only what comes out does so
+// later. An RNIC that does not take what is for it stops the network's time, as a lossless wire does.
+void EmulatedWire::Impl::run() {
+    while (flush_arrived() && network->deadline() <= now) {
+        time = std::max(time, network->deadline());
+        network->on_timer(time);
+    }
+    if (arrived == nullptr) {
+        time = std::max(time, now);
+    }
+    if (!rings.empty()) {
+        take_from_workers();
+    }
+}
+
+bool EmulatedWire::Impl::send(std::uint32_t port, rte_mbuf* frame) {
+    const std::span<const std::byte> bytes = frame_bytes(frame);
+    if (wire::is_mac_control(bytes)) [[unlikely]] {
+        return send_pause(port, frame);
+    }
+    const std::optional<std::uint32_t> to = bytes.size() < 6 ? std::nullopt : wire.port_of(bytes);
+    if (!to || *to == port) {
+        // Multicast, unknown MACs, and its own: past the network.
+        return wire.port(port).tx_burst(0, &frame, 1) == 1;
+    }
+    const Seen seen = look_at(bytes);
+    if (network->waiting_bytes(hosts[port], seen.priority) >= kPortBytes) {
+        return false;
+    }
+    if (free_items.empty()) {
+        if ((lossless >> seen.priority & 1U) != 0) {
+            return false;
+        }
+        ++sent[*to].counters.dropped;
+        free_frames({&frame, 1});
+        return true;
+    }
+    Item& item = *free_items.back();
+    free_items.pop_back();
+    static_cast<netsim::NetworkPacket&>(item) = {};
+    item.bytes = frame->pkt_len;
+    item.priority = seen.priority;
+    item.ecn_capable = seen.is_ip && seen.ecn != 0;
+    item.to = hosts[*to];
+    item.hash = has_equal_ways && seen.is_ip ? flow_hash_of(bytes, seen) : 0;
+    item.frame = frame;
+    item.l3_offset = seen.l3_offset;
+    item.is_ipv4 = seen.is_ipv4;
+    item.port = *to;
+    ++sent[port].sent_packets;
+    sent[port].sent_bytes += frame->pkt_len;
+    network->send(time, hosts[port], item);
+    return true;
+}
+
+std::uint16_t EmulatedWire::Impl::take(std::uint32_t port, rte_mbuf** frames, std::uint16_t count) {
+    run();
+    std::uint16_t taken = 0;
+    while (taken < count && send(port, frames[taken])) {
+        ++taken;
+    }
+    return taken;
+}
+
+std::uint16_t EmulatedWire::Impl::hand_over(std::uint32_t worker, std::uint32_t port, rte_mbuf** frames,
+                                            std::uint16_t count) const {
+    const unsigned sent_frames =
+        rte_ring_sp_enqueue_burst(ring(worker, port), reinterpret_cast<void**>(frames), count, nullptr);
+    if (sent_frames != 0) {
+        steering.wakes().wake(0);
+    }
+    return static_cast<std::uint16_t>(sent_frames);
+}
+
+void EmulatedWire::Impl::take_from_workers() {
+    for (std::size_t i = 0; i < rings.size(); ++i) {
+        const auto port = static_cast<std::uint32_t>(i % ports.size());
+        for (unsigned taken = 0; taken < kRingBurst; ++taken) {
+            void* frame = waiting[i];
+            if (frame == nullptr && rte_ring_sc_dequeue(rings[i], &frame) != 0) {
+                break;
+            }
+            const bool gone = send(port, static_cast<rte_mbuf*>(frame));
+            waiting[i] = gone ? nullptr : static_cast<rte_mbuf*>(frame);
+            if (!gone) {
+                break;
+            }
+        }
+    }
+}
+
+EmulatedWire::EmulatedWire(const Options& options, Fabric& wire, std::uint32_t num_ports, Steering& steering)
+    : impl_(std::make_unique<Impl>(options, wire, num_ports, steering)) {}
+EmulatedWire::~EmulatedWire() = default;
+
+TimedPort& EmulatedWire::port(std::uint32_t index) { return *impl_->ports.at(index); }
+
+const std::vector<std::string>& EmulatedWire::trunks() const { return impl_->trunk_names; }
+
+WirePortView EmulatedWire::view(std::uint32_t port) const {
+    const std::size_t num_rnics = impl_->hosts.size();
+    WirePortView view;
+    Impl::Trunk at;
+    if (port < num_rnics) {
+        view = impl_->sent[port];
+        const netsim::TopologyPort& uplink = impl_->network->routes().ports(impl_->hosts[port])[0];
+        at = {uplink.neighbour, uplink.port_there};
+    } else {
+        at = impl_->trunks.at(port - num_rnics);
+    }
+    const std::uint64_t dropped_before = view.counters.dropped;
+    const netsim::Switch& there = *impl_->network->switch_at(at.node);
+    view.counters = there.counters(at.port);
+    view.counters.dropped += dropped_before;
+    for (std::uint8_t priority = 0; priority < netsim::kPriorities; ++priority) {
+        view.queue_bytes += there.queue_bytes(at.port, priority);
+    }
+    return view;
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,77 @@
+#include "dataplane/wire/hairpin_port.h"
+
+#include "dataplane/port/frame_pool.h"
+#include "rnic/wire/dissect/eth/pause_frame.h"
+#include "rnic/wire/layout.h"
+
+namespace urnic::dataplane {
+
+HairpinPort::HairpinPort(Fabric& fabric, std::uint32_t index, PacketIo& wire)
+    : fabric_(fabric), index_(index), local_(fabric.port(index)), wire_(wire) {}
+
+HairpinPort::Way HairpinPort::way_of(const rte_mbuf& frame) const {
+    const std::span<const std::byte> bytes = frame_bytes(&frame);
+    if (bytes.size() < wire::kEthernetBytes) {
+        return Way::kWire;
+    }
+    if (wire::is_mac_control(bytes)) {
+        return Way::kWire;
+    }
+    if ((bytes[0] & std::byte{1}) != std::byte{0}) {
+        return Way::kBoth;
+    }
+    return fabric_.port_of(bytes) ? Way::kLocal : Way::kWire;
+}
+
+// Groups are for datagrams, which either way may lose.
+void HairpinPort::send_both_ways(std::uint32_t queue, rte_mbuf* frame) {
+    rte_mbuf_refcnt_update(frame, 1);
+    for (PacketIo* port : {&local_, &wire_}) {
+        if (port->tx_burst(queue, &frame, 1) == 0) {
+            free_frames({&frame, 1});
+        }
+    }
+}
+
+std::uint16_t HairpinPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
+    std::uint16_t taken = 0;
+    while (taken < count) {
+        const Way way = way_of(*frames[taken]);
+        if (way == Way::kBoth) {
+            send_both_ways(queue, frames[taken]);
+            ++taken;
+            continue;
+        }
+        std::uint16_t end = taken + 1;
+        while (end < count && way_of(*frames[end]) == way) {
+            ++end;
+        }
+        const auto wanted = static_cast<std::uint16_t>(end - taken);
+        const std::uint16_t sent =
+            (way == Way::kLocal ? local_ : wire_).tx_burst(queue, frames + taken, wanted);
+        taken = static_cast<std::uint16_t>(taken + sent);
+        if (sent < wanted) {
+            break;
+        }
+    }
+    return taken;
+}
+
+std::uint16_t HairpinPort::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
+    bool& wire_first = turns_[queue].wire_first;
+    PacketIo& first = wire_first ? wire_ : local_;
+    PacketIo& second = wire_first ? local_ : wire_;
+    wire_first = !wire_first;
+    const std::uint16_t got = first.rx_burst(queue, frames, count);
+    return got == count
+               ? got
+               : static_cast<std::uint16_t>(
+                     got + second.rx_burst(queue, frames + got, static_cast<std::uint16_t>(count - got)));
+}
+
+void HairpinPort::set_multicast(std::span<const wire::Mac> groups) {
+    local_.set_multicast(groups);
+    wire_.set_multicast(groups);
+}
+
+}  // namespace urnic::dataplane

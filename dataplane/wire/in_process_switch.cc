@@ -1,0 +1,263 @@
+#include "dataplane/wire/in_process_switch.h"
+
+#include <rte_errno.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "base/check.h"
+#include "dataplane/port/frame_pool.h"
+#include "os/setup_error.h"
+#include "rnic/wire/dissect/eth/headers.h"
+#include "rnic/wire/frame.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+std::uint64_t mac_number(const std::uint8_t* mac) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, mac, 6);
+    return number;
+}
+
+/// The bit of a group filter that stands for this Ethernet address.
+std::uint64_t filter_bit(const wire::Mac& mac) {
+    std::uint32_t hash = 0;
+    for (const std::uint8_t byte : mac) {
+        hash = (hash ^ byte) * 0x01000193U;
+    }
+    return std::uint64_t{1} << (hash >> 26U);
+}
+
+bool is_group_frame(const rte_mbuf& frame) {
+    const std::span<const std::byte> bytes = frame_bytes(&frame);
+    return bytes.size() >= 14 && (bytes[0] & std::byte{1}) != std::byte{0};
+}
+
+/// Frames for the only consumer.
+std::uint32_t count_of(const rte_ring& ring) {
+    return __atomic_load_n(&ring.prod.tail, __ATOMIC_ACQUIRE) - ring.cons.tail;
+}
+
+/// Room for the only producer; what the consumer takes meanwhile makes more.
+bool has_room(const rte_ring& ring) {
+    const std::uint32_t taken = __atomic_load_n(&ring.cons.tail, __ATOMIC_ACQUIRE);
+    return ring.prod.head - taken < ring.capacity;
+}
+
+}  // namespace
+
+class Fabric::Port final : public PacketIo {
+  public:
+    Port(Fabric& fabric, std::uint32_t index) : fabric_(fabric), index_(index) {}
+    std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
+        return fabric_.receive(index_, queue, frames, count);
+    }
+    std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
+        return fabric_.transmit(queue, frames, count);
+    }
+    void set_multicast(std::span<const wire::Mac> groups) override {
+        std::uint64_t filter = 0;
+        for (const wire::Mac& group : groups) {
+            filter |= filter_bit(group);
+        }
+        fabric_.group_filters_[index_].store(filter, std::memory_order_relaxed);
+    }
+    [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override {
+        std::uint32_t waiting = 0;
+        for (std::uint32_t from = 0; from < fabric_.steering_.num_workers(); ++from) {
+            waiting += count_of(*fabric_.ring(from, index_, queue));
+        }
+        return waiting;
+    }
+    [[nodiscard]] int wait_fd(std::uint32_t /*queue*/) const override { return -1; }
+
+  private:
+    Fabric& fabric_;
+    std::uint32_t index_;
+};
+
+Fabric::Fabric(const std::vector<PortSpec>& ports, Steering& steering)
+    : steering_(steering), specs_(ports), macs_(ports.size()), group_filters_(ports.size()) {
+    const std::uint32_t workers = steering.num_workers();
+    // Names of rings are the process's: several fabrics may live in one (tests do that).
+    static std::atomic<std::uint32_t> instances{0};
+    const std::uint32_t instance = instances.fetch_add(1);
+    for (std::uint32_t index = 0; index < ports.size(); ++index) {
+        set_mac(index, ports[index].mac);
+        ports_.push_back(std::make_unique<Port>(*this, index));
+    }
+    cursors_.resize(ports.size() * workers);
+    rings_.resize(ports.size() * workers * workers);
+    for (std::size_t i = 0; i < rings_.size(); ++i) {
+        const std::string name = "wire" + std::to_string(instance) + "_" + std::to_string(i);
+        // RING_F_EXACT_SZ: kRingFrames usable places.
+        rings_[i] = rte_ring_create(name.c_str(), kRingFrames, SOCKET_ID_ANY,
+                                    RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ);
+        if (rings_[i] == nullptr) {
+            const std::string why = rte_strerror(rte_errno);
+            for (std::size_t made = 0; made < i; ++made) {
+                rte_ring_free(rings_[made]);
+            }
+            throw SetupError("cannot make the rings of the in-process wire (" + why +
+                             "): give the daemon more packet memory (eal_args = [\"-m\", \"MB\"])");
+        }
+    }
+}
+
+Fabric::~Fabric() {
+    for (rte_ring* ring : rings_) {
+        void* frame = nullptr;
+        while (rte_ring_sc_dequeue(ring, &frame) == 0) {
+            rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
+        }
+        rte_ring_free(ring);
+    }
+}
+
+rte_ring* Fabric::ring(std::uint32_t from, std::uint32_t port, std::uint32_t to) const {
+    const std::size_t workers = steering_.num_workers();
+    return rings_[(port * workers + to) * workers + from];
+}
+
+PacketIo& Fabric::port(std::uint32_t index) {
+    URNIC_CHECK(index < ports_.size());
+    return *ports_[index];
+}
+
+std::optional<wire::Mac> Fabric::resolve(const wire::Gid& gid) const {
+    for (const PortSpec& spec : specs_) {
+        if (gid != wire::Gid{} && std::find(spec.gids.begin(), spec.gids.end(), gid) != spec.gids.end()) {
+            return spec.mac;
+        }
+    }
+    return std::nullopt;
+}
+
+std::uint64_t Fabric::unknown_mac_frames() const {
+    return unknown_mac_frames_.load(std::memory_order_relaxed);
+}
+
+void Fabric::set_mac(std::uint32_t port, const wire::Mac& mac) {
+    macs_[port].store(mac_number(mac.data()), std::memory_order_relaxed);
+}
+
+std::optional<std::uint32_t> Fabric::port_of(std::span<const std::byte> frame) const {
+    const std::uint64_t mac = mac_number(reinterpret_cast<const std::uint8_t*>(frame.data()));
+    for (std::uint32_t port = 0; port < macs_.size(); ++port) {
+        if (macs_[port].load(std::memory_order_relaxed) == mac) {
+            return port;
+        }
+    }
+    return std::nullopt;
+}
+
+rte_ring* Fabric::route(std::uint32_t from, const rte_mbuf& frame, std::uint32_t& worker) const {
+    const std::span<const std::byte> bytes = frame_bytes(&frame);
+    if (bytes.size() < 14) {
+        return nullptr;
+    }
+    if (const auto port = port_of(bytes)) {
+        // As a NIC's flow rules would: straight to the worker that owns the QP. ~0u (not RoCEv2) goes to one
+        // of them, which counts and drops it.
+        worker = steering_.num_workers() == 1 ? 0 : steering_.worker_of(wire::peek_dest_qp(bytes));
+        return ring(from, *port, worker);
+    }
+    return nullptr;
+}
+
+bool Fabric::wants(std::uint32_t port, const wire::Mac& group) const {
+    // Everybody is the other end of this wire's link.
+    return group == wire::kMacControlAddress ||
+           (group_filters_[port].load(std::memory_order_relaxed) & filter_bit(group)) != 0;
+}
+
+bool Fabric::replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake) {
+    wire::Mac group{};
+    std::memcpy(group.data(), frame_bytes(frame).data(), group.size());
+    const std::uint32_t to =
+        steering_.num_workers() == 1 ? 0 : steering_.worker_of(wire::peek_dest_qp(frame_bytes(frame)));
+    const auto ports = static_cast<std::uint32_t>(ports_.size());
+    for (std::uint32_t port = 0; port < ports; ++port) {
+        if (wants(port, group) && !has_room(*ring(from, port, to))) {
+            return false;
+        }
+    }
+    for (std::uint32_t port = 0; port < ports; ++port) {
+        if (!wants(port, group)) {
+            continue;
+        }
+        // The receivers share the bytes and only read them.
+        rte_mbuf_refcnt_update(frame, 1);
+        if (rte_ring_sp_enqueue(ring(from, port, to), frame) != 0) {  // joined since we looked, and full
+            free_frames({&frame, 1});
+        }
+        to_wake |= to != from ? 1U << to : 0U;
+    }
+    free_frames({&frame, 1});
+    return true;
+}
+
+std::uint16_t Fabric::transmit(std::uint32_t worker, rte_mbuf** frames, std::uint16_t count) {
+    std::uint16_t taken = 0;
+    std::uint32_t to_wake = 0;  // bit mask of workers
+    while (taken < count) {
+        if (is_group_frame(*frames[taken])) {
+            if (!replicate(worker, frames[taken], to_wake)) {
+                break;
+            }
+            ++taken;
+            continue;
+        }
+        std::uint32_t to = 0;
+        rte_ring* const ring = route(worker, *frames[taken], to);
+        if (ring == nullptr) {
+            unknown_mac_frames_.fetch_add(1, std::memory_order_relaxed);
+            free_frames({frames + taken, 1});
+            ++taken;
+            continue;
+        }
+        // Frames of one flow follow each other: find how many go the same way.
+        std::uint16_t end = taken + 1;
+        std::uint32_t next_to = 0;
+        while (end < count && route(worker, *frames[end], next_to) == ring) {
+            ++end;
+        }
+        const unsigned wanted = end - taken;
+        const unsigned sent =
+            rte_ring_sp_enqueue_burst(ring, reinterpret_cast<void**>(frames + taken), wanted, nullptr);
+        taken = static_cast<std::uint16_t>(taken + sent);
+        to_wake |= sent != 0 && to != worker ? 1U << to : 0U;
+        if (sent < wanted) {
+            break;
+        }
+    }
+    for (std::uint32_t to = 0; to_wake != 0; ++to, to_wake >>= 1U) {
+        if ((to_wake & 1U) != 0) {
+            steering_.wakes().wake(to);
+        }
+    }
+    return taken;
+}
+
+std::uint16_t Fabric::receive(std::uint32_t port, std::uint32_t worker, rte_mbuf** frames,
+                              std::uint16_t count) {
+    const std::uint32_t workers = steering_.num_workers();
+    // Not always from the same sender first: one that keeps its ring full must not starve the others.
+    std::uint32_t from = cursors_[port * workers + worker].next++ % workers;
+    std::uint16_t taken = 0;
+    for (std::uint32_t tried = 0; tried < workers && taken < count; ++tried) {
+        taken = static_cast<std::uint16_t>(
+            taken + rte_ring_sc_dequeue_burst(ring(from, port, worker),
+                                              reinterpret_cast<void**>(frames + taken),
+                                              static_cast<unsigned>(count - taken), nullptr));
+        from = from + 1 == workers ? 0 : from + 1;
+    }
+    return taken;
+}
+
+}  // namespace urnic::dataplane

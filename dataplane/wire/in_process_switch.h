@@ -1,0 +1,72 @@
+// The in-process wire: a small switch whose ports carry complete Ethernet frames between the RNICs of one
+// daemon. Lossless: a port whose receiver lags takes no more, and the sender keeps its frames.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "dataplane/device/device.h"
+#include "dataplane/handoff/worker_handoff.h"
+#include "dataplane/port/port.h"
+
+struct rte_ring;
+
+namespace urnic::dataplane {
+
+class Fabric final : public NeighbourResolver {
+  public:
+    /// Frames in flight from one worker to one port's queue. Few enough that they stay in the cache.
+    static constexpr std::uint32_t kRingFrames = 256;
+
+    /// What one port answers to.
+    struct PortSpec {
+        wire::Mac mac{};
+        std::vector<wire::Gid> gids;  // zeros are left out
+    };
+
+    /// Throws SetupError when the packet memory is too small for the rings.
+    Fabric(const std::vector<PortSpec>& ports, Steering& steering);
+    ~Fabric() override;
+    Fabric(const Fabric&) = delete;
+    Fabric& operator=(const Fabric&) = delete;
+
+    /// Port i of the list; lives as long as the fabric.
+    [[nodiscard]] PacketIo& port(std::uint32_t index);
+    [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) const override;
+    /// The port has another MAC from now on; resolve() goes on naming the first. Any thread.
+    void set_mac(std::uint32_t port, const wire::Mac& mac);
+    /// The port that a frame of at least 6 bytes is for; none: unknown MAC.
+    [[nodiscard]] std::optional<std::uint32_t> port_of(std::span<const std::byte> frame) const;
+    /// Frames that no port's MAC matched, or that were too short to have one.
+    [[nodiscard]] std::uint64_t unknown_mac_frames() const;
+
+  private:
+    class Port;
+    /// Gives a multicast frame to every port that wants it, the sender's too: all at once or, while one of
+    /// them has no room, none. False: none.
+    [[nodiscard]] bool replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake);
+    [[nodiscard]] bool wants(std::uint32_t port, const wire::Mac& group) const;
+    std::uint16_t transmit(std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);
+    std::uint16_t receive(std::uint32_t port, std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);
+    /// The ring for a frame; nullptr: unknown MAC. `worker` is where it ends.
+    [[nodiscard]] rte_ring* route(std::uint32_t from, const rte_mbuf& frame, std::uint32_t& worker) const;
+    [[nodiscard]] rte_ring* ring(std::uint32_t from, std::uint32_t port, std::uint32_t to) const;
+
+    Steering& steering_;
+    std::vector<PortSpec> specs_;
+    std::vector<std::atomic<std::uint64_t>> macs_;  // as 48-bit numbers, by port
+    std::vector<std::unique_ptr<Port>> ports_;
+    struct alignas(64) Cursor {
+        std::uint32_t next = 0;
+    };
+    std::vector<Cursor> cursors_;   // by port and receiving worker
+    std::vector<rte_ring*> rings_;  // single producer, single consumer
+    /// The groups of each port, hashed as NICs do: a bit that is set may let strangers through.
+    std::vector<std::atomic<std::uint64_t>> group_filters_;
+    std::atomic<std::uint64_t> unknown_mac_frames_{0};
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,70 @@
+// What a worker does when a round found nothing: spin, yield, sleep.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "base/time.h"
+#include "base/yield_monitor.h"
+#include "dataplane/handoff/worker_wakeup.h"
+
+namespace urnic::dataplane {
+
+/// A worker with a core of its own spins for a while; one that shares its core yields on every miss, since
+/// spinning there costs whoever it waits for a scheduler tick. Both then sleep on an epoll until a timer, a
+/// client, another worker or the control thread wants something.
+///
+/// Yielding is fast among threads that yield too. To one that computes or spins it gives away a time slice;
+/// there the worker sleeps at once instead (YieldMonitor).
+class Idle {
+  public:
+    static constexpr TimeNs kSpinNs = 1'000'000;  // then a sleeping core is worth more than the wake-up
+    static constexpr std::uint32_t kYieldMisses = 500;
+    static constexpr TimeNs kPolledPortNs = 50'000;  // how often a port that cannot wake us is looked at
+
+    /// Throws std::system_error when no descriptor is left.
+    Idle(std::uint32_t worker, bool may_spin, WakeBoard& wakes);
+    ~Idle();
+    Idle(const Idle&) = delete;
+    Idle& operator=(const Idle&) = delete;
+
+    enum class Round : std::uint8_t {
+        kBusy,     // something was done
+        kBlocked,  // work is left that cannot go on now, and nobody will tell when it can
+        kIdle,     // nothing to do
+    };
+    /// After each round. `wake_at`: the next timer. True: it slept.
+    bool after_round(Round round, TimeNs now, TimeNs wake_at);
+
+    /// Watches `fd` for input by edges: it is never read, so that nobody who shares it can make a read block.
+    /// Returns 0 or errno.
+    [[nodiscard]] int watch_edges(int fd);
+    /// Watches a port's descriptor, which its own receive function clears.
+    [[nodiscard]] int watch_level(int fd);
+    void unwatch(int fd);
+
+    /// The worker's thread has it, but while it sleeps. Who has it instead may touch what is the worker's
+    /// own, as long as a worker that is woken meanwhile can wait.
+    [[nodiscard]] std::mutex& awake() { return awake_; }
+
+  private:
+    [[nodiscard]] int watch(int fd, std::uint32_t events);
+    void relax(TimeNs now);
+    /// Notes what the last yield cost.
+    void measure_yield(TimeNs now);
+    [[nodiscard]] bool long_enough(TimeNs now) const;
+    void sleep(TimeNs now, TimeNs wake_at);
+
+    std::uint32_t worker_;
+    bool may_spin_;
+    WakeBoard& wakes_;
+    int epoll_fd_;
+    std::mutex awake_;
+    bool announced_ = false;  // others know that we sleep: one more round, then really
+    std::uint32_t misses_ = 0;
+    TimeNs idle_since_ = 0;
+    TimeNs yielded_at_ = kNever;  // kNever: the last round did not end in a yield
+    YieldMonitor yields_;
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,41 @@
+// Received frames that a QP holds because a packet before theirs is missing: references to their buffers, so
+// that nothing is copied.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "dataplane/port/frame_pool.h"
+#include "rnic/qp/reorder_buffer.h"
+
+namespace urnic::dataplane {
+
+/// One for each worker.
+class HeldFrames final : public FrameHolder {
+  public:
+    /// The frame pool has as many more buffers for each worker: held frames never starve the senders.
+    static constexpr std::uint32_t kMaxFrames = kHeldFramesOfWorker;
+
+    /// The frame whose packet a QP handles from now on.
+    void set_current(rte_mbuf* frame) { current_ = frame; }
+
+    [[nodiscard]] void* hold(std::span<const std::byte>& /*payload*/) override {
+        if (count_ == kMaxFrames) {
+            return nullptr;
+        }
+        ++count_;
+        rte_mbuf_refcnt_update(current_, 1);
+        return current_;
+    }
+    void release(void* held) override {
+        --count_;
+        auto* frame = static_cast<rte_mbuf*>(held);
+        free_frames({&frame, 1});
+    }
+
+  private:
+    rte_mbuf* current_ = nullptr;
+    std::uint32_t count_ = 0;
+};
+
+}  // namespace urnic::dataplane

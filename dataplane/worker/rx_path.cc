@@ -1,0 +1,285 @@
+#include "dataplane/worker/rx_path.h"
+
+#include <rte_prefetch.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "dataplane/handoff/frame_inbox.h"
+#include "dataplane/handoff/mad_inbox.h"
+#include "dataplane/port/frame_pool.h"
+#include "rnic/neighbour/neighbour_message.h"
+#include "rnic/wire/dissect/eth/pause_frame.h"
+#include "rnic/wire/frame.h"
+#include "rnic/wire/multicast.h"
+
+namespace urnic::dataplane {
+
+namespace {
+
+constexpr std::uint16_t kVlanMask = 0xfff;
+constexpr std::uint16_t kDefaultPkey = 0xffff;  // entry 0 of the P_Key table, the only one
+constexpr std::uint32_t kPausesWorker = 0;      // that owns Device::pauses
+
+}  // namespace
+
+Receiver::Receiver(std::uint32_t worker, Device& device, Steering& steering, TxOutbox& outbox,
+                   RunQueue& run_queue, HeldFrames& held_frames)
+    : worker_(worker),
+      device_(device),
+      port_(device.port),
+      counters_(device.counters[worker]),
+      steering_(steering),
+      outbox_(outbox),
+      run_queue_(run_queue),
+      held_frames_(held_frames),
+      qps_(steering.num_workers()) {
+    refresh_addresses();
+}
+
+void Receiver::refresh_addresses() {
+    num_gids_ = 0;
+    for (std::size_t i = 0; i < device_.gids.size(); ++i) {
+        if (device_.gids[i] != wire::Gid{}) {
+            gids_[num_gids_++] = {device_.gids[i], device_.gid_vlans[i]};
+        }
+    }
+    mac_ = device_.mac;
+}
+
+std::uint16_t Receiver::poll(TimeNs now, TimeNs qp_now) {
+    std::array<rte_mbuf*, kBurst> frames;
+    const std::uint16_t count = port_->rx_burst(worker_, frames.data(), kBurst);
+    if (count == 0) {
+        return 0;
+    }
+    if (!port_up_) [[unlikely]] {
+        counters_.drop_port_down.add(count);
+        free_frames({frames.data(), count});
+        return count;
+    }
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        if (steering_.num_workers() > 1 && steer(frames[i])) {
+            continue;
+        }
+        frames[kept++] = frames[i];
+    }
+    for (std::uint32_t owner = 0; handed_to_ != 0; ++owner, handed_to_ >>= 1U) {
+        if ((handed_to_ & 1U) != 0) {
+            steering_.wakes().wake(owner);
+        }
+    }
+    for (std::uint32_t i = 0; i < kept; ++i) {
+        if (i + 1 < kept) {
+            rte_prefetch0(rte_pktmbuf_mtod(frames[i + 1], const void*));
+        }
+        deliver(*frames[i], now, qp_now);
+    }
+    free_frames({frames.data(), kept});
+    return count;
+}
+
+bool Receiver::steer(rte_mbuf* frame) {
+    // A frame that is not RoCEv2 has no QP (~0u): it is counted here. But one worker has the pauses.
+    const std::uint32_t qp_num = wire::peek_dest_qp(frame_bytes(frame));
+    const std::uint32_t owner = qp_num != ~0U                              ? steering_.worker_of(qp_num)
+                                : wire::is_mac_control(frame_bytes(frame)) ? kPausesWorker
+                                                                           : worker_;
+    if (owner == worker_) {
+        return false;
+    }
+    if (!steering_.hand_over(worker_, owner, {frame, device_.index})) {
+        ++counters_.drop_steering_full;
+        free_frames({&frame, 1});
+        return true;
+    }
+    handed_to_ |= 1U << owner;
+    return true;
+}
+
+void Receiver::take_over(rte_mbuf* frame, TimeNs now, TimeNs qp_now) {
+    if (port_up_) [[likely]] {
+        deliver(*frame, now, qp_now);
+    } else {
+        ++counters_.drop_port_down;
+    }
+    free_frames({&frame, 1});
+}
+
+bool Receiver::has_gid(const wire::Gid& gid, std::uint16_t vlan) const {
+    return std::any_of(gids_.begin(), gids_.begin() + num_gids_,
+                       [&](const OwnGid& own) { return wire::same_gid(own.gid, gid) && own.vlan == vlan; });
+}
+
+bool Receiver::has_vlan(std::uint16_t vlan) const {
+    return std::any_of(gids_.begin(), gids_.begin() + num_gids_,
+                       [&](const OwnGid& own) { return own.vlan == vlan; });
+}
+
+bool Receiver::is_for_us(const wire::PacketView& view) const {
+    const std::uint16_t vlan = view.vlan_tci & kVlanMask;
+    if (wire::is_multicast(view.dst_mac)) [[unlikely]] {
+        return wire::is_multicast(view.dst_gid) && has_vlan(vlan) &&
+               wire::same_mac(view.dst_mac, wire::multicast_mac(view.dst_gid)) &&
+               multicast_.find(view.dst_gid) != nullptr;
+    }
+    return wire::same_mac(view.dst_mac, mac_) && has_gid(view.dst_gid, vlan);
+}
+
+void Receiver::give(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now) {
+    outbox_.begin(slot, now);
+    held_frames_.set_current(&frame);
+    slot.qp->handle_packet(qp_now, view, outbox_);
+    run_queue_.push(slot);
+}
+
+// Each member gets the packet and checks P_Key and Q_Key for itself (IBA 10.5.2.2). One worker gets all
+// multicast frames of a device, as steering says, and the others get theirs from it.
+void Receiver::deliver_multicast(rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now) {
+    const GroupOnWorker& group = *multicast_.find(view.dst_gid);
+    if (worker_ == steering_.worker_of(wire::kMulticastQp)) {
+        spread(frame, group.workers & ~(1U << worker_));
+    }
+    const bool is_own = has_gid(view.src_gid, view.vlan_tci & kVlanMask);
+    for (const GroupMember* member = group.members; member != nullptr; member = member->next) {
+        QpSlot& slot = *member->slot;
+        const bool is_sender = is_own && view.header.deth.src_qp == slot.qp->qp_num();
+        if (!(is_sender && slot.blocks_own_multicast)) {
+            give(slot, frame, view, now, qp_now);
+        }
+    }
+}
+
+// Frames for QP1 all come to one worker, as steering says.
+void Receiver::deliver_mad(const wire::PacketView& view) {
+    ReceivedMad mad;
+    if (!take_mad(view, kDefaultPkey, counters_, mad)) {
+        return;
+    }
+    if (device_.mads->push(mad)) {
+        ++counters_.rcvd_mads;
+    } else {
+        ++counters_.drop_mad_full;
+    }
+}
+
+void Receiver::spread(rte_mbuf& frame, std::uint32_t workers) {
+    for (std::uint32_t to = 0; workers != 0; ++to, workers >>= 1U) {
+        if ((workers & 1U) == 0) {
+            continue;
+        }
+        rte_mbuf* copy = &frame;
+        rte_mbuf_refcnt_update(copy, 1);
+        if (steering_.hand_over(worker_, to, {copy, device_.index})) {
+            steering_.wakes().wake(to);
+        } else {
+            ++counters_.drop_steering_full;
+            free_frames({&copy, 1});
+        }
+    }
+}
+
+void Receiver::wake_others() {
+    for (std::uint32_t other = 0; other < steering_.num_workers(); ++other) {
+        if (other != worker_) {
+            steering_.wakes().wake(other);
+        }
+    }
+}
+
+// From the other end of the link, and nobody behind it: bridges keep such frames (IEEE 802.1Q 8.6.3). Our own
+// come back where a group's frames go to their sender, too.
+void Receiver::deliver_mac_control(const rte_mbuf& frame, TimeNs now) {
+    wire::Pfc pause;
+    wire::Mac source{};
+    const std::span<const std::byte> bytes = frame_bytes(&frame);
+    std::memcpy(source.data(), bytes.data() + source.size(), source.size());
+    if (wire::same_mac(source, mac_)) {
+        return;
+    }
+    if (!wire::parse_pause_frame(bytes, pause)) {
+        ++counters_.drop_malformed;
+        ++device_.pfc_counters.rx_malformed;
+        return;
+    }
+    if (device_.pauses.receive(now, pause)) {
+        wake_others();
+    }
+}
+
+// What goes to another station, which a port may let through, answers no question of ours.
+void Receiver::deliver_neighbour(std::span<const std::byte> frame) {
+    wire::Mac destination{};
+    std::memcpy(destination.data(), frame.data(), destination.size());
+    if (!wire::is_multicast(destination) && !wire::same_mac(destination, mac_)) {
+        ++counters_.drop_not_for_us;
+    } else if (device_.neighbour_inbox->push(frame)) {
+        ++counters_.rcvd_neighbour_msgs;
+    } else {
+        ++counters_.drop_neighbour_msgs;
+    }
+}
+
+void Receiver::deliver_other(const rte_mbuf& frame, wire::ParseError error, TimeNs now) {
+    if (frame.data_len != 0 && wire::is_group_frame(frame_bytes(&frame).data())) {
+        ++counters_.rcvd_multicast_pkts;
+    }
+    if (error == wire::ParseError::kNotRoce && wire::is_mac_control(frame_bytes(&frame))) {
+        deliver_mac_control(frame, now);
+        return;
+    }
+    if (error == wire::ParseError::kNotRoce && device_.neighbour_inbox != nullptr &&
+        net::is_neighbour_frame(frame_bytes(&frame))) {
+        deliver_neighbour(frame_bytes(&frame));
+        return;
+    }
+    ++(error == wire::ParseError::kNotRoce ? counters_.drop_not_roce : counters_.drop_malformed);
+}
+
+void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
+    ++counters_.rcvd_pkts;
+    counters_.rcvd_bytes.add(frame.pkt_len);
+    if (frame.nb_segs != 1) {
+        ++counters_.drop_malformed;
+        return;
+    }
+    wire::PacketView& view = view_;
+    const wire::ParseError error = wire::parse_frame(frame_bytes(&frame), view);
+    if (error != wire::ParseError::kNone) {
+        deliver_other(frame, error, now);
+        return;
+    }
+    const bool is_multicast = wire::is_multicast(view.dst_mac);
+    if (is_multicast) [[unlikely]] {
+        ++counters_.rcvd_multicast_pkts;
+    }
+    if (!is_for_us(view)) {
+        ++counters_.drop_not_for_us;
+        return;
+    }
+    if (!wire::icrc_ok(view)) {
+        ++counters_.rx_icrc_encapsulated;
+        return;
+    }
+    if (is_multicast && view.header.dest_qp == wire::kMulticastQp) [[unlikely]] {
+        deliver_multicast(frame, view, now, qp_now);
+        return;
+    }
+    if (view.header.dest_qp == kGsiQp && device_.mads != nullptr && !is_multicast) [[unlikely]] {
+        deliver_mad(view);
+        return;
+    }
+    QpSlot* const slot = is_multicast ? nullptr : qps_.find(view.header.dest_qp);
+    if (slot == nullptr) {
+        ++counters_.drop_unknown_qp;
+        if (view.header.opcode == wire::kCnp) {
+            ++counters_.rp_cnp_ignored;
+        }
+        return;
+    }
+    give(*slot, frame, view, now, qp_now);
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,25 @@
+// Experiments as TOML files.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiment/config.h"
+#include "experiment/toml_reader.h"
+
+namespace urnic::experiment {
+
+/// One run of a file: with [sweep] there are several, each with one value of the swept key.
+struct Run {
+    std::string label;  // "congestion.g = 0.01"; empty without a sweep
+    ExperimentConfig config;
+};
+
+/// What a file says, with `changes` ("topology.hosts", "4") made to it first; `name` is the experiment's name
+/// if the file has none. Throws ConfigError, with the line where there is one.
+[[nodiscard]] std::vector<Run> read_experiment(
+    std::string_view text, const std::string& name,
+    const std::vector<std::pair<std::string, std::string>>& changes);
+
+}  // namespace urnic::experiment

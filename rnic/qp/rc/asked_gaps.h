@@ -1,0 +1,49 @@
+// The gaps in READ responses that were asked for again and have not come, one a READ: a responder may keep
+// no more of a READ than the part that was asked for last (Linux rxe answers none before that), so that the
+// next gap has to wait until this one is filled.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/psn.h"
+#include "rnic/qp/limits.h"
+
+namespace urnic {
+
+class AskedGaps {
+  public:
+    void clear() { count_ = 0; }
+    [[nodiscard]] bool contains(Psn psn) const {
+        for (std::uint32_t i = 0; i < count_; ++i) {
+            if (gaps_[i].begin.distance(psn) <= 0 && psn.distance(gaps_[i].end) < 0) {
+                return true;
+            }
+        }
+        return false;
+    }
+    /// The gap [begin, end), of the READ whose first PSN is `first`, was asked for. It takes the place of one
+    /// of the same READ, or of one that lies before `oldest` and matters no more.
+    void add(Psn oldest, Psn first, Psn begin, Psn end) {
+        std::uint32_t i = 0;
+        while (i < count_ && gaps_[i].first != first && gaps_[i].end.distance(oldest) > 0) {
+            ++i;
+        }
+        if (i == gaps_.size()) {
+            return;  // asked for twice at worst: there are no more READs than this under way
+        }
+        gaps_[i] = {first, begin, end};
+        count_ += i == count_ ? 1 : 0;
+    }
+
+  private:
+    struct Gap {
+        Psn first;  // of the READ
+        Psn begin;
+        Psn end;
+    };
+    std::array<Gap, kMaxRdAtomic> gaps_{};
+    std::uint32_t count_ = 0;
+};
+
+}  // namespace urnic

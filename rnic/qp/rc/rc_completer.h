@@ -1,0 +1,42 @@
+// The receiving half of an RC requester: takes acknowledgements and responses and completes WQEs
+// (IBA 9.7.6, 9.9.2).
+#pragma once
+
+#include "rnic/qp/rc/rc_common.h"
+#include "rnic/qp/rc/rc_send_state.h"
+#include "rnic/qp/wr_opcodes.h"
+#include "rnic/wire/opcodes.h"
+
+namespace urnic {
+
+class RcCompleter {
+  public:
+    RcCompleter(RcCommon& common, RcSendState& state) : common_(common), state_(state) {}
+
+    void reset() { work_loaded_ = false; }
+    void handle_response(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
+                         Outbox& outbox);
+
+  private:
+    [[nodiscard]] bool retire_through(Psn psn, Outbox& outbox);
+    [[nodiscard]] bool acknowledge_through(TimeNs now, Psn psn, bool is_plain_ack, Outbox& outbox);
+    void miss_responses(TimeNs now, Psn end, Outbox& outbox);
+    void deliver_held(TimeNs now, Outbox& outbox);
+    void take_data(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
+    void handle_acknowledge(TimeNs now, const wire::PacketHeader& header, Outbox& outbox);
+    [[nodiscard]] bool stops_read(const wire::PacketHeader& header) const;
+    void take_rnr_nak(TimeNs now, std::uint8_t syndrome, Outbox& outbox);
+    void handle_nak(TimeNs now, const wire::PacketHeader& header, Outbox& outbox);
+    void handle_data(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
+                     Outbox& outbox);
+    [[nodiscard]] bool response_fits(const wire::PacketView& packet, const wire::OpcodeInfo& info) const;
+    [[nodiscard]] WcStatus store(const wire::PacketView& packet, const wire::OpcodeInfo& info);
+    [[nodiscard]] bool load_work();
+
+    RcCommon& common_;
+    RcSendState& state_;
+    bool work_loaded_ = false;
+    SendWork work_;  // copy of the READ or atomic WQE whose response is coming in
+};
+
+}  // namespace urnic

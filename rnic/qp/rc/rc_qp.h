@@ -1,0 +1,60 @@
+// A reliable-connection QP (IBA chapter 9.7): requester, completer and responder side by side, and the QP's
+// states. An XRC initiator is one whose responder has nothing to do, an XRC target (IBA annex A14) one whose
+// requester has nothing to do.
+#pragma once
+
+#include "rnic/qp/notification_point.h"
+#include "rnic/qp/qp.h"
+#include "rnic/qp/rc/rc_common.h"
+#include "rnic/qp/rc/rc_completer.h"
+#include "rnic/qp/rc/rc_requester.h"
+#include "rnic/qp/rc/rc_responder.h"
+#include "rnic/qp/rc/rc_send_state.h"
+
+namespace urnic {
+
+class RcQp final : public Qp {
+  public:
+    /// `type`: kRc, kXrcSend or kXrcRecv.
+    explicit RcQp(const QpConfig& config, QpType type = QpType::kRc);
+
+    [[nodiscard]] int modify(TimeNs now, const abi::QpAttr& attr, const wire::Path& path,
+                             Outbox& outbox) override;
+    void query(abi::QpAttr& attr) const override;
+    void handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) override;
+    void handle_timeout(TimeNs now, Outbox& outbox) override;
+    [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) override;
+    [[nodiscard]] TimeNs deadline() const override;
+    [[nodiscard]] bool has_unsent() const override {
+        return takes_responses(common_.state) && requester_.has_unsent();
+    }
+    void end_pause(TimeNs now) override { send_state_.restart_timers(now); }
+    void leave_worker() override { drop_held(); }
+    void forget_srq(const SharedRecvQueue& srq) override { responder_.forget_srq(srq); }
+    [[nodiscard]] QpState state() const override { return common_.state; }
+
+  private:
+    void enter_state(QpState next, TimeNs now, Outbox& outbox);
+    void reset();
+    void drop_held();
+    [[nodiscard]] bool accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info) const;
+    [[nodiscard]] bool progress_paced(TimeNs now, std::uint32_t max_packets, Outbox& outbox);
+    [[nodiscard]] bool flush(Outbox& outbox);
+    void settle(Outbox& outbox);
+    void report_drained(Outbox& outbox);
+
+    RcCommon common_;
+    RcSendState send_state_;
+    RcRequester requester_;
+    RcCompleter completer_;
+    RcResponder responder_;
+    bool comm_established_ = false;
+    bool drain_reported_ = false;
+    bool requests_first_ = false;  // while paced: requests and responses take turns
+    NotificationPoint notification_point_;
+};
+
+// The daemon keeps 4,096 QPs and more; 8 KB each is the budget, with room for the worker's own books.
+static_assert(sizeof(RcQp) <= 7168);
+
+}  // namespace urnic

@@ -1,0 +1,68 @@
+// The sending half of an RC requester: takes WQEs from the send ring and cuts them into request packets
+// (IBA 9.7.2, 9.7.3).
+#pragma once
+
+#include <cstdint>
+
+#include "rnic/qp/rc/rc_common.h"
+#include "rnic/qp/rc/rc_send_state.h"
+#include "rnic/qp/sge_list.h"
+#include "rnic/qp/wr_opcodes.h"
+
+namespace urnic {
+
+class RcRequester {
+  public:
+    RcRequester(RcCommon& common, RcSendState& state) : common_(common), state_(state) {}
+
+    void reset() { work_loaded_ = false; }
+
+    /// Sends up to `max_packets` requests. True: there is more that could go now.
+    [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox);
+    void handle_timeout(TimeNs now, Outbox& outbox);
+    /// Nothing is outstanding and no message is half sent (IBA 10.3.1.5: SQ drained).
+    [[nodiscard]] bool drained() const { return state_.window.empty(); }
+    /// As Qp::has_unsent(). What goes again has gone once.
+    [[nodiscard]] bool has_unsent() const;
+
+  private:
+    /// What the next packet of a message is.
+    struct PacketPlan {
+        const SendRecord* record;
+        const WrRow* row;
+        Psn psn;
+        std::uint64_t offset;  // of its first byte in the message
+        std::uint32_t payload_bytes;
+        std::uint32_t read_bytes;  // of a READ that goes on after a loss: what is asked for
+        bool is_first;
+        bool is_last;
+        bool asks_ack;
+    };
+
+    [[nodiscard]] bool send_next(TimeNs now, Outbox& outbox);
+    enum class Begun : std::uint8_t { kNothing, kMessage, kLocal };
+    [[nodiscard]] Begun begin_next(Outbox& outbox);
+    [[nodiscard]] Begun do_local(Outbox& outbox);
+    [[nodiscard]] WcStatus check_new(const WrRow& row) const;
+    [[nodiscard]] bool load_work(std::uint32_t index, Outbox& outbox);
+    void plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) const;
+    [[nodiscard]] bool may_send(PacketPlan& plan) const;
+    [[nodiscard]] bool transmit(std::uint32_t index, const PacketPlan& plan, Outbox& outbox);
+    [[nodiscard]] bool send_repair(TimeNs now, Outbox& outbox);
+    [[nodiscard]] bool ask_again(TimeNs now, Outbox& outbox);
+    [[nodiscard]] bool ask_for(TimeNs now, std::uint32_t index, Psn hole, Outbox& outbox);
+    [[nodiscard]] Psn first_hole(const SendRecord& record) const;
+    [[nodiscard]] Psn end_of_gap(const SendRecord& record, Psn hole) const;
+    [[nodiscard]] Psn psn_to_send() const;
+    [[nodiscard]] bool credits_allow(PacketPlan& plan) const;
+    [[nodiscard]] bool gather_payload(const PacketPlan& plan, PieceList& pieces) const;
+    [[nodiscard]] wire::PacketHeader header_of(const PacketPlan& plan) const;
+    [[nodiscard]] bool more_to_send() const;
+
+    RcCommon& common_;
+    RcSendState& state_;
+    bool work_loaded_ = false;
+    SendWork work_;  // copy of the WQE at the cursor
+};
+
+}  // namespace urnic

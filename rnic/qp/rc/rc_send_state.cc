@@ -1,0 +1,180 @@
+#include "rnic/qp/rc/rc_send_state.h"
+
+#include <algorithm>
+
+#include "rnic/qp/completions.h"
+#include "rnic/qp/timing.h"
+#include "rnic/qp/wr_opcodes.h"
+
+namespace urnic {
+
+namespace {
+constexpr std::uint8_t kRetryForEver = 7;  // rnr_retry alone (IBA 9.7.5.2.8)
+}  // namespace
+
+void RcSendState::reset(Psn first_psn) {
+    window.reset(first_psn);
+    repair.reset(held.enabled());
+    held.clear();
+    timer_start_ = 0;
+    rnr_until_ = kNever;
+    measuring_ = false;
+    answer_ns_ = first_answer_ns_ = asked_at_ = 0;
+    asked_psn_ = first_psn - 1;
+    retries_left_ = common_.attr.retry_cnt;
+    rnr_retries_left_ = common_.attr.rnr_retry;
+    credits_limited_ = false;
+    recovering_response = peer_refused_read = false;
+    local_error_ = WcStatus::kSuccess;
+    limit_ = Psn(0);
+}
+
+void RcSendState::made_progress(TimeNs now, const Outbox& outbox) {
+    retries_left_ = common_.attr.retry_cnt;
+    rnr_retries_left_ = common_.attr.rnr_retry;
+    recovering_response = false;
+    repair.made_progress();
+    timer_start_ = now;
+    if (measuring_ && window.una_psn().distance(measured_psn_) > 0) {
+        measuring_ = false;
+        const TimeNs took_ns = now - measured_from_;
+        answer_ns_ = std::max(took_ns, answer_ns_ - answer_ns_ / 8);
+        // Not when it may be the answer to what was sent again in between.
+        if (measured_from_ >= repair.sent_at()) {
+            first_answer_ns_ = std::max(took_ns, first_answer_ns_ - first_answer_ns_ / 8);
+            repair.measured_answer(took_ns);
+            if (common_.self.flow().wants_rtt()) [[unlikely]] {
+                common_.self.flow().on_rtt(outbox.clock(now), took_ns);
+            }
+        }
+    }
+}
+
+bool RcSendState::take_retry(TimeNs now, Outbox& outbox) {
+    if (retries_left_ == 0) {
+        ++common_.config.counters->retry_exceeded_err;
+        ++common_.config.counters->req_transport_retries_exceeded;
+        fail_oldest(WcStatus::kRetryExcErr, outbox);
+        return false;
+    }
+    --retries_left_;
+    ++common_.config.counters->completer_retry_err;
+    timer_start_ = now;
+    return true;
+}
+
+bool RcSendState::retry(TimeNs now, Outbox& outbox) {
+    if (!take_retry(now, outbox)) {
+        return false;
+    }
+    window.rewind();
+    measuring_ = false;
+    repair.cancel(now);
+    return true;
+}
+
+bool RcSendState::has_rnr_retry() const {
+    return common_.attr.rnr_retry == kRetryForEver || rnr_retries_left_ != 0;
+}
+
+void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox) {
+    peer_refused_read = peer_refused_read || window.oldest().has_response;
+    if (waits_for_rnr()) {
+        return;  // a duplicate: the wait that it asks for has begun
+    }
+    if (common_.attr.rnr_retry != kRetryForEver) {
+        if (!has_rnr_retry()) {
+            ++common_.config.counters->retry_rnr_exceeded_err;
+            ++common_.config.counters->req_rnr_retries_exceeded;
+            fail_oldest(WcStatus::kRnrRetryExcErr, outbox);
+            return;
+        }
+        --rnr_retries_left_;
+    }
+    // The peer answers: the transport works, whatever was lost before.
+    retries_left_ = common_.attr.retry_cnt;
+    rnr_until_ = now + rnr_timer_ns(timer_code);
+    window.rewind();
+    measuring_ = false;
+    repair.cancel(now);
+    repair.made_progress();
+}
+
+TimeNs RcSendState::timer_deadline() const {
+    if (waits_for_rnr()) {
+        return rnr_until_;
+    }
+    const TimeNs timeout = ack_timeout_ns(common_.attr.timeout);
+    if (!window.awaits_answer() || timeout == kNever) {
+        return kNever;
+    }
+    // Between the time asked for and four times that (IBA 9.9.2.1.1): a peer whose answers take long gets
+    // longer.
+    return timer_start_ + std::clamp(2 * answer_ns_, timeout, 4 * timeout);
+}
+
+void RcSendState::take_credits(std::uint8_t syndrome, std::uint32_t msn) {
+    const std::uint8_t code = syndrome & wire::kSyndromeValueMask;
+    credits_limited_ = code != wire::kCreditsUnlimited;
+    if (credits_limited_) {
+        limit_ = Psn(msn) + kCreditsOfCode[code];
+    }
+}
+
+void RcSendState::report_success(const SendRecord& record, std::uint32_t index, Outbox& outbox) {
+    if (record.signaled) {
+        complete_send(common_, record.wr_id, index, record.length_bytes, rc_wr_row(record.opcode).completion,
+                      outbox);
+    }
+}
+
+void RcSendState::complete_error(std::uint64_t wr_id, std::uint32_t index, WcStatus status, Outbox& outbox) {
+    complete_send_error(common_, wr_id, index, status, outbox);
+}
+
+void RcSendState::fail_oldest(WcStatus status, Outbox& outbox) {
+    const std::uint32_t index = window.una_index();
+    const std::uint64_t wr_id = window.oldest().wr_id;
+    window.drop_oldest();
+    complete_error(wr_id, index, status, outbox);
+    common_.enter_error();
+}
+
+void RcSendState::set_local_error(std::uint32_t index, std::uint64_t wr_id, WcStatus status, Outbox& outbox) {
+    local_error_ = status;
+    local_error_index_ = index;
+    local_error_wr_id_ = wr_id;
+    settle_local_error(outbox);
+}
+
+void RcSendState::settle_local_error(Outbox& outbox) {
+    if (!stops_at(window.una_index()) || common_.state == QpState::kErr) [[likely]] {
+        return;
+    }
+    const std::uint32_t index = window.una_index();
+    window.drop_oldest();
+    complete_error(local_error_wr_id_, index, local_error_, outbox);
+    common_.enter_error();
+}
+
+bool RcSendState::flush(std::uint32_t most, Outbox& outbox) {
+    const SendQueue& sq = common_.config.sq;
+    for (std::uint32_t done = 0; done < most; ++done) {
+        const std::uint32_t index = window.una_index();
+        std::uint64_t wr_id = 0;
+        if (static_cast<std::int32_t>(window.tail_index() - index) > 0) {
+            wr_id = window.oldest().wr_id;
+        } else {
+            SendWork work;
+            if (sq.fetch(index, work) == Fetch::kEmpty) {
+                return false;
+            }
+            wr_id = work.wr_id;
+        }
+        window.drop_oldest();
+        complete_error(wr_id, index, WcStatus::kWrFlushErr, outbox);
+    }
+    return true;
+}
+
+}  // namespace urnic

@@ -1,0 +1,149 @@
+// State that the requester (sends) and the completer (takes answers) of one RC QP share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "base/time.h"
+#include "rnic/qp/rc/rc_common.h"
+#include "rnic/qp/rc/rc_loss_recovery.h"
+#include "rnic/qp/rc/send_window.h"
+#include "rnic/qp/reorder_buffer.h"
+#include "rnic/qp/timing.h"
+
+namespace urnic {
+
+class RcSendState {
+  public:
+    explicit RcSendState(RcCommon& common)
+        : repair(window), held(common.config.held_packets), common_(common) {}
+
+    SendWindow window;
+    RcRepair repair;
+    HeldPackets held;  // responses that came early; not empty only while repair.responses_missing()
+
+    /// As new, with the first PSN to send.
+    void reset(Psn first_psn);
+
+    // --- Recovery -----------------------------------------------------------------------------------------
+    /// The peer acknowledged something new: retry counters and the ACK timer start again (IBA 9.7.6.1.3).
+    void made_progress(TimeNs now, const Outbox& outbox);
+    /// The peer carried out more than it had, though the window cannot move: it waits for a response. A
+    /// window long that is progress, too.
+    void renew_retries() { retries_left_ = common_.attr.retry_cnt; }
+    /// Takes one more retry; false: none is left and the oldest WQE failed with RETRY_EXC_ERR.
+    [[nodiscard]] bool take_retry(TimeNs now, Outbox& outbox);
+    /// The same, and everything not acknowledged goes again.
+    [[nodiscard]] bool retry(TimeNs now, Outbox& outbox);
+    /// Requests are missing at the peer: everything not acknowledged goes again.
+    void go_back(TimeNs now) {
+        window.rewind();
+        measuring_ = false;
+        repair.cancel_after_loss(now);
+    }
+    /// One more wait after an RNR NAK with this timer code; fails with RNR_RETRY_EXC_ERR when none is left.
+    /// To be called when the window has moved as far as the NAK acknowledges.
+    void retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox);
+    [[nodiscard]] bool has_rnr_retry() const;
+    [[nodiscard]] bool waits_for_rnr() const { return rnr_until_ != kNever; }
+    void end_rnr_wait() { rnr_until_ = kNever; }
+    void start_timer(TimeNs now) { timer_start_ = now; }
+    /// Nothing could be sent until `now`: what the timers wait for has perhaps not been asked for.
+    void restart_timers(TimeNs now) {
+        timer_start_ = now;
+        repair.wait_again(now);
+    }
+    /// A packet went out whose answer ends at `psn` or behind it.
+    void ask(TimeNs now, Psn psn) {
+        asked_psn_ = psn;
+        asked_at_ = now;
+    }
+    /// The packet asks for an acknowledgement; how long it takes is measured, one packet at a time.
+    void measure_answer(TimeNs now, Psn psn) {
+        if (!measuring_) {
+            measuring_ = true;
+            measured_psn_ = psn;
+            measured_from_ = now;
+        }
+    }
+    /// When the ACK timeout or the RNR wait ends.
+    [[nodiscard]] TimeNs timer_deadline() const;
+    /// That, or earlier when something that was sent again is overdue.
+    [[nodiscard]] TimeNs deadline() const {
+        const TimeNs timer = timer_deadline();
+        if (!repair.active() || waits_for_rnr()) [[likely]] {
+            return timer;
+        }
+        return std::min(
+            timer, repair.deadline(silent_since(), first_answer_ns_, ack_timeout_ns(common_.attr.timeout)));
+    }
+    /// The oldest missing response was already asked for again: more packets behind the same gap are the rest
+    /// of the first burst and say nothing new.
+    bool recovering_response = false;
+    /// The peer has answered a READ or atomic with an RNR NAK: it was short of something itself.
+    bool peer_refused_read = false;
+
+    // --- End-to-end credits (IBA 9.7.7.2) ----------------------------------------------------------------
+    void take_credits(std::uint8_t syndrome, std::uint32_t msn);
+    /// How far the message is ahead of the last one that the peer has room for: <= 0 inside the limit.
+    [[nodiscard]] std::int32_t beyond_credits(std::uint32_t message) const {
+        return credits_limited_ ? Psn(message + 1).distance(limit_) : 0;
+    }
+
+    // --- Completion ---------------------------------------------------------------------------------------
+    /// Completes the WQE that the window has just let go with success, when it is signaled, and those behind
+    /// it that have nothing to wait for.
+    void complete_success(const SendRecord& record, std::uint32_t index, Outbox& outbox) {
+        report_success(record, index, outbox);
+        complete_locals(outbox);
+    }
+    /// Completes WQEs that send nothing, as far as all before them have completed.
+    void complete_locals(Outbox& outbox) {
+        while (!window.empty() && window.oldest().is_local() && common_.state != QpState::kErr) {
+            const std::uint32_t index = window.una_index();
+            const SendRecord& record = window.oldest();
+            window.pop_local();
+            report_success(record, index, outbox);
+        }
+    }
+    /// Completes the oldest WQE with an error and takes the QP to ERR.
+    void fail_oldest(WcStatus status, Outbox& outbox);
+    /// A local error of the WQE `index`: it fails as soon as all before it have completed.
+    void set_local_error(std::uint32_t index, std::uint64_t wr_id, WcStatus status, Outbox& outbox);
+    /// To be called when the window has moved.
+    void settle_local_error(Outbox& outbox);
+    [[nodiscard]] bool stops_at(std::uint32_t index) const {
+        return local_error_ != WcStatus::kSuccess && local_error_index_ == index;
+    }
+    /// Completes what is left of the send queue with WR_FLUSH_ERR, at most `most`; true: there may be more.
+    bool flush(std::uint32_t most, Outbox& outbox);
+
+  private:
+    // Since when there is no answer though one was asked for; kNever: none is owed. What did not ask for an
+    // acknowledgement may wait for the next packet that does.
+    [[nodiscard]] TimeNs silent_since() const {
+        return window.una_psn().distance(asked_psn_) <= 0 ? std::max(timer_start_, asked_at_) : kNever;
+    }
+    void report_success(const SendRecord& record, std::uint32_t index, Outbox& outbox);
+    void complete_error(std::uint64_t wr_id, std::uint32_t index, WcStatus status, Outbox& outbox);
+
+    RcCommon& common_;
+    TimeNs timer_start_ = 0;
+    TimeNs rnr_until_ = kNever;
+    TimeNs measured_from_ = 0;
+    TimeNs answer_ns_ = 0;        // the longest that an answer took of late
+    TimeNs first_answer_ns_ = 0;  // the same, of answers to what was sent once
+    TimeNs asked_at_ = 0;         // the newest packet that asks for an answer
+    Psn measured_psn_;
+    Psn asked_psn_;
+    bool measuring_ = false;
+    std::uint8_t retries_left_ = 0;
+    std::uint8_t rnr_retries_left_ = 0;
+    bool credits_limited_ = false;
+    WcStatus local_error_ = WcStatus::kSuccess;
+    std::uint32_t local_error_index_ = 0;
+    Psn limit_;  // LSN: message sequence number that the peer has room for
+    std::uint64_t local_error_wr_id_ = 0;
+};
+
+}  // namespace urnic

@@ -1,0 +1,94 @@
+// What an RC responder owes its peer, in the order in which it has to go out: READ responses and atomic
+// results, then one acknowledgement or NAK for the newest request (IBA 9.7.5).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "rnic/qp/limits.h"
+#include "rnic/qp/rc/rc_common.h"
+
+namespace urnic {
+
+/// A READ being answered or an atomic's result.
+struct RcResponse {
+    std::uint64_t va_or_original = 0;  // READ: address of the next byte; atomic: the value before
+    std::uint32_t rkey = 0;
+    std::uint32_t pd = 0;  // that rkey has to belong to
+    std::uint32_t left_bytes = 0;
+    Psn psn;       // of the next packet
+    Psn last_psn;  // of the last
+    bool is_atomic = false;
+    bool is_duplicate = false;  // asked for again; does not count against max_dest_rd_atomic
+    bool begun = false;
+};
+
+class RcResponses {
+  public:
+    explicit RcResponses(RcCommon& common) : common_(common) {}
+
+    void reset();
+
+    /// Requests that were new and are not answered in full.
+    [[nodiscard]] std::uint32_t new_pending() const { return new_pending_; }
+    void add(const RcResponse& response);
+    /// A READ or atomic that was asked for again. If its first answer is still going out, a READ starts over
+    /// at the wanted point. Answers go out in the order of PSNs: the peer waits for the oldest first, and may
+    /// ask for nothing new meanwhile. Dropped when the peer asks too often: it will ask again.
+    void add_duplicate(const RcResponse& response);
+
+    /// Notes an acknowledgement of everything up to the newest request; one packet answers a whole burst.
+    void note_ack() { answer_ = answer_ == Answer::kNone ? Answer::kAck : answer_; }
+    /// Notes a NAK or RNR NAK of the packet `psn`; it stands for the acknowledgement of all before.
+    void note_nak(std::uint8_t syndrome, Psn psn);
+    /// The answer of a READ or atomic acknowledges all before it.
+    void drop_ack() { answer_ = answer_ == Answer::kAck ? Answer::kNone : answer_; }
+    /// The packet that a NAK asked for came. True: the NAK had not gone out, and now it does not.
+    [[nodiscard]] bool drop_nak();
+
+    [[nodiscard]] bool idle() const { return first_ == end_ && answer_ == Answer::kNone; }
+    [[nodiscard]] bool nak_pending() const { return answer_ == Answer::kNak; }
+
+    /// What every AETH says now.
+    struct Position {
+        Psn expected_psn;
+        std::uint32_t msn;
+        std::uint8_t credits;  // AETH credit code
+    };
+    /// Sends up to `max_packets`, responses by `data` and acknowledgements by `outbox`. True: there is more.
+    /// A READ that can no longer be served turns into a NAK and takes the QP to ERR.
+    template <typename PositionOf>
+    [[nodiscard]] bool progress(std::uint32_t max_packets, Outbox& outbox, Outbox& data,
+                                PositionOf&& position_of) {
+        if (idle()) {
+            return false;
+        }
+        return send(max_packets, outbox, data, position_of());
+    }
+
+  private:
+    enum class Answer : std::uint8_t { kNone, kAck, kNak };
+    // New requests are bounded by max_dest_rd_atomic; as many again may be duplicates.
+    static constexpr std::uint32_t kSlots = 2 * kMaxRdAtomic;
+
+    [[nodiscard]] bool send(std::uint32_t max_packets, Outbox& outbox, Outbox& data,
+                            const Position& position);
+    [[nodiscard]] bool send_read(RcResponse& response, const Position& position, Outbox& outbox);
+    void send_atomic(const RcResponse& response, const Position& position, Outbox& outbox);
+    void send_answer(const Position& position, Outbox& outbox);
+    void insert(const RcResponse& response, bool is_duplicate);
+    void fail_read(const RcResponse& response, std::uint8_t syndrome, Outbox& outbox);
+    void pop();
+    [[nodiscard]] RcResponse& slot(std::uint32_t position) { return slots_[position % kSlots]; }
+
+    RcCommon& common_;
+    std::uint32_t first_ = 0;
+    std::uint32_t end_ = 0;
+    std::uint32_t new_pending_ = 0;
+    Answer answer_ = Answer::kNone;
+    std::uint8_t nak_syndrome_ = 0;
+    Psn nak_psn_;
+    std::array<RcResponse, kSlots> slots_{};
+};
+
+}  // namespace urnic

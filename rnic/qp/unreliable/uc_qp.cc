@@ -1,0 +1,43 @@
+#include "rnic/qp/unreliable/uc_qp.h"
+
+namespace urnic {
+
+UcQp::UcQp(const QpConfig& config)
+    : UnreliableQp(config, QpType::kUc, wire::kServiceUc), responder_(common_) {}
+
+void UcQp::reset_responder(Psn first_psn) {
+    responder_.reset(first_psn);
+    comm_established_ = false;
+}
+
+void UcQp::query(abi::QpAttr& attr) const {
+    UnreliableQp::query(attr);
+    if (takes_requests(common_.state)) {
+        attr.rq_psn = responder_.expected_psn().value();
+    }
+}
+
+void UcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) {
+    if (packet.header.opcode == wire::kCnp) [[unlikely]] {
+        take_cnp(now, common_, packet, outbox);
+        return;
+    }
+    if (!accepts(packet)) [[unlikely]] {
+        return;
+    }
+    if (!is_from_peer(common_, packet)) [[unlikely]] {
+        ++config_.counters->drop_not_for_us;
+        return;
+    }
+    if (has_ce_mark(packet)) [[unlikely]] {
+        notification_point_.on_mark(now, common_, packet, outbox);
+    }
+    if (common_.state == QpState::kRtr && !comm_established_) [[unlikely]] {
+        comm_established_ = true;
+        outbox.event(*this, AsyncEventType::kCommEst);
+    }
+    responder_.handle_request(packet, wire::opcode_info(packet.header.opcode), outbox);
+    settle(outbox);
+}
+
+}  // namespace urnic

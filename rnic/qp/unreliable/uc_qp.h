@@ -1,0 +1,26 @@
+// An unreliable-connection QP (IBA chapter 9.8.2).
+#pragma once
+
+#include "rnic/qp/notification_point.h"
+#include "rnic/qp/unreliable/uc_responder.h"
+#include "rnic/qp/unreliable/unreliable_qp.h"
+
+namespace urnic {
+
+class UcQp final : public UnreliableQp {
+  public:
+    explicit UcQp(const QpConfig& config);
+
+    void query(abi::QpAttr& attr) const override;
+    void handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) override;
+
+  private:
+    void reset_responder(Psn first_psn) override;
+    TakenReceive* taken_receive() override { return &responder_.receive(); }
+
+    UcResponder responder_;
+    bool comm_established_ = false;
+    NotificationPoint notification_point_;
+};
+
+}  // namespace urnic

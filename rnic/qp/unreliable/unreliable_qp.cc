@@ -1,0 +1,135 @@
+#include "rnic/qp/unreliable/unreliable_qp.h"
+
+#include "rnic/qp/completions.h"
+#include "rnic/qp/modify.h"
+#include "rnic/qp/paced_outbox.h"
+
+namespace urnic {
+
+UnreliableQp::UnreliableQp(const QpConfig& config, QpType type, wire::Service service)
+    : Qp(config), common_(config_, *this), type_(type), service_(service), requester_(common_, service) {}
+
+int UnreliableQp::modify(TimeNs /*now*/, const abi::QpAttr& attr, const wire::Path& path, Outbox& outbox) {
+    const int error = check_modify(type_, common_.state, attr);
+    if (error != 0) {
+        return error;
+    }
+    const QpState next = target_state(common_.state, attr);
+    apply_attributes(attr, common_.attr);
+    if ((attr.mask & kQpAttrAv) != 0) {
+        common_.path = path;
+    }
+    if ((attr.mask & kQpAttrPathMtu) != 0) {
+        common_.mtu_bytes = mtu_bytes(attr.path_mtu);
+        common_.mtu_shift = static_cast<std::uint8_t>(7 + attr.path_mtu);
+    }
+    enter_state(next, outbox);
+    return 0;
+}
+
+void UnreliableQp::enter_state(QpState next, Outbox& outbox) {
+    const QpState before = common_.state;
+    if (next == QpState::kReset) {
+        flow_.reset();
+        common_.reset();
+        requester_.reset();
+        reset_responder(Psn(0));
+        drain_reported_ = false;
+        config_.sq.clear();
+        config_.rq.clear();
+        return;
+    }
+    common_.state = next;
+    if (next == QpState::kErr) {
+        (void)flush(outbox);
+    } else if (next == QpState::kRtr) {
+        reset_responder(Psn(common_.attr.rq_psn));
+    } else if (before == QpState::kRtr && next == QpState::kRts) {
+        requester_.set_psn(Psn(common_.attr.sq_psn));
+    } else if (next == QpState::kSqd) {
+        drain_reported_ = drain_reported_ && before == QpState::kSqd;
+        report_drained(outbox);
+    }
+}
+
+void UnreliableQp::query(abi::QpAttr& attr) const {
+    attr = common_.attr;
+    attr.mask = ~0U;
+    attr.state = common_.state;
+    attr.cur_state = common_.state;
+    attr.sq_draining = common_.state == QpState::kSqd && !requester_.drained() ? 1 : 0;
+    if (common_.state == QpState::kRts || common_.state == QpState::kSqd || common_.state == QpState::kSqe) {
+        attr.sq_psn = requester_.next_psn().value();
+    }
+}
+
+bool UnreliableQp::accepts(const wire::PacketView& packet) const {
+    Counters& counters = *config_.counters;
+    if (!takes_requests(common_.state)) {
+        ++counters.drop_qp_state;
+        return false;
+    }
+    if (!wire::pkeys_match(packet.header.pkey, config_.pkey)) {
+        ++counters.drop_pkey;
+        return false;
+    }
+    const wire::OpcodeInfo& info = wire::opcode_info(packet.header.opcode);
+    if ((packet.header.opcode & wire::kServiceMask) != service_ || (info.flags & wire::kIsRequest) == 0) {
+        ++counters.drop_opcode;
+        if (packet.header.opcode == wire::kCnp) {
+            ++counters.rp_cnp_ignored;
+        }
+        return false;
+    }
+    return true;
+}
+
+bool UnreliableQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
+    bool more = false;
+    if (common_.state == QpState::kRts || common_.state == QpState::kSqd) [[likely]] {
+        // Of a datagram the path is not known yet.
+        if (service_ != wire::kServiceUd && outbox.holds(common_.path)) [[unlikely]] {
+            more = false;
+        } else if (flow_.limits()) [[unlikely]] {
+            PacedOutbox paced(outbox, flow_, now);
+            more = paced.goes_on(requester_.progress(max_packets, paced));
+        } else {
+            more = requester_.progress(max_packets, outbox);
+        }
+    }
+    if (common_.state == QpState::kSqd) [[unlikely]] {
+        report_drained(outbox);
+    }
+    if (common_.state == QpState::kSqe) [[unlikely]] {
+        more = requester_.flush(kFlushBatch, outbox);
+    }
+    if (common_.state == QpState::kErr) [[unlikely]] {
+        more = flush(outbox);
+    }
+    return more;
+}
+
+void UnreliableQp::settle(Outbox& outbox) {
+    if (common_.state == QpState::kErr) [[unlikely]] {
+        (void)flush(outbox);
+    }
+}
+
+bool UnreliableQp::flush(Outbox& outbox) {
+    const bool more_sends = requester_.flush(kFlushBatch, outbox);
+    TakenReceive none;
+    TakenReceive* const taken = taken_receive();
+    const bool more_receives = flush_receives(common_, taken != nullptr ? *taken : none, kFlushBatch, outbox);
+    return more_sends || more_receives;
+}
+
+void UnreliableQp::report_drained(Outbox& outbox) {
+    if (requester_.drained() && !drain_reported_) {
+        drain_reported_ = true;
+        if (common_.attr.en_sqd_async_notify != 0) {
+            outbox.event(*this, AsyncEventType::kSqDrained);
+        }
+    }
+}
+
+}  // namespace urnic

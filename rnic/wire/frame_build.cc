@@ -1,0 +1,167 @@
+// Frames out: one pass over headers and payload.
+#include "base/bytes.h"
+#include "rnic/wire/crc/crc32.h"
+#include "rnic/wire/frame.h"
+#include "rnic/wire/icrc.h"
+#include "rnic/wire/layout.h"
+#include "rnic/wire/opcodes.h"
+
+namespace urnic::wire {
+
+namespace {
+
+constexpr std::size_t kLeastPathBytes = kEthernetBytes + kIpv4Bytes + kUdpBytes;
+
+void write_bth(std::byte* bth, const PacketHeader& header, std::uint32_t pad_bytes) {
+    const std::uint32_t flags = (header.solicited ? 0x80U : 0U) | (header.mig_req ? 0x40U : 0U) |
+                                pad_bytes << 4U | (header.tver & 0x0fU);
+    store_be32(bth, std::uint32_t{header.opcode} << 24U | flags << 16U | header.pkey);
+    const std::uint32_t congestion = (header.fecn ? 0x80U : 0U) | (header.becn ? 0x40U : 0U);
+    store_be32(bth + kBthResv8a, congestion << 24U | (header.dest_qp & 0xff'ffffU));
+    store_be32(bth + kBthAckReq, (header.ack_req ? 0x8000'0000U : 0U) | header.psn.value());
+}
+
+/// Writes the extended headers that `mask` names, in wire order.
+void write_extended(std::byte* to, std::uint16_t mask, const PacketHeader& header) {
+    if ((mask & kHasRdeth) != 0) {
+        store_be32(to, header.rd_ee_context & 0xff'ffffU);
+        to += 4;
+    }
+    if ((mask & kHasDeth) != 0) {
+        store_be32(to, header.deth.qkey);
+        store_be32(to + 4, header.deth.src_qp & 0xff'ffffU);
+        to += 8;
+    }
+    if ((mask & kHasXrceth) != 0) {
+        store_be32(to, header.xrc_srq & 0xff'ffffU);
+        to += 4;
+    }
+    if ((mask & kHasFeth) != 0) {
+        store_be32(to, header.feth);
+        to += 4;
+    }
+    if ((mask & kHasReth) != 0) {
+        store_be64(to, header.reth.va);
+        store_be32(to + 8, header.reth.rkey);
+        store_be32(to + 12, header.reth.dma_length);
+        to += 16;
+    }
+    if ((mask & kHasAtomicEth) != 0) {
+        store_be64(to, header.atomic.va);
+        store_be32(to + 8, header.atomic.rkey);
+        store_be64(to + 12, header.atomic.swap_or_add);
+        store_be64(to + 20, header.atomic.compare);
+        to += 28;
+    }
+    if ((mask & kHasAeth) != 0) {
+        store_be32(to, std::uint32_t{header.aeth.syndrome} << 24U | (header.aeth.msn & 0xff'ffffU));
+        to += 4;
+    }
+    if ((mask & kHasAtomicAck) != 0) {
+        store_be64(to, header.atomic_ack);
+        to += 8;
+    }
+    if ((mask & kHasImm) != 0) {
+        store_le32(to, header.imm);  // as it lies on the wire
+        to += 4;
+    }
+    if ((mask & kHasIeth) != 0) {
+        store_be32(to, header.ieth_rkey);
+        to += 4;
+    }
+    if ((mask & kHasCnpReserved) != 0) {
+        std::memset(to, 0, 16);
+    }
+}
+
+/// The path's bytes, by two copies of a fixed length that overlap: of one that varies the compiler makes a
+/// slow `rep movs`. What the first writes too much is the place of BTH and ICRC.
+void copy_front(std::byte* frame, const Path& path) {
+    constexpr std::size_t kFirst = 48;
+    constexpr std::size_t kLast = 32;
+    static_assert(kFirst <= kLeastPathBytes + kBthBytes + kIcrcBytes && kLast <= kLeastPathBytes);
+    static_assert(kFirst + kLast >= Path::kMaxBytes);
+    std::memcpy(frame, path.bytes.data(), kFirst);
+    std::memcpy(frame + path.length - kLast, path.bytes.data() + path.length - kLast, kLast);
+}
+
+/// Lengths, identification and checksum: what differs from the path's template.
+void patch_lengths(std::byte* l3, bool is_ipv4, std::size_t udp_bytes, std::uint16_t id) {
+    const auto udp_length = static_cast<std::uint16_t>(udp_bytes);
+    if (!is_ipv4) {
+        store_be16(l3 + kIpv6PayloadLength, udp_length);
+        store_be16(l3 + kIpv6Bytes + kUdpLength, udp_length);
+        return;
+    }
+    const auto total = static_cast<std::uint16_t>(udp_bytes + kIpv4Bytes);
+    store_be16(l3 + kIpv4TotalLength, total);
+    store_be16(l3 + kIpv4Id, id);
+    std::uint32_t sum = std::uint32_t{load_be16(l3 + kIpv4Checksum)} + total + id;
+    sum = (sum & 0xffffU) + (sum >> 16U);
+    sum = (sum & 0xffffU) + (sum >> 16U);
+    store_be16(l3 + kIpv4Checksum, static_cast<std::uint16_t>(~sum));
+    store_be16(l3 + kIpv4Bytes + kUdpLength, udp_length);
+}
+
+/// Appends the payload at `to`; `crc` becomes the register over head and payload. False when a piece could
+/// not be read.
+bool gather(const MaskedHead& head, std::span<const MemoryPiece> pieces, std::byte* to, std::uint32_t& crc) {
+    if (pieces.size() == 1 && pieces[0].direct != nullptr) [[likely]] {
+        crc = crc32_headed_copy(head, to, pieces[0].direct, pieces[0].length_bytes);
+        return true;
+    }
+    crc = crc32_headed_update(head, nullptr, 0);
+    for (const MemoryPiece& piece : pieces) {
+        if (piece.direct != nullptr) {
+            crc = crc32_copy(crc, to, piece.direct, piece.length_bytes);
+        } else if (piece.length_bytes != 0) {
+            if (piece.space == nullptr || !piece.space->read(piece.va, to, piece.length_bytes)) {
+                return false;
+            }
+            crc = crc32_update(crc, to, piece.length_bytes);
+        }
+        to += piece.length_bytes;
+    }
+    return true;
+}
+
+}  // namespace
+
+std::size_t build_frame(const Path& path, const PacketHeader& header, std::span<const MemoryPiece> pieces,
+                        std::span<std::byte> frame) {
+    const OpcodeInfo& info = opcode_info(header.opcode);
+    std::uint64_t payload_bytes = 0;
+    for (const MemoryPiece& piece : pieces) {
+        payload_bytes += piece.length_bytes;
+    }
+    const auto pad_bytes = static_cast<std::uint32_t>(-payload_bytes & 3U);
+    const std::uint64_t front_bytes = std::uint64_t{path.length} + info.header_bytes;
+    const std::uint64_t total = front_bytes + payload_bytes + pad_bytes + kIcrcBytes;
+    if (total > frame.size() || total - path.l3_offset > 0xffffU || path.length < kLeastPathBytes) {
+        return 0;
+    }
+    std::byte* l3 = frame.data() + path.l3_offset;
+    std::byte* bth = frame.data() + path.length;
+    copy_front(frame.data(), path);
+    patch_lengths(l3, path.is_ipv4, total - path.length + kUdpBytes,
+                  static_cast<std::uint16_t>(header.psn.value()));
+    write_bth(bth, header, pad_bytes);
+    write_extended(bth + kBthBytes, info.headers, header);
+
+    const MaskedHead head = icrc_head(l3, front_bytes - path.l3_offset, path.is_ipv4);
+    std::uint32_t crc = 0;
+    std::byte* payload = frame.data() + front_bytes;
+    if (!gather(head, pieces, payload, crc)) {
+        return 0;
+    }
+    std::byte* end = payload + payload_bytes;
+    if (pad_bytes != 0) {
+        std::memset(end, 0, pad_bytes);
+        crc = crc32_update(crc, end, pad_bytes);
+        end += pad_bytes;
+    }
+    store_le32(end, ~crc);
+    return total;
+}
+
+}  // namespace urnic::wire

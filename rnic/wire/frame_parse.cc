@@ -1,0 +1,265 @@
+// Frames in: Ethernet, IP, UDP and transport headers, every length checked before it is used.
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "rnic/wire/blank_header.h"
+#include "rnic/wire/frame.h"
+#include "rnic/wire/layout.h"
+#include "rnic/wire/opcodes.h"
+
+namespace urnic::wire {
+
+namespace {
+
+/// Where the layers of a frame lie. Only what both peek and parse need is checked here.
+struct Layers {
+    const std::byte* ip = nullptr;
+    const std::byte* udp = nullptr;
+    std::size_t ip_bytes = 0;  // of the frame, from `ip` on; Ethernet's padding included
+    std::uint16_t vlan_tci = 0;
+    bool is_ipv4 = true;
+    bool has_options = false;
+};
+
+/// Finds IP and UDP. False: not an unfragmented UDP datagram to port 4791.
+bool find_layers(std::span<const std::byte> frame, Layers& layers) {
+    std::size_t offset = kEthernetBytes;
+    if (frame.size() < offset) {
+        return false;
+    }
+    std::uint16_t ether_type = load_be16(&frame[offset - 2]);
+    if (ether_type == kEtherTypeVlan) {
+        if (frame.size() < offset + kVlanTagBytes) {
+            return false;
+        }
+        layers.vlan_tci = load_be16(&frame[offset]);
+        offset += kVlanTagBytes;
+        ether_type = load_be16(&frame[offset - 2]);
+    }
+    const std::span<const std::byte> l3 = frame.subspan(offset);
+    layers.ip_bytes = l3.size();
+    layers.ip = l3.data();
+    std::size_t udp_offset = kIpv6Bytes;
+    if (ether_type == kEtherTypeIpv4) {
+        if (l3.size() < kIpv4Bytes || (l3[0] >> 4U) != std::byte{4} ||
+            std::to_integer<std::uint8_t>(l3[kIpv4Protocol]) != kProtocolUdp ||
+            (load_be16(&l3[kIpv4Fragment]) & kIpv4FragmentMask) != 0) {
+            return false;
+        }
+        udp_offset = std::to_integer<std::size_t>(l3[0] & std::byte{0x0f}) * 4;
+        if (udp_offset < kIpv4Bytes) {
+            return false;
+        }
+        layers.is_ipv4 = true;
+        layers.has_options = udp_offset != kIpv4Bytes;
+    } else if (ether_type == kEtherTypeIpv6) {
+        if (l3.size() < kIpv6Bytes || (l3[0] >> 4U) != std::byte{6} ||
+            std::to_integer<std::uint8_t>(l3[kIpv6NextHeader]) != kProtocolUdp) {
+            return false;
+        }
+        layers.is_ipv4 = false;
+    } else {
+        return false;
+    }
+    if (l3.size() < udp_offset + kUdpBytes) {
+        return false;
+    }
+    layers.udp = l3.data() + udp_offset;
+    return load_be16(layers.udp + kUdpDestinationPort) == kRocev2UdpPort;
+}
+
+/// Sum of 16-bit words for the Internet checksum (RFC 1071), in host order words: folding commutes with the
+/// byte swap, so a result is right or wrong in either order.
+std::uint64_t checksum_words(const std::byte* data, std::size_t length_bytes, std::uint64_t sum) {
+    while (length_bytes >= 4) {
+        sum += load_le32(data);
+        data += 4;
+        length_bytes -= 4;
+    }
+    if (length_bytes != 0) {
+        std::uint32_t rest = 0;
+        std::memcpy(&rest, data, length_bytes);
+        sum += rest;
+    }
+    return sum;
+}
+
+bool checksum_good(std::uint64_t sum) {
+    sum = (sum & 0xffff'ffffU) + (sum >> 32U);
+    sum = (sum & 0xffff'ffffU) + (sum >> 32U);
+    sum = (sum & 0xffffU) + (sum >> 16U);
+    sum = (sum & 0xffffU) + (sum >> 16U);
+    return sum == 0xffffU;
+}
+
+/// The 20 bytes of a header without options, in three steps and no loop: this runs for each packet.
+bool ipv4_checksum_good(const std::byte* ip) {
+    const std::uint64_t a = load_le64(ip);
+    const std::uint64_t b = load_le64(ip + 8);
+    return checksum_good((a & 0xffff'ffffU) + (a >> 32U) + (b & 0xffff'ffffU) + (b >> 32U) +
+                         load_le32(ip + 16));
+}
+
+/// RFC 768 and RFC 8200 8.1: pseudo header (addresses, protocol, UDP length), then the datagram.
+bool udp_checksum_good(const Layers& layers, std::size_t udp_bytes) {
+    const std::size_t addresses = layers.is_ipv4 ? kIpv4Source : kIpv6Source;
+    const std::size_t address_bytes = layers.is_ipv4 ? 8 : 32;
+    std::uint64_t sum = __builtin_bswap16(kProtocolUdp) +
+                        std::uint64_t{__builtin_bswap16(static_cast<std::uint16_t>(udp_bytes))};
+    sum = checksum_words(layers.ip + addresses, address_bytes, sum);
+    return checksum_good(checksum_words(layers.udp, udp_bytes, sum));
+}
+
+/// The lengths and checksums of IP and UDP. Gives the UDP length, header included; 0 when they are wrong.
+std::size_t checked_udp_bytes(const Layers& layers) {
+    std::size_t udp_bytes = 0;
+    if (layers.is_ipv4) {
+        const std::size_t total = load_be16(layers.ip + kIpv4TotalLength);
+        if (layers.has_options || total > layers.ip_bytes || total < kIpv4Bytes + kUdpBytes ||
+            !ipv4_checksum_good(layers.ip)) {
+            return 0;
+        }
+        udp_bytes = total - kIpv4Bytes;
+    } else {
+        udp_bytes = load_be16(layers.ip + kIpv6PayloadLength);
+        if (udp_bytes > layers.ip_bytes - kIpv6Bytes) {
+            return 0;
+        }
+    }
+    if (load_be16(layers.udp + kUdpLength) != udp_bytes) {
+        return 0;
+    }
+    // Zero says that the sender made none. Over IPv6 that is not the rule, but what RoCEv2 senders do.
+    if (load_be16(layers.udp + kUdpChecksum) != 0 && !udp_checksum_good(layers, udp_bytes)) {
+        return 0;
+    }
+    return udp_bytes;
+}
+
+void parse_addresses(std::span<const std::byte> frame, const Layers& layers, PacketView& view) {
+    std::memcpy(view.dst_mac.data(), frame.data(), view.dst_mac.size());
+    std::memcpy(view.src_mac.data(), frame.data() + view.dst_mac.size(), view.src_mac.size());
+    view.is_ipv4 = layers.is_ipv4;
+    view.vlan_tci = layers.vlan_tci;
+    view.udp_src_port = load_be16(layers.udp + kUdpSourcePort);
+    if (layers.is_ipv4) {
+        constexpr Gid kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+        view.src_gid = kMapped;
+        view.dst_gid = kMapped;
+        std::memcpy(&view.src_gid[12], layers.ip + kIpv4Source, 4);
+        std::memcpy(&view.dst_gid[12], layers.ip + kIpv4Destination, 4);
+        view.traffic_class = std::to_integer<std::uint8_t>(layers.ip[kIpv4Tos]);
+        view.hop_limit = std::to_integer<std::uint8_t>(layers.ip[kIpv4Ttl]);
+        return;
+    }
+    std::memcpy(view.src_gid.data(), layers.ip + kIpv6Source, view.src_gid.size());
+    std::memcpy(view.dst_gid.data(), layers.ip + kIpv6Destination, view.dst_gid.size());
+    view.traffic_class = static_cast<std::uint8_t>(load_be16(layers.ip) >> 4U);
+    view.hop_limit = std::to_integer<std::uint8_t>(layers.ip[kIpv6HopLimit]);
+}
+
+void parse_bth(const std::byte* bth, PacketHeader& header) {
+    const auto flags = std::to_integer<std::uint8_t>(bth[kBthFlags]);
+    const auto congestion = std::to_integer<std::uint8_t>(bth[kBthResv8a]);
+    header.opcode = std::to_integer<std::uint8_t>(bth[0]);
+    header.solicited = (flags & 0x80U) != 0;
+    header.mig_req = (flags & 0x40U) != 0;
+    header.pad_count = (flags >> 4U) & 0x03U;
+    header.tver = flags & 0x0fU;
+    header.pkey = load_be16(bth + kBthPkey);
+    header.fecn = (congestion & 0x80U) != 0;
+    header.becn = (congestion & 0x40U) != 0;
+    header.dest_qp = load_be32(bth + kBthResv8a) & 0xff'ffffU;
+    header.ack_req = (bth[kBthAckReq] & std::byte{0x80}) != std::byte{0};
+    header.psn = Psn(load_be32(bth + kBthAckReq));
+}
+
+/// Reads the extended headers that `mask` names from `from`, which holds all of them.
+void parse_extended(const std::byte* from, std::uint16_t mask, PacketHeader& header) {
+    if ((mask & kHasRdeth) != 0) {
+        header.rd_ee_context = load_be32(from) & 0xff'ffffU;
+        from += 4;
+    }
+    if ((mask & kHasDeth) != 0) {
+        header.deth = {load_be32(from), load_be32(from + 4) & 0xff'ffffU};
+        from += 8;
+    }
+    if ((mask & kHasXrceth) != 0) {
+        header.xrc_srq = load_be32(from) & 0xff'ffffU;
+        from += 4;
+    }
+    if ((mask & kHasFeth) != 0) {
+        header.feth = load_be32(from);
+        from += 4;
+    }
+    if ((mask & kHasReth) != 0) {
+        header.reth = {load_be64(from), load_be32(from + 8), load_be32(from + 12)};
+        from += 16;
+    }
+    if ((mask & kHasAtomicEth) != 0) {
+        header.atomic = {load_be64(from), load_be32(from + 8), load_be64(from + 12), load_be64(from + 20)};
+        from += 28;
+    }
+    if ((mask & kHasAeth) != 0) {
+        const std::uint32_t word = load_be32(from);
+        header.aeth = {static_cast<std::uint8_t>(word >> 24U), word & 0xff'ffffU};
+        from += 4;
+    }
+    if ((mask & kHasAtomicAck) != 0) {
+        header.atomic_ack = load_be64(from);
+        from += 8;
+    }
+    if ((mask & kHasImm) != 0) {
+        header.imm = load_le32(from);  // as it lies on the wire
+        from += 4;
+    }
+    if ((mask & kHasIeth) != 0) {
+        header.ieth_rkey = load_be32(from);
+    }
+}
+
+}  // namespace
+
+ParseError parse_frame(std::span<const std::byte> frame, PacketView& view) {
+    Layers layers;
+    if (!find_layers(frame, layers)) {
+        return ParseError::kNotRoce;
+    }
+    const std::size_t udp_bytes = checked_udp_bytes(layers);
+    // IB packets are whole words: the pad bytes see to that (IBA 9.2.3), so an odd length was never one.
+    if (udp_bytes < kUdpBytes + kBthBytes + kIcrcBytes || udp_bytes % 4 != 0) {
+        return ParseError::kMalformed;
+    }
+    const std::byte* bth = layers.udp + kUdpBytes;
+    const std::size_t transport_bytes = udp_bytes - kUdpBytes - kIcrcBytes;
+    view.header = kBlankHeader;
+    parse_bth(bth, view.header);
+    // What a reserved opcode is answered with is for the QP to say (IBA 9.7.4.1.3): all behind its BTH counts
+    // as payload.
+    const OpcodeInfo& info = opcode_info(view.header.opcode);
+    const bool has_payload = (info.flags & (kHasPayload | kValid)) != kValid;
+    const std::size_t needed = std::size_t{info.header_bytes} + view.header.pad_count;
+    if (view.header.tver != 0 || transport_bytes < needed) {
+        return ParseError::kMalformed;
+    }
+    const std::size_t payload_bytes = transport_bytes - needed;
+    if (!has_payload && (payload_bytes != 0 || view.header.pad_count != 0)) {
+        return ParseError::kMalformed;
+    }
+    parse_extended(bth + kBthBytes, info.headers, view.header);
+    parse_addresses(frame, layers, view);
+    view.payload = {bth + info.header_bytes, payload_bytes};
+    view.l3 = {layers.ip, static_cast<std::size_t>(bth - layers.ip) + transport_bytes};
+    return ParseError::kNone;
+}
+
+std::uint32_t peek_dest_qp(std::span<const std::byte> frame) {
+    Layers layers;
+    if (!find_layers(frame, layers) ||
+        static_cast<std::size_t>(layers.udp - layers.ip) + kUdpBytes + kBthBytes > layers.ip_bytes) {
+        return ~0U;
+    }
+    return load_be32(layers.udp + kUdpBytes + kBthResv8a) & 0xff'ffffU;
+}
+
+}  // namespace urnic::wire

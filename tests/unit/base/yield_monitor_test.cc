@@ -1,0 +1,75 @@
+#include "base/yield_monitor.h"
+
+#include <gtest/gtest.h>
+
+namespace urnic::abi {
+namespace {
+
+constexpr std::uint64_t kQuickNs = 2'000;
+constexpr std::uint64_t kSliceNs = 4'000'000;
+
+class YieldMonitorTest : public testing::Test {
+  protected:
+    void yield(std::uint64_t took_ns) {
+        now_ += took_ns;
+        monitor_.on_yield(now_, took_ns);
+    }
+    void yields(std::uint32_t count, std::uint64_t took_ns) {
+        for (std::uint32_t i = 0; i < count; ++i) {
+            yield(took_ns);
+        }
+    }
+    [[nodiscard]] bool contended() const { return monitor_.contended(now_); }
+
+    YieldMonitor monitor_;
+    std::uint64_t now_ = 1'000'000'000;
+};
+
+TEST_F(YieldMonitorTest, QuickYieldsProveNothing) {
+    yields(100'000, kQuickNs);
+    EXPECT_FALSE(contended());
+}
+
+TEST_F(YieldMonitorTest, OneSlowYieldIsNoProofThreeAre) {
+    yields(YieldMonitor::kSlowYields - 1, kSliceNs);
+    EXPECT_FALSE(contended());
+    yield(kSliceNs);
+    EXPECT_TRUE(contended());
+}
+
+TEST_F(YieldMonitorTest, SlowYieldsFarApartAreTheHypervisors) {
+    for (int i = 0; i < 100; ++i) {
+        yield(kSliceNs);
+        yields(YieldMonitor::kQuickYields, kQuickNs);
+        EXPECT_FALSE(contended());
+    }
+}
+
+TEST_F(YieldMonitorTest, AFewQuickYieldsBetweenThemDoNotHideAThreadThatComputes) {
+    for (std::uint32_t i = 0; i < YieldMonitor::kSlowYields; ++i) {
+        yield(kSliceNs);
+        yields(YieldMonitor::kQuickYields - 1, kQuickNs);
+    }
+    EXPECT_TRUE(contended());
+}
+
+TEST_F(YieldMonitorTest, TriesAgainAndWaitsLongerEachTime) {
+    yields(YieldMonitor::kSlowYields, kSliceNs);
+    std::uint64_t wait_ns = YieldMonitor::kMinContendedNs;
+    for (int i = 0; i < 10; ++i) {
+        now_ += wait_ns - 1;
+        EXPECT_TRUE(contended());
+        ++now_;
+        EXPECT_FALSE(contended());
+        yield(kSliceNs);  // still there
+        EXPECT_TRUE(contended());
+        wait_ns = std::min(2 * wait_ns, YieldMonitor::kMaxContendedNs);
+    }
+    now_ += wait_ns;
+    yields(YieldMonitor::kQuickYields, kQuickNs);  // gone
+    yield(kSliceNs);
+    EXPECT_FALSE(contended());
+}
+
+}  // namespace
+}  // namespace urnic::abi

@@ -1,0 +1,106 @@
+#include "daemon/verbs/ring_memory.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <vector>
+
+namespace urnic::dataplane {
+namespace {
+
+TEST(RingMemory, PiecesArePageAlignedZeroAndApart) {
+    RingMemory memory;
+    ASSERT_EQ(memory.create(1U << 20U), 0);
+    RingPiece a;
+    RingPiece b;
+    ASSERT_EQ(memory.allocate(1, a), 0);
+    ASSERT_EQ(memory.allocate(5000, b), 0);
+    EXPECT_EQ(a.bytes, 4096U);
+    EXPECT_EQ(b.bytes, 8192U);
+    EXPECT_GE(b.offset, a.offset + a.bytes);
+    std::memset(memory.at(a), 1, a.bytes);
+    EXPECT_TRUE(
+        std::all_of(memory.at(b), memory.at(b) + b.bytes, [](std::byte x) { return x == std::byte{0}; }));
+}
+
+TEST(RingMemory, AFreedPieceComesBackAsZerosAndItsPagesAreGone) {
+    RingMemory memory;
+    ASSERT_EQ(memory.create(1U << 20U), 0);
+    RingPiece a;
+    ASSERT_EQ(memory.allocate(65536, a), 0);
+    std::memset(memory.at(a), 0xff, a.bytes);
+    const std::uint64_t offset = a.offset;
+    memory.release(a);
+    struct stat status {};
+    ASSERT_EQ(::fstat(memory.fd(), &status), 0);
+    EXPECT_EQ(status.st_blocks, 0);
+    ASSERT_EQ(memory.allocate(65536, a), 0);
+    EXPECT_EQ(a.offset, offset);
+    EXPECT_TRUE(
+        std::all_of(memory.at(a), memory.at(a) + a.bytes, [](std::byte x) { return x == std::byte{0}; }));
+}
+
+TEST(RingMemory, TheLimitHolds) {
+    RingMemory memory;
+    ASSERT_EQ(memory.create(3 * 4096), 0);
+    RingPiece a;
+    RingPiece b;
+    RingPiece c;
+    ASSERT_EQ(memory.allocate(8192, a), 0);
+    EXPECT_EQ(memory.allocate(8192, b), ENOMEM);
+    EXPECT_EQ(memory.allocate(~std::size_t{0} - 4096, b), ENOMEM);
+    EXPECT_EQ(memory.allocate(4096, b), 0);
+    EXPECT_EQ(memory.allocate(1, c), ENOMEM);
+    memory.release(a);
+    EXPECT_EQ(memory.allocate(1, c), 0);
+    EXPECT_EQ(memory.used_bytes(), 8192U);
+}
+
+TEST(RingMemory, AClientCanNeitherShrinkNorGrowIt) {
+    RingMemory memory;
+    ASSERT_EQ(memory.create(1U << 20U), 0);
+    EXPECT_NE(::ftruncate(memory.fd(), 0), 0);
+    EXPECT_NE(::ftruncate(memory.fd(), static_cast<off_t>(2 * RingMemory::kFileBytes)), 0);
+    EXPECT_NE(::fcntl(memory.fd(), F_ADD_SEALS, F_SEAL_WRITE), 0) << "no further seals";
+}
+
+// Random allocation and freeing: pieces never overlap, and in the end everything can be had in one piece.
+TEST(RingMemory, RandomUseLeavesNoFragments) {
+    const char* given = std::getenv("URNIC_TEST_SEED");
+    const unsigned seed = given != nullptr ? static_cast<unsigned>(std::atoi(given)) : std::random_device{}();
+    SCOPED_TRACE("URNIC_TEST_SEED=" + std::to_string(seed));
+    std::mt19937 random(seed);
+    constexpr std::uint64_t kLimit = 64ULL << 30U;
+    RingMemory memory;
+    ASSERT_EQ(memory.create(kLimit), 0);
+    std::vector<RingPiece> pieces;
+    for (int step = 0; step < 3000; ++step) {
+        if (pieces.empty() || random() % 3 != 0) {
+            RingPiece piece;
+            ASSERT_EQ(memory.allocate(1 + random() % 100'000, piece), 0);
+            for (const RingPiece& other : pieces) {
+                ASSERT_TRUE(piece.offset + piece.bytes <= other.offset ||
+                            other.offset + other.bytes <= piece.offset);
+            }
+            pieces.push_back(piece);
+        } else {
+            std::swap(pieces[random() % pieces.size()], pieces.back());
+            memory.release(pieces.back());
+            pieces.pop_back();
+        }
+    }
+    for (const RingPiece& piece : pieces) {
+        memory.release(piece);
+    }
+    EXPECT_EQ(memory.used_bytes(), 0U);
+    RingPiece all;
+    EXPECT_EQ(memory.allocate(kLimit, all), 0);
+}
+
+}  // namespace
+}  // namespace urnic::dataplane

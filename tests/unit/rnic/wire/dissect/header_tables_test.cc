@@ -1,0 +1,298 @@
+// Each header's table: there and back, its reserved bits, and bytes written down by hand from the
+// specifications.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "rnic/wire/dissect/eth/headers.h"
+#include "rnic/wire/dissect/ib/link.h"
+#include "rnic/wire/dissect/ib/transport.h"
+#include "rnic/wire/dissect/ipoib/ipoib.h"
+#include "rnic/wire/mad/cm.h"
+#include "rnic/wire/mad/mad.h"
+#include "tests/support/random_bytes.h"
+
+namespace urnic::wire {
+namespace {
+
+struct Expected {
+    const HeaderTable* table;
+    std::size_t length_bytes;
+    std::size_t reserved_bits;  // counted in the specification
+};
+
+void PrintTo(const Expected& expected, std::ostream* out) { *out << expected.table->name; }
+
+std::vector<Expected> all_tables() {
+    std::vector<Expected> tables = {
+        {&kEthernetTable, 14, 0},
+        {&kVlanTable, 4, 0},
+        {&kIpv4Table, 20, 0},
+        {&kUdpTable, 8, 0},
+        {&kPfcTable, 20, 8},
+        {&kLrhTable, 8, 2 + 5},
+        {&kGrhTable, 40, 0},
+        {&kRawHeaderTable, 4, 16},
+        {&kBthTable, 12, 6 + 7},
+        {&kIpoibEncapsulationTable, 4, 16},
+        {&kIpoibArpTable, 56, 0},
+        {&kMadTable, 24, 16},
+        {&kSmpDirectedTable, 256, 16 + 28 * 8},
+        {&kSmpLidRoutedTable, 232, std::size_t{8} * (32 + 128)},
+        {&cm::Req::table(), 232, 32 + 32 + (6 + 3 + 3) * 2},
+        {&cm::Mra::table(), 232, 6 + 3},
+        {&cm::Rej::table(), 232, 6 + 1},
+        {&cm::Rep::table(), 232, 8 + 8 + 8 + 4},
+        {&cm::Rtu::table(), 232, 0},
+        {&cm::Dreq::table(), 232, 8},
+        {&cm::Drep::table(), 232, 0},
+        {&cm::SidrReq::table(), 232, 16},
+        {&cm::SidrRep::table(), 232, 16 + 8},
+        {&cm::Lap::table(), 232, 32 + 3 + 32 + 4 + 2 + 3 + 3},
+        {&cm::Apr::table(), 232, 16},
+        {&cm::kIpCmHeaderTable, 36, 4},
+    };
+    const std::size_t extended_lengths[] = {4, 8, 4, 4, 16, 28, 4, 8, 4, 4, 16};
+    const std::size_t extended_reserved[] = {8, 8, 8, 0, 0, 0, 0, 0, 0, 0, 128};
+    for (std::size_t i = 0; i < extended_headers().size(); ++i) {
+        tables.push_back({&extended_headers()[i].table, extended_lengths[i], extended_reserved[i]});
+    }
+    return tables;
+}
+
+/// Room for any structure, of the alignment that they need.
+struct alignas(16) Object {
+    std::byte bytes[1024]{};
+};
+
+std::vector<std::byte> read_and_write(const HeaderTable& table, const std::vector<std::byte>& wire,
+                                      Object& object) {
+    read_fields(table, wire.data(), &object);
+    std::vector<std::byte> written(table.length_bytes, std::byte{0xee});
+    write_fields(table, &object, written.data());
+    return written;
+}
+
+class HeaderTables : public testing::TestWithParam<Expected> {};
+
+TEST_P(HeaderTables, HasItsLengthAndItsReservedBits) {
+    const HeaderTable& table = *GetParam().table;
+    EXPECT_EQ(table.length_bytes, GetParam().length_bytes);
+    Object object;
+    std::size_t reserved = 0;
+    for (const std::byte byte :
+         read_and_write(table, std::vector<std::byte>(table.length_bytes, std::byte{0xff}), object)) {
+        reserved += 8U - static_cast<unsigned>(std::popcount(std::to_integer<unsigned>(byte)));
+    }
+    EXPECT_EQ(reserved, GetParam().reserved_bits);
+}
+
+TEST_P(HeaderTables, AnyBytesAndAnyFieldsComeBack) {
+    const HeaderTable& table = *GetParam().table;
+    test::Random random;
+    Object ones;
+    const std::vector<std::byte> defined =
+        read_and_write(table, std::vector<std::byte>(table.length_bytes, std::byte{0xff}), ones);
+    for (int round = 0; round < 200; ++round) {
+        std::vector<std::byte> wire = random.bytes(table.length_bytes);
+        Object object;
+        const std::vector<std::byte> written = read_and_write(table, wire, object);
+        for (std::size_t i = 0; i < wire.size(); ++i) {
+            wire[i] &= defined[i];
+        }
+        ASSERT_EQ(written, wire) << random;
+        Object again;
+        read_fields(table, written.data(), &again);
+        ASSERT_EQ(std::memcmp(object.bytes, again.bytes, sizeof object.bytes), 0) << random;
+    }
+}
+
+TEST_P(HeaderTables, EachFieldOwnsItsBits) {
+    const HeaderTable& table = *GetParam().table;
+    for (const Field& field : table.fields) {
+        std::vector<std::byte> wire(table.length_bytes);
+        for (std::size_t bit = field.bit_offset; bit < std::size_t{field.bit_offset} + field.bit_width;
+             ++bit) {
+            wire[bit / 8] |= std::byte{0x80} >> bit % 8;
+        }
+        Object object;
+        read_fields(table, wire.data(), &object);
+        for (const Field& other : table.fields) {
+            if (other.is_bytes()) {
+                const std::byte expected = &other == &field ? std::byte{0xff} : std::byte{0};
+                for (std::size_t i = 0; i < other.member_bytes; ++i) {
+                    ASSERT_EQ(object.bytes[other.member_offset + i], expected)
+                        << field.name << ", " << other.name;
+                }
+            } else {
+                const std::uint64_t ones = ~std::uint64_t{0} >> (64U - field.bit_width % 65U);
+                ASSERT_EQ(field_number(other, &object), &other == &field ? ones : 0)
+                    << field.name << ", " << other.name;
+            }
+        }
+    }
+}
+
+std::string table_name(const testing::TestParamInfo<Expected>& info) {
+    std::string name;
+    for (const char letter : std::string(info.param.table->name)) {
+        name += std::isalnum(static_cast<unsigned char>(letter)) != 0 ? letter : '_';
+    }
+    return name;
+}
+INSTANTIATE_TEST_SUITE_P(All, HeaderTables, testing::ValuesIn(all_tables()), table_name);
+
+std::vector<std::byte> from_hex(const std::string& text) {
+    std::vector<std::byte> bytes;
+    for (std::size_t i = 0; i + 1 < text.size();) {
+        if (text[i] == ' ') {
+            ++i;
+            continue;
+        }
+        bytes.push_back(static_cast<std::byte>(std::stoul(text.substr(i, 2), nullptr, 16)));
+        i += 2;
+    }
+    return bytes;
+}
+
+template <class T>
+T read_hex(const HeaderTable& table, const std::string& text) {
+    const std::vector<std::byte> wire = from_hex(text);
+    EXPECT_EQ(wire.size(), table.length_bytes);
+    T object;
+    read_fields(table, wire.data(), &object);
+    return object;
+}
+
+// IBA 7.7: VL 7, LVer 0, SL 1, LNH 2, DLID 0x375c, 14 words, SLID 0x17d2.
+TEST(HeaderBytes, Lrh) {
+    const auto lrh = read_hex<Lrh>(kLrhTable, "70 12 37 5c 00 0e 17 d2");
+    EXPECT_EQ(lrh, (Lrh{7, 0, 1, kLnhTransport, 0x375c, 14, 0x17d2}));
+}
+
+TEST(HeaderBytes, Bth) {
+    const auto bth = read_hex<PacketHeader>(kBthTable, "0a a0 24 bb c0 b1 b3 00 80 ec 2a 01");
+    EXPECT_EQ(bth.opcode, 0x0a);
+    EXPECT_TRUE(bth.solicited);
+    EXPECT_FALSE(bth.mig_req);
+    EXPECT_EQ(bth.pad_count, 2);
+    EXPECT_EQ(bth.pkey, 0x24bb);
+    EXPECT_TRUE(bth.fecn);
+    EXPECT_TRUE(bth.becn);
+    EXPECT_EQ(bth.dest_qp, 0xb1b300U);
+    EXPECT_TRUE(bth.ack_req);
+    EXPECT_EQ(bth.psn, Psn(0xec2a01));
+}
+
+// 802.1Qbb: classes 0 and 3 paused for 0xffff quanta, class 4 resumed.
+TEST(HeaderBytes, Pfc) {
+    const auto pfc = read_hex<Pfc>(kPfcTable, "0101 0019 ffff 0000 0000 ffff 0000 0000 0000 0000");
+    EXPECT_EQ(pfc.class_enable, 0x19);
+    EXPECT_EQ(pfc.pause_quanta[0], 0xffff);
+    EXPECT_EQ(pfc.pause_quanta[3], 0xffff);
+    EXPECT_EQ(pfc.pause_quanta[4], 0);
+}
+
+// RFC 4391 9.1.1.
+TEST(HeaderBytes, IpoibArp) {
+    const auto arp =
+        read_hex<IpoibArp>(kIpoibArpTable,
+                           "0020 0800 14 04 0002 00 00004a fe80000000000000 0002c90300001234 0a000001 "
+                           "80 00004b fe80000000000000 0002c90300005678 0a000002");
+    EXPECT_EQ(arp.hardware_type, kArpHardwareInfiniBand);
+    EXPECT_EQ(arp.operation, 2);
+    EXPECT_EQ(arp.sender.qpn, 0x4aU);
+    EXPECT_EQ(arp.target.flags, 0x80);
+    EXPECT_EQ(arp.target.qpn, 0x4bU);
+    EXPECT_EQ(gid_text(arp.sender.gid.data()), "fe80::2:c903:0:1234");
+    EXPECT_EQ(ipv4_text(arp.target_ip.data()), "10.0.0.2");
+}
+
+TEST(HeaderBytes, SmpDirectedRoute) {
+    std::string text =
+        "01 81 01 81 8001 02 03 0000000000000abc 0011 0000 00000001 1122334455667788 ffff fffe";
+    for (int i = 0; i < 28; ++i) {
+        text += " 00";
+    }
+    for (int i = 0; i < 64; ++i) {
+        text += " d1";
+    }
+    text += " 00 01 05";
+    for (int i = 3; i < 64; ++i) {
+        text += " 00";
+    }
+    for (int i = 0; i < 64; ++i) {
+        text += " e2";
+    }
+    const auto smp = read_hex<SmpDirected>(kSmpDirectedTable, text);
+    EXPECT_TRUE(smp.direction);
+    EXPECT_EQ(smp.status, 1);
+    EXPECT_EQ(smp.hop_pointer, 2);
+    EXPECT_EQ(smp.hop_count, 3);
+    EXPECT_EQ(smp.transaction_id, 0xabcU);
+    EXPECT_EQ(smp.attribute_id, 0x0011);
+    EXPECT_EQ(smp.m_key, 0x1122334455667788U);
+    EXPECT_EQ(smp.dr_slid, 0xffff);
+    EXPECT_EQ(smp.dr_dlid, 0xfffe);
+    EXPECT_EQ(smp.data[0], 0xd1);
+    EXPECT_EQ(smp.data[63], 0xd1);
+    EXPECT_EQ(smp.initial_path[1], 1);
+    EXPECT_EQ(smp.initial_path[2], 5);
+    EXPECT_EQ(smp.return_path[63], 0xe2);
+}
+
+TEST(Text, Addresses) {
+    const auto gid = [](const std::string& hex) {
+        const std::vector<std::byte> bytes = from_hex(hex);
+        return gid_text(reinterpret_cast<const std::uint8_t*>(bytes.data()));
+    };
+    EXPECT_EQ(gid("00000000000000000000000000000000"), "::");
+    EXPECT_EQ(gid("00000000000000000000000000000001"), "::1");
+    EXPECT_EQ(gid("00000000000000000000ffff0a4d000c"), "::ffff:10.77.0.12");
+    EXPECT_EQ(gid("0000000000000000000000000a4d000c"), "::10.77.0.12");
+    EXPECT_EQ(gid("fe80000000000000505400fffe770012"), "fe80::5054:ff:fe77:12");
+    EXPECT_EQ(gid("20010db8000000010001000100010001"), "2001:db8:0:1:1:1:1:1");
+    EXPECT_EQ(gid("20010000000000010000000000000001"), "2001:0:0:1::1");
+    EXPECT_EQ(gid("00010000000000000000000000000000"), "1::");
+    EXPECT_EQ(hex_text(0, 4), "0x0000");
+    EXPECT_EQ(hex_text(0xabcdef, 2), "0xabcdef");
+}
+
+TEST(Names, MadClasses) {
+    EXPECT_STREQ(mad_class_name(0x03), "SubnAdm");
+    EXPECT_STREQ(mad_class_name(0x10), "DevAdm");
+    EXPECT_STREQ(mad_class_name(0x11), "BootMgt");
+    EXPECT_STREQ(mad_class_name(0x12), "BIS");
+    EXPECT_STREQ(mad_class_name(0x21), "CongMgt");
+    EXPECT_STREQ(mad_class_name(0x32), "OpenIB ping");
+    EXPECT_STREQ(mad_class_name(0x33), "OpenIB SysStat");
+    EXPECT_EQ(mad_class_name(0x02), nullptr);
+    EXPECT_EQ(mad_class_name(0x31), nullptr);
+}
+
+TEST(Names, MadMethods) {
+    EXPECT_STREQ(mad_method_name(0x12), "GetTable");
+    EXPECT_STREQ(mad_method_name(0x13), "GetTraceTable");
+    EXPECT_STREQ(mad_method_name(0x14), "GetMulti");
+    EXPECT_STREQ(mad_method_name(0x15), "Delete");
+    EXPECT_STREQ(mad_method_name(0x92), "GetTableResp");
+    EXPECT_STREQ(mad_method_name(0x93), "GetTraceTableResp");
+    EXPECT_STREQ(mad_method_name(0x94), "GetMultiResp");
+    EXPECT_STREQ(mad_method_name(0x95), "DeleteResp");
+    EXPECT_EQ(mad_method_name(0x16), nullptr);
+}
+
+TEST(Names, Syndromes) {
+    EXPECT_STREQ(syndrome_name(0x00), "ACK");
+    EXPECT_STREQ(syndrome_name(0x1f), "ACK, no credit limit");
+    EXPECT_STREQ(syndrome_name(0x2e), "RNR NAK");
+    EXPECT_STREQ(syndrome_name(0x60), "NAK PSN sequence error");
+    EXPECT_STREQ(syndrome_name(0x64), "NAK invalid RD request");
+    EXPECT_EQ(syndrome_name(0x65), nullptr);
+    EXPECT_EQ(syndrome_name(0x40), nullptr);
+    EXPECT_EQ(syndrome_name(0x80), nullptr);
+}
+
+}  // namespace
+}  // namespace urnic::wire

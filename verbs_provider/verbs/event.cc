@@ -1,0 +1,276 @@
+// Completion channels and async events.
+//
+// A channel is a pipe of 8-byte CQ pointers, async events go through a socket: what the daemon has sent may
+// lie there unread when its object is destroyed. The kernel takes such events back and waits for the
+// acknowledgement of those that were read; so does this file, by the daemon's count of all it ever sent.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "verbs_provider/core/verbs.h"
+
+namespace urnic::provider {
+
+namespace {
+
+/// Removes the channel from the context and ends it; the read end is not touched.
+void end_channel(Context& context, Channel* channel) {
+    {
+        Guard guard(context.objects_mutex);
+        unlink(context.channels, channel);
+    }
+    // A daemon that is gone has nothing to release.
+    (void)context.session->call_handle(abi::Op::kDestroyChannel, channel->handle);
+    if (channel->own_fd >= 0) {
+        close(channel->own_fd);
+    }
+    free_object(channel);
+}
+
+/// An error event tells what no completion may ever tell when nothing was posted: the QP is in ERR.
+void learn_from(Context& context, const abi::AsyncEvent& event) {
+    const auto type = static_cast<AsyncEventType>(event.event_type);
+    if (type != AsyncEventType::kQpFatal && type != AsyncEventType::kQpReqErr &&
+        type != AsyncEventType::kQpAccessErr) {
+        return;
+    }
+    Guard guard(context.objects_mutex);
+    for (Qp* qp = context.qps; qp != nullptr; qp = qp->next) {
+        if (reinterpret_cast<std::uintptr_t>(qp) == event.element) {
+            note_error(*qp);
+        }
+    }
+}
+
+enum class Received : std::uint8_t { kEvent, kNone, kEnd };
+
+/// The next event from the daemon, if one is there; kEnd: the daemon's end of the socket is closed.
+Received receive_event(const Context& context, abi::AsyncEvent& event) {
+    if (context.event_in < 0) {
+        return Received::kNone;
+    }
+    const ssize_t got = recv(context.event_in, &event, sizeof event, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+        return Received::kEnd;
+    }
+    return got == sizeof event ? Received::kEvent : Received::kNone;
+}
+
+/// Sends what is queued; true if the application's socket is full.
+bool send_queued(Context& context) {
+    while (context.events.count != 0) {
+        const ssize_t sent = send(context.event_out, context.events.items, sizeof(abi::AsyncEvent),
+                                  MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
+            return true;
+        }
+        context.events.pop();
+    }
+    return false;
+}
+
+void wait_until_acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& completed,
+                             std::uint32_t wanted) {
+    pthread_mutex_lock(&mutex);
+    while (static_cast<std::int32_t>(wanted - completed) > 0) {
+        pthread_cond_wait(&cond, &mutex);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+}  // namespace
+
+bool EventQueue::push(const abi::AsyncEvent& event) {
+    if (count == room) {
+        const std::size_t more = room == 0 ? 16 : 2 * room;
+        auto* grown = static_cast<abi::AsyncEvent*>(std::realloc(items, more * sizeof event));
+        if (grown == nullptr) {
+            return false;
+        }
+        items = grown;
+        room = more;
+    }
+    items[count++] = event;
+    return true;
+}
+
+void EventQueue::pop() { std::memmove(items, items + 1, --count * sizeof *items); }
+
+int create_channel(Context& context) {
+    auto* channel = make_object<Channel>();
+    if (channel == nullptr) {
+        return -1;
+    }
+    abi::ContextRequest request{};
+    request.context = context.handle;
+    abi::HandleReply reply{};
+    ReplyFds fds;
+    int error = context.session->call(abi::Op::kCreateChannel, request, reply, &fds);
+    if (error == 0 && fds.count() != 2) {
+        error = EPROTO;
+    }
+    if (error != 0) {
+        free_object(channel);
+        errno = error;
+        return -1;
+    }
+    channel->handle = reply.handle;
+    channel->read_fd = fds.take(0);
+    channel->own_fd = fds.take(1);
+    // The fd number is free, so a channel that had it was closed behind our back.
+    if (Channel* stale = find_channel(context, channel->read_fd); stale != nullptr) {
+        end_channel(context, stale);
+    }
+    Guard guard(context.objects_mutex);
+    channel->next = context.channels;
+    context.channels = channel;
+    return channel->read_fd;
+}
+
+Channel* find_channel(Context& context, int read_fd) {
+    Guard guard(context.objects_mutex);
+    for (Channel* channel = context.channels; channel != nullptr; channel = channel->next) {
+        if (channel->read_fd == read_fd) {
+            return channel;
+        }
+    }
+    return nullptr;
+}
+
+void end_channel_of_fd(Context& context, int fd) {
+    if (Channel* channel = find_channel(context, fd); channel != nullptr) {
+        end_channel(context, channel);
+    }
+}
+
+bool forward_events(Context& context) {
+    Guard guard(context.event_mutex);
+    for (;;) {
+        if (send_queued(context)) {
+            return true;
+        }
+        abi::AsyncEvent event{};
+        const Received received = receive_event(context, event);
+        if (received == Received::kEnd) {
+            // Only here, in the thread that polls it: another's close would leave that thread polling a
+            // number that the application may have got for a file of its own.
+            close(context.event_in);
+            context.event_in = -1;
+        }
+        if (received != Received::kEvent) {
+            return false;
+        }
+        learn_from(context, event);
+        if (!context.events.push(event)) {
+            fprintf(stderr, "urnic: out of memory; an async event is lost\n");
+            return false;
+        }
+    }
+}
+
+void send_fatal(Context& context) {
+    Guard guard(context.event_mutex);
+    const abi::AsyncEvent event{1, static_cast<std::uint32_t>(AsyncEventType::kDeviceFatal), 0};
+    if (context.events.push(event)) {
+        (void)send_queued(context);  // if there is no room, the service thread goes on
+    }
+}
+
+std::uint32_t take_back_async(Context& context, std::uint64_t element) {
+    Guard guard(context.event_mutex);
+    EventQueue kept{};
+    std::uint32_t taken = 0;
+    const auto sort = [&](const abi::AsyncEvent& event) {
+        if (event.element == element) {
+            ++taken;
+            return true;
+        }
+        return kept.push(event);
+    };
+    abi::AsyncEvent event{};
+    bool room = true;
+    const int unread = context.verbs.context.async_fd;
+    while (room && unread >= 0 && recv(unread, &event, sizeof event, MSG_DONTWAIT) == sizeof event) {
+        room = sort(event);
+    }
+    for (std::size_t i = 0; i < context.events.count; ++i) {
+        (void)sort(context.events.items[i]);
+    }
+    while (room && receive_event(context, event) == Received::kEvent) {
+        room = sort(event);
+    }
+    std::free(context.events.items);
+    context.events = kept;
+    (void)send_queued(context);
+    return taken;
+}
+
+std::uint32_t take_back_completion(Cq& cq) {
+    if (cq.channel == nullptr || cq.channel->own_fd < 0) {
+        return 0;
+    }
+    Context& context = *cq.context;
+    const int fd = cq.channel->own_fd;
+    // One turn of the pipe: what belongs to others goes back in at the end.
+    Guard guard(context.objects_mutex);
+    int unread_bytes = 0;
+    if (ioctl(fd, FIONREAD, &unread_bytes) != 0) {
+        return 0;
+    }
+    std::uint32_t taken = 0;
+    for (std::size_t left = static_cast<std::size_t>(unread_bytes) / sizeof(std::uint64_t); left != 0;
+         --left) {
+        std::uint64_t element = 0;
+        if (read(fd, &element, sizeof element) != sizeof element) {
+            break;  // the application has read it meanwhile
+        }
+        if (element == reinterpret_cast<std::uintptr_t>(&cq)) {
+            ++taken;
+        } else if (write(fd, &element, sizeof element) != sizeof element) {
+            for (Cq* other = context.cqs; other != nullptr; other = other->next) {
+                if (element == reinterpret_cast<std::uintptr_t>(other)) {
+                    other->local_events.fetch_sub(1);  // lost: its destruction must not wait for it
+                }
+            }
+        }
+    }
+    return taken;
+}
+
+void settle_cq_events(Cq& cq, std::uint32_t async_events, std::uint32_t completion_events) {
+    const std::uint32_t unread = take_back_completion(cq);
+    wait_until_acknowledged(cq.cq.mutex, cq.cq.cond, cq.cq.comp_events_completed,
+                            completion_events + cq.local_events.load() - unread);
+    if (async_events != 0) {
+        const std::uint32_t taken = take_back_async(*cq.context, reinterpret_cast<std::uintptr_t>(&cq));
+        wait_until_acknowledged(cq.cq.mutex, cq.cq.cond, cq.cq.async_events_completed, async_events - taken);
+    }
+}
+
+void settle_qp_events(Qp& qp, std::uint32_t async_events) {
+    if (async_events != 0) {
+        const std::uint32_t taken = take_back_async(*qp.context, reinterpret_cast<std::uintptr_t>(&qp));
+        wait_until_acknowledged(qp.qp.mutex, qp.qp.cond, qp.qp.events_completed, async_events - taken);
+    }
+}
+
+void settle_srq_events(Srq& srq, std::uint32_t async_events) {
+    if (async_events != 0) {
+        const std::uint32_t taken = take_back_async(*srq.context, reinterpret_cast<std::uintptr_t>(&srq));
+        wait_until_acknowledged(srq.srq.mutex, srq.srq.cond, srq.srq.events_completed, async_events - taken);
+    }
+}
+
+bool notify_channel(Cq& cq) {
+    const std::uint64_t element = reinterpret_cast<std::uintptr_t>(&cq);
+    if (cq.channel == nullptr || write(cq.channel->own_fd, &element, sizeof element) != sizeof element) {
+        return false;
+    }
+    cq.local_events.fetch_add(1);
+    return true;
+}
+
+}  // namespace urnic::provider

@@ -1,0 +1,482 @@
+// Queue pairs: creation, state changes, queries, destruction.
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "verbs_provider/core/verbs.h"
+#include "verbs_provider/datapath/send_opcodes.h"
+
+namespace urnic::provider {
+
+namespace {
+
+struct QpWish {
+    struct ibv_pd* pd = nullptr;
+    Xrcd* xrcd = nullptr;  // XRC target: instead of the PD
+    std::uint64_t send_ops = 0;
+    bool extended = false;
+    std::uint32_t create_flags = 0;
+};
+
+int check_wish(const struct ibv_qp_init_attr_ex& attr, const QpWish& wish) {
+    switch (attr.qp_type) {
+        case IBV_QPT_RC:
+        case IBV_QPT_UC:
+        case IBV_QPT_UD:
+            return wish.pd != nullptr && attr.send_cq != nullptr && attr.recv_cq != nullptr ? 0 : EINVAL;
+        case IBV_QPT_XRC_SEND:
+            return wish.pd != nullptr && attr.send_cq != nullptr && attr.srq == nullptr ? 0 : EINVAL;
+        case IBV_QPT_XRC_RECV:
+            return wish.xrcd != nullptr && attr.srq == nullptr ? 0 : EINVAL;
+        default:
+            return EOPNOTSUPP;
+    }
+}
+
+/// What an XRC initiator or target has no use for is not looked at, as the kernel does.
+void drop_unused(struct ibv_qp_init_attr_ex& attr, QpWish& wish) {
+    if (attr.qp_type == IBV_QPT_XRC_SEND || attr.qp_type == IBV_QPT_XRC_RECV) {
+        attr.recv_cq = nullptr;
+        attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
+    }
+    if (attr.qp_type == IBV_QPT_XRC_RECV) {
+        wish.pd = nullptr;
+        attr.send_cq = nullptr;
+        attr.cap = {};
+    } else {
+        wish.xrcd = nullptr;
+    }
+    if (attr.srq != nullptr) {
+        attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
+    }
+}
+
+int request_qp(Session& session, const struct ibv_qp_init_attr_ex& attr, const QpWish& wish, const Qp& qp,
+               abi::CreateQpReply& reply, ReplyFds& fds) {
+    abi::CreateQpRequest request{};
+    request.pd = wish.pd != nullptr ? wish.pd->handle : 0;
+    request.send_cq = attr.send_cq != nullptr ? attr.send_cq->handle : 0;
+    request.recv_cq = attr.recv_cq != nullptr ? attr.recv_cq->handle : 0;
+    request.srq = attr.srq != nullptr ? attr.srq->handle : 0;
+    request.xrcd = wish.xrcd != nullptr ? wish.xrcd->handle : 0;
+    request.type = static_cast<std::uint8_t>(attr.qp_type);
+    request.sq_sig_all = attr.sq_sig_all != 0 ? 1 : 0;
+    request.create_flags = static_cast<std::uint16_t>(wish.create_flags);
+    request.max_send_wr = attr.cap.max_send_wr;
+    request.max_recv_wr = attr.cap.max_recv_wr;
+    request.max_send_sge = attr.cap.max_send_sge;
+    request.max_recv_sge = attr.cap.max_recv_sge;
+    request.max_inline = attr.cap.max_inline_data;
+    request.user_handle = reinterpret_cast<std::uintptr_t>(&qp);
+    return session.call(abi::Op::kCreateQp, request, reply, &fds);
+}
+
+bool is_power_of_two_or_zero(std::uint32_t n) { return (n & (n - 1)) == 0; }
+
+/// The rings and the doorbell as the reply describes them; an XRC target has none.
+int attach_rings(Qp& qp, const abi::CreateQpReply& reply, int fd) {
+    if (qp.is_target) {
+        return 0;
+    }
+    const std::uint64_t sq_bytes = std::uint64_t{reply.sq_entries} * reply.sq_stride;
+    const std::uint64_t rq_bytes = std::uint64_t{reply.rq_entries} * reply.rq_stride;
+    const Session& session = *qp.session;
+    if (!is_power_of_two_or_zero(reply.sq_entries) || !is_power_of_two_or_zero(reply.rq_entries) ||
+        sq_bytes > reply.rq_offset || reply.rq_offset + rq_bytes > reply.memory_bytes ||
+        reply.worker >= session.num_workers() || reply.doorbell_slot >= abi::kDoorbellSlots) {
+        return EPROTO;
+    }
+    qp.memory = static_cast<std::byte*>(map_shared(fd, reply.memory_bytes, reply.memory_offset, true));
+    if (qp.memory == nullptr) {
+        return errno;
+    }
+    qp.memory_bytes = reply.memory_bytes;
+    qp.sq.slots = qp.memory;
+    qp.sq.entries = reply.sq_entries;
+    qp.sq.stride = reply.sq_stride;
+    qp.sq.max_sge = reply.max_send_sge;
+    qp.rq.slots = qp.memory + reply.rq_offset;
+    qp.rq.entries = reply.rq_entries;
+    qp.rq.stride = reply.rq_stride;
+    qp.rq.max_sge = reply.max_recv_sge;
+    qp.max_inline = reply.max_inline;
+    qp.cap = {reply.sq_entries, reply.rq_entries, reply.max_send_sge, reply.max_recv_sge, reply.max_inline};
+    abi::WorkerDoorbell& bell = session.doorbell(reply.worker);
+    const std::uint32_t word = reply.doorbell_slot / 64;
+    qp.bell_word = &bell.words[word];
+    qp.bell_bit = std::uint64_t{1} << (reply.doorbell_slot % 64);
+    qp.bell_summary = &bell.summary[word / 64];
+    qp.bell_summary_bit = std::uint64_t{1} << (word % 64);
+    qp.worker_sleeping = &session.daemon().workers[reply.worker].sleeping;
+    qp.worker_wake_fd = session.wake_fd(reply.worker);
+    return 0;
+}
+
+void fill_public(Qp& qp, const struct ibv_qp_init_attr_ex& attr, const QpWish& wish,
+                 const abi::CreateQpReply& reply) {
+    qp.qp.context = &qp.context->verbs.context;
+    qp.qp.qp_context = attr.qp_context;
+    qp.qp.pd = wish.pd;
+    qp.qp.send_cq = attr.send_cq;
+    qp.qp.recv_cq = attr.recv_cq;
+    qp.qp.srq = attr.srq;
+    qp.qp.handle = reply.handle;
+    qp.qp.qp_num = reply.qp_num;
+    qp.qp.state = IBV_QPS_RESET;
+    qp.qp.qp_type = attr.qp_type;
+    pthread_mutex_init(&qp.qp.mutex, nullptr);
+    pthread_cond_init(&qp.qp.cond, nullptr);
+}
+
+bool publish(Context& context, Qp& qp) {
+    Guard guard(context.objects_mutex);
+    // Completions of an XRC target name it, and are its SRQs' business alone.
+    if (!qp.is_target && !context.qp_table.insert(qp.qp.qp_num, &qp)) {
+        return false;
+    }
+    link(context.qps, &qp);
+    return true;
+}
+
+/// The QP's completions vanish from its CQs; `then` runs while nobody polls them.
+template <class Then>
+void clean_completions(Qp& qp, Then then) {
+    if (qp.is_target) {
+        then();
+        return;
+    }
+    Cq* send_cq = cq_of(qp.qp.send_cq);
+    Cq* recv_cq = qp.qp.recv_cq != nullptr ? cq_of(qp.qp.recv_cq) : send_cq;
+    // Two QPs with their CQs crossed must not wait for each other: always the lower address first.
+    Cq& first = send_cq < recv_cq ? *send_cq : *recv_cq;
+    Cq& second = send_cq < recv_cq ? *recv_cq : *send_cq;
+    const CqGuard guard(first);
+    clean_cq(first, qp.qp.qp_num);
+    if (&second == &first) {
+        then();
+        return;
+    }
+    const CqGuard second_guard(second);
+    clean_cq(second, qp.qp.qp_num);
+    then();
+}
+
+/// Out of the table that polling looks at, and of the list that the service thread walks.
+void forget_qp(Qp& qp) {
+    clean_completions(qp, [&qp] {
+        Guard objects(qp.context->objects_mutex);
+        if (!qp.is_target) {
+            qp.context->qp_table.remove(qp.qp.qp_num);
+        }
+        unlink_linked(qp.context->qps, &qp);
+    });
+}
+
+/// After a change to RESET: the daemon has emptied the rings.
+void restart_rings(Qp& qp) {
+    clean_completions(qp, [&qp] {
+        Guard sq(qp.sq_lock);
+        Guard rq(qp.rq_lock);
+        for (WorkRing* ring : {&qp.sq, &qp.rq}) {
+            ring->head.store(0, std::memory_order_release);
+            ring->done.store(0, std::memory_order_release);
+        }
+        qp.saw_error.store(0);
+    });
+}
+
+void free_qp(Qp* qp) {
+    if (qp->memory != nullptr) {
+        munmap(qp->memory, qp->memory_bytes);
+    }
+    free_object_in(qp);
+}
+
+/// Counts the QP at what it uses, or takes the count back.
+void count_users(const Qp& qp, std::uint32_t one) {
+    for (struct ibv_cq* cq : {qp.qp.send_cq, qp.qp.recv_cq}) {
+        if (cq != nullptr) {
+            cq_of(cq)->users.fetch_add(one);
+        }
+    }
+    if (qp.qp.srq != nullptr) {
+        srq_of(qp.qp.srq)->users.fetch_add(one);
+    }
+}
+
+Qp* make_qp(Context& context, struct ibv_qp_init_attr_ex attr, QpWish wish) {
+    errno = check_wish(attr, wish);
+    if (errno != 0) {
+        return nullptr;
+    }
+    drop_unused(attr, wish);
+    auto* qp = make_object_in<Qp>(wish.pd != nullptr ? pd_of(wish.pd) : nullptr);
+    if (qp == nullptr) {
+        return nullptr;
+    }
+    std::memset(qp->room, 0, sizeof qp->room);
+    qp->context = &context;
+    qp->session = context.session;
+    qp->is_target = attr.qp_type == IBV_QPT_XRC_RECV;
+    const auto type = static_cast<QpType>(attr.qp_type);
+    qp->send_opcodes = send_opcodes_of(type);
+    abi::CreateQpReply reply{};
+    ReplyFds fds;
+    int error = wish.extended ? set_post_functions(*qp, type, wish.send_ops) : 0;
+    if (error == 0) {
+        error = request_qp(*context.session, attr, wish, *qp, reply, fds);
+        if (error == 0) {
+            error = attach_rings(*qp, reply, fds.peek(0));
+            fill_public(*qp, attr, wish, reply);
+            if (error == 0 && !publish(context, *qp)) {
+                error = ENOMEM;
+            }
+            if (error != 0) {
+                (void)context.session->call_handle(abi::Op::kDestroyQp, reply.handle);
+            }
+        }
+    }
+    if (error != 0) {
+        free_qp(qp);
+        errno = error;
+        return nullptr;
+    }
+    qp->sq_sig_all = attr.sq_sig_all != 0;
+    qp->parent_domain = wish.pd != nullptr ? pd_of(wish.pd) : nullptr;
+    hold_parent_domain(qp->parent_domain);
+    if (qp->parent_domain != nullptr && qp->parent_domain->td != nullptr) {
+        qp->sq_lock.disable();
+        qp->rq_lock.disable();
+    }
+    count_users(*qp, 1);
+    return qp;
+}
+
+/// struct ibv_qp_init_attr_ex begins with the members of struct ibv_qp_init_attr.
+struct ibv_qp_init_attr_ex widen(const struct ibv_qp_init_attr& attr) {
+    struct ibv_qp_init_attr_ex wide {};
+    wide.qp_context = attr.qp_context;
+    wide.send_cq = attr.send_cq;
+    wide.recv_cq = attr.recv_cq;
+    wide.srq = attr.srq;
+    wide.cap = attr.cap;
+    wide.qp_type = attr.qp_type;
+    wide.sq_sig_all = attr.sq_sig_all;
+    return wide;
+}
+
+abi::QpAttr to_abi(const struct ibv_qp_attr& attr, int mask) {
+    abi::QpAttr out{};
+    out.mask = static_cast<std::uint32_t>(mask);
+    out.state = static_cast<QpState>(attr.qp_state);
+    out.cur_state = static_cast<QpState>(attr.cur_qp_state);
+    out.path_mtu = static_cast<std::uint8_t>(attr.path_mtu);
+    out.path_mig_state = static_cast<std::uint8_t>(attr.path_mig_state);
+    out.qkey = attr.qkey;
+    out.rq_psn = attr.rq_psn;
+    out.sq_psn = attr.sq_psn;
+    out.dest_qp_num = attr.dest_qp_num;
+    out.access_flags = attr.qp_access_flags;
+    out.pkey_index = attr.pkey_index;
+    out.en_sqd_async_notify = attr.en_sqd_async_notify;
+    out.max_rd_atomic = attr.max_rd_atomic;
+    out.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+    out.min_rnr_timer = attr.min_rnr_timer;
+    out.port_num = attr.port_num;
+    out.timeout = attr.timeout;
+    out.retry_cnt = attr.retry_cnt;
+    out.rnr_retry = attr.rnr_retry;
+    out.rate_limit = attr.rate_limit;
+    out.av = provider::to_abi(attr.ah_attr);
+    return out;
+}
+
+void from_abi(const abi::QpAttr& in, struct ibv_qp_attr& attr) {
+    attr.qp_state = static_cast<enum ibv_qp_state>(in.state);
+    attr.cur_qp_state = static_cast<enum ibv_qp_state>(in.state);
+    attr.path_mtu = static_cast<enum ibv_mtu>(in.path_mtu);
+    attr.path_mig_state = static_cast<enum ibv_mig_state>(in.path_mig_state);
+    attr.qkey = in.qkey;
+    attr.rq_psn = in.rq_psn;
+    attr.sq_psn = in.sq_psn;
+    attr.dest_qp_num = in.dest_qp_num;
+    attr.qp_access_flags = in.access_flags;
+    attr.pkey_index = in.pkey_index;
+    attr.en_sqd_async_notify = in.en_sqd_async_notify;
+    attr.sq_draining = in.sq_draining;
+    attr.max_rd_atomic = in.max_rd_atomic;
+    attr.max_dest_rd_atomic = in.max_dest_rd_atomic;
+    attr.min_rnr_timer = in.min_rnr_timer;
+    attr.port_num = in.port_num;
+    attr.timeout = in.timeout;
+    attr.retry_cnt = in.retry_cnt;
+    attr.rnr_retry = in.rnr_retry;
+    attr.rate_limit = in.rate_limit;
+    attr.ah_attr = provider::from_abi(in.av);
+}
+
+void fill_init_attr(const Qp& qp, struct ibv_qp_init_attr& attr) {
+    attr.qp_context = qp.qp.qp_context;
+    attr.send_cq = qp.qp.send_cq;
+    attr.recv_cq = qp.qp.recv_cq;
+    attr.srq = qp.qp.srq;
+    attr.cap = qp.cap;
+    attr.qp_type = qp.qp.qp_type;
+    attr.sq_sig_all = qp.sq_sig_all ? 1 : 0;
+}
+
+}  // namespace
+
+struct ibv_qp* create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr) {
+    QpWish wish;
+    wish.pd = pd;
+    Qp* qp = make_qp(*context_of(pd->context), widen(*attr), wish);
+    if (qp == nullptr) {
+        return nullptr;
+    }
+    attr->cap = qp->cap;
+    return &qp->qp;
+}
+
+struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr_ex* attr) {
+    constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    const bool has_flags = (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0;
+    const std::uint32_t flags = has_flags ? attr->create_flags : 0;
+    if ((attr->comp_mask & ~kKnown) != 0 || (flags & ~std::uint32_t{kQpBlockSelfMcastLb}) != 0) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    QpWish wish;
+    wish.pd = (attr->comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr->pd : nullptr;
+    wish.xrcd = (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0 ? xrcd_of(attr->xrcd) : nullptr;
+    wish.extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    wish.send_ops = wish.extended ? attr->send_ops_flags : 0;
+    wish.create_flags = flags;
+    Qp* qp = make_qp(*context_of(context), *attr, wish);
+    if (qp == nullptr) {
+        return nullptr;
+    }
+    // An XRC target does without, but librdmacm makes the SRQ in it.
+    qp->qp.pd = wish.pd;
+    attr->cap = qp->cap;
+    return &qp->qp;
+}
+
+struct ibv_qp* open_qp(struct ibv_context* ibv_context, struct ibv_qp_open_attr* attr) {
+    constexpr std::uint32_t kNeeded = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+    constexpr std::uint32_t kKnown = kNeeded | IBV_QP_OPEN_ATTR_CONTEXT;
+    if ((attr->comp_mask & ~kKnown) != 0) {
+        errno = EOPNOTSUPP;
+        return nullptr;
+    }
+    if ((attr->comp_mask & kNeeded) != kNeeded || attr->qp_type != IBV_QPT_XRC_RECV) {
+        errno = EINVAL;
+        return nullptr;
+    }
+    Context& context = *context_of(ibv_context);
+    auto* qp = make_object<Qp>();
+    if (qp == nullptr) {
+        return nullptr;
+    }
+    std::memset(qp->room, 0, sizeof qp->room);
+    qp->context = &context;
+    qp->session = context.session;
+    qp->is_target = true;
+    abi::OpenQpRequest request{};
+    request.xrcd = xrcd_of(attr->xrcd)->handle;
+    request.qp_num = attr->qp_num;
+    request.user_handle = reinterpret_cast<std::uintptr_t>(qp);
+    abi::CreateQpReply reply{};
+    const int error = qp->session->call(abi::Op::kOpenQp, request, reply);
+    if (error != 0) {
+        free_qp(qp);
+        errno = error;
+        return nullptr;
+    }
+    struct ibv_qp_init_attr_ex init {};
+    init.qp_context = (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0 ? attr->qp_context : nullptr;
+    init.qp_type = IBV_QPT_XRC_RECV;
+    fill_public(*qp, init, {}, reply);
+    (void)publish(context, *qp);  // a target needs no place in the table
+    return &qp->qp;
+}
+
+int modify_qp(struct ibv_qp* ibv_qp, struct ibv_qp_attr* attr, int mask) {
+    Qp& qp = *qp_of(ibv_qp);
+    const bool to_error = (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_ERR;
+    const std::uint32_t saw_error = qp.saw_error.load();
+    if (to_error) {
+        // Before the daemon knows: what is posted from now on may be too late for its flush.
+        qp.saw_error.store(1);
+    }
+    abi::ModifyQpRequest request{};
+    request.qp = ibv_qp->handle;
+    request.attr = to_abi(*attr, mask);
+    abi::EmptyReply reply{};
+    const int error = qp.session->call(abi::Op::kModifyQp, request, reply);
+    if (error != 0) {
+        // With the daemon gone every QP is in error, and every work request is flushed already.
+        const bool flushed = to_error && qp.session->state() == SessionState::kDead;
+        if (to_error && !flushed) {
+            qp.saw_error.store(saw_error);
+        }
+        return flushed ? 0 : error;
+    }
+    if ((mask & IBV_QP_STATE) == 0) {
+        return 0;
+    }
+    qp.state.store(static_cast<std::uint32_t>(attr->qp_state));
+    if (attr->qp_state == IBV_QPS_RESET) {
+        restart_rings(qp);
+    } else if (to_error) {
+        ring_doorbell(qp);
+    }
+    return 0;
+}
+
+int query_qp(struct ibv_qp* ibv_qp, struct ibv_qp_attr* attr, int, struct ibv_qp_init_attr* init_attr) {
+    Qp& qp = *qp_of(ibv_qp);
+    abi::HandleRequest request{};
+    request.handle = ibv_qp->handle;
+    abi::QueryQpReply reply{};
+    const int error = qp.session->call(abi::Op::kQueryQp, request, reply);
+    if (error != 0) {
+        return error;
+    }
+    *attr = {};
+    from_abi(reply.attr, *attr);
+    attr->cap = qp.cap;
+    if (init_attr != nullptr) {
+        fill_init_attr(qp, *init_attr);
+    }
+    return 0;
+}
+
+int destroy_qp(struct ibv_qp* ibv_qp) {
+    Qp* qp = qp_of(ibv_qp);
+    abi::HandleRequest request{};
+    request.handle = ibv_qp->handle;
+    abi::DestroyReply reply{};
+    const int error = qp->session->call(abi::Op::kDestroyQp, request, reply);
+    const SessionState state = qp->session->state();
+    if (qp->session->refused(error)) {
+        return error;
+    }
+    if (state != SessionState::kForeign) {
+        forget_qp(*qp);
+    }
+    if (error == 0) {
+        settle_qp_events(*qp, reply.async_events);
+    } else if (state != SessionState::kForeign) {
+        (void)take_back_async(*qp->context, reinterpret_cast<std::uintptr_t>(qp));
+    }
+    count_users(*qp, ~0U);
+    pthread_mutex_destroy(&ibv_qp->mutex);
+    pthread_cond_destroy(&ibv_qp->cond);
+    Pd* parent_domain = qp->parent_domain;
+    free_qp(qp);
+    drop_parent_domain(parent_domain);
+    return 0;
+}
+
+}  // namespace urnic::provider
