@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """Adds up test results and prints the summary line.
 
-usage: report.py --skips FILE --logs DIRECTORY --judges DIRECTORY --interop FILE BUILD_DIR:LOGBASE...
+usage: report.py --skips FILE --logs DIRECTORY --suites DIRECTORY --interop FILE BUILD_DIR:LOGBASE...
 
 --logs: what scripts/lint and scripts/fuzz printed (lint, fuzz), and scripts/sanitize (asan, tsan): why there are no results.
 Each test that Meson ran counts as the cases it reports (BUILD_DIR/gtest/*.xml) or, without a report, as one. Every
-skip must be listed in the skips file (one a line: NAME, a tab, the reason). The judges (tests/judges) leave a report
+skip must be listed in the skips file (one a line: NAME, a tab, the reason). The suites (tests/suites) leave a report
 each in DIRECTORY, and compare their skips with lists of their own; scripts/interop leaves one report. Exit status 0
 when nothing failed and every skip is listed.
 """
@@ -21,7 +21,7 @@ import xml.etree.ElementTree
 class Totals:
     def __init__(self):
         self.passed, self.failed, self.skipped = 0, [], []
-        self.skipped_by_judges = []
+        self.skipped_by_suites = []
         self.evidence = {}  # by name of what failed: the end of what it said
 
     def fail(self, name, said):
@@ -106,21 +106,21 @@ def add_checks(totals, path, checks):
             totals.fail(check, "\n".join(lines[:end]))
 
 
-def add_judges(totals, directory):
-    for judge in sorted(pathlib.Path("tests/judges").glob("judge_*.py")):
-        name = judge.stem.removeprefix("judge_")
+def add_suites(totals, directory):
+    for suite in sorted(pathlib.Path("tests/suites").glob("suite_*.py")):
+        name = suite.stem.removeprefix("suite_")
         try:
             cases = list(read_cases(directory / f"{name}.xml"))
         except (OSError, xml.etree.ElementTree.ParseError):
-            totals.fail(f"judge {name}: no results", "")
+            totals.fail(f"suite {name}: no results", "")
             continue
         for case, state, reason in cases:
             if state == "passed":
                 totals.passed += 1
             elif state == "failed":
-                totals.fail(f"judge {case}", reason)
+                totals.fail(f"suite {case}", reason)
             else:
-                totals.skipped_by_judges.append((f"judge {case}", reason))
+                totals.skipped_by_suites.append((f"suite {case}", reason))
 
 
 def add_interop(totals, path):
@@ -148,7 +148,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--skips", required=True)
     parser.add_argument("--logs", required=True, type=pathlib.Path)
-    parser.add_argument("--judges", required=True, type=pathlib.Path)
+    parser.add_argument("--suites", required=True, type=pathlib.Path)
     parser.add_argument("--interop", required=True, type=pathlib.Path)
     parser.add_argument("builds", nargs="+")
     arguments = parser.parse_args()
@@ -157,9 +157,9 @@ def main():
         add_build(totals, build, arguments.logs)
     add_checks(totals, arguments.logs / "lint", LINT)
     add_checks(totals, arguments.logs / "fuzz", FUZZ)
-    add_judges(totals, arguments.judges)
+    add_suites(totals, arguments.suites)
     add_interop(totals, arguments.interop)
-    skipped = totals.skipped + totals.skipped_by_judges
+    skipped = totals.skipped + totals.skipped_by_suites
     for name, reason in skipped:
         print(f"skipped: {name}: {reason}")
     unlisted = unlisted_skips(totals, arguments.skips)

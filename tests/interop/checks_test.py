@@ -119,7 +119,7 @@ class Table(harness.TestCase):
         text = (harness.SOURCE / "docs/conformance.md").read_text(encoding="utf-8")
         rows = [line.split(" | ") for line in text.split("## Programs of librdmacm\n")[1].split("\n## ")[0].splitlines()
                 if line.startswith("| ") and not line.startswith("| program")]
-        listed = (harness.SOURCE / "tests/judges/lists/cm.txt").read_text(encoding="utf-8").split()
+        listed = (harness.SOURCE / "tests/suites/lists/cm.txt").read_text(encoding="utf-8").split()
         others = {name for name in listed if name.split(".")[0] in ("Deaths", "Refusals")}
         self.assertEqual({name for row in rows for name in re.findall(r"[A-Z]\w+\.test_\w+", row[1])}, set(listed) - others)
         for column, wanted in ((2, cases.CM), (3, [case for case in cases.CM if not case.not_from_rxe])):

@@ -1,5 +1,5 @@
 // CRC-32 and ICRC written bit by bit and field by field from the specification, sharing nothing with
-// rnic/wire, to judge it by.
+// rnic/wire, to check it by.
 #pragma once
 
 #include <cstddef>

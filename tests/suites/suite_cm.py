@@ -36,13 +36,13 @@ def cases(suite):
 
 
 def main():
-    judge = verdict.Verdict("cm", __doc__)
+    suite = verdict.Verdict("cm", __doc__)
     for case in cases(unittest.TestLoader().loadTestsFromModule(cm_test)):
-        judge.run(case.id().removeprefix("cm_test."), functools.partial(run_case, case))
+        suite.run(case.id().removeprefix("cm_test."), functools.partial(run_case, case))
     for case in cases(unittest.TestLoader().loadTestsFromTestCase(cm_hosts_test.Hosts)):
         name = case.id().removeprefix("cm_hosts_test.")
-        judge.run(name, functools.partial(run_with_interfaces, name))
-    judge.end()
+        suite.run(name, functools.partial(run_with_interfaces, name))
+    suite.end()
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def kill_again_and_again(daemon, command, others, seed):
 
 
 def torture(sanitizer, seconds, seed):
-    program = harness.BUILD / "tests/judges/torture"
+    program = harness.BUILD / "tests/suites/torture"
     with tempfile.TemporaryDirectory(prefix="urnic-torture-") as name:
         daemon = Daemon(sanitizer, pathlib.Path(name))
         try:
@@ -138,12 +138,12 @@ def expect_nothing_left(daemon):
 
 
 def main():
-    judge = verdict.Verdict("torture", __doc__)
-    sanitizers = ["asan"] if judge.short else ["plain", "asan", "tsan"]
+    suite = verdict.Verdict("torture", __doc__)
+    sanitizers = ["asan"] if suite.short else ["plain", "asan", "tsan"]
     for sanitizer in sanitizers:
-        judge.run(sanitizer, functools.partial(torture, sanitizer, SECONDS_SHORT if judge.short else SECONDS_LONG,
-                                               judge.seed))
-    judge.end(expected=sanitizers)
+        suite.run(sanitizer, functools.partial(torture, sanitizer, SECONDS_SHORT if suite.short else SECONDS_LONG,
+                                               suite.seed))
+    suite.end(expected=sanitizers)
 
 
 if __name__ == "__main__":

@@ -86,11 +86,11 @@ def name_of(tool, chosen):
     return " ".join([tool, *options_of(tool, chosen)])
 
 
-def selection(judge):
+def selection(suite):
     """A few checks, drawn with the seed, until every value of every dimension of every tool and connection is among them."""
     checks, seen, chosen_checks = all_checks(), set(), []
-    random.Random(judge.seed).shuffle(checks)
-    checks = [check for check in checks if judge.is_run(name_of(*check))]
+    random.Random(suite.seed).shuffle(checks)
+    checks = [check for check in checks if suite.is_run(name_of(*check))]
     for tool, chosen in checks:
         new = {(tool, dimension, value) for dimension, value in chosen.items()} - seen
         if len(new) > 1 or any(dimension != "mtu" for _, dimension, _ in new):
@@ -100,12 +100,12 @@ def selection(judge):
 
 
 def main():
-    judge = verdict.Verdict("perftest", __doc__)
+    suite = verdict.Verdict("perftest", __doc__)
     names = {name_of(tool, chosen): (tool, options_of(tool, chosen))
-             for tool, chosen in (selection(judge) if judge.short else all_checks())}
+             for tool, chosen in (selection(suite) if suite.short else all_checks())}
     for name, (tool, options) in names.items():
-        judge.run(name, functools.partial(measure, tool, options))
-    judge.end(expected=names if judge.short else None)
+        suite.run(name, functools.partial(measure, tool, options))
+    suite.end(expected=names if suite.short else None)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-#include "tests/judges/torture/link.h"
+#include "tests/suites/torture/link.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -65,15 +65,15 @@ XRC = [(options, clients) for options in ([], ["-e"], ["-s", "100000"], ["-s", "
 
 
 def main():
-    judge = verdict.Verdict("pingpong", __doc__)
+    suite = verdict.Verdict("pingpong", __doc__)
     names = []
-    for tool, options in checks(judge.short):
+    for tool, options in checks(suite.short):
         names.append(" ".join([tool, *options]))
-        judge.run(names[-1], functools.partial(pingpong, tool, options))
+        suite.run(names[-1], functools.partial(pingpong, tool, options))
     for options, clients in XRC:
         names.append(" ".join(["xsrq", *options, "-c", str(clients)]))
-        judge.run(names[-1], functools.partial(xrc, options, clients))
-    judge.end(expected=names if judge.short else None)
+        suite.run(names[-1], functools.partial(xrc, options, clients))
+    suite.end(expected=names if suite.short else None)
 
 
 if __name__ == "__main__":

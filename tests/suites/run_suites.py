@@ -1,7 +1,7 @@
-"""Runs judges, each under `urnic run --standalone --`, and says which of them are content. See docs/conformance.md.
+"""Runs suites, each under `urnic run --standalone --`, and says which of them pass. See docs/conformance.md.
 
-A judge prints a line for each check and a summary line; exit status 0: every check did what the checked-in list
-(tests/judges/lists) says. The long forms take about an hour, --short three minutes.
+A suite prints a line for each check and a summary line; exit status 0: every check did what the checked-in list
+(tests/suites/lists) says. The long forms take about an hour, --short three minutes.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import verdict
 import harness
 import rdma_core_tests
 
-JUDGES = [path.stem.removeprefix("judge_") for path in sorted(verdict.HERE.glob("judge_*.py"))]
+SUITES = [path.stem.removeprefix("suite_") for path in sorted(verdict.HERE.glob("suite_*.py"))]
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 1
 
@@ -54,31 +54,31 @@ def own_network_where_allowed():
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/conformance", description=__doc__,
+    parser = argparse.ArgumentParser(prog="scripts/suites", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="the form for CI")
     parser.add_argument("--seed", type=int, default=1, help="for what is drawn at random (default 1)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only checks whose name contains TEXT")
     parser.add_argument("--renew", action="store_true",
                         help="write the lists anew; what does not pass gets a ? instead of a reason, to be replaced")
-    parser.add_argument("judges", nargs="*", metavar="JUDGE", help=", ".join(JUDGES))
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
     options = parser.parse_args()
-    for name in options.judges:
-        if name not in JUDGES:
-            parser.error(f"there is no judge {name}; there are {', '.join(JUDGES)}")
-    if "pyverbs" in (options.judges or JUDGES):
+    for name in options.suites:
+        if name not in SUITES:
+            parser.error(f"there is no suite {name}; there are {', '.join(SUITES)}")
+    if "pyverbs" in (options.suites or SUITES):
         rdma_core_tests.provide()  # while the network is there
     own_network_where_allowed()
     arguments = [*(["--short"] if options.short else []), "--seed", str(options.seed), f"--only={options.only}",
                  *(["--renew"] if options.renew else [])]
     verdicts, began = {}, time.monotonic()
-    for name in options.judges or JUDGES:
-        print(f"\n== Judge {name}", flush=True)
-        command = [harness.URNIC, "run", "--standalone", "--", "/usr/bin/python3", verdict.HERE / f"judge_{name}.py"]
+    for name in options.suites or SUITES:
+        print(f"\n== Suite {name}", flush=True)
+        command = [harness.URNIC, "run", "--standalone", "--", "/usr/bin/python3", verdict.HERE / f"suite_{name}.py"]
         verdicts[name] = subprocess.run([*command, *arguments], env=harness.clean_environment(), check=False).returncode
     print(f"\n== Verdict after {time.monotonic() - began:.0f} s")
     for name, status in verdicts.items():
-        print(f"judge {name}: {'content' if status == 0 else f'NOT content (status {status})'}")
+        print(f"suite {name}: {'passed' if status == 0 else f'FAILED (status {status})'}")
     return 0 if not any(verdicts.values()) else 1
 
 

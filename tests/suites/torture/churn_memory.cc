@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "tests/judges/torture/churn.h"
+#include "tests/suites/torture/churn.h"
 
 namespace urnic::torture {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/judges/torture/shared.h"
+#include "tests/suites/torture/shared.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/judges/torture/random.h"
-#include "tests/judges/torture/shared.h"
+#include "tests/suites/torture/random.h"
+#include "tests/suites/torture/shared.h"
 
 namespace urnic::torture {
 

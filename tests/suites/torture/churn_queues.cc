@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "tests/judges/torture/churn.h"
+#include "tests/suites/torture/churn.h"
 
 namespace urnic::torture {
 namespace {

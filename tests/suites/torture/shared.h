@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "tests/judges/torture/random.h"
+#include "tests/suites/torture/random.h"
 
 namespace urnic::torture {
 

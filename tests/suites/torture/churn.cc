@@ -1,4 +1,4 @@
-#include "tests/judges/torture/churn.h"
+#include "tests/suites/torture/churn.h"
 
 #include <poll.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Writes the table of packet scripts into docs/conformance.md, from the program's own list.
 
-usage: conformance_table.py [--check] PROGRAM...
+usage: packet_script_table.py [--check] PROGRAM...
 
 PROGRAM --list prints a line for each script: suite, name, clause, what it checks, separated by tabs. With --check
 nothing is written: exit status 1 says that the table in the file is not what the programs say.
@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-BEGIN = "<!-- packet scripts: written by scripts/conformance_table.py -->"
+BEGIN = "<!-- packet scripts: written by scripts/packet_script_table.py -->"
 END = "<!-- packet scripts: end -->"
 DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / "docs" / "conformance.md"
 
@@ -63,7 +63,7 @@ def main():
     if arguments.check:
         sys.stdout.writelines(difflib.unified_diff(text.splitlines(True), wanted.splitlines(True), "in the document",
                                                    "as the programs say"))
-        print(f"{DOCUMENT} is out of date: run scripts/conformance_table.py {' '.join(arguments.programs)}")
+        print(f"{DOCUMENT} is out of date: run scripts/packet_script_table.py {' '.join(arguments.programs)}")
         return 1
     DOCUMENT.write_text(wanted, encoding="utf-8")
     return 0

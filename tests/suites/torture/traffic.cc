@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/judges/torture/link.h"
-#include "tests/judges/torture/shared.h"
+#include "tests/suites/torture/link.h"
+#include "tests/suites/torture/shared.h"
 
 namespace urnic::torture {
 namespace {

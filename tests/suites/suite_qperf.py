@@ -41,17 +41,17 @@ def measure(shim, port, test):
 
 
 def main():
-    judge = verdict.Verdict("qperf", __doc__)
+    suite = verdict.Verdict("qperf", __doc__)
     with tempfile.TemporaryDirectory(prefix="urnic-qperf-") as directory:
         shim = pathlib.Path(directory, "grh.so")
         subprocess.run(["cc", "-O", "-shared", "-fPIC", "-o", shim, verdict.HERE / "qperf_grh.c", "-ldl"], check=True)
         server, port = start_server(shim)
         try:
             for test in TESTS:
-                judge.run(test, functools.partial(measure, shim, port, test))
+                suite.run(test, functools.partial(measure, shim, port, test))
         finally:
             harness.end_group(server)
-    judge.end()
+    suite.end()
 
 
 if __name__ == "__main__":

@@ -45,17 +45,17 @@ def netpipe(directory, transport, largest):
 
 
 def main():
-    judge = verdict.Verdict("mpi", __doc__)
+    suite = verdict.Verdict("mpi", __doc__)
     with tempfile.TemporaryDirectory(prefix="urnic-mpi-") as name:
         directory = pathlib.Path(name)
         subprocess.run(["mpicc", "-O2", "-o", directory / "ring", verdict.HERE / "ring.c"], check=True)
         for transport in TRANSPORTS:
-            judge.run(f"ring over {transport}", functools.partial(ring, directory / "ring", transport, []))
-            judge.run(f"ring with windows over {transport}",
+            suite.run(f"ring over {transport}", functools.partial(ring, directory / "ring", transport, []))
+            suite.run(f"ring with windows over {transport}",
                       functools.partial(ring, directory / "ring", transport, ["windows"]))
-            judge.run(f"NetPIPE over {transport}",
-                      functools.partial(netpipe, directory, transport, 1 << 20 if judge.short else 16 << 20))
-    judge.end()
+            suite.run(f"NetPIPE over {transport}",
+                      functools.partial(netpipe, directory, transport, 1 << 20 if suite.short else 16 << 20))
+    suite.end()
 
 
 if __name__ == "__main__":

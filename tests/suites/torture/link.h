@@ -6,8 +6,8 @@
 #include <array>
 #include <cstdint>
 
-#include "tests/judges/torture/random.h"
-#include "tests/judges/torture/shared.h"
+#include "tests/suites/torture/random.h"
+#include "tests/suites/torture/shared.h"
 
 namespace urnic::torture {
 

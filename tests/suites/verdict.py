@@ -1,9 +1,9 @@
-"""What all judges share: options, the checked-in list of names, the verdict.
+"""What all suites share: options, the checked-in list of names, the verdict.
 
-A judge is a program `judge_NAME.py`, run under `urnic run --standalone --`, with a list lists/NAME.txt: one check a
+A suite is a program `suite_NAME.py`, run under `urnic run --standalone --`, with a list lists/NAME.txt: one check a
 line, `NAME` when it has to pass, `NAME<tab>reason` when it cannot, `NAME<tab>may pass: reason` when it passes or skips
 itself as the machine is, `NAME<tab>not run: reason` when nothing follows from its result. The verdict compares: what newly fails, what passes though the list says that it cannot, what
-is missing and what the list does not know makes the judge fail.
+is missing and what the list does not know makes the suite fail.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def read_list(path):
     return entries
 
 
-def judge_check(state, why, reason):
+def check_state(state, why, reason):
     """(state, text) of a check that ended in `state` and of which the list says `reason` (None: not in it)."""
     if reason is None:
         return FAILED, f"not in the list ({state}{': ' + why if why else ''})"
@@ -54,7 +54,7 @@ def judge_check(state, why, reason):
 
 
 class Verdict:
-    """Collects the results of one judge. A check may be reported several times: the worst result counts."""
+    """Collects the results of one suite. A check may be reported several times: the worst result counts."""
 
     def __init__(self, name, description):
         parser = argparse.ArgumentParser(description=description)
@@ -101,7 +101,7 @@ class Verdict:
             self._print(name)
 
     def _print(self, name):
-        state, text = judge_check(*self._results[name], self._list.get(name))
+        state, text = check_state(*self._results[name], self._list.get(name))
         print(f"{self.name}: {state}: {name}{': ' + text if text else ''}", flush=True)
         return state
 
@@ -116,7 +116,7 @@ class Verdict:
                 self._print(name)
         states = {}
         for name, result in self._results.items():
-            states[name] = judge_check(*result, self._list.get(name))[0]
+            states[name] = check_state(*result, self._list.get(name))[0]
             if not already_printed:
                 self._print(name)
         counts = [list(states.values()).count(state) for state in (PASSED, FAILED, SKIPPED)]
@@ -140,8 +140,8 @@ class Verdict:
         self._list = read_list(self._list_path)
 
     def _write_report(self, states):
-        """A report in GoogleTest's form, for scripts/report.py, where URNIC_JUDGES names a directory."""
-        directory = os.environ.get("URNIC_JUDGES")
+        """A report in GoogleTest's form, for scripts/report.py, where URNIC_SUITES names a directory."""
+        directory = os.environ.get("URNIC_SUITES")
         if not directory:
             return
         suite = ElementTree.Element("testsuite", name=self.name)

@@ -1,4 +1,4 @@
-"""When is a judge content? The comparison of what happened with the list, and the exit status that follows from it."""
+"""When is a suite content? The comparison of what happened with the list, and the exit status that follows from it."""
 
 import pathlib
 import sys
@@ -7,13 +7,13 @@ import textwrap
 import types
 
 import verdict
-from verdict import FAILED, PASSED, SKIPPED, judge_check
+from verdict import FAILED, PASSED, SKIPPED, check_state
 import harness
 
 
 class Comparison(harness.TestCase):
     def state(self, happened, reason):
-        return judge_check(happened, "why", reason)[0]
+        return check_state(happened, "why", reason)[0]
 
     def test_what_has_to_pass(self):
         self.assertEqual(self.state(PASSED, ""), PASSED)
@@ -21,13 +21,13 @@ class Comparison(harness.TestCase):
         self.assertEqual(self.state(SKIPPED, ""), FAILED)
 
     def test_what_cannot_pass(self):
-        self.assertEqual(judge_check(SKIPPED, "why", "no such thing"), (SKIPPED, "no such thing"))
+        self.assertEqual(check_state(SKIPPED, "why", "no such thing"), (SKIPPED, "no such thing"))
         self.assertEqual(self.state(FAILED, "no such thing"), SKIPPED)
         self.assertEqual(self.state(PASSED, "no such thing"), FAILED)
 
     def test_what_the_machine_decides(self):
         self.assertEqual(self.state(PASSED, "may pass: huge pages"), PASSED)
-        self.assertEqual(judge_check(SKIPPED, "", "may pass: huge pages"), (SKIPPED, "huge pages"))
+        self.assertEqual(check_state(SKIPPED, "", "may pass: huge pages"), (SKIPPED, "huge pages"))
         self.assertEqual(self.state(FAILED, "may pass: huge pages"), FAILED)
 
     def test_what_the_list_does_not_say(self):
@@ -56,13 +56,13 @@ class PerftestTable(harness.TestCase):
 
 
 class ExitStatus(harness.TestCase):
-    def judge(self, entries, body, *options):
-        """Runs a judge with this list; returns its result."""
+    def suite(self, entries, body, *options):
+        """Runs a suite with this list; returns its result."""
         with tempfile.TemporaryDirectory() as name:
             directory = pathlib.Path(name)
             (directory / "lists").mkdir()
             (directory / "lists/made_up.txt").write_text("".join(f"{entry}\n" for entry in entries), encoding="utf-8")
-            program = directory / "judge_made_up.py"
+            program = directory / "suite_made_up.py"
             program.write_text(textwrap.dedent(f"""
                 import sys, pathlib
                 sys.path.insert(0, {str(verdict.HERE)!r})
@@ -70,18 +70,18 @@ class ExitStatus(harness.TestCase):
                 verdict.HERE = pathlib.Path({name!r})
                 def no():
                     raise verdict.Refused("no")
-                judge = verdict.Verdict("made_up", "")
+                suite = verdict.Verdict("made_up", "")
                 """) + body, encoding="utf-8")
             return harness.run([sys.executable, program, *options])
 
     def test_content(self):
-        result = self.judge(["a", "b\tcannot"], "judge.run('a', lambda: None)\njudge.run('b', no)\njudge.end()")
+        result = self.suite(["a", "b\tcannot"], "suite.run('a', lambda: None)\nsuite.run('b', no)\nsuite.end()")
         self.assertEqual(result.returncode, 0, str(result))
         self.assertIn("made_up: skipped: b: cannot", result.out)
 
     def test_what_nothing_follows_from(self):
-        result = self.judge(["a", "b\tnot run: speed"],
-                            "def ran(): print('b ran')\njudge.run('a', lambda: None)\njudge.run('b', ran)\njudge.end()")
+        result = self.suite(["a", "b\tnot run: speed"],
+                            "def ran(): print('b ran')\nsuite.run('a', lambda: None)\nsuite.run('b', ran)\nsuite.end()")
         self.assertEqual(result.returncode, 0, str(result))
         self.assertIn("made_up: skipped: b: not run: speed", result.out)
         self.assertNotIn("b ran", result.out)
@@ -89,18 +89,18 @@ class ExitStatus(harness.TestCase):
 
     def test_not_content(self):
         for what, entries, body in (
-                ("newly fails", ["a", "b"], "judge.run('a', lambda: None)\njudge.run('b', no)"),
-                ("newly passes", ["a", "b\tcannot"], "for n in 'ab': judge.run(n, lambda: None)"),
-                ("missing", ["a", "b"], "judge.run('a', lambda: None)"),
-                ("not listed", ["a"], "for n in 'ab': judge.run(n, lambda: None)"),
+                ("newly fails", ["a", "b"], "suite.run('a', lambda: None)\nsuite.run('b', no)"),
+                ("newly passes", ["a", "b\tcannot"], "for n in 'ab': suite.run(n, lambda: None)"),
+                ("missing", ["a", "b"], "suite.run('a', lambda: None)"),
+                ("not listed", ["a"], "for n in 'ab': suite.run(n, lambda: None)"),
                 ("failed in one of two runs", ["a", "b"],
-                 "for n in 'abb': judge.report(n, 'failed' if n == 'b' else 'passed')\njudge.report('b', 'passed')"),
-                ("nothing passed", ["b\tcannot"], "judge.run('b', no)")):
+                 "for n in 'abb': suite.report(n, 'failed' if n == 'b' else 'passed')\nsuite.report('b', 'passed')"),
+                ("nothing passed", ["b\tcannot"], "suite.run('b', no)")):
             with self.subTest(what):
-                self.assertEqual(self.judge(entries, f"{body}\njudge.end()").returncode, 1)
+                self.assertEqual(self.suite(entries, f"{body}\nsuite.end()").returncode, 1)
 
     def test_a_short_form_needs_only_its_own(self):
-        result = self.judge(["a", "b"], "judge.run('a', lambda: None)\njudge.end(expected=['a'])", "--short")
+        result = self.suite(["a", "b"], "suite.run('a', lambda: None)\nsuite.end(expected=['a'])", "--short")
         self.assertEqual(result.returncode, 0, str(result))
 
 

@@ -63,22 +63,22 @@ def run_names(tests, seed, names, results):
 
 
 def main():
-    judge = verdict.Verdict("pyverbs", __doc__)
+    suite = verdict.Verdict("pyverbs", __doc__)
     with tempfile.TemporaryDirectory(prefix="urnic-pyverbs-") as name:
         directory = pathlib.Path(name)
         tests = rdma_core_tests.provide()
         found = harness.finish(runner(tests, 0, "-", []))
         if found.returncode != 0:
             raise SystemExit(f"the tests could not be loaded: {found}")
-        names = [test for test in found.out.split() if not test.startswith(VENDORS) and judge.wanted(test)]
-        for seed in range(judge.seed, judge.seed + (SEEDS_SHORT if judge.short else SEEDS_LONG)):
+        names = [test for test in found.out.split() if not test.startswith(VENDORS) and suite.wanted(test)]
+        for seed in range(suite.seed, suite.seed + (SEEDS_SHORT if suite.short else SEEDS_LONG)):
             failed = 0
             for group in ([test for test in names if not is_cm(test)], [test for test in names if is_cm(test)]):
                 for test, state, why in run_names(tests, seed, group, directory / "results"):
-                    judge.report(test, state, f"with --seed {seed}: {why}" if state == verdict.FAILED else why)
-                    failed += state == verdict.FAILED and not judge.listed_reason(test)
+                    suite.report(test, state, f"with --seed {seed}: {why}" if state == verdict.FAILED else why)
+                    failed += state == verdict.FAILED and not suite.listed_reason(test)
             print(f"pyverbs: seed {seed}: {len(names)} tests, {failed} failed", flush=True)
-    judge.end(already_printed=False)
+    suite.end(already_printed=False)
 
 
 if __name__ == "__main__":

@@ -78,12 +78,12 @@ def checks(short):
 
 
 def main():
-    judge = verdict.Verdict("ucx", __doc__)
+    suite = verdict.Verdict("ucx", __doc__)
     names = []
-    for name, check in checks(judge.short):
+    for name, check in checks(suite.short):
         names.append(name)
-        judge.run(name, check)
-    judge.end(expected=names if judge.short else None)
+        suite.run(name, check)
+    suite.end(expected=names if suite.short else None)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/judges/torture/shared.h"
+#include "tests/suites/torture/shared.h"
 
 namespace {
 
