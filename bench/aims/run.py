@@ -67,6 +67,7 @@ class Rows(Programs):
             if "waiting" not in self.talkers:
                 self.waiting_daemon = self.start("waiting", 1)
                 self.talk("waiting", self.waiting_daemon, None, "waiting")
+                self.talk("turns", self.waiting_daemon, None, "turns")
         elif need == "pause":
             if "pause" not in self.talkers:
                 self.quiet = self.start("quiet", [cpus.daemon])
@@ -89,6 +90,11 @@ class Rows(Programs):
         """Threads on no CPU in particular that poll; "cpus": so many processes compute beside them as there are CPUs."""
         computing = len(self.cpus.all) if computing == "cpus" else computing
         return self.talkers["waiting"].ask(writing, polling, computing, size, self.seconds)[figure]
+
+    def turns(self, how, computing):
+        """us one way between processes that hand each other a word, without RDMA."""
+        computing = len(self.cpus.all) if computing == "cpus" else computing
+        return self.talkers["turns"].ask(how, computing, self.seconds)["one_way_us"]
 
     def latency_beside(self, computing, program, *words):
         """us one way, the average: what waits for time slices counts as often as it happens."""

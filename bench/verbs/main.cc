@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "bench/verbs/load.h"
+#include "bench/verbs/turns.h"
 #include "bench/verbs/waiting.h"
 
 namespace urnic::bench {
@@ -217,7 +218,13 @@ int run(int argc, char** argv) {
         "threads that poll beside processes that compute; lines: WRITING POLLING COMPUTING BYTES SECONDS");
     app.add_subcommand("yields",
                        "what threads that only yield take each other for; lines: YIELDING COMPUTING SECONDS");
+    app.add_subcommand("turns",
+                       "three processes that hand each other a word, without RDMA; lines: "
+                       "spin|yield|sleep|look COMPUTING SECONDS");
     CLI11_PARSE(app, argc, argv);
+    if (app.got_subcommand("turns")) {
+        return take_turns();
+    }
     if (app.got_subcommand("waiting")) {
         return poll_beside_computing();
     }

@@ -1,14 +1,11 @@
 #include "bench/verbs/waiting.h"
 
 #include <sched.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <deque>
@@ -17,6 +14,7 @@
 #include <vector>
 
 #include "base/yield_monitor.h"
+#include "bench/verbs/computing.h"
 #include "bench/verbs/side.h"
 
 namespace urnic::bench {
@@ -24,42 +22,6 @@ namespace urnic::bench {
 namespace {
 
 using WaitClock = std::chrono::steady_clock;
-
-/// Processes that compute, for as long as this lives.
-class Computing {
-  public:
-    explicit Computing(std::uint32_t count) {
-        const pid_t parent = getpid();
-        for (std::uint32_t i = 0; i < count; ++i) {
-            const pid_t child = fork();
-            if (child == -1) {
-                give_up("fork");
-            }
-            if (child == 0) {
-                prctl(PR_SET_PDEATHSIG, SIGKILL);
-                volatile std::uint64_t sum = 0;
-                while (getppid() == parent) {
-                    for (std::uint32_t step = 0; step < 1'000'000; ++step) {
-                        sum = sum + step;
-                    }
-                }
-                std::_Exit(0);
-            }
-            children_.push_back(child);
-        }
-    }
-    ~Computing() {
-        for (const pid_t child : children_) {
-            kill(child, SIGKILL);
-            waitpid(child, nullptr, 0);
-        }
-    }
-    Computing(const Computing&) = delete;
-    Computing& operator=(const Computing&) = delete;
-
-  private:
-    std::vector<pid_t> children_;
-};
 
 /// One connection within this process.
 struct Connection {
