@@ -144,12 +144,24 @@ bool worker_is_here(const Session& session) {
 }  // namespace
 
 void poll_missed(Cq& cq) {
-    if (cq.context->session->daemon().cores_shared.load(std::memory_order_relaxed) == 0) {
+    const bool is_dead = cq.context->session->state_relaxed() == SessionState::kDead;
+    if (!is_dead && cq.context->session->daemon().cores_shared.load(std::memory_order_relaxed) == 0) {
         return;
     }
     PollWait& wait = this_wait;
     const std::uint64_t now_ns = poll_clock_ns();
     const bool waits = now_ns - wait.left_at_ns <= kOtherWorkNs;
+    if (is_dead) [[unlikely]] {
+        // All that may come is what this process posts and finds flushed.
+        if (waits) {
+            const timespec pause{0, static_cast<long>(kMaxSleepNs)};
+            const int saved = errno;
+            (void)nanosleep(&pause, nullptr);
+            errno = saved;
+        }
+        wait.left_at_ns = poll_clock_ns();
+        return;
+    }
     note_row(wait, cq, now_ns);
     if (wait.yields.contended(now_ns)) {
         // A thread that does other work is one that computes: it needs no turn of anybody's, nor gives one.

@@ -111,5 +111,24 @@ TEST_F(Provider, AThreadThatWorksBetweenItsPollsDoesNotSleep) {
     EXPECT_EQ(daemon.wake_sleepers(), 0U);
 }
 
+TEST_F(Provider, AThreadThatPollsAfterTheDaemonsDeathSleepsEachTime) {
+    open_with_qp();
+    daemon.die();
+    struct ibv_async_event event {};
+    ASSERT_EQ(ibv_get_async_event(context, &event), 0);
+    EXPECT_EQ(event.event_type, IBV_EVENT_DEVICE_FATAL);
+    ibv_ack_async_event(&event);
+    while (!poll_ids().empty()) {
+    }
+    struct rusage before {};
+    struct rusage after {};
+    ASSERT_EQ(getrusage(RUSAGE_THREAD, &before), 0);
+    for (int i = 0; i < 100; ++i) {
+        EXPECT_TRUE(poll_ids().empty());
+    }
+    ASSERT_EQ(getrusage(RUSAGE_THREAD, &after), 0);
+    EXPECT_GE(after.ru_nvcsw - before.ru_nvcsw, 50);
+}
+
 }  // namespace
 }  // namespace urnic::test
