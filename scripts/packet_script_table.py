@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes the table of packet scripts into docs/conformance.md, from the program's own list.
+"""Writes the table of packet scripts into docs/conformance/packet-scripts.md, from the program's own list.
 
 usage: packet_script_table.py [--check] PROGRAM...
 
@@ -16,7 +16,7 @@ import sys
 
 BEGIN = "<!-- packet scripts: written by scripts/packet_script_table.py -->"
 END = "<!-- packet scripts: end -->"
-DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / "docs" / "conformance.md"
+DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / "docs" / "conformance" / "packet-scripts.md"
 
 
 def natural(clause):

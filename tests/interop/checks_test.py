@@ -115,8 +115,8 @@ class Table(harness.TestCase):
             cases.find(["no such test"])
 
     def test_programs_of_librdmacm(self):
-        """docs/conformance.md names each program's checks and tests, in each role that is run."""
-        text = (harness.SOURCE / "docs/conformance.md").read_text(encoding="utf-8")
+        """docs/conformance/suites.md names each program's checks and tests, in each role that is run."""
+        text = (harness.SOURCE / "docs/conformance/suites.md").read_text(encoding="utf-8")
         rows = [line.split(" | ") for line in text.split("## Programs of librdmacm\n")[1].split("\n## ")[0].splitlines()
                 if line.startswith("| ") and not line.startswith("| program")]
         listed = (harness.SOURCE / "tests/suites/lists/cm.txt").read_text(encoding="utf-8").split()

@@ -2,7 +2,7 @@
 
 Every packet is captured and its ICRC checked by icrc.py; tshark may find nothing malformed; of rxe's counters only
 those may move that the test says. Prints the table test x role x result, and compares it with the one in
-docs/conformance.md (--renew writes it). Exit status 0: everything passed.
+docs/conformance/linux-rxe.md (--renew writes it). Exit status 0: everything passed.
 """
 
 import argparse
@@ -229,7 +229,7 @@ def main():
     parser = argparse.ArgumentParser(prog="scripts/interop", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="print the tests")
-    parser.add_argument("--renew", action="store_true", help="write the table in docs/conformance.md")
+    parser.add_argument("--renew", action="store_true", help="write the table in docs/conformance/linux-rxe.md")
     parser.add_argument("--keep", metavar="DIRECTORY", help="leave captures and logs there")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run all N times; one failure is enough to fail")
     parser.add_argument("tests", nargs="*", metavar="TEST", help="all without")

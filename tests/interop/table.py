@@ -1,4 +1,4 @@
-"""The table test x role x result: printed, compared with the one in docs/conformance.md, and as a report of cases."""
+"""The table test x role x result: printed, compared with the one in docs/conformance/linux-rxe.md, and as a report of cases."""
 
 import difflib
 import os
@@ -10,7 +10,7 @@ import harness
 
 BEGIN = "<!-- interoperation: written by scripts/interop --renew -->"
 END = "<!-- interoperation: end -->"
-DOCUMENT = harness.SOURCE / "docs/conformance.md"
+DOCUMENT = harness.SOURCE / "docs/conformance/linux-rxe.md"
 ROLES = (("ours", "urnic0 client, rxe server"), ("theirs", "rxe client, urnic0 server"))
 
 
@@ -71,7 +71,7 @@ def end(results, wanted, renew, whole, seconds):
     left_out = [key for key, (state, _) in results.items() if state == NOT_RUN]
     right = not whole or compare(results, wanted, renew)
     if whole:
-        results = {**results, ("table", "document"): ("passed" if right else "failed", "docs/conformance.md is out of date")}
+        results = {**results, ("table", "document"): ("passed" if right else "failed", "docs/conformance/linux-rxe.md is out of date")}
     write_report(results)
     wrong = len(failed) + (0 if right else 1)
     print(f"interop: {len(results) - wrong - len(left_out)} passed, {wrong} failed, {len(left_out)} not run in {seconds:.0f} s")

@@ -1,4 +1,4 @@
-"""Runs suites, each under `urnic run --standalone --`, and says which of them pass. See docs/conformance.md.
+"""Runs suites, each under `urnic run --standalone --`, and says which of them pass. See docs/conformance/suites.md.
 
 A suite prints a line for each check and a summary line; exit status 0: every check did what the checked-in list
 (tests/suites/lists) says. The long forms take about an hour, --short three minutes.

@@ -1,5 +1,5 @@
 // Asynchronous events of QPs, CQs and ports, each raised by its cause. IBV_EVENT_DEVICE_FATAL is
-// bad_days_test's.
+// failure_modes_test's.
 #include <unistd.h>
 
 #include <cerrno>

@@ -25,7 +25,7 @@ namespace urnic::sim::cm {
 using namespace urnic::cm;
 namespace msg = wire::cm;
 
-/// A script as docs/conformance.md lists it.
+/// A script as docs/conformance/packet-scripts.md lists it.
 struct ScriptEntry {
     const char* suite;
     const char* name;

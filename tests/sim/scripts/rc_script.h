@@ -36,7 +36,7 @@ inline constexpr std::uint8_t kTimeout = 10;
 inline constexpr TimeNs kLeast = TimeNs{4096} << kTimeout;
 inline constexpr TimeNs kMost = 4 * kLeast;
 
-/// A script as docs/conformance.md lists it.
+/// A script as docs/conformance/packet-scripts.md lists it.
 struct ScriptEntry {
     const char* suite;
     const char* name;
