@@ -1,0 +1,222 @@
+// Work requests that fail at home, and applications that change their rings under way (IBA 9.9.2, 10.6.3).
+#include "rnic/qp/limits.h"
+#include "tests/sim/scripts/rc_script.h"
+
+namespace urnic::sim {
+namespace {
+
+class RequesterLocalErrors : public RcScript {
+  protected:
+    // The request fails between two good ones: the first completes, nothing else goes out.
+    void fails(SendRequest request, WcStatus status, Where where = Where::current()) {
+        request.wr_id = 2;
+        post_receive(100, 64);
+        post({write(1, 8), request, write(3, 8)});
+        sends(write_only(1000, 8), where);
+        peer(ack(1000, 1));
+        completes({ok(1), failed(2, status), flushed(3)}, where);
+        receives(flushed(100), where);
+        state(QpState::kErr, where);
+    }
+    // The application has changed the ring since the WRITE went out; the WRITE has to go out again.
+    void fails_when_repeated(Where where = Where::current()) {
+        post(write(2, 8));  // the requester reads another WQE in between
+        sends(write_only(1001, 8), where);
+        peer(sequence_nak(1000, 0));
+        completes({failed(1, WcStatus::kLocQpOpErr), flushed(2)}, where);
+        sends_nothing(where);
+        state(QpState::kErr, where);
+    }
+    void connect_and_send_write() {
+        connect();
+        post(write(1, 8));
+        sends(write_only(1000, 8));
+    }
+};
+
+RC_SCRIPT_IN(RequesterLocalErrors, KeyOfAnotherPd, "10.6.3",
+             "a buffer of another protection domain: LOC_PROT_ERR, nothing goes out") {
+    connect();
+    SendRequest request = write(2, 8);
+    request.sge = {host().add_region(64, {.pd = 9}).sge(0, 8)};
+    fails(request, WcStatus::kLocProtErr);
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, BeyondTheRegion, "10.6.3",
+             "a buffer that ends one byte behind its region: LOC_PROT_ERR, nothing goes out") {
+    connect();
+    fails(write(2, 9, kMemoryBytes - 8), WcStatus::kLocProtErr);
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, LaterEntryOfTheList, "10.6.3",
+             "the second entry of the list has no valid key: LOC_PROT_ERR, nothing goes out") {
+    connect();
+    SendRequest request = write(2, 8);
+    request.sge.push_back({memory().addr(), 8, 0});
+    fails(request, WcStatus::kLocProtErr);
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, EntryOfALaterPacket, "10.6.3",
+             "an entry without valid key that the Last alone needs: LOC_PROT_ERR, the Last does not go out") {
+    connect();
+    SendRequest request = write(2, 1024);
+    request.sge.push_back({memory().addr(), 8, 0});
+    post({write(1, 8), request, write(3, 8)});
+    sends({write_only(1000, 8), write_first(1001, 1032, 1024)});
+    peer(ack(1000, 1));
+    completes({ok(1), failed(2, WcStatus::kLocProtErr), flushed(3)});
+    state(QpState::kErr);
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, ReadBufferMayNotBeWritten, "10.6.3",
+             "a READ into a region without local write access: LOC_PROT_ERR, the READ does not go out") {
+    connect();
+    SendRequest request = read(2, 8);
+    request.sge = {host().add_region(64, {.access = 0}).sge(0, 8)};
+    fails(request, WcStatus::kLocProtErr);
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, MemoryOutOfReach, "9.9.2",
+             "a buffer whose memory cannot be reached any more: LOC_PROT_ERR, nothing goes out") {
+    connect();
+    SimRegion& region = host().add_region(64, {.mapped = false});
+    region.space.gone = true;
+    SendRequest request = write(2, 8);
+    request.sge = {region.sge(0, 8)};
+    fails(request, WcStatus::kLocProtErr);
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, MessageOverTheLimit, "9.7.4.1.6 (C9-94)",
+             "a message of one byte more than max_msg_sz: LOC_LEN_ERR, nothing goes out") {
+    connect();
+    SendRequest request = write(2, 8);
+    request.sge = {{memory().addr(), kMaxMessageBytes, memory().key()}, {memory().addr(), 1, memory().key()}};
+    fails(request, WcStatus::kLocLenErr);
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, AtomicWithoutRoomForItsResult, "9.4.5",
+             "an atomic whose buffer has less than eight bytes: LOC_LEN_ERR, nothing goes out") {
+    connect();
+    SendRequest request = fetch_add(2, 1);
+    request.sge[0].length = 7;
+    fails(request, WcStatus::kLocLenErr);
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, InlineRead, "11.4.1.1", "a READ with inline data: LOC_QP_OP_ERR") {
+    connect();
+    SendRequest request = read(2, 8);
+    request.flags |= kSendInline;
+    request.inline_data.resize(8);
+    fails(request, WcStatus::kLocQpOpErr);
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, ReadWithoutRdAtomic, "9.4.4",
+             "READ and atomics with max_rd_atomic of 0 could never go out: LOC_QP_OP_ERR") {
+    connect({.max_rd_atomic = 0});
+    fails(read(2, 8), WcStatus::kLocQpOpErr);
+    connect({.max_rd_atomic = 0});
+    fails(fetch_add(2, 1), WcStatus::kLocQpOpErr);
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, OpcodesThatRcDoesNotOffer, "11.4.1.1",
+             "a work request of any opcode that RC does not offer: LOC_QP_OP_ERR, nothing goes out") {
+    const auto is_offered = [](int opcode) {
+        return opcode <= static_cast<int>(WrOpcode::kSendWithInvalidate) ||
+               opcode == static_cast<int>(WrOpcode::kFlush) ||
+               opcode == static_cast<int>(WrOpcode::kAtomicWrite);
+    };
+    for (int opcode = 0; opcode < 256; ++opcode) {
+        if (!is_offered(opcode)) {
+            SCOPED_TRACE(opcode);
+            connect();
+            SendRequest request = write(2, 8);
+            request.opcode = static_cast<WrOpcode>(opcode);
+            fails(request, WcStatus::kLocQpOpErr);
+        }
+    }
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, CountsBeyondTheQueue, "11.4.1.1",
+             "a WQE that claims more entries or more inline bytes than the queue has: LOC_QP_OP_ERR") {
+    for (const bool is_inline : {false, true}) {
+        SCOPED_TRACE(is_inline);
+        connect({}, {.max_sge = 2});
+        host().post_send(write(1, 8));
+        abi::SendWqe& wqe = host().send_slot(0);
+        if (is_inline) {
+            wqe.flags = kSendInline | kSendSignaled;
+            wqe.inline_length = 0xffff'ffff;
+        } else {
+            wqe.num_sge = 255;
+        }
+        host().progress();
+        completes(failed(1, WcStatus::kLocQpOpErr));
+        sends_nothing();
+        state(QpState::kErr);
+    }
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, LengthGrowsBeforeTheRepetition, "9.7.5.1.5",
+             "the list of a WRITE has grown since it went out: not a byte more goes out, LOC_QP_OP_ERR") {
+    connect_and_send_write();
+    host().send_sge(0)->length = 4096;
+    fails_when_repeated();
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, OpcodeChangesBeforeTheRepetition, "9.7.5.1.5",
+             "a WRITE has become an atomic since it went out: LOC_QP_OP_ERR") {
+    connect_and_send_write();
+    host().send_slot(0).opcode = static_cast<std::uint8_t>(WrOpcode::kFetchAdd);
+    fails_when_repeated();
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, SlotIsTakenBackBeforeTheRepetition, "9.7.5.1.5",
+             "the slot of a WRITE is no longer its own when it has to go out again: LOC_QP_OP_ERR") {
+    connect_and_send_write();
+    host().send_slot(0).seq.store(77);
+    fails_when_repeated();
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, ReadListShrinksBeforeTheResponse, "9.4.4",
+             "the list of a READ has shrunk since it went out: LOC_QP_OP_ERR, nothing is written behind it") {
+    connect();
+    post(read(1, 4096));
+    sends(read_request(1000, 4096));
+    host().send_sge(0)->length = 100;
+    peer(response_first(1000, 1, 1024));
+    completes(failed(1, WcStatus::kLocQpOpErr));
+    state(QpState::kErr);
+    holds_own_data(100, 4096);
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, CompletionQueueOverrun, "10.10.2.4",
+             "a completion that finds its CQ full: the QP is in ERR and raises the fatal event") {
+    connect({}, {.cq_entries = 4});
+    for (std::uint32_t i = 0; i < 6; ++i) {
+        post(write(i, 8));
+        sends(write_only(1000 + i, 8));
+    }
+    peer(ack(1005, 6));
+    completes({ok(0), ok(1), ok(2), ok(3)});
+    state(QpState::kErr);
+    raises({AsyncEventType::kQpFatal});
+}
+
+RC_SCRIPT_IN(RequesterLocalErrors, ReceiveCompletionQueueOverrun, "10.10.2.4",
+             "a receive whose completion finds its CQ full: the QP is in ERR and raises the fatal event") {
+    connect({}, {.cq_entries = 4});
+    for (std::uint32_t i = 0; i < 5; ++i) {
+        post_receive(100 + i, 64);
+    }
+    ScriptPackets burst;
+    for (std::uint32_t i = 0; i < 5; ++i) {
+        burst.push_back(send_only(2000 + i, 8));
+    }
+    peer(burst);
+    receives({ok(100), ok(101), ok(102), ok(103)});
+    state(QpState::kErr);
+    raises({AsyncEventType::kQpFatal});
+}
+
+}  // namespace
+}  // namespace urnic::sim
