@@ -147,6 +147,24 @@ RC_SCRIPT_IN(
     completes({ok(3), ok(4), ok(5)});
 }
 
+RC_SCRIPT_IN(QpStates, ReuseInsideARead, "10.3.1.1",
+             "RESET inside a READ: the READ of the next connection fills its own buffer, not the old one") {
+    connect({.mtu = 256});
+    post(read(1, 512));
+    sends(read_request(1000, 512));
+    peer(response_first(1000, 1, 256));
+    modify(QpState::kReset);
+    host().to_init();
+    rtr();
+    rts();
+    post(read(2, 512, 4096));
+    sends(read_request(1000, 512, 4096));
+    answers_read(1000, 1, 512, 4096);
+    completes(ok(2));
+    holds_peer_data(4096, 512, 4096);
+    holds_own_data(256, 256);
+}
+
 RC_SCRIPT_IN(QpStates, ReuseAfterErr, "10.3.1.1", "ERR, RESET, INIT, RTR, RTS: the QP works again") {
     connect();
     post(write(1, 8));
@@ -297,6 +315,78 @@ RC_SCRIPT_IN(QpStates, EachFlushIsOnce, "10.3.1.7",
     modify(QpState::kErr);
     completes({failed(1, WcStatus::kRemInvReqErr), flushed(2)});
     receives(flushed(100));
+}
+
+RC_SCRIPT_IN(QpStates, ErrFlushesLongQueuesInTurns, "10.3.1.7",
+             "queues of 2000 requests are flushed in several turns of the worker") {
+    constexpr std::uint32_t kEntries = 2048;
+    constexpr std::uint32_t kPosted = 2000;
+    connect({}, {.send_entries = kEntries, .recv_entries = kEntries});
+    modify(QpState::kErr);
+    for (std::uint32_t i = 0; i < kPosted; ++i) {
+        host().post_send(write(i, 8));
+        host().post_recv(i, {});
+    }
+    EXPECT_TRUE(host().qp().progress(now(), 64, host()));
+    const std::size_t sends = host().poll_send().size();
+    const std::size_t receives = host().poll_recv().size();
+    EXPECT_LT(sends, kPosted);
+    EXPECT_LT(receives, kPosted);
+    host().progress();
+    EXPECT_EQ(sends + host().poll_send().size(), kPosted);
+    EXPECT_EQ(receives + host().poll_recv().size(), kPosted);
+}
+
+RC_SCRIPT_IN(QpStates, QueryTellsEveryAttribute, "11.2.5.3",
+             "query_qp tells what modify_qp has set, the next PSNs, and nothing of it after RESET") {
+    connect({.mtu = 2048,
+             .psn_a = 5,
+             .psn_b = 60,
+             .timeout = 9,
+             .retry_cnt = 3,
+             .rnr_retry = 2,
+             .min_rnr_timer = 11,
+             .max_rd_atomic = 4,
+             .max_dest_rd_atomic = 8});
+    post(write(1, 8));
+    sends(write_only(5, 8));
+    peer({ack(5, 1), write_only(60, 8).ackreq(false)});
+    completes(ok(1));
+    abi::QpAttr attr{};
+    host().qp().query(attr);
+    EXPECT_EQ(attr.state, QpState::kRts);
+    EXPECT_EQ(attr.cur_state, QpState::kRts);
+    EXPECT_EQ(attr.path_mtu, 4);
+    EXPECT_EQ(attr.sq_psn, 6U);
+    EXPECT_EQ(attr.rq_psn, 61U);
+    EXPECT_EQ(attr.timeout, 9);
+    EXPECT_EQ(attr.retry_cnt, 3);
+    EXPECT_EQ(attr.rnr_retry, 2);
+    EXPECT_EQ(attr.min_rnr_timer, 11);
+    EXPECT_EQ(attr.max_rd_atomic, 4);
+    EXPECT_EQ(attr.max_dest_rd_atomic, 8);
+    EXPECT_EQ(attr.dest_qp_num, kPeerQp);
+    EXPECT_EQ(attr.access_flags, kAllAccess);
+    EXPECT_EQ(attr.port_num, 1);
+    EXPECT_EQ(attr.av.is_global, 1);
+    EXPECT_EQ(attr.sq_draining, 0);
+    modify(QpState::kReset);
+    host().qp().query(attr);
+    EXPECT_EQ(attr.state, QpState::kReset);
+    EXPECT_EQ(attr.dest_qp_num, 0U);
+}
+
+RC_SCRIPT_IN(QpStates, RefusedModifyChangesNothing, "11.2.5.2",
+             "a modify_qp with one attribute that may not change changes none") {
+    connect();
+    abi::QpAttr attr{};
+    attr.mask = kQpAttrState | kQpAttrMinRnrTimer | kQpAttrDestQpn;
+    attr.state = QpState::kRts;
+    attr.min_rnr_timer = 3;
+    EXPECT_EQ(modify(attr), EINVAL);
+    host().qp().query(attr);
+    EXPECT_EQ(attr.min_rnr_timer, options().min_rnr_timer);
+    EXPECT_EQ(attr.dest_qp_num, kPeerQp);
 }
 
 }  // namespace

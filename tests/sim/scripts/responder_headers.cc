@@ -179,11 +179,13 @@ RC_SCRIPT(ResponderHeader, FromAnotherAddress, "9.6.1.2 (A17)",
 
 // --- States -----------------------------------------------------------------------------------------------
 
-RC_SCRIPT(ResponderState, Reset, "10.3.1.1",
-          "RESET: requests are dropped; the QP can be connected anew and begins with MSN 0") {
+RC_SCRIPT(
+    ResponderState, Reset, "10.3.1.1",
+    "RESET: requests are dropped, receives are gone; the QP can be connected anew and begins with MSN 0") {
     connect();
+    post_receive(100, 64);
     peer(write_only(2000, 8));
-    sends(acked(2000, 1));
+    sends(acked(2000, 1, 1));
     modify(QpState::kReset);
     peer({write_only(2001, 8, 64), read_request(2001, 8)});
     silence(kSecond);
@@ -195,6 +197,8 @@ RC_SCRIPT(ResponderState, Reset, "10.3.1.1",
     peer(write_only(2000, 8, 64));
     sends(acked(2000, 1));
     holds_peer_data(64, 8, 64);
+    peer(send_only(2001, 8));
+    sends(rnr_nak(2001, 1, 12));
 }
 
 RC_SCRIPT(ResponderState, Init, "10.3.1.2", "INIT: requests are dropped, receives stay posted for later") {
