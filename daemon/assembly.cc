@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "daemon/config/pfc.h"
-#include "daemon/host/multicast_groups.h"
 #include "daemon/neighbour/link_monitor.h"
 #include "daemon/port_hints.h"
+#include "daemon/state/multicast_groups.h"
 #include "os/setup_error.h"
 #include "rnic/neighbour/neighbour_message.h"
 #include "rnic/qp/limits.h"
@@ -99,7 +99,7 @@ std::string dpdk_name(const RnicConfig& rnic, std::uint32_t index) {
     return rnic.port_device.substr(0, rnic.port_device.find(','));
 }
 
-DeviceSet::DeviceSet(const Config& config, Steering& steering, rte_mempool* frames) {
+Assembly::Assembly(const Config& config, Steering& steering, rte_mempool* frames) {
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         add_device(config.rnics[i], i);
     }
@@ -117,7 +117,7 @@ DeviceSet::DeviceSet(const Config& config, Steering& steering, rte_mempool* fram
     add_networks(config);
 }
 
-void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
+void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     auto device = std::make_unique<Device>();
     device->name = rnic.name;
     device->index = index;
@@ -143,7 +143,7 @@ void DeviceSet::add_device(const RnicConfig& rnic, std::uint32_t index) {
     devices_.push_back(std::move(device));
 }
 
-void DeviceSet::add_fabrics(const Config& config, Steering& steering, rte_mempool* frames) {
+void Assembly::add_fabrics(const Config& config, Steering& steering, rte_mempool* frames) {
     std::map<std::string, std::vector<Device*>> members;
     for (std::size_t i = 0; i < config.rnics.size(); ++i) {
         if (config.rnics[i].port == PortKind::kFabric) {
@@ -168,8 +168,8 @@ void DeviceSet::add_fabrics(const Config& config, Steering& steering, rte_mempoo
     }
 }
 
-void DeviceSet::emulate(const Config& config, const std::string& name, Fabric& fabric,
-                        const std::vector<Device*>& devices, Steering& steering, rte_mempool* frames) {
+void Assembly::emulate(const Config& config, const std::string& name, Fabric& fabric,
+                       const std::vector<Device*>& devices, Steering& steering, rte_mempool* frames) {
     const auto wire = std::find_if(config.wires.begin(), config.wires.end(),
                                    [&](const WireConfig& candidate) { return candidate.fabric == name; });
     if (wire == config.wires.end()) {
@@ -194,9 +194,9 @@ void DeviceSet::emulate(const Config& config, const std::string& name, Fabric& f
     emulated_.emplace(name, std::move(made));
 }
 
-void DeviceSet::list_wires(Host& host) const {
+void Assembly::list_networks(ControlState& control) const {
     for (const auto& [name, wire] : emulated_) {
-        HostWire listed;
+        EmulatedNetworkInfo listed;
         listed.fabric = name;
         // In the order of the fabric's ports: add_fabrics() has made it.
         for (const auto& device : devices_) {
@@ -206,19 +206,19 @@ void DeviceSet::list_wires(Host& host) const {
         }
         listed.trunks = wire->trunks();
         listed.view = [wire = wire.get()](std::uint32_t port) { return wire->view(port); };
-        host.wires.push_back(std::move(listed));
+        control.networks.push_back(std::move(listed));
     }
 }
 
-void DeviceSet::open_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
-                          rte_mempool* frames) {
+void Assembly::open_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+                         rte_mempool* frames) {
     if (rnic.port == PortKind::kAfPacket || rnic.port == PortKind::kAfXdp) {
         open_kernel_port(device, rnic, num_workers, frames);
         return;
     }
     DpdkPortConfig config;
     config.name = dpdk_name(rnic, device.index);
-    config.remedy = port_remedy(rnic);
+    config.remedy = port_hint(rnic);
     config.num_queues = num_workers;
     config.path_mtu_bytes = rnic.port == PortKind::kPci ? rnic.mtu_bytes : 0;
     config.promiscuous = rnic.mac.has_value();
@@ -242,8 +242,8 @@ void DeviceSet::open_port(Device& device, const RnicConfig& rnic, std::uint32_t 
     dpdk_ports_.emplace(device.index, std::move(port));
 }
 
-void DeviceSet::open_kernel_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
-                                 rte_mempool* frames) {
+void Assembly::open_kernel_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+                                rte_mempool* frames) {
     KernelPortConfig config;
     config.interface = rnic.port_device;
     config.netns = rnic.netns;
@@ -263,7 +263,7 @@ void DeviceSet::open_kernel_port(Device& device, const RnicConfig& rnic, std::ui
     kernel_ports_.emplace(device.index, std::move(port));
 }
 
-void DeviceSet::add_hairpins(const Config& config, Steering& steering) {
+void Assembly::add_hairpins(const Config& config, Steering& steering) {
     std::map<std::string, std::vector<Device*>> ports;
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         const RnicConfig& rnic = config.rnics[i];
@@ -293,10 +293,10 @@ void DeviceSet::add_hairpins(const Config& config, Steering& steering) {
         }
         fabrics_.emplace("port " + devices.front()->name, std::move(fabric));
     }
-    neighbours_ = std::make_unique<NeighbourTable>(neighbours);
+    neighbours_ = std::make_unique<StaticNeighbours>(neighbours);
 }
 
-void DeviceSet::add_networks(const Config& config) {
+void Assembly::add_networks(const Config& config) {
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         const RnicConfig& rnic = config.rnics[i];
         Device& device = *devices_[i];
@@ -306,10 +306,11 @@ void DeviceSet::add_networks(const Config& config) {
         if (borrows_addresses(rnic)) {
             auto& network = kernel_networks_[i] =
                 std::make_unique<KernelNetwork>(device, rnic.port_device, rnic.netns, *neighbours_);
-            device.neighbours = &network->ways();
+            device.neighbours = &network->path_resolver();
         } else {
-            auto& network = own_networks_[i] = std::make_unique<OwnNetwork>(device, rnic, *neighbours_);
-            device.neighbours = &network->ways();
+            auto& network = userspace_networks_[i] =
+                std::make_unique<UserspaceNetwork>(device, rnic, *neighbours_);
+            device.neighbours = &network->path_resolver();
             if (rnic.port == PortKind::kAfXdp) {
                 network->listen(rnic.port_device, rnic.netns);
             }
@@ -317,22 +318,22 @@ void DeviceSet::add_networks(const Config& config) {
     }
 }
 
-void DeviceSet::watch_ports(Host& host) {
-    for (const auto& [index, network] : own_networks_) {
-        network->start(host);
+void Assembly::monitor_links(ControlState& control) {
+    for (const auto& [index, network] : userspace_networks_) {
+        network->start(control);
     }
     for (const auto& [index, network] : kernel_networks_) {
-        network->start(host, *host.devices.at(index));
+        network->start(control, *control.devices.at(index));
     }
     for (const auto& [index, port] : kernel_ports_) {
-        watch_port(host, *host.devices.at(index), *port);
+        monitor_link(control, *control.devices.at(index), *port);
     }
     for (const auto& [index, port] : dpdk_ports_) {
-        watch_port(host, *host.devices.at(index), *port);
+        monitor_link(control, *control.devices.at(index), *port);
     }
 }
 
-std::vector<Device*> DeviceSet::devices() const {
+std::vector<Device*> Assembly::devices() const {
     std::vector<Device*> result;
     std::transform(devices_.begin(), devices_.end(), std::back_inserter(result),
                    [](const auto& device) { return device.get(); });

@@ -1,4 +1,4 @@
-// The RNICs of a configuration: devices, the ports they send through, the wires between them.
+// Assembles the RNICs of a configuration: devices, the ports they send through, the networks between them.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "daemon/config/config.h"
-#include "daemon/host/host.h"
 #include "daemon/neighbour/kernel_network.h"
 #include "daemon/neighbour/static_neighbours.h"
 #include "daemon/neighbour/userspace_network.h"
+#include "daemon/state/control_state.h"
 #include "dataplane/device/device.h"
 #include "dataplane/handoff/worker_handoff.h"
 #include "dataplane/port/dpdk_port.h"
@@ -29,17 +29,17 @@ namespace urnic::dataplane {
 [[nodiscard]] std::string dpdk_name(const RnicConfig& rnic, std::uint32_t index);
 
 /// Made after the EAL, before the workers; outlives them.
-class DeviceSet {
+class Assembly {
   public:
     /// Throws SetupError: a port that is not there or refuses.
-    DeviceSet(const Config& config, Steering& steering, rte_mempool* frames);
+    Assembly(const Config& config, Steering& steering, rte_mempool* frames);
 
     [[nodiscard]] std::vector<Device*> devices() const;
-    /// The emulated wires, for status.
-    void list_wires(Host& host) const;
+    /// Lists the emulated networks, for status.
+    void list_networks(ControlState& control) const;
 
-    /// What happens to ports is reported from now on; see watch_port(). `host` has these devices.
-    void watch_ports(Host& host);
+    /// What happens to ports is reported from now on; see monitor_link(). `control` has these devices.
+    void monitor_links(ControlState& control);
 
   private:
     void add_device(const RnicConfig& rnic, std::uint32_t index);
@@ -53,7 +53,7 @@ class DeviceSet {
                           rte_mempool* frames);
     /// Gives each RNIC on a real port what finds its neighbours.
     void add_networks(const Config& config);
-    /// Gives the RNICs of each port a way to each other.
+    /// Connects the RNICs that share a port to each other.
     void add_hairpins(const Config& config, Steering& steering);
 
     std::map<std::string, std::unique_ptr<Fabric>> fabrics_;
@@ -63,10 +63,10 @@ class DeviceSet {
     std::map<std::uint32_t, std::unique_ptr<KernelPort>> kernel_ports_;  // by Device::index
     std::vector<std::unique_ptr<ReadAheadPort>> read_ahead_ports_;       // on some of those
     std::vector<std::unique_ptr<HairpinPort>> hairpins_;
-    std::unique_ptr<NeighbourTable> neighbours_;
+    std::unique_ptr<StaticNeighbours> neighbours_;
     std::vector<std::unique_ptr<Device>> devices_;
-    std::map<std::uint32_t, std::unique_ptr<OwnNetwork>> own_networks_;        // by Device::index
-    std::map<std::uint32_t, std::unique_ptr<KernelNetwork>> kernel_networks_;  // the same
+    std::map<std::uint32_t, std::unique_ptr<UserspaceNetwork>> userspace_networks_;  // by Device::index
+    std::map<std::uint32_t, std::unique_ptr<KernelNetwork>> kernel_networks_;        // the same
 };
 
 }  // namespace urnic::dataplane

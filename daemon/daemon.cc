@@ -15,9 +15,9 @@
 #include "daemon/cm/service.h"
 #include "daemon/control/control_server.h"
 #include "daemon/control/sysroot.h"
-#include "daemon/host/host.h"
 #include "daemon/port_hints.h"
 #include "daemon/run_dir.h"
+#include "daemon/state/control_state.h"
 #include "dataplane/port/eal.h"
 #include "dataplane/port/frame_pool.h"
 #include "os/log.h"
@@ -103,14 +103,14 @@ class Daemon {
     void start_workers(const DaemonConfig& config, rte_mempool* frames);
 
     RunDir run_dir_;
-    Host host_;
+    ControlState control_;
     std::optional<Steering> steering_;
-    std::optional<DeviceSet> devices_;
+    std::optional<Assembly> devices_;
     std::optional<CmService> cm_;
     struct WorkerStopper {
-        Host& host;
-        ~WorkerStopper() { host.workers.clear(); }
-    } stopper_{host_};
+        ControlState& control;
+        ~WorkerStopper() { control.workers.clear(); }
+    } stopper_{control_};
     std::optional<Sysroot> sysroot_;
     std::optional<ControlServer> server_;
     std::uint64_t counters_refreshed_ns_ = 0;
@@ -119,10 +119,10 @@ class Daemon {
 Daemon::Daemon(const Config& config, const DaemonOptions& options)
     : run_dir_(config.daemon.run_dir, options.standalone ? 0700 : 0755) {
     const gid_t group = group_of(config.daemon);
-    host_.limits = config.daemon.limits;
-    host_.version = URNIC_VERSION;
-    host_.started_ns = clock_now();
-    host_.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
+    control_.limits = config.daemon.limits;
+    control_.version = URNIC_VERSION;
+    control_.started_ns = clock_now();
+    control_.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
         switch (type) {
             case QpType::kRc:
             case QpType::kXrcSend:
@@ -136,22 +136,22 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
                 return nullptr;
         }
     };
-    if (const int error =
-            create_shared_file("urnic-state", sizeof(abi::DaemonState), Sharing::kReadOnlyThere, host_.state);
+    if (const int error = create_memfd("urnic-state", sizeof(abi::DaemonState), Sharing::kReadOnlyForClients,
+                                       control_.daemon_state_memfd);
         error != 0) {
         throw StartError(fmt::format("cannot make shared memory: {}", std::strerror(error)));
     }
     const auto num_workers = static_cast<std::uint32_t>(config.daemon.worker_cpus.size());
     rte_mempool* frames = start_dpdk(config, options.verbose);
-    steering_.emplace(host_.daemon_state(), num_workers);
+    steering_.emplace(control_.daemon_state(), num_workers);
     devices_.emplace(config, *steering_, frames);
     for (Device* device : devices_->devices()) {
-        host_.devices.push_back(std::make_unique<HostDevice>(*device, num_workers));
+        control_.devices.push_back(std::make_unique<RnicState>(*device, num_workers));
     }
-    cm_.emplace(host_);
-    devices_->list_wires(host_);
+    cm_.emplace(control_);
+    devices_->list_networks(control_);
     start_workers(config.daemon, frames);
-    if (const std::string problem = host_.faults.add(host_, config.faults); !problem.empty()) {
+    if (const std::string problem = control_.faults.add(control_, config.faults); !problem.empty()) {
         throw StartError("faults: " + problem);
     }
 
@@ -159,23 +159,23 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     sysroot_.emplace(run_dir_.sysroot_path(), std::vector<const Device*>(devices.begin(), devices.end()),
                      num_workers);
     sysroot_->write();
-    host_.port_changed = [this] {
+    control_.port_changed = [this] {
         try {
             sysroot_->refresh_ports();
         } catch (const std::bad_alloc&) {
             log_warning("no memory: the states of ports below {} are out of date", run_dir_.sysroot_path());
         }
     };
-    host_.addresses_changed = [this](const Device& device) {
+    control_.addresses_changed = [this](const Device& device) {
         try {
             sysroot_->refresh_gids(device);
         } catch (const std::bad_alloc&) {
             log_warning("no memory: the GIDs below {} are out of date", run_dir_.sysroot_path());
         }
     };
-    devices_->watch_ports(host_);
-    server_.emplace(host_);
-    host_.daemon_state().alive.store(1);
+    devices_->monitor_links(control_);
+    server_.emplace(control_);
+    control_.daemon_state().alive.store(1);
     const std::string socket = run_dir_.socket_path();
     if (const int error = server_->listen(socket, config.daemon.socket_mode, group); error != 0) {
         throw StartError(fmt::format("cannot listen on {}: {}{}", socket, std::strerror(error),
@@ -186,22 +186,22 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     }
 }
 
-Daemon::~Daemon() { host_.daemon_state().alive.store(0); }
+Daemon::~Daemon() { control_.daemon_state().alive.store(0); }
 
 void Daemon::start_workers(const DaemonConfig& config, rte_mempool* frames) {
     WorkerConfig worker;
     worker.num_workers = static_cast<std::uint32_t>(config.worker_cpus.size());
-    worker.state = &host_.daemon_state();
+    worker.state = &control_.daemon_state();
     worker.devices = devices_->devices();
     worker.steering = &*steering_;
     worker.frames = frames;
     worker.may_spin = config.spin;
-    host_.worker_cpus = config.worker_cpus;
-    host_.worker_qps.assign(config.worker_cpus.size(), 0);
+    control_.worker_cpus = config.worker_cpus;
+    control_.worker_qps.assign(config.worker_cpus.size(), 0);
     for (const int cpu : config.worker_cpus) {
         worker.cpu = cpu;
-        host_.workers.push_back(std::make_unique<Worker>(worker));
-        host_.workers.back()->start();
+        control_.workers.push_back(std::make_unique<Worker>(worker));
+        control_.workers.back()->start();
         ++worker.index;
     }
 }

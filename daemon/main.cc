@@ -145,7 +145,7 @@ struct Arguments {
     int ready_fd = -1;
 };
 
-/// False: the file of --faults is wrong, and that was said.
+/// Returns whether the file of --faults is correct; says what is wrong with it otherwise.
 bool add_faults(const std::string& file, Config& config) {
     if (file.empty()) {
         return true;

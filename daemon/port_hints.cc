@@ -79,7 +79,7 @@ std::string memif_remedy(const std::string& socket, bool is_server) {
 
 }  // namespace
 
-std::string port_remedy(const RnicConfig& rnic) {
+std::string port_hint(const RnicConfig& rnic) {
     switch (rnic.port) {
         case PortKind::kPci:
             return pci_remedy(rnic.port_device);

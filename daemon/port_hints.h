@@ -8,7 +8,7 @@
 namespace urnic::dataplane {
 
 /// For a port of kind kPci, kVdev or kMemif that could not be opened: a sentence without a full stop.
-[[nodiscard]] std::string port_remedy(const RnicConfig& rnic);
+[[nodiscard]] std::string port_hint(const RnicConfig& rnic);
 
 /// The socket of a memif server that was killed: DPDK's driver does not bind to a name that is taken. Before
 /// the EAL starts. Sockets that somebody accepts connections on, and files that are none, stay.

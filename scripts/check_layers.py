@@ -23,7 +23,7 @@ rnic/mem rnic/wire/crc rnic/wire rnic/wire/mad rnic/wire/dissect/eth rnic/wire/d
 rnic/queue rnic/device rnic/fault rnic/neighbour rnic/qp rnic/qp/rc rnic/qp/unreliable rnic/cm
 netsim/switch netsim/topology netsim/network
 dataplane/port dataplane/port/kernel dataplane/handoff dataplane/device dataplane/wire dataplane/worker
-daemon/config daemon/host daemon/neighbour daemon/ipc daemon/cm daemon/verbs daemon/control daemon
+daemon/config daemon/state daemon/neighbour daemon/ipc daemon/cm daemon/verbs daemon/control daemon
 verbs_provider/memory verbs_provider/core verbs_provider/datapath verbs_provider/interpose verbs_provider/verbs verbs_provider/shim
 cli/decode cli
 experiment

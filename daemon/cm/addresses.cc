@@ -1,4 +1,4 @@
-// Local addresses, and the way from one to a peer: which RNIC, which of its addresses.
+// Local addresses, and the path from one to a peer: which RNIC, which of its addresses.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -41,7 +41,7 @@ std::optional<std::uint8_t> find_gid(const Device& device, const wire::Gid& gid)
 
 bool owns(const Device& device, const wire::Gid& gid) { return find_gid(device, gid).has_value(); }
 
-void use_gid(CmId& id, HostDevice& device, std::uint8_t index) {
+void use_gid(CmId& id, RnicState& device, std::uint8_t index) {
     id.device = &device;
     id.gid_index = index;
     id.local_gid = device.device->gids.at(index);
@@ -54,10 +54,10 @@ int CmClient::bind_to(CmId& id, const Endpoint& local) {
     if (id.state != CmId::State::kIdle) {
         return EINVAL;
     }
-    HostDevice* device = nullptr;
+    RnicState* device = nullptr;
     std::uint8_t index = 0;
     if (!local.is_any()) {
-        for (const auto& candidate : service_.host().devices) {
+        for (const auto& candidate : service_.control().devices) {
             const auto found = local.is_loopback() ? first_gid(*candidate->device, local.family)
                                                    : find_gid(*candidate->device, local.gid);
             if (found) {
@@ -114,20 +114,20 @@ int CmClient::bind(const rdma_ucm_bind& command, Call& call) {
     return error != 0 ? error : bind_to(*id, local);
 }
 
-/// Keeps the way to the destination, so that the neighbour is asked for before it is needed. 0 or errno.
-int CmClient::reach(CmId& id, HostDevice& device, std::uint8_t gid_index, const wire::Gid& destination) {
-    NeighbourResolver::Way way;
+/// Acquires the path to the destination, so that the neighbour is resolved before it is needed. 0 or errno.
+int CmClient::reach(CmId& id, RnicState& device, std::uint8_t gid_index, const wire::Gid& destination) {
+    NeighbourResolver::ResolvedPath path;
     if (!wire::is_multicast(destination)) {
         const int error = device.device->neighbours->acquire(
-            device.device->gids.at(gid_index), device.device->gid_vlans.at(gid_index), destination, way);
+            device.device->gids.at(gid_index), device.device->gid_vlans.at(gid_index), destination, path);
         if (error != 0) {
             return error;
         }
         if (id.has_way) {
-            id.device->device->neighbours->release(id.way);
+            id.device->device->neighbours->release(id.neighbour);
         }
         id.has_way = true;
-        id.way = way.neighbour;
+        id.neighbour = path.neighbour;
     }
     use_gid(id, device, gid_index);
     id.remote_gid = destination;
@@ -138,7 +138,7 @@ int CmClient::reach(CmId& id, HostDevice& device, std::uint8_t gid_index, const 
 /// the destination's own RNIC is taken last: there each stands for a machine. On other ports an address of
 /// ours is reached from the RNIC that has it, as on Linux.
 int CmClient::find_source(CmId& id, const Endpoint& destination) {
-    const auto& devices = service_.host().devices;
+    const auto& devices = service_.control().devices;
     int error = ENETUNREACH;
     for (const bool own : {false, true}) {
         for (const auto& device : devices) {
@@ -157,11 +157,11 @@ int CmClient::find_source(CmId& id, const Endpoint& destination) {
                 const bool is_local = std::any_of(devices.begin(), devices.end(), [&](const auto& other) {
                     return owns(*other->device, destination.gid);
                 });
-                if (result == 0 && (own || !is_local || id.way == wire::kNoNeighbour)) {
+                if (result == 0 && (own || !is_local || id.neighbour == wire::kNoNeighbour)) {
                     return 0;
                 }
                 if (result == 0) {
-                    device->device->neighbours->release(id.way);
+                    device->device->neighbours->release(id.neighbour);
                     id.has_way = false;
                     id.device = nullptr;
                 } else if (result == ENOMEM) {
@@ -192,10 +192,10 @@ int CmClient::resolve(CmId& id, const Endpoint& source, const Endpoint& destinat
     int error = 0;
     if (destination.is_any() || destination.is_loopback()) {
         // To itself: the RNIC that it is bound to, or the first that has such an address.
-        HostDevice* device = id.device;
+        RnicState* device = id.device;
         std::optional<std::uint8_t> index = id.gid_index;
-        for (auto at = service_.host().devices.begin();
-             device == nullptr && at != service_.host().devices.end(); ++at) {
+        for (auto at = service_.control().devices.begin();
+             device == nullptr && at != service_.control().devices.end(); ++at) {
             index = first_gid(*(*at)->device, destination.family);
             device = index ? at->get() : nullptr;
         }
@@ -205,7 +205,7 @@ int CmClient::resolve(CmId& id, const Endpoint& source, const Endpoint& destinat
         error = reach(id, *id.device, id.gid_index, destination.gid);
     } else if (destination.is_multicast()) {
         error = ENODEV;
-        for (const auto& device : service_.host().devices) {
+        for (const auto& device : service_.control().devices) {
             if (const auto index = first_gid(*device->device, destination.family); index) {
                 error = reach(id, *device, *index, destination.gid);
                 break;

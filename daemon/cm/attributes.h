@@ -8,7 +8,7 @@
 
 namespace urnic::dataplane {
 
-/// The way to the peer, for address handles and QPs.
+/// The path to the peer, for address handles and QPs.
 [[nodiscard]] ib_uverbs_ah_attr address_attributes(const CmId& id);
 /// ibv_mtu of the id's RNIC.
 [[nodiscard]] std::uint8_t path_mtu_of(const CmId& id);

@@ -100,7 +100,7 @@ void CmClient::end_ids_of(const CmChannel* channel) {
 }
 
 int CmClient::open_channel(std::uint32_t& handle, int& reader) {
-    if (channels_.size() >= service_.host().limits.max_cm_channels) {
+    if (channels_.size() >= service_.control().limits.max_cm_channels) {
         return EMFILE;
     }
     auto channel = std::make_unique<CmChannel>();
@@ -171,7 +171,7 @@ int CmClient::create_id(const rdma_ucm_create_id& command, Call& call) {
     if (qp_type == CmQpType{}) {
         return EINVAL;
     }
-    if (ids_.size() >= service_.host().limits.max_cm_ids) {
+    if (ids_.size() >= service_.control().limits.max_cm_ids) {
         return ENOMEM;
     }
     CmId& id = add_id(call.channel);
@@ -230,7 +230,7 @@ void CmClient::end(CmId& id) {
         id.num_groups = 0;
     }
     if (id.has_way) {
-        id.device->device->neighbours->release(id.way);
+        id.device->device->neighbours->release(id.neighbour);
         id.has_way = false;
     }
     service_.ports.release(id.local);

@@ -37,7 +37,7 @@ class CmClient {
     // Called by the service while a manager runs: neither may call it.
 
     /// The id that stands for the request; nullptr: there is no room for one.
-    [[nodiscard]] CmId* on_request(CmId& listener, HostDevice& device, const cm::Event& event);
+    [[nodiscard]] CmId* on_request(CmId& listener, RnicState& device, const cm::Event& event);
     void on_event(CmId& id, const cm::Event& event);
 
     [[nodiscard]] std::size_t num_ids() const { return ids_.size(); }
@@ -88,7 +88,7 @@ class CmClient {
     int bind_to(CmId& id, const Endpoint& local);
     int resolve(CmId& id, const Endpoint& source, const Endpoint& destination);
     int find_source(CmId& id, const Endpoint& destination);
-    int reach(CmId& id, HostDevice& device, std::uint8_t gid_index, const wire::Gid& destination);
+    int reach(CmId& id, RnicState& device, std::uint8_t gid_index, const wire::Gid& destination);
     /// An answer that comes at once, as an event.
     void raise(CmId& id, std::uint32_t type);
     [[nodiscard]] cm::Route route_of(const CmId& id) const;

@@ -6,6 +6,7 @@
 #include "daemon/cm/attributes.h"
 #include "daemon/cm/client.h"
 #include "os/rollback.h"
+#include "os/secure_random.h"
 
 namespace urnic::dataplane {
 
@@ -103,7 +104,7 @@ int CmClient::listen(const rdma_ucm_listen& command, Call& call) {
     if (const int error = service_.ports.listen(id->local); error != 0) {
         return error;
     }
-    const auto& devices = service_.host().devices;
+    const auto& devices = service_.control().devices;
     const cm::ListenParams params = listen_params(*id, command.backlog);
     id->listeners.reserve(devices.size());
     Rollback stop([&] {

@@ -22,8 +22,8 @@ struct Endpoint {
     [[nodiscard]] bool is_multicast() const;
 };
 
-/// What an application wrote: struct sockaddr_in or sockaddr_in6 in the room of the latter. False: another
-/// family. AF_UNSPEC is taken for none if `may_be_none`.
+/// What an application wrote: struct sockaddr_in or sockaddr_in6 in the room of the latter. Returns
+/// whether the family is known. AF_UNSPEC stands for no address if `may_be_none`.
 [[nodiscard]] bool read_endpoint(const sockaddr_in6& address, bool may_be_none, Endpoint& endpoint);
 [[nodiscard]] sockaddr_in6 write_endpoint(const Endpoint& endpoint);
 /// An address of ours, or the peer's.

@@ -6,6 +6,7 @@
 
 #include "daemon/cm/attributes.h"
 #include "daemon/cm/client.h"
+#include "os/secure_random.h"
 
 namespace urnic::dataplane {
 
@@ -125,9 +126,9 @@ void CmClient::on_event(CmId& id, const cm::Event& event) {
     }
 }
 
-CmId* CmClient::on_request(CmId& listener, HostDevice& device, const cm::Event& event) {
+CmId* CmClient::on_request(CmId& listener, RnicState& device, const cm::Event& event) {
     // Who does not speak the IP CM service has no place in an address's port space.
-    if (event.ip == nullptr || ids_.size() >= service_.host().limits.max_cm_ids) {
+    if (event.ip == nullptr || ids_.size() >= service_.control().limits.max_cm_ids) {
         return nullptr;
     }
     const auto& gids = device.device->gids;
@@ -178,11 +179,11 @@ CmId* CmClient::on_request(CmId& listener, HostDevice& device, const cm::Event& 
     made->connection = event.handle;
     made->starting_psn = secure_random() & 0xff'ffffU;
     // From now on the neighbour is looked for; without it the answer may be lost once.
-    NeighbourResolver::Way way;
+    NeighbourResolver::ResolvedPath path;
     if (device.device->neighbours->acquire(made->local_gid, device.device->gid_vlans.at(made->gid_index),
-                                           made->remote_gid, way) == 0) {
+                                           made->remote_gid, path) == 0) {
         made->has_way = true;
-        made->way = way.neighbour;
+        made->neighbour = path.neighbour;
     }
     return made;
 }

@@ -8,7 +8,7 @@
 
 #include "daemon/cm/channel.h"
 #include "daemon/cm/ports.h"
-#include "daemon/host/host.h"
+#include "daemon/state/control_state.h"
 #include "rnic/cm/types.h"
 
 namespace urnic::dataplane {
@@ -64,14 +64,14 @@ struct CmId {
     PortUser local;               // the local address; local.is_bound says whether it owns the port
     bool has_one_family = false;  // the application has said whether `local` is of one family
     Endpoint remote;
-    HostDevice* device = nullptr;  // nullptr: of no device (yet)
-    std::uint8_t gid_index = 0;    // its address in the device's table
-    wire::Gid local_gid{};         // that address; the loopback address stands for it
+    RnicState* device = nullptr;  // nullptr: of no device (yet)
+    std::uint8_t gid_index = 0;   // its address in the device's table
+    wire::Gid local_gid{};        // that address; the loopback address stands for it
     wire::Gid remote_gid{};
     bool has_route = false;
     bool has_way =
-        false;  // holds `way` (NeighbourResolver), so that the neighbour is known when it is needed
-    std::uint16_t way = wire::kNoNeighbour;
+        false;  // holds `neighbour` (NeighbourResolver), so that the neighbour is known when it is needed
+    std::uint16_t neighbour = wire::kNoNeighbour;
 
     std::uint8_t tos = 0;  // the traffic class of what it sends; of a request's id, its peer's
     std::uint8_t ack_timeout = 0;
@@ -84,7 +84,7 @@ struct CmId {
     bool is_hidden = false;  // a request that waits in its listener's channel, and lives with that listener
 
     struct Listener {
-        HostDevice* device = nullptr;
+        RnicState* device = nullptr;
         cm::ListenerId id = 0;
     };
     std::vector<Listener> listeners;  // one, or for the wildcard one for each device

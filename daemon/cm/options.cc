@@ -100,7 +100,7 @@ int CmClient::join_ip_mcast(const rdma_ucm_join_ip_mcast& command, Call& call) {
         (id->state != CmId::State::kBound && id->state != CmId::State::kAddrResolved)) {
         return EINVAL;
     }
-    if (groups_.size() >= service_.host().limits.max_mcast_attachments) {
+    if (groups_.size() >= service_.control().limits.max_mcast_attachments) {
         return ENOMEM;
     }
     auto made = std::make_unique<CmGroup>();

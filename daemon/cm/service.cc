@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "daemon/cm/client.h"
 #include "daemon/neighbour/address_vector.h"
+#include "os/secure_random.h"
 #include "rnic/device/gsi.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/headers.h"
@@ -39,25 +40,25 @@ cm::Config config_of(const Device& device) {
 
 }  // namespace
 
-CmService::CmService(Host& host)
+CmService::CmService(ControlState& control)
     : ports(secure_random()),
-      host_(host),
+      control_(control),
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
     if (!timer_) {
         throw std::system_error(errno, std::generic_category(), "timerfd");
     }
-    for (const auto& device : host.devices) {
+    for (const auto& device : control.devices) {
         ports_of_.push_back(std::make_unique<Port>(*this, *device, config_of(*device->device)));
     }
-    host.watches.push_back({timer_.get(), [this] { on_time(); }});
-    host.listen_for_mads([this](HostDevice& device, const ReceivedMad& mad) {
+    control.watches.push_back({timer_.get(), [this] { on_time(); }});
+    control.listen_for_mads([this](RnicState& device, const ReceivedMad& mad) {
         use(device,
             [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) { manager.receive(mad, now, out); });
     });
-    host.cm = this;
+    control.cm = this;
 }
 
-CmService::~CmService() { host_.cm = nullptr; }
+CmService::~CmService() { control_.cm = nullptr; }
 
 void CmService::finish(Port& port) {
     for (const Port::Fresh& fresh : port.fresh) {
@@ -128,8 +129,8 @@ void CmService::Port::send(const cm::SendMad& mad) {
     header.dest_qp = kGsiQp;
     header.psn = Psn(psn++ & kPsnMask);
     header.deth = {kGsiQkey, kGsiQp};
-    const Host& host = service.host_;
-    Worker& worker = *host.workers[kGsiQp % host.num_workers()];
+    const ControlState& control = service.control_;
+    Worker& worker = *control.workers[kGsiQp % control.num_workers()];
     bool sent = false;
     for (int tries = 0; tries < kSendTries && !sent; ++tries) {
         worker.call([&] { sent = worker.transmit(sender.index, path, header, mad.bytes); });

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daemon/cm/ports.h"
-#include "daemon/host/host.h"
+#include "daemon/state/control_state.h"
 #include "os/monotonic_clock.h"
 #include "os/unique_fd.h"
 #include "rnic/cm/manager.h"
@@ -19,7 +19,7 @@ struct CmId;
 class CmService {
   public:
     /// Before the workers start: from now on the devices have a QP1. Throws std::system_error.
-    explicit CmService(Host& host);
+    explicit CmService(ControlState& control);
     CmService(const CmService&) = delete;
     CmService& operator=(const CmService&) = delete;
     ~CmService();
@@ -27,7 +27,7 @@ class CmService {
     /// Calls `function` with the manager of a device, the time, and where MADs and events go; afterwards does
     /// what could not be done meanwhile.
     template <typename Function>
-    auto use(const HostDevice& device, Function function) {
+    auto use(const RnicState& device, Function function) {
         Port& port = *ports_of_.at(device.device->index);
         struct Finish {
             CmService& service;
@@ -36,21 +36,21 @@ class CmService {
         } finish{*this, port};
         return function(port.manager, clock_now(), static_cast<cm::Outbox&>(port));
     }
-    [[nodiscard]] const cm::Manager& manager(const HostDevice& device) const {
+    [[nodiscard]] const cm::Manager& manager(const RnicState& device) const {
         return ports_of_.at(device.device->index)->manager;
     }
 
-    [[nodiscard]] Host& host() { return host_; }
+    [[nodiscard]] ControlState& control() { return control_; }
     PortTable ports;
 
   private:
     struct Port final : cm::Outbox {
-        Port(CmService& of, HostDevice& on, const cm::Config& config)
+        Port(CmService& of, RnicState& on, const cm::Config& config)
             : service(of), device(on), manager(config) {}
         void send(const cm::SendMad& mad) override;
         void event(const cm::Event& event) override;
         CmService& service;
-        HostDevice& device;
+        RnicState& device;
         cm::Manager manager;
         std::uint32_t psn = 0;
         /// Requests that came in the call that runs: with whose they are now, or nullptr.
@@ -65,7 +65,7 @@ class CmService {
     void arm();
     void on_time();
 
-    Host& host_;
+    ControlState& control_;
     UniqueFd timer_;
     TimeNs armed_for_ = kNever;
     std::vector<std::unique_ptr<Port>> ports_of_;  // by Device::index

@@ -28,7 +28,7 @@ namespace {
 template <auto Member, std::int64_t Most>
 void set_limit(ClientLimits& limits, const toml::node& node, const std::string& key) {
     auto& member = limits.*Member;
-    member = static_cast<std::remove_reference_t<decltype(member)>>(number_of(node, key, 1, Most));
+    member = static_cast<std::remove_reference_t<decltype(member)>>(get_int(node, key, 1, Most));
 }
 
 constexpr std::int64_t kMaxBytes = 1LL << 46;
@@ -53,17 +53,17 @@ constexpr Key<ClientLimits> kLimitKeys[] = {
 };
 
 void set_run_dir(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
-    daemon.run_dir = text_of(node, key);
+    daemon.run_dir = get_string(node, key);
     // A Unix socket's path has 108 bytes at most; "/control.sock" follows.
     if (daemon.run_dir.front() != '/' || daemon.run_dir.size() > 90) {
-        fail(node, fmt::format("'{}' must be an absolute path of at most 90 characters", key));
+        throw_at(node, fmt::format("'{}' must be an absolute path of at most 90 characters", key));
     }
 }
 
 void set_socket_mode(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
-    const auto mode = parse_mode(text_of(node, key));
+    const auto mode = parse_mode(get_string(node, key));
     if (!mode) {
-        fail(node, fmt::format("'{}' must be permission bits as octal text, for example \"0660\"", key));
+        throw_at(node, fmt::format("'{}' must be permission bits as octal text, for example \"0660\"", key));
     }
     daemon.socket_mode = *mode;
 }
@@ -73,21 +73,21 @@ void set_workers(DaemonConfig& daemon, const toml::node& node, const std::string
         "'{}' must be a count from 1 to {} or a list of different CPU numbers", key, abi::kMaxWorkers);
     if (const auto* count = node.as_integer()) {
         if (count->get() < 1 || count->get() > abi::kMaxWorkers) {
-            fail(node, allowed);
+            throw_at(node, allowed);
         }
         daemon.worker_cpus.assign(static_cast<std::size_t>(count->get()), -1);
         return;
     }
     const auto* list = node.as_array();
     if (list == nullptr || list->empty() || list->size() > abi::kMaxWorkers) {
-        fail(node, allowed);
+        throw_at(node, allowed);
     }
     daemon.worker_cpus.clear();
     for (const auto& entry : *list) {
         const auto* cpu = entry.as_integer();
         if (cpu == nullptr || cpu->get() < 0 || cpu->get() > 4095 ||
             std::count(daemon.worker_cpus.begin(), daemon.worker_cpus.end(), cpu->get()) != 0) {
-            fail(entry, allowed);
+            throw_at(entry, allowed);
         }
         daemon.worker_cpus.push_back(static_cast<int>(cpu->get()));
     }
@@ -96,17 +96,17 @@ void set_workers(DaemonConfig& daemon, const toml::node& node, const std::string
 void set_eal_args(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
     const auto* list = node.as_array();
     if (list == nullptr) {
-        fail(node, fmt::format("'{}' must be a list of strings, for example [\"-m\", \"512\"]", key));
+        throw_at(node, fmt::format("'{}' must be a list of strings, for example [\"-m\", \"512\"]", key));
     }
     for (const auto& entry : *list) {
-        daemon.eal_args.push_back(text_of(entry, key));
+        daemon.eal_args.push_back(get_string(entry, key));
     }
 }
 
 void set_limits(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
     const auto* table = node.as_table();
     if (table == nullptr) {
-        fail(node, fmt::format("'{}' must be a table: [daemon.limits]", key));
+        throw_at(node, fmt::format("'{}' must be a table: [daemon.limits]", key));
     }
     read_table(*table, "[daemon.limits]", kLimitKeys, daemon.limits);
 }
@@ -115,12 +115,12 @@ constexpr Key<DaemonConfig> kDaemonKeys[] = {
     {"run_dir", set_run_dir},
     {"socket_mode", set_socket_mode},
     {"socket_group", [](DaemonConfig& daemon, const toml::node& node,
-                        const std::string& key) { daemon.socket_group = text_of(node, key); }},
+                        const std::string& key) { daemon.socket_group = get_string(node, key); }},
     {"workers", set_workers},
     {"spin", [](DaemonConfig& daemon, const toml::node& node,
-                const std::string& key) { daemon.spin = flag_of(node, key); }},
+                const std::string& key) { daemon.spin = get_bool(node, key); }},
     {"hugepages", [](DaemonConfig& daemon, const toml::node& node,
-                     const std::string& key) { daemon.hugepages = flag_of(node, key); }},
+                     const std::string& key) { daemon.hugepages = get_bool(node, key); }},
     {"eal_args", set_eal_args},
     {"limits", set_limits},
 };
@@ -133,7 +133,7 @@ struct RnicDraft {
 
 template <std::string PortKeys::*Member>
 void set_port_key(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    draft.port.*Member = text_of(node, key);
+    draft.port.*Member = get_string(node, key);
 }
 
 template <void (*Set)(LinkConfig&, const toml::node&, const std::string&)>
@@ -142,40 +142,41 @@ void set_link(RnicDraft& draft, const toml::node& node, const std::string& key) 
 }
 
 void set_name(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    draft.rnic.name = text_of(node, key);
+    draft.rnic.name = get_string(node, key);
     if (!is_device_name(draft.rnic.name)) {
-        fail(node, fmt::format("'{}' must be 1 to 60 letters, digits, '_' or '-', a letter first", key));
+        throw_at(node, fmt::format("'{}' must be 1 to 60 letters, digits, '_' or '-', a letter first", key));
     }
 }
 
 void set_mac(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    draft.rnic.mac = parse_mac(text_of(node, key));
+    draft.rnic.mac = parse_mac(get_string(node, key));
     if (!draft.rnic.mac) {
-        fail(node, fmt::format("'{}' must be a unicast MAC address, for example \"02:00:c6:12:00:01\"", key));
+        throw_at(node,
+                 fmt::format("'{}' must be a unicast MAC address, for example \"02:00:c6:12:00:01\"", key));
     }
 }
 
 void set_mtu(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    const auto mtu = number_of(node, key, 256, 4096);
+    const auto mtu = get_int(node, key, 256, 4096);
     if (!std::has_single_bit(static_cast<std::uint64_t>(mtu))) {
-        fail(node, fmt::format("'{}' must be 256, 512, 1024, 2048 or 4096", key));
+        throw_at(node, fmt::format("'{}' must be 256, 512, 1024, 2048 or 4096", key));
     }
     draft.rnic.mtu_bytes = static_cast<std::uint32_t>(mtu);
     draft.rnic.mtu_given = true;
 }
 
 void set_recovery(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    const std::string way = text_of(node, key);
-    if (way != "selective" && way != "go-back-n") {
-        fail(node, fmt::format("'{}' must be \"selective\" or \"go-back-n\"", key));
+    const std::string recovery = get_string(node, key);
+    if (recovery != "selective" && recovery != "go-back-n") {
+        throw_at(node, fmt::format("'{}' must be \"selective\" or \"go-back-n\"", key));
     }
-    draft.rnic.goes_back_n = way == "go-back-n";
+    draft.rnic.goes_back_n = recovery == "go-back-n";
 }
 
 void set_failed_invalidation(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    const std::string answer = text_of(node, key);
+    const std::string answer = get_string(node, key);
     if (answer != "ack" && answer != "nak") {
-        fail(node, fmt::format("'{}' must be \"ack\" or \"nak\"", key));
+        throw_at(node, fmt::format("'{}' must be \"ack\" or \"nak\"", key));
     }
     draft.rnic.naks_failed_invalidation = answer == "nak";
 }
@@ -190,7 +191,7 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"socket", set_port_key<&PortKeys::socket>},
     {"role", set_port_key<&PortKeys::role>},
     {"id", [](RnicDraft& draft, const toml::node& node,
-              const std::string& key) { draft.port.id = number_of(node, key, 0, 0xffff'fffe); }},
+              const std::string& key) { draft.port.id = get_int(node, key, 0, 0xffff'fffe); }},
     {"mac", set_mac},
     {"ipv4", set_link<set_ipv4>},
     {"ipv6", set_link<set_ipv6>},
@@ -205,9 +206,9 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"vlan",
      [](RnicDraft& draft, const toml::node& node, const std::string&) { read_vlans(node, draft.rnic); }},
     {"ecn", [](RnicDraft& draft, const toml::node& node,
-               const std::string& key) { draft.rnic.is_ecn_capable = flag_of(node, key); }},
+               const std::string& key) { draft.rnic.is_ecn_capable = get_bool(node, key); }},
     {"udp_checksum", [](RnicDraft& draft, const toml::node& node,
-                        const std::string& key) { draft.rnic.makes_udp_checksum = flag_of(node, key); }},
+                        const std::string& key) { draft.rnic.makes_udp_checksum = get_bool(node, key); }},
 };
 
 RnicConfig read_rnic(const toml::table& table) {
@@ -216,10 +217,10 @@ RnicConfig read_rnic(const toml::table& table) {
     RnicConfig& rnic = draft.rnic;
     rnic.line = table.source().begin.line;
     if (rnic.name.empty()) {
-        fail(table, "this [[rnic]] has no 'name', for example name = \"urnic0\"");
+        throw_at(table, "this [[rnic]] has no 'name', for example name = \"urnic0\"");
     }
     if (const std::string problem = apply_port_keys(draft.port, rnic); !problem.empty()) {
-        fail(table, problem);
+        throw_at(table, problem);
     }
     const bool is_nic = rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev;
     if (is_nic && !rnic.mtu_given) {
@@ -248,9 +249,9 @@ void check_unique(const toml::table& table, const RnicConfig& rnic, const std::v
                                                                                  : "interface";
         }
         if (what != nullptr) {
-            fail(table,
-                 fmt::format("'{}' is the same as that of the [[rnic]] in line {}; each must be different",
-                             what, other.line));
+            throw_at(table, fmt::format(
+                                "'{}' is the same as that of the [[rnic]] in line {}; each must be different",
+                                what, other.line));
         }
     }
 }
@@ -278,17 +279,17 @@ struct NeighbourDraft {
 constexpr Key<NeighbourDraft> kNeighbourKeys[] = {
     {"ip",
      [](NeighbourDraft& draft, const toml::node& node, const std::string& key) {
-         const std::string text = text_of(node, key);
+         const std::string text = get_string(node, key);
          draft.gid = text.find(':') == std::string::npos ? parse_ipv4(text) : parse_ipv6(text);
          if (!draft.gid) {
-             fail(node, fmt::format("'{}' must be a unicast IPv4 or IPv6 address", key));
+             throw_at(node, fmt::format("'{}' must be a unicast IPv4 or IPv6 address", key));
          }
      }},
     {"mac",
      [](NeighbourDraft& draft, const toml::node& node, const std::string& key) {
-         draft.mac = parse_mac(text_of(node, key));
+         draft.mac = parse_mac(get_string(node, key));
          if (!draft.mac) {
-             fail(node, fmt::format("'{}' must be a unicast MAC address", key));
+             throw_at(node, fmt::format("'{}' must be a unicast MAC address", key));
          }
      }},
 };
@@ -297,7 +298,7 @@ NeighbourConfig read_neighbour(const toml::table& table) {
     NeighbourDraft draft;
     read_table(table, "[[neighbour]]", kNeighbourKeys, draft);
     if (!draft.gid || !draft.mac) {
-        fail(table, "a [[neighbour]] needs 'ip' and 'mac'");
+        throw_at(table, "a [[neighbour]] needs 'ip' and 'mac'");
     }
     return {*draft.gid, *draft.mac};
 }
@@ -325,21 +326,22 @@ Config read_document(const toml::table& document) {
         } else if (name.str() == "wire" && node.is_array_of_tables()) {
             wires = &node;
         } else {
-            throw Mistake{name.source().begin,
-                          fmt::format("unknown section or key '{}'; allowed: [daemon], [daemon.limits], one "
-                                      "[[rnic]] (double brackets) for each RNIC, [[wire]], [[neighbour]] and "
-                                      "[[fault]]",
-                                      name.str())};
+            throw ParseError{
+                name.source().begin,
+                fmt::format("unknown section or key '{}'; allowed: [daemon], [daemon.limits], one "
+                            "[[rnic]] (double brackets) for each RNIC, [[wire]], [[neighbour]] and "
+                            "[[fault]]",
+                            name.str())};
         }
     }
     if (config.rnics.empty()) {
-        throw Mistake{{1, 1}, "no RNIC is configured: add at least one [[rnic]] with 'name' and 'port'"};
+        throw ParseError{{1, 1}, "no RNIC is configured: add at least one [[rnic]] with 'name' and 'port'"};
     }
     if (config.rnics.size() > 64) {
-        throw Mistake{{config.rnics[64].line, 1}, "more than 64 RNICs"};
+        throw ParseError{{config.rnics[64].line, 1}, "more than 64 RNICs"};
     }
     if (config.daemon.spin && config.daemon.worker_cpus.front() < 0) {
-        throw Mistake{
+        throw ParseError{
             {1, 1},
             "'spin' needs CPUs that the workers have to themselves: give 'workers' as a list of CPUs"};
     }
@@ -359,7 +361,7 @@ std::variant<Config, ConfigError> parse_config(std::string_view text, const std:
         const auto where = error.source().begin;
         return ConfigError{
             fmt::format("{}:{}:{}: not valid TOML: {}", file, where.line, where.column, error.description())};
-    } catch (const Mistake& mistake) {
+    } catch (const ParseError& mistake) {
         return ConfigError{
             fmt::format("{}:{}:{}: {}", file, mistake.where.line, mistake.where.column, mistake.text)};
     }

@@ -19,7 +19,7 @@ std::string text_of_value(const toml::node& node, const std::string& key) {
     if (const auto* number = node.as_floating_point()) {
         return fmt::format("{}", number->get());
     }
-    return text_of(node, key);
+    return get_string(node, key);
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ std::string text_of_value(const toml::node& node, const std::string& key) {
 void read_congestion(const toml::node& node, RnicConfig& rnic) {
     const toml::table* const table = node.as_table();
     if (table == nullptr) {
-        fail(node, "'congestion' must be a table: [rnic.congestion], behind its [[rnic]]");
+        throw_at(node, "'congestion' must be a table: [rnic.congestion], behind its [[rnic]]");
     }
     std::vector<congestion::NamedValue> values;
     for (const auto& [name, value] : *table) {
@@ -35,7 +35,7 @@ void read_congestion(const toml::node& node, RnicConfig& rnic) {
     }
     if (const auto problem = congestion::apply_named(values, rnic.congestion)) {
         const toml::node* const where = table->get(problem->name);
-        fail(where != nullptr ? *where : node, "[rnic.congestion]: " + problem->text);
+        throw_at(where != nullptr ? *where : node, "[rnic.congestion]: " + problem->text);
     }
 }
 

@@ -27,24 +27,24 @@ std::optional<fault::Value> fault_value(const toml::node& node) {
 fault::Rule read_fault(const toml::table& table, const std::vector<RnicConfig>& rnics) {
     fault::Rule rule;
     if (!table.contains("type")) {
-        fail(table, "this [[fault]] has no 'type', for example type = \"drop\"");
+        throw_at(table, "this [[fault]] has no 'type', for example type = \"drop\"");
     }
     for (const auto& [name, node] : table) {
         const auto value = fault_value(node);
         if (!value) {
-            fail(node, fmt::format("'{}' must be a number or a string", name.str()));
+            throw_at(node, fmt::format("'{}' must be a number or a string", name.str()));
         }
         if (const auto problem = fault::set_field(rule, name.str(), *value)) {
-            fail(node, *problem);
+            throw_at(node, *problem);
         }
     }
     if (const auto problem = fault::check_rule(rule)) {
-        fail(table, *problem);
+        throw_at(table, *problem);
     }
     if (!rule.device.empty() && std::none_of(rnics.begin(), rnics.end(), [&](const RnicConfig& rnic) {
             return rnic.name == rule.device;
         })) {
-        fail(table, fmt::format("'device' is \"{}\"; it must be the name of an [[rnic]]", rule.device));
+        throw_at(table, fmt::format("'device' is \"{}\"; it must be the name of an [[rnic]]", rule.device));
     }
     return rule;
 }
@@ -59,7 +59,7 @@ void read_fault_tables(const toml::node* node, Config& config) {
         config.faults.push_back(read_fault(*entry.as_table(), config.rnics));
     }
     if (config.faults.size() > kMaxFaults) {
-        fail(*node, fmt::format("more than {} [[fault]] tables", kMaxFaults));
+        throw_at(*node, fmt::format("more than {} [[fault]] tables", kMaxFaults));
     }
 }
 

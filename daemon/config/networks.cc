@@ -29,14 +29,14 @@ constexpr std::string_view kShapes[] = {"star", "dumbbell", "parking-lot", "leaf
 double real_of(const toml::node& node, const std::string& key, double least, double most) {
     const auto value = node.value<double>();
     if (!value || !node.is_number() || !(*value >= least && *value <= most)) {
-        fail(node, fmt::format("'{}' must be a number from {} to {}", key, least, most));
+        throw_at(node, fmt::format("'{}' must be a number from {} to {}", key, least, most));
     }
     return *value;
 }
 
 template <auto Member>
 void set_bytes(WireConfig& wire, const toml::node& node, const std::string& key) {
-    wire.*Member = static_cast<std::uint64_t>(number_of(node, key, 0, kMostBytes));
+    wire.*Member = static_cast<std::uint64_t>(get_int(node, key, 0, kMostBytes));
 }
 
 template <auto Member>
@@ -51,18 +51,18 @@ void set_delay(WireConfig& wire, const toml::node& node, const std::string& key)
 
 template <auto Member>
 void set_pfc_bytes(WireConfig& wire, const toml::node& node, const std::string& key) {
-    wire.pfc.*Member = static_cast<std::uint64_t>(number_of(node, key, 0, kMostBytes));
+    wire.pfc.*Member = static_cast<std::uint64_t>(get_int(node, key, 0, kMostBytes));
 }
 
 template <auto Member>
 void set_switches(WireConfig& wire, const toml::node& node, const std::string& key) {
-    wire.*Member = static_cast<std::uint32_t>(number_of(node, key, 1, kMostSwitches));
+    wire.*Member = static_cast<std::uint32_t>(get_int(node, key, 1, kMostSwitches));
 }
 
 void set_shape(WireConfig& wire, const toml::node& node, const std::string& key) {
-    const auto found = std::find(std::begin(kShapes), std::end(kShapes), text_of(node, key));
+    const auto found = std::find(std::begin(kShapes), std::end(kShapes), get_string(node, key));
     if (found == std::end(kShapes)) {
-        fail(node, fmt::format("'{}' must be \"{}\"", key, fmt::join(kShapes, "\", \"")));
+        throw_at(node, fmt::format("'{}' must be \"{}\"", key, fmt::join(kShapes, "\", \"")));
     }
     wire.shape = static_cast<WireShape>(found - std::begin(kShapes));
 }
@@ -70,18 +70,17 @@ void set_shape(WireConfig& wire, const toml::node& node, const std::string& key)
 void set_weights(WireConfig& wire, const toml::node& node, const std::string& key) {
     const auto* const list = node.as_array();
     if (list == nullptr || list->size() != wire.weights.size()) {
-        fail(node,
-             fmt::format("'{}' must be a list of {} numbers, of priority 0 first", key, wire.weights.size()));
+        throw_at(node, fmt::format("'{}' must be a list of {} numbers, of priority 0 first", key,
+                                   wire.weights.size()));
     }
     for (std::size_t priority = 0; priority < wire.weights.size(); ++priority) {
-        wire.weights[priority] =
-            static_cast<std::uint32_t>(number_of((*list)[priority], key, 0, kMostWeight));
+        wire.weights[priority] = static_cast<std::uint32_t>(get_int((*list)[priority], key, 0, kMostWeight));
     }
 }
 
 constexpr Key<WireConfig> kWireKeys[] = {
     {"fabric", [](WireConfig& wire, const toml::node& node,
-                  const std::string& key) { wire.fabric = text_of(node, key); }},
+                  const std::string& key) { wire.fabric = get_string(node, key); }},
     {"topology", set_shape},
     {"switches", set_switches<&WireConfig::switches>},
     {"leaves", set_switches<&WireConfig::switches>},
@@ -92,17 +91,17 @@ constexpr Key<WireConfig> kWireKeys[] = {
     {"trunk_delay_us", set_delay<&WireConfig::trunk_delay_ns>},
     {"weights", set_weights},
     {"pfc", [](WireConfig& wire, const toml::node& node,
-               const std::string& key) { wire.pfc.lossless = priorities_of(node, key); }},
+               const std::string& key) { wire.pfc.lossless = get_priorities(node, key); }},
     {"xoff_bytes", set_pfc_bytes<&netsim::PfcOptions::xoff_bytes>},
     {"xon_bytes", set_pfc_bytes<&netsim::PfcOptions::xon_bytes>},
     {"headroom_bytes", set_pfc_bytes<&netsim::PfcOptions::headroom_bytes>},
     {"watchdog_ms",
      [](WireConfig& wire, const toml::node& node, const std::string& key) {
-         wire.pfc.watchdog_ns = static_cast<TimeNs>(number_of(node, key, 0, kMostWireWatchdogMs)) * 1'000'000;
+         wire.pfc.watchdog_ns = static_cast<TimeNs>(get_int(node, key, 0, kMostWireWatchdogMs)) * 1'000'000;
      }},
     {"buffer_bytes",
      [](WireConfig& wire, const toml::node& node, const std::string& key) {
-         wire.buffer_bytes = static_cast<std::uint64_t>(number_of(node, key, kLeastBuffer, kMostBytes));
+         wire.buffer_bytes = static_cast<std::uint64_t>(get_int(node, key, kLeastBuffer, kMostBytes));
      }},
     {"ecn_kmin_bytes", set_bytes<&WireConfig::ecn_kmin_bytes>},
     {"ecn_kmax_bytes", set_bytes<&WireConfig::ecn_kmax_bytes>},
@@ -133,35 +132,37 @@ void check_fabric(const toml::table& table, const WireConfig& wire, const Config
     const auto on_it = std::count_if(config.rnics.begin(), config.rnics.end(),
                                      [&](const RnicConfig& rnic) { return is_on(rnic, wire.fabric); });
     if (wire.fabric.empty()) {
-        fail(table, fmt::format("this [[wire]] has no 'fabric'; there are: {}", fabrics_of(config)));
+        throw_at(table, fmt::format("this [[wire]] has no 'fabric'; there are: {}", fabrics_of(config)));
     }
     if (on_it == 0) {
-        fail(table, fmt::format("'fabric' is \"{}\"; it must be one that RNICs are on: {}", wire.fabric,
-                                fabrics_of(config)));
+        throw_at(table, fmt::format("'fabric' is \"{}\"; it must be one that RNICs are on: {}", wire.fabric,
+                                    fabrics_of(config)));
     }
     if (on_it == 1) {
-        fail(table, fmt::format("the fabric \"{}\" has one RNIC: a [[wire]] needs two or more", wire.fabric));
+        throw_at(table,
+                 fmt::format("the fabric \"{}\" has one RNIC: a [[wire]] needs two or more", wire.fabric));
     }
     if (std::any_of(config.wires.begin(), config.wires.end(),
                     [&](const WireConfig& other) { return other.fabric == wire.fabric; })) {
-        fail(table, fmt::format("the fabric \"{}\" has a [[wire]] already; one says all", wire.fabric));
+        throw_at(table, fmt::format("the fabric \"{}\" has a [[wire]] already; one says all", wire.fabric));
     }
 }
 
 void check_marks(const toml::table& table, const WireConfig& wire) {
     if (wire.ecn_kmax_bytes == 0) {
         if (wire.ecn_kmin_bytes != 0) {
-            fail(table, "'ecn_kmin_bytes' needs 'ecn_kmax_bytes': without it nothing is marked");
+            throw_at(table, "'ecn_kmin_bytes' needs 'ecn_kmax_bytes': without it nothing is marked");
         }
         return;
     }
     if (wire.ecn_kmin_bytes >= wire.ecn_kmax_bytes) {
-        fail(table, "'ecn_kmin_bytes' must be less than 'ecn_kmax_bytes'");
+        throw_at(table, "'ecn_kmin_bytes' must be less than 'ecn_kmax_bytes'");
     }
     if (wire.ecn_kmin_bytes >= wire.buffer_bytes) {
-        fail(table, fmt::format("'ecn_kmin_bytes' must be less than 'buffer_bytes', which is {}: frames are "
-                                "dropped before any is marked",
-                                wire.buffer_bytes));
+        throw_at(table,
+                 fmt::format("'ecn_kmin_bytes' must be less than 'buffer_bytes', which is {}: frames are "
+                             "dropped before any is marked",
+                             wire.buffer_bytes));
     }
 }
 
@@ -169,8 +170,8 @@ void check_marks(const toml::table& table, const WireConfig& wire) {
 void refuse_keys(const toml::table& table, const WireConfig& wire, std::initializer_list<const char*> keys) {
     for (const char* key : keys) {
         if (const toml::node* const node = table.get(key)) {
-            fail(*node, fmt::format("'{}' is of no use with topology = \"{}\"", key,
-                                    kShapes[static_cast<std::size_t>(wire.shape)]));
+            throw_at(*node, fmt::format("'{}' is of no use with topology = \"{}\"", key,
+                                        kShapes[static_cast<std::size_t>(wire.shape)]));
         }
     }
 }
@@ -197,16 +198,17 @@ void check_shape(const toml::table& table, WireConfig& wire, const Config& confi
         case WireShape::kLeafSpine:
             refuse_keys(table, wire, {"switches"});
             if (wire.spines == 0) {
-                fail(table, "topology = \"leaf-spine\" needs 'leaves' and 'spines'");
+                throw_at(table, "topology = \"leaf-spine\" needs 'leaves' and 'spines'");
             }
             break;
     }
     if (wire.switches == 0) {
-        fail(table,
-             fmt::format("topology = \"{}\" needs '{}'", kShapes[static_cast<std::size_t>(wire.shape)], key));
+        throw_at(table, fmt::format("topology = \"{}\" needs '{}'",
+                                    kShapes[static_cast<std::size_t>(wire.shape)], key));
     }
     if (rnics % wire.switches != 0) {
-        fail(table, fmt::format("{} RNICs cannot be spread evenly over {} switches", rnics, wire.switches));
+        throw_at(table,
+                 fmt::format("{} RNICs cannot be spread evenly over {} switches", rnics, wire.switches));
     }
 }
 
@@ -215,9 +217,9 @@ void check_pauses(const toml::table& table, WireConfig& wire) {
     if (pfc.lossless == 0) {
         for (const char* key : {"xoff_bytes", "xon_bytes", "headroom_bytes", "watchdog_ms"}) {
             if (table.contains(key)) {
-                fail(table,
-                     fmt::format("'{}' needs 'pfc', the priorities that are not dropped, for example [3]",
-                                 key));
+                throw_at(table,
+                         fmt::format("'{}' needs 'pfc', the priorities that are not dropped, for example [3]",
+                                     key));
             }
         }
         return;
@@ -232,11 +234,12 @@ void check_pauses(const toml::table& table, WireConfig& wire) {
         pfc.headroom_bytes = kHeadroomBytes;
     }
     if (pfc.xoff_bytes >= wire.buffer_bytes) {
-        fail(table,
-             fmt::format("'xoff_bytes' must be less than 'buffer_bytes', which is {}", wire.buffer_bytes));
+        throw_at(table, fmt::format("'xoff_bytes' must be less than 'buffer_bytes', which is {}",
+                                    wire.buffer_bytes));
     }
     if (pfc.xon_bytes >= pfc.xoff_bytes) {
-        fail(table, fmt::format("'xon_bytes' must be less than 'xoff_bytes', which is {}", pfc.xoff_bytes));
+        throw_at(table,
+                 fmt::format("'xon_bytes' must be less than 'xoff_bytes', which is {}", pfc.xoff_bytes));
     }
 }
 

@@ -14,31 +14,30 @@ constexpr std::int64_t kMostFrames = 65'535;
 
 constexpr Key<PfcSettings> kPfcKeys[] = {
     {"honour", [](PfcSettings& pfc, const toml::node& node,
-                  const std::string& key) { pfc.honoured = priorities_of(node, key); }},
+                  const std::string& key) { pfc.honoured = get_priorities(node, key); }},
     {"link_mbps",
      [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
-         pfc.link_bits_per_second =
-             static_cast<std::uint64_t>(number_of(node, key, 1, kMostMbps)) * 1'000'000;
+         pfc.link_bits_per_second = static_cast<std::uint64_t>(get_int(node, key, 1, kMostMbps)) * 1'000'000;
      }},
     {"watchdog_ms",
      [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
-         pfc.watchdog_ns = static_cast<TimeNs>(number_of(node, key, 0, kMostWatchdogMs)) * 1'000'000;
+         pfc.watchdog_ns = static_cast<TimeNs>(get_int(node, key, 0, kMostWatchdogMs)) * 1'000'000;
      }},
     {"send", [](PfcSettings& pfc, const toml::node& node,
-                const std::string& key) { pfc.sent = priorities_of(node, key); }},
+                const std::string& key) { pfc.sent = get_priorities(node, key); }},
     {"xoff_frames",
      [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
-         pfc.xoff_frames = static_cast<std::uint32_t>(number_of(node, key, 1, kMostFrames));
+         pfc.xoff_frames = static_cast<std::uint32_t>(get_int(node, key, 1, kMostFrames));
      }},
     {"xon_frames",
      [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
-         pfc.xon_frames = static_cast<std::uint32_t>(number_of(node, key, 0, kMostFrames));
+         pfc.xon_frames = static_cast<std::uint32_t>(get_int(node, key, 0, kMostFrames));
      }},
 };
 
 }  // namespace
 
-std::uint8_t priorities_of(const toml::node& node, const std::string& key) {
+std::uint8_t get_priorities(const toml::node& node, const std::string& key) {
     const auto* const list = node.as_array();
     std::uint32_t bits = 0;
     bool good = list != nullptr;
@@ -49,8 +48,8 @@ std::uint8_t priorities_of(const toml::node& node, const std::string& key) {
         bits |= good ? 1U << number->get() : 0U;
     }
     if (!good) {
-        fail(node,
-             fmt::format("'{}' must be a list of different priorities from 0 to 7, for example [3]", key));
+        throw_at(node, fmt::format("'{}' must be a list of different priorities from 0 to 7, for example [3]",
+                                   key));
     }
     return static_cast<std::uint8_t>(bits);
 }
@@ -58,18 +57,19 @@ std::uint8_t priorities_of(const toml::node& node, const std::string& key) {
 void read_pfc(const toml::node& node, RnicConfig& rnic) {
     const toml::table* const table = node.as_table();
     if (table == nullptr) {
-        fail(node, "'pfc' must be a table: [rnic.pfc], behind its [[rnic]]");
+        throw_at(node, "'pfc' must be a table: [rnic.pfc], behind its [[rnic]]");
     }
     read_table(*table, "[rnic.pfc]", kPfcKeys, rnic.pfc);
     const PfcSettings& pfc = rnic.pfc;
     if (pfc.xon_frames >= pfc.xoff_frames) {
-        fail(node, fmt::format("[rnic.pfc]: 'xon_frames' ({}) must be less than 'xoff_frames' ({})",
-                               pfc.xon_frames, pfc.xoff_frames));
+        throw_at(node, fmt::format("[rnic.pfc]: 'xon_frames' ({}) must be less than 'xoff_frames' ({})",
+                                   pfc.xon_frames, pfc.xoff_frames));
     }
     if (!table->contains("send") && (table->contains("xoff_frames") || table->contains("xon_frames"))) {
-        fail(node,
-             "[rnic.pfc]: 'xoff_frames' and 'xon_frames' need 'send', the priorities to pause, for example "
-             "[3]");
+        throw_at(
+            node,
+            "[rnic.pfc]: 'xoff_frames' and 'xon_frames' need 'send', the priorities to pause, for example "
+            "[3]");
     }
 }
 
@@ -80,7 +80,7 @@ void check_pfc(const Config& config) {
             std::any_of(config.wires.begin(), config.wires.end(),
                         [&](const WireConfig& wire) { return wire.fabric == rnic.port_device; });
         if (is_emulated && rnic.pfc.sent != 0 && rnic.pfc.xoff_frames > kMostXoffFramesOnWire) {
-            throw Mistake{
+            throw ParseError{
                 {rnic.line, 1},
                 fmt::format("[rnic.pfc]: \"{}\" is on a [[wire]], where no more than {} frames wait for "
                             "a worker: 'xoff_frames' ({}) must not be more than {}",

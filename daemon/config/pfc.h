@@ -10,7 +10,7 @@ namespace urnic::dataplane {
 inline constexpr std::uint32_t kMostXoffFramesOnWire = 255;
 
 /// A list of priorities as bits; a mistake when it is none.
-[[nodiscard]] std::uint8_t priorities_of(const toml::node& node, const std::string& key);
+[[nodiscard]] std::uint8_t get_priorities(const toml::node& node, const std::string& key);
 
 /// The [rnic.pfc] table of an RNIC.
 void read_pfc(const toml::node& node, RnicConfig& rnic);

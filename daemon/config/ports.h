@@ -23,7 +23,7 @@ struct PortKeys {
 /// Sets what `rnic` has of its port. Returns what is wrong with the keys, or "".
 [[nodiscard]] std::string apply_port_keys(const PortKeys& keys, RnicConfig& rnic);
 
-/// True: both RNICs would have the same port to themselves.
+/// Returns whether both RNICs would have the same port to themselves.
 [[nodiscard]] bool same_port(const RnicConfig& a, const RnicConfig& b);
 
 }  // namespace urnic::dataplane

@@ -15,13 +15,13 @@
 namespace urnic::dataplane {
 
 /// Thrown while the file is read, never out of parse_config(): the first mistake ends the parse.
-struct Mistake {
+struct ParseError {
     toml::source_position where;
     std::string text;
 };
 
-[[noreturn]] inline void fail(const toml::node& node, std::string text) {
-    throw Mistake{node.source().begin, std::move(text)};
+[[noreturn]] inline void throw_at(const toml::node& node, std::string text) {
+    throw ParseError{node.source().begin, std::move(text)};
 }
 
 template <typename Target>
@@ -43,17 +43,17 @@ void read_table(const toml::table& table, const std::string& title, const Key<Ta
             for (const auto& candidate : keys) {
                 allowed += (allowed.empty() ? "" : ", ") + std::string(candidate.name);
             }
-            throw Mistake{name.source().begin,
-                          fmt::format("unknown key '{}' in {}; allowed: {}", name.str(), title, allowed)};
+            throw ParseError{name.source().begin,
+                             fmt::format("unknown key '{}' in {}; allowed: {}", name.str(), title, allowed)};
         }
         key->set(target, node, std::string(name.str()));
     }
 }
 
 /// The value of a key; a mistake when it is of another kind, or out of range.
-[[nodiscard]] std::string text_of(const toml::node& node, const std::string& key);
-[[nodiscard]] bool flag_of(const toml::node& node, const std::string& key);
-[[nodiscard]] std::int64_t number_of(const toml::node& node, const std::string& key, std::int64_t least,
-                                     std::int64_t most);
+[[nodiscard]] std::string get_string(const toml::node& node, const std::string& key);
+[[nodiscard]] bool get_bool(const toml::node& node, const std::string& key);
+[[nodiscard]] std::int64_t get_int(const toml::node& node, const std::string& key, std::int64_t least,
+                                   std::int64_t most);
 
 }  // namespace urnic::dataplane

@@ -71,11 +71,11 @@ void look_at(QpView& view) {
     view.cnps = qp.flow().cnps();
 }
 
-void query_all(const Host& host, QpViews& qps) {
-    for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
+void query_all(const ControlState& control, QpViews& qps) {
+    for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
         const auto is_here = [w](const QpView& qp) { return qp.worker == w; };
         if (std::any_of(qps.begin(), qps.end(), is_here)) {
-            host.workers[w]->call([&] {
+            control.workers[w]->call([&] {
                 for (QpView& qp : qps) {
                     if (is_here(qp)) {
                         look_at(qp);
@@ -120,7 +120,7 @@ void write_qps(JsonWriter& json, const Device& device, const QpViews& qps) {
     });
 }
 
-int show(const Host& host, const std::vector<const Client*>& clients, Reply& reply) {
+int show(const ControlState& control, const std::vector<const Client*>& clients, Reply& reply) {
     UniqueFd file(::memfd_create("urnic-congestion", MFD_CLOEXEC));
     if (!file) {
         return errno;
@@ -128,10 +128,10 @@ int show(const Host& host, const std::vector<const Client*>& clients, Reply& rep
     JsonWriter json;
     json.object({}, [&] {
         json.array("devices", [&] {
-            for (const auto& entry : host.devices) {
+            for (const auto& entry : control.devices) {
                 const Device& device = *entry->device;
                 QpViews qps = qps_of(clients, device);
-                query_all(host, qps);
+                query_all(control, qps);
                 json.object({}, [&] {
                     json.value("name", device.name);
                     write_settings(json, device.congestion[0]);
@@ -149,9 +149,10 @@ int show(const Host& host, const std::vector<const Client*>& clients, Reply& rep
 }
 
 /// QPs without settings of their own follow their device.
-void set_device(const Host& host, const QpViews& qps, Device& device, const congestion::Settings& settings) {
-    for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
-        Worker& worker = *host.workers[w];
+void set_device(const ControlState& control, const QpViews& qps, Device& device,
+                const congestion::Settings& settings) {
+    for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
+        Worker& worker = *control.workers[w];
         worker.call([&] {
             device.congestion[w] = settings;
             for (const QpView& qp : qps) {
@@ -163,22 +164,23 @@ void set_device(const Host& host, const QpViews& qps, Device& device, const cong
     }
 }
 
-void set_qp(const Host& host, QpSlot& slot, std::uint32_t w, const congestion::Settings& settings) {
+void set_qp(const ControlState& control, QpSlot& slot, std::uint32_t w,
+            const congestion::Settings& settings) {
     auto own = std::make_unique<congestion::Settings>(settings);
-    Worker& worker = *host.workers[w];
+    Worker& worker = *control.workers[w];
     worker.call([&] {
         slot.own_congestion.swap(own);  // what it had before goes with `own`, on this thread
         worker.use_congestion(slot, *slot.own_congestion);
     });
 }
 
-int set(Host& host, const std::vector<const Client*>& clients, const abi::CongestionRequest& request,
-        Reply& reply) {
+int set(ControlState& control, const std::vector<const Client*>& clients,
+        const abi::CongestionRequest& request, Reply& reply) {
     const std::string name = text_in(request.device);
-    const HostDevice* const entry = host.find_device(name);
+    const RnicState* const entry = control.find_device(name);
     if (entry == nullptr) {
         std::string names;
-        for (const auto& device : host.devices) {
+        for (const auto& device : control.devices) {
             names += (names.empty() ? "" : ", ") + device->device->name;
         }
         return reply.refuse<abi::CongestionReply>(
@@ -212,17 +214,17 @@ int set(Host& host, const std::vector<const Client*>& clients, const abi::Conges
         return reply.refuse<abi::CongestionReply>(EINVAL, problem->text);
     }
     if (request.qpn == 0) {
-        set_device(host, qps, device, settings);
+        set_device(control, qps, device, settings);
     } else {
-        set_qp(host, *qp->slot, qp->worker, settings);
+        set_qp(control, *qp->slot, qp->worker, settings);
     }
     return 0;
 }
 
 }  // namespace
 
-int answer_congestion_request(Host& host, const std::vector<const Client*>& clients, const Peer& peer,
-                              const Request& request, Reply& reply) {
+int answer_congestion_request(ControlState& control, const std::vector<const Client*>& clients,
+                              const Peer& peer, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::CongestionRequest) || !request.fds.empty()) {
         return EINVAL;
     }
@@ -230,10 +232,10 @@ int answer_congestion_request(Host& host, const std::vector<const Client*>& clie
     reply.set(abi::CongestionReply{});
     switch (message.action) {
         case abi::CongestionAction::kShow:
-            return show(host, clients, reply);
+            return show(control, clients, reply);
         case abi::CongestionAction::kSet:
             // Whoever changes rates changes them for all users of the RNIC.
-            return peer.uid != 0 && peer.uid != ::geteuid() ? EPERM : set(host, clients, message, reply);
+            return peer.uid != 0 && peer.uid != ::geteuid() ? EPERM : set(control, clients, message, reply);
     }
     return EINVAL;
 }

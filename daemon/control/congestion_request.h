@@ -3,14 +3,14 @@
 
 #include <vector>
 
-#include "daemon/host/host.h"
 #include "daemon/ipc/message.h"
+#include "daemon/state/control_state.h"
 #include "daemon/verbs/client.h"
 
 namespace urnic::dataplane {
 
 /// Answers a CongestionRequest. 0 or errno, as abi::CongestionRequest says.
-[[nodiscard]] int answer_congestion_request(Host& host, const std::vector<const Client*>& clients,
+[[nodiscard]] int answer_congestion_request(ControlState& control, const std::vector<const Client*>& clients,
                                             const Peer& peer, const Request& request, Reply& reply);
 
 }  // namespace urnic::dataplane

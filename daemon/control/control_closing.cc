@@ -1,5 +1,5 @@
-// Closing what clients gave, and connections, where the control thread need not wait (closer.h): until it is
-// done the client waits for its answer.
+// Closing what clients gave, and connections, where the control thread need not block (fd_closer.h): until it
+// is done the client waits for its answer.
 #include <sys/epoll.h>
 
 #include "daemon/control/control_connection.h"
@@ -7,7 +7,7 @@
 
 namespace urnic::dataplane {
 
-/// False: not here and now; the answer waits for it.
+/// Returns whether all is closed; otherwise the answer waits for it.
 bool ControlServer::close_given(Connection& connection, Fds<UniqueFd>& fds) {
     for (UniqueFd& fd : fds) {
         if (fd && !is_memory_file(fd.get())) {
@@ -28,7 +28,7 @@ void ControlServer::start_closing(Connection& connection) {
         connection.job->fds.push_back(std::move(connection.socket));
     }
     connection.job->id = connection.id;
-    if (!closer_.close(connection.job)) {
+    if (!fd_closer_.close(connection.job)) {
         connection.not_started = true;
         ++not_started_;
     }
@@ -37,7 +37,7 @@ void ControlServer::start_closing(Connection& connection) {
 void ControlServer::retry_closing() {
     for (auto at = connections_.begin(); not_started_ > 0 && at != connections_.end(); ++at) {
         Connection& connection = *at->second;
-        if (connection.not_started && closer_.close(connection.job)) {
+        if (connection.not_started && fd_closer_.close(connection.job)) {
             connection.not_started = false;
             --not_started_;
         }
@@ -45,7 +45,7 @@ void ControlServer::retry_closing() {
 }
 
 void ControlServer::take_closed() {
-    while (std::unique_ptr<Closer::Job> job = closer_.next_closed()) {
+    while (std::unique_ptr<FdCloser::Job> job = fd_closer_.next_closed()) {
         const auto at = connections_.find(job->id);
         at->second->job = std::move(job);
         go_on(at);

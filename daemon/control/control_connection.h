@@ -39,8 +39,8 @@ struct ControlServer::Connection {
     bool ended = false;  // but for what is still to be closed
     // What was given to us and is being closed. Until it is, the client waits for its answer, and nothing
     // more of it is read: one at a time, whatever it does, so that it has one thread and not many.
-    std::unique_ptr<Closer::Job> job = std::make_unique<Closer::Job>();  // nullptr: it is being done
-    bool not_started = false;                                            // there was no thread for it
+    std::unique_ptr<FdCloser::Job> job = std::make_unique<FdCloser::Job>();  // nullptr: it is being done
+    bool not_started = false;                                                // there was no thread for it
     abi::RequestHeader request{};
     int error = 0;
     Reply reply;

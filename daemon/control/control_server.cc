@@ -46,14 +46,14 @@ bool is_exhaustion(int error) {
 
 }  // namespace
 
-ControlServer::ControlServer(Host& host, Options options)
-    : host_(host), options_(options), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-    URNIC_CHECK(epoll_ && watch(closer_.fd(), EPOLLIN, tag_of(kClosed, 0)));
-    host_.raise = [this](const HostDevice& device, AsyncEventType type) { raise(device, type); };
+ControlServer::ControlServer(ControlState& control, Options options)
+    : control_(control), options_(options), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+    URNIC_CHECK(epoll_ && watch(fd_closer_.fd(), EPOLLIN, tag_of(kClosed, 0)));
+    control_.raise = [this](const RnicState& device, AsyncEventType type) { raise(device, type); };
 }
 
 ControlServer::~ControlServer() {
-    host_.raise = nullptr;
+    control_.raise = nullptr;
     for (const auto& [id, connection] : connections_) {
         connection->client.reset();
         connection->ended = true;
@@ -64,7 +64,7 @@ ControlServer::~ControlServer() {
     // For those who look at us the next moment; who does not let go is not waited for.
     const auto give_up = std::chrono::steady_clock::now() + kEndPatience;
     while (!connections_.empty() && std::chrono::steady_clock::now() < give_up) {
-        pollfd closed{closer_.fd(), POLLIN, 0};
+        pollfd closed{fd_closer_.fd(), POLLIN, 0};
         (void)::poll(&closed, 1, kAcceptRetryMs);
         take_closed();
         retry_closing();
@@ -112,12 +112,12 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
     for (const int fd : stop_fds) {
         URNIC_CHECK(watch(fd, EPOLLIN, tag_of(kStop, 0)));
     }
-    for (std::uint32_t i = 0; i < host_.devices.size(); ++i) {
-        URNIC_CHECK(host_.devices[i]->mads == nullptr ||
-                    watch(host_.devices[i]->mads->fd(), EPOLLIN, tag_of(kMads, i)));
+    for (std::uint32_t i = 0; i < control_.devices.size(); ++i) {
+        URNIC_CHECK(control_.devices[i]->mads == nullptr ||
+                    watch(control_.devices[i]->mads->fd(), EPOLLIN, tag_of(kMads, i)));
     }
-    for (std::uint32_t i = 0; i < host_.watches.size(); ++i) {
-        URNIC_CHECK(watch(host_.watches[i].fd, EPOLLIN, tag_of(kWatch, i)));
+    for (std::uint32_t i = 0; i < control_.watches.size(); ++i) {
+        URNIC_CHECK(watch(control_.watches[i].fd, EPOLLIN, tag_of(kWatch, i)));
     }
     // Programs make one request after the other.
     SpinWait spin;
@@ -143,7 +143,7 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
             } else if (tag == kListener) {
                 accept_some();
             } else if (tag == kMads) {
-                take_mads(*host_.devices.at(id));
+                take_mads(*control_.devices.at(id));
             } else if (tag == kWatch) {
                 on_watch(id);
             } else if (tag == kClosed) {
@@ -335,17 +335,17 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
             return status(request, reply);
         }
         if (header.op == abi::Op::kFault) {
-            return answer_fault_request(host_, connection.peer, request, reply);
+            return answer_fault_request(control_, connection.peer, request, reply);
         }
         if (header.op == abi::Op::kCongestion) {
-            return answer_congestion_request(host_, clients(), connection.peer, request, reply);
+            return answer_congestion_request(control_, clients(), connection.peer, request, reply);
         }
         if (header.op == abi::Op::kPort) {
-            return answer_port_request(host_, connection.peer, request, reply);
+            return answer_port_request(control_, connection.peer, request, reply);
         }
         if (header.op == abi::Op::kHello) {
             return connection.client != nullptr ? EEXIST
-                                                : Client::hello(host_, connection.peer, connection.id,
+                                                : Client::hello(control_, connection.peer, connection.id,
                                                                 request, reply, connection.client);
         }
         return connection.client == nullptr ? EPROTO : connection.client->handle(request, reply);
@@ -355,19 +355,19 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
 }
 
 /// At most as many as fit into the inbox: who floods it keeps nobody else waiting.
-void ControlServer::take_mads(HostDevice& device) {
+void ControlServer::take_mads(RnicState& device) {
     device.mads->acknowledge();
     ReceivedMad mad;
     for (std::uint32_t taken = 0; taken < kMadsPerRound && device.mads->pop(mad); ++taken) {
         try {
-            host_.on_mad(device, mad);
+            control_.on_mad(device, mad);
         } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): lost, as any datagram may be
         }
     }
     device.mads->wake_for_rest();
 }
 
-void ControlServer::raise(const HostDevice& device, AsyncEventType type) const {
+void ControlServer::raise(const RnicState& device, AsyncEventType type) const {
     for (const auto& [id, connection] : connections_) {
         if (connection->client != nullptr) {
             connection->client->raise(device, type);
@@ -377,7 +377,7 @@ void ControlServer::raise(const HostDevice& device, AsyncEventType type) const {
 
 void ControlServer::on_watch(std::uint32_t index) {
     try {
-        host_.watches.at(index).on_input();
+        control_.watches.at(index).on_input();
     } catch (const std::bad_alloc&) {
         log_warning("no memory: something that happened to a port or an address may go unnoticed");
     }
@@ -391,7 +391,7 @@ int ControlServer::status(const Request& request, Reply& reply) const {
     if (!file) {
         return errno;
     }
-    const std::string text = status_json(host_, clients());
+    const std::string text = status_json(control_, clients());
     if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
         return errno;
     }

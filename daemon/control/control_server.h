@@ -13,8 +13,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "daemon/host/host.h"
 #include "daemon/ipc/fd_closer.h"
+#include "daemon/state/control_state.h"
 #include "daemon/verbs/client.h"
 #include "os/unique_fd.h"
 
@@ -30,8 +30,8 @@ class ControlServer {
         std::size_t requests_per_turn = 16;
     };
 
-    ControlServer(Host& host, Options options);
-    explicit ControlServer(Host& host) : ControlServer(host, Options{}) {}
+    ControlServer(ControlState& control, Options options);
+    explicit ControlServer(ControlState& control) : ControlServer(control, Options{}) {}
     ControlServer(const ControlServer&) = delete;
     ControlServer& operator=(const ControlServer&) = delete;
     /// Disconnects everybody.
@@ -62,13 +62,13 @@ class ControlServer {
     void pause_accept();
     void tell_exhaustion();
     void resume_accept();
-    /// False: disconnect.
+    /// Returns whether the connection goes on; otherwise the caller disconnects it.
     [[nodiscard]] bool serve(Connection& connection);
     [[nodiscard]] int answer(Connection& connection, Request& request, Reply& reply);
     [[nodiscard]] int status(const Request& request, Reply& reply) const;
-    void take_mads(HostDevice& device);
+    void take_mads(RnicState& device);
     void on_watch(std::uint32_t index);
-    void raise(const HostDevice& device, AsyncEventType type) const;
+    void raise(const RnicState& device, AsyncEventType type) const;
     void disconnect(std::uint32_t id);
     [[nodiscard]] bool close_given(Connection& connection, Fds<UniqueFd>& fds);
     void start_closing(Connection& connection);
@@ -77,7 +77,7 @@ class ControlServer {
     void retry_closing();
     [[nodiscard]] bool watch(int fd, std::uint32_t events, std::uint64_t tag) const;
 
-    Host& host_;
+    ControlState& control_;
     Options options_;
     UniqueFd epoll_;
     UniqueFd listener_;
@@ -86,7 +86,7 @@ class ControlServer {
     bool exhaustion_logged_ = false;
     std::uint32_t next_id_ = 1;
     Connections connections_;
-    Closer closer_;
+    FdCloser fd_closer_;
     std::size_t admitted_ = 0;     // connections, without those that were refused
     std::size_t not_started_ = 0;  // connections with something to close for which there was no thread
     std::unordered_map<uid_t, std::size_t> connections_of_;

@@ -33,7 +33,7 @@ bool read_text(int fd, std::string& text) {
     return ::pread(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
 }
 
-int add(Host& host, const abi::FaultRequest& request, int fd, Reply& reply) {
+int add(ControlState& control, const abi::FaultRequest& request, int fd, Reply& reply) {
     std::string text;
     if (!read_text(fd, text)) {
         return EINVAL;
@@ -43,25 +43,25 @@ int add(Host& host, const abi::FaultRequest& request, int fd, Reply& reply) {
     if (const auto* error = std::get_if<FaultError>(&parsed)) {
         return reply.refuse<abi::FaultReply>(EINVAL, error->message);
     }
-    const std::string problem = host.faults.add(host, std::get<std::vector<fault::Rule>>(parsed));
+    const std::string problem = control.faults.add(control, std::get<std::vector<fault::Rule>>(parsed));
     return problem.empty() ? 0
                            : reply.refuse<abi::FaultReply>(EINVAL, fmt::format("{}: {}", source, problem));
 }
 
-int remove(Host& host, std::uint32_t id, Reply& reply) {
-    if (host.faults.remove(host, id)) {
+int remove(ControlState& control, std::uint32_t id, Reply& reply) {
+    if (control.faults.remove(control, id)) {
         return 0;
     }
     return reply.refuse<abi::FaultReply>(
         ENOENT, fmt::format("no fault has the number {}: urnic fault list shows them", id));
 }
 
-int list(const Host& host, Reply& reply) {
+int list(const ControlState& control, Reply& reply) {
     UniqueFd file(::memfd_create("urnic-faults", MFD_CLOEXEC));
     if (!file) {
         return errno;
     }
-    const std::string text = faults_json(host.faults.rules());
+    const std::string text = faults_json(control.faults.rules());
     if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
         return errno;
     }
@@ -71,7 +71,7 @@ int list(const Host& host, Reply& reply) {
 
 }  // namespace
 
-int answer_fault_request(Host& host, const Peer& peer, const Request& request, Reply& reply) {
+int answer_fault_request(ControlState& control, const Peer& peer, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::FaultRequest)) {
         return EINVAL;
     }
@@ -85,13 +85,13 @@ int answer_fault_request(Host& host, const Peer& peer, const Request& request, R
     reply.set(abi::FaultReply{});
     switch (message.action) {
         case abi::FaultAction::kList:
-            return list(host, reply);
+            return list(control, reply);
         case abi::FaultAction::kAdd:
-            return add(host, message, request.fds.front().get(), reply);
+            return add(control, message, request.fds.front().get(), reply);
         case abi::FaultAction::kRemove:
-            return remove(host, message.id, reply);
+            return remove(control, message.id, reply);
         case abi::FaultAction::kClear:
-            host.faults.clear(host);
+            control.faults.clear(control);
             return 0;
     }
     return EINVAL;

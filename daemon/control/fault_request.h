@@ -1,13 +1,14 @@
 // The control request of `urnic fault`.
 #pragma once
 
-#include "daemon/host/host.h"
 #include "daemon/ipc/message.h"
+#include "daemon/state/control_state.h"
 #include "daemon/verbs/client.h"
 
 namespace urnic::dataplane {
 
 /// Answers a FaultRequest. 0 or errno, as abi::FaultRequest says.
-[[nodiscard]] int answer_fault_request(Host& host, const Peer& peer, const Request& request, Reply& reply);
+[[nodiscard]] int answer_fault_request(ControlState& control, const Peer& peer, const Request& request,
+                                       Reply& reply);
 
 }  // namespace urnic::dataplane

@@ -8,21 +8,21 @@
 #include <cstring>
 #include <iterator>
 
-#include "daemon/host/port_state.h"
+#include "daemon/state/port_state.h"
 
 namespace urnic::dataplane {
 
-int answer_port_request(Host& host, const Peer& peer, const Request& request, Reply& reply) {
+int answer_port_request(ControlState& control, const Peer& peer, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::PortRequest) || !request.fds.empty()) {
         return EINVAL;
     }
     const auto message = request.as<abi::PortRequest>();
     const std::string name(std::begin(message.device),
                            std::find(std::begin(message.device), std::end(message.device), '\0'));
-    HostDevice* device = host.find_device(name);
+    RnicState* device = control.find_device(name);
     if (device == nullptr) {
         std::string names;
-        for (const auto& entry : host.devices) {
+        for (const auto& entry : control.devices) {
             names += (names.empty() ? "" : ", ") + entry->device->name;
         }
         return reply.refuse<abi::PortReply>(
@@ -37,7 +37,7 @@ int answer_port_request(Host& host, const Peer& peer, const Request& request, Re
         if (peer.uid != 0 && peer.uid != ::geteuid()) {
             return EPERM;
         }
-        report_port(host, *device, PortFact::kWanted, message.action == abi::PortAction::kUp);
+        report_port(control, *device, PortFact::kWanted, message.action == abi::PortAction::kUp);
     }
     body.up = device->device->port_state.is_up() ? 1 : 0;
     reply.set(body);

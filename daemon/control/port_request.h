@@ -1,13 +1,14 @@
 // The control request of `urnic port`: takes a device's port down and up, as `ip link set` does.
 #pragma once
 
-#include "daemon/host/host.h"
 #include "daemon/ipc/message.h"
+#include "daemon/state/control_state.h"
 #include "daemon/verbs/client.h"
 
 namespace urnic::dataplane {
 
 /// Answers a PortRequest. 0 or errno, as abi::PortRequest says.
-[[nodiscard]] int answer_port_request(Host& host, const Peer& peer, const Request& request, Reply& reply);
+[[nodiscard]] int answer_port_request(ControlState& control, const Peer& peer, const Request& request,
+                                      Reply& reply);
 
 }  // namespace urnic::dataplane

@@ -42,12 +42,12 @@ const char* type_name(QpType type) {
     }
 }
 
-void write_daemon(JsonWriter& json, const Host& host) {
+void write_daemon(JsonWriter& json, const ControlState& control) {
     json.object("daemon", [&] {
-        json.value("version", host.version);
+        json.value("version", control.version);
         json.value("abi_version", abi::kAbiVersion);
         json.value("pid", ::getpid());
-        json.value("uptime_seconds", (clock_now() - host.started_ns) / kSecondNs);
+        json.value("uptime_seconds", (clock_now() - control.started_ns) / kSecondNs);
     });
 }
 
@@ -98,10 +98,10 @@ void write_cm(JsonWriter& json, const cm::Manager& manager) {
     });
 }
 
-void write_pfc(JsonWriter& json, const Host& host, Device& device) {
+void write_pfc(JsonWriter& json, const ControlState& control, Device& device) {
     std::array<TimeNs, wire::kPriorities> paused_ns{};
     std::uint8_t paused = 0;
-    host.workers[0]->call([&] {
+    control.workers[0]->call([&] {
         const TimeNs now = clock_now();
         device.pauses.expire(now);
         paused = device.pauses.paused(now);
@@ -129,8 +129,8 @@ void write_pfc(JsonWriter& json, const Host& host, Device& device) {
     });
 }
 
-void write_device(JsonWriter& json, const HostDevice& entry, const Host& host) {
-    const std::uint32_t num_workers = host.num_workers();
+void write_device(JsonWriter& json, const RnicState& entry, const ControlState& control) {
+    const std::uint32_t num_workers = control.num_workers();
     const Device& device = *entry.device;
     json.object({}, [&] {
         json.value("name", device.name);
@@ -161,20 +161,20 @@ void write_device(JsonWriter& json, const HostDevice& entry, const Host& host) {
         json.value("mcast_attachments", entry.groups.num_memberships());
         json.value("srqs", entry.num_srqs);
         json.value("xrc_domains", entry.xrc_domains.size());
-        if (host.cm != nullptr) {
-            write_cm(json, host.cm->manager(entry));
+        if (control.cm != nullptr) {
+            write_cm(json, control.cm->manager(entry));
         }
-        write_pfc(json, host, *entry.device);
+        write_pfc(json, control, *entry.device);
         write_counters(json, device, num_workers);
     });
 }
 
-void write_worker(JsonWriter& json, const Host& host, std::uint32_t index) {
+void write_worker(JsonWriter& json, const ControlState& control, std::uint32_t index) {
     json.object({}, [&] {
         json.value("index", index);
-        json.value("cpu", host.worker_cpus[index]);
-        json.value("qps", host.worker_qps[index]);
-        json.value("sleeping", host.daemon_state().workers[index].sleeping.load() != 0);
+        json.value("cpu", control.worker_cpus[index]);
+        json.value("qps", control.worker_qps[index]);
+        json.value("sleeping", control.daemon_state().workers[index].sleeping.load() != 0);
     });
 }
 
@@ -191,11 +191,11 @@ void write_switch_port(JsonWriter& json, const WirePortView& view) {
     json.value("watchdog_dropped", view.counters.watchdog_dropped);
 }
 
-void write_wires(JsonWriter& json, const Host& host) {
+void write_wires(JsonWriter& json, const ControlState& control) {
     json.array("wires", [&] {
-        for (const HostWire& wire : host.wires) {
+        for (const EmulatedNetworkInfo& wire : control.networks) {
             std::vector<WirePortView> views(wire.devices.size() + wire.trunks.size());
-            host.workers[0]->call([&] {
+            control.workers[0]->call([&] {
                 for (std::uint32_t port = 0; port < views.size(); ++port) {
                     views[port] = wire.view(port);
                 }
@@ -225,12 +225,12 @@ void write_wires(JsonWriter& json, const Host& host) {
     });
 }
 
-void write_faults(JsonWriter& json, const Host& host) {
-    if (host.faults.rules().empty()) {
+void write_faults(JsonWriter& json, const ControlState& control) {
+    if (control.faults.rules().empty()) {
         json.array("faults", [] {});
         return;
     }
-    const std::string text = faults_json(host.faults.rules());  // {"faults": [...]}
+    const std::string text = faults_json(control.faults.rules());  // {"faults": [...]}
     const std::size_t begin = text.find('[');
     json.raw("faults", std::string_view(text).substr(begin, text.rfind(']') + 1 - begin));
 }
@@ -256,16 +256,17 @@ QpViews qps_of(const Client& client) {
 }
 
 /// The QPs of each client, with attributes read on each QP's own worker.
-std::map<const Client*, QpViews> query_all(const Host& host, const std::vector<const Client*>& clients) {
+std::map<const Client*, QpViews> query_all(const ControlState& control,
+                                           const std::vector<const Client*>& clients) {
     std::map<const Client*, QpViews> all;
     for (const Client* client : clients) {
         all.emplace(client, qps_of(*client));
     }
-    for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
-        if (host.worker_qps[w] == 0) {
+    for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
+        if (control.worker_qps[w] == 0) {
             continue;
         }
-        host.workers[w]->call([&] {
+        control.workers[w]->call([&] {
             for (auto& [client, qps] : all) {
                 for (QpView& qp : qps) {
                     if (qp.worker == w) {
@@ -348,23 +349,23 @@ void write_client(JsonWriter& json, const Client& client, const QpViews& qps) {
 
 }  // namespace
 
-std::string status_json(const Host& host, const std::vector<const Client*>& clients) {
+std::string status_json(const ControlState& control, const std::vector<const Client*>& clients) {
     JsonWriter json;
     json.object({}, [&] {
-        write_daemon(json, host);
+        write_daemon(json, control);
         json.array("devices", [&] {
-            for (const auto& device : host.devices) {
-                write_device(json, *device, host);
+            for (const auto& device : control.devices) {
+                write_device(json, *device, control);
             }
         });
         json.array("workers", [&] {
-            for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
-                write_worker(json, host, w);
+            for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
+                write_worker(json, control, w);
             }
         });
-        write_wires(json, host);
-        write_faults(json, host);
-        const auto qps = query_all(host, clients);
+        write_wires(json, control);
+        write_faults(json, control);
+        const auto qps = query_all(control, clients);
         json.array("clients", [&] {
             for (const Client* client : clients) {
                 write_client(json, *client, qps.at(client));

@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "daemon/host/host.h"
+#include "daemon/state/control_state.h"
 #include "daemon/verbs/client.h"
 
 namespace urnic::dataplane {
 
 /// {"daemon": {...}, "devices": [...], "workers": [...], "faults": [...], "clients": [...]}. Asks each worker
 /// once for the state of its QPs.
-[[nodiscard]] std::string status_json(const Host& host, const std::vector<const Client*>& clients);
+[[nodiscard]] std::string status_json(const ControlState& control, const std::vector<const Client*>& clients);
 
 /// "0000:0000:0000:0000:0000:ffff:c612:0001", as sysfs shows GIDs.
 [[nodiscard]] std::string to_string(const wire::Gid& gid);

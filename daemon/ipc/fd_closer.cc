@@ -11,7 +11,7 @@
 
 namespace urnic::dataplane {
 
-struct Closer::Done {
+struct FdCloser::Done {
     UniqueFd event{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     std::atomic<Job*> first{nullptr};
 
@@ -24,16 +24,16 @@ struct Closer::Done {
 
 bool is_memory_file(int fd) { return ::fcntl(fd, F_GET_SEALS) >= 0; }
 
-Closer::Closer() : done_(std::make_shared<Done>()) { URNIC_CHECK(done_->event); }
+FdCloser::FdCloser() : done_(std::make_shared<Done>()) { URNIC_CHECK(done_->event); }
 
-Closer::~Closer() {
+FdCloser::~FdCloser() {
     while (next_closed() != nullptr) {
     }
 }
 
-int Closer::fd() const { return done_->event.get(); }
+int FdCloser::fd() const { return done_->event.get(); }
 
-bool Closer::close(std::unique_ptr<Job>& job) {
+bool FdCloser::close(std::unique_ptr<Job>& job) {
     job->done_ = done_;
     // Signals are for the thread that runs the daemon.
     sigset_t all;
@@ -56,7 +56,7 @@ bool Closer::close(std::unique_ptr<Job>& job) {
     return started;
 }
 
-void* Closer::run(void* argument) {
+void* FdCloser::run(void* argument) {
     auto* job = static_cast<Job*>(argument);
     job->fds.clear();
     // Keeps what the job is handed over through: the job may be gone right after.
@@ -69,7 +69,7 @@ void* Closer::run(void* argument) {
     return nullptr;
 }
 
-std::unique_ptr<Closer::Job> Closer::next_closed() {
+std::unique_ptr<FdCloser::Job> FdCloser::next_closed() {
     if (taken_ == nullptr) {
         std::uint64_t count = 0;
         (void)!::read(done_->event.get(), &count,

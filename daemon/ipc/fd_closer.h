@@ -1,7 +1,6 @@
-// Closes what clients gave us, on threads of its own. close() can wait for somebody: for a file system in
-// user space that is told of it (FUSE flushes at each close), for the peer of a socket that lingers, and
-// closing a socket closes the descriptors that lie unread in it. Whoever waits, it shall not be the control
-// thread.
+// Closes descriptors that clients sent us, on threads of its own. close() can block: on a file system in user
+// space (FUSE flushes at each close) and on the peer of a socket that lingers; closing a socket also closes
+// the descriptors that lie unread in it. The control thread must not block.
 #pragma once
 
 #include <atomic>
@@ -12,11 +11,10 @@
 
 namespace urnic::dataplane {
 
-/// A file that lies in memory alone (memfd): nothing that is asked of it, close() included, waits for
-/// anybody.
+/// Returns whether the file lies in memory alone (memfd): no call on it, close() included, blocks.
 [[nodiscard]] bool is_memory_file(int fd);
 
-class Closer {
+class FdCloser {
     struct Done;  // shared with the threads
 
   public:
@@ -26,21 +24,21 @@ class Closer {
         Fds<UniqueFd> fds;
 
       private:
-        friend class Closer;
+        friend class FdCloser;
         std::shared_ptr<Done> done_;
         Job* next_ = nullptr;
     };
 
-    Closer();
-    Closer(const Closer&) = delete;
-    Closer& operator=(const Closer&) = delete;
+    FdCloser();
+    FdCloser(const FdCloser&) = delete;
+    FdCloser& operator=(const FdCloser&) = delete;
     /// Threads that still wait go on by themselves.
-    ~Closer();
+    ~FdCloser();
 
     /// Readable after something was closed.
     [[nodiscard]] int fd() const;
-    /// Takes the job and closes its descriptors; next_closed() gives it back afterwards, without them. False:
-    /// there is no thread for it now, and `job` is as it was.
+    /// Takes the job and closes its descriptors; next_closed() gives it back afterwards, without them.
+    /// Returns whether there was a thread for it; otherwise `job` is as it was.
     [[nodiscard]] bool close(std::unique_ptr<Job>& job);
     /// nullptr: nothing more was closed since.
     [[nodiscard]] std::unique_ptr<Job> next_closed();

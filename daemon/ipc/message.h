@@ -26,7 +26,7 @@ template <typename Fd>
 using Fds = boost::container::static_vector<Fd, kMaxReceivedFds + 1>;
 
 /// A datagram as it was received, together with its descriptors. Whoever has no use for one leaves it here:
-/// closing it can wait for somebody (closer.h).
+/// closing it can wait for somebody (fd_closer.h).
 struct Request {
     std::array<std::byte, abi::kMaxMessageBytes> bytes{};
     std::size_t length = 0;
@@ -82,7 +82,8 @@ enum class Received : std::uint8_t {
 };
 [[nodiscard]] Received recv_request(int socket, Request& request);
 
-/// False: the reply could not be sent at once (a client that does not read, or is gone): disconnect it.
+/// Returns whether the reply could be sent at once. A client that does not read, or is gone, is to be
+/// disconnected.
 [[nodiscard]] bool send_reply(int socket, const abi::RequestHeader& request, int error, Reply& reply);
 
 }  // namespace urnic::dataplane

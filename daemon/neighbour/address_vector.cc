@@ -24,16 +24,16 @@ int resolve_address(const Device& device, const abi::AddressVector& av, wire::Pa
         return EINVAL;
     }
     const std::uint16_t vlan = device.gid_vlans[av.sgid_index];
-    NeighbourResolver::Way way;
+    NeighbourResolver::ResolvedPath path;
     if (wire::is_multicast(spec.dst_gid)) {
-        way.mac = wire::multicast_mac(spec.dst_gid);
-    } else if (const int error = device.neighbours->acquire(spec.src_gid, vlan, spec.dst_gid, way);
+        path.mac = wire::multicast_mac(spec.dst_gid);
+    } else if (const int error = device.neighbours->acquire(spec.src_gid, vlan, spec.dst_gid, path);
                error != 0) {
         return error;
     }
     spec.src_mac = device.mac;
-    spec.dst_mac = way.mac;
-    spec.neighbour = way.neighbour;
+    spec.dst_mac = path.mac;
+    spec.neighbour = path.neighbour;
     // The priority is the service level's (annex A17.9.4); without a tag there is no place for it.
     spec.vlan_tci = vlan == 0 ? std::uint16_t{0} : static_cast<std::uint16_t>((av.sl & 7U) << 13U | vlan);
     spec.traffic_class = device.is_ecn_capable

@@ -1,5 +1,5 @@
 #include "daemon/neighbour/kernel_network.h"
-#include "daemon/host/publish_addresses.h"
+#include "daemon/state/publish_addresses.h"
 
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ KernelNetwork::KernelNetwork(Device& device, const std::string& interface, const
       netns_(netns),
       netlink_(netns_),
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
-      ways_(device, *this, configured) {
+      path_resolver_(device, *this, configured) {
     const auto view = netlink_.look(interface);
     if (!timer_ || !view) {
         throw SetupError(device.name + ": the kernel does not tell the addresses of " + interface);
@@ -39,12 +39,12 @@ KernelNetwork::KernelNetwork(Device& device, const std::string& interface, const
     (void)set_addresses(device, view_.index_of_vlan.empty() ? device.mac : view_.mac, view_.addresses);
 }
 
-void KernelNetwork::start(Host& host, HostDevice& entry) {
-    host_ = &host;
+void KernelNetwork::start(ControlState& control, RnicState& entry) {
+    control_ = &control;
     entry_ = &entry;
-    host.watches.push_back({netlink_.changes_fd(), [this] { on_change(); }});
-    host.watches.push_back({timer_.get(), [this] { on_time(); }});
-    look_again();
+    control.watches.push_back({netlink_.changes_fd(), [this] { on_change(); }});
+    control.watches.push_back({timer_.get(), [this] { on_time(); }});
+    refresh_view();
 }
 
 int KernelNetwork::interface_of(std::uint16_t vlan) const {
@@ -73,7 +73,7 @@ bool KernelNetwork::want(const net::Hop& hop, const wire::Gid& /*source*/) {
     if (!place->second.mac || !place->second.is_fresh) {
         resolve(hop);
     }
-    set_clock();
+    set_timer();
     return true;
 }
 
@@ -103,7 +103,7 @@ void KernelNetwork::learn(const net::Hop& hop, const std::optional<KernelNeighbo
     known.is_fresh = said && said->is_fresh;
     if (known.mac != mac) {
         known.mac = mac;
-        ways_.neighbour_changed(hop, mac);
+        path_resolver_.neighbour_changed(hop);
         if (!mac) {
             // The kernel has forgotten it, as it does with all when the interface gets another MAC: now, not
             // at the next look, for QPs go on sending.
@@ -113,7 +113,7 @@ void KernelNetwork::learn(const net::Hop& hop, const std::optional<KernelNeighbo
 }
 
 void KernelNetwork::on_change() {
-    const NetlinkChanges changes = netlink_.changes();
+    const RtnetlinkChanges changes = netlink_.changes();
     for (const KernelNeighbour& neighbour : changes.neighbours) {
         for (const auto& [vlan, interface] : view_.index_of_vlan) {
             if (interface == neighbour.interface) {
@@ -129,13 +129,13 @@ void KernelNetwork::on_change() {
     if (changes.addresses || changes.routes) {
         must_look_ = true;
         if (clock_now() >= looked_ + kLookNs) {
-            look_again();
+            refresh_view();
         }
-        set_clock();
+        set_timer();
     }
 }
 
-void KernelNetwork::look_again() {
+void KernelNetwork::refresh_view() {
     looked_ = clock_now();
     auto view = netlink_.look(interface_);
     if (!view) {
@@ -147,9 +147,9 @@ void KernelNetwork::look_again() {
     const wire::Mac before = device_.mac;
     if (set_addresses(device_, has_gone ? device_.mac : view_.mac, view_.addresses)) {
         log_info("{}: the addresses of {} have changed", device_.name, interface_);
-        publish_addresses(*host_, *entry_);
+        publish_addresses(*control_, *entry_);
     }
-    ways_.network_changed();
+    path_resolver_.network_changed();
     if (device_.mac != before) {
         device_.port->set_mac(device_.mac);
         announce();
@@ -167,7 +167,7 @@ void KernelNetwork::announce() const {
                 net::announcement(device_.mac, {device_.gids[i], device_.gid_vlans[i]}), frame);
         }
     }
-    Worker& worker = *host_->workers.front();
+    Worker& worker = *control_->workers.front();
     worker.call([&] {
         for (const auto& frame : frames) {
             (void)worker.transmit_frame(device_.index, frame);
@@ -179,7 +179,7 @@ void KernelNetwork::on_time() {
     std::uint64_t times = 0;
     (void)!::read(timer_.get(), &times, sizeof times);
     if (must_look_) {
-        look_again();
+        refresh_view();
     }
     // The kernel forgets how sure it is of neighbours that it sends nothing to itself.
     for (const auto& [hop, known] : hops_) {
@@ -187,10 +187,10 @@ void KernelNetwork::on_time() {
             resolve(hop);
         }
     }
-    set_clock();
+    set_timer();
 }
 
-void KernelNetwork::set_clock() {
+void KernelNetwork::set_timer() {
     const TimeNs after = must_look_ ? kLookNs : hops_.empty() ? 0 : kAskNs;
     itimerspec when{};
     when.it_value.tv_sec = static_cast<time_t>(after / kSecondNs);

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/time.h"
-#include "daemon/host/host.h"
 #include "daemon/neighbour/path_resolver.h"
 #include "daemon/neighbour/rtnetlink.h"
+#include "daemon/state/control_state.h"
 
 namespace urnic::dataplane {
 
@@ -19,9 +19,9 @@ class KernelNetwork final : public Network {
     KernelNetwork(Device& device, const std::string& interface, const std::string& netns,
                   const NeighbourResolver& configured);
     /// When they run and the control server does not yet.
-    void start(Host& host, HostDevice& entry);
+    void start(ControlState& control, RnicState& entry);
 
-    [[nodiscard]] Ways& ways() { return ways_; }
+    [[nodiscard]] PathResolver& path_resolver() { return path_resolver_; }
 
     [[nodiscard]] std::optional<net::Hop> route(const wire::Gid& source, std::uint16_t vlan,
                                                 const wire::Gid& destination) override;
@@ -37,23 +37,23 @@ class KernelNetwork final : public Network {
 
     void on_change();
     void on_time();
-    void look_again();
+    void refresh_view();
     void resolve(const net::Hop& hop);
     void learn(const net::Hop& hop, const std::optional<KernelNeighbour>& said);
     void announce() const;
-    void set_clock();
+    void set_timer();
     [[nodiscard]] int interface_of(std::uint16_t vlan) const;
 
     Device& device_;
     std::string interface_;
     NetNamespace netns_;
-    Netlink netlink_;
+    Rtnetlink netlink_;
     InterfaceView view_;
-    Host* host_ = nullptr;
-    HostDevice* entry_ = nullptr;
+    ControlState* control_ = nullptr;
+    RnicState* entry_ = nullptr;
     UniqueFd timer_;
     std::map<net::Hop, Known> hops_;
-    Ways ways_;
+    PathResolver path_resolver_;
     TimeNs looked_ = 0;
     bool must_look_ = false;
     bool may_not_resolve_ = false;

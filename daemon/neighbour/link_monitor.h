@@ -1,7 +1,7 @@
 // Follows what happens to the ports: links, interfaces that go and come, NICs that are pulled out.
 #pragma once
 
-#include "daemon/host/host.h"
+#include "daemon/state/control_state.h"
 #include "dataplane/port/dpdk_port.h"
 #include "dataplane/port/kernel/kernel_port.h"
 
@@ -9,7 +9,7 @@ namespace urnic::dataplane {
 
 /// From now on what happens to the port is reported (report_port()), from the control thread. Workers run,
 /// the control server does not yet; `port` outlives it. Reports what is the case now, too.
-void watch_port(Host& host, HostDevice& device, KernelPort& port);
-void watch_port(Host& host, HostDevice& device, DpdkPort& port);
+void monitor_link(ControlState& control, RnicState& device, KernelPort& port);
+void monitor_link(ControlState& control, RnicState& device, DpdkPort& port);
 
 }  // namespace urnic::dataplane

@@ -8,11 +8,11 @@
 
 namespace urnic::dataplane {
 
-bool Ways::Key::operator<(const Key& other) const {
+bool PathResolver::Key::operator<(const Key& other) const {
     return std::tie(destination, source, vlan) < std::tie(other.destination, other.source, other.vlan);
 }
 
-Ways::Ways(Device& device, Network& network, const NeighbourResolver& configured)
+PathResolver::PathResolver(Device& device, Network& network, const NeighbourResolver& configured)
     : device_(device), network_(network), configured_(configured), entries_(NeighbourMacs::kEntries) {
     free_.reserve(entries_.size());
     lingering_.reserve(kLingering);
@@ -21,11 +21,14 @@ Ways::Ways(Device& device, Network& network, const NeighbourResolver& configured
     }
 }
 
-std::optional<wire::Mac> Ways::resolve(const wire::Gid& gid) const { return configured_.resolve(gid); }
+std::optional<wire::Mac> PathResolver::resolve(const wire::Gid& gid) const {
+    return configured_.resolve(gid);
+}
 
-int Ways::acquire(const wire::Gid& source, std::uint16_t vlan, const wire::Gid& destination, Way& way) {
+int PathResolver::acquire(const wire::Gid& source, std::uint16_t vlan, const wire::Gid& destination,
+                          ResolvedPath& path) {
     if (const auto mac = configured_.resolve(destination)) {
-        way = {*mac, wire::kNoNeighbour};
+        path = {*mac, wire::kNoNeighbour};
         return 0;
     }
     const Key key{source, destination, vlan};
@@ -40,11 +43,11 @@ int Ways::acquire(const wire::Gid& source, std::uint16_t vlan, const wire::Gid& 
         if (entry.users++ == 0) {
             std::erase(lingering_, found->second);
         }
-        way = {{}, found->second};
+        path = {{}, found->second};
         return 0;
     }
     if (free_.empty() && !lingering_.empty()) {
-        forget_the_oldest_lingering();
+        evict_oldest();
     }
     if (free_.empty()) {
         return ENOMEM;
@@ -53,21 +56,21 @@ int Ways::acquire(const wire::Gid& source, std::uint16_t vlan, const wire::Gid& 
     const auto made = places_.emplace(key, place).first;
     Entry& entry = entries_[place];
     entry = {key, std::nullopt, 1};
-    bool led = lead(place);
-    while (!led && !lingering_.empty()) {
-        forget_the_oldest_lingering();
-        led = lead(place);
+    bool has_room = update_next_hop(place);
+    while (!has_room && !lingering_.empty()) {
+        evict_oldest();
+        has_room = update_next_hop(place);
     }
-    if (!led || (!entry.hop && !is_ours(destination))) {
+    if (!has_room || (!entry.hop && !is_ours(destination))) {
         places_.erase(made);
-        return led ? ENETUNREACH : ENOMEM;
+        return has_room ? ENETUNREACH : ENOMEM;
     }
     free_.pop_back();
-    way = {{}, place};
+    path = {{}, place};
     return 0;
 }
 
-void Ways::release(std::uint16_t neighbour) {
+void PathResolver::release(std::uint16_t neighbour) {
     if (neighbour == wire::kNoNeighbour) {
         return;
     }
@@ -81,31 +84,31 @@ void Ways::release(std::uint16_t neighbour) {
         return;
     }
     if (lingering_.size() == kLingering) {
-        forget_the_oldest_lingering();
+        evict_oldest();
     }
     lingering_.push_back(neighbour);
 }
 
-void Ways::forget(std::uint16_t place) {
+void PathResolver::forget(std::uint16_t place) {
     Entry& entry = entries_[place];
-    leave_hop(entry);
+    drop_next_hop(entry);
     device_.neighbour_macs.publish(place, std::nullopt);
     places_.erase(entry.key);
     // At the other end of the list: a worker that still looks at a handle that went finds nothing.
     free_.insert(free_.begin(), place);
 }
 
-void Ways::forget_the_oldest_lingering() {
+void PathResolver::evict_oldest() {
     const std::uint16_t oldest = lingering_.front();
     lingering_.erase(lingering_.begin());
     forget(oldest);
 }
 
-bool Ways::is_ours(const wire::Gid& gid) const {
+bool PathResolver::is_ours(const wire::Gid& gid) const {
     return std::find(device_.gids.begin(), device_.gids.end(), gid) != device_.gids.end();
 }
 
-void Ways::leave_hop(Entry& entry) {
+void PathResolver::drop_next_hop(Entry& entry) {
     if (!entry.hop) {
         return;
     }
@@ -117,13 +120,13 @@ void Ways::leave_hop(Entry& entry) {
     entry.hop.reset();
 }
 
-bool Ways::lead(std::uint16_t place) {
+bool PathResolver::update_next_hop(std::uint16_t place) {
     Entry& entry = entries_[place];
     const auto hop = is_ours(entry.key.destination)
                          ? std::nullopt
                          : network_.route(entry.key.source, entry.key.vlan, entry.key.destination);
     if (hop != entry.hop) {
-        leave_hop(entry);
+        drop_next_hop(entry);
         if (hop) {
             auto& users = hop_users_[*hop];
             if (users == 0 && !network_.want(*hop, entry.key.source)) {
@@ -139,7 +142,7 @@ bool Ways::lead(std::uint16_t place) {
     return true;
 }
 
-void Ways::publish(std::uint16_t place) {
+void PathResolver::publish(std::uint16_t place) {
     const Entry& entry = entries_[place];
     std::optional<wire::Mac> mac;
     // From an address that is not ours nothing goes out.
@@ -153,7 +156,7 @@ void Ways::publish(std::uint16_t place) {
     device_.neighbour_macs.publish(place, mac);
 }
 
-void Ways::neighbour_changed(const net::Hop& hop, const std::optional<wire::Mac>& /*mac*/) {
+void PathResolver::neighbour_changed(const net::Hop& hop) {
     for (const auto& [key, place] : places_) {
         if (entries_[place].hop == hop) {
             publish(place);
@@ -161,9 +164,9 @@ void Ways::neighbour_changed(const net::Hop& hop, const std::optional<wire::Mac>
     }
 }
 
-void Ways::network_changed() {
+void PathResolver::network_changed() {
     for (const auto& [key, place] : places_) {
-        (void)lead(place);
+        (void)update_next_hop(place);
     }
 }
 

@@ -1,8 +1,9 @@
-// The ways of one RNIC on a real port to its destinations: which neighbour frames go to, and that
-// neighbour's Ethernet address as workers look it up (NeighbourMacs).
+// The paths of one RNIC on a real port: the next hop to each destination, and that neighbour's Ethernet
+// address as workers look it up (NeighbourMacs).
 //
-// A way is made for a source GID, its VLAN and a destination, and lives as long as QPs or address handles use
-// it. What is known of the network may change at any time; all ways follow. The control thread's own.
+// A path is resolved for a source GID, its VLAN and a destination, and lives as long as a QP or an address
+// handle uses it. When addresses, routes or neighbours change, the resolver updates all paths. It is used by
+// the control thread alone.
 #pragma once
 
 #include <cstdint>
@@ -15,42 +16,42 @@
 
 namespace urnic::dataplane {
 
-/// Who knows the network: our own ARP and ND, or the kernel.
+/// The source of routes and neighbours: our own ARP and ND, or the kernel's.
 class Network {
   public:
     virtual ~Network() = default;
-    /// The neighbour by which `destination` is reached from an address of ours; nullopt: there is no route,
-    /// or the address is not ours (any more).
+    /// The next hop from an address of ours to `destination`; nullopt: there is no route, or the address is
+    /// not ours (any more).
     [[nodiscard]] virtual std::optional<net::Hop> route(const wire::Gid& source, std::uint16_t vlan,
                                                         const wire::Gid& destination) = 0;
-    /// The neighbour's Ethernet address is wanted from now on until drop(); Ways::neighbour_changed() tells
-    /// it once it is known. False: too many.
+    /// Keeps the neighbour's Ethernet address up to date until drop(), and reports changes to
+    /// PathResolver::neighbour_changed(). Returns whether there was room for it.
     [[nodiscard]] virtual bool want(const net::Hop& hop, const wire::Gid& source) = 0;
     virtual void drop(const net::Hop& hop) = 0;
     [[nodiscard]] virtual std::optional<wire::Mac> find(const net::Hop& hop) const = 0;
 };
 
-class Ways final : public NeighbourResolver {
+class PathResolver final : public NeighbourResolver {
   public:
-    /// Ways that were given up while their neighbour was being asked for: frames may wait for the answer, of
-    /// programs that destroy an address handle right after their last send. So many stay until others take
-    /// their place.
+    /// Paths that were released while their neighbour was being resolved. A program may destroy an address
+    /// handle right after its last send, and the frame still waits for the answer, so this many paths stay
+    /// until others take their place.
     static constexpr std::size_t kLingering = 16;
 
-    Ways(Device& device, Network& network, const NeighbourResolver& configured);
+    PathResolver(Device& device, Network& network, const NeighbourResolver& configured);
 
-    /// Addresses that the configuration gives an Ethernet address.
+    /// Returns the Ethernet address that the configuration gives for `gid`.
     [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) const override;
     [[nodiscard]] int acquire(const wire::Gid& source, std::uint16_t vlan, const wire::Gid& destination,
-                              Way& way) override;
+                              ResolvedPath& path) override;
     void release(std::uint16_t neighbour) override;
 
-    /// A wanted neighbour has this Ethernet address now; nullopt: nobody knows it.
-    void neighbour_changed(const net::Hop& hop, const std::optional<wire::Mac>& mac);
-    /// Addresses of ours or routes are others now.
+    /// The Ethernet address of a wanted neighbour has become known, another one, or unknown.
+    void neighbour_changed(const net::Hop& hop);
+    /// Our addresses or the routes have changed.
     void network_changed();
 
-    /// Those in use.
+    /// The number of paths in use.
     [[nodiscard]] std::size_t size() const { return places_.size() - lingering_.size(); }
 
   private:
@@ -68,11 +69,11 @@ class Ways final : public NeighbourResolver {
 
     [[nodiscard]] bool is_ours(const wire::Gid& gid) const;
     void publish(std::uint16_t place);
-    /// Finds the next hop anew. False: too many neighbours.
-    [[nodiscard]] bool lead(std::uint16_t place);
-    void leave_hop(Entry& entry);
+    /// Looks up the route again. Returns whether there was room for the neighbour.
+    [[nodiscard]] bool update_next_hop(std::uint16_t place);
+    void drop_next_hop(Entry& entry);
     void forget(std::uint16_t place);
-    void forget_the_oldest_lingering();
+    void evict_oldest();
 
     Device& device_;
     Network& network_;

@@ -89,7 +89,7 @@ std::optional<KernelNeighbour> neighbour_from(nlmsghdr* header) {
 }
 
 int note_change(nl_msg* message, void* argument) {
-    auto& changes = *static_cast<NetlinkChanges*>(argument);
+    auto& changes = *static_cast<RtnetlinkChanges*>(argument);
     nlmsghdr* header = nlmsg_hdr(message);
     switch (header->nlmsg_type) {
         case RTM_NEWLINK:
@@ -152,8 +152,8 @@ int note_neighbour(nl_msg* message, void* argument) {
     return NL_OK;
 }
 
-/// Sends a question and takes its one answer, which is there when the question has been sent. False: an
-/// error.
+/// Sends a request and takes its one answer, which is there when the request has been sent. Returns whether
+/// both succeeded.
 bool ask(nl_sock* socket, nl_msg* message, int (*note)(nl_msg*, void*), void* argument) {
     (void)nl_socket_modify_cb(socket, NL_CB_VALID, NL_CB_CUSTOM, note, argument);
     return nl_send_auto(socket, message) >= 0 && nl_recvmsgs_default(socket) >= 0;
@@ -232,9 +232,9 @@ void note_address(nl_object* object, void* argument) {
 
 }  // namespace
 
-void Netlink::Closer::operator()(nl_sock* socket) const { nl_socket_free(socket); }
+void Rtnetlink::SocketDeleter::operator()(nl_sock* socket) const { nl_socket_free(socket); }
 
-Netlink::Socket Netlink::connect() {
+Rtnetlink::Socket Rtnetlink::connect() {
     Socket socket(nl_socket_alloc());
     if (socket == nullptr) {
         throw std::bad_alloc();
@@ -247,7 +247,7 @@ Netlink::Socket Netlink::connect() {
     return socket;
 }
 
-Netlink::Netlink(const NetNamespace& where) {
+Rtnetlink::Rtnetlink(const NetNamespace& where) {
     where.run([this] {
         query_ = connect();
         changes_ = connect();
@@ -262,12 +262,12 @@ Netlink::Netlink(const NetNamespace& where) {
     }
 }
 
-Netlink::~Netlink() = default;
+Rtnetlink::~Rtnetlink() = default;
 
-int Netlink::changes_fd() const { return nl_socket_get_fd(changes_.get()); }
+int Rtnetlink::changes_fd() const { return nl_socket_get_fd(changes_.get()); }
 
-NetlinkChanges Netlink::changes() {
-    NetlinkChanges changes;
+RtnetlinkChanges Rtnetlink::changes() {
+    RtnetlinkChanges changes;
     (void)nl_socket_modify_cb(changes_.get(), NL_CB_VALID, NL_CB_CUSTOM, note_change, &changes);
     for (int i = 0; i < kChangesPerLook; ++i) {
         const int error = nl_recvmsgs_default(changes_.get());
@@ -281,7 +281,7 @@ NetlinkChanges Netlink::changes() {
     return changes;
 }
 
-std::optional<InterfaceView> Netlink::look(const std::string& interface) {
+std::optional<InterfaceView> Rtnetlink::look(const std::string& interface) {
     nl_cache* links = nullptr;
     nl_cache* addresses = nullptr;
     if (rtnl_link_alloc_cache(query_.get(), AF_UNSPEC, &links) < 0) {
@@ -299,8 +299,8 @@ std::optional<InterfaceView> Netlink::look(const std::string& interface) {
     return finder.view;
 }
 
-std::optional<wire::Gid> Netlink::next_hop(int interface, const wire::Gid& source,
-                                           const wire::Gid& destination) {
+std::optional<wire::Gid> Rtnetlink::next_hop(int interface, const wire::Gid& source,
+                                             const wire::Gid& destination) {
     RouteAnswer answer;
     // Bound to an interface, Linux takes anything for a neighbour when there is no route; so look for one
     // first.
@@ -314,7 +314,7 @@ std::optional<wire::Gid> Netlink::next_hop(int interface, const wire::Gid& sourc
     return answer.gateway.value_or(destination);
 }
 
-std::optional<KernelNeighbour> Netlink::neighbour(int interface, const wire::Gid& address) {
+std::optional<KernelNeighbour> Rtnetlink::neighbour(int interface, const wire::Gid& address) {
     const Message message(nlmsg_alloc_simple(RTM_GETNEIGH, NLM_F_REQUEST));
     std::optional<KernelNeighbour> answer;
     if (message == nullptr) {
@@ -329,7 +329,7 @@ std::optional<KernelNeighbour> Netlink::neighbour(int interface, const wire::Gid
     return answer;
 }
 
-bool Netlink::resolve(int interface, const wire::Gid& address) {
+bool Rtnetlink::resolve(int interface, const wire::Gid& address) {
     const Message message(nlmsg_alloc_simple(RTM_NEWNEIGH, NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE));
     if (message == nullptr) {
         return false;

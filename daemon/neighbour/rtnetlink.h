@@ -33,25 +33,25 @@ struct KernelNeighbour {
 };
 
 /// What a change was about.
-struct NetlinkChanges {
+struct RtnetlinkChanges {
     bool addresses = false;  // or interfaces
     bool routes = false;
     bool neighbours_lost = false;  // more changes than the socket holds: look at all again
     std::vector<KernelNeighbour> neighbours;
 };
 
-class Netlink {
+class Rtnetlink {
   public:
     /// Throws SetupError.
-    explicit Netlink(const NetNamespace& where);
-    ~Netlink();
-    Netlink(const Netlink&) = delete;
-    Netlink& operator=(const Netlink&) = delete;
+    explicit Rtnetlink(const NetNamespace& where);
+    ~Rtnetlink();
+    Rtnetlink(const Rtnetlink&) = delete;
+    Rtnetlink& operator=(const Rtnetlink&) = delete;
 
     /// Readable when something has changed.
     [[nodiscard]] int changes_fd() const;
     /// Some of what has changed; the descriptor stays readable while there is more.
-    [[nodiscard]] NetlinkChanges changes();
+    [[nodiscard]] RtnetlinkChanges changes();
 
     /// Nullopt: the kernel does not answer (it is out of memory, for one).
     [[nodiscard]] std::optional<InterfaceView> look(const std::string& interface);
@@ -59,15 +59,15 @@ class Netlink {
     [[nodiscard]] std::optional<wire::Gid> next_hop(int interface, const wire::Gid& source,
                                                     const wire::Gid& destination);
     [[nodiscard]] std::optional<KernelNeighbour> neighbour(int interface, const wire::Gid& address);
-    /// The kernel shall find out, or make sure, where the neighbour is. False: it will not (no
-    /// CAP_NET_ADMIN).
+    /// Asks the kernel to resolve the neighbour, or to confirm it. Returns whether the kernel accepts that
+    /// (it needs CAP_NET_ADMIN).
     bool resolve(int interface, const wire::Gid& address);
 
   private:
-    struct Closer {
+    struct SocketDeleter {
         void operator()(nl_sock* socket) const;
     };
-    using Socket = std::unique_ptr<nl_sock, Closer>;
+    using Socket = std::unique_ptr<nl_sock, SocketDeleter>;
     [[nodiscard]] static Socket connect();
 
     Socket query_;

@@ -9,9 +9,9 @@
 
 namespace urnic::dataplane {
 
-class NeighbourTable final : public NeighbourResolver {
+class StaticNeighbours final : public NeighbourResolver {
   public:
-    explicit NeighbourTable(const std::vector<NeighbourConfig>& neighbours);
+    explicit StaticNeighbours(const std::vector<NeighbourConfig>& neighbours);
     [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) const override;
 
   private:

@@ -22,11 +22,12 @@ constexpr std::size_t kMaxToSend = 1024;
 
 }  // namespace
 
-OwnNetwork::OwnNetwork(Device& device, const RnicConfig& rnic, const NeighbourResolver& configured)
+UserspaceNetwork::UserspaceNetwork(Device& device, const RnicConfig& rnic,
+                                   const NeighbourResolver& configured)
     : device_(device),
       routes_{{std::uint16_t{0}, rnic.routes}},
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
-      ways_(device, *this, configured) {
+      path_resolver_(device, *this, configured) {
     if (!timer_) {
         throw std::system_error(errno, std::generic_category(), "timerfd");
     }
@@ -37,17 +38,17 @@ OwnNetwork::OwnNetwork(Device& device, const RnicConfig& rnic, const NeighbourRe
     device.neighbour_inbox = &inbox_;
 }
 
-void OwnNetwork::listen(const std::string& interface, const std::string& netns) {
-    ear_.emplace(NetNamespace(netns), interface);
+void UserspaceNetwork::listen(const std::string& interface, const std::string& netns) {
+    arp_socket_.emplace(NetNamespace(netns), interface);
 }
 
-void OwnNetwork::start(Host& host) {
-    host_ = &host;
-    if (ear_) {
-        host.watches.push_back({ear_->fd(), [this] { on_ear(); }});
+void UserspaceNetwork::start(ControlState& control) {
+    control_ = &control;
+    if (arp_socket_) {
+        control.watches.push_back({arp_socket_->fd(), [this] { on_arp_socket(); }});
     }
-    host.watches.push_back({inbox_.fd(), [this] { on_frames(); }});
-    host.watches.push_back({timer_.get(), [this] { on_time(); }});
+    control.watches.push_back({inbox_.fd(), [this] { on_frames(); }});
+    control.watches.push_back({timer_.get(), [this] { on_time(); }});
     std::vector<net::Hop> own;
     for (std::size_t i = 0; i < device_.gids.size(); ++i) {
         if (device_.gids[i] != wire::Gid{}) {
@@ -58,8 +59,8 @@ void OwnNetwork::start(Host& host) {
     finish();
 }
 
-std::optional<net::Hop> OwnNetwork::route(const wire::Gid& source, std::uint16_t vlan,
-                                          const wire::Gid& destination) {
+std::optional<net::Hop> UserspaceNetwork::route(const wire::Gid& source, std::uint16_t vlan,
+                                                const wire::Gid& destination) {
     if (std::find(device_.gids.begin(), device_.gids.end(), source) == device_.gids.end()) {
         return std::nullopt;
     }
@@ -75,13 +76,13 @@ std::optional<net::Hop> OwnNetwork::route(const wire::Gid& source, std::uint16_t
     return net::Hop{route->via.value_or(destination), vlan};
 }
 
-bool OwnNetwork::want(const net::Hop& hop, const wire::Gid& source) {
+bool UserspaceNetwork::want(const net::Hop& hop, const wire::Gid& source) {
     const bool wanted = cache_.want(hop, source, clock_now(), *this);
     finish();
     return wanted;
 }
 
-void OwnNetwork::on_frames() {
+void UserspaceNetwork::on_frames() {
     inbox_.acknowledge();
     const TimeNs now = clock_now();
     FrameInbox::Frame frame;
@@ -92,35 +93,35 @@ void OwnNetwork::on_frames() {
     finish();
 }
 
-void OwnNetwork::on_ear() {
+void UserspaceNetwork::on_arp_socket() {
     const TimeNs now = clock_now();
     FrameInbox::Frame frame;
-    for (std::uint32_t taken = 0; taken < FrameInbox::kFrames && ear_->receive(frame); ++taken) {
+    for (std::uint32_t taken = 0; taken < FrameInbox::kFrames && arp_socket_->receive(frame); ++taken) {
         take(frame, now);
     }
     finish();
 }
 
-void OwnNetwork::take(const FrameInbox::Frame& frame, TimeNs now) {
+void UserspaceNetwork::take(const FrameInbox::Frame& frame, TimeNs now) {
     net::NeighbourMessage message;
     if (net::parse_neighbour(frame.span(), message) == net::NeighbourParse::kGood) {
         cache_.receive(message, now, *this);
     }
 }
 
-void OwnNetwork::on_time() {
+void UserspaceNetwork::on_time() {
     std::uint64_t times = 0;
     (void)!::read(timer_.get(), &times, sizeof times);
     cache_.advance(clock_now(), *this);
     finish();
 }
 
-void OwnNetwork::finish() {
-    if (host_ == nullptr) {
+void UserspaceNetwork::finish() {
+    if (control_ == nullptr) {
         return;
     }
     if (!to_send_.empty()) {
-        Worker& worker = *host_->workers.front();
+        Worker& worker = *control_->workers.front();
         worker.call([&] {
             for (const FrameInbox::Frame& frame : to_send_) {
                 (void)worker.transmit_frame(device_.index, frame.span());  // else lost, as on the wire
@@ -137,7 +138,7 @@ void OwnNetwork::finish() {
     (void)::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
-void OwnNetwork::send(const net::NeighbourMessage& message) {
+void UserspaceNetwork::send(const net::NeighbourMessage& message) {
     if (to_send_.size() == kMaxToSend) {
         return;
     }
@@ -149,11 +150,11 @@ void OwnNetwork::send(const net::NeighbourMessage& message) {
     to_send_.push_back(frame);
 }
 
-void OwnNetwork::changed(const net::Hop& hop, const std::optional<wire::Mac>& mac) {
-    ways_.neighbour_changed(hop, mac);
+void UserspaceNetwork::changed(const net::Hop& hop, const std::optional<wire::Mac>& /*mac*/) {
+    path_resolver_.neighbour_changed(hop);
 }
 
-void OwnNetwork::conflict(const net::Hop& own, const wire::Mac& other) {
+void UserspaceNetwork::conflict(const net::Hop& own, const wire::Mac& other) {
     const TimeNs now = clock_now();
     if (conflict_logged_ == 0 || now - conflict_logged_ >= kConflictLogNs) {
         conflict_logged_ = now;

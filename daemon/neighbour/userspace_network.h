@@ -8,23 +8,23 @@
 #include <vector>
 
 #include "daemon/config/config.h"
-#include "daemon/host/host.h"
 #include "daemon/neighbour/arp_socket.h"
 #include "daemon/neighbour/path_resolver.h"
+#include "daemon/state/control_state.h"
 #include "dataplane/handoff/frame_inbox.h"
 
 namespace urnic::dataplane {
 
-class OwnNetwork final : public Network, private net::NeighbourOutbox {
+class UserspaceNetwork final : public Network, private net::NeighbourOutbox {
   public:
     /// Before the workers start. Throws std::system_error.
-    OwnNetwork(Device& device, const RnicConfig& rnic, const NeighbourResolver& configured);
+    UserspaceNetwork(Device& device, const RnicConfig& rnic, const NeighbourResolver& configured);
     /// Workers do not see ARP and ND on this interface; before start(). Throws SetupError.
     void listen(const std::string& interface, const std::string& netns);
     /// When they run and the control server does not yet.
-    void start(Host& host);
+    void start(ControlState& control);
 
-    [[nodiscard]] Ways& ways() { return ways_; }
+    [[nodiscard]] PathResolver& path_resolver() { return path_resolver_; }
     [[nodiscard]] const net::NeighbourCache& cache() const { return cache_; }
 
     [[nodiscard]] std::optional<net::Hop> route(const wire::Gid& source, std::uint16_t vlan,
@@ -41,7 +41,7 @@ class OwnNetwork final : public Network, private net::NeighbourOutbox {
     void conflict(const net::Hop& own, const wire::Mac& other) override;
 
     void on_frames();
-    void on_ear();
+    void on_arp_socket();
     void take(const FrameInbox::Frame& frame, TimeNs now);
     void on_time();
     /// Gives workers what was sent, and sets the clock for what is next.
@@ -49,12 +49,12 @@ class OwnNetwork final : public Network, private net::NeighbourOutbox {
 
     Device& device_;
     std::map<std::uint16_t, std::vector<RouteConfig>> routes_;  // by VLAN
-    Host* host_ = nullptr;
+    ControlState* control_ = nullptr;
     FrameInbox inbox_;
-    std::optional<ArpSocket> ear_;
+    std::optional<ArpSocket> arp_socket_;
     UniqueFd timer_;
     net::NeighbourCache cache_;
-    Ways ways_;
+    PathResolver path_resolver_;
     TimeNs conflict_logged_ = 0;
     std::vector<FrameInbox::Frame> to_send_;
 };

@@ -14,8 +14,8 @@ namespace {
 /// Slots of destroyed handles are given back in batches: each costs a round trip to every worker.
 constexpr std::uint32_t kReleaseBatch = 64;
 
-void release_removed(const Host& host, HostDevice& device) {
-    host.barrier();
+void release_removed(const ControlState& control, RnicState& device) {
+    control.barrier();
     device.device->handles.release_removed();
 }
 
@@ -29,19 +29,19 @@ int Client::create_ah(const abi::CreateAhRequest& request, Request& /*message*/,
     if (request.av.port_num != 1) {
         return EINVAL;
     }
-    HostDevice& device = *pd->context->device;
+    RnicState& device = *pd->context->device;
     wire::PathSpec spec;
     if (const int error = resolve_address(*device.device, request.av, spec); error != 0) {
         return error;
     }
     NeighbourResolver& neighbours = *device.device->neighbours;
     Rollback release([&] { neighbours.release(spec.neighbour); });
-    if (ahs_.size() >= host_.limits.max_ahs || device.num_ahs >= device.device->caps.max_ah) {
+    if (ahs_.size() >= control_.limits.max_ahs || device.num_ahs >= device.device->caps.max_ah) {
         return ENOMEM;
     }
     const AddressHandles& handles = device.device->handles;
     if (handles.size() + handles.removed() == AddressHandles::kSlots) {
-        release_removed(host_, device);
+        release_removed(control_, device);
     }
     spec.udp_src_port = wire::udp_source_port(spec.flow_label, 0, 0);
     auto ah = std::make_unique<AhObject>();
@@ -66,22 +66,22 @@ int Client::destroy_ah(const abi::HandleRequest& request, Request& /*message*/, 
     if (ah == nullptr) {
         return ENOENT;
     }
-    HostDevice& device = *ah->pd->context->device;
+    RnicState& device = *ah->pd->context->device;
     // What was posted with it has long gone out of a NIC. What still waits then waits for an answer: only
     // this thread tells workers of answers.
-    for (const auto& worker : host_.workers) {
+    for (const auto& worker : control_.workers) {
         worker->call([&] { worker->catch_up(); });
     }
     forget_ah(*ah);
     ahs_.remove(request.handle);
     if (device.device->handles.removed() >= kReleaseBatch) {
-        release_removed(host_, device);
+        release_removed(control_, device);
     }
     return 0;
 }
 
 void Client::forget_ah(const AhObject& ah) {
-    HostDevice& device = *ah.pd->context->device;
+    RnicState& device = *ah.pd->context->device;
     URNIC_CHECK(device.device->handles.remove(ah.key));
     device.device->neighbours->release(ah.neighbour);
     --device.num_ahs;
@@ -97,9 +97,9 @@ void Client::remove_ahs(const ContextObject* context) {
             ++entry;
         }
     }
-    for (const auto& device : host_.devices) {
+    for (const auto& device : control_.devices) {
         if (device->device->handles.removed() >= kReleaseBatch) {
-            release_removed(host_, *device);
+            release_removed(control_, *device);
         }
     }
 }

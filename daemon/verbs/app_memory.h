@@ -11,7 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "os/memfd.h"
+#include "os/mapping.h"
+#include "os/unique_fd.h"
 #include "rnic/mem/memory.h"
 
 namespace urnic::dataplane {

@@ -105,24 +105,24 @@ std::optional<std::uint32_t> DoorbellSlots::allocate() {
     return next_++;
 }
 
-Client::Client(Host& host, const Peer& peer, std::uint32_t id, std::string program)
-    : host_(host),
+Client::Client(ControlState& control, const Peer& peer, std::uint32_t id, std::string program)
+    : control_(control),
       id_(id),
       pid_(peer.pid),
       uid_(peer.uid),
       program_(std::move(program)),
       memory_(peer.pid, peer.pidfd.get()),
-      doorbell_slots_(host.num_workers()) {}
+      doorbell_slots_(control.num_workers()) {}
 
-int Client::hello(Host& host, const Peer& peer, std::uint32_t id, const Request& request, Reply& reply,
-                  std::unique_ptr<Client>& client) {
+int Client::hello(ControlState& control, const Peer& peer, std::uint32_t id, const Request& request,
+                  Reply& reply, std::unique_ptr<Client>& client) {
     if (request.length != sizeof(abi::HelloRequest) || !request.fds.empty()) {
         return EINVAL;
     }
     const auto hello = request.as<abi::HelloRequest>();
     abi::HelloReply body{};
     body.abi_version = abi::kAbiVersion;
-    body.num_workers = host.num_workers();
+    body.num_workers = control.num_workers();
     body.client_id = id;
     body.daemon_pid = ::getpid();
     reply.set(body);
@@ -130,7 +130,7 @@ int Client::hello(Host& host, const Peer& peer, std::uint32_t id, const Request&
         reply.whole_on_error = true;
         return EPROTO;
     }
-    std::unique_ptr<Client> made(new Client(host, peer, id, printable(hello.program)));
+    std::unique_ptr<Client> made(new Client(control, peer, id, printable(hello.program)));
     const int error = made->start(reply);
     if (error == 0) {
         client = std::move(made);
@@ -139,9 +139,9 @@ int Client::hello(Host& host, const Peer& peer, std::uint32_t id, const Request&
 }
 
 int Client::start(Reply& reply) {
-    const std::uint32_t num_workers = host_.num_workers();
-    if (const int error = create_shared_file("urnic-doorbells", abi::doorbell_bytes(num_workers),
-                                             Sharing::kWritable, doorbells_);
+    const std::uint32_t num_workers = control_.num_workers();
+    if (const int error =
+            create_memfd("urnic-doorbells", abi::doorbell_bytes(num_workers), Sharing::kWritable, doorbells_);
         error != 0) {
         return error;
     }
@@ -155,7 +155,7 @@ int Client::start(Reply& reply) {
     }
     auto* doorbells = reinterpret_cast<abi::WorkerDoorbell*>(doorbells_.mapping.data());
     for (std::uint32_t w = 0; w < num_workers; ++w) {
-        Worker& worker = *host_.workers[w];
+        Worker& worker = *control_.workers[w];
         on_worker_.push_back(std::make_unique<ClientDoorbells>(doorbells + w, wake_fds_[w].get()));
         int error = 0;
         worker.call([&] { error = worker.attach_client(*on_worker_[w]); });
@@ -164,7 +164,7 @@ int Client::start(Reply& reply) {
             return error;
         }
     }
-    reply.fds = {host_.state.fd.get(), doorbells_.fd.get()};
+    reply.fds = {control_.daemon_state_memfd.fd.get(), doorbells_.fd.get()};
     for (const UniqueFd& fd : wake_fds_) {
         reply.fds.push_back(fd.get());
     }
@@ -189,7 +189,7 @@ Client::~Client() {
     remove_dms(nullptr);
     remove_pds_and_channels(nullptr);
     for (std::uint32_t w = 0; w < on_worker_.size(); ++w) {
-        host_.workers[w]->call([&] { host_.workers[w]->detach_client(*on_worker_[w]); });
+        control_.workers[w]->call([&] { control_.workers[w]->detach_client(*on_worker_[w]); });
     }
 }
 
@@ -209,7 +209,7 @@ int Client::handle(Request& request, Reply& reply) {
 int Client::allocate_rings(std::size_t bytes, RingPiece& piece) {
     if (!rings_) {
         auto rings = std::make_unique<RingMemory>();
-        if (const int error = rings->create(host_.limits.max_ring_bytes); error != 0) {
+        if (const int error = rings->create(control_.limits.max_ring_bytes); error != 0) {
             return error;
         }
         rings_ = std::move(rings);

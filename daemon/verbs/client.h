@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "abi/control.h"
-#include "daemon/host/host.h"
 #include "daemon/ipc/message.h"
+#include "daemon/state/control_state.h"
 #include "daemon/verbs/app_memory.h"
 #include "daemon/verbs/objects.h"
 
@@ -47,8 +47,8 @@ class Client {
   public:
     /// Answers Hello. EPROTO: another ABI version (the reply is whole then); else out of memory or
     /// descriptors.
-    [[nodiscard]] static int hello(Host& host, const Peer& peer, std::uint32_t id, const Request& request,
-                                   Reply& reply, std::unique_ptr<Client>& client);
+    [[nodiscard]] static int hello(ControlState& control, const Peer& peer, std::uint32_t id,
+                                   const Request& request, Reply& reply, std::unique_ptr<Client>& client);
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
     /// Ends everything that the client owned: QPs, SRQs, XRC domains, AHs, CQs, MWs, MRs, DMs, PDs, then its
@@ -60,7 +60,7 @@ class Client {
     [[nodiscard]] int handle(Request& request, Reply& reply);
 
     /// Raises an event of the port in every context of the device.
-    void raise(const HostDevice& device, AsyncEventType type) const;
+    void raise(const RnicState& device, AsyncEventType type) const;
 
     [[nodiscard]] std::uint32_t id() const { return id_; }
     [[nodiscard]] pid_t pid() const { return pid_; }
@@ -121,7 +121,7 @@ class Client {
     int cm_command(const abi::CmCommandRequest& request, Request& message, Reply& reply);
 
   private:
-    Client(Host& host, const Peer& peer, std::uint32_t id, std::string program);
+    Client(ControlState& control, const Peer& peer, std::uint32_t id, std::string program);
 
     int start(Reply& reply);
     /// 0 or errno; rings_ is made when the first ring is wanted.
@@ -151,7 +151,7 @@ class Client {
                        std::uint64_t user_handle);
     void detach_target(XrcTargetObject& handle);
 
-    int make_context(HostDevice& device, std::unique_ptr<ContextObject>& context, Reply& reply) const;
+    int make_context(RnicState& device, std::unique_ptr<ContextObject>& context, Reply& reply) const;
     int add_pd(ContextObject& context, std::uint32_t number, Reply& reply);
     [[nodiscard]] const ContextOwner* owner_of(const ContextObject& context) const;
     void forget_context(const ContextObject& context);
@@ -180,13 +180,13 @@ class Client {
     static void forget_mw(MwObject& mw);
     void forget_dm(const DmObject& dm);
 
-    Host& host_;
+    ControlState& control_;
     std::uint32_t id_;
     pid_t pid_;
     uid_t uid_;
     std::string program_;
     AppMemory memory_;
-    SharedFile doorbells_;
+    Memfd doorbells_;
     std::vector<UniqueFd> wake_fds_;  // of each worker
     std::vector<std::unique_ptr<ClientDoorbells>>
         on_worker_;  // of each worker that knows the client: the first ones

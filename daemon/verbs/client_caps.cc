@@ -7,7 +7,7 @@
 
 namespace urnic::dataplane {
 
-abi::DeviceCaps reported_caps(abi::DeviceCaps caps, const ClientLimits& limits, std::uint32_t num_workers) {
+abi::DeviceCaps client_caps(abi::DeviceCaps caps, const ClientLimits& limits, std::uint32_t num_workers) {
     caps.max_qp = std::min(caps.max_qp, limits.max_qps);
     caps.max_cq = std::min(caps.max_cq, limits.max_cqs);
     caps.max_mr = std::min(caps.max_mr, limits.max_mrs);

@@ -10,7 +10,7 @@ namespace urnic::dataplane {
 
 /// The device's capabilities, but no more of anything than a client with these limits gets: nothing that is
 /// reported is refused to it for its size or number.
-[[nodiscard]] abi::DeviceCaps reported_caps(abi::DeviceCaps caps, const ClientLimits& limits,
-                                            std::uint32_t num_workers);
+[[nodiscard]] abi::DeviceCaps client_caps(abi::DeviceCaps caps, const ClientLimits& limits,
+                                          std::uint32_t num_workers);
 
 }  // namespace urnic::dataplane

@@ -8,11 +8,11 @@ namespace urnic::dataplane {
 
 int Client::open_cm_channel(const abi::OpenCmChannelRequest& /*request*/, Request& /*message*/,
                             Reply& reply) {
-    if (host_.cm == nullptr) {
+    if (control_.cm == nullptr) {
         return EOPNOTSUPP;
     }
     if (!cm_) {
-        cm_ = std::make_unique<CmClient>(*host_.cm, uid_ == 0);
+        cm_ = std::make_unique<CmClient>(*control_.cm, uid_ == 0);
     }
     abi::HandleReply body{};
     int reader = -1;

@@ -46,13 +46,13 @@ int Client::create_cq(const abi::CreateCqRequest& request, Request& /*message*/,
         request.entries > context->device->device->caps.max_cqe || (request.flags & ~kKnownFlags) != 0) {
         return EINVAL;
     }
-    HostDevice& device = *context->device;
-    if (cqs_.size() >= host_.limits.max_cqs || device.num_cqs >= device.device->caps.max_cq) {
+    RnicState& device = *context->device;
+    if (cqs_.size() >= control_.limits.max_cqs || device.num_cqs >= device.device->caps.max_cq) {
         return ENOMEM;
     }
     auto cq = std::make_unique<CqObject>();
     cq->entries = std::bit_ceil(request.entries);
-    if (const int error = allocate_rings(abi::cq_bytes(host_.num_workers(), cq->entries), cq->memory);
+    if (const int error = allocate_rings(abi::cq_bytes(control_.num_workers(), cq->entries), cq->memory);
         error != 0) {
         return error;
     }
@@ -62,7 +62,7 @@ int Client::create_cq(const abi::CreateCqRequest& request, Request& /*message*/,
     cq->cq = std::make_unique<NotifyingCq>(rings_->at(cq->memory), cq->entries);
     cq->cq->channel_fd = channel == nullptr ? -1 : channel->write_end.get();
     cq->cq->user_handle = request.user_handle;
-    cq->cq->wake_word = &host_.daemon_state().wake_words[id_ % abi::kWakeWords];
+    cq->cq->wake_word = &control_.daemon_state().wake_words[id_ % abi::kWakeWords];
     cq->cq->async_fd = context->async_fd.get();
     cq->cq->ignores_overrun = (request.flags & abi::kCqIgnoreOverrun) != 0;
     cq->cq->stamps = (request.flags & abi::kCqTimestamps) != 0;
@@ -90,8 +90,8 @@ int Client::resize_cq(const abi::ResizeCqRequest& request, Request& /*message*/,
     }
     const std::uint32_t entries = std::bit_ceil(request.entries);
     std::uint64_t unpolled = request.unpolled;
-    for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
-        Worker& worker = *host_.workers[w];
+    for (std::uint32_t w = 0; w < control_.num_workers(); ++w) {
+        Worker& worker = *control_.workers[w];
         worker.call([&] {
             worker.catch_up();
             unpolled += cq->cq->unpolled(w);
@@ -101,18 +101,19 @@ int Client::resize_cq(const abi::ResizeCqRequest& request, Request& /*message*/,
         return EINVAL;
     }
     RingPiece memory;
-    if (const int error = allocate_rings(abi::cq_bytes(host_.num_workers(), entries), memory); error != 0) {
+    if (const int error = allocate_rings(abi::cq_bytes(control_.num_workers(), entries), memory);
+        error != 0) {
         return error;
     }
-    for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
-        host_.workers[w]->call([&] { cq->cq->switch_worker(w, rings_->at(memory), entries); });
+    for (std::uint32_t w = 0; w < control_.num_workers(); ++w) {
+        control_.workers[w]->call([&] { cq->cq->switch_worker(w, rings_->at(memory), entries); });
     }
     // A request to be notified moves over. A completion that came between a worker's switch and this found
     // the new memory not armed: tell the channel now.
     const std::uint32_t armed = header_of(rings_->at(cq->memory)).arm.exchange(abi::kCqDisarmed);
     if (armed != abi::kCqDisarmed) {
         header_of(rings_->at(memory)).arm.store(armed);
-        if (has_completions(rings_->at(memory), host_.num_workers(), entries) &&
+        if (has_completions(rings_->at(memory), control_.num_workers(), entries) &&
             header_of(rings_->at(memory)).arm.exchange(abi::kCqDisarmed) != abi::kCqDisarmed) {
             notify(*cq->cq);
         }
@@ -136,7 +137,7 @@ int Client::modify_cq(const abi::ModifyCqRequest& request, Request& /*message*/,
     }
     cq->cq->moderation.store({request.count, request.period_us});
     // What is held back by the old rule is looked at by the new one.
-    host_.barrier();
+    control_.barrier();
     return 0;
 }
 
@@ -148,7 +149,7 @@ int Client::destroy_cq(const abi::HandleRequest& request, Request& /*message*/, 
     if (cq->users > 0) {
         return EBUSY;
     }
-    for (const auto& worker : host_.workers) {
+    for (const auto& worker : control_.workers) {
         worker->call([&] { worker->release_cq(*cq->cq); });
     }
     abi::DestroyReply body{};
@@ -162,7 +163,7 @@ int Client::destroy_cq(const abi::HandleRequest& request, Request& /*message*/, 
 
 template <typename Leaves>
 void Client::release_cqs(Leaves&& leaves) {
-    for (const auto& worker : host_.workers) {
+    for (const auto& worker : control_.workers) {
         worker->call([&] {
             for (const auto& [handle, cq] : cqs_) {
                 if (leaves(*cq)) {

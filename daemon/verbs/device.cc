@@ -45,7 +45,7 @@ int make_token(ContextObject& context) {
 
 int Client::open_device(const abi::OpenDeviceRequest& request, Request& /*message*/, Reply& reply) {
     const auto* end = std::find(std::begin(request.name), std::end(request.name), '\0');
-    HostDevice* device = host_.find_device(std::string(std::begin(request.name), end));
+    RnicState* device = control_.find_device(std::string(std::begin(request.name), end));
     if (device == nullptr) {
         return ENODEV;
     }
@@ -58,21 +58,21 @@ int Client::open_device(const abi::OpenDeviceRequest& request, Request& /*messag
     }
     const ContextToken id = context->id;
     const int token = context->token.get();
-    ContextOwner& owner = host_.contexts[id];
-    Rollback forget([&] { host_.contexts.erase(id); });
+    ContextOwner& owner = control_.contexts[id];
+    Rollback forget([&] { control_.contexts.erase(id); });
     abi::OpenDeviceReply body{};
-    body.caps = reported_caps(device->device->caps, host_.limits, host_.num_workers());
+    body.caps = client_caps(device->device->caps, control_.limits, control_.num_workers());
     body.context = contexts_.add(std::move(context));
     forget.keep();
-    owner = {this, body.context, host_.next_context_serial++, token};
+    owner = {this, body.context, control_.next_context_serial++, token};
     reply.set(body);
     reply.fds.push_back(token);
     return 0;
 }
 
 /// A context with an event socket, whose other end goes with the reply. 0 or errno.
-int Client::make_context(HostDevice& device, std::unique_ptr<ContextObject>& context, Reply& reply) const {
-    if (contexts_.size() >= host_.limits.max_contexts) {
+int Client::make_context(RnicState& device, std::unique_ptr<ContextObject>& context, Reply& reply) const {
+    if (contexts_.size() >= control_.limits.max_contexts) {
         return ENOMEM;
     }
     int pair[2] = {-1, -1};
@@ -94,7 +94,7 @@ int Client::make_context(HostDevice& device, std::unique_ptr<ContextObject>& con
 /// Nobody finds the context by its command fd any more.
 void Client::forget_context(const ContextObject& context) {
     if (!context.imported) {
-        host_.contexts.erase(context.id);
+        control_.contexts.erase(context.id);
     }
 }
 
@@ -143,7 +143,7 @@ int Client::query_port(const abi::QueryPortRequest& request, Request& /*message*
     body.phys_state = static_cast<std::uint8_t>(device.port_state.phys());
     body.link_layer = kLinkLayerEthernet;
     body.max_vl_num = 1;
-    for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
+    for (std::uint32_t w = 0; w < control_.num_workers(); ++w) {
         body.bad_pkey_counter += static_cast<std::uint32_t>(device.counters[w].drop_pkey.value());
         body.qkey_violation_counter += static_cast<std::uint32_t>(device.counters[w].drop_qkey.value());
     }
@@ -151,7 +151,7 @@ int Client::query_port(const abi::QueryPortRequest& request, Request& /*message*
     return 0;
 }
 
-void Client::raise(const HostDevice& device, AsyncEventType type) const {
+void Client::raise(const RnicState& device, AsyncEventType type) const {
     const abi::AsyncEvent event{1, static_cast<std::uint32_t>(type), 0};
     for (const auto& [handle, context] : contexts_) {
         if (context->device == &device) {
@@ -166,12 +166,12 @@ int Client::alloc_pd(const abi::ContextRequest& request, Request& /*message*/, R
     if (context == nullptr) {
         return ENOENT;
     }
-    return add_pd(*context, host_.next_pd_number++, reply);
+    return add_pd(*context, control_.next_pd_number++, reply);
 }
 
 /// A PD of that number, a new one or one that another client has, too.
 int Client::add_pd(ContextObject& context, std::uint32_t number, Reply& reply) {
-    if (pds_.size() >= host_.limits.max_pds ||
+    if (pds_.size() >= control_.limits.max_pds ||
         context.device->num_pds >= context.device->device->caps.max_pd) {
         return ENOMEM;
     }
@@ -203,7 +203,7 @@ int Client::create_channel(const abi::ContextRequest& request, Request& /*messag
     if (context == nullptr) {
         return ENOENT;
     }
-    if (channels_.size() >= host_.limits.max_channels) {
+    if (channels_.size() >= control_.limits.max_channels) {
         return ENOMEM;
     }
     int pipe_fds[2] = {-1, -1};

@@ -33,13 +33,12 @@ int Client::alloc_dm(const abi::AllocDmRequest& request, Request& /*message*/, R
 /// The client gets the memory, making its file if it has none yet.
 int Client::add_dm(ContextObject& context, std::shared_ptr<DeviceMemory> memory, Reply& reply) {
     const std::uint64_t bytes = abi::round_up(memory->length_bytes, 4096);
-    if (dms_.size() >= host_.limits.max_dms ||
-        bytes > host_.limits.max_device_memory_bytes - device_memory_bytes_) {
+    if (dms_.size() >= control_.limits.max_dms ||
+        bytes > control_.limits.max_device_memory_bytes - device_memory_bytes_) {
         return ENOMEM;
     }
     if (!memory->file.fd) {
-        if (const int error = create_shared_file("urnic-dm", bytes, Sharing::kWritable, memory->file);
-            error != 0) {
+        if (const int error = create_memfd("urnic-dm", bytes, Sharing::kWritable, memory->file); error != 0) {
             return error;
         }
     }

@@ -21,11 +21,11 @@ int Client::import_device(const abi::ImportDeviceRequest& /*request*/, Request& 
         return errno;
     }
     const ContextToken id{status.st_dev, status.st_ino};
-    const auto owner = host_.contexts.find(id);
-    if (owner == host_.contexts.end()) {
+    const auto owner = control_.contexts.find(id);
+    if (owner == control_.contexts.end()) {
         return EBADF;
     }
-    HostDevice& device = *owner->second.client->contexts_.find(owner->second.handle)->device;
+    RnicState& device = *owner->second.client->contexts_.find(owner->second.handle)->device;
     auto context = std::make_unique<ContextObject>();
     if (const int error = make_context(device, context, reply); error != 0) {
         return error;
@@ -34,7 +34,7 @@ int Client::import_device(const abi::ImportDeviceRequest& /*request*/, Request& 
     context->imported = true;
     context->imported_serial = owner->second.serial;
     abi::ImportDeviceReply body{};
-    body.caps = reported_caps(device.device->caps, host_.limits, host_.num_workers());
+    body.caps = client_caps(device.device->caps, control_.limits, control_.num_workers());
     const std::string& name = device.device->name;
     std::copy_n(name.begin(), std::min(name.size(), sizeof body.name - 1), std::begin(body.name));
     body.context = contexts_.add(std::move(context));
@@ -44,8 +44,8 @@ int Client::import_device(const abi::ImportDeviceRequest& /*request*/, Request& 
 
 /// Who has the context that this one was imported by; nullptr: it is none, or that one has gone.
 const ContextOwner* Client::owner_of(const ContextObject& context) const {
-    const auto owner = host_.contexts.find(context.id);
-    return context.imported && owner != host_.contexts.end() &&
+    const auto owner = control_.contexts.find(context.id);
+    return context.imported && owner != control_.contexts.end() &&
                    owner->second.serial == context.imported_serial
                ? &owner->second
                : nullptr;

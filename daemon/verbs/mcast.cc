@@ -30,11 +30,12 @@ int Client::attach_mcast(const abi::McastRequest& request, Request& /*message*/,
     if (qp->memberships.count(gid) != 0) {
         return 0;  // a member gets one copy, however often it was attached
     }
-    if (memberships_ >= host_.limits.max_mcast_attachments) {
+    if (memberships_ >= control_.limits.max_mcast_attachments) {
         return ENOMEM;
     }
-    HostDevice& device = *qp->pd->context->device;
-    const int error = device.groups.attach(host_, *device.device, qp->slot, qp->worker, qp->memberships, gid);
+    RnicState& device = *qp->pd->context->device;
+    const int error =
+        device.groups.attach(control_, *device.device, qp->slot, qp->worker, qp->memberships, gid);
     memberships_ += error == 0 ? 1 : 0;
     return error;
 }
@@ -48,17 +49,17 @@ int Client::detach_mcast(const abi::McastRequest& request, Request& /*message*/,
     if (membership == qp->memberships.end()) {
         return EINVAL;
     }
-    HostDevice& device = *qp->pd->context->device;
-    host_.workers[qp->worker]->call([&] { MulticastGroups::unlink(membership->second.member); });
+    RnicState& device = *qp->pd->context->device;
+    control_.workers[qp->worker]->call([&] { MulticastGroups::unlink(membership->second.member); });
     device.groups.forget(qp->worker, qp->memberships, membership);
     --memberships_;
-    device.groups.publish(host_, *device.device);
+    device.groups.publish(control_, *device.device);
     return 0;
 }
 
 /// Control thread: the QP is on no worker any more, its members are unlinked.
 void Client::forget_memberships(QpObject& qp) {
-    HostDevice& device = *qp.pd->context->device;
+    RnicState& device = *qp.pd->context->device;
     while (!qp.memberships.empty()) {
         device.groups.forget(qp.worker, qp.memberships, qp.memberships.begin());
         --memberships_;

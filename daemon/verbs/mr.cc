@@ -7,6 +7,7 @@
 #include "daemon/verbs/client.h"
 #include "daemon/verbs/mr_access.h"
 #include "os/rollback.h"
+#include "os/secure_random.h"
 
 namespace urnic::dataplane {
 
@@ -44,8 +45,9 @@ int Client::attach_memory(const abi::AttachMemoryRequest& /*request*/, Request& 
 
 /// ENOMEM: the client or the device has as many regions as it may.
 int Client::check_mr_room(const PdObject& pd) const {
-    const HostDevice& device = *pd.context->device;
-    return mrs_.size() >= host_.limits.max_mrs || device.num_mrs >= device.device->caps.max_mr ? ENOMEM : 0;
+    const RnicState& device = *pd.context->device;
+    return mrs_.size() >= control_.limits.max_mrs || device.num_mrs >= device.device->caps.max_mr ? ENOMEM
+                                                                                                  : 0;
 }
 
 int Client::reg_mr(const abi::RegMrRequest& request, Request& /*message*/, Reply& reply) {
@@ -60,7 +62,7 @@ int Client::reg_mr(const abi::RegMrRequest& request, Request& /*message*/, Reply
     if (const int error = check_mr_room(*pd); error != 0) {
         return error;
     }
-    if (request.length > host_.limits.max_registered_bytes - registered_bytes_) {
+    if (request.length > control_.limits.max_registered_bytes - registered_bytes_) {
         return ENOMEM;
     }
     auto mr = std::make_unique<MrObject>();
@@ -104,7 +106,7 @@ int Client::add_mr(std::unique_ptr<MrObject> made, Reply& reply) {
     // The table takes the object first: once its key is published nothing may fail.
     const std::uint32_t handle = mrs_.add(std::move(made));
     Rollback forget([this, handle] { mrs_.remove(handle); });
-    HostDevice& device = *mr.pd->context->device;
+    RnicState& device = *mr.pd->context->device;
     mr.region.pd = mr.pd->number;
     mr.key = device.device->keys.add(mr.region, secure_random());
     if (mr.key == 0) {
@@ -175,7 +177,7 @@ int Client::rereg_mr(const abi::ReregMrRequest& request, Request& /*message*/, R
     AppMemory::Window* window = nullptr;
     if (changes(abi::kReregMrTranslation)) {
         const std::uint64_t others = registered_bytes_ - mr->length_bytes;
-        if (memory.length > host_.limits.max_registered_bytes - others) {
+        if (memory.length > control_.limits.max_registered_bytes - others) {
             return ENOMEM;
         }
         if (const int error = map_region(memory, region, window); error != 0) {
@@ -191,7 +193,7 @@ int Client::rereg_mr(const abi::ReregMrRequest& request, Request& /*message*/, R
     }
     // Nothing fails from here on.
     URNIC_CHECK(keys.remove(mr->key));
-    host_.barrier();
+    control_.barrier();
     keys.replace(mr->key, region);
     mr->region = region;
     --mr->pd->users;
@@ -219,7 +221,7 @@ int Client::dereg_mr(const abi::HandleRequest& request, Request& /*message*/, Re
         return EBUSY;
     }
     URNIC_CHECK(keys.remove(mr->key));
-    host_.barrier();
+    control_.barrier();
     forget_mr(*mr);
     mrs_.remove(request.handle);
     return 0;
@@ -227,7 +229,7 @@ int Client::dereg_mr(const abi::HandleRequest& request, Request& /*message*/, Re
 
 /// The key is removed and every worker has passed a loop boundary since.
 void Client::forget_mr(MrObject& mr) {
-    HostDevice& device = *mr.pd->context->device;
+    RnicState& device = *mr.pd->context->device;
     device.device->keys.release(mr.key);
     if (mr.window != nullptr) {
         memory_.release(mr.window, mr.addr, mr.length_bytes);
@@ -259,12 +261,12 @@ void Client::remove_mrs(const ContextObject* context) {
     if (!any) {
         return;
     }
-    host_.barrier();  // one for all of them
+    control_.barrier();  // one for all of them
     if (others_windows) {
-        for (const auto& device : host_.devices) {
+        for (const auto& device : control_.devices) {
             device->device->keys.unbind_closed();
         }
-        host_.barrier();
+        control_.barrier();
     }
     for (auto entry = mrs_.begin(); entry != mrs_.end();) {
         if (ours(*entry->second)) {

@@ -2,6 +2,7 @@
 #include <cerrno>
 
 #include "daemon/verbs/client.h"
+#include "os/secure_random.h"
 
 namespace urnic::dataplane {
 
@@ -14,8 +15,8 @@ int Client::alloc_mw(const abi::AllocMwRequest& request, Request& /*message*/, R
         request.type != static_cast<std::uint32_t>(WindowType::kType2)) {
         return EINVAL;
     }
-    HostDevice& device = *pd->context->device;
-    if (mws_.size() >= host_.limits.max_mws || device.num_mws >= device.device->caps.max_mw) {
+    RnicState& device = *pd->context->device;
+    if (mws_.size() >= control_.limits.max_mws || device.num_mws >= device.device->caps.max_mw) {
         return ENOMEM;
     }
     auto made = std::make_unique<MwObject>(*pd, static_cast<WindowType>(request.type));
@@ -40,7 +41,7 @@ int Client::dealloc_mw(const abi::HandleRequest& request, Request& /*message*/, 
         return ENOENT;
     }
     mw->pd->context->device->device->keys.remove_window(mw->window);
-    host_.barrier();
+    control_.barrier();
     forget_mw(*mw);
     mws_.remove(request.handle);
     return 0;
@@ -48,7 +49,7 @@ int Client::dealloc_mw(const abi::HandleRequest& request, Request& /*message*/, 
 
 /// The window is removed and every worker has passed a loop boundary since.
 void Client::forget_mw(MwObject& mw) {
-    HostDevice& device = *mw.pd->context->device;
+    RnicState& device = *mw.pd->context->device;
     device.device->keys.unbind(mw.window);
     device.device->keys.release(mw.key);
     --device.num_mws;
@@ -67,7 +68,7 @@ void Client::remove_mws(const ContextObject* context) {
     if (!any) {
         return;
     }
-    host_.barrier();  // one for all of them
+    control_.barrier();  // one for all of them
     for (auto entry = mws_.begin(); entry != mws_.end();) {
         if (ours(*entry->second)) {
             forget_mw(*entry->second);

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/handle_table.h"
-#include "daemon/host/device_memory.h"
-#include "daemon/host/host.h"
-#include "daemon/host/multicast_groups.h"
-#include "daemon/host/xrc_domain.h"
+#include "daemon/state/control_state.h"
+#include "daemon/state/device_memory.h"
+#include "daemon/state/multicast_groups.h"
+#include "daemon/state/xrc_domain.h"
 #include "daemon/verbs/app_memory.h"
 #include "daemon/verbs/ring_memory.h"
 #include "dataplane/worker/worker.h"
@@ -18,7 +18,7 @@
 namespace urnic::dataplane {
 
 struct ContextObject {
-    HostDevice* device = nullptr;
+    RnicState* device = nullptr;
     UniqueFd async_fd;  // our end of the event socket, non-blocking
     // The command fd, which names the context to whoever has it; none if the context was imported by
     // another's.

@@ -154,16 +154,16 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
     if (const int error = find_parts(request, parts); error != 0) {
         return error;
     }
-    HostDevice& device = *parts.pd->context->device;
+    RnicState& device = *parts.pd->context->device;
     if (const int error = check_kind_and_size(request, device.device->caps); error != 0) {
         return error;
     }
-    if (qps_.size() + xrc_targets_.size() >= host_.limits.max_qps ||
+    if (qps_.size() + xrc_targets_.size() >= control_.limits.max_qps ||
         device.num_qps >= device.device->caps.max_qp) {
         return ENOMEM;
     }
     const QpLayout layout = lay_out(request);
-    const std::uint32_t w = parts.srq != nullptr ? parts.srq->worker : host_.emptiest_worker();
+    const std::uint32_t w = parts.srq != nullptr ? parts.srq->worker : control_.least_loaded_worker();
     const auto doorbell_slot = doorbell_slots_[w].allocate();
     if (!doorbell_slot) {
         return ENOMEM;
@@ -183,7 +183,7 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
     QpConfig config = config_of(request, layout, rings_->at(memory));
     config.qp_num = *qp_num;
     use_device(*device.device, w, config);
-    config.held_packets = device.device->goes_back_n ? nullptr : &host_.workers[w]->held_packets();
+    config.held_packets = device.device->goes_back_n ? nullptr : &control_.workers[w]->held_packets();
     auto made = std::make_unique<QpObject>();
     QpObject& qp = *made;
     qp.type = static_cast<QpType>(request.type);
@@ -193,7 +193,7 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
     use_parts(parts, qp, config);
     qp.memory = memory;
     qp.worker = w;
-    qp.slot.qp = host_.make_qp(qp.type, config);
+    qp.slot.qp = control_.make_qp(qp.type, config);
     URNIC_CHECK(qp.slot.qp != nullptr);
     qp.slot.device = device.device;
     qp.slot.async_fd = parts.pd->context->async_fd.get();
@@ -230,18 +230,18 @@ void Client::publish_qp(QpObject& qp, QpRoom& room) {
         ++qp.srq->users;
     }
     ++qp.pd->context->device->num_qps;
-    ++host_.worker_qps[qp.worker];
-    Worker& worker = *host_.workers[qp.worker];
+    ++control_.worker_qps[qp.worker];
+    Worker& worker = *control_.workers[qp.worker];
     worker.call([&] { worker.add_qp(qp.slot, room); });
 }
 
 QpSlot* Client::find_qp(std::uint32_t handle, Worker*& worker) const {
     if (QpObject* qp = qps_.find(handle); qp != nullptr) {
-        worker = host_.workers[qp->worker].get();
+        worker = control_.workers[qp->worker].get();
         return &qp->slot;
     }
     if (const XrcTargetObject* target = xrc_targets_.find(handle); target != nullptr) {
-        worker = host_.workers[target->xrcd->domain->worker].get();
+        worker = control_.workers[target->xrcd->domain->worker].get();
         return &target->target->slot;
     }
     return nullptr;
@@ -327,7 +327,7 @@ int Client::destroy_qp(const abi::HandleRequest& request, Request& /*message*/, 
     if (!qp->memberships.empty()) {
         return EBUSY;
     }
-    Worker& worker = *host_.workers[qp->worker];
+    Worker& worker = *control_.workers[qp->worker];
     worker.call([&] {
         worker.send_posted(qp->slot);
         worker.remove_qp(qp->slot);
@@ -342,13 +342,13 @@ int Client::destroy_qp(const abi::HandleRequest& request, Request& /*message*/, 
 
 /// The QP's worker does not know it any more.
 void Client::forget_qp(QpObject& qp) {
-    HostDevice& device = *qp.pd->context->device;
+    RnicState& device = *qp.pd->context->device;
     device.qp_numbers.free(qp.slot.qp->qp_num());
     device.device->neighbours->release(qp.slot.neighbour);
     doorbell_slots_[qp.worker].free(qp.slot.doorbell_slot);
     qp.slot.qp.reset();
     rings_->release(qp.memory);
-    --host_.worker_qps[qp.worker];
+    --control_.worker_qps[qp.worker];
     --device.num_qps;
     --qp.send_cq->users;
     if (qp.recv_cq != nullptr) {
@@ -363,8 +363,8 @@ void Client::forget_qp(QpObject& qp) {
 /// What the QPs of a context have posted goes out before they end: a NIC has sent it when its program is
 /// gone.
 void Client::send_posted(const ContextObject* context) {
-    for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
-        Worker& worker = *host_.workers[w];
+    for (std::uint32_t w = 0; w < control_.num_workers(); ++w) {
+        Worker& worker = *control_.workers[w];
         // In several calls: between them the worker looks at its timers and at other clients' calls.
         for (auto at = qps_.begin(); at != qps_.end();) {
             worker.call([&] {
@@ -385,8 +385,8 @@ void Client::remove_qps(const ContextObject* context) {
     const auto ours = [&](const QpObject& qp) { return context == nullptr || qp.pd->context == context; };
     // One call for each worker, however many QPs it loses. The worker goes through our table, since a list of
     // them would need memory.
-    for (std::uint32_t w = 0; w < host_.num_workers(); ++w) {
-        Worker& worker = *host_.workers[w];
+    for (std::uint32_t w = 0; w < control_.num_workers(); ++w) {
+        Worker& worker = *control_.workers[w];
         const auto leaves = [&](const auto& entry) {
             return entry.second->worker == w && ours(*entry.second);
         };
@@ -413,8 +413,8 @@ void Client::remove_qps(const ContextObject* context) {
             ++entry;
         }
     }
-    for (const auto& device : host_.devices) {
-        device->groups.publish(host_, *device->device);
+    for (const auto& device : control_.devices) {
+        device->groups.publish(control_, *device->device);
     }
 }
 

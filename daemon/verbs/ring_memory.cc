@@ -18,7 +18,7 @@ constexpr std::size_t kPageBytes = 4096;
 
 int RingMemory::create(std::uint64_t limit_bytes) {
     limit_bytes_ = std::min(limit_bytes, kFileBytes);
-    const int error = create_shared_file("urnic-rings", kFileBytes, Sharing::kWritable, file_);
+    const int error = create_memfd("urnic-rings", kFileBytes, Sharing::kWritable, file_);
     if (error == 0) {
         free_ = {{0, kFileBytes}};
     }

@@ -33,7 +33,7 @@ class RingMemory {
     [[nodiscard]] std::uint64_t used_bytes() const { return used_bytes_; }
 
   private:
-    SharedFile file_;
+    Memfd file_;
     using Ranges = std::map<std::uint64_t, std::uint64_t>;  // offset to length in bytes
     Ranges free_;                                           // neighbours are merged
     // A piece's node goes to free_ when the piece comes back: that must work without memory.

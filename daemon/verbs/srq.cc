@@ -27,8 +27,8 @@ SrqRing ring_at(std::byte* memory, std::uint32_t entries, std::uint32_t stride) 
     return {memory + abi::kSrqHeaderBytes, entries, stride};
 }
 
-/// Copies what is posted from index `first` on into another, empty ring with slots of the same size. False:
-/// it does not fit. The slots are the application's to change: one that changes them now spoils its own
+/// Copies what is posted from index `first` on into another, empty ring with slots of the same size. Returns
+/// whether it fits. The slots are the application's to change: one that changes them now spoils its own
 /// queue.
 bool copy_receives(const SrqRing& from, const SrqRing& to, std::uint32_t first) {
     for (std::uint32_t i = 0; i < from.entries; ++i) {
@@ -71,12 +71,12 @@ int Client::create_srq(const abi::CreateSrqRequest& request, Request& /*message*
         (xrcd == nullptr || cq == nullptr || xrcd->context != pd->context || cq->context != pd->context)) {
         return EINVAL;
     }
-    HostDevice& device = *pd->context->device;
+    RnicState& device = *pd->context->device;
     const abi::DeviceCaps& caps = device.device->caps;
     if (request.max_wr == 0 || request.max_wr > caps.max_srq_wr || request.max_sge > caps.max_srq_sge) {
         return EINVAL;
     }
-    if (srqs_.size() >= host_.limits.max_srqs || device.num_srqs >= caps.max_srq) {
+    if (srqs_.size() >= control_.limits.max_srqs || device.num_srqs >= caps.max_srq) {
         return ENOMEM;
     }
     const auto number = device.srq_numbers.allocate(0);
@@ -96,7 +96,7 @@ int Client::create_srq(const abi::CreateSrqRequest& request, Request& /*message*
     srq.pd = pd;
     srq.xrcd = xrcd;
     srq.cq = cq;
-    srq.worker = is_xrc ? xrcd->domain->worker : host_.emptiest_worker();
+    srq.worker = is_xrc ? xrcd->domain->worker : control_.least_loaded_worker();
     srq.srq = std::make_unique<NotifyingSrq>(
         SharedRecvQueue::Identity{*number, pd->number, is_xrc ? cq->cq.get() : nullptr},
         rings_->at(srq.memory), srq.entries, srq.stride, srq.max_sge);
@@ -119,7 +119,7 @@ void Client::publish_srq(SrqObject& srq) {
     if (srq.xrcd != nullptr) {
         ++srq.cq->users;
         ++srq.xrcd->users;
-        host_.workers[srq.worker]->call([&] { srq.xrcd->domain->srqs.add(*srq.srq); });
+        control_.workers[srq.worker]->call([&] { srq.xrcd->domain->srqs.add(*srq.srq); });
     }
 }
 
@@ -144,7 +144,7 @@ int Client::modify_srq(const abi::ModifySrqRequest& request, Request& /*message*
         reply.fds = {rings_->fd()};
     }
     std::uint32_t limit = 0;
-    host_.workers[srq->worker]->call([&] {
+    control_.workers[srq->worker]->call([&] {
         if ((request.mask & kSrqLimit) != 0) {
             srq->srq->arm(request.limit);
         }
@@ -160,7 +160,7 @@ int Client::resize_srq(SrqObject& srq, std::uint32_t entries) {
     if (const int error = allocate_rings(abi::srq_bytes(entries, srq.stride), memory); error != 0) {
         return error;
     }
-    Worker& worker = *host_.workers[srq.worker];
+    Worker& worker = *control_.workers[srq.worker];
     std::uint32_t first = 0;
     worker.call([&] { first = srq.srq->next(); });
     const SrqRing from = ring_at(rings_->at(srq.memory), srq.entries, srq.stride);
@@ -184,7 +184,7 @@ int Client::query_srq(const abi::HandleRequest& request, Request& /*message*/, R
         return ENOENT;
     }
     std::uint32_t limit = 0;
-    host_.workers[srq->worker]->call([&] { limit = srq->srq->limit(); });
+    control_.workers[srq->worker]->call([&] { limit = srq->srq->limit(); });
     reply.set(describe(*srq, request.handle, limit));
     return 0;
 }
@@ -210,7 +210,7 @@ void Client::forget_srq(SrqObject& srq) {
     URNIC_CHECK(srq.users == 0);
     if (srq.xrcd != nullptr) {
         XrcDomain& domain = *srq.xrcd->domain;
-        host_.workers[srq.worker]->call([&] {
+        control_.workers[srq.worker]->call([&] {
             domain.srqs.remove(*srq.srq);
             for (const auto& [qp_num, target] : domain.targets) {
                 target->slot.qp->forget_srq(*srq.srq);
@@ -219,7 +219,7 @@ void Client::forget_srq(SrqObject& srq) {
         --srq.cq->users;
         --srq.xrcd->users;
     }
-    HostDevice& device = *srq.pd->context->device;
+    RnicState& device = *srq.pd->context->device;
     device.srq_numbers.free(srq.srq->identity().number);
     rings_->release(srq.memory);
     --device.num_srqs;

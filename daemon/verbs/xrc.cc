@@ -32,13 +32,13 @@ int pin_file(int fd, UniqueFd& pin) {
     return pin ? 0 : errno;
 }
 
-XrcDomain* find_domain(const HostDevice& device, const XrcDomain::File& file) {
+XrcDomain* find_domain(const RnicState& device, const XrcDomain::File& file) {
     const auto found = std::find_if(device.xrc_domains.begin(), device.xrc_domains.end(),
                                     [&](const auto& domain) { return domain->fd && domain->file == file; });
     return found == device.xrc_domains.end() ? nullptr : found->get();
 }
 
-void drop_reference(HostDevice& device, XrcDomain& domain) {
+void drop_reference(RnicState& device, XrcDomain& domain) {
     if (--domain.references == 0) {
         URNIC_CHECK(domain.targets.empty());
         std::erase_if(device.xrc_domains, [&](const auto& candidate) { return candidate.get() == &domain; });
@@ -63,7 +63,7 @@ int Client::open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Rep
     if ((request.flags & ~(abi::kXrcdCreate | abi::kXrcdExclusive)) != 0) {
         return EINVAL;
     }
-    HostDevice& device = *context->device;
+    RnicState& device = *context->device;
     XrcDomain::File file;
     XrcDomain* domain = nullptr;
     if (!message.fds.empty()) {
@@ -79,7 +79,7 @@ int Client::open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Rep
             return EINVAL;
         }
     }
-    if (xrcds_.size() >= host_.limits.max_xrcds) {
+    if (xrcds_.size() >= control_.limits.max_xrcds) {
         return ENOMEM;
     }
     if (domain == nullptr) {
@@ -93,7 +93,7 @@ int Client::open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Rep
         domain = made.get();
         domain->file = file;
         domain->fd = std::move(pin);
-        domain->worker = host_.emptiest_worker();
+        domain->worker = control_.least_loaded_worker();
         device.xrc_domains.push_back(std::move(made));
     }
     ++domain->references;
@@ -127,8 +127,8 @@ int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply)
         return ENOENT;
     }
     XrcDomain& domain = *xrcd->domain;
-    HostDevice& device = *xrcd->context->device;
-    if (qps_.size() + xrc_targets_.size() >= host_.limits.max_qps ||
+    RnicState& device = *xrcd->context->device;
+    if (qps_.size() + xrc_targets_.size() >= control_.limits.max_qps ||
         device.num_qps >= device.device->caps.max_qp) {
         return ENOMEM;
     }
@@ -137,7 +137,7 @@ int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply)
         return ENOMEM;
     }
     Rollback free_number([&] { device.qp_numbers.free(*qp_num); });
-    Worker& worker = *host_.workers[domain.worker];
+    Worker& worker = *control_.workers[domain.worker];
     QpConfig config;
     config.qp_num = *qp_num;
     config.xrc_srqs = &domain.srqs;
@@ -149,7 +149,7 @@ int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply)
     use_congestion(*device.device, domain.worker, config);
     auto made = std::make_unique<XrcTarget>();
     XrcTarget& target = *made;
-    target.slot.qp = host_.make_qp(QpType::kXrcRecv, config);
+    target.slot.qp = control_.make_qp(QpType::kXrcRecv, config);
     URNIC_CHECK(target.slot.qp != nullptr);
     target.slot.device = device.device;
     QpRoom room;
@@ -162,7 +162,7 @@ int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply)
     remove_handle.keep();
     free_number.keep();
     ++device.num_qps;
-    ++host_.worker_qps[domain.worker];
+    ++control_.worker_qps[domain.worker];
     worker.call([&] { worker.add_qp(target.slot, room); });
     attach_target(own, *xrcd, target, request.user_handle);
     reply.set(describe(number, domain, target));
@@ -178,7 +178,7 @@ int Client::open_qp(const abi::OpenQpRequest& request, Request& /*message*/, Rep
     if (found == xrcd->domain->targets.end()) {
         return EINVAL;
     }
-    if (qps_.size() + xrc_targets_.size() >= host_.limits.max_qps) {
+    if (qps_.size() + xrc_targets_.size() >= control_.limits.max_qps) {
         return ENOMEM;
     }
     auto handle = std::make_unique<XrcTargetObject>();
@@ -198,7 +198,7 @@ void Client::attach_target(XrcTargetObject& handle, XrcdObject& xrcd, XrcTarget&
     handle.listener.user_handle = user_handle;
     ++xrcd.users;
     ++target.handles;
-    host_.workers[xrcd.domain->worker]->call([&] {
+    control_.workers[xrcd.domain->worker]->call([&] {
         handle.listener.next = target.slot.listeners;
         target.slot.listeners = &handle.listener;
     });
@@ -207,9 +207,9 @@ void Client::attach_target(XrcTargetObject& handle, XrcdObject& xrcd, XrcTarget&
 /// The last handle takes the QP with it.
 void Client::detach_target(XrcTargetObject& handle) {
     XrcDomain& domain = *handle.xrcd->domain;
-    HostDevice& device = *handle.xrcd->context->device;
+    RnicState& device = *handle.xrcd->context->device;
     QpSlot& slot = handle.target->slot;
-    Worker& worker = *host_.workers[domain.worker];
+    Worker& worker = *control_.workers[domain.worker];
     const bool is_last = --handle.target->handles == 0;
     worker.call([&] {
         QpListener** at = &slot.listeners;
@@ -227,7 +227,7 @@ void Client::detach_target(XrcTargetObject& handle) {
         device.qp_numbers.free(qp_num);
         device.device->neighbours->release(slot.neighbour);
         domain.targets.erase(qp_num);
-        --host_.worker_qps[domain.worker];
+        --control_.worker_qps[domain.worker];
         --device.num_qps;
     }
 }

@@ -13,7 +13,7 @@ namespace urnic {
 class NeighbourResolver {
   public:
     /// Where frames go: a MAC that stays, or an entry of Device::neighbour_macs.
-    struct Way {
+    struct ResolvedPath {
         wire::Mac mac{};
         std::uint16_t neighbour = wire::kNoNeighbour;
     };
@@ -21,15 +21,15 @@ class NeighbourResolver {
     virtual ~NeighbourResolver() = default;
     /// The MAC, if it is known at once and stays.
     [[nodiscard]] virtual std::optional<wire::Mac> resolve(const wire::Gid& gid) const = 0;
-    /// The way from a GID of the device on a VLAN; never blocks. 0; ENETUNREACH: there is no route; ENOMEM.
-    /// Until release() the entry stays the way's.
+    /// Resolves the path from a GID of the device on a VLAN; never blocks. Returns 0, ENETUNREACH (there is
+    /// no route) or ENOMEM. The entry belongs to the path until release().
     [[nodiscard]] virtual int acquire(const wire::Gid& /*source*/, std::uint16_t /*vlan*/,
-                                      const wire::Gid& destination, Way& way) {
+                                      const wire::Gid& destination, ResolvedPath& path) {
         const auto mac = resolve(destination);
-        way = {mac.value_or(wire::Mac{}), wire::kNoNeighbour};
+        path = {mac.value_or(wire::Mac{}), wire::kNoNeighbour};
         return mac ? 0 : ENETUNREACH;
     }
-    /// Of what acquire() gave, when no worker uses it any more.
+    /// Releases what acquire() gave, once no worker uses it any more.
     virtual void release(std::uint16_t /*neighbour*/) {}
 };
 

@@ -40,7 +40,7 @@ struct Neighbours final : NeighbourResolver {
 
 /// Two devices, two workers, small limits so that they are reached.
 struct Daemon {
-    Host host;
+    ControlState control;
     Neighbours neighbours;
     std::array<NoPort, 2> ports;
     std::array<Device, kDevices> devices;
@@ -53,8 +53,8 @@ struct Daemon {
 Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
     URNIC_CHECK(::ftruncate(memory_file.get(), static_cast<off_t>(abi::kMemoryFileBytes)) == 0);
     URNIC_CHECK(::fcntl(memory_file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
-    URNIC_CHECK(create_shared_file("state", sizeof(abi::DaemonState), Sharing::kReadOnlyThere, host.state) ==
-                0);
+    URNIC_CHECK(create_memfd("state", sizeof(abi::DaemonState), Sharing::kReadOnlyForClients,
+                             control.daemon_state_memfd) == 0);
     for (std::uint32_t i = 0; i < kDevices; ++i) {
         Device& device = devices[i];
         device.name = "urnic" + std::to_string(i);
@@ -82,16 +82,16 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
         device.caps.max_srq_sge = abi::kMaxSge;
         device.neighbours = &neighbours;
         device.port = &ports.at(i);
-        host.devices.push_back(std::make_unique<HostDevice>(device, kWorkers));
+        control.devices.push_back(std::make_unique<RnicState>(device, kWorkers));
     }
     WorkerConfig config;
     config.num_workers = kWorkers;
     for (config.index = 0; config.index < kWorkers; ++config.index) {
-        host.workers.push_back(std::make_unique<Worker>(config));
+        control.workers.push_back(std::make_unique<Worker>(config));
     }
-    host.worker_cpus.assign(kWorkers, -1);
-    host.worker_qps.assign(kWorkers, 0);
-    host.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
+    control.worker_cpus.assign(kWorkers, -1);
+    control.worker_qps.assign(kWorkers, 0);
+    control.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
         switch (type) {
             case QpType::kRc:
             case QpType::kXrcSend:
@@ -105,33 +105,33 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
                 return nullptr;
         }
     };
-    host.limits = {.max_qps = 10,
-                   .max_cqs = 10,
-                   .max_mrs = 10,
-                   .max_pds = 5,
-                   .max_ahs = 15,
-                   .max_mws = 7,
-                   .max_dms = 4,
-                   .max_mcast_attachments = 12,
-                   .max_srqs = 10,
-                   .max_xrcds = 4,
-                   .max_channels = 4,
-                   .max_registered_bytes = 1U << 20U,
-                   .max_ring_bytes = 4U << 20U,
-                   .max_device_memory_bytes = 1U << 17U};
+    control.limits = {.max_qps = 10,
+                      .max_cqs = 10,
+                      .max_mrs = 10,
+                      .max_pds = 5,
+                      .max_ahs = 15,
+                      .max_mws = 7,
+                      .max_dms = 4,
+                      .max_mcast_attachments = 12,
+                      .max_srqs = 10,
+                      .max_xrcds = 4,
+                      .max_channels = 4,
+                      .max_registered_bytes = 1U << 20U,
+                      .max_ring_bytes = 4U << 20U,
+                      .max_device_memory_bytes = 1U << 17U};
 }
 
 void Daemon::check_nothing_is_left() const {
     URNIC_CHECK(worker_books().qps == 0);
-    for (const auto& entry : host.devices) {
+    for (const auto& entry : control.devices) {
         URNIC_CHECK(entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
                     entry->num_pds == 0 && entry->num_ahs == 0 && entry->num_mws == 0 &&
                     entry->num_dms == 0 && entry->num_srqs == 0 && entry->xrc_domains.empty() &&
                     entry->device->keys.size() == 0 && entry->device->handles.size() == 0 &&
                     entry->groups.num_groups() == 0 && entry->groups.num_memberships() == 0);
     }
-    URNIC_CHECK(host.contexts.empty());
-    for (const std::uint32_t qps : host.worker_qps) {
+    URNIC_CHECK(control.contexts.empty());
+    for (const std::uint32_t qps : control.worker_qps) {
         URNIC_CHECK(qps == 0);
     }
 }
@@ -319,7 +319,7 @@ void make_srq(Input& input, Request& message) {
 
 /// The number of a target QP that there is, or any.
 std::uint32_t pick_target(Input& input) {
-    const auto& domains = daemon().host.devices[input.flag() ? 1 : 0]->xrc_domains;
+    const auto& domains = daemon().control.devices[input.flag() ? 1 : 0]->xrc_domains;
     if (domains.empty() || domains[0]->targets.empty()) {
         return pick_number(input);
     }
@@ -397,7 +397,7 @@ void make_body(Op op, Input& input, Request& message) {
 
 /// The memory file, or the command fd of a context.
 int some_file(Op op, std::uint8_t choice) {
-    const auto& contexts = daemon().host.contexts;
+    const auto& contexts = daemon().control.contexts;
     if (op != Op::kImportDevice || contexts.empty()) {
         return daemon().memory_file.get();
     }
@@ -421,7 +421,7 @@ Request make_request(Input& input) {
     }
     const std::uint8_t fds = input.byte();
     if (op == Op::kAttachMemory || op == Op::kImportDevice || op == Op::kOpenXrcdOfFile || fds >= 0xf8) {
-        const int given = fds % 4U == 0 ? daemon().host.state.fd.get() : some_file(op, fds);
+        const int given = fds % 4U == 0 ? daemon().control.daemon_state_memfd.fd.get() : some_file(op, fds);
         message.fds.emplace_back(::fcntl(given, F_DUPFD_CLOEXEC, 0));
     }
     return message;
@@ -437,7 +437,7 @@ std::unique_ptr<Client> connect(Daemon& daemon, std::uint32_t id) {
     put(message, body);
     Reply reply;
     std::unique_ptr<Client> client;
-    URNIC_CHECK(Client::hello(daemon.host, peer, id, message, reply, client) == 0 && client != nullptr);
+    URNIC_CHECK(Client::hello(daemon.control, peer, id, message, reply, client) == 0 && client != nullptr);
     return client;
 }
 

@@ -239,7 +239,9 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
     : dir_("/tmp/urnic-control-XXXXXX") {
     EXPECT_NE(mkdtemp(dir_.data()), nullptr);
     neighbours_ = std::make_unique<Neighbours>(devices_);
-    EXPECT_EQ(create_shared_file("state", sizeof(abi::DaemonState), Sharing::kReadOnlyThere, host.state), 0);
+    EXPECT_EQ(create_memfd("state", sizeof(abi::DaemonState), Sharing::kReadOnlyForClients,
+                           control.daemon_state_memfd),
+              0);
     for (std::uint32_t i = 0; i < 2; ++i) {
         auto device = std::make_unique<Device>();
         device->name = "urnic" + std::to_string(i);
@@ -252,38 +254,38 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
         device->congestion.fill(congestion::default_settings());
         device->neighbours = neighbours_.get();
         device->port = &ports_.at(i);
-        host.devices.push_back(std::make_unique<HostDevice>(*device, kWorkers));
+        control.devices.push_back(std::make_unique<RnicState>(*device, kWorkers));
         devices_.push_back(std::move(device));
     }
     WorkerConfig config;
     config.num_workers = kWorkers;
     for (config.index = 0; config.index < kWorkers; ++config.index) {
-        host.workers.push_back(std::make_unique<Worker>(config));
+        control.workers.push_back(std::make_unique<Worker>(config));
     }
-    host.worker_cpus.assign(kWorkers, -1);
-    host.worker_qps.assign(kWorkers, 0);
-    host.make_qp = [this](QpType, const QpConfig& qp) {
+    control.worker_cpus.assign(kWorkers, -1);
+    control.worker_qps.assign(kWorkers, 0);
+    control.make_qp = [this](QpType, const QpConfig& qp) {
         if (const auto* hook = make_qp_hook.load()) {
             (*hook)(qp);
         }
         return std::make_unique<PlainQp>(qp);
     };
-    host.listen_for_mads([this](HostDevice& device, const ReceivedMad& mad) {
+    control.listen_for_mads([this](RnicState& device, const ReceivedMad& mad) {
         if (const auto* hook = mad_hook.load()) {
             (*hook)(device, mad);
         }
     });
     watch_fd_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
-    host.watches.push_back({watch_fd_.get(), [this] {
-                                eventfd_t count = 0;
-                                EXPECT_EQ(::eventfd_read(watch_fd_.get(), &count), 0);
-                                (*watched_.load())();
-                                watched_ = nullptr;
-                            }});
+    control.watches.push_back({watch_fd_.get(), [this] {
+                                   eventfd_t count = 0;
+                                   EXPECT_EQ(::eventfd_read(watch_fd_.get(), &count), 0);
+                                   (*watched_.load())();
+                                   watched_ = nullptr;
+                               }});
     worker_books().qps = 0;
     worker_books().attach_error = 0;
-    host.limits = limits;
-    server_ = std::make_unique<ControlServer>(host, options);
+    control.limits = limits;
+    server_ = std::make_unique<ControlServer>(control, options);
     EXPECT_EQ(server_->listen(socket_path(), 0600, static_cast<gid_t>(-1)), 0);
     stop_fd_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
     thread_ = std::thread([this] {
@@ -305,7 +307,7 @@ void ControlTest::stop() {
 }
 
 void ControlTest::let_server_change() const {
-    for (const auto& worker : host.workers) {
+    for (const auto& worker : control.workers) {
         worker->call([] {});
     }
 }
@@ -334,14 +336,14 @@ void ControlTest::wait_for_connections(std::size_t count) const {
 bool ControlTest::nothing_is_left() {
     stop();
     bool nothing = worker_books().qps == 0;
-    for (const auto& entry : host.devices) {
+    for (const auto& entry : control.devices) {
         nothing = nothing && entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
                   entry->num_pds == 0 && entry->num_ahs == 0 && entry->num_mws == 0 && entry->num_dms == 0 &&
                   entry->num_srqs == 0 && entry->xrc_domains.empty() && entry->device->keys.size() == 0 &&
                   entry->device->handles.size() == 0 && entry->groups.num_groups() == 0 &&
                   entry->groups.num_memberships() == 0;
     }
-    return nothing && host.contexts.empty();
+    return nothing && control.contexts.empty();
 }
 
 }  // namespace urnic::dataplane

@@ -12,7 +12,7 @@
 
 #include "abi/control.h"
 #include "daemon/control/control_server.h"
-#include "daemon/host/host.h"
+#include "daemon/state/control_state.h"
 #include "tests/unit/daemon/inline_worker.h"
 
 namespace urnic::dataplane {
@@ -119,9 +119,9 @@ class ControlTest : public testing::Test {
     void on_control_thread(const std::function<void()>& function);
     void TearDown() override { let_server_change(); }
 
-    Host host;
+    ControlState control;
     /// Called on the server's thread.
-    std::atomic<const std::function<void(HostDevice&, const ReceivedMad&)>*> mad_hook{nullptr};
+    std::atomic<const std::function<void(RnicState&, const ReceivedMad&)>*> mad_hook{nullptr};
     /// Called by the server for each QP that it makes.
     std::atomic<const std::function<void(const QpConfig&)>*> make_qp_hook{nullptr};
 

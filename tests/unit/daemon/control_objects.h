@@ -29,7 +29,7 @@ class Control : public ControlTest {
         request.attr.av.is_global = 1;
         request.attr.av.port_num = 1;
         request.attr.av.sgid_index = 1;
-        const wire::Gid& gid = host.devices[1]->device->gids[1];
+        const wire::Gid& gid = control.devices[1]->device->gids[1];
         std::copy(gid.begin(), gid.end(), request.attr.av.dgid);
         return request;
     }

@@ -44,13 +44,13 @@ class CmClientTest : public testing::Test {
             device->gids[1] = {0, 0, 0,    0,    0,   0,  0, 0,
                                0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(i + 1)};
             device->neighbours = &neighbours_;
-            host_.devices.push_back(std::make_unique<HostDevice>(*device, 1));
+            control_.devices.push_back(std::make_unique<RnicState>(*device, 1));
             devices_.push_back(std::move(device));
         }
-        host_.workers.push_back(std::make_unique<Worker>(WorkerConfig{}));
-        host_.limits.max_cm_ids = 100;
-        host_.limits.max_cm_channels = 4;
-        service_ = std::make_unique<CmService>(host_);
+        control_.workers.push_back(std::make_unique<Worker>(WorkerConfig{}));
+        control_.limits.max_cm_ids = 100;
+        control_.limits.max_cm_channels = 4;
+        service_ = std::make_unique<CmService>(control_);
         client_ = std::make_unique<CmClient>(*service_, false);
         int reader = -1;
         EXPECT_EQ(client_->open_channel(channel_, reader), 0);
@@ -148,7 +148,7 @@ class CmClientTest : public testing::Test {
                               .pkey = 0xffff,
                               .src_qp = 1,
                               .bytes = sent.bytes};
-        service_->use(*host_.devices[0], [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
+        service_->use(*control_.devices[0], [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
             manager.receive(mad, now, out);
         });
     }
@@ -158,7 +158,7 @@ class CmClientTest : public testing::Test {
 
     std::vector<std::unique_ptr<Device>> devices_;
     Neighbours neighbours_{devices_};
-    Host host_;
+    ControlState control_;
     std::unique_ptr<CmService> service_;
     std::unique_ptr<CmClient> client_;
     std::uint32_t channel_ = 0;
@@ -247,22 +247,22 @@ TEST_F(CmClientTest, Ports) {
     ASSERT_EQ(destroy(shared), 0);
     EXPECT_EQ(listen(again), 0);
     EXPECT_EQ(listen(again), EINVAL);
-    EXPECT_EQ(service_->manager(*host_.devices[0]).listeners(), 1U);
+    EXPECT_EQ(service_->manager(*control_.devices[0]).listeners(), 1U);
     ASSERT_EQ(destroy(again), 0);
-    EXPECT_EQ(service_->manager(*host_.devices[0]).listeners(), 0U);
+    EXPECT_EQ(service_->manager(*control_.devices[0]).listeners(), 0U);
 }
 
 TEST_F(CmClientTest, WildcardListensOnEveryDevice) {
     const std::uint32_t id = create();
     ASSERT_EQ(listen(id), 0);
-    EXPECT_EQ(service_->manager(*host_.devices[0]).listeners(), 1U);
-    EXPECT_EQ(service_->manager(*host_.devices[1]).listeners(), 1U);
+    EXPECT_EQ(service_->manager(*control_.devices[0]).listeners(), 1U);
+    EXPECT_EQ(service_->manager(*control_.devices[1]).listeners(), 1U);
     rdma_ucm_query query{};
     query.id = id;
     ASSERT_EQ(give(RDMA_USER_CM_CMD_QUERY_ROUTE, query), 0);
     EXPECT_GE(ntohs(answer<rdma_ucm_query_route_resp>().src_addr.sin6_port), PortTable::kFirstFree);
     client_.reset();
-    EXPECT_EQ(service_->manager(*host_.devices[1]).listeners(), 0U);
+    EXPECT_EQ(service_->manager(*control_.devices[1]).listeners(), 0U);
     EXPECT_EQ(service_->ports.size(), 0U);
 }
 
@@ -376,7 +376,7 @@ TEST_F(CmClientTest, ConnectingToOneselfNeedsARouteAndEndsWithTheId) {
     EXPECT_EQ(give(RDMA_USER_CM_CMD_CONNECT, connect), EINVAL);
     connect.conn_param.private_data_len = 56;
     EXPECT_EQ(give(RDMA_USER_CM_CMD_CONNECT, connect), 0);
-    EXPECT_EQ(service_->manager(*host_.devices[0]).size(), 1U);
+    EXPECT_EQ(service_->manager(*control_.devices[0]).size(), 1U);
     EXPECT_EQ(give(RDMA_USER_CM_CMD_CONNECT, connect), EINVAL);
     rdma_ucm_init_qp_attr attr{0, id, 2};
     EXPECT_EQ(give(RDMA_USER_CM_CMD_INIT_QP_ATTR, attr), EINVAL) << "nothing is known of the peer";
@@ -405,7 +405,7 @@ TEST_F(CmClientTest, RequestsThatNobodyHasSeen) {
         const rdma_ucm_migrate_id migrate{0, guess, channel_};
         EXPECT_EQ(give(RDMA_USER_CM_CMD_MIGRATE_ID, migrate, sizeof migrate, 512, other_channel), ENOENT);
     }
-    const auto& manager = service_->manager(*host_.devices[0]);
+    const auto& manager = service_->manager(*control_.devices[0]);
     EXPECT_EQ(manager.half_open(), 1U);
     ASSERT_EQ(destroy(listener), 0);
     EXPECT_FALSE(readable());
@@ -465,7 +465,7 @@ TEST_F(CmClientTest, RandomCommands) {
     EXPECT_GT(succeeded, 200U) << "too few get past the checks to say much";
     client_.reset();
     EXPECT_EQ(service_->ports.size(), 0U);
-    EXPECT_EQ(service_->manager(*host_.devices[0]).listeners(), 0U);
+    EXPECT_EQ(service_->manager(*control_.devices[0]).listeners(), 0U);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ class ControlAh : public ControlTest {
     [[nodiscard]] int error_of(const abi::CreateAhRequest& request) const {
         return client_.ask(Op::kCreateAh, request).error();
     }
-    [[nodiscard]] const AddressHandles& handles() const { return host.devices[0]->device->handles; }
+    [[nodiscard]] const AddressHandles& handles() const { return control.devices[0]->device->handles; }
 
     TestClient client_;
     std::uint32_t context_;
@@ -43,11 +43,11 @@ TEST_F(ControlAh, TheKeyLeadsToThePath) {
     EXPECT_EQ(path.bytes[15], 0x28);
     EXPECT_EQ(path.bytes[22], 7);
     EXPECT_EQ(path.bytes[33], 2);
-    EXPECT_EQ(host.devices[0]->num_ahs, 1U);
+    EXPECT_EQ(control.devices[0]->num_ahs, 1U);
     EXPECT_EQ(client_.on_handle(Op::kDestroyAh, reply.handle), 0);
     EXPECT_EQ(handles().find(reply.key), nullptr);
     EXPECT_EQ(client_.on_handle(Op::kDestroyAh, reply.handle), ENOENT);
-    EXPECT_EQ(host.devices[0]->num_ahs, 0U);
+    EXPECT_EQ(control.devices[0]->num_ahs, 0U);
 }
 
 TEST_F(ControlAh, AFlowLabelChoosesTheSourcePort) {
@@ -108,7 +108,7 @@ TEST_F(ControlAh, ClosingADeviceEndsItsHandles) {
     const std::uint32_t key = create(ah_request(pd_)).key;
     EXPECT_EQ(client_.on_handle(Op::kCloseDevice, context_), 0);
     EXPECT_EQ(handles().find(key), nullptr);
-    EXPECT_EQ(host.devices[0]->num_ahs, 0U);
+    EXPECT_EQ(control.devices[0]->num_ahs, 0U);
     EXPECT_LT(handles().size() + handles().removed(), 100U);
     client_.close();
     wait_for_connections(0);
@@ -117,7 +117,7 @@ TEST_F(ControlAh, ClosingADeviceEndsItsHandles) {
 
 TEST_F(ControlAh, EveryHandleThatTheDeviceReportsCanBeHad) {
     // As if others had taken all but two.
-    HostDevice& device = *host.devices[0];
+    RnicState& device = *control.devices[0];
     while (device.num_ahs < AddressHandles::kSlots - 2) {
         ASSERT_NE(device.device->handles.add({}), 0U);
         ++device.num_ahs;
@@ -149,9 +149,9 @@ TEST_F(ControlAh, QpsOfEveryTypeThatIsOffered) {
 }
 
 TEST_F(ControlAh, ThePortCountsKeyViolations) {
-    host.devices[0]->device->counters[0].drop_qkey.add(3);
-    host.devices[0]->device->counters[2].drop_qkey.add(4);
-    host.devices[0]->device->counters[1].drop_pkey.add(5);
+    control.devices[0]->device->counters[0].drop_qkey.add(3);
+    control.devices[0]->device->counters[2].drop_qkey.add(4);
+    control.devices[0]->device->counters[1].drop_pkey.add(5);
     abi::QueryPortRequest request{};
     request.context = context_;
     request.port_num = 1;

@@ -137,7 +137,7 @@ TEST_F(ManyBytes, NoRegionIsLongerThanTheDeviceReports) {
 
 // All keys are in use by others. What is refused then leaves nothing behind.
 TEST_F(ManyBytes, NoKeyIsLeft) {
-    KeyTable& keys = host.devices[0]->device->keys;
+    KeyTable& keys = control.devices[0]->device->keys;
     std::vector<std::uint32_t> others;
     while (const std::uint32_t key = keys.add({}, static_cast<std::uint32_t>(others.size()) << 8U)) {
         others.push_back(key);
@@ -148,8 +148,8 @@ TEST_F(ManyBytes, NoKeyIsLeft) {
     mw.type = 2;
     EXPECT_EQ(client_.ask(Op::kAllocMw, mw).error(), ENOMEM);
     EXPECT_EQ(reg(1).error(), ENOMEM);
-    EXPECT_EQ(host.devices[0]->num_mws, 0U);
-    EXPECT_EQ(host.devices[0]->num_mrs, 0U);
+    EXPECT_EQ(control.devices[0]->num_mws, 0U);
+    EXPECT_EQ(control.devices[0]->num_mrs, 0U);
     let_server_change();
     for (const std::uint32_t key : others) {
         ASSERT_TRUE(keys.remove(key));

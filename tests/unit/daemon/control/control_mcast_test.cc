@@ -56,8 +56,8 @@ class ControlMcast : public ControlTest {
     /// What worker `w` knows of the group.
     [[nodiscard]] Seen seen(std::uint32_t w, const wire::Gid& gid) const {
         Seen result;
-        host.workers[w]->call([&] {
-            if (const GroupOnWorker* group = host.workers[w]->multicast(0).find(gid); group != nullptr) {
+        control.workers[w]->call([&] {
+            if (const GroupOnWorker* group = control.workers[w]->multicast(0).find(gid); group != nullptr) {
                 result = {true, group->workers, group->members != nullptr};
             }
         });
@@ -120,18 +120,18 @@ TEST_F(ControlMcast, WhatCannotBeAMemberOrAGroup) {
     EXPECT_EQ(attach(qp, unicast), EINVAL);
     unicast[12] = 223;
     EXPECT_EQ(attach(qp, unicast), EINVAL);
-    EXPECT_EQ(attach(qp, host.devices[0]->device->gids[0]), EINVAL);
+    EXPECT_EQ(attach(qp, control.devices[0]->device->gids[0]), EINVAL);
     EXPECT_EQ(attach(qp, {}), EINVAL);
     EXPECT_EQ(detach(qp, kGroup), EINVAL);
     EXPECT_EQ(detach(qp + 77, kGroup), ENOENT);
-    EXPECT_EQ(host.devices[0]->groups.num_groups(), 0U);
+    EXPECT_EQ(control.devices[0]->groups.num_groups(), 0U);
 }
 
 TEST_F(ControlMcast, TwiceIsOnce) {
     const std::uint32_t qp = make_qp().handle;
     EXPECT_EQ(attach(qp, kGroup), 0);
     EXPECT_EQ(attach(qp, kGroup), 0);
-    EXPECT_EQ(host.devices[0]->groups.num_memberships(), 1U);
+    EXPECT_EQ(control.devices[0]->groups.num_memberships(), 1U);
     EXPECT_EQ(detach(qp, kGroup), 0);
     EXPECT_EQ(detach(qp, kGroup), EINVAL);
 }
@@ -154,7 +154,7 @@ TEST_F(ControlMcast, MembersGoWithTheirDeviceAndTheirClient) {
         }
     }
     EXPECT_EQ(client_.on_handle(Op::kCloseDevice, context_), 0);
-    EXPECT_EQ(host.devices[0]->groups.num_groups(), 0U);
+    EXPECT_EQ(control.devices[0]->groups.num_groups(), 0U);
     EXPECT_TRUE(port(0).groups().empty());
     begin();
     ASSERT_EQ(attach(make_qp().handle, kGroup), 0);
@@ -208,7 +208,7 @@ TEST_F(ControlMcast, AddressHandlesOfGroups) {
     abi::CreateAhRequest request = ah_request(pd_);
     std::copy(kGroup.begin(), kGroup.end(), request.av.dgid);
     const auto reply = client_.ask(Op::kCreateAh, request).as<abi::CreateAhReply>();
-    const AddressHandle* handle = host.devices[0]->device->handles.find(reply.key);
+    const AddressHandle* handle = control.devices[0]->device->handles.find(reply.key);
     ASSERT_NE(handle, nullptr);
     const wire::Mac mac = wire::multicast_mac(kGroup);
     EXPECT_TRUE(std::equal(mac.begin(), mac.end(), handle->path.bytes.begin()));

@@ -75,7 +75,7 @@ class WithoutMemory : public ControlTest {
         mw.pd = pd;
         mw.type = 2;
         (void)ask_until_it_fits("AllocMw", client, Op::kAllocMw, mw);
-        EXPECT_EQ(host.devices[0]->num_mws, 1U);
+        EXPECT_EQ(control.devices[0]->num_mws, 1U);
         abi::HandleRequest null_mr{};
         null_mr.handle = pd;
         (void)ask_until_it_fits("AllocNullMr", client, Op::kAllocNullMr, null_mr);
@@ -87,9 +87,9 @@ class WithoutMemory : public ControlTest {
         dm_mr.dm = ask_until_it_fits("AllocDm", client, Op::kAllocDm, dm).as<abi::DmReply>().handle;
         dm_mr.access = kAccessZeroBased;
         dm_mr.length = 4096;
-        EXPECT_EQ(host.devices[0]->num_dms, 1U);
+        EXPECT_EQ(control.devices[0]->num_dms, 1U);
         (void)ask_until_it_fits("RegDmMr", client, Op::kRegDmMr, dm_mr);
-        EXPECT_EQ(host.devices[0]->num_mrs, 3U);
+        EXPECT_EQ(control.devices[0]->num_mrs, 3U);
         const auto imported = ask_until_it_fits("ImportDevice", [&] {
                                   return client.ask(Op::kImportDevice, abi::ImportDeviceRequest{}, {token});
                               }).as<abi::ImportDeviceReply>();
@@ -112,7 +112,7 @@ void WithoutMemory::make_srq_and_xrc(const TestClient& client, std::uint32_t con
                                         [&] { return client.ask(Op::kOpenXrcdOfFile, open, {file.get()}); })
                           .as<abi::HandleReply>()
                           .handle;
-    EXPECT_EQ(host.devices[0]->xrc_domains.size(), 1U);
+    EXPECT_EQ(control.devices[0]->xrc_domains.size(), 1U);
     abi::CreateSrqRequest srq{};
     srq.pd = pd;
     srq.xrcd = xrcd;
@@ -120,19 +120,19 @@ void WithoutMemory::make_srq_and_xrc(const TestClient& client, std::uint32_t con
     srq.max_wr = 16;
     srq.max_sge = 1;
     const auto made = ask_until_it_fits("CreateSrq", client, Op::kCreateSrq, srq).as<abi::SrqReply>();
-    EXPECT_EQ(host.devices[0]->num_srqs, 1U);
+    EXPECT_EQ(control.devices[0]->num_srqs, 1U);
     abi::ModifySrqRequest resize{};
     resize.srq = made.handle;
     resize.mask = kSrqMaxWr;
     resize.max_wr = 32;
     (void)ask_until_it_fits("ModifySrq", client, Op::kModifySrq, resize);
-    const std::uint32_t qps_before = host.devices[0]->num_qps;
+    const std::uint32_t qps_before = control.devices[0]->num_qps;
     abi::CreateQpRequest target{};
     target.type = static_cast<std::uint8_t>(QpType::kXrcRecv);
     target.xrcd = xrcd;
     const auto qp = ask_until_it_fits("CreateQp of an XRC target", client, Op::kCreateQp, target)
                         .as<abi::CreateQpReply>();
-    EXPECT_EQ(host.devices[0]->num_qps, qps_before + 1);
+    EXPECT_EQ(control.devices[0]->num_qps, qps_before + 1);
     abi::OpenQpRequest again{};
     again.xrcd = xrcd;
     again.qp_num = qp.qp_num;
@@ -164,7 +164,7 @@ TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
         in_context.context = context;
         const auto pd =
             ask_until_it_fits("AllocPd", client, Op::kAllocPd, in_context).as<abi::HandleReply>().handle;
-        EXPECT_EQ(host.devices[0]->num_pds, 2U);
+        EXPECT_EQ(control.devices[0]->num_pds, 2U);
         const auto channel = ask_until_it_fits("CreateChannel", client, Op::kCreateChannel, in_context)
                                  .as<abi::HandleReply>()
                                  .handle;
@@ -181,7 +181,7 @@ TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
         const auto qp = ask_until_it_fits("CreateQp", client, Op::kCreateQp, qp_request(pd, cq_handle))
                             .as<abi::CreateQpReply>();
         EXPECT_EQ(qp.doorbell_slot, 0U) << "failed requests keep doorbell slots";
-        EXPECT_EQ(host.worker_qps[qp.worker], 1U);
+        EXPECT_EQ(control.worker_qps[qp.worker], 1U);
 
         abi::CreateQpRequest datagrams = qp_request(pd, cq_handle);
         datagrams.type = static_cast<std::uint8_t>(QpType::kUd);
@@ -189,7 +189,7 @@ TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
         join.qp = client.ask(Op::kCreateQp, datagrams).as<abi::CreateQpReply>().handle;
         join.gid[0] = 0xff;
         (void)ask_until_it_fits("AttachMcast", client, Op::kAttachMcast, join);
-        EXPECT_EQ(host.devices[0]->groups.num_memberships(), 1U);
+        EXPECT_EQ(control.devices[0]->groups.num_memberships(), 1U);
 
         make_srq_and_xrc(client, context, pd, cq_handle);
         const UniqueFd file = make_memory_file(F_SEAL_SHRINK | F_SEAL_GROW);
@@ -200,7 +200,7 @@ TEST_F(WithoutMemory, EachRequestIsEnomemAndLeavesNothing) {
         mr.length = 4096;
         mr.flags = abi::kRegMrConverted;
         const auto handle = ask_until_it_fits("RegMr", client, Op::kRegMr, mr).as<abi::RegMrReply>().handle;
-        EXPECT_EQ(host.devices[0]->num_mrs, 1U);
+        EXPECT_EQ(control.devices[0]->num_mrs, 1U);
         memory_objects(client, context, pd, opened.fds.at(1).get());
         (void)ask_until_it_fits("Status", client, Op::kStatus, abi::StatusRequest{});
 

@@ -381,12 +381,12 @@ TEST_F(Control, AConvertedMrIsReachedThroughTheMemoryFile) {
     ASSERT_EQ(pwrite(client_.memory_file(), "hello", 5, static_cast<off_t>(request.addr)), 5);
     const auto reply = reg_mr(request).as<abi::RegMrReply>();
     EXPECT_EQ(reply.lkey, reply.rkey);
-    const MemoryRegion* region = host.devices[0]->device->keys.find(reply.lkey);
+    const MemoryRegion* region = control.devices[0]->device->keys.find(reply.lkey);
     ASSERT_NE(region, nullptr);
     EXPECT_EQ(std::memcmp(region->direct, "hello", 5), 0);
-    EXPECT_EQ(host.devices[1]->device->keys.find(reply.lkey), nullptr) << "not on the other device";
+    EXPECT_EQ(control.devices[1]->device->keys.find(reply.lkey), nullptr) << "not on the other device";
     EXPECT_EQ(client_.on_handle(Op::kDeregMr, reply.handle), 0);
-    EXPECT_EQ(host.devices[0]->device->keys.find(reply.lkey), nullptr);
+    EXPECT_EQ(control.devices[0]->device->keys.find(reply.lkey), nullptr);
 }
 
 TEST_F(Control, KeysAreNotGuessable) {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <thread>
 
-#include "daemon/host/port_state.h"
+#include "daemon/state/port_state.h"
 #include "tests/unit/daemon/control_fixture.h"
 
 namespace urnic::dataplane {
@@ -108,7 +108,7 @@ TEST_F(ControlPort, WhatIsWrongIsSaid) {
 class ControlPortFacts : public ControlPort {
   protected:
     void report(PortFact fact, bool value) {
-        on_control_thread([&] { report_port(host, *host.devices[0], fact, value); });
+        on_control_thread([&] { report_port(control, *control.devices[0], fact, value); });
     }
     static constexpr AsyncEventType kUp = AsyncEventType::kPortActive;
     static constexpr AsyncEventType kDown = AsyncEventType::kPortErr;
@@ -157,8 +157,8 @@ using ControlMads = ControlTest;
 TEST_F(ControlMads, ReachTheHookInOrderOnTheControlThread) {
     std::atomic<std::uint32_t> seen{0};
     std::atomic<bool> in_order{true};
-    const std::function<void(HostDevice&, const ReceivedMad&)> hook = [&](HostDevice& device,
-                                                                          const ReceivedMad& mad) {
+    const std::function<void(RnicState&, const ReceivedMad&)> hook = [&](RnicState& device,
+                                                                         const ReceivedMad& mad) {
         in_order = in_order && device.device->index == 1 && mad.src_qp == seen;
         ++seen;
     };
@@ -167,7 +167,7 @@ TEST_F(ControlMads, ReachTheHookInOrderOnTheControlThread) {
     ReceivedMad mad;
     while (mad.src_qp < kMads) {
         // The worker's part.
-        mad.src_qp += host.devices[1]->mads->push(mad) ? 1U : 0U;
+        mad.src_qp += control.devices[1]->mads->push(mad) ? 1U : 0U;
     }
     while (seen < kMads) {
         std::this_thread::yield();
@@ -179,13 +179,13 @@ TEST_F(ControlMads, ReachTheHookInOrderOnTheControlThread) {
 
 TEST_F(ControlMads, AHookWithoutMemoryLosesTheMad) {
     std::atomic<std::uint32_t> seen{0};
-    const std::function<void(HostDevice&, const ReceivedMad&)> hook = [&](HostDevice&, const ReceivedMad&) {
+    const std::function<void(RnicState&, const ReceivedMad&)> hook = [&](RnicState&, const ReceivedMad&) {
         ++seen;
         throw std::bad_alloc();
     };
     mad_hook = &hook;
     for (int i = 0; i < 3; ++i) {
-        EXPECT_TRUE(host.devices[0]->mads->push({}));
+        EXPECT_TRUE(control.devices[0]->mads->push({}));
     }
     while (seen < 3) {
         std::this_thread::yield();

@@ -69,7 +69,7 @@ class ControlSrq : public ControlTest {
         return client.ask(Op::kOpenQp, request);
     }
     static UniqueFd file() { return UniqueFd(::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)); }
-    [[nodiscard]] HostDevice& device() { return *host.devices[0]; }
+    [[nodiscard]] RnicState& device() { return *control.devices[0]; }
 
     TestClient client_;
     std::uint32_t context_;
@@ -262,7 +262,7 @@ TEST_F(ControlSrq, WhatADomainHoldsEndsWithItsOwnersAlone) {
     const XrcDomain& domain = *device().xrc_domains[0];
     const auto is_there = [&](const abi::SrqReply& srq) {
         bool found = false;
-        host.workers[0]->call([&] { found = domain.srqs.find(srq.srq_number) != nullptr; });
+        control.workers[0]->call([&] { found = domain.srqs.find(srq.srq_number) != nullptr; });
         return found;
     };
     EXPECT_TRUE(is_there(his_srq));

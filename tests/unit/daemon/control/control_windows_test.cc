@@ -17,7 +17,7 @@ class MemoryObjects : public ControlTest {
   protected:
     MemoryObjects() : client_(client()), context_(client_.open()), pd_(client_.pd(context_)) {}
 
-    [[nodiscard]] KeyTable& keys() const { return host.devices[0]->device->keys; }
+    [[nodiscard]] KeyTable& keys() const { return control.devices[0]->device->keys; }
     [[nodiscard]] std::uint32_t pd_number() const { return keys().find(region(kAccessLocalWrite).lkey)->pd; }
     static abi::RegMrRequest region_request(std::uint32_t pd, std::uint32_t access) {
         abi::RegMrRequest request{};
@@ -69,7 +69,7 @@ constexpr std::uint32_t kBindable = kAccessLocalWrite | kAccessMwBind;
 TEST_F(MemoryObjects, ARegionWithAWindowIsBusy) {
     const auto mr = region(kBindable);
     const auto mw = window_of(client_, pd_, 2).as<abi::AllocMwReply>();
-    EXPECT_EQ(host.devices[0]->num_mws, 1U);
+    EXPECT_EQ(control.devices[0]->num_mws, 1U);
     EXPECT_FALSE(reads(mw.rkey));
     ASSERT_TRUE(bind(mw.rkey, mr.lkey));
     EXPECT_TRUE(reads(mw.rkey));
@@ -120,7 +120,7 @@ TEST_F(MemoryObjects, BoundWindowsGoWithTheirContextAndTheirProcess) {
 }
 
 TEST_F(MemoryObjects, EveryWindowThatTheDeviceReportsCanBeHad) {
-    HostDevice& device = *host.devices[0];
+    RnicState& device = *control.devices[0];
     device.num_mws = device.device->caps.max_mw - 1;  // as if others had them
     EXPECT_EQ(window_of(client_, pd_, 1).error(), 0);
     EXPECT_EQ(window_of(client_, pd_, 1).error(), ENOMEM);
@@ -268,13 +268,13 @@ TEST_F(DeviceMemoryObjects, IsSharedWithTheApplication) {
     munmap(mapped, 8192);
     EXPECT_EQ(client_.on_handle(Op::kDeregMr, mr.handle), 0);
     EXPECT_EQ(client_.on_handle(Op::kFreeDm, dm.handle), 0);
-    EXPECT_EQ(host.devices[0]->num_dms, 0U);
+    EXPECT_EQ(control.devices[0]->num_dms, 0U);
 }
 
 TEST_F(DeviceMemoryObjects, WhatIsRefused) {
     EXPECT_EQ(alloc(0).error(), EINVAL);
-    EXPECT_EQ(alloc(host.devices[0]->device->caps.max_dm_bytes).error(), 0);
-    EXPECT_EQ(alloc(host.devices[0]->device->caps.max_dm_bytes + 1).error(), ENOMEM);
+    EXPECT_EQ(alloc(control.devices[0]->device->caps.max_dm_bytes).error(), 0);
+    EXPECT_EQ(alloc(control.devices[0]->device->caps.max_dm_bytes + 1).error(), ENOMEM);
     const std::uint32_t dm = alloc(100).as<abi::DmReply>().handle;
     const auto error_of = [&](auto change) {
         abi::RegDmMrRequest bad = whole(dm, 100);
@@ -401,8 +401,8 @@ TEST_F(Sharing, AContextThatHasTheNumberOfOneBeforeIsAnother) {
     const auto device = import_device(other_, client_.tokens[0].get()).as<abi::ImportDeviceReply>();
     EXPECT_EQ(import(other_, Op::kImportPd, device.context, pd_).error(), 0);
     on_control_thread([&] {
-        for (auto& [token, owner] : host.contexts) {
-            owner.serial = host.next_context_serial++;
+        for (auto& [token, owner] : control.contexts) {
+            owner.serial = control.next_context_serial++;
         }
     });
     EXPECT_EQ(import(other_, Op::kImportPd, device.context, pd_).error(), EINVAL);

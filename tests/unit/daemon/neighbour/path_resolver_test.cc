@@ -1,4 +1,4 @@
-// Addresses of an RNIC that come and go, and the ways to its neighbours.
+// Addresses of an RNIC that come and go, and the paths to its neighbours.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,153 +47,153 @@ struct FakeNetwork final : Network {
     std::set<wire::Gid> gone;
 };
 
-class WaysTest : public testing::Test {
+class PathResolverTest : public testing::Test {
   protected:
-    WaysTest() { EXPECT_TRUE(set_addresses(*device_, kOwn, {{own_, 0, "eth0"}})); }
+    PathResolverTest() { EXPECT_TRUE(set_addresses(*device_, kOwn, {{own_, 0, "eth0"}})); }
 
-    int acquire(const std::string& to, NeighbourResolver::Way& way) {
-        return ways_.acquire(own_, 0, ip(to), way);
+    int acquire(const std::string& to, NeighbourResolver::ResolvedPath& path) {
+        return path_resolver_.acquire(own_, 0, ip(to), path);
     }
-    std::optional<wire::Mac> mac(const NeighbourResolver::Way& way) const {
+    std::optional<wire::Mac> mac(const NeighbourResolver::ResolvedPath& path) const {
         wire::Mac found{};
-        return device_->neighbour_macs.find(way.neighbour, found) ? std::optional(found) : std::nullopt;
+        return device_->neighbour_macs.find(path.neighbour, found) ? std::optional(found) : std::nullopt;
     }
     void learn(const std::string& address, const std::optional<wire::Mac>& mac) {
         const net::Hop hop{ip(address), 0};
         mac ? (void)(network_.macs[hop] = *mac) : (void)network_.macs.erase(hop);
-        ways_.neighbour_changed(hop, mac);
+        path_resolver_.neighbour_changed(hop);
     }
 
     const wire::Gid own_ = ip("10.0.0.1");
     std::unique_ptr<Device> device_ = std::make_unique<Device>();
     FakeNetwork network_;
-    NeighbourTable configured_{{{ip("10.7.7.7"), kPeer}}};
-    Ways ways_{*device_, network_, configured_};
-    NeighbourResolver::Way way_;
+    StaticNeighbours configured_{{{ip("10.7.7.7"), kPeer}}};
+    PathResolver path_resolver_{*device_, network_, configured_};
+    NeighbourResolver::ResolvedPath path_;
 };
 
-TEST_F(WaysTest, TheMacComesAndChangesUnderThePath) {
-    ASSERT_EQ(acquire("10.0.0.2", way_), 0);
-    EXPECT_EQ(mac(way_), std::nullopt);
+TEST_F(PathResolverTest, TheMacComesAndChangesUnderThePath) {
+    ASSERT_EQ(acquire("10.0.0.2", path_), 0);
+    EXPECT_EQ(mac(path_), std::nullopt);
     learn("10.0.0.2", kPeer);
-    EXPECT_EQ(mac(way_), kPeer);
+    EXPECT_EQ(mac(path_), kPeer);
     learn("10.0.0.2", kOwn);
-    EXPECT_EQ(mac(way_), kOwn);
+    EXPECT_EQ(mac(path_), kOwn);
     learn("10.0.0.2", std::nullopt);
-    EXPECT_EQ(mac(way_), std::nullopt);
+    EXPECT_EQ(mac(path_), std::nullopt);
 }
 
-TEST_F(WaysTest, DestinationsBehindAGatewayShareIt) {
-    NeighbourResolver::Way other;
-    ASSERT_EQ(acquire("10.1.0.2", way_), 0);
+TEST_F(PathResolverTest, DestinationsBehindAGatewayShareIt) {
+    NeighbourResolver::ResolvedPath other;
+    ASSERT_EQ(acquire("10.1.0.2", path_), 0);
     ASSERT_EQ(acquire("10.1.9.9", other), 0);
     EXPECT_EQ(network_.wanted, std::set<net::Hop>({{ip("10.0.0.254"), 0}}));
     learn("10.0.0.254", kPeer);
-    EXPECT_EQ(mac(way_), kPeer);
+    EXPECT_EQ(mac(path_), kPeer);
     EXPECT_EQ(mac(other), kPeer);
-    ways_.release(way_.neighbour);
-    EXPECT_EQ(mac(way_), std::nullopt);
+    path_resolver_.release(path_.neighbour);
+    EXPECT_EQ(mac(path_), std::nullopt);
     EXPECT_EQ(network_.wanted.size(), 1U);
-    ways_.release(other.neighbour);
+    path_resolver_.release(other.neighbour);
     EXPECT_TRUE(network_.wanted.empty());
-    EXPECT_EQ(ways_.size(), 0U);
+    EXPECT_EQ(path_resolver_.size(), 0U);
 }
 
-TEST_F(WaysTest, OneEntryForAllUsersOfADestination) {
-    NeighbourResolver::Way again;
-    ASSERT_EQ(acquire("10.0.0.2", way_), 0);
+TEST_F(PathResolverTest, OneEntryForAllUsersOfADestination) {
+    NeighbourResolver::ResolvedPath again;
+    ASSERT_EQ(acquire("10.0.0.2", path_), 0);
     ASSERT_EQ(acquire("10.0.0.2", again), 0);
-    EXPECT_EQ(again.neighbour, way_.neighbour);
-    ways_.release(again.neighbour);
+    EXPECT_EQ(again.neighbour, path_.neighbour);
+    path_resolver_.release(again.neighbour);
     learn("10.0.0.2", kPeer);
-    EXPECT_EQ(mac(way_), kPeer);
-    EXPECT_EQ(ways_.size(), 1U);
+    EXPECT_EQ(mac(path_), kPeer);
+    EXPECT_EQ(path_resolver_.size(), 1U);
 }
 
-TEST_F(WaysTest, NoRouteAndTooManyLeaveNothingBehind) {
-    EXPECT_EQ(acquire("10.2.0.1", way_), ENETUNREACH);
-    EXPECT_EQ(ways_.size(), 0U);
+TEST_F(PathResolverTest, NoRouteAndTooManyLeaveNothingBehind) {
+    EXPECT_EQ(acquire("10.2.0.1", path_), ENETUNREACH);
+    EXPECT_EQ(path_resolver_.size(), 0U);
     for (const char* to : {"10.0.0.2", "10.0.0.3", "10.0.0.4"}) {
-        EXPECT_EQ(acquire(to, way_), 0);
+        EXPECT_EQ(acquire(to, path_), 0);
     }
-    EXPECT_EQ(acquire("10.0.0.5", way_), ENOMEM);
-    EXPECT_EQ(ways_.size(), 3U);
+    EXPECT_EQ(acquire("10.0.0.5", path_), ENOMEM);
+    EXPECT_EQ(path_resolver_.size(), 3U);
 }
 
-TEST_F(WaysTest, TableFull) {
+TEST_F(PathResolverTest, TableFull) {
     network_.routes.push_back(*parse_route("default via 10.0.0.254"));
     wire::Gid to = ip("20.0.0.0");
     for (std::uint32_t i = 0; i < NeighbourMacs::kEntries; ++i) {
         to[14] = static_cast<std::uint8_t>(i >> 8U);
         to[15] = static_cast<std::uint8_t>(i);
-        ASSERT_EQ(ways_.acquire(own_, 0, to, way_), 0);
+        ASSERT_EQ(path_resolver_.acquire(own_, 0, to, path_), 0);
     }
-    EXPECT_EQ(acquire("30.0.0.1", way_), ENOMEM);
-    ways_.release(way_.neighbour);
-    EXPECT_EQ(acquire("30.0.0.1", way_), 0);
+    EXPECT_EQ(acquire("30.0.0.1", path_), ENOMEM);
+    path_resolver_.release(path_.neighbour);
+    EXPECT_EQ(acquire("30.0.0.1", path_), 0);
 }
 
 // A datagram may wait for the answer after its address handle was destroyed.
-TEST_F(WaysTest, WhoIsGivenUpWhileHeIsAskedForIsStillAskedFor) {
-    ASSERT_EQ(acquire("10.0.0.2", way_), 0);
-    ways_.release(way_.neighbour);
-    EXPECT_EQ(ways_.size(), 0U);
+TEST_F(PathResolverTest, WhoIsGivenUpWhileHeIsAskedForIsStillAskedFor) {
+    ASSERT_EQ(acquire("10.0.0.2", path_), 0);
+    path_resolver_.release(path_.neighbour);
+    EXPECT_EQ(path_resolver_.size(), 0U);
     learn("10.0.0.2", kPeer);
-    EXPECT_EQ(mac(way_), kPeer);
-    NeighbourResolver::Way again;
+    EXPECT_EQ(mac(path_), kPeer);
+    NeighbourResolver::ResolvedPath again;
     ASSERT_EQ(acquire("10.0.0.2", again), 0);
-    EXPECT_EQ(again.neighbour, way_.neighbour);
-    ways_.release(again.neighbour);
-    EXPECT_EQ(mac(way_), std::nullopt);
+    EXPECT_EQ(again.neighbour, path_.neighbour);
+    path_resolver_.release(again.neighbour);
+    EXPECT_EQ(mac(path_), std::nullopt);
     EXPECT_TRUE(network_.wanted.empty());
 }
 
-TEST_F(WaysTest, ThoseWhoAreGivenUpMakeRoom) {
+TEST_F(PathResolverTest, ThoseWhoAreGivenUpMakeRoom) {
     for (const char* to :
          {"10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.5", "10.0.0.6"}) {  // three are possible at a time
-        ASSERT_EQ(acquire(to, way_), 0) << to;
-        ways_.release(way_.neighbour);
+        ASSERT_EQ(acquire(to, path_), 0) << to;
+        path_resolver_.release(path_.neighbour);
     }
     network_.routes.push_back(*parse_route("default via 10.0.0.254"));
-    for (int i = 0; i < 3 * static_cast<int>(Ways::kLingering); ++i) {
-        ASSERT_EQ(acquire("20.0.0." + std::to_string(i), way_), 0);
-        ways_.release(way_.neighbour);
+    for (int i = 0; i < 3 * static_cast<int>(PathResolver::kLingering); ++i) {
+        ASSERT_EQ(acquire("20.0.0." + std::to_string(i), path_), 0);
+        path_resolver_.release(path_.neighbour);
     }
     EXPECT_EQ(network_.wanted, std::set<net::Hop>({{ip("10.0.0.254"), 0}}));
-    EXPECT_EQ(ways_.size(), 0U);
+    EXPECT_EQ(path_resolver_.size(), 0U);
 }
 
-TEST_F(WaysTest, ToItselfAndToWhatTheConfigurationNames) {
-    ASSERT_EQ(acquire("10.0.0.1", way_), 0);
-    EXPECT_EQ(mac(way_), kOwn);
-    ASSERT_EQ(acquire("10.7.7.7", way_), 0);
-    EXPECT_EQ(way_.neighbour, wire::kNoNeighbour);
-    EXPECT_EQ(way_.mac, kPeer);
+TEST_F(PathResolverTest, ToItselfAndToWhatTheConfigurationNames) {
+    ASSERT_EQ(acquire("10.0.0.1", path_), 0);
+    EXPECT_EQ(mac(path_), kOwn);
+    ASSERT_EQ(acquire("10.7.7.7", path_), 0);
+    EXPECT_EQ(path_.neighbour, wire::kNoNeighbour);
+    EXPECT_EQ(path_.mac, kPeer);
 }
 
-TEST_F(WaysTest, FromAnAddressThatIsGoneNothingGoesOut) {
-    ASSERT_EQ(acquire("10.0.0.2", way_), 0);
+TEST_F(PathResolverTest, FromAnAddressThatIsGoneNothingGoesOut) {
+    ASSERT_EQ(acquire("10.0.0.2", path_), 0);
     learn("10.0.0.2", kPeer);
     EXPECT_TRUE(set_addresses(*device_, kOwn, {}));
-    ways_.network_changed();
-    EXPECT_EQ(mac(way_), std::nullopt);  // though there is a route
+    path_resolver_.network_changed();
+    EXPECT_EQ(mac(path_), std::nullopt);  // though there is a route
     network_.gone = {own_};
-    ways_.network_changed();
-    EXPECT_EQ(mac(way_), std::nullopt);
+    path_resolver_.network_changed();
+    EXPECT_EQ(mac(path_), std::nullopt);
     EXPECT_TRUE(network_.wanted.empty());
     network_.gone = {};
     EXPECT_TRUE(set_addresses(*device_, kOwn, {{own_, 0, "eth0"}}));
-    ways_.network_changed();
-    EXPECT_EQ(mac(way_), kPeer);
+    path_resolver_.network_changed();
+    EXPECT_EQ(mac(path_), kPeer);
 }
 
-TEST_F(WaysTest, ARouteThatChangesLeadsAllElsewhere) {
-    ASSERT_EQ(acquire("10.1.0.2", way_), 0);
+TEST_F(PathResolverTest, ARouteThatChangesLeadsAllElsewhere) {
+    ASSERT_EQ(acquire("10.1.0.2", path_), 0);
     learn("10.0.0.254", kPeer);
     learn("10.0.0.253", kOwn);
     network_.routes[1].via = ip("10.0.0.253");
-    ways_.network_changed();
-    EXPECT_EQ(mac(way_), kOwn);
+    path_resolver_.network_changed();
+    EXPECT_EQ(mac(path_), kOwn);
     EXPECT_EQ(network_.wanted, std::set<net::Hop>({{ip("10.0.0.253"), 0}}));
 }
 
@@ -217,7 +217,7 @@ class AddressVectorTest : public testing::Test {
         return spec;
     }
     std::unique_ptr<Device> device_ = std::make_unique<Device>();
-    NeighbourTable neighbours_{{{ip("10.7.7.7"), kPeer}}};
+    StaticNeighbours neighbours_{{{ip("10.7.7.7"), kPeer}}};
     abi::AddressVector av_{};
 };
 

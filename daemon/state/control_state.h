@@ -3,21 +3,18 @@
 
 #include <sys/types.h>
 
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "daemon/config/config.h"
-#include "daemon/host/active_faults.h"
-#include "daemon/host/multicast_groups.h"
-#include "daemon/host/xrc_domain.h"
+#include "daemon/state/active_faults.h"
+#include "daemon/state/rnic_state.h"
 #include "dataplane/device/device.h"
 #include "dataplane/handoff/mad_inbox.h"
 #include "dataplane/wire/emulated_network.h"
@@ -26,41 +23,6 @@
 #include "rnic/qp/qp.h"
 
 namespace urnic::dataplane {
-
-/// Hands out the QP numbers of one device. A number tells the worker: qp_num % num_workers. Numbers go up
-/// from a random start and are reused only after all others, so that late packets of a destroyed QP find
-/// nobody.
-class QpNumbers {
-  public:
-    explicit QpNumbers(std::uint32_t num_workers);
-    /// Nullopt when every number of `worker` is in use.
-    [[nodiscard]] std::optional<std::uint32_t> allocate(std::uint32_t worker);
-    void free(std::uint32_t qp_num) { used_.erase(qp_num); }
-
-  private:
-    std::uint32_t num_workers_;
-    std::uint32_t next_;
-    std::unordered_set<std::uint32_t> used_;
-};
-
-/// One RNIC and what is in use on it.
-struct HostDevice {
-    HostDevice(Device& d, std::uint32_t num_workers) : device(&d), qp_numbers(num_workers) {}
-    Device* device;
-    QpNumbers qp_numbers;
-    QpNumbers srq_numbers{1};  // any worker's
-    std::vector<std::unique_ptr<XrcDomain>> xrc_domains;
-    std::uint32_t num_qps = 0;
-    std::uint32_t num_cqs = 0;
-    std::uint32_t num_mrs = 0;
-    std::uint32_t num_pds = 0;
-    std::uint32_t num_ahs = 0;
-    MulticastGroups groups;
-    std::unique_ptr<MadInbox> mads;  // see Host::listen_for_mads()
-    std::uint32_t num_mws = 0;
-    std::uint32_t num_dms = 0;
-    std::uint32_t num_srqs = 0;
-};
 
 class Client;
 class CmService;
@@ -81,8 +43,8 @@ struct ContextOwner {
     int fd = -1;               // the command fd; the context's
 };
 
-/// An emulated wire: it is worker 0's, where `view` is called.
-struct HostWire {
+/// An emulated network. It belongs to worker 0, where `view` is called.
+struct EmulatedNetworkInfo {
     std::string fabric;
     std::vector<std::string> devices;  // by port
     std::vector<std::string> trunks;   // ports between switches, numbered on from those
@@ -90,27 +52,27 @@ struct HostWire {
 };
 
 /// Touched by the control thread alone.
-struct Host {
-    std::vector<std::unique_ptr<HostDevice>> devices;
+struct ControlState {
+    std::vector<std::unique_ptr<RnicState>> devices;
     std::vector<std::unique_ptr<Worker>> workers;
     std::vector<int> worker_cpus;           // as configured, -1: not bound; for status
     std::vector<std::uint32_t> worker_qps;  // QPs on each worker: a new one goes to the emptiest
-    SharedFile state;                       // abi::DaemonState
+    Memfd daemon_state_memfd;               // abi::DaemonState
     ClientLimits limits;
     std::string version;
     std::uint64_t started_ns = 0;  // CLOCK_MONOTONIC
     std::uint32_t next_pd_number = 1;
-    FaultSet faults;
-    std::vector<HostWire> wires;
+    ActiveFaults faults;
+    std::vector<EmulatedNetworkInfo> networks;
     std::map<ContextToken, ContextOwner> contexts;
     std::uint64_t next_context_serial = 1;
     /// Makes a QP of a supported type; nullptr for another one.
     std::function<std::unique_ptr<Qp>(QpType, const QpConfig&)> make_qp;
 
     /// Called on the control thread with each MAD that came for QP1 of a device. Set by listen_for_mads().
-    std::function<void(HostDevice&, const ReceivedMad&)> on_mad;
+    std::function<void(RnicState&, const ReceivedMad&)> on_mad;
     /// From now on `hook` gets the MADs of every device; before the workers start. Throws std::system_error.
-    void listen_for_mads(std::function<void(HostDevice&, const ReceivedMad&)> hook);
+    void listen_for_mads(std::function<void(RnicState&, const ReceivedMad&)> hook);
 
     CmService* cm = nullptr;  // nullptr: rdma_cm is not served
 
@@ -119,7 +81,7 @@ struct Host {
     /// Called when the state of some device's port has changed.
     std::function<void()> port_changed;
     /// Gives an event about the port to every context of a device. The control server's, while there is one.
-    std::function<void(const HostDevice&, AsyncEventType)> raise;
+    std::function<void(const RnicState&, AsyncEventType)> raise;
 
     /// Descriptors that the control thread watches besides its own, and what it calls when there is input
     /// (again until it has been read). Whoever adds one does so before the control server runs, and outlives
@@ -132,16 +94,13 @@ struct Host {
 
     [[nodiscard]] std::uint32_t num_workers() const { return static_cast<std::uint32_t>(workers.size()); }
     [[nodiscard]] abi::DaemonState& daemon_state() const {
-        return *reinterpret_cast<abi::DaemonState*>(state.mapping.data());
+        return *reinterpret_cast<abi::DaemonState*>(daemon_state_memfd.mapping.data());
     }
     /// Returns when no worker holds anything that was unpublished before.
     void barrier() const;
-    [[nodiscard]] HostDevice* find_device(const std::string& name) const;
+    [[nodiscard]] RnicState* find_device(const std::string& name) const;
     /// The worker that the next QP goes to.
-    [[nodiscard]] std::uint32_t emptiest_worker() const;
+    [[nodiscard]] std::uint32_t least_loaded_worker() const;
 };
-
-/// A random number nobody can guess (R_Keys, QP numbers).
-[[nodiscard]] std::uint32_t secure_random();
 
 }  // namespace urnic::dataplane

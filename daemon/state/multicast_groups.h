@@ -15,7 +15,7 @@
 namespace urnic::dataplane {
 
 struct Device;
-struct Host;
+struct ControlState;
 struct MulticastGroup;
 struct QpSlot;
 
@@ -46,7 +46,7 @@ class MulticastGroups {
 
     /// Makes the QP, which is no member yet, a member. 0 or ENOMEM: one of the limits above. Throws
     /// std::bad_alloc; leaves nothing behind then.
-    [[nodiscard]] int attach(const Host& host, Device& device, QpSlot& qp, std::uint32_t worker,
+    [[nodiscard]] int attach(const ControlState& control, Device& device, QpSlot& qp, std::uint32_t worker,
                              Memberships& memberships, const wire::Gid& gid);
 
     // A QP leaves in three steps, each of which may be taken for many QPs at once; none needs memory.
@@ -55,7 +55,7 @@ class MulticastGroups {
     /// Control thread: forgets the membership, which is unlinked.
     void forget(std::uint32_t worker, Memberships& memberships, Memberships::iterator membership);
     /// Tells the workers and the port what has changed.
-    void publish(const Host& host, Device& device);
+    void publish(const ControlState& control, Device& device);
 
     [[nodiscard]] std::uint32_t num_groups() const { return static_cast<std::uint32_t>(groups_.size()); }
     [[nodiscard]] std::uint32_t num_memberships() const { return num_memberships_; }

@@ -10,7 +10,7 @@ namespace urnic::dataplane {
 
 /// Lives as long as one of the clients that share it has it.
 struct DeviceMemory {
-    SharedFile file;
+    Memfd file;
     std::uint64_t length_bytes = 0;  // as asked for; the file has whole pages
 };
 

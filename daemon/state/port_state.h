@@ -6,8 +6,8 @@
 
 namespace urnic::dataplane {
 
-struct Host;
-struct HostDevice;
+struct ControlState;
+struct RnicState;
 
 /// Each is true at the start.
 enum class PortFact : std::uint8_t {
@@ -20,6 +20,6 @@ enum class PortFact : std::uint8_t {
 /// (PortState::is_up()), the workers stop or start its frames, the sysroot follows, and each context of the
 /// RNIC gets IBV_EVENT_PORT_ERR or IBV_EVENT_PORT_ACTIVE; a fact that was known already, or that changes
 /// nothing, tells nobody. When it returns, no packet goes through a port that is down.
-void report_port(Host& host, HostDevice& device, PortFact fact, bool value);
+void report_port(ControlState& control, RnicState& device, PortFact fact, bool value);
 
 }  // namespace urnic::dataplane

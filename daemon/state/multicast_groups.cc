@@ -1,10 +1,10 @@
-#include "daemon/host/multicast_groups.h"
+#include "daemon/state/multicast_groups.h"
 
 #include <algorithm>
 #include <cerrno>
 
 #include "base/check.h"
-#include "daemon/host/host.h"
+#include "daemon/state/control_state.h"
 #include "os/rollback.h"
 #include "rnic/wire/multicast.h"
 
@@ -44,14 +44,14 @@ void MulticastGroups::count(MulticastGroup& group, std::uint32_t worker, std::in
     }
 }
 
-int MulticastGroups::attach(const Host& host, Device& device, QpSlot& qp, std::uint32_t worker,
+int MulticastGroups::attach(const ControlState& control, Device& device, QpSlot& qp, std::uint32_t worker,
                             Memberships& memberships, const wire::Gid& gid) {
     const auto found = groups_.find(gid);
     if (num_memberships_ == kMaxMemberships || (found == groups_.end() && groups_.size() == kMaxGroups) ||
         (found != groups_.end() && found->second->num_members == kMaxMembers)) {
         return ENOMEM;
     }
-    MulticastGroup& group = find_or_make(gid, host.num_workers());
+    MulticastGroup& group = find_or_make(gid, control.num_workers());
     Rollback drop_new([&] {
         if (group.num_members == 0) {
             groups_.erase(gid);
@@ -61,8 +61,8 @@ int MulticastGroups::attach(const Host& host, Device& device, QpSlot& qp, std::u
         memberships.emplace(gid, Membership{{&qp, &group.on_worker[worker]}, &group}).first->second.member;
     drop_new.keep();
     count(group, worker, 1);
-    host.workers[worker]->call([&] { MulticastTable::link(member); });
-    publish(host, device);
+    control.workers[worker]->call([&] { MulticastTable::link(member); });
+    publish(control, device);
     return 0;
 }
 
@@ -72,17 +72,17 @@ void MulticastGroups::forget(std::uint32_t worker, Memberships& memberships,
     memberships.erase(membership);
 }
 
-void MulticastGroups::publish(const Host& host, Device& device) {
+void MulticastGroups::publish(const ControlState& control, Device& device) {
     if (dirty_ == nullptr) {
         return;
     }
-    for (std::uint32_t w = 0; w < host.num_workers(); ++w) {
-        Worker& worker = *host.workers[w];
+    for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
+        Worker& worker = *control.workers[w];
         worker.call([&] {
             for (MulticastGroup* group = dirty_; group != nullptr; group = group->next_dirty) {
                 GroupOnWorker& seen = group->on_worker[w];
                 seen.workers = 0;
-                for (std::uint32_t i = 0; i < host.num_workers(); ++i) {
+                for (std::uint32_t i = 0; i < control.num_workers(); ++i) {
                     seen.workers |= group->members[i] != 0 ? 1U << i : 0U;
                 }
                 if (!group->published) {

@@ -1,11 +1,12 @@
-#include "daemon/host/active_faults.h"
+#include "daemon/state/active_faults.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "daemon/config/config.h"
-#include "daemon/host/host.h"
+#include "daemon/state/control_state.h"
+#include "os/secure_random.h"
 
 namespace urnic::dataplane {
 
@@ -14,17 +15,17 @@ namespace {
 using PlanPointer = std::shared_ptr<const fault::Plan>;
 
 /// nullptr when none of the rules is for that device.
-PlanPointer plan_for(const FaultSet::Rules& rules, const std::string& device) {
-    FaultSet::Rules chosen;
+PlanPointer plan_for(const ActiveFaults::Rules& rules, const std::string& device) {
+    ActiveFaults::Rules chosen;
     std::copy_if(rules.begin(), rules.end(), std::back_inserter(chosen), [&](const auto& active) {
         return active->rule.device.empty() || active->rule.device == device;
     });
     return chosen.empty() ? nullptr : std::make_shared<const fault::Plan>(std::move(chosen));
 }
 
-std::string device_names(const Host& host) {
+std::string device_names(const ControlState& control) {
     std::string names;
-    for (const auto& entry : host.devices) {
+    for (const auto& entry : control.devices) {
         names += (names.empty() ? "" : ", ") + entry->device->name;
     }
     return names;
@@ -32,14 +33,14 @@ std::string device_names(const Host& host) {
 
 }  // namespace
 
-std::string FaultSet::add(const Host& host, const std::vector<fault::Rule>& rules) {
+std::string ActiveFaults::add(const ControlState& control, const std::vector<fault::Rule>& rules) {
     if (rules_.size() + rules.size() > kMaxFaults) {
         return fmt::format("{} faults are in force and {} more would be too many: at most {}", rules_.size(),
                            rules.size(), kMaxFaults);
     }
     for (const fault::Rule& rule : rules) {
-        if (!rule.device.empty() && host.find_device(rule.device) == nullptr) {
-            return fmt::format("'device' is \"{}\"; there are {}", rule.device, device_names(host));
+        if (!rule.device.empty() && control.find_device(rule.device) == nullptr) {
+            return fmt::format("'device' is \"{}\"; there are {}", rule.device, device_names(control));
         }
     }
     for (const fault::Rule& rule : rules) {
@@ -47,37 +48,37 @@ std::string FaultSet::add(const Host& host, const std::vector<fault::Rule>& rule
         rules_.push_back(std::make_shared<fault::ActiveRule>(rule, next_id_++, seed));
     }
     if (!rules.empty()) {
-        publish(host);
+        publish(control);
     }
     return "";
 }
 
-bool FaultSet::remove(const Host& host, std::uint32_t id) {
+bool ActiveFaults::remove(const ControlState& control, std::uint32_t id) {
     if (std::erase_if(rules_, [=](const auto& active) { return active->id == id; }) == 0) {
         return false;
     }
-    publish(host);
+    publish(control);
     return true;
 }
 
-void FaultSet::clear(const Host& host) {
+void ActiveFaults::clear(const ControlState& control) {
     if (!rules_.empty()) {
         rules_.clear();
-        publish(host);
+        publish(control);
     }
 }
 
-void FaultSet::publish(const Host& host) const {
+void ActiveFaults::publish(const ControlState& control) const {
     std::vector<PlanPointer> plans;
-    for (const auto& entry : host.devices) {
+    for (const auto& entry : control.devices) {
         plans.push_back(plan_for(rules_, entry->device->name));
     }
-    for (const auto& worker : host.workers) {
+    for (const auto& worker : control.workers) {
         // The old plans come back in their place and go with it, on this thread.
         std::vector<PlanPointer> exchanged = plans;
         worker->call([&] {
             for (std::uint32_t i = 0; i < exchanged.size(); ++i) {
-                worker->swap_faults(host.devices[i]->device->index, exchanged[i]);
+                worker->swap_faults(control.devices[i]->device->index, exchanged[i]);
             }
         });
     }

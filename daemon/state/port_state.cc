@@ -1,6 +1,6 @@
-#include "daemon/host/port_state.h"
+#include "daemon/state/port_state.h"
 
-#include "daemon/host/host.h"
+#include "daemon/state/control_state.h"
 #include "os/log.h"
 
 namespace urnic::dataplane {
@@ -28,7 +28,7 @@ const char* reason(const PortState& state) {
 
 }  // namespace
 
-void report_port(Host& host, HostDevice& device, PortFact fact, bool value) {
+void report_port(ControlState& control, RnicState& device, PortFact fact, bool value) {
     PortState& state = device.device->port_state;
     const bool was_up = state.is_up();
     place_of(state, fact) = value;
@@ -36,16 +36,16 @@ void report_port(Host& host, HostDevice& device, PortFact fact, bool value) {
     if (up == was_up) {
         return;
     }
-    for (const auto& worker : host.workers) {
+    for (const auto& worker : control.workers) {
         worker->call([&] { worker->set_port(device.device->index, up); });
     }
     log_info("the port of {} is {}{}", device.device->name, up ? "up" : "down", up ? "" : reason(state));
     // Whoever gets the event may look at the sysroot at once.
-    if (host.port_changed) {
-        host.port_changed();
+    if (control.port_changed) {
+        control.port_changed();
     }
-    if (host.raise) {
-        host.raise(device, up ? AsyncEventType::kPortActive : AsyncEventType::kPortErr);
+    if (control.raise) {
+        control.raise(device, up ? AsyncEventType::kPortActive : AsyncEventType::kPortErr);
     }
 }
 

@@ -11,24 +11,24 @@
 
 namespace urnic::dataplane {
 
-struct Host;
+struct ControlState;
 
-class FaultSet {
+class ActiveFaults {
   public:
     using Rules = std::vector<std::shared_ptr<fault::ActiveRule>>;
 
     /// Puts `rules` in force behind those that are, all or none, and swaps the workers' plans. Returns what
     /// is wrong, or an empty string: a device that is not there, too many rules.
-    [[nodiscard]] std::string add(const Host& host, const std::vector<fault::Rule>& rules);
-    /// False: no rule has that number.
-    [[nodiscard]] bool remove(const Host& host, std::uint32_t id);
-    void clear(const Host& host);
+    [[nodiscard]] std::string add(const ControlState& control, const std::vector<fault::Rule>& rules);
+    /// Returns whether a rule had that number.
+    [[nodiscard]] bool remove(const ControlState& control, std::uint32_t id);
+    void clear(const ControlState& control);
     /// In the order in which they are asked.
     [[nodiscard]] const Rules& rules() const { return rules_; }
 
   private:
     /// Gives each worker its plans. When this returns nobody uses the old ones.
-    void publish(const Host& host) const;
+    void publish(const ControlState& control) const;
 
     Rules rules_;
     std::uint32_t next_id_ = 1;

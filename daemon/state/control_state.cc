@@ -1,0 +1,33 @@
+#include "daemon/state/control_state.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace urnic::dataplane {
+
+void ControlState::listen_for_mads(std::function<void(RnicState&, const ReceivedMad&)> hook) {
+    on_mad = std::move(hook);
+    for (const auto& entry : devices) {
+        entry->mads = std::make_unique<MadInbox>();
+        entry->device->mads = entry->mads.get();
+    }
+}
+
+void ControlState::barrier() const {
+    for (const auto& worker : workers) {
+        worker->call([] {});
+    }
+}
+
+RnicState* ControlState::find_device(const std::string& name) const {
+    const auto found = std::find_if(devices.begin(), devices.end(),
+                                    [&](const auto& candidate) { return candidate->device->name == name; });
+    return found == devices.end() ? nullptr : found->get();
+}
+
+std::uint32_t ControlState::least_loaded_worker() const {
+    return static_cast<std::uint32_t>(
+        std::distance(worker_qps.begin(), std::min_element(worker_qps.begin(), worker_qps.end())));
+}
+
+}  // namespace urnic::dataplane

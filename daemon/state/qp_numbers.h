@@ -1,0 +1,26 @@
+// QP and SRQ numbers of one device.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <unordered_set>
+
+namespace urnic::dataplane {
+
+/// Hands out the QP numbers of one device. A number tells the worker: qp_num % num_workers. Numbers go up
+/// from a random start and are reused only after all others, so that late packets of a destroyed QP find
+/// nobody.
+class QpNumbers {
+  public:
+    explicit QpNumbers(std::uint32_t num_workers);
+    /// Nullopt when every number of `worker` is in use.
+    [[nodiscard]] std::optional<std::uint32_t> allocate(std::uint32_t worker);
+    void free(std::uint32_t qp_num) { used_.erase(qp_num); }
+
+  private:
+    std::uint32_t num_workers_;
+    std::uint32_t next_;
+    std::unordered_set<std::uint32_t> used_;
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,35 @@
+// One RNIC as the control thread keeps it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "daemon/state/multicast_groups.h"
+#include "daemon/state/qp_numbers.h"
+#include "daemon/state/xrc_domain.h"
+#include "dataplane/device/device.h"
+#include "dataplane/handoff/mad_inbox.h"
+
+namespace urnic::dataplane {
+
+/// One RNIC and what is in use on it.
+struct RnicState {
+    RnicState(Device& d, std::uint32_t num_workers) : device(&d), qp_numbers(num_workers) {}
+    Device* device;
+    QpNumbers qp_numbers;
+    QpNumbers srq_numbers{1};  // any worker's
+    std::vector<std::unique_ptr<XrcDomain>> xrc_domains;
+    std::uint32_t num_qps = 0;
+    std::uint32_t num_cqs = 0;
+    std::uint32_t num_mrs = 0;
+    std::uint32_t num_pds = 0;
+    std::uint32_t num_ahs = 0;
+    MulticastGroups groups;
+    std::unique_ptr<MadInbox> mads;  // see ControlState::listen_for_mads()
+    std::uint32_t num_mws = 0;
+    std::uint32_t num_dms = 0;
+    std::uint32_t num_srqs = 0;
+};
+
+}  // namespace urnic::dataplane
