@@ -28,6 +28,7 @@ verbs_provider/memory verbs_provider/core verbs_provider/datapath verbs_provider
 cli/decode cli
 experiment
 """.split()
+ROOMS = {folder.split("/")[0] for folder in FOLDERS}
 LEVEL = {folder: level for level, folder in enumerate(FOLDERS)}
 # What a room may include of others, where the order alone would allow more.
 MAY_USE = {

@@ -91,7 +91,7 @@ def add_build(totals, argument, logs):
         add_test(totals, pathlib.Path(build), json.loads(line), counted)
 
 
-LINT = ("lint format", "lint layers", "lint clang-tidy")
+LINT = ("lint format", "lint layers", "lint docs", "lint clang-tidy")
 FUZZ = ("fuzz control", "fuzz operations", "fuzz packets", "fuzz parse")
 
 
