@@ -69,7 +69,7 @@ std::vector<wire::Mac> own_groups(const Device& device) {
     return groups;
 }
 
-static_assert(kMostXoffFramesOnWire < Fabric::kRingFrames);
+static_assert(kMostXoffFramesOnWire < InProcessSwitch::kRingFrames);
 
 netsim::Topology topology_of(const WireConfig& wire, std::uint32_t num_rnics) {
     const netsim::LinkSpec edge{.rate = wire.link_rate, .delay_ns = wire.delay_ns};
@@ -99,21 +99,21 @@ std::string dpdk_name(const RnicConfig& rnic, std::uint32_t index) {
     return rnic.port_device.substr(0, rnic.port_device.find(','));
 }
 
-Assembly::Assembly(const Config& config, Steering& steering, rte_mempool* frames) {
+Assembly::Assembly(const Config& config, WorkerHandoff& handoff, rte_mempool* frames) {
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         add_device(config.rnics[i], i);
     }
-    add_fabrics(config, steering, frames);
+    add_fabrics(config, handoff, frames);
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         if (config.rnics[i].port != PortKind::kFabric) {
-            open_port(*devices_[i], config.rnics[i], steering.num_workers(), frames);
+            open_port(*devices_[i], config.rnics[i], handoff.num_workers(), frames);
         }
         Device& device = *devices_[i];
         device.gids[0] = link_local_gid(device.mac);
         device.node_guid = node_guid(device.mac);
         device.caps = caps_of(device);
     }
-    add_hairpins(config, steering);
+    add_hairpins(config, handoff);
     add_networks(config);
 }
 
@@ -123,12 +123,12 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->index = index;
     device->mac = rnic.mac.value_or(wire::Mac{});
     device->mtu_bytes = rnic.mtu_bytes;
-    device->goes_back_n = rnic.goes_back_n;
-    device->naks_failed_invalidation = rnic.naks_failed_invalidation;
+    device->use_go_back_n = rnic.goes_back_n;
+    device->nak_failed_invalidation = rnic.naks_failed_invalidation;
     device->congestion.fill(rnic.congestion);
     device->pfc = rnic.pfc;
     device->is_ecn_capable = rnic.is_ecn_capable;
-    device->makes_udp_checksum = rnic.makes_udp_checksum;
+    device->udp_checksum_enabled = rnic.makes_udp_checksum;
     std::uint32_t next = 1;
     const auto add_link = [&](const LinkConfig& link) {
         for (const auto& address : {link.ipv4, link.ipv6}) {
@@ -143,7 +143,7 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     devices_.push_back(std::move(device));
 }
 
-void Assembly::add_fabrics(const Config& config, Steering& steering, rte_mempool* frames) {
+void Assembly::add_fabrics(const Config& config, WorkerHandoff& handoff, rte_mempool* frames) {
     std::map<std::string, std::vector<Device*>> members;
     for (std::size_t i = 0; i < config.rnics.size(); ++i) {
         if (config.rnics[i].port == PortKind::kFabric) {
@@ -152,31 +152,31 @@ void Assembly::add_fabrics(const Config& config, Steering& steering, rte_mempool
         }
     }
     for (const auto& [name, devices] : members) {
-        std::vector<Fabric::PortSpec> specs;
+        std::vector<InProcessSwitch::PortSpec> specs;
         for (const Device* device : devices) {
-            Fabric::PortSpec spec{device->mac, {device->gids.begin(), device->gids.end()}};
+            InProcessSwitch::PortSpec spec{device->mac, {device->gids.begin(), device->gids.end()}};
             spec.gids[0] = link_local_gid(device->mac);
             specs.push_back(spec);
         }
-        auto fabric = std::make_unique<Fabric>(specs, steering);
+        auto fabric = std::make_unique<InProcessSwitch>(specs, handoff);
         for (std::uint32_t i = 0; i < devices.size(); ++i) {
             devices[i]->port = &fabric->port(i);
             devices[i]->neighbours = fabric.get();
         }
-        emulate(config, name, *fabric, devices, steering, frames);
+        emulate(config, name, *fabric, devices, handoff, frames);
         fabrics_.emplace(name, std::move(fabric));
     }
 }
 
-void Assembly::emulate(const Config& config, const std::string& name, Fabric& fabric,
-                       const std::vector<Device*>& devices, Steering& steering, rte_mempool* frames) {
+void Assembly::emulate(const Config& config, const std::string& name, InProcessSwitch& fabric,
+                       const std::vector<Device*>& devices, WorkerHandoff& handoff, rte_mempool* frames) {
     const auto wire = std::find_if(config.wires.begin(), config.wires.end(),
                                    [&](const WireConfig& candidate) { return candidate.fabric == name; });
     if (wire == config.wires.end()) {
         return;
     }
     const auto num_rnics = static_cast<std::uint32_t>(devices.size());
-    EmulatedWire::Options options;
+    EmulatedNetwork::Options options;
     options.topology = topology_of(*wire, num_rnics);
     options.pool = frames;
     options.weights = wire->weights;
@@ -186,7 +186,7 @@ void Assembly::emulate(const Config& config, const std::string& name, Fabric& fa
         wire->ecn_kmin_bytes, wire->ecn_kmax_bytes,
         Fraction::from_raw(static_cast<std::uint32_t>(wire->ecn_pmax * Fraction::kOne))};
     options.switches.ecn.fill(ecn);
-    auto made = std::make_unique<EmulatedWire>(options, fabric, num_rnics, steering);
+    auto made = std::make_unique<EmulatedNetwork>(options, fabric, num_rnics, handoff);
     for (std::uint32_t i = 0; i < num_rnics; ++i) {
         devices[i]->port = &made->port(i);
         devices[i]->pfc.link_bits_per_second = wire->link_rate;
@@ -218,7 +218,7 @@ void Assembly::open_port(Device& device, const RnicConfig& rnic, std::uint32_t n
     }
     DpdkPortConfig config;
     config.name = dpdk_name(rnic, device.index);
-    config.remedy = port_hint(rnic);
+    config.hint = port_hint(rnic);
     config.num_queues = num_workers;
     config.path_mtu_bytes = rnic.port == PortKind::kPci ? rnic.mtu_bytes : 0;
     config.promiscuous = rnic.mac.has_value();
@@ -229,15 +229,15 @@ void Assembly::open_port(Device& device, const RnicConfig& rnic, std::uint32_t n
     }
     port->set_own_groups(own_groups(device));
     device.port = port.get();
-    if (rnic.pfc.sent != 0 && !port->tells_waiting()) {
-        if (rnic.pfc.xoff_frames >= ReadAheadPort::kMostFrames) {
+    if (rnic.pfc.sent != 0 && !port->can_count_waiting()) {
+        if (rnic.pfc.xoff_frames >= PrefetchPort::kMaxFrames) {
             throw SetupError(rnic.name +
                              ": [rnic.pfc]: its port's driver does not tell how many frames wait, and " +
-                             "'xoff_frames' must be less than " + std::to_string(ReadAheadPort::kMostFrames));
+                             "'xoff_frames' must be less than " + std::to_string(PrefetchPort::kMaxFrames));
         }
-        read_ahead_ports_.push_back(
-            std::make_unique<ReadAheadPort>(*port, num_workers, rnic.pfc.xoff_frames + 1));
-        device.port = read_ahead_ports_.back().get();
+        prefetch_ports_.push_back(
+            std::make_unique<PrefetchPort>(*port, num_workers, rnic.pfc.xoff_frames + 1));
+        device.port = prefetch_ports_.back().get();
     }
     dpdk_ports_.emplace(device.index, std::move(port));
 }
@@ -256,14 +256,14 @@ void Assembly::open_kernel_port(Device& device, const RnicConfig& rnic, std::uin
     if (!rnic.mtu_given) {
         device.mtu_bytes = port->max_path_mtu();
     } else if (rnic.mtu_bytes > port->max_path_mtu()) {
-        throw SetupError(rnic.name + ": " + port->why_not(rnic.mtu_bytes));
+        throw SetupError(rnic.name + ": " + port->explain_mtu_limit(rnic.mtu_bytes));
     }
     device.mac = port->mac();
     device.port = port.get();
     kernel_ports_.emplace(device.index, std::move(port));
 }
 
-void Assembly::add_hairpins(const Config& config, Steering& steering) {
+void Assembly::add_hairpins(const Config& config, WorkerHandoff& handoff) {
     std::map<std::string, std::vector<Device*>> ports;
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         const RnicConfig& rnic = config.rnics[i];
@@ -276,7 +276,7 @@ void Assembly::add_hairpins(const Config& config, Steering& steering) {
     }
     std::vector<NeighbourConfig> neighbours = config.neighbours;
     for (const auto& [key, devices] : ports) {
-        std::vector<Fabric::PortSpec> specs;
+        std::vector<InProcessSwitch::PortSpec> specs;
         for (const Device* device : devices) {
             specs.push_back({device->mac, {}});
             // RNICs that share a port do not hear each other's ARP.
@@ -286,7 +286,7 @@ void Assembly::add_hairpins(const Config& config, Steering& steering) {
                 }
             }
         }
-        auto fabric = std::make_unique<Fabric>(specs, steering);
+        auto fabric = std::make_unique<InProcessSwitch>(specs, handoff);
         for (std::uint32_t i = 0; i < devices.size(); ++i) {
             hairpins_.push_back(std::make_unique<HairpinPort>(*fabric, i, *devices[i]->port));
             devices[i]->port = hairpins_.back().get();

@@ -32,7 +32,7 @@ namespace urnic::dataplane {
 class Assembly {
   public:
     /// Throws SetupError: a port that is not there or refuses.
-    Assembly(const Config& config, Steering& steering, rte_mempool* frames);
+    Assembly(const Config& config, WorkerHandoff& handoff, rte_mempool* frames);
 
     [[nodiscard]] std::vector<Device*> devices() const;
     /// Lists the emulated networks, for status.
@@ -43,10 +43,10 @@ class Assembly {
 
   private:
     void add_device(const RnicConfig& rnic, std::uint32_t index);
-    void add_fabrics(const Config& config, Steering& steering, rte_mempool* frames);
+    void add_fabrics(const Config& config, WorkerHandoff& handoff, rte_mempool* frames);
     /// Puts a network between the devices of a fabric, if the configuration has one for it.
-    void emulate(const Config& config, const std::string& name, Fabric& fabric,
-                 const std::vector<Device*>& devices, Steering& steering, rte_mempool* frames);
+    void emulate(const Config& config, const std::string& name, InProcessSwitch& fabric,
+                 const std::vector<Device*>& devices, WorkerHandoff& handoff, rte_mempool* frames);
     /// Opens the port of a device that is on no fabric.
     void open_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers, rte_mempool* frames);
     void open_kernel_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
@@ -54,14 +54,14 @@ class Assembly {
     /// Gives each RNIC on a real port what finds its neighbours.
     void add_networks(const Config& config);
     /// Connects the RNICs that share a port to each other.
-    void add_hairpins(const Config& config, Steering& steering);
+    void add_hairpins(const Config& config, WorkerHandoff& handoff);
 
-    std::map<std::string, std::unique_ptr<Fabric>> fabrics_;
-    std::map<std::string, std::unique_ptr<EmulatedWire>> emulated_;      // before those fabrics
+    std::map<std::string, std::unique_ptr<InProcessSwitch>> fabrics_;
+    std::map<std::string, std::unique_ptr<EmulatedNetwork>> emulated_;   // before those fabrics
     std::map<std::uint32_t, std::string> fabric_of_;                     // by Device::index
     std::map<std::uint32_t, std::unique_ptr<DpdkPort>> dpdk_ports_;      // by Device::index
     std::map<std::uint32_t, std::unique_ptr<KernelPort>> kernel_ports_;  // by Device::index
-    std::vector<std::unique_ptr<ReadAheadPort>> read_ahead_ports_;       // on some of those
+    std::vector<std::unique_ptr<PrefetchPort>> prefetch_ports_;          // on some of those
     std::vector<std::unique_ptr<HairpinPort>> hairpins_;
     std::unique_ptr<StaticNeighbours> neighbours_;
     std::vector<std::unique_ptr<Device>> devices_;

@@ -74,13 +74,13 @@ rte_mempool* start_dpdk(const Config& config, bool verbose) {
         }
         ++index;
     }
-    std::uint32_t frames = frames_for(num_ports, num_workers, Fabric::kRingFrames) +
-                           static_cast<std::uint32_t>(config.wires.size()) * EmulatedWire::kFrames;
+    std::uint32_t frames = frames_for(num_ports, num_workers, InProcessSwitch::kRingFrames) +
+                           static_cast<std::uint32_t>(config.wires.size()) * EmulatedNetwork::kFrames;
     for (const RnicConfig& rnic : config.rnics) {
         const bool may_read_ahead =
             rnic.port == PortKind::kMemif || rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev;
         if (rnic.pfc.sent != 0 && may_read_ahead) {
-            frames += num_workers * std::min(rnic.pfc.xoff_frames + 1, ReadAheadPort::kMostFrames);
+            frames += num_workers * std::min(rnic.pfc.xoff_frames + 1, PrefetchPort::kMaxFrames);
         }
     }
     eal.memory_mb = packet_memory_mb(frames);
@@ -104,7 +104,7 @@ class Daemon {
 
     RunDir run_dir_;
     ControlState control_;
-    std::optional<Steering> steering_;
+    std::optional<WorkerHandoff> handoff_;
     std::optional<Assembly> devices_;
     std::optional<CmService> cm_;
     struct WorkerStopper {
@@ -143,8 +143,8 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     }
     const auto num_workers = static_cast<std::uint32_t>(config.daemon.worker_cpus.size());
     rte_mempool* frames = start_dpdk(config, options.verbose);
-    steering_.emplace(control_.daemon_state(), num_workers);
-    devices_.emplace(config, *steering_, frames);
+    handoff_.emplace(control_.daemon_state(), num_workers);
+    devices_.emplace(config, *handoff_, frames);
     for (Device* device : devices_->devices()) {
         control_.devices.push_back(std::make_unique<RnicState>(*device, num_workers));
     }
@@ -193,7 +193,7 @@ void Daemon::start_workers(const DaemonConfig& config, rte_mempool* frames) {
     worker.num_workers = static_cast<std::uint32_t>(config.worker_cpus.size());
     worker.state = &control_.daemon_state();
     worker.devices = devices_->devices();
-    worker.steering = &*steering_;
+    worker.handoff = &*handoff_;
     worker.frames = frames;
     worker.may_spin = config.spin;
     control_.worker_cpus = config.worker_cpus;

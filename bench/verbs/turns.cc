@@ -45,7 +45,7 @@ struct Words {
     Word there, on, back, home;
 };
 
-void hand_over(Word& word, std::uint32_t value) {
+void enqueue(Word& word, std::uint32_t value) {
     word.value.store(value);
     if (word.sleepers.load() != 0) {
         syscall(SYS_futex, &word.value, FUTEX_WAKE, 1, nullptr, nullptr, 0);
@@ -103,13 +103,13 @@ void measure_turns(Wait how, double seconds) {
     // The daemon serves two directions by turns: it knows which one is next.
     const std::array children = {start_process([&](std::uint32_t i) {
                                      wait_for(words.there, i, how);
-                                     hand_over(words.on, i);
+                                     enqueue(words.on, i);
                                      wait_for(words.back, i, how);
-                                     hand_over(words.home, i);
+                                     enqueue(words.home, i);
                                  }),
                                  start_process([&](std::uint32_t i) {
                                      wait_for(words.on, i, how);
-                                     hand_over(words.back, i);
+                                     enqueue(words.back, i);
                                  })};
     const auto began = TurnClock::now();
     auto now = began;
@@ -117,7 +117,7 @@ void measure_turns(Wait how, double seconds) {
     double longest = 0;
     while (std::chrono::duration<double>(now - began).count() < seconds) {
         ++rounds;
-        hand_over(words.there, rounds);
+        enqueue(words.there, rounds);
         wait_for(words.home, rounds, how);
         const auto end = TurnClock::now();
         longest = std::max(longest, std::chrono::duration<double, std::micro>(end - now).count());

@@ -16,7 +16,7 @@ namespace urnic::dataplane {
 
 namespace {
 
-constexpr std::int64_t kMostBytes = 4LL << 20U;  // that the frames of an EmulatedWire can hold
+constexpr std::int64_t kMostBytes = 4LL << 20U;  // that the frames of an EmulatedNetwork can hold
 constexpr std::int64_t kLeastBuffer = 16384;
 constexpr std::int64_t kMostSwitches = 64;
 constexpr std::int64_t kMostWeight = 1'000;

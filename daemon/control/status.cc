@@ -178,7 +178,7 @@ void write_worker(JsonWriter& json, const ControlState& control, std::uint32_t i
     });
 }
 
-void write_switch_port(JsonWriter& json, const WirePortView& view) {
+void write_switch_port(JsonWriter& json, const NetworkPortView& view) {
     json.value("delivered_packets", view.counters.tx_packets);
     json.value("delivered_bytes", view.counters.tx_bytes);
     json.value("marked", view.counters.marked);
@@ -194,7 +194,7 @@ void write_switch_port(JsonWriter& json, const WirePortView& view) {
 void write_wires(JsonWriter& json, const ControlState& control) {
     json.array("wires", [&] {
         for (const EmulatedNetworkInfo& wire : control.networks) {
-            std::vector<WirePortView> views(wire.devices.size() + wire.trunks.size());
+            std::vector<NetworkPortView> views(wire.devices.size() + wire.trunks.size());
             control.workers[0]->call([&] {
                 for (std::uint32_t port = 0; port < views.size(); ++port) {
                     views[port] = wire.view(port);

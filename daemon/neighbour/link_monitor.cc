@@ -16,7 +16,7 @@ void replace_queues(ControlState& control, RnicState& device, KernelPort& port, 
     const std::uint32_t number = device.device->index;
     for (std::uint32_t i = 0; i < control.num_workers(); ++i) {
         Worker& worker = *control.workers[i];
-        PortQueue* const queue = i < queues.of_worker.size() ? queues.of_worker[i].get() : nullptr;
+        KernelQueue* const queue = i < queues.of_worker.size() ? queues.of_worker[i].get() : nullptr;
         worker.call([&] {
             port.use(i, queue);
             worker.watch_port(number);
@@ -54,8 +54,8 @@ void follow(ControlState& control, RnicState& device, KernelPort& port) {
     if (path_mtu_within(facts.mtu_bytes) < device.device->mtu_bytes && facts.mtu_bytes != port.warned_mtu()) {
         log_warning("{}: the MTU of {} is {} now, packets of the path MTU {} do not fit: {}",
                     device.device->name, port.interface().name(), facts.mtu_bytes, device.device->mtu_bytes,
-                    port.where_it_is(fmt::format("ip link set {} mtu {}", port.interface().name(),
-                                                 interface_mtu_for(device.device->mtu_bytes))));
+                    port.command_in_netns(fmt::format("ip link set {} mtu {}", port.interface().name(),
+                                                      interface_mtu_for(device.device->mtu_bytes))));
     }
     port.set_warned_mtu(facts.mtu_bytes);
     report_port(control, device, PortFact::kLink, facts.link && port.opened_index() != 0);
@@ -67,7 +67,7 @@ void give_back(ControlState& control, DpdkPort& port) {
     for (const auto& worker : control.workers) {
         worker->call([] {});  // whoever was sending or receiving has come to the end of it
     }
-    (void)port.give_back();
+    (void)port.release_device();
 }
 
 }  // namespace
@@ -78,14 +78,14 @@ void monitor_link(ControlState& control, RnicState& device, KernelPort& port) {
     if (!device.device->port_state.link) {
         log_warning("{}: the interface {} is down or has no carrier: {}", device.device->name,
                     port.interface().name(),
-                    port.where_it_is(fmt::format("ip link set {} up", port.interface().name())));
+                    port.command_in_netns(fmt::format("ip link set {} up", port.interface().name())));
     }
     control.watches.push_back({port.interface().changes_fd(), on_change});
 }
 
 void monitor_link(ControlState& control, RnicState& device, DpdkPort& port) {
     const auto on_change = [&control, &device, &port] {
-        port.forget_changes();
+        port.clear_changes();
         const bool removed = port.removed();
         if (removed && device.device->port_state.present) {
             log_warning("{}: its NIC is gone; start urnicd again when there is another", device.device->name);

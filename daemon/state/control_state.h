@@ -48,7 +48,7 @@ struct EmulatedNetworkInfo {
     std::string fabric;
     std::vector<std::string> devices;  // by port
     std::vector<std::string> trunks;   // ports between switches, numbered on from those
-    std::function<WirePortView(std::uint32_t port)> view;
+    std::function<NetworkPortView(std::uint32_t port)> view;
 };
 
 /// Touched by the control thread alone.

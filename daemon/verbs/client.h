@@ -140,7 +140,7 @@ class Client {
     /// 0, or EINVAL for handles that are not there or do not belong together.
     [[nodiscard]] int find_parts(const abi::CreateQpRequest& request, QpParts& parts) const;
     static void use_parts(const QpParts& parts, QpObject& qp, QpConfig& config);
-    void publish_qp(QpObject& qp, QpRoom& room);
+    void publish_qp(QpObject& qp, QpTablePages& room);
     /// The QP behind a handle, XRC targets too; nullptr: none.
     [[nodiscard]] QpSlot* find_qp(std::uint32_t handle, Worker*& worker) const;
     static int resolve_path(const QpSlot& qp, Worker& worker, const abi::QpAttr& attr, wire::Path& path);

@@ -64,8 +64,8 @@ int Client::create_cq(const abi::CreateCqRequest& request, Request& /*message*/,
     cq->cq->user_handle = request.user_handle;
     cq->cq->wake_word = &control_.daemon_state().wake_words[id_ % abi::kWakeWords];
     cq->cq->async_fd = context->async_fd.get();
-    cq->cq->ignores_overrun = (request.flags & abi::kCqIgnoreOverrun) != 0;
-    cq->cq->stamps = (request.flags & abi::kCqTimestamps) != 0;
+    cq->cq->ignore_overrun = (request.flags & abi::kCqIgnoreOverrun) != 0;
+    cq->cq->per_cqe_timestamp = (request.flags & abi::kCqTimestamps) != 0;
     abi::CreateCqReply body{};
     body.entries = cq->entries;
     body.memory_offset = cq->memory.offset;

@@ -85,7 +85,7 @@ struct XrcdObject {
 struct XrcTargetObject {
     XrcdObject* xrcd = nullptr;
     XrcTarget* target = nullptr;
-    QpListener listener;
+    QpEventSubscriber listener;
 };
 
 struct SrqObject {

@@ -83,7 +83,7 @@ QpConfig config_of(const abi::CreateQpRequest& request, const QpLayout& layout, 
 void use_device(Device& device, std::uint32_t worker, QpConfig& config) {
     config.keys = &device.keys;
     config.handles = &device.handles;
-    config.naks_failed_invalidation = device.naks_failed_invalidation;
+    config.naks_failed_invalidation = device.nak_failed_invalidation;
     config.port_mtu_bytes = device.mtu_bytes;
     config.counters = &device.counters[worker];
 }
@@ -183,7 +183,7 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
     QpConfig config = config_of(request, layout, rings_->at(memory));
     config.qp_num = *qp_num;
     use_device(*device.device, w, config);
-    config.held_packets = device.device->goes_back_n ? nullptr : &control_.workers[w]->held_packets();
+    config.held_packets = device.device->use_go_back_n ? nullptr : &control_.workers[w]->held_packets();
     auto made = std::make_unique<QpObject>();
     QpObject& qp = *made;
     qp.type = static_cast<QpType>(request.type);
@@ -198,10 +198,10 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
     qp.slot.device = device.device;
     qp.slot.async_fd = parts.pd->context->async_fd.get();
     qp.slot.user_handle = request.user_handle;
-    qp.slot.blocks_own_multicast = (request.create_flags & kQpBlockSelfMcastLb) != 0;
+    qp.slot.block_self_multicast_loopback = (request.create_flags & kQpBlockSelfMcastLb) != 0;
     qp.slot.client = on_worker_[w].get();
     qp.slot.doorbell_slot = *doorbell_slot;
-    QpRoom room;
+    QpTablePages room;
     abi::CreateQpReply body = describe(layout);
     body.handle = qps_.add(std::move(made));
     // Nothing fails from here on.
@@ -220,7 +220,7 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
 }
 
 /// Counts the QP and hands it to its worker.
-void Client::publish_qp(QpObject& qp, QpRoom& room) {
+void Client::publish_qp(QpObject& qp, QpTablePages& room) {
     ++qp.pd->users;
     ++qp.send_cq->users;
     if (qp.recv_cq != nullptr) {

@@ -144,15 +144,15 @@ int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply)
     config.keys = &device.device->keys;
     config.port_mtu_bytes = device.device->mtu_bytes;
     config.counters = &device.device->counters[domain.worker];
-    config.naks_failed_invalidation = device.device->naks_failed_invalidation;
-    config.held_packets = device.device->goes_back_n ? nullptr : &worker.held_packets();
+    config.naks_failed_invalidation = device.device->nak_failed_invalidation;
+    config.held_packets = device.device->use_go_back_n ? nullptr : &worker.held_packets();
     use_congestion(*device.device, domain.worker, config);
     auto made = std::make_unique<XrcTarget>();
     XrcTarget& target = *made;
     target.slot.qp = control_.make_qp(QpType::kXrcRecv, config);
     URNIC_CHECK(target.slot.qp != nullptr);
     target.slot.device = device.device;
-    QpRoom room;
+    QpTablePages room;
     auto handle = std::make_unique<XrcTargetObject>();
     XrcTargetObject& own = *handle;
     const std::uint32_t number = xrc_targets_.add(std::move(handle));
@@ -199,8 +199,8 @@ void Client::attach_target(XrcTargetObject& handle, XrcdObject& xrcd, XrcTarget&
     ++xrcd.users;
     ++target.handles;
     control_.workers[xrcd.domain->worker]->call([&] {
-        handle.listener.next = target.slot.listeners;
-        target.slot.listeners = &handle.listener;
+        handle.listener.next = target.slot.subscribers;
+        target.slot.subscribers = &handle.listener;
     });
 }
 
@@ -212,7 +212,7 @@ void Client::detach_target(XrcTargetObject& handle) {
     Worker& worker = *control_.workers[domain.worker];
     const bool is_last = --handle.target->handles == 0;
     worker.call([&] {
-        QpListener** at = &slot.listeners;
+        QpEventSubscriber** at = &slot.subscribers;
         while (*at != &handle.listener) {
             at = &(*at)->next;
         }

@@ -54,10 +54,10 @@ struct Device {
     NeighbourMacs neighbour_macs;                               // what paths of a real port name
     FrameInbox* neighbour_inbox = nullptr;                      // nullptr: ARP and ND are somebody else's
     bool is_ecn_capable = false;                                // packets say ECT(0)
-    bool makes_udp_checksum = false;
-    std::uint32_t mtu_bytes = 4096;         // largest path MTU
-    bool goes_back_n = false;               // RnicConfig::goes_back_n
-    bool naks_failed_invalidation = false;  // RnicConfig::naks_failed_invalidation
+    bool udp_checksum_enabled = false;
+    std::uint32_t mtu_bytes = 4096;        // largest path MTU
+    bool use_go_back_n = false;            // RnicConfig::use_go_back_n
+    bool nak_failed_invalidation = false;  // RnicConfig::nak_failed_invalidation
     /// Of connected QPs, on each worker: changed in Worker::call() alone. All are the same, for a worker must
     /// not see half a change.
     std::array<congestion::Settings, abi::kMaxWorkers> congestion{};
@@ -66,7 +66,7 @@ struct Device {
     KeyTable keys;
     AddressHandles handles;
     std::array<Counters, abi::kMaxWorkers> counters;
-    PacketIo* port = nullptr;
+    Port* port = nullptr;
     PfcSettings pfc;
     PfcCounters pfc_counters;
     PortPauses pauses{pfc, pfc_counters};        // worker 0 is the owner

@@ -8,24 +8,24 @@ namespace urnic::dataplane {
 
 namespace {
 
-constexpr std::size_t kNowhere = Device::kGidTableLength;
+constexpr std::size_t kNoEntry = Device::kGidTableLength;
 
-std::size_t place_of(const Device& device, const InterfaceAddress& address) {
+std::size_t index_of(const Device& device, const InterfaceAddress& address) {
     for (std::size_t i = 0; i < device.gids.size(); ++i) {
         if (device.gids[i] == address.gid && device.gid_vlans[i] == address.vlan) {
             return i;
         }
     }
-    return kNowhere;
+    return kNoEntry;
 }
 
-/// True: it was not so before.
-bool put(Device& device, std::size_t place, const InterfaceAddress& address) {
-    const bool same = device.gids[place] == address.gid && device.gid_vlans[place] == address.vlan &&
-                      device.gid_interfaces[place] == address.interface;
-    device.gid_interfaces[place] = address.interface;
-    device.gids[place] = address.gid;
-    device.gid_vlans[place] = address.vlan;
+/// Returns whether the entry was different before.
+bool set_entry(Device& device, std::size_t index, const InterfaceAddress& address) {
+    const bool same = device.gids[index] == address.gid && device.gid_vlans[index] == address.vlan &&
+                      device.gid_interfaces[index] == address.interface;
+    device.gid_interfaces[index] = address.interface;
+    device.gids[index] = address.gid;
+    device.gid_vlans[index] = address.vlan;
     return !same;
 }
 
@@ -43,27 +43,27 @@ bool set_addresses(Device& device, const wire::Mac& mac, const std::vector<Inter
     }
     bool changed = device.mac != mac;
     device.mac = mac;
-    changed |= put(device, 0, first);
+    changed |= set_entry(device, 0, first);
     for (std::size_t i = 1; i < device.gids.size(); ++i) {
         const bool stays = std::any_of(wanted.begin(), wanted.end(), [&](const InterfaceAddress& address) {
-            return place_of(device, address) == i;
+            return index_of(device, address) == i;
         });
         if (!stays && device.gids[i] != wire::Gid{}) {
-            changed |= put(device, i, {});
+            changed |= set_entry(device, i, {});
         }
     }
     for (const InterfaceAddress& address : wanted) {
-        std::size_t place = place_of(device, address);
-        if (place == kNowhere) {
+        std::size_t index = index_of(device, address);
+        if (index == kNoEntry) {
             const auto* const free = std::find(device.gids.begin() + 1, device.gids.end(), wire::Gid{});
-            place = static_cast<std::size_t>(free - device.gids.begin());
+            index = static_cast<std::size_t>(free - device.gids.begin());
         }
-        if (place == kNowhere) {
+        if (index == kNoEntry) {
             log_warning("{}: more than {} addresses; the rest cannot be used", device.name,
                         Device::kGidTableLength);
             break;
         }
-        changed |= put(device, place, address);
+        changed |= set_entry(device, index, address);
     }
     return changed;
 }

@@ -19,8 +19,8 @@ struct InterfaceAddress {
     bool operator==(const InterfaceAddress&) const = default;
 };
 
-/// Puts these addresses, and the link-local one of `mac`, into the device's table. Addresses for which there
-/// is no place are left out, which is logged. True: something is different now.
+/// Sets the device's table to these addresses and the link-local one of `mac`. Addresses for which there is
+/// no free entry are left out, which is logged. Returns whether something has changed.
 [[nodiscard]] bool set_addresses(Device& device, const wire::Mac& mac,
                                  const std::vector<InterfaceAddress>& addresses);
 

@@ -61,7 +61,11 @@ class MulticastTable {
         member.group->members = &member;
     }
     static void unlink(GroupMember& member) {
-        (member.previous == nullptr ? member.group->members : member.previous->next) = member.next;
+        if (member.previous == nullptr) {
+            member.group->members = member.next;
+        } else {
+            member.previous->next = member.next;
+        }
         if (member.next != nullptr) {
             member.next->previous = member.previous;
         }

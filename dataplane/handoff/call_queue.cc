@@ -19,47 +19,47 @@ enum Progress : std::uint32_t { kAsked, kCallerSleeps, kDone };
 
 }  // namespace
 
-struct Mailbox::Letter {
+struct CallQueue::Call {
     FunctionRef function;
     std::atomic<std::uint32_t> progress{kAsked};
 };
 
-struct Mailbox::Queue {
+struct CallQueue::Queue {
     // The producer waits for each answer, so one place is enough.
-    boost::lockfree::spsc_queue<Letter*, boost::lockfree::capacity<1>> letters;
+    boost::lockfree::spsc_queue<Call*, boost::lockfree::capacity<1>> calls;
     SpinWait spin;
 };
 
-Mailbox::Mailbox() : queue_(std::make_unique<Queue>()) {}
-Mailbox::~Mailbox() = default;
+CallQueue::CallQueue() : queue_(std::make_unique<Queue>()) {}
+CallQueue::~CallQueue() = default;
 
 // A std::semaphore would yield before it sleeps, which takes milliseconds where others compute.
-void Mailbox::call(FunctionRef function, FunctionRef wake) {
-    Letter letter{function};
-    URNIC_CHECK(queue_->letters.push(&letter));
+void CallQueue::call(FunctionRef function, FunctionRef wake) {
+    Call call{function};
+    URNIC_CHECK(queue_->calls.push(&call));
     wake();
     SpinWait& spin = queue_->spin;
     spin.begin(clock_now());
-    while (letter.progress.load(std::memory_order_acquire) != kDone) {
+    while (call.progress.load(std::memory_order_acquire) != kDone) {
         std::uint32_t expected = kAsked;
         if (spin.looks_again(clock_now()) ||
-            (!letter.progress.compare_exchange_strong(expected, kCallerSleeps) && expected == kDone)) {
+            (!call.progress.compare_exchange_strong(expected, kCallerSleeps) && expected == kDone)) {
             continue;
         }
-        ::syscall(SYS_futex, &letter.progress, FUTEX_WAIT_PRIVATE, kCallerSleeps, nullptr, nullptr, 0);
+        ::syscall(SYS_futex, &call.progress, FUTEX_WAIT_PRIVATE, kCallerSleeps, nullptr, nullptr, 0);
     }
     spin.found();
 }
 
-const FunctionRef* Mailbox::next() {
-    if (!queue_->letters.pop(current_)) {
+const FunctionRef* CallQueue::next() {
+    if (!queue_->calls.pop(current_)) {
         return nullptr;
     }
     return &current_->function;
 }
 
-void Mailbox::finish() {
-    // The letter dies as soon as its writer sees this; a wake-up that comes later wakes nobody.
+void CallQueue::finish() {
+    // The call dies as soon as its writer sees this; a wake-up that comes later wakes nobody.
     std::atomic<std::uint32_t>* const progress = &current_->progress;
     current_ = nullptr;
     if (progress->exchange(kDone, std::memory_order_acq_rel) == kCallerSleeps) {

@@ -8,12 +8,12 @@
 namespace urnic::dataplane {
 
 /// One producer (the control thread), one consumer (the worker).
-class Mailbox {
+class CallQueue {
   public:
-    Mailbox();
-    ~Mailbox();
-    Mailbox(const Mailbox&) = delete;
-    Mailbox& operator=(const Mailbox&) = delete;
+    CallQueue();
+    ~CallQueue();
+    CallQueue(const CallQueue&) = delete;
+    CallQueue& operator=(const CallQueue&) = delete;
 
     /// Producer: leaves `function` for the worker, calls `wake`, and returns when the function has run.
     void call(FunctionRef function, FunctionRef wake);
@@ -23,10 +23,10 @@ class Mailbox {
     void finish();
 
   private:
-    struct Letter;
+    struct Call;
     struct Queue;
     std::unique_ptr<Queue> queue_;
-    Letter* current_ = nullptr;
+    Call* current_ = nullptr;
 };
 
 }  // namespace urnic::dataplane

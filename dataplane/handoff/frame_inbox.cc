@@ -22,7 +22,8 @@ bool FrameInbox::push(std::span<const std::byte> frame) {
     copy.length = static_cast<std::uint16_t>(frame.size());
     std::memcpy(copy.bytes.data(), frame.data(), frame.size());
     const bool is_for_all = (copy.bytes[0] & std::byte{1}) != std::byte{0};  // IEEE 802: the group bit
-    const bool taken = (is_for_all ? for_all_ : for_us_).bounded_push(copy);
+    Frames& frames = is_for_all ? for_all_ : for_us_;
+    const bool taken = frames.bounded_push(copy);
     // After the push: either the control thread, which takes the flag back before it looks, finds the frame,
     // or this finds the flag taken back.
     if (!signalled_.exchange(true)) {

@@ -1,7 +1,6 @@
-// Frames that workers leave for the control thread: ARP and neighbour discovery, which are no worker's
-// business. Bounded: more that nobody has taken are dropped, and what is asked is asked again. What is for
-// this station alone, as answers to its questions are, has places of its own and comes first: a flood for
-// everybody on the link does not hide it.
+// ARP and neighbour discovery frames on their way from the workers to the control thread. Bounded: further
+// frames are dropped, since requests are sent again. Frames to this station alone, such as replies, have a
+// queue of their own, which is read first: a flood of broadcasts does not hide them.
 #pragma once
 
 #include <array>
@@ -32,16 +31,17 @@ class FrameInbox {
     FrameInbox(const FrameInbox&) = delete;
     FrameInbox& operator=(const FrameInbox&) = delete;
 
-    /// Any worker. False: no room, or too long. One system call at most until the control thread looks.
+    /// For any worker. Returns false if there is no room, or the frame is too long. One system call at most
+    /// until the control thread reads.
     [[nodiscard]] bool push(std::span<const std::byte> frame);
 
     /// Becomes readable when frames have come.
     [[nodiscard]] int fd() const { return fd_.get(); }
-    /// The control thread: begins a look, after which fd() becomes readable again for what comes later.
+    /// For the control thread, before it reads: fd() becomes readable again for what comes later.
     void acknowledge();
-    /// False: there is none.
+    /// Returns whether there was one.
     [[nodiscard]] bool pop(Frame& frame) { return for_us_.pop(frame) || for_all_.pop(frame); }
-    /// Ends a look: makes fd() readable again if there are more.
+    /// For the control thread, after it has read: makes fd() readable again if there are more.
     void wake_for_rest();
 
   private:

@@ -22,16 +22,17 @@ class MadInbox {
     MadInbox(const MadInbox&) = delete;
     MadInbox& operator=(const MadInbox&) = delete;
 
-    /// The worker. False: there is no room. One system call at most until the control thread looks.
+    /// For the worker. Returns false if there is no room. One system call at most until the control thread
+    /// reads.
     [[nodiscard]] bool push(const ReceivedMad& mad);
 
     /// Becomes readable when MADs have come.
     [[nodiscard]] int fd() const { return fd_.get(); }
-    /// The control thread: begins a look, after which fd() becomes readable again for what comes later.
+    /// For the control thread, before it reads: fd() becomes readable again for what comes later.
     void acknowledge();
-    /// The oldest one; false: there is none.
+    /// Reads the oldest one. Returns whether there was one.
     [[nodiscard]] bool pop(ReceivedMad& mad) { return mads_.pop(mad); }
-    /// Ends a look: makes fd() readable again if there are more.
+    /// For the control thread, after it has read: makes fd() readable again if there are more.
     void wake_for_rest();
 
   private:

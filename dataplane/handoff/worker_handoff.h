@@ -1,4 +1,4 @@
-// Which worker a QP belongs to, and the way there for frames that another worker received.
+// Which worker owns a QP, and the rings to it for frames that another worker received.
 #pragma once
 
 #include <cstdint>
@@ -12,41 +12,41 @@ namespace urnic::dataplane {
 
 /// A frame on its way to another worker. The device is not in the frame: the in-process wire gives one
 /// multicast frame to several devices.
-struct Handover {
+struct HandoffFrame {
     rte_mbuf* frame = nullptr;
     std::uint32_t device = 0;  // index of the one that received it
 };
 
 /// Made before the workers, shared by all of them.
-class Steering {
+class WorkerHandoff {
   public:
     /// Frames that wait on the way from one worker to another; more are dropped, as a NIC's queue would.
-    static constexpr std::uint32_t kHandoverFrames = 512;
+    static constexpr std::uint32_t kRingFrames = 512;
 
-    Steering(abi::DaemonState& state, std::uint32_t num_workers);
-    ~Steering();
-    Steering(const Steering&) = delete;
-    Steering& operator=(const Steering&) = delete;
+    WorkerHandoff(abi::DaemonState& state, std::uint32_t num_workers);
+    ~WorkerHandoff();
+    WorkerHandoff(const WorkerHandoff&) = delete;
+    WorkerHandoff& operator=(const WorkerHandoff&) = delete;
 
     [[nodiscard]] std::uint32_t num_workers() const { return num_workers_; }
     [[nodiscard]] std::uint32_t worker_of(std::uint32_t qp_num) const {
         return num_workers_ == 1 ? 0 : qp_num % num_workers_;
     }
-    [[nodiscard]] WakeBoard& wakes() { return wakes_; }
+    [[nodiscard]] WorkerWakeup& wakeup() { return wakeup_; }
 
-    /// Worker `from` gives a frame to worker `to`. False: no room, the frame stays the caller's. Call
-    /// wakes().wake(to) after the burst.
-    [[nodiscard]] bool hand_over(std::uint32_t from, std::uint32_t to, const Handover& frame);
-    /// Up to `count` frames that others gave to `worker`; the caller's from now on.
-    [[nodiscard]] std::uint32_t take(std::uint32_t worker, Handover* frames, std::uint32_t count);
+    /// Hands a frame off from worker `from` to worker `to`. Returns false if there is no room: the caller
+    /// keeps the frame. Call wakeup().wake(to) after the burst.
+    [[nodiscard]] bool enqueue(std::uint32_t from, std::uint32_t to, const HandoffFrame& frame);
+    /// Takes up to `count` frames that others have handed off to `worker`, which owns them from now on.
+    [[nodiscard]] std::uint32_t dequeue(std::uint32_t worker, HandoffFrame* frames, std::uint32_t count);
 
   private:
-    struct Lane;
-    [[nodiscard]] Lane& lane(std::uint32_t from, std::uint32_t to);
+    struct HandoffRing;
+    [[nodiscard]] HandoffRing& ring(std::uint32_t from, std::uint32_t to);
 
     std::uint32_t num_workers_;
-    WakeBoard wakes_;
-    std::unique_ptr<Lane[]> lanes_;
+    WorkerWakeup wakeup_;
+    std::unique_ptr<HandoffRing[]> rings_;
 };
 
 }  // namespace urnic::dataplane

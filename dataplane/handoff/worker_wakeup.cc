@@ -11,7 +11,7 @@
 
 namespace urnic::dataplane {
 
-WakeBoard::WakeBoard(abi::DaemonState& state, std::uint32_t num_workers)
+WorkerWakeup::WorkerWakeup(abi::DaemonState& state, std::uint32_t num_workers)
     : state_(state), num_workers_(num_workers) {
     URNIC_CHECK(num_workers >= 1 && num_workers <= abi::kMaxWorkers);
     fds_.fill(-1);
@@ -27,13 +27,13 @@ WakeBoard::WakeBoard(abi::DaemonState& state, std::uint32_t num_workers)
     }
 }
 
-WakeBoard::~WakeBoard() {
+WorkerWakeup::~WorkerWakeup() {
     for (std::uint32_t worker = 0; worker < num_workers_; ++worker) {
         close(fds_[worker]);
     }
 }
 
-void WakeBoard::wake(std::uint32_t worker) {
+void WorkerWakeup::wake(std::uint32_t worker) {
     // Pairs with announce_sleep(): either the worker's last look sees what was put there, or this load sees
     // that it sleeps.
     std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -43,12 +43,12 @@ void WakeBoard::wake(std::uint32_t worker) {
     }
 }
 
-void WakeBoard::announce_sleep(std::uint32_t worker) {
+void WorkerWakeup::announce_sleep(std::uint32_t worker) {
     state_.workers[worker].sleeping.store(1, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-void WakeBoard::announce_awake(std::uint32_t worker) {
+void WorkerWakeup::announce_awake(std::uint32_t worker) {
     state_.workers[worker].cpu.store(static_cast<std::uint32_t>(sched_getcpu()), std::memory_order_relaxed);
     state_.workers[worker].sleeping.store(0, std::memory_order_relaxed);
 }

@@ -10,14 +10,14 @@ namespace urnic::dataplane {
 
 /// One eventfd for each worker, known to the daemon alone (clients have eventfds of their own). Any thread
 /// may wake any worker.
-class WakeBoard {
+class WorkerWakeup {
   public:
     /// `state` is where the sleepers announce themselves; it outlives this. Throws std::system_error when no
     /// descriptor is left.
-    WakeBoard(abi::DaemonState& state, std::uint32_t num_workers);
-    ~WakeBoard();
-    WakeBoard(const WakeBoard&) = delete;
-    WakeBoard& operator=(const WakeBoard&) = delete;
+    WorkerWakeup(abi::DaemonState& state, std::uint32_t num_workers);
+    ~WorkerWakeup();
+    WorkerWakeup(const WorkerWakeup&) = delete;
+    WorkerWakeup& operator=(const WorkerWakeup&) = delete;
 
     /// After something was put where `worker` looks: makes it look. No system call while it is awake.
     void wake(std::uint32_t worker);

@@ -17,8 +17,7 @@ namespace urnic::dataplane {
 namespace {
 
 [[noreturn]] void fail(const DpdkPortConfig& config, const char* what, int error) {
-    throw SetupError("port " + config.name + ": " + what + " (" + rte_strerror(-error) + "). " +
-                     config.remedy);
+    throw SetupError("port " + config.name + ": " + what + " (" + rte_strerror(-error) + "). " + config.hint);
 }
 
 std::uint16_t find_port(const DpdkPortConfig& config) {
@@ -26,10 +25,10 @@ std::uint16_t find_port(const DpdkPortConfig& config) {
     if (rte_eth_dev_get_port_by_name(config.name.c_str(), &id) == 0) {
         return id;
     }
-    throw SetupError("port " + config.name + ": DPDK has no such device. " + config.remedy);
+    throw SetupError("port " + config.name + ": DPDK has no such device. " + config.hint);
 }
 
-/// Spreads flows over the queues, by their addresses and UDP ports; steering does the rest.
+/// Spreads flows over the queues, by their addresses and UDP ports; WorkerHandoff does the rest.
 void set_rss(const rte_eth_dev_info& info, std::uint32_t queues, rte_eth_conf& conf) {
     constexpr std::uint64_t kUdp = RTE_ETH_RSS_NONFRAG_IPV4_UDP | RTE_ETH_RSS_NONFRAG_IPV6_UDP;
     if (queues > 1 && (info.flow_type_rss_offloads & kUdp) != 0) {
@@ -135,7 +134,7 @@ void DpdkPort::on_device_event(const char* /*device*/, rte_dev_event_type type, 
     }
 }
 
-void DpdkPort::forget_changes() const {
+void DpdkPort::clear_changes() const {
     std::uint64_t ignored = 0;
     (void)!::read(changes_.get(), &ignored, sizeof ignored);
 }
@@ -153,7 +152,7 @@ void DpdkPort::close() {
     (void)rte_eth_dev_close(port_id_);
 }
 
-bool DpdkPort::give_back() {
+bool DpdkPort::release_device() {
     close();
     if (device_ != nullptr && rte_dev_remove(device_) != 0) {
         return false;
@@ -197,7 +196,7 @@ std::uint32_t DpdkPort::rx_waiting(std::uint32_t queue) {
     return count > 0 ? static_cast<std::uint32_t>(count) : 0;
 }
 
-bool DpdkPort::tells_waiting() const { return rte_eth_rx_queue_count(port_id_, 0) >= 0; }
+bool DpdkPort::can_count_waiting() const { return rte_eth_rx_queue_count(port_id_, 0) >= 0; }
 
 void DpdkPort::set_own_groups(std::vector<wire::Mac> groups) {
     own_groups_ = std::move(groups);

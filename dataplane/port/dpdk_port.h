@@ -19,17 +19,16 @@ namespace urnic::dataplane {
 
 struct DpdkPortConfig {
     std::string name;              // DPDK's: a PCI address or a vdev's name
-    std::string remedy;            // what to do when it is not there
+    std::string hint;              // what the operator can do when it is not there
     std::uint32_t num_queues = 1;  // one for each worker; a device with fewer gives the rest none
     std::uint16_t rx_descriptors = 512;
     std::uint16_t tx_descriptors = 512;
-    std::uint32_t path_mtu_bytes =
-        0;                          // must go through; 0: not asked, as af_packet and memif name too little
-    bool promiscuous = false;       // where the device's MAC is not the port's own
-    rte_mempool* frames = nullptr;  // received into
+    std::uint32_t path_mtu_bytes = 0;  // required; 0: not checked, as af_packet and memif report too little
+    bool promiscuous = false;          // where the device's MAC is not the port's own
+    rte_mempool* frames = nullptr;     // received into
 };
 
-class DpdkPort final : public PacketIo {
+class DpdkPort final : public Port {
   public:
     /// Configures and starts the device. Throws SetupError: no such device, or it refuses. A device can be
     /// opened once in a process: DPDK forgets it when it is closed.
@@ -41,8 +40,8 @@ class DpdkPort final : public PacketIo {
     std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
     std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
     [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override;
-    /// rx_waiting() is not 0 for lack of an answer.
-    [[nodiscard]] bool tells_waiting() const;
+    /// Returns whether the driver can count the frames that wait: else rx_waiting() is always 0.
+    [[nodiscard]] bool can_count_waiting() const;
     void set_multicast(std::span<const wire::Mac> groups) override;
     /// Groups that the RNIC itself is in, whatever set_multicast() says.
     void set_own_groups(std::vector<wire::Mac> groups);
@@ -52,16 +51,17 @@ class DpdkPort final : public PacketIo {
 
     [[nodiscard]] wire::Mac mac() const;
     [[nodiscard]] bool link_up() const;
-    /// Pulled out, asked back by the kernel, or its other half is gone for good. Nothing is sent or received
-    /// then.
+    /// Returns whether the device was unplugged, requested back by the kernel, or lost its peer for good.
+    /// Nothing is sent or received then.
     [[nodiscard]] bool removed() const { return removed_.load(std::memory_order_relaxed); }
-    /// Readable now and then, until forget_changes(): time to look at the link, and whether the device is
-    /// there.
+    /// Becomes readable several times a second, until clear_changes(): time to poll the link's state and
+    /// whether the device was removed.
     [[nodiscard]] int changes_fd() const { return changes_.get(); }
-    void forget_changes() const;
-    /// A removed() device goes back to the kernel, which waits for it. Every worker has passed a loop
-    /// boundary since it was removed(), and no thread of DPDK's is at it. False: try again later.
-    bool give_back();
+    void clear_changes() const;
+    /// Gives a removed() device back to the kernel, which waits for it. Every worker has passed a loop
+    /// boundary since it was removed(), and no thread of DPDK's uses it. Returns false if it is still in use:
+    /// call it again later.
+    bool release_device();
     [[nodiscard]] bool holds_device() const { return device_ != nullptr; }
 
   private:

@@ -32,8 +32,8 @@ rte_mbuf* copy_of(const rte_mbuf& frame) {
     return copy;
 }
 
-/// Makes the frame one that nobody else reads: a multicast frame is shared by all who receive it. False: no
-/// buffer is free, and the frame is lost.
+/// Copies the frame if others share it, as receivers share a multicast frame. Returns false if no buffer is
+/// free: the frame is lost.
 bool make_own(rte_mbuf*& frame) {
     if (rte_mbuf_refcnt_read(frame) == 1) {
         return true;
@@ -46,12 +46,12 @@ bool make_own(rte_mbuf*& frame) {
 
 }  // namespace
 
-void FaultPort::ReadyQueue::push(rte_mbuf* frame) {
+void FaultInjector::ReadyQueue::push(rte_mbuf* frame) {
     URNIC_CHECK(size() < kRoom);
     frames_[end_++ % kRoom] = frame;
 }
 
-std::uint16_t FaultPort::ReadyQueue::pop(rte_mbuf** frames, std::uint16_t count) {
+std::uint16_t FaultInjector::ReadyQueue::pop(rte_mbuf** frames, std::uint16_t count) {
     const auto taken = static_cast<std::uint16_t>(std::min<std::uint32_t>(count, size()));
     for (std::uint16_t i = 0; i < taken; ++i) {
         frames[i] = frames_[begin_++ % kRoom];
@@ -59,14 +59,14 @@ std::uint16_t FaultPort::ReadyQueue::pop(rte_mbuf** frames, std::uint16_t count)
     return taken;
 }
 
-std::span<rte_mbuf*> FaultPort::ReadyQueue::front() {
+std::span<rte_mbuf*> FaultInjector::ReadyQueue::front() {
     const std::uint32_t first = begin_ % kRoom;
     return {frames_.data() + first, std::min(size(), kRoom - first)};
 }
 
-FaultPort::FaultPort(PacketIo& below, const TimeNs& now) : below_(below), now_(now) {}
+FaultInjector::FaultInjector(Port& below, const TimeNs& now) : below_(below), now_(now) {}
 
-FaultPort::~FaultPort() {
+FaultInjector::~FaultInjector() {
     for (Side* side : {&tx_, &rx_}) {
         for (rte_mbuf* frame = nullptr; side->ready.pop(&frame, 1) == 1;) {
             free_frames({&frame, 1});
@@ -77,18 +77,18 @@ FaultPort::~FaultPort() {
     }
 }
 
-void FaultPort::swap_plan(std::shared_ptr<const fault::Plan>& plan) {
+void FaultInjector::swap_plan(std::shared_ptr<const fault::Plan>& plan) {
     plan_.swap(plan);
     tx_.held.reserve(kMaxHeld);
     rx_.held.reserve(kMaxHeld);
 }
 
-bool FaultPort::drained() const {
+bool FaultInjector::drained() const {
     return plan_ == nullptr && tx_.held.empty() && rx_.held.empty() && tx_.ready.size() == 0 &&
            rx_.ready.size() == 0;
 }
 
-TimeNs FaultPort::next_event() const {
+TimeNs FaultInjector::next_event() const {
     if (tx_.ready.size() != 0 || rx_.ready.size() != 0) {
         return 0;
     }
@@ -96,7 +96,7 @@ TimeNs FaultPort::next_event() const {
     return rx_.held.empty() ? at : std::min(at, rx_.held.front().due);
 }
 
-std::uint16_t FaultPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
+std::uint16_t FaultInjector::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
     release_due(tx_);
     send_ready(queue);
     std::uint16_t taken = 0;
@@ -111,7 +111,7 @@ std::uint16_t FaultPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::u
     return taken;
 }
 
-std::uint16_t FaultPort::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
+std::uint16_t FaultInjector::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
     release_due(tx_);
     send_ready(queue);
     release_due(rx_);
@@ -125,7 +125,7 @@ std::uint16_t FaultPort::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::u
     return rx_.ready.pop(frames, count);
 }
 
-void FaultPort::process(Side& side, rte_mbuf* frame) const {
+void FaultInjector::process(Side& side, rte_mbuf* frame) const {
     fault::Verdict verdict;
     if (plan_ != nullptr && frame->nb_segs == 1) {
         verdict = plan_->decide(side.direction, frame_bytes(frame));
@@ -152,7 +152,7 @@ void FaultPort::process(Side& side, rte_mbuf* frame) const {
     }
 }
 
-void FaultPort::hold(Side& side, const Held& held, fault::ActiveRule& rule) {
+void FaultInjector::hold(Side& side, const Held& held, fault::ActiveRule& rule) {
     if (side.held.size() == kMaxHeld) {
         rule.missed.fetch_add(1, std::memory_order_relaxed);
         rte_mbuf* frame = held.frame;
@@ -165,7 +165,7 @@ void FaultPort::hold(Side& side, const Held& held, fault::ActiveRule& rule) {
     side.reordering += held.behind != 0 ? 1 : 0;
 }
 
-void FaultPort::copy(Side& side, const fault::Verdict& verdict, const rte_mbuf& frame) const {
+void FaultInjector::copy(Side& side, const fault::Verdict& verdict, const rte_mbuf& frame) const {
     rte_mbuf* const twin = copy_of(frame);
     if (twin == nullptr) {
         verdict.copier->missed.fetch_add(1, std::memory_order_relaxed);
@@ -179,7 +179,7 @@ void FaultPort::copy(Side& side, const fault::Verdict& verdict, const rte_mbuf& 
     }
 }
 
-void FaultPort::pass(Side& side, rte_mbuf* frame, std::uint32_t dest_qp) {
+void FaultInjector::pass(Side& side, rte_mbuf* frame, std::uint32_t dest_qp) {
     side.ready.push(frame);
     if (side.reordering == 0) {
         return;
@@ -196,7 +196,7 @@ void FaultPort::pass(Side& side, rte_mbuf* frame, std::uint32_t dest_qp) {
     side.held.erase(kept, side.held.end());
 }
 
-void FaultPort::release_due(Side& side) const {
+void FaultInjector::release_due(Side& side) const {
     auto end = side.held.begin();
     for (; end != side.held.end() && end->due <= now_; ++end) {
         side.ready.push(end->frame);
@@ -205,7 +205,7 @@ void FaultPort::release_due(Side& side) const {
     side.held.erase(side.held.begin(), end);
 }
 
-void FaultPort::send_ready(std::uint32_t queue) {
+void FaultInjector::send_ready(std::uint32_t queue) {
     while (tx_.ready.size() != 0) {
         const std::span<rte_mbuf*> frames = tx_.ready.front();
         const std::uint16_t sent =

@@ -15,17 +15,17 @@
 namespace urnic::dataplane {
 
 /// One worker's. While it has no plan and holds nothing, the worker uses the port below without it.
-class FaultPort final : public PacketIo {
+class FaultInjector final : public Port {
   public:
     /// Packets held back or copied at once, in each direction; what comes when all are taken is dropped, or
     /// not copied, and counted in its rule.
     static constexpr std::uint32_t kMaxHeld = 512;
 
     /// `now`: the worker's time, read whenever a burst goes through.
-    FaultPort(PacketIo& below, const TimeNs& now);
-    ~FaultPort() override;
-    FaultPort(const FaultPort&) = delete;
-    FaultPort& operator=(const FaultPort&) = delete;
+    FaultInjector(Port& below, const TimeNs& now);
+    ~FaultInjector() override;
+    FaultInjector(const FaultInjector&) = delete;
+    FaultInjector& operator=(const FaultInjector&) = delete;
 
     /// Swaps the plan in; nullptr: no faults. The caller gets the old one in `plan`. What is held stays until
     /// its time. Allocates: not on the packet path.
@@ -92,7 +92,7 @@ class FaultPort final : public PacketIo {
     /// Gives the port below what it takes.
     void send_ready(std::uint32_t queue);
 
-    PacketIo& below_;
+    Port& below_;
     const TimeNs& now_;
     std::shared_ptr<const fault::Plan> plan_;
     Side tx_{fault::Direction::kTx};

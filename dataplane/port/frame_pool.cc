@@ -27,7 +27,7 @@ std::uint32_t frames_for(std::uint32_t num_ports, std::uint32_t num_workers, std
     const std::uint64_t in_workers = std::uint64_t{num_workers} * (kWorkerFrames + num_ports * 128ULL);
     const std::uint64_t all = in_rings + in_workers + 1024;
     const auto frames = static_cast<std::uint32_t>(all < kMaxFrames ? all : kMaxFrames);
-    return frames + num_workers * kHeldFramesOfWorker;
+    return frames + num_workers * kHeldFramesPerWorker;
 }
 
 std::uint32_t packet_memory_mb(std::uint32_t frames) {

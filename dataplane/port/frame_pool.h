@@ -11,8 +11,8 @@ namespace urnic::dataplane {
 /// Any frame of one path MTU of payload (wire::kMaxFrameBytes) behind DPDK's usual headroom.
 inline constexpr std::uint32_t kFrameRoomBytes = 4096 + 256;
 
-/// Frames that one worker may hold for packets that are missing before them (HeldFrames).
-inline constexpr std::uint32_t kHeldFramesOfWorker = 1024;
+/// Frames that one worker may hold for packets that are missing before them (MbufHolder).
+inline constexpr std::uint32_t kHeldFramesPerWorker = 1024;
 
 /// How many frames the in-process wire and the workers can hold at once, and what they take in memory.
 [[nodiscard]] std::uint32_t frames_for(std::uint32_t num_ports, std::uint32_t num_workers,
@@ -34,7 +34,7 @@ inline void note_acquired(rte_mbuf* /*frame*/) {}
 inline void note_released(rte_mbuf* /*frame*/) {}
 #endif
 
-/// True: all of `frames` are filled.
+/// Fills all of `frames`, or none. Returns whether it did.
 [[nodiscard]] inline bool alloc_frames(rte_mempool* pool, std::span<rte_mbuf*> frames) {
     // As rte_pktmbuf_alloc_bulk() does, but for the order in which the thread sanitizer hears of it.
     if (rte_mempool_get_bulk(pool, reinterpret_cast<void**>(frames.data()),

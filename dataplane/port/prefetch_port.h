@@ -9,22 +9,22 @@
 
 namespace urnic::dataplane {
 
-class ReadAheadPort final : public PacketIo {
+class PrefetchPort final : public Port {
   public:
-    static constexpr std::uint32_t kMostFrames = 4096;
+    static constexpr std::uint32_t kMaxFrames = 4096;
 
-    /// Up to `most_frames` (1 to kMostFrames) of each queue are taken ahead; what comes meanwhile waits in
+    /// Up to `max_frames` (1 to kMaxFrames) of each queue are taken ahead; what comes meanwhile waits in
     /// the driver. `below` lives longer.
-    ReadAheadPort(PacketIo& below, std::uint32_t num_queues, std::uint32_t most_frames);
-    ~ReadAheadPort() override;
-    ReadAheadPort(const ReadAheadPort&) = delete;
-    ReadAheadPort& operator=(const ReadAheadPort&) = delete;
+    PrefetchPort(Port& below, std::uint32_t num_queues, std::uint32_t max_frames);
+    ~PrefetchPort() override;
+    PrefetchPort(const PrefetchPort&) = delete;
+    PrefetchPort& operator=(const PrefetchPort&) = delete;
 
     std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override;
     std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
         return below_.tx_burst(queue, frames, count);
     }
-    /// Takes ahead what there is room for; `most_frames` means: that many or more.
+    /// Takes ahead what there is room for; `max_frames` means: that many or more.
     [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override;
     [[nodiscard]] std::uint64_t rx_missed() override { return below_.rx_missed(); }
     void set_multicast(std::span<const wire::Mac> groups) override { below_.set_multicast(groups); }
@@ -42,7 +42,7 @@ class ReadAheadPort final : public PacketIo {
         std::uint32_t count = 0;
     };
 
-    PacketIo& below_;
+    Port& below_;
     std::vector<Queue> queues_;
 };
 

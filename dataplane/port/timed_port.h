@@ -1,5 +1,4 @@
-// A port that goes by the time of the worker's QPs (AttendedTime), which stands still while the worker is
-// kept from running.
+// A port that uses protocol time (StallFreeClock), which stands still while the worker is kept from running.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +10,13 @@
 
 namespace urnic::dataplane {
 
-class TimedPort : public PacketIo {
+class TimedPort : public Port {
   public:
-    /// False: on `queue` it is a port like others, and the rest is not for its worker.
+    /// Returns whether it uses protocol time on `queue`; if not, the functions below are not called for it.
     [[nodiscard]] virtual bool has_events(std::uint32_t queue) const = 0;
-    /// It is now `qp_now`; said at the beginning of each of the worker's rounds.
-    virtual void set_time(std::uint32_t queue, TimeNs qp_now) = 0;
-    /// When rx_burst(queue) is to be called at the latest, whatever comes; kNever: not by itself.
+    /// Called at the beginning of each of the worker's rounds.
+    virtual void set_time(std::uint32_t queue, TimeNs protocol_now) = 0;
+    /// When rx_burst(queue) must be called at the latest; kNever if no time is due.
     [[nodiscard]] virtual TimeNs next_event(std::uint32_t queue) const = 0;
 };
 
@@ -26,8 +25,8 @@ class TimedPorts {
   public:
     explicit TimedPorts(std::uint32_t queue) : queue_(queue) {}
 
-    /// False: the port is none of these. It lives longer than this.
-    bool add(PacketIo* port) {
+    /// Returns whether the port uses protocol time. It lives longer than this.
+    bool add(Port* port) {
         auto* const timed = dynamic_cast<TimedPort*>(port);
         if (timed == nullptr || !timed->has_events(queue_)) {
             return false;
@@ -35,12 +34,12 @@ class TimedPorts {
         ports_.push_back(timed);
         return true;
     }
-    void set_time(TimeNs qp_now) {
+    void set_time(TimeNs protocol_now) {
         for (TimedPort* port : ports_) {
-            port->set_time(queue_, qp_now);
+            port->set_time(queue_, protocol_now);
         }
     }
-    /// When the first of them wants to be looked at.
+    /// The earliest of their next_event().
     [[nodiscard]] TimeNs next_event() const {
         TimeNs at = kNever;
         for (const TimedPort* port : ports_) {

@@ -36,7 +36,7 @@ std::uint8_t byte_at(std::span<const std::byte> bytes, std::size_t at) {
 }
 
 /// What a switch reads of a frame: the priority of its VLAN tag, else the class that the DSCP stands for.
-struct Seen {
+struct FrameView {
     std::uint8_t priority = 0;
     bool is_ipv4 = false;
     bool is_ip = false;
@@ -44,8 +44,8 @@ struct Seen {
     std::uint32_t l3_offset = wire::kEthernetBytes;
 };
 
-Seen look_at(std::span<const std::byte> frame) {
-    Seen seen;
+FrameView peek_frame(std::span<const std::byte> frame) {
+    FrameView seen;
     const bool tagged = byte_at(frame, 12) == 0x81 && byte_at(frame, 13) == 0x00;
     seen.l3_offset += tagged ? wire::kVlanTagBytes : 0U;
     const std::size_t type = seen.l3_offset - 2;
@@ -66,7 +66,7 @@ Seen look_at(std::span<const std::byte> frame) {
 }
 
 /// Of the five-tuple, as switches choose among equal ways by it.
-std::uint64_t flow_hash_of(std::span<const std::byte> frame, const Seen& seen) {
+std::uint64_t flow_hash_of(std::span<const std::byte> frame, const FrameView& seen) {
     netsim::FlowKey key;
     const std::size_t address_bytes = seen.is_ipv4 ? 4 : 16;
     const std::size_t source = seen.l3_offset + (seen.is_ipv4 ? wire::kIpv4Source : wire::kIpv6Source);
@@ -87,25 +87,25 @@ std::uint64_t flow_hash_of(std::span<const std::byte> frame, const Seen& seen) {
 
 }  // namespace
 
-struct EmulatedWire::Impl final : netsim::NetworkOutbox {
+struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
     struct Item : netsim::NetworkPacket {
         rte_mbuf* frame = nullptr;
         std::uint32_t l3_offset = 0;
         bool is_ipv4 = false;
         std::uint32_t port = 0;  // that it is for
     };
-    class Port final : public TimedPort {
+    class RnicPort final : public TimedPort {
       public:
-        Port(Impl& impl, std::uint32_t index) : impl_(impl), index_(index) {}
+        RnicPort(Impl& impl, std::uint32_t index) : impl_(impl), index_(index) {}
         std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
             if (queue != 0) {
                 return impl_.wire.port(index_).rx_burst(queue, frames, count);
             }
             impl_.run();
-            const std::uint16_t told = impl_.tell_pause(index_, frames, count);
+            const std::uint16_t pauses = impl_.receive_pause(index_, frames, count);
             const auto got = static_cast<std::uint16_t>(
-                told + impl_.wire.port(index_).rx_burst(queue, frames + told,
-                                                        static_cast<std::uint16_t>(count - told)));
+                pauses + impl_.wire.port(index_).rx_burst(queue, frames + pauses,
+                                                          static_cast<std::uint16_t>(count - pauses)));
             impl_.unseen[index_] = got == count;
             return got;
         }
@@ -117,7 +117,7 @@ struct EmulatedWire::Impl final : netsim::NetworkOutbox {
         }
         std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
             return queue == 0 ? impl_.take(index_, frames, count)
-                              : impl_.hand_over(queue, index_, frames, count);
+                              : impl_.enqueue(queue, index_, frames, count);
         }
         void set_multicast(std::span<const wire::Mac> groups) override {
             impl_.wire.port(index_).set_multicast(groups);
@@ -125,9 +125,9 @@ struct EmulatedWire::Impl final : netsim::NetworkOutbox {
         void set_mac(const wire::Mac& mac) override { impl_.wire.port(index_).set_mac(mac); }
         [[nodiscard]] int wait_fd(std::uint32_t /*queue*/) const override { return -1; }
         [[nodiscard]] bool has_events(std::uint32_t queue) const override { return queue == 0; }
-        void set_time(std::uint32_t queue, TimeNs qp_now) override {
+        void set_time(std::uint32_t queue, TimeNs protocol_now) override {
             if (queue == 0) {
-                impl_.now = qp_now;
+                impl_.now = protocol_now;
             }
         }
         [[nodiscard]] TimeNs next_event(std::uint32_t queue) const override {
@@ -139,7 +139,8 @@ struct EmulatedWire::Impl final : netsim::NetworkOutbox {
         std::uint32_t index_;
     };
 
-    Impl(const Options& options, Fabric& fabric, std::uint32_t num_ports, Steering& steering_of_all);
+    Impl(const Options& options, InProcessSwitch& wire_of_all, std::uint32_t num_ports,
+         WorkerHandoff& handoff_of_all);
     ~Impl() override;
     Impl(const Impl&) = delete;
     Impl& operator=(const Impl&) = delete;
@@ -152,14 +153,15 @@ struct EmulatedWire::Impl final : netsim::NetworkOutbox {
     void add_rings();
     void run();
     std::uint16_t take(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
-    std::uint16_t hand_over(std::uint32_t worker, std::uint32_t port, rte_mbuf** frames,
-                            std::uint16_t count) const;
-    /// False: it has to wait.
+    std::uint16_t enqueue(std::uint32_t worker, std::uint32_t port, rte_mbuf** frames,
+                          std::uint16_t count) const;
+    /// Returns false if it has to wait.
     [[nodiscard]] bool send(std::uint32_t port, rte_mbuf* frame);
-    /// A MAC control frame of an RNIC's, to its switch. False: it has to wait.
+    /// Sends a MAC control frame of an RNIC to its switch. Returns false if it has to wait.
     [[nodiscard]] bool send_pause(std::uint32_t port, rte_mbuf* frame);
-    /// Gives the RNIC what its switch has asked for since the last time. How many frames that is: 0 or 1.
-    std::uint16_t tell_pause(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
+    /// Builds a pause frame for the RNIC if its switch has paused or resumed it. Returns the number of
+    /// frames.
+    std::uint16_t receive_pause(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
     void take_from_workers();
     [[nodiscard]] bool flush_arrived();
     [[nodiscard]] TimeNs next_event(std::uint32_t port) const {
@@ -175,8 +177,8 @@ struct EmulatedWire::Impl final : netsim::NetworkOutbox {
         netsim::PortIndex port = 0;
     };
 
-    Fabric& wire;
-    Steering& steering;
+    InProcessSwitch& wire;
+    WorkerHandoff& handoff;
     rte_mempool* pool;
     std::uint8_t lossless;
     bool has_equal_ways;
@@ -187,9 +189,9 @@ struct EmulatedWire::Impl final : netsim::NetworkOutbox {
     std::vector<std::uint32_t> port_of_node;  // of the hosts
     std::vector<Trunk> trunks;
     std::vector<std::string> trunk_names;
-    std::vector<wire::Pfc> pauses;  // by port: to be told to the RNIC
-    std::vector<std::unique_ptr<Port>> ports;
-    std::vector<WirePortView>
+    std::vector<wire::Pfc> pauses;  // by port: the RNIC has not received it yet
+    std::vector<std::unique_ptr<RnicPort>> ports;
+    std::vector<NetworkPortView>
         sent;  // what each RNIC has given to the network; what was dropped before a switch
     std::vector<rte_ring*> rings;    // from each worker but 0, by port
     std::vector<rte_mbuf*> waiting;  // of the rings: the one that was taken out and found no room
@@ -202,10 +204,10 @@ struct EmulatedWire::Impl final : netsim::NetworkOutbox {
     std::vector<std::uint8_t> unseen;
 };
 
-EmulatedWire::Impl::Impl(const Options& options, Fabric& fabric, std::uint32_t num_ports,
-                         Steering& steering_of_all)
-    : wire(fabric),
-      steering(steering_of_all),
+EmulatedNetwork::Impl::Impl(const Options& options, InProcessSwitch& wire_of_all, std::uint32_t num_ports,
+                            WorkerHandoff& handoff_of_all)
+    : wire(wire_of_all),
+      handoff(handoff_of_all),
       pool(options.pool),
       lossless(options.switches.pfc.lossless),
       has_equal_ways(options.topology.links.size() >= options.topology.nodes.size()),  // a tree has none
@@ -228,7 +230,7 @@ EmulatedWire::Impl::Impl(const Options& options, Fabric& fabric, std::uint32_t n
     network = std::make_unique<netsim::Network>(topology, network_options, *this);
     for (std::uint32_t i = 0; i < num_ports; ++i) {
         port_of_node[hosts[i]] = i;
-        ports.push_back(std::make_unique<Port>(*this, i));
+        ports.push_back(std::make_unique<RnicPort>(*this, i));
     }
     for (netsim::NodeIndex node = 0; node < topology.nodes.size(); ++node) {
         const auto of_node = network->routes().ports(node);
@@ -249,10 +251,10 @@ EmulatedWire::Impl::Impl(const Options& options, Fabric& fabric, std::uint32_t n
     add_rings();
 }
 
-void EmulatedWire::Impl::add_rings() {
+void EmulatedNetwork::Impl::add_rings() {
     static std::atomic<std::uint32_t> instances{0};
     const std::string name = "emu" + std::to_string(instances.fetch_add(1)) + "_";
-    for (std::size_t i = 0; i < ports.size() * (steering.num_workers() - 1); ++i) {
+    for (std::size_t i = 0; i < ports.size() * (handoff.num_workers() - 1); ++i) {
         rte_ring* const made =
             rte_ring_create((name + std::to_string(i)).c_str(), kWorkerRingFrames, SOCKET_ID_ANY,
                             RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ);
@@ -267,7 +269,7 @@ void EmulatedWire::Impl::add_rings() {
     waiting.resize(rings.size());
 }
 
-EmulatedWire::Impl::~Impl() {
+EmulatedNetwork::Impl::~Impl() {
     for (rte_ring* ring : rings) {
         void* frame = nullptr;
         while (rte_ring_sc_dequeue(ring, &frame) == 0) {
@@ -282,7 +284,8 @@ EmulatedWire::Impl::~Impl() {
     rte_pktmbuf_free(arrived);
 }
 
-void EmulatedWire::Impl::deliver(TimeNs /*now*/, netsim::NodeIndex /*host*/, netsim::NetworkPacket& packet) {
+void EmulatedNetwork::Impl::deliver(TimeNs /*now*/, netsim::NodeIndex /*host*/,
+                                    netsim::NetworkPacket& packet) {
     Item& item = static_cast<Item&>(packet);
     if (item.marked) {
         fault::Verdict verdict;
@@ -297,7 +300,7 @@ void EmulatedWire::Impl::deliver(TimeNs /*now*/, netsim::NodeIndex /*host*/, net
     free_items.push_back(&item);
 }
 
-void EmulatedWire::Impl::drop(TimeNs /*now*/, netsim::NodeIndex /*at*/, netsim::NetworkPacket& packet) {
+void EmulatedNetwork::Impl::drop(TimeNs /*now*/, netsim::NodeIndex /*at*/, netsim::NetworkPacket& packet) {
     Item& item = static_cast<Item&>(packet);
     rte_mbuf* frame = std::exchange(item.frame, nullptr);
     free_frames({&frame, 1});
@@ -305,8 +308,8 @@ void EmulatedWire::Impl::drop(TimeNs /*now*/, netsim::NodeIndex /*at*/, netsim::
 }
 
 // The host's port has obeyed already: this is for the RNIC's QPs, of which others go on.
-void EmulatedWire::Impl::paused(TimeNs /*now*/, netsim::NodeIndex host, std::uint8_t priority,
-                                std::uint16_t quanta) {
+void EmulatedNetwork::Impl::paused(TimeNs /*now*/, netsim::NodeIndex host, std::uint8_t priority,
+                                   std::uint16_t quanta) {
     if (pool != nullptr) {
         const std::uint32_t port = port_of_node[host];
         pauses[port].class_enable = static_cast<std::uint8_t>(pauses[port].class_enable | 1U << priority);
@@ -315,7 +318,8 @@ void EmulatedWire::Impl::paused(TimeNs /*now*/, netsim::NodeIndex host, std::uin
     }
 }
 
-std::uint16_t EmulatedWire::Impl::tell_pause(std::uint32_t port, rte_mbuf** frames, std::uint16_t count) {
+std::uint16_t EmulatedNetwork::Impl::receive_pause(std::uint32_t port, rte_mbuf** frames,
+                                                   std::uint16_t count) {
     if (pauses[port].class_enable == 0 || count == 0 || !alloc_frames(pool, {frames, 1})) [[likely]] {
         return 0;
     }
@@ -328,7 +332,7 @@ std::uint16_t EmulatedWire::Impl::tell_pause(std::uint32_t port, rte_mbuf** fram
     return 1;
 }
 
-bool EmulatedWire::Impl::send_pause(std::uint32_t port, rte_mbuf* frame) {
+bool EmulatedNetwork::Impl::send_pause(std::uint32_t port, rte_mbuf* frame) {
     wire::Pfc pause;
     const bool is_pause = wire::parse_pause_frame(frame_bytes(frame), pause);
     if (is_pause && network->spare_pauses() < kPauseFrames / 2) {
@@ -345,7 +349,7 @@ bool EmulatedWire::Impl::send_pause(std::uint32_t port, rte_mbuf* frame) {
 }
 
 // The wire delivers by MAC: which of its ports sends is all the same.
-bool EmulatedWire::Impl::flush_arrived() {
+bool EmulatedNetwork::Impl::flush_arrived() {
     if (arrived == nullptr) {
         return true;
     }
@@ -359,7 +363,7 @@ bool EmulatedWire::Impl::flush_arrived() {
 
 // Everything happens at its own time, however late in a round this is called: only what comes out does so
 // later. An RNIC that does not take what is for it stops the network's time, as a lossless wire does.
-void EmulatedWire::Impl::run() {
+void EmulatedNetwork::Impl::run() {
     while (flush_arrived() && network->deadline() <= now) {
         time = std::max(time, network->deadline());
         network->on_timer(time);
@@ -372,7 +376,7 @@ void EmulatedWire::Impl::run() {
     }
 }
 
-bool EmulatedWire::Impl::send(std::uint32_t port, rte_mbuf* frame) {
+bool EmulatedNetwork::Impl::send(std::uint32_t port, rte_mbuf* frame) {
     const std::span<const std::byte> bytes = frame_bytes(frame);
     if (wire::is_mac_control(bytes)) [[unlikely]] {
         return send_pause(port, frame);
@@ -382,7 +386,7 @@ bool EmulatedWire::Impl::send(std::uint32_t port, rte_mbuf* frame) {
         // Multicast, unknown MACs, and its own: past the network.
         return wire.port(port).tx_burst(0, &frame, 1) == 1;
     }
-    const Seen seen = look_at(bytes);
+    const FrameView seen = peek_frame(bytes);
     if (network->waiting_bytes(hosts[port], seen.priority) >= kPortBytes) {
         return false;
     }
@@ -412,7 +416,7 @@ bool EmulatedWire::Impl::send(std::uint32_t port, rte_mbuf* frame) {
     return true;
 }
 
-std::uint16_t EmulatedWire::Impl::take(std::uint32_t port, rte_mbuf** frames, std::uint16_t count) {
+std::uint16_t EmulatedNetwork::Impl::take(std::uint32_t port, rte_mbuf** frames, std::uint16_t count) {
     run();
     std::uint16_t taken = 0;
     while (taken < count && send(port, frames[taken])) {
@@ -421,17 +425,17 @@ std::uint16_t EmulatedWire::Impl::take(std::uint32_t port, rte_mbuf** frames, st
     return taken;
 }
 
-std::uint16_t EmulatedWire::Impl::hand_over(std::uint32_t worker, std::uint32_t port, rte_mbuf** frames,
-                                            std::uint16_t count) const {
+std::uint16_t EmulatedNetwork::Impl::enqueue(std::uint32_t worker, std::uint32_t port, rte_mbuf** frames,
+                                             std::uint16_t count) const {
     const unsigned sent_frames =
         rte_ring_sp_enqueue_burst(ring(worker, port), reinterpret_cast<void**>(frames), count, nullptr);
     if (sent_frames != 0) {
-        steering.wakes().wake(0);
+        handoff.wakeup().wake(0);
     }
     return static_cast<std::uint16_t>(sent_frames);
 }
 
-void EmulatedWire::Impl::take_from_workers() {
+void EmulatedNetwork::Impl::take_from_workers() {
     for (std::size_t i = 0; i < rings.size(); ++i) {
         const auto port = static_cast<std::uint32_t>(i % ports.size());
         for (unsigned taken = 0; taken < kRingBurst; ++taken) {
@@ -448,17 +452,18 @@ void EmulatedWire::Impl::take_from_workers() {
     }
 }
 
-EmulatedWire::EmulatedWire(const Options& options, Fabric& wire, std::uint32_t num_ports, Steering& steering)
-    : impl_(std::make_unique<Impl>(options, wire, num_ports, steering)) {}
-EmulatedWire::~EmulatedWire() = default;
+EmulatedNetwork::EmulatedNetwork(const Options& options, InProcessSwitch& wire, std::uint32_t num_ports,
+                                 WorkerHandoff& handoff)
+    : impl_(std::make_unique<Impl>(options, wire, num_ports, handoff)) {}
+EmulatedNetwork::~EmulatedNetwork() = default;
 
-TimedPort& EmulatedWire::port(std::uint32_t index) { return *impl_->ports.at(index); }
+TimedPort& EmulatedNetwork::port(std::uint32_t index) { return *impl_->ports.at(index); }
 
-const std::vector<std::string>& EmulatedWire::trunks() const { return impl_->trunk_names; }
+const std::vector<std::string>& EmulatedNetwork::trunks() const { return impl_->trunk_names; }
 
-WirePortView EmulatedWire::view(std::uint32_t port) const {
+NetworkPortView EmulatedNetwork::view(std::uint32_t port) const {
     const std::size_t num_rnics = impl_->hosts.size();
-    WirePortView view;
+    NetworkPortView view;
     Impl::Trunk at;
     if (port < num_rnics) {
         view = impl_->sent[port];

@@ -15,11 +15,11 @@ struct rte_mempool;
 
 namespace urnic::dataplane {
 
-class Fabric;
-class Steering;
+class InProcessSwitch;
+class WorkerHandoff;
 
 /// What the switch of an emulated wire does with frames to one RNIC, and what that RNIC has sent.
-struct WirePortView {
+struct NetworkPortView {
     netsim::SwitchPortCounters counters;
     std::uint64_t queue_bytes = 0;
     std::uint64_t sent_packets = 0;
@@ -27,9 +27,9 @@ struct WirePortView {
 };
 
 /// One fabric's. Runs on worker 0 alone, whatever worker sends; others hand their frames to it by rings. Its
-/// time is that of worker 0's QPs (AttendedTime): a machine that keeps the worker from running slows the
+/// time is that of worker 0's QPs (StallFreeClock): a machine that keeps the worker from running slows the
 /// network down with its RNICs, and what goes on between them stays as it would be on a faster one.
-class EmulatedWire {
+class EmulatedNetwork {
   public:
     static constexpr std::uint32_t kFrames = 4096;
 
@@ -45,10 +45,11 @@ class EmulatedWire {
     };
 
     /// Throws SetupError: the packet memory is too small, or the topology has something wrong with it.
-    EmulatedWire(const Options& options, Fabric& wire, std::uint32_t num_ports, Steering& steering);
-    ~EmulatedWire();
-    EmulatedWire(const EmulatedWire&) = delete;
-    EmulatedWire& operator=(const EmulatedWire&) = delete;
+    EmulatedNetwork(const Options& options, InProcessSwitch& wire, std::uint32_t num_ports,
+                    WorkerHandoff& handoff);
+    ~EmulatedNetwork();
+    EmulatedNetwork(const EmulatedNetwork&) = delete;
+    EmulatedNetwork& operator=(const EmulatedNetwork&) = delete;
 
     /// In front of port i of the wire; lives as long as this does.
     [[nodiscard]] TimedPort& port(std::uint32_t index);
@@ -56,7 +57,7 @@ class EmulatedWire {
     /// Ports of switches to other switches, as "s1>s2".
     [[nodiscard]] const std::vector<std::string>& trunks() const;
     /// Of the switch's port to an RNIC; of trunks()[i] with the number of RNICs + i. On worker 0.
-    [[nodiscard]] WirePortView view(std::uint32_t port) const;
+    [[nodiscard]] NetworkPortView view(std::uint32_t port) const;
 
   private:
     struct Impl;

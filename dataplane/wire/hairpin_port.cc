@@ -6,27 +6,27 @@
 
 namespace urnic::dataplane {
 
-HairpinPort::HairpinPort(Fabric& fabric, std::uint32_t index, PacketIo& wire)
-    : fabric_(fabric), index_(index), local_(fabric.port(index)), wire_(wire) {}
+HairpinPort::HairpinPort(InProcessSwitch& local_switch, std::uint32_t index, Port& wire)
+    : local_switch_(local_switch), index_(index), local_(local_switch.port(index)), wire_(wire) {}
 
-HairpinPort::Way HairpinPort::way_of(const rte_mbuf& frame) const {
+HairpinPort::Path HairpinPort::path_of(const rte_mbuf& frame) const {
     const std::span<const std::byte> bytes = frame_bytes(&frame);
     if (bytes.size() < wire::kEthernetBytes) {
-        return Way::kWire;
+        return Path::kWire;
     }
     if (wire::is_mac_control(bytes)) {
-        return Way::kWire;
+        return Path::kWire;
     }
     if ((bytes[0] & std::byte{1}) != std::byte{0}) {
-        return Way::kBoth;
+        return Path::kBoth;
     }
-    return fabric_.port_of(bytes) ? Way::kLocal : Way::kWire;
+    return local_switch_.port_of(bytes) ? Path::kLocal : Path::kWire;
 }
 
 // Groups are for datagrams, which either way may lose.
-void HairpinPort::send_both_ways(std::uint32_t queue, rte_mbuf* frame) {
+void HairpinPort::send_on_both(std::uint32_t queue, rte_mbuf* frame) {
     rte_mbuf_refcnt_update(frame, 1);
-    for (PacketIo* port : {&local_, &wire_}) {
+    for (Port* port : {&local_, &wire_}) {
         if (port->tx_burst(queue, &frame, 1) == 0) {
             free_frames({&frame, 1});
         }
@@ -36,19 +36,19 @@ void HairpinPort::send_both_ways(std::uint32_t queue, rte_mbuf* frame) {
 std::uint16_t HairpinPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
     std::uint16_t taken = 0;
     while (taken < count) {
-        const Way way = way_of(*frames[taken]);
-        if (way == Way::kBoth) {
-            send_both_ways(queue, frames[taken]);
+        const Path path = path_of(*frames[taken]);
+        if (path == Path::kBoth) {
+            send_on_both(queue, frames[taken]);
             ++taken;
             continue;
         }
         std::uint16_t end = taken + 1;
-        while (end < count && way_of(*frames[end]) == way) {
+        while (end < count && path_of(*frames[end]) == path) {
             ++end;
         }
         const auto wanted = static_cast<std::uint16_t>(end - taken);
-        const std::uint16_t sent =
-            (way == Way::kLocal ? local_ : wire_).tx_burst(queue, frames + taken, wanted);
+        Port& port = path == Path::kLocal ? local_ : wire_;
+        const std::uint16_t sent = port.tx_burst(queue, frames + taken, wanted);
         taken = static_cast<std::uint16_t>(taken + sent);
         if (sent < wanted) {
             break;
@@ -59,8 +59,8 @@ std::uint16_t HairpinPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std:
 
 std::uint16_t HairpinPort::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
     bool& wire_first = turns_[queue].wire_first;
-    PacketIo& first = wire_first ? wire_ : local_;
-    PacketIo& second = wire_first ? local_ : wire_;
+    Port& first = wire_first ? wire_ : local_;
+    Port& second = wire_first ? local_ : wire_;
     wire_first = !wire_first;
     const std::uint16_t got = first.rx_burst(queue, frames, count);
     return got == count

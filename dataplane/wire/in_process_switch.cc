@@ -51,45 +51,45 @@ bool has_room(const rte_ring& ring) {
 
 }  // namespace
 
-class Fabric::Port final : public PacketIo {
+class InProcessSwitch::SwitchPort final : public Port {
   public:
-    Port(Fabric& fabric, std::uint32_t index) : fabric_(fabric), index_(index) {}
+    SwitchPort(InProcessSwitch& of, std::uint32_t index) : switch_(of), index_(index) {}
     std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
-        return fabric_.receive(index_, queue, frames, count);
+        return switch_.receive(index_, queue, frames, count);
     }
     std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
-        return fabric_.transmit(queue, frames, count);
+        return switch_.transmit(queue, frames, count);
     }
     void set_multicast(std::span<const wire::Mac> groups) override {
         std::uint64_t filter = 0;
         for (const wire::Mac& group : groups) {
             filter |= filter_bit(group);
         }
-        fabric_.group_filters_[index_].store(filter, std::memory_order_relaxed);
+        switch_.group_filters_[index_].store(filter, std::memory_order_relaxed);
     }
     [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override {
         std::uint32_t waiting = 0;
-        for (std::uint32_t from = 0; from < fabric_.steering_.num_workers(); ++from) {
-            waiting += count_of(*fabric_.ring(from, index_, queue));
+        for (std::uint32_t from = 0; from < switch_.handoff_.num_workers(); ++from) {
+            waiting += count_of(*switch_.ring(from, index_, queue));
         }
         return waiting;
     }
     [[nodiscard]] int wait_fd(std::uint32_t /*queue*/) const override { return -1; }
 
   private:
-    Fabric& fabric_;
+    InProcessSwitch& switch_;
     std::uint32_t index_;
 };
 
-Fabric::Fabric(const std::vector<PortSpec>& ports, Steering& steering)
-    : steering_(steering), specs_(ports), macs_(ports.size()), group_filters_(ports.size()) {
-    const std::uint32_t workers = steering.num_workers();
+InProcessSwitch::InProcessSwitch(const std::vector<PortSpec>& ports, WorkerHandoff& handoff)
+    : handoff_(handoff), specs_(ports), macs_(ports.size()), group_filters_(ports.size()) {
+    const std::uint32_t workers = handoff.num_workers();
     // Names of rings are the process's: several fabrics may live in one (tests do that).
     static std::atomic<std::uint32_t> instances{0};
     const std::uint32_t instance = instances.fetch_add(1);
     for (std::uint32_t index = 0; index < ports.size(); ++index) {
         set_mac(index, ports[index].mac);
-        ports_.push_back(std::make_unique<Port>(*this, index));
+        ports_.push_back(std::make_unique<SwitchPort>(*this, index));
     }
     cursors_.resize(ports.size() * workers);
     rings_.resize(ports.size() * workers * workers);
@@ -109,7 +109,7 @@ Fabric::Fabric(const std::vector<PortSpec>& ports, Steering& steering)
     }
 }
 
-Fabric::~Fabric() {
+InProcessSwitch::~InProcessSwitch() {
     for (rte_ring* ring : rings_) {
         void* frame = nullptr;
         while (rte_ring_sc_dequeue(ring, &frame) == 0) {
@@ -119,17 +119,17 @@ Fabric::~Fabric() {
     }
 }
 
-rte_ring* Fabric::ring(std::uint32_t from, std::uint32_t port, std::uint32_t to) const {
-    const std::size_t workers = steering_.num_workers();
+rte_ring* InProcessSwitch::ring(std::uint32_t from, std::uint32_t port, std::uint32_t to) const {
+    const std::size_t workers = handoff_.num_workers();
     return rings_[(port * workers + to) * workers + from];
 }
 
-PacketIo& Fabric::port(std::uint32_t index) {
+Port& InProcessSwitch::port(std::uint32_t index) {
     URNIC_CHECK(index < ports_.size());
     return *ports_[index];
 }
 
-std::optional<wire::Mac> Fabric::resolve(const wire::Gid& gid) const {
+std::optional<wire::Mac> InProcessSwitch::resolve(const wire::Gid& gid) const {
     for (const PortSpec& spec : specs_) {
         if (gid != wire::Gid{} && std::find(spec.gids.begin(), spec.gids.end(), gid) != spec.gids.end()) {
             return spec.mac;
@@ -138,15 +138,15 @@ std::optional<wire::Mac> Fabric::resolve(const wire::Gid& gid) const {
     return std::nullopt;
 }
 
-std::uint64_t Fabric::unknown_mac_frames() const {
+std::uint64_t InProcessSwitch::unknown_mac_frames() const {
     return unknown_mac_frames_.load(std::memory_order_relaxed);
 }
 
-void Fabric::set_mac(std::uint32_t port, const wire::Mac& mac) {
+void InProcessSwitch::set_mac(std::uint32_t port, const wire::Mac& mac) {
     macs_[port].store(mac_number(mac.data()), std::memory_order_relaxed);
 }
 
-std::optional<std::uint32_t> Fabric::port_of(std::span<const std::byte> frame) const {
+std::optional<std::uint32_t> InProcessSwitch::port_of(std::span<const std::byte> frame) const {
     const std::uint64_t mac = mac_number(reinterpret_cast<const std::uint8_t*>(frame.data()));
     for (std::uint32_t port = 0; port < macs_.size(); ++port) {
         if (macs_[port].load(std::memory_order_relaxed) == mac) {
@@ -156,7 +156,7 @@ std::optional<std::uint32_t> Fabric::port_of(std::span<const std::byte> frame) c
     return std::nullopt;
 }
 
-rte_ring* Fabric::route(std::uint32_t from, const rte_mbuf& frame, std::uint32_t& worker) const {
+rte_ring* InProcessSwitch::route(std::uint32_t from, const rte_mbuf& frame, std::uint32_t& worker) const {
     const std::span<const std::byte> bytes = frame_bytes(&frame);
     if (bytes.size() < 14) {
         return nullptr;
@@ -164,23 +164,23 @@ rte_ring* Fabric::route(std::uint32_t from, const rte_mbuf& frame, std::uint32_t
     if (const auto port = port_of(bytes)) {
         // As a NIC's flow rules would: straight to the worker that owns the QP. ~0u (not RoCEv2) goes to one
         // of them, which counts and drops it.
-        worker = steering_.num_workers() == 1 ? 0 : steering_.worker_of(wire::peek_dest_qp(bytes));
+        worker = handoff_.num_workers() == 1 ? 0 : handoff_.worker_of(wire::peek_dest_qp(bytes));
         return ring(from, *port, worker);
     }
     return nullptr;
 }
 
-bool Fabric::wants(std::uint32_t port, const wire::Mac& group) const {
+bool InProcessSwitch::wants(std::uint32_t port, const wire::Mac& group) const {
     // Everybody is the other end of this wire's link.
     return group == wire::kMacControlAddress ||
            (group_filters_[port].load(std::memory_order_relaxed) & filter_bit(group)) != 0;
 }
 
-bool Fabric::replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake) {
+bool InProcessSwitch::replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake) {
     wire::Mac group{};
     std::memcpy(group.data(), frame_bytes(frame).data(), group.size());
     const std::uint32_t to =
-        steering_.num_workers() == 1 ? 0 : steering_.worker_of(wire::peek_dest_qp(frame_bytes(frame)));
+        handoff_.num_workers() == 1 ? 0 : handoff_.worker_of(wire::peek_dest_qp(frame_bytes(frame)));
     const auto ports = static_cast<std::uint32_t>(ports_.size());
     for (std::uint32_t port = 0; port < ports; ++port) {
         if (wants(port, group) && !has_room(*ring(from, port, to))) {
@@ -202,7 +202,7 @@ bool Fabric::replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wa
     return true;
 }
 
-std::uint16_t Fabric::transmit(std::uint32_t worker, rte_mbuf** frames, std::uint16_t count) {
+std::uint16_t InProcessSwitch::transmit(std::uint32_t worker, rte_mbuf** frames, std::uint16_t count) {
     std::uint16_t taken = 0;
     std::uint32_t to_wake = 0;  // bit mask of workers
     while (taken < count) {
@@ -238,15 +238,15 @@ std::uint16_t Fabric::transmit(std::uint32_t worker, rte_mbuf** frames, std::uin
     }
     for (std::uint32_t to = 0; to_wake != 0; ++to, to_wake >>= 1U) {
         if ((to_wake & 1U) != 0) {
-            steering_.wakes().wake(to);
+            handoff_.wakeup().wake(to);
         }
     }
     return taken;
 }
 
-std::uint16_t Fabric::receive(std::uint32_t port, std::uint32_t worker, rte_mbuf** frames,
-                              std::uint16_t count) {
-    const std::uint32_t workers = steering_.num_workers();
+std::uint16_t InProcessSwitch::receive(std::uint32_t port, std::uint32_t worker, rte_mbuf** frames,
+                                       std::uint16_t count) {
+    const std::uint32_t workers = handoff_.num_workers();
     // Not always from the same sender first: one that keeps its ring full must not starve the others.
     std::uint32_t from = cursors_[port * workers + worker].next++ % workers;
     std::uint16_t taken = 0;

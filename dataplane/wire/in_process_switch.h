@@ -16,7 +16,7 @@ struct rte_ring;
 
 namespace urnic::dataplane {
 
-class Fabric final : public NeighbourResolver {
+class InProcessSwitch final : public NeighbourResolver {
   public:
     /// Frames in flight from one worker to one port's queue. Few enough that they stay in the cache.
     static constexpr std::uint32_t kRingFrames = 256;
@@ -28,13 +28,13 @@ class Fabric final : public NeighbourResolver {
     };
 
     /// Throws SetupError when the packet memory is too small for the rings.
-    Fabric(const std::vector<PortSpec>& ports, Steering& steering);
-    ~Fabric() override;
-    Fabric(const Fabric&) = delete;
-    Fabric& operator=(const Fabric&) = delete;
+    InProcessSwitch(const std::vector<PortSpec>& ports, WorkerHandoff& handoff);
+    ~InProcessSwitch() override;
+    InProcessSwitch(const InProcessSwitch&) = delete;
+    InProcessSwitch& operator=(const InProcessSwitch&) = delete;
 
-    /// Port i of the list; lives as long as the fabric.
-    [[nodiscard]] PacketIo& port(std::uint32_t index);
+    /// Port i of the list; lives as long as the switch.
+    [[nodiscard]] Port& port(std::uint32_t index);
     [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) const override;
     /// The port has another MAC from now on; resolve() goes on naming the first. Any thread.
     void set_mac(std::uint32_t port, const wire::Mac& mac);
@@ -44,9 +44,9 @@ class Fabric final : public NeighbourResolver {
     [[nodiscard]] std::uint64_t unknown_mac_frames() const;
 
   private:
-    class Port;
-    /// Gives a multicast frame to every port that wants it, the sender's too: all at once or, while one of
-    /// them has no room, none. False: none.
+    class SwitchPort;
+    /// Sends a multicast frame to every port that wants it, the sender's too: to all of them, or to none
+    /// while one of them has no room. Returns whether it did.
     [[nodiscard]] bool replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake);
     [[nodiscard]] bool wants(std::uint32_t port, const wire::Mac& group) const;
     std::uint16_t transmit(std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);
@@ -55,10 +55,10 @@ class Fabric final : public NeighbourResolver {
     [[nodiscard]] rte_ring* route(std::uint32_t from, const rte_mbuf& frame, std::uint32_t& worker) const;
     [[nodiscard]] rte_ring* ring(std::uint32_t from, std::uint32_t port, std::uint32_t to) const;
 
-    Steering& steering_;
+    WorkerHandoff& handoff_;
     std::vector<PortSpec> specs_;
     std::vector<std::atomic<std::uint64_t>> macs_;  // as 48-bit numbers, by port
-    std::vector<std::unique_ptr<Port>> ports_;
+    std::vector<std::unique_ptr<SwitchPort>> ports_;
     struct alignas(64) Cursor {
         std::uint32_t next = 0;
     };

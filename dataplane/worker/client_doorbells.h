@@ -1,4 +1,4 @@
-// Finding the QPs that an application rang for.
+// Finding the QPs whose doorbells an application has rung.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class ClientDoorbells {
     }
     void clear(std::uint32_t doorbell_slot) { slots_.clear(doorbell_slot); }
 
-    /// Calls ring(slot) for QPs that were rung for; true if there were any bits at all.
+    /// Calls ring(slot) for QPs whose doorbells were rung. Returns whether any bit was set.
     template <typename Ring>
     bool scan(Ring&& ring) {
         bool any = false;
@@ -69,7 +69,7 @@ class ClientDoorbells {
     abi::WorkerDoorbell* doorbell_;
     int wake_fd_;
     std::array<std::uint64_t, abi::kDoorbellSlots / 64 / 64>
-        pending_{};  // taken from summary, not yet looked at
+        pending_{};  // taken from summary, not yet scanned
     SlotTable slots_{abi::kDoorbellSlots};
     ClientDoorbells* next_ = nullptr;  // the worker's list of clients
     friend class ClientList;

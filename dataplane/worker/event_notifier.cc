@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
-#include <utility>
 
 namespace urnic::dataplane {
 
@@ -37,15 +36,15 @@ void wake_sleepers(std::atomic<std::uint32_t>& word, std::uint32_t sleepers) {
 
 }  // namespace
 
-Notifier::Notifier(std::uint32_t worker, bool pollers_sleep, TscClock& clock)
+EventNotifier::EventNotifier(std::uint32_t worker, bool pollers_sleep, TscClock& clock)
     : worker_(worker), pollers_sleep_(pollers_sleep), clock_(clock) {
-    touched_.reserve(kMaxTouched);
+    dirty_cqs_.reserve(kMaxDirtyCqs);
 }
 
-bool Notifier::complete(NotifyingCq& cq, const Completion& completion, TimeNs now) {
+bool EventNotifier::complete(NotifyingCq& cq, const Completion& completion, TimeNs now) {
     const bool known = cq.pending(worker_);
-    if (!cq.push(worker_, completion, cq.stamps ? clock_.now() : now)) {
-        if (!cq.ignores_overrun && !cq.error_reported.exchange(true)) {
+    if (!cq.push(worker_, completion, cq.per_cqe_timestamp ? clock_.now() : now)) {
+        if (!cq.ignore_overrun && !cq.error_reported.exchange(true)) {
             send_event(cq.async_fd, cq.user_handle, AsyncEventType::kCqErr, cq.async_events);
         }
         return false;
@@ -54,7 +53,7 @@ bool Notifier::complete(NotifyingCq& cq, const Completion& completion, TimeNs no
         return true;
     }
     if (!known) {
-        note_touched(cq, now);
+        mark_dirty(cq, now);
     }
     if (cq.channel_fd < 0) [[likely]] {
         return true;
@@ -66,28 +65,28 @@ bool Notifier::complete(NotifyingCq& cq, const Completion& completion, TimeNs no
     return true;
 }
 
-void Notifier::note_touched(NotifyingCq& cq, TimeNs now) {
-    if (touched_.size() == kMaxTouched) [[unlikely]] {
+void EventNotifier::mark_dirty(NotifyingCq& cq, TimeNs now) {
+    if (dirty_cqs_.size() == kMaxDirtyCqs) [[unlikely]] {
         flush(now);
-        if (touched_.size() == kMaxTouched) {
-            tell(now, false);  // moderation gives way: there is no place to remember one more
+        if (dirty_cqs_.size() == kMaxDirtyCqs) {
+            raise(now, Moderate::kNo);  // moderation gives way: there is no place to remember one more
         }
     }
-    touched_.push_back(&cq);
+    dirty_cqs_.push_back(&cq);
 }
 
-void Notifier::event(QpSlot& slot, AsyncEventType type) {
+void EventNotifier::event(QpSlot& slot, AsyncEventType type) {
     send_event(slot.async_fd, slot.user_handle, type, slot.async_events);
-    for (QpListener* listener = slot.listeners; listener != nullptr; listener = listener->next) {
-        send_event(listener->async_fd, listener->user_handle, type, listener->async_events);
+    for (QpEventSubscriber* to = slot.subscribers; to != nullptr; to = to->next) {
+        send_event(to->async_fd, to->user_handle, type, to->async_events);
     }
 }
 
-void Notifier::srq_event(NotifyingSrq& srq, AsyncEventType type) {
+void EventNotifier::srq_event(NotifyingSrq& srq, AsyncEventType type) {
     send_event(srq.async_fd, srq.user_handle, type, srq.async_events);
 }
 
-bool Notifier::write_channel(NotifyingCq& cq) {
+bool EventNotifier::write_channel(NotifyingCq& cq) {
     cq.completion_events.fetch_add(1);  // first, as in send_event()
     const ssize_t written = write(cq.channel_fd, &cq.user_handle, sizeof(cq.user_handle));
     if (written == sizeof(cq.user_handle)) {
@@ -98,55 +97,55 @@ bool Notifier::write_channel(NotifyingCq& cq) {
     return errno != EAGAIN;
 }
 
-void Notifier::wait_for_room(NotifyingCq& cq) {
-    NotifyingCq::Waiting& waiting = cq.waiting[worker_];
-    if (waiting.owed++ == 0) {
-        waiting.next = nullptr;
-        (full_last_ == nullptr ? full_first_ : full_last_->waiting[worker_].next) = &cq;
-        full_last_ = &cq;
+void EventNotifier::add_blocked(NotifyingCq& cq) {
+    NotifyingCq::PerWorker& own = cq.per_worker[worker_];
+    if (own.pending_events++ == 0) {
+        own.next_blocked = nullptr;
+        *blocked_end_ = &cq;
+        blocked_end_ = &own.next_blocked;
     }
 }
 
 template <typename Keep>
-void Notifier::sort_full(Keep&& keep) {
-    full_last_ = nullptr;
-    for (NotifyingCq* cq = std::exchange(full_first_, nullptr); cq != nullptr;) {
-        NotifyingCq::Waiting& waiting = cq->waiting[worker_];
-        NotifyingCq* const next = waiting.next;
-        const std::uint32_t owed = keep(*cq) ? std::exchange(waiting.owed, 0) : 0;
-        if (owed != 0) {
-            wait_for_room(*cq);
+void EventNotifier::filter_blocked(Keep&& keep) {
+    NotifyingCq** at = &blocked_first_;
+    while (NotifyingCq* const cq = *at) {
+        NotifyingCq::PerWorker& own = cq->per_worker[worker_];
+        if (keep(*cq)) {
+            at = &own.next_blocked;
+        } else {
+            own.pending_events = 0;
+            *at = own.next_blocked;
         }
-        waiting.owed = owed;
-        cq = next;
     }
+    blocked_end_ = at;
 }
 
-void Notifier::retry_full() {
-    sort_full([this](NotifyingCq& cq) {
-        std::uint32_t& owed = cq.waiting[worker_].owed;
-        while (owed != 0 && write_channel(cq)) {
-            --owed;
+void EventNotifier::retry_blocked() {
+    filter_blocked([this](NotifyingCq& cq) {
+        std::uint32_t& pending_events = cq.per_worker[worker_].pending_events;
+        while (pending_events != 0 && write_channel(cq)) {
+            --pending_events;
         }
-        return owed != 0;
+        return pending_events != 0;
     });
 }
 
-void Notifier::flush(TimeNs now) {
-    retry_full();
-    if (touched_.empty()) {
+void EventNotifier::flush(TimeNs now) {
+    retry_blocked();
+    if (dirty_cqs_.empty()) {
         next_due_ = kNever;  // whatever was held back has been released
         return;
     }
-    tell(now, true);
+    raise(now, Moderate::kYes);
 }
 
-void Notifier::tell(TimeNs now, bool hold_back) {
+void EventNotifier::raise(TimeNs now, Moderate moderate) {
     // Pairs with the application's arm-then-poll: it sees the completion, or we see that it asked.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     next_due_ = kNever;
     std::size_t kept = 0;
-    for (NotifyingCq* cq : touched_) {
+    for (NotifyingCq* cq : dirty_cqs_) {
         if (const std::uint32_t sleepers = cq->take_sleepers(worker_); sleepers != 0) [[unlikely]] {
             wake_sleepers(*cq->wake_word, sleepers);
         }
@@ -154,24 +153,24 @@ void Notifier::tell(TimeNs now, bool hold_back) {
             cq->skip_notification(worker_);
             continue;
         }
-        if (hold_back && too_early(*cq, now)) [[unlikely]] {
-            touched_[kept++] = cq;
-            next_due_ = std::min(next_due_, cq->waiting[worker_].due);
+        if (moderate == Moderate::kYes && try_defer(*cq, now)) [[unlikely]] {
+            dirty_cqs_[kept++] = cq;
+            next_due_ = std::min(next_due_, cq->per_worker[worker_].due);
             continue;
         }
-        cq->waiting[worker_].due = 0;
+        cq->per_worker[worker_].due = 0;
         if (!cq->take_notification(worker_)) {
             continue;
         }
         cq->since_event.store(0, std::memory_order_relaxed);
         if (!write_channel(*cq)) {
-            wait_for_room(*cq);
+            add_blocked(*cq);
         }
     }
-    touched_.resize(kept);
+    dirty_cqs_.resize(kept);
 }
 
-bool Notifier::too_early(NotifyingCq& cq, TimeNs now) {
+bool EventNotifier::try_defer(NotifyingCq& cq, TimeNs now) {
     const NotifyingCq::Moderation moderation = cq.moderation.load(std::memory_order_relaxed);
     if (moderation.count == 0 && moderation.period_us == 0) [[likely]] {
         return false;
@@ -189,7 +188,7 @@ bool Notifier::too_early(NotifyingCq& cq, TimeNs now) {
     if (cq.unpolled(worker_) == cq.entries(worker_)) {
         return false;
     }
-    TimeNs& due = cq.waiting[worker_].due;
+    TimeNs& due = cq.per_worker[worker_].due;
     if (due == 0) {
         constexpr TimeNs kNsPerUs = 1000;
         due = moderation.period_us == 0 ? kNever : now + moderation.period_us * kNsPerUs;
@@ -197,9 +196,9 @@ bool Notifier::too_early(NotifyingCq& cq, TimeNs now) {
     return now < due;
 }
 
-void Notifier::release(NotifyingCq& cq) {
-    std::erase(touched_, &cq);
-    sort_full([&](const NotifyingCq& waiting) { return &waiting != &cq; });
+void EventNotifier::release(NotifyingCq& cq) {
+    std::erase(dirty_cqs_, &cq);
+    filter_blocked([&](const NotifyingCq& blocked) { return &blocked != &cq; });
 }
 
 }  // namespace urnic::dataplane

@@ -15,9 +15,9 @@
 
 namespace urnic::dataplane {
 
-Idle::Idle(std::uint32_t worker, bool may_spin, WakeBoard& wakes)
-    : worker_(worker), may_spin_(may_spin), wakes_(wakes), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
-    const int error = epoll_fd_ < 0 ? errno : watch_edges(wakes.wake_fd(worker));
+IdleStrategy::IdleStrategy(std::uint32_t worker, bool may_spin, WorkerWakeup& wakeup)
+    : worker_(worker), may_spin_(may_spin), wakeup_(wakeup), epoll_fd_(epoll_create1(EPOLL_CLOEXEC)) {
+    const int error = epoll_fd_ < 0 ? errno : watch_edges(wakeup.wake_fd(worker));
     if (error != 0) {
         if (epoll_fd_ >= 0) {
             close(epoll_fd_);
@@ -26,20 +26,20 @@ Idle::Idle(std::uint32_t worker, bool may_spin, WakeBoard& wakes)
     }
 }
 
-Idle::~Idle() { close(epoll_fd_); }
+IdleStrategy::~IdleStrategy() { close(epoll_fd_); }
 
-int Idle::watch(int fd, std::uint32_t events) {
+int IdleStrategy::watch(int fd, std::uint32_t events) {
     epoll_event event{};
     event.events = events;
     event.data.fd = fd;
     return epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno;
 }
 
-int Idle::watch_edges(int fd) { return watch(fd, EPOLLIN | EPOLLET); }
-int Idle::watch_level(int fd) { return watch(fd, EPOLLIN); }
-void Idle::unwatch(int fd) { (void)epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr); }
+int IdleStrategy::watch_edges(int fd) { return watch(fd, EPOLLIN | EPOLLET); }
+int IdleStrategy::watch_level(int fd) { return watch(fd, EPOLLIN); }
+void IdleStrategy::unwatch(int fd) { (void)epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr); }
 
-void Idle::relax(TimeNs now) {
+void IdleStrategy::relax(TimeNs now) {
     if (may_spin_) {
         rte_pause();
     } else {
@@ -48,25 +48,25 @@ void Idle::relax(TimeNs now) {
     }
 }
 
-void Idle::measure_yield(TimeNs now) {
+void IdleStrategy::measure_yield(TimeNs now) {
     if (yielded_at_ != kNever) {
         yields_.on_yield(now, now - yielded_at_);
     }
     yielded_at_ = kNever;
 }
 
-bool Idle::long_enough(TimeNs now) const {
+bool IdleStrategy::may_sleep(TimeNs now) const {
     return may_spin_ ? now - idle_since_ >= kSpinNs : misses_ >= kYieldMisses || yields_.contended(now);
 }
 
-bool Idle::after_round(Round round, TimeNs now, TimeNs wake_at) {
+bool IdleStrategy::after_round(Round round, TimeNs now, TimeNs wake_at) {
     measure_yield(now);
     if (announced_) {
         const bool sleeps = round == Round::kIdle;
         if (sleeps) {
             sleep(now, wake_at);
         }
-        wakes_.announce_awake(worker_);
+        wakeup_.announce_awake(worker_);
         announced_ = false;
         misses_ = 0;
         return sleeps;
@@ -77,16 +77,16 @@ bool Idle::after_round(Round round, TimeNs now, TimeNs wake_at) {
     }
     idle_since_ = misses_ == 0 ? now : idle_since_;
     ++misses_;
-    if (round == Round::kBlocked || !long_enough(now)) {
+    if (round == Round::kBlocked || !may_sleep(now)) {
         relax(now);
         return false;
     }
-    wakes_.announce_sleep(worker_);
+    wakeup_.announce_sleep(worker_);
     announced_ = true;
     return false;
 }
 
-void Idle::sleep(TimeNs now, TimeNs wake_at) {
+void IdleStrategy::sleep(TimeNs now, TimeNs wake_at) {
     constexpr TimeNs kNsPerSecond = 1'000'000'000;
     const TimeNs wait_ns = wake_at > now ? wake_at - now : 0;
     timespec timeout{};
@@ -100,7 +100,7 @@ void Idle::sleep(TimeNs now, TimeNs wake_at) {
     awake_.lock();
     for (int i = 0; i < got; ++i) {
         if ((events[static_cast<std::size_t>(i)].events & EPOLLERR) != 0) {
-            // Of a port whose link went: the error stays, and wakes, until somebody takes it.
+            // Of a port whose link is gone: the error stays, and wakes the worker, until it is read.
             int error = 0;
             socklen_t length = sizeof error;
             (void)::getsockopt(events[static_cast<std::size_t>(i)].data.fd, SOL_SOCKET, SO_ERROR, &error,

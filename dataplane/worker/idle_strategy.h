@@ -10,30 +10,30 @@
 
 namespace urnic::dataplane {
 
-/// A worker with a core of its own spins for a while; one that shares its core yields on every miss, since
-/// spinning there costs whoever it waits for a scheduler tick. Both then sleep on an epoll until a timer, a
-/// client, another worker or the control thread wants something.
+/// A worker with a core of its own spins for a while; one that shares its core yields after every idle round,
+/// since spinning there keeps the thread that it waits for from running until the next scheduler tick. Both
+/// then sleep on an epoll until a timer, a client, another worker or the control thread wants something.
 ///
 /// Yielding is fast among threads that yield too. To one that computes or spins it gives away a time slice;
 /// there the worker sleeps at once instead (YieldMonitor).
-class Idle {
+class IdleStrategy {
   public:
     static constexpr TimeNs kSpinNs = 1'000'000;  // then a sleeping core is worth more than the wake-up
     static constexpr std::uint32_t kYieldMisses = 500;
     static constexpr TimeNs kPolledPortNs = 50'000;  // how often a port that cannot wake us is looked at
 
     /// Throws std::system_error when no descriptor is left.
-    Idle(std::uint32_t worker, bool may_spin, WakeBoard& wakes);
-    ~Idle();
-    Idle(const Idle&) = delete;
-    Idle& operator=(const Idle&) = delete;
+    IdleStrategy(std::uint32_t worker, bool may_spin, WorkerWakeup& wakeup);
+    ~IdleStrategy();
+    IdleStrategy(const IdleStrategy&) = delete;
+    IdleStrategy& operator=(const IdleStrategy&) = delete;
 
     enum class Round : std::uint8_t {
         kBusy,     // something was done
-        kBlocked,  // work is left that cannot go on now, and nobody will tell when it can
+        kBlocked,  // work is left that cannot continue now, and no event tells when it can
         kIdle,     // nothing to do
     };
-    /// After each round. `wake_at`: the next timer. True: it slept.
+    /// Called after each round. `wake_at`: the next timer. Returns whether it slept.
     bool after_round(Round round, TimeNs now, TimeNs wake_at);
 
     /// Watches `fd` for input by edges: it is never read, so that nobody who shares it can make a read block.
@@ -43,8 +43,8 @@ class Idle {
     [[nodiscard]] int watch_level(int fd);
     void unwatch(int fd);
 
-    /// The worker's thread has it, but while it sleeps. Who has it instead may touch what is the worker's
-    /// own, as long as a worker that is woken meanwhile can wait.
+    /// Locked by the worker's thread, except while it sleeps. Another thread that locks it may use what
+    /// belongs to the worker; a worker that is woken meanwhile waits for the lock.
     [[nodiscard]] std::mutex& awake() { return awake_; }
 
   private:
@@ -52,12 +52,12 @@ class Idle {
     void relax(TimeNs now);
     /// Notes what the last yield cost.
     void measure_yield(TimeNs now);
-    [[nodiscard]] bool long_enough(TimeNs now) const;
+    [[nodiscard]] bool may_sleep(TimeNs now) const;
     void sleep(TimeNs now, TimeNs wake_at);
 
     std::uint32_t worker_;
     bool may_spin_;
-    WakeBoard& wakes_;
+    WorkerWakeup& wakeup_;
     int epoll_fd_;
     std::mutex awake_;
     bool announced_ = false;  // others know that we sleep: one more round, then really

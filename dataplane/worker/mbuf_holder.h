@@ -1,5 +1,5 @@
-// Received frames that a QP holds because a packet before theirs is missing: references to their buffers, so
-// that nothing is copied.
+// Received frames that a QP keeps because an earlier packet is missing: references to their mbufs, so that
+// nothing is copied.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 namespace urnic::dataplane {
 
 /// One for each worker.
-class HeldFrames final : public FrameHolder {
+class MbufHolder final : public FrameHolder {
   public:
     /// The frame pool has as many more buffers for each worker: held frames never starve the senders.
-    static constexpr std::uint32_t kMaxFrames = kHeldFramesOfWorker;
+    static constexpr std::uint32_t kMaxFrames = kHeldFramesPerWorker;
 
-    /// The frame whose packet a QP handles from now on.
+    /// The frame whose packet the next Qp::handle_packet() handles: hold() keeps this one.
     void set_current(rte_mbuf* frame) { current_ = frame; }
 
     [[nodiscard]] void* hold(std::span<const std::byte>& /*payload*/) override {

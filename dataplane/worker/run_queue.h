@@ -1,32 +1,39 @@
 // The QPs of a worker that have something to do, in the order in which they will do it.
 #pragma once
 
-#include "dataplane/worker/worker.h"
+#include <cstdint>
+
+#include "dataplane/worker/qp_slot.h"
 
 namespace urnic::dataplane {
 
 /// First in, first out; a QP is in it at most once. Intrusive.
 class RunQueue {
   public:
+    RunQueue() = default;
+    RunQueue(const RunQueue&) = delete;
+    RunQueue& operator=(const RunQueue&) = delete;
+
     [[nodiscard]] bool empty() const { return first_ == nullptr; }
     [[nodiscard]] std::uint32_t size() const { return size_; }
 
     void push(QpSlot& slot) {
-        if (slot.queued) {
+        if (slot.is_queued) {
             return;
         }
-        slot.queued = true;
+        slot.is_queued = true;
         slot.next_queued = nullptr;
-        (last_ == nullptr ? first_ : last_->next_queued) = &slot;
-        last_ = &slot;
+        *end_ = &slot;
+        end_ = &slot.next_queued;
         ++size_;
     }
 
+    /// The queue is not empty.
     [[nodiscard]] QpSlot& pop() {
         QpSlot& slot = *first_;
         first_ = slot.next_queued;
-        last_ = first_ == nullptr ? nullptr : last_;
-        slot.queued = false;
+        end_ = first_ == nullptr ? &first_ : end_;
+        slot.is_queued = false;
         --size_;
         return slot;
     }
@@ -43,7 +50,7 @@ class RunQueue {
 
   private:
     QpSlot* first_ = nullptr;
-    QpSlot* last_ = nullptr;
+    QpSlot** end_ = &first_;  // where the next one is linked
     std::uint32_t size_ = 0;
 };
 

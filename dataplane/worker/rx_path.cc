@@ -24,21 +24,21 @@ constexpr std::uint32_t kPausesWorker = 0;      // that owns Device::pauses
 
 }  // namespace
 
-Receiver::Receiver(std::uint32_t worker, Device& device, Steering& steering, TxOutbox& outbox,
-                   RunQueue& run_queue, HeldFrames& held_frames)
+RxPath::RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, WorkerOutbox& outbox,
+               RunQueue& run_queue, MbufHolder& mbuf_holder)
     : worker_(worker),
       device_(device),
       port_(device.port),
       counters_(device.counters[worker]),
-      steering_(steering),
+      handoff_(handoff),
       outbox_(outbox),
       run_queue_(run_queue),
-      held_frames_(held_frames),
-      qps_(steering.num_workers()) {
+      mbuf_holder_(mbuf_holder),
+      qps_(handoff.num_workers()) {
     refresh_addresses();
 }
 
-void Receiver::refresh_addresses() {
+void RxPath::refresh_addresses() {
     num_gids_ = 0;
     for (std::size_t i = 0; i < device_.gids.size(); ++i) {
         if (device_.gids[i] != wire::Gid{}) {
@@ -48,7 +48,7 @@ void Receiver::refresh_addresses() {
     mac_ = device_.mac;
 }
 
-std::uint16_t Receiver::poll(TimeNs now, TimeNs qp_now) {
+std::uint16_t RxPath::poll(TimeNs now, TimeNs protocol_now) {
     std::array<rte_mbuf*, kBurst> frames;
     const std::uint16_t count = port_->rx_burst(worker_, frames.data(), kBurst);
     if (count == 0) {
@@ -61,64 +61,64 @@ std::uint16_t Receiver::poll(TimeNs now, TimeNs qp_now) {
     }
     std::uint32_t kept = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
-        if (steering_.num_workers() > 1 && steer(frames[i])) {
+        if (handoff_.num_workers() > 1 && steer(frames[i])) {
             continue;
         }
         frames[kept++] = frames[i];
     }
-    for (std::uint32_t owner = 0; handed_to_ != 0; ++owner, handed_to_ >>= 1U) {
-        if ((handed_to_ & 1U) != 0) {
-            steering_.wakes().wake(owner);
+    for (std::uint32_t owner = 0; handoff_targets_ != 0; ++owner, handoff_targets_ >>= 1U) {
+        if ((handoff_targets_ & 1U) != 0) {
+            handoff_.wakeup().wake(owner);
         }
     }
     for (std::uint32_t i = 0; i < kept; ++i) {
         if (i + 1 < kept) {
             rte_prefetch0(rte_pktmbuf_mtod(frames[i + 1], const void*));
         }
-        deliver(*frames[i], now, qp_now);
+        dispatch(*frames[i], now, protocol_now);
     }
     free_frames({frames.data(), kept});
     return count;
 }
 
-bool Receiver::steer(rte_mbuf* frame) {
-    // A frame that is not RoCEv2 has no QP (~0u): it is counted here. But one worker has the pauses.
+bool RxPath::steer(rte_mbuf* frame) {
+    // A frame that is not RoCEv2 has no QP (~0u): it is counted here. One worker owns the pause state.
     const std::uint32_t qp_num = wire::peek_dest_qp(frame_bytes(frame));
-    const std::uint32_t owner = qp_num != ~0U                              ? steering_.worker_of(qp_num)
+    const std::uint32_t owner = qp_num != ~0U                              ? handoff_.worker_of(qp_num)
                                 : wire::is_mac_control(frame_bytes(frame)) ? kPausesWorker
                                                                            : worker_;
     if (owner == worker_) {
         return false;
     }
-    if (!steering_.hand_over(worker_, owner, {frame, device_.index})) {
+    if (!handoff_.enqueue(worker_, owner, {frame, device_.index})) {
         ++counters_.drop_steering_full;
         free_frames({&frame, 1});
         return true;
     }
-    handed_to_ |= 1U << owner;
+    handoff_targets_ |= 1U << owner;
     return true;
 }
 
-void Receiver::take_over(rte_mbuf* frame, TimeNs now, TimeNs qp_now) {
+void RxPath::on_handoff(rte_mbuf* frame, TimeNs now, TimeNs protocol_now) {
     if (port_up_) [[likely]] {
-        deliver(*frame, now, qp_now);
+        dispatch(*frame, now, protocol_now);
     } else {
         ++counters_.drop_port_down;
     }
     free_frames({&frame, 1});
 }
 
-bool Receiver::has_gid(const wire::Gid& gid, std::uint16_t vlan) const {
+bool RxPath::has_gid(const wire::Gid& gid, std::uint16_t vlan) const {
     return std::any_of(gids_.begin(), gids_.begin() + num_gids_,
                        [&](const OwnGid& own) { return wire::same_gid(own.gid, gid) && own.vlan == vlan; });
 }
 
-bool Receiver::has_vlan(std::uint16_t vlan) const {
+bool RxPath::has_vlan(std::uint16_t vlan) const {
     return std::any_of(gids_.begin(), gids_.begin() + num_gids_,
                        [&](const OwnGid& own) { return own.vlan == vlan; });
 }
 
-bool Receiver::is_for_us(const wire::PacketView& view) const {
+bool RxPath::is_for_us(const wire::PacketView& view) const {
     const std::uint16_t vlan = view.vlan_tci & kVlanMask;
     if (wire::is_multicast(view.dst_mac)) [[unlikely]] {
         return wire::is_multicast(view.dst_gid) && has_vlan(vlan) &&
@@ -128,32 +128,33 @@ bool Receiver::is_for_us(const wire::PacketView& view) const {
     return wire::same_mac(view.dst_mac, mac_) && has_gid(view.dst_gid, vlan);
 }
 
-void Receiver::give(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now) {
-    outbox_.begin(slot, now);
-    held_frames_.set_current(&frame);
-    slot.qp->handle_packet(qp_now, view, outbox_);
+void RxPath::dispatch_to_qp(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now,
+                            TimeNs protocol_now) {
+    mbuf_holder_.set_current(&frame);
+    slot.qp->handle_packet(protocol_now, view, outbox_.begin_call(slot, now));
     run_queue_.push(slot);
 }
 
 // Each member gets the packet and checks P_Key and Q_Key for itself (IBA 10.5.2.2). One worker gets all
-// multicast frames of a device, as steering says, and the others get theirs from it.
-void Receiver::deliver_multicast(rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now) {
+// multicast frames of a device (WorkerHandoff::worker_of()) and hands them off to the others.
+void RxPath::dispatch_multicast(rte_mbuf& frame, const wire::PacketView& view, TimeNs now,
+                                TimeNs protocol_now) {
     const GroupOnWorker& group = *multicast_.find(view.dst_gid);
-    if (worker_ == steering_.worker_of(wire::kMulticastQp)) {
-        spread(frame, group.workers & ~(1U << worker_));
+    if (worker_ == handoff_.worker_of(wire::kMulticastQp)) {
+        replicate_to_workers(frame, group.workers & ~(1U << worker_));
     }
     const bool is_own = has_gid(view.src_gid, view.vlan_tci & kVlanMask);
     for (const GroupMember* member = group.members; member != nullptr; member = member->next) {
         QpSlot& slot = *member->slot;
         const bool is_sender = is_own && view.header.deth.src_qp == slot.qp->qp_num();
-        if (!(is_sender && slot.blocks_own_multicast)) {
-            give(slot, frame, view, now, qp_now);
+        if (!(is_sender && slot.block_self_multicast_loopback)) {
+            dispatch_to_qp(slot, frame, view, now, protocol_now);
         }
     }
 }
 
-// Frames for QP1 all come to one worker, as steering says.
-void Receiver::deliver_mad(const wire::PacketView& view) {
+// One worker gets all frames for QP1 of a device (WorkerHandoff::worker_of()).
+void RxPath::dispatch_mad(const wire::PacketView& view) {
     ReceivedMad mad;
     if (!take_mad(view, kDefaultPkey, counters_, mad)) {
         return;
@@ -165,15 +166,15 @@ void Receiver::deliver_mad(const wire::PacketView& view) {
     }
 }
 
-void Receiver::spread(rte_mbuf& frame, std::uint32_t workers) {
+void RxPath::replicate_to_workers(rte_mbuf& frame, std::uint32_t workers) {
     for (std::uint32_t to = 0; workers != 0; ++to, workers >>= 1U) {
         if ((workers & 1U) == 0) {
             continue;
         }
         rte_mbuf* copy = &frame;
         rte_mbuf_refcnt_update(copy, 1);
-        if (steering_.hand_over(worker_, to, {copy, device_.index})) {
-            steering_.wakes().wake(to);
+        if (handoff_.enqueue(worker_, to, {copy, device_.index})) {
+            handoff_.wakeup().wake(to);
         } else {
             ++counters_.drop_steering_full;
             free_frames({&copy, 1});
@@ -181,17 +182,17 @@ void Receiver::spread(rte_mbuf& frame, std::uint32_t workers) {
     }
 }
 
-void Receiver::wake_others() {
-    for (std::uint32_t other = 0; other < steering_.num_workers(); ++other) {
+void RxPath::wake_others() {
+    for (std::uint32_t other = 0; other < handoff_.num_workers(); ++other) {
         if (other != worker_) {
-            steering_.wakes().wake(other);
+            handoff_.wakeup().wake(other);
         }
     }
 }
 
-// From the other end of the link, and nobody behind it: bridges keep such frames (IEEE 802.1Q 8.6.3). Our own
-// come back where a group's frames go to their sender, too.
-void Receiver::deliver_mac_control(const rte_mbuf& frame, TimeNs now) {
+// From the other end of the link: bridges do not forward such frames (IEEE 802.1Q 8.6.3). Where a multicast
+// frame is sent to its sender, too, our own come back.
+void RxPath::dispatch_mac_control(const rte_mbuf& frame, TimeNs now) {
     wire::Pfc pause;
     wire::Mac source{};
     const std::span<const std::byte> bytes = frame_bytes(&frame);
@@ -209,8 +210,8 @@ void Receiver::deliver_mac_control(const rte_mbuf& frame, TimeNs now) {
     }
 }
 
-// What goes to another station, which a port may let through, answers no question of ours.
-void Receiver::deliver_neighbour(std::span<const std::byte> frame) {
+// A port may receive frames for another station, too: they are no reply to us.
+void RxPath::dispatch_neighbour(std::span<const std::byte> frame) {
     wire::Mac destination{};
     std::memcpy(destination.data(), frame.data(), destination.size());
     if (!wire::is_multicast(destination) && !wire::same_mac(destination, mac_)) {
@@ -222,23 +223,24 @@ void Receiver::deliver_neighbour(std::span<const std::byte> frame) {
     }
 }
 
-void Receiver::deliver_other(const rte_mbuf& frame, wire::ParseError error, TimeNs now) {
+void RxPath::dispatch_non_roce(const rte_mbuf& frame, wire::ParseError error, TimeNs now) {
     if (frame.data_len != 0 && wire::is_group_frame(frame_bytes(&frame).data())) {
         ++counters_.rcvd_multicast_pkts;
     }
     if (error == wire::ParseError::kNotRoce && wire::is_mac_control(frame_bytes(&frame))) {
-        deliver_mac_control(frame, now);
+        dispatch_mac_control(frame, now);
         return;
     }
     if (error == wire::ParseError::kNotRoce && device_.neighbour_inbox != nullptr &&
         net::is_neighbour_frame(frame_bytes(&frame))) {
-        deliver_neighbour(frame_bytes(&frame));
+        dispatch_neighbour(frame_bytes(&frame));
         return;
     }
-    ++(error == wire::ParseError::kNotRoce ? counters_.drop_not_roce : counters_.drop_malformed);
+    auto& dropped = error == wire::ParseError::kNotRoce ? counters_.drop_not_roce : counters_.drop_malformed;
+    ++dropped;
 }
 
-void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
+void RxPath::dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
     ++counters_.rcvd_pkts;
     counters_.rcvd_bytes.add(frame.pkt_len);
     if (frame.nb_segs != 1) {
@@ -248,7 +250,7 @@ void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
     wire::PacketView& view = view_;
     const wire::ParseError error = wire::parse_frame(frame_bytes(&frame), view);
     if (error != wire::ParseError::kNone) {
-        deliver_other(frame, error, now);
+        dispatch_non_roce(frame, error, now);
         return;
     }
     const bool is_multicast = wire::is_multicast(view.dst_mac);
@@ -264,11 +266,11 @@ void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
         return;
     }
     if (is_multicast && view.header.dest_qp == wire::kMulticastQp) [[unlikely]] {
-        deliver_multicast(frame, view, now, qp_now);
+        dispatch_multicast(frame, view, now, protocol_now);
         return;
     }
     if (view.header.dest_qp == kGsiQp && device_.mads != nullptr && !is_multicast) [[unlikely]] {
-        deliver_mad(view);
+        dispatch_mad(view);
         return;
     }
     QpSlot* const slot = is_multicast ? nullptr : qps_.find(view.header.dest_qp);
@@ -279,7 +281,7 @@ void Receiver::deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now) {
         }
         return;
     }
-    give(*slot, frame, view, now, qp_now);
+    dispatch_to_qp(*slot, frame, view, now, protocol_now);
 }
 
 }  // namespace urnic::dataplane

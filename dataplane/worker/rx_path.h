@@ -1,4 +1,4 @@
-// From a port's receive burst to the QPs: parse, check, steer, look up.
+// From a port's receive burst to the QPs: parse, check, hand off, look up.
 #pragma once
 
 #include <array>
@@ -15,57 +15,58 @@
 namespace urnic::dataplane {
 
 /// The receive side of one device on one worker. Every frame that does not reach a QP is counted.
-class Receiver {
+class RxPath {
   public:
     static constexpr std::uint16_t kBurst = 32;
 
-    Receiver(std::uint32_t worker, Device& device, Steering& steering, TxOutbox& outbox, RunQueue& run_queue,
-             HeldFrames& held_frames);
+    RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, WorkerOutbox& outbox,
+           RunQueue& run_queue, MbufHolder& mbuf_holder);
 
     /// From now on packets come through `port`: the device's own or one that stacks on it.
-    void use_port(PacketIo& port) { port_ = &port; }
+    void use_port(Port& port) { port_ = &port; }
     /// Follows the addresses of the device.
     void refresh_addresses();
     /// Down: what comes in is dropped.
     void set_port_up(bool up) { port_up_ = up; }
-    /// Takes one burst from the port. QPs that got packets are put on the run queue, so that each sends once
-    /// what the burst asks of it (acknowledgements coalesce). `now` is the clock's, `qp_now` the QPs' time.
-    /// Returns the number of frames.
-    std::uint16_t poll(TimeNs now, TimeNs qp_now);
-    /// A frame that another worker received.
-    void take_over(rte_mbuf* frame, TimeNs now, TimeNs qp_now);
+    /// Receives one burst from the port. QPs that got packets are put on the run queue, so that the ACKs for
+    /// a burst are coalesced. `now` is the clock's time, `protocol_now` that of StallFreeClock. Returns the
+    /// number of frames.
+    std::uint16_t poll(TimeNs now, TimeNs protocol_now);
+    /// Handles a frame that another worker received.
+    void on_handoff(rte_mbuf* frame, TimeNs now, TimeNs protocol_now);
 
-    /// A pause ended sooner than the other workers know.
+    /// Wakes the other workers: a pause ended sooner than they know.
     void wake_others();
 
     [[nodiscard]] QpTable& qps() { return qps_; }
     [[nodiscard]] MulticastTable& multicast() { return multicast_; }
 
   private:
-    void deliver(rte_mbuf& frame, TimeNs now, TimeNs qp_now);
+    void dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
     [[nodiscard]] bool is_for_us(const wire::PacketView& view) const;
-    /// A packet for that GID comes with the VLAN of its interface.
+    /// Returns whether the device has that GID on an interface with that VLAN.
     [[nodiscard]] bool has_gid(const wire::Gid& gid, std::uint16_t vlan) const;
     [[nodiscard]] bool has_vlan(std::uint16_t vlan) const;
-    void deliver_neighbour(std::span<const std::byte> frame);
-    void deliver_other(const rte_mbuf& frame, wire::ParseError error, TimeNs now);
-    void deliver_mac_control(const rte_mbuf& frame, TimeNs now);
-    void give(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now);
-    void deliver_mad(const wire::PacketView& view);
-    void deliver_multicast(rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs qp_now);
-    /// Gives the frame to the other workers that have members of the group.
-    void spread(rte_mbuf& frame, std::uint32_t workers);
-    /// True: the frame was given away (or dropped).
+    void dispatch_neighbour(std::span<const std::byte> frame);
+    void dispatch_non_roce(const rte_mbuf& frame, wire::ParseError error, TimeNs now);
+    void dispatch_mac_control(const rte_mbuf& frame, TimeNs now);
+    void dispatch_to_qp(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now,
+                        TimeNs protocol_now);
+    void dispatch_mad(const wire::PacketView& view);
+    void dispatch_multicast(rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs protocol_now);
+    /// Hands the frame off to those other workers, which have members of its group.
+    void replicate_to_workers(rte_mbuf& frame, std::uint32_t workers);
+    /// Returns whether another worker owns the QP: the frame was handed off, or dropped.
     [[nodiscard]] bool steer(rte_mbuf* frame);
 
     std::uint32_t worker_;
     Device& device_;
-    PacketIo* port_;
+    Port* port_;
     Counters& counters_;
-    Steering& steering_;
-    TxOutbox& outbox_;
+    WorkerHandoff& handoff_;
+    WorkerOutbox& outbox_;
     RunQueue& run_queue_;
-    HeldFrames& held_frames_;
+    MbufHolder& mbuf_holder_;
     QpTable qps_;
     MulticastTable multicast_;
     struct OwnGid {
@@ -76,8 +77,8 @@ class Receiver {
     std::uint32_t num_gids_ = 0;
     wire::Mac mac_{};
     bool port_up_ = true;
-    wire::PacketView view_;        // of the frame at hand; parse_frame() fills all of it
-    std::uint32_t handed_to_ = 0;  // bit mask of workers that got frames of this burst
+    wire::PacketView view_;              // of the frame at hand; parse_frame() fills all of it
+    std::uint32_t handoff_targets_ = 0;  // bit mask of workers that got frames of this burst
 };
 
 }  // namespace urnic::dataplane

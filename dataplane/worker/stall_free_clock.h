@@ -1,5 +1,5 @@
-// Time as a worker's QPs see it: the clock without the time that the worker was kept from running. A QP's
-// timers measure how long its peer was silent, and a worker that was not there to listen cannot tell.
+// The clock without the time in which the worker was kept from running. A QP's timers measure how long its
+// peer was silent, which a worker that did not run cannot know. Its time is called protocol time.
 #pragma once
 
 #include <algorithm>
@@ -8,34 +8,35 @@
 
 namespace urnic::dataplane {
 
-class AttendedTime {
+class StallFreeClock {
   public:
-    /// More than a round of the worker's loop takes: what is beyond that was spent elsewhere.
+    /// More than a round of the worker's loop takes: the rest of a longer one is time in which it did not
+    /// run.
     static constexpr TimeNs kRoundNs = 200'000;
 
-    explicit AttendedTime(TimeNs now) : clock_(now), time_(now) {}
+    explicit StallFreeClock(TimeNs now) : clock_(now), time_(now) {}
 
     /// The time at the clock's `now`. Never goes back, never goes faster than the clock.
     TimeNs advance(TimeNs now) {
-        time_ += std::min(now - clock_, attended_ns_);
+        time_ += std::min(now - clock_, allowance_ns_);
         clock_ = now;
-        attended_ns_ = kRoundNs;
+        allowance_ns_ = kRoundNs;
         return time_;
     }
-    /// The worker slept until something happened, or until `until` in the QPs' time (kNever: without a
-    /// limit). Sleeping is listening: whatever arrives ends it.
+    /// The worker slept until something happened, or until `until` in protocol time (kNever: without a
+    /// limit). That is no stall: whatever arrives ends the sleep.
     void slept(TimeNs until) {
-        attended_ns_ = until == kNever ? kNever : std::max(until, time_) - time_ + kRoundNs;
+        allowance_ns_ = until == kNever ? kNever : std::max(until, time_) - time_ + kRoundNs;
     }
-    /// A time of the QPs as the clock will show it if the worker is not kept from running until then.
-    [[nodiscard]] TimeNs on_clock(TimeNs time) const {
+    /// Converts a protocol time to the time of the clock, which is later if the worker stalls until then.
+    [[nodiscard]] TimeNs to_clock(TimeNs time) const {
         return time == kNever ? kNever : clock_ + (std::max(time, time_) - time_);
     }
 
   private:
     TimeNs clock_;
     TimeNs time_;
-    TimeNs attended_ns_ = kRoundNs;
+    TimeNs allowance_ns_ = kRoundNs;
 };
 
 }  // namespace urnic::dataplane

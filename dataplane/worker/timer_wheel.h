@@ -34,7 +34,7 @@ class TimerWheel {
     /// Disarms; nothing happens if it is not armed.
     void cancel(TimerNode& node);
 
-    /// True when advance(now) would have something to do: the price of a round without timers.
+    /// Returns whether advance(now) would have something to do: the cost of a round without timers.
     [[nodiscard]] bool due(TimeNs now) const { return now >= next_event_; }
 
     /// Calls fire(node) for each timer whose time has come, disarmed before the call. `fire` may arm and

@@ -1,5 +1,5 @@
-// Frames whose neighbour is being asked for: the first packets to somebody new are sent a little later
-// instead of being lost, as Linux does (unres_qlen). A worker's, for one device.
+// Frames whose neighbour's MAC is being resolved: the first packets to a new neighbour are sent a little
+// later instead of being lost, as Linux does (unres_qlen). One for each device on each worker.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@ struct rte_mbuf;
 
 namespace urnic::dataplane {
 
-class WaitingFrames {
+class UnresolvedFrames {
   public:
     static constexpr std::uint32_t kFrames = 32;
-    /// Who has not answered by then does not answer: three questions, a second apart (RFC 4861 10).
-    static constexpr TimeNs kPatienceNs = 3'000'000'000;
+    /// MAX_MULTICAST_SOLICIT solicitations, RETRANS_TIMER apart (RFC 4861 10).
+    static constexpr TimeNs kTimeoutNs = 3'000'000'000;
 
     struct Frame {
         rte_mbuf* mbuf = nullptr;
@@ -25,31 +25,31 @@ class WaitingFrames {
     };
 
     [[nodiscard]] std::uint32_t size() const { return size_; }
-    /// Packets to one neighbour stay in their order: those that come later wait, too.
+    /// Returns whether frames to that neighbour wait. Packets to one neighbour stay in order: later ones
+    /// wait, too.
     [[nodiscard]] bool has(std::uint16_t neighbour) const {
         return std::any_of(frames_.begin(), frames_.begin() + size_,
                            [&](const Frame& frame) { return frame.neighbour == neighbour; });
     }
 
-    /// Returns the one that made room for it, the oldest; nullptr: there was room.
+    /// Returns the oldest frame if it was evicted to make room, else nullptr.
     [[nodiscard]] rte_mbuf* add(const Frame& frame) {
-        rte_mbuf* gone = nullptr;
+        rte_mbuf* evicted = nullptr;
         if (size_ == kFrames) {
-            gone = frames_[0].mbuf;
+            evicted = frames_[0].mbuf;
             std::copy(frames_.begin() + 1, frames_.end(), frames_.begin());
             --size_;
         }
         frames_[size_++] = frame;
-        return gone;
+        return evicted;
     }
 
-    /// `leaves(frame)` is called for each, the oldest first; those for which it is true are not here any
-    /// more.
-    template <typename Leaves>
-    void remove_if(Leaves&& leaves) {
+    /// Calls `remove(frame)` for each, the oldest first, and removes those for which it returns true.
+    template <typename Remove>
+    void remove_if(Remove&& remove) {
         std::uint32_t kept = 0;
         for (std::uint32_t i = 0; i < size_; ++i) {
-            if (!leaves(frames_[i])) {
+            if (!remove(frames_[i])) {
                 frames_[kept++] = frames_[i];
             }
         }

@@ -24,20 +24,20 @@ namespace urnic::dataplane {
 
 namespace {
 
-/// Packets of requests that one QP may send before it is the next one's turn.
+/// Packets of requests that one QP may send before the next one runs.
 constexpr std::uint32_t kPacketBudget = 32;
-/// Packets sent, and QPs that ran, before the worker looks at its other sources again. As many packets as are
-/// received in a round: between RNICs of one daemon a frame is then read while it still lies in the L2 cache.
+/// Packets sent, and QPs that ran, before the worker polls its other sources again. As many packets as are
+/// received in a round: between RNICs of one daemon a frame is then read while it is still in the L2 cache.
 constexpr std::uint32_t kPacketsPerRound = 32;
 constexpr std::uint32_t kQpsPerRound = 64;
 constexpr std::uint32_t kBurstsPerRound = 4;
-/// Rounds for which timers wait until all that has arrived was looked at: as many as empty the deepest queue.
+/// Rounds for which timers wait until all received frames were handled: as many as empty the deepest queue.
 constexpr std::uint32_t kRoundsBeforeTimers = 64;
 /// The shortest that the kernel grants.
 constexpr std::uint64_t kTimeSliceNs = 100'000;
-/// How soon a full completion channel is tried again.
+/// How soon a write to a full completion channel is tried again.
 constexpr TimeNs kChannelRetryNs = 1'000'000;
-/// How often a worker looks whether a neighbour has answered, while frames wait for it.
+/// How often a worker reads whether a neighbour was resolved, while frames wait for it.
 constexpr TimeNs kNeighbourNs = 1'000'000;
 
 }  // namespace
@@ -45,19 +45,20 @@ constexpr TimeNs kNeighbourNs = 1'000'000;
 Worker::Impl::Impl(const WorkerConfig& worker_config)
     : config(worker_config),
       now(clock.now()),
-      attended(now),
-      qp_now(now),
+      stall_free_clock(now),
+      protocol_now(now),
       timers(now),
       notifier(config.index, !config.may_spin, clock),
-      idle(config.index, config.may_spin, config.steering->wakes()),
+      idle(config.index, config.may_spin, config.handoff->wakeup()),
       timed_ports(config.index) {
     URNIC_CHECK(config.state != nullptr && config.frames != nullptr);
-    URNIC_CHECK(config.index < config.num_workers && config.num_workers == config.steering->num_workers());
+    URNIC_CHECK(config.index < config.num_workers && config.num_workers == config.handoff->num_workers());
     for (Device* device : config.devices) {
-        URNIC_CHECK(device->index == lanes.size());
-        lanes.push_back(std::make_unique<Lane>(config, *device, notifier, run_queue, held_frames, now));
-        polled_ports = polled_ports || device->port->must_be_polled(config.index);
-        lanes.back()->outbox.go_by_qp_time(timed_ports.add(device->port));
+        URNIC_CHECK(device->index == worker_devices.size());
+        worker_devices.push_back(
+            std::make_unique<WorkerDevice>(config, *device, notifier, run_queue, mbuf_holder, now));
+        has_polled_ports = has_polled_ports || device->port->must_be_polled(config.index);
+        worker_devices.back()->outbox.use_protocol_time(timed_ports.add(device->port));
         const int fd = device->port->wait_fd(config.index);
         const int error = fd >= 0 ? idle.watch_level(fd) : 0;
         if (error != 0 && error != EEXIST) {
@@ -70,22 +71,22 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
 void Worker::Impl::loop() {
     const std::lock_guard awake(idle.awake());
     while (!stopping.load(std::memory_order_relaxed)) {
-        look_at_clock();
+        read_clock();
         bool busy = run_calls();
         busy |= scan_doorbells();
         busy |= receive();
-        busy |= follow_pauses();
+        busy |= apply_pfc_state();
         busy |= expire_timers();
         busy |= run_qps();
-        busy |= send_waiting();
+        busy |= send_resolved();
         const bool flushed = flush_ports();
         notifier.flush(now);
-        // Frames for a full port, and QPs that found no room: whoever makes room does not tell.
+        // Frames for a full port, and QPs that found no room: no event tells when there is room.
         const bool waiting = !flushed || !run_queue.empty();
         sleeps_until = wake_at();
-        const bool slept = idle.after_round(busy      ? Idle::Round::kBusy
-                                            : waiting ? Idle::Round::kBlocked
-                                                      : Idle::Round::kIdle,
+        const bool slept = idle.after_round(busy      ? IdleStrategy::Round::kBusy
+                                            : waiting ? IdleStrategy::Round::kBlocked
+                                                      : IdleStrategy::Round::kIdle,
                                             now, sleeps_until);
         if (slept) {
             note_sleep();
@@ -93,19 +94,21 @@ void Worker::Impl::loop() {
     }
 }
 
-void Worker::Impl::look_at_clock() {
+void Worker::Impl::read_clock() {
     now = clock.now();
-    qp_now = attended.advance(now);
-    timed_ports.set_time(qp_now);
+    protocol_now = stall_free_clock.advance(now);
+    timed_ports.set_time(protocol_now);
 }
 
-void Worker::Impl::note_sleep() { attended.slept(std::min(timers.next_event(), timed_ports.next_event())); }
+void Worker::Impl::note_sleep() {
+    stall_free_clock.slept(std::min(timers.next_event(), timed_ports.next_event()));
+}
 
 bool Worker::Impl::run_calls() {
     bool any = false;
-    while (const FunctionRef* function = mailbox.next()) {
+    while (const FunctionRef* function = call_queue.next()) {
         run_call(*function);
-        mailbox.finish();
+        call_queue.finish();
         any = true;
     }
     return any;
@@ -118,18 +121,20 @@ void Worker::Impl::run_call(FunctionRef function) {
 }
 
 std::uint64_t Worker::Impl::sent_packets() const {
-    const auto add = [](std::uint64_t sum, const auto& lane) { return sum + lane->outbox.sent_packets(); };
-    return std::accumulate(lanes.begin(), lanes.end(), std::uint64_t{0}, add);
+    const auto add = [](std::uint64_t sum, const auto& worker_device) {
+        return sum + worker_device->outbox.sent_packets();
+    };
+    return std::accumulate(worker_devices.begin(), worker_devices.end(), std::uint64_t{0}, add);
 }
 
 void Worker::Impl::run_call_asleep(FunctionRef function) {
     note_sleep();
-    look_at_clock();
+    read_clock();
     const std::uint64_t sent_before = sent_packets();
     run_call(function);
     // What a worker sends to itself does not wake it.
     if (!flush_ports() || sent_packets() != sent_before || !run_queue.empty() || wake_at() < sleeps_until) {
-        config.steering->wakes().wake(config.index);
+        config.handoff->wakeup().wake(config.index);
     }
 }
 
@@ -141,109 +146,110 @@ bool Worker::Impl::scan_doorbells() {
 }
 
 bool Worker::Impl::receive() {
-    bool any = config.num_workers > 1 && take_handed_over();
+    bool any = config.num_workers > 1 && receive_handed_over();
     bool drained = true;
-    for (const auto& lane : lanes) {
-        if (lane->device.pfc.sent != 0) [[unlikely]] {
-            ask_for_pauses(*lane);
+    for (const auto& worker_device : worker_devices) {
+        if (worker_device->device.pfc.sent != 0) [[unlikely]] {
+            send_pfc(*worker_device);
         }
-        std::uint16_t got = Receiver::kBurst;
-        for (std::uint32_t left = kBurstsPerRound; left != 0 && got == Receiver::kBurst; --left) {
-            got = lane->receiver.poll(now, qp_now);
+        std::uint16_t got = RxPath::kBurst;
+        for (std::uint32_t left = kBurstsPerRound; left != 0 && got == RxPath::kBurst; --left) {
+            got = worker_device->rx_path.poll(now, protocol_now);
             any |= got != 0;
         }
-        drained &= got != Receiver::kBurst;
+        drained &= got != RxPath::kBurst;
     }
     undrained_rounds = drained ? 0 : undrained_rounds + 1;
     return any;
 }
 
-bool Worker::Impl::take_handed_over() {
-    std::array<Handover, Receiver::kBurst> frames;
-    const std::uint32_t count = config.steering->take(config.index, frames.data(), Receiver::kBurst);
+bool Worker::Impl::receive_handed_over() {
+    std::array<HandoffFrame, RxPath::kBurst> frames;
+    const std::uint32_t count = config.handoff->dequeue(config.index, frames.data(), RxPath::kBurst);
     for (std::uint32_t i = 0; i < count; ++i) {
-        lanes[frames[i].device]->receiver.take_over(frames[i].frame, now, qp_now);
+        worker_devices[frames[i].device]->rx_path.on_handoff(frames[i].frame, now, protocol_now);
     }
     return count != 0;
 }
 
-void Worker::Impl::ask_for_pauses(Lane& lane) const {
-    const PauseSender::Wanted wanted = lane.pause_sender.look(now, lane.device_port.rx_waiting(config.index));
+void Worker::Impl::send_pfc(WorkerDevice& worker_device) const {
+    const PauseSender::Wanted wanted =
+        worker_device.pause_sender.look(now, worker_device.device_port.rx_waiting(config.index));
     if (wanted == PauseSender::Wanted::kNothing) [[likely]] {
         return;
     }
     const bool stop = wanted == PauseSender::Wanted::kPause;
     wire::Pfc pause;
-    pause.class_enable = lane.device.pfc.sent;
+    pause.class_enable = worker_device.device.pfc.sent;
     for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
-        const bool is_sent = (lane.device.pfc.sent >> index & 1U) != 0;
+        const bool is_sent = (worker_device.device.pfc.sent >> index & 1U) != 0;
         pause.pause_quanta[index] = is_sent && stop ? PauseSender::kQuanta : std::uint16_t{0};
     }
     std::array<std::byte, wire::kPauseFrameBytes> frame;
-    wire::build_pause_frame(lane.outbox.mac(), pause, frame);
-    lane.outbox.make_room(now);
-    if (!lane.outbox.transmit_frame(frame)) {
-        return;  // there is no room: in the next round
+    wire::build_pause_frame(worker_device.outbox.mac(), pause, frame);
+    worker_device.outbox.make_room(now);
+    if (!worker_device.outbox.transmit_frame(frame)) {
+        return;  // there is no room: it is tried in the next round
     }
     // Before the frames that wait are looked at.
-    (void)lane.outbox.flush();
-    lane.pause_sender.sent(now);
+    (void)worker_device.outbox.flush();
+    worker_device.pause_sender.sent(now);
     for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
-        if ((lane.device.pfc.sent >> index & 1U) != 0) {
-            PfcCounters::Priority& counters = lane.device.pfc_counters.priorities[index];
-            ++(stop ? counters.tx_pause : counters.tx_resume);
+        if ((worker_device.device.pfc.sent >> index & 1U) != 0) {
+            PfcCounters::Priority& counters = worker_device.device.pfc_counters.priorities[index];
+            auto& sent = stop ? counters.tx_pause : counters.tx_resume;
+            ++sent;
         }
     }
 }
 
-bool Worker::Impl::follow_pauses() {
+bool Worker::Impl::apply_pfc_state() {
     bool any = false;
-    for (const auto& lane : lanes) {
-        if (!lane->device.pauses.none() || lane->outbox.paused() != 0) [[unlikely]] {
-            any |= follow_pauses(*lane);
+    for (const auto& worker_device : worker_devices) {
+        if (!worker_device->device.pauses.none() || worker_device->outbox.paused() != 0) [[unlikely]] {
+            any |= apply_pfc_state(*worker_device);
         }
     }
     return any;
 }
 
-bool Worker::Impl::follow_pauses(Lane& lane) {
+bool Worker::Impl::apply_pfc_state(WorkerDevice& worker_device) {
     if (config.index == 0) {
-        lane.device.pauses.expire(now);
+        worker_device.device.pauses.expire(now);
     }
-    const std::uint8_t before = lane.outbox.paused();
-    const std::uint8_t paused = lane.device.pauses.paused(now);
-    lane.outbox.hold_priorities(paused);
-    if (!lane.held_qps.empty()) {
-        lane.device.counters[config.index].xmit_wait_ns.add(
-            static_cast<std::uint64_t>(now - lane.pauses_seen));
+    const std::uint8_t before = worker_device.outbox.paused();
+    const std::uint8_t paused = worker_device.device.pauses.paused(now);
+    worker_device.outbox.set_paused_priorities(paused);
+    if (!worker_device.paused_qps.empty()) {
+        worker_device.device.counters[config.index].xmit_wait_ns.add(
+            static_cast<std::uint64_t>(now - worker_device.pfc_applied_at));
     }
-    lane.pauses_seen = now;
-    if ((before & ~paused) == 0 || lane.held_qps.empty()) {
+    worker_device.pfc_applied_at = now;
+    if ((before & ~paused) == 0 || worker_device.paused_qps.empty()) {
         return false;
     }
-    // Those whose priority is paused still come back.
-    lane.held_qps.take_all([this](QpSlot& slot) {
-        slot.qp->end_pause(qp_now);
+    // QPs whose priority is still paused come back to the list.
+    worker_device.paused_qps.drain([this](QpSlot& slot) {
+        slot.qp->end_pause(protocol_now);
         run_queue.push(slot);
     });
     return true;
 }
 
 bool Worker::Impl::expire_timers() {
-    // What a timer waits for may be among the frames that are left for the next round.
+    // The frame that a timer waits for may be among those that are left for the next round.
     const bool must_wait = undrained_rounds % kRoundsBeforeTimers != 0;
-    if (!timers.due(qp_now) || must_wait) {
+    if (!timers.due(protocol_now) || must_wait) {
         return false;
     }
     bool any = false;
-    timers.advance(qp_now, [this, &any](TimerNode& node) {
+    timers.advance(protocol_now, [this, &any](TimerNode& node) {
         QpSlot& slot = *static_cast<QpSlot::Timer&>(node).slot;
-        if (slot.qp->deadline() > qp_now) {
-            follow_deadline(slot);
+        if (slot.qp->deadline() > protocol_now) {
+            arm_timer(slot);
             return;
         }
-        lane(slot).outbox.begin(slot, now);
-        slot.qp->handle_timeout(qp_now, lane(slot).outbox);
+        slot.qp->handle_timeout(protocol_now, worker_device(slot).outbox.begin_call(slot, now));
         run_queue.push(slot);
         any = true;
     });
@@ -256,34 +262,34 @@ bool Worker::Impl::run_qps() {
     for (std::uint32_t left = std::min(run_queue.size(), kQpsPerRound);
          left != 0 && packets < kPacketsPerRound; --left) {
         QpSlot& slot = run_queue.pop();
-        const std::uint64_t sent_before = lane(slot).outbox.sent_packets();
+        const std::uint64_t sent_before = worker_device(slot).outbox.sent_packets();
         any |= run_qp(slot);
-        packets += lane(slot).outbox.sent_packets() - sent_before;
+        packets += worker_device(slot).outbox.sent_packets() - sent_before;
     }
     return any;
 }
 
 bool Worker::Impl::run_qp(QpSlot& slot) {
-    TxOutbox& outbox = lane(slot).outbox;
-    outbox.begin(slot, now);
+    WorkerOutbox& outbox = worker_device(slot).outbox;
+    Outbox& effects = outbox.begin_call(slot, now);
     const bool has_room = outbox.room() != 0;
-    if (slot.qp->progress(qp_now, kPacketBudget, outbox)) {
+    if (slot.qp->progress(protocol_now, kPacketBudget, effects)) {
         run_queue.push(slot);
     } else if (outbox.has_held()) [[unlikely]] {
-        lane(slot).held_qps.push(slot);
+        worker_device(slot).paused_qps.push(slot);
     }
-    follow_deadline(slot);
+    arm_timer(slot);
     return has_room;
 }
 
-// What a worker sends to itself it finds in its next round: one that sends anything must not sleep after it.
-bool Worker::Impl::send_waiting() {
+// A worker receives what it sends to itself in its next round: it must not sleep after it has sent a frame.
+bool Worker::Impl::send_resolved() {
     bool any = false;
-    for (const auto& lane : lanes) {
-        if (lane->outbox.waits()) [[unlikely]] {
-            const std::uint64_t sent_before = lane->outbox.sent_packets();
-            lane->outbox.send_known(now);
-            any |= lane->outbox.sent_packets() != sent_before;
+    for (const auto& worker_device : worker_devices) {
+        if (worker_device->outbox.has_waiting()) [[unlikely]] {
+            const std::uint64_t sent_before = worker_device->outbox.sent_packets();
+            worker_device->outbox.send_resolved(now);
+            any |= worker_device->outbox.sent_packets() != sent_before;
         }
     }
     return any;
@@ -291,44 +297,44 @@ bool Worker::Impl::send_waiting() {
 
 bool Worker::Impl::flush_ports() {
     bool all = true;
-    for (const auto& lane : lanes) {
-        all &= lane->outbox.flush();
+    for (const auto& worker_device : worker_devices) {
+        all &= worker_device->outbox.flush();
     }
     return all;
 }
 
-TimeNs Worker::Impl::tend_faults() {
+TimeNs Worker::Impl::update_fault_injectors() {
     TimeNs at = kNever;
-    for (const auto& lane : lanes) {
-        if (lane->faulty && lane->faults.drained()) {
-            lane->use_port(lane->device_port);
-            lane->faulty = false;
-            --faulty_lanes;
+    for (const auto& worker_device : worker_devices) {
+        if (worker_device->is_faulty && worker_device->fault_injector.drained()) {
+            worker_device->use_port(worker_device->device_port);
+            worker_device->is_faulty = false;
+            --faulty_devices;
         }
-        at = lane->faulty ? std::min(at, lane->faults.next_event()) : at;
+        at = worker_device->is_faulty ? std::min(at, worker_device->fault_injector.next_event()) : at;
     }
     return at;
 }
 
 TimeNs Worker::Impl::wake_at() {
-    TimeNs at = attended.on_clock(std::min(timers.next_event(), timed_ports.next_event()));
-    if (faulty_lanes != 0) [[unlikely]] {
-        at = std::min(at, tend_faults());
+    TimeNs at = stall_free_clock.to_clock(std::min(timers.next_event(), timed_ports.next_event()));
+    if (faulty_devices != 0) [[unlikely]] {
+        at = std::min(at, update_fault_injectors());
     }
-    at = notifier.retry_wanted() ? std::min(at, now + kChannelRetryNs) : at;
+    at = notifier.has_blocked() ? std::min(at, now + kChannelRetryNs) : at;
     at = std::min(at, notifier.next_due());
-    for (const auto& lane : lanes) {
-        at = lane->outbox.waits() ? std::min(at, now + kNeighbourNs) : at;
-        if (!lane->held_qps.empty()) [[unlikely]] {
-            // None any more: another worker's clock is ahead, and it has written the pause off.
-            const TimeNs end = lane->device.pauses.first_end(now);
+    for (const auto& worker_device : worker_devices) {
+        at = worker_device->outbox.has_waiting() ? std::min(at, now + kNeighbourNs) : at;
+        if (!worker_device->paused_qps.empty()) [[unlikely]] {
+            // No pause any more: another worker, whose clock is ahead, has ended it.
+            const TimeNs end = worker_device->device.pauses.first_end(now);
             at = std::min(at, end == kNever ? now : end);
         }
     }
-    return polled_ports ? std::min(at, now + Idle::kPolledPortNs) : at;
+    return has_polled_ports ? std::min(at, now + IdleStrategy::kPolledPortNs) : at;
 }
 
-void Worker::Impl::follow_deadline(QpSlot& slot) {
+void Worker::Impl::arm_timer(QpSlot& slot) {
     const TimeNs deadline = slot.qp->deadline();
     if (deadline < slot.timer.expires) {
         timers.arm(slot.timer, deadline);
@@ -373,7 +379,7 @@ void Worker::stop() {
         return;
     }
     impl.stopping.store(true);
-    impl.config.steering->wakes().wake(impl.config.index);
+    impl.config.handoff->wakeup().wake(impl.config.index);
     impl.thread.join();
 }
 
@@ -384,7 +390,7 @@ void Worker::call(FunctionRef function) {
         impl.run_call_asleep(function);
         return;
     }
-    impl.mailbox.call(function, [&impl] { impl.config.steering->wakes().wake(impl.config.index); });
+    impl.call_queue.call(function, [&impl] { impl.config.handoff->wakeup().wake(impl.config.index); });
 }
 
 }  // namespace urnic::dataplane

@@ -1,4 +1,4 @@
-// What the control thread has a worker do, inside Worker::call().
+// The functions that the control thread calls on a worker inside Worker::call().
 #include <algorithm>
 #include <cerrno>
 
@@ -34,26 +34,26 @@ void Worker::detach_client(ClientDoorbells& client) {
     impl_->idle.unwatch(client.wake_fd());
 }
 
-void Worker::add_qp(QpSlot& slot, QpRoom& room) {
+void Worker::add_qp(QpSlot& slot, QpTablePages& room) {
     Impl& impl = *impl_;
     const std::uint32_t qp_num = slot.qp->qp_num();
-    URNIC_CHECK(impl.config.steering->worker_of(qp_num) == impl.config.index);
+    URNIC_CHECK(impl.config.handoff->worker_of(qp_num) == impl.config.index);
     URNIC_CHECK(slot.doorbell_slot < abi::kDoorbellSlots);
     slot.timer.slot = &slot;
-    impl.lane(slot).receiver.qps().set(qp_num, slot, room.for_number);
+    impl.worker_device(slot).rx_path.qps().set(qp_num, slot, room.qp_table_page);
     if (slot.client != nullptr) {
-        slot.client->set(slot.doorbell_slot, slot, room.for_doorbell);
+        slot.client->set(slot.doorbell_slot, slot, room.doorbell_page);
     }
 }
 
 void Worker::remove_qp(QpSlot& slot) {
     Impl& impl = *impl_;
-    impl.lane(slot).receiver.qps().clear(slot.qp->qp_num());
+    impl.worker_device(slot).rx_path.qps().clear(slot.qp->qp_num());
     if (slot.client != nullptr) {
         slot.client->clear(slot.doorbell_slot);
     }
     impl.run_queue.remove(slot);
-    impl.lane(slot).held_qps.remove(slot);
+    impl.worker_device(slot).paused_qps.remove(slot);
     impl.timers.cancel(slot.timer);
     slot.qp->leave_worker();
 }
@@ -64,7 +64,7 @@ void Worker::release_cq(NotifyingCq& cq) { impl_->notifier.release(cq); }
 
 bool Worker::transmit(std::uint32_t device, const wire::Path& path, const wire::PacketHeader& header,
                       std::span<const std::byte> bytes) {
-    TxOutbox& outbox = impl_->lanes.at(device)->outbox;
+    WorkerOutbox& outbox = impl_->worker_devices.at(device)->outbox;
     outbox.make_room(impl_->now);
     // Only read, though a piece of memory can be written as well.
     const MemoryPiece piece{const_cast<std::byte*>(bytes.data()), nullptr, 0,
@@ -73,7 +73,7 @@ bool Worker::transmit(std::uint32_t device, const wire::Path& path, const wire::
 }
 
 bool Worker::transmit_frame(std::uint32_t device, std::span<const std::byte> bytes) {
-    TxOutbox& outbox = impl_->lanes.at(device)->outbox;
+    WorkerOutbox& outbox = impl_->worker_devices.at(device)->outbox;
     outbox.make_room(impl_->now);
     // ARP and neighbour discovery; the frames of a priority are all paused, whoever sends them.
     const std::uint32_t priority = wire::priority_of(reinterpret_cast<const std::uint8_t*>(bytes.data()));
@@ -81,34 +81,34 @@ bool Worker::transmit_frame(std::uint32_t device, std::span<const std::byte> byt
 }
 
 void Worker::refresh_addresses(std::uint32_t device) {
-    Impl::Lane& lane = *impl_->lanes.at(device);
-    lane.outbox.use_mac(impl_->config.devices[device]->mac);
-    lane.receiver.refresh_addresses();
+    Impl::WorkerDevice& worker_device = *impl_->worker_devices.at(device);
+    worker_device.outbox.use_mac(impl_->config.devices[device]->mac);
+    worker_device.rx_path.refresh_addresses();
 }
 
 void Worker::set_port(std::uint32_t device, bool up) {
-    Impl::Lane& lane = *impl_->lanes.at(device);
-    lane.outbox.set_port_up(up);
-    lane.receiver.set_port_up(up);
+    Impl::WorkerDevice& worker_device = *impl_->worker_devices.at(device);
+    worker_device.outbox.set_port_up(up);
+    worker_device.rx_path.set_port_up(up);
     if (!up && impl_->config.index == 0) {
-        ++lane.device.counters[0].link_downed;
+        ++worker_device.device.counters[0].link_downed;
     }
-    if (!up && impl_->config.index == 0 && lane.device.pauses.clear(impl_->now)) {
-        lane.receiver.wake_others();
+    if (!up && impl_->config.index == 0 && worker_device.device.pauses.clear(impl_->now)) {
+        worker_device.rx_path.wake_others();
     }
 }
 
 void Worker::watch_port(std::uint32_t device) {
-    const int fd = impl_->lanes.at(device)->device_port.wait_fd(impl_->config.index);
+    const int fd = impl_->worker_devices.at(device)->device_port.wait_fd(impl_->config.index);
     const int error = fd >= 0 ? impl_->idle.watch_level(fd) : 0;
     if (error != 0 && error != EEXIST) {
-        // No descriptor is left for it, or no memory: it is still looked at now and then.
-        impl_->polled_ports = true;
+        // No descriptor or no memory is left for it: the port is polled instead.
+        impl_->has_polled_ports = true;
     }
 }
 
 MulticastTable& Worker::multicast(std::uint32_t device) {
-    return impl_->lanes.at(device)->receiver.multicast();
+    return impl_->worker_devices.at(device)->rx_path.multicast();
 }
 
 void Worker::catch_up() {
@@ -117,7 +117,7 @@ void Worker::catch_up() {
         (void)impl_->run_qps();
         (void)impl_->flush_ports();
     }
-    if (impl_->send_waiting()) {
+    if (impl_->send_resolved()) {
         (void)impl_->flush_ports();
     }
 }
@@ -129,7 +129,7 @@ void Worker::send_posted(QpSlot& slot) {
         (void)impl.scan_doorbells();
         const bool received = impl.receive();
         (void)impl.run_qp(slot);
-        // Those that answer it may be on this worker, too.
+        // The QPs that respond to it may be on this worker, too.
         (void)impl.run_qps();
         (void)impl.flush_ports();
         const bool has_more = slot.qp->has_unsent() || impl.undrained_rounds != 0;
@@ -140,15 +140,15 @@ void Worker::send_posted(QpSlot& slot) {
 }
 
 void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan) {
-    Impl::Lane& lane = *impl_->lanes.at(device);
-    if (plan == nullptr && !lane.faulty) {
+    Impl::WorkerDevice& worker_device = *impl_->worker_devices.at(device);
+    if (plan == nullptr && !worker_device.is_faulty) {
         return;
     }
-    lane.faults.swap_plan(plan);
-    if (!lane.faulty) {
-        lane.use_port(lane.faults);
-        lane.faulty = true;
-        ++impl_->faulty_lanes;
+    worker_device.fault_injector.swap_plan(plan);
+    if (!worker_device.is_faulty) {
+        worker_device.use_port(worker_device.fault_injector);
+        worker_device.is_faulty = true;
+        ++impl_->faulty_devices;
     }
 }
 
@@ -156,7 +156,7 @@ void Worker::use_congestion(QpSlot& slot, const congestion::Settings& settings) 
     Impl& impl = *impl_;
     slot.qp->use_congestion_settings(impl.now, &settings);
     impl.run_queue.push(slot);
-    impl.follow_deadline(slot);
+    impl.arm_timer(slot);
 }
 
 int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& path) {
@@ -164,14 +164,13 @@ int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& p
     if (stops_sending(attr)) {
         send_posted(slot);
     }
-    TxOutbox& outbox = impl.lane(slot).outbox;
-    outbox.begin(slot, impl.now);
-    const int error = slot.qp->modify(impl.qp_now, attr, path, outbox);
-    // Until it may send it has nothing to do by itself.
+    WorkerOutbox& outbox = impl.worker_device(slot).outbox;
+    const int error = slot.qp->modify(impl.protocol_now, attr, path, outbox.begin_call(slot, impl.now));
+    // Before RTS it sends nothing by itself.
     if (slot.qp->state() > QpState::kRtr) {
         impl.run_queue.push(slot);
     }
-    impl.follow_deadline(slot);
+    impl.arm_timer(slot);
     return error;
 }
 

@@ -1,4 +1,4 @@
-// A worker's own, for worker.cc (its loop) and worker_calls.cc (what happens in Worker::call()).
+// The state of a worker, for worker.cc (its loop) and worker_calls.cc (what happens in Worker::call()).
 #pragma once
 
 #include <atomic>
@@ -31,83 +31,86 @@ inline constexpr std::uint32_t kHeldPacketTables = 64;
 
 struct Worker::Impl {
     /// What the worker has for each device.
-    struct Lane {
-        Lane(const WorkerConfig& config, Device& of, Notifier& notifier, RunQueue& run_queue,
-             HeldFrames& held_frames, const TimeNs& now)
+    struct WorkerDevice {
+        WorkerDevice(const WorkerConfig& config, Device& of, EventNotifier& notifier, RunQueue& run_queue,
+                     MbufHolder& mbuf_holder, const TimeNs& now)
             : device(of),
               device_port(*of.port),
               outbox(config.index, of, config.frames, notifier),
-              receiver(config.index, of, *config.steering, outbox, run_queue, held_frames),
-              faults(device_port, now),
+              rx_path(config.index, of, *config.handoff, outbox, run_queue, mbuf_holder),
+              fault_injector(device_port, now),
               pause_sender(of.pfc, of.pause_askers, config.index) {}
-        void use_port(PacketIo& port) {
+        void use_port(Port& port) {
             outbox.use_port(port);
-            receiver.use_port(port);
+            rx_path.use_port(port);
         }
         Device& device;
-        PacketIo& device_port;
-        TxOutbox outbox;
-        Receiver receiver;
-        FaultPort faults;  // between them and device_port while `faulty`
-        bool faulty = false;
-        HeldQps held_qps;
-        TimeNs pauses_seen = 0;  // when follow_pauses() last looked
+        Port& device_port;
+        WorkerOutbox outbox;
+        RxPath rx_path;
+        FaultInjector fault_injector;  // between them and device_port while `is_faulty`
+        bool is_faulty = false;
+        PausedQps paused_qps;
+        TimeNs pfc_applied_at = 0;  // time of the last apply_pfc_state()
         PauseSender pause_sender;
     };
 
     explicit Impl(const WorkerConfig& worker_config);
 
     void loop();
-    void look_at_clock();
-    /// What was between the last look at the clock and the next was sleep.
+    void read_clock();
+    /// The time between the last read_clock() and the next was sleep.
     void note_sleep();
     bool run_calls();
     bool scan_doorbells();
     bool receive();
-    bool take_handed_over();
-    /// Follows what the other ends of the links have paused. True: QPs go on.
-    bool follow_pauses();
-    [[nodiscard]] bool follow_pauses(Lane& lane);
-    /// Tells the other end of the link to stop, or to go on, by what waits in the port.
-    void ask_for_pauses(Lane& lane) const;
+    bool receive_handed_over();
+    /// Applies what the other ends of the links have paused or resumed. Returns whether QPs continue.
+    bool apply_pfc_state();
+    [[nodiscard]] bool apply_pfc_state(WorkerDevice& worker_device);
+    /// Sends a pause frame when what waits in the port has crossed a threshold.
+    void send_pfc(WorkerDevice& worker_device) const;
     bool expire_timers();
-    /// True: some QP ran and had room to send.
+    /// Returns whether some QP ran and had room to send.
     bool run_qps();
-    /// One QP's turn. True: it had room to send.
+    /// One QP's turn. Returns whether it had room to send.
     bool run_qp(QpSlot& slot);
-    /// True: frames whose neighbours have become known were sent.
-    bool send_waiting();
+    /// Sends frames whose neighbours have become known. Returns whether there were any.
+    bool send_resolved();
     bool flush_ports();
     [[nodiscard]] std::uint64_t sent_packets() const;
-    /// When a packet held back by a fault wants to go on; takes ports with nothing left to do out of the way.
-    TimeNs tend_faults();
+    /// When the next packet that a fault holds back is due; takes fault injectors with nothing left to do out
+    /// of the path.
+    TimeNs update_fault_injectors();
     [[nodiscard]] TimeNs wake_at();
     void run_call(FunctionRef function);
     void run_call_asleep(FunctionRef function);  // on the control thread, which has idle.awake()
-    /// Follows the QP's deadline. A timer that is armed too early stays: it looks again when it fires, so
-    /// that a deadline which moves on with each packet costs nothing.
-    void follow_deadline(QpSlot& slot);
-    [[nodiscard]] Lane& lane(const QpSlot& slot) { return *lanes[slot.device->index]; }
+    /// Arms the QP's timer for its deadline. A timer that is armed too early stays: when it fires the
+    /// deadline is read again, so that a deadline which moves on with each packet costs nothing.
+    void arm_timer(QpSlot& slot);
+    [[nodiscard]] WorkerDevice& worker_device(const QpSlot& slot) {
+        return *worker_devices[slot.device->index];
+    }
 
     WorkerConfig config;
     TscClock clock;
     TimeNs now;
-    AttendedTime attended;
-    TimeNs qp_now;  // what QPs and their timers are told
+    StallFreeClock stall_free_clock;
+    TimeNs protocol_now;  // what QPs and their timers are told
     TimerWheel timers;
-    HeldFrames held_frames;
-    HeldPacketPool held_packets{held_frames, kHeldPacketTables};
+    MbufHolder mbuf_holder;
+    HeldPacketPool held_packets{mbuf_holder, kHeldPacketTables};
     RunQueue run_queue;
-    Notifier notifier;
-    Idle idle;
-    Mailbox mailbox;
-    std::vector<std::unique_ptr<Lane>> lanes;  // by Device::index
+    EventNotifier notifier;
+    IdleStrategy idle;
+    CallQueue call_queue;
+    std::vector<std::unique_ptr<WorkerDevice>> worker_devices;  // by Device::index
     ClientList clients;
-    bool polled_ports = false;
-    TimedPorts timed_ports;  // of the lanes'
-    std::uint32_t faulty_lanes = 0;
+    bool has_polled_ports = false;
+    TimedPorts timed_ports;  // of the devices
+    std::uint32_t faulty_devices = 0;
     std::uint32_t undrained_rounds = 0;  // in a row: frames were left for the next round
-    TimeNs sleeps_until = 0;             // if it sleeps
+    TimeNs sleeps_until = 0;             // while it sleeps
     std::atomic<bool> stopping{false};
     std::thread thread;
 };

@@ -12,36 +12,37 @@ namespace urnic::dataplane {
 
 namespace {
 
-constexpr std::uint32_t kRefillFrames = TxOutbox::kMaxFrames / 2;
+constexpr std::uint32_t kRefillFrames = WorkerOutbox::kMaxFrames / 2;
 
 }  // namespace
 
-TxOutbox::TxOutbox(std::uint32_t worker, Device& device, rte_mempool* frames, Notifier& notifier)
+WorkerOutbox::WorkerOutbox(std::uint32_t worker, Device& device, rte_mempool* frames, EventNotifier& notifier)
     : worker_(worker),
       port_(device.port),
       counters_(device.counters[worker]),
       neighbours_(device.neighbour_macs),
       mac_(device.mac),
-      makes_udp_checksum_(device.makes_udp_checksum),
+      udp_checksum_enabled_(device.udp_checksum_enabled),
       pool_(frames),
       notifier_(notifier) {}
 
-TxOutbox::~TxOutbox() {
+WorkerOutbox::~WorkerOutbox() {
     free_frames({frames_.data() + first_, built_ - first_});
     free_frames({spare_.data(), spares_});
-    waiting_.remove_if([](const WaitingFrames::Frame& frame) {
+    unresolved_.remove_if([](const UnresolvedFrames::Frame& frame) {
         rte_pktmbuf_free(frame.mbuf);
         return true;
     });
 }
 
-void TxOutbox::begin(QpSlot& slot, TimeNs now) {
+Outbox& WorkerOutbox::begin_call(QpSlot& slot, TimeNs now) {
     slot_ = &slot;
     forget_held();
     make_room(now);
+    return *this;
 }
 
-void TxOutbox::make_room(TimeNs now) {
+void WorkerOutbox::make_room(TimeNs now) {
     now_ = now;
     if (built_ >= kMaxFrames / 2) {
         flush();
@@ -51,7 +52,7 @@ void TxOutbox::make_room(TimeNs now) {
     }
 }
 
-void TxOutbox::refill() {
+void WorkerOutbox::refill() {
     if (alloc_frames(pool_, {spare_.data() + spares_, kRefillFrames})) {
         spares_ += kRefillFrames;
     } else {
@@ -59,7 +60,7 @@ void TxOutbox::refill() {
     }
 }
 
-bool TxOutbox::flush() {
+bool WorkerOutbox::flush() {
     if (!port_up_) [[unlikely]] {
         counters_.drop_port_down.add(built_ - first_);
         counters_.xmit_discard_port_down.add(built_ - first_);
@@ -83,15 +84,15 @@ bool TxOutbox::flush() {
     return false;
 }
 
-std::uint32_t TxOutbox::room() const { return std::min(kMaxFrames - built_, spares_); }
+std::uint32_t WorkerOutbox::room() const { return std::min(kMaxFrames - built_, spares_); }
 
-bool TxOutbox::transmit(const wire::Path& path, const wire::PacketHeader& header,
-                        std::span<const MemoryPiece> pieces) {
+bool WorkerOutbox::transmit(const wire::Path& path, const wire::PacketHeader& header,
+                            std::span<const MemoryPiece> pieces) {
     URNIC_CHECK(room() != 0);
     wire::Mac neighbour{};
     const bool has_neighbour = path.neighbour != wire::kNoNeighbour;
     const bool must_wait = has_neighbour && (!neighbours_.find(path.neighbour, neighbour) ||
-                                             (waits() && waiting_.has(path.neighbour)));
+                                             (has_waiting() && unresolved_.has(path.neighbour)));
     rte_mbuf* const frame = spare_[spares_ - 1];
     auto* const bytes = rte_pktmbuf_mtod(frame, std::byte*);
     const std::size_t length = wire::build_frame(path, header, pieces, {bytes, kFrameRoomBytes});
@@ -101,38 +102,38 @@ bool TxOutbox::transmit(const wire::Path& path, const wire::PacketHeader& header
     if (has_neighbour) {
         wire::set_macs({bytes, length}, mac_, neighbour);
     }
-    if (makes_udp_checksum_) [[unlikely]] {
+    if (udp_checksum_enabled_) [[unlikely]] {
         wire::set_udp_checksum(path, {bytes, length});
     }
     if (must_wait) [[unlikely]] {
         frame->data_len = static_cast<std::uint16_t>(length);
         frame->pkt_len = static_cast<std::uint32_t>(length);
         --spares_;
-        wait(frame, path.neighbour);
+        hold_for_neighbour(frame, path.neighbour);
         return true;
     }
-    keep(frame, length);
+    enqueue_frame(frame, length);
     return true;
 }
 
-bool TxOutbox::transmit_frame(std::span<const std::byte> bytes) {
+bool WorkerOutbox::transmit_frame(std::span<const std::byte> bytes) {
     if (room() == 0 || bytes.size() > kFrameRoomBytes) {
         return false;
     }
     rte_mbuf* const frame = spare_[spares_ - 1];
     std::memcpy(rte_pktmbuf_mtod(frame, std::byte*), bytes.data(), bytes.size());
-    keep(frame, bytes.size());
+    enqueue_frame(frame, bytes.size());
     return true;
 }
 
-void TxOutbox::keep(rte_mbuf* frame, std::size_t length) {
+void WorkerOutbox::enqueue_frame(rte_mbuf* frame, std::size_t length) {
     frame->data_len = static_cast<std::uint16_t>(length);
     frame->pkt_len = static_cast<std::uint32_t>(length);
     --spares_;
     append(frame);
 }
 
-void TxOutbox::append(rte_mbuf* frame) {
+void WorkerOutbox::append(rte_mbuf* frame) {
     frames_[built_++] = frame;
     ++counters_.sent_pkts;
     counters_.sent_bytes.add(frame->data_len);
@@ -141,15 +142,15 @@ void TxOutbox::append(rte_mbuf* frame) {
     }
 }
 
-void TxOutbox::wait(rte_mbuf* frame, std::uint16_t neighbour) {
-    if (rte_mbuf* const gone = waiting_.add({frame, neighbour, now_}); gone != nullptr) {
-        rte_pktmbuf_free(gone);
+void WorkerOutbox::hold_for_neighbour(rte_mbuf* frame, std::uint16_t neighbour) {
+    if (rte_mbuf* const evicted = unresolved_.add({frame, neighbour, now_}); evicted != nullptr) {
+        rte_pktmbuf_free(evicted);
         ++counters_.drop_no_neighbour;
     }
 }
 
-void TxOutbox::send_known(TimeNs now) {
-    waiting_.remove_if([&](const WaitingFrames::Frame& frame) {
+void WorkerOutbox::send_resolved(TimeNs now) {
+    unresolved_.remove_if([&](const UnresolvedFrames::Frame& frame) {
         wire::Mac mac{};
         if (neighbours_.find(frame.neighbour, mac)) {
             auto* const bytes = rte_pktmbuf_mtod(frame.mbuf, std::byte*);
@@ -161,7 +162,7 @@ void TxOutbox::send_known(TimeNs now) {
             append(frame.mbuf);
             return true;
         }
-        if (now - frame.since < WaitingFrames::kPatienceNs) {
+        if (now - frame.since < UnresolvedFrames::kTimeoutNs) {
             return false;
         }
         rte_pktmbuf_free(frame.mbuf);
@@ -170,22 +171,22 @@ void TxOutbox::send_known(TimeNs now) {
     });
 }
 
-bool TxOutbox::complete(CompletionQueue& cq, const Completion& completion) {
-    auto& told = static_cast<NotifyingCq&>(cq);
-    const bool taken = notifier_.complete(told, completion, now_);
+bool WorkerOutbox::complete(CompletionQueue& cq, const Completion& completion) {
+    auto& notifying = static_cast<NotifyingCq&>(cq);
+    const bool taken = notifier_.complete(notifying, completion, now_);
     if (!taken) {
         ++counters_.cq_overrun;
     }
-    return taken || told.ignores_overrun;
+    return taken || notifying.ignore_overrun;
 }
 
-void TxOutbox::event(Qp& qp, AsyncEventType type) {
+void WorkerOutbox::event(Qp& qp, AsyncEventType type) {
     URNIC_CHECK(slot_ != nullptr && slot_->qp.get() == &qp);
     notifier_.event(*slot_, type);
 }
 
-void TxOutbox::srq_event(SharedRecvQueue& srq, AsyncEventType type) {
-    Notifier::srq_event(static_cast<NotifyingSrq&>(srq), type);
+void WorkerOutbox::srq_event(SharedRecvQueue& srq, AsyncEventType type) {
+    EventNotifier::srq_event(static_cast<NotifyingSrq&>(srq), type);
 }
 
 }  // namespace urnic::dataplane

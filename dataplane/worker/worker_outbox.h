@@ -14,38 +14,44 @@ struct rte_mempool;
 
 namespace urnic::dataplane {
 
-class TxOutbox final : public Outbox {
+/// A QP reaches it through begin_call() alone, which says whose effects come and when.
+class WorkerOutbox final : private Outbox {
   public:
     /// Frames that wait for the port. The batch goes out when the worker flushes, or when it is full.
     static constexpr std::uint32_t kMaxFrames = 64;
 
-    TxOutbox(std::uint32_t worker, Device& device, rte_mempool* frames, Notifier& notifier);
-    ~TxOutbox() override;
-    TxOutbox(const TxOutbox&) = delete;
-    TxOutbox& operator=(const TxOutbox&) = delete;
+    WorkerOutbox(std::uint32_t worker, Device& device, rte_mempool* frames, EventNotifier& notifier);
+    ~WorkerOutbox() override;
+    WorkerOutbox(const WorkerOutbox&) = delete;
+    WorkerOutbox& operator=(const WorkerOutbox&) = delete;
 
     /// From now on packets go through `port`: the device's own or one that stacks on it.
-    void use_port(PacketIo& port) { port_ = &port; }
-    /// True: the port has the QPs' time, and so rates are measured by it (TimedPort).
-    void go_by_qp_time(bool does) { by_qp_time_ = does; }
+    void use_port(Port& port) { port_ = &port; }
+    /// Whether rates are measured by the QPs' time instead of the clock, as the port goes by it (TimedPort).
+    void use_protocol_time(bool use) { use_protocol_time_ = use; }
     /// The device has another MAC now.
     void use_mac(const wire::Mac& mac) { mac_ = mac; }
     [[nodiscard]] const wire::Mac& mac() const { return mac_; }
-    /// Bit n: nothing of priority n is to be sent, until this is said again.
-    void hold_priorities(std::uint8_t priorities) { set_paused(priorities); }
+    /// Bit n: nothing of priority n is sent until the next call of this function.
+    void set_paused_priorities(std::uint8_t priorities) { set_paused(priorities); }
     /// Down: what goes out is dropped.
     void set_port_up(bool up) { port_up_ = up; }
-    /// Before calls into a QP: whose effects come now, and when. Makes room as far as it can.
-    void begin(QpSlot& slot, TimeNs now);
-    /// For a packet that is no QP's.
+    using Outbox::has_held;
+    using Outbox::holds;
+    using Outbox::paused;
+
+    /// The outbox for calls into this QP at this time, until the next begin_call() or make_room(). Makes room
+    /// as far as it can.
+    [[nodiscard]] Outbox& begin_call(QpSlot& slot, TimeNs now);
+    /// Before transmit() and transmit_frame() of a packet that belongs to no QP of an application.
     void make_room(TimeNs now);
-    /// Gives the port what it takes. True: nothing is left.
+    /// Gives the port what it takes. Returns whether nothing is left.
     bool flush();
 
-    /// Frames wait for their neighbours' MACs: send_known() is wanted again soon.
-    [[nodiscard]] bool waits() const { return waiting_.size() != 0; }
+    /// Returns whether frames wait for their neighbours' MACs: send_resolved() is to be called again soon.
+    [[nodiscard]] bool has_waiting() const { return unresolved_.size() != 0; }
     /// Sends those whose neighbour is known by now, and drops those that have waited too long.
-    void send_known(TimeNs now);
+    void send_resolved(TimeNs now);
 
     /// Since the worker's start.
     [[nodiscard]] std::uint64_t sent_packets() const { return counters_.sent_pkts.value(); }
@@ -53,37 +59,39 @@ class TxOutbox final : public Outbox {
     [[nodiscard]] std::uint32_t room() const override;
     [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override;
-    /// A complete frame; its bytes are copied. False: no room.
+    /// Sends a complete frame; its bytes are copied. Returns false if there is no room.
     [[nodiscard]] bool transmit_frame(std::span<const std::byte> bytes);
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp& qp, AsyncEventType type) override;
     void srq_event(SharedRecvQueue& srq, AsyncEventType type) override;
-    [[nodiscard]] TimeNs clock(TimeNs now) const override { return by_qp_time_ ? now : now_; }
+    [[nodiscard]] TimeNs clock(TimeNs now) const override { return use_protocol_time_ ? now : now_; }
 
   private:
     void refill();
-    void keep(rte_mbuf* frame, std::size_t length);
-    void wait(rte_mbuf* frame, std::uint16_t neighbour);
-    /// Among those that go out.
+    /// Sends the spare buffer that was filled.
+    void enqueue_frame(rte_mbuf* frame, std::size_t length);
+    /// Keeps the frame until the MAC of the neighbour is known.
+    void hold_for_neighbour(rte_mbuf* frame, std::uint16_t neighbour);
+    /// Adds it to those that go out.
     void append(rte_mbuf* frame);
 
     std::uint32_t worker_;
-    PacketIo* port_;
+    Port* port_;
     bool port_up_ = true;
     Counters& counters_;
     const NeighbourMacs& neighbours_;
     wire::Mac mac_;
-    bool makes_udp_checksum_;
+    bool udp_checksum_enabled_;
     rte_mempool* pool_;
-    Notifier& notifier_;
+    EventNotifier& notifier_;
     QpSlot* slot_ = nullptr;
     TimeNs now_ = 0;
-    bool by_qp_time_ = false;
+    bool use_protocol_time_ = false;
     // Built frames, the oldest at first_; packets of one QP never overtake each other.
     std::uint32_t first_ = 0;
     std::uint32_t built_ = 0;
     std::array<rte_mbuf*, kMaxFrames> frames_{};
-    WaitingFrames waiting_;
+    UnresolvedFrames unresolved_;
     // Empty buffers, taken from the pool in bulk.
     std::uint32_t spares_ = 0;
     std::array<rte_mbuf*, kMaxFrames> spare_{};

@@ -56,7 +56,7 @@ tpacket2_hdr& header_of(std::byte* slot) { return *reinterpret_cast<tpacket2_hdr
 
 }  // namespace
 
-PacketQueue::PacketQueue(Use use, int interface, rte_mempool* frames, Counters& counters)
+AfPacketQueue::AfPacketQueue(Use use, int interface, rte_mempool* frames, Counters& counters)
     // Without a protocol nothing comes in before the filter is there.
     : socket_(::socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
       frames_(frames),
@@ -92,15 +92,15 @@ PacketQueue::PacketQueue(Use use, int interface, rte_mempool* frames, Counters& 
     }
 }
 
-PacketQueue::~PacketQueue() { unmap(); }
+AfPacketQueue::~AfPacketQueue() { unmap(); }
 
-void PacketQueue::unmap() {
+void AfPacketQueue::unmap() {
     if (ring_ != nullptr) {
         (void)::munmap(ring_, kRingBytes);
     }
 }
 
-void PacketQueue::make_ring() {
+void AfPacketQueue::make_ring() {
     const int version = TPACKET_V2;
     set_option(socket_.get(), SOL_PACKET, PACKET_VERSION, version, "cannot choose the ring's version");
     tpacket_req request{};
@@ -117,7 +117,7 @@ void PacketQueue::make_ring() {
     ring_ = static_cast<std::byte*>(ring);
 }
 
-std::uint16_t PacketQueue::share(std::uint16_t group) {
+std::uint16_t AfPacketQueue::share(std::uint16_t group) {
     std::uint32_t mode =
         static_cast<std::uint32_t>(PACKET_FANOUT_CBPF | (group == 0 ? PACKET_FANOUT_FLAG_UNIQUEID : 0))
         << 16U;
@@ -135,13 +135,13 @@ std::uint16_t PacketQueue::share(std::uint16_t group) {
     return static_cast<std::uint16_t>(mode);
 }
 
-std::byte* PacketQueue::slot(std::uint32_t index) const {
+std::byte* AfPacketQueue::slot(std::uint32_t index) const {
     return ring_ + std::size_t{index / kSlotsPerBlock} * kBlockBytes +
            std::size_t{index % kSlotsPerBlock} * kSlotBytes;
 }
 
 // The kernel takes the outermost VLAN tag off; it goes back in, as it came over the wire.
-bool PacketQueue::copy_out(const std::byte* slot, rte_mbuf& frame) {
+bool AfPacketQueue::copy_out(const std::byte* slot, rte_mbuf& frame) {
     const auto& header = *reinterpret_cast<const tpacket2_hdr*>(slot);
     const bool tagged = (header.tp_status & TP_STATUS_VLAN_VALID) != 0;
     const std::size_t tag_bytes = tagged ? wire::kVlanTagBytes : 0;
@@ -167,7 +167,7 @@ bool PacketQueue::copy_out(const std::byte* slot, rte_mbuf& frame) {
     return true;
 }
 
-std::uint16_t PacketQueue::receive(rte_mbuf** frames, std::uint16_t count) {
+std::uint16_t AfPacketQueue::receive(rte_mbuf** frames, std::uint16_t count) {
     count = std::min(count, kBurst);
     std::uint16_t filled = 0;
     std::uint32_t end = next_;
@@ -206,7 +206,7 @@ std::uint16_t PacketQueue::receive(rte_mbuf** frames, std::uint16_t count) {
 }
 
 // The kernel fills the slots in their order: those that it has filled lie side by side.
-std::uint32_t PacketQueue::waiting() {
+std::uint32_t AfPacketQueue::waiting() {
     std::uint32_t filled = 0;
     std::uint32_t end = ring_ == nullptr ? 0 : kSlots;
     while (filled < end) {
@@ -221,7 +221,7 @@ std::uint32_t PacketQueue::waiting() {
     return filled;
 }
 
-std::uint64_t PacketQueue::take_missed() {
+std::uint64_t AfPacketQueue::take_missed() {
     tpacket_stats stats{};
     socklen_t length = sizeof stats;
     // The kernel begins again with each question.
@@ -229,7 +229,7 @@ std::uint64_t PacketQueue::take_missed() {
                                                                                             : 0;
 }
 
-std::uint16_t PacketQueue::transmit(rte_mbuf** frames, std::uint16_t count) {
+std::uint16_t AfPacketQueue::transmit(rte_mbuf** frames, std::uint16_t count) {
     std::uint16_t done = 0;
     while (done < count) {
         const std::uint16_t burst = std::min<std::uint16_t>(kBurst, static_cast<std::uint16_t>(count - done));

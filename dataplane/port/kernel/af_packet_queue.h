@@ -17,15 +17,15 @@ struct rte_mempool;
 
 namespace urnic::dataplane {
 
-class PacketQueue final : public PortQueue {
+class AfPacketQueue final : public KernelQueue {
   public:
     enum class Use : std::uint8_t { kBoth, kSend };
     /// Binds to the interface with that index in the caller's network namespace. Received into `frames`.
     /// Throws SetupError.
-    PacketQueue(Use use, int interface, rte_mempool* frames, Counters& counters);
-    ~PacketQueue() override;
-    PacketQueue(const PacketQueue&) = delete;
-    PacketQueue& operator=(const PacketQueue&) = delete;
+    AfPacketQueue(Use use, int interface, rte_mempool* frames, Counters& counters);
+    ~AfPacketQueue() override;
+    AfPacketQueue(const AfPacketQueue&) = delete;
+    AfPacketQueue& operator=(const AfPacketQueue&) = delete;
 
     /// Shares what comes in with the other queues of the interface, by DestQP: the queue that joins first is
     /// worker 0's. `group`: 0 makes one, else the answer of the first. Throws SetupError.

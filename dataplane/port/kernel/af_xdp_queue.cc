@@ -38,7 +38,8 @@ constexpr std::uint32_t kBurst = 32;
 
 }  // namespace
 
-XdpQueue::XdpQueue(const std::string& interface, std::uint32_t queue, rte_mempool* frames, Counters& counters)
+AfXdpQueue::AfXdpQueue(const std::string& interface, std::uint32_t queue, rte_mempool* frames,
+                       Counters& counters)
     : frames_(frames), counters_(counters) {
     constexpr std::size_t kBytes = std::size_t{2} * kRing * kChunkBytes;
     void* const memory =
@@ -71,13 +72,13 @@ XdpQueue::XdpQueue(const std::string& interface, std::uint32_t queue, rte_mempoo
     give_back(chunks.data(), kRing);
 }
 
-XdpQueue::~XdpQueue() {
+AfXdpQueue::~AfXdpQueue() {
     xsk_socket__delete(socket_);
     (void)xsk_umem__delete(umem_);
     (void)::munmap(memory_, std::size_t{2} * kRing * kChunkBytes);
 }
 
-void XdpQueue::give_back(const std::uint64_t* chunks, std::uint32_t count) {
+void AfXdpQueue::give_back(const std::uint64_t* chunks, std::uint32_t count) {
     std::uint32_t at = 0;
     // There is room: as many chunks go round as the ring has places.
     if (xsk_ring_prod__reserve(&fill_, count, &at) != count) {
@@ -92,7 +93,7 @@ void XdpQueue::give_back(const std::uint64_t* chunks, std::uint32_t count) {
     }
 }
 
-std::uint16_t XdpQueue::receive(rte_mbuf** frames, std::uint16_t count) {
+std::uint16_t AfXdpQueue::receive(rte_mbuf** frames, std::uint16_t count) {
     if (must_kick_) [[unlikely]] {
         kick();
     }
@@ -120,9 +121,9 @@ std::uint16_t XdpQueue::receive(rte_mbuf** frames, std::uint16_t count) {
     return static_cast<std::uint16_t>(filled);
 }
 
-std::uint32_t XdpQueue::waiting() { return xsk_cons_nb_avail(&rx_, kRing); }
+std::uint32_t AfXdpQueue::waiting() { return xsk_cons_nb_avail(&rx_, kRing); }
 
-std::uint64_t XdpQueue::take_missed() {
+std::uint64_t AfXdpQueue::take_missed() {
     xdp_statistics stats{};
     socklen_t length = sizeof stats;
     if (::getsockopt(fd(), SOL_XDP, XDP_STATISTICS, &stats, &length) != 0) {
@@ -132,7 +133,7 @@ std::uint64_t XdpQueue::take_missed() {
            std::exchange(missed_, stats.rx_dropped + stats.rx_ring_full);
 }
 
-void XdpQueue::reclaim() {
+void AfXdpQueue::reclaim() {
     std::uint32_t at = 0;
     const std::uint32_t done = xsk_ring_cons__peek(&done_, kRing - num_free_, &at);
     for (std::uint32_t i = 0; i < done; ++i) {
@@ -141,13 +142,13 @@ void XdpQueue::reclaim() {
     xsk_ring_cons__release(&done_, done);
 }
 
-void XdpQueue::kick() {
+void AfXdpQueue::kick() {
     must_kick_ = xsk_ring_prod__needs_wakeup(&tx_) != 0 &&
                  ::sendto(fd(), nullptr, 0, MSG_DONTWAIT, nullptr, 0) < 0 &&
                  (errno == EAGAIN || errno == EBUSY || errno == ENOBUFS);
 }
 
-std::uint16_t XdpQueue::transmit(rte_mbuf** frames, std::uint16_t count) {
+std::uint16_t AfXdpQueue::transmit(rte_mbuf** frames, std::uint16_t count) {
     reclaim();
     std::uint16_t taken = 0;
     std::uint32_t sent = 0;

@@ -16,16 +16,16 @@ struct rte_mempool;
 
 namespace urnic::dataplane {
 
-class XdpQueue final : public PortQueue {
+class AfXdpQueue final : public KernelQueue {
   public:
     /// The longest frame: the kernel puts each into one page, behind a headroom of its own.
     static constexpr std::uint32_t kMaxFrameBytes = 4096 - 256;
 
     /// In the interface's network namespace. Throws SetupError.
-    XdpQueue(const std::string& interface, std::uint32_t queue, rte_mempool* frames, Counters& counters);
-    ~XdpQueue() override;
-    XdpQueue(const XdpQueue&) = delete;
-    XdpQueue& operator=(const XdpQueue&) = delete;
+    AfXdpQueue(const std::string& interface, std::uint32_t queue, rte_mempool* frames, Counters& counters);
+    ~AfXdpQueue() override;
+    AfXdpQueue(const AfXdpQueue&) = delete;
+    AfXdpQueue& operator=(const AfXdpQueue&) = delete;
 
     std::uint16_t receive(rte_mbuf** frames, std::uint16_t count) override;
     std::uint16_t transmit(rte_mbuf** frames, std::uint16_t count) override;

@@ -38,8 +38,9 @@ class Assembler {
         for (const Jump& jump : jumps_) {
             const std::size_t distance = labels_.at(jump.target) - jump.at - 1;
             URNIC_CHECK(distance < 256);
-            (jump.if_true ? program_[jump.at].jt : program_[jump.at].jf) =
-                static_cast<std::uint8_t>(distance);
+            sock_filter& from = program_[jump.at];
+            std::uint8_t& skip = jump.if_true ? from.jt : from.jf;
+            skip = static_cast<std::uint8_t>(distance);
         }
         return program_;
     }
@@ -147,6 +148,6 @@ std::vector<sock_filter> dest_qp_program() {
     return code.finish();
 }
 
-std::vector<sock_filter> nothing_filter() { return {{BPF_RET | BPF_K, 0, 0, 0}}; }
+std::vector<sock_filter> reject_all_filter() { return {{BPF_RET | BPF_K, 0, 0, 0}}; }
 
 }  // namespace urnic::dataplane

@@ -55,7 +55,7 @@ KernelPort::KernelPort(const KernelPortConfig& config)
       interface_(netns_.run([&] { return NetInterface(config.interface); })) {
     const InterfaceFacts facts = look_for(interface_, config);
     mac_ = config.mac.value_or(facts.mac);
-    quiet_ = netns_.run([] { return quiet_rocev2_port(); });
+    udp_port_sink_ = netns_.run([] { return UdpPortSink::open(); });
     opened_ = facts;
     opened_.index = 0;
     warned_mtu_ = facts.mtu_bytes;
@@ -74,8 +74,8 @@ KernelPort::Queues KernelPort::open_packet(int index) {
     Queues queues;
     std::uint16_t group = 0;
     for (std::uint32_t i = 0; i < config_.num_queues; ++i) {
-        auto queue = std::make_unique<PacketQueue>(PacketQueue::Use::kBoth, index, config_.frames,
-                                                   (*config_.counters)[i]);
+        auto queue = std::make_unique<AfPacketQueue>(AfPacketQueue::Use::kBoth, index, config_.frames,
+                                                     (*config_.counters)[i]);
         group = config_.num_queues > 1 ? queue->share(group) : group;
         queues.of_worker.push_back(std::move(queue));
     }
@@ -98,13 +98,13 @@ KernelPort::Queues KernelPort::open_xdp(int index) {
     for (std::uint32_t i = 0; i < config_.num_queues; ++i) {
         Counters& counters = (*config_.counters)[i];
         if (i < receivers) {
-            auto queue = std::make_unique<XdpQueue>(config_.interface, i, config_.frames, counters);
+            auto queue = std::make_unique<AfXdpQueue>(config_.interface, i, config_.frames, counters);
             program->redirect(i, queue->fd());
             queues.of_worker.push_back(std::move(queue));
         } else {
             // One socket has a queue of the NIC: who has none sends as programs do.
             queues.of_worker.push_back(
-                std::make_unique<PacketQueue>(PacketQueue::Use::kSend, index, config_.frames, counters));
+                std::make_unique<AfPacketQueue>(AfPacketQueue::Use::kSend, index, config_.frames, counters));
         }
     }
     queues.program = std::move(program);
@@ -131,7 +131,7 @@ void KernelPort::adopt(Queues& queues, int index) {
 
 void KernelPort::open_groups(int index) {
     groups_socket_ = netns_.run([] { return UniqueFd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)); });
-    hears_all_groups_ = false;
+    all_multicast_ = false;
     if (mac_ != interface_.look().mac) {
         (void)change_membership(PACKET_ADD_MEMBERSHIP, index, PACKET_MR_PROMISC, {});
     }
@@ -151,13 +151,13 @@ bool KernelPort::change_membership(int change, int index, std::uint16_t type, co
 
 void KernelPort::change_groups(int change, int index, std::span<const wire::Mac> groups) {
     for (const wire::Mac& group : groups) {
-        if (hears_all_groups_) {
+        if (all_multicast_) {
             return;
         }
         if (!change_membership(change, index, PACKET_MR_MULTICAST, group) &&
             change == PACKET_ADD_MEMBERSHIP) {
             // No room for that many.
-            hears_all_groups_ = change_membership(change, index, PACKET_MR_ALLMULTI, {});
+            all_multicast_ = change_membership(change, index, PACKET_MR_ALLMULTI, {});
         }
     }
 }
@@ -185,10 +185,10 @@ std::uint32_t KernelPort::max_path_mtu() const {
     return config_.xdp ? std::min(fits, kMaxXdpPathMtu) : fits;
 }
 
-std::string KernelPort::why_not(std::uint32_t path_mtu_bytes) const {
+std::string KernelPort::explain_mtu_limit(std::uint32_t path_mtu_bytes) const {
     if (config_.xdp && path_mtu_bytes > kMaxXdpPathMtu) {
         return fmt::format("AF_XDP carries frames of at most {} bytes: mtu = {} or port = \"af_packet\"",
-                           XdpQueue::kMaxFrameBytes, kMaxXdpPathMtu);
+                           AfXdpQueue::kMaxFrameBytes, kMaxXdpPathMtu);
     }
     return fmt::format("mtu = {} needs an MTU of {} and {} has {}: {}", path_mtu_bytes,
                        interface_mtu_for(path_mtu_bytes), config_.interface, opened_.mtu_bytes,
@@ -196,7 +196,7 @@ std::string KernelPort::why_not(std::uint32_t path_mtu_bytes) const {
                                                          interface_mtu_for(path_mtu_bytes))));
 }
 
-std::string KernelPort::where_it_is(const std::string& command) const {
+std::string KernelPort::command_in_netns(const std::string& command) const {
     return in_namespace(config_, command);
 }
 
@@ -208,12 +208,12 @@ std::uint64_t KernelPort::rx_missed() {
 }
 
 std::uint16_t KernelPort::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
-    PortQueue* const live = live_[queue];
+    KernelQueue* const live = live_[queue];
     return live != nullptr ? live->receive(frames, count) : 0;
 }
 
 std::uint16_t KernelPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) {
-    PortQueue* const live = live_[queue];
+    KernelQueue* const live = live_[queue];
     if (live != nullptr) {
         return live->transmit(frames, count);
     }
@@ -222,12 +222,12 @@ std::uint16_t KernelPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::
 }
 
 std::uint32_t KernelPort::rx_waiting(std::uint32_t queue) {
-    PortQueue* const live = live_[queue];
+    KernelQueue* const live = live_[queue];
     return live != nullptr ? live->waiting() : 0;
 }
 
 int KernelPort::wait_fd(std::uint32_t queue) const {
-    const PortQueue* const live = live_[queue];
+    const KernelQueue* const live = live_[queue];
     return live != nullptr ? live->fd() : -1;
 }
 

@@ -12,6 +12,7 @@
 
 #include "abi/queues.h"
 #include "dataplane/port/kernel/kernel_queue.h"
+#include "dataplane/port/kernel/udp_port_sink.h"
 #include "dataplane/port/port.h"
 #include "os/net_interface.h"
 #include "os/net_namespace.h"
@@ -31,7 +32,7 @@ struct KernelPortConfig {
     std::array<Counters, abi::kMaxWorkers>* counters = nullptr;
 };
 
-class KernelPort final : public PacketIo {
+class KernelPort final : public Port {
   public:
     /// Opens the interface if it is up. Throws SetupError: what is wrong and what mends it.
     explicit KernelPort(const KernelPortConfig& config);
@@ -54,9 +55,9 @@ class KernelPort final : public PacketIo {
     [[nodiscard]] std::uint32_t max_path_mtu() const;
 
     /// Why a larger path MTU cannot be had, and what mends it.
-    [[nodiscard]] std::string why_not(std::uint32_t path_mtu_bytes) const;
+    [[nodiscard]] std::string explain_mtu_limit(std::uint32_t path_mtu_bytes) const;
     /// The command as it is to be typed for the interface's network namespace.
-    [[nodiscard]] std::string where_it_is(const std::string& command) const;
+    [[nodiscard]] std::string command_in_netns(const std::string& command) const;
 
     // The interface has gone, or another of its name has come. For the control thread: make queues, let each
     // worker use() its own, then let the old ones go.
@@ -64,13 +65,13 @@ class KernelPort final : public PacketIo {
     /// 0: the queues in use belong to no interface any more.
     [[nodiscard]] int opened_index() const { return opened_.index; }
     struct Queues {
-        std::vector<std::unique_ptr<PortQueue>> of_worker;
+        std::vector<std::unique_ptr<KernelQueue>> of_worker;
         std::shared_ptr<void> program;  // what else must live as long as they do
     };
     /// Throws SetupError.
     [[nodiscard]] Queues open(const InterfaceFacts& facts);
     /// In Worker::call() of each worker.
-    void use(std::uint32_t queue, PortQueue* now) { live_.at(queue) = now; }
+    void use(std::uint32_t queue, KernelQueue* now) { live_.at(queue) = now; }
     /// The interface's MTU for which the last warning was written.
     [[nodiscard]] std::uint32_t warned_mtu() const { return warned_mtu_; }
     void set_warned_mtu(std::uint32_t mtu_bytes) { warned_mtu_ = mtu_bytes; }
@@ -91,13 +92,13 @@ class KernelPort final : public PacketIo {
     InterfaceFacts opened_;
     wire::Mac mac_{};
     std::uint32_t warned_mtu_ = 0;
-    std::vector<UniqueFd> quiet_;
+    UdpPortSink udp_port_sink_;
     std::vector<wire::Mac> groups_;  // sorted, none twice
     UniqueFd groups_socket_;         // receives nothing; its memberships make the interface take more frames
-    bool hears_all_groups_ = false;  // there was no room for each of them
+    bool all_multicast_ = false;     // there was no room for each of them
     Queues queues_;
     std::uint64_t missed_ = 0;  // by queues_ and those before them, as far as they have told
-    std::array<PortQueue*, abi::kMaxWorkers> live_{};
+    std::array<KernelQueue*, abi::kMaxWorkers> live_{};
 };
 
 }  // namespace urnic::dataplane

@@ -8,15 +8,15 @@ struct rte_mbuf;
 namespace urnic::dataplane {
 
 /// Made and destroyed by the control thread, used by one worker in between.
-class PortQueue {
+class KernelQueue {
   public:
-    virtual ~PortQueue() = default;
-    /// As PacketIo::rx_burst() and tx_burst().
+    virtual ~KernelQueue() = default;
+    /// As Port::rx_burst() and tx_burst().
     virtual std::uint16_t receive(rte_mbuf** frames, std::uint16_t count) = 0;
     virtual std::uint16_t transmit(rte_mbuf** frames, std::uint16_t count) = 0;
-    /// As PacketIo::rx_waiting().
+    /// As Port::rx_waiting().
     [[nodiscard]] virtual std::uint32_t waiting() = 0;
-    /// As PacketIo::rx_missed(), since it was called last. For the control thread.
+    /// As Port::rx_missed(), since it was called last. For the control thread.
     [[nodiscard]] virtual std::uint64_t take_missed() = 0;
     /// Readable while there is something to receive.
     [[nodiscard]] virtual int fd() const = 0;

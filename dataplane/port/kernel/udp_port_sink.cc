@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "dataplane/port/kernel/classic_bpf.h"
 #include "os/setup_error.h"
@@ -18,13 +20,13 @@ namespace urnic::dataplane {
 namespace {
 
 /// Empty: the family is switched off, or the port taken.
-UniqueFd quiet_socket(int family) {
+UniqueFd bound_socket(int family) {
     UniqueFd fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (!fd && errno == EAFNOSUPPORT) {
         return {};
     }
-    std::vector<sock_filter> nothing = nothing_filter();
-    const sock_fprog program{static_cast<unsigned short>(nothing.size()), nothing.data()};
+    std::vector<sock_filter> filter = reject_all_filter();
+    const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
     const int yes = 1;
     sockaddr_in6 address6{};
     address6.sin6_family = AF_INET6;
@@ -50,14 +52,14 @@ UniqueFd quiet_socket(int family) {
 
 }  // namespace
 
-std::vector<UniqueFd> quiet_rocev2_port() {
-    std::vector<UniqueFd> sockets;
+UdpPortSink UdpPortSink::open() {
+    UdpPortSink sink;
     for (const int family : {AF_INET, AF_INET6}) {
-        if (UniqueFd fd = quiet_socket(family)) {
-            sockets.push_back(std::move(fd));
+        if (UniqueFd fd = bound_socket(family)) {
+            sink.sockets_.push_back(std::move(fd));
         }
     }
-    return sockets;
+    return sink;
 }
 
 }  // namespace urnic::dataplane

@@ -7,8 +7,17 @@
 
 namespace urnic::dataplane {
 
-/// Sockets that own UDP port 4791 of the caller's network namespace and take nothing. None where somebody
-/// else has the port: then the kernel is quiet as well. Throws SetupError.
-[[nodiscard]] std::vector<UniqueFd> quiet_rocev2_port();
+/// Sockets that own UDP port 4791 of a network namespace and receive nothing. There are none where another
+/// program has the port: the kernel then sends no "port unreachable" either.
+class UdpPortSink {
+  public:
+    /// Opens no socket yet.
+    UdpPortSink() = default;
+    /// Of the caller's network namespace. Throws SetupError.
+    [[nodiscard]] static UdpPortSink open();
+
+  private:
+    std::vector<UniqueFd> sockets_;
+};
 
 }  // namespace urnic::dataplane

@@ -89,10 +89,10 @@ void Worker::detach_client(ClientDoorbells& client) {
     }
 }
 
-void Worker::add_qp(QpSlot& slot, QpRoom& room) {
+void Worker::add_qp(QpSlot& slot, QpTablePages& room) {
     const std::uint32_t qp_num = slot.qp->qp_num();
     URNIC_CHECK(impl_->inside_call && (slot.client == nullptr || impl_->clients.count(slot.client) == 1));
-    URNIC_CHECK(room.for_number != nullptr && room.for_doorbell != nullptr);
+    URNIC_CHECK(room.qp_table_page != nullptr && room.doorbell_page != nullptr);
     URNIC_CHECK(qp_num % impl_->config.num_workers == impl_->config.index && qp_num > 1 && qp_num < 0xffffff);
     // The two devices number their QPs apart from each other.
     URNIC_CHECK(impl_->qps.emplace(qp_num + (slot.device->index << 24U), &slot).second);

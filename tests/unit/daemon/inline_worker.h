@@ -26,7 +26,7 @@ struct WorkerBooks {
 WorkerBooks& worker_books();
 
 /// The port of a device that has none: remembers its groups.
-class NoPort final : public PacketIo {
+class NoPort final : public Port {
   public:
     std::uint16_t rx_burst(std::uint32_t, rte_mbuf**, std::uint16_t) override { return 0; }
     std::uint16_t tx_burst(std::uint32_t, rte_mbuf**, std::uint16_t) override { return 0; }

@@ -160,7 +160,7 @@ TestQp::TestQp(Rig& rig, TestClient& client, std::uint32_t device, std::uint32_t
     : rig_(rig),
       client_(client),
       device_(device),
-      worker_(rig.steering().worker_of(qp_num)),
+      worker_(rig.handoff().worker_of(qp_num)),
       sq_(std::size_t{kEntries} * abi::send_stride(kMaxSge, kInlineBytes)),
       rq_(std::size_t{kEntries} * abi::recv_stride(kMaxSge)) {
     QpConfig config;
@@ -183,7 +183,7 @@ TestQp::TestQp(Rig& rig, TestClient& client, std::uint32_t device, std::uint32_t
     slot_.device = &rig.device(device);
     slot_.client = &client.on_worker(worker_);
     slot_.doorbell_slot = doorbell_slot;
-    QpRoom room;
+    QpTablePages room;
     rig_.call(worker_, [&] { rig_.worker(worker_).add_qp(slot_, room); });
 }
 
@@ -227,7 +227,7 @@ void TestQp::post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sges) {
 wire::Path TestQp::path_to(const TestQp& peer) const {
     wire::PathSpec spec;
     spec.src_mac = mac_of(device_);
-    spec.dst_mac = rig_.fabric().resolve(ipv4_gid(peer.device_)).value();
+    spec.dst_mac = rig_.local_switch().resolve(ipv4_gid(peer.device_)).value();
     spec.src_gid = ipv4_gid(device_);
     spec.dst_gid = ipv4_gid(peer.device_);
     return wire::make_path(spec);
@@ -297,14 +297,14 @@ int TestQp::connect(TestQp& peer, std::uint8_t mtu, std::uint8_t timeout) {
 
 Rig::Rig(const RigOptions& options) {
     rte_mempool* const pool = frame_pool();
-    steering_ = std::make_unique<Steering>(state_, options.num_workers);
-    std::vector<Fabric::PortSpec> ports;
+    handoff_ = std::make_unique<WorkerHandoff>(state_, options.num_workers);
+    std::vector<InProcessSwitch::PortSpec> ports;
     for (std::uint32_t i = 0; i < options.num_devices; ++i) {
         ports.push_back({mac_of(i), {ipv4_gid(i)}});
     }
-    fabric_ = std::make_unique<Fabric>(ports, *steering_);
+    switch_ = std::make_unique<InProcessSwitch>(ports, *handoff_);
     if (options.prepare) {
-        options.prepare(*fabric_, *steering_);
+        options.prepare(*switch_, *handoff_);
     }
     std::vector<Device*> devices;
     for (std::uint32_t i = 0; i < options.num_devices; ++i) {
@@ -314,8 +314,8 @@ Rig::Rig(const RigOptions& options) {
         device->mac = mac_of(i);
         device->pfc = i < options.pfc.size() ? options.pfc[i] : PfcSettings{};
         device->gids[1] = ipv4_gid(i);
-        device->port = options.port ? options.port(i, fabric_->port(i)) : &fabric_->port(i);
-        device->neighbours = fabric_.get();
+        device->port = options.port ? options.port(i, switch_->port(i)) : &switch_->port(i);
+        device->neighbours = switch_.get();
         if (options.mads) {
             mads_.push_back(std::make_unique<MadInbox>());
             device->mads = mads_.back().get();
@@ -331,7 +331,7 @@ Rig::Rig(const RigOptions& options) {
         config.may_spin = config.cpu >= 0;
         config.state = &state_;
         config.devices = devices;
-        config.steering = steering_.get();
+        config.handoff = handoff_.get();
         config.frames = pool;
         workers_.push_back(std::make_unique<Worker>(config));
     }

@@ -152,10 +152,10 @@ struct RigOptions {
     std::vector<int> cpus = {};         // pins worker i to cpus[i] and lets it spin
     bool mads = false;                  // somebody listens to QP1
     std::vector<PfcSettings> pfc = {};  // by device; the rest have the defaults
-    /// The fabric is there, and no device.
-    std::function<void(Fabric&, Steering&)> prepare = {};
-    /// Makes the port of a device; by default the fabric's.
-    std::function<PacketIo*(std::uint32_t device, PacketIo& fabric_port)> port = {};
+    /// Called when the switch exists and no device does.
+    std::function<void(InProcessSwitch&, WorkerHandoff&)> prepare = {};
+    /// Makes the port of a device; by default the switch's.
+    std::function<Port*(std::uint32_t device, Port& switch_port)> port = {};
 };
 
 class Rig {
@@ -177,8 +177,8 @@ class Rig {
         });
     }
     [[nodiscard]] Device& device(std::uint32_t index) { return *devices_[index]; }
-    [[nodiscard]] Fabric& fabric() { return *fabric_; }
-    [[nodiscard]] Steering& steering() { return *steering_; }
+    [[nodiscard]] InProcessSwitch& local_switch() { return *switch_; }
+    [[nodiscard]] WorkerHandoff& handoff() { return *handoff_; }
     [[nodiscard]] MadInbox& mads(std::uint32_t device) { return *mads_.at(device); }
     [[nodiscard]] abi::DaemonState& state() { return state_; }
     [[nodiscard]] bool asleep(std::uint32_t worker) const {
@@ -194,8 +194,8 @@ class Rig {
 
   private:
     abi::DaemonState state_{};
-    std::unique_ptr<Steering> steering_;
-    std::unique_ptr<Fabric> fabric_;
+    std::unique_ptr<WorkerHandoff> handoff_;
+    std::unique_ptr<InProcessSwitch> switch_;
     std::vector<std::unique_ptr<MadInbox>> mads_;
     std::vector<std::unique_ptr<Device>> devices_;
     std::vector<std::unique_ptr<Worker>> workers_;

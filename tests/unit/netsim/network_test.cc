@@ -28,9 +28,9 @@ struct Arrival {
     const NumberedPacket* packet;
 };
 
-class FabricTest : public ::testing::Test, public NetworkOutbox {
+class InProcessSwitchTest : public ::testing::Test, public NetworkOutbox {
   protected:
-    FabricTest() { options_.switches.buffer_bytes = 1'000'000; }
+    InProcessSwitchTest() { options_.switches.buffer_bytes = 1'000'000; }
 
     void build(Topology topology) {
         topology_ = std::move(topology);
@@ -88,7 +88,7 @@ class FabricTest : public ::testing::Test, public NetworkOutbox {
     TimeNs now_ = 0;
 };
 
-TEST_F(FabricTest, APacketTakesTheTimesOfItsLinksAndOfItsBits) {
+TEST_F(InProcessSwitchTest, APacketTakesTheTimesOfItsLinksAndOfItsBits) {
     build(dumbbell(1, {kGbit, 1'000}, {kGbit / 2, 5'000}));
     send("h1", "h2");
     send("h1", "h2");
@@ -102,7 +102,7 @@ TEST_F(FabricTest, APacketTakesTheTimesOfItsLinksAndOfItsBits) {
     EXPECT_EQ(counters("s1", "s2").tx_packets, 2U);
 }
 
-TEST_F(FabricTest, WithoutFlowControlABottleneckDrops) {
+TEST_F(InProcessSwitchTest, WithoutFlowControlABottleneckDrops) {
     options_.switches.buffer_bytes = 20 * kBytes;
     build(star(3, {kGbit, 1'000}));
     for (int i = 0; i < 100; ++i) {
@@ -117,7 +117,7 @@ TEST_F(FabricTest, WithoutFlowControlABottleneckDrops) {
 
 // The pause must reach the hosts before the headroom is full: what comes meanwhile is a delay there, one
 // back, and the packets that are being sent.
-TEST_F(FabricTest, FlowControlStopsHostsAndOtherSwitchesAndNothingIsLost) {
+TEST_F(InProcessSwitchTest, FlowControlStopsHostsAndOtherSwitchesAndNothingIsLost) {
     options_.switches.buffer_bytes = 40 * kBytes;
     options_.switches.pfc = {.lossless = 1U << kLossless,
                              .xoff_bytes = 10 * kBytes,
@@ -141,7 +141,7 @@ TEST_F(FabricTest, FlowControlStopsHostsAndOtherSwitchesAndNothingIsLost) {
     EXPECT_EQ(fabric_->deadline(), kNever);
 }
 
-TEST_F(FabricTest, APausedPriorityWaitsInTheHostAndOthersGoOn) {
+TEST_F(InProcessSwitchTest, APausedPriorityWaitsInTheHostAndOthersGoOn) {
     build(star(2, {kGbit, 1'000}));
     send("h1", "h2");
     pass_until(2'000);
@@ -159,7 +159,7 @@ TEST_F(FabricTest, APausedPriorityWaitsInTheHostAndOthersGoOn) {
     EXPECT_EQ(counters("s1", "h2").pauses_received, 1U);
 }
 
-TEST_F(FabricTest, AHostHearsOfThePausesThatItsPortObeys) {
+TEST_F(InProcessSwitchTest, AHostHearsOfThePausesThatItsPortObeys) {
     options_.switches.pfc = {.lossless = 1U << kLossless,
                              .xoff_bytes = 10 * kBytes,
                              .xon_bytes = 5 * kBytes,
@@ -185,7 +185,7 @@ TEST_F(FabricTest, AHostHearsOfThePausesThatItsPortObeys) {
 }
 
 // Who may not allocate has so many of them and no more: a storm then loses some, and all come back.
-TEST_F(FabricTest, PauseFramesCanBeBounded) {
+TEST_F(InProcessSwitchTest, PauseFramesCanBeBounded) {
     options_.pause_frames = 10;
     build(star(2, {kGbit, 1'000}));
     EXPECT_EQ(fabric_->spare_pauses(), 10U);
@@ -198,7 +198,7 @@ TEST_F(FabricTest, PauseFramesCanBeBounded) {
     EXPECT_EQ(fabric_->spare_pauses(), 10U);
 }
 
-TEST_F(FabricTest, PrioritiesShareLinksByWeightInWhatStrictOnesLeave) {
+TEST_F(InProcessSwitchTest, PrioritiesShareLinksByWeightInWhatStrictOnesLeave) {
     options_.weights = {0, 3, 0, 1, 0, 0, 0, 0};
     build(star(3, {kGbit, 1'000}));
     for (int i = 0; i < 400; ++i) {
@@ -218,7 +218,7 @@ TEST_F(FabricTest, PrioritiesShareLinksByWeightInWhatStrictOnesLeave) {
     EXPECT_NEAR(count[3], 50, 4);
 }
 
-TEST_F(FabricTest, APauseThatIsEndedEndsAtOnce) {
+TEST_F(InProcessSwitchTest, APauseThatIsEndedEndsAtOnce) {
     build(star(2, {kGbit, 1'000}));
     fabric_->send_pause(now_, topology_.find("h2"), kLossless, 0xffff);
     pass_until(100'000);
@@ -231,7 +231,7 @@ TEST_F(FabricTest, APauseThatIsEndedEndsAtOnce) {
     EXPECT_NEAR(static_cast<double>(arrivals_[0].at), 200'000 + 1'672 + 9'000, 10);
 }
 
-TEST_F(FabricTest, APauseThatLastsIsRenewedBeforeItRunsOut) {
+TEST_F(InProcessSwitchTest, APauseThatLastsIsRenewedBeforeItRunsOut) {
     options_.switches.pfc = {.lossless = 1U << kLossless,
                              .xoff_bytes = 10 * kBytes,
                              .xon_bytes = 5 * kBytes,
@@ -250,7 +250,7 @@ TEST_F(FabricTest, APauseThatLastsIsRenewedBeforeItRunsOut) {
     EXPECT_LT(arrivals_.size(), 3U);
 }
 
-TEST_F(FabricTest, AStormOfPausesEndsAtTheWatchdog) {
+TEST_F(InProcessSwitchTest, AStormOfPausesEndsAtTheWatchdog) {
     options_.switches.pfc = {.lossless = 1U << kLossless,
                              .xoff_bytes = 100 * kBytes,
                              .xon_bytes = 50 * kBytes,
@@ -269,7 +269,7 @@ TEST_F(FabricTest, AStormOfPausesEndsAtTheWatchdog) {
     EXPECT_EQ(arrivals_.size() + drops_.size(), 10U);
 }
 
-TEST_F(FabricTest, EqualWaysAreTakenByFlow) {
+TEST_F(InProcessSwitchTest, EqualWaysAreTakenByFlow) {
     build(leaf_spine(2, 4, 1, {kGbit, 1'000}, {kGbit, 1'000}));
     constexpr int kFlows = 200;
     for (int flow = 0; flow < kFlows; ++flow) {
@@ -295,7 +295,7 @@ TEST_F(FabricTest, EqualWaysAreTakenByFlow) {
     EXPECT_EQ(sum, 3U * kFlows);
 }
 
-TEST_F(FabricTest, WhoIsNotThereGetsNothing) {
+TEST_F(InProcessSwitchTest, WhoIsNotThereGetsNothing) {
     build(star(2, {kGbit, 1'000}));
     for (const NodeIndex to : {topology_.find("s1"), NodeIndex{3}, kNoNode}) {
         NetworkPacket& made = packets_.emplace_back();
@@ -307,7 +307,7 @@ TEST_F(FabricTest, WhoIsNotThereGetsNothing) {
     EXPECT_EQ(drops_.size(), 3U);
 }
 
-TEST_F(FabricTest, EveryPacketIsDeliveredOrDroppedOnce) {
+TEST_F(InProcessSwitchTest, EveryPacketIsDeliveredOrDroppedOnce) {
     options_.switches.buffer_bytes = 30 * kBytes;
     options_.switches.queue_bytes = 3 * kBytes;
     options_.switches.pfc = {.lossless = 1U << kLossless,

@@ -152,7 +152,7 @@ TEST(Eal, APoolThatDoesNotFitIsExplained) {
 TEST(Eal, PacketMemoryHoldsThePoolAndStaysSmall) {
     for (const auto& [ports, workers] : {std::pair{2U, 1U}, {2U, 2U}, {4U, 4U}, {2U, 16U}}) {
         const Outcome outcome = in_child([ports = ports, workers = workers] {
-            const std::uint32_t frames = frames_for(ports, workers, Fabric::kRingFrames);
+            const std::uint32_t frames = frames_for(ports, workers, InProcessSwitch::kRingFrames);
             start_eal({.memory_mb = packet_memory_mb(frames)});
             (void)make_frame_pool("frames", frames);
             const bool small = workers > 2 || resident_kb() < kSmallKb;

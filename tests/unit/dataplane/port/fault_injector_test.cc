@@ -21,7 +21,7 @@ using fault::Action;
 using fault::Rule;
 
 /// Keeps what is sent and gives out what it was given.
-class PlayedPort final : public PacketIo {
+class PlayedPort final : public Port {
   public:
     ~PlayedPort() override {
         for (std::deque<rte_mbuf*>* queue : {&sent, &arriving}) {
@@ -141,7 +141,7 @@ class FaultPortTest : public testing::Test {
 
     std::unique_ptr<PlayedPort> below = std::make_unique<PlayedPort>();
     TimeNs now = 1'000'000;
-    std::unique_ptr<FaultPort> port = std::make_unique<FaultPort>(*below, now);
+    std::unique_ptr<FaultInjector> port = std::make_unique<FaultInjector>(*below, now);
 
   private:
     unsigned before_;
@@ -262,18 +262,18 @@ TEST_F(FaultPortTest, WhatAFullPortLeavesIsDecidedOnce) {
 TEST_F(FaultPortTest, WhatIsHeldIsBounded) {
     const auto rule = use({.action = Action::kDelay, .delay_ns = 1'000});
     const Psns burst(16, 1);
-    constexpr std::uint32_t kSent = 3 * FaultPort::kMaxHeld / 2 / 16 * 16;
+    constexpr std::uint32_t kSent = 3 * FaultInjector::kMaxHeld / 2 / 16 * 16;
     for (std::uint32_t i = 0; i < kSent; i += 16) {
         ASSERT_EQ(send(burst), 16);
     }
     EXPECT_EQ(rule->hits, kSent);
-    EXPECT_EQ(rule->missed, kSent - FaultPort::kMaxHeld);
+    EXPECT_EQ(rule->missed, kSent - FaultInjector::kMaxHeld);
     below->room = 100;
     now += 1'000;
     receive();
     below->room = 10'000;
     receive();
-    EXPECT_EQ(below->sent.size(), FaultPort::kMaxHeld);
+    EXPECT_EQ(below->sent.size(), FaultInjector::kMaxHeld);
 }
 
 TEST_F(FaultPortTest, MoreThanTheCallerTakesStaysInOrder) {

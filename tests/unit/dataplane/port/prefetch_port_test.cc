@@ -23,10 +23,10 @@ class ReadAheadTest : public testing::Test {
   protected:
     ReadAheadTest()
         : before_(rte_mempool_avail_count(rig::frame_pool())),
-          steering_(state_, 1),
-          fabric_({{kSender, {}}, {kReceiver, {}}}, steering_) {}
+          handoff_(state_, 1),
+          switch_({{kSender, {}}, {kReceiver, {}}}, handoff_) {}
     ~ReadAheadTest() override {
-        drain(fabric_.port(1), 1'000);
+        drain(switch_.port(1), 1'000);
         EXPECT_EQ(rte_mempool_avail_count(rig::frame_pool()), before_) << "frames leaked";
     }
 
@@ -42,11 +42,11 @@ class ReadAheadTest : public testing::Test {
             ++next_;
             frame->data_len = 60;
             frame->pkt_len = 60;
-            ASSERT_EQ(fabric_.port(0).tx_burst(0, &frame, 1), 1);
+            ASSERT_EQ(switch_.port(0).tx_burst(0, &frame, 1), 1);
         }
     }
     /// Takes up to so many, a burst at a time, and checks that none is missing before them.
-    std::uint32_t drain(PacketIo& port, std::uint32_t most, std::uint16_t burst = 7) {
+    std::uint32_t drain(Port& port, std::uint32_t most, std::uint16_t burst = 7) {
         std::uint32_t count = 0;
         while (count < most) {
             std::array<rte_mbuf*, 32> frames{};
@@ -69,27 +69,27 @@ class ReadAheadTest : public testing::Test {
 
     unsigned before_;
     abi::DaemonState state_{};
-    Steering steering_;
-    Fabric fabric_;
+    WorkerHandoff handoff_;
+    InProcessSwitch switch_;
     std::uint32_t next_ = 0;
     std::uint32_t expected_ = 0;
 };
 
 TEST_F(ReadAheadTest, CountsWhatWaitsUpToItsRoom) {
-    ReadAheadPort port(fabric_.port(1), 1, 100);
+    PrefetchPort port(switch_.port(1), 1, 100);
     EXPECT_EQ(port.rx_waiting(0), 0U);
     send(70);
     EXPECT_EQ(port.rx_waiting(0), 70U);
     EXPECT_EQ(port.rx_waiting(0), 70U);
     send(60);
     EXPECT_EQ(port.rx_waiting(0), 100U);
-    EXPECT_EQ(fabric_.port(1).rx_waiting(0), 30U) << "the rest waits where it was";
+    EXPECT_EQ(switch_.port(1).rx_waiting(0), 30U) << "the rest waits where it was";
     EXPECT_EQ(drain(port, 1'000), 130U);
     EXPECT_EQ(port.rx_waiting(0), 0U);
 }
 
 TEST_F(ReadAheadTest, WhatWasTakenAheadComesFirstHoweverOftenItIsAskedFor) {
-    ReadAheadPort port(fabric_.port(1), 1, 33);
+    PrefetchPort port(switch_.port(1), 1, 33);
     std::uint32_t taken = 0;
     for (std::uint32_t step = 0; step < 200; ++step) {
         send(step % 11);
@@ -101,21 +101,21 @@ TEST_F(ReadAheadTest, WhatWasTakenAheadComesFirstHoweverOftenItIsAskedFor) {
 }
 
 TEST_F(ReadAheadTest, WithoutTheQuestionNothingIsTakenAhead) {
-    ReadAheadPort port(fabric_.port(1), 1, 33);
+    PrefetchPort port(switch_.port(1), 1, 33);
     send(5);
     EXPECT_EQ(drain(port, 2), 2U);
-    EXPECT_EQ(fabric_.port(1).rx_waiting(0), 3U);
+    EXPECT_EQ(switch_.port(1).rx_waiting(0), 3U);
 }
 
 TEST_F(ReadAheadTest, WhatNobodyFetchesIsFreed) {
-    ReadAheadPort port(fabric_.port(1), 1, 33);
+    PrefetchPort port(switch_.port(1), 1, 33);
     send(20);
     EXPECT_EQ(drain(port, 1), 1U);
     EXPECT_EQ(port.rx_waiting(0), 19U);
 }
 
 /// Nothing waits there; it tells what it is asked.
-struct LossyPort final : PacketIo {
+struct LossyPort final : Port {
     std::uint16_t rx_burst(std::uint32_t, rte_mbuf**, std::uint16_t) override { return 0; }
     std::uint16_t tx_burst(std::uint32_t, rte_mbuf**, std::uint16_t) override { return 0; }
     void set_multicast(std::span<const wire::Mac>) override {}
@@ -126,7 +126,7 @@ struct LossyPort final : PacketIo {
 
 TEST(ReadAhead, WhatTheDriverLostIsToldAsItCountsIt) {
     LossyPort below;
-    ReadAheadPort port(below, 1, 33);
+    PrefetchPort port(below, 1, 33);
     for (const std::uint64_t missed : {0U, 7U, 7U, 12U}) {
         below.missed = missed;
         EXPECT_EQ(port.rx_missed(), missed);

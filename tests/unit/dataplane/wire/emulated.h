@@ -34,13 +34,13 @@ struct Emulated {
     explicit Emulated(std::uint32_t workers = 1, std::uint64_t buffer = 100'000,
                       const netsim::EcnOptions& ecn = {})
         : Emulated(options(buffer, ecn), workers) {}
-    explicit Emulated(const EmulatedWire::Options& options, std::uint32_t workers = 1)
-        : steering(state, workers),
-          fabric({{mac_of_port(0), {}}, {mac_of_port(1), {}}, {mac_of_port(2), {}}}, steering),
-          wire(options, fabric, 3, steering) {}
+    explicit Emulated(const EmulatedNetwork::Options& options, std::uint32_t workers = 1)
+        : handoff(state, workers),
+          local_switch({{mac_of_port(0), {}}, {mac_of_port(1), {}}, {mac_of_port(2), {}}}, handoff),
+          network(options, local_switch, 3, handoff) {}
 
-    static EmulatedWire::Options options(std::uint64_t buffer, const netsim::EcnOptions& ecn) {
-        EmulatedWire::Options made;
+    static EmulatedNetwork::Options options(std::uint64_t buffer, const netsim::EcnOptions& ecn) {
+        EmulatedNetwork::Options made;
         made.topology = netsim::star(3, {.rate = kRate, .delay_ns = kDelay});
         made.pool = rig::frame_pool();
         made.switches.buffer_bytes = buffer;
@@ -73,8 +73,8 @@ struct Emulated {
     }
     /// The port, told the time as a worker does at the beginning of a round.
     TimedPort& at(std::uint32_t port) {
-        wire.port(port).set_time(0, now);
-        return wire.port(port);
+        network.port(port).set_time(0, now);
+        return network.port(port);
     }
     bool send(std::uint32_t from, std::uint32_t to, std::uint8_t traffic_class = wire::kEct0,
               std::uint32_t worker = 0) {
@@ -138,8 +138,8 @@ struct Emulated {
     /// Lets time go on until nothing is on its way; returns how many frames came out at `port`.
     std::uint32_t finish(std::uint32_t port) {
         std::uint32_t count = drain(port);
-        while (wire.port(port).next_event(0) != kNever) {
-            now = std::max(now, wire.port(port).next_event(0));
+        while (network.port(port).next_event(0) != kNever) {
+            now = std::max(now, network.port(port).next_event(0));
             count += drain(port);
         }
         return count;
@@ -147,18 +147,18 @@ struct Emulated {
 
     TimeNs now = 1'000'000;
     abi::DaemonState state{};
-    Steering steering;
-    Fabric fabric;
-    EmulatedWire wire;
+    WorkerHandoff handoff;
+    InProcessSwitch local_switch;
+    EmulatedNetwork network;
     std::uint32_t marked = 0;
     std::vector<std::pair<std::uint32_t, wire::Pfc>> told;  // pause frames that came: at which port, and what
 };
 
 /// No frame may leak.
-class EmulatedWireTest : public testing::Test {
+class EmulatedNetworkTest : public testing::Test {
   public:
-    EmulatedWireTest() : before_(rte_mempool_avail_count(rig::frame_pool())) {}
-    ~EmulatedWireTest() override {
+    EmulatedNetworkTest() : before_(rte_mempool_avail_count(rig::frame_pool())) {}
+    ~EmulatedNetworkTest() override {
         EXPECT_EQ(rte_mempool_avail_count(rig::frame_pool()), before_) << "frames leaked";
     }
 

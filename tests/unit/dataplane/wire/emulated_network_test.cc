@@ -15,41 +15,41 @@ namespace {
 
 using namespace rig;
 
-TEST_F(EmulatedWireTest, AFrameTakesItsTimeOnBothLinks) {
+TEST_F(EmulatedNetworkTest, AFrameTakesItsTimeOnBothLinks) {
     Emulated lab;
-    EXPECT_TRUE(lab.wire.port(0).has_events(0));
-    EXPECT_EQ(lab.wire.port(0).next_event(0), kNever);
+    EXPECT_TRUE(lab.network.port(0).has_events(0));
+    EXPECT_EQ(lab.network.port(0).next_event(0), kNever);
     ASSERT_TRUE(lab.send(0, 2));
-    const std::uint64_t bytes = lab.wire.view(0).sent_bytes;
+    const std::uint64_t bytes = lab.network.view(0).sent_bytes;
     EXPECT_GT(bytes, kPayload);
     const TimeNs due = lab.now + 2 * (bytes * 8'000'000'000 / kRate + kDelay);
-    while (lab.wire.port(2).next_event(0) < due) {
-        lab.now = lab.wire.port(2).next_event(0);
+    while (lab.network.port(2).next_event(0) < due) {
+        lab.now = lab.network.port(2).next_event(0);
         EXPECT_EQ(lab.receive(2), nullptr);
     }
-    EXPECT_EQ(lab.wire.port(2).next_event(0), due);
+    EXPECT_EQ(lab.network.port(2).next_event(0), due);
     lab.now = due - 1;
     EXPECT_EQ(lab.receive(2), nullptr);
     lab.now = due;
     EXPECT_EQ(lab.drain(2), 1U);
-    EXPECT_EQ(lab.wire.port(2).next_event(0), kNever);
-    EXPECT_EQ(lab.wire.view(2).counters.tx_bytes, bytes);
+    EXPECT_EQ(lab.network.port(2).next_event(0), kNever);
+    EXPECT_EQ(lab.network.view(2).counters.tx_bytes, bytes);
 }
 
 // A worker sleeps until next_event(): what was delivered to a port that it has looked at already must not
 // wait there for another frame.
-TEST_F(EmulatedWireTest, WhatAnotherPortsReceiveDeliveredIsLookedForAtOnce) {
+TEST_F(EmulatedNetworkTest, WhatAnotherPortsReceiveDeliveredIsLookedForAtOnce) {
     Emulated lab;
     ASSERT_TRUE(lab.send(1, 0));
     EXPECT_EQ(lab.receive(0), nullptr);
     lab.now += 10'000'000;
     EXPECT_EQ(lab.receive(2), nullptr);  // lets the network run
-    EXPECT_LE(lab.wire.port(0).next_event(0), lab.now);
+    EXPECT_LE(lab.network.port(0).next_event(0), lab.now);
     EXPECT_EQ(lab.drain(0), 1U);
-    EXPECT_EQ(lab.wire.port(0).next_event(0), kNever);
+    EXPECT_EQ(lab.network.port(0).next_event(0), kNever);
 }
 
-TEST_F(EmulatedWireTest, MarksWhatMayBeMarkedAboveTheThreshold) {
+TEST_F(EmulatedNetworkTest, MarksWhatMayBeMarkedAboveTheThreshold) {
     const netsim::EcnOptions ecn{2'000, 4'000, Fraction::one()};
     for (const std::uint8_t traffic_class : {std::uint8_t{wire::kEct0}, std::uint8_t{0}}) {
         Emulated lab(1, 100'000, ecn);
@@ -58,16 +58,16 @@ TEST_F(EmulatedWireTest, MarksWhatMayBeMarkedAboveTheThreshold) {
             ASSERT_TRUE(lab.send(1, 2, traffic_class));
         }
         EXPECT_EQ(lab.finish(2), 20U);
-        EXPECT_EQ(lab.wire.view(2).counters.marked, lab.marked);
+        EXPECT_EQ(lab.network.view(2).counters.marked, lab.marked);
         EXPECT_EQ(lab.marked != 0, traffic_class == wire::kEct0);
         EXPECT_LT(lab.marked, 20U) << "the last ones leave a short queue behind";
-        EXPECT_GT(lab.wire.view(2).counters.most_bytes, 4'000U);
-        EXPECT_EQ(lab.wire.view(2).queue_bytes, 0U);
-        EXPECT_EQ(lab.wire.view(0).counters.marked, 0U);
+        EXPECT_GT(lab.network.view(2).counters.most_bytes, 4'000U);
+        EXPECT_EQ(lab.network.view(2).queue_bytes, 0U);
+        EXPECT_EQ(lab.network.view(0).counters.marked, 0U);
     }
 }
 
-TEST_F(EmulatedWireTest, DropsAndCountsWhatTheBufferDoesNotHold) {
+TEST_F(EmulatedNetworkTest, DropsAndCountsWhatTheBufferDoesNotHold) {
     Emulated lab(1, 4'000);
     std::uint32_t sent = 0;
     for (int i = 0; i < 12; ++i) {
@@ -76,14 +76,14 @@ TEST_F(EmulatedWireTest, DropsAndCountsWhatTheBufferDoesNotHold) {
     }
     EXPECT_EQ(sent, 24U);
     const std::uint32_t came = lab.finish(2);
-    const WirePortView view = lab.wire.view(2);
+    const NetworkPortView view = lab.network.view(2);
     EXPECT_GT(view.counters.dropped, 0U);
     EXPECT_EQ(came + view.counters.dropped, sent);
     EXPECT_EQ(view.counters.tx_packets, came);
     EXPECT_LE(view.counters.most_bytes, 4'000U);
 }
 
-TEST_F(EmulatedWireTest, AnRnicWhosePortIsFullWaitsAndTheOthersDoNot) {
+TEST_F(EmulatedNetworkTest, AnRnicWhosePortIsFullWaitsAndTheOthersDoNot) {
     Emulated lab;
     std::uint32_t sent = 0;
     while (lab.send(0, 2)) {
@@ -93,17 +93,17 @@ TEST_F(EmulatedWireTest, AnRnicWhosePortIsFullWaitsAndTheOthersDoNot) {
     EXPECT_TRUE(lab.send(1, 2));
     EXPECT_EQ(lab.finish(2), sent + 1);
     EXPECT_TRUE(lab.send(0, 2));
-    EXPECT_EQ(lab.wire.view(2).counters.dropped, 0U);
+    EXPECT_EQ(lab.network.view(2).counters.dropped, 0U);
 }
 
-TEST_F(EmulatedWireTest, FramesOfOtherWorkersGoThroughTheNetwork) {
+TEST_F(EmulatedNetworkTest, FramesOfOtherWorkersGoThroughTheNetwork) {
     Emulated lab(2);
-    EXPECT_FALSE(lab.wire.port(0).has_events(1));
-    EXPECT_EQ(lab.wire.port(0).next_event(1), kNever);
+    EXPECT_FALSE(lab.network.port(0).has_events(1));
+    EXPECT_EQ(lab.network.port(0).next_event(1), kNever);
     ASSERT_TRUE(lab.send(0, 2, wire::kEct0, 1));
-    EXPECT_EQ(lab.wire.view(0).sent_packets, 0U);
+    EXPECT_EQ(lab.network.view(0).sent_packets, 0U);
     EXPECT_EQ(lab.receive(0), nullptr);  // worker 0 takes it over
-    EXPECT_EQ(lab.wire.view(0).sent_packets, 1U);
+    EXPECT_EQ(lab.network.view(0).sent_packets, 1U);
     EXPECT_EQ(lab.finish(2), 1U);
     rte_mbuf* odd = Emulated::make_frame(0, 2, 0, 5);  // for a QP of worker 1
     ASSERT_EQ(lab.at(0).tx_burst(0, &odd, 1), 1);
@@ -113,7 +113,7 @@ TEST_F(EmulatedWireTest, FramesOfOtherWorkersGoThroughTheNetwork) {
     free_frames({&at_its_worker, 1});
 }
 
-TEST_F(EmulatedWireTest, OfAnotherWorkersFramesNoneIsLostWhileThePortIsFull) {
+TEST_F(EmulatedNetworkTest, OfAnotherWorkersFramesNoneIsLostWhileThePortIsFull) {
     Emulated lab(2);
     std::uint32_t sent = 0;
     for (int i = 0; i < 60; ++i) {
@@ -123,38 +123,38 @@ TEST_F(EmulatedWireTest, OfAnotherWorkersFramesNoneIsLostWhileThePortIsFull) {
     EXPECT_EQ(lab.finish(2), 60U);
 }
 
-TEST_F(EmulatedWireTest, AnRnicThatTakesNothingStopsTheNetwork) {
+TEST_F(EmulatedNetworkTest, AnRnicThatTakesNothingStopsTheNetwork) {
     Emulated lab;
     // More than its ring holds, and at the end some are in the ring, in the network and between the two.
     std::uint32_t sent = 0;
-    while (lab.wire.view(2).counters.tx_packets < Fabric::kRingFrames + 8) {
+    while (lab.network.view(2).counters.tx_packets < InProcessSwitch::kRingFrames + 8) {
         sent += lab.send(0, 2) ? 1 : 0;
         lab.now += 200'000;
         rte_mbuf* none = nullptr;
         ASSERT_EQ(lab.at(1).rx_burst(0, &none, 1), 0);
-        if (lab.wire.view(2).counters.tx_packets == Fabric::kRingFrames + 1) {
+        if (lab.network.view(2).counters.tx_packets == InProcessSwitch::kRingFrames + 1) {
             break;
         }
-        ASSERT_LT(sent, 2 * Fabric::kRingFrames);
+        ASSERT_LT(sent, 2 * InProcessSwitch::kRingFrames);
     }
-    const std::uint64_t gone = lab.wire.view(2).counters.tx_packets;
+    const std::uint64_t gone = lab.network.view(2).counters.tx_packets;
     lab.now += 1'000'000'000;
     EXPECT_EQ(lab.receive(1), nullptr);
-    EXPECT_LE(lab.wire.view(2).counters.tx_packets, gone + 1);
-    EXPECT_EQ(lab.wire.view(2).counters.dropped, 0U);
+    EXPECT_LE(lab.network.view(2).counters.tx_packets, gone + 1);
+    EXPECT_EQ(lab.network.view(2).counters.dropped, 0U);
     EXPECT_EQ(lab.finish(2), sent);
     ASSERT_TRUE(lab.send(0, 2));  // what is on its way at the end is freed
 }
 
-TEST_F(EmulatedWireTest, UnknownDestinationsAndRuntsDoNotEnterIt) {
+TEST_F(EmulatedNetworkTest, UnknownDestinationsAndRuntsDoNotEnterIt) {
     Emulated lab;
     rte_mbuf* elsewhere = Emulated::make_frame(0, 9);
     ASSERT_EQ(lab.at(0).tx_burst(0, &elsewhere, 1), 1);
     rte_mbuf* runt = Emulated::make_frame(0, 2);
     runt->data_len = 5;
     ASSERT_EQ(lab.at(0).tx_burst(0, &runt, 1), 1);
-    EXPECT_EQ(lab.fabric.unknown_mac_frames(), 2U);
-    EXPECT_EQ(lab.wire.view(0).sent_packets, 0U);
+    EXPECT_EQ(lab.local_switch.unknown_mac_frames(), 2U);
+    EXPECT_EQ(lab.network.view(0).sent_packets, 0U);
     rte_mbuf* to_itself = Emulated::make_frame(0, 0);
     ASSERT_EQ(lab.at(0).tx_burst(0, &to_itself, 1), 1);
     EXPECT_EQ(lab.drain(0), 1U);
@@ -169,41 +169,41 @@ TEST_F(EmulatedWireTest, UnknownDestinationsAndRuntsDoNotEnterIt) {
     free_frames({&came, 1});
 }
 
-TEST_F(EmulatedWireTest, FramesInTheNetworkAreBounded) {
+TEST_F(EmulatedNetworkTest, FramesInTheNetworkAreBounded) {
     Emulated lab;
-    EmulatedWire::Options options = Emulated::options(100'000, {});
+    EmulatedNetwork::Options options = Emulated::options(100'000, {});
     options.frames = 8;
-    EmulatedWire wire(options, lab.fabric, 3, lab.steering);
+    EmulatedNetwork network(options, lab.local_switch, 3, lab.handoff);
     for (int i = 0; i < 10; ++i) {
         rte_mbuf* frame = Emulated::make_frame(0, 2);
-        ASSERT_EQ(wire.port(0).tx_burst(0, &frame, 1), 1);
+        ASSERT_EQ(network.port(0).tx_burst(0, &frame, 1), 1);
     }
-    EXPECT_EQ(wire.view(2).counters.dropped, 2U);
-    EXPECT_EQ(wire.view(0).sent_packets, 8U);
+    EXPECT_EQ(network.view(2).counters.dropped, 2U);
+    EXPECT_EQ(network.view(0).sent_packets, 8U);
 }
 
-TEST_F(EmulatedWireTest, ALinkThatCannotBeIsRefused) {
+TEST_F(EmulatedNetworkTest, ALinkThatCannotBeIsRefused) {
     Emulated lab;
-    EmulatedWire::Options options = Emulated::options(100'000, {});
+    EmulatedNetwork::Options options = Emulated::options(100'000, {});
     options.topology.links[0].spec.rate = 1;
-    EXPECT_THROW(EmulatedWire(options, lab.fabric, 3, lab.steering), SetupError);
+    EXPECT_THROW(EmulatedNetwork(options, lab.local_switch, 3, lab.handoff), SetupError);
     options = Emulated::options(100'000, {});
-    EXPECT_THROW(EmulatedWire(options, lab.fabric, 2, lab.steering), SetupError);
+    EXPECT_THROW(EmulatedNetwork(options, lab.local_switch, 2, lab.handoff), SetupError);
     options.topology.links.pop_back();
-    EXPECT_THROW(EmulatedWire(options, lab.fabric, 3, lab.steering), SetupError);
+    EXPECT_THROW(EmulatedNetwork(options, lab.local_switch, 3, lab.handoff), SetupError);
 }
 
-TEST_F(EmulatedWireTest, FlowsSpreadOverEqualWays) {
+TEST_F(EmulatedNetworkTest, FlowsSpreadOverEqualWays) {
     const netsim::LinkSpec link{.rate = kRate, .delay_ns = kDelay};
-    EmulatedWire::Options options = Emulated::options(100'000, {});
+    EmulatedNetwork::Options options = Emulated::options(100'000, {});
     options.topology = netsim::leaf_spine(3, 2, 1, link, link);
     Emulated lab(options);
-    const std::vector<std::string>& trunks = lab.wire.trunks();
+    const std::vector<std::string>& trunks = lab.network.trunks();
     ASSERT_EQ(trunks.size(), 12U);  // three leaves, two spines, both directions
     const auto packets = [&](const char* name) {
         const auto found = std::find(trunks.begin(), trunks.end(), name);
         EXPECT_NE(found, trunks.end());
-        return lab.wire.view(static_cast<std::uint32_t>(3 + (found - trunks.begin()))).counters.tx_packets;
+        return lab.network.view(static_cast<std::uint32_t>(3 + (found - trunks.begin()))).counters.tx_packets;
     };
     constexpr std::uint16_t kFlows = 64;
     for (std::uint16_t flow = 0; flow < kFlows; ++flow) {

@@ -10,7 +10,7 @@ namespace {
 
 using namespace rig;
 
-class EmulatedPauseTest : public EmulatedWireTest {};
+class EmulatedPauseTest : public EmulatedNetworkTest {};
 
 TEST_F(EmulatedPauseTest, WhatWaitsForAnRnicIsCounted) {
     Emulated lab;
@@ -36,15 +36,15 @@ TEST_F(EmulatedPauseTest, AnRnicsPauseStopsItsSwitchPortUntilItIsOver) {
         ASSERT_TRUE(lab.send(0, 1));
         EXPECT_EQ(lab.pass(2'000'000, 2), 1U) << "of the priority that is not paused";
         EXPECT_EQ(lab.drain(1), 1U) << "another RNIC's";
-        EXPECT_GT(lab.wire.view(2).queue_bytes, kPayload);
-        EXPECT_EQ(lab.wire.view(2).counters.pauses_received, 1U);
-        EXPECT_EQ(lab.wire.view(1).counters.pauses_received, 0U);
+        EXPECT_GT(lab.network.view(2).queue_bytes, kPayload);
+        EXPECT_EQ(lab.network.view(2).counters.pauses_received, 1U);
+        EXPECT_EQ(lab.network.view(1).counters.pauses_received, 0U);
         if (!runs_out) {
             EXPECT_EQ(lab.pass(300'000'000, 2), 0U);
             ASSERT_TRUE(lab.send_pause(2, 0x01, 0));
         }
         EXPECT_EQ(lab.pass(4'000'000, 2), 1U);
-        EXPECT_EQ(lab.wire.view(2).queue_bytes, 0U);
+        EXPECT_EQ(lab.network.view(2).queue_bytes, 0U);
         EXPECT_TRUE(lab.told.empty()) << "a pause frame ends at the switch";
     }
 }
@@ -53,11 +53,11 @@ TEST_F(EmulatedPauseTest, APauseOfAnotherWorkerGoesToTheSwitchToo) {
     Emulated lab(2);
     ASSERT_TRUE(lab.send_pause(2, 0x01, 0xffff, 1));
     ASSERT_EQ(lab.pass(100'000, 2), 0U);
-    EXPECT_EQ(lab.wire.view(2).counters.pauses_received, 1U);
+    EXPECT_EQ(lab.network.view(2).counters.pauses_received, 1U);
 }
 
 TEST_F(EmulatedPauseTest, AStormOfPausesIsBoundedAndEndsAtTheWatchdog) {
-    EmulatedWire::Options options = Emulated::options(100'000, {});
+    EmulatedNetwork::Options options = Emulated::options(100'000, {});
     options.switches.pfc.watchdog_ns = 2'000'000;
     Emulated lab(options);
     // All at one time: the link cannot hold them, and the RNIC keeps what it is not taken.
@@ -72,7 +72,7 @@ TEST_F(EmulatedPauseTest, AStormOfPausesIsBoundedAndEndsAtTheWatchdog) {
         (void)lab.send_pause(2, 0xff, 0xffff);
         EXPECT_EQ(lab.pass(100'000, 2), 0U);
     }
-    const WirePortView view = lab.wire.view(2);
+    const NetworkPortView view = lab.network.view(2);
     EXPECT_EQ(view.counters.watchdog_trips, 1U);
     EXPECT_EQ(view.counters.watchdog_dropped, 1U);
     EXPECT_EQ(view.queue_bytes, 0U);
@@ -90,14 +90,14 @@ TEST_F(EmulatedPauseTest, MacControlFramesOfOtherKindsEndAtTheSwitch) {
     bytes[13] = 0x08;
     ASSERT_EQ(lab.at(0).tx_burst(0, &frame, 1), 1);
     EXPECT_EQ(lab.finish(2), 0U);
-    EXPECT_EQ(lab.wire.view(0).counters.dropped, 1U);
-    EXPECT_EQ(lab.wire.view(0).counters.pauses_received, 0U);
+    EXPECT_EQ(lab.network.view(0).counters.dropped, 1U);
+    EXPECT_EQ(lab.network.view(0).counters.pauses_received, 0U);
 }
 
 // Two senders and a receiver's link of one's rate: without pauses 100 KB would not do.
 TEST_F(EmulatedPauseTest, ASwitchWithFlowControlPausesRnicsAndDropsNothing) {
     for (const bool lossless : {false, true}) {
-        EmulatedWire::Options options = Emulated::options(30'000, {});
+        EmulatedNetwork::Options options = Emulated::options(30'000, {});
         if (lossless) {
             options.switches.pfc = {
                 .lossless = 0x01, .xoff_bytes = 10'000, .xon_bytes = 5'000, .headroom_bytes = 20'000};
@@ -114,11 +114,11 @@ TEST_F(EmulatedPauseTest, ASwitchWithFlowControlPausesRnicsAndDropsNothing) {
         }
         came += lab.finish(2);
         (void)lab.drain(0);
-        const WirePortView view = lab.wire.view(2);
+        const NetworkPortView view = lab.network.view(2);
         EXPECT_GT(sent, 400U);
         EXPECT_EQ(view.counters.dropped != 0, !lossless);
         EXPECT_EQ(came + view.counters.dropped, sent);
-        EXPECT_EQ(lab.wire.view(0).counters.pauses_sent != 0, lossless);
+        EXPECT_EQ(lab.network.view(0).counters.pauses_sent != 0, lossless);
         const auto count = [&](std::uint32_t port, std::uint16_t quanta) {
             return std::count_if(lab.told.begin(), lab.told.end(), [&](const auto& pause) {
                 return pause.first == port && pause.second.class_enable == 0x01 &&
@@ -132,7 +132,7 @@ TEST_F(EmulatedPauseTest, ASwitchWithFlowControlPausesRnicsAndDropsNothing) {
 }
 
 TEST_F(EmulatedPauseTest, FramesOfALosslessPriorityWaitForRoomInTheNetwork) {
-    EmulatedWire::Options options = Emulated::options(100'000, {});
+    EmulatedNetwork::Options options = Emulated::options(100'000, {});
     options.frames = 8;
     options.switches.pfc = {
         .lossless = 0x01, .xoff_bytes = 50'000, .xon_bytes = 40'000, .headroom_bytes = 20'000};
@@ -143,7 +143,7 @@ TEST_F(EmulatedPauseTest, FramesOfALosslessPriorityWaitForRoomInTheNetwork) {
     }
     EXPECT_EQ(sent, 8U);
     EXPECT_EQ(lab.finish(2), sent);
-    EXPECT_EQ(lab.wire.view(2).counters.dropped, 0U);
+    EXPECT_EQ(lab.network.view(2).counters.dropped, 0U);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The in-process wire, the steering between workers, and DPDK ports, without QPs.
+// The in-process wire, the handoff between workers, and DPDK ports, without QPs.
 #include "dataplane/wire/in_process_switch.h"
 
 #include <gtest/gtest.h>
@@ -46,29 +46,29 @@ unsigned free_frame_count() { return rte_mempool_avail_count(rig::frame_pool());
 
 struct Wire {
     explicit Wire(std::uint32_t workers)
-        : steering(state, workers), fabric({{kMacA, {kGidA, {}}}, {kMacB, {kGidB, {}}}}, steering) {}
+        : handoff(state, workers), local_switch({{kMacA, {kGidA, {}}}, {kMacB, {kGidB, {}}}}, handoff) {}
     bool send(std::uint32_t worker, rte_mbuf* frame) {
-        return fabric.port(0).tx_burst(worker, &frame, 1) == 1;
+        return local_switch.port(0).tx_burst(worker, &frame, 1) == 1;
     }
     rte_mbuf* receive(std::uint32_t port, std::uint32_t worker) {
         rte_mbuf* frame = nullptr;
-        return fabric.port(port).rx_burst(worker, &frame, 1) == 1 ? frame : nullptr;
+        return local_switch.port(port).rx_burst(worker, &frame, 1) == 1 ? frame : nullptr;
     }
     abi::DaemonState state{};
-    Steering steering;
-    Fabric fabric;
+    WorkerHandoff handoff;
+    InProcessSwitch local_switch;
 };
 
-class FabricTest : public testing::Test {
+class InProcessSwitchTest : public testing::Test {
   public:
-    FabricTest() : free_before_(free_frame_count()) {}
-    ~FabricTest() override { EXPECT_EQ(free_frame_count(), free_before_) << "frames leaked"; }
+    InProcessSwitchTest() : free_before_(free_frame_count()) {}
+    ~InProcessSwitchTest() override { EXPECT_EQ(free_frame_count(), free_before_) << "frames leaked"; }
 
   private:
     unsigned free_before_ = 0;
 };
 
-TEST_F(FabricTest, CarriesFramesByDestinationMac) {
+TEST_F(InProcessSwitchTest, CarriesFramesByDestinationMac) {
     Wire wire(1);
     rte_mbuf* const to_b = make_frame(kMacB, 5);
     rte_mbuf* const to_self = make_frame(kMacA, 5);
@@ -84,39 +84,39 @@ TEST_F(FabricTest, CarriesFramesByDestinationMac) {
     free_frames({&at_b, 1});
 }
 
-TEST_F(FabricTest, DropsAndCountsWhatNobodyAnswersTo) {
+TEST_F(InProcessSwitchTest, DropsAndCountsWhatNobodyAnswersTo) {
     Wire wire(1);
     std::array<rte_mbuf*, 3> frames = {make_frame(kMacElsewhere, 5), make_frame(kMacB, 5),
                                        make_frame(kMacElsewhere, 5)};
     rte_mbuf* good = frames[1];
-    EXPECT_EQ(wire.fabric.port(0).tx_burst(0, frames.data(), 3), 3);
+    EXPECT_EQ(wire.local_switch.port(0).tx_burst(0, frames.data(), 3), 3);
     rte_mbuf* runt = make_frame(kMacB, 5);
     runt->data_len = 13;
     EXPECT_TRUE(wire.send(0, runt));
-    EXPECT_EQ(wire.fabric.unknown_mac_frames(), 3U);
+    EXPECT_EQ(wire.local_switch.unknown_mac_frames(), 3U);
     EXPECT_EQ(wire.receive(1, 0), good);
     EXPECT_EQ(wire.receive(1, 0), nullptr);
     free_frames({&good, 1});
 }
 
-TEST_F(FabricTest, AFullPortTakesNoMoreAndLosesNothing) {
+TEST_F(InProcessSwitchTest, AFullPortTakesNoMoreAndLosesNothing) {
     Wire wire(1);
-    for (std::uint32_t i = 0; i < Fabric::kRingFrames; ++i) {
+    for (std::uint32_t i = 0; i < InProcessSwitch::kRingFrames; ++i) {
         ASSERT_TRUE(wire.send(0, make_frame(kMacB, i)));
     }
     std::array<rte_mbuf*, 2> more = {make_frame(kMacB, 1000), make_frame(kMacB, 1001)};
-    EXPECT_EQ(wire.fabric.port(0).tx_burst(0, more.data(), 2), 0);
-    for (std::uint32_t i = 0; i < Fabric::kRingFrames; ++i) {
+    EXPECT_EQ(wire.local_switch.port(0).tx_burst(0, more.data(), 2), 0);
+    for (std::uint32_t i = 0; i < InProcessSwitch::kRingFrames; ++i) {
         rte_mbuf* frame = wire.receive(1, 0);
         ASSERT_NE(frame, nullptr);
         EXPECT_EQ(wire::peek_dest_qp(frame_bytes(frame)), i);
         free_frames({&frame, 1});
     }
-    EXPECT_EQ(wire.fabric.port(0).tx_burst(0, more.data(), 2), 2);
+    EXPECT_EQ(wire.local_switch.port(0).tx_burst(0, more.data(), 2), 2);
     // What is still on the wire at its end is freed with it.
 }
 
-TEST_F(FabricTest, SteersToTheWorkerOfTheQp) {
+TEST_F(InProcessSwitchTest, SteersToTheWorkerOfTheQp) {
     Wire wire(3);
     for (const std::uint32_t qp_num : {7U, 0xffffffU, 2U}) {
         ASSERT_TRUE(wire.send(1, make_frame(kMacB, qp_num)));
@@ -130,9 +130,9 @@ TEST_F(FabricTest, SteersToTheWorkerOfTheQp) {
     }
 }
 
-TEST_F(FabricTest, ASenderWithAFullRingDoesNotStarveAnother) {
+TEST_F(InProcessSwitchTest, ASenderWithAFullRingDoesNotStarveAnother) {
     Wire wire(2);
-    for (std::uint32_t i = 0; i < Fabric::kRingFrames; ++i) {
+    for (std::uint32_t i = 0; i < InProcessSwitch::kRingFrames; ++i) {
         ASSERT_TRUE(wire.send(0, make_frame(kMacB, 2 * i)));
     }
     rte_mbuf* const late = make_frame(kMacB, 4);
@@ -147,49 +147,49 @@ TEST_F(FabricTest, ASenderWithAFullRingDoesNotStarveAnother) {
     EXPECT_TRUE(found);
 }
 
-TEST_F(FabricTest, ResolvesTheGidsOfItsPorts) {
+TEST_F(InProcessSwitchTest, ResolvesTheGidsOfItsPorts) {
     Wire wire(1);
-    EXPECT_EQ(wire.fabric.resolve(kGidA), kMacA);
-    EXPECT_EQ(wire.fabric.resolve(kGidB), kMacB);
-    EXPECT_EQ(wire.fabric.resolve(wire::Gid{}), std::nullopt);
+    EXPECT_EQ(wire.local_switch.resolve(kGidA), kMacA);
+    EXPECT_EQ(wire.local_switch.resolve(kGidB), kMacB);
+    EXPECT_EQ(wire.local_switch.resolve(wire::Gid{}), std::nullopt);
     wire::Gid other = kGidB;
     other[15] = 9;
-    EXPECT_EQ(wire.fabric.resolve(other), std::nullopt);
+    EXPECT_EQ(wire.local_switch.resolve(other), std::nullopt);
 }
 
-TEST_F(FabricTest, HandoverKeepsOrderAndRefusesWhenFull) {
+TEST_F(InProcessSwitchTest, HandoverKeepsOrderAndRefusesWhenFull) {
     abi::DaemonState state{};
-    Steering steering(state, 2);
-    for (std::uint32_t i = 0; i < Steering::kHandoverFrames; ++i) {
-        ASSERT_TRUE(steering.hand_over(0, 1, {make_frame(kMacB, i), i % 3}));
+    WorkerHandoff handoff(state, 2);
+    for (std::uint32_t i = 0; i < WorkerHandoff::kRingFrames; ++i) {
+        ASSERT_TRUE(handoff.enqueue(0, 1, {make_frame(kMacB, i), i % 3}));
     }
     rte_mbuf* refused = make_frame(kMacB, 1);
-    EXPECT_FALSE(steering.hand_over(0, 1, {refused, 0}));
+    EXPECT_FALSE(handoff.enqueue(0, 1, {refused, 0}));
     free_frames({&refused, 1});
-    Handover taken;
-    EXPECT_EQ(steering.take(0, &taken, 1), 0U);
+    HandoffFrame taken;
+    EXPECT_EQ(handoff.dequeue(0, &taken, 1), 0U);
     for (std::uint32_t i = 0; i < 5; ++i) {
-        ASSERT_EQ(steering.take(1, &taken, 1), 1U);
+        ASSERT_EQ(handoff.dequeue(1, &taken, 1), 1U);
         EXPECT_EQ(wire::peek_dest_qp(frame_bytes(taken.frame)), i);
         EXPECT_EQ(taken.device, i % 3);
         free_frames({&taken.frame, 1});
     }
 }
 
-TEST_F(FabricTest, OnlyASleepingWorkerIsWoken) {
+TEST_F(InProcessSwitchTest, OnlyASleepingWorkerIsWoken) {
     abi::DaemonState state{};
-    WakeBoard wakes(state, 2);
+    WorkerWakeup wakeup(state, 2);
     eventfd_t count = 0;
-    wakes.wake(1);
-    EXPECT_NE(eventfd_read(wakes.wake_fd(1), &count), 0);
-    wakes.announce_sleep(1);
-    wakes.wake(0);
-    wakes.wake(1);
-    EXPECT_EQ(eventfd_read(wakes.wake_fd(1), &count), 0);
-    EXPECT_NE(eventfd_read(wakes.wake_fd(0), &count), 0);
-    wakes.announce_awake(1);
-    wakes.wake(1);
-    EXPECT_NE(eventfd_read(wakes.wake_fd(1), &count), 0);
+    wakeup.wake(1);
+    EXPECT_NE(eventfd_read(wakeup.wake_fd(1), &count), 0);
+    wakeup.announce_sleep(1);
+    wakeup.wake(0);
+    wakeup.wake(1);
+    EXPECT_EQ(eventfd_read(wakeup.wake_fd(1), &count), 0);
+    EXPECT_NE(eventfd_read(wakeup.wake_fd(0), &count), 0);
+    wakeup.announce_awake(1);
+    wakeup.wake(1);
+    EXPECT_NE(eventfd_read(wakeup.wake_fd(1), &count), 0);
 }
 
 TEST(DpdkPortTest, SendsAndReceivesThroughAnyEthernetDevice) {
@@ -226,7 +226,7 @@ std::string error_of(const DpdkPortConfig& config) {
 
 TEST(DpdkPortTest, SaysWhatIsWrong) {
     rte_mempool* const pool = rig::frame_pool();
-    const std::string unknown = error_of({.name = "0000:99:00.0", .remedy = "Plug it in", .frames = pool});
+    const std::string unknown = error_of({.name = "0000:99:00.0", .hint = "Plug it in", .frames = pool});
     EXPECT_NE(unknown.find("0000:99:00.0"), std::string::npos) << unknown;
     EXPECT_NE(unknown.find("Plug it in"), std::string::npos) << unknown;
     const std::string few = error_of({.name = "net_null1", .num_queues = 2000, .frames = pool});

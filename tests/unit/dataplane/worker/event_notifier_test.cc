@@ -219,7 +219,7 @@ TEST_F(Notified, AWorkerSleepsWhileAnEventWaitsAndForgetsAReleasedCq) {
 }
 
 TEST_F(Notified, AnIgnoredOverrunLosesCompletionsAndNothingElse) {
-    cq.cq().ignores_overrun = true;
+    cq.cq().ignore_overrun = true;
     for (int i = 0; i < 20; ++i) {
         a.post_send({.opcode = WrOpcode::kWrite, .wr_id = static_cast<std::uint64_t>(i)});
     }

@@ -12,16 +12,16 @@
 namespace urnic::dataplane {
 namespace {
 
-using Round = Idle::Round;
+using Round = IdleStrategy::Round;
 
-class IdleTest : public testing::Test {
+class IdleStrategyTest : public testing::Test {
   protected:
     static constexpr TimeNs kMs = 1'000'000;
 
     [[nodiscard]] bool announced() const { return state_.workers[0].sleeping.load() != 0; }
 
-    /// Idle rounds, one microsecond each, until it says that it sleeps.
-    int rounds_to_announce(Idle& idle) {
+    /// IdleStrategy rounds, one microsecond each, until it says that it sleeps.
+    int rounds_to_announce(IdleStrategy& idle) {
         int rounds = 0;
         while (!announced() && rounds < 100'000) {
             now_ += 1'000;
@@ -32,25 +32,25 @@ class IdleTest : public testing::Test {
     }
 
     abi::DaemonState state_{};
-    WakeBoard wakes_{state_, 1};
+    WorkerWakeup wakeup_{state_, 1};
     TimeNs now_ = 1'000'000'000;
 };
 
-TEST_F(IdleTest, AnnouncesAndGivesTheWorkerOneMoreRound) {
-    Idle idle(0, false, wakes_);
+TEST_F(IdleStrategyTest, AnnouncesAndGivesTheWorkerOneMoreRound) {
+    IdleStrategy idle(0, false, wakeup_);
     const std::lock_guard awake(idle.awake());
-    EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(Idle::kYieldMisses));
+    EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(IdleStrategy::kYieldMisses));
     // That round finds something: nobody slept, and the next sleep is as far away as ever.
     idle.after_round(Round::kBusy, now_, kNever);
     EXPECT_FALSE(announced());
-    EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(Idle::kYieldMisses));
+    EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(IdleStrategy::kYieldMisses));
     // It finds work that cannot go on: the same.
     idle.after_round(Round::kBlocked, now_, kNever);
     EXPECT_FALSE(announced());
 }
 
-TEST_F(IdleTest, SleepsUntilTheNextTimer) {
-    Idle idle(0, false, wakes_);
+TEST_F(IdleStrategyTest, SleepsUntilTheNextTimer) {
+    IdleStrategy idle(0, false, wakeup_);
     const std::lock_guard awake(idle.awake());
     rounds_to_announce(idle);
     const auto before = std::chrono::steady_clock::now();
@@ -59,8 +59,8 @@ TEST_F(IdleTest, SleepsUntilTheNextTimer) {
     EXPECT_FALSE(announced());
 }
 
-TEST_F(IdleTest, AWakeBetweenAnnouncementAndSleepIsNotLost) {
-    Idle idle(0, false, wakes_);
+TEST_F(IdleStrategyTest, AWakeBetweenAnnouncementAndSleepIsNotLost) {
+    IdleStrategy idle(0, false, wakeup_);
     const std::lock_guard awake(idle.awake());
     const int client = eventfd(0, EFD_CLOEXEC);
     ASSERT_EQ(idle.watch_edges(client), 0);
@@ -70,21 +70,21 @@ TEST_F(IdleTest, AWakeBetweenAnnouncementAndSleepIsNotLost) {
         ASSERT_EQ(eventfd_write(client, 1), 0);
         idle.after_round(Round::kIdle, now_, kNever);  // would never return
         rounds_to_announce(idle);
-        wakes_.wake(0);
+        wakeup_.wake(0);
         idle.after_round(Round::kIdle, now_, kNever);
     }
     idle.unwatch(client);
     close(client);
 }
 
-TEST_F(IdleTest, IsNobodysOwnWhileItSleeps) {
-    Idle idle(0, false, wakes_);
+TEST_F(IdleStrategyTest, IsNobodysOwnWhileItSleeps) {
+    IdleStrategy idle(0, false, wakeup_);
     const std::lock_guard awake(idle.awake());
     std::thread other([&] {
         // Not before it sleeps; and it does not go on before we have let go.
         const std::lock_guard asleep(idle.awake());
         EXPECT_TRUE(announced());
-        wakes_.wake(0);
+        wakeup_.wake(0);
         now_ += kMs;
     });
     rounds_to_announce(idle);
@@ -94,8 +94,8 @@ TEST_F(IdleTest, IsNobodysOwnWhileItSleeps) {
     other.join();
 }
 
-TEST_F(IdleTest, BlockedWorkNeverSleeps) {
-    Idle idle(0, false, wakes_);
+TEST_F(IdleStrategyTest, BlockedWorkNeverSleeps) {
+    IdleStrategy idle(0, false, wakeup_);
     const std::lock_guard awake(idle.awake());
     for (int i = 0; i < 5'000; ++i) {
         idle.after_round(Round::kBlocked, now_ += 1'000, kNever);
@@ -103,14 +103,14 @@ TEST_F(IdleTest, BlockedWorkNeverSleeps) {
     }
 }
 
-TEST_F(IdleTest, SpinsForATimeOnItsOwnCore) {
-    Idle idle(0, true, wakes_);
+TEST_F(IdleStrategyTest, SpinsForATimeOnItsOwnCore) {
+    IdleStrategy idle(0, true, wakeup_);
     const std::lock_guard awake(idle.awake());
-    EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(Idle::kSpinNs / 1'000) + 1);
+    EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(IdleStrategy::kSpinNs / 1'000) + 1);
 }
 
-TEST_F(IdleTest, SlowYieldsMakeItSleepAtOnceForAWhile) {
-    Idle idle(0, false, wakes_);
+TEST_F(IdleStrategyTest, SlowYieldsMakeItSleepAtOnceForAWhile) {
+    IdleStrategy idle(0, false, wakeup_);
     const std::lock_guard awake(idle.awake());
     for (std::uint32_t i = 0; i < YieldMonitor::kSlowYields; ++i) {
         EXPECT_FALSE(announced());
@@ -123,7 +123,8 @@ TEST_F(IdleTest, SlowYieldsMakeItSleepAtOnceForAWhile) {
     EXPECT_EQ(rounds_to_announce(idle), 1);
     idle.after_round(Round::kBusy, now_, kNever);
     now_ += static_cast<TimeNs>(YieldMonitor::kMinContendedNs);
-    EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(Idle::kYieldMisses)) << "it must try yielding again";
+    EXPECT_EQ(rounds_to_announce(idle), static_cast<int>(IdleStrategy::kYieldMisses))
+        << "it must try yielding again";
 }
 
 }  // namespace

@@ -211,7 +211,7 @@ TEST_F(MulticastTest, FromSeveralSendersAtOnceNothingIsLost) {
 TEST_F(MulticastTest, TheSenderGetsItsOwnUnlessItAskedNotTo) {
     Node& deaf = join(add(0, 30));
     Node& hears = join(add(0, 31));
-    deaf.qp.slot().blocks_own_multicast = true;
+    deaf.qp.slot().block_self_multicast_loopback = true;
     const std::uint32_t ah = handle(0);
     for (Node* node : {&deaf, &hears}) {
         node->post_recv(0);
@@ -270,8 +270,8 @@ class MulticastFrame : public MulticastTest {
         frame->data_len = static_cast<std::uint16_t>(length);
         frame->pkt_len = static_cast<std::uint32_t>(length);
         room[length - 1] ^= spoil ? std::byte{1} : std::byte{0};
-        rig_.worker(0).call([&] { ASSERT_EQ(rig_.fabric().port(0).tx_burst(0, &frame, 1), 1); });
-        rig_.steering().wakes().wake(0);  // it is the receiver, too
+        rig_.worker(0).call([&] { ASSERT_EQ(rig_.local_switch().port(0).tx_burst(0, &frame, 1), 1); });
+        rig_.handoff().wakeup().wake(0);  // it is the receiver, too
     }
     void expect_dropped(Counter Counters::*counter) {
         EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, counter) == 1; }));

@@ -57,9 +57,9 @@ class PauseTest : public testing::TestWithParam<std::uint32_t> {
         std::memcpy(rte_pktmbuf_mtod(frame, std::byte*), bytes.data(), bytes.size());
         frame->data_len = static_cast<std::uint16_t>(bytes.size());
         frame->pkt_len = static_cast<std::uint32_t>(bytes.size());
-        rig_.call(0, [&] { ASSERT_EQ(rig_.fabric().port(1).tx_burst(0, &frame, 1), 1); });
+        rig_.call(0, [&] { ASSERT_EQ(rig_.local_switch().port(1).tx_burst(0, &frame, 1), 1); });
         for (std::uint32_t worker = 0; worker < rig_.num_workers(); ++worker) {
-            rig_.steering().wakes().wake(worker);
+            rig_.handoff().wakeup().wake(worker);
         }
     }
     void inject(std::uint8_t priorities, std::uint16_t quanta) {
@@ -84,7 +84,7 @@ class PauseTest : public testing::TestWithParam<std::uint32_t> {
     void let_workers_look() {
         for (int round = 0; round < 20; ++round) {
             for (std::uint32_t worker = 0; worker < rig_.num_workers(); ++worker) {
-                rig_.steering().wakes().wake(worker);
+                rig_.handoff().wakeup().wake(worker);
                 rig_.call(worker, [] {});
             }
         }
@@ -289,19 +289,19 @@ rte_mbuf* stray_frame(Rig& rig) {
 
 // Frames come for a worker that does not run: when it does again it asks the switch to stop, and then to go
 // on.
-TEST(BacklogTest, OnAnEmulatedWireItPausesTheSwitch) {
-    std::unique_ptr<EmulatedWire> wire;
+TEST(BacklogTest, OnAnEmulatedNetworkItPausesTheSwitch) {
+    std::unique_ptr<EmulatedNetwork> network;
     Rig rig({.num_workers = 2,
              .pfc = {{}, kAsks},
              .prepare =
-                 [&wire](Fabric& fabric, Steering& steering) {
-                     EmulatedWire::Options options;
+                 [&network](InProcessSwitch& local_switch, WorkerHandoff& handoff) {
+                     EmulatedNetwork::Options options;
                      options.topology = netsim::star(2, {.rate = 1'000'000'000, .delay_ns = 1'000});
                      options.switches.buffer_bytes = 1'000'000;
                      options.pool = rig::frame_pool();
-                     wire = std::make_unique<EmulatedWire>(options, fabric, 2, steering);
+                     network = std::make_unique<EmulatedNetwork>(options, local_switch, 2, handoff);
                  },
-             .port = [&wire](std::uint32_t device, PacketIo&) { return &wire->port(device); }});
+             .port = [&network](std::uint32_t device, Port&) { return &network->port(device); }});
     std::atomic<bool> holds = false;
     std::atomic<bool> over = false;
     std::thread holder([&] {
@@ -315,7 +315,7 @@ TEST(BacklogTest, OnAnEmulatedWireItPausesTheSwitch) {
     rig.call(0, [&] {
         for (std::uint64_t i = 0; i < kFrames; ++i) {
             rte_mbuf* frame = stray_frame(rig);
-            EXPECT_EQ(wire->port(0).tx_burst(0, &frame, 1), 1);
+            EXPECT_EQ(network->port(0).tx_burst(0, &frame, 1), 1);
         }
     });
     const auto view = [&](auto&& of) {
@@ -325,7 +325,8 @@ TEST(BacklogTest, OnAnEmulatedWireItPausesTheSwitch) {
     };
     EXPECT_TRUE(rig::wait_for([&] {
         return view([&] {
-            return wire->view(1).counters.tx_packets == kFrames && wire->port(1).next_event(0) == kNever;
+            return network->view(1).counters.tx_packets == kFrames &&
+                   network->port(1).next_event(0) == kNever;
         });
     }));
     EXPECT_EQ(rig.device(1).pfc_counters.priorities[3].tx_pause.value(), 0U);
@@ -335,25 +336,25 @@ TEST(BacklogTest, OnAnEmulatedWireItPausesTheSwitch) {
     EXPECT_TRUE(rig::wait_for([&] { return counters.tx_resume.value() == 1; }));
     EXPECT_EQ(counters.tx_pause.value(), 1U);
     EXPECT_TRUE(
-        rig::wait_for([&] { return view([&] { return wire->view(1).counters.pauses_received; }) == 1; }));
-    EXPECT_EQ(view([&] { return wire->view(0).counters.pauses_received; }), 0U);
+        rig::wait_for([&] { return view([&] { return network->view(1).counters.pauses_received; }) == 1; }));
+    EXPECT_EQ(view([&] { return network->view(0).counters.pauses_received; }), 0U);
     EXPECT_EQ(rig.device(0).pfc_counters.priorities[3].rx_pause.value(), 0U) << "nobody behind the switch";
 }
 
 // The same where the port does not tell how many frames wait, as memif does not.
 TEST(BacklogTest, OnAPortThatDoesNotTellFramesAreTakenAheadAndCounted) {
-    std::unique_ptr<ReadAheadPort> ahead;
-    Rig rig({.pfc = {{}, kAsks}, .port = [&ahead](std::uint32_t device, PacketIo& port) -> PacketIo* {
+    std::unique_ptr<PrefetchPort> ahead;
+    Rig rig({.pfc = {{}, kAsks}, .port = [&ahead](std::uint32_t device, Port& port) -> Port* {
                  if (device == 0) {
                      return &port;
                  }
-                 ahead = std::make_unique<ReadAheadPort>(port, 1, kAsks.xoff_frames + 1);
+                 ahead = std::make_unique<PrefetchPort>(port, 1, kAsks.xoff_frames + 1);
                  return ahead.get();
              }});
     rig.call(0, [&] {
         for (int i = 0; i < 200; ++i) {
             rte_mbuf* frame = stray_frame(rig);
-            EXPECT_EQ(rig.fabric().port(0).tx_burst(0, &frame, 1), 1);
+            EXPECT_EQ(rig.local_switch().port(0).tx_burst(0, &frame, 1), 1);
         }
     });
     const PfcCounters::Priority& counters = rig.device(0).pfc_counters.priorities[3];

@@ -58,8 +58,8 @@ class ReceiveTest : public testing::Test {
         // had a turn.
         ASSERT_TRUE(rig::wait_for([&] {
             std::uint16_t sent = 0;
-            rig_.worker(0).call([&] { sent = rig_.fabric().port(0).tx_burst(0, &frame, 1); });
-            rig_.steering().wakes().wake(0);  // it is the receiver, too
+            rig_.worker(0).call([&] { sent = rig_.local_switch().port(0).tx_burst(0, &frame, 1); });
+            rig_.handoff().wakeup().wake(0);  // it is the receiver, too
             return sent == 1;
         }));
     }
@@ -271,16 +271,18 @@ TEST_F(ReceiveTest, TheNeighboursMacIsLookedUpWhenAFrameLeaves) {
     // Those without wait, the oldest give way. The worker is awake for them at times, and sends none.
     constexpr std::uint32_t kTooMany = 3;
     const auto began = std::chrono::steady_clock::now();
-    for (std::uint32_t i = 0; i < WaitingFrames::kFrames + kTooMany; ++i) {
+    for (std::uint32_t i = 0; i < UnresolvedFrames::kFrames + kTooMany; ++i) {
         send();
     }
     EXPECT_EQ(rig_.count(0, &Counters::sent_pkts), 1U);
     rig_.device(0).neighbour_macs.publish(kEntry, rig_.device(1).mac);
     const auto dropped = [&] { return rig_.count(0, &Counters::drop_no_neighbour); };
-    EXPECT_TRUE(rig::wait_for([&] { return arrived() + dropped() == 1 + WaitingFrames::kFrames + kTooMany; }))
-        << arrived() << " arrived, " << dropped() << " dropped";
+    EXPECT_TRUE(rig::wait_for([&] {
+        return arrived() + dropped() == 1 + UnresolvedFrames::kFrames + kTooMany;
+    })) << arrived()
+        << " arrived, " << dropped() << " dropped";
     // On a machine that took longer than a frame waits, more may have been dropped.
-    if (std::chrono::steady_clock::now() - began < std::chrono::nanoseconds(WaitingFrames::kPatienceNs)) {
+    if (std::chrono::steady_clock::now() - began < std::chrono::nanoseconds(UnresolvedFrames::kTimeoutNs)) {
         EXPECT_EQ(dropped(), kTooMany);
     }
 }

@@ -157,9 +157,9 @@ TEST(WorkerData, ManyQpsOfBothWorkersAtOnce) {
 }
 
 /// A NIC with one receive queue: everything arrives at worker 0.
-class OneQueuePort final : public PacketIo {
+class OneQueuePort final : public Port {
   public:
-    OneQueuePort(PacketIo& port, std::uint32_t num_queues) : port_(port), num_queues_(num_queues) {}
+    OneQueuePort(Port& port, std::uint32_t num_queues) : port_(port), num_queues_(num_queues) {}
     std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
         std::uint16_t got = 0;
         for (std::uint32_t q = 0; queue == 0 && q < num_queues_; ++q) {
@@ -176,14 +176,14 @@ class OneQueuePort final : public PacketIo {
     [[nodiscard]] bool must_be_polled(std::uint32_t queue) const override { return queue == 0; }
 
   private:
-    PacketIo& port_;
+    Port& port_;
     std::uint32_t num_queues_;
 };
 
-TEST(WorkerSteering, FramesReachTheQpsOfAnotherWorker) {
+TEST(WorkerHandoffTest, FramesReachTheQpsOfAnotherWorker) {
     constexpr std::uint32_t kWorkers = 3;
     std::vector<std::unique_ptr<OneQueuePort>> ports;
-    Rig rig({.num_workers = kWorkers, .port = [&](std::uint32_t, PacketIo& port) {
+    Rig rig({.num_workers = kWorkers, .port = [&](std::uint32_t, Port& port) {
                  ports.push_back(std::make_unique<OneQueuePort>(port, kWorkers));
                  return ports.back().get();
              }});

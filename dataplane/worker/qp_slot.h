@@ -1,0 +1,60 @@
+// A QP as its worker has it: the engine, whom its events go to, its doorbell, and its places in the worker's
+// lists.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "congestion/settings.h"
+#include "dataplane/device/device.h"
+#include "dataplane/worker/slot_table.h"
+#include "dataplane/worker/timer_wheel.h"
+#include "rnic/qp/qp.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic::dataplane {
+
+class ClientDoorbells;
+
+/// One of several applications that get the events of the same QP.
+struct QpEventSubscriber {
+    int async_fd = -1;
+    std::uint64_t user_handle = 0;
+    std::atomic<std::uint32_t> async_events{0};
+    QpEventSubscriber* next = nullptr;
+};
+
+/// Stays at its address while a worker has it.
+struct QpSlot {
+    std::unique_ptr<Qp> qp;
+    Device* device = nullptr;
+    int async_fd = -1;
+    std::uint64_t user_handle = 0;
+    std::atomic<std::uint32_t> async_events{0};
+    QpEventSubscriber* subscribers =
+        nullptr;                        // XRC target: instead of the three above; changed in Worker::call()
+    ClientDoorbells* client = nullptr;  // on the QP's worker; nullptr: it has nothing to send (XRC target)
+    std::uint32_t doorbell_slot = 0;    // < abi::kDoorbellSlots, unique among the client's QPs on the worker
+    std::uint16_t neighbour = wire::kNoNeighbour;          // of its path; the control thread's
+    std::unique_ptr<congestion::Settings> own_congestion;  // nullptr: those of the device; changed in call()
+    bool block_self_multicast_loopback = false;            // IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
+
+    // The worker's own, from add_qp() to remove_qp():
+    struct Timer : TimerNode {
+        QpSlot* slot = nullptr;
+    } timer;
+    QpSlot* next_queued = nullptr;  // RunQueue
+    bool is_queued = false;
+    QpSlot* next_paused = nullptr;  // PausedQps
+    bool is_paused = false;
+};
+
+/// Pages that a worker may need to take in a QP: the control thread allocates, a worker never does. Pages
+/// that are left here afterwards were not needed.
+struct QpTablePages {
+    std::unique_ptr<SlotTable::Page> qp_table_page = std::make_unique<SlotTable::Page>();
+    std::unique_ptr<SlotTable::Page> doorbell_page = std::make_unique<SlotTable::Page>();
+};
+
+}  // namespace urnic::dataplane
