@@ -6,6 +6,7 @@
 namespace urnic::sim {
 namespace {
 
+using ::testing::ElementsAre;
 using RcPairTest = RcPair;
 
 // An application that overwrites its own rings at any time (its own memory: it cannot be stopped from it).
@@ -46,6 +47,77 @@ TEST_F(RcPairTest, RandomScribblingNeverHarmsThePeerOrTheEngine) {
         net_.run_for(1'000'000);
         EXPECT_TRUE(std::equal(before.begin(), before.end(), guarded.data()));
     }
+}
+
+TEST_F(RcPairTest, RoomInTheOutboxIsRespected) {
+    connect_pair({.mtu = 256});
+    a_->set_room(3);
+    b_->set_room(2);
+    a_->post_send(write(1, 4096));
+    a_->post_send(read(2, 4096, 8192));
+    EXPECT_TRUE(a_->qp().progress(0, 64, *a_));
+    EXPECT_EQ(net_.take_packets().size(), 3U);
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1), ok(2)));
+    EXPECT_TRUE(same(8192, 4096));
+}
+
+TEST_F(RcPairTest, MegabyteInEveryDirectionAndMtu) {
+    for (const std::uint32_t mtu : {256U, 512U, 1024U, 2048U, 4096U}) {
+        net_ = SimNetwork();
+        connect_pair({.mtu = mtu});
+        a_->post_send(write(1, kRegionBytes));
+        ASSERT_TRUE(net_.run());
+        EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1))) << mtu;
+        EXPECT_TRUE(same(0, kRegionBytes)) << mtu;
+        b_mem_->fill_pattern(9);
+        a_->post_send(read(2, kRegionBytes));
+        ASSERT_TRUE(net_.run());
+        EXPECT_THAT(a_->poll_send(), ElementsAre(ok(2))) << mtu;
+        EXPECT_TRUE(same(0, kRegionBytes)) << mtu;
+    }
+}
+
+TEST_F(RcPairTest, MemoryBehindAnAddressSpace) {
+    connect_pair();
+    SimRegion& a_far = a_->add_region(8192, {.mapped = false});
+    SimRegion& b_far = b_->add_region(8192, {.mapped = false, .iova_offset = 0x1000'0000'0000});
+    a_far.fill_pattern(3);
+    SendRequest request = write(1, 0);
+    request.sge = {a_far.sge(0, 5000)};
+    request.remote_addr = b_far.addr();
+    request.rkey = b_far.key();
+    a_->post_send(request);
+    request.opcode = WrOpcode::kFetchAdd;
+    request.wr_id = 2;
+    request.sge = {a_far.sge(6000, 8)};
+    request.remote_addr = b_far.addr(5000);
+    request.compare_add = 3;
+    a_->post_send(request);
+    word(b_far, 5000) = 9;
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1), ok(2)));
+    EXPECT_TRUE(std::equal(a_far.data(), a_far.data() + 5000, b_far.data()));
+    EXPECT_EQ(word(b_far, 5000), 12U);
+    EXPECT_EQ(word(a_far, 6000), 9U);
+}
+
+TEST_F(RcPairTest, TalksToItself) {
+    connect_pair();
+    SimHost c(net_, "C", 3, {});
+    SimRegion& region = c.add_region(4096);
+    region.fill_pattern(4);
+    c.to_init();
+    c.to_rtr(c, {}, 500);
+    c.to_rts({}, 500);
+    c.post_send({.opcode = WrOpcode::kWrite,
+                 .wr_id = 1,
+                 .sge = {region.sge(0, 2000)},
+                 .remote_addr = region.addr(2000),
+                 .rkey = region.key()});
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(c.poll_send(), ElementsAre(ok(1)));
+    EXPECT_TRUE(std::equal(region.data(), region.data() + 2000, region.data() + 2000));
 }
 
 }  // namespace

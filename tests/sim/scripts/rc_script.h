@@ -62,6 +62,7 @@ struct Wc {
     std::optional<WcOpcode> opcode = {};
     std::optional<std::uint32_t> imm = {};          // as it lies on the wire; implies that there is one
     std::optional<std::uint32_t> invalidated = {};  // likewise
+    std::optional<std::uint32_t> wqe_index = {};
 
     Wc& bytes(std::uint32_t value) {
         byte_len = value;
@@ -77,6 +78,10 @@ struct Wc {
     }
     Wc& with_invalidated(std::uint32_t key) {
         invalidated = key;
+        return *this;
+    }
+    Wc& wqe(std::uint32_t index) {
+        wqe_index = index;
         return *this;
     }
 };

@@ -287,6 +287,7 @@ void RcScript::check_completions(bool recv, const Wcs& expected, Where where) {
         return cqe->wr_id == wc.wr_id && static_cast<WcStatus>(cqe->status) == wc.status &&
                (!wc.byte_len || cqe->byte_len == *wc.byte_len) &&
                (!wc.opcode || static_cast<WcOpcode>(cqe->opcode) == *wc.opcode) &&
+               (!wc.wqe_index || cqe->wqe_index == *wc.wqe_index) &&
                (!wc.imm || ((cqe->wc_flags & kWcWithImm) != 0 && cqe->imm_or_rkey == *wc.imm)) &&
                (!wc.invalidated ||
                 ((cqe->wc_flags & kWcWithInv) != 0 && cqe->imm_or_rkey == *wc.invalidated));

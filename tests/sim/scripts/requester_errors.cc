@@ -105,7 +105,7 @@ RC_SCRIPT_IN(RequesterErrors, UnsignaledSucceedsSilently, "10.8.6",
     post({unsignaled(write(1, 8)), unsignaled(read(2, 8, 64)), write(3, 8), unsignaled(send(4, 8))});
     sends({write_only(1000, 8), read_request(1001, 8, 64), write_only(1002, 8), send_only(1003, 8)});
     peer({response_only(1001, 2, 8, 64), ack(1003, 4)});
-    completes(ok(3));
+    completes(ok(3).wqe(2));
     holds_peer_data(64, 8, 64);
 }
 

@@ -1,4 +1,7 @@
 // How work requests become packets: opcodes, lengths, padding, PSNs, AckReq, what each header says.
+#include <span>
+
+#include "rnic/qp/limits.h"
 #include "tests/sim/scripts/rc_script.h"
 
 namespace urnic::sim {
@@ -218,12 +221,29 @@ RC_SCRIPT_IN(RequesterPackets, Atomics, "9.4.5",
 }
 
 RC_SCRIPT_IN(RequesterPackets, GatheredPayload, "10.6.3",
-             "a payload gathered from several entries, of zero bytes too") {
+             "a payload gathered from several entries; the key of one of zero bytes is not looked at") {
     connect({.mtu = 256});
     SendRequest request = write(1, 0);
-    request.sge = {memory().sge(0, 100), memory().sge(5000, 0), memory().sge(100, 1), memory().sge(101, 199)};
+    request.sge = {memory().sge(0, 100), {0x1234, 0, 0xdead}, memory().sge(100, 1), memory().sge(101, 199)};
     post(request);
     sends({write_first(1000, 300, 256), write_last(1001, 44, 256)});
+    peer(ack(1001, 1));
+    completes(ok(1));
+}
+
+RC_SCRIPT_IN(RequesterPackets, InlinePayload, "11.4.1.1",
+             "inline data is taken from the WQE, with no key, over packet borders") {
+    connect({.mtu = 256}, {.max_inline = 400});
+    SendRequest request = write(1, 0);
+    request.sge.clear();
+    request.flags |= kSendInline;
+    for (std::size_t i = 0; i < 300; ++i) {
+        request.inline_data.push_back(static_cast<std::byte>(i % 251));
+    }
+    const std::span<const std::byte> data = request.inline_data;
+    post(request);
+    sends(
+        {write_first(1000, 300, 256).bytes(data.first(256)), write_last(1001, 44).bytes(data.subspan(256))});
     peer(ack(1001, 1));
     completes(ok(1));
 }
@@ -273,6 +293,7 @@ RC_SCRIPT_IN(
     "a message longer than the requester's window: each stretch asks for an ACK, so that it goes on") {
     connect({.mtu = 256});
     post(write(1, kMemoryBytes));
+    EXPECT_EQ(host().seen.size(), kMaxInFlightPackets);
     EXPECT_EQ(acknowledge_until(1000 + kMemoryBytes / 256 - 1), kMemoryBytes / 256);
     completes_nothing();
     peer(ack(1000 + kMemoryBytes / 256 - 1, 1));

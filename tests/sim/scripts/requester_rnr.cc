@@ -21,6 +21,7 @@ RC_SCRIPT(RequesterRnr, ThenSuccess, "9.7.5.2.8", "after an RNR NAK the request 
     sends_within(64 * kCentiMs, 128 * kCentiMs, send_only(1000, 100));
     peer(ack(1000, 1));
     completes(ok(1));
+    EXPECT_EQ(host().counters.rcvd_rnr_err.value(), 1U);
 }
 
 RC_SCRIPT(RequesterRnr, EveryTimerCode, "9.7.5.2.8",
@@ -82,6 +83,20 @@ RC_SCRIPT(RequesterRnr, TakesNothingFromRetryCnt, "9.7.5.2.8", "RNR NAKs use up 
     resends({send_only(1000, 8), write_only(1001, 8, 64)});
     peer(ack(1001, 2));
     completes({ok(1), ok(2)});
+}
+
+RC_SCRIPT(RequesterRnr, GivesTransportRetriesBack, "9.7.6.1.3",
+          "an RNR NAK shows that the transport works: the requester has all its transport retries again") {
+    connect({.timeout = kTimeout, .retry_cnt = 1});
+    post(send(1, 8));
+    sends(send_only(1000, 8));
+    sends_within(kLeast, kMost, send_only(1000, 8));
+    peer(rnr_nak(1000, 0, kShort));
+    sends_within(kCentiMs, 2 * kCentiMs, send_only(1000, 8));
+    sends_within(kLeast, kMost, send_only(1000, 8));
+    peer(ack(1000, 1));
+    completes(ok(1));
+    EXPECT_EQ(host().counters.local_ack_timeout_err.value(), 2U);
 }
 
 RC_SCRIPT(RequesterRnr, AcknowledgesWhatLiesBefore, "9.7.5.1.2",

@@ -143,6 +143,32 @@ RC_SCRIPT(ResponderAck, CreditsAreTheReceivesLeft, "9.7.7.2",
     }
 }
 
+RC_SCRIPT(ResponderAck, CreditsCountTheReceiveInUse, "9.7.7.2",
+          "the receive that a message under way fills counts until the message, and the MSN with it, ends") {
+    connect({.mtu = 256});
+    post_receive(100, 1024);
+    post_receive(101, 1024);
+    peer(send_first(2000, 256).ackreq());
+    sends(acked(2000, 0, 2));
+    peer(send_last(2001, 8, 256));
+    sends(acked(2001, 1, 1));
+    receives(ok(100));
+}
+
+RC_SCRIPT(ResponderAck, CreditsOverTheEndOfTheRing, "9.7.7.2",
+          "the credits count the receives posted, over the end of the ring, acknowledged or not") {
+    connect({}, {.recv_entries = 2});
+    post_receive(100, 8);
+    post_receive(101, 8);
+    peer({unasked(send_only(2000, 8)), unasked(send_only(2001, 8))});
+    receives({ok(100), ok(101)});
+    post_receive(102, 8);
+    post_receive(103, 8);
+    peer(send_only(2002, 8));
+    sends(acked(2002, 3, 1));
+    receives(ok(102));
+}
+
 RC_SCRIPT(ResponderAck, ResponsesCarryCredits, "9.7.7.2",
           "READ responses and ATOMIC Acknowledges carry credits as ACKs do") {
     connect({.mtu = 256});

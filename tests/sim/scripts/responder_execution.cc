@@ -66,7 +66,7 @@ RC_SCRIPT(ResponderExecution, ReceivesAreTakenInOrder, "10.8.3.1",
     }
     peer({send_only(2000, 5), send_only(2001, 500, 1000), send_only(2002, 0)});
     sends(acked(2002, 3));
-    receives({ok(100).bytes(5), ok(101).bytes(500), ok(102).bytes(0)});
+    receives({ok(100).bytes(5).wqe(0), ok(101).bytes(500).wqe(1), ok(102).bytes(0).wqe(2)});
     holds_peer_data(0, 5, 0);
     holds_peer_data(1024, 500, 1000);
 }

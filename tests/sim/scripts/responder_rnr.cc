@@ -17,6 +17,7 @@ RC_SCRIPT(ResponderRnr, ThenSuccess, "9.7.5.2.8",
     sends(acked(2000, 1));
     receives(ok(100).bytes(8));
     holds_peer_data(0, 8, 0);
+    EXPECT_EQ(host().counters.send_rnr_err.value(), 1U);
 }
 
 RC_SCRIPT(ResponderRnr, TimerCode, "9.7.5.2.8",
