@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/error.h"
+#include "cli/launch_error.h"
 
 namespace urnic::cli {
 

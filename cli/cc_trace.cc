@@ -13,10 +13,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "cli/cc_series.h"
 #include "cli/cc_target.h"
+#include "cli/congestion_series.h"
 #include "cli/daemon_client.h"
-#include "cli/error.h"
+#include "cli/launch_error.h"
 
 namespace urnic::cli {
 
@@ -64,7 +64,7 @@ class Interrupts {
     ~Interrupts() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
     Interrupts(const Interrupts&) = delete;
     Interrupts& operator=(const Interrupts&) = delete;
-    /// True: one came before `until`.
+    /// Returns whether one came before `until`.
     [[nodiscard]] bool wait(TraceClock::time_point until) const {
         for (;;) {
             const auto left =

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "abi/control.h"
-#include "cli/error.h"
+#include "cli/launch_error.h"
 #include "os/unique_fd.h"
 
 namespace urnic::cli {

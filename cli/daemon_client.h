@@ -32,7 +32,7 @@ void clear_faults(const std::filesystem::path& socket);
 
 /// `urnic port`: takes the port of a device down or up. Throws LaunchError.
 void set_port(const std::filesystem::path& socket, const std::string& device, bool up);
-/// True: it is up.
+/// Returns whether it is up.
 [[nodiscard]] bool port_is_up(const std::filesystem::path& socket, const std::string& device);
 
 // `urnic cc`. Each throws LaunchError with the daemon's words when it refuses.

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "cli/error.h"
+#include "cli/launch_error.h"
 #include "cli/layout.h"
 
 namespace urnic::cli {

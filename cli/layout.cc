@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include "cli/error.h"
+#include "cli/launch_error.h"
 
 namespace urnic::cli {
 namespace fs = std::filesystem;

@@ -9,11 +9,11 @@
 #include <fmt/core.h>
 
 #include "cli/become.h"
-#include "cli/cc.h"
+#include "cli/cc_command.h"
 #include "cli/daemon_client.h"
-#include "cli/error.h"
-#include "cli/fault.h"
-#include "cli/port.h"
+#include "cli/fault_command.h"
+#include "cli/launch_error.h"
+#include "cli/port_command.h"
 #include "cli/run.h"
 #include "cli/status.h"
 

@@ -17,7 +17,7 @@
 #include <sstream>
 #include <vector>
 
-#include "cli/error.h"
+#include "cli/launch_error.h"
 #include "cli/layout.h"
 
 namespace urnic::cli {

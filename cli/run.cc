@@ -9,7 +9,7 @@
 
 #include "cli/daemon_client.h"
 #include "cli/environment.h"
-#include "cli/error.h"
+#include "cli/launch_error.h"
 #include "cli/layout.h"
 #include "cli/private_daemon.h"
 #include "cli/supervisor.h"

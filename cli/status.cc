@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/daemon_client.h"
-#include "cli/error.h"
+#include "cli/launch_error.h"
 
 namespace urnic::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "cli/error.h"
+#include "cli/launch_error.h"
 
 namespace urnic::cli {
 namespace {

@@ -66,7 +66,7 @@ void read_dynamic(const ElfW(Dyn) * entry, Library& library) {
     }
 }
 
-/// False: it has no dynamic section. `inside`: `address` lies in it.
+/// Returns false if it has no dynamic section. `inside`: whether `address` is in it.
 bool read_library(const dl_phdr_info* info, std::uintptr_t address, Library& library, bool& inside) {
     const ElfW(Phdr)* dynamic = nullptr;
     library.base = info->dlpi_addr;

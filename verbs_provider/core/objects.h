@@ -51,7 +51,7 @@ struct QpTable {
         const Leaf* leaf = leaves[(qp_num >> kLeafBits) % kLeafSize].load(std::memory_order_acquire);
         return leaf == nullptr ? nullptr : leaf->qps[qp_num % kLeafSize].load(std::memory_order_acquire);
     }
-    /// Under the context's objects mutex. False: no memory.
+    /// Under the context's objects mutex. Returns false if there is no memory.
     bool insert(std::uint32_t qp_num, Qp* qp);
     void remove(std::uint32_t qp_num);
 };
@@ -316,8 +316,8 @@ struct Qp {
     WorkRing rq;
     const SendOpcode* send_opcodes;  // what the QP's type offers, by opcode
     std::uint32_t max_inline;
-    std::atomic<std::uint32_t> state;      // QpState as far as this side knows
-    std::atomic<std::uint32_t> saw_error;  // 1: a completion or event told that the QP is in ERR
+    std::atomic<std::uint32_t> state;     // QpState as far as this side knows
+    std::atomic<std::uint32_t> in_error;  // 1: a completion or event has shown that the QP is in ERR
     // Doorbell.
     std::atomic<std::uint64_t>* bell_word;  // nullptr: XRC target
     std::atomic<std::uint64_t>* bell_summary;
@@ -357,7 +357,7 @@ inline Mw* mw_of(struct ibv_mw* mw) { return reinterpret_cast<Mw*>(mw); }
 inline Qp* qp_of(struct ibv_qp* qp) { return reinterpret_cast<Qp*>(qp); }
 inline Qp* qp_of(struct ibv_qp_ex* qp) { return reinterpret_cast<Qp*>(qp); }
 
-/// Puts `object` at the head of a doubly linked list: a context may have tens of thousands of them.
+/// Inserts `object` at the head of a doubly linked list: a context may have tens of thousands of them.
 template <class T>
 void link(T*& head, T* object) {
     object->previous = nullptr;
@@ -367,9 +367,11 @@ void link(T*& head, T* object) {
     }
     head = object;
 }
+/// Removes `object` from a doubly linked list.
 template <class T>
-void unlink_linked(T*& head, T* object) {
-    (object->previous != nullptr ? object->previous->next : head) = object->next;
+void unlink_from(T*& head, T* object) {
+    T*& link_to = object->previous != nullptr ? object->previous->next : head;
+    link_to = object->next;
     if (object->next != nullptr) {
         object->next->previous = object->previous;
     }

@@ -42,7 +42,7 @@ struct SysfsDevice {
 struct DeviceOps;
 
 /// struct verbs_device: allocated by the provider, filled by libibverbs.
-struct Device {
+struct PrivateDevice {
     struct ibv_device device;
     const DeviceOps* ops;
     int refcount;
@@ -61,8 +61,8 @@ struct DeviceOps {
     bool (*match_device)(SysfsDevice* sysfs_device);
     struct verbs_context* (*alloc_context)(struct ibv_device* device, int cmd_fd, void* private_data);
     struct verbs_context* (*import_context)(struct ibv_device* device, int cmd_fd);
-    Device* (*alloc_device)(SysfsDevice* sysfs_device);
-    void (*uninit_device)(Device* device);
+    PrivateDevice* (*alloc_device)(SysfsDevice* sysfs_device);
+    void (*uninit_device)(PrivateDevice* device);
 };
 
 /// enum ibv_mr_type. What is not kMrOrdinary libibverbs neither registers again nor keeps from children.

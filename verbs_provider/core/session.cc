@@ -378,12 +378,12 @@ void Session::after_fork_in_child() {
         session->request_mutex_.reset();
         session->memory_mutex_.reset();
         session->contexts_mutex_.reset();
-        session->become_foreign();
+        session->disown_after_fork();
     }
 }
 
-void Session::become_foreign() {
-    state_.store(SessionState::kForeign);
+void Session::disown_after_fork() {
+    state_.store(SessionState::kForkedChild);
     for (Context* context = contexts_; context != nullptr; context = context->next) {
         context->event_mutex.reset();
         context->objects_mutex.reset();

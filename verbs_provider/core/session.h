@@ -38,8 +38,8 @@ class ReplyFds {
 
 enum class SessionState : std::uint32_t {
     kLive,
-    kDead,     // the daemon is gone: work flushes, control calls answer EIO, destruction succeeds here alone
-    kForeign,  // this process is the child of a fork: the session and its objects are the parent's
+    kDead,  // the daemon is gone: work flushes, control calls answer EIO, destruction succeeds here alone
+    kForkedChild,  // this process is the child of a fork: the session and its objects are the parent's
 };
 
 class Session {
@@ -62,13 +62,13 @@ class Session {
     /// For requests that name one object and replies without content.
     int call_handle(abi::Op op, std::uint32_t handle);
 
-    /// Gives the daemon this process's memory file, once. False: it has none, so no range counts as
-    /// converted.
+    /// Gives the daemon this process's memory file, once. Returns false if there is none: then no range
+    /// counts as converted.
     bool attach_memory();
 
-    /// Whether a request to end an object failed for a reason that leaves the object alive: not when the
-    /// daemon is gone (or not this process's), for then there is nothing left but this side of it.
-    [[nodiscard]] bool refused(int error) const {
+    /// Returns whether the daemon refused to destroy an object, which therefore lives on. When the daemon is
+    /// gone, or is not this process's, only this side of the object is left to destroy.
+    [[nodiscard]] bool is_refusal(int error) const {
         return error != 0 && error != EIO && state() == SessionState::kLive;
     }
 
@@ -103,14 +103,14 @@ class Session {
     static void* service_main(void* self);
     void serve();
     void daemon_died();
-    /// Raises the event of every armed CQ.
-    void remind_channels();
-    void remind_channels_locked();  // the same, under contexts_mutex_
+    /// Raises the completion event of every armed CQ.
+    void renotify_channels();
+    void renotify_channels_locked();  // the same, under contexts_mutex_
     void close_all();
     static void before_fork();
     static void after_fork_in_parent();
     static void after_fork_in_child();
-    void become_foreign();
+    void disown_after_fork();
 
     std::atomic<SessionState> state_{SessionState::kLive};
     std::uint32_t references_ = 0;

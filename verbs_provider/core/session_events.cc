@@ -61,9 +61,9 @@ class PollSet {
     std::size_t room_ = kFew;
 };
 
-/// How often threads that wait for completions are woken once the daemon is gone: what they wait for may have
-/// ended by a connection manager's event that they saw too late, and nothing else would wake them.
-constexpr int kReminderMs = 100;
+/// How often armed CQs get another event once the daemon is gone: a thread may wait for completions because
+/// it saw a connection manager's event too late, and nothing else would wake it.
+constexpr int kRenotifyMs = 100;
 
 }  // namespace
 
@@ -85,7 +85,7 @@ int Session::start_service() {
 }
 
 void Session::stop_service() {
-    if (state() == SessionState::kForeign) {
+    if (state() == SessionState::kForkedChild) {
         return;  // the thread lives in the parent
     }
     stopping_.store(true);
@@ -122,9 +122,9 @@ void Session::serve() {
             }
         }
         const bool is_dead = state() == SessionState::kDead;
-        const short socket_events = set.wait(kSocket, is_dead ? kReminderMs : -1);
+        const short socket_events = set.wait(kSocket, is_dead ? kRenotifyMs : -1);
         if (is_dead) {
-            remind_channels();
+            renotify_channels();
         }
         std::uint64_t kicks = 0;
         [[maybe_unused]] const ssize_t got = read(service_wake_, &kicks, sizeof kicks);
@@ -143,15 +143,15 @@ void Session::daemon_died() {
         forward_events(*context);
         send_fatal(*context);
     }
-    remind_channels_locked();
+    renotify_channels_locked();
 }
 
-void Session::remind_channels() {
+void Session::renotify_channels() {
     Guard guard(contexts_mutex_);
-    remind_channels_locked();
+    renotify_channels_locked();
 }
 
-void Session::remind_channels_locked() {
+void Session::renotify_channels_locked() {
     for (Context* context = contexts_; context != nullptr; context = context->next) {
         Guard objects(context->objects_mutex);
         for (Cq* cq = context->cqs; cq != nullptr; cq = cq->next) {
@@ -174,7 +174,7 @@ void Session::add_context(Context* context) {
 }
 
 void Session::remove_context(Context* context) {
-    if (state() == SessionState::kForeign) {
+    if (state() == SessionState::kForkedChild) {
         return;
     }
     Guard guard(contexts_mutex_);

@@ -38,8 +38,8 @@ struct ibv_td* alloc_td(struct ibv_context*, struct ibv_td_init_attr*);
 int dealloc_td(struct ibv_td*);
 struct ibv_pd* alloc_parent_domain(struct ibv_context*, struct ibv_parent_domain_init_attr*);
 /// Counts a user of a parent domain (nothing for an ordinary one) and back.
-void hold_parent_domain(Pd* pd);
-void drop_parent_domain(Pd* pd);
+void ref_parent_domain(Pd* pd);
+void unref_parent_domain(Pd* pd);
 
 // mr.cc
 struct ibv_mr* reg_mr(struct ibv_pd*, void* addr, std::size_t length, std::uint64_t iova, int access);
@@ -77,10 +77,10 @@ void clean_cq_of_srq(Cq& cq, std::uint32_t srq_number);
 
 // poll.cc
 int poll_cq(struct ibv_cq*, int num_entries, struct ibv_wc*);
-/// Takes the oldest completion, copying it. Under the CQ's lock. False: there is none.
+/// Copies the oldest completion out. Under the CQ's lock. Returns whether there was one.
 bool take_one(Cq& cq, abi::Cqe& cqe);
 /// Under the CQ's lock.
-bool holds_completion(const Cq& cq);
+bool has_completion(const Cq& cq);
 /// After a poll that may leave completions behind: if the CQ was armed while it held them, they get their
 /// event now. NICs raise it as soon as such a CQ is armed, and programs that poll a bounded number of
 /// completions for each event (perftest's two-way event mode) wait for ever without it. Under the CQ's lock.
@@ -136,16 +136,15 @@ int post_send(struct ibv_qp*, struct ibv_send_wr*, struct ibv_send_wr** bad_wr);
 int post_recv(struct ibv_qp*, struct ibv_recv_wr*, struct ibv_recv_wr** bad_wr);
 /// Posts the bind of a type 1 window.
 int bind_mw(struct ibv_qp*, struct ibv_mw*, struct ibv_mw_bind*);
-/// The part of a request that says what is bound where.
 /// The bits of an R_Key that are the application's (IBA 10.6.3). The others are the window's index.
 inline constexpr std::uint32_t kConsumerKeyMask = 0xff;
 /// `rkey`: its low 8 bits become those of the window's new key. Returns the new key.
 std::uint32_t fill_bind(abi::SendWqe& wqe, const Mw& mw, std::uint32_t rkey,
                         const struct ibv_mw_bind_info& info);
-/// Tells the QP's worker that the send ring has news; wakes it only if it sleeps.
+/// Rings the doorbell of the QP's worker, and wakes the worker if it sleeps.
 void ring_doorbell(Qp& qp);
-/// The QP turned out to be in ERR: from now on posted receives ring the doorbell, so that they are flushed.
-void note_error(Qp& qp);
+/// Notes that the QP is in ERR: from now on posted receives ring the doorbell, so that they are flushed.
+void mark_error(Qp& qp);
 
 // post_ex.cc
 /// 0, or EOPNOTSUPP when `ops` (enum ibv_qp_create_send_ops_flags) asks for more than the type has.
@@ -157,22 +156,22 @@ int create_channel(Context& context);
 /// The application closed `fd`: if it was a channel of this context, the channel ends.
 void end_channel_of_fd(Context& context, int fd);
 Channel* find_channel(Context& context, int read_fd);
-/// Forwards events from the daemon to the application; true if room in its socket must be waited for.
+/// Forwards events from the daemon to the application. Returns whether its socket is full.
 bool forward_events(Context& context);
 void send_fatal(Context& context);
-/// Takes unread events of a destroyed object back and waits until the rest is acknowledged.
-void settle_cq_events(Cq& cq, std::uint32_t async_events, std::uint32_t completion_events);
-void settle_qp_events(Qp& qp, std::uint32_t async_events);
-void settle_srq_events(Srq& srq, std::uint32_t async_events);
-/// Takes unread async events of `element` back; how many there were.
-std::uint32_t take_back_async(Context& context, std::uint64_t element);
-/// Takes unread completion events of `cq` back out of its channel; how many there were.
-std::uint32_t take_back_completion(Cq& cq);
-/// Puts the CQ's event into its channel. False: the CQ has none, or there is no room in it.
+/// Discards the unread events of a destroyed object and waits until the others are acknowledged.
+void drain_cq_events(Cq& cq, std::uint32_t async_events, std::uint32_t completion_events);
+void drain_qp_events(Qp& qp, std::uint32_t async_events);
+void drain_srq_events(Srq& srq, std::uint32_t async_events);
+/// Discards the unread async events of `element`. Returns their number.
+std::uint32_t discard_async_events(Context& context, std::uint64_t element);
+/// Discards the unread completion events of `cq` in its channel. Returns their number.
+std::uint32_t discard_completion_events(Cq& cq);
+/// Writes the CQ's event into its channel. Returns false if the CQ has none, or the channel is full.
 bool notify_channel(Cq& cq);
 
-// hooks.cc
-/// Diverts libibverbs' own write() and close() calls to this provider. False: could not.
+// libibverbs_hooks.cc
+/// Diverts libibverbs' own write() and close() calls to this provider. Returns whether that succeeded.
 bool install_hooks();
 /// Lets the preloaded library ask about registered memory (memory/calls.h). Without that library nobody asks.
 void install_memory_calls();

@@ -38,7 +38,7 @@ bool flush_ring(const Qp& qp, WorkRing& ring, bool is_recv, abi::Cqe& cqe) {
 }
 
 bool has_something(Cq& cq) {
-    if (holds_completion(cq)) {
+    if (has_completion(cq)) {
         return true;
     }
     Guard guard(cq.context->objects_mutex);

@@ -8,8 +8,8 @@ namespace urnic::provider {
 
 namespace {
 
-/// Accounts for a completion: the work requests up to it have left their ring. False: it belongs to a QP that
-/// was destroyed or reset since, and the application must not see it.
+/// Accounts for a completion: the work requests up to it have left their ring. Returns whether the
+/// application may see it: not if its QP was destroyed or reset since.
 inline bool account(const Cq& cq, const abi::Cqe& cqe) {
     if (cqe.srq_number != 0) [[unlikely]] {
         // XRC: the target QP may be another process's, and an SRQ that ends takes its completions with it.
@@ -26,7 +26,7 @@ inline bool account(const Cq& cq, const abi::Cqe& cqe) {
         qp->rq.done.store(cqe.wqe_index + 1, std::memory_order_release);
     }
     if (cqe.status != static_cast<std::uint8_t>(WcStatus::kSuccess)) [[unlikely]] {
-        note_error(*qp);
+        mark_error(*qp);
     }
     return true;
 }
@@ -116,7 +116,7 @@ int drain(Cq& cq, int wanted, Take take) {
 
 }  // namespace
 
-bool holds_completion(const Cq& cq) {
+bool has_completion(const Cq& cq) {
     for (std::uint32_t worker = 0; worker < cq.num_workers; ++worker) {
         if (cq.rings.front(worker) != nullptr) {
             return true;
@@ -127,7 +127,7 @@ bool holds_completion(const Cq& cq) {
 
 void notify_rest(Cq& cq) {
     std::atomic<std::uint32_t>& arm = cq.rings.header().arm;
-    if (arm.load(std::memory_order_relaxed) != abi::kCqArmedAny || !holds_completion(cq)) [[likely]] {
+    if (arm.load(std::memory_order_relaxed) != abi::kCqArmedAny || !has_completion(cq)) [[likely]] {
         return;
     }
     if (cq.moderated && !cq.armed_holding) {
@@ -141,7 +141,7 @@ void notify_rest(Cq& cq) {
 int poll_cq(struct ibv_cq* ibv_cq, int num_entries, struct ibv_wc* wc) {
     Cq& cq = *cq_of(ibv_cq);
     const Session& session = *cq.context->session;
-    if (session.state_relaxed() == SessionState::kForeign) [[unlikely]] {
+    if (session.state_relaxed() == SessionState::kForkedChild) [[unlikely]] {
         errno = EIO;
         return -1;
     }

@@ -30,7 +30,7 @@ int start_poll(struct ibv_cq_ex* ibv_cq, struct ibv_poll_cq_attr* attr) {
     if (attr != nullptr && attr->comp_mask != 0) [[unlikely]] {
         return EINVAL;
     }
-    if (session.state_relaxed() == SessionState::kForeign) [[unlikely]] {
+    if (session.state_relaxed() == SessionState::kForkedChild) [[unlikely]] {
         return EIO;
     }
     cq.lock.lock();

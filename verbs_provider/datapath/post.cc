@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t kKnownFlags = kSendFence | kSendSignaled | kSendSolicited | kSendInline;
 
-/// Copies the gather list's bytes behind the header. False: more than the QP takes inline.
+/// Copies the gather list's bytes behind the header. Returns false if they are more than the QP's max_inline.
 inline bool copy_inline(const Qp& qp, abi::SendWqe& wqe, const struct ibv_send_wr& wr) {
     auto* to = reinterpret_cast<std::byte*>(&wqe + 1);
     std::uint64_t length = 0;
@@ -29,8 +29,8 @@ inline bool copy_inline(const Qp& qp, abi::SendWqe& wqe, const struct ibv_send_w
     return true;
 }
 
-/// False: not a type 2 window, which alone is bound by a work request of the application's. The window has
-/// its new key from now on: the caller publishes the slot.
+/// Returns false if it is no type 2 window: an application's work request binds no other. From now on the
+/// window has its new key: the caller publishes the slot.
 bool copy_bind(abi::SendWqe& wqe, const struct ibv_send_wr& wr) {
     if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2) {
         return false;
@@ -44,7 +44,7 @@ inline int write_send(const Qp& qp, std::uint32_t index, const struct ibv_send_w
     std::uint32_t opcode = 0;  // not read as the enumeration: the application may have put anything there
     static_assert(sizeof opcode == sizeof wr.opcode);
     std::memcpy(&opcode, &wr.opcode, sizeof opcode);
-    if (opcode >= kSendOpcodes || !qp.send_opcodes[opcode].offered || (wr.send_flags & ~kKnownFlags) != 0)
+    if (opcode >= kSendOpcodes || !qp.send_opcodes[opcode].is_offered || (wr.send_flags & ~kKnownFlags) != 0)
         [[unlikely]] {
         return EINVAL;
     }
@@ -57,10 +57,10 @@ inline int write_send(const Qp& qp, std::uint32_t index, const struct ibv_send_w
     wqe.flags = static_cast<std::uint16_t>(wr.send_flags);
     wqe.wr_id = wr.wr_id;
     if ((wr.send_flags & IBV_SEND_INLINE) != 0) {
-        if (!what.may_inline || !copy_inline(qp, wqe, wr)) [[unlikely]] {
+        if (!what.can_inline || !copy_inline(qp, wqe, wr)) [[unlikely]] {
             return EINVAL;
         }
-    } else if (what.local) [[unlikely]] {
+    } else if (what.is_local) [[unlikely]] {
         wqe.num_sge = 0;
         wqe.inline_length = 0;
         if (opcode == IBV_WR_BIND_MW && !copy_bind(wqe, wr)) {
@@ -71,16 +71,16 @@ inline int write_send(const Qp& qp, std::uint32_t index, const struct ibv_send_w
         wqe.inline_length = 0;
         copy_sges(reinterpret_cast<abi::Sge*>(&wqe + 1), wr.sg_list, static_cast<std::uint32_t>(wr.num_sge));
     }
-    wqe.imm_or_rkey = what.immediate_or_key ? wr.imm_data : 0;
-    if (what.atomic) {
+    wqe.imm_or_rkey = what.has_immediate_or_key ? wr.imm_data : 0;
+    if (what.is_atomic) {
         wqe.remote_addr = wr.wr.atomic.remote_addr;
         wqe.rkey = wr.wr.atomic.rkey;
         wqe.compare_add = wr.wr.atomic.compare_add;
         wqe.swap = wr.wr.atomic.swap;
-    } else if (what.remote) {
+    } else if (what.is_remote) {
         wqe.remote_addr = wr.wr.rdma.remote_addr;
         wqe.rkey = wr.wr.rdma.rkey;
-    } else if (what.datagram) {
+    } else if (what.is_datagram) {
         if (wr.wr.ud.ah == nullptr) [[unlikely]] {
             return EINVAL;
         }
@@ -88,7 +88,7 @@ inline int write_send(const Qp& qp, std::uint32_t index, const struct ibv_send_w
         wqe.remote_qp_num = wr.wr.ud.remote_qpn;
         wqe.remote_qkey = wr.wr.ud.remote_qkey;
     }
-    if (what.xrc) {
+    if (what.is_xrc) {
         wqe.srq_number = wr.qp_type.xrc.remote_srqn;
     }
     wqe.seq.store(index + 1, std::memory_order_release);
@@ -129,15 +129,15 @@ void ring_doorbell(Qp& qp) {
     }
 }
 
-void note_error(Qp& qp) {
-    if (qp.saw_error.load(std::memory_order_relaxed) != 0) {
+void mark_error(Qp& qp) {
+    if (qp.in_error.load(std::memory_order_relaxed) != 0) {
         return;
     }
     bool late_receives = false;
     {
         // Under the lock, a receive is either posted before (and seen here) or sees the flag.
         Guard guard(qp.rq_lock);
-        qp.saw_error.store(1, std::memory_order_relaxed);
+        qp.in_error.store(1, std::memory_order_relaxed);
         late_receives = qp.rq.outstanding();
     }
     if (late_receives && qp.session->state_relaxed() == SessionState::kLive) {
@@ -149,7 +149,7 @@ int post_send(struct ibv_qp* ibv_qp, struct ibv_send_wr* wr, struct ibv_send_wr*
     Qp& qp = *qp_of(ibv_qp);
     int error = 0;
     std::uint32_t posted = 0;
-    if (qp.session->state_relaxed() == SessionState::kForeign) [[unlikely]] {
+    if (qp.session->state_relaxed() == SessionState::kForkedChild) [[unlikely]] {
         error = EIO;
     } else {
         Guard guard(qp.sq_lock);
@@ -203,7 +203,7 @@ int post_recv(struct ibv_qp* ibv_qp, struct ibv_recv_wr* wr, struct ibv_recv_wr*
     int error = 0;
     std::uint32_t posted = 0;
     bool in_error = false;
-    if (qp.session->state_relaxed() == SessionState::kForeign) [[unlikely]] {
+    if (qp.session->state_relaxed() == SessionState::kForkedChild) [[unlikely]] {
         error = EIO;
     } else {
         Guard guard(qp.rq_lock);
@@ -215,7 +215,7 @@ int post_recv(struct ibv_qp* ibv_qp, struct ibv_recv_wr* wr, struct ibv_recv_wr*
                     return write_recv(qp.rq, index, request);
                 });
         }
-        in_error = qp.saw_error.load(std::memory_order_relaxed) != 0;
+        in_error = qp.in_error.load(std::memory_order_relaxed) != 0;
     }
     // A receive is found when a message comes; a QP in ERR gets none, and must be told to flush.
     if (posted != 0 && (in_error || qp.session->state_relaxed() == SessionState::kDead)) [[unlikely]] {

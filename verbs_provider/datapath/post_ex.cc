@@ -204,7 +204,7 @@ void wr_set_inline_data_list(struct ibv_qp_ex* ex, std::size_t num_buf, const st
     if (qp.build_wqe == nullptr) [[unlikely]] {
         return;
     }
-    if (!qp.send_opcodes[qp.build_wqe->opcode].may_inline) [[unlikely]] {
+    if (!qp.send_opcodes[qp.build_wqe->opcode].can_inline) [[unlikely]] {
         fail(qp, EINVAL);  // what a READ or an atomic operation brings must go somewhere
         return;
     }
@@ -246,7 +246,7 @@ void wr_start(struct ibv_qp_ex* ex) {
     if (qp.state.load(std::memory_order_relaxed) < static_cast<std::uint32_t>(QpState::kRts)) [[unlikely]] {
         qp.build_error = EINVAL;
     }
-    if (qp.session->state_relaxed() == SessionState::kForeign) [[unlikely]] {
+    if (qp.session->state_relaxed() == SessionState::kForkedChild) [[unlikely]] {
         qp.build_error = EIO;
     }
 }

@@ -8,14 +8,14 @@
 namespace urnic::provider {
 
 struct SendOpcode {
-    bool offered = false;
-    bool immediate_or_key = false;  // carries immediate data, or a key to invalidate
-    bool remote = false;            // names remote memory
-    bool atomic = false;
-    bool may_inline = false;
-    bool datagram = false;  // names its destination
-    bool local = false;     // moves no data: a bind, or an invalidation
-    bool xrc = false;       // names the SRQ whose receive it takes
+    bool is_offered = false;
+    bool has_immediate_or_key = false;  // carries immediate data, or a key to invalidate
+    bool is_remote = false;             // names remote memory
+    bool is_atomic = false;
+    bool can_inline = false;
+    bool is_datagram = false;  // names its destination
+    bool is_local = false;     // moves no data: a bind, or an invalidation
+    bool is_xrc = false;       // names the SRQ whose receive it consumes
 };
 
 inline constexpr std::uint32_t kSendOpcodes = 16;
@@ -26,19 +26,20 @@ struct SendOpcodeTable {
 inline constexpr SendOpcodeTable kRcSendOpcodes = [] {
     SendOpcodeTable table;
     const auto set = [&table](WrOpcode opcode, SendOpcode what) {
+        what.is_offered = true;
         table.of[static_cast<std::uint32_t>(opcode)] = what;
     };
-    set(WrOpcode::kWrite, {true, false, true, false, true});
-    set(WrOpcode::kWriteWithImm, {true, true, true, false, true});
-    set(WrOpcode::kSend, {true, false, false, false, true});
-    set(WrOpcode::kSendWithImm, {true, true, false, false, true});
-    set(WrOpcode::kRead, {true, false, true, false, false});
-    set(WrOpcode::kCompareSwap, {true, false, true, true, false});
-    set(WrOpcode::kFetchAdd, {true, false, true, true, false});
-    set(WrOpcode::kSendWithInvalidate, {true, true, false, false, true});
-    set(WrOpcode::kLocalInvalidate, {.offered = true, .immediate_or_key = true, .local = true});
-    set(WrOpcode::kBindMw, {.offered = true, .local = true});
-    set(WrOpcode::kAtomicWrite, {true, false, true, false, true});
+    set(WrOpcode::kWrite, {.is_remote = true, .can_inline = true});
+    set(WrOpcode::kWriteWithImm, {.has_immediate_or_key = true, .is_remote = true, .can_inline = true});
+    set(WrOpcode::kSend, {.can_inline = true});
+    set(WrOpcode::kSendWithImm, {.has_immediate_or_key = true, .can_inline = true});
+    set(WrOpcode::kRead, {.is_remote = true});
+    set(WrOpcode::kCompareSwap, {.is_remote = true, .is_atomic = true});
+    set(WrOpcode::kFetchAdd, {.is_remote = true, .is_atomic = true});
+    set(WrOpcode::kSendWithInvalidate, {.has_immediate_or_key = true, .can_inline = true});
+    set(WrOpcode::kLocalInvalidate, {.has_immediate_or_key = true, .is_local = true});
+    set(WrOpcode::kBindMw, {.is_local = true});
+    set(WrOpcode::kAtomicWrite, {.is_remote = true, .can_inline = true});
     return table;
 }();
 
@@ -56,7 +57,7 @@ inline constexpr SendOpcodeTable kUdSendOpcodes = [] {
     for (const WrOpcode opcode : {WrOpcode::kSend, WrOpcode::kSendWithImm}) {
         SendOpcode& what = table.of[static_cast<std::uint32_t>(opcode)];
         what = kRcSendOpcodes.of[static_cast<std::uint32_t>(opcode)];
-        what.datagram = true;
+        what.is_datagram = true;
     }
     return table;
 }();
@@ -64,12 +65,12 @@ inline constexpr SendOpcodeTable kUdSendOpcodes = [] {
 inline constexpr SendOpcodeTable kXrcSendOpcodes = [] {
     SendOpcodeTable table = kRcSendOpcodes;
     for (SendOpcode& what : table.of) {
-        what.xrc = !what.local;
+        what.is_xrc = !what.is_local;
     }
     return table;
 }();
 
-/// The table of a QP type; nullptr: it sends nothing.
+/// The table of a QP type; nullptr if it sends nothing.
 constexpr const SendOpcode* send_opcodes_of(QpType type) {
     switch (type) {
         case QpType::kRc:

@@ -34,7 +34,7 @@ enum ProcmapFlags : std::uint64_t {
     kCoveringOrNext = 0x10,
 };
 
-void classify_by_name(std::string_view name, Mapping& mapping) {
+void classify_by_name(std::string_view name, VmArea& mapping) {
     mapping.is_stack = name == "[stack]";
     const bool ordinary =
         name.empty() || name == "[heap]" || name.starts_with("[anon:") || mapping.inode != 0;
@@ -60,8 +60,8 @@ std::uint64_t number(std::string_view text, int base) {
 }
 
 /// "7f00-7f10 rw-p 00000000 00:01 27    /name"
-Mapping parse_line(std::string_view line) {
-    Mapping mapping;
+VmArea parse_line(std::string_view line) {
+    VmArea mapping;
     mapping.range.start = number(take_until(line, '-'), 16);
     mapping.range.end = number(take_until(line, ' '), 16);
     const std::string_view permissions = take_until(line, ' ');
@@ -121,7 +121,7 @@ int AddressSpaceReader::query_mappings(int fd, Range range, Mappings& to) {
         if (query.vma_start >= range.end) {
             return 0;
         }
-        Mapping mapping;
+        VmArea mapping;
         mapping.range = {query.vma_start, query.vma_end};
         mapping.file_offset = query.vma_offset;
         mapping.inode = query.inode;
@@ -156,7 +156,7 @@ int AddressSpaceReader::parse_mappings(int fd, Range range, Mappings& to) {
     }
     std::string_view text(text_.data(), length);
     while (!text.empty()) {
-        const Mapping mapping = parse_line(take_until(text, '\n'));
+        const VmArea mapping = parse_line(take_until(text, '\n'));
         if (mapping.range.start >= range.end) {
             break;
         }

@@ -12,7 +12,7 @@
 namespace urnic::memory {
 
 /// One mapping (VMA), not clipped to what was asked for.
-struct Mapping {
+struct VmArea {
     Range range;
     std::uint64_t file_offset = 0;
     std::uint64_t inode = 0;  // 0: no file behind it
@@ -23,7 +23,7 @@ struct Mapping {
     bool is_stack = false;    // the main thread's
     bool is_special = false;  // the kernel's own ([vdso], ...)
 };
-using Mappings = std::vector<Mapping, MappedAllocator<Mapping>>;
+using Mappings = std::vector<VmArea, MappedAllocator<VmArea>>;
 
 /// An address inside a thread's control block (struct pthread), where the kernel writes on its own account:
 /// rseq, robust list, tid. Unless it is the main thread's, the block ends the stack's last page.

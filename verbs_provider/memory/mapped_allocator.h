@@ -65,7 +65,7 @@ class NodePool {
         free_ = node;
         ++free_count_;
     }
-    /// False: out of memory.
+    /// Returns false if it is out of memory.
     [[nodiscard]] bool reserve(std::size_t nodes) {
         while (free_count_ < nodes) {
             auto* block = static_cast<std::byte*>(map_anonymous(kBlockBytes));

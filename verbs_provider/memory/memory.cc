@@ -122,7 +122,7 @@ void release(const Registration& registration) {
     }
 }
 
-void apply_for_test(const Settings& settings) {
+void apply_for_test(const RegistrySettings& settings) {
     const std::lock_guard guard(process().lock);
     process().registry.apply(settings);
 }

@@ -28,7 +28,7 @@ struct Registration {
     /// `writable` asked of a read-only page; what the kernel's reg_mr answers too), EINVAL (empty, or
     /// wraps around), ENOMEM.
     int error = 0;
-    /// True: every page of the range lies in the memory file (kRegMrConverted). False without an error:
+    /// Whether every page of the range is in the memory file (kRegMrConverted). If not, and without an error,
     /// nothing was changed and the daemon must use process_vm_readv/writev.
     bool converted = false;
     /// Which incarnation of the process (a fork starts a new one) the registration belongs to.

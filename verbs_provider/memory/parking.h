@@ -24,7 +24,7 @@ class Parking {
     Parking(const Parking&) = delete;
     Parking& operator=(const Parking&) = delete;
 
-    /// Makes place for what stands at `range` now. False: out of memory or address space.
+    /// Reserves addresses for the pages at `range`. Returns false if it is out of memory or address space.
     [[nodiscard]] bool reserve(Range range);
     /// The place of a reserved address; 0 when it was never reserved.
     [[nodiscard]] std::uint64_t place_of(std::uint64_t addr) const;

@@ -38,7 +38,7 @@ class FairMutex {
         pthread_rwlock_unlock(&advisers_);
         held_.unlock();
     }
-    /// False: this thread holds it already, and there is nothing to unlock.
+    /// Returns false if this thread holds it already: then it must not unlock it.
     [[nodiscard]] bool lock_for_advice() {
         if (holder_ == raw_syscall(SYS_gettid)) {
             return false;

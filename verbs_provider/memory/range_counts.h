@@ -35,7 +35,8 @@ class RangeCounts {
     /// The range must be covered throughout.
     void subtract(Range range);
     void clear();
-    // The counts as a set: 1 where it was 0, and 0 again. False: out of memory, and only a part was done.
+    // The counts as a set: 1 where it was 0, and 0 again. Both return false when they ran out of memory and
+    // did only a part.
     [[nodiscard]] bool insert(Range range);
     [[nodiscard]] bool erase(Range range);
 

@@ -68,9 +68,9 @@ bool file_size_is_limited() {
 
 }  // namespace
 
-Registry::Registry() : mover_(parking_) { apply(Settings{}); }
+Registry::Registry() : mover_(parking_) { apply(RegistrySettings{}); }
 
-void Registry::apply(const Settings& settings) {
+void Registry::apply(const RegistrySettings& settings) {
     settings_ = settings;
     reader_.set_text_only(settings.text_maps_only);
     support_ = probe_userfault();
@@ -121,13 +121,13 @@ bool Registry::file_is_usable() const {
            major(status.st_dev) == device_major_ && minor(status.st_dev) == device_minor_;
 }
 
-bool Registry::is_ours(const Mapping& mapping) const {
+bool Registry::is_ours(const VmArea& mapping) const {
     return mapping.shared && mapping.inode == inode_ && mapping.device_major == device_major_ &&
            mapping.device_minor == device_minor_ && file_ >= 0;
 }
 
 /// Not so when the application has moved the mapping (mremap).
-bool Registry::is_at_home(const Mapping& mapping) const {
+bool Registry::is_at_home(const VmArea& mapping) const {
     return is_ours(mapping) && mapping.file_offset == mapping.range.start;
 }
 
@@ -140,7 +140,7 @@ Registry::Verdict Registry::examine(Range range, bool writable) {
     const int needed = writable ? PROT_READ | PROT_WRITE : PROT_READ;
     std::uint64_t at = range.start;
     bool convertible = true;
-    for (const Mapping& mapping : mappings_) {
+    for (const VmArea& mapping : mappings_) {
         if (mapping.range.start > at || (mapping.protection & needed) != needed) {
             return Verdict::kFault;
         }
@@ -174,7 +174,7 @@ bool Registry::touches_a_stack(std::uint64_t addr) {
         return true;
     }
     const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
-    for (const Mapping& mapping : mappings_) {
+    for (const VmArea& mapping : mappings_) {
         if (mapping.inode != 0) {
             continue;
         }
@@ -346,7 +346,7 @@ void Registry::make_private(Range range) {
     }
 }
 
-/// False: something of it could not be moved.
+/// Returns false if a part of it could not be moved.
 bool Registry::make_private_at_once(Range range) {
     mappings_.clear();
     if (reader_.read_mappings(range, mappings_) != 0) {
@@ -362,7 +362,7 @@ bool Registry::make_private_at_once(Range range) {
         mapped_is_short_ = (at < end && !mapped_.erase({at, end})) || mapped_is_short_;
     };
     bool all_moved = true;
-    for (const Mapping& mapping : mappings_) {
+    for (const VmArea& mapping : mappings_) {
         if (!is_at_home(mapping)) {
             continue;
         }
@@ -373,7 +373,7 @@ bool Registry::make_private_at_once(Range range) {
     }
     reclaim_up_to(range.end);
     // Others that were moved to where they lie.
-    for (const Mapping& mapping : mappings_) {
+    for (const VmArea& mapping : mappings_) {
         if (is_ours(mapping) && !is_at_home(mapping)) {
             note_mapped(mapping.range);
         }
@@ -387,7 +387,7 @@ void Registry::reclaim(Range range) {
     if (reader_.read_mappings({0, abi::kMemoryFileBytes}, displaced_) != 0) {
         return;
     }
-    for (const Mapping& mapping : displaced_) {
+    for (const VmArea& mapping : displaced_) {
         const Range offsets{mapping.file_offset,
                             mapping.file_offset + (mapping.range.end - mapping.range.start)};
         if (!is_ours(mapping) || is_at_home(mapping) || !overlap(offsets, range)) {

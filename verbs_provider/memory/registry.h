@@ -17,7 +17,7 @@
 namespace urnic::memory {
 
 /// For tests.
-struct Settings {
+struct RegistrySettings {
     MoverSettings mover;
     bool text_maps_only = false;      // as before Linux 6.11
     bool protects_untouched = true;   // false: as before Linux 6.4
@@ -73,7 +73,7 @@ class Registry {
     [[nodiscard]] bool wipe_on_fork(Range range, bool wipe);
 
     [[nodiscard]] bool has_file() const { return file_ >= 0; }
-    void apply(const Settings& settings);
+    void apply(const RegistrySettings& settings);
     /// For tests: stretches of converted pages.
     [[nodiscard]] std::uint64_t stretches() const { return counts_.stretches(); }
 
@@ -88,13 +88,13 @@ class Registry {
     Verdict examine(Range range, bool writable);
     [[nodiscard]] bool touches_a_stack(std::uint64_t addr);
     [[nodiscard]] bool is_to_be_converted(Range range) const;
-    [[nodiscard]] bool is_ours(const Mapping& mapping) const;
-    [[nodiscard]] bool is_at_home(const Mapping& mapping) const;
-    [[nodiscard]] bool is_inherited(const Mapping& mapping) const;
-    [[nodiscard]] Stretch::Kind kind_of(const Mapping& mapping) const;
+    [[nodiscard]] bool is_ours(const VmArea& mapping) const;
+    [[nodiscard]] bool is_at_home(const VmArea& mapping) const;
+    [[nodiscard]] bool is_inherited(const VmArea& mapping) const;
+    [[nodiscard]] Stretch::Kind kind_of(const VmArea& mapping) const;
     [[nodiscard]] bool read_mappings_beside(Range range, Mappings& to) const;
-    void discard_mapping(const Mapping& mapping, Range within, bool private_too) const;
-    void copy_in_child(const Mapping& mapping, std::uint64_t& may_copy);
+    void discard_mapping(const VmArea& mapping, Range within, bool private_too) const;
+    void copy_in_child(const VmArea& mapping, std::uint64_t& may_copy);
     [[nodiscard]] bool file_is_usable() const;
     [[nodiscard]] bool file_holds_data(Range range) const;
     int make_file();
@@ -119,7 +119,7 @@ class Registry {
     std::uint64_t max_stretches_ = 0;
     std::uint64_t max_bytes_ = 0;  // of one registration that converts
     UserfaultSupport support_;
-    Settings settings_;
+    RegistrySettings settings_;
 
     AddressSpaceReader reader_;
     RangeCounts counts_;  // converted registrations

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kForkCopyBytes = 32ULL << 20U;
 
 /// Mappings that are looked at without asking the kernel for memory twice.
-constexpr std::size_t kUsualMappings = kPageBytes / sizeof(Mapping);
+constexpr std::size_t kUsualMappings = kPageBytes / sizeof(VmArea);
 
 void map_zeros(Range range, int protection) {
     raw_syscall(SYS_mmap, range.start, range.end - range.start, protection,
@@ -44,11 +44,11 @@ bool Registry::read_mappings_beside(Range range, Mappings& to) const {
     return reader.read_mappings(range, to) == 0;
 }
 
-bool Registry::is_inherited(const Mapping& mapping) const {
+bool Registry::is_inherited(const VmArea& mapping) const {
     return !mapping.shared && mapping.inode != 0 && !inherited_.first(mapping.range, true).empty();
 }
 
-Registry::Stretch::Kind Registry::kind_of(const Mapping& mapping) const {
+Registry::Stretch::Kind Registry::kind_of(const VmArea& mapping) const {
     if (is_ours(mapping)) {
         return Stretch::Kind::kConverted;
     }
@@ -71,7 +71,7 @@ void Registry::list_stretches(Range range, Stretches& to) const {
     if (!read_mappings_beside(range, mappings)) {
         return;
     }
-    const bool any = std::any_of(mappings.begin(), mappings.end(), [&](const Mapping& mapping) {
+    const bool any = std::any_of(mappings.begin(), mappings.end(), [&](const VmArea& mapping) {
         return is_ours(mapping) || is_inherited(mapping);
     });
     if (!any) {
@@ -79,7 +79,7 @@ void Registry::list_stretches(Range range, Stretches& to) const {
     }
     to.reserve(2 * mappings.size() + 1);
     std::uint64_t at = range.start;
-    for (const Mapping& mapping : mappings) {
+    for (const VmArea& mapping : mappings) {
         const Range here = intersection(mapping.range, range);
         if (at < here.start) {
             to.push_back({{at, here.start}, PROT_NONE, Stretch::Kind::kHole});
@@ -97,12 +97,12 @@ void Registry::discard(Range range, bool private_too) const {
     if (!read_mappings_beside(range, mappings)) {
         return;
     }
-    for (const Mapping& mapping : mappings) {
+    for (const VmArea& mapping : mappings) {
         discard_mapping(mapping, range, private_too);
     }
 }
 
-void Registry::discard_mapping(const Mapping& mapping, Range within, bool private_too) const {
+void Registry::discard_mapping(const VmArea& mapping, Range within, bool private_too) const {
     const Range here = intersection(mapping.range, within);
     const std::uint64_t length = here.end - here.start;
     if (is_ours(mapping)) {
@@ -136,7 +136,7 @@ void Registry::start_anew_in_child() {
     if (file_is_usable() && reader_.read_mappings({0, abi::kMemoryFileBytes}, mappings_) == 0) {
         mover_.configure(file_, support_, settings_.mover);
         std::uint64_t may_copy = kForkCopyBytes;
-        for (const Mapping& mapping : mappings_) {
+        for (const VmArea& mapping : mappings_) {
             if (is_ours(mapping)) {
                 copy_in_child(mapping, may_copy);
             }
@@ -152,7 +152,7 @@ void Registry::start_anew_in_child() {
     mapped_is_short_ = false;
 }
 
-void Registry::copy_in_child(const Mapping& mapping, std::uint64_t& may_copy) {
+void Registry::copy_in_child(const VmArea& mapping, std::uint64_t& may_copy) {
     const Range range = mapping.range;
     const std::uint64_t length = range.end - range.start;
     if (length <= may_copy && mover_.copy_to_private(range, mapping.file_offset, mapping.protection) == 0) {

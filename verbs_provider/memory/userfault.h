@@ -26,7 +26,7 @@ class Userfault {
     Userfault& operator=(const Userfault&) = delete;
 
     /// Must precede everything else. Makes it, unless it is there: programs that close every descriptor close
-    /// this one too. False: it cannot be made.
+    /// this one too. Returns whether it could be opened.
     [[nodiscard]] bool open(const UserfaultSupport& support);
     /// In a forked child, before anything else: what is open there watches the parent's memory.
     void close();

@@ -63,7 +63,7 @@ struct ibv_ah* create_ah(struct ibv_pd* pd, struct ibv_ah_attr* attr) {
 int destroy_ah(struct ibv_ah* ah) {
     Session* session = context_of(ah->context)->session;
     const int error = session->call_handle(abi::Op::kDestroyAh, ah->handle);
-    if (session->refused(error)) {
+    if (session->is_refusal(error)) {
         return error;
     }
     free_object(ah_of(ah));

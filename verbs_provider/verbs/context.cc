@@ -102,12 +102,12 @@ bool match_device(SysfsDevice* sysfs_device) {
 
 /// A device, in the list of those that libibverbs has, which hooks_mutex() guards.
 struct ListedDevice {
-    Device device;
+    PrivateDevice device;
     ListedDevice* next;
 };
 ListedDevice* devices = nullptr;
 
-Device* alloc_device(SysfsDevice*) {
+PrivateDevice* alloc_device(SysfsDevice*) {
     auto* listed = static_cast<ListedDevice*>(std::calloc(1, sizeof(ListedDevice)));
     if (listed == nullptr) {
         return nullptr;
@@ -118,7 +118,7 @@ Device* alloc_device(SysfsDevice*) {
     return &listed->device;
 }
 
-void uninit_device(Device* device) {
+void uninit_device(PrivateDevice* device) {
     auto* listed = reinterpret_cast<ListedDevice*>(device);
     {
         Guard guard(hooks_mutex());

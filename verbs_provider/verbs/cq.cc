@@ -13,7 +13,7 @@ constexpr std::uint64_t kTimestamps =
 constexpr std::uint64_t kReadable = std::uint64_t{IBV_WC_STANDARD_FLAGS} | kTimestamps;
 constexpr std::uint32_t kAttrFlags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
-struct CqWish {
+struct CqInit {
     std::uint32_t entries = 0;
     struct ibv_comp_channel* channel = nullptr;
     std::uint32_t comp_vector = 0;
@@ -34,27 +34,27 @@ int map_rings(const Session& session, std::uint32_t entries, std::uint64_t offse
     return rings.memory != nullptr ? 0 : errno;
 }
 
-Cq* make_cq(Context& context, const CqWish& wish) {
+Cq* make_cq(Context& context, const CqInit& init) {
     Session* session = context.session;
     Channel* channel = nullptr;
-    if (wish.channel != nullptr) {
-        channel = find_channel(context, wish.channel->fd);
+    if (init.channel != nullptr) {
+        channel = find_channel(context, init.channel->fd);
         if (channel == nullptr) {
             errno = EINVAL;
             return nullptr;
         }
     }
-    auto* cq = make_object_in<Cq>(wish.parent_domain);
+    auto* cq = make_object_in<Cq>(init.parent_domain);
     if (cq == nullptr) {
         return nullptr;
     }
     abi::CreateCqRequest request{};
     request.context = context.handle;
-    request.entries = wish.entries;
+    request.entries = init.entries;
     request.channel = channel != nullptr ? channel->handle : 0;
-    request.comp_vector = wish.comp_vector;
+    request.comp_vector = init.comp_vector;
     request.user_handle = reinterpret_cast<std::uintptr_t>(cq);
-    request.flags = wish.flags;
+    request.flags = init.flags;
     abi::CreateCqReply reply{};
     ReplyFds fds;
     int error = session->call(abi::Op::kCreateCq, request, reply, &fds);
@@ -75,19 +75,19 @@ Cq* make_cq(Context& context, const CqWish& wish) {
     cq->cq.handle = reply.handle;
     cq->cq.context = &context.verbs.context;
     cq->cq.cqe = static_cast<int>(reply.entries);
-    if (wish.lockless) {
+    if (init.lockless) {
         cq->lock.disable();
     }
-    cq->parent_domain = wish.parent_domain;
-    hold_parent_domain(cq->parent_domain);
-    set_poll_functions(*cq, wish.wc_flags);
+    cq->parent_domain = init.parent_domain;
+    ref_parent_domain(cq->parent_domain);
+    set_poll_functions(*cq, init.wc_flags);
     Guard guard(context.objects_mutex);
     link(context.cqs, cq);
     return cq;
 }
 
 /// Completions older than the rings in use, copied, so that the daemon may reuse the memory they lie in.
-/// False: no memory; nothing has changed then.
+/// Returns false if there is no memory; nothing has changed then.
 bool copy_leftover(Cq& cq) {
     if (!cq.has_leftover) {
         return true;
@@ -170,11 +170,11 @@ struct ibv_cq* create_cq(struct ibv_context* context, int entries, struct ibv_co
         errno = EINVAL;
         return nullptr;
     }
-    CqWish wish;
-    wish.entries = static_cast<std::uint32_t>(entries);
-    wish.channel = channel;
-    wish.comp_vector = static_cast<std::uint32_t>(comp_vector);
-    Cq* cq = make_cq(*context_of(context), wish);
+    CqInit init;
+    init.entries = static_cast<std::uint32_t>(entries);
+    init.channel = channel;
+    init.comp_vector = static_cast<std::uint32_t>(comp_vector);
+    Cq* cq = make_cq(*context_of(context), init);
     return cq != nullptr ? &cq->cq : nullptr;
 }
 
@@ -190,27 +190,27 @@ struct ibv_cq_ex* create_cq_ex(struct ibv_context* context, struct ibv_cq_init_a
         errno = EINVAL;
         return nullptr;
     }
-    CqWish wish;
-    wish.entries = attr->cqe;
-    wish.channel = attr->channel;
-    wish.comp_vector = attr->comp_vector;
-    wish.wc_flags = attr->wc_flags;
-    wish.lockless = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+    CqInit init;
+    init.entries = attr->cqe;
+    init.channel = attr->channel;
+    init.comp_vector = attr->comp_vector;
+    init.wc_flags = attr->wc_flags;
+    init.lockless = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
     if ((flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0) {
-        wish.flags |= abi::kCqIgnoreOverrun;
+        init.flags |= abi::kCqIgnoreOverrun;
     }
     if ((attr->wc_flags & kTimestamps) != 0) {
-        wish.flags |= abi::kCqTimestamps;
+        init.flags |= abi::kCqTimestamps;
     }
     if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
         if (attr->parent_domain == nullptr || pd_of(attr->parent_domain)->parent_of == nullptr) {
             errno = EINVAL;
             return nullptr;
         }
-        wish.parent_domain = pd_of(attr->parent_domain);
-        wish.lockless |= wish.parent_domain->td != nullptr;
+        init.parent_domain = pd_of(attr->parent_domain);
+        init.lockless |= init.parent_domain->td != nullptr;
     }
-    Cq* cq = make_cq(*context_of(context), wish);
+    Cq* cq = make_cq(*context_of(context), init);
     return cq != nullptr ? &cq->cq_ex : nullptr;
 }
 
@@ -277,7 +277,7 @@ int modify_cq(struct ibv_cq* ibv_cq, struct ibv_modify_cq_attr* attr) {
 int req_notify_cq(struct ibv_cq* ibv_cq, int solicited_only) {
     Cq& cq = *cq_of(ibv_cq);
     const Session* session = cq.context->session;
-    if (session->state_relaxed() == SessionState::kForeign) {
+    if (session->state_relaxed() == SessionState::kForkedChild) {
         return EIO;
     }
     const std::uint32_t wanted = solicited_only != 0 ? abi::kCqArmedSolicited : abi::kCqArmedAny;
@@ -290,7 +290,7 @@ int req_notify_cq(struct ibv_cq* ibv_cq, int solicited_only) {
         // Asking for what is asked for already must still be ordered before the application's next poll.
         std::atomic_thread_fence(std::memory_order_seq_cst);
         if (cq.moderated) {
-            cq.armed_holding = holds_completion(cq);  // what comes from here on is seen armed by the daemon
+            cq.armed_holding = has_completion(cq);  // what comes from here on is seen armed by the daemon
         }
     }
     if (session->state() == SessionState::kDead) {
@@ -310,19 +310,19 @@ int destroy_cq(struct ibv_cq* ibv_cq) {
     abi::DestroyReply reply{};
     const int error = context.session->call(abi::Op::kDestroyCq, request, reply);
     const SessionState state = context.session->state();
-    if (context.session->refused(error)) {
+    if (context.session->is_refusal(error)) {
         return error;
     }
     {
         Guard guard(context.objects_mutex);
-        unlink_linked(context.cqs, cq);
+        unlink_from(context.cqs, cq);
     }
     if (error == 0) {
-        settle_cq_events(*cq, reply.async_events, reply.completion_events);
-    } else if (state != SessionState::kForeign) {
+        drain_cq_events(*cq, reply.async_events, reply.completion_events);
+    } else if (state != SessionState::kForkedChild) {
         // How many events the daemon ever sent is not known any more; those not read are taken back.
-        (void)take_back_completion(*cq);
-        (void)take_back_async(context, reinterpret_cast<std::uintptr_t>(cq));
+        (void)discard_completion_events(*cq);
+        (void)discard_async_events(context, reinterpret_cast<std::uintptr_t>(cq));
     }
     cq->rings.unmap();
     cq->old_rings.unmap();
@@ -331,7 +331,7 @@ int destroy_cq(struct ibv_cq* ibv_cq) {
     pthread_cond_destroy(&ibv_cq->cond);
     Pd* parent_domain = cq->parent_domain;
     free_object_in(cq);
-    drop_parent_domain(parent_domain);
+    unref_parent_domain(parent_domain);
     return 0;
 }
 

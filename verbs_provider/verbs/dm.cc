@@ -92,7 +92,7 @@ int free_dm(struct ibv_dm* ibv_dm) {
     Dm* dm = dm_of(ibv_dm);
     Session* session = context_of(ibv_dm->context)->session;
     const int error = session->call_handle(abi::Op::kFreeDm, ibv_dm->handle);
-    if (session->refused(error)) {
+    if (session->is_refusal(error)) {
         return error;
     }
     munmap(dm->memory, dm->mapped_bytes);

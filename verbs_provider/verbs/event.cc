@@ -30,8 +30,8 @@ void end_channel(Context& context, Channel* channel) {
     free_object(channel);
 }
 
-/// An error event tells what no completion may ever tell when nothing was posted: the QP is in ERR.
-void learn_from(Context& context, const abi::AsyncEvent& event) {
+/// An error event may be the only sign that a QP is in ERR: without a posted WQE there is no completion.
+void mark_error_of(Context& context, const abi::AsyncEvent& event) {
     const auto type = static_cast<AsyncEventType>(event.event_type);
     if (type != AsyncEventType::kQpFatal && type != AsyncEventType::kQpReqErr &&
         type != AsyncEventType::kQpAccessErr) {
@@ -40,7 +40,7 @@ void learn_from(Context& context, const abi::AsyncEvent& event) {
     Guard guard(context.objects_mutex);
     for (Qp* qp = context.qps; qp != nullptr; qp = qp->next) {
         if (reinterpret_cast<std::uintptr_t>(qp) == event.element) {
-            note_error(*qp);
+            mark_error(*qp);
         }
     }
 }
@@ -59,7 +59,7 @@ Received receive_event(const Context& context, abi::AsyncEvent& event) {
     return got == sizeof event ? Received::kEvent : Received::kNone;
 }
 
-/// Sends what is queued; true if the application's socket is full.
+/// Sends the queued events. Returns whether the application's socket is full.
 bool send_queued(Context& context) {
     while (context.events.count != 0) {
         const ssize_t sent = send(context.event_out, context.events.items, sizeof(abi::AsyncEvent),
@@ -163,7 +163,7 @@ bool forward_events(Context& context) {
         if (received != Received::kEvent) {
             return false;
         }
-        learn_from(context, event);
+        mark_error_of(context, event);
         if (!context.events.push(event)) {
             fprintf(stderr, "urnic: out of memory; an async event is lost\n");
             return false;
@@ -179,7 +179,7 @@ void send_fatal(Context& context) {
     }
 }
 
-std::uint32_t take_back_async(Context& context, std::uint64_t element) {
+std::uint32_t discard_async_events(Context& context, std::uint64_t element) {
     Guard guard(context.event_mutex);
     EventQueue kept{};
     std::uint32_t taken = 0;
@@ -208,7 +208,7 @@ std::uint32_t take_back_async(Context& context, std::uint64_t element) {
     return taken;
 }
 
-std::uint32_t take_back_completion(Cq& cq) {
+std::uint32_t discard_completion_events(Cq& cq) {
     if (cq.channel == nullptr || cq.channel->own_fd < 0) {
         return 0;
     }
@@ -240,26 +240,27 @@ std::uint32_t take_back_completion(Cq& cq) {
     return taken;
 }
 
-void settle_cq_events(Cq& cq, std::uint32_t async_events, std::uint32_t completion_events) {
-    const std::uint32_t unread = take_back_completion(cq);
+void drain_cq_events(Cq& cq, std::uint32_t async_events, std::uint32_t completion_events) {
+    const std::uint32_t unread = discard_completion_events(cq);
     wait_until_acknowledged(cq.cq.mutex, cq.cq.cond, cq.cq.comp_events_completed,
                             completion_events + cq.local_events.load() - unread);
     if (async_events != 0) {
-        const std::uint32_t taken = take_back_async(*cq.context, reinterpret_cast<std::uintptr_t>(&cq));
+        const std::uint32_t taken = discard_async_events(*cq.context, reinterpret_cast<std::uintptr_t>(&cq));
         wait_until_acknowledged(cq.cq.mutex, cq.cq.cond, cq.cq.async_events_completed, async_events - taken);
     }
 }
 
-void settle_qp_events(Qp& qp, std::uint32_t async_events) {
+void drain_qp_events(Qp& qp, std::uint32_t async_events) {
     if (async_events != 0) {
-        const std::uint32_t taken = take_back_async(*qp.context, reinterpret_cast<std::uintptr_t>(&qp));
+        const std::uint32_t taken = discard_async_events(*qp.context, reinterpret_cast<std::uintptr_t>(&qp));
         wait_until_acknowledged(qp.qp.mutex, qp.qp.cond, qp.qp.events_completed, async_events - taken);
     }
 }
 
-void settle_srq_events(Srq& srq, std::uint32_t async_events) {
+void drain_srq_events(Srq& srq, std::uint32_t async_events) {
     if (async_events != 0) {
-        const std::uint32_t taken = take_back_async(*srq.context, reinterpret_cast<std::uintptr_t>(&srq));
+        const std::uint32_t taken =
+            discard_async_events(*srq.context, reinterpret_cast<std::uintptr_t>(&srq));
         wait_until_acknowledged(srq.srq.mutex, srq.srq.cond, srq.srq.events_completed, async_events - taken);
     }
 }

@@ -51,11 +51,11 @@ struct verbs_context* import_context(struct ibv_device*, int cmd_fd) {
 }
 
 Context* usable_context(Context& context) {
-    if (context.session->state() != SessionState::kForeign) {
+    if (context.session->state() != SessionState::kForkedChild) {
         return &context;
     }
     Guard guard(context.objects_mutex);
-    if (context.of_child != nullptr && context.of_child->session->state() != SessionState::kForeign) {
+    if (context.of_child != nullptr && context.of_child->session->state() != SessionState::kForkedChild) {
         return context.of_child;
     }
     const int fd = fcntl(context.verbs.context.cmd_fd, F_DUPFD_CLOEXEC, 0);
@@ -83,7 +83,7 @@ struct ibv_pd* import_pd(struct ibv_context* context, std::uint32_t handle) {
     return &pd->pd;
 }
 
-void unimport_pd(struct ibv_pd* pd) { drop_parent_domain(pd_of(pd)); }
+void unimport_pd(struct ibv_pd* pd) { unref_parent_domain(pd_of(pd)); }
 
 struct ibv_mr* import_mr(struct ibv_pd* pd, std::uint32_t handle) {
     auto* mr = make_object<Mr>();

@@ -23,7 +23,7 @@ int detach_mcast(struct ibv_qp* qp, const union ibv_gid* gid, std::uint16_t /*li
     Session* session = qp_of(qp)->session;
     const int error = change_membership(abi::Op::kDetachMcast, qp, gid);
     // A daemon that is gone has no members.
-    return session->refused(error) ? error : 0;
+    return session->is_refusal(error) ? error : 0;
 }
 
 }  // namespace urnic::provider

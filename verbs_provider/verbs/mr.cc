@@ -156,7 +156,7 @@ int dereg_mr(PrivateMr* base) {
     }
     Session* session = context_of(base->mr.context)->session;
     const int error = session->call_handle(abi::Op::kDeregMr, base->mr.handle);
-    if (session->refused(error)) {
+    if (session->is_refusal(error)) {
         return error;
     }
     memory::release(mr->registration);

@@ -37,7 +37,7 @@ struct ibv_mw* alloc_mw(struct ibv_pd* pd, enum ibv_mw_type type) {
 int dealloc_mw(struct ibv_mw* mw) {
     Session* session = context_of(mw->context)->session;
     const int error = session->call_handle(abi::Op::kDeallocMw, mw->handle);
-    if (session->refused(error)) {
+    if (session->is_refusal(error)) {
         return error;
     }
     free_object(mw_of(mw));

@@ -31,7 +31,7 @@ int dealloc_pd(struct ibv_pd* ibv_pd) {
         return EBUSY;
     }
     if (pd->imported) {
-        drop_parent_domain(pd);
+        unref_parent_domain(pd);
         return 0;
     }
     if (pd->parent_of != nullptr) {
@@ -44,7 +44,7 @@ int dealloc_pd(struct ibv_pd* ibv_pd) {
     }
     Session* session = context_of(ibv_pd->context)->session;
     const int error = session->call_handle(abi::Op::kDeallocPd, ibv_pd->handle);
-    if (session->refused(error)) {
+    if (session->is_refusal(error)) {
         return error;
     }
     free_object(pd);
@@ -112,13 +112,13 @@ struct ibv_pd* alloc_parent_domain(struct ibv_context* ibv_context,
     return &pd->pd;
 }
 
-void hold_parent_domain(Pd* pd) {
+void ref_parent_domain(Pd* pd) {
     if (pd != nullptr && (pd->parent_of != nullptr || pd->imported)) {
         pd->parents.fetch_add(1);
     }
 }
 
-void drop_parent_domain(Pd* pd) {
+void unref_parent_domain(Pd* pd) {
     if (pd == nullptr || (pd->parent_of == nullptr && !pd->imported)) {
         return;
     }

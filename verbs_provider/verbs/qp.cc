@@ -9,7 +9,7 @@ namespace urnic::provider {
 
 namespace {
 
-struct QpWish {
+struct QpInit {
     struct ibv_pd* pd = nullptr;
     Xrcd* xrcd = nullptr;  // XRC target: instead of the PD
     std::uint64_t send_ops = 0;
@@ -17,50 +17,50 @@ struct QpWish {
     std::uint32_t create_flags = 0;
 };
 
-int check_wish(const struct ibv_qp_init_attr_ex& attr, const QpWish& wish) {
+int validate(const struct ibv_qp_init_attr_ex& attr, const QpInit& init) {
     switch (attr.qp_type) {
         case IBV_QPT_RC:
         case IBV_QPT_UC:
         case IBV_QPT_UD:
-            return wish.pd != nullptr && attr.send_cq != nullptr && attr.recv_cq != nullptr ? 0 : EINVAL;
+            return init.pd != nullptr && attr.send_cq != nullptr && attr.recv_cq != nullptr ? 0 : EINVAL;
         case IBV_QPT_XRC_SEND:
-            return wish.pd != nullptr && attr.send_cq != nullptr && attr.srq == nullptr ? 0 : EINVAL;
+            return init.pd != nullptr && attr.send_cq != nullptr && attr.srq == nullptr ? 0 : EINVAL;
         case IBV_QPT_XRC_RECV:
-            return wish.xrcd != nullptr && attr.srq == nullptr ? 0 : EINVAL;
+            return init.xrcd != nullptr && attr.srq == nullptr ? 0 : EINVAL;
         default:
             return EOPNOTSUPP;
     }
 }
 
-/// What an XRC initiator or target has no use for is not looked at, as the kernel does.
-void drop_unused(struct ibv_qp_init_attr_ex& attr, QpWish& wish) {
+/// Clears the attributes that an XRC initiator or target, or a QP with an SRQ, ignores, as the kernel does.
+void clear_ignored_attrs(struct ibv_qp_init_attr_ex& attr, QpInit& init) {
     if (attr.qp_type == IBV_QPT_XRC_SEND || attr.qp_type == IBV_QPT_XRC_RECV) {
         attr.recv_cq = nullptr;
         attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
     }
     if (attr.qp_type == IBV_QPT_XRC_RECV) {
-        wish.pd = nullptr;
+        init.pd = nullptr;
         attr.send_cq = nullptr;
         attr.cap = {};
     } else {
-        wish.xrcd = nullptr;
+        init.xrcd = nullptr;
     }
     if (attr.srq != nullptr) {
         attr.cap.max_recv_wr = attr.cap.max_recv_sge = 0;
     }
 }
 
-int request_qp(Session& session, const struct ibv_qp_init_attr_ex& attr, const QpWish& wish, const Qp& qp,
+int request_qp(Session& session, const struct ibv_qp_init_attr_ex& attr, const QpInit& init, const Qp& qp,
                abi::CreateQpReply& reply, ReplyFds& fds) {
     abi::CreateQpRequest request{};
-    request.pd = wish.pd != nullptr ? wish.pd->handle : 0;
+    request.pd = init.pd != nullptr ? init.pd->handle : 0;
     request.send_cq = attr.send_cq != nullptr ? attr.send_cq->handle : 0;
     request.recv_cq = attr.recv_cq != nullptr ? attr.recv_cq->handle : 0;
     request.srq = attr.srq != nullptr ? attr.srq->handle : 0;
-    request.xrcd = wish.xrcd != nullptr ? wish.xrcd->handle : 0;
+    request.xrcd = init.xrcd != nullptr ? init.xrcd->handle : 0;
     request.type = static_cast<std::uint8_t>(attr.qp_type);
     request.sq_sig_all = attr.sq_sig_all != 0 ? 1 : 0;
-    request.create_flags = static_cast<std::uint16_t>(wish.create_flags);
+    request.create_flags = static_cast<std::uint16_t>(init.create_flags);
     request.max_send_wr = attr.cap.max_send_wr;
     request.max_recv_wr = attr.cap.max_recv_wr;
     request.max_send_sge = attr.cap.max_send_sge;
@@ -111,11 +111,11 @@ int attach_rings(Qp& qp, const abi::CreateQpReply& reply, int fd) {
     return 0;
 }
 
-void fill_public(Qp& qp, const struct ibv_qp_init_attr_ex& attr, const QpWish& wish,
+void fill_public(Qp& qp, const struct ibv_qp_init_attr_ex& attr, const QpInit& init,
                  const abi::CreateQpReply& reply) {
     qp.qp.context = &qp.context->verbs.context;
     qp.qp.qp_context = attr.qp_context;
-    qp.qp.pd = wish.pd;
+    qp.qp.pd = init.pd;
     qp.qp.send_cq = attr.send_cq;
     qp.qp.recv_cq = attr.recv_cq;
     qp.qp.srq = attr.srq;
@@ -129,7 +129,7 @@ void fill_public(Qp& qp, const struct ibv_qp_init_attr_ex& attr, const QpWish& w
 
 bool publish(Context& context, Qp& qp) {
     Guard guard(context.objects_mutex);
-    // Completions of an XRC target name it, and are its SRQs' business alone.
+    // Completions of an XRC target's receives belong to its SRQs: polling does not look for the QP.
     if (!qp.is_target && !context.qp_table.insert(qp.qp.qp_num, &qp)) {
         return false;
     }
@@ -137,7 +137,7 @@ bool publish(Context& context, Qp& qp) {
     return true;
 }
 
-/// The QP's completions vanish from its CQs; `then` runs while nobody polls them.
+/// Removes the QP's completions from its CQs. Calls then() while no thread can poll them.
 template <class Then>
 void clean_completions(Qp& qp, Then then) {
     if (qp.is_target) {
@@ -160,19 +160,19 @@ void clean_completions(Qp& qp, Then then) {
     then();
 }
 
-/// Out of the table that polling looks at, and of the list that the service thread walks.
-void forget_qp(Qp& qp) {
+/// Removes the QP from the table that polling reads, and from the list that the service thread walks.
+void unpublish(Qp& qp) {
     clean_completions(qp, [&qp] {
         Guard objects(qp.context->objects_mutex);
         if (!qp.is_target) {
             qp.context->qp_table.remove(qp.qp.qp_num);
         }
-        unlink_linked(qp.context->qps, &qp);
+        unlink_from(qp.context->qps, &qp);
     });
 }
 
 /// After a change to RESET: the daemon has emptied the rings.
-void restart_rings(Qp& qp) {
+void reset_rings(Qp& qp) {
     clean_completions(qp, [&qp] {
         Guard sq(qp.sq_lock);
         Guard rq(qp.rq_lock);
@@ -180,7 +180,7 @@ void restart_rings(Qp& qp) {
             ring->head.store(0, std::memory_order_release);
             ring->done.store(0, std::memory_order_release);
         }
-        qp.saw_error.store(0);
+        qp.in_error.store(0);
     });
 }
 
@@ -191,25 +191,26 @@ void free_qp(Qp* qp) {
     free_object_in(qp);
 }
 
-/// Counts the QP at what it uses, or takes the count back.
-void count_users(const Qp& qp, std::uint32_t one) {
+/// Calls count(users) for the user counts of the CQs and the SRQ that the QP uses.
+template <class Count>
+void for_each_user_count(const Qp& qp, Count count) {
     for (struct ibv_cq* cq : {qp.qp.send_cq, qp.qp.recv_cq}) {
         if (cq != nullptr) {
-            cq_of(cq)->users.fetch_add(one);
+            count(cq_of(cq)->users);
         }
     }
     if (qp.qp.srq != nullptr) {
-        srq_of(qp.qp.srq)->users.fetch_add(one);
+        count(srq_of(qp.qp.srq)->users);
     }
 }
 
-Qp* make_qp(Context& context, struct ibv_qp_init_attr_ex attr, QpWish wish) {
-    errno = check_wish(attr, wish);
+Qp* make_qp(Context& context, struct ibv_qp_init_attr_ex attr, QpInit init) {
+    errno = validate(attr, init);
     if (errno != 0) {
         return nullptr;
     }
-    drop_unused(attr, wish);
-    auto* qp = make_object_in<Qp>(wish.pd != nullptr ? pd_of(wish.pd) : nullptr);
+    clear_ignored_attrs(attr, init);
+    auto* qp = make_object_in<Qp>(init.pd != nullptr ? pd_of(init.pd) : nullptr);
     if (qp == nullptr) {
         return nullptr;
     }
@@ -221,12 +222,12 @@ Qp* make_qp(Context& context, struct ibv_qp_init_attr_ex attr, QpWish wish) {
     qp->send_opcodes = send_opcodes_of(type);
     abi::CreateQpReply reply{};
     ReplyFds fds;
-    int error = wish.extended ? set_post_functions(*qp, type, wish.send_ops) : 0;
+    int error = init.extended ? set_post_functions(*qp, type, init.send_ops) : 0;
     if (error == 0) {
-        error = request_qp(*context.session, attr, wish, *qp, reply, fds);
+        error = request_qp(*context.session, attr, init, *qp, reply, fds);
         if (error == 0) {
             error = attach_rings(*qp, reply, fds.peek(0));
-            fill_public(*qp, attr, wish, reply);
+            fill_public(*qp, attr, init, reply);
             if (error == 0 && !publish(context, *qp)) {
                 error = ENOMEM;
             }
@@ -241,13 +242,13 @@ Qp* make_qp(Context& context, struct ibv_qp_init_attr_ex attr, QpWish wish) {
         return nullptr;
     }
     qp->sq_sig_all = attr.sq_sig_all != 0;
-    qp->parent_domain = wish.pd != nullptr ? pd_of(wish.pd) : nullptr;
-    hold_parent_domain(qp->parent_domain);
+    qp->parent_domain = init.pd != nullptr ? pd_of(init.pd) : nullptr;
+    ref_parent_domain(qp->parent_domain);
     if (qp->parent_domain != nullptr && qp->parent_domain->td != nullptr) {
         qp->sq_lock.disable();
         qp->rq_lock.disable();
     }
-    count_users(*qp, 1);
+    for_each_user_count(*qp, [](std::atomic<std::uint32_t>& users) { users.fetch_add(1); });
     return qp;
 }
 
@@ -327,9 +328,9 @@ void fill_init_attr(const Qp& qp, struct ibv_qp_init_attr& attr) {
 }  // namespace
 
 struct ibv_qp* create_qp(struct ibv_pd* pd, struct ibv_qp_init_attr* attr) {
-    QpWish wish;
-    wish.pd = pd;
-    Qp* qp = make_qp(*context_of(pd->context), widen(*attr), wish);
+    QpInit init;
+    init.pd = pd;
+    Qp* qp = make_qp(*context_of(pd->context), widen(*attr), init);
     if (qp == nullptr) {
         return nullptr;
     }
@@ -346,18 +347,18 @@ struct ibv_qp* create_qp_ex(struct ibv_context* context, struct ibv_qp_init_attr
         errno = EOPNOTSUPP;
         return nullptr;
     }
-    QpWish wish;
-    wish.pd = (attr->comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr->pd : nullptr;
-    wish.xrcd = (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0 ? xrcd_of(attr->xrcd) : nullptr;
-    wish.extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
-    wish.send_ops = wish.extended ? attr->send_ops_flags : 0;
-    wish.create_flags = flags;
-    Qp* qp = make_qp(*context_of(context), *attr, wish);
+    QpInit init;
+    init.pd = (attr->comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr->pd : nullptr;
+    init.xrcd = (attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) != 0 ? xrcd_of(attr->xrcd) : nullptr;
+    init.extended = (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0;
+    init.send_ops = init.extended ? attr->send_ops_flags : 0;
+    init.create_flags = flags;
+    Qp* qp = make_qp(*context_of(context), *attr, init);
     if (qp == nullptr) {
         return nullptr;
     }
-    // An XRC target does without, but librdmacm makes the SRQ in it.
-    qp->qp.pd = wish.pd;
+    // An XRC target has no PD, but librdmacm creates the SRQ in it.
+    qp->qp.pd = init.pd;
     attr->cap = qp->cap;
     return &qp->qp;
 }
@@ -404,10 +405,10 @@ struct ibv_qp* open_qp(struct ibv_context* ibv_context, struct ibv_qp_open_attr*
 int modify_qp(struct ibv_qp* ibv_qp, struct ibv_qp_attr* attr, int mask) {
     Qp& qp = *qp_of(ibv_qp);
     const bool to_error = (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_ERR;
-    const std::uint32_t saw_error = qp.saw_error.load();
+    const std::uint32_t in_error = qp.in_error.load();
     if (to_error) {
-        // Before the daemon knows: what is posted from now on may be too late for its flush.
-        qp.saw_error.store(1);
+        // Before the daemon knows: a WQE that is posted from now on may be too late for its flush.
+        qp.in_error.store(1);
     }
     abi::ModifyQpRequest request{};
     request.qp = ibv_qp->handle;
@@ -418,7 +419,7 @@ int modify_qp(struct ibv_qp* ibv_qp, struct ibv_qp_attr* attr, int mask) {
         // With the daemon gone every QP is in error, and every work request is flushed already.
         const bool flushed = to_error && qp.session->state() == SessionState::kDead;
         if (to_error && !flushed) {
-            qp.saw_error.store(saw_error);
+            qp.in_error.store(in_error);
         }
         return flushed ? 0 : error;
     }
@@ -427,7 +428,7 @@ int modify_qp(struct ibv_qp* ibv_qp, struct ibv_qp_attr* attr, int mask) {
     }
     qp.state.store(static_cast<std::uint32_t>(attr->qp_state));
     if (attr->qp_state == IBV_QPS_RESET) {
-        restart_rings(qp);
+        reset_rings(qp);
     } else if (to_error) {
         ring_doorbell(qp);
     }
@@ -459,23 +460,23 @@ int destroy_qp(struct ibv_qp* ibv_qp) {
     abi::DestroyReply reply{};
     const int error = qp->session->call(abi::Op::kDestroyQp, request, reply);
     const SessionState state = qp->session->state();
-    if (qp->session->refused(error)) {
+    if (qp->session->is_refusal(error)) {
         return error;
     }
-    if (state != SessionState::kForeign) {
-        forget_qp(*qp);
+    if (state != SessionState::kForkedChild) {
+        unpublish(*qp);
     }
     if (error == 0) {
-        settle_qp_events(*qp, reply.async_events);
-    } else if (state != SessionState::kForeign) {
-        (void)take_back_async(*qp->context, reinterpret_cast<std::uintptr_t>(qp));
+        drain_qp_events(*qp, reply.async_events);
+    } else if (state != SessionState::kForkedChild) {
+        (void)discard_async_events(*qp->context, reinterpret_cast<std::uintptr_t>(qp));
     }
-    count_users(*qp, ~0U);
+    for_each_user_count(*qp, [](std::atomic<std::uint32_t>& users) { users.fetch_sub(1); });
     pthread_mutex_destroy(&ibv_qp->mutex);
     pthread_cond_destroy(&ibv_qp->cond);
     Pd* parent_domain = qp->parent_domain;
     free_qp(qp);
-    drop_parent_domain(parent_domain);
+    unref_parent_domain(parent_domain);
     return 0;
 }
 

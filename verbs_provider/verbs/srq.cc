@@ -9,7 +9,7 @@ namespace urnic::provider {
 
 namespace {
 
-struct SrqWish {
+struct SrqInit {
     struct ibv_pd* pd = nullptr;
     struct ibv_srq_attr* attr = nullptr;
     void* srq_context = nullptr;
@@ -42,10 +42,10 @@ int attach_ring(Srq& srq, const abi::SrqReply& reply, int fd) {
     return 0;
 }
 
-void fill_public(Srq& srq, const SrqWish& wish, std::uint32_t handle) {
-    srq.srq.context = wish.pd->context;
-    srq.srq.srq_context = wish.srq_context;
-    srq.srq.pd = wish.pd;
+void fill_public(Srq& srq, const SrqInit& init, std::uint32_t handle) {
+    srq.srq.context = init.pd->context;
+    srq.srq.srq_context = init.srq_context;
+    srq.srq.pd = init.pd;
     srq.srq.handle = handle;
     pthread_mutex_init(&srq.srq.mutex, nullptr);
     pthread_cond_init(&srq.srq.cond, nullptr);
@@ -58,19 +58,19 @@ void free_srq(Srq* srq) {
     free_object_in(srq);
 }
 
-Srq* make_srq(const SrqWish& wish) {
-    auto* srq = make_object_in<Srq>(pd_of(wish.pd));
+Srq* make_srq(const SrqInit& init) {
+    auto* srq = make_object_in<Srq>(pd_of(init.pd));
     if (srq == nullptr) {
         return nullptr;
     }
-    srq->context = context_of(wish.pd->context);
+    srq->context = context_of(init.pd->context);
     Session& session = *srq->context->session;
     abi::CreateSrqRequest request{};
-    request.pd = wish.pd->handle;
-    request.max_wr = wish.attr->max_wr;
-    request.max_sge = wish.attr->max_sge;
-    request.xrcd = wish.xrcd != nullptr ? wish.xrcd->handle : 0;
-    request.cq = wish.cq != nullptr ? wish.cq->cq.handle : 0;
+    request.pd = init.pd->handle;
+    request.max_wr = init.attr->max_wr;
+    request.max_sge = init.attr->max_sge;
+    request.xrcd = init.xrcd != nullptr ? init.xrcd->handle : 0;
+    request.cq = init.cq != nullptr ? init.cq->cq.handle : 0;
     request.user_handle = reinterpret_cast<std::uintptr_t>(srq);
     abi::SrqReply reply{};
     ReplyFds fds;
@@ -87,18 +87,18 @@ Srq* make_srq(const SrqWish& wish) {
         return nullptr;
     }
     srq->number = reply.srq_number;
-    fill_public(*srq, wish, reply.handle);
-    srq->xrc_cq = wish.cq;
-    if (wish.cq != nullptr) {
-        wish.cq->users.fetch_add(1);
+    fill_public(*srq, init, reply.handle);
+    srq->xrc_cq = init.cq;
+    if (init.cq != nullptr) {
+        init.cq->users.fetch_add(1);
     }
-    srq->parent_domain = pd_of(wish.pd);
-    hold_parent_domain(srq->parent_domain);
+    srq->parent_domain = pd_of(init.pd);
+    ref_parent_domain(srq->parent_domain);
     if (srq->parent_domain->td != nullptr) {
         srq->lock.disable();
     }
-    wish.attr->max_wr = reply.entries;
-    wish.attr->max_sge = reply.max_sge;
+    init.attr->max_wr = reply.entries;
+    init.attr->max_sge = reply.max_sge;
     return srq;
 }
 
@@ -120,11 +120,11 @@ int modify(Srq& srq, const struct ibv_srq_attr& attr, int mask) {
 }  // namespace
 
 struct ibv_srq* create_srq(struct ibv_pd* pd, struct ibv_srq_init_attr* attr) {
-    SrqWish wish;
-    wish.pd = pd;
-    wish.attr = &attr->attr;
-    wish.srq_context = attr->srq_context;
-    Srq* srq = make_srq(wish);
+    SrqInit init;
+    init.pd = pd;
+    init.attr = &attr->attr;
+    init.srq_context = attr->srq_context;
+    Srq* srq = make_srq(init);
     return srq != nullptr ? &srq->srq : nullptr;
 }
 
@@ -136,19 +136,19 @@ struct ibv_srq* create_srq_ex(struct ibv_context*, struct ibv_srq_init_attr_ex* 
         errno = EOPNOTSUPP;
         return nullptr;
     }
-    SrqWish wish;
-    wish.pd = (attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) != 0 ? attr->pd : nullptr;
-    wish.attr = &attr->attr;
-    wish.srq_context = attr->srq_context;
+    SrqInit init;
+    init.pd = (attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) != 0 ? attr->pd : nullptr;
+    init.attr = &attr->attr;
+    init.srq_context = attr->srq_context;
     if (type == IBV_SRQT_XRC) {
-        wish.xrcd = (attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) != 0 ? xrcd_of(attr->xrcd) : nullptr;
-        wish.cq = (attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) != 0 ? cq_of(attr->cq) : nullptr;
+        init.xrcd = (attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) != 0 ? xrcd_of(attr->xrcd) : nullptr;
+        init.cq = (attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) != 0 ? cq_of(attr->cq) : nullptr;
     }
-    if (wish.pd == nullptr || (type == IBV_SRQT_XRC && (wish.xrcd == nullptr || wish.cq == nullptr))) {
+    if (init.pd == nullptr || (type == IBV_SRQT_XRC && (init.xrcd == nullptr || init.cq == nullptr))) {
         errno = EINVAL;
         return nullptr;
     }
-    Srq* srq = make_srq(wish);
+    Srq* srq = make_srq(init);
     return srq != nullptr ? &srq->srq : nullptr;
 }
 
@@ -192,33 +192,33 @@ int destroy_srq(struct ibv_srq* ibv_srq) {
     abi::DestroyReply reply{};
     const int error = session.call(abi::Op::kDestroySrq, request, reply);
     const SessionState state = session.state();
-    if (session.refused(error)) {
+    if (session.is_refusal(error)) {
         return error;
     }
     if (srq->xrc_cq != nullptr) {
-        if (state != SessionState::kForeign) {
+        if (state != SessionState::kForkedChild) {
             const CqGuard guard(*srq->xrc_cq);
             clean_cq_of_srq(*srq->xrc_cq, srq->number);
         }
         srq->xrc_cq->users.fetch_sub(1);
     }
     if (error == 0) {
-        settle_srq_events(*srq, reply.async_events);
-    } else if (state != SessionState::kForeign) {
-        (void)take_back_async(*srq->context, reinterpret_cast<std::uintptr_t>(srq));
+        drain_srq_events(*srq, reply.async_events);
+    } else if (state != SessionState::kForkedChild) {
+        (void)discard_async_events(*srq->context, reinterpret_cast<std::uintptr_t>(srq));
     }
     pthread_mutex_destroy(&ibv_srq->mutex);
     pthread_cond_destroy(&ibv_srq->cond);
     Pd* parent_domain = srq->parent_domain;
     free_srq(srq);
-    drop_parent_domain(parent_domain);
+    unref_parent_domain(parent_domain);
     return 0;
 }
 
 int post_srq_recv(struct ibv_srq* ibv_srq, struct ibv_recv_wr* wr, struct ibv_recv_wr** bad_wr) {
     Srq& srq = *srq_of(ibv_srq);
     int error = 0;
-    if (srq.context->session->state_relaxed() == SessionState::kForeign) [[unlikely]] {
+    if (srq.context->session->state_relaxed() == SessionState::kForkedChild) [[unlikely]] {
         error = EIO;
     } else {
         Guard guard(srq.lock);

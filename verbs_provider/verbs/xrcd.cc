@@ -42,7 +42,7 @@ int close_xrcd(struct ibv_xrcd* ibv_xrcd) {
     Xrcd* xrcd = xrcd_of(ibv_xrcd);
     Session* session = context_of(ibv_xrcd->context)->session;
     const int error = session->call_handle(abi::Op::kCloseXrcd, xrcd->handle);
-    if (session->refused(error)) {
+    if (session->is_refusal(error)) {
         return error;
     }
     free_object(xrcd);

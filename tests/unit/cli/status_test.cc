@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/error.h"
+#include "cli/launch_error.h"
 
 namespace urnic::cli {
 namespace {

@@ -42,7 +42,7 @@ TEST(AddressSpace, KnowsStacksFilesAndTheKernelsOwn) {
         Mappings mappings;
         ASSERT_EQ(reader.read_mappings(kEverything, mappings), 0);
         int stacks = 0, specials = 0, files = 0;
-        for (const Mapping& mapping : mappings) {
+        for (const VmArea& mapping : mappings) {
             stacks += static_cast<int>(mapping.is_stack);
             specials += static_cast<int>(mapping.is_special);
             files += static_cast<int>(mapping.inode != 0);

@@ -30,7 +30,7 @@ class CallsTest : public testing::TestWithParam<bool> {
     void TearDown() override {
         EXPECT_EQ(stretches_for_test(), 0U) << "the test left registrations behind";
         EXPECT_EQ(memory_file_bytes(), 0U) << "released pages still take memory";
-        apply_for_test(Settings{});
+        apply_for_test(RegistrySettings{});
     }
 };
 /// Registered as long as it lives.

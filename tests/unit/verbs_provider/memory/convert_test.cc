@@ -20,7 +20,7 @@ namespace {
 
 struct Kernel {
     const char* name;
-    Settings settings;
+    RegistrySettings settings;
 };
 
 const Kernel kKernels[] = {
@@ -38,7 +38,7 @@ class Convert : public testing::TestWithParam<Kernel> {
     void TearDown() override {
         EXPECT_EQ(stretches_for_test(), 0U) << "the test left registrations behind";
         EXPECT_EQ(memory_file_bytes(), 0U) << "released pages still take memory";
-        apply_for_test(Settings{});
+        apply_for_test(RegistrySettings{});
     }
 
     /// Converts, checks both views in both directions, releases, checks again.
@@ -61,7 +61,7 @@ class Convert : public testing::TestWithParam<Kernel> {
         const std::string changed(at, bytes);
         release(registration);
         EXPECT_EQ(std::string(at, bytes), changed);
-        for (const Mapping& mapping : mappings_in({address_of(at), address_of(at) + bytes})) {
+        for (const VmArea& mapping : mappings_in({address_of(at), address_of(at) + bytes})) {
             EXPECT_FALSE(mapping.shared);
             EXPECT_EQ(mapping.inode, 0U);
         }
@@ -235,7 +235,7 @@ TEST_P(Convert, OnePartThatCannotConvertKeepsTheWholeAsItIs) {
                      MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
               MAP_FAILED);
     expect_copied(area.data(), area.size());
-    for (const Mapping& mapping : mappings_in({area.address(), area.address() + 3 * kPageBytes})) {
+    for (const VmArea& mapping : mappings_in({area.address(), area.address() + 3 * kPageBytes})) {
         EXPECT_FALSE(mapping.shared);
     }
 }
@@ -378,7 +378,7 @@ TEST_P(Convert, MoreThanTheMachineHasIsCopied) {
 }
 
 TEST_P(Convert, WithoutUserfaultfdMemoryIsCopied) {
-    Settings settings = GetParam().settings;
+    RegistrySettings settings = GetParam().settings;
     settings.userfault_available = false;
     apply_for_test(settings);
     const Area area(2 * kPageBytes);

@@ -166,7 +166,7 @@ bool as_nobody(const std::function<bool()>& body) {
             std::perror("setuid");
             return false;
         }
-        apply_for_test(Settings{});  // ask again what this user may do
+        apply_for_test(RegistrySettings{});  // ask again what this user may do
         return body();
     });
 }

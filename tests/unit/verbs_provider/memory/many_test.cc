@@ -68,7 +68,7 @@ TEST(ManyRegistrations, FarApartLeaveTheApplicationItsMappings) {
     }
     EXPECT_TRUE(area.holds(8));
     EXPECT_LE(mappings_in(kEverything).size(), before + 4);
-    apply_for_test(Settings{});
+    apply_for_test(RegistrySettings{});
 }
 
 TEST(Concurrency, ThreadsRegisterWhatTheyLike) {
@@ -203,7 +203,7 @@ TEST(Rearranged, GrownInPlace) {
     release(registration);
     EXPECT_EQ(at[0], 'g');
     EXPECT_EQ(at[7 * kPageBytes], 'r');
-    for (const Mapping& mapping : mappings_in({address_of(at), address_of(at) + 8 * kPageBytes})) {
+    for (const VmArea& mapping : mappings_in({address_of(at), address_of(at) + 8 * kPageBytes})) {
         EXPECT_FALSE(mapping.shared);
     }
     EXPECT_EQ(memory_file_bytes(), 0U);

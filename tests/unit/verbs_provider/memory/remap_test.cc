@@ -72,7 +72,7 @@ TEST_P(RemapTest, PartlyRegisteredMemoryMovesAsAWhole) {
     }
     EXPECT_TRUE(mappings_in(area.range()).empty());
     part.end();
-    for (const Mapping& mapping : mappings_in({target.address(), target.address() + 8 * kPageBytes})) {
+    for (const VmArea& mapping : mappings_in({target.address(), target.address() + 8 * kPageBytes})) {
         EXPECT_FALSE(mapping.shared);
     }
 }

@@ -26,8 +26,8 @@ constexpr auto kPatience = std::chrono::minutes(3);
 
 class Torture {
   public:
-    explicit Torture(const Settings& settings) { apply_for_test(settings); }
-    ~Torture() { apply_for_test(Settings{}); }
+    explicit Torture(const RegistrySettings& settings) { apply_for_test(settings); }
+    ~Torture() { apply_for_test(RegistrySettings{}); }
     Torture(const Torture&) = delete;
     Torture& operator=(const Torture&) = delete;
 
@@ -191,7 +191,7 @@ std::uint64_t rounds_to_lose(const MoverSettings& mover) {
     return unprotected.rounds();
 }
 
-void expect_nothing_lost(const Settings& settings, std::uint64_t rounds) {
+void expect_nothing_lost(const RegistrySettings& settings, std::uint64_t rounds) {
     Torture protected_run(settings);
     protected_run.run(rounds, false);
     std::printf("with protection: %llu updates in %llu rounds\n",

@@ -48,14 +48,15 @@ std::size_t lost_beside_writers(const Area& area, int rounds) {
 }
 
 TEST(Writers, NothingIsLostWhereMuchWaitsAtOnce) {
-    for (const Settings& settings :
-         {Settings{.mover = {.always_crowded = true}},
-          Settings{.mover = {.always_crowded = true}, .protects_untouched = false}, Settings{}}) {
+    for (const RegistrySettings& settings :
+         {RegistrySettings{.mover = {.always_crowded = true}},
+          RegistrySettings{.mover = {.always_crowded = true}, .protects_untouched = false},
+          RegistrySettings{}}) {
         apply_for_test(settings);
         const Area area(kLargeBytes);
         EXPECT_EQ(lost_beside_writers(area, 5), 0U);
     }
-    apply_for_test(Settings{});
+    apply_for_test(RegistrySettings{});
 }
 
 /// What waits ahead of the step that fails goes on, too.
@@ -73,7 +74,7 @@ TEST(Writers, GoOnWhenTheMoveIsGivenUp) {
     EXPECT_TRUE(area.holds(3));
     release(registration);
     ASSERT_EQ(other.forget({middle, middle + kPageBytes}), 0);
-    apply_for_test(Settings{});
+    apply_for_test(RegistrySettings{});
 }
 
 }  // namespace

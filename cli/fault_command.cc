@@ -1,4 +1,4 @@
-#include "cli/fault.h"
+#include "cli/fault_command.h"
 
 #include <fmt/core.h>
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cli/daemon_client.h"
-#include "cli/error.h"
+#include "cli/launch_error.h"
 #include "cli/status.h"
 
 namespace urnic::cli {

@@ -15,7 +15,7 @@ class FaultCommand {
     FaultCommand& operator=(const FaultCommand&) = delete;
     ~FaultCommand();
 
-    /// True: the command line names it.
+    /// Returns whether the command line names it.
     [[nodiscard]] bool parsed() const;
     /// Asks the daemon. Throws LaunchError.
     void run() const;

@@ -1,4 +1,4 @@
-#include "cli/port.h"
+#include "cli/port_command.h"
 
 #include <fmt/core.h>
 

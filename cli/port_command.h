@@ -13,7 +13,7 @@ class PortCommand {
     PortCommand(const PortCommand&) = delete;
     PortCommand& operator=(const PortCommand&) = delete;
 
-    /// True: the command line names it.
+    /// Returns whether the command line names it.
     [[nodiscard]] bool parsed() const { return port_->parsed(); }
     /// Asks the daemon. Throws LaunchError.
     void run() const;

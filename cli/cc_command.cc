@@ -1,4 +1,4 @@
-#include "cli/cc.h"
+#include "cli/cc_command.h"
 
 #include <fmt/core.h>
 
@@ -7,7 +7,7 @@
 
 #include "cli/cc_target.h"
 #include "cli/daemon_client.h"
-#include "cli/error.h"
+#include "cli/launch_error.h"
 #include "cli/status.h"
 
 namespace urnic::cli {

@@ -16,7 +16,7 @@ class CcCommand {
     CcCommand(const CcCommand&) = delete;
     CcCommand& operator=(const CcCommand&) = delete;
 
-    /// True: the command line names it.
+    /// Returns whether the command line names it.
     [[nodiscard]] bool parsed() const { return cc_->parsed(); }
     /// Asks the daemon. Throws LaunchError.
     void run() const;

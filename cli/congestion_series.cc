@@ -1,4 +1,4 @@
-#include "cli/cc_series.h"
+#include "cli/congestion_series.h"
 
 #include <fmt/format.h>
 

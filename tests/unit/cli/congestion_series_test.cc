@@ -1,5 +1,5 @@
 // What `urnic cc trace` makes of the daemon's answers.
-#include "cli/cc_series.h"
+#include "cli/congestion_series.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
