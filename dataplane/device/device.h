@@ -52,7 +52,7 @@ struct Device {
     std::array<std::uint16_t, kGidTableLength> gid_vlans{};     // of each GID's interface; 0: untagged
     std::array<std::string, kGidTableLength> gid_interfaces{};  // the kernel's, "eth0.7"; empty: none
     NeighbourMacs neighbour_macs;                               // what paths of a real port name
-    FrameInbox* neighbour_inbox = nullptr;                      // nullptr: ARP and ND are somebody else's
+    FrameInbox* neighbour_inbox = nullptr;                      // nullptr: ARP and ND are not received
     bool is_ecn_capable = false;                                // packets say ECT(0)
     bool udp_checksum_enabled = false;
     std::uint32_t mtu_bytes = 4096;        // largest path MTU
@@ -70,10 +70,10 @@ struct Device {
     PfcSettings pfc;
     PfcCounters pfc_counters;
     PortPauses pauses{pfc, pfc_counters};        // worker 0 is the owner
-    std::atomic<std::uint32_t> pause_askers{0};  // bit w: worker w has asked the link's other end to stop
+    std::atomic<std::uint32_t> pause_askers{0};  // bit w: worker w has paused the other end of the link
     PortState port_state;                        // see port_state.h
     NeighbourResolver* neighbours = nullptr;
-    MadInbox* mads = nullptr;  // nullptr: nobody listens to QP1, what comes for it is dropped
+    MadInbox* mads = nullptr;  // nullptr: QP1 has no receiver, its MADs are dropped
 };
 
 /// Connected QPs may be marked: they slow down when they are. Control thread.

@@ -1,6 +1,6 @@
 // The addresses of one RNIC while the daemon runs: the GID table, as Linux keeps it. GID 0 is the link-local
 // address made from the MAC; the others come in the order in which the addresses appear, keep their index,
-// and free it when the address goes.
+// and free it when the address is removed.
 #pragma once
 
 #include <cstdint>

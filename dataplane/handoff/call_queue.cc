@@ -59,7 +59,7 @@ const FunctionRef* CallQueue::next() {
 }
 
 void CallQueue::finish() {
-    // The call dies as soon as its writer sees this; a wake-up that comes later wakes nobody.
+    // The caller destroys the call as soon as it sees this; a later wake-up wakes no thread.
     std::atomic<std::uint32_t>* const progress = &current_->progress;
     current_ = nullptr;
     if (progress->exchange(kDone, std::memory_order_acq_rel) == kCallerSleeps) {

@@ -12,7 +12,7 @@ namespace urnic::dataplane {
 
 class MadInbox {
   public:
-    /// More that nobody has taken are dropped, as MADs may be (IBA 13.6.3); each then waits for a time-out of
+    /// Further MADs are dropped, as MADs may be (IBA 13.6.3); each then costs its sender a time-out of
     /// seconds. As many as one listener may have requests waiting: programs connect by the thousand, and the
     /// control thread serves them meanwhile.
     static constexpr std::uint32_t kMads = 8192;

@@ -19,11 +19,13 @@ class WorkerWakeup {
     WorkerWakeup(const WorkerWakeup&) = delete;
     WorkerWakeup& operator=(const WorkerWakeup&) = delete;
 
-    /// After something was put where `worker` looks: makes it look. No system call while it is awake.
+    /// Called after work was put into one of the worker's sources: wakes it if it sleeps. No system call
+    /// while it is awake.
     void wake(std::uint32_t worker);
     [[nodiscard]] int wake_fd(std::uint32_t worker) const { return fds_[worker]; }
 
-    /// The worker itself: from now on others wake it. It must look at every source once more afterwards.
+    /// Called by the worker itself: from now on others wake it. It must poll every source once more
+    /// afterwards.
     void announce_sleep(std::uint32_t worker);
     void announce_awake(std::uint32_t worker);
 

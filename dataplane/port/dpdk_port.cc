@@ -37,7 +37,7 @@ void set_rss(const rte_eth_dev_info& info, std::uint32_t queues, rte_eth_conf& c
     }
 }
 
-/// What the device is set to: what the largest path MTU needs, as far as it goes. Not what fits into a
+/// The MTU to set: what the largest path MTU needs, or the device's maximum. Not what fits into a
 /// buffer: drivers put headers of their own before the frame there. Throws SetupError: it does not carry
 /// config.path_mtu_bytes.
 std::uint32_t mtu_for(const DpdkPortConfig& config, const rte_eth_dev_info& info) {
@@ -106,8 +106,8 @@ DpdkPort::DpdkPort(const DpdkPortConfig& config) : port_id_(find_port(config)) {
     listen_to_events();
 }
 
-// Interrupts would tell of links sooner, where drivers have them; but not all that say so bring them (Intel's
-// for the 82574 with MSI-X does not), and with them DPDK does not look at the NIC when it is asked.
+// Interrupts would report link changes sooner, but not all drivers that claim them deliver them (Intel's for
+// the 82574 with MSI-X does not), and with interrupts DPDK does not read the link's state when it is asked.
 void DpdkPort::listen_to_events() {
     constexpr long kLookNs = 200'000'000;
     const itimerspec every{{0, kLookNs}, {0, kLookNs}};
@@ -127,7 +127,7 @@ int DpdkPort::on_event(std::uint16_t /*port*/, rte_eth_event_type /*type*/, void
     return 0;
 }
 
-// So vfio asks for a PCI device back.
+// vfio requests a PCI device back in this way.
 void DpdkPort::on_device_event(const char* /*device*/, rte_dev_event_type type, void* self) {
     if (type == RTE_DEV_EVENT_REMOVE) {
         static_cast<DpdkPort*>(self)->removed_.store(true, std::memory_order_relaxed);
@@ -169,7 +169,7 @@ std::uint16_t DpdkPort::rx_burst(std::uint32_t queue, rte_mbuf** frames, std::ui
     for (std::uint16_t i = 0; i < got; ++i) {
         note_acquired(frames[i]);
         if (frames[i]->nb_segs != 1) [[unlikely]] {
-            // A NIC counts the size of its buffers in powers of two or in whole KB, and goes on in the next
+            // A NIC counts the size of its buffers in powers of two or in whole KB, and continues in the next
             // where ours has room left. What is longer than that room stays in pieces, which the receiver
             // drops.
             (void)rte_pktmbuf_linearize(frames[i]);

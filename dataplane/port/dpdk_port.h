@@ -43,7 +43,7 @@ class DpdkPort final : public Port {
     /// Returns whether the driver can count the frames that wait: else rx_waiting() is always 0.
     [[nodiscard]] bool can_count_waiting() const;
     void set_multicast(std::span<const wire::Mac> groups) override;
-    /// Groups that the RNIC itself is in, whatever set_multicast() says.
+    /// Groups of the RNIC itself, in addition to those of set_multicast().
     void set_own_groups(std::vector<wire::Mac> groups);
     [[nodiscard]] std::uint64_t rx_missed() override;
     [[nodiscard]] int wait_fd(std::uint32_t queue) const override;

@@ -100,7 +100,7 @@ std::uint16_t FaultInjector::tx_burst(std::uint32_t queue, rte_mbuf** frames, st
     release_due(tx_);
     send_ready(queue);
     std::uint16_t taken = 0;
-    // What the port below does not take now stays here; no more is accepted until it has gone.
+    // Frames that the port below does not take stay here; no more are accepted until they are sent.
     while (taken < count && tx_.ready.size() == 0) {
         const auto end = static_cast<std::uint16_t>(std::min<std::uint32_t>(count, taken + kBurst));
         while (taken < end) {
@@ -173,7 +173,7 @@ void FaultInjector::copy(Side& side, const fault::Verdict& verdict, const rte_mb
     }
     const TimeNs delay_ns = verdict.delay_ns + verdict.copy_delay_ns;
     if (delay_ns == 0) {
-        side.ready.push(twin);  // the two are alike: it does not matter which goes first
+        side.ready.push(twin);  // the two are equal: their order does not matter
     } else {
         hold(side, {now_ + delay_ns, 0, verdict.dest_qp, twin}, *verdict.copier);
     }

@@ -1,5 +1,5 @@
-// A port with faults: stacks on any other port of one worker and loses, damages, marks, delays, doubles or
-// reorders what goes through, as a plan says.
+// Stacks on any other port of one worker and drops, corrupts, marks, delays, duplicates or reorders frames
+// according to a plan.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class FaultInjector final : public Port {
     /// not copied, and counted in its rule.
     static constexpr std::uint32_t kMaxHeld = 512;
 
-    /// `now`: the worker's time, read whenever a burst goes through.
+    /// `now`: the worker's time, read for each burst.
     FaultInjector(Port& below, const TimeNs& now);
     ~FaultInjector() override;
     FaultInjector(const FaultInjector&) = delete;
@@ -30,9 +30,9 @@ class FaultInjector final : public Port {
     /// Swaps the plan in; nullptr: no faults. The caller gets the old one in `plan`. What is held stays until
     /// its time. Allocates: not on the packet path.
     void swap_plan(std::shared_ptr<const fault::Plan>& plan);
-    /// Nothing to do, nothing held.
+    /// Returns whether it has no plan and holds no packet.
     [[nodiscard]] bool drained() const;
-    /// When a held packet wants to go on, if nothing else happens; 0: at once, kNever: nothing is held.
+    /// When the next held packet is due; 0: at once, kNever: none is held.
     [[nodiscard]] TimeNs next_event() const;
 
     /// Also sends what is due, so that held packets go out when the RNIC itself sends nothing.
@@ -54,8 +54,8 @@ class FaultInjector final : public Port {
         rte_mbuf* frame = nullptr;
     };
 
-    /// What goes on, in order. A burst is only taken while there is less than a burst in here, so that it
-    /// holds at most one, another with its copies, and all that was held.
+    /// Frames to pass on, in order. A burst is only taken while there is less than a burst in here, so that
+    /// it holds at most one, another with its copies, and all that was held.
     class ReadyQueue {
       public:
         [[nodiscard]] std::uint32_t size() const { return end_ - begin_; }
@@ -86,7 +86,7 @@ class FaultInjector final : public Port {
     void process(Side& side, rte_mbuf* frame) const;
     static void hold(Side& side, const Held& held, fault::ActiveRule& rule);
     void copy(Side& side, const fault::Verdict& verdict, const rte_mbuf& frame) const;
-    /// A packet goes on, and behind it those that waited for it to go by.
+    /// Passes a packet on, and behind it those that waited for it.
     static void pass(Side& side, rte_mbuf* frame, std::uint32_t dest_qp);
     void release_due(Side& side) const;
     /// Gives the port below what it takes.

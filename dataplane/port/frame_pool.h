@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kHeldFramesPerWorker = 1024;
 [[nodiscard]] rte_mempool* make_frame_pool(const char* name, std::uint32_t frames);
 
 // A pool hands a buffer from the thread that freed it to the one that allocates it next. The library is not
-// built with the thread sanitizer, which is told of that order here.
+// built with the thread sanitizer, which learns of that order here.
 #if defined(__SANITIZE_THREAD__)
 extern "C" void __tsan_acquire(void* address);
 extern "C" void __tsan_release(void* address);
@@ -51,8 +51,8 @@ inline void note_released(rte_mbuf* /*frame*/) {}
 inline void free_frames(std::span<rte_mbuf*> frames) {
     for (rte_mbuf* frame : frames) {
         note_released(frame);
-        // Workers share multicast frames. DPDK looks whether a reference is the last one by a relaxed load;
-        // what the others did with the frame must come before its next use.
+        // Workers share multicast frames. DPDK reads the reference count by a relaxed load;
+        // the accesses of the others must happen before the next use of the frame.
         (void)__atomic_load_n(&frame->refcnt, __ATOMIC_ACQUIRE);
     }
     rte_pktmbuf_free_bulk(frames.data(), static_cast<unsigned>(frames.size()));

@@ -32,7 +32,7 @@ std::uint32_t PrefetchPort::rx_waiting(std::uint32_t index) {
     Queue& queue = queues_[index];
     const auto size = static_cast<std::uint32_t>(queue.frames.size());
     std::uint16_t got = 1;
-    // Drivers give less than they are asked for, whatever waits: only nothing means that nothing does.
+    // Drivers return fewer frames than requested even if more wait: only 0 means that none do.
     while (queue.count < size && got != 0) {
         const std::uint32_t end = (queue.first + queue.count) % size;
         // Up to the end of the vector, or to the first that waits.

@@ -1,5 +1,5 @@
-// A port that tells how many frames wait where its driver does not: it takes them from the driver ahead of
-// time, and counts those. For who wants to ask for a pause (PfcSettings::sent).
+// Counts the frames that wait where the driver cannot: it takes them from the driver ahead of time. Needed to
+// send PFC pause frames (PfcSettings::sent).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ class PrefetchPort final : public Port {
   public:
     static constexpr std::uint32_t kMaxFrames = 4096;
 
-    /// Up to `max_frames` (1 to kMaxFrames) of each queue are taken ahead; what comes meanwhile waits in
-    /// the driver. `below` lives longer.
+    /// Up to `max_frames` (1 to kMaxFrames) of each queue are taken ahead; further frames wait in the
+    /// driver. `below` lives longer.
     PrefetchPort(Port& below, std::uint32_t num_queues, std::uint32_t max_frames);
     ~PrefetchPort() override;
     PrefetchPort(const PrefetchPort&) = delete;
@@ -24,7 +24,7 @@ class PrefetchPort final : public Port {
     std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
         return below_.tx_burst(queue, frames, count);
     }
-    /// Takes ahead what there is room for; `max_frames` means: that many or more.
+    /// Takes as many frames ahead as there is room for; `max_frames` means that many or more.
     [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override;
     [[nodiscard]] std::uint64_t rx_missed() override { return below_.rx_missed(); }
     void set_multicast(std::span<const wire::Mac> groups) override { below_.set_multicast(groups); }

@@ -28,7 +28,7 @@ constexpr unsigned kWorkerRingFrames = 256;
 constexpr unsigned kRingBurst = 32;
 /// Pause frames under way at once; RNICs leave half of them to the switches.
 constexpr std::uint32_t kPauseFrames = 1024;
-/// Whom a pause frame to an RNIC comes from: its switch. Made up, as MACs of switches' ports are nobody's.
+/// Source of a pause frame from a switch to an RNIC: a made-up MAC, as emulated switches have none.
 constexpr wire::Mac kSwitchMac{0x02, 0x00, 0x00, 0xff, 0xff, 0xfe};
 
 std::uint8_t byte_at(std::span<const std::byte> bytes, std::size_t at) {
@@ -200,7 +200,7 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
     rte_mbuf* arrived = nullptr;  // while the RNIC's ring has no room for it
     std::uint32_t arrived_at = 0;
     // By port: something was delivered since worker 0 last found the port empty. The other ports' rx_burst()
-    // lets the network run, too, and nobody wakes a worker for what it gives to itself.
+    // runs the network, too, and a worker is not woken for frames that it sends to itself.
     std::vector<std::uint8_t> unseen;
 };
 

@@ -28,7 +28,7 @@ struct NetworkPortView {
 
 /// One fabric's. Runs on worker 0 alone, whatever worker sends; others hand their frames to it by rings. Its
 /// time is that of worker 0's QPs (StallFreeClock): a machine that keeps the worker from running slows the
-/// network down with its RNICs, and what goes on between them stays as it would be on a faster one.
+/// network down with its RNICs, so that they behave to each other as on a faster machine.
 class EmulatedNetwork {
   public:
     static constexpr std::uint32_t kFrames = 4096;

@@ -162,7 +162,7 @@ rte_ring* InProcessSwitch::route(std::uint32_t from, const rte_mbuf& frame, std:
         return nullptr;
     }
     if (const auto port = port_of(bytes)) {
-        // As a NIC's flow rules would: straight to the worker that owns the QP. ~0u (not RoCEv2) goes to one
+        // As a NIC's flow rules would: directly to the worker that owns the QP. ~0u (not RoCEv2) goes to one
         // of them, which counts and drops it.
         worker = handoff_.num_workers() == 1 ? 0 : handoff_.worker_of(wire::peek_dest_qp(bytes));
         return ring(from, *port, worker);
@@ -193,7 +193,8 @@ bool InProcessSwitch::replicate(std::uint32_t from, rte_mbuf* frame, std::uint32
         }
         // The receivers share the bytes and only read them.
         rte_mbuf_refcnt_update(frame, 1);
-        if (rte_ring_sp_enqueue(ring(from, port, to), frame) != 0) {  // joined since we looked, and full
+        if (rte_ring_sp_enqueue(ring(from, port, to), frame) !=
+            0) {  // it joined the group after the check, and is full
             free_frames({&frame, 1});
         }
         to_wake |= to != from ? 1U << to : 0U;

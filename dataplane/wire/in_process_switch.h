@@ -36,7 +36,7 @@ class InProcessSwitch final : public NeighbourResolver {
     /// Port i of the list; lives as long as the switch.
     [[nodiscard]] Port& port(std::uint32_t index);
     [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) const override;
-    /// The port has another MAC from now on; resolve() goes on naming the first. Any thread.
+    /// The port has another MAC from now on; resolve() still returns the first. For any thread.
     void set_mac(std::uint32_t port, const wire::Mac& mac);
     /// The port that a frame of at least 6 bytes is for; none: unknown MAC.
     [[nodiscard]] std::optional<std::uint32_t> port_of(std::span<const std::byte> frame) const;

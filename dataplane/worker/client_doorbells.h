@@ -19,7 +19,7 @@ class ClientDoorbells {
     static constexpr std::uint32_t kWordsPerRound = 4;
 
     /// `doorbell`: the worker's part of the client's doorbells. `wake_fd`: an eventfd that the client writes
-    /// to when state says that the worker sleeps; never read here (its flags are the client's to change).
+    /// to when DaemonState says that the worker sleeps; never read here (the client can change its flags).
     ClientDoorbells(abi::WorkerDoorbell* doorbell, int wake_fd) : doorbell_(doorbell), wake_fd_(wake_fd) {}
     ClientDoorbells(const ClientDoorbells&) = delete;
     ClientDoorbells& operator=(const ClientDoorbells&) = delete;

@@ -93,7 +93,7 @@ bool EventNotifier::write_channel(NotifyingCq& cq) {
         return true;
     }
     cq.completion_events.fetch_sub(1);
-    // Anything else than a full pipe means that nobody reads it any more.
+    // Any error but a full pipe means that the pipe has no reader any more.
     return errno != EAGAIN;
 }
 
@@ -141,7 +141,7 @@ void EventNotifier::flush(TimeNs now) {
 }
 
 void EventNotifier::raise(TimeNs now, Moderate moderate) {
-    // Pairs with the application's arm-then-poll: it sees the completion, or we see that it asked.
+    // Pairs with the application's arm-then-poll: it sees the completion, or this sees that the CQ is armed.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     next_due_ = kNever;
     std::size_t kept = 0;
@@ -176,11 +176,11 @@ bool EventNotifier::try_defer(NotifyingCq& cq, TimeNs now) {
         return false;
     }
     if (!cq.notification_wanted(worker_)) {
-        // Completions that nobody asked to be told of do not count for the next event.
+        // Completions while the CQ was not armed do not count for the next event.
         cq.since_event.store(0, std::memory_order_relaxed);
         return false;
     }
-    // A full CQ gets its event whatever was asked for: no further completion could raise it.
+    // A full CQ gets its event in any case: no further completion could raise it.
     const std::uint32_t enough = std::min<std::uint32_t>(moderation.count, cq.entries(worker_));
     if (enough != 0 && cq.since_event.load(std::memory_order_relaxed) >= enough) {
         return false;

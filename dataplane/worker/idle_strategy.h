@@ -20,7 +20,7 @@ class IdleStrategy {
   public:
     static constexpr TimeNs kSpinNs = 1'000'000;  // then a sleeping core is worth more than the wake-up
     static constexpr std::uint32_t kYieldMisses = 500;
-    static constexpr TimeNs kPolledPortNs = 50'000;  // how often a port that cannot wake us is looked at
+    static constexpr TimeNs kPolledPortNs = 50'000;  // how often a port without a descriptor is polled
 
     /// Throws std::system_error when no descriptor is left.
     IdleStrategy(std::uint32_t worker, bool may_spin, WorkerWakeup& wakeup);
@@ -36,10 +36,10 @@ class IdleStrategy {
     /// Called after each round. `wake_at`: the next timer. Returns whether it slept.
     bool after_round(Round round, TimeNs now, TimeNs wake_at);
 
-    /// Watches `fd` for input by edges: it is never read, so that nobody who shares it can make a read block.
-    /// Returns 0 or errno.
+    /// Watches `fd` for input, edge-triggered: it is never read, so that a process that shares it cannot make
+    /// a read block. Returns 0 or errno.
     [[nodiscard]] int watch_edges(int fd);
-    /// Watches a port's descriptor, which its own receive function clears.
+    /// Watches a port's descriptor, level-triggered: the port's receive function clears it.
     [[nodiscard]] int watch_level(int fd);
     void unwatch(int fd);
 

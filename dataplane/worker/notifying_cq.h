@@ -1,4 +1,4 @@
-// CQs and SRQs with what it takes to tell their application of completions and errors.
+// CQs and SRQs that notify their application of completions and errors.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// A QP as its worker has it: the engine, whom its events go to, its doorbell, and its places in the worker's
-// lists.
+// A QP on its worker: the protocol engine, the recipients of its events, its doorbell, and its links in the
+// worker's lists.
 #pragma once
 
 #include <atomic>

@@ -26,7 +26,7 @@ class RxPath {
     void use_port(Port& port) { port_ = &port; }
     /// Follows the addresses of the device.
     void refresh_addresses();
-    /// Down: what comes in is dropped.
+    /// While the port is down, received frames are dropped.
     void set_port_up(bool up) { port_up_ = up; }
     /// Receives one burst from the port. QPs that got packets are put on the run queue, so that the ACKs for
     /// a burst are coalesced. `now` is the clock's time, `protocol_now` that of StallFreeClock. Returns the

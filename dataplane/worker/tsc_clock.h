@@ -17,7 +17,7 @@ class TscClock {
   private:
     void anchor();
 
-    std::uint64_t ticks_per_second_;    // as the EAL says, which rounds it
+    std::uint64_t ticks_per_second_;    // by the EAL, which rounds it
     std::uint64_t nominal_q32_;         // nanoseconds a tick by that, in 1/2^32
     std::uint64_t ns_per_tick_q32_;     // as measured between the last two readings of the system's clock
     std::uint64_t anchored_for_ticks_;  // how long the last reading serves; longer each time, up to a second

@@ -191,7 +191,7 @@ void Worker::Impl::send_pfc(WorkerDevice& worker_device) const {
     if (!worker_device.outbox.transmit_frame(frame)) {
         return;  // there is no room: it is tried in the next round
     }
-    // Before the frames that wait are looked at.
+    // Before the received frames are handled.
     (void)worker_device.outbox.flush();
     worker_device.pause_sender.sent(now);
     for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {

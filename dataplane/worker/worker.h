@@ -56,7 +56,7 @@ class Worker {
 
     /// Runs `function` on the worker's thread between two rounds of its loop and returns when it has run;
     /// while the worker sleeps, is not started, or stopped, runs it right here. For the control thread alone.
-    /// It must not allocate: there is nobody on a worker to answer ENOMEM to. While it runs the worker holds
+    /// It must not allocate: a worker cannot report ENOMEM. While it runs the worker holds
     /// no pointer to a memory region, so an empty call() is also the barrier after KeyTable::remove(). It
     /// holds QPs until remove_qp() and CQs until release_cq().
     void call(FunctionRef function);
@@ -81,7 +81,7 @@ class Worker {
     /// thousands of packets (docs/adr/0022).
     void send_posted(QpSlot& slot);
     /// The faults of the device with that index on this worker's queue; nullptr: none. The caller gets the
-    /// plan that was in force before, which nobody on this worker uses any more.
+    /// plan that was in force before, which this worker does not use any more.
     void swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan);
     /// Sends one packet that belongs to no QP of an application, as QP1 does; `bytes` are copied. Returns
     /// false if there is no room now.

@@ -75,7 +75,7 @@ bool Worker::transmit(std::uint32_t device, const wire::Path& path, const wire::
 bool Worker::transmit_frame(std::uint32_t device, std::span<const std::byte> bytes) {
     WorkerOutbox& outbox = impl_->worker_devices.at(device)->outbox;
     outbox.make_room(impl_->now);
-    // ARP and neighbour discovery; the frames of a priority are all paused, whoever sends them.
+    // ARP and neighbour discovery: a pause of a priority is for all frames, those without a QP, too.
     const std::uint32_t priority = wire::priority_of(reinterpret_cast<const std::uint8_t*>(bytes.data()));
     return (outbox.paused() >> priority & 1U) == 0 && outbox.transmit_frame(bytes);
 }

@@ -96,7 +96,7 @@ struct Worker::Impl {
     TscClock clock;
     TimeNs now;
     StallFreeClock stall_free_clock;
-    TimeNs protocol_now;  // what QPs and their timers are told
+    TimeNs protocol_now;  // that QPs and their timers use
     TimerWheel timers;
     MbufHolder mbuf_holder;
     HeldPacketPool held_packets{mbuf_holder, kHeldPacketTables};

@@ -56,7 +56,7 @@ void WorkerOutbox::refill() {
     if (alloc_frames(pool_, {spare_.data() + spares_, kRefillFrames})) {
         spares_ += kRefillFrames;
     } else {
-        ++counters_.drop_no_mbuf;  // nothing is lost: room() says so and the QP sends later
+        ++counters_.drop_no_mbuf;  // no frame is lost: room() is 0 and the QP sends later
     }
 }
 

@@ -17,7 +17,7 @@ namespace urnic::dataplane {
 /// A QP reaches it through begin_call() alone, which says whose effects come and when.
 class WorkerOutbox final : private Outbox {
   public:
-    /// Frames that wait for the port. The batch goes out when the worker flushes, or when it is full.
+    /// Frames that wait for the port. The batch is sent when the worker flushes, or when it is full.
     static constexpr std::uint32_t kMaxFrames = 64;
 
     WorkerOutbox(std::uint32_t worker, Device& device, rte_mempool* frames, EventNotifier& notifier);
@@ -27,14 +27,14 @@ class WorkerOutbox final : private Outbox {
 
     /// From now on packets go through `port`: the device's own or one that stacks on it.
     void use_port(Port& port) { port_ = &port; }
-    /// Whether rates are measured by the QPs' time instead of the clock, as the port goes by it (TimedPort).
+    /// Whether rates are measured in protocol time instead of the clock's, as a TimedPort does.
     void use_protocol_time(bool use) { use_protocol_time_ = use; }
     /// The device has another MAC now.
     void use_mac(const wire::Mac& mac) { mac_ = mac; }
     [[nodiscard]] const wire::Mac& mac() const { return mac_; }
     /// Bit n: nothing of priority n is sent until the next call of this function.
     void set_paused_priorities(std::uint8_t priorities) { set_paused(priorities); }
-    /// Down: what goes out is dropped.
+    /// While the port is down, frames are dropped instead of sent.
     void set_port_up(bool up) { port_up_ = up; }
     using Outbox::has_held;
     using Outbox::holds;

@@ -140,7 +140,7 @@ std::byte* AfPacketQueue::slot(std::uint32_t index) const {
            std::size_t{index % kSlotsPerBlock} * kSlotBytes;
 }
 
-// The kernel takes the outermost VLAN tag off; it goes back in, as it came over the wire.
+// The kernel strips the outermost VLAN tag; it is inserted again, as it was on the wire.
 bool AfPacketQueue::copy_out(const std::byte* slot, rte_mbuf& frame) {
     const auto& header = *reinterpret_cast<const tpacket2_hdr*>(slot);
     const bool tagged = (header.tp_status & TP_STATUS_VLAN_VALID) != 0;

@@ -52,7 +52,7 @@ class AfXdpQueue final : public KernelQueue {
     xsk_ring_prod tx_{};
     std::array<std::uint64_t, kRing> free_{};  // chunks to send from
     std::uint32_t num_free_ = 0;
-    std::uint64_t missed_ = 0;  // told
+    std::uint64_t missed_ = 0;  // returned by take_missed() so far
     bool must_kick_ = false;    // the kernel has not taken all that lies in the transmit ring
 };
 

@@ -162,7 +162,7 @@ void KernelPort::change_groups(int change, int index, std::span<const wire::Mac>
     }
 }
 
-// Each change costs the kernel a look at all of them: only what is new is told.
+// For each change the kernel walks all memberships: only differences are passed on.
 void KernelPort::set_multicast(std::span<const wire::Mac> groups) {
     std::vector<wire::Mac> wanted(groups.begin(), groups.end());
     std::sort(wanted.begin(), wanted.end());

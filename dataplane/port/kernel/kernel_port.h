@@ -1,5 +1,5 @@
 // A network interface of the kernel as a port: a queue for each worker (packet sockets, or AF_XDP), in any
-// network namespace. Survives that the interface goes and comes back.
+// network namespace. Survives the removal of the interface and its return.
 #pragma once
 
 #include <array>
@@ -59,8 +59,8 @@ class KernelPort final : public Port {
     /// The command as it is to be typed for the interface's network namespace.
     [[nodiscard]] std::string command_in_netns(const std::string& command) const;
 
-    // The interface has gone, or another of its name has come. For the control thread: make queues, let each
-    // worker use() its own, then let the old ones go.
+    // When the interface was removed, or another of its name has appeared, the control thread opens queues,
+    // lets each worker use() its own, then destroys the old ones.
 
     /// 0: the queues in use belong to no interface any more.
     [[nodiscard]] int opened_index() const { return opened_.index; }
@@ -97,7 +97,7 @@ class KernelPort final : public Port {
     UniqueFd groups_socket_;         // receives nothing; its memberships make the interface take more frames
     bool all_multicast_ = false;     // there was no room for each of them
     Queues queues_;
-    std::uint64_t missed_ = 0;  // by queues_ and those before them, as far as they have told
+    std::uint64_t missed_ = 0;  // by queues_ and those before them, as far as it was read
     std::array<KernelQueue*, abi::kMaxWorkers> live_{};
 };
 
