@@ -27,6 +27,7 @@ RC_SCRIPT_IN(RequesterErrors, InvalidRequest, "9.9.2", "NAK 0x61: REM_INV_REQ_ER
 
 RC_SCRIPT_IN(RequesterErrors, RemoteAccess, "9.9.2", "NAK 0x62: REM_ACCESS_ERR, flush, ERR, silence") {
     fails_with(wire::kNakRemoteAccessError, WcStatus::kRemAccessErr);
+    EXPECT_EQ(host().counters.req_remote_access_errors.value(), 1U);
 }
 
 RC_SCRIPT_IN(RequesterErrors, RemoteOperational, "9.9.2", "NAK 0x63: REM_OP_ERR, flush, ERR, silence") {

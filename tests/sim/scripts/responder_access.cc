@@ -159,6 +159,7 @@ RC_SCRIPT(ResponderKey, Unknown, "9.7.4.1.5",
         peer(fetch_add_request(2000, 1).rkey(key));
         refuses(2000, 0, kAccess);
         holds_own_data(0, 8);
+        EXPECT_EQ(host().counters.resp_remote_access_errors.value(), 1U);
     }
 }
 
@@ -427,6 +428,16 @@ RC_SCRIPT(ResponderAtomic, OnlyTheVirtualAddressCounts, "9.4.5",
     connect();
     SimRegion& region = host().add_region(64, {.iova_offset = 4});
     peer(fetch_add_request(2000, 1).reth(region.addr(), region.key(), 0));
+    refuses(2000, 0, kInvalid);
+    EXPECT_TRUE(untouched(region));
+}
+
+RC_SCRIPT(ResponderAtomic, OnlyTheMemoryIsMisaligned, "9.4.5",
+          "an atomic whose address is a multiple of 8, on memory that is not aligned: NAK invalid request") {
+    connect();
+    SimRegion& region = host().add_region(64, {.iova_offset = 4});
+    const std::uint64_t aligned = (region.addr() + 7) & ~7ULL;
+    peer(fetch_add_request(2000, 1).reth(aligned, region.key(), 0));
     refuses(2000, 0, kInvalid);
     EXPECT_TRUE(untouched(region));
 }

@@ -211,5 +211,32 @@ RC_SCRIPT(ResponderReceive, RevokedInTheMiddle, "9.7.4.1.7",
     receives(failed(100, WcStatus::kLocProtErr));
 }
 
+RC_SCRIPT(
+    ResponderReceive, Malformed, "9.7.4.1.7",
+    "a receive WQE that claims more entries than the queue has: NAK remote operational error, WC local QP "
+    "operation error") {
+    connect();
+    post_receive(100, 64);
+    post_receive(101, 64);
+    host().recv_slot(0).num_sge = 0xffff'ffff;
+    peer(send_only(2000, 8));
+    sends(nak(2000, 0, wire::kNakRemoteOperationalError));
+    state(QpState::kErr);
+    receives({failed(100, WcStatus::kLocQpOpErr), flushed(101)});
+}
+
+RC_SCRIPT(ResponderReceive, RewrittenInTheMiddle, "10.8.3.1",
+          "a receive WQE is read once: what its application writes over it under way changes nothing") {
+    connect({.mtu = 256});
+    post_receive(100, 512);
+    peer(unasked(send_first(2000, 256)));
+    host().recv_slot(0).num_sge = 0xffff'ffff;
+    host().recv_slot(0).seq.store(0);
+    peer(send_last(2001, 256, 256));
+    sends(acked(2001, 1));
+    receives(ok(100).bytes(512));
+    holds_peer_data(0, 512, 0);
+}
+
 }  // namespace
 }  // namespace urnic::sim
