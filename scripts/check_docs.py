@@ -23,8 +23,8 @@ import check_layers
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
-# What a path in a document may end in; others (sysfs, /usr) are not of this tree.
-TREE_PATH = re.compile(r"^[\w.-]+(/[\w.-]+)*(\.(h|cc|c|py|md|toml|json|txt|supp|svg|build)|/)$")
+# A path of this tree begins with one of its folders; those of scripts/ are checked as commands.
+TREE_PATH = re.compile(r"^[\w.-]+(/[\w.-]+)+/?$|^[\w.-]+/$")
 FOLDERS_PAGE = "docs/architecture.md"
 FOLDERS_ROW = re.compile(r"^\| `([\w/]+)/?` \|")
 MESON = {"setup", "configure", "compile", "test", "install", "introspect"}
@@ -89,10 +89,10 @@ def link_problems(page):
 
 
 def path_problems(page):
-    tops = {entry.name for entry in TOP.iterdir() if entry.is_dir() and not entry.name.startswith((".", "build"))}
+    tops = {entry.name for entry in TOP.iterdir() if entry.is_dir() and not entry.name.startswith((".", "build", "scripts"))}
     for number, line in page.prose:
         for text in CODE.findall(line):
-            if TREE_PATH.match(text) and text.split("/")[0] in tops and "/" in text and not (TOP / text).exists():
+            if TREE_PATH.match(text) and text.split("/")[0] in tops and not (TOP / text).exists():
                 yield number, f"`{text}` is not in the tree"
 
 
