@@ -120,5 +120,30 @@ TEST_F(RcPairTest, TalksToItself) {
     EXPECT_TRUE(std::equal(region.data(), region.data() + 2000, region.data() + 2000));
 }
 
+TEST_F(RcPairTest, PsnWrapUnderLoss) {
+    connect_pair({.mtu = 256, .psn_a = 0xfffff0, .timeout = 6});
+    net_.lose = [count = 0](const SentPacket&) mutable { return ++count % 7 == 0; };
+    a_->post_send(write(1, 20'000));
+    a_->post_send(read(2, 20'000, 32'768));
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1), ok(2)));
+    EXPECT_TRUE(same(0, 20'000));
+    EXPECT_TRUE(same(32'768, 20'000));
+}
+
+TEST_F(RcPairTest, CorruptFramesAreCaughtByTheIcrc) {
+    connect_pair({.timeout = 6});
+    net_.faults.corrupt = 300;
+    for (std::uint64_t i = 0; i < 40; ++i) {
+        a_->post_send(write(i, 2000, 2048 * i));
+    }
+    ASSERT_TRUE(net_.run());
+    EXPECT_EQ(a_->poll_send().size(), 40U);
+    EXPECT_GT(net_.frames_corrupted, 10U);
+    for (std::size_t i = 0; i < 40; ++i) {
+        EXPECT_TRUE(same(2048 * i, 2000)) << i;
+    }
+}
+
 }  // namespace
 }  // namespace urnic::sim

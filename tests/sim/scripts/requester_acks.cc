@@ -161,6 +161,7 @@ RC_SCRIPT(
     sends({read_request(1000, 8), write_only(1001, 8, 64)});
     peer(ack(1001, 2));
     completes_nothing();
+    EXPECT_EQ(host().counters.implied_nak_seq_err.value(), 1U);
     if (is_selective()) {
         sends(read_request(1000, 8));  // the WRITE was acknowledged
         peer(response_only(1000, 2, 8));

@@ -181,6 +181,7 @@ RC_SCRIPT(RequesterLoss, ReadRequest, "9.7.5.2", "NAK 0x60 for a READ request: t
     peer(sequence_nak(1001, 1));
     completes(ok(1));
     sends(read_request(1001, 3000, 4096));
+    EXPECT_EQ(host().counters.rcvd_seq_err.value(), 1U);
     answers_read(1001, 2, 3000, 4096);
     completes(ok(2).bytes(3000));
     holds_peer_data(4096, 3000, 4096);

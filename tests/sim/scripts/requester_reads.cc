@@ -87,6 +87,27 @@ RC_SCRIPT(RequesterReads, LostAtomicResponse, "9.7.6.1.3",
     EXPECT_EQ(word(64), 1234U);
 }
 
+RC_SCRIPT(RequesterReads, ImpliedNakAgainAfterATimeout, "9.7.6.1.4",
+          "a response shows a gap, its request is lost: after the timeout the next response shows it again") {
+    connect({.mtu = 256, .timeout = kTimeout});
+    post(read(1, 512));
+    sends(read_request(1000, 512));
+    peer(response_last(1001, 1, 256, 256));
+    const std::uint32_t length = asks_again(1000, 0, 256, 512);
+    if (is_selective()) {
+        sends_within(1, kMost, read_request(1000, length));
+        peer(response_only(1000, 1, 256));
+    } else {
+        sends_within(kLeast, kMost, read_request(1000, 512));
+        peer(response_last(1001, 1, 256, 256));
+        sends(read_request(1000, 512));
+        answers_read(1000, 1, 512);
+        EXPECT_EQ(host().counters.implied_nak_seq_err.value(), 2U);
+    }
+    completes(ok(1));
+    holds_peer_data(0, 512, 0);
+}
+
 RC_SCRIPT(RequesterReads, OutOfOrder, "9.7.6.1.4",
           "responses that overtake each other: nothing is lost, nothing completes before all has come") {
     connect({.mtu = 256, .timeout = kTimeout});

@@ -12,6 +12,7 @@ class RequesterTimeouts : public RcScript {
         completes_nothing();
         wait(kMost - kLeast + 1);
         completes(failed(wr_id, WcStatus::kRetryExcErr));
+        EXPECT_EQ(host().counters.req_transport_retries_exceeded.value(), 1U);
         state(QpState::kErr);
         silence(100 * kMost);
     }
@@ -61,6 +62,7 @@ RC_SCRIPT_IN(RequesterTimeouts, SlowAnswersGetLonger, "9.9.2.1.1",
 
 RC_SCRIPT_IN(RequesterTimeouts, ZeroIsNever, "9.7.6.1.3", "timeout code 0: the requester waits for ever") {
     connect({.timeout = 0});
+    silence(1000);
     post({write(1, 8), read(2, 8, 64)});
     sends({write_only(1000, 8), read_request(1001, 8, 64)});
     silence(TimeNs{30} * 24 * 3600 * 1'000'000'000);

@@ -18,6 +18,7 @@ RC_SCRIPT(ResponderDuplicate, Send, "9.7.5.1.5 (C9-105)",
     sends(acked(2000, 1, 1));
     receives({});
     EXPECT_EQ(word(0), 42U);
+    EXPECT_EQ(host().counters.duplicate_request.value(), 1U);
     holds_own_data(4096, 64);
     peer(send_only(2001, 8));
     sends(acked(2001, 2));
@@ -200,6 +201,29 @@ RC_SCRIPT(
     sends({response_only(2001, 3, 256, 256).credits(0), response_first(2002, 3, 256, 512).credits(0),
            response_last(2003, 3, 256, 768).credits(0), response_only(2004, 3, 256, 1024).credits(0)});
     sends_nothing();
+}
+
+RC_SCRIPT(ResponderDuplicate, FloodOfReads, "9.7.5.1.5",
+          "of a thousand repeated READs no more are answered than max_dest_rd_atomic, and new ones find "
+          "their place") {
+    constexpr std::uint32_t kDepth = 16;
+    connect({.mtu = 256, .max_dest_rd_atomic = kDepth});
+    peer(read_request(2000, 25'600));
+    EXPECT_EQ(host().seen.size(), 100U);
+    host().seen.clear();
+    for (std::uint32_t i = 0; i < 1000; ++i) {
+        arrives(read_request(2000 + i % 100, 8));
+    }
+    for (std::uint32_t i = 0; i < kDepth; ++i) {
+        arrives(read_request(2100 + i, 8));
+    }
+    host().progress();
+    ASSERT_EQ(host().seen.size(), 2 * kDepth);
+    host().seen.erase(host().seen.begin(), host().seen.begin() + kDepth);
+    for (std::uint32_t i = 0; i < kDepth; ++i) {
+        sends(response_only(2100 + i, 1 + kDepth, 8).credits(0));
+    }
+    state(QpState::kRts);
 }
 
 RC_SCRIPT(ResponderDuplicate, ReadWhoseKeyIsGone, "9.7.5.1.5",

@@ -15,6 +15,7 @@ RC_SCRIPT(ResponderGap, OneNakThenSilence, "9.7.5.1.2",
     sends(sequence_nak(2000, 0));
     peer({unasked(write_only(2002, 8, 128)), unasked(write_only(2003, 8, 192))});
     silence(kSecond);
+    EXPECT_EQ(host().counters.out_of_seq_request.value(), 3U);
     peer({unasked(write_only(2000, 8)), unasked(write_only(2001, 8, 64)), unasked(write_only(2002, 8, 128)),
           write_only(2003, 8, 192)});
     sends(acked(2003, 4));
@@ -43,6 +44,17 @@ RC_SCRIPT(ResponderGap, NakSaysWhatCameBefore, "9.7.5.1.2",
     sends(sequence_nak(2002, 2));
     peer({unasked(write_only(2002, 8)), write_only(2003, 8)});
     sends(acked(2003, 4));
+}
+
+RC_SCRIPT(ResponderGap, ReorderedInsideABurst, "9.7.5.1.2",
+          "a gap that the same burst fills draws no NAK, whether one is owed or was sent for another gap") {
+    connect();
+    peer({unasked(write_only(2002, 8)), unasked(write_only(2000, 8))});
+    sends(sequence_nak(2001, 1));
+    peer({write_only(2002, 8), write_only(2001, 8), write_only(2002, 8), write_only(2003, 8)});
+    sends(acked(2003, 4));
+    peer({write_only(2005, 8), write_only(2004, 8), write_only(2005, 8)});
+    sends(acked(2005, 6));
 }
 
 RC_SCRIPT(ResponderGap, MissingFirst, "9.7.5.1.2",
