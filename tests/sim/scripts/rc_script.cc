@@ -69,7 +69,7 @@ void RcScript::create(const ConnectOptions& options, const SimHost::Options& hos
     options_ = options;
     network_ = std::make_unique<SimNetwork>();
     SimHost::Options with_recovery = host;
-    with_recovery.holds_early_packets = is_selective();
+    with_recovery.holds_early_packets |= is_selective();
     host_ = std::make_unique<ScriptHost>(*network_, "A", kQp, with_recovery);
     peer_address_ = std::make_unique<SimHost>(*network_, "B", kPeerQp, host);
     memory_ = &host_->add_region(kMemoryBytes);
