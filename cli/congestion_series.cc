@@ -27,13 +27,13 @@ Json rounded(const std::vector<double>& values) {
 
 }  // namespace
 
-bool CongestionSeries::wants_device(const std::string& device) const {
+bool CongestionSeries::is_device_selected(const std::string& device) const {
     return targets_.empty() || std::any_of(targets_.begin(), targets_.end(), [&](const TraceTarget& target) {
                return target.device == device;
            });
 }
 
-bool CongestionSeries::wants(const std::string& device, std::uint32_t qpn) const {
+bool CongestionSeries::is_selected(const std::string& device, std::uint32_t qpn) const {
     return targets_.empty() || std::any_of(targets_.begin(), targets_.end(), [&](const TraceTarget& target) {
                return target.device == device && (target.qpn == 0 || target.qpn == qpn);
            });
@@ -73,8 +73,8 @@ void CongestionSeries::read_flows(const Json& congestion) {
         for (const Json& qp : device.at("qps")) {
             const auto qpn = qp.at("qpn").get<std::uint32_t>();
             const std::string flow_name = fmt::format("{}/{:#x}", name, qpn);
-            if (!wants(name, qpn)) continue;
-            if (!flows_.contains(flow_name) && flows_.size() == kMostLines) {
+            if (!is_selected(name, qpn)) continue;
+            if (!flows_.contains(flow_name) && flows_.size() == kMaxLines) {
                 ++left_out;
                 continue;
             }
@@ -94,7 +94,7 @@ void CongestionSeries::read_devices(const Json& status) {
     double cnps = 0;
     for (const Json& device : status.at("devices")) {
         const auto name = device.at("name").get<std::string>();
-        if (!wants_device(name)) continue;
+        if (!is_device_selected(name)) continue;
         const auto sent = device.at("counters").at("sent_bytes").get<double>();
         cnps += device.at("counters").at("rp_cnp_handled").get<double>();
         const double before = std::exchange(sent_bytes_.try_emplace(name, sent).first->second, sent);
@@ -108,7 +108,7 @@ void CongestionSeries::read_wires(const Json& status) {
     double drops = 0;
     double pauses = 0;
     const auto read_port = [&](const std::string& name, const Json& view) {
-        if (!ports_.contains(name) && ports_.size() == kMostLines) return;
+        if (!ports_.contains(name) && ports_.size() == kMaxLines) return;
         Port& port = ports_[name];
         put(port.queue_kb, view.at("queue_bytes").get<double>() / kBytesPerKilo);
         port.marked = view.at("marked").get<std::uint64_t>();

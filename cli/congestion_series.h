@@ -19,7 +19,7 @@ struct TraceTarget {
 class CongestionSeries {
   public:
     /// QPs, and ports of emulated wires, beyond are left out.
-    static constexpr std::size_t kMostLines = 64;
+    static constexpr std::size_t kMaxLines = 64;
 
     /// `targets`: what is kept of QPs; none: everything.
     explicit CongestionSeries(std::vector<TraceTarget> targets) : targets_(std::move(targets)) {}
@@ -64,8 +64,8 @@ class CongestionSeries {
         std::uint64_t pauses_received = 0;
     };
 
-    [[nodiscard]] bool wants(const std::string& device, std::uint32_t qpn) const;
-    [[nodiscard]] bool wants_device(const std::string& device) const;
+    [[nodiscard]] bool is_selected(const std::string& device, std::uint32_t qpn) const;
+    [[nodiscard]] bool is_device_selected(const std::string& device) const;
     void read_flows(const nlohmann::ordered_json& congestion);
     void read_devices(const nlohmann::ordered_json& status);
     void read_wires(const nlohmann::ordered_json& status);

@@ -92,7 +92,7 @@ void monitor_link(ControlState& control, RnicState& device, DpdkPort& port) {
         }
         report_port(control, device, PortFact::kPresent, !removed);
         report_port(control, device, PortFact::kLink, port.link_up());
-        if (removed && port.holds_device()) {
+        if (removed && port.has_device()) {
             give_back(control, port);
         }
     };

@@ -45,10 +45,10 @@ bool set_addresses(Device& device, const wire::Mac& mac, const std::vector<Inter
     device.mac = mac;
     changed |= set_entry(device, 0, first);
     for (std::size_t i = 1; i < device.gids.size(); ++i) {
-        const bool stays = std::any_of(wanted.begin(), wanted.end(), [&](const InterfaceAddress& address) {
+        const bool is_kept = std::any_of(wanted.begin(), wanted.end(), [&](const InterfaceAddress& address) {
             return index_of(device, address) == i;
         });
-        if (!stays && device.gids[i] != wire::Gid{}) {
+        if (!is_kept && device.gids[i] != wire::Gid{}) {
             changed |= set_entry(device, i, {});
         }
     }

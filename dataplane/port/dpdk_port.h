@@ -62,7 +62,7 @@ class DpdkPort final : public Port {
     /// boundary since it was removed(), and no thread of DPDK's uses it. Returns false if it is still in use:
     /// call it again later.
     bool release_device();
-    [[nodiscard]] bool holds_device() const { return device_ != nullptr; }
+    [[nodiscard]] bool has_device() const { return device_ != nullptr; }
 
   private:
     void close();

@@ -106,7 +106,7 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
             const auto got = static_cast<std::uint16_t>(
                 pauses + impl_.wire.port(index_).rx_burst(queue, frames + pauses,
                                                           static_cast<std::uint16_t>(count - pauses)));
-            impl_.unseen[index_] = got == count;
+            impl_.has_arrivals[index_] = got == count;
             return got;
         }
         [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override {
@@ -116,7 +116,7 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
             return impl_.wire.port(index_).rx_waiting(queue);
         }
         std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
-            return queue == 0 ? impl_.take(index_, frames, count)
+            return queue == 0 ? impl_.transmit(index_, frames, count)
                               : impl_.enqueue(queue, index_, frames, count);
         }
         void set_multicast(std::span<const wire::Mac> groups) override {
@@ -152,7 +152,7 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
 
     void add_rings();
     void run();
-    std::uint16_t take(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
+    std::uint16_t transmit(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
     std::uint16_t enqueue(std::uint32_t worker, std::uint32_t port, rte_mbuf** frames,
                           std::uint16_t count) const;
     /// Returns false if it has to wait.
@@ -162,10 +162,10 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
     /// Builds a pause frame for the RNIC if its switch has paused or resumed it. Returns the number of
     /// frames.
     std::uint16_t receive_pause(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
-    void take_from_workers();
+    void dequeue_from_workers();
     [[nodiscard]] bool flush_arrived();
     [[nodiscard]] TimeNs next_event(std::uint32_t port) const {
-        return unseen[port] != 0 ? 0 : network->deadline();
+        return has_arrivals[port] != 0 ? 0 : network->deadline();
     }
     [[nodiscard]] rte_ring* ring(std::uint32_t worker, std::uint32_t port) const {
         return rings[(worker - 1) * ports.size() + port];
@@ -194,14 +194,14 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
     std::vector<NetworkPortView>
         sent;  // what each RNIC has given to the network; what was dropped before a switch
     std::vector<rte_ring*> rings;    // from each worker but 0, by port
-    std::vector<rte_mbuf*> waiting;  // of the rings: the one that was taken out and found no room
+    std::vector<rte_mbuf*> stalled;  // of the rings: the one that was taken out and found no room
     std::vector<Item> items;
     std::vector<Item*> free_items;
     rte_mbuf* arrived = nullptr;  // while the RNIC's ring has no room for it
     std::uint32_t arrived_at = 0;
     // By port: something was delivered since worker 0 last found the port empty. The other ports' rx_burst()
     // runs the network, too, and a worker is not woken for frames that it sends to itself.
-    std::vector<std::uint8_t> unseen;
+    std::vector<std::uint8_t> has_arrivals;
 };
 
 EmulatedNetwork::Impl::Impl(const Options& options, InProcessSwitch& wire_of_all, std::uint32_t num_ports,
@@ -247,7 +247,7 @@ EmulatedNetwork::Impl::Impl(const Options& options, InProcessSwitch& wire_of_all
     for (Item& item : items) {
         free_items.push_back(&item);
     }
-    unseen.resize(num_ports);
+    has_arrivals.resize(num_ports);
     add_rings();
 }
 
@@ -266,7 +266,7 @@ void EmulatedNetwork::Impl::add_rings() {
         }
         rings.push_back(made);
     }
-    waiting.resize(rings.size());
+    stalled.resize(rings.size());
 }
 
 EmulatedNetwork::Impl::~Impl() {
@@ -277,7 +277,7 @@ EmulatedNetwork::Impl::~Impl() {
         }
         rte_ring_free(ring);
     }
-    std::for_each(waiting.begin(), waiting.end(), rte_pktmbuf_free);
+    std::for_each(stalled.begin(), stalled.end(), rte_pktmbuf_free);
     for (const Item& item : items) {
         rte_pktmbuf_free(item.frame);
     }
@@ -314,7 +314,7 @@ void EmulatedNetwork::Impl::paused(TimeNs /*now*/, netsim::NodeIndex host, std::
         const std::uint32_t port = port_of_node[host];
         pauses[port].class_enable = static_cast<std::uint8_t>(pauses[port].class_enable | 1U << priority);
         pauses[port].pause_quanta[priority] = quanta;
-        unseen[port] = 1;
+        has_arrivals[port] = 1;
     }
 }
 
@@ -357,7 +357,7 @@ bool EmulatedNetwork::Impl::flush_arrived() {
         return false;
     }
     arrived = nullptr;
-    unseen[arrived_at] = 1;
+    has_arrivals[arrived_at] = 1;
     return true;
 }
 
@@ -372,7 +372,7 @@ void EmulatedNetwork::Impl::run() {
         time = std::max(time, now);
     }
     if (!rings.empty()) {
-        take_from_workers();
+        dequeue_from_workers();
     }
 }
 
@@ -416,7 +416,7 @@ bool EmulatedNetwork::Impl::send(std::uint32_t port, rte_mbuf* frame) {
     return true;
 }
 
-std::uint16_t EmulatedNetwork::Impl::take(std::uint32_t port, rte_mbuf** frames, std::uint16_t count) {
+std::uint16_t EmulatedNetwork::Impl::transmit(std::uint32_t port, rte_mbuf** frames, std::uint16_t count) {
     run();
     std::uint16_t taken = 0;
     while (taken < count && send(port, frames[taken])) {
@@ -435,16 +435,16 @@ std::uint16_t EmulatedNetwork::Impl::enqueue(std::uint32_t worker, std::uint32_t
     return static_cast<std::uint16_t>(sent_frames);
 }
 
-void EmulatedNetwork::Impl::take_from_workers() {
+void EmulatedNetwork::Impl::dequeue_from_workers() {
     for (std::size_t i = 0; i < rings.size(); ++i) {
         const auto port = static_cast<std::uint32_t>(i % ports.size());
         for (unsigned taken = 0; taken < kRingBurst; ++taken) {
-            void* frame = waiting[i];
+            void* frame = stalled[i];
             if (frame == nullptr && rte_ring_sc_dequeue(rings[i], &frame) != 0) {
                 break;
             }
             const bool gone = send(port, static_cast<rte_mbuf*>(frame));
-            waiting[i] = gone ? nullptr : static_cast<rte_mbuf*>(frame);
+            stalled[i] = gone ? nullptr : static_cast<rte_mbuf*>(frame);
             if (!gone) {
                 break;
             }

@@ -170,7 +170,7 @@ rte_ring* InProcessSwitch::route(std::uint32_t from, const rte_mbuf& frame, std:
     return nullptr;
 }
 
-bool InProcessSwitch::wants(std::uint32_t port, const wire::Mac& group) const {
+bool InProcessSwitch::is_subscribed(std::uint32_t port, const wire::Mac& group) const {
     // Everybody is the other end of this wire's link.
     return group == wire::kMacControlAddress ||
            (group_filters_[port].load(std::memory_order_relaxed) & filter_bit(group)) != 0;
@@ -183,12 +183,12 @@ bool InProcessSwitch::replicate(std::uint32_t from, rte_mbuf* frame, std::uint32
         handoff_.num_workers() == 1 ? 0 : handoff_.worker_of(wire::peek_dest_qp(frame_bytes(frame)));
     const auto ports = static_cast<std::uint32_t>(ports_.size());
     for (std::uint32_t port = 0; port < ports; ++port) {
-        if (wants(port, group) && !has_room(*ring(from, port, to))) {
+        if (is_subscribed(port, group) && !has_room(*ring(from, port, to))) {
             return false;
         }
     }
     for (std::uint32_t port = 0; port < ports; ++port) {
-        if (!wants(port, group)) {
+        if (!is_subscribed(port, group)) {
             continue;
         }
         // The receivers share the bytes and only read them.

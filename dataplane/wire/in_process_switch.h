@@ -48,7 +48,7 @@ class InProcessSwitch final : public NeighbourResolver {
     /// Sends a multicast frame to every port that wants it, the sender's too: to all of them, or to none
     /// while one of them has no room. Returns whether it did.
     [[nodiscard]] bool replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake);
-    [[nodiscard]] bool wants(std::uint32_t port, const wire::Mac& group) const;
+    [[nodiscard]] bool is_subscribed(std::uint32_t port, const wire::Mac& group) const;
     std::uint16_t transmit(std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);
     std::uint16_t receive(std::uint32_t port, std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);
     /// The ring for a frame; nullptr: unknown MAC. `worker` is where it ends.

@@ -62,14 +62,14 @@ bool IdleStrategy::may_sleep(TimeNs now) const {
 bool IdleStrategy::after_round(Round round, TimeNs now, TimeNs wake_at) {
     measure_yield(now);
     if (announced_) {
-        const bool sleeps = round == Round::kIdle;
-        if (sleeps) {
+        const bool can_sleep = round == Round::kIdle;
+        if (can_sleep) {
             sleep(now, wake_at);
         }
         wakeup_.announce_awake(worker_);
         announced_ = false;
         misses_ = 0;
-        return sleeps;
+        return can_sleep;
     }
     if (round == Round::kBusy) {
         misses_ = 0;

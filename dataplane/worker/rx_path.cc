@@ -130,8 +130,9 @@ bool RxPath::is_for_us(const wire::PacketView& view) const {
 
 void RxPath::dispatch_to_qp(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now,
                             TimeNs protocol_now) {
+    Outbox& effects = outbox_.begin_call(slot, now);
     mbuf_holder_.set_current(&frame);
-    slot.qp->handle_packet(protocol_now, view, outbox_.begin_call(slot, now));
+    slot.qp->handle_packet(protocol_now, view, effects);
     run_queue_.push(slot);
 }
 

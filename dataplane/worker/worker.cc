@@ -83,6 +83,9 @@ void Worker::Impl::loop() {
         notifier.flush(now);
         // Frames for a full port, and QPs that found no room: no event tells when there is room.
         const bool waiting = !flushed || !run_queue.empty();
+        if (faulty_devices != 0) [[unlikely]] {
+            remove_drained_injectors();
+        }
         sleeps_until = wake_at();
         const bool slept = idle.after_round(busy      ? IdleStrategy::Round::kBusy
                                             : waiting ? IdleStrategy::Round::kBlocked
@@ -249,7 +252,8 @@ bool Worker::Impl::expire_timers() {
             arm_timer(slot);
             return;
         }
-        slot.qp->handle_timeout(protocol_now, worker_device(slot).outbox.begin_call(slot, now));
+        Outbox& effects = worker_device(slot).outbox.begin_call(slot, now);
+        slot.qp->handle_timeout(protocol_now, effects);
         run_queue.push(slot);
         any = true;
     });
@@ -303,28 +307,25 @@ bool Worker::Impl::flush_ports() {
     return all;
 }
 
-TimeNs Worker::Impl::update_fault_injectors() {
-    TimeNs at = kNever;
+void Worker::Impl::remove_drained_injectors() {
     for (const auto& worker_device : worker_devices) {
         if (worker_device->is_faulty && worker_device->fault_injector.drained()) {
             worker_device->use_port(worker_device->device_port);
             worker_device->is_faulty = false;
             --faulty_devices;
         }
-        at = worker_device->is_faulty ? std::min(at, worker_device->fault_injector.next_event()) : at;
     }
-    return at;
 }
 
-TimeNs Worker::Impl::wake_at() {
+TimeNs Worker::Impl::wake_at() const {
     TimeNs at = stall_free_clock.to_clock(std::min(timers.next_event(), timed_ports.next_event()));
-    if (faulty_devices != 0) [[unlikely]] {
-        at = std::min(at, update_fault_injectors());
-    }
     at = notifier.has_blocked() ? std::min(at, now + kChannelRetryNs) : at;
     at = std::min(at, notifier.next_due());
     for (const auto& worker_device : worker_devices) {
         at = worker_device->outbox.has_waiting() ? std::min(at, now + kNeighbourNs) : at;
+        if (worker_device->is_faulty) [[unlikely]] {
+            at = std::min(at, worker_device->fault_injector.next_event());
+        }
         if (!worker_device->paused_qps.empty()) [[unlikely]] {
             // No pause any more: another worker, whose clock is ahead, has ended it.
             const TimeNs end = worker_device->device.pauses.first_end(now);

@@ -79,10 +79,10 @@ struct Worker::Impl {
     bool send_resolved();
     bool flush_ports();
     [[nodiscard]] std::uint64_t sent_packets() const;
-    /// When the next packet that a fault holds back is due; takes fault injectors with nothing left to do out
-    /// of the path.
-    TimeNs update_fault_injectors();
-    [[nodiscard]] TimeNs wake_at();
+    /// Takes fault injectors that have no plan and hold no packet out of the path.
+    void remove_drained_injectors();
+    /// When the worker must run again at the latest.
+    [[nodiscard]] TimeNs wake_at() const;
     void run_call(FunctionRef function);
     void run_call_asleep(FunctionRef function);  // on the control thread, which has idle.awake()
     /// Arms the QP's timer for its deadline. A timer that is armed too early stays: when it fires the

@@ -35,11 +35,10 @@ WorkerOutbox::~WorkerOutbox() {
     });
 }
 
-Outbox& WorkerOutbox::begin_call(QpSlot& slot, TimeNs now) {
+void WorkerOutbox::begin(QpSlot& slot, TimeNs now) {
     slot_ = &slot;
     forget_held();
     make_room(now);
-    return *this;
 }
 
 void WorkerOutbox::make_room(TimeNs now) {

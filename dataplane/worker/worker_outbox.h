@@ -42,7 +42,10 @@ class WorkerOutbox final : private Outbox {
 
     /// The outbox for calls into this QP at this time, until the next begin_call() or make_room(). Makes room
     /// as far as it can.
-    [[nodiscard]] Outbox& begin_call(QpSlot& slot, TimeNs now);
+    [[nodiscard]] Outbox& begin_call(QpSlot& slot, TimeNs now) {
+        begin(slot, now);
+        return *this;
+    }
     /// Before transmit() and transmit_frame() of a packet that belongs to no QP of an application.
     void make_room(TimeNs now);
     /// Gives the port what it takes. Returns whether nothing is left.
@@ -67,6 +70,7 @@ class WorkerOutbox final : private Outbox {
     [[nodiscard]] TimeNs clock(TimeNs now) const override { return use_protocol_time_ ? now : now_; }
 
   private:
+    void begin(QpSlot& slot, TimeNs now);
     void refill();
     /// Sends the spare buffer that was filled.
     void enqueue_frame(rte_mbuf* frame, std::size_t length);

@@ -201,10 +201,10 @@ struct Cq {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by mea
         struct ibv_cq_ex cq_ex;
     };
     abi::Cqe current;                   // extended polling: the completion that read_*() describe
-    std::uint64_t wallclock_offset_ns;  // CLOCK_REALTIME minus CLOCK_MONOTONIC, once `knows_wallclock`
-    bool knows_wallclock;               // in this polling block
-    bool moderated;      // the daemon holds events back: none is due as soon as there is a completion
-    bool armed_holding;  // it held completions when it was armed; kept for moderated CQs alone
+    std::uint64_t wallclock_offset_ns;  // CLOCK_REALTIME minus CLOCK_MONOTONIC, once `has_wallclock`
+    bool has_wallclock;                 // in this polling block
+    bool moderated;           // the daemon holds events back: none is due as soon as there is a completion
+    bool was_armed_nonempty;  // it held completions when it was armed; kept for moderated CQs alone
     Context* context;
     FastLock lock;
     std::atomic<pthread_t>
@@ -329,7 +329,7 @@ struct Qp {
     std::uint32_t build_next;
     int build_error;
     abi::SendWqe* build_wqe;
-    bool build_binds;  // a bind is among them
+    bool build_has_bind;  // a bind is among them
     // The rest is for control calls.
     std::byte* memory;
     std::size_t memory_bytes;

@@ -130,7 +130,7 @@ void notify_rest(Cq& cq) {
     if (arm.load(std::memory_order_relaxed) != abi::kCqArmedAny || !has_completion(cq)) [[likely]] {
         return;
     }
-    if (cq.moderated && !cq.armed_holding) {
+    if (cq.moderated && !cq.was_armed_nonempty) {
         return;  // they came after the CQ was armed, and the daemon counts them
     }
     if (arm.exchange(abi::kCqDisarmed) == abi::kCqArmedAny && !notify_channel(cq)) {

@@ -34,7 +34,7 @@ int start_poll(struct ibv_cq_ex* ibv_cq, struct ibv_poll_cq_attr* attr) {
         return EIO;
     }
     cq.lock.lock();
-    cq.knows_wallclock = false;
+    cq.has_wallclock = false;
     if (advance(cq)) {
         cq.poller.store(pthread_self(), std::memory_order_relaxed);
         return 0;
@@ -95,9 +95,9 @@ std::uint64_t wallclock_offset_ns() {
 std::uint64_t read_wallclock_ns(struct ibv_cq_ex* ibv_cq) {
     Cq& cq = *cq_of(ibv_cq);
     // Once for each polling block: its completions keep their order and distances.
-    if (!cq.knows_wallclock) {
+    if (!cq.has_wallclock) {
         cq.wallclock_offset_ns = wallclock_offset_ns();
-        cq.knows_wallclock = true;
+        cq.has_wallclock = true;
     }
     return cq.current.timestamp_ns + cq.wallclock_offset_ns;
 }

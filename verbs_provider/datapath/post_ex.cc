@@ -109,7 +109,7 @@ void wr_bind_mw(struct ibv_qp_ex* ex, struct ibv_mw* mw, std::uint32_t rkey,
     // setter may write over it.
     *reinterpret_cast<struct ibv_mw**>(wqe + 1) = mw;
     Qp& qp = *qp_of(ex);
-    qp.build_binds = true;
+    qp.build_has_bind = true;
     qp.build_wqe = nullptr;
 }
 
@@ -242,7 +242,7 @@ void wr_start(struct ibv_qp_ex* ex) {
     qp.build_next = qp.sq.head.load(std::memory_order_relaxed);
     qp.build_wqe = nullptr;
     qp.build_error = 0;
-    qp.build_binds = false;
+    qp.build_has_bind = false;
     if (qp.state.load(std::memory_order_relaxed) < static_cast<std::uint32_t>(QpState::kRts)) [[unlikely]] {
         qp.build_error = EINVAL;
     }
@@ -257,7 +257,7 @@ int wr_complete(struct ibv_qp_ex* ex) {
     const std::uint32_t begin = qp.sq.head.load(std::memory_order_relaxed);
     const std::uint32_t end = qp.build_next;
     if (error == 0) [[likely]] {
-        if (qp.build_binds) [[unlikely]] {
+        if (qp.build_has_bind) [[unlikely]] {
             give_new_keys(qp, begin, end);
         }
         for (std::uint32_t index = begin; index != end; ++index) {

@@ -96,7 +96,7 @@ int PageMover::protect_ahead(Range step, std::uint64_t end, bool touch_first) {
     }
     Range window = step;
     // A system call that writes to what is protected must be able to wait.
-    if (step.end < end && support_.holds_back_the_kernel) {
+    if (step.end < end && support_.can_block_kernel) {
         const std::uint64_t before = preemptions_;
         preemptions_ = count_preemptions();
         if (preemptions_ != before || settings_.always_crowded) {

@@ -19,9 +19,9 @@ constexpr int kFlags = O_CLOEXEC | O_NONBLOCK;
 /// Best first. The system call alone is refused to ordinary users while vm.unprivileged_userfaultfd is 0; the
 /// device obeys file permissions. What is left then holds back user code only: a system call of the
 /// application that writes to a page just being moved fails with EFAULT (docs/memory.md).
-int open_userfault(bool* holds_back_the_kernel = nullptr) {
-    if (holds_back_the_kernel != nullptr) {
-        *holds_back_the_kernel = true;
+int open_userfault(bool* can_block_kernel = nullptr) {
+    if (can_block_kernel != nullptr) {
+        *can_block_kernel = true;
     }
     const long plain = raw_syscall(SYS_userfaultfd, kFlags);
     if (plain >= 0) {
@@ -35,8 +35,8 @@ int open_userfault(bool* holds_back_the_kernel = nullptr) {
             return static_cast<int>(made);
         }
     }
-    if (holds_back_the_kernel != nullptr) {
-        *holds_back_the_kernel = false;
+    if (can_block_kernel != nullptr) {
+        *can_block_kernel = false;
     }
     return static_cast<int>(raw_syscall(SYS_userfaultfd, kFlags | UFFD_USER_MODE_ONLY));
 }
@@ -61,7 +61,7 @@ int write_protect(int fd, Range range, std::uint64_t mode) {
 
 UserfaultSupport probe_userfault() {
     UserfaultSupport support;
-    const int fd = open_userfault(&support.holds_back_the_kernel);
+    const int fd = open_userfault(&support.can_block_kernel);
     if (fd < 0) {
         return support;
     }

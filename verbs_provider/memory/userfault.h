@@ -11,7 +11,7 @@ namespace urnic::memory {
 struct UserfaultSupport {
     bool available = false;           // write protection of anonymous memory and of memfd pages (Linux 5.19)
     bool protects_untouched = false;  // Linux 6.4; without it pages are touched before they are protected
-    bool holds_back_the_kernel = false;  // false: a system call that writes to the pages fails with EFAULT
+    bool can_block_kernel = false;    // false: a system call that writes to the pages fails with EFAULT
 };
 [[nodiscard]] UserfaultSupport probe_userfault();
 

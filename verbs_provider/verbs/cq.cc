@@ -269,7 +269,7 @@ int modify_cq(struct ibv_cq* ibv_cq, struct ibv_modify_cq_attr* attr) {
     if (error == 0) {
         const CqGuard guard(cq);
         cq.moderated = request.count != 0 || request.period_us != 0;
-        cq.armed_holding = true;  // as far as anybody knows
+        cq.was_armed_nonempty = true;  // as far as anybody knows
     }
     return error;
 }
@@ -290,7 +290,8 @@ int req_notify_cq(struct ibv_cq* ibv_cq, int solicited_only) {
         // Asking for what is asked for already must still be ordered before the application's next poll.
         std::atomic_thread_fence(std::memory_order_seq_cst);
         if (cq.moderated) {
-            cq.armed_holding = has_completion(cq);  // what comes from here on is seen armed by the daemon
+            cq.was_armed_nonempty =
+                has_completion(cq);  // what comes from here on is seen armed by the daemon
         }
     }
     if (session->state() == SessionState::kDead) {

@@ -107,13 +107,13 @@ TEST(CongestionSeries, OnlyWhatIsNamed) {
 
 TEST(CongestionSeries, NoMoreThanThereIsRoomFor) {
     std::vector<Json> qps;
-    for (std::uint32_t qpn = 1; qpn <= CongestionSeries::kMostLines + 3; ++qpn) {
+    for (std::uint32_t qpn = 1; qpn <= CongestionSeries::kMaxLines + 3; ++qpn) {
         qps.push_back(qp_of(qpn, 1));
     }
     CongestionSeries series({});
     series.add(0, congestion_of("a", qps), status_of("a", 0, 0, 0, 0));
     series.add(1, congestion_of("a", qps), status_of("a", 0, 0, 0, 0));
-    EXPECT_EQ(series.flows(), CongestionSeries::kMostLines);
+    EXPECT_EQ(series.flows(), CongestionSeries::kMaxLines);
     EXPECT_EQ(series.left_out(), 3U);
 }
 

@@ -199,7 +199,7 @@ void expect_nothing_lost(const RegistrySettings& settings, std::uint64_t rounds)
                 static_cast<unsigned long long>(protected_run.rounds()));
     EXPECT_EQ(protected_run.lost(), 0U);
     EXPECT_EQ(protected_run.not_converted(), 0U);
-    if (probe_userfault().holds_back_the_kernel) {
+    if (probe_userfault().can_block_kernel) {
         EXPECT_EQ(protected_run.refused_reads(), 0U);
     }
 }
