@@ -109,6 +109,22 @@ def folder_problems(page):
             yield number, f"{folder} is not in FOLDERS of scripts/check_layers.py"
 
 
+def test_problems(page, programs):
+    """Programs in the last column of tables whose last column is headed "test"."""
+    known = programs.tests()[0] | {os.path.basename(target) for target in programs.targets()}
+    known |= {name.removeprefix("fuzz_corpus_") for name in known}
+    inside = False
+    for number, line in page.prose:
+        if not line.startswith("|"):
+            inside = False
+        elif line.endswith("| test |"):
+            inside = True
+        elif inside:
+            for name in re.findall(r"`([a-z]\w*)`", line.rstrip(" |").rpartition(" | ")[2]):
+                if name not in known:
+                    yield number, f"there is no test {name}"
+
+
 class Programs:
     """What the programs of the build, the scripts and Meson know."""
 
@@ -277,6 +293,7 @@ def problems(path, programs):
     yield from link_problems(page)
     yield from path_problems(page)
     yield from problems_of_commands(page, programs)
+    yield from test_problems(page, programs)
     if path == TOP / FOLDERS_PAGE:
         yield from folder_problems(page)
 

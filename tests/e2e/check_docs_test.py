@@ -12,6 +12,10 @@ import check_docs
 RIGHT = """# A page
 See [the guide](GUIDE.md#a-second-part), [this](#a-page) and `rnic/qp/`.
 
+| what | test |
+|---|---|
+| a | `verbs_list` Documents.test_right_page, `rc_scripts` |
+
 ```
 scripts/bench compare --quick
 scripts/suites --only test_qp pyverbs
@@ -41,6 +45,7 @@ WRONG = (
     ("`meson test -C build no_such`", "no test no_such"),
     ("`meson test -C build --suite nosuch`", "no suite nosuch"),
     ("`meson walk`", "no command walk"),
+    ("| what | test |\n|---|---|\n| a | `no_such` Suite.Name |", "no test no_such"),
     ("```\nls && urnic status --no-such\n```", "no option --no-such"),
 )
 
