@@ -121,12 +121,12 @@ void CongestionSeries::read_wires(const Json& status) {
         pauses +=
             static_cast<double>(port.pauses_sent + (view.contains("device") ? port.pauses_received : 0));
     };
-    for (const Json& wire : status.at("wires")) {
-        const auto fabric = wire.at("fabric").get<std::string>();
-        for (const Json& view : wire.at("ports")) {
+    for (const Json& network : status.at("networks")) {
+        const auto fabric = network.at("fabric").get<std::string>();
+        for (const Json& view : network.at("ports")) {
             read_port(fmt::format("{}>{}", fabric, view.at("device").get<std::string>()), view);
         }
-        for (const Json& view : wire.value("trunks", Json::array())) {
+        for (const Json& view : network.value("trunks", Json::array())) {
             read_port(fmt::format("{}:{}", fabric, view.at("port").get<std::string>()), view);
         }
     }

@@ -69,17 +69,17 @@ std::vector<wire::Mac> own_groups(const Device& device) {
     return groups;
 }
 
-static_assert(kMostXoffFramesOnWire < InProcessSwitch::kRingFrames);
+static_assert(kMaxXoffFramesOnNetwork < InProcessSwitch::kRingFrames);
 
-netsim::Topology topology_of(const WireConfig& wire, std::uint32_t num_rnics) {
-    const netsim::LinkSpec edge{.rate = wire.link_rate, .delay_ns = wire.delay_ns};
+netsim::Topology topology_of(const NetworkConfig& network, std::uint32_t num_rnics) {
+    const netsim::LinkSpec edge{.rate = network.link_rate, .delay_ns = network.delay_ns};
     const netsim::LinkSpec trunk{
-        .rate = wire.trunk_rate != 0 ? wire.trunk_rate : wire.link_rate,
-        .delay_ns = wire.trunk_delay_ns != kNever ? wire.trunk_delay_ns : wire.delay_ns};
-    const std::uint32_t on_each = num_rnics / wire.switches;
-    return wire.shape == WireShape::kLeafSpine
-               ? netsim::leaf_spine(wire.switches, wire.spines, on_each, edge, trunk)
-               : netsim::parking_lot(wire.switches, on_each, edge, trunk);
+        .rate = network.trunk_rate != 0 ? network.trunk_rate : network.link_rate,
+        .delay_ns = network.trunk_delay_ns != kNever ? network.trunk_delay_ns : network.delay_ns};
+    const std::uint32_t on_each = num_rnics / network.switches;
+    return network.shape == NetworkShape::kLeafSpine
+               ? netsim::leaf_spine(network.switches, network.spines, on_each, edge, trunk)
+               : netsim::parking_lot(network.switches, on_each, edge, trunk);
 }
 
 }  // namespace
@@ -170,26 +170,27 @@ void Assembly::add_fabrics(const Config& config, WorkerHandoff& handoff, rte_mem
 
 void Assembly::emulate(const Config& config, const std::string& name, InProcessSwitch& fabric,
                        const std::vector<Device*>& devices, WorkerHandoff& handoff, rte_mempool* frames) {
-    const auto wire = std::find_if(config.wires.begin(), config.wires.end(),
-                                   [&](const WireConfig& candidate) { return candidate.fabric == name; });
-    if (wire == config.wires.end()) {
+    const auto network =
+        std::find_if(config.networks.begin(), config.networks.end(),
+                     [&](const NetworkConfig& candidate) { return candidate.fabric == name; });
+    if (network == config.networks.end()) {
         return;
     }
     const auto num_rnics = static_cast<std::uint32_t>(devices.size());
     EmulatedNetwork::Options options;
-    options.topology = topology_of(*wire, num_rnics);
+    options.topology = topology_of(*network, num_rnics);
     options.pool = frames;
-    options.weights = wire->weights;
-    options.switches.buffer_bytes = wire->buffer_bytes;
-    options.switches.pfc = wire->pfc;
+    options.weights = network->weights;
+    options.switches.buffer_bytes = network->buffer_bytes;
+    options.switches.pfc = network->pfc;
     const netsim::EcnOptions ecn{
-        wire->ecn_kmin_bytes, wire->ecn_kmax_bytes,
-        Fraction::from_raw(static_cast<std::uint32_t>(wire->ecn_pmax * Fraction::kOne))};
+        network->ecn_kmin_bytes, network->ecn_kmax_bytes,
+        Fraction::from_raw(static_cast<std::uint32_t>(network->ecn_pmax * Fraction::kOne))};
     options.switches.ecn.fill(ecn);
     auto made = std::make_unique<EmulatedNetwork>(options, fabric, num_rnics, handoff);
     for (std::uint32_t i = 0; i < num_rnics; ++i) {
         devices[i]->port = &made->port(i);
-        devices[i]->pfc.link_bits_per_second = wire->link_rate;
+        devices[i]->pfc.link_bits_per_second = network->link_rate;
     }
     emulated_.emplace(name, std::move(made));
 }

@@ -75,7 +75,7 @@ rte_mempool* start_dpdk(const Config& config, bool verbose) {
         ++index;
     }
     std::uint32_t frames = frames_for(num_ports, num_workers, InProcessSwitch::kRingFrames) +
-                           static_cast<std::uint32_t>(config.wires.size()) * EmulatedNetwork::kFrames;
+                           static_cast<std::uint32_t>(config.networks.size()) * EmulatedNetwork::kFrames;
     for (const RnicConfig& rnic : config.rnics) {
         const bool may_read_ahead =
             rnic.port == PortKind::kMemif || rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev;
@@ -195,7 +195,7 @@ void Daemon::start_workers(const DaemonConfig& config, rte_mempool* frames) {
     worker.devices = devices_->devices();
     worker.handoff = &*handoff_;
     worker.frames = frames;
-    worker.may_spin = config.spin;
+    worker.may_spin = config.has_dedicated_cores;
     control_.worker_cpus = config.worker_cpus;
     control_.worker_qps.assign(config.worker_cpus.size(), 0);
     for (const int cpu : config.worker_cpus) {

@@ -35,7 +35,7 @@ The configuration file is TOML. Every key, with its default:
   socket_mode = "0660"          # who may connect
   socket_group = ""             # group of the socket; left out: the daemon's own
   workers = [0]                 # a worker for each of these CPUs; or a count, and the scheduler chooses
-  spin = false                  # true: nothing else runs on the workers' CPUs (needs a list of CPUs)
+  dedicated_cores = false       # true: nothing else runs on the CPUs of 'workers' (a list)
   hugepages = false             # packet memory from huge pages; left out: true where a port is "pci", else false
   eal_args = []                 # further arguments for DPDK's EAL
 
@@ -90,19 +90,19 @@ The configuration file is TOML. Every key, with its default:
   burst_bytes = 65536           # that a QP which was silent sends at once
   cnp = true                    # answer CE marks; and cnp_gap_us, cnp_scope, cnp_dscp, cnp_priority
 
-  [rnic.pfc]                    # behind its [[rnic]]; pause frames of the link (docs/congestion.md)
-  honour = [0, 1, 2, 3, 4, 5, 6, 7]  # priorities that stop when the other end of the link says so
-  link_mbps = 10000             # of the link: a pause is counted in 512 of its bits
-  watchdog_ms = 200             # a pause that lasts longer is not heeded any more; 0: it is
-  send = []                     # priorities that the other end is told to stop, when for a worker more than
-  xoff_frames = 512             # these wait in the port,
-  xon_frames = 64               # until no more than these do
+  [rnic.pfc]                    # behind its [[rnic]]; priority flow control (docs/congestion.md)
+  rx_priorities = [0, 1, 2, 3, 4, 5, 6, 7]  # priorities that stop when the other end of the link pauses them
+  link_mbps = 10000             # rate of the link: a pause is counted in times of 512 bits
+  watchdog_ms = 200             # a longer pause is ended; 0: none is
+  tx_priorities = []            # priorities that are paused at the other end when frames pile up here
+  xoff_frames = 512             # the pause begins when more frames than this wait for a worker
+  xon_frames = 64               # the pause ends when no more frames than this wait for it
 
   [[neighbour]]                 # who else is on the network of a pci or vdev port
   ip = "198.18.0.2"
   mac = "02:00:c6:12:00:02"
 
-  [[wire]]                      # none by default; a switch between the RNICs of one fabric (docs/congestion.md)
+  [[network]]                   # none by default; switches between the RNICs of one fabric (docs/congestion.md)
   fabric = "lab"                # theirs, two or more
   topology = "star"             # or "dumbbell", "parking-lot" (switches), "leaf-spine" (leaves, spines), with
                                 # trunk_mbps and trunk_delay_us between switches
@@ -173,6 +173,9 @@ int run(const Arguments& arguments) {
             return 1;
         }
         config = std::get<Config>(std::move(result));
+        for (const std::string& warning : config.warnings) {
+            log_warning("{}", warning);
+        }
     }
     if (!add_faults(arguments.faults_file, config)) {
         return 1;

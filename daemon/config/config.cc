@@ -18,6 +18,7 @@
 #include "daemon/config/networks.h"
 #include "daemon/config/pfc.h"
 #include "daemon/config/ports.h"
+#include "daemon/config/renamed_keys.h"
 #include "daemon/config/toml_table.h"
 #include "daemon/config/values.h"
 
@@ -117,8 +118,8 @@ constexpr Key<DaemonConfig> kDaemonKeys[] = {
     {"socket_group", [](DaemonConfig& daemon, const toml::node& node,
                         const std::string& key) { daemon.socket_group = get_string(node, key); }},
     {"workers", set_workers},
-    {"spin", [](DaemonConfig& daemon, const toml::node& node,
-                const std::string& key) { daemon.spin = get_bool(node, key); }},
+    {"dedicated_cores", [](DaemonConfig& daemon, const toml::node& node,
+                           const std::string& key) { daemon.has_dedicated_cores = get_bool(node, key); }},
     {"hugepages", [](DaemonConfig& daemon, const toml::node& node,
                      const std::string& key) { daemon.hugepages = get_bool(node, key); }},
     {"eal_args", set_eal_args},
@@ -303,10 +304,11 @@ NeighbourConfig read_neighbour(const toml::table& table) {
     return {*draft.gid, *draft.mac};
 }
 
-Config read_document(const toml::table& document) {
+Config read_document(toml::table document, const std::string& file) {
     Config config;
-    const toml::node* faults = nullptr;  // read when the RNICs are known
-    const toml::node* wires = nullptr;   // the same
+    config.warnings = replace_old_keys(document, file);
+    const toml::node* faults = nullptr;    // read when the RNICs are known
+    const toml::node* networks = nullptr;  // the same
     for (const auto& [name, node] : document) {
         if (name.str() == "daemon" && node.is_table()) {
             read_table(*node.as_table(), "[daemon]", kDaemonKeys, config.daemon);
@@ -323,13 +325,13 @@ Config read_document(const toml::table& document) {
             }
         } else if (name.str() == "fault" && node.is_array_of_tables()) {
             faults = &node;
-        } else if (name.str() == "wire" && node.is_array_of_tables()) {
-            wires = &node;
+        } else if (name.str() == "network" && node.is_array_of_tables()) {
+            networks = &node;
         } else {
             throw ParseError{
                 name.source().begin,
                 fmt::format("unknown section or key '{}'; allowed: [daemon], [daemon.limits], one "
-                            "[[rnic]] (double brackets) for each RNIC, [[wire]], [[neighbour]] and "
+                            "[[rnic]] (double brackets) for each RNIC, [[network]], [[neighbour]] and "
                             "[[fault]]",
                             name.str())};
         }
@@ -340,13 +342,12 @@ Config read_document(const toml::table& document) {
     if (config.rnics.size() > 64) {
         throw ParseError{{config.rnics[64].line, 1}, "more than 64 RNICs"};
     }
-    if (config.daemon.spin && config.daemon.worker_cpus.front() < 0) {
-        throw ParseError{
-            {1, 1},
-            "'spin' needs CPUs that the workers have to themselves: give 'workers' as a list of CPUs"};
+    if (config.daemon.has_dedicated_cores && config.daemon.worker_cpus.front() < 0) {
+        throw ParseError{{1, 1},
+                         "'dedicated_cores' needs 'workers' as a list of CPUs, on which nothing else runs"};
     }
     fill_macs(config.rnics);
-    read_wire_tables(wires, config);
+    read_network_tables(networks, config);
     check_pfc(config);
     read_fault_tables(faults, config);
     return config;
@@ -356,7 +357,7 @@ Config read_document(const toml::table& document) {
 
 std::variant<Config, ConfigError> parse_config(std::string_view text, const std::string& file) {
     try {
-        return read_document(toml::parse(text, file));
+        return read_document(toml::parse(text, file), file);
     } catch (const toml::parse_error& error) {
         const auto where = error.source().begin;
         return ConfigError{

@@ -44,10 +44,10 @@ struct ClientLimits {
 struct DaemonConfig {
     std::string run_dir = "/run/urnic";
     mode_t socket_mode = 0660;
-    std::string socket_group;         // empty: leave the group as it is
-    std::vector<int> worker_cpus{0};  // one worker for each entry; -1: not bound to a CPU
-    bool spin = false;                // nothing else runs on the workers' CPUs
-    std::optional<bool> hugepages;    // absent: see uses_hugepages()
+    std::string socket_group;          // empty: leave the group as it is
+    std::vector<int> worker_cpus{0};   // one worker for each entry; -1: not bound to a CPU
+    bool has_dedicated_cores = false;  // nothing else runs on the workers' CPUs
+    std::optional<bool> hugepages;     // absent: see uses_hugepages()
     std::vector<std::string> eal_args;
     ClientLimits limits;
 };
@@ -101,12 +101,12 @@ struct NeighbourConfig {
     wire::Mac mac{};
 };
 
-enum class WireShape : std::uint8_t { kStar, kDumbbell, kParkingLot, kLeafSpine };
+enum class NetworkShape : std::uint8_t { kStar, kDumbbell, kParkingLot, kLeafSpine };
 
 /// A network with rates, queues and marks between the RNICs of one fabric.
-struct WireConfig {
+struct NetworkConfig {
     std::string fabric;
-    WireShape shape = WireShape::kStar;
+    NetworkShape shape = NetworkShape::kStar;
     std::uint32_t switches = 0;                                // that RNICs hang on, as many on each
     std::uint32_t spines = 0;                                  // of kLeafSpine
     BitsPerSecond link_rate = 1'000'000'000;                   // of each RNIC, in both directions
@@ -128,8 +128,9 @@ struct Config {
     DaemonConfig daemon;
     std::vector<RnicConfig> rnics;
     std::vector<NeighbourConfig> neighbours;
-    std::vector<WireConfig> wires;
+    std::vector<NetworkConfig> networks;
     std::vector<fault::Rule> faults;
+    std::vector<std::string> warnings;  // to be logged: old names of keys
 };
 
 /// Why a file is no configuration, ready to be shown: "FILE:LINE:COLUMN: what; what is allowed".

@@ -1,4 +1,4 @@
-// Part of reading the configuration file: the [[wire]] tables.
+// Part of reading the configuration file: the [[network]] tables.
 #pragma once
 
 #include "daemon/config/config.h"
@@ -6,7 +6,8 @@
 
 namespace urnic::dataplane {
 
-/// Reads the array of [[wire]] tables into config.wires; nullptr: there is none. config.rnics is complete.
-void read_wire_tables(const toml::node* wires, Config& config);
+/// Reads the array of [[network]] tables into config.networks; nullptr: there is none. config.rnics is
+/// complete.
+void read_network_tables(const toml::node* networks, Config& config);
 
 }  // namespace urnic::dataplane

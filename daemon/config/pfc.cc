@@ -8,30 +8,30 @@ namespace urnic::dataplane {
 
 namespace {
 
-constexpr std::int64_t kMostMbps = 1'000'000;
-constexpr std::int64_t kMostWatchdogMs = 60'000;
-constexpr std::int64_t kMostFrames = 65'535;
+constexpr std::int64_t kMaxMbps = 1'000'000;
+constexpr std::int64_t kMaxWatchdogMs = 60'000;
+constexpr std::int64_t kMaxFrames = 65'535;
 
 constexpr Key<PfcSettings> kPfcKeys[] = {
-    {"honour", [](PfcSettings& pfc, const toml::node& node,
-                  const std::string& key) { pfc.honoured = get_priorities(node, key); }},
+    {"rx_priorities", [](PfcSettings& pfc, const toml::node& node,
+                         const std::string& key) { pfc.honoured = get_priorities(node, key); }},
     {"link_mbps",
      [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
-         pfc.link_bits_per_second = static_cast<std::uint64_t>(get_int(node, key, 1, kMostMbps)) * 1'000'000;
+         pfc.link_bits_per_second = static_cast<std::uint64_t>(get_int(node, key, 1, kMaxMbps)) * 1'000'000;
      }},
     {"watchdog_ms",
      [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
-         pfc.watchdog_ns = static_cast<TimeNs>(get_int(node, key, 0, kMostWatchdogMs)) * 1'000'000;
+         pfc.watchdog_ns = static_cast<TimeNs>(get_int(node, key, 0, kMaxWatchdogMs)) * 1'000'000;
      }},
-    {"send", [](PfcSettings& pfc, const toml::node& node,
-                const std::string& key) { pfc.sent = get_priorities(node, key); }},
+    {"tx_priorities", [](PfcSettings& pfc, const toml::node& node,
+                         const std::string& key) { pfc.sent = get_priorities(node, key); }},
     {"xoff_frames",
      [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
-         pfc.xoff_frames = static_cast<std::uint32_t>(get_int(node, key, 1, kMostFrames));
+         pfc.xoff_frames = static_cast<std::uint32_t>(get_int(node, key, 1, kMaxFrames));
      }},
     {"xon_frames",
      [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
-         pfc.xon_frames = static_cast<std::uint32_t>(get_int(node, key, 0, kMostFrames));
+         pfc.xon_frames = static_cast<std::uint32_t>(get_int(node, key, 0, kMaxFrames));
      }},
 };
 
@@ -65,11 +65,11 @@ void read_pfc(const toml::node& node, RnicConfig& rnic) {
         throw_at(node, fmt::format("[rnic.pfc]: 'xon_frames' ({}) must be less than 'xoff_frames' ({})",
                                    pfc.xon_frames, pfc.xoff_frames));
     }
-    if (!table->contains("send") && (table->contains("xoff_frames") || table->contains("xon_frames"))) {
-        throw_at(
-            node,
-            "[rnic.pfc]: 'xoff_frames' and 'xon_frames' need 'send', the priorities to pause, for example "
-            "[3]");
+    if (!table->contains("tx_priorities") &&
+        (table->contains("xoff_frames") || table->contains("xon_frames"))) {
+        throw_at(node,
+                 "[rnic.pfc]: 'xoff_frames' and 'xon_frames' need 'tx_priorities', the priorities to "
+                 "pause, for example [3]");
     }
 }
 
@@ -77,15 +77,15 @@ void check_pfc(const Config& config) {
     for (const RnicConfig& rnic : config.rnics) {
         const bool is_emulated =
             rnic.port == PortKind::kFabric &&
-            std::any_of(config.wires.begin(), config.wires.end(),
-                        [&](const WireConfig& wire) { return wire.fabric == rnic.port_device; });
-        if (is_emulated && rnic.pfc.sent != 0 && rnic.pfc.xoff_frames > kMostXoffFramesOnWire) {
+            std::any_of(config.networks.begin(), config.networks.end(),
+                        [&](const NetworkConfig& network) { return network.fabric == rnic.port_device; });
+        if (is_emulated && rnic.pfc.sent != 0 && rnic.pfc.xoff_frames > kMaxXoffFramesOnNetwork) {
             throw ParseError{
                 {rnic.line, 1},
-                fmt::format("[rnic.pfc]: \"{}\" is on a [[wire]], where no more than {} frames wait for "
+                fmt::format("[rnic.pfc]: \"{}\" is on a [[network]], where no more than {} frames wait for "
                             "a worker: 'xoff_frames' ({}) must not be more than {}",
-                            rnic.name, kMostXoffFramesOnWire + 1, rnic.pfc.xoff_frames,
-                            kMostXoffFramesOnWire)};
+                            rnic.name, kMaxXoffFramesOnNetwork + 1, rnic.pfc.xoff_frames,
+                            kMaxXoffFramesOnNetwork)};
         }
     }
 }

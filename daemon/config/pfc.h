@@ -6,8 +6,8 @@
 
 namespace urnic::dataplane {
 
-/// What can wait for a worker in the port of an RNIC on a [[wire]] is little more than this.
-inline constexpr std::uint32_t kMostXoffFramesOnWire = 255;
+/// The port of an RNIC on a [[network]] holds one frame more for each worker.
+inline constexpr std::uint32_t kMaxXoffFramesOnNetwork = 255;
 
 /// A list of priorities as bits; a mistake when it is none.
 [[nodiscard]] std::uint8_t get_priorities(const toml::node& node, const std::string& key);

@@ -184,28 +184,29 @@ void write_switch_port(JsonWriter& json, const NetworkPortView& view) {
     json.value("marked", view.counters.marked);
     json.value("dropped", view.counters.dropped);
     json.value("queue_bytes", view.queue_bytes);
-    json.value("most_queue_bytes", view.counters.most_bytes);
+    json.value("max_queue_bytes", view.counters.most_bytes);
+    json.value("most_queue_bytes", view.counters.most_bytes);  // its old name, for one release
     json.value("pauses_sent", view.counters.pauses_sent);
     json.value("pauses_received", view.counters.pauses_received);
     json.value("watchdog_trips", view.counters.watchdog_trips);
     json.value("watchdog_dropped", view.counters.watchdog_dropped);
 }
 
-void write_wires(JsonWriter& json, const ControlState& control) {
-    json.array("wires", [&] {
-        for (const EmulatedNetworkInfo& wire : control.networks) {
-            std::vector<NetworkPortView> views(wire.devices.size() + wire.trunks.size());
+void write_networks(JsonWriter& json, const ControlState& control, const char* name) {
+    json.array(name, [&] {
+        for (const EmulatedNetworkInfo& network : control.networks) {
+            std::vector<NetworkPortView> views(network.devices.size() + network.trunks.size());
             control.workers[0]->call([&] {
                 for (std::uint32_t port = 0; port < views.size(); ++port) {
-                    views[port] = wire.view(port);
+                    views[port] = network.view(port);
                 }
             });
             json.object({}, [&] {
-                json.value("fabric", wire.fabric);
+                json.value("fabric", network.fabric);
                 json.array("ports", [&] {
-                    for (std::size_t port = 0; port < wire.devices.size(); ++port) {
+                    for (std::size_t port = 0; port < network.devices.size(); ++port) {
                         json.object({}, [&] {
-                            json.value("device", wire.devices[port]);
+                            json.value("device", network.devices[port]);
                             json.value("sent_packets", views[port].sent_packets);
                             json.value("sent_bytes", views[port].sent_bytes);
                             write_switch_port(json, views[port]);
@@ -213,10 +214,10 @@ void write_wires(JsonWriter& json, const ControlState& control) {
                     }
                 });
                 json.array("trunks", [&] {
-                    for (std::size_t trunk = 0; trunk < wire.trunks.size(); ++trunk) {
+                    for (std::size_t trunk = 0; trunk < network.trunks.size(); ++trunk) {
                         json.object({}, [&] {
-                            json.value("port", wire.trunks[trunk]);
-                            write_switch_port(json, views[wire.devices.size() + trunk]);
+                            json.value("port", network.trunks[trunk]);
+                            write_switch_port(json, views[network.devices.size() + trunk]);
                         });
                     }
                 });
@@ -363,7 +364,8 @@ std::string status_json(const ControlState& control, const std::vector<const Cli
                 write_worker(json, control, w);
             }
         });
-        write_wires(json, control);
+        write_networks(json, control, "networks");
+        write_networks(json, control, "wires");  // the old name, for one release
         write_faults(json, control);
         const auto qps = query_all(control, clients);
         json.array("clients", [&] {

@@ -35,7 +35,7 @@ hyper_increase_mbps = 10
 burst_bytes = 16384
 """ for i in range(3)) + f"""
 {{sink}}
-[[wire]]
+[[network]]
 fabric = "lab"
 link_mbps = {{link_mbps}}
 delay_us = 10
@@ -120,9 +120,11 @@ class Incast(harness.TestCase):
 
     def ports(self):
         """What the emulated switch counts, by RNIC: one reading, in which the numbers fit each other."""
-        (wire,) = self.status()["wires"]
-        self.assertEqual([port["device"] for port in wire["ports"]], ["urnic0", "urnic1", "urnic2"])
-        return wire["ports"]
+        status = self.status()
+        (network,) = status["networks"]
+        self.assertEqual(list(network), list(status["wires"][0]), "the old name, for one release")
+        self.assertEqual([port["device"] for port in network["ports"]], ["urnic0", "urnic1", "urnic2"])
+        return network["ports"]
 
     def counters(self, device):
         return self.status()["devices"][device]["counters"]
@@ -161,7 +163,7 @@ class Incast(harness.TestCase):
         self.assertTrue(KMIN / 2 < seen[-1][1] < KMAX, report)
         self.assertEqual(sink["dropped"], 0, report)
         self.assertGreater(sink["marked"], 0, report)
-        self.assertLess(sink["most_queue_bytes"], BUFFER, report)
+        self.assertLess(sink["max_queue_bytes"], BUFFER, report)
         self.assertGreater(self.counters(SINK)["np_cnp_sent"], 0)
         for source in SOURCES:
             counters = self.counters(source)
@@ -240,7 +242,7 @@ class Incast(harness.TestCase):
         self.wait_for(lambda: self.ports()[SINK]["dropped"] > 100, "drops")
         sink = self.ports()[SINK]
         self.assertEqual(sink["marked"], 0, "nobody says that it understands marks")
-        self.assertGreater(sink["most_queue_bytes"], BUFFER * 0.9)
+        self.assertGreater(sink["max_queue_bytes"], BUFFER * 0.9)
         self.assertEqual(self.counters(SINK)["np_cnp_sent"], 0)
 
     def pauses(self, device):
@@ -271,22 +273,22 @@ class Incast(harness.TestCase):
         self.start_daemon("none", wire='topology = "parking-lot"\nswitches = 3\ntrunk_mbps = 100\n' + FLOW_CONTROL)
         self.start_writers()
         self.stretch(10 * MB)
-        (wire,) = self.status()["wires"]
-        sink, trunks = wire["ports"][SINK], {trunk["port"]: trunk for trunk in wire["trunks"]}
+        (network,) = self.status()["networks"]
+        sink, trunks = network["ports"][SINK], {trunk["port"]: trunk for trunk in network["trunks"]}
         self.assertEqual(sorted(trunks), ["s1>s2", "s2>s1", "s2>s3", "s3>s2"])
         self.assertGreaterEqual(trunks["s2>s3"]["delivered_bytes"], sink["delivered_bytes"])
-        for source, port in zip(SOURCES, wire["ports"]):
+        for source, port in zip(SOURCES, network["ports"]):
             self.assertGreater(port["sent_bytes"], MB, source)
-        self.assertLessEqual(trunks["s1>s2"]["delivered_bytes"], wire["ports"][0]["sent_bytes"])
+        self.assertLessEqual(trunks["s1>s2"]["delivered_bytes"], network["ports"][0]["sent_bytes"])
         self.assertGreater(trunks["s1>s2"]["delivered_bytes"], MB)
         # The bottleneck's queue is there, and its switch pauses who feeds it: the trunk before it, and the RNIC.
-        self.wait_for(lambda: self.status()["wires"][0]["trunks"][0]["pauses_received"] > 0
+        self.wait_for(lambda: self.status()["networks"][0]["trunks"][0]["pauses_received"] > 0
                       and self.ports()[1]["pauses_sent"] > 0, "pauses of a trunk and of an RNIC")
         self.assertEqual([trunk["dropped"] for trunk in trunks.values()], [0] * 4)
 
     def test_an_rnic_that_cannot_keep_up_pauses_its_switch(self):
         """More than one frame waits for the sink again and again, where a link is far faster than any worker."""
-        self.start_daemon("none", sink="[rnic.pfc]\nsend = [0]\nxoff_frames = 1\nxon_frames = 0\n", wire=FLOW_CONTROL,
+        self.start_daemon("none", sink="[rnic.pfc]\ntx_priorities = [0]\nxoff_frames = 1\nxon_frames = 0\n", wire=FLOW_CONTROL,
                           link_mbps=100000)
         self.start_writers()
         self.wait_for(lambda: self.ports()[SINK]["pauses_received"] > 3 and self.pauses(SINK)["tx_resume"] > 3, "pauses")

@@ -144,8 +144,18 @@ class CommandLine(Daemon):
         lines = out[out.index("[daemon]"):].splitlines()
         other_ports = ("device =", "interface =", "netns =", "socket =", "role =", "id = 0")
         text = "\n".join(line for line in lines if not line.strip().startswith((*other_ports, "socket_group =")))
-        other = '\n[[rnic]]\nname = "urnic1"\nport = "fabric"\nfabric = "lab"\n'  # a [[wire]] is between two
+        other = '\n[[rnic]]\nname = "urnic1"\nport = "fabric"\nfabric = "lab"\n'  # a [[network]] is between two
         self.run_ok([URNICD, "--check", "--config", self.config(text + other)])
+
+    def test_an_old_name_of_a_key_is_read_with_a_warning(self):
+        path = self.config('[daemon]\nworkers = [0]\nspin = true\n' + FABRIC)
+        result = harness.run([URNICD, "--check", "--config", path])
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(f"{path}:3:1: 'spin' in [daemon] is called 'dedicated_cores' now", result.err)
+        path = self.config('[daemon]\nworkers = [0]\nspin = true\ndedicated_cores = true\n' + FABRIC)
+        result = harness.run([URNICD, "--check", "--config", path])
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("give 'dedicated_cores' alone", result.err)
 
     def test_check_names_file_line_and_what_is_allowed(self):
         path = self.config('[daemon]\nworkerz = 1\n' + FABRIC)

@@ -85,7 +85,7 @@ class OneWorker(Overload):
     """A wire that takes 1 ms there and back in the worker's time, and one request at a time: always one is under way when
     the worker is kept from running, and half of the time no answer waits for it when it comes back."""
     workers = 1
-    wire = '[[wire]]\nfabric = "lab"\nlink_mbps = 100000\ndelay_us = 250\n'
+    wire = '[[network]]\nfabric = "lab"\nlink_mbps = 100000\ndelay_us = 250\n'
     timeout = 9  # 2.1 ms
 
     def test_busy_processors(self):

@@ -216,15 +216,15 @@ class Pfc(harness.TestCase):
         self.assertEqual([priority["paused"] for priority in self.a.status()["pfc"]["priorities"]], [False] * 8)
         self.pingpong()
 
-    def test_what_is_not_honoured(self):
-        self.begin(extra="[rnic.pfc]\nlink_mbps = 1\nhonour = [3]\n")
+    def test_priorities_that_do_not_pause(self):
+        self.begin(extra="[rnic.pfc]\nlink_mbps = 1\nrx_priorities = [3]\n")
         self.link.pause({0: FOR_EVER})
         self.expect(0, rx_pause=1, paused=False)
         self.pingpong()
 
     def test_its_own_backlog(self):
         """Frames wait while the daemon stands still; when it goes on it asks for a pause, and ends it when they are gone."""
-        self.begin(extra='[rnic.pfc]\nsend = [3, 5]\nxoff_frames = 300\nxon_frames = 20\n')
+        self.begin(extra='[rnic.pfc]\ntx_priorities = [3, 5]\nxoff_frames = 300\nxon_frames = 20\n')
         self.a.daemon.send_signal(signal.SIGSTOP)
         try:
             frame = mac_bytes(self.a.mac) + self.link.mac + bytes.fromhex("0800450000200000400040110000") + \

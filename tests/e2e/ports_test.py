@@ -456,7 +456,7 @@ class Memif(harness.TestCase):
     def test_a_backlog_pauses_the_other_daemon(self):
         """DPDK's driver does not tell how many frames wait: they are counted all the same."""
         a, b = self.sides
-        a.extra += "\n[rnic.pfc]\nsend = [0]\nxoff_frames = 1\nxon_frames = 0"
+        a.extra += "\n[rnic.pfc]\ntx_priorities = [0]\nxoff_frames = 1\nxon_frames = 0"
         for side in self.sides:
             side.start()
         for side in self.sides:
@@ -479,7 +479,7 @@ class Memif(harness.TestCase):
 
     def test_a_threshold_beyond_what_is_counted_is_refused(self):
         side = self.sides[0]
-        side.extra += "\n[rnic.pfc]\nsend = [0]\nxoff_frames = 4096"
+        side.extra += "\n[rnic.pfc]\ntx_priorities = [0]\nxoff_frames = 4096"
         side.launch()
         self.assertTrue(harness.wait_until(lambda: side.daemon.poll() is not None))
         self.assertIn("'xoff_frames' must be less than 4096", side.text())

@@ -30,7 +30,7 @@ ipv4 = "198.18.0.2/24"
 class WithDaemon(harness.TestCase):
     mode = "0666"
     workers = 1
-    wire = ""  # a [[wire]] of the fabric
+    wire = ""  # a [[network]] of the fabric
 
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="urnic-e2e-"))

@@ -24,7 +24,7 @@ Json status_of(const std::string& device, std::uint64_t sent, std::uint64_t cnps
     return {
         {"devices",
          Json::array({{{"name", device}, {"counters", {{"sent_bytes", sent}, {"rp_cnp_handled", cnps}}}}})},
-        {"wires",
+        {"networks",
          Json::array(
              {{{"fabric", "lab"},
                {"ports",
@@ -66,7 +66,7 @@ TEST(CongestionSeries, QpsThatComeAndGoHaveZerosBeforeAndAfter) {
 TEST(CongestionSeries, PausesOfRnicsAndSwitchesAndTheirQueues) {
     const auto status = [](std::uint64_t sent, std::uint64_t received, std::uint64_t queue) {
         Json whole = status_of("a", 0, 0, 0, 0);
-        Json& wire = whole["wires"][0];
+        Json& wire = whole["networks"][0];
         wire["ports"][0]["pauses_sent"] = sent;
         wire["ports"][0]["pauses_received"] = received;
         wire["trunks"] = Json::array();

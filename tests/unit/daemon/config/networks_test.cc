@@ -14,10 +14,11 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(WireConfig, PriorityFlowControlOfAnRnic) {
+TEST(NetworkConfig, PriorityFlowControlOfAnRnic) {
     const Config config =
         good(std::string(kRnic) +
-             "[rnic.pfc]\nhonour = [0, 7]\nlink_mbps = 25000\nwatchdog_ms = 0\nsend = [3]\nxoff_frames = 9\n"
+             "[rnic.pfc]\nrx_priorities = [0, 7]\nlink_mbps = 25000\nwatchdog_ms = 0\ntx_priorities = "
+             "[3]\nxoff_frames = 9\n"
              "xon_frames = 8\n[[rnic]]\nname = \"b\"\nport = \"fabric\"\nfabric = \"lab\"\n");
     const PfcSettings& pfc = config.rnics[0].pfc;
     EXPECT_EQ(pfc.honoured, 0x81);
@@ -28,14 +29,14 @@ TEST(WireConfig, PriorityFlowControlOfAnRnic) {
     EXPECT_EQ(pfc.xon_frames, 8U);
     EXPECT_EQ(config.rnics[1].pfc.honoured, 0xff);
     EXPECT_EQ(config.rnics[1].pfc.sent, 0);
-    EXPECT_EQ(good(std::string(kRnic) + "[rnic.pfc]\nhonour = []\n").rnics[0].pfc.honoured, 0);
+    EXPECT_EQ(good(std::string(kRnic) + "[rnic.pfc]\nrx_priorities = []\n").rnics[0].pfc.honoured, 0);
 }
 
-TEST(WireConfig, AnRnicOnAnEmulatedWireAsksForAPauseBeforeItsRingIsFull) {
+TEST(NetworkConfig, AnRnicOnAnEmulatedWireAsksForAPauseBeforeItsRingIsFull) {
     const auto read = [](const char* pfc) {
-        return parse_config(std::string(kRnic) + "[rnic.pfc]\nsend = [3]\n" + pfc +
+        return parse_config(std::string(kRnic) + "[rnic.pfc]\ntx_priorities = [3]\n" + pfc +
                                 "[[rnic]]\nname = \"b\"\nport = \"fabric\"\nfabric = \"lab\"\n"
-                                "[[wire]]\nfabric = \"lab\"\n",
+                                "[[network]]\nfabric = \"lab\"\n",
                             "f");
     };
     for (const char* wrong : {"", "xoff_frames = 256\n"}) {
@@ -48,16 +49,16 @@ TEST(WireConfig, AnRnicOnAnEmulatedWireAsksForAPauseBeforeItsRingIsFull) {
     EXPECT_EQ(std::get<Config>(result).rnics[0].pfc.sent, 0x08);
 }
 
-TEST(WireConfig, AnEmulatedWire) {
+TEST(NetworkConfig, AnEmulatedWire) {
     const std::string pair =
         std::string(kRnic) + "[[rnic]]\nname = \"urnic1\"\nport = \"fabric\"\nfabric = \"lab\"\n";
     const Config config = good(
-        "[[wire]]\nfabric = \"lab\"\ntopology = \"star\"\nlink_mbps = 200\ndelay_us = 2.5\nbuffer_bytes = "
+        "[[network]]\nfabric = \"lab\"\ntopology = \"star\"\nlink_mbps = 200\ndelay_us = 2.5\nbuffer_bytes = "
         "400000\n"
         "ecn_kmin_bytes = 40000\necn_kmax_bytes = 200000\necn_pmax = 0.25\n" +
         pair);
-    ASSERT_EQ(config.wires.size(), 1U);
-    const WireConfig& wire = config.wires[0];
+    ASSERT_EQ(config.networks.size(), 1U);
+    const NetworkConfig& wire = config.networks[0];
     EXPECT_EQ(wire.link_rate, 200'000'000U);
     EXPECT_EQ(wire.delay_ns, 2'500U);
     EXPECT_EQ(wire.buffer_bytes, 400'000U);
@@ -66,7 +67,7 @@ TEST(WireConfig, AnEmulatedWire) {
     EXPECT_EQ(wire.ecn_pmax, 0.25);
 
     const std::pair<const char*, const char*> mistakes[] = {
-        {"link_mbps = 100", "this [[wire]] has no 'fabric'; there are: \"lab\""},
+        {"link_mbps = 100", "this [[network]] has no 'fabric'; there are: \"lab\""},
         {"fabric = \"lap\"", "'fabric' is \"lap\"; it must be one that RNICs are on: \"lab\""},
         {"fabric = \"lab\"\nlink_mbps = 0", "'link_mbps' must be a number from 1 to 100000"},
         {"fabric = \"lab\"\nlink_mbps = nan", "'link_mbps' must be a number from 1 to 100000"},
@@ -82,7 +83,7 @@ TEST(WireConfig, AnEmulatedWire) {
         {"fabric = \"lab\"\ntopology = \"ring\"",
          "'topology' must be \"star\", \"dumbbell\", \"parking-lot\", \"leaf-spine\""},
         {"fabric = \"lab\"\nspeed = 1",
-         "unknown key 'speed' in [[wire]]; allowed: fabric, topology, switches, leaves"},
+         "unknown key 'speed' in [[network]]; allowed: fabric, topology, switches, leaves"},
         {"fabric = \"lab\"\nweights = [1, 2]", "'weights' must be a list of 8 numbers"},
         {"fabric = \"lab\"\nweights = [1, 2, 3, 4, 5, 6, 7, -1]", "'weights' must be a whole number from 0"},
         {"fabric = \"lab\"\nspines = 2", "'spines' is of no use with topology = \"star\""},
@@ -101,42 +102,42 @@ TEST(WireConfig, AnEmulatedWire) {
         {"fabric = \"lab\"\npfc = [3]\nxoff_bytes = 2000000",
          "'xoff_bytes' must be less than 'buffer_bytes'"},
         {"fabric = \"lab\"\npfc = [3]\nwatchdog_ms = -1", "'watchdog_ms' must be a whole number from 0"},
-        {"fabric = \"lab\"\n[[wire]]\nfabric = \"lab\"", "the fabric \"lab\" has a [[wire]] already"},
+        {"fabric = \"lab\"\n[[network]]\nfabric = \"lab\"", "the fabric \"lab\" has a [[network]] already"},
     };
     for (const auto& [text, said] : mistakes) {
-        const auto result = parse_config(pair + "[[wire]]\n" + text + "\n", "f");
+        const auto result = parse_config(pair + "[[network]]\n" + text + "\n", "f");
         const auto* error = std::get_if<ConfigError>(&result);
         ASSERT_NE(error, nullptr) << text;
         EXPECT_THAT(error->message, HasSubstr(said)) << text;
     }
-    const auto alone = parse_config(std::string(kRnic) + "[[wire]]\nfabric = \"lab\"\n", "f");
+    const auto alone = parse_config(std::string(kRnic) + "[[network]]\nfabric = \"lab\"\n", "f");
     ASSERT_NE(std::get_if<ConfigError>(&alone), nullptr);
     EXPECT_THAT(std::get<ConfigError>(alone).message,
-                HasSubstr("has one RNIC: a [[wire]] needs two or more"));
+                HasSubstr("has one RNIC: a [[network]] needs two or more"));
 }
 
-TEST(WireConfig, AnEmulatedNetworkOfSeveralSwitches) {
+TEST(NetworkConfig, AnEmulatedNetworkOfSeveralSwitches) {
     std::string rnics = kRnic;
     for (const char* name : {"b", "c", "d"}) {
         rnics += std::string("[[rnic]]\nname = \"") + name + "\"\nport = \"fabric\"\nfabric = \"lab\"\n";
     }
     const auto wire = [&](const char* text) {
-        return good(rnics + "[[wire]]\nfabric = \"lab\"\n" + text).wires.at(0);
+        return good(rnics + "[[network]]\nfabric = \"lab\"\n" + text).networks.at(0);
     };
-    const WireConfig star = wire("");
+    const NetworkConfig star = wire("");
     EXPECT_EQ(star.switches, 1U);
     EXPECT_EQ(star.pfc.lossless, 0U);
     EXPECT_EQ(star.weights, (std::array<std::uint32_t, 8>{}));
-    const WireConfig dumbbell = wire("topology = \"dumbbell\"\ntrunk_mbps = 50\ntrunk_delay_us = 7\n");
-    EXPECT_EQ(dumbbell.shape, WireShape::kDumbbell);
+    const NetworkConfig dumbbell = wire("topology = \"dumbbell\"\ntrunk_mbps = 50\ntrunk_delay_us = 7\n");
+    EXPECT_EQ(dumbbell.shape, NetworkShape::kDumbbell);
     EXPECT_EQ(dumbbell.switches, 2U);
     EXPECT_EQ(dumbbell.trunk_rate, 50'000'000U);
     EXPECT_EQ(dumbbell.trunk_delay_ns, 7'000U);
     EXPECT_EQ(wire("topology = \"parking-lot\"\nswitches = 4\n").switches, 4U);
-    const WireConfig leaves = wire(
+    const NetworkConfig leaves = wire(
         "topology = \"leaf-spine\"\nleaves = 2\nspines = 3\nweights = [1, 2, 0, 0, 0, 0, 0, 9]\npfc = [3]\n"
         "xoff_bytes = 9000\nxon_bytes = 8000\nheadroom_bytes = 7000\nwatchdog_ms = 6\n");
-    EXPECT_EQ(leaves.shape, WireShape::kLeafSpine);
+    EXPECT_EQ(leaves.shape, NetworkShape::kLeafSpine);
     EXPECT_EQ(leaves.switches, 2U);
     EXPECT_EQ(leaves.spines, 3U);
     EXPECT_EQ(leaves.weights, (std::array<std::uint32_t, 8>{1, 2, 0, 0, 0, 0, 0, 9}));
@@ -145,7 +146,7 @@ TEST(WireConfig, AnEmulatedNetworkOfSeveralSwitches) {
     EXPECT_EQ(leaves.pfc.xon_bytes, 8'000U);
     EXPECT_EQ(leaves.pfc.headroom_bytes, 7'000U);
     EXPECT_EQ(leaves.pfc.watchdog_ns, 6'000'000U);
-    const WireConfig defaults = wire("pfc = [0]\n");
+    const NetworkConfig defaults = wire("pfc = [0]\n");
     EXPECT_EQ(defaults.pfc.xoff_bytes, 250'000U);
     EXPECT_EQ(defaults.pfc.xon_bytes, 225'000U);
     EXPECT_EQ(defaults.pfc.headroom_bytes, 100'000U);
