@@ -1,7 +1,6 @@
 #include "bench/engines/engines.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/check.h"
 
@@ -15,16 +14,6 @@ constexpr std::uint32_t kAccess =
     kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
 
 }  // namespace
-
-void FreeMemory::operator()(std::byte* memory) const { std::free(memory); }
-
-Memory zeroed_memory(std::size_t bytes) {
-    bytes = abi::round_up(bytes, 4096);
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(4096, bytes));
-    URNIC_CHECK(memory != nullptr);
-    std::fill_n(memory, bytes, std::byte{0});
-    return Memory(memory);
-}
 
 bool LoopOutbox::transmit(const wire::Path& path, const wire::PacketHeader& header,
                           std::span<const MemoryPiece> pieces) {

@@ -13,15 +13,15 @@
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/rc/rc_qp.h"
 #include "rnic/wire/frame.h"
+#include "tests/support/ring_memory.h"
 
 namespace urnic::bench {
 
-struct FreeMemory {
-    void operator()(std::byte* memory) const;
-};
-using Memory = std::unique_ptr<std::byte, FreeMemory>;
 /// Page-aligned.
-[[nodiscard]] Memory zeroed_memory(std::size_t bytes);
+using Memory = RingMemory;
+[[nodiscard]] inline Memory zeroed_memory(std::size_t bytes) {
+    return urnic::zeroed_memory(bytes, kPageBytes);
+}
 
 /// Sends into a row of frames that the peer then receives. Completions must be successes.
 class LoopOutbox final : public Outbox, public FrameHolder {

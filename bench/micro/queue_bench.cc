@@ -1,32 +1,19 @@
 // The daemon's end of the rings: a WQE in, a CQE out.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <memory>
 
 #include "rnic/queue/completion_queue.h"
 #include "rnic/queue/work_queue.h"
+#include "tests/support/ring_memory.h"
 
 namespace urnic {
 namespace {
 
-struct Free {
-    void operator()(std::byte* memory) const { std::free(memory); }
-};
-using Memory = std::unique_ptr<std::byte, Free>;
-
-Memory zeroed(std::size_t bytes) {
-    bytes = abi::round_up(bytes, 4096);
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(4096, bytes));
-    std::fill_n(memory, bytes, std::byte{0});
-    return Memory(memory);
-}
-
 void fetch_send_wqe(benchmark::State& state) {
     constexpr std::uint32_t kEntries = 128;
     const std::uint32_t stride = abi::send_stride(abi::kMaxSge, 0);
-    const Memory memory = zeroed(std::size_t{kEntries} * stride);
+    const RingMemory memory = zeroed_memory(std::size_t{kEntries} * stride, kPageBytes);
     const SendQueue queue(memory.get(), kEntries, stride, abi::kMaxSge, 0);
     const auto sges = static_cast<std::uint8_t>(state.range(0));
     std::uint32_t index = 0;
@@ -44,7 +31,7 @@ BENCHMARK(fetch_send_wqe)->Arg(1)->Arg(16);
 
 void push_completion(benchmark::State& state) {
     constexpr std::uint32_t kEntries = 256;
-    const Memory memory = zeroed(abi::cq_bytes(1, kEntries));
+    const RingMemory memory = zeroed_memory(abi::cq_bytes(1, kEntries), kPageBytes);
     CompletionQueue cq(memory.get(), kEntries);
     auto& consumer = reinterpret_cast<abi::CqHeader*>(memory.get())->consumer[0].index;
     Completion completion;

@@ -1,7 +1,6 @@
 #include "bench/recovery/wire.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/check.h"
 
@@ -15,21 +14,12 @@ constexpr std::size_t kEthernetOverheadBytes = 24;
 
 }  // namespace
 
-void End::Free::operator()(std::byte* memory) const { std::free(memory); }
-
-End::Memory End::zeroed(std::size_t bytes) {
-    bytes = abi::round_up(bytes, 4096);
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(4096, bytes));
-    std::fill_n(memory, bytes, std::byte{0});
-    return Memory(memory);
-}
-
 End::End(std::uint32_t qp_num, bool holds_early_packets, const LinkSpec& link, std::uint64_t seed)
     : link_(link),
       random_(seed),
-      sq_memory_(zeroed(std::size_t{kEntries} * kStride)),
-      cq_memory_(zeroed(abi::cq_bytes(1, kEntries))),
-      buffer_(zeroed(kBufferBytes)),
+      sq_memory_(zeroed_memory(std::size_t{kEntries} * kStride, kPageBytes)),
+      cq_memory_(zeroed_memory(abi::cq_bytes(1, kEntries), kPageBytes)),
+      buffer_(zeroed_memory(kBufferBytes, kPageBytes)),
       cq_(cq_memory_.get(), kEntries),
       pool_(*this, 2) {
     MemoryRegion region;

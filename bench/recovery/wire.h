@@ -14,6 +14,7 @@
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/rc/rc_qp.h"
 #include "rnic/wire/frame.h"
+#include "tests/support/ring_memory.h"
 
 namespace urnic::recovery {
 
@@ -88,12 +89,7 @@ class End final : public Outbox, public FrameHolder {
     std::vector<Frame*> free_;
     Frame* current_ = nullptr;  // the peer's frame that is being handled
 
-    struct Free {
-        void operator()(std::byte* memory) const;
-    };
-    using Memory = std::unique_ptr<std::byte, Free>;
-    static Memory zeroed(std::size_t bytes);
-    Memory sq_memory_, cq_memory_, buffer_;
+    RingMemory sq_memory_, cq_memory_, buffer_;
     CompletionQueue cq_;
     KeyTable keys_;
     std::uint32_t key_ = 0;

@@ -1,7 +1,6 @@
 #include "tests/fuzz/qp_host.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/check.h"
@@ -80,36 +79,13 @@ wire::Gid gid_of(std::uint32_t qp_num) {
     return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(qp_num)};
 }
 
-bool FarMemory::read(std::uint64_t va, std::byte* to, std::size_t length_bytes) {
-    if (!gone) {
-        std::memcpy(to, reinterpret_cast<const void*>(va), length_bytes);
-    }
-    return !gone;
-}
-
-bool FarMemory::write(std::uint64_t va, const std::byte* from, std::size_t length_bytes) {
-    if (!gone) {
-        std::memcpy(reinterpret_cast<void*>(va), from, length_bytes);
-    }
-    return !gone;
-}
-
-void QpHost::Free::operator()(std::byte* memory) const { std::free(memory); }
-
-QpHost::Memory QpHost::allocate(std::size_t bytes) {
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, abi::round_up(bytes, 64)));
-    URNIC_CHECK(memory != nullptr);
-    std::memset(memory, 0, abi::round_up(bytes, 64));
-    return Memory(memory);
-}
-
 QpHost::QpHost(const Options& options)
     : options_(options),
       gid_(gid_of(options.qp_num)),
-      send_ring_(allocate(std::size_t{kEntries} * kSendStride)),
-      recv_ring_(allocate(std::size_t{kEntries} * kRecvStride)),
-      send_cq_memory_(allocate(abi::cq_bytes(1, kCqEntries))),
-      recv_cq_memory_(allocate(abi::cq_bytes(1, kCqEntries))),
+      send_ring_(zeroed_memory(std::size_t{kEntries} * kSendStride)),
+      recv_ring_(zeroed_memory(std::size_t{kEntries} * kRecvStride)),
+      send_cq_memory_(zeroed_memory(abi::cq_bytes(1, kCqEntries))),
+      recv_cq_memory_(zeroed_memory(abi::cq_bytes(1, kCqEntries))),
       send_cq_(send_cq_memory_.get(), kCqEntries),
       recv_cq_(recv_cq_memory_.get(), kCqEntries) {
     for (std::size_t i = 0; i < regions_.size(); ++i) {

@@ -19,16 +19,10 @@
 #include "rnic/wire/frame.h"
 #include "rnic/wire/opcodes.h"
 #include "tests/sim/copied_frames.h"
+#include "tests/sim/sim_memory.h"
+#include "tests/support/ring_memory.h"
 
 namespace urnic::fuzz {
-
-/// Memory that is reached by copies, as that of a process that is not mapped; `gone` plays its end.
-class FarMemory final : public AddressSpace {
-  public:
-    [[nodiscard]] bool read(std::uint64_t va, std::byte* to, std::size_t length_bytes) override;
-    [[nodiscard]] bool write(std::uint64_t va, const std::byte* from, std::size_t length_bytes) override;
-    bool gone = false;
-};
 
 /// A registered buffer.
 struct Region {
@@ -55,7 +49,7 @@ class QpHost final : public Outbox {
     static constexpr std::uint32_t kMaxSge = 3;
     static constexpr std::uint32_t kMaxInline = 64;
     static constexpr std::size_t kRegionBytes = 20000;
-    static constexpr std::size_t kRegions = 3;  // mapped; through FarMemory; mapped and read-only
+    static constexpr std::size_t kRegions = 3;  // mapped; through far_memory; mapped and read-only
     static constexpr std::size_t kMaxFrames = 512;
 
     explicit QpHost(const Options& options);
@@ -113,14 +107,10 @@ class QpHost final : public Outbox {
     [[nodiscard]] std::uint32_t posted_sends() const { return sends_.posted; }
 
     std::deque<std::vector<std::byte>> sent;  // frames on their way to the peer, oldest first
-    FarMemory far_memory;
+    sim::SimAddressSpace far_memory;
     const QpHost* peer = nullptr;
 
   private:
-    struct Free {
-        void operator()(std::byte* memory) const;
-    };
-    using Memory = std::unique_ptr<std::byte, Free>;
     /// What one direction's application knows.
     struct Books {
         std::uint32_t posted = 0;               // WQEs ever, since RESET
@@ -140,7 +130,6 @@ class QpHost final : public Outbox {
         books.newest_was_valid = books.seen_valid + 1 != books.posted;
         note_valid(ring, stride, books);
     }
-    static Memory allocate(std::size_t bytes);
     void poll_queue(bool recv);
     void check_completion(bool recv, Books& books, const abi::Cqe& cqe) const;
     void check_sent(const wire::PacketHeader& header, std::span<const MemoryPiece> pieces);
@@ -152,10 +141,10 @@ class QpHost final : public Outbox {
     wire::Gid gid_{};
     Counters counters_;
     std::array<Region, kRegions> regions_;
-    Memory send_ring_;
-    Memory recv_ring_;
-    Memory send_cq_memory_;
-    Memory recv_cq_memory_;
+    RingMemory send_ring_;
+    RingMemory recv_ring_;
+    RingMemory send_cq_memory_;
+    RingMemory recv_cq_memory_;
     CompletionQueue send_cq_;
     CompletionQueue recv_cq_;
     std::unique_ptr<Qp> qp_;

@@ -1,6 +1,5 @@
 #include "tests/sim/sim_host.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <ostream>
 
@@ -31,25 +30,16 @@ std::unique_ptr<Qp> make_qp(QpType type, const QpConfig& config) {
 
 }  // namespace
 
-void SimHost::Free::operator()(std::byte* memory) const { std::free(memory); }
-
-SimHost::Memory SimHost::allocate(std::size_t bytes) {
-    const std::size_t rounded = abi::round_up(bytes, 64);
-    auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
-    std::memset(memory, 0, rounded);
-    return Memory(memory);
-}
-
 SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, const Options& options)
     : network_(network),
       name_(std::move(name)),
       options_(options),
       send_stride_(abi::send_stride(options.max_sge, options.max_inline)),
       recv_stride_(abi::recv_stride(options.max_sge)),
-      send_ring_(allocate(std::size_t{options.send_entries} * send_stride_)),
-      recv_ring_(allocate(std::size_t{options.recv_entries} * recv_stride_)),
-      send_cq_memory_(allocate(abi::cq_bytes(1, options.cq_entries))),
-      recv_cq_memory_(allocate(abi::cq_bytes(1, options.cq_entries))),
+      send_ring_(zeroed_memory(std::size_t{options.send_entries} * send_stride_)),
+      recv_ring_(zeroed_memory(std::size_t{options.recv_entries} * recv_stride_)),
+      send_cq_memory_(zeroed_memory(abi::cq_bytes(1, options.cq_entries))),
+      recv_cq_memory_(zeroed_memory(abi::cq_bytes(1, options.cq_entries))),
       send_cq_(send_cq_memory_.get(), options.cq_entries),
       recv_cq_(recv_cq_memory_.get(), options.cq_entries) {
     const auto number = static_cast<std::uint8_t>(options.address != 0 ? options.address : qp_num);

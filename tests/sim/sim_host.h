@@ -12,6 +12,7 @@
 #include "rnic/wire/frame.h"
 #include "tests/sim/copied_frames.h"
 #include "tests/sim/sim_memory.h"
+#include "tests/support/ring_memory.h"
 
 namespace urnic::sim {
 
@@ -164,15 +165,10 @@ class SimHost : public Outbox {
     std::uint32_t recv_stride_;
     std::uint32_t next_send_ = 0;
     std::uint32_t next_recv_ = 0;
-    struct Free {
-        void operator()(std::byte* memory) const;
-    };
-    using Memory = std::unique_ptr<std::byte, Free>;
-    static Memory allocate(std::size_t bytes);
-    Memory send_ring_;
-    Memory recv_ring_;
-    Memory send_cq_memory_;
-    Memory recv_cq_memory_;
+    RingMemory send_ring_;
+    RingMemory recv_ring_;
+    RingMemory send_cq_memory_;
+    RingMemory recv_cq_memory_;
     std::uint32_t send_taken_ = 0;
     std::uint32_t recv_taken_ = 0;
     CompletionQueue send_cq_;

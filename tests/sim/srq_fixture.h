@@ -8,6 +8,7 @@
 #include "rnic/queue/completion_queue.h"
 #include "rnic/queue/shared_recv_queue.h"
 #include "tests/sim/sim_host.h"
+#include "tests/support/ring_memory.h"
 
 namespace urnic::sim {
 
@@ -19,8 +20,8 @@ class SimSrq {
     explicit SimSrq(std::uint32_t entries, std::uint32_t pd = 1, std::uint32_t number = 77,
                     bool is_xrc = false)
         : entries_(entries),
-          memory_(allocate(abi::srq_bytes(entries, kStride))),
-          cq_memory_(allocate(abi::cq_bytes(1, kCqEntries))),
+          memory_(zeroed_memory(abi::srq_bytes(entries, kStride))),
+          cq_memory_(zeroed_memory(abi::cq_bytes(1, kCqEntries))),
           cq_(cq_memory_.get(), kCqEntries),
           queue_({number, pd, is_xrc ? &cq_ : nullptr}, memory_.get(), entries, kStride, kMaxSge) {}
 
@@ -41,7 +42,7 @@ class SimSrq {
     }
     /// Doubles the ring, as a resize does.
     void grow() {
-        Memory larger = allocate(abi::srq_bytes(2 * entries_, kStride));
+        RingMemory larger = zeroed_memory(abi::srq_bytes(2 * entries_, kStride));
         for (std::uint32_t i = queue_.next(); i != posted_; ++i) {
             std::memcpy(larger.get() + abi::kSrqHeaderBytes + std::size_t{i % (2 * entries_)} * kStride,
                         static_cast<const void*>(&slot(i)), kStride);
@@ -64,22 +65,12 @@ class SimSrq {
 
   private:
     static constexpr std::uint32_t kStride = abi::recv_stride(kMaxSge);
-    struct Free {
-        void operator()(std::byte* memory) const { std::free(memory); }
-    };
-    using Memory = std::unique_ptr<std::byte, Free>;
-    static Memory allocate(std::size_t bytes) {
-        const std::size_t rounded = abi::round_up(bytes, 64);
-        auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, rounded));
-        std::memset(memory, 0, rounded);
-        return Memory(memory);
-    }
 
     std::uint32_t entries_;
     std::uint32_t posted_ = 0;
     std::uint32_t taken_ = 0;
-    Memory memory_;
-    Memory cq_memory_;
+    RingMemory memory_;
+    RingMemory cq_memory_;
     CompletionQueue cq_;
     SharedRecvQueue queue_;
 };

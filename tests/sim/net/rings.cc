@@ -6,14 +6,6 @@
 
 namespace urnic::sim {
 
-AlignedBytes::AlignedBytes(std::size_t size_bytes) {
-    constexpr std::size_t kAlignment = 64;
-    const std::size_t rounded = abi::round_up(size_bytes == 0 ? 1 : size_bytes, kAlignment);
-    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)));
-    URNIC_CHECK(memory_ != nullptr);
-    std::memset(memory_.get(), 0, rounded);
-}
-
 SendRing::SendRing(std::uint32_t entries, std::uint32_t max_sge, std::uint32_t max_inline)
     : entries_(entries),
       stride_(abi::send_stride(max_sge, max_inline)),

@@ -4,27 +4,24 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <span>
 
 #include "abi/queues.h"
 #include "rnic/queue/completion_queue.h"
 #include "rnic/queue/work_queue.h"
+#include "tests/support/ring_memory.h"
 
 namespace urnic::sim {
 
 /// Zeroed memory, aligned for any ring and for atomics.
 class AlignedBytes {
   public:
-    explicit AlignedBytes(std::size_t size_bytes);
+    explicit AlignedBytes(std::size_t size_bytes) : memory_(zeroed_memory(size_bytes)) {}
     [[nodiscard]] std::byte* data() const { return memory_.get(); }
 
   private:
-    struct Free {
-        void operator()(std::byte* memory) const { std::free(memory); }
-    };
-    std::unique_ptr<std::byte, Free> memory_;
+    RingMemory memory_;
 };
 
 /// A send work request, as ibv_post_send has it.

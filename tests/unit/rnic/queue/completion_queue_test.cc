@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "tests/support/ring_memory.h"
 #include "tests/support/single_step.h"
 
 namespace urnic {
@@ -17,15 +17,8 @@ constexpr std::uint32_t kWorkers = 2;
 
 class Cq : public ::testing::Test {
   protected:
-    struct Free {
-        void operator()(std::byte* memory) const { std::free(memory); }
-    };
-    using Memory = std::unique_ptr<std::byte, Free>;
-    static Memory make(std::uint32_t entries) {
-        const std::size_t bytes = abi::cq_bytes(kWorkers, entries);
-        Memory memory(static_cast<std::byte*>(std::aligned_alloc(4096, abi::round_up(bytes, 4096))));
-        std::memset(memory.get(), 0, bytes);
-        return memory;
+    static RingMemory make(std::uint32_t entries) {
+        return zeroed_memory(abi::cq_bytes(kWorkers, entries), kPageBytes);
     }
     abi::CqHeader& header() { return *reinterpret_cast<abi::CqHeader*>(memory_.get()); }
     abi::Cqe& cqe(std::uint32_t worker, std::uint32_t index) {
@@ -41,7 +34,7 @@ class Cq : public ::testing::Test {
         return cq_.push(worker, completion, 5);
     }
 
-    Memory memory_ = make(kEntries);
+    RingMemory memory_ = make(kEntries);
     CompletionQueue cq_{memory_.get(), kEntries};
 };
 
@@ -126,7 +119,7 @@ TEST_F(Cq, SolicitedArmWaitsForSolicitedOrError) {
 
 TEST_F(Cq, ResizeMovesOneWorkerAtATime) {
     EXPECT_TRUE(push(0, 1));
-    const Memory larger = make(16);
+    const RingMemory larger = make(16);
     cq_.switch_worker(0, larger.get(), 16);
     EXPECT_TRUE(push(0, 2));
     EXPECT_TRUE(push(1, 3));

@@ -1,8 +1,8 @@
 #include "rnic/queue/work_queue.h"
+#include "tests/support/ring_memory.h"
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -16,7 +16,6 @@ constexpr std::uint32_t kInline = 60;
 
 class WorkQueue : public ::testing::Test {
   protected:
-    WorkQueue() { std::memset(memory_.get(), 0, kBytes); }
     abi::SendWqe& send_slot(std::uint32_t index) {
         return *reinterpret_cast<abi::SendWqe*>(memory_.get() +
                                                 std::size_t{index % kRingEntries} * kSendStride);
@@ -29,10 +28,7 @@ class WorkQueue : public ::testing::Test {
     static constexpr std::uint32_t kRecvStride = abi::recv_stride(kSges);
     static constexpr std::size_t kBytes = 4096;
 
-    struct Free {
-        void operator()(std::byte* memory) const { std::free(memory); }
-    };
-    std::unique_ptr<std::byte, Free> memory_{static_cast<std::byte*>(std::aligned_alloc(64, kBytes))};
+    RingMemory memory_ = zeroed_memory(kBytes);
     SendQueue sq_{memory_.get(), kRingEntries, kSendStride, kSges, kInline};
     RecvQueue rq_{memory_.get(), kRingEntries, kRecvStride, kSges};
 };
