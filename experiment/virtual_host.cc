@@ -105,7 +105,7 @@ VirtualHost::QpIndex VirtualHost::add_qp(std::uint32_t timer, std::uint32_t dept
     config.keys = &world_.memory.keys;
     config.counters = &counters;
     config.congestion = &options_.settings;
-    config.held_packets = options_.rnic.holds_early_packets ? &held_packets_ : nullptr;
+    config.reorder_buffers = options_.rnic.holds_early_packets ? &held_packets_ : nullptr;
     made->qp = std::make_unique<RcQp>(config);
     qps_.push_back(std::move(made));
     return static_cast<QpIndex>(qps_.size() - 1);
@@ -280,7 +280,7 @@ bool VirtualHost::complete(CompletionQueue& /*cq*/, const Completion& completion
     return true;
 }
 
-void* VirtualHost::hold(std::span<const std::byte>& /*payload*/) {
+void* VirtualHost::retain(std::span<const std::byte>& /*payload*/) {
     if (held_ == kMaxHeldFrames) {
         return nullptr;
     }

@@ -64,7 +64,7 @@ class CompletionListener {
     virtual void completed(TimeNs now, netsim::NodeIndex host, const Completion& completion) = 0;
 };
 
-class VirtualHost final : public Outbox, public FrameHolder {
+class VirtualHost final : public Outbox, public FrameRetainer {
   public:
     using QpIndex = std::uint32_t;
     struct Options {
@@ -96,13 +96,13 @@ class VirtualHost final : public Outbox, public FrameHolder {
     /// QPs that are in error: none is, unless retries ran out.
     [[nodiscard]] std::uint32_t failed_qps() const;
 
-    // Outbox, FrameHolder
+    // Outbox, FrameRetainer
     [[nodiscard]] std::uint32_t room() const override;
     [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override;
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp& /*qp*/, AsyncEventType /*type*/) override {}
-    [[nodiscard]] void* hold(std::span<const std::byte>& payload) override;
+    [[nodiscard]] void* retain(std::span<const std::byte>& payload) override;
     void release(void* /*frame*/) override { --held_; }
 
     Counters counters;
@@ -136,7 +136,7 @@ class VirtualHost final : public Outbox, public FrameHolder {
     wire::Gid gid_{};
     std::vector<Line> cq_memory_;
     std::unique_ptr<CompletionQueue> cq_;
-    HeldPacketPool held_packets_;
+    ReorderBufferPool held_packets_;
     std::uint32_t held_ = 0;
     std::vector<std::unique_ptr<HostQp>> qps_;
     HostQp* first_ready_ = nullptr;  // QPs that may have something to send, in turns

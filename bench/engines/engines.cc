@@ -62,7 +62,7 @@ Node::Node(std::uint32_t qp_num, LoopOutbox& outbox, const congestion::Settings*
     config.recv_cq = &cq_;
     config.keys = &keys_;
     config.counters = &counters_;
-    config.held_packets = &held_packets_;
+    config.reorder_buffers = &held_packets_;
     config.congestion = congestion;
     qp_ = std::make_unique<RcQp>(config);
 }

@@ -24,7 +24,7 @@ using Memory = RingMemory;
 }
 
 /// Sends into a row of frames that the peer then receives. Completions must be successes.
-class LoopOutbox final : public Outbox, public FrameHolder {
+class LoopOutbox final : public Outbox, public FrameRetainer {
   public:
     static constexpr std::uint32_t kFrames = 64;
 
@@ -34,7 +34,7 @@ class LoopOutbox final : public Outbox, public FrameHolder {
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp&, AsyncEventType) override {}
     // Nothing is lost here, so nothing comes early.
-    [[nodiscard]] void* hold(std::span<const std::byte>&) override { return nullptr; }
+    [[nodiscard]] void* retain(std::span<const std::byte>&) override { return nullptr; }
     void release(void*) override {}
 
     /// Frames that wait to be received.
@@ -82,7 +82,7 @@ class Node {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order 
     LoopOutbox& outbox_;
     Memory sq_memory_, rq_memory_, cq_memory_, buffer_;
     CompletionQueue cq_;
-    HeldPacketPool held_packets_;
+    ReorderBufferPool held_packets_;
     KeyTable keys_;
     Counters counters_;
     std::uint32_t key_ = 0;

@@ -37,7 +37,7 @@ End::End(std::uint32_t qp_num, bool holds_early_packets, const LinkSpec& link, s
     config.recv_cq = &cq_;
     config.keys = &keys_;
     config.counters = &counters;
-    config.held_packets = holds_early_packets ? &pool_ : nullptr;
+    config.reorder_buffers = holds_early_packets ? &pool_ : nullptr;
     qp_ = std::make_unique<RcQp>(config);
 }
 
@@ -188,7 +188,7 @@ bool End::complete(CompletionQueue& cq, const Completion& completion) {
 
 void End::event(Qp& /*qp*/, AsyncEventType type) { URNIC_CHECK(type == AsyncEventType::kCommEst); }
 
-void* End::hold(std::span<const std::byte>& /*payload*/) {
+void* End::retain(std::span<const std::byte>& /*payload*/) {
     current_->is_held = true;
     return current_;
 }

@@ -41,7 +41,7 @@ struct Frame {
 };
 
 /// One RNIC with one QP: its memory, its rings, and what it has on its way to the peer.
-class End final : public Outbox, public FrameHolder {
+class End final : public Outbox, public FrameRetainer {
   public:
     static constexpr std::uint32_t kEntries = 256;
     static constexpr std::uint32_t kPd = 1;
@@ -62,13 +62,13 @@ class End final : public Outbox, public FrameHolder {
     [[nodiscard]] TimeNs next_event(const End& peer) const;
     void run(TimeNs now, End& peer);
 
-    // Outbox, FrameHolder
+    // Outbox, FrameRetainer
     [[nodiscard]] std::uint32_t room() const override;
     [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override;
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp& qp, AsyncEventType type) override;
-    [[nodiscard]] void* hold(std::span<const std::byte>& payload) override;
+    [[nodiscard]] void* retain(std::span<const std::byte>& payload) override;
     void release(void* frame) override;
 
     Counters counters;
@@ -95,7 +95,7 @@ class End final : public Outbox, public FrameHolder {
     std::uint32_t key_ = 0;
     std::uint32_t posted_ = 0;
     std::uint32_t polled_ = 0;
-    HeldPacketPool pool_;
+    ReorderBufferPool pool_;
     std::unique_ptr<RcQp> qp_;
 };
 

@@ -183,7 +183,7 @@ int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/,
     QpConfig config = config_of(request, layout, rings_->at(memory));
     config.qp_num = *qp_num;
     use_device(*device.device, w, config);
-    config.held_packets = device.device->use_go_back_n ? nullptr : &control_.workers[w]->held_packets();
+    config.reorder_buffers = device.device->use_go_back_n ? nullptr : &control_.workers[w]->held_packets();
     auto made = std::make_unique<QpObject>();
     QpObject& qp = *made;
     qp.type = static_cast<QpType>(request.type);

@@ -145,7 +145,7 @@ int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply)
     config.port_mtu_bytes = device.device->mtu_bytes;
     config.counters = &device.device->counters[domain.worker];
     config.naks_failed_invalidation = device.device->nak_failed_invalidation;
-    config.held_packets = device.device->use_go_back_n ? nullptr : &worker.held_packets();
+    config.reorder_buffers = device.device->use_go_back_n ? nullptr : &worker.held_packets();
     use_congestion(*device.device, domain.worker, config);
     auto made = std::make_unique<XrcTarget>();
     XrcTarget& target = *made;

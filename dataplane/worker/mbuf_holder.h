@@ -11,15 +11,15 @@
 namespace urnic::dataplane {
 
 /// One for each worker.
-class MbufHolder final : public FrameHolder {
+class MbufHolder final : public FrameRetainer {
   public:
     /// The frame pool has as many more buffers for each worker: held frames never starve the senders.
     static constexpr std::uint32_t kMaxFrames = kHeldFramesPerWorker;
 
-    /// The frame whose packet the next Qp::handle_packet() handles: hold() keeps this one.
+    /// The frame whose packet the next Qp::handle_packet() handles: retain() keeps this one.
     void set_current(rte_mbuf* frame) { current_ = frame; }
 
-    [[nodiscard]] void* hold(std::span<const std::byte>& /*payload*/) override {
+    [[nodiscard]] void* retain(std::span<const std::byte>& /*payload*/) override {
         if (count_ == kMaxFrames) {
             return nullptr;
         }

@@ -279,7 +279,7 @@ bool Worker::Impl::run_qp(QpSlot& slot) {
     const bool has_room = outbox.room() != 0;
     if (slot.qp->progress(protocol_now, kPacketBudget, effects)) {
         run_queue.push(slot);
-    } else if (outbox.has_held()) [[unlikely]] {
+    } else if (outbox.has_deferred()) [[unlikely]] {
         worker_device(slot).paused_qps.push(slot);
     }
     arm_timer(slot);

@@ -46,9 +46,9 @@ class Worker {
     Worker(const Worker&) = delete;
     Worker& operator=(const Worker&) = delete;
 
-    /// What QPs of this worker hold packets in that come early (QpConfig::held_packets). Lives as long as the
-    /// worker.
-    [[nodiscard]] HeldPacketPool& held_packets();
+    /// What QPs of this worker hold packets in that come early (QpConfig::reorder_buffers). Lives as long as
+    /// the worker.
+    [[nodiscard]] ReorderBufferPool& held_packets();
 
     void start();
     /// Ends the loop and joins the thread.

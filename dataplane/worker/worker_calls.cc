@@ -58,7 +58,7 @@ void Worker::remove_qp(QpSlot& slot) {
     slot.qp->leave_worker();
 }
 
-HeldPacketPool& Worker::held_packets() { return impl_->held_packets; }
+ReorderBufferPool& Worker::held_packets() { return impl_->held_packets; }
 
 void Worker::release_cq(NotifyingCq& cq) { impl_->notifier.release(cq); }
 
@@ -69,7 +69,7 @@ bool Worker::transmit(std::uint32_t device, const wire::Path& path, const wire::
     // Only read, though a piece of memory can be written as well.
     const MemoryPiece piece{const_cast<std::byte*>(bytes.data()), nullptr, 0,
                             static_cast<std::uint32_t>(bytes.size())};
-    return outbox.room() != 0 && !outbox.holds(path) && outbox.transmit(path, header, {&piece, 1});
+    return outbox.room() != 0 && !outbox.defer_if_paused(path) && outbox.transmit(path, header, {&piece, 1});
 }
 
 bool Worker::transmit_frame(std::uint32_t device, std::span<const std::byte> bytes) {

@@ -99,7 +99,7 @@ struct Worker::Impl {
     TimeNs protocol_now;  // that QPs and their timers use
     TimerWheel timers;
     MbufHolder mbuf_holder;
-    HeldPacketPool held_packets{mbuf_holder, kHeldPacketTables};
+    ReorderBufferPool held_packets{mbuf_holder, kHeldPacketTables};
     RunQueue run_queue;
     EventNotifier notifier;
     IdleStrategy idle;

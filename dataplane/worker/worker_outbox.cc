@@ -37,7 +37,7 @@ WorkerOutbox::~WorkerOutbox() {
 
 void WorkerOutbox::begin(QpSlot& slot, TimeNs now) {
     slot_ = &slot;
-    forget_held();
+    clear_deferred();
     make_room(now);
 }
 

@@ -17,7 +17,7 @@ void complete_send_error(QpCommon& common, std::uint64_t wr_id, std::uint32_t in
     common.complete(outbox, *common.config.send_cq, completion);
 }
 
-void complete_receive_error(QpCommon& common, TakenReceive& receive, WcStatus status, Outbox& outbox) {
+void complete_receive_error(QpCommon& common, RecvWqe& receive, WcStatus status, Outbox& outbox) {
     Completion completion = completion_of(common, receive);
     completion.status = status;
     Counters& counters = *common.config.counters;
@@ -25,25 +25,25 @@ void complete_receive_error(QpCommon& common, TakenReceive& receive, WcStatus st
     if (status == WcStatus::kWrFlushErr) {
         ++counters.resp_cqe_flush_error;
     }
-    receive.held = false;
+    receive.in_use = false;
     common.complete(outbox, cq_of(common, receive), completion);
 }
 
-void fail_malformed_receive(QpCommon& common, TakenReceive& receive, Outbox& outbox) {
+void fail_malformed_receive(QpCommon& common, RecvWqe& receive, Outbox& outbox) {
     if (receive.srq != nullptr) {
         outbox.event(common.self, AsyncEventType::kQpFatal);
     } else {
-        receive.take(common, outbox);
+        receive.consume(common, outbox);
         complete_receive_error(common, receive, WcStatus::kLocQpOpErr, outbox);
     }
     common.enter_error();
 }
 
-bool flush_receives(QpCommon& common, TakenReceive& receive, std::uint32_t most, Outbox& outbox) {
-    if (receive.held) {
+bool flush_receives(QpCommon& common, RecvWqe& receive, std::uint32_t most, Outbox& outbox) {
+    if (receive.in_use) {
         complete_receive_error(common, receive, WcStatus::kWrFlushErr, outbox);
     }
-    if (common.takes_shared_receives()) {
+    if (common.has_srq()) {
         if (!common.last_wqe_reported) {
             common.last_wqe_reported = true;
             outbox.event(common.self, AsyncEventType::kQpLastWqeReached);
@@ -51,10 +51,10 @@ bool flush_receives(QpCommon& common, TakenReceive& receive, std::uint32_t most,
         return false;
     }
     for (std::uint32_t done = 0; done < most; ++done) {
-        if (receive.look(common, nullptr, outbox) == Fetch::kEmpty) {
+        if (receive.peek(common, nullptr, outbox) == Fetch::kEmpty) {
             return false;
         }
-        receive.take(common, outbox);
+        receive.consume(common, outbox);
         complete_receive_error(common, receive, WcStatus::kWrFlushErr, outbox);
     }
     return true;

@@ -35,7 +35,7 @@ struct Received {
 };
 
 /// What every completion of a receive says.
-[[nodiscard]] inline Completion completion_of(const QpCommon& common, const TakenReceive& receive) {
+[[nodiscard]] inline Completion completion_of(const QpCommon& common, const RecvWqe& receive) {
     Completion completion;
     completion.wr_id = receive.work.wr_id;
     completion.qp_num = common.config.qp_num;
@@ -47,13 +47,13 @@ struct Received {
     return completion;
 }
 /// Where a receive completes.
-[[nodiscard]] inline CompletionQueue& cq_of(const QpCommon& common, const TakenReceive& receive) {
+[[nodiscard]] inline CompletionQueue& cq_of(const QpCommon& common, const RecvWqe& receive) {
     const bool is_xrc = receive.srq != nullptr && receive.srq->identity().cq != nullptr;
     return is_xrc ? *receive.srq->identity().cq : *common.config.recv_cq;
 }
 
 /// Completes a receive that was taken with success.
-inline void complete_receive(QpCommon& common, TakenReceive& receive, const wire::PacketHeader& header,
+inline void complete_receive(QpCommon& common, RecvWqe& receive, const wire::PacketHeader& header,
                              const wire::OpcodeInfo& info, const Received& received, Outbox& outbox) {
     Completion completion = completion_of(common, receive);
     completion.byte_len = received.byte_len;
@@ -70,20 +70,20 @@ inline void complete_receive(QpCommon& common, TakenReceive& receive, const wire
         completion.imm_or_rkey = header.ieth_rkey;
         completion.wc_flags |= kWcWithInv;
     }
-    receive.held = false;
+    receive.in_use = false;
     common.complete(outbox, cq_of(common, receive), completion);
 }
 
 /// The same with an error.
-void complete_receive_error(QpCommon& common, TakenReceive& receive, WcStatus status, Outbox& outbox);
+void complete_receive_error(QpCommon& common, RecvWqe& receive, WcStatus status, Outbox& outbox);
 
 /// What look() called malformed, for a QP that answers nothing: the WQE of the QP's own queue is taken and
 /// fails, an SRQ in error takes the QP with it. Leaves the QP in ERR.
-void fail_malformed_receive(QpCommon& common, TakenReceive& receive, Outbox& outbox);
+void fail_malformed_receive(QpCommon& common, RecvWqe& receive, Outbox& outbox);
 
 /// Completes `receive`, if it was taken, and what is left of the receive queue with WR_FLUSH_ERR, at most
-/// `most`; true: there may be more. Receives of an SRQ stay there for other QPs, and the application is told,
-/// once, that this one takes no more (IBA 10.3.1: Last WQE Reached).
-bool flush_receives(QpCommon& common, TakenReceive& receive, std::uint32_t most, Outbox& outbox);
+/// `most`. Returns whether there may be more. Receives of an SRQ stay there for other QPs, and the
+/// application is told, once, that this one takes no more (IBA 10.3.1: Last WQE Reached).
+bool flush_receives(QpCommon& common, RecvWqe& receive, std::uint32_t most, Outbox& outbox);
 
 }  // namespace urnic

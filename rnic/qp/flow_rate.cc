@@ -5,7 +5,7 @@
 namespace urnic {
 
 void FlowRate::reset() {
-    limits_ = false;
+    is_limited_ = false;
     deadline_ = wait_until_ = kNever;
     pacer_.start(0);
     if (settings_ != nullptr) {
@@ -22,16 +22,16 @@ void FlowRate::settings_changed(TimeNs clock, const congestion::Settings* settin
 
 // Who begins to be limited has no burst to spare: it was not silent.
 void FlowRate::update(TimeNs clock) {
-    const bool limited_before = limits_;
-    limits_ = rate() < settings_->rate.line_rate;
-    if (limits_ && !limited_before) {
+    const bool limited_before = is_limited_;
+    is_limited_ = rate() < settings_->rate.line_rate;
+    if (is_limited_ && !limited_before) {
         pacer_.start(clock);
     }
-    deadline_ = std::min(limits_ ? wait_until_ : kNever, rate_.deadline(settings_->rate));
+    deadline_ = std::min(is_limited_ ? wait_until_ : kNever, rate_.deadline(settings_->rate));
 }
 
 void FlowRate::sent(TimeNs now, TimeNs clock, std::uint32_t bytes) {
-    if (!limits_) {
+    if (!is_limited_) {
         return;
     }
     pacer_.sent(clock, bytes, rate(), settings_->burst_bytes);

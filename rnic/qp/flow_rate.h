@@ -22,21 +22,22 @@ class FlowRate {
     /// rate again, and may send at once.
     void settings_changed(TimeNs clock, const congestion::Settings* settings);
 
-    /// False: the QP sends as fast as it can, and nobody needs to ask or tell more.
-    [[nodiscard]] bool limits() const { return limits_; }
-    /// False: no packet may go before wait() is over.
-    [[nodiscard]] bool may_send(TimeNs clock) const { return !limits_ || pacer_.next_ns() <= clock; }
+    /// Returns whether the rate is limited. If not, the QP sends as fast as it can and need not call anything
+    /// else.
+    [[nodiscard]] bool is_limited() const { return is_limited_; }
+    /// Returns whether a packet may go now, rather than after wait().
+    [[nodiscard]] bool may_send(TimeNs clock) const { return !is_limited_ || pacer_.next_ns() <= clock; }
     /// A frame of that length went out.
     void sent(TimeNs now, TimeNs clock, std::uint32_t bytes);
     /// There is something to send that may not go yet: deadline() says when.
     void wait(TimeNs now, TimeNs clock);
 
-    /// A CNP came for the QP. False: nobody heeds it.
+    /// A CNP came for the QP. Returns whether the rate control honours it.
     [[nodiscard]] bool on_cnp(TimeNs now, TimeNs clock);
     /// A SEND or WRITE was acknowledged `rtt_ns` after it was sent; at most one for each round trip.
     void on_rtt(TimeNs clock, TimeNs rtt_ns);
     /// Round trip times count: on_rtt() is to be called.
-    [[nodiscard]] bool wants_rtt() const {
+    [[nodiscard]] bool needs_rtt() const {
         return settings_ != nullptr && settings_->rate.algorithm == congestion::Algorithm::kTimely;
     }
     /// To be called at deadline(), and harmless at any other time.
@@ -55,7 +56,7 @@ class FlowRate {
     void update(TimeNs clock);
 
     const congestion::Settings* settings_;
-    bool limits_ = false;
+    bool is_limited_ = false;
     TimeNs deadline_ = kNever;
     TimeNs wait_until_ = kNever;
     congestion::RateControl rate_;

@@ -2,7 +2,7 @@
 
 namespace urnic {
 
-WcStatus execute_local(const QpCommon& common, const SendWork& work) {
+WcStatus execute_mw_op(const QpCommon& common, const SendWork& work) {
     KeyTable& keys = *common.config.keys;
     const bool done = work.opcode == static_cast<std::uint8_t>(WrOpcode::kLocalInvalidate)
                           ? keys.invalidate(work.imm_or_rkey, key_user(common))

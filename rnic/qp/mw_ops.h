@@ -6,7 +6,7 @@
 
 namespace urnic {
 
-/// Carries out a bind or a local invalidation. kSuccess or kMwBindErr; on an error nothing changed.
-[[nodiscard]] WcStatus execute_local(const QpCommon& common, const SendWork& work);
+/// Executes a bind or a local invalidation. kSuccess or kMwBindErr; on an error nothing changed.
+[[nodiscard]] WcStatus execute_mw_op(const QpCommon& common, const SendWork& work);
 
 }  // namespace urnic

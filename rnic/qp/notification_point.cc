@@ -51,8 +51,8 @@ bool NotificationPoint::gap_is_over(TimeNs clock, const QpCommon& common, const 
     return true;
 }
 
-void NotificationPoint::on_mark(TimeNs now, const QpCommon& common, const wire::PacketView& packet,
-                                Outbox& outbox) {
+void NotificationPoint::on_ce_mark(TimeNs now, const QpCommon& common, const wire::PacketView& packet,
+                                   Outbox& outbox) {
     ++common.config.counters->np_ecn_marked_roce_packets;
     const congestion::Settings* const settings = common.config.congestion;
     const bool is_data = (wire::opcode_info(packet.header.opcode).flags & wire::kHasPayload) != 0;
@@ -64,7 +64,7 @@ void NotificationPoint::on_mark(TimeNs now, const QpCommon& common, const wire::
     wire::set_traffic_class(path, static_cast<std::uint8_t>(settings->cnp_dscp << 2U),
                             settings->cnp_priority);
     // A CNP that would have to wait is not worth sending: there will be other marks.
-    if (outbox.holds(path) || !gap_is_over(outbox.clock(now), common, packet)) {
+    if (outbox.defer_if_paused(path) || !gap_is_over(outbox.clock(now), common, packet)) {
         return;
     }
     wire::PacketHeader header = wire::kBlankHeader;
@@ -83,7 +83,7 @@ namespace {
 // READ responses are sent from RTR on.
 bool is_from_peer_of(const QpCommon& common, const wire::PacketView& packet) {
     Counters& counters = *common.config.counters;
-    if (!takes_requests(common.state)) {
+    if (!is_responder_active(common.state)) {
         ++counters.drop_qp_state;
         return false;
     }
@@ -101,7 +101,7 @@ bool is_from_peer_of(const QpCommon& common, const wire::PacketView& packet) {
 }  // namespace
 
 // Reserved fields are not looked at (IBA 1.5.3: ignored on receipt); BECN says what the packet is for.
-void take_cnp(TimeNs now, const QpCommon& common, const wire::PacketView& packet, Outbox& outbox) {
+void handle_cnp(TimeNs now, const QpCommon& common, const wire::PacketView& packet, Outbox& outbox) {
     const bool heeded = is_from_peer_of(common, packet) && packet.header.becn && !packet.header.fecn &&
                         common.self.flow().on_cnp(now, outbox.clock(now));
     Counters& counters = *common.config.counters;

@@ -11,7 +11,7 @@ class NotificationPoint {
   public:
     /// A packet that the QP accepts has a CE mark. Counts it, and sends a CNP when the packet is data and the
     /// gap since the last CNP is over. Without room in the outbox none goes: the next mark asks again.
-    void on_mark(TimeNs now, const QpCommon& common, const wire::PacketView& packet, Outbox& outbox);
+    void on_ce_mark(TimeNs now, const QpCommon& common, const wire::PacketView& packet, Outbox& outbox);
 
   private:
     [[nodiscard]] bool gap_is_over(TimeNs clock, const QpCommon& common, const wire::PacketView& packet);
@@ -21,7 +21,7 @@ class NotificationPoint {
 
 /// A CNP came for a connected QP: its rate falls, or the CNP counts as ignored, and as dropped where its peer
 /// cannot have sent it.
-void take_cnp(TimeNs now, const QpCommon& common, const wire::PacketView& packet, Outbox& outbox);
+void handle_cnp(TimeNs now, const QpCommon& common, const wire::PacketView& packet, Outbox& outbox);
 
 [[nodiscard]] inline bool has_ce_mark(const wire::PacketView& packet) {
     return (packet.traffic_class & wire::kEcnMask) == wire::kEcnCe;

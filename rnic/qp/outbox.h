@@ -23,12 +23,13 @@ class Outbox {
     /// Packets that transmit() takes now. A QP never sends more; it is called again when there is room.
     [[nodiscard]] virtual std::uint32_t room() const = 0;
 
-    /// Sends one packet; the payload is read from `pieces` before the call returns. False: a piece could not
-    /// be read (its process is gone or unmapped it) and nothing was sent.
+    /// Sends one packet; the payload is read from `pieces` before the call returns. Returns whether
+    /// it was sent; not if a piece could not be read (its process is gone or unmapped it).
     [[nodiscard]] virtual bool transmit(const wire::Path& path, const wire::PacketHeader& header,
                                         std::span<const MemoryPiece> pieces) = 0;
 
-    /// Appends a completion. False: the CQ overran; the QP goes to ERR, the CQ's owner is told by the outbox.
+    /// Appends a completion. Returns whether the CQ had room; if not, the QP goes to ERR and the outbox
+    /// reports the overrun to the CQ's owner.
     [[nodiscard]] virtual bool complete(CompletionQueue& cq, const Completion& completion) = 0;
 
     /// Raises an affiliated asynchronous event.
@@ -40,28 +41,28 @@ class Outbox {
     /// never stands still.
     [[nodiscard]] virtual TimeNs clock(TimeNs now) const { return now; }
 
-    /// True: the other end of the link has paused the path's priority (IEEE 802.1Qbb), and no packet goes by
-    /// it now. A QP that keeps something back for that has nothing to do until Qp::end_pause().
-    [[nodiscard]] bool holds(const wire::Path& path) {
+    /// Returns whether the other end of the link has paused the path's priority (IEEE 802.1Qbb). If so, the
+    /// QP defers what it has for the path until Qp::end_pause(), and the outbox notes that.
+    [[nodiscard]] bool defer_if_paused(const wire::Path& path) {
         if (paused_ == 0) [[likely]] {
             return false;
         }
         const bool held = (paused_ >> wire::priority_of(path) & 1U) != 0;
-        has_held_ |= held;
+        has_deferred_ |= held;
         return held;
     }
     /// Bit n: priority n is paused.
     [[nodiscard]] std::uint8_t paused() const { return paused_; }
-    /// holds() was true since forget_held().
-    [[nodiscard]] bool has_held() const { return has_held_; }
+    /// holds() was true since clear_deferred().
+    [[nodiscard]] bool has_deferred() const { return has_deferred_; }
 
   protected:
     void set_paused(std::uint8_t priorities) { paused_ = priorities; }
-    void forget_held() { has_held_ = false; }
+    void clear_deferred() { has_deferred_ = false; }
 
   private:
     std::uint8_t paused_ = 0;
-    bool has_held_ = false;
+    bool has_deferred_ = false;
 };
 
 }  // namespace urnic

@@ -22,7 +22,7 @@ bool PacedOutbox::transmit(const wire::Path& path, const wire::PacketHeader& hea
     return true;
 }
 
-bool PacedOutbox::goes_on(bool more) {
+bool PacedOutbox::finish_round(bool more) {
     if (!more || rate_.may_send(clock_)) {
         return more;
     }

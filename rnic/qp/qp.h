@@ -38,7 +38,7 @@ struct QpConfig {
     Counters* counters = nullptr;             // of the device on the QP's worker
     /// Of the QP's worker: packets that come early are held, and only what is missing is sent again.
     /// nullptr: go-back-N in both directions.
-    HeldPacketPool* held_packets = nullptr;
+    ReorderBufferPool* reorder_buffers = nullptr;
     /// RC, UC and XRC: how fast the QP may send, and whether it answers marks; nullptr: as fast as it can,
     /// and no.
     const congestion::Settings* congestion = nullptr;
@@ -74,12 +74,12 @@ class Qp {
     /// The time deadline() has come; progress() is called after it.
     virtual void handle_timeout(TimeNs now, Outbox& outbox) = 0;
     /// Sends what is due: acknowledgements and responses first, then up to `max_packets` of requests from the
-    /// send queue. True: stopped by max_packets or by the outbox's room, call again soon.
-    /// While Outbox::holds() the QP's path nothing is sent, and that is no reason to be called again.
-    /// Called after handle_packet(), handle_timeout(), modify(), end_pause(), and whenever the QP's doorbell
-    /// rang. In ERR it flushes what was posted since. A receive queue has no doorbell of its own: a provider
-    /// that posts a receive to a QP which it knows to be neither in RTR nor in RTS rings the send doorbell,
-    /// so that the flush happens at once; else it happens at the next call.
+    /// send queue. Returns whether max_packets or the outbox's room stopped it: then call again soon.
+    /// While Outbox::defer_if_paused() the QP's path nothing is sent, and that is no reason to be called
+    /// again. Called after handle_packet(), handle_timeout(), modify(), end_pause(), and whenever the QP's
+    /// doorbell rang. In ERR it flushes what was posted since. A receive queue has no doorbell of its own: a
+    /// provider that posts a receive to a QP which it knows to be neither in RTR nor in RTS rings the send
+    /// doorbell, so that the flush happens at once; else it happens at the next call.
     [[nodiscard]] virtual bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) = 0;
     /// When handle_timeout() wants to be called; kNever if not at all.
     [[nodiscard]] virtual TimeNs deadline() const = 0;

@@ -21,9 +21,7 @@ struct QpCommon {
     wire::Path path{};
     bool last_wqe_reported = false;  // while in ERR
 
-    [[nodiscard]] bool takes_shared_receives() const {
-        return config.srq != nullptr || config.xrc_srqs != nullptr;
-    }
+    [[nodiscard]] bool has_srq() const { return config.srq != nullptr || config.xrc_srqs != nullptr; }
 
     /// As in a new QP.
     void reset() {
@@ -61,13 +59,13 @@ inline KeyUser key_user(const QpCommon& common) { return {common.config.pd, comm
 inline constexpr std::uint32_t kFlushBatch = 512;
 
 /// Requests are looked at in RTR, RTS and SQD, and where the send queue alone is in error (IBA 10.3.1).
-constexpr bool takes_requests(QpState state) {
+constexpr bool is_responder_active(QpState state) {
     return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd ||
            state == QpState::kSqe;
 }
 
 /// A requester, and so responses, exist from RTS on (IBA 10.3.1).
-constexpr bool takes_responses(QpState state) { return state == QpState::kRts || state == QpState::kSqd; }
+constexpr bool is_requester_active(QpState state) { return state == QpState::kRts || state == QpState::kSqd; }
 
 /// A connection has one peer: a packet from elsewhere is not for it, whatever its PSN (IBA 9.6.1.5).
 inline bool is_from_peer(const QpCommon& common, const wire::PacketView& packet) {

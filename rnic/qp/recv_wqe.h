@@ -8,8 +8,8 @@
 
 namespace urnic {
 
-struct TakenReceive {
-    bool held = false;               // taken, and not completed yet
+struct RecvWqe {
+    bool in_use = false;             // taken, and not completed yet
     SharedRecvQueue* srq = nullptr;  // where it comes from; nullptr: the QP's own queue
     RecvWork work;
 
@@ -20,7 +20,7 @@ struct TakenReceive {
     [[nodiscard]] std::span<const abi::Sge> list() const { return {work.sge, work.num_sge}; }
 
     /// Looks at the next receive of `from` (nullptr: of the QP's own queue) without taking it.
-    [[nodiscard]] Fetch look(QpCommon& common, SharedRecvQueue* from, Outbox& outbox) {
+    [[nodiscard]] Fetch peek(QpCommon& common, SharedRecvQueue* from, Outbox& outbox) {
         srq = from;
         if (srq == nullptr) [[likely]] {
             return common.config.rq.peek(work);
@@ -31,9 +31,9 @@ struct TakenReceive {
         }
         return fetch;
     }
-    /// Takes what look() saw.
-    void take(QpCommon& common, Outbox& outbox) {
-        held = true;
+    /// Takes what peek() saw.
+    void consume(QpCommon& common, Outbox& outbox) {
+        in_use = true;
         if (srq == nullptr) [[likely]] {
             common.config.rq.pop();
         } else if (srq->pop()) {

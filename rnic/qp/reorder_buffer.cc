@@ -4,14 +4,14 @@
 
 namespace urnic {
 
-HeldPacketPool::HeldPacketPool(FrameHolder& frames, std::uint32_t num_tables)
+ReorderBufferPool::ReorderBufferPool(FrameRetainer& frames, std::uint32_t num_tables)
     : frames_(frames), tables_(std::make_unique<Table[]>(num_tables)) {
     for (std::uint32_t i = 0; i < num_tables; ++i) {
         give_back(&tables_[i]);
     }
 }
 
-HeldPacketPool::Table* HeldPacketPool::take() {
+ReorderBufferPool::Table* ReorderBufferPool::take() {
     Table* const table = free_;
     if (table != nullptr) {
         free_ = table->next;
@@ -20,19 +20,19 @@ HeldPacketPool::Table* HeldPacketPool::take() {
     return table;
 }
 
-void HeldPacketPool::give_back(Table* table) {
+void ReorderBufferPool::give_back(Table* table) {
     table->next = free_;
     free_ = table;
     ++num_free_;
 }
 
-bool HeldPackets::has(Psn psn) const {
+bool ReorderBuffer::contains(Psn psn) const {
     return table_ != nullptr && is_used(slot_of(psn)) && table_->packets[slot_of(psn)].header.psn == psn;
 }
 
-bool HeldPackets::hold(const wire::PacketView& packet, Psn expected) {
+bool ReorderBuffer::insert(const wire::PacketView& packet, Psn expected) {
     const std::int32_t ahead = packet.header.psn.distance(expected);
-    if (pool_ == nullptr || ahead <= 0 || static_cast<std::uint32_t>(ahead) >= kMaxHeldPackets) {
+    if (pool_ == nullptr || ahead <= 0 || static_cast<std::uint32_t>(ahead) >= kReorderBufferPackets) {
         return false;
     }
     drop_before(expected);
@@ -44,11 +44,12 @@ bool HeldPackets::hold(const wire::PacketView& packet, Psn expected) {
         }
         first_ = expected;
     }
-    // Everything held lies in [expected, expected + kMaxHeldPackets), so a used slot holds this very packet.
+    // Everything held lies in [expected, expected + kReorderBufferPackets), so a used slot holds this very
+    // packet.
     const std::uint32_t slot = slot_of(packet.header.psn);
-    HeldPacket held{packet.header, packet.payload, nullptr};
+    BufferedPacket held{packet.header, packet.payload, nullptr};
     if (!is_used(slot)) {
-        held.frame = pool_->frames_.hold(held.payload);
+        held.frame = pool_->frames_.retain(held.payload);
     }
     if (held.frame == nullptr) {
         if (is_first) {
@@ -63,7 +64,7 @@ bool HeldPackets::hold(const wire::PacketView& packet, Psn expected) {
     return true;
 }
 
-void HeldPackets::set_unused(std::uint32_t slot) {
+void ReorderBuffer::set_unused(std::uint32_t slot) {
     table_->used[slot / 64] &= ~(std::uint64_t{1} << (slot % 64));
     if (--count_ == 0) {
         pool_->give_back(table_);
@@ -71,8 +72,8 @@ void HeldPackets::set_unused(std::uint32_t slot) {
     }
 }
 
-bool HeldPackets::take(Psn psn, HeldPacket& packet) {
-    if (!has(psn)) {
+bool ReorderBuffer::extract(Psn psn, BufferedPacket& packet) {
+    if (!contains(psn)) {
         return false;
     }
     packet = table_->packets[slot_of(psn)];
@@ -80,24 +81,24 @@ bool HeldPackets::take(Psn psn, HeldPacket& packet) {
     return true;
 }
 
-void HeldPackets::drop_before(Psn expected) {
+void ReorderBuffer::drop_before(Psn expected) {
     const std::int32_t passed = table_ == nullptr ? 0 : expected.distance(first_);
     if (passed <= 0) {
         return;
     }
-    HeldPacket packet;
+    BufferedPacket packet;
     const Psn first = first_;
-    for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(passed) && i < kMaxHeldPackets; ++i) {
-        if (take(first + i, packet)) {
+    for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(passed) && i < kReorderBufferPackets; ++i) {
+        if (extract(first + i, packet)) {
             release(packet);
         }
     }
     first_ = expected;
 }
 
-void HeldPackets::clear() {
+void ReorderBuffer::clear() {
     if (table_ != nullptr) {
-        drop_before(first_ + kMaxHeldPackets);
+        drop_before(first_ + kReorderBufferPackets);
         URNIC_CHECK(table_ == nullptr);
     }
 }

@@ -9,7 +9,7 @@ namespace urnic {
 namespace {
 
 /// Calls visit(key, addr, length) for each part of [offset, offset + length) of the list, in order, until one
-/// says false. False too when the list ends before the range does.
+/// returns false. Returns whether none did and the list covers the range.
 template <typename Visitor>
 bool for_each_part(std::span<const abi::Sge> list, std::uint64_t offset, std::uint64_t length,
                    Visitor&& visit) {

@@ -25,7 +25,7 @@ struct PieceList {
 };
 
 /// Finds bytes [offset, offset + length) of the list. `access` as in KeyTable::resolve (0: local read).
-/// False: a key, its PD, access or range does not allow it, or the list is shorter.
+/// Returns whether key, PD, access and range of each entry allow it and the list is long enough.
 [[nodiscard]] bool gather(const KeyTable& keys, std::uint32_t pd, std::uint32_t access,
                           std::span<const abi::Sge> list, std::uint64_t offset, std::uint32_t length_bytes,
                           PieceList& pieces);
@@ -54,16 +54,17 @@ struct PieceList {
                KeyTable::Verdict::kOk;
 }
 
-/// Writes `payload` at `offset` of the list; needs local write access. False: not allowed, no room, or the
-/// memory is gone; some of it may have been written.
+/// Writes `payload` at `offset` of the list; needs local write access. Returns whether all of it
+/// was written; not if it is not allowed, has no room or the memory is gone, and then some of it may have
+/// been.
 [[nodiscard]] bool scatter(const KeyTable& keys, std::uint32_t pd, std::span<const abi::Sge> list,
                            std::uint64_t offset, std::span<const std::byte> payload);
 
-/// True when every entry may be written in full: what a READ or an atomic asks of its local list before the
-/// request goes out (IBA 10.6.3).
+/// Returns whether every entry may be written in full: what a READ or an atomic asks of its local list before
+/// the request goes out (IBA 10.6.3).
 [[nodiscard]] bool may_write_all(const KeyTable& keys, std::uint32_t pd, std::span<const abi::Sge> list);
 
-/// Copies `from` into a resolved piece of the same length. False: the memory is gone.
+/// Copies `from` into a resolved piece of the same length. Returns whether the memory is still there.
 [[nodiscard]] bool write_piece(const MemoryPiece& piece, const std::byte* from);
 
 }  // namespace urnic

@@ -1,4 +1,4 @@
-// What each send work request becomes on the wire (IBA 9.4, 11.4.1.1): one row for each WrOpcode.
+// What each send work request becomes on the wire (IBA 9.4, 11.4.1.1): one entry for each WrOpcode.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace urnic {
 
-struct WrRow {
+struct WrOpcodeInfo {
     enum Flags : std::uint16_t {
         kValid = 1U << 0U,
         kIsRead = 1U << 1U,
@@ -30,7 +30,7 @@ struct WrRow {
     std::uint16_t flags = 0;
 
     [[nodiscard]] constexpr bool is(std::uint16_t mask) const { return (flags & mask) != 0; }
-    /// Completes by a response of its own, never by an ACK alone.
+    /// Returns whether a response of its own completes it, never an ACK alone.
     [[nodiscard]] constexpr bool has_response() const {
         return is(kIsRead | kIsAtomic | kIsAtomicWrite | kIsFlush);
     }
@@ -41,15 +41,15 @@ struct WrRow {
     }
 };
 
-inline constexpr std::size_t kWrRows = 16;
-extern const std::array<WrRow, kWrRows> kRcWrRows;
-inline constexpr WrRow kInvalidWrRow{};
+inline constexpr std::size_t kNumWrOpcodes = 16;
+extern const std::array<WrOpcodeInfo, kNumWrOpcodes> kRcWrOpcodes;
+inline constexpr WrOpcodeInfo kInvalidWrOpcode{};
 
-/// The row of any opcode value; an unknown one or one that the service does not offer is not kValid.
-[[nodiscard]] inline const WrRow& rc_wr_row(std::uint8_t wr_opcode) {
-    return wr_opcode < kWrRows ? kRcWrRows[wr_opcode] : kInvalidWrRow;
+/// The entry of any opcode value; an unknown one or one that the service does not offer is not kValid.
+[[nodiscard]] inline const WrOpcodeInfo& rc_wr_opcode_info(std::uint8_t wr_opcode) {
+    return wr_opcode < kNumWrOpcodes ? kRcWrOpcodes[wr_opcode] : kInvalidWrOpcode;
 }
-[[nodiscard]] const WrRow& uc_wr_row(std::uint8_t wr_opcode);
-[[nodiscard]] const WrRow& ud_wr_row(std::uint8_t wr_opcode);
+[[nodiscard]] const WrOpcodeInfo& uc_wr_opcode_info(std::uint8_t wr_opcode);
+[[nodiscard]] const WrOpcodeInfo& ud_wr_opcode_info(std::uint8_t wr_opcode);
 
 }  // namespace urnic

@@ -36,7 +36,7 @@ void scribble(std::byte* ring, std::size_t ring_bytes, std::size_t offset, std::
 // Where packets are held. One for all hosts: it is large, and whatever stays behind in it is seen.
 struct Held {
     sim::CopiedFrames frames;
-    HeldPacketPool pool{frames, kTables};
+    ReorderBufferPool pool{frames, kTables};
     static constexpr std::uint32_t kTables = 3;  // of four that two hosts may want: sometimes there is none
 };
 Held& held() {
@@ -105,7 +105,7 @@ QpHost::QpHost(const Options& options)
     config.recv_cq = &recv_cq_;
     config.keys = &key_table();
     config.counters = &counters_;
-    config.held_packets = options.holds_early_packets ? &held().pool : nullptr;
+    config.reorder_buffers = options.holds_early_packets ? &held().pool : nullptr;
     config.handles = &address_handles();
     switch (options.type) {
         case QpType::kUc:

@@ -203,23 +203,23 @@ TEST_F(Cnp, WithoutCongestionControlMarksAndCnpsOnlyCount) {
     EXPECT_EQ(b_->counters.np_ecn_marked_roce_packets.value(), 1U);
     inject_cnp();
     EXPECT_EQ(a_->counters.rp_cnp_ignored.value(), 1U);
-    EXPECT_FALSE(a_->qp().flow().limits());
+    EXPECT_FALSE(a_->qp().flow().is_limited());
 }
 
 // Zhu et al. 2015: the first CNP halves the rate (alpha is 1), the target stays.
 TEST_F(Cnp, HalvesTheRateWhichComesBack) {
     connect_pair({}, host());
     const FlowRate& flow = a_->qp().flow();
-    EXPECT_FALSE(flow.limits());
+    EXPECT_FALSE(flow.is_limited());
     EXPECT_EQ(a_->qp().deadline(), kNever);
     inject_cnp();
     EXPECT_EQ(flow.rate(), kLine / 2);
     EXPECT_EQ(flow.control().target(), kLine);
-    EXPECT_TRUE(flow.limits());
+    EXPECT_TRUE(flow.is_limited());
     net_.run_for(54 * kUs);
     EXPECT_EQ(flow.rate(), kLine / 4 * 3);
     net_.run_for(5'000 * kUs);
-    EXPECT_FALSE(flow.limits());
+    EXPECT_FALSE(flow.is_limited());
     EXPECT_EQ(a_->qp().deadline(), kNever);  // a QP at full rate wants nothing
 }
 
@@ -260,7 +260,7 @@ TEST_F(Cnp, InOtherStatesAndToOtherKindsOfQpTheyCount) {
     inject_cnp([](wire::PacketHeader& header) { header.dest_qp = 7; });
     EXPECT_EQ(ud.counters.rp_cnp_ignored.value(), 1U);
     EXPECT_EQ(ud.counters.drop_opcode.value(), 1U);
-    EXPECT_FALSE(ud.qp().flow().limits());
+    EXPECT_FALSE(ud.qp().flow().is_limited());
 }
 
 // A peer that sends nothing but CNPs slows its own connection down, to the least rate and no further; all
@@ -286,9 +286,9 @@ TEST_F(Cnp, AFloodEndsAtTheLeastRate) {
 TEST_F(Cnp, AResetQpIsAtFullRateAgain) {
     connect_pair({}, host());
     inject_cnp();
-    ASSERT_TRUE(a_->qp().flow().limits());
+    ASSERT_TRUE(a_->qp().flow().is_limited());
     ASSERT_EQ(a_->to_state(QpState::kReset), 0);
-    EXPECT_FALSE(a_->qp().flow().limits());
+    EXPECT_FALSE(a_->qp().flow().is_limited());
     EXPECT_EQ(a_->qp().deadline(), kNever);
 }
 

@@ -11,9 +11,9 @@
 
 namespace urnic::sim {
 
-class CopiedFrames final : public FrameHolder {
+class CopiedFrames final : public FrameRetainer {
   public:
-    void* hold(std::span<const std::byte>& payload) override {
+    void* retain(std::span<const std::byte>& payload) override {
         if (copies_.size() >= limit) {
             return nullptr;
         }

@@ -76,7 +76,7 @@ class SimHost : public Outbox {
         std::uint32_t max_inline = 256;
         bool sq_sig_all = false;
         std::uint16_t pkey = 0xffff;
-        /// Holds packets that come early; without it the QP goes back N (QpConfig::held_packets).
+        /// Holds packets that come early; without it the QP goes back N (QpConfig::reorder_buffers).
         bool holds_early_packets = false;
         bool naks_failed_invalidation = false;  // as in QpConfig
         QpType type = QpType::kRc;
@@ -144,7 +144,7 @@ class SimHost : public Outbox {
     [[nodiscard]] const wire::Mac& mac() const { return mac_; }
 
     CopiedFrames held_frames;
-    HeldPacketPool held_packets{held_frames, 2};
+    ReorderBufferPool held_packets{held_frames, 2};
     KeyTable keys;
     AddressHandles handles;
     Counters counters;

@@ -33,13 +33,13 @@ void RcCompleter::handle_response(TimeNs now, const wire::PacketView& packet, co
     const bool is_plain_ack = (info.flags & wire::kIsAck) != 0 && (info.headers & wire::kHasAtomicAck) == 0;
     const bool acks = (header.aeth.syndrome & wire::kSyndromeKindMask) == wire::kSyndromeAck;
     if ((info.headers & wire::kHasAeth) != 0 && acks && ahead >= -1) {
-        state_.take_credits(header.aeth.syndrome, header.aeth.msn);
+        state_.update_credits(header.aeth.syndrome, header.aeth.msn);
     }
     if (ahead < 0) {  // a duplicate
         if (ahead == -1 && is_plain_ack && acks && window.awaits_answer() && !state_.waits_for_rnr()) {
-            state_.repair.remind(now, window.una_psn(), ack_timeout_ns(common_.attr.timeout));
-        } else if (is_plain_ack && stops_read(header)) [[unlikely]] {
-            take_rnr_nak(now, header.aeth.syndrome, outbox);
+            state_.recovery.on_duplicate_ack(now, window.una_psn(), ack_timeout_ns(common_.attr.timeout));
+        } else if (is_plain_ack && is_read_rnr_nak(header)) [[unlikely]] {
+            handle_rnr_nak(now, header.aeth.syndrome, outbox);
         }
         return;
     }
@@ -50,47 +50,47 @@ void RcCompleter::handle_response(TimeNs now, const wire::PacketView& packet, co
     } else {
         handle_nak(now, header, outbox);
     }
-    if (state_.repair.responses_missing()) [[unlikely]] {
-        deliver_held(now, outbox);
+    if (state_.recovery.responses_missing()) [[unlikely]] {
+        drain_reorder_buffer(now, outbox);
     }
-    state_.settle_local_error(outbox);
+    state_.report_local_error(outbox);
 }
 
-// Completes everything that an acknowledgement of `psn` covers (IBA 9.7.6.1.2: cumulative). False: it covers
-// a READ or atomic whose response is missing; the window stops there.
+// Completes everything that an acknowledgement of `psn` covers (IBA 9.7.6.1.2: cumulative). Returns
+// whether it could: the window stops at a READ or atomic whose response is missing.
 bool RcCompleter::retire_through(Psn psn, Outbox& outbox) {
     SendWindow& window = state_.window;
     while (!window.empty() && psn.distance(window.una_psn()) >= 0 && common_.state != QpState::kErr) {
-        const SendRecord& record = window.oldest();
-        if (record.has_response) {
+        const InflightWqe& wqe = window.oldest();
+        if (wqe.has_response) {
             return false;
         }
         const std::uint32_t index = window.una_index();
-        const bool whole = psn.distance(record.last_psn()) >= 0;
-        if (window.acknowledge(whole ? record.last_psn() : psn)) {
-            state_.complete_success(record, index, outbox);
+        const bool whole = psn.distance(wqe.last_psn()) >= 0;
+        if (window.acknowledge(whole ? wqe.last_psn() : psn)) {
+            state_.complete_success(wqe, index, outbox);
         }
     }
     return true;
 }
 
-// The same, with what follows for retries. False: do not look further at the packet.
+// The same, with what follows for retries. Returns whether the rest of the packet is to be processed.
 bool RcCompleter::acknowledge_through(TimeNs now, Psn psn, bool is_plain_ack, Outbox& outbox) {
     const Psn before = state_.window.una_psn();
     const Psn cursor = state_.window.cursor_psn();
     const bool complete = retire_through(psn, outbox);
     if (state_.window.una_psn() != before) {
-        state_.made_progress(now, outbox);
+        state_.on_progress(now, outbox);
     }
     if (common_.state == QpState::kErr) {
         return false;
     }
-    if (state_.repair.active() && !state_.repair.acknowledge(now, psn + 1, cursor, is_plain_ack))
+    if (state_.recovery.active() && !state_.recovery.on_ack(now, psn + 1, cursor, is_plain_ack))
         [[unlikely]] {
         state_.go_back(now);
     }
-    if (!complete && state_.repair.selective()) {
-        miss_responses(now, psn + 1, outbox);
+    if (!complete && state_.recovery.is_selective()) {
+        on_response_gap(now, psn + 1, outbox);
         return false;
     }
     if (!complete) {
@@ -107,35 +107,36 @@ bool RcCompleter::acknowledge_through(TimeNs now, Psn psn, bool is_plain_ack, Ou
 }
 
 // Responses before `end` got lost: they are asked for again, once, and what comes behind them is held.
-void RcCompleter::miss_responses(TimeNs now, Psn end, Outbox& outbox) {
-    const bool is_new = !state_.repair.responses_missing();
+void RcCompleter::on_response_gap(TimeNs now, Psn end, Outbox& outbox) {
+    const bool is_new = !state_.recovery.responses_missing();
     if (is_new) {
         ++common_.config.counters->implied_nak_seq_err;
-        if (!state_.take_retry(now, outbox)) {
+        if (!state_.consume_retry(now, outbox)) {
             return;
         }
     }
     state_.start_timer(now);
-    if (state_.repair.miss_responses(now, end) && !is_new) {
-        state_.renew_retries();
+    if (state_.recovery.on_response_gap(now, end) && !is_new) {
+        state_.restore_retries();
     }
 }
 
 // Goes on with what is held or was acknowledged behind responses that have come by now.
-void RcCompleter::deliver_held(TimeNs now, Outbox& outbox) {
+void RcCompleter::drain_reorder_buffer(TimeNs now, Outbox& outbox) {
     SendWindow& window = state_.window;
-    HeldPacket held;
+    BufferedPacket held;
     while (common_.state != QpState::kErr) {
-        (void)retire_through(state_.repair.answered_end() - 1, outbox);
-        state_.held.drop_before(window.una_psn());
-        if (state_.repair.settle_responses(now) || !state_.held.take(window.una_psn(), held)) {
+        (void)retire_through(state_.recovery.answered_end() - 1, outbox);
+        state_.early_responses.drop_before(window.una_psn());
+        if (state_.recovery.on_window_advanced(now) ||
+            !state_.early_responses.extract(window.una_psn(), held)) {
             return;
         }
         wire::PacketView packet;
         packet.header = held.header;
         packet.payload = held.payload;
-        take_data(now, packet, wire::opcode_info(held.header.opcode), outbox);
-        state_.held.release(held);
+        process_response(now, packet, wire::opcode_info(held.header.opcode), outbox);
+        state_.early_responses.release(held);
     }
 }
 
@@ -146,14 +147,14 @@ void RcCompleter::handle_acknowledge(TimeNs now, const wire::PacketHeader& heade
 // Returns whether a packet behind the window is an RNR NAK with which the peer stops in the middle of its
 // answer to the oldest READ: such a NAK has the PSN of the request (Linux rxe). It may as well be a late
 // duplicate, so it fails nothing: without a retry left the ACK timeout goes on.
-bool RcCompleter::stops_read(const wire::PacketHeader& header) const {
+bool RcCompleter::is_read_rnr_nak(const wire::PacketHeader& header) const {
     const SendWindow& window = state_.window;
     return (header.aeth.syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnrNak &&
            window.awaits_answer() && window.oldest().has_response &&
            header.psn.distance(window.oldest().first_psn) >= 0 && state_.has_rnr_retry();
 }
 
-void RcCompleter::take_rnr_nak(TimeNs now, std::uint8_t syndrome, Outbox& outbox) {
+void RcCompleter::handle_rnr_nak(TimeNs now, std::uint8_t syndrome, Outbox& outbox) {
     ++common_.config.counters->rcvd_rnr_err;
     state_.retry_after_rnr(now, syndrome & wire::kSyndromeValueMask, outbox);
 }
@@ -167,20 +168,20 @@ void RcCompleter::handle_nak(TimeNs now, const wire::PacketHeader& header, Outbo
     // come first.
     const bool may_wait = is_rnr && state_.has_rnr_retry();
     if (!acknowledge_through(now, header.psn - 1, false, outbox) && !may_wait &&
-        !(syndrome == wire::kNakPsnSequenceError && state_.repair.responses_missing())) {
+        !(syndrome == wire::kNakPsnSequenceError && state_.recovery.responses_missing())) {
         return;
     }
     if (common_.state == QpState::kErr) {
         return;
     }
     if (is_rnr) {
-        take_rnr_nak(now, syndrome, outbox);
+        handle_rnr_nak(now, syndrome, outbox);
         return;
     }
     if (syndrome == wire::kNakPsnSequenceError) {
         ++counters.rcvd_seq_err;
         ++counters.packet_seq_err;
-        if (state_.take_retry(now, outbox) && !state_.repair.miss_request(now, header.psn)) {
+        if (state_.consume_retry(now, outbox) && !state_.recovery.on_sequence_nak(now, header.psn)) {
             state_.go_back(now);
         }
         return;
@@ -201,28 +202,28 @@ void RcCompleter::handle_data(TimeNs now, const wire::PacketView& packet, const 
                               Outbox& outbox) {
     // It acknowledges everything before itself; after this its PSN is the oldest outstanding one.
     const Psn psn = packet.header.psn;
-    if (state_.repair.responses_missing()) [[unlikely]] {
-        state_.repair.note_response(psn);
+    if (state_.recovery.responses_missing()) [[unlikely]] {
+        state_.recovery.on_response(psn);
     }
     if (!acknowledge_through(now, psn - 1, false, outbox)) {
-        if (state_.repair.responses_missing()) {
-            state_.held.hold(packet, state_.window.una_psn());
-            if (state_.repair.miss_responses(now, psn + 1)) {
-                state_.renew_retries();
+        if (state_.recovery.responses_missing()) {
+            state_.early_responses.insert(packet, state_.window.una_psn());
+            if (state_.recovery.on_response_gap(now, psn + 1)) {
+                state_.restore_retries();
             }
-            (void)state_.repair.acknowledge(now, psn + 1, state_.window.cursor_psn(), false);
+            (void)state_.recovery.on_ack(now, psn + 1, state_.window.cursor_psn(), false);
         }
         return;
     }
-    take_data(now, packet, info, outbox);
+    process_response(now, packet, info, outbox);
 }
 
 // The same, for what comes in its turn.
-void RcCompleter::take_data(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
-                            Outbox& outbox) {
+void RcCompleter::process_response(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
+                                   Outbox& outbox) {
     const Psn psn = packet.header.psn;
     SendWindow& window = state_.window;
-    if (!response_fits(packet, info)) {
+    if (!is_expected_response(packet, info)) {
         state_.fail_oldest(WcStatus::kBadRespErr, outbox);
         return;
     }
@@ -231,34 +232,34 @@ void RcCompleter::take_data(TimeNs now, const wire::PacketView& packet, const wi
         state_.fail_oldest(status, outbox);
         return;
     }
-    const SendRecord& record = window.oldest();
+    const InflightWqe& wqe = window.oldest();
     const std::uint32_t index = window.una_index();
     const Psn cursor = window.cursor_psn();
     if (window.acknowledge(psn)) {
-        state_.complete_success(record, index, outbox);
+        state_.complete_success(wqe, index, outbox);
     }
-    state_.made_progress(now, outbox);
-    if (state_.repair.active()) [[unlikely]] {
-        (void)state_.repair.acknowledge(now, psn + 1, cursor, false);
+    state_.on_progress(now, outbox);
+    if (state_.recovery.active()) [[unlikely]] {
+        (void)state_.recovery.on_ack(now, psn + 1, cursor, false);
     }
 }
 
-// True when the packet is the very response that the oldest WQE waits for.
-bool RcCompleter::response_fits(const wire::PacketView& packet, const wire::OpcodeInfo& info) const {
-    const SendRecord& record = state_.window.oldest();
-    const WrRow& row = rc_wr_row(record.opcode);
+// Returns whether the packet is the very response that the oldest WQE waits for.
+bool RcCompleter::is_expected_response(const wire::PacketView& packet, const wire::OpcodeInfo& info) const {
+    const InflightWqe& wqe = state_.window.oldest();
+    const WrOpcodeInfo& wr_info = rc_wr_opcode_info(wqe.opcode);
     if ((info.headers & wire::kHasAeth) != 0 &&
         (packet.header.aeth.syndrome & wire::kSyndromeKindMask) != wire::kSyndromeAck) {
         return false;  // a NAK comes without data
     }
     if ((info.headers & wire::kHasAtomicAck) != 0) {
-        return row.is(WrRow::kIsAtomic);
+        return wr_info.is(WrOpcodeInfo::kIsAtomic);
     }
-    if (row.has_empty_response()) {
+    if (wr_info.has_empty_response()) {
         constexpr std::uint16_t kOnly = wire::kStarts | wire::kEnds;
         return (info.flags & kOnly) == kOnly && packet.payload.empty();
     }
-    if (!row.is(WrRow::kIsRead)) {
+    if (!wr_info.is(WrOpcodeInfo::kIsRead)) {
         return false;
     }
     const Psn psn = packet.header.psn;
@@ -266,26 +267,27 @@ bool RcCompleter::response_fits(const wire::PacketView& packet, const wire::Opco
     // rxe that could not send its first response goes on with Middle or Last when the next request comes,
     // whichever that is; its RNR NAK may have been lost. PSN and length say what such a packet is.
     const bool starts = (info.flags & wire::kStarts) != 0;
-    const bool may_go_on = record.asked_again || state_.peer_refused_read;
-    if (psn == record.first_psn ? !starts && !may_go_on : starts && !record.asked_again) {
+    const bool may_go_on = wqe.is_retried || state_.peer_refused_read;
+    if (psn == wqe.first_psn ? !starts && !may_go_on : starts && !wqe.is_retried) {
         return false;
     }
-    const auto position = static_cast<std::uint32_t>(psn.distance(record.first_psn));
+    const auto position = static_cast<std::uint32_t>(psn.distance(wqe.first_psn));
     const std::uint64_t offset = std::uint64_t{position} << common_.mtu_shift;
-    const bool is_last = psn == record.last_psn();
-    const std::uint64_t expected = is_last ? record.length_bytes - offset : common_.mtu_bytes;
+    const bool is_last = psn == wqe.last_psn();
+    const std::uint64_t expected = is_last ? wqe.length_bytes - offset : common_.mtu_bytes;
     // The answer to a READ that asked for a gap alone ends before what is held.
     const bool ends = (info.flags & wire::kEnds) != 0;
-    return (is_last ? ends : !ends || state_.held.has(psn + 1)) && packet.payload.size() == expected;
+    return (is_last ? ends : !ends || state_.early_responses.contains(psn + 1)) &&
+           packet.payload.size() == expected;
 }
 
 // Writes the response's data to the WQE's list; a success is not complete before.
 WcStatus RcCompleter::store(const wire::PacketView& packet, const wire::OpcodeInfo& info) {
-    const SendRecord& record = state_.window.oldest();
-    if (record.length_bytes == 0) {
+    const InflightWqe& wqe = state_.window.oldest();
+    if (wqe.length_bytes == 0) {
         return WcStatus::kSuccess;
     }
-    if (!load_work()) {
+    if (!load_wqe()) {
         return WcStatus::kLocQpOpErr;
     }
     std::array<std::byte, sizeof(std::uint64_t)> original;
@@ -295,7 +297,7 @@ WcStatus RcCompleter::store(const wire::PacketView& packet, const wire::OpcodeIn
         std::memcpy(original.data(), &packet.header.atomic_ack, original.size());
         data = original;
     } else {
-        const auto position = static_cast<std::uint32_t>(packet.header.psn.distance(record.first_psn));
+        const auto position = static_cast<std::uint32_t>(packet.header.psn.distance(wqe.first_psn));
         offset = std::uint64_t{position} << common_.mtu_shift;
     }
     return scatter(*common_.config.keys, common_.config.pd, {work_.sge, work_.num_sge}, offset, data)
@@ -304,14 +306,14 @@ WcStatus RcCompleter::store(const wire::PacketView& packet, const wire::OpcodeIn
 }
 
 // Makes work_ the oldest WQE, as it was when its request went out.
-bool RcCompleter::load_work() {
+bool RcCompleter::load_wqe() {
     const std::uint32_t index = state_.window.una_index();
-    if (!work_loaded_ || work_.index != index) {
-        const SendRecord& record = state_.window.oldest();
-        work_loaded_ = common_.config.sq.fetch(index, work_) == Fetch::kOk && work_.opcode == record.opcode &&
-                       work_.inline_data == nullptr && work_.length_bytes >= record.length_bytes;
+    if (!wqe_loaded_ || work_.index != index) {
+        const InflightWqe& wqe = state_.window.oldest();
+        wqe_loaded_ = common_.config.sq.fetch(index, work_) == Fetch::kOk && work_.opcode == wqe.opcode &&
+                      work_.inline_data == nullptr && work_.length_bytes >= wqe.length_bytes;
     }
-    return work_loaded_;
+    return wqe_loaded_;
 }
 
 }  // namespace urnic

@@ -13,29 +13,31 @@ class RcCompleter {
   public:
     RcCompleter(RcCommon& common, RcSendState& state) : common_(common), state_(state) {}
 
-    void reset() { work_loaded_ = false; }
+    void reset() { wqe_loaded_ = false; }
     void handle_response(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
                          Outbox& outbox);
 
   private:
     [[nodiscard]] bool retire_through(Psn psn, Outbox& outbox);
     [[nodiscard]] bool acknowledge_through(TimeNs now, Psn psn, bool is_plain_ack, Outbox& outbox);
-    void miss_responses(TimeNs now, Psn end, Outbox& outbox);
-    void deliver_held(TimeNs now, Outbox& outbox);
-    void take_data(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
+    void on_response_gap(TimeNs now, Psn end, Outbox& outbox);
+    void drain_reorder_buffer(TimeNs now, Outbox& outbox);
+    void process_response(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
+                          Outbox& outbox);
     void handle_acknowledge(TimeNs now, const wire::PacketHeader& header, Outbox& outbox);
-    [[nodiscard]] bool stops_read(const wire::PacketHeader& header) const;
-    void take_rnr_nak(TimeNs now, std::uint8_t syndrome, Outbox& outbox);
+    [[nodiscard]] bool is_read_rnr_nak(const wire::PacketHeader& header) const;
+    void handle_rnr_nak(TimeNs now, std::uint8_t syndrome, Outbox& outbox);
     void handle_nak(TimeNs now, const wire::PacketHeader& header, Outbox& outbox);
     void handle_data(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
                      Outbox& outbox);
-    [[nodiscard]] bool response_fits(const wire::PacketView& packet, const wire::OpcodeInfo& info) const;
+    [[nodiscard]] bool is_expected_response(const wire::PacketView& packet,
+                                            const wire::OpcodeInfo& info) const;
     [[nodiscard]] WcStatus store(const wire::PacketView& packet, const wire::OpcodeInfo& info);
-    [[nodiscard]] bool load_work();
+    [[nodiscard]] bool load_wqe();
 
     RcCommon& common_;
     RcSendState& state_;
-    bool work_loaded_ = false;
+    bool wqe_loaded_ = false;
     SendWork work_;  // copy of the READ or atomic WQE whose response is coming in
 };
 

@@ -7,47 +7,48 @@ namespace urnic {
 namespace {
 
 // Before an answer was measured.
-constexpr TimeNs kFirstAnswerNs = 50'000;
+constexpr TimeNs kInitialRttNs = 50'000;
 // An answer may take this much longer than twice the longest of late.
 constexpr TimeNs kSlackNs = 16'000;
 // A peer that held requests is one that discards when runs of 1, 2, 4 ... 128 packets, together the window
 // (kMaxInFlightPackets), were each followed by a missing one.
-constexpr std::uint8_t kMostStrikes = 7;
+constexpr std::uint8_t kMaxFailedProbes = 7;
 // How often something goes again without a sign of life; then the ACK timeout decides. The wait doubles.
-constexpr std::uint8_t kMaxTries = 4;
+constexpr std::uint8_t kMaxPtoCount = 4;
 // For how long after a loss silence is taken for another one.
-constexpr TimeNs kLossyNs = 1'000'000'000;
+constexpr TimeNs kRecentLossNs = 1'000'000'000;
 
 constexpr TimeNs wait_ns(TimeNs answer_ns, std::uint8_t tries) { return (2 * answer_ns + kSlackNs) << tries; }
 
 }  // namespace
 
-void RcRepair::reset(bool selective) {
+void RcLossRecovery::reset(bool selective) {
     selective_ = selective;
-    peer_ = Peer::kUnknown;
-    answer_ns_ = kFirstAnswerNs;
-    least_answer_ns_ = 0;
-    tries_ = 0;
-    responses_missing_ = lossy_ = false;
+    peer_ = PeerRecovery::kUnknown;
+    max_rtt_ns_ = kInitialRttNs;
+    min_rtt_ns_ = 0;
+    pto_count_ = 0;
+    responses_missing_ = recent_loss_ = false;
     cancel(0);
 }
 
-void RcRepair::cancel(TimeNs now) {
+void RcLossRecovery::cancel(TimeNs now) {
     sent_at_ = now;
-    nak_open_ = resend_request_ = probing_ = rewound_ = measuring_ = false;
-    strikes_ = 0;  // tries_ stays: a peer that was silent up to the ACK timeout is not asked more often
+    request_missing_ = resend_request_ = awaiting_probe_ = going_back_ = is_sampling_rtt_ = false;
+    failed_probes_ =
+        0;  // pto_count_ stays: a peer that was silent up to the ACK timeout is not asked more often
 }
 
-void RcRepair::cancel_after_loss(TimeNs now) {
+void RcLossRecovery::cancel_after_loss(TimeNs now) {
     cancel(now);
-    tries_ = 0;
+    pto_count_ = 0;
     loss_seen_at_ = now;
-    lossy_ = selective_;
-    rewound_ = selective_;
-    rewound_end_ = window_.sent_end();
+    recent_loss_ = selective_;
+    going_back_ = selective_;
+    go_back_end_ = window_.sent_end();
 }
 
-std::uint32_t RcRepair::index_of(Psn psn) const {
+std::uint32_t RcLossRecovery::index_of(Psn psn) const {
     std::uint32_t index = window_.una_index();
     while (psn.distance(window_.at(index).last_psn()) > 0) {
         ++index;
@@ -57,13 +58,13 @@ std::uint32_t RcRepair::index_of(Psn psn) const {
 
 // A run of `num_packets` from `psn` on is to go again, or as many as were sent. A READ or atomic is a run of
 // its own: it is acknowledged in parts.
-void RcRepair::open(TimeNs now, Psn psn, std::uint32_t num_packets) {
-    lossy_ = true;
+void RcLossRecovery::open(TimeNs now, Psn psn, std::uint32_t num_packets) {
+    recent_loss_ = true;
     loss_seen_at_ = now;
-    nak_open_ = true;
+    request_missing_ = true;
     nak_psn_ = run_first_ = resend_psn_ = psn;
     resend_request_ = true;
-    tries_ = reminders_ = 0;
+    pto_count_ = dup_acks_ = 0;
     std::uint32_t index = index_of(psn);
     probe_by_ack_ = !window_.at(index).has_response;
     probe_psn_ = probe_by_ack_ ? psn + 1 : window_.at(index).last_psn() + 1;
@@ -77,21 +78,21 @@ void RcRepair::open(TimeNs now, Psn psn, std::uint32_t num_packets) {
         ++probe_psn_;
     }
     run_end_ = probe_by_ack_ ? probe_psn_ : psn + 1;
-    probing_ = window_.sent_end().distance(probe_psn_) > 0;
-    suspected_ = false;
+    awaiting_probe_ = window_.sent_end().distance(probe_psn_) > 0;
+    spurious_possible_ = false;
 }
 
 // A run was answered, and what follows it is missing as well: the peer discards it, or it was lost.
-bool RcRepair::may_hold() {
+bool RcLossRecovery::is_selective_after_failed_probe() {
     // Once it was seen to hold requests, the next one may as well have been lost on its own.
-    if (peer_ == Peer::kHolds && ++strikes_ <= kMostStrikes) {
+    if (peer_ == PeerRecovery::kSelective && ++failed_probes_ <= kMaxFailedProbes) {
         return true;
     }
-    peer_ = Peer::kDiscards;
+    peer_ = PeerRecovery::kGoBackN;
     return false;
 }
 
-bool RcRepair::miss_request(TimeNs now, Psn psn) {
+bool RcLossRecovery::on_sequence_nak(TimeNs now, Psn psn) {
     if (!selective_) {
         return false;
     }
@@ -102,105 +103,106 @@ bool RcRepair::miss_request(TimeNs now, Psn psn) {
     if (responses_missing_ && psn.distance(answered_end_) < 0) {
         return true;  // the NAK comes late
     }
-    if (nak_open_ && psn.distance(run_first_) > 0 && psn.distance(run_end_) < 0) {
+    if (request_missing_ && psn.distance(run_first_) > 0 && psn.distance(run_end_) < 0) {
         return true;  // it has gone again already, or goes next
     }
-    const bool is_next = probing_ && psn == probe_psn_;
-    strikes_ = is_next ? strikes_ : 0;
-    if (peer_ == Peer::kDiscards || (is_next && !may_hold())) {
+    const bool is_next = awaiting_probe_ && psn == probe_psn_;
+    failed_probes_ = is_next ? failed_probes_ : 0;
+    if (peer_ == PeerRecovery::kGoBackN || (is_next && !is_selective_after_failed_probe())) {
         return false;
     }
-    open(now, psn, 1U << strikes_);
+    open(now, psn, 1U << failed_probes_);
     return true;
 }
 
-void RcRepair::remind(TimeNs now, Psn end, TimeNs longest_ns) {
+void RcLossRecovery::on_duplicate_ack(TimeNs now, Psn end, TimeNs longest_ns) {
     // What comes before anything that was sent again can have been answered, no duplicate has drawn. One of
     // them the NAK may have overtaken.
-    if (nak_open_ && peer_ == Peer::kUnknown && !suspected_ && tries_ == 0 && !may_be_answer(now) &&
-        ++reminders_ == 2) {
-        peer_ = Peer::kHolds;
+    if (request_missing_ && peer_ == PeerRecovery::kUnknown && !spurious_possible_ && pto_count_ == 0 &&
+        !can_be_answer(now) && ++dup_acks_ == 2) {
+        peer_ = PeerRecovery::kSelective;
     }
     if (!selective_ || resend_request_ || window_.cursor_psn().distance(end) <= 0 ||
-        (nak_open_ && now < sent_at_ + patience_ns(longest_ns))) {
+        (request_missing_ && now < sent_at_ + pto_ns(longest_ns))) {
         return;
     }
     // On a wire that loses nothing it comes unasked, with new credits (IBA 9.7.7.2).
-    if (peer_ != Peer::kHolds && !lossy_) {
+    if (peer_ != PeerRecovery::kSelective && !recent_loss_) {
         return;
     }
     // One that discards says this only of what was sent again. When that is long over, it holds after all:
     // two losses in a row look like discarding.
-    if (peer_ == Peer::kDiscards &&
-        (window_.cursor_psn() != window_.sent_end() || now < loss_seen_at_ + 2 * patience_ns(longest_ns))) {
+    if (peer_ == PeerRecovery::kGoBackN &&
+        (window_.cursor_psn() != window_.sent_end() || now < loss_seen_at_ + 2 * pto_ns(longest_ns))) {
         return;
     }
-    peer_ = peer_ == Peer::kDiscards ? Peer::kUnknown : peer_;
+    peer_ = peer_ == PeerRecovery::kGoBackN ? PeerRecovery::kUnknown : peer_;
     open(now, end, 1);
 }
 
-bool RcRepair::acknowledge(TimeNs now, Psn end, Psn cursor, bool is_plain_ack) {
-    if (measuring_ && end.distance(measured_psn_) > 0) {
+bool RcLossRecovery::on_ack(TimeNs now, Psn end, Psn cursor, bool is_plain_ack) {
+    if (is_sampling_rtt_ && end.distance(rtt_sample_psn_) > 0) {
         sample(now);
     }
-    if (nak_open_ && end.distance(nak_psn_) > 0) {
-        nak_open_ = end.distance(run_end_) < 0;
+    if (request_missing_ && end.distance(nak_psn_) > 0) {
+        request_missing_ = end.distance(run_end_) < 0;
         nak_psn_ = end;
         resend_psn_ = end.distance(resend_psn_) > 0 ? end : resend_psn_;
-        resend_request_ = resend_request_ && nak_open_;
-        tries_ = 0;
+        resend_request_ = resend_request_ && request_missing_;
+        pto_count_ = 0;
     }
-    if (rewound_) {
-        if (end.distance(cursor) > 0 && may_be_answer(now)) {
-            peer_ = Peer::kHolds;
+    if (going_back_) {
+        if (end.distance(cursor) > 0 && can_be_answer(now)) {
+            peer_ = PeerRecovery::kSelective;
         }
-        rewound_ = peer_ != Peer::kHolds && end.distance(rewound_end_) < 0;
+        going_back_ = peer_ != PeerRecovery::kSelective && end.distance(go_back_end_) < 0;
     }
-    if (probing_) {
+    if (awaiting_probe_) {
         const std::int32_t beyond = end.distance(probe_psn_);
         if (beyond > 0) {
             // After a suspicion the rest may have come as well; what seemed to discard gets another chance.
-            if (suspected_) {
-                peer_ = peer_ == Peer::kDiscards ? Peer::kUnknown : peer_;
-            } else if (may_be_answer(now)) {
-                peer_ = Peer::kHolds;
+            if (spurious_possible_) {
+                peer_ = peer_ == PeerRecovery::kGoBackN ? PeerRecovery::kUnknown : peer_;
+            } else if (can_be_answer(now)) {
+                peer_ = PeerRecovery::kSelective;
             }
-            probing_ = false;
-            strikes_ = 0;
-        } else if (beyond == 0 && suspected_ && strikes_ == 0 && peer_ != Peer::kHolds) {
+            awaiting_probe_ = false;
+            failed_probes_ = 0;
+        } else if (beyond == 0 && spurious_possible_ && failed_probes_ == 0 &&
+                   peer_ != PeerRecovery::kSelective) {
             // What was suspected to be lost, or late: silence will tell.
-            probing_ = false;
-            strikes_ = 1;
+            awaiting_probe_ = false;
+            failed_probes_ = 1;
         } else if (beyond == 0 && is_plain_ack && probe_by_ack_) {
             // A peer that holds may have had to repeat itself, and the next request be lost as well.
-            if (!may_hold()) {
+            if (!is_selective_after_failed_probe()) {
                 return false;
             }
-            open(now, end, 1U << strikes_);
+            open(now, end, 1U << failed_probes_);
         }
     }
-    lossy_ = lossy_ && now - loss_seen_at_ < kLossyNs;
+    recent_loss_ = recent_loss_ && now - loss_seen_at_ < kRecentLossNs;
     return true;
 }
 
-void RcRepair::request_sent(TimeNs now) {
-    measuring_ = tries_ == 0;
-    measured_psn_ = resend_psn_;
+void RcLossRecovery::on_request_resent(TimeNs now) {
+    is_sampling_rtt_ = pto_count_ == 0;
+    rtt_sample_psn_ = resend_psn_;
     sent_at_ = now;
     ++resend_psn_;
     resend_request_ = resend_psn_ != run_end_;
 }
 
-bool RcRepair::miss_responses(TimeNs now, Psn end) {
+bool RcLossRecovery::on_response_gap(TimeNs now, Psn end) {
     if (!responses_missing_) {
         responses_missing_ = true;
         answered_end_ = end;
         ask_from_ = window_.una_psn();
-        asked_gaps_.clear();
+        read_retries_.clear();
         sent_at_ = now;
-        lossy_ = true;
+        recent_loss_ = true;
         loss_seen_at_ = now;
-        tries_ = 0;
+        pto_count_ = 0;
         return true;
     }
     if (end.distance(answered_end_) <= 0) {
@@ -210,9 +212,9 @@ bool RcRepair::miss_responses(TimeNs now, Psn end) {
     return true;
 }
 
-bool RcRepair::settle_responses(TimeNs now) {
+bool RcLossRecovery::on_window_advanced(TimeNs now) {
     const Psn una = window_.una_psn();
-    if (measuring_ && una.distance(measured_psn_) > 0) {
+    if (is_sampling_rtt_ && una.distance(rtt_sample_psn_) > 0) {
         sample(now);
     }
     if (una.distance(answered_end_) >= 0) {
@@ -221,69 +223,69 @@ bool RcRepair::settle_responses(TimeNs now) {
     return !responses_missing_;
 }
 
-Psn RcRepair::ask_from() const {
+Psn RcLossRecovery::retry_begin() const {
     return ask_from_.distance(window_.una_psn()) > 0 ? ask_from_ : window_.una_psn();
 }
 
 // From the cursor on requests go again anyhow.
-Psn RcRepair::ask_end() const {
+Psn RcLossRecovery::retry_end() const {
     const Psn cursor = window_.cursor_psn();
     return cursor.distance(answered_end_) < 0 ? cursor : answered_end_;
 }
 
-void RcRepair::asked(TimeNs now, const SendRecord& record, Psn hole, Psn end) {
-    asked_gaps_.add(window_.una_psn(), record.first_psn, hole, end);
-    if (!measuring_) {
-        measuring_ = tries_ == 0;
-        measured_psn_ = hole;
+void RcLossRecovery::on_read_retry_sent(TimeNs now, const InflightWqe& wqe, Psn gap, Psn end) {
+    read_retries_.add(window_.una_psn(), wqe.first_psn, gap, end);
+    if (!is_sampling_rtt_) {
+        is_sampling_rtt_ = pto_count_ == 0;
+        rtt_sample_psn_ = gap;
     }
     sent_at_ = now;
 }
 
 // What comes sooner than half of the shortest answer ever is none to what was sent again: packets overtook
 // each other, and what was missing has reached the peer meanwhile.
-bool RcRepair::may_be_answer(TimeNs now) const { return now - sent_at_ >= least_answer_ns_ / 2; }
+bool RcLossRecovery::can_be_answer(TimeNs now) const { return now - sent_at_ >= min_rtt_ns_ / 2; }
 
-void RcRepair::sample(TimeNs now) {
-    measuring_ = false;
-    answer_ns_ = std::max(now - sent_at_, answer_ns_ - answer_ns_ / 8);
+void RcLossRecovery::sample(TimeNs now) {
+    is_sampling_rtt_ = false;
+    max_rtt_ns_ = std::max(now - sent_at_, max_rtt_ns_ - max_rtt_ns_ / 8);
 }
 
-TimeNs RcRepair::patience_ns(TimeNs longest_ns) const {
-    return std::min(wait_ns(answer_ns_, tries_), longest_ns);
+TimeNs RcLossRecovery::pto_ns(TimeNs longest_ns) const {
+    return std::min(wait_ns(max_rtt_ns_, pto_count_), longest_ns);
 }
 
-TimeNs RcRepair::deadline(TimeNs silent_since, TimeNs answer_ns, TimeNs longest_ns) const {
-    if (tries_ >= kMaxTries || resend_request_) {
+TimeNs RcLossRecovery::deadline(TimeNs ack_overdue_since, TimeNs answer_ns, TimeNs longest_ns) const {
+    if (pto_count_ >= kMaxPtoCount || resend_request_) {
         return kNever;
     }
-    if (nak_open_ || probing_ || responses_missing_) {
-        return std::max(sent_at_, waits_from_) + patience_ns(longest_ns);
+    if (request_missing_ || awaiting_probe_ || responses_missing_) {
+        return std::max(sent_at_, waits_from_) + pto_ns(longest_ns);
     }
-    if (!lossy_ || silent_since == kNever) {
+    if (!recent_loss_ || ack_overdue_since == kNever) {
         return kNever;
     }
-    const TimeNs wait = std::min(wait_ns(std::max(answer_ns_, answer_ns), tries_), longest_ns);
-    return std::max({silent_since, sent_at_, waits_from_}) + wait;
+    const TimeNs wait = std::min(wait_ns(std::max(max_rtt_ns_, answer_ns), pto_count_), longest_ns);
+    return std::max({ack_overdue_since, sent_at_, waits_from_}) + wait;
 }
 
-bool RcRepair::expire(TimeNs now) {
-    ++tries_;
+bool RcLossRecovery::on_probe_timeout(TimeNs now) {
+    ++pto_count_;
     sent_at_ = now;
-    measuring_ = false;
+    is_sampling_rtt_ = false;
     ask_from_ = window_.una_psn();
-    asked_gaps_.clear();
-    if (nak_open_) {
+    read_retries_.clear();
+    if (request_missing_) {
         resend_request_ = true;
         resend_psn_ = nak_psn_;
         run_end_ = nak_psn_ + 1;
-    } else if (probing_ && peer_ != Peer::kHolds) {
+    } else if (awaiting_probe_ && peer_ != PeerRecovery::kSelective) {
         return false;
     } else if (!responses_missing_ && window_.cursor_psn() != window_.una_psn()) {
-        const std::uint8_t tries = tries_;
+        const std::uint8_t tries = pto_count_;
         open(loss_seen_at_, window_.una_psn(), 1);
-        tries_ = tries;
-        suspected_ = true;
+        pto_count_ = tries;
+        spurious_possible_ = true;
     }
     return true;
 }

@@ -27,7 +27,7 @@ RcQp::RcQp(const QpConfig& config, QpType type)
 }
 
 void RcQp::reset() {
-    drop_held();
+    clear_reorder_buffers();
     flow_.reset();
     common_.reset();
     send_state_.reset(Psn(0));
@@ -77,7 +77,7 @@ void RcQp::enter_state(QpState next, TimeNs now, Outbox& outbox) {
         report_drained(outbox);
     } else if (before == QpState::kSqd && next == QpState::kRts) {
         // Attributes of the requester may have changed; nothing is outstanding after a full drain.
-        send_state_.made_progress(now, outbox);
+        send_state_.on_progress(now, outbox);
     }
 }
 
@@ -87,17 +87,17 @@ void RcQp::query(abi::QpAttr& attr) const {
     attr.state = common_.state;
     attr.cur_state = common_.state;
     attr.sq_draining = common_.state == QpState::kSqd && !requester_.drained() ? 1 : 0;
-    if (takes_requests(common_.state)) {
+    if (is_responder_active(common_.state)) {
         attr.rq_psn = responder_.expected_psn().value();
     }
-    if (takes_responses(common_.state)) {
+    if (is_requester_active(common_.state)) {
         attr.sq_psn = send_state_.window.next_psn().value();
     }
 }
 
 bool RcQp::accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info) const {
     Counters& counters = *config_.counters;
-    if (is_request(info) ? !takes_requests(common_.state) : !takes_responses(common_.state)) {
+    if (is_request(info) ? !is_responder_active(common_.state) : !is_requester_active(common_.state)) {
         ++counters.drop_qp_state;
         return false;
     }
@@ -120,14 +120,14 @@ bool RcQp::accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info)
 void RcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) {
     const wire::OpcodeInfo& info = wire::opcode_info(packet.header.opcode);
     if (packet.header.opcode == wire::kCnp) [[unlikely]] {
-        take_cnp(now, common_, packet, outbox);
+        handle_cnp(now, common_, packet, outbox);
         return;
     }
     if (!accepts(packet, info)) [[unlikely]] {
         return;
     }
     if (has_ce_mark(packet)) [[unlikely]] {
-        notification_point_.on_mark(now, common_, packet, outbox);
+        notification_point_.on_ce_mark(now, common_, packet, outbox);
     }
     if (is_request(info)) {
         if (common_.state == QpState::kRtr && !comm_established_) [[unlikely]] {
@@ -138,30 +138,30 @@ void RcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& out
     } else {
         completer_.handle_response(now, packet, info, outbox);
     }
-    settle(outbox);
+    after_call(outbox);
 }
 
 void RcQp::handle_timeout(TimeNs now, Outbox& outbox) {
     if (flow_.deadline() <= now) [[unlikely]] {
         flow_.on_timer(now, outbox.clock(now));
     }
-    if (!takes_responses(common_.state) || now < send_state_.deadline()) {
+    if (!is_requester_active(common_.state) || now < send_state_.deadline()) {
         return;
     }
     requester_.handle_timeout(now, outbox);
-    settle(outbox);
+    after_call(outbox);
 }
 
 bool RcQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
     bool more = false;
-    const bool held = outbox.holds(common_.path);
+    const bool held = outbox.defer_if_paused(common_.path);
     if (held) [[unlikely]] {
         // Answers and requests wait; what is flushed sends nothing.
-    } else if (flow_.limits()) [[unlikely]] {
+    } else if (flow_.is_limited()) [[unlikely]] {
         more = progress_paced(now, max_packets, outbox);
-    } else if (takes_requests(common_.state)) [[likely]] {
+    } else if (is_responder_active(common_.state)) [[likely]] {
         more = responder_.progress(max_packets, outbox, outbox);
-        if (takes_responses(common_.state)) {
+        if (is_requester_active(common_.state)) {
             more |= requester_.progress(now, max_packets, outbox);
         }
     }
@@ -176,11 +176,11 @@ bool RcQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
 // Requests and responses share the QP's rate. Who sent first waits for the other next time: a pacer lets one
 // packet go at a time, and a peer that reads without end must not silence the QP.
 bool RcQp::progress_paced(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
-    if (!takes_requests(common_.state)) {
+    if (!is_responder_active(common_.state)) {
         return false;
     }
     PacedOutbox paced(outbox, flow_, now);
-    const bool is_sender = takes_responses(common_.state);
+    const bool is_sender = is_requester_active(common_.state);
     bool more = requests_first_ && is_sender && requester_.progress(now, max_packets, paced);
     if (common_.state != QpState::kErr) {
         more |= responder_.progress(max_packets, outbox, paced);
@@ -189,16 +189,16 @@ bool RcQp::progress_paced(TimeNs now, std::uint32_t max_packets, Outbox& outbox)
         more |= requester_.progress(now, max_packets, paced);
     }
     requests_first_ = paced.has_sent() ? !requests_first_ : requests_first_;
-    return paced.goes_on(more);
+    return paced.finish_round(more);
 }
 
 TimeNs RcQp::deadline() const {
     const TimeNs flow = flow_.deadline();
-    return takes_responses(common_.state) ? std::min(send_state_.deadline(), flow) : flow;
+    return is_requester_active(common_.state) ? std::min(send_state_.deadline(), flow) : flow;
 }
 
 // What follows from a call, whatever it was.
-void RcQp::settle(Outbox& outbox) {
+void RcQp::after_call(Outbox& outbox) {
     if (common_.state == QpState::kErr) [[unlikely]] {
         (void)flush(outbox);
     } else if (common_.state == QpState::kSqd) [[unlikely]] {
@@ -206,13 +206,13 @@ void RcQp::settle(Outbox& outbox) {
     }
 }
 
-void RcQp::drop_held() {
-    responder_.drop_held();
-    send_state_.held.clear();
+void RcQp::clear_reorder_buffers() {
+    responder_.clear_reorder_buffer();
+    send_state_.early_responses.clear();
 }
 
 bool RcQp::flush(Outbox& outbox) {
-    drop_held();
+    clear_reorder_buffers();
     const bool more_sends = send_state_.flush(kFlushBatch, outbox);
     const bool more_receives = responder_.flush(kFlushBatch, outbox);
     return more_sends || more_receives;

@@ -26,21 +26,21 @@ class RcQp final : public Qp {
     [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) override;
     [[nodiscard]] TimeNs deadline() const override;
     [[nodiscard]] bool has_unsent() const override {
-        return takes_responses(common_.state) && requester_.has_unsent();
+        return is_requester_active(common_.state) && requester_.has_unsent();
     }
     void end_pause(TimeNs now) override { send_state_.restart_timers(now); }
-    void leave_worker() override { drop_held(); }
+    void leave_worker() override { clear_reorder_buffers(); }
     void forget_srq(const SharedRecvQueue& srq) override { responder_.forget_srq(srq); }
     [[nodiscard]] QpState state() const override { return common_.state; }
 
   private:
     void enter_state(QpState next, TimeNs now, Outbox& outbox);
     void reset();
-    void drop_held();
+    void clear_reorder_buffers();
     [[nodiscard]] bool accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info) const;
     [[nodiscard]] bool progress_paced(TimeNs now, std::uint32_t max_packets, Outbox& outbox);
     [[nodiscard]] bool flush(Outbox& outbox);
-    void settle(Outbox& outbox);
+    void after_call(Outbox& outbox);
     void report_drained(Outbox& outbox);
 
     RcCommon common_;

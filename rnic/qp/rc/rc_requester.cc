@@ -10,26 +10,26 @@ namespace {
 
 constexpr std::uint32_t kAtomicBytes = 8;
 
-/// SendRecord::length_bytes: of the message, or of the response when there is one.
-std::uint32_t answered_bytes(const WrRow& row, const SendWork& work) {
-    return row.is(WrRow::kIsAtomic)   ? kAtomicBytes
-           : row.has_empty_response() ? 0
-                                      : static_cast<std::uint32_t>(work.length_bytes);
+/// InflightWqe::length_bytes: of the message, or of the response when there is one.
+std::uint32_t answered_bytes(const WrOpcodeInfo& info, const SendWork& work) {
+    return info.is(WrOpcodeInfo::kIsAtomic) ? kAtomicBytes
+           : info.has_empty_response()      ? 0
+                                            : static_cast<std::uint32_t>(work.length_bytes);
 }
 
 /// The gather or scatter list has the length that the operation wants.
-bool has_right_length(const WrRow& row, const SendWork& work) {
-    return row.is(WrRow::kIsAtomic)        ? work.length_bytes >= kAtomicBytes
-           : row.is(WrRow::kIsAtomicWrite) ? work.length_bytes == kAtomicBytes
-           : row.is(WrRow::kIsFlush)       ? work.length_bytes == 0 && work.compare_add <= kMaxMessageBytes
-                                           : work.length_bytes <= kMaxMessageBytes;
+bool has_right_length(const WrOpcodeInfo& info, const SendWork& work) {
+    return info.is(WrOpcodeInfo::kIsAtomic)        ? work.length_bytes >= kAtomicBytes
+           : info.is(WrOpcodeInfo::kIsAtomicWrite) ? work.length_bytes == kAtomicBytes
+           : info.is(WrOpcodeInfo::kIsFlush) ? work.length_bytes == 0 && work.compare_add <= kMaxMessageBytes
+                                             : work.length_bytes <= kMaxMessageBytes;
 }
 
 }  // namespace
 
 bool RcRequester::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
     for (std::uint32_t sent = 0; sent < max_packets && outbox.room() != 0; ++sent) {
-        if (state_.repair.active() && send_repair(now, outbox)) [[unlikely]] {
+        if (state_.recovery.active() && send_retransmission(now, outbox)) [[unlikely]] {
             continue;
         }
         if (!send_next(now, outbox)) {
@@ -42,7 +42,7 @@ bool RcRequester::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox
 bool RcRequester::more_to_send() const {
     const SendWindow& window = state_.window;
     return common_.state != QpState::kErr && !state_.waits_for_rnr() &&
-           (!window.at_tail() || common_.config.sq.has(window.tail_index()) || state_.repair.has_work());
+           (!window.at_tail() || common_.config.sq.has(window.tail_index()) || state_.recovery.has_work());
 }
 
 bool RcRequester::has_unsent() const {
@@ -60,12 +60,12 @@ void RcRequester::handle_timeout(TimeNs now, Outbox& outbox) {
     }
     // While nothing may be sent, an answer that does not come proves nothing: what asks for it may be kept
     // back right here, and nothing could go again.
-    if (outbox.holds(common_.path)) {
+    if (outbox.defer_if_paused(common_.path)) {
         state_.restart_timers(now);
         return;
     }
     if (now < state_.timer_deadline()) {
-        if (!state_.repair.expire(now)) {
+        if (!state_.recovery.on_probe_timeout(now)) {
             state_.go_back(now);
         }
         return;
@@ -87,62 +87,62 @@ bool RcRequester::send_next(TimeNs now, Outbox& outbox) {
             return begun == Begun::kLocal;
         }
     }
-    if (state_.stops_at(window.cursor_index())) {
+    if (state_.has_local_error_at(window.cursor_index())) {
         return false;
     }
     const std::uint32_t index = window.cursor_index();
     PacketPlan plan{};
     plan_packet(index, psn_to_send(), plan);
-    if (!may_send(plan) || !load_work(index, outbox) || !transmit(index, plan, outbox)) {
+    if (!can_send(plan) || !load_wqe(index, outbox) || !transmit(index, plan, outbox)) {
         return false;
     }
     if (window.cursor_psn() == window.una_psn()) {
         state_.start_timer(now);
     }
     if (plan.asks_ack) {
-        state_.ask(now, plan.record->has_response ? plan.record->last_psn() : plan.psn);
+        state_.on_ack_requested(now, plan.wqe->has_response ? plan.wqe->last_psn() : plan.psn);
     }
     if (window.cursor_psn() != window.sent_end()) [[unlikely]] {
         ++common_.config.counters->retrans_pkts;
-        if (plan.record->has_response && state_.repair.responses_missing()) {
-            window.mark_asked_again(index);
-            state_.repair.asked(now, *plan.record, plan.psn, plan.record->last_psn() + 1);
+        if (plan.wqe->has_response && state_.recovery.responses_missing()) {
+            window.mark_retried(index);
+            state_.recovery.on_read_retry_sent(now, *plan.wqe, plan.psn, plan.wqe->last_psn() + 1);
         }
-    } else if (plan.asks_ack && !plan.record->has_response) {
-        state_.measure_answer(now, plan.psn);
+    } else if (plan.asks_ack && !plan.wqe->has_response) {
+        state_.start_rtt_sample(now, plan.psn);
     }
     window.advance_cursor();
     return true;
 }
 
-// False: the WQE's memory is not what it was; the WQE fails.
+// Returns whether the packet went out; if the WQE's memory is not what it was, the WQE fails.
 bool RcRequester::transmit(std::uint32_t index, const PacketPlan& plan, Outbox& outbox) {
     PieceList pieces;
     if (!gather_payload(plan, pieces) || !outbox.transmit(common_.path, header_of(plan), pieces.span())) {
-        state_.set_local_error(index, plan.record->wr_id, WcStatus::kLocProtErr, outbox);
+        state_.set_local_error(index, plan.wqe->wr_id, WcStatus::kLocProtErr, outbox);
         return false;
     }
     return true;
 }
 
 // Sends one packet of what alone has to go again; false when there is none.
-bool RcRequester::send_repair(TimeNs now, Outbox& outbox) {
-    RcRepair& repair = state_.repair;
+bool RcRequester::send_retransmission(TimeNs now, Outbox& outbox) {
+    RcLossRecovery& recovery = state_.recovery;
     if (common_.state == QpState::kErr || state_.waits_for_rnr()) {
         return false;
     }
-    if (!repair.wants_request()) {
-        return ask_again(now, outbox);
+    if (!recovery.must_resend_request()) {
+        return retry_next_gap(now, outbox);
     }
-    const std::uint32_t index = repair.index_of(repair.request_psn());
+    const std::uint32_t index = recovery.index_of(recovery.resend_psn());
     PacketPlan plan{};
-    plan_packet(index, repair.request_psn(), plan);
+    plan_packet(index, recovery.resend_psn(), plan);
     plan.asks_ack = true;
-    if (plan.record->has_response) {
-        state_.window.mark_asked_again(index);
+    if (plan.wqe->has_response) {
+        state_.window.mark_retried(index);
     }
-    repair.request_sent(now);
-    if (!load_work(index, outbox) || !transmit(index, plan, outbox)) {
+    recovery.on_request_resent(now);
+    if (!load_wqe(index, outbox) || !transmit(index, plan, outbox)) {
         return false;
     }
     ++common_.config.counters->retrans_pkts;
@@ -150,39 +150,40 @@ bool RcRequester::send_repair(TimeNs now, Outbox& outbox) {
 }
 
 // Asks again for the first gap in the responses to one READ, and no more than the gap (IBA 9.7.5.1.5: a READ
-// that is repeated may ask for a part); its next gap has to wait (AskedGaps). False when there is none.
-bool RcRequester::ask_again(TimeNs now, Outbox& outbox) {
-    RcRepair& repair = state_.repair;
-    const Psn end = repair.ask_end();
-    Psn psn = repair.ask_from();
-    if (!repair.responses_missing() || psn.distance(end) >= 0) {
+// that is repeated may ask for a part); its next gap has to wait (ReadRetryRanges). Returns whether there is
+// one.
+bool RcRequester::retry_next_gap(TimeNs now, Outbox& outbox) {
+    RcLossRecovery& recovery = state_.recovery;
+    const Psn end = recovery.retry_end();
+    Psn psn = recovery.retry_begin();
+    if (!recovery.responses_missing() || psn.distance(end) >= 0) {
         return false;
     }
-    for (std::uint32_t index = repair.index_of(psn); psn.distance(end) < 0; ++index) {
-        const SendRecord& record = state_.window.at(index);
-        const Psn hole = first_hole(record);
-        psn = record.last_psn() + 1;
+    for (std::uint32_t index = recovery.index_of(psn); psn.distance(end) < 0; ++index) {
+        const InflightWqe& wqe = state_.window.at(index);
+        const Psn gap = first_missing(wqe);
+        psn = wqe.last_psn() + 1;
         // Behind `end` nothing is missing yet: it is on its way, or goes again anyhow.
-        if (record.has_response && hole != psn && hole.distance(end) < 0 && !repair.was_asked(hole)) {
-            return ask_for(now, index, hole, outbox);
+        if (wqe.has_response && gap != psn && gap.distance(end) < 0 && !recovery.is_retry_pending(gap)) {
+            return retry_gap(now, index, gap, outbox);
         }
     }
-    repair.looked_up_to(psn);
+    recovery.set_retry_cursor(psn);
     return false;
 }
 
-bool RcRequester::ask_for(TimeNs now, std::uint32_t index, Psn hole, Outbox& outbox) {
-    const SendRecord& record = state_.window.at(index);
-    const Psn gap_end = end_of_gap(record, hole);
+bool RcRequester::retry_gap(TimeNs now, std::uint32_t index, Psn gap, Outbox& outbox) {
+    const InflightWqe& wqe = state_.window.at(index);
+    const Psn gap_end = end_of_gap(wqe, gap);
     PacketPlan plan{};
-    plan_packet(index, hole, plan);
+    plan_packet(index, gap, plan);
     plan.read_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-        record.length_bytes - plan.offset,
-        std::uint64_t{static_cast<std::uint32_t>(gap_end.distance(hole))} << common_.mtu_shift));
-    state_.window.mark_asked_again(index);
-    state_.repair.asked(now, record, hole, gap_end);
-    state_.repair.looked_up_to(record.last_psn() + 1);
-    if (!load_work(index, outbox) || !transmit(index, plan, outbox)) {
+        wqe.length_bytes - plan.offset,
+        std::uint64_t{static_cast<std::uint32_t>(gap_end.distance(gap))} << common_.mtu_shift));
+    state_.window.mark_retried(index);
+    state_.recovery.on_read_retry_sent(now, wqe, gap, gap_end);
+    state_.recovery.set_retry_cursor(wqe.last_psn() + 1);
+    if (!load_wqe(index, outbox) || !transmit(index, plan, outbox)) {
         return false;
     }
     ++common_.config.counters->retrans_pkts;
@@ -190,10 +191,10 @@ bool RcRequester::ask_for(TimeNs now, std::uint32_t index, Psn hole, Outbox& out
 }
 
 // The first response to a READ or atomic that has not come; one past the last when all have.
-Psn RcRequester::first_hole(const SendRecord& record) const {
+Psn RcRequester::first_missing(const InflightWqe& wqe) const {
     const Psn una = state_.window.una_psn();
-    Psn psn = una.distance(record.first_psn) > 0 ? una : record.first_psn;
-    while (psn.distance(record.last_psn()) <= 0 && state_.held.has(psn)) {
+    Psn psn = una.distance(wqe.first_psn) > 0 ? una : wqe.first_psn;
+    while (psn.distance(wqe.last_psn()) <= 0 && state_.early_responses.contains(psn)) {
         ++psn;
     }
     return psn;
@@ -203,21 +204,21 @@ Psn RcRequester::first_hole(const SendRecord& record) const {
 // first missing one on: a responder that was asked for a later part need not know what is before it any more.
 Psn RcRequester::psn_to_send() const {
     const SendWindow& window = state_.window;
-    const SendRecord& record = window.at(window.cursor_index());
-    if (!record.has_response || !state_.repair.responses_missing()) [[likely]] {
+    const InflightWqe& wqe = window.at(window.cursor_index());
+    if (!wqe.has_response || !state_.recovery.responses_missing()) [[likely]] {
         return window.cursor_psn();
     }
-    const Psn hole = first_hole(record);
-    return hole.distance(record.last_psn()) > 0 ? window.cursor_psn() : hole;
+    const Psn gap = first_missing(wqe);
+    return gap.distance(wqe.last_psn()) > 0 ? window.cursor_psn() : gap;
 }
 
 // One past the last missing response of the gap that begins at `hole`: it ends at one that is held, or with
 // the READ.
-Psn RcRequester::end_of_gap(const SendRecord& record, Psn hole) const {
-    const Psn end = record.last_psn() + 1;
-    Psn psn = hole + 1;
-    for (std::uint32_t i = 0; i < kMaxHeldPackets && psn.distance(end) < 0; ++i) {
-        if (state_.held.has(psn)) {
+Psn RcRequester::end_of_gap(const InflightWqe& wqe, Psn gap) const {
+    const Psn end = wqe.last_psn() + 1;
+    Psn psn = gap + 1;
+    for (std::uint32_t i = 0; i < kReorderBufferPackets && psn.distance(end) < 0; ++i) {
+        if (state_.early_responses.contains(psn)) {
             return psn;
         }
         ++psn;
@@ -230,16 +231,16 @@ RcRequester::Begun RcRequester::begin_next(Outbox& outbox) {
     SendWindow& window = state_.window;
     const std::uint32_t index = window.tail_index();
     // In SQD no new message begins; in RTR the send queue does not run yet (IBA 10.3.1).
-    if (common_.state != QpState::kRts || state_.stops_at(index) || !window.has_room(1)) {
+    if (common_.state != QpState::kRts || state_.has_local_error_at(index) || !window.has_room(1)) {
         return Begun::kNothing;
     }
-    work_loaded_ = false;
+    wqe_loaded_ = false;
     const Fetch fetch = common_.config.sq.fetch(index, work_);
     if (fetch == Fetch::kEmpty) {
         return Begun::kNothing;
     }
-    const WrRow& row = rc_wr_row(work_.opcode);
-    const WcStatus status = fetch == Fetch::kOk ? check_new(row) : WcStatus::kLocQpOpErr;
+    const WrOpcodeInfo& info = rc_wr_opcode_info(work_.opcode);
+    const WcStatus status = fetch == Fetch::kOk ? check_new(info) : WcStatus::kLocQpOpErr;
     if (status != WcStatus::kSuccess) {
         state_.set_local_error(index, work_.wr_id, status, outbox);
         return Begun::kNothing;
@@ -248,54 +249,55 @@ RcRequester::Begun RcRequester::begin_next(Outbox& outbox) {
     if ((work_.flags & kSendFence) != 0 && window.responses_in_flight() != 0) {
         return Begun::kNothing;
     }
-    if (row.is(WrRow::kIsLocal)) [[unlikely]] {
-        return do_local(outbox);
+    if (info.is(WrOpcodeInfo::kIsLocal)) [[unlikely]] {
+        return process_local_op(outbox);
     }
-    SendRecord record;
-    record.wr_id = work_.wr_id;
-    record.length_bytes = answered_bytes(row, work_);
-    record.psn_count = row.is(WrRow::kIsAtomic) ? 1 : common_.packets_of(record.length_bytes);
-    record.opcode = work_.opcode;
-    record.signaled = common_.config.sq_sig_all || (work_.flags & kSendSignaled) != 0;
-    record.has_response = row.has_response();
-    if (!window.has_room(record.psn_count)) {
+    InflightWqe wqe;
+    wqe.wr_id = work_.wr_id;
+    wqe.length_bytes = answered_bytes(info, work_);
+    wqe.psn_count = info.is(WrOpcodeInfo::kIsAtomic) ? 1 : common_.packets_of(wqe.length_bytes);
+    wqe.opcode = work_.opcode;
+    wqe.signaled = common_.config.sq_sig_all || (work_.flags & kSendSignaled) != 0;
+    wqe.has_response = info.has_response();
+    if (!window.has_room(wqe.psn_count)) {
         return Begun::kNothing;
     }
-    window.add(record);
-    work_loaded_ = true;
+    window.add(wqe);
+    wqe_loaded_ = true;
     return Begun::kMessage;
 }
 
 // Binds or invalidates as work_ asks: in its turn, behind everything that has gone out, before everything
 // that has not (IBA 10.8.3.3). It completes in its turn, too, when the requests before it have.
-RcRequester::Begun RcRequester::do_local(Outbox& outbox) {
+RcRequester::Begun RcRequester::process_local_op(Outbox& outbox) {
     SendWindow& window = state_.window;
     const std::uint32_t index = window.tail_index();
-    const WcStatus status = execute_local(common_, work_);
+    const WcStatus status = execute_mw_op(common_, work_);
     if (status != WcStatus::kSuccess) {
         state_.set_local_error(index, work_.wr_id, status, outbox);
         return Begun::kNothing;
     }
-    SendRecord record;
-    record.wr_id = work_.wr_id;
-    record.opcode = work_.opcode;
-    record.signaled = common_.config.sq_sig_all || (work_.flags & kSendSignaled) != 0;
-    window.add_local(record);
-    state_.complete_locals(outbox);
+    InflightWqe wqe;
+    wqe.wr_id = work_.wr_id;
+    wqe.opcode = work_.opcode;
+    wqe.signaled = common_.config.sq_sig_all || (work_.flags & kSendSignaled) != 0;
+    window.add_local_op(wqe);
+    state_.complete_local_ops(outbox);
     return Begun::kLocal;
 }
 
 // What is wrong with the WQE in work_ as such, before any packet of it goes out.
-WcStatus RcRequester::check_new(const WrRow& row) const {
+WcStatus RcRequester::check_new(const WrOpcodeInfo& info) const {
     const bool is_inline = (work_.flags & kSendInline) != 0;
-    if (!row.is(WrRow::kValid) || (is_inline && row.is(WrRow::kIsRead | WrRow::kIsAtomic)) ||
-        (row.has_response() && common_.attr.max_rd_atomic == 0)) {
+    if (!info.is(WrOpcodeInfo::kValid) ||
+        (is_inline && info.is(WrOpcodeInfo::kIsRead | WrOpcodeInfo::kIsAtomic)) ||
+        (info.has_response() && common_.attr.max_rd_atomic == 0)) {
         return WcStatus::kLocQpOpErr;
     }
-    if (!has_right_length(row, work_)) {
+    if (!has_right_length(info, work_)) {
         return WcStatus::kLocLenErr;
     }
-    if (row.is(WrRow::kIsRead | WrRow::kIsAtomic) &&
+    if (info.is(WrOpcodeInfo::kIsRead | WrOpcodeInfo::kIsAtomic) &&
         !may_write_all(*common_.config.keys, common_.config.pd, {work_.sge, work_.num_sge})) {
         return WcStatus::kLocProtErr;
     }
@@ -303,44 +305,44 @@ WcStatus RcRequester::check_new(const WrRow& row) const {
 }
 
 // Makes work_ the WQE `index`. It is read again from the ring after a rewind: then it has to be what it was.
-bool RcRequester::load_work(std::uint32_t index, Outbox& outbox) {
-    if (work_loaded_ && work_.index == index) {
+bool RcRequester::load_wqe(std::uint32_t index, Outbox& outbox) {
+    if (wqe_loaded_ && work_.index == index) {
         return true;
     }
-    const SendRecord& record = state_.window.at(index);
-    const WrRow& row = rc_wr_row(record.opcode);
-    work_loaded_ = common_.config.sq.fetch(index, work_) == Fetch::kOk && work_.opcode == record.opcode &&
-                   has_right_length(row, work_) && answered_bytes(row, work_) == record.length_bytes;
-    if (!work_loaded_) {
-        state_.set_local_error(index, record.wr_id, WcStatus::kLocQpOpErr, outbox);
+    const InflightWqe& wqe = state_.window.at(index);
+    const WrOpcodeInfo& info = rc_wr_opcode_info(wqe.opcode);
+    wqe_loaded_ = common_.config.sq.fetch(index, work_) == Fetch::kOk && work_.opcode == wqe.opcode &&
+                  has_right_length(info, work_) && answered_bytes(info, work_) == wqe.length_bytes;
+    if (!wqe_loaded_) {
+        state_.set_local_error(index, wqe.wr_id, WcStatus::kLocQpOpErr, outbox);
     }
-    return work_loaded_;
+    return wqe_loaded_;
 }
 
 // Works out the packet of the WQE `index` that has this PSN.
 void RcRequester::plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) const {
-    plan.record = &state_.window.at(index);
-    plan.row = &rc_wr_row(plan.record->opcode);
+    plan.wqe = &state_.window.at(index);
+    plan.info = &rc_wr_opcode_info(plan.wqe->opcode);
     plan.psn = psn;
-    const auto position = static_cast<std::uint32_t>(psn.distance(plan.record->first_psn));
+    const auto position = static_cast<std::uint32_t>(psn.distance(plan.wqe->first_psn));
     plan.offset = std::uint64_t{position} << common_.mtu_shift;
     plan.is_first = position == 0;
-    plan.is_last = position + 1 == plan.record->psn_count;
-    const std::uint64_t left_bytes = plan.record->length_bytes - plan.offset;
-    if (plan.record->has_response) {
+    plan.is_last = position + 1 == plan.wqe->psn_count;
+    const std::uint64_t left_bytes = plan.wqe->length_bytes - plan.offset;
+    if (plan.wqe->has_response) {
         plan.asks_ack = true;
         plan.read_bytes = static_cast<std::uint32_t>(left_bytes);
-        plan.payload_bytes = plan.row->is(WrRow::kIsAtomicWrite) ? kAtomicBytes : 0;
+        plan.payload_bytes = plan.info->is(WrOpcodeInfo::kIsAtomicWrite) ? kAtomicBytes : 0;
         return;
     }
     plan.asks_ack = plan.is_last || (psn.value() % kAckEveryPackets) == kAckEveryPackets - 1;
     plan.payload_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(left_bytes, common_.mtu_bytes));
 }
 
-// False when the window or the peer has no room for the packet at the cursor.
-bool RcRequester::may_send(PacketPlan& plan) const {
+// Returns whether the window and the peer have room for the packet at the cursor.
+bool RcRequester::can_send(PacketPlan& plan) const {
     const SendWindow& window = state_.window;
-    if (plan.record->has_response) {
+    if (plan.wqe->has_response) {
         return window.responses_in_flight() < common_.attr.max_rd_atomic;
     }
     const std::uint32_t in_flight = window.packets_in_flight();
@@ -353,8 +355,8 @@ bool RcRequester::may_send(PacketPlan& plan) const {
 // then no other before its acknowledgement.
 bool RcRequester::credits_allow(PacketPlan& plan) const {
     const SendWindow& window = state_.window;
-    const bool takes_receive =
-        plan.row->is(WrRow::kNeedsReceive) && (plan.is_last || !plan.row->is(WrRow::kReceiveAtEnd));
+    const bool takes_receive = plan.info->is(WrOpcodeInfo::kNeedsReceive) &&
+                               (plan.is_last || !plan.info->is(WrOpcodeInfo::kReceiveAtEnd));
     if (!takes_receive) [[likely]] {
         return true;
     }
@@ -363,7 +365,7 @@ bool RcRequester::credits_allow(PacketPlan& plan) const {
         return true;
     }
     plan.asks_ack = true;
-    const bool opens_message = plan.is_first || plan.row->is(WrRow::kReceiveAtEnd);
+    const bool opens_message = plan.is_first || plan.info->is(WrOpcodeInfo::kReceiveAtEnd);
     return (beyond == 1 && opens_message) || window.cursor_psn() == window.una_psn();
 }
 
@@ -373,14 +375,15 @@ bool RcRequester::gather_payload(const PacketPlan& plan, PieceList& pieces) cons
 }
 
 wire::PacketHeader RcRequester::header_of(const PacketPlan& plan) const {
-    const WrRow& row = *plan.row;
-    wire::PacketHeader header = common_.header(row.operation(plan.is_first, plan.is_last), plan.psn);
+    const WrOpcodeInfo& info = *plan.info;
+    wire::PacketHeader header = common_.header(info.operation(plan.is_first, plan.is_last), plan.psn);
     header.ack_req = plan.asks_ack;
-    header.solicited = plan.is_last && row.is(WrRow::kNeedsReceive) && (work_.flags & kSendSolicited) != 0;
+    header.solicited =
+        plan.is_last && info.is(WrOpcodeInfo::kNeedsReceive) && (work_.flags & kSendSolicited) != 0;
     header.imm = work_.imm_or_rkey;
     header.ieth_rkey = work_.imm_or_rkey;
     header.xrc_srq = work_.srq_number;
-    if (row.is(WrRow::kIsAtomic)) {
+    if (info.is(WrOpcodeInfo::kIsAtomic)) {
         const bool is_swap = work_.opcode == static_cast<std::uint8_t>(WrOpcode::kCompareSwap);
         header.atomic = {.va = work_.remote_addr,
                          .rkey = work_.rkey,
@@ -388,8 +391,8 @@ wire::PacketHeader RcRequester::header_of(const PacketPlan& plan) const {
                          .compare = is_swap ? work_.compare_add : 0};
         return header;
     }
-    if (row.has_empty_response()) {
-        const bool is_flush = row.is(WrRow::kIsFlush);
+    if (info.has_empty_response()) {
+        const bool is_flush = info.is(WrOpcodeInfo::kIsFlush);
         header.feth = is_flush ? static_cast<std::uint32_t>(work_.swap) : 0;
         header.reth = {.va = work_.remote_addr,
                        .rkey = work_.rkey,
@@ -399,7 +402,7 @@ wire::PacketHeader RcRequester::header_of(const PacketPlan& plan) const {
     // A READ that goes on after a loss asks for the rest alone (IBA 9.7.5.1.5); offset is 0 otherwise.
     header.reth = {.va = work_.remote_addr + plan.offset,
                    .rkey = work_.rkey,
-                   .dma_length = row.has_response() ? plan.read_bytes : plan.record->length_bytes};
+                   .dma_length = info.has_response() ? plan.read_bytes : plan.wqe->length_bytes};
     return header;
 }
 

@@ -15,9 +15,9 @@ class RcRequester {
   public:
     RcRequester(RcCommon& common, RcSendState& state) : common_(common), state_(state) {}
 
-    void reset() { work_loaded_ = false; }
+    void reset() { wqe_loaded_ = false; }
 
-    /// Sends up to `max_packets` requests. True: there is more that could go now.
+    /// Sends up to `max_packets` requests. Returns whether there is more that could go now.
     [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox);
     void handle_timeout(TimeNs now, Outbox& outbox);
     /// Nothing is outstanding and no message is half sent (IBA 10.3.1.5: SQ drained).
@@ -28,8 +28,8 @@ class RcRequester {
   private:
     /// What the next packet of a message is.
     struct PacketPlan {
-        const SendRecord* record;
-        const WrRow* row;
+        const InflightWqe* wqe;
+        const WrOpcodeInfo* info;
         Psn psn;
         std::uint64_t offset;  // of its first byte in the message
         std::uint32_t payload_bytes;
@@ -42,17 +42,17 @@ class RcRequester {
     [[nodiscard]] bool send_next(TimeNs now, Outbox& outbox);
     enum class Begun : std::uint8_t { kNothing, kMessage, kLocal };
     [[nodiscard]] Begun begin_next(Outbox& outbox);
-    [[nodiscard]] Begun do_local(Outbox& outbox);
-    [[nodiscard]] WcStatus check_new(const WrRow& row) const;
-    [[nodiscard]] bool load_work(std::uint32_t index, Outbox& outbox);
+    [[nodiscard]] Begun process_local_op(Outbox& outbox);
+    [[nodiscard]] WcStatus check_new(const WrOpcodeInfo& info) const;
+    [[nodiscard]] bool load_wqe(std::uint32_t index, Outbox& outbox);
     void plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) const;
-    [[nodiscard]] bool may_send(PacketPlan& plan) const;
+    [[nodiscard]] bool can_send(PacketPlan& plan) const;
     [[nodiscard]] bool transmit(std::uint32_t index, const PacketPlan& plan, Outbox& outbox);
-    [[nodiscard]] bool send_repair(TimeNs now, Outbox& outbox);
-    [[nodiscard]] bool ask_again(TimeNs now, Outbox& outbox);
-    [[nodiscard]] bool ask_for(TimeNs now, std::uint32_t index, Psn hole, Outbox& outbox);
-    [[nodiscard]] Psn first_hole(const SendRecord& record) const;
-    [[nodiscard]] Psn end_of_gap(const SendRecord& record, Psn hole) const;
+    [[nodiscard]] bool send_retransmission(TimeNs now, Outbox& outbox);
+    [[nodiscard]] bool retry_next_gap(TimeNs now, Outbox& outbox);
+    [[nodiscard]] bool retry_gap(TimeNs now, std::uint32_t index, Psn gap, Outbox& outbox);
+    [[nodiscard]] Psn first_missing(const InflightWqe& wqe) const;
+    [[nodiscard]] Psn end_of_gap(const InflightWqe& wqe, Psn gap) const;
     [[nodiscard]] Psn psn_to_send() const;
     [[nodiscard]] bool credits_allow(PacketPlan& plan) const;
     [[nodiscard]] bool gather_payload(const PacketPlan& plan, PieceList& pieces) const;
@@ -61,7 +61,7 @@ class RcRequester {
 
     RcCommon& common_;
     RcSendState& state_;
-    bool work_loaded_ = false;
+    bool wqe_loaded_ = false;
     SendWork work_;  // copy of the WQE at the cursor
 };
 

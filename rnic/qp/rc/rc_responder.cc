@@ -1,6 +1,7 @@
 #include "rnic/qp/rc/rc_responder.h"
 
 #include "rnic/qp/completions.h"
+#include "rnic/qp/rc/atomic_ops.h"
 #include "rnic/qp/sge_list.h"
 #include "rnic/qp/timing.h"
 
@@ -18,15 +19,15 @@ void RcResponder::reset(Psn first_psn) {
     msn_ = 0;
     nak_sent_ = false;
     rnr_nak_sent_ = false;
-    nak_waits_ = false;
-    last_is_acknowledged_ = false;
+    nak_deferred_ = false;
+    final_ack_pending_ = false;
     repeats_end_ = first_psn - 1;
-    held_.clear();
+    early_requests_.clear();
     message_ = Message::kNone;
-    receive_.held = false;
+    receive_.in_use = false;
     receives_seen_ = 0;
     responses_.reset();
-    atomics_.reset();
+    replay_cache_.reset();
 }
 
 void RcResponder::handle_request(const wire::PacketView& packet, const wire::OpcodeInfo& info,
@@ -41,7 +42,7 @@ void RcResponder::handle_request(const wire::PacketView& packet, const wire::Opc
         return;
     }
     if (nak_sent_) [[unlikely]] {
-        handle_missing(packet, info, outbox);
+        on_gap_filled(packet, info, outbox);
         return;
     }
     execute(packet, info, outbox);
@@ -71,23 +72,23 @@ void RcResponder::execute(const wire::PacketView& packet, const wire::OpcodeInfo
 
 bool RcResponder::progress(std::uint32_t max_packets, Outbox& outbox, Outbox& data) {
     return responses_.progress(max_packets, outbox, data, [this] {
-        return RcResponses::Position{acknowledged_end(), msn_, credits()};
+        return ResponseQueue::AethState{acknowledged_end(), msn_, credits()};
     });
 }
 
 bool RcResponder::progress_in_error(std::uint32_t max_packets, Outbox& outbox) {
-    if (!responses_.nak_pending() && !last_is_acknowledged_) {
+    if (!responses_.nak_pending() && !final_ack_pending_) {
         responses_.reset();
         return false;
     }
     const bool more = progress(max_packets, outbox, outbox);
-    last_is_acknowledged_ = last_is_acknowledged_ && !responses_.idle();
+    final_ack_pending_ = final_ack_pending_ && !responses_.idle();
     return more;
 }
 
 // XRC (annex A14): each request names an SRQ of the target's domain. SENDs take receives from it, and its PD,
-// for the target has none, is the one that R_Keys have to belong to. False: it names none, or another than
-// its message did.
+// for the target has none, is the one that R_Keys have to belong to. Returns whether it names
+// one, the same as the rest of its message.
 bool RcResponder::find_srq(const wire::PacketHeader& header) {
     if (common_.config.xrc_srqs == nullptr) [[likely]] {
         return true;
@@ -106,7 +107,7 @@ void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::O
     ++common_.config.counters->duplicate_request;
     const wire::PacketHeader& header = packet.header;
     if (awaits_repeats()) {
-        note_repeat(header.psn, header.ack_req);
+        on_repeated_request(header.psn, header.ack_req);
     }
     RcResponse response;
     response.psn = header.psn;
@@ -137,7 +138,7 @@ void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::O
         return;
     }
     if ((info.flags & wire::kIsAtomic) != 0) {
-        const auto saved = atomics_.find(header.psn, common_.attr.max_dest_rd_atomic);
+        const auto saved = replay_cache_.find(header.psn, common_.attr.max_dest_rd_atomic);
         if (saved) {
             response.is_atomic = true;
             response.va_or_original = *saved;
@@ -153,7 +154,7 @@ void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::O
         return;
     }
     if ((info.flags & (wire::kIsSend | wire::kIsWrite)) != 0) {
-        responses_.note_ack();
+        responses_.schedule_ack();
     }
 }
 
@@ -175,27 +176,28 @@ bool RcResponder::sequence_ok(const wire::PacketView& packet, const wire::Opcode
     return bytes <= common_.mtu_bytes && (starts || bytes != 0);
 }
 
-// Takes the receive WQE that the message fills. False: there is none (RNR NAK) or it is malformed.
-bool RcResponder::take_receive(Outbox& outbox) {
-    if (receive_.held) {
+// Takes the receive WQE that the message fills. Returns whether there is one; else an RNR NAK goes out, or
+// the QP fails if the WQE is malformed.
+bool RcResponder::consume_recv_wqe(Outbox& outbox) {
+    if (receive_.in_use) {
         return true;
     }
-    const Fetch fetch = receive_.look(common_, srq_, outbox);
+    const Fetch fetch = receive_.peek(common_, srq_, outbox);
     if (fetch == Fetch::kEmpty) {
         ++common_.config.counters->out_of_buffer;
         ++common_.config.counters->send_rnr_err;
-        responses_.note_nak(static_cast<std::uint8_t>(wire::kSyndromeRnrNak | common_.attr.min_rnr_timer),
-                            expected_psn_);
+        responses_.schedule_nak(static_cast<std::uint8_t>(wire::kSyndromeRnrNak | common_.attr.min_rnr_timer),
+                                expected_psn_);
         nak_sent_ = true;
         rnr_nak_sent_ = true;
-        newest_early_ = expected_psn_;
+        highest_early_psn_ = expected_psn_;
         return false;
     }
     if (fetch == Fetch::kMalformed && srq_ != nullptr) {
         refuse({wire::kNakRemoteOperationalError, WcStatus::kLocQpOpErr, AsyncEventType::kQpFatal}, outbox);
         return false;
     }
-    receive_.take(common_, outbox);
+    receive_.consume(common_, outbox);
     if (fetch == Fetch::kMalformed) {
         fail_receive(WcStatus::kLocQpOpErr, wire::kNakRemoteOperationalError, outbox);
         return false;
@@ -205,7 +207,7 @@ bool RcResponder::take_receive(Outbox& outbox) {
 
 void RcResponder::handle_send(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox) {
     const bool ends = (info.flags & wire::kEnds) != 0;
-    if (!take_receive(outbox)) {
+    if (!consume_recv_wqe(outbox)) {
         return;
     }
     if ((info.flags & wire::kStarts) != 0) {
@@ -237,7 +239,7 @@ void RcResponder::handle_send(const wire::PacketView& packet, const wire::Opcode
     finish_packet(packet, info);
 }
 
-// Checks a WRITE's RETH as a whole (IBA 9.7.4.1.4-7). False: it was refused.
+// Checks a WRITE's RETH as a whole (IBA 9.7.4.1.4-7). Returns whether it is allowed; if not, it was refused.
 bool RcResponder::begin_write(const wire::Reth& reth, const wire::OpcodeInfo& info, Outbox& outbox) {
     const bool is_only = (info.flags & wire::kEnds) != 0;
     if (reth.dma_length > kMaxMessageBytes) {
@@ -269,7 +271,7 @@ void RcResponder::handle_write(const wire::PacketView& packet, const wire::Opcod
         return;
     }
     // Nothing may change before it is sure that the packet will be taken: after an RNR NAK it comes again.
-    if (has_imm && !take_receive(outbox)) {
+    if (has_imm && !consume_recv_wqe(outbox)) {
         return;
     }
     if ((info.flags & wire::kStarts) != 0 && !begin_write(packet.header.reth, info, outbox)) {
@@ -355,7 +357,7 @@ void RcResponder::handle_atomic(const wire::PacketView& packet, Outbox& outbox) 
         refuse({wire::kNakRemoteOperationalError, WcStatus::kLocProtErr, AsyncEventType::kQpFatal}, outbox);
         return;
     }
-    atomics_.save(expected_psn_, *original);
+    replay_cache_.save(expected_psn_, *original);
     RcResponse response;
     response.va_or_original = *original;
     response.psn = expected_psn_;
@@ -381,7 +383,7 @@ void RcResponder::finish_packet(const wire::PacketView& packet, const wire::Opco
         msn_ = (msn_ + 1) & Psn::kMask;
     }
     if (packet.header.ack_req) {
-        responses_.note_ack();
+        responses_.schedule_ack();
     }
 }
 
@@ -395,14 +397,14 @@ void RcResponder::fail_invalidation(const wire::PacketView& packet, const wire::
     }
     ++common_.config.counters->resp_remote_access_errors;
     finish_packet(packet, info);
-    last_is_acknowledged_ = packet.header.ack_req;
+    final_ack_pending_ = packet.header.ack_req;
     complete_receive_error(common_, receive_, WcStatus::kRemInvReqErr, outbox);
     common_.enter_error();
 }
 
 // The receive WQE that was taken is at fault, or too small.
 void RcResponder::fail_receive(WcStatus status, std::uint8_t syndrome, Outbox& outbox) {
-    responses_.note_nak(syndrome, expected_psn_);
+    responses_.schedule_nak(syndrome, expected_psn_);
     complete_receive_error(common_, receive_, status, outbox);
     common_.enter_error();
 }
@@ -411,11 +413,11 @@ void RcResponder::refuse(const Refusal& refusal, Outbox& outbox) {
     if (refusal.syndrome == wire::kNakRemoteAccessError) {
         ++common_.config.counters->resp_remote_access_errors;
     }
-    if (receive_.held) {
+    if (receive_.in_use) {
         fail_receive(refusal.receive_status, refusal.syndrome, outbox);
         return;
     }
-    responses_.note_nak(refusal.syndrome, expected_psn_);
+    responses_.schedule_nak(refusal.syndrome, expected_psn_);
     outbox.event(common_.self, refusal.event);
     common_.enter_error();
 }
@@ -428,7 +430,7 @@ bool RcResponder::flush(std::uint32_t most, Outbox& outbox) {
 // which others take too: the code for that is the one for no limit (IBA 9.7.7.2). Each is looked at once,
 // when it is first seen posted, and only a bounded number for one acknowledgement.
 std::uint8_t RcResponder::credits() {
-    if (common_.takes_shared_receives()) {
+    if (common_.has_srq()) {
         return wire::kCreditsUnlimited;
     }
     const RecvQueue& rq = common_.config.rq;
@@ -438,7 +440,7 @@ std::uint8_t RcResponder::credits() {
     for (std::uint32_t looked = 0; looked < kMaxInFlightWqes && rq.has(receives_seen_); ++looked) {
         ++receives_seen_;
     }
-    return credit_code(receives_seen_ - rq.next() + (receive_.held ? 1 : 0));
+    return credit_code(receives_seen_ - rq.next() + (receive_.in_use ? 1 : 0));
 }
 
 }  // namespace urnic

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "rnic/qp/rc/rc_atomics.h"
+#include "rnic/qp/rc/atomic_replay_cache.h"
 #include "rnic/qp/rc/rc_common.h"
 #include "rnic/qp/rc/response_queue.h"
 #include "rnic/qp/recv_wqe.h"
@@ -16,7 +16,7 @@ class RcResponder {
   public:
     explicit RcResponder(RcCommon& common)
         : common_(common),
-          held_(common.config.held_packets),
+          early_requests_(common.config.reorder_buffers),
           responses_(common),
           srq_(common.config.srq),
           pd_(common.config.pd) {}
@@ -24,21 +24,21 @@ class RcResponder {
     /// As new, with the first PSN to expect.
     void reset(Psn first_psn);
     void handle_request(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
-    /// Sends what is owed, up to `max_packets`, responses by `data` and acknowledgements by `outbox`. True:
-    /// there is more.
+    /// Sends what is owed, up to `max_packets`, responses by `data` and acknowledgements by `outbox`.
+    /// Returns whether there is more.
     [[nodiscard]] bool progress(std::uint32_t max_packets, Outbox& outbox, Outbox& data);
     /// The same in ERR: only when a NAK is owed, or the ACK of a SEND whose invalidation failed, with the
     /// responses before it.
     [[nodiscard]] bool progress_in_error(std::uint32_t max_packets, Outbox& outbox);
     /// Forgets what is owed (the QP was taken to ERR from outside).
     void drop_responses() { responses_.reset(); }
-    /// Completes what is left of the receive queue with WR_FLUSH_ERR, at most `most`; true: there may be
-    /// more.
+    /// Completes what is left of the receive queue with WR_FLUSH_ERR, at most `most`. Returns
+    /// whether there may be more.
     bool flush(std::uint32_t most, Outbox& outbox);
     /// Lets go of requests that came before their turn.
-    void drop_held() { held_.clear(); }
+    void clear_reorder_buffer() { early_requests_.clear(); }
     /// XRC target: `srq` ends. A message that fills a receive of it cannot go on.
-    void forget_srq(const SharedRecvQueue& srq) { receive_.held = receive_.held && receive_.srq != &srq; }
+    void forget_srq(const SharedRecvQueue& srq) { receive_.in_use = receive_.in_use && receive_.srq != &srq; }
 
     [[nodiscard]] Psn expected_psn() const { return expected_psn_; }
 
@@ -56,10 +56,10 @@ class RcResponder {
 
     // rc_responder_gap.cc: a request is missing.
     void handle_out_of_sequence(const wire::PacketView& packet);
-    void execute_held(Outbox& outbox);
-    void handle_missing(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
-    void await_repeats(Psn filled);
-    void note_repeat(Psn psn, bool ack_req);
+    void drain_reorder_buffer(Outbox& outbox);
+    void on_gap_filled(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
+    void expect_go_back_n(Psn filled);
+    void on_repeated_request(Psn psn, bool ack_req);
     [[nodiscard]] bool awaits_repeats() const { return repeats_end_ == expected_psn_; }
     /// Acknowledgements are of what lies before this.
     [[nodiscard]] Psn acknowledged_end() const { return awaits_repeats() ? repeated_to_ : expected_psn_; }
@@ -78,7 +78,7 @@ class RcResponder {
     void handle_flush(const wire::PacketView& packet, Outbox& outbox);
     void answer_without_data();
     [[nodiscard]] bool begin_write(const wire::Reth& reth, const wire::OpcodeInfo& info, Outbox& outbox);
-    [[nodiscard]] bool take_receive(Outbox& outbox);
+    [[nodiscard]] bool consume_recv_wqe(Outbox& outbox);
     void complete_receive(const wire::PacketView& packet, const wire::OpcodeInfo& info, WcOpcode opcode,
                           std::uint32_t byte_len, Outbox& outbox);
     void finish_packet(const wire::PacketView& packet, const wire::OpcodeInfo& info);
@@ -90,28 +90,28 @@ class RcResponder {
     RcCommon& common_;
     Psn expected_psn_;
     std::uint32_t msn_ = 0;
-    bool nak_sent_ = false;              // silence until expected_psn_ arrives (IBA 9.7.5.1.2)
-    bool rnr_nak_sent_ = false;          // and it was an RNR NAK
-    bool nak_waits_ = false;             // while nak_sent_: for the next early packet
-    bool last_is_acknowledged_ = false;  // in ERR: the ACK of the last message is still to be sent
-    Psn newest_early_;  // while nak_sent_: the newest packet that came and was not carried out
-    Psn repeats_end_;   // while it is expected_psn_: the peer sends all up to here again,
-    Psn repeated_to_;   // and has sent all up to here
+    bool nak_sent_ = false;           // silence until expected_psn_ arrives (IBA 9.7.5.1.2)
+    bool rnr_nak_sent_ = false;       // and it was an RNR NAK
+    bool nak_deferred_ = false;       // while nak_sent_: for the next early packet
+    bool final_ack_pending_ = false;  // in ERR: the ACK of the last message is still to be sent
+    Psn highest_early_psn_;           // while nak_sent_: the newest packet that came and was not carried out
+    Psn repeats_end_;                 // while it is expected_psn_: the peer sends all up to here again,
+    Psn repeated_to_;                 // and has sent all up to here
     Message message_ = Message::kNone;
     std::uint32_t received_bytes_ = 0;  // SEND: so far; WRITE: of the whole message
     std::uint32_t write_left_bytes_ = 0;
     std::uint32_t write_rkey_ = 0;
     std::uint64_t write_va_ = 0;
     std::uint32_t receives_seen_ = 0;  // receive WQEs up to this index were seen posted
-    HeldPackets held_;                 // not empty only while nak_sent_
-    RcResponses responses_;
-    SavedAtomics atomics_;
+    ReorderBuffer early_requests_;     // not empty only while nak_sent_
+    ResponseQueue responses_;
+    AtomicReplayCache replay_cache_;
     // Of the request in hand: the SRQ that it may take a receive from, and the PD that its R_Key has to
     // belong to.
     SharedRecvQueue* srq_;
     std::uint32_t pd_;
     std::uint32_t message_srq_ = 0;  // XRC: the SRQ that the message in progress names
-    TakenReceive receive_;           // what the message in progress fills
+    RecvWqe receive_;                // what the message in progress fills
 };
 
 }  // namespace urnic

@@ -2,6 +2,7 @@
 // by a READ response without data, and that count against max_dest_rd_atomic.
 #include <atomic>
 
+#include "rnic/qp/rc/atomic_ops.h"
 #include "rnic/qp/rc/rc_responder.h"
 
 namespace urnic {

@@ -14,13 +14,13 @@ constexpr std::uint8_t kRetryForEver = 7;  // rnr_retry alone (IBA 9.7.5.2.8)
 
 void RcSendState::reset(Psn first_psn) {
     window.reset(first_psn);
-    repair.reset(held.enabled());
-    held.clear();
+    recovery.reset(early_responses.is_enabled());
+    early_responses.clear();
     timer_start_ = 0;
     rnr_until_ = kNever;
-    measuring_ = false;
-    answer_ns_ = first_answer_ns_ = asked_at_ = 0;
-    asked_psn_ = first_psn - 1;
+    is_sampling_rtt_ = false;
+    max_rtt_ns_ = max_rtt_unambiguous_ns_ = ack_requested_at_ = 0;
+    ack_requested_psn_ = first_psn - 1;
     retries_left_ = common_.attr.retry_cnt;
     rnr_retries_left_ = common_.attr.rnr_retry;
     credits_limited_ = false;
@@ -29,28 +29,29 @@ void RcSendState::reset(Psn first_psn) {
     limit_ = Psn(0);
 }
 
-void RcSendState::made_progress(TimeNs now, const Outbox& outbox) {
+void RcSendState::on_progress(TimeNs now, const Outbox& outbox) {
     retries_left_ = common_.attr.retry_cnt;
     rnr_retries_left_ = common_.attr.rnr_retry;
     recovering_response = false;
-    repair.made_progress();
+    recovery.on_progress();
     timer_start_ = now;
-    if (measuring_ && window.una_psn().distance(measured_psn_) > 0) {
-        measuring_ = false;
-        const TimeNs took_ns = now - measured_from_;
-        answer_ns_ = std::max(took_ns, answer_ns_ - answer_ns_ / 8);
+    if (is_sampling_rtt_ && window.una_psn().distance(rtt_sample_psn_) > 0) {
+        is_sampling_rtt_ = false;
+        const TimeNs took_ns = now - rtt_sample_start_;
+        max_rtt_ns_ = std::max(took_ns, max_rtt_ns_ - max_rtt_ns_ / 8);
         // Not when it may be the answer to what was sent again in between.
-        if (measured_from_ >= repair.sent_at()) {
-            first_answer_ns_ = std::max(took_ns, first_answer_ns_ - first_answer_ns_ / 8);
-            repair.measured_answer(took_ns);
-            if (common_.self.flow().wants_rtt()) [[unlikely]] {
+        if (rtt_sample_start_ >= recovery.sent_at()) {
+            max_rtt_unambiguous_ns_ =
+                std::max(took_ns, max_rtt_unambiguous_ns_ - max_rtt_unambiguous_ns_ / 8);
+            recovery.on_rtt_sample(took_ns);
+            if (common_.self.flow().needs_rtt()) [[unlikely]] {
                 common_.self.flow().on_rtt(outbox.clock(now), took_ns);
             }
         }
     }
 }
 
-bool RcSendState::take_retry(TimeNs now, Outbox& outbox) {
+bool RcSendState::consume_retry(TimeNs now, Outbox& outbox) {
     if (retries_left_ == 0) {
         ++common_.config.counters->retry_exceeded_err;
         ++common_.config.counters->req_transport_retries_exceeded;
@@ -64,12 +65,12 @@ bool RcSendState::take_retry(TimeNs now, Outbox& outbox) {
 }
 
 bool RcSendState::retry(TimeNs now, Outbox& outbox) {
-    if (!take_retry(now, outbox)) {
+    if (!consume_retry(now, outbox)) {
         return false;
     }
     window.rewind();
-    measuring_ = false;
-    repair.cancel(now);
+    is_sampling_rtt_ = false;
+    recovery.cancel(now);
     return true;
 }
 
@@ -95,9 +96,9 @@ void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& o
     retries_left_ = common_.attr.retry_cnt;
     rnr_until_ = now + rnr_timer_ns(timer_code);
     window.rewind();
-    measuring_ = false;
-    repair.cancel(now);
-    repair.made_progress();
+    is_sampling_rtt_ = false;
+    recovery.cancel(now);
+    recovery.on_progress();
 }
 
 TimeNs RcSendState::timer_deadline() const {
@@ -110,10 +111,10 @@ TimeNs RcSendState::timer_deadline() const {
     }
     // Between the time asked for and four times that (IBA 9.9.2.1.1): a peer whose answers take long gets
     // longer.
-    return timer_start_ + std::clamp(2 * answer_ns_, timeout, 4 * timeout);
+    return timer_start_ + std::clamp(2 * max_rtt_ns_, timeout, 4 * timeout);
 }
 
-void RcSendState::take_credits(std::uint8_t syndrome, std::uint32_t msn) {
+void RcSendState::update_credits(std::uint8_t syndrome, std::uint32_t msn) {
     const std::uint8_t code = syndrome & wire::kSyndromeValueMask;
     credits_limited_ = code != wire::kCreditsUnlimited;
     if (credits_limited_) {
@@ -121,9 +122,9 @@ void RcSendState::take_credits(std::uint8_t syndrome, std::uint32_t msn) {
     }
 }
 
-void RcSendState::report_success(const SendRecord& record, std::uint32_t index, Outbox& outbox) {
-    if (record.signaled) {
-        complete_send(common_, record.wr_id, index, record.length_bytes, rc_wr_row(record.opcode).completion,
+void RcSendState::report_success(const InflightWqe& wqe, std::uint32_t index, Outbox& outbox) {
+    if (wqe.signaled) {
+        complete_send(common_, wqe.wr_id, index, wqe.length_bytes, rc_wr_opcode_info(wqe.opcode).completion,
                       outbox);
     }
 }
@@ -144,11 +145,11 @@ void RcSendState::set_local_error(std::uint32_t index, std::uint64_t wr_id, WcSt
     local_error_ = status;
     local_error_index_ = index;
     local_error_wr_id_ = wr_id;
-    settle_local_error(outbox);
+    report_local_error(outbox);
 }
 
-void RcSendState::settle_local_error(Outbox& outbox) {
-    if (!stops_at(window.una_index()) || common_.state == QpState::kErr) [[likely]] {
+void RcSendState::report_local_error(Outbox& outbox) {
+    if (!has_local_error_at(window.una_index()) || common_.state == QpState::kErr) [[likely]] {
         return;
     }
     const std::uint32_t index = window.una_index();

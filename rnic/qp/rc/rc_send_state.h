@@ -16,30 +16,31 @@ namespace urnic {
 class RcSendState {
   public:
     explicit RcSendState(RcCommon& common)
-        : repair(window), held(common.config.held_packets), common_(common) {}
+        : recovery(window), early_responses(common.config.reorder_buffers), common_(common) {}
 
     SendWindow window;
-    RcRepair repair;
-    HeldPackets held;  // responses that came early; not empty only while repair.responses_missing()
+    RcLossRecovery recovery;
+    ReorderBuffer
+        early_responses;  // responses that came early; not empty only while recovery.responses_missing()
 
     /// As new, with the first PSN to send.
     void reset(Psn first_psn);
 
     // --- Recovery -----------------------------------------------------------------------------------------
     /// The peer acknowledged something new: retry counters and the ACK timer start again (IBA 9.7.6.1.3).
-    void made_progress(TimeNs now, const Outbox& outbox);
+    void on_progress(TimeNs now, const Outbox& outbox);
     /// The peer carried out more than it had, though the window cannot move: it waits for a response. A
     /// window long that is progress, too.
-    void renew_retries() { retries_left_ = common_.attr.retry_cnt; }
-    /// Takes one more retry; false: none is left and the oldest WQE failed with RETRY_EXC_ERR.
-    [[nodiscard]] bool take_retry(TimeNs now, Outbox& outbox);
+    void restore_retries() { retries_left_ = common_.attr.retry_cnt; }
+    /// Takes one more retry. Returns whether one was left; if not, the oldest WQE failed with RETRY_EXC_ERR.
+    [[nodiscard]] bool consume_retry(TimeNs now, Outbox& outbox);
     /// The same, and everything not acknowledged goes again.
     [[nodiscard]] bool retry(TimeNs now, Outbox& outbox);
     /// Requests are missing at the peer: everything not acknowledged goes again.
     void go_back(TimeNs now) {
         window.rewind();
-        measuring_ = false;
-        repair.cancel_after_loss(now);
+        is_sampling_rtt_ = false;
+        recovery.cancel_after_loss(now);
     }
     /// One more wait after an RNR NAK with this timer code; fails with RNR_RETRY_EXC_ERR when none is left.
     /// To be called when the window has moved as far as the NAK acknowledges.
@@ -51,19 +52,19 @@ class RcSendState {
     /// Nothing could be sent until `now`: what the timers wait for has perhaps not been asked for.
     void restart_timers(TimeNs now) {
         timer_start_ = now;
-        repair.wait_again(now);
+        recovery.restart_timer(now);
     }
     /// A packet went out whose answer ends at `psn` or behind it.
-    void ask(TimeNs now, Psn psn) {
-        asked_psn_ = psn;
-        asked_at_ = now;
+    void on_ack_requested(TimeNs now, Psn psn) {
+        ack_requested_psn_ = psn;
+        ack_requested_at_ = now;
     }
     /// The packet asks for an acknowledgement; how long it takes is measured, one packet at a time.
-    void measure_answer(TimeNs now, Psn psn) {
-        if (!measuring_) {
-            measuring_ = true;
-            measured_psn_ = psn;
-            measured_from_ = now;
+    void start_rtt_sample(TimeNs now, Psn psn) {
+        if (!is_sampling_rtt_) {
+            is_sampling_rtt_ = true;
+            rtt_sample_psn_ = psn;
+            rtt_sample_start_ = now;
         }
     }
     /// When the ACK timeout or the RNR wait ends.
@@ -71,11 +72,11 @@ class RcSendState {
     /// That, or earlier when something that was sent again is overdue.
     [[nodiscard]] TimeNs deadline() const {
         const TimeNs timer = timer_deadline();
-        if (!repair.active() || waits_for_rnr()) [[likely]] {
+        if (!recovery.active() || waits_for_rnr()) [[likely]] {
             return timer;
         }
-        return std::min(
-            timer, repair.deadline(silent_since(), first_answer_ns_, ack_timeout_ns(common_.attr.timeout)));
+        return std::min(timer, recovery.deadline(ack_overdue_since(), max_rtt_unambiguous_ns_,
+                                                 ack_timeout_ns(common_.attr.timeout)));
     }
     /// The oldest missing response was already asked for again: more packets behind the same gap are the rest
     /// of the first burst and say nothing new.
@@ -84,7 +85,7 @@ class RcSendState {
     bool peer_refused_read = false;
 
     // --- End-to-end credits (IBA 9.7.7.2) ----------------------------------------------------------------
-    void take_credits(std::uint8_t syndrome, std::uint32_t msn);
+    void update_credits(std::uint8_t syndrome, std::uint32_t msn);
     /// How far the message is ahead of the last one that the peer has room for: <= 0 inside the limit.
     [[nodiscard]] std::int32_t beyond_credits(std::uint32_t message) const {
         return credits_limited_ ? Psn(message + 1).distance(limit_) : 0;
@@ -93,17 +94,17 @@ class RcSendState {
     // --- Completion ---------------------------------------------------------------------------------------
     /// Completes the WQE that the window has just let go with success, when it is signaled, and those behind
     /// it that have nothing to wait for.
-    void complete_success(const SendRecord& record, std::uint32_t index, Outbox& outbox) {
-        report_success(record, index, outbox);
-        complete_locals(outbox);
+    void complete_success(const InflightWqe& wqe, std::uint32_t index, Outbox& outbox) {
+        report_success(wqe, index, outbox);
+        complete_local_ops(outbox);
     }
     /// Completes WQEs that send nothing, as far as all before them have completed.
-    void complete_locals(Outbox& outbox) {
-        while (!window.empty() && window.oldest().is_local() && common_.state != QpState::kErr) {
+    void complete_local_ops(Outbox& outbox) {
+        while (!window.empty() && window.oldest().is_local_op() && common_.state != QpState::kErr) {
             const std::uint32_t index = window.una_index();
-            const SendRecord& record = window.oldest();
-            window.pop_local();
-            report_success(record, index, outbox);
+            const InflightWqe& wqe = window.oldest();
+            window.pop_local_op();
+            report_success(wqe, index, outbox);
         }
     }
     /// Completes the oldest WQE with an error and takes the QP to ERR.
@@ -111,32 +112,34 @@ class RcSendState {
     /// A local error of the WQE `index`: it fails as soon as all before it have completed.
     void set_local_error(std::uint32_t index, std::uint64_t wr_id, WcStatus status, Outbox& outbox);
     /// To be called when the window has moved.
-    void settle_local_error(Outbox& outbox);
-    [[nodiscard]] bool stops_at(std::uint32_t index) const {
+    void report_local_error(Outbox& outbox);
+    [[nodiscard]] bool has_local_error_at(std::uint32_t index) const {
         return local_error_ != WcStatus::kSuccess && local_error_index_ == index;
     }
-    /// Completes what is left of the send queue with WR_FLUSH_ERR, at most `most`; true: there may be more.
+    /// Completes what is left of the send queue with WR_FLUSH_ERR, at most `most`. Returns whether
+    /// there may be more.
     bool flush(std::uint32_t most, Outbox& outbox);
 
   private:
     // Since when there is no answer though one was asked for; kNever: none is owed. What did not ask for an
     // acknowledgement may wait for the next packet that does.
-    [[nodiscard]] TimeNs silent_since() const {
-        return window.una_psn().distance(asked_psn_) <= 0 ? std::max(timer_start_, asked_at_) : kNever;
+    [[nodiscard]] TimeNs ack_overdue_since() const {
+        return window.una_psn().distance(ack_requested_psn_) <= 0 ? std::max(timer_start_, ack_requested_at_)
+                                                                  : kNever;
     }
-    void report_success(const SendRecord& record, std::uint32_t index, Outbox& outbox);
+    void report_success(const InflightWqe& wqe, std::uint32_t index, Outbox& outbox);
     void complete_error(std::uint64_t wr_id, std::uint32_t index, WcStatus status, Outbox& outbox);
 
     RcCommon& common_;
     TimeNs timer_start_ = 0;
     TimeNs rnr_until_ = kNever;
-    TimeNs measured_from_ = 0;
-    TimeNs answer_ns_ = 0;        // the longest that an answer took of late
-    TimeNs first_answer_ns_ = 0;  // the same, of answers to what was sent once
-    TimeNs asked_at_ = 0;         // the newest packet that asks for an answer
-    Psn measured_psn_;
-    Psn asked_psn_;
-    bool measuring_ = false;
+    TimeNs rtt_sample_start_ = 0;
+    TimeNs max_rtt_ns_ = 0;              // the longest that an answer took of late
+    TimeNs max_rtt_unambiguous_ns_ = 0;  // the same, of answers to what was sent once
+    TimeNs ack_requested_at_ = 0;        // the newest packet that asks for an answer
+    Psn rtt_sample_psn_;
+    Psn ack_requested_psn_;
+    bool is_sampling_rtt_ = false;
     std::uint8_t retries_left_ = 0;
     std::uint8_t rnr_retries_left_ = 0;
     bool credits_limited_ = false;

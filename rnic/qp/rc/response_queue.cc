@@ -6,25 +6,25 @@
 
 namespace urnic {
 
-void RcResponses::reset() {
+void ResponseQueue::reset() {
     first_ = end_ = new_pending_ = 0;
     answer_ = Answer::kNone;
 }
 
-void RcResponses::add(const RcResponse& response) {
+void ResponseQueue::add(const RcResponse& response) {
     URNIC_CHECK(end_ - first_ < kSlots);
     slot(end_++) = response;
     ++new_pending_;
-    drop_ack();
+    cancel_ack();
 }
 
-void RcResponses::add_duplicate(const RcResponse& response) {
+void ResponseQueue::add_duplicate(const RcResponse& response) {
     for (std::uint32_t position = first_; position != end_; ++position) {
         const RcResponse& waiting = slot(position);
         if (waiting.is_atomic != response.is_atomic || waiting.last_psn != response.last_psn) {
             continue;
         }
-        if (waiting.begun) {
+        if (waiting.is_started) {
             const bool is_duplicate = waiting.is_duplicate;
             ++first_;  // no other one has begun
             insert(response, is_duplicate);
@@ -37,8 +37,8 @@ void RcResponses::add_duplicate(const RcResponse& response) {
 }
 
 // In the order of PSNs, which is that of the requests, but behind an answer that has begun.
-void RcResponses::insert(const RcResponse& response, bool is_duplicate) {
-    std::uint32_t place = first_ + (first_ != end_ && slot(first_).begun ? 1 : 0);
+void ResponseQueue::insert(const RcResponse& response, bool is_duplicate) {
+    std::uint32_t place = first_ + (first_ != end_ && slot(first_).is_started ? 1 : 0);
     while (place != end_ && slot(place).psn.distance(response.psn) <= 0) {
         ++place;
     }
@@ -49,13 +49,13 @@ void RcResponses::insert(const RcResponse& response, bool is_duplicate) {
     slot(place).is_duplicate = is_duplicate;
 }
 
-void RcResponses::note_nak(std::uint8_t syndrome, Psn psn) {
+void ResponseQueue::schedule_nak(std::uint8_t syndrome, Psn psn) {
     answer_ = Answer::kNak;
     nak_syndrome_ = syndrome;
     nak_psn_ = psn;
 }
 
-bool RcResponses::drop_nak() {
+bool ResponseQueue::cancel_nak() {
     if (answer_ != Answer::kNak) {
         return false;
     }
@@ -63,7 +63,7 @@ bool RcResponses::drop_nak() {
     return true;
 }
 
-bool RcResponses::send(std::uint32_t max_packets, Outbox& outbox, Outbox& data, const Position& position) {
+bool ResponseQueue::send(std::uint32_t max_packets, Outbox& outbox, Outbox& data, const AethState& position) {
     for (std::uint32_t sent = 0; first_ != end_; ++sent) {
         if (sent == max_packets || data.room() == 0) {
             return true;
@@ -86,14 +86,14 @@ bool RcResponses::send(std::uint32_t max_packets, Outbox& outbox, Outbox& data, 
     return false;
 }
 
-void RcResponses::pop() {
+void ResponseQueue::pop() {
     new_pending_ -= slot(first_).is_duplicate ? 0 : 1;
     ++first_;
 }
 
 // Sends the next packet of a READ; false when the READ failed and with it the QP.
-bool RcResponses::send_read(RcResponse& response, const Position& position, Outbox& outbox) {
-    const bool is_first = !response.begun;
+bool ResponseQueue::send_read(RcResponse& response, const AethState& position, Outbox& outbox) {
+    const bool is_first = !response.is_started;
     const bool is_last = response.psn == response.last_psn;
     const std::uint32_t bytes = std::min(response.left_bytes, common_.mtu_bytes);
     MemoryPiece piece;
@@ -117,14 +117,14 @@ bool RcResponses::send_read(RcResponse& response, const Position& position, Outb
         pop();
         return true;
     }
-    response.begun = true;
+    response.is_started = true;
     response.va_or_original += bytes;
     response.left_bytes -= bytes;
     ++response.psn;
     return true;
 }
 
-void RcResponses::send_atomic(const RcResponse& response, const Position& position, Outbox& outbox) {
+void ResponseQueue::send_atomic(const RcResponse& response, const AethState& position, Outbox& outbox) {
     wire::PacketHeader header = common_.header(wire::kAtomicAcknowledge, response.psn);
     header.aeth = {.syndrome = static_cast<std::uint8_t>(wire::kSyndromeAck | position.credits),
                    .msn = position.msn};
@@ -132,7 +132,7 @@ void RcResponses::send_atomic(const RcResponse& response, const Position& positi
     (void)outbox.transmit(common_.path, header, {});
 }
 
-void RcResponses::send_answer(const Position& position, Outbox& outbox) {
+void ResponseQueue::send_answer(const AethState& position, Outbox& outbox) {
     const bool is_nak = answer_ == Answer::kNak;
     wire::PacketHeader header =
         common_.header(wire::kAcknowledge, is_nak ? nak_psn_ : position.expected_psn - 1);
@@ -144,9 +144,9 @@ void RcResponses::send_answer(const Position& position, Outbox& outbox) {
 }
 
 // What comes behind the READ cannot be answered any more: the NAK is the last word (IBA 9.9.3, class C).
-void RcResponses::fail_read(const RcResponse& response, std::uint8_t syndrome, Outbox& outbox) {
+void ResponseQueue::fail_read(const RcResponse& response, std::uint8_t syndrome, Outbox& outbox) {
     const bool is_access = syndrome == wire::kNakRemoteAccessError;
-    note_nak(syndrome, response.psn);
+    schedule_nak(syndrome, response.psn);
     if (is_access) {
         ++common_.config.counters->resp_remote_access_errors;
     }

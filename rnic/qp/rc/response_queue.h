@@ -20,12 +20,12 @@ struct RcResponse {
     Psn last_psn;  // of the last
     bool is_atomic = false;
     bool is_duplicate = false;  // asked for again; does not count against max_dest_rd_atomic
-    bool begun = false;
+    bool is_started = false;
 };
 
-class RcResponses {
+class ResponseQueue {
   public:
-    explicit RcResponses(RcCommon& common) : common_(common) {}
+    explicit ResponseQueue(RcCommon& common) : common_(common) {}
 
     void reset();
 
@@ -38,32 +38,33 @@ class RcResponses {
     void add_duplicate(const RcResponse& response);
 
     /// Notes an acknowledgement of everything up to the newest request; one packet answers a whole burst.
-    void note_ack() { answer_ = answer_ == Answer::kNone ? Answer::kAck : answer_; }
+    void schedule_ack() { answer_ = answer_ == Answer::kNone ? Answer::kAck : answer_; }
     /// Notes a NAK or RNR NAK of the packet `psn`; it stands for the acknowledgement of all before.
-    void note_nak(std::uint8_t syndrome, Psn psn);
+    void schedule_nak(std::uint8_t syndrome, Psn psn);
     /// The answer of a READ or atomic acknowledges all before it.
-    void drop_ack() { answer_ = answer_ == Answer::kAck ? Answer::kNone : answer_; }
-    /// The packet that a NAK asked for came. True: the NAK had not gone out, and now it does not.
-    [[nodiscard]] bool drop_nak();
+    void cancel_ack() { answer_ = answer_ == Answer::kAck ? Answer::kNone : answer_; }
+    /// The packet that a NAK asked for came. Returns whether the NAK was still waiting; then it is dropped.
+    [[nodiscard]] bool cancel_nak();
 
     [[nodiscard]] bool idle() const { return first_ == end_ && answer_ == Answer::kNone; }
     [[nodiscard]] bool nak_pending() const { return answer_ == Answer::kNak; }
 
     /// What every AETH says now.
-    struct Position {
+    struct AethState {
         Psn expected_psn;
         std::uint32_t msn;
         std::uint8_t credits;  // AETH credit code
     };
-    /// Sends up to `max_packets`, responses by `data` and acknowledgements by `outbox`. True: there is more.
+    /// Sends up to `max_packets`, responses by `data` and acknowledgements by `outbox`. Returns
+    /// whether there is more.
     /// A READ that can no longer be served turns into a NAK and takes the QP to ERR.
-    template <typename PositionOf>
+    template <typename AethStateOf>
     [[nodiscard]] bool progress(std::uint32_t max_packets, Outbox& outbox, Outbox& data,
-                                PositionOf&& position_of) {
+                                AethStateOf&& aeth_state) {
         if (idle()) {
             return false;
         }
-        return send(max_packets, outbox, data, position_of());
+        return send(max_packets, outbox, data, aeth_state());
     }
 
   private:
@@ -72,10 +73,10 @@ class RcResponses {
     static constexpr std::uint32_t kSlots = 2 * kMaxRdAtomic;
 
     [[nodiscard]] bool send(std::uint32_t max_packets, Outbox& outbox, Outbox& data,
-                            const Position& position);
-    [[nodiscard]] bool send_read(RcResponse& response, const Position& position, Outbox& outbox);
-    void send_atomic(const RcResponse& response, const Position& position, Outbox& outbox);
-    void send_answer(const Position& position, Outbox& outbox);
+                            const AethState& position);
+    [[nodiscard]] bool send_read(RcResponse& response, const AethState& position, Outbox& outbox);
+    void send_atomic(const RcResponse& response, const AethState& position, Outbox& outbox);
+    void send_answer(const AethState& position, Outbox& outbox);
     void insert(const RcResponse& response, bool is_duplicate);
     void fail_read(const RcResponse& response, std::uint8_t syndrome, Outbox& outbox);
     void pop();

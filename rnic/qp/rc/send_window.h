@@ -19,7 +19,7 @@
 namespace urnic {
 
 /// What must stay true of a WQE after its first packet was sent, whatever the application writes to its ring.
-struct SendRecord {
+struct InflightWqe {
     std::uint64_t wr_id = 0;
     std::uint32_t length_bytes = 0;
     Psn first_psn;
@@ -27,12 +27,12 @@ struct SendRecord {
     std::uint8_t opcode = 0;  // WrOpcode
     bool signaled = false;
     bool has_response = false;  // READ or atomic
-    bool asked_again = false;   // READ: a request for it, or a part of it, went out again
+    bool is_retried = false;    // READ: a request for it, or a part of it, went out again
 
     [[nodiscard]] Psn last_psn() const { return first_psn + (psn_count - 1); }
-    [[nodiscard]] bool is_local() const { return psn_count == 0; }
+    [[nodiscard]] bool is_local_op() const { return psn_count == 0; }
 };
-static_assert(sizeof(SendRecord) == 24);
+static_assert(sizeof(InflightWqe) == 24);
 
 class SendWindow {
   public:
@@ -40,14 +40,14 @@ class SendWindow {
         una_index_ = cursor_index_ = tail_index_ = 0;
         una_psn_ = cursor_psn_ = next_psn_ = sent_end_ = first;
         responses_in_flight_ = response_psns_in_flight_ = 0;
-        una_locals_ = cursor_locals_ = 0;
+        una_local_ops_ = cursor_local_ops_ = 0;
     }
 
     [[nodiscard]] std::uint32_t una_index() const { return una_index_; }
     [[nodiscard]] std::uint32_t cursor_index() const { return cursor_index_; }
     [[nodiscard]] std::uint32_t tail_index() const { return tail_index_; }
     /// Number of the message at the cursor, counted from 0 as the peer counts (IBA 9.7.7.2).
-    [[nodiscard]] std::uint32_t cursor_message() const { return cursor_index_ - cursor_locals_; }
+    [[nodiscard]] std::uint32_t cursor_message() const { return cursor_index_ - cursor_local_ops_; }
     [[nodiscard]] Psn una_psn() const { return una_psn_; }
     [[nodiscard]] Psn cursor_psn() const { return cursor_psn_; }
     [[nodiscard]] Psn next_psn() const { return next_psn_; }
@@ -64,65 +64,63 @@ class SendWindow {
         return static_cast<std::uint32_t>(cursor_psn_.distance(una_psn_)) - response_psns_in_flight_;
     }
 
-    [[nodiscard]] const SendRecord& at(std::uint32_t index) const {
-        return records_[index % kMaxInFlightWqes];
-    }
-    [[nodiscard]] const SendRecord& oldest() const { return at(una_index_); }
+    [[nodiscard]] const InflightWqe& at(std::uint32_t index) const { return wqes_[index % kMaxInFlightWqes]; }
+    [[nodiscard]] const InflightWqe& oldest() const { return at(una_index_); }
 
-    /// True when a WQE of `psn_count` packets may be added.
+    /// Returns whether a WQE of `psn_count` packets may be added.
     [[nodiscard]] bool has_room(std::uint32_t psn_count) const {
         return tail_index_ - una_index_ < kMaxInFlightWqes &&
                static_cast<std::uint32_t>(next_psn_.distance(una_psn_)) + psn_count <= kMaxPsnsOutstanding;
     }
     /// Adds the WQE `tail_index()` and gives it the next PSNs.
-    const SendRecord& add(const SendRecord& record) {
-        URNIC_CHECK(at_tail() && has_room(record.psn_count));
-        SendRecord& slot = records_[tail_index_ % kMaxInFlightWqes];
+    const InflightWqe& add(const InflightWqe& wqe) {
+        URNIC_CHECK(at_tail() && has_room(wqe.psn_count));
+        InflightWqe& slot = wqes_[tail_index_ % kMaxInFlightWqes];
         // Field by field: a copy of the whole would load at once what was stored in parts a moment ago.
-        slot.wr_id = record.wr_id;
-        slot.length_bytes = record.length_bytes;
+        slot.wr_id = wqe.wr_id;
+        slot.length_bytes = wqe.length_bytes;
         slot.first_psn = next_psn_;
-        slot.psn_count = record.psn_count;
-        slot.opcode = record.opcode;
-        slot.signaled = record.signaled;
-        slot.has_response = record.has_response;
-        slot.asked_again = record.asked_again;
-        next_psn_ = next_psn_ + record.psn_count;
+        slot.psn_count = wqe.psn_count;
+        slot.opcode = wqe.opcode;
+        slot.signaled = wqe.signaled;
+        slot.has_response = wqe.has_response;
+        slot.is_retried = wqe.is_retried;
+        next_psn_ = next_psn_ + wqe.psn_count;
         ++tail_index_;
         return slot;
     }
     /// Adds the WQE `tail_index()`, which is done already and sends nothing.
-    void add_local(const SendRecord& record) {
+    void add_local_op(const InflightWqe& wqe) {
         URNIC_CHECK(at_tail() && has_room(0));
-        SendRecord& slot = records_[tail_index_ % kMaxInFlightWqes];
-        slot = record;
+        InflightWqe& slot = wqes_[tail_index_ % kMaxInFlightWqes];
+        slot = wqe;
         slot.first_psn = next_psn_;
         slot.psn_count = 0;
         ++tail_index_;
-        skip_locals();
+        skip_local_ops();
     }
     /// The oldest WQE sends nothing: it leaves the window.
-    void pop_local() {
+    void pop_local_op() {
         ++una_index_;
-        ++una_locals_;
+        ++una_local_ops_;
     }
 
     /// The packet at the cursor was sent; a READ request stands for all PSNs of its responses.
     void advance_cursor() {
-        const SendRecord& record = at(cursor_index_);
+        const InflightWqe& wqe = at(cursor_index_);
         std::uint32_t psns = 1;
-        if (record.has_response) {
-            psns = static_cast<std::uint32_t>(record.last_psn().distance(cursor_psn_)) + 1;
+        if (wqe.has_response) {
+            psns = static_cast<std::uint32_t>(wqe.last_psn().distance(cursor_psn_)) + 1;
             if (cursor_psn_ != sent_end_) [[unlikely]] {
-                mark_asked_again(cursor_index_);
+                mark_retried(cursor_index_);
             }
             ++responses_in_flight_;
             response_psns_in_flight_ += psns;
         }
         cursor_psn_ = cursor_psn_ + psns;
-        if (cursor_psn_.distance(record.last_psn()) > 0) {
+        if (cursor_psn_.distance(wqe.last_psn()) > 0) {
             ++cursor_index_;
-            skip_locals();
+            skip_local_ops();
         }
         if (cursor_psn_.distance(sent_end_) > 0) {
             sent_end_ = cursor_psn_;
@@ -130,15 +128,15 @@ class SendWindow {
     }
 
     /// A request for this READ, or a part of it, goes out again: an answer may begin and end inside the READ.
-    void mark_asked_again(std::uint32_t index) { records_[index % kMaxInFlightWqes].asked_again = true; }
+    void mark_retried(std::uint32_t index) { wqes_[index % kMaxInFlightWqes].is_retried = true; }
 
-    /// Every PSN up to and including `psn`, a PSN of the oldest WQE, is answered. True when that ends the
-    /// WQE; it then leaves the window.
+    /// Every PSN up to and including `psn`, a PSN of the oldest WQE, is answered. Returns whether that
+    /// ends the WQE; it then leaves the window.
     bool acknowledge(Psn psn) {
-        const SendRecord& record = oldest();
-        const bool ends = psn == record.last_psn();
+        const InflightWqe& wqe = oldest();
+        const bool ends = psn == wqe.last_psn();
         const bool cursor_was_past = cursor_psn_.distance(psn) > 0;
-        if (record.has_response && cursor_was_past) {
+        if (wqe.has_response && cursor_was_past) {
             response_psns_in_flight_ -= static_cast<std::uint32_t>(psn.distance(una_psn_)) + 1;
             responses_in_flight_ -= ends ? 1 : 0;
         }
@@ -148,8 +146,8 @@ class SendWindow {
             // An answer to a packet that was about to be sent again: send on from behind it.
             cursor_psn_ = una_psn_;
             cursor_index_ = una_index_;
-            cursor_locals_ = una_locals_;
-            skip_locals();
+            cursor_local_ops_ = una_local_ops_;
+            skip_local_ops();
         }
         return ends;
     }
@@ -161,15 +159,15 @@ class SendWindow {
     void rewind() {
         cursor_index_ = una_index_;
         cursor_psn_ = una_psn_;
-        cursor_locals_ = una_locals_;
+        cursor_local_ops_ = una_local_ops_;
         responses_in_flight_ = response_psns_in_flight_ = 0;
     }
 
   private:
-    void skip_locals() {
-        while (cursor_index_ != tail_index_ && at(cursor_index_).is_local()) {
+    void skip_local_ops() {
+        while (cursor_index_ != tail_index_ && at(cursor_index_).is_local_op()) {
             ++cursor_index_;
-            ++cursor_locals_;
+            ++cursor_local_ops_;
         }
     }
 
@@ -182,9 +180,9 @@ class SendWindow {
     Psn sent_end_;
     std::uint32_t responses_in_flight_ = 0;
     std::uint32_t response_psns_in_flight_ = 0;
-    std::uint32_t una_locals_ = 0;     // WQEs before una that sent nothing
-    std::uint32_t cursor_locals_ = 0;  // and before the cursor
-    std::array<SendRecord, kMaxInFlightWqes> records_{};
+    std::uint32_t una_local_ops_ = 0;     // WQEs before una that sent nothing
+    std::uint32_t cursor_local_ops_ = 0;  // and before the cursor
+    std::array<InflightWqe, kMaxInFlightWqes> wqes_{};
 };
 
 }  // namespace urnic

@@ -12,14 +12,14 @@ void UcQp::reset_responder(Psn first_psn) {
 
 void UcQp::query(abi::QpAttr& attr) const {
     UnreliableQp::query(attr);
-    if (takes_requests(common_.state)) {
+    if (is_responder_active(common_.state)) {
         attr.rq_psn = responder_.expected_psn().value();
     }
 }
 
 void UcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) {
     if (packet.header.opcode == wire::kCnp) [[unlikely]] {
-        take_cnp(now, common_, packet, outbox);
+        handle_cnp(now, common_, packet, outbox);
         return;
     }
     if (!accepts(packet)) [[unlikely]] {
@@ -30,14 +30,14 @@ void UcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& out
         return;
     }
     if (has_ce_mark(packet)) [[unlikely]] {
-        notification_point_.on_mark(now, common_, packet, outbox);
+        notification_point_.on_ce_mark(now, common_, packet, outbox);
     }
     if (common_.state == QpState::kRtr && !comm_established_) [[unlikely]] {
         comm_established_ = true;
         outbox.event(*this, AsyncEventType::kCommEst);
     }
     responder_.handle_request(packet, wire::opcode_info(packet.header.opcode), outbox);
-    settle(outbox);
+    after_call(outbox);
 }
 
 }  // namespace urnic

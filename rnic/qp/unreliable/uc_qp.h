@@ -16,7 +16,7 @@ class UcQp final : public UnreliableQp {
 
   private:
     void reset_responder(Psn first_psn) override;
-    TakenReceive* taken_receive() override { return &responder_.receive(); }
+    RecvWqe* current_recv_wqe() override { return &responder_.receive(); }
 
     UcResponder responder_;
     bool comm_established_ = false;

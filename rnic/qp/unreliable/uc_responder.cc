@@ -9,7 +9,7 @@ namespace urnic {
 void UcResponder::reset(Psn first_psn) {
     expected_psn_ = first_psn;
     message_ = Message::kNone;
-    receive_.held = false;
+    receive_.in_use = false;
 }
 
 // A gap ends the message in progress; the next one begins with the next First or Only, and what comes before
@@ -32,8 +32,8 @@ void UcResponder::handle_request(const wire::PacketView& packet, const wire::Opc
     }
     const bool is_send = (info.flags & wire::kIsSend) != 0;
     const bool carried_out = is_send ? handle_send(packet, info, outbox) : handle_write(packet, info, outbox);
-    const bool goes_on = carried_out && (info.flags & wire::kEnds) == 0;
-    message_ = goes_on ? (is_send ? Message::kSend : Message::kWrite) : Message::kNone;
+    const bool is_unfinished = carried_out && (info.flags & wire::kEnds) == 0;
+    message_ = is_unfinished ? (is_send ? Message::kSend : Message::kWrite) : Message::kNone;
     if (!carried_out) {
         ++counters.drop_uc_message;
     }
@@ -53,11 +53,11 @@ bool UcResponder::sequence_ok(const wire::PacketView& packet, const wire::Opcode
 }
 
 // Takes the receive WQE that the message fills. Without one the message is lost (IBA table 58, class D).
-bool UcResponder::take_receive(Outbox& outbox) {
-    if (receive_.held) {
+bool UcResponder::consume_recv_wqe(Outbox& outbox) {
+    if (receive_.in_use) {
         return true;
     }
-    switch (receive_.look(common_, common_.config.srq, outbox)) {
+    switch (receive_.peek(common_, common_.config.srq, outbox)) {
         case Fetch::kEmpty:
             ++common_.config.counters->out_of_buffer;
             return false;
@@ -67,14 +67,14 @@ bool UcResponder::take_receive(Outbox& outbox) {
         case Fetch::kOk:
             break;
     }
-    receive_.take(common_, outbox);
+    receive_.consume(common_, outbox);
     return true;
 }
 
 bool UcResponder::handle_send(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox) {
     if ((info.flags & wire::kStarts) != 0) {
         received_bytes_ = 0;
-        if (!take_receive(outbox)) {
+        if (!consume_recv_wqe(outbox)) {
             return false;
         }
     }
@@ -127,7 +127,7 @@ bool UcResponder::handle_write(const wire::PacketView& packet, const wire::Opcod
         return false;
     }
     const bool has_imm = (info.headers & wire::kHasImm) != 0;
-    if (has_imm && !take_receive(outbox)) {
+    if (has_imm && !consume_recv_wqe(outbox)) {
         return false;
     }
     if (bytes != 0) {

@@ -20,13 +20,13 @@ class UcResponder {
     void handle_request(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     [[nodiscard]] Psn expected_psn() const { return expected_psn_; }
     /// The receive WQE that the message in progress fills, or that a dropped one left for the next.
-    [[nodiscard]] TakenReceive& receive() { return receive_; }
+    [[nodiscard]] RecvWqe& receive() { return receive_; }
 
   private:
     enum class Message : std::uint8_t { kNone, kSend, kWrite };
 
     [[nodiscard]] bool sequence_ok(const wire::PacketView& packet, const wire::OpcodeInfo& info) const;
-    [[nodiscard]] bool take_receive(Outbox& outbox);
+    [[nodiscard]] bool consume_recv_wqe(Outbox& outbox);
     [[nodiscard]] bool handle_send(const wire::PacketView& packet, const wire::OpcodeInfo& info,
                                    Outbox& outbox);
     [[nodiscard]] bool handle_write(const wire::PacketView& packet, const wire::OpcodeInfo& info,
@@ -42,7 +42,7 @@ class UcResponder {
     std::uint32_t write_left_bytes_ = 0;
     std::uint32_t write_rkey_ = 0;
     std::uint64_t write_va_ = 0;
-    TakenReceive receive_;
+    RecvWqe receive_;
 };
 
 }  // namespace urnic

@@ -58,13 +58,13 @@ void UdQp::handle_packet(TimeNs /*now*/, const wire::PacketView& packet, Outbox&
             ++config_.counters->np_ecn_marked_roce_packets;  // nobody to tell: no connection, no rate
         }
         receive(packet, outbox);
-        settle(outbox);
+        after_call(outbox);
     }
 }
 
 void UdQp::receive(const wire::PacketView& packet, Outbox& outbox) {
-    TakenReceive receive;
-    const Fetch fetch = receive.look(common_, config_.srq, outbox);
+    RecvWqe receive;
+    const Fetch fetch = receive.peek(common_, config_.srq, outbox);
     if (fetch == Fetch::kEmpty) {
         ++config_.counters->out_of_buffer;
         return;
@@ -79,7 +79,7 @@ void UdQp::receive(const wire::PacketView& packet, Outbox& outbox) {
         ++config_.counters->resp_local_length_error;
         return;
     }
-    receive.take(common_, outbox);
+    receive.consume(common_, outbox);
     const Grh grh = grh_of(packet);
     const std::uint32_t pd = receive.pd(common_);
     if (!scatter(*config_.keys, pd, receive.list(), 0, grh) ||

@@ -65,7 +65,7 @@ void UnreliableQp::query(abi::QpAttr& attr) const {
 
 bool UnreliableQp::accepts(const wire::PacketView& packet) const {
     Counters& counters = *config_.counters;
-    if (!takes_requests(common_.state)) {
+    if (!is_responder_active(common_.state)) {
         ++counters.drop_qp_state;
         return false;
     }
@@ -88,11 +88,11 @@ bool UnreliableQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbo
     bool more = false;
     if (common_.state == QpState::kRts || common_.state == QpState::kSqd) [[likely]] {
         // Of a datagram the path is not known yet.
-        if (service_ != wire::kServiceUd && outbox.holds(common_.path)) [[unlikely]] {
+        if (service_ != wire::kServiceUd && outbox.defer_if_paused(common_.path)) [[unlikely]] {
             more = false;
-        } else if (flow_.limits()) [[unlikely]] {
+        } else if (flow_.is_limited()) [[unlikely]] {
             PacedOutbox paced(outbox, flow_, now);
-            more = paced.goes_on(requester_.progress(max_packets, paced));
+            more = paced.finish_round(requester_.progress(max_packets, paced));
         } else {
             more = requester_.progress(max_packets, outbox);
         }
@@ -109,7 +109,7 @@ bool UnreliableQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbo
     return more;
 }
 
-void UnreliableQp::settle(Outbox& outbox) {
+void UnreliableQp::after_call(Outbox& outbox) {
     if (common_.state == QpState::kErr) [[unlikely]] {
         (void)flush(outbox);
     }
@@ -117,8 +117,8 @@ void UnreliableQp::settle(Outbox& outbox) {
 
 bool UnreliableQp::flush(Outbox& outbox) {
     const bool more_sends = requester_.flush(kFlushBatch, outbox);
-    TakenReceive none;
-    TakenReceive* const taken = taken_receive();
+    RecvWqe none;
+    RecvWqe* const taken = current_recv_wqe();
     const bool more_receives = flush_receives(common_, taken != nullptr ? *taken : none, kFlushBatch, outbox);
     return more_sends || more_receives;
 }

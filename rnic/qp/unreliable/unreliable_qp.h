@@ -26,11 +26,11 @@ class UnreliableQp : public Qp {
     /// The responder is as new, with the first PSN to expect.
     virtual void reset_responder(Psn /*first_psn*/) {}
     /// The receive WQE that the responder keeps between packets; nullptr: it keeps none.
-    virtual TakenReceive* taken_receive() { return nullptr; }
+    virtual RecvWqe* current_recv_wqe() { return nullptr; }
     /// What every packet has to pass: state, P_Key, service.
     [[nodiscard]] bool accepts(const wire::PacketView& packet) const;
     /// What follows from a packet.
-    void settle(Outbox& outbox);
+    void after_call(Outbox& outbox);
 
     QpCommon common_;
 

@@ -45,7 +45,7 @@ UnreliableRequester::Begun UnreliableRequester::begin_next(Outbox& outbox) {
         return Begun::kNothing;
     }
     const bool is_datagram = service_ == wire::kServiceUd;
-    row_ = &(is_datagram ? ud_wr_row(work_.opcode) : uc_wr_row(work_.opcode));
+    info_ = &(is_datagram ? ud_wr_opcode_info(work_.opcode) : uc_wr_opcode_info(work_.opcode));
     header_.dest_qp = common_.attr.dest_qp_num;
     header_.pkey = common_.config.pkey;
     WcStatus status = fetch == Fetch::kOk ? check_new() : WcStatus::kLocQpOpErr;
@@ -56,8 +56,8 @@ UnreliableRequester::Begun UnreliableRequester::begin_next(Outbox& outbox) {
         fail(status, outbox);
         return Begun::kNothing;
     }
-    if (row_->is(WrRow::kIsLocal)) [[unlikely]] {
-        return do_local(outbox);
+    if (info_->is(WrOpcodeInfo::kIsLocal)) [[unlikely]] {
+        return process_local_op(outbox);
     }
     header_.imm = work_.imm_or_rkey;
     header_.reth = {.va = work_.remote_addr,
@@ -69,8 +69,8 @@ UnreliableRequester::Begun UnreliableRequester::begin_next(Outbox& outbox) {
 }
 
 // Binds or invalidates as work_ asks.
-UnreliableRequester::Begun UnreliableRequester::do_local(Outbox& outbox) {
-    const WcStatus status = execute_local(common_, work_);
+UnreliableRequester::Begun UnreliableRequester::process_local_op(Outbox& outbox) {
+    const WcStatus status = execute_mw_op(common_, work_);
     if (status != WcStatus::kSuccess) {
         fail(status, outbox);
         return Begun::kNothing;
@@ -80,7 +80,7 @@ UnreliableRequester::Begun UnreliableRequester::do_local(Outbox& outbox) {
 }
 
 WcStatus UnreliableRequester::check_new() const {
-    if (!row_->is(WrRow::kValid)) {
+    if (!info_->is(WrOpcodeInfo::kValid)) {
         return WcStatus::kLocQpOpErr;
     }
     // A datagram is one packet (IBA 9.8.3).
@@ -110,16 +110,17 @@ WcStatus UnreliableRequester::address_datagram() {
 // Sends the next packet of the message; false when it failed, or has to wait.
 bool UnreliableRequester::send_packet(Outbox& outbox) {
     const bool is_datagram = service_ == wire::kServiceUd;
-    if (is_datagram && outbox.holds(datagram_path_)) [[unlikely]] {
+    if (is_datagram && outbox.defer_if_paused(datagram_path_)) [[unlikely]] {
         in_message_ = false;  // taken up anew: its address handle may be gone by then
         return false;
     }
     const auto left = static_cast<std::uint32_t>(work_.length_bytes) - offset_bytes_;
     const std::uint32_t bytes = is_datagram ? left : std::min(left, common_.mtu_bytes);
     const bool is_last = bytes == left;
-    header_.opcode = static_cast<std::uint8_t>(service_ | row_->operation(offset_bytes_ == 0, is_last));
+    header_.opcode = static_cast<std::uint8_t>(service_ | info_->operation(offset_bytes_ == 0, is_last));
     header_.psn = psn_;
-    header_.solicited = is_last && row_->is(WrRow::kNeedsReceive) && (work_.flags & kSendSolicited) != 0;
+    header_.solicited =
+        is_last && info_->is(WrOpcodeInfo::kNeedsReceive) && (work_.flags & kSendSolicited) != 0;
     PieceList pieces;
     if (!gather_payload_of(work_, *common_.config.keys, common_.config.pd, offset_bytes_, bytes, pieces) ||
         !outbox.transmit(is_datagram ? datagram_path_ : common_.path, header_, pieces.span())) [[unlikely]] {
@@ -139,7 +140,7 @@ void UnreliableRequester::finish(Outbox& outbox) {
     const std::uint32_t index = index_++;
     if (common_.config.sq_sig_all || (work_.flags & kSendSignaled) != 0) {
         complete_send(common_, work_.wr_id, index, static_cast<std::uint32_t>(work_.length_bytes),
-                      row_->completion, outbox);
+                      info_->completion, outbox);
     }
 }
 

@@ -19,10 +19,11 @@ class UnreliableRequester {
     void reset();
     void set_psn(Psn first_psn) { psn_ = first_psn; }
 
-    /// Sends up to `max_packets`. True: there is more that could go now. An error of a WQE takes the QP to
-    /// SQE: the receive queue goes on (IBA 10.3.1.6).
+    /// Sends up to `max_packets`. Returns whether there is more that could go now. An error of a WQE takes
+    /// the QP to SQE: the receive queue goes on (IBA 10.3.1.6).
     [[nodiscard]] bool progress(std::uint32_t max_packets, Outbox& outbox);
-    /// Completes what is left of the send queue with WR_FLUSH_ERR, at most `most`; true: there may be more.
+    /// Completes what is left of the send queue with WR_FLUSH_ERR, at most `most`. Returns whether there may
+    /// be more.
     bool flush(std::uint32_t most, Outbox& outbox);
     /// No message is half sent (IBA 10.3.1.5: SQ drained).
     [[nodiscard]] bool drained() const { return !in_message_; }
@@ -35,7 +36,7 @@ class UnreliableRequester {
   private:
     enum class Begun : std::uint8_t { kNothing, kMessage, kLocal };
     [[nodiscard]] Begun begin_next(Outbox& outbox);
-    [[nodiscard]] Begun do_local(Outbox& outbox);
+    [[nodiscard]] Begun process_local_op(Outbox& outbox);
     [[nodiscard]] WcStatus check_new() const;
     [[nodiscard]] WcStatus address_datagram();
     [[nodiscard]] bool send_packet(Outbox& outbox);
@@ -49,7 +50,7 @@ class UnreliableRequester {
     // The message that is being sent:
     bool in_message_ = false;
     std::uint32_t offset_bytes_ = 0;
-    const WrRow* row_ = nullptr;
+    const WrOpcodeInfo* info_ = nullptr;
     wire::PacketHeader header_;  // of its next packet, as far as it is known beforehand
     wire::Path datagram_path_;   // UD
     SendWork work_;              // copy of its WQE

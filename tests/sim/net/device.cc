@@ -37,7 +37,7 @@ SimQp& SimDevice::create_qp(const QpOptions& options) {
     config.recv_cq = &options.recv_cq->queue();
     config.keys = &keys;
     config.counters = &counters;
-    config.held_packets = options_.held_frames != 0 ? &held_packets_ : nullptr;
+    config.reorder_buffers = options_.held_frames != 0 ? &held_packets_ : nullptr;
     made->qp = std::make_unique<RcQp>(config);
     return *qps_.emplace_back(std::move(made));
 }

@@ -18,9 +18,9 @@ namespace urnic::dataplane {
 namespace {
 WorkerBooks books_of_all;
 
-class NoFrames final : public FrameHolder {
+class NoFrames final : public FrameRetainer {
   public:
-    [[nodiscard]] void* hold(std::span<const std::byte>& /*payload*/) override { return nullptr; }
+    [[nodiscard]] void* retain(std::span<const std::byte>& /*payload*/) override { return nullptr; }
     void release(void* /*frame*/) override {}
 };
 
@@ -45,7 +45,7 @@ struct MallocAllocator {
 struct Worker::Impl {
     WorkerConfig config;
     NoFrames frames;
-    HeldPacketPool held_packets{frames, 1};
+    ReorderBufferPool held_packets{frames, 1};
     std::mutex mutex;  // a test may look into a worker beside the server
     bool inside_call = false;
     std::set<const ClientDoorbells*, std::less<>, MallocAllocator<const ClientDoorbells*>> clients;
@@ -60,7 +60,7 @@ Worker::~Worker() {
     // The control side takes back everything it gave.
     URNIC_CHECK(impl_->clients.empty() && impl_->qps.empty());
 }
-HeldPacketPool& Worker::held_packets() { return impl_->held_packets; }
+ReorderBufferPool& Worker::held_packets() { return impl_->held_packets; }
 void Worker::start() {}
 void Worker::stop() {}
 

@@ -1,4 +1,5 @@
-#include "rnic/qp/rc/rc_atomics.h"
+#include "rnic/qp/rc/atomic_ops.h"
+#include "rnic/qp/rc/atomic_replay_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -79,7 +80,7 @@ TEST(Atomics, CompareAndSwapIsOneInstruction) {
 }
 
 TEST(Atomics, SavedResultsAreFoundByPsnAndForgotten) {
-    SavedAtomics saved;
+    AtomicReplayCache saved;
     EXPECT_EQ(saved.find(Psn(0), kMaxRdAtomic), std::nullopt);
     for (std::uint32_t i = 0; i < 20; ++i) {
         saved.save(Psn(i), 100 + i);

@@ -5,11 +5,11 @@
 namespace urnic {
 namespace {
 
-SendRecord message(std::uint32_t packets, bool has_response = false) {
-    SendRecord record;
-    record.psn_count = packets;
-    record.has_response = has_response;
-    return record;
+InflightWqe message(std::uint32_t packets, bool has_response = false) {
+    InflightWqe wqe;
+    wqe.psn_count = packets;
+    wqe.has_response = has_response;
+    return wqe;
 }
 
 TEST(SendWindow, GivesPsnsInOrder) {
@@ -17,7 +17,7 @@ TEST(SendWindow, GivesPsnsInOrder) {
     window.reset(Psn(0xffffff));
     EXPECT_EQ(window.add(message(1)).first_psn, Psn(0xffffff));
     window.advance_cursor();
-    const SendRecord& second = window.add(message(3));
+    const InflightWqe& second = window.add(message(3));
     EXPECT_EQ(second.first_psn, Psn(0));
     EXPECT_EQ(second.last_psn(), Psn(2));
     EXPECT_FALSE(window.at_tail());

@@ -13,12 +13,12 @@ namespace {
 TEST(WrTable, RowsNameOpcodesOfTheRightPosition) {
     int valid = 0;
     for (int opcode = 0; opcode < 256; ++opcode) {
-        const WrRow& row = rc_wr_row(static_cast<std::uint8_t>(opcode));
-        if (!row.is(WrRow::kValid)) {
+        const WrOpcodeInfo& row = rc_wr_opcode_info(static_cast<std::uint8_t>(opcode));
+        if (!row.is(WrOpcodeInfo::kValid)) {
             continue;
         }
         ++valid;
-        if (row.is(WrRow::kIsLocal)) {
+        if (row.is(WrOpcodeInfo::kIsLocal)) {
             continue;
         }
         EXPECT_EQ(wire::opcode_info(row.only).flags & (wire::kStarts | wire::kEnds),
@@ -48,10 +48,10 @@ TEST(WrTable, TheUnreliableServicesOfferLess) {
         const bool send = is(opcode, {WrOpcode::kSend, WrOpcode::kSendWithImm});
         const bool write = is(opcode, {WrOpcode::kWrite, WrOpcode::kWriteWithImm});
         const bool local = is(opcode, {WrOpcode::kBindMw, WrOpcode::kLocalInvalidate});
-        EXPECT_EQ(uc_wr_row(value).is(WrRow::kValid), send || write || local) << opcode;
-        EXPECT_EQ(ud_wr_row(value).is(WrRow::kValid), send) << opcode;
+        EXPECT_EQ(uc_wr_opcode_info(value).is(WrOpcodeInfo::kValid), send || write || local) << opcode;
+        EXPECT_EQ(ud_wr_opcode_info(value).is(WrOpcodeInfo::kValid), send) << opcode;
         if (send || write) {
-            EXPECT_EQ(uc_wr_row(value).only, rc_wr_row(value).only);
+            EXPECT_EQ(uc_wr_opcode_info(value).only, rc_wr_opcode_info(value).only);
         }
     }
 }

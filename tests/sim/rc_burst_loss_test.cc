@@ -6,7 +6,7 @@
 namespace urnic::sim {
 namespace {
 
-class RcRowsTest : public RcPair {
+class RcBurstLossTest : public RcPair {
   protected:
     /// Both ends hold what comes early, and A knows it of B; one packet went again for that.
     void connect_to_a_holder(const ConnectOptions& options) {
@@ -27,7 +27,7 @@ class RcRowsTest : public RcPair {
 };
 
 // The first packet that is missing goes again alone; when the next is missing too, two, then four and so on.
-TEST_F(RcRowsTest, OfARowThatIsMissingTwiceAsMuchGoesAgainEachTime) {
+TEST_F(RcBurstLossTest, OfARowThatIsMissingTwiceAsMuchGoesAgainEachTime) {
     connect_to_a_holder({});
     const TimeNs before = net_.now();
     lose("A", {2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
@@ -45,7 +45,7 @@ TEST_F(RcRowsTest, OfARowThatIsMissingTwiceAsMuchGoesAgainEachTime) {
     EXPECT_EQ(a_->counters.retrans_pkts.value(), 16U + 2);
 }
 
-TEST_F(RcRowsTest, WhatIsLostOfARunGoesOnceMoreLongBeforeTheTimeout) {
+TEST_F(RcBurstLossTest, WhatIsLostOfARunGoesOnceMoreLongBeforeTheTimeout) {
     for (const std::vector<int>& again : {std::vector{22}, {23}, {24}, {22, 23, 24}, {21, 22, 23, 24}}) {
         net_ = SimNetwork();
         connect_to_a_holder({.timeout = 20});  // 4.3 s
@@ -65,7 +65,7 @@ TEST_F(RcRowsTest, WhatIsLostOfARunGoesOnceMoreLongBeforeTheTimeout) {
     }
 }
 
-TEST_F(RcRowsTest, AReadInARowThatIsMissingGoesAgainAlone) {
+TEST_F(RcBurstLossTest, AReadInARowThatIsMissingGoesAgainAlone) {
     connect_to_a_holder({});
     lose("A", {1, 2, 3, 4, 5, 6});
     post_writes(3);
@@ -86,29 +86,29 @@ TEST_F(RcRowsTest, AReadInARowThatIsMissingGoesAgainAlone) {
 TEST(RcRows, APeerThatWasTakenForOneThatHoldsIsNoticed) {
     SendWindow window;
     window.reset(Psn(100));
-    RcRepair repair(window);
-    repair.reset(true);
+    RcLossRecovery recovery(window);
+    recovery.reset(true);
     (void)window.add({.psn_count = 500});
     for (int i = 0; i < 400; ++i) {
         window.advance_cursor();
     }
-    EXPECT_TRUE(repair.miss_request(0, Psn(100)));
-    repair.request_sent(0);
-    EXPECT_TRUE(repair.acknowledge(1, Psn(102), window.cursor_psn(), true));
+    EXPECT_TRUE(recovery.on_sequence_nak(0, Psn(100)));
+    recovery.on_request_resent(0);
+    EXPECT_TRUE(recovery.on_ack(1, Psn(102), window.cursor_psn(), true));
     (void)window.acknowledge(Psn(101));
     Psn missing(102);
     for (std::uint32_t run = 1; run <= 128; run *= 2) {
-        ASSERT_TRUE(repair.miss_request(2, missing));
+        ASSERT_TRUE(recovery.on_sequence_nak(2, missing));
         for (std::uint32_t i = 0; i < run; ++i, ++missing) {
-            ASSERT_TRUE(repair.wants_request());
-            EXPECT_EQ(repair.request_psn(), missing);
-            repair.request_sent(2);
+            ASSERT_TRUE(recovery.must_resend_request());
+            EXPECT_EQ(recovery.resend_psn(), missing);
+            recovery.on_request_resent(2);
         }
-        EXPECT_FALSE(repair.wants_request());
-        EXPECT_TRUE(repair.acknowledge(3, missing, window.cursor_psn(), false));
+        EXPECT_FALSE(recovery.must_resend_request());
+        EXPECT_TRUE(recovery.on_ack(3, missing, window.cursor_psn(), false));
         (void)window.acknowledge(missing - 1);
     }
-    EXPECT_FALSE(repair.miss_request(4, missing));
+    EXPECT_FALSE(recovery.on_sequence_nak(4, missing));
 }
 
 // The second packet overtakes the first: a peer that discards says that it misses the first, and a moment
@@ -118,34 +118,34 @@ TEST(RcRows, WhatComesSoonerThanAnyAnswerDoesNotShowThatThePeerHolds) {
     for (const bool soon : {true, false}) {
         SendWindow window;
         window.reset(Psn(100));
-        RcRepair repair(window);
-        repair.reset(true);
-        repair.measured_answer(5 * kAnswer);
-        repair.measured_answer(kAnswer);
-        repair.measured_answer(7 * kAnswer);
+        RcLossRecovery recovery(window);
+        recovery.reset(true);
+        recovery.on_rtt_sample(5 * kAnswer);
+        recovery.on_rtt_sample(kAnswer);
+        recovery.on_rtt_sample(7 * kAnswer);
         (void)window.add({.psn_count = 20});
         for (int i = 0; i < 20; ++i) {
             window.advance_cursor();
         }
-        ASSERT_TRUE(repair.miss_request(0, Psn(100)));
-        repair.request_sent(0);
+        ASSERT_TRUE(recovery.on_sequence_nak(0, Psn(100)));
+        recovery.on_request_resent(0);
         const TimeNs now = soon ? kAnswer / 3 : kAnswer;
-        EXPECT_TRUE(repair.acknowledge(now, Psn(102), window.cursor_psn(), false));
+        EXPECT_TRUE(recovery.on_ack(now, Psn(102), window.cursor_psn(), false));
         (void)window.acknowledge(Psn(101));
-        ASSERT_TRUE(repair.miss_request(now, Psn(102)));
-        repair.request_sent(now);
-        EXPECT_TRUE(repair.acknowledge(3 * kAnswer, Psn(103), window.cursor_psn(), false));
+        ASSERT_TRUE(recovery.on_sequence_nak(now, Psn(102)));
+        recovery.on_request_resent(now);
+        EXPECT_TRUE(recovery.on_ack(3 * kAnswer, Psn(103), window.cursor_psn(), false));
         (void)window.acknowledge(Psn(102));
-        EXPECT_EQ(repair.miss_request(3 * kAnswer, Psn(103)), !soon);
+        EXPECT_EQ(recovery.on_sequence_nak(3 * kAnswer, Psn(103)), !soon);
         // The same of what goes again from there on.
         if (soon) {
             window.rewind();
-            repair.cancel_after_loss(4 * kAnswer);
+            recovery.cancel_after_loss(4 * kAnswer);
             window.advance_cursor();
-            EXPECT_TRUE(repair.acknowledge(4 * kAnswer + kAnswer / 3, Psn(106), window.cursor_psn(), false));
+            EXPECT_TRUE(recovery.on_ack(4 * kAnswer + kAnswer / 3, Psn(106), window.cursor_psn(), false));
             (void)window.acknowledge(Psn(105));
             window.advance_cursor();
-            EXPECT_FALSE(repair.miss_request(5 * kAnswer, Psn(106)));
+            EXPECT_FALSE(recovery.on_sequence_nak(5 * kAnswer, Psn(106)));
         }
     }
 }
@@ -156,24 +156,24 @@ TEST(RcRows, APeerThatRepeatsItselfAtOnceHolds) {
     for (const int reminders : {0, 1, 2}) {
         SendWindow window;
         window.reset(Psn(100));
-        RcRepair repair(window);
-        repair.reset(true);
-        repair.measured_answer(kAnswer);
+        RcLossRecovery recovery(window);
+        recovery.reset(true);
+        recovery.on_rtt_sample(kAnswer);
         (void)window.add({.psn_count = 20});
         for (int i = 0; i < 20; ++i) {
             window.advance_cursor();
         }
-        ASSERT_TRUE(repair.miss_request(0, Psn(100)));
-        repair.request_sent(0);
+        ASSERT_TRUE(recovery.on_sequence_nak(0, Psn(100)));
+        recovery.on_request_resent(0);
         for (int i = 0; i < reminders; ++i) {
-            repair.remind(kAnswer / 3, Psn(100), 1'000'000);
+            recovery.on_duplicate_ack(kAnswer / 3, Psn(100), 1'000'000);
         }
         for (int i = 0; i < 5; ++i) {
-            repair.remind(kAnswer, Psn(100), 1'000'000);
+            recovery.on_duplicate_ack(kAnswer, Psn(100), 1'000'000);
         }
-        EXPECT_TRUE(repair.acknowledge(kAnswer, Psn(101), window.cursor_psn(), false));
+        EXPECT_TRUE(recovery.on_ack(kAnswer, Psn(101), window.cursor_psn(), false));
         (void)window.acknowledge(Psn(100));
-        EXPECT_EQ(repair.miss_request(kAnswer, Psn(101)), reminders == 2);
+        EXPECT_EQ(recovery.on_sequence_nak(kAnswer, Psn(101)), reminders == 2);
     }
 }
 

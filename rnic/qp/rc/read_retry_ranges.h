@@ -11,7 +11,7 @@
 
 namespace urnic {
 
-class AskedGaps {
+class ReadRetryRanges {
   public:
     void clear() { count_ = 0; }
     [[nodiscard]] bool contains(Psn psn) const {

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class RcRepairTest : public RcPair {
+class RcLossRecoveryTest : public RcPair {
   protected:
     void connect_holders(bool a_holds, bool b_holds, const ConnectOptions& options = {}) {
         SimHost::Options a;
@@ -28,7 +28,7 @@ class RcRepairTest : public RcPair {
     }
 };
 
-TEST_F(RcRepairTest, OnlyTheMissingRequestGoesAgain) {
+TEST_F(RcLossRecoveryTest, OnlyTheMissingRequestGoesAgain) {
     connect_holders(true, true);
     lose("A", {2});
     post_writes(5);
@@ -47,7 +47,7 @@ TEST_F(RcRepairTest, OnlyTheMissingRequestGoesAgain) {
     EXPECT_EQ(b_->held_frames.size(), 0U);
 }
 
-TEST_F(RcRepairTest, TheNextGapIsReportedWhenTheFirstIsFilled) {
+TEST_F(RcLossRecoveryTest, TheNextGapIsReportedWhenTheFirstIsFilled) {
     connect_holders(true, true);
     lose("A", {2, 4});
     post_writes(5);
@@ -59,7 +59,7 @@ TEST_F(RcRepairTest, TheNextGapIsReportedWhenTheFirstIsFilled) {
     EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
 }
 
-TEST_F(RcRepairTest, NothingLaterIsVisibleBeforeTheMissingRequest) {
+TEST_F(RcLossRecoveryTest, NothingLaterIsVisibleBeforeTheMissingRequest) {
     connect_holders(true, true, {.timeout = 0});
     net_.lose = [](const SentPacket& packet) { return packet.from == "A" && packet.header.psn == Psn(1000); };
     post_receives(1, 64, 4096);
@@ -82,7 +82,7 @@ TEST_F(RcRepairTest, NothingLaterIsVisibleBeforeTheMissingRequest) {
     EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1), ok(2), ok(3), ok(4)));
 }
 
-TEST_F(RcRepairTest, APeerThatDiscardsIsNoticedOnce) {
+TEST_F(RcLossRecoveryTest, APeerThatDiscardsIsNoticedOnce) {
     connect_holders(true, false);
     lose("A", {2});
     post_writes(5);
@@ -110,7 +110,7 @@ TEST_F(RcRepairTest, APeerThatDiscardsIsNoticedOnce) {
     EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
 }
 
-TEST_F(RcRepairTest, GapsBehindAMissingResponseDoNotUseUpTheRetries) {
+TEST_F(RcLossRecoveryTest, GapsBehindAMissingResponseDoNotUseUpTheRetries) {
     connect_holders(true, true, {.retry_cnt = 2});
     int answers = 0;
     std::set<std::uint32_t> lost;
@@ -130,51 +130,51 @@ TEST_F(RcRepairTest, GapsBehindAMissingResponseDoNotUseUpTheRetries) {
 }
 
 // Without a QP around it: the first request has PSN 100.
-class RcRepairAlone : public ::testing::Test {
+class RcLossRecoveryAlone : public ::testing::Test {
   protected:
-    RcRepairAlone() {
+    RcLossRecoveryAlone() {
         window.reset(Psn(100));
-        repair.reset(true);
+        recovery.reset(true);
     }
-    void send(int count, const SendRecord& record) {
+    void send(int count, const InflightWqe& wqe) {
         for (int i = 0; i < count; ++i) {
-            (void)window.add(record);
+            (void)window.add(wqe);
             window.advance_cursor();
         }
     }
 
     SendWindow window;
-    RcRepair repair{window};
+    RcLossRecovery recovery{window};
 };
 
-TEST_F(RcRepairAlone, AnAcknowledgementBeyondWhatWasSentAgainShowsThatThePeerHolds) {
+TEST_F(RcLossRecoveryAlone, AnAcknowledgementBeyondWhatWasSentAgainShowsThatThePeerHolds) {
     send(10, {.psn_count = 1});
     // It held nothing behind the first loss.
-    EXPECT_TRUE(repair.miss_request(0, Psn(100)));
-    EXPECT_TRUE(repair.wants_request());
-    repair.request_sent(0);
-    EXPECT_FALSE(repair.acknowledge(1, Psn(101), window.cursor_psn(), true));
+    EXPECT_TRUE(recovery.on_sequence_nak(0, Psn(100)));
+    EXPECT_TRUE(recovery.must_resend_request());
+    recovery.on_request_resent(0);
+    EXPECT_FALSE(recovery.on_ack(1, Psn(101), window.cursor_psn(), true));
     (void)window.acknowledge(Psn(100));
     window.rewind();
-    repair.cancel_after_loss(1);
+    recovery.cancel_after_loss(1);
     // From then on everything goes again, of which two packets have gone when it acknowledges five.
     window.advance_cursor();
     window.advance_cursor();
-    EXPECT_FALSE(repair.miss_request(2, Psn(101)));
+    EXPECT_FALSE(recovery.on_sequence_nak(2, Psn(101)));
     window.rewind();
-    repair.cancel_after_loss(2);
+    recovery.cancel_after_loss(2);
     window.advance_cursor();
     window.advance_cursor();
-    EXPECT_TRUE(repair.acknowledge(3, Psn(106), window.cursor_psn(), true));
+    EXPECT_TRUE(recovery.on_ack(3, Psn(106), window.cursor_psn(), true));
     for (std::uint32_t psn = 101; psn < 106; ++psn) {
         (void)window.acknowledge(Psn(psn));
     }
     window.advance_cursor();
-    EXPECT_TRUE(repair.miss_request(4, Psn(106)));
+    EXPECT_TRUE(recovery.on_sequence_nak(4, Psn(106)));
 }
 
 // Whether it is known to hold or not, on a wire that was seen to lose something.
-TEST_F(RcRepairTest, ALostNakOfAnUnknownPeerIsMadeUpForAsWell) {
+TEST_F(RcLossRecoveryTest, ALostNakOfAnUnknownPeerIsMadeUpForAsWell) {
     connect_holders(true, true);
     lose("B", {1});
     a_->post_send(read(9, 8));
@@ -195,46 +195,47 @@ TEST_F(RcRepairTest, ALostNakOfAnUnknownPeerIsMadeUpForAsWell) {
     EXPECT_EQ(a_->counters.retrans_pkts.value(), before + 1);
 }
 
-TEST_F(RcRepairAlone, APeerThatRepeatsItselfLongAfterTheLastLossHoldsAfterAll) {
+TEST_F(RcLossRecoveryAlone, APeerThatRepeatsItselfLongAfterTheLastLossHoldsAfterAll) {
     constexpr TimeNs kLongest = 1'000'000'000;
     constexpr TimeNs kLate = 10'000'000;
     send(10, {.psn_count = 1});
     // Two losses in a row: it looks as if it discarded.
-    EXPECT_TRUE(repair.miss_request(0, Psn(100)));
-    repair.request_sent(0);
+    EXPECT_TRUE(recovery.on_sequence_nak(0, Psn(100)));
+    recovery.on_request_resent(0);
     (void)window.acknowledge(Psn(100));
-    EXPECT_FALSE(repair.miss_request(1, Psn(101)));
+    EXPECT_FALSE(recovery.on_sequence_nak(1, Psn(101)));
     window.rewind();
-    repair.cancel_after_loss(1);
+    recovery.cancel_after_loss(1);
     // While things go again, and for a while after that, duplicates draw such acknowledgements.
     window.advance_cursor();
-    repair.remind(kLate, Psn(101), kLongest);
-    EXPECT_FALSE(repair.wants_request());
+    recovery.on_duplicate_ack(kLate, Psn(101), kLongest);
+    EXPECT_FALSE(recovery.must_resend_request());
     while (window.cursor_psn() != window.sent_end()) {
         window.advance_cursor();
     }
-    repair.remind(2, Psn(101), kLongest);
-    EXPECT_FALSE(repair.wants_request());
-    repair.remind(kLate, Psn(101), kLongest);
-    EXPECT_TRUE(repair.wants_request());
-    EXPECT_EQ(repair.request_psn(), Psn(101));
-    repair.request_sent(kLate);
-    EXPECT_TRUE(repair.miss_request(kLate + 1, Psn(104)));  // another gap, and what is between them was held
+    recovery.on_duplicate_ack(2, Psn(101), kLongest);
+    EXPECT_FALSE(recovery.must_resend_request());
+    recovery.on_duplicate_ack(kLate, Psn(101), kLongest);
+    EXPECT_TRUE(recovery.must_resend_request());
+    EXPECT_EQ(recovery.resend_psn(), Psn(101));
+    recovery.on_request_resent(kLate);
+    EXPECT_TRUE(
+        recovery.on_sequence_nak(kLate + 1, Psn(104)));  // another gap, and what is between them was held
 }
 
 // A worker that came late handles the ACK timeout alone; the next call must lie ahead.
-TEST_F(RcRepairAlone, AfterEverythingGoesAgainItsPatienceBeginsAnew) {
+TEST_F(RcLossRecoveryAlone, AfterEverythingGoesAgainItsPatienceBeginsAnew) {
     constexpr TimeNs kLongest = 1'000'000'000;
     constexpr TimeNs kLate = 10'000'000;
     send(1, {.psn_count = 3, .has_response = true});
-    EXPECT_TRUE(repair.miss_responses(0, Psn(102)));
-    EXPECT_LT(repair.deadline(0, 0, kLongest), kLate);
+    EXPECT_TRUE(recovery.on_response_gap(0, Psn(102)));
+    EXPECT_LT(recovery.deadline(0, 0, kLongest), kLate);
     window.rewind();
-    repair.cancel(kLate);
-    EXPECT_GT(repair.deadline(0, 0, kLongest), kLate);
+    recovery.cancel(kLate);
+    EXPECT_GT(recovery.deadline(0, 0, kLongest), kLate);
 }
 
-TEST_F(RcRepairTest, ALostNakIsMadeUpForByAcknowledgementsThatStandStill) {
+TEST_F(RcLossRecoveryTest, ALostNakIsMadeUpForByAcknowledgementsThatStandStill) {
     connect_holders(true, true);
     lose("A", {2});
     post_writes(4);
@@ -254,7 +255,7 @@ TEST_F(RcRepairTest, ALostNakIsMadeUpForByAcknowledgementsThatStandStill) {
     EXPECT_EQ(a_->counters.retrans_pkts.value(), 2U);
 }
 
-TEST_F(RcRepairTest, WhatWasSentAgainAndLostGoesOnceMoreLongBeforeTheTimeout) {
+TEST_F(RcLossRecoveryTest, WhatWasSentAgainAndLostGoesOnceMoreLongBeforeTheTimeout) {
     connect_holders(true, true, {.timeout = 20});  // 4.3 s
     lose("A", {2, 6, 7});
     post_writes(5);
@@ -265,7 +266,7 @@ TEST_F(RcRepairTest, WhatWasSentAgainAndLostGoesOnceMoreLongBeforeTheTimeout) {
 }
 
 // A message asks for an acknowledgement once in 32 packets; at 100 Mbit/s that is every three milliseconds.
-TEST_F(RcRepairTest, SilenceIsNoLossWhereNoAnswerWasAskedFor) {
+TEST_F(RcLossRecoveryTest, SilenceIsNoLossWhereNoAnswerWasAskedFor) {
     congestion::Settings slow;
     slow.rate.algorithm = congestion::Algorithm::kFixed;
     slow.rate.line_rate = 100'000'000'000;
@@ -283,7 +284,7 @@ TEST_F(RcRepairTest, SilenceIsNoLossWhereNoAnswerWasAskedFor) {
 
 // What got lost at the end draws no NAK. Where something was lost before, that does not cost the ACK timeout,
 // whatever the peer does with early packets.
-TEST_F(RcRepairTest, ALostTailIsMadeUpForLongBeforeTheTimeout) {
+TEST_F(RcLossRecoveryTest, ALostTailIsMadeUpForLongBeforeTheTimeout) {
     for (const bool b_holds : {true, false}) {
         for (const std::vector<int>& tail : {std::vector{3}, {2, 3}, {1, 2, 3}}) {
             net_ = SimNetwork();
@@ -305,7 +306,7 @@ TEST_F(RcRepairTest, ALostTailIsMadeUpForLongBeforeTheTimeout) {
 }
 
 // On a wire that has lost nothing yet the ACK timeout alone decides: the peer may be busy.
-TEST_F(RcRepairTest, SilenceIsNoLossOnAWireThatLostNothing) {
+TEST_F(RcLossRecoveryTest, SilenceIsNoLossOnAWireThatLostNothing) {
     constexpr std::uint8_t kCode = 10;
     connect_holders(true, true, {.timeout = kCode});
     post_writes(3);
@@ -320,7 +321,7 @@ TEST_F(RcRepairTest, SilenceIsNoLossOnAWireThatLostNothing) {
 }
 
 // It sends the whole row again when it hears of the first packet.
-TEST_F(RcRepairTest, ARequesterThatGoesBackHearsOnceOfARowThatIsMissing) {
+TEST_F(RcLossRecoveryTest, ARequesterThatGoesBackHearsOnceOfARowThatIsMissing) {
     connect_holders(false, true);
     const std::byte data[8] = {};
     for (const std::uint32_t psn : {1003, 1005, 1000, 1001, 1002}) {
@@ -332,7 +333,7 @@ TEST_F(RcRepairTest, ARequesterThatGoesBackHearsOnceOfARowThatIsMissing) {
                                                "0us B Acknowledge psn=1004 NAK=0"));
 }
 
-TEST_F(RcRepairTest, GivesUpWhenTheRetriesAreUsedUp) {
+TEST_F(RcLossRecoveryTest, GivesUpWhenTheRetriesAreUsedUp) {
     connect_holders(true, true, {.timeout = 1, .retry_cnt = 2});
     net_.lose = [](const SentPacket& packet) { return packet.from == "A" && packet.header.psn == Psn(1001); };
     post_writes(3);
@@ -343,7 +344,7 @@ TEST_F(RcRepairTest, GivesUpWhenTheRetriesAreUsedUp) {
     EXPECT_EQ(b_->held_frames.size(), 0U);
 }
 
-TEST_F(RcRepairTest, OnlyTheMissingResponsesAreAskedForAgain) {
+TEST_F(RcLossRecoveryTest, OnlyTheMissingResponsesAreAskedForAgain) {
     connect_holders(true, true);
     lose("B", {2, 3, 5});
     a_->post_send(read(1, 6 * 1024));
@@ -366,7 +367,7 @@ TEST_F(RcRepairTest, OnlyTheMissingResponsesAreAskedForAgain) {
 }
 
 // A responder may know no more of a READ than what was asked for last.
-TEST_F(RcRepairTest, NoEarlierPartOfAReadIsAskedForAfterALaterOne) {
+TEST_F(RcLossRecoveryTest, NoEarlierPartOfAReadIsAskedForAfterALaterOne) {
     connect_holders(true, true);
     lose("B", {2, 5, 8});  // two gaps in the first READ, and then the answer to the first request again
     a_->post_send(read(1, 6 * 1024));
@@ -387,7 +388,7 @@ TEST_F(RcRepairTest, NoEarlierPartOfAReadIsAskedForAfterALaterOne) {
     EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
 }
 
-TEST_F(RcRepairTest, ALostAtomicResponseIsReplayedAndTheRestKept) {
+TEST_F(RcLossRecoveryTest, ALostAtomicResponseIsReplayedAndTheRestKept) {
     connect_holders(true, true);
     lose("B", {1});
     word(*b_mem_, 0) = 40;
@@ -407,7 +408,7 @@ TEST_F(RcRepairTest, ALostAtomicResponseIsReplayedAndTheRestKept) {
     EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1), ok(2), ok(3)));
 }
 
-TEST_F(RcRepairTest, EarlyRequestsAreCheckedWhenTheirTurnComes) {
+TEST_F(RcLossRecoveryTest, EarlyRequestsAreCheckedWhenTheirTurnComes) {
     connect_holders(true, true);
     lose("A", {1});
     a_->post_send(write(1, 8));
@@ -422,7 +423,7 @@ TEST_F(RcRepairTest, EarlyRequestsAreCheckedWhenTheirTurnComes) {
     EXPECT_EQ(b_->held_frames.size(), 0U);
 }
 
-TEST_F(RcRepairTest, EarlySendsWaitForReceives) {
+TEST_F(RcLossRecoveryTest, EarlySendsWaitForReceives) {
     connect_holders(true, true, {.min_rnr_timer = 1});
     post_receives(1, 64);
     lose("A", {1});
@@ -436,19 +437,19 @@ TEST_F(RcRepairTest, EarlySendsWaitForReceives) {
     EXPECT_THAT(b_->poll_recv(), ElementsAre(ok(100), ok(101), ok(102)));
 }
 
-TEST_F(RcRepairTest, WhatIsHeldIsBounded) {
+TEST_F(RcLossRecoveryTest, WhatIsHeldIsBounded) {
     connect_holders(true, true);
     const std::byte data[8] = {};
-    for (std::uint32_t psn = 1001; psn < 1001 + 4 * kMaxHeldPackets; ++psn) {
+    for (std::uint32_t psn = 1001; psn < 1001 + 4 * kReorderBufferPackets; ++psn) {
         deliver_to_b(to_b_memory(wire::kWriteOnly, psn, 8), data);
     }
-    EXPECT_EQ(b_->held_frames.size(), kMaxHeldPackets - 1);
+    EXPECT_EQ(b_->held_frames.size(), kReorderBufferPackets - 1);
     deliver_to_b(to_b_memory(wire::kWriteOnly, 1000, 8), data);
     EXPECT_EQ(b_->held_frames.size(), 0U);
     EXPECT_EQ(b_->held_packets.free_tables(), 2U);
 }
 
-TEST_F(RcRepairTest, WhatAReadPassesOverIsDropped) {
+TEST_F(RcLossRecoveryTest, WhatAReadPassesOverIsDropped) {
     connect_holders(true, true);
     const std::byte data[8] = {};
     // A peer that uses PSNs of a READ's responses for requests of its own.
@@ -459,7 +460,7 @@ TEST_F(RcRepairTest, WhatAReadPassesOverIsDropped) {
     EXPECT_EQ(b_->held_frames.size(), 0U);
 }
 
-TEST_F(RcRepairTest, ResetLetsGoOfWhatIsHeld) {
+TEST_F(RcLossRecoveryTest, ResetLetsGoOfWhatIsHeld) {
     connect_holders(true, true);
     const std::byte data[8] = {};
     deliver_to_b(to_b_memory(wire::kWriteOnly, 1002, 8), data);

@@ -1,5 +1,6 @@
-#include "rnic/qp/rc/rc_atomics.h"
+#include "rnic/qp/rc/atomic_ops.h"
 
+#include <array>
 #include <atomic>
 #include <cstring>
 
