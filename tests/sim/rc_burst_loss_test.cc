@@ -83,10 +83,11 @@ TEST_F(RcBurstLossTest, AReadInARowThatIsMissingGoesAgainAlone) {
 
 // What seems to hold and never has more than what went again: it comes to the same as going back N, after a
 // window in runs that double.
-TEST(RcRows, APeerThatWasTakenForOneThatHoldsIsNoticed) {
+TEST(RcBurstLoss, APeerThatWasTakenForOneThatHoldsIsNoticed) {
     SendWindow window;
     window.reset(Psn(100));
-    RcLossRecovery recovery(window);
+    RttEstimator rtt;
+    RcLossRecovery recovery(window, rtt);
     recovery.reset(true);
     (void)window.add({.psn_count = 500});
     for (int i = 0; i < 400; ++i) {
@@ -113,16 +114,17 @@ TEST(RcRows, APeerThatWasTakenForOneThatHoldsIsNoticed) {
 
 // The second packet overtakes the first: a peer that discards says that it misses the first, and a moment
 // later that it misses what came while it did.
-TEST(RcRows, WhatComesSoonerThanAnyAnswerDoesNotShowThatThePeerHolds) {
+TEST(RcBurstLoss, WhatComesSoonerThanAnyAnswerDoesNotShowThatThePeerHolds) {
     constexpr TimeNs kAnswer = 1000;
     for (const bool soon : {true, false}) {
         SendWindow window;
         window.reset(Psn(100));
-        RcLossRecovery recovery(window);
+        RttEstimator rtt;
+        RcLossRecovery recovery(window, rtt);
         recovery.reset(true);
-        recovery.on_rtt_sample(5 * kAnswer);
-        recovery.on_rtt_sample(kAnswer);
-        recovery.on_rtt_sample(7 * kAnswer);
+        rtt.add_sample(5 * kAnswer, true);
+        rtt.add_sample(kAnswer, true);
+        rtt.add_sample(7 * kAnswer, true);
         (void)window.add({.psn_count = 20});
         for (int i = 0; i < 20; ++i) {
             window.advance_cursor();
@@ -151,14 +153,15 @@ TEST(RcRows, WhatComesSoonerThanAnyAnswerDoesNotShowThatThePeerHolds) {
 }
 
 // A peer that holds repeats its acknowledgement when more comes early; one that discards is silent.
-TEST(RcRows, APeerThatRepeatsItselfAtOnceHolds) {
+TEST(RcBurstLoss, APeerThatRepeatsItselfAtOnceHolds) {
     constexpr TimeNs kAnswer = 1000;
     for (const int reminders : {0, 1, 2}) {
         SendWindow window;
         window.reset(Psn(100));
-        RcLossRecovery recovery(window);
+        RttEstimator rtt;
+        RcLossRecovery recovery(window, rtt);
         recovery.reset(true);
-        recovery.on_rtt_sample(kAnswer);
+        rtt.add_sample(kAnswer, true);
         (void)window.add({.psn_count = 20});
         for (int i = 0; i < 20; ++i) {
             window.advance_cursor();

@@ -144,7 +144,8 @@ class RcLossRecoveryAlone : public ::testing::Test {
     }
 
     SendWindow window;
-    RcLossRecovery recovery{window};
+    RttEstimator rtt;
+    RcLossRecovery recovery{window, rtt};
 };
 
 TEST_F(RcLossRecoveryAlone, AnAcknowledgementBeyondWhatWasSentAgainShowsThatThePeerHolds) {
@@ -228,11 +229,11 @@ TEST_F(RcLossRecoveryAlone, AfterEverythingGoesAgainItsPatienceBeginsAnew) {
     constexpr TimeNs kLongest = 1'000'000'000;
     constexpr TimeNs kLate = 10'000'000;
     send(1, {.psn_count = 3, .has_response = true});
-    EXPECT_TRUE(recovery.on_response_gap(0, Psn(102)));
-    EXPECT_LT(recovery.deadline(0, 0, kLongest), kLate);
+    EXPECT_TRUE(recovery.responses().on_gap(0, Psn(102)));
+    EXPECT_LT(recovery.deadline(0, kLongest), kLate);
     window.rewind();
     recovery.cancel(kLate);
-    EXPECT_GT(recovery.deadline(0, 0, kLongest), kLate);
+    EXPECT_GT(recovery.deadline(0, kLongest), kLate);
 }
 
 TEST_F(RcLossRecoveryTest, ALostNakIsMadeUpForByAcknowledgementsThatStandStill) {

@@ -36,7 +36,7 @@ void RcCompleter::handle_response(TimeNs now, const wire::PacketView& packet, co
         state_.update_credits(header.aeth.syndrome, header.aeth.msn);
     }
     if (ahead < 0) {  // a duplicate
-        if (ahead == -1 && is_plain_ack && acks && window.awaits_answer() && !state_.waits_for_rnr()) {
+        if (ahead == -1 && is_plain_ack && acks && window.awaits_answer() && !state_.is_waiting_for_rnr()) {
             state_.recovery.on_duplicate_ack(now, window.una_psn(), ack_timeout_ns(common_.attr.timeout));
         } else if (is_plain_ack && is_read_rnr_nak(header)) [[unlikely]] {
             handle_rnr_nak(now, header.aeth.syndrome, outbox);
@@ -50,7 +50,7 @@ void RcCompleter::handle_response(TimeNs now, const wire::PacketView& packet, co
     } else {
         handle_nak(now, header, outbox);
     }
-    if (state_.recovery.responses_missing()) [[unlikely]] {
+    if (state_.recovery.responses().has_gap()) [[unlikely]] {
         drain_reorder_buffer(now, outbox);
     }
     state_.report_local_error(outbox);
@@ -108,15 +108,15 @@ bool RcCompleter::acknowledge_through(TimeNs now, Psn psn, bool is_plain_ack, Ou
 
 // Responses before `end` got lost: they are asked for again, once, and what comes behind them is held.
 void RcCompleter::on_response_gap(TimeNs now, Psn end, Outbox& outbox) {
-    const bool is_new = !state_.recovery.responses_missing();
+    const bool is_new = !state_.recovery.responses().has_gap();
     if (is_new) {
         ++common_.config.counters->implied_nak_seq_err;
         if (!state_.consume_retry(now, outbox)) {
             return;
         }
     }
-    state_.start_timer(now);
-    if (state_.recovery.on_response_gap(now, end) && !is_new) {
+    state_.start_ack_timer(now);
+    if (state_.recovery.responses().on_gap(now, end) && !is_new) {
         state_.restore_retries();
     }
 }
@@ -126,9 +126,9 @@ void RcCompleter::drain_reorder_buffer(TimeNs now, Outbox& outbox) {
     SendWindow& window = state_.window;
     BufferedPacket held;
     while (common_.state != QpState::kErr) {
-        (void)retire_through(state_.recovery.answered_end() - 1, outbox);
+        (void)retire_through(state_.recovery.responses().answered_end() - 1, outbox);
         state_.early_responses.drop_before(window.una_psn());
-        if (state_.recovery.on_window_advanced(now) ||
+        if (state_.recovery.responses().on_window_advanced(now) ||
             !state_.early_responses.extract(window.una_psn(), held)) {
             return;
         }
@@ -168,7 +168,7 @@ void RcCompleter::handle_nak(TimeNs now, const wire::PacketHeader& header, Outbo
     // come first.
     const bool may_wait = is_rnr && state_.has_rnr_retry();
     if (!acknowledge_through(now, header.psn - 1, false, outbox) && !may_wait &&
-        !(syndrome == wire::kNakPsnSequenceError && state_.recovery.responses_missing())) {
+        !(syndrome == wire::kNakPsnSequenceError && state_.recovery.responses().has_gap())) {
         return;
     }
     if (common_.state == QpState::kErr) {
@@ -202,13 +202,13 @@ void RcCompleter::handle_data(TimeNs now, const wire::PacketView& packet, const 
                               Outbox& outbox) {
     // It acknowledges everything before itself; after this its PSN is the oldest outstanding one.
     const Psn psn = packet.header.psn;
-    if (state_.recovery.responses_missing()) [[unlikely]] {
-        state_.recovery.on_response(psn);
+    if (state_.recovery.responses().has_gap()) [[unlikely]] {
+        state_.recovery.responses().on_response(psn);
     }
     if (!acknowledge_through(now, psn - 1, false, outbox)) {
-        if (state_.recovery.responses_missing()) {
+        if (state_.recovery.responses().has_gap()) {
             state_.early_responses.insert(packet, state_.window.una_psn());
-            if (state_.recovery.on_response_gap(now, psn + 1)) {
+            if (state_.recovery.responses().on_gap(now, psn + 1)) {
                 state_.restore_retries();
             }
             (void)state_.recovery.on_ack(now, psn + 1, state_.window.cursor_psn(), false);

@@ -41,7 +41,7 @@ bool RcRequester::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox
 
 bool RcRequester::more_to_send() const {
     const SendWindow& window = state_.window;
-    return common_.state != QpState::kErr && !state_.waits_for_rnr() &&
+    return common_.state != QpState::kErr && !state_.is_waiting_for_rnr() &&
            (!window.at_tail() || common_.config.sq.has(window.tail_index()) || state_.recovery.has_work());
 }
 
@@ -53,18 +53,19 @@ bool RcRequester::has_unsent() const {
 }
 
 void RcRequester::handle_timeout(TimeNs now, Outbox& outbox) {
-    if (state_.waits_for_rnr()) {
+    const RcTimer timer = state_.expired_timer(now);
+    if (timer == RcTimer::kRnr) {
         state_.end_rnr_wait();
-        state_.start_timer(now);
+        state_.start_ack_timer(now);
         return;
     }
     // While nothing may be sent, an answer that does not come proves nothing: what asks for it may be kept
-    // back right here, and nothing could go again.
+    // back right here, and nothing could be sent again.
     if (outbox.defer_if_paused(common_.path)) {
         state_.restart_timers(now);
         return;
     }
-    if (now < state_.timer_deadline()) {
+    if (timer == RcTimer::kProbe) {
         if (!state_.recovery.on_probe_timeout(now)) {
             state_.go_back(now);
         }
@@ -78,7 +79,7 @@ void RcRequester::handle_timeout(TimeNs now, Outbox& outbox) {
 // Sends one packet, or does what one WQE asks for that sends nothing; false when nothing can go now.
 bool RcRequester::send_next(TimeNs now, Outbox& outbox) {
     SendWindow& window = state_.window;
-    if (common_.state == QpState::kErr || state_.waits_for_rnr()) {
+    if (common_.state == QpState::kErr || state_.is_waiting_for_rnr()) {
         return false;
     }
     if (window.at_tail()) {
@@ -97,16 +98,17 @@ bool RcRequester::send_next(TimeNs now, Outbox& outbox) {
         return false;
     }
     if (window.cursor_psn() == window.una_psn()) {
-        state_.start_timer(now);
+        state_.start_ack_timer(now);
     }
     if (plan.asks_ack) {
         state_.on_ack_requested(now, plan.wqe->has_response ? plan.wqe->last_psn() : plan.psn);
     }
     if (window.cursor_psn() != window.sent_end()) [[unlikely]] {
         ++common_.config.counters->retrans_pkts;
-        if (plan.wqe->has_response && state_.recovery.responses_missing()) {
+        if (plan.wqe->has_response && state_.recovery.responses().has_gap()) {
             window.mark_retried(index);
-            state_.recovery.on_read_retry_sent(now, *plan.wqe, plan.psn, plan.wqe->last_psn() + 1);
+            state_.recovery.responses().on_read_retry_sent(now, *plan.wqe, plan.psn,
+                                                           plan.wqe->last_psn() + 1);
         }
     } else if (plan.asks_ack && !plan.wqe->has_response) {
         state_.start_rtt_sample(now, plan.psn);
@@ -128,13 +130,13 @@ bool RcRequester::transmit(std::uint32_t index, const PacketPlan& plan, Outbox& 
 // Sends one packet of what alone has to go again; false when there is none.
 bool RcRequester::send_retransmission(TimeNs now, Outbox& outbox) {
     RcLossRecovery& recovery = state_.recovery;
-    if (common_.state == QpState::kErr || state_.waits_for_rnr()) {
+    if (common_.state == QpState::kErr || state_.is_waiting_for_rnr()) {
         return false;
     }
     if (!recovery.must_resend_request()) {
         return retry_next_gap(now, outbox);
     }
-    const std::uint32_t index = recovery.index_of(recovery.resend_psn());
+    const std::uint32_t index = state_.window.index_of(recovery.resend_psn());
     PacketPlan plan{};
     plan_packet(index, recovery.resend_psn(), plan);
     plan.asks_ack = true;
@@ -153,22 +155,22 @@ bool RcRequester::send_retransmission(TimeNs now, Outbox& outbox) {
 // that is repeated may ask for a part); its next gap has to wait (ReadRetryRanges). Returns whether there is
 // one.
 bool RcRequester::retry_next_gap(TimeNs now, Outbox& outbox) {
-    RcLossRecovery& recovery = state_.recovery;
-    const Psn end = recovery.retry_end();
-    Psn psn = recovery.retry_begin();
-    if (!recovery.responses_missing() || psn.distance(end) >= 0) {
+    ResponseRecovery& responses = state_.recovery.responses();
+    const Psn end = responses.retry_end();
+    Psn psn = responses.retry_begin();
+    if (!responses.has_gap() || psn.distance(end) >= 0) {
         return false;
     }
-    for (std::uint32_t index = recovery.index_of(psn); psn.distance(end) < 0; ++index) {
+    for (std::uint32_t index = state_.window.index_of(psn); psn.distance(end) < 0; ++index) {
         const InflightWqe& wqe = state_.window.at(index);
         const Psn gap = first_missing(wqe);
         psn = wqe.last_psn() + 1;
         // Behind `end` nothing is missing yet: it is on its way, or goes again anyhow.
-        if (wqe.has_response && gap != psn && gap.distance(end) < 0 && !recovery.is_retry_pending(gap)) {
+        if (wqe.has_response && gap != psn && gap.distance(end) < 0 && !responses.is_retry_pending(gap)) {
             return retry_gap(now, index, gap, outbox);
         }
     }
-    recovery.set_retry_cursor(psn);
+    responses.set_retry_cursor(psn);
     return false;
 }
 
@@ -181,8 +183,8 @@ bool RcRequester::retry_gap(TimeNs now, std::uint32_t index, Psn gap, Outbox& ou
         wqe.length_bytes - plan.offset,
         std::uint64_t{static_cast<std::uint32_t>(gap_end.distance(gap))} << common_.mtu_shift));
     state_.window.mark_retried(index);
-    state_.recovery.on_read_retry_sent(now, wqe, gap, gap_end);
-    state_.recovery.set_retry_cursor(wqe.last_psn() + 1);
+    state_.recovery.responses().on_read_retry_sent(now, wqe, gap, gap_end);
+    state_.recovery.responses().set_retry_cursor(wqe.last_psn() + 1);
     if (!load_wqe(index, outbox) || !transmit(index, plan, outbox)) {
         return false;
     }
@@ -205,7 +207,7 @@ Psn RcRequester::first_missing(const InflightWqe& wqe) const {
 Psn RcRequester::psn_to_send() const {
     const SendWindow& window = state_.window;
     const InflightWqe& wqe = window.at(window.cursor_index());
-    if (!wqe.has_response || !state_.recovery.responses_missing()) [[likely]] {
+    if (!wqe.has_response || !state_.recovery.responses().has_gap()) [[likely]] {
         return window.cursor_psn();
     }
     const Psn gap = first_missing(wqe);

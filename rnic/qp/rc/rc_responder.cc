@@ -17,11 +17,8 @@ const RcResponder::Refusal RcResponder::kAccessError = {wire::kNakRemoteAccessEr
 void RcResponder::reset(Psn first_psn) {
     expected_psn_ = first_psn;
     msn_ = 0;
-    nak_sent_ = false;
-    rnr_nak_sent_ = false;
-    nak_deferred_ = false;
+    gap_.reset(first_psn);
     final_ack_pending_ = false;
-    repeats_end_ = first_psn - 1;
     early_requests_.clear();
     message_ = Message::kNone;
     receive_.in_use = false;
@@ -41,7 +38,7 @@ void RcResponder::handle_request(const wire::PacketView& packet, const wire::Opc
         }
         return;
     }
-    if (nak_sent_) [[unlikely]] {
+    if (gap_.is_open()) [[unlikely]] {
         on_gap_filled(packet, info, outbox);
         return;
     }
@@ -106,7 +103,7 @@ bool RcResponder::find_srq(const wire::PacketHeader& header) {
 void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::OpcodeInfo& info) {
     ++common_.config.counters->duplicate_request;
     const wire::PacketHeader& header = packet.header;
-    if (awaits_repeats()) {
+    if (gap_.expects_repeat(expected_psn_)) {
         on_repeated_request(header.psn, header.ack_req);
     }
     RcResponse response;
@@ -188,9 +185,8 @@ bool RcResponder::consume_recv_wqe(Outbox& outbox) {
         ++common_.config.counters->send_rnr_err;
         responses_.schedule_nak(static_cast<std::uint8_t>(wire::kSyndromeRnrNak | common_.attr.min_rnr_timer),
                                 expected_psn_);
-        nak_sent_ = true;
-        rnr_nak_sent_ = true;
-        highest_early_psn_ = expected_psn_;
+        gap_.state = RequestGap::State::kRnrNakSent;
+        gap_.highest_early_psn = expected_psn_;
         return false;
     }
     if (fetch == Fetch::kMalformed && srq_ != nullptr) {

@@ -5,6 +5,7 @@
 
 #include "rnic/qp/rc/atomic_replay_cache.h"
 #include "rnic/qp/rc/rc_common.h"
+#include "rnic/qp/rc/request_gap.h"
 #include "rnic/qp/rc/response_queue.h"
 #include "rnic/qp/recv_wqe.h"
 #include "rnic/qp/reorder_buffer.h"
@@ -60,9 +61,10 @@ class RcResponder {
     void on_gap_filled(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     void expect_go_back_n(Psn filled);
     void on_repeated_request(Psn psn, bool ack_req);
-    [[nodiscard]] bool awaits_repeats() const { return repeats_end_ == expected_psn_; }
     /// Acknowledgements are of what lies before this.
-    [[nodiscard]] Psn acknowledged_end() const { return awaits_repeats() ? repeated_to_ : expected_psn_; }
+    [[nodiscard]] Psn acknowledged_end() const {
+        return gap_.expects_repeat(expected_psn_) ? gap_.repeated_end : expected_psn_;
+    }
     void execute(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     void handle_duplicate(const wire::PacketView& packet, const wire::OpcodeInfo& info);
     [[nodiscard]] bool find_srq(const wire::PacketHeader& header);
@@ -90,20 +92,15 @@ class RcResponder {
     RcCommon& common_;
     Psn expected_psn_;
     std::uint32_t msn_ = 0;
-    bool nak_sent_ = false;           // silence until expected_psn_ arrives (IBA 9.7.5.1.2)
-    bool rnr_nak_sent_ = false;       // and it was an RNR NAK
-    bool nak_deferred_ = false;       // while nak_sent_: for the next early packet
     bool final_ack_pending_ = false;  // in ERR: the ACK of the last message is still to be sent
-    Psn highest_early_psn_;           // while nak_sent_: the newest packet that came and was not carried out
-    Psn repeats_end_;                 // while it is expected_psn_: the peer sends all up to here again,
-    Psn repeated_to_;                 // and has sent all up to here
+    RequestGap gap_;
     Message message_ = Message::kNone;
     std::uint32_t received_bytes_ = 0;  // SEND: so far; WRITE: of the whole message
     std::uint32_t write_left_bytes_ = 0;
     std::uint32_t write_rkey_ = 0;
     std::uint64_t write_va_ = 0;
     std::uint32_t receives_seen_ = 0;  // receive WQEs up to this index were seen posted
-    ReorderBuffer early_requests_;     // not empty only while nak_sent_
+    ReorderBuffer early_requests_;     // empty unless gap_.is_open()
     ResponseQueue responses_;
     AtomicReplayCache replay_cache_;
     // Of the request in hand: the SRQ that it may take a receive from, and the PD that its R_Key has to

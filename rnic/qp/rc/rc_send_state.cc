@@ -16,10 +16,10 @@ void RcSendState::reset(Psn first_psn) {
     window.reset(first_psn);
     recovery.reset(early_responses.is_enabled());
     early_responses.clear();
-    timer_start_ = 0;
+    ack_timer_start_ = 0;
     rnr_until_ = kNever;
-    is_sampling_rtt_ = false;
-    max_rtt_ns_ = max_rtt_unambiguous_ns_ = ack_requested_at_ = 0;
+    rtt_.reset();
+    ack_requested_at_ = 0;
     ack_requested_psn_ = first_psn - 1;
     retries_left_ = common_.attr.retry_cnt;
     rnr_retries_left_ = common_.attr.rnr_retry;
@@ -34,20 +34,10 @@ void RcSendState::on_progress(TimeNs now, const Outbox& outbox) {
     rnr_retries_left_ = common_.attr.rnr_retry;
     recovering_response = false;
     recovery.on_progress();
-    timer_start_ = now;
-    if (is_sampling_rtt_ && window.una_psn().distance(rtt_sample_psn_) > 0) {
-        is_sampling_rtt_ = false;
-        const TimeNs took_ns = now - rtt_sample_start_;
-        max_rtt_ns_ = std::max(took_ns, max_rtt_ns_ - max_rtt_ns_ / 8);
-        // Not when it may be the answer to what was sent again in between.
-        if (rtt_sample_start_ >= recovery.sent_at()) {
-            max_rtt_unambiguous_ns_ =
-                std::max(took_ns, max_rtt_unambiguous_ns_ - max_rtt_unambiguous_ns_ / 8);
-            recovery.on_rtt_sample(took_ns);
-            if (common_.self.flow().needs_rtt()) [[unlikely]] {
-                common_.self.flow().on_rtt(outbox.clock(now), took_ns);
-            }
-        }
+    ack_timer_start_ = now;
+    if (rtt_.on_ack(now, window.una_psn(), recovery.retransmitted_at()) && common_.self.flow().needs_rtt())
+        [[unlikely]] {
+        common_.self.flow().on_rtt(outbox.clock(now), rtt_.latest_ns());
     }
 }
 
@@ -60,7 +50,7 @@ bool RcSendState::consume_retry(TimeNs now, Outbox& outbox) {
     }
     --retries_left_;
     ++common_.config.counters->completer_retry_err;
-    timer_start_ = now;
+    ack_timer_start_ = now;
     return true;
 }
 
@@ -69,7 +59,7 @@ bool RcSendState::retry(TimeNs now, Outbox& outbox) {
         return false;
     }
     window.rewind();
-    is_sampling_rtt_ = false;
+    rtt_.cancel_sample();
     recovery.cancel(now);
     return true;
 }
@@ -80,7 +70,7 @@ bool RcSendState::has_rnr_retry() const {
 
 void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox) {
     peer_refused_read = peer_refused_read || window.oldest().has_response;
-    if (waits_for_rnr()) {
+    if (is_waiting_for_rnr()) {
         return;  // a duplicate: the wait that it asks for has begun
     }
     if (common_.attr.rnr_retry != kRetryForEver) {
@@ -96,22 +86,19 @@ void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& o
     retries_left_ = common_.attr.retry_cnt;
     rnr_until_ = now + rnr_timer_ns(timer_code);
     window.rewind();
-    is_sampling_rtt_ = false;
+    rtt_.cancel_sample();
     recovery.cancel(now);
     recovery.on_progress();
 }
 
-TimeNs RcSendState::timer_deadline() const {
-    if (waits_for_rnr()) {
-        return rnr_until_;
-    }
+TimeNs RcSendState::ack_deadline() const {
     const TimeNs timeout = ack_timeout_ns(common_.attr.timeout);
     if (!window.awaits_answer() || timeout == kNever) {
         return kNever;
     }
-    // Between the time asked for and four times that (IBA 9.9.2.1.1): a peer whose answers take long gets
-    // longer.
-    return timer_start_ + std::clamp(2 * max_rtt_ns_, timeout, 4 * timeout);
+    // Between the time that the application set and four times that (IBA 9.9.2.1.1): a peer with a long round
+    // trip gets longer.
+    return ack_timer_start_ + std::clamp(2 * rtt_.max_any_ns(), timeout, 4 * timeout);
 }
 
 void RcSendState::update_credits(std::uint8_t syndrome, std::uint32_t msn) {

@@ -7,21 +7,29 @@
 #include "base/time.h"
 #include "rnic/qp/rc/rc_common.h"
 #include "rnic/qp/rc/rc_loss_recovery.h"
+#include "rnic/qp/rc/rtt_estimator.h"
 #include "rnic/qp/rc/send_window.h"
 #include "rnic/qp/reorder_buffer.h"
 #include "rnic/qp/timing.h"
 
 namespace urnic {
 
+/// The timers of a requester, each of which sends something again when it expires.
+enum class RcTimer : std::uint8_t {
+    kAck,    // local ACK timeout: go back N, and a retry is used up (IBA 9.9.2.1.1)
+    kRnr,    // the wait that an RNR NAK asked for is over (IBA 9.7.5.2.8)
+    kProbe,  // something is overdue: what is missing alone (ProbeTimer)
+};
+
 class RcSendState {
   public:
     explicit RcSendState(RcCommon& common)
-        : recovery(window), early_responses(common.config.reorder_buffers), common_(common) {}
+        : recovery(window, rtt_), early_responses(common.config.reorder_buffers), common_(common) {}
 
     SendWindow window;
     RcLossRecovery recovery;
     ReorderBuffer
-        early_responses;  // responses that came early; not empty only while recovery.responses_missing()
+        early_responses;  // responses that came early; not empty only while recovery.responses().has_gap()
 
     /// As new, with the first PSN to send.
     void reset(Psn first_psn);
@@ -39,19 +47,19 @@ class RcSendState {
     /// Requests are missing at the peer: everything not acknowledged goes again.
     void go_back(TimeNs now) {
         window.rewind();
-        is_sampling_rtt_ = false;
+        rtt_.cancel_sample();
         recovery.cancel_after_loss(now);
     }
     /// One more wait after an RNR NAK with this timer code; fails with RNR_RETRY_EXC_ERR when none is left.
     /// To be called when the window has moved as far as the NAK acknowledges.
     void retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& outbox);
     [[nodiscard]] bool has_rnr_retry() const;
-    [[nodiscard]] bool waits_for_rnr() const { return rnr_until_ != kNever; }
+    [[nodiscard]] bool is_waiting_for_rnr() const { return rnr_until_ != kNever; }
     void end_rnr_wait() { rnr_until_ = kNever; }
-    void start_timer(TimeNs now) { timer_start_ = now; }
+    void start_ack_timer(TimeNs now) { ack_timer_start_ = now; }
     /// Nothing could be sent until `now`: what the timers wait for has perhaps not been asked for.
     void restart_timers(TimeNs now) {
-        timer_start_ = now;
+        ack_timer_start_ = now;
         recovery.restart_timer(now);
     }
     /// A packet went out whose answer ends at `psn` or behind it.
@@ -59,24 +67,22 @@ class RcSendState {
         ack_requested_psn_ = psn;
         ack_requested_at_ = now;
     }
-    /// The packet asks for an acknowledgement; how long it takes is measured, one packet at a time.
-    void start_rtt_sample(TimeNs now, Psn psn) {
-        if (!is_sampling_rtt_) {
-            is_sampling_rtt_ = true;
-            rtt_sample_psn_ = psn;
-            rtt_sample_start_ = now;
-        }
-    }
-    /// When the ACK timeout or the RNR wait ends.
-    [[nodiscard]] TimeNs timer_deadline() const;
-    /// That, or earlier when something that was sent again is overdue.
+    /// The packet asks for an acknowledgement and was sent for the first time.
+    void start_rtt_sample(TimeNs now, Psn psn) { rtt_.start_sample(now, psn); }
+    /// When a timer expires; while an RNR wait lasts it is the only one that runs.
     [[nodiscard]] TimeNs deadline() const {
-        const TimeNs timer = timer_deadline();
-        if (!recovery.active() || waits_for_rnr()) [[likely]] {
-            return timer;
+        if (is_waiting_for_rnr()) [[unlikely]] {
+            return rnr_until_;
         }
-        return std::min(timer, recovery.deadline(ack_overdue_since(), max_rtt_unambiguous_ns_,
-                                                 ack_timeout_ns(common_.attr.timeout)));
+        const TimeNs ack = ack_deadline();
+        if (!recovery.active()) [[likely]] {
+            return ack;
+        }
+        return std::min(ack, recovery.deadline(ack_overdue_since(), ack_timeout_ns(common_.attr.timeout)));
+    }
+    /// Which timer it is that expired, deadline() being in the past.
+    [[nodiscard]] RcTimer expired_timer(TimeNs now) const {
+        return is_waiting_for_rnr() ? RcTimer::kRnr : now < ack_deadline() ? RcTimer::kProbe : RcTimer::kAck;
     }
     /// The oldest missing response was already asked for again: more packets behind the same gap are the rest
     /// of the first burst and say nothing new.
@@ -121,25 +127,24 @@ class RcSendState {
     bool flush(std::uint32_t most, Outbox& outbox);
 
   private:
-    // Since when there is no answer though one was asked for; kNever: none is owed. What did not ask for an
-    // acknowledgement may wait for the next packet that does.
+    /// When the ACK timeout ends; kNever: nothing is awaited, or it is off.
+    [[nodiscard]] TimeNs ack_deadline() const;
+    /// Since when an acknowledgement that was asked for is awaited; kNever: none is. What did not ask for one
+    /// may wait for the next packet that does.
     [[nodiscard]] TimeNs ack_overdue_since() const {
-        return window.una_psn().distance(ack_requested_psn_) <= 0 ? std::max(timer_start_, ack_requested_at_)
-                                                                  : kNever;
+        return window.una_psn().distance(ack_requested_psn_) <= 0
+                   ? std::max(ack_timer_start_, ack_requested_at_)
+                   : kNever;
     }
     void report_success(const InflightWqe& wqe, std::uint32_t index, Outbox& outbox);
     void complete_error(std::uint64_t wr_id, std::uint32_t index, WcStatus status, Outbox& outbox);
 
     RcCommon& common_;
-    TimeNs timer_start_ = 0;
+    RttEstimator rtt_;
+    TimeNs ack_timer_start_ = 0;
     TimeNs rnr_until_ = kNever;
-    TimeNs rtt_sample_start_ = 0;
-    TimeNs max_rtt_ns_ = 0;              // the longest that an answer took of late
-    TimeNs max_rtt_unambiguous_ns_ = 0;  // the same, of answers to what was sent once
-    TimeNs ack_requested_at_ = 0;        // the newest packet that asks for an answer
-    Psn rtt_sample_psn_;
+    TimeNs ack_requested_at_ = 0;  // the newest packet that asks for an answer
     Psn ack_requested_psn_;
-    bool is_sampling_rtt_ = false;
     std::uint8_t retries_left_ = 0;
     std::uint8_t rnr_retries_left_ = 0;
     bool credits_limited_ = false;

@@ -65,6 +65,14 @@ class SendWindow {
     }
 
     [[nodiscard]] const InflightWqe& at(std::uint32_t index) const { return wqes_[index % kMaxInFlightWqes]; }
+    /// The WQE that a PSN of the window belongs to.
+    [[nodiscard]] std::uint32_t index_of(Psn psn) const {
+        std::uint32_t index = una_index_;
+        while (psn.distance(at(index).last_psn()) > 0) {
+            ++index;
+        }
+        return index;
+    }
     [[nodiscard]] const InflightWqe& oldest() const { return at(una_index_); }
 
     /// Returns whether a WQE of `psn_count` packets may be added.
