@@ -28,6 +28,12 @@ bool has_right_length(const WrOpcodeInfo& info, const SendWork& work) {
 }  // namespace
 
 bool RcRequester::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
+    // Most calls come to acknowledge what arrived, with nothing to send.
+    const SendWindow& window = state_.window;
+    if (window.at_tail() && !state_.recovery.active() && !common_.config.sq.has(window.tail_index())) {
+        wqe_loaded_ = false;
+        return false;
+    }
     for (std::uint32_t sent = 0; sent < max_packets && outbox.room() != 0; ++sent) {
         if (state_.recovery.active() && send_retransmission(now, outbox)) [[unlikely]] {
             continue;
@@ -307,10 +313,7 @@ WcStatus RcRequester::check_new(const WrOpcodeInfo& info) const {
 }
 
 // Makes work_ the WQE `index`. It is read again from the ring after a rewind: then it has to be what it was.
-bool RcRequester::load_wqe(std::uint32_t index, Outbox& outbox) {
-    if (wqe_loaded_ && work_.index == index) {
-        return true;
-    }
+bool RcRequester::fetch_again(std::uint32_t index, Outbox& outbox) {
     const InflightWqe& wqe = state_.window.at(index);
     const WrOpcodeInfo& info = rc_wr_opcode_info(wqe.opcode);
     wqe_loaded_ = common_.config.sq.fetch(index, work_) == Fetch::kOk && work_.opcode == wqe.opcode &&

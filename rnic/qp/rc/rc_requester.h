@@ -44,7 +44,11 @@ class RcRequester {
     [[nodiscard]] Begun begin_next(Outbox& outbox);
     [[nodiscard]] Begun process_local_op(Outbox& outbox);
     [[nodiscard]] WcStatus check_new(const WrOpcodeInfo& info) const;
-    [[nodiscard]] bool load_wqe(std::uint32_t index, Outbox& outbox);
+    /// Makes work_ the WQE `index`. Returns whether it is as it was when its first packet went out.
+    [[nodiscard]] bool load_wqe(std::uint32_t index, Outbox& outbox) {
+        return (wqe_loaded_ && work_.index == index) || fetch_again(index, outbox);
+    }
+    [[nodiscard]] bool fetch_again(std::uint32_t index, Outbox& outbox);
     void plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) const;
     [[nodiscard]] bool can_send(PacketPlan& plan) const;
     [[nodiscard]] bool transmit(std::uint32_t index, const PacketPlan& plan, Outbox& outbox);
