@@ -36,8 +36,8 @@ class WorkerOutbox final : private Outbox {
     void set_paused_priorities(std::uint8_t priorities) { set_paused(priorities); }
     /// While the port is down, frames are dropped instead of sent.
     void set_port_up(bool up) { port_up_ = up; }
-    using Outbox::has_held;
-    using Outbox::holds;
+    using Outbox::defer_if_paused;
+    using Outbox::has_deferred;
     using Outbox::paused;
 
     /// The outbox for calls into this QP at this time, until the next begin_call() or make_room(). Makes room

@@ -34,8 +34,7 @@ class ProbeTimer {
     }
     /// The timer expired, and the loss that it stands for was reported by nobody.
     void on_suspected_loss() { recent_loss_ = true; }
-    /// The peer acknowledged something new. A peer that was silent up to the ACK timeout is not probed again
-    /// before that.
+    /// The peer acknowledged something new.
     void on_progress() { pto_count_ = 0; }
     /// Forgets a loss that is long over.
     void on_ack(TimeNs now) { recent_loss_ = recent_loss_ && now - loss_seen_at_ < kRecentLossNs; }

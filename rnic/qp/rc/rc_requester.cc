@@ -100,7 +100,7 @@ bool RcRequester::send_next(TimeNs now, Outbox& outbox) {
     const std::uint32_t index = window.cursor_index();
     PacketPlan plan{};
     plan_packet(index, psn_to_send(), plan);
-    if (!can_send(plan) || !load_wqe(index, outbox) || !transmit(index, plan, outbox)) {
+    if (!admit(plan) || !load_wqe(index, outbox) || !transmit(index, plan, outbox)) {
         return false;
     }
     if (window.cursor_psn() == window.una_psn()) {
@@ -344,8 +344,9 @@ void RcRequester::plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) co
     plan.payload_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(left_bytes, common_.mtu_bytes));
 }
 
-// Returns whether the window and the peer have room for the packet at the cursor.
-bool RcRequester::can_send(PacketPlan& plan) const {
+// Returns whether the window and the peer have room for the packet at the cursor. The packet asks for an
+// acknowledgement if there is no room behind it.
+bool RcRequester::admit(PacketPlan& plan) const {
     const SendWindow& window = state_.window;
     if (plan.wqe->has_response) {
         return window.responses_in_flight() < common_.attr.max_rd_atomic;
@@ -353,12 +354,12 @@ bool RcRequester::can_send(PacketPlan& plan) const {
     const std::uint32_t in_flight = window.packets_in_flight();
     // Before the window closes the peer is made to speak, whatever the packet.
     plan.asks_ack = plan.asks_ack || in_flight + 1 == kMaxInFlightPackets;
-    return in_flight < kMaxInFlightPackets && credits_allow(plan);
+    return in_flight < kMaxInFlightPackets && admit_by_credits(plan);
 }
 
 // IBA 9.7.7.2.5: beyond the peer's credits one packet of the next message that takes a receive may go, and
 // then no other before its acknowledgement.
-bool RcRequester::credits_allow(PacketPlan& plan) const {
+bool RcRequester::admit_by_credits(PacketPlan& plan) const {
     const SendWindow& window = state_.window;
     const bool takes_receive = plan.info->is(WrOpcodeInfo::kNeedsReceive) &&
                                (plan.is_last || !plan.info->is(WrOpcodeInfo::kReceiveAtEnd));

@@ -50,7 +50,7 @@ class RcRequester {
     }
     [[nodiscard]] bool fetch_again(std::uint32_t index, Outbox& outbox);
     void plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) const;
-    [[nodiscard]] bool can_send(PacketPlan& plan) const;
+    [[nodiscard]] bool admit(PacketPlan& plan) const;
     [[nodiscard]] bool transmit(std::uint32_t index, const PacketPlan& plan, Outbox& outbox);
     [[nodiscard]] bool send_retransmission(TimeNs now, Outbox& outbox);
     [[nodiscard]] bool retry_next_gap(TimeNs now, Outbox& outbox);
@@ -58,7 +58,7 @@ class RcRequester {
     [[nodiscard]] Psn first_missing(const InflightWqe& wqe) const;
     [[nodiscard]] Psn end_of_gap(const InflightWqe& wqe, Psn gap) const;
     [[nodiscard]] Psn psn_to_send() const;
-    [[nodiscard]] bool credits_allow(PacketPlan& plan) const;
+    [[nodiscard]] bool admit_by_credits(PacketPlan& plan) const;
     [[nodiscard]] bool gather_payload(const PacketPlan& plan, PieceList& pieces) const;
     [[nodiscard]] wire::PacketHeader header_of(const PacketPlan& plan) const;
     [[nodiscard]] bool more_to_send() const;

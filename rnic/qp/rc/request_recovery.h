@@ -1,19 +1,16 @@
 // Requests that the peer of an RC requester misses, and how they are sent again (docs/adr/0007).
 //
-//            on_sequence_nak, on_duplicate_ack,                 last packet of
-//            on_probe_timeout                                   the run sent
-//   kIdle ---------------------------------------> kResending ----------------> kAwaitingAck
-//     ^ ^                                           ^   |  ^                     |   |
-//     | |                                           |   |  |  on_probe_timeout   |   |
-//     | |     run acknowledged,                     |   |  +---------------------+   |
-//     | |     nothing was sent behind it            |   |                            |
-//     | +-------------------------------------------(---+----------------------------+
-//     |                                             |   |
-//     |                   the packet behind the run |   | run acknowledged,
-//     |                   is missing as well        |   | more was sent behind it
-//     |                                             |   v
-//     +-------------------------------------------- kAwaitingProbe
-//       ACK beyond the packet behind the run
+//                    +------------------------ begin_run() <------------------------+
+//                    |   a NAK or a repeated ACK of something else that is missing, |
+//                    v   or the packet behind the run is missing as well            |
+//   kIdle ---> kResending ------------------------> kAwaitingAck -----------> kAwaitingProbe
+//     ^  NAK,        ^  the last packet of the run     |  |  run acknowledged,      |
+//     |  repeated    |  was sent                       |  |  more was sent behind   |
+//     |  ACK, or     |                                 |  |                         |
+//     |  timer       +---------------------------------+  |                         |
+//     |                 probe timer: missing_psn_ alone   |                         |
+//     +---------------------------------------------------+-------------------------+
+//           run acknowledged, nothing was sent behind it      ACK beyond the packet behind the run
 //
 // A run is one or more requests with successive PSNs, [run_begin_, run_end_). The packet behind it is the
 // probe: its acknowledgement shows that the peer kept what arrived early (PeerRecovery::kSelective), and
