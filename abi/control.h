@@ -13,7 +13,7 @@ namespace urnic::abi {
 
 inline constexpr std::uint32_t kControlMagic = 0x75726e63;  // "urnc"
 /// Raised whenever anything in abi/ changes its meaning. Provider and daemon must agree.
-inline constexpr std::uint32_t kAbiVersion = 5;
+inline constexpr std::uint32_t kAbiVersion = 6;
 inline constexpr std::size_t kMaxMessageBytes = 1024;
 /// File descriptors one message can carry: Hello's reply is the largest (2 + a wake eventfd for each worker).
 inline constexpr std::uint32_t kMaxMessageFds = 2 + kMaxWorkers;
@@ -327,8 +327,8 @@ struct QueryQpReply {
     QpAttr attr;
 };
 
-/// Error ENETUNREACH: nobody on the network has that GID. `key` is what SendWqe::address_handle holds; it is
-/// good for QPs of the same PD, until the handle is destroyed.
+/// Error ENETUNREACH: nobody on the network has that GID. `key` is what WrOperands::ud.address_handle holds;
+/// it is good for QPs of the same PD, until the handle is destroyed.
 struct CreateAhRequest {
     RequestHeader header;
     std::uint32_t pd;

@@ -30,6 +30,41 @@ struct Sge {
 };
 static_assert(sizeof(Sge) == 16);
 
+/// What a send WQE says by its operation; on a UD QP it is `ud`, whatever the operation. `remote_addr` and
+/// `rkey` are at the same place in all that name memory of the peer.
+union WrOperands {
+    struct {  // WRITE, READ, ATOMIC WRITE
+        std::uint64_t remote_addr;
+        std::uint32_t rkey;
+    } rdma;
+    struct {  // COMPARE_SWAP, FETCH_ADD: values in host order
+        std::uint64_t remote_addr;
+        std::uint32_t rkey;
+        std::uint32_t reserved;
+        std::uint64_t compare_add;
+        std::uint64_t swap;
+    } atomic;
+    struct {  // FLUSH
+        std::uint64_t remote_addr;
+        std::uint32_t rkey;
+        std::uint32_t feth;  // as in the FETH: selectivity level and placement type
+        std::uint64_t length;
+    } flush;
+    struct {
+        std::uint32_t remote_qp_num;
+        std::uint32_t remote_qkey;
+        std::uint32_t address_handle;  // CreateAhReply::key
+    } ud;
+    struct {                        // BIND_MW
+        std::uint64_t addr;         // where the window begins in the region
+        std::uint32_t new_key;      // which also tells the window
+        std::uint32_t region_lkey;  // of the region
+        std::uint64_t length;
+        std::uint32_t access;  // AccessFlags
+    } mw;
+};
+static_assert(sizeof(WrOperands) == 32);
+
 /// Header of a send slot. After it come `num_sge` Sge, or, with kSendInline, `inline_length` bytes.
 /// The stride of a send ring is 64 + max(16 * max_sge, max_inline), rounded up to 64.
 struct alignas(64) SendWqe {
@@ -41,26 +76,9 @@ struct alignas(64) SendWqe {
     std::uint32_t
         imm_or_rkey;  // immediate data in network order as the application gave it, or key to invalidate
     std::uint32_t inline_length;
-    std::uint64_t remote_addr;  // WRITE, READ, atomics; BIND_MW: where the window begins in the region
-    union {
-        std::uint32_t rkey;         // BIND_MW: the window's new key, which also tells the window
-        std::uint32_t remote_qkey;  // UD
-    };
-    union {
-        std::uint32_t srq_number;     // XRC
-        std::uint32_t remote_qp_num;  // UD
-        std::uint32_t region_key;     // BIND_MW: L_Key of the region
-    };
-    union {
-        std::uint64_t compare_add;    // host order
-        std::uint64_t window_length;  // BIND_MW
-    };
-    std::uint64_t swap;  // host order
-    union {
-        std::uint32_t address_handle;  // UD: CreateAhReply::key
-        std::uint32_t window_access;   // BIND_MW: AccessFlags
-    };
+    std::uint32_t xrc_srq_number;
     std::uint32_t reserved;
+    WrOperands wr;
 };
 static_assert(sizeof(SendWqe) == 64);
 

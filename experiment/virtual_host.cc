@@ -166,8 +166,8 @@ void VirtualHost::post(TimeNs now, QpIndex index, WrOpcode opcode, std::uint32_t
     wqe.opcode = static_cast<std::uint8_t>(opcode);
     wqe.num_sge = 1;
     wqe.flags = kSendSignaled;
-    wqe.remote_addr = 0;
-    wqe.rkey = world_.memory.key();
+    wqe.wr.rdma.remote_addr = 0;
+    wqe.wr.rdma.rkey = world_.memory.key();
     *reinterpret_cast<abi::Sge*>(&wqe + 1) = {0, length_bytes, world_.memory.key()};
     wqe.seq.store(++each.posted, std::memory_order_release);
     make_ready(each);

@@ -99,9 +99,9 @@ void Node::post(WrOpcode opcode, const Node& peer, std::uint32_t length_bytes) {
     wqe.opcode = static_cast<std::uint8_t>(opcode);
     wqe.num_sge = 1;
     wqe.flags = kSendSignaled;
-    wqe.remote_addr = peer.address();
-    wqe.rkey = peer.key_;
-    wqe.compare_add = 1;
+    // Of WRITE and READ, too: their operands are the first two.
+    wqe.wr.atomic = {
+        .remote_addr = peer.address(), .rkey = peer.key_, .reserved = 0, .compare_add = 1, .swap = 0};
     *reinterpret_cast<abi::Sge*>(slot + sizeof wqe) = {address(), length_bytes, key_};
     wqe.seq.store(++posted_, std::memory_order_release);
 }

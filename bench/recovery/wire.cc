@@ -83,8 +83,8 @@ void End::post(WrOpcode opcode, const End& peer, std::uint32_t length_bytes) {
     wqe.opcode = static_cast<std::uint8_t>(opcode);
     wqe.num_sge = 1;
     wqe.flags = kSendSignaled;
-    wqe.remote_addr = reinterpret_cast<std::uint64_t>(peer.buffer_.get());
-    wqe.rkey = peer.key_;
+    wqe.wr.rdma.remote_addr = reinterpret_cast<std::uint64_t>(peer.buffer_.get());
+    wqe.wr.rdma.rkey = peer.key_;
     *reinterpret_cast<abi::Sge*>(&wqe + 1) = {reinterpret_cast<std::uint64_t>(buffer_.get()), length_bytes,
                                               key_};
     wqe.seq.store(++posted_, std::memory_order_release);

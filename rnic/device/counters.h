@@ -11,7 +11,7 @@ namespace urnic {
 #define URNIC_COUNTERS(X)                                                                              \
     /* as rxe names them */                                                                            \
     X(sent_pkts) X(rcvd_pkts) X(duplicate_request) X(out_of_seq_request) X(rcvd_rnr_err)               \
-    X(send_rnr_err) X(rcvd_seq_err) X(ack_deferred) X(retry_exceeded_err) X(retry_rnr_exceeded_err)    \
+    X(send_rnr_err) X(rcvd_seq_err) X(retry_exceeded_err) X(retry_rnr_exceeded_err)                    \
     X(completer_retry_err) X(send_err) X(link_downed) X(rdma_sends) X(rdma_recvs)                      \
     /* as mlx5 names them */                                                                           \
     X(out_of_buffer) X(out_of_sequence) X(packet_seq_err) X(implied_nak_seq_err)                       \

@@ -9,6 +9,13 @@
 
 namespace urnic {
 
+/// Counts a send WQE that has done its work, whether or not it reports that.
+inline void count_send(const QpCommon& common, WcOpcode opcode) {
+    if (opcode == WcOpcode::kSend) {
+        ++common.config.counters->rdma_sends;
+    }
+}
+
 /// A send WQE that has done its work.
 inline void complete_send(QpCommon& common, std::uint64_t wr_id, std::uint32_t index, std::uint32_t byte_len,
                           WcOpcode opcode, Outbox& outbox) {
@@ -71,6 +78,7 @@ inline void complete_receive(QpCommon& common, RecvWqe& receive, const wire::Pac
         completion.wc_flags |= kWcWithInv;
     }
     receive.in_use = false;
+    ++common.config.counters->rdma_recvs;
     common.complete(outbox, cq_of(common, receive), completion);
 }
 

@@ -19,7 +19,7 @@ struct WrOpcodeInfo {
         kReceiveAtEnd = 1U << 5U,      // takes it with the last packet only
         kIsLocal = 1U << 6U,           // done here, nothing is sent: no packets, no message number
         kIsAtomicWrite = 1U << 7U,     // 8 bytes, answered by a READ response without data
-        kIsFlush = 1U << 8U,           // the same answer; range in compare_add (length), FETH in swap
+        kIsFlush = 1U << 8U,           // the same answer
     };
     // Operations by position in the message.
     std::uint8_t first = 0;

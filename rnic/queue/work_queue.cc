@@ -1,19 +1,23 @@
 #include "rnic/queue/work_queue.h"
 
+#include <cstddef>
 #include <cstring>
 
 namespace urnic {
 
 namespace {
 
+/// What was copied out of a ring before is not read there again: the application may change it.
+inline void keep_copy() { asm volatile("" ::: "memory"); }
+
 /// Copies a list out of a ring; gives the sum of its lengths.
 std::uint64_t take_list(abi::Sge* to, const std::byte* from, std::uint32_t count) {
     std::uint64_t total = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
         std::memcpy(&to[i], from + i * sizeof(abi::Sge), sizeof(abi::Sge));
-        // The application may change its list: the length that counts is the one in the copy. (It also keeps
-        // the compiler from a `rep movs`, whose start costs more than a usual list.)
-        asm volatile("" ::: "memory");
+        // Of each element by itself, to keep the compiler from a `rep movs`, whose start costs more than a
+        // usual list.
+        keep_copy();
         total += to[i].length;
     }
     return total;
@@ -26,24 +30,13 @@ Fetch SendQueue::fetch(std::uint32_t index, SendWork& work) const {
         return Fetch::kEmpty;
     }
     const std::byte* slot = slots_ + std::size_t{index & (entries_ - 1)} * stride_;
-    // Every field is read once: the application may change it between two looks.
-    const volatile auto* wqe = reinterpret_cast<const volatile abi::SendWqe*>(slot);
+    std::memcpy(static_cast<void*>(&work), slot, sizeof(abi::SendWqe));
+    keep_copy();
     work.index = index;
-    work.wr_id = wqe->wr_id;
-    work.opcode = wqe->opcode;
-    work.flags = wqe->flags;
-    work.num_sge = wqe->num_sge;
-    work.remote_addr = wqe->remote_addr;
-    work.rkey = wqe->rkey;
-    work.srq_number = wqe->srq_number;
-    work.address_handle = wqe->address_handle;
-    work.compare_add = wqe->compare_add;
-    work.swap = wqe->swap;
-    work.imm_or_rkey = wqe->imm_or_rkey;
     work.inline_data = nullptr;
     const std::byte* body = slot + sizeof(abi::SendWqe);
     if ((work.flags & kSendInline) != 0) {
-        work.length_bytes = wqe->inline_length;
+        work.length_bytes = work.inline_length;
         work.num_sge = 0;
         work.inline_data = body;
         return work.length_bytes <= max_inline_ ? Fetch::kOk : Fetch::kMalformed;

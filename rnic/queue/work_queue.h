@@ -2,6 +2,7 @@
 // copy.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "abi/queues.h"
@@ -11,22 +12,31 @@ namespace urnic {
 /// A private, checked copy of a send WQE. Opcode and flags are as the application wrote them; counts and
 /// lengths are within the QP's limits.
 struct SendWork {
-    std::uint64_t wr_id = 0;
-    std::uint64_t remote_addr = 0;
-    std::uint64_t compare_add = 0;  // BIND_MW: length of the window
-    std::uint64_t swap = 0;
-    std::uint64_t length_bytes = 0;  // sum of the SGE lengths or inline length
+    // As in abi::SendWqe, but that its first word is the index.
     std::uint32_t index = 0;
-    std::uint32_t imm_or_rkey = 0;
-    std::uint32_t rkey = 0;            // UD: Q_Key; BIND_MW: new key of the window
-    std::uint32_t srq_number = 0;      // UD: remote QP number; BIND_MW: key of the region
-    std::uint32_t address_handle = 0;  // BIND_MW: access
-    std::uint16_t flags = 0;
     std::uint8_t opcode = 0;  // WrOpcode, unchecked
     std::uint8_t num_sge = 0;
+    std::uint16_t flags = 0;
+    std::uint64_t wr_id = 0;
+    std::uint32_t imm_or_rkey = 0;
+    std::uint32_t inline_length = 0;
+    std::uint32_t xrc_srq_number = 0;
+    std::uint32_t reserved = 0;
+    abi::WrOperands wr{};
+
+    std::uint64_t length_bytes = 0;          // sum of the SGE lengths or inline length
     const std::byte* inline_data = nullptr;  // in the shared ring: may change under us, never out of bounds
     abi::Sge sge[abi::kMaxSge];
 };
+static_assert(offsetof(SendWork, length_bytes) == sizeof(abi::SendWqe));
+static_assert(offsetof(SendWork, opcode) == offsetof(abi::SendWqe, opcode));
+static_assert(offsetof(SendWork, num_sge) == offsetof(abi::SendWqe, num_sge));
+static_assert(offsetof(SendWork, flags) == offsetof(abi::SendWqe, flags));
+static_assert(offsetof(SendWork, wr_id) == offsetof(abi::SendWqe, wr_id));
+static_assert(offsetof(SendWork, imm_or_rkey) == offsetof(abi::SendWqe, imm_or_rkey));
+static_assert(offsetof(SendWork, inline_length) == offsetof(abi::SendWqe, inline_length));
+static_assert(offsetof(SendWork, xrc_srq_number) == offsetof(abi::SendWqe, xrc_srq_number));
+static_assert(offsetof(SendWork, wr) == offsetof(abi::SendWqe, wr));
 
 enum class Fetch : std::uint8_t {
     kEmpty,  // no entry with that index yet

@@ -335,12 +335,7 @@ void QpHost::post_send(const abi::SendWqe& fields, std::span<const abi::Sge> sge
     wqe.flags = fields.flags;
     wqe.wr_id = sends_.posted;
     wqe.imm_or_rkey = fields.imm_or_rkey;
-    wqe.remote_addr = fields.remote_addr;
-    wqe.rkey = fields.rkey;
-    wqe.remote_qp_num = fields.remote_qp_num;
-    wqe.address_handle = fields.address_handle;
-    wqe.compare_add = fields.compare_add;
-    wqe.swap = fields.swap;
+    wqe.wr = fields.wr;
     const bool is_inline = (fields.flags & kSendInline) != 0;
     wqe.num_sge = is_inline ? 0 : static_cast<std::uint8_t>(sge.size());
     wqe.inline_length = is_inline ? static_cast<std::uint32_t>(inline_data.size()) : 0;

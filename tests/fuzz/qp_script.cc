@@ -161,19 +161,19 @@ QpHost* QpScript::post_one_send() {
     const std::uint8_t flags = input_.byte();
     wqe.flags = flags & 0x0fU;
     const Region& region = host.peer->region((flags >> 4U) % QpHost::kRegions);
-    wqe.remote_addr =
+    wqe.wr.atomic.remote_addr =
         region.iova + (input_.number<std::uint16_t>() & ((flags & 0x40U) != 0 ? 0xffffU : 0x7ff8U));
-    wqe.rkey = (flags & 0x80U) != 0 ? kGarbageKey : region.key;
+    wqe.wr.atomic.rkey = (flags & 0x80U) != 0 ? kGarbageKey : region.key;
     wqe.imm_or_rkey = input_.byte();
-    wqe.compare_add = input_.byte();
-    wqe.swap = input_.byte();
+    wqe.wr.atomic.compare_add = input_.byte();
+    wqe.wr.atomic.swap = input_.byte();
     if (host.type() == QpType::kUd) {
         const bool to_group = (flags & 0x10U) != 0;
-        wqe.remote_qkey = (flags & 0x40U) != 0 ? kGarbageKey : kQkey;
-        wqe.address_handle = (flags & 0x80U) != 0 ? kGarbageKey
-                             : to_group           ? host.group_handle()
-                                                  : host.peer->address_handle();
-        wqe.remote_qp_num = to_group ? wire::kMulticastQp : host.peer->qp().qp_num();
+        wqe.wr.ud.remote_qkey = (flags & 0x40U) != 0 ? kGarbageKey : kQkey;
+        wqe.wr.ud.address_handle = (flags & 0x80U) != 0 ? kGarbageKey
+                                   : to_group           ? host.group_handle()
+                                                        : host.peer->address_handle();
+        wqe.wr.ud.remote_qp_num = to_group ? wire::kMulticastQp : host.peer->qp().qp_num();
     }
     const std::vector<abi::Sge> list = pick_sges(host);
     const std::span<const std::byte> inline_data = (wqe.flags & kSendInline) != 0

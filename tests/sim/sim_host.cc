@@ -97,6 +97,36 @@ abi::RecvWqe& SimHost::recv_slot(std::uint32_t index) {
                                             std::size_t{index % options_.recv_entries} * recv_stride_);
 }
 
+namespace {
+
+abi::WrOperands operands_of(const SendRequest& request, QpType type) {
+    if (type == QpType::kUd) {
+        return {.ud = {.remote_qp_num = request.remote_qp_num,
+                       .remote_qkey = request.remote_qkey,
+                       .address_handle = request.address_handle}};
+    }
+    if (request.opcode == WrOpcode::kBindMw) {
+        return {.mw = {.addr = request.remote_addr,
+                       .new_key = request.rkey,
+                       .region_lkey = request.region_key,
+                       .length = request.compare_add,
+                       .access = request.window_access}};
+    }
+    if (request.opcode == WrOpcode::kFlush) {
+        return {.flush = {.remote_addr = request.remote_addr,
+                          .rkey = request.rkey,
+                          .feth = static_cast<std::uint32_t>(request.swap),
+                          .length = request.compare_add}};
+    }
+    return {.atomic = {.remote_addr = request.remote_addr,  // the first two are those of WRITE and READ, too
+                       .rkey = request.rkey,
+                       .reserved = 0,
+                       .compare_add = request.compare_add,
+                       .swap = request.swap}};
+}
+
+}  // namespace
+
 void SimHost::post_send(const SendRequest& request) {
     abi::SendWqe& wqe = send_slot(next_send_);
     auto* body = reinterpret_cast<std::byte*>(&wqe + 1);
@@ -104,21 +134,8 @@ void SimHost::post_send(const SendRequest& request) {
     wqe.flags = request.flags;
     wqe.wr_id = request.wr_id;
     wqe.imm_or_rkey = request.imm_or_rkey;
-    wqe.remote_addr = request.remote_addr;
-    wqe.rkey = request.rkey;
-    wqe.compare_add = request.compare_add;
-    wqe.swap = request.swap;
-    if (options_.type == QpType::kUd) {
-        wqe.address_handle = request.address_handle;
-        wqe.remote_qp_num = request.remote_qp_num;
-        wqe.remote_qkey = request.remote_qkey;
-    } else if (request.opcode == WrOpcode::kBindMw) {
-        wqe.region_key = request.region_key;
-        wqe.window_access = request.window_access;
-    }
-    if (options_.type == QpType::kXrcSend) {
-        wqe.srq_number = request.srq_number;
-    }
+    wqe.wr = operands_of(request, options_.type);
+    wqe.xrc_srq_number = request.srq_number;
     if ((request.flags & kSendInline) != 0) {
         URNIC_CHECK(request.inline_data.size() <= options_.max_inline);
         wqe.num_sge = 0;

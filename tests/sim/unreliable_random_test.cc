@@ -138,7 +138,7 @@ TEST_P(UnreliableRandom, RingsOfGarbage) {
             }
             abi::SendWqe& wqe = a_->send_slot(i);
             wqe.opcode = below(2) == 0 ? static_cast<std::uint8_t>(WrOpcode::kSend) : wqe.opcode;
-            wqe.address_handle = below(2) == 0 ? to_b_ : wqe.address_handle;
+            wqe.wr.ud.address_handle = below(2) == 0 ? to_b_ : wqe.wr.ud.address_handle;
             if (below(4) == 0) {
                 b_->recv_slot(i).num_sge = static_cast<std::uint32_t>(random_());
             }

@@ -73,23 +73,23 @@ inline int write_send(const Qp& qp, std::uint32_t index, const struct ibv_send_w
     }
     wqe.imm_or_rkey = what.has_immediate_or_key ? wr.imm_data : 0;
     if (what.is_atomic) {
-        wqe.remote_addr = wr.wr.atomic.remote_addr;
-        wqe.rkey = wr.wr.atomic.rkey;
-        wqe.compare_add = wr.wr.atomic.compare_add;
-        wqe.swap = wr.wr.atomic.swap;
+        wqe.wr.atomic.remote_addr = wr.wr.atomic.remote_addr;
+        wqe.wr.atomic.rkey = wr.wr.atomic.rkey;
+        wqe.wr.atomic.compare_add = wr.wr.atomic.compare_add;
+        wqe.wr.atomic.swap = wr.wr.atomic.swap;
     } else if (what.is_remote) {
-        wqe.remote_addr = wr.wr.rdma.remote_addr;
-        wqe.rkey = wr.wr.rdma.rkey;
+        wqe.wr.rdma.remote_addr = wr.wr.rdma.remote_addr;
+        wqe.wr.rdma.rkey = wr.wr.rdma.rkey;
     } else if (what.is_datagram) {
         if (wr.wr.ud.ah == nullptr) [[unlikely]] {
             return EINVAL;
         }
-        wqe.address_handle = ah_of(wr.wr.ud.ah)->key;
-        wqe.remote_qp_num = wr.wr.ud.remote_qpn;
-        wqe.remote_qkey = wr.wr.ud.remote_qkey;
+        wqe.wr.ud.address_handle = ah_of(wr.wr.ud.ah)->key;
+        wqe.wr.ud.remote_qp_num = wr.wr.ud.remote_qpn;
+        wqe.wr.ud.remote_qkey = wr.wr.ud.remote_qkey;
     }
     if (what.is_xrc) {
-        wqe.srq_number = wr.qp_type.xrc.remote_srqn;
+        wqe.xrc_srq_number = wr.qp_type.xrc.remote_srqn;
     }
     wqe.seq.store(index + 1, std::memory_order_release);
     return 0;
@@ -170,12 +170,12 @@ int post_send(struct ibv_qp* ibv_qp, struct ibv_send_wr* wr, struct ibv_send_wr*
 
 std::uint32_t fill_bind(abi::SendWqe& wqe, const Mw& mw, std::uint32_t rkey,
                         const struct ibv_mw_bind_info& info) {
-    wqe.rkey = mw.index_bits | (rkey & kConsumerKeyMask);
-    wqe.region_key = info.mr != nullptr ? info.mr->lkey : 0;
-    wqe.remote_addr = info.addr;
-    wqe.window_length = info.length;
-    wqe.window_access = info.mw_access_flags;
-    return wqe.rkey;
+    wqe.wr.mw.addr = info.addr;
+    wqe.wr.mw.new_key = mw.index_bits | (rkey & kConsumerKeyMask);
+    wqe.wr.mw.region_lkey = info.mr != nullptr ? info.mr->lkey : 0;
+    wqe.wr.mw.length = info.length;
+    wqe.wr.mw.access = info.mw_access_flags;
+    return wqe.wr.mw.new_key;
 }
 
 int bind_mw(struct ibv_qp* ibv_qp, struct ibv_mw* mw, struct ibv_mw_bind* bind) {

@@ -62,8 +62,8 @@ abi::SendWqe* begin(struct ibv_qp_ex* ex, WrOpcode opcode) {
     wqe->wr_id = ex->wr_id;
     wqe->imm_or_rkey = 0;
     wqe->inline_length = 0;
-    wqe->address_handle = 0;  // none until wr_set_ud_addr()
-    wqe->srq_number = 0;      // none until wr_set_xrc_srqn()
+    wqe->wr.ud.address_handle = 0;  // none until wr_set_ud_addr()
+    wqe->xrc_srq_number = 0;        // none until wr_set_xrc_srqn()
     qp.build_wqe = wqe;
     return wqe;
 }
@@ -72,8 +72,8 @@ abi::SendWqe* begin_remote(struct ibv_qp_ex* ex, WrOpcode opcode, std::uint32_t 
                            std::uint64_t remote_addr) {
     abi::SendWqe* wqe = begin(ex, opcode);
     if (wqe != nullptr) {
-        wqe->rkey = rkey;
-        wqe->remote_addr = remote_addr;
+        wqe->wr.rdma.rkey = rkey;
+        wqe->wr.rdma.remote_addr = remote_addr;
     }
     return wqe;
 }
@@ -118,7 +118,7 @@ void give_new_keys(const Qp& qp, std::uint32_t begin, std::uint32_t end) {
     for (std::uint32_t index = begin; index != end; ++index) {
         const auto* wqe = reinterpret_cast<const abi::SendWqe*>(qp.sq.slot(index));
         if (wqe->opcode == static_cast<std::uint8_t>(WrOpcode::kBindMw)) {
-            (*reinterpret_cast<struct ibv_mw* const*>(wqe + 1))->rkey = wqe->rkey;
+            (*reinterpret_cast<struct ibv_mw* const*>(wqe + 1))->rkey = wqe->wr.mw.new_key;
         }
     }
 }
@@ -137,15 +137,15 @@ void wr_rdma_write_imm(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t r
 void wr_atomic_cmp_swp(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t remote_addr,
                        std::uint64_t compare, std::uint64_t swap) {
     if (abi::SendWqe* wqe = begin_remote(ex, WrOpcode::kCompareSwap, rkey, remote_addr); wqe != nullptr) {
-        wqe->compare_add = compare;
-        wqe->swap = swap;
+        wqe->wr.atomic.compare_add = compare;
+        wqe->wr.atomic.swap = swap;
     }
 }
 void wr_atomic_fetch_add(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t remote_addr,
                          std::uint64_t add) {
     if (abi::SendWqe* wqe = begin_remote(ex, WrOpcode::kFetchAdd, rkey, remote_addr); wqe != nullptr) {
-        wqe->compare_add = add;
-        wqe->swap = 0;
+        wqe->wr.atomic.compare_add = add;
+        wqe->wr.atomic.swap = 0;
     }
 }
 
@@ -159,14 +159,14 @@ void wr_set_ud_addr(struct ibv_qp_ex* ex, struct ibv_ah* ah, std::uint32_t remot
         fail(qp, EINVAL);
         return;
     }
-    qp.build_wqe->address_handle = ah_of(ah)->key;
-    qp.build_wqe->remote_qp_num = remote_qpn;
-    qp.build_wqe->remote_qkey = remote_qkey;
+    qp.build_wqe->wr.ud.address_handle = ah_of(ah)->key;
+    qp.build_wqe->wr.ud.remote_qp_num = remote_qpn;
+    qp.build_wqe->wr.ud.remote_qkey = remote_qkey;
 }
 
 void wr_set_xrc_srqn(struct ibv_qp_ex* ex, std::uint32_t remote_srqn) {
     if (abi::SendWqe* wqe = qp_of(ex)->build_wqe; wqe != nullptr) [[likely]] {
-        wqe->srq_number = remote_srqn;
+        wqe->xrc_srq_number = remote_srqn;
     }
 }
 

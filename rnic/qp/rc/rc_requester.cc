@@ -21,8 +21,8 @@ std::uint32_t answered_bytes(const WrOpcodeInfo& info, const SendWork& work) {
 bool has_right_length(const WrOpcodeInfo& info, const SendWork& work) {
     return info.is(WrOpcodeInfo::kIsAtomic)        ? work.length_bytes >= kAtomicBytes
            : info.is(WrOpcodeInfo::kIsAtomicWrite) ? work.length_bytes == kAtomicBytes
-           : info.is(WrOpcodeInfo::kIsFlush) ? work.length_bytes == 0 && work.compare_add <= kMaxMessageBytes
-                                             : work.length_bytes <= kMaxMessageBytes;
+           : info.is(WrOpcodeInfo::kIsFlush) ? work.length_bytes == 0 && work.wr.flush.length <= kMaxMessageBytes
+                                     : work.length_bytes <= kMaxMessageBytes;
 }
 
 }  // namespace
@@ -388,26 +388,30 @@ wire::PacketHeader RcRequester::header_of(const PacketPlan& plan) const {
         plan.is_last && info.is(WrOpcodeInfo::kNeedsReceive) && (work_.flags & kSendSolicited) != 0;
     header.imm = work_.imm_or_rkey;
     header.ieth_rkey = work_.imm_or_rkey;
-    header.xrc_srq = work_.srq_number;
+    header.xrc_srq = work_.xrc_srq_number;
+    const abi::WrOperands& wr = work_.wr;
     if (info.is(WrOpcodeInfo::kIsAtomic)) {
         const bool is_swap = work_.opcode == static_cast<std::uint8_t>(WrOpcode::kCompareSwap);
-        header.atomic = {.va = work_.remote_addr,
-                         .rkey = work_.rkey,
-                         .swap_or_add = is_swap ? work_.swap : work_.compare_add,
-                         .compare = is_swap ? work_.compare_add : 0};
+        header.atomic = {.va = wr.atomic.remote_addr,
+                         .rkey = wr.atomic.rkey,
+                         .swap_or_add = is_swap ? wr.atomic.swap : wr.atomic.compare_add,
+                         .compare = is_swap ? wr.atomic.compare_add : 0};
         return header;
     }
-    if (info.has_empty_response()) {
-        const bool is_flush = info.is(WrOpcodeInfo::kIsFlush);
-        header.feth = is_flush ? static_cast<std::uint32_t>(work_.swap) : 0;
-        header.reth = {.va = work_.remote_addr,
-                       .rkey = work_.rkey,
-                       .dma_length = is_flush ? static_cast<std::uint32_t>(work_.compare_add) : kAtomicBytes};
+    if (info.is(WrOpcodeInfo::kIsFlush)) {
+        header.feth = wr.flush.feth;
+        header.reth = {.va = wr.flush.remote_addr,
+                       .rkey = wr.flush.rkey,
+                       .dma_length = static_cast<std::uint32_t>(wr.flush.length)};
+        return header;
+    }
+    if (info.is(WrOpcodeInfo::kIsAtomicWrite)) {
+        header.reth = {.va = wr.rdma.remote_addr, .rkey = wr.rdma.rkey, .dma_length = kAtomicBytes};
         return header;
     }
     // A READ that goes on after a loss asks for the rest alone (IBA 9.7.5.1.5); offset is 0 otherwise.
-    header.reth = {.va = work_.remote_addr + plan.offset,
-                   .rkey = work_.rkey,
+    header.reth = {.va = wr.rdma.remote_addr + plan.offset,
+                   .rkey = wr.rdma.rkey,
                    .dma_length = info.has_response() ? plan.read_bytes : plan.wqe->length_bytes};
     return header;
 }

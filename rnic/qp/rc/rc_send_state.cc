@@ -82,6 +82,7 @@ void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& o
         }
         --rnr_retries_left_;
     }
+    ++common_.config.counters->rnr_nak_retry_err;
     // The peer answers: the transport works, whatever was lost before.
     retries_left_ = common_.attr.retry_cnt;
     rnr_until_ = now + rnr_timer_ns(timer_code);
@@ -110,9 +111,10 @@ void RcSendState::update_credits(std::uint8_t syndrome, std::uint32_t msn) {
 }
 
 void RcSendState::report_success(const InflightWqe& wqe, std::uint32_t index, Outbox& outbox) {
+    const WcOpcode opcode = rc_wr_opcode_info(wqe.opcode).completion;
+    count_send(common_, opcode);
     if (wqe.signaled) {
-        complete_send(common_, wqe.wr_id, index, wqe.length_bytes, rc_wr_opcode_info(wqe.opcode).completion,
-                      outbox);
+        complete_send(common_, wqe.wr_id, index, wqe.length_bytes, opcode, outbox);
     }
 }
 

@@ -60,8 +60,8 @@ UnreliableRequester::Begun UnreliableRequester::begin_next(Outbox& outbox) {
         return process_local_op(outbox);
     }
     header_.imm = work_.imm_or_rkey;
-    header_.reth = {.va = work_.remote_addr,
-                    .rkey = work_.rkey,
+    header_.reth = {.va = work_.wr.rdma.remote_addr,
+                    .rkey = work_.wr.rdma.rkey,
                     .dma_length = static_cast<std::uint32_t>(work_.length_bytes)};
     offset_bytes_ = 0;
     in_message_ = true;
@@ -92,12 +92,13 @@ WcStatus UnreliableRequester::check_new() const {
 // The handle has to be there and to belong to the QP's PD (IBA 10.2.3). Its path is copied, to put the flow's
 // source port into it.
 WcStatus UnreliableRequester::address_datagram() {
-    const AddressHandle* const handle = common_.config.handles->find(work_.address_handle);
+    const auto& ud = work_.wr.ud;
+    const AddressHandle* const handle = common_.config.handles->find(ud.address_handle);
     if (handle == nullptr || handle->pd != common_.config.pd) {
         return WcStatus::kLocQpOpErr;
     }
-    header_.dest_qp = work_.srq_number & kQpNumberMask;
-    header_.deth.qkey = (work_.rkey & kOwnQkey) != 0 ? common_.attr.qkey : work_.rkey;
+    header_.dest_qp = ud.remote_qp_num & kQpNumberMask;
+    header_.deth.qkey = (ud.remote_qkey & kOwnQkey) != 0 ? common_.attr.qkey : ud.remote_qkey;
     header_.deth.src_qp = common_.config.qp_num;
     datagram_path_ = handle->path;
     if (!handle->has_flow_label) {
@@ -138,6 +139,7 @@ bool UnreliableRequester::send_packet(Outbox& outbox) {
 void UnreliableRequester::finish(Outbox& outbox) {
     in_message_ = false;
     const std::uint32_t index = index_++;
+    count_send(common_, row_->completion);
     if (common_.config.sq_sig_all || (work_.flags & kSendSignaled) != 0) {
         complete_send(common_, work_.wr_id, index, static_cast<std::uint32_t>(work_.length_bytes),
                       info_->completion, outbox);

@@ -24,10 +24,11 @@ void SendRing::post(const WorkRequest& request) {
     wqe.flags = request.flags;
     wqe.wr_id = request.wr_id;
     wqe.imm_or_rkey = request.imm;
-    wqe.remote_addr = request.remote_addr;
-    wqe.rkey = request.rkey;
-    wqe.compare_add = request.compare_add;
-    wqe.swap = request.swap;
+    wqe.wr.atomic = {.remote_addr = request.remote_addr,  // the first two are those of WRITE and READ, too
+                     .rkey = request.rkey,
+                     .reserved = 0,
+                     .compare_add = request.compare_add,
+                     .swap = request.swap};
     const bool is_inline = (request.flags & kSendInline) != 0;
     URNIC_CHECK(is_inline ? request.inline_data.size() <= max_inline_ : request.num_sge <= max_sge_);
     wqe.num_sge = is_inline ? 0 : request.num_sge;

@@ -21,6 +21,8 @@ RC_SCRIPT(RequesterRnr, ThenSuccess, "9.7.5.2.8", "after an RNR NAK the request 
     sends_within(64 * kCentiMs, 128 * kCentiMs, send_only(1000, 100));
     peer(ack(1000, 1));
     completes(ok(1));
+    EXPECT_EQ(host().counters.rdma_sends.value(), 1U);
+    EXPECT_EQ(host().counters.rnr_nak_retry_err.value(), 1U);
     EXPECT_EQ(host().counters.rcvd_rnr_err.value(), 1U);
 }
 
@@ -53,6 +55,9 @@ RC_SCRIPT(RequesterRnr, Exhaustion, "9.7.5.2.8",
         }
         peer(rnr_nak(1000, 0, kShort));
         completes({failed(1, WcStatus::kRnrRetryExcErr), flushed(2)});
+        EXPECT_EQ(host().counters.rnr_nak_retry_err.value(), retries) << "without the NAK that ends them";
+        EXPECT_EQ(host().counters.req_rnr_retries_exceeded.value(), 1U);
+        EXPECT_EQ(host().counters.rdma_sends.value(), 0U);
         state(QpState::kErr);
         silence(1'000'000'000);
     }

@@ -201,12 +201,18 @@ void TestQp::post_send(const SendRequest& request, bool ring) {
     wqe->wr_id = request.wr_id;
     wqe->imm_or_rkey = request.imm;
     wqe->inline_length = 0;
-    wqe->remote_addr = request.remote_addr;
-    wqe->rkey = request.rkey;
-    wqe->compare_add = request.compare_add;
-    wqe->swap = request.swap;
-    wqe->remote_qp_num = request.remote_qp_num;
-    wqe->address_handle = request.address_handle;
+    if (request.address_handle != 0) {
+        wqe->wr.ud = {.remote_qp_num = request.remote_qp_num,
+                      .remote_qkey = request.rkey,
+                      .address_handle = request.address_handle};
+    } else {
+        wqe->wr.atomic = {
+            .remote_addr = request.remote_addr,  // the first two are those of WRITE and READ, too
+            .rkey = request.rkey,
+            .reserved = 0,
+            .compare_add = request.compare_add,
+            .swap = request.swap};
+    }
     std::copy(request.sges.begin(), request.sges.end(),
               reinterpret_cast<abi::Sge*>(place + sizeof(abi::SendWqe)));
     wqe->seq.store(++sq_index_, std::memory_order_release);

@@ -93,8 +93,8 @@ TEST_F(Provider, PostsWhatTheDaemonReads) {
     EXPECT_EQ(work.wr_id, 11U);
     EXPECT_EQ(work.opcode, static_cast<std::uint8_t>(WrOpcode::kWriteWithImm));
     EXPECT_EQ(work.imm_or_rkey, 0x01020304U);
-    EXPECT_EQ(work.remote_addr, 0xabcdefU);
-    EXPECT_EQ(work.rkey, 55U);
+    EXPECT_EQ(work.wr.rdma.remote_addr, 0xabcdefU);
+    EXPECT_EQ(work.wr.rdma.rkey, 55U);
     EXPECT_EQ(work.flags, kSendSignaled);
     ASSERT_EQ(work.num_sge, 1);
     EXPECT_EQ(work.sge[0].addr, 0x1000U);
@@ -239,9 +239,9 @@ TEST_F(Provider, ExtendedPostBuildsInPlace) {
     EXPECT_EQ(work.length_bytes, sizeof text);
     EXPECT_EQ(std::memcmp(work.inline_data, text, sizeof text), 0);
     ASSERT_EQ(daemon.qp().sq.fetch(1, work), Fetch::kOk);
-    EXPECT_EQ(work.compare_add, 1U);
-    EXPECT_EQ(work.swap, 2U);
-    EXPECT_EQ(work.rkey, 3U);
+    EXPECT_EQ(work.wr.atomic.compare_add, 1U);
+    EXPECT_EQ(work.wr.atomic.swap, 2U);
+    EXPECT_EQ(work.wr.atomic.rkey, 3U);
 
     ibv_wr_start(ex);
     ibv_wr_send_imm(ex, 97);

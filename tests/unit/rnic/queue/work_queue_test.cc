@@ -50,6 +50,32 @@ TEST_F(WorkQueue, EmptyUntilTheSequenceNumberSaysSo) {
     EXPECT_EQ(work.sge[0].addr, 0x1000U);
 }
 
+TEST_F(WorkQueue, OperandsAreThoseOfTheOperation) {
+    SendWork work;
+    abi::SendWqe& wqe = send_slot(0);
+    wqe.seq.store(1);
+    wqe.xrc_srq_number = 9;
+    wqe.wr.atomic = {.remote_addr = 1, .rkey = 2, .reserved = 0, .compare_add = 3, .swap = 4};
+    ASSERT_EQ(sq_.fetch(0, work), Fetch::kOk);
+    EXPECT_EQ(work.xrc_srq_number, 9U);
+    EXPECT_EQ(work.wr.rdma.remote_addr, 1U);
+    EXPECT_EQ(work.wr.rdma.rkey, 2U);
+    EXPECT_EQ(work.wr.atomic.compare_add, 3U);
+    EXPECT_EQ(work.wr.atomic.swap, 4U);
+    wqe.wr.ud = {.remote_qp_num = 5, .remote_qkey = 6, .address_handle = 7};
+    ASSERT_EQ(sq_.fetch(0, work), Fetch::kOk);
+    EXPECT_EQ(work.wr.ud.remote_qp_num, 5U);
+    EXPECT_EQ(work.wr.ud.remote_qkey, 6U);
+    EXPECT_EQ(work.wr.ud.address_handle, 7U);
+    wqe.wr.mw = {.addr = 1, .new_key = 2, .region_lkey = 3, .length = ~0ULL, .access = 5};
+    ASSERT_EQ(sq_.fetch(0, work), Fetch::kOk);
+    EXPECT_EQ(work.wr.mw.addr, 1U);
+    EXPECT_EQ(work.wr.mw.new_key, 2U);
+    EXPECT_EQ(work.wr.mw.region_lkey, 3U);
+    EXPECT_EQ(work.wr.mw.length, ~0ULL);
+    EXPECT_EQ(work.wr.mw.access, 5U);
+}
+
 TEST_F(WorkQueue, FreeRunningIndexWraps) {
     send_slot(~0U).seq.store(0);
     EXPECT_TRUE(sq_.has(~0U));  // seq = index + 1 = 0; fresh memory looks the same, so no ring begins there
