@@ -5,7 +5,8 @@
 
 namespace urnic {
 
-/// A 24-bit sequence number. Arithmetic wraps; distance() is signed.
+/// A 24-bit sequence number. Arithmetic wraps, and so do comparisons: the lesser of two lies behind the other
+/// by less than half the space.
 class Psn {
   public:
     static constexpr std::uint32_t kMask = 0xff'ffff;
@@ -27,6 +28,11 @@ class Psn {
     [[nodiscard]] constexpr std::int32_t distance(Psn other) const {
         return static_cast<std::int32_t>((value_ - other.value_) << 8U) >> 8;
     }
+
+    constexpr bool operator<(Psn other) const { return distance(other) < 0; }
+    constexpr bool operator<=(Psn other) const { return distance(other) <= 0; }
+    constexpr bool operator>(Psn other) const { return distance(other) > 0; }
+    constexpr bool operator>=(Psn other) const { return distance(other) >= 0; }
 
   private:
     std::uint32_t value_ = 0;

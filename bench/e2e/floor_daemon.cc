@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "rnic/wire/crc/copy_payload.h"
 #include "rnic/wire/crc/crc32.h"
 
 namespace urnic::bench {

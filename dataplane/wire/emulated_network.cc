@@ -13,9 +13,10 @@
 #include "netsim/topology/routes.h"
 #include "netsim/topology/topology.h"
 #include "os/setup_error.h"
-#include "rnic/fault/plan.h"
 #include "rnic/wire/dissect/eth/pause_frame.h"
+#include "rnic/wire/frame.h"
 #include "rnic/wire/layout.h"
+#include "rnic/wire/peek.h"
 
 namespace urnic::dataplane {
 
@@ -35,38 +36,8 @@ std::uint8_t byte_at(std::span<const std::byte> bytes, std::size_t at) {
     return at < bytes.size() ? static_cast<std::uint8_t>(bytes[at]) : std::uint8_t{0};
 }
 
-/// What a switch reads of a frame: the priority of its VLAN tag, else the class that the DSCP stands for.
-struct FrameView {
-    std::uint8_t priority = 0;
-    bool is_ipv4 = false;
-    bool is_ip = false;
-    std::uint8_t ecn = 0;
-    std::uint32_t l3_offset = wire::kEthernetBytes;
-};
-
-FrameView peek_frame(std::span<const std::byte> frame) {
-    FrameView seen;
-    const bool tagged = byte_at(frame, 12) == 0x81 && byte_at(frame, 13) == 0x00;
-    seen.l3_offset += tagged ? wire::kVlanTagBytes : 0U;
-    const std::size_t type = seen.l3_offset - 2;
-    seen.is_ipv4 = byte_at(frame, type) == 0x08 && byte_at(frame, type + 1) == 0x00;
-    const bool is_ipv6 = byte_at(frame, type) == 0x86 && byte_at(frame, type + 1) == 0xdd;
-    seen.is_ip = (seen.is_ipv4 || is_ipv6) && frame.size() >= seen.l3_offset + wire::kIpv4Bytes;
-    if (!seen.is_ip) {
-        return seen;
-    }
-    const std::uint8_t first = byte_at(frame, seen.l3_offset);
-    const std::uint8_t second = byte_at(frame, seen.l3_offset + 1);
-    const auto traffic_class =
-        seen.is_ipv4 ? second : static_cast<std::uint8_t>((first & 0x0fU) << 4U | second >> 4U);
-    seen.ecn = traffic_class & wire::kEcnMask;
-    seen.priority =
-        static_cast<std::uint8_t>(tagged ? byte_at(frame, wire::kEthernetBytes) >> 5U : traffic_class >> 5U);
-    return seen;
-}
-
 /// Of the five-tuple, as switches choose among equal ways by it.
-std::uint64_t flow_hash_of(std::span<const std::byte> frame, const FrameView& seen) {
+std::uint64_t flow_hash_of(std::span<const std::byte> frame, const wire::Peek& seen) {
     netsim::FlowKey key;
     const std::size_t address_bytes = seen.is_ipv4 ? 4 : 16;
     const std::size_t source = seen.l3_offset + (seen.is_ipv4 ? wire::kIpv4Source : wire::kIpv6Source);
@@ -90,8 +61,6 @@ std::uint64_t flow_hash_of(std::span<const std::byte> frame, const FrameView& se
 struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
     struct Item : netsim::NetworkPacket {
         rte_mbuf* frame = nullptr;
-        std::uint32_t l3_offset = 0;
-        bool is_ipv4 = false;
         std::uint32_t port = 0;  // that it is for
     };
     class RnicPort final : public TimedPort {
@@ -288,12 +257,7 @@ void EmulatedNetwork::Impl::deliver(TimeNs /*now*/, netsim::NodeIndex /*host*/,
                                     netsim::NetworkPacket& packet) {
     Item& item = static_cast<Item&>(packet);
     if (item.marked) {
-        fault::Verdict verdict;
-        verdict.ecn = true;
-        verdict.l3_offset = item.l3_offset;
-        verdict.is_ipv4 = item.is_ipv4;
-        fault::edit_frame(verdict,
-                          {rte_pktmbuf_mtod(item.frame, std::byte*), std::size_t{item.frame->data_len}});
+        wire::set_ce({rte_pktmbuf_mtod(item.frame, std::byte*), std::size_t{item.frame->data_len}});
     }
     arrived = std::exchange(item.frame, nullptr);  // there is none: see run()
     arrived_at = item.port;
@@ -386,12 +350,13 @@ bool EmulatedNetwork::Impl::send(std::uint32_t port, rte_mbuf* frame) {
         // Multicast, unknown MACs, and its own: past the network.
         return wire.port(port).tx_burst(0, &frame, 1) == 1;
     }
-    const FrameView seen = peek_frame(bytes);
-    if (network->waiting_bytes(hosts[port], seen.priority) >= kPortBytes) {
+    const wire::Peek seen = wire::peek(bytes);
+    const std::uint8_t priority = seen.priority();
+    if (network->waiting_bytes(hosts[port], priority) >= kPortBytes) {
         return false;
     }
     if (free_items.empty()) {
-        if ((lossless >> seen.priority & 1U) != 0) {
+        if ((lossless >> priority & 1U) != 0) {
             return false;
         }
         ++sent[*to].counters.dropped;
@@ -402,13 +367,11 @@ bool EmulatedNetwork::Impl::send(std::uint32_t port, rte_mbuf* frame) {
     free_items.pop_back();
     static_cast<netsim::NetworkPacket&>(item) = {};
     item.bytes = frame->pkt_len;
-    item.priority = seen.priority;
-    item.ecn_capable = seen.is_ip && seen.ecn != 0;
+    item.priority = priority;
+    item.ecn_capable = seen.is_ip && (seen.traffic_class & wire::kEcnMask) != 0;
     item.to = hosts[*to];
     item.hash = has_equal_ways && seen.is_ip ? flow_hash_of(bytes, seen) : 0;
     item.frame = frame;
-    item.l3_offset = seen.l3_offset;
-    item.is_ipv4 = seen.is_ipv4;
     item.port = *to;
     ++sent[port].sent_packets;
     sent[port].sent_bytes += frame->pkt_len;

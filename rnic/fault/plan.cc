@@ -2,10 +2,7 @@
 
 #include <algorithm>
 
-#include "base/bytes.h"
-#include "rnic/wire/checksum.h"
 #include "rnic/wire/frame.h"
-#include "rnic/wire/layout.h"
 
 namespace urnic::fault {
 
@@ -114,8 +111,6 @@ Verdict Plan::decide(Direction direction, std::span<const std::byte> frame) cons
     }
     verdict.roce = true;
     verdict.dest_qp = view.header.dest_qp;
-    verdict.l3_offset = static_cast<std::uint32_t>(view.l3.data() - frame.data());
-    verdict.is_ipv4 = view.is_ipv4;
     for (const auto& active : rules_) {
         if (!agrees(active->rule, direction, view.header)) {
             continue;
@@ -142,17 +137,7 @@ Verdict Plan::decide(Direction direction, std::span<const std::byte> frame) cons
 
 void edit_frame(const Verdict& verdict, std::span<std::byte> frame) {
     if (verdict.ecn) {
-        const std::span<std::byte> ip = frame.subspan(verdict.l3_offset);
-        if (verdict.is_ipv4) {
-            // RFC 3168: CE is 11 in the low bits of the TOS octet. The ICRC does not cover it (annex
-            // A17.3.3).
-            ip[wire::kIpv4Tos] |= std::byte{0x03};
-            wire::store_be16(&ip[wire::kIpv4Checksum], 0);
-            const std::uint16_t sum = wire::checksum_fold(wire::checksum_sum(ip.first(wire::kIpv4Bytes)));
-            wire::store_be16(&ip[wire::kIpv4Checksum], sum);
-        } else {
-            ip[1] |= std::byte{0x30};  // the traffic class lies across the first two bytes
-        }
+        wire::set_ce(frame);
     }
     for (std::uint8_t i = 0; i < verdict.flips; ++i) {
         const std::uint32_t bit = verdict.flip_bits[i];

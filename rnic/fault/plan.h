@@ -45,9 +45,6 @@ struct Verdict {
     ActiveRule* copier = nullptr;  // the rule that wants a copy; nullptr: none
     TimeNs copy_delay_ns = 0;
     std::uint32_t dest_qp = 0;
-    // Where in the frame.
-    std::uint32_t l3_offset = 0;
-    bool is_ipv4 = true;
 
     [[nodiscard]] bool holds() const { return holder != nullptr; }
 };

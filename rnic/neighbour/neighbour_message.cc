@@ -6,6 +6,7 @@
 #include "rnic/wire/checksum.h"
 #include "rnic/wire/layout.h"
 #include "rnic/wire/multicast.h"
+#include "rnic/wire/peek.h"
 
 namespace urnic::net {
 
@@ -61,30 +62,22 @@ wire::Gid ipv4_at(Bytes bytes, std::size_t at) {
 
 bool is_station(const wire::Mac& mac) { return !wire::is_multicast(mac) && mac != wire::Mac{}; }
 
-/// The EtherType, and what comes after it; an empty rest: too short.
-std::uint16_t split(Bytes frame, std::uint16_t& tci, Bytes& rest) {
-    std::size_t offset = wire::kEthernetBytes;
-    if (frame.size() <= offset) {
-        return 0;
-    }
-    std::uint16_t type = wire::load_be16(&frame[offset - 2]);
-    tci = 0;
-    if (type == wire::kEtherTypeVlan) {
-        if (frame.size() <= offset + wire::kVlanTagBytes) {
-            return 0;
-        }
-        tci = wire::load_be16(&frame[offset]);
-        offset += wire::kVlanTagBytes;
-        type = wire::load_be16(&frame[offset - 2]);
-    }
-    rest = frame.subspan(offset);
-    return type;
-}
-
 bool is_nd(Bytes ip) {
     return ip.size() > wire::kIpv6Bytes && byte_at(ip, wire::kIpv6NextHeader) == kProtocolIcmpv6 &&
            (byte_at(ip, wire::kIpv6Bytes) == kSolicitation ||
             byte_at(ip, wire::kIpv6Bytes) == kAdvertisement);
+}
+
+enum class Protocol : std::uint8_t { kOther, kArp, kNd };
+
+Protocol protocol_of(Bytes frame, const wire::Peek& link) {
+    if (frame.size() <= link.l3_offset) {
+        return Protocol::kOther;
+    }
+    return link.ether_type == kEtherTypeArp ? Protocol::kArp
+           : link.ether_type == wire::kEtherTypeIpv6 && is_nd(frame.subspan(link.l3_offset))
+               ? Protocol::kNd
+               : Protocol::kOther;
 }
 
 NeighbourParse parse_arp(Bytes arp, NeighbourMessage& message) {
@@ -226,27 +219,23 @@ std::size_t write_nd(const NeighbourMessage& message, std::byte* ip) {
 }  // namespace
 
 bool is_neighbour_frame(std::span<const std::byte> frame) {
-    std::uint16_t tci = 0;
-    Bytes rest;
-    const std::uint16_t type = split(frame, tci, rest);
-    return type == kEtherTypeArp || (type == wire::kEtherTypeIpv6 && is_nd(rest));
+    return protocol_of(frame, wire::peek(frame)) != Protocol::kOther;
 }
 
 NeighbourParse parse_neighbour(std::span<const std::byte> frame, NeighbourMessage& message) {
-    std::uint16_t tci = 0;
-    Bytes rest;
-    const std::uint16_t type = split(frame, tci, rest);
-    const bool is_arp = type == kEtherTypeArp;
-    if (!is_arp && (type != wire::kEtherTypeIpv6 || !is_nd(rest))) {
+    const wire::Peek link = wire::peek(frame);
+    const Protocol protocol = protocol_of(frame, link);
+    if (protocol == Protocol::kOther) {
         return NeighbourParse::kOther;
     }
     message.eth_dst = address_at<wire::Mac>(frame, 0);
     message.eth_src = address_at<wire::Mac>(frame, message.eth_dst.size());
-    message.vlan = tci & 0xfffU;
+    message.vlan = link.vlan_tci & 0xfffU;
     if (!is_station(message.eth_src)) {
         return NeighbourParse::kMalformed;
     }
-    return is_arp ? parse_arp(rest, message) : parse_nd(rest, message);
+    const Bytes l3 = frame.subspan(link.l3_offset);
+    return protocol == Protocol::kArp ? parse_arp(l3, message) : parse_nd(l3, message);
 }
 
 std::size_t build_neighbour(const NeighbourMessage& message, std::span<std::byte> frame) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rnic/wire/crc/crc32.h"
+#include "rnic/wire/crc/copy_payload.h"
 
 namespace urnic {
 

@@ -40,6 +40,10 @@ void set_udp_checksum(const Path& path, std::span<std::byte> frame);
 /// the QP to say.
 [[nodiscard]] ParseError parse_frame(std::span<const std::byte> frame, PacketView& view);
 
+/// Sets CE in a frame that is IP (RFC 3168 5); the ICRC does not cover it (IBA annex A17.3.3). Other frames
+/// stay as they are.
+void set_ce(std::span<std::byte> frame);
+
 /// True when the four bytes after view.l3 are the packet's ICRC (IBA 7.8.1, annex A17.3.3).
 [[nodiscard]] bool icrc_ok(const PacketView& view);
 

@@ -6,12 +6,13 @@
 #include "rnic/wire/frame.h"
 #include "rnic/wire/layout.h"
 #include "rnic/wire/opcodes.h"
+#include "rnic/wire/peek.h"
 
 namespace urnic::wire {
 
 namespace {
 
-/// Where the layers of a frame lie. Only what both peek and parse need is checked here.
+/// Where the layers of a frame lie. Only what both peek_dest_qp() and parse_frame() need is checked here.
 struct Layers {
     const std::byte* ip = nullptr;
     const std::byte* udp = nullptr;
@@ -23,24 +24,16 @@ struct Layers {
 
 /// Finds IP and UDP. False: not an unfragmented UDP datagram to port 4791.
 bool find_layers(std::span<const std::byte> frame, Layers& layers) {
-    std::size_t offset = kEthernetBytes;
-    if (frame.size() < offset) {
+    const Peek link = peek(frame);
+    if (link.ether_type == 0) {
         return false;
     }
-    std::uint16_t ether_type = load_be16(&frame[offset - 2]);
-    if (ether_type == kEtherTypeVlan) {
-        if (frame.size() < offset + kVlanTagBytes) {
-            return false;
-        }
-        layers.vlan_tci = load_be16(&frame[offset]);
-        offset += kVlanTagBytes;
-        ether_type = load_be16(&frame[offset - 2]);
-    }
-    const std::span<const std::byte> l3 = frame.subspan(offset);
+    layers.vlan_tci = link.vlan_tci;
+    const std::span<const std::byte> l3 = frame.subspan(link.l3_offset);
     layers.ip_bytes = l3.size();
     layers.ip = l3.data();
     std::size_t udp_offset = kIpv6Bytes;
-    if (ether_type == kEtherTypeIpv4) {
+    if (link.ether_type == kEtherTypeIpv4) {
         if (l3.size() < kIpv4Bytes || (l3[0] >> 4U) != std::byte{4} ||
             std::to_integer<std::uint8_t>(l3[kIpv4Protocol]) != kProtocolUdp ||
             (load_be16(&l3[kIpv4Fragment]) & kIpv4FragmentMask) != 0) {
@@ -52,7 +45,7 @@ bool find_layers(std::span<const std::byte> frame, Layers& layers) {
         }
         layers.is_ipv4 = true;
         layers.has_options = udp_offset != kIpv4Bytes;
-    } else if (ether_type == kEtherTypeIpv6) {
+    } else if (link.ether_type == kEtherTypeIpv6) {
         if (l3.size() < kIpv6Bytes || (l3[0] >> 4U) != std::byte{6} ||
             std::to_integer<std::uint8_t>(l3[kIpv6NextHeader]) != kProtocolUdp) {
             return false;

@@ -3,6 +3,7 @@
 #include "rnic/wire/checksum.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/layout.h"
+#include "rnic/wire/peek.h"
 
 namespace urnic::wire {
 
@@ -95,6 +96,20 @@ void set_udp_checksum(const Path& path, std::span<std::byte> frame) {
     store_be16(udp + kUdpChecksum, 0);
     const std::uint16_t sum = udp_checksum(addresses, frame.subspan(path.length - kUdpBytes));
     store_be16(udp + kUdpChecksum, sum == 0 ? std::uint16_t{0xffff} : sum);  // zero means none (RFC 768)
+}
+
+void set_ce(std::span<std::byte> frame) {
+    const Peek seen = peek(frame);
+    if (!seen.is_ip) {
+        return;
+    }
+    std::byte* const ip = frame.data() + seen.l3_offset;
+    if (seen.is_ipv4) {
+        ip[kIpv4Tos] |= std::byte{kEcnCe};
+        write_ipv4_sum(ip);
+    } else {
+        store_be32(ip, load_be32(ip) | std::uint32_t{kEcnCe} << 20U);
+    }
 }
 
 void set_traffic_class(Path& path, std::uint8_t traffic_class, std::uint8_t priority) {

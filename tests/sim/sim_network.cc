@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "rnic/fault/plan.h"
+#include "rnic/wire/frame.h"
 #include "rnic/wire/opcodes.h"
 
 namespace urnic::sim {
@@ -95,11 +95,7 @@ void SimNetwork::put_on_wire(const SentPacket& packet, std::vector<std::byte> by
         packets_.push_back(packet);
     }
     if (mark && mark(packet)) {
-        fault::Verdict verdict;
-        verdict.ecn = true;
-        verdict.l3_offset = 14;
-        verdict.is_ipv4 = bytes[12] == std::byte{0x08};
-        fault::edit_frame(verdict, bytes);
+        wire::set_ce(bytes);
     }
     if ((lose && lose(packet)) || chance(faults.loss)) {
         return;

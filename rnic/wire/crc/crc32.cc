@@ -1,6 +1,7 @@
 // The variant in use: chosen when the program starts, by what the CPU has, and by measuring when asked to.
 #include "rnic/wire/crc/crc32.h"
 
+#include "rnic/wire/crc/copy_payload.h"
 #include "rnic/wire/crc/crc32_variants.h"
 
 namespace urnic::wire {

@@ -25,9 +25,6 @@ namespace urnic::wire {
 [[nodiscard]] std::uint32_t crc32_headed_copy(const MaskedHead& head, std::byte* to, const std::byte* from,
                                               std::size_t length_bytes);
 
-/// Copies payload; immune to the slow alignments of libc's memcpy. The last bytes are written last.
-void copy_payload(std::byte* to, const std::byte* from, std::size_t length_bytes);
-
 /// Name of the variant in use: "vpclmulqdq-avx512", "vpclmulqdq-avx2", "pclmulqdq", "table".
 [[nodiscard]] const char* crc32_variant();
 

@@ -114,16 +114,14 @@ const char* why_left_out(const std::vector<Answer>& theirs, std::size_t index, c
     }
     // An acknowledgement covers every request before it, and so does a NAK (IBA 9.7.5.1.2, 9.7.6.1.2).
     const bool is_covered = bursts && ours_next != nullptr && answer.is_plain() &&
-                            answer.kind() == wire::kSyndromeAck &&
-                            answer.psn().distance(ours_next->psn()) < 0;
+                            answer.kind() == wire::kSyndromeAck && answer.psn() < ours_next->psn();
     return is_covered ? kCoalesced : nullptr;
 }
 
 /// Our answer that has no counterpart: at the end of a burst we acknowledge all that has come, be it the last
 /// packet of a message or not. The peer's answers that it covers were left out before it.
 bool is_further_ack(const Answer& answer, const Answer& their_next) {
-    return answer.is_plain() && answer.kind() == wire::kSyndromeAck &&
-           answer.psn().distance(their_next.psn()) < 0;
+    return answer.is_plain() && answer.kind() == wire::kSyndromeAck && answer.psn() < their_next.psn();
 }
 
 /// In a burst the MSN counts every request that has been carried out, those behind the answered one too.

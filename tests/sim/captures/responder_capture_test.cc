@@ -97,7 +97,7 @@ class ResponderReplay {
                 ++next_answer_;
                 return false;
             }
-            if (kind == wire::kSyndromeAck && answer.psn.distance(psn) >= 0) {
+            if (kind == wire::kSyndromeAck && answer.psn >= psn) {
                 return true;
             }
         }

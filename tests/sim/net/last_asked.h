@@ -16,8 +16,7 @@ class LastAsked {
     [[nodiscard]] bool takes(const wire::PacketHeader& header, std::uint32_t mtu_bytes) {
         const Psn psn = header.psn;
         const auto read = std::find_if(reads_.begin(), reads_.end(), [&](const Read& each) {
-            return each.qp_num == header.dest_qp && psn.distance(each.begin) >= 0 &&
-                   psn.distance(each.end) < 0;
+            return each.qp_num == header.dest_qp && psn >= each.begin && psn < each.end;
         });
         if (read != reads_.end()) {
             const bool is_earlier = header.reth.va < read->va;

@@ -23,5 +23,16 @@ TEST(Psn, DistanceIsSignedModulo24Bits) {
     EXPECT_EQ(Psn(0x800000).distance(Psn(0)), -0x800000);
 }
 
+TEST(Psn, ComparesAcrossTheWrap) {
+    EXPECT_LT(Psn(0xffffff), Psn(1));
+    EXPECT_GT(Psn(1), Psn(0xffffff));
+    EXPECT_LE(Psn(7), Psn(7));
+    EXPECT_GE(Psn(7), Psn(7));
+    EXPECT_FALSE(Psn(7) < Psn(7));
+    EXPECT_FALSE(Psn(7) > Psn(7));
+    EXPECT_LT(Psn(0), Psn(0x7fffff));
+    EXPECT_LT(Psn(0x800000), Psn(0));
+}
+
 }  // namespace
 }  // namespace urnic

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "rnic/wire/opcodes.h"
+#include "rnic/wire/peek.h"
+#include "rnic/wire/priority.h"
 #include "tests/support/random_bytes.h"
 #include "tests/support/reference_icrc.h"
 
@@ -257,6 +259,72 @@ TEST(Frame, PiecesWhoseLengthsWouldWrapAreRefused) {
     PacketHeader header;
     header.opcode = kSendOnly;
     EXPECT_EQ(build_frame(make_path(ipv4_spec()), header, pieces, frame), 0U);
+}
+
+std::vector<std::byte> frame_of(const PathSpec& spec) {
+    std::vector<std::byte> frame(kMaxFrameBytes);
+    PacketHeader header;
+    header.opcode = kSendOnly;
+    header.dest_qp = 7;
+    frame.resize(build_frame(make_path(spec), header, {}, frame));
+    return frame;
+}
+
+TEST(Peek, FindsWhatSwitchesGoBy) {
+    for (PathSpec spec : {ipv4_spec(), ipv6_spec()}) {
+        for (const std::uint16_t tci : {0, 0xa005}) {
+            spec.vlan_tci = tci;
+            const std::vector<std::byte> frame = frame_of(spec);
+            const Peek seen = peek(frame);
+            const bool is_ipv4 = spec.src_gid[0] == 0;
+            EXPECT_EQ(seen.ether_type, is_ipv4 ? kEtherTypeIpv4 : kEtherTypeIpv6);
+            EXPECT_EQ(seen.vlan_tci, tci);
+            EXPECT_EQ(seen.is_tagged(), tci != 0);
+            EXPECT_EQ(seen.l3_offset, tci == 0 ? 14U : 18U);
+            EXPECT_TRUE(seen.is_ip);
+            EXPECT_EQ(seen.is_ipv4, is_ipv4);
+            EXPECT_EQ(seen.traffic_class, 0x6a);
+            EXPECT_EQ(seen.priority(), tci == 0 ? 3 : 5);
+            EXPECT_EQ(seen.priority(), priority_of(reinterpret_cast<const std::uint8_t*>(frame.data())));
+        }
+    }
+}
+
+TEST(Peek, SaysNothingOfWhatIsCutOff) {
+    PathSpec spec = ipv4_spec();
+    spec.vlan_tci = 0xa005;
+    const std::vector<std::byte> frame = frame_of(spec);
+    for (std::size_t bytes = 0; bytes < 60; ++bytes) {
+        const std::vector<std::byte> cut(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(bytes));
+        const Peek seen = peek(cut);
+        EXPECT_EQ(seen.ether_type, bytes < 18 ? 0 : kEtherTypeIpv4) << bytes;
+        EXPECT_EQ(seen.is_ip, bytes >= 38) << bytes;
+        EXPECT_LE(seen.l3_offset, std::max<std::size_t>(bytes, 14)) << bytes;
+    }
+}
+
+TEST(SetCe, MarksIpAndNothingElse) {
+    for (PathSpec spec : {ipv4_spec(), ipv6_spec()}) {
+        for (const std::uint16_t tci : {0, 0xa005}) {
+            spec.vlan_tci = tci;
+            std::vector<std::byte> frame = frame_of(spec);
+            set_ce(frame);
+            PacketView view;
+            ASSERT_EQ(parse_frame(frame, view), ParseError::kNone) << "its checksum is right";
+            EXPECT_TRUE(icrc_ok(view));
+            EXPECT_EQ(view.traffic_class, 0x6b);
+            EXPECT_EQ(view.header.dest_qp, 7U);
+            PathSpec marked = spec;
+            marked.traffic_class = 0x6b;
+            EXPECT_EQ(frame, frame_of(marked));
+        }
+    }
+    std::vector<std::byte> arp(60);
+    arp[12] = std::byte{0x08};
+    arp[13] = std::byte{0x06};
+    const std::vector<std::byte> before = arp;
+    set_ce(arp);
+    EXPECT_EQ(arp, before);
 }
 
 }  // namespace
