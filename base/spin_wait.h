@@ -25,7 +25,7 @@ class SpinWait {
         until_ns_ = now_ns + spin_ns_;
     }
     /// Before each look. True: look, and look again. False: sleep until there is something.
-    [[nodiscard]] bool looks_again(std::uint64_t now_ns) {
+    [[nodiscard]] bool should_poll(std::uint64_t now_ns) {
         if (spins_ && now_ns >= until_ns_) {
             spins_ = false;
             tries_ -= tries_ != 0 ? 1 : 0;
@@ -33,7 +33,7 @@ class SpinWait {
         return spins_;
     }
     /// The look found something.
-    void found() { tries_ = spins_ ? kTries : tries_; }
+    void on_progress() { tries_ = spins_ ? kTries : tries_; }
 
   private:
     std::uint64_t spin_ns_;

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -374,7 +375,10 @@ UniqueFd ask_about_congestion(const fs::path& socket, abi::CongestionRequest req
             fmt::format("urnicd at {} has no congestion control: it is older than this urnic. Restart it",
                         socket.string()));
     }
-    (void)accepted<abi::CongestionReply>(bytes, header, socket);
+    const auto reply = accepted<abi::CongestionReply>(bytes, header, socket);
+    if (reply.message[0] != '\0') {
+        fmt::print(stderr, "urnic: warning: {}\n", reply.message);
+    }
     return reply_fd;
 }
 

@@ -7,28 +7,29 @@ namespace urnic::congestion {
 void Dcqcn::start(const DcqcnParameters& parameters, BitsPerSecond line_rate) {
     *this = {};
     line_rate_ = rate_ = target_ = std::min(line_rate, kMaxRate);
-    alpha_ = parameters.first_alpha;
+    alpha_ = parameters.initial_alpha;
 }
 
 void Dcqcn::on_cnp(const DcqcnParameters& parameters, TimeNs now) {
     if (!had_cnp_) {
         had_cnp_ = true;
         alpha_since_ = window_since_ = stage_since_ = now;
-        if (parameters.first_cnp_rate != 0) {
-            rate_ = target_ = std::min(rate_, std::max(parameters.first_cnp_rate, parameters.min_rate));
+        if (parameters.rate_to_set_on_first_cnp != 0) {
+            rate_ = target_ =
+                std::min(rate_, std::max(parameters.rate_to_set_on_first_cnp, parameters.min_rate));
         }
     } else {
         advance(parameters, now);
         alpha_rises_ = true;
     }
-    if (parameters.cut_window_ns == 0) {
+    if (parameters.rate_reduce_monitor_period_ns == 0) {
         cut(parameters, now);
     } else if (!cut_pending_) {
         // Windows follow each other from the first CNP on, with or without a cut.
-        window_since_ = now - (now - window_since_) % parameters.cut_window_ns;
+        window_since_ = now - (now - window_since_) % parameters.rate_reduce_monitor_period_ns;
         cut_pending_ = true;
     }
-    if (!parameters.alpha_rises_with_period) {
+    if (!parameters.alpha_once_per_period) {
         alpha_ = alpha_.times(parameters.g.complement()).plus(parameters.g);
         alpha_since_ = now;
         alpha_rises_ = false;
@@ -54,7 +55,7 @@ TimeNs Dcqcn::deadline(const DcqcnParameters& parameters) const {
     const bool rises = !at_line_rate() && parameters.increase_period_ns != 0;
     TimeNs next = rises ? stage_since_ + parameters.increase_period_ns : kNever;
     if (cut_pending_) {
-        next = std::min(next, window_since_ + parameters.cut_window_ns);
+        next = std::min(next, window_since_ + parameters.rate_reduce_monitor_period_ns);
     }
     return next;
 }
@@ -64,7 +65,7 @@ TimeNs Dcqcn::deadline(const DcqcnParameters& parameters) const {
 void Dcqcn::advance(const DcqcnParameters& parameters, TimeNs now) {
     for (TimeNs due = deadline(parameters); due <= now; due = deadline(parameters)) {
         update_alpha(parameters, due);
-        if (cut_pending_ && due == window_since_ + parameters.cut_window_ns) {
+        if (cut_pending_ && due == window_since_ + parameters.rate_reduce_monitor_period_ns) {
             cut(parameters, due);
         } else {
             stage_since_ = due;
@@ -93,7 +94,7 @@ void Dcqcn::update_alpha(const DcqcnParameters& parameters, TimeNs now) {
 }
 
 void Dcqcn::cut(const DcqcnParameters& parameters, TimeNs now) {
-    if (parameters.always_clamps_target || timer_stage_ != 0 || byte_stage_ != 0) {
+    if (parameters.clamp_tgt_rate || timer_stage_ != 0 || byte_stage_ != 0) {
         target_ = rate_;
     }
     rate_ = std::max(rate_ - alpha_.of_rate(rate_) / 2, std::min(parameters.min_rate, line_rate_));
@@ -104,7 +105,7 @@ void Dcqcn::cut(const DcqcnParameters& parameters, TimeNs now) {
 }
 
 void Dcqcn::increase(const DcqcnParameters& parameters) {
-    const std::uint32_t offset = parameters.counts_stage_after ? 1 : 0;
+    const std::uint32_t offset = parameters.recovery_stages_inclusive ? 1 : 0;
     const bool has_bytes = parameters.increase_bytes != 0;
     const std::uint32_t least = has_bytes ? std::min(timer_stage_, byte_stage_) : timer_stage_;
     const std::uint32_t most = std::max(timer_stage_, byte_stage_);

@@ -17,23 +17,22 @@ namespace urnic::congestion {
 /// The names in parentheses are those of mlxconfig and of the ns-3 models.
 struct DcqcnParameters {
     Fraction g;                  // weight of a new observation in alpha (rpg_gd, g)
-    Fraction first_alpha;        // before the first CNP (initial_alpha_value)
+    Fraction initial_alpha;      // before the first CNP (initial_alpha_value)
     TimeNs alpha_period_ns = 0;  // without CNP after which alpha falls (dce_tcp_rtt, alpha_resume_interval)
-    TimeNs cut_window_ns = 0;    // one cut at most in each, at its end; 0: each CNP cuts at once
-                                 // (rate_reduce_monitor_period)
-    TimeNs increase_period_ns = 0;        // T (rpg_time_reset)
-    std::uint64_t increase_bytes = 0;     // B (rpg_byte_reset); 0: no byte counter
-    std::uint32_t recovery_stages = 0;    // F (rpg_threshold)
-    BitsPerSecond additive_increase = 0;  // AI (rpg_ai_rate)
-    BitsPerSecond hyper_increase = 0;     // HAI (rpg_hai_rate)
-    BitsPerSecond min_rate = 0;           // (rpg_min_rate)
-    BitsPerSecond first_cnp_rate =
+    TimeNs rate_reduce_monitor_period_ns = 0;  // one cut at most in each, at its end; 0: each CNP cuts at
+                                               // once (rate_reduce_monitor_period)
+    TimeNs increase_period_ns = 0;             // T (rpg_time_reset)
+    std::uint64_t increase_bytes = 0;          // B (rpg_byte_reset); 0: no byte counter
+    std::uint32_t recovery_stages = 0;         // F (rpg_threshold)
+    BitsPerSecond additive_increase = 0;       // AI (rpg_ai_rate)
+    BitsPerSecond hyper_increase = 0;          // HAI (rpg_hai_rate)
+    BitsPerSecond min_rate = 0;                // (rpg_min_rate)
+    BitsPerSecond rate_to_set_on_first_cnp =
         0;  // the first CNP sets this at most; 0: nothing (rate_to_set_on_first_cnp)
-    bool alpha_rises_with_period =
-        false;                         // at most once in each alpha period, at its end; else with each CNP
-    bool always_clamps_target = true;  // a cut makes the rate before it the target, even when it did not
-                                       // rise since the last cut (clamp_tgt_rate)
-    bool counts_stage_after = false;   // the F-th step is fast recovery still, not the first beyond it
+    bool alpha_once_per_period = false;  // at most once in each alpha period, at its end; else with each CNP
+    bool clamp_tgt_rate = true;          // a cut makes the rate before it the target, even when it did not
+                                         // rise since the last cut (clamp_tgt_rate)
+    bool recovery_stages_inclusive = false;  // the F-th step is fast recovery still, not the first beyond it
 
     bool operator==(const DcqcnParameters&) const = default;
 };

@@ -15,7 +15,7 @@ constexpr std::array<DcqcnProfile, 4> kProfiles = {{
     // Zhu et al. 2015, table 14; hyper increase as in the authors' simulator.
     {.name = "paper",
      .parameters = {.g = Fraction::of(1, 256),
-                    .first_alpha = Fraction::one(),
+                    .initial_alpha = Fraction::one(),
                     .alpha_period_ns = 55 * kUs,
                     .increase_period_ns = 55 * kUs,
                     .increase_bytes = 10'000'000,
@@ -23,42 +23,42 @@ constexpr std::array<DcqcnProfile, 4> kProfiles = {{
                     .additive_increase = 40 * kMbit,
                     .hyper_increase = 200 * kMbit,
                     .min_rate = 10 * kMbit},
-     .cnp_gap_ns = 50 * kUs},
+     .min_time_between_cnps_ns = 50 * kUs},
     // mlxconfig's defaults of ConnectX NICs. Their byte counter of 32767 is in units that are not documented;
     // it is left out, as in the simulators that follow these NICs.
     {.name = "connectx",
      .parameters = {.g = Fraction::of(5, 1024),
-                    .first_alpha = Fraction::of(1023, 1024),
+                    .initial_alpha = Fraction::of(1023, 1024),
                     .alpha_period_ns = 1 * kUs,
-                    .cut_window_ns = 4 * kUs,
+                    .rate_reduce_monitor_period_ns = 4 * kUs,
                     .increase_period_ns = 300 * kUs,
                     .recovery_stages = 1,
                     .additive_increase = 5 * kMbit,
                     .hyper_increase = 50 * kMbit,
                     .min_rate = 1 * kMbit,
-                    .alpha_rises_with_period = true,
-                    .always_clamps_target = false,
-                    .counts_stage_after = true},
-     .cnp_gap_ns = 4 * kUs},
+                    .alpha_once_per_period = true,
+                    .clamp_tgt_rate = false,
+                    .recovery_stages_inclusive = true},
+     .min_time_between_cnps_ns = 4 * kUs},
     // Li et al., "HPCC", SIGCOMM 2019: the `dcqcn` of its ns-3 model, which has no gap between CNPs.
     {.name = "ns3-hpcc",
      .parameters = {.g = Fraction::of(1, 256),
-                    .first_alpha = Fraction::one(),
+                    .initial_alpha = Fraction::one(),
                     .alpha_period_ns = 1 * kUs,
-                    .cut_window_ns = 4 * kUs,
+                    .rate_reduce_monitor_period_ns = 4 * kUs,
                     .increase_period_ns = 300 * kUs,
                     .recovery_stages = 1,
                     .additive_increase = 5 * kMbit,
                     .hyper_increase = 50 * kMbit,
                     .min_rate = 100 * kMbit,
-                    .alpha_rises_with_period = true,
-                    .always_clamps_target = false,
-                    .counts_stage_after = true},
+                    .alpha_once_per_period = true,
+                    .clamp_tgt_rate = false,
+                    .recovery_stages_inclusive = true},
      .increases_for = 25 * kGbit},
     // The ns-3 model of the DCQCN authors. It multiplies hyper increase by the stage, which is not done here.
     {.name = "ns3-bobzhuyb",
      .parameters = {.g = Fraction::of(1, 256),
-                    .first_alpha = Fraction::one(),
+                    .initial_alpha = Fraction::one(),
                     .alpha_period_ns = 55 * kUs,
                     .increase_period_ns = 60 * kUs,
                     .increase_bytes = 300'000'000,
@@ -66,7 +66,7 @@ constexpr std::array<DcqcnProfile, 4> kProfiles = {{
                     .additive_increase = 40 * kMbit,
                     .hyper_increase = 200 * kMbit,
                     .min_rate = 10 * kMbit},
-     .cnp_gap_ns = 50 * kUs},
+     .min_time_between_cnps_ns = 50 * kUs},
 }};
 
 // Alpha is brought up to date in one go after a pause: with a smaller weight that takes too long.
@@ -107,7 +107,7 @@ std::string_view problem_of(const DcqcnParameters& parameters) {
     if (!is_period(parameters.alpha_period_ns, false)) {
         return "the alpha period may be from 0.5 us to 1 s";
     }
-    if (!is_period(parameters.cut_window_ns, true)) {
+    if (!is_period(parameters.rate_reduce_monitor_period_ns, true)) {
         return "the cut window may be from 0.5 us to 1 s, or 0 for none";
     }
     if (!is_period(parameters.increase_period_ns, true)) {
@@ -124,7 +124,7 @@ std::string_view problem_of(const DcqcnParameters& parameters) {
         return "the increases may be from 1 bit/s to 1 Tbit/s";
     }
     if (parameters.min_rate < kMinRate || parameters.min_rate > kMaxRate ||
-        parameters.first_cnp_rate > kMaxRate) {
+        parameters.rate_to_set_on_first_cnp > kMaxRate) {
         return "the least rate may be from 1 kbit/s to 1 Tbit/s, that of the first CNP up to 1 Tbit/s";
     }
     return {};

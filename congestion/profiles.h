@@ -15,7 +15,7 @@ struct DcqcnProfile {
     /// The increases are for this line rate and grow with it; 0: the same at every rate.
     BitsPerSecond increases_for = 0;
     /// What the receiving end does: time between two CNPs for one flow.
-    TimeNs cnp_gap_ns = 0;
+    TimeNs min_time_between_cnps_ns = 0;
 };
 
 /// All of them; the first is the default.

@@ -51,7 +51,7 @@ void use_profile(Settings& settings, std::uint64_t index) {
     const DcqcnProfile& profile = dcqcn_profiles()[index];
     settings.profile = static_cast<std::uint8_t>(index);
     settings.rate.dcqcn = parameters_for(profile, settings.rate.line_rate);
-    settings.cnp_gap_ns = profile.cnp_gap_ns;
+    settings.min_time_between_cnps_ns = profile.min_time_between_cnps_ns;
 }
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
@@ -66,19 +66,19 @@ constexpr Setting kSettings[] = {
     {"burst_bytes", Kind::kNumber, 1, 1U << 28U, URNIC_AT(burst_bytes)},
     {"profile", Kind::kProfile, 0, 0, profile_of, use_profile},
     {"g", Kind::kFraction, Fraction::of(1, 1024).raw(), Fraction::kOne, URNIC_FRACTION_AT(rate.dcqcn.g)},
-    {"initial_alpha", Kind::kFraction, 0, Fraction::kOne, URNIC_FRACTION_AT(rate.dcqcn.first_alpha)},
+    {"initial_alpha", Kind::kFraction, 0, Fraction::kOne, URNIC_FRACTION_AT(rate.dcqcn.initial_alpha)},
     {"alpha_period_us", Kind::kMicroseconds, 500, kSecond, URNIC_AT(rate.dcqcn.alpha_period_ns)},
-    {"alpha_rises_with_period", Kind::kFlag, 0, 1, URNIC_AT(rate.dcqcn.alpha_rises_with_period)},
-    {"cut_window_us", Kind::kMicroseconds, 0, kSecond, URNIC_AT(rate.dcqcn.cut_window_ns)},
+    {"alpha_once_per_period", Kind::kFlag, 0, 1, URNIC_AT(rate.dcqcn.alpha_once_per_period)},
+    {"rate_reduce_monitor_period_us", Kind::kMicroseconds, 0, kSecond, URNIC_AT(rate.dcqcn.rate_reduce_monitor_period_ns)},
     {"increase_period_us", Kind::kMicroseconds, 0, kSecond, URNIC_AT(rate.dcqcn.increase_period_ns)},
     {"increase_bytes", Kind::kNumber, 0, std::uint64_t{1} << 40U, URNIC_AT(rate.dcqcn.increase_bytes)},
     {"recovery_stages", Kind::kNumber, 0, 1000, URNIC_AT(rate.dcqcn.recovery_stages)},
-    {"counts_stage_after", Kind::kFlag, 0, 1, URNIC_AT(rate.dcqcn.counts_stage_after)},
+    {"recovery_stages_inclusive", Kind::kFlag, 0, 1, URNIC_AT(rate.dcqcn.recovery_stages_inclusive)},
     {"additive_increase_mbps", Kind::kMegabits, 1, kMaxRate, URNIC_AT(rate.dcqcn.additive_increase)},
     {"hyper_increase_mbps", Kind::kMegabits, 1, kMaxRate, URNIC_AT(rate.dcqcn.hyper_increase)},
-    {"clamps_target", Kind::kFlag, 0, 1, URNIC_AT(rate.dcqcn.always_clamps_target)},
+    {"clamp_tgt_rate", Kind::kFlag, 0, 1, URNIC_AT(rate.dcqcn.clamp_tgt_rate)},
     {"min_rate_mbps", Kind::kMegabits, kMinRate, kMaxRate, URNIC_AT(rate.dcqcn.min_rate)},
-    {"first_cnp_rate_mbps", Kind::kMegabits, 0, kMaxRate, URNIC_AT(rate.dcqcn.first_cnp_rate)},
+    {"rate_to_set_on_first_cnp_mbps", Kind::kMegabits, 0, kMaxRate, URNIC_AT(rate.dcqcn.rate_to_set_on_first_cnp)},
     {"timely_low_us", Kind::kMicroseconds, 0, kSecond, URNIC_AT(rate.timely.t_low_ns)},
     {"timely_high_us", Kind::kMicroseconds, 0, kSecond, URNIC_AT(rate.timely.t_high_ns)},
     {"timely_least_rtt_us", Kind::kMicroseconds, 1, kSecond, URNIC_AT(rate.timely.min_rtt_ns)},
@@ -89,12 +89,22 @@ constexpr Setting kSettings[] = {
     {"timely_hyper_factor", Kind::kNumber, 1, 1000, URNIC_AT(rate.timely.hyper_factor)},
     {"timely_min_rate_mbps", Kind::kMegabits, kMinRate, kMaxRate, URNIC_AT(rate.timely.min_rate)},
     {"cnp", Kind::kFlag, 0, 1, URNIC_AT(sends_cnps)},
-    {"cnp_gap_us", Kind::kMicroseconds, 0, kSecond, URNIC_AT(cnp_gap_ns)},
+    {"min_time_between_cnps_us", Kind::kMicroseconds, 0, kSecond, URNIC_AT(min_time_between_cnps_ns)},
     {"cnp_scope", Kind::kWord, 0, 0, URNIC_AT(cnp_scope), kScopes},
     {"cnp_dscp", Kind::kNumber, 0, 63, URNIC_AT(cnp_dscp)},
     {"cnp_priority", Kind::kNumber, 0, 7, URNIC_AT(cnp_priority)},
 };
 // clang-format on
+
+/// Names of settings in earlier releases, and what they are called now.
+constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {
+    {"cnp_gap_us", "min_time_between_cnps_us"},
+    {"first_cnp_rate_mbps", "rate_to_set_on_first_cnp_mbps"},
+    {"clamps_target", "clamp_tgt_rate"},
+    {"cut_window_us", "rate_reduce_monitor_period_us"},
+    {"alpha_rises_with_period", "alpha_once_per_period"},
+    {"counts_stage_after", "recovery_stages_inclusive"},
+};
 
 /// What one unit of the text is, in what it is held in.
 std::uint64_t unit_of(Kind kind) {
@@ -230,23 +240,41 @@ Settings default_settings() {
     return settings;
 }
 
+std::string_view current_name(std::string_view name) {
+    const auto* const found = std::find_if(std::begin(kFormerNames), std::end(kFormerNames),
+                                           [&](const auto& former) { return former.first == name; });
+    return found == std::end(kFormerNames) ? name : found->second;
+}
+
+std::string former_names_in(std::span<const NamedValue> values) {
+    std::string text;
+    for (const auto& [name, value] : values) {
+        if (const std::string_view now = current_name(name); now != name) {
+            text.append(text.empty() ? "" : ", ").append("'").append(name).append("' is now '").append(now);
+            text.append("'");
+        }
+    }
+    return text.empty() ? text : text + "; the next release will not read former names";
+}
+
 std::optional<SettingProblem> apply_named(std::span<const NamedValue> values, Settings& settings) {
     for (std::size_t i = 0; i < values.size(); ++i) {
         const std::string& name = values[i].first;
+        const std::string_view now = current_name(name);
         if (std::none_of(std::begin(kSettings), std::end(kSettings),
-                         [&](const Setting& setting) { return setting.name == name; })) {
+                         [&](const Setting& setting) { return setting.name == now; })) {
             return SettingProblem{
                 name, std::string("unknown setting '").append(name).append("'; allowed: ") + setting_names()};
         }
         if (std::any_of(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i),
-                        [&](const NamedValue& earlier) { return earlier.first == name; })) {
-            return SettingProblem{name, std::string("'").append(name).append("' is given twice")};
+                        [&](const NamedValue& earlier) { return current_name(earlier.first) == now; })) {
+            return SettingProblem{name, std::string("'").append(now).append("' is given twice")};
         }
     }
     Settings changed = settings;
     const auto named = [&](std::string_view name) {
         return std::find_if(values.begin(), values.end(),
-                            [&](const NamedValue& value) { return value.first == name; });
+                            [&](const NamedValue& value) { return current_name(value.first) == name; });
     };
     for (const Setting& setting : kSettings) {
         const auto value = named(setting.name);

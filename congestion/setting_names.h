@@ -25,11 +25,17 @@ struct SettingProblem {
     std::string text;  // what is wrong with it and what is allowed
 };
 
-/// Changes what `values` name and nothing else, all of it or, with a problem, none. A profile sets every
-/// parameter of its algorithm, and the others named beside it change them. Who turns control on answers marks
-/// as well, unless `cnp` is named.
+/// Changes what `values` name, by current or former names, and nothing else, all of it or, with a problem,
+/// none. A profile sets every parameter of its algorithm, and the others named beside it change them. Who
+/// turns control on answers marks as well, unless `cnp` is named.
 [[nodiscard]] std::optional<SettingProblem> apply_named(std::span<const NamedValue> values,
                                                         Settings& settings);
+
+/// What a setting with this name, or which had it in an earlier release, is called now.
+[[nodiscard]] std::string_view current_name(std::string_view name);
+
+/// A warning about the former names among `values`, with the current ones; empty: there are none.
+[[nodiscard]] std::string former_names_in(std::span<const NamedValue> values);
 
 struct ShownSetting {
     std::string_view name;

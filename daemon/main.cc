@@ -88,7 +88,7 @@ The configuration file is TOML. Every key, with its default:
   profile = "paper"             # "paper", "connectx", "ns3-hpcc" or "ns3-bobzhuyb"
   line_rate_mbps = 100000       # what QPs begin with and never pass
   burst_bytes = 65536           # that a QP which was silent sends at once
-  cnp = true                    # answer CE marks; and cnp_gap_us, cnp_scope, cnp_dscp, cnp_priority
+  cnp = true                    # answer CE marks; and min_time_between_cnps_us, cnp_scope, cnp_dscp, cnp_priority
 
   [rnic.pfc]                    # behind its [[rnic]]; priority flow control (docs/congestion.md)
   rx_priorities = [0, 1, 2, 3, 4, 5, 6, 7]  # priorities that stop when the other end of the link pauses them

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <sstream>
 
 #include "congestion/profiles.h"
+#include "congestion/setting_names.h"
 
 namespace urnic::experiment {
 
@@ -128,14 +130,15 @@ void read_dcqcn(TableReader& reader, congestion::Settings& settings) {
         const congestion::DcqcnProfile& profile =
             congestion::dcqcn_profiles()[reader.choice("profile", names)];
         p = congestion::parameters_for(profile, settings.rate.line_rate);
-        settings.cnp_gap_ns = profile.cnp_gap_ns;
+        settings.min_time_between_cnps_ns = profile.min_time_between_cnps_ns;
     } else {
         (void)reader.choice("profile", names);
     }
     p.g = read_fraction(reader, "g", p.g);
-    p.first_alpha = read_fraction(reader, "first_alpha", p.first_alpha);
+    p.initial_alpha = read_fraction(reader, "initial_alpha", p.initial_alpha);
     p.alpha_period_ns = reader.scaled("alpha_period_us", kKilo, 0.1, kMostUs, p.alpha_period_ns);
-    p.cut_window_ns = reader.scaled("cut_window_us", kKilo, 0, kMostUs, p.cut_window_ns);
+    p.rate_reduce_monitor_period_ns =
+        reader.scaled("rate_reduce_monitor_period_us", kKilo, 0, kMostUs, p.rate_reduce_monitor_period_ns);
     p.increase_period_ns = reader.scaled("increase_period_us", kKilo, 0.1, kMostUs, p.increase_period_ns);
     p.increase_bytes = reader.scaled("increase_kb", kKilo, 0, kMostKb, p.increase_bytes);
     p.recovery_stages =
@@ -155,7 +158,8 @@ void read_congestion(TableReader& reader, congestion::Settings& settings) {
     settings.rate.fixed_rate =
         reader.scaled("fixed_gbit", kGiga, 0.000001, kMostGbit, settings.rate.fixed_rate);
     read_dcqcn(reader, settings);
-    settings.cnp_gap_ns = reader.scaled("cnp_gap_us", kKilo, 0, kMostUs, settings.cnp_gap_ns);
+    settings.min_time_between_cnps_ns =
+        reader.scaled("min_time_between_cnps_us", kKilo, 0, kMostUs, settings.min_time_between_cnps_ns);
     settings.burst_bytes =
         static_cast<std::uint32_t>(reader.scaled("burst_kb", kKilo, 0, 100'000, settings.burst_bytes));
 }
@@ -167,6 +171,46 @@ BitsPerSecond rate_of(const netsim::Topology& topology, netsim::NodeIndex host) 
         }
     }
     return netsim::kMinLinkRate;
+}
+
+/// What a key of [congestion] and [[host]] is called now.
+std::string_view key_now(std::string_view key) {
+    return key == "first_alpha" ? "initial_alpha" : congestion::current_name(key);
+}
+
+/// Gives keys that have the names of earlier releases the current ones, and warns of each.
+void use_current_names(toml::table& table) {
+    std::vector<std::string> former;
+    for (const auto& [key, value] : table) {
+        if (key_now(key.str()) != key.str()) {
+            former.emplace_back(key.str());
+        }
+    }
+    for (const std::string& key : former) {
+        const std::string_view now = key_now(key);
+        if (table.contains(now)) {
+            throw ConfigError(fmt::format("'{}' and '{}' are the same", key, now));
+        }
+        fmt::print(
+            stderr,
+            "urnic experiment: warning: '{}' is now '{}'; the next release will not read former names\n", key,
+            now);
+        table.insert_or_assign(now, *table.get(key));
+        table.erase(key);
+    }
+}
+
+void use_current_names_in(toml::table& root) {
+    if (toml::table* const common = root["congestion"].as_table()) {
+        use_current_names(*common);
+    }
+    if (toml::array* const hosts = root["host"].as_array()) {
+        for (toml::node& host : *hosts) {
+            if (toml::table* const table = host.as_table()) {
+                use_current_names(*table);
+            }
+        }
+    }
 }
 
 // All go by [congestion]; a [[host]] changes that for one.
@@ -182,7 +226,7 @@ void read_hosts(TableReader& root, ExperimentConfig& config) {
         rate.timely = congestion::timely_of_paper();
         const congestion::DcqcnProfile& profile = congestion::dcqcn_profiles()[0];
         rate.dcqcn = congestion::parameters_for(profile, rate.line_rate);
-        host.settings.cnp_gap_ns = profile.cnp_gap_ns;
+        host.settings.min_time_between_cnps_ns = profile.min_time_between_cnps_ns;
         host.settings.burst_bytes = 2 * config.rnic.mtu_bytes;
         if (common != nullptr) {
             TableReader reader(*common, "[congestion]");
@@ -311,6 +355,13 @@ toml::table parse_value(const std::string& key, const std::string& value) {
     }
 }
 
+/// The path of a key, with its current name.
+std::string current_path(const std::string& path) {
+    const std::size_t last = path.rfind('.');
+    const std::size_t begin = last == std::string::npos ? 0 : last + 1;
+    return path.substr(0, begin).append(key_now(std::string_view(path).substr(begin)));
+}
+
 std::string text_of(const toml::node& value) {
     if (const auto* const number = value.as_floating_point(); number != nullptr) {
         return fmt::format("{}", number->get());
@@ -328,6 +379,7 @@ std::vector<Run> read_experiment(std::string_view text, const std::string& name,
     for (const auto& [key, value] : changes) {
         change(root, key, *parse_value(key, value).get("value"));
     }
+    use_current_names_in(root);
     std::vector<Run> runs;
     const toml::table* const sweep = root["sweep"].as_table();
     if (sweep == nullptr) {
@@ -343,7 +395,7 @@ std::vector<Run> read_experiment(std::string_view text, const std::string& name,
     }
     for (const toml::node& value : *values) {
         toml::table changed = root;
-        change(changed, key, value);
+        change(changed, current_path(key), value);
         runs.push_back({fmt::format("{} = {}", key, text_of(value)), read_config(changed, name)});
     }
     return runs;

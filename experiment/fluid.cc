@@ -17,7 +17,7 @@ struct Terms {
         : packet_bits(8.0 * model.packet_bytes),
           capacity(static_cast<double>(model.rate) / packet_bits),
           rate(capacity / model.flows),
-          gap(static_cast<double>(model.cnp_gap_ns) / kSecond),
+          gap(static_cast<double>(model.min_time_between_cnps_ns) / kSecond),
           alpha_period(static_cast<double>(model.dcqcn.alpha_period_ns) / kSecond),
           timer(static_cast<double>(model.dcqcn.increase_period_ns) / kSecond),
           bytes(static_cast<double>(model.dcqcn.increase_bytes) / model.packet_bytes),
@@ -135,8 +135,9 @@ FluidCourse course(const FluidModel& model, TimeNs from, TimeNs end, TimeNs feed
 
 FluidPoint fixed_point(const FluidModel& model) {
     FluidPoint point;
-    if (model.flows == 0 || model.packet_bytes == 0 || model.cnp_gap_ns == 0 ||
-        model.dcqcn.cut_window_ns != 0 || model.dcqcn.increase_period_ns == 0 || model.ecn.kmax_bytes == 0) {
+    if (model.flows == 0 || model.packet_bytes == 0 || model.min_time_between_cnps_ns == 0 ||
+        model.dcqcn.rate_reduce_monitor_period_ns != 0 || model.dcqcn.increase_period_ns == 0 ||
+        model.ecn.kmax_bytes == 0) {
         return point;
     }
     const Terms terms(model);

@@ -10,7 +10,7 @@ namespace urnic::experiment {
 
 struct FluidModel {
     congestion::DcqcnParameters dcqcn;
-    TimeNs cnp_gap_ns = 0;
+    TimeNs min_time_between_cnps_ns = 0;
     netsim::EcnOptions ecn;
     BitsPerSecond rate = 0;  // of the bottleneck
     std::uint32_t flows = 0;

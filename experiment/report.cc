@@ -130,7 +130,7 @@ Json fluid_of(const ExperimentConfig& config, const Results& results) {
     const auto sender = std::find_if(config.hosts.begin(), config.hosts.end(),
                                      [flow](const HostConfig& host) { return host.name == flow->from; });
     model.dcqcn = sender->settings.rate.dcqcn;
-    model.cnp_gap_ns = sender->settings.cnp_gap_ns;
+    model.min_time_between_cnps_ns = sender->settings.min_time_between_cnps_ns;
     model.ecn = config.fabric.switches.ecn[config.rnic.priority];
     model.rate = found->rate;
     model.packet_bytes = config.rnic.mtu_bytes + kHeaderBytes;

@@ -168,14 +168,14 @@ int CmClient::connect_stream(CmId& id, const rdma_ucm_conn_param& param) {
 }
 
 int CmClient::resolve_service(CmId& id, const rdma_ucm_conn_param& param) {
-    cm::ResolveParams params;
+    cm::SidrReqParams params;
     params.owner = std::bit_cast<cm::Cookie>(&id);
     params.route = route_of(id);
     params.service_id = cm::ip_service_id(id.space, id.remote.port);
     params.ip = ip_header(id);
     params.private_data = private_data(param);
     const auto opened = service_.use(*id.device, [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
-        return manager.resolve(params, now, out);
+        return manager.send_sidr_req(params, now, out);
     });
     id.connection = opened.handle;
     return error_of(opened.status);
@@ -206,13 +206,13 @@ int CmClient::connect(const rdma_ucm_connect& command, Call& call) {
 int CmClient::answer_request(CmId& id, const rdma_ucm_conn_param& param) {
     cm::Status status = cm::Status::kWrongState;
     if (id.is_datagram()) {
-        cm::ResolveAnswer answer;
+        cm::SidrRepParams answer;
         answer.qpn = param.qp_num;
         answer.qkey = param.qkey != 0 ? param.qkey : kUdpQkey;
         answer.private_data = private_data(param);
         id.qkey = answer.qkey;
         status = service_.use(*id.device, [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
-            return manager.answer_resolve(id.connection, answer, now, out);
+            return manager.send_sidr_rep(id.connection, answer, now, out);
         });
     } else {
         cm::AcceptParams params;
@@ -253,7 +253,7 @@ int CmClient::accept(const rdma_ucm_accept& command, Call& call) {
         return error;
     }
     return error_of(service_.use(*id->device, [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
-        return manager.ready(id->connection, {}, now, out);
+        return manager.send_rtu(id->connection, {}, now, out);
     }));
 }
 
@@ -273,10 +273,10 @@ int CmClient::reject(const rdma_ucm_reject& command, Call& call) {
     const std::span<const std::uint8_t> data{command.private_data, command.private_data_len};
     return error_of(service_.use(*id->device, [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
         if (id->is_datagram()) {
-            cm::ResolveAnswer answer;
+            cm::SidrRepParams answer;
             answer.status = cm::kSidrRejected;
             answer.private_data = data;
-            return manager.answer_resolve(id->connection, answer, now, out);
+            return manager.send_sidr_rep(id->connection, answer, now, out);
         }
         return manager.reject(id->connection, {.reason = reason, .info = {}, .private_data = data}, now, out);
     }));

@@ -55,13 +55,13 @@ Meaning meaning_of(const cm::Event& event) {
         case cm::EventType::kRejected:
             return {kRejected, event.reason};
         case cm::EventType::kUnreachable:
-        case cm::EventType::kResolveUnreachable:
+        case cm::EventType::kSidrUnreachable:
             return {kUnreachable, status_of(ETIMEDOUT)};
         case cm::EventType::kDisconnectTimeout:
             return {kDisconnected, status_of(ETIMEDOUT)};
         case cm::EventType::kTimewaitExit:
             return {kTimewaitExit};
-        case cm::EventType::kResolved: {
+        case cm::EventType::kSidrReply: {
             const auto* rep = event.as<wire::cm::SidrRep>();
             const bool is_good = rep != nullptr && rep->status == cm::kSidrValid;
             return {is_good ? kEstablished : kUnreachable, rep == nullptr ? 0U : rep->status};
@@ -69,7 +69,7 @@ Meaning meaning_of(const cm::Event& event) {
         case cm::EventType::kDisconnectRequest:
         case cm::EventType::kDisconnected:
         case cm::EventType::kRequest:
-        case cm::EventType::kResolveRequest:
+        case cm::EventType::kSidrRequest:
             break;
     }
     return {kDisconnected};
@@ -104,7 +104,7 @@ void CmClient::on_event(CmId& id, const cm::Event& event) {
     told.body.id = id.handle;
     told.body.event = meaning.type;
     told.body.status = meaning.status;
-    if (event.type == cm::EventType::kResolved) {
+    if (event.type == cm::EventType::kSidrReply) {
         const auto* rep = event.as<wire::cm::SidrRep>();
         rdma_ucm_ud_param& ud = told.body.param.ud;
         if (rep != nullptr && rep->status == cm::kSidrValid) {
@@ -204,7 +204,7 @@ int CmClient::get_event(const rdma_ucm_get_event& /*command*/, Call& call) {
     if (CmId* child = event.child; child != nullptr) {
         child->is_hidden = false;
         service_.use(*child->device, [&](cm::Manager& manager, TimeNs /*now*/, cm::Outbox& /*out*/) {
-            manager.take(child->connection);
+            manager.dequeue(child->connection);
         });
     }
     call.channel.pop();

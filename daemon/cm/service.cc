@@ -63,7 +63,7 @@ CmService::~CmService() { control_.cm = nullptr; }
 void CmService::finish(Port& port) {
     for (const Port::Fresh& fresh : port.fresh) {
         if (fresh.id == nullptr) {
-            port.manager.forget(fresh.connection);
+            port.manager.discard(fresh.connection);
         } else {
             (void)port.manager.set_owner(fresh.connection, std::bit_cast<cm::Cookie>(fresh.id));
         }
@@ -140,7 +140,7 @@ void CmService::Port::send(const cm::SendMad& mad) {
 
 void CmService::Port::event(const cm::Event& event) {
     const bool is_request =
-        event.type == cm::EventType::kRequest || event.type == cm::EventType::kResolveRequest;
+        event.type == cm::EventType::kRequest || event.type == cm::EventType::kSidrRequest;
     const cm::Cookie owner = is_request ? event.listener_owner : event.owner;
     auto* id = std::bit_cast<CmId*>(owner);
     if (!is_request) {

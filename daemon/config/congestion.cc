@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "congestion/setting_names.h"
+#include "os/log.h"
 
 namespace urnic::dataplane {
 
@@ -36,6 +37,9 @@ void read_congestion(const toml::node& node, RnicConfig& rnic) {
     if (const auto problem = congestion::apply_named(values, rnic.congestion)) {
         const toml::node* const where = table->get(problem->name);
         throw_at(where != nullptr ? *where : node, "[rnic.congestion]: " + problem->text);
+    }
+    if (const std::string former = congestion::former_names_in(values); !former.empty()) {
+        log_warning("[rnic.congestion] of {}: {}", rnic.name, former);
     }
 }
 

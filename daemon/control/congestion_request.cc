@@ -174,6 +174,12 @@ void set_qp(const ControlState& control, QpSlot& slot, std::uint32_t w,
     });
 }
 
+abi::CongestionReply words_of(const std::string& text) {
+    abi::CongestionReply reply{};
+    std::memcpy(reply.message, text.data(), std::min(text.size(), sizeof reply.message - 1));
+    return reply;
+}
+
 int set(ControlState& control, const std::vector<const Client*>& clients,
         const abi::CongestionRequest& request, Reply& reply) {
     const std::string name = text_in(request.device);
@@ -218,6 +224,7 @@ int set(ControlState& control, const std::vector<const Client*>& clients,
     } else {
         set_qp(control, *qp->slot, qp->worker, settings);
     }
+    reply.set(words_of(congestion::former_names_in(values)));
     return 0;
 }
 

@@ -123,16 +123,16 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
     SpinWait spin;
     for (bool stop = false; !stop;) {
         std::array<epoll_event, 64> events{};
-        const bool looks_again = spin.looks_again(clock_now());
+        const bool should_poll = spin.should_poll(clock_now());
         const int patience_ms = accept_paused_ || not_started_ > 0 ? kAcceptRetryMs : kQuietRoundMs;
         const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                                       looks_again ? 0 : patience_ms);
+                                       should_poll ? 0 : patience_ms);
         URNIC_CHECK(count >= 0 || errno == EINTR);
-        if (looks_again && count == 0) {
+        if (should_poll && count == 0) {
             continue;
         }
         if (count > 0) {
-            spin.found();
+            spin.on_progress();
         }
         for (int i = 0; i < count; ++i) {
             const auto id = static_cast<std::uint32_t>(events[i].data.u64 >> 3U);

@@ -14,7 +14,7 @@
 #include "rnic/device/address_handles.h"
 #include "rnic/device/counters.h"
 #include "rnic/device/neighbour_macs.h"
-#include "rnic/device/port_pauses.h"
+#include "rnic/device/pfc_receiver.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/neighbour/neighbour_resolver.h"
 #include "rnic/qp/qp.h"
@@ -69,7 +69,7 @@ struct Device {
     Port* port = nullptr;
     PfcSettings pfc;
     PfcCounters pfc_counters;
-    PortPauses pauses{pfc, pfc_counters};        // worker 0 is the owner
+    PfcReceiver pauses{pfc, pfc_counters};        // worker 0 is the owner
     std::atomic<std::uint32_t> pause_askers{0};  // bit w: worker w has paused the other end of the link
     PortState port_state;                        // see port_state.h
     NeighbourResolver* neighbours = nullptr;

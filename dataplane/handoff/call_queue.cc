@@ -42,13 +42,13 @@ void CallQueue::call(FunctionRef function, FunctionRef wake) {
     spin.begin(clock_now());
     while (call.progress.load(std::memory_order_acquire) != kDone) {
         std::uint32_t expected = kAsked;
-        if (spin.looks_again(clock_now()) ||
+        if (spin.should_poll(clock_now()) ||
             (!call.progress.compare_exchange_strong(expected, kCallerSleeps) && expected == kDone)) {
             continue;
         }
         ::syscall(SYS_futex, &call.progress, FUTEX_WAIT_PRIVATE, kCallerSleeps, nullptr, nullptr, 0);
     }
-    spin.found();
+    spin.on_progress();
 }
 
 const FunctionRef* CallQueue::next() {

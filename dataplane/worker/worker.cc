@@ -176,17 +176,17 @@ bool Worker::Impl::receive_handed_over() {
 }
 
 void Worker::Impl::send_pfc(WorkerDevice& worker_device) const {
-    const PauseSender::Wanted wanted =
+    const PfcSender::Wanted wanted =
         worker_device.pause_sender.look(now, worker_device.device_port.rx_waiting(config.index));
-    if (wanted == PauseSender::Wanted::kNothing) [[likely]] {
+    if (wanted == PfcSender::Wanted::kNothing) [[likely]] {
         return;
     }
-    const bool stop = wanted == PauseSender::Wanted::kPause;
+    const bool stop = wanted == PfcSender::Wanted::kPause;
     wire::Pfc pause;
     pause.class_enable = worker_device.device.pfc.sent;
     for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
         const bool is_sent = (worker_device.device.pfc.sent >> index & 1U) != 0;
-        pause.pause_quanta[index] = is_sent && stop ? PauseSender::kQuanta : std::uint16_t{0};
+        pause.pause_quanta[index] = is_sent && stop ? PfcSender::kQuanta : std::uint16_t{0};
     }
     std::array<std::byte, wire::kPauseFrameBytes> frame;
     wire::build_pause_frame(worker_device.outbox.mac(), pause, frame);

@@ -22,7 +22,7 @@
 #include "dataplane/worker/tsc_clock.h"
 #include "dataplane/worker/worker.h"
 #include "dataplane/worker/worker_outbox.h"
-#include "rnic/device/pause_sender.h"
+#include "rnic/device/pfc_sender.h"
 
 namespace urnic::dataplane {
 
@@ -52,7 +52,7 @@ struct Worker::Impl {
         bool is_faulty = false;
         PausedQps paused_qps;
         TimeNs pfc_applied_at = 0;  // time of the last apply_pfc_state()
-        PauseSender pause_sender;
+        PfcSender pause_sender;
     };
 
     explicit Impl(const WorkerConfig& worker_config);

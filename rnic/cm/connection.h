@@ -12,7 +12,7 @@
 
 namespace urnic::cm {
 
-enum class Kind : std::uint8_t { kConnection, kResolution };
+enum class Kind : std::uint8_t { kConnection, kSidr };
 
 /// How peers' repeated messages find what they belong to: IDs are the sender's own, so its address counts
 /// too.
@@ -56,7 +56,7 @@ struct Connection {
     TimeNs response_ns = 0;                        // that the peer has for an answer
     TimeNs mra_ns = 0;                             // more, since it sent an MRA
     TimeNs remember_ns = 0;                        // a peer may repeat its request for so long
-    std::uint16_t kept = 0;                        // attribute ID of the message in `mad`; 0: none
+    std::uint16_t sent_attribute_id = 0;           // attribute ID of the message in `mad`; 0: none
     std::array<std::byte, wire::kMadBytes> mad{};  // sent last, may have to be sent again
 
     TimerIndex::Entry timer;

@@ -15,7 +15,7 @@ enum class EventType : std::uint8_t {
     /// A REQ for a listener; `handle` is new and the owner's from now on: accept() or reject(), and once
     /// destroy(). Message: Req.
     kRequest,
-    /// The REP to our REQ: bring the QP up and call ready(), or reject(). Message: Rep.
+    /// The REP to our REQ: bring the QP up and call send_rtu(), or reject(). Message: Rep.
     kReply,
     /// The RTU to our REP, or established() was called. Message: Rtu, or none.
     kEstablished,
@@ -33,22 +33,23 @@ enum class EventType : std::uint8_t {
     kDisconnectTimeout,
     /// Timewait is over: QP number and PSNs may be used again. No message.
     kTimewaitExit,
-    /// A SIDR_REQ for a listener; `handle` is new and the owner's: answer_resolve(), and once destroy().
+    /// A SIDR_REQ for a listener; `handle` is new and the owner's: send_sidr_rep(), and once destroy().
     /// Message: SidrReq.
-    kResolveRequest,
+    kSidrRequest,
     /// The SIDR_REP to our SIDR_REQ, whatever its status. Message: SidrRep.
-    kResolved,
+    kSidrReply,
     /// Nobody answered our SIDR_REQ. No message.
-    kResolveUnreachable,
+    kSidrUnreachable,
 };
 
 /// Everything that is pointed to lives as long as the call of Outbox::event().
 struct Event {
     EventType type{};
     Handle handle = 0;
-    /// Of connect(), resolve() or set_owner(); 0 in kRequest and kResolveRequest, whose handle has none yet.
+    /// Of connect(), send_sidr_req() or set_owner(); 0 in kRequest and kSidrRequest, whose handle has none
+    /// yet.
     Cookie owner = 0;
-    /// kRequest and kResolveRequest: which listener's, and whose.
+    /// kRequest and kSidrRequest: which listener's, and whose.
     ListenerId listener = 0;
     Cookie listener_owner = 0;
     std::uint16_t reason = 0;  // kRejected
@@ -56,7 +57,7 @@ struct Event {
     Route route;
     /// The whole message, or nullptr. as<M>() finds its kind.
     const wire::cm::Message* message = nullptr;
-    /// kRequest and kResolveRequest of the RDMA IP CM service: the addresses in it, which agree with the
+    /// kRequest and kSidrRequest of the RDMA IP CM service: the addresses in it, which agree with the
     /// GIDs; else nullptr.
     const wire::cm::IpCmHeader* ip = nullptr;
     /// The message's private data, all bytes of the field that are the consumer's: what follows the IP CM

@@ -18,8 +18,8 @@ bool is_valid(const RejectParams& params) {
            params.private_data.size() <= wire::cm::Rej{}.private_data.size();
 }
 
-ResolveAnswer refusal() {
-    ResolveAnswer answer;
+SidrRepParams refusal() {
+    SidrRepParams answer;
     answer.status = kSidrRejected;
     return answer;
 }
@@ -81,7 +81,7 @@ void Manager::leave_backlog(Connection& connection) {
 
 void Manager::close(Connection& connection) {
     set_state(connection, State::kClosed);
-    connection.kept = 0;
+    connection.sent_attribute_id = 0;
     connections_.set_timer(connection, kNever);
     connections_.clear_remote(connection);
     connections_.clear_qp(connection);
@@ -90,7 +90,7 @@ void Manager::close(Connection& connection) {
     }
 }
 
-void Manager::close_remembering(Connection& connection, TimeNs now) {
+void Manager::close_keeping_reply(Connection& connection, TimeNs now) {
     set_state(connection, State::kClosed);
     connections_.clear_qp(connection);
     connections_.set_timer(connection, now + connection.remember_ns);
@@ -109,8 +109,8 @@ void Manager::enter_timewait(Connection& connection, TimeNs now) {
     connections_.set_timer(connection, now + cm_time_ns(exponent, config_.max_response_timeout));
 }
 
-void Manager::tell(const Connection& connection, EventType type, const wire::cm::Message* message,
-                   Call call) const {
+void Manager::raise(const Connection& connection, EventType type, const wire::cm::Message* message,
+                    Call call) const {
     if (!connection.is_owned) {
         return;
     }
@@ -126,8 +126,8 @@ void Manager::tell(const Connection& connection, EventType type, const wire::cm:
     call.out.event(event);
 }
 
-void Manager::tell_rejected(const Connection& connection, std::uint16_t reason,
-                            const wire::cm::Message* message, Call call) const {
+void Manager::raise_rejected(const Connection& connection, std::uint16_t reason,
+                             const wire::cm::Message* message, Call call) const {
     if (!connection.is_owned) {
         return;
     }
@@ -217,7 +217,7 @@ Manager::Listening Manager::listen(const ListenParams& params) {
 
 void Manager::unlisten(ListenerId id) { listeners_.remove(id); }
 
-void Manager::take(Handle handle) {
+void Manager::dequeue(Handle handle) {
     if (Connection* connection = connections_.find(handle)) {
         leave_backlog(*connection);
     }
@@ -259,7 +259,7 @@ Manager::Opened Manager::connect(const ConnectParams& params, TimeNs now, Outbox
     return {Status::kOk, connection.id};
 }
 
-Status Manager::ready(Handle handle, std::span<const std::uint8_t> private_data, TimeNs now, Outbox& out) {
+Status Manager::send_rtu(Handle handle, std::span<const std::uint8_t> private_data, TimeNs now, Outbox& out) {
     Connection* connection = find(handle, Kind::kConnection);
     if (connection == nullptr) {
         return Status::kUnknownHandle;
@@ -279,7 +279,7 @@ Status Manager::ready(Handle handle, std::span<const std::uint8_t> private_data,
     return Status::kOk;
 }
 
-Manager::Opened Manager::resolve(const ResolveParams& params, TimeNs now, Outbox& out) {
+Manager::Opened Manager::send_sidr_req(const SidrReqParams& params, TimeNs now, Outbox& out) {
     if (!is_valid(params)) {
         return {Status::kBadArgument, 0};
     }
@@ -288,7 +288,7 @@ Manager::Opened Manager::resolve(const ResolveParams& params, TimeNs now, Outbox
         return {made.refused == Connections::Refused::kNoMemory ? Status::kNoMemory : Status::kFull, 0};
     }
     Connection& connection = *made.connection;
-    connection.kind = Kind::kResolution;
+    connection.kind = Kind::kSidr;
     connection.owner = params.owner;
     connection.transaction_id = (ids_.next() << 32U) | connection.id;
     connection.max_retries = params.max_cm_retries;
@@ -337,15 +337,15 @@ Status Manager::established(Handle handle, TimeNs now, Outbox& out) {
         case State::kMraRepReceived:
             set_state(*connection, State::kEstablished);
             connections_.set_timer(*connection, kNever);
-            tell(*connection, EventType::kEstablished, nullptr, {now, out});
+            raise(*connection, EventType::kEstablished, nullptr, {now, out});
             return Status::kOk;
         default:
             return Status::kWrongState;
     }
 }
 
-Status Manager::answer_resolve(Handle handle, const ResolveAnswer& answer, TimeNs now, Outbox& out) {
-    Connection* connection = find(handle, Kind::kResolution);
+Status Manager::send_sidr_rep(Handle handle, const SidrRepParams& answer, TimeNs now, Outbox& out) {
+    Connection* connection = find(handle, Kind::kSidr);
     if (connection == nullptr) {
         return Status::kUnknownHandle;
     }
@@ -366,7 +366,7 @@ Status Manager::answer_resolve(Handle handle, const ResolveAnswer& answer, TimeN
     fill(rep.additional_info, answer.info);
     fill(rep.private_data, answer.private_data);
     send(*connection, rep, connection->transaction_id, {now, out});
-    close_remembering(*connection, now);
+    close_keeping_reply(*connection, now);
     return Status::kOk;
 }
 
@@ -386,7 +386,7 @@ Status Manager::reject(Handle handle, const RejectParams& params, TimeNs now, Ou
     }
     if (state == State::kReqReceived) {
         send_reject(*connection, kAboutReq, params, {now, out});
-        close_remembering(*connection, now);
+        close_keeping_reply(*connection, now);
     } else {
         send_reject(*connection, kAboutRep, params, {now, out});
         enter_timewait(*connection, now);
@@ -428,7 +428,7 @@ bool Manager::set_owner(Handle handle, Cookie owner) {
     return true;
 }
 
-void Manager::forget(Handle handle) {
+void Manager::discard(Handle handle) {
     Connection* connection = connections_.find(handle);
     if (connection != nullptr && connection->is_owned &&
         (connection->state() == State::kReqReceived || connection->state() == State::kSidrReqReceived)) {
@@ -456,7 +456,7 @@ void Manager::destroy(Handle handle, TimeNs now, Outbox& out) {
         case State::kRepSent:
         case State::kMraRepReceived:
             send_reject(*connection, kAboutNone, by_reason(kRejConsumer), call);
-            close_remembering(*connection, now);
+            close_keeping_reply(*connection, now);
             break;
         case State::kRepReceived:
             (void)reject(handle, by_reason(kRejConsumer), now, out);
@@ -466,7 +466,7 @@ void Manager::destroy(Handle handle, TimeNs now, Outbox& out) {
             (void)disconnect(handle, {}, now, out);
             break;
         case State::kSidrReqReceived:
-            (void)answer_resolve(handle, refusal(), now, out);
+            (void)send_sidr_rep(handle, refusal(), now, out);
             break;
         case State::kSidrReqSent:
             connection->is_owned = false;

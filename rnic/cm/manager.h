@@ -8,7 +8,7 @@
 //   active                                passive
 //   connect()            -> REQ ->        kRequest
 //   kReply               <- REP <-        accept()           reject(): kRejected at the other side
-//   ready()              -> RTU ->        kEstablished
+//   send_rtu()           -> RTU ->        kEstablished
 //   disconnect()         -> DREQ ->       kDisconnectRequest (both sides may begin)
 //   kDisconnected        <- DREP <-       disconnect()
 //   kTimewaitExit                         kTimewaitExit
@@ -104,8 +104,8 @@ class Manager {
     /// Answers kRequest by a REP.
     [[nodiscard]] Status accept(Handle handle, const AcceptParams& params, TimeNs now, Outbox& out);
     /// Answers kReply by an RTU (224 bytes of private data at most): established from now on; no event.
-    [[nodiscard]] Status ready(Handle handle, std::span<const std::uint8_t> private_data, TimeNs now,
-                               Outbox& out);
+    [[nodiscard]] Status send_rtu(Handle handle, std::span<const std::uint8_t> private_data, TimeNs now,
+                                  Outbox& out);
     /// Answers kRequest or kReply by a REJ. The handle is kClosed (kTimewait after kReply) and waits for
     /// destroy(). While it is remembered, a repeated REQ gets the same REJ.
     [[nodiscard]] Status reject(Handle handle, const RejectParams& params, TimeNs now, Outbox& out);
@@ -118,13 +118,13 @@ class Manager {
     [[nodiscard]] Status established(Handle handle, TimeNs now, Outbox& out);
 
     /// Sends a SIDR_REQ. kBadArgument, kFull, kNoMemory.
-    [[nodiscard]] Opened resolve(const ResolveParams& params, TimeNs now, Outbox& out);
-    /// Answers kResolveRequest by a SIDR_REP.
-    [[nodiscard]] Status answer_resolve(Handle handle, const ResolveAnswer& answer, TimeNs now, Outbox& out);
+    [[nodiscard]] Opened send_sidr_req(const SidrReqParams& params, TimeNs now, Outbox& out);
+    /// Answers kSidrRequest by a SIDR_REP.
+    [[nodiscard]] Status send_sidr_rep(Handle handle, const SidrRepParams& answer, TimeNs now, Outbox& out);
 
-    /// The owner of the requesting program has seen kRequest or kResolveRequest: no more in its listener's
-    /// backlog. accept(), reject(), answer_resolve() and destroy() imply it. Unknown ones are ignored.
-    void take(Handle handle);
+    /// The owner of the requesting program has seen kRequest or kSidrRequest: no more in its listener's
+    /// backlog. accept(), reject(), send_sidr_rep() and destroy() imply it. Unknown ones are ignored.
+    void dequeue(Handle handle);
     /// Later events of the handle have this cookie. False: unknown.
     bool set_owner(Handle handle, Cookie owner);
     /// See above: REQ sent: REJ by reason 4 (time-out). Request or reply not answered: REJ by reason 28.
@@ -133,7 +133,7 @@ class Manager {
     void destroy(Handle handle, TimeNs now, Outbox& out);
     /// Ends a request that was not answered, without a word to the peer, who will ask again: for an owner
     /// that has no memory for it. Others are ignored.
-    void forget(Handle handle);
+    void discard(Handle handle);
 
     /// What has come for QP1 of our CA.
     void receive(const ReceivedMad& mad, TimeNs now, Outbox& out);
@@ -168,11 +168,11 @@ class Manager {
     // The record of a connection (manager.cc).
     [[nodiscard]] Connections::Made make(const wire::Gid* source);
     [[nodiscard]] Connection* find(Handle handle, Kind kind) const;
-    void tell(const Connection& connection, EventType type, const wire::cm::Message* message,
-              Call call) const;
+    void raise(const Connection& connection, EventType type, const wire::cm::Message* message,
+               Call call) const;
     /// Tells of a REJ by `reason`; no message: the reason is ours.
-    void tell_rejected(const Connection& connection, std::uint16_t reason, const wire::cm::Message* message,
-                       Call call) const;
+    void raise_rejected(const Connection& connection, std::uint16_t reason, const wire::cm::Message* message,
+                        Call call) const;
     template <class M>
     void send(Connection& connection, const M& message, std::uint64_t transaction_id, Call call);
     template <class M>
@@ -189,36 +189,37 @@ class Manager {
     /// Ends it: nobody owns it any more, or kClosed until somebody destroys it.
     void close(Connection& connection);
     /// The same, while what was answered is kept for a peer that asks again.
-    void close_remembering(Connection& connection, TimeNs now);
+    void close_keeping_reply(Connection& connection, TimeNs now);
     void enter_timewait(Connection& connection, TimeNs now);
     void set_state(Connection& connection, State state);
 
     // Messages (manager_receive.cc, manager_request.cc).
-    void on(const wire::cm::Req& req, const Incoming& in, Call call);
-    void on(const wire::cm::Mra& mra, const Incoming& in, Call call);
-    void on(const wire::cm::Rej& rej, const Incoming& in, Call call);
-    void on(const wire::cm::Rep& rep, const Incoming& in, Call call);
-    void on(const wire::cm::Rtu& rtu, const Incoming& in, Call call);
-    void on(const wire::cm::Dreq& dreq, const Incoming& in, Call call);
-    void on(const wire::cm::Drep& drep, const Incoming& in, Call call);
-    void on(const wire::cm::SidrReq& req, const Incoming& in, Call call);
-    void on(const wire::cm::SidrRep& rep, const Incoming& in, Call call);
-    void on(const wire::cm::Lap& lap, const Incoming& in, Call call);
-    void on(const wire::cm::Apr& apr, const Incoming& in, Call call);
+    struct Handlers;
+    void handle_req(const wire::cm::Req& req, const Incoming& in, Call call);
+    void handle_mra(const wire::cm::Mra& mra, const Incoming& in, Call call);
+    void handle_rej(const wire::cm::Rej& rej, const Incoming& in, Call call);
+    void handle_rep(const wire::cm::Rep& rep, const Incoming& in, Call call);
+    void handle_rtu(const wire::cm::Rtu& rtu, const Incoming& in, Call call);
+    void handle_dreq(const wire::cm::Dreq& dreq, const Incoming& in, Call call);
+    void handle_drep(const wire::cm::Drep& drep, const Incoming& in, Call call);
+    void handle_sidr_req(const wire::cm::SidrReq& req, const Incoming& in, Call call);
+    void handle_sidr_rep(const wire::cm::SidrRep& rep, const Incoming& in, Call call);
+    void handle_lap(const wire::cm::Lap& lap, const Incoming& in, Call call);
+    void handle_apr(const wire::cm::Apr& apr, const Incoming& in, Call call);
     /// The connection of these IDs, if the addresses are its own; nullptr: none.
     [[nodiscard]] Connection* find(std::uint32_t local_id, std::uint32_t remote_id,
                                    const ReceivedMad& mad) const;
     [[nodiscard]] Connection* find_rejected(const wire::cm::Rej& rej, const ReceivedMad& mad) const;
-    void on_repeated_req(Connection& connection, const wire::cm::Req& req, const Incoming& in, Call call);
+    void handle_repeated_req(Connection& connection, const wire::cm::Req& req, const Incoming& in, Call call);
     void reject_req(const wire::cm::Req& req, const RejectParams& params, const Incoming& in, Call call);
     /// A message for a connection that there is none of.
     void reject_unknown(std::uint32_t our_id, std::uint32_t their_id, AboutMessage about, RejectReason reason,
                         const Incoming& in, Call call);
     void end_stale(Connection& connection, Call call);
     void begin_request(Listener& listener, const wire::cm::Req& req, const Incoming& in, Call call);
-    void tell_request(const Connection& connection, EventType type, const Listener& listener,
-                      std::span<const std::uint8_t> private_data, const Incoming& in, Call call);
-    void on_first_rep(Connection& connection, const wire::cm::Rep& rep, const Incoming& in, Call call);
+    void raise_request(const Connection& connection, EventType type, const Listener& listener,
+                       std::span<const std::uint8_t> private_data, const Incoming& in, Call call);
+    void handle_first_rep(Connection& connection, const wire::cm::Rep& rep, const Incoming& in, Call call);
     void refuse_rep(Connection& connection, RejectReason reason, const Incoming& in, Call call);
     /// A record for a request of the listener, in its backlog; nullptr: counted, and nothing is left.
     [[nodiscard]] Connection* make_request(Listener& listener, const RemoteId& remote,

@@ -43,6 +43,25 @@ std::uint64_t guid_of(std::span<const std::uint8_t> info) {
 
 }  // namespace
 
+/// The handler of each message.
+struct Manager::Handlers {
+    Manager& manager;
+    const Incoming& in;
+    Call call;
+
+    void operator()(const wire::cm::Req& req) const { manager.handle_req(req, in, call); }
+    void operator()(const wire::cm::Mra& mra) const { manager.handle_mra(mra, in, call); }
+    void operator()(const wire::cm::Rej& rej) const { manager.handle_rej(rej, in, call); }
+    void operator()(const wire::cm::Rep& rep) const { manager.handle_rep(rep, in, call); }
+    void operator()(const wire::cm::Rtu& rtu) const { manager.handle_rtu(rtu, in, call); }
+    void operator()(const wire::cm::Dreq& dreq) const { manager.handle_dreq(dreq, in, call); }
+    void operator()(const wire::cm::Drep& drep) const { manager.handle_drep(drep, in, call); }
+    void operator()(const wire::cm::SidrReq& req) const { manager.handle_sidr_req(req, in, call); }
+    void operator()(const wire::cm::SidrRep& rep) const { manager.handle_sidr_rep(rep, in, call); }
+    void operator()(const wire::cm::Lap& lap) const { manager.handle_lap(lap, in, call); }
+    void operator()(const wire::cm::Apr& apr) const { manager.handle_apr(apr, in, call); }
+};
+
 void Manager::receive(const ReceivedMad& mad, TimeNs now, Outbox& out) {
     ++stats_.received;
     wire::MadHeader header;
@@ -64,7 +83,7 @@ void Manager::receive(const ReceivedMad& mad, TimeNs now, Outbox& out) {
             in, call);
         return;
     }
-    std::visit([&](const auto& one) { on(one, in, call); }, *message);
+    std::visit(Handlers{*this, in, call}, *message);
 }
 
 Connection* Manager::find(std::uint32_t local_id, std::uint32_t remote_id, const ReceivedMad& mad) const {
@@ -75,7 +94,7 @@ Connection* Manager::find(std::uint32_t local_id, std::uint32_t remote_id, const
                : nullptr;
 }
 
-void Manager::on(const wire::cm::Mra& mra, const Incoming& in, Call call) {
+void Manager::handle_mra(const wire::cm::Mra& mra, const Incoming& in, Call call) {
     Connection* connection = mra.message_mraed == kAboutReq
                                  ? connections_.find(mra.remote_comm_id)
                                  : find(mra.remote_comm_id, mra.local_comm_id, in.mad);
@@ -122,7 +141,7 @@ Connection* Manager::find_rejected(const wire::cm::Rej& rej, const ReceivedMad& 
                : nullptr;
 }
 
-void Manager::on(const wire::cm::Rej& rej, const Incoming& in, Call call) {
+void Manager::handle_rej(const wire::cm::Rej& rej, const Incoming& in, Call call) {
     if (!is_well_formed(rej)) {
         ++stats_.malformed;
         return;
@@ -143,7 +162,7 @@ void Manager::on(const wire::cm::Rej& rej, const Incoming& in, Call call) {
         case State::kRepSent:
         case State::kMraRepReceived:
             // A REQ that comes late gets no answer.
-            is_stale ? enter_timewait(*connection, call.now) : close_remembering(*connection, call.now);
+            is_stale ? enter_timewait(*connection, call.now) : close_keeping_reply(*connection, call.now);
             break;
         case State::kRepReceived:
         case State::kEstablished:
@@ -151,20 +170,20 @@ void Manager::on(const wire::cm::Rej& rej, const Incoming& in, Call call) {
             break;
         case State::kDreqSent:
             enter_timewait(*connection, call.now);
-            tell(*connection, EventType::kDisconnected, &in.message, call);
+            raise(*connection, EventType::kDisconnected, &in.message, call);
             return;
         default:
             ++stats_.stray;
             return;
     }
-    tell_rejected(*connection, rej.reason, &in.message, call);
+    raise_rejected(*connection, rej.reason, &in.message, call);
 }
 
 void Manager::refuse_rep(Connection& connection, RejectReason reason, const Incoming& in, Call call) {
     connection.info.remote_comm_id = std::get<wire::cm::Rep>(in.message).local_comm_id;
     send_reject(connection, kAboutRep, {.reason = reason, .info = {}, .private_data = {}}, call);
     close(connection);
-    tell_rejected(connection, reason, nullptr, call);
+    raise_rejected(connection, reason, nullptr, call);
 }
 
 void Manager::reject_unknown(std::uint32_t our_id, std::uint32_t their_id, AboutMessage about,
@@ -173,7 +192,7 @@ void Manager::reject_unknown(std::uint32_t our_id, std::uint32_t their_id, About
     answer(in, make_rej(our_id, their_id, about, {.reason = reason, .info = {}, .private_data = {}}), call);
 }
 
-void Manager::on(const wire::cm::Rep& rep, const Incoming& in, Call call) {
+void Manager::handle_rep(const wire::cm::Rep& rep, const Incoming& in, Call call) {
     Connection* connection = connections_.find(rep.remote_comm_id);
     if (has_ended(connection)) {
         ++stats_.stray;
@@ -188,7 +207,7 @@ void Manager::on(const wire::cm::Rep& rep, const Incoming& in, Call call) {
     switch (connection->state()) {
         case State::kReqSent:
         case State::kMraReqReceived:
-            on_first_rep(*connection, rep, in, call);
+            handle_first_rep(*connection, rep, in, call);
             return;
         case State::kRepReceived:
             if (connection->info.remote_comm_id == rep.local_comm_id) {
@@ -202,7 +221,8 @@ void Manager::on(const wire::cm::Rep& rep, const Incoming& in, Call call) {
             const std::uint16_t answered = connection->state() == State::kEstablished
                                                ? wire::cm::Rtu::kAttributeId
                                                : wire::cm::Rej::kAttributeId;
-            if (connection->info.remote_comm_id == rep.local_comm_id && connection->kept == answered) {
+            if (connection->info.remote_comm_id == rep.local_comm_id &&
+                connection->sent_attribute_id == answered) {
                 ++stats_.duplicates;
                 send_again(*connection, call);
                 return;
@@ -215,7 +235,8 @@ void Manager::on(const wire::cm::Rep& rep, const Incoming& in, Call call) {
     ++stats_.stray;
 }
 
-void Manager::on_first_rep(Connection& connection, const wire::cm::Rep& rep, const Incoming& in, Call call) {
+void Manager::handle_first_rep(Connection& connection, const wire::cm::Rep& rep, const Incoming& in,
+                               Call call) {
     ConnectionInfo& info = connection.info;
     const std::uint32_t qpn = qpn_of(rep, info.transport);
     if (qpn < kFirstQpn) {
@@ -246,10 +267,10 @@ void Manager::on_first_rep(Connection& connection, const wire::cm::Rep& rep, con
     info.srq = rep.srq;
     connections_.set_timer(connection, kNever);
     set_state(connection, State::kRepReceived);
-    tell(connection, EventType::kReply, &in.message, call);
+    raise(connection, EventType::kReply, &in.message, call);
 }
 
-void Manager::on(const wire::cm::Rtu& rtu, const Incoming& in, Call call) {
+void Manager::handle_rtu(const wire::cm::Rtu& rtu, const Incoming& in, Call call) {
     Connection* connection = find(rtu.remote_comm_id, rtu.local_comm_id, in.mad);
     if (connection == nullptr) {
         ++stats_.stray;
@@ -265,13 +286,13 @@ void Manager::on(const wire::cm::Rtu& rtu, const Incoming& in, Call call) {
         case State::kMraRepReceived:
             connections_.set_timer(*connection, kNever);
             set_state(*connection, State::kEstablished);
-            tell(*connection, EventType::kEstablished, &in.message, call);
+            raise(*connection, EventType::kEstablished, &in.message, call);
             break;
         case State::kEstablished:
             ++stats_.duplicates;
             break;
         case State::kClosed:
-            if (connection->kept == wire::cm::Rej::kAttributeId) {
+            if (connection->sent_attribute_id == wire::cm::Rej::kAttributeId) {
                 send_again(*connection, call);
                 break;
             }
@@ -281,7 +302,7 @@ void Manager::on(const wire::cm::Rtu& rtu, const Incoming& in, Call call) {
     }
 }
 
-void Manager::on(const wire::cm::Dreq& dreq, const Incoming& in, Call call) {
+void Manager::handle_dreq(const wire::cm::Dreq& dreq, const Incoming& in, Call call) {
     Connection* connection = find(dreq.remote_comm_id, dreq.local_comm_id, in.mad);
     if (connection == nullptr || connection->state() == State::kClosed) {
         // It ended long ago; its peer has not heard so (IBA 12.9).
@@ -304,16 +325,16 @@ void Manager::on(const wire::cm::Dreq& dreq, const Incoming& in, Call call) {
             connection->transaction_id = in.transaction_id;
             connections_.set_timer(*connection, kNever);
             set_state(*connection, State::kDreqReceived);
-            tell(*connection, EventType::kDisconnectRequest, &in.message, call);
+            raise(*connection, EventType::kDisconnectRequest, &in.message, call);
             break;
         case State::kDreqSent:
             send_drep(*connection, {}, in.transaction_id, call);
             enter_timewait(*connection, call.now);
-            tell(*connection, EventType::kDisconnected, &in.message, call);
+            raise(*connection, EventType::kDisconnected, &in.message, call);
             break;
         case State::kTimewait:
             ++stats_.duplicates;
-            if (connection->kept == wire::cm::Drep::kAttributeId) {
+            if (connection->sent_attribute_id == wire::cm::Drep::kAttributeId) {
                 send_again(*connection, call);
             } else {
                 send_drep(*connection, {}, in.transaction_id, call);
@@ -327,17 +348,17 @@ void Manager::on(const wire::cm::Dreq& dreq, const Incoming& in, Call call) {
     }
 }
 
-void Manager::on(const wire::cm::Drep& drep, const Incoming& in, Call call) {
+void Manager::handle_drep(const wire::cm::Drep& drep, const Incoming& in, Call call) {
     Connection* connection = find(drep.remote_comm_id, drep.local_comm_id, in.mad);
     if (connection == nullptr || connection->state() != State::kDreqSent) {
         ++stats_.stray;
         return;
     }
     enter_timewait(*connection, call.now);
-    tell(*connection, EventType::kDisconnected, &in.message, call);
+    raise(*connection, EventType::kDisconnected, &in.message, call);
 }
 
-void Manager::on(const wire::cm::SidrRep& rep, const Incoming& in, Call call) {
+void Manager::handle_sidr_rep(const wire::cm::SidrRep& rep, const Incoming& in, Call call) {
     Connection* connection = connections_.find(rep.request_id);
     if (rep.additional_info_length > rep.additional_info.size()) {
         ++stats_.malformed;
@@ -349,11 +370,11 @@ void Manager::on(const wire::cm::SidrRep& rep, const Incoming& in, Call call) {
         return;
     }
     close(*connection);
-    tell(*connection, EventType::kResolved, &in.message, call);
+    raise(*connection, EventType::kSidrReply, &in.message, call);
 }
 
 // We have one path a connection: no alternate one is ever loaded (IBA 12.8).
-void Manager::on(const wire::cm::Lap& lap, const Incoming& in, Call call) {
+void Manager::handle_lap(const wire::cm::Lap& lap, const Incoming& in, Call call) {
     constexpr std::uint8_t kInvalidInstance = 1;
     constexpr std::uint8_t kNotSupported = 2;
     constexpr std::uint8_t kQpnMismatch = 6;
@@ -371,6 +392,8 @@ void Manager::on(const wire::cm::Lap& lap, const Incoming& in, Call call) {
 }
 
 // Nothing of ours asks for one.
-void Manager::on(const wire::cm::Apr& /*apr*/, const Incoming& /*in*/, Call /*call*/) { ++stats_.stray; }
+void Manager::handle_apr(const wire::cm::Apr& /*apr*/, const Incoming& /*in*/, Call /*call*/) {
+    ++stats_.stray;
+}
 
 }  // namespace urnic::cm

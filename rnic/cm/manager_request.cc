@@ -63,11 +63,11 @@ wire::cm::SidrRep refuse(const wire::cm::SidrReq& req, SidrStatus status) {
 
 }  // namespace
 
-void Manager::on(const wire::cm::Req& req, const Incoming& in, Call call) {
+void Manager::handle_req(const wire::cm::Req& req, const Incoming& in, Call call) {
     Connection* known = connections_.find(RemoteId{in.mad.src_gid, req.local_comm_id, Kind::kConnection});
     if (known != nullptr && !known->info.is_active && known->transaction_id == in.transaction_id &&
         known->info.remote_qpn == req.local_qpn && known->info.route.local_gid == in.mad.dst_gid) {
-        on_repeated_req(*known, req, in, call);
+        handle_repeated_req(*known, req, in, call);
         return;
     }
     if (const std::optional<Refusal> refusal = check_req(req, in.mad, config_.pkey, config_.max_path_mtu)) {
@@ -103,8 +103,8 @@ void Manager::reject_req(const wire::cm::Req& req, const RejectParams& params, c
     answer(in, make_rej(0, req.local_comm_id, kAboutReq, params), call);
 }
 
-void Manager::on_repeated_req(Connection& connection, const wire::cm::Req& req, const Incoming& in,
-                              Call call) {
+void Manager::handle_repeated_req(Connection& connection, const wire::cm::Req& req, const Incoming& in,
+                                  Call call) {
     ++stats_.duplicates;
     switch (connection.state()) {
         case State::kReqReceived:
@@ -122,7 +122,7 @@ void Manager::on_repeated_req(Connection& connection, const wire::cm::Req& req, 
             reject_req(req, {.reason = kRejStaleConnection, .info = {}, .private_data = {}}, in, call);
             break;
         case State::kClosed:
-            if (connection.kept == wire::cm::Rej::kAttributeId) {
+            if (connection.sent_attribute_id == wire::cm::Rej::kAttributeId) {
                 send_again(connection, call);
             }
             break;
@@ -140,7 +140,7 @@ void Manager::end_stale(Connection& connection, Call call) {
         case State::kRepSent:
         case State::kMraRepReceived:
             close(connection);
-            tell_rejected(connection, kRejStaleConnection, nullptr, call);
+            raise_rejected(connection, kRejStaleConnection, nullptr, call);
             break;
         default:  // on its way out, or for its owner to end
             break;
@@ -182,15 +182,15 @@ void Manager::begin_request(Listener& listener, const wire::cm::Req& req, const 
     connection->remember_ns =
         std::min((req.max_cm_retries + TimeNs{2}) * interval, cm_time_ns(kLongestMemory, kLongestMemory));
     set_state(*connection, State::kReqReceived);
-    tell_request(*connection, EventType::kRequest, listener, req.private_data, in, call);
+    raise_request(*connection, EventType::kRequest, listener, req.private_data, in, call);
 }
 
-void Manager::on(const wire::cm::SidrReq& req, const Incoming& in, Call call) {
-    const RemoteId remote{in.mad.src_gid, req.request_id, Kind::kResolution};
+void Manager::handle_sidr_req(const wire::cm::SidrReq& req, const Incoming& in, Call call) {
+    const RemoteId remote{in.mad.src_gid, req.request_id, Kind::kSidr};
     if (Connection* known = connections_.find(remote)) {
         if (known->transaction_id == in.transaction_id) {
             ++stats_.duplicates;
-            if (known->kept == wire::cm::SidrRep::kAttributeId) {
+            if (known->sent_attribute_id == wire::cm::SidrRep::kAttributeId) {
                 send_again(*known, call);
             }
             return;
@@ -223,11 +223,11 @@ void Manager::on(const wire::cm::SidrReq& req, const Incoming& in, Call call) {
     connection->info.service_id = req.service_id;
     connection->info.remote_comm_id = req.request_id;
     set_state(*connection, State::kSidrReqReceived);
-    tell_request(*connection, EventType::kResolveRequest, *listener, req.private_data, in, call);
+    raise_request(*connection, EventType::kSidrRequest, *listener, req.private_data, in, call);
 }
 
-void Manager::tell_request(const Connection& connection, EventType type, const Listener& listener,
-                           std::span<const std::uint8_t> private_data, const Incoming& in, Call call) {
+void Manager::raise_request(const Connection& connection, EventType type, const Listener& listener,
+                            std::span<const std::uint8_t> private_data, const Incoming& in, Call call) {
     Event event;
     event.type = type;
     event.handle = connection.id;

@@ -12,7 +12,7 @@ namespace urnic::cm {
 template <class M>
 void Manager::send(Connection& connection, const M& message, std::uint64_t transaction_id, Call call) {
     connection.mad = build_mad(message, transaction_id);
-    connection.kept = M::kAttributeId;
+    connection.sent_attribute_id = M::kAttributeId;
     send_again(connection, call);
 }
 

@@ -15,7 +15,7 @@ void Manager::expire(Connection& connection, Call call) {
         case State::kTimewait:
             if (connection.is_owned) {
                 close(connection);
-                tell(connection, EventType::kTimewaitExit, nullptr, call);
+                raise(connection, EventType::kTimewaitExit, nullptr, call);
             } else {
                 close(connection);
             }
@@ -44,21 +44,21 @@ void Manager::expire_unanswered(Connection& connection, Call call) {
         case State::kMraReqReceived:
             give_up_request(connection, call);
             close(connection);
-            tell(connection, EventType::kUnreachable, nullptr, call);
+            raise(connection, EventType::kUnreachable, nullptr, call);
             break;
         case State::kRepSent:
         case State::kMraRepReceived:
             give_up_request(connection, call);
-            close_remembering(connection, call.now);
-            tell(connection, EventType::kUnreachable, nullptr, call);
+            close_keeping_reply(connection, call.now);
+            raise(connection, EventType::kUnreachable, nullptr, call);
             break;
         case State::kDreqSent:
             enter_timewait(connection, call.now);
-            tell(connection, EventType::kDisconnectTimeout, nullptr, call);
+            raise(connection, EventType::kDisconnectTimeout, nullptr, call);
             break;
         case State::kSidrReqSent:
             close(connection);
-            tell(connection, EventType::kResolveUnreachable, nullptr, call);
+            raise(connection, EventType::kSidrUnreachable, nullptr, call);
             break;
         default:
             break;

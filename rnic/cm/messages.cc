@@ -53,7 +53,7 @@ bool is_valid(const AcceptParams& params, Transport transport) {
            fits_private(wire::cm::Rep{}.private_data, false, params.private_data.size());
 }
 
-bool is_valid(const ResolveParams& params) {
+bool is_valid(const SidrReqParams& params) {
     return is_valid(params.route) && params.response_timeout <= 31 && params.max_cm_retries <= 15 &&
            fits_private(wire::cm::SidrReq{}.private_data, params.ip.has_value(), params.private_data.size());
 }
@@ -142,7 +142,7 @@ wire::cm::Rej make_rej(std::uint32_t local_id, std::uint32_t remote_id, AboutMes
     return rej;
 }
 
-wire::cm::SidrReq make_sidr_req(Handle id, const ResolveParams& params) {
+wire::cm::SidrReq make_sidr_req(Handle id, const SidrReqParams& params) {
     wire::cm::SidrReq req;
     req.request_id = id;
     req.pkey = params.route.pkey;

@@ -48,14 +48,14 @@ void fill(std::array<std::uint8_t, Size>& to, std::span<const std::uint8_t> from
 /// Fields in range, private data not too long.
 [[nodiscard]] bool is_valid(const ConnectParams& params);
 [[nodiscard]] bool is_valid(const AcceptParams& params, Transport transport);
-[[nodiscard]] bool is_valid(const ResolveParams& params);
+[[nodiscard]] bool is_valid(const SidrReqParams& params);
 
 [[nodiscard]] wire::cm::Req make_req(Handle id, std::uint64_t ca_guid, const ConnectParams& params);
 [[nodiscard]] wire::cm::Rep make_rep(const Connection& connection, std::uint64_t ca_guid, bool no_failover,
                                      const AcceptParams& params);
 [[nodiscard]] wire::cm::Rej make_rej(std::uint32_t local_id, std::uint32_t remote_id, AboutMessage about,
                                      const RejectParams& params);
-[[nodiscard]] wire::cm::SidrReq make_sidr_req(Handle id, const ResolveParams& params);
+[[nodiscard]] wire::cm::SidrReq make_sidr_req(Handle id, const SidrReqParams& params);
 
 /// The QP number of a REP: an XRC target's lies in the EECN field (IBA annex A14).
 [[nodiscard]] inline std::uint32_t qpn_of(const wire::cm::Rep& rep, Transport transport) {

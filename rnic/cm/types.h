@@ -47,13 +47,13 @@ enum class State : std::uint8_t {
     kReqReceived,     // passive: the owner has a kRequest event to answer with accept() or reject()
     kRepSent,         // passive: accepted, waits for RTU
     kMraRepReceived,  // passive: the peer wants more time for its RTU
-    kRepReceived,     // active: the owner has a kReply event to answer with ready() or reject()
+    kRepReceived,     // active: the owner has a kReply event to answer with send_rtu() or reject()
     kEstablished,
     kDreqSent,
     kDreqReceived,  // the owner has a kDisconnectRequest event to answer with disconnect()
     kTimewait,      // packets of the old connection may still be on their way
     kSidrReqSent,
-    kSidrReqReceived,  // the owner has a kResolveRequest event to answer with answer_resolve()
+    kSidrReqReceived,  // the owner has a kSidrRequest event to answer with send_sidr_rep()
 };
 
 /// Reject reasons (IBA 12.6.7.2).
@@ -186,7 +186,7 @@ struct RejectParams {
 };
 
 /// A SIDR_REQ.
-struct ResolveParams {
+struct SidrReqParams {
     Cookie owner = 0;
     Route route;
     std::uint64_t service_id = 0;
@@ -197,7 +197,7 @@ struct ResolveParams {
 };
 
 /// A SIDR_REP.
-struct ResolveAnswer {
+struct SidrRepParams {
     std::uint8_t status = kSidrValid;
     std::uint32_t qpn = 0;
     std::uint32_t qkey = 0;

@@ -42,9 +42,9 @@ bool NotificationPoint::gap_is_over(TimeNs clock, const QpCommon& common, const 
     const congestion::Settings& settings = *common.config.congestion;
     congestion::CnpGaps* const gaps = common.config.cnp_gaps;
     if (settings.cnp_scope != congestion::CnpScope::kFlow && gaps != nullptr) {
-        return gaps->take(key_of(settings.cnp_scope, packet), clock, settings.cnp_gap_ns);
+        return gaps->take(key_of(settings.cnp_scope, packet), clock, settings.min_time_between_cnps_ns);
     }
-    if (last_ns_ != kNever && clock - last_ns_ < settings.cnp_gap_ns) {
+    if (last_ns_ != kNever && clock - last_ns_ < settings.min_time_between_cnps_ns) {
         return false;
     }
     last_ns_ = clock;

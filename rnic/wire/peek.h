@@ -12,10 +12,10 @@
 namespace urnic::wire {
 
 struct Peek {
-    std::uint16_t ether_type = 0;                // behind a VLAN tag; 0: the frame is too short
-    std::uint16_t vlan_tci = 0;                  // 0: no tag, or one of priority 0 without a VLAN
-    std::uint32_t l3_offset = kEthernetBytes;    // behind a VLAN tag
-    bool is_ip = false;                          // IPv4 or IPv6, at least 20 bytes of it
+    std::uint16_t ether_type = 0;              // behind a VLAN tag; 0: the frame is too short
+    std::uint16_t vlan_tci = 0;                // 0: no tag, or one of priority 0 without a VLAN
+    std::uint32_t l3_offset = kEthernetBytes;  // behind a VLAN tag
+    bool is_ip = false;                        // IPv4 or IPv6, at least 20 bytes of it
     bool is_ipv4 = false;
     std::uint8_t traffic_class = 0;  // of IP: DSCP << 2 | ECN
 

@@ -45,7 +45,7 @@ class Host final : public cm::Outbox {
         ++sent_;
     }
     void event(const Event& event) override {
-        const bool is_new = event.type == EventType::kRequest || event.type == EventType::kResolveRequest;
+        const bool is_new = event.type == EventType::kRequest || event.type == EventType::kSidrRequest;
         URNIC_CHECK(event.handle != 0 && handles_.contains(event.handle) != is_new);
         URNIC_CHECK(event.private_data.size() <= 224);
         URNIC_CHECK((event.message != nullptr) || !is_new);
@@ -124,11 +124,11 @@ class Host final : public cm::Outbox {
                 connect(input, data);
                 break;
             case 1: {
-                cm::ResolveParams params;
+                cm::SidrReqParams params;
                 params.route = route(input);
                 params.service_id = kServices[input.below(2)];
                 params.private_data = data;
-                opened(manager_.resolve(params, now_, *this));
+                opened(manager_.send_sidr_req(params, now_, *this));
                 break;
             }
             case 2: {
@@ -139,7 +139,7 @@ class Host final : public cm::Outbox {
                 break;
             }
             case 3:
-                (void)manager_.ready(handle(input), data, now_, *this);
+                (void)manager_.send_rtu(handle(input), data, now_, *this);
                 break;
             case 4:
                 (void)manager_.reject(
@@ -154,15 +154,15 @@ class Host final : public cm::Outbox {
                 (void)manager_.established(handle(input), now_, *this);
                 break;
             case 7: {
-                cm::ResolveAnswer answer;
+                cm::SidrRepParams answer;
                 answer.status = input.byte();
                 answer.qpn = input.below(1U << 25U);
                 answer.private_data = data;
-                (void)manager_.answer_resolve(handle(input), answer, now_, *this);
+                (void)manager_.send_sidr_rep(handle(input), answer, now_, *this);
                 break;
             }
             case 8:
-                manager_.take(handle(input));
+                manager_.dequeue(handle(input));
                 break;
             case 9:
                 forget(handle(input));
@@ -173,7 +173,7 @@ class Host final : public cm::Outbox {
     }
     void forget(Handle handle) {
         const bool was_there = manager_.info(handle).has_value();
-        manager_.forget(handle);
+        manager_.discard(handle);
         if (was_there && !manager_.info(handle)) {
             handles_.erase(handle);
         }

@@ -174,10 +174,10 @@ int Session::receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds&
     ssize_t got = 0;
     spin_.begin(nanoseconds());
     do {
-        const int flags = spin_.looks_again(nanoseconds()) ? MSG_DONTWAIT : 0;
+        const int flags = spin_.should_poll(nanoseconds()) ? MSG_DONTWAIT : 0;
         got = recvmsg(socket_, &message, MSG_CMSG_CLOEXEC | flags);
     } while (got < 0 && (errno == EINTR || errno == EAGAIN));
-    spin_.found();
+    spin_.on_progress();
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); got >= 0 && header != nullptr;
          header = CMSG_NXTHDR(&message, header)) {
         if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {

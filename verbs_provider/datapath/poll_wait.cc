@@ -74,7 +74,7 @@ void note_row(PollWait& wait, Cq& cq, std::uint64_t now_ns) {
     const bool went_away = now_ns - wait.left_at_ns > kOtherWorkNs;
     const bool has_got_some = wait.first == &cq && wait.first_taken != taken;
     if (has_got_some) {
-        wait.spin.found();
+        wait.spin.on_progress();
     }
     if (wait.first == nullptr || went_away || has_got_some) {
         wait.spin.begin(now_ns);
@@ -165,7 +165,7 @@ void poll_missed(Cq& cq) {
     note_row(wait, cq, now_ns);
     if (wait.yields.contended(now_ns)) {
         // A thread that does other work is one that computes: it needs no turn of anybody's, nor gives one.
-        if (waits && (!wait.spin.looks_again(now_ns) || worker_is_here(*cq.context->session))) {
+        if (waits && (!wait.spin.should_poll(now_ns) || worker_is_here(*cq.context->session))) {
             go_to_sleep(wait, cq, now_ns);
         }
     } else if (wait.vain_yields >= kVainYields) {

@@ -189,7 +189,7 @@ CM_SCRIPT(CmActive, RepAgainAfterRtu, "12.9",
     hears(rep(handle), last_tid());
     event(EventType::kReply);
     const std::vector<std::uint8_t> data(224, 0x33);
-    EXPECT_EQ(manager().ready(handle, data, now(), out()), Status::kOk);
+    EXPECT_EQ(manager().send_rtu(handle, data, now(), out()), Status::kOk);
     const auto first = says<msg::Rtu>();
     EXPECT_EQ(first.private_data[223], 0x33);
     hears(rep(handle));
@@ -331,19 +331,19 @@ CM_SCRIPT(CmActive, DestroyedAfterRep, "12.9",
 CM_SCRIPT(CmActive, OnlyInItsState, "12.9", "calls in other states than theirs are refused and do nothing") {
     const Handle handle = connect();
     says<msg::Req>();
-    EXPECT_EQ(manager().ready(handle, {}, now(), out()), Status::kWrongState);
+    EXPECT_EQ(manager().send_rtu(handle, {}, now(), out()), Status::kWrongState);
     EXPECT_EQ(manager().accept(handle, accept_params(), now(), out()), Status::kWrongState);
     EXPECT_EQ(manager().reject(handle, {}, now(), out()), Status::kWrongState);
     EXPECT_EQ(manager().disconnect(handle, {}, now(), out()), Status::kWrongState);
     EXPECT_EQ(manager().established(handle, now(), out()), Status::kWrongState);
-    EXPECT_EQ(manager().answer_resolve(handle, {}, now(), out()), Status::kUnknownHandle);
+    EXPECT_EQ(manager().send_sidr_rep(handle, {}, now(), out()), Status::kUnknownHandle);
     for (const Handle other : {handle + 1, Handle{0}}) {
-        EXPECT_EQ(manager().ready(other, {}, now(), out()), Status::kUnknownHandle);
+        EXPECT_EQ(manager().send_rtu(other, {}, now(), out()), Status::kUnknownHandle);
         EXPECT_EQ(manager().disconnect(other, {}, now(), out()), Status::kUnknownHandle);
         EXPECT_FALSE(manager().set_owner(other, 3));
         EXPECT_FALSE(manager().info(other).has_value());
-        manager().take(other);
-        manager().forget(other);
+        manager().dequeue(other);
+        manager().discard(other);
         destroy(other);
     }
 }

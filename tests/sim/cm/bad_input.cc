@@ -278,8 +278,8 @@ CM_SCRIPT_IN(CmBadInput, BacklogIsBounded, "12.9",
     EXPECT_EQ(requests_seen(), 8U);
     EXPECT_EQ(manager().size(), 8U);
     EXPECT_EQ(manager().stats().dropped_backlog, 92U);
-    manager().take(last_);
-    manager().take(last_);
+    manager().dequeue(last_);
+    manager().dequeue(last_);
     hears(from(99, 99));
     EXPECT_EQ(requests_seen(), 1U);
     hears(from(98, 98));
@@ -394,7 +394,7 @@ CM_SCRIPT_IN(CmBadInput, MemoryOfAnswersIsBounded, "12.9",
     hears(from(0, 5));
     EXPECT_EQ(requests_seen(), 0U);
     unheard();
-    manager().forget(last_);
+    manager().discard(last_);
     leaves_nothing();
 }
 

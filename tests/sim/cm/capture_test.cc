@@ -173,7 +173,7 @@ TEST_F(CaptureTest, RpingClient) {
     const ConnectionInfo info = *manager_->info(opened.handle);
     EXPECT_EQ(info.send_psn, 2053085U);     // the client's first packet in the capture
     EXPECT_EQ(info.receive_psn, 4263611U);  // the server's
-    ASSERT_EQ(manager_->ready(opened.handle, {}, now_, seen_), Status::kOk);
+    ASSERT_EQ(manager_->send_rtu(opened.handle, {}, now_, seen_), Status::kOk);
     same(2);
     ASSERT_EQ(manager_->disconnect(opened.handle, {}, now_, seen_), Status::kOk);
     same(3);
@@ -191,12 +191,12 @@ TEST_F(CaptureTest, UdaddyServer) {
     listen.takes_sidr = true;
     ASSERT_EQ(manager_->listen(listen).status, Status::kOk);
     peer(0);
-    const SeenEvent asked = event(EventType::kResolveRequest);
+    const SeenEvent asked = event(EventType::kSidrRequest);
     EXPECT_EQ(asked.ip->src_port, 48608);
-    ResolveAnswer answer;
+    SidrRepParams answer;
     answer.qpn = theirs.qpn;
     answer.qkey = theirs.qkey;
-    ASSERT_EQ(manager_->answer_resolve(asked.handle, answer, now_, seen_), Status::kOk);
+    ASSERT_EQ(manager_->send_sidr_rep(asked.handle, answer, now_, seen_), Status::kOk);
     same(1);
     nothing_left();
 }
@@ -205,17 +205,17 @@ TEST_F(CaptureTest, UdaddyClient) {
     begin(mads_of("udaddy_sidr.pcap"), 0);
     ASSERT_EQ(mads_.size(), 2U);
     const auto theirs = message_of<msg::SidrReq>(mads_[0]);
-    ResolveParams resolve;
+    SidrReqParams resolve;
     resolve.route.local_gid = mads_[0].src_gid;
     resolve.route.remote_gid = mads_[0].dst_gid;
     resolve.service_id = ip_service_id(0x0111, 7174);
     resolve.ip = ip_header(theirs.private_data);
-    const Manager::Opened opened = manager_->resolve(resolve, now_, seen_);
+    const Manager::Opened opened = manager_->send_sidr_req(resolve, now_, seen_);
     ASSERT_EQ(opened.status, Status::kOk);
     learn(opened.handle, theirs.request_id, tid_of(mads_[0]));
     same(0);
     peer(1);
-    const SeenEvent found = event(EventType::kResolved);
+    const SeenEvent found = event(EventType::kSidrReply);
     EXPECT_EQ(std::get<msg::SidrRep>(*found.message).qpn, 0x20U);
     nothing_left();
 }

@@ -117,7 +117,7 @@ void CmScript::accept(Handle handle, Where where) {
     }
 }
 void CmScript::ready(Handle handle, Where where) {
-    if (manager().ready(handle, {}, now_, seen_) != Status::kOk) {
+    if (manager().send_rtu(handle, {}, now_, seen_) != Status::kOk) {
         fail(where, "ready() failed");
     }
 }

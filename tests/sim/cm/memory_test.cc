@@ -136,7 +136,7 @@ TEST_F(CmMemory, BytesOfAConnection) {
     for (std::size_t i = 0; i < requests.size(); ++i) {
         hear(requests[i]);
         handles[i] = out_.handle;
-        manager().take(out_.handle);
+        manager().dequeue(out_.handle);
     }
     allow_all();
     const std::size_t bytes = ::mallinfo2().uordblks - before;

@@ -385,7 +385,7 @@ CM_SCRIPT(CmPassive, DestroyedInEachState, "12.9",
 
 CM_SCRIPT(CmPassive, Forgotten, "12.9", "forget(): no word to the peer, who asks again and is heard") {
     const Handle handle = requested();
-    manager().forget(handle);
+    manager().discard(handle);
     nothing();
     EXPECT_EQ(manager().size(), 0U);
     hears(req());

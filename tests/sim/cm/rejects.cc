@@ -67,7 +67,7 @@ CM_SCRIPT(CmRejects, OfTheirOwnRep, "12.6.7", "a REJ after the peer's REP and be
     event(EventType::kReply);
     hears(rej(handle, 2, kRejTimeout));
     EXPECT_EQ(event(EventType::kRejected).reason, kRejTimeout);
-    EXPECT_EQ(manager().ready(handle, {}, now(), out()), Status::kWrongState);
+    EXPECT_EQ(manager().send_rtu(handle, {}, now(), out()), Status::kWrongState);
     after(kSecond);
     event(EventType::kTimewaitExit);
 }

@@ -6,8 +6,8 @@ namespace {
 
 class CmResolution : public CmScript {
   protected:
-    static ResolveParams params() {
-        ResolveParams params;
+    static SidrReqParams params() {
+        SidrReqParams params;
         params.owner = 5;
         params.route = connect_params().route;
         params.service_id = kPlainService;
@@ -15,8 +15,8 @@ class CmResolution : public CmScript {
         params.max_cm_retries = 2;
         return params;
     }
-    Handle resolve(const ResolveParams& params) {
-        const Manager::Opened result = manager().resolve(params, now(), out());
+    Handle resolve(const SidrReqParams& params) {
+        const Manager::Opened result = manager().send_sidr_req(params, now(), out());
         EXPECT_EQ(result.status, Status::kOk);
         return result.handle;
     }
@@ -34,7 +34,7 @@ class CmResolution : public CmScript {
 CM_SCRIPT_IN(CmResolution, WeAsk, "12.11.1",
              "SIDR_REQ with our handle as request ID; the SIDR_REP is told, whatever its status") {
     for (const std::uint8_t status : {0, 1, 2, 3, 4, 5, 200}) {
-        ResolveParams asked = params();
+        SidrReqParams asked = params();
         const std::vector<std::uint8_t> data(216, 0x31);
         asked.private_data = data;
         const Handle handle = resolve(asked);
@@ -46,7 +46,7 @@ CM_SCRIPT_IN(CmResolution, WeAsk, "12.11.1",
         msg::SidrRep answer = found(handle);
         answer.status = status;
         hears(answer, last_tid());
-        const SeenEvent told = event(EventType::kResolved);
+        const SeenEvent told = event(EventType::kSidrReply);
         EXPECT_EQ(told.handle, handle);
         EXPECT_EQ(told.owner, 5U);
         EXPECT_EQ(std::get<msg::SidrRep>(*told.message), answer);
@@ -67,7 +67,7 @@ CM_SCRIPT_IN(CmResolution, NobodyAnswers, "12.11.1",
         EXPECT_EQ(says<msg::SidrReq>(), first);
     }
     due_in(kWait);
-    EXPECT_EQ(event(EventType::kResolveUnreachable).handle, handle);
+    EXPECT_EQ(event(EventType::kSidrUnreachable).handle, handle);
     destroy(handle);
     leaves_nothing();
 }
@@ -100,17 +100,17 @@ CM_SCRIPT_IN(CmResolution, PeerAsks, "12.11.2",
     msg::SidrReq request = sidr_req();
     request.private_data.fill(0x32);
     hears(request);
-    const SeenEvent asked = event(EventType::kResolveRequest);
+    const SeenEvent asked = event(EventType::kSidrRequest);
     EXPECT_EQ(asked.listener_owner, 7U);
     EXPECT_EQ(asked.private_data, std::vector<std::uint8_t>(216, 0x32));
     hears(request);
     nothing();
-    ResolveAnswer answer;
+    SidrRepParams answer;
     answer.qpn = 0x40;
     answer.qkey = 0x1234;
     const std::vector<std::uint8_t> data(136, 0x33);
     answer.private_data = data;
-    EXPECT_EQ(manager().answer_resolve(asked.handle, answer, now(), out()), Status::kOk);
+    EXPECT_EQ(manager().send_sidr_rep(asked.handle, answer, now(), out()), Status::kOk);
     const auto first = says<msg::SidrRep>();
     EXPECT_EQ(first.request_id, kPeerId);
     EXPECT_EQ(first.status, 0);
@@ -122,7 +122,7 @@ CM_SCRIPT_IN(CmResolution, PeerAsks, "12.11.2",
     EXPECT_EQ(manager().half_open(), 0U);
     hears(request);
     EXPECT_EQ(says<msg::SidrRep>(), first);
-    EXPECT_EQ(manager().answer_resolve(asked.handle, answer, now(), out()), Status::kWrongState);
+    EXPECT_EQ(manager().send_sidr_rep(asked.handle, answer, now(), out()), Status::kWrongState);
     destroy(asked.handle);
     hears(request);
     EXPECT_EQ(says<msg::SidrRep>(), first);
@@ -133,13 +133,13 @@ CM_SCRIPT_IN(CmResolution, IdUsedAgain, "12.11.1",
              "the same request ID in another transaction is another request") {
     listen();
     hears(sidr_req());
-    const Handle first = event(EventType::kResolveRequest).handle;
+    const Handle first = event(EventType::kSidrRequest).handle;
     hears(sidr_req(), kTid + 1);
     nothing();  // while the first is open
-    EXPECT_EQ(manager().answer_resolve(first, {}, now(), out()), Status::kOk);
+    EXPECT_EQ(manager().send_sidr_rep(first, {}, now(), out()), Status::kOk);
     says<msg::SidrRep>();
     hears(sidr_req(), kTid + 1);
-    EXPECT_NE(event(EventType::kResolveRequest).handle, first);
+    EXPECT_NE(event(EventType::kSidrRequest).handle, first);
 }
 
 CM_SCRIPT_IN(CmResolution, Refused, "12.11.2",
@@ -154,7 +154,7 @@ CM_SCRIPT_IN(CmResolution, Refused, "12.11.2",
     manager().unlisten(listening.id);
     listen();
     hears(sidr_req());
-    destroy(event(EventType::kResolveRequest).handle);
+    destroy(event(EventType::kSidrRequest).handle);
     EXPECT_EQ(says<msg::SidrRep>().status, kSidrRejected);
     leaves_nothing();
 }
@@ -171,7 +171,7 @@ CM_SCRIPT_IN(CmResolution, ConnectionsElsewhere, "12.11",
     hears(req());
     EXPECT_EQ(says<msg::Rej>().reason, kRejInvalidServiceId);
     hears(sidr_req());
-    event(EventType::kResolveRequest);
+    event(EventType::kSidrRequest);
 }
 
 CM_SCRIPT_IN(CmResolution, IpCmHeader, "A11",
@@ -191,7 +191,7 @@ CM_SCRIPT_IN(CmResolution, IpCmHeader, "A11",
     EXPECT_EQ(says<msg::SidrRep>().status, kSidrUnsupportedVersion);
     put_ip(request.private_data, ip_of_peer());
     hears(request);
-    const SeenEvent asked = event(EventType::kResolveRequest);
+    const SeenEvent asked = event(EventType::kSidrRequest);
     EXPECT_EQ(asked.ip, ip_of_peer());
     EXPECT_EQ(asked.private_data.size(), 180U);
 }
@@ -199,28 +199,28 @@ CM_SCRIPT_IN(CmResolution, IpCmHeader, "A11",
 CM_SCRIPT_IN(CmResolution, Backlog, "12.11", "requests for resolution count in the backlog like others") {
     listen(kPlainService, 1);
     hears(sidr_req());
-    const Handle first = event(EventType::kResolveRequest).handle;
+    const Handle first = event(EventType::kSidrRequest).handle;
     hears(sidr_req(kPeerId + 1));
     nothing();
-    manager().forget(first);
+    manager().discard(first);
     hears(sidr_req(kPeerId + 1));
-    event(EventType::kResolveRequest);
+    event(EventType::kSidrRequest);
 }
 
 CM_SCRIPT_IN(CmResolution, BadArguments, "12.11", "answers and requests that have no room are refused") {
     const std::vector<std::uint8_t> data(217);
-    ResolveParams asked = params();
+    SidrReqParams asked = params();
     asked.private_data = data;
-    EXPECT_EQ(manager().resolve(asked, now(), out()).status, Status::kBadArgument);
+    EXPECT_EQ(manager().send_sidr_req(asked, now(), out()).status, Status::kBadArgument);
     listen();
     hears(sidr_req());
-    const Handle handle = event(EventType::kResolveRequest).handle;
-    ResolveAnswer answer;
+    const Handle handle = event(EventType::kSidrRequest).handle;
+    SidrRepParams answer;
     answer.private_data = std::span(data).first(137);
-    EXPECT_EQ(manager().answer_resolve(handle, answer, now(), out()), Status::kBadArgument);
+    EXPECT_EQ(manager().send_sidr_rep(handle, answer, now(), out()), Status::kBadArgument);
     answer.private_data = {};
     answer.qpn = 0x100'0000;
-    EXPECT_EQ(manager().answer_resolve(handle, answer, now(), out()), Status::kBadArgument);
+    EXPECT_EQ(manager().send_sidr_rep(handle, answer, now(), out()), Status::kBadArgument);
     EXPECT_EQ(manager().accept(handle, accept_params(), now(), out()), Status::kUnknownHandle);
 }
 

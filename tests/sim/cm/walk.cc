@@ -43,8 +43,8 @@ std::uint64_t token_of(std::span<const std::uint8_t> private_data) {
 bool ends(EventType type) {
     return type == EventType::kRejected || type == EventType::kUnreachable ||
            type == EventType::kDisconnectRequest || type == EventType::kDisconnected ||
-           type == EventType::kDisconnectTimeout || type == EventType::kResolved ||
-           type == EventType::kResolveUnreachable;
+           type == EventType::kDisconnectTimeout || type == EventType::kSidrReply ||
+           type == EventType::kSidrUnreachable;
 }
 
 }  // namespace
@@ -142,7 +142,7 @@ void Walk::heard(Host& host, const Event& event) {
 }
 
 void Walk::check(Host& host, const Event& event) {
-    const bool is_new = event.type == EventType::kRequest || event.type == EventType::kResolveRequest;
+    const bool is_new = event.type == EventType::kRequest || event.type == EventType::kSidrRequest;
     const auto found = host.handles.find(event.handle);
     const std::string name =
         "event " + std::to_string(static_cast<int>(event.type)) + " of " + std::to_string(event.handle);
@@ -163,7 +163,7 @@ void Walk::check(Host& host, const Event& event) {
     }
     Known known;
     known.state = Knows::kRequested;
-    known.is_resolution = event.type == EventType::kResolveRequest;
+    known.is_resolution = event.type == EventType::kSidrRequest;
     known.token = token_of(event.private_data);
     if (++requests_[known.token] > 1 && !weather_.is_impatient) {
         wrong(name + ": a second request of one attempt");
@@ -212,8 +212,8 @@ void Walk::check_known(Known& known, const Event& event) {
             is_right = in({Knows::kOver});
             known.has_exited = true;
             break;
-        case EventType::kResolved:
-        case EventType::kResolveUnreachable:
+        case EventType::kSidrReply:
+        case EventType::kSidrUnreachable:
             is_right = in({Knows::kAsked}) && known.is_resolution;
             break;
         default:
@@ -232,7 +232,7 @@ void Walk::check_known(Known& known, const Event& event) {
     seen_.rejected += event.type == EventType::kRejected ? 1 : 0;
     seen_.unreachable += event.type == EventType::kUnreachable ? 1 : 0;
     seen_.disconnected += event.type == EventType::kDisconnected ? 1 : 0;
-    seen_.resolved += event.type == EventType::kResolved ? 1 : 0;
+    seen_.resolved += event.type == EventType::kSidrReply ? 1 : 0;
 }
 
 /// After the calm both owners know the same of each connection that both still have.
@@ -295,7 +295,7 @@ void Walk::destroy(Host& host, Handle handle) {
 
 void Walk::ready(Host& host, Handle handle, Known& known) {
     known.state = Knows::kUp;
-    if (host.manager->ready(handle, {}, now_, host) != Status::kOk) {
+    if (host.manager->send_rtu(handle, {}, now_, host) != Status::kOk) {
         wrong("ready() failed");
     }
 }
@@ -310,12 +310,12 @@ void Walk::disconnect(Host& host, Handle handle, Known& known) {
 void Walk::answer_request(Host& host, Handle handle, Known& known) {
     const auto token = bytes_of(known.token);
     if (known.is_resolution) {
-        ResolveAnswer answer;
+        SidrRepParams answer;
         answer.qpn = 5;
         answer.private_data = token;
         known.state = Knows::kOver;
-        if (host.manager->answer_resolve(handle, answer, now_, host) != Status::kOk) {
-            wrong("answer_resolve() failed");
+        if (host.manager->send_sidr_rep(handle, answer, now_, host) != Status::kOk) {
+            wrong("send_sidr_rep() failed");
         }
         return;
     }
@@ -371,14 +371,14 @@ void Walk::begin_something(Host& host) {
     const auto retries = static_cast<std::uint8_t>(weather_.gives_up_soon ? random(3) : 15);
     Manager::Opened opened;
     if (known.is_resolution) {
-        ResolveParams params;
+        SidrReqParams params;
         params.route.local_gid = kGids[host.number];
         params.route.remote_gid = kGids[1 - host.number];
         params.service_id = kPlainService;
         params.response_timeout = 18;
         params.max_cm_retries = retries;
         params.private_data = token;
-        opened = host.manager->resolve(params, now_, host);
+        opened = host.manager->send_sidr_req(params, now_, host);
     } else {
         known.qpn = draw_qpn();
         ConnectParams params = {};

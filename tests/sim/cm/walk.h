@@ -47,7 +47,7 @@ class Walk {
     /// What an owner knows of a handle.
     enum class Knows : std::uint8_t {
         kAsked,      // connect() or resolve() was called
-        kRequested,  // kRequest or kResolveRequest came
+        kRequested,  // kRequest or kSidrRequest came
         kAccepted,
         kReplied,
         kUp,

@@ -9,10 +9,10 @@ TEST(SpinWait, LooksAgainForAMomentAndThenSleeps) {
     SpinWait spin;
     const std::uint64_t now = 1'000'000'000;
     spin.begin(now);
-    EXPECT_TRUE(spin.looks_again(now));
-    EXPECT_TRUE(spin.looks_again(now + SpinWait::kSpinNs - 1));
-    EXPECT_FALSE(spin.looks_again(now + SpinWait::kSpinNs));
-    EXPECT_FALSE(spin.looks_again(now + SpinWait::kSpinNs + 1));
+    EXPECT_TRUE(spin.should_poll(now));
+    EXPECT_TRUE(spin.should_poll(now + SpinWait::kSpinNs - 1));
+    EXPECT_FALSE(spin.should_poll(now + SpinWait::kSpinNs));
+    EXPECT_FALSE(spin.should_poll(now + SpinWait::kSpinNs + 1));
 }
 
 TEST(SpinWait, InVainItBecomesRareUntilItPays) {
@@ -20,9 +20,9 @@ TEST(SpinWait, InVainItBecomesRareUntilItPays) {
     std::uint64_t now = 1'000'000'000;
     const auto in_vain = [&] {
         spin.begin(now);
-        const bool spun = spin.looks_again(now);
+        const bool spun = spin.should_poll(now);
         now += SpinWait::kSpinNs;
-        EXPECT_FALSE(spin.looks_again(now));
+        EXPECT_FALSE(spin.should_poll(now));
         return spun;
     };
     for (std::uint32_t i = 0; i < SpinWait::kTries; ++i) {
@@ -35,24 +35,24 @@ TEST(SpinWait, InVainItBecomesRareUntilItPays) {
     EXPECT_EQ(spun, 10U);
     for (std::uint32_t i = 0; i < SpinWait::kRarely; ++i) {
         spin.begin(now);
-        if (spin.looks_again(now)) {
-            spin.found();
+        if (spin.should_poll(now)) {
+            spin.on_progress();
         }
     }
     EXPECT_TRUE(in_vain()) << "one that paid makes all spin again";
     spin.begin(now);
-    EXPECT_TRUE(spin.looks_again(now));
+    EXPECT_TRUE(spin.should_poll(now));
 }
 
 TEST(SpinWait, WhatASleeperFindsSaysNothing) {
     SpinWait spin;
     for (std::uint32_t i = 0; i < SpinWait::kTries; ++i) {
         spin.begin(0);
-        EXPECT_FALSE(spin.looks_again(SpinWait::kSpinNs));
-        spin.found();
+        EXPECT_FALSE(spin.should_poll(SpinWait::kSpinNs));
+        spin.on_progress();
     }
     spin.begin(0);
-    EXPECT_FALSE(spin.looks_again(0));
+    EXPECT_FALSE(spin.should_poll(0));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ class DcqcnModel {
           line_(line_rate),
           rate(line_rate),
           target(line_rate),
-          alpha(parameters.first_alpha.raw() / static_cast<double>(Fraction::kOne)),
+          alpha(parameters.initial_alpha.raw() / static_cast<double>(Fraction::kOne)),
           g_(parameters.g.raw() / static_cast<double>(Fraction::kOne)) {}
 
     void nanosecond() {
@@ -30,7 +30,8 @@ class DcqcnModel {
             alpha_age_ = 0;
         }
         ++timer_age_;
-        if (p_.cut_window_ns != 0 && (now_ - first_cnp_) % p_.cut_window_ns == 0 && noticed_) {
+        if (p_.rate_reduce_monitor_period_ns != 0 &&
+            (now_ - first_cnp_) % p_.rate_reduce_monitor_period_ns == 0 && noticed_) {
             cut();
         } else if (p_.increase_period_ns != 0 && timer_age_ == p_.increase_period_ns) {
             timer_age_ = 0;
@@ -44,17 +45,17 @@ class DcqcnModel {
             started_ = true;
             first_cnp_ = now_;
             alpha_age_ = timer_age_ = 0;
-            if (p_.first_cnp_rate != 0) {
-                rate = target = std::min(rate, static_cast<double>(p_.first_cnp_rate));
+            if (p_.rate_to_set_on_first_cnp != 0) {
+                rate = target = std::min(rate, static_cast<double>(p_.rate_to_set_on_first_cnp));
             }
         } else {
             risen_ = true;
         }
         noticed_ = true;
-        if (p_.cut_window_ns == 0) {
+        if (p_.rate_reduce_monitor_period_ns == 0) {
             cut();
         }
-        if (!p_.alpha_rises_with_period) {
+        if (!p_.alpha_once_per_period) {
             alpha = (1 - g_) * alpha + g_;
             alpha_age_ = 0;
             risen_ = false;
@@ -83,7 +84,7 @@ class DcqcnModel {
 
   private:
     void cut() {
-        if (p_.always_clamps_target || timer_steps_ + byte_steps_ != 0) {
+        if (p_.clamp_tgt_rate || timer_steps_ + byte_steps_ != 0) {
             target = rate;
         }
         rate = std::max(rate * (1 - alpha / 2), static_cast<double>(p_.min_rate));
@@ -94,7 +95,7 @@ class DcqcnModel {
     }
     void step() {
         // Before this step, for those who look at the count first.
-        const long own = p_.counts_stage_after ? 1 : 0;
+        const long own = p_.recovery_stages_inclusive ? 1 : 0;
         const long f = p_.recovery_stages;
         const long t = timer_steps_ - own;
         const long b = p_.increase_bytes == 0 ? t : byte_steps_ - own;

@@ -145,7 +145,7 @@ TEST_F(DcqcnTest, OneCutInAWindowAtItsEnd) {
 }
 
 TEST_F(DcqcnTest, ATargetThatDidNotRiseSinceTheLastCutIsKept) {
-    p_.always_clamps_target = false;
+    p_.clamp_tgt_rate = false;
     cnp(0);
     EXPECT_EQ(rp_.target(), kLine);
     cnp(10);
@@ -182,7 +182,7 @@ TEST_P(DcqcnTrace, AgreesWithTheModelStepByStep) {
     for (const BitsPerSecond line : {kLine, BitsPerSecond{400'000'000'000}}) {
         DcqcnParameters p = parameters_for(*find_dcqcn_profile(GetParam()), line);
         p.increase_bytes /= 1000;  // so that it counts in a short time
-        p.first_cnp_rate = random() % 2 == 0 ? 0 : line / 3;
+        p.rate_to_set_on_first_cnp = random() % 2 == 0 ? 0 : line / 3;
         Dcqcn rp;
         rp.start(p, line);
         DcqcnModel model(p, static_cast<double>(line));
@@ -254,7 +254,8 @@ TEST(DcqcnProfiles, EachParameterOutOfRangeIsNamed) {
     EXPECT_NE(problem([](P& p) { p.g = Fraction::of(1, 1025); }).find("g is"), std::string::npos);
     EXPECT_NE(problem([](P& p) { p.alpha_period_ns = 0; }).find("alpha period"), std::string::npos);
     EXPECT_NE(problem([](P& p) { p.alpha_period_ns = 499; }).find("alpha period"), std::string::npos);
-    EXPECT_NE(problem([](P& p) { p.cut_window_ns = 1; }).find("cut window"), std::string::npos);
+    EXPECT_NE(problem([](P& p) { p.rate_reduce_monitor_period_ns = 1; }).find("cut window"),
+              std::string::npos);
     EXPECT_NE(problem([](P& p) { p.increase_period_ns = 1'000'000'001; }).find("increase period"),
               std::string::npos);
     EXPECT_NE(problem([](P& p) { p.increase_bytes = 1023; }).find("byte counter"), std::string::npos);
@@ -263,7 +264,8 @@ TEST(DcqcnProfiles, EachParameterOutOfRangeIsNamed) {
     EXPECT_NE(problem([](P& p) { p.additive_increase = 0; }).find("increases"), std::string::npos);
     EXPECT_NE(problem([](P& p) { p.hyper_increase = kMaxRate + 1; }).find("increases"), std::string::npos);
     EXPECT_NE(problem([](P& p) { p.min_rate = kMinRate - 1; }).find("least rate"), std::string::npos);
-    EXPECT_NE(problem([](P& p) { p.first_cnp_rate = kMaxRate + 1; }).find("first CNP"), std::string::npos);
+    EXPECT_NE(problem([](P& p) { p.rate_to_set_on_first_cnp = kMaxRate + 1; }).find("first CNP"),
+              std::string::npos);
 }
 
 }  // namespace

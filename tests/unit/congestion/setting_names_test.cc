@@ -26,12 +26,12 @@ TEST(SettingNames, WhatIsShownIsReadAsTheSame) {
                                     {"algorithm", "dcqcn"},
                                     {"line_rate_mbps", "1000.5"},
                                     {"g", "0.3"},
-                                    {"cnp_gap_us", "2.125"},
+                                    {"min_time_between_cnps_us", "2.125"},
                                     {"cnp_scope", "dst-ip"},
                                     {"timely_beta", "0.7"}},
                              settings));
     EXPECT_EQ(settings.rate.line_rate, 1'000'500'000U);
-    EXPECT_EQ(settings.cnp_gap_ns, 2125U);
+    EXPECT_EQ(settings.min_time_between_cnps_ns, 2125U);
     EXPECT_EQ(settings.cnp_scope, CnpScope::kDestinationIp);
     EXPECT_EQ(settings.rate.dcqcn.g, Fraction::of(3, 10));
     EXPECT_EQ(settings.rate.timely.beta, Fraction::of(7, 10));
@@ -53,7 +53,7 @@ TEST(SettingNames, AProfileSetsAllAndTheOthersChangeIt) {
     DcqcnParameters expected = parameters_for(*find_dcqcn_profile("ns3-hpcc"), 100'000'000'000);
     expected.min_rate = 7'000'000;
     EXPECT_EQ(settings.rate.dcqcn, expected);
-    EXPECT_EQ(settings.cnp_gap_ns, 0U);
+    EXPECT_EQ(settings.min_time_between_cnps_ns, 0U);
 }
 
 TEST(SettingNames, WhoTurnsControlOnAnswersMarks) {
@@ -88,6 +88,36 @@ TEST(SettingNames, WhatIsWrongIsSaidWithWhatIsAllowed) {
               std::string::npos);
     EXPECT_NE(problem({{"algorithm", "fixed"}, {"line_rate_mbps", "10"}}).find("rate_mbps"),
               std::string::npos);
+}
+
+TEST(SettingNames, FormerNamesAreReadAndWarnedOf) {
+    const Values former = {{"profile", "connectx"},        {"cnp_gap_us", "7"},
+                           {"first_cnp_rate_mbps", "3"},   {"clamps_target", "true"},
+                           {"cut_window_us", "9"},         {"alpha_rises_with_period", "false"},
+                           {"counts_stage_after", "false"}};
+    const Values current = {{"profile", "connectx"},
+                            {"min_time_between_cnps_us", "7"},
+                            {"rate_to_set_on_first_cnp_mbps", "3"},
+                            {"clamp_tgt_rate", "true"},
+                            {"rate_reduce_monitor_period_us", "9"},
+                            {"alpha_once_per_period", "false"},
+                            {"recovery_stages_inclusive", "false"}};
+    Settings a = default_settings();
+    Settings b = default_settings();
+    ASSERT_FALSE(apply_named(former, a));
+    ASSERT_FALSE(apply_named(current, b));
+    EXPECT_EQ(a, b);
+    EXPECT_EQ(a.min_time_between_cnps_ns, 7000U);
+    EXPECT_EQ(former_names_in(current), "");
+    const std::string warning = former_names_in(former);
+    for (const auto& [name, value] : current) {
+        EXPECT_EQ(warning.find("'" + name + "'") != std::string::npos, name != "profile") << warning;
+    }
+    EXPECT_EQ(former_names_in(Values{{"cnp_gap_us", "7"}, {"g", "0.5"}}),
+              "'cnp_gap_us' is now 'min_time_between_cnps_us'; the next release will not read former names");
+    EXPECT_EQ(problem({{"cnp_gap_us", "7"}, {"min_time_between_cnps_us", "7"}}),
+              "'min_time_between_cnps_us' is given twice");
+    EXPECT_NE(problem({{"cnp_gap_us", "-7"}}), "");
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST(Experiment, TwoFlowsShareAsTheFluidModelSays) {
     EXPECT_EQ(results.total.sent_again, 0U);
     FluidModel model;
     model.dcqcn = congestion::parameters_for(*congestion::find_dcqcn_profile("paper"), 40'000'000'000);
-    model.cnp_gap_ns = 50'000;
+    model.min_time_between_cnps_ns = 50'000;
     model.ecn = {5'000, 200'000, Fraction::of(1, 100)};
     model.rate = 40'000'000'000;
     model.flows = 2;
@@ -367,7 +367,7 @@ TEST(Fluid, NothingMovesAtTheFixedPoint) {
     for (const std::uint32_t flows : {1U, 2U, 8U, 20U, 64U}) {
         FluidModel model;
         model.dcqcn = congestion::parameters_for(*congestion::find_dcqcn_profile("paper"), 40'000'000'000);
-        model.cnp_gap_ns = 50'000;
+        model.min_time_between_cnps_ns = 50'000;
         model.ecn = {5'000, 200'000, Fraction::one()};
         model.rate = 40'000'000'000;
         model.flows = flows;
@@ -402,7 +402,7 @@ TEST(Fluid, NothingMovesAtTheFixedPoint) {
 FluidModel forty_gigabit(std::uint32_t flows) {
     FluidModel model;
     model.dcqcn = congestion::parameters_for(*congestion::find_dcqcn_profile("paper"), 40'000'000'000);
-    model.cnp_gap_ns = 50'000;
+    model.min_time_between_cnps_ns = 50'000;
     model.ecn = {5'000, 200'000, Fraction::of(1, 100)};
     model.rate = 40'000'000'000;
     model.flows = flows;
@@ -431,7 +431,7 @@ TEST(Fluid, BeyondPmaxItDoesNotRest) {
 TEST(Fluid, IsNotForModelsThatItDoesNotDescribe) {
     FluidModel model;
     model.dcqcn = congestion::parameters_for(*congestion::find_dcqcn_profile("connectx"), 40'000'000'000);
-    model.cnp_gap_ns = 4'000;
+    model.min_time_between_cnps_ns = 4'000;
     model.ecn = {5'000, 200'000, Fraction::one()};
     model.rate = 40'000'000'000;
     model.flows = 2;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -91,16 +92,29 @@ TEST(Config, AddressesOfVlans) {
 TEST(Config, CongestionControlOfAnRnic) {
     const Config config = good(std::string(kRnic) +
                                "[rnic.congestion]\nalgorithm = \"dcqcn\"\nline_rate_mbps = 1000.5\n"
-                               "profile = \"connectx\"\ncnp_dscp = 40\nclamps_target = true\n"
+                               "profile = \"connectx\"\ncnp_dscp = 40\nclamp_tgt_rate = true\n"
                                "[[rnic]]\nname = \"b\"\nport = \"fabric\"\nfabric = \"lab\"\n");
     const congestion::Settings& settings = config.rnics[0].congestion;
     EXPECT_EQ(settings.rate.algorithm, congestion::Algorithm::kDcqcn);
     EXPECT_EQ(settings.rate.line_rate, 1'000'500'000U);
-    EXPECT_EQ(settings.cnp_gap_ns, 4000U);
+    EXPECT_EQ(settings.min_time_between_cnps_ns, 4000U);
     EXPECT_EQ(settings.cnp_dscp, 40);
-    EXPECT_TRUE(settings.rate.dcqcn.always_clamps_target);
+    EXPECT_TRUE(settings.rate.dcqcn.clamp_tgt_rate);
     EXPECT_TRUE(settings.sends_cnps);
     EXPECT_EQ(config.rnics[1].congestion, congestion::default_settings());
+}
+
+TEST(Config, FormerNamesOfCongestionSettingsAreReadWithOneWarning) {
+    testing::internal::CaptureStderr();
+    const Config config = good(
+        std::string(kRnic) + "[rnic.congestion]\nalgorithm = \"dcqcn\"\ncnp_gap_us = 7\ncut_window_us = 9\n");
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(config.rnics[0].congestion.min_time_between_cnps_ns, 7000U);
+    EXPECT_EQ(config.rnics[0].congestion.rate.dcqcn.rate_reduce_monitor_period_ns, 9000U);
+    EXPECT_NE(said.find("warning: "), std::string::npos) << said;
+    EXPECT_NE(said.find("'cnp_gap_us' is now 'min_time_between_cnps_us'"), std::string::npos) << said;
+    EXPECT_NE(said.find("'cut_window_us' is now 'rate_reduce_monitor_period_us'"), std::string::npos) << said;
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
 TEST(Config, DefaultsAreThoseOfTheHelpText) {

@@ -57,6 +57,11 @@ TEST_F(ControlCongestion, ADeviceAndItsQps) {
         EXPECT_EQ(qp["rate_mbps"], qp["qpn"] == first ? 12.5 : 1000);
         EXPECT_EQ(qp.contains("own_settings"), qp["qpn"] == first);
     }
+    const Answer former = set("urnic0", 0, "cnp_gap_us=7\n");
+    EXPECT_EQ(former.error(), 0);
+    EXPECT_NE(words(former).find("'cnp_gap_us' is now 'min_time_between_cnps_us'"), std::string::npos);
+    EXPECT_EQ(show()[0]["min_time_between_cnps_us"], 7);
+    EXPECT_EQ(words(set("urnic0", 0, "min_time_between_cnps_us=7\n")), "");
     // What is not named stays as it is.
     EXPECT_EQ(set("urnic0", first, "burst_bytes=5000\n").error(), 0);
     EXPECT_EQ(set("urnic0", second, "algorithm=fixed\nrate_mbps=3\n").error(), 0);

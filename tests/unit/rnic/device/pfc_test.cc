@@ -6,8 +6,8 @@
 #include <initializer_list>
 #include <utility>
 
-#include "rnic/device/pause_sender.h"
-#include "rnic/device/port_pauses.h"
+#include "rnic/device/pfc_receiver.h"
+#include "rnic/device/pfc_sender.h"
 
 namespace urnic {
 namespace {
@@ -19,7 +19,7 @@ constexpr TimeNs kWatchdogNs = 1'000'000;
 struct Port {
     PfcSettings settings{.link_bits_per_second = 1'000'000'000, .watchdog_ns = kWatchdogNs};
     PfcCounters counters;
-    PortPauses pauses{settings, counters};
+    PfcReceiver pauses{settings, counters};
 
     bool receive(TimeNs now, std::initializer_list<std::pair<unsigned, std::uint16_t>> times) {
         wire::Pfc frame;
@@ -48,7 +48,7 @@ TEST(PfcSettings, QuantaAre512BitTimesRoundedUp) {
     EXPECT_EQ(settings.duration_ns(1), 2U);  // 1.28
 }
 
-TEST(PortPauses, NothingIsPausedToBeginWith) {
+TEST(PfcReceiver, NothingIsPausedToBeginWith) {
     Port port;
     EXPECT_TRUE(port.pauses.none());
     EXPECT_EQ(port.pauses.paused(5), 0);
@@ -56,7 +56,7 @@ TEST(PortPauses, NothingIsPausedToBeginWith) {
     EXPECT_EQ(port.pauses.paused_ns(5, 3), 0U);
 }
 
-TEST(PortPauses, PausesWhatIsNamedUntilItsTime) {
+TEST(PfcReceiver, PausesWhatIsNamedUntilItsTime) {
     Port port;
     EXPECT_FALSE(port.receive(1000, {{3, 100}, {7, 10}}));
     EXPECT_FALSE(port.pauses.none());
@@ -78,7 +78,7 @@ TEST(PortPauses, PausesWhatIsNamedUntilItsTime) {
     EXPECT_EQ(port.at(4).rx_pause.value(), 0U);
 }
 
-TEST(PortPauses, ZeroQuantaResumeThatPriorityAlone) {
+TEST(PfcReceiver, ZeroQuantaResumeThatPriorityAlone) {
     Port port;
     (void)port.receive(0, {{0, 1000}, {5, 1000}});
     EXPECT_TRUE(port.receive(700, {{5, 0}}));
@@ -90,7 +90,7 @@ TEST(PortPauses, ZeroQuantaResumeThatPriorityAlone) {
     EXPECT_EQ(port.at(5).rx_resume.value(), 2U);
 }
 
-TEST(PortPauses, ANewFrameCountsFromItsArrival) {
+TEST(PfcReceiver, ANewFrameCountsFromItsArrival) {
     Port port;
     (void)port.receive(0, {{2, 100}});
     EXPECT_FALSE(port.receive(10'000, {{2, 100}}));
@@ -101,7 +101,7 @@ TEST(PortPauses, ANewFrameCountsFromItsArrival) {
     EXPECT_EQ(port.pauses.paused_ns(30'000, 2), 20'000 + kQuantumNs);
 }
 
-TEST(PortPauses, APauseThatRanOutUnseenCountsToItsEnd) {
+TEST(PfcReceiver, APauseThatRanOutUnseenCountsToItsEnd) {
     Port port;
     (void)port.receive(0, {{2, 10}});
     (void)port.receive(500'000, {{2, 10}});
@@ -110,7 +110,7 @@ TEST(PortPauses, APauseThatRanOutUnseenCountsToItsEnd) {
     EXPECT_EQ(port.pauses.paused_ns(900'000, 2), 20 * kQuantumNs);
 }
 
-TEST(PortPauses, PrioritiesThatAreNotHonouredOnlyCount) {
+TEST(PfcReceiver, PrioritiesThatAreNotHonouredOnlyCount) {
     Port port;
     port.settings.honoured = 0x10;
     (void)port.receive(0, {{3, 100}, {4, 100}});
@@ -121,13 +121,13 @@ TEST(PortPauses, PrioritiesThatAreNotHonouredOnlyCount) {
     EXPECT_TRUE(port.pauses.none());
 }
 
-TEST(PortPauses, AFrameWithoutClassesDoesNothing) {
+TEST(PfcReceiver, AFrameWithoutClassesDoesNothing) {
     Port port;
     EXPECT_FALSE(port.receive(0, {}));
     EXPECT_TRUE(port.pauses.none());
 }
 
-TEST(PortPauses, TheWatchdogEndsAPauseThatIsRenewedForEver) {
+TEST(PfcReceiver, TheWatchdogEndsAPauseThatIsRenewedForEver) {
     Port port;
     TimeNs now = 0;
     for (; now < kWatchdogNs; now += 100'000) {
@@ -148,7 +148,7 @@ TEST(PortPauses, TheWatchdogEndsAPauseThatIsRenewedForEver) {
     EXPECT_EQ(port.pauses.paused_ns(now, 1), kWatchdogNs);
 }
 
-TEST(PortPauses, AfterAStormThatEndsPausesAreHeededAgain) {
+TEST(PfcReceiver, AfterAStormThatEndsPausesAreHeededAgain) {
     Port port;
     const auto storm = [&](TimeNs from) {
         for (TimeNs now = from; now <= from + kWatchdogNs; now += 100'000) {
@@ -172,7 +172,7 @@ TEST(PortPauses, AfterAStormThatEndsPausesAreHeededAgain) {
     EXPECT_EQ(port.at(1).watchdog.value(), 2U);
 }
 
-TEST(PortPauses, AnInterruptedPauseIsNoStorm) {
+TEST(PfcReceiver, AnInterruptedPauseIsNoStorm) {
     Port port;
     for (TimeNs now = 0; now < 10 * kWatchdogNs; now += 100'000) {
         (void)port.receive(now, {{1, 100}});  // runs out between two
@@ -181,7 +181,7 @@ TEST(PortPauses, AnInterruptedPauseIsNoStorm) {
     EXPECT_EQ(port.at(1).watchdog.value(), 0U);
 }
 
-TEST(PortPauses, OneLongPauseIsCutToo) {
+TEST(PfcReceiver, OneLongPauseIsCutToo) {
     Port port;
     (void)port.receive(0, {{1, 0xffff}});
     EXPECT_EQ(port.pauses.first_end(0), kWatchdogNs);
@@ -190,7 +190,7 @@ TEST(PortPauses, OneLongPauseIsCutToo) {
     EXPECT_EQ(port.at(1).rx_ignored.value(), 0U);
 }
 
-TEST(PortPauses, WithoutAWatchdogItWaitsForEver) {
+TEST(PfcReceiver, WithoutAWatchdogItWaitsForEver) {
     Port port;
     port.settings.watchdog_ns = 0;
     TimeNs now = 0;
@@ -201,7 +201,7 @@ TEST(PortPauses, WithoutAWatchdogItWaitsForEver) {
     EXPECT_EQ(port.at(1).watchdog.value(), 0U);
 }
 
-TEST(PortPauses, ALinkThatGoesPausesNothing) {
+TEST(PfcReceiver, ALinkThatGoesPausesNothing) {
     Port port;
     EXPECT_FALSE(port.pauses.clear(0));
     (void)port.receive(0, {{1, 1000}, {2, 1}});
@@ -212,18 +212,18 @@ TEST(PortPauses, ALinkThatGoesPausesNothing) {
     EXPECT_EQ(port.at(1).rx_resume.value(), 0U);
 }
 
-using Wanted = PauseSender::Wanted;
+using Wanted = PfcSender::Wanted;
 
 struct Asking {
     PfcSettings settings{
         .link_bits_per_second = 1'000'000'000, .sent = 0x08, .xoff_frames = 100, .xon_frames = 10};
     std::atomic<std::uint32_t> askers{0};
-    PauseSender a{settings, askers, 0};
-    PauseSender b{settings, askers, 5};
+    PfcSender a{settings, askers, 0};
+    PfcSender b{settings, askers, 5};
     TimeNs renewal_ns = settings.duration_ns(0xffff) / 2;
 };
 
-TEST(PauseSender, AsksAboveXoffAndLetsGoAtXon) {
+TEST(PfcSender, AsksAboveXoffAndLetsGoAtXon) {
     Asking port;
     EXPECT_EQ(port.a.look(0, 100), Wanted::kNothing);
     EXPECT_EQ(port.a.look(1, 101), Wanted::kPause);
@@ -238,7 +238,7 @@ TEST(PauseSender, AsksAboveXoffAndLetsGoAtXon) {
     EXPECT_EQ(port.askers, 0U);
 }
 
-TEST(PauseSender, RenewsAPauseWhenHalfOfItIsOver) {
+TEST(PfcSender, RenewsAPauseWhenHalfOfItIsOver) {
     Asking port;
     EXPECT_EQ(port.a.look(0, 101), Wanted::kPause);
     port.a.sent(50);
@@ -249,7 +249,7 @@ TEST(PauseSender, RenewsAPauseWhenHalfOfItIsOver) {
     EXPECT_EQ(port.a.look(50 + 2 * port.renewal_ns, 50), Wanted::kPause);
 }
 
-TEST(PauseSender, TheLastWorkerLetsGo) {
+TEST(PfcSender, TheLastWorkerLetsGo) {
     Asking port;
     EXPECT_EQ(port.a.look(0, 101), Wanted::kPause);
     port.a.sent(0);
@@ -261,7 +261,7 @@ TEST(PauseSender, TheLastWorkerLetsGo) {
     EXPECT_EQ(port.askers, 0U);
 }
 
-TEST(PauseSender, WhoFillsUpAgainBeforeItsResumeIsSentAsksAgain) {
+TEST(PfcSender, WhoFillsUpAgainBeforeItsResumeIsSentAsksAgain) {
     Asking port;
     EXPECT_EQ(port.a.look(0, 101), Wanted::kPause);
     port.a.sent(0);
@@ -272,7 +272,7 @@ TEST(PauseSender, WhoFillsUpAgainBeforeItsResumeIsSentAsksAgain) {
     EXPECT_EQ(port.askers, 1U);
 }
 
-TEST(PauseSender, ThresholdsOfZeroWork) {
+TEST(PfcSender, ThresholdsOfZeroWork) {
     Asking port;
     port.settings.xoff_frames = 1;
     port.settings.xon_frames = 0;

@@ -12,14 +12,14 @@ namespace urnic {
 /// One worker's, for one port. The link's other end knows the port alone: it goes on when no worker has too
 /// much. Two workers that change their minds at the same moment may send in the wrong order; then the pause
 /// is renewed, or runs out.
-class PauseSender {
+class PfcSender {
   public:
     static constexpr std::uint16_t kQuanta = 0xffff;
 
     enum class Wanted : std::uint8_t { kNothing, kPause, kResume };
 
     /// Both live longer. `askers`: bit w is set while worker w wants a pause, the port's.
-    PauseSender(const PfcSettings& settings, std::atomic<std::uint32_t>& askers, std::uint32_t worker)
+    PfcSender(const PfcSettings& settings, std::atomic<std::uint32_t>& askers, std::uint32_t worker)
         : settings_(settings), askers_(askers), worker_bit_(1U << worker) {}
 
     /// So many frames wait now. What is wanted stays so until sent(), or until it has changed.

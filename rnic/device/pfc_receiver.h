@@ -12,10 +12,10 @@
 namespace urnic {
 
 /// One worker, the owner, takes the frames; all workers look.
-class PortPauses {
+class PfcReceiver {
   public:
     /// Both live longer.
-    PortPauses(const PfcSettings& settings, PfcCounters& counters)
+    PfcReceiver(const PfcSettings& settings, PfcCounters& counters)
         : settings_(settings), counters_(counters) {}
 
     // --- The owner's:

@@ -1,4 +1,4 @@
-#include "rnic/device/port_pauses.h"
+#include "rnic/device/pfc_receiver.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@ namespace {
 constexpr auto kRelaxed = std::memory_order_relaxed;
 }  // namespace
 
-void PortPauses::set_active(std::uint32_t index, bool active) {
+void PfcReceiver::set_active(std::uint32_t index, bool active) {
     const auto bit = static_cast<std::uint8_t>(1U << index);
     const std::uint8_t before = active_.load(kRelaxed);
     // Who sees the bit sees the time.
@@ -16,7 +16,7 @@ void PortPauses::set_active(std::uint32_t index, bool active) {
                   std::memory_order_release);
 }
 
-bool PortPauses::receive(TimeNs now, const wire::Pfc& frame) {
+bool PfcReceiver::receive(TimeNs now, const wire::Pfc& frame) {
     expire(now);
     bool sooner = false;
     for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
@@ -34,7 +34,7 @@ bool PortPauses::receive(TimeNs now, const wire::Pfc& frame) {
 }
 
 // A pause that comes before the last one has run out goes on with it: for the watchdog they are one.
-bool PortPauses::pause(TimeNs now, std::uint32_t index, std::uint16_t quanta) {
+bool PfcReceiver::pause(TimeNs now, std::uint32_t index, std::uint16_t quanta) {
     Priority& priority = priorities_[index];
     priority.asked_until = now + settings_.duration_ns(quanta);
     if (priority.stormy) {
@@ -53,7 +53,7 @@ bool PortPauses::pause(TimeNs now, std::uint32_t index, std::uint16_t quanta) {
     return until < before;
 }
 
-bool PortPauses::resume(TimeNs now, std::uint32_t index) {
+bool PfcReceiver::resume(TimeNs now, std::uint32_t index) {
     Priority& priority = priorities_[index];
     priority.stormy = false;
     priority.asked_until = 0;
@@ -64,14 +64,14 @@ bool PortPauses::resume(TimeNs now, std::uint32_t index) {
     return true;
 }
 
-void PortPauses::end(Priority& priority, std::uint32_t index, TimeNs at) {
+void PfcReceiver::end(Priority& priority, std::uint32_t index, TimeNs at) {
     const TimeNs since = priority.since.load(kRelaxed);
     priority.until.store(0, kRelaxed);
     priority.before_ns.store(priority.before_ns.load(kRelaxed) + (at - since), kRelaxed);
     set_active(index, false);
 }
 
-bool PortPauses::clear(TimeNs now) {
+bool PfcReceiver::clear(TimeNs now) {
     expire(now);
     bool any = false;
     for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
@@ -80,7 +80,7 @@ bool PortPauses::clear(TimeNs now) {
     return any;
 }
 
-void PortPauses::expire(TimeNs now) {
+void PfcReceiver::expire(TimeNs now) {
     for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
         Priority& priority = priorities_[index];
         const TimeNs until = priority.until.load(kRelaxed);
@@ -96,7 +96,7 @@ void PortPauses::expire(TimeNs now) {
     }
 }
 
-std::uint8_t PortPauses::paused(TimeNs now) const {
+std::uint8_t PfcReceiver::paused(TimeNs now) const {
     const std::uint8_t active = active_.load(std::memory_order_acquire);
     std::uint32_t result = 0;
     for (std::uint32_t index = 0; active >> index != 0; ++index) {
@@ -106,7 +106,7 @@ std::uint8_t PortPauses::paused(TimeNs now) const {
     return static_cast<std::uint8_t>(result);
 }
 
-TimeNs PortPauses::first_end(TimeNs now) const {
+TimeNs PfcReceiver::first_end(TimeNs now) const {
     const std::uint8_t active = active_.load(std::memory_order_acquire);
     TimeNs first = kNever;
     for (std::uint32_t index = 0; active >> index != 0; ++index) {
@@ -116,7 +116,7 @@ TimeNs PortPauses::first_end(TimeNs now) const {
     return first;
 }
 
-TimeNs PortPauses::paused_ns(TimeNs now, std::uint32_t index) const {
+TimeNs PfcReceiver::paused_ns(TimeNs now, std::uint32_t index) const {
     const Priority& priority = priorities_[index];
     const TimeNs before = priority.before_ns.load(kRelaxed);
     const TimeNs until = std::min(priority.until.load(kRelaxed), now);
