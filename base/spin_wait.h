@@ -21,23 +21,23 @@ class SpinWait {
 
     /// A wait begins at `now_ns`, of a clock that never goes back.
     void begin(std::uint64_t now_ns) {
-        spins_ = tries_ != 0 || ++without_ % kRarely == 0;
+        is_spinning_ = tries_ != 0 || ++without_ % kRarely == 0;
         until_ns_ = now_ns + spin_ns_;
     }
-    /// Before each look. True: look, and look again. False: sleep until there is something.
+    /// Returns whether to poll once more; if not, sleep until there is something.
     [[nodiscard]] bool should_poll(std::uint64_t now_ns) {
-        if (spins_ && now_ns >= until_ns_) {
-            spins_ = false;
+        if (is_spinning_ && now_ns >= until_ns_) {
+            is_spinning_ = false;
             tries_ -= tries_ != 0 ? 1 : 0;
         }
-        return spins_;
+        return is_spinning_;
     }
     /// The look found something.
-    void on_progress() { tries_ = spins_ ? kTries : tries_; }
+    void on_progress() { tries_ = is_spinning_ ? kTries : tries_; }
 
   private:
     std::uint64_t spin_ns_;
-    bool spins_ = false;
+    bool is_spinning_ = false;
     std::uint64_t until_ns_ = 0;
     std::uint32_t tries_ = kTries;
     std::uint32_t without_ = 0;

@@ -13,7 +13,8 @@ namespace urnic::congestion {
 /// each other out: then a CNP goes too early, and none is ever kept back for good.
 class CnpGaps {
   public:
-    /// True: a CNP for that key may go at `now`, and the next not before `gap_ns` later. `key` is well mixed.
+    /// Returns whether a CNP for that key may go at `now`; then the next may not before `gap_ns` later. `key`
+    /// is well mixed.
     [[nodiscard]] bool take(std::uint64_t key, TimeNs now, TimeNs gap_ns) {
         std::atomic<std::uint64_t>& place = places_[key % kPlaces];
         const std::uint64_t tag = (key >> kTimeBits) | 1U;

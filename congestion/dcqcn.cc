@@ -20,7 +20,7 @@ void Dcqcn::on_cnp(const DcqcnParameters& parameters, TimeNs now) {
         }
     } else {
         advance(parameters, now);
-        alpha_rises_ = true;
+        alpha_rise_pending_ = true;
     }
     if (parameters.rate_reduce_monitor_period_ns == 0) {
         cut(parameters, now);
@@ -32,7 +32,7 @@ void Dcqcn::on_cnp(const DcqcnParameters& parameters, TimeNs now) {
     if (!parameters.alpha_once_per_period) {
         alpha_ = alpha_.times(parameters.g.complement()).plus(parameters.g);
         alpha_since_ = now;
-        alpha_rises_ = false;
+        alpha_rise_pending_ = false;
     }
 }
 
@@ -84,8 +84,8 @@ void Dcqcn::update_alpha(const DcqcnParameters& parameters, TimeNs now) {
     }
     const Fraction rest = parameters.g.complement();
     while (now - alpha_since_ >= parameters.alpha_period_ns) {
-        alpha_ = alpha_.times(rest).plus(alpha_rises_ ? parameters.g : Fraction());
-        alpha_rises_ = false;
+        alpha_ = alpha_.times(rest).plus(alpha_rise_pending_ ? parameters.g : Fraction());
+        alpha_rise_pending_ = false;
         alpha_since_ += parameters.alpha_period_ns;
         if (alpha_.raw() == 0) {
             alpha_since_ = now - (now - alpha_since_) % parameters.alpha_period_ns;

@@ -69,12 +69,12 @@ class Dcqcn {
     std::uint32_t timer_stage_ = 0;
     std::uint32_t byte_stage_ = 0;
     bool had_cnp_ = false;
-    bool cut_pending_ = false;  // a CNP came in this cut window
-    bool alpha_rises_ = false;  // and in this alpha period
-    std::uint64_t bytes_ = 0;   // since the byte stage rose
-    TimeNs alpha_since_ = 0;    // begin of the alpha period
-    TimeNs window_since_ = 0;   // and of the cut window
-    TimeNs stage_since_ = 0;    // when the timer stage rose
+    bool cut_pending_ = false;         // a CNP came in this cut window
+    bool alpha_rise_pending_ = false;  // and in this alpha period
+    std::uint64_t bytes_ = 0;          // since the byte stage rose
+    TimeNs alpha_since_ = 0;           // begin of the alpha period
+    TimeNs window_since_ = 0;          // and of the cut window
+    TimeNs stage_since_ = 0;           // when the timer stage rose
 };
 
 }  // namespace urnic::congestion

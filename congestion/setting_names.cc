@@ -88,7 +88,7 @@ constexpr Setting kSettings[] = {
     {"timely_hyper_after", Kind::kNumber, 0, 1000, URNIC_AT(rate.timely.hyper_after)},
     {"timely_hyper_factor", Kind::kNumber, 1, 1000, URNIC_AT(rate.timely.hyper_factor)},
     {"timely_min_rate_mbps", Kind::kMegabits, kMinRate, kMaxRate, URNIC_AT(rate.timely.min_rate)},
-    {"cnp", Kind::kFlag, 0, 1, URNIC_AT(sends_cnps)},
+    {"cnp", Kind::kFlag, 0, 1, URNIC_AT(cnp_enabled)},
     {"min_time_between_cnps_us", Kind::kMicroseconds, 0, kSecond, URNIC_AT(min_time_between_cnps_ns)},
     {"cnp_scope", Kind::kWord, 0, 0, URNIC_AT(cnp_scope), kScopes},
     {"cnp_dscp", Kind::kNumber, 0, 63, URNIC_AT(cnp_dscp)},
@@ -232,7 +232,7 @@ std::optional<SettingProblem> contradiction(const Settings& settings) {
 
 Settings default_settings() {
     Settings settings;
-    settings.sends_cnps = false;
+    settings.cnp_enabled = false;
     settings.rate.line_rate = 100'000 * kMega;
     settings.rate.fixed_rate = settings.rate.line_rate;
     settings.rate.timely = timely_of_paper();
@@ -288,7 +288,7 @@ std::optional<SettingProblem> apply_named(std::span<const NamedValue> values, Se
         setting.set(changed, *held);
     }
     if (named("algorithm") != values.end() && named("cnp") == values.end()) {
-        changed.sends_cnps = changed.rate.algorithm != Algorithm::kNone;
+        changed.cnp_enabled = changed.rate.algorithm != Algorithm::kNone;
     }
     if (auto problem = contradiction(changed)) {
         return problem;

@@ -23,7 +23,7 @@ struct Settings {
     std::uint8_t profile = 0;           // of dcqcn_profiles(): where the parameters came from last
     std::uint32_t burst_bytes = 65536;  // that a QP which was silent may send at once
 
-    bool sends_cnps = true;                    // in answer to packets with a CE mark
+    bool cnp_enabled = true;                   // in answer to packets with a CE mark
     TimeNs min_time_between_cnps_ns = 50'000;  // between two CNPs
     CnpScope cnp_scope = CnpScope::kFlow;
     std::uint8_t cnp_dscp = 48;

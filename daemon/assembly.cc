@@ -230,7 +230,7 @@ void Assembly::open_port(Device& device, const RnicConfig& rnic, std::uint32_t n
     }
     port->set_own_groups(own_groups(device));
     device.port = port.get();
-    if (rnic.pfc.sent != 0 && !port->can_count_waiting()) {
+    if (rnic.pfc.tx_priorities != 0 && !port->can_count_waiting()) {
         if (rnic.pfc.xoff_frames >= PrefetchPort::kMaxFrames) {
             throw SetupError(rnic.name +
                              ": [rnic.pfc]: its port's driver does not tell how many frames wait, and " +

@@ -79,7 +79,7 @@ rte_mempool* start_dpdk(const Config& config, bool verbose) {
     for (const RnicConfig& rnic : config.rnics) {
         const bool may_read_ahead =
             rnic.port == PortKind::kMemif || rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev;
-        if (rnic.pfc.sent != 0 && may_read_ahead) {
+        if (rnic.pfc.tx_priorities != 0 && may_read_ahead) {
             frames += num_workers * std::min(rnic.pfc.xoff_frames + 1, PrefetchPort::kMaxFrames);
         }
     }

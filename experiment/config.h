@@ -37,9 +37,9 @@ struct HostConfig {
 
 struct RnicConfig {
     std::uint32_t mtu_bytes = 1024;
-    bool holds_early_packets = true;  // else go-back-N
-    std::uint8_t timeout_code = 14;   // 4.096 us * 2^code
-    std::uint8_t priority = 3;        // of all data
+    bool selective_repeat = true;    // else go-back-N
+    std::uint8_t timeout_code = 14;  // 4.096 us * 2^code
+    std::uint8_t priority = 3;       // of all data
 };
 
 struct ExperimentConfig {

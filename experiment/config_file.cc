@@ -255,7 +255,7 @@ void read_rnic(const toml::table* table, RnicConfig& rnic) {
     if ((rnic.mtu_bytes & (rnic.mtu_bytes - 1)) != 0) {
         reader.fail("mtu", "must be 256, 512, 1024, 2048 or 4096");
     }
-    rnic.holds_early_packets = reader.choice("recovery", {"selective", "go-back-n"}) == 0;
+    rnic.selective_repeat = reader.choice("recovery", {"selective", "go-back-n"}) == 0;
     rnic.timeout_code = static_cast<std::uint8_t>(reader.whole("timeout", 0, 31, rnic.timeout_code));
     rnic.priority = static_cast<std::uint8_t>(reader.whole("priority", 0, 5, rnic.priority));
     reader.finish();

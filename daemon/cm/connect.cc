@@ -75,10 +75,10 @@ cm::ListenParams listen_params(CmId& id, std::uint32_t backlog) {
     } else if (id.local.one_family) {
         params.families = cm::Families::kIpv6;
     }
-    params.takes_rc = id.qp_type == CmQpType::kRc;
-    params.takes_uc = id.qp_type == CmQpType::kUc;
-    params.takes_xrc = id.qp_type == CmQpType::kXrcRecv || id.qp_type == CmQpType::kXrcSend;
-    params.takes_sidr = id.is_datagram();
+    params.allow_rc = id.qp_type == CmQpType::kRc;
+    params.allow_uc = id.qp_type == CmQpType::kUc;
+    params.allow_xrc = id.qp_type == CmQpType::kXrcRecv || id.qp_type == CmQpType::kXrcSend;
+    params.allow_sidr = id.is_datagram();
     params.backlog = backlog == 0 || backlog > kMostBacklog ? kMostBacklog : backlog;
     return params;
 }

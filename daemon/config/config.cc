@@ -407,9 +407,4 @@ std::uint64_t node_guid(const wire::Mac& mac) {
     return guid;
 }
 
-std::string to_string(const wire::Mac& mac) {
-    return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3], mac[4],
-                       mac[5]);
-}
-
 }  // namespace urnic::dataplane

@@ -151,6 +151,5 @@ struct ConfigError {
 
 /// EUI-64 of a MAC in network order, as rxe makes node GUIDs.
 [[nodiscard]] std::uint64_t node_guid(const wire::Mac& mac);
-[[nodiscard]] std::string to_string(const wire::Mac& mac);
 
 }  // namespace urnic::dataplane

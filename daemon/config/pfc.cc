@@ -14,7 +14,7 @@ constexpr std::int64_t kMaxFrames = 65'535;
 
 constexpr Key<PfcSettings> kPfcKeys[] = {
     {"rx_priorities", [](PfcSettings& pfc, const toml::node& node,
-                         const std::string& key) { pfc.honoured = get_priorities(node, key); }},
+                         const std::string& key) { pfc.rx_priorities = get_priorities(node, key); }},
     {"link_mbps",
      [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
          pfc.link_bits_per_second = static_cast<std::uint64_t>(get_int(node, key, 1, kMaxMbps)) * 1'000'000;
@@ -24,7 +24,7 @@ constexpr Key<PfcSettings> kPfcKeys[] = {
          pfc.watchdog_ns = static_cast<TimeNs>(get_int(node, key, 0, kMaxWatchdogMs)) * 1'000'000;
      }},
     {"tx_priorities", [](PfcSettings& pfc, const toml::node& node,
-                         const std::string& key) { pfc.sent = get_priorities(node, key); }},
+                         const std::string& key) { pfc.tx_priorities = get_priorities(node, key); }},
     {"xoff_frames",
      [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
          pfc.xoff_frames = static_cast<std::uint32_t>(get_int(node, key, 1, kMaxFrames));
@@ -79,7 +79,7 @@ void check_pfc(const Config& config) {
             rnic.port == PortKind::kFabric &&
             std::any_of(config.networks.begin(), config.networks.end(),
                         [&](const NetworkConfig& network) { return network.fabric == rnic.port_device; });
-        if (is_emulated && rnic.pfc.sent != 0 && rnic.pfc.xoff_frames > kMaxXoffFramesOnNetwork) {
+        if (is_emulated && rnic.pfc.tx_priorities != 0 && rnic.pfc.xoff_frames > kMaxXoffFramesOnNetwork) {
             throw ParseError{
                 {rnic.line, 1},
                 fmt::format("[rnic.pfc]: \"{}\" is on a [[network]], where no more than {} frames wait for "

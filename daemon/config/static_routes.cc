@@ -1,9 +1,6 @@
 #include "daemon/config/static_routes.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <array>
 #include <charconv>
 
 #include "daemon/config/values.h"
@@ -87,16 +84,6 @@ std::optional<RouteConfig> parse_route(const std::string& text) {
 RouteConfig link_route(const std::string& text, const wire::Gid& address) {
     const bool is_ipv4 = wire::is_ipv4_mapped(address);
     return {address, prefix_of(text, is_ipv4).value_or(is_ipv4 ? kMappedBits : 0), std::nullopt};
-}
-
-std::string address_text(const wire::Gid& gid) {
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    if (wire::is_ipv4_mapped(gid)) {
-        inet_ntop(AF_INET, &gid[12], text.data(), text.size());
-    } else {
-        inet_ntop(AF_INET6, gid.data(), text.data(), text.size());
-    }
-    return text.data();
 }
 
 }  // namespace urnic::dataplane

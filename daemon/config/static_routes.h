@@ -25,8 +25,6 @@ struct RouteConfig {
 [[nodiscard]] std::optional<RouteConfig> parse_route(const std::string& text);
 /// The route to the link that an address with a prefix length stands for, "10.0.0.1/24"; without one
 /// everything of its kind is on the link.
-[[nodiscard]] RouteConfig link_route(const std::string& address_text, const wire::Gid& address);
-/// As people write addresses: IPv4-mapped ones with dots.
-[[nodiscard]] std::string address_text(const wire::Gid& gid);
+[[nodiscard]] RouteConfig link_route(const std::string& text, const wire::Gid& address);
 
 }  // namespace urnic::dataplane

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 
+#include "base/address_text.h"
 #include "base/json_writer.h"
 #include "daemon/cm/client.h"
 #include "daemon/cm/service.h"
@@ -134,12 +135,12 @@ void write_device(JsonWriter& json, const RnicState& entry, const ControlState& 
     const Device& device = *entry.device;
     json.object({}, [&] {
         json.value("name", device.name);
-        json.value("node_guid", guid_to_string(device.node_guid));
-        json.value("mac", to_string(device.mac));
+        json.value("node_guid", guid_text(device.node_guid));
+        json.value("mac", mac_text(device.mac));
         json.array("gids", [&] {
             for (const wire::Gid& gid : device.gids) {
                 if (gid != wire::Gid{}) {
-                    json.value({}, to_string(gid));
+                    json.value({}, full_gid_text(gid));
                 }
             }
         });
@@ -375,21 +376,6 @@ std::string status_json(const ControlState& control, const std::vector<const Cli
         });
     });
     return json.take();
-}
-
-std::string to_string(const wire::Gid& gid) {
-    std::string text;
-    for (std::size_t i = 0; i < gid.size(); i += 2) {
-        text += fmt::format("{}{:02x}{:02x}", i == 0 ? "" : ":", gid[i], gid[i + 1]);
-    }
-    return text;
-}
-
-std::string guid_to_string(std::uint64_t guid) {
-    std::array<std::uint8_t, 8> bytes{};
-    std::memcpy(bytes.data(), &guid, bytes.size());
-    return fmt::format("{:02x}{:02x}:{:02x}{:02x}:{:02x}{:02x}:{:02x}{:02x}", bytes[0], bytes[1], bytes[2],
-                       bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]);
 }
 
 }  // namespace urnic::dataplane

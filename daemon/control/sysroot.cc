@@ -12,8 +12,8 @@
 #include <system_error>
 
 #include "abi/control.h"
+#include "base/address_text.h"
 #include "daemon/control/port_counters.h"
-#include "daemon/control/status.h"
 #include "os/unique_fd.h"
 #include "rnic/device/counters.h"
 
@@ -114,7 +114,7 @@ void Sysroot::write() {
 
 void Sysroot::write_device(const Device& device) const {
     const Writer file(fs::path(dir_) / "sys/class/infiniband" / device.name);
-    const std::string guid = guid_to_string(device.node_guid);
+    const std::string guid = guid_text(device.node_guid);
     file("node_type", "1: CA");
     file("node_guid", guid);
     file("sys_image_guid", guid);
@@ -178,7 +178,7 @@ void Sysroot::refresh_gids(const Device& device) const {
     const fs::path dir = port_dir(dir_, device);
     for (std::size_t i = 0; i < device.gids.size(); ++i) {
         const std::string number = std::to_string(i);
-        (void)write_in_place(dir / "gids" / number, to_string(device.gids[i]) + "\n");
+        (void)write_in_place(dir / "gids" / number, full_gid_text(device.gids[i]) + "\n");
         // The kernel has a file for each entry, and EINVAL on reading one without an interface.
         const std::string& interface = device.gid_interfaces[i];
         (void)write_in_place(dir / "gid_attrs/ndevs" / number, interface.empty() ? "" : interface + "\n");

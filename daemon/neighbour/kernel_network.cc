@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "daemon/config/static_routes.h"
+#include "base/address_text.h"
 #include "os/log.h"
 #include "os/monotonic_clock.h"
 #include "os/setup_error.h"

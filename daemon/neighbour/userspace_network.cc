@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "base/address_text.h"
 #include "os/log.h"
 #include "os/monotonic_clock.h"
 
@@ -159,7 +160,7 @@ void UserspaceNetwork::conflict(const net::Hop& own, const wire::Mac& other) {
     if (conflict_logged_ == 0 || now - conflict_logged_ >= kConflictLogNs) {
         conflict_logged_ = now;
         log_warning("{}: {} claims the address {} of this RNIC: give one of them another address",
-                    device_.name, to_string(other), address_text(own.address));
+                    device_.name, mac_text(other), address_text(own.address));
     }
 }
 

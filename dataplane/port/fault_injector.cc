@@ -130,7 +130,7 @@ void FaultInjector::process(Side& side, rte_mbuf* frame) const {
     if (plan_ != nullptr && frame->nb_segs == 1) {
         verdict = plan_->decide(side.direction, frame_bytes(frame));
     }
-    if (!verdict.roce) {
+    if (!verdict.is_roce) {
         side.ready.push(frame);
         return;
     }

@@ -152,7 +152,7 @@ bool Worker::Impl::receive() {
     bool any = config.num_workers > 1 && receive_handed_over();
     bool drained = true;
     for (const auto& worker_device : worker_devices) {
-        if (worker_device->device.pfc.sent != 0) [[unlikely]] {
+        if (worker_device->device.pfc.tx_priorities != 0) [[unlikely]] {
             send_pfc(*worker_device);
         }
         std::uint16_t got = RxPath::kBurst;
@@ -183,9 +183,9 @@ void Worker::Impl::send_pfc(WorkerDevice& worker_device) const {
     }
     const bool stop = wanted == PfcSender::Wanted::kPause;
     wire::Pfc pause;
-    pause.class_enable = worker_device.device.pfc.sent;
+    pause.class_enable = worker_device.device.pfc.tx_priorities;
     for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
-        const bool is_sent = (worker_device.device.pfc.sent >> index & 1U) != 0;
+        const bool is_sent = (worker_device.device.pfc.tx_priorities >> index & 1U) != 0;
         pause.pause_quanta[index] = is_sent && stop ? PfcSender::kQuanta : std::uint16_t{0};
     }
     std::array<std::byte, wire::kPauseFrameBytes> frame;
@@ -198,7 +198,7 @@ void Worker::Impl::send_pfc(WorkerDevice& worker_device) const {
     (void)worker_device.outbox.flush();
     worker_device.pause_sender.sent(now);
     for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
-        if ((worker_device.device.pfc.sent >> index & 1U) != 0) {
+        if ((worker_device.device.pfc.tx_priorities >> index & 1U) != 0) {
             PfcCounters::Priority& counters = worker_device.device.pfc_counters.priorities[index];
             auto& sent = stop ? counters.tx_pause : counters.tx_resume;
             ++sent;

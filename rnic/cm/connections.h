@@ -34,7 +34,7 @@ class Connections {
     [[nodiscard]] Connection* find(Handle id) const;
     [[nodiscard]] Connection* find(const RemoteId& remote) const { return find(by_remote_.find(remote)); }
     [[nodiscard]] Connection* find(const RemoteQp& qp) const { return find(by_qp_.find(qp)); }
-    /// False: another has it.
+    /// Both return whether no other connection has it.
     [[nodiscard]] bool set_remote(Connection& connection, const RemoteId& remote) {
         return by_remote_.put(connection.remote, remote, connection.id);
     }
@@ -59,7 +59,7 @@ class Connections {
         return by_age_.empty() ? nullptr : find(by_age_.first());
     }
     [[nodiscard]] std::size_t remembered() const { return by_age_.size(); }
-    [[nodiscard]] bool remembers_too_many() const { return by_age_.size() > limits_.max_remembered; }
+    [[nodiscard]] bool has_too_many_remembered() const { return by_age_.size() > limits_.max_remembered; }
     [[nodiscard]] bool is_full() const { return all_.size() >= limits_.max_connections; }
 
     [[nodiscard]] std::size_t size() const { return all_.size(); }

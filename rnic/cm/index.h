@@ -34,7 +34,8 @@ class Index {
         typename Map::iterator at_;
     };
 
-    /// Moves the entry to `key`, from another if need be. False: that key is taken; the entry is out.
+    /// Moves the entry to `key`, from another if need be. Returns whether the key was free; if not, the entry
+    /// is out.
     bool put(Entry& entry, const Key& key, Handle handle) {
         remove(entry);
         entry.node_.key() = key;

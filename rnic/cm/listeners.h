@@ -28,7 +28,7 @@ class Listeners {
     [[nodiscard]] Listener* find(ListenerId id);
     [[nodiscard]] std::size_t size() const { return by_id_.size(); }
 
-    /// A request of this source comes into its backlog. False: there is no room, or no memory.
+    /// Takes a request of this source into the backlog. Returns whether there was room, and memory.
     [[nodiscard]] static bool enter(Listener& listener, const wire::Gid& source);
     /// And leaves it. Nothing happens when the listener is gone.
     void leave(ListenerId id, const wire::Gid& source);

@@ -95,7 +95,7 @@ void Manager::close_keeping_reply(Connection& connection, TimeNs now) {
     connections_.clear_qp(connection);
     connections_.set_timer(connection, now + connection.remember_ns);
     connections_.remember(connection);
-    if (connections_.remembers_too_many()) {
+    if (connections_.has_too_many_remembered()) {
         Connection& oldest = *connections_.oldest_remembered();
         connections_.forget(oldest);
         close(oldest);

@@ -125,7 +125,7 @@ class Manager {
     /// The owner of the requesting program has seen kRequest or kSidrRequest: no more in its listener's
     /// backlog. accept(), reject(), send_sidr_rep() and destroy() imply it. Unknown ones are ignored.
     void dequeue(Handle handle);
-    /// Later events of the handle have this cookie. False: unknown.
+    /// Later events of the handle have this cookie. Returns whether the handle is known.
     bool set_owner(Handle handle, Cookie owner);
     /// See above: REQ sent: REJ by reason 4 (time-out). Request or reply not answered: REJ by reason 28.
     /// REP sent: REJ by reason 28. Established: DREQ. DREQ received: DREP. SIDR request not answered:

@@ -15,20 +15,20 @@ constexpr std::uint8_t kDefaultHopLimit = 64;
 /// it, always.
 constexpr std::uint8_t kLongestMemory = 24;
 
-bool takes(const ListenParams& params, Transport transport) {
+bool allows(const ListenParams& params, Transport transport) {
     switch (transport) {
         case Transport::kRc:
-            return params.takes_rc;
+            return params.allow_rc;
         case Transport::kUc:
-            return params.takes_uc;
+            return params.allow_uc;
         case Transport::kXrc:
-            return params.takes_xrc;
+            return params.allow_xrc;
     }
     return false;
 }
 
-bool takes_connections(const ListenParams& params) {
-    return params.takes_rc || params.takes_uc || params.takes_xrc;
+bool allows_connections(const ListenParams& params) {
+    return params.allow_rc || params.allow_uc || params.allow_xrc;
 }
 
 /// What a REQ says about the connection, from our side.
@@ -86,11 +86,11 @@ void Manager::handle_req(const wire::cm::Req& req, const Incoming& in, Call call
         return;
     }
     Listener* listener = listeners_.find(req.service_id, in.mad.dst_gid);
-    if (listener == nullptr || !takes_connections(listener->params)) {
+    if (listener == nullptr || !allows_connections(listener->params)) {
         reject_req(req, {.reason = kRejInvalidServiceId, .info = {}, .private_data = {}}, in, call);
         return;
     }
-    if (!takes(listener->params, *transport_of(req))) {
+    if (!allows(listener->params, *transport_of(req))) {
         reject_req(req, {.reason = kRejInvalidTransportType, .info = {}, .private_data = {}}, in, call);
         return;
     }
@@ -203,7 +203,7 @@ void Manager::handle_sidr_req(const wire::cm::SidrReq& req, const Incoming& in, 
         close(*known);
     }
     Listener* listener = listeners_.find(req.service_id, in.mad.dst_gid);
-    if (listener == nullptr || !listener->params.takes_sidr) {
+    if (listener == nullptr || !listener->params.allow_sidr) {
         answer(in, refuse(req, kSidrUnsupported), call);
         return;
     }

@@ -129,10 +129,10 @@ struct ListenParams {
     std::optional<wire::Gid> local_gid;
     Families families = Families::kAny;  // without local_gid; rdma_cm's afonly and 0.0.0.0
     /// What it takes: REQs of these transports, or SIDR_REQs.
-    bool takes_rc = true;
-    bool takes_uc = true;
-    bool takes_xrc = true;
-    bool takes_sidr = false;
+    bool allow_rc = true;
+    bool allow_uc = true;
+    bool allow_xrc = true;
+    bool allow_sidr = false;
     /// Requests that the owner has not taken (see Manager::take) at most; more go unanswered, and peers ask
     /// again. 0: Config::max_backlog, which is also the most.
     std::uint32_t backlog = 0;

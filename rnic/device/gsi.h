@@ -25,7 +25,7 @@ struct ReceivedMad {
     std::array<std::byte, kMadBytes> bytes{};
 };
 
-/// Takes the MAD out of a packet for QP1. False: it is none, or not for our partition, and was counted.
+/// Takes the MAD out of a packet for QP1. Returns whether it is one for our partition; others are counted.
 /// `pkey`: entry 0 of the P_Key table.
 [[nodiscard]] bool take_mad(const wire::PacketView& packet, std::uint16_t pkey, Counters& counters,
                             ReceivedMad& mad);

@@ -27,7 +27,7 @@ class NeighbourMacs {
         }
         macs_.at(entry).store(number, std::memory_order_relaxed);
     }
-    /// False: not known. `entry` is a path's, so it is valid.
+    /// Returns whether the MAC is known. `entry` is a path's, so it is valid.
     [[nodiscard]] bool find(std::uint32_t entry, wire::Mac& mac) const {
         const std::uint64_t number = macs_[entry % kEntries].load(std::memory_order_relaxed);
         std::memcpy(mac.data(), &number, mac.size());

@@ -11,13 +11,13 @@
 namespace urnic {
 
 struct PfcSettings {
-    std::uint8_t honoured = 0xff;  // bit n: priority n stops when the link's other end asks for it
+    std::uint8_t rx_priorities = 0xff;  // bit n: priority n stops when the link's other end asks for it
     std::uint64_t link_bits_per_second = 10'000'000'000;  // a quantum is 512 bit times of it
     /// A pause that has been renewed this long without a break is over, and what comes to renew it is not
     /// heeded; 0: never.
     TimeNs watchdog_ns = 200'000'000;
 
-    std::uint8_t sent = 0;            // bit n: priority n is told to stop while too much waits here; 0: never
+    std::uint8_t tx_priorities = 0;   // bit n: priority n is told to stop while too much waits here; 0: never
     std::uint32_t xoff_frames = 512;  // of one worker in the port: more than these wait
     std::uint32_t xon_frames = 64;    // and until no more than these do. Less than xoff_frames
 

@@ -26,7 +26,7 @@ bool PfcReceiver::receive(TimeNs now, const wire::Pfc& frame) {
         const std::uint16_t quanta = frame.pause_quanta[index];
         PfcCounters::Priority& counters = counters_.priorities[index];
         ++(quanta != 0 ? counters.rx_pause : counters.rx_resume);
-        if ((settings_.honoured >> index & 1U) != 0) {
+        if ((settings_.rx_priorities >> index & 1U) != 0) {
             sooner |= quanta != 0 ? pause(now, index, quanta) : resume(now, index);
         }
     }

@@ -19,15 +19,16 @@ class PfcReceiver {
         : settings_(settings), counters_(counters) {}
 
     // --- The owner's:
-    /// A valid pause frame came. True: some pause ends sooner than it would have, which others may sleep for.
+    /// Handles a valid pause frame. Returns whether some pause ends sooner than it would have: others may
+    /// sleep until then.
     bool receive(TimeNs now, const wire::Pfc& frame);
-    /// The link went: nothing is paused. True as above.
+    /// The link went: nothing is paused. Returns the same.
     bool clear(TimeNs now);
     /// Writes off what has run out.
     void expire(TimeNs now);
 
     // --- Everybody's:
-    /// True: paused() need not be asked. One load.
+    /// Returns whether no priority is paused, so that paused() need not be called. One load.
     [[nodiscard]] bool none() const { return active_.load(std::memory_order_acquire) == 0; }
     /// Bit n: priority n is paused.
     [[nodiscard]] std::uint8_t paused(TimeNs now) const;

@@ -24,15 +24,15 @@ class PfcSender {
 
     /// So many frames wait now. What is wanted stays so until sent(), or until it has changed.
     [[nodiscard]] Wanted look(TimeNs now, std::uint32_t waiting_frames) {
-        if (!asks_ && waiting_frames > settings_.xoff_frames) {
-            asks_ = true;
+        if (!is_pausing_ && waiting_frames > settings_.xoff_frames) {
+            is_pausing_ = true;
             askers_.fetch_or(worker_bit_, std::memory_order_relaxed);
             wanted_ = Wanted::kPause;
-        } else if (asks_ && waiting_frames <= settings_.xon_frames) {
-            asks_ = false;
+        } else if (is_pausing_ && waiting_frames <= settings_.xon_frames) {
+            is_pausing_ = false;
             const std::uint32_t before = askers_.fetch_and(~worker_bit_, std::memory_order_relaxed);
             wanted_ = before == worker_bit_ ? Wanted::kResume : Wanted::kNothing;
-        } else if (asks_ && now >= renew_at_) {
+        } else if (is_pausing_ && now >= renew_at_) {
             wanted_ = Wanted::kPause;
         }
         return wanted_;
@@ -47,7 +47,7 @@ class PfcSender {
     const PfcSettings& settings_;
     std::atomic<std::uint32_t>& askers_;
     std::uint32_t worker_bit_;
-    bool asks_ = false;
+    bool is_pausing_ = false;
     Wanted wanted_ = Wanted::kNothing;
     TimeNs renew_at_ = 0;
 };

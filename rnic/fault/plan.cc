@@ -109,7 +109,7 @@ Verdict Plan::decide(Direction direction, std::span<const std::byte> frame) cons
     if (wire::parse_frame(frame, view) != wire::ParseError::kNone) {
         return verdict;
     }
-    verdict.roce = true;
+    verdict.is_roce = true;
     verdict.dest_qp = view.header.dest_qp;
     for (const auto& active : rules_) {
         if (!agrees(active->rule, direction, view.header)) {

@@ -33,7 +33,7 @@ struct ActiveRule {
 struct Verdict {
     static constexpr std::size_t kMaxFlips = 4;
 
-    bool roce = false;  // not a RoCEv2 packet: rules do not apply
+    bool is_roce = false;  // rules apply to RoCEv2 packets alone
     bool drop = false;
     bool ecn = false;  // set CE
     std::uint8_t flips = 0;
@@ -46,7 +46,7 @@ struct Verdict {
     TimeNs copy_delay_ns = 0;
     std::uint32_t dest_qp = 0;
 
-    [[nodiscard]] bool holds() const { return holder != nullptr; }
+    [[nodiscard]] bool is_held() const { return holder != nullptr; }
 };
 
 /// The rules for one RNIC, in the order in which they are asked.

@@ -46,9 +46,9 @@ class KeyTable {
     /// Publishes `region` under a key made from `random` (a fresh random number: bits of it give the slot
     /// that is tried first). Returns the key, never 0; 0 when kMaxKeys are in use.
     [[nodiscard]] std::uint32_t add(const MemoryRegion& region, std::uint32_t random);
-    /// From now on no window can be bound to the region. False, and nothing changed: some are.
+    /// From now on no window can be bound to the region. Returns whether none is; else nothing changed.
     [[nodiscard]] bool close(std::uint32_t key);
-    /// Unpublishes a region; false if the key is not there. The slot stays reserved until release().
+    /// Unpublishes a region. Returns whether the key was there. The slot stays reserved until release().
     bool remove(std::uint32_t key);
     /// Publishes another region under a removed key, once no reader can still hold the old one.
     void replace(std::uint32_t key, const MemoryRegion& region);
@@ -70,10 +70,10 @@ class KeyTable {
     void unbind_closed();
 
     // --- Workers -----------------------------------------------------------------------------------------
-    /// Executes a bind (IBA 10.6.6.2, 10.6.7.2.3). False: it may not be done, and nothing changed.
+    /// Executes a bind (IBA 10.6.6.2, 10.6.7.2.3). Returns whether it is allowed; else nothing changed.
     [[nodiscard]] bool bind(const WindowBind& request);
     /// Executes an invalidation, local or remote: of a type 2 window that is bound to this QP (IBA
-    /// 10.6.7.2.6). False: the key is none of those.
+    /// 10.6.7.2.6). Returns whether the key is one of those.
     [[nodiscard]] bool invalidate(std::uint32_t key, const KeyUser& user);
 
     /// The region of a published key, or nullptr. Readers may use it until their next loop boundary.

@@ -7,8 +7,8 @@
 namespace urnic {
 
 /// Memory of one application process that is not mapped here, reached by copying through the kernel.
-/// Addresses are the application's own. False: the range cannot be reached (unmapped, or the process is
-/// gone).
+/// Addresses are the application's own. Functions return whether the range can be reached: it may be
+/// unmapped, or the process may have ended.
 class AddressSpace {
   public:
     virtual ~AddressSpace() = default;

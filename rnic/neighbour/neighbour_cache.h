@@ -80,7 +80,7 @@ class NeighbourCache {
     void announce(TimeNs now, NeighbourOutbox& out);
 
     /// Wants a neighbour's Ethernet address until drop(); `source` is the address of ours to ask from. Asks
-    /// at once if it is not known. False: kMaxEntries are wanted already.
+    /// at once if it is not known. Returns whether there was room: at most kMaxEntries are wanted.
     [[nodiscard]] bool want(const Hop& hop, const wire::Gid& source, TimeNs now, NeighbourOutbox& out);
     void drop(const Hop& hop) { entries_.erase(hop); }
 

@@ -100,7 +100,7 @@ NeighbourParse parse_arp(Bytes arp, NeighbourMessage& message) {
     return sender_good && is_station(message.sender_mac) ? NeighbourParse::kGood : NeighbourParse::kMalformed;
 }
 
-/// Finds the Ethernet address in the option of that type. False: options that do not add up.
+/// Finds the Ethernet address in the option of that type. Returns whether the options are well-formed.
 bool read_options(Bytes options, std::uint8_t wanted, wire::Mac& mac) {
     while (!options.empty()) {
         if (options.size() < 2) {

@@ -56,7 +56,7 @@ void NotificationPoint::on_ce_mark(TimeNs now, const QpCommon& common, const wir
     ++common.config.counters->np_ecn_marked_roce_packets;
     const congestion::Settings* const settings = common.config.congestion;
     const bool is_data = (wire::opcode_info(packet.header.opcode).flags & wire::kHasPayload) != 0;
-    if (settings == nullptr || !settings->sends_cnps || !is_data || outbox.room() == 0) {
+    if (settings == nullptr || !settings->cnp_enabled || !is_data || outbox.room() == 0) {
         return;
     }
     wire::Path path = common.path;

@@ -35,12 +35,12 @@ class CompletionQueue {
     /// `memory`: abi::cq_bytes(workers, entries) zeroed bytes that stay mapped while in use.
     CompletionQueue(std::byte* memory, std::uint32_t entries) { switch_all(memory, entries); }
 
-    /// Appends a completion to `worker`'s ring. False: the ring is full (the application lags, or lies about
-    /// what it took); nothing is written and the CQ counts as overrun.
+    /// Appends a completion to `worker`'s ring. Returns whether there was room. If not (the application lags,
+    /// or lies about what it took), nothing is written and the CQ counts as overrun.
     [[nodiscard]] bool push(std::uint32_t worker, const Completion& completion, std::uint64_t timestamp_ns);
 
-    /// After a batch of push() by `worker`: true when the application asked to be told; takes the request
-    /// back. The caller runs a sequentially consistent fence between the pushes and this.
+    /// After a batch of push() by `worker`: returns whether the application asked for a notification, and
+    /// takes the request back. The caller runs a sequentially consistent fence between the pushes and this.
     [[nodiscard]] bool take_notification(std::uint32_t worker);
 
     /// After a batch of push() by `worker` and the same fence: the threads that sleep until there is a
@@ -52,10 +52,10 @@ class CompletionQueue {
         producers_[worker].solicited_pending = false;
     }
 
-    /// True: something was pushed by `worker` since its last take_notification().
+    /// Returns whether `worker` pushed something since its last take_notification().
     [[nodiscard]] bool pending(std::uint32_t worker) const { return producers_[worker].any_pending; }
 
-    /// True: take_notification() would take a request that is there now.
+    /// Returns whether take_notification() would take a request that is there now.
     [[nodiscard]] bool notification_wanted(std::uint32_t worker) const;
 
     /// Completions of `worker` that the application has not taken, as far as it tells the truth.

@@ -28,10 +28,10 @@ class SharedRecvQueue {
     /// The next receive, without taking it. kMalformed: the application has spoilt the ring; the queue is in
     /// error from then on and gives nothing any more.
     [[nodiscard]] Fetch peek(RecvWork& work);
-    /// Takes the receive that peek() gave: its slot is the application's again. True: with it the number of
-    /// receives fell below the limit that was armed, and the limit is disarmed.
+    /// Takes the receive that peek() gave: its slot is the application's again. Returns whether the number of
+    /// receives fell below the armed limit with it; then the limit is disarmed.
     [[nodiscard]] bool pop();
-    /// True for the first caller after the queue went into error.
+    /// Returns whether this is the first call after the queue went into error.
     [[nodiscard]] bool take_error_report();
 
     /// `limit` <= entries; 0 disarms.

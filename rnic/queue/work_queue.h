@@ -45,7 +45,7 @@ enum class Fetch : std::uint8_t {
                  // are set
 };
 
-/// True when the entry `index` of a ring of `Wqe` is posted.
+/// Returns whether the entry `index` of a ring of `Wqe` is posted.
 template <class Wqe>
 [[nodiscard]] inline bool holds_entry(const std::byte* slots, std::uint32_t entries, std::uint32_t stride,
                                       std::uint32_t index) {
@@ -99,7 +99,7 @@ class RecvQueue {
     /// The next entry, without taking it.
     [[nodiscard]] Fetch peek(RecvWork& work) const;
     [[nodiscard]] bool empty() const { return !has(next_); }
-    /// True when the entry `index` is posted.
+    /// Returns whether the entry `index` is posted.
     [[nodiscard]] bool has(std::uint32_t index) const {
         return holds_entry<abi::RecvWqe>(slots_, entries_, stride_, index);
     }

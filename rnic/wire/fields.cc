@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/address_text.h"
+
 namespace urnic::wire {
 
 namespace {
@@ -59,25 +61,6 @@ std::string bytes_text(const std::uint8_t* bytes, std::size_t count) {
     return text;
 }
 
-/// The longest run of zero groups, of at least two (RFC 5952 4.2).
-struct ZeroRun {
-    std::size_t begin = 8;
-    std::size_t length = 1;
-};
-ZeroRun longest_zero_run(const std::array<std::uint32_t, 8>& groups) {
-    ZeroRun best;
-    for (std::size_t begin = 0; begin < groups.size(); ++begin) {
-        std::size_t end = begin;
-        while (end < groups.size() && groups[end] == 0) {
-            ++end;
-        }
-        if (end - begin > best.length) {
-            best = {begin, end - begin};
-        }
-    }
-    return best;
-}
-
 }  // namespace
 
 void read_fields(const HeaderTable& table, const std::byte* wire, void* object) {
@@ -121,69 +104,27 @@ std::string hex_text(std::uint64_t value, unsigned digits) {
     return text;
 }
 
-std::string mac_text(const std::uint8_t* mac) {
-    std::string text;
-    for (std::size_t i = 0; i < 6; ++i) {
-        if (i != 0) {
-            text += ':';
-        }
-        text.append(hex_text(mac[i], 2), 2);
-    }
-    return text;
+namespace {
+
+template <class Address>
+Address address_in(const std::uint8_t* bytes) {
+    Address address{};
+    std::copy_n(bytes, address.size(), address.begin());
+    return address;
 }
 
-std::string ipv4_text(const std::uint8_t* address) {
-    std::string text;
-    for (std::size_t i = 0; i < 4; ++i) {
-        if (i != 0) {
-            text += '.';
-        }
-        text += std::to_string(address[i]);
-    }
-    return text;
-}
-
-std::string gid_text(const std::uint8_t* gid) {
-    constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-    if (std::memcmp(gid, kMapped.data(), kMapped.size()) == 0) {
-        return "::ffff:" + ipv4_text(gid + kMapped.size());
-    }
-    // An IPv4 address in a field for both kinds, as the RDMA IP CM service has them.
-    constexpr std::array<std::uint8_t, 12> kZeros{};
-    if (std::memcmp(gid, kZeros.data(), kZeros.size()) == 0 && gid[kZeros.size()] != 0) {
-        return "::" + ipv4_text(gid + kZeros.size());
-    }
-    std::array<std::uint32_t, 8> groups{};
-    for (std::size_t i = 0; i < groups.size(); ++i) {
-        groups[i] = std::uint32_t{gid[2 * i]} << 8U | gid[2 * i + 1];
-    }
-    const ZeroRun zeros = longest_zero_run(groups);
-    std::string text;
-    for (std::size_t i = 0; i < groups.size();) {
-        if (i == zeros.begin) {
-            text += "::";
-            i += zeros.length;
-            continue;
-        }
-        if (!text.empty() && text.back() != ':') {
-            text += ':';
-        }
-        text.append(hex_text(groups[i], 1), 2);
-        ++i;
-    }
-    return text;
-}
+}  // namespace
 
 std::string field_text(const Field& field, const void* object) {
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(member_of(field, object));
     std::string text;
     switch (field.format) {
         case FieldFormat::kMac:
-            return mac_text(bytes);
+            return mac_text(address_in<Mac>(bytes));
         case FieldFormat::kIpv4:
-            return ipv4_text(bytes);
+            return ipv4_text(address_in<Ipv4Address>(bytes));
         case FieldFormat::kGid:
-            return gid_text(bytes);
+            return gid_text(address_in<Gid>(bytes));
         case FieldFormat::kBytes:
             return bytes_text(bytes, field.member_bytes);
         case FieldFormat::kHex:

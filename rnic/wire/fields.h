@@ -50,11 +50,6 @@ void write_fields(const HeaderTable& table, const void* object, std::byte* wire)
 /// The value for a person: "0x0000ffff", "12", "fe80::1", "0x04 RC SEND Only".
 [[nodiscard]] std::string field_text(const Field& field, const void* object);
 
-/// Text of bytes that are an address.
-[[nodiscard]] std::string mac_text(const std::uint8_t* mac);
-[[nodiscard]] std::string ipv4_text(const std::uint8_t* address);
-/// IPv4-mapped ones as ::ffff:a.b.c.d, IPv4 behind zeros as ::a.b.c.d, others as RFC 5952 has it.
-[[nodiscard]] std::string gid_text(const std::uint8_t* gid);
 /// "0x" and at least `digits` hexadecimal digits.
 [[nodiscard]] std::string hex_text(std::uint64_t value, unsigned digits);
 

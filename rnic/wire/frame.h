@@ -44,7 +44,7 @@ void set_udp_checksum(const Path& path, std::span<std::byte> frame);
 /// stay as they are.
 void set_ce(std::span<std::byte> frame);
 
-/// True when the four bytes after view.l3 are the packet's ICRC (IBA 7.8.1, annex A17.3.3).
+/// Returns whether the four bytes after view.l3 are the packet's ICRC (IBA 7.8.1, annex A17.3.3).
 [[nodiscard]] bool icrc_ok(const PacketView& view);
 
 /// DestQP of a frame that parse_frame() would accept, without checking more than is needed to find it; ~0u if

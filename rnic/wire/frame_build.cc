@@ -103,8 +103,8 @@ void patch_lengths(std::byte* l3, bool is_ipv4, std::size_t udp_bytes, std::uint
     store_be16(l3 + kIpv4Bytes + kUdpLength, udp_length);
 }
 
-/// Appends the payload at `to`; `crc` becomes the register over head and payload. False when a piece could
-/// not be read.
+/// Appends the payload at `to`; `crc` becomes the register over head and payload. Returns whether all
+/// pieces could be read.
 bool gather(const MaskedHead& head, std::span<const MemoryPiece> pieces, std::byte* to, std::uint32_t& crc) {
     if (pieces.size() == 1 && pieces[0].direct != nullptr) [[likely]] {
         crc = crc32_headed_copy(head, to, pieces[0].direct, pieces[0].length_bytes);

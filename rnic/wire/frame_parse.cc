@@ -22,7 +22,7 @@ struct Layers {
     bool has_options = false;
 };
 
-/// Finds IP and UDP. False: not an unfragmented UDP datagram to port 4791.
+/// Finds IP and UDP. Returns whether it is an unfragmented UDP datagram to port 4791.
 bool find_layers(std::span<const std::byte> frame, Layers& layers) {
     const Peek link = peek(frame);
     if (link.ether_type == 0) {

@@ -31,7 +31,7 @@ class Host final : public cm::Outbox {
         for (const std::uint64_t service : kServices) {
             cm::ListenParams listen;
             listen.service_id = service;
-            listen.takes_sidr = true;
+            listen.allow_sidr = true;
             listen.backlog = 8;
             URNIC_CHECK(manager_.listen(listen).status == Status::kOk);
         }

@@ -260,7 +260,7 @@ void make_change_of_region(Input& input, Request& message) {
     put(message, body);
 }
 
-/// Requests of memory windows, device memory and imports. False: `op` is another.
+/// Requests of memory windows, device memory and imports. Returns whether `op` is one.
 bool make_memory_body(Op op, Input& input, Request& message) {
     switch (op) {
         case Op::kAllocMw:

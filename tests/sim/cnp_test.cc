@@ -185,7 +185,7 @@ TEST_F(Cnp, HasAGapForEachScope) {
 }
 
 TEST_F(Cnp, IsNotSentWhereItIsTurnedOff) {
-    settings_.sends_cnps = false;
+    settings_.cnp_enabled = false;
     connect_pair({}, host());
     mark_from("A");
     a_->post_send(write(1, 1000));

@@ -24,7 +24,7 @@ Layer layer_of(const HeaderTable& table, const void* object) {
     return layer;
 }
 
-/// A header at the front of `bytes`; the rest of them is left in `bytes`. False when they do not hold it.
+/// A header at the front of `bytes`; the rest of them is left in `bytes`. Returns whether they hold it.
 template <class T>
 bool take_layer(const HeaderTable& table, std::span<const std::byte>& bytes, T& object,
                 std::vector<Layer>& layers) {

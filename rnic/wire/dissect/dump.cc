@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/address_text.h"
 #include "rnic/wire/dissect/describe.h"
 #include "rnic/wire/dissect/ib/transport.h"
 #include "rnic/wire/opcodes.h"
@@ -14,15 +15,15 @@ constexpr std::size_t kBytesPerLine = 16;
 
 std::string addresses(const Packet& packet) {
     if (packet.network == Network::kIpv4) {
-        return ipv4_text(packet.ipv4.src_address.data()) + " > " + ipv4_text(packet.ipv4.dst_address.data());
+        return ipv4_text(packet.ipv4.src_address) + " > " + ipv4_text(packet.ipv4.dst_address);
     }
     if (packet.network == Network::kIpv6 || packet.network == Network::kGrh) {
-        return gid_text(packet.grh.src_gid.data()) + " > " + gid_text(packet.grh.dst_gid.data());
+        return gid_text(packet.grh.src_gid) + " > " + gid_text(packet.grh.dst_gid);
     }
     if (packet.link == LinkLayer::kInfiniBand) {
         return "lid " + hex_text(packet.lrh.slid, 4) + " > " + hex_text(packet.lrh.dlid, 4);
     }
-    return mac_text(packet.ethernet.src_mac.data()) + " > " + mac_text(packet.ethernet.dst_mac.data());
+    return mac_text(packet.ethernet.src_mac) + " > " + mac_text(packet.ethernet.dst_mac);
 }
 
 /// " RETH{va=0x... rkey=0x...}": a table's fields on the line.

@@ -119,8 +119,8 @@ CM_SCRIPT_IN(CmBadInput, TransportNotTaken, "12.6.7.2",
              "a listener that takes RC alone: others are rejected by reason 9") {
     ListenParams params;
     params.service_id = kPlainService;
-    params.takes_uc = false;
-    params.takes_xrc = false;
+    params.allow_uc = false;
+    params.allow_xrc = false;
     ASSERT_EQ(manager().listen(params).status, Status::kOk);
     refused(kRejInvalidTransportType, [](msg::Req& r) { r.transport_service_type = 1; });
     refused(kRejInvalidTransportType, [](msg::Req& r) {

@@ -188,7 +188,7 @@ TEST_F(CaptureTest, UdaddyServer) {
     const auto theirs = message_of<msg::SidrRep>(mads_[1]);
     ListenParams listen;
     listen.service_id = ip_service_id(0x0111, 7174);
-    listen.takes_sidr = true;
+    listen.allow_sidr = true;
     ASSERT_EQ(manager_->listen(listen).status, Status::kOk);
     peer(0);
     const SeenEvent asked = event(EventType::kSidrRequest);

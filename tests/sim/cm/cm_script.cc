@@ -74,7 +74,7 @@ ListenerId CmScript::listen(std::uint64_t service, std::uint32_t backlog) {
     params.service_id = service;
     params.backlog = backlog;
     params.owner = 7;
-    params.takes_sidr = true;
+    params.allow_sidr = true;
     const Manager::Listening result = manager().listen(params);
     EXPECT_EQ(result.status, Status::kOk);
     return result.id;

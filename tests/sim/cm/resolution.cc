@@ -163,10 +163,10 @@ CM_SCRIPT_IN(CmResolution, ConnectionsElsewhere, "12.11",
              "a listener for resolution alone takes no REQ: reason 8") {
     ListenParams datagrams;
     datagrams.service_id = kPlainService;
-    datagrams.takes_rc = false;
-    datagrams.takes_uc = false;
-    datagrams.takes_xrc = false;
-    datagrams.takes_sidr = true;
+    datagrams.allow_rc = false;
+    datagrams.allow_uc = false;
+    datagrams.allow_xrc = false;
+    datagrams.allow_sidr = true;
     EXPECT_EQ(manager().listen(datagrams).status, Status::kOk);
     hears(req());
     EXPECT_EQ(says<msg::Rej>().reason, kRejInvalidServiceId);

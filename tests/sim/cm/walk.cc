@@ -59,7 +59,7 @@ Walk::Walk(std::uint64_t seed) : rng_(seed), weather_(draw_weather(rng_)) {
         hosts_[i]->manager = std::make_unique<Manager>(config);
         ListenParams listen;
         listen.service_id = kPlainService;
-        listen.takes_sidr = true;
+        listen.allow_sidr = true;
         if (hosts_[i]->manager->listen(listen).status != Status::kOk) {
             wrong("listen() failed");
         }

@@ -58,14 +58,14 @@ TEST(SettingNames, AProfileSetsAllAndTheOthersChangeIt) {
 
 TEST(SettingNames, WhoTurnsControlOnAnswersMarks) {
     Settings settings = default_settings();
-    EXPECT_FALSE(settings.sends_cnps);
+    EXPECT_FALSE(settings.cnp_enabled);
     EXPECT_EQ(settings.rate.algorithm, Algorithm::kNone);
     ASSERT_FALSE(apply_named(Values{{"algorithm", "dcqcn"}}, settings));
-    EXPECT_TRUE(settings.sends_cnps);
+    EXPECT_TRUE(settings.cnp_enabled);
     ASSERT_FALSE(apply_named(Values{{"algorithm", "none"}, {"cnp", "true"}}, settings));
-    EXPECT_TRUE(settings.sends_cnps);
+    EXPECT_TRUE(settings.cnp_enabled);
     ASSERT_FALSE(apply_named(Values{{"algorithm", "none"}}, settings));
-    EXPECT_FALSE(settings.sends_cnps);
+    EXPECT_FALSE(settings.cnp_enabled);
 }
 
 TEST(SettingNames, WhatIsWrongIsSaidWithWhatIsAllowed) {

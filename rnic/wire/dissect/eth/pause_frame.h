@@ -12,13 +12,14 @@ namespace urnic::wire {
 /// Without the FCS: Ethernet's least length, which a pause frame never exceeds.
 inline constexpr std::size_t kPauseFrameBytes = 60;
 
-/// True: a frame of MAC control, whatever it asks for; it belongs to the link and to nobody behind it.
+/// Returns whether it is a frame of MAC control, whatever it asks for: it belongs to the link and to nobody
+/// behind it.
 [[nodiscard]] bool is_mac_control(std::span<const std::byte> frame);
 
-/// Reads a frame for which is_mac_control() is true. False: it is none of priority flow control (another
-/// opcode, as the pause of IEEE 802.3 annex 31B), is not for the address that ends at the other end of a link
-/// (01-80-C2-00-00-01), comes from a group address, or is cut off. Reserved bits and padding are not looked
-/// at. A capture or a virtual wire may leave the padding out.
+/// Reads a frame for which is_mac_control() is true. Returns whether it is of priority flow control (another
+/// opcode is that of the pause of IEEE 802.3 annex 31B), is for the address that ends at the other end of a
+/// link (01-80-C2-00-00-01), does not come from a group address, and is whole. Reserved bits and padding are
+/// not looked at. A capture or a virtual wire may leave the padding out.
 [[nodiscard]] bool parse_pause_frame(std::span<const std::byte> frame, Pfc& pause);
 
 /// Writes the frame with its padding.

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/address_text.h"
 #include "daemon/config/values.h"
 #include "tests/unit/daemon/config/good_config.h"
 
@@ -58,7 +59,7 @@ device = "net_af_packet0,iface=eth1"
     EXPECT_EQ(config.daemon.limits.max_qps, 10U);
     EXPECT_EQ(config.daemon.limits.max_registered_bytes, 1ULL << 40U);
     ASSERT_EQ(config.rnics.size(), 3U);
-    EXPECT_EQ(to_string(*config.rnics[0].mac), "02:00:00:00:00:0a");
+    EXPECT_EQ(mac_text(*config.rnics[0].mac), "02:00:00:00:00:0a");
     EXPECT_EQ(*config.rnics[0].ipv4, (wire::Gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1}));
     EXPECT_EQ((*config.rnics[0].ipv6)[0], 0xfd);
     EXPECT_EQ(config.rnics[1].port, PortKind::kPci);
@@ -100,7 +101,7 @@ TEST(Config, CongestionControlOfAnRnic) {
     EXPECT_EQ(settings.min_time_between_cnps_ns, 4000U);
     EXPECT_EQ(settings.cnp_dscp, 40);
     EXPECT_TRUE(settings.rate.dcqcn.clamp_tgt_rate);
-    EXPECT_TRUE(settings.sends_cnps);
+    EXPECT_TRUE(settings.cnp_enabled);
     EXPECT_EQ(config.rnics[1].congestion, congestion::default_settings());
 }
 
@@ -120,10 +121,10 @@ TEST(Config, FormerNamesOfCongestionSettingsAreReadWithOneWarning) {
 TEST(Config, DefaultsAreThoseOfTheHelpText) {
     const Config config = good(kRnic);
     const PfcSettings& pfc = config.rnics[0].pfc;
-    EXPECT_EQ(pfc.honoured, 0xff);
+    EXPECT_EQ(pfc.rx_priorities, 0xff);
     EXPECT_EQ(pfc.link_bits_per_second, 10'000'000'000U);
     EXPECT_EQ(pfc.watchdog_ns, 200'000'000U);
-    EXPECT_EQ(pfc.sent, 0);
+    EXPECT_EQ(pfc.tx_priorities, 0);
     EXPECT_EQ(pfc.xoff_frames, 512U);
     EXPECT_EQ(pfc.xon_frames, 64U);
     EXPECT_EQ(config.daemon.run_dir, "/run/urnic");
@@ -402,7 +403,7 @@ TEST(Config, StandaloneIsTheDocumentedPair) {
     const Config config = standalone_config("/tmp/x");
     ASSERT_EQ(config.rnics.size(), 2U);
     EXPECT_EQ(config.rnics[1].name, "urnic1");
-    EXPECT_EQ(to_string(*config.rnics[1].mac), "02:00:c6:12:00:02");
+    EXPECT_EQ(mac_text(*config.rnics[1].mac), "02:00:c6:12:00:02");
     EXPECT_EQ((*config.rnics[1].ipv4)[15], 2);
     EXPECT_FALSE(uses_hugepages(config));
     EXPECT_EQ(config.daemon.socket_mode, 0600U);

@@ -21,15 +21,15 @@ TEST(NetworkConfig, PriorityFlowControlOfAnRnic) {
              "[3]\nxoff_frames = 9\n"
              "xon_frames = 8\n[[rnic]]\nname = \"b\"\nport = \"fabric\"\nfabric = \"lab\"\n");
     const PfcSettings& pfc = config.rnics[0].pfc;
-    EXPECT_EQ(pfc.honoured, 0x81);
+    EXPECT_EQ(pfc.rx_priorities, 0x81);
     EXPECT_EQ(pfc.link_bits_per_second, 25'000'000'000U);
     EXPECT_EQ(pfc.watchdog_ns, 0U);
-    EXPECT_EQ(pfc.sent, 0x08);
+    EXPECT_EQ(pfc.tx_priorities, 0x08);
     EXPECT_EQ(pfc.xoff_frames, 9U);
     EXPECT_EQ(pfc.xon_frames, 8U);
-    EXPECT_EQ(config.rnics[1].pfc.honoured, 0xff);
-    EXPECT_EQ(config.rnics[1].pfc.sent, 0);
-    EXPECT_EQ(good(std::string(kRnic) + "[rnic.pfc]\nrx_priorities = []\n").rnics[0].pfc.honoured, 0);
+    EXPECT_EQ(config.rnics[1].pfc.rx_priorities, 0xff);
+    EXPECT_EQ(config.rnics[1].pfc.tx_priorities, 0);
+    EXPECT_EQ(good(std::string(kRnic) + "[rnic.pfc]\nrx_priorities = []\n").rnics[0].pfc.rx_priorities, 0);
 }
 
 TEST(NetworkConfig, AnRnicOnAnEmulatedWireAsksForAPauseBeforeItsRingIsFull) {
@@ -46,7 +46,7 @@ TEST(NetworkConfig, AnRnicOnAnEmulatedWireAsksForAPauseBeforeItsRingIsFull) {
     }
     const auto result = read("xoff_frames = 255\n");
     ASSERT_TRUE(std::holds_alternative<Config>(result));
-    EXPECT_EQ(std::get<Config>(result).rnics[0].pfc.sent, 0x08);
+    EXPECT_EQ(std::get<Config>(result).rnics[0].pfc.tx_priorities, 0x08);
 }
 
 TEST(NetworkConfig, AnEmulatedWire) {

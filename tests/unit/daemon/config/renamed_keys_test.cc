@@ -65,13 +65,13 @@ TEST(RenamedKeys, PriorityFlowControl) {
         return std::string(kRnic) + "[rnic.pfc]\n" + keys + "\n";
     };
     const Config old = good(pfc("honour = [3]\nsend = [4]"));
-    EXPECT_EQ(old.rnics[0].pfc.honoured, 0x08);
-    EXPECT_EQ(old.rnics[0].pfc.sent, 0x10);
+    EXPECT_EQ(old.rnics[0].pfc.rx_priorities, 0x08);
+    EXPECT_EQ(old.rnics[0].pfc.tx_priorities, 0x10);
     EXPECT_THAT(old.warnings, ElementsAre(HasSubstr("'rx_priorities'"), HasSubstr("'tx_priorities'")));
 
     const Config present = good(pfc("rx_priorities = [3]\ntx_priorities = [4]"));
-    EXPECT_EQ(present.rnics[0].pfc.honoured, 0x08);
-    EXPECT_EQ(present.rnics[0].pfc.sent, 0x10);
+    EXPECT_EQ(present.rnics[0].pfc.rx_priorities, 0x08);
+    EXPECT_EQ(present.rnics[0].pfc.tx_priorities, 0x10);
     EXPECT_THAT(present.warnings, IsEmpty());
 
     EXPECT_THAT(error_in(pfc("honour = [3]\nrx_priorities = [3]")), HasSubstr("give 'rx_priorities' alone"));
@@ -84,8 +84,8 @@ TEST(RenamedKeys, OneWarningForAKeyHoweverOftenItIsThere) {
                              "[rnic.pfc]\nhonour = [3]\n[[rnic]]\nname = \"b\"\nport = \"fabric\"\nfabric = "
                              "\"lab\"\n[rnic.pfc]\nhonour = [4]\n";
     const Config config = good(text);
-    EXPECT_EQ(config.rnics[0].pfc.honoured, 0x08);
-    EXPECT_EQ(config.rnics[1].pfc.honoured, 0x10);
+    EXPECT_EQ(config.rnics[0].pfc.rx_priorities, 0x08);
+    EXPECT_EQ(config.rnics[1].pfc.rx_priorities, 0x10);
     EXPECT_EQ(config.warnings.size(), 1U);
 }
 

@@ -112,7 +112,7 @@ TEST(PfcReceiver, APauseThatRanOutUnseenCountsToItsEnd) {
 
 TEST(PfcReceiver, PrioritiesThatAreNotHonouredOnlyCount) {
     Port port;
-    port.settings.honoured = 0x10;
+    port.settings.rx_priorities = 0x10;
     (void)port.receive(0, {{3, 100}, {4, 100}});
     EXPECT_EQ(port.pauses.paused(1), 0x10);
     EXPECT_EQ(port.at(3).rx_pause.value(), 1U);
@@ -216,7 +216,7 @@ using Wanted = PfcSender::Wanted;
 
 struct Asking {
     PfcSettings settings{
-        .link_bits_per_second = 1'000'000'000, .sent = 0x08, .xoff_frames = 100, .xon_frames = 10};
+        .link_bits_per_second = 1'000'000'000, .tx_priorities = 0x08, .xoff_frames = 100, .xon_frames = 10};
     std::atomic<std::uint32_t> askers{0};
     PfcSender a{settings, askers, 0};
     PfcSender b{settings, askers, 5};

@@ -166,7 +166,7 @@ TEST(FaultSelection, WhatIsNotRoceIsLeftAlone) {
     const Plan plan(rules.active);
     EXPECT_FALSE(plan.decide(Direction::kTx, std::vector<std::byte>(60)).drop);
     EXPECT_FALSE(plan.decide(Direction::kTx, {}).drop);
-    EXPECT_FALSE(plan.decide(Direction::kTx, {}).roce);
+    EXPECT_FALSE(plan.decide(Direction::kTx, {}).is_roce);
     EXPECT_EQ(rules.active[0]->seen, 0U);
 }
 

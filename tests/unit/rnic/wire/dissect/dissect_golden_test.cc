@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "base/address_text.h"
 #include "rnic/wire/dissect/packet.h"
 #include "rnic/wire/mad/cm.h"
 #include "tests/support/packet_build.h"
@@ -85,13 +86,13 @@ TEST(GoldenCaptures, TheFirstPacketOfRpingIsItsRequest) {
     EXPECT_EQ(req.rnr_retry_count, 7);
     EXPECT_EQ(req.path_mtu, 3);
     EXPECT_EQ(req.max_cm_retries, 15);
-    EXPECT_EQ(gid_text(req.primary.remote_gid.data()), "::ffff:10.77.0.11");
+    EXPECT_EQ(gid_text(req.primary.remote_gid), "::ffff:10.77.0.11");
     cm::IpCmHeader header;
     ASSERT_TRUE(cm::is_ip_cm_service(req.service_id));
     read_fields(cm::kIpCmHeaderTable, reinterpret_cast<const std::byte*>(req.private_data.data()), &header);
     EXPECT_EQ(header.ip_version, 4);
     EXPECT_EQ(header.src_port, 59160);
-    EXPECT_EQ(gid_text(header.dst_address.data()), "::10.77.0.11");
+    EXPECT_EQ(gid_text(header.dst_address), "::10.77.0.11");
 }
 
 TEST(CmMessages, UnknownAttributesAreNone) {
