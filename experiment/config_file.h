@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "experiment/config.h"
-#include "experiment/toml_reader.h"
+#include "experiment/table_reader.h"
 
 namespace urnic::experiment {
 

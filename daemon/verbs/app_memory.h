@@ -13,7 +13,7 @@
 
 #include "os/mapping.h"
 #include "os/unique_fd.h"
-#include "rnic/mem/memory.h"
+#include "rnic/mem/address_space.h"
 
 namespace urnic::dataplane {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/fraction.h"
-#include "netsim/switch/packet.h"
+#include "netsim/switch/switched_packet.h"
 
 namespace urnic::netsim {
 

@@ -8,7 +8,7 @@
 
 #include "base/fraction.h"
 #include "netsim/switch/egress_port.h"
-#include "netsim/switch/packet.h"
+#include "netsim/switch/switched_packet.h"
 
 namespace urnic::netsim {
 

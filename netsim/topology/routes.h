@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "netsim/switch/packet.h"
+#include "netsim/switch/switched_packet.h"
 #include "netsim/topology/topology.h"
 
 namespace urnic::netsim {

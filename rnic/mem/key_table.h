@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "rnic/mem/memory.h"
+#include "rnic/mem/address_space.h"
 #include "rnic/mem/memory_window.h"
 
 namespace urnic {

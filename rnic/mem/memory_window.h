@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "rnic/mem/memory.h"
+#include "rnic/mem/address_space.h"
 
 namespace urnic {
 

@@ -6,7 +6,7 @@
 
 #include "abi/verbs_values.h"
 #include "base/time.h"
-#include "rnic/mem/memory.h"
+#include "rnic/mem/address_space.h"
 #include "rnic/queue/completion_queue.h"
 #include "rnic/wire/packet_view.h"
 #include "rnic/wire/priority.h"

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "abi/queues.h"
+#include "rnic/mem/address_space.h"
 #include "rnic/mem/key_table.h"
-#include "rnic/mem/memory.h"
 #include "rnic/queue/work_queue.h"
 
 namespace urnic {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "rnic/mem/memory.h"
+#include "rnic/mem/address_space.h"
 #include "rnic/wire/packet_view.h"
 
 namespace urnic::wire {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "rnic/mem/memory.h"
+#include "rnic/mem/address_space.h"
 
 namespace urnic {
 

@@ -139,7 +139,7 @@ bool UnreliableRequester::send_packet(Outbox& outbox) {
 void UnreliableRequester::finish(Outbox& outbox) {
     in_message_ = false;
     const std::uint32_t index = index_++;
-    count_send(common_, row_->completion);
+    count_send(common_, info_->completion);
     if (common_.config.sq_sig_all || (work_.flags & kSendSignaled) != 0) {
         complete_send(common_, work_.wr_id, index, static_cast<std::uint32_t>(work_.length_bytes),
                       info_->completion, outbox);

@@ -1,4 +1,4 @@
-#include "experiment/toml_reader.h"
+#include "experiment/table_reader.h"
 
 #include <fmt/format.h>
 
