@@ -118,7 +118,7 @@ void CmScript::accept(Handle handle, Where where) {
 }
 void CmScript::ready(Handle handle, Where where) {
     if (manager().send_rtu(handle, {}, now_, seen_) != Status::kOk) {
-        fail(where, "ready() failed");
+        fail(where, "send_rtu() failed");
     }
 }
 void CmScript::disconnect(Handle handle, Where where) {

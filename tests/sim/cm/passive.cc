@@ -383,7 +383,7 @@ CM_SCRIPT(CmPassive, DestroyedInEachState, "12.9",
     }
 }
 
-CM_SCRIPT(CmPassive, Forgotten, "12.9", "forget(): no word to the peer, who asks again and is heard") {
+CM_SCRIPT(CmPassive, Forgotten, "12.9", "discard(): no word to the peer, who asks again and is heard") {
     const Handle handle = requested();
     manager().discard(handle);
     nothing();

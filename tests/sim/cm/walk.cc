@@ -296,7 +296,7 @@ void Walk::destroy(Host& host, Handle handle) {
 void Walk::ready(Host& host, Handle handle, Known& known) {
     known.state = Knows::kUp;
     if (host.manager->send_rtu(handle, {}, now_, host) != Status::kOk) {
-        wrong("ready() failed");
+        wrong("send_rtu() failed");
     }
 }
 
@@ -394,7 +394,7 @@ void Walk::begin_something(Host& host) {
         opened = host.manager->connect(params, now_, host);
     }
     if (opened.status != Status::kOk || host.handles.contains(opened.handle)) {
-        wrong("connect() or resolve() failed, or gave a handle that is in use");
+        wrong("connect() or send_sidr_req() failed, or gave a handle that is in use");
     }
     host.handles[opened.handle] = known;
 }

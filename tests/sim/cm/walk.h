@@ -46,7 +46,7 @@ class Walk {
   private:
     /// What an owner knows of a handle.
     enum class Knows : std::uint8_t {
-        kAsked,      // connect() or resolve() was called
+        kAsked,      // connect() or send_sidr_req() was called
         kRequested,  // kRequest or kSidrRequest came
         kAccepted,
         kReplied,
