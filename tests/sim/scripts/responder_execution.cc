@@ -15,6 +15,7 @@ RC_SCRIPT(ResponderExecution, SendOnly, "9.4.1",
     peer(send_only(2000, 13));
     sends(acked(2000, 1));
     receives(ok(100).bytes(13).op(WcOpcode::kRecv));
+    EXPECT_EQ(host().counters.rdma_recvs.value(), 1U);
     holds_peer_data(4096, 13, 0);
     holds_own_data(4096 + 13, 51);
 }
