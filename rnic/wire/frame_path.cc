@@ -106,7 +106,8 @@ void set_ce(std::span<std::byte> frame) {
     std::byte* const ip = frame.data() + seen.l3_offset;
     if (seen.is_ipv4) {
         ip[kIpv4Tos] |= std::byte{kEcnCe};
-        write_ipv4_sum(ip);
+        store_be16(ip + kIpv4Checksum, 0);
+        store_be16(ip + kIpv4Checksum, checksum_fold(checksum_sum({ip, kIpv4Bytes})));
     } else {
         store_be32(ip, load_be32(ip) | std::uint32_t{kEcnCe} << 20U);
     }
