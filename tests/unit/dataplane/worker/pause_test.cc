@@ -274,7 +274,7 @@ INSTANTIATE_TEST_SUITE_P(Workers, PauseTest, testing::Values(1U, 2U));
 
 // Of a slow link: no pause has to be renewed.
 constexpr PfcSettings kAsks{
-    .link_bits_per_second = kSlowLink, .sent = 0x08, .xoff_frames = 100, .xon_frames = 10};
+    .link_bits_per_second = kSlowLink, .tx_priorities = 0x08, .xoff_frames = 100, .xon_frames = 10};
 
 /// For a QP of worker 1 that is not there, from device 0 to device 1; short, so that many fit the port.
 rte_mbuf* stray_frame(Rig& rig) {
