@@ -35,7 +35,7 @@ struct QpView {
 using QpViews = std::vector<QpView>;
 
 /// The QPs of a device that have rates, each once though several clients may have it open.
-QpViews qps_of(const std::vector<const Client*>& clients, const Device& device) {
+QpViews qps_of(const std::vector<const ClientState*>& clients, const Device& device) {
     QpViews qps;
     const auto add = [&](QpSlot& slot, std::uint32_t worker) {
         const bool is_new =
@@ -44,15 +44,15 @@ QpViews qps_of(const std::vector<const Client*>& clients, const Device& device) 
             qps.push_back({.slot = &slot, .worker = worker});
         }
     };
-    for (const Client* client : clients) {
-        for (const auto& [handle, qp] : client->qps()) {
+    for (const ClientState* client : clients) {
+        for (const auto& [handle, qp] : client->qps) {
             if (qp->slot.device == &device && qp->slot.qp->config().congestion != nullptr) {
                 qps.push_back({.slot = &qp->slot, .worker = qp->worker});
             }
         }
     }
-    for (const Client* client : clients) {
-        for (const auto& [handle, qp] : client->xrc_targets()) {
+    for (const ClientState* client : clients) {
+        for (const auto& [handle, qp] : client->xrc_targets) {
             add(qp->target->slot, qp->xrcd->domain->worker);
         }
     }
@@ -120,7 +120,7 @@ void write_qps(JsonWriter& json, const Device& device, const QpViews& qps) {
     });
 }
 
-int show(const ControlState& control, const std::vector<const Client*>& clients, Reply& reply) {
+int show(const ControlState& control, const std::vector<const ClientState*>& clients, Reply& reply) {
     UniqueFd file(::memfd_create("urnic-congestion", MFD_CLOEXEC));
     if (!file) {
         return errno;
@@ -180,7 +180,7 @@ abi::CongestionReply words_of(const std::string& text) {
     return reply;
 }
 
-int set(ControlState& control, const std::vector<const Client*>& clients,
+int set(ControlState& control, const std::vector<const ClientState*>& clients,
         const abi::CongestionRequest& request, Reply& reply) {
     const std::string name = text_in(request.device);
     const RnicState* const entry = control.find_device(name);
@@ -230,7 +230,7 @@ int set(ControlState& control, const std::vector<const Client*>& clients,
 
 }  // namespace
 
-int answer_congestion_request(ControlState& control, const std::vector<const Client*>& clients,
+int answer_congestion_request(ControlState& control, const std::vector<const ClientState*>& clients,
                               const Peer& peer, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::CongestionRequest) || !request.fds.empty()) {
         return EINVAL;

@@ -10,7 +10,8 @@
 #include "daemon/control/control_server.h"
 #include "daemon/ipc/fd_closer.h"
 #include "daemon/ipc/message.h"
-#include "daemon/verbs/client.h"
+#include "daemon/ipc/peer.h"
+#include "daemon/verbs/client_state.h"
 #include "os/unique_fd.h"
 
 namespace urnic::dataplane {
@@ -33,8 +34,8 @@ constexpr std::uint64_t tag_of(Tag tag, std::uint32_t id) { return (std::uint64_
 struct ControlServer::Connection {
     std::uint32_t id = 0;
     UniqueFd socket;
-    Peer peer;                       // outlives the client, which uses its pidfd
-    std::unique_ptr<Client> client;  // after Hello
+    Peer peer;                            // outlives the client, which uses its pidfd
+    std::unique_ptr<ClientState> client;  // after Hello
     bool refused = false;
     bool ended = false;  // but for what is still to be closed
     // What was given to us and is being closed. Until it is, the client waits for its answer, and nothing

@@ -23,6 +23,8 @@
 #include "daemon/control/port_request.h"
 #include "daemon/control/status.h"
 #include "daemon/ipc/message.h"
+#include "daemon/verbs/client.h"
+#include "daemon/verbs/device.h"
 #include "os/log.h"
 #include "os/monotonic_clock.h"
 #include "os/rollback.h"
@@ -284,7 +286,7 @@ void ControlServer::disconnect(std::uint32_t id) {
         return;
     }
     if (connection.client != nullptr) {
-        log_debug("client {} ({}, pid {}) is gone", id, connection.client->program(), connection.peer.pid);
+        log_debug("client {} ({}, pid {}) is gone", id, connection.client->program, connection.peer.pid);
     }
     connection.client.reset();
     connection.ended = true;
@@ -344,11 +346,11 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
             return answer_port_request(control_, connection.peer, request, reply);
         }
         if (header.op == abi::Op::kHello) {
-            return connection.client != nullptr ? EEXIST
-                                                : Client::hello(control_, connection.peer, connection.id,
-                                                                request, reply, connection.client);
+            return connection.client != nullptr
+                       ? EEXIST
+                       : hello(control_, connection.peer, connection.id, request, reply, connection.client);
         }
-        return connection.client == nullptr ? EPROTO : connection.client->handle(request, reply);
+        return connection.client == nullptr ? EPROTO : handle_request(*connection.client, request, reply);
     } catch (const std::bad_alloc&) {
         return ENOMEM;
     }
@@ -370,7 +372,7 @@ void ControlServer::take_mads(RnicState& device) {
 void ControlServer::raise(const RnicState& device, AsyncEventType type) const {
     for (const auto& [id, connection] : connections_) {
         if (connection->client != nullptr) {
-            connection->client->raise(device, type);
+            raise_port_event(*connection->client, device, type);
         }
     }
 }
@@ -400,8 +402,8 @@ int ControlServer::status(const Request& request, Reply& reply) const {
     return 0;
 }
 
-std::vector<const Client*> ControlServer::clients() const {
-    std::vector<const Client*> clients;
+std::vector<const ClientState*> ControlServer::clients() const {
+    std::vector<const ClientState*> clients;
     for (const auto& [id, connection] : connections_) {
         if (connection->client != nullptr) {
             clients.push_back(connection->client.get());

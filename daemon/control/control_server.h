@@ -15,10 +15,11 @@
 
 #include "daemon/ipc/fd_closer.h"
 #include "daemon/state/control_state.h"
-#include "daemon/verbs/client.h"
 #include "os/unique_fd.h"
 
 namespace urnic::dataplane {
+
+struct ClientState;
 
 class ControlServer {
   public:
@@ -46,7 +47,7 @@ class ControlServer {
     void run(std::span<const int> stop_fds, const std::function<void()>& after_round);
 
     /// Every client that said Hello.
-    [[nodiscard]] std::vector<const Client*> clients() const;
+    [[nodiscard]] std::vector<const ClientState*> clients() const;
     /// Those included of which something is still being closed.
     [[nodiscard]] std::size_t num_connections() const { return connections_.size(); }
 

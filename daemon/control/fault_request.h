@@ -2,8 +2,8 @@
 #pragma once
 
 #include "daemon/ipc/message.h"
+#include "daemon/ipc/peer.h"
 #include "daemon/state/control_state.h"
-#include "daemon/verbs/client.h"
 
 namespace urnic::dataplane {
 

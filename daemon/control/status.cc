@@ -246,22 +246,22 @@ struct QpView {
 };
 using QpViews = std::vector<QpView>;
 
-QpViews qps_of(const Client& client) {
+QpViews qps_of(const ClientState& client) {
     QpViews qps;
-    for (const auto& [handle, qp] : client.qps()) {
+    for (const auto& [handle, qp] : client.qps) {
         qps.push_back({&qp->slot, qp->type, qp->worker, {}});
     }
-    for (const auto& [handle, qp] : client.xrc_targets()) {
+    for (const auto& [handle, qp] : client.xrc_targets) {
         qps.push_back({&qp->target->slot, QpType::kXrcRecv, qp->xrcd->domain->worker, {}});
     }
     return qps;
 }
 
 /// The QPs of each client, with attributes read on each QP's own worker.
-std::map<const Client*, QpViews> query_all(const ControlState& control,
-                                           const std::vector<const Client*>& clients) {
-    std::map<const Client*, QpViews> all;
-    for (const Client* client : clients) {
+std::map<const ClientState*, QpViews> query_all(const ControlState& control,
+                                                const std::vector<const ClientState*>& clients) {
+    std::map<const ClientState*, QpViews> all;
+    for (const ClientState* client : clients) {
         all.emplace(client, qps_of(*client));
     }
     for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
@@ -296,9 +296,9 @@ void write_qps(JsonWriter& json, const QpViews& qps) {
     });
 }
 
-void write_objects(JsonWriter& json, const Client& client) {
+void write_objects(JsonWriter& json, const ClientState& client) {
     json.array("cqs", [&] {
-        for (const auto& [handle, cq] : client.cqs()) {
+        for (const auto& [handle, cq] : client.cqs) {
             json.object({}, [&, &cq = cq] {
                 json.value("device", cq->context->device->device->name);
                 json.value("entries", cq->entries);
@@ -308,7 +308,7 @@ void write_objects(JsonWriter& json, const Client& client) {
         }
     });
     json.array("srqs", [&] {
-        for (const auto& [handle, srq] : client.srqs()) {
+        for (const auto& [handle, srq] : client.srqs) {
             json.object({}, [&, &srq = srq] {
                 json.value("device", srq->pd->context->device->device->name);
                 json.value("number", srq->srq->identity().number);
@@ -320,7 +320,7 @@ void write_objects(JsonWriter& json, const Client& client) {
         }
     });
     json.array("mrs", [&] {
-        for (const auto& [handle, mr] : client.mrs()) {
+        for (const auto& [handle, mr] : client.mrs) {
             json.object({}, [&, &mr = mr] {
                 json.value("device", mr->pd->context->device->device->name);
                 json.value("addr", mr->addr);
@@ -331,15 +331,15 @@ void write_objects(JsonWriter& json, const Client& client) {
     });
 }
 
-void write_client(JsonWriter& json, const Client& client, const QpViews& qps) {
+void write_client(JsonWriter& json, const ClientState& client, const QpViews& qps) {
     json.object({}, [&] {
-        json.value("id", client.id());
-        json.value("pid", client.pid());
-        json.value("uid", client.uid());
-        json.value("program", client.program());
-        json.value("registered_bytes", client.registered_bytes());
-        json.value("mcast_attachments", client.memberships());
-        if (const CmClient* cm = client.cm(); cm != nullptr) {
+        json.value("id", client.id);
+        json.value("pid", client.pid);
+        json.value("uid", client.uid);
+        json.value("program", client.program);
+        json.value("registered_bytes", client.registered_bytes);
+        json.value("mcast_attachments", client.num_memberships);
+        if (const CmClient* cm = client.cm.get(); cm != nullptr) {
             json.value("cm_channels", cm->num_channels());
             json.value("cm_ids", cm->num_ids());
             json.value("cm_listeners", cm->num_listeners());
@@ -351,7 +351,7 @@ void write_client(JsonWriter& json, const Client& client, const QpViews& qps) {
 
 }  // namespace
 
-std::string status_json(const ControlState& control, const std::vector<const Client*>& clients) {
+std::string status_json(const ControlState& control, const std::vector<const ClientState*>& clients) {
     JsonWriter json;
     json.object({}, [&] {
         write_daemon(json, control);
@@ -370,7 +370,7 @@ std::string status_json(const ControlState& control, const std::vector<const Cli
         write_faults(json, control);
         const auto qps = query_all(control, clients);
         json.array("clients", [&] {
-            for (const Client* client : clients) {
+            for (const ClientState* client : clients) {
                 write_client(json, *client, qps.at(client));
             }
         });

@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "daemon/state/control_state.h"
-#include "daemon/verbs/client.h"
+#include "daemon/verbs/client_state.h"
 
 namespace urnic::dataplane {
 
 /// {"daemon": {...}, "devices": [...], "workers": [...], "faults": [...], "clients": [...]}. Asks each worker
 /// once for the state of its QPs.
-[[nodiscard]] std::string status_json(const ControlState& control, const std::vector<const Client*>& clients);
+[[nodiscard]] std::string status_json(const ControlState& control,
+                                      const std::vector<const ClientState*>& clients);
 
 }  // namespace urnic::dataplane

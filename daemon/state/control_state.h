@@ -24,7 +24,7 @@
 
 namespace urnic::dataplane {
 
-class Client;
+struct ClientState;
 class CmService;
 
 /// Tells a context's command fd: no other file has it while we hold ours.
@@ -37,7 +37,7 @@ struct ContextToken {
 };
 /// Whose context that is.
 struct ContextOwner {
-    Client* client = nullptr;
+    ClientState* client = nullptr;
     std::uint32_t handle = 0;
     std::uint64_t serial = 0;  // never used again, as an inode number may be
     int fd = -1;               // the command fd; the context's

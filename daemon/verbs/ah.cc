@@ -3,7 +3,9 @@
 
 #include "base/check.h"
 #include "daemon/neighbour/address_vector.h"
-#include "daemon/verbs/client.h"
+#include "daemon/verbs/ah.h"
+#include "daemon/verbs/client_state.h"
+#include "daemon/verbs/operations.h"
 #include "os/rollback.h"
 #include "rnic/wire/frame.h"
 
@@ -19,10 +21,16 @@ void release_removed(const ControlState& control, RnicState& device) {
     device.device->handles.release_removed();
 }
 
-}  // namespace
+void forget_ah(const AhObject& ah) {
+    RnicState& device = *ah.pd->context->device;
+    URNIC_CHECK(device.device->handles.remove(ah.key));
+    device.device->neighbours->release(ah.neighbour);
+    --device.num_ahs;
+    --ah.pd->users;
+}
 
-int Client::create_ah(const abi::CreateAhRequest& request, Request& /*message*/, Reply& reply) {
-    PdObject* pd = pds_.find(request.pd);
+int create_ah(ClientState& client, const abi::CreateAhRequest& request, Reply& reply) {
+    PdObject* pd = client.pds.find(request.pd);
     if (pd == nullptr) {
         return ENOENT;
     }
@@ -36,19 +44,19 @@ int Client::create_ah(const abi::CreateAhRequest& request, Request& /*message*/,
     }
     NeighbourResolver& neighbours = *device.device->neighbours;
     Rollback release([&] { neighbours.release(spec.neighbour); });
-    if (ahs_.size() >= control_.limits.max_ahs || device.num_ahs >= device.device->caps.max_ah) {
+    if (client.ahs.size() >= client.control.limits.max_ahs || device.num_ahs >= device.device->caps.max_ah) {
         return ENOMEM;
     }
     const AddressHandles& handles = device.device->handles;
     if (handles.size() + handles.removed() == AddressHandles::kSlots) {
-        release_removed(control_, device);
+        release_removed(client.control, device);
     }
     spec.udp_src_port = wire::udp_source_port(spec.flow_label, 0, 0);
     auto ah = std::make_unique<AhObject>();
     ah->pd = pd;
     AhObject& made = *ah;
     abi::CreateAhReply body{};
-    body.handle = ahs_.add(std::move(ah));
+    body.handle = client.ahs.add(std::move(ah));
     release.keep();
     made.neighbour = spec.neighbour;
     made.key = device.device->handles.add(
@@ -61,47 +69,48 @@ int Client::create_ah(const abi::CreateAhRequest& request, Request& /*message*/,
     return 0;
 }
 
-int Client::destroy_ah(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    const AhObject* ah = ahs_.find(request.handle);
+int destroy_ah(ClientState& client, const abi::HandleRequest& request, Reply& /*reply*/) {
+    const AhObject* ah = client.ahs.find(request.handle);
     if (ah == nullptr) {
         return ENOENT;
     }
     RnicState& device = *ah->pd->context->device;
     // What was posted with it has long gone out of a NIC. What still waits then waits for an answer: only
     // this thread tells workers of answers.
-    for (const auto& worker : control_.workers) {
+    for (const auto& worker : client.control.workers) {
         worker->call([&] { worker->catch_up(); });
     }
     forget_ah(*ah);
-    ahs_.remove(request.handle);
+    client.ahs.remove(request.handle);
     if (device.device->handles.removed() >= kReleaseBatch) {
-        release_removed(control_, device);
+        release_removed(client.control, device);
     }
     return 0;
 }
 
-void Client::forget_ah(const AhObject& ah) {
-    RnicState& device = *ah.pd->context->device;
-    URNIC_CHECK(device.device->handles.remove(ah.key));
-    device.device->neighbours->release(ah.neighbour);
-    --device.num_ahs;
-    --ah.pd->users;
-}
+constexpr Operation kAhOperations[] = {
+    operation<create_ah>(abi::Op::kCreateAh),
+    operation<destroy_ah>(abi::Op::kDestroyAh),
+};
 
-void Client::remove_ahs(const ContextObject* context) {
-    for (auto entry = ahs_.begin(); entry != ahs_.end();) {
+}  // namespace
+
+void remove_ahs(ClientState& client, const ContextObject* context) {
+    for (auto entry = client.ahs.begin(); entry != client.ahs.end();) {
         if (context == nullptr || entry->second->pd->context == context) {
             forget_ah(*entry->second);
-            entry = ahs_.remove(entry);
+            entry = client.ahs.remove(entry);
         } else {
             ++entry;
         }
     }
-    for (const auto& device : control_.devices) {
+    for (const auto& device : client.control.devices) {
         if (device->device->handles.removed() >= kReleaseBatch) {
-            release_removed(control_, *device);
+            release_removed(client.control, *device);
         }
     }
 }
+
+Operations ah_operations() { return kAhOperations; }
 
 }  // namespace urnic::dataplane

@@ -7,78 +7,35 @@
 
 #include "base/check.h"
 #include "daemon/cm/client.h"
+#include "daemon/verbs/ah.h"
+#include "daemon/verbs/cq.h"
+#include "daemon/verbs/device.h"
+#include "daemon/verbs/dm.h"
+#include "daemon/verbs/mr.h"
+#include "daemon/verbs/mw.h"
+#include "daemon/verbs/operations.h"
+#include "daemon/verbs/qp.h"
+#include "daemon/verbs/srq.h"
+#include "daemon/verbs/xrc.h"
 #include "dataplane/worker/client_doorbells.h"
 
 namespace urnic::dataplane {
 
 namespace {
 
-using abi::Op;
-
-/// Calls a handler with the message as the type it takes.
-template <typename T, int (Client::*Handler)(const T&, Request&, Reply&)>
-int invoke(Client& client, Request& message, Reply& reply) {
-    return (client.*Handler)(message.as<T>(), message, reply);
+/// Returns the row of an operation; nullptr: there is no such operation.
+const Operation* find_operation(abi::Op op) {
+    for (const auto table : {device_operations(), ah_operations(), cq_operations(), qp_operations(),
+                             mcast_operations(), mr_operations(), dm_operations(), mw_operations(),
+                             srq_operations(), xrc_operations(), import_operations(), cm_operations()}) {
+        const auto row = std::find_if(table.begin(), table.end(),
+                                      [op](const Operation& candidate) { return candidate.op == op; });
+        if (row != table.end()) {
+            return &*row;
+        }
+    }
+    return nullptr;
 }
-
-struct Operation {
-    Op op;
-    std::size_t length;
-    std::size_t num_fds;
-    int (*handler)(Client&, Request&, Reply&);
-};
-
-template <typename T, int (Client::*Handler)(const T&, Request&, Reply&)>
-constexpr Operation operation(Op op, std::size_t num_fds = 0) {
-    return {op, sizeof(T), num_fds, invoke<T, Handler>};
-}
-
-constexpr Operation kOperations[] = {
-    operation<abi::AttachMemoryRequest, &Client::attach_memory>(Op::kAttachMemory, 1),
-    operation<abi::OpenDeviceRequest, &Client::open_device>(Op::kOpenDevice),
-    operation<abi::HandleRequest, &Client::close_device>(Op::kCloseDevice),
-    operation<abi::QueryPortRequest, &Client::query_port>(Op::kQueryPort),
-    operation<abi::ContextRequest, &Client::alloc_pd>(Op::kAllocPd),
-    operation<abi::HandleRequest, &Client::dealloc_pd>(Op::kDeallocPd),
-    operation<abi::RegMrRequest, &Client::reg_mr>(Op::kRegMr),
-    operation<abi::HandleRequest, &Client::dereg_mr>(Op::kDeregMr),
-    operation<abi::ContextRequest, &Client::create_channel>(Op::kCreateChannel),
-    operation<abi::HandleRequest, &Client::destroy_channel>(Op::kDestroyChannel),
-    operation<abi::CreateCqRequest, &Client::create_cq>(Op::kCreateCq),
-    operation<abi::ResizeCqRequest, &Client::resize_cq>(Op::kResizeCq),
-    operation<abi::HandleRequest, &Client::destroy_cq>(Op::kDestroyCq),
-    operation<abi::ModifyCqRequest, &Client::modify_cq>(Op::kModifyCq),
-    operation<abi::CreateQpRequest, &Client::create_qp>(Op::kCreateQp),
-    operation<abi::ModifyQpRequest, &Client::modify_qp>(Op::kModifyQp),
-    operation<abi::HandleRequest, &Client::query_qp>(Op::kQueryQp),
-    operation<abi::HandleRequest, &Client::destroy_qp>(Op::kDestroyQp),
-    operation<abi::CreateAhRequest, &Client::create_ah>(Op::kCreateAh),
-    operation<abi::HandleRequest, &Client::destroy_ah>(Op::kDestroyAh),
-    operation<abi::AllocMwRequest, &Client::alloc_mw>(Op::kAllocMw),
-    operation<abi::HandleRequest, &Client::dealloc_mw>(Op::kDeallocMw),
-    operation<abi::ReregMrRequest, &Client::rereg_mr>(Op::kReregMr),
-    operation<abi::HandleRequest, &Client::alloc_null_mr>(Op::kAllocNullMr),
-    operation<abi::AllocDmRequest, &Client::alloc_dm>(Op::kAllocDm),
-    operation<abi::HandleRequest, &Client::free_dm>(Op::kFreeDm),
-    operation<abi::RegDmMrRequest, &Client::reg_dm_mr>(Op::kRegDmMr),
-    operation<abi::ImportDeviceRequest, &Client::import_device>(Op::kImportDevice, 1),
-    operation<abi::ImportRequest, &Client::import_pd>(Op::kImportPd),
-    operation<abi::ImportRequest, &Client::import_mr>(Op::kImportMr),
-    operation<abi::ImportRequest, &Client::import_dm>(Op::kImportDm),
-    operation<abi::McastRequest, &Client::attach_mcast>(Op::kAttachMcast),
-    operation<abi::McastRequest, &Client::detach_mcast>(Op::kDetachMcast),
-    operation<abi::CreateSrqRequest, &Client::create_srq>(Op::kCreateSrq),
-    operation<abi::ModifySrqRequest, &Client::modify_srq>(Op::kModifySrq),
-    operation<abi::HandleRequest, &Client::query_srq>(Op::kQuerySrq),
-    operation<abi::HandleRequest, &Client::destroy_srq>(Op::kDestroySrq),
-    operation<abi::OpenXrcdRequest, &Client::open_xrcd>(Op::kOpenXrcd),
-    operation<abi::OpenXrcdRequest, &Client::open_xrcd>(Op::kOpenXrcdOfFile, 1),
-    operation<abi::HandleRequest, &Client::close_xrcd>(Op::kCloseXrcd),
-    operation<abi::OpenQpRequest, &Client::open_qp>(Op::kOpenQp),
-    operation<abi::OpenCmChannelRequest, &Client::open_cm_channel>(Op::kOpenCmChannel),
-    operation<abi::HandleRequest, &Client::close_cm_channel>(Op::kCloseCmChannel),
-    operation<abi::CmCommandRequest, &Client::cm_command>(Op::kCmCommand),
-};
 
 /// The application's name for itself, fit to be printed.
 std::string printable(const char (&program)[32]) {
@@ -88,34 +45,55 @@ std::string printable(const char (&program)[32]) {
     return name;
 }
 
-}  // namespace
-
-std::optional<std::uint32_t> DoorbellSlots::allocate() {
-    if (!free_.empty()) {
-        const std::uint32_t slot = free_.back();
-        free_.pop_back();
-        return slot;
+/// Shares the doorbells with the client and its workers. 0 or errno.
+int attach_to_workers(ClientState& client, Reply& reply) {
+    const std::uint32_t num_workers = client.control.num_workers();
+    if (const int error = create_memfd("urnic-doorbells", abi::doorbell_bytes(num_workers),
+                                       Sharing::kWritable, client.doorbells);
+        error != 0) {
+        return error;
     }
-    if (next_ == abi::kDoorbellSlots) {
-        return std::nullopt;
+    client.wake_fds.reserve(num_workers);
+    for (std::uint32_t w = 0; w < num_workers; ++w) {
+        // One for each client: with a shared one a client could swallow the wake-ups of the others.
+        client.wake_fds.emplace_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (!client.wake_fds.back()) {
+            return errno;
+        }
     }
-    if (free_.capacity() == next_) {
-        free_.reserve(std::size_t{2} * next_ + 16);
+    auto* doorbells = reinterpret_cast<abi::WorkerDoorbell*>(client.doorbells.mapping.data());
+    for (std::uint32_t w = 0; w < num_workers; ++w) {
+        Worker& worker = *client.control.workers[w];
+        client.on_worker.push_back(
+            std::make_unique<ClientDoorbells>(doorbells + w, client.wake_fds[w].get()));
+        int error = 0;
+        worker.call([&] { error = worker.attach_client(*client.on_worker[w]); });
+        if (error != 0) {
+            client.on_worker.pop_back();
+            return error;
+        }
     }
-    return next_++;
+    reply.fds = {client.control.daemon_state_memfd.fd.get(), client.doorbells.fd.get()};
+    for (const UniqueFd& fd : client.wake_fds) {
+        reply.fds.push_back(fd.get());
+    }
+    return 0;
 }
 
-Client::Client(ControlState& control, const Peer& peer, std::uint32_t id, std::string program)
-    : control_(control),
-      id_(id),
-      pid_(peer.pid),
-      uid_(peer.uid),
-      program_(std::move(program)),
-      memory_(peer.pid, peer.pidfd.get()),
-      doorbell_slots_(control.num_workers()) {}
+}  // namespace
 
-int Client::hello(ControlState& control, const Peer& peer, std::uint32_t id, const Request& request,
-                  Reply& reply, std::unique_ptr<Client>& client) {
+ClientState::ClientState(ControlState& the_control, const Peer& peer, std::uint32_t the_id,
+                         std::string the_program)
+    : control(the_control),
+      id(the_id),
+      pid(peer.pid),
+      uid(peer.uid),
+      program(std::move(the_program)),
+      memory(peer.pid, peer.pidfd.get()),
+      doorbell_slots(the_control.num_workers()) {}
+
+int hello(ControlState& control, const Peer& peer, std::uint32_t id, const Request& request, Reply& reply,
+          std::unique_ptr<ClientState>& client) {
     if (request.length != sizeof(abi::HelloRequest) || !request.fds.empty()) {
         return EINVAL;
     }
@@ -130,91 +108,58 @@ int Client::hello(ControlState& control, const Peer& peer, std::uint32_t id, con
         reply.whole_on_error = true;
         return EPROTO;
     }
-    std::unique_ptr<Client> made(new Client(control, peer, id, printable(hello.program)));
-    const int error = made->start(reply);
+    auto made = std::make_unique<ClientState>(control, peer, id, printable(hello.program));
+    const int error = attach_to_workers(*made, reply);
     if (error == 0) {
         client = std::move(made);
     }
     return error;
 }
 
-int Client::start(Reply& reply) {
-    const std::uint32_t num_workers = control_.num_workers();
-    if (const int error =
-            create_memfd("urnic-doorbells", abi::doorbell_bytes(num_workers), Sharing::kWritable, doorbells_);
-        error != 0) {
-        return error;
-    }
-    wake_fds_.reserve(num_workers);
-    for (std::uint32_t w = 0; w < num_workers; ++w) {
-        // One for each client: with a shared one a client could swallow the wake-ups of the others.
-        wake_fds_.emplace_back(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        if (!wake_fds_.back()) {
-            return errno;
-        }
-    }
-    auto* doorbells = reinterpret_cast<abi::WorkerDoorbell*>(doorbells_.mapping.data());
-    for (std::uint32_t w = 0; w < num_workers; ++w) {
-        Worker& worker = *control_.workers[w];
-        on_worker_.push_back(std::make_unique<ClientDoorbells>(doorbells + w, wake_fds_[w].get()));
-        int error = 0;
-        worker.call([&] { error = worker.attach_client(*on_worker_[w]); });
-        if (error != 0) {
-            on_worker_.pop_back();
-            return error;
-        }
-    }
-    reply.fds = {control_.daemon_state_memfd.fd.get(), doorbells_.fd.get()};
-    for (const UniqueFd& fd : wake_fds_) {
-        reply.fds.push_back(fd.get());
-    }
-    return 0;
-}
-
-Client::~Client() {
+ClientState::~ClientState() {
+    ClientState& client = *this;
     // Before its connections tell their peers that they end.
-    send_posted(nullptr);
-    cm_.reset();
-    for (const auto& [handle, context] : contexts_) {
-        forget_context(*context);
+    send_posted(client, nullptr);
+    client.cm.reset();
+    for (const auto& [handle, context] : client.contexts) {
+        forget_context(client, *context);
     }
-    remove_qps(nullptr);
-    remove_xrc_targets(nullptr);
-    remove_srqs(nullptr);
-    remove_xrcds(nullptr);
-    remove_ahs(nullptr);
-    remove_cqs(nullptr);
-    remove_mws(nullptr);
-    remove_mrs(nullptr);
-    remove_dms(nullptr);
-    remove_pds_and_channels(nullptr);
-    for (std::uint32_t w = 0; w < on_worker_.size(); ++w) {
-        control_.workers[w]->call([&] { control_.workers[w]->detach_client(*on_worker_[w]); });
+    remove_qps(client, nullptr);
+    remove_xrc_targets(client, nullptr);
+    remove_srqs(client, nullptr);
+    remove_xrcds(client, nullptr);
+    remove_ahs(client, nullptr);
+    remove_cqs(client, nullptr);
+    remove_mws(client, nullptr);
+    remove_mrs(client, nullptr);
+    remove_dms(client, nullptr);
+    remove_pds_and_channels(client, nullptr);
+    for (std::uint32_t w = 0; w < client.on_worker.size(); ++w) {
+        client.control.workers[w]->call(
+            [&] { client.control.workers[w]->detach_client(*client.on_worker[w]); });
     }
 }
 
-int Client::handle(Request& request, Reply& reply) {
-    const Op op = request.header().op;
-    const auto* row = std::find_if(std::begin(kOperations), std::end(kOperations),
-                                   [&](const Operation& candidate) { return candidate.op == op; });
-    if (row == std::end(kOperations)) {
+int handle_request(ClientState& client, Request& request, Reply& reply) {
+    const Operation* const operation = find_operation(request.header().op);
+    if (operation == nullptr) {
         return EOPNOTSUPP;
     }
-    if (request.length != row->length || request.fds.size() != row->num_fds) {
+    if (request.length != operation->length || request.fds.size() != operation->num_fds) {
         return EINVAL;
     }
-    return row->handler(*this, request, reply);
+    return operation->handler(client, request, reply);
 }
 
-int Client::allocate_rings(std::size_t bytes, RingPiece& piece) {
-    if (!rings_) {
+int allocate_rings(ClientState& client, std::size_t bytes, RingPiece& piece) {
+    if (!client.rings) {
         auto rings = std::make_unique<RingMemory>();
-        if (const int error = rings->create(control_.limits.max_ring_bytes); error != 0) {
+        if (const int error = rings->create(client.control.limits.max_ring_bytes); error != 0) {
             return error;
         }
-        rings_ = std::move(rings);
+        client.rings = std::move(rings);
     }
-    return rings_->allocate(bytes, piece);
+    return client.rings->allocate(bytes, piece);
 }
 
 }  // namespace urnic::dataplane

@@ -2,21 +2,23 @@
 #include <cerrno>
 
 #include "daemon/cm/client.h"
-#include "daemon/verbs/client.h"
+#include "daemon/verbs/client_state.h"
+#include "daemon/verbs/operations.h"
 
 namespace urnic::dataplane {
 
-int Client::open_cm_channel(const abi::OpenCmChannelRequest& /*request*/, Request& /*message*/,
-                            Reply& reply) {
-    if (control_.cm == nullptr) {
+namespace {
+
+int open_cm_channel(ClientState& client, const abi::OpenCmChannelRequest& /*request*/, Reply& reply) {
+    if (client.control.cm == nullptr) {
         return EOPNOTSUPP;
     }
-    if (!cm_) {
-        cm_ = std::make_unique<CmClient>(*control_.cm, uid_ == 0);
+    if (!client.cm) {
+        client.cm = std::make_unique<CmClient>(*client.control.cm, client.uid == 0);
     }
     abi::HandleReply body{};
     int reader = -1;
-    if (const int error = cm_->open_channel(body.handle, reader); error != 0) {
+    if (const int error = client.cm->open_channel(body.handle, reader); error != 0) {
         return error;
     }
     reply.set(body);
@@ -24,18 +26,28 @@ int Client::open_cm_channel(const abi::OpenCmChannelRequest& /*request*/, Reques
     return 0;
 }
 
-int Client::close_cm_channel(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    return cm_ ? cm_->close_channel(request.handle) : ENOENT;
+int close_cm_channel(ClientState& client, const abi::HandleRequest& request, Reply& /*reply*/) {
+    return client.cm ? client.cm->close_channel(request.handle) : ENOENT;
 }
 
-int Client::cm_command(const abi::CmCommandRequest& request, Request& /*message*/, Reply& reply) {
-    if (!cm_) {
+int cm_command(ClientState& client, const abi::CmCommandRequest& request, Reply& reply) {
+    if (!client.cm) {
         return EINVAL;
     }
     abi::CmCommandReply body{};
-    const int error = cm_->command(request, body);
+    const int error = client.cm->command(request, body);
     reply.set(body);
     return error;
 }
+
+constexpr Operation kCmOperations[] = {
+    operation<open_cm_channel>(abi::Op::kOpenCmChannel),
+    operation<close_cm_channel>(abi::Op::kCloseCmChannel),
+    operation<cm_command>(abi::Op::kCmCommand),
+};
+
+}  // namespace
+
+Operations cm_operations() { return kCmOperations; }
 
 }  // namespace urnic::dataplane

@@ -4,7 +4,9 @@
 #include <cerrno>
 
 #include "base/check.h"
-#include "daemon/verbs/client.h"
+#include "daemon/verbs/client_state.h"
+#include "daemon/verbs/cq.h"
+#include "daemon/verbs/operations.h"
 #include "os/rollback.h"
 
 namespace urnic::dataplane {
@@ -34,11 +36,32 @@ void notify(NotifyingCq& cq) {
     }
 }
 
-}  // namespace
+template <typename Leaves>
+void release_cqs(ClientState& client, Leaves&& leaves) {
+    for (const auto& worker : client.control.workers) {
+        worker->call([&] {
+            for (const auto& [handle, cq] : client.cqs) {
+                if (leaves(*cq)) {
+                    worker->release_cq(*cq->cq);
+                }
+            }
+        });
+    }
+}
 
-int Client::create_cq(const abi::CreateCqRequest& request, Request& /*message*/, Reply& reply) {
-    ContextObject* context = contexts_.find(request.context);
-    ChannelObject* channel = request.channel == 0 ? nullptr : channels_.find(request.channel);
+void forget_cq(ClientState& client, CqObject& cq) {
+    URNIC_CHECK(cq.users == 0);
+    client.rings->release(cq.memory);
+    client.rings->release(cq.previous);
+    if (cq.channel != nullptr) {
+        --cq.channel->users;
+    }
+    --cq.context->device->num_cqs;
+}
+
+int create_cq(ClientState& client, const abi::CreateCqRequest& request, Reply& reply) {
+    ContextObject* context = client.contexts.find(request.context);
+    ChannelObject* channel = request.channel == 0 ? nullptr : client.channels.find(request.channel);
     if (context == nullptr || (request.channel != 0 && channel == nullptr)) {
         return ENOENT;
     }
@@ -47,41 +70,42 @@ int Client::create_cq(const abi::CreateCqRequest& request, Request& /*message*/,
         return EINVAL;
     }
     RnicState& device = *context->device;
-    if (cqs_.size() >= control_.limits.max_cqs || device.num_cqs >= device.device->caps.max_cq) {
+    if (client.cqs.size() >= client.control.limits.max_cqs || device.num_cqs >= device.device->caps.max_cq) {
         return ENOMEM;
     }
     auto cq = std::make_unique<CqObject>();
     cq->entries = std::bit_ceil(request.entries);
-    if (const int error = allocate_rings(abi::cq_bytes(control_.num_workers(), cq->entries), cq->memory);
+    if (const int error =
+            allocate_rings(client, abi::cq_bytes(client.control.num_workers(), cq->entries), cq->memory);
         error != 0) {
         return error;
     }
-    Rollback free_rings([this, memory = cq->memory] { rings_->release(memory); });
+    Rollback free_rings([&client, memory = cq->memory] { client.rings->release(memory); });
     cq->context = context;
     cq->channel = channel;
-    cq->cq = std::make_unique<NotifyingCq>(rings_->at(cq->memory), cq->entries);
+    cq->cq = std::make_unique<NotifyingCq>(client.rings->at(cq->memory), cq->entries);
     cq->cq->channel_fd = channel == nullptr ? -1 : channel->write_end.get();
     cq->cq->user_handle = request.user_handle;
-    cq->cq->wake_word = &control_.daemon_state().wake_words[id_ % abi::kWakeWords];
+    cq->cq->wake_word = &client.control.daemon_state().wake_words[client.id % abi::kWakeWords];
     cq->cq->async_fd = context->async_fd.get();
     cq->cq->ignore_overrun = (request.flags & abi::kCqIgnoreOverrun) != 0;
     cq->cq->per_cqe_timestamp = (request.flags & abi::kCqTimestamps) != 0;
     abi::CreateCqReply body{};
     body.entries = cq->entries;
     body.memory_offset = cq->memory.offset;
-    body.handle = cqs_.add(std::move(cq));
+    body.handle = client.cqs.add(std::move(cq));
     free_rings.keep();
     if (channel != nullptr) {
         ++channel->users;
     }
     ++device.num_cqs;
     reply.set(body);
-    reply.fds = {rings_->fd()};
+    reply.fds = {client.rings->fd()};
     return 0;
 }
 
-int Client::resize_cq(const abi::ResizeCqRequest& request, Request& /*message*/, Reply& reply) {
-    CqObject* cq = cqs_.find(request.cq);
+int resize_cq(ClientState& client, const abi::ResizeCqRequest& request, Reply& reply) {
+    CqObject* cq = client.cqs.find(request.cq);
     if (cq == nullptr) {
         return ENOENT;
     }
@@ -90,8 +114,8 @@ int Client::resize_cq(const abi::ResizeCqRequest& request, Request& /*message*/,
     }
     const std::uint32_t entries = std::bit_ceil(request.entries);
     std::uint64_t unpolled = request.unpolled;
-    for (std::uint32_t w = 0; w < control_.num_workers(); ++w) {
-        Worker& worker = *control_.workers[w];
+    for (std::uint32_t w = 0; w < client.control.num_workers(); ++w) {
+        Worker& worker = *client.control.workers[w];
         worker.call([&] {
             worker.catch_up();
             unpolled += cq->cq->unpolled(w);
@@ -101,24 +125,25 @@ int Client::resize_cq(const abi::ResizeCqRequest& request, Request& /*message*/,
         return EINVAL;
     }
     RingPiece memory;
-    if (const int error = allocate_rings(abi::cq_bytes(control_.num_workers(), entries), memory);
+    if (const int error =
+            allocate_rings(client, abi::cq_bytes(client.control.num_workers(), entries), memory);
         error != 0) {
         return error;
     }
-    for (std::uint32_t w = 0; w < control_.num_workers(); ++w) {
-        control_.workers[w]->call([&] { cq->cq->switch_worker(w, rings_->at(memory), entries); });
+    for (std::uint32_t w = 0; w < client.control.num_workers(); ++w) {
+        client.control.workers[w]->call([&] { cq->cq->switch_worker(w, client.rings->at(memory), entries); });
     }
     // A request to be notified moves over. A completion that came between a worker's switch and this found
     // the new memory not armed: tell the channel now.
-    const std::uint32_t armed = header_of(rings_->at(cq->memory)).arm.exchange(abi::kCqDisarmed);
+    const std::uint32_t armed = header_of(client.rings->at(cq->memory)).arm.exchange(abi::kCqDisarmed);
     if (armed != abi::kCqDisarmed) {
-        header_of(rings_->at(memory)).arm.store(armed);
-        if (has_completions(rings_->at(memory), control_.num_workers(), entries) &&
-            header_of(rings_->at(memory)).arm.exchange(abi::kCqDisarmed) != abi::kCqDisarmed) {
+        header_of(client.rings->at(memory)).arm.store(armed);
+        if (has_completions(client.rings->at(memory), client.control.num_workers(), entries) &&
+            header_of(client.rings->at(memory)).arm.exchange(abi::kCqDisarmed) != abi::kCqDisarmed) {
             notify(*cq->cq);
         }
     }
-    rings_->release(cq->previous);
+    client.rings->release(cq->previous);
     cq->previous = std::exchange(cq->memory, memory);
     cq->entries = entries;
     abi::CreateCqReply body{};
@@ -126,78 +151,67 @@ int Client::resize_cq(const abi::ResizeCqRequest& request, Request& /*message*/,
     body.entries = entries;
     body.memory_offset = memory.offset;
     reply.set(body);
-    reply.fds = {rings_->fd()};
+    reply.fds = {client.rings->fd()};
     return 0;
 }
 
-int Client::modify_cq(const abi::ModifyCqRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    CqObject* cq = cqs_.find(request.cq);
+int modify_cq(ClientState& client, const abi::ModifyCqRequest& request, Reply& /*reply*/) {
+    CqObject* cq = client.cqs.find(request.cq);
     if (cq == nullptr) {
         return ENOENT;
     }
     cq->cq->moderation.store({request.count, request.period_us});
     // What is held back by the old rule is looked at by the new one.
-    control_.barrier();
+    client.control.barrier();
     return 0;
 }
 
-int Client::destroy_cq(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
-    CqObject* cq = cqs_.find(request.handle);
+int destroy_cq(ClientState& client, const abi::HandleRequest& request, Reply& reply) {
+    CqObject* cq = client.cqs.find(request.handle);
     if (cq == nullptr) {
         return ENOENT;
     }
     if (cq->users > 0) {
         return EBUSY;
     }
-    for (const auto& worker : control_.workers) {
+    for (const auto& worker : client.control.workers) {
         worker->call([&] { worker->release_cq(*cq->cq); });
     }
     abi::DestroyReply body{};
     body.async_events = cq->cq->async_events.load();
     body.completion_events = cq->cq->completion_events.load();
     reply.set(body);
-    forget_cq(*cq);
-    cqs_.remove(request.handle);
+    forget_cq(client, *cq);
+    client.cqs.remove(request.handle);
     return 0;
 }
 
-template <typename Leaves>
-void Client::release_cqs(Leaves&& leaves) {
-    for (const auto& worker : control_.workers) {
-        worker->call([&] {
-            for (const auto& [handle, cq] : cqs_) {
-                if (leaves(*cq)) {
-                    worker->release_cq(*cq->cq);
-                }
-            }
-        });
-    }
-}
+constexpr Operation kCqOperations[] = {
+    operation<create_cq>(abi::Op::kCreateCq),
+    operation<resize_cq>(abi::Op::kResizeCq),
+    operation<modify_cq>(abi::Op::kModifyCq),
+    operation<destroy_cq>(abi::Op::kDestroyCq),
+};
 
-void Client::forget_cq(CqObject& cq) {
-    URNIC_CHECK(cq.users == 0);
-    rings_->release(cq.memory);
-    rings_->release(cq.previous);
-    if (cq.channel != nullptr) {
-        --cq.channel->users;
-    }
-    --cq.context->device->num_cqs;
-}
+}  // namespace
 
-void Client::remove_cqs(const ContextObject* context) {
+void remove_cqs(ClientState& client, const ContextObject* context) {
     const auto ours = [&](const CqObject& cq) { return context == nullptr || cq.context == context; };
-    if (std::none_of(cqs_.begin(), cqs_.end(), [&](const auto& entry) { return ours(*entry.second); })) {
+    if (std::none_of(client.cqs.begin(), client.cqs.end(),
+                     [&](const auto& entry) { return ours(*entry.second); })) {
         return;
     }
-    release_cqs(ours);
-    for (auto entry = cqs_.begin(); entry != cqs_.end();) {
+    release_cqs(client, ours);
+    for (auto entry = client.cqs.begin(); entry != client.cqs.end();) {
         if (ours(*entry->second)) {
-            forget_cq(*entry->second);
-            entry = cqs_.remove(entry);
+            forget_cq(client, *entry->second);
+            entry = client.cqs.remove(entry);
         } else {
             ++entry;
         }
     }
 }
+
+Operations cq_operations() { return kCqOperations; }
 
 }  // namespace urnic::dataplane

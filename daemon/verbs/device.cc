@@ -9,8 +9,18 @@
 #include <bit>
 #include <cerrno>
 
-#include "daemon/verbs/client.h"
+#include "daemon/verbs/ah.h"
 #include "daemon/verbs/client_caps.h"
+#include "daemon/verbs/client_state.h"
+#include "daemon/verbs/cq.h"
+#include "daemon/verbs/device.h"
+#include "daemon/verbs/dm.h"
+#include "daemon/verbs/mr.h"
+#include "daemon/verbs/mw.h"
+#include "daemon/verbs/operations.h"
+#include "daemon/verbs/qp.h"
+#include "daemon/verbs/srq.h"
+#include "daemon/verbs/xrc.h"
 #include "os/rollback.h"
 #include "rnic/qp/limits.h"
 
@@ -41,16 +51,14 @@ int make_token(ContextObject& context) {
     return 0;
 }
 
-}  // namespace
-
-int Client::open_device(const abi::OpenDeviceRequest& request, Request& /*message*/, Reply& reply) {
+int open_device(ClientState& client, const abi::OpenDeviceRequest& request, Reply& reply) {
     const auto* end = std::find(std::begin(request.name), std::end(request.name), '\0');
-    RnicState* device = control_.find_device(std::string(std::begin(request.name), end));
+    RnicState* device = client.control.find_device(std::string(std::begin(request.name), end));
     if (device == nullptr) {
         return ENODEV;
     }
     auto context = std::make_unique<ContextObject>();
-    if (const int error = make_context(*device, context, reply); error != 0) {
+    if (const int error = make_context(client, *device, context, reply); error != 0) {
         return error;
     }
     if (const int error = make_token(*context); error != 0) {
@@ -58,70 +66,42 @@ int Client::open_device(const abi::OpenDeviceRequest& request, Request& /*messag
     }
     const ContextToken id = context->id;
     const int token = context->token.get();
-    ContextOwner& owner = control_.contexts[id];
-    Rollback forget([&] { control_.contexts.erase(id); });
+    ContextOwner& owner = client.control.contexts[id];
+    Rollback forget([&] { client.control.contexts.erase(id); });
     abi::OpenDeviceReply body{};
-    body.caps = client_caps(device->device->caps, control_.limits, control_.num_workers());
-    body.context = contexts_.add(std::move(context));
+    body.caps = client_caps(device->device->caps, client.control.limits, client.control.num_workers());
+    body.context = client.contexts.add(std::move(context));
     forget.keep();
-    owner = {this, body.context, control_.next_context_serial++, token};
+    owner = {&client, body.context, client.control.next_context_serial++, token};
     reply.set(body);
     reply.fds.push_back(token);
     return 0;
 }
 
-/// A context with an event socket, whose other end goes with the reply. 0 or errno.
-int Client::make_context(RnicState& device, std::unique_ptr<ContextObject>& context, Reply& reply) const {
-    if (contexts_.size() >= control_.limits.max_contexts) {
-        return ENOMEM;
-    }
-    int pair[2] = {-1, -1};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        return errno;
-    }
-    UniqueFd ours(pair[0]);
-    UniqueFd theirs(pair[1]);
-    context->device = &device;
-    context->async_fd = std::move(ours);
-    // Only our end: whether reads block is the application's choice.
-    if (::fcntl(pair[0], F_SETFL, O_NONBLOCK) != 0) {
-        return errno;
-    }
-    reply.give(std::move(theirs));
-    return 0;
-}
-
-/// Nobody finds the context by its command fd any more.
-void Client::forget_context(const ContextObject& context) {
-    if (!context.imported) {
-        control_.contexts.erase(context.id);
-    }
-}
-
-int Client::close_device(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    const ContextObject* context = contexts_.find(request.handle);
+int close_device(ClientState& client, const abi::HandleRequest& request, Reply& /*reply*/) {
+    const ContextObject* context = client.contexts.find(request.handle);
     if (context == nullptr) {
         return ENOENT;
     }
     // As when a uverbs file is closed: whatever is left in the context goes with it.
-    send_posted(context);
-    remove_qps(context);
-    remove_xrc_targets(context);
-    remove_srqs(context);
-    remove_xrcds(context);
-    remove_ahs(context);
-    remove_cqs(context);
-    remove_mws(context);
-    remove_mrs(context);
-    remove_dms(context);
-    remove_pds_and_channels(context);
-    forget_context(*context);
-    contexts_.remove(request.handle);
+    send_posted(client, context);
+    remove_qps(client, context);
+    remove_xrc_targets(client, context);
+    remove_srqs(client, context);
+    remove_xrcds(client, context);
+    remove_ahs(client, context);
+    remove_cqs(client, context);
+    remove_mws(client, context);
+    remove_mrs(client, context);
+    remove_dms(client, context);
+    remove_pds_and_channels(client, context);
+    forget_context(client, *context);
+    client.contexts.remove(request.handle);
     return 0;
 }
 
-int Client::query_port(const abi::QueryPortRequest& request, Request& /*message*/, Reply& reply) {
-    const ContextObject* context = contexts_.find(request.context);
+int query_port(ClientState& client, const abi::QueryPortRequest& request, Reply& reply) {
+    const ContextObject* context = client.contexts.find(request.context);
     if (context == nullptr) {
         return ENOENT;
     }
@@ -143,7 +123,7 @@ int Client::query_port(const abi::QueryPortRequest& request, Request& /*message*
     body.phys_state = static_cast<std::uint8_t>(device.port_state.phys());
     body.link_layer = kLinkLayerEthernet;
     body.max_vl_num = 1;
-    for (std::uint32_t w = 0; w < control_.num_workers(); ++w) {
+    for (std::uint32_t w = 0; w < client.control.num_workers(); ++w) {
         body.bad_pkey_counter += static_cast<std::uint32_t>(device.counters[w].drop_pkey.value());
         body.qkey_violation_counter += static_cast<std::uint32_t>(device.counters[w].drop_qkey.value());
     }
@@ -151,42 +131,16 @@ int Client::query_port(const abi::QueryPortRequest& request, Request& /*message*
     return 0;
 }
 
-void Client::raise(const RnicState& device, AsyncEventType type) const {
-    const abi::AsyncEvent event{1, static_cast<std::uint32_t>(type), 0};
-    for (const auto& [handle, context] : contexts_) {
-        if (context->device == &device) {
-            // An application that lets its event socket fill up misses what comes then.
-            (void)::send(context->async_fd.get(), &event, sizeof event, MSG_DONTWAIT | MSG_NOSIGNAL);
-        }
-    }
-}
-
-int Client::alloc_pd(const abi::ContextRequest& request, Request& /*message*/, Reply& reply) {
-    ContextObject* context = contexts_.find(request.context);
+int alloc_pd(ClientState& client, const abi::ContextRequest& request, Reply& reply) {
+    ContextObject* context = client.contexts.find(request.context);
     if (context == nullptr) {
         return ENOENT;
     }
-    return add_pd(*context, control_.next_pd_number++, reply);
+    return add_pd(client, *context, client.control.next_pd_number++, reply);
 }
 
-/// A PD of that number, a new one or one that another client has, too.
-int Client::add_pd(ContextObject& context, std::uint32_t number, Reply& reply) {
-    if (pds_.size() >= control_.limits.max_pds ||
-        context.device->num_pds >= context.device->device->caps.max_pd) {
-        return ENOMEM;
-    }
-    auto pd = std::make_unique<PdObject>();
-    pd->context = &context;
-    pd->number = number;
-    abi::HandleReply body{};
-    body.handle = pds_.add(std::move(pd));
-    ++context.device->num_pds;
-    reply.set(body);
-    return 0;
-}
-
-int Client::dealloc_pd(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    const PdObject* pd = pds_.find(request.handle);
+int dealloc_pd(ClientState& client, const abi::HandleRequest& request, Reply& /*reply*/) {
+    const PdObject* pd = client.pds.find(request.handle);
     if (pd == nullptr) {
         return ENOENT;
     }
@@ -194,16 +148,16 @@ int Client::dealloc_pd(const abi::HandleRequest& request, Request& /*message*/, 
         return EBUSY;
     }
     --pd->context->device->num_pds;
-    pds_.remove(request.handle);
+    client.pds.remove(request.handle);
     return 0;
 }
 
-int Client::create_channel(const abi::ContextRequest& request, Request& /*message*/, Reply& reply) {
-    ContextObject* context = contexts_.find(request.context);
+int create_channel(ClientState& client, const abi::ContextRequest& request, Reply& reply) {
+    ContextObject* context = client.contexts.find(request.context);
     if (context == nullptr) {
         return ENOENT;
     }
-    if (channels_.size() >= control_.limits.max_channels) {
+    if (client.channels.size() >= client.control.limits.max_channels) {
         return ENOMEM;
     }
     int pipe_fds[2] = {-1, -1};
@@ -223,39 +177,105 @@ int Client::create_channel(const abi::ContextRequest& request, Request& /*messag
     channel->context = context;
     channel->write_end = std::move(write_end);
     abi::HandleReply body{};
-    body.handle = channels_.add(std::move(channel));
+    body.handle = client.channels.add(std::move(channel));
     reply.set(body);
     reply.give(std::move(read_end));
     reply.give(std::move(provider_end));
     return 0;
 }
 
-int Client::destroy_channel(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    const ChannelObject* channel = channels_.find(request.handle);
+int destroy_channel(ClientState& client, const abi::HandleRequest& request, Reply& /*reply*/) {
+    const ChannelObject* channel = client.channels.find(request.handle);
     if (channel == nullptr) {
         return ENOENT;
     }
     if (channel->users > 0) {
         return EBUSY;
     }
-    channels_.remove(request.handle);
+    client.channels.remove(request.handle);
     return 0;
 }
 
-void Client::remove_pds_and_channels(const ContextObject* context) {
-    for (auto entry = pds_.begin(); entry != pds_.end();) {
+constexpr Operation kDeviceOperations[] = {
+    operation<open_device>(abi::Op::kOpenDevice),         operation<close_device>(abi::Op::kCloseDevice),
+    operation<query_port>(abi::Op::kQueryPort),           operation<alloc_pd>(abi::Op::kAllocPd),
+    operation<dealloc_pd>(abi::Op::kDeallocPd),           operation<create_channel>(abi::Op::kCreateChannel),
+    operation<destroy_channel>(abi::Op::kDestroyChannel),
+};
+
+}  // namespace
+
+/// A context with an event socket, whose other end goes with the reply. 0 or errno.
+int make_context(const ClientState& client, RnicState& device, std::unique_ptr<ContextObject>& context,
+                 Reply& reply) {
+    if (client.contexts.size() >= client.control.limits.max_contexts) {
+        return ENOMEM;
+    }
+    int pair[2] = {-1, -1};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        return errno;
+    }
+    UniqueFd ours(pair[0]);
+    UniqueFd theirs(pair[1]);
+    context->device = &device;
+    context->async_fd = std::move(ours);
+    // Only our end: whether reads block is the application's choice.
+    if (::fcntl(pair[0], F_SETFL, O_NONBLOCK) != 0) {
+        return errno;
+    }
+    reply.give(std::move(theirs));
+    return 0;
+}
+
+/// Nobody finds the context by its command fd any more.
+void forget_context(ClientState& client, const ContextObject& context) {
+    if (!context.imported) {
+        client.control.contexts.erase(context.id);
+    }
+}
+
+void raise_port_event(const ClientState& client, const RnicState& device, AsyncEventType type) {
+    const abi::AsyncEvent event{1, static_cast<std::uint32_t>(type), 0};
+    for (const auto& [handle, context] : client.contexts) {
+        if (context->device == &device) {
+            // An application that lets its event socket fill up misses what comes then.
+            (void)::send(context->async_fd.get(), &event, sizeof event, MSG_DONTWAIT | MSG_NOSIGNAL);
+        }
+    }
+}
+
+/// A PD of that number, a new one or one that another client has, too.
+int add_pd(ClientState& client, ContextObject& context, std::uint32_t number, Reply& reply) {
+    if (client.pds.size() >= client.control.limits.max_pds ||
+        context.device->num_pds >= context.device->device->caps.max_pd) {
+        return ENOMEM;
+    }
+    auto pd = std::make_unique<PdObject>();
+    pd->context = &context;
+    pd->number = number;
+    abi::HandleReply body{};
+    body.handle = client.pds.add(std::move(pd));
+    ++context.device->num_pds;
+    reply.set(body);
+    return 0;
+}
+
+void remove_pds_and_channels(ClientState& client, const ContextObject* context) {
+    for (auto entry = client.pds.begin(); entry != client.pds.end();) {
         const PdObject& pd = *entry->second;
         if (context == nullptr || pd.context == context) {
             --pd.context->device->num_pds;
-            entry = pds_.remove(entry);
+            entry = client.pds.remove(entry);
         } else {
             ++entry;
         }
     }
-    for (auto entry = channels_.begin(); entry != channels_.end();) {
+    for (auto entry = client.channels.begin(); entry != client.channels.end();) {
         const bool ours = context == nullptr || entry->second->context == context;
-        entry = ours ? channels_.remove(entry) : std::next(entry);
+        entry = ours ? client.channels.remove(entry) : std::next(entry);
     }
 }
+
+Operations device_operations() { return kDeviceOperations; }
 
 }  // namespace urnic::dataplane

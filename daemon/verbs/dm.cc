@@ -1,8 +1,11 @@
 // Device memory of a client.
 #include <cerrno>
 
-#include "daemon/verbs/client.h"
+#include "daemon/verbs/client_state.h"
+#include "daemon/verbs/dm.h"
+#include "daemon/verbs/mr.h"
 #include "daemon/verbs/mr_access.h"
+#include "daemon/verbs/operations.h"
 
 namespace urnic::dataplane {
 
@@ -12,10 +15,14 @@ namespace {
 constexpr std::uint32_t kDmAccess = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead |
                                     kAccessRemoteAtomic | kAccessZeroBased | kOptionalAccess;
 
-}  // namespace
+/// No region lies in it any more.
+void forget_dm(ClientState& client, const DmObject& dm) {
+    client.device_memory_bytes -= abi::round_up(dm.memory->length_bytes, 4096);
+    --dm.context->device->num_dms;
+}
 
-int Client::alloc_dm(const abi::AllocDmRequest& request, Request& /*message*/, Reply& reply) {
-    ContextObject* context = contexts_.find(request.context);
+int alloc_dm(ClientState& client, const abi::AllocDmRequest& request, Reply& reply) {
+    ContextObject* context = client.contexts.find(request.context);
     if (context == nullptr) {
         return ENOENT;
     }
@@ -27,14 +34,62 @@ int Client::alloc_dm(const abi::AllocDmRequest& request, Request& /*message*/, R
     }
     auto memory = std::make_shared<DeviceMemory>();
     memory->length_bytes = request.length;
-    return add_dm(*context, std::move(memory), reply);
+    return add_dm(client, *context, std::move(memory), reply);
 }
 
+int free_dm(ClientState& client, const abi::HandleRequest& request, Reply& /*reply*/) {
+    const DmObject* dm = client.dms.find(request.handle);
+    if (dm == nullptr) {
+        return ENOENT;
+    }
+    if (dm->users > 0) {
+        return EBUSY;
+    }
+    forget_dm(client, *dm);
+    client.dms.remove(request.handle);
+    return 0;
+}
+
+int reg_dm_mr(ClientState& client, const abi::RegDmMrRequest& request, Reply& reply) {
+    PdObject* pd = client.pds.find(request.pd);
+    DmObject* dm = client.dms.find(request.dm);
+    if (pd == nullptr || dm == nullptr) {
+        return ENOENT;
+    }
+    if (pd->context->device != dm->context->device || !is_valid_access(request.access) ||
+        (request.access & ~kDmAccess) != 0 || (request.access & kAccessZeroBased) == 0) {
+        return EINVAL;
+    }
+    const std::uint64_t total = dm->memory->length_bytes;
+    if (request.length > total || request.offset > total - request.length) {
+        return EINVAL;
+    }
+    if (const int error = check_mr_room(client, *pd); error != 0) {
+        return error;
+    }
+    auto mr = std::make_unique<MrObject>();
+    mr->pd = pd;
+    mr->dm = dm;
+    mr->region.length_bytes = request.length;
+    mr->region.va = request.offset;
+    mr->region.direct = dm->memory->file.mapping.data() + request.offset;
+    mr->region.access = request.access;
+    return add_mr(client, std::move(mr), reply);
+}
+
+constexpr Operation kDmOperations[] = {
+    operation<alloc_dm>(abi::Op::kAllocDm),
+    operation<free_dm>(abi::Op::kFreeDm),
+    operation<reg_dm_mr>(abi::Op::kRegDmMr),
+};
+
+}  // namespace
+
 /// The client gets the memory, making its file if it has none yet.
-int Client::add_dm(ContextObject& context, std::shared_ptr<DeviceMemory> memory, Reply& reply) {
+int add_dm(ClientState& client, ContextObject& context, std::shared_ptr<DeviceMemory> memory, Reply& reply) {
     const std::uint64_t bytes = abi::round_up(memory->length_bytes, 4096);
-    if (dms_.size() >= control_.limits.max_dms ||
-        bytes > control_.limits.max_device_memory_bytes - device_memory_bytes_) {
+    if (client.dms.size() >= client.control.limits.max_dms ||
+        bytes > client.control.limits.max_device_memory_bytes - client.device_memory_bytes) {
         return ENOMEM;
     }
     if (!memory->file.fd) {
@@ -48,69 +103,25 @@ int Client::add_dm(ContextObject& context, std::shared_ptr<DeviceMemory> memory,
     const int fd = dm->memory->file.fd.get();
     abi::DmReply body{};
     body.length = dm->memory->length_bytes;
-    body.handle = dms_.add(std::move(dm));
-    device_memory_bytes_ += bytes;
+    body.handle = client.dms.add(std::move(dm));
+    client.device_memory_bytes += bytes;
     ++context.device->num_dms;
     reply.set(body);
     reply.fds = {fd};
     return 0;
 }
 
-int Client::free_dm(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    const DmObject* dm = dms_.find(request.handle);
-    if (dm == nullptr) {
-        return ENOENT;
-    }
-    if (dm->users > 0) {
-        return EBUSY;
-    }
-    forget_dm(*dm);
-    dms_.remove(request.handle);
-    return 0;
-}
-
-int Client::reg_dm_mr(const abi::RegDmMrRequest& request, Request& /*message*/, Reply& reply) {
-    PdObject* pd = pds_.find(request.pd);
-    DmObject* dm = dms_.find(request.dm);
-    if (pd == nullptr || dm == nullptr) {
-        return ENOENT;
-    }
-    if (pd->context->device != dm->context->device || !is_valid_access(request.access) ||
-        (request.access & ~kDmAccess) != 0 || (request.access & kAccessZeroBased) == 0) {
-        return EINVAL;
-    }
-    const std::uint64_t total = dm->memory->length_bytes;
-    if (request.length > total || request.offset > total - request.length) {
-        return EINVAL;
-    }
-    if (const int error = check_mr_room(*pd); error != 0) {
-        return error;
-    }
-    auto mr = std::make_unique<MrObject>();
-    mr->pd = pd;
-    mr->dm = dm;
-    mr->region.length_bytes = request.length;
-    mr->region.va = request.offset;
-    mr->region.direct = dm->memory->file.mapping.data() + request.offset;
-    mr->region.access = request.access;
-    return add_mr(std::move(mr), reply);
-}
-
-/// No region lies in it any more.
-void Client::forget_dm(const DmObject& dm) {
-    device_memory_bytes_ -= abi::round_up(dm.memory->length_bytes, 4096);
-    --dm.context->device->num_dms;
-}
-
-void Client::remove_dms(const ContextObject* context) {
-    for (auto entry = dms_.begin(); entry != dms_.end();) {
+void remove_dms(ClientState& client, const ContextObject* context) {
+    for (auto entry = client.dms.begin(); entry != client.dms.end();) {
         if (context == nullptr || entry->second->context == context) {
-            forget_dm(*entry->second);
-            entry = dms_.remove(entry);
+            forget_dm(client, *entry->second);
+            entry = client.dms.remove(entry);
         } else {
             ++entry;
         }
     }
 }
+
+Operations dm_operations() { return kDmOperations; }
 
 }  // namespace urnic::dataplane

@@ -7,12 +7,27 @@
 #include <cerrno>
 
 #include "daemon/ipc/fd_closer.h"
-#include "daemon/verbs/client.h"
 #include "daemon/verbs/client_caps.h"
+#include "daemon/verbs/client_state.h"
+#include "daemon/verbs/device.h"
+#include "daemon/verbs/dm.h"
+#include "daemon/verbs/operations.h"
 
 namespace urnic::dataplane {
 
-int Client::import_device(const abi::ImportDeviceRequest& /*request*/, Request& message, Reply& reply) {
+namespace {
+
+/// Who has the context that this one was imported by; nullptr: it is none, or that one has gone.
+const ContextOwner* owner_of(const ClientState& client, const ContextObject& context) {
+    const auto owner = client.control.contexts.find(context.id);
+    return context.imported && owner != client.control.contexts.end() &&
+                   owner->second.serial == context.imported_serial
+               ? &owner->second
+               : nullptr;
+}
+
+int import_device(ClientState& client, const abi::ImportDeviceRequest& /*request*/, Request& message,
+                  Reply& reply) {
     struct stat status {};
     if (!is_memory_file(message.fds.front().get())) {
         return EBADF;  // and nothing is asked of a file system that might not answer
@@ -21,65 +36,56 @@ int Client::import_device(const abi::ImportDeviceRequest& /*request*/, Request& 
         return errno;
     }
     const ContextToken id{status.st_dev, status.st_ino};
-    const auto owner = control_.contexts.find(id);
-    if (owner == control_.contexts.end()) {
+    const auto owner = client.control.contexts.find(id);
+    if (owner == client.control.contexts.end()) {
         return EBADF;
     }
-    RnicState& device = *owner->second.client->contexts_.find(owner->second.handle)->device;
+    RnicState& device = *owner->second.client->contexts.find(owner->second.handle)->device;
     auto context = std::make_unique<ContextObject>();
-    if (const int error = make_context(device, context, reply); error != 0) {
+    if (const int error = make_context(client, device, context, reply); error != 0) {
         return error;
     }
     context->id = id;
     context->imported = true;
     context->imported_serial = owner->second.serial;
     abi::ImportDeviceReply body{};
-    body.caps = client_caps(device.device->caps, control_.limits, control_.num_workers());
+    body.caps = client_caps(device.device->caps, client.control.limits, client.control.num_workers());
     const std::string& name = device.device->name;
     std::copy_n(name.begin(), std::min(name.size(), sizeof body.name - 1), std::begin(body.name));
-    body.context = contexts_.add(std::move(context));
+    body.context = client.contexts.add(std::move(context));
     reply.set(body);
     return 0;
 }
 
-/// Who has the context that this one was imported by; nullptr: it is none, or that one has gone.
-const ContextOwner* Client::owner_of(const ContextObject& context) const {
-    const auto owner = control_.contexts.find(context.id);
-    return context.imported && owner != control_.contexts.end() &&
-                   owner->second.serial == context.imported_serial
-               ? &owner->second
-               : nullptr;
-}
-
-int Client::import_pd(const abi::ImportRequest& request, Request& /*message*/, Reply& reply) {
-    ContextObject* context = contexts_.find(request.into);
+int import_pd(ClientState& client, const abi::ImportRequest& request, Reply& reply) {
+    ContextObject* context = client.contexts.find(request.into);
     if (context == nullptr) {
         return ENOENT;
     }
-    const ContextOwner* owner = owner_of(*context);
+    const ContextOwner* owner = owner_of(client, *context);
     if (owner == nullptr) {
         return EINVAL;
     }
-    const PdObject* pd = owner->client->pds_.find(request.handle);
+    const PdObject* pd = owner->client->pds.find(request.handle);
     if (pd == nullptr) {
         return ENOENT;
     }
-    if (pd->context != owner->client->contexts_.find(owner->handle)) {
+    if (pd->context != owner->client->contexts.find(owner->handle)) {
         return EINVAL;
     }
-    return add_pd(*context, pd->number, reply);
+    return add_pd(client, *context, pd->number, reply);
 }
 
-int Client::import_mr(const abi::ImportRequest& request, Request& /*message*/, Reply& reply) {
-    const PdObject* pd = pds_.find(request.into);
+int import_mr(ClientState& client, const abi::ImportRequest& request, Reply& reply) {
+    const PdObject* pd = client.pds.find(request.into);
     if (pd == nullptr) {
         return ENOENT;
     }
-    const ContextOwner* owner = owner_of(*pd->context);
+    const ContextOwner* owner = owner_of(client, *pd->context);
     if (owner == nullptr) {
         return EINVAL;
     }
-    const MrObject* mr = owner->client->mrs_.find(request.handle);
+    const MrObject* mr = owner->client->mrs.find(request.handle);
     if (mr == nullptr) {
         return ENOENT;
     }
@@ -93,23 +99,34 @@ int Client::import_mr(const abi::ImportRequest& request, Request& /*message*/, R
     return 0;
 }
 
-int Client::import_dm(const abi::ImportRequest& request, Request& /*message*/, Reply& reply) {
-    ContextObject* context = contexts_.find(request.into);
+int import_dm(ClientState& client, const abi::ImportRequest& request, Reply& reply) {
+    ContextObject* context = client.contexts.find(request.into);
     if (context == nullptr) {
         return ENOENT;
     }
-    const ContextOwner* owner = owner_of(*context);
+    const ContextOwner* owner = owner_of(client, *context);
     if (owner == nullptr) {
         return EINVAL;
     }
-    const DmObject* dm = owner->client->dms_.find(request.handle);
+    const DmObject* dm = owner->client->dms.find(request.handle);
     if (dm == nullptr) {
         return ENOENT;
     }
-    if (dm->context != owner->client->contexts_.find(owner->handle)) {
+    if (dm->context != owner->client->contexts.find(owner->handle)) {
         return EINVAL;
     }
-    return add_dm(*context, dm->memory, reply);
+    return add_dm(client, *context, dm->memory, reply);
 }
+
+constexpr Operation kImportOperations[] = {
+    operation<import_device>(abi::Op::kImportDevice, 1),
+    operation<import_pd>(abi::Op::kImportPd),
+    operation<import_mr>(abi::Op::kImportMr),
+    operation<import_dm>(abi::Op::kImportDm),
+};
+
+}  // namespace
+
+Operations import_operations() { return kImportOperations; }
 
 }  // namespace urnic::dataplane

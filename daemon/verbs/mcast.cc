@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "daemon/verbs/client.h"
+#include "daemon/verbs/client_state.h"
+#include "daemon/verbs/mcast.h"
+#include "daemon/verbs/operations.h"
 #include "rnic/wire/multicast.h"
 
 namespace urnic::dataplane {
@@ -15,10 +17,8 @@ wire::Gid gid_of(const abi::McastRequest& request) {
     return gid;
 }
 
-}  // namespace
-
-int Client::attach_mcast(const abi::McastRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    QpObject* qp = qps_.find(request.qp);
+int attach_mcast(ClientState& client, const abi::McastRequest& request, Reply& /*reply*/) {
+    QpObject* qp = client.qps.find(request.qp);
     const wire::Gid gid = gid_of(request);
     if (qp == nullptr) {
         return ENOENT;
@@ -30,18 +30,18 @@ int Client::attach_mcast(const abi::McastRequest& request, Request& /*message*/,
     if (qp->memberships.count(gid) != 0) {
         return 0;  // a member gets one copy, however often it was attached
     }
-    if (memberships_ >= control_.limits.max_mcast_attachments) {
+    if (client.num_memberships >= client.control.limits.max_mcast_attachments) {
         return ENOMEM;
     }
     RnicState& device = *qp->pd->context->device;
     const int error =
-        device.groups.attach(control_, *device.device, qp->slot, qp->worker, qp->memberships, gid);
-    memberships_ += error == 0 ? 1 : 0;
+        device.groups.attach(client.control, *device.device, qp->slot, qp->worker, qp->memberships, gid);
+    client.num_memberships += error == 0 ? 1 : 0;
     return error;
 }
 
-int Client::detach_mcast(const abi::McastRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    QpObject* qp = qps_.find(request.qp);
+int detach_mcast(ClientState& client, const abi::McastRequest& request, Reply& /*reply*/) {
+    QpObject* qp = client.qps.find(request.qp);
     if (qp == nullptr) {
         return ENOENT;
     }
@@ -50,20 +50,29 @@ int Client::detach_mcast(const abi::McastRequest& request, Request& /*message*/,
         return EINVAL;
     }
     RnicState& device = *qp->pd->context->device;
-    control_.workers[qp->worker]->call([&] { MulticastGroups::unlink(membership->second.member); });
+    client.control.workers[qp->worker]->call([&] { MulticastGroups::unlink(membership->second.member); });
     device.groups.forget(qp->worker, qp->memberships, membership);
-    --memberships_;
-    device.groups.publish(control_, *device.device);
+    --client.num_memberships;
+    device.groups.publish(client.control, *device.device);
     return 0;
 }
 
+constexpr Operation kMcastOperations[] = {
+    operation<attach_mcast>(abi::Op::kAttachMcast),
+    operation<detach_mcast>(abi::Op::kDetachMcast),
+};
+
+}  // namespace
+
 /// Control thread: the QP is on no worker any more, its members are unlinked.
-void Client::forget_memberships(QpObject& qp) {
+void forget_memberships(ClientState& client, QpObject& qp) {
     RnicState& device = *qp.pd->context->device;
     while (!qp.memberships.empty()) {
         device.groups.forget(qp.worker, qp.memberships, qp.memberships.begin());
-        --memberships_;
+        --client.num_memberships;
     }
 }
+
+Operations mcast_operations() { return kMcastOperations; }
 
 }  // namespace urnic::dataplane

@@ -4,8 +4,10 @@
 
 #include "base/check.h"
 #include "daemon/ipc/fd_closer.h"
-#include "daemon/verbs/client.h"
+#include "daemon/verbs/client_state.h"
+#include "daemon/verbs/mr.h"
 #include "daemon/verbs/mr_access.h"
+#include "daemon/verbs/operations.h"
 #include "os/rollback.h"
 #include "os/secure_random.h"
 
@@ -36,22 +38,48 @@ class NullSpace final : public AddressSpace {
 };
 NullSpace null_space;  // has no state: for all
 
-}  // namespace
+/// Finds where the memory lies and fills that part of `region`. 0 or errno; then the window is not held.
+int map_region(ClientState& client, const abi::RegMrRequest& request, MemoryRegion& region,
+               AppMemory::Window*& window) {
+    region.iova = request.iova;
+    region.length_bytes = request.length;
+    region.va = request.addr;
+    region.direct = nullptr;
+    region.space = nullptr;
+    if ((request.flags & abi::kRegMrConverted) == 0) {
+        region.space = &client.memory;
+        return 0;
+    }
+    if (const int error = client.memory.acquire(request.addr, request.length, window); error != 0) {
+        return error;
+    }
+    region.direct = AppMemory::at(*window, request.addr);
+    return 0;
+}
 
-int Client::attach_memory(const abi::AttachMemoryRequest& /*request*/, Request& message, Reply& /*reply*/) {
-    return is_memory_file(message.fds.front().get()) ? memory_.attach(std::move(message.fds.front()))
+/// The key is removed and every worker has passed a loop boundary since.
+void forget_mr(ClientState& client, MrObject& mr) {
+    RnicState& device = *mr.pd->context->device;
+    device.device->keys.release(mr.key);
+    if (mr.window != nullptr) {
+        client.memory.release(mr.window, mr.addr, mr.length_bytes);
+    }
+    if (mr.dm != nullptr) {
+        --mr.dm->users;
+    }
+    client.registered_bytes -= mr.length_bytes;
+    --device.num_mrs;
+    --mr.pd->users;
+}
+
+int attach_memory(ClientState& client, const abi::AttachMemoryRequest& /*request*/, Request& message,
+                  Reply& /*reply*/) {
+    return is_memory_file(message.fds.front().get()) ? client.memory.attach(std::move(message.fds.front()))
                                                      : EINVAL;
 }
 
-/// ENOMEM: the client or the device has as many regions as it may.
-int Client::check_mr_room(const PdObject& pd) const {
-    const RnicState& device = *pd.context->device;
-    return mrs_.size() >= control_.limits.max_mrs || device.num_mrs >= device.device->caps.max_mr ? ENOMEM
-                                                                                                  : 0;
-}
-
-int Client::reg_mr(const abi::RegMrRequest& request, Request& /*message*/, Reply& reply) {
-    PdObject* pd = pds_.find(request.pd);
+int reg_mr(ClientState& client, const abi::RegMrRequest& request, Reply& reply) {
+    PdObject* pd = client.pds.find(request.pd);
     if (pd == nullptr) {
         return ENOENT;
     }
@@ -59,10 +87,10 @@ int Client::reg_mr(const abi::RegMrRequest& request, Request& /*message*/, Reply
         request.length > pd->context->device->device->caps.max_mr_size) {
         return EINVAL;
     }
-    if (const int error = check_mr_room(*pd); error != 0) {
+    if (const int error = check_mr_room(client, *pd); error != 0) {
         return error;
     }
-    if (request.length > control_.limits.max_registered_bytes - registered_bytes_) {
+    if (request.length > client.control.limits.max_registered_bytes - client.registered_bytes) {
         return ENOMEM;
     }
     auto mr = std::make_unique<MrObject>();
@@ -70,69 +98,18 @@ int Client::reg_mr(const abi::RegMrRequest& request, Request& /*message*/, Reply
     mr->addr = request.addr;
     mr->length_bytes = request.length;
     mr->region.access = request.access;
-    if (const int error = map_region(request, mr->region, mr->window); error != 0) {
+    if (const int error = map_region(client, request, mr->region, mr->window); error != 0) {
         return error;
     }
-    return add_mr(std::move(mr), reply);
+    return add_mr(client, std::move(mr), reply);
 }
 
-/// Finds where the memory lies and fills that part of `region`. 0 or errno; then the window is not held.
-int Client::map_region(const abi::RegMrRequest& request, MemoryRegion& region, AppMemory::Window*& window) {
-    region.iova = request.iova;
-    region.length_bytes = request.length;
-    region.va = request.addr;
-    region.direct = nullptr;
-    region.space = nullptr;
-    if ((request.flags & abi::kRegMrConverted) == 0) {
-        region.space = &memory_;
-        return 0;
-    }
-    if (const int error = memory_.acquire(request.addr, request.length, window); error != 0) {
-        return error;
-    }
-    region.direct = AppMemory::at(*window, request.addr);
-    return 0;
-}
-
-/// Takes the region in, gives it a key, counts it and answers. ENOMEM: there is no key; then its window is
-/// not held any more either.
-int Client::add_mr(std::unique_ptr<MrObject> made, Reply& reply) {
-    MrObject& mr = *made;
-    Rollback release([this, window = mr.window, addr = mr.addr, length_bytes = mr.length_bytes] {
-        if (window != nullptr) {
-            memory_.release(window, addr, length_bytes);
-        }
-    });
-    // The table takes the object first: once its key is published nothing may fail.
-    const std::uint32_t handle = mrs_.add(std::move(made));
-    Rollback forget([this, handle] { mrs_.remove(handle); });
-    RnicState& device = *mr.pd->context->device;
-    mr.region.pd = mr.pd->number;
-    mr.key = device.device->keys.add(mr.region, secure_random());
-    if (mr.key == 0) {
-        return ENOMEM;
-    }
-    release.keep();
-    forget.keep();
-    ++mr.pd->users;
-    ++device.num_mrs;
-    registered_bytes_ += mr.length_bytes;
-    if (mr.dm != nullptr) {
-        ++mr.dm->users;
-    }
-    abi::RegMrReply body{};
-    body.handle = handle;
-    body.lkey = body.rkey = mr.key;
-    reply.set(body);
-    return 0;
-}
-
-int Client::alloc_null_mr(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
-    PdObject* pd = pds_.find(request.handle);
+int alloc_null_mr(ClientState& client, const abi::HandleRequest& request, Reply& reply) {
+    PdObject* pd = client.pds.find(request.handle);
     if (pd == nullptr) {
         return ENOENT;
     }
-    if (const int error = check_mr_room(*pd); error != 0) {
+    if (const int error = check_mr_room(client, *pd); error != 0) {
         return error;
     }
     auto mr = std::make_unique<MrObject>();
@@ -141,13 +118,13 @@ int Client::alloc_null_mr(const abi::HandleRequest& request, Request& /*message*
     mr->region.length_bytes = ~std::uint64_t{0};
     mr->region.space = &null_space;
     mr->region.access = kAccessLocalWrite;
-    return add_mr(std::move(mr), reply);
+    return add_mr(client, std::move(mr), reply);
 }
 
-int Client::rereg_mr(const abi::ReregMrRequest& request, Request& /*message*/, Reply& /*reply*/) {
+int rereg_mr(ClientState& client, const abi::ReregMrRequest& request, Reply& /*reply*/) {
     constexpr std::uint32_t kKnown = abi::kReregMrTranslation | abi::kReregMrPd | abi::kReregMrAccess;
     const auto changes = [&](std::uint32_t what) { return (request.changes & what) != 0; };
-    MrObject* mr = mrs_.find(request.mr);
+    MrObject* mr = client.mrs.find(request.mr);
     if (mr == nullptr) {
         return ENOENT;
     }
@@ -157,7 +134,7 @@ int Client::rereg_mr(const abi::ReregMrRequest& request, Request& /*message*/, R
     if (mr->is_null || mr->dm != nullptr) {
         return EOPNOTSUPP;
     }
-    PdObject* pd = changes(abi::kReregMrPd) ? pds_.find(request.pd) : mr->pd;
+    PdObject* pd = changes(abi::kReregMrPd) ? client.pds.find(request.pd) : mr->pd;
     abi::RegMrRequest memory{};
     memory.addr = request.addr;
     memory.length = request.length;
@@ -176,24 +153,24 @@ int Client::rereg_mr(const abi::ReregMrRequest& request, Request& /*message*/, R
     region.access = changes(abi::kReregMrAccess) ? request.access : region.access;
     AppMemory::Window* window = nullptr;
     if (changes(abi::kReregMrTranslation)) {
-        const std::uint64_t others = registered_bytes_ - mr->length_bytes;
-        if (memory.length > control_.limits.max_registered_bytes - others) {
+        const std::uint64_t others = client.registered_bytes - mr->length_bytes;
+        if (memory.length > client.control.limits.max_registered_bytes - others) {
             return ENOMEM;
         }
-        if (const int error = map_region(memory, region, window); error != 0) {
+        if (const int error = map_region(client, memory, region, window); error != 0) {
             return error;
         }
     }
     KeyTable& keys = mr->pd->context->device->device->keys;
     if (!keys.close(mr->key)) {
         if (window != nullptr) {
-            memory_.release(window, memory.addr, memory.length);
+            client.memory.release(window, memory.addr, memory.length);
         }
         return EBUSY;
     }
     // Nothing fails from here on.
     URNIC_CHECK(keys.remove(mr->key));
-    control_.barrier();
+    client.control.barrier();
     keys.replace(mr->key, region);
     mr->region = region;
     --mr->pd->users;
@@ -201,18 +178,18 @@ int Client::rereg_mr(const abi::ReregMrRequest& request, Request& /*message*/, R
     ++pd->users;
     if (changes(abi::kReregMrTranslation)) {
         if (mr->window != nullptr) {
-            memory_.release(mr->window, mr->addr, mr->length_bytes);
+            client.memory.release(mr->window, mr->addr, mr->length_bytes);
         }
         mr->window = window;
         mr->addr = memory.addr;
-        registered_bytes_ += memory.length - mr->length_bytes;
+        client.registered_bytes += memory.length - mr->length_bytes;
         mr->length_bytes = memory.length;
     }
     return 0;
 }
 
-int Client::dereg_mr(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    MrObject* mr = mrs_.find(request.handle);
+int dereg_mr(ClientState& client, const abi::HandleRequest& request, Reply& /*reply*/) {
+    MrObject* mr = client.mrs.find(request.handle);
     if (mr == nullptr) {
         return ENOENT;
     }
@@ -221,32 +198,68 @@ int Client::dereg_mr(const abi::HandleRequest& request, Request& /*message*/, Re
         return EBUSY;
     }
     URNIC_CHECK(keys.remove(mr->key));
-    control_.barrier();
-    forget_mr(*mr);
-    mrs_.remove(request.handle);
+    client.control.barrier();
+    forget_mr(client, *mr);
+    client.mrs.remove(request.handle);
     return 0;
 }
 
-/// The key is removed and every worker has passed a loop boundary since.
-void Client::forget_mr(MrObject& mr) {
-    RnicState& device = *mr.pd->context->device;
-    device.device->keys.release(mr.key);
-    if (mr.window != nullptr) {
-        memory_.release(mr.window, mr.addr, mr.length_bytes);
-    }
-    if (mr.dm != nullptr) {
-        --mr.dm->users;
-    }
-    registered_bytes_ -= mr.length_bytes;
-    --device.num_mrs;
-    --mr.pd->users;
+constexpr Operation kMrOperations[] = {
+    operation<attach_memory>(abi::Op::kAttachMemory, 1),
+    operation<reg_mr>(abi::Op::kRegMr),
+    operation<alloc_null_mr>(abi::Op::kAllocNullMr),
+    operation<rereg_mr>(abi::Op::kReregMr),
+    operation<dereg_mr>(abi::Op::kDeregMr),
+};
+
+}  // namespace
+
+/// ENOMEM: the client or the device has as many regions as it may.
+int check_mr_room(const ClientState& client, const PdObject& pd) {
+    const RnicState& device = *pd.context->device;
+    return client.mrs.size() >= client.control.limits.max_mrs || device.num_mrs >= device.device->caps.max_mr
+               ? ENOMEM
+               : 0;
 }
 
-void Client::remove_mrs(const ContextObject* context) {
+/// Takes the region in, gives it a key, counts it and answers. ENOMEM: there is no key; then its window is
+/// not held any more either.
+int add_mr(ClientState& client, std::unique_ptr<MrObject> made, Reply& reply) {
+    MrObject& mr = *made;
+    Rollback release([&client, window = mr.window, addr = mr.addr, length_bytes = mr.length_bytes] {
+        if (window != nullptr) {
+            client.memory.release(window, addr, length_bytes);
+        }
+    });
+    // The table takes the object first: once its key is published nothing may fail.
+    const std::uint32_t handle = client.mrs.add(std::move(made));
+    Rollback forget([&client, handle] { client.mrs.remove(handle); });
+    RnicState& device = *mr.pd->context->device;
+    mr.region.pd = mr.pd->number;
+    mr.key = device.device->keys.add(mr.region, secure_random());
+    if (mr.key == 0) {
+        return ENOMEM;
+    }
+    release.keep();
+    forget.keep();
+    ++mr.pd->users;
+    ++device.num_mrs;
+    client.registered_bytes += mr.length_bytes;
+    if (mr.dm != nullptr) {
+        ++mr.dm->users;
+    }
+    abi::RegMrReply body{};
+    body.handle = handle;
+    body.lkey = body.rkey = mr.key;
+    reply.set(body);
+    return 0;
+}
+
+void remove_mrs(ClientState& client, const ContextObject* context) {
     const auto ours = [&](const MrObject& mr) { return context == nullptr || mr.pd->context == context; };
     bool any = false;
     bool others_windows = false;
-    for (const auto& [handle, mr] : mrs_) {
+    for (const auto& [handle, mr] : client.mrs) {
         if (ours(*mr)) {
             KeyTable& keys = mr->pd->context->device->device->keys;
             // Our own windows are gone. What is left belongs to those who share the PD.
@@ -261,21 +274,23 @@ void Client::remove_mrs(const ContextObject* context) {
     if (!any) {
         return;
     }
-    control_.barrier();  // one for all of them
+    client.control.barrier();  // one for all of them
     if (others_windows) {
-        for (const auto& device : control_.devices) {
+        for (const auto& device : client.control.devices) {
             device->device->keys.unbind_closed();
         }
-        control_.barrier();
+        client.control.barrier();
     }
-    for (auto entry = mrs_.begin(); entry != mrs_.end();) {
+    for (auto entry = client.mrs.begin(); entry != client.mrs.end();) {
         if (ours(*entry->second)) {
-            forget_mr(*entry->second);
-            entry = mrs_.remove(entry);
+            forget_mr(client, *entry->second);
+            entry = client.mrs.remove(entry);
         } else {
             ++entry;
         }
     }
 }
+
+Operations mr_operations() { return kMrOperations; }
 
 }  // namespace urnic::dataplane

@@ -1,13 +1,26 @@
 // Memory windows of a client. The control thread makes and ends them; binding is the workers' (rnic/mem).
 #include <cerrno>
 
-#include "daemon/verbs/client.h"
+#include "daemon/verbs/client_state.h"
+#include "daemon/verbs/mw.h"
+#include "daemon/verbs/operations.h"
 #include "os/secure_random.h"
 
 namespace urnic::dataplane {
 
-int Client::alloc_mw(const abi::AllocMwRequest& request, Request& /*message*/, Reply& reply) {
-    PdObject* pd = pds_.find(request.pd);
+namespace {
+
+/// The window is removed and every worker has passed a loop boundary since.
+void forget_mw(MwObject& mw) {
+    RnicState& device = *mw.pd->context->device;
+    device.device->keys.unbind(mw.window);
+    device.device->keys.release(mw.key);
+    --device.num_mws;
+    --mw.pd->users;
+}
+
+int alloc_mw(ClientState& client, const abi::AllocMwRequest& request, Reply& reply) {
+    PdObject* pd = client.pds.find(request.pd);
     if (pd == nullptr) {
         return ENOENT;
     }
@@ -16,16 +29,16 @@ int Client::alloc_mw(const abi::AllocMwRequest& request, Request& /*message*/, R
         return EINVAL;
     }
     RnicState& device = *pd->context->device;
-    if (mws_.size() >= control_.limits.max_mws || device.num_mws >= device.device->caps.max_mw) {
+    if (client.mws.size() >= client.control.limits.max_mws || device.num_mws >= device.device->caps.max_mw) {
         return ENOMEM;
     }
     auto made = std::make_unique<MwObject>(*pd, static_cast<WindowType>(request.type));
     MwObject& mw = *made;
     abi::AllocMwReply body{};
-    body.handle = mws_.add(std::move(made));
+    body.handle = client.mws.add(std::move(made));
     mw.key = device.device->keys.add_window(mw.window, secure_random());
     if (mw.key == 0) {
-        mws_.remove(body.handle);
+        client.mws.remove(body.handle);
         return ENOMEM;
     }
     ++pd->users;
@@ -35,31 +48,29 @@ int Client::alloc_mw(const abi::AllocMwRequest& request, Request& /*message*/, R
     return 0;
 }
 
-int Client::dealloc_mw(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    MwObject* mw = mws_.find(request.handle);
+int dealloc_mw(ClientState& client, const abi::HandleRequest& request, Reply& /*reply*/) {
+    MwObject* mw = client.mws.find(request.handle);
     if (mw == nullptr) {
         return ENOENT;
     }
     mw->pd->context->device->device->keys.remove_window(mw->window);
-    control_.barrier();
+    client.control.barrier();
     forget_mw(*mw);
-    mws_.remove(request.handle);
+    client.mws.remove(request.handle);
     return 0;
 }
 
-/// The window is removed and every worker has passed a loop boundary since.
-void Client::forget_mw(MwObject& mw) {
-    RnicState& device = *mw.pd->context->device;
-    device.device->keys.unbind(mw.window);
-    device.device->keys.release(mw.key);
-    --device.num_mws;
-    --mw.pd->users;
-}
+constexpr Operation kMwOperations[] = {
+    operation<alloc_mw>(abi::Op::kAllocMw),
+    operation<dealloc_mw>(abi::Op::kDeallocMw),
+};
 
-void Client::remove_mws(const ContextObject* context) {
+}  // namespace
+
+void remove_mws(ClientState& client, const ContextObject* context) {
     const auto ours = [&](const MwObject& mw) { return context == nullptr || mw.pd->context == context; };
     bool any = false;
-    for (const auto& [handle, mw] : mws_) {
+    for (const auto& [handle, mw] : client.mws) {
         if (ours(*mw)) {
             mw->pd->context->device->device->keys.remove_window(mw->window);
             any = true;
@@ -68,15 +79,17 @@ void Client::remove_mws(const ContextObject* context) {
     if (!any) {
         return;
     }
-    control_.barrier();  // one for all of them
-    for (auto entry = mws_.begin(); entry != mws_.end();) {
+    client.control.barrier();  // one for all of them
+    for (auto entry = client.mws.begin(); entry != client.mws.end();) {
         if (ours(*entry->second)) {
             forget_mw(*entry->second);
-            entry = mws_.remove(entry);
+            entry = client.mws.remove(entry);
         } else {
             ++entry;
         }
     }
 }
+
+Operations mw_operations() { return kMwOperations; }
 
 }  // namespace urnic::dataplane

@@ -5,7 +5,11 @@
 
 #include "base/check.h"
 #include "daemon/neighbour/address_vector.h"
-#include "daemon/verbs/client.h"
+#include "daemon/verbs/client_state.h"
+#include "daemon/verbs/mcast.h"
+#include "daemon/verbs/operations.h"
+#include "daemon/verbs/qp.h"
+#include "daemon/verbs/xrc.h"
 #include "os/rollback.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/multicast.h"
@@ -111,13 +115,20 @@ bool is_valid_attribute_set(const abi::QpAttr& attr, const Device& device) {
             (attr.path_mtu >= 1 && attr.path_mtu <= 5 && mtu_bytes(attr.path_mtu) <= device.mtu_bytes));
 }
 
-}  // namespace
+/// The objects that a QP is made from.
+struct QpParts {
+    PdObject* pd = nullptr;
+    CqObject* send_cq = nullptr;
+    CqObject* recv_cq = nullptr;
+    SrqObject* srq = nullptr;
+};
 
-int Client::find_parts(const abi::CreateQpRequest& request, QpParts& parts) const {
-    parts.pd = pds_.find(request.pd);
-    parts.send_cq = cqs_.find(request.send_cq);
-    parts.recv_cq = cqs_.find(request.recv_cq);
-    parts.srq = srqs_.find(request.srq);
+/// 0; ENOENT or EINVAL for handles that are not there or do not belong together.
+int find_parts(const ClientState& client, const abi::CreateQpRequest& request, QpParts& parts) {
+    parts.pd = client.pds.find(request.pd);
+    parts.send_cq = client.cqs.find(request.send_cq);
+    parts.recv_cq = client.cqs.find(request.recv_cq);
+    parts.srq = client.srqs.find(request.srq);
     const bool is_initiator = static_cast<QpType>(request.type) == QpType::kXrcSend;
     if (is_initiator) {
         parts.recv_cq = nullptr;  // nothing would complete there
@@ -135,7 +146,7 @@ int Client::find_parts(const abi::CreateQpRequest& request, QpParts& parts) cons
     return one_context && srq_fits ? 0 : EINVAL;
 }
 
-void Client::use_parts(const QpParts& parts, QpObject& qp, QpConfig& config) {
+void use_parts(const QpParts& parts, QpObject& qp, QpConfig& config) {
     qp.pd = parts.pd;
     qp.send_cq = parts.send_cq;
     qp.recv_cq = parts.recv_cq;
@@ -146,81 +157,8 @@ void Client::use_parts(const QpParts& parts, QpObject& qp, QpConfig& config) {
     config.srq = parts.srq != nullptr ? parts.srq->srq.get() : nullptr;
 }
 
-int Client::create_qp(const abi::CreateQpRequest& request, Request& /*message*/, Reply& reply) {
-    if (static_cast<QpType>(request.type) == QpType::kXrcRecv) {
-        return create_xrc_target(request, reply);
-    }
-    QpParts parts;
-    if (const int error = find_parts(request, parts); error != 0) {
-        return error;
-    }
-    RnicState& device = *parts.pd->context->device;
-    if (const int error = check_kind_and_size(request, device.device->caps); error != 0) {
-        return error;
-    }
-    if (qps_.size() + xrc_targets_.size() >= control_.limits.max_qps ||
-        device.num_qps >= device.device->caps.max_qp) {
-        return ENOMEM;
-    }
-    const QpLayout layout = lay_out(request);
-    const std::uint32_t w = parts.srq != nullptr ? parts.srq->worker : control_.least_loaded_worker();
-    const auto doorbell_slot = doorbell_slots_[w].allocate();
-    if (!doorbell_slot) {
-        return ENOMEM;
-    }
-    Rollback free_slot([&] { doorbell_slots_[w].free(*doorbell_slot); });
-    const auto qp_num = device.qp_numbers.allocate(w);
-    if (!qp_num) {
-        return ENOMEM;
-    }
-    Rollback free_number([&] { device.qp_numbers.free(*qp_num); });
-    RingPiece memory;
-    if (const int error = allocate_rings(layout.bytes, memory); error != 0) {
-        return error;
-    }
-    Rollback free_rings([&] { rings_->release(memory); });
-
-    QpConfig config = config_of(request, layout, rings_->at(memory));
-    config.qp_num = *qp_num;
-    use_device(*device.device, w, config);
-    config.reorder_buffers = device.device->use_go_back_n ? nullptr : &control_.workers[w]->held_packets();
-    auto made = std::make_unique<QpObject>();
-    QpObject& qp = *made;
-    qp.type = static_cast<QpType>(request.type);
-    if (qp.type != QpType::kUd) {
-        use_congestion(*device.device, w, config);
-    }
-    use_parts(parts, qp, config);
-    qp.memory = memory;
-    qp.worker = w;
-    qp.slot.qp = control_.make_qp(qp.type, config);
-    URNIC_CHECK(qp.slot.qp != nullptr);
-    qp.slot.device = device.device;
-    qp.slot.async_fd = parts.pd->context->async_fd.get();
-    qp.slot.user_handle = request.user_handle;
-    qp.slot.block_self_multicast_loopback = (request.create_flags & kQpBlockSelfMcastLb) != 0;
-    qp.slot.client = on_worker_[w].get();
-    qp.slot.doorbell_slot = *doorbell_slot;
-    QpTablePages room;
-    abi::CreateQpReply body = describe(layout);
-    body.handle = qps_.add(std::move(made));
-    // Nothing fails from here on.
-    free_slot.keep();
-    free_number.keep();
-    free_rings.keep();
-    publish_qp(qp, room);
-
-    body.qp_num = *qp_num;
-    body.worker = w;
-    body.doorbell_slot = *doorbell_slot;
-    body.memory_offset = memory.offset;
-    reply.set(body);
-    reply.fds = {rings_->fd()};
-    return 0;
-}
-
 /// Counts the QP and hands it to its worker.
-void Client::publish_qp(QpObject& qp, QpTablePages& room) {
+void publish_qp(ClientState& client, QpObject& qp, QpTablePages& room) {
     ++qp.pd->users;
     ++qp.send_cq->users;
     if (qp.recv_cq != nullptr) {
@@ -230,25 +168,25 @@ void Client::publish_qp(QpObject& qp, QpTablePages& room) {
         ++qp.srq->users;
     }
     ++qp.pd->context->device->num_qps;
-    ++control_.worker_qps[qp.worker];
-    Worker& worker = *control_.workers[qp.worker];
+    ++client.control.worker_qps[qp.worker];
+    Worker& worker = *client.control.workers[qp.worker];
     worker.call([&] { worker.add_qp(qp.slot, room); });
 }
 
-QpSlot* Client::find_qp(std::uint32_t handle, Worker*& worker) const {
-    if (QpObject* qp = qps_.find(handle); qp != nullptr) {
-        worker = control_.workers[qp->worker].get();
+QpSlot* find_qp(const ClientState& client, std::uint32_t handle, Worker*& worker) {
+    if (QpObject* qp = client.qps.find(handle); qp != nullptr) {
+        worker = client.control.workers[qp->worker].get();
         return &qp->slot;
     }
-    if (const XrcTargetObject* target = xrc_targets_.find(handle); target != nullptr) {
-        worker = control_.workers[target->xrcd->domain->worker].get();
+    if (const XrcTargetObject* target = client.xrc_targets.find(handle); target != nullptr) {
+        worker = client.control.workers[target->xrcd->domain->worker].get();
         return &target->target->slot;
     }
     return nullptr;
 }
 
 /// The fixed part of a connected QP's packets. Errors as resolve_address().
-int Client::resolve_path(const QpSlot& qp, Worker& worker, const abi::QpAttr& attr, wire::Path& path) {
+int resolve_path(const QpSlot& qp, Worker& worker, const abi::QpAttr& attr, wire::Path& path) {
     wire::Gid destination{};
     std::copy(std::begin(attr.av.dgid), std::end(attr.av.dgid), destination.begin());
     if (wire::is_multicast(destination)) {  // a connection has one peer
@@ -273,9 +211,103 @@ int Client::resolve_path(const QpSlot& qp, Worker& worker, const abi::QpAttr& at
     return 0;
 }
 
-int Client::modify_qp(const abi::ModifyQpRequest& request, Request& /*message*/, Reply& /*reply*/) {
+/// The QP's worker does not know it any more.
+void forget_qp(ClientState& client, QpObject& qp) {
+    RnicState& device = *qp.pd->context->device;
+    device.qp_numbers.free(qp.slot.qp->qp_num());
+    device.device->neighbours->release(qp.slot.neighbour);
+    client.doorbell_slots[qp.worker].free(qp.slot.doorbell_slot);
+    qp.slot.qp.reset();
+    client.rings->release(qp.memory);
+    --client.control.worker_qps[qp.worker];
+    --device.num_qps;
+    --qp.send_cq->users;
+    if (qp.recv_cq != nullptr) {
+        --qp.recv_cq->users;
+    }
+    if (qp.srq != nullptr) {
+        --qp.srq->users;
+    }
+    --qp.pd->users;
+}
+
+int create_qp(ClientState& client, const abi::CreateQpRequest& request, Reply& reply) {
+    if (static_cast<QpType>(request.type) == QpType::kXrcRecv) {
+        return create_xrc_target(client, request, reply);
+    }
+    QpParts parts;
+    if (const int error = find_parts(client, request, parts); error != 0) {
+        return error;
+    }
+    RnicState& device = *parts.pd->context->device;
+    if (const int error = check_kind_and_size(request, device.device->caps); error != 0) {
+        return error;
+    }
+    if (client.qps.size() + client.xrc_targets.size() >= client.control.limits.max_qps ||
+        device.num_qps >= device.device->caps.max_qp) {
+        return ENOMEM;
+    }
+    const QpLayout layout = lay_out(request);
+    const std::uint32_t w = parts.srq != nullptr ? parts.srq->worker : client.control.least_loaded_worker();
+    const auto doorbell_slot = client.doorbell_slots[w].allocate();
+    if (!doorbell_slot) {
+        return ENOMEM;
+    }
+    Rollback free_slot([&] { client.doorbell_slots[w].free(*doorbell_slot); });
+    const auto qp_num = device.qp_numbers.allocate(w);
+    if (!qp_num) {
+        return ENOMEM;
+    }
+    Rollback free_number([&] { device.qp_numbers.free(*qp_num); });
+    RingPiece memory;
+    if (const int error = allocate_rings(client, layout.bytes, memory); error != 0) {
+        return error;
+    }
+    Rollback free_rings([&] { client.rings->release(memory); });
+
+    QpConfig config = config_of(request, layout, client.rings->at(memory));
+    config.qp_num = *qp_num;
+    use_device(*device.device, w, config);
+    config.reorder_buffers =
+        device.device->use_go_back_n ? nullptr : &client.control.workers[w]->held_packets();
+    auto made = std::make_unique<QpObject>();
+    QpObject& qp = *made;
+    qp.type = static_cast<QpType>(request.type);
+    if (qp.type != QpType::kUd) {
+        use_congestion(*device.device, w, config);
+    }
+    use_parts(parts, qp, config);
+    qp.memory = memory;
+    qp.worker = w;
+    qp.slot.qp = client.control.make_qp(qp.type, config);
+    URNIC_CHECK(qp.slot.qp != nullptr);
+    qp.slot.device = device.device;
+    qp.slot.async_fd = parts.pd->context->async_fd.get();
+    qp.slot.user_handle = request.user_handle;
+    qp.slot.block_self_multicast_loopback = (request.create_flags & kQpBlockSelfMcastLb) != 0;
+    qp.slot.client = client.on_worker[w].get();
+    qp.slot.doorbell_slot = *doorbell_slot;
+    QpTablePages room;
+    abi::CreateQpReply body = describe(layout);
+    body.handle = client.qps.add(std::move(made));
+    // Nothing fails from here on.
+    free_slot.keep();
+    free_number.keep();
+    free_rings.keep();
+    publish_qp(client, qp, room);
+
+    body.qp_num = *qp_num;
+    body.worker = w;
+    body.doorbell_slot = *doorbell_slot;
+    body.memory_offset = memory.offset;
+    reply.set(body);
+    reply.fds = {client.rings->fd()};
+    return 0;
+}
+
+int modify_qp(ClientState& client, const abi::ModifyQpRequest& request, Reply& /*reply*/) {
     Worker* worker = nullptr;
-    QpSlot* qp = find_qp(request.qp, worker);
+    QpSlot* qp = find_qp(client, request.qp, worker);
     if (qp == nullptr) {
         return ENOENT;
     }
@@ -299,9 +331,9 @@ int Client::modify_qp(const abi::ModifyQpRequest& request, Request& /*message*/,
     return result;
 }
 
-int Client::query_qp(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
+int query_qp(ClientState& client, const abi::HandleRequest& request, Reply& reply) {
     Worker* worker = nullptr;
-    const QpSlot* qp = find_qp(request.handle, worker);
+    const QpSlot* qp = find_qp(client, request.handle, worker);
     if (qp == nullptr) {
         return ENOENT;
     }
@@ -311,23 +343,23 @@ int Client::query_qp(const abi::HandleRequest& request, Request& /*message*/, Re
     return 0;
 }
 
-int Client::destroy_qp(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
-    if (XrcTargetObject* target = xrc_targets_.find(request.handle); target != nullptr) {
-        detach_target(*target);
+int destroy_qp(ClientState& client, const abi::HandleRequest& request, Reply& reply) {
+    if (XrcTargetObject* target = client.xrc_targets.find(request.handle); target != nullptr) {
+        detach_target(client, *target);
         abi::DestroyReply body{};
         body.async_events = target->listener.async_events.load();
         reply.set(body);
-        xrc_targets_.remove(request.handle);
+        client.xrc_targets.remove(request.handle);
         return 0;
     }
-    QpObject* qp = qps_.find(request.handle);
+    QpObject* qp = client.qps.find(request.handle);
     if (qp == nullptr) {
         return ENOENT;
     }
     if (!qp->memberships.empty()) {
         return EBUSY;
     }
-    Worker& worker = *control_.workers[qp->worker];
+    Worker& worker = *client.control.workers[qp->worker];
     worker.call([&] {
         worker.send_posted(qp->slot);
         worker.remove_qp(qp->slot);
@@ -335,40 +367,29 @@ int Client::destroy_qp(const abi::HandleRequest& request, Request& /*message*/, 
     abi::DestroyReply body{};
     body.async_events = qp->slot.async_events.load();
     reply.set(body);
-    forget_qp(*qp);
-    qps_.remove(request.handle);
+    forget_qp(client, *qp);
+    client.qps.remove(request.handle);
     return 0;
 }
 
-/// The QP's worker does not know it any more.
-void Client::forget_qp(QpObject& qp) {
-    RnicState& device = *qp.pd->context->device;
-    device.qp_numbers.free(qp.slot.qp->qp_num());
-    device.device->neighbours->release(qp.slot.neighbour);
-    doorbell_slots_[qp.worker].free(qp.slot.doorbell_slot);
-    qp.slot.qp.reset();
-    rings_->release(qp.memory);
-    --control_.worker_qps[qp.worker];
-    --device.num_qps;
-    --qp.send_cq->users;
-    if (qp.recv_cq != nullptr) {
-        --qp.recv_cq->users;
-    }
-    if (qp.srq != nullptr) {
-        --qp.srq->users;
-    }
-    --qp.pd->users;
-}
+constexpr Operation kQpOperations[] = {
+    operation<create_qp>(abi::Op::kCreateQp),
+    operation<modify_qp>(abi::Op::kModifyQp),
+    operation<query_qp>(abi::Op::kQueryQp),
+    operation<destroy_qp>(abi::Op::kDestroyQp),
+};
+
+}  // namespace
 
 /// What the QPs of a context have posted goes out before they end: a NIC has sent it when its program is
 /// gone.
-void Client::send_posted(const ContextObject* context) {
-    for (std::uint32_t w = 0; w < control_.num_workers(); ++w) {
-        Worker& worker = *control_.workers[w];
+void send_posted(ClientState& client, const ContextObject* context) {
+    for (std::uint32_t w = 0; w < client.control.num_workers(); ++w) {
+        Worker& worker = *client.control.workers[w];
         // In several calls: between them the worker looks at its timers and at other clients' calls.
-        for (auto at = qps_.begin(); at != qps_.end();) {
+        for (auto at = client.qps.begin(); at != client.qps.end();) {
             worker.call([&] {
-                for (std::uint32_t left = kUnsentQpsPerCall; left != 0 && at != qps_.end(); ++at) {
+                for (std::uint32_t left = kUnsentQpsPerCall; left != 0 && at != client.qps.end(); ++at) {
                     QpObject& qp = *at->second;
                     if (qp.worker == w && (context == nullptr || qp.pd->context == context) &&
                         qp.slot.qp->has_unsent()) {
@@ -381,20 +402,20 @@ void Client::send_posted(const ContextObject* context) {
     }
 }
 
-void Client::remove_qps(const ContextObject* context) {
+void remove_qps(ClientState& client, const ContextObject* context) {
     const auto ours = [&](const QpObject& qp) { return context == nullptr || qp.pd->context == context; };
     // One call for each worker, however many QPs it loses. The worker goes through our table, since a list of
     // them would need memory.
-    for (std::uint32_t w = 0; w < control_.num_workers(); ++w) {
-        Worker& worker = *control_.workers[w];
+    for (std::uint32_t w = 0; w < client.control.num_workers(); ++w) {
+        Worker& worker = *client.control.workers[w];
         const auto leaves = [&](const auto& entry) {
             return entry.second->worker == w && ours(*entry.second);
         };
-        if (std::none_of(qps_.begin(), qps_.end(), leaves)) {
+        if (std::none_of(client.qps.begin(), client.qps.end(), leaves)) {
             continue;
         }
         worker.call([&] {
-            for (const auto& entry : qps_) {
+            for (const auto& entry : client.qps) {
                 if (leaves(entry)) {
                     for (auto& [gid, membership] : entry.second->memberships) {
                         MulticastGroups::unlink(membership.member);
@@ -404,18 +425,20 @@ void Client::remove_qps(const ContextObject* context) {
             }
         });
     }
-    for (auto entry = qps_.begin(); entry != qps_.end();) {
+    for (auto entry = client.qps.begin(); entry != client.qps.end();) {
         if (ours(*entry->second)) {
-            forget_memberships(*entry->second);
-            forget_qp(*entry->second);
-            entry = qps_.remove(entry);
+            forget_memberships(client, *entry->second);
+            forget_qp(client, *entry->second);
+            entry = client.qps.remove(entry);
         } else {
             ++entry;
         }
     }
-    for (const auto& device : control_.devices) {
-        device->groups.publish(control_, *device->device);
+    for (const auto& device : client.control.devices) {
+        device->groups.publish(client.control, *device->device);
     }
 }
+
+Operations qp_operations() { return kQpOperations; }
 
 }  // namespace urnic::dataplane

@@ -13,7 +13,7 @@
 namespace urnic::dataplane {
 
 namespace {
-constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kRingPageBytes = 4096;
 }
 
 int RingMemory::create(std::uint64_t limit_bytes) {
@@ -26,7 +26,7 @@ int RingMemory::create(std::uint64_t limit_bytes) {
 }
 
 int RingMemory::allocate(std::size_t bytes, RingPiece& piece) {
-    const std::uint64_t wanted = abi::round_up(bytes, kPageBytes);
+    const std::uint64_t wanted = abi::round_up(bytes, kRingPageBytes);
     if (wanted == 0 || wanted > limit_bytes_ - used_bytes_) {
         return ENOMEM;
     }

@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "daemon/verbs/client.h"
+#include "daemon/verbs/client_state.h"
+#include "daemon/verbs/operations.h"
+#include "daemon/verbs/srq.h"
 #include "os/rollback.h"
 
 namespace urnic::dataplane {
@@ -57,12 +59,66 @@ abi::SrqReply describe(const SrqObject& srq, std::uint32_t handle, std::uint32_t
     return body;
 }
 
-}  // namespace
+/// Counts the SRQ and makes one of an XRC domain known there.
+void publish_srq(ClientState& client, SrqObject& srq) {
+    ++srq.pd->users;
+    ++srq.pd->context->device->num_srqs;
+    if (srq.xrcd != nullptr) {
+        ++srq.cq->users;
+        ++srq.xrcd->users;
+        client.control.workers[srq.worker]->call([&] { srq.xrcd->domain->srqs.add(*srq.srq); });
+    }
+}
 
-int Client::create_srq(const abi::CreateSrqRequest& request, Request& /*message*/, Reply& reply) {
-    PdObject* pd = pds_.find(request.pd);
-    XrcdObject* xrcd = xrcds_.find(request.xrcd);
-    CqObject* cq = cqs_.find(request.cq);
+/// The copy is made here, while QPs go on taking receives from the old ring: the worker only changes over.
+int resize_srq(ClientState& client, SrqObject& srq, std::uint32_t entries) {
+    RingPiece memory;
+    if (const int error = allocate_rings(client, abi::srq_bytes(entries, srq.stride), memory); error != 0) {
+        return error;
+    }
+    Worker& worker = *client.control.workers[srq.worker];
+    std::uint32_t first = 0;
+    worker.call([&] { first = srq.srq->next(); });
+    const SrqRing from = ring_at(client.rings->at(srq.memory), srq.entries, srq.stride);
+    if (!copy_receives(from, ring_at(client.rings->at(memory), entries, srq.stride), first)) {
+        client.rings->release(memory);
+        return EINVAL;
+    }
+    worker.call([&] {
+        // A limit beyond the new ring could never be kept.
+        srq.srq->arm(std::min(srq.srq->limit(), entries));
+        srq.srq->switch_ring(client.rings->at(memory), entries, srq.stride, srq.max_sge);
+    });
+    client.rings->release(std::exchange(srq.memory, memory));
+    srq.entries = entries;
+    return 0;
+}
+
+/// No QP uses it; target QPs of its domain, whoever made them, stop doing so here.
+void forget_srq(ClientState& client, SrqObject& srq) {
+    URNIC_CHECK(srq.users == 0);
+    if (srq.xrcd != nullptr) {
+        XrcDomain& domain = *srq.xrcd->domain;
+        client.control.workers[srq.worker]->call([&] {
+            domain.srqs.remove(*srq.srq);
+            for (const auto& [qp_num, target] : domain.targets) {
+                target->slot.qp->forget_srq(*srq.srq);
+            }
+        });
+        --srq.cq->users;
+        --srq.xrcd->users;
+    }
+    RnicState& device = *srq.pd->context->device;
+    device.srq_numbers.free(srq.srq->identity().number);
+    client.rings->release(srq.memory);
+    --device.num_srqs;
+    --srq.pd->users;
+}
+
+int create_srq(ClientState& client, const abi::CreateSrqRequest& request, Reply& reply) {
+    PdObject* pd = client.pds.find(request.pd);
+    XrcdObject* xrcd = client.xrcds.find(request.xrcd);
+    CqObject* cq = client.cqs.find(request.cq);
     const bool is_xrc = request.xrcd != 0 || request.cq != 0;
     if (pd == nullptr || (request.xrcd != 0 && xrcd == nullptr) || (request.cq != 0 && cq == nullptr)) {
         return ENOENT;
@@ -76,7 +132,7 @@ int Client::create_srq(const abi::CreateSrqRequest& request, Request& /*message*
     if (request.max_wr == 0 || request.max_wr > caps.max_srq_wr || request.max_sge > caps.max_srq_sge) {
         return EINVAL;
     }
-    if (srqs_.size() >= control_.limits.max_srqs || device.num_srqs >= caps.max_srq) {
+    if (client.srqs.size() >= client.control.limits.max_srqs || device.num_srqs >= caps.max_srq) {
         return ENOMEM;
     }
     const auto number = device.srq_numbers.allocate(0);
@@ -89,42 +145,32 @@ int Client::create_srq(const abi::CreateSrqRequest& request, Request& /*message*
     srq.entries = std::bit_ceil(request.max_wr);
     srq.stride = abi::recv_stride(std::max(request.max_sge, 1U));
     srq.max_sge = std::max(request.max_sge, 1U);
-    if (const int error = allocate_rings(abi::srq_bytes(srq.entries, srq.stride), srq.memory); error != 0) {
+    if (const int error = allocate_rings(client, abi::srq_bytes(srq.entries, srq.stride), srq.memory);
+        error != 0) {
         return error;
     }
-    Rollback free_rings([this, memory = srq.memory] { rings_->release(memory); });
+    Rollback free_rings([&client, memory = srq.memory] { client.rings->release(memory); });
     srq.pd = pd;
     srq.xrcd = xrcd;
     srq.cq = cq;
-    srq.worker = is_xrc ? xrcd->domain->worker : control_.least_loaded_worker();
+    srq.worker = is_xrc ? xrcd->domain->worker : client.control.least_loaded_worker();
     srq.srq = std::make_unique<NotifyingSrq>(
         SharedRecvQueue::Identity{*number, pd->number, is_xrc ? cq->cq.get() : nullptr},
-        rings_->at(srq.memory), srq.entries, srq.stride, srq.max_sge);
+        client.rings->at(srq.memory), srq.entries, srq.stride, srq.max_sge);
     srq.srq->async_fd = pd->context->async_fd.get();
     srq.srq->user_handle = request.user_handle;
-    const std::uint32_t handle = srqs_.add(std::move(made));
+    const std::uint32_t handle = client.srqs.add(std::move(made));
     // Nothing fails from here on.
     free_number.keep();
     free_rings.keep();
-    publish_srq(srq);
+    publish_srq(client, srq);
     reply.set(describe(srq, handle, 0));
-    reply.fds = {rings_->fd()};
+    reply.fds = {client.rings->fd()};
     return 0;
 }
 
-/// Counts the SRQ and makes one of an XRC domain known there.
-void Client::publish_srq(SrqObject& srq) {
-    ++srq.pd->users;
-    ++srq.pd->context->device->num_srqs;
-    if (srq.xrcd != nullptr) {
-        ++srq.cq->users;
-        ++srq.xrcd->users;
-        control_.workers[srq.worker]->call([&] { srq.xrcd->domain->srqs.add(*srq.srq); });
-    }
-}
-
-int Client::modify_srq(const abi::ModifySrqRequest& request, Request& /*message*/, Reply& reply) {
-    SrqObject* srq = srqs_.find(request.srq);
+int modify_srq(ClientState& client, const abi::ModifySrqRequest& request, Reply& reply) {
+    SrqObject* srq = client.srqs.find(request.srq);
     if (srq == nullptr) {
         return ENOENT;
     }
@@ -138,13 +184,13 @@ int Client::modify_srq(const abi::ModifySrqRequest& request, Request& /*message*
         return EINVAL;
     }
     if (resizes) {
-        if (const int error = resize_srq(*srq, std::bit_ceil(max_wr)); error != 0) {
+        if (const int error = resize_srq(client, *srq, std::bit_ceil(max_wr)); error != 0) {
             return error;
         }
-        reply.fds = {rings_->fd()};
+        reply.fds = {client.rings->fd()};
     }
     std::uint32_t limit = 0;
-    control_.workers[srq->worker]->call([&] {
+    client.control.workers[srq->worker]->call([&] {
         if ((request.mask & kSrqLimit) != 0) {
             srq->srq->arm(request.limit);
         }
@@ -154,87 +200,53 @@ int Client::modify_srq(const abi::ModifySrqRequest& request, Request& /*message*
     return 0;
 }
 
-/// The copy is made here, while QPs go on taking receives from the old ring: the worker only changes over.
-int Client::resize_srq(SrqObject& srq, std::uint32_t entries) {
-    RingPiece memory;
-    if (const int error = allocate_rings(abi::srq_bytes(entries, srq.stride), memory); error != 0) {
-        return error;
-    }
-    Worker& worker = *control_.workers[srq.worker];
-    std::uint32_t first = 0;
-    worker.call([&] { first = srq.srq->next(); });
-    const SrqRing from = ring_at(rings_->at(srq.memory), srq.entries, srq.stride);
-    if (!copy_receives(from, ring_at(rings_->at(memory), entries, srq.stride), first)) {
-        rings_->release(memory);
-        return EINVAL;
-    }
-    worker.call([&] {
-        // A limit beyond the new ring could never be kept.
-        srq.srq->arm(std::min(srq.srq->limit(), entries));
-        srq.srq->switch_ring(rings_->at(memory), entries, srq.stride, srq.max_sge);
-    });
-    rings_->release(std::exchange(srq.memory, memory));
-    srq.entries = entries;
-    return 0;
-}
-
-int Client::query_srq(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
-    const SrqObject* srq = srqs_.find(request.handle);
+int query_srq(ClientState& client, const abi::HandleRequest& request, Reply& reply) {
+    const SrqObject* srq = client.srqs.find(request.handle);
     if (srq == nullptr) {
         return ENOENT;
     }
     std::uint32_t limit = 0;
-    control_.workers[srq->worker]->call([&] { limit = srq->srq->limit(); });
+    client.control.workers[srq->worker]->call([&] { limit = srq->srq->limit(); });
     reply.set(describe(*srq, request.handle, limit));
     return 0;
 }
 
-int Client::destroy_srq(const abi::HandleRequest& request, Request& /*message*/, Reply& reply) {
-    SrqObject* srq = srqs_.find(request.handle);
+int destroy_srq(ClientState& client, const abi::HandleRequest& request, Reply& reply) {
+    SrqObject* srq = client.srqs.find(request.handle);
     if (srq == nullptr) {
         return ENOENT;
     }
     if (srq->users > 0) {
         return EBUSY;
     }
-    forget_srq(*srq);
+    forget_srq(client, *srq);
     abi::DestroyReply body{};
     body.async_events = srq->srq->async_events.load();
     reply.set(body);
-    srqs_.remove(request.handle);
+    client.srqs.remove(request.handle);
     return 0;
 }
 
-/// No QP uses it; target QPs of its domain, whoever made them, stop doing so here.
-void Client::forget_srq(SrqObject& srq) {
-    URNIC_CHECK(srq.users == 0);
-    if (srq.xrcd != nullptr) {
-        XrcDomain& domain = *srq.xrcd->domain;
-        control_.workers[srq.worker]->call([&] {
-            domain.srqs.remove(*srq.srq);
-            for (const auto& [qp_num, target] : domain.targets) {
-                target->slot.qp->forget_srq(*srq.srq);
-            }
-        });
-        --srq.cq->users;
-        --srq.xrcd->users;
-    }
-    RnicState& device = *srq.pd->context->device;
-    device.srq_numbers.free(srq.srq->identity().number);
-    rings_->release(srq.memory);
-    --device.num_srqs;
-    --srq.pd->users;
-}
+constexpr Operation kSrqOperations[] = {
+    operation<create_srq>(abi::Op::kCreateSrq),
+    operation<modify_srq>(abi::Op::kModifySrq),
+    operation<query_srq>(abi::Op::kQuerySrq),
+    operation<destroy_srq>(abi::Op::kDestroySrq),
+};
 
-void Client::remove_srqs(const ContextObject* context) {
-    for (auto entry = srqs_.begin(); entry != srqs_.end();) {
+}  // namespace
+
+void remove_srqs(ClientState& client, const ContextObject* context) {
+    for (auto entry = client.srqs.begin(); entry != client.srqs.end();) {
         if (context == nullptr || entry->second->pd->context == context) {
-            forget_srq(*entry->second);
-            entry = srqs_.remove(entry);
+            forget_srq(client, *entry->second);
+            entry = client.srqs.remove(entry);
         } else {
             ++entry;
         }
     }
 }
+
+Operations srq_operations() { return kSrqOperations; }
 
 }  // namespace urnic::dataplane

@@ -7,7 +7,9 @@
 #include <cerrno>
 
 #include "base/check.h"
-#include "daemon/verbs/client.h"
+#include "daemon/verbs/client_state.h"
+#include "daemon/verbs/operations.h"
+#include "daemon/verbs/xrc.h"
 #include "os/rollback.h"
 
 namespace urnic::dataplane {
@@ -53,10 +55,23 @@ abi::CreateQpReply describe(std::uint32_t handle, const XrcDomain& domain, const
     return body;
 }
 
-}  // namespace
+/// From now on the handle keeps the QP, and its client hears of the QP's events.
+void attach_target(ClientState& client, XrcTargetObject& handle, XrcdObject& xrcd, XrcTarget& target,
+                   std::uint64_t user_handle) {
+    handle.xrcd = &xrcd;
+    handle.target = &target;
+    handle.listener.async_fd = xrcd.context->async_fd.get();
+    handle.listener.user_handle = user_handle;
+    ++xrcd.users;
+    ++target.handles;
+    client.control.workers[xrcd.domain->worker]->call([&] {
+        handle.listener.next = target.slot.subscribers;
+        target.slot.subscribers = &handle.listener;
+    });
+}
 
-int Client::open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Reply& reply) {
-    ContextObject* context = contexts_.find(request.context);
+int open_xrcd(ClientState& client, const abi::OpenXrcdRequest& request, Request& message, Reply& reply) {
+    ContextObject* context = client.contexts.find(request.context);
     if (context == nullptr) {
         return ENOENT;
     }
@@ -79,7 +94,7 @@ int Client::open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Rep
             return EINVAL;
         }
     }
-    if (xrcds_.size() >= control_.limits.max_xrcds) {
+    if (client.xrcds.size() >= client.control.limits.max_xrcds) {
         return ENOMEM;
     }
     if (domain == nullptr) {
@@ -93,7 +108,7 @@ int Client::open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Rep
         domain = made.get();
         domain->file = file;
         domain->fd = std::move(pin);
-        domain->worker = control_.least_loaded_worker();
+        domain->worker = client.control.least_loaded_worker();
         device.xrc_domains.push_back(std::move(made));
     }
     ++domain->references;
@@ -102,14 +117,14 @@ int Client::open_xrcd(const abi::OpenXrcdRequest& request, Request& message, Rep
     xrcd->context = context;
     xrcd->domain = domain;
     abi::HandleReply body{};
-    body.handle = xrcds_.add(std::move(xrcd));
+    body.handle = client.xrcds.add(std::move(xrcd));
     drop.keep();
     reply.set(body);
     return 0;
 }
 
-int Client::close_xrcd(const abi::HandleRequest& request, Request& /*message*/, Reply& /*reply*/) {
-    const XrcdObject* xrcd = xrcds_.find(request.handle);
+int close_xrcd(ClientState& client, const abi::HandleRequest& request, Reply& /*reply*/) {
+    const XrcdObject* xrcd = client.xrcds.find(request.handle);
     if (xrcd == nullptr) {
         return ENOENT;
     }
@@ -117,18 +132,47 @@ int Client::close_xrcd(const abi::HandleRequest& request, Request& /*message*/, 
         return EBUSY;
     }
     drop_reference(*xrcd->context->device, *xrcd->domain);
-    xrcds_.remove(request.handle);
+    client.xrcds.remove(request.handle);
     return 0;
 }
 
-int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply) {
-    XrcdObject* xrcd = xrcds_.find(request.xrcd);
+int open_qp(ClientState& client, const abi::OpenQpRequest& request, Reply& reply) {
+    XrcdObject* xrcd = client.xrcds.find(request.xrcd);
+    if (xrcd == nullptr) {
+        return ENOENT;
+    }
+    const auto found = xrcd->domain->targets.find(request.qp_num);
+    if (found == xrcd->domain->targets.end()) {
+        return EINVAL;
+    }
+    if (client.qps.size() + client.xrc_targets.size() >= client.control.limits.max_qps) {
+        return ENOMEM;
+    }
+    auto handle = std::make_unique<XrcTargetObject>();
+    XrcTargetObject& own = *handle;
+    const std::uint32_t number = client.xrc_targets.add(std::move(handle));
+    attach_target(client, own, *xrcd, *found->second, request.user_handle);
+    reply.set(describe(number, *xrcd->domain, *found->second));
+    return 0;
+}
+
+constexpr Operation kXrcOperations[] = {
+    operation<open_xrcd>(abi::Op::kOpenXrcd),
+    operation<open_xrcd>(abi::Op::kOpenXrcdOfFile, 1),
+    operation<close_xrcd>(abi::Op::kCloseXrcd),
+    operation<open_qp>(abi::Op::kOpenQp),
+};
+
+}  // namespace
+
+int create_xrc_target(ClientState& client, const abi::CreateQpRequest& request, Reply& reply) {
+    XrcdObject* xrcd = client.xrcds.find(request.xrcd);
     if (xrcd == nullptr) {
         return ENOENT;
     }
     XrcDomain& domain = *xrcd->domain;
     RnicState& device = *xrcd->context->device;
-    if (qps_.size() + xrc_targets_.size() >= control_.limits.max_qps ||
+    if (client.qps.size() + client.xrc_targets.size() >= client.control.limits.max_qps ||
         device.num_qps >= device.device->caps.max_qp) {
         return ENOMEM;
     }
@@ -137,7 +181,7 @@ int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply)
         return ENOMEM;
     }
     Rollback free_number([&] { device.qp_numbers.free(*qp_num); });
-    Worker& worker = *control_.workers[domain.worker];
+    Worker& worker = *client.control.workers[domain.worker];
     QpConfig config;
     config.qp_num = *qp_num;
     config.xrc_srqs = &domain.srqs;
@@ -149,67 +193,32 @@ int Client::create_xrc_target(const abi::CreateQpRequest& request, Reply& reply)
     use_congestion(*device.device, domain.worker, config);
     auto made = std::make_unique<XrcTarget>();
     XrcTarget& target = *made;
-    target.slot.qp = control_.make_qp(QpType::kXrcRecv, config);
+    target.slot.qp = client.control.make_qp(QpType::kXrcRecv, config);
     URNIC_CHECK(target.slot.qp != nullptr);
     target.slot.device = device.device;
     QpTablePages room;
     auto handle = std::make_unique<XrcTargetObject>();
     XrcTargetObject& own = *handle;
-    const std::uint32_t number = xrc_targets_.add(std::move(handle));
-    Rollback remove_handle([&] { xrc_targets_.remove(number); });
+    const std::uint32_t number = client.xrc_targets.add(std::move(handle));
+    Rollback remove_handle([&] { client.xrc_targets.remove(number); });
     domain.targets.emplace(*qp_num, std::move(made));
     // Nothing fails from here on.
     remove_handle.keep();
     free_number.keep();
     ++device.num_qps;
-    ++control_.worker_qps[domain.worker];
+    ++client.control.worker_qps[domain.worker];
     worker.call([&] { worker.add_qp(target.slot, room); });
-    attach_target(own, *xrcd, target, request.user_handle);
+    attach_target(client, own, *xrcd, target, request.user_handle);
     reply.set(describe(number, domain, target));
     return 0;
 }
 
-int Client::open_qp(const abi::OpenQpRequest& request, Request& /*message*/, Reply& reply) {
-    XrcdObject* xrcd = xrcds_.find(request.xrcd);
-    if (xrcd == nullptr) {
-        return ENOENT;
-    }
-    const auto found = xrcd->domain->targets.find(request.qp_num);
-    if (found == xrcd->domain->targets.end()) {
-        return EINVAL;
-    }
-    if (qps_.size() + xrc_targets_.size() >= control_.limits.max_qps) {
-        return ENOMEM;
-    }
-    auto handle = std::make_unique<XrcTargetObject>();
-    XrcTargetObject& own = *handle;
-    const std::uint32_t number = xrc_targets_.add(std::move(handle));
-    attach_target(own, *xrcd, *found->second, request.user_handle);
-    reply.set(describe(number, *xrcd->domain, *found->second));
-    return 0;
-}
-
-/// From now on the handle keeps the QP, and its client hears of the QP's events.
-void Client::attach_target(XrcTargetObject& handle, XrcdObject& xrcd, XrcTarget& target,
-                           std::uint64_t user_handle) {
-    handle.xrcd = &xrcd;
-    handle.target = &target;
-    handle.listener.async_fd = xrcd.context->async_fd.get();
-    handle.listener.user_handle = user_handle;
-    ++xrcd.users;
-    ++target.handles;
-    control_.workers[xrcd.domain->worker]->call([&] {
-        handle.listener.next = target.slot.subscribers;
-        target.slot.subscribers = &handle.listener;
-    });
-}
-
 /// The last handle takes the QP with it.
-void Client::detach_target(XrcTargetObject& handle) {
+void detach_target(ClientState& client, XrcTargetObject& handle) {
     XrcDomain& domain = *handle.xrcd->domain;
     RnicState& device = *handle.xrcd->context->device;
     QpSlot& slot = handle.target->slot;
-    Worker& worker = *control_.workers[domain.worker];
+    Worker& worker = *client.control.workers[domain.worker];
     const bool is_last = --handle.target->handles == 0;
     worker.call([&] {
         QpEventSubscriber** at = &slot.subscribers;
@@ -227,31 +236,33 @@ void Client::detach_target(XrcTargetObject& handle) {
         device.qp_numbers.free(qp_num);
         device.device->neighbours->release(slot.neighbour);
         domain.targets.erase(qp_num);
-        --control_.worker_qps[domain.worker];
+        --client.control.worker_qps[domain.worker];
         --device.num_qps;
     }
 }
 
-void Client::remove_xrc_targets(const ContextObject* context) {
-    for (auto entry = xrc_targets_.begin(); entry != xrc_targets_.end();) {
+void remove_xrc_targets(ClientState& client, const ContextObject* context) {
+    for (auto entry = client.xrc_targets.begin(); entry != client.xrc_targets.end();) {
         if (context == nullptr || entry->second->xrcd->context == context) {
-            detach_target(*entry->second);
-            entry = xrc_targets_.remove(entry);
+            detach_target(client, *entry->second);
+            entry = client.xrc_targets.remove(entry);
         } else {
             ++entry;
         }
     }
 }
 
-void Client::remove_xrcds(const ContextObject* context) {
-    for (auto entry = xrcds_.begin(); entry != xrcds_.end();) {
+void remove_xrcds(ClientState& client, const ContextObject* context) {
+    for (auto entry = client.xrcds.begin(); entry != client.xrcds.end();) {
         if (context == nullptr || entry->second->context == context) {
             drop_reference(*entry->second->context->device, *entry->second->domain);
-            entry = xrcds_.remove(entry);
+            entry = client.xrcds.remove(entry);
         } else {
             ++entry;
         }
     }
 }
+
+Operations xrc_operations() { return kXrcOperations; }
 
 }  // namespace urnic::dataplane

@@ -427,7 +427,7 @@ Request make_request(Input& input) {
     return message;
 }
 
-std::unique_ptr<Client> connect(Daemon& daemon, std::uint32_t id) {
+std::unique_ptr<ClientState> connect(Daemon& daemon, std::uint32_t id) {
     Peer peer;
     peer.pid = ::getpid();
     peer.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
@@ -436,18 +436,18 @@ std::unique_ptr<Client> connect(Daemon& daemon, std::uint32_t id) {
     body.abi_version = abi::kAbiVersion;
     put(message, body);
     Reply reply;
-    std::unique_ptr<Client> client;
-    URNIC_CHECK(Client::hello(daemon.control, peer, id, message, reply, client) == 0 && client != nullptr);
+    std::unique_ptr<ClientState> client;
+    URNIC_CHECK(hello(daemon.control, peer, id, message, reply, client) == 0 && client != nullptr);
     return client;
 }
 
 void run(Input& input) {
-    std::array<std::unique_ptr<Client>, 2> clients;
+    std::array<std::unique_ptr<ClientState>, 2> clients;
     std::array<KnownHandles, 2> handles;
     std::uint32_t next_id = 1;
     for (int done = 0; done < kMostRequests && !input.empty(); ++done) {
         const std::uint8_t who = input.byte();
-        std::unique_ptr<Client>& client = clients[who & 1U];
+        std::unique_ptr<ClientState>& client = clients[who & 1U];
         if (client != nullptr && who >= 0xfc) {
             client.reset();
             handles[who & 1U] = {};
@@ -459,7 +459,7 @@ void run(Input& input) {
         turn() = &handles[who & 1U];
         Request request = make_request(input);
         Reply reply;
-        const int error = client->handle(request, reply);
+        const int error = handle_request(*client, request, reply);
         URNIC_CHECK(error >= 0 && reply.length >= sizeof(abi::ReplyHeader) &&
                     reply.length <= reply.bytes.size());
         URNIC_CHECK(reply.fds.size() <= abi::kMaxMessageFds);

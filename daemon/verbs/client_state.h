@@ -1,0 +1,67 @@
+// One application process: the verbs objects that it owns. The control thread's own.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/ipc/message.h"
+#include "daemon/ipc/peer.h"
+#include "daemon/state/control_state.h"
+#include "daemon/verbs/app_memory.h"
+#include "daemon/verbs/doorbell_slots.h"
+#include "daemon/verbs/objects.h"
+#include "daemon/verbs/ring_memory.h"
+
+namespace urnic::dataplane {
+
+class ClientDoorbells;
+class CmClient;
+
+struct ClientState {
+    ClientState(ControlState& control, const Peer& peer, std::uint32_t id, std::string program);
+    ClientState(const ClientState&) = delete;
+    ClientState& operator=(const ClientState&) = delete;
+    /// Ends everything that the client owns, without needing memory for that: QPs, SRQs, XRC domains, AHs,
+    /// CQs, MWs, MRs, DMs, PDs, then its place on the workers.
+    ~ClientState();
+
+    ControlState& control;
+    std::uint32_t id;
+    pid_t pid;
+    uid_t uid;
+    std::string program;
+    AppMemory memory;
+    Memfd doorbells;
+    std::vector<UniqueFd> wake_fds;  // of each worker
+    /// Of each worker that knows the client: the first ones.
+    std::vector<std::unique_ptr<ClientDoorbells>> on_worker;
+    std::unique_ptr<RingMemory> rings;          // once a ring was wanted
+    std::vector<DoorbellSlots> doorbell_slots;  // of each worker
+    std::uint64_t registered_bytes = 0;
+    std::uint64_t device_memory_bytes = 0;
+    std::uint32_t num_memberships = 0;  // in multicast groups
+    std::unique_ptr<CmClient> cm;       // once it has opened a channel
+
+    HandleTable<ContextObject> contexts;
+    HandleTable<PdObject> pds;
+    HandleTable<ChannelObject> channels;
+    HandleTable<MrObject> mrs;
+    HandleTable<CqObject> cqs;
+    HandleTable<QpObject> qps;
+    HandleTable<AhObject> ahs;
+    HandleTable<MwObject> mws;
+    HandleTable<DmObject> dms;
+    HandleTable<SrqObject> srqs;
+    HandleTable<XrcdObject> xrcds;
+    // Handles of QPs too, and so from another part of their space.
+    HandleTable<XrcTargetObject> xrc_targets{1U << 31U};
+};
+
+/// Takes a piece of the client's ring memory. 0 or errno.
+[[nodiscard]] int allocate_rings(ClientState& client, std::size_t bytes, RingPiece& piece);
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,11 @@
+// Completion queues of a client.
+#pragma once
+
+#include "daemon/verbs/client_state.h"
+
+namespace urnic::dataplane {
+
+/// Ends the CQs of a context, of all for nullptr; no QP or SRQ uses them any more.
+void remove_cqs(ClientState& client, const ContextObject* context);
+
+}  // namespace urnic::dataplane

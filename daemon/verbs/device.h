@@ -1,0 +1,23 @@
+// Contexts and protection domains of a client, for its other objects.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "daemon/verbs/client_state.h"
+
+namespace urnic::dataplane {
+
+/// A context with an event socket, whose other end goes with the reply. 0 or errno.
+[[nodiscard]] int make_context(const ClientState& client, RnicState& device,
+                               std::unique_ptr<ContextObject>& context, Reply& reply);
+/// Afterwards nobody finds the context by its command fd.
+void forget_context(ClientState& client, const ContextObject& context);
+/// Adds a PD of that number, a new one or one that another client has, too. 0 or errno.
+[[nodiscard]] int add_pd(ClientState& client, ContextObject& context, std::uint32_t number, Reply& reply);
+/// Raises an event of the port in every context of the device.
+void raise_port_event(const ClientState& client, const RnicState& device, AsyncEventType type);
+/// Ends the PDs and channels of a context, of all for nullptr; nothing uses them any more.
+void remove_pds_and_channels(ClientState& client, const ContextObject* context);
+
+}  // namespace urnic::dataplane

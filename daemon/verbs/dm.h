@@ -1,0 +1,16 @@
+// Device memory of a client.
+#pragma once
+
+#include <memory>
+
+#include "daemon/verbs/client_state.h"
+
+namespace urnic::dataplane {
+
+/// Adds a handle to device memory, new or another client's. 0 or errno.
+[[nodiscard]] int add_dm(ClientState& client, ContextObject& context, std::shared_ptr<DeviceMemory> memory,
+                         Reply& reply);
+/// Ends the device memory of a context, of all for nullptr; its regions are gone.
+void remove_dms(ClientState& client, const ContextObject* context);
+
+}  // namespace urnic::dataplane
