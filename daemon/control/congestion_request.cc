@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <unordered_set>
 
 #include "base/json_writer.h"
 #include "congestion/setting_names.h"
+#include "daemon/control/qp_snapshot.h"
 
 namespace urnic::dataplane {
 
@@ -21,69 +23,15 @@ std::string text_in(const char (&field)[N]) {
     return {std::begin(field), std::find(std::begin(field), std::end(field), '\0')};
 }
 
-/// A QP that may be limited, and what its worker says of it.
-struct QpView {
-    QpSlot* slot = nullptr;
-    std::uint32_t worker = 0;
-    std::uint32_t peer_qpn = 0;
-    const congestion::Settings* settings = nullptr;
-    BitsPerSecond rate = 0;
-    BitsPerSecond target = 0;
-    Fraction alpha;
-    std::uint64_t cnps = 0;
-};
-using QpViews = std::vector<QpView>;
-
 /// The QPs of a device that have rates, each once though several clients may have it open.
-QpViews qps_of(const std::vector<const ClientState*>& clients, const Device& device) {
-    QpViews qps;
-    const auto add = [&](QpSlot& slot, std::uint32_t worker) {
-        const bool is_new =
-            std::none_of(qps.begin(), qps.end(), [&](const QpView& qp) { return qp.slot == &slot; });
-        if (slot.device == &device && slot.qp->config().congestion != nullptr && is_new) {
-            qps.push_back({.slot = &slot, .worker = worker});
-        }
-    };
-    for (const ClientState* client : clients) {
-        for (const auto& [handle, qp] : client->qps) {
-            if (qp->slot.device == &device && qp->slot.qp->config().congestion != nullptr) {
-                qps.push_back({.slot = &qp->slot, .worker = qp->worker});
-            }
-        }
-    }
-    for (const ClientState* client : clients) {
-        for (const auto& [handle, qp] : client->xrc_targets) {
-            add(qp->target->slot, qp->xrcd->domain->worker);
-        }
-    }
+QpSnapshots qps_with_rates(const std::vector<const ClientState*>& clients, const Device& device) {
+    QpSnapshots qps = list_qps(clients);
+    std::unordered_set<const QpSlot*> seen;
+    std::erase_if(qps, [&](const QpSnapshot& qp) {
+        return qp.slot->device != &device || qp.slot->qp->config().congestion == nullptr ||
+               !seen.insert(qp.slot).second;
+    });
     return qps;
-}
-
-void look_at(QpView& view) {
-    const Qp& qp = *view.slot->qp;
-    abi::QpAttr attr{};
-    qp.query(attr);
-    view.peer_qpn = attr.dest_qp_num;
-    view.settings = qp.flow().settings();
-    view.rate = qp.flow().rate();
-    view.target = qp.flow().control().target();
-    view.alpha = qp.flow().control().alpha();
-    view.cnps = qp.flow().cnps();
-}
-
-void query_all(const ControlState& control, QpViews& qps) {
-    for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
-        const auto is_here = [w](const QpView& qp) { return qp.worker == w; };
-        if (std::any_of(qps.begin(), qps.end(), is_here)) {
-            control.workers[w]->call([&] {
-                for (QpView& qp : qps) {
-                    if (is_here(qp)) {
-                        look_at(qp);
-                    }
-                }
-            });
-        }
-    }
 }
 
 std::string mbps(BitsPerSecond rate) { return fmt::format("{:.3f}", static_cast<double>(rate) / 1e6); }
@@ -98,13 +46,13 @@ void write_settings(JsonWriter& json, const congestion::Settings& settings) {
     }
 }
 
-void write_qps(JsonWriter& json, const Device& device, const QpViews& qps) {
+void write_rates(JsonWriter& json, const Device& device, const QpSnapshots& qps) {
     json.array("qps", [&] {
-        for (const QpView& qp : qps) {
+        for (const QpSnapshot& qp : qps) {
             json.object({}, [&] {
                 const bool is_dcqcn = qp.settings->rate.algorithm == congestion::Algorithm::kDcqcn;
                 json.value("qpn", qp.slot->qp->qp_num());
-                json.value("peer_qpn", qp.peer_qpn);
+                json.value("peer_qpn", qp.attr.dest_qp_num);
                 json.value("worker", qp.worker);
                 json.raw("rate_mbps", mbps(qp.rate));
                 json.raw("target_mbps", mbps(is_dcqcn ? qp.target : qp.rate));
@@ -130,12 +78,12 @@ int show(const ControlState& control, const std::vector<const ClientState*>& cli
         json.array("devices", [&] {
             for (const auto& entry : control.devices) {
                 const Device& device = *entry->device;
-                QpViews qps = qps_of(clients, device);
-                query_all(control, qps);
+                QpSnapshots qps = qps_with_rates(clients, device);
+                query_qps(control, qps);
                 json.object({}, [&] {
                     json.value("name", device.name);
                     write_settings(json, device.congestion[0]);
-                    write_qps(json, device, qps);
+                    write_rates(json, device, qps);
                 });
             }
         });
@@ -149,13 +97,13 @@ int show(const ControlState& control, const std::vector<const ClientState*>& cli
 }
 
 /// QPs without settings of their own follow their device.
-void set_device(const ControlState& control, const QpViews& qps, Device& device,
+void set_device(const ControlState& control, const QpSnapshots& qps, Device& device,
                 const congestion::Settings& settings) {
     for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
         Worker& worker = *control.workers[w];
         worker.call([&] {
             device.congestion[w] = settings;
-            for (const QpView& qp : qps) {
+            for (const QpSnapshot& qp : qps) {
                 if (qp.worker == w && qp.slot->own_congestion == nullptr) {
                     worker.use_congestion(*qp.slot, device.congestion[w]);
                 }
@@ -206,9 +154,10 @@ int set(ControlState& control, const std::vector<const ClientState*>& clients,
         values.emplace_back(line.substr(0, equals), line.substr(equals + 1));
         begin = end + 1;
     }
-    const QpViews qps = qps_of(clients, device);
-    const auto qp = std::find_if(qps.begin(), qps.end(),
-                                 [&](const QpView& view) { return view.slot->qp->qp_num() == request.qpn; });
+    const QpSnapshots qps = qps_with_rates(clients, device);
+    const auto qp = std::find_if(qps.begin(), qps.end(), [&](const QpSnapshot& view) {
+        return view.slot->qp->qp_num() == request.qpn;
+    });
     if (request.qpn != 0 && qp == qps.end()) {
         return reply.refuse<abi::CongestionReply>(
             ENOENT,

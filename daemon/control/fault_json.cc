@@ -23,7 +23,7 @@ using Rules = std::vector<fault::Rule>;
 constexpr const char* kEvents = "data-pkt-events";
 
 /// Thrown inside this file alone: the first mistake ends the parse.
-struct Mistake {
+struct InvalidFault {
     std::string text;
 };
 
@@ -34,7 +34,7 @@ fault::Value value_of(const std::string& key, const Json& json) {
         return json.get<bool>();
     }
     if (json.is_number_unsigned() && json.get<std::uint64_t>() > INT64_MAX) {
-        throw Mistake{quote(key) + " is too large"};
+        throw InvalidFault{quote(key) + " is too large"};
     }
     if (json.is_number_integer()) {
         return json.get<std::int64_t>();
@@ -45,24 +45,24 @@ fault::Value value_of(const std::string& key, const Json& json) {
     if (json.is_string()) {
         return json.get<std::string>();
     }
-    throw Mistake{quote(key) + " must be a number or a string"};
+    throw InvalidFault{quote(key) + " must be a number or a string"};
 }
 
 fault::Rule read_event(const Json& event) {
     if (!event.is_object()) {
-        throw Mistake{R"(must be an object such as {"type": "drop", "probability": 0.01})"};
+        throw InvalidFault{R"(must be an object such as {"type": "drop", "probability": 0.01})"};
     }
     if (!event.contains("type")) {
-        throw Mistake{R"(has no 'type', for example "type": "drop")"};
+        throw InvalidFault{R"(has no 'type', for example "type": "drop")"};
     }
     fault::Rule rule;
     for (const auto& [key, json] : event.items()) {
         if (const auto problem = fault::set_field(rule, key, value_of(key, json))) {
-            throw Mistake{*problem};
+            throw InvalidFault{*problem};
         }
     }
     if (const auto problem = fault::check_rule(rule)) {
-        throw Mistake{*problem};
+        throw InvalidFault{*problem};
     }
     return rule;
 }
@@ -76,7 +76,7 @@ const Json& find_events(const Json& document) {
     } else if (place->is_object()) {
         for (const auto& [key, json] : place->items()) {
             if (key != kEvents) {
-                throw Mistake{fmt::format("unknown key '{}'; allowed: {}", key, kEvents)};
+                throw InvalidFault{fmt::format("unknown key '{}'; allowed: {}", key, kEvents)};
             }
         }
     }
@@ -84,7 +84,7 @@ const Json& find_events(const Json& document) {
         place = &(*place)[kEvents];
     }
     if (!place->is_array()) {
-        throw Mistake{
+        throw InvalidFault{
             fmt::format("must be a list of events, or an object with such a list as \"{}\"", kEvents)};
     }
     return *place;
@@ -93,14 +93,15 @@ const Json& find_events(const Json& document) {
 Rules read_events(const Json& document) {
     const Json& events = find_events(document);
     if (events.size() > kMaxFaults) {
-        throw Mistake{fmt::format("has {} events; at most {} can be in force", events.size(), kMaxFaults)};
+        throw InvalidFault{
+            fmt::format("has {} events; at most {} can be in force", events.size(), kMaxFaults)};
     }
     Rules rules;
     for (const Json& event : events) {
         try {
             rules.push_back(read_event(event));
-        } catch (const Mistake& mistake) {
-            throw Mistake{fmt::format("event {}: {}", rules.size() + 1, mistake.text)};
+        } catch (const InvalidFault& mistake) {
+            throw InvalidFault{fmt::format("event {}: {}", rules.size() + 1, mistake.text)};
         }
     }
     return rules;
@@ -122,49 +123,53 @@ std::string reason(const nlohmann::detail::parse_error& error) {
     return colon == std::string::npos ? text : text.substr(colon + 2);
 }
 
-void put_selection(Json& event, const fault::Rule& rule) {
+void write_selection(JsonWriter& json, const fault::Rule& rule) {
     if (!rule.device.empty()) {
-        event["device"] = rule.device;
+        json.value("device", rule.device);
     }
-    event["direction"] = fault::direction_name(rule.direction);
+    json.value("direction", fault::direction_name(rule.direction));
     if (rule.qpn) {
-        event["qpn"] = *rule.qpn;
+        json.value("qpn", *rule.qpn);
     }
     if (rule.psn) {
-        event["psn"] = *rule.psn;
+        json.value("psn", *rule.psn);
     }
     if (rule.opcode) {
         const wire::OpcodeInfo& info = wire::opcode_info(*rule.opcode);
-        event["opcode"] = (info.flags & wire::kValid) != 0 ? Json(info.name) : Json(*rule.opcode);
+        if ((info.flags & wire::kValid) != 0) {
+            json.value("opcode", info.name);
+        } else {
+            json.value("opcode", *rule.opcode);
+        }
     }
     if (rule.iter != 0) {
-        event["iter"] = rule.iter;
+        json.value("iter", rule.iter);
     }
 }
 
-void put_effect(Json& event, const fault::ActiveRule& active) {
+void write_effect(JsonWriter& json, const fault::ActiveRule& active) {
     const fault::Rule& rule = active.rule;
     if (rule.probability < 1) {
-        event["probability"] = rule.probability;
+        json.raw("probability", fmt::format("{}", rule.probability));
     }
     const bool random_offset =
         rule.action == fault::Action::kCorrupt;  // the bit of a given byte is drawn as well
     if (rule.probability < 1 || random_offset) {
-        event["seed"] = active.seed;
+        json.value("seed", active.seed);
     }
     if (rule.count != 0) {
-        event["count"] = rule.count;
+        json.value("count", rule.count);
     }
     if (rule.corrupt_at == fault::CorruptAt::kPayload) {
-        event["offset"] = "payload";
+        json.value("offset", "payload");
     } else if (rule.corrupt_at == fault::CorruptAt::kOffset) {
-        event["offset"] = rule.offset_bytes;
+        json.value("offset", rule.offset_bytes);
     }
     if (rule.delay_ns) {
-        event["delay-us"] = *rule.delay_ns / 1000;
+        json.value("delay-us", *rule.delay_ns / 1000);
     }
     if (rule.packets) {
-        event["packets"] = *rule.packets;
+        json.value("packets", *rule.packets);
     }
 }
 
@@ -178,7 +183,7 @@ std::variant<Rules, FaultError> parse_faults(std::string_view text, const std::s
             fmt::format("{}:{}: not valid JSON: {}", source, position(text, error.byte), reason(error))};
     } catch (const nlohmann::detail::exception& error) {
         return FaultError{fmt::format("{}: {}", source, error.what())};
-    } catch (const Mistake& mistake) {
+    } catch (const InvalidFault& mistake) {
         return FaultError{fmt::format("{}: {}", source, mistake.text)};
     }
 }
@@ -194,18 +199,26 @@ std::variant<Rules, FaultError> read_faults(const std::string& file) {
     return parse_faults(text.str(), file);
 }
 
+void write_faults(JsonWriter& json, const std::vector<std::shared_ptr<fault::ActiveRule>>& rules) {
+    json.array("faults", [&] {
+        for (const auto& active : rules) {
+            json.object({}, [&] {
+                json.value("id", active->id);
+                json.value("type", fault::action_name(active->rule.action));
+                write_selection(json, active->rule);
+                write_effect(json, *active);
+                json.value("seen", active->seen.load(std::memory_order_relaxed));
+                json.value("hits", active->hits.load(std::memory_order_relaxed));
+                json.value("missed", active->missed.load(std::memory_order_relaxed));
+            });
+        }
+    });
+}
+
 std::string faults_json(const std::vector<std::shared_ptr<fault::ActiveRule>>& rules) {
-    Json list = Json::array();
-    for (const auto& active : rules) {
-        Json event = {{"id", active->id}, {"type", fault::action_name(active->rule.action)}};
-        put_selection(event, active->rule);
-        put_effect(event, *active);
-        event["seen"] = active->seen.load(std::memory_order_relaxed);
-        event["hits"] = active->hits.load(std::memory_order_relaxed);
-        event["missed"] = active->missed.load(std::memory_order_relaxed);
-        list.push_back(std::move(event));
-    }
-    return Json{{"faults", std::move(list)}}.dump(2) + "\n";
+    JsonWriter json;
+    json.object({}, [&] { write_faults(json, rules); });
+    return json.take();
 }
 
 }  // namespace urnic::dataplane

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "rnic/fault/plan.h"
 #include "rnic/fault/rule.h"
 
@@ -27,5 +28,7 @@ struct FaultError {
 /// {"faults": [{"id": 1, "type": "drop", ..., "seen": 10, "hits": 1, "missed": 0}, ...]}: what was set, with
 /// the names it is set by, and the counts.
 [[nodiscard]] std::string faults_json(const std::vector<std::shared_ptr<fault::ActiveRule>>& rules);
+/// Writes the member "faults" of it.
+void write_faults(JsonWriter& json, const std::vector<std::shared_ptr<fault::ActiveRule>>& rules);
 
 }  // namespace urnic::dataplane

@@ -1,5 +1,7 @@
 #include "daemon/control/port_counters.h"
 
+#include "rnic/device/counters.h"
+
 namespace urnic::dataplane {
 
 namespace {
@@ -8,6 +10,15 @@ namespace {
 constexpr std::uint64_t kDataUnitBytes = 4;
 
 }  // namespace
+
+std::map<std::string, std::uint64_t> sum_counters(const Device& device, std::uint32_t num_workers) {
+    std::map<std::string, std::uint64_t> sums;
+    for (std::uint32_t w = 0; w < num_workers; ++w) {
+        for_each_counter(device.counters[w],
+                         [&](const char* name, std::uint64_t value) { sums[name] += value; });
+    }
+    return sums;
+}
 
 std::vector<PortCounter> port_counters(const std::map<std::string, std::uint64_t>& sums) {
     const auto of = [&sums](const char* name) { return sums.at(name); };

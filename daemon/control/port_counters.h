@@ -7,14 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "dataplane/device/device.h"
+
 namespace urnic::dataplane {
+
+/// The counters of rnic/device/counters.h by name, of all workers together.
+[[nodiscard]] std::map<std::string, std::uint64_t> sum_counters(const Device& device,
+                                                                std::uint32_t num_workers);
 
 struct PortCounter {
     const char* name;
     std::uint64_t value;
 };
 
-/// `sums`: the counters of rnic/device/counters.h, of all workers together. What an Ethernet has nothing like
+/// `sums`: of sum_counters(). What an Ethernet has nothing like
 /// is 0, always.
 [[nodiscard]] std::vector<PortCounter> port_counters(const std::map<std::string, std::uint64_t>& sums);
 

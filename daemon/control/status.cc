@@ -4,15 +4,18 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
+#include <span>
 
 #include "base/address_text.h"
 #include "base/json_writer.h"
 #include "daemon/cm/client.h"
 #include "daemon/cm/service.h"
 #include "daemon/control/fault_json.h"
+#include "daemon/control/port_counters.h"
+#include "daemon/control/qp_snapshot.h"
 #include "rnic/device/counters.h"
 
 namespace urnic::dataplane {
@@ -53,17 +56,10 @@ void write_daemon(JsonWriter& json, const ControlState& control) {
 }
 
 void write_counters(JsonWriter& json, const Device& device, std::uint32_t num_workers) {
+    const auto sums = sum_counters(device, num_workers);
     json.object("counters", [&] {
-        // Counter i of worker 0 stands for counter i of each.
-        for_each_counter(device.counters[0], [&](const char* name, std::uint64_t /*value*/) {
-            std::uint64_t sum = 0;
-            for (std::uint32_t w = 0; w < num_workers; ++w) {
-                for_each_counter(device.counters[w], [&](const char* other, std::uint64_t value) {
-                    sum += std::string_view(name) == other ? value : 0;
-                });
-            }
-            json.value(name, sum);
-        });
+        for_each_counter(device.counters[0],
+                         [&](const char* name, std::uint64_t /*value*/) { json.value(name, sums.at(name)); });
     });
     json.array("counters_per_worker", [&] {
         for (std::uint32_t w = 0; w < num_workers; ++w) {
@@ -227,63 +223,9 @@ void write_networks(JsonWriter& json, const ControlState& control, const char* n
     });
 }
 
-void write_faults(JsonWriter& json, const ControlState& control) {
-    if (control.faults.rules().empty()) {
-        json.array("faults", [] {});
-        return;
-    }
-    const std::string text = faults_json(control.faults.rules());  // {"faults": [...]}
-    const std::size_t begin = text.find('[');
-    json.raw("faults", std::string_view(text).substr(begin, text.rfind(']') + 1 - begin));
-}
-
-/// What status says of a QP.
-struct QpView {
-    const QpSlot* slot;
-    QpType type;
-    std::uint32_t worker;
-    abi::QpAttr attr;
-};
-using QpViews = std::vector<QpView>;
-
-QpViews qps_of(const ClientState& client) {
-    QpViews qps;
-    for (const auto& [handle, qp] : client.qps) {
-        qps.push_back({&qp->slot, qp->type, qp->worker, {}});
-    }
-    for (const auto& [handle, qp] : client.xrc_targets) {
-        qps.push_back({&qp->target->slot, QpType::kXrcRecv, qp->xrcd->domain->worker, {}});
-    }
-    return qps;
-}
-
-/// The QPs of each client, with attributes read on each QP's own worker.
-std::map<const ClientState*, QpViews> query_all(const ControlState& control,
-                                                const std::vector<const ClientState*>& clients) {
-    std::map<const ClientState*, QpViews> all;
-    for (const ClientState* client : clients) {
-        all.emplace(client, qps_of(*client));
-    }
-    for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
-        if (control.worker_qps[w] == 0) {
-            continue;
-        }
-        control.workers[w]->call([&] {
-            for (auto& [client, qps] : all) {
-                for (QpView& qp : qps) {
-                    if (qp.worker == w) {
-                        qp.slot->qp->query(qp.attr);
-                    }
-                }
-            }
-        });
-    }
-    return all;
-}
-
-void write_qps(JsonWriter& json, const QpViews& qps) {
+void write_qps(JsonWriter& json, std::span<const QpSnapshot> qps) {
     json.array("qps", [&] {
-        for (const QpView& qp : qps) {
+        for (const QpSnapshot& qp : qps) {
             json.object({}, [&] {
                 json.value("device", qp.slot->device->name);
                 json.value("qpn", qp.slot->qp->qp_num());
@@ -331,7 +273,7 @@ void write_objects(JsonWriter& json, const ClientState& client) {
     });
 }
 
-void write_client(JsonWriter& json, const ClientState& client, const QpViews& qps) {
+void write_client(JsonWriter& json, const ClientState& client, std::span<const QpSnapshot> qps) {
     json.object({}, [&] {
         json.value("id", client.id);
         json.value("pid", client.pid);
@@ -367,11 +309,16 @@ std::string status_json(const ControlState& control, const std::vector<const Cli
         });
         write_networks(json, control, "networks");
         write_networks(json, control, "wires");  // the old name, for one release
-        write_faults(json, control);
-        const auto qps = query_all(control, clients);
+        write_faults(json, control.faults.rules());
+        QpSnapshots qps = list_qps(clients);
+        query_qps(control, qps);
         json.array("clients", [&] {
+            auto begin = qps.begin();
             for (const ClientState* client : clients) {
-                write_client(json, *client, qps.at(client));
+                const auto end =
+                    std::find_if(begin, qps.end(), [&](const QpSnapshot& qp) { return qp.client != client; });
+                write_client(json, *client, {begin, end});
+                begin = end;
             }
         });
     });

@@ -53,16 +53,6 @@ class Writer {
     fs::path dir_;
 };
 
-/// Counters as files; those that rxe and mlx5 have in hw_counters and the wire's bytes and drops.
-std::map<std::string, std::uint64_t> sum_counters(const Device& device, std::uint32_t num_workers) {
-    std::map<std::string, std::uint64_t> sums;
-    for (std::uint32_t w = 0; w < num_workers; ++w) {
-        for_each_counter(device.counters[w],
-                         [&](const char* name, std::uint64_t value) { sums[name] += value; });
-    }
-    return sums;
-}
-
 fs::path port_dir(const std::string& dir, const Device& device) {
     return fs::path(dir) / "sys/class/infiniband" / device.name / "ports/1";
 }

@@ -1,0 +1,55 @@
+#include "daemon/control/qp_snapshot.h"
+
+#include <algorithm>
+
+namespace urnic::dataplane {
+
+namespace {
+
+void query_qp(QpSnapshot& snapshot) {
+    const Qp& qp = *snapshot.slot->qp;
+    qp.query(snapshot.attr);
+    if (qp.config().congestion != nullptr) {
+        snapshot.settings = qp.flow().settings();
+        snapshot.rate = qp.flow().rate();
+        snapshot.target = qp.flow().control().target();
+        snapshot.alpha = qp.flow().control().alpha();
+        snapshot.cnps = qp.flow().cnps();
+    }
+}
+
+}  // namespace
+
+QpSnapshots list_qps(const std::vector<const ClientState*>& clients) {
+    QpSnapshots qps;
+    for (const ClientState* client : clients) {
+        for (const auto& [handle, qp] : client->qps) {
+            qps.push_back({.client = client, .slot = &qp->slot, .type = qp->type, .worker = qp->worker});
+        }
+        for (const auto& [handle, qp] : client->xrc_targets) {
+            qps.push_back({.client = client,
+                           .slot = &qp->target->slot,
+                           .type = QpType::kXrcRecv,
+                           .worker = qp->xrcd->domain->worker});
+        }
+    }
+    return qps;
+}
+
+void query_qps(const ControlState& control, QpSnapshots& qps) {
+    for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
+        const auto is_here = [w](const QpSnapshot& qp) { return qp.worker == w; };
+        if (std::none_of(qps.begin(), qps.end(), is_here)) {
+            continue;
+        }
+        control.workers[w]->call([&] {
+            for (QpSnapshot& qp : qps) {
+                if (is_here(qp)) {
+                    query_qp(qp);
+                }
+            }
+        });
+    }
+}
+
+}  // namespace urnic::dataplane

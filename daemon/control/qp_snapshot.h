@@ -1,0 +1,36 @@
+// What status and congestion requests show of the clients' QPs, read on each QP's own worker.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/fraction.h"
+#include "congestion/settings.h"
+#include "daemon/state/control_state.h"
+#include "daemon/verbs/client_state.h"
+
+namespace urnic::dataplane {
+
+struct QpSnapshot {
+    const ClientState* client = nullptr;
+    QpSlot* slot = nullptr;
+    QpType type = QpType::kRc;
+    std::uint32_t worker = 0;
+    // From here on: as of query_qps().
+    abi::QpAttr attr{};
+    const congestion::Settings* settings = nullptr;  // nullptr: the QP has no rate
+    BitsPerSecond rate = 0;
+    BitsPerSecond target = 0;
+    Fraction alpha;
+    std::uint64_t cnps = 0;
+};
+using QpSnapshots = std::vector<QpSnapshot>;
+
+/// The QPs of each client, in the order of the clients. An XRC target QP is there for each client that has a
+/// handle to it.
+[[nodiscard]] QpSnapshots list_qps(const std::vector<const ClientState*>& clients);
+
+/// Reads the QPs, with one call for each worker that has any.
+void query_qps(const ControlState& control, QpSnapshots& qps);
+
+}  // namespace urnic::dataplane
