@@ -1,13 +1,7 @@
 #include "daemon/cm/service.h"
 
-#include <sys/timerfd.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <system_error>
 
 #include "base/check.h"
 #include "daemon/cm/client.h"
@@ -42,15 +36,11 @@ cm::Config config_of(const Device& device) {
 
 CmService::CmService(ControlState& control)
     : ports(secure_random()),
-      control_(control),
-      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
-    if (!timer_) {
-        throw std::system_error(errno, std::generic_category(), "timerfd");
-    }
+      control_(control) {
     for (const auto& device : control.devices) {
         ports_of_.push_back(std::make_unique<Port>(*this, *device, config_of(*device->device)));
     }
-    control.watches.push_back({timer_.get(), [this] { on_time(); }});
+    control.watches.push_back({timer_.fd(), [this] { on_time(); }});
     control.listen_for_mads([this](RnicState& device, const ReceivedMad& mad) {
         use(device,
             [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) { manager.receive(mad, now, out); });
@@ -81,20 +71,11 @@ void CmService::arm() {
         return;
     }
     armed_for_ = next;
-    itimerspec setting{};  // zeros: off
-    if (next != kNever) {
-        setting.it_value.tv_sec = static_cast<time_t>(next / kSecondNs);
-        setting.it_value.tv_nsec = static_cast<long>(next % kSecondNs);
-        if (setting.it_value.tv_sec == 0 && setting.it_value.tv_nsec == 0) {
-            setting.it_value.tv_nsec = 1;
-        }
-    }
-    URNIC_CHECK(::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &setting, nullptr) == 0);
+    timer_.set_at(next);
 }
 
 void CmService::on_time() {
-    std::uint64_t expirations = 0;
-    [[maybe_unused]] const ssize_t got = ::read(timer_.get(), &expirations, sizeof expirations);
+    timer_.acknowledge();
     armed_for_ = kNever;
     for (const auto& port : ports_of_) {
         use(port->device,

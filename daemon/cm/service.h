@@ -9,7 +9,7 @@
 #include "daemon/cm/ports.h"
 #include "daemon/state/control_state.h"
 #include "os/monotonic_clock.h"
-#include "os/unique_fd.h"
+#include "os/timer_fd.h"
 #include "rnic/cm/manager.h"
 
 namespace urnic::dataplane {
@@ -66,7 +66,7 @@ class CmService {
     void on_time();
 
     ControlState& control_;
-    UniqueFd timer_;
+    TimerFd timer_;
     TimeNs armed_for_ = kNever;
     std::vector<std::unique_ptr<Port>> ports_of_;  // by Device::index
 };

@@ -1,9 +1,6 @@
 #include "daemon/neighbour/kernel_network.h"
 #include "daemon/state/publish_addresses.h"
 
-#include <sys/timerfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 
@@ -29,10 +26,9 @@ KernelNetwork::KernelNetwork(Device& device, const std::string& interface, const
       interface_(interface),
       netns_(netns),
       netlink_(netns_),
-      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       path_resolver_(device, *this, configured) {
     const auto view = netlink_.look(interface);
-    if (!timer_ || !view) {
+    if (!view) {
         throw SetupError(device.name + ": the kernel does not tell the addresses of " + interface);
     }
     view_ = *view;
@@ -43,7 +39,7 @@ void KernelNetwork::start(ControlState& control, RnicState& entry) {
     control_ = &control;
     entry_ = &entry;
     control.watches.push_back({netlink_.changes_fd(), [this] { on_change(); }});
-    control.watches.push_back({timer_.get(), [this] { on_time(); }});
+    control.watches.push_back({timer_.fd(), [this] { on_time(); }});
     refresh_view();
 }
 
@@ -176,8 +172,7 @@ void KernelNetwork::announce() const {
 }
 
 void KernelNetwork::on_time() {
-    std::uint64_t times = 0;
-    (void)!::read(timer_.get(), &times, sizeof times);
+    timer_.acknowledge();
     if (must_look_) {
         refresh_view();
     }
@@ -192,16 +187,11 @@ void KernelNetwork::on_time() {
 
 void KernelNetwork::set_timer() {
     const TimeNs after = must_look_ ? kLookNs : hops_.empty() ? 0 : kAskNs;
-    itimerspec when{};
-    when.it_value.tv_sec = static_cast<time_t>(after / kSecondNs);
-    when.it_value.tv_nsec = static_cast<long>(after % kSecondNs);
-    itimerspec now{};
-    // A clock that runs already goes off soon enough.
-    if (::timerfd_gettime(timer_.get(), &now) == 0 && after != 0 &&
-        (now.it_value.tv_sec != 0 || now.it_value.tv_nsec != 0) && !must_look_) {
+    // A timer that runs already goes off soon enough.
+    if (after != 0 && !must_look_ && timer_.is_set()) {
         return;
     }
-    (void)::timerfd_settime(timer_.get(), 0, &when, nullptr);
+    timer_.set_after(after);
 }
 
 }  // namespace urnic::dataplane

@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "daemon/neighbour/path_resolver.h"
 #include "daemon/neighbour/rtnetlink.h"
+#include "os/timer_fd.h"
 #include "daemon/state/control_state.h"
 
 namespace urnic::dataplane {
@@ -51,7 +52,7 @@ class KernelNetwork final : public Network {
     InterfaceView view_;
     ControlState* control_ = nullptr;
     RnicState* entry_ = nullptr;
-    UniqueFd timer_;
+    TimerFd timer_;
     std::map<net::Hop, Known> hops_;
     PathResolver path_resolver_;
     TimeNs looked_ = 0;

@@ -1,12 +1,8 @@
 #include "daemon/neighbour/userspace_network.h"
 
 #include <fmt/format.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <system_error>
 
 #include "base/address_text.h"
 #include "os/log.h"
@@ -27,11 +23,7 @@ UserspaceNetwork::UserspaceNetwork(Device& device, const RnicConfig& rnic,
                                    const NeighbourResolver& configured)
     : device_(device),
       routes_{{std::uint16_t{0}, rnic.routes}},
-      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       path_resolver_(device, *this, configured) {
-    if (!timer_) {
-        throw std::system_error(errno, std::generic_category(), "timerfd");
-    }
     for (const LinkConfig& link : rnic.vlans) {
         routes_[link.vlan] = link.routes;
     }
@@ -49,7 +41,7 @@ void UserspaceNetwork::start(ControlState& control) {
         control.watches.push_back({arp_socket_->fd(), [this] { on_arp_socket(); }});
     }
     control.watches.push_back({inbox_.fd(), [this] { on_frames(); }});
-    control.watches.push_back({timer_.get(), [this] { on_time(); }});
+    control.watches.push_back({timer_.fd(), [this] { on_time(); }});
     std::vector<net::Hop> own;
     for (std::size_t i = 0; i < device_.gids.size(); ++i) {
         if (device_.gids[i] != wire::Gid{}) {
@@ -111,8 +103,7 @@ void UserspaceNetwork::take(const FrameInbox::Frame& frame, TimeNs now) {
 }
 
 void UserspaceNetwork::on_time() {
-    std::uint64_t times = 0;
-    (void)!::read(timer_.get(), &times, sizeof times);
+    timer_.acknowledge();
     cache_.advance(clock_now(), *this);
     finish();
 }
@@ -130,13 +121,7 @@ void UserspaceNetwork::finish() {
         });
         to_send_.clear();
     }
-    const TimeNs next = cache_.next_event();
-    itimerspec when{};
-    if (next != kNever) {
-        when.it_value.tv_sec = static_cast<time_t>(next / kSecondNs);
-        when.it_value.tv_nsec = static_cast<long>(next % kSecondNs);
-    }
-    (void)::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+    timer_.set_at(cache_.next_event());
 }
 
 void UserspaceNetwork::send(const net::NeighbourMessage& message) {

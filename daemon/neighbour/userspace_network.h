@@ -12,6 +12,7 @@
 #include "daemon/neighbour/path_resolver.h"
 #include "daemon/state/control_state.h"
 #include "dataplane/handoff/frame_inbox.h"
+#include "os/timer_fd.h"
 
 namespace urnic::dataplane {
 
@@ -52,7 +53,7 @@ class UserspaceNetwork final : public Network, private net::NeighbourOutbox {
     ControlState* control_ = nullptr;
     FrameInbox inbox_;
     std::optional<ArpSocket> arp_socket_;
-    UniqueFd timer_;
+    TimerFd timer_;
     net::NeighbourCache cache_;
     PathResolver path_resolver_;
     TimeNs conflict_logged_ = 0;
