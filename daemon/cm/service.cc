@@ -34,13 +34,11 @@ cm::Config config_of(const Device& device) {
 
 }  // namespace
 
-CmService::CmService(ControlState& control)
-    : ports(secure_random()),
-      control_(control) {
+CmService::CmService(ControlState& control) : ports(secure_random()), control_(control) {
     for (const auto& device : control.devices) {
         ports_of_.push_back(std::make_unique<Port>(*this, *device, config_of(*device->device)));
     }
-    control.watches.push_back({timer_.fd(), [this] { on_time(); }});
+    control.event_loop.add(timer_.fd(), [this] { on_time(); });
     control.listen_for_mads([this](RnicState& device, const ReceivedMad& mad) {
         use(device,
             [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) { manager.receive(mad, now, out); });

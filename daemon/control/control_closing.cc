@@ -1,7 +1,5 @@
 // Closing what clients gave, and connections, where the control thread need not block (fd_closer.h): until it
 // is done the client waits for its answer.
-#include <sys/epoll.h>
-
 #include "daemon/control/control_connection.h"
 #include "daemon/control/control_server.h"
 
@@ -18,7 +16,7 @@ bool ControlServer::close_given(Connection& connection, Fds<UniqueFd>& fds) {
     if (connection.job->fds.empty()) {
         return true;
     }
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
+    control_.event_loop.disable(connection.socket_events);
     start_closing(connection);
     return false;
 }
@@ -58,7 +56,7 @@ void ControlServer::go_on(Connections::iterator at) {
     if (!connection.ended) {
         const bool answered =
             send_reply(connection.socket.get(), connection.request, connection.error, connection.reply) &&
-            watch(connection.socket.get(), EPOLLIN, tag_of(kSocket, connection.id));
+            control_.event_loop.enable(connection.socket_events);
         connection.reply = {};
         if (!answered) {
             disconnect(connection.id);

@@ -1,8 +1,5 @@
-// One connection of the control socket, and what the server's epoll says of it. For the server's own files
-// alone.
+// One connection of the control socket. For the server's own files alone.
 #pragma once
-
-#include <sys/epoll.h>
 
 #include <cstdint>
 #include <memory>
@@ -12,30 +9,18 @@
 #include "daemon/ipc/message.h"
 #include "daemon/ipc/peer.h"
 #include "daemon/verbs/client_state.h"
+#include "os/event_loop.h"
 #include "os/unique_fd.h"
 
 namespace urnic::dataplane {
-
-/// What an epoll event is about: the low three bits; above them lies a connection's id, or the index of a
-/// device or of a watch.
-/// Ids, not pointers: an earlier event of the same round may have ended the connection.
-enum Tag : std::uint64_t {
-    kListener = 0,
-    kSocket = 1,
-    kProcess = 2,
-    kStop = 3,
-    kMads = 4,
-    kWatch = 5,
-    kClosed = 6,
-    kTagMask = 7
-};
-constexpr std::uint64_t tag_of(Tag tag, std::uint32_t id) { return (std::uint64_t{id} << 3U) | tag; }
 
 struct ControlServer::Connection {
     std::uint32_t id = 0;
     UniqueFd socket;
     Peer peer;                            // outlives the client, which uses its pidfd
     std::unique_ptr<ClientState> client;  // after Hello
+    EventLoop::Id socket_events = 0;      // 0: none
+    EventLoop::Id process_events = 0;     // of peer.pidfd; 0: none
     bool refused = false;
     bool ended = false;  // but for what is still to be closed
     // What was given to us and is being closed. Until it is, the client waits for its answer, and nothing

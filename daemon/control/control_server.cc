@@ -2,17 +2,16 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -34,7 +33,6 @@ namespace urnic::dataplane {
 namespace {
 
 constexpr int kBacklog = 128;
-constexpr std::uint32_t kMadsPerRound = 256;  // of a device, before requests have their turn
 constexpr int kAcceptsPerRound = 16;
 constexpr int kAcceptRetryMs = 100;
 constexpr int kQuietRoundMs = 1000;
@@ -48,9 +46,8 @@ bool is_exhaustion(int error) {
 
 }  // namespace
 
-ControlServer::ControlServer(ControlState& control, Options options)
-    : control_(control), options_(options), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-    URNIC_CHECK(epoll_ && watch(fd_closer_.fd(), EPOLLIN, tag_of(kClosed, 0)));
+ControlServer::ControlServer(ControlState& control, Options options) : control_(control), options_(options) {
+    closed_events_ = control_.event_loop.add(fd_closer_.fd(), [this] { take_closed(); });
     control_.raise = [this](const RnicState& device, AsyncEventType type) { raise(device, type); };
 }
 
@@ -59,6 +56,7 @@ ControlServer::~ControlServer() {
     for (const auto& [id, connection] : connections_) {
         connection->client.reset();
         connection->ended = true;
+        stop_watching(*connection);
         if (!connection->is_closing()) {
             start_closing(*connection);
         }
@@ -70,6 +68,10 @@ ControlServer::~ControlServer() {
         (void)::poll(&closed, 1, kAcceptRetryMs);
         take_closed();
         retry_closing();
+    }
+    control_.event_loop.remove(closed_events_);
+    if (listener_events_ != 0) {
+        control_.event_loop.remove(listener_events_);
     }
 }
 
@@ -93,9 +95,14 @@ int ControlServer::listen(const std::string& path, mode_t mode, gid_t group) {
         return bind_error;
     }
     if ((group != static_cast<gid_t>(-1) && ::chown(path.c_str(), static_cast<uid_t>(-1), group) != 0) ||
-        ::chmod(path.c_str(), mode) != 0 || ::listen(socket.get(), kBacklog) != 0 ||
-        !watch(socket.get(), EPOLLIN, tag_of(kListener, 0))) {
+        ::chmod(path.c_str(), mode) != 0 || ::listen(socket.get(), kBacklog) != 0) {
         const int error = errno;
+        ::unlink(path.c_str());
+        return error;
+    }
+    if (const int error = control_.event_loop.add(
+            socket.get(), [this] { accept_some(); }, listener_events_);
+        error != 0) {
         ::unlink(path.c_str());
         return error;
     }
@@ -103,57 +110,23 @@ int ControlServer::listen(const std::string& path, mode_t mode, gid_t group) {
     return 0;
 }
 
-bool ControlServer::watch(int fd, std::uint32_t events, std::uint64_t tag) const {
-    epoll_event event{};
-    event.events = events;
-    event.data.u64 = tag;
-    return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
 void ControlServer::run(std::span<const int> stop_fds, const std::function<void()>& after_round) {
+    bool stop = false;
+    std::vector<EventLoop::Id> stop_events;
     for (const int fd : stop_fds) {
-        URNIC_CHECK(watch(fd, EPOLLIN, tag_of(kStop, 0)));
-    }
-    for (std::uint32_t i = 0; i < control_.devices.size(); ++i) {
-        URNIC_CHECK(control_.devices[i]->mads == nullptr ||
-                    watch(control_.devices[i]->mads->fd(), EPOLLIN, tag_of(kMads, i)));
-    }
-    for (std::uint32_t i = 0; i < control_.watches.size(); ++i) {
-        URNIC_CHECK(watch(control_.watches[i].fd, EPOLLIN, tag_of(kWatch, i)));
+        stop_events.push_back(control_.event_loop.add(fd, [&stop] { stop = true; }));
     }
     // Programs make one request after the other.
     SpinWait spin;
-    for (bool stop = false; !stop;) {
-        std::array<epoll_event, 64> events{};
+    while (!stop) {
         const bool should_poll = spin.should_poll(clock_now());
         const int patience_ms = accept_paused_ || not_started_ > 0 ? kAcceptRetryMs : kQuietRoundMs;
-        const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                                       should_poll ? 0 : patience_ms);
-        URNIC_CHECK(count >= 0 || errno == EINTR);
-        if (should_poll && count == 0) {
+        const bool had_events = run_round(should_poll ? 0 : patience_ms);
+        if (should_poll && !had_events) {
             continue;
         }
-        if (count > 0) {
+        if (had_events) {
             spin.on_progress();
-        }
-        for (int i = 0; i < count; ++i) {
-            const auto id = static_cast<std::uint32_t>(events[i].data.u64 >> 3U);
-            const auto tag = static_cast<Tag>(events[i].data.u64 & kTagMask);
-            const auto found = connections_.find(id);
-            if (tag == kStop) {
-                stop = true;
-            } else if (tag == kListener) {
-                accept_some();
-            } else if (tag == kMads) {
-                take_mads(*control_.devices.at(id));
-            } else if (tag == kWatch) {
-                on_watch(id);
-            } else if (tag == kClosed) {
-                take_closed();
-            } else if (found != connections_.end() && (tag == kProcess || !serve(*found->second))) {
-                // A forked child may hold the socket open: the end of the process decides as well.
-                disconnect(id);
-            }
         }
         if (accept_paused_ && std::chrono::steady_clock::now() >= accept_again_) {
             resume_accept();
@@ -162,8 +135,40 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
         after_round();
         spin.begin(clock_now());
     }
-    for (const int fd : stop_fds) {
-        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    for (const EventLoop::Id id : stop_events) {
+        control_.event_loop.remove(id);
+    }
+}
+
+/// Returns whether there was anything to do.
+bool ControlServer::run_round(int timeout_ms) {
+    try {
+        return control_.event_loop.run_once(timeout_ms);
+    } catch (const std::bad_alloc&) {
+        log_warning("no memory: something that happened to a port or an address may go unnoticed");
+        return true;
+    }
+}
+
+void ControlServer::on_socket(std::uint32_t id) {
+    const auto found = connections_.find(id);
+    if (found != connections_.end() && !serve(*found->second)) {
+        disconnect(id);
+    }
+}
+
+/// A forked child may hold the socket open: the end of the process decides as well.
+void ControlServer::on_process_end(std::uint32_t id) {
+    if (connections_.contains(id)) {
+        disconnect(id);
+    }
+}
+
+void ControlServer::stop_watching(Connection& connection) {
+    for (EventLoop::Id* const id : {&connection.socket_events, &connection.process_events}) {
+        if (*id != 0) {
+            control_.event_loop.remove(std::exchange(*id, 0));
+        }
     }
 }
 
@@ -199,14 +204,14 @@ void ControlServer::tell_exhaustion() {
 
 /// The listener stays readable, so it is left alone for a while instead of spinning.
 void ControlServer::pause_accept() {
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, listener_.get(), nullptr);
+    control_.event_loop.disable(listener_events_);
     accept_paused_ = true;
     accept_again_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(kAcceptRetryMs);
 }
 
 void ControlServer::resume_accept() {
     if (accept_paused_) {
-        accept_paused_ = !watch(listener_.get(), EPOLLIN, tag_of(kListener, 0));
+        accept_paused_ = !control_.event_loop.enable(listener_events_);
     }
 }
 
@@ -231,7 +236,6 @@ void ControlServer::add_connection(UniqueFd socket) {
 
 /// Until it is closed: descriptors may lie in it. Without memory for that it is closed here.
 void ControlServer::keep_refused(UniqueFd& socket) {
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket.get(), nullptr);
     try {
         auto made = std::make_unique<Connection>();
         made->id = next_id_++;
@@ -262,10 +266,16 @@ int ControlServer::admit(UniqueFd& socket) {
     connection.peer.uid = credentials.uid;
     // No pidfd (the process has ended, or lives in another PID namespace): the socket alone tells its end.
     connection.peer.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, credentials.pid, 0)));
-    if (!watch(socket.get(), EPOLLIN, tag_of(kSocket, connection.id)) ||
-        (connection.peer.pidfd &&
-         !watch(connection.peer.pidfd.get(), EPOLLIN, tag_of(kProcess, connection.id)))) {
-        return errno;
+    const std::uint32_t id = connection.id;
+    Rollback unwatch([&] { stop_watching(connection); });
+    int error = control_.event_loop.add(
+        socket.get(), [this, id] { on_socket(id); }, connection.socket_events);
+    if (error == 0 && connection.peer.pidfd) {
+        error = control_.event_loop.add(
+            connection.peer.pidfd.get(), [this, id] { on_process_end(id); }, connection.process_events);
+    }
+    if (error != 0) {
+        return error;
     }
     auto& count = connections_of_[credentials.uid];
     Rollback forget([&] {
@@ -274,6 +284,7 @@ int ControlServer::admit(UniqueFd& socket) {
         }
     });
     connections_.emplace(connection.id, std::move(made));
+    unwatch.keep();
     ++count;
     ++admitted_;
     connection.socket = std::move(socket);
@@ -290,10 +301,7 @@ void ControlServer::disconnect(std::uint32_t id) {
     }
     connection.client.reset();
     connection.ended = true;
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.socket.get(), nullptr);
-    if (connection.peer.pidfd) {
-        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection.peer.pidfd.get(), nullptr);
-    }
+    stop_watching(connection);
     if (!connection.is_closing()) {
         start_closing(connection);
     }
@@ -356,32 +364,11 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
     }
 }
 
-/// At most as many as fit into the inbox: who floods it keeps nobody else waiting.
-void ControlServer::take_mads(RnicState& device) {
-    device.mads->acknowledge();
-    ReceivedMad mad;
-    for (std::uint32_t taken = 0; taken < kMadsPerRound && device.mads->pop(mad); ++taken) {
-        try {
-            control_.on_mad(device, mad);
-        } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): lost, as any datagram may be
-        }
-    }
-    device.mads->wake_for_rest();
-}
-
 void ControlServer::raise(const RnicState& device, AsyncEventType type) const {
     for (const auto& [id, connection] : connections_) {
         if (connection->client != nullptr) {
             raise_port_event(*connection->client, device, type);
         }
-    }
-}
-
-void ControlServer::on_watch(std::uint32_t index) {
-    try {
-        control_.watches.at(index).on_input();
-    } catch (const std::bad_alloc&) {
-        log_warning("no memory: something that happened to a port or an address may go unnoticed");
     }
 }
 

@@ -1,5 +1,5 @@
-// The control socket: connections, their credentials, requests and replies. One thread, one epoll; it sleeps
-// when nobody asks for anything.
+// The control socket: connections, their credentials, requests and replies. It runs the control thread's
+// event loop, which sleeps when nobody asks for anything.
 #pragma once
 
 #include <sys/types.h>
@@ -15,6 +15,7 @@
 
 #include "daemon/ipc/fd_closer.h"
 #include "daemon/state/control_state.h"
+#include "os/event_loop.h"
 #include "os/unique_fd.h"
 
 namespace urnic::dataplane {
@@ -67,8 +68,9 @@ class ControlServer {
     [[nodiscard]] bool serve(Connection& connection);
     [[nodiscard]] int answer(Connection& connection, Request& request, Reply& reply);
     [[nodiscard]] int status(const Request& request, Reply& reply) const;
-    void take_mads(RnicState& device);
-    void on_watch(std::uint32_t index);
+    [[nodiscard]] bool run_round(int timeout_ms);
+    void on_socket(std::uint32_t id);
+    void on_process_end(std::uint32_t id);
     void raise(const RnicState& device, AsyncEventType type) const;
     void disconnect(std::uint32_t id);
     [[nodiscard]] bool close_given(Connection& connection, Fds<UniqueFd>& fds);
@@ -76,12 +78,13 @@ class ControlServer {
     void take_closed();
     void go_on(Connections::iterator at);
     void retry_closing();
-    [[nodiscard]] bool watch(int fd, std::uint32_t events, std::uint64_t tag) const;
+    void stop_watching(Connection& connection);
 
     ControlState& control_;
     Options options_;
-    UniqueFd epoll_;
     UniqueFd listener_;
+    EventLoop::Id listener_events_ = 0;  // 0: none
+    EventLoop::Id closed_events_ = 0;
     bool accept_paused_ = false;
     std::chrono::steady_clock::time_point accept_again_;
     bool exhaustion_logged_ = false;

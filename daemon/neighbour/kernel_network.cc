@@ -38,8 +38,8 @@ KernelNetwork::KernelNetwork(Device& device, const std::string& interface, const
 void KernelNetwork::start(ControlState& control, RnicState& entry) {
     control_ = &control;
     entry_ = &entry;
-    control.watches.push_back({netlink_.changes_fd(), [this] { on_change(); }});
-    control.watches.push_back({timer_.fd(), [this] { on_time(); }});
+    control.event_loop.add(netlink_.changes_fd(), [this] { on_change(); });
+    control.event_loop.add(timer_.fd(), [this] { on_time(); });
     refresh_view();
 }
 

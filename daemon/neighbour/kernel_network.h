@@ -9,8 +9,8 @@
 #include "base/time.h"
 #include "daemon/neighbour/path_resolver.h"
 #include "daemon/neighbour/rtnetlink.h"
-#include "os/timer_fd.h"
 #include "daemon/state/control_state.h"
+#include "os/timer_fd.h"
 
 namespace urnic::dataplane {
 

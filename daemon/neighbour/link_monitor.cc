@@ -80,7 +80,7 @@ void monitor_link(ControlState& control, RnicState& device, KernelPort& port) {
                     port.interface().name(),
                     port.command_in_netns(fmt::format("ip link set {} up", port.interface().name())));
     }
-    control.watches.push_back({port.interface().changes_fd(), on_change});
+    control.event_loop.add(port.interface().changes_fd(), on_change);
 }
 
 void monitor_link(ControlState& control, RnicState& device, DpdkPort& port) {
@@ -97,7 +97,7 @@ void monitor_link(ControlState& control, RnicState& device, DpdkPort& port) {
         }
     };
     on_change();
-    control.watches.push_back({port.changes_fd(), on_change});
+    control.event_loop.add(port.changes_fd(), on_change);
 }
 
 }  // namespace urnic::dataplane

@@ -21,9 +21,7 @@ constexpr std::size_t kMaxToSend = 1024;
 
 UserspaceNetwork::UserspaceNetwork(Device& device, const RnicConfig& rnic,
                                    const NeighbourResolver& configured)
-    : device_(device),
-      routes_{{std::uint16_t{0}, rnic.routes}},
-      path_resolver_(device, *this, configured) {
+    : device_(device), routes_{{std::uint16_t{0}, rnic.routes}}, path_resolver_(device, *this, configured) {
     for (const LinkConfig& link : rnic.vlans) {
         routes_[link.vlan] = link.routes;
     }
@@ -38,10 +36,10 @@ void UserspaceNetwork::listen(const std::string& interface, const std::string& n
 void UserspaceNetwork::start(ControlState& control) {
     control_ = &control;
     if (arp_socket_) {
-        control.watches.push_back({arp_socket_->fd(), [this] { on_arp_socket(); }});
+        control.event_loop.add(arp_socket_->fd(), [this] { on_arp_socket(); });
     }
-    control.watches.push_back({inbox_.fd(), [this] { on_frames(); }});
-    control.watches.push_back({timer_.fd(), [this] { on_time(); }});
+    control.event_loop.add(inbox_.fd(), [this] { on_frames(); });
+    control.event_loop.add(timer_.fd(), [this] { on_time(); });
     std::vector<net::Hop> own;
     for (std::size_t i = 0; i < device_.gids.size(); ++i) {
         if (device_.gids[i] != wire::Gid{}) {

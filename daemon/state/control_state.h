@@ -19,6 +19,7 @@
 #include "dataplane/handoff/mad_inbox.h"
 #include "dataplane/wire/emulated_network.h"
 #include "dataplane/worker/worker.h"
+#include "os/event_loop.h"
 #include "os/memfd.h"
 #include "rnic/qp/qp.h"
 
@@ -83,14 +84,8 @@ struct ControlState {
     /// Gives an event about the port to every context of a device. The control server's, while there is one.
     std::function<void(const RnicState&, AsyncEventType)> raise;
 
-    /// Descriptors that the control thread watches besides its own, and what it calls when there is input
-    /// (again until it has been read). Whoever adds one does so before the control server runs, and outlives
-    /// it.
-    struct Watch {
-        int fd = -1;
-        std::function<void()> on_input;
-    };
-    std::vector<Watch> watches;
+    /// What the control thread waits for. Whoever adds a descriptor outlives the loop's last round.
+    EventLoop event_loop;
 
     [[nodiscard]] std::uint32_t num_workers() const { return static_cast<std::uint32_t>(workers.size()); }
     [[nodiscard]] abi::DaemonState& daemon_state() const {

@@ -276,12 +276,12 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
         }
     });
     watch_fd_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
-    control.watches.push_back({watch_fd_.get(), [this] {
-                                   eventfd_t count = 0;
-                                   EXPECT_EQ(::eventfd_read(watch_fd_.get(), &count), 0);
-                                   (*watched_.load())();
-                                   watched_ = nullptr;
-                               }});
+    control.event_loop.add(watch_fd_.get(), [this] {
+        eventfd_t count = 0;
+        EXPECT_EQ(::eventfd_read(watch_fd_.get(), &count), 0);
+        (*watched_.load())();
+        watched_ = nullptr;
+    });
     worker_books().qps = 0;
     worker_books().attach_error = 0;
     control.limits = limits;
