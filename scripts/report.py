@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Adds up test results and prints the summary line.
 
-usage: report.py --skips FILE --logs DIRECTORY --suites DIRECTORY --interop FILE BUILD_DIR:LOGBASE...
+usage: report.py --skips FILE --logs DIRECTORY [--suites DIRECTORY] [--interop FILE] [--checks STAGE...] -- BUILD_DIR:LOGBASE...
 
---logs: what scripts/lint and scripts/fuzz printed (lint, fuzz), and scripts/sanitize (asan, tsan): why there are no results.
+--logs: what the stages printed (STAGE.log): the verdicts of those named by --checks, and why another has no results.
 Each test that Meson ran counts as the cases it reports (BUILD_DIR/gtest/*.xml) or, without a report, as one. Every
 skip must be listed in the skips file (one a line: NAME, a tab, the reason). The suites (tests/suites) leave a report
 each in DIRECTORY, and compare their skips with lists of their own; scripts/interop leaves one report. Exit status 0
@@ -82,7 +82,7 @@ def add_build(totals, argument, logs):
     try:
         lines = log.read_text(encoding="utf-8").splitlines()
     except OSError:
-        said = logs / logbase
+        said = logs / f"{'tests' if logbase == 'quick' else logbase}.log"
         totals.fail(f"{logbase}: no results at {log} (its build or its start failed)",
                     said.read_text(encoding="utf-8", errors="replace") if said.exists() else "")
         return
@@ -91,13 +91,20 @@ def add_build(totals, argument, logs):
         add_test(totals, pathlib.Path(build), json.loads(line), counted)
 
 
-LINT = ("lint format", "lint layers", "lint docs", "lint clang-tidy")
-FUZZ = ("fuzz control", "fuzz operations", "fuzz packets", "fuzz parse")
+def checks_of(stage):
+    """Names of the verdicts that a stage prints: those that its script can print."""
+    if stage == "lint":
+        names = re.findall(r"^verdict ([\w-]+) ", pathlib.Path("scripts/lint").read_text(encoding="utf-8"), re.M)
+    elif stage == "fuzz":
+        names = re.search(r"^targets=\((.+)\)", pathlib.Path("scripts/fuzz").read_text(encoding="utf-8"), re.M).group(1).split()
+    else:
+        names = ["programs"]
+    return [f"{stage} {name}" for name in names]
 
 
 def add_checks(totals, path, checks):
     """Each check's verdict stands on a line of its own in the file at `path`."""
-    lines = pathlib.Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     for check in checks:
         if f"{check}: ok" in lines:
             totals.passed += 1
@@ -148,17 +155,20 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--skips", required=True)
     parser.add_argument("--logs", required=True, type=pathlib.Path)
-    parser.add_argument("--suites", required=True, type=pathlib.Path)
-    parser.add_argument("--interop", required=True, type=pathlib.Path)
+    parser.add_argument("--suites", type=pathlib.Path)
+    parser.add_argument("--interop", type=pathlib.Path)
+    parser.add_argument("--checks", nargs="*", default=[], metavar="STAGE")
     parser.add_argument("builds", nargs="+")
     arguments = parser.parse_args()
     totals = Totals()
     for build in arguments.builds:
         add_build(totals, build, arguments.logs)
-    add_checks(totals, arguments.logs / "lint", LINT)
-    add_checks(totals, arguments.logs / "fuzz", FUZZ)
-    add_suites(totals, arguments.suites)
-    add_interop(totals, arguments.interop)
+    for stage in arguments.checks:
+        add_checks(totals, arguments.logs / f"{stage}.log", checks_of(stage))
+    if arguments.suites:
+        add_suites(totals, arguments.suites)
+    if arguments.interop:
+        add_interop(totals, arguments.interop)
     skipped = totals.skipped + totals.skipped_by_suites
     for name, reason in skipped:
         print(f"skipped: {name}: {reason}")
@@ -169,6 +179,7 @@ def main():
         print(f"failed: {name}")
         for line in totals.evidence[name]:
             print(f"    {line[:400]}")
+    print(f"logs: {arguments.logs}")
     print(f"{totals.passed} passed, {len(totals.failed)} failed, {len(skipped)} skipped")
     return 1 if totals.failed or unlisted or totals.passed == 0 else 0
 

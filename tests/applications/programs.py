@@ -14,6 +14,7 @@ import harness
 import places
 from places import SERVER, Failed
 
+REJECTED_ATTEMPTS = 10
 RSOCKETS = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
 
 
@@ -102,12 +103,21 @@ def rstream(size, rdma):
 
 
 def qperf(test, rdma):
-    """Both speak TCP first; the tests of RDMA then connect by librdmacm."""
-    port = harness.free_port()
+    """Both speak TCP first; the tests of RDMA then connect by librdmacm.
+
+    The server names the librdmacm port by TCP before it listens there. On a busy machine the client may be first; it is rejected then,
+    and runs again."""
     name = f"rc_{test}" if rdma else f"tcp_{test}"
-    out = places.pair(["qperf", "-lp", str(port)],
-                      ["qperf", "-lp", str(port), SERVER, *(["-cm1"] if rdma else []), "-t", "2", "-m",
-                       "64K" if test == "bw" else "1", name], rdma, port, by_tcp=True)
+    for attempt in range(REJECTED_ATTEMPTS):
+        port = harness.free_port()
+        try:
+            out = places.pair(["qperf", "-lp", str(port)],
+                              ["qperf", "-lp", str(port), SERVER, *(["-cm1"] if rdma else []), "-t", "2", "-m",
+                               "64K" if test == "bw" else "1", name], rdma, port, by_tcp=True)
+            break
+        except Failed as failure:
+            if not rdma or "rejected" not in str(failure) or attempt == REJECTED_ATTEMPTS - 1:
+                raise
     value, unit = re.findall(r"=\s+([\d.]+) (\S+)", out)[0]
     return float(value) * {"GB/sec": 1000, "MB/sec": 1, "KB/sec": 0.001, "ns": 0.001, "us": 1, "ms": 1000}[unit]
 

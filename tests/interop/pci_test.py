@@ -25,6 +25,9 @@ import sides
 VIRTIO = pci_guest.Nic(1, "virtio", pci_guest.VIRTIO, 2, "52:54:00:77:00:15", "10.77.0.21", "fd77::15", workers=2)
 E1000E = pci_guest.Nic(2, "e1000e", "e1000e", 1, "52:54:00:77:00:16", "10.77.0.22", "fd77::16", workers=1)
 SMALL = pci_guest.Nic(3, "small", f"{pci_guest.VIRTIO},host_mtu=1500", 2, "52:54:00:77:00:17", "10.77.0.23", "fd77::17", workers=1)
+# What an emulated NIC drops while its machine waits for a processor comes again by RC; these have to run again.
+UNRELIABLE = ("uc_write", "ud", "multicast")
+UNRELIABLE_ATTEMPTS = 4
 TRANSFERS = ("send_imm", "write_imm", "read", "uc_write", "fetch_add", "cmp_swap", "window", "send_inv", "ud", "multicast")
 
 
@@ -68,10 +71,17 @@ class PciPorts(harness.TestCase):
         return "\n".join(f"{name}: {device['port']} {({name: count for name, count in device['counters'].items() if count})}"
                          for name, device in devices.items())
 
-    def in_both_roles(self, nic, command):
+    def in_both_roles(self, nic, command, attempts=1):
         theirs = pci_guest.OnPci(self.machine, nic)
         for server, client in ((theirs, self.ours), (self.ours, theirs)):
-            self.run_pair(server, client, command)
+            for attempt in range(1, attempts + 1):
+                try:
+                    self.run_pair(server, client, command)
+                    break
+                except AssertionError as lost:
+                    if attempt == attempts:
+                        raise
+                    print(f"{command}, {client.name} as client: once more, for this may be a loss: {lost}", file=sys.stderr)
 
     def expect_state(self, nic, state):
         self.assertTrue(harness.wait_until(lambda: self.machine.device(nic)["port"]["state"] == state, pause=0.2),
@@ -110,7 +120,8 @@ class PciPorts(harness.TestCase):
         for nic in (VIRTIO, E1000E):
             for name in TRANSFERS:
                 with self.subTest(nic=nic.name, transfer=name):
-                    self.in_both_roles(nic, f"peer --test {name} --device urnic0 --gid {self.ours.gid('ipv4')} --mtu 4096")
+                    self.in_both_roles(nic, f"peer --test {name} --device urnic0 --gid {self.ours.gid('ipv4')} --mtu 4096",
+                                       UNRELIABLE_ATTEMPTS if name in UNRELIABLE else 1)
         self.in_both_roles(VIRTIO, f"peer --test write_imm --device urnic0 --gid {self.ours.gid('ipv6')} --mtu 1024")
         recording.close()
         _, packets = icrc.read_capture(path)

@@ -116,10 +116,10 @@ class Verdict:
                 self._print(name)
         states = {}
         for name, result in self._results.items():
-            states[name] = check_state(*result, self._list.get(name))[0]
+            states[name] = check_state(*result, self._list.get(name))
             if not already_printed:
                 self._print(name)
-        counts = [list(states.values()).count(state) for state in (PASSED, FAILED, SKIPPED)]
+        counts = [[state for state, _ in states.values()].count(state) for state in (PASSED, FAILED, SKIPPED)]
         self._write_report(states)
         print(f"{self.name}: {counts[0]} passed, {counts[1]} failed, {counts[2]} skipped in "
               f"{time.monotonic() - self._began:.0f} s", flush=True)
@@ -145,10 +145,12 @@ class Verdict:
         if not directory:
             return
         suite = ElementTree.Element("testsuite", name=self.name)
-        for name, state in states.items():
+        for name, (state, why) in states.items():
             case = ElementTree.SubElement(suite, "testcase", classname=self.name, name=name, status="run")
             if state == FAILED:
-                ElementTree.SubElement(case, "failure", message="see above")
+                # What a program printed may hold bytes that XML cannot.
+                said = "".join(sign if sign.isprintable() else "?" for sign in why)
+                ElementTree.SubElement(case, "failure", message=said)
             if state == SKIPPED:
                 ElementTree.SubElement(case, "skipped", message=self._list[name])
         ElementTree.ElementTree(suite).write(pathlib.Path(directory) / f"{self.name}.xml")
