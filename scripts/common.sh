@@ -34,18 +34,20 @@ unlock_tree() { exec {lock_fd}<&-; }
 
 # Where only the result counts, sources of one library or program are compiled together: headers are read once.
 # -g1: function and line of a finding, which is all that is shown, in three quarters of the time that -g takes.
-# clang: libFuzzer is its own, and it compiles these in half of GCC's time.
 configure_sanitized() {  # TREE SANITIZERS [OPTION...]
     [ ! -e "$1/build.ninja" ] || return 0
-    local compiler
-    compiler=$(command -v clang++-14) || die "$1 is built with clang: run scripts/setup"
-    ! command -v ccache >/dev/null || compiler="ccache $compiler"
     say "Configuring $1"
-    CXX=$compiler meson setup "$1" "$top" -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Db_sanitize="$2" -Db_lundef=false \
+    meson setup "$1" "$top" -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Db_sanitize="$2" -Db_lundef=false \
         -Dbench=false -Dunity=on -Dunity_size=12 "${@:3}" >/dev/null
 }
-# One tree for the suites and the fuzz targets.
+# One tree for the suites and the fuzz targets. clang: libFuzzer is its own, and it compiles these in half of GCC's time.
 asan_tree=$build-asan
-configure_asan() { configure_sanitized "$asan_tree" address,undefined -Dfuzz=true; }
+configure_asan() {
+    local compiler
+    compiler=$(command -v clang++-14) || die "$asan_tree is built with clang: run scripts/setup"
+    ! command -v ccache >/dev/null || compiler="ccache $compiler"
+    CXX=$compiler configure_sanitized "$asan_tree" address,undefined -Dfuzz=true
+}
+# GCC: clang's runtime library has an operator new that no test may replace.
 tsan_tree=$build-tsan
 configure_tsan() { configure_sanitized "$tsan_tree" thread; }
