@@ -23,7 +23,7 @@ def introspect(tree, what):
 
 def named(tests, names):
     """The tests of these names, whatever their suite."""
-    known = [test["name"] for test in tests]
+    known = sorted({test["name"] for test in tests})
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, 5, 0.4)
