@@ -153,7 +153,7 @@ def lanes(mode, names):
                  Stage("demo", "The programs of scripts/demo", programs, verdict=True)]]
     if mode == "named":
         return [[Stage("tests", f"Tests {' '.join(names)}", meson_test("quick", *names), environment=GTEST)]]
-    later = ["nice", "-n", "5"]
+    later = ["nice", "-n", "10"]
     suites = {"URNIC_SUITES": str(BUILD / "suites")}
     interop = {"URNIC_INTEROP": str(BUILD / "interop.xml")}
     return [[Stage("tests", "Suites unit, sim and e2e", meson_test("tests"), environment=GTEST),

@@ -145,7 +145,8 @@ class KilledDaemon(WithStreams):
 
     def test_programs_that_wait_for_connection_events_get_one(self):
         waiting = [self.start("rping", "-s", "-a", "198.18.0.1"), self.start("ucmatose", "-b", "198.18.0.2")]
-        self.assertTrue(harness.wait_until(lambda: len(self.status()["clients"]) == 2, pause=0.05))
+        listening = lambda: sum(bool(client.get("cm_listeners")) for client in self.status()["clients"])
+        self.assertTrue(harness.wait_until(lambda: listening() == 2, pause=0.05), self.status()["clients"])
         self.daemon.kill()
         self.daemon.wait()
         for process in waiting:

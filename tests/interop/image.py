@@ -6,6 +6,7 @@ Debian comes from its archive, with lists of packages that lie beside it: those 
 """
 
 import contextlib
+import fcntl
 import hashlib
 import lzma
 import os
@@ -258,8 +259,17 @@ def write_changed(path, content):
 def make(cache, extra=(), files=None, name="initramfs", modules=tuple(MODULES), release=None):
     """(kernel, initramfs `name`), two files in the directory `cache`. `extra`: programs that go in too; `files`: others,
     by the path they have inside; `modules`: what the kernel loads, the last one a module in any case; `release`: of Debian,
-    whose kernel it is, this machine's where None. Raises Missing."""
+    whose kernel it is, this machine's where None. Raises Missing. Tests that need it at once wait for one that makes it."""
     cache.mkdir(parents=True, exist_ok=True)
+    lock = os.open(cache, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _make(cache, extra, files, name, modules, release)
+    finally:
+        os.close(lock)
+
+
+def _make(cache, extra, files, name, modules, release):
     kernel = release_kernel(cache / release, release) if release else download(cache, kernel_package())
     busybox = download(cache, "busybox-static") / "bin/busybox"
     vmlinux = kernel / "vmlinux"
