@@ -231,6 +231,12 @@ void forget_qp(ClientState& client, QpObject& qp) {
     --qp.pd->users;
 }
 
+/// Whether neither the client's limit nor the device's is reached.
+bool has_room_for_qp(const ClientState& client, const RnicState& device) {
+    return client.qps.size() + client.xrc_targets.size() < client.control.limits.max_qps &&
+           device.num_qps < device.device->caps.max_qp;
+}
+
 int create_qp(ClientState& client, const abi::CreateQpRequest& request, Reply& reply) {
     if (static_cast<QpType>(request.type) == QpType::kXrcRecv) {
         return create_xrc_target(client, request, reply);
@@ -243,8 +249,7 @@ int create_qp(ClientState& client, const abi::CreateQpRequest& request, Reply& r
     if (const int error = check_kind_and_size(request, device.device->caps); error != 0) {
         return error;
     }
-    if (client.qps.size() + client.xrc_targets.size() >= client.control.limits.max_qps ||
-        device.num_qps >= device.device->caps.max_qp) {
+    if (!has_room_for_qp(client, device)) {
         return ENOMEM;
     }
     const QpLayout layout = lay_out(request);

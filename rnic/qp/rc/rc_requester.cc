@@ -21,8 +21,9 @@ std::uint32_t answered_bytes(const WrOpcodeInfo& info, const SendWork& work) {
 bool has_right_length(const WrOpcodeInfo& info, const SendWork& work) {
     return info.is(WrOpcodeInfo::kIsAtomic)        ? work.length_bytes >= kAtomicBytes
            : info.is(WrOpcodeInfo::kIsAtomicWrite) ? work.length_bytes == kAtomicBytes
-           : info.is(WrOpcodeInfo::kIsFlush) ? work.length_bytes == 0 && work.wr.flush.length <= kMaxMessageBytes
-                                     : work.length_bytes <= kMaxMessageBytes;
+           : info.is(WrOpcodeInfo::kIsFlush)
+               ? work.length_bytes == 0 && work.wr.flush.length <= kMaxMessageBytes
+               : work.length_bytes <= kMaxMessageBytes;
 }
 
 }  // namespace
