@@ -83,7 +83,8 @@ bool EventLoop::run_once(int timeout_ms) {
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
     URNIC_CHECK(count >= 0 || errno == EINTR);
     for (int i = 0; i < count; ++i) {
-        const auto found = entries_.find(events[i].data.u64);
+        const Id id = events[i].data.u64;  // a copy: epoll_event is packed
+        const auto found = entries_.find(id);
         if (found == entries_.end() || !found->second->is_enabled) {
             continue;
         }

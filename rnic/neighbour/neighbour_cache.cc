@@ -257,9 +257,9 @@ void NeighbourCache::learn(const NeighbourMessage& message, TimeNs now, Neighbou
 
 void NeighbourCache::learn_about(const Hop& hop, Entry& entry, const NeighbourMessage& message, TimeNs now,
                                  NeighbourOutbox& out) {
-    const bool is_retry_pending =
+    const bool was_asked =
         entry.state == NeighbourState::kIncomplete || entry.state == NeighbourState::kProbe;
-    const bool is_answer = is_retry_pending && message.is_solicited;
+    const bool is_answer = was_asked && message.is_solicited;
     const bool tells = is_known(message.sender_mac);
     const bool differs = tells && message.sender_mac != entry.mac;
     if (!is_known(entry.mac) && !tells) {
