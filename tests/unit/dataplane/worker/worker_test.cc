@@ -224,10 +224,12 @@ TEST(WorkerIdle, NoDoorbellIsLostAtTheMomentOfFallingAsleep) {
     Pair pair(rig, 6, 7);
     std::uint32_t random = 12345;
     std::uint32_t found_asleep = 0;
-    for (std::uint64_t n = 0; n < 2000; ++n) {
-        // Around the time after which a worker goes to sleep, so that some doorbells meet it half asleep.
+    for (std::uint64_t n = 0; n < 2000 || (found_asleep == 0 && n < 2100); ++n) {
+        // Around the time after which a worker goes to sleep, so that some doorbells meet it half asleep. A
+        // busy machine with sanitizers may keep it awake for longer.
         random = random * 1664525 + 1013904223;
-        const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(random % 500'000);
+        const std::uint32_t longest_ns = n < 2000 ? 500'000 : 500'000'000;
+        const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(random % longest_ns);
         while (std::chrono::steady_clock::now() < until && !(rig.asleep(0) && random % 2 == 0)) {
         }
         found_asleep += rig.asleep(0) ? 1 : 0;
