@@ -214,6 +214,22 @@ def xrc_domain_files(command):
         os.close(directory)
 
 
+# perftest computes the squares for its standard deviation as `int`: one latency this far from the average overflows it,
+# and what is printed is the root of a negative sum (print_report_lat() in perftest_parameters.c, 4.5).
+_PERFTEST_STDEV_LIMIT_US = 46_340
+_LATENCY_COLUMNS = ("iterations", "t_min", "t_max", "t_typical", "t_avg", "t_stdev", "99%", "99.9%")
+
+
+def _sound(figures):
+    """Whether a row's figures are figures."""
+    if len(figures) == len(_LATENCY_COLUMNS):
+        row = dict(zip(_LATENCY_COLUMNS, figures))
+        if math.isnan(row["t_stdev"]) and row["t_max"] - row["t_avg"] >= _PERFTEST_STDEV_LIMIT_US:
+            figures = [figure for name, figure in row.items() if name != "t_stdev"]
+    # Latencies or bandwidths: none is zero but, rounded, one of the smallest rates.
+    return all(map(math.isfinite, figures)) and max(figures[1:]) > 0
+
+
 def perftest_rows(client):
     """A perftest client's table, {bytes: [iterations, figures...]}. Raises ValueError when there is none, or when its
     figures are no figures. On a busy machine perftest fails to calibrate the TSC, says so, and prints inf, nan and 0 for
@@ -225,10 +241,8 @@ def perftest_rows(client):
             rows[int(fields[0])] = [float(text) for text in fields[1:]]
     if not rows or any(figures[0] <= 0 for figures in rows.values()):
         raise ValueError(f"no rows: {client}")
-    for figures in rows.values() if "Correlation coefficient" not in client.err else ():
-        # Latencies or bandwidths: none is zero but, rounded, one of the smallest rates.
-        if not all(map(math.isfinite, figures)) or max(figures[1:]) <= 0:
-            raise ValueError(f"no figures: {client}")
+    if "Correlation coefficient" not in client.err and not all(map(_sound, rows.values())):
+        raise ValueError(f"no figures: {client}")
     return rows
 
 

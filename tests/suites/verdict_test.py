@@ -54,6 +54,12 @@ class PerftestTable(harness.TestCase):
         self.assertEqual(self.rows("2 200 0.00 0.00 0.00", self.UNCALIBRATED)[2][0], 200)
         self.assertRaises(ValueError, self.rows, "2 0 inf inf inf", self.UNCALIBRATED)
 
+    def test_a_standard_deviation_that_perftest_overflows(self):
+        self.assertEqual(self.rows("2 20 1.5 51000.25 2.5 4000.10 -nan 51000.25 51000.25")[2][0], 20)
+        for line in ("2 20 1.5 45000.25 2.5 4000.10 -nan 45000.25 45000.25", "2 20 1.5 51000.25 2.5 -nan -nan 3.5 3.5",
+                     "2 20 1.5 51000.25 2.5 4000.10 3.5 -nan 3.5"):
+            self.assertRaises(ValueError, self.rows, line)
+
 
 class ExitStatus(harness.TestCase):
     def suite(self, entries, body, *options):
