@@ -12,13 +12,13 @@
 #include "rnic/wire/dissect/eth/headers.h"
 #include "rnic/wire/multicast.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
 /// What can really be made: every number here is within the daemon's own tables (KeyTable::kMaxKeys,
 /// AddressHandles::kSlots, abi::kDoorbellSlots, abi::kMaxCqEntries).
-abi::DeviceCaps caps_of(const Device& device) {
+abi::DeviceCaps caps_of(const dataplane::Device& device) {
     abi::DeviceCaps caps{};
     caps.node_guid = device.node_guid;
     caps.max_mr_size = abi::kMemoryFileBytes;
@@ -41,7 +41,7 @@ abi::DeviceCaps caps_of(const Device& device) {
     caps.max_qp_rd_atom = kMaxRdAtomic;
     caps.max_qp_init_rd_atom = kMaxRdAtomic;
     caps.max_res_rd_atom = kMaxRdAtomic * caps.max_qp;
-    caps.gid_table_len = Device::kGidTableLength;
+    caps.gid_table_len = dataplane::Device::kGidTableLength;
     caps.pkey_table_len = 1;
     caps.num_ports = 1;
     caps.max_mcast_grp = MulticastGroups::kMaxGroups;
@@ -52,7 +52,7 @@ abi::DeviceCaps caps_of(const Device& device) {
 
 /// Ethernet groups in which an RNIC with addresses of its own is: questions for its IPv6 addresses and
 /// answers to all (RFC 4861 2.3), and pauses, where the NIC leaves them to others.
-std::vector<wire::Mac> own_groups(const Device& device) {
+std::vector<wire::Mac> own_groups(const dataplane::Device& device) {
     std::vector<wire::Mac> groups{wire::kMacControlAddress, wire::multicast_mac(net::kAllNodes)};
     const auto add = [&](const wire::Gid& gid) {
         const wire::Mac group = wire::multicast_mac(net::solicited_node(gid));
@@ -69,7 +69,7 @@ std::vector<wire::Mac> own_groups(const Device& device) {
     return groups;
 }
 
-static_assert(kMaxXoffFramesOnNetwork < InProcessSwitch::kRingFrames);
+static_assert(kMaxXoffFramesOnNetwork < dataplane::InProcessSwitch::kRingFrames);
 
 netsim::Topology topology_of(const NetworkConfig& network, std::uint32_t num_rnics) {
     const netsim::LinkSpec edge{.rate = network.link_rate, .delay_ns = network.delay_ns};
@@ -99,7 +99,7 @@ std::string dpdk_name(const RnicConfig& rnic, std::uint32_t index) {
     return rnic.port_device.substr(0, rnic.port_device.find(','));
 }
 
-Assembly::Assembly(const Config& config, WorkerHandoff& handoff, rte_mempool* frames) {
+Assembly::Assembly(const Config& config, dataplane::WorkerHandoff& handoff, rte_mempool* frames) {
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         add_device(config.rnics[i], i);
     }
@@ -108,7 +108,7 @@ Assembly::Assembly(const Config& config, WorkerHandoff& handoff, rte_mempool* fr
         if (config.rnics[i].port != PortKind::kFabric) {
             open_port(*devices_[i], config.rnics[i], handoff.num_workers(), frames);
         }
-        Device& device = *devices_[i];
+        dataplane::Device& device = *devices_[i];
         device.gids[0] = link_local_gid(device.mac);
         device.node_guid = node_guid(device.mac);
         device.caps = caps_of(device);
@@ -118,7 +118,7 @@ Assembly::Assembly(const Config& config, WorkerHandoff& handoff, rte_mempool* fr
 }
 
 void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
-    auto device = std::make_unique<Device>();
+    auto device = std::make_unique<dataplane::Device>();
     device->name = rnic.name;
     device->index = index;
     device->mac = rnic.mac.value_or(wire::Mac{});
@@ -143,8 +143,8 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     devices_.push_back(std::move(device));
 }
 
-void Assembly::add_fabrics(const Config& config, WorkerHandoff& handoff, rte_mempool* frames) {
-    std::map<std::string, std::vector<Device*>> members;
+void Assembly::add_fabrics(const Config& config, dataplane::WorkerHandoff& handoff, rte_mempool* frames) {
+    std::map<std::string, std::vector<dataplane::Device*>> members;
     for (std::size_t i = 0; i < config.rnics.size(); ++i) {
         if (config.rnics[i].port == PortKind::kFabric) {
             members[config.rnics[i].port_device].push_back(devices_[i].get());
@@ -152,13 +152,14 @@ void Assembly::add_fabrics(const Config& config, WorkerHandoff& handoff, rte_mem
         }
     }
     for (const auto& [name, devices] : members) {
-        std::vector<InProcessSwitch::PortSpec> specs;
-        for (const Device* device : devices) {
-            InProcessSwitch::PortSpec spec{device->mac, {device->gids.begin(), device->gids.end()}};
+        std::vector<dataplane::InProcessSwitch::PortSpec> specs;
+        for (const dataplane::Device* device : devices) {
+            dataplane::InProcessSwitch::PortSpec spec{device->mac,
+                                                      {device->gids.begin(), device->gids.end()}};
             spec.gids[0] = link_local_gid(device->mac);
             specs.push_back(spec);
         }
-        auto fabric = std::make_unique<InProcessSwitch>(specs, handoff);
+        auto fabric = std::make_unique<dataplane::InProcessSwitch>(specs, handoff);
         for (std::uint32_t i = 0; i < devices.size(); ++i) {
             devices[i]->port = &fabric->port(i);
             devices[i]->neighbours = fabric.get();
@@ -168,8 +169,9 @@ void Assembly::add_fabrics(const Config& config, WorkerHandoff& handoff, rte_mem
     }
 }
 
-void Assembly::emulate(const Config& config, const std::string& name, InProcessSwitch& fabric,
-                       const std::vector<Device*>& devices, WorkerHandoff& handoff, rte_mempool* frames) {
+void Assembly::emulate(const Config& config, const std::string& name, dataplane::InProcessSwitch& fabric,
+                       const std::vector<dataplane::Device*>& devices, dataplane::WorkerHandoff& handoff,
+                       rte_mempool* frames) {
     const auto network =
         std::find_if(config.networks.begin(), config.networks.end(),
                      [&](const NetworkConfig& candidate) { return candidate.fabric == name; });
@@ -177,7 +179,7 @@ void Assembly::emulate(const Config& config, const std::string& name, InProcessS
         return;
     }
     const auto num_rnics = static_cast<std::uint32_t>(devices.size());
-    EmulatedNetwork::Options options;
+    dataplane::EmulatedNetwork::Options options;
     options.topology = topology_of(*network, num_rnics);
     options.pool = frames;
     options.weights = network->weights;
@@ -187,7 +189,7 @@ void Assembly::emulate(const Config& config, const std::string& name, InProcessS
         network->ecn_kmin_bytes, network->ecn_kmax_bytes,
         Fraction::from_raw(static_cast<std::uint32_t>(network->ecn_pmax * Fraction::kOne))};
     options.switches.ecn.fill(ecn);
-    auto made = std::make_unique<EmulatedNetwork>(options, fabric, num_rnics, handoff);
+    auto made = std::make_unique<dataplane::EmulatedNetwork>(options, fabric, num_rnics, handoff);
     for (std::uint32_t i = 0; i < num_rnics; ++i) {
         devices[i]->port = &made->port(i);
         devices[i]->pfc.link_bits_per_second = network->link_rate;
@@ -211,41 +213,41 @@ void Assembly::list_networks(ControlState& control) const {
     }
 }
 
-void Assembly::open_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+void Assembly::open_port(dataplane::Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
                          rte_mempool* frames) {
     if (rnic.port == PortKind::kAfPacket || rnic.port == PortKind::kAfXdp) {
         open_kernel_port(device, rnic, num_workers, frames);
         return;
     }
-    DpdkPortConfig config;
+    dataplane::DpdkPortConfig config;
     config.name = dpdk_name(rnic, device.index);
     config.hint = port_hint(rnic);
     config.num_queues = num_workers;
     config.path_mtu_bytes = rnic.port == PortKind::kPci ? rnic.mtu_bytes : 0;
     config.promiscuous = rnic.mac.has_value();
     config.frames = frames;
-    auto port = std::make_unique<DpdkPort>(config);
+    auto port = std::make_unique<dataplane::DpdkPort>(config);
     if (!rnic.mac) {
         device.mac = port->mac();
     }
     port->set_own_groups(own_groups(device));
     device.port = port.get();
     if (rnic.pfc.tx_priorities != 0 && !port->can_count_waiting()) {
-        if (rnic.pfc.xoff_frames >= PrefetchPort::kMaxFrames) {
-            throw SetupError(rnic.name +
-                             ": [rnic.pfc]: its port's driver does not tell how many frames wait, and " +
-                             "'xoff_frames' must be less than " + std::to_string(PrefetchPort::kMaxFrames));
+        if (rnic.pfc.xoff_frames >= dataplane::PrefetchPort::kMaxFrames) {
+            throw SetupError(
+                rnic.name + ": [rnic.pfc]: its port's driver does not tell how many frames wait, and " +
+                "'xoff_frames' must be less than " + std::to_string(dataplane::PrefetchPort::kMaxFrames));
         }
         prefetch_ports_.push_back(
-            std::make_unique<PrefetchPort>(*port, num_workers, rnic.pfc.xoff_frames + 1));
+            std::make_unique<dataplane::PrefetchPort>(*port, num_workers, rnic.pfc.xoff_frames + 1));
         device.port = prefetch_ports_.back().get();
     }
     dpdk_ports_.emplace(device.index, std::move(port));
 }
 
-void Assembly::open_kernel_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+void Assembly::open_kernel_port(dataplane::Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
                                 rte_mempool* frames) {
-    KernelPortConfig config;
+    dataplane::KernelPortConfig config;
     config.interface = rnic.port_device;
     config.netns = rnic.netns;
     config.xdp = rnic.port == PortKind::kAfXdp;
@@ -253,7 +255,7 @@ void Assembly::open_kernel_port(Device& device, const RnicConfig& rnic, std::uin
     config.mac = rnic.mac;
     config.frames = frames;
     config.counters = &device.counters;
-    auto port = std::make_unique<KernelPort>(config);
+    auto port = std::make_unique<dataplane::KernelPort>(config);
     if (!rnic.mtu_given) {
         device.mtu_bytes = port->max_path_mtu();
     } else if (rnic.mtu_bytes > port->max_path_mtu()) {
@@ -264,11 +266,11 @@ void Assembly::open_kernel_port(Device& device, const RnicConfig& rnic, std::uin
     kernel_ports_.emplace(device.index, std::move(port));
 }
 
-void Assembly::add_hairpins(const Config& config, WorkerHandoff& handoff) {
-    std::map<std::string, std::vector<Device*>> ports;
+void Assembly::add_hairpins(const Config& config, dataplane::WorkerHandoff& handoff) {
+    std::map<std::string, std::vector<dataplane::Device*>> ports;
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         const RnicConfig& rnic = config.rnics[i];
-        Device& device = *devices_[i];
+        dataplane::Device& device = *devices_[i];
         if (rnic.port == PortKind::kFabric) {
             continue;
         }
@@ -277,8 +279,8 @@ void Assembly::add_hairpins(const Config& config, WorkerHandoff& handoff) {
     }
     std::vector<NeighbourConfig> neighbours = config.neighbours;
     for (const auto& [key, devices] : ports) {
-        std::vector<InProcessSwitch::PortSpec> specs;
-        for (const Device* device : devices) {
+        std::vector<dataplane::InProcessSwitch::PortSpec> specs;
+        for (const dataplane::Device* device : devices) {
             specs.push_back({device->mac, {}});
             // RNICs that share a port do not hear each other's ARP.
             for (const wire::Gid& gid : device->gids) {
@@ -287,9 +289,9 @@ void Assembly::add_hairpins(const Config& config, WorkerHandoff& handoff) {
                 }
             }
         }
-        auto fabric = std::make_unique<InProcessSwitch>(specs, handoff);
+        auto fabric = std::make_unique<dataplane::InProcessSwitch>(specs, handoff);
         for (std::uint32_t i = 0; i < devices.size(); ++i) {
-            hairpins_.push_back(std::make_unique<HairpinPort>(*fabric, i, *devices[i]->port));
+            hairpins_.push_back(std::make_unique<dataplane::HairpinPort>(*fabric, i, *devices[i]->port));
             devices[i]->port = hairpins_.back().get();
         }
         fabrics_.emplace("port " + devices.front()->name, std::move(fabric));
@@ -300,7 +302,7 @@ void Assembly::add_hairpins(const Config& config, WorkerHandoff& handoff) {
 void Assembly::add_networks(const Config& config) {
     for (std::uint32_t i = 0; i < config.rnics.size(); ++i) {
         const RnicConfig& rnic = config.rnics[i];
-        Device& device = *devices_[i];
+        dataplane::Device& device = *devices_[i];
         if (rnic.port == PortKind::kFabric) {
             continue;
         }
@@ -334,11 +336,11 @@ void Assembly::monitor_links(ControlState& control) {
     }
 }
 
-std::vector<Device*> Assembly::devices() const {
-    std::vector<Device*> result;
+std::vector<dataplane::Device*> Assembly::devices() const {
+    std::vector<dataplane::Device*> result;
     std::transform(devices_.begin(), devices_.end(), std::back_inserter(result),
                    [](const auto& device) { return device.get(); });
     return result;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

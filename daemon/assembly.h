@@ -21,7 +21,7 @@
 #include "dataplane/wire/hairpin_port.h"
 #include "dataplane/wire/in_process_switch.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// What the EAL is asked for to get the memif port of the RNIC with that index.
 [[nodiscard]] std::string memif_arguments(const RnicConfig& rnic, std::uint32_t index);
@@ -32,9 +32,9 @@ namespace urnic::dataplane {
 class Assembly {
   public:
     /// Throws SetupError: a port that is not there or refuses.
-    Assembly(const Config& config, WorkerHandoff& handoff, rte_mempool* frames);
+    Assembly(const Config& config, dataplane::WorkerHandoff& handoff, rte_mempool* frames);
 
-    [[nodiscard]] std::vector<Device*> devices() const;
+    [[nodiscard]] std::vector<dataplane::Device*> devices() const;
     /// Lists the emulated networks, for status.
     void list_networks(ControlState& control) const;
 
@@ -43,30 +43,32 @@ class Assembly {
 
   private:
     void add_device(const RnicConfig& rnic, std::uint32_t index);
-    void add_fabrics(const Config& config, WorkerHandoff& handoff, rte_mempool* frames);
+    void add_fabrics(const Config& config, dataplane::WorkerHandoff& handoff, rte_mempool* frames);
     /// Puts a network between the devices of a fabric, if the configuration has one for it.
-    void emulate(const Config& config, const std::string& name, InProcessSwitch& fabric,
-                 const std::vector<Device*>& devices, WorkerHandoff& handoff, rte_mempool* frames);
+    void emulate(const Config& config, const std::string& name, dataplane::InProcessSwitch& fabric,
+                 const std::vector<dataplane::Device*>& devices, dataplane::WorkerHandoff& handoff,
+                 rte_mempool* frames);
     /// Opens the port of a device that is on no fabric.
-    void open_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers, rte_mempool* frames);
-    void open_kernel_port(Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+    void open_port(dataplane::Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
+                   rte_mempool* frames);
+    void open_kernel_port(dataplane::Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
                           rte_mempool* frames);
     /// Gives each RNIC on a real port what finds its neighbours.
     void add_networks(const Config& config);
     /// Connects the RNICs that share a port to each other.
-    void add_hairpins(const Config& config, WorkerHandoff& handoff);
+    void add_hairpins(const Config& config, dataplane::WorkerHandoff& handoff);
 
-    std::map<std::string, std::unique_ptr<InProcessSwitch>> fabrics_;
-    std::map<std::string, std::unique_ptr<EmulatedNetwork>> emulated_;   // before those fabrics
-    std::map<std::uint32_t, std::string> fabric_of_;                     // by Device::index
-    std::map<std::uint32_t, std::unique_ptr<DpdkPort>> dpdk_ports_;      // by Device::index
-    std::map<std::uint32_t, std::unique_ptr<KernelPort>> kernel_ports_;  // by Device::index
-    std::vector<std::unique_ptr<PrefetchPort>> prefetch_ports_;          // on some of those
-    std::vector<std::unique_ptr<HairpinPort>> hairpins_;
+    std::map<std::string, std::unique_ptr<dataplane::InProcessSwitch>> fabrics_;
+    std::map<std::string, std::unique_ptr<dataplane::EmulatedNetwork>> emulated_;   // before those fabrics
+    std::map<std::uint32_t, std::string> fabric_of_;                                // by Device::index
+    std::map<std::uint32_t, std::unique_ptr<dataplane::DpdkPort>> dpdk_ports_;      // by Device::index
+    std::map<std::uint32_t, std::unique_ptr<dataplane::KernelPort>> kernel_ports_;  // by Device::index
+    std::vector<std::unique_ptr<dataplane::PrefetchPort>> prefetch_ports_;          // on some of those
+    std::vector<std::unique_ptr<dataplane::HairpinPort>> hairpins_;
     std::unique_ptr<StaticNeighbours> neighbours_;
-    std::vector<std::unique_ptr<Device>> devices_;
+    std::vector<std::unique_ptr<dataplane::Device>> devices_;
     std::map<std::uint32_t, std::unique_ptr<UserspaceNetwork>> userspace_networks_;  // by Device::index
     std::map<std::uint32_t, std::unique_ptr<KernelNetwork>> kernel_networks_;        // the same
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

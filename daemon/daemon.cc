@@ -26,7 +26,7 @@
 #include "rnic/qp/unreliable/uc_qp.h"
 #include "rnic/qp/unreliable/ud_qp.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -58,7 +58,7 @@ gid_t group_of(const DaemonConfig& config) {
 rte_mempool* start_dpdk(const Config& config, bool verbose) {
     const auto num_ports = static_cast<std::uint32_t>(config.rnics.size());
     const auto num_workers = static_cast<std::uint32_t>(config.daemon.worker_cpus.size());
-    EalConfig eal;
+    dataplane::EalConfig eal;
     eal.hugepages = uses_hugepages(config);
     eal.extra = config.daemon.eal_args;
     eal.verbose = verbose;
@@ -74,18 +74,19 @@ rte_mempool* start_dpdk(const Config& config, bool verbose) {
         }
         ++index;
     }
-    std::uint32_t frames = frames_for(num_ports, num_workers, InProcessSwitch::kRingFrames) +
-                           static_cast<std::uint32_t>(config.networks.size()) * EmulatedNetwork::kFrames;
+    std::uint32_t frames =
+        dataplane::frames_for(num_ports, num_workers, dataplane::InProcessSwitch::kRingFrames) +
+        static_cast<std::uint32_t>(config.networks.size()) * dataplane::EmulatedNetwork::kFrames;
     for (const RnicConfig& rnic : config.rnics) {
         const bool may_read_ahead =
             rnic.port == PortKind::kMemif || rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev;
         if (rnic.pfc.tx_priorities != 0 && may_read_ahead) {
-            frames += num_workers * std::min(rnic.pfc.xoff_frames + 1, PrefetchPort::kMaxFrames);
+            frames += num_workers * std::min(rnic.pfc.xoff_frames + 1, dataplane::PrefetchPort::kMaxFrames);
         }
     }
-    eal.memory_mb = packet_memory_mb(frames);
-    start_eal(eal);
-    return make_frame_pool("frames", frames);
+    eal.memory_mb = dataplane::packet_memory_mb(frames);
+    dataplane::start_eal(eal);
+    return dataplane::make_frame_pool("frames", frames);
 }
 
 /// Members are destroyed from the last to the first: the socket goes before the workers, and those before
@@ -104,7 +105,7 @@ class Daemon {
 
     RunDir run_dir_;
     ControlState control_;
-    std::optional<WorkerHandoff> handoff_;
+    std::optional<dataplane::WorkerHandoff> handoff_;
     std::optional<Assembly> devices_;
     std::optional<CmService> cm_;
     struct WorkerStopper {
@@ -145,7 +146,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     rte_mempool* frames = start_dpdk(config, options.verbose);
     handoff_.emplace(control_.daemon_state(), num_workers);
     devices_.emplace(config, *handoff_, frames);
-    for (Device* device : devices_->devices()) {
+    for (dataplane::Device* device : devices_->devices()) {
         control_.devices.push_back(std::make_unique<RnicState>(*device, num_workers));
     }
     cm_.emplace(control_);
@@ -155,9 +156,9 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
         throw StartError("faults: " + problem);
     }
 
-    const std::vector<Device*> devices = devices_->devices();
-    sysroot_.emplace(run_dir_.sysroot_path(), std::vector<const Device*>(devices.begin(), devices.end()),
-                     num_workers);
+    const std::vector<dataplane::Device*> devices = devices_->devices();
+    sysroot_.emplace(run_dir_.sysroot_path(),
+                     std::vector<const dataplane::Device*>(devices.begin(), devices.end()), num_workers);
     sysroot_->write();
     control_.port_changed = [this] {
         try {
@@ -166,7 +167,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
             log_warning("no memory: the states of ports below {} are out of date", run_dir_.sysroot_path());
         }
     };
-    control_.addresses_changed = [this](const Device& device) {
+    control_.addresses_changed = [this](const dataplane::Device& device) {
         try {
             sysroot_->refresh_gids(device);
         } catch (const std::bad_alloc&) {
@@ -189,7 +190,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
 Daemon::~Daemon() { control_.daemon_state().alive.store(0); }
 
 void Daemon::start_workers(const DaemonConfig& config, rte_mempool* frames) {
-    WorkerConfig worker;
+    dataplane::WorkerConfig worker;
     worker.num_workers = static_cast<std::uint32_t>(config.worker_cpus.size());
     worker.state = &control_.daemon_state();
     worker.devices = devices_->devices();
@@ -200,7 +201,7 @@ void Daemon::start_workers(const DaemonConfig& config, rte_mempool* frames) {
     control_.worker_qps.assign(config.worker_cpus.size(), 0);
     for (const int cpu : config.worker_cpus) {
         worker.cpu = cpu;
-        control_.workers.push_back(std::make_unique<Worker>(worker));
+        control_.workers.push_back(std::make_unique<dataplane::Worker>(worker));
         control_.workers.back()->start();
         ++worker.index;
     }
@@ -243,4 +244,4 @@ void serve(const Config& config, const DaemonOptions& options, std::span<const i
     log_info("ending");
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -5,7 +5,7 @@
 
 #include "daemon/config/config.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct DaemonOptions {
     bool standalone = false;
@@ -16,4 +16,4 @@ struct DaemonOptions {
 /// Serves until one of `stop_fds` becomes readable. Throws StartError or SetupError when it cannot start.
 void serve(const Config& config, const DaemonOptions& options, std::span<const int> stop_fds);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

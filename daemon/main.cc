@@ -21,7 +21,7 @@
 namespace {
 
 using namespace urnic;
-using namespace urnic::dataplane;
+using namespace urnic::daemon;
 
 constexpr const char* kFooter = R"(
 Serves emulated RNICs to ibverbs programs of this host, in the foreground, until SIGTERM or SIGINT. Programs see

@@ -14,7 +14,7 @@
 
 #include "os/unique_fd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -96,4 +96,4 @@ void remove_stale_memif_socket(const RnicConfig& rnic) {
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

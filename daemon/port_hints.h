@@ -5,7 +5,7 @@
 
 #include "daemon/config/config.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// For a port of kind kPci, kVdev or kMemif that could not be opened: a sentence without a full stop.
 [[nodiscard]] std::string port_hint(const RnicConfig& rnic);
@@ -14,4 +14,4 @@ namespace urnic::dataplane {
 /// the EAL starts. Sockets that somebody accepts connections on, and files that are none, stay.
 void remove_stale_memif_socket(const RnicConfig& rnic);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -75,4 +75,4 @@ RunDir::~RunDir() {
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

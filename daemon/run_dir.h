@@ -6,7 +6,7 @@
 
 #include "os/unique_fd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// A reason why the daemon does not start; what() says what to do.
 struct StartError : std::runtime_error {
@@ -35,4 +35,4 @@ class RunDir {
     UniqueFd lock_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -8,12 +8,12 @@
 #include "daemon/cm/client.h"
 #include "rnic/wire/multicast.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
 /// The first address of that family of a device that is not a link-local one; else any of the family.
-std::optional<std::uint8_t> first_gid(const Device& device, sa_family_t family) {
+std::optional<std::uint8_t> first_gid(const dataplane::Device& device, sa_family_t family) {
     std::optional<std::uint8_t> found;
     for (std::size_t i = 0; i < device.gids.size(); ++i) {
         const wire::Gid& gid = device.gids[i];
@@ -31,7 +31,7 @@ std::optional<std::uint8_t> first_gid(const Device& device, sa_family_t family) 
     return found;
 }
 
-std::optional<std::uint8_t> find_gid(const Device& device, const wire::Gid& gid) {
+std::optional<std::uint8_t> find_gid(const dataplane::Device& device, const wire::Gid& gid) {
     const auto* found = std::find(device.gids.begin(), device.gids.end(), gid);
     if (found == device.gids.end()) {
         return std::nullopt;
@@ -39,7 +39,7 @@ std::optional<std::uint8_t> find_gid(const Device& device, const wire::Gid& gid)
     return static_cast<std::uint8_t>(std::distance(device.gids.begin(), found));
 }
 
-bool owns(const Device& device, const wire::Gid& gid) { return find_gid(device, gid).has_value(); }
+bool owns(const dataplane::Device& device, const wire::Gid& gid) { return find_gid(device, gid).has_value(); }
 
 void use_gid(CmId& id, RnicState& device, std::uint8_t index) {
     id.device = &device;
@@ -255,4 +255,4 @@ int CmClient::resolve_route(const rdma_ucm_resolve_route& command, Call& call) {
     return 0;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -5,7 +5,7 @@
 
 #include "daemon/cm/client.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -199,4 +199,4 @@ int CmClient::query_route(const rdma_ucm_query& command, Call& call) {
     return call.answer(answer, kLeast);
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -6,11 +6,11 @@
 
 #include "daemon/cm/id.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// The path to the peer, for address handles and QPs.
 [[nodiscard]] ib_uverbs_ah_attr address_attributes(const CmId& id);
 /// ibv_mtu of the id's RNIC.
 [[nodiscard]] std::uint8_t path_mtu_of(const CmId& id);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -5,7 +5,7 @@
 #include <array>
 #include <cerrno>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 int CmChannel::open() {
     int pair[2] = {-1, -1};
@@ -42,4 +42,4 @@ void CmChannel::quieten() {
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

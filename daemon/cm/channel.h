@@ -9,7 +9,7 @@
 
 #include "os/unique_fd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct CmId;
 struct CmGroup;
@@ -72,4 +72,4 @@ class CmChannel {
     std::list<CmEvent> events_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -269,4 +269,4 @@ int CmClient::migrate_id(const rdma_ucm_migrate_id& command, Call& call) {
     return call.answer(rdma_ucm_migrate_resp{id->events_reported});
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

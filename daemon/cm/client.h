@@ -17,7 +17,7 @@
 #include "daemon/cm/service.h"
 #include "rnic/cm/events.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 class CmClient {
   public:
@@ -113,4 +113,4 @@ int CmClient::Call::answer(const T& answer, std::size_t least) {
     return 0;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -8,7 +8,7 @@
 #include "os/rollback.h"
 #include "os/secure_random.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -310,4 +310,4 @@ int CmClient::notify(const rdma_ucm_notify& command, Call& call) {
     }));
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

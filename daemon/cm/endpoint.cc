@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -79,4 +79,4 @@ wire::Gid ip_cm_address(const wire::Gid& gid) {
     return address;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

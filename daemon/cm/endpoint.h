@@ -8,7 +8,7 @@
 #include "rnic/wire/mad/cm.h"
 #include "rnic/wire/packet_view.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct Endpoint {
     sa_family_t family = AF_UNSPEC;  // AF_INET, AF_INET6; AF_UNSPEC: none
@@ -31,4 +31,4 @@ struct Endpoint {
 /// As in IpCmHeader: IPv4 in the last four bytes.
 [[nodiscard]] wire::Gid ip_cm_address(const wire::Gid& gid);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

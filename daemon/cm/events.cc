@@ -8,7 +8,7 @@
 #include "daemon/cm/client.h"
 #include "os/secure_random.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -211,4 +211,4 @@ int CmClient::get_event(const rdma_ucm_get_event& /*command*/, Call& call) {
     return 0;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -11,7 +11,7 @@
 #include "daemon/state/control_state.h"
 #include "rnic/cm/types.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 class CmClient;
 
@@ -95,4 +95,4 @@ struct CmId {
     [[nodiscard]] bool is_datagram() const { return qp_type == CmQpType::kUd; }
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

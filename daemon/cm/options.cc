@@ -6,7 +6,7 @@
 #include "daemon/cm/attributes.h"
 #include "daemon/cm/client.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -149,4 +149,4 @@ int CmClient::leave_mcast(const rdma_ucm_destroy_id& command, Call& call) {
     return call.answer(answer);
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

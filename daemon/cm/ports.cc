@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -83,4 +83,4 @@ void PortTable::release(PortUser& user) {
     user.is_bound = false;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

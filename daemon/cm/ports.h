@@ -8,7 +8,7 @@
 
 #include "daemon/cm/endpoint.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Somebody who has a port. Stays at its address while bound.
 struct PortUser {
@@ -46,4 +46,4 @@ class PortTable {
     std::uint32_t next_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

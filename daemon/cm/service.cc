@@ -11,7 +11,7 @@
 #include "rnic/wire/frame.h"
 #include "rnic/wire/headers.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -20,7 +20,7 @@ constexpr std::uint32_t kPsnMask = 0xff'ffff;
 /// again by its time-out.
 constexpr int kSendTries = 8;
 
-cm::Config config_of(const Device& device) {
+cm::Config config_of(const dataplane::Device& device) {
     cm::Config config;
     config.ca_guid =
         std::endian::native == std::endian::little ? __builtin_bswap64(device.node_guid) : device.node_guid;
@@ -82,7 +82,7 @@ void CmService::on_time() {
 }
 
 void CmService::Port::send(const cm::SendMad& mad) {
-    const Device& sender = *device.device;
+    const dataplane::Device& sender = *device.device;
     const auto* gid = std::find(sender.gids.begin(), sender.gids.end(), mad.route.local_gid);
     if (gid == sender.gids.end()) {
         return;  // the address has gone
@@ -109,7 +109,7 @@ void CmService::Port::send(const cm::SendMad& mad) {
     header.psn = Psn(psn++ & kPsnMask);
     header.deth = {kGsiQkey, kGsiQp};
     const ControlState& control = service.control_;
-    Worker& worker = *control.workers[kGsiQp % control.num_workers()];
+    dataplane::Worker& worker = *control.workers[kGsiQp % control.num_workers()];
     bool sent = false;
     for (int tries = 0; tries < kSendTries && !sent; ++tries) {
         worker.call([&] { sent = worker.transmit(sender.index, path, header, mad.bytes); });
@@ -132,4 +132,4 @@ void CmService::Port::event(const cm::Event& event) {
     fresh.push_back({event.handle, id == nullptr ? nullptr : id->client->on_request(*id, device, event)});
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

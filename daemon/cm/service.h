@@ -12,7 +12,7 @@
 #include "os/timer_fd.h"
 #include "rnic/cm/manager.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct CmId;
 
@@ -71,4 +71,4 @@ class CmService {
     std::vector<std::unique_ptr<Port>> ports_of_;  // by Device::index
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

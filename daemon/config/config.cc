@@ -22,7 +22,7 @@
 #include "daemon/config/toml_table.h"
 #include "daemon/config/values.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -407,4 +407,4 @@ std::uint64_t node_guid(const wire::Mac& mac) {
     return guid;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

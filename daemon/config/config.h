@@ -18,7 +18,7 @@
 #include "rnic/fault/rule.h"
 #include "rnic/wire/packet_view.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// What one client process may own. A request beyond it is answered with ENOMEM.
 struct ClientLimits {
@@ -152,4 +152,4 @@ struct ConfigError {
 /// EUI-64 of a MAC in network order, as rxe makes node GUIDs.
 [[nodiscard]] std::uint64_t node_guid(const wire::Mac& mac);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -5,7 +5,7 @@
 #include "congestion/setting_names.h"
 #include "os/log.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -43,4 +43,4 @@ void read_congestion(const toml::node& node, RnicConfig& rnic) {
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

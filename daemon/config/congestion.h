@@ -4,9 +4,9 @@
 #include "daemon/config/config.h"
 #include "daemon/config/toml_table.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// The [rnic.congestion] table of an RNIC.
 void read_congestion(const toml::node& node, RnicConfig& rnic);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -63,4 +63,4 @@ void read_fault_tables(const toml::node* node, Config& config) {
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -2,7 +2,7 @@
 
 #include "daemon/config/values.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -111,4 +111,4 @@ const char* same_vlan_address(const RnicConfig& a, const RnicConfig& b) {
     return nullptr;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -7,7 +7,7 @@
 #include "daemon/config/config.h"
 #include "daemon/config/toml_table.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Setters of the keys `ipv4`, `ipv6`, `gateway` and `routes`.
 void set_ipv4(LinkConfig& link, const toml::node& node, const std::string& key);
@@ -21,4 +21,4 @@ void read_vlans(const toml::node& node, RnicConfig& rnic);
 /// The key of an address that two RNICs have on the same VLAN; nullptr: there is none.
 [[nodiscard]] const char* same_vlan_address(const RnicConfig& a, const RnicConfig& b);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -12,7 +12,7 @@
 
 #include "daemon/config/pfc.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -266,4 +266,4 @@ void read_network_tables(const toml::node* networks, Config& config) {
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

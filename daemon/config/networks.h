@@ -4,10 +4,10 @@
 #include "daemon/config/config.h"
 #include "daemon/config/toml_table.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Reads the array of [[network]] tables into config.networks; nullptr: there is none. config.rnics is
 /// complete.
 void read_network_tables(const toml::node* networks, Config& config);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -90,4 +90,4 @@ void check_pfc(const Config& config) {
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -4,7 +4,7 @@
 #include "daemon/config/config.h"
 #include "daemon/config/toml_table.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// The port of an RNIC on a [[network]] holds one frame more for each worker.
 inline constexpr std::uint32_t kMaxXoffFramesOnNetwork = 255;
@@ -18,4 +18,4 @@ void read_pfc(const toml::node& node, RnicConfig& rnic);
 /// After all other tables: RNICs that could never ask for a pause.
 void check_pfc(const Config& config);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -9,7 +9,7 @@
 
 #include "daemon/config/values.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -133,4 +133,4 @@ bool same_port(const RnicConfig& a, const RnicConfig& b) {
            a.netns == b.netns && a.memif_id == b.memif_id && !shares;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -6,7 +6,7 @@
 
 #include "daemon/config/config.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// As they stand in the file; empty: not given.
 struct PortKeys {
@@ -26,4 +26,4 @@ struct PortKeys {
 /// Returns whether both RNICs would have the same port to themselves.
 [[nodiscard]] bool same_port(const RnicConfig& a, const RnicConfig& b);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

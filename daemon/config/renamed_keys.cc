@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -85,4 +85,4 @@ std::vector<std::string> replace_old_keys(toml::table& document, const std::stri
     return warnings;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

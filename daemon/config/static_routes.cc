@@ -5,7 +5,7 @@
 
 #include "daemon/config/values.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -86,4 +86,4 @@ RouteConfig link_route(const std::string& text, const wire::Gid& address) {
     return {address, prefix_of(text, is_ipv4).value_or(is_ipv4 ? kMappedBits : 0), std::nullopt};
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

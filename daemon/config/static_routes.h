@@ -8,7 +8,7 @@
 
 #include "rnic/wire/packet_view.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Destinations with the first `prefix_bits` bits of `to` (of 128: IPv4 addresses are IPv4-mapped) are on the
 /// link, or behind a gateway.
@@ -27,4 +27,4 @@ struct RouteConfig {
 /// everything of its kind is on the link.
 [[nodiscard]] RouteConfig link_route(const std::string& text, const wire::Gid& address);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

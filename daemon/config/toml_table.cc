@@ -1,6 +1,6 @@
 #include "daemon/config/toml_table.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 std::string get_string(const toml::node& node, const std::string& key) {
     const auto* text = node.as_string();
@@ -29,4 +29,4 @@ std::int64_t get_int(const toml::node& node, const std::string& key, std::int64_
     return number->get();
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Thrown while the file is read, never out of parse_config(): the first mistake ends the parse.
 struct ParseError {
@@ -56,4 +56,4 @@ void read_table(const toml::table& table, const std::string& title, const Key<Ta
 [[nodiscard]] std::int64_t get_int(const toml::node& node, const std::string& key, std::int64_t least,
                                    std::int64_t most);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -109,4 +109,4 @@ bool is_pci_address(std::string_view text) {
            device < 32 && function < 8;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

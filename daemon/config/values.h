@@ -11,7 +11,7 @@
 
 #include "rnic/wire/packet_view.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// "02:00:c6:12:00:01", unicast and not zero.
 [[nodiscard]] std::optional<wire::Mac> parse_mac(std::string_view text);
@@ -26,4 +26,4 @@ namespace urnic::dataplane {
 /// "0000:01:00.0" or "01:00.0".
 [[nodiscard]] bool is_pci_address(std::string_view text);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -14,7 +14,7 @@
 #include "congestion/setting_names.h"
 #include "daemon/control/qp_snapshot.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -24,9 +24,9 @@ std::string text_in(const char (&field)[N]) {
 }
 
 /// The QPs of a device that have rates, each once though several clients may have it open.
-QpSnapshots qps_with_rates(const std::vector<const ClientState*>& clients, const Device& device) {
+QpSnapshots qps_with_rates(const std::vector<const ClientState*>& clients, const dataplane::Device& device) {
     QpSnapshots qps = list_qps(clients);
-    std::unordered_set<const QpSlot*> seen;
+    std::unordered_set<const dataplane::QpSlot*> seen;
     std::erase_if(qps, [&](const QpSnapshot& qp) {
         return qp.slot->device != &device || qp.slot->qp->config().congestion == nullptr ||
                !seen.insert(qp.slot).second;
@@ -46,7 +46,7 @@ void write_settings(JsonWriter& json, const congestion::Settings& settings) {
     }
 }
 
-void write_rates(JsonWriter& json, const Device& device, const QpSnapshots& qps) {
+void write_rates(JsonWriter& json, const dataplane::Device& device, const QpSnapshots& qps) {
     json.array("qps", [&] {
         for (const QpSnapshot& qp : qps) {
             json.object({}, [&] {
@@ -77,7 +77,7 @@ int show(const ControlState& control, const std::vector<const ClientState*>& cli
     json.object({}, [&] {
         json.array("devices", [&] {
             for (const auto& entry : control.devices) {
-                const Device& device = *entry->device;
+                const dataplane::Device& device = *entry->device;
                 QpSnapshots qps = qps_with_rates(clients, device);
                 query_qps(control, qps);
                 json.object({}, [&] {
@@ -97,10 +97,10 @@ int show(const ControlState& control, const std::vector<const ClientState*>& cli
 }
 
 /// QPs without settings of their own follow their device.
-void set_device(const ControlState& control, const QpSnapshots& qps, Device& device,
+void set_device(const ControlState& control, const QpSnapshots& qps, dataplane::Device& device,
                 const congestion::Settings& settings) {
     for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
-        Worker& worker = *control.workers[w];
+        dataplane::Worker& worker = *control.workers[w];
         worker.call([&] {
             device.congestion[w] = settings;
             for (const QpSnapshot& qp : qps) {
@@ -112,10 +112,10 @@ void set_device(const ControlState& control, const QpSnapshots& qps, Device& dev
     }
 }
 
-void set_qp(const ControlState& control, QpSlot& slot, std::uint32_t w,
+void set_qp(const ControlState& control, dataplane::QpSlot& slot, std::uint32_t w,
             const congestion::Settings& settings) {
     auto own = std::make_unique<congestion::Settings>(settings);
-    Worker& worker = *control.workers[w];
+    dataplane::Worker& worker = *control.workers[w];
     worker.call([&] {
         slot.own_congestion.swap(own);  // what it had before goes with `own`, on this thread
         worker.use_congestion(slot, *slot.own_congestion);
@@ -140,7 +140,7 @@ int set(ControlState& control, const std::vector<const ClientState*>& clients,
         return reply.refuse<abi::CongestionReply>(
             ENODEV, fmt::format("there is no RNIC \"{}\"; there are {}", name, names));
     }
-    Device& device = *entry->device;
+    dataplane::Device& device = *entry->device;
     std::vector<congestion::NamedValue> values;
     const std::string text = text_in(request.values);
     for (std::size_t begin = 0; begin < text.size();) {
@@ -196,4 +196,4 @@ int answer_congestion_request(ControlState& control, const std::vector<const Cli
     return EINVAL;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

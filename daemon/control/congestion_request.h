@@ -7,11 +7,11 @@
 #include "daemon/state/control_state.h"
 #include "daemon/verbs/client_state.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Answers a CongestionRequest. 0 or errno, as abi::CongestionRequest says.
 [[nodiscard]] int answer_congestion_request(ControlState& control,
                                             const std::vector<const ClientState*>& clients, const Peer& peer,
                                             const Request& request, Reply& reply);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -3,7 +3,7 @@
 #include "daemon/control/control_connection.h"
 #include "daemon/control/control_server.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Returns whether all is closed; otherwise the answer waits for it.
 bool ControlServer::close_given(Connection& connection, Fds<UniqueFd>& fds) {
@@ -78,4 +78,4 @@ void ControlServer::go_on(Connections::iterator at) {
     resume_accept();
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -12,7 +12,7 @@
 #include "os/event_loop.h"
 #include "os/unique_fd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct ControlServer::Connection {
     std::uint32_t id = 0;
@@ -34,4 +34,4 @@ struct ControlServer::Connection {
     [[nodiscard]] bool is_closing() const { return job == nullptr || not_started; }
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

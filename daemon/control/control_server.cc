@@ -28,7 +28,7 @@
 #include "os/monotonic_clock.h"
 #include "os/rollback.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -399,4 +399,4 @@ std::vector<const ClientState*> ControlServer::clients() const {
     return clients;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

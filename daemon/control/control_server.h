@@ -18,7 +18,7 @@
 #include "os/event_loop.h"
 #include "os/unique_fd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct ClientState;
 
@@ -96,4 +96,4 @@ class ControlServer {
     std::unordered_map<uid_t, std::size_t> connections_of_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

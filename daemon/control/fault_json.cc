@@ -13,7 +13,7 @@
 #include "daemon/config/config.h"
 #include "rnic/wire/opcodes.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -221,4 +221,4 @@ std::string faults_json(const std::vector<std::shared_ptr<fault::ActiveRule>>& r
     return json.take();
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -11,7 +11,7 @@
 #include "rnic/fault/plan.h"
 #include "rnic/fault/rule.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Why a text is no list of events, ready to be shown: "FILE:LINE:COLUMN: what" or "FILE: event 2: what; what
 /// is allowed".
@@ -31,4 +31,4 @@ struct FaultError {
 /// Writes the member "faults" of it.
 void write_faults(JsonWriter& json, const std::vector<std::shared_ptr<fault::ActiveRule>>& rules);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

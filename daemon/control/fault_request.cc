@@ -12,7 +12,7 @@
 
 #include "daemon/control/fault_json.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -97,4 +97,4 @@ int answer_fault_request(ControlState& control, const Peer& peer, const Request&
     return EINVAL;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -2,7 +2,7 @@
 
 #include "rnic/device/counters.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -11,7 +11,8 @@ constexpr std::uint64_t kDataUnitBytes = 4;
 
 }  // namespace
 
-std::map<std::string, std::uint64_t> sum_counters(const Device& device, std::uint32_t num_workers) {
+std::map<std::string, std::uint64_t> sum_counters(const dataplane::Device& device,
+                                                  std::uint32_t num_workers) {
     std::map<std::string, std::uint64_t> sums;
     for (std::uint32_t w = 0; w < num_workers; ++w) {
         for_each_counter(device.counters[w],
@@ -54,4 +55,4 @@ std::vector<PortCounter> port_counters(const std::map<std::string, std::uint64_t
     };
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -9,10 +9,10 @@
 
 #include "dataplane/device/device.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// The counters of rnic/device/counters.h by name, of all workers together.
-[[nodiscard]] std::map<std::string, std::uint64_t> sum_counters(const Device& device,
+[[nodiscard]] std::map<std::string, std::uint64_t> sum_counters(const dataplane::Device& device,
                                                                 std::uint32_t num_workers);
 
 struct PortCounter {
@@ -24,4 +24,4 @@ struct PortCounter {
 /// is 0, always.
 [[nodiscard]] std::vector<PortCounter> port_counters(const std::map<std::string, std::uint64_t>& sums);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

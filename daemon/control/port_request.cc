@@ -10,7 +10,7 @@
 
 #include "daemon/state/port_state.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 int answer_port_request(ControlState& control, const Peer& peer, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::PortRequest) || !request.fds.empty()) {
@@ -44,4 +44,4 @@ int answer_port_request(ControlState& control, const Peer& peer, const Request& 
     return 0;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

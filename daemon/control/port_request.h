@@ -5,10 +5,10 @@
 #include "daemon/ipc/peer.h"
 #include "daemon/state/control_state.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Answers a PortRequest. 0 or errno, as abi::PortRequest says.
 [[nodiscard]] int answer_port_request(ControlState& control, const Peer& peer, const Request& request,
                                       Reply& reply);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

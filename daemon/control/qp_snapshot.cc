@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -52,4 +52,4 @@ void query_qps(const ControlState& control, QpSnapshots& qps) {
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -9,11 +9,11 @@
 #include "daemon/state/control_state.h"
 #include "daemon/verbs/client_state.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct QpSnapshot {
     const ClientState* client = nullptr;
-    QpSlot* slot = nullptr;
+    dataplane::QpSlot* slot = nullptr;
     QpType type = QpType::kRc;
     std::uint32_t worker = 0;
     // From here on: as of query_qps().
@@ -33,4 +33,4 @@ using QpSnapshots = std::vector<QpSnapshot>;
 /// Reads the QPs, with one call for each worker that has any.
 void query_qps(const ControlState& control, QpSnapshots& qps);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

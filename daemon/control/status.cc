@@ -18,7 +18,7 @@
 #include "daemon/control/qp_snapshot.h"
 #include "rnic/device/counters.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -55,7 +55,7 @@ void write_daemon(JsonWriter& json, const ControlState& control) {
     });
 }
 
-void write_counters(JsonWriter& json, const Device& device, std::uint32_t num_workers) {
+void write_counters(JsonWriter& json, const dataplane::Device& device, std::uint32_t num_workers) {
     const auto sums = sum_counters(device, num_workers);
     json.object("counters", [&] {
         for_each_counter(device.counters[0],
@@ -95,7 +95,7 @@ void write_cm(JsonWriter& json, const cm::Manager& manager) {
     });
 }
 
-void write_pfc(JsonWriter& json, const ControlState& control, Device& device) {
+void write_pfc(JsonWriter& json, const ControlState& control, dataplane::Device& device) {
     std::array<TimeNs, wire::kPriorities> paused_ns{};
     std::uint8_t paused = 0;
     control.workers[0]->call([&] {
@@ -128,7 +128,7 @@ void write_pfc(JsonWriter& json, const ControlState& control, Device& device) {
 
 void write_device(JsonWriter& json, const RnicState& entry, const ControlState& control) {
     const std::uint32_t num_workers = control.num_workers();
-    const Device& device = *entry.device;
+    const dataplane::Device& device = *entry.device;
     json.object({}, [&] {
         json.value("name", device.name);
         json.value("node_guid", guid_text(device.node_guid));
@@ -175,7 +175,7 @@ void write_worker(JsonWriter& json, const ControlState& control, std::uint32_t i
     });
 }
 
-void write_switch_port(JsonWriter& json, const NetworkPortView& view) {
+void write_switch_port(JsonWriter& json, const dataplane::NetworkPortView& view) {
     json.value("delivered_packets", view.counters.tx_packets);
     json.value("delivered_bytes", view.counters.tx_bytes);
     json.value("marked", view.counters.marked);
@@ -192,7 +192,7 @@ void write_switch_port(JsonWriter& json, const NetworkPortView& view) {
 void write_networks(JsonWriter& json, const ControlState& control, const char* name) {
     json.array(name, [&] {
         for (const EmulatedNetworkInfo& network : control.networks) {
-            std::vector<NetworkPortView> views(network.devices.size() + network.trunks.size());
+            std::vector<dataplane::NetworkPortView> views(network.devices.size() + network.trunks.size());
             control.workers[0]->call([&] {
                 for (std::uint32_t port = 0; port < views.size(); ++port) {
                     views[port] = network.view(port);
@@ -325,4 +325,4 @@ std::string status_json(const ControlState& control, const std::vector<const Cli
     return json.take();
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -7,11 +7,11 @@
 #include "daemon/state/control_state.h"
 #include "daemon/verbs/client_state.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// {"daemon": {...}, "devices": [...], "workers": [...], "faults": [...], "clients": [...]}. Asks each worker
 /// once for the state of its QPs.
 [[nodiscard]] std::string status_json(const ControlState& control,
                                       const std::vector<const ClientState*>& clients);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

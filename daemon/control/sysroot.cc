@@ -17,7 +17,7 @@
 #include "os/unique_fd.h"
 #include "rnic/device/counters.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -53,22 +53,24 @@ class Writer {
     fs::path dir_;
 };
 
-fs::path port_dir(const std::string& dir, const Device& device) {
+fs::path port_dir(const std::string& dir, const dataplane::Device& device) {
     return fs::path(dir) / "sys/class/infiniband" / device.name / "ports/1";
 }
 
-fs::path device_dir(const std::string& dir, const Device& device) {
+fs::path device_dir(const std::string& dir, const dataplane::Device& device) {
     return fs::path(dir) / "sys/class/infiniband" / device.name / "device";
 }
 
-const char* state_of(const Device& device) { return device.port_state.is_up() ? "4: ACTIVE" : "1: DOWN"; }
-const char* phys_state_of(const Device& device) {
+const char* state_of(const dataplane::Device& device) {
+    return device.port_state.is_up() ? "4: ACTIVE" : "1: DOWN";
+}
+const char* phys_state_of(const dataplane::Device& device) {
     switch (device.port_state.phys()) {
-        case PortState::Phys::kDisabled:
+        case dataplane::PortState::Phys::kDisabled:
             return "3: Disabled";
-        case PortState::Phys::kLinkUp:
+        case dataplane::PortState::Phys::kLinkUp:
             return "5: LinkUp";
-        case PortState::Phys::kPolling:
+        case dataplane::PortState::Phys::kPolling:
             break;
     }
     return "2: Polling";
@@ -90,7 +92,7 @@ void Sysroot::write() {
     const Writer cm(fs::path(dir_) / "sys/class/misc/rdma_cm");
     cm("abi_version", std::to_string(RDMA_USER_CM_ABI_VERSION));
     fs::create_symlink("/dev/null", fs::path(dir_) / "dev/infiniband/rdma_cm");
-    for (const Device* device : devices_) {
+    for (const dataplane::Device* device : devices_) {
         write_device(*device);
         const std::string uverbs = "uverbs_" + device->name;
         verbs(uverbs + "/ibdev", device->name);
@@ -102,7 +104,7 @@ void Sysroot::write() {
     }
 }
 
-void Sysroot::write_device(const Device& device) const {
+void Sysroot::write_device(const dataplane::Device& device) const {
     const Writer file(fs::path(dir_) / "sys/class/infiniband" / device.name);
     const std::string guid = guid_text(device.node_guid);
     file("node_type", "1: CA");
@@ -117,7 +119,7 @@ void Sysroot::write_device(const Device& device) const {
     write_port(device);
 }
 
-void Sysroot::write_port(const Device& device) const {
+void Sysroot::write_port(const dataplane::Device& device) const {
     const Writer file(port_dir(dir_, device));
     file("state", state_of(device));
     file("phys_state", phys_state_of(device));
@@ -164,7 +166,7 @@ void Sysroot::refresh_counters() {
     }
 }
 
-void Sysroot::refresh_gids(const Device& device) const {
+void Sysroot::refresh_gids(const dataplane::Device& device) const {
     const fs::path dir = port_dir(dir_, device);
     for (std::size_t i = 0; i < device.gids.size(); ++i) {
         const std::string number = std::to_string(i);
@@ -178,7 +180,7 @@ void Sysroot::refresh_gids(const Device& device) const {
 
 /// device/net/NAME, as NICs have it; it leads to what the kernel says of the interface, where the program
 /// sees it.
-void Sysroot::link_interface(const Device& device) const {
+void Sysroot::link_interface(const dataplane::Device& device) const {
     // The first address is the link-local one of the interface itself, not of a VLAN on it.
     const auto* named = std::find_if(device.gid_interfaces.begin(), device.gid_interfaces.end(),
                                      [](const std::string& name) { return !name.empty(); });
@@ -196,11 +198,11 @@ void Sysroot::link_interface(const Device& device) const {
 }
 
 void Sysroot::refresh_ports() const {
-    for (const Device* device : devices_) {
+    for (const dataplane::Device* device : devices_) {
         const fs::path dir = port_dir(dir_, *device);
         (void)write_in_place(dir / "state", std::string(state_of(*device)) + "\n");
         (void)write_in_place(dir / "phys_state", std::string(phys_state_of(*device)) + "\n");
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -9,12 +9,12 @@
 
 #include "dataplane/device/device.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 class Sysroot {
   public:
     /// Nothing is written yet. `dir`: RUN_DIR/sysroot.
-    Sysroot(std::string dir, std::vector<const Device*> devices, std::uint32_t num_workers)
+    Sysroot(std::string dir, std::vector<const dataplane::Device*> devices, std::uint32_t num_workers)
         : dir_(std::move(dir)), devices_(std::move(devices)), num_workers_(num_workers) {}
     Sysroot(const Sysroot&) = delete;
     Sysroot& operator=(const Sysroot&) = delete;
@@ -31,17 +31,17 @@ class Sysroot {
     void refresh_ports() const;
 
     /// The same for the GID table of a device, and for the interface that it borrows addresses of.
-    void refresh_gids(const Device& device) const;
+    void refresh_gids(const dataplane::Device& device) const;
 
   private:
-    void write_device(const Device& device) const;
-    void write_port(const Device& device) const;
-    void link_interface(const Device& device) const;
+    void write_device(const dataplane::Device& device) const;
+    void write_port(const dataplane::Device& device) const;
+    void link_interface(const dataplane::Device& device) const;
 
     std::string dir_;
-    std::vector<const Device*> devices_;
+    std::vector<const dataplane::Device*> devices_;
     std::vector<std::map<std::string, std::uint64_t>> shown_;  // by device: what was written last
     std::uint32_t num_workers_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

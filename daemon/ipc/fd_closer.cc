@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct FdCloser::Done {
     UniqueFd event{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -82,4 +82,4 @@ std::unique_ptr<FdCloser::Job> FdCloser::next_closed() {
     return std::unique_ptr<Job>(std::exchange(taken_, taken_->next_));
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

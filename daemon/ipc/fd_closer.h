@@ -9,7 +9,7 @@
 
 #include "daemon/ipc/message.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Returns whether the file lies in memory alone (memfd): no call on it, close() included, blocks.
 [[nodiscard]] bool is_memory_file(int fd);
@@ -50,4 +50,4 @@ class FdCloser {
     Job* taken_ = nullptr;  // what next_closed() gives next
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

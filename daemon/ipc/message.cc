@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -86,4 +86,4 @@ bool send_reply(int socket, const abi::RequestHeader& request, int error, Reply&
     return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(header.length);
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -13,7 +13,7 @@
 #include "abi/control.h"
 #include "os/unique_fd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// As many descriptors as the kernel lets anybody send at once (its SCM_MAX_FD): those that did not fit, it
 /// would close while we receive.
@@ -86,4 +86,4 @@ enum class Received : std::uint8_t {
 /// disconnected.
 [[nodiscard]] bool send_reply(int socket, const abi::RequestHeader& request, int error, Reply& reply);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -5,7 +5,7 @@
 
 #include "os/unique_fd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct Peer {
     pid_t pid = 0;
@@ -13,4 +13,4 @@ struct Peer {
     UniqueFd pidfd;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

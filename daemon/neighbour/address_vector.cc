@@ -5,7 +5,7 @@
 
 #include "rnic/wire/multicast.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -13,7 +13,7 @@ constexpr std::uint8_t kDefaultHopLimit = 64;
 
 }  // namespace
 
-int resolve_address(const Device& device, const abi::AddressVector& av, wire::PathSpec& spec) {
+int resolve_address(const dataplane::Device& device, const abi::AddressVector& av, wire::PathSpec& spec) {
     if (av.is_global == 0 || av.port_num > 1 || av.sgid_index >= device.gids.size()) {
         return EINVAL;
     }
@@ -46,4 +46,4 @@ int resolve_address(const Device& device, const abi::AddressVector& av, wire::Pa
     return 0;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

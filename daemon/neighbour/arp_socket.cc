@@ -18,7 +18,7 @@
 #include "os/setup_error.h"
 #include "rnic/wire/layout.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -91,7 +91,7 @@ int ArpSocket::interface_index() const {
     return ::ioctl(fd_.get(), SIOCGIFINDEX, &request) == 0 ? request.ifr_ifindex : 0;
 }
 
-bool ArpSocket::receive(FrameInbox::Frame& frame) const {
+bool ArpSocket::receive(dataplane::FrameInbox::Frame& frame) const {
     sockaddr_ll from{};
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(tpacket_auxdata))> control{};
     iovec room{frame.bytes.data(), frame.bytes.size() - wire::kVlanTagBytes};
@@ -119,4 +119,4 @@ bool ArpSocket::receive(FrameInbox::Frame& frame) const {
     return true;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

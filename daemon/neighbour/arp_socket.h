@@ -8,7 +8,7 @@
 #include "os/net_namespace.h"
 #include "os/unique_fd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 class ArpSocket {
   public:
@@ -18,7 +18,7 @@ class ArpSocket {
     /// Readable when some interface of the namespace has heard something.
     [[nodiscard]] int fd() const { return fd_.get(); }
     /// The next frame; false: there is none. One of another interface, or too long, comes with length 0.
-    [[nodiscard]] bool receive(FrameInbox::Frame& frame) const;
+    [[nodiscard]] bool receive(dataplane::FrameInbox::Frame& frame) const;
 
   private:
     [[nodiscard]] int interface_index() const;
@@ -27,4 +27,4 @@ class ArpSocket {
     UniqueFd fd_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

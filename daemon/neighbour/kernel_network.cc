@@ -9,7 +9,7 @@
 #include "os/monotonic_clock.h"
 #include "os/setup_error.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -20,8 +20,8 @@ constexpr TimeNs kAskNs = kSecondNs;
 
 }  // namespace
 
-KernelNetwork::KernelNetwork(Device& device, const std::string& interface, const std::string& netns,
-                             const NeighbourResolver& configured)
+KernelNetwork::KernelNetwork(dataplane::Device& device, const std::string& interface,
+                             const std::string& netns, const NeighbourResolver& configured)
     : device_(device),
       interface_(interface),
       netns_(netns),
@@ -32,7 +32,8 @@ KernelNetwork::KernelNetwork(Device& device, const std::string& interface, const
         throw SetupError(device.name + ": the kernel does not tell the addresses of " + interface);
     }
     view_ = *view;
-    (void)set_addresses(device, view_.index_of_vlan.empty() ? device.mac : view_.mac, view_.addresses);
+    (void)dataplane::set_addresses(device, view_.index_of_vlan.empty() ? device.mac : view_.mac,
+                                   view_.addresses);
 }
 
 void KernelNetwork::start(ControlState& control, RnicState& entry) {
@@ -141,7 +142,7 @@ void KernelNetwork::refresh_view() {
     const bool has_gone = view->index_of_vlan.empty();
     view_ = *std::move(view);
     const wire::Mac before = device_.mac;
-    if (set_addresses(device_, has_gone ? device_.mac : view_.mac, view_.addresses)) {
+    if (dataplane::set_addresses(device_, has_gone ? device_.mac : view_.mac, view_.addresses)) {
         log_info("{}: the addresses of {} have changed", device_.name, interface_);
         publish_addresses(*control_, *entry_);
     }
@@ -163,7 +164,7 @@ void KernelNetwork::announce() const {
                 net::announcement(device_.mac, {device_.gids[i], device_.gid_vlans[i]}), frame);
         }
     }
-    Worker& worker = *control_->workers.front();
+    dataplane::Worker& worker = *control_->workers.front();
     worker.call([&] {
         for (const auto& frame : frames) {
             (void)worker.transmit_frame(device_.index, frame);
@@ -194,4 +195,4 @@ void KernelNetwork::set_timer() {
     timer_.set_after(after);
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

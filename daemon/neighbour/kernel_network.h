@@ -12,12 +12,12 @@
 #include "daemon/state/control_state.h"
 #include "os/timer_fd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 class KernelNetwork final : public Network {
   public:
     /// Before the workers start: fills the device's addresses. Throws SetupError.
-    KernelNetwork(Device& device, const std::string& interface, const std::string& netns,
+    KernelNetwork(dataplane::Device& device, const std::string& interface, const std::string& netns,
                   const NeighbourResolver& configured);
     /// When they run and the control server does not yet.
     void start(ControlState& control, RnicState& entry);
@@ -45,7 +45,7 @@ class KernelNetwork final : public Network {
     void set_timer();
     [[nodiscard]] int interface_of(std::uint16_t vlan) const;
 
-    Device& device_;
+    dataplane::Device& device_;
     std::string interface_;
     NetNamespace netns_;
     Rtnetlink netlink_;
@@ -60,4 +60,4 @@ class KernelNetwork final : public Network {
     bool may_not_resolve_ = false;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -6,17 +6,18 @@
 #include "os/log.h"
 #include "os/setup_error.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
 /// Workers take the queues one by one; while they do, both the old and the new ones are there.
-void replace_queues(ControlState& control, RnicState& device, KernelPort& port, KernelPort::Queues& queues,
-                    int index) {
+void replace_queues(ControlState& control, RnicState& device, dataplane::KernelPort& port,
+                    dataplane::KernelPort::Queues& queues, int index) {
     const std::uint32_t number = device.device->index;
     for (std::uint32_t i = 0; i < control.num_workers(); ++i) {
-        Worker& worker = *control.workers[i];
-        KernelQueue* const queue = i < queues.of_worker.size() ? queues.of_worker[i].get() : nullptr;
+        dataplane::Worker& worker = *control.workers[i];
+        dataplane::KernelQueue* const queue =
+            i < queues.of_worker.size() ? queues.of_worker[i].get() : nullptr;
         worker.call([&] {
             port.use(i, queue);
             worker.watch_port(number);
@@ -25,9 +26,10 @@ void replace_queues(ControlState& control, RnicState& device, KernelPort& port, 
     port.adopt(queues, index);
 }
 
-void open_again(ControlState& control, RnicState& device, KernelPort& port, const InterfaceFacts& facts) {
+void open_again(ControlState& control, RnicState& device, dataplane::KernelPort& port,
+                const InterfaceFacts& facts) {
     try {
-        KernelPort::Queues queues = port.open(facts);
+        dataplane::KernelPort::Queues queues = port.open(facts);
         replace_queues(control, device, port, queues, facts.index);
     } catch (const SetupError& error) {
         log_error("{}: {}; tried again when something changes", device.device->name, error.what());
@@ -35,14 +37,14 @@ void open_again(ControlState& control, RnicState& device, KernelPort& port, cons
 }
 
 /// Also when only some interface of the namespace has changed: to look is cheap.
-void follow(ControlState& control, RnicState& device, KernelPort& port) {
+void follow(ControlState& control, RnicState& device, dataplane::KernelPort& port) {
     port.interface().forget_changes();
     const InterfaceFacts facts = port.interface().look();
     if (port.opened_index() != 0 && port.opened_index() != facts.index) {
         report_port(control, device, PortFact::kPresent, false);
         log_warning("{}: the interface {} is gone; the port comes back with an interface of that name",
                     device.device->name, port.interface().name());
-        KernelPort::Queues none;
+        dataplane::KernelPort::Queues none;
         replace_queues(control, device, port, none, 0);
     }
     if (port.opened_index() == 0 && facts.index != 0 && facts.is_up) {
@@ -63,7 +65,7 @@ void follow(ControlState& control, RnicState& device, KernelPort& port) {
 }
 
 /// When this fails, it is tried again when the port is looked at again.
-void give_back(ControlState& control, DpdkPort& port) {
+void give_back(ControlState& control, dataplane::DpdkPort& port) {
     for (const auto& worker : control.workers) {
         worker->call([] {});  // whoever was sending or receiving has come to the end of it
     }
@@ -72,7 +74,7 @@ void give_back(ControlState& control, DpdkPort& port) {
 
 }  // namespace
 
-void monitor_link(ControlState& control, RnicState& device, KernelPort& port) {
+void monitor_link(ControlState& control, RnicState& device, dataplane::KernelPort& port) {
     const auto on_change = [&control, &device, &port] { follow(control, device, port); };
     on_change();
     if (!device.device->port_state.link) {
@@ -83,7 +85,7 @@ void monitor_link(ControlState& control, RnicState& device, KernelPort& port) {
     control.event_loop.add(port.interface().changes_fd(), on_change);
 }
 
-void monitor_link(ControlState& control, RnicState& device, DpdkPort& port) {
+void monitor_link(ControlState& control, RnicState& device, dataplane::DpdkPort& port) {
     const auto on_change = [&control, &device, &port] {
         port.clear_changes();
         const bool removed = port.removed();
@@ -100,4 +102,4 @@ void monitor_link(ControlState& control, RnicState& device, DpdkPort& port) {
     control.event_loop.add(port.changes_fd(), on_change);
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -6,13 +6,13 @@
 
 #include "base/check.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 bool PathResolver::Key::operator<(const Key& other) const {
     return std::tie(destination, source, vlan) < std::tie(other.destination, other.source, other.vlan);
 }
 
-PathResolver::PathResolver(Device& device, Network& network, const NeighbourResolver& configured)
+PathResolver::PathResolver(dataplane::Device& device, Network& network, const NeighbourResolver& configured)
     : device_(device), network_(network), configured_(configured), entries_(NeighbourMacs::kEntries) {
     free_.reserve(entries_.size());
     lingering_.reserve(kLingering);
@@ -170,4 +170,4 @@ void PathResolver::network_changed() {
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

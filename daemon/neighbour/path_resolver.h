@@ -14,7 +14,7 @@
 #include "dataplane/device/device.h"
 #include "rnic/neighbour/neighbour_cache.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// The source of routes and neighbours: our own ARP and ND, or the kernel's.
 class Network {
@@ -38,7 +38,7 @@ class PathResolver final : public NeighbourResolver {
     /// until others take their place.
     static constexpr std::size_t kLingering = 16;
 
-    PathResolver(Device& device, Network& network, const NeighbourResolver& configured);
+    PathResolver(dataplane::Device& device, Network& network, const NeighbourResolver& configured);
 
     /// Returns the Ethernet address that the configuration gives for `gid`.
     [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) const override;
@@ -75,7 +75,7 @@ class PathResolver final : public NeighbourResolver {
     void forget(std::uint16_t place);
     void evict_oldest();
 
-    Device& device_;
+    dataplane::Device& device_;
     Network& network_;
     const NeighbourResolver& configured_;
     std::vector<Entry> entries_;
@@ -85,4 +85,4 @@ class PathResolver final : public NeighbourResolver {
     std::map<net::Hop, std::uint32_t> hop_users_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -17,7 +17,7 @@
 #include "os/setup_error.h"
 #include "rnic/neighbour/neighbour_message.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -344,4 +344,4 @@ bool Rtnetlink::resolve(int interface, const wire::Gid& address) {
     return ask(query_.get(), message.get(), note_neighbour, &nothing);
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -15,13 +15,13 @@
 
 struct nl_sock;
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// An interface, its VLAN sub-interfaces, and their addresses.
 struct InterfaceView {
     std::map<std::uint16_t, int> index_of_vlan;  // 0: the interface itself; empty: there is none of the name
     wire::Mac mac{};
-    std::vector<InterfaceAddress> addresses;
+    std::vector<dataplane::InterfaceAddress> addresses;
 };
 
 /// What the kernel knows of a neighbour.
@@ -74,4 +74,4 @@ class Rtnetlink {
     Socket changes_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

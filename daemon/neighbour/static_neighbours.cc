@@ -1,6 +1,6 @@
 #include "daemon/neighbour/static_neighbours.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 StaticNeighbours::StaticNeighbours(const std::vector<NeighbourConfig>& neighbours) {
     for (const NeighbourConfig& neighbour : neighbours) {
@@ -16,4 +16,4 @@ std::optional<wire::Mac> StaticNeighbours::resolve(const wire::Gid& gid) const {
     return std::nullopt;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -7,7 +7,7 @@
 #include "daemon/config/config.h"
 #include "dataplane/device/device.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 class StaticNeighbours final : public NeighbourResolver {
   public:
@@ -18,4 +18,4 @@ class StaticNeighbours final : public NeighbourResolver {
     std::map<wire::Gid, wire::Mac> table_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -8,7 +8,7 @@
 #include "os/log.h"
 #include "os/monotonic_clock.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -19,7 +19,7 @@ constexpr std::size_t kMaxToSend = 1024;
 
 }  // namespace
 
-UserspaceNetwork::UserspaceNetwork(Device& device, const RnicConfig& rnic,
+UserspaceNetwork::UserspaceNetwork(dataplane::Device& device, const RnicConfig& rnic,
                                    const NeighbourResolver& configured)
     : device_(device), routes_{{std::uint16_t{0}, rnic.routes}}, path_resolver_(device, *this, configured) {
     for (const LinkConfig& link : rnic.vlans) {
@@ -76,8 +76,8 @@ bool UserspaceNetwork::want(const net::Hop& hop, const wire::Gid& source) {
 void UserspaceNetwork::on_frames() {
     inbox_.acknowledge();
     const TimeNs now = clock_now();
-    FrameInbox::Frame frame;
-    for (std::uint32_t taken = 0; taken < FrameInbox::kFrames && inbox_.pop(frame); ++taken) {
+    dataplane::FrameInbox::Frame frame;
+    for (std::uint32_t taken = 0; taken < dataplane::FrameInbox::kFrames && inbox_.pop(frame); ++taken) {
         take(frame, now);
     }
     inbox_.wake_for_rest();
@@ -86,14 +86,15 @@ void UserspaceNetwork::on_frames() {
 
 void UserspaceNetwork::on_arp_socket() {
     const TimeNs now = clock_now();
-    FrameInbox::Frame frame;
-    for (std::uint32_t taken = 0; taken < FrameInbox::kFrames && arp_socket_->receive(frame); ++taken) {
+    dataplane::FrameInbox::Frame frame;
+    for (std::uint32_t taken = 0; taken < dataplane::FrameInbox::kFrames && arp_socket_->receive(frame);
+         ++taken) {
         take(frame, now);
     }
     finish();
 }
 
-void UserspaceNetwork::take(const FrameInbox::Frame& frame, TimeNs now) {
+void UserspaceNetwork::take(const dataplane::FrameInbox::Frame& frame, TimeNs now) {
     net::NeighbourMessage message;
     if (net::parse_neighbour(frame.span(), message) == net::NeighbourParse::kGood) {
         cache_.receive(message, now, *this);
@@ -111,9 +112,9 @@ void UserspaceNetwork::finish() {
         return;
     }
     if (!to_send_.empty()) {
-        Worker& worker = *control_->workers.front();
+        dataplane::Worker& worker = *control_->workers.front();
         worker.call([&] {
-            for (const FrameInbox::Frame& frame : to_send_) {
+            for (const dataplane::FrameInbox::Frame& frame : to_send_) {
                 (void)worker.transmit_frame(device_.index, frame.span());  // else lost, as on the wire
             }
         });
@@ -126,7 +127,7 @@ void UserspaceNetwork::send(const net::NeighbourMessage& message) {
     if (to_send_.size() == kMaxToSend) {
         return;
     }
-    FrameInbox::Frame frame;
+    dataplane::FrameInbox::Frame frame;
     frame.bytes.fill(std::byte{0});
     // Ethernet's least, without its checksum.
     frame.length =
@@ -147,4 +148,4 @@ void UserspaceNetwork::conflict(const net::Hop& own, const wire::Mac& other) {
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -14,12 +14,12 @@
 #include "dataplane/handoff/frame_inbox.h"
 #include "os/timer_fd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 class UserspaceNetwork final : public Network, private net::NeighbourOutbox {
   public:
     /// Before the workers start. Throws std::system_error.
-    UserspaceNetwork(Device& device, const RnicConfig& rnic, const NeighbourResolver& configured);
+    UserspaceNetwork(dataplane::Device& device, const RnicConfig& rnic, const NeighbourResolver& configured);
     /// Workers do not see ARP and ND on this interface; before start(). Throws SetupError.
     void listen(const std::string& interface, const std::string& netns);
     /// When they run and the control server does not yet.
@@ -43,21 +43,21 @@ class UserspaceNetwork final : public Network, private net::NeighbourOutbox {
 
     void on_frames();
     void on_arp_socket();
-    void take(const FrameInbox::Frame& frame, TimeNs now);
+    void take(const dataplane::FrameInbox::Frame& frame, TimeNs now);
     void on_time();
     /// Gives workers what was sent, and sets the clock for what is next.
     void finish();
 
-    Device& device_;
+    dataplane::Device& device_;
     std::map<std::uint16_t, std::vector<RouteConfig>> routes_;  // by VLAN
     ControlState* control_ = nullptr;
-    FrameInbox inbox_;
+    dataplane::FrameInbox inbox_;
     std::optional<ArpSocket> arp_socket_;
     TimerFd timer_;
     net::NeighbourCache cache_;
     PathResolver path_resolver_;
     TimeNs conflict_logged_ = 0;
-    std::vector<FrameInbox::Frame> to_send_;
+    std::vector<dataplane::FrameInbox::Frame> to_send_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

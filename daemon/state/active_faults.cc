@@ -8,7 +8,7 @@
 #include "daemon/state/control_state.h"
 #include "os/secure_random.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -84,4 +84,4 @@ void ActiveFaults::publish(const ControlState& control) const {
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

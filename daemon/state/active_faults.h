@@ -9,7 +9,7 @@
 #include "rnic/fault/plan.h"
 #include "rnic/fault/rule.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct ControlState;
 
@@ -34,4 +34,4 @@ class ActiveFaults {
     std::uint32_t next_id_ = 1;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

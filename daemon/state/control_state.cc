@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -30,7 +30,7 @@ void take_mads(const ControlState& control, RnicState& device) {
 void ControlState::listen_for_mads(std::function<void(RnicState&, const ReceivedMad&)> hook) {
     on_mad = std::move(hook);
     for (const auto& entry : devices) {
-        entry->mads = std::make_unique<MadInbox>();
+        entry->mads = std::make_unique<dataplane::MadInbox>();
         entry->device->mads = entry->mads.get();
         event_loop.add(entry->mads->fd(), [this, rnic = entry.get()] { take_mads(*this, *rnic); });
     }
@@ -53,4 +53,4 @@ std::uint32_t ControlState::least_loaded_worker() const {
         std::distance(worker_qps.begin(), std::min_element(worker_qps.begin(), worker_qps.end())));
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

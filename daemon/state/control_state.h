@@ -23,7 +23,7 @@
 #include "os/memfd.h"
 #include "rnic/qp/qp.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct ClientState;
 class CmService;
@@ -49,13 +49,13 @@ struct EmulatedNetworkInfo {
     std::string fabric;
     std::vector<std::string> devices;  // by port
     std::vector<std::string> trunks;   // ports between switches, numbered on from those
-    std::function<NetworkPortView(std::uint32_t port)> view;
+    std::function<dataplane::NetworkPortView(std::uint32_t port)> view;
 };
 
 /// Touched by the control thread alone.
 struct ControlState {
     std::vector<std::unique_ptr<RnicState>> devices;
-    std::vector<std::unique_ptr<Worker>> workers;
+    std::vector<std::unique_ptr<dataplane::Worker>> workers;
     std::vector<int> worker_cpus;           // as configured, -1: not bound; for status
     std::vector<std::uint32_t> worker_qps;  // QPs on each worker: a new one goes to the emptiest
     Memfd daemon_state_memfd;               // abi::DaemonState
@@ -78,7 +78,7 @@ struct ControlState {
     CmService* cm = nullptr;  // nullptr: rdma_cm is not served
 
     /// Called when the addresses of a device have changed.
-    std::function<void(const Device&)> addresses_changed;
+    std::function<void(const dataplane::Device&)> addresses_changed;
     /// Called when the state of some device's port has changed.
     std::function<void()> port_changed;
     /// Gives an event about the port to every context of a device. The control server's, while there is one.
@@ -98,4 +98,4 @@ struct ControlState {
     [[nodiscard]] std::uint32_t least_loaded_worker() const;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

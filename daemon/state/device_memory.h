@@ -6,7 +6,7 @@
 
 #include "os/memfd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Lives as long as one of the clients that share it has it.
 struct DeviceMemory {
@@ -14,4 +14,4 @@ struct DeviceMemory {
     std::uint64_t length_bytes = 0;  // as asked for; the file has whole pages
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -8,7 +8,7 @@
 #include "os/rollback.h"
 #include "rnic/wire/multicast.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 MulticastGroup& MulticastGroups::find_or_make(const wire::Gid& gid, std::uint32_t num_workers) {
     if (const auto found = groups_.find(gid); found != groups_.end()) {
@@ -17,7 +17,7 @@ MulticastGroup& MulticastGroups::find_or_make(const wire::Gid& gid, std::uint32_
     auto made = std::make_unique<MulticastGroup>();
     made->gid = gid;
     made->on_worker.resize(num_workers);
-    for (GroupOnWorker& group : made->on_worker) {
+    for (dataplane::GroupOnWorker& group : made->on_worker) {
         group.gid = gid;
     }
     if (macs_.capacity() <= groups_.size()) {
@@ -44,8 +44,8 @@ void MulticastGroups::count(MulticastGroup& group, std::uint32_t worker, std::in
     }
 }
 
-int MulticastGroups::attach(const ControlState& control, Device& device, QpSlot& qp, std::uint32_t worker,
-                            Memberships& memberships, const wire::Gid& gid) {
+int MulticastGroups::attach(const ControlState& control, dataplane::Device& device, dataplane::QpSlot& qp,
+                            std::uint32_t worker, Memberships& memberships, const wire::Gid& gid) {
     const auto found = groups_.find(gid);
     if (num_memberships_ == kMaxMemberships || (found == groups_.end() && groups_.size() == kMaxGroups) ||
         (found != groups_.end() && found->second->num_members == kMaxMembers)) {
@@ -57,11 +57,11 @@ int MulticastGroups::attach(const ControlState& control, Device& device, QpSlot&
             groups_.erase(gid);
         }
     });
-    GroupMember& member =
+    dataplane::GroupMember& member =
         memberships.emplace(gid, Membership{{&qp, &group.on_worker[worker]}, &group}).first->second.member;
     drop_new.keep();
     count(group, worker, 1);
-    control.workers[worker]->call([&] { MulticastTable::link(member); });
+    control.workers[worker]->call([&] { dataplane::MulticastTable::link(member); });
     publish(control, device);
     return 0;
 }
@@ -72,15 +72,15 @@ void MulticastGroups::forget(std::uint32_t worker, Memberships& memberships,
     memberships.erase(membership);
 }
 
-void MulticastGroups::publish(const ControlState& control, Device& device) {
+void MulticastGroups::publish(const ControlState& control, dataplane::Device& device) {
     if (dirty_ == nullptr) {
         return;
     }
     for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
-        Worker& worker = *control.workers[w];
+        dataplane::Worker& worker = *control.workers[w];
         worker.call([&] {
             for (MulticastGroup* group = dirty_; group != nullptr; group = group->next_dirty) {
-                GroupOnWorker& seen = group->on_worker[w];
+                dataplane::GroupOnWorker& seen = group->on_worker[w];
                 seen.workers = 0;
                 for (std::uint32_t i = 0; i < control.num_workers(); ++i) {
                     seen.workers |= group->members[i] != 0 ? 1U << i : 0U;
@@ -109,4 +109,4 @@ void MulticastGroups::publish(const ControlState& control, Device& device) {
     device.port->set_multicast(macs_);
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

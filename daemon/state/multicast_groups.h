@@ -13,15 +13,18 @@
 #include "rnic/wire/packet_view.h"
 
 namespace urnic::dataplane {
-
 struct Device;
+struct QpSlot;
+}  // namespace urnic::dataplane
+
+namespace urnic::daemon {
+
 struct ControlState;
 struct MulticastGroup;
-struct QpSlot;
 
 /// One QP's membership in one group.
 struct Membership {
-    GroupMember member;
+    dataplane::GroupMember member;
     MulticastGroup* group = nullptr;
 };
 /// A QP's groups.
@@ -29,7 +32,7 @@ using Memberships = std::map<wire::Gid, Membership>;
 
 struct MulticastGroup {
     wire::Gid gid{};
-    std::vector<GroupOnWorker> on_worker;
+    std::vector<dataplane::GroupOnWorker> on_worker;
     std::array<std::uint32_t, abi::kMaxWorkers> members{};  // on each worker
     std::uint32_t num_members = 0;
     bool published = false;  // the workers know it
@@ -46,16 +49,16 @@ class MulticastGroups {
 
     /// Makes the QP, which is no member yet, a member. 0 or ENOMEM: one of the limits above. Throws
     /// std::bad_alloc; leaves nothing behind then.
-    [[nodiscard]] int attach(const ControlState& control, Device& device, QpSlot& qp, std::uint32_t worker,
-                             Memberships& memberships, const wire::Gid& gid);
+    [[nodiscard]] int attach(const ControlState& control, dataplane::Device& device, dataplane::QpSlot& qp,
+                             std::uint32_t worker, Memberships& memberships, const wire::Gid& gid);
 
     // A QP leaves in three steps, each of which may be taken for many QPs at once; none needs memory.
     /// On the QP's worker, inside Worker::call(): `member` gets no packet any more.
-    static void unlink(GroupMember& member) { MulticastTable::unlink(member); }
+    static void unlink(dataplane::GroupMember& member) { dataplane::MulticastTable::unlink(member); }
     /// Control thread: forgets the membership, which is unlinked.
     void forget(std::uint32_t worker, Memberships& memberships, Memberships::iterator membership);
     /// Tells the workers and the port what has changed.
-    void publish(const ControlState& control, Device& device);
+    void publish(const ControlState& control, dataplane::Device& device);
 
     [[nodiscard]] std::uint32_t num_groups() const { return static_cast<std::uint32_t>(groups_.size()); }
     [[nodiscard]] std::uint32_t num_memberships() const { return num_memberships_; }
@@ -71,4 +74,4 @@ class MulticastGroups {
     std::vector<wire::Mac> macs_;  // room for one of each group: leaving needs no memory
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -3,11 +3,11 @@
 #include "daemon/state/control_state.h"
 #include "os/log.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
-bool& place_of(PortState& state, PortFact fact) {
+bool& place_of(dataplane::PortState& state, PortFact fact) {
     switch (fact) {
         case PortFact::kWanted:
             return state.wanted;
@@ -19,7 +19,7 @@ bool& place_of(PortState& state, PortFact fact) {
     return state.present;
 }
 
-const char* reason(const PortState& state) {
+const char* reason(const dataplane::PortState& state) {
     if (!state.wanted) {
         return " as an operator wants it";
     }
@@ -29,7 +29,7 @@ const char* reason(const PortState& state) {
 }  // namespace
 
 void report_port(ControlState& control, RnicState& device, PortFact fact, bool value) {
-    PortState& state = device.device->port_state;
+    dataplane::PortState& state = device.device->port_state;
     const bool was_up = state.is_up();
     place_of(state, fact) = value;
     const bool up = state.is_up();
@@ -49,4 +49,4 @@ void report_port(ControlState& control, RnicState& device, PortFact fact, bool v
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct ControlState;
 struct RnicState;
@@ -22,4 +22,4 @@ enum class PortFact : std::uint8_t {
 /// nothing, tells nobody. When it returns, no packet goes through a port that is down.
 void report_port(ControlState& control, RnicState& device, PortFact fact, bool value);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -1,6 +1,6 @@
 #include "daemon/state/publish_addresses.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 void publish_addresses(ControlState& control, RnicState& device) {
     for (const auto& worker : control.workers) {
@@ -14,4 +14,4 @@ void publish_addresses(ControlState& control, RnicState& device) {
     }
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -2,7 +2,7 @@
 
 #include "os/secure_random.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -28,4 +28,4 @@ std::optional<std::uint32_t> QpNumbers::allocate(std::uint32_t worker) {
     return std::nullopt;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -5,7 +5,7 @@
 #include <optional>
 #include <unordered_set>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Hands out the QP numbers of one device. A number tells the worker: qp_num % num_workers. Numbers go up
 /// from a random start and are reused only after all others, so that late packets of a destroyed QP find
@@ -23,4 +23,4 @@ class QpNumbers {
     std::unordered_set<std::uint32_t> used_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -11,12 +11,12 @@
 #include "dataplane/device/device.h"
 #include "dataplane/handoff/mad_inbox.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// One RNIC and what is in use on it.
 struct RnicState {
-    RnicState(Device& d, std::uint32_t num_workers) : device(&d), qp_numbers(num_workers) {}
-    Device* device;
+    RnicState(dataplane::Device& d, std::uint32_t num_workers) : device(&d), qp_numbers(num_workers) {}
+    dataplane::Device* device;
     QpNumbers qp_numbers;
     QpNumbers srq_numbers{1};  // any worker's
     std::vector<std::unique_ptr<XrcDomain>> xrc_domains;
@@ -26,10 +26,10 @@ struct RnicState {
     std::uint32_t num_pds = 0;
     std::uint32_t num_ahs = 0;
     MulticastGroups groups;
-    std::unique_ptr<MadInbox> mads;  // see ControlState::listen_for_mads()
+    std::unique_ptr<dataplane::MadInbox> mads;  // see ControlState::listen_for_mads()
     std::uint32_t num_mws = 0;
     std::uint32_t num_dms = 0;
     std::uint32_t num_srqs = 0;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -10,11 +10,11 @@
 #include "os/unique_fd.h"
 #include "rnic/queue/shared_recv_queue.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// A target QP. Lives as long as somebody has a handle to it.
 struct XrcTarget {
-    QpSlot slot;
+    dataplane::QpSlot slot;
     std::uint32_t handles = 0;
 };
 
@@ -35,4 +35,4 @@ struct XrcDomain {
     XrcSrqTable srqs;                                                       // the worker's
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -9,7 +9,7 @@
 #include "os/rollback.h"
 #include "rnic/wire/frame.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -113,4 +113,4 @@ void remove_ahs(ClientState& client, const ContextObject* context) {
 
 Operations ah_operations() { return kAhOperations; }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "os/rollback.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -136,4 +136,4 @@ bool AppMemory::write(std::uint64_t va, const std::byte* from, std::size_t lengt
            ::process_vm_writev(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(length_bytes);
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -15,7 +15,7 @@
 #include "os/unique_fd.h"
 #include "rnic/mem/address_space.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 class AppMemory final : public AddressSpace {
   public:
@@ -69,4 +69,4 @@ class AppMemory final : public AddressSpace {
     std::map<Range, std::uint32_t> held_;                   // how often each was acquired
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -19,7 +19,7 @@
 #include "daemon/verbs/xrc.h"
 #include "dataplane/worker/client_doorbells.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -63,9 +63,9 @@ int attach_to_workers(ClientState& client, Reply& reply) {
     }
     auto* doorbells = reinterpret_cast<abi::WorkerDoorbell*>(client.doorbells.mapping.data());
     for (std::uint32_t w = 0; w < num_workers; ++w) {
-        Worker& worker = *client.control.workers[w];
+        dataplane::Worker& worker = *client.control.workers[w];
         client.on_worker.push_back(
-            std::make_unique<ClientDoorbells>(doorbells + w, client.wake_fds[w].get()));
+            std::make_unique<dataplane::ClientDoorbells>(doorbells + w, client.wake_fds[w].get()));
         int error = 0;
         worker.call([&] { error = worker.attach_client(*client.on_worker[w]); });
         if (error != 0) {
@@ -162,4 +162,4 @@ int allocate_rings(ClientState& client, std::size_t bytes, RingPiece& piece) {
     return client.rings->allocate(bytes, piece);
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

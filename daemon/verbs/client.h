@@ -9,7 +9,7 @@
 #include "daemon/state/control_state.h"
 #include "daemon/verbs/client_state.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Answers Hello. EPROTO: another ABI version (the reply is whole then); else out of memory or descriptors.
 [[nodiscard]] int hello(ControlState& control, const Peer& peer, std::uint32_t id, const Request& request,
@@ -19,4 +19,4 @@ namespace urnic::dataplane {
 /// length, a wrong number of descriptors, a handle that is not there, or what the operation says.
 [[nodiscard]] int handle_request(ClientState& client, Request& request, Reply& reply);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -5,7 +5,7 @@
 
 #include "abi/queues.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 abi::DeviceCaps client_caps(abi::DeviceCaps caps, const ClientLimits& limits, std::uint32_t num_workers) {
     caps.max_qp = std::min(caps.max_qp, limits.max_qps);
@@ -32,4 +32,4 @@ abi::DeviceCaps client_caps(abi::DeviceCaps caps, const ClientLimits& limits, st
     return caps;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -6,11 +6,11 @@
 #include "abi/control.h"
 #include "daemon/config/config.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// The device's capabilities, but no more of anything than a client with these limits gets: nothing that is
 /// reported is refused to it for its size or number.
 [[nodiscard]] abi::DeviceCaps client_caps(abi::DeviceCaps caps, const ClientLimits& limits,
                                           std::uint32_t num_workers);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -17,8 +17,11 @@
 #include "daemon/verbs/ring_memory.h"
 
 namespace urnic::dataplane {
-
 class ClientDoorbells;
+}  // namespace urnic::dataplane
+
+namespace urnic::daemon {
+
 class CmClient;
 
 struct ClientState {
@@ -38,7 +41,7 @@ struct ClientState {
     Memfd doorbells;
     std::vector<UniqueFd> wake_fds;  // of each worker
     /// Of each worker that knows the client: the first ones.
-    std::vector<std::unique_ptr<ClientDoorbells>> on_worker;
+    std::vector<std::unique_ptr<dataplane::ClientDoorbells>> on_worker;
     std::unique_ptr<RingMemory> rings;          // once a ring was wanted
     std::vector<DoorbellSlots> doorbell_slots;  // of each worker
     std::uint64_t registered_bytes = 0;
@@ -64,4 +67,4 @@ struct ClientState {
 /// Takes a piece of the client's ring memory. 0 or errno.
 [[nodiscard]] int allocate_rings(ClientState& client, std::size_t bytes, RingPiece& piece);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -5,7 +5,7 @@
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/operations.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -50,4 +50,4 @@ constexpr Operation kCmOperations[] = {
 
 Operations cm_operations() { return kCmOperations; }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

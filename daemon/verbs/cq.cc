@@ -9,7 +9,7 @@
 #include "daemon/verbs/operations.h"
 #include "os/rollback.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -29,7 +29,7 @@ bool has_completions(std::byte* memory, std::uint32_t workers, std::uint32_t ent
 }
 
 /// Tells the channel, as a worker does for a CQ that was armed.
-void notify(NotifyingCq& cq) {
+void notify(dataplane::NotifyingCq& cq) {
     if (cq.channel_fd >= 0 &&
         ::write(cq.channel_fd, &cq.user_handle, sizeof cq.user_handle) == sizeof cq.user_handle) {
         cq.completion_events.fetch_add(1);
@@ -83,7 +83,7 @@ int create_cq(ClientState& client, const abi::CreateCqRequest& request, Reply& r
     Rollback free_rings([&client, memory = cq->memory] { client.rings->release(memory); });
     cq->context = context;
     cq->channel = channel;
-    cq->cq = std::make_unique<NotifyingCq>(client.rings->at(cq->memory), cq->entries);
+    cq->cq = std::make_unique<dataplane::NotifyingCq>(client.rings->at(cq->memory), cq->entries);
     cq->cq->channel_fd = channel == nullptr ? -1 : channel->write_end.get();
     cq->cq->user_handle = request.user_handle;
     cq->cq->wake_word = &client.control.daemon_state().wake_words[client.id % abi::kWakeWords];
@@ -115,7 +115,7 @@ int resize_cq(ClientState& client, const abi::ResizeCqRequest& request, Reply& r
     const std::uint32_t entries = std::bit_ceil(request.entries);
     std::uint64_t unpolled = request.unpolled;
     for (std::uint32_t w = 0; w < client.control.num_workers(); ++w) {
-        Worker& worker = *client.control.workers[w];
+        dataplane::Worker& worker = *client.control.workers[w];
         worker.call([&] {
             worker.catch_up();
             unpolled += cq->cq->unpolled(w);
@@ -214,4 +214,4 @@ void remove_cqs(ClientState& client, const ContextObject* context) {
 
 Operations cq_operations() { return kCqOperations; }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

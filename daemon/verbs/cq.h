@@ -3,9 +3,9 @@
 
 #include "daemon/verbs/client_state.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Ends the CQs of a context, of all for nullptr; no QP or SRQ uses them any more.
 void remove_cqs(ClientState& client, const ContextObject* context);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

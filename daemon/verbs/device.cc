@@ -24,7 +24,7 @@
 #include "os/rollback.h"
 #include "rnic/qp/limits.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -108,7 +108,7 @@ int query_port(ClientState& client, const abi::QueryPortRequest& request, Reply&
     if (request.port_num != 1) {
         return EINVAL;
     }
-    const Device& device = *context->device->device;
+    const dataplane::Device& device = *context->device->device;
     abi::QueryPortReply body{};
     body.gid_table_len = device.caps.gid_table_len;
     body.pkey_table_len = static_cast<std::uint16_t>(device.caps.pkey_table_len);
@@ -278,4 +278,4 @@ void remove_pds_and_channels(ClientState& client, const ContextObject* context) 
 
 Operations device_operations() { return kDeviceOperations; }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

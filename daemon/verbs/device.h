@@ -6,7 +6,7 @@
 
 #include "daemon/verbs/client_state.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// A context with an event socket, whose other end goes with the reply. 0 or errno.
 [[nodiscard]] int make_context(const ClientState& client, RnicState& device,
@@ -20,4 +20,4 @@ void raise_port_event(const ClientState& client, const RnicState& device, AsyncE
 /// Ends the PDs and channels of a context, of all for nullptr; nothing uses them any more.
 void remove_pds_and_channels(ClientState& client, const ContextObject* context);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

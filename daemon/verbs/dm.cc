@@ -7,7 +7,7 @@
 #include "daemon/verbs/mr_access.h"
 #include "daemon/verbs/operations.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -124,4 +124,4 @@ void remove_dms(ClientState& client, const ContextObject* context) {
 
 Operations dm_operations() { return kDmOperations; }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

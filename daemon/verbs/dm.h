@@ -5,7 +5,7 @@
 
 #include "daemon/verbs/client_state.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Adds a handle to device memory, new or another client's. 0 or errno.
 [[nodiscard]] int add_dm(ClientState& client, ContextObject& context, std::shared_ptr<DeviceMemory> memory,
@@ -13,4 +13,4 @@ namespace urnic::dataplane {
 /// Ends the device memory of a context, of all for nullptr; its regions are gone.
 void remove_dms(ClientState& client, const ContextObject* context);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

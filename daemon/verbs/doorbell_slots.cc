@@ -2,7 +2,7 @@
 
 #include "abi/queues.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 std::optional<std::uint32_t> DoorbellSlots::allocate() {
     if (!free_.empty()) {
@@ -19,4 +19,4 @@ std::optional<std::uint32_t> DoorbellSlots::allocate() {
     return next_++;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 class DoorbellSlots {
   public:
@@ -18,4 +18,4 @@ class DoorbellSlots {
     std::uint32_t next_ = 0;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

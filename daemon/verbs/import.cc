@@ -13,7 +13,7 @@
 #include "daemon/verbs/dm.h"
 #include "daemon/verbs/operations.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -129,4 +129,4 @@ constexpr Operation kImportOperations[] = {
 
 Operations import_operations() { return kImportOperations; }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -7,7 +7,7 @@
 #include "daemon/verbs/operations.h"
 #include "rnic/wire/multicast.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -75,4 +75,4 @@ void forget_memberships(ClientState& client, QpObject& qp) {
 
 Operations mcast_operations() { return kMcastOperations; }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

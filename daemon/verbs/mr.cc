@@ -11,7 +11,7 @@
 #include "os/rollback.h"
 #include "os/secure_random.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -293,4 +293,4 @@ void remove_mrs(ClientState& client, const ContextObject* context) {
 
 Operations mr_operations() { return kMrOperations; }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

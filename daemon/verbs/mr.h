@@ -5,7 +5,7 @@
 
 #include "daemon/verbs/client_state.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// 0, or ENOMEM: the client or the device has as many regions as it may.
 [[nodiscard]] int check_mr_room(const ClientState& client, const PdObject& pd);
@@ -15,4 +15,4 @@ namespace urnic::dataplane {
 /// Ends the regions of a context, of all for nullptr; their windows are gone.
 void remove_mrs(ClientState& client, const ContextObject* context);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -5,7 +5,7 @@
 
 #include "abi/verbs_values.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Bits that a provider may pass on and that change nothing here (IBV_ACCESS_OPTIONAL_RANGE).
 inline constexpr std::uint32_t kOptionalAccess = 0x3ff0'0000;
@@ -19,4 +19,4 @@ constexpr bool is_valid_access(std::uint32_t access) {
     return (access & ~kKnownAccess) == 0 && (!writes_remotely || (access & kAccessLocalWrite) != 0);
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

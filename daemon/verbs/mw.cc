@@ -6,7 +6,7 @@
 #include "daemon/verbs/operations.h"
 #include "os/secure_random.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -92,4 +92,4 @@ void remove_mws(ClientState& client, const ContextObject* context) {
 
 Operations mw_operations() { return kMwOperations; }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

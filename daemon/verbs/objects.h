@@ -15,7 +15,7 @@
 #include "dataplane/worker/worker.h"
 #include "os/unique_fd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct ContextObject {
     RnicState* device = nullptr;
@@ -67,7 +67,7 @@ struct MwObject {
 struct CqObject {
     ContextObject* context = nullptr;
     ChannelObject* channel = nullptr;
-    std::unique_ptr<NotifyingCq> cq;
+    std::unique_ptr<dataplane::NotifyingCq> cq;
     RingPiece memory;
     RingPiece previous;  // before the last resize: the application may still read it
     std::uint32_t entries = 0;
@@ -85,14 +85,14 @@ struct XrcdObject {
 struct XrcTargetObject {
     XrcdObject* xrcd = nullptr;
     XrcTarget* target = nullptr;
-    QpEventSubscriber listener;
+    dataplane::QpEventSubscriber listener;
 };
 
 struct SrqObject {
     PdObject* pd = nullptr;
     XrcdObject* xrcd = nullptr;  // XRC
     CqObject* cq = nullptr;      // XRC
-    std::unique_ptr<NotifyingSrq> srq;
+    std::unique_ptr<dataplane::NotifyingSrq> srq;
     RingPiece memory;
     std::uint32_t entries = 0;
     std::uint32_t stride = 0;
@@ -113,10 +113,10 @@ struct QpObject {
     CqObject* send_cq = nullptr;
     CqObject* recv_cq = nullptr;  // none: XRC initiator
     SrqObject* srq = nullptr;
-    QpSlot slot;
+    dataplane::QpSlot slot;
     RingPiece memory;
     std::uint32_t worker = 0;
     Memberships memberships;  // multicast
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

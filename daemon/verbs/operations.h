@@ -10,7 +10,7 @@
 #include "abi/control.h"
 #include "daemon/ipc/message.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 struct ClientState;
 
@@ -59,4 +59,4 @@ constexpr Operation operation(abi::Op op, std::size_t num_fds = 0) {
 [[nodiscard]] Operations import_operations();
 [[nodiscard]] Operations cm_operations();
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -14,7 +14,7 @@
 #include "rnic/wire/frame.h"
 #include "rnic/wire/multicast.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -84,7 +84,7 @@ QpConfig config_of(const abi::CreateQpRequest& request, const QpLayout& layout, 
 }
 
 /// The device's part of it.
-void use_device(Device& device, std::uint32_t worker, QpConfig& config) {
+void use_device(dataplane::Device& device, std::uint32_t worker, QpConfig& config) {
     config.keys = &device.keys;
     config.handles = &device.handles;
     config.naks_failed_invalidation = device.nak_failed_invalidation;
@@ -108,7 +108,7 @@ abi::CreateQpReply describe(const QpLayout& layout) {
 }
 
 /// Attributes that have one valid value here, or few; the transition table is the QP's own.
-bool is_valid_attribute_set(const abi::QpAttr& attr, const Device& device) {
+bool is_valid_attribute_set(const abi::QpAttr& attr, const dataplane::Device& device) {
     return (attr.mask & ~kKnownAttributes) == 0 && ((attr.mask & kQpAttrPort) == 0 || attr.port_num == 1) &&
            ((attr.mask & kQpAttrPkeyIndex) == 0 || attr.pkey_index < device.caps.pkey_table_len) &&
            ((attr.mask & kQpAttrPathMtu) == 0 ||
@@ -158,7 +158,7 @@ void use_parts(const QpParts& parts, QpObject& qp, QpConfig& config) {
 }
 
 /// Counts the QP and hands it to its worker.
-void publish_qp(ClientState& client, QpObject& qp, QpTablePages& room) {
+void publish_qp(ClientState& client, QpObject& qp, dataplane::QpTablePages& room) {
     ++qp.pd->users;
     ++qp.send_cq->users;
     if (qp.recv_cq != nullptr) {
@@ -169,11 +169,11 @@ void publish_qp(ClientState& client, QpObject& qp, QpTablePages& room) {
     }
     ++qp.pd->context->device->num_qps;
     ++client.control.worker_qps[qp.worker];
-    Worker& worker = *client.control.workers[qp.worker];
+    dataplane::Worker& worker = *client.control.workers[qp.worker];
     worker.call([&] { worker.add_qp(qp.slot, room); });
 }
 
-QpSlot* find_qp(const ClientState& client, std::uint32_t handle, Worker*& worker) {
+dataplane::QpSlot* find_qp(const ClientState& client, std::uint32_t handle, dataplane::Worker*& worker) {
     if (QpObject* qp = client.qps.find(handle); qp != nullptr) {
         worker = client.control.workers[qp->worker].get();
         return &qp->slot;
@@ -186,7 +186,8 @@ QpSlot* find_qp(const ClientState& client, std::uint32_t handle, Worker*& worker
 }
 
 /// The fixed part of a connected QP's packets. Errors as resolve_address().
-int resolve_path(const QpSlot& qp, Worker& worker, const abi::QpAttr& attr, wire::Path& path) {
+int resolve_path(const dataplane::QpSlot& qp, dataplane::Worker& worker, const abi::QpAttr& attr,
+                 wire::Path& path) {
     wire::Gid destination{};
     std::copy(std::begin(attr.av.dgid), std::end(attr.av.dgid), destination.begin());
     if (wire::is_multicast(destination)) {  // a connection has one peer
@@ -204,7 +205,7 @@ int resolve_path(const QpSlot& qp, Worker& worker, const abi::QpAttr& attr, wire
         dest_qp_num = current.dest_qp_num;
     }
     spec.udp_src_port = wire::udp_source_port(attr.av.flow_label, qp.qp->qp_num(), dest_qp_num);
-    if (controls_congestion(*qp.device) && qp.qp->config().congestion != nullptr) {
+    if (dataplane::controls_congestion(*qp.device) && qp.qp->config().congestion != nullptr) {
         spec.traffic_class = static_cast<std::uint8_t>((spec.traffic_class & ~wire::kEcnMask) | wire::kEct0);
     }
     path = wire::make_path(spec);
@@ -279,7 +280,7 @@ int create_qp(ClientState& client, const abi::CreateQpRequest& request, Reply& r
     QpObject& qp = *made;
     qp.type = static_cast<QpType>(request.type);
     if (qp.type != QpType::kUd) {
-        use_congestion(*device.device, w, config);
+        dataplane::use_congestion(*device.device, w, config);
     }
     use_parts(parts, qp, config);
     qp.memory = memory;
@@ -292,7 +293,7 @@ int create_qp(ClientState& client, const abi::CreateQpRequest& request, Reply& r
     qp.slot.block_self_multicast_loopback = (request.create_flags & kQpBlockSelfMcastLb) != 0;
     qp.slot.client = client.on_worker[w].get();
     qp.slot.doorbell_slot = *doorbell_slot;
-    QpTablePages room;
+    dataplane::QpTablePages room;
     abi::CreateQpReply body = describe(layout);
     body.handle = client.qps.add(std::move(made));
     // Nothing fails from here on.
@@ -311,8 +312,8 @@ int create_qp(ClientState& client, const abi::CreateQpRequest& request, Reply& r
 }
 
 int modify_qp(ClientState& client, const abi::ModifyQpRequest& request, Reply& /*reply*/) {
-    Worker* worker = nullptr;
-    QpSlot* qp = find_qp(client, request.qp, worker);
+    dataplane::Worker* worker = nullptr;
+    dataplane::QpSlot* qp = find_qp(client, request.qp, worker);
     if (qp == nullptr) {
         return ENOENT;
     }
@@ -337,8 +338,8 @@ int modify_qp(ClientState& client, const abi::ModifyQpRequest& request, Reply& /
 }
 
 int query_qp(ClientState& client, const abi::HandleRequest& request, Reply& reply) {
-    Worker* worker = nullptr;
-    const QpSlot* qp = find_qp(client, request.handle, worker);
+    dataplane::Worker* worker = nullptr;
+    const dataplane::QpSlot* qp = find_qp(client, request.handle, worker);
     if (qp == nullptr) {
         return ENOENT;
     }
@@ -364,7 +365,7 @@ int destroy_qp(ClientState& client, const abi::HandleRequest& request, Reply& re
     if (!qp->memberships.empty()) {
         return EBUSY;
     }
-    Worker& worker = *client.control.workers[qp->worker];
+    dataplane::Worker& worker = *client.control.workers[qp->worker];
     worker.call([&] {
         worker.send_posted(qp->slot);
         worker.remove_qp(qp->slot);
@@ -390,7 +391,7 @@ constexpr Operation kQpOperations[] = {
 /// gone.
 void send_posted(ClientState& client, const ContextObject* context) {
     for (std::uint32_t w = 0; w < client.control.num_workers(); ++w) {
-        Worker& worker = *client.control.workers[w];
+        dataplane::Worker& worker = *client.control.workers[w];
         // In several calls: between them the worker looks at its timers and at other clients' calls.
         for (auto at = client.qps.begin(); at != client.qps.end();) {
             worker.call([&] {
@@ -412,7 +413,7 @@ void remove_qps(ClientState& client, const ContextObject* context) {
     // One call for each worker, however many QPs it loses. The worker goes through our table, since a list of
     // them would need memory.
     for (std::uint32_t w = 0; w < client.control.num_workers(); ++w) {
-        Worker& worker = *client.control.workers[w];
+        dataplane::Worker& worker = *client.control.workers[w];
         const auto leaves = [&](const auto& entry) {
             return entry.second->worker == w && ours(*entry.second);
         };
@@ -446,4 +447,4 @@ void remove_qps(ClientState& client, const ContextObject* context) {
 
 Operations qp_operations() { return kQpOperations; }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -3,7 +3,7 @@
 
 #include "daemon/verbs/client_state.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Sends what the QPs of a context have posted, of all for nullptr, before they end: a NIC would have sent it
 /// when its program is gone.
@@ -11,4 +11,4 @@ void send_posted(ClientState& client, const ContextObject* context);
 /// Ends the QPs of a context, of all for nullptr.
 void remove_qps(ClientState& client, const ContextObject* context);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -10,7 +10,7 @@
 #include "abi/queues.h"
 #include "base/check.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 constexpr std::size_t kRingPageBytes = 4096;
@@ -74,4 +74,4 @@ void RingMemory::release(const RingPiece& piece) {
     used_bytes_ -= piece.bytes;
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -7,7 +7,7 @@
 
 #include "os/memfd.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// A piece of ring memory: page-aligned, zero when it is handed out.
 struct RingPiece {
@@ -42,4 +42,4 @@ class RingMemory {
     std::uint64_t used_bytes_ = 0;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -10,7 +10,7 @@
 #include "daemon/verbs/srq.h"
 #include "os/rollback.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -76,7 +76,7 @@ int resize_srq(ClientState& client, SrqObject& srq, std::uint32_t entries) {
     if (const int error = allocate_rings(client, abi::srq_bytes(entries, srq.stride), memory); error != 0) {
         return error;
     }
-    Worker& worker = *client.control.workers[srq.worker];
+    dataplane::Worker& worker = *client.control.workers[srq.worker];
     std::uint32_t first = 0;
     worker.call([&] { first = srq.srq->next(); });
     const SrqRing from = ring_at(client.rings->at(srq.memory), srq.entries, srq.stride);
@@ -154,7 +154,7 @@ int create_srq(ClientState& client, const abi::CreateSrqRequest& request, Reply&
     srq.xrcd = xrcd;
     srq.cq = cq;
     srq.worker = is_xrc ? xrcd->domain->worker : client.control.least_loaded_worker();
-    srq.srq = std::make_unique<NotifyingSrq>(
+    srq.srq = std::make_unique<dataplane::NotifyingSrq>(
         SharedRecvQueue::Identity{*number, pd->number, is_xrc ? cq->cq.get() : nullptr},
         client.rings->at(srq.memory), srq.entries, srq.stride, srq.max_sge);
     srq.srq->async_fd = pd->context->async_fd.get();
@@ -249,4 +249,4 @@ void remove_srqs(ClientState& client, const ContextObject* context) {
 
 Operations srq_operations() { return kSrqOperations; }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -12,7 +12,7 @@
 #include "daemon/verbs/xrc.h"
 #include "os/rollback.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -181,7 +181,7 @@ int create_xrc_target(ClientState& client, const abi::CreateQpRequest& request, 
         return ENOMEM;
     }
     Rollback free_number([&] { device.qp_numbers.free(*qp_num); });
-    Worker& worker = *client.control.workers[domain.worker];
+    dataplane::Worker& worker = *client.control.workers[domain.worker];
     QpConfig config;
     config.qp_num = *qp_num;
     config.xrc_srqs = &domain.srqs;
@@ -190,13 +190,13 @@ int create_xrc_target(ClientState& client, const abi::CreateQpRequest& request, 
     config.counters = &device.device->counters[domain.worker];
     config.naks_failed_invalidation = device.device->nak_failed_invalidation;
     config.reorder_buffers = device.device->use_go_back_n ? nullptr : &worker.held_packets();
-    use_congestion(*device.device, domain.worker, config);
+    dataplane::use_congestion(*device.device, domain.worker, config);
     auto made = std::make_unique<XrcTarget>();
     XrcTarget& target = *made;
     target.slot.qp = client.control.make_qp(QpType::kXrcRecv, config);
     URNIC_CHECK(target.slot.qp != nullptr);
     target.slot.device = device.device;
-    QpTablePages room;
+    dataplane::QpTablePages room;
     auto handle = std::make_unique<XrcTargetObject>();
     XrcTargetObject& own = *handle;
     const std::uint32_t number = client.xrc_targets.add(std::move(handle));
@@ -217,11 +217,11 @@ int create_xrc_target(ClientState& client, const abi::CreateQpRequest& request, 
 void detach_target(ClientState& client, XrcTargetObject& handle) {
     XrcDomain& domain = *handle.xrcd->domain;
     RnicState& device = *handle.xrcd->context->device;
-    QpSlot& slot = handle.target->slot;
-    Worker& worker = *client.control.workers[domain.worker];
+    dataplane::QpSlot& slot = handle.target->slot;
+    dataplane::Worker& worker = *client.control.workers[domain.worker];
     const bool is_last = --handle.target->handles == 0;
     worker.call([&] {
-        QpEventSubscriber** at = &slot.subscribers;
+        dataplane::QpEventSubscriber** at = &slot.subscribers;
         while (*at != &handle.listener) {
             at = &(*at)->next;
         }
@@ -265,4 +265,4 @@ void remove_xrcds(ClientState& client, const ContextObject* context) {
 
 Operations xrc_operations() { return kXrcOperations; }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

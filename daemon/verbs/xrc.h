@@ -3,7 +3,7 @@
 
 #include "daemon/verbs/client_state.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// Makes a target QP and a handle to it. 0 or errno.
 [[nodiscard]] int create_xrc_target(ClientState& client, const abi::CreateQpRequest& request, Reply& reply);
@@ -14,4 +14,4 @@ void remove_xrc_targets(ClientState& client, const ContextObject* context);
 /// Ends the domains' handles of a context, of all for nullptr; their SRQs and target QPs are gone.
 void remove_xrcds(ClientState& client, const ContextObject* context);
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -21,7 +21,7 @@
 #include "tests/fuzz/input.h"
 #include "tests/unit/daemon/inline_worker.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using abi::Op;
@@ -42,8 +42,8 @@ struct Neighbours final : NeighbourResolver {
 struct Daemon {
     ControlState control;
     Neighbours neighbours;
-    std::array<NoPort, 2> ports;
-    std::array<Device, kDevices> devices;
+    std::array<dataplane::NoPort, 2> ports;
+    std::array<dataplane::Device, kDevices> devices;
     UniqueFd memory_file;
 
     Daemon();
@@ -56,7 +56,7 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
     URNIC_CHECK(create_memfd("state", sizeof(abi::DaemonState), Sharing::kReadOnlyForClients,
                              control.daemon_state_memfd) == 0);
     for (std::uint32_t i = 0; i < kDevices; ++i) {
-        Device& device = devices[i];
+        dataplane::Device& device = devices[i];
         device.name = "urnic" + std::to_string(i);
         device.index = i;
         device.mac = {2, 0, 0, 0, 0, static_cast<std::uint8_t>(i + 1)};
@@ -71,7 +71,7 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
         device.caps.max_cqe = abi::kMaxCqEntries - 1;
         device.caps.max_mr = 12;
         device.caps.max_pd = 6;
-        device.caps.gid_table_len = Device::kGidTableLength;
+        device.caps.gid_table_len = dataplane::Device::kGidTableLength;
         device.caps.pkey_table_len = 1;
         device.caps.num_ports = 1;
         device.caps.max_ah = 20;
@@ -84,10 +84,10 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
         device.port = &ports.at(i);
         control.devices.push_back(std::make_unique<RnicState>(device, kWorkers));
     }
-    WorkerConfig config;
+    dataplane::WorkerConfig config;
     config.num_workers = kWorkers;
     for (config.index = 0; config.index < kWorkers; ++config.index) {
-        control.workers.push_back(std::make_unique<Worker>(config));
+        control.workers.push_back(std::make_unique<dataplane::Worker>(config));
     }
     control.worker_cpus.assign(kWorkers, -1);
     control.worker_qps.assign(kWorkers, 0);
@@ -122,7 +122,7 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
 }
 
 void Daemon::check_nothing_is_left() const {
-    URNIC_CHECK(worker_books().qps == 0);
+    URNIC_CHECK(dataplane::worker_books().qps == 0);
     for (const auto& entry : control.devices) {
         URNIC_CHECK(entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
                     entry->num_pds == 0 && entry->num_ahs == 0 && entry->num_mws == 0 &&
@@ -472,11 +472,11 @@ void run(Input& input) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     urnic::fuzz::Input input(data, size);
-    urnic::dataplane::run(input);
+    urnic::daemon::run(input);
     return 0;
 }

@@ -12,7 +12,7 @@
 #include "daemon/ipc/message.h"
 #include "tests/fuzz/input.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// A kind of object: the request whose reply begins with its handle, and the one that ends it.
 struct ObjectKind {
@@ -77,4 +77,4 @@ class KnownHandles {
     std::map<abi::Op, std::vector<std::uint32_t>> by_maker_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 namespace {
 
@@ -34,7 +34,7 @@ class PlainQp final : public Qp {
     void handle_packet(TimeNs, const wire::PacketView&, Outbox&) override {}
     void handle_timeout(TimeNs, Outbox&) override {}
     void forget_srq(const SharedRecvQueue& srq) override {
-        worker_books().last_forgotten_srq = srq.identity().number;
+        dataplane::worker_books().last_forgotten_srq = srq.identity().number;
     }
     bool progress(TimeNs, std::uint32_t, Outbox&) override { return false; }
     [[nodiscard]] TimeNs deadline() const override { return kNever; }
@@ -62,7 +62,7 @@ abi::DeviceCaps test_caps() {
     caps.max_srq = 5000;
     caps.max_srq_wr = abi::kMaxQueueEntries;
     caps.max_srq_sge = abi::kMaxSge;
-    caps.gid_table_len = Device::kGidTableLength;
+    caps.gid_table_len = dataplane::Device::kGidTableLength;
     caps.pkey_table_len = 1;
     caps.num_ports = 1;
     return caps;
@@ -72,8 +72,8 @@ abi::DeviceCaps test_caps() {
 
 /// Knows the devices of the test, and nobody else.
 struct ControlTest::Neighbours final : NeighbourResolver {
-    const std::vector<std::unique_ptr<Device>>& devices;
-    explicit Neighbours(const std::vector<std::unique_ptr<Device>>& d) : devices(d) {}
+    const std::vector<std::unique_ptr<dataplane::Device>>& devices;
+    explicit Neighbours(const std::vector<std::unique_ptr<dataplane::Device>>& d) : devices(d) {}
     std::optional<wire::Mac> resolve(const wire::Gid& gid) const override {
         for (const auto& device : devices) {
             if (std::find(device->gids.begin(), device->gids.end(), gid) != device->gids.end()) {
@@ -243,7 +243,7 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
                            control.daemon_state_memfd),
               0);
     for (std::uint32_t i = 0; i < 2; ++i) {
-        auto device = std::make_unique<Device>();
+        auto device = std::make_unique<dataplane::Device>();
         device->name = "urnic" + std::to_string(i);
         device->index = i;
         device->mac = {2, 0, 0, 0, 0, static_cast<std::uint8_t>(i + 1)};
@@ -257,10 +257,10 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
         control.devices.push_back(std::make_unique<RnicState>(*device, kWorkers));
         devices_.push_back(std::move(device));
     }
-    WorkerConfig config;
+    dataplane::WorkerConfig config;
     config.num_workers = kWorkers;
     for (config.index = 0; config.index < kWorkers; ++config.index) {
-        control.workers.push_back(std::make_unique<Worker>(config));
+        control.workers.push_back(std::make_unique<dataplane::Worker>(config));
     }
     control.worker_cpus.assign(kWorkers, -1);
     control.worker_qps.assign(kWorkers, 0);
@@ -282,8 +282,8 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
         (*watched_.load())();
         watched_ = nullptr;
     });
-    worker_books().qps = 0;
-    worker_books().attach_error = 0;
+    dataplane::worker_books().qps = 0;
+    dataplane::worker_books().attach_error = 0;
     control.limits = limits;
     server_ = std::make_unique<ControlServer>(control, options);
     EXPECT_EQ(server_->listen(socket_path(), 0600, static_cast<gid_t>(-1)), 0);
@@ -335,7 +335,7 @@ void ControlTest::wait_for_connections(std::size_t count) const {
 
 bool ControlTest::nothing_is_left() {
     stop();
-    bool nothing = worker_books().qps == 0;
+    bool nothing = dataplane::worker_books().qps == 0;
     for (const auto& entry : control.devices) {
         nothing = nothing && entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
                   entry->num_pds == 0 && entry->num_ahs == 0 && entry->num_mws == 0 && entry->num_dms == 0 &&
@@ -346,4 +346,4 @@ bool ControlTest::nothing_is_left() {
     return nothing && control.contexts.empty();
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

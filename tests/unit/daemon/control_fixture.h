@@ -15,7 +15,7 @@
 #include "daemon/state/control_state.h"
 #include "tests/unit/daemon/inline_worker.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 /// What came back: the bytes and the descriptors.
 struct Answer {
@@ -125,16 +125,16 @@ class ControlTest : public testing::Test {
     /// Called by the server for each QP that it makes.
     std::atomic<const std::function<void(const QpConfig&)>*> make_qp_hook{nullptr};
 
-    [[nodiscard]] const NoPort& port(std::uint32_t device) const { return ports_.at(device); }
+    [[nodiscard]] const dataplane::NoPort& port(std::uint32_t device) const { return ports_.at(device); }
 
   private:
     void stop();
 
     std::string dir_;
-    std::vector<std::unique_ptr<Device>> devices_;
+    std::vector<std::unique_ptr<dataplane::Device>> devices_;
     struct Neighbours;
     std::unique_ptr<NeighbourResolver> neighbours_;
-    std::array<NoPort, 2> ports_;
+    std::array<dataplane::NoPort, 2> ports_;
     std::unique_ptr<ControlServer> server_;
     UniqueFd stop_fd_;
     UniqueFd watch_fd_;  // readable: watched_ waits to be called
@@ -144,4 +144,4 @@ class ControlTest : public testing::Test {
     std::atomic<std::uint64_t> rounds_{0};
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -3,7 +3,7 @@
 
 #include "tests/unit/daemon/control_fixture.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 class Control : public ControlTest {
   protected:
@@ -40,4 +40,4 @@ class Control : public ControlTest {
     std::uint32_t cq_;
 };
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -10,13 +10,13 @@
 #include "daemon/control/control_server.h"
 #include "tests/unit/daemon/inline_worker.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 /// Every device's addresses are reachable, nothing else.
 class Neighbours final : public NeighbourResolver {
   public:
-    explicit Neighbours(const std::vector<std::unique_ptr<Device>>& devices) : devices_(devices) {}
+    explicit Neighbours(const std::vector<std::unique_ptr<dataplane::Device>>& devices) : devices_(devices) {}
     [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) const override {
         for (const auto& device : devices_) {
             if (std::find(device->gids.begin(), device->gids.end(), gid) != device->gids.end()) {
@@ -27,14 +27,14 @@ class Neighbours final : public NeighbourResolver {
     }
 
   private:
-    const std::vector<std::unique_ptr<Device>>& devices_;
+    const std::vector<std::unique_ptr<dataplane::Device>>& devices_;
 };
 
 class CmClientTest : public testing::Test {
   protected:
     CmClientTest() {
         for (std::uint32_t i = 0; i < 2; ++i) {
-            auto device = std::make_unique<Device>();
+            auto device = std::make_unique<dataplane::Device>();
             device->name = "urnic" + std::to_string(i);
             device->index = i;
             device->node_guid = i + 1;
@@ -47,7 +47,7 @@ class CmClientTest : public testing::Test {
             control_.devices.push_back(std::make_unique<RnicState>(*device, 1));
             devices_.push_back(std::move(device));
         }
-        control_.workers.push_back(std::make_unique<Worker>(WorkerConfig{}));
+        control_.workers.push_back(std::make_unique<dataplane::Worker>(dataplane::WorkerConfig{}));
         control_.limits.max_cm_ids = 100;
         control_.limits.max_cm_channels = 4;
         service_ = std::make_unique<CmService>(control_);
@@ -156,7 +156,7 @@ class CmClientTest : public testing::Test {
     static constexpr std::uint32_t kFirst = 0xc6120001;   // 198.18.0.1
     static constexpr std::uint32_t kSecond = 0xc6120002;  // 198.18.0.2
 
-    std::vector<std::unique_ptr<Device>> devices_;
+    std::vector<std::unique_ptr<dataplane::Device>> devices_;
     Neighbours neighbours_{devices_};
     ControlState control_;
     std::unique_ptr<CmService> service_;
@@ -469,4 +469,4 @@ TEST_F(CmClientTest, RandomCommands) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

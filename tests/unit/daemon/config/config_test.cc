@@ -13,7 +13,7 @@
 #include "daemon/config/values.h"
 #include "tests/unit/daemon/config/good_config.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using testing::HasSubstr;
@@ -415,4 +415,4 @@ TEST(Config, LinkLocalGidFollowsModifiedEui64) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -8,7 +8,7 @@
 
 #include "daemon/config/config.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 
 inline const char* const kRnic = "[[rnic]]\nname = \"urnic0\"\nport = \"fabric\"\nfabric = \"lab\"\n";
 
@@ -21,4 +21,4 @@ inline Config good(const std::string& text) {
     return std::get<Config>(result);
 }
 
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -9,7 +9,7 @@
 #include "daemon/config/config.h"
 #include "tests/unit/daemon/config/good_config.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using testing::HasSubstr;
@@ -153,4 +153,4 @@ TEST(NetworkConfig, AnEmulatedNetworkOfSeveralSwitches) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -8,7 +8,7 @@
 #include "daemon/config/config.h"
 #include "tests/unit/daemon/config/good_config.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using testing::AllOf;
@@ -98,4 +98,4 @@ TEST(RenamedKeys, AMistakeInTheValueIsShownUnderTheNewName) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

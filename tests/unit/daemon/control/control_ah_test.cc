@@ -5,7 +5,7 @@
 #include "rnic/wire/frame.h"
 #include "tests/unit/daemon/control_fixture.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using abi::Op;
@@ -161,4 +161,4 @@ TEST_F(ControlAh, ThePortCountsKeyViolations) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -7,7 +7,7 @@
 
 #include "tests/unit/daemon/control_fixture.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using abi::Op;
@@ -166,4 +166,4 @@ TEST_F(ManyBytes, NoKeyIsLeft) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

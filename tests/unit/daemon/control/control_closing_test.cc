@@ -12,7 +12,7 @@
 #include "daemon/ipc/fd_closer.h"
 #include "tests/unit/daemon/control_fixture.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using abi::Op;
@@ -180,4 +180,4 @@ TEST(MemoryFiles, AreKnown) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

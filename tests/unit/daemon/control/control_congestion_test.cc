@@ -6,7 +6,7 @@
 
 #include "tests/unit/daemon/control_fixture.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using abi::CongestionAction;
@@ -99,4 +99,4 @@ TEST_F(ControlCongestion, WhatIsWrongIsSaidAndChangesNothing) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

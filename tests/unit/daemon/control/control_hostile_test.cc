@@ -16,7 +16,7 @@
 
 #include "tests/unit/daemon/control_fixture.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using abi::Op;
@@ -304,11 +304,11 @@ class DoomedClients : public Hostile {
         const pid_t pid = start_doomed_client(socket_path(), heir, ready_[1]);
         pid_t grandchild = -1;
         EXPECT_EQ(::read(ready_[0], &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
-        EXPECT_EQ(worker_books().qps, 1);
+        EXPECT_EQ(dataplane::worker_books().qps, 1);
         ::kill(pid, SIGKILL);
         ::waitpid(pid, nullptr, 0);
         wait_for_connections(0);
-        EXPECT_EQ(worker_books().qps, 0);
+        EXPECT_EQ(dataplane::worker_books().qps, 0);
         return grandchild;
     }
     std::array<int, 2> ready_{};
@@ -427,4 +427,4 @@ TEST_F(Hostile, RandomRequests) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

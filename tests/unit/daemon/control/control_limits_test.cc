@@ -8,7 +8,7 @@
 
 #include "tests/unit/daemon/control_fixture.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using abi::Op;
@@ -185,4 +185,4 @@ TEST_F(SmallLimits, EachIsEnomemAndOthersHaveTheirOwn) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -2,7 +2,7 @@
 #include "rnic/wire/multicast.h"
 #include "tests/unit/daemon/control_fixture.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using abi::Op;
@@ -57,7 +57,8 @@ class ControlMcast : public ControlTest {
     [[nodiscard]] Seen seen(std::uint32_t w, const wire::Gid& gid) const {
         Seen result;
         control.workers[w]->call([&] {
-            if (const GroupOnWorker* group = control.workers[w]->multicast(0).find(gid); group != nullptr) {
+            if (const dataplane::GroupOnWorker* group = control.workers[w]->multicast(0).find(gid);
+                group != nullptr) {
                 result = {true, group->workers, group->members != nullptr};
             }
         });
@@ -229,4 +230,4 @@ TEST_F(ControlMcast, AConnectionHasOnePeer) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

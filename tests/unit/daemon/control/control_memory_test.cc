@@ -8,7 +8,7 @@
 #include "tests/support/allocation_hook.h"
 #include "tests/unit/daemon/control_fixture.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using abi::Op;
@@ -265,4 +265,4 @@ TEST_F(WithoutMemory, ANewConnectionIsToldWhy) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

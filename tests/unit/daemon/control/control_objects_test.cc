@@ -12,7 +12,7 @@
 #include "rnic/wire/frame.h"
 #include "tests/unit/daemon/control_objects.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using abi::Op;
@@ -63,10 +63,10 @@ TEST_F(Control, NothingBeforeHello) {
 }
 
 TEST_F(Control, AWorkerThatCannotTakeAClientIsAnError) {
-    worker_books().attach_error = ENOSPC;
+    dataplane::worker_books().attach_error = ENOSPC;
     const TestClient other = connect();
     EXPECT_EQ(other.hello().error(), ENOSPC);
-    worker_books().attach_error = 0;
+    dataplane::worker_books().attach_error = 0;
     EXPECT_EQ(other.hello().error(), 0);
 }
 
@@ -86,7 +86,7 @@ TEST_F(Control, QueryPort) {
     EXPECT_EQ(reply.state, 4);
     EXPECT_EQ(reply.link_layer, 2);
     EXPECT_EQ(reply.active_mtu, 5);
-    EXPECT_EQ(reply.gid_table_len, Device::kGidTableLength);
+    EXPECT_EQ(reply.gid_table_len, dataplane::Device::kGidTableLength);
     request.port_num = 2;
     EXPECT_EQ(client_.ask(Op::kQueryPort, request).error(), EINVAL);
     request.port_num = 1;
@@ -294,8 +294,8 @@ TEST_F(Control, QpNumbersAreSpreadAndNotReusedSoon) {
 TEST_F(Control, ModifyAndQuery) {
     const auto qp = client_.qp(pd_, cq_);
     EXPECT_EQ(client_.ask(Op::kModifyQp, rtr_request(qp.handle)).error(), 0);
-    EXPECT_TRUE(worker_books().last_path_is_ipv4);
-    EXPECT_EQ(worker_books().last_path_mac_end, 2) << "to the second device's MAC";
+    EXPECT_TRUE(dataplane::worker_books().last_path_is_ipv4);
+    EXPECT_EQ(dataplane::worker_books().last_path_mac_end, 2) << "to the second device's MAC";
     abi::HandleRequest query{};
     query.handle = qp.handle;
     const auto attr = client_.ask(Op::kQueryQp, query).as<abi::QueryQpReply>().attr;
@@ -308,18 +308,18 @@ TEST_F(Control, ANewAddressVectorKeepsTheUdpSourcePort) {
     const auto qp = client_.qp(pd_, cq_);
     abi::ModifyQpRequest request = rtr_request(qp.handle);
     ASSERT_EQ(client_.ask(Op::kModifyQp, request).error(), 0);
-    const std::uint16_t port = worker_books().last_path_udp_port;
+    const std::uint16_t port = dataplane::worker_books().last_path_udp_port;
     EXPECT_EQ(port, wire::udp_source_port(0, qp.qp_num, 0x123456));
     request.attr.mask = kQpAttrState | kQpAttrAv;
     request.attr.state = QpState::kSqd;
     request.attr.dest_qp_num = 0;  // not in the mask: whatever the program left there
     request.attr.av.traffic_class = 32;
     ASSERT_EQ(client_.ask(Op::kModifyQp, request).error(), 0);
-    EXPECT_EQ(worker_books().last_path_udp_port, port);
+    EXPECT_EQ(dataplane::worker_books().last_path_udp_port, port);
     // A flow label that the program gives decides, as at first (IBA A17.5.2.2).
     request.attr.av.flow_label = 0x12345;
     ASSERT_EQ(client_.ask(Op::kModifyQp, request).error(), 0);
-    EXPECT_EQ(worker_books().last_path_udp_port, wire::udp_source_port(0x12345, 0, 0));
+    EXPECT_EQ(dataplane::worker_books().last_path_udp_port, wire::udp_source_port(0x12345, 0, 0));
 }
 
 TEST_F(Control, ModifyIsChecked) {
@@ -436,9 +436,9 @@ TEST_F(Control, WhatAClientHasPostedIsSentWhenItIsGone) {
             request.attr.state = i == kSenders ? QpState::kRtr : QpState::kRts;
             ASSERT_EQ(client_.ask(Op::kModifyQp, request).error(), 0);
         }
-        const std::uint32_t before = worker_books().last_sends;
+        const std::uint32_t before = dataplane::worker_books().last_sends;
         end();
-        EXPECT_EQ(worker_books().last_sends - before, kSenders);
+        EXPECT_EQ(dataplane::worker_books().last_sends - before, kSenders);
     };
     send_and([&] { EXPECT_EQ(client_.on_handle(Op::kCloseDevice, context_), 0); });
     context_ = client_.open("urnic0");
@@ -477,4 +477,4 @@ TEST_F(Control, StatusShowsWhatThereIsAndNeedsNoHello) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

@@ -8,7 +8,7 @@
 
 #include "tests/unit/daemon/control_fixture.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using abi::Op;
@@ -269,7 +269,8 @@ TEST_F(ControlSrq, WhatADomainHoldsEndsWithItsOwnersAlone) {
     doomed.close();
     wait_for_connections(1);
     EXPECT_FALSE(is_there(his_srq));
-    EXPECT_EQ(worker_books().last_forgotten_srq, his_srq.srq_number) << "the QP may be in the middle of it";
+    EXPECT_EQ(dataplane::worker_books().last_forgotten_srq, his_srq.srq_number)
+        << "the QP may be in the middle of it";
     EXPECT_TRUE(is_there(my_srq));
     EXPECT_EQ(device().num_qps, 1U);
     let_server_change();
@@ -326,4 +327,4 @@ TEST_F(FewSrqs, OneMoreIsEnomem) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

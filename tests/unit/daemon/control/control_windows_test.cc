@@ -6,7 +6,7 @@
 
 #include "tests/unit/daemon/control_fixture.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using abi::Op;
@@ -417,4 +417,4 @@ TEST_F(Sharing, TheTokenIsEmptyAndStaysSo) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

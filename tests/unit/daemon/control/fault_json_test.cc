@@ -8,7 +8,7 @@
 
 #include "daemon/config/config.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 using testing::HasSubstr;
@@ -136,4 +136,4 @@ TEST(FaultTables, AreReadWithTheirPlaceInTheFile) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

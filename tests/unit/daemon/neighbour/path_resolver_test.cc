@@ -13,7 +13,7 @@
 #include "dataplane/device/gid_table.h"
 #include "rnic/wire/frame.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 wire::Gid ip(const std::string& text) {
@@ -49,7 +49,7 @@ struct FakeNetwork final : Network {
 
 class PathResolverTest : public testing::Test {
   protected:
-    PathResolverTest() { EXPECT_TRUE(set_addresses(*device_, kOwn, {{own_, 0, "eth0"}})); }
+    PathResolverTest() { EXPECT_TRUE(dataplane::set_addresses(*device_, kOwn, {{own_, 0, "eth0"}})); }
 
     int acquire(const std::string& to, NeighbourResolver::ResolvedPath& path) {
         return path_resolver_.acquire(own_, 0, ip(to), path);
@@ -65,7 +65,7 @@ class PathResolverTest : public testing::Test {
     }
 
     const wire::Gid own_ = ip("10.0.0.1");
-    std::unique_ptr<Device> device_ = std::make_unique<Device>();
+    std::unique_ptr<dataplane::Device> device_ = std::make_unique<dataplane::Device>();
     FakeNetwork network_;
     StaticNeighbours configured_{{{ip("10.7.7.7"), kPeer}}};
     PathResolver path_resolver_{*device_, network_, configured_};
@@ -174,7 +174,7 @@ TEST_F(PathResolverTest, ToItselfAndToWhatTheConfigurationNames) {
 TEST_F(PathResolverTest, FromAnAddressThatIsGoneNothingGoesOut) {
     ASSERT_EQ(acquire("10.0.0.2", path_), 0);
     learn("10.0.0.2", kPeer);
-    EXPECT_TRUE(set_addresses(*device_, kOwn, {}));
+    EXPECT_TRUE(dataplane::set_addresses(*device_, kOwn, {}));
     path_resolver_.network_changed();
     EXPECT_EQ(mac(path_), std::nullopt);  // though there is a route
     network_.gone = {own_};
@@ -182,7 +182,7 @@ TEST_F(PathResolverTest, FromAnAddressThatIsGoneNothingGoesOut) {
     EXPECT_EQ(mac(path_), std::nullopt);
     EXPECT_TRUE(network_.wanted.empty());
     network_.gone = {};
-    EXPECT_TRUE(set_addresses(*device_, kOwn, {{own_, 0, "eth0"}}));
+    EXPECT_TRUE(dataplane::set_addresses(*device_, kOwn, {{own_, 0, "eth0"}}));
     path_resolver_.network_changed();
     EXPECT_EQ(mac(path_), kPeer);
 }
@@ -200,8 +200,8 @@ TEST_F(PathResolverTest, ARouteThatChangesLeadsAllElsewhere) {
 class AddressVectorTest : public testing::Test {
   protected:
     AddressVectorTest() {
-        EXPECT_TRUE(
-            set_addresses(*device_, kOwn, {{ip("10.0.0.1"), 0, "eth0"}, {ip("10.0.0.1"), 7, "eth0.7"}}));
+        EXPECT_TRUE(dataplane::set_addresses(*device_, kOwn,
+                                             {{ip("10.0.0.1"), 0, "eth0"}, {ip("10.0.0.1"), 7, "eth0.7"}}));
         device_->neighbours = &neighbours_;
         av_.is_global = 1;
         av_.port_num = 1;
@@ -216,7 +216,7 @@ class AddressVectorTest : public testing::Test {
         EXPECT_EQ(resolve_address(*device_, av_, spec), 0);
         return spec;
     }
-    std::unique_ptr<Device> device_ = std::make_unique<Device>();
+    std::unique_ptr<dataplane::Device> device_ = std::make_unique<dataplane::Device>();
     StaticNeighbours neighbours_{{{ip("10.7.7.7"), kPeer}}};
     abi::AddressVector av_{};
 };
@@ -265,44 +265,44 @@ TEST_F(AddressVectorTest, AUdpChecksumThatHoldsForBothFamilies) {
 }
 
 TEST(AddressBook, IndexesStayAndAreUsedAgain) {
-    auto device = std::make_unique<Device>();
-    const InterfaceAddress a{ip("10.0.0.1"), 0, "eth0"};
-    const InterfaceAddress b{ip("10.0.0.2"), 0, "eth0"};
-    const InterfaceAddress on_vlan{ip("10.0.0.1"), 7, "eth0.7"};
-    EXPECT_TRUE(set_addresses(*device, kOwn, {a, b, a}));
+    auto device = std::make_unique<dataplane::Device>();
+    const dataplane::InterfaceAddress a{ip("10.0.0.1"), 0, "eth0"};
+    const dataplane::InterfaceAddress b{ip("10.0.0.2"), 0, "eth0"};
+    const dataplane::InterfaceAddress on_vlan{ip("10.0.0.1"), 7, "eth0.7"};
+    EXPECT_TRUE(dataplane::set_addresses(*device, kOwn, {a, b, a}));
     EXPECT_EQ(device->gids[0], link_local_gid(kOwn));
     EXPECT_EQ(device->gids[1], a.gid);
     EXPECT_EQ(device->gids[2], b.gid);
     EXPECT_EQ(device->gids[3], wire::Gid{});
-    EXPECT_FALSE(set_addresses(*device, kOwn, {b, a}));
-    EXPECT_TRUE(set_addresses(*device, kOwn, {b}));
+    EXPECT_FALSE(dataplane::set_addresses(*device, kOwn, {b, a}));
+    EXPECT_TRUE(dataplane::set_addresses(*device, kOwn, {b}));
     EXPECT_EQ(device->gids[1], wire::Gid{});
     EXPECT_EQ(device->gids[2], b.gid);
-    EXPECT_TRUE(set_addresses(*device, kOwn, {b, on_vlan, a}));
+    EXPECT_TRUE(dataplane::set_addresses(*device, kOwn, {b, on_vlan, a}));
     EXPECT_EQ(device->gids[1], on_vlan.gid);
     EXPECT_EQ(device->gid_vlans[1], 7);
     EXPECT_EQ(device->gid_interfaces[1], "eth0.7");
     EXPECT_EQ(device->gids[3], a.gid);
-    EXPECT_TRUE(set_addresses(*device, kPeer, {b, on_vlan, a}));
+    EXPECT_TRUE(dataplane::set_addresses(*device, kPeer, {b, on_vlan, a}));
     EXPECT_EQ(device->gids[0], link_local_gid(kPeer));
     EXPECT_EQ(device->mac, kPeer);
 }
 
 TEST(AddressBook, TheKernelsLinkLocalAddressIsGid0) {
-    auto device = std::make_unique<Device>();
-    EXPECT_TRUE(set_addresses(*device, kOwn, {{link_local_gid(kOwn), 0, "eth0"}}));
+    auto device = std::make_unique<dataplane::Device>();
+    EXPECT_TRUE(dataplane::set_addresses(*device, kOwn, {{link_local_gid(kOwn), 0, "eth0"}}));
     EXPECT_EQ(device->gid_interfaces[0], "eth0");
     EXPECT_EQ(device->gids[1], wire::Gid{});
 }
 
 TEST(AddressBook, MoreThanTheTableHolds) {
-    auto device = std::make_unique<Device>();
-    std::vector<InterfaceAddress> many;
-    for (std::uint8_t i = 1; i < 2 * Device::kGidTableLength; ++i) {
+    auto device = std::make_unique<dataplane::Device>();
+    std::vector<dataplane::InterfaceAddress> many;
+    for (std::uint8_t i = 1; i < 2 * dataplane::Device::kGidTableLength; ++i) {
         many.push_back({ip("10.0.0." + std::to_string(i)), 0, "eth0"});
     }
-    EXPECT_TRUE(set_addresses(*device, kOwn, many));
-    EXPECT_EQ(device->gids.back(), many[Device::kGidTableLength - 2].gid);
+    EXPECT_TRUE(dataplane::set_addresses(*device, kOwn, many));
+    EXPECT_EQ(device->gids.back(), many[dataplane::Device::kGidTableLength - 2].gid);
     EXPECT_EQ(std::count(device->gids.begin(), device->gids.end(), wire::Gid{}), 0);
 }
 
@@ -327,4 +327,4 @@ TEST(Routes, WhatIsNoRoute) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

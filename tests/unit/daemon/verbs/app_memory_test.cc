@@ -15,7 +15,7 @@
 
 #include "abi/control.h"
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 constexpr int kGoodSeals = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -276,4 +276,4 @@ TEST_F(OtherProcess, ARecycledPidIsNotTouched) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon

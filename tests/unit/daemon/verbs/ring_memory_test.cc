@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-namespace urnic::dataplane {
+namespace urnic::daemon {
 namespace {
 
 TEST(RingMemory, PiecesArePageAlignedZeroAndApart) {
@@ -103,4 +103,4 @@ TEST(RingMemory, RandomUseLeavesNoFragments) {
 }
 
 }  // namespace
-}  // namespace urnic::dataplane
+}  // namespace urnic::daemon
