@@ -357,6 +357,7 @@ TEST(BacklogTest, OnAPortThatDoesNotTellFramesAreTakenAheadAndCounted) {
             EXPECT_EQ(rig.local_switch().port(0).tx_burst(0, &frame, 1), 1);
         }
     });
+    rig.handoff().wakeup().wake(0);  // it is the receiver, too; the call may have found it asleep
     const PfcCounters::Priority& counters = rig.device(0).pfc_counters.priorities[3];
     EXPECT_TRUE(rig::wait_for([&] { return counters.rx_resume.value() == 1; }));
     EXPECT_EQ(counters.rx_pause.value(), 1U);
