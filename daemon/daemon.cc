@@ -22,9 +22,6 @@
 #include "dataplane/port/frame_pool.h"
 #include "os/log.h"
 #include "os/monotonic_clock.h"
-#include "rnic/qp/rc/rc_qp.h"
-#include "rnic/qp/unreliable/uc_qp.h"
-#include "rnic/qp/unreliable/ud_qp.h"
 
 namespace urnic::daemon {
 
@@ -123,20 +120,6 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     control_.limits = config.daemon.limits;
     control_.version = URNIC_VERSION;
     control_.started_ns = clock_now();
-    control_.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
-        switch (type) {
-            case QpType::kRc:
-            case QpType::kXrcSend:
-            case QpType::kXrcRecv:
-                return std::make_unique<RcQp>(qp, type);
-            case QpType::kUc:
-                return std::make_unique<UcQp>(qp);
-            case QpType::kUd:
-                return std::make_unique<UdQp>(qp);
-            default:
-                return nullptr;
-        }
-    };
     if (const int error = create_memfd("urnic-state", sizeof(abi::DaemonState), Sharing::kReadOnlyForClients,
                                        control_.daemon_state_memfd);
         error != 0) {
@@ -160,20 +143,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     sysroot_.emplace(run_dir_.sysroot_path(),
                      std::vector<const dataplane::Device*>(devices.begin(), devices.end()), num_workers);
     sysroot_->write();
-    control_.port_changed = [this] {
-        try {
-            sysroot_->refresh_ports();
-        } catch (const std::bad_alloc&) {
-            log_warning("no memory: the states of ports below {} are out of date", run_dir_.sysroot_path());
-        }
-    };
-    control_.addresses_changed = [this](const dataplane::Device& device) {
-        try {
-            sysroot_->refresh_gids(device);
-        } catch (const std::bad_alloc&) {
-            log_warning("no memory: the GIDs below {} are out of date", run_dir_.sysroot_path());
-        }
-    };
+    control_.observers.push_back(&*sysroot_);
     devices_->monitor_links(control_);
     server_.emplace(control_);
     control_.daemon_state().alive.store(1);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "daemon/cm/client.h"
+#include "daemon/cm/mad_listener.h"
 #include "daemon/neighbour/address_vector.h"
 #include "os/secure_random.h"
 #include "rnic/device/gsi.h"
@@ -39,7 +40,7 @@ CmService::CmService(ControlState& control) : ports(secure_random()), control_(c
         ports_of_.push_back(std::make_unique<Port>(*this, *device, config_of(*device->device)));
     }
     control.event_loop.add(timer_.fd(), [this] { on_time(); });
-    control.listen_for_mads([this](RnicState& device, const ReceivedMad& mad) {
+    listen_for_mads(control, [this](RnicState& device, const ReceivedMad& mad) {
         use(device,
             [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) { manager.receive(mad, now, out); });
     });

@@ -48,11 +48,11 @@ bool is_exhaustion(int error) {
 
 ControlServer::ControlServer(ControlState& control, Options options) : control_(control), options_(options) {
     closed_events_ = control_.event_loop.add(fd_closer_.fd(), [this] { take_closed(); });
-    control_.raise = [this](const RnicState& device, AsyncEventType type) { raise(device, type); };
+    control_.observers.push_back(this);
 }
 
 ControlServer::~ControlServer() {
-    control_.raise = nullptr;
+    std::erase(control_.observers, static_cast<RnicObserver*>(this));
     for (const auto& [id, connection] : connections_) {
         connection->client.reset();
         connection->ended = true;

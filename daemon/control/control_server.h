@@ -22,7 +22,7 @@ namespace urnic::daemon {
 
 struct ClientState;
 
-class ControlServer {
+class ControlServer final : private RnicObserver {
   public:
     struct Options {
         std::size_t max_connections = 1024;
@@ -71,6 +71,10 @@ class ControlServer {
     [[nodiscard]] bool run_round(int timeout_ms);
     void on_socket(std::uint32_t id);
     void on_process_end(std::uint32_t id);
+    void on_port_state(const RnicState& rnic, bool is_up) override {
+        raise(rnic, is_up ? AsyncEventType::kPortActive : AsyncEventType::kPortErr);
+    }
+    void on_gids(const RnicState& rnic) override { raise(rnic, AsyncEventType::kGidChange); }
     void raise(const RnicState& device, AsyncEventType type) const;
     void disconnect(std::uint32_t id);
     [[nodiscard]] bool close_given(Connection& connection, Fds<UniqueFd>& fds);

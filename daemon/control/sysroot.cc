@@ -9,11 +9,13 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <new>
 #include <system_error>
 
 #include "abi/control.h"
 #include "base/address_text.h"
 #include "daemon/control/port_counters.h"
+#include "os/log.h"
 #include "os/unique_fd.h"
 #include "rnic/device/counters.h"
 
@@ -166,6 +168,22 @@ void Sysroot::refresh_counters() {
     }
 }
 
+void Sysroot::on_port_state(const RnicState& rnic, bool /*is_up*/) {
+    try {
+        refresh_port(*rnic.device);
+    } catch (const std::bad_alloc&) {
+        log_warning("no memory: the states of ports below {} are out of date", dir_);
+    }
+}
+
+void Sysroot::on_gids(const RnicState& rnic) {
+    try {
+        refresh_gids(*rnic.device);
+    } catch (const std::bad_alloc&) {
+        log_warning("no memory: the GIDs below {} are out of date", dir_);
+    }
+}
+
 void Sysroot::refresh_gids(const dataplane::Device& device) const {
     const fs::path dir = port_dir(dir_, device);
     for (std::size_t i = 0; i < device.gids.size(); ++i) {
@@ -197,12 +215,10 @@ void Sysroot::link_interface(const dataplane::Device& device) const {
     }
 }
 
-void Sysroot::refresh_ports() const {
-    for (const dataplane::Device* device : devices_) {
-        const fs::path dir = port_dir(dir_, *device);
-        (void)write_in_place(dir / "state", std::string(state_of(*device)) + "\n");
-        (void)write_in_place(dir / "phys_state", std::string(phys_state_of(*device)) + "\n");
-    }
+void Sysroot::refresh_port(const dataplane::Device& device) const {
+    const fs::path dir = port_dir(dir_, device);
+    (void)write_in_place(dir / "state", std::string(state_of(device)) + "\n");
+    (void)write_in_place(dir / "phys_state", std::string(phys_state_of(device)) + "\n");
 }
 
 }  // namespace urnic::daemon

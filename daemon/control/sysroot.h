@@ -7,11 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "daemon/state/control_state.h"
 #include "dataplane/device/device.h"
 
 namespace urnic::daemon {
 
-class Sysroot {
+class Sysroot final : public RnicObserver {
   public:
     /// Nothing is written yet. `dir`: RUN_DIR/sysroot.
     Sysroot(std::string dir, std::vector<const dataplane::Device*> devices, std::uint32_t num_workers)
@@ -27,13 +28,13 @@ class Sysroot {
     /// of a device's directory is the device's identity to libibverbs. Errors are not worth stopping for.
     /// What did not change is not written.
     void refresh_counters();
-    /// The same for the states of the ports.
-    void refresh_ports() const;
-
-    /// The same for the GID table of a device, and for the interface that it borrows addresses of.
-    void refresh_gids(const dataplane::Device& device) const;
+    void on_port_state(const RnicState& rnic, bool is_up) override;
+    void on_gids(const RnicState& rnic) override;
 
   private:
+    void refresh_port(const dataplane::Device& device) const;
+    /// The GID table of a device, and the interface that it borrows addresses of.
+    void refresh_gids(const dataplane::Device& device) const;
     void write_device(const dataplane::Device& device) const;
     void write_port(const dataplane::Device& device) const;
     void link_interface(const dataplane::Device& device) const;

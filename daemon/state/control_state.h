@@ -16,12 +16,10 @@
 #include "daemon/state/active_faults.h"
 #include "daemon/state/rnic_state.h"
 #include "dataplane/device/device.h"
-#include "dataplane/handoff/mad_inbox.h"
 #include "dataplane/wire/emulated_network.h"
 #include "dataplane/worker/worker.h"
 #include "os/event_loop.h"
 #include "os/memfd.h"
-#include "rnic/qp/qp.h"
 
 namespace urnic::daemon {
 
@@ -52,6 +50,16 @@ struct EmulatedNetworkInfo {
     std::function<dataplane::NetworkPortView(std::uint32_t port)> view;
 };
 
+/// Who is told, on the control thread, what has changed on an RNIC.
+class RnicObserver {
+  public:
+    virtual void on_port_state(const RnicState& rnic, bool is_up) = 0;
+    virtual void on_gids(const RnicState& rnic) = 0;
+
+  protected:
+    ~RnicObserver() = default;
+};
+
 /// Touched by the control thread alone.
 struct ControlState {
     std::vector<std::unique_ptr<RnicState>> devices;
@@ -67,22 +75,8 @@ struct ControlState {
     std::vector<EmulatedNetworkInfo> networks;
     std::map<ContextToken, ContextOwner> contexts;
     std::uint64_t next_context_serial = 1;
-    /// Makes a QP of a supported type; nullptr for another one.
-    std::function<std::unique_ptr<Qp>(QpType, const QpConfig&)> make_qp;
-
-    /// Called on the control thread with each MAD that came for QP1 of a device. Set by listen_for_mads().
-    std::function<void(RnicState&, const ReceivedMad&)> on_mad;
-    /// From now on `hook` gets the MADs of every device; before the workers start. Throws std::system_error.
-    void listen_for_mads(std::function<void(RnicState&, const ReceivedMad&)> hook);
-
-    CmService* cm = nullptr;  // nullptr: rdma_cm is not served
-
-    /// Called when the addresses of a device have changed.
-    std::function<void(const dataplane::Device&)> addresses_changed;
-    /// Called when the state of some device's port has changed.
-    std::function<void()> port_changed;
-    /// Gives an event about the port to every context of a device. The control server's, while there is one.
-    std::function<void(const RnicState&, AsyncEventType)> raise;
+    CmService* cm = nullptr;               // nullptr: rdma_cm is not served
+    std::vector<RnicObserver*> observers;  // called in this order
 
     /// What the control thread waits for. Whoever adds a descriptor outlives the loop's last round.
     EventLoop event_loop;

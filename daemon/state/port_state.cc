@@ -40,12 +40,8 @@ void report_port(ControlState& control, RnicState& device, PortFact fact, bool v
         worker->call([&] { worker->set_port(device.device->index, up); });
     }
     log_info("the port of {} is {}{}", device.device->name, up ? "up" : "down", up ? "" : reason(state));
-    // Whoever gets the event may look at the sysroot at once.
-    if (control.port_changed) {
-        control.port_changed();
-    }
-    if (control.raise) {
-        control.raise(device, up ? AsyncEventType::kPortActive : AsyncEventType::kPortErr);
+    for (RnicObserver* observer : control.observers) {
+        observer->on_port_state(device, up);
     }
 }
 

@@ -6,11 +6,8 @@ void publish_addresses(ControlState& control, RnicState& device) {
     for (const auto& worker : control.workers) {
         worker->call([&] { worker->refresh_addresses(device.device->index); });
     }
-    if (control.addresses_changed) {
-        control.addresses_changed(*device.device);
-    }
-    if (control.raise) {
-        control.raise(device, AsyncEventType::kGidChange);
+    for (RnicObserver* observer : control.observers) {
+        observer->on_gids(device);
     }
 }
 

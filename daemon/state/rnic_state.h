@@ -26,7 +26,7 @@ struct RnicState {
     std::uint32_t num_pds = 0;
     std::uint32_t num_ahs = 0;
     MulticastGroups groups;
-    std::unique_ptr<dataplane::MadInbox> mads;  // see ControlState::listen_for_mads()
+    std::unique_ptr<dataplane::MadInbox> mads;  // see listen_for_mads()
     std::uint32_t num_mws = 0;
     std::uint32_t num_dms = 0;
     std::uint32_t num_srqs = 0;

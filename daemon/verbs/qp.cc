@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "daemon/neighbour/address_vector.h"
 #include "daemon/verbs/client_state.h"
+#include "daemon/verbs/make_qp.h"
 #include "daemon/verbs/mcast.h"
 #include "daemon/verbs/operations.h"
 #include "daemon/verbs/qp.h"
@@ -285,7 +286,7 @@ int create_qp(ClientState& client, const abi::CreateQpRequest& request, Reply& r
     use_parts(parts, qp, config);
     qp.memory = memory;
     qp.worker = w;
-    qp.slot.qp = client.control.make_qp(qp.type, config);
+    qp.slot.qp = make_qp(qp.type, config);
     URNIC_CHECK(qp.slot.qp != nullptr);
     qp.slot.device = device.device;
     qp.slot.async_fd = parts.pd->context->async_fd.get();

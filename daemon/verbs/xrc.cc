@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "daemon/verbs/client_state.h"
+#include "daemon/verbs/make_qp.h"
 #include "daemon/verbs/operations.h"
 #include "daemon/verbs/xrc.h"
 #include "os/rollback.h"
@@ -193,7 +194,7 @@ int create_xrc_target(ClientState& client, const abi::CreateQpRequest& request, 
     dataplane::use_congestion(*device.device, domain.worker, config);
     auto made = std::make_unique<XrcTarget>();
     XrcTarget& target = *made;
-    target.slot.qp = client.control.make_qp(QpType::kXrcRecv, config);
+    target.slot.qp = make_qp(QpType::kXrcRecv, config);
     URNIC_CHECK(target.slot.qp != nullptr);
     target.slot.device = device.device;
     dataplane::QpTablePages room;

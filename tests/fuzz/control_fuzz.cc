@@ -91,20 +91,6 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
     }
     control.worker_cpus.assign(kWorkers, -1);
     control.worker_qps.assign(kWorkers, 0);
-    control.make_qp = [](QpType type, const QpConfig& qp) -> std::unique_ptr<Qp> {
-        switch (type) {
-            case QpType::kRc:
-            case QpType::kXrcSend:
-            case QpType::kXrcRecv:
-                return std::make_unique<RcQp>(qp, type);
-            case QpType::kUc:
-                return std::make_unique<UcQp>(qp);
-            case QpType::kUd:
-                return std::make_unique<UdQp>(qp);
-            default:
-                return nullptr;
-        }
-    };
     control.limits = {.max_qps = 10,
                       .max_cqs = 10,
                       .max_mrs = 10,

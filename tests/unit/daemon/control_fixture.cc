@@ -11,6 +11,9 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "daemon/cm/mad_listener.h"
+#include "daemon/verbs/make_qp.h"
+
 namespace urnic::daemon {
 
 namespace {
@@ -235,6 +238,13 @@ void TestClient::attach_memory() {
     EXPECT_EQ(ask(abi::Op::kAttachMemory, abi::AttachMemoryRequest{}, {memory_file_.get()}).error(), 0);
 }
 
+std::unique_ptr<Qp> make_qp(QpType /*type*/, const QpConfig& config) {
+    if (const auto* hook = make_qp_hook.load()) {
+        (*hook)(config);
+    }
+    return std::make_unique<PlainQp>(config);
+}
+
 ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
     : dir_("/tmp/urnic-control-XXXXXX") {
     EXPECT_NE(mkdtemp(dir_.data()), nullptr);
@@ -264,13 +274,7 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
     }
     control.worker_cpus.assign(kWorkers, -1);
     control.worker_qps.assign(kWorkers, 0);
-    control.make_qp = [this](QpType, const QpConfig& qp) {
-        if (const auto* hook = make_qp_hook.load()) {
-            (*hook)(qp);
-        }
-        return std::make_unique<PlainQp>(qp);
-    };
-    control.listen_for_mads([this](RnicState& device, const ReceivedMad& mad) {
+    listen_for_mads(control, [this](RnicState& device, const ReceivedMad& mad) {
         if (const auto* hook = mad_hook.load()) {
             (*hook)(device, mad);
         }

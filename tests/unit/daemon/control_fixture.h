@@ -87,6 +87,9 @@ abi::CreateAhRequest ah_request(std::uint32_t pd);
 /// A memory file as a client should make it, with other seals or another size if wanted.
 UniqueFd make_memory_file(int seals, std::uint64_t bytes = abi::kMemoryFileBytes);
 
+/// Called by the server for each QP that it makes.
+inline std::atomic<const std::function<void(const QpConfig&)>*> make_qp_hook{nullptr};
+
 class ControlTest : public testing::Test {
   public:
     ~ControlTest() override;
@@ -122,8 +125,6 @@ class ControlTest : public testing::Test {
     ControlState control;
     /// Called on the server's thread.
     std::atomic<const std::function<void(RnicState&, const ReceivedMad&)>*> mad_hook{nullptr};
-    /// Called by the server for each QP that it makes.
-    std::atomic<const std::function<void(const QpConfig&)>*> make_qp_hook{nullptr};
 
     [[nodiscard]] const dataplane::NoPort& port(std::uint32_t device) const { return ports_.at(device); }
 
