@@ -82,7 +82,7 @@ VirtualHost::VirtualHost(HostWorld& world, const Options& options, CompletionLis
       gid_(gid_of(options.node)),
       cq_memory_(abi::cq_bytes(1, 1) / sizeof(Line) + 1),
       cq_(std::make_unique<CompletionQueue>(cq_memory_[0].bytes.data(), 1)),
-      held_packets_(*this, options.rnic.selective_repeat ? kHeldTables : 0) {}
+      reorder_buffers_(*this, options.rnic.selective_repeat ? kHeldTables : 0) {}
 
 VirtualHost::~VirtualHost() {
     for (const auto& each : qps_) {
@@ -105,7 +105,7 @@ VirtualHost::QpIndex VirtualHost::add_qp(std::uint32_t timer, std::uint32_t dept
     config.keys = &world_.memory.keys;
     config.counters = &counters;
     config.congestion = &options_.settings;
-    config.reorder_buffers = options_.rnic.selective_repeat ? &held_packets_ : nullptr;
+    config.reorder_buffers = options_.rnic.selective_repeat ? &reorder_buffers_ : nullptr;
     made->qp = std::make_unique<RcQp>(config);
     qps_.push_back(std::move(made));
     return static_cast<QpIndex>(qps_.size() - 1);

@@ -136,7 +136,7 @@ class VirtualHost final : public Outbox, public FrameRetainer {
     wire::Gid gid_{};
     std::vector<Line> cq_memory_;
     std::unique_ptr<CompletionQueue> cq_;
-    ReorderBufferPool held_packets_;
+    ReorderBufferPool reorder_buffers_;
     std::uint32_t held_ = 0;
     std::vector<std::unique_ptr<HostQp>> qps_;
     HostQp* first_ready_ = nullptr;  // QPs that may have something to send, in turns

@@ -45,7 +45,7 @@ Node::Node(std::uint32_t qp_num, LoopOutbox& outbox, const congestion::Settings*
       cq_memory_(zeroed_memory(abi::cq_bytes(1, kEntries))),
       buffer_(zeroed_memory(kBufferBytes)),
       cq_(cq_memory_.get(), kEntries),
-      held_packets_(outbox, 2) {
+      reorder_buffers_(outbox, 2) {
     MemoryRegion region;
     region.iova = region.va = address();
     region.length_bytes = kBufferBytes;
@@ -62,7 +62,7 @@ Node::Node(std::uint32_t qp_num, LoopOutbox& outbox, const congestion::Settings*
     config.recv_cq = &cq_;
     config.keys = &keys_;
     config.counters = &counters_;
-    config.reorder_buffers = &held_packets_;
+    config.reorder_buffers = &reorder_buffers_;
     config.congestion = congestion;
     qp_ = std::make_unique<RcQp>(config);
 }

@@ -82,7 +82,7 @@ class Node {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order 
     LoopOutbox& outbox_;
     Memory sq_memory_, rq_memory_, cq_memory_, buffer_;
     CompletionQueue cq_;
-    ReorderBufferPool held_packets_;
+    ReorderBufferPool reorder_buffers_;
     KeyTable keys_;
     Counters counters_;
     std::uint32_t key_ = 0;

@@ -100,10 +100,10 @@ void write_pfc(JsonWriter& json, const ControlState& control, dataplane::Device&
     std::uint8_t paused = 0;
     control.workers[0]->call([&] {
         const TimeNs now = clock_now();
-        device.pauses.expire(now);
-        paused = device.pauses.paused(now);
+        device.pfc_receiver.expire(now);
+        paused = device.pfc_receiver.paused(now);
         for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
-            paused_ns[index] = device.pauses.paused_ns(now, index);
+            paused_ns[index] = device.pfc_receiver.paused_ns(now, index);
         }
     });
     json.object("pfc", [&] {

@@ -276,7 +276,7 @@ int create_qp(ClientState& client, const abi::CreateQpRequest& request, Reply& r
     config.qp_num = *qp_num;
     use_device(*device.device, w, config);
     config.reorder_buffers =
-        device.device->use_go_back_n ? nullptr : &client.control.workers[w]->held_packets();
+        device.device->use_go_back_n ? nullptr : &client.control.workers[w]->reorder_buffers();
     auto made = std::make_unique<QpObject>();
     QpObject& qp = *made;
     qp.type = static_cast<QpType>(request.type);

@@ -69,9 +69,9 @@ struct Device {
     Port* port = nullptr;
     PfcSettings pfc;
     PfcCounters pfc_counters;
-    PfcReceiver pauses{pfc, pfc_counters};       // worker 0 is the owner
-    std::atomic<std::uint32_t> pause_askers{0};  // bit w: worker w has paused the other end of the link
-    PortState port_state;                        // see port_state.h
+    PfcReceiver pfc_receiver{pfc, pfc_counters};    // worker 0 is the owner
+    std::atomic<std::uint32_t> pausing_workers{0};  // bit w: worker w has paused the other end of the link
+    PortState port_state;                           // see port_state.h
     NeighbourResolver* neighbours = nullptr;
     MadInbox* mads = nullptr;  // nullptr: QP1 has no receiver, its MADs are dropped
 };

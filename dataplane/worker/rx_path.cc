@@ -206,7 +206,7 @@ void RxPath::dispatch_mac_control(const rte_mbuf& frame, TimeNs now) {
         ++device_.pfc_counters.rx_malformed;
         return;
     }
-    if (device_.pauses.receive(now, pause)) {
+    if (device_.pfc_receiver.receive(now, pause)) {
         wake_others();
     }
 }

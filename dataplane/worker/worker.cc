@@ -177,7 +177,7 @@ bool Worker::Impl::receive_handed_over() {
 
 void Worker::Impl::send_pfc(WorkerDevice& worker_device) const {
     const PfcSender::Wanted wanted =
-        worker_device.pause_sender.look(now, worker_device.device_port.rx_waiting(config.index));
+        worker_device.pfc_sender.look(now, worker_device.device_port.rx_waiting(config.index));
     if (wanted == PfcSender::Wanted::kNothing) [[likely]] {
         return;
     }
@@ -196,7 +196,7 @@ void Worker::Impl::send_pfc(WorkerDevice& worker_device) const {
     }
     // Before the received frames are handled.
     (void)worker_device.outbox.flush();
-    worker_device.pause_sender.sent(now);
+    worker_device.pfc_sender.sent(now);
     for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
         if ((worker_device.device.pfc.tx_priorities >> index & 1U) != 0) {
             PfcCounters::Priority& counters = worker_device.device.pfc_counters.priorities[index];
@@ -209,7 +209,7 @@ void Worker::Impl::send_pfc(WorkerDevice& worker_device) const {
 bool Worker::Impl::apply_pfc_state() {
     bool any = false;
     for (const auto& worker_device : worker_devices) {
-        if (!worker_device->device.pauses.none() || worker_device->outbox.paused() != 0) [[unlikely]] {
+        if (!worker_device->device.pfc_receiver.none() || worker_device->outbox.paused() != 0) [[unlikely]] {
             any |= apply_pfc_state(*worker_device);
         }
     }
@@ -218,10 +218,10 @@ bool Worker::Impl::apply_pfc_state() {
 
 bool Worker::Impl::apply_pfc_state(WorkerDevice& worker_device) {
     if (config.index == 0) {
-        worker_device.device.pauses.expire(now);
+        worker_device.device.pfc_receiver.expire(now);
     }
     const std::uint8_t before = worker_device.outbox.paused();
-    const std::uint8_t paused = worker_device.device.pauses.paused(now);
+    const std::uint8_t paused = worker_device.device.pfc_receiver.paused(now);
     worker_device.outbox.set_paused_priorities(paused);
     if (!worker_device.paused_qps.empty()) {
         worker_device.device.counters[config.index].xmit_wait_ns.add(
@@ -328,7 +328,7 @@ TimeNs Worker::Impl::wake_at() const {
         }
         if (!worker_device->paused_qps.empty()) [[unlikely]] {
             // No pause any more: another worker, whose clock is ahead, has ended it.
-            const TimeNs end = worker_device->device.pauses.first_end(now);
+            const TimeNs end = worker_device->device.pfc_receiver.first_end(now);
             at = std::min(at, end == kNever ? now : end);
         }
     }

@@ -48,7 +48,7 @@ class Worker {
 
     /// What QPs of this worker hold packets in that come early (QpConfig::reorder_buffers). Lives as long as
     /// the worker.
-    [[nodiscard]] ReorderBufferPool& held_packets();
+    [[nodiscard]] ReorderBufferPool& reorder_buffers();
 
     void start();
     /// Ends the loop and joins the thread.

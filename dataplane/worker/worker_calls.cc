@@ -58,7 +58,7 @@ void Worker::remove_qp(QpSlot& slot) {
     slot.qp->leave_worker();
 }
 
-ReorderBufferPool& Worker::held_packets() { return impl_->held_packets; }
+ReorderBufferPool& Worker::reorder_buffers() { return impl_->reorder_buffers; }
 
 void Worker::release_cq(NotifyingCq& cq) { impl_->notifier.release(cq); }
 
@@ -93,7 +93,7 @@ void Worker::set_port(std::uint32_t device, bool up) {
     if (!up && impl_->config.index == 0) {
         ++worker_device.device.counters[0].link_downed;
     }
-    if (!up && impl_->config.index == 0 && worker_device.device.pauses.clear(impl_->now)) {
+    if (!up && impl_->config.index == 0 && worker_device.device.pfc_receiver.clear(impl_->now)) {
         worker_device.rx_path.wake_others();
     }
 }

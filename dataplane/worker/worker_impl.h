@@ -27,7 +27,7 @@
 namespace urnic::dataplane {
 
 /// QPs of one worker that can hold early packets at the same time, in both directions.
-inline constexpr std::uint32_t kHeldPacketTables = 64;
+inline constexpr std::uint32_t kReorderBuffers = 64;
 
 struct Worker::Impl {
     /// What the worker has for each device.
@@ -39,7 +39,7 @@ struct Worker::Impl {
               outbox(config.index, of, config.frames, notifier),
               rx_path(config.index, of, *config.handoff, outbox, run_queue, mbuf_holder),
               fault_injector(device_port, now),
-              pause_sender(of.pfc, of.pause_askers, config.index) {}
+              pfc_sender(of.pfc, of.pausing_workers, config.index) {}
         void use_port(Port& port) {
             outbox.use_port(port);
             rx_path.use_port(port);
@@ -52,7 +52,7 @@ struct Worker::Impl {
         bool is_faulty = false;
         PausedQps paused_qps;
         TimeNs pfc_applied_at = 0;  // time of the last apply_pfc_state()
-        PfcSender pause_sender;
+        PfcSender pfc_sender;
     };
 
     explicit Impl(const WorkerConfig& worker_config);
@@ -99,7 +99,7 @@ struct Worker::Impl {
     TimeNs protocol_now;  // that QPs and their timers use
     TimerWheel timers;
     MbufHolder mbuf_holder;
-    ReorderBufferPool held_packets{mbuf_holder, kHeldPacketTables};
+    ReorderBufferPool reorder_buffers{mbuf_holder, kReorderBuffers};
     RunQueue run_queue;
     EventNotifier notifier;
     IdleStrategy idle;

@@ -447,7 +447,7 @@ TEST_F(RcLossRecoveryTest, WhatIsHeldIsBounded) {
     EXPECT_EQ(b_->held_frames.size(), kReorderBufferPackets - 1);
     deliver_to_b(to_b_memory(wire::kWriteOnly, 1000, 8), data);
     EXPECT_EQ(b_->held_frames.size(), 0U);
-    EXPECT_EQ(b_->held_packets.free_tables(), 2U);
+    EXPECT_EQ(b_->reorder_buffers.free_tables(), 2U);
 }
 
 TEST_F(RcLossRecoveryTest, WhatAReadPassesOverIsDropped) {
@@ -468,7 +468,7 @@ TEST_F(RcLossRecoveryTest, ResetLetsGoOfWhatIsHeld) {
     EXPECT_EQ(b_->held_frames.size(), 1U);
     ASSERT_EQ(b_->to_state(QpState::kReset), 0);
     EXPECT_EQ(b_->held_frames.size(), 0U);
-    EXPECT_EQ(b_->held_packets.free_tables(), 2U);
+    EXPECT_EQ(b_->reorder_buffers.free_tables(), 2U);
 }
 
 }  // namespace

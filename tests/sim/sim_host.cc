@@ -70,7 +70,7 @@ SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, co
     config.congestion = options.congestion;
     config.cnp_gaps = options.cnp_gaps;
     config.naks_failed_invalidation = options.naks_failed_invalidation;
-    config.reorder_buffers = options.holds_early_packets ? &held_packets : nullptr;
+    config.reorder_buffers = options.holds_early_packets ? &reorder_buffers : nullptr;
     qp_ = make_qp(options.type, config);
     network_.attach(*this);
 }

@@ -144,7 +144,7 @@ class SimHost : public Outbox {
     [[nodiscard]] const wire::Mac& mac() const { return mac_; }
 
     CopiedFrames held_frames;
-    ReorderBufferPool held_packets{held_frames, 2};
+    ReorderBufferPool reorder_buffers{held_frames, 2};
     KeyTable keys;
     AddressHandles handles;
     Counters counters;

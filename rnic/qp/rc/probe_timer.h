@@ -58,7 +58,7 @@ class ProbeTimer {
     void cancel_sample() { is_sampling_ = false; }
     /// Everything before `end` is answered.
     void end_sample(TimeNs now, Psn end) {
-        if (is_sampling_ && end.distance(sample_psn_) > 0) {
+        if (is_sampling_ && end > sample_psn_) {
             is_sampling_ = false;
             rtt_.add_retransmit_sample(now - retransmitted_at_);
         }

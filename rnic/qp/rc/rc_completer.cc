@@ -26,7 +26,7 @@ void RcCompleter::handle_response(TimeNs now, const wire::PacketView& packet, co
                                   Outbox& outbox) {
     const wire::PacketHeader& header = packet.header;
     SendWindow& window = state_.window;
-    if (header.psn.distance(window.sent_end()) >= 0) {
+    if (header.psn >= window.sent_end()) {
         return;  // a ghost: nothing with this PSN was sent (IBA 9.7.6.1.1)
     }
     const std::int32_t ahead = header.psn.distance(window.una_psn());
@@ -60,13 +60,13 @@ void RcCompleter::handle_response(TimeNs now, const wire::PacketView& packet, co
 // whether it could: the window stops at a READ or atomic whose response is missing.
 bool RcCompleter::retire_through(Psn psn, Outbox& outbox) {
     SendWindow& window = state_.window;
-    while (!window.empty() && psn.distance(window.una_psn()) >= 0 && common_.state != QpState::kErr) {
+    while (!window.empty() && psn >= window.una_psn() && common_.state != QpState::kErr) {
         const InflightWqe& wqe = window.oldest();
         if (wqe.has_response) {
             return false;
         }
         const std::uint32_t index = window.una_index();
-        const bool whole = psn.distance(wqe.last_psn()) >= 0;
+        const bool whole = psn >= wqe.last_psn();
         if (window.acknowledge(whole ? wqe.last_psn() : psn)) {
             state_.complete_success(wqe, index, outbox);
         }
@@ -151,7 +151,7 @@ bool RcCompleter::is_read_rnr_nak(const wire::PacketHeader& header) const {
     const SendWindow& window = state_.window;
     return (header.aeth.syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnrNak &&
            window.awaits_answer() && window.oldest().has_response &&
-           header.psn.distance(window.oldest().first_psn) >= 0 && state_.has_rnr_retry();
+           header.psn >= window.oldest().first_psn && state_.has_rnr_retry();
 }
 
 void RcCompleter::handle_rnr_nak(TimeNs now, std::uint8_t syndrome, Outbox& outbox) {

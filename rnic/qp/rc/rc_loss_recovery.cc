@@ -28,11 +28,11 @@ bool RcLossRecovery::on_sequence_nak(TimeNs now, Psn psn) {
     if (!is_selective_) {
         return false;
     }
-    if (window_.cursor_psn().distance(psn) <= 0) {
+    if (window_.cursor_psn() <= psn) {
         return true;  // it is the next to be sent anyhow, or comes after that
     }
     // With a response missing the window stands still, though the peer has acknowledged more.
-    if (responses_.has_gap() && psn.distance(responses_.answered_end()) < 0) {
+    if (responses_.has_gap() && psn < responses_.answered_end()) {
         return true;  // the NAK is late
     }
     return requests_.on_sequence_nak(now, psn);

@@ -165,15 +165,15 @@ bool RcRequester::retry_next_gap(TimeNs now, Outbox& outbox) {
     ResponseRecovery& responses = state_.recovery.responses();
     const Psn end = responses.retry_end();
     Psn psn = responses.retry_begin();
-    if (!responses.has_gap() || psn.distance(end) >= 0) {
+    if (!responses.has_gap() || psn >= end) {
         return false;
     }
-    for (std::uint32_t index = state_.window.index_of(psn); psn.distance(end) < 0; ++index) {
+    for (std::uint32_t index = state_.window.index_of(psn); psn < end; ++index) {
         const InflightWqe& wqe = state_.window.at(index);
         const Psn gap = first_missing(wqe);
         psn = wqe.last_psn() + 1;
         // Behind `end` nothing is missing yet: it is on its way, or goes again anyhow.
-        if (wqe.has_response && gap != psn && gap.distance(end) < 0 && !responses.is_retry_pending(gap)) {
+        if (wqe.has_response && gap != psn && gap < end && !responses.is_retry_pending(gap)) {
             return retry_gap(now, index, gap, outbox);
         }
     }
@@ -202,8 +202,8 @@ bool RcRequester::retry_gap(TimeNs now, std::uint32_t index, Psn gap, Outbox& ou
 // The first response to a READ or atomic that has not come; one past the last when all have.
 Psn RcRequester::first_missing(const InflightWqe& wqe) const {
     const Psn una = state_.window.una_psn();
-    Psn psn = una.distance(wqe.first_psn) > 0 ? una : wqe.first_psn;
-    while (psn.distance(wqe.last_psn()) <= 0 && state_.early_responses.contains(psn)) {
+    Psn psn = una > wqe.first_psn ? una : wqe.first_psn;
+    while (psn <= wqe.last_psn() && state_.early_responses.contains(psn)) {
         ++psn;
     }
     return psn;
@@ -218,7 +218,7 @@ Psn RcRequester::psn_to_send() const {
         return window.cursor_psn();
     }
     const Psn gap = first_missing(wqe);
-    return gap.distance(wqe.last_psn()) > 0 ? window.cursor_psn() : gap;
+    return gap > wqe.last_psn() ? window.cursor_psn() : gap;
 }
 
 // One past the last missing response of the gap that begins at `hole`: it ends at one that is held, or with
@@ -226,7 +226,7 @@ Psn RcRequester::psn_to_send() const {
 Psn RcRequester::end_of_gap(const InflightWqe& wqe, Psn gap) const {
     const Psn end = wqe.last_psn() + 1;
     Psn psn = gap + 1;
-    for (std::uint32_t i = 0; i < kReorderBufferPackets && psn.distance(end) < 0; ++i) {
+    for (std::uint32_t i = 0; i < kReorderBufferPackets && psn < end; ++i) {
         if (state_.early_responses.contains(psn)) {
             return psn;
         }

@@ -121,8 +121,7 @@ void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::O
         response.pd = is_xrc ? srq->identity().pd : common_.config.pd;
         response.left_bytes = reth.dma_length;
         response.last_psn = header.psn + (common_.packets_of(reth.dma_length) - 1);
-        const bool was_requested =
-            reth.dma_length <= kMaxMessageBytes && response.last_psn.distance(expected_psn_) < 0;
+        const bool was_requested = reth.dma_length <= kMaxMessageBytes && response.last_psn < expected_psn_;
         const bool is_allowed =
             (common_.attr.access_flags & kAccessRemoteRead) != 0 &&
             (reth.dma_length == 0 ||

@@ -11,7 +11,7 @@ void RcResponder::handle_out_of_sequence(const wire::PacketView& packet) {
     ++common_.config.counters->out_of_sequence;
     const Psn psn = packet.header.psn;
     early_requests_.insert(packet, expected_psn_);
-    if (!gap_.is_open() || psn.distance(gap_.highest_early_psn) > 0) {
+    if (!gap_.is_open() || psn > gap_.highest_early_psn) {
         gap_.highest_early_psn = psn;
     }
     if (gap_.state == kNone || gap_.state == kNakDeferred) {
@@ -40,7 +40,7 @@ void RcResponder::on_gap_filled(const wire::PacketView& packet, const wire::Opco
     if (gap_.is_open() || common_.state == QpState::kErr) {
         return;
     }
-    if (early_requests_.empty() && !(was_unsent && gap_.highest_early_psn.distance(expected_psn_) >= 0)) {
+    if (early_requests_.empty() && !(was_unsent && gap_.highest_early_psn >= expected_psn_)) {
         return;
     }
     // A requester that goes back N sends the next packet right behind this one. Of successive packets that

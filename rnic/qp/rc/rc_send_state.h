@@ -132,9 +132,8 @@ class RcSendState {
     /// Since when an acknowledgement that was asked for is awaited; kNever: none is. What did not ask for one
     /// may wait for the next packet that does.
     [[nodiscard]] TimeNs ack_overdue_since() const {
-        return window.una_psn().distance(ack_requested_psn_) <= 0
-                   ? std::max(ack_timer_start_, ack_requested_at_)
-                   : kNever;
+        return window.una_psn() <= ack_requested_psn_ ? std::max(ack_timer_start_, ack_requested_at_)
+                                                      : kNever;
     }
     void report_success(const InflightWqe& wqe, std::uint32_t index, Outbox& outbox);
     void complete_error(std::uint64_t wr_id, std::uint32_t index, WcStatus status, Outbox& outbox);

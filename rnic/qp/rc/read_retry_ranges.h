@@ -16,7 +16,7 @@ class ReadRetryRanges {
     void clear() { count_ = 0; }
     [[nodiscard]] bool contains(Psn psn) const {
         for (std::uint32_t i = 0; i < count_; ++i) {
-            if (gaps_[i].begin.distance(psn) <= 0 && psn.distance(gaps_[i].end) < 0) {
+            if (gaps_[i].begin <= psn && psn < gaps_[i].end) {
                 return true;
             }
         }
@@ -26,7 +26,7 @@ class ReadRetryRanges {
     /// of the same READ, or of one that lies before `oldest` and matters no more.
     void add(Psn oldest, Psn first, Psn begin, Psn end) {
         std::uint32_t i = 0;
-        while (i < count_ && gaps_[i].first != first && gaps_[i].end.distance(oldest) > 0) {
+        while (i < count_ && gaps_[i].first != first && gaps_[i].end > oldest) {
             ++i;
         }
         if (i == gaps_.size()) {

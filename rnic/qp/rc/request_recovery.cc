@@ -41,8 +41,8 @@ void RequestRecovery::begin_run(Psn psn, std::uint32_t num_packets, Cause cause)
     std::uint32_t index = window_.index_of(psn);
     const bool is_response = window_.at(index).has_response;
     probe_psn_ = is_response ? window_.at(index).last_psn() + 1 : psn + 1;
-    while (!is_response && --num_packets != 0 && window_.cursor_psn().distance(probe_psn_) > 0) {
-        while (probe_psn_.distance(window_.at(index).last_psn()) > 0) {
+    while (!is_response && --num_packets != 0 && window_.cursor_psn() > probe_psn_) {
+        while (probe_psn_ > window_.at(index).last_psn()) {
             ++index;
         }
         if (window_.at(index).has_response) {
@@ -51,9 +51,9 @@ void RequestRecovery::begin_run(Psn psn, std::uint32_t num_packets, Cause cause)
         ++probe_psn_;
     }
     run_end_ = is_response ? psn + 1 : probe_psn_;
-    probe_ = window_.sent_end().distance(probe_psn_) <= 0 ? Probe::kNone
-             : is_response                                ? Probe::kResponse
-                                                          : Probe::kRequest;
+    probe_ = window_.sent_end() <= probe_psn_ ? Probe::kNone
+             : is_response                    ? Probe::kResponse
+                                              : Probe::kRequest;
 }
 
 // The packet behind a run is missing as well. Returns whether that may be a loss of its own; else the peer
@@ -67,7 +67,7 @@ bool RequestRecovery::count_failed_probe() {
 }
 
 bool RequestRecovery::on_sequence_nak(TimeNs now, Psn psn) {
-    if (is_run_open() && psn.distance(run_begin_) > 0 && psn.distance(run_end_) < 0) {
+    if (is_run_open() && psn > run_begin_ && psn < run_end_) {
         return true;  // it was sent again already, or is next
     }
     const bool is_probe = probe_ != Probe::kNone && psn == probe_psn_;
@@ -86,7 +86,7 @@ void RequestRecovery::on_duplicate_ack(TimeNs now, Psn end, TimeNs longest_ns) {
         !timer_.has_expired() && !timer_.can_be_answer(now) && ++dup_acks_ == kDupAcksOfSelectivePeer) {
         peer_ = PeerRecovery::kSelective;
     }
-    if (state_ == State::kResending || window_.cursor_psn().distance(end) <= 0 ||
+    if (state_ == State::kResending || window_.cursor_psn() <= end ||
         (is_run_open() && now < timer_.retransmitted_at() + timer_.pto_ns(longest_ns))) {
         return;
     }
@@ -108,22 +108,22 @@ void RequestRecovery::on_duplicate_ack(TimeNs now, Psn end, TimeNs longest_ns) {
 // Everything before `end` is acknowledged, and that is a part of the run or all of it.
 void RequestRecovery::on_run_acknowledged(Psn end) {
     missing_psn_ = end;
-    resend_psn_ = end.distance(resend_psn_) > 0 ? end : resend_psn_;
-    if (end.distance(run_end_) >= 0) {
+    resend_psn_ = end > resend_psn_ ? end : resend_psn_;
+    if (end >= run_end_) {
         state_ = probe_ != Probe::kNone ? State::kAwaitingProbe : State::kIdle;
     }
     timer_.on_progress();
 }
 
 bool RequestRecovery::on_ack(TimeNs now, Psn end, Psn cursor, bool is_plain_ack) {
-    if (is_run_open() && end.distance(missing_psn_) > 0) {
+    if (is_run_open() && end > missing_psn_) {
         on_run_acknowledged(end);
     }
     if (is_going_back_) {
-        if (end.distance(cursor) > 0 && timer_.can_be_answer(now)) {
+        if (end > cursor && timer_.can_be_answer(now)) {
             peer_ = PeerRecovery::kSelective;
         }
-        is_going_back_ = peer_ != PeerRecovery::kSelective && end.distance(go_back_end_) < 0;
+        is_going_back_ = peer_ != PeerRecovery::kSelective && end < go_back_end_;
     }
     if (probe_ == Probe::kNone) {
         return true;

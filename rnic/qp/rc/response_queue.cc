@@ -39,7 +39,7 @@ void ResponseQueue::add_duplicate(const RcResponse& response) {
 // In the order of PSNs, which is that of the requests, but behind an answer that has begun.
 void ResponseQueue::insert(const RcResponse& response, bool is_duplicate) {
     std::uint32_t place = first_ + (first_ != end_ && slot(first_).is_started ? 1 : 0);
-    while (place != end_ && slot(place).psn.distance(response.psn) <= 0) {
+    while (place != end_ && slot(place).psn <= response.psn) {
         ++place;
     }
     for (std::uint32_t position = end_++; position != place; --position) {

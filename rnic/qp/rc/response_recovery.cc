@@ -11,7 +11,7 @@ bool ResponseRecovery::on_gap(TimeNs now, Psn end) {
         timer_.on_loss(now);
         return true;
     }
-    if (end.distance(answered_end_) <= 0) {
+    if (end <= answered_end_) {
         return false;
     }
     answered_end_ = end;
@@ -21,7 +21,7 @@ bool ResponseRecovery::on_gap(TimeNs now, Psn end) {
 bool ResponseRecovery::on_window_advanced(TimeNs now) {
     const Psn una = window_.una_psn();
     timer_.end_sample(now, una);
-    if (una.distance(answered_end_) >= 0) {
+    if (una >= answered_end_) {
         state_ = State::kIdle;
     }
     return state_ == State::kIdle;

@@ -54,14 +54,14 @@ class ResponseRecovery {
     /// With a gap: the peer has executed everything before this.
     [[nodiscard]] Psn answered_end() const { return answered_end_; }
     /// Returns whether a gap may have to be requested again.
-    [[nodiscard]] bool has_work() const { return has_gap() && retry_begin().distance(retry_end()) < 0; }
+    [[nodiscard]] bool has_work() const { return has_gap() && retry_begin() < retry_end(); }
     [[nodiscard]] Psn retry_begin() const {
-        return retry_cursor_.distance(window_.una_psn()) > 0 ? retry_cursor_ : window_.una_psn();
+        return retry_cursor_ > window_.una_psn() ? retry_cursor_ : window_.una_psn();
     }
     /// From the window's cursor on requests are sent again anyhow.
     [[nodiscard]] Psn retry_end() const {
         const Psn cursor = window_.cursor_psn();
-        return cursor.distance(answered_end_) < 0 ? cursor : answered_end_;
+        return cursor < answered_end_ ? cursor : answered_end_;
     }
     /// Returns whether the response was requested again and has not arrived.
     [[nodiscard]] bool is_retry_pending(Psn psn) const { return retries_.contains(psn); }

@@ -38,7 +38,7 @@ class RttEstimator {
     /// Returns whether that ended a sample that is unambiguous (Karn's rule: nothing was retransmitted
     /// meanwhile). latest_ns() is that sample.
     bool on_ack(TimeNs now, Psn una, TimeNs retransmitted_at_ns) {
-        if (!is_sampling_ || una.distance(sample_psn_) <= 0) {
+        if (!is_sampling_ || una <= sample_psn_) {
             return false;
         }
         is_sampling_ = false;

@@ -68,7 +68,7 @@ class SendWindow {
     /// The WQE that a PSN of the window belongs to.
     [[nodiscard]] std::uint32_t index_of(Psn psn) const {
         std::uint32_t index = una_index_;
-        while (psn.distance(at(index).last_psn()) > 0) {
+        while (psn > at(index).last_psn()) {
             ++index;
         }
         return index;
@@ -126,11 +126,11 @@ class SendWindow {
             response_psns_in_flight_ += psns;
         }
         cursor_psn_ = cursor_psn_ + psns;
-        if (cursor_psn_.distance(wqe.last_psn()) > 0) {
+        if (cursor_psn_ > wqe.last_psn()) {
             ++cursor_index_;
             skip_local_ops();
         }
-        if (cursor_psn_.distance(sent_end_) > 0) {
+        if (cursor_psn_ > sent_end_) {
             sent_end_ = cursor_psn_;
         }
     }
@@ -143,7 +143,7 @@ class SendWindow {
     bool acknowledge(Psn psn) {
         const InflightWqe& wqe = oldest();
         const bool ends = psn == wqe.last_psn();
-        const bool cursor_was_past = cursor_psn_.distance(psn) > 0;
+        const bool cursor_was_past = cursor_psn_ > psn;
         if (wqe.has_response && cursor_was_past) {
             response_psns_in_flight_ -= static_cast<std::uint32_t>(psn.distance(una_psn_)) + 1;
             responses_in_flight_ -= ends ? 1 : 0;

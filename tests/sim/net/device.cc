@@ -11,7 +11,7 @@ SimDevice::SimDevice(Network& network, const Options& options, std::uint64_t see
     : network_(network),
       options_(options),
       random_(seed),
-      held_packets_(held_frames_, options.held_tables),
+      reorder_buffers_(held_frames_, options.held_tables),
       next_qp_num_(options.number * 0x10'0000U + 0x11),
       next_iova_(std::uint64_t{options.number} << 40U) {
     held_frames_.limit = options.held_frames;
@@ -37,7 +37,7 @@ SimQp& SimDevice::create_qp(const QpOptions& options) {
     config.recv_cq = &options.recv_cq->queue();
     config.keys = &keys;
     config.counters = &counters;
-    config.reorder_buffers = options_.held_frames != 0 ? &held_packets_ : nullptr;
+    config.reorder_buffers = options_.held_frames != 0 ? &reorder_buffers_ : nullptr;
     made->qp = std::make_unique<RcQp>(config);
     return *qps_.emplace_back(std::move(made));
 }

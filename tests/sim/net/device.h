@@ -143,7 +143,7 @@ class SimDevice final : public NetworkNode, public Outbox {
     wire::Gid gid_{};
     DirectionId out_ = 0;
     CopiedFrames held_frames_;
-    ReorderBufferPool held_packets_;
+    ReorderBufferPool reorder_buffers_;
     std::vector<std::unique_ptr<SimQp>> qps_;
     std::deque<Frame*> rx_ring_;
     SimAddressSpace space_;

@@ -45,7 +45,7 @@ struct MallocAllocator {
 struct Worker::Impl {
     WorkerConfig config;
     NoFrames frames;
-    ReorderBufferPool held_packets{frames, 1};
+    ReorderBufferPool reorder_buffers{frames, 1};
     std::mutex mutex;  // a test may look into a worker beside the server
     bool inside_call = false;
     std::set<const ClientDoorbells*, std::less<>, MallocAllocator<const ClientDoorbells*>> clients;
@@ -60,7 +60,7 @@ Worker::~Worker() {
     // The control side takes back everything it gave.
     URNIC_CHECK(impl_->clients.empty() && impl_->qps.empty());
 }
-ReorderBufferPool& Worker::held_packets() { return impl_->held_packets; }
+ReorderBufferPool& Worker::reorder_buffers() { return impl_->reorder_buffers; }
 void Worker::start() {}
 void Worker::stop() {}
 

@@ -173,7 +173,7 @@ TestQp::TestQp(Rig& rig, TestClient& client, std::uint32_t device, std::uint32_t
     config.recv_cq = &cq.cq();
     config.keys = &rig.device(device).keys;
     config.counters = &rig.device(device).counters[worker_];
-    config.reorder_buffers = &rig.worker(worker_).held_packets();
+    config.reorder_buffers = &rig.worker(worker_).reorder_buffers();
     config.handles = &rig.device(device).handles;
     if (type == QpType::kUd) {
         slot_.qp = std::make_unique<UdQp>(config);

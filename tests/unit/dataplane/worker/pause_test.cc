@@ -139,8 +139,8 @@ TEST_P(PauseTest, APauseRunsOut) {
     a_.post_send({.opcode = WrOpcode::kWrite, .wr_id = 7});
     expect_success(cq_a_, 7);
     rig_.call(0, [&] {
-        rig_.device(0).pauses.expire(kNever - 1);
-        EXPECT_EQ(rig_.device(0).pauses.paused_ns(kNever - 1, 0), 2 * 512'000U);
+        rig_.device(0).pfc_receiver.expire(kNever - 1);
+        EXPECT_EQ(rig_.device(0).pfc_receiver.paused_ns(kNever - 1, 0), 2 * 512'000U);
     });
 }
 
@@ -154,7 +154,7 @@ TEST_P(PauseTest, OtherPrioritiesGoOn) {
 
 TEST_P(PauseTest, TheSenderOfAPauseIsNotPausedItself) {
     pause();
-    EXPECT_TRUE(rig_.device(1).pauses.none());
+    EXPECT_TRUE(rig_.device(1).pfc_receiver.none());
     EXPECT_EQ(rig_.device(1).pfc_counters.priorities[0].rx_pause.value(), 0U);
 }
 
@@ -206,7 +206,7 @@ TEST_P(PauseTest, TimersDoNotRunOutWhileNothingCanBeSent) {
     const std::uint64_t before = rig_.count(0, &Counters::local_ack_timeout_err);
     ASSERT_TRUE(rig::wait_for([&] {
         TimeNs paused_ns = 0;
-        rig_.call(0, [&] { paused_ns = rig_.device(0).pauses.paused_ns(monotonic_ns(), 0); });
+        rig_.call(0, [&] { paused_ns = rig_.device(0).pfc_receiver.paused_ns(monotonic_ns(), 0); });
         return paused_ns > 300'000'000;
     }));
     EXPECT_EQ(rig_.count(0, &Counters::local_ack_timeout_err), before);
@@ -234,7 +234,7 @@ TEST_P(PauseTest, APortThatGoesDownForgetsItsPauses) {
     for (std::uint32_t worker = rig_.num_workers(); worker-- != 0;) {
         rig_.call(worker, [&] { rig_.worker(worker).set_port(0, false); });
     }
-    EXPECT_TRUE(rig_.device(0).pauses.none());
+    EXPECT_TRUE(rig_.device(0).pfc_receiver.none());
     for (std::uint32_t worker = rig_.num_workers(); worker-- != 0;) {
         rig_.call(worker, [&] { rig_.worker(worker).set_port(0, true); });
     }
@@ -265,7 +265,7 @@ TEST_P(PauseTest, MalformedFramesCountAndPauseNothing) {
     expect_malformed(std::span(good).first(33));
     expect_malformed(std::span(good).first(14));
     EXPECT_EQ(rig_.count(0, &Counters::drop_malformed), expected);
-    EXPECT_TRUE(rig_.device(0).pauses.none());
+    EXPECT_TRUE(rig_.device(0).pfc_receiver.none());
     a_.post_send({.opcode = WrOpcode::kWrite, .wr_id = 16});
     expect_success(cq_a_, 16);
 }
