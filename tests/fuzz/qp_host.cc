@@ -4,32 +4,19 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "rnic/qp/rc/rc_qp.h"
-#include "rnic/qp/unreliable/uc_qp.h"
-#include "rnic/qp/unreliable/ud_qp.h"
 #include "rnic/wire/multicast.h"
+#include "tests/support/make_qp.h"
 
 namespace urnic::fuzz {
 
 namespace {
 
 constexpr std::uint32_t kPd = 1;
-constexpr std::uint32_t kSendStride = abi::send_stride(QpHost::kMaxSge, QpHost::kMaxInline);
-constexpr std::uint32_t kRecvStride = abi::recv_stride(QpHost::kMaxSge);
 constexpr std::uint32_t kMtuShiftOfCode1 = 8;
 
-abi::Cqe& cqe_of(std::byte* memory, std::uint32_t index) {
-    auto* ring = reinterpret_cast<abi::Cqe*>(memory + abi::cq_ring_offset(0, QpHost::kCqEntries));
-    return ring[index % QpHost::kCqEntries];
-}
-
-void set_taken(std::byte* memory, std::uint32_t index) {
-    reinterpret_cast<abi::CqHeader*>(memory)->consumer[0].index.store(index, std::memory_order_release);
-}
-
-void scribble(std::byte* ring, std::size_t ring_bytes, std::size_t offset, std::span<const std::byte> bytes) {
+void scribble(std::span<std::byte> ring, std::size_t offset, std::span<const std::byte> bytes) {
     for (const std::byte byte : bytes) {
-        ring[offset++ % ring_bytes] = byte;
+        ring[offset++ % ring.size()] = byte;
     }
 }
 
@@ -79,15 +66,7 @@ wire::Gid gid_of(std::uint32_t qp_num) {
     return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(qp_num)};
 }
 
-QpHost::QpHost(const Options& options)
-    : options_(options),
-      gid_(gid_of(options.qp_num)),
-      send_ring_(zeroed_memory(std::size_t{kEntries} * kSendStride)),
-      recv_ring_(zeroed_memory(std::size_t{kEntries} * kRecvStride)),
-      send_cq_memory_(zeroed_memory(abi::cq_bytes(1, kCqEntries))),
-      recv_cq_memory_(zeroed_memory(abi::cq_bytes(1, kCqEntries))),
-      send_cq_(send_cq_memory_.get(), kCqEntries),
-      recv_cq_(recv_cq_memory_.get(), kCqEntries) {
+QpHost::QpHost(const Options& options) : options_(options), gid_(gid_of(options.qp_num)) {
     for (std::size_t i = 0; i < regions_.size(); ++i) {
         regions_[i].bytes.assign(kRegionBytes, static_cast<std::byte>(options.qp_num));
         regions_[i].direct = i != 1;
@@ -99,24 +78,15 @@ QpHost::QpHost(const Options& options)
     config.qp_num = options.qp_num;
     config.pd = kPd;
     config.sq_sig_all = options.sq_sig_all;
-    config.sq = SendQueue(send_ring_.get(), kEntries, kSendStride, kMaxSge, kMaxInline);
-    config.rq = RecvQueue(recv_ring_.get(), kEntries, kRecvStride, kMaxSge);
-    config.send_cq = &send_cq_;
-    config.recv_cq = &recv_cq_;
+    config.sq = send_ring_.queue();
+    config.rq = recv_ring_.queue();
+    config.send_cq = &send_cq_.queue();
+    config.recv_cq = &recv_cq_.queue();
     config.keys = &key_table();
     config.counters = &counters_;
     config.reorder_buffers = options.holds_early_packets ? &held().pool : nullptr;
     config.handles = &address_handles();
-    switch (options.type) {
-        case QpType::kUc:
-            qp_ = std::make_unique<UcQp>(config);
-            break;
-        case QpType::kUd:
-            qp_ = std::make_unique<UdQp>(config);
-            break;
-        default:
-            qp_ = std::make_unique<RcQp>(config);
-    }
+    qp_ = make_qp(options.type, config);
     const wire::Gid peer_gid = gid_of(options.qp_num ^ 1U);
     address_handle_ =
         address_handles().add({.pd = kPd, .path = wire::make_path(path_between(peer_gid, gid_))});
@@ -238,7 +208,7 @@ void QpHost::check_piece(const MemoryPiece& piece) const {
     const bool in_region = std::any_of(regions_.begin(), regions_.end(), [&](const Region& region) {
         return region.published && lies_in(region.bytes.data(), region.bytes.size());
     });
-    URNIC_CHECK(in_region || lies_in(send_ring_.get(), std::size_t{kEntries} * kSendStride));
+    URNIC_CHECK(in_region || lies_in(send_ring_.bytes().data(), send_ring_.bytes().size()));
 }
 
 bool QpHost::complete(CompletionQueue& cq, const Completion& completion) {
@@ -307,12 +277,10 @@ int QpHost::modify(TimeNs now, const abi::QpAttr& attr) {
 // After RESET nothing of before comes any more; what lies in the CQ is polled and looked at still.
 void QpHost::forget_all() {
     poll();
-    const std::uint32_t send_taken = sends_.taken;
-    const std::uint32_t recv_taken = recvs_.taken;
     sends_ = {};
     recvs_ = {};
-    sends_.taken = send_taken;
-    recvs_.taken = recv_taken;
+    send_ring_.restart();
+    recv_ring_.restart();
     answers_owed_ = notices_owed_ = 0;
 }
 
@@ -320,41 +288,24 @@ bool QpHost::may_post_send() const {
     const QpState state = qp_->state();
     return (state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe ||
             state == QpState::kErr) &&
-           sends_.posted - sends_.completed < kEntries;
+           send_ring_.posted() - sends_.completed < kEntries;
 }
 
 bool QpHost::may_post_recv() const {
-    return qp_->state() != QpState::kReset && recvs_.posted - recvs_.completed < kEntries;
+    return qp_->state() != QpState::kReset && recv_ring_.posted() - recvs_.completed < kEntries;
 }
 
-void QpHost::post_send(const abi::SendWqe& fields, std::span<const abi::Sge> sge,
+void QpHost::post_send(abi::SendWqe& fields, std::span<const abi::Sge> sge,
                        std::span<const std::byte> inline_data) {
-    std::byte* slot = send_ring_.get() + std::size_t{sends_.posted % kEntries} * kSendStride;
-    auto& wqe = *reinterpret_cast<abi::SendWqe*>(slot);
-    wqe.opcode = fields.opcode;
-    wqe.flags = fields.flags;
-    wqe.wr_id = sends_.posted;
-    wqe.imm_or_rkey = fields.imm_or_rkey;
-    wqe.wr = fields.wr;
-    const bool is_inline = (fields.flags & kSendInline) != 0;
-    wqe.num_sge = is_inline ? 0 : static_cast<std::uint8_t>(sge.size());
-    wqe.inline_length = is_inline ? static_cast<std::uint32_t>(inline_data.size()) : 0;
-    const std::span<const std::byte> body = is_inline ? inline_data : std::as_bytes(sge);
-    std::copy(body.begin(), body.end(), slot + sizeof(abi::SendWqe));
+    fields.wr_id = send_ring_.posted();
     sends_.signaled.push_back(options_.sq_sig_all || (fields.flags & kSendSignaled) != 0);
-    wqe.seq.store(++sends_.posted, std::memory_order_release);
-    note_posted(send_ring_.get(), kSendStride, sends_);
+    send_ring_.post(fields, sge, inline_data);
+    note_posted(send_ring_, sends_);
 }
 
 void QpHost::post_recv(std::span<const abi::Sge> sge) {
-    std::byte* slot = recv_ring_.get() + std::size_t{recvs_.posted % kEntries} * kRecvStride;
-    auto& wqe = *reinterpret_cast<abi::RecvWqe*>(slot);
-    wqe.wr_id = recvs_.posted;
-    wqe.num_sge = static_cast<std::uint32_t>(sge.size());
-    const std::span<const std::byte> body = std::as_bytes(sge);
-    std::copy(body.begin(), body.end(), slot + sizeof(abi::RecvWqe));
-    wqe.seq.store(++recvs_.posted, std::memory_order_release);
-    note_posted(recv_ring_.get(), kRecvStride, recvs_);
+    recv_ring_.post(recv_ring_.posted(), sge);
+    note_posted(recv_ring_, recvs_);
 }
 
 void QpHost::poll() {
@@ -363,14 +314,10 @@ void QpHost::poll() {
 }
 
 void QpHost::poll_queue(bool recv) {
-    std::byte* memory = recv ? recv_cq_memory_.get() : send_cq_memory_.get();
+    sim::CompletionRing& ring = recv ? recv_cq_ : send_cq_;
     Books& books = recv ? recvs_ : sends_;
-    while (true) {
-        const abi::Cqe& cqe = cqe_of(memory, books.taken);
-        if (cqe.seq.load(std::memory_order_acquire) != books.taken + 1) {
-            break;
-        }
-        ++books.taken;
+    while (const abi::Cqe* const next = ring.poll()) {
+        const abi::Cqe& cqe = *next;
         URNIC_CHECK(cqe.is_recv == (recv ? 1 : 0) && cqe.qp_num == options_.qp_num);
         // No WQE completes twice, and none before one that was posted earlier (IBA 10.8.3.1).
         URNIC_CHECK(static_cast<std::int32_t>(cqe.wqe_index - books.completed) >= 0);
@@ -381,11 +328,12 @@ void QpHost::poll_queue(bool recv) {
                     books.too_many_sges.count(cqe.wqe_index) == 0);
         books.completed = cqe.wqe_index + 1;
     }
-    set_taken(memory, books.taken);
+    ring.publish_taken(ring.taken());  // after a lie about it
 }
 
 void QpHost::check_completion(bool recv, Books& books, const abi::Cqe& cqe) const {
-    URNIC_CHECK(static_cast<std::int32_t>(cqe.wqe_index - books.posted) < 0 && cqe.wr_id == cqe.wqe_index);
+    const std::uint32_t posted = recv ? recv_ring_.posted() : send_ring_.posted();
+    URNIC_CHECK(static_cast<std::int32_t>(cqe.wqe_index - posted) < 0 && cqe.wr_id == cqe.wqe_index);
     if (recv) {
         URNIC_CHECK(cqe.wqe_index == books.completed);
         return;
@@ -405,54 +353,43 @@ void QpHost::check_all_flushed(TimeNs now) {
     }
     // Unsignaled requests that succeeded may be the last ones; what is posted now is flushed whatever it asks
     // for.
-    for (std::uint32_t index = sends_.completed; index != sends_.posted; ++index) {
+    for (std::uint32_t index = sends_.completed; index != send_ring_.posted(); ++index) {
         URNIC_CHECK(!sends_.signaled[index]);
     }
     if (may_post_send()) {
-        post_send({}, {}, {});
+        abi::SendWqe any{};
+        post_send(any, {}, {});
         progress_fully(now);
         poll();
-        URNIC_CHECK(sends_.completed == sends_.posted);
+        URNIC_CHECK(sends_.completed == send_ring_.posted());
     }
-    URNIC_CHECK(recvs_.completed == recvs_.posted);
+    URNIC_CHECK(recvs_.completed == recv_ring_.posted());
 }
 
 void QpHost::check_nothing_held() {
     URNIC_CHECK(held().frames.size() == 0 && held().pool.free_tables() == Held::kTables);
 }
 
-void QpHost::note_valid(const std::byte* ring, std::size_t stride, Books& books) {
-    static_assert(offsetof(abi::SendWqe, seq) == 0 && offsetof(abi::RecvWqe, seq) == 0);
-    for (std::uint32_t seq = 0;; ++books.seen_valid) {
-        std::memcpy(&seq, ring + books.seen_valid % kEntries * stride, sizeof seq);
-        if (seq != books.seen_valid + 1) {
-            return;
-        }
-    }
-}
-
 void QpHost::scribble_send_ring(std::size_t offset, std::span<const std::byte> bytes) {
     sends_.too_many_sges.clear();  // whatever they are now
-    scribble(send_ring_.get(), std::size_t{kEntries} * kSendStride, offset, bytes);
-    note_valid(send_ring_.get(), kSendStride, sends_);
+    scribble(send_ring_.bytes(), offset, bytes);
+    note_valid(send_ring_, sends_);
 }
 
 void QpHost::scribble_recv_ring(std::size_t offset, std::span<const std::byte> bytes) {
     recvs_.too_many_sges.clear();
-    scribble(recv_ring_.get(), std::size_t{kEntries} * kRecvStride, offset, bytes);
-    note_valid(recv_ring_.get(), kRecvStride, recvs_);
+    scribble(recv_ring_.bytes(), offset, bytes);
+    note_valid(recv_ring_, recvs_);
 }
 
 void QpHost::miscount_newest(bool recv, std::uint32_t num_sge, std::uint32_t inline_bytes) {
     Books& books = recv ? recvs_ : sends_;
-    const std::uint32_t index = books.posted - 1;
+    const std::uint32_t index = (recv ? recv_ring_.posted() : send_ring_.posted()) - 1;
     bool has_sges = true;
     if (recv) {
-        std::byte* slot = recv_ring_.get() + std::size_t{index % kEntries} * kRecvStride;
-        reinterpret_cast<abi::RecvWqe*>(slot)->num_sge = num_sge;
+        recv_ring_.slot(index).num_sge = num_sge;
     } else {
-        auto& wqe =
-            *reinterpret_cast<abi::SendWqe*>(send_ring_.get() + std::size_t{index % kEntries} * kSendStride);
+        abi::SendWqe& wqe = send_ring_.slot(index);
         wqe.num_sge = static_cast<std::uint8_t>(num_sge);
         wqe.inline_length = inline_bytes;
         num_sge = wqe.num_sge;
@@ -464,7 +401,7 @@ void QpHost::miscount_newest(bool recv, std::uint32_t num_sge, std::uint32_t inl
 }
 
 void QpHost::lie_about_taken(bool recv, std::uint32_t index) {
-    set_taken(recv ? recv_cq_memory_.get() : send_cq_memory_.get(), index);
+    (recv ? recv_cq_ : send_cq_).publish_taken(index);
 }
 
 }  // namespace urnic::fuzz

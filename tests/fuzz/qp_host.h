@@ -19,8 +19,8 @@
 #include "rnic/wire/frame.h"
 #include "rnic/wire/opcodes.h"
 #include "tests/sim/copied_frames.h"
+#include "tests/sim/rings.h"
 #include "tests/sim/sim_memory.h"
-#include "tests/support/ring_memory.h"
 
 namespace urnic::fuzz {
 
@@ -77,7 +77,8 @@ class QpHost final : public Outbox {
     // --- The application
     [[nodiscard]] bool may_post_send() const;
     [[nodiscard]] bool may_post_recv() const;
-    void post_send(const abi::SendWqe& fields, std::span<const abi::Sge> sge,
+    /// `fields` gets the wr_id that the books go by.
+    void post_send(abi::SendWqe& fields, std::span<const abi::Sge> sge,
                    std::span<const std::byte> inline_data);
     void post_recv(std::span<const abi::Sge> sge);
     void poll();
@@ -104,7 +105,6 @@ class QpHost final : public Outbox {
     [[nodiscard]] std::uint32_t group_handle() const { return group_handle_; }
     [[nodiscard]] const Region& region(std::size_t index) const { return regions_[index]; }
     [[nodiscard]] const wire::Gid& gid() const { return gid_; }
-    [[nodiscard]] std::uint32_t posted_sends() const { return sends_.posted; }
 
     std::deque<std::vector<std::byte>> sent;  // frames on their way to the peer, oldest first
     sim::SimAddressSpace far_memory;
@@ -113,9 +113,7 @@ class QpHost final : public Outbox {
   private:
     /// What one direction's application knows.
     struct Books {
-        std::uint32_t posted = 0;               // WQEs ever, since RESET
         std::uint32_t completed = 0;            // WQEs up to this index are done with
-        std::uint32_t taken = 0;                // CQEs ever
         std::vector<bool> signaled;             // by index; send queue only
         std::set<std::uint32_t> too_many_sges;  // by index
         // Indexes below this one were valid in the ring at some time: the QP may have taken them.
@@ -123,12 +121,18 @@ class QpHost final : public Outbox {
         // Before it was posted, so an older content of the slot may be what is carried out.
         bool newest_was_valid = false;
     };
-    /// After a change to a ring, whose slots begin with their sequence numbers.
-    static void note_valid(const std::byte* ring, std::size_t stride, Books& books);
+    /// After a change to a ring.
+    template <typename Ring>
+    static void note_valid(Ring& ring, Books& books) {
+        while (ring.slot(books.seen_valid).seq.load(std::memory_order_relaxed) == books.seen_valid + 1) {
+            ++books.seen_valid;
+        }
+    }
     /// After a WQE was posted, where one may have been valid already.
-    static void note_posted(const std::byte* ring, std::size_t stride, Books& books) {
-        books.newest_was_valid = books.seen_valid + 1 != books.posted;
-        note_valid(ring, stride, books);
+    template <typename Ring>
+    static void note_posted(Ring& ring, Books& books) {
+        books.newest_was_valid = books.seen_valid + 1 != ring.posted();
+        note_valid(ring, books);
     }
     void poll_queue(bool recv);
     void check_completion(bool recv, Books& books, const abi::Cqe& cqe) const;
@@ -141,12 +145,10 @@ class QpHost final : public Outbox {
     wire::Gid gid_{};
     Counters counters_;
     std::array<Region, kRegions> regions_;
-    RingMemory send_ring_;
-    RingMemory recv_ring_;
-    RingMemory send_cq_memory_;
-    RingMemory recv_cq_memory_;
-    CompletionQueue send_cq_;
-    CompletionQueue recv_cq_;
+    sim::SendRing send_ring_{kEntries, kMaxSge, kMaxInline};
+    sim::RecvRing recv_ring_{kEntries, kMaxSge};
+    sim::CompletionRing send_cq_{kCqEntries};
+    sim::CompletionRing recv_cq_{kCqEntries};
     std::unique_ptr<Qp> qp_;
     std::uint32_t address_handle_ = 0;
     std::uint32_t group_handle_ = 0;

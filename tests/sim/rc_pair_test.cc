@@ -33,12 +33,10 @@ TEST_F(RcPairTest, RandomScribblingNeverHarmsThePeerOrTheEngine) {
             b_->post_recv(i, {b_mem_->sge(0, 4000)});
             net_.run_for(random() % 3000);
             SimHost& liar = random() % 2 == 0 ? *a_ : *b_;
-            auto* bytes = &liar == a_.get() ? reinterpret_cast<std::byte*>(&liar.send_slot(0))
-                                            : reinterpret_cast<std::byte*>(&liar.recv_slot(0));
-            const std::size_t ring =
-                16U * (&liar == a_.get() ? abi::send_stride(4, 64) : abi::recv_stride(4));
+            const std::span<std::byte> ring =
+                &liar == a_.get() ? liar.send_ring().bytes() : liar.recv_ring().bytes();
             for (std::uint64_t n = random() % 8; n != 0; --n) {
-                bytes[random() % ring] = static_cast<std::byte>(random());
+                ring[random() % ring.size()] = static_cast<std::byte>(random());
             }
             net_.run_for(random() % 3000);
         }

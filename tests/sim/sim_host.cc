@@ -4,10 +4,8 @@
 #include <ostream>
 
 #include "base/check.h"
-#include "rnic/qp/rc/rc_qp.h"
-#include "rnic/qp/unreliable/uc_qp.h"
-#include "rnic/qp/unreliable/ud_qp.h"
 #include "tests/sim/sim_network.h"
+#include "tests/support/make_qp.h"
 
 namespace urnic::sim {
 
@@ -15,33 +13,14 @@ void PrintTo(const Done& done, std::ostream* os) {
     *os << "{wr_id " << done.wr_id << ", status " << static_cast<int>(done.status) << "}";
 }
 
-namespace {
-
-std::unique_ptr<Qp> make_qp(QpType type, const QpConfig& config) {
-    switch (type) {
-        case QpType::kUc:
-            return std::make_unique<UcQp>(config);
-        case QpType::kUd:
-            return std::make_unique<UdQp>(config);
-        default:
-            return std::make_unique<RcQp>(config, type);
-    }
-}
-
-}  // namespace
-
 SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, const Options& options)
     : network_(network),
       name_(std::move(name)),
       options_(options),
-      send_stride_(abi::send_stride(options.max_sge, options.max_inline)),
-      recv_stride_(abi::recv_stride(options.max_sge)),
-      send_ring_(zeroed_memory(std::size_t{options.send_entries} * send_stride_)),
-      recv_ring_(zeroed_memory(std::size_t{options.recv_entries} * recv_stride_)),
-      send_cq_memory_(zeroed_memory(abi::cq_bytes(1, options.cq_entries))),
-      recv_cq_memory_(zeroed_memory(abi::cq_bytes(1, options.cq_entries))),
-      send_cq_(send_cq_memory_.get(), options.cq_entries),
-      recv_cq_(recv_cq_memory_.get(), options.cq_entries) {
+      send_ring_(options.send_entries, options.max_sge, options.max_inline),
+      recv_ring_(options.recv_entries, options.max_sge),
+      send_cq_(options.cq_entries),
+      recv_cq_(options.cq_entries) {
     const auto number = static_cast<std::uint8_t>(options.address != 0 ? options.address : qp_num);
     gid_ = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, number};
     if (options.ipv6) {
@@ -52,11 +31,10 @@ SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, co
     config.qp_num = qp_num;
     config.pd = 1;
     config.sq_sig_all = options.sq_sig_all;
-    config.sq =
-        SendQueue(send_ring_.get(), options.send_entries, send_stride_, options.max_sge, options.max_inline);
-    config.rq = RecvQueue(recv_ring_.get(), options.recv_entries, recv_stride_, options.max_sge);
-    config.send_cq = &send_cq_;
-    config.recv_cq = &recv_cq_;
+    config.sq = send_ring_.queue();
+    config.rq = recv_ring_.queue();
+    config.send_cq = &send_cq_.queue();
+    config.recv_cq = &recv_cq_.queue();
     config.keys = options.keys != nullptr ? options.keys : &keys;
     config.srq = options.srq;
     config.xrc_srqs = options.xrc_srqs;
@@ -83,88 +61,6 @@ SimRegion& SimHost::add_region(std::size_t size_bytes, const SimRegion::Options&
                                  number * 0x01234567U + qp_->qp_num(), options);
 }
 
-abi::SendWqe& SimHost::send_slot(std::uint32_t index) {
-    return *reinterpret_cast<abi::SendWqe*>(send_ring_.get() +
-                                            std::size_t{index % options_.send_entries} * send_stride_);
-}
-
-abi::Sge* SimHost::send_sge(std::uint32_t index) {
-    return reinterpret_cast<abi::Sge*>(&send_slot(index) + 1);
-}
-
-abi::RecvWqe& SimHost::recv_slot(std::uint32_t index) {
-    return *reinterpret_cast<abi::RecvWqe*>(recv_ring_.get() +
-                                            std::size_t{index % options_.recv_entries} * recv_stride_);
-}
-
-namespace {
-
-abi::WrOperands operands_of(const SendRequest& request, QpType type) {
-    if (type == QpType::kUd) {
-        return {.ud = {.remote_qp_num = request.remote_qp_num,
-                       .remote_qkey = request.remote_qkey,
-                       .address_handle = request.address_handle}};
-    }
-    if (request.opcode == WrOpcode::kBindMw) {
-        return {.mw = {.addr = request.remote_addr,
-                       .new_key = request.rkey,
-                       .region_lkey = request.region_key,
-                       .length = request.compare_add,
-                       .access = request.window_access}};
-    }
-    if (request.opcode == WrOpcode::kFlush) {
-        return {.flush = {.remote_addr = request.remote_addr,
-                          .rkey = request.rkey,
-                          .feth = static_cast<std::uint32_t>(request.swap),
-                          .length = request.compare_add}};
-    }
-    return {.atomic = {.remote_addr = request.remote_addr,  // the first two are those of WRITE and READ, too
-                       .rkey = request.rkey,
-                       .reserved = 0,
-                       .compare_add = request.compare_add,
-                       .swap = request.swap}};
-}
-
-}  // namespace
-
-void SimHost::post_send(const SendRequest& request) {
-    abi::SendWqe& wqe = send_slot(next_send_);
-    auto* body = reinterpret_cast<std::byte*>(&wqe + 1);
-    wqe.opcode = static_cast<std::uint8_t>(request.opcode);
-    wqe.flags = request.flags;
-    wqe.wr_id = request.wr_id;
-    wqe.imm_or_rkey = request.imm_or_rkey;
-    wqe.wr = operands_of(request, options_.type);
-    wqe.xrc_srq_number = request.srq_number;
-    if ((request.flags & kSendInline) != 0) {
-        URNIC_CHECK(request.inline_data.size() <= options_.max_inline);
-        wqe.num_sge = 0;
-        wqe.inline_length = static_cast<std::uint32_t>(request.inline_data.size());
-        if (!request.inline_data.empty()) {
-            std::memcpy(body, request.inline_data.data(), request.inline_data.size());
-        }
-    } else {
-        URNIC_CHECK(request.sge.size() <= options_.max_sge);
-        wqe.num_sge = static_cast<std::uint8_t>(request.sge.size());
-        wqe.inline_length = 0;
-        if (!request.sge.empty()) {
-            std::memcpy(body, request.sge.data(), request.sge.size() * sizeof(abi::Sge));
-        }
-    }
-    wqe.seq.store(++next_send_, std::memory_order_release);
-}
-
-void SimHost::post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
-    URNIC_CHECK(sge.size() <= options_.max_sge);
-    abi::RecvWqe& wqe = recv_slot(next_recv_);
-    wqe.wr_id = wr_id;
-    wqe.num_sge = static_cast<std::uint32_t>(sge.size());
-    if (!sge.empty()) {
-        std::memcpy(static_cast<void*>(&wqe + 1), sge.data(), sge.size() * sizeof(abi::Sge));
-    }
-    wqe.seq.store(++next_recv_, std::memory_order_release);
-}
-
 std::uint32_t SimHost::address(const SimHost& peer, std::uint32_t pd) {
     wire::PathSpec spec;
     spec.src_mac = mac_;
@@ -175,20 +71,12 @@ std::uint32_t SimHost::address(const SimHost& peer, std::uint32_t pd) {
 }
 
 std::vector<abi::Cqe*> SimHost::poll_raw(bool recv) {
-    std::byte* memory = recv ? recv_cq_memory_.get() : send_cq_memory_.get();
-    std::uint32_t& taken = recv ? recv_taken_ : send_taken_;
-    auto* ring = reinterpret_cast<abi::Cqe*>(memory + abi::cq_ring_offset(0, options_.cq_entries));
+    CompletionRing& ring = recv ? recv_cq_ : send_cq_;
     std::vector<abi::Cqe*> result;
-    while (true) {
-        abi::Cqe& cqe = ring[taken % options_.cq_entries];
-        if (cqe.seq.load(std::memory_order_acquire) != taken + 1) {
-            break;
-        }
-        URNIC_CHECK(cqe.is_recv == (recv ? 1 : 0));
-        result.push_back(&cqe);
-        ++taken;
+    for (abi::Cqe* cqe = ring.poll(); cqe != nullptr; cqe = ring.poll()) {
+        URNIC_CHECK(cqe->is_recv == (recv ? 1 : 0));
+        result.push_back(cqe);
     }
-    reinterpret_cast<abi::CqHeader*>(memory)->consumer[0].index.store(taken, std::memory_order_release);
     return result;
 }
 
@@ -214,8 +102,8 @@ int SimHost::modify(const abi::QpAttr& attr) {
     std::memcpy(spec.dst_gid.data(), attr.av.dgid, spec.dst_gid.size());
     const int error = qp_->modify(network_.now(), attr, wire::make_path(spec), *this);
     if (error == 0 && (attr.mask & kQpAttrState) != 0 && attr.state == QpState::kReset) {
-        next_send_ = 0;
-        next_recv_ = 0;
+        send_ring_.restart();
+        recv_ring_.restart();
     }
     return error;
 }

@@ -11,34 +11,12 @@
 #include "rnic/qp/qp.h"
 #include "rnic/wire/frame.h"
 #include "tests/sim/copied_frames.h"
+#include "tests/sim/rings.h"
 #include "tests/sim/sim_memory.h"
-#include "tests/support/ring_memory.h"
 
 namespace urnic::sim {
 
 class SimNetwork;
-
-/// A send work request, as ibv_post_send has it.
-struct SendRequest {
-    WrOpcode opcode = WrOpcode::kSend;
-    std::uint64_t wr_id = 0;
-    std::uint16_t flags = kSendSignaled;
-    std::vector<abi::Sge> sge = {};
-    std::vector<std::byte> inline_data = {};
-    std::uint64_t remote_addr = 0;
-    std::uint32_t rkey = 0;
-    std::uint32_t imm_or_rkey = 0;
-    std::uint64_t compare_add = 0;
-    std::uint64_t swap = 0;
-    // UD
-    std::uint32_t address_handle = 0;
-    std::uint32_t remote_qp_num = 0;
-    std::uint32_t remote_qkey = 0;
-    // BIND_MW: `rkey` is the new key, from `remote_addr` of the region, `compare_add` bytes.
-    std::uint32_t region_key = 0;
-    std::uint32_t window_access = 0;
-    std::uint32_t srq_number = 0;  // XRC
-};
 
 /// Of the datagram QPs here, where a test does not say otherwise.
 inline constexpr std::uint32_t kQkey = 0x1111'1111;
@@ -99,18 +77,17 @@ class SimHost : public Outbox {
     // --- The application
     // ------------------------------------------------------------------------------------
     SimRegion& add_region(std::size_t size_bytes, const SimRegion::Options& options = {});
-    void post_send(const SendRequest& request);
-    void post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sge);
+    void post_send(const SendRequest& request) { send_ring_.post(request, options_.type); }
+    void post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sge) { recv_ring_.post(wr_id, sge); }
     /// Creates an address handle for packets to that host; its key.
     [[nodiscard]] std::uint32_t address(const SimHost& peer, std::uint32_t pd = 1);
     /// All completions since the last call.
     std::vector<abi::Cqe*> poll_raw(bool recv);
     std::vector<Done> poll_send();
     std::vector<Done> poll_recv();
-    /// The slots themselves, for applications that lie.
-    [[nodiscard]] abi::SendWqe& send_slot(std::uint32_t index);
-    [[nodiscard]] abi::Sge* send_sge(std::uint32_t index);
-    [[nodiscard]] abi::RecvWqe& recv_slot(std::uint32_t index);
+    /// For applications that lie.
+    [[nodiscard]] SendRing& send_ring() { return send_ring_; }
+    [[nodiscard]] RecvRing& recv_ring() { return recv_ring_; }
 
     // --- modify_qp
     // ------------------------------------------------------------------------------------------
@@ -161,18 +138,10 @@ class SimHost : public Outbox {
     wire::Mac mac_{};
     std::uint32_t room_ = 4096;
     std::uint32_t sent_since_ = 0;
-    std::uint32_t send_stride_;
-    std::uint32_t recv_stride_;
-    std::uint32_t next_send_ = 0;
-    std::uint32_t next_recv_ = 0;
-    RingMemory send_ring_;
-    RingMemory recv_ring_;
-    RingMemory send_cq_memory_;
-    RingMemory recv_cq_memory_;
-    std::uint32_t send_taken_ = 0;
-    std::uint32_t recv_taken_ = 0;
-    CompletionQueue send_cq_;
-    CompletionQueue recv_cq_;
+    SendRing send_ring_;
+    RecvRing recv_ring_;
+    CompletionRing send_cq_;
+    CompletionRing recv_cq_;
     std::unique_ptr<Qp> qp_;
     std::deque<SimRegion> regions_;
 };

@@ -209,7 +209,7 @@ TEST_F(Uc, AReceiveThatMayNotBeWrittenFailsTheQp) {
 TEST_F(Uc, AMalformedReceiveFailsTheQp) {
     connect_uc();
     post_receives(1, 100);
-    b_->recv_slot(0).num_sge = 17;
+    b_->recv_ring().slot(0).num_sge = 17;
     a_->post_send(send(1, 100));
     ASSERT_TRUE(net_.run());
     EXPECT_THAT(b_->poll_recv(), ElementsAre(Done{100, WcStatus::kLocQpOpErr}));

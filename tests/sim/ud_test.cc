@@ -249,7 +249,7 @@ TEST_F(Ud, ReceivesAtFaultFailTheQp) {
     b_->to_init(0, kQkey);
     b_->to_rtr(*a_, {}, 0);
     b_->post_recv(102, {});
-    b_->recv_slot(0).num_sge = 17;
+    b_->recv_ring().slot(0).num_sge = 17;
     a_->post_send(datagram(2, 8));
     ASSERT_TRUE(net_.run());
     EXPECT_THAT(b_->poll_recv(), ElementsAre(Done{102, WcStatus::kLocQpOpErr}));

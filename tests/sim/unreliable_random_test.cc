@@ -131,16 +131,16 @@ TEST_P(UnreliableRandom, RingsOfGarbage) {
         for (std::uint32_t i = 0; i < 16; ++i) {
             b_->post_recv(i, {b_mem_->sge(0, 4096)});
             a_->post_send(send(i, 8));
-            auto* slot = reinterpret_cast<std::uint8_t*>(&a_->send_slot(i));
+            auto* slot = reinterpret_cast<std::uint8_t*>(&a_->send_ring().slot(i));
             // Behind the sequence number; sometimes an entry is nearly good.
             for (std::size_t at = 4; at < sizeof(abi::SendWqe) + 2 * sizeof(abi::Sge); ++at) {
                 slot[at] = below(3) == 0 ? slot[at] : static_cast<std::uint8_t>(random_());
             }
-            abi::SendWqe& wqe = a_->send_slot(i);
+            abi::SendWqe& wqe = a_->send_ring().slot(i);
             wqe.opcode = below(2) == 0 ? static_cast<std::uint8_t>(WrOpcode::kSend) : wqe.opcode;
             wqe.wr.ud.address_handle = below(2) == 0 ? to_b_ : wqe.wr.ud.address_handle;
             if (below(4) == 0) {
-                b_->recv_slot(i).num_sge = static_cast<std::uint32_t>(random_());
+                b_->recv_ring().slot(i).num_sge = static_cast<std::uint32_t>(random_());
             }
         }
         std::size_t done = 0;

@@ -13,7 +13,7 @@
 #include "tests/sim/copied_frames.h"
 #include "tests/sim/net/last_asked.h"
 #include "tests/sim/net/network.h"
-#include "tests/sim/net/rings.h"
+#include "tests/sim/rings.h"
 #include "tests/sim/sim_memory.h"
 
 namespace urnic::sim {

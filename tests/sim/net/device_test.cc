@@ -21,9 +21,9 @@ class WriteAcross {
         a_.attach(ends.a_to_b);
         const auto other = network_.connect(b_, sink_, "B", "sink", {}, {});
         b_.attach(other.a_to_b);
-        a_memory_ = a_.register_memory(a_bytes_.data(), kLength, kAllAccess);
-        b_memory_ = b_.register_memory(b_bytes_.data(), kLength, kAllAccess);
-        std::memset(a_bytes_.data(), 0x5a, kLength);
+        a_memory_ = a_.register_memory(a_bytes_.get(), kLength, kAllAccess);
+        b_memory_ = b_.register_memory(b_bytes_.get(), kLength, kAllAccess);
+        std::memset(a_bytes_.get(), 0x5a, kLength);
         a_qp_ = &a_.create_qp({.send_cq = &cq_, .recv_cq = &cq_});
         b_qp_ = &b_.create_qp({.send_cq = &cq_, .recv_cq = &cq_});
         to_rtr(a_, *a_qp_, *b_qp_, b_);
@@ -32,10 +32,10 @@ class WriteAcross {
 
     /// The frame of the WRITE as A sends it.
     std::vector<std::byte> sent() {
-        WorkRequest request;
+        SendRequest request;
         request.opcode = WrOpcode::kWrite;
-        request.num_sge = 1;
-        request.sge[0] = a_memory_.sge(0, kLength);
+        request.flags = 0;
+        request.sge = {a_memory_.sge(0, kLength)};
         request.remote_addr = b_memory_.addr();
         request.rkey = b_memory_.key();
         a_qp_->send.post(request);
@@ -53,9 +53,9 @@ class WriteAcross {
         std::memcpy(frame.bytes.data(), bytes.data(), bytes.size());
         b_.receive(network_.now(), 0, frame);
         network_.run_until(network_.now() + 10'000);
-        const bool taken = b_bytes_.data()[0] != std::byte{0};
+        const bool taken = b_bytes_.get()[0] != std::byte{0};
         for (std::uint32_t i = 0; i < kLength; ++i) {
-            EXPECT_EQ(b_bytes_.data()[i], taken ? std::byte{0x5a} : std::byte{0});
+            EXPECT_EQ(b_bytes_.get()[i], taken ? std::byte{0x5a} : std::byte{0});
         }
         EXPECT_EQ(b_.refused() + b_.foreign() - dropped, taken ? 0 : 1);
         EXPECT_EQ(b_qp_->qp->state(), QpState::kRtr);
@@ -78,7 +78,7 @@ class WriteAcross {
     };
 
     void restart_b() {
-        std::memset(b_bytes_.data(), 0, kLength);
+        std::memset(b_bytes_.get(), 0, kLength);
         abi::QpAttr attr{};
         attr.mask = kQpAttrState;
         EXPECT_EQ(b_.modify(*b_qp_, attr), 0);
@@ -111,8 +111,8 @@ class WriteAcross {
     SimDevice b_;
     Tap tap_{network_};
     Tap sink_{network_};
-    AlignedBytes a_bytes_{kLength};
-    AlignedBytes b_bytes_{kLength};
+    RingMemory a_bytes_ = zeroed_memory(kLength);
+    RingMemory b_bytes_ = zeroed_memory(kLength);
     Region a_memory_;
     Region b_memory_;
     CompletionRing cq_{64};

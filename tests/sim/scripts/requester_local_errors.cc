@@ -142,7 +142,7 @@ RC_SCRIPT_IN(RequesterLocalErrors, CountsBeyondTheQueue, "11.4.1.1",
         SCOPED_TRACE(is_inline);
         connect({}, {.max_sge = 2});
         host().post_send(write(1, 8));
-        abi::SendWqe& wqe = host().send_slot(0);
+        abi::SendWqe& wqe = host().send_ring().slot(0);
         if (is_inline) {
             wqe.flags = kSendInline | kSendSignaled;
             wqe.inline_length = 0xffff'ffff;
@@ -159,21 +159,21 @@ RC_SCRIPT_IN(RequesterLocalErrors, CountsBeyondTheQueue, "11.4.1.1",
 RC_SCRIPT_IN(RequesterLocalErrors, LengthGrowsBeforeTheRepetition, "9.7.5.1.5",
              "the list of a WRITE has grown since it went out: not a byte more goes out, LOC_QP_OP_ERR") {
     connect_and_send_write();
-    host().send_sge(0)->length = 4096;
+    host().send_ring().sge(0)->length = 4096;
     fails_when_repeated();
 }
 
 RC_SCRIPT_IN(RequesterLocalErrors, OpcodeChangesBeforeTheRepetition, "9.7.5.1.5",
              "a WRITE has become an atomic since it went out: LOC_QP_OP_ERR") {
     connect_and_send_write();
-    host().send_slot(0).opcode = static_cast<std::uint8_t>(WrOpcode::kFetchAdd);
+    host().send_ring().slot(0).opcode = static_cast<std::uint8_t>(WrOpcode::kFetchAdd);
     fails_when_repeated();
 }
 
 RC_SCRIPT_IN(RequesterLocalErrors, SlotIsTakenBackBeforeTheRepetition, "9.7.5.1.5",
              "the slot of a WRITE is no longer its own when it has to go out again: LOC_QP_OP_ERR") {
     connect_and_send_write();
-    host().send_slot(0).seq.store(77);
+    host().send_ring().slot(0).seq.store(77);
     fails_when_repeated();
 }
 
@@ -182,7 +182,7 @@ RC_SCRIPT_IN(RequesterLocalErrors, ReadListShrinksBeforeTheResponse, "9.4.4",
     connect();
     post(read(1, 4096));
     sends(read_request(1000, 4096));
-    host().send_sge(0)->length = 100;
+    host().send_ring().sge(0)->length = 100;
     peer(response_first(1000, 1, 1024));
     completes(failed(1, WcStatus::kLocQpOpErr));
     state(QpState::kErr);

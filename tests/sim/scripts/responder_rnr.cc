@@ -218,7 +218,7 @@ RC_SCRIPT(
     connect();
     post_receive(100, 64);
     post_receive(101, 64);
-    host().recv_slot(0).num_sge = 0xffff'ffff;
+    host().recv_ring().slot(0).num_sge = 0xffff'ffff;
     peer(send_only(2000, 8));
     sends(nak(2000, 0, wire::kNakRemoteOperationalError));
     state(QpState::kErr);
@@ -230,8 +230,8 @@ RC_SCRIPT(ResponderReceive, RewrittenInTheMiddle, "10.8.3.1",
     connect({.mtu = 256});
     post_receive(100, 512);
     peer(unasked(send_first(2000, 256)));
-    host().recv_slot(0).num_sge = 0xffff'ffff;
-    host().recv_slot(0).seq.store(0);
+    host().recv_ring().slot(0).num_sge = 0xffff'ffff;
+    host().recv_ring().slot(0).seq.store(0);
     peer(send_last(2001, 256, 256));
     sends(acked(2001, 1));
     receives(ok(100).bytes(512));

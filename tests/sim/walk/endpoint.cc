@@ -9,8 +9,8 @@ namespace urnic::sim {
 
 namespace {
 
-std::span<std::uint64_t> words_of(const AlignedBytes& memory) {
-    return {reinterpret_cast<std::uint64_t*>(memory.data()), Oracle::kWords};
+std::span<std::uint64_t> words_of(const RingMemory& memory) {
+    return {reinterpret_cast<std::uint64_t*>(memory.get()), Oracle::kWords};
 }
 
 }  // namespace
@@ -24,13 +24,13 @@ Endpoint* WalkShared::find(std::uint32_t qp_num) const {
 
 WalkDevice::WalkDevice(Network& network, const SimDevice::Options& options, std::uint64_t seed,
                        const WalkPlan& plan, std::span<std::byte> source_bytes)
-    : device(network, options, seed), counter_memory(sizeof(std::uint64_t)) {
+    : device(network, options, seed), counter_memory(zeroed_memory(sizeof(std::uint64_t))) {
     for (std::uint32_t i = 0; i < plan.cqs_per_device; ++i) {
         cqs.emplace_back(plan.cq_entries);
     }
     source = device.register_memory(source_bytes.data(), source_bytes.size(), 0);
-    counter_region = device.register_memory(counter_memory.data(), sizeof(std::uint64_t), kAllAccess);
-    counter.word = reinterpret_cast<std::uint64_t*>(counter_memory.data());
+    counter_region = device.register_memory(counter_memory.get(), sizeof(std::uint64_t), kAllAccess);
+    counter.word = reinterpret_cast<std::uint64_t*>(counter_memory.get());
 }
 
 Endpoint::Endpoint(WalkShared& shared, WalkDevice& home, std::uint32_t side, std::string name)
@@ -40,14 +40,14 @@ Endpoint::Endpoint(WalkShared& shared, WalkDevice& home, std::uint32_t side, std
       name_(std::move(name)),
       send_cq_(&home.cqs[shared.random.below(home.cqs.size())]),
       recv_cq_(&home.cqs[shared.random.below(home.cqs.size())]),
-      area_memory_(shared.plan.area_bytes),
-      words_memory_(Oracle::kWords * sizeof(std::uint64_t)),
-      landing_memory_(shared.plan.landing_bytes),
-      receive_memory_(shared.plan.receive_bytes),
-      incoming_({{area_memory_.data(), shared.plan.area_bytes}, words_of(words_memory_), &home.counter}) {
+      area_memory_(zeroed_memory(shared.plan.area_bytes)),
+      words_memory_(zeroed_memory(Oracle::kWords * sizeof(std::uint64_t))),
+      landing_memory_(zeroed_memory(shared.plan.landing_bytes)),
+      receive_memory_(zeroed_memory(shared.plan.receive_bytes)),
+      incoming_({{area_memory_.get(), shared.plan.area_bytes}, words_of(words_memory_), &home.counter}) {
     SimDevice& device = home.device;
-    const auto add = [&](const AlignedBytes& memory, std::size_t size) {
-        return device.register_memory(memory.data(), size, kAllAccess, !random().chance(250));
+    const auto add = [&](const RingMemory& memory, std::size_t size) {
+        return device.register_memory(memory.get(), size, kAllAccess, !random().chance(250));
     };
     area_ = add(area_memory_, shared.plan.area_bytes);
     words_ = add(words_memory_, Oracle::kWords * sizeof(std::uint64_t));
@@ -273,7 +273,7 @@ void Endpoint::post_sends() {
 
 void Endpoint::post_send(bool is_last) {
     Operation& operation = outgoing().next();
-    WorkRequest request;
+    SendRequest request;
     if (is_last) {
         OperationMaker::make_last(operation, request);
     } else {

@@ -63,7 +63,7 @@ struct WalkDevice {
     SimDevice device;
     std::deque<CompletionRing> cqs;
     Region source;
-    AlignedBytes counter_memory;
+    RingMemory counter_memory;
     Region counter_region;
     SharedCounter counter;
 };
@@ -168,10 +168,10 @@ class Endpoint {
     // Memory that the peer's operations act on, and that this end's bring data to.
     MemoryWindow window_{WindowType::kType1, 1};
     std::uint32_t window_key_ = 0;
-    AlignedBytes area_memory_;
-    AlignedBytes words_memory_;
-    AlignedBytes landing_memory_;
-    AlignedBytes receive_memory_;
+    RingMemory area_memory_;
+    RingMemory words_memory_;
+    RingMemory landing_memory_;
+    RingMemory receive_memory_;
     Region area_;
     Region words_;
     Region landing_;

@@ -52,7 +52,7 @@ std::uint32_t OperationMaker::random_length(const Limits& limits, std::uint32_t 
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(length, most));
 }
 
-void OperationMaker::make(Oracle& oracle, const Limits& limits, Operation& operation, WorkRequest& request) {
+void OperationMaker::make(Oracle& oracle, const Limits& limits, Operation& operation, SendRequest& request) {
     Made made{oracle, limits, operation, request};
     operation.landing_begin = landing_end_;
     const std::uint64_t kind = random_.below(100);
@@ -76,7 +76,7 @@ void OperationMaker::make(Oracle& oracle, const Limits& limits, Operation& opera
     request.wr_id = operation.number;
     if (operation.has_imm()) {
         operation.imm = static_cast<std::uint32_t>(random_.next());
-        request.imm = operation.imm;
+        request.imm_or_rkey = operation.imm;
     }
     operation.flags |= random_.chance(100) ? kSendFence : 0;
     operation.flags |= operation.takes_receive() && random_.chance(300) ? kSendSolicited : 0;
@@ -94,7 +94,7 @@ void OperationMaker::make_local(Made& made) {
     made.request.rkey = places_.window_key;
 }
 
-void OperationMaker::make_last(Operation& operation, WorkRequest& request) {
+void OperationMaker::make_last(Operation& operation, SendRequest& request) {
     operation.opcode = WrOpcode::kWrite;
     request.opcode = WrOpcode::kWrite;
     request.wr_id = operation.number;
@@ -105,16 +105,16 @@ void OperationMaker::take_source(Made& made, std::uint32_t length) {
     std::uint32_t left = length;
     const std::uint64_t most = random_.chance(600) ? 1 : random_.between(1, kMaxSge);
     auto& operation = made.operation;
+    made.request.sge.clear();
     for (std::uint64_t i = 0; i < most && (left != 0 || i == 0); ++i) {
         const std::uint32_t part =
             i + 1 == most ? left : static_cast<std::uint32_t>(random_.below(std::uint64_t{left} + 1));
         const std::size_t offset = random_.below(places_.source->size() - part + 1);
         operation.pieces[i] = {places_.source->data() + offset, part};
-        made.request.sge[i] = places_.source->sge(offset, part);
+        made.request.sge.push_back(places_.source->sge(offset, part));
         operation.num_pieces = static_cast<std::uint8_t>(i + 1);
         left -= part;
     }
-    made.request.num_sge = operation.num_pieces;
     operation.length = length;
 }
 
@@ -133,10 +133,9 @@ bool OperationMaker::take_landed(Made& made, std::uint32_t most) {
     operation.flags |= kSendFence;
     for (std::size_t i = 0; i < operation.num_pieces; ++i) {
         const Piece& piece = operation.pieces[i];
-        made.request.sge[i] =
-            places_.landing.sge(static_cast<std::size_t>(piece.data - places_.landing.data()), piece.length);
+        made.request.sge.push_back(
+            places_.landing.sge(static_cast<std::size_t>(piece.data - places_.landing.data()), piece.length));
     }
-    made.request.num_sge = operation.num_pieces;
     return true;
 }
 
@@ -162,12 +161,11 @@ bool OperationMaker::take_landing(Made& made, std::uint32_t length) {
         const std::uint32_t part =
             i + 1 == most ? left : static_cast<std::uint32_t>(random_.below(std::uint64_t{left} + 1));
         operation.pieces[i] = {places_.landing.data() + place, part};
-        made.request.sge[i] = places_.landing.sge(place, part);
+        made.request.sge.push_back(places_.landing.sge(place, part));
         operation.num_pieces = static_cast<std::uint8_t>(i + 1);
         place += part + kLandingGap;
         left -= part;
     }
-    made.request.num_sge = operation.num_pieces;
     operation.length = length;
     landing_end_ = begin + needed;
     return true;
@@ -177,7 +175,7 @@ void OperationMaker::put_inline(Made& made) {
     const Operation& operation = made.operation;
     if (operation.num_pieces == 1 && operation.length <= kMaxInlineBytes && random_.chance(400)) {
         made.operation.flags |= kSendInline;
-        made.request.inline_data = {operation.pieces[0].data, operation.length};
+        made.request.inline_data.assign(operation.pieces[0].data, operation.pieces[0].data + operation.length);
     }
 }
 
@@ -249,7 +247,7 @@ bool OperationMaker::make_atomic(Made& made) {
 // Makes a request fail, in one of the ways that there are for it, and notes how.
 void OperationMaker::poison(Made& made) {
     Operation& operation = made.operation;
-    WorkRequest& request = made.request;
+    SendRequest& request = made.request;
     const std::uint64_t way = random_.below(4);
     if (way == 0 || (operation.takes_receive() && operation.is_write())) {
         poison_local(made);
@@ -279,7 +277,7 @@ void OperationMaker::poison(Made& made) {
 // What the requester has to find out before it sends anything, or in the middle of a message.
 void OperationMaker::poison_local(Made& made) {
     Operation& operation = made.operation;
-    WorkRequest& request = made.request;
+    SendRequest& request = made.request;
     if (random_.chance(200)) {
         const bool is_bind = random_.chance(500);  // of no window; or what no send queue takes
         request.opcode = is_bind ? WrOpcode::kBindMw : static_cast<WrOpcode>(10);
@@ -291,7 +289,7 @@ void OperationMaker::poison_local(Made& made) {
         return;
     }
     if (operation.is_atomic() && random_.chance(500)) {
-        request.num_sge = 0;
+        request.sge.clear();
         operation.poison = WcStatus::kLocLenErr;
         return;
     }

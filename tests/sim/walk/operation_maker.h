@@ -37,16 +37,16 @@ class OperationMaker {
 
     /// Fills the oracle's next operation and the request for it. The caller decides what is signaled and
     /// posts both.
-    void make(Oracle& oracle, const Limits& limits, Operation& operation, WorkRequest& request);
+    void make(Oracle& oracle, const Limits& limits, Operation& operation, SendRequest& request);
     /// A WRITE of nothing: its completion tells that all before it are done.
-    static void make_last(Operation& operation, WorkRequest& request);
+    static void make_last(Operation& operation, SendRequest& request);
 
   private:
     struct Made {
         Oracle& oracle;
         const Limits& limits;
         Operation& operation;
-        WorkRequest& request;
+        SendRequest& request;
     };
     [[nodiscard]] std::uint32_t random_length(const Limits& limits, std::uint32_t most);
     void make_local(Made& made);

@@ -12,15 +12,15 @@ constexpr std::size_t kSourceBytes = 4U << 20U;
 
 // What all messages are made of: the same for every walk, and never written to again.
 std::span<std::byte> source_bytes() {
-    static AlignedBytes memory = [] {
-        AlignedBytes made(kSourceBytes);
+    static const RingMemory memory = [] {
+        RingMemory made = zeroed_memory(kSourceBytes);
         Random random(1);
-        auto* words = reinterpret_cast<std::uint64_t*>(made.data());
+        auto* words = reinterpret_cast<std::uint64_t*>(made.get());
         std::generate(words, words + kSourceBytes / sizeof(std::uint64_t),
                       [&random] { return random.next(); });
         return made;
     }();
-    return {memory.data(), kSourceBytes};
+    return {memory.get(), kSourceBytes};
 }
 
 }  // namespace

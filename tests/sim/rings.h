@@ -1,0 +1,120 @@
+// Send, receive and completion rings in plain memory and what an application's provider does to them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "abi/queues.h"
+#include "rnic/qp/qp.h"
+#include "rnic/queue/completion_queue.h"
+#include "rnic/queue/work_queue.h"
+#include "tests/support/ring_memory.h"
+
+namespace urnic::sim {
+
+/// A send work request, as ibv_post_send has it.
+struct SendRequest {
+    WrOpcode opcode = WrOpcode::kSend;
+    std::uint64_t wr_id = 0;
+    std::uint16_t flags = kSendSignaled;
+    std::vector<abi::Sge> sge = {};
+    std::vector<std::byte> inline_data = {};  // with kSendInline
+    std::uint64_t remote_addr = 0;
+    std::uint32_t rkey = 0;
+    std::uint32_t imm_or_rkey = 0;
+    std::uint64_t compare_add = 0;
+    std::uint64_t swap = 0;
+    // UD
+    std::uint32_t address_handle = 0;
+    std::uint32_t remote_qp_num = 0;
+    std::uint32_t remote_qkey = 0;
+    // BIND_MW: `rkey` is the new key, from `remote_addr` of the region, `compare_add` bytes.
+    std::uint32_t region_key = 0;
+    std::uint32_t window_access = 0;
+    std::uint32_t srq_number = 0;  // XRC
+};
+
+class SendRing {
+  public:
+    SendRing(std::uint32_t entries, std::uint32_t max_sge, std::uint32_t max_inline);
+
+    /// For a QP of that type.
+    void post(const SendRequest& request, QpType type = QpType::kRc);
+    /// The same with what the slot is to have: opcode, flags, wr_id and operands of `fields`; with kSendInline
+    /// the data, else the SGEs.
+    void post(const abi::SendWqe& fields, std::span<const abi::Sge> sge,
+              std::span<const std::byte> inline_data);
+    [[nodiscard]] std::uint32_t posted() const { return next_; }
+    [[nodiscard]] std::uint32_t entries() const { return entries_; }
+    [[nodiscard]] SendQueue queue() const;
+    /// As the provider does when the QP went to RESET.
+    void restart() { next_ = 0; }
+
+    /// The slots themselves, for applications that lie.
+    [[nodiscard]] abi::SendWqe& slot(std::uint32_t index) {
+        return *reinterpret_cast<abi::SendWqe*>(memory_.get() + std::size_t{index % entries_} * stride_);
+    }
+    [[nodiscard]] abi::Sge* sge(std::uint32_t index) { return reinterpret_cast<abi::Sge*>(&slot(index) + 1); }
+    [[nodiscard]] std::uint32_t stride() const { return stride_; }
+    [[nodiscard]] std::span<std::byte> bytes() const {
+        return {memory_.get(), std::size_t{entries_} * stride_};
+    }
+
+  private:
+    std::uint32_t entries_;
+    std::uint32_t stride_;
+    std::uint32_t max_sge_;
+    std::uint32_t max_inline_;
+    std::uint32_t next_ = 0;
+    RingMemory memory_;
+};
+
+class RecvRing {
+  public:
+    RecvRing(std::uint32_t entries, std::uint32_t max_sge);
+
+    void post(std::uint64_t wr_id, std::span<const abi::Sge> sge);
+    [[nodiscard]] std::uint32_t posted() const { return next_; }
+    [[nodiscard]] std::uint32_t entries() const { return entries_; }
+    [[nodiscard]] RecvQueue queue() const;
+    void restart() { next_ = 0; }
+
+    [[nodiscard]] abi::RecvWqe& slot(std::uint32_t index) {
+        return *reinterpret_cast<abi::RecvWqe*>(memory_.get() + std::size_t{index % entries_} * stride_);
+    }
+    [[nodiscard]] std::uint32_t stride() const { return stride_; }
+    [[nodiscard]] std::span<std::byte> bytes() const {
+        return {memory_.get(), std::size_t{entries_} * stride_};
+    }
+
+  private:
+    std::uint32_t entries_;
+    std::uint32_t stride_;
+    std::uint32_t max_sge_;
+    std::uint32_t next_ = 0;
+    RingMemory memory_;
+};
+
+class CompletionRing {
+  public:
+    explicit CompletionRing(std::uint32_t entries);
+
+    /// Where the RNIC puts completions.
+    [[nodiscard]] CompletionQueue& queue() { return queue_; }
+    /// The next completion, nullptr when there is none; it is taken and stays valid until the ring comes
+    /// round.
+    [[nodiscard]] abi::Cqe* poll();
+    [[nodiscard]] std::uint32_t taken() const { return taken_; }
+    /// Tells the RNIC that everything before `index` was taken, which poll() does truthfully.
+    void publish_taken(std::uint32_t index);
+
+  private:
+    std::uint32_t entries_;
+    std::uint32_t taken_ = 0;
+    RingMemory memory_;
+    CompletionQueue queue_;
+};
+
+}  // namespace urnic::sim
