@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "bench/recovery/wire.h"
+#include "bench/recovery/lossy_link.h"
 
 namespace urnic::recovery {
 namespace {
@@ -37,6 +37,8 @@ constexpr std::array<Way, 4> kWays = {{{"go-back-N", false, false},
                                        {"held, both ends", true, true},
                                        {"held, peer discards", true, false},
                                        {"go-back-N, peer holds", false, true}}};
+constexpr std::uint32_t kMaxDepth = 256;
+constexpr std::uint32_t kMaxMessageBytes = 1U << 20U;
 constexpr std::array<double, 5> kLosses = {0, 0.0001, 0.001, 0.01, 0.05};
 
 struct Result {
@@ -45,33 +47,47 @@ struct Result {
     std::uint64_t timeouts = 0;
 };
 
+sim::SimHost::Options host_options(bool holds_early_packets) {
+    return {.send_entries = kMaxDepth,
+            .cq_entries = kMaxDepth,
+            .max_sge = 1,
+            .max_inline = 0,
+            .holds_early_packets = holds_early_packets};
+}
+
 /// Messages without a pause; what is still on its way at the end does not count.
 Result run(const Options& options, WrOpcode opcode, const Way& way, double loss, std::uint64_t seed) {
-    LinkSpec link = options.link;
-    link.loss = loss;
-    End a(10, way.requester, link, 2 * seed);
-    End b(11, way.responder, link, 2 * seed + 1);
-    a.connect(b, options.mtu_bytes, options.timeout);
-    b.connect(a, options.mtu_bytes, options.timeout);
+    LinkSpec spec = options.link;
+    spec.loss = loss;
+    LossyLink link(spec, seed);
+    sim::SimHost a(link, "A", 10, host_options(way.requester));
+    sim::SimHost b(link, "B", 11, host_options(way.responder));
+    sim::SimRegion& local = a.add_region(kMaxMessageBytes);
+    sim::SimRegion& remote = b.add_region(kMaxMessageBytes);
+    sim::connect(a, b, {.mtu = options.mtu_bytes, .psn_a = 0, .psn_b = 0, .timeout = options.timeout});
+    const sim::SendRequest request{.opcode = opcode,
+                                   .sge = {local.sge(0, options.message_bytes)},
+                                   .remote_addr = remote.addr(),
+                                   .rkey = remote.key()};
     std::uint32_t posted = 0;
     std::uint32_t completed = 0;
-    TimeNs now = 0;
     while (completed < options.messages) {
         for (; posted - completed < options.depth; ++posted) {
-            a.post(opcode, b, options.message_bytes);
+            a.post_send(request);
         }
-        a.run(now, b);
-        b.run(now, a);
-        completed += a.poll();
-        const TimeNs next = std::min(a.next_event(b), b.next_event(a));
-        URNIC_CHECK(next != kNever);
-        now = std::max(next, now + 1);
+        link.run();
+        for (const sim::Done& done : a.poll_send()) {
+            URNIC_CHECK(done.status == WcStatus::kSuccess);
+            ++completed;
+        }
+        link.advance();
     }
     const double bits = 8.0 * completed * options.message_bytes;
     const double packets =
         static_cast<double>(completed) *
         (opcode == WrOpcode::kRead ? 1 : (options.message_bytes - 1) / options.mtu_bytes + 1);
-    return {bits / static_cast<double>(now), static_cast<double>(a.counters.retrans_pkts.value()) / packets,
+    return {bits / static_cast<double>(link.now()),
+            static_cast<double>(a.counters.retrans_pkts.value()) / packets,
             a.counters.local_ack_timeout_err.value()};
 }
 
@@ -111,8 +127,9 @@ int run_program(int argc, char** argv) {
         ->check(CLI::Range(0.0, 1.0));
     app.add_option("--mtu", options.mtu_bytes, "path MTU in bytes")
         ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
-    app.add_option("--size", options.message_bytes, "bytes of a message")->check(CLI::Range(1, 1 << 20));
-    app.add_option("--depth", options.depth, "messages posted at once")->check(CLI::Range(1, 256));
+    app.add_option("--size", options.message_bytes, "bytes of a message")
+        ->check(CLI::Range(1U, kMaxMessageBytes));
+    app.add_option("--depth", options.depth, "messages posted at once")->check(CLI::Range(1U, kMaxDepth));
     app.add_option("--messages", options.messages, "messages of one run")->check(CLI::PositiveNumber);
     app.add_option("--seeds", options.seeds, "runs for each row")->check(CLI::PositiveNumber);
     app.add_option("--timeout", timeout, "local ACK timeout code: 4.096 us * 2^code")

@@ -68,13 +68,6 @@ class RcPair : public ::testing::Test {
         request.compare_add = add;
         return request;
     }
-    SendRequest compare_swap(std::uint64_t wr_id, std::uint64_t compare, std::uint64_t swap,
-                             std::size_t offset = 0) {
-        SendRequest request = rdma(WrOpcode::kCompareSwap, wr_id, 8, offset);
-        request.compare_add = compare;
-        request.swap = swap;
-        return request;
-    }
     void post_receives(int count, std::uint32_t length, std::size_t offset = 0) {
         for (int i = 0; i < count; ++i) {
             b_->post_recv(next_recv_wr_id_++, {b_mem_->sge(offset, length)});

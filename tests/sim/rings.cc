@@ -95,9 +95,7 @@ void RecvRing::post(std::uint64_t wr_id, std::span<const abi::Sge> sge) {
 }
 
 CompletionRing::CompletionRing(std::uint32_t entries)
-    : entries_(entries),
-      memory_(zeroed_memory(abi::cq_bytes(1, entries))),
-      queue_(memory_.get(), entries) {}
+    : entries_(entries), memory_(zeroed_memory(abi::cq_bytes(1, entries))), queue_(memory_.get(), entries) {}
 
 abi::Cqe* CompletionRing::poll() {
     auto* ring = reinterpret_cast<abi::Cqe*>(memory_.get() + abi::cq_ring_offset(0, entries_));

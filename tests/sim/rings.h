@@ -42,8 +42,8 @@ class SendRing {
 
     /// For a QP of that type.
     void post(const SendRequest& request, QpType type = QpType::kRc);
-    /// The same with what the slot is to have: opcode, flags, wr_id and operands of `fields`; with kSendInline
-    /// the data, else the SGEs.
+    /// The same with what the slot is to have: opcode, flags, wr_id and operands of `fields`; with
+    /// kSendInline the data, else the SGEs.
     void post(const abi::SendWqe& fields, std::span<const abi::Sge> sge,
               std::span<const std::byte> inline_data);
     [[nodiscard]] std::uint32_t posted() const { return next_; }

@@ -4,7 +4,6 @@
 #include <ostream>
 
 #include "base/check.h"
-#include "tests/sim/sim_network.h"
 #include "tests/support/make_qp.h"
 
 namespace urnic::sim {
@@ -13,8 +12,8 @@ void PrintTo(const Done& done, std::ostream* os) {
     *os << "{wr_id " << done.wr_id << ", status " << static_cast<int>(done.status) << "}";
 }
 
-SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, const Options& options)
-    : network_(network),
+SimHost::SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Options& options)
+    : wire_(wire),
       name_(std::move(name)),
       options_(options),
       send_ring_(options.send_entries, options.max_sge, options.max_inline),
@@ -50,7 +49,7 @@ SimHost::SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, co
     config.naks_failed_invalidation = options.naks_failed_invalidation;
     config.reorder_buffers = options.holds_early_packets ? &reorder_buffers : nullptr;
     qp_ = make_qp(options.type, config);
-    network_.attach(*this);
+    wire_.attach(*this);
 }
 
 SimHost::~SimHost() = default;
@@ -100,7 +99,7 @@ int SimHost::modify(const abi::QpAttr& attr) {
     spec.src_mac = mac_;
     spec.src_gid = gid_;
     std::memcpy(spec.dst_gid.data(), attr.av.dgid, spec.dst_gid.size());
-    const int error = qp_->modify(network_.now(), attr, wire::make_path(spec), *this);
+    const int error = qp_->modify(wire_.now(), attr, wire::make_path(spec), *this);
     if (error == 0 && (attr.mask & kQpAttrState) != 0 && attr.state == QpState::kReset) {
         send_ring_.restart();
         recv_ring_.restart();
@@ -162,31 +161,41 @@ void SimHost::to_rts(const ConnectOptions& options, std::uint32_t sq_psn) {
     URNIC_CHECK(modify(attr) == 0);
 }
 
-void SimHost::deliver(const wire::PacketView& view) { qp_->handle_packet(network_.now(), view, *this); }
+void SimHost::deliver(const wire::PacketView& view) { qp_->handle_packet(wire_.now(), view, *this); }
+
+bool SimHost::progress_once() {
+    sent_since_ = 0;
+    return qp_->progress(wire_.now(), packets_per_progress, *this);
+}
 
 void SimHost::progress() {
-    do {
-        sent_since_ = 0;
-        if (network_.before_progress) {
-            network_.before_progress(*this);
-        }
-    } while (qp_->progress(network_.now(), packets_per_progress, *this));
+    while (progress_once()) {
+    }
 }
 
 bool SimHost::transmit(const wire::Path& path, const wire::PacketHeader& header,
                        std::span<const MemoryPiece> pieces) {
-    const bool sent = network_.transmit(*this, path, header, pieces);
+    const bool sent = wire_.transmit(*this, path, header, pieces);
     sent_since_ += sent && sent_since_ < room_ ? 1 : 0;
     return sent;
 }
 
 bool SimHost::complete(CompletionQueue& cq, const Completion& completion) {
     solicited += completion.solicited ? 1 : 0;
-    return cq.push(0, completion, network_.now());
+    return cq.push(0, completion, wire_.now());
 }
 
 void SimHost::event(Qp& /*qp*/, AsyncEventType type) { events.push_back(type); }
 
 void SimHost::srq_event(SharedRecvQueue& /*srq*/, AsyncEventType type) { srq_events.push_back(type); }
+
+void connect(SimHost& a, SimHost& b, const ConnectOptions& options) {
+    a.to_init(options.access, options.qkey);
+    b.to_init(options.access, options.qkey);
+    a.to_rtr(b, options, options.psn_b);
+    b.to_rtr(a, options, options.psn_a);
+    a.to_rts(options, options.psn_a);
+    b.to_rts(options, options.psn_b);
+}
 
 }  // namespace urnic::sim

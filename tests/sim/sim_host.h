@@ -2,6 +2,7 @@
 // provider would do to them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -13,10 +14,9 @@
 #include "tests/sim/copied_frames.h"
 #include "tests/sim/rings.h"
 #include "tests/sim/sim_memory.h"
+#include "tests/sim/sim_wire.h"
 
 namespace urnic::sim {
-
-class SimNetwork;
 
 /// Of the datagram QPs here, where a test does not say otherwise.
 inline constexpr std::uint32_t kQkey = 0x1111'1111;
@@ -69,7 +69,7 @@ class SimHost : public Outbox {
         std::uint8_t address = 0;  // last byte of its GID; 0: the QP number
     };
 
-    SimHost(SimNetwork& network, std::string name, std::uint32_t qp_num, const Options& options);
+    SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Options& options);
     ~SimHost() override;
     SimHost(const SimHost&) = delete;
     SimHost& operator=(const SimHost&) = delete;
@@ -100,11 +100,15 @@ class SimHost : public Outbox {
     // --- The worker
     // -----------------------------------------------------------------------------------------
     void deliver(const wire::PacketView& view);
-    /// Runs progress() until there is nothing left to do; true if it sent something.
+    /// One call of Qp::progress(). Returns whether there is more to do.
+    bool progress_once();
+    /// Until there is nothing left to do.
     void progress();
 
     // Outbox
-    [[nodiscard]] std::uint32_t room() const override { return room_ - sent_since_; }
+    [[nodiscard]] std::uint32_t room() const override {
+        return std::min(room_ - sent_since_, wire_.room(*this));
+    }
     [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override;
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
@@ -131,7 +135,7 @@ class SimHost : public Outbox {
     std::uint32_t packets_per_progress = 64;
 
   private:
-    SimNetwork& network_;
+    SimWire& wire_;
     std::string name_;
     Options options_;
     wire::Gid gid_{};
@@ -145,5 +149,8 @@ class SimHost : public Outbox {
     std::unique_ptr<Qp> qp_;
     std::deque<SimRegion> regions_;
 };
+
+/// Connects A and B, both in RTS.
+void connect(SimHost& a, SimHost& b, const ConnectOptions& options = {});
 
 }  // namespace urnic::sim

@@ -179,13 +179,4 @@ std::vector<std::string> SimNetwork::take_trace() {
     return lines;
 }
 
-void connect(SimHost& a, SimHost& b, const ConnectOptions& options) {
-    a.to_init(options.access, options.qkey);
-    b.to_init(options.access, options.qkey);
-    a.to_rtr(b, options, options.psn_b);
-    b.to_rtr(a, options, options.psn_a);
-    a.to_rts(options, options.psn_a);
-    b.to_rts(options, options.psn_b);
-}
-
 }  // namespace urnic::sim

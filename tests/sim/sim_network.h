@@ -34,16 +34,15 @@ struct SentPacket {
     std::size_t frame_bytes = 0;
 };
 
-class SimNetwork {
+class SimNetwork final : public SimWire {
   public:
     explicit SimNetwork(std::uint64_t seed = 1) : random_(seed) {}
 
     static constexpr TimeNs kDelayNs = 1'000;
 
-    void attach(SimHost& host) { hosts_.push_back(&host); }
-    [[nodiscard]] TimeNs now() const { return now_; }
+    void attach(SimHost& host) override { hosts_.push_back(&host); }
     [[nodiscard]] bool transmit(SimHost& from, const wire::Path& path, const wire::PacketHeader& header,
-                                std::span<const MemoryPiece> pieces);
+                                std::span<const MemoryPiece> pieces) override;
     /// Puts a packet of the test's own making on the wire, as if `from` had sent it.
     void inject(SimHost& from, const wire::PacketHeader& header, std::span<const std::byte> payload = {});
 
@@ -67,8 +66,6 @@ class SimNetwork {
     std::function<bool(const SentPacket&)> lose;
     /// The same; true gives it a CE mark.
     std::function<bool(const SentPacket&)> mark;
-    /// Called before each round of a host's progress.
-    std::function<void(SimHost&)> before_progress;
     bool keep_trace = true;
     std::uint64_t frames_corrupted = 0;
 
@@ -83,13 +80,9 @@ class SimNetwork {
     [[nodiscard]] TimeNs next_time() const;
 
     std::mt19937_64 random_;
-    TimeNs now_ = 0;
     std::vector<SimHost*> hosts_;
     std::multimap<TimeNs, Frame> in_flight_;
     std::vector<SentPacket> packets_;
 };
-
-/// Connects A and B, both in RTS.
-void connect(SimHost& a, SimHost& b, const ConnectOptions& options = {});
 
 }  // namespace urnic::sim

@@ -1,0 +1,36 @@
+// What simulated hosts are joined to.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "base/time.h"
+#include "rnic/wire/frame.h"
+
+namespace urnic::sim {
+
+class SimHost;
+
+/// Has the time, and takes what hosts send; hands them what comes (SimHost::deliver) and lets them work
+/// (SimHost::progress).
+class SimWire {
+  public:
+    virtual ~SimWire() = default;
+
+    [[nodiscard]] TimeNs now() const { return now_; }
+    virtual void attach(SimHost& host) = 0;
+    /// As Outbox::transmit().
+    [[nodiscard]] virtual bool transmit(SimHost& from, const wire::Path& path,
+                                        const wire::PacketHeader& header,
+                                        std::span<const MemoryPiece> pieces) = 0;
+    /// Packets that `from` may give it now.
+    [[nodiscard]] virtual std::uint32_t room(const SimHost& /*from*/) const {
+        return std::numeric_limits<std::uint32_t>::max();
+    }
+
+  protected:
+    TimeNs now_ = 0;
+};
+
+}  // namespace urnic::sim
