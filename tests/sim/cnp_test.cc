@@ -65,8 +65,8 @@ TEST_F(Cnp, AnswersMarkedDataOfAnRcQp) {
     EXPECT_FALSE(sent[0].header.ack_req);
     EXPECT_FALSE(sent[0].header.mig_req);  // as NICs send it: 81 00 ff ff 40
     EXPECT_EQ(sent[0].header.psn.value(), 0U);
-    EXPECT_EQ(sent[0].traffic_class, 48U << 2U);
-    EXPECT_EQ(sent[0].frame_bytes, 14U + 20 + 8 + 12 + 16 + 4);
+    EXPECT_EQ(sent[0].view().traffic_class, 48U << 2U);
+    EXPECT_EQ(sent[0].frame.size(), 14U + 20 + 8 + 12 + 16 + 4);
     EXPECT_EQ(b_->counters.np_ecn_marked_roce_packets.value(), 1U);
     EXPECT_EQ(b_->counters.np_cnp_sent.value(), 1U);
     EXPECT_EQ(a_->counters.rp_cnp_handled.value(), 1U);
@@ -86,7 +86,7 @@ TEST_F(Cnp, GoesOverIpv6AsWell) {
     ASSERT_TRUE(net_.run());
     const auto sent = cnps();
     ASSERT_EQ(sent.size(), 1U);
-    EXPECT_EQ(sent[0].traffic_class, 5U << 2U);
+    EXPECT_EQ(sent[0].view().traffic_class, 5U << 2U);
     EXPECT_EQ(a_->counters.rp_cnp_handled.value(), 1U);
 }
 

@@ -29,7 +29,7 @@ class Pacing : public RcPair {
     static double mean(const std::vector<SentPacket>& packets) {
         double bits = 0;
         for (std::size_t i = 0; i + 1 < packets.size(); ++i) {
-            bits += static_cast<double>(packets[i].frame_bytes) * 8;
+            bits += static_cast<double>(packets[i].frame.size()) * 8;
         }
         return bits / (static_cast<double>(packets.back().time - packets.front().time) / 1e9);
     }
@@ -41,7 +41,7 @@ class Pacing : public RcPair {
         for (const SentPacket& packet : packets) {
             ahead = std::max(0.0, ahead - static_cast<double>(packet.time - last) *
                                               static_cast<double>(rate) / 8e9) +
-                    static_cast<double>(packet.frame_bytes);
+                    static_cast<double>(packet.frame.size());
             last = packet.time;
             most = std::max(most, ahead);
         }

@@ -96,9 +96,13 @@ std::vector<Done> SimHost::poll_recv() { return summary(poll_raw(true)); }
 
 int SimHost::modify(const abi::QpAttr& attr) {
     wire::PathSpec spec;
-    spec.src_mac = mac_;
-    spec.src_gid = gid_;
-    std::memcpy(spec.dst_gid.data(), attr.av.dgid, spec.dst_gid.size());
+    if (options_.path) {
+        spec = *options_.path;
+    } else {
+        spec.src_mac = mac_;
+        spec.src_gid = gid_;
+        std::memcpy(spec.dst_gid.data(), attr.av.dgid, spec.dst_gid.size());
+    }
     const int error = qp_->modify(wire_.now(), attr, wire::make_path(spec), *this);
     if (error == 0 && (attr.mask & kQpAttrState) != 0 && attr.state == QpState::kReset) {
         send_ring_.restart();

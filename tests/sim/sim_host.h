@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -67,6 +68,8 @@ class SimHost : public Outbox {
         const congestion::Settings* congestion = nullptr;
         congestion::CnpGaps* cnp_gaps = nullptr;
         std::uint8_t address = 0;  // last byte of its GID; 0: the QP number
+        /// How it addresses its peer, in place of its own addresses and those of the peer.
+        std::optional<wire::PathSpec> path = {};
     };
 
     SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Options& options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -51,30 +52,34 @@ std::string line_of(const SentPacket& packet) {
 
 }  // namespace
 
+wire::PacketView SentPacket::view() const {
+    wire::PacketView view;
+    URNIC_CHECK(wire::parse_frame(frame, view) == wire::ParseError::kNone);
+    return view;
+}
+
+bool SentPacket::is_request() const {
+    return (wire::opcode_info(header.opcode).flags & wire::kIsRequest) != 0;
+}
+
 bool SimNetwork::chance(std::uint32_t thousandths) {
     return thousandths != 0 && random_() % 1000 < thousandths;
 }
 
 bool SimNetwork::transmit(SimHost& from, const wire::Path& path, const wire::PacketHeader& header,
                           std::span<const MemoryPiece> pieces) {
-    std::vector<std::byte> bytes(wire::kMaxFrameBytes);
-    const std::size_t length = wire::build_frame(path, header, pieces, bytes);
-    if (length == 0) {
+    if (discards) {
+        return true;
+    }
+    SentPacket packet{now_, from.name(), path, header, 0, std::vector<std::byte>(wire::kMaxFrameBytes)};
+    packet.frame.resize(wire::build_frame(path, header, pieces, packet.frame));
+    if (packet.frame.empty()) {
         return false;
     }
-    bytes.resize(length);
-    std::size_t payload_bytes = 0;
     for (const MemoryPiece& piece : pieces) {
-        payload_bytes += piece.length_bytes;
+        packet.payload_bytes += piece.length_bytes;
     }
-    SentPacket packet{now_, from.name(), header, payload_bytes};
-    wire::PacketView view;
-    if (wire::parse_frame(bytes, view) == wire::ParseError::kNone) {
-        packet.traffic_class = view.traffic_class;
-        packet.vlan_tci = view.vlan_tci;
-    }
-    packet.frame_bytes = length;
-    put_on_wire(packet, std::move(bytes));
+    put_on_wire(std::move(packet));
     return true;
 }
 
@@ -90,19 +95,24 @@ void SimNetwork::inject(SimHost& from, const wire::PacketHeader& header, std::sp
     URNIC_CHECK(transmit(from, wire::make_path(spec), header, {&piece, copy.empty() ? 0U : 1U}));
 }
 
-void SimNetwork::put_on_wire(const SentPacket& packet, std::vector<std::byte> bytes) {
+void SimNetwork::put_on_wire(SentPacket packet) {
+    const bool is_marked = mark && mark(packet);
+    const bool is_lost = (lose && lose(packet)) || chance(faults.loss);
+    if (!is_lost) {
+        send_copies(packet, is_marked);
+    }
     if (keep_trace) {
-        packets_.push_back(packet);
+        packets_.push_back(std::move(packet));
     }
-    if (mark && mark(packet)) {
-        wire::set_ce(bytes);
-    }
-    if ((lose && lose(packet)) || chance(faults.loss)) {
-        return;
-    }
+}
+
+void SimNetwork::send_copies(const SentPacket& packet, bool is_marked) {
     const int copies = chance(faults.duplicate) ? 2 : 1;
     for (int copy = 0; copy < copies; ++copy) {
-        Frame frame{packet.header.dest_qp, bytes};
+        Frame frame{packet.header.dest_qp, packet.frame};
+        if (is_marked) {
+            wire::set_ce(frame.bytes);
+        }
         if (chance(faults.corrupt)) {
             // Behind the IP header: the fields that the ICRC leaves out lie before.
             const std::size_t at = 14 + 20 + 8 + 5 + random_() % (frame.bytes.size() - (14 + 20 + 8 + 5));
@@ -169,7 +179,12 @@ bool SimNetwork::run() {
     return false;
 }
 
-std::vector<SentPacket> SimNetwork::take_packets() { return std::exchange(packets_, {}); }
+std::vector<SentPacket> SimNetwork::take_packets() {
+    std::vector<SentPacket> taken(std::make_move_iterator(packets_.begin()),
+                                  std::make_move_iterator(packets_.end()));
+    packets_.clear();
+    return taken;
+}
 
 std::vector<std::string> SimNetwork::take_trace() {
     std::vector<std::string> lines;

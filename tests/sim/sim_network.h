@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <random>
@@ -27,11 +28,14 @@ struct LinkFaults {
 struct SentPacket {
     TimeNs time = 0;
     std::string from;
+    wire::Path path;
     wire::PacketHeader header;
     std::size_t payload_bytes = 0;
-    std::uint8_t traffic_class = 0;
-    std::uint16_t vlan_tci = 0;
-    std::size_t frame_bytes = 0;
+    std::vector<std::byte> frame;
+
+    /// The frame's fields; refers into it.
+    [[nodiscard]] wire::PacketView view() const;
+    [[nodiscard]] bool is_request() const;
 };
 
 class SimNetwork final : public SimWire {
@@ -60,6 +64,9 @@ class SimNetwork final : public SimWire {
     /// Takes the lines written since the last call: "TIMEus FROM OPERATION psn=.. len=.. ...".
     std::vector<std::string> take_trace();
     std::vector<SentPacket> take_packets();
+    /// The same packets, oldest first, for who takes them one by one.
+    [[nodiscard]] std::deque<SentPacket>& packets() { return packets_; }
+    [[nodiscard]] const std::deque<SentPacket>& packets() const { return packets_; }
 
     LinkFaults faults;
     /// Asked about each packet sent; true loses it.
@@ -67,6 +74,8 @@ class SimNetwork final : public SimWire {
     /// The same; true gives it a CE mark.
     std::function<bool(const SentPacket&)> mark;
     bool keep_trace = true;
+    /// What hosts send is neither built nor written down, and comes nowhere.
+    bool discards = false;
     std::uint64_t frames_corrupted = 0;
 
   private:
@@ -75,14 +84,15 @@ class SimNetwork final : public SimWire {
         std::vector<std::byte> bytes;
     };
     [[nodiscard]] bool chance(std::uint32_t thousandths);
-    void put_on_wire(const SentPacket& packet, std::vector<std::byte> bytes);
+    void put_on_wire(SentPacket packet);
+    void send_copies(const SentPacket& packet, bool is_marked);
     void deliver(const Frame& frame);
     [[nodiscard]] TimeNs next_time() const;
 
     std::mt19937_64 random_;
     std::vector<SimHost*> hosts_;
     std::multimap<TimeNs, Frame> in_flight_;
-    std::vector<SentPacket> packets_;
+    std::deque<SentPacket> packets_;
 };
 
 }  // namespace urnic::sim

@@ -8,10 +8,10 @@
 namespace urnic::sim {
 
 CaptureHost::CaptureHost(SimNetwork& network, const Conversation& conversation, int self)
-    : SimHost(network, "ours", conversation.qp_num(self), {}),
+    : SimHost(network, "ours", conversation.qp_num(self), {.path = conversation.path(self)}),
       conversation_(conversation),
-      self_(self),
-      path_(wire::make_path(conversation.path(self))) {
+      self_(self) {
+    network.lose = [](const SentPacket& /*packet*/) { return true; };  // the peer is the capture's
     to_init();
     const wire::PathSpec addresses = conversation.path(self);
     abi::QpAttr attr{};
@@ -30,16 +30,6 @@ CaptureHost::CaptureHost(SimNetwork& network, const Conversation& conversation, 
     attr.min_rnr_timer = 12;  // what perftest and ibv_rc_pingpong ask for
     URNIC_CHECK(modify(attr) == 0);
     to_rts({.timeout = 14, .retry_cnt = 7, .rnr_retry = 7}, conversation.first_psn(self));
-}
-
-bool CaptureHost::transmit(const wire::Path& /*path*/, const wire::PacketHeader& header,
-                           std::span<const MemoryPiece> pieces) {
-    std::vector<std::byte> frame(wire::kMaxFrameBytes);
-    frame.resize(wire::build_frame(path_, header, pieces, frame));
-    URNIC_CHECK(!frame.empty());
-    const bool is_request = (wire::opcode_info(header.opcode).flags & wire::kIsRequest) != 0;
-    (is_request ? sent_requests : sent).push_back(std::move(frame));
-    return true;
 }
 
 void CaptureHost::register_named_memory() {
@@ -84,6 +74,16 @@ Psn CaptureHost::expected_psn() const {
     abi::QpAttr attr;
     qp().query(attr);
     return Psn(attr.rq_psn);
+}
+
+Frames frames_of(const SimNetwork& network, bool requests) {
+    Frames frames;
+    for (const SentPacket& packet : network.packets()) {
+        if (packet.is_request() == requests) {
+            frames.push_back(packet.frame);
+        }
+    }
+    return frames;
 }
 
 }  // namespace urnic::sim

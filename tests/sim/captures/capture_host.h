@@ -1,5 +1,5 @@
 // A simulated host in the place of one of a capture's peers: the same addresses, QP number, PSNs, keys and
-// memory addresses; its frames are kept.
+// memory addresses. Its frames are those of the network, which takes them nowhere.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,12 @@ class CaptureHost final : public SimHost {
     /// In RTS, connected to the other peer.
     CaptureHost(SimNetwork& network, const Conversation& conversation, int self);
 
-    [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
-                                std::span<const MemoryPiece> pieces) override;
-
     /// Registers the memory that the requests of the other peer name, under their keys and addresses.
     void register_named_memory();
     /// The memory at an address that a request names; `length_bytes` of it.
     [[nodiscard]] std::span<std::byte> named_memory(std::uint64_t va, std::uint32_t rkey,
                                                     std::size_t length_bytes);
     [[nodiscard]] Psn expected_psn() const;
-
-    std::vector<std::vector<std::byte>> sent;  // frames, requests and answers apart
-    std::vector<std::vector<std::byte>> sent_requests;
 
   private:
     struct Named {
@@ -39,8 +33,12 @@ class CaptureHost final : public SimHost {
     };
     const Conversation& conversation_;
     int self_;
-    wire::Path path_;
     std::vector<Named> named_;
 };
+
+using Frames = std::vector<std::vector<std::byte>>;
+
+/// What went over the network: requests, or answers.
+[[nodiscard]] Frames frames_of(const SimNetwork& network, bool requests);
 
 }  // namespace urnic::sim

@@ -14,8 +14,6 @@
 namespace urnic::sim {
 namespace {
 
-using Frames = std::vector<std::vector<std::byte>>;
-
 wire::PacketView view_of(const std::vector<std::byte>& frame) {
     wire::PacketView view;
     EXPECT_EQ(wire::parse_frame(frame, view), wire::ParseError::kNone);
@@ -59,7 +57,7 @@ class RequesterReplay {
             check_result(operations_[i], *regions_[i]);
         }
     }
-    [[nodiscard]] const Frames& ours() const { return host_.sent_requests; }
+    [[nodiscard]] Frames ours() const { return frames_of(net_, true); }
     [[nodiscard]] int repetitions() const { return repetitions_; }
 
   private:
@@ -90,10 +88,12 @@ class RequesterReplay {
     }
 
     void run_until(TimeNs time) {
-        const std::size_t before = host_.sent_requests.size();
+        const auto before = static_cast<std::ptrdiff_t>(net_.packets().size());
         net_.run_until(time);
-        if (next_psn_ && host_.sent_requests.size() > before) {
-            EXPECT_EQ(view_of(host_.sent_requests[before]).header.psn, *next_psn_);
+        const auto next = std::find_if(net_.packets().begin() + before, net_.packets().end(),
+                                       [](const SentPacket& packet) { return packet.is_request(); });
+        if (next_psn_ && next != net_.packets().end()) {
+            EXPECT_EQ(next->header.psn, *next_psn_);
             next_psn_.reset();
         }
     }
@@ -184,10 +184,10 @@ void replay(const std::string& name, UsedDifferences& used) {
             compare_by_psn(requester.ours(), theirs, used);
             continue;
         }
-        ASSERT_EQ(requester.ours().size(), theirs.size());
+        const Frames ours = requester.ours();
+        ASSERT_EQ(ours.size(), theirs.size());
         for (std::size_t i = 0; i < theirs.size(); ++i) {
-            EXPECT_THAT(field_differences(requester.ours()[i], theirs[i]->bytes, used), testing::IsEmpty())
-                << i;
+            EXPECT_THAT(field_differences(ours[i], theirs[i]->bytes, used), testing::IsEmpty()) << i;
         }
     }
     EXPECT_EQ(requests, expected.requests);

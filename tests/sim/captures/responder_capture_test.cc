@@ -11,8 +11,6 @@
 namespace urnic::sim {
 namespace {
 
-using Frames = std::vector<std::vector<std::byte>>;
-
 /// Whether requests are handed to the QP one by one, or all that came before the real peer's next answer as
 /// one burst, as a worker takes them from its port.
 enum class Pace { kOneByOne, kBursts };
@@ -51,7 +49,7 @@ class ResponderReplay {
             }
         }
         host_.progress();
-        return host_.sent;
+        return frames_of(net_, false);
     }
 
     [[nodiscard]] std::size_t left_out() const { return left_out_; }

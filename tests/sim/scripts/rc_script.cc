@@ -68,9 +68,11 @@ void RcScript::create(const ConnectOptions& options, const SimHost::Options& hos
     log_.clear();
     options_ = options;
     network_ = std::make_unique<SimNetwork>();
+    network_->lose = [](const SentPacket& /*packet*/) { return true; };  // the script is the peer
+    last_path_ = {};
     SimHost::Options with_recovery = host;
     with_recovery.holds_early_packets |= is_selective();
-    host_ = std::make_unique<ScriptHost>(*network_, "A", kQp, with_recovery);
+    host_ = std::make_unique<SimHost>(*network_, "A", kQp, with_recovery);
     peer_address_ = std::make_unique<SimHost>(*network_, "B", kPeerQp, host);
     memory_ = &host_->add_region(kMemoryBytes);
     std::copy(own_data_.begin(), own_data_.end(), memory_->data());

@@ -17,13 +17,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tests/sim/scripts/script_host.h"
 #include "tests/sim/scripts/script_packet.h"
+#include "tests/sim/sim_host.h"
+#include "tests/sim/sim_network.h"
 
 namespace urnic::sim {
 
@@ -239,7 +241,12 @@ class RcScript : public ::testing::Test {
     void holds_own_data(std::size_t offset, std::size_t length, Where where = Where::current());
     [[nodiscard]] std::uint64_t& word(std::size_t offset);
 
-    [[nodiscard]] ScriptHost& host() { return *host_; }
+    [[nodiscard]] SimHost& host() { return *host_; }
+    /// What the host put on the wire and the script has not asked for yet.
+    [[nodiscard]] std::deque<SentPacket>& seen() { return network_->packets(); }
+    [[nodiscard]] const std::deque<SentPacket>& seen() const { return network_->packets(); }
+    /// From now on what goes out is neither built nor seen, or it is again.
+    void discard_frames(bool discards) { network_->discards = discards; }
     [[nodiscard]] const wire::Gid& peer_gid() const { return peer_address_->gid(); }
     [[nodiscard]] TimeNs now() const { return network_->now(); }
     [[nodiscard]] const ConnectOptions& options() const { return options_; }
@@ -254,9 +261,9 @@ class RcScript : public ::testing::Test {
     void note(const char* who, TimeNs time, const FrameBytes& frame);
     void fail(Where where, const std::string& what) const;
     void deliver(const ScriptPacket& packet);
-    [[nodiscard]] bool same_as(const SeenFrame& seen, const ScriptPacket& expected, Where where);
+    [[nodiscard]] bool same_as(const SentPacket& seen, const ScriptPacket& expected, Where where);
     [[nodiscard]] std::string missing(const ScriptPacket& expected) const;
-    [[nodiscard]] SeenFrame take_seen();
+    [[nodiscard]] SentPacket take_seen();
     void sends_something(const ScriptPacket& expected, Where where) const;
     [[nodiscard]] bool silent_then_sends(TimeNs least, TimeNs most, const ScriptPacket& expected,
                                          Where where);
@@ -266,12 +273,13 @@ class RcScript : public ::testing::Test {
 
     ConnectOptions options_;
     std::unique_ptr<SimNetwork> network_;
-    std::unique_ptr<ScriptHost> host_;
+    std::unique_ptr<SimHost> host_;
     std::unique_ptr<SimHost> peer_address_;
     SimRegion* memory_ = nullptr;
     std::vector<std::byte> own_data_;
     std::vector<std::byte> peer_data_;
     std::vector<std::string> log_;
+    wire::Path last_path_;  // of the packet taken last
 };
 
 }  // namespace urnic::sim

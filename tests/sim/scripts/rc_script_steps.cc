@@ -37,8 +37,9 @@ void RcScript::fail(Where where, const std::string& what) const {
     for (const std::string& line : log_) {
         text += "  " + line + "\n";
     }
-    for (const SeenFrame& frame : host_->seen) {
-        text += "  " + time_text(frame.time) + " sends, not asked for yet: " + frame_line(frame.bytes) + "\n";
+    for (const SentPacket& packet : seen()) {
+        text +=
+            "  " + time_text(packet.time) + " sends, not asked for yet: " + frame_line(packet.frame) + "\n";
     }
     ADD_FAILURE_AT(where.file, where.line) << text;
 }
@@ -84,35 +85,36 @@ void RcScript::peer(const ScriptPackets& packets, Where /*where*/) {
 
 // --- Packets out ------------------------------------------------------------------------------------------
 
-SeenFrame RcScript::take_seen() {
-    SeenFrame frame = std::move(host_->seen.front());
-    host_->seen.pop_front();
-    note("sends", frame.time, frame.bytes);
-    return frame;
+SentPacket RcScript::take_seen() {
+    SentPacket packet = std::move(seen().front());
+    seen().pop_front();
+    note("sends", packet.time, packet.frame);
+    last_path_ = packet.path;
+    return packet;
 }
 
 std::string RcScript::missing(const ScriptPacket& expected) const {
     ScriptPacket addressed = expected;
     addressed.dest_qp(kPeerQp);
-    const FrameBytes frame = addressed.expected_for(nullptr, host_->last_path, own_data_);
+    const FrameBytes frame = addressed.expected_for(nullptr, last_path_, own_data_);
     return "expected packet " + frame_line(frame) + "\n" + frame_dump(frame) + "  seen: none";
 }
 
-bool RcScript::same_as(const SeenFrame& seen, const ScriptPacket& expected, Where where) {
+bool RcScript::same_as(const SentPacket& seen, const ScriptPacket& expected, Where where) {
     ScriptPacket addressed = expected;
     addressed.dest_qp(kPeerQp);
-    const FrameBytes frame = addressed.expected_for(&seen.bytes, host_->last_path, own_data_);
+    const FrameBytes frame = addressed.expected_for(&seen.frame, last_path_, own_data_);
     std::string differences;
-    if (same_from_bth(frame, seen.bytes, differences)) {
+    if (same_from_bth(frame, seen.frame, differences)) {
         return true;
     }
     fail(where, "another packet than expected; they differ in\n" + differences + "  expected\n" +
-                    frame_dump(frame) + "  seen\n" + frame_dump(seen.bytes));
+                    frame_dump(frame) + "  seen\n" + frame_dump(seen.frame));
     return false;
 }
 
 void RcScript::sends_something(const ScriptPacket& expected, Where where) const {
-    if (!HasFailure() && host_->seen.empty()) {
+    if (!HasFailure() && seen().empty()) {
         fail(where, missing(expected));
     }
 }
@@ -130,8 +132,8 @@ void RcScript::sends(const ScriptPackets& expected, Where where) {
 }
 
 void RcScript::sends_nothing(Where where) {
-    if (!HasFailure() && !host_->seen.empty()) {
-        fail(where, "expected no packet\n  seen\n" + frame_dump(host_->seen.front().bytes));
+    if (!HasFailure() && !seen().empty()) {
+        fail(where, "expected no packet\n  seen\n" + frame_dump(seen().front().frame));
     }
 }
 
@@ -149,11 +151,11 @@ void RcScript::silence(TimeNs duration, Where where) {
 
 // Lets time pass until a packet went out; false: none did up to and including `until`.
 bool RcScript::advance_to_next_frame(TimeNs until) {
-    while (host_->seen.empty()) {
+    while (seen().empty()) {
         const TimeNs deadline = host_->qp().deadline();
         if (deadline > until) {
             network_->run_until(until);
-            return !host_->seen.empty();
+            return !seen().empty();
         }
         network_->run_until(std::max(deadline, now()));
     }
@@ -191,13 +193,13 @@ std::uint32_t RcScript::asks_again(std::uint32_t psn, std::size_t offset, std::u
     if (HasFailure()) {
         return least;
     }
-    const std::uint32_t length = frame_header(host_->seen.front().bytes).reth.dma_length;
+    const std::uint32_t length = frame_header(seen().front().frame).reth.dma_length;
     sends(read_request(psn, std::clamp(length, least, most), offset), where);
     return length;
 }
 
 void RcScript::if_repeated(const ScriptPackets& requests, const ScriptPackets& answers, Where where) {
-    if (!HasFailure() && !host_->seen.empty()) {
+    if (!HasFailure() && !seen().empty()) {
         sends(requests, where);
         peer(answers, where);
     }
@@ -207,7 +209,7 @@ void RcScript::no_answer(const ScriptPacket& repeated, Where where) {
     constexpr std::size_t kMost = 4;
     sends_nothing(where);
     wait(least_timeout(options_.timeout) / 2);
-    const std::size_t times = HasFailure() ? 0 : host_->seen.size();
+    const std::size_t times = HasFailure() ? 0 : seen().size();
     if (!HasFailure() && (is_selective() ? times < 1 || times > kMost : times != 0)) {
         fail(where, "without an answer, something was sent " + std::to_string(times) + " times");
     }
@@ -239,22 +241,22 @@ void RcScript::resends(const ScriptPackets& expected, Where where) {
             fail(where, missing(expected[next]));
             return;
         }
-        const SeenFrame seen = take_seen();
-        const wire::PacketHeader header = frame_header(seen.bytes);
+        const SentPacket taken = take_seen();
+        const wire::PacketHeader header = frame_header(taken.frame);
         const auto found = std::find_if(expected.begin(), expected.end(), [&](const ScriptPacket& packet) {
             return packet.psn() == header.psn.value();
         });
         const auto index = static_cast<std::size_t>(found - expected.begin());
         const bool is_first_seen = next == 0 && !nak_sent;
         if (found == expected.end() || (is_first_seen && index != 0)) {
-            (void)same_as(seen, expected[next], where);
+            (void)same_as(taken, expected[next], where);
             return;
         }
         ScriptPacket repeated = *found;
         if (index + 1 != expected.size()) {
             repeated.any_ackreq();
         }
-        if (!same_as(seen, repeated, where)) {
+        if (!same_as(taken, repeated, where)) {
             return;
         }
         if (index > next) {
@@ -270,7 +272,7 @@ void RcScript::resends(const ScriptPackets& expected, Where where) {
             const wire::OpcodeInfo& info = wire::opcode_info(header.opcode);
             may_ack = may_ack && (info.flags & (wire::kIsRead | wire::kIsAtomic)) == 0;
         }
-        if (host_->seen.empty() && header.ack_req && may_ack && next < expected.size()) {
+        if (seen().empty() && header.ack_req && may_ack && next < expected.size()) {
             peer(ack(expected[next - 1].psn(), 0));
         }
     }

@@ -19,7 +19,7 @@ class RequesterCredits : public RcScript {
     // So many WRITEs go and are acknowledged, past the script's books: they would take minutes.
     void exchange(std::uint32_t messages, std::uint32_t first_psn) {
         constexpr std::uint32_t kBurst = 64;
-        host().keep_frames = false;
+        discard_frames(true);
         const SendRequest request = unsignaled(write(0, 0));
         wire::PacketView view;
         view.header = ack(first_psn - 1, 0).header();
@@ -36,7 +36,7 @@ class RequesterCredits : public RcScript {
             view.header.aeth.msn = done & Psn::kMask;
             host().deliver(view);
         }
-        host().keep_frames = true;
+        discard_frames(false);
     }
 };
 

@@ -52,16 +52,16 @@ class RequesterPackets : public RcScript {
     // window would stay closed. Returns the packets seen.
     std::uint32_t acknowledge_until(std::uint32_t last_psn) {
         std::uint32_t packets = 0;
-        while (!host().seen.empty()) {
+        while (!seen().empty()) {
             std::optional<std::uint32_t> asked;
             std::uint32_t psn = 0;
-            for (const SeenFrame& frame : host().seen) {
-                const wire::PacketHeader header = frame_header(frame.bytes);
+            for (const SentPacket& packet : seen()) {
+                const wire::PacketHeader header = frame_header(packet.frame);
                 psn = header.psn.value();
                 asked = header.ack_req ? psn : asked;
                 ++packets;
             }
-            host().seen.clear();
+            seen().clear();
             if (!asked) {
                 ADD_FAILURE() << "no AckReq in the stretch that ends with PSN " << psn;
                 return packets;
@@ -121,8 +121,8 @@ RC_SCRIPT_IN(RequesterPackets, PadCount, "9.2",
     for (std::uint32_t length = 0; length <= 9; ++length) {
         const std::uint32_t psn = 1000 + length;
         post(send(length, length));
-        ASSERT_EQ(host().seen.size(), 1U);
-        const FrameBytes& frame = host().seen.front().bytes;
+        ASSERT_EQ(seen().size(), 1U);
+        const FrameBytes& frame = seen().front().frame;
         const std::uint32_t words = (length + 3) / 4;
         EXPECT_EQ(frame_header(frame).pad_count, 4 * words - length);
         EXPECT_EQ(frame.size(), 14U + 20 + 8 + 12 + 4 * words + 4);
@@ -293,7 +293,7 @@ RC_SCRIPT_IN(
     "a message longer than the requester's window: each stretch asks for an ACK, so that it goes on") {
     connect({.mtu = 256});
     post(write(1, kMemoryBytes));
-    EXPECT_EQ(host().seen.size(), kMaxInFlightPackets);
+    EXPECT_EQ(seen().size(), kMaxInFlightPackets);
     EXPECT_EQ(acknowledge_until(1000 + kMemoryBytes / 256 - 1), kMemoryBytes / 256);
     completes_nothing();
     peer(ack(1000 + kMemoryBytes / 256 - 1, 1));

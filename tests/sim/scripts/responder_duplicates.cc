@@ -209,8 +209,8 @@ RC_SCRIPT(ResponderDuplicate, FloodOfReads, "9.7.5.1.5",
     constexpr std::uint32_t kDepth = 16;
     connect({.mtu = 256, .max_dest_rd_atomic = kDepth});
     peer(read_request(2000, 25'600));
-    EXPECT_EQ(host().seen.size(), 100U);
-    host().seen.clear();
+    EXPECT_EQ(seen().size(), 100U);
+    seen().clear();
     for (std::uint32_t i = 0; i < 1000; ++i) {
         arrives(read_request(2000 + i % 100, 8));
     }
@@ -218,8 +218,8 @@ RC_SCRIPT(ResponderDuplicate, FloodOfReads, "9.7.5.1.5",
         arrives(read_request(2100 + i, 8));
     }
     host().progress();
-    ASSERT_EQ(host().seen.size(), 2 * kDepth);
-    host().seen.erase(host().seen.begin(), host().seen.begin() + kDepth);
+    ASSERT_EQ(seen().size(), 2 * kDepth);
+    seen().erase(seen().begin(), seen().begin() + kDepth);
     for (std::uint32_t i = 0; i < kDepth; ++i) {
         sends(response_only(2100 + i, 1 + kDepth, 8).credits(0));
     }
