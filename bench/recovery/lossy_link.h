@@ -39,6 +39,7 @@ class LossyLink final : public sim::SimWire {
     void advance();
 
     // SimWire; two hosts
+    [[nodiscard]] TimeNs now() const override { return now_; }
     void attach(sim::SimHost& host) override;
     [[nodiscard]] bool transmit(sim::SimHost& from, const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override;
@@ -67,6 +68,7 @@ class LossyLink final : public sim::SimWire {
     [[nodiscard]] std::unique_ptr<Frame> take_frame();
 
     LinkSpec spec_;
+    TimeNs now_ = 0;
     std::array<End, 2> ends_;
     std::vector<std::unique_ptr<Frame>> free_;
 };

@@ -137,7 +137,7 @@ TEST_F(RcPairTest, CorruptFramesAreCaughtByTheIcrc) {
     }
     ASSERT_TRUE(net_.run());
     EXPECT_EQ(a_->poll_send().size(), 40U);
-    EXPECT_GT(net_.frames_corrupted, 10U);
+    EXPECT_GT(net_.frames_corrupted(), 10U);
     for (std::size_t i = 0; i < 40; ++i) {
         EXPECT_TRUE(same(2048 * i, 2000)) << i;
     }

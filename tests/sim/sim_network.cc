@@ -1,7 +1,6 @@
 #include "tests/sim/sim_network.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -62,24 +61,34 @@ bool SentPacket::is_request() const {
     return (wire::opcode_info(header.opcode).flags & wire::kIsRequest) != 0;
 }
 
-bool SimNetwork::chance(std::uint32_t thousandths) {
-    return thousandths != 0 && random_() % 1000 < thousandths;
-}
-
 bool SimNetwork::transmit(SimHost& from, const wire::Path& path, const wire::PacketHeader& header,
                           std::span<const MemoryPiece> pieces) {
     if (discards) {
         return true;
     }
-    SentPacket packet{now_, from.name(), path, header, 0, std::vector<std::byte>(wire::kMaxFrameBytes)};
-    packet.frame.resize(wire::build_frame(path, header, pieces, packet.frame));
-    if (packet.frame.empty()) {
+    Network& network = link_->network;
+    Frame& frame = network.take_frame();
+    frame.length = static_cast<std::uint32_t>(wire::build_frame(path, header, pieces, frame.bytes));
+    if (frame.length == 0) {
+        network.release(frame);
         return false;
     }
+    SentPacket packet{now(), from.name(), path, header, 0, {frame.span().begin(), frame.span().end()}};
     for (const MemoryPiece& piece : pieces) {
         packet.payload_bytes += piece.length_bytes;
     }
-    put_on_wire(std::move(packet));
+    if (mark && mark(packet)) {
+        wire::set_ce(std::span(frame.bytes).first(frame.length));
+    }
+    if (lose && lose(packet)) {
+        network.release(frame);
+    } else {
+        network.set_options(link_->direction, faults);
+        network.send(link_->direction, frame);
+    }
+    if (keep_trace) {
+        packets_.push_back(std::move(packet));
+    }
     return true;
 }
 
@@ -95,87 +104,53 @@ void SimNetwork::inject(SimHost& from, const wire::PacketHeader& header, std::sp
     URNIC_CHECK(transmit(from, wire::make_path(spec), header, {&piece, copy.empty() ? 0U : 1U}));
 }
 
-void SimNetwork::put_on_wire(SentPacket packet) {
-    const bool is_marked = mark && mark(packet);
-    const bool is_lost = (lose && lose(packet)) || chance(faults.loss);
-    if (!is_lost) {
-        send_copies(packet, is_marked);
-    }
-    if (keep_trace) {
-        packets_.push_back(std::move(packet));
-    }
-}
-
-void SimNetwork::send_copies(const SentPacket& packet, bool is_marked) {
-    const int copies = chance(faults.duplicate) ? 2 : 1;
-    for (int copy = 0; copy < copies; ++copy) {
-        Frame frame{packet.header.dest_qp, packet.frame};
-        if (is_marked) {
-            wire::set_ce(frame.bytes);
-        }
-        if (chance(faults.corrupt)) {
-            // Behind the IP header: the fields that the ICRC leaves out lie before.
-            const std::size_t at = 14 + 20 + 8 + 5 + random_() % (frame.bytes.size() - (14 + 20 + 8 + 5));
-            frame.bytes[at] ^= static_cast<std::byte>(1U << (random_() % 8));
-            ++frames_corrupted;
-        }
-        const TimeNs more = chance(faults.reorder) ? random_() % faults.reorder_ns : 0;
-        in_flight_.emplace(now_ + kDelayNs + more, std::move(frame));
-    }
-}
-
-void SimNetwork::deliver(const Frame& frame) {
+void SimNetwork::Link::receive(TimeNs /*now*/, DirectionId /*from*/, Frame& frame) {
     wire::PacketView view;
-    if (wire::parse_frame(frame.bytes, view) != wire::ParseError::kNone || !wire::icrc_ok(view)) {
-        return;
-    }
-    for (SimHost* host : hosts_) {
-        if (host->qp().qp_num() == view.header.dest_qp) {
-            host->deliver(view);
-            return;
+    if (wire::parse_frame(frame.span(), view) == wire::ParseError::kNone && wire::icrc_ok(view)) {
+        const auto host = std::find_if(hosts.begin(), hosts.end(), [&view](const SimHost* each) {
+            return each->qp().qp_num() == view.header.dest_qp;
+        });
+        if (host != hosts.end()) {
+            (*host)->deliver(view);
         }
     }
+    network.release(frame);
 }
 
 TimeNs SimNetwork::next_time() const {
-    TimeNs next = in_flight_.empty() ? kNever : in_flight_.begin()->first;
-    for (const SimHost* host : hosts_) {
+    TimeNs next = link_->network.next_time();
+    for (const SimHost* host : link_->hosts) {
         next = std::min(next, host->qp().deadline());
     }
     return next;
 }
 
 void SimNetwork::run_until(TimeNs until) {
-    for (SimHost* host : hosts_) {
+    for (SimHost* host : link_->hosts) {
         host->progress();
     }
     for (TimeNs next = next_time(); next <= until; next = next_time()) {
-        now_ = std::max(now_, next);
-        while (!in_flight_.empty() && in_flight_.begin()->first <= now_) {
-            const Frame frame = std::move(in_flight_.begin()->second);
-            in_flight_.erase(in_flight_.begin());
-            deliver(frame);
-        }
-        for (SimHost* host : hosts_) {
-            if (host->qp().deadline() <= now_) {
-                host->qp().handle_timeout(now_, *host);
+        link_->network.run_until(std::max(now(), next));
+        for (SimHost* host : link_->hosts) {
+            if (host->qp().deadline() <= now()) {
+                host->qp().handle_timeout(now(), *host);
             }
             host->progress();
         }
     }
-    now_ = std::max(now_, until);
+    link_->network.run_until(until);
 }
 
 bool SimNetwork::run() {
     constexpr TimeNs kMinute = 60'000'000'000;
-    const TimeNs end = now_ + kMinute;
+    const TimeNs end = now() + kMinute;
     do {
         const TimeNs next = next_time();
-        run_until(next == kNever ? now_ : std::max(next, now_));
+        run_until(next == kNever ? now() : std::max(next, now()));
         if (next_time() == kNever) {
             return true;
         }
-    } while (now_ < end);
+    } while (now() < end);
     return false;
 }
 

@@ -1,28 +1,20 @@
-// A link in virtual time that carries whole frames between simulated hosts and, from a seed, loses, doubles,
-// reorders, corrupts and delays them. What goes over it is written down, a line a packet.
+// Hosts in virtual time, each of which reaches every other one over one link that may lose, double, reorder
+// and corrupt frames. A test sees each packet, and may lose or mark it. What goes over the link is written
+// down.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
-#include <random>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "tests/sim/net/network.h"
 #include "tests/sim/sim_host.h"
 
 namespace urnic::sim {
-
-/// Chances are in thousandths.
-struct LinkFaults {
-    std::uint32_t loss = 0;
-    std::uint32_t duplicate = 0;
-    std::uint32_t reorder = 0;  // delayed by up to `reorder_ns` more
-    std::uint32_t corrupt = 0;  // one bit flipped: the ICRC has to catch it
-    TimeNs reorder_ns = 5'000;
-};
 
 /// A packet as it is written down.
 struct SentPacket {
@@ -40,11 +32,12 @@ struct SentPacket {
 
 class SimNetwork final : public SimWire {
   public:
-    explicit SimNetwork(std::uint64_t seed = 1) : random_(seed) {}
+    explicit SimNetwork(std::uint64_t seed = 1) : link_(std::make_unique<Link>(seed)) {}
 
-    static constexpr TimeNs kDelayNs = 1'000;
+    static constexpr TimeNs kDelayNs = LinkOptions{}.delay_ns;
 
-    void attach(SimHost& host) override { hosts_.push_back(&host); }
+    [[nodiscard]] TimeNs now() const override { return link_->network.now(); }
+    void attach(SimHost& host) override { link_->hosts.push_back(&host); }
     [[nodiscard]] bool transmit(SimHost& from, const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override;
     /// Puts a packet of the test's own making on the wire, as if `from` had sent it.
@@ -52,11 +45,11 @@ class SimNetwork final : public SimWire {
 
     /// Lets everything happen up to and including `until`.
     void run_until(TimeNs until);
-    void run_for(TimeNs duration) { run_until(now_ + duration); }
+    void run_for(TimeNs duration) { run_until(now() + duration); }
     /// What would have happened meanwhile happens at its end.
     void skip(TimeNs duration) {
-        now_ += duration;
-        run_until(now_);
+        link_->network.stall(duration);
+        run_until(now());
     }
     /// Until nothing more can happen, or for a minute of virtual time. False: it was still going on.
     bool run();
@@ -68,7 +61,9 @@ class SimNetwork final : public SimWire {
     [[nodiscard]] std::deque<SentPacket>& packets() { return packets_; }
     [[nodiscard]] const std::deque<SentPacket>& packets() const { return packets_; }
 
-    LinkFaults faults;
+    /// Of the link, from the next packet on.
+    LinkOptions faults;
+    [[nodiscard]] std::uint64_t frames_corrupted() const { return link_->network.total().corrupted; }
     /// Asked about each packet sent; true loses it.
     std::function<bool(const SentPacket&)> lose;
     /// The same; true gives it a CE mark.
@@ -76,22 +71,23 @@ class SimNetwork final : public SimWire {
     bool keep_trace = true;
     /// What hosts send is neither built nor written down, and comes nowhere.
     bool discards = false;
-    std::uint64_t frames_corrupted = 0;
 
   private:
-    struct Frame {
-        std::uint32_t dest_qp;
-        std::vector<std::byte> bytes;
+    /// From all hosts to all hosts.
+    struct Link final : NetworkNode {
+        explicit Link(std::uint64_t seed)
+            : network(seed), direction(network.connect(*this, *this, "hosts", "hosts", {}, {}).a_to_b) {}
+        /// Hands the frame to the host of its DestQP.
+        void receive(TimeNs now, DirectionId from, Frame& frame) override;
+        void wake(TimeNs /*now*/, std::uint64_t /*token*/) override {}
+
+        Network network;
+        DirectionId direction;
+        std::vector<SimHost*> hosts;
     };
-    [[nodiscard]] bool chance(std::uint32_t thousandths);
-    void put_on_wire(SentPacket packet);
-    void send_copies(const SentPacket& packet, bool is_marked);
-    void deliver(const Frame& frame);
     [[nodiscard]] TimeNs next_time() const;
 
-    std::mt19937_64 random_;
-    std::vector<SimHost*> hosts_;
-    std::multimap<TimeNs, Frame> in_flight_;
+    std::unique_ptr<Link> link_;
     std::deque<SentPacket> packets_;
 };
 

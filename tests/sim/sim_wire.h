@@ -18,7 +18,7 @@ class SimWire {
   public:
     virtual ~SimWire() = default;
 
-    [[nodiscard]] TimeNs now() const { return now_; }
+    [[nodiscard]] virtual TimeNs now() const = 0;
     virtual void attach(SimHost& host) = 0;
     /// As Outbox::transmit().
     [[nodiscard]] virtual bool transmit(SimHost& from, const wire::Path& path,
@@ -28,9 +28,6 @@ class SimWire {
     [[nodiscard]] virtual std::uint32_t room(const SimHost& /*from*/) const {
         return std::numeric_limits<std::uint32_t>::max();
     }
-
-  protected:
-    TimeNs now_ = 0;
 };
 
 }  // namespace urnic::sim

@@ -74,7 +74,7 @@ class UnreliableRandom : public RcPair, public ::testing::WithParamInterface<QpT
     }
 
     // One run; how many of kMessages arrived.
-    std::size_t run(std::uint64_t seed, const LinkFaults& faults) {
+    std::size_t run(std::uint64_t seed, const LinkOptions& faults) {
         start(seed, {.recv_entries = 512, .type = GetParam()});
         net_.keep_trace = false;
         net_.faults = faults;
@@ -111,7 +111,7 @@ TEST_P(UnreliableRandom, WhatArrivesIsWhole) {
     for (std::uint64_t seed = first; seed < first + count; ++seed) {
         SCOPED_TRACE("replay with URNIC_TEST_SEED=" + std::to_string(seed));
         EXPECT_EQ(run(seed, {}), kMessages);
-        const std::size_t some = run(seed, {.loss = 50, .duplicate = 30, .reorder = 50, .corrupt = 10});
+        const std::size_t some = run(seed, {.loss = 50, .duplicate = 30, .corrupt = 10, .reorder = 50});
         EXPECT_GT(some, kMessages / 8);
         EXPECT_LT(some, kMessages);
         if (HasFailure()) {

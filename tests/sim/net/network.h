@@ -109,6 +109,10 @@ class Network {
     /// Lets the next thing happen, if it is due by `until`; false if it is not.
     bool step(TimeNs until = kNever);
     void run_until(TimeNs until);
+    /// Time passes in which nothing is handled: what is due meanwhile is late.
+    void stall(TimeNs duration) { now_ += duration; }
+    /// When the next thing happens; kNever: nothing does.
+    [[nodiscard]] TimeNs next_time() const { return events_.empty() ? kNever : events_.front().time; }
     [[nodiscard]] bool idle() const { return events_.empty(); }
 
     [[nodiscard]] const LinkCounters& counters(DirectionId direction) const {

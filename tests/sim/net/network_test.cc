@@ -88,6 +88,18 @@ TEST_F(NetworkTest, AFrameArrivesAfterItsLengthAtTheRateAndTheDelay) {
     EXPECT_EQ(network_.frames_in_use(), 0);
 }
 
+TEST_F(NetworkTest, WhatIsDueInAStallIsLate) {
+    join({.delay_ns = 100});
+    send(1);
+    EXPECT_EQ(network_.next_time(), 100);
+    network_.stall(5'000);
+    EXPECT_THAT(b_.times, IsEmpty());
+    send(2);
+    network_.run_until(10'000);
+    EXPECT_THAT(b_.times, ElementsAre(5'000, 5'100));
+    EXPECT_EQ(network_.next_time(), kNever);
+}
+
 TEST_F(NetworkTest, JitterDelaysAndKeepsTheOrder) {
     join({.delay_ns = 100, .jitter_ns = 5'000});
     send_many(1'000);

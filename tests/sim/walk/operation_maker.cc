@@ -175,7 +175,8 @@ void OperationMaker::put_inline(Made& made) {
     const Operation& operation = made.operation;
     if (operation.num_pieces == 1 && operation.length <= kMaxInlineBytes && random_.chance(400)) {
         made.operation.flags |= kSendInline;
-        made.request.inline_data.assign(operation.pieces[0].data, operation.pieces[0].data + operation.length);
+        made.request.inline_data.assign(operation.pieces[0].data,
+                                        operation.pieces[0].data + operation.length);
     }
 }
 
