@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "dataplane/port/frame_pool.h"
+#include "dataplane/port/frame_sender.h"
 
 namespace urnic::dataplane {
 
@@ -29,6 +30,7 @@ rte_mbuf* copy_of(const rte_mbuf& frame) {
     std::memcpy(rte_pktmbuf_mtod(copy, std::byte*), frame_bytes(&frame).data(), frame.data_len);
     copy->data_len = frame.data_len;
     copy->pkt_len = frame.data_len;
+    copy_sender(frame, *copy);
     return copy;
 }
 

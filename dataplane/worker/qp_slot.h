@@ -40,6 +40,11 @@ struct QpSlot {
     std::unique_ptr<congestion::Settings> own_congestion;  // nullptr: those of the device; changed in call()
     bool block_self_multicast_loopback = false;            // IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
 
+    /// Connected QPs: the peer's number, whom alone packets of this daemon are taken from. Else, and before RTR:
+    /// kAnySender. Changed in call().
+    static constexpr std::uint32_t kAnySender = ~0U;
+    std::uint32_t peer_qp_num = kAnySender;
+
     // The worker's own, from add_qp() to remove_qp():
     struct Timer : TimerNode {
         QpSlot* slot = nullptr;

@@ -9,6 +9,7 @@
 #include "dataplane/handoff/frame_inbox.h"
 #include "dataplane/handoff/mad_inbox.h"
 #include "dataplane/port/frame_pool.h"
+#include "dataplane/port/frame_sender.h"
 #include "rnic/neighbour/neighbour_message.h"
 #include "rnic/wire/dissect/eth/pause_frame.h"
 #include "rnic/wire/frame.h"
@@ -20,7 +21,7 @@ namespace {
 
 constexpr std::uint16_t kVlanMask = 0xfff;
 constexpr std::uint16_t kDefaultPkey = 0xffff;  // entry 0 of the P_Key table, the only one
-constexpr std::uint32_t kPausesWorker = 0;      // that owns Device::pauses
+constexpr std::uint32_t kPausesWorker = 0;      // that owns Device::pfc_receiver
 
 }  // namespace
 
@@ -280,6 +281,10 @@ void RxPath::dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
         if (view.header.opcode == wire::kCnp) {
             ++counters_.rp_cnp_ignored;
         }
+        return;
+    }
+    if (slot->peer_qp_num != QpSlot::kAnySender && !may_be_from(frame, slot->peer_qp_num)) [[unlikely]] {
+        ++counters_.drop_wrong_sender;
         return;
     }
     dispatch_to_qp(*slot, frame, view, now, protocol_now);

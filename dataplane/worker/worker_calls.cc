@@ -14,6 +14,7 @@ constexpr int kCatchUpRounds = 8;
 /// Rounds in which one QP may send what was posted before it stops: of 32 packets each, 8 times the send
 /// window.
 constexpr int kPostedRounds = 64;
+constexpr std::uint32_t kQpNumMask = 0xff'ffff;
 
 bool stops_sending(const abi::QpAttr& attr) {
     return (attr.mask & kQpAttrState) != 0 && (attr.state == QpState::kErr || attr.state == QpState::kReset);
@@ -166,6 +167,11 @@ int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& p
     }
     WorkerOutbox& outbox = impl.worker_device(slot).outbox;
     const int error = slot.qp->modify(impl.protocol_now, attr, path, outbox.begin_call(slot, impl.now));
+    if (error == 0 && (attr.mask & kQpAttrDestQpn) != 0) {
+        slot.peer_qp_num = attr.dest_qp_num & kQpNumMask;
+    } else if (slot.qp->state() == QpState::kReset) {
+        slot.peer_qp_num = QpSlot::kAnySender;
+    }
     // Before RTS it sends nothing by itself.
     if (slot.qp->state() > QpState::kRtr) {
         impl.run_queue.push(slot);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "dataplane/port/frame_pool.h"
+#include "dataplane/port/frame_sender.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/multicast.h"
 
@@ -39,10 +40,12 @@ void WorkerOutbox::begin(QpSlot& slot, TimeNs now) {
     slot_ = &slot;
     clear_deferred();
     make_room(now);
+    sender_qp_num_ = slot.qp->qp_num();
 }
 
 void WorkerOutbox::make_room(TimeNs now) {
     now_ = now;
+    sender_qp_num_ = kGsiQp;
     if (built_ >= kMaxFrames / 2) {
         flush();
     }
@@ -104,6 +107,7 @@ bool WorkerOutbox::transmit(const wire::Path& path, const wire::PacketHeader& he
     if (udp_checksum_enabled_) [[unlikely]] {
         wire::set_udp_checksum(path, {bytes, length});
     }
+    set_sender(*frame, sender_qp_num_);
     if (must_wait) [[unlikely]] {
         frame->data_len = static_cast<std::uint16_t>(length);
         frame->pkt_len = static_cast<std::uint32_t>(length);

@@ -8,6 +8,7 @@
 #include "dataplane/device/device.h"
 #include "dataplane/worker/event_notifier.h"
 #include "dataplane/worker/unresolved_frames.h"
+#include "rnic/device/gsi.h"
 #include "rnic/qp/outbox.h"
 
 struct rte_mempool;
@@ -89,6 +90,7 @@ class WorkerOutbox final : private Outbox {
     rte_mempool* pool_;
     EventNotifier& notifier_;
     QpSlot* slot_ = nullptr;
+    std::uint32_t sender_qp_num_ = kGsiQp;
     TimeNs now_ = 0;
     bool use_protocol_time_ = false;
     // Built frames, the oldest at first_; packets of one QP never overtake each other.

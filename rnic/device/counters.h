@@ -26,7 +26,7 @@ namespace urnic {
     X(np_ecn_marked_roce_packets) X(np_cnp_sent) X(rp_cnp_handled) X(rp_cnp_ignored)                   \
     /* bytes on the wire and drops, by reason */                                                       \
     X(sent_bytes) X(rcvd_bytes) X(drop_malformed) X(drop_not_roce) X(drop_not_for_us)                  \
-    X(drop_unknown_qp) X(drop_qp_state) X(drop_pkey) X(drop_qkey) X(drop_opcode)                       \
+    X(drop_unknown_qp) X(drop_wrong_sender) X(drop_qp_state) X(drop_pkey) X(drop_qkey) X(drop_opcode)                       \
     X(drop_uc_message) X(drop_no_mbuf) X(drop_tx_full) X(drop_steering_full) X(drop_port_down) X(cq_overrun)    \
     X(rcvd_mads) X(drop_mad_full)                                                                      \
     X(sent_multicast_pkts) X(rcvd_multicast_pkts)                                                      \

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "dataplane/port/frame_pool.h"
+#include "dataplane/port/frame_sender.h"
 #include "rnic/wire/frame.h"
 #include "tests/unit/dataplane/rig.h"
 
@@ -243,6 +244,18 @@ TEST_F(FaultPortTest, DuplicatesComeAtOnceOrLate) {
     EXPECT_EQ(sent(), (Psns{1, 1, 2, 3, 4, 3}));
     EXPECT_NE(below->sent[0], below->sent[1]);
     EXPECT_EQ(below->sent[0]->pkt_len, below->sent[1]->pkt_len);
+}
+
+TEST_F(FaultPortTest, ADuplicateHasTheSenderOfTheOriginal) {
+    use({.action = Action::kDuplicate, .psn = 1});
+    rte_mbuf* frame = make_frame(1, 7);
+    set_sender(*frame, 40);
+    ASSERT_EQ(port->tx_burst(0, &frame, 1), 1);
+    ASSERT_EQ(below->sent.size(), 2U);
+    for (const rte_mbuf* each : below->sent) {
+        EXPECT_TRUE(may_be_from(*each, 40));
+        EXPECT_FALSE(may_be_from(*each, 41));
+    }
 }
 
 TEST_F(FaultPortTest, WhatAFullPortLeavesIsDecidedOnce) {
