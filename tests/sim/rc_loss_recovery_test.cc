@@ -61,7 +61,6 @@ TEST_F(RcLossRecoveryTest, ALostNakOfAnUnknownPeerIsMadeUpForAsWell) {
     a_->post_send(read(10, 8, 64));
     ASSERT_TRUE(net_.run());
     EXPECT_EQ(a_->poll_send().size(), 2U);
-    (void)net_.take_trace();
     const std::uint64_t before = a_->counters.retrans_pkts.value();
     net_.lose = [a = 0, b = 0](const SentPacket& packet) mutable {
         return packet.from == "A" ? ++a == 1 : ++b == 1;
@@ -81,7 +80,6 @@ TEST_F(RcLossRecoveryTest, ALostNakIsMadeUpForByAcknowledgementsThatStandStill) 
     post_writes(4);
     ASSERT_TRUE(net_.run());
     (void)a_->poll_send();
-    (void)net_.take_trace();
     // B is known to hold. Now the first of A and the NAK for it are lost.
     net_.lose = [a = 0, b = 0](const SentPacket& packet) mutable {
         return packet.from == "A" ? ++a == 1 : ++b == 1;

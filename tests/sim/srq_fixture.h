@@ -21,9 +21,7 @@ class SimSrq {
                     bool is_xrc = false)
         : entries_(entries),
           memory_(zeroed_memory(abi::srq_bytes(entries, kStride))),
-          cq_memory_(zeroed_memory(abi::cq_bytes(1, kCqEntries))),
-          cq_(cq_memory_.get(), kCqEntries),
-          queue_({number, pd, is_xrc ? &cq_ : nullptr}, memory_.get(), entries, kStride, kMaxSge) {}
+          queue_({number, pd, is_xrc ? &cq_.queue() : nullptr}, memory_.get(), entries, kStride, kMaxSge) {}
 
     void post(std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
         abi::RecvWqe& wqe = slot(posted_);
@@ -54,11 +52,9 @@ class SimSrq {
     /// Completions of an XRC SRQ since the last call; those entries stay as they are for kCqEntries more.
     std::vector<const abi::Cqe*> poll() {
         std::vector<const abi::Cqe*> result;
-        auto* ring = reinterpret_cast<abi::Cqe*>(cq_memory_.get() + abi::cq_ring_offset(0, kCqEntries));
-        while (ring[taken_ % kCqEntries].seq.load() == taken_ + 1) {
-            result.push_back(&ring[taken_++ % kCqEntries]);
+        for (const abi::Cqe* cqe = cq_.poll(); cqe != nullptr; cqe = cq_.poll()) {
+            result.push_back(cqe);
         }
-        reinterpret_cast<abi::CqHeader*>(cq_memory_.get())->consumer[0].index.store(taken_);
         return result;
     }
     [[nodiscard]] SharedRecvQueue& queue() { return queue_; }
@@ -68,10 +64,8 @@ class SimSrq {
 
     std::uint32_t entries_;
     std::uint32_t posted_ = 0;
-    std::uint32_t taken_ = 0;
     RingMemory memory_;
-    RingMemory cq_memory_;
-    CompletionQueue cq_;
+    CompletionRing cq_{kCqEntries};
     SharedRecvQueue queue_;
 };
 

@@ -12,6 +12,7 @@
 #include "rnic/wire/dissect/ipoib/ipoib.h"
 #include "rnic/wire/mad/cm.h"
 #include "rnic/wire/mad/mad.h"
+#include "tests/support/hex.h"
 #include "tests/support/random_bytes.h"
 
 namespace urnic::wire {
@@ -144,22 +145,9 @@ std::string table_name(const testing::TestParamInfo<Expected>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(All, HeaderTables, testing::ValuesIn(all_tables()), table_name);
 
-std::vector<std::byte> from_hex(const std::string& text) {
-    std::vector<std::byte> bytes;
-    for (std::size_t i = 0; i + 1 < text.size();) {
-        if (text[i] == ' ') {
-            ++i;
-            continue;
-        }
-        bytes.push_back(static_cast<std::byte>(std::stoul(text.substr(i, 2), nullptr, 16)));
-        i += 2;
-    }
-    return bytes;
-}
-
 template <class T>
 T read_hex(const HeaderTable& table, const std::string& text) {
-    const std::vector<std::byte> wire = from_hex(text);
+    const std::vector<std::byte> wire = test::from_hex(text);
     EXPECT_EQ(wire.size(), table.length_bytes);
     T object;
     read_fields(table, wire.data(), &object);
@@ -211,21 +199,10 @@ TEST(HeaderBytes, IpoibArp) {
 }
 
 TEST(HeaderBytes, SmpDirectedRoute) {
-    std::string text =
-        "01 81 01 81 8001 02 03 0000000000000abc 0011 0000 00000001 1122334455667788 ffff fffe";
-    for (int i = 0; i < 28; ++i) {
-        text += " 00";
-    }
-    for (int i = 0; i < 64; ++i) {
-        text += " d1";
-    }
-    text += " 00 01 05";
-    for (int i = 3; i < 64; ++i) {
-        text += " 00";
-    }
-    for (int i = 0; i < 64; ++i) {
-        text += " e2";
-    }
+    const std::string text =
+        "01 81 01 81 8001 02 03 0000000000000abc 0011 0000 00000001 1122334455667788 ffff fffe" +
+        test::repeated("00", 28) + test::repeated("d1", 64) + "00 01 05" + test::repeated("00", 61) +
+        test::repeated("e2", 64);
     const auto smp = read_hex<SmpDirected>(kSmpDirectedTable, text);
     EXPECT_TRUE(smp.direction);
     EXPECT_EQ(smp.status, 1);

@@ -9,6 +9,7 @@
 #include "rnic/wire/dissect/ib/transport.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/opcodes.h"
+#include "tests/support/hex.h"
 #include "tests/support/packet_build.h"
 #include "tests/support/packet_samples.h"
 #include "tests/support/reference_icrc.h"
@@ -219,14 +220,6 @@ TEST(Icrc, OfRoceV1AndNativePacketsIsTheSpecifications) {
     }
 }
 
-std::vector<std::byte> from_hex(const std::string& text) {
-    std::vector<std::byte> bytes;
-    for (std::size_t at = 0; at + 2 <= text.size(); at += 2) {
-        bytes.push_back(static_cast<std::byte>(std::stoul(text.substr(at, 2), nullptr, 16)));
-    }
-    return bytes;
-}
-
 /// Packets of an RC WRITE that were published with their CRCs, from the LRH to the payload's pad.
 const std::string kPublishedTransport =
     "0a2024870087b1b3000dec2a01710a1c015d400238f27a050000000ebb884d85fd5cfba4728bc0690ed40000";
@@ -238,21 +231,21 @@ const std::string kPublishedGlobal =
     kPublishedTransport;
 
 TEST(Icrc, OfPublishedNativePacketsIsThePublishedOne) {
-    const std::vector<std::byte> local = from_hex(kPublishedLocal);
+    const std::vector<std::byte> local = test::from_hex(kPublishedLocal);
     ASSERT_EQ(local.size(), 52U);
     EXPECT_EQ(invariant_crc(IcrcScope::kLrh, local), 0x5ab72596U);
-    const std::vector<std::byte> global = from_hex(kPublishedGlobal);
+    const std::vector<std::byte> global = test::from_hex(kPublishedGlobal);
     ASSERT_EQ(global.size(), 92U);
     EXPECT_EQ(invariant_crc(IcrcScope::kLrhAndGrh, global), 0x46ec9314U);
 }
 
 TEST(Vcrc, OfPublishedNativePacketsIsThePublishedOne) {
-    EXPECT_EQ(variant_crc(from_hex(kPublishedLocal + "9625b75a")), 0xfa45U);
-    EXPECT_EQ(variant_crc(from_hex(kPublishedGlobal + "1493ec46")), 0x447cU);
+    EXPECT_EQ(variant_crc(test::from_hex(kPublishedLocal + "9625b75a")), 0xfa45U);
+    EXPECT_EQ(variant_crc(test::from_hex(kPublishedGlobal + "1493ec46")), 0x447cU);
 }
 
 TEST(Packets, APublishedNativePacketIsRead) {
-    const std::vector<std::byte> wire = from_hex(kPublishedLocal + "9625b75a45fa");
+    const std::vector<std::byte> wire = test::from_hex(kPublishedLocal + "9625b75a45fa");
     Packet packet;
     parse_packet(LinkLayer::kInfiniBand, wire, wire.size(), packet);
     EXPECT_EQ(packet.outcome, Outcome::kComplete) << packet.reason;
@@ -265,7 +258,7 @@ TEST(Packets, APublishedNativePacketIsRead) {
 
 /// A router gives a packet another LRH: its ICRC stays.
 TEST(Icrc, OfAGlobalPacketDoesNotDependOnItsLrh) {
-    std::vector<std::byte> global = from_hex(kPublishedGlobal);
+    std::vector<std::byte> global = test::from_hex(kPublishedGlobal);
     const std::uint32_t icrc = invariant_crc(IcrcScope::kLrhAndGrh, global);
     for (std::size_t bit = 0; bit < 64; ++bit) {
         global[bit / 8] ^= std::byte{1} << bit % 8;
