@@ -53,46 +53,6 @@ TEST_F(RcLossRecoveryTest, GapsBehindAMissingResponseDoNotUseUpTheRetries) {
     EXPECT_EQ(a_->qp().state(), QpState::kRts);
 }
 
-// Whether it is known to hold or not, on a wire that was seen to lose something.
-TEST_F(RcLossRecoveryTest, ALostNakOfAnUnknownPeerIsMadeUpForAsWell) {
-    connect_holders(true, true);
-    lose("B", {1});
-    a_->post_send(read(9, 8));
-    a_->post_send(read(10, 8, 64));
-    ASSERT_TRUE(net_.run());
-    EXPECT_EQ(a_->poll_send().size(), 2U);
-    const std::uint64_t before = a_->counters.retrans_pkts.value();
-    net_.lose = [a = 0, b = 0](const SentPacket& packet) mutable {
-        return packet.from == "A" ? ++a == 1 : ++b == 1;
-    };
-    post_writes(2);
-    net_.run_for(2500);
-    post_writes(1);
-    ASSERT_TRUE(net_.run());
-    EXPECT_EQ(a_->poll_send().size(), 3U);
-    EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
-    EXPECT_EQ(a_->counters.retrans_pkts.value(), before + 1);
-}
-
-TEST_F(RcLossRecoveryTest, ALostNakIsMadeUpForByAcknowledgementsThatStandStill) {
-    connect_holders(true, true);
-    lose("A", {2});
-    post_writes(4);
-    ASSERT_TRUE(net_.run());
-    (void)a_->poll_send();
-    // B is known to hold. Now the first of A and the NAK for it are lost.
-    net_.lose = [a = 0, b = 0](const SentPacket& packet) mutable {
-        return packet.from == "A" ? ++a == 1 : ++b == 1;
-    };
-    post_writes(2);
-    net_.run_for(2500);
-    post_writes(1);
-    ASSERT_TRUE(net_.run());
-    EXPECT_EQ(a_->poll_send().size(), 3U);
-    EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 0U);
-    EXPECT_EQ(a_->counters.retrans_pkts.value(), 2U);
-}
-
 TEST_F(RcLossRecoveryTest, WhatWasSentAgainAndLostGoesOnceMoreLongBeforeTheTimeout) {
     connect_holders(true, true, {.timeout = 20});  // 4.3 s
     lose("A", {2, 6, 7});
@@ -141,21 +101,6 @@ TEST_F(RcLossRecoveryTest, ALostTailIsMadeUpForLongBeforeTheTimeout) {
             EXPECT_EQ(b_->held_frames.size(), 0U);
         }
     }
-}
-
-// On a wire that has lost nothing yet the ACK timeout alone decides: the peer may be busy.
-TEST_F(RcLossRecoveryTest, SilenceIsNoLossOnAWireThatLostNothing) {
-    constexpr std::uint8_t kCode = 10;
-    connect_holders(true, true, {.timeout = kCode});
-    post_writes(3);
-    ASSERT_TRUE(net_.run());
-    lose("A", {1});
-    post_writes(1);
-    const TimeNs before = net_.now();
-    ASSERT_TRUE(net_.run());
-    EXPECT_GE(net_.now() - before, TimeNs{4096} << kCode);
-    EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 1U);
-    EXPECT_EQ(a_->counters.retrans_pkts.value(), 1U);
 }
 
 TEST_F(RcLossRecoveryTest, WhatIsLostOfARunGoesOnceMoreLongBeforeTheTimeout) {

@@ -6,6 +6,8 @@
 namespace urnic::sim {
 namespace {
 
+constexpr TimeNs kRoundTripNs = 2'000;
+
 class SelectiveRecovery : public RcScript {
   protected:
     void connect_selective(const ConnectOptions& options = {}) {
@@ -132,6 +134,78 @@ RC_SCRIPT_IN(SelectiveRecovery, ReadInARowThatIsMissing, "9.7.5.1.2",
 }
 
 RC_SCRIPT_IN(
+    SelectiveRecovery, AckThatStandsStill, "9.7.5.1.2",
+    "the NAK is lost: an ACK that does not advance, while requests behind it are in flight, names the "
+    "one that a peer misses which is known to hold") {
+    connect_to_selective_peer();
+    post_and_send_writes(1002, 3);
+    peer(ack(1001, 2));
+    sends(write_only(1002, 8));
+    sends_nothing();
+    peer(ack(1004, 5));
+    completes({ok(1), ok(2), ok(3)});
+}
+
+RC_SCRIPT_IN(SelectiveRecovery, AckThatStandsStillAfterALoss, "9.7.5.1.2",
+             "the same of a peer that nothing is known of, on a wire that has just lost a response") {
+    connect_selective();
+    post({read(9, 8), read(10, 8, 64)});
+    sends({read_request(1000, 8), read_request(1001, 8, 64)});
+    peer(response_only(1001, 2, 8, 64));
+    sends(read_request(1000, 8));
+    peer(response_only(1000, 2, 8));
+    completes({ok(9), ok(10)});
+    post_and_send_writes(1002, 3);
+    peer(ack(1001, 2));
+    sends(write_only(1002, 8));
+    sends_nothing();
+    peer(ack(1004, 5));
+    completes({ok(1), ok(2), ok(3)});
+}
+
+RC_SCRIPT_IN(
+    SelectiveRecovery, AckThatStandsStillWithoutALoss, "9.7.7.2",
+    "an ACK that does not advance, on a wire that has lost nothing, brings credits: nothing goes again") {
+    connect_selective();
+    post_and_send_writes(1000, 3);
+    peer(ack(999, 0));
+    sends_nothing();
+    peer(ack(1002, 3));
+    completes({ok(1), ok(2), ok(3)});
+}
+
+RC_SCRIPT_IN(SelectiveRecovery, SilenceOnAWireThatLostNothing, "9.7.6.1.3",
+             "round trips are short, but nothing was lost yet: the ACK timeout alone decides that a request "
+             "was, since the peer may be busy") {
+    connect_selective({.timeout = kTimeout});
+    post_and_send_writes(1000, 3);
+    wait(kRoundTripNs);
+    peer(ack(1002, 3));
+    completes({ok(1), ok(2), ok(3)});
+    post_and_send_writes(1003, 1);
+    sends_within(kLeast, kMost, write_only(1003, 8));
+    peer(ack(1003, 4));
+    completes(ok(1));
+}
+
+RC_SCRIPT_IN(
+    SelectiveRecovery, SilenceAfterALoss, "9.7.6.1.3",
+    "a short while after a loss a request whose ACK is overdue goes again long before the ACK timeout") {
+    connect_selective({.timeout = kTimeout});
+    post_and_send_writes(1000, 2);
+    wait(kRoundTripNs);
+    peer(sequence_nak(1000, 0));
+    sends(write_only(1000, 8));
+    wait(kRoundTripNs);
+    peer(ack(1001, 2));
+    completes({ok(1), ok(2)});
+    post_and_send_writes(1002, 1);
+    sends_within(kRoundTripNs, kLeast / 4, write_only(1002, 8));
+    peer(ack(1002, 3));
+    completes(ok(1));
+}
+
+RC_SCRIPT_IN(
     SelectiveRecovery, OneGapAfterTheOther, "9.7.5.1.5",
     "of a READ the second, third and fifth response are lost: each gap is asked for alone, the next one "
     "when the one before has come") {
@@ -206,6 +280,21 @@ RC_SCRIPT_IN(
     holds_peer_data(4096, 8, 192);
     EXPECT_EQ(word(256), counter + 1);
     EXPECT_EQ(host().held_frames.size(), 0U);
+}
+
+RC_SCRIPT_IN(
+    SelectiveRecovery, EarlyRequestThatAsksDrawsAnAck, "9.7.5.1.2",
+    "behind a gap for which the NAK was sent, a request that asks for an ACK draws one that does not "
+    "advance: the NAK may be lost") {
+    connect_selective();
+    peer(unasked(write_only(2001, 8, 64)));
+    sends(sequence_nak(2000, 0));
+    peer(unasked(write_only(2002, 8, 128)));
+    sends_nothing();
+    peer(write_only(2003, 8, 192));
+    sends(acked(1999, 0));
+    peer(write_only(2000, 8));
+    sends(acked(2003, 4));
 }
 
 RC_SCRIPT_IN(SelectiveRecovery, EarlyRequestIsCheckedInItsTurn, "9.7.4.1.5",
