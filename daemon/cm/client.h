@@ -14,6 +14,7 @@
 #include "base/handle_table.h"
 #include "daemon/cm/channel.h"
 #include "daemon/cm/id.h"
+#include "daemon/cm/qp_owner.h"
 #include "daemon/cm/service.h"
 #include "rnic/cm/events.h"
 
@@ -21,7 +22,9 @@ namespace urnic::daemon {
 
 class CmClient {
   public:
-    CmClient(CmService& service, bool is_privileged) : service_(service), is_privileged_(is_privileged) {}
+    /// Both live longer.
+    CmClient(CmService& service, const QpOwner& owner, bool is_privileged)
+        : service_(service), owner_(owner), is_privileged_(is_privileged) {}
     CmClient(const CmClient&) = delete;
     CmClient& operator=(const CmClient&) = delete;
     /// Ends every connection, as their states demand.
@@ -93,10 +96,12 @@ class CmClient {
     void raise(CmId& id, std::uint32_t type);
     [[nodiscard]] cm::Route route_of(const CmId& id) const;
     int connect_stream(CmId& id, const rdma_ucm_conn_param& param);
+    [[nodiscard]] bool may_name_qp(CmId& id, std::uint32_t qp_num) const;
     int resolve_service(CmId& id, const rdma_ucm_conn_param& param);
     int answer_request(CmId& id, const rdma_ucm_conn_param& param);
 
     CmService& service_;
+    const QpOwner& owner_;
     bool is_privileged_;
     HandleTable<CmChannel> channels_;
     HandleTable<CmId> ids_;

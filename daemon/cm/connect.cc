@@ -141,7 +141,16 @@ cm::Route CmClient::route_of(const CmId& id) const {
     return route;
 }
 
+/// The peer ends what it has with a QP of the same number: nobody names another one's QP, nor one that
+/// somebody may get later.
+bool CmClient::may_name_qp(CmId& id, std::uint32_t qp_num) const {
+    return owner_.has_qp(*id.device, qp_num) || id.held_qp_num.hold(*id.device, qp_num);
+}
+
 int CmClient::connect_stream(CmId& id, const rdma_ucm_conn_param& param) {
+    if (!may_name_qp(id, param.qp_num)) {
+        return EINVAL;
+    }
     cm::ConnectParams params;
     params.owner = std::bit_cast<cm::Cookie>(&id);
     params.route = route_of(id);
@@ -215,6 +224,9 @@ int CmClient::answer_request(CmId& id, const rdma_ucm_conn_param& param) {
             return manager.send_sidr_rep(id.connection, answer, now, out);
         });
     } else {
+        if (!may_name_qp(id, param.qp_num)) {
+            return EINVAL;
+        }
         cm::AcceptParams params;
         params.local_qpn = param.qp_num;
         params.starting_psn = id.starting_psn;

@@ -42,6 +42,36 @@ struct CmGroup {
     std::uint32_t events_reported = 0;
 };
 
+/// A number that a connection names and no QP has: none gets it while the connection lives, whose peer would
+/// take the QP's own connection for a stale one (IBA 12.9.8.3.1).
+class QpNumberHold {
+  public:
+    QpNumberHold() = default;
+    QpNumberHold(const QpNumberHold&) = delete;
+    QpNumberHold& operator=(const QpNumberHold&) = delete;
+    ~QpNumberHold() { release(); }
+    /// Returns false when the number is in use. One that is never handed out needs no hold.
+    [[nodiscard]] bool hold(RnicState& rnic, std::uint32_t qp_num) {
+        release();
+        if (!rnic.qp_numbers.reserve(qp_num)) {
+            return !rnic.qp_numbers.is_used(qp_num);
+        }
+        rnic_ = &rnic;
+        qp_num_ = qp_num;
+        return true;
+    }
+    void release() {
+        if (rnic_ != nullptr) {
+            rnic_->qp_numbers.free(qp_num_);
+            rnic_ = nullptr;
+        }
+    }
+
+  private:
+    RnicState* rnic_ = nullptr;
+    std::uint32_t qp_num_ = 0;
+};
+
 struct CmId {
     enum class State : std::uint8_t {
         kIdle,
@@ -77,7 +107,8 @@ struct CmId {
     std::uint8_t ack_timeout = 0;
     bool has_ack_timeout = false;
 
-    std::uint32_t qkey = 0;          // UD; 0: the default
+    std::uint32_t qkey = 0;  // UD; 0: the default
+    QpNumberHold held_qp_num;
     std::uint32_t starting_psn = 0;  // that the peer shall send with
     cm::Handle connection = 0;       // of the device's manager; 0: none
     bool is_passive = false;

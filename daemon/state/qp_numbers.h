@@ -1,25 +1,33 @@
 // QP and SRQ numbers of one device.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <unordered_set>
 
 namespace urnic::daemon {
 
-/// Hands out the QP numbers of one device. A number tells the worker: qp_num % num_workers. Numbers go up
-/// from a random start and are reused only after all others, so that late packets of a destroyed QP find
-/// nobody.
+/// Hands out the QP numbers of one device. A number tells the worker: qp_num % num_workers. Their order is a
+/// secret permutation of all numbers: nobody can guess another one's, and a number is reused only after all
+/// others, so that late packets of a destroyed QP find nobody.
 class QpNumbers {
   public:
     explicit QpNumbers(std::uint32_t num_workers);
     /// Nullopt when every number of `worker` is in use.
     [[nodiscard]] std::optional<std::uint32_t> allocate(std::uint32_t worker);
+    /// Takes a number of the caller's choice out of those to hand out. Returns false when it is in use, or
+    /// never handed out.
+    [[nodiscard]] bool reserve(std::uint32_t qp_num);
     void free(std::uint32_t qp_num) { used_.erase(qp_num); }
+    [[nodiscard]] bool is_used(std::uint32_t qp_num) const { return used_.count(qp_num) != 0; }
 
   private:
+    [[nodiscard]] std::uint32_t permuted(std::uint32_t index) const;
+
     std::uint32_t num_workers_;
-    std::uint32_t next_;
+    std::array<std::uint32_t, 4> keys_{};
+    std::uint32_t next_ = 0;
     std::unordered_set<std::uint32_t> used_;
 };
 

@@ -116,6 +116,16 @@ int hello(ControlState& control, const Peer& peer, std::uint32_t id, const Reque
     return error;
 }
 
+bool ClientState::has_qp(const RnicState& rnic, std::uint32_t qp_num) const {
+    const auto is_it = [&](const dataplane::QpSlot& slot) {
+        return slot.device == rnic.device && slot.qp->qp_num() == qp_num;
+    };
+    return std::any_of(qps.begin(), qps.end(),
+                       [&](const auto& entry) { return is_it(entry.second->slot); }) ||
+           std::any_of(xrc_targets.begin(), xrc_targets.end(),
+                       [&](const auto& entry) { return is_it(entry.second->target->slot); });
+}
+
 ClientState::~ClientState() {
     ClientState& client = *this;
     // Before its connections tell their peers that they end.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/cm/qp_owner.h"
 #include "daemon/ipc/message.h"
 #include "daemon/ipc/peer.h"
 #include "daemon/state/control_state.h"
@@ -24,13 +25,15 @@ namespace urnic::daemon {
 
 class CmClient;
 
-struct ClientState {
+struct ClientState final : QpOwner {
     ClientState(ControlState& control, const Peer& peer, std::uint32_t id, std::string program);
     ClientState(const ClientState&) = delete;
     ClientState& operator=(const ClientState&) = delete;
     /// Ends everything that the client owns, without needing memory for that: QPs, SRQs, XRC domains, AHs,
     /// CQs, MWs, MRs, DMs, PDs, then its place on the workers.
     ~ClientState();
+    /// Its own, or an XRC target that it has opened.
+    [[nodiscard]] bool has_qp(const RnicState& rnic, std::uint32_t qp_num) const override;
 
     ControlState& control;
     std::uint32_t id;

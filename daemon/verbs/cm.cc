@@ -14,7 +14,7 @@ int open_cm_channel(ClientState& client, const abi::OpenCmChannelRequest& /*requ
         return EOPNOTSUPP;
     }
     if (!client.cm) {
-        client.cm = std::make_unique<CmClient>(*client.control.cm, client.uid == 0);
+        client.cm = std::make_unique<CmClient>(*client.control.cm, client, client.uid == 0);
     }
     abi::HandleReply body{};
     int reader = -1;

@@ -30,6 +30,14 @@ class Neighbours final : public NeighbourResolver {
     const std::vector<std::unique_ptr<dataplane::Device>>& devices_;
 };
 
+/// Has QP 17, and no other.
+class OneQp final : public QpOwner {
+  public:
+    [[nodiscard]] bool has_qp(const RnicState& /*rnic*/, std::uint32_t qp_num) const override {
+        return qp_num == 17;
+    }
+};
+
 class CmClientTest : public testing::Test {
   protected:
     CmClientTest() {
@@ -51,7 +59,7 @@ class CmClientTest : public testing::Test {
         control_.limits.max_cm_ids = 100;
         control_.limits.max_cm_channels = 4;
         service_ = std::make_unique<CmService>(control_);
-        client_ = std::make_unique<CmClient>(*service_, false);
+        client_ = std::make_unique<CmClient>(*service_, owner_, false);
         int reader = -1;
         EXPECT_EQ(client_->open_channel(channel_, reader), 0);
         reader_ = reader;
@@ -160,6 +168,7 @@ class CmClientTest : public testing::Test {
     Neighbours neighbours_{devices_};
     ControlState control_;
     std::unique_ptr<CmService> service_;
+    OneQp owner_;
     std::unique_ptr<CmClient> client_;
     std::uint32_t channel_ = 0;
     int reader_ = -1;
@@ -287,7 +296,7 @@ TEST_F(CmClientTest, WrongIdsAndOtherChannels) {
     EXPECT_EQ(give(RDMA_USER_CM_CMD_DESTROY_ID, command, sizeof command, 512, other_channel), EINVAL);
     EXPECT_EQ(give(RDMA_USER_CM_CMD_DESTROY_ID, command, sizeof command, 3), ENOSPC);
     EXPECT_EQ(destroy(id + 1), ENOENT);
-    CmClient stranger(*service_, false);
+    CmClient stranger(*service_, owner_, false);
     std::uint32_t strange_channel = 0;
     ASSERT_EQ(stranger.open_channel(strange_channel, reader), 0);
     abi::CmCommandRequest request{};
@@ -375,6 +384,10 @@ TEST_F(CmClientTest, ConnectingToOneselfNeedsARouteAndEndsWithTheId) {
     connect.conn_param.private_data_len = 57;  // 56 are left beside the addresses
     EXPECT_EQ(give(RDMA_USER_CM_CMD_CONNECT, connect), EINVAL);
     connect.conn_param.private_data_len = 56;
+    const std::uint32_t of_another = control_.devices[0]->qp_numbers.allocate(0).value();
+    connect.conn_param.qp_num = of_another;
+    EXPECT_EQ(give(RDMA_USER_CM_CMD_CONNECT, connect), EINVAL);
+    connect.conn_param.qp_num = 17;
     EXPECT_EQ(give(RDMA_USER_CM_CMD_CONNECT, connect), 0);
     EXPECT_EQ(service_->manager(*control_.devices[0]).size(), 1U);
     EXPECT_EQ(give(RDMA_USER_CM_CMD_CONNECT, connect), EINVAL);
@@ -384,6 +397,23 @@ TEST_F(CmClientTest, ConnectingToOneselfNeedsARouteAndEndsWithTheId) {
     EXPECT_EQ(give(RDMA_USER_CM_CMD_INIT_QP_ATTR, attr), 0);
     EXPECT_EQ(destroy(id), 0);
     EXPECT_EQ(service_->ports.size(), 0U);
+}
+
+/// A number that a connection names is nobody else's while it lives.
+TEST_F(CmClientTest, AQpNumberThatAConnectionNamesIsNotGiven) {
+    constexpr std::uint32_t kNamed = 18;
+    const std::uint32_t id = create();
+    ASSERT_EQ(resolve(id, ipv4(kSecond, 7174)), 0);
+    ASSERT_EQ(give(RDMA_USER_CM_CMD_RESOLVE_ROUTE, rdma_ucm_resolve_route{id, 100}), 0);
+    rdma_ucm_connect connect{};
+    connect.id = id;
+    connect.conn_param.valid = 1;
+    connect.conn_param.qp_num = kNamed;
+    ASSERT_EQ(give(RDMA_USER_CM_CMD_CONNECT, connect), 0);
+    EXPECT_FALSE(control_.devices[0]->qp_numbers.reserve(kNamed));
+    EXPECT_TRUE(control_.devices[1]->qp_numbers.reserve(kNamed)) << "of another RNIC";
+    EXPECT_EQ(destroy(id), 0);
+    EXPECT_TRUE(control_.devices[0]->qp_numbers.reserve(kNamed));
 }
 
 /// Until its program takes it, a request is no id of anybody's, and it goes with its listener.
