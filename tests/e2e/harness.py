@@ -26,6 +26,9 @@ URNIC = str(BUILD / "urnic")
 ABI_VERSION = int(next(line.split("=")[1].strip(" ;\n")
                        for line in (SOURCE / "abi/control.h").read_text(encoding="utf-8").splitlines()
                        if "kAbiVersion" in line and "=" in line))
+# Preloaded into perftest's tools: their measurements of the clock sleep instead of spinning (its source says more).
+SLEEPING_CLOCK = BUILD / "tests/e2e/libsleeping_clock.so"
+PERFTEST_TOOL = re.compile(r"(?:^|[/ ])ib_(?:write|read|send|atomic)_(?:bw|lat)\b")
 # Long enough for a busy machine; what hangs is ended then.
 PATIENCE_S = 120
 
@@ -39,6 +42,12 @@ def clean_environment():
     """The caller's environment without what a surrounding `urnic run` or a sanitizer put into it."""
     unwanted = ("LD_PRELOAD", "URNIC_RUN_DIR", "RDMAV_DRIVERS", "IBV_DRIVERS", "ASAN_OPTIONS", "GTEST_OUTPUT")
     return {name: value for name, value in os.environ.items() if name not in unwanted}
+
+
+def with_sleeping_clock(environment):
+    if not SLEEPING_CLOCK.exists():
+        return environment
+    return {**environment, "LD_PRELOAD": ":".join(filter(None, [environment.get("LD_PRELOAD"), str(SLEEPING_CLOCK)]))}
 
 
 class Result:
@@ -60,7 +69,10 @@ def start(command, **options):
     """A process with its output in pipes, in a group of its own so that all of it can be ended."""
     options.setdefault("env", clean_environment())
     options.setdefault("preexec_fn", default_signals)
-    return subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    command = [str(word) for word in command]
+    if any(map(PERFTEST_TOOL.search, command)):
+        options["env"] = with_sleeping_clock(options["env"])
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True, **options)
 
 
