@@ -5,6 +5,8 @@ build=${URNIC_BUILD_DIR:-$top/build}
 # Debian's own tools: a python or a meson of the user's in front of them would not see Debian's packages.
 export PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
 cd "$top"
+# ccache takes the headers of a compilation from what the compiler wrote (-MD), instead of preprocessing every source once more.
+export CCACHE_DEPEND=1
 
 # What programs run on; what `urnic` has besides, as programs of their own; and what is run beside them to measure them.
 product=(urnic urnicd verbs_provider/liburnic-rdmav34.so verbs_provider/liburnic-discovery.so)

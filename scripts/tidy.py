@@ -22,7 +22,7 @@ import shlex
 import subprocess
 import sys
 
-GROUP = 8  # sources in one file
+GROUP = 40  # sources in one file: more than any library has
 
 
 def dependencies(build):
@@ -120,7 +120,9 @@ def groups_of(todo, entries):
     alike = collections.defaultdict(list)
     for source in todo:
         alike[(settings_of(source), *arguments_of(entries[source]))].append(source)
-    return [sources[i:i + GROUP] for sources in alike.values() for i in range(0, len(sources), GROUP)]
+    groups = [sources[i:i + GROUP] for sources in alike.values() for i in range(0, len(sources), GROUP)]
+    # The large ones first, so that the last one does not run alone.
+    return sorted(groups, key=len, reverse=True)
 
 
 def main():

@@ -1,9 +1,10 @@
-// Preloaded into perftest, which measures the TSC's rate anew for each message size: it reads gettimeofday() in a loop for
-// 0.2 s, and its latency tools do it twice (get_clock.c). That is most of the processor time of a short run. Here such a loop
-// sleeps instead. The measurement stays right: the time is read when the sleep is over, as the TSC is.
+// Preloaded into perftest, which measures the TSC's rate anew for each message size: it reads gettimeofday()
+// in a loop for 0.2 s, and its latency tools do it twice (get_clock.c). That is most of the processor time of
+// a short run. Here such a loop sleeps instead. The measurement stays right: the time is read when the sleep
+// is over, as the TSC is.
+#include <sys/time.h>
 #include <cstdint>
 #include <ctime>
-#include <sys/time.h>
 
 namespace {
 
