@@ -110,7 +110,8 @@ class Machine:
     """The guest, and an urnicd in it for each NIC that is to have one. `kernel`, `initramfs`: make_image() of all NICs."""
 
     def __init__(self, directory, kernel, initramfs, served, idle=()):
-        nics = [*served, *idle]
+        # The kernel numbers the buses in their order.
+        nics = sorted([*served, *idle], key=lambda nic: nic.bus)
         monitor = pathlib.Path(directory) / "monitor.sock"
         arguments = [*network.guest_arguments(), "intel_iommu=on", "urnic.vfio=" + ",".join(nic.address for nic in nics)]
         self.guest = guests.Guest(kernel, initramfs, directory, "tap,id=net,ifname=guest,script=no,downscript=no",

@@ -32,7 +32,9 @@ TRANSFERS = ("send_imm", "write_imm", "read", "uc_write", "fetch_add", "cmp_swap
 
 
 class PciPorts(harness.TestCase):
-    """In the order of their names: the last takes the NIC away."""
+    """`served`: the NICs with an urnicd. Polling costs an emulated processor most of its time, so no other has one."""
+
+    served = ()
 
     @classmethod
     def setUpClass(cls):
@@ -44,7 +46,8 @@ class PciPorts(harness.TestCase):
             nic.set_up_tap()
         cls.daemon = network.Daemon(cls.directory)
         cls.addClassCleanup(cls.daemon.close)
-        cls.machine = pci_guest.Machine(cls.directory, kernel, initramfs, [VIRTIO, E1000E], [SMALL])
+        idle = [nic for nic in (VIRTIO, E1000E, SMALL) if nic not in cls.served]
+        cls.machine = pci_guest.Machine(cls.directory, kernel, initramfs, cls.served, idle)
         cls.addClassCleanup(cls.machine.close)
         network.wait_for_peer()
         cls.ours = sides.Ours(cls.daemon)
@@ -62,11 +65,11 @@ class PciPorts(harness.TestCase):
             serving.stop()
         serving.wait(seconds + 30)
         self.assertEqual((serving.status, asking.status), (0, 0), f"{command}\n--- server ({server.name})\n{serving.output}\n--- client\n{asking.output}\n"
-                         f"--- urnicd\n{self.machine.log(VIRTIO)}{self.machine.log(E1000E)}{self.counters()}")
+                         f"--- urnicd\n{''.join(map(self.machine.log, self.served))}{self.counters()}")
 
     def counters(self):
         """Of all RNICs, what is not 0."""
-        devices = {nic.name: self.machine.device(nic) for nic in (VIRTIO, E1000E)}
+        devices = {nic.name: self.machine.device(nic) for nic in self.served}
         devices.update({f"ours {device['name']}": device for device in json.loads(self.daemon.status())["devices"]})
         return "\n".join(f"{name}: {device['port']} {({name: count for name, count in device['counters'].items() if count})}"
                          for name, device in devices.items())
@@ -98,22 +101,6 @@ class PciPorts(harness.TestCase):
         self.assertTrue(command.wait(harness.PATIENCE_S + 30) and command.status == 0,
                         f"no '{text}': {self.machine.guest.run(f'cat {events}')}")
 
-    def test_0_an_mtu_that_the_nic_has_not(self):
-        refused = self.machine.guest.start("/opt/urnic/urnicd --config /opt/urnic/small.toml", harness.PATIENCE_S)
-        refused.wait(harness.PATIENCE_S + 30)
-        self.assertEqual(refused.status, 1, refused.output)
-        self.assertIn(f"port {SMALL.address}: mtu = 4096 needs an MTU of 4200 and this NIC goes up to 1500: mtu = 1024", refused.output)
-
-    def test_0_its_neighbours_find_it(self):
-        """Questions for its IPv4 address are for all, those for IPv6 for a group, which a NIC's filter has to let through."""
-        for nic in (VIRTIO, E1000E):
-            for family, address in ((socket.AF_INET, nic.ipv4), (socket.AF_INET6, nic.ipv6)):
-                with self.subTest(nic=nic.name, address=address), socket.socket(family, socket.SOCK_DGRAM) as asking:
-                    def found(asking=asking, address=address, mac=nic.mac):
-                        asking.sendto(b"who is there", (address, 9))
-                        return mac in harness.run(["ip", "neigh", "show", address]).out
-                    self.assertTrue(harness.wait_until(found, pause=0.2), harness.run(["ip", "neigh", "show"]).out + self.counters())
-
     def check_transfers(self, nic):
         path = pathlib.Path(self.directory) / f"transfers.{nic.name}.pcap"
         recording = capture.Capture(path)
@@ -131,11 +118,64 @@ class PciPorts(harness.TestCase):
         self.assertEqual({name: counters[name] for name in ("drop_malformed", "rx_icrc_encapsulated")},
                          {"drop_malformed": 0, "rx_icrc_encapsulated": 0})
 
-    def test_1_transfers_virtio(self):
+    def check_neighbours(self, nic):
+        """Questions for its IPv4 address are for all, those for IPv6 for a group, which a NIC's filter has to let through."""
+        for family, address in ((socket.AF_INET, nic.ipv4), (socket.AF_INET6, nic.ipv6)):
+            with self.subTest(nic=nic.name, address=address), socket.socket(family, socket.SOCK_DGRAM) as asking:
+                def found(asking=asking, address=address, mac=nic.mac):
+                    asking.sendto(b"who is there", (address, 9))
+                    return mac in harness.run(["ip", "neigh", "show", address]).out
+                self.assertTrue(harness.wait_until(found, pause=0.2), harness.run(["ip", "neigh", "show"]).out + self.counters())
+
+    def check_cable(self, nic):
+        events = f"/tmp/{nic.name}.link"
+        self.watch_events(nic, events)
+        self.machine.monitor.ask("set_link", name=nic.name, up=False)
+        self.expect_event(events, "IBV_EVENT_PORT_ERR")
+        self.expect_state(nic, "DOWN")
+        self.machine.monitor.ask("set_link", name=nic.name, up=True)
+        self.expect_event(events, "IBV_EVENT_PORT_ACTIVE")
+        self.expect_state(nic, "ACTIVE")
+        self.in_both_roles(nic, f"ibv_rc_pingpong -d urnic0 -g {self.ours.gid('ipv4')} -c -n 10")
+
+
+class Virtio(PciPorts):
+    served = (VIRTIO,)
+
+    def test_0_an_mtu_that_the_nic_has_not(self):
+        refused = self.machine.guest.start("/opt/urnic/urnicd --config /opt/urnic/small.toml", harness.PATIENCE_S)
+        refused.wait(harness.PATIENCE_S + 30)
+        self.assertEqual(refused.status, 1, refused.output)
+        self.assertIn(f"port {SMALL.address}: mtu = 4096 needs an MTU of 4200 and this NIC goes up to 1500: mtu = 1024", refused.output)
+
+    def test_1_its_neighbours_find_it(self):
+        self.check_neighbours(VIRTIO)
+
+    def test_2_transfers(self):
         self.check_transfers(VIRTIO)
 
-    def test_1_transfers_e1000e(self):
+
+class E1000e(PciPorts):
+    served = (E1000E,)
+
+    def test_1_its_neighbours_find_it(self):
+        self.check_neighbours(E1000E)
+
+    def test_2_transfers(self):
         self.check_transfers(E1000E)
+
+    def test_3_a_cable_that_is_pulled(self):
+        self.check_cable(E1000E)
+
+
+class VirtioLinks(PciPorts):
+    """In the order of their names: the last takes the NIC away. On a busy machine QEMU's RSS may stop for good (docs/testing.md), so what
+    fills queues comes after what does not."""
+
+    served = (VIRTIO,)
+
+    def test_1_a_cable_that_is_pulled(self):
+        self.check_cable(VIRTIO)
 
     def test_2_several_queues(self):
         """The NIC spreads flows over its queues; whatever queue a frame comes by, the worker of its QP gets it."""
@@ -151,20 +191,7 @@ class PciPorts(harness.TestCase):
         rcvd = [worker["rcvd_pkts"] for worker in self.machine.device(VIRTIO)["counters_per_worker"]]
         self.assertTrue(all(now > was for now, was in zip(rcvd, rcvd_before)), f"packets of each worker: {rcvd_before}, {rcvd}")
 
-    def test_3_a_cable_that_is_pulled(self):
-        for nic in (VIRTIO, E1000E):
-            with self.subTest(nic=nic.name):
-                events = f"/tmp/{nic.name}.link"
-                self.watch_events(nic, events)
-                self.machine.monitor.ask("set_link", name=nic.name, up=False)
-                self.expect_event(events, "IBV_EVENT_PORT_ERR")
-                self.expect_state(nic, "DOWN")
-                self.machine.monitor.ask("set_link", name=nic.name, up=True)
-                self.expect_event(events, "IBV_EVENT_PORT_ACTIVE")
-                self.expect_state(nic, "ACTIVE")
-                self.in_both_roles(nic, f"ibv_rc_pingpong -d urnic0 -g {self.ours.gid('ipv4')} -c -n 10")
-
-    def test_4_a_card_that_is_pulled(self):
+    def test_3_a_card_that_is_pulled(self):
         """The kernel asks for it back by vfio, and gets it."""
         events = "/tmp/virtio.removal"
         self.watch_events(VIRTIO, events)
