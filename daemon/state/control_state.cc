@@ -12,6 +12,17 @@ void ControlState::barrier() const {
     }
 }
 
+std::shared_ptr<std::vector<dataplane::UserShare>> ControlState::shares_of(uid_t uid) {
+    std::erase_if(user_shares, [](const auto& entry) { return entry.second.expired(); });
+    std::weak_ptr<std::vector<dataplane::UserShare>>& known = user_shares[uid];
+    std::shared_ptr<std::vector<dataplane::UserShare>> shares = known.lock();
+    if (shares == nullptr) {
+        shares = std::make_shared<std::vector<dataplane::UserShare>>(workers.size());
+        known = shares;
+    }
+    return shares;
+}
+
 RnicState* ControlState::find_device(const std::string& name) const {
     const auto found = std::find_if(devices.begin(), devices.end(),
                                     [&](const auto& candidate) { return candidate->device->name == name; });

@@ -17,6 +17,7 @@
 #include "daemon/state/rnic_state.h"
 #include "dataplane/device/device.h"
 #include "dataplane/wire/emulated_network.h"
+#include "dataplane/worker/run_queue.h"
 #include "dataplane/worker/worker.h"
 #include "os/event_loop.h"
 #include "os/memfd.h"
@@ -74,6 +75,8 @@ struct ControlState {
     ActiveFaults faults;
     std::vector<EmulatedNetworkInfo> networks;
     std::map<ContextToken, ContextOwner> contexts;
+    /// Turns on the workers, by user; as long as some client of his lives.
+    std::map<uid_t, std::weak_ptr<std::vector<dataplane::UserShare>>> user_shares;
     std::uint64_t next_context_serial = 1;
     CmService* cm = nullptr;               // nullptr: rdma_cm is not served
     std::vector<RnicObserver*> observers;  // called in this order
@@ -87,6 +90,8 @@ struct ControlState {
     }
     /// Returns when no worker holds anything that was unpublished before.
     void barrier() const;
+    /// Those of that user, by worker.
+    [[nodiscard]] std::shared_ptr<std::vector<dataplane::UserShare>> shares_of(uid_t uid);
     [[nodiscard]] RnicState* find_device(const std::string& name) const;
     /// The worker that the next QP goes to.
     [[nodiscard]] std::uint32_t least_loaded_worker() const;

@@ -62,10 +62,11 @@ int attach_to_workers(ClientState& client, Reply& reply) {
         }
     }
     auto* doorbells = reinterpret_cast<abi::WorkerDoorbell*>(client.doorbells.mapping.data());
+    client.user_shares = client.control.shares_of(client.uid);
     for (std::uint32_t w = 0; w < num_workers; ++w) {
         dataplane::Worker& worker = *client.control.workers[w];
-        client.on_worker.push_back(
-            std::make_unique<dataplane::ClientDoorbells>(doorbells + w, client.wake_fds[w].get()));
+        client.on_worker.push_back(std::make_unique<dataplane::ClientDoorbells>(
+            doorbells + w, client.wake_fds[w].get(), client.user_shares->at(w)));
         int error = 0;
         worker.call([&] { error = worker.attach_client(*client.on_worker[w]); });
         if (error != 0) {

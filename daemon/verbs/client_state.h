@@ -42,7 +42,8 @@ struct ClientState final : QpOwner {
     std::string program;
     AppMemory memory;
     Memfd doorbells;
-    std::vector<UniqueFd> wake_fds;  // of each worker
+    std::vector<UniqueFd> wake_fds;                                  // of each worker
+    std::shared_ptr<std::vector<dataplane::UserShare>> user_shares;  // by worker
     /// Of each worker that knows the client: the first ones.
     std::vector<std::unique_ptr<dataplane::ClientDoorbells>> on_worker;
     std::unique_ptr<RingMemory> rings;          // once a ring was wanted

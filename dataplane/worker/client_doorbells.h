@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "abi/queues.h"
+#include "dataplane/worker/run_queue.h"
 #include "dataplane/worker/slot_table.h"
 #include "dataplane/worker/worker.h"
 
@@ -20,11 +21,16 @@ class ClientDoorbells {
 
     /// `doorbell`: the worker's part of the client's doorbells. `wake_fd`: an eventfd that the client writes
     /// to when DaemonState says that the worker sleeps; never read here (the client can change its flags).
-    ClientDoorbells(abi::WorkerDoorbell* doorbell, int wake_fd) : doorbell_(doorbell), wake_fd_(wake_fd) {}
+    /// `user`: what the client's user has on that worker.
+    ClientDoorbells(abi::WorkerDoorbell* doorbell, int wake_fd, UserShare& user)
+        : doorbell_(doorbell), wake_fd_(wake_fd) {
+        share_.user = &user;
+    }
     ClientDoorbells(const ClientDoorbells&) = delete;
     ClientDoorbells& operator=(const ClientDoorbells&) = delete;
 
     [[nodiscard]] int wake_fd() const { return wake_fd_; }
+    [[nodiscard]] ProgramShare& share() { return share_; }
 
     /// doorbell_slot < abi::kDoorbellSlots; `spare` as in SlotTable::set().
     void set(std::uint32_t doorbell_slot, QpSlot& slot, std::unique_ptr<SlotTable::Page>& spare) {
@@ -68,6 +74,7 @@ class ClientDoorbells {
 
     abi::WorkerDoorbell* doorbell_;
     int wake_fd_;
+    ProgramShare share_;
     std::array<std::uint64_t, abi::kDoorbellSlots / 64 / 64>
         pending_{};  // taken from summary, not yet scanned
     SlotTable slots_{abi::kDoorbellSlots};

@@ -16,6 +16,7 @@
 namespace urnic::dataplane {
 
 class ClientDoorbells;
+struct ProgramShare;
 
 /// One of several applications that get the events of the same QP.
 struct QpEventSubscriber {
@@ -40,8 +41,8 @@ struct QpSlot {
     std::unique_ptr<congestion::Settings> own_congestion;  // nullptr: those of the device; changed in call()
     bool block_self_multicast_loopback = false;            // IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
 
-    /// Connected QPs: the peer's number, whom alone packets of this daemon are taken from. Else, and before RTR:
-    /// kAnySender. Changed in call().
+    /// Connected QPs: the peer's number, whom alone packets of this daemon are taken from. Else, and before
+    /// RTR: kAnySender. Changed in call().
     static constexpr std::uint32_t kAnySender = ~0U;
     std::uint32_t peer_qp_num = kAnySender;
 
@@ -49,7 +50,8 @@ struct QpSlot {
     struct Timer : TimerNode {
         QpSlot* slot = nullptr;
     } timer;
-    QpSlot* next_queued = nullptr;  // RunQueue
+    ProgramShare* share = nullptr;  // RunQueue: whose turn the QP runs in
+    QpSlot* next_queued = nullptr;
     bool is_queued = false;
     QpSlot* next_paused = nullptr;  // PausedQps
     bool is_paused = false;

@@ -1,6 +1,7 @@
 #include "dataplane/worker/worker.h"
 
 #include <pthread.h>
+#include <rte_cycles.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
 #include <sys/prctl.h>
@@ -40,6 +41,16 @@ constexpr TimeNs kChannelRetryNs = 1'000'000;
 /// How often a worker reads whether a neighbour was resolved, while frames wait for it.
 constexpr TimeNs kNeighbourNs = 1'000'000;
 
+/// How long a program runs before another one's turn, when there is one: as long as one QP's packets of 4 KB
+/// take, or some tens of small ones.
+constexpr TimeNs kTurnNs = 4'000;
+/// What one QP is charged at most: while it ran, the kernel may have given the CPU to others.
+constexpr TimeNs kMostChargedNs = 200'000;
+
+std::int64_t ticks(TimeNs duration) {
+    return static_cast<std::int64_t>(rte_get_tsc_hz()) / 1'000'000 * duration / 1'000;
+}
+
 }  // namespace
 
 Worker::Impl::Impl(const WorkerConfig& worker_config)
@@ -48,6 +59,8 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
       stall_free_clock(now),
       protocol_now(now),
       timers(now),
+      run_queue(ticks(kTurnNs)),
+      most_charged_ticks(ticks(kMostChargedNs)),
       notifier(config.index, !config.may_spin, clock),
       idle(config.index, config.may_spin, config.handoff->wakeup()),
       timed_ports(config.index) {
@@ -267,10 +280,20 @@ bool Worker::Impl::run_qps() {
          left != 0 && packets < kPacketsPerRound; --left) {
         QpSlot& slot = run_queue.pop();
         const std::uint64_t sent_before = worker_device(slot).outbox.sent_packets();
-        any |= run_qp(slot);
+        any |= run_turn(slot);
         packets += worker_device(slot).outbox.sent_packets() - sent_before;
     }
     return any;
+}
+
+bool Worker::Impl::run_turn(QpSlot& slot) {
+    if (!run_queue.do_others_wait(slot)) {
+        return run_qp(slot);
+    }
+    const std::uint64_t begin = rte_rdtsc();
+    const bool had_room = run_qp(slot);
+    run_queue.charge(std::min(static_cast<std::int64_t>(rte_rdtsc() - begin), most_charged_ticks));
+    return had_room;
 }
 
 bool Worker::Impl::run_qp(QpSlot& slot) {

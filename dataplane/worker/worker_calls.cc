@@ -32,6 +32,7 @@ int Worker::attach_client(ClientDoorbells& client) {
 
 void Worker::detach_client(ClientDoorbells& client) {
     impl_->clients.remove(client);
+    impl_->run_queue.remove(client.share());
     impl_->idle.unwatch(client.wake_fd());
 }
 
@@ -41,6 +42,7 @@ void Worker::add_qp(QpSlot& slot, QpTablePages& room) {
     URNIC_CHECK(impl.config.handoff->worker_of(qp_num) == impl.config.index);
     URNIC_CHECK(slot.doorbell_slot < abi::kDoorbellSlots);
     slot.timer.slot = &slot;
+    slot.share = slot.client != nullptr ? &slot.client->share() : &impl.run_queue.nobodys_share();
     impl.worker_device(slot).rx_path.qps().set(qp_num, slot, room.qp_table_page);
     if (slot.client != nullptr) {
         slot.client->set(slot.doorbell_slot, slot, room.doorbell_page);

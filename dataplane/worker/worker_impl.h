@@ -73,6 +73,8 @@ struct Worker::Impl {
     bool expire_timers();
     /// Returns whether some QP ran and had room to send.
     bool run_qps();
+    /// The same for the QP that was popped last, at the expense of its program and user.
+    bool run_turn(QpSlot& slot);
     /// One QP's turn. Returns whether it had room to send.
     bool run_qp(QpSlot& slot);
     /// Sends frames whose neighbours have become known. Returns whether there were any.
@@ -101,6 +103,7 @@ struct Worker::Impl {
     MbufHolder mbuf_holder;
     ReorderBufferPool reorder_buffers{mbuf_holder, kReorderBuffers};
     RunQueue run_queue;
+    std::int64_t most_charged_ticks;
     EventNotifier notifier;
     IdleStrategy idle;
     CallQueue call_queue;

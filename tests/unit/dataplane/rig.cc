@@ -118,10 +118,11 @@ void TestCq::arm(std::uint32_t value) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-TestClient::TestClient(Rig& rig) : rig_(rig), doorbells_(abi::doorbell_bytes(rig.num_workers())) {
+TestClient::TestClient(Rig& rig)
+    : rig_(rig), doorbells_(abi::doorbell_bytes(rig.num_workers())), users_(rig.num_workers()) {
     for (std::uint32_t i = 0; i < rig.num_workers(); ++i) {
         fds_.push_back(eventfd(0, EFD_CLOEXEC));
-        on_worker_.push_back(std::make_unique<ClientDoorbells>(&doorbell(i), fds_[i]));
+        on_worker_.push_back(std::make_unique<ClientDoorbells>(&doorbell(i), fds_[i], users_[i]));
         int error = 0;
         rig.call(i, [&] { error = rig.worker(i).attach_client(*on_worker_[i]); });
         URNIC_CHECK(error == 0);

@@ -90,6 +90,7 @@ class TestClient {
     Rig& rig_;
     PageMemory doorbells_;
     std::vector<int> fds_;
+    std::vector<UserShare> users_;  // by worker; each client is of another user
     std::vector<std::unique_ptr<ClientDoorbells>> on_worker_;
 };
 

@@ -415,7 +415,8 @@ TEST(WorkerDoorbells, ARoundLooksAtAFewWordsAndTheNextGoesOnThere) {
     for (std::atomic<std::uint64_t>& word : bell->summary) {
         word.store(~0ULL);
     }
-    ClientDoorbells client(bell.get(), -1);
+    UserShare user;
+    ClientDoorbells client(bell.get(), -1, user);
     QpSlot slot;
     auto spare = std::make_unique<SlotTable::Page>();
     client.set(abi::kDoorbellSlots - 1, slot, spare);
