@@ -2,6 +2,7 @@
 // that holds what comes early. With --list it prints suite, name, clause and what is checked, a line each,
 // separated by tabs.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cstdio>
 #include <string_view>
@@ -15,6 +16,9 @@ int main(int argc, char** argv) {
         }
         return 0;
     }
+    // A script makes RNICs with tables of tens of megabytes. Their pages must come untouched from the system
+    // each time: in memory that was used before, calloc() would clear all of them.
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
     testing::InitGoogleTest(&argc, argv);
     if (argc == 2 && std::string_view(argv[1]) == "--selective") {
         urnic::sim::set_recovery(urnic::sim::Recovery::kSelective);

@@ -50,7 +50,16 @@ std::vector<ScriptEntry> script_list() {
     return list;
 }
 
-RcScript::RcScript() : own_data_(pattern(kMemoryBytes, 1)), peer_data_(pattern(kMemoryBytes, 77)) {}
+const std::vector<std::byte>& RcScript::own_data() {
+    static const std::vector<std::byte> data = pattern(kMemoryBytes, 1);
+    return data;
+}
+const std::vector<std::byte>& RcScript::peer_data() {
+    static const std::vector<std::byte> data = pattern(kMemoryBytes, 77);
+    return data;
+}
+
+RcScript::RcScript() = default;
 RcScript::~RcScript() = default;
 
 bool RcScript::is_selective() { return recovery() == Recovery::kSelective; }
@@ -75,7 +84,7 @@ void RcScript::create(const ConnectOptions& options, const SimHost::Options& hos
     host_ = std::make_unique<SimHost>(*network_, "A", kQp, with_recovery);
     peer_address_ = std::make_unique<SimHost>(*network_, "B", kPeerQp, host);
     memory_ = &host_->add_region(kMemoryBytes);
-    std::copy(own_data_.begin(), own_data_.end(), memory_->data());
+    std::copy(own_data().begin(), own_data().end(), memory_->data());
     host_->to_init(options.access);
 }
 

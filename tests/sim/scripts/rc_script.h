@@ -271,13 +271,15 @@ class RcScript : public ::testing::Test {
     void check_completions(bool recv, const Wcs& expected, Where where);
     void check_nothing_left(Where where);
 
+    // Made once for all scripts.
+    static const std::vector<std::byte>& own_data();
+    static const std::vector<std::byte>& peer_data();
+
     ConnectOptions options_;
     std::unique_ptr<SimNetwork> network_;
     std::unique_ptr<SimHost> host_;
     std::unique_ptr<SimHost> peer_address_;
     SimRegion* memory_ = nullptr;
-    std::vector<std::byte> own_data_;
-    std::vector<std::byte> peer_data_;
     std::vector<std::string> log_;
     wire::Path last_path_;  // of the packet taken last
 };

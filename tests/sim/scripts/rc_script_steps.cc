@@ -63,7 +63,7 @@ void RcScript::deliver(const ScriptPacket& packet) {
     if (packet.header().dest_qp == 0) {
         addressed.dest_qp(kQp);
     }
-    const FrameBytes frame = addressed.build(wire::make_path(spec), peer_data_);
+    const FrameBytes frame = addressed.build(wire::make_path(spec), peer_data());
     note("peer", now(), frame);
     // As the daemon does: the DestQP finds the QP, then the frame is checked.
     wire::PacketView view;
@@ -96,14 +96,14 @@ SentPacket RcScript::take_seen() {
 std::string RcScript::missing(const ScriptPacket& expected) const {
     ScriptPacket addressed = expected;
     addressed.dest_qp(kPeerQp);
-    const FrameBytes frame = addressed.expected_for(nullptr, last_path_, own_data_);
+    const FrameBytes frame = addressed.expected_for(nullptr, last_path_, own_data());
     return "expected packet " + frame_line(frame) + "\n" + frame_dump(frame) + "  seen: none";
 }
 
 bool RcScript::same_as(const SentPacket& seen, const ScriptPacket& expected, Where where) {
     ScriptPacket addressed = expected;
     addressed.dest_qp(kPeerQp);
-    const FrameBytes frame = addressed.expected_for(&seen.frame, last_path_, own_data_);
+    const FrameBytes frame = addressed.expected_for(&seen.frame, last_path_, own_data());
     std::string differences;
     if (same_from_bth(frame, seen.frame, differences)) {
         return true;
@@ -345,14 +345,14 @@ void RcScript::check_nothing_left(Where where) {
 
 void RcScript::holds_peer_data(std::size_t offset, std::size_t length, std::size_t peer_offset, Where where) {
     if (!HasFailure() &&
-        std::memcmp(memory_->data() + offset, peer_data_.data() + peer_offset, length) != 0) {
+        std::memcmp(memory_->data() + offset, peer_data().data() + peer_offset, length) != 0) {
         fail(where, "memory at " + std::to_string(offset) + " is not the peer's data of " +
                         std::to_string(peer_offset) + ", length " + std::to_string(length));
     }
 }
 
 void RcScript::holds_own_data(std::size_t offset, std::size_t length, Where where) {
-    if (!HasFailure() && std::memcmp(memory_->data() + offset, own_data_.data() + offset, length) != 0) {
+    if (!HasFailure() && std::memcmp(memory_->data() + offset, own_data().data() + offset, length) != 0) {
         fail(where, "memory at " + std::to_string(offset) + ", length " + std::to_string(length) +
                         " is not as it was in the beginning");
     }
