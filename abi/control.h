@@ -13,7 +13,7 @@ namespace urnic::abi {
 
 inline constexpr std::uint32_t kControlMagic = 0x75726e63;  // "urnc"
 /// Raised whenever anything in abi/ changes its meaning. Provider and daemon must agree.
-inline constexpr std::uint32_t kAbiVersion = 6;
+inline constexpr std::uint32_t kAbiVersion = 7;
 inline constexpr std::size_t kMaxMessageBytes = 1024;
 /// File descriptors one message can carry: Hello's reply is the largest (2 + a wake eventfd for each worker).
 inline constexpr std::uint32_t kMaxMessageFds = 2 + kMaxWorkers;
@@ -156,17 +156,16 @@ struct HandleRequest {
 struct EmptyReply {
     ReplyHeader header;
 };
-/// Reply that names a new object: AllocPd, CreateChannel, OpenXrcd. CreateChannel's reply carries two fds of
-/// a pipe of 8-byte user handles: [0] the read end, blocking, which the application owns; [1] an open file
-/// description of its own (O_RDWR | O_NONBLOCK, opened through /proc/self/fd), with which the provider takes
-/// back the events of a destroyed CQ and wakes readers when the daemon dies. The daemon's own write end is
-/// shared with nobody.
+/// Reply that names a new object: AllocPd, CreateChannel, OpenXrcd. CreateChannel's reply carries the two
+/// ends of a Unix SEQPACKET socket pair, a message of 8 bytes, the user handle, for each event: [0] the end
+/// that the application owns, blocking, which only receives; [1] the daemon's end, by which the provider puts
+/// back events of others when it takes back those of a destroyed CQ, and wakes readers when the daemon dies.
 struct HandleReply {
     ReplyHeader header;
     std::uint32_t handle;
     std::uint32_t reserved;
 };
-/// Reply to DestroyCq, DestroyQp and DestroySrq: events ever put into the event socket and the channel's pipe
+/// Reply to DestroyCq, DestroyQp and DestroySrq: events ever put into the event socket and the channel
 /// for the object (those that found them full do not count). The provider takes back what nobody has read and
 /// waits until the application has acknowledged the rest.
 struct DestroyReply {
@@ -229,7 +228,7 @@ struct CreateCqRequest {
     std::uint32_t entries;  // wanted; the reply says what was made
     std::uint32_t channel;  // 0: none
     std::uint32_t comp_vector;
-    std::uint64_t user_handle;  // written to the channel's pipe and into async events
+    std::uint64_t user_handle;  // sent to the channel and in async events
     std::uint32_t flags;        // CqFlags
     std::uint32_t reserved;
 };

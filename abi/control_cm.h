@@ -6,8 +6,9 @@
 
 namespace urnic::abi {
 
-/// OpenCmChannel: a HandleReply with fd [0], the channel as the application sees it: a Unix stream socket
-/// that is readable while an event waits. The daemon alone reads it. EMFILE: a limit.
+/// OpenCmChannel: a HandleReply with fd [0], the channel as the application sees it: a Unix SEQPACKET socket
+/// that only receives, a message of one byte for each event. The provider takes the messages out
+/// (CmChannelFill), so that it is readable while an event waits. EMFILE: a limit.
 struct OpenCmChannelRequest {
     RequestHeader header;
 };
@@ -28,10 +29,19 @@ struct CmCommandRequest {
     std::uint32_t out_bytes;  // room for the answer
     std::uint8_t body[kMaxCmBytes];
 };
+/// What a channel held when the command was done. A channel of which `announced - taken out` is more than
+/// `waiting` has so many messages without an event. Replies may be looked at in any order.
+struct CmChannelFill {
+    std::uint32_t announced;  // messages sent since it was opened; wraps
+    std::uint32_t waiting;    // events
+};
+/// Sent whole with errors, too.
 struct CmCommandReply {
     ReplyHeader header;
     std::uint32_t out_bytes;  // of `body`, at most those asked for
     std::uint32_t reserved;
+    CmChannelFill own;    // of the command's channel
+    CmChannelFill other;  // MIGRATE_ID: of the channel that the id came from
     std::uint8_t body[kMaxCmBytes];
 };
 

@@ -1,20 +1,10 @@
 #include "daemon/cm/channel.h"
 
-#include <sys/socket.h>
-
-#include <array>
-#include <cerrno>
-
 namespace urnic::daemon {
 
-int CmChannel::open() {
-    int pair[2] = {-1, -1};
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-        return errno;
-    }
-    ours_ = UniqueFd(pair[0]);
-    theirs_ = UniqueFd(pair[1]);
-    return ::shutdown(pair[1], SHUT_WR) == 0 ? 0 : errno;
+int CmChannel::open(WakeBudget* budget, UniqueFd& theirs) {
+    budget_ = budget;
+    return make_event_socket(ours_, theirs);
 }
 
 void CmChannel::push(const CmEvent& event) {
@@ -23,23 +13,14 @@ void CmChannel::push(const CmEvent& event) {
 }
 
 void CmChannel::announce() {
-    // A byte for each, so that who waits for edges sees one. A full socket is readable already.
+    // One for each event, so that who waits for edges sees one.
     const char byte = 0;
-    (void)::send(ours_.get(), &byte, sizeof byte, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const EventSocket::Sent sent = EventSocket{ours_.get(), budget_}.send(&byte, sizeof byte);
+    announced_ += sent == EventSocket::Sent::kSent ? 1 : 0;
+    // A socket without room is readable already; to say so once more does no harm.
+    is_owed_ = sent == EventSocket::Sent::kLater;
 }
 
-void CmChannel::pop() {
-    events_.pop_front();
-    quieten();
-}
-
-void CmChannel::quieten() {
-    if (!events_.empty()) {
-        return;
-    }
-    std::array<char, 256> bytes{};
-    while (::recv(theirs_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) {
-    }
-}
+void CmChannel::pop() { events_.pop_front(); }
 
 }  // namespace urnic::daemon

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <list>
 
+#include "os/event_socket.h"
 #include "os/unique_fd.h"
 
 namespace urnic::daemon {
@@ -23,10 +24,8 @@ struct CmEvent {
 
 class CmChannel {
   public:
-    /// 0 or errno.
-    [[nodiscard]] int open();
-    /// The application's end.
-    [[nodiscard]] int reader() const { return theirs_.get(); }
+    /// `theirs`: the application's end. 0 or errno.
+    [[nodiscard]] int open(WakeBudget* budget, UniqueFd& theirs);
 
     /// Throws std::bad_alloc, then nothing has changed.
     void push(const CmEvent& event);
@@ -40,7 +39,6 @@ class CmChannel {
             if (wanted(*at)) {
                 event = *at;
                 events_.erase(at);
-                quieten();
                 return true;
             }
         }
@@ -56,19 +54,27 @@ class CmChannel {
                 announce();
             }
         }
-        from.quieten();
     }
     [[nodiscard]] std::size_t size() const { return events_.size(); }
+
+    /// Messages sent since the channel was opened. The application's provider takes out what is more than
+    /// size(): we never receive from what the application can receive from, whose lock it can hold.
+    [[nodiscard]] std::uint32_t announced() const { return announced_; }
+    /// Says what its user's budget did not allow to say when it happened.
+    void announce_owed() {
+        if (is_owed_ && !events_.empty()) {
+            announce();
+        }
+    }
 
     std::uint32_t num_ids = 0;
 
   private:
     void announce();
-    void quieten();
-    // Two ends of a stream. We keep the application's as well, to take back what made it readable; it cannot
-    // send (and so not give us descriptors), and whether its reads block is its own affair.
     UniqueFd ours_;
-    UniqueFd theirs_;
+    WakeBudget* budget_ = nullptr;
+    std::uint32_t announced_ = 0;
+    bool is_owed_ = false;
     std::list<CmEvent> events_;
 };
 

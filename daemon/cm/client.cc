@@ -77,6 +77,10 @@ CmQpType qp_type_of(const rdma_ucm_create_id& command) {
     return CmQpType{};
 }
 
+abi::CmChannelFill fill_of(const CmChannel& channel) {
+    return {channel.announced(), static_cast<std::uint32_t>(channel.size())};
+}
+
 }  // namespace
 
 std::size_t CmClient::num_listeners() const {
@@ -99,15 +103,14 @@ void CmClient::end_ids_of(const CmChannel* channel) {
     }
 }
 
-int CmClient::open_channel(std::uint32_t& handle, int& reader) {
+int CmClient::open_channel(std::uint32_t& handle, UniqueFd& theirs) {
     if (channels_.size() >= service_.control().limits.max_cm_channels) {
         return EMFILE;
     }
     auto channel = std::make_unique<CmChannel>();
-    if (const int error = channel->open(); error != 0) {
+    if (const int error = channel->open(budget_, theirs); error != 0) {
         return error;
     }
-    reader = channel->reader();
     handle = channels_.add(std::move(channel));
     return 0;
 }
@@ -142,7 +145,15 @@ int CmClient::command(const abi::CmCommandRequest& request, abi::CmCommandReply&
               {reply.body, std::min<std::size_t>(request.out_bytes, sizeof reply.body)}};
     const int error = row.serve(*this, call);
     reply.out_bytes = call.out_bytes;
+    reply.own = fill_of(*channel);
+    reply.other = call.other != nullptr ? fill_of(*call.other) : abi::CmChannelFill{};
     return error;
+}
+
+void CmClient::announce_owed() {
+    for (const auto& [handle, channel] : channels_) {
+        channel->announce_owed();
+    }
 }
 
 int CmClient::find(const Call& call, std::uint32_t handle, CmId*& id) const {
@@ -252,6 +263,7 @@ int CmClient::migrate_id(const rdma_ucm_migrate_id& command, Call& call) {
     if (id == nullptr) {
         return ENOENT;
     }
+    call.other = from;
     if (from != &call.channel) {
         const auto move = [&](CmId& moved) {
             --from->num_ids;

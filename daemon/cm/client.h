@@ -22,20 +22,22 @@ namespace urnic::daemon {
 
 class CmClient {
   public:
-    /// Both live longer.
-    CmClient(CmService& service, const QpOwner& owner, bool is_privileged)
-        : service_(service), owner_(owner), is_privileged_(is_privileged) {}
+    /// The service and the owner live longer; `budget`: the client's user's.
+    CmClient(CmService& service, const QpOwner& owner, bool is_privileged, WakeBudget* budget)
+        : service_(service), owner_(owner), is_privileged_(is_privileged), budget_(budget) {}
     CmClient(const CmClient&) = delete;
     CmClient& operator=(const CmClient&) = delete;
     /// Ends every connection, as their states demand.
     ~CmClient();
 
-    /// `reader`: the application's end, which the channel keeps too. 0 or errno.
-    [[nodiscard]] int open_channel(std::uint32_t& handle, int& reader);
+    /// `theirs`: the application's end. 0 or errno.
+    [[nodiscard]] int open_channel(std::uint32_t& handle, UniqueFd& theirs);
     /// With its ids. 0 or EINVAL.
     [[nodiscard]] int close_channel(std::uint32_t handle);
-    /// 0 or errno.
+    /// 0 or errno; the reply says what is in the channels in any case.
     [[nodiscard]] int command(const abi::CmCommandRequest& request, abi::CmCommandReply& reply);
+    /// Tells channels of events of which nothing could be said before.
+    void announce_owed();
 
     // Called by the service while a manager runs: neither may call it.
 
@@ -53,6 +55,7 @@ class CmClient {
         std::span<const std::uint8_t> in;
         std::span<std::uint8_t> out;
         std::uint32_t out_bytes = 0;
+        const CmChannel* other = nullptr;  // whose events the command has changed, too
 
         /// Answers with as much of `answer` as there is room for; ENOSPC: less than `least`.
         template <typename T>
@@ -103,6 +106,7 @@ class CmClient {
     CmService& service_;
     const QpOwner& owner_;
     bool is_privileged_;
+    WakeBudget* budget_;
     HandleTable<CmChannel> channels_;
     HandleTable<CmId> ids_;
     HandleTable<CmGroup> groups_;

@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/spin_wait.h"
+#include "daemon/cm/client.h"
 #include "daemon/control/congestion_request.h"
 #include "daemon/control/control_connection.h"
 #include "daemon/control/fault_request.h"
@@ -132,11 +133,26 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
             resume_accept();
         }
         retry_closing();
+        announce_owed();
         after_round();
         spin.begin(clock_now());
     }
     for (const EventLoop::Id id : stop_events) {
         control_.event_loop.remove(id);
+    }
+}
+
+/// Connection events of which nothing could be said before.
+void ControlServer::announce_owed() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < announce_again_) {
+        return;
+    }
+    announce_again_ = now + std::chrono::milliseconds(kAcceptRetryMs);
+    for (const auto& [id, connection] : connections_) {
+        if (connection->client != nullptr && connection->client->cm != nullptr) {
+            connection->client->cm->announce_owed();
+        }
     }
 }
 

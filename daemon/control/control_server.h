@@ -82,6 +82,7 @@ class ControlServer final : private RnicObserver {
     void take_closed();
     void go_on(Connections::iterator at);
     void retry_closing();
+    void announce_owed();
     void stop_watching(Connection& connection);
 
     ControlState& control_;
@@ -91,6 +92,7 @@ class ControlServer final : private RnicObserver {
     EventLoop::Id closed_events_ = 0;
     bool accept_paused_ = false;
     std::chrono::steady_clock::time_point accept_again_;
+    std::chrono::steady_clock::time_point announce_again_;
     bool exhaustion_logged_ = false;
     std::uint32_t next_id_ = 1;
     Connections connections_;

@@ -20,6 +20,7 @@
 #include "dataplane/worker/run_queue.h"
 #include "dataplane/worker/worker.h"
 #include "os/event_loop.h"
+#include "os/event_socket.h"
 #include "os/memfd.h"
 
 namespace urnic::daemon {
@@ -78,6 +79,8 @@ struct ControlState {
     /// Turns on the workers, by user; as long as some client of his lives.
     std::map<uid_t, std::weak_ptr<std::vector<dataplane::UserShare>>> user_shares;
     std::uint64_t next_context_serial = 1;
+    /// Of every user that was ever a client: who comes again has no new one.
+    std::map<uid_t, WakeBudget> wake_budgets;
     CmService* cm = nullptr;               // nullptr: rdma_cm is not served
     std::vector<RnicObserver*> observers;  // called in this order
 

@@ -90,6 +90,7 @@ ClientState::ClientState(ControlState& the_control, const Peer& peer, std::uint3
       pid(peer.pid),
       uid(peer.uid),
       program(std::move(the_program)),
+      wake_budget(&the_control.wake_budgets[peer.uid]),
       memory(peer.pid, peer.pidfd.get()),
       doorbell_slots(the_control.num_workers()) {}
 

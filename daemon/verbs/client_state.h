@@ -40,6 +40,7 @@ struct ClientState final : QpOwner {
     pid_t pid;
     uid_t uid;
     std::string program;
+    WakeBudget* wake_budget;  // of `uid`
     AppMemory memory;
     Memfd doorbells;
     std::vector<UniqueFd> wake_fds;                                  // of each worker

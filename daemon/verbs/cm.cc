@@ -14,15 +14,15 @@ int open_cm_channel(ClientState& client, const abi::OpenCmChannelRequest& /*requ
         return EOPNOTSUPP;
     }
     if (!client.cm) {
-        client.cm = std::make_unique<CmClient>(*client.control.cm, client, client.uid == 0);
+        client.cm = std::make_unique<CmClient>(*client.control.cm, client, client.uid == 0, client.wake_budget);
     }
     abi::HandleReply body{};
-    int reader = -1;
-    if (const int error = client.cm->open_channel(body.handle, reader); error != 0) {
+    UniqueFd theirs;
+    if (const int error = client.cm->open_channel(body.handle, theirs); error != 0) {
         return error;
     }
     reply.set(body);
-    reply.fds.push_back(reader);
+    reply.give(std::move(theirs));
     return 0;
 }
 
@@ -37,6 +37,7 @@ int cm_command(ClientState& client, const abi::CmCommandRequest& request, Reply&
     abi::CmCommandReply body{};
     const int error = client.cm->command(request, body);
     reply.set(body);
+    reply.whole_on_error = true;
     return error;
 }
 

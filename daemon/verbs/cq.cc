@@ -30,9 +30,12 @@ bool has_completions(std::byte* memory, std::uint32_t workers, std::uint32_t ent
 
 /// Tells the channel, as a worker does for a CQ that was armed.
 void notify(dataplane::NotifyingCq& cq) {
-    if (cq.channel_fd >= 0 &&
-        ::write(cq.channel_fd, &cq.user_handle, sizeof cq.user_handle) == sizeof cq.user_handle) {
-        cq.completion_events.fetch_add(1);
+    if (cq.channel == nullptr) {
+        return;
+    }
+    cq.completion_events.fetch_add(1);  // first: who reads it may destroy the CQ at once
+    if (cq.channel->socket.send(&cq.user_handle, sizeof cq.user_handle) != EventSocket::Sent::kSent) {
+        cq.completion_events.fetch_sub(1);
     }
 }
 
@@ -84,10 +87,10 @@ int create_cq(ClientState& client, const abi::CreateCqRequest& request, Reply& r
     cq->context = context;
     cq->channel = channel;
     cq->cq = std::make_unique<dataplane::NotifyingCq>(client.rings->at(cq->memory), cq->entries);
-    cq->cq->channel_fd = channel == nullptr ? -1 : channel->write_end.get();
+    cq->cq->channel = channel == nullptr ? nullptr : &channel->channel;
     cq->cq->user_handle = request.user_handle;
     cq->cq->wake_word = &client.control.daemon_state().wake_words[client.id % abi::kWakeWords];
-    cq->cq->async_fd = context->async_fd.get();
+    cq->cq->async = context->events();
     cq->cq->ignore_overrun = (request.flags & abi::kCqIgnoreOverrun) != 0;
     cq->cq->per_cqe_timestamp = (request.flags & abi::kCqTimestamps) != 0;
     abi::CreateCqReply body{};

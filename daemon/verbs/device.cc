@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -160,27 +159,24 @@ int create_channel(ClientState& client, const abi::ContextRequest& request, Repl
     if (client.channels.size() >= client.control.limits.max_channels) {
         return ENOMEM;
     }
-    int pipe_fds[2] = {-1, -1};
-    if (::pipe2(pipe_fds, O_CLOEXEC) != 0) {
-        return errno;
-    }
-    UniqueFd read_end(pipe_fds[0]);
-    UniqueFd write_end(pipe_fds[1]);
-    // The provider gets an open file description of its own: O_NONBLOCK on a shared one would be its to
-    // change.
-    UniqueFd provider_end(
-        ::open(fmt::format("/proc/self/fd/{}", pipe_fds[1]).c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
-    if (!provider_end || ::fcntl(write_end.get(), F_SETFL, O_NONBLOCK) != 0) {
-        return errno;
-    }
     auto channel = std::make_unique<ChannelObject>();
+    UniqueFd theirs;
+    if (const int error = make_event_socket(channel->socket, theirs); error != 0) {
+        return error;
+    }
+    // The provider gets our end, too, to put back what it has taken out and to wake readers when the daemon
+    // dies. Of what it can do to it (flags, buffer sizes, shutdown) nothing makes send() wait.
+    UniqueFd ours(::fcntl(channel->socket.get(), F_DUPFD_CLOEXEC, 0));
+    if (!ours) {
+        return errno;
+    }
     channel->context = context;
-    channel->write_end = std::move(write_end);
+    channel->channel.socket = {channel->socket.get(), context->budget};
     abi::HandleReply body{};
     body.handle = client.channels.add(std::move(channel));
     reply.set(body);
-    reply.give(std::move(read_end));
-    reply.give(std::move(provider_end));
+    reply.give(std::move(theirs));
+    reply.give(std::move(ours));
     return 0;
 }
 
@@ -211,18 +207,12 @@ int make_context(const ClientState& client, RnicState& device, std::unique_ptr<C
     if (client.contexts.size() >= client.control.limits.max_contexts) {
         return ENOMEM;
     }
-    int pair[2] = {-1, -1};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
-        return errno;
+    UniqueFd theirs;
+    if (const int error = make_event_socket(context->async_fd, theirs); error != 0) {
+        return error;
     }
-    UniqueFd ours(pair[0]);
-    UniqueFd theirs(pair[1]);
     context->device = &device;
-    context->async_fd = std::move(ours);
-    // Only our end: whether reads block is the application's choice.
-    if (::fcntl(pair[0], F_SETFL, O_NONBLOCK) != 0) {
-        return errno;
-    }
+    context->budget = client.wake_budget;
     reply.give(std::move(theirs));
     return 0;
 }
@@ -239,7 +229,7 @@ void raise_port_event(const ClientState& client, const RnicState& device, AsyncE
     for (const auto& [handle, context] : client.contexts) {
         if (context->device == &device) {
             // An application that lets its event socket fill up misses what comes then.
-            (void)::send(context->async_fd.get(), &event, sizeof event, MSG_DONTWAIT | MSG_NOSIGNAL);
+            (void)context->events().send(&event, sizeof event);
         }
     }
 }

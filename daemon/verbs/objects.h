@@ -12,20 +12,25 @@
 #include "daemon/state/xrc_domain.h"
 #include "daemon/verbs/app_memory.h"
 #include "daemon/verbs/ring_memory.h"
+#include "dataplane/worker/completion_channel.h"
 #include "dataplane/worker/worker.h"
+#include "os/event_socket.h"
 #include "os/unique_fd.h"
 
 namespace urnic::daemon {
 
 struct ContextObject {
     RnicState* device = nullptr;
-    UniqueFd async_fd;  // our end of the event socket, non-blocking
+    UniqueFd async_fd;             // our end of the event socket
+    WakeBudget* budget = nullptr;  // its user's
     // The command fd, which names the context to whoever has it; none if the context was imported by
     // another's.
     UniqueFd token;
     ContextToken id;  // of `token`, or of the one that was imported
     bool imported = false;
     std::uint64_t imported_serial = 0;  // ContextOwner::serial of that one
+
+    [[nodiscard]] EventSocket events() const { return {async_fd.get(), budget}; }
 };
 
 struct PdObject {
@@ -36,7 +41,8 @@ struct PdObject {
 
 struct ChannelObject {
     ContextObject* context = nullptr;
-    UniqueFd write_end;  // non-blocking
+    UniqueFd socket;  // our end
+    dataplane::CompletionChannel channel;
     std::uint32_t users = 0;
 };
 

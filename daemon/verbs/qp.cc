@@ -289,7 +289,7 @@ int create_qp(ClientState& client, const abi::CreateQpRequest& request, Reply& r
     qp.slot.qp = make_qp(qp.type, config);
     URNIC_CHECK(qp.slot.qp != nullptr);
     qp.slot.device = device.device;
-    qp.slot.async_fd = parts.pd->context->async_fd.get();
+    qp.slot.async = parts.pd->context->events();
     qp.slot.user_handle = request.user_handle;
     qp.slot.block_self_multicast_loopback = (request.create_flags & kQpBlockSelfMcastLb) != 0;
     qp.slot.client = client.on_worker[w].get();

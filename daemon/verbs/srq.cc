@@ -157,7 +157,7 @@ int create_srq(ClientState& client, const abi::CreateSrqRequest& request, Reply&
     srq.srq = std::make_unique<dataplane::NotifyingSrq>(
         SharedRecvQueue::Identity{*number, pd->number, is_xrc ? cq->cq.get() : nullptr},
         client.rings->at(srq.memory), srq.entries, srq.stride, srq.max_sge);
-    srq.srq->async_fd = pd->context->async_fd.get();
+    srq.srq->async = pd->context->events();
     srq.srq->user_handle = request.user_handle;
     const std::uint32_t handle = client.srqs.add(std::move(made));
     // Nothing fails from here on.

@@ -61,7 +61,7 @@ void attach_target(ClientState& client, XrcTargetObject& handle, XrcdObject& xrc
                    std::uint64_t user_handle) {
     handle.xrcd = &xrcd;
     handle.target = &target;
-    handle.listener.async_fd = xrcd.context->async_fd.get();
+    handle.listener.async = xrcd.context->events();
     handle.listener.user_handle = user_handle;
     ++xrcd.users;
     ++target.handles;

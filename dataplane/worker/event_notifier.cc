@@ -1,12 +1,10 @@
 #include "dataplane/worker/event_notifier.h"
 
 #include <linux/futex.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 
 namespace urnic::dataplane {
@@ -15,13 +13,14 @@ namespace {
 
 /// Counts the event in `events` if it got into the socket. Counted first: who reads it may destroy the object
 /// at once and must find it counted.
-void send_event(int fd, std::uint64_t element, AsyncEventType type, std::atomic<std::uint32_t>& events) {
-    if (fd < 0) {
+void send_event(const EventSocket& socket, std::uint64_t element, AsyncEventType type,
+                std::atomic<std::uint32_t>& events) {
+    if (!socket.is_open()) {
         return;
     }
     const abi::AsyncEvent event{element, static_cast<std::uint32_t>(type), 0};
     events.fetch_add(1);
-    if (send(fd, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(event)) {
+    if (socket.send(&event, sizeof(event)) != EventSocket::Sent::kSent) {
         events.fetch_sub(1);
     }
 }
@@ -45,17 +44,17 @@ bool EventNotifier::complete(NotifyingCq& cq, const Completion& completion, Time
     const bool known = cq.pending(worker_);
     if (!cq.push(worker_, completion, cq.per_cqe_timestamp ? clock_.now() : now)) {
         if (!cq.ignore_overrun && !cq.error_reported.exchange(true)) {
-            send_event(cq.async_fd, cq.user_handle, AsyncEventType::kCqErr, cq.async_events);
+            send_event(cq.async, cq.user_handle, AsyncEventType::kCqErr, cq.async_events);
         }
         return false;
     }
-    if (cq.channel_fd < 0 && !pollers_sleep_) {
+    if (cq.channel == nullptr && !pollers_sleep_) {
         return true;
     }
     if (!known) {
         mark_dirty(cq, now);
     }
-    if (cq.channel_fd < 0) [[likely]] {
+    if (cq.channel == nullptr) [[likely]] {
         return true;
     }
     const NotifyingCq::Moderation moderation = cq.moderation.load(std::memory_order_relaxed);
@@ -76,63 +75,101 @@ void EventNotifier::mark_dirty(NotifyingCq& cq, TimeNs now) {
 }
 
 void EventNotifier::event(QpSlot& slot, AsyncEventType type) {
-    send_event(slot.async_fd, slot.user_handle, type, slot.async_events);
+    send_event(slot.async, slot.user_handle, type, slot.async_events);
     for (QpEventSubscriber* to = slot.subscribers; to != nullptr; to = to->next) {
-        send_event(to->async_fd, to->user_handle, type, to->async_events);
+        send_event(to->async, to->user_handle, type, to->async_events);
     }
 }
 
 void EventNotifier::srq_event(NotifyingSrq& srq, AsyncEventType type) {
-    send_event(srq.async_fd, srq.user_handle, type, srq.async_events);
+    send_event(srq.async, srq.user_handle, type, srq.async_events);
 }
 
-bool EventNotifier::write_channel(NotifyingCq& cq) {
+void EventNotifier::notify(NotifyingCq& cq, TimeNs now) {
+    // Behind those that wait already; and what was full a moment ago is not tried for each event.
+    const bool is_blocked = cq.channel->per_worker[worker_].blocked_first != nullptr;
+    if (is_blocked || !tell_channel(cq)) {
+        add_blocked(cq, now);
+    }
+}
+
+bool EventNotifier::tell_channel(NotifyingCq& cq) {
     cq.completion_events.fetch_add(1);  // first, as in send_event()
-    const ssize_t written = write(cq.channel_fd, &cq.user_handle, sizeof(cq.user_handle));
-    if (written == sizeof(cq.user_handle)) {
-        return true;
+    const EventSocket::Sent sent = cq.channel->socket.send(&cq.user_handle, sizeof(cq.user_handle));
+    if (sent != EventSocket::Sent::kSent) {
+        cq.completion_events.fetch_sub(1);
     }
-    cq.completion_events.fetch_sub(1);
-    // Any error but a full pipe means that the pipe has no reader any more.
-    return errno != EAGAIN;
+    return sent != EventSocket::Sent::kLater;
 }
 
-void EventNotifier::add_blocked(NotifyingCq& cq) {
+void EventNotifier::append_channel(CompletionChannel& channel) {
+    channel.per_worker[worker_].next_blocked = nullptr;
+    if (blocked_first_ == nullptr) {
+        blocked_first_ = &channel;
+    } else {
+        blocked_last_->per_worker[worker_].next_blocked = &channel;
+    }
+    blocked_last_ = &channel;
+    ++num_blocked_;
+}
+
+CompletionChannel& EventNotifier::take_first_channel() {
+    CompletionChannel& channel = *blocked_first_;
+    blocked_first_ = channel.per_worker[worker_].next_blocked;
+    --num_blocked_;
+    return channel;
+}
+
+void EventNotifier::add_blocked(NotifyingCq& cq, TimeNs now) {
     NotifyingCq::PerWorker& own = cq.per_worker[worker_];
-    if (own.pending_events++ == 0) {
-        own.next_blocked = nullptr;
-        *blocked_end_ = &cq;
-        blocked_end_ = &own.next_blocked;
+    if (own.pending_events++ != 0) {
+        return;
     }
+    CompletionChannel::PerWorker& of_channel = cq.channel->per_worker[worker_];
+    own.next_blocked = nullptr;
+    if (of_channel.blocked_first != nullptr) {
+        of_channel.blocked_last->per_worker[worker_].next_blocked = &cq;
+        of_channel.blocked_last = &cq;
+        return;
+    }
+    of_channel.blocked_first = of_channel.blocked_last = &cq;
+    if (blocked_first_ == nullptr) {
+        retry_at_ = now + kChannelRetryNs;
+    }
+    append_channel(*cq.channel);
 }
 
-template <typename Keep>
-void EventNotifier::filter_blocked(Keep&& keep) {
-    NotifyingCq** at = &blocked_first_;
-    while (NotifyingCq* const cq = *at) {
-        NotifyingCq::PerWorker& own = cq->per_worker[worker_];
-        if (keep(*cq)) {
-            at = &own.next_blocked;
-        } else {
-            own.pending_events = 0;
-            *at = own.next_blocked;
-        }
+bool EventNotifier::retry_first() {
+    CompletionChannel::PerWorker& of_channel = blocked_first_->per_worker[worker_];
+    NotifyingCq& cq = *of_channel.blocked_first;
+    NotifyingCq::PerWorker& own = cq.per_worker[worker_];
+    if (!tell_channel(cq)) {
+        append_channel(take_first_channel());
+        return false;
     }
-    blocked_end_ = at;
+    if (--own.pending_events == 0) {
+        of_channel.blocked_first = own.next_blocked;
+    }
+    if (of_channel.blocked_first == nullptr) {
+        (void)take_first_channel();
+    }
+    return true;
 }
 
-void EventNotifier::retry_blocked() {
-    filter_blocked([this](NotifyingCq& cq) {
-        std::uint32_t& pending_events = cq.per_worker[worker_].pending_events;
-        while (pending_events != 0 && write_channel(cq)) {
-            --pending_events;
-        }
-        return pending_events != 0;
-    });
+void EventNotifier::retry_blocked(TimeNs now) {
+    if (blocked_first_ == nullptr || now < retry_at_) {
+        return;
+    }
+    std::uint32_t full = 0;
+    for (std::uint32_t tries = 0; tries < kChannelTries && full < num_blocked_; ++tries) {
+        full += retry_first() ? 0 : 1;
+    }
+    // Where there was room for all there may be room for more.
+    retry_at_ = full == 0 ? now : now + kChannelRetryNs;
 }
 
 void EventNotifier::flush(TimeNs now) {
-    retry_blocked();
+    retry_blocked(now);
     if (dirty_cqs_.empty()) {
         next_due_ = kNever;  // whatever was held back has been released
         return;
@@ -149,7 +186,7 @@ void EventNotifier::raise(TimeNs now, Moderate moderate) {
         if (const std::uint32_t sleepers = cq->take_sleepers(worker_); sleepers != 0) [[unlikely]] {
             wake_sleepers(*cq->wake_word, sleepers);
         }
-        if (cq->channel_fd < 0) [[likely]] {
+        if (cq->channel == nullptr) [[likely]] {
             cq->skip_notification(worker_);
             continue;
         }
@@ -163,9 +200,7 @@ void EventNotifier::raise(TimeNs now, Moderate moderate) {
             continue;
         }
         cq->since_event.store(0, std::memory_order_relaxed);
-        if (!write_channel(*cq)) {
-            add_blocked(*cq);
-        }
+        notify(*cq, now);
     }
     dirty_cqs_.resize(kept);
 }
@@ -198,7 +233,34 @@ bool EventNotifier::try_defer(NotifyingCq& cq, TimeNs now) {
 
 void EventNotifier::release(NotifyingCq& cq) {
     std::erase(dirty_cqs_, &cq);
-    filter_blocked([&](const NotifyingCq& blocked) { return &blocked != &cq; });
+    NotifyingCq::PerWorker& own = cq.per_worker[worker_];
+    if (own.pending_events == 0) {
+        return;
+    }
+    own.pending_events = 0;
+    CompletionChannel::PerWorker& of_channel = cq.channel->per_worker[worker_];
+    NotifyingCq* previous = nullptr;
+    NotifyingCq** at = &of_channel.blocked_first;
+    while (*at != &cq) {
+        previous = *at;
+        at = &previous->per_worker[worker_].next_blocked;
+    }
+    *at = own.next_blocked;
+    if (of_channel.blocked_last == &cq) {
+        of_channel.blocked_last = previous;
+    }
+    if (of_channel.blocked_first == nullptr) {
+        remove_channel(*cq.channel);
+    }
+}
+
+void EventNotifier::remove_channel(CompletionChannel& channel) {
+    for (std::uint32_t left = num_blocked_; left != 0; --left) {
+        CompletionChannel& first = take_first_channel();
+        if (&first != &channel) {
+            append_channel(first);
+        }
+    }
 }
 
 }  // namespace urnic::dataplane

@@ -2,6 +2,7 @@
 // asynchronous events.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -27,19 +28,24 @@ class EventNotifier {
     /// An affiliated event of an SRQ.
     static void srq_event(NotifyingSrq& srq, AsyncEventType type);
 
-    /// Once a round: wakes the threads that sleep until one of the CQs has a completion, and writes to the
+    /// Once a round: wakes the threads that sleep until one of the CQs has a completion, and tells the
     /// channels of the CQs that were armed and got completions. Afterwards the only CQs it still knows are
     /// those whose channel was full and those whose event moderation holds back.
     void flush(TimeNs now);
-    /// Returns whether some channel was full: flush() is to be called again soon though nothing happens.
-    [[nodiscard]] bool has_blocked() const { return blocked_first_ != nullptr; }
-    /// When flush() has a moderated event to send; kNever if moderation holds none back.
-    [[nodiscard]] TimeNs next_due() const { return next_due_; }
+    /// When flush() has something to do though nothing happens: a moderated event, or a full channel to try
+    /// again; kNever if there is neither.
+    [[nodiscard]] TimeNs next_due() const {
+        return blocked_first_ == nullptr ? next_due_ : std::min(next_due_, retry_at_);
+    }
     /// Forgets the CQ, which is about to be destroyed, and its events.
     void release(NotifyingCq& cq);
 
   private:
     static constexpr std::size_t kMaxDirtyCqs = 256;
+    /// How soon full channels are tried again, and how many messages are tried then: what many full channels
+    /// cost is bounded, and each has its turn.
+    static constexpr TimeNs kChannelRetryNs = 1'000'000;
+    static constexpr std::uint32_t kChannelTries = 16;
     enum class Moderate : bool { kNo, kYes };
 
     void mark_dirty(NotifyingCq& cq, TimeNs now);
@@ -48,23 +54,30 @@ class EventNotifier {
     /// Defers the event of a moderated CQ until there are more completions, or until its time. Returns
     /// whether it is deferred.
     [[nodiscard]] bool try_defer(NotifyingCq& cq, TimeNs now);
-    /// Returns false if there is no room in the channel's pipe.
-    static bool write_channel(NotifyingCq& cq);
+    /// Tells the channel, or remembers that it is to be told.
+    void notify(NotifyingCq& cq, TimeNs now);
+    /// Returns false if there is no room in the channel.
+    static bool tell_channel(NotifyingCq& cq);
     /// Counts an event that found its channel full.
-    void add_blocked(NotifyingCq& cq);
-    void retry_blocked();
-    /// Calls `keep(cq)` for each CQ whose channel was full, and drops those for which it returns false.
-    template <typename Keep>
-    void filter_blocked(Keep&& keep);
+    void add_blocked(NotifyingCq& cq, TimeNs now);
+    void retry_blocked(TimeNs now);
+    /// Tells the first channel in the list of its first CQ. Returns whether there was room.
+    bool retry_first();
+    void append_channel(CompletionChannel& channel);
+    /// Takes the first channel out of the list.
+    CompletionChannel& take_first_channel();
+    void remove_channel(CompletionChannel& channel);
 
     std::uint32_t worker_;
     bool pollers_sleep_;
     TscClock& clock_;
     std::vector<NotifyingCq*> dirty_cqs_;
     TimeNs next_due_ = kNever;
-    NotifyingCq* blocked_first_ =
-        nullptr;  // linked by NotifyingCq::PerWorker::next_blocked, the oldest first
-    NotifyingCq** blocked_end_ = &blocked_first_;
+    // Full channels, linked by CompletionChannel::PerWorker::next_blocked.
+    CompletionChannel* blocked_first_ = nullptr;
+    CompletionChannel* blocked_last_ = nullptr;
+    std::uint32_t num_blocked_ = 0;
+    TimeNs retry_at_ = 0;
 };
 
 }  // namespace urnic::dataplane

@@ -7,6 +7,8 @@
 
 #include "abi/queues.h"
 #include "base/time.h"
+#include "dataplane/worker/completion_channel.h"
+#include "os/event_socket.h"
 #include "rnic/qp/qp.h"
 
 namespace urnic::dataplane {
@@ -16,10 +18,10 @@ namespace urnic::dataplane {
 struct NotifyingCq : CompletionQueue {
     using CompletionQueue::CompletionQueue;
     std::atomic<std::uint32_t>* wake_word = nullptr;  // of its client, abi::DaemonState::wake_words
-    int channel_fd = -1;            // non-blocking write end of the channel's pipe; -1: no channel
-    std::uint64_t user_handle = 0;  // the 8 bytes written to it
+    CompletionChannel* channel = nullptr;
+    std::uint64_t user_handle = 0;  // the 8 bytes sent to it
     std::atomic<std::uint32_t> completion_events{0};
-    int async_fd = -1;  // the context's event socket, non-blocking
+    EventSocket async;  // the context's
     std::atomic<std::uint32_t> async_events{0};
     std::atomic<bool> error_reported{false};
     bool ignore_overrun = false;
@@ -36,8 +38,8 @@ struct NotifyingCq : CompletionQueue {
 
     /// Of each worker: completion events that wait for room in the channel, or for moderation.
     struct PerWorker {
-        NotifyingCq* next_blocked = nullptr;  // EventNotifier's list of CQs whose channel is full
-        std::uint32_t pending_events = 0;  // that found the channel full; not 0 while the CQ is in that list
+        NotifyingCq* next_blocked = nullptr;  // CompletionChannel::PerWorker
+        std::uint32_t pending_events = 0;  // that found the channel full; not 0 while the CQ is in its list
         TimeNs due = 0;                    // when a moderated event comes at the latest; 0: none is held back
     };
     std::array<PerWorker, abi::kMaxWorkers> per_worker{};
@@ -46,7 +48,7 @@ struct NotifyingCq : CompletionQueue {
 /// An SRQ with what its events need. Every SRQ that a QP of a worker names is one of these.
 struct NotifyingSrq : SharedRecvQueue {
     using SharedRecvQueue::SharedRecvQueue;
-    int async_fd = -1;
+    EventSocket async;
     std::uint64_t user_handle = 0;
     std::atomic<std::uint32_t> async_events{0};
 };

@@ -10,6 +10,7 @@
 #include "dataplane/device/device.h"
 #include "dataplane/worker/slot_table.h"
 #include "dataplane/worker/timer_wheel.h"
+#include "os/event_socket.h"
 #include "rnic/qp/qp.h"
 #include "rnic/wire/packet_view.h"
 
@@ -20,7 +21,7 @@ struct ProgramShare;
 
 /// One of several applications that get the events of the same QP.
 struct QpEventSubscriber {
-    int async_fd = -1;
+    EventSocket async;
     std::uint64_t user_handle = 0;
     std::atomic<std::uint32_t> async_events{0};
     QpEventSubscriber* next = nullptr;
@@ -30,7 +31,7 @@ struct QpEventSubscriber {
 struct QpSlot {
     std::unique_ptr<Qp> qp;
     Device* device = nullptr;
-    int async_fd = -1;
+    EventSocket async;
     std::uint64_t user_handle = 0;
     std::atomic<std::uint32_t> async_events{0};
     QpEventSubscriber* subscribers =

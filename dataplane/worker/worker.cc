@@ -36,8 +36,6 @@ constexpr std::uint32_t kBurstsPerRound = 4;
 constexpr std::uint32_t kRoundsBeforeTimers = 64;
 /// The shortest that the kernel grants.
 constexpr std::uint64_t kTimeSliceNs = 100'000;
-/// How soon a write to a full completion channel is tried again.
-constexpr TimeNs kChannelRetryNs = 1'000'000;
 /// How often a worker reads whether a neighbour was resolved, while frames wait for it.
 constexpr TimeNs kNeighbourNs = 1'000'000;
 
@@ -342,7 +340,6 @@ void Worker::Impl::remove_drained_injectors() {
 
 TimeNs Worker::Impl::wake_at() const {
     TimeNs at = stall_free_clock.to_clock(std::min(timers.next_event(), timed_ports.next_event()));
-    at = notifier.has_blocked() ? std::min(at, now + kChannelRetryNs) : at;
     at = std::min(at, notifier.next_due());
     for (const auto& worker_device : worker_devices) {
         at = worker_device->outbox.has_waiting() ? std::min(at, now + kNeighbourNs) : at;

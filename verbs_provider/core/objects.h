@@ -56,12 +56,15 @@ struct QpTable {
     void remove(std::uint32_t qp_num);
 };
 
-/// A completion channel; the application knows it by the read end of its pipe.
+/// A completion channel; the application knows it by its end of a socket pair.
 struct Channel {
     Channel* next = nullptr;
     int read_fd = -1;  // the application's
-    int own_fd = -1;   // our end: takes back and adds events, never blocks
+    int take_fd = -1;  // the same end, to take events back; the application may close its own at any time
+    int own_fd = -1;   // the daemon's end, to add events
     std::uint32_t handle = 0;
+
+    void close_fds();
 };
 
 /// Events that wait for room in the application's socket; hardly ever more than one.

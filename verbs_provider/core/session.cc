@@ -394,8 +394,7 @@ void Session::disown_after_fork() {
             }
         }
         for (Channel* channel = context->channels; channel != nullptr; channel = channel->next) {
-            close(channel->own_fd);
-            channel->own_fd = -1;
+            channel->close_fds();
         }
     }
     for (int* fd : {&socket_, &service_wake_}) {

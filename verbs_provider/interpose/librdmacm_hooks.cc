@@ -36,9 +36,10 @@ struct CmChannel {
     ino_t inode;  // of the socket: the application may have closed the descriptor by itself
     Session* session;
     std::uint32_t handle;
-    std::uint32_t users;       // the table's place among them
-    std::atomic<bool> silent;  // the daemon is gone and every id was told: nothing comes any more
-    int silent_peer;           // the other end of what stands in the socket's place then
+    std::uint32_t users;               // the table's place among them
+    std::atomic<std::uint32_t> taken;  // messages received
+    std::atomic<bool> silent;          // the daemon is gone and every id was told: nothing comes any more
+    int silent_peer;                   // the other end of what stands in the socket's place then
     CmChannel* next;
 };
 
@@ -181,8 +182,8 @@ constexpr int response_place(std::uint32_t command) {
     }
 }
 
-/// What a command names outside its body is put in. 0 or errno.
-int complete_body(abi::CmCommandRequest& request) {
+/// What a command names outside its body is put in; `other`: the descriptor of a second channel. 0 or errno.
+int complete_body(abi::CmCommandRequest& request, int& other) {
     if (request.command == RDMA_USER_CM_CMD_SET_OPTION && request.in_bytes == sizeof(rdma_ucm_set_option)) {
         rdma_ucm_set_option option{};
         std::memcpy(&option, request.body, sizeof option);
@@ -195,7 +196,8 @@ int complete_body(abi::CmCommandRequest& request) {
                request.in_bytes >= sizeof(rdma_ucm_migrate_id)) {
         rdma_ucm_migrate_id migrate{};
         std::memcpy(&migrate, request.body, sizeof migrate);
-        CmChannel* from = acquire_channel(static_cast<int>(migrate.fd));
+        other = static_cast<int>(migrate.fd);
+        CmChannel* from = acquire_channel(other);
         if (from == nullptr) {
             return EINVAL;
         }
@@ -218,6 +220,28 @@ int wait_for_event(const CmChannel& channel) {
         return errno;
     }
     return got == 0 ? EIO : 0;  // the daemon is gone
+}
+
+/// Receives the messages whose events are gone, and leaves those of events that have come since.
+void take_messages(CmChannel& channel, const abi::CmChannelFill& fill) {
+    const int saved = errno;
+    std::uint32_t taken = channel.taken.load();
+    while (static_cast<std::int32_t>(fill.announced - taken - fill.waiting) > 0 && !channel.silent.load()) {
+        char byte = 0;
+        if (channel.taken.compare_exchange_weak(taken, taken + 1)) {
+            (void)!recv(channel.fd, &byte, sizeof byte, MSG_DONTWAIT);
+            ++taken;
+        }
+    }
+    errno = saved;
+}
+
+/// The same of the channel that an id came from.
+void take_messages_of(int fd, const abi::CmChannelFill& fill) {
+    if (CmChannel* channel = acquire_channel(fd); channel != nullptr) {
+        take_messages(*channel, fill);
+        release_channel(channel);
+    }
 }
 
 bool ends_something(std::uint32_t command) {
@@ -243,7 +267,9 @@ int exchange(CmChannel& channel, abi::CmCommandRequest& request, abi::CmCommandR
                 return error == EIO ? event_of_gone_daemon(channel, reply) : error;
             }
         }
+        reply = {};
         const int error = channel.session->call(abi::Op::kCmCommand, request, reply);
+        take_messages(channel, reply.own);
         if (error == EIO && request.command == RDMA_USER_CM_CMD_GET_EVENT) {
             return event_of_gone_daemon(channel, reply);
         }
@@ -285,11 +311,15 @@ int serve(CmChannel& channel, const void* data, std::size_t size) {
         std::memcpy(&pointer, request.body + place, sizeof pointer);
         response = at_address<void>(pointer);
     }
-    if (const int error = complete_body(request); error != 0) {
+    int other = -1;
+    if (const int error = complete_body(request, other); error != 0) {
         return error;
     }
     abi::CmCommandReply reply{};
     const int error = exchange(channel, request, reply);
+    if (other >= 0) {
+        take_messages_of(other, reply.other);
+    }
     if (error == 0) {
         note_cm_command(channel.handle, request.command, request.body, request.in_bytes, reply.body,
                         reply.out_bytes);

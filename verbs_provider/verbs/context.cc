@@ -199,9 +199,7 @@ void free_context(struct ibv_context* ibv_context) {
     while (context->channels != nullptr) {
         Channel* channel = context->channels;
         context->channels = channel->next;
-        if (channel->own_fd >= 0) {
-            close(channel->own_fd);
-        }
+        channel->close_fds();
         free_object(channel);
     }
     for (auto& leaf : context->qp_table.leaves) {

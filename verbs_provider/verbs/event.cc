@@ -1,8 +1,9 @@
 // Completion channels and async events.
 //
-// A channel is a pipe of 8-byte CQ pointers, async events go through a socket: what the daemon has sent may
-// lie there unread when its object is destroyed. The kernel takes such events back and waits for the
-// acknowledgement of those that were read; so does this file, by the daemon's count of all it ever sent.
+// A channel is a socket with a message of 8 bytes, the CQ's pointer, for each event; async events come
+// through another: what the daemon has sent may lie there unread when its object is destroyed. The kernel
+// takes such events back and waits for the acknowledgement of those that were read; so does this file, by the
+// daemon's count of all it ever sent.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,9 +25,7 @@ void end_channel(Context& context, Channel* channel) {
     }
     // A daemon that is gone has nothing to release.
     (void)context.session->call_handle(abi::Op::kDestroyChannel, channel->handle);
-    if (channel->own_fd >= 0) {
-        close(channel->own_fd);
-    }
+    channel->close_fds();
     free_object(channel);
 }
 
@@ -72,6 +71,11 @@ bool send_queued(Context& context) {
     return false;
 }
 
+/// Returns whether there was room.
+bool send_event(const Channel& channel, std::uint64_t element) {
+    return send(channel.own_fd, &element, sizeof element, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof element;
+}
+
 void wait_until_acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, const std::uint32_t& completed,
                              std::uint32_t wanted) {
     pthread_mutex_lock(&mutex);
@@ -82,6 +86,15 @@ void wait_until_acknowledged(pthread_mutex_t& mutex, pthread_cond_t& cond, const
 }
 
 }  // namespace
+
+void Channel::close_fds() {
+    for (int* fd : {&take_fd, &own_fd}) {
+        if (*fd >= 0) {
+            close(*fd);
+            *fd = -1;
+        }
+    }
+}
 
 bool EventQueue::push(const abi::AsyncEvent& event) {
     if (count == room) {
@@ -120,6 +133,16 @@ int create_channel(Context& context) {
     channel->handle = reply.handle;
     channel->read_fd = fds.take(0);
     channel->own_fd = fds.take(1);
+    channel->take_fd = fcntl(channel->read_fd, F_DUPFD_CLOEXEC, 0);
+    if (channel->take_fd < 0) {
+        error = errno;
+        close(channel->read_fd);
+        (void)context.session->call_handle(abi::Op::kDestroyChannel, channel->handle);
+        channel->close_fds();
+        free_object(channel);
+        errno = error;
+        return -1;
+    }
     // The fd number is free, so a channel that had it was closed behind our back.
     if (Channel* stale = find_channel(context, channel->read_fd); stale != nullptr) {
         end_channel(context, stale);
@@ -209,12 +232,12 @@ std::uint32_t discard_async_events(Context& context, std::uint64_t element) {
 }
 
 std::uint32_t discard_completion_events(Cq& cq) {
-    if (cq.channel == nullptr || cq.channel->own_fd < 0) {
+    if (cq.channel == nullptr || cq.channel->take_fd < 0) {
         return 0;
     }
     Context& context = *cq.context;
-    const int fd = cq.channel->own_fd;
-    // One turn of the pipe: what belongs to others goes back in at the end.
+    const int fd = cq.channel->take_fd;
+    // One turn of the queue: what belongs to others goes back in at the end.
     Guard guard(context.objects_mutex);
     int unread_bytes = 0;
     if (ioctl(fd, FIONREAD, &unread_bytes) != 0) {
@@ -224,12 +247,12 @@ std::uint32_t discard_completion_events(Cq& cq) {
     for (std::size_t left = static_cast<std::size_t>(unread_bytes) / sizeof(std::uint64_t); left != 0;
          --left) {
         std::uint64_t element = 0;
-        if (read(fd, &element, sizeof element) != sizeof element) {
+        if (recv(fd, &element, sizeof element, MSG_DONTWAIT) != sizeof element) {
             break;  // the application has read it meanwhile
         }
         if (element == reinterpret_cast<std::uintptr_t>(&cq)) {
             ++taken;
-        } else if (write(fd, &element, sizeof element) != sizeof element) {
+        } else if (!send_event(*cq.channel, element)) {
             for (Cq* other = context.cqs; other != nullptr; other = other->next) {
                 if (element == reinterpret_cast<std::uintptr_t>(other)) {
                     other->local_events.fetch_sub(1);  // lost: its destruction must not wait for it
@@ -267,7 +290,7 @@ void drain_srq_events(Srq& srq, std::uint32_t async_events) {
 
 bool notify_channel(Cq& cq) {
     const std::uint64_t element = reinterpret_cast<std::uintptr_t>(&cq);
-    if (cq.channel == nullptr || write(cq.channel->own_fd, &element, sizeof element) != sizeof element) {
+    if (cq.channel == nullptr || !send_event(*cq.channel, element)) {
         return false;
     }
     cq.local_events.fetch_add(1);

@@ -294,14 +294,13 @@ void FakeDaemon::import_device(Reply& reply) {
 }
 
 void FakeDaemon::create_channel(Reply& reply) {
-    int pipe_fds[2];
-    URNIC_CHECK(pipe2(pipe_fds, O_CLOEXEC) == 0);
-    const std::string path = "/proc/self/fd/" + std::to_string(pipe_fds[0]);
-    const int second = open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    int ends[2];
+    URNIC_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
+    const int second = fcntl(ends[1], F_DUPFD_CLOEXEC, 0);
     URNIC_CHECK(second >= 0);
     const std::uint32_t handle = next_handle_++;
-    channels_[handle].write_fd = pipe_fds[1];
-    reply.fds = reply.own = {pipe_fds[0], second};
+    channels_[handle].write_fd = ends[1];
+    reply.fds = reply.own = {ends[0], second};
     reply.as<abi::HandleReply>().handle = handle;
 }
 

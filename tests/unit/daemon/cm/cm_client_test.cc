@@ -59,10 +59,8 @@ class CmClientTest : public testing::Test {
         control_.limits.max_cm_ids = 100;
         control_.limits.max_cm_channels = 4;
         service_ = std::make_unique<CmService>(control_);
-        client_ = std::make_unique<CmClient>(*service_, owner_, false);
-        int reader = -1;
-        EXPECT_EQ(client_->open_channel(channel_, reader), 0);
-        reader_ = reader;
+        client_ = std::make_unique<CmClient>(*service_, owner_, false, nullptr);
+        EXPECT_EQ(client_->open_channel(channel_, reader_), 0);
     }
 
     template <typename T>
@@ -75,7 +73,14 @@ class CmClientTest : public testing::Test {
         request.out_bytes = out;
         std::memcpy(request.body, &body, std::min(bytes, sizeof body));
         reply_ = {};
-        return client_->command(request, reply_);
+        const int error = client_->command(request, reply_);
+        // As the provider does.
+        const abi::CmChannelFill& fill = channel == 0 ? reply_.own : reply_.other;
+        for (; static_cast<std::int32_t>(fill.announced - taken_ - fill.waiting) > 0; ++taken_) {
+            char byte = 0;
+            EXPECT_EQ(::recv(reader_.get(), &byte, sizeof byte, MSG_DONTWAIT), 1);
+        }
+        return error;
     }
     template <typename T>
     [[nodiscard]] T answer() const {
@@ -128,7 +133,7 @@ class CmClientTest : public testing::Test {
     }
     int get_event() { return give(RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{}); }
     [[nodiscard]] bool readable() const {
-        pollfd entry{reader_, POLLIN, 0};
+        pollfd entry{reader_.get(), POLLIN, 0};
         return ::poll(&entry, 1, 0) == 1;
     }
 
@@ -171,7 +176,8 @@ class CmClientTest : public testing::Test {
     OneQp owner_;
     std::unique_ptr<CmClient> client_;
     std::uint32_t channel_ = 0;
-    int reader_ = -1;
+    UniqueFd reader_;
+    std::uint32_t taken_ = 0;  // messages
     abi::CmCommandReply reply_{};
     std::uint64_t uid_ = 1000;
 };
@@ -288,7 +294,7 @@ TEST_F(CmClientTest, Options) {
 
 TEST_F(CmClientTest, WrongIdsAndOtherChannels) {
     std::uint32_t other_channel = 0;
-    int reader = -1;
+    UniqueFd reader;
     ASSERT_EQ(client_->open_channel(other_channel, reader), 0);
     const std::uint32_t id = create();
     rdma_ucm_destroy_id command{};
@@ -296,7 +302,7 @@ TEST_F(CmClientTest, WrongIdsAndOtherChannels) {
     EXPECT_EQ(give(RDMA_USER_CM_CMD_DESTROY_ID, command, sizeof command, 512, other_channel), EINVAL);
     EXPECT_EQ(give(RDMA_USER_CM_CMD_DESTROY_ID, command, sizeof command, 3), ENOSPC);
     EXPECT_EQ(destroy(id + 1), ENOENT);
-    CmClient stranger(*service_, owner_, false);
+    CmClient stranger(*service_, owner_, false, nullptr);
     std::uint32_t strange_channel = 0;
     ASSERT_EQ(stranger.open_channel(strange_channel, reader), 0);
     abi::CmCommandRequest request{};
@@ -356,7 +362,7 @@ TEST_F(CmClientTest, WrongLengths) {
 }
 
 TEST_F(CmClientTest, Limits) {
-    int reader = -1;
+    UniqueFd reader;
     std::uint32_t channel = 0;
     for (int i = 0; i < 3; ++i) {
         EXPECT_EQ(client_->open_channel(channel, reader), 0);
@@ -425,7 +431,7 @@ TEST_F(CmClientTest, RequestsThatNobodyHasSeen) {
     ASSERT_TRUE(readable());
     ASSERT_EQ(client_->num_ids(), 2U);
     std::uint32_t other_channel = 0;
-    int reader = -1;
+    UniqueFd reader;
     ASSERT_EQ(client_->open_channel(other_channel, reader), 0);
     for (std::uint32_t guess = 0; guess < 100; ++guess) {
         if (guess == listener) {

@@ -8,8 +8,11 @@
 
 #include <array>
 #include <ctime>
+#include <memory>
 #include <thread>
+#include <vector>
 
+#include "dataplane/worker/event_notifier.h"
 #include "dataplane/worker/tsc_clock.h"
 #include "tests/unit/dataplane/rig.h"
 
@@ -30,10 +33,11 @@ std::uint64_t monotonic_ns() {
 class Notified : public testing::Test {
   protected:
     Notified() {
-        EXPECT_EQ(pipe2(channel_.data(), O_NONBLOCK | O_CLOEXEC), 0);
+        EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, channel_.data()), 0);
         EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, events_.data()), 0);
-        cq.cq().channel_fd = channel_[1];
-        cq.cq().async_fd = events_[1];
+        completion_channel_.socket.fd = channel_[1];
+        cq.cq().channel = &completion_channel_;
+        cq.cq().async.fd = events_[1];
         EXPECT_EQ(a.connect(b), 0);
         EXPECT_EQ(b.connect(a), 0);
     }
@@ -91,6 +95,7 @@ class Notified : public testing::Test {
 
   private:
     std::array<int, 2> channel_{-1, -1};
+    CompletionChannel completion_channel_;
     std::array<int, 2> events_{-1, -1};
 };
 
@@ -117,7 +122,7 @@ TEST_F(Notified, ACompletionWakesThreadsThatSleepInAPoll) {
     for (const bool has_channel : {true, false}) {
         rig.worker(0).call([&] {
             cq.cq().wake_word = &word;
-            cq.cq().channel_fd = has_channel ? cq.cq().channel_fd : -1;
+            cq.cq().channel = has_channel ? cq.cq().channel : nullptr;
         });
         word.store(7);
         cq.sleepers().store(0b101);
@@ -231,6 +236,112 @@ TEST_F(Notified, AnIgnoredOverrunLosesCompletionsAndNothingElse) {
     }
     a.post_send({.opcode = WrOpcode::kWrite, .wr_id = 99});
     EXPECT_EQ(cq.wait()->wr_id, 99U);
+}
+
+/// CQs with a channel each, and their notifier, whose time the test tells.
+class FullChannels : public testing::Test {
+  protected:
+    static constexpr std::uint32_t kChannels = 40;
+    static constexpr std::uint64_t kFiller = ~0ULL;
+
+    struct Told {
+        explicit Told(std::uint64_t handle) {
+            EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+            channel.socket.fd = ends[1];
+            cq.cq().channel = &channel;
+            cq.cq().user_handle = handle;
+            while (write(ends[1], &kFiller, sizeof kFiller) == sizeof kFiller) {
+            }
+        }
+        ~Told() {
+            close(ends[0]);
+            close(ends[1]);
+        }
+        void make_room() const {
+            std::uint64_t filler = 0;
+            while (read(ends[0], &filler, sizeof filler) == sizeof filler) {
+            }
+        }
+        bool take() const {
+            std::uint64_t handle = 0;
+            return read(ends[0], &handle, sizeof handle) == sizeof handle;
+        }
+        std::array<int, 2> ends{-1, -1};
+        CompletionChannel channel;
+        TestCq cq{1, 4};
+    };
+
+    FullChannels() {
+        rig::start_eal_once();
+        for (std::uint32_t i = 0; i < kChannels; ++i) {
+            told_.push_back(std::make_unique<Told>(i));
+            told_.back()->cq.arm(abi::kCqArmedAny);
+            EXPECT_TRUE(notifier_.complete(told_.back()->cq.cq(), Completion{}, 0));
+        }
+        notifier_.flush(0);
+    }
+    /// How many of them were told since.
+    std::uint32_t told() const {
+        std::uint32_t count = 0;
+        for (const auto& channel : told_) {
+            count += channel->take() ? 1 : 0;
+        }
+        return count;
+    }
+
+    static constexpr TimeNs kRetryNs = 1'000'000;
+    TscClock clock_;
+    EventNotifier notifier_{0, false, clock_};
+    std::vector<std::unique_ptr<Told>> told_;
+};
+
+TEST_F(FullChannels, AreTriedAgainAfterAWhileAndAFewAtATime) {
+    for (const auto& channel : told_) {
+        channel->make_room();
+    }
+    EXPECT_EQ(notifier_.next_due(), kRetryNs);
+    notifier_.flush(kRetryNs - 1);
+    EXPECT_EQ(told(), 0U);
+    for (const std::uint32_t expected : {16U, 16U, 8U, 0U}) {
+        notifier_.flush(kRetryNs);
+        EXPECT_EQ(told(), expected);
+    }
+    EXPECT_EQ(notifier_.next_due(), kNever);
+}
+
+TEST_F(FullChannels, HaveTheirTurnsWhileOthersStayFull) {
+    told_[20]->make_room();
+    notifier_.flush(kRetryNs);
+    EXPECT_FALSE(told_[20]->take()) << "16 have been tried";
+    notifier_.flush(2 * kRetryNs - 1);
+    EXPECT_FALSE(told_[20]->take());
+    notifier_.flush(2 * kRetryNs);
+    EXPECT_TRUE(told_[20]->take());
+}
+
+TEST_F(FullChannels, OfReleasedCqsAreForgotten) {
+    for (const auto& channel : told_) {
+        notifier_.release(channel->cq.cq());
+    }
+    EXPECT_EQ(notifier_.next_due(), kNever);
+}
+
+TEST_F(FullChannels, TakeTheEventsOfTheirCqsInTurn) {
+    Told& first = *told_.front();
+    TestCq second(1, 4);
+    second.cq().channel = &first.channel;
+    second.cq().user_handle = 1000;
+    first.make_room();
+    second.arm(abi::kCqArmedAny);
+    EXPECT_TRUE(notifier_.complete(second.cq(), Completion{}, 0));
+    notifier_.flush(0);
+    EXPECT_FALSE(first.take()) << "it is behind the one that waits";
+    notifier_.flush(kRetryNs);
+    std::uint64_t handle = 1;
+    EXPECT_EQ(read(first.ends[0], &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
+    EXPECT_EQ(handle, 0U);
+    EXPECT_EQ(read(first.ends[0], &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
+    EXPECT_EQ(handle, 1000U);
 }
 
 }  // namespace

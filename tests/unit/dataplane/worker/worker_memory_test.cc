@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -90,17 +91,19 @@ TEST_F(WorkerMemory, ClientsAndQpsComeAndGoAndTransfer) {
 TEST_F(WorkerMemory, ChannelsThatNobodyReads) {
     // More CQs with a full channel than a worker remembers completions of in one round.
     constexpr std::uint32_t kCqs = 600;
-    std::array<int, 2> pipe_fds{};
-    ASSERT_EQ(::pipe2(pipe_fds.data(), O_NONBLOCK | O_CLOEXEC), 0);
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.data()), 0);
+    CompletionChannel channel;
+    channel.socket.fd = ends[1];
     const std::uint64_t filler = ~0ULL;
-    while (::write(pipe_fds[1], &filler, sizeof filler) == sizeof filler) {
+    while (::write(ends[1], &filler, sizeof filler) == sizeof filler) {
     }
     const auto client = rig_.make_client();
     std::vector<std::unique_ptr<TestCq>> cqs;
     std::vector<std::unique_ptr<TestQp>> qps;
     for (std::uint32_t i = 0; i < kCqs; ++i) {
         cqs.push_back(std::make_unique<TestCq>(2, 16));
-        cqs[i]->cq().channel_fd = pipe_fds[1];
+        cqs[i]->cq().channel = &channel;
         cqs[i]->cq().user_handle = i;
         cqs[i]->arm(abi::kCqArmedAny);
         qps.push_back(std::make_unique<TestQp>(rig_, *client, 0, 1000 + 2 * i, i, *cqs[i]));
@@ -121,7 +124,7 @@ TEST_F(WorkerMemory, ChannelsThatNobodyReads) {
     // Each gets its notification once there is room, in the order in which they came.
     std::vector<std::uint64_t> told;
     EXPECT_TRUE(rig::wait_for([&] {
-        for (std::uint64_t handle = 0; ::read(pipe_fds[0], &handle, sizeof handle) == sizeof handle;) {
+        for (std::uint64_t handle = 0; ::read(ends[0], &handle, sizeof handle) == sizeof handle;) {
             if (handle != filler) {
                 told.push_back(handle);
             }
@@ -140,8 +143,8 @@ TEST_F(WorkerMemory, ChannelsThatNobodyReads) {
         }
     }
     qps.clear();
-    ::close(pipe_fds[0]);
-    ::close(pipe_fds[1]);
+    ::close(ends[0]);
+    ::close(ends[1]);
 }
 
 }  // namespace

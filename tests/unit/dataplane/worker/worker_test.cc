@@ -283,9 +283,12 @@ TEST(WorkerTimers, APeerThatIsGoneEndsInRetryExceeded) {
     EXPECT_TRUE(rig::wait_for([&] { return rig.asleep(0); }));
 }
 
-/// A completion channel's pipe; its write end does not block.
+/// A completion channel's sockets, which do not block; the second is the daemon's.
 struct Channel {
-    Channel() { EXPECT_EQ(pipe2(fds.data(), O_NONBLOCK | O_CLOEXEC), 0); }
+    Channel() {
+        EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds.data()), 0);
+        channel.socket.fd = fds[1];
+    }
     ~Channel() {
         close_reader();
         close(fds[1]);
@@ -306,13 +309,14 @@ struct Channel {
         return handle;
     }
     std::array<int, 2> fds{-1, -1};
+    CompletionChannel channel;
 };
 
 TEST(WorkerNotification, OnlyAnArmedCqWritesToItsChannel) {
     Channel channel;
     Rig rig({});
     Pair pair(rig, 10, 11);
-    pair.cq_a.cq().channel_fd = channel.fds[1];
+    pair.cq_a.cq().channel = &channel.channel;
     pair.cq_a.cq().user_handle = 0xfeedface12345678;
 
     pair.a.post_send(pair.request(WrOpcode::kWrite, 8));
@@ -336,7 +340,7 @@ TEST(WorkerNotification, AFullChannelIsTriedAgain) {
     Channel channel;
     Rig rig({});
     Pair pair(rig, 10, 11);
-    pair.cq_a.cq().channel_fd = channel.fds[1];
+    pair.cq_a.cq().channel = &channel.channel;
     pair.cq_a.cq().user_handle = 77;
     const std::uint64_t filler = 5;
     std::size_t fillers = 0;
@@ -360,7 +364,7 @@ TEST(WorkerNotification, AReleasedCqIsForgottenAndAClosedChannelHarmsNobody) {
     Channel channel;
     Rig rig({});
     Pair pair(rig, 10, 11);
-    pair.cq_a.cq().channel_fd = channel.fds[1];
+    pair.cq_a.cq().channel = &channel.channel;
     channel.close_reader();
     pair.cq_a.arm(abi::kCqArmedAny);
     pair.a.post_send(pair.request(WrOpcode::kWrite, 8));  // SIGPIPE would end the test
@@ -377,7 +381,7 @@ TEST(WorkerNotification, AnOverrunCqIsReportedOnceAndItsQpFails) {
         const auto client = rig.make_client();
         TestCq small(1, 2);
         TestCq other(1, 256);
-        small.cq().async_fd = events[1];
+        small.cq().async.fd = events[1];
         small.cq().user_handle = 4242;
         TestQp a(rig, *client, 0, 1, 0, small);
         TestQp b(rig, *client, 1, 2, 1, other);

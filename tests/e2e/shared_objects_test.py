@@ -1,0 +1,61 @@
+"""One user's program uses what it shares with the daemon (descriptors, memory) to keep the daemon waiting: nobody else notices.
+
+The attacker (tests/e2e/tenants/attack.cc) is of another uid than the daemon and holds a lock of a shared object, or withholds pages.
+"""
+
+import signal
+
+import harness
+import with_daemon
+
+ATTACK = str(harness.BUILD / "tests/e2e/attack")
+# Of a neighbour that is not disturbed this takes a fraction of a second.
+NEIGHBOUR_PATIENCE_S = 60
+
+
+class SharedObjects(with_daemon.WithDaemon):
+    def attack(self, *words):
+        attacker = self.start(ATTACK, *words)
+        self.expect_line(attacker, "held")
+        return attacker
+
+    def expect_service(self):
+        """The control thread answers, and the worker serves a neighbour."""
+        status = self.urnic("status", "--json", "--socket", self.socket, timeout=NEIGHBOUR_PATIENCE_S)
+        self.assert_ok(status, "the control thread does not answer")
+        neighbour = self.urnic("run", "--socket", self.socket, "--", ATTACK, "neighbour", timeout=NEIGHBOUR_PATIENCE_S)
+        self.assert_ok(neighbour, "a neighbour is not served")
+
+    def expect_killable(self):
+        self.daemon.send_signal(signal.SIGKILL)
+        self.assertTrue(harness.wait_until(lambda: self.daemon.poll() is not None), "SIGKILL does not end the daemon")
+
+    def check(self, *words):
+        self.attack(*words)
+        self.expect_service()
+        self.expect_killable()
+
+    def test_completion_channel(self):
+        self.check("channel")
+
+    def test_rings(self):
+        self.check("ring", str(self.socket))
+
+    def test_rings_of_a_client_that_ends(self):
+        self.check("ring_end", str(self.socket))
+
+    def test_connection_events(self):
+        self.check("cm", str(self.socket))
+
+    def test_copied_memory_that_is_written(self):
+        self.check("copied_write")
+
+    def test_copied_memory_that_is_sent(self):
+        self.check("copied_send")
+
+    def test_watchers_of_a_channel(self):
+        self.check("watchers")
+
+
+if __name__ == "__main__":
+    harness.main()

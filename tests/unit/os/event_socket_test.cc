@@ -1,0 +1,82 @@
+// Telling others of events without waiting for them, and what their watchers may cost.
+#include "os/event_socket.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "os/monotonic_clock.h"
+
+namespace urnic {
+namespace {
+
+constexpr TimeNs kMs = 1'000'000;
+
+TEST(WakeBudget, ALongWakeIsFollowedByARestOfAHundredTimesItsLength) {
+    WakeBudget budget;
+    EXPECT_TRUE(budget.allows(0));
+    budget.charge(0, WakeBudget::kLongNs);
+    EXPECT_TRUE(budget.allows(0));
+    budget.charge(kMs, 30 * kMs);
+    EXPECT_FALSE(budget.allows(kMs + 30 * kMs));
+    EXPECT_FALSE(budget.allows(kMs + 3000 * kMs - 1));
+    EXPECT_TRUE(budget.allows(kMs + 3000 * kMs));
+}
+
+TEST(WakeBudget, WhatSeemedLongIsLookedAtForTwiceThatTime) {
+    WakeBudget budget;
+    EXPECT_FALSE(budget.is_suspect(0));
+    budget.note(0, WakeBudget::kLongNs);
+    EXPECT_FALSE(budget.is_suspect(0));
+    budget.note(kMs, kMs);
+    EXPECT_TRUE(budget.is_suspect(kMs + 200 * kMs - 1));
+    EXPECT_FALSE(budget.is_suspect(kMs + 200 * kMs));
+    EXPECT_TRUE(budget.allows(kMs)) << "it may have been preempted";
+}
+
+TEST(EventSocket, SendsUntilThereIsNoRoomAndNeverBlocks) {
+    UniqueFd ours;
+    UniqueFd theirs;
+    ASSERT_EQ(make_event_socket(ours, theirs), 0);
+    const EventSocket socket{ours.get(), nullptr};
+    std::uint64_t sent = 0;
+    while (socket.send(&sent, sizeof sent) == EventSocket::Sent::kSent) {
+        ++sent;
+    }
+    EXPECT_GT(sent, 100U);
+    std::uint64_t got = 1;
+    ASSERT_EQ(::read(theirs.get(), &got, sizeof got), static_cast<ssize_t>(sizeof got));
+    EXPECT_EQ(got, 0U);
+}
+
+TEST(EventSocket, ARestingUserGetsNothingNow) {
+    UniqueFd ours;
+    UniqueFd theirs;
+    ASSERT_EQ(make_event_socket(ours, theirs), 0);
+    WakeBudget budget;
+    const EventSocket socket{ours.get(), &budget};
+    const char byte = 0;
+    EXPECT_EQ(socket.send(&byte, 1), EventSocket::Sent::kSent);
+    budget.charge(clock_now(), kSecondNs);
+    EXPECT_EQ(socket.send(&byte, 1), EventSocket::Sent::kLater);
+}
+
+TEST(EventSocket, NobodyThereIsNoReasonToTryAgain) {
+    UniqueFd ours;
+    UniqueFd theirs;
+    ASSERT_EQ(make_event_socket(ours, theirs), 0);
+    theirs = UniqueFd();
+    const char byte = 0;
+    EXPECT_EQ((EventSocket{ours.get(), nullptr}.send(&byte, 1)), EventSocket::Sent::kGone);
+}
+
+TEST(EventSocket, TheOtherEndSendsNothing) {
+    UniqueFd ours;
+    UniqueFd theirs;
+    ASSERT_EQ(make_event_socket(ours, theirs), 0);
+    const char byte = 0;
+    EXPECT_LT(::send(theirs.get(), &byte, 1, MSG_NOSIGNAL), 0);
+}
+
+}  // namespace
+}  // namespace urnic
