@@ -29,6 +29,13 @@ class HandleTable {
         return found == objects_.end() ? nullptr : found->second.get();
     }
     void remove(std::uint32_t handle) { objects_.erase(handle); }
+    /// Removes it, for who ends it; it is there.
+    [[nodiscard]] std::unique_ptr<Object> take(std::uint32_t handle) {
+        const auto found = objects_.find(handle);
+        std::unique_ptr<Object> object = std::move(found->second);
+        objects_.erase(found);
+        return object;
+    }
     /// Removes while iterating: gives the next position.
     auto remove(typename std::unordered_map<std::uint32_t, std::unique_ptr<Object>>::iterator at) {
         return objects_.erase(at);

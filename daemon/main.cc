@@ -38,6 +38,8 @@ The configuration file is TOML. Every key, with its default:
   dedicated_cores = false       # true: nothing else runs on the CPUs of 'workers' (a list)
   hugepages = false             # packet memory from huge pages; left out: true where a port is "pci", else false
   eal_args = []                 # further arguments for DPDK's EAL
+  copied_memory = "own"         # whose memory that the kernel has to copy is registered: root's and the daemon's user's, or "all"
+                                # users', of whom each can then stop the workers
 
   [daemon.limits]               # of each client process
   max_qps = 16384

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <list>
 
+#include "os/disposer.h"
 #include "os/event_socket.h"
 #include "os/unique_fd.h"
 
@@ -22,7 +23,7 @@ struct CmEvent {
     rdma_ucm_event_resp body{};
 };
 
-class CmChannel {
+class CmChannel : public Disposable {
   public:
     /// `theirs`: the application's end. 0 or errno.
     [[nodiscard]] int open(WakeBudget* budget, UniqueFd& theirs);

@@ -89,7 +89,12 @@ std::size_t CmClient::num_listeners() const {
     }));
 }
 
-CmClient::~CmClient() { end_ids_of(nullptr); }
+CmClient::~CmClient() {
+    end_ids_of(nullptr);
+    for (auto& [handle, channel] : channels_) {
+        service_.control().disposer.take(std::move(channel));
+    }
+}
 
 void CmClient::end_ids_of(const CmChannel* channel) {
     for (auto at = ids_.begin(); at != ids_.end();) {
@@ -123,7 +128,8 @@ int CmClient::close_channel(std::uint32_t handle) {
     if (channel->num_ids != 0) {
         end_ids_of(channel);
     }
-    channels_.remove(handle);
+    // Closing its socket wakes all its watchers.
+    service_.control().disposer.take(channels_.take(handle));
     return 0;
 }
 

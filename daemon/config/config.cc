@@ -104,6 +104,14 @@ void set_eal_args(DaemonConfig& daemon, const toml::node& node, const std::strin
     }
 }
 
+void set_copied_memory(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
+    const std::string text = get_string(node, key);
+    if (text != "own" && text != "all") {
+        throw_at(node, fmt::format("'{}' must be \"own\" (root and the daemon's user) or \"all\"", key));
+    }
+    daemon.limits.copied_memory_for_all = text == "all";
+}
+
 void set_limits(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
     const auto* table = node.as_table();
     if (table == nullptr) {
@@ -123,6 +131,7 @@ constexpr Key<DaemonConfig> kDaemonKeys[] = {
     {"hugepages", [](DaemonConfig& daemon, const toml::node& node,
                      const std::string& key) { daemon.hugepages = get_bool(node, key); }},
     {"eal_args", set_eal_args},
+    {"copied_memory", set_copied_memory},
     {"limits", set_limits},
 };
 

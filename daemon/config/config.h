@@ -39,6 +39,9 @@ struct ClientLimits {
     std::uint64_t max_registered_bytes = 1ULL << 42U;
     std::uint64_t max_ring_bytes = 8ULL << 30U;
     std::uint64_t max_device_memory_bytes = 64ULL << 20U;
+    /// Whether memory that is not converted is registered for users other than root and the daemon's own. The
+    /// kernel copies it, on a worker: a user who withholds its pages stops everybody (docs/adr/0025).
+    bool copied_memory_for_all = false;
 };
 
 struct DaemonConfig {

@@ -19,6 +19,7 @@
 #include "dataplane/wire/emulated_network.h"
 #include "dataplane/worker/run_queue.h"
 #include "dataplane/worker/worker.h"
+#include "os/disposer.h"
 #include "os/event_loop.h"
 #include "os/event_socket.h"
 #include "os/memfd.h"
@@ -81,6 +82,7 @@ struct ControlState {
     std::uint64_t next_context_serial = 1;
     /// Of every user that was ever a client: who comes again has no new one.
     std::map<uid_t, WakeBudget> wake_budgets;
+    Disposer disposer;                     // of what clients leave behind
     CmService* cm = nullptr;               // nullptr: rdma_cm is not served
     std::vector<RnicObserver*> observers;  // called in this order
 

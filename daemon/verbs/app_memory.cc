@@ -69,14 +69,15 @@ int AppMemory::acquire(std::uint64_t addr, std::uint64_t length_bytes, Window*& 
         auto made = std::make_unique<Window>();
         made->start = addr / kWindowBytes * kWindowBytes;
         const std::uint64_t bytes = (end - made->start + kWindowBytes - 1) / kWindowBytes * kWindowBytes;
-        if (windows_.size() >= kMaxWindows || bytes > kMaxMappedBytes - mapped_bytes_) {
+        if (windows_.size() >= kMaxWindows || bytes > kMaxMappedBytes - mapped_bytes_->load()) {
             return ENOMEM;
         }
         if (const int error = made->mapping.map(file_.get(), made->start, bytes); error != 0) {
             return error;
         }
+        mapped_bytes_->fetch_add(bytes);
+        made->mapped_bytes = mapped_bytes_;
         windows_.push_back(std::move(made));
-        mapped_bytes_ += bytes;
         found = std::prev(windows_.end());
     }
     window = found->get();
@@ -112,8 +113,12 @@ void AppMemory::give_up(Window& window) {
     const auto found = std::find_if(windows_.begin(), windows_.end(),
                                     [&](const auto& candidate) { return candidate.get() == &window; });
     URNIC_CHECK(found != windows_.end());
-    mapped_bytes_ -= window.mapping.size();
+    std::unique_ptr<Window> unused = std::move(*found);
     windows_.erase(found);
+    // Unmapping gigabytes takes seconds.
+    if (disposer_ != nullptr) {
+        disposer_->take(std::move(unused));
+    }
 }
 
 bool AppMemory::alive() const {

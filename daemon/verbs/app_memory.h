@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "os/disposer.h"
 #include "os/mapping.h"
 #include "os/unique_fd.h"
 #include "rnic/mem/address_space.h"
@@ -26,15 +28,26 @@ class AppMemory final : public AddressSpace {
     static constexpr std::uint64_t kMaxMappedBytes = 4ULL << 40U;
 
     /// A mapped part of the memory file, shared by the regions that lie in it.
-    struct Window {
+    struct Window : Disposable {
         std::uint64_t start = 0;  // file offset, which is the application's address
         Mapping mapping;
         std::uint32_t users = 0;
+        std::shared_ptr<std::atomic<std::uint64_t>> mapped_bytes;  // of all windows, until they are unmapped
+
+        ~Window() override {
+            if (mapped_bytes != nullptr) {
+                mapped_bytes->fetch_sub(mapping.size());
+            }
+        }
     };
 
     /// `pid` and `pidfd` name the client process; a pid of 0 (unknown in this namespace) or no pidfd leaves
     /// read() and write() failing.
-    AppMemory(pid_t pid, int pidfd) : pid_(pid), pidfd_(pidfd) {}
+    /// `disposer`: unmaps windows that nobody uses any more; nullptr: that is done at once.
+    explicit AppMemory(pid_t pid, int pidfd, Disposer* disposer = nullptr)
+        : disposer_(disposer), pid_(pid), pidfd_(pidfd) {}
+    /// For ending it elsewhere; all windows have been released.
+    [[nodiscard]] UniqueFd take_file() { return std::move(file_); }
 
     /// Takes the client's memory file. EEXIST: there is one already; EINVAL: not a memfd of kMemoryFileBytes
     /// sealed against shrinking and growing.
@@ -60,11 +73,13 @@ class AppMemory final : public AddressSpace {
     [[nodiscard]] bool alive() const;
     void give_up(Window& window);
 
+    Disposer* disposer_;
     pid_t pid_;
     int pidfd_;
     UniqueFd file_;
     std::vector<std::unique_ptr<Window>> windows_;
-    std::uint64_t mapped_bytes_ = 0;
+    std::shared_ptr<std::atomic<std::uint64_t>> mapped_bytes_ =
+        std::make_shared<std::atomic<std::uint64_t>>(0);
     using Range = std::pair<std::uint64_t, std::uint64_t>;  // address and length
     std::map<Range, std::uint32_t> held_;                   // how often each was acquired
 };

@@ -91,7 +91,7 @@ ClientState::ClientState(ControlState& the_control, const Peer& peer, std::uint3
       uid(peer.uid),
       program(std::move(the_program)),
       wake_budget(&the_control.wake_budgets[peer.uid]),
-      memory(peer.pid, peer.pidfd.get()),
+      memory(peer.pid, peer.pidfd.get(), &the_control.disposer),
       doorbell_slots(the_control.num_workers()) {}
 
 int hello(ControlState& control, const Peer& peer, std::uint32_t id, const Request& request, Reply& reply,
@@ -150,6 +150,15 @@ ClientState::~ClientState() {
         client.control.workers[w]->call(
             [&] { client.control.workers[w]->detach_client(*client.on_worker[w]); });
     }
+    // Nobody sends to it any more.
+    for (auto& [handle, context] : client.contexts) {
+        client.control.disposer.take(std::move(context));
+    }
+    remains->memory_file = client.memory.take_file();
+    remains->rings = std::move(client.rings);
+    remains->doorbells = std::move(client.doorbells);
+    remains->wake_fds = std::move(client.wake_fds);
+    client.control.disposer.take(std::move(remains));
 }
 
 int handle_request(ClientState& client, Request& request, Reply& reply) {

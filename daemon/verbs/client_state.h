@@ -25,6 +25,14 @@ namespace urnic::daemon {
 
 class CmClient;
 
+/// What a client leaves behind that takes long to end.
+struct ClientRemains : Disposable {
+    UniqueFd memory_file;
+    std::unique_ptr<RingMemory> rings;
+    Memfd doorbells;
+    std::vector<UniqueFd> wake_fds;
+};
+
 struct ClientState final : QpOwner {
     ClientState(ControlState& control, const Peer& peer, std::uint32_t id, std::string program);
     ClientState(const ClientState&) = delete;
@@ -47,7 +55,9 @@ struct ClientState final : QpOwner {
     std::shared_ptr<std::vector<dataplane::UserShare>> user_shares;  // by worker
     /// Of each worker that knows the client: the first ones.
     std::vector<std::unique_ptr<dataplane::ClientDoorbells>> on_worker;
-    std::unique_ptr<RingMemory> rings;          // once a ring was wanted
+    std::unique_ptr<RingMemory> rings;  // once a ring was wanted
+    /// Made in good time, so that ending needs no memory.
+    std::unique_ptr<ClientRemains> remains = std::make_unique<ClientRemains>();
     std::vector<DoorbellSlots> doorbell_slots;  // of each worker
     std::uint64_t registered_bytes = 0;
     std::uint64_t device_memory_bytes = 0;

@@ -95,7 +95,7 @@ int close_device(ClientState& client, const abi::HandleRequest& request, Reply& 
     remove_dms(client, context);
     remove_pds_and_channels(client, context);
     forget_context(client, *context);
-    client.contexts.remove(request.handle);
+    client.control.disposer.take(client.contexts.take(request.handle));
     return 0;
 }
 
@@ -188,7 +188,8 @@ int destroy_channel(ClientState& client, const abi::HandleRequest& request, Repl
     if (channel->users > 0) {
         return EBUSY;
     }
-    client.channels.remove(request.handle);
+    // Closing its socket wakes all its watchers.
+    client.control.disposer.take(client.channels.take(request.handle));
     return 0;
 }
 
@@ -262,6 +263,9 @@ void remove_pds_and_channels(ClientState& client, const ContextObject* context) 
     }
     for (auto entry = client.channels.begin(); entry != client.channels.end();) {
         const bool ours = context == nullptr || entry->second->context == context;
+        if (ours) {
+            client.control.disposer.take(std::move(entry->second));
+        }
         entry = ours ? client.channels.remove(entry) : std::next(entry);
     }
 }

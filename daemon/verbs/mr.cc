@@ -1,4 +1,6 @@
 // Registered memory of a client.
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -38,6 +40,11 @@ class NullSpace final : public AddressSpace {
 };
 NullSpace null_space;  // has no state: for all
 
+/// A page that does not come stops the worker that copies it: nobody else's user may do that.
+bool may_be_copied(const ClientState& client) {
+    return client.uid == 0 || client.uid == ::geteuid() || client.control.limits.copied_memory_for_all;
+}
+
 /// Finds where the memory lies and fills that part of `region`. 0 or errno; then the window is not held.
 int map_region(ClientState& client, const abi::RegMrRequest& request, MemoryRegion& region,
                AppMemory::Window*& window) {
@@ -47,6 +54,9 @@ int map_region(ClientState& client, const abi::RegMrRequest& request, MemoryRegi
     region.direct = nullptr;
     region.space = nullptr;
     if ((request.flags & abi::kRegMrConverted) == 0) {
+        if (request.length != 0 && !may_be_copied(client)) {
+            return EPERM;
+        }
         region.space = &client.memory;
         return 0;
     }

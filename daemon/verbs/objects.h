@@ -14,12 +14,13 @@
 #include "daemon/verbs/ring_memory.h"
 #include "dataplane/worker/completion_channel.h"
 #include "dataplane/worker/worker.h"
+#include "os/disposer.h"
 #include "os/event_socket.h"
 #include "os/unique_fd.h"
 
 namespace urnic::daemon {
 
-struct ContextObject {
+struct ContextObject : Disposable {
     RnicState* device = nullptr;
     UniqueFd async_fd;             // our end of the event socket
     WakeBudget* budget = nullptr;  // its user's
@@ -39,7 +40,7 @@ struct PdObject {
     std::uint32_t users = 0;   // MRs, MWs, QPs, SRQs and AHs
 };
 
-struct ChannelObject {
+struct ChannelObject : Disposable {
     ContextObject* context = nullptr;
     UniqueFd socket;  // our end
     dataplane::CompletionChannel channel;

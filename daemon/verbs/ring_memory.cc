@@ -1,24 +1,87 @@
 #include "daemon/verbs/ring_memory.h"
 
-#include <fcntl.h>
-#include <linux/falloc.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <iterator>
+#include <mutex>
+#include <system_error>
+#include <utility>
 
 #include "abi/queues.h"
 #include "base/check.h"
+#include "os/thread.h"
 
 namespace urnic::daemon {
 
 namespace {
+
 constexpr std::size_t kRingPageBytes = 4096;
+
+/// Clears what has content, and leaves holes as they are: reading a hole makes no page of it, and reading
+/// takes no lock of the file.
+void clear_sparse(const Memfd& file, std::uint64_t offset, std::uint64_t bytes) {
+    std::array<std::byte, kRingPageBytes> page;
+    for (const std::uint64_t end = offset + bytes; offset < end; offset += page.size()) {
+        const bool is_read = ::pread(file.fd.get(), page.data(), page.size(), static_cast<off_t>(offset)) ==
+                             static_cast<ssize_t>(page.size());
+        if (!is_read || std::any_of(page.begin(), page.end(), [](std::byte x) { return x != std::byte{}; })) {
+            std::memset(file.mapping.data() + offset, 0, page.size());
+        }
+    }
 }
+
+}  // namespace
+
+struct RingMemory::Clearing {
+    Memfd file;
+    std::mutex mutex;
+    Ranges waiting;
+    Ranges cleared;
+    bool is_running = false;
+
+    /// The thread: until nothing waits.
+    void run() {
+        for (std::unique_lock lock(mutex); !waiting.empty();) {
+            Ranges::node_type node = waiting.extract(waiting.begin());
+            lock.unlock();
+            clear_sparse(file, node.key(), node.mapped());
+            lock.lock();
+            cleared.insert(std::move(node));
+            is_running = !waiting.empty();
+        }
+    }
+    /// Returns whether a thread clears what waits.
+    static bool start(const std::shared_ptr<Clearing>& clearing) {
+        try {
+            start_thread([clearing] { clearing->run(); }).detach();
+            return true;
+        } catch (const std::system_error&) {
+            return false;
+        } catch (const std::bad_alloc&) {
+            return false;
+        }
+    }
+};
+
+RingMemory::RingMemory() : clearing_(std::make_shared<Clearing>()) {}
+RingMemory::~RingMemory() {
+    const std::lock_guard lock(clearing_->mutex);
+    clearing_->waiting.clear();
+}
+
+std::byte* RingMemory::at(const RingPiece& piece) const {
+    return clearing_->file.mapping.data() + piece.offset;
+}
+
+int RingMemory::fd() const { return clearing_->file.fd.get(); }
 
 int RingMemory::create(std::uint64_t limit_bytes) {
     limit_bytes_ = std::min(limit_bytes, kFileBytes);
-    const int error = create_memfd("urnic-rings", kFileBytes, Sharing::kWritable, file_);
+    const int error = create_memfd("urnic-rings", kFileBytes, Sharing::kWritable, clearing_->file);
     if (error == 0) {
         free_ = {{0, kFileBytes}};
     }
@@ -26,6 +89,7 @@ int RingMemory::create(std::uint64_t limit_bytes) {
 }
 
 int RingMemory::allocate(std::size_t bytes, RingPiece& piece) {
+    take_cleared();
     const std::uint64_t wanted = abi::round_up(bytes, kRingPageBytes);
     if (wanted == 0 || wanted > limit_bytes_ - used_bytes_) {
         return ENOMEM;
@@ -53,11 +117,34 @@ void RingMemory::release(const RingPiece& piece) {
     if (piece.bytes == 0) {
         return;
     }
-    // The next owner expects zeros. Failing to punch the hole would hand out old entries as new ones.
-    URNIC_CHECK(::fallocate(fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                            static_cast<off_t>(piece.offset), static_cast<off_t>(piece.bytes)) == 0);
     auto node = taken_.extract(piece.offset);
     URNIC_CHECK(!node.empty() && node.mapped() == piece.bytes);
+    // The next owner expects zeros.
+    if (piece.bytes <= kClearHereBytes) {
+        std::memset(at(piece), 0, piece.bytes);
+        insert_free(std::move(node));
+        return;
+    }
+    bool must_start = false;
+    {
+        const std::lock_guard lock(clearing_->mutex);
+        clearing_->waiting.insert(std::move(node));
+        must_start = !std::exchange(clearing_->is_running, true);
+    }
+    if (must_start && !Clearing::start(clearing_)) {
+        clearing_->run();
+    }
+}
+
+void RingMemory::take_cleared() {
+    const std::lock_guard lock(clearing_->mutex);
+    while (!clearing_->cleared.empty()) {
+        insert_free(clearing_->cleared.extract(clearing_->cleared.begin()));
+    }
+}
+
+void RingMemory::insert_free(Ranges::node_type node) {
+    used_bytes_ -= node.mapped();
     const auto range = free_.insert(std::move(node)).position;
     if (const auto next = std::next(range);
         next != free_.end() && range->first + range->second == next->first) {
@@ -71,7 +158,6 @@ void RingMemory::release(const RingPiece& piece) {
             free_.erase(range);
         }
     }
-    used_bytes_ -= piece.bytes;
 }
 
 }  // namespace urnic::daemon

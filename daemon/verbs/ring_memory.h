@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 
 #include "os/memfd.h"
 
@@ -15,27 +16,42 @@ struct RingPiece {
     std::size_t bytes = 0;
 };
 
+/// No call here takes the file's inode lock, which the client can hold: a piece that comes back is cleared
+/// through the mapping, and its pages stay the client's for the next piece. Large pieces are cleared on a
+/// thread of their own, and count as used until they are clear.
 class RingMemory {
   public:
     /// Sparse: only pages that are used cost memory. Large enough for every limit of ClientLimits.
     static constexpr std::uint64_t kFileBytes = 64ULL << 30U;
+    /// Longer pieces are cleared on another thread.
+    static constexpr std::uint64_t kClearHereBytes = 1ULL << 20U;
+
+    RingMemory();
+    RingMemory(const RingMemory&) = delete;
+    RingMemory& operator=(const RingMemory&) = delete;
+    /// The thread that clears goes on by itself.
+    ~RingMemory();
 
     /// `limit_bytes`: what may be handed out at one time. 0 or errno.
     [[nodiscard]] int create(std::uint64_t limit_bytes);
 
     /// 0 or ENOMEM (limit reached). Throws std::bad_alloc, and then nothing has changed.
     [[nodiscard]] int allocate(std::size_t bytes, RingPiece& piece);
-    /// The caller knows that no worker uses the piece any more. Gives its pages back to the system.
+    /// The caller knows that no worker uses the piece any more.
     void release(const RingPiece& piece);
 
-    [[nodiscard]] std::byte* at(const RingPiece& piece) const { return file_.mapping.data() + piece.offset; }
-    [[nodiscard]] int fd() const { return file_.fd.get(); }
+    [[nodiscard]] std::byte* at(const RingPiece& piece) const;
+    [[nodiscard]] int fd() const;
     [[nodiscard]] std::uint64_t used_bytes() const { return used_bytes_; }
 
   private:
-    Memfd file_;
+    struct Clearing;                                        // shared with the thread
     using Ranges = std::map<std::uint64_t, std::uint64_t>;  // offset to length in bytes
-    Ranges free_;                                           // neighbours are merged
+    void take_cleared();
+    void insert_free(Ranges::node_type node);
+
+    std::shared_ptr<Clearing> clearing_;
+    Ranges free_;  // neighbours are merged
     // A piece's node goes to free_ when the piece comes back: that must work without memory.
     Ranges taken_;
     std::uint64_t limit_bytes_ = 0;

@@ -87,7 +87,9 @@ class Container(harness.TestCase):
         self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
         directory.chmod(0o755)
         config = directory / "urnicd.toml"
-        config.write_text(with_daemon.CONFIG.format(run_dir=directory / "run", mode="0666", workers=1, wire=""), encoding="ascii")
+        # Without userfaultfd nothing converts: the container's user needs to have his memory copied.
+        text = with_daemon.CONFIG.format(run_dir=directory / "run", mode="0666", workers=1, wire="")
+        config.write_text(text.replace("[daemon]", '[daemon]\ncopied_memory = "all"'), encoding="ascii")
         daemon = harness.start([harness.BUILD / "urnicd", "--config", config])
         self.addCleanup(harness.end_group, daemon)
         status = [harness.URNIC, "status", "--socket", directory / "run"]

@@ -1,5 +1,8 @@
 // Memory regions.
 #include <errno.h>
+#include <stdio.h>
+
+#include <atomic>
 
 #include "verbs_provider/core/verbs.h"
 
@@ -31,6 +34,20 @@ bool is_offered(std::uint32_t access) {
 /// Addresses of a zero-based region begin at 0, whatever else was asked for.
 std::uint64_t first_address(std::uint32_t access, std::uint64_t iova) {
     return (access & kAccessZeroBased) != 0 ? 0 : iova;
+}
+
+/// The daemon copies the memory of its own user alone; once a process.
+void explain_refusal(int error, const abi::RegMrRequest& request) {
+    static std::atomic<bool> was_explained{false};
+    if (error == EPERM && (request.flags & abi::kRegMrConverted) == 0 && !was_explained.exchange(true)) {
+        fprintf(
+            stderr,
+            "urnic: the memory at %#llx, %llu bytes, is not registered: it is a file, shared, of huge pages, "
+            "or otherwise no private anonymous memory, and urnicd copies such memory for its own user alone. "
+            "Use memory of malloc() or mmap(MAP_PRIVATE | MAP_ANONYMOUS), or let the administrator set "
+            "copied_memory = \"all\" in urnicd's configuration\n",
+            static_cast<unsigned long long>(request.addr), static_cast<unsigned long long>(request.length));
+    }
 }
 
 }  // namespace
@@ -76,6 +93,7 @@ struct ibv_mr* reg_mr(struct ibv_pd* pd, void* addr, std::size_t length, std::ui
         error = session.call(abi::Op::kRegMr, request, reply);
     }
     if (error != 0) {
+        explain_refusal(error, request);
         memory::release(mr->registration);
         free_object(mr);
         errno = error;
@@ -124,6 +142,10 @@ int rereg_mr(PrivateMr* base, int flags, struct ibv_pd* pd, void* addr, std::siz
         request.memory_flags = registration.converted ? std::uint32_t{abi::kRegMrConverted} : 0;
         abi::EmptyReply reply{};
         error = session.call(abi::Op::kReregMr, request, reply);
+        if (error != 0) {
+            memory.flags = request.memory_flags;
+            explain_refusal(error, memory);
+        }
     }
     memory::release(error == 0 ? mr->registration : registration);
     if (error != 0) {

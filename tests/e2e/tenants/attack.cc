@@ -8,8 +8,8 @@
 //   attack ring SOCKET           holds the lock of its rings' file, then destroys a CQ
 //   attack ring_end SOCKET       the same, and hangs up
 //   attack cm SOCKET             receives from its rdma_cm channel into stalled memory, then gets the event
-//   attack copied_write          lets a WRITE go into stalled memory that is registered
-//   attack copied_send           sends from such memory
+//   attack copied_write          lets a WRITE go into stalled memory that is registered; "refused" if it is
+//   not attack copied_send           sends from such memory
 #include <arpa/inet.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/epoll.h>
@@ -225,6 +225,10 @@ void hold_copy(const StalledMemory& stalled, bool is_source) {
     const Pair pair;
     ibv_mr* const mr = ibv_reg_mr(is_source ? pair.a.pd : pair.b.pd, stalled.data(), stalled.size(),
                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (mr == nullptr && errno == EPERM) {
+        say("refused");
+        std::_Exit(0);
+    }
     if (mr == nullptr) {
         give_up("ibv_reg_mr");
     }

@@ -28,6 +28,7 @@ socket_group = "rdma"
 workers = [2, 3]
 hugepages = false
 eal_args = ["-m", "512"]
+copied_memory = "all"
 [daemon.limits]
 max_qps = 10
 max_registered_bytes = 1099511627776
@@ -55,6 +56,7 @@ device = "net_af_packet0,iface=eth1"
     EXPECT_EQ(config.daemon.socket_group, "rdma");
     EXPECT_EQ(config.daemon.worker_cpus, (std::vector<int>{2, 3}));
     EXPECT_FALSE(uses_hugepages(config)) << "though a port is a NIC";
+    EXPECT_TRUE(config.daemon.limits.copied_memory_for_all);
     EXPECT_EQ(config.daemon.eal_args, (std::vector<std::string>{"-m", "512"}));
     EXPECT_EQ(config.daemon.limits.max_qps, 10U);
     EXPECT_EQ(config.daemon.limits.max_registered_bytes, 1ULL << 40U);
@@ -244,6 +246,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"negative_cpu", daemon("workers = [-1]"), "test.toml:2:", "CPU numbers"},
         BadCase{"worker_names", daemon("workers = [\"0\"]"), "test.toml:2:", "CPU numbers"},
         BadCase{"hugepages_text", daemon("hugepages = \"yes\""), "test.toml:2:", "true or false"},
+        BadCase{"copied_memory", daemon("copied_memory = \"mine\""), "test.toml:2:", "or \"all\""},
         BadCase{"eal_args_text", daemon("eal_args = \"-m 1\""), "test.toml:2:", "list of strings"},
         BadCase{"eal_args_numbers", daemon("eal_args = [\"-m\", 1]"), "test.toml:2:", "must be a string"},
         BadCase{"no_name", "[[rnic]]\nport = \"fabric\"\nfabric = \"x\"\n", "test.toml:1:", "'name'"},

@@ -1,6 +1,7 @@
 // What well-behaved clients ask for, and mistakes that any program can make.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <cstring>
