@@ -20,9 +20,9 @@ TimeNs thread_cpu_ns() {
 
 }  // namespace
 
-EventSocket::Sent EventSocket::send(const void* message, std::size_t bytes) const {
+EventSocket::Sent EventSocket::send(const void* message, std::size_t bytes, Urgent urgent) const {
     const TimeNs begin = clock_now();
-    if (budget != nullptr && !budget->allows(begin)) {
+    if (budget != nullptr && !budget->allows(begin) && (urgent == Urgent::kNo || !budget->take_urgent())) {
         return Sent::kLater;
     }
     const bool is_suspect = budget != nullptr && budget->is_suspect(begin);

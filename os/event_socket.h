@@ -17,18 +17,31 @@
 namespace urnic {
 
 /// What the wakes of one user's processes may cost each thread that sends to them: after one that took longer
-/// than kLongNs of processor time nothing is sent to that user for kRestFactor times as long. All sockets of a
-/// user share it, so it holds for the user however many processes there are.
+/// than kLongNs of processor time nothing is sent to that user for kRestFactor times as long. All sockets of
+/// a user share it, so it holds for the user however many processes there are.
 class WakeBudget {
   public:
     static constexpr TimeNs kLongNs = 100'000;
     static constexpr std::uint64_t kRestFactor = 100;
+    /// Messages that are sent during a rest all the same, because they would be lost.
+    static constexpr std::uint32_t kUrgentInRest = 4;
 
     /// Returns whether sends are allowed at that time of CLOCK_MONOTONIC.
-    [[nodiscard]] bool allows(TimeNs now) const { return now >= rests_until_.load(std::memory_order_relaxed); }
+    [[nodiscard]] bool allows(TimeNs now) const {
+        return now >= rests_until_.load(std::memory_order_relaxed);
+    }
+    /// Returns whether one more urgent message may be sent during the rest.
+    [[nodiscard]] bool take_urgent() {
+        const std::uint32_t left = urgent_left_.load(std::memory_order_relaxed);
+        urgent_left_.store(left == 0 ? 0 : left - 1, std::memory_order_relaxed);
+        return left != 0;
+    }
     /// A send at `now` has taken that much processor time.
     void charge(TimeNs now, TimeNs cpu_ns) {
         if (cpu_ns > kLongNs) {
+            if (allows(now)) {
+                urgent_left_.store(kUrgentInRest, std::memory_order_relaxed);
+            }
             rests_until_.store(now + kRestFactor * cpu_ns, std::memory_order_relaxed);
         }
     }
@@ -48,6 +61,7 @@ class WakeBudget {
   private:
     std::atomic<TimeNs> rests_until_{0};
     std::atomic<TimeNs> suspect_until_{0};
+    std::atomic<std::uint32_t> urgent_left_{0};
 };
 
 /// Our end, borrowed: for threads other than its owner's.
@@ -60,8 +74,9 @@ struct EventSocket {
         kLater,  // no room, or not now
         kGone,   // nobody reads it any more
     };
-    /// Sends one message. Does not block, and does not raise SIGPIPE.
-    [[nodiscard]] Sent send(const void* message, std::size_t bytes) const;
+    enum class Urgent : bool { kNo, kYes };
+    /// Sends one message; `urgent`: there is no later for it. Does not block, and does not raise SIGPIPE.
+    [[nodiscard]] Sent send(const void* message, std::size_t bytes, Urgent urgent = Urgent::kNo) const;
     [[nodiscard]] bool is_open() const { return fd >= 0; }
 };
 

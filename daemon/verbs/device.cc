@@ -230,7 +230,7 @@ void raise_port_event(const ClientState& client, const RnicState& device, AsyncE
     for (const auto& [handle, context] : client.contexts) {
         if (context->device == &device) {
             // An application that lets its event socket fill up misses what comes then.
-            (void)context->events().send(&event, sizeof event);
+            (void)context->events().send(&event, sizeof event, EventSocket::Urgent::kYes);
         }
     }
 }

@@ -20,7 +20,7 @@ void send_event(const EventSocket& socket, std::uint64_t element, AsyncEventType
     }
     const abi::AsyncEvent event{element, static_cast<std::uint32_t>(type), 0};
     events.fetch_add(1);
-    if (socket.send(&event, sizeof(event)) != EventSocket::Sent::kSent) {
+    if (socket.send(&event, sizeof(event), EventSocket::Urgent::kYes) != EventSocket::Sent::kSent) {
         events.fetch_sub(1);
     }
 }

@@ -59,6 +59,10 @@ TEST(EventSocket, ARestingUserGetsNothingNow) {
     EXPECT_EQ(socket.send(&byte, 1), EventSocket::Sent::kSent);
     budget.charge(clock_now(), kSecondNs);
     EXPECT_EQ(socket.send(&byte, 1), EventSocket::Sent::kLater);
+    for (std::uint32_t i = 0; i < WakeBudget::kUrgentInRest; ++i) {
+        EXPECT_EQ(socket.send(&byte, 1, EventSocket::Urgent::kYes), EventSocket::Sent::kSent);
+    }
+    EXPECT_EQ(socket.send(&byte, 1, EventSocket::Urgent::kYes), EventSocket::Sent::kLater);
 }
 
 TEST(EventSocket, NobodyThereIsNoReasonToTryAgain) {
