@@ -11,7 +11,7 @@ from machine import Failure, SOURCE
 
 CONFIG = """[daemon]
 run_dir = "{run_dir}"
-socket_mode = "0600"
+socket_mode = "{socket_mode}"
 workers = {workers}
 hugepages = false
 """
@@ -28,11 +28,11 @@ recovery = "{recovery}"
 class Daemon:
     """`workers`: how many, or the CPUs of each."""
 
-    def __init__(self, build, directory, name, workers, recovery="selective"):
+    def __init__(self, build, directory, name, workers, recovery="selective", socket_mode="0600"):
         self.urnic, self.build = str(build / "urnic"), build
         self.run_dir = pathlib.Path(directory, name)
         config = pathlib.Path(directory, name + ".toml")
-        config.write_text(CONFIG.format(run_dir=self.run_dir, workers=workers) +
+        config.write_text(CONFIG.format(run_dir=self.run_dir, workers=workers, socket_mode=socket_mode) +
                           "".join(RNIC.format(number=i, address=i + 1, recovery=recovery) for i in range(2)),
                           encoding="utf-8")
         self.log = open(pathlib.Path(directory, name + ".log"), "w+", encoding="utf-8")

@@ -1,0 +1,222 @@
+#!/usr/bin/python3
+"""Users of one daemon beside each other: what an innocent one keeps of 64 KB WRITEs and of an 8-byte ping-pong beside a greedy
+one, as a part of what it has beside another innocent one; and what each of ten equal users gets.
+
+Stock perftest, each user with an uid of his own, one worker, in-process wire. Needs root. Writes the table in bench/RESULTS.md.
+"""
+
+import argparse
+import contextlib
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tools"))
+import machine
+from daemon import Daemon
+from machine import Failure, say
+
+MARK = "table of tenants: scripts/bench tenants writes it"
+INNOCENT, GREEDY = 61001, 61002
+USERS = 10
+# Each does as much as it can. The first is the innocent one's equal, which it is measured against.
+NEIGHBOURS = {
+    "nobody": None,
+    "one like it": ("ib_write_bw", "-s", "65536"),
+    "512 QPs of 8 B WRITEs": ("ib_write_bw", "-q", "512", "-s", "8"),
+    "512 QPs of 8 B READs": ("ib_read_bw", "-q", "512", "-s", "8"),
+    "512 QPs of 64 KB READs": ("ib_read_bw", "-q", "512", "-s", "65536"),
+    "programs with 64 MB, one after the other": ("again", "ib_write_lat", "-s", "67108864", "-n", "5"),
+    "512 QPs, made and killed": ("again", "ib_write_bw", "-q", "512", "-s", "8", "-n", "5"),
+    "500 connections after the other": ("cmtime", "-c", "500"),
+    "its status, as often as it can": ("status",),
+}
+BASE = "one like it"
+
+
+def as_user(uid, command):
+    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", *command]
+
+
+def numbers_of(output):
+    rows = [line.split() for line in output.splitlines() if re.fullmatch(r"[\d\s.]+", line) and line.split()]
+    if not rows:
+        raise Failure(f"no result:\n{output}")
+    return [float(field) for field in rows[-1]]
+
+
+class Pair:
+    """Both ends of one perftest, which runs for `seconds` or until it is ended."""
+
+    def __init__(self, daemon, uid, command, length):
+        port = machine.free_port()
+        whole = [*command, "-x", "1", "-F", "-p", str(port), *length]
+        self.server = subprocess.Popen(daemon.run(as_user(uid, [*whole, "-d", "urnic1"])), stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE, text=True, start_new_session=True)
+        while not machine.is_listening(port):
+            if self.server.poll() is not None:
+                raise Failure(f"{command[0]} does not listen: {self.server.stderr.read()}")
+        self.client = subprocess.Popen(daemon.run(as_user(uid, [*whole, "-d", "urnic0", "127.0.0.1"])), stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def result(self):
+        out, problems = self.client.communicate(timeout=300)
+        self.server.wait(60)
+        self.server.stderr.close()
+        if self.client.returncode != 0:
+            raise Failure(f"{' '.join(self.client.args)} ended with {self.client.returncode}: {problems}")
+        return numbers_of(out)
+
+    def end(self):
+        for process in (self.client, self.server):
+            if process.poll() is None:
+                os.killpg(process.pid, 9)
+            process.wait()
+            for stream in (process.stdout, process.stderr):
+                if stream is not None and not stream.closed:
+                    stream.close()
+
+
+class Repeated:
+    """Runs commands, a server first if it listens on `port`, again and again in a thread until it is ended."""
+
+    def __init__(self, *commands, port=None):
+        self.commands, self.port, self.stopping, self.running = commands, port, False, []
+        self.thread = threading.Thread(target=self._go)
+        self.thread.start()
+
+    def _go(self):
+        while not self.stopping:
+            self.running = []
+            for command in self.commands:
+                self.running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True))
+                while self.port and not machine.is_listening(self.port) and self.running[0].poll() is None and not self.stopping:
+                    time.sleep(0.01)
+            self.running[-1].wait()
+            self._kill()
+
+    def _kill(self):
+        for process in list(self.running):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, 9)
+            process.wait()
+
+    def end(self):
+        self.stopping = True
+        while self.thread.is_alive():
+            self._kill()
+            self.thread.join(0.1)
+
+
+@contextlib.contextmanager
+def neighbour(daemon, command):
+    """Somebody else who does that, from before the block until after it."""
+    if command is None:
+        yield
+        return
+    if command[0] == "status":
+        beside = Repeated(as_user(GREEDY, [daemon.urnic, "status", "--socket", str(daemon.socket)]))
+    elif command[0] == "cmtime":
+        beside = Repeated(daemon.run(as_user(GREEDY, command)), daemon.run(as_user(GREEDY, [*command, "-s", "198.18.0.1"])))
+    elif command[0] == "again":
+        port = machine.free_port()
+        whole = [*command[1:], "-x", "1", "-F", "-p", str(port)]
+        beside = Repeated(daemon.run(as_user(GREEDY, [*whole, "-d", "urnic1"])),
+                          daemon.run(as_user(GREEDY, [*whole, "-d", "urnic0", "127.0.0.1"])), port=port)
+    else:
+        beside = Pair(daemon, GREEDY, command, ["-D", "600"])
+    try:
+        yield
+    finally:
+        beside.end()
+
+
+def measure(daemon, command, seconds):
+    """GB/s of 64 KB WRITEs, and of an 8 B ping-pong the 99th percentile in us."""
+    found = {}
+    with neighbour(daemon, command):
+        bandwidth = Pair(daemon, INNOCENT, ["ib_write_bw", "-s", "65536"], ["-D", str(seconds), "--report_gbits"])
+        found["gbyte_per_second"] = bandwidth.result()[3] / 8
+    with neighbour(daemon, command):
+        latency = Pair(daemon, INNOCENT, ["ib_write_lat", "-s", "8"], ["-n", "20000"])
+        found["p99_us"] = latency.result()[7]
+    return found
+
+
+def ten_users(daemon, seconds):
+    """What each of ten equal users gets, as a part of a tenth of what all get."""
+    pairs = [Pair(daemon, INNOCENT + 100 + user, ["ib_write_bw", "-s", "65536"], ["-D", str(3 * seconds), "--report_gbits"])
+             for user in range(USERS)]
+    got = [pair.result()[3] for pair in pairs]
+    return [USERS * value / sum(got) for value in got]
+
+
+def table(found, rounds, tenths, options):
+    lines = [machine.about(found) + f" {options.rounds} rounds of {options.seconds} s each. Medians (first to third quartile).", "",
+             "| beside | 64 KB WRITE, GB/s | of what it has beside one like it; aim: 0.4 | 8 B ping-pong, p99 us | "
+             "times that beside one like it; aim: below 3 |", "|---|---|---|---|---|"]
+    base = {key: statistics.median(run[key] for run in rounds[BASE]) for key in ("gbyte_per_second", "p99_us")}
+    for name, runs in rounds.items():
+        cells = []
+        for key in ("gbyte_per_second", "p99_us"):
+            values = [run[key] for run in runs]
+            cells += [machine.cell(machine.summary(values)), f"{statistics.median(values) / base[key]:.2f}"]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    if tenths:
+        lines += ["", f"{USERS} users of 64 KB WRITEs at once: each got {min(tenths):.2f} to {max(tenths):.2f} of an equal part (aim: 0.8 to 1.2)."]
+    return "\n".join(lines) + "\n"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="scripts/bench tenants", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    build = pathlib.Path(os.environ.get("URNIC_BUILD", machine.SOURCE / "build"))
+    parser.add_argument("--build", type=pathlib.Path, default=build, help="build directory (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="(%(default)s)")
+    parser.add_argument("--seconds", type=int, default=2, help="length of a block (%(default)s)")
+    parser.add_argument("--json", type=pathlib.Path, help="where everything measured goes (BUILD/bench/tenants.json)")
+    parser.add_argument("--page", type=pathlib.Path, default=machine.SOURCE / "bench" / "RESULTS.md",
+                        help="page that the table goes into (%(default)s)")
+    parser.add_argument("--print", action="store_true", help="leave the page alone")
+    options = parser.parse_args()
+    options.json = options.json or options.build / "bench" / "tenants.json"
+    if options.rounds < 1 or options.seconds < 1:
+        parser.error("--rounds and --seconds must be at least 1")
+    return options
+
+
+def main():
+    options = arguments()
+    if os.geteuid() != 0:
+        raise Failure("programs of several users are started here: run it as root")
+    found = {**machine.context(), "build": machine.check_build(options.build)}
+    cpu_times = machine.CpuTimes()
+    rounds = {name: [] for name in NEIGHBOURS}
+    with tempfile.TemporaryDirectory(prefix="urnic-bench-") as directory:
+        os.chmod(directory, 0o755)
+        daemon = Daemon(options.build, directory, "tenants", 1, socket_mode="0666")
+        try:
+            for i in range(options.rounds):
+                for name, command in NEIGHBOURS.items():
+                    rounds[name].append(measure(daemon, command, options.seconds))
+                    say(f"{i + 1}/{options.rounds} beside {name}: {rounds[name][-1]}")
+            tenths = ten_users(daemon, options.seconds)
+        finally:
+            daemon.end()
+    found |= cpu_times.disturbances()
+    machine.write_json(options.json, {"context": found, "rounds": rounds, "tenths": tenths})
+    text = table(found, rounds, tenths, options)
+    if not options.print:
+        machine.write_between(options.page, MARK, text)
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    machine.run_program(main)
