@@ -38,6 +38,8 @@ constexpr int kAcceptsPerRound = 16;
 constexpr int kAcceptRetryMs = 100;
 constexpr int kQuietRoundMs = 1000;
 constexpr std::chrono::seconds kEndPatience{1};
+/// Whoever asks for the status without end gets it made anew so often.
+constexpr TimeNs kStatusNs = 100'000'000;
 /// Who is refused may keep us waiting with the end of its connection: of such threads there are no more.
 constexpr std::size_t kMostRefused = 1024;
 
@@ -388,7 +390,7 @@ void ControlServer::raise(const RnicState& device, AsyncEventType type) const {
     }
 }
 
-int ControlServer::status(const Request& request, Reply& reply) const {
+int ControlServer::status(const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::StatusRequest) || !request.fds.empty()) {
         return EINVAL;
     }
@@ -396,7 +398,12 @@ int ControlServer::status(const Request& request, Reply& reply) const {
     if (!file) {
         return errno;
     }
-    const std::string text = status_json(control_, clients());
+    const TimeNs now = clock_now();
+    if (status_limit_.take(now) || now - last_status_at_ >= kStatusNs) {
+        last_status_at_ = now;
+        last_status_ = status_json(control_, clients());
+    }
+    const std::string& text = last_status_;
     if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
         return errno;
     }

@@ -13,9 +13,11 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/rate_limit.h"
 #include "daemon/ipc/fd_closer.h"
 #include "daemon/state/control_state.h"
 #include "os/event_loop.h"
+#include "os/monotonic_clock.h"
 #include "os/unique_fd.h"
 
 namespace urnic::daemon {
@@ -67,7 +69,7 @@ class ControlServer final : private RnicObserver {
     /// Returns whether the connection goes on; otherwise the caller disconnects it.
     [[nodiscard]] bool serve(Connection& connection);
     [[nodiscard]] int answer(Connection& connection, Request& request, Reply& reply);
-    [[nodiscard]] int status(const Request& request, Reply& reply) const;
+    [[nodiscard]] int status(const Request& request, Reply& reply);
     [[nodiscard]] bool run_round(int timeout_ms);
     void on_socket(std::uint32_t id);
     void on_process_end(std::uint32_t id);
@@ -93,6 +95,11 @@ class ControlServer final : private RnicObserver {
     bool accept_paused_ = false;
     std::chrono::steady_clock::time_point accept_again_;
     std::chrono::steady_clock::time_point announce_again_;
+    // With thousands of objects a status takes a hundred milliseconds, in which nobody else is served: who
+    // asks more often gets the last one.
+    RateLimit<10, kSecondNs> status_limit_;
+    std::string last_status_;
+    TimeNs last_status_at_ = 0;
     bool exhaustion_logged_ = false;
     std::uint32_t next_id_ = 1;
     Connections connections_;
