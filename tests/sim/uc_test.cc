@@ -1,4 +1,5 @@
 // UC: every message arrives whole or not at all, and nothing is ever sent back (IBA 9.8.2).
+#include "rnic/qp/unreliable/uc_responder.h"
 #include "tests/sim/rc_fixture.h"
 
 namespace urnic::sim {
@@ -234,6 +235,28 @@ TEST_F(Uc, WritesThatAreNotAllowedChangeNothing) {
     EXPECT_FALSE(same(0, 1));
     EXPECT_EQ(b_->qp().state(), QpState::kRts);
     EXPECT_THAT(b_->events, IsEmpty());
+}
+
+TEST_F(Uc, WhoTriesKeysIsHeardAThousandTimes) {
+    connect_uc({.mtu = 256});
+    const auto guess = [this](std::uint32_t number) {
+        SendRequest wrong_key = write(number, 8);
+        wrong_key.rkey += number;
+        a_->post_send(wrong_key);
+        ASSERT_TRUE(net_.run());
+        (void)a_->poll_send();
+    };
+    for (std::uint32_t number = 1; number < UcResponder::kMaxRefusedWrites; ++number) {
+        guess(number);
+    }
+    EXPECT_EQ(b_->qp().state(), QpState::kRts);
+    EXPECT_THAT(b_->events, IsEmpty());
+    guess(UcResponder::kMaxRefusedWrites);
+    EXPECT_EQ(b_->qp().state(), QpState::kErr);
+    EXPECT_THAT(b_->events, ElementsAre(AsyncEventType::kQpAccessErr));
+    a_->post_send(write(1, 64));
+    ASSERT_TRUE(net_.run());
+    EXPECT_FALSE(same(0, 64)) << "the right key comes too late";
 }
 
 TEST_F(Uc, AQpWithoutRemoteWriteTakesNone) {

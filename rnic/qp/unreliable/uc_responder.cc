@@ -10,6 +10,7 @@ void UcResponder::reset(Psn first_psn) {
     expected_psn_ = first_psn;
     message_ = Message::kNone;
     receive_.in_use = false;
+    refused_writes_ = 0;
 }
 
 // A gap ends the message in progress; the next one begins with the next First or Only, and what comes before
@@ -97,16 +98,24 @@ bool UcResponder::handle_send(const wire::PacketView& packet, const wire::Opcode
     return true;
 }
 
+void UcResponder::refuse_write(Outbox& outbox) {
+    ++common_.config.counters->resp_remote_access_errors;
+    if (++refused_writes_ == kMaxRefusedWrites) {
+        outbox.event(common_.self, AsyncEventType::kQpAccessErr);
+        common_.enter_error();
+    }
+}
+
 // Checks a WRITE's RETH as a whole, so that nothing is written of what may not be (IBA 9.8.2.2).
-bool UcResponder::begin_write(const wire::Reth& reth) {
+bool UcResponder::begin_write(const wire::Reth& reth, Outbox& outbox) {
     MemoryPiece piece;
     const bool is_allowed =
         (common_.attr.access_flags & kAccessRemoteWrite) != 0 && reth.dma_length <= kMaxMessageBytes &&
         (reth.dma_length == 0 ||
          common_.config.keys->resolve_remote(reth.rkey, key_user(common_), kAccessRemoteWrite, reth.va,
                                              reth.dma_length, piece) == KeyTable::Verdict::kOk);
-    if (!is_allowed) {
-        ++common_.config.counters->resp_remote_access_errors;
+    if (!is_allowed) [[unlikely]] {
+        refuse_write(outbox);
         return false;
     }
     write_va_ = reth.va;
@@ -119,7 +128,7 @@ bool UcResponder::begin_write(const wire::Reth& reth) {
 
 bool UcResponder::handle_write(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox) {
     const bool ends = (info.flags & wire::kEnds) != 0;
-    if ((info.flags & wire::kStarts) != 0 && !begin_write(packet.header.reth)) {
+    if ((info.flags & wire::kStarts) != 0 && !begin_write(packet.header.reth, outbox)) {
         return false;
     }
     const auto bytes = static_cast<std::uint32_t>(packet.payload.size());
@@ -135,7 +144,7 @@ bool UcResponder::handle_write(const wire::PacketView& packet, const wire::Opcod
         MemoryPiece piece;
         if (common_.config.keys->resolve_remote(write_rkey_, key_user(common_), kAccessRemoteWrite, write_va_,
                                                 bytes, piece) != KeyTable::Verdict::kOk) {
-            ++common_.config.counters->resp_remote_access_errors;
+            refuse_write(outbox);
             return false;
         }
         if (!write_piece(piece, packet.payload.data())) {

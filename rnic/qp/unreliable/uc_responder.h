@@ -13,6 +13,10 @@ namespace urnic {
 
 class UcResponder {
   public:
+    /// Nothing tells the peer that a key was wrong, so it could try one after the other, millions a second:
+    /// after so many WRITEs that were not allowed the QP goes to ERR.
+    static constexpr std::uint32_t kMaxRefusedWrites = 1000;
+
     explicit UcResponder(QpCommon& common) : common_(common) {}
 
     /// As new, with the first PSN to expect.
@@ -31,7 +35,8 @@ class UcResponder {
                                    Outbox& outbox);
     [[nodiscard]] bool handle_write(const wire::PacketView& packet, const wire::OpcodeInfo& info,
                                     Outbox& outbox);
-    [[nodiscard]] bool begin_write(const wire::Reth& reth);
+    [[nodiscard]] bool begin_write(const wire::Reth& reth, Outbox& outbox);
+    void refuse_write(Outbox& outbox);
     void complete(const wire::PacketView& packet, const wire::OpcodeInfo& info, WcOpcode opcode,
                   Outbox& outbox);
 
@@ -41,6 +46,7 @@ class UcResponder {
     std::uint32_t received_bytes_ = 0;  // SEND: so far; WRITE: of the whole message
     std::uint32_t write_left_bytes_ = 0;
     std::uint32_t write_rkey_ = 0;
+    std::uint32_t refused_writes_ = 0;  // since reset()
     std::uint64_t write_va_ = 0;
     RecvWqe receive_;
 };
