@@ -68,6 +68,7 @@ enum class Op : std::uint32_t {
     kCloseCmChannel,  // a HandleRequest
     kCmCommand,
     kCongestion,
+    kAttachProcess,
 };
 
 struct RequestHeader {
@@ -100,7 +101,7 @@ struct HelloReply {
     std::uint32_t abi_version;
     std::uint32_t num_workers;
     std::uint32_t client_id;
-    std::int32_t daemon_pid;  // the application allows it to read its memory (PR_SET_PTRACER)
+    std::int32_t daemon_pid;
 };
 
 /// Carries one fd: the client's memory file, a memfd sealed with F_SEAL_SHRINK | F_SEAL_GROW whose offsets
@@ -108,6 +109,13 @@ struct HelloReply {
 /// converted MR.
 inline constexpr std::uint64_t kMemoryFileBytes = 1ULL << 47U;
 struct AttachMemoryRequest {
+    RequestHeader header;
+};
+
+/// Carries two fds: the client's [0] /proc/self (O_PATH) and [1] /proc/self/mem (O_RDWR). Once for each
+/// client, before the first MR that is not converted: the daemon copies to and from the address space that
+/// [1] was opened for, and from nowhere without it.
+struct AttachProcessRequest {
     RequestHeader header;
 };
 
@@ -195,7 +203,7 @@ struct ContextRequest {
 
 enum RegMrFlags : std::uint32_t {
     kRegMrConverted =
-        1U << 0U,  // the pages lie in the memory file; otherwise the daemon uses process_vm_readv/writev
+        1U << 0U,  // the pages lie in the memory file; otherwise the daemon copies (AttachProcess)
 };
 struct RegMrRequest {
     RequestHeader header;

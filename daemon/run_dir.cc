@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <pwd.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -27,6 +28,39 @@ bool is_served(const std::string& path) {
             errno == EAGAIN);
 }
 
+std::string name_of(uid_t user) {
+    const passwd* entry = ::getpwuid(user);
+    return entry != nullptr ? entry->pw_name : std::to_string(user);
+}
+
+/// Who can put files into the directory can have the daemon write elsewhere, and listen in its place.
+void check_owner(const std::string& dir) {
+    struct stat status {};
+    if (::lstat(dir.c_str(), &status) != 0) {
+        throw StartError(fmt::format("cannot look at the run directory {}: {}", dir, std::strerror(errno)));
+    }
+    if (S_ISLNK(status.st_mode)) {
+        throw StartError(
+            fmt::format("run directory {} is a link: set run_dir to what it leads to, or remove it", dir));
+    }
+    if (!S_ISDIR(status.st_mode)) {
+        throw StartError(
+            fmt::format("run directory {} is no directory: remove it, or set another run_dir", dir));
+    }
+    if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
+        throw StartError(fmt::format(
+            "run directory {} belongs to {}, who could have urnicd write elsewhere: give it to {} (sudo "
+            "chown {} {}), or set another run_dir",
+            dir, name_of(status.st_uid), name_of(::geteuid()), name_of(::geteuid()), dir));
+    }
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        throw StartError(
+            fmt::format("run directory {} has mode {:04o}, so others may write to it: take that away "
+                        "(chmod go-w {}), or set another run_dir",
+                        dir, status.st_mode & 07777U, dir));
+    }
+}
+
 }  // namespace
 
 RunDir::RunDir(std::string dir, unsigned mode) : dir_(std::move(dir)) {
@@ -46,6 +80,7 @@ RunDir::RunDir(std::string dir, unsigned mode) : dir_(std::move(dir)) {
                         "-o $USER {}), or set another run_dir",
                         dir_, std::strerror(errno), dir_));
     }
+    check_owner(dir_);
     lock_ = UniqueFd(::open(lock_path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock_) {
         const int error = errno;

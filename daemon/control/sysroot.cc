@@ -31,7 +31,7 @@ constexpr const char* kDeviceAbiVersion = "1";
 constexpr const char* kUverbsAbiVersion = "6";
 
 int write_in_place(const std::string& path, const std::string& text) {
-    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
     const bool done =
         file && ::pwrite(file.get(), text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
         ::ftruncate(file.get(), static_cast<off_t>(text.size())) == 0;

@@ -14,6 +14,7 @@
 
 #include "daemon/config/config.h"
 #include "daemon/state/active_faults.h"
+#include "daemon/state/pd_numbers.h"
 #include "daemon/state/rnic_state.h"
 #include "dataplane/device/device.h"
 #include "dataplane/wire/emulated_network.h"
@@ -73,7 +74,7 @@ struct ControlState {
     ClientLimits limits;
     std::string version;
     std::uint64_t started_ns = 0;  // CLOCK_MONOTONIC
-    std::uint32_t next_pd_number = 1;
+    PdNumbers pd_numbers;
     ActiveFaults faults;
     std::vector<EmulatedNetworkInfo> networks;
     std::map<ContextToken, ContextOwner> contexts;

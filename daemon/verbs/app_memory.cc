@@ -2,13 +2,12 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "abi/control.h"
@@ -23,11 +22,6 @@ namespace {
 constexpr std::uint64_t kMaxPopulateBytes = 64ULL << 20U;
 constexpr std::uint64_t kPageBytes = 4096;
 
-/// An address of the application's, which only the kernel follows.
-void* foreign_address(std::uint64_t va) {
-    return reinterpret_cast<void*>(va);  // NOLINT(performance-no-int-to-ptr)
-}
-
 /// Access through a mapping raises SIGBUS where the file ends or cannot give a page. A memfd (tmpfs, not
 /// hugetlbfs, whose pool can run dry; not on a mounted tmpfs, whose size limit can be hit, and whose files
 /// cannot be sealed) that is sealed against shrinking always gives one: holes punched by the client read as
@@ -40,6 +34,33 @@ bool is_safe_memory_file(int fd) {
     return seals >= 0 && (seals & kNeeded) == kNeeded && ::fstat(fd, &status) == 0 &&
            S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) == abi::kMemoryFileBytes &&
            ::fstatfs(fd, &filesystem) == 0 && filesystem.f_type == TMPFS_MAGIC;
+}
+
+/// Brings those pages of a mapping into our page tables that the file has. Holes stay holes: who fills one
+/// pays for it (in his cgroup), and who fills it here would be the daemon.
+void map_present_pages(std::byte* first_page, std::uint64_t bytes) {
+    constexpr std::uint64_t kPagesAtOnce = 4096;
+    std::array<unsigned char, kPagesAtOnce> is_present{};
+    const std::uint64_t num_pages = (bytes + kPageBytes - 1) / kPageBytes;
+    for (std::uint64_t done = 0; done < num_pages; done += kPagesAtOnce) {
+        const std::uint64_t count = std::min(num_pages - done, kPagesAtOnce);
+        std::byte* const base = first_page + done * kPageBytes;
+        if (::mincore(base, count * kPageBytes, is_present.data()) != 0) {
+            return;
+        }
+        for (std::uint64_t page = 0; page < count;) {
+            const std::uint64_t begin = page;
+            while (page < count && (is_present[page] & 1U) != 0) {
+                ++page;
+            }
+            if (page > begin) {
+                // Whatever it says: faulting later is only slower.
+                (void)::madvise(base + begin * kPageBytes, (page - begin) * kPageBytes, MADV_POPULATE_WRITE);
+            } else {
+                ++page;
+            }
+        }
+    }
 }
 
 }  // namespace
@@ -84,13 +105,9 @@ int AppMemory::acquire(std::uint64_t addr, std::uint64_t length_bytes, Window*& 
     ++window->users;
     Rollback undo([&] { give_up(*std::exchange(window, nullptr)); });
     std::uint32_t& holders = held_[{addr, length_bytes}];
-    const std::uint64_t first_page = addr / kPageBytes * kPageBytes;
-    const std::uint64_t populate_bytes = std::min(end - first_page, kMaxPopulateBytes);
-    // EINVAL: a kernel before 5.14; faulting later is only slower.
-    if (holders == 0 && ::madvise(at(*window, first_page), populate_bytes, MADV_POPULATE_WRITE) != 0 &&
-        errno == ENOMEM) {
-        held_.erase({addr, length_bytes});
-        return ENOMEM;
+    if (holders == 0) {
+        const std::uint64_t first_page = addr / kPageBytes * kPageBytes;
+        map_present_pages(at(*window, first_page), std::min(end - first_page, kMaxPopulateBytes));
     }
     ++holders;
     undo.keep();
@@ -121,24 +138,12 @@ void AppMemory::give_up(Window& window) {
     }
 }
 
-bool AppMemory::alive() const {
-    // Without this look a recycled pid would lead into another process's memory.
-    pollfd ended{pidfd_, POLLIN, 0};
-    return pid_ > 0 && pidfd_ >= 0 && ::poll(&ended, 1, 0) == 0;
-}
-
 bool AppMemory::read(std::uint64_t va, std::byte* to, std::size_t length_bytes) {
-    const iovec local{to, length_bytes};
-    const iovec remote{foreign_address(va), length_bytes};
-    return alive() &&
-           ::process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(length_bytes);
+    return process_.read(va, to, length_bytes);
 }
 
 bool AppMemory::write(std::uint64_t va, const std::byte* from, std::size_t length_bytes) {
-    const iovec local{const_cast<std::byte*>(from), length_bytes};
-    const iovec remote{foreign_address(va), length_bytes};
-    return alive() &&
-           ::process_vm_writev(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(length_bytes);
+    return process_.write(va, from, length_bytes);
 }
 
 }  // namespace urnic::daemon

@@ -2,8 +2,6 @@
 // kernel for what does not lie there.
 #pragma once
 
-#include <sys/types.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/verbs/process_memory.h"
 #include "os/disposer.h"
 #include "os/mapping.h"
 #include "os/unique_fd.h"
@@ -41,11 +40,8 @@ class AppMemory final : public AddressSpace {
         }
     };
 
-    /// `pid` and `pidfd` name the client process; a pid of 0 (unknown in this namespace) or no pidfd leaves
-    /// read() and write() failing.
     /// `disposer`: unmaps windows that nobody uses any more; nullptr: that is done at once.
-    explicit AppMemory(pid_t pid, int pidfd, Disposer* disposer = nullptr)
-        : disposer_(disposer), pid_(pid), pidfd_(pidfd) {}
+    explicit AppMemory(Disposer* disposer = nullptr) : disposer_(disposer) {}
     /// For ending it elsewhere; all windows have been released.
     [[nodiscard]] UniqueFd take_file() { return std::move(file_); }
 
@@ -53,10 +49,11 @@ class AppMemory final : public AddressSpace {
     /// sealed against shrinking and growing.
     [[nodiscard]] int attach(UniqueFd file);
 
-    /// A window that holds [addr, addr + length_bytes), for release() of the same range later. Brings its
-    /// pages into our page tables, so that workers do not fault on them, unless the very range is held
-    /// already: an application that registers memory again and again does not wait for a walk over it. 0 or
-    /// errno: EINVAL without a memory file or outside of it, ENOMEM when a bound is reached.
+    /// A window that holds [addr, addr + length_bytes), for release() of the same range later. Brings those
+    /// of its pages that are there into our page tables, so that workers do not fault on them, unless the
+    /// very range is held already: an application that registers memory again and again does not wait for a
+    /// walk over it. 0 or errno: EINVAL without a memory file or outside of it, ENOMEM when a bound is
+    /// reached.
     [[nodiscard]] int acquire(std::uint64_t addr, std::uint64_t length_bytes, Window*& window);
     void release(Window* window, std::uint64_t addr, std::uint64_t length_bytes);
     /// Where the application's address lies here.
@@ -65,17 +62,19 @@ class AppMemory final : public AddressSpace {
     }
     [[nodiscard]] std::size_t window_count() const { return windows_.size(); }
 
-    /// Called by workers. False also when the process has ended.
+    /// Where read() and write() lead to.
+    [[nodiscard]] ProcessMemory& process() { return process_; }
+
+    /// Called by workers. False also when the process has ended, has become another program, or has not said
+    /// where its memory is.
     [[nodiscard]] bool read(std::uint64_t va, std::byte* to, std::size_t length_bytes) override;
     [[nodiscard]] bool write(std::uint64_t va, const std::byte* from, std::size_t length_bytes) override;
 
   private:
-    [[nodiscard]] bool alive() const;
     void give_up(Window& window);
 
     Disposer* disposer_;
-    pid_t pid_;
-    int pidfd_;
+    ProcessMemory process_;
     UniqueFd file_;
     std::vector<std::unique_ptr<Window>> windows_;
     std::shared_ptr<std::atomic<std::uint64_t>> mapped_bytes_ =

@@ -91,7 +91,7 @@ ClientState::ClientState(ControlState& the_control, const Peer& peer, std::uint3
       uid(peer.uid),
       program(std::move(the_program)),
       wake_budget(&the_control.wake_budgets[peer.uid]),
-      memory(peer.pid, peer.pidfd.get(), &the_control.disposer),
+      memory(&the_control.disposer),
       doorbell_slots(the_control.num_workers()) {}
 
 int hello(ControlState& control, const Peer& peer, std::uint32_t id, const Request& request, Reply& reply,

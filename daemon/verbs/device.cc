@@ -135,7 +135,7 @@ int alloc_pd(ClientState& client, const abi::ContextRequest& request, Reply& rep
     if (context == nullptr) {
         return ENOENT;
     }
-    return add_pd(client, *context, client.control.next_pd_number++, reply);
+    return add_pd(client, *context, client.control.pd_numbers.allocate(), reply);
 }
 
 int dealloc_pd(ClientState& client, const abi::HandleRequest& request, Reply& /*reply*/) {
@@ -236,14 +236,15 @@ void raise_port_event(const ClientState& client, const RnicState& device, AsyncE
 }
 
 /// A PD of that number, a new one or one that another client has, too.
-int add_pd(ClientState& client, ContextObject& context, std::uint32_t number, Reply& reply) {
+int add_pd(ClientState& client, ContextObject& context, PdNumbers::Number number, Reply& reply) {
     if (client.pds.size() >= client.control.limits.max_pds ||
         context.device->num_pds >= context.device->device->caps.max_pd) {
         return ENOMEM;
     }
     auto pd = std::make_unique<PdObject>();
     pd->context = &context;
-    pd->number = number;
+    pd->number = *number;
+    pd->keeps_number = std::move(number);
     abi::HandleReply body{};
     body.handle = client.pds.add(std::move(pd));
     ++context.device->num_pds;

@@ -14,7 +14,7 @@ namespace urnic::daemon {
 /// Afterwards nobody finds the context by its command fd.
 void forget_context(ClientState& client, const ContextObject& context);
 /// Adds a PD of that number, a new one or one that another client has, too. 0 or errno.
-[[nodiscard]] int add_pd(ClientState& client, ContextObject& context, std::uint32_t number, Reply& reply);
+[[nodiscard]] int add_pd(ClientState& client, ContextObject& context, PdNumbers::Number number, Reply& reply);
 /// Raises an event of the port in every context of the device.
 void raise_port_event(const ClientState& client, const RnicState& device, AsyncEventType type);
 /// Ends the PDs and channels of a context, of all for nullptr; nothing uses them any more.

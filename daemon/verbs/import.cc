@@ -73,7 +73,7 @@ int import_pd(ClientState& client, const abi::ImportRequest& request, Reply& rep
     if (pd->context != owner->client->contexts.find(owner->handle)) {
         return EINVAL;
     }
-    return add_pd(client, *context, pd->number, reply);
+    return add_pd(client, *context, pd->keeps_number, reply);
 }
 
 int import_mr(ClientState& client, const abi::ImportRequest& request, Reply& reply) {

@@ -88,6 +88,11 @@ int attach_memory(ClientState& client, const abi::AttachMemoryRequest& /*request
                                                      : EINVAL;
 }
 
+int attach_process(ClientState& client, const abi::AttachProcessRequest& /*request*/, Request& message,
+                   Reply& /*reply*/) {
+    return client.memory.process().attach(client.pid, message.fds[0], message.fds[1]);
+}
+
 int reg_mr(ClientState& client, const abi::RegMrRequest& request, Reply& reply) {
     PdObject* pd = client.pds.find(request.pd);
     if (pd == nullptr) {
@@ -216,6 +221,7 @@ int dereg_mr(ClientState& client, const abi::HandleRequest& request, Reply& /*re
 
 constexpr Operation kMrOperations[] = {
     operation<attach_memory>(abi::Op::kAttachMemory, 1),
+    operation<attach_process>(abi::Op::kAttachProcess, 2),
     operation<reg_mr>(abi::Op::kRegMr),
     operation<alloc_null_mr>(abi::Op::kAllocNullMr),
     operation<rereg_mr>(abi::Op::kReregMr),

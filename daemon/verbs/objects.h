@@ -9,6 +9,7 @@
 #include "daemon/state/control_state.h"
 #include "daemon/state/device_memory.h"
 #include "daemon/state/multicast_groups.h"
+#include "daemon/state/pd_numbers.h"
 #include "daemon/state/xrc_domain.h"
 #include "daemon/verbs/app_memory.h"
 #include "daemon/verbs/ring_memory.h"
@@ -37,7 +38,8 @@ struct ContextObject : Disposable {
 struct PdObject {
     ContextObject* context = nullptr;
     std::uint32_t number = 0;  // daemon-wide: what MemoryRegion::pd and QpConfig::pd hold
-    std::uint32_t users = 0;   // MRs, MWs, QPs, SRQs and AHs
+    PdNumbers::Number keeps_number;
+    std::uint32_t users = 0;  // MRs, MWs, QPs, SRQs and AHs
 };
 
 struct ChannelObject : Disposable {

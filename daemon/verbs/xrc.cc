@@ -17,9 +17,18 @@ namespace urnic::daemon {
 
 namespace {
 
-/// Which file a descriptor stands for. What the kernel knows already is enough, and all that is asked: the
-/// answer of a file system in user space could take for ever. 0 or errno.
+/// Which file a descriptor that was opened for reading stands for. What the kernel knows already is enough,
+/// and all that is asked: the answer of a file system in user space could take for ever. 0 or errno.
 int identify(int fd, XrcDomain::File& file) {
+    // Who may not read a file can still have a descriptor that names it, and must not come by the domain: the
+    // kernel does not take such descriptors either. To write alone is not enough, as for a mapping.
+    const int flags = ::fcntl(fd, F_GETFL);
+    if (flags < 0 || (flags & O_PATH) != 0) {
+        return EBADF;
+    }
+    if ((flags & O_ACCMODE) == O_WRONLY) {
+        return EACCES;
+    }
     struct statx info {};
     if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &info) != 0) {
         return errno;

@@ -22,6 +22,11 @@ PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 24, 38, 22, 2
 USERFAULTFD = {"x86_64": 323, "aarch64": 282}.get(platform.machine())
 PINGPONG = "-g 1 -c -n 50 -s 300000"
+PAIR = """
+    {run} ibv_rc_pingpong {pingpong} -d urnic0 -p 18600 >/run/server 2>&1 &
+    until grep -q ':48A8 [0-9A-F:]* 0A ' /proc/net/tcp /proc/net/tcp6; do kill -0 $! || break; sleep 0.05; done
+    {run} ibv_rc_pingpong {pingpong} -d urnic1 -p 18600 127.0.0.1 && wait $!
+    status=$?; cat /run/server; exit $status"""
 
 
 def contained(command, unshared):
@@ -70,19 +75,15 @@ class Container(harness.TestCase):
 
     def test_standalone(self):
         """Daemon and programs in one, by themselves."""
-        script = f"""
-            ibv_rc_pingpong {PINGPONG} -d urnic0 -p 18600 >/run/server 2>&1 &
-            until grep -q ':48A8 [0-9A-F:]* 0A ' /proc/net/tcp /proc/net/tcp6; do kill -0 $! || break; sleep 0.05; done
-            ibv_rc_pingpong {PINGPONG} -d urnic1 -p 18600 127.0.0.1 && wait $!
-            status=$?; cat /run/server; exit $status"""
+        script = PAIR.format(run="", pingpong=PINGPONG)
         result = self.run_ok(contained([harness.URNIC, "run", "--standalone", "--", "sh", "-c", script],
                                        ["--net", "--pid", "--fork", "--mount-proc"]))
         self.expect_confined(result.out)
         self.assertEqual(result.out.count("50 iters in"), 2, result)
         self.assertNotIn("invalid data", result.out + result.err)
 
-    def test_two_and_a_daemon_outside(self):
-        """They see its run directory, and share its process numbers."""
+    def start_daemon(self):
+        """Outside; returns its run directory."""
         directory = pathlib.Path(tempfile.mkdtemp(prefix="urnic-e2e-"))
         self.addCleanup(shutil.rmtree, directory, ignore_errors=True)
         directory.chmod(0o755)
@@ -94,8 +95,12 @@ class Container(harness.TestCase):
         self.addCleanup(harness.end_group, daemon)
         status = [harness.URNIC, "status", "--socket", directory / "run"]
         self.assertTrue(harness.wait_until(lambda: daemon.poll() is not None or harness.run(status).returncode == 0, pause=0.1))
-        port = harness.free_port()
-        program = [harness.URNIC, "run", "--socket", directory / "run", "--", "ibv_rc_pingpong", *PINGPONG.split(), "-d", "urnic0", "-p", port]
+        return directory / "run"
+
+    def test_two_and_a_daemon_outside(self):
+        """They see its run directory, and share its process numbers."""
+        run_dir, port = self.start_daemon(), harness.free_port()
+        program = [harness.URNIC, "run", "--socket", run_dir, "--", "ibv_rc_pingpong", *PINGPONG.split(), "-d", "urnic0", "-p", port]
         serving = harness.start(contained(program, []))
         self.addCleanup(harness.end_group, serving)
         self.assertTrue(harness.wait_until(lambda: serving.poll() is not None or harness.listening(port, serving.pid)))
@@ -107,6 +112,14 @@ class Container(harness.TestCase):
             self.expect_confined(result.out)
             self.assertIn("50 iters in", result.out)
             self.assertNotIn("invalid data", result.out + result.err)
+
+    def test_one_with_processes_of_its_own_and_a_daemon_outside(self):
+        """Its /proc is another than the daemon's."""
+        script = PAIR.format(run=f"{harness.URNIC} run --socket {self.start_daemon()} --", pingpong=PINGPONG)
+        result = self.run_ok(contained(["sh", "-c", script], ["--net", "--pid", "--fork", "--mount-proc"]))
+        self.expect_confined(result.out)
+        self.assertEqual(result.out.count("50 iters in"), 2, result)
+        self.assertNotIn("invalid data", result.out + result.err)
 
 
 if __name__ == "__main__":

@@ -320,6 +320,9 @@ void make_body(Op op, Input& input, Request& message) {
         case Op::kAttachMemory:
             put(message, abi::AttachMemoryRequest{});
             return;
+        case Op::kAttachProcess:
+            put(message, abi::AttachProcessRequest{});
+            return;
         case Op::kOpenDevice: {
             abi::OpenDeviceRequest body{};
             std::memset(body.name, 'x', input.byte() < 0xf0 ? 0 : sizeof body.name);
@@ -394,7 +397,9 @@ int some_file(Op op, std::uint8_t choice) {
 Request make_request(Input& input) {
     const std::uint8_t choice = input.byte();
     constexpr auto kOps = static_cast<std::uint32_t>(Op::kOpenQp) + 1;
-    const auto op = static_cast<Op>(choice % 64U < kOps ? choice % 64U : choice % 16U + 3U);
+    const auto op = choice % 64U == 63
+                        ? Op::kAttachProcess
+                        : static_cast<Op>(choice % 64U < kOps ? choice % 64U : choice % 16U + 3U);
     Request message;
     make_body(op, input, message);
     auto header = message.header();
@@ -406,7 +411,12 @@ Request make_request(Input& input) {
         message.length += input.byte() % 8U;
     }
     const std::uint8_t fds = input.byte();
-    if (op == Op::kAttachMemory || op == Op::kImportDevice || op == Op::kOpenXrcdOfFile || fds >= 0xf8) {
+    if (op == Op::kAttachProcess) {
+        message.fds.emplace_back(::open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC));
+        message.fds.emplace_back(fds % 4U == 0 ? ::fcntl(some_file(op, fds), F_DUPFD_CLOEXEC, 0)
+                                               : ::open("/proc/self/mem", O_RDWR | O_CLOEXEC));
+    } else if (op == Op::kAttachMemory || op == Op::kImportDevice || op == Op::kOpenXrcdOfFile ||
+               fds >= 0xf8) {
         const int given = fds % 4U == 0 ? daemon().control.daemon_state_memfd.fd.get() : some_file(op, fds);
         message.fds.emplace_back(::fcntl(given, F_DUPFD_CLOEXEC, 0));
     }

@@ -14,7 +14,8 @@ namespace urnic::sim {
 inline constexpr std::uint32_t kAllAccess =
     kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
 
-/// Stands for process_vm_readv/writev: addresses are real, reached by copies; `gone` plays the dead process.
+/// Stands for copying through the kernel: addresses are real, reached by copies; `gone` plays the dead
+/// process.
 class SimAddressSpace final : public AddressSpace {
   public:
     bool read(std::uint64_t va, std::byte* to, std::size_t length_bytes) override;

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -157,9 +156,6 @@ int Session::hello() {
     for (std::uint32_t worker = 0; worker < num_workers_; ++worker) {
         wake_fds_[worker] = fds.take(2 + worker);
     }
-    // The daemon reaches memory that could not be converted with process_vm_readv, which yama's ptrace_scope
-    // forbids unless it is allowed here. Where there is no yama the call fails, and nothing is lost.
-    prctl(PR_SET_PTRACER, static_cast<unsigned long>(reply.daemon_pid), 0, 0, 0);
     return 0;
 }
 
@@ -197,7 +193,8 @@ int Session::receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds&
 }
 
 int Session::exchange(abi::Op op, abi::RequestHeader* request, std::size_t request_bytes,
-                      abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds* fds, int send_fd) {
+                      abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds* fds,
+                      const SentFds& fds_to_send) {
     // Programs look at errno after a call that failed, and may have made others, which succeeded, meanwhile.
     const struct KeepErrno {
         int saved = errno;
@@ -210,18 +207,19 @@ int Session::exchange(abi::Op op, abi::RequestHeader* request, std::size_t reque
     }
     *request = {abi::kControlMagic, op, ++cookie_, static_cast<std::uint32_t>(request_bytes)};
     iovec data{request, request_bytes};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof fds_to_send.fds)] = {};
     msghdr message{};
     message.msg_iov = &data;
     message.msg_iovlen = 1;
-    if (send_fd >= 0) {
+    if (fds_to_send.count > 0) {
+        const std::size_t bytes = fds_to_send.count * sizeof(int);
         message.msg_control = control;
-        message.msg_controllen = sizeof control;
+        message.msg_controllen = CMSG_SPACE(bytes);
         cmsghdr* header = CMSG_FIRSTHDR(&message);
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof send_fd);
-        memcpy(CMSG_DATA(header), &send_fd, sizeof send_fd);
+        header->cmsg_len = CMSG_LEN(bytes);
+        memcpy(CMSG_DATA(header), fds_to_send.fds, bytes);
     }
     ssize_t sent = 0;
     do {
@@ -250,6 +248,36 @@ bool Session::attach_memory() {
         memory_attached_ = fd >= 0 && call(abi::Op::kAttachMemory, request, reply, nullptr, fd) == 0;
     }
     return memory_attached_;
+}
+
+int Session::attach_process() {
+    Guard guard(memory_mutex_);
+    if (process_attached_) {
+        return 0;
+    }
+    const int directory = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const int memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    int error = 0;
+    if (directory < 0 || memory < 0) {
+        error = errno;
+        fprintf(
+            stderr,
+            "urnic: cannot open /proc/self/mem: %s; memory that cannot be converted is copied through it, so "
+            "this "
+            "program needs /proc, and must be dumpable (prctl(PR_SET_DUMPABLE)) when it registers memory\n",
+            strerror(error));
+    } else {
+        abi::AttachProcessRequest request{};
+        abi::EmptyReply reply{};
+        error = call(abi::Op::kAttachProcess, request, reply, nullptr, {directory, memory});
+    }
+    for (const int fd : {directory, memory}) {
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    process_attached_ = error == 0;
+    return error;
 }
 
 int Session::call_handle(abi::Op op, std::uint32_t handle) {

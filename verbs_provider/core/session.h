@@ -36,6 +36,17 @@ class ReplyFds {
     std::uint32_t count_ = 0;
 };
 
+/// File descriptors that go with a request; they stay the caller's.
+struct SentFds {
+    SentFds() = default;
+    /// None if it is negative.
+    SentFds(int fd) : fds{fd, -1}, count(fd >= 0 ? 1 : 0) {}  // NOLINT(google-explicit-constructor)
+    SentFds(int first, int second) : fds{first, second}, count(2) {}
+
+    int fds[2] = {-1, -1};
+    std::uint32_t count = 0;
+};
+
 enum class SessionState : std::uint32_t {
     kLive,
     kDead,  // the daemon is gone: work flushes, control calls answer EIO, destruction succeeds here alone
@@ -55,9 +66,9 @@ class Session {
     /// One exchange with the daemon. `request` begins with a RequestHeader, which is filled here. Returns 0
     /// or errno: the daemon's answer, or EIO when it is gone.
     template <class Request, class Reply>
-    int call(abi::Op op, Request& request, Reply& reply, ReplyFds* fds = nullptr, int send_fd = -1) {
+    int call(abi::Op op, Request& request, Reply& reply, ReplyFds* fds = nullptr, const SentFds& sent = {}) {
         static_assert(sizeof(Request) <= abi::kMaxMessageBytes && sizeof(Reply) <= abi::kMaxMessageBytes);
-        return exchange(op, &request.header, sizeof request, &reply.header, sizeof reply, fds, send_fd);
+        return exchange(op, &request.header, sizeof request, &reply.header, sizeof reply, fds, sent);
     }
     /// For requests that name one object and replies without content.
     int call_handle(abi::Op op, std::uint32_t handle);
@@ -65,6 +76,9 @@ class Session {
     /// Gives the daemon this process's memory file, once. Returns false if there is none: then no range
     /// counts as converted.
     bool attach_memory();
+
+    /// Lets the daemon copy to and from this process's memory, once. 0, or why it cannot, which is printed.
+    int attach_process();
 
     /// Returns whether the daemon refused to destroy an object, which therefore lives on. When the daemon is
     /// gone, or is not this process's, only this side of the object is left to destroy.
@@ -95,7 +109,7 @@ class Session {
     int connect_daemon(const char* path);
     int hello();
     int exchange(abi::Op op, abi::RequestHeader* request, std::size_t request_bytes, abi::ReplyHeader* reply,
-                 std::size_t reply_bytes, ReplyFds* fds, int send_fd);
+                 std::size_t reply_bytes, ReplyFds* fds, const SentFds& sent);
     int receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds& fds);
     int start_service();
     void stop_service();
@@ -120,6 +134,7 @@ class Session {
     std::uint32_t cookie_ = 0;
     Mutex memory_mutex_;
     bool memory_attached_ = false;
+    bool process_attached_ = false;
     std::uint32_t num_workers_ = 0;
     std::uint32_t client_id_ = 0;
     const abi::DaemonState* daemon_ = nullptr;

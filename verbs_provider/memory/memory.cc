@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include <atomic>
 #include <cerrno>
@@ -110,7 +112,18 @@ Registration convert(std::uint64_t addr, std::uint64_t length_bytes, bool writab
         const std::lock_guard guard(process().lock);
         return process().registry.convert(addr, length_bytes, writable);
     } catch (const std::bad_alloc&) {
-        return {addr, length_bytes, ENOMEM, false, 0};
+        return {addr, length_bytes, ENOMEM, false, 0, false};
+    }
+}
+
+void populate(const Registration& registration, bool writable) {
+    const std::uint64_t start = page_floor(registration.addr);
+    const std::uint64_t length = page_ceiling(registration.addr + registration.length_bytes) - start;
+    struct sysinfo info {};
+    raw_syscall(SYS_sysinfo, &info);
+    if (registration.moved && length <= std::uint64_t{info.totalram} * info.mem_unit / 4) {
+        // Whatever it says: the region is good without.
+        raw_syscall(SYS_madvise, start, length, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
     }
 }
 

@@ -29,16 +29,23 @@ struct Registration {
     /// wraps around), ENOMEM.
     int error = 0;
     /// Whether every page of the range is in the memory file (kRegMrConverted). If not, and without an error,
-    /// nothing was changed and the daemon must use process_vm_readv/writev.
+    /// nothing was changed and the daemon must copy.
     bool converted = false;
     /// Which incarnation of the process (a fork starts a new one) the registration belongs to.
     std::uint32_t generation = 0;
+    /// Whether pages were moved into the file for it; not so when all of them were there already.
+    bool moved = false;
 };
 
 /// Registers `length_bytes` bytes at `addr`. `writable`: the MR has local or remote write, or remote atomic
 /// access. Counts a reference for each page that is converted. Writers may go on using the range: no update
 /// is lost. Blocks until done: some 20 us for a page, 1 ms for a MiB, about 1 us when converted already.
 [[nodiscard]] Registration convert(std::uint64_t addr, std::uint64_t length_bytes, bool writable);
+
+/// Gives a registration's pages of zeros memory, which convert() leaves holes of the file: who touches a page
+/// first is charged for it, and that is to be this process, not the daemon. Does nothing for what was there
+/// already, nor for ranges of more than a quarter of the machine's memory.
+void populate(const Registration& registration, bool writable);
 
 /// Gives one reference back; converted pages that nobody references any more become private anonymous memory
 /// again and their copy in the memory file is freed. Call it for every registration that had no error,

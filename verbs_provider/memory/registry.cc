@@ -208,7 +208,7 @@ bool Registry::is_to_be_converted(Range range) const {
 }
 
 Registration Registry::convert(std::uint64_t addr, std::uint64_t length_bytes, bool writable) {
-    Registration registration{addr, length_bytes, 0, false, generation_};
+    Registration registration{addr, length_bytes, 0, false, generation_, false};
     if (length_bytes == 0 || addr + length_bytes < addr || addr + length_bytes > abi::kMemoryFileBytes) {
         registration.error = EINVAL;
         return registration;
@@ -225,6 +225,7 @@ Registration Registry::convert(std::uint64_t addr, std::uint64_t length_bytes, b
     }
     registration.converted =
         verdict == Verdict::kConvert && (parts_.empty() || (may_convert(range, addr) && convert_parts()));
+    registration.moved = registration.converted && !parts_.empty();
     (registration.converted ? counts_ : copied_).add(range);
     return registration;
 }

@@ -19,11 +19,20 @@ constexpr std::uint32_t kWriting = kAccessLocalWrite | kAccessRemoteWrite | kAcc
 /// Moves the range into the memory file if that can be done; errno if it cannot be registered at all. An
 /// empty range is a region that no access fits into.
 int prepare_memory(Session& session, const abi::RegMrRequest& request, memory::Registration& registration) {
-    if (request.length == 0 || !session.attach_memory()) {
+    if (request.length == 0) {
         return 0;
     }
-    registration = memory::convert(request.addr, request.length, (request.access & kWriting) != 0);
-    return registration.error;
+    if (session.attach_memory()) {
+        registration = memory::convert(request.addr, request.length, (request.access & kWriting) != 0);
+    }
+    if (registration.error != 0) {
+        return registration.error;
+    }
+    if (registration.converted) {
+        memory::populate(registration, (request.access & kWriting) != 0);
+        return 0;
+    }
+    return session.attach_process();
 }
 
 /// Optional flags (IBV_ACCESS_OPTIONAL_RANGE) may be ignored; any other that is not offered may not.

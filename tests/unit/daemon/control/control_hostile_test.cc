@@ -50,6 +50,7 @@ const std::vector<std::pair<Op, std::size_t>>& exact_lengths() {
     static const std::vector<std::pair<Op, std::size_t>> lengths{
         {Op::kHello, sizeof(abi::HelloRequest)},
         {Op::kAttachMemory, sizeof(abi::AttachMemoryRequest)},
+        {Op::kAttachProcess, sizeof(abi::AttachProcessRequest)},
         {Op::kOpenDevice, sizeof(abi::OpenDeviceRequest)},
         {Op::kCloseDevice, sizeof(abi::HandleRequest)},
         {Op::kQueryPort, sizeof(abi::QueryPortRequest)},

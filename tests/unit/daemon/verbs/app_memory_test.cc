@@ -4,13 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include <array>
-#include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "abi/control.h"
@@ -28,22 +26,20 @@ UniqueFd memory_file(int seals, std::uint64_t bytes = abi::kMemoryFileBytes, uns
     return file;
 }
 
-UniqueFd pidfd_of(pid_t pid) { return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }
-
-AppMemory attached() {
-    AppMemory memory(0, -1);
-    EXPECT_EQ(memory.attach(memory_file(kGoodSeals)), 0);
+std::unique_ptr<AppMemory> attached() {
+    auto memory = std::make_unique<AppMemory>();
+    EXPECT_EQ(memory->attach(memory_file(kGoodSeals)), 0);
     return memory;
 }
 
 TEST(AppMemoryFile, TakesAProperOneOnce) {
-    AppMemory memory(0, -1);
+    AppMemory memory;
     EXPECT_EQ(memory.attach(memory_file(kGoodSeals)), 0);
     EXPECT_EQ(memory.attach(memory_file(kGoodSeals)), EEXIST);
 }
 
 TEST(AppMemoryFile, RefusesWhatCouldRaiseSigbus) {
-    AppMemory memory(0, -1);
+    AppMemory memory;
     EXPECT_EQ(memory.attach(memory_file(0)), EINVAL) << "it can shrink";
     EXPECT_EQ(memory.attach(memory_file(F_SEAL_GROW)), EINVAL) << "it can shrink";
     EXPECT_EQ(memory.attach(memory_file(F_SEAL_SHRINK)), EINVAL) << "it can grow";
@@ -61,7 +57,7 @@ TEST(AppMemoryFile, RefusesWhatCouldRaiseSigbus) {
 }
 
 TEST(AppMemoryFile, AFileThatCannotBeWrittenIsAnErrorNotACrash) {
-    AppMemory memory(0, -1);
+    AppMemory memory;
     const UniqueFd writable = memory_file(kGoodSeals);
     const std::string path = "/proc/self/fd/" + std::to_string(writable.get());
     ASSERT_EQ(memory.attach(UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC))), 0);
@@ -71,7 +67,7 @@ TEST(AppMemoryFile, AFileThatCannotBeWrittenIsAnErrorNotACrash) {
 }
 
 TEST(AppMemoryFile, SealedAgainstWritingIsAnErrorNotACrash) {
-    AppMemory memory(0, -1);
+    AppMemory memory;
     ASSERT_EQ(memory.attach(memory_file(kGoodSeals | F_SEAL_WRITE)), 0);
     AppMemory::Window* window = nullptr;
     EXPECT_NE(memory.acquire(kGiB, 4096, window), 0);
@@ -79,7 +75,8 @@ TEST(AppMemoryFile, SealedAgainstWritingIsAnErrorNotACrash) {
 }
 
 TEST(AppMemoryWindows, RegionsShareAWindow) {
-    AppMemory memory = attached();
+    const std::unique_ptr<AppMemory> owned = attached();
+    AppMemory& memory = *owned;
     AppMemory::Window* first = nullptr;
     AppMemory::Window* second = nullptr;
     ASSERT_EQ(memory.acquire(5 * kGiB + 100, 4096, first), 0);
@@ -94,7 +91,8 @@ TEST(AppMemoryWindows, RegionsShareAWindow) {
 }
 
 TEST(AppMemoryWindows, ARegionOverABoundaryGetsALargerWindow) {
-    AppMemory memory = attached();
+    const std::unique_ptr<AppMemory> owned = attached();
+    AppMemory& memory = *owned;
     AppMemory::Window* small = nullptr;
     AppMemory::Window* large = nullptr;
     AppMemory::Window* inside = nullptr;
@@ -113,7 +111,8 @@ TEST(AppMemoryWindows, ARegionOverABoundaryGetsALargerWindow) {
 }
 
 TEST(AppMemoryWindows, OutsideTheFile) {
-    AppMemory memory = attached();
+    const std::unique_ptr<AppMemory> owned = attached();
+    AppMemory& memory = *owned;
     AppMemory::Window* window = nullptr;
     EXPECT_EQ(memory.acquire(abi::kMemoryFileBytes - 4096, 8192, window), EINVAL);
     EXPECT_EQ(memory.acquire(~0ULL - 4095, 4096, window), EINVAL);
@@ -122,12 +121,13 @@ TEST(AppMemoryWindows, OutsideTheFile) {
     EXPECT_EQ(memory.acquire(abi::kMemoryFileBytes - 4096, 4096, window), 0) << "the last page";
     memory.release(window, abi::kMemoryFileBytes - 4096, 4096);
     EXPECT_EQ(memory.acquire(0, abi::kMemoryFileBytes, window), ENOMEM) << "more than one client may map";
-    AppMemory none(0, -1);
+    AppMemory none;
     EXPECT_EQ(none.acquire(4096, 4096, window), EINVAL) << "no memory file";
 }
 
 TEST(AppMemoryWindows, TheirNumberIsBounded) {
-    AppMemory memory = attached();
+    const std::unique_ptr<AppMemory> owned = attached();
+    AppMemory& memory = *owned;
     std::vector<AppMemory::Window*> windows(AppMemory::kMaxWindows);
     for (std::size_t i = 0; i < windows.size(); ++i) {
         ASSERT_EQ(memory.acquire((i + 1) * kGiB, 1, windows[i]), 0) << i;
@@ -149,7 +149,7 @@ TEST(AppMemoryWindows, TheirNumberIsBounded) {
 TEST(AppMemoryWindows, AHoleReadsAsZeros) {
     UniqueFd file = memory_file(kGoodSeals);
     const UniqueFd clients(::dup(file.get()));
-    AppMemory memory(0, -1);
+    AppMemory memory;
     ASSERT_EQ(memory.attach(std::move(file)), 0);
     AppMemory::Window* window = nullptr;
     ASSERT_EQ(memory.acquire(kGiB, 4096, window), 0);
@@ -168,111 +168,65 @@ std::int64_t blocks_of(const UniqueFd& file) {
     return status.st_blocks;
 }
 
-// Pages are looked for once while a range is held; a hole shows whether somebody looked.
+/// Returns whether our page tables have the page.
+bool is_mapped(const std::byte* page) {
+    const UniqueFd pagemap(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+    std::uint64_t entry = 0;
+    EXPECT_EQ(::pread(pagemap.get(), &entry, sizeof entry, reinterpret_cast<std::intptr_t>(page) / 4096 * 8),
+              8);
+    return (entry >> 63U) != 0;
+}
+
+void write_pages(const UniqueFd& file, std::uint64_t offset, std::size_t bytes) {
+    const std::vector<char> data(bytes, 'd');
+    ASSERT_EQ(::pwrite(file.get(), data.data(), bytes, static_cast<off_t>(offset)),
+              static_cast<ssize_t>(bytes));
+}
+
+// Pages are looked for once while a range is held.
 TEST(AppMemoryWindows, ARangeThatIsHeldIsNotWalkedAgain) {
     UniqueFd file = memory_file(kGoodSeals);
-    const UniqueFd clients(::dup(file.get()));
-    AppMemory memory(0, -1);
+    write_pages(file, kGiB, 8192);
+    AppMemory memory;
     ASSERT_EQ(memory.attach(std::move(file)), 0);
-    const auto punch = [&] {
-        ASSERT_EQ(::fallocate(clients.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kGiB, 8192), 0);
-        ASSERT_EQ(blocks_of(clients), 0);
-    };
     AppMemory::Window* first = nullptr;
     AppMemory::Window* second = nullptr;
     ASSERT_EQ(memory.acquire(kGiB, 8192, first), 0);
-    EXPECT_NE(blocks_of(clients), 0);
-    punch();
+    std::byte* const page = AppMemory::at(*first, kGiB);
+    const auto forget = [&] { ASSERT_EQ(::madvise(page, 8192, MADV_DONTNEED), 0); };
+    EXPECT_TRUE(is_mapped(page) && is_mapped(page + 4096));
+    forget();
     ASSERT_EQ(memory.acquire(kGiB, 8192, second), 0);
     EXPECT_EQ(second, first);
-    EXPECT_EQ(blocks_of(clients), 0) << "the same range is held";
+    EXPECT_FALSE(is_mapped(page)) << "the same range is held";
     memory.release(first, kGiB, 8192);
     ASSERT_EQ(memory.acquire(kGiB, 4096, first), 0);
-    EXPECT_NE(blocks_of(clients), 0) << "another range";
+    EXPECT_TRUE(is_mapped(page)) << "another range";
+    EXPECT_FALSE(is_mapped(page + 4096)) << "another range";
     memory.release(first, kGiB, 4096);
     memory.release(second, kGiB, 8192);
     EXPECT_EQ(memory.window_count(), 0U);
-    punch();
     ASSERT_EQ(memory.acquire(kGiB, 8192, first), 0);
-    EXPECT_NE(blocks_of(clients), 0) << "nobody held it any more";
+    EXPECT_TRUE(is_mapped(AppMemory::at(*first, kGiB))) << "nobody held it any more";
     memory.release(first, kGiB, 8192);
 }
 
-class OtherProcess : public testing::Test {
-  public:
-    ~OtherProcess() override {
-        end();
-        ::munmap(page_, 4096);
+// Who touches a page first is who pays for it.
+TEST(AppMemoryWindows, HolesAreNotFilled) {
+    UniqueFd file = memory_file(kGoodSeals);
+    const UniqueFd clients(::dup(file.get()));
+    write_pages(clients, kGiB + 4096, 4096);
+    write_pages(clients, kGiB + 3 * 4096, 8192);
+    AppMemory memory;
+    ASSERT_EQ(memory.attach(std::move(file)), 0);
+    AppMemory::Window* window = nullptr;
+    ASSERT_EQ(memory.acquire(kGiB + 100, 256 << 20, window), 0);
+    EXPECT_EQ(blocks_of(clients) * 512, 3 * 4096);
+    for (const std::size_t page : {0, 1, 2, 3, 4, 5}) {
+        EXPECT_EQ(is_mapped(AppMemory::at(*window, kGiB) + page * 4096), page == 1 || page == 3 || page == 4)
+            << page;
     }
-
-  protected:
-    OtherProcess() {
-        const std::size_t bytes = 8192;
-        page_ = static_cast<char*>(
-            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-        EXPECT_EQ(::munmap(page_ + 4096, 4096), 0);
-        std::memcpy(page_, "in the child", 13);
-        pid_ = ::fork();
-        if (pid_ == 0) {
-            ::pause();
-            ::_exit(0);
-        }
-        pidfd_ = pidfd_of(pid_);
-        std::memcpy(page_, "in the parent", 14);
-    }
-    void end() {
-        if (pid_ > 0) {
-            ::kill(pid_, SIGKILL);
-            ::waitpid(pid_, nullptr, 0);
-            pid_ = -1;
-        }
-    }
-    [[nodiscard]] std::uint64_t va() const { return reinterpret_cast<std::uint64_t>(page_); }
-
-    char* page_;
-    pid_t pid_;
-    UniqueFd pidfd_;
-};
-
-TEST_F(OtherProcess, ReadAndWrite) {
-    AppMemory memory(pid_, pidfd_.get());
-    std::array<std::byte, 12> bytes{};
-    ASSERT_TRUE(memory.read(va(), bytes.data(), bytes.size()));
-    EXPECT_EQ(std::memcmp(bytes.data(), "in the child", 12), 0);
-    bytes[0] = std::byte{'I'};
-    ASSERT_TRUE(memory.write(va(), bytes.data(), bytes.size()));
-    ASSERT_TRUE(memory.read(va(), bytes.data(), bytes.size()));
-    EXPECT_EQ(std::memcmp(bytes.data(), "In the child", 12), 0);
-}
-
-TEST_F(OtherProcess, UnmappedMemoryIsFalseAlsoInPart) {
-    AppMemory memory(pid_, pidfd_.get());
-    std::array<std::byte, 64> bytes{};
-    EXPECT_FALSE(memory.read(va() + 4096, bytes.data(), bytes.size()));
-    EXPECT_FALSE(memory.read(va() + 4096 - 32, bytes.data(), bytes.size()));
-    EXPECT_FALSE(memory.write(va() + 4096 - 32, bytes.data(), bytes.size()));
-    EXPECT_FALSE(memory.read(0, bytes.data(), bytes.size()));
-    EXPECT_FALSE(memory.read(~0ULL - 31, bytes.data(), bytes.size()));
-}
-
-TEST_F(OtherProcess, AProcessThatIsGoneIsFalse) {
-    AppMemory memory(pid_, pidfd_.get());
-    std::array<std::byte, 4> bytes{};
-    ASSERT_TRUE(memory.read(va(), bytes.data(), bytes.size()));
-    end();
-    EXPECT_FALSE(memory.read(va(), bytes.data(), bytes.size()));
-    EXPECT_FALSE(memory.write(va(), bytes.data(), bytes.size()));
-}
-
-// The pid may be somebody else's by now: the pidfd, not the pid, says whether the client lives.
-TEST_F(OtherProcess, ARecycledPidIsNotTouched) {
-    const pid_t dead = pid_;
-    end();
-    AppMemory memory(::getpid(), pidfd_.get());
-    std::array<std::byte, 4> bytes{};
-    EXPECT_FALSE(memory.read(va(), bytes.data(), bytes.size())) << "pid " << dead;
-    AppMemory unknown(0, -1);
-    EXPECT_FALSE(unknown.read(va(), bytes.data(), bytes.size()));
+    memory.release(window, kGiB + 100, 256 << 20);
 }
 
 }  // namespace

@@ -1,0 +1,78 @@
+"""A client of the daemon without a provider: says what it likes on the control socket. Numbers are those of abi/control.h."""
+
+import array
+import fcntl
+import os
+import re
+import socket
+import struct
+
+import harness
+
+MEMORY_FILE_BYTES = 1 << 47
+CONVERTED = 1
+LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ = 1, 2, 4
+_MAGIC = 0x75726E63
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+
+
+def _operations():
+    """{name: number} of enum class Op."""
+    text = (harness.SOURCE / "abi/control.h").read_text(encoding="utf-8")
+    body = re.search(r"enum class Op[^{]*\{(.*?)\};", text, re.DOTALL).group(1)
+    names = re.findall(r"\bk(\w+)\b\s*(?:=\s*1)?\s*,", re.sub(r"//.*", "", body))
+    return {name: number for number, name in enumerate(names, 1)}
+
+
+OP = _operations()
+
+
+def memory_file(size=MEMORY_FILE_BYTES):
+    """A sparse one, as a provider makes it."""
+    fd = os.memfd_create("memory", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+    return fd
+
+
+class RawClient:
+    """Says Hello. Methods return handles; OSError with the daemon's errno where it refuses."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(harness.PATIENCE_S)
+        self.socket.connect(str(path))
+        self.call("Hello", struct.pack("=II32s", harness.ABI_VERSION, 0, b"raw client"))
+
+    def call(self, operation, body, fds=()):
+        """What the reply has behind its header."""
+        header = struct.pack("=IIII", _MAGIC, OP[operation], 1, 16 + len(body))
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        self.socket.sendmsg([header + body], rights)
+        reply, given, _, _ = self.socket.recvmsg(1024, socket.CMSG_LEN(4 * 64))
+        for _, _, data in given:
+            for fd in array.array("i", data[:len(data) // 4 * 4]):
+                os.close(fd)
+        error = struct.unpack_from("=i", reply, 12)[0]
+        if error != 0:
+            raise OSError(error, f"{operation}: {os.strerror(error)}")
+        return reply[24:]
+
+    def open_device(self, name="urnic0"):
+        return struct.unpack_from("=I", self.call("OpenDevice", struct.pack("=64s", name.encode())))[0]
+
+    def alloc_pd(self, context):
+        return struct.unpack_from("=I", self.call("AllocPd", struct.pack("=II", context, 0)))[0]
+
+    def attach_memory(self, fd):
+        self.call("AttachMemory", b"", [fd])
+
+    def reg_mr(self, pd, address, length, flags=CONVERTED, access=LOCAL_WRITE):
+        body = struct.pack("=IIQQQII", pd, access, address, length, address, flags, 0)
+        return struct.unpack_from("=I", self.call("RegMr", body))[0]
+
+    def open_xrcd_of_file(self, context, fd, create):
+        return struct.unpack_from("=I", self.call("OpenXrcdOfFile", struct.pack("=II", context, int(create)), [fd]))[0]
+
+    def close(self):
+        self.socket.close()

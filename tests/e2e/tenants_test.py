@@ -1,0 +1,133 @@
+"""One daemon, users who do not trust each other: each case is an attack, by a user of their own."""
+
+import errno
+import os
+import pathlib
+import pwd
+import shutil
+import sys
+import tempfile
+import unittest
+
+import harness
+import with_daemon
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "tenants"))
+import raw_client  # noqa: E402  (beside its users)
+
+SET_USER_ID = harness.BUILD / "tests/e2e/set_user_id"
+MIB = 1 << 20
+
+
+def as_nobody():
+    """Options of a process of another user's, where there can be one."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+class WithAttacker(with_daemon.WithDaemon):
+    def attack(self, name, *words):
+        """Runs attack_NAME() of this file as the attacker. Returns what it prints."""
+        command = [sys.executable, __file__, "attack", name, self.socket, *words]
+        return self.run_ok(command, **as_nobody()).out
+
+
+def attack_holes(path):
+    client, file = raw_client.RawClient(path), raw_client.memory_file()
+    client.attach_memory(file)
+    pd = client.alloc_pd(client.open_device())
+    for number in range(16):
+        client.reg_mr(pd, (1 << 40) + number * 64 * MIB, 64 * MIB)
+    print(os.fstat(file).st_blocks * 512)
+
+
+class Memory(WithAttacker):
+    def start_daemon(self):
+        config = self.dir / "urnicd.toml"
+        config.write_text(config.read_text(encoding="utf-8").replace("[daemon]", '[daemon]\ncopied_memory = "all"'), encoding="utf-8")
+        super().start_daemon()
+
+    @unittest.skipIf(os.geteuid() != 0, "a set-user-ID program of another user needs root")
+    def test_a_program_that_became_set_user_id_is_not_reached(self):
+        program = self.dir / "set_user_id"
+        shutil.copy(SET_USER_ID, program)
+        program.chmod(0o4755)
+        result = self.run_ok([harness.URNIC, "run", "--socket", self.socket, "--", SET_USER_ID, "attack", program], **as_nobody())
+        self.assertIn("own memory: success", result.out)
+        self.assertIn("victim runs as 0", result.out)
+        self.assertIn("the secret is not seen", result.out)
+        self.assertNotIn("read: success", result.out)
+        self.assertIn("victim is intact", result.out)
+
+    def test_holes_of_a_memory_file_are_not_filled_by_the_daemon(self):
+        self.assertEqual(int(self.attack("holes")), 0, "bytes that the daemon allocated in the attacker's file")
+
+
+def attack_domain(path, file):
+    client = raw_client.RawClient(path)
+    context = client.open_device()
+    fd = os.open(file, os.O_PATH)
+    try:
+        client.open_xrcd_of_file(context, fd, create=False)
+        print("joined")
+    except OSError as problem:
+        print(errno.errorcode[problem.errno])
+
+
+class XrcDomains(WithAttacker):
+    def test_a_file_that_one_may_not_read_leads_to_no_domain(self):
+        file = self.dir / "domain"
+        file.touch(mode=0o600)
+        owner = raw_client.RawClient(self.socket)
+        self.addCleanup(owner.close)
+        with file.open("rb") as opened:
+            owner.open_xrcd_of_file(owner.open_device(), opened.fileno(), create=True)
+        self.assertEqual(self.attack("domain", file).strip(), "EBADF")
+
+
+class RunDirectory(harness.TestCase):
+    """Its owner can put links where the daemon writes."""
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="urnic-e2e-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.run_dir = self.dir / "run"
+        self.config = self.dir / "urnicd.toml"
+        self.config.write_text(with_daemon.CONFIG.format(run_dir=self.run_dir, mode="0666", workers=1, wire=""), encoding="ascii")
+
+    def expect_refused(self, *words):
+        daemon = harness.start([harness.BUILD / "urnicd", "--config", self.config])
+        self.addCleanup(harness.end_group, daemon)
+        harness.wait_until(lambda: daemon.poll() is not None or (self.run_dir / "control.sock").exists())
+        harness.end_group(daemon)
+        result = harness.finish(daemon)
+        self.assertEqual(result.returncode, 1, result)
+        for word in words:
+            self.assertIn(word, result.err)
+
+    @unittest.skipIf(os.geteuid() != 0, "a directory of another user's needs root")
+    def test_of_somebody_else(self):
+        self.run_dir.mkdir()
+        shutil.chown(self.run_dir, "nobody")
+        self.expect_refused(f"run directory {self.run_dir}", "belongs to nobody", "chown")
+
+    def test_that_others_may_write_to(self):
+        for mode in (0o777, 0o775, 0o1777):
+            self.run_dir.mkdir()
+            self.run_dir.chmod(mode)
+            self.expect_refused(f"run directory {self.run_dir}", "others may write to it", "chmod go-w")
+            shutil.rmtree(self.run_dir)
+
+    def test_that_is_a_link(self):
+        (self.dir / "elsewhere").mkdir()
+        self.run_dir.symlink_to(self.dir / "elsewhere")
+        self.expect_refused(f"run directory {self.run_dir}", "is a link")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["attack"]:
+        globals()[f"attack_{sys.argv[2]}"](*sys.argv[3:])
+        sys.exit(0)
+    harness.main()
