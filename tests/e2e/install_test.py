@@ -50,6 +50,32 @@ class Installed(harness.TestCase):
             name = f"{self.options['prefix']}/{self.options['libdir']}/libibverbs/liburnic"
         self.assertEqual(driver[0].read_text(encoding="ascii"), f"driver {name}\n")
 
+    def products(self):
+        libdir = self.prefix / self.options["libdir"]
+        return [self.prefix / self.options["bindir"] / "urnic", self.prefix / self.options["sbindir"] / "urnicd",
+                libdir / "libibverbs/liburnic-rdmav34.so", libdir / "urnic/liburnic-discovery.so"]
+
+    def test_a_mistake_in_it_is_hard_to_exploit(self):
+        for product in self.products():
+            headers = self.run_ok(["readelf", "-ldW", product]).out
+            self.assertIn("GNU_RELRO", headers)
+            self.assertRegex(headers, r"BIND_NOW|Flags: NOW", f"{product}: what it calls could be exchanged")
+            self.assertRegex(headers, r"GNU_STACK .* RW +0x", f"{product}: its stack is executable")
+        if self.options["b_sanitize"] == "none":
+            for product in self.products()[:3]:
+                symbols = self.run_ok(["readelf", "--dyn-syms", "-W", product]).out
+                self.assertIn("__stack_chk_fail", symbols, product)
+                self.assertIn("__snprintf_chk", symbols, product)
+
+    def test_no_path_of_this_machine_is_in_it(self):
+        for product in self.products():
+            self.assertNotIn(str(harness.SOURCE).encode(), product.read_bytes(), product)
+
+    def test_the_service_has_few_rights(self):
+        unit = self.prefix / "lib/systemd/system/urnicd.service"
+        result = harness.run(["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=25", unit])
+        self.assertEqual(result.returncode, 0, result)
+
     def test_the_installed_urnic_runs_from_anywhere(self):
         urnic = self.prefix / self.options["bindir"] / "urnic"
         result = self.run_ok([urnic, "run", "--standalone", "--", "sh", "-c", "echo $LD_PRELOAD; ibv_devinfo -d urnic1"],
