@@ -1,16 +1,15 @@
 // QP and SRQ numbers of one device.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <unordered_set>
 
 namespace urnic::daemon {
 
-/// Hands out the QP numbers of one device. A number tells the worker: qp_num % num_workers. Their order is a
-/// secret permutation of all numbers: nobody can guess another one's, and a number is reused only after all
-/// others, so that late packets of a destroyed QP find nobody.
+/// Hands out the QP numbers of one device. A number tells the worker: qp_num % num_workers. Numbers go up
+/// from a random start and are reused only after all others, so that late packets of a destroyed QP find
+/// nobody. Neighbours share the pages of the workers' tables (SlotTable).
 class QpNumbers {
   public:
     explicit QpNumbers(std::uint32_t num_workers);
@@ -23,11 +22,8 @@ class QpNumbers {
     [[nodiscard]] bool is_used(std::uint32_t qp_num) const { return used_.count(qp_num) != 0; }
 
   private:
-    [[nodiscard]] std::uint32_t permuted(std::uint32_t index) const;
-
     std::uint32_t num_workers_;
-    std::array<std::uint32_t, 4> keys_{};
-    std::uint32_t next_ = 0;
+    std::uint32_t next_;
     std::unordered_set<std::uint32_t> used_;
 };
 

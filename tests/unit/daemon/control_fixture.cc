@@ -13,6 +13,7 @@
 
 #include "daemon/cm/mad_listener.h"
 #include "daemon/verbs/make_qp.h"
+#include "tests/unit/daemon/own_neighbours.h"
 
 namespace urnic::daemon {
 
@@ -72,20 +73,6 @@ abi::DeviceCaps test_caps() {
 }
 
 }  // namespace
-
-/// Knows the devices of the test, and nobody else.
-struct ControlTest::Neighbours final : NeighbourResolver {
-    const std::vector<std::unique_ptr<dataplane::Device>>& devices;
-    explicit Neighbours(const std::vector<std::unique_ptr<dataplane::Device>>& d) : devices(d) {}
-    std::optional<wire::Mac> resolve(const wire::Gid& gid) const override {
-        for (const auto& device : devices) {
-            if (std::find(device->gids.begin(), device->gids.end(), gid) != device->gids.end()) {
-                return device->mac;
-            }
-        }
-        return std::nullopt;
-    }
-};
 
 abi::ReplyHeader Answer::as_header() const {
     abi::ReplyHeader header{};
@@ -248,7 +235,7 @@ std::unique_ptr<Qp> make_qp(QpType /*type*/, const QpConfig& config) {
 ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
     : dir_("/tmp/urnic-control-XXXXXX") {
     EXPECT_NE(mkdtemp(dir_.data()), nullptr);
-    neighbours_ = std::make_unique<Neighbours>(devices_);
+    neighbours_ = std::make_unique<OwnNeighbours>(devices_);
     EXPECT_EQ(create_memfd("state", sizeof(abi::DaemonState), Sharing::kReadOnlyForClients,
                            control.daemon_state_memfd),
               0);

@@ -133,7 +133,6 @@ class ControlTest : public testing::Test {
 
     std::string dir_;
     std::vector<std::unique_ptr<dataplane::Device>> devices_;
-    struct Neighbours;
     std::unique_ptr<NeighbourResolver> neighbours_;
     std::array<dataplane::NoPort, 2> ports_;
     std::unique_ptr<ControlServer> server_;

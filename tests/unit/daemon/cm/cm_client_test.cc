@@ -9,33 +9,14 @@
 #include "daemon/cm/client.h"
 #include "daemon/control/control_server.h"
 #include "tests/unit/daemon/inline_worker.h"
+#include "tests/unit/daemon/own_neighbours.h"
 
 namespace urnic::daemon {
 namespace {
 
-/// Every device's addresses are reachable, nothing else.
-class Neighbours final : public NeighbourResolver {
-  public:
-    explicit Neighbours(const std::vector<std::unique_ptr<dataplane::Device>>& devices) : devices_(devices) {}
-    [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) const override {
-        for (const auto& device : devices_) {
-            if (std::find(device->gids.begin(), device->gids.end(), gid) != device->gids.end()) {
-                return device->mac;
-            }
-        }
-        return std::nullopt;
-    }
-
-  private:
-    const std::vector<std::unique_ptr<dataplane::Device>>& devices_;
-};
-
-/// Has QP 17, and no other.
 class OneQp final : public QpOwner {
   public:
-    [[nodiscard]] bool has_qp(const RnicState& /*rnic*/, std::uint32_t qp_num) const override {
-        return qp_num == 17;
-    }
+    [[nodiscard]] bool has_qp(const RnicState&, std::uint32_t number) const override { return number == 17; }
 };
 
 class CmClientTest : public testing::Test {
@@ -170,7 +151,7 @@ class CmClientTest : public testing::Test {
     static constexpr std::uint32_t kSecond = 0xc6120002;  // 198.18.0.2
 
     std::vector<std::unique_ptr<dataplane::Device>> devices_;
-    Neighbours neighbours_{devices_};
+    OwnNeighbours neighbours_{devices_};
     ControlState control_;
     std::unique_ptr<CmService> service_;
     OneQp owner_;

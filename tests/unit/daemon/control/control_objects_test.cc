@@ -293,24 +293,6 @@ TEST_F(Control, QpNumbersAreSpreadAndNotReusedSoon) {
     EXPECT_EQ(on_worker, std::vector<int>(kWorkers, 10));
 }
 
-TEST(QpNumbers, OneDoesNotTellTheNext) {
-    constexpr int kCount = 20'000;
-    QpNumbers numbers(3);
-    std::set<std::uint32_t> seen;
-    std::uint32_t last = 0;
-    int close = 0;
-    for (int i = 0; i < kCount; ++i) {
-        const std::uint32_t number = numbers.allocate(1).value();
-        EXPECT_EQ(number % 3, 1U);
-        EXPECT_TRUE(seen.insert(number).second);
-        close += std::abs(static_cast<std::int64_t>(number) - last) < 300 ? 1 : 0;
-        last = number;
-        numbers.free(number);
-    }
-    EXPECT_LT(close, 20) << "one in 30,000 or so by chance";
-    EXPECT_GT(*seen.rbegin() - *seen.begin(), 0xff'0000U) << "of all numbers";
-}
-
 TEST_F(Control, ModifyAndQuery) {
     const auto qp = client_.qp(pd_, cq_);
     EXPECT_EQ(client_.ask(Op::kModifyQp, rtr_request(qp.handle)).error(), 0);
