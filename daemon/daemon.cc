@@ -38,6 +38,15 @@ void raise_descriptor_limit() {
     }
 }
 
+/// What the configuration leaves out: a quarter of what the daemon has.
+void use_descriptor_limit(UserLimits& limits) {
+    rlimit limit{};
+    if (limits[Resource::kDescriptors] == 0 && ::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        constexpr rlim_t kMost = 1U << 24U;
+        limits[Resource::kDescriptors] = static_cast<std::uint32_t>(std::min(limit.rlim_cur, kMost) / 4);
+    }
+}
+
 gid_t group_of(const DaemonConfig& config) {
     if (config.socket_group.empty()) {
         return static_cast<gid_t>(-1);
@@ -118,6 +127,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     : run_dir_(config.daemon.run_dir, options.standalone ? 0700 : 0755) {
     const gid_t group = group_of(config.daemon);
     control_.limits = config.daemon.limits;
+    use_descriptor_limit(control_.limits.per_uid);
     control_.version = URNIC_VERSION;
     control_.started_ns = clock_now();
     if (const int error = create_memfd("urnic-state", sizeof(abi::DaemonState), Sharing::kReadOnlyForClients,

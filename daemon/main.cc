@@ -60,6 +60,27 @@ The configuration file is TOML. Every key, with its default:
   max_ring_bytes = 8589934592
   max_device_memory_bytes = 67108864
 
+  [daemon.limits.per_uid]       # of all processes of one user together, but of root and the daemon's own user;
+                                # by default a quarter of what there is
+  max_connections = 256
+  max_descriptors = 262144      # of the daemon's, for them; left out: a quarter of its limit on open files
+  max_contexts = 4096
+  max_channels = 4096
+  max_qps = 4096
+  max_cqs = 4096
+  max_srqs = 4096
+  max_xrcds = 4096
+  max_mrs = 16384
+  max_mws = 16384
+  max_dms = 1024
+  max_pds = 8192
+  max_ahs = 16384
+  max_mcast_groups = 1024
+  max_mcast_attachments = 16384
+  max_cm_channels = 4096
+  max_cm_ids = 8192
+  max_cm_ports = 7058
+
   [[rnic]]                      # one for each RNIC
   name = "urnic0"
   port = "fabric"               # "fabric": an in-process wire; "af_packet" or "af_xdp": an interface of the kernel;

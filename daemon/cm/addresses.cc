@@ -76,6 +76,11 @@ int CmClient::bind_to(CmId& id, const Endpoint& local) {
     if (!id.has_one_family) {
         id.local.one_family = local.family == AF_INET;
     }
+    if (!user_.has_room(Resource::kCmPorts)) {
+        id.local.at = {};
+        return EADDRNOTAVAIL;
+    }
+    id.local.of_user = &user_.count(Resource::kCmPorts);
     if (const int error = service_.ports.bind(id.local, is_privileged_); error != 0) {
         id.local.at = {};
         return error;

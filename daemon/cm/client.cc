@@ -109,7 +109,8 @@ void CmClient::end_ids_of(const CmChannel* channel) {
 }
 
 int CmClient::open_channel(std::uint32_t& handle, UniqueFd& theirs) {
-    if (channels_.size() >= service_.control().limits.max_cm_channels) {
+    if (channels_.size() >= service_.control().limits.max_cm_channels ||
+        !user_.has_room(Resource::kCmChannels)) {
         return EMFILE;
     }
     auto channel = std::make_unique<CmChannel>();
@@ -188,7 +189,7 @@ int CmClient::create_id(const rdma_ucm_create_id& command, Call& call) {
     if (qp_type == CmQpType{}) {
         return EINVAL;
     }
-    if (ids_.size() >= service_.control().limits.max_cm_ids) {
+    if (ids_.size() >= service_.control().limits.max_cm_ids || !user_.has_room(Resource::kCmIds)) {
         return ENOMEM;
     }
     CmId& id = add_id(call.channel);

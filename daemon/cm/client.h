@@ -22,9 +22,9 @@ namespace urnic::daemon {
 
 class CmClient {
   public:
-    /// The service and the owner live longer; `budget`: the client's user's.
-    CmClient(CmService& service, const QpOwner& owner, bool is_privileged, WakeBudget* budget)
-        : service_(service), owner_(owner), is_privileged_(is_privileged), budget_(budget) {}
+    /// The service, the owner and the user live longer; `budget`: the client's user's.
+    CmClient(CmService& service, const QpOwner& owner, User& user, bool is_privileged, WakeBudget* budget)
+        : service_(service), owner_(owner), user_(user), is_privileged_(is_privileged), budget_(budget) {}
     CmClient(const CmClient&) = delete;
     CmClient& operator=(const CmClient&) = delete;
     /// Ends every connection, as their states demand.
@@ -105,10 +105,11 @@ class CmClient {
 
     CmService& service_;
     const QpOwner& owner_;
+    User& user_;
     bool is_privileged_;
     WakeBudget* budget_;
-    HandleTable<CmChannel> channels_;
-    HandleTable<CmId> ids_;
+    HandleTable<CmChannel> channels_{user_.count(Resource::kCmChannels)};
+    HandleTable<CmId> ids_{user_.count(Resource::kCmIds)};
     HandleTable<CmGroup> groups_;
 };
 

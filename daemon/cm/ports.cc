@@ -65,6 +65,9 @@ int PortTable::bind(PortUser& user, bool is_privileged) {
         throw;
     }
     user.is_bound = true;
+    if (user.of_user != nullptr) {
+        ++*user.of_user;
+    }
     return 0;
 }
 
@@ -81,6 +84,9 @@ void PortTable::release(PortUser& user) {
         users_.erase(found);
     }
     user.is_bound = false;
+    if (user.of_user != nullptr) {
+        --*user.of_user;
+    }
 }
 
 }  // namespace urnic::daemon

@@ -17,6 +17,7 @@ struct PortUser {
     bool shares = false;      // RDMA_OPTION_ID_REUSEADDR
     bool one_family = false;  // RDMA_OPTION_ID_AFONLY
     bool is_bound = false;
+    std::uint32_t* of_user = nullptr;  // how many its user has, to be kept; or none
 };
 
 class PortTable {

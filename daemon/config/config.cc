@@ -32,6 +32,23 @@ void set_limit(ClientLimits& limits, const toml::node& node, const std::string& 
     member = static_cast<std::remove_reference_t<decltype(member)>>(get_int(node, key, 1, Most));
 }
 
+void set_user_limits(ClientLimits& limits, const toml::node& node, const std::string& key) {
+    const auto* table = node.as_table();
+    if (table == nullptr) {
+        throw_at(node, fmt::format("'{}' must be a table: [daemon.limits.per_uid]", key));
+    }
+    for (const auto& [name, value] : *table) {
+        const auto* const found = std::find(kUserLimitKeys.begin(), kUserLimitKeys.end(), name.str());
+        if (found == kUserLimitKeys.end()) {
+            throw ParseError{name.source().begin,
+                             fmt::format("unknown key '{}' in [daemon.limits.per_uid]; allowed: {}",
+                                         name.str(), fmt::join(kUserLimitKeys, ", "))};
+        }
+        limits.per_uid.most.at(static_cast<std::size_t>(found - kUserLimitKeys.begin())) =
+            static_cast<std::uint32_t>(get_int(value, std::string(name.str()), 1, 1 << 24));
+    }
+}
+
 constexpr std::int64_t kMaxBytes = 1LL << 46;
 constexpr Key<ClientLimits> kLimitKeys[] = {
     {"max_qps", set_limit<&ClientLimits::max_qps, 16384>},
@@ -51,6 +68,7 @@ constexpr Key<ClientLimits> kLimitKeys[] = {
     {"max_registered_bytes", set_limit<&ClientLimits::max_registered_bytes, kMaxBytes>},
     {"max_ring_bytes", set_limit<&ClientLimits::max_ring_bytes, 64LL << 30>},
     {"max_device_memory_bytes", set_limit<&ClientLimits::max_device_memory_bytes, 64LL << 30>},
+    {"per_uid", set_user_limits},
 };
 
 void set_run_dir(DaemonConfig& daemon, const toml::node& node, const std::string& key) {

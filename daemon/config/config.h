@@ -13,6 +13,7 @@
 
 #include "congestion/setting_names.h"
 #include "daemon/config/static_routes.h"
+#include "daemon/config/user_limits.h"
 #include "netsim/switch/switch.h"
 #include "rnic/device/pfc.h"
 #include "rnic/fault/rule.h"
@@ -42,6 +43,8 @@ struct ClientLimits {
     /// Whether memory that is not converted is registered for users other than root and the daemon's own. The
     /// kernel copies it, on a worker: a user who withholds its pages stops everybody (docs/adr/0025).
     bool copied_memory_for_all = false;
+    /// What all processes of one user may own, who is neither root nor the daemon's.
+    UserLimits per_uid{};
 };
 
 struct DaemonConfig {

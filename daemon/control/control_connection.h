@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "daemon/control/control_server.h"
 #include "daemon/ipc/fd_closer.h"
@@ -17,11 +18,15 @@ namespace urnic::daemon {
 struct ControlServer::Connection {
     std::uint32_t id = 0;
     UniqueFd socket;
+    User* user = nullptr;                 // of the peer
     Peer peer;                            // outlives the client, which uses its pidfd
     std::unique_ptr<ClientState> client;  // after Hello
     EventLoop::Id socket_events = 0;      // 0: none
     EventLoop::Id process_events = 0;     // of peer.pidfd; 0: none
+    // Connections that were refused to one user, and in which he has put descriptors: closed one after the
+    // other, however many they are.
     bool refused = false;
+    std::vector<UniqueFd> waiting;
     bool ended = false;  // but for what is still to be closed
     // What was given to us and is being closed. Until it is, the client waits for its answer, and nothing
     // more of it is read: one at a time, whatever it does, so that it has one thread and not many.

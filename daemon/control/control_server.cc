@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -40,8 +41,14 @@ constexpr int kQuietRoundMs = 1000;
 constexpr std::chrono::seconds kEndPatience{1};
 /// Whoever asks for the status without end gets it made anew so often.
 constexpr TimeNs kStatusNs = 100'000'000;
-/// Who is refused may keep us waiting with the end of its connection: of such threads there are no more.
-constexpr std::size_t kMostRefused = 1024;
+/// Refused connections with descriptors in them wait for each other: no more than this part of all
+/// descriptors.
+constexpr std::size_t kRefusedPart = 4;
+
+std::size_t max_descriptors() {
+    rlimit limit{};
+    return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
+}
 
 bool is_exhaustion(int error) {
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
@@ -49,7 +56,8 @@ bool is_exhaustion(int error) {
 
 }  // namespace
 
-ControlServer::ControlServer(ControlState& control, Options options) : control_(control), options_(options) {
+ControlServer::ControlServer(ControlState& control, Options options)
+    : control_(control), options_(options), max_refused_(max_descriptors() / kRefusedPart) {
     closed_events_ = control_.event_loop.add(fd_closer_.fd(), [this] { take_closed(); });
     control_.observers.push_back(this);
 }
@@ -192,7 +200,7 @@ void ControlServer::stop_watching(Connection& connection) {
 
 void ControlServer::accept_some() {
     for (int i = 0; i < kAcceptsPerRound; ++i) {
-        if (connections_.size() - admitted_ >= kMostRefused) {
+        if (num_refused_ >= max_refused_) {
             pause_accept();
             return;
         }
@@ -233,13 +241,6 @@ void ControlServer::resume_accept() {
     }
 }
 
-void ControlServer::refuse(int socket, int error) const {
-    abi::RequestHeader header{};
-    header.op = abi::Op::kHello;
-    Reply reply;
-    (void)send_reply(socket, header, error, reply);
-}
-
 void ControlServer::add_connection(UniqueFd socket) {
     int error = ENOMEM;
     try {
@@ -247,21 +248,7 @@ void ControlServer::add_connection(UniqueFd socket) {
     } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): ENOMEM it is
     }
     if (error != 0) {
-        refuse(socket.get(), error);
-        keep_refused(socket);
-    }
-}
-
-/// Until it is closed: descriptors may lie in it. Without memory for that it is closed here.
-void ControlServer::keep_refused(UniqueFd& socket) {
-    try {
-        auto made = std::make_unique<Connection>();
-        made->id = next_id_++;
-        made->refused = made->ended = true;
-        Connection& connection = *connections_.emplace(made->id, std::move(made)).first->second;
-        connection.socket = std::move(socket);
-        start_closing(connection);
-    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the caller closes it
+        refuse(socket, error);
     }
 }
 
@@ -272,14 +259,16 @@ int ControlServer::admit(UniqueFd& socket) {
     if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
         return errno;
     }
-    const auto of_uid = connections_of_.find(credentials.uid);
-    if (admitted_ >= options_.max_connections ||
-        (of_uid != connections_of_.end() && of_uid->second >= options_.max_connections_per_uid)) {
+    User& user = control_.user(credentials.uid);
+    std::uint32_t& of_user = user.count(Resource::kConnections);
+    if (admitted_ >= options_.max_connections || of_user >= options_.max_connections_per_uid ||
+        !user.has_room(Resource::kConnections)) {
         return EUSERS;
     }
     auto made = std::make_unique<Connection>();
     Connection& connection = *made;
     connection.id = next_id_++;
+    connection.user = &user;
     connection.peer.pid = credentials.pid;
     connection.peer.uid = credentials.uid;
     // No pidfd (the process has ended, or lives in another PID namespace): the socket alone tells its end.
@@ -295,15 +284,9 @@ int ControlServer::admit(UniqueFd& socket) {
     if (error != 0) {
         return error;
     }
-    auto& count = connections_of_[credentials.uid];
-    Rollback forget([&] {
-        if (count == 0) {
-            connections_of_.erase(credentials.uid);
-        }
-    });
     connections_.emplace(connection.id, std::move(made));
     unwatch.keep();
-    ++count;
+    ++of_user;
     ++admitted_;
     connection.socket = std::move(socket);
     return 0;

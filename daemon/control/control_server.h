@@ -61,7 +61,7 @@ class ControlServer final : private RnicObserver {
     void accept_some();
     void add_connection(UniqueFd socket);
     [[nodiscard]] int admit(UniqueFd& socket);
-    void refuse(int socket, int error) const;
+    void refuse(UniqueFd& socket, int error);
     void keep_refused(UniqueFd& socket);
     void pause_accept();
     void tell_exhaustion();
@@ -106,7 +106,9 @@ class ControlServer final : private RnicObserver {
     FdCloser fd_closer_;
     std::size_t admitted_ = 0;     // connections, without those that were refused
     std::size_t not_started_ = 0;  // connections with something to close for which there was no thread
-    std::unordered_map<uid_t, std::size_t> connections_of_;
+    std::unordered_map<uid_t, Connection*> refused_of_;
+    std::size_t num_refused_ = 0;  // connections that wait in those
+    std::size_t max_refused_;
 };
 
 }  // namespace urnic::daemon

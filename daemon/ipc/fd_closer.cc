@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include <csignal>
 #include <utility>
@@ -23,6 +24,40 @@ struct FdCloser::Done {
 };
 
 bool is_memory_file(int fd) { return ::fcntl(fd, F_GET_SEALS) >= 0; }
+
+bool drain(int socket) {
+    constexpr int kMostMessages = 16;
+    // With its sender's credentials a message without bytes differs from the end. There is no room for
+    // descriptors, so that none is taken: the kernel only says that there are some.
+    const int on = 1;
+    if (::shutdown(socket, SHUT_RDWR) != 0 ||
+        ::setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) {
+        return false;
+    }
+    for (int i = 0; i < kMostMessages; ++i) {
+        char byte = 0;
+        alignas(cmsghdr) char credentials[CMSG_SPACE(sizeof(ucred))];
+        const auto receive = [&](int flags, msghdr& message) {
+            iovec part{&byte, sizeof byte};
+            message = {};
+            message.msg_iov = &part;
+            message.msg_iovlen = 1;
+            message.msg_control = credentials;
+            message.msg_controllen = sizeof credentials;
+            return ::recvmsg(socket, &message, flags | MSG_DONTWAIT);
+        };
+        msghdr message;
+        const ssize_t bytes = receive(MSG_PEEK, message);
+        if (bytes <= 0 && message.msg_controllen == 0) {
+            return bytes == 0;
+        }
+        if ((message.msg_flags & MSG_CTRUNC) != 0) {
+            return false;
+        }
+        (void)receive(0, message);
+    }
+    return false;
+}
 
 FdCloser::FdCloser() : done_(std::make_shared<Done>()) { URNIC_CHECK(done_->event); }
 

@@ -14,6 +14,11 @@ namespace urnic::daemon {
 /// Returns whether the file lies in memory alone (memfd): no call on it, close() included, blocks.
 [[nodiscard]] bool is_memory_file(int fd);
 
+/// For a Unix socket that is to be closed: lets nobody send any more, and takes out what lies in it. Returns
+/// whether it is empty then, so that close() does not wait; otherwise there are descriptors in it, or more
+/// messages than an honest client sends, and FdCloser is to close it.
+[[nodiscard]] bool drain(int socket);
+
 class FdCloser {
     struct Done;  // shared with the threads
 

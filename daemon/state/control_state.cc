@@ -23,6 +23,10 @@ std::shared_ptr<std::vector<dataplane::UserShare>> ControlState::shares_of(uid_t
     return shares;
 }
 
+User& ControlState::user(uid_t uid) {
+    return users.try_emplace(uid, uid, is_privileged(uid) ? nullptr : &limits.per_uid).first->second;
+}
+
 RnicState* ControlState::find_device(const std::string& name) const {
     const auto found = std::find_if(devices.begin(), devices.end(),
                                     [&](const auto& candidate) { return candidate->device->name == name; });

@@ -16,6 +16,7 @@
 #include "daemon/state/active_faults.h"
 #include "daemon/state/pd_numbers.h"
 #include "daemon/state/rnic_state.h"
+#include "daemon/state/user.h"
 #include "dataplane/device/device.h"
 #include "dataplane/wire/emulated_network.h"
 #include "dataplane/worker/run_queue.h"
@@ -86,6 +87,12 @@ struct ControlState {
     Disposer disposer;                     // of what clients leave behind
     CmService* cm = nullptr;               // nullptr: rdma_cm is not served
     std::vector<RnicObserver*> observers;  // called in this order
+
+    /// Everybody who was ever a client, with what he has now. Root and the daemon's own user have no limits.
+    std::map<uid_t, User> users;
+    [[nodiscard]] User& user(uid_t uid);
+    /// For tests, which have one user alone.
+    bool (*is_privileged)(uid_t uid) = is_root_or_daemon;
 
     /// What the control thread waits for. Whoever adds a descriptor outlives the loop's last round.
     EventLoop event_loop;

@@ -44,8 +44,8 @@ void MulticastGroups::count(MulticastGroup& group, std::uint32_t worker, std::in
     }
 }
 
-int MulticastGroups::attach(const ControlState& control, dataplane::Device& device, dataplane::QpSlot& qp,
-                            std::uint32_t worker, Memberships& memberships, const wire::Gid& gid) {
+int MulticastGroups::attach(const ControlState& control, dataplane::Device& device, const GroupMemberQp& qp,
+                            const wire::Gid& gid) {
     const auto found = groups_.find(gid);
     if (num_memberships_ == kMaxMemberships || (found == groups_.end() && groups_.size() == kMaxGroups) ||
         (found != groups_.end() && found->second->num_members == kMaxMembers)) {
@@ -57,19 +57,39 @@ int MulticastGroups::attach(const ControlState& control, dataplane::Device& devi
             groups_.erase(gid);
         }
     });
+    const bool is_first_of_user = group.members_of.count(&qp.user) == 0;
+    if (is_first_of_user && !qp.user.has_room(Resource::kMcastGroups)) {
+        return ENOMEM;
+    }
+    if (++group.members_of[&qp.user] == 1) {
+        ++qp.user.count(Resource::kMcastGroups);
+    }
+    Rollback forget_member([&] { forget_user(group, qp.user); });
     dataplane::GroupMember& member =
-        memberships.emplace(gid, Membership{{&qp, &group.on_worker[worker]}, &group}).first->second.member;
+        qp.memberships.emplace(gid, Membership{{&qp.qp, &group.on_worker[qp.worker]}, &group})
+            .first->second.member;
+    forget_member.keep();
     drop_new.keep();
-    count(group, worker, 1);
-    control.workers[worker]->call([&] { dataplane::MulticastTable::link(member); });
+    ++qp.user.count(Resource::kMcastAttachments);
+    count(group, qp.worker, 1);
+    control.workers[qp.worker]->call([&] { dataplane::MulticastTable::link(member); });
     publish(control, device);
     return 0;
 }
 
-void MulticastGroups::forget(std::uint32_t worker, Memberships& memberships,
-                             Memberships::iterator membership) {
-    count(*membership->second.group, worker, -1);
-    memberships.erase(membership);
+void MulticastGroups::forget_user(MulticastGroup& group, User& user) {
+    const auto members = group.members_of.find(&user);
+    if (--members->second == 0) {
+        group.members_of.erase(members);
+        --user.count(Resource::kMcastGroups);
+    }
+}
+
+void MulticastGroups::forget(const GroupMemberQp& qp, Memberships::iterator membership) {
+    count(*membership->second.group, qp.worker, -1);
+    --qp.user.count(Resource::kMcastAttachments);
+    forget_user(*membership->second.group, qp.user);
+    qp.memberships.erase(membership);
 }
 
 void MulticastGroups::publish(const ControlState& control, dataplane::Device& device) {

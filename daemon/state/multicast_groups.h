@@ -19,6 +19,7 @@ struct QpSlot;
 
 namespace urnic::daemon {
 
+class User;
 struct ControlState;
 struct MulticastGroup;
 
@@ -35,9 +36,18 @@ struct MulticastGroup {
     std::vector<dataplane::GroupOnWorker> on_worker;
     std::array<std::uint32_t, abi::kMaxWorkers> members{};  // on each worker
     std::uint32_t num_members = 0;
-    bool published = false;  // the workers know it
-    bool dirty = false;      // what they know is out of date
+    std::map<User*, std::uint32_t> members_of;  // each user
+    bool published = false;                     // the workers know it
+    bool dirty = false;                         // what they know is out of date
     MulticastGroup* next_dirty = nullptr;
+};
+
+/// A QP that is to become a member, or to be none any more.
+struct GroupMemberQp {
+    dataplane::QpSlot& qp;
+    std::uint32_t worker;
+    Memberships& memberships;
+    User& user;
 };
 
 class MulticastGroups {
@@ -47,16 +57,17 @@ class MulticastGroups {
     static constexpr std::uint32_t kMaxMembers = 256;  // of one group: what one packet may cost
     static constexpr std::uint32_t kMaxMemberships = 65536;
 
-    /// Makes the QP, which is no member yet, a member. 0 or ENOMEM: one of the limits above. Throws
+    /// Makes the QP, which is no member yet, a member. 0 or ENOMEM: one of the limits above, or the
+    /// user's number of groups. Throws
     /// std::bad_alloc; leaves nothing behind then.
-    [[nodiscard]] int attach(const ControlState& control, dataplane::Device& device, dataplane::QpSlot& qp,
-                             std::uint32_t worker, Memberships& memberships, const wire::Gid& gid);
+    [[nodiscard]] int attach(const ControlState& control, dataplane::Device& device, const GroupMemberQp& qp,
+                             const wire::Gid& gid);
 
     // A QP leaves in three steps, each of which may be taken for many QPs at once; none needs memory.
     /// On the QP's worker, inside Worker::call(): `member` gets no packet any more.
     static void unlink(dataplane::GroupMember& member) { dataplane::MulticastTable::unlink(member); }
     /// Control thread: forgets the membership, which is unlinked.
-    void forget(std::uint32_t worker, Memberships& memberships, Memberships::iterator membership);
+    void forget(const GroupMemberQp& qp, Memberships::iterator membership);
     /// Tells the workers and the port what has changed.
     void publish(const ControlState& control, dataplane::Device& device);
 
@@ -66,6 +77,7 @@ class MulticastGroups {
   private:
     MulticastGroup& find_or_make(const wire::Gid& gid, std::uint32_t num_workers);
     void count(MulticastGroup& group, std::uint32_t worker, std::int32_t change);
+    static void forget_user(MulticastGroup& group, User& user);
     void mark_dirty(MulticastGroup& group);
 
     std::map<wire::Gid, std::unique_ptr<MulticastGroup>> groups_;

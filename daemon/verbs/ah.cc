@@ -44,7 +44,8 @@ int create_ah(ClientState& client, const abi::CreateAhRequest& request, Reply& r
     }
     NeighbourResolver& neighbours = *device.device->neighbours;
     Rollback release([&] { neighbours.release(spec.neighbour); });
-    if (client.ahs.size() >= client.control.limits.max_ahs || device.num_ahs >= device.device->caps.max_ah) {
+    if (client.ahs.size() >= client.control.limits.max_ahs || device.num_ahs >= device.device->caps.max_ah ||
+        !client.user.has_room(Resource::kAhs)) {
         return ENOMEM;
     }
     const AddressHandles& handles = device.device->handles;

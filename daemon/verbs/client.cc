@@ -89,6 +89,7 @@ ClientState::ClientState(ControlState& the_control, const Peer& peer, std::uint3
       id(the_id),
       pid(peer.pid),
       uid(peer.uid),
+      user(the_control.user(peer.uid)),
       program(std::move(the_program)),
       wake_budget(&the_control.wake_budgets[peer.uid]),
       memory(&the_control.disposer),

@@ -7,15 +7,18 @@
 
 namespace urnic::daemon {
 
-abi::DeviceCaps client_caps(abi::DeviceCaps caps, const ClientLimits& limits, std::uint32_t num_workers) {
-    caps.max_qp = std::min(caps.max_qp, limits.max_qps);
-    caps.max_cq = std::min(caps.max_cq, limits.max_cqs);
-    caps.max_mr = std::min(caps.max_mr, limits.max_mrs);
-    caps.max_mw = std::min(caps.max_mw, limits.max_mws);
-    caps.max_pd = std::min(caps.max_pd, limits.max_pds);
-    caps.max_ah = std::min(caps.max_ah, limits.max_ahs);
-    caps.max_total_mcast_qp_attach = std::min(caps.max_total_mcast_qp_attach, limits.max_mcast_attachments);
-    caps.max_srq = std::min(caps.max_srq, limits.max_srqs);
+abi::DeviceCaps client_caps(abi::DeviceCaps caps, const ClientLimits& limits, const User& user,
+                            std::uint32_t num_workers) {
+    caps.max_qp = user.at_most(Resource::kQps, std::min(caps.max_qp, limits.max_qps));
+    caps.max_cq = user.at_most(Resource::kCqs, std::min(caps.max_cq, limits.max_cqs));
+    caps.max_mr = user.at_most(Resource::kMrs, std::min(caps.max_mr, limits.max_mrs));
+    caps.max_mw = user.at_most(Resource::kMws, std::min(caps.max_mw, limits.max_mws));
+    caps.max_pd = user.at_most(Resource::kPds, std::min(caps.max_pd, limits.max_pds));
+    caps.max_ah = user.at_most(Resource::kAhs, std::min(caps.max_ah, limits.max_ahs));
+    caps.max_total_mcast_qp_attach = user.at_most(
+        Resource::kMcastAttachments, std::min(caps.max_total_mcast_qp_attach, limits.max_mcast_attachments));
+    caps.max_mcast_grp = user.at_most(Resource::kMcastGroups, caps.max_mcast_grp);
+    caps.max_srq = user.at_most(Resource::kSrqs, std::min(caps.max_srq, limits.max_srqs));
     caps.max_mr_size = std::min(caps.max_mr_size, limits.max_registered_bytes);
     caps.max_dm_bytes = std::min(caps.max_dm_bytes, limits.max_device_memory_bytes);
     caps.max_res_rd_atom = caps.max_qp * caps.max_qp_rd_atom;

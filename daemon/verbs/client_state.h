@@ -47,6 +47,7 @@ struct ClientState final : QpOwner {
     std::uint32_t id;
     pid_t pid;
     uid_t uid;
+    User& user;  // with all its other clients
     std::string program;
     WakeBudget* wake_budget;  // of `uid`
     AppMemory memory;
@@ -64,19 +65,19 @@ struct ClientState final : QpOwner {
     std::uint32_t num_memberships = 0;  // in multicast groups
     std::unique_ptr<CmClient> cm;       // once it has opened a channel
 
-    HandleTable<ContextObject> contexts;
-    HandleTable<PdObject> pds;
-    HandleTable<ChannelObject> channels;
-    HandleTable<MrObject> mrs;
-    HandleTable<CqObject> cqs;
-    HandleTable<QpObject> qps;
-    HandleTable<AhObject> ahs;
-    HandleTable<MwObject> mws;
-    HandleTable<DmObject> dms;
-    HandleTable<SrqObject> srqs;
-    HandleTable<XrcdObject> xrcds;
+    HandleTable<ContextObject> contexts{user.count(Resource::kContexts)};
+    HandleTable<PdObject> pds{user.count(Resource::kPds)};
+    HandleTable<ChannelObject> channels{user.count(Resource::kChannels)};
+    HandleTable<MrObject> mrs{user.count(Resource::kMrs)};
+    HandleTable<CqObject> cqs{user.count(Resource::kCqs)};
+    HandleTable<QpObject> qps{user.count(Resource::kQps)};
+    HandleTable<AhObject> ahs{user.count(Resource::kAhs)};
+    HandleTable<MwObject> mws{user.count(Resource::kMws)};
+    HandleTable<DmObject> dms{user.count(Resource::kDms)};
+    HandleTable<SrqObject> srqs{user.count(Resource::kSrqs)};
+    HandleTable<XrcdObject> xrcds{user.count(Resource::kXrcds)};
     // Handles of QPs too, and so from another part of their space.
-    HandleTable<XrcTargetObject> xrc_targets{1U << 31U};
+    HandleTable<XrcTargetObject> xrc_targets{user.count(Resource::kQps), 1U << 31U};
 };
 
 /// Takes a piece of the client's ring memory. 0 or errno.

@@ -73,7 +73,8 @@ int create_cq(ClientState& client, const abi::CreateCqRequest& request, Reply& r
         return EINVAL;
     }
     RnicState& device = *context->device;
-    if (client.cqs.size() >= client.control.limits.max_cqs || device.num_cqs >= device.device->caps.max_cq) {
+    if (client.cqs.size() >= client.control.limits.max_cqs || device.num_cqs >= device.device->caps.max_cq ||
+        !client.user.has_room(Resource::kCqs)) {
         return ENOMEM;
     }
     auto cq = std::make_unique<CqObject>();

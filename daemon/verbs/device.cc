@@ -68,7 +68,8 @@ int open_device(ClientState& client, const abi::OpenDeviceRequest& request, Repl
     ContextOwner& owner = client.control.contexts[id];
     Rollback forget([&] { client.control.contexts.erase(id); });
     abi::OpenDeviceReply body{};
-    body.caps = client_caps(device->device->caps, client.control.limits, client.control.num_workers());
+    body.caps =
+        client_caps(device->device->caps, client.control.limits, client.user, client.control.num_workers());
     body.context = client.contexts.add(std::move(context));
     forget.keep();
     owner = {&client, body.context, client.control.next_context_serial++, token};
@@ -156,7 +157,8 @@ int create_channel(ClientState& client, const abi::ContextRequest& request, Repl
     if (context == nullptr) {
         return ENOENT;
     }
-    if (client.channels.size() >= client.control.limits.max_channels) {
+    if (client.channels.size() >= client.control.limits.max_channels ||
+        !client.user.has_room(Resource::kChannels)) {
         return ENOMEM;
     }
     auto channel = std::make_unique<ChannelObject>();
@@ -205,7 +207,8 @@ constexpr Operation kDeviceOperations[] = {
 /// A context with an event socket, whose other end goes with the reply. 0 or errno.
 int make_context(const ClientState& client, RnicState& device, std::unique_ptr<ContextObject>& context,
                  Reply& reply) {
-    if (client.contexts.size() >= client.control.limits.max_contexts) {
+    if (client.contexts.size() >= client.control.limits.max_contexts ||
+        !client.user.has_room(Resource::kContexts)) {
         return ENOMEM;
     }
     UniqueFd theirs;
@@ -238,7 +241,8 @@ void raise_port_event(const ClientState& client, const RnicState& device, AsyncE
 /// A PD of that number, a new one or one that another client has, too.
 int add_pd(ClientState& client, ContextObject& context, PdNumbers::Number number, Reply& reply) {
     if (client.pds.size() >= client.control.limits.max_pds ||
-        context.device->num_pds >= context.device->device->caps.max_pd) {
+        context.device->num_pds >= context.device->device->caps.max_pd ||
+        !client.user.has_room(Resource::kPds)) {
         return ENOMEM;
     }
     auto pd = std::make_unique<PdObject>();

@@ -88,7 +88,7 @@ constexpr Operation kDmOperations[] = {
 /// The client gets the memory, making its file if it has none yet.
 int add_dm(ClientState& client, ContextObject& context, std::shared_ptr<DeviceMemory> memory, Reply& reply) {
     const std::uint64_t bytes = abi::round_up(memory->length_bytes, 4096);
-    if (client.dms.size() >= client.control.limits.max_dms ||
+    if (client.dms.size() >= client.control.limits.max_dms || !client.user.has_room(Resource::kDms) ||
         bytes > client.control.limits.max_device_memory_bytes - client.device_memory_bytes) {
         return ENOMEM;
     }

@@ -49,7 +49,8 @@ int import_device(ClientState& client, const abi::ImportDeviceRequest& /*request
     context->imported = true;
     context->imported_serial = owner->second.serial;
     abi::ImportDeviceReply body{};
-    body.caps = client_caps(device.device->caps, client.control.limits, client.control.num_workers());
+    body.caps =
+        client_caps(device.device->caps, client.control.limits, client.user, client.control.num_workers());
     const std::string& name = device.device->name;
     std::copy_n(name.begin(), std::min(name.size(), sizeof body.name - 1), std::begin(body.name));
     body.context = client.contexts.add(std::move(context));

@@ -30,12 +30,13 @@ int attach_mcast(ClientState& client, const abi::McastRequest& request, Reply& /
     if (qp->memberships.count(gid) != 0) {
         return 0;  // a member gets one copy, however often it was attached
     }
-    if (client.num_memberships >= client.control.limits.max_mcast_attachments) {
+    if (client.num_memberships >= client.control.limits.max_mcast_attachments ||
+        !client.user.has_room(Resource::kMcastAttachments)) {
         return ENOMEM;
     }
     RnicState& device = *qp->pd->context->device;
-    const int error =
-        device.groups.attach(client.control, *device.device, qp->slot, qp->worker, qp->memberships, gid);
+    const int error = device.groups.attach(client.control, *device.device,
+                                           {qp->slot, qp->worker, qp->memberships, client.user}, gid);
     client.num_memberships += error == 0 ? 1 : 0;
     return error;
 }
@@ -51,7 +52,7 @@ int detach_mcast(ClientState& client, const abi::McastRequest& request, Reply& /
     }
     RnicState& device = *qp->pd->context->device;
     client.control.workers[qp->worker]->call([&] { MulticastGroups::unlink(membership->second.member); });
-    device.groups.forget(qp->worker, qp->memberships, membership);
+    device.groups.forget({qp->slot, qp->worker, qp->memberships, client.user}, membership);
     --client.num_memberships;
     device.groups.publish(client.control, *device.device);
     return 0;
@@ -68,7 +69,7 @@ constexpr Operation kMcastOperations[] = {
 void forget_memberships(ClientState& client, QpObject& qp) {
     RnicState& device = *qp.pd->context->device;
     while (!qp.memberships.empty()) {
-        device.groups.forget(qp.worker, qp.memberships, qp.memberships.begin());
+        device.groups.forget({qp.slot, qp.worker, qp.memberships, client.user}, qp.memberships.begin());
         --client.num_memberships;
     }
 }

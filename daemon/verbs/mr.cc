@@ -230,10 +230,11 @@ constexpr Operation kMrOperations[] = {
 
 }  // namespace
 
-/// ENOMEM: the client or the device has as many regions as it may.
+/// ENOMEM: the client, its user or the device has as many regions as it may.
 int check_mr_room(const ClientState& client, const PdObject& pd) {
     const RnicState& device = *pd.context->device;
-    return client.mrs.size() >= client.control.limits.max_mrs || device.num_mrs >= device.device->caps.max_mr
+    return client.mrs.size() >= client.control.limits.max_mrs ||
+                   device.num_mrs >= device.device->caps.max_mr || !client.user.has_room(Resource::kMrs)
                ? ENOMEM
                : 0;
 }

@@ -29,7 +29,8 @@ int alloc_mw(ClientState& client, const abi::AllocMwRequest& request, Reply& rep
         return EINVAL;
     }
     RnicState& device = *pd->context->device;
-    if (client.mws.size() >= client.control.limits.max_mws || device.num_mws >= device.device->caps.max_mw) {
+    if (client.mws.size() >= client.control.limits.max_mws || device.num_mws >= device.device->caps.max_mw ||
+        !client.user.has_room(Resource::kMws)) {
         return ENOMEM;
     }
     auto made = std::make_unique<MwObject>(*pd, static_cast<WindowType>(request.type));

@@ -233,10 +233,10 @@ void forget_qp(ClientState& client, QpObject& qp) {
     --qp.pd->users;
 }
 
-/// Whether neither the client's limit nor the device's is reached.
+/// Whether no limit is reached: the client's, its user's, the device's.
 bool has_room_for_qp(const ClientState& client, const RnicState& device) {
     return client.qps.size() + client.xrc_targets.size() < client.control.limits.max_qps &&
-           device.num_qps < device.device->caps.max_qp;
+           device.num_qps < device.device->caps.max_qp && client.user.has_room(Resource::kQps);
 }
 
 int create_qp(ClientState& client, const abi::CreateQpRequest& request, Reply& reply) {

@@ -132,7 +132,8 @@ int create_srq(ClientState& client, const abi::CreateSrqRequest& request, Reply&
     if (request.max_wr == 0 || request.max_wr > caps.max_srq_wr || request.max_sge > caps.max_srq_sge) {
         return EINVAL;
     }
-    if (client.srqs.size() >= client.control.limits.max_srqs || device.num_srqs >= caps.max_srq) {
+    if (client.srqs.size() >= client.control.limits.max_srqs || device.num_srqs >= caps.max_srq ||
+        !client.user.has_room(Resource::kSrqs)) {
         return ENOMEM;
     }
     const auto number = device.srq_numbers.allocate(0);

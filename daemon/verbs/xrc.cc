@@ -104,7 +104,7 @@ int open_xrcd(ClientState& client, const abi::OpenXrcdRequest& request, Request&
             return EINVAL;
         }
     }
-    if (client.xrcds.size() >= client.control.limits.max_xrcds) {
+    if (client.xrcds.size() >= client.control.limits.max_xrcds || !client.user.has_room(Resource::kXrcds)) {
         return ENOMEM;
     }
     if (domain == nullptr) {
@@ -155,7 +155,8 @@ int open_qp(ClientState& client, const abi::OpenQpRequest& request, Reply& reply
     if (found == xrcd->domain->targets.end()) {
         return EINVAL;
     }
-    if (client.qps.size() + client.xrc_targets.size() >= client.control.limits.max_qps) {
+    if (client.qps.size() + client.xrc_targets.size() >= client.control.limits.max_qps ||
+        !client.user.has_room(Resource::kQps)) {
         return ENOMEM;
     }
     auto handle = std::make_unique<XrcTargetObject>();
@@ -183,7 +184,7 @@ int create_xrc_target(ClientState& client, const abi::CreateQpRequest& request, 
     XrcDomain& domain = *xrcd->domain;
     RnicState& device = *xrcd->context->device;
     if (client.qps.size() + client.xrc_targets.size() >= client.control.limits.max_qps ||
-        device.num_qps >= device.device->caps.max_qp) {
+        device.num_qps >= device.device->caps.max_qp || !client.user.has_room(Resource::kQps)) {
         return ENOMEM;
     }
     const auto qp_num = device.qp_numbers.allocate(domain.worker);

@@ -40,7 +40,7 @@ class CmClientTest : public testing::Test {
         control_.limits.max_cm_ids = 100;
         control_.limits.max_cm_channels = 4;
         service_ = std::make_unique<CmService>(control_);
-        client_ = std::make_unique<CmClient>(*service_, owner_, false, nullptr);
+        client_ = std::make_unique<CmClient>(*service_, owner_, control_.user(1000), false, nullptr);
         EXPECT_EQ(client_->open_channel(channel_, reader_), 0);
     }
 
@@ -283,7 +283,7 @@ TEST_F(CmClientTest, WrongIdsAndOtherChannels) {
     EXPECT_EQ(give(RDMA_USER_CM_CMD_DESTROY_ID, command, sizeof command, 512, other_channel), EINVAL);
     EXPECT_EQ(give(RDMA_USER_CM_CMD_DESTROY_ID, command, sizeof command, 3), ENOSPC);
     EXPECT_EQ(destroy(id + 1), ENOENT);
-    CmClient stranger(*service_, owner_, false, nullptr);
+    CmClient stranger(*service_, owner_, control_.user(1000), false, nullptr);
     std::uint32_t strange_channel = 0;
     ASSERT_EQ(stranger.open_channel(strange_channel, reader), 0);
     abi::CmCommandRequest request{};

@@ -32,6 +32,9 @@ copied_memory = "all"
 [daemon.limits]
 max_qps = 10
 max_registered_bytes = 1099511627776
+[daemon.limits.per_uid]
+max_qps = 11
+max_descriptors = 500
 
 [[rnic]]
 name = "urnic0"
@@ -60,6 +63,9 @@ device = "net_af_packet0,iface=eth1"
     EXPECT_EQ(config.daemon.eal_args, (std::vector<std::string>{"-m", "512"}));
     EXPECT_EQ(config.daemon.limits.max_qps, 10U);
     EXPECT_EQ(config.daemon.limits.max_registered_bytes, 1ULL << 40U);
+    EXPECT_EQ(config.daemon.limits.per_uid[Resource::kQps], 11U);
+    EXPECT_EQ(config.daemon.limits.per_uid[Resource::kDescriptors], 500U);
+    EXPECT_EQ(config.daemon.limits.per_uid[Resource::kCqs], 4096U) << "the default";
     ASSERT_EQ(config.rnics.size(), 3U);
     EXPECT_EQ(mac_text(*config.rnics[0].mac), "02:00:00:00:00:0a");
     EXPECT_EQ(*config.rnics[0].ipv4, (wire::Gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1}));
@@ -230,6 +236,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "test.toml:2:", "from 1 to 16384"},
         BadCase{"limit_too_large", std::string("[daemon.limits]\nmax_qps = 16385\n") + kRnic,
                 "test.toml:2:", "from 1 to 16384"},
+        BadCase{"unknown_user_limit", std::string("[daemon.limits.per_uid]\nmax_qp = 4\n") + kRnic,
+                "test.toml:2:", "allowed: max_connections, max_descriptors"},
+        BadCase{"user_limit_of_zero", std::string("[daemon.limits.per_uid]\nmax_qps = 0\n") + kRnic,
+                "test.toml:2:", "'max_qps'"},
+        BadCase{"user_limits_no_table", std::string("[daemon.limits]\nper_uid = 4\n") + kRnic,
+                "test.toml:2:", "[daemon.limits.per_uid]"},
         BadCase{"limits_no_table", daemon("limits = 3"), "test.toml:2:", "[daemon.limits]"},
         BadCase{"relative_run_dir", daemon("run_dir = \"run\""), "test.toml:2:", "absolute path"},
         BadCase{"long_run_dir", daemon("run_dir = \"/" + std::string(100, 'x') + "\""),

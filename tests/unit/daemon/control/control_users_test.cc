@@ -1,0 +1,305 @@
+// What all processes of one user may have together, and connections that are refused to him.
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <filesystem>
+
+#include "daemon/ipc/fd_closer.h"
+#include "tests/unit/daemon/control_fixture.h"
+
+namespace urnic::daemon {
+namespace {
+
+using abi::Op;
+
+ClientLimits user_limits(const std::vector<std::pair<Resource, std::uint32_t>>& limits) {
+    ClientLimits made;
+    made.per_uid.most.fill(1000);
+    for (const auto& [resource, most] : limits) {
+        made.per_uid[resource] = most;
+    }
+    return made;
+}
+
+class UserLimitsTest : public ControlTest {
+  protected:
+    UserLimitsTest(const std::vector<std::pair<Resource, std::uint32_t>>& limits,
+                   ControlServer::Options options = {})
+        : ControlTest(options, user_limits(limits)) {
+        // Nobody is root here, nor the daemon's own.
+        on_control_thread([this] { control.is_privileged = [](uid_t) { return false; }; });
+    }
+};
+
+class TwoOfEach : public UserLimitsTest {
+  protected:
+    TwoOfEach()
+        : UserLimitsTest({{Resource::kQps, 2},
+                          {Resource::kCqs, 3},
+                          {Resource::kSrqs, 2},
+                          {Resource::kMrs, 2},
+                          {Resource::kMws, 2},
+                          {Resource::kDms, 2},
+                          {Resource::kPds, 3},
+                          {Resource::kAhs, 2},
+                          {Resource::kChannels, 2},
+                          {Resource::kXrcds, 2},
+                          {Resource::kContexts, 4},
+                          {Resource::kMcastGroups, 2},
+                          {Resource::kMcastAttachments, 3}}) {}
+
+    struct Process {
+        TestClient client;
+        std::uint32_t context = 0;
+        std::uint32_t pd = 0;
+        std::uint32_t cq = 0;
+    };
+    [[nodiscard]] Process process() const {
+        Process made{client()};
+        made.context = made.client.open();
+        made.pd = made.client.pd(made.context);
+        made.cq = made.client.cq(made.context);
+        return made;
+    }
+    /// The errors of a request of each kind.
+    static std::array<int, 8> take_one_of_each(const Process& process) {
+        abi::RegMrRequest mr{};
+        mr.pd = process.pd;
+        mr.addr = 4096;
+        mr.length = 100;
+        abi::AllocMwRequest mw{};
+        mw.pd = process.pd;
+        mw.type = 2;
+        abi::AllocDmRequest dm{};
+        dm.context = process.context;
+        dm.length = 1;
+        abi::CreateSrqRequest srq{};
+        srq.pd = process.pd;
+        srq.max_wr = 1;
+        srq.max_sge = 1;
+        abi::OpenXrcdRequest xrcd{};
+        xrcd.context = process.context;
+        abi::ContextRequest in_context{};
+        in_context.context = process.context;
+        const TestClient& client = process.client;
+        return {client.ask(Op::kCreateQp, qp_request(process.pd, process.cq)).error(),
+                client.ask(Op::kRegMr, mr).error(),
+                client.ask(Op::kAllocMw, mw).error(),
+                client.ask(Op::kAllocDm, dm).error(),
+                client.ask(Op::kCreateSrq, srq).error(),
+                client.ask(Op::kOpenXrcd, xrcd).error(),
+                client.ask(Op::kCreateAh, ah_request(process.pd)).error(),
+                client.ask(Op::kCreateChannel, in_context).error()};
+    }
+    static constexpr std::array<int, 8> kAllGiven{};
+    static std::array<int, 8> all_refused() {
+        std::array<int, 8> errors{};
+        errors.fill(ENOMEM);
+        return errors;
+    }
+    static int join(const Process& process, std::uint32_t qp, std::uint8_t group, Op op = Op::kAttachMcast) {
+        abi::McastRequest request{};
+        request.qp = qp;
+        request.gid[10] = request.gid[11] = 0xff;
+        request.gid[12] = 239;
+        request.gid[15] = group;
+        return process.client.ask(op, request).error();
+    }
+};
+
+TEST_F(TwoOfEach, ProcessesOfOneUserShareHisQuota) {
+    Process first = process();
+    const Process second = process();
+    EXPECT_EQ(take_one_of_each(first), kAllGiven);
+    EXPECT_EQ(take_one_of_each(second), kAllGiven);
+    EXPECT_EQ(take_one_of_each(second), all_refused());
+    EXPECT_EQ(take_one_of_each(first), all_refused());
+    const Process third = process();
+    EXPECT_EQ(take_one_of_each(third), all_refused()) << "a new process brings nothing";
+    abi::ContextRequest in_context{};
+    in_context.context = third.context;
+    EXPECT_EQ(third.client.ask(Op::kAllocPd, in_context).error(), ENOMEM);
+    abi::CreateCqRequest cq{};
+    cq.context = third.context;
+    cq.entries = 1;
+    EXPECT_EQ(third.client.ask(Op::kCreateCq, cq).error(), ENOMEM);
+    first.client.close();
+    wait_for_connections(2);
+    EXPECT_EQ(take_one_of_each(third), kAllGiven) << "what the first had is free again";
+    EXPECT_EQ(take_one_of_each(third), all_refused());
+}
+
+TEST_F(TwoOfEach, TheDeviceReportsTheQuota) {
+    TestClient any = client();
+    abi::OpenDeviceRequest request{};
+    std::strncpy(request.name, "urnic0", sizeof request.name - 1);
+    const auto caps = any.ask(Op::kOpenDevice, request).as<abi::OpenDeviceReply>().caps;
+    EXPECT_EQ(caps.max_qp, 2U);
+    EXPECT_EQ(caps.max_cq, 3U);
+    EXPECT_EQ(caps.max_mr, 2U);
+    EXPECT_EQ(caps.max_pd, 3U);
+    EXPECT_EQ(caps.max_ah, 2U);
+}
+
+TEST_F(TwoOfEach, GroupsAreCountedOnceForAllMembersOfAUser) {
+    const Process one = process();
+    abi::CreateQpRequest request = qp_request(one.pd, one.cq);
+    request.type = static_cast<std::uint8_t>(QpType::kUd);
+    const std::uint32_t a = one.client.ask(Op::kCreateQp, request).as<abi::CreateQpReply>().handle;
+    const std::uint32_t b = one.client.ask(Op::kCreateQp, request).as<abi::CreateQpReply>().handle;
+    EXPECT_EQ(join(one, a, 1), 0);
+    EXPECT_EQ(join(one, a, 2), 0);
+    EXPECT_EQ(join(one, a, 3), ENOMEM) << "a third group";
+    EXPECT_EQ(join(one, b, 1), 0) << "one that he is in";
+    EXPECT_EQ(join(one, b, 2), ENOMEM) << "a fourth membership";
+    EXPECT_EQ(join(one, a, 2, Op::kDetachMcast), 0);
+    EXPECT_EQ(join(one, b, 3), 0) << "group 2 has gone";
+}
+
+TEST_F(TwoOfEach, RootHasNoQuota) {
+    on_control_thread([this] { control.is_privileged = is_root_or_daemon; });
+    const Process any = process();  // of this test's user, whose daemon it is
+    for (int i = 0; i < 4; ++i) {
+        EXPECT_EQ(take_one_of_each(any), kAllGiven);
+    }
+}
+
+class FewDescriptors : public UserLimitsTest {
+  protected:
+    /// Two connections, and three more.
+    FewDescriptors() : UserLimitsTest({{Resource::kDescriptors, 2 * 16 + 2 + 1}}) {}
+};
+
+TEST_F(FewDescriptors, AreCountedOverAllProcesses) {
+    TestClient one = client();
+    const TestClient other = client();
+    EXPECT_EQ(connect().receive().error(), EUSERS);
+    abi::ContextRequest in_context{};
+    in_context.context = one.open();
+    EXPECT_EQ(one.ask(Op::kCreateChannel, in_context).error(), 0);
+    EXPECT_EQ(one.ask(Op::kCreateChannel, in_context).error(), ENOMEM);
+    abi::OpenDeviceRequest open{};
+    std::strncpy(open.name, "urnic1", sizeof open.name - 1);
+    EXPECT_EQ(other.ask(Op::kOpenDevice, open).error(), ENOMEM);
+    EXPECT_EQ(one.on_handle(Op::kCloseDevice, in_context.context), 0);
+    EXPECT_EQ(other.ask(Op::kOpenDevice, open).error(), 0);
+}
+
+class FewConnectionsOfAUser : public UserLimitsTest {
+  protected:
+    FewConnectionsOfAUser() : UserLimitsTest({{Resource::kConnections, 2}}) {}
+};
+
+TEST_F(FewConnectionsOfAUser, OneMoreIsRefused) {
+    const TestClient one = client();
+    TestClient other = client();
+    EXPECT_EQ(connect().receive().error(), EUSERS);
+    other.close();
+    wait_for_connections(1);
+    EXPECT_EQ(connect().hello().error(), 0);
+}
+
+/// A TCP connection, whose close() waits until its peer is closed, too.
+struct Lingerer {
+    UniqueFd end;
+    UniqueFd peer;
+};
+
+Lingerer lingerer() {
+    Lingerer made;
+    const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const int small = 4096;
+    (void)::setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    auto* any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(listener.get(), any, length), 0);
+    EXPECT_EQ(::listen(listener.get(), 1), 0);
+    EXPECT_EQ(::getsockname(listener.get(), any, &length), 0);
+    made.end = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    (void)::setsockopt(made.end.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    EXPECT_EQ(::connect(made.end.get(), any, length), 0);
+    made.peer = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    EXPECT_TRUE(made.peer);
+    const std::vector<char> data(1U << 16U);
+    while (::send(made.end.get(), data.data(), data.size(), MSG_DONTWAIT) > 0) {
+    }
+    const linger hour{1, 3600};
+    EXPECT_EQ(::setsockopt(made.end.get(), SOL_SOCKET, SO_LINGER, &hour, sizeof hour), 0);
+    return made;
+}
+
+std::size_t threads() {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+/// The server is held up until the connections have descriptors in them: those that come later nobody takes.
+TEST_F(FewConnectionsOfAUser, RefusedOnesThatLingerHaveOneThread) {
+    constexpr std::size_t kRefused = 8;
+    TestClient one = client();
+    TestClient other = client();
+    const std::size_t threads_before = threads();
+    std::vector<Lingerer> lingerers;
+    std::vector<TestClient> refused;
+    on_control_thread([&] {
+        for (std::size_t i = 0; i < kRefused; ++i) {
+            lingerers.push_back(lingerer());
+            refused.push_back(connect());
+            // The message has the last reference.
+            EXPECT_TRUE(refused.back().send("", 1, {lingerers.back().end.get()}));
+            lingerers.back().end.reset();
+        }
+    });
+    for (const TestClient& each : refused) {
+        EXPECT_EQ(each.receive().error(), EUSERS);
+    }
+    (void)other.open();  // served
+    EXPECT_LE(threads(), threads_before + 1);
+    EXPECT_TRUE(connect().receive().error() == EUSERS) << "and others are told at once";
+    EXPECT_EQ(connections(), 3U) << "two clients, and what waits for the thread";
+    lingerers.clear();
+    wait_for_connections(2);
+    for (const TestClient& each : refused) {
+        EXPECT_TRUE(each.receive().closed);
+    }
+}
+
+struct Pair {
+    TestClient theirs;
+    UniqueFd ours;
+};
+
+Pair connected() {
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    return {TestClient(UniqueFd(ends[0])), UniqueFd(ends[1])};
+}
+
+TEST(Draining, FindsDescriptorsWhereverTheyAre) {
+    const UniqueFd file = make_memory_file(0, 4096);
+    const Pair empty = connected();
+    EXPECT_TRUE(drain(empty.ours.get()));
+    EXPECT_FALSE(empty.theirs.send("late", 4)) << "nothing comes any more";
+    const Pair honest = connected();
+    EXPECT_TRUE(honest.theirs.send("hello", 5));
+    EXPECT_TRUE(drain(honest.ours.get()));
+    const Pair in_first = connected();
+    EXPECT_TRUE(in_first.theirs.send("hello", 5, {file.get()}));
+    EXPECT_FALSE(drain(in_first.ours.get()));
+    const Pair behind_others = connected();
+    EXPECT_TRUE(behind_others.theirs.send("hello", 5));
+    EXPECT_TRUE(behind_others.theirs.send("", 0));
+    EXPECT_TRUE(behind_others.theirs.send("", 0, {file.get()}));
+    EXPECT_FALSE(drain(behind_others.ours.get()));
+    const Pair gone = connected();
+    EXPECT_TRUE(gone.theirs.send("", 0));
+    EXPECT_EQ(::shutdown(gone.theirs.socket(), SHUT_RDWR), 0);
+    EXPECT_TRUE(drain(gone.ours.get()));
+}
+
+}  // namespace
+}  // namespace urnic::daemon
