@@ -160,7 +160,8 @@ def run_one(bench, case, server, client, turn):
     recording = capture.Capture(path)
     try:
         if case.loss:
-            bench.theirs.lose(case.loss)
+            answers_alone = client is bench.theirs and case.loses_answers_to_rxe_alone
+            bench.theirs.lose(case.loss, sides.LOSSY_WAYS[1:] if answers_alone else sides.LOSSY_WAYS)
         try:
             run_until_accepted(bench, case, server, client)
         finally:

@@ -138,6 +138,7 @@ class Theirs(Side):
     def __init__(self, guest):
         super().__init__()
         self._guest = guest
+        self._lossy_ways = LOSSY_WAYS
 
     def device(self, kind):
         return "rxe0"
@@ -172,16 +173,17 @@ class Theirs(Side):
         text = self._guest.run("cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *")
         return {name: int(value) for name, value in (line.split(":") for line in text.split()) if name != "lifespan"}
 
-    def lose(self, percent):
+    def lose(self, percent, ways=LOSSY_WAYS):
         """Drops that many of the RoCE packets that leave the guest, and of those that come.
 
         Both behind a device of their own: of a packet for which a queue of the interface itself has no room rxe is told, counts it as
         send_err and answers the READ with an RNR NAK. No network does so. The device's queue has room for all that can be under way."""
+        self._lossy_ways = ways
         roce = "protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff"
         self._guest.run(f"""set -e
             {TOOLS}
             tc qdisc add dev eth0 clsact
-            for way in {' '.join(LOSSY_WAYS)}; do
+            for way in {' '.join(ways)}; do
                 ip link show $way >/dev/null 2>&1 || ip link add $way type ifb
                 ip link set $way up
                 tc qdisc add dev $way root netem loss {percent}% limit 1000000
@@ -189,8 +191,8 @@ class Theirs(Side):
             done""")
 
     def lose_nothing(self):
-        """Ends `lose`; returns how many packets were dropped on the way out and in."""
+        """Ends `lose`; returns how many packets were dropped on each of its ways."""
         text = self._guest.run(f"""{TOOLS}
             tc qdisc del dev eth0 clsact
-            for way in {' '.join(LOSSY_WAYS)}; do tc -s qdisc show dev $way; tc qdisc del dev $way root; done""")
+            for way in {' '.join(self._lossy_ways)}; do tc -s qdisc show dev $way; tc qdisc del dev $way root; done""")
         return tuple(int(dropped) for dropped in re.findall(r"qdisc netem .*?dropped (\d+)", text, re.DOTALL))
