@@ -1,5 +1,9 @@
 #include "daemon/cm/channel.h"
 
+#include <iterator>
+
+#include "daemon/cm/id.h"
+
 namespace urnic::daemon {
 
 int CmChannel::open(WakeBudget* budget, UniqueFd& theirs) {
@@ -8,7 +12,11 @@ int CmChannel::open(WakeBudget* budget, UniqueFd& theirs) {
 }
 
 void CmChannel::push(const CmEvent& event) {
+    CmEventsOfId place(1);
     events_.push_back(event);
+    place.front() = std::prev(events_.end());
+    CmEventsOfId& own = event.id->events;
+    own.splice(own.end(), place);
     announce();
 }
 
@@ -21,6 +29,24 @@ void CmChannel::announce() {
     is_owed_ = sent == EventSocket::Sent::kLater;
 }
 
-void CmChannel::pop() { events_.pop_front(); }
+/// The channel's oldest event is its id's oldest, too.
+void CmChannel::pop() {
+    events_.front().id->events.pop_front();
+    events_.pop_front();
+}
+
+CmEvent CmChannel::take(CmEventsOfId& events, CmEventsOfId::iterator at) {
+    const CmEvent event = **at;
+    events_.erase(*at);
+    events.erase(at);
+    return event;
+}
+
+void CmChannel::take_over(CmChannel& from, const CmEventsOfId& events) {
+    for (const CmEvents::iterator event : events) {
+        events_.splice(events_.end(), from.events_, event);
+        announce();
+    }
+}
 
 }  // namespace urnic::daemon

@@ -23,39 +23,24 @@ struct CmEvent {
     rdma_ucm_event_resp body{};
 };
 
+using CmEvents = std::list<CmEvent>;
+/// Those of one id, in their order: an id that ends looks at its own events, not at all of its channel.
+using CmEventsOfId = std::list<CmEvents::iterator>;
+
 class CmChannel : public Disposable {
   public:
     /// `theirs`: the application's end. 0 or errno.
     [[nodiscard]] int open(WakeBudget* budget, UniqueFd& theirs);
 
-    /// Throws std::bad_alloc, then nothing has changed.
+    /// event.id's channel is this one. Throws std::bad_alloc, then nothing has changed.
     void push(const CmEvent& event);
     [[nodiscard]] bool empty() const { return events_.empty(); }
     [[nodiscard]] const CmEvent& front() const { return events_.front(); }
     void pop();
-    /// Takes out the next event that `wanted` names; false: there is none. Needs no memory.
-    template <typename Wanted>
-    bool take(Wanted wanted, CmEvent& event) {
-        for (auto at = events_.begin(); at != events_.end(); ++at) {
-            if (wanted(*at)) {
-                event = *at;
-                events_.erase(at);
-                return true;
-            }
-        }
-        return false;
-    }
-    /// Takes over those events of `from` that `wanted` names. Needs no memory.
-    template <typename Wanted>
-    void take_over(CmChannel& from, Wanted wanted) {
-        for (auto at = from.events_.begin(); at != from.events_.end();) {
-            const auto moved = at++;
-            if (wanted(*moved)) {
-                events_.splice(events_.end(), from.events_, moved);
-                announce();
-            }
-        }
-    }
+    /// Takes out one event of an id whose channel this is.
+    CmEvent take(CmEventsOfId& events, CmEventsOfId::iterator at);
+    /// Takes over the events of an id from its channel. Needs no memory.
+    void take_over(CmChannel& from, const CmEventsOfId& events);
     [[nodiscard]] std::size_t size() const { return events_.size(); }
 
     /// Messages sent since the channel was opened. The application's provider takes out what is more than
@@ -76,7 +61,7 @@ class CmChannel : public Disposable {
     WakeBudget* budget_ = nullptr;
     std::uint32_t announced_ = 0;
     bool is_owed_ = false;
-    std::list<CmEvent> events_;
+    CmEvents events_;
 };
 
 }  // namespace urnic::daemon

@@ -216,8 +216,8 @@ int CmClient::destroy_id(const rdma_ucm_destroy_id& command, Call& call) {
 
 /// Events that nobody has seen; requests among them end, too.
 void CmClient::take_back_events(CmId& id) {
-    CmEvent event;
-    while (id.channel->take([&](const CmEvent& candidate) { return candidate.id == &id; }, event)) {
+    while (!id.events.empty()) {
+        const CmEvent event = id.channel->take(id.events, id.events.begin());
         if (event.child != nullptr) {
             end(*event.child);
             ids_.remove(event.child->handle);
@@ -277,12 +277,12 @@ int CmClient::migrate_id(const rdma_ucm_migrate_id& command, Call& call) {
             ++call.channel.num_ids;
             moved.channel = &call.channel;
         };
-        call.channel.take_over(*from, [&](const CmEvent& event) {
-            if (event.id == id && event.child != nullptr) {
-                move(*event.child);
+        call.channel.take_over(*from, id->events);
+        for (const CmEvents::iterator event : id->events) {
+            if (event->child != nullptr) {
+                move(*event->child);
             }
-            return event.id == id;
-        });
+        }
         move(*id);
     }
     return call.answer(rdma_ucm_migrate_resp{id->events_reported});

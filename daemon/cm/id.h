@@ -120,6 +120,7 @@ struct CmId {
     };
     std::vector<Listener> listeners;  // one, or for the wildcard one for each device
 
+    CmEventsOfId events;  // that wait in `channel`
     std::uint32_t events_reported = 0;
     std::uint32_t num_groups = 0;
 

@@ -140,8 +140,12 @@ int CmClient::leave_mcast(const rdma_ucm_destroy_id& command, Call& call) {
     if (group->id->channel != &call.channel) {
         return EINVAL;
     }
-    CmEvent ignored;
-    while (call.channel.take([&](const CmEvent& event) { return event.group == group; }, ignored)) {
+    CmEventsOfId& events = group->id->events;
+    for (auto at = events.begin(); at != events.end();) {
+        const auto event = at++;
+        if ((*event)->group == group) {
+            (void)call.channel.take(events, event);
+        }
     }
     const rdma_ucm_destroy_id_resp answer{group->events_reported};
     --group->id->num_groups;
