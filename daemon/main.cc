@@ -114,7 +114,7 @@ The configuration file is TOML. Every key, with its default:
   cnp = true                    # answer CE marks; and min_time_between_cnps_us, cnp_scope, cnp_dscp, cnp_priority
 
   [rnic.pfc]                    # behind its [[rnic]]; priority flow control (docs/congestion.md)
-  rx_priorities = [0, 1, 2, 3, 4, 5, 6, 7]  # priorities that stop when the other end of the link pauses them
+  rx_priorities = []            # priorities that stop when the other end of the link pauses them
   link_mbps = 10000             # rate of the link: a pause is counted in times of 512 bits
   watchdog_ms = 200             # a longer pause is ended; 0: none is
   tx_priorities = []            # priorities that are paused at the other end when frames pile up here

@@ -375,7 +375,7 @@ Config read_document(toml::table document, const std::string& file) {
     }
     fill_macs(config.rnics);
     read_network_tables(networks, config);
-    check_pfc(config);
+    finish_pfc(config);
     read_fault_tables(faults, config);
     return config;
 }

@@ -89,6 +89,7 @@ struct RnicConfig : LinkConfig {
     bool is_ecn_capable = false;
     congestion::Settings congestion = congestion::default_settings();
     PfcSettings pfc;
+    bool rx_priorities_given = false;  // else those that its network pauses, if it is on one
     bool makes_udp_checksum = false;
     bool goes_back_n = false;  // after a loss; else early packets are held and the missing one is resent
     bool naks_failed_invalidation = false;  // QpConfig::naks_failed_invalidation

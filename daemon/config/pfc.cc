@@ -60,6 +60,7 @@ void read_pfc(const toml::node& node, RnicConfig& rnic) {
         throw_at(node, "'pfc' must be a table: [rnic.pfc], behind its [[rnic]]");
     }
     read_table(*table, "[rnic.pfc]", kPfcKeys, rnic.pfc);
+    rnic.rx_priorities_given = table->contains("rx_priorities");
     const PfcSettings& pfc = rnic.pfc;
     if (pfc.xon_frames >= pfc.xoff_frames) {
         throw_at(node, fmt::format("[rnic.pfc]: 'xon_frames' ({}) must be less than 'xoff_frames' ({})",
@@ -73,13 +74,19 @@ void read_pfc(const toml::node& node, RnicConfig& rnic) {
     }
 }
 
-void check_pfc(const Config& config) {
-    for (const RnicConfig& rnic : config.rnics) {
-        const bool is_emulated =
-            rnic.port == PortKind::kFabric &&
-            std::any_of(config.networks.begin(), config.networks.end(),
-                        [&](const NetworkConfig& network) { return network.fabric == rnic.port_device; });
-        if (is_emulated && rnic.pfc.tx_priorities != 0 && rnic.pfc.xoff_frames > kMaxXoffFramesOnNetwork) {
+void finish_pfc(Config& config) {
+    for (RnicConfig& rnic : config.rnics) {
+        const auto network = std::find_if(
+            config.networks.begin(), config.networks.end(),
+            [&](const NetworkConfig& candidate) { return candidate.fabric == rnic.port_device; });
+        if (rnic.port != PortKind::kFabric || network == config.networks.end()) {
+            continue;
+        }
+        // Its switch, which is this configuration's own, is the only one that can pause it.
+        if (!rnic.rx_priorities_given) {
+            rnic.pfc.rx_priorities = network->pfc.lossless;
+        }
+        if (rnic.pfc.tx_priorities != 0 && rnic.pfc.xoff_frames > kMaxXoffFramesOnNetwork) {
             throw ParseError{
                 {rnic.line, 1},
                 fmt::format("[rnic.pfc]: \"{}\" is on a [[network]], where no more than {} frames wait for "

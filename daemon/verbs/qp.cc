@@ -26,6 +26,9 @@ constexpr std::uint32_t kKnownAttributes =
     kQpAttrSqPsn | kQpAttrMaxDestRdAtomic | kQpAttrPathMigState | kQpAttrCap | kQpAttrDestQpn |
     kQpAttrRateLimit;
 
+/// Only the privileged set such a Q_Key.
+constexpr std::uint32_t kControlledQkey = 1U << 31U;
+
 /// Of QPs that end with their client, so many have their turn at the worker before others have.
 constexpr std::uint32_t kUnsentQpsPerCall = 16;
 
@@ -320,6 +323,13 @@ int modify_qp(ClientState& client, const abi::ModifyQpRequest& request, Reply& /
     }
     if (!is_valid_attribute_set(request.attr, *qp->device)) {
         return EINVAL;
+    }
+    // A controlled Q_Key (IBA 10.2.5) shows that its sender is privileged, as QP1 and the subnet manager are.
+    // Linux 6.4 and later ask for CAP_NET_RAW here. What /proc says of a process's capabilities would be
+    // worth nothing: everybody has all of them in a user namespace of his own.
+    if ((request.attr.mask & kQpAttrQkey) != 0 && (request.attr.qkey & kControlledQkey) != 0 &&
+        client.user.is_limited()) {
+        return EPERM;
     }
     wire::Path path;
     if ((request.attr.mask & kQpAttrAv) != 0) {

@@ -11,10 +11,12 @@
 namespace urnic {
 
 struct PfcSettings {
-    std::uint8_t rx_priorities = 0xff;  // bit n: priority n stops when the link's other end asks for it
+    // Bit n: priority n stops when the link's other end asks for it. None, as NICs have it: whoever can send
+    // a frame to the port can ask.
+    std::uint8_t rx_priorities = 0;
     std::uint64_t link_bits_per_second = 10'000'000'000;  // a quantum is 512 bit times of it
-    /// A pause that has been renewed this long without a break is over, and what comes to renew it is not
-    /// heeded; 0: never.
+    /// A priority that was paused this long, less 15 times what it was not paused in between, is let go, and
+    /// pauses are not heeded for as long, and until they are given up; 0: never.
     TimeNs watchdog_ns = 200'000'000;
 
     std::uint8_t tx_priorities = 0;   // bit n: priority n is told to stop while too much waits here; 0: never

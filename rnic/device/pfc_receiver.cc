@@ -6,6 +6,9 @@ namespace urnic {
 
 namespace {
 constexpr auto kRelaxed = std::memory_order_relaxed;
+/// Time that is not paused counts so many times: a link that is really congested is paused for long, but not
+/// all the time.
+constexpr TimeNs kRelief = 15;
 }  // namespace
 
 void PfcReceiver::set_active(std::uint32_t index, bool active) {
@@ -33,6 +36,12 @@ bool PfcReceiver::receive(TimeNs now, const wire::Pfc& frame) {
     return sooner;
 }
 
+/// A resume does not set it back: otherwise who pauses anew right after each would not be noticed.
+TimeNs PfcReceiver::debt(const Priority& priority, TimeNs now) {
+    const TimeNs relief = (now - priority.debt_at) * kRelief;
+    return priority.debt_ns - std::min(priority.debt_ns, relief);
+}
+
 // A pause that comes before the last one has run out goes on with it: for the watchdog they are one.
 bool PfcReceiver::pause(TimeNs now, std::uint32_t index, std::uint16_t quanta) {
     Priority& priority = priorities_[index];
@@ -42,11 +51,16 @@ bool PfcReceiver::pause(TimeNs now, std::uint32_t index, std::uint16_t quanta) {
         return false;
     }
     const bool goes_on = is_active(index);
+    if (!goes_on) {
+        priority.debt_ns = debt(priority, now);
+        priority.debt_at = now;
+    }
     const TimeNs since = goes_on ? priority.since.load(kRelaxed) : now;
     const TimeNs before = goes_on ? priority.until.load(kRelaxed) : 0;
-    const TimeNs until = settings_.watchdog_ns == 0
-                             ? priority.asked_until
-                             : std::min(priority.asked_until, since + settings_.watchdog_ns);
+    const TimeNs until =
+        settings_.watchdog_ns == 0
+            ? priority.asked_until
+            : std::min(priority.asked_until, since + settings_.watchdog_ns - priority.debt_ns);
     priority.since.store(since, kRelaxed);
     priority.until.store(until, kRelaxed);
     set_active(index, true);
@@ -55,7 +69,7 @@ bool PfcReceiver::pause(TimeNs now, std::uint32_t index, std::uint16_t quanta) {
 
 bool PfcReceiver::resume(TimeNs now, std::uint32_t index) {
     Priority& priority = priorities_[index];
-    priority.stormy = false;
+    priority.stormy = priority.stormy && now < priority.storm_until;
     priority.asked_until = 0;
     if (!is_active(index)) {
         return false;
@@ -69,6 +83,8 @@ void PfcReceiver::end(Priority& priority, std::uint32_t index, TimeNs at) {
     priority.until.store(0, kRelaxed);
     priority.before_ns.store(priority.before_ns.load(kRelaxed) + (at - since), kRelaxed);
     set_active(index, false);
+    priority.debt_ns += at - since;
+    priority.debt_at = at;
 }
 
 bool PfcReceiver::clear(TimeNs now) {
@@ -76,6 +92,8 @@ bool PfcReceiver::clear(TimeNs now) {
     bool any = false;
     for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
         any |= resume(now, index);
+        priorities_[index].stormy = false;
+        priorities_[index].debt_ns = 0;
     }
     return any;
 }
@@ -89,10 +107,12 @@ void PfcReceiver::expire(TimeNs now) {
             priority.stormy = until < priority.asked_until;
             if (priority.stormy) {
                 ++counters_.priorities[index].watchdog;
+                priority.storm_until = until + settings_.watchdog_ns;
+                priority.debt_ns = 0;
             }
         }
         // Nobody renews it any more: the next pause is one like any other.
-        priority.stormy = priority.stormy && now < priority.asked_until;
+        priority.stormy = priority.stormy && (now < priority.asked_until || now < priority.storm_until);
     }
 }
 

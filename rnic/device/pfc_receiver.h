@@ -44,11 +44,15 @@ class PfcReceiver {
         std::atomic<TimeNs> until{0};
         std::atomic<TimeNs> before_ns{0};  // of pauses that are over
         TimeNs asked_until = 0;            // what `until` would be without the watchdog
-        bool stormy = false;               // the watchdog ended a pause that is still asked for
+        bool stormy = false;               // the watchdog ended a pause
+        TimeNs storm_until = 0;            // at least
+        TimeNs debt_ns = 0;                // paused time that the watchdog counts, as of debt_at
+        TimeNs debt_at = 0;                // the end of the last pause
     };
     bool pause(TimeNs now, std::uint32_t index, std::uint16_t quanta);
     bool resume(TimeNs now, std::uint32_t index);
     void end(Priority& priority, std::uint32_t index, TimeNs at);
+    [[nodiscard]] static TimeNs debt(const Priority& priority, TimeNs now);
     [[nodiscard]] bool is_active(std::uint32_t index) const {
         return (active_.load(std::memory_order_relaxed) >> index & 1U) != 0;
     }

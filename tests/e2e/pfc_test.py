@@ -25,7 +25,7 @@ algorithm = "fixed"
 rate_mbps = 20
 line_rate_mbps = 1000
 """
-PATIENT = "[rnic.pfc]\nlink_mbps = 1\nwatchdog_ms = 0\n"
+PATIENT = "[rnic.pfc]\nrx_priorities = [0, 1, 2, 3, 4, 5, 6, 7]\nlink_mbps = 1\nwatchdog_ms = 0\n"
 
 
 @contextlib.contextmanager
@@ -167,7 +167,7 @@ class Pfc(harness.TestCase):
 
     def test_a_storm(self):
         """Somebody pauses all priorities for ever: the watchdog lets go, and counts."""
-        self.begin(extra="[rnic.pfc]\nlink_mbps = 1\nwatchdog_ms = 200\n")
+        self.begin(extra="[rnic.pfc]\nrx_priorities = [3]\nlink_mbps = 1\nwatchdog_ms = 200\n")
         over = threading.Event()
 
         def storm():

@@ -457,6 +457,7 @@ class Memif(harness.TestCase):
         """DPDK's driver does not tell how many frames wait: they are counted all the same."""
         a, b = self.sides
         a.extra += "\n[rnic.pfc]\ntx_priorities = [0]\nxoff_frames = 1\nxon_frames = 0"
+        b.extra += "\n[rnic.pfc]\nrx_priorities = [0]"
         for side in self.sides:
             side.start()
         for side in self.sides:

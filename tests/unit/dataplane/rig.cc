@@ -319,7 +319,7 @@ Rig::Rig(const RigOptions& options) {
         device->name = "urnic" + std::to_string(i);
         device->index = i;
         device->mac = mac_of(i);
-        device->pfc = i < options.pfc.size() ? options.pfc[i] : PfcSettings{};
+        device->pfc = i < options.pfc.size() ? options.pfc[i] : PfcSettings{.rx_priorities = 0xff};
         device->gids[1] = ipv4_gid(i);
         device->port = options.port ? options.port(i, switch_->port(i)) : &switch_->port(i);
         device->neighbours = switch_.get();

@@ -152,7 +152,7 @@ struct RigOptions {
     std::uint32_t num_devices = 2;
     std::vector<int> cpus = {};         // pins worker i to cpus[i] and lets it spin
     bool mads = false;                  // somebody listens to QP1
-    std::vector<PfcSettings> pfc = {};  // by device; the rest have the defaults
+    std::vector<PfcSettings> pfc = {};  // by device; the rest heed all pauses
     /// Called when the switch exists and no device does.
     std::function<void(InProcessSwitch&, WorkerHandoff&)> prepare = {};
     /// Makes the port of a device; by default the switch's.

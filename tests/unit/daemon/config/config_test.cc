@@ -129,7 +129,7 @@ TEST(Config, FormerNamesOfCongestionSettingsAreReadWithOneWarning) {
 TEST(Config, DefaultsAreThoseOfTheHelpText) {
     const Config config = good(kRnic);
     const PfcSettings& pfc = config.rnics[0].pfc;
-    EXPECT_EQ(pfc.rx_priorities, 0xff);
+    EXPECT_EQ(pfc.rx_priorities, 0);
     EXPECT_EQ(pfc.link_bits_per_second, 10'000'000'000U);
     EXPECT_EQ(pfc.watchdog_ns, 200'000'000U);
     EXPECT_EQ(pfc.tx_priorities, 0);

@@ -27,9 +27,18 @@ TEST(NetworkConfig, PriorityFlowControlOfAnRnic) {
     EXPECT_EQ(pfc.tx_priorities, 0x08);
     EXPECT_EQ(pfc.xoff_frames, 9U);
     EXPECT_EQ(pfc.xon_frames, 8U);
-    EXPECT_EQ(config.rnics[1].pfc.rx_priorities, 0xff);
+    EXPECT_EQ(config.rnics[1].pfc.rx_priorities, 0);
     EXPECT_EQ(config.rnics[1].pfc.tx_priorities, 0);
     EXPECT_EQ(good(std::string(kRnic) + "[rnic.pfc]\nrx_priorities = []\n").rnics[0].pfc.rx_priorities, 0);
+}
+
+TEST(NetworkConfig, AnRnicHeedsTheSwitchOfItsNetwork) {
+    const Config config =
+        good(std::string(kRnic) +
+             "[[rnic]]\nname = \"b\"\nport = \"fabric\"\nfabric = \"lab\"\n[rnic.pfc]\nrx_priorities = [1]\n"
+             "[[network]]\nfabric = \"lab\"\npfc = [3]\n");
+    EXPECT_EQ(config.rnics[0].pfc.rx_priorities, 0x08);
+    EXPECT_EQ(config.rnics[1].pfc.rx_priorities, 0x02) << "as it says itself";
 }
 
 TEST(NetworkConfig, AnRnicOnAnEmulatedWireAsksForAPauseBeforeItsRingIsFull) {

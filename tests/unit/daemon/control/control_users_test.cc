@@ -160,9 +160,38 @@ TEST_F(TwoOfEach, GroupsAreCountedOnceForAllMembersOfAUser) {
 TEST_F(TwoOfEach, RootHasNoQuota) {
     on_control_thread([this] { control.is_privileged = is_root_or_daemon; });
     const Process any = process();  // of this test's user, whose daemon it is
+    abi::CreateQpRequest request = qp_request(any.pd, any.cq);
+    request.type = static_cast<std::uint8_t>(QpType::kUd);
+    abi::ModifyQpRequest modify{};
+    modify.qp = any.client.ask(Op::kCreateQp, request).as<abi::CreateQpReply>().handle;
+    modify.attr.mask = kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | kQpAttrQkey;
+    modify.attr.state = QpState::kInit;
+    modify.attr.port_num = 1;
+    modify.attr.qkey = 0x8001'0000;
+    EXPECT_EQ(any.client.ask(Op::kModifyQp, modify).error(), 0) << "a controlled Q_Key";
     for (int i = 0; i < 4; ++i) {
         EXPECT_EQ(take_one_of_each(any), kAllGiven);
     }
+}
+
+TEST_F(TwoOfEach, ControlledQkeysAreForThePrivileged) {
+    const auto set = [](const Process& process, std::uint32_t qkey) {
+        abi::CreateQpRequest request = qp_request(process.pd, process.cq);
+        request.type = static_cast<std::uint8_t>(QpType::kUd);
+        abi::ModifyQpRequest modify{};
+        modify.qp = process.client.ask(Op::kCreateQp, request).as<abi::CreateQpReply>().handle;
+        modify.attr.mask = kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | kQpAttrQkey;
+        modify.attr.state = QpState::kInit;
+        modify.attr.port_num = 1;
+        modify.attr.qkey = qkey;
+        const int error = process.client.ask(Op::kModifyQp, modify).error();
+        EXPECT_EQ(process.client.on_handle(Op::kDestroyQp, modify.qp), 0);
+        return error;
+    };
+    const Process anybody = process();
+    EXPECT_EQ(set(anybody, 0x8001'0000), EPERM) << "that of QP1";
+    EXPECT_EQ(set(anybody, 0xffff'ffff), EPERM);
+    EXPECT_EQ(set(anybody, 0x7fff'ffff), 0);
 }
 
 class FewDescriptors : public UserLimitsTest {

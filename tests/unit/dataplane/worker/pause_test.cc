@@ -292,7 +292,7 @@ rte_mbuf* stray_frame(Rig& rig) {
 TEST(BacklogTest, OnAnEmulatedNetworkItPausesTheSwitch) {
     std::unique_ptr<EmulatedNetwork> network;
     Rig rig({.num_workers = 2,
-             .pfc = {{}, kAsks},
+             .pfc = {{.rx_priorities = 0xff}, kAsks},
              .prepare =
                  [&network](InProcessSwitch& local_switch, WorkerHandoff& handoff) {
                      EmulatedNetwork::Options options;
@@ -344,7 +344,8 @@ TEST(BacklogTest, OnAnEmulatedNetworkItPausesTheSwitch) {
 // The same where the port does not tell how many frames wait, as memif does not.
 TEST(BacklogTest, OnAPortThatDoesNotTellFramesAreTakenAheadAndCounted) {
     std::unique_ptr<PrefetchPort> ahead;
-    Rig rig({.pfc = {{}, kAsks}, .port = [&ahead](std::uint32_t device, Port& port) -> Port* {
+    Rig rig({.pfc = {{.rx_priorities = 0xff}, kAsks},
+             .port = [&ahead](std::uint32_t device, Port& port) -> Port* {
                  if (device == 0) {
                      return &port;
                  }

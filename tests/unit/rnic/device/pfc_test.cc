@@ -17,7 +17,8 @@ constexpr TimeNs kQuantumNs = 512;
 constexpr TimeNs kWatchdogNs = 1'000'000;
 
 struct Port {
-    PfcSettings settings{.link_bits_per_second = 1'000'000'000, .watchdog_ns = kWatchdogNs};
+    PfcSettings settings{
+        .rx_priorities = 0xff, .link_bits_per_second = 1'000'000'000, .watchdog_ns = kWatchdogNs};
     PfcCounters counters;
     PfcReceiver pauses{settings, counters};
 
@@ -163,12 +164,15 @@ TEST(PfcReceiver, AfterAStormThatEndsPausesAreHeededAgain) {
     end += 1000 * kQuantumNs;
     (void)port.receive(end, {{1, 1}});
     EXPECT_EQ(port.pauses.paused(end), 0x02);
-    // or says so.
+    // or says so, and some time has gone by.
     end = storm(end);
     EXPECT_EQ(port.pauses.paused(end), 0);
     (void)port.receive(end, {{1, 0}});
-    (void)port.receive(end + 1, {{1, 1}});
-    EXPECT_EQ(port.pauses.paused(end + 1), 0x02);
+    (void)port.receive(end + kWatchdogNs - 1, {{1, 1}});
+    EXPECT_EQ(port.pauses.paused(end + kWatchdogNs - 1), 0);
+    (void)port.receive(end + kWatchdogNs, {{1, 0}});
+    (void)port.receive(end + kWatchdogNs, {{1, 1}});
+    EXPECT_EQ(port.pauses.paused(end + kWatchdogNs), 0x02);
     EXPECT_EQ(port.at(1).watchdog.value(), 2U);
 }
 
@@ -179,6 +183,20 @@ TEST(PfcReceiver, AnInterruptedPauseIsNoStorm) {
         EXPECT_EQ(port.pauses.paused(now), 0x02) << now;
     }
     EXPECT_EQ(port.at(1).watchdog.value(), 0U);
+}
+
+TEST(PfcReceiver, AResumeDoesNotResetTheWatchdog) {
+    Port port;
+    constexpr TimeNs kEnd = 20 * kWatchdogNs;
+    for (TimeNs now = 0; now < kEnd; now += 100'000) {
+        (void)port.receive(now, {{1, 1000}, {2, 1000}});
+        (void)port.receive(now + 90'000, {{2, 0}});
+        (void)port.receive(now + 99'000, {{1, 0}});
+    }
+    EXPECT_LE(port.pauses.paused_ns(kEnd, 1), kEnd * 6 / 10) << "a storm with breaks of a hundredth";
+    EXPECT_GE(port.at(1).watchdog.value(), 5U);
+    EXPECT_EQ(port.pauses.paused_ns(kEnd, 2), kEnd * 9 / 10) << "congestion that is hard, but real";
+    EXPECT_EQ(port.at(2).watchdog.value(), 0U);
 }
 
 TEST(PfcReceiver, OneLongPauseIsCutToo) {
