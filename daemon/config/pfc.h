@@ -15,7 +15,8 @@ inline constexpr std::uint32_t kMaxXoffFramesOnNetwork = 255;
 /// The [rnic.pfc] table of an RNIC.
 void read_pfc(const toml::node& node, RnicConfig& rnic);
 
-/// After all other tables: what an RNIC on a [[network]] has from it, and RNICs that could never ask for a pause.
+/// After all other tables: what an RNIC on a [[network]] has from it, and RNICs that could never ask for a
+/// pause.
 void finish_pfc(Config& config);
 
 }  // namespace urnic::daemon

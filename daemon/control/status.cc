@@ -85,6 +85,7 @@ void write_cm(JsonWriter& json, const cm::Manager& manager) {
         json.value("duplicates", stats.duplicates);
         json.value("malformed", stats.malformed);
         json.value("stray", stats.stray);
+        json.value("unanswered", stats.unanswered);
         json.value("dropped_backlog", stats.dropped_backlog);
         json.value("dropped_half_open", stats.dropped_half_open);
         json.value("dropped_full", stats.dropped_full);

@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/rate_limit.h"
 #include "rnic/cm/connections.h"
 #include "rnic/cm/events.h"
 #include "rnic/cm/listeners.h"
@@ -67,6 +68,7 @@ struct Stats {
     std::uint64_t retries = 0;     // sent again because no answer came
     std::uint64_t duplicates = 0;  // received again
     std::uint64_t malformed = 0;   // no CM message: class, version, method, attribute, source QP, fields
+    std::uint64_t unanswered = 0;  // answers to no connection's messages that were left out for their number
     std::uint64_t stray = 0;  // a message that does not fit any connection, or not its state or addresses
     std::uint64_t dropped_backlog = 0;
     std::uint64_t dropped_half_open = 0;
@@ -175,8 +177,9 @@ class Manager {
                         Call call) const;
     template <class M>
     void send(Connection& connection, const M& message, std::uint64_t transaction_id, Call call);
+    /// Returns whether it goes: not more often than kMostAnswers in a while.
     template <class M>
-    void answer(const Incoming& in, const M& message, Call call);
+    bool answer(const Incoming& in, const M& message, Call call);
     void send_again(Connection& connection, Call call);
     void send_reject(Connection& connection, AboutMessage about, const RejectParams& params, Call call);
     void send_drep(Connection& connection, std::span<const std::uint8_t> private_data,
@@ -228,6 +231,11 @@ class Manager {
     // Time (manager_time.cc).
     void expire(Connection& connection, Call call);
     void expire_unanswered(Connection& connection, Call call);
+
+    /// What anybody may send costs an answer, which costs more than it does: who sends many gets few, and
+    /// asks again if he wants one.
+    static constexpr std::size_t kMostAnswers = 1000;
+    RateLimit<kMostAnswers, 500'000'000> answers_;
 
     Config config_;
     Stats stats_;

@@ -188,8 +188,9 @@ void Manager::refuse_rep(Connection& connection, RejectReason reason, const Inco
 
 void Manager::reject_unknown(std::uint32_t our_id, std::uint32_t their_id, AboutMessage about,
                              RejectReason reason, const Incoming& in, Call call) {
-    ++stats_.rejects_sent;
-    answer(in, make_rej(our_id, their_id, about, {.reason = reason, .info = {}, .private_data = {}}), call);
+    const bool sent = answer(
+        in, make_rej(our_id, their_id, about, {.reason = reason, .info = {}, .private_data = {}}), call);
+    stats_.rejects_sent += sent ? 1 : 0;
 }
 
 void Manager::handle_rep(const wire::cm::Rep& rep, const Incoming& in, Call call) {

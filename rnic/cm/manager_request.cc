@@ -99,8 +99,7 @@ void Manager::handle_req(const wire::cm::Req& req, const Incoming& in, Call call
 
 void Manager::reject_req(const wire::cm::Req& req, const RejectParams& params, const Incoming& in,
                          Call call) {
-    ++stats_.rejects_sent;
-    answer(in, make_rej(0, req.local_comm_id, kAboutReq, params), call);
+    stats_.rejects_sent += answer(in, make_rej(0, req.local_comm_id, kAboutReq, params), call) ? 1 : 0;
 }
 
 void Manager::handle_repeated_req(Connection& connection, const wire::cm::Req& req, const Incoming& in,

@@ -18,13 +18,18 @@ void Manager::send(Connection& connection, const M& message, std::uint64_t trans
 
 /// To whom a message came from, without a connection.
 template <class M>
-void Manager::answer(const Incoming& in, const M& message, Call call) {
+bool Manager::answer(const Incoming& in, const M& message, Call call) {
+    if (!answers_.take(call.now)) {
+        ++stats_.unanswered;
+        return false;
+    }
     Route route;
     route.local_gid = in.mad.dst_gid;
     route.remote_gid = in.mad.src_gid;
     route.pkey = config_.pkey;
     ++stats_.sent;
     call.out.send({route, build_mad(message, in.transaction_id)});
+    return true;
 }
 
 /// The consumer's part of a message's private data.

@@ -48,6 +48,13 @@ bool FlowRate::on_cnp(TimeNs now, TimeNs clock) {
     if (settings_ == nullptr || settings_->rate.algorithm != congestion::Algorithm::kDcqcn) {
         return false;
     }
+    // A notification point leaves that gap between two. Some come closer together for having waited on their
+    // way: the next one may come early by as much as the last one was late.
+    const TimeNs gap_ns = settings_->min_time_between_cnps_ns;
+    if (clock + gap_ns < next_cnp_ns_) {
+        return false;
+    }
+    next_cnp_ns_ = std::max(next_cnp_ns_, clock) + gap_ns;
     rate_.on_cnp(settings_->rate, now);
     ++cnps_;
     update(clock);

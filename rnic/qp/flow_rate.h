@@ -32,7 +32,8 @@ class FlowRate {
     /// There is something to send that may not go yet: deadline() says when.
     void wait(TimeNs now, TimeNs clock);
 
-    /// A CNP came for the QP. Returns whether the rate control honours it.
+    /// A CNP came for the QP. Returns whether the rate control honours it: not those that come faster than a
+    /// notification point with these settings sends them.
     [[nodiscard]] bool on_cnp(TimeNs now, TimeNs clock);
     /// A SEND or WRITE was acknowledged `rtt_ns` after it was sent; at most one for each round trip.
     void on_rtt(TimeNs clock, TimeNs rtt_ns);
@@ -62,6 +63,7 @@ class FlowRate {
     congestion::RateControl rate_;
     congestion::Pacer pacer_;
     std::uint64_t cnps_ = 0;
+    TimeNs next_cnp_ns_ = 0;  // when the next one is on time
 };
 
 }  // namespace urnic

@@ -263,10 +263,32 @@ TEST_F(Cnp, InOtherStatesAndToOtherKindsOfQpTheyCount) {
     EXPECT_FALSE(ud.qp().flow().is_limited());
 }
 
+// CNPs that come faster than a notification point sends them are nobody's, however many they are.
+TEST_F(Cnp, OfAFloodOneIsHeededInEachGap) {
+    connect_pair({}, host());
+    for (int i = 0; i < 1'000; ++i) {
+        inject_cnp();  // every 2 us
+    }
+    EXPECT_LE(a_->counters.rp_cnp_handled.value(), 2'000U / 50 + 2);
+    EXPECT_GE(a_->counters.rp_cnp_handled.value(), 2'000U / 50);
+    EXPECT_EQ(a_->counters.rp_cnp_handled.value() + a_->counters.rp_cnp_ignored.value(), 1'000U);
+}
+
+// Two that were sent 50 us apart may arrive closer together.
+TEST_F(Cnp, OneThatWasHeldUpOnItsWayIsHeeded) {
+    connect_pair({}, host());
+    for (const TimeNs gap_us : {50, 90, 12, 50, 49, 48}) {
+        net_.run_for((gap_us - 2) * kUs);
+        inject_cnp();
+    }
+    EXPECT_EQ(a_->counters.rp_cnp_handled.value(), 6U);
+}
+
 // A peer that sends nothing but CNPs slows its own connection down, to the least rate and no further; all
 // that was asked for still arrives.
 TEST_F(Cnp, AFloodEndsAtTheLeastRate) {
     settings_.rate.dcqcn.min_rate = 100'000'000;
+    settings_.min_time_between_cnps_ns = 0;
     connect_pair({}, host());
     for (int i = 0; i < 10'000; ++i) {
         wire::PacketHeader header;

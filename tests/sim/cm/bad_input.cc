@@ -268,6 +268,24 @@ CM_SCRIPT_IN(CmBadInput, Replayed, "12.9",
     EXPECT_EQ(state(now_up), State::kRepSent);
 }
 
+CM_SCRIPT_IN(CmBadInput, FloodOfStrays, "12.9",
+             "messages of no connection: no more than 1,000 are answered in half a second") {
+    listen(kPlainService, 8);
+    for (std::uint32_t i = 0; i < 10'000; ++i) {
+        hears(dreq(i));
+    }
+    for (std::uint32_t i = 0; i < 1'000; ++i) {
+        says<msg::Drep>();
+    }
+    nothing();
+    EXPECT_EQ(manager().stats().unanswered, 9'000U);
+    after(kSecond / 2);
+    hears(dreq(1));
+    says<msg::Drep>();
+    hears(req(kPeerId + 1));
+    EXPECT_EQ(requests_seen(), 1U) << "and nobody else waits";
+}
+
 CM_SCRIPT_IN(CmBadInput, BacklogIsBounded, "12.9",
              "requests that nobody has taken: no more than the backlog; silence, and peers ask again") {
     listen(kPlainService, 8);
