@@ -27,6 +27,9 @@ constexpr Command command(std::size_t least = sizeof(T)) {
 }
 constexpr Command kNotServed{0, nullptr};
 
+/// Ids that end in one step. Each may tell its peer, and looks at its client's groups.
+constexpr std::size_t kEndsPerStep = 16;
+
 /// By RDMA_USER_CM_CMD_... CONNECT and ACCEPT had no ECE at first. Without an answer to BIND of an AF_IB
 /// address librdmacm keeps to the commands for IP addresses, so QUERY, RESOLVE_ADDR and JOIN_MCAST never
 /// come.
@@ -90,22 +93,33 @@ std::size_t CmClient::num_listeners() const {
 }
 
 CmClient::~CmClient() {
-    end_ids_of(nullptr);
+    while (end_some()) {
+    }
     for (auto& [handle, channel] : channels_) {
         service_.control().disposer.take(std::move(channel));
     }
 }
 
-void CmClient::end_ids_of(const CmChannel* channel) {
+bool CmClient::end_some() {
+    is_ending_ = true;
+    return !end_ids_of(nullptr);
+}
+
+/// Ends some ids of a channel, of all for nullptr. Returns whether none is left.
+bool CmClient::end_ids_of(const CmChannel* channel) {
+    std::size_t left = kEndsPerStep;
     for (auto at = ids_.begin(); at != ids_.end();) {
         // Requests that nobody has seen end with their listeners.
-        if (!at->second->is_hidden && (channel == nullptr || at->second->channel == channel)) {
-            end(*at->second);
-            at = ids_.remove(at);
-        } else {
+        if (at->second->is_hidden || (channel != nullptr && at->second->channel != channel)) {
             ++at;
+            continue;
         }
+        if (!end(*at->second, left)) {
+            return false;
+        }
+        at = ids_.remove(at);
     }
+    return true;
 }
 
 int CmClient::open_channel(std::uint32_t& handle, UniqueFd& theirs) {
@@ -126,8 +140,8 @@ int CmClient::close_channel(std::uint32_t handle) {
     if (channel == nullptr) {
         return ENOENT;
     }
-    if (channel->num_ids != 0) {
-        end_ids_of(channel);
+    if (channel->num_ids != 0 && !end_ids_of(channel)) {
+        return kUnfinished;
     }
     // Closing its socket wakes all its watchers.
     service_.control().disposer.take(channels_.take(handle));
@@ -208,39 +222,53 @@ int CmClient::destroy_id(const rdma_ucm_destroy_id& command, Call& call) {
     if (const int error = find(call, command.id, id); error != 0) {
         return error;
     }
-    end(*id);
+    std::size_t left = kEndsPerStep;
+    if (!end(*id, left)) {
+        return kUnfinished;
+    }
     const rdma_ucm_destroy_id_resp answer{id->events_reported};
     ids_.remove(command.id);
     return call.answer(answer);
 }
 
-/// Events that nobody has seen; requests among them end, too.
-void CmClient::take_back_events(CmId& id) {
+/// Events that nobody has seen; requests among them end, too. Returns whether none is left.
+bool CmClient::take_back_events(CmId& id, std::size_t& left) {
     while (!id.events.empty()) {
-        const CmEvent event = id.channel->take(id.events, id.events.begin());
-        if (event.child != nullptr) {
-            end(*event.child);
-            ids_.remove(event.child->handle);
+        if (CmId* const child = id.events.front()->child; child != nullptr) {
+            if (!end(*child, left)) {
+                return false;
+            }
+            ids_.remove(child->handle);
         }
+        (void)id.channel->take(id.events, id.events.begin());
     }
+    return true;
 }
 
-/// What there is of it elsewhere; its place in the table remains.
-void CmClient::end(CmId& id) {
+/// From now on no event comes for it.
+void CmClient::stop(CmId& id) {
     for (const CmId::Listener& listener : id.listeners) {
         service_.use(*listener.device, [&](cm::Manager& manager, TimeNs /*now*/, cm::Outbox& /*out*/) {
             manager.unlisten(listener.id);
         });
     }
     id.listeners.clear();
-    // From now on no event comes for it.
     if (id.connection != 0) {
         service_.use(*id.device, [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
             manager.destroy(id.connection, now, out);
         });
         id.connection = 0;
     }
-    take_back_events(id);
+}
+
+/// Ends what there is of it elsewhere; its place in the table remains. Returns false when `left`, which
+/// counts down, was used up before: then this is to be called again.
+bool CmClient::end(CmId& id, std::size_t& left) {
+    stop(id);
+    if (!take_back_events(id, left) || left == 0) {
+        return false;
+    }
+    --left;
     if (id.num_groups != 0) {
         for (auto at = groups_.begin(); at != groups_.end();) {
             at = at->second->id == &id ? groups_.remove(at) : std::next(at);
@@ -253,6 +281,7 @@ void CmClient::end(CmId& id) {
     }
     service_.ports.release(id.local);
     --id.channel->num_ids;
+    return true;
 }
 
 int CmClient::migrate_id(const rdma_ucm_migrate_id& command, Call& call) {

@@ -16,6 +16,7 @@
 #include "daemon/cm/id.h"
 #include "daemon/cm/qp_owner.h"
 #include "daemon/cm/service.h"
+#include "daemon/ipc/message.h"
 #include "rnic/cm/events.h"
 
 namespace urnic::daemon {
@@ -27,14 +28,16 @@ class CmClient {
         : service_(service), owner_(owner), user_(user), is_privileged_(is_privileged), budget_(budget) {}
     CmClient(const CmClient&) = delete;
     CmClient& operator=(const CmClient&) = delete;
-    /// Ends every connection, as their states demand.
+    /// Ends every connection that is left, as their states demand.
     ~CmClient();
+    /// Ends some. Returns whether there may be more. From the first call on no request comes in.
+    [[nodiscard]] bool end_some();
 
     /// `theirs`: the application's end. 0 or errno.
     [[nodiscard]] int open_channel(std::uint32_t& handle, UniqueFd& theirs);
-    /// With its ids. 0 or EINVAL.
+    /// With its ids. 0, kUnfinished or ENOENT.
     [[nodiscard]] int close_channel(std::uint32_t handle);
-    /// 0 or errno; the reply says what is in the channels in any case.
+    /// 0, kUnfinished or errno; the reply says what is in the channels in any case.
     [[nodiscard]] int command(const abi::CmCommandRequest& request, abi::CmCommandReply& reply);
     /// Tells channels of events of which nothing could be said before.
     void announce_owed();
@@ -87,9 +90,10 @@ class CmClient {
     /// 0, ENOENT, or EINVAL: it is another channel's.
     [[nodiscard]] int find(const Call& call, std::uint32_t handle, CmId*& id) const;
     CmId& add_id(CmChannel& channel);
-    void end(CmId& id);
-    void take_back_events(CmId& id);
-    void end_ids_of(const CmChannel* channel);
+    [[nodiscard]] bool end(CmId& id, std::size_t& left);
+    [[nodiscard]] bool take_back_events(CmId& id, std::size_t& left);
+    void stop(CmId& id);
+    [[nodiscard]] bool end_ids_of(const CmChannel* channel);
 
     int bind_to(CmId& id, const Endpoint& local);
     int resolve(CmId& id, const Endpoint& source, const Endpoint& destination);
@@ -108,6 +112,7 @@ class CmClient {
     User& user_;
     bool is_privileged_;
     WakeBudget* budget_;
+    bool is_ending_ = false;
     HandleTable<CmChannel> channels_{user_.count(Resource::kCmChannels)};
     HandleTable<CmId> ids_{user_.count(Resource::kCmIds)};
     HandleTable<CmGroup> groups_;

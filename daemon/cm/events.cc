@@ -128,7 +128,7 @@ void CmClient::on_event(CmId& id, const cm::Event& event) {
 
 CmId* CmClient::on_request(CmId& listener, RnicState& device, const cm::Event& event) {
     // Who does not speak the IP CM service has no place in an address's port space.
-    if (event.ip == nullptr || ids_.size() >= service_.control().limits.max_cm_ids ||
+    if (is_ending_ || event.ip == nullptr || ids_.size() >= service_.control().limits.max_cm_ids ||
         !user_.has_room(Resource::kCmIds)) {
         return nullptr;
     }

@@ -106,6 +106,9 @@ void ControlServer::go_on(Connections::iterator at) {
         }
         return;
     }
+    if (connection.wants_turn()) {
+        return;
+    }
     if (connection.refused) {
         --num_refused_;
         if (!connection.waiting.empty()) {

@@ -27,15 +27,20 @@ struct ControlServer::Connection {
     // other, however many they are.
     bool refused = false;
     std::vector<UniqueFd> waiting;
-    bool ended = false;  // but for what is still to be closed
+    bool ended = false;  // but for what is still to be closed, and for `client`
     // What was given to us and is being closed. Until it is, the client waits for its answer, and nothing
     // more of it is read: one at a time, whatever it does, so that it has one thread and not many.
     std::unique_ptr<FdCloser::Job> job = std::make_unique<FdCloser::Job>();  // nullptr: it is being done
     bool not_started = false;                                                // there was no thread for it
+    // A request of which steps are left; until it is answered, nothing more is read.
+    bool is_unfinished = false;
+    Request unfinished;
     abi::RequestHeader request{};
     int error = 0;
     Reply reply;
 
+    /// Something of it goes on in turns.
+    [[nodiscard]] bool wants_turn() const { return is_unfinished || (ended && client != nullptr); }
     [[nodiscard]] bool is_closing() const { return job == nullptr || not_started; }
 };
 

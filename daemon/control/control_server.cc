@@ -57,7 +57,7 @@ bool is_exhaustion(int error) {
 }  // namespace
 
 ControlServer::ControlServer(ControlState& control, Options options)
-    : control_(control), options_(options), max_refused_(max_descriptors() / kRefusedPart) {
+    : control_(control), options_(std::move(options)), max_refused_(max_descriptors() / kRefusedPart) {
     closed_events_ = control_.event_loop.add(fd_closer_.fd(), [this] { take_closed(); });
     control_.observers.push_back(this);
 }
@@ -132,7 +132,11 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
     while (!stop) {
         const bool should_poll = spin.should_poll(clock_now());
         const int patience_ms = accept_paused_ || not_started_ > 0 ? kAcceptRetryMs : kQuietRoundMs;
-        const bool had_events = run_round(should_poll ? 0 : patience_ms);
+        bool had_events = run_round(should_poll || num_in_turn_ > 0 ? 0 : patience_ms);
+        if (num_in_turn_ > 0) {
+            take_turn();
+            had_events = true;
+        }
         if (should_poll && !had_events) {
             continue;
         }
@@ -300,17 +304,25 @@ void ControlServer::disconnect(std::uint32_t id) {
     if (connection.client != nullptr) {
         log_debug("client {} ({}, pid {}) is gone", id, connection.client->program, connection.peer.pid);
     }
-    connection.client.reset();
+    if (std::exchange(connection.is_unfinished, false)) {
+        --num_in_turn_;
+    }
     connection.ended = true;
     stop_watching(connection);
-    if (!connection.is_closing()) {
+    if (connection.wants_turn()) {
+        ++num_in_turn_;
+    } else if (!connection.is_closing()) {
         start_closing(connection);
     }
 }
 
 bool ControlServer::serve(Connection& connection) {
+    const TimeNs until = options_.clock() + options_.turn_ns;
     for (std::size_t i = 0; i < options_.requests_per_turn && !connection.is_closing() && !connection.ended;
          ++i) {
+        if (i > 0 && options_.clock() > until) {
+            return true;
+        }
         Request request;
         const Received received = recv_request(connection.socket.get(), request);
         if (received == Received::kNothing) {
@@ -322,18 +334,30 @@ bool ControlServer::serve(Connection& connection) {
         }
         Reply reply;
         const int error = received == Received::kTooLarge ? EMSGSIZE : answer(connection, request, reply);
-        // Before the answer, so that a client that waits for it finds nothing left.
-        if (!close_given(connection, request.fds)) {
-            connection.request = request.header();
-            connection.error = error;
-            connection.reply = std::move(reply);
+        if (error == kUnfinished) {
+            control_.event_loop.disable(connection.socket_events);
+            connection.unfinished = std::move(request);
+            connection.is_unfinished = true;
+            ++num_in_turn_;
             return true;
         }
-        if (!send_reply(connection.socket.get(), request.header(), error, reply)) {
+        if (!finish_request(connection, request, error, reply)) {
             return false;
         }
     }
     return true;
+}
+
+/// Answers, at once or when what was given is closed. Returns whether the connection goes on.
+bool ControlServer::finish_request(Connection& connection, Request& request, int error, Reply& reply) {
+    // Before the answer, so that a client that waits for it finds nothing left.
+    if (!close_given(connection, request.fds)) {
+        connection.request = request.header();
+        connection.error = error;
+        connection.reply = std::move(reply);
+        return true;
+    }
+    return send_reply(connection.socket.get(), request.header(), error, reply);
 }
 
 int ControlServer::answer(Connection& connection, Request& request, Reply& reply) {

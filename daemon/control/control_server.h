@@ -32,6 +32,10 @@ class ControlServer final : private RnicObserver {
         std::size_t max_connections_per_uid = 512;
         /// Requests of one client in a row before the next one's turn comes.
         std::size_t requests_per_turn = 16;
+        /// That long each round goes on with what takes long: requests, and clients that have ended.
+        TimeNs turn_ns = 2'000'000;
+        /// For tests.
+        std::function<TimeNs()> clock = clock_now;
     };
 
     ControlServer(ControlState& control, Options options);
@@ -68,6 +72,10 @@ class ControlServer final : private RnicObserver {
     void resume_accept();
     /// Returns whether the connection goes on; otherwise the caller disconnects it.
     [[nodiscard]] bool serve(Connection& connection);
+    [[nodiscard]] bool finish_request(Connection& connection, Request& request, int error, Reply& reply);
+    [[nodiscard]] Connection* next_in_turn();
+    [[nodiscard]] bool go_on_with(Connection& connection);
+    void take_turn();
     [[nodiscard]] int answer(Connection& connection, Request& request, Reply& reply);
     [[nodiscard]] int status(const Request& request, Reply& reply);
     [[nodiscard]] bool run_round(int timeout_ms);
@@ -106,6 +114,8 @@ class ControlServer final : private RnicObserver {
     FdCloser fd_closer_;
     std::size_t admitted_ = 0;     // connections, without those that were refused
     std::size_t not_started_ = 0;  // connections with something to close for which there was no thread
+    std::size_t num_in_turn_ = 0;  // connections that want a turn
+    std::uint32_t last_in_turn_ = 0;
     std::unordered_map<uid_t, Connection*> refused_of_;
     std::size_t num_refused_ = 0;  // connections that wait in those
     std::size_t max_refused_;

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "daemon/neighbour/address_vector.h"
 #include "daemon/verbs/ah.h"
+#include "daemon/verbs/batch.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/operations.h"
 #include "os/rollback.h"
@@ -96,20 +97,16 @@ constexpr Operation kAhOperations[] = {
 
 }  // namespace
 
-void remove_ahs(ClientState& client, const ContextObject* context) {
-    for (auto entry = client.ahs.begin(); entry != client.ahs.end();) {
-        if (context == nullptr || entry->second->pd->context == context) {
-            forget_ah(*entry->second);
-            entry = client.ahs.remove(entry);
-        } else {
-            ++entry;
-        }
-    }
+bool remove_ahs(ClientState& client, const ContextObject* context) {
+    const auto batch = next_batch(
+        client.ahs, [&](const AhObject& ah) { return context == nullptr || ah.pd->context == context; });
+    const bool any = remove_batch(client.ahs, batch, forget_ah);
     for (const auto& device : client.control.devices) {
         if (device->device->handles.removed() >= kReleaseBatch) {
             release_removed(client.control, *device);
         }
     }
+    return any;
 }
 
 Operations ah_operations() { return kAhOperations; }

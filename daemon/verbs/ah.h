@@ -5,7 +5,7 @@
 
 namespace urnic::daemon {
 
-/// Ends the address handles of a context, of all for nullptr.
-void remove_ahs(ClientState& client, const ContextObject* context);
+/// Ends some address handles of a context, of all for nullptr. Returns whether there were any.
+[[nodiscard]] bool remove_ahs(ClientState& client, const ContextObject* context);
 
 }  // namespace urnic::daemon

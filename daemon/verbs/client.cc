@@ -129,24 +129,38 @@ bool ClientState::has_qp(const RnicState& rnic, std::uint32_t qp_num) const {
                        [&](const auto& entry) { return is_it(entry.second->target->slot); });
 }
 
+bool end_some_objects(ClientState& client, const ContextObject* context) {
+    constexpr bool (*kEnd[])(ClientState&, const ContextObject*) = {
+        send_posted, remove_qps, remove_xrc_targets, remove_srqs, remove_xrcds,           remove_ahs,
+        remove_cqs,  remove_mws, remove_mrs,         remove_dms,  remove_pds_and_channels};
+    return std::any_of(std::begin(kEnd), std::end(kEnd),
+                       [&](const auto& end_some) { return end_some(client, context); });
+}
+
+bool ClientState::end_some() {
+    if (!is_ending) {
+        is_ending = true;
+        // Nobody imports what is about to end.
+        for (const auto& [handle, context] : contexts) {
+            forget_context(*this, *context);
+        }
+        return true;
+    }
+    // Before its connections tell their peers that they end.
+    if (send_posted(*this, nullptr)) {
+        return true;
+    }
+    if (cm && cm->end_some()) {
+        return true;
+    }
+    cm.reset();
+    return end_some_objects(*this, nullptr);
+}
+
 ClientState::~ClientState() {
     ClientState& client = *this;
-    // Before its connections tell their peers that they end.
-    send_posted(client, nullptr);
-    client.cm.reset();
-    for (const auto& [handle, context] : client.contexts) {
-        forget_context(client, *context);
+    while (end_some()) {
     }
-    remove_qps(client, nullptr);
-    remove_xrc_targets(client, nullptr);
-    remove_srqs(client, nullptr);
-    remove_xrcds(client, nullptr);
-    remove_ahs(client, nullptr);
-    remove_cqs(client, nullptr);
-    remove_mws(client, nullptr);
-    remove_mrs(client, nullptr);
-    remove_dms(client, nullptr);
-    remove_pds_and_channels(client, nullptr);
     for (std::uint32_t w = 0; w < client.on_worker.size(); ++w) {
         client.control.workers[w]->call(
             [&] { client.control.workers[w]->detach_client(*client.on_worker[w]); });

@@ -15,8 +15,9 @@ namespace urnic::daemon {
 [[nodiscard]] int hello(ControlState& control, const Peer& peer, std::uint32_t id, const Request& request,
                         Reply& reply, std::unique_ptr<ClientState>& client);
 
-/// Executes a request other than Hello and Status. 0 or errno; EOPNOTSUPP: unknown operation, EINVAL: a wrong
-/// length, a wrong number of descriptors, a handle that is not there, or what the operation says.
+/// Executes a request other than Hello and Status. 0, kUnfinished or errno; EOPNOTSUPP: unknown operation,
+/// EINVAL: a wrong length, a wrong number of descriptors, a handle that is not there, or what the operation
+/// says.
 [[nodiscard]] int handle_request(ClientState& client, Request& request, Reply& reply);
 
 }  // namespace urnic::daemon

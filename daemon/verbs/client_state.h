@@ -37,9 +37,12 @@ struct ClientState final : QpOwner {
     ClientState(ControlState& control, const Peer& peer, std::uint32_t id, std::string program);
     ClientState(const ClientState&) = delete;
     ClientState& operator=(const ClientState&) = delete;
-    /// Ends everything that the client owns, without needing memory for that: QPs, SRQs, XRC domains, AHs,
-    /// CQs, MWs, MRs, DMs, PDs, then its place on the workers.
+    /// Ends everything that is left of what the client owns, without needing memory for that: QPs, SRQs, XRC
+    /// domains, AHs, CQs, MWs, MRs, DMs, PDs, then its place on the workers.
     ~ClientState();
+    /// Ends some of it, for which others wait well below a millisecond. Returns whether that was not all;
+    /// from the first call on the client makes no requests any more.
+    [[nodiscard]] bool end_some();
     /// Its own, or an XRC target that it has opened.
     [[nodiscard]] bool has_qp(const RnicState& rnic, std::uint32_t qp_num) const override;
 
@@ -62,6 +65,7 @@ struct ClientState final : QpOwner {
     std::vector<DoorbellSlots> doorbell_slots;  // of each worker
     std::uint64_t registered_bytes = 0;
     std::uint64_t device_memory_bytes = 0;
+    bool is_ending = false;
     std::uint32_t num_memberships = 0;  // in multicast groups
     std::unique_ptr<CmClient> cm;       // once it has opened a channel
 
@@ -79,6 +83,9 @@ struct ClientState final : QpOwner {
     // Handles of QPs too, and so from another part of their space.
     HandleTable<XrcTargetObject> xrc_targets{user.count(Resource::kQps), 1U << 31U};
 };
+
+/// Ends some objects of a context, of all for nullptr. Returns whether there were any.
+[[nodiscard]] bool end_some_objects(ClientState& client, const ContextObject* context);
 
 /// Takes a piece of the client's ring memory. 0 or errno.
 [[nodiscard]] int allocate_rings(ClientState& client, std::size_t bytes, RingPiece& piece);

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "base/check.h"
+#include "daemon/verbs/batch.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/cq.h"
 #include "daemon/verbs/operations.h"
@@ -36,19 +37,6 @@ void notify(dataplane::NotifyingCq& cq) {
     cq.completion_events.fetch_add(1);  // first: who reads it may destroy the CQ at once
     if (cq.channel->socket.send(&cq.user_handle, sizeof cq.user_handle) != EventSocket::Sent::kSent) {
         cq.completion_events.fetch_sub(1);
-    }
-}
-
-template <typename Leaves>
-void release_cqs(ClientState& client, Leaves&& leaves) {
-    for (const auto& worker : client.control.workers) {
-        worker->call([&] {
-            for (const auto& [handle, cq] : client.cqs) {
-                if (leaves(*cq)) {
-                    worker->release_cq(*cq->cq);
-                }
-            }
-        });
     }
 }
 
@@ -199,21 +187,20 @@ constexpr Operation kCqOperations[] = {
 
 }  // namespace
 
-void remove_cqs(ClientState& client, const ContextObject* context) {
-    const auto ours = [&](const CqObject& cq) { return context == nullptr || cq.context == context; };
-    if (std::none_of(client.cqs.begin(), client.cqs.end(),
-                     [&](const auto& entry) { return ours(*entry.second); })) {
-        return;
+bool remove_cqs(ClientState& client, const ContextObject* context) {
+    const auto batch = next_batch(
+        client.cqs, [&](const CqObject& cq) { return context == nullptr || cq.context == context; });
+    if (batch.empty()) {
+        return false;
     }
-    release_cqs(client, ours);
-    for (auto entry = client.cqs.begin(); entry != client.cqs.end();) {
-        if (ours(*entry->second)) {
-            forget_cq(client, *entry->second);
-            entry = client.cqs.remove(entry);
-        } else {
-            ++entry;
-        }
+    for (const auto& worker : client.control.workers) {
+        worker->call([&] {
+            for (const auto at : batch) {
+                worker->release_cq(*at->second->cq);
+            }
+        });
     }
+    return remove_batch(client.cqs, batch, [&](CqObject& cq) { forget_cq(client, cq); });
 }
 
 Operations cq_operations() { return kCqOperations; }

@@ -5,7 +5,8 @@
 
 namespace urnic::daemon {
 
-/// Ends the CQs of a context, of all for nullptr; no QP or SRQ uses them any more.
-void remove_cqs(ClientState& client, const ContextObject* context);
+/// Ends some CQs of a context, of all for nullptr; no QP or SRQ uses them any more. Returns whether there
+/// were any.
+[[nodiscard]] bool remove_cqs(ClientState& client, const ContextObject* context);
 
 }  // namespace urnic::daemon

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "daemon/verbs/ah.h"
+#include "daemon/verbs/batch.h"
 #include "daemon/verbs/client_caps.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/cq.h"
@@ -84,17 +85,9 @@ int close_device(ClientState& client, const abi::HandleRequest& request, Reply& 
         return ENOENT;
     }
     // As when a uverbs file is closed: whatever is left in the context goes with it.
-    send_posted(client, context);
-    remove_qps(client, context);
-    remove_xrc_targets(client, context);
-    remove_srqs(client, context);
-    remove_xrcds(client, context);
-    remove_ahs(client, context);
-    remove_cqs(client, context);
-    remove_mws(client, context);
-    remove_mrs(client, context);
-    remove_dms(client, context);
-    remove_pds_and_channels(client, context);
+    if (end_some_objects(client, context)) {
+        return kUnfinished;
+    }
     forget_context(client, *context);
     client.control.disposer.take(client.contexts.take(request.handle));
     return 0;
@@ -256,23 +249,16 @@ int add_pd(ClientState& client, ContextObject& context, PdNumbers::Number number
     return 0;
 }
 
-void remove_pds_and_channels(ClientState& client, const ContextObject* context) {
-    for (auto entry = client.pds.begin(); entry != client.pds.end();) {
-        const PdObject& pd = *entry->second;
-        if (context == nullptr || pd.context == context) {
-            --pd.context->device->num_pds;
-            entry = client.pds.remove(entry);
-        } else {
-            ++entry;
-        }
+bool remove_pds_and_channels(ClientState& client, const ContextObject* context) {
+    const auto ours = [&](const auto& object) { return context == nullptr || object.context == context; };
+    const bool any_pds = remove_batch(client.pds, next_batch(client.pds, ours),
+                                      [](const PdObject& pd) { --pd.context->device->num_pds; });
+    const auto channels = next_batch(client.channels, ours);
+    for (const auto at : channels) {
+        client.control.disposer.take(std::move(at->second));
+        client.channels.remove(at);
     }
-    for (auto entry = client.channels.begin(); entry != client.channels.end();) {
-        const bool ours = context == nullptr || entry->second->context == context;
-        if (ours) {
-            client.control.disposer.take(std::move(entry->second));
-        }
-        entry = ours ? client.channels.remove(entry) : std::next(entry);
-    }
+    return any_pds || !channels.empty();
 }
 
 Operations device_operations() { return kDeviceOperations; }

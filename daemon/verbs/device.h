@@ -17,7 +17,8 @@ void forget_context(ClientState& client, const ContextObject& context);
 [[nodiscard]] int add_pd(ClientState& client, ContextObject& context, PdNumbers::Number number, Reply& reply);
 /// Raises an event of the port in every context of the device.
 void raise_port_event(const ClientState& client, const RnicState& device, AsyncEventType type);
-/// Ends the PDs and channels of a context, of all for nullptr; nothing uses them any more.
-void remove_pds_and_channels(ClientState& client, const ContextObject* context);
+/// Ends some PDs and channels of a context, of all for nullptr; nothing uses them any more. Returns whether
+/// there were any.
+[[nodiscard]] bool remove_pds_and_channels(ClientState& client, const ContextObject* context);
 
 }  // namespace urnic::daemon

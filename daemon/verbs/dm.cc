@@ -1,6 +1,7 @@
 // Device memory of a client.
 #include <cerrno>
 
+#include "daemon/verbs/batch.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/dm.h"
 #include "daemon/verbs/mr.h"
@@ -111,15 +112,10 @@ int add_dm(ClientState& client, ContextObject& context, std::shared_ptr<DeviceMe
     return 0;
 }
 
-void remove_dms(ClientState& client, const ContextObject* context) {
-    for (auto entry = client.dms.begin(); entry != client.dms.end();) {
-        if (context == nullptr || entry->second->context == context) {
-            forget_dm(client, *entry->second);
-            entry = client.dms.remove(entry);
-        } else {
-            ++entry;
-        }
-    }
+bool remove_dms(ClientState& client, const ContextObject* context) {
+    const auto batch = next_batch(
+        client.dms, [&](const DmObject& dm) { return context == nullptr || dm.context == context; });
+    return remove_batch(client.dms, batch, [&](DmObject& dm) { forget_dm(client, dm); });
 }
 
 Operations dm_operations() { return kDmOperations; }

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "daemon/ipc/fd_closer.h"
+#include "daemon/verbs/batch.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/mr.h"
 #include "daemon/verbs/mr_access.h"
@@ -272,24 +273,22 @@ int add_mr(ClientState& client, std::unique_ptr<MrObject> made, Reply& reply) {
     return 0;
 }
 
-void remove_mrs(ClientState& client, const ContextObject* context) {
-    const auto ours = [&](const MrObject& mr) { return context == nullptr || mr.pd->context == context; };
-    bool any = false;
-    bool others_windows = false;
-    for (const auto& [handle, mr] : client.mrs) {
-        if (ours(*mr)) {
-            KeyTable& keys = mr->pd->context->device->device->keys;
-            // Our own windows are gone. What is left belongs to those who share the PD.
-            if (!keys.close(mr->key)) {
-                keys.force_close(mr->key);
-                others_windows = true;
-            }
-            URNIC_CHECK(keys.remove(mr->key));
-            any = true;
-        }
+bool remove_mrs(ClientState& client, const ContextObject* context) {
+    const auto batch = next_batch(
+        client.mrs, [&](const MrObject& mr) { return context == nullptr || mr.pd->context == context; });
+    if (batch.empty()) {
+        return false;
     }
-    if (!any) {
-        return;
+    bool others_windows = false;
+    for (const auto at : batch) {
+        const MrObject& mr = *at->second;
+        KeyTable& keys = mr.pd->context->device->device->keys;
+        // Our own windows are gone. What is left belongs to those who share the PD.
+        if (!keys.close(mr.key)) {
+            keys.force_close(mr.key);
+            others_windows = true;
+        }
+        URNIC_CHECK(keys.remove(mr.key));
     }
     client.control.barrier();  // one for all of them
     if (others_windows) {
@@ -298,14 +297,7 @@ void remove_mrs(ClientState& client, const ContextObject* context) {
         }
         client.control.barrier();
     }
-    for (auto entry = client.mrs.begin(); entry != client.mrs.end();) {
-        if (ours(*entry->second)) {
-            forget_mr(client, *entry->second);
-            entry = client.mrs.remove(entry);
-        } else {
-            ++entry;
-        }
-    }
+    return remove_batch(client.mrs, batch, [&](MrObject& mr) { forget_mr(client, mr); });
 }
 
 Operations mr_operations() { return kMrOperations; }

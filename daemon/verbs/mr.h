@@ -12,7 +12,8 @@ namespace urnic::daemon {
 /// Takes the region in, gives it a key, counts it and answers. ENOMEM: there is no key; then its window is
 /// not held any more either.
 [[nodiscard]] int add_mr(ClientState& client, std::unique_ptr<MrObject> made, Reply& reply);
-/// Ends the regions of a context, of all for nullptr; their windows are gone.
-void remove_mrs(ClientState& client, const ContextObject* context);
+/// Ends some regions of a context, of all for nullptr; their windows are gone. Returns whether there were
+/// any.
+[[nodiscard]] bool remove_mrs(ClientState& client, const ContextObject* context);
 
 }  // namespace urnic::daemon

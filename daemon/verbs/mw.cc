@@ -1,6 +1,7 @@
 // Memory windows of a client. The control thread makes and ends them; binding is the workers' (rnic/mem).
 #include <cerrno>
 
+#include "daemon/verbs/batch.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/mw.h"
 #include "daemon/verbs/operations.h"
@@ -68,27 +69,17 @@ constexpr Operation kMwOperations[] = {
 
 }  // namespace
 
-void remove_mws(ClientState& client, const ContextObject* context) {
-    const auto ours = [&](const MwObject& mw) { return context == nullptr || mw.pd->context == context; };
-    bool any = false;
-    for (const auto& [handle, mw] : client.mws) {
-        if (ours(*mw)) {
-            mw->pd->context->device->device->keys.remove_window(mw->window);
-            any = true;
-        }
+bool remove_mws(ClientState& client, const ContextObject* context) {
+    const auto batch = next_batch(
+        client.mws, [&](const MwObject& mw) { return context == nullptr || mw.pd->context == context; });
+    if (batch.empty()) {
+        return false;
     }
-    if (!any) {
-        return;
+    for (const auto at : batch) {
+        at->second->pd->context->device->device->keys.remove_window(at->second->window);
     }
     client.control.barrier();  // one for all of them
-    for (auto entry = client.mws.begin(); entry != client.mws.end();) {
-        if (ours(*entry->second)) {
-            forget_mw(*entry->second);
-            entry = client.mws.remove(entry);
-        } else {
-            ++entry;
-        }
-    }
+    return remove_batch(client.mws, batch, forget_mw);
 }
 
 Operations mw_operations() { return kMwOperations; }

@@ -5,7 +5,7 @@
 
 namespace urnic::daemon {
 
-/// Ends the windows of a context, of all for nullptr.
-void remove_mws(ClientState& client, const ContextObject* context);
+/// Ends some windows of a context, of all for nullptr. Returns whether there were any.
+[[nodiscard]] bool remove_mws(ClientState& client, const ContextObject* context);
 
 }  // namespace urnic::daemon

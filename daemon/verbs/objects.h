@@ -125,7 +125,8 @@ struct QpObject {
     dataplane::QpSlot slot;
     RingPiece memory;
     std::uint32_t worker = 0;
-    Memberships memberships;  // multicast
+    bool has_sent_last = false;  // it ends, and what was posted has been sent
+    Memberships memberships;     // multicast
 };
 
 }  // namespace urnic::daemon

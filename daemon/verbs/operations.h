@@ -1,7 +1,7 @@
 // The operations of the control socket: one table for each kind of object, in the file of its handlers.
 //
 // A handler answers 0 or an errno value, or throws std::bad_alloc, which is answered with ENOMEM; it leaves
-// nothing behind when it fails.
+// nothing behind when it fails. One of a request that takes long returns kUnfinished after each step.
 #pragma once
 
 #include <cstddef>

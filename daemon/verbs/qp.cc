@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "daemon/neighbour/address_vector.h"
+#include "daemon/verbs/batch.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/make_qp.h"
 #include "daemon/verbs/mcast.h"
@@ -400,16 +401,18 @@ constexpr Operation kQpOperations[] = {
 
 /// What the QPs of a context have posted goes out before they end: a NIC has sent it when its program is
 /// gone.
-void send_posted(ClientState& client, const ContextObject* context) {
+bool send_posted(ClientState& client, const ContextObject* context) {
+    const auto batch = next_batch(client.qps, [&](const QpObject& qp) {
+        return !qp.has_sent_last && (context == nullptr || qp.pd->context == context);
+    });
     for (std::uint32_t w = 0; w < client.control.num_workers(); ++w) {
         dataplane::Worker& worker = *client.control.workers[w];
         // In several calls: between them the worker looks at its timers and at other clients' calls.
-        for (auto at = client.qps.begin(); at != client.qps.end();) {
+        for (auto at = batch.begin(); at != batch.end();) {
             worker.call([&] {
-                for (std::uint32_t left = kUnsentQpsPerCall; left != 0 && at != client.qps.end(); ++at) {
-                    QpObject& qp = *at->second;
-                    if (qp.worker == w && (context == nullptr || qp.pd->context == context) &&
-                        qp.slot.qp->has_unsent()) {
+                for (std::uint32_t left = kUnsentQpsPerCall; left != 0 && at != batch.end(); ++at) {
+                    QpObject& qp = *(*at)->second;
+                    if (qp.worker == w && qp.slot.qp->has_unsent()) {
                         worker.send_posted(qp.slot);
                         --left;
                     }
@@ -417,43 +420,44 @@ void send_posted(ClientState& client, const ContextObject* context) {
             });
         }
     }
+    for (const auto at : batch) {
+        at->second->has_sent_last = true;
+    }
+    return !batch.empty();
 }
 
-void remove_qps(ClientState& client, const ContextObject* context) {
-    const auto ours = [&](const QpObject& qp) { return context == nullptr || qp.pd->context == context; };
-    // One call for each worker, however many QPs it loses. The worker goes through our table, since a list of
-    // them would need memory.
+bool remove_qps(ClientState& client, const ContextObject* context) {
+    const auto batch = next_batch(
+        client.qps, [&](const QpObject& qp) { return context == nullptr || qp.pd->context == context; });
+    if (batch.empty()) {
+        return false;
+    }
     for (std::uint32_t w = 0; w < client.control.num_workers(); ++w) {
         dataplane::Worker& worker = *client.control.workers[w];
-        const auto leaves = [&](const auto& entry) {
-            return entry.second->worker == w && ours(*entry.second);
-        };
-        if (std::none_of(client.qps.begin(), client.qps.end(), leaves)) {
+        const auto leaves = [&](const auto at) { return at->second->worker == w; };
+        if (std::none_of(batch.begin(), batch.end(), leaves)) {
             continue;
         }
+        // One call for all of them.
         worker.call([&] {
-            for (const auto& entry : client.qps) {
-                if (leaves(entry)) {
-                    for (auto& [gid, membership] : entry.second->memberships) {
+            for (const auto at : batch) {
+                if (leaves(at)) {
+                    for (auto& [gid, membership] : at->second->memberships) {
                         MulticastGroups::unlink(membership.member);
                     }
-                    worker.remove_qp(entry.second->slot);
+                    worker.remove_qp(at->second->slot);
                 }
             }
         });
     }
-    for (auto entry = client.qps.begin(); entry != client.qps.end();) {
-        if (ours(*entry->second)) {
-            forget_memberships(client, *entry->second);
-            forget_qp(client, *entry->second);
-            entry = client.qps.remove(entry);
-        } else {
-            ++entry;
-        }
-    }
+    remove_batch(client.qps, batch, [&](QpObject& qp) {
+        forget_memberships(client, qp);
+        forget_qp(client, qp);
+    });
     for (const auto& device : client.control.devices) {
         device->groups.publish(client.control, *device->device);
     }
+    return true;
 }
 
 Operations qp_operations() { return kQpOperations; }

@@ -5,10 +5,10 @@
 
 namespace urnic::daemon {
 
-/// Sends what the QPs of a context have posted, of all for nullptr, before they end: a NIC would have sent it
-/// when its program is gone.
-void send_posted(ClientState& client, const ContextObject* context);
-/// Ends the QPs of a context, of all for nullptr.
-void remove_qps(ClientState& client, const ContextObject* context);
+/// Sends what some QPs of a context have posted, of all for nullptr, before they end: a NIC would have sent
+/// it when its program is gone. Returns whether there were any of which this was not done yet.
+[[nodiscard]] bool send_posted(ClientState& client, const ContextObject* context);
+/// Ends some QPs of a context, of all for nullptr. Returns whether there were any.
+[[nodiscard]] bool remove_qps(ClientState& client, const ContextObject* context);
 
 }  // namespace urnic::daemon

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "daemon/verbs/batch.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/operations.h"
 #include "daemon/verbs/srq.h"
@@ -13,6 +14,9 @@
 namespace urnic::daemon {
 
 namespace {
+
+/// For each SRQ of an XRC domain its worker looks at all of the domain's target QPs.
+constexpr std::size_t kSrqsPerStep = 4;
 
 /// A ring as it was laid out.
 struct SrqRing {
@@ -237,15 +241,11 @@ constexpr Operation kSrqOperations[] = {
 
 }  // namespace
 
-void remove_srqs(ClientState& client, const ContextObject* context) {
-    for (auto entry = client.srqs.begin(); entry != client.srqs.end();) {
-        if (context == nullptr || entry->second->pd->context == context) {
-            forget_srq(client, *entry->second);
-            entry = client.srqs.remove(entry);
-        } else {
-            ++entry;
-        }
-    }
+bool remove_srqs(ClientState& client, const ContextObject* context) {
+    const auto batch = next_batch(
+        client.srqs, [&](const SrqObject& srq) { return context == nullptr || srq.pd->context == context; },
+        kSrqsPerStep);
+    return remove_batch(client.srqs, batch, [&](SrqObject& srq) { forget_srq(client, srq); });
 }
 
 Operations srq_operations() { return kSrqOperations; }

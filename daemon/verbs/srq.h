@@ -5,7 +5,7 @@
 
 namespace urnic::daemon {
 
-/// Ends the SRQs of a context, of all for nullptr; no QP uses them any more.
-void remove_srqs(ClientState& client, const ContextObject* context);
+/// Ends some SRQs of a context, of all for nullptr; no QP uses them any more. Returns whether there were any.
+[[nodiscard]] bool remove_srqs(ClientState& client, const ContextObject* context);
 
 }  // namespace urnic::daemon

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/check.h"
+#include "daemon/verbs/batch.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/make_qp.h"
 #include "daemon/verbs/operations.h"
@@ -16,6 +17,9 @@
 namespace urnic::daemon {
 
 namespace {
+
+/// A QP may have thousands of handles, among which each is looked for.
+constexpr std::size_t kTargetsPerStep = 16;
 
 /// Which file a descriptor that was opened for reading stands for. What the kernel knows already is enough,
 /// and all that is asked: the answer of a file system in user space could take for ever. 0 or errno.
@@ -252,26 +256,20 @@ void detach_target(ClientState& client, XrcTargetObject& handle) {
     }
 }
 
-void remove_xrc_targets(ClientState& client, const ContextObject* context) {
-    for (auto entry = client.xrc_targets.begin(); entry != client.xrc_targets.end();) {
-        if (context == nullptr || entry->second->xrcd->context == context) {
-            detach_target(client, *entry->second);
-            entry = client.xrc_targets.remove(entry);
-        } else {
-            ++entry;
-        }
-    }
+bool remove_xrc_targets(ClientState& client, const ContextObject* context) {
+    const auto batch = next_batch(
+        client.xrc_targets,
+        [&](const XrcTargetObject& target) { return context == nullptr || target.xrcd->context == context; },
+        kTargetsPerStep);
+    return remove_batch(client.xrc_targets, batch,
+                        [&](XrcTargetObject& target) { detach_target(client, target); });
 }
 
-void remove_xrcds(ClientState& client, const ContextObject* context) {
-    for (auto entry = client.xrcds.begin(); entry != client.xrcds.end();) {
-        if (context == nullptr || entry->second->context == context) {
-            drop_reference(*entry->second->context->device, *entry->second->domain);
-            entry = client.xrcds.remove(entry);
-        } else {
-            ++entry;
-        }
-    }
+bool remove_xrcds(ClientState& client, const ContextObject* context) {
+    const auto batch = next_batch(
+        client.xrcds, [&](const XrcdObject& xrcd) { return context == nullptr || xrcd.context == context; });
+    return remove_batch(client.xrcds, batch,
+                        [](const XrcdObject& xrcd) { drop_reference(*xrcd.context->device, *xrcd.domain); });
 }
 
 Operations xrc_operations() { return kXrcOperations; }

@@ -9,9 +9,10 @@ namespace urnic::daemon {
 [[nodiscard]] int create_xrc_target(ClientState& client, const abi::CreateQpRequest& request, Reply& reply);
 /// Gives the handle's QP up; the last handle takes the QP with it.
 void detach_target(ClientState& client, XrcTargetObject& handle);
-/// Ends the target QPs' handles of a context, of all for nullptr.
-void remove_xrc_targets(ClientState& client, const ContextObject* context);
-/// Ends the domains' handles of a context, of all for nullptr; their SRQs and target QPs are gone.
-void remove_xrcds(ClientState& client, const ContextObject* context);
+/// Ends some target QPs' handles of a context, of all for nullptr. Returns whether there were any.
+[[nodiscard]] bool remove_xrc_targets(ClientState& client, const ContextObject* context);
+/// Ends some domains' handles of a context, of all for nullptr; their SRQs and target QPs are gone. Returns
+/// whether there were any.
+[[nodiscard]] bool remove_xrcds(ClientState& client, const ContextObject* context);
 
 }  // namespace urnic::daemon
