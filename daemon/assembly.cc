@@ -123,12 +123,12 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->index = index;
     device->mac = rnic.mac.value_or(wire::Mac{});
     device->mtu_bytes = rnic.mtu_bytes;
-    device->use_go_back_n = rnic.goes_back_n;
-    device->nak_failed_invalidation = rnic.naks_failed_invalidation;
+    device->use_go_back_n = rnic.use_go_back_n;
+    device->nak_failed_invalidation = rnic.nak_failed_invalidation;
     device->congestion.fill(rnic.congestion);
     device->pfc = rnic.pfc;
     device->is_ecn_capable = rnic.is_ecn_capable;
-    device->udp_checksum_enabled = rnic.makes_udp_checksum;
+    device->udp_checksum_enabled = rnic.udp_checksum_enabled;
     std::uint32_t next = 1;
     const auto add_link = [&](const LinkConfig& link) {
         for (const auto& address : {link.ipv4, link.ipv6}) {
@@ -256,7 +256,7 @@ void Assembly::open_kernel_port(dataplane::Device& device, const RnicConfig& rni
     config.frames = frames;
     config.counters = &device.counters;
     auto port = std::make_unique<dataplane::KernelPort>(config);
-    if (!rnic.mtu_given) {
+    if (!rnic.is_mtu_set) {
         device.mtu_bytes = port->max_path_mtu();
     } else if (rnic.mtu_bytes > port->max_path_mtu()) {
         throw SetupError(rnic.name + ": " + port->explain_mtu_limit(rnic.mtu_bytes));

@@ -131,7 +131,7 @@ def main():
         before, rest = text.split(BEGIN)
         PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.split(END)[1]}", encoding="utf-8")
     if missed:
-        print(f"{missed} aims are missed")
+        print(f"{missed} targets are missed")
 
 
 if __name__ == "__main__":

@@ -160,8 +160,8 @@ def ten_users(daemon, seconds):
 
 def table(found, rounds, tenths, options):
     lines = [machine.about(found) + f" {options.rounds} rounds of {options.seconds} s each. Medians (first to third quartile).", "",
-             "| beside | 64 KB WRITE, GB/s | of what it has beside one like it; aim: 0.4 | 8 B ping-pong, p99 us | "
-             "times that beside one like it; aim: below 3 |", "|---|---|---|---|---|"]
+             "| beside | 64 KB WRITE, GB/s | of what it has beside one like it; target: 0.4 | 8 B ping-pong, p99 us | "
+             "times that beside one like it; target: below 3 |", "|---|---|---|---|---|"]
     base = {key: statistics.median(run[key] for run in rounds[BASE]) for key in ("gbyte_per_second", "p99_us")}
     for name, runs in rounds.items():
         cells = []
@@ -170,7 +170,7 @@ def table(found, rounds, tenths, options):
             cells += [machine.cell(machine.summary(values)), f"{statistics.median(values) / base[key]:.2f}"]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     if tenths:
-        lines += ["", f"{USERS} users of 64 KB WRITEs at once: each got {min(tenths):.2f} to {max(tenths):.2f} of an equal part (aim: 0.8 to 1.2)."]
+        lines += ["", f"{USERS} users of 64 KB WRITEs at once: each got {min(tenths):.2f} to {max(tenths):.2f} of an equal part (target: 0.8 to 1.2)."]
     return "\n".join(lines) + "\n"
 
 

@@ -190,7 +190,7 @@ void set_mtu(RnicDraft& draft, const toml::node& node, const std::string& key) {
         throw_at(node, fmt::format("'{}' must be 256, 512, 1024, 2048 or 4096", key));
     }
     draft.rnic.mtu_bytes = static_cast<std::uint32_t>(mtu);
-    draft.rnic.mtu_given = true;
+    draft.rnic.is_mtu_set = true;
 }
 
 void set_recovery(RnicDraft& draft, const toml::node& node, const std::string& key) {
@@ -198,7 +198,7 @@ void set_recovery(RnicDraft& draft, const toml::node& node, const std::string& k
     if (recovery != "selective" && recovery != "go-back-n") {
         throw_at(node, fmt::format("'{}' must be \"selective\" or \"go-back-n\"", key));
     }
-    draft.rnic.goes_back_n = recovery == "go-back-n";
+    draft.rnic.use_go_back_n = recovery == "go-back-n";
 }
 
 void set_failed_invalidation(RnicDraft& draft, const toml::node& node, const std::string& key) {
@@ -206,7 +206,7 @@ void set_failed_invalidation(RnicDraft& draft, const toml::node& node, const std
     if (answer != "ack" && answer != "nak") {
         throw_at(node, fmt::format("'{}' must be \"ack\" or \"nak\"", key));
     }
-    draft.rnic.naks_failed_invalidation = answer == "nak";
+    draft.rnic.nak_failed_invalidation = answer == "nak";
 }
 
 constexpr Key<RnicDraft> kRnicKeys[] = {
@@ -236,7 +236,7 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"ecn", [](RnicDraft& draft, const toml::node& node,
                const std::string& key) { draft.rnic.is_ecn_capable = get_bool(node, key); }},
     {"udp_checksum", [](RnicDraft& draft, const toml::node& node,
-                        const std::string& key) { draft.rnic.makes_udp_checksum = get_bool(node, key); }},
+                        const std::string& key) { draft.rnic.udp_checksum_enabled = get_bool(node, key); }},
 };
 
 RnicConfig read_rnic(const toml::table& table) {
@@ -251,7 +251,7 @@ RnicConfig read_rnic(const toml::table& table) {
         throw_at(table, problem);
     }
     const bool is_nic = rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev;
-    if (is_nic && !rnic.mtu_given) {
+    if (is_nic && !rnic.is_mtu_set) {
         rnic.mtu_bytes = 1024;  // the most that fits into ordinary Ethernet frames of 1500 bytes
     }
     return rnic;

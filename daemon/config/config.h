@@ -85,15 +85,15 @@ struct RnicConfig : LinkConfig {
     std::optional<wire::Mac> mac;  // the port's own when absent (kPci, kVdev); a made-up one on a fabric
     std::vector<LinkConfig> vlans;
     std::uint32_t mtu_bytes = 4096;  // largest path MTU
-    bool mtu_given = false;          // else kAfPacket and kAfXdp take what the interface's MTU allows
+    bool is_mtu_set = false;         // else kAfPacket and kAfXdp take what the interface's MTU allows
     bool is_ecn_capable = false;
     congestion::Settings congestion = congestion::default_settings();
     PfcSettings pfc;
     bool rx_priorities_given = false;  // else those that its network pauses, if it is on one
-    bool makes_udp_checksum = false;
-    bool goes_back_n = false;  // after a loss; else early packets are held and the missing one is resent
-    bool naks_failed_invalidation = false;  // QpConfig::naks_failed_invalidation
-    std::uint32_t line = 0;                 // where it stands in the file
+    bool udp_checksum_enabled = false;
+    bool use_go_back_n = false;  // after a loss; else early packets are held and the missing one is resent
+    bool nak_failed_invalidation = false;  // QpConfig::nak_failed_invalidation
+    std::uint32_t line = 0;                // where it stands in the file
 };
 
 /// The RNIC takes MAC and addresses from the kernel's interface and follows them: it has none of its own.

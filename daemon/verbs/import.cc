@@ -58,8 +58,12 @@ int import_device(ClientState& client, const abi::ImportDeviceRequest& /*request
     return 0;
 }
 
-int import_pd(ClientState& client, const abi::ImportRequest& request, Reply& reply) {
-    ContextObject* context = client.contexts.find(request.into);
+/// The object that is to come into `context`, of the client that has the context which that one was imported
+/// by. 0 or errno.
+template <typename Object>
+int find_object(const ClientState& client, const abi::ImportRequest& request,
+                HandleTable<Object> ClientState::*objects, ContextObject*& context, const Object*& object) {
+    context = client.contexts.find(request.into);
     if (context == nullptr) {
         return ENOENT;
     }
@@ -67,14 +71,18 @@ int import_pd(ClientState& client, const abi::ImportRequest& request, Reply& rep
     if (owner == nullptr) {
         return EINVAL;
     }
-    const PdObject* pd = owner->client->pds.find(request.handle);
-    if (pd == nullptr) {
+    object = (owner->client->*objects).find(request.handle);
+    if (object == nullptr) {
         return ENOENT;
     }
-    if (pd->context != owner->client->contexts.find(owner->handle)) {
-        return EINVAL;
-    }
-    return add_pd(client, *context, pd->keeps_number, reply);
+    return object->context == owner->client->contexts.find(owner->handle) ? 0 : EINVAL;
+}
+
+int import_pd(ClientState& client, const abi::ImportRequest& request, Reply& reply) {
+    ContextObject* context = nullptr;
+    const PdObject* pd = nullptr;
+    const int error = find_object(client, request, &ClientState::pds, context, pd);
+    return error != 0 ? error : add_pd(client, *context, pd->keeps_number, reply);
 }
 
 int import_mr(ClientState& client, const abi::ImportRequest& request, Reply& reply) {
@@ -101,22 +109,10 @@ int import_mr(ClientState& client, const abi::ImportRequest& request, Reply& rep
 }
 
 int import_dm(ClientState& client, const abi::ImportRequest& request, Reply& reply) {
-    ContextObject* context = client.contexts.find(request.into);
-    if (context == nullptr) {
-        return ENOENT;
-    }
-    const ContextOwner* owner = owner_of(client, *context);
-    if (owner == nullptr) {
-        return EINVAL;
-    }
-    const DmObject* dm = owner->client->dms.find(request.handle);
-    if (dm == nullptr) {
-        return ENOENT;
-    }
-    if (dm->context != owner->client->contexts.find(owner->handle)) {
-        return EINVAL;
-    }
-    return add_dm(client, *context, dm->memory, reply);
+    ContextObject* context = nullptr;
+    const DmObject* dm = nullptr;
+    const int error = find_object(client, request, &ClientState::dms, context, dm);
+    return error != 0 ? error : add_dm(client, *context, dm->memory, reply);
 }
 
 constexpr Operation kImportOperations[] = {

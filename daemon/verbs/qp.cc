@@ -92,7 +92,7 @@ QpConfig config_of(const abi::CreateQpRequest& request, const QpLayout& layout, 
 void use_device(dataplane::Device& device, std::uint32_t worker, QpConfig& config) {
     config.keys = &device.keys;
     config.handles = &device.handles;
-    config.naks_failed_invalidation = device.nak_failed_invalidation;
+    config.nak_failed_invalidation = device.nak_failed_invalidation;
     config.port_mtu_bytes = device.mtu_bytes;
     config.counters = &device.counters[worker];
 }

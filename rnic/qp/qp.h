@@ -44,7 +44,7 @@ struct QpConfig {
     const congestion::Settings* congestion = nullptr;
     congestion::CnpGaps* cnp_gaps = nullptr;  // the device's; nullptr: each QP has a gap of its own
     /// RC: a SEND with Invalidate of a key that may not be invalidated gets a NAK, not an ACK.
-    bool naks_failed_invalidation = false;
+    bool nak_failed_invalidation = false;
     std::uint32_t port_mtu_bytes = 4096;  // largest payload of a UD packet
     std::uint16_t pkey = 0xffff;          // entry 0 of the P_Key table
 };

@@ -46,7 +46,7 @@ SimHost::SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Op
     config.pkey = options.pkey;
     config.congestion = options.congestion;
     config.cnp_gaps = options.cnp_gaps;
-    config.naks_failed_invalidation = options.naks_failed_invalidation;
+    config.nak_failed_invalidation = options.nak_failed_invalidation;
     config.reorder_buffers = options.holds_early_packets ? &reorder_buffers : nullptr;
     qp_ = make_qp(options.type, config);
     wire_.attach(*this);

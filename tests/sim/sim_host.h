@@ -57,7 +57,7 @@ class SimHost : public Outbox {
         std::uint16_t pkey = 0xffff;
         /// Holds packets that come early; without it the QP goes back N (QpConfig::reorder_buffers).
         bool holds_early_packets = false;
-        bool naks_failed_invalidation = false;  // as in QpConfig
+        bool nak_failed_invalidation = false;  // as in QpConfig
         QpType type = QpType::kRc;
         std::uint32_t port_mtu = 4096;
         bool ipv6 = false;

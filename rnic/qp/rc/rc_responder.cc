@@ -386,7 +386,7 @@ void RcResponder::finish_packet(const wire::PacketView& packet, const wire::Opco
 // It is acknowledged like any other; the receive says what happened, and the QP ends.
 void RcResponder::fail_invalidation(const wire::PacketView& packet, const wire::OpcodeInfo& info,
                                     Outbox& outbox) {
-    if (common_.config.naks_failed_invalidation) {
+    if (common_.config.nak_failed_invalidation) {
         refuse({wire::kNakRemoteAccessError, WcStatus::kRemAccessErr, AsyncEventType::kQpAccessErr}, outbox);
         return;
     }

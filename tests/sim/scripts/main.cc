@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
     // A script makes RNICs with tables of tens of megabytes. Their pages must come untouched from the system
     // each time: in memory that was used before, calloc() would clear all of them.
     mallopt(M_MMAP_THRESHOLD, 1 << 20);
+    mallopt(M_PERTURB, 0);  // MALLOC_PERTURB_ makes calloc() write to untouched pages, too
     testing::InitGoogleTest(&argc, argv);
     if (argc == 2 && std::string_view(argv[1]) == "--selective") {
         urnic::sim::set_recovery(urnic::sim::Recovery::kSelective);

@@ -166,7 +166,7 @@ RC_SCRIPT_IN(WindowInvalidation, BySendRefused, "9.7.4.1.5",
              "(failed_invalidation = \"nak\"): NAK remote access error, the receive fails") {
     for (int which = 0; which < kUnfit; ++which) {
         SCOPED_TRACE(which);
-        const std::uint32_t wrong = make_unfit(which, {.naks_failed_invalidation = true});
+        const std::uint32_t wrong = make_unfit(which, {.nak_failed_invalidation = true});
         post_receive(100, 64);
         post_receive(101, 64);
         peer(send_invalidate(2000, wrong));

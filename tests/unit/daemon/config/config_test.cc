@@ -340,8 +340,8 @@ TEST(Config, PortsOfTheKernelAndOfOtherDaemons) {
     EXPECT_EQ(config.rnics[0].port, PortKind::kAfPacket);
     EXPECT_EQ(config.rnics[0].port_device, "eth0");
     EXPECT_EQ(config.rnics[0].netns, "blue");
-    EXPECT_FALSE(config.rnics[0].mtu_given);
-    EXPECT_TRUE(config.rnics[2].mtu_given);
+    EXPECT_FALSE(config.rnics[0].is_mtu_set);
+    EXPECT_TRUE(config.rnics[2].is_mtu_set);
     EXPECT_EQ(config.rnics[3].port, PortKind::kAfXdp);
     EXPECT_EQ(config.rnics[4].port, PortKind::kMemif);
     EXPECT_EQ(config.rnics[4].port_device, "/tmp/s");
@@ -369,7 +369,7 @@ TEST(Config, AnswersToAFailedInvalidation) {
         const auto result = parse_config(std::string(kRnic) + text, "f");
         const auto* config = std::get_if<Config>(&result);
         ASSERT_NE(config, nullptr) << std::get<ConfigError>(result).message;
-        EXPECT_EQ(config->rnics[0].naks_failed_invalidation, naks) << text;
+        EXPECT_EQ(config->rnics[0].nak_failed_invalidation, naks) << text;
     }
     const auto bad = parse_config(std::string(kRnic) + "failed_invalidation = \"drop\"\n", "f");
     ASSERT_NE(std::get_if<ConfigError>(&bad), nullptr);
@@ -385,7 +385,7 @@ TEST(Config, RoutesOfAnRnicWithAddressesOfItsOwn) {
     ASSERT_NE(config, nullptr) << std::get<ConfigError>(result).message;
     const RnicConfig& read = config->rnics[0];
     ASSERT_EQ(read.routes.size(), 3U);
-    EXPECT_TRUE(read.is_ecn_capable && read.makes_udp_checksum);
+    EXPECT_TRUE(read.is_ecn_capable && read.udp_checksum_enabled);
     for (const char* wrong : {"gateway = \"10.0.0.0/8\"", "routes = [\"nonsense\"]", "routes = 7"}) {
         const auto bad = parse_config(std::string(kRnic) + wrong + "\n", "f");
         EXPECT_NE(std::get_if<ConfigError>(&bad), nullptr) << wrong;

@@ -16,9 +16,9 @@ from programs import Programs
 FASTER, SLOWER = [10.0, 12.0, 11.0], [5.0, 6.0, 5.5]
 
 
-def verdict(better, ours, other, aim, cpus=2):
+def verdict(better, ours, other, target, cpus=2):
     group = {"name": "g", "unit": "u", "better": better, "beside": {"other": ["floor"]}}
-    return run.judge(group, {"name": "row", "run": ["x"], "aim": [aim]}, {"row": ours, "other": other}, cpus)
+    return run.judge(group, {"name": "row", "run": ["x"], "target": [target]}, {"row": ours, "other": other}, cpus)
 
 
 class Verdicts(unittest.TestCase):
@@ -45,12 +45,12 @@ class Verdicts(unittest.TestCase):
         self.assertFalse(verdict("more", SLOWER, FASTER, {"ahead_of": ["other"]})["held"])
         self.assertTrue(verdict("less", SLOWER, FASTER, {"ahead_of": ["other"]})["held"])
         self.assertFalse(verdict("less", FASTER, SLOWER, {"ahead_of": ["other"]})["held"])
-        self.assertEqual(verdict("less", FASTER, SLOWER, {"ahead_of": ["other"]})["aim"][0]["behind"], ["other"])
+        self.assertEqual(verdict("less", FASTER, SLOWER, {"ahead_of": ["other"]})["target"][0]["behind"], ["other"])
 
     def test_more_cpus_ask_for_more(self):
-        aim = {"of": "other", "ratio": 1, "ratio_on_4_cpus": 3}
-        self.assertTrue(verdict("more", FASTER, SLOWER, aim)["held"])
-        self.assertFalse(verdict("more", FASTER, SLOWER, aim, cpus=4)["held"])
+        target = {"of": "other", "ratio": 1, "ratio_on_4_cpus": 3}
+        self.assertTrue(verdict("more", FASTER, SLOWER, target)["held"])
+        self.assertFalse(verdict("more", FASTER, SLOWER, target, cpus=4)["held"])
 
 
 class DataFiles(unittest.TestCase):
@@ -59,7 +59,7 @@ class DataFiles(unittest.TestCase):
         self.assertTrue(all(isinstance(word, str) for word in words), words)
 
     def test_every_row_can_run_and_has_an_aim(self):
-        with open(HERE / "aims.toml", "rb") as file:
+        with open(HERE / "targets.toml", "rb") as file:
             groups = tomllib.load(file)["group"]
         names = [row["name"] for group in groups for row in group["rows"]]
         self.assertEqual(len(names), len(set(names)))
@@ -69,8 +69,8 @@ class DataFiles(unittest.TestCase):
             for words in (*beside.values(), *(row["run"] for row in group["rows"])):
                 self.check(words, run.Rows)
             for row in group["rows"]:
-                for aim in row.get("aim", group.get("aim")):
-                    for other in [*aim.get("ahead_of", []), *([aim["of"]] if "of" in aim else [])]:
+                for target in row.get("target", group.get("target")):
+                    for other in [*target.get("ahead_of", []), *([target["of"]] if "of" in target else [])]:
                         self.assertIn(other, beside, row["name"])
 
     def test_every_series_can_run(self):

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Measures every row of aims.toml and writes the table into bench/RESULTS.md and everything into a JSON file.
+"""Measures every row of targets.toml and writes the table into bench/RESULTS.md and everything into a JSON file.
 
 The host moves virtual CPUs about, so a single figure says little. Each repetition runs a short block of each row of a
 group and of what it is compared with, one after the other, and begins with another one each time; ratios are taken
@@ -25,7 +25,7 @@ from programs import Programs
 from talker import Talker
 
 HERE = pathlib.Path(__file__).resolve().parent
-MARK = "table of aims: scripts/bench writes it"
+MARK = "table of targets: scripts/bench writes it"
 MANY_CONNECTED, IN_FLIGHT = 10_000, 128
 
 
@@ -140,27 +140,27 @@ def measure(rows, group, options):
 
 
 def judge(group, row, samples, cpus):
-    """Each part of a row's aim with what was found, and whether it holds."""
+    """Each part of a row's target with what was found, and whether it holds."""
     less = group["better"] == "less"
     ours = samples[row["name"]]
     ratios = {name: machine.summary([own / other if other else float("inf") for own, other in zip(ours, samples[name])])
               for name in group.get("beside", {})}
     found = machine.summary(ours)
     parts = []
-    for aim in row.get("aim", group.get("aim")):
-        if "value" in aim:
-            held = found["median"] <= aim["value"] if less else found["median"] >= aim["value"]
-            parts.append({"aim": aim.get("shown") or machine.figure(aim["value"]), "held": held})
-        elif "ahead_of" in aim:
-            behind = [name for name in aim["ahead_of"] if (ratios[name]["median"] >= 1) == less]
-            parts.append({"aim": "ahead of " + ", ".join(aim["ahead_of"]), "held": not behind, "behind": behind})
+    for target in row.get("target", group.get("target")):
+        if "value" in target:
+            held = found["median"] <= target["value"] if less else found["median"] >= target["value"]
+            parts.append({"target": target.get("shown") or machine.figure(target["value"]), "held": held})
+        elif "ahead_of" in target:
+            behind = [name for name in target["ahead_of"] if (ratios[name]["median"] >= 1) == less]
+            parts.append({"target": "ahead of " + ", ".join(target["ahead_of"]), "held": not behind, "behind": behind})
         else:
-            wanted = aim["ratio_on_4_cpus"] if cpus >= 4 and "ratio_on_4_cpus" in aim else aim["ratio"]
-            ratio = ratios[aim["of"]]["median"]
-            parts.append({"aim": f"{wanted:g} of {aim['of']}", "held": ratio <= wanted if less else ratio >= wanted})
+            wanted = target["ratio_on_4_cpus"] if cpus >= 4 and "ratio_on_4_cpus" in target else target["ratio"]
+            ratio = ratios[target["of"]]["median"]
+            parts.append({"target": f"{wanted:g} of {target['of']}", "held": ratio <= wanted if less else ratio >= wanted})
     return {"row": row["name"], "group": group["name"], "unit": group["unit"], "better": group["better"], "result": found,
             "beside": {name: machine.summary(samples[name]) for name in group.get("beside", {})}, "ratios": ratios,
-            "aim": parts, "held": all(part["held"] for part in parts)}
+            "target": parts, "held": all(part["held"] for part in parts)}
 
 
 def table(results, found, options):
@@ -168,12 +168,12 @@ def table(results, found, options):
              f"{found['cpu_daemon']}, applications on {found['cpu_a']} and {found['cpu_b']}; programs without a daemon on "
              f"{found['cpu_a']} and {found['cpu_own_b']}. Medians (first to third quartile); ratios are taken within a "
              "repetition. A latency's ratio is good when it is small, any other when it is large.", "",
-             "| what | unit | aim | met | urnic | beside it | ratio |", "|---|---|---|---|---|---|---|"]
+             "| what | unit | target | met | urnic | beside it | ratio |", "|---|---|---|---|---|---|---|"]
     for entry in results:
-        aims = "; ".join(part["aim"] for part in entry["aim"])
+        targets = "; ".join(part["target"] for part in entry["target"])
         beside = "<br>".join(f"{name} {machine.cell(value)}" for name, value in entry["beside"].items()) or "-"
         ratios = "<br>".join(machine.cell(value) for value in entry["ratios"].values()) or "-"
-        lines.append(f"| {entry['row']} | {entry['unit']} | {aims} | {'yes' if entry['held'] else '**no**'} | "
+        lines.append(f"| {entry['row']} | {entry['unit']} | {targets} | {'yes' if entry['held'] else '**no**'} | "
                      f"{machine.cell(entry['result'])} | {beside} | {ratios} |")
     return "\n".join(lines) + "\n"
 
@@ -202,14 +202,14 @@ def arguments():
 
 
 def chosen_groups(only):
-    with open(HERE / "aims.toml", "rb") as file:
+    with open(HERE / "targets.toml", "rb") as file:
         groups = tomllib.load(file)["group"]
     for group in groups:
         if only not in group["name"]:
             group["rows"] = [row for row in group["rows"] if only in row["name"]]
     groups = [group for group in groups if group["rows"]]
     if not groups:
-        raise Failure(f"nothing in {HERE / 'aims.toml'} is named like {only!r}")
+        raise Failure(f"nothing in {HERE / 'targets.toml'} is named like {only!r}")
     return groups
 
 
@@ -233,7 +233,7 @@ def main():
     if not options.only and not options.print:
         machine.write_between(options.page, MARK, text)
     print(text, end="")
-    say(f"{sum(entry['held'] for entry in results)} of {len(results)} aims met; took {found['took_seconds']:.0f} s; {options.json}")
+    say(f"{sum(entry['held'] for entry in results)} of {len(results)} targets met; took {found['took_seconds']:.0f} s; {options.json}")
 
 
 if __name__ == "__main__":
