@@ -29,7 +29,7 @@ void take_mads(RnicState& device, const MadHandler& handle) {
 
 }  // namespace
 
-void listen_for_mads(ControlState& control, MadHandler handle) {
+void listen_for_mads(ControlState& control, const MadHandler& handle) {
     for (const auto& entry : control.devices) {
         entry->mads = std::make_unique<dataplane::MadInbox>();
         entry->device->mads = entry->mads.get();

@@ -10,6 +10,7 @@ namespace urnic::daemon {
 
 /// From now on `handle` gets the MADs of every device, on the control thread; before the workers start.
 /// Throws std::system_error.
-void listen_for_mads(ControlState& control, std::function<void(RnicState&, const ReceivedMad&)> handle);
+void listen_for_mads(ControlState& control,
+                     const std::function<void(RnicState&, const ReceivedMad&)>& handle);
 
 }  // namespace urnic::daemon

@@ -46,7 +46,7 @@ constexpr TimeNs kTurnNs = 4'000;
 constexpr TimeNs kMostChargedNs = 200'000;
 
 std::int64_t ticks(TimeNs duration) {
-    return static_cast<std::int64_t>(rte_get_tsc_hz()) / 1'000'000 * duration / 1'000;
+    return static_cast<std::int64_t>(rte_get_tsc_hz() / 1'000'000 * duration / 1'000);
 }
 
 }  // namespace
