@@ -9,6 +9,7 @@ import fcntl
 import math
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -108,10 +109,15 @@ def run(command, timeout=PATIENCE_S, **options):
 
 
 def free_port():
-    """A TCP port of the loopback interface that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A TCP port that nobody uses. None of those that the kernel gives to connections: one of another test's could have it
+    before the program that is to listen on it has started."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as text:
+        first_given = int(text.read().split()[0])
+    while True:
+        port = random.randrange(min(10_000, first_given // 2), first_given)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("", port))
+            return port
 
 
 def listening(port, pid):
