@@ -455,7 +455,11 @@ void run(Input& input) {
         turn() = &handles[who & 1U];
         Request request = make_request(input);
         Reply reply;
-        const int error = handle_request(*client, request, reply);
+        int error = kUnfinished;
+        while (error == kUnfinished) {
+            reply = Reply();
+            error = handle_request(*client, request, reply);
+        }
         URNIC_CHECK(error >= 0 && reply.length >= sizeof(abi::ReplyHeader) &&
                     reply.length <= reply.bytes.size());
         URNIC_CHECK(reply.fds.size() <= abi::kMaxMessageFds);
