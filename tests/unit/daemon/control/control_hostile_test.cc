@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <thread>
 
 #include "tests/unit/daemon/control_fixture.h"
 
@@ -28,6 +29,15 @@ std::size_t open_descriptors() {
         ++count;
     }
     return count;
+}
+
+/// What a client owned ends on a thread of its own, which may take a moment.
+bool descriptors_become(std::size_t count) {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (open_descriptors() != count && std::chrono::steady_clock::now() < give_up) {
+        std::this_thread::yield();
+    }
+    return open_descriptors() == count;
 }
 
 unsigned test_seed() {
@@ -174,7 +184,7 @@ TEST_F(Hostile, DescriptorsThatNobodyAskedForAreClosed) {
     ASSERT_TRUE(worse.send("not a request at all", 20, {0, 1, 2}));
     EXPECT_TRUE(worse.receive().closed);
     wait_for_connections(1);
-    EXPECT_EQ(open_descriptors(), before + 1) << "only our own end of the second connection";
+    EXPECT_TRUE(descriptors_become(before + 1)) << "only our own end of the second connection";
 }
 
 TEST_F(Hostile, ManyDescriptors) {
@@ -186,7 +196,7 @@ TEST_F(Hostile, ManyDescriptors) {
             send_raw(bad, Op::kStatus, sizeof(abi::StatusRequest), sizeof(abi::StatusRequest), bomb).error(),
             EMSGSIZE);
     }
-    EXPECT_EQ(open_descriptors(), before);
+    EXPECT_TRUE(descriptors_become(before));
     expect_service();
 }
 
@@ -208,11 +218,11 @@ TEST_F(Hostile, AMemoryFileMustBeOneAndSealed) {
         EXPECT_EQ(attach({bad.socket()}), EINVAL) << "our own socket";
         EXPECT_EQ(attach({}), EINVAL);
         EXPECT_EQ(attach({good.get(), good.get()}), EINVAL);
-        EXPECT_EQ(open_descriptors(), before + 4);
+        EXPECT_TRUE(descriptors_become(before + 4));
         EXPECT_EQ(attach({good.get()}), 0);
         EXPECT_EQ(attach({good.get()}), EEXIST);
     }
-    EXPECT_EQ(open_descriptors(), before + 1) << "the server keeps one";
+    EXPECT_TRUE(descriptors_become(before + 1)) << "the server keeps one";
 }
 
 TEST_F(Hostile, AClientThatNeverReadsIsHungUpOn) {
@@ -320,7 +330,7 @@ TEST_F(DoomedClients, EverythingGoesWithTheProcess) {
     for (int i = 0; i < 50; ++i) {
         (void)kill_one(false);
     }
-    EXPECT_EQ(open_descriptors(), before);
+    EXPECT_TRUE(descriptors_become(before));
     EXPECT_TRUE(nothing_is_left());
 }
 
