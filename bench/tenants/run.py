@@ -7,6 +7,7 @@ Stock perftest, each user with an uid of his own, one worker, in-process wire. N
 
 import argparse
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -63,25 +64,27 @@ class Pair:
         while not machine.is_listening(port):
             if self.server.poll() is not None:
                 raise Failure(f"{command[0]} does not listen: {self.server.stderr.read()}")
-        self.client = subprocess.Popen(daemon.run(as_user(uid, [*whole, "-d", "urnic0", "127.0.0.1"])), stdout=subprocess.PIPE,
+        self.out = tempfile.TemporaryFile("w+", encoding="ascii")  # perftest says something of each QP: too much for a pipe
+        self.client = subprocess.Popen(daemon.run(as_user(uid, [*whole, "-d", "urnic0", "127.0.0.1"])), stdout=self.out,
                                        stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     def result(self):
-        out, problems = self.client.communicate(timeout=300)
+        _, problems = self.client.communicate(timeout=300)
         self.server.wait(60)
         self.server.stderr.close()
         if self.client.returncode != 0:
             raise Failure(f"{' '.join(self.client.args)} ended with {self.client.returncode}: {problems}")
-        return numbers_of(out)
+        self.out.seek(0)
+        with self.out:
+            return numbers_of(self.out.read())
 
     def end(self):
         for process in (self.client, self.server):
             if process.poll() is None:
                 os.killpg(process.pid, 9)
             process.wait()
-            for stream in (process.stdout, process.stderr):
-                if stream is not None and not stream.closed:
-                    stream.close()
+            process.stderr.close()
+        self.out.close()
 
 
 class Repeated:
@@ -115,6 +118,20 @@ class Repeated:
             self.thread.join(0.1)
 
 
+def wait_for_traffic(daemon, pair):
+    """Until packets flow: perftest connects hundreds of QPs one after the other."""
+    give_up_at = time.monotonic() + 60
+    sent = 0
+    while True:
+        done = subprocess.run([daemon.urnic, "status", "--json", "--socket", str(daemon.socket)], capture_output=True, text=True, check=True)
+        before, sent = sent, sum(device["counters"]["sent_pkts"] for device in json.loads(done.stdout)["devices"])
+        if before and sent > before + 1000:
+            return
+        if pair.client.poll() is not None or time.monotonic() > give_up_at:
+            raise Failure(f"no traffic of {' '.join(pair.client.args)}")
+        time.sleep(0.2)
+
+
 @contextlib.contextmanager
 def neighbour(daemon, command):
     """Somebody else who does that, from before the block until after it."""
@@ -133,7 +150,11 @@ def neighbour(daemon, command):
     else:
         beside = Pair(daemon, GREEDY, command, ["-D", "600"])
     try:
+        if isinstance(beside, Pair):
+            wait_for_traffic(daemon, beside)
         yield
+        if isinstance(beside, Pair) and beside.client.poll() is not None:
+            raise Failure(f"{' '.join(command)} ended too soon: {beside.client.stderr.read()}")
     finally:
         beside.end()
 
