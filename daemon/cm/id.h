@@ -43,7 +43,7 @@ struct CmGroup {
 };
 
 /// A number that a connection names and no QP has: none gets it while the connection lives, whose peer would
-/// take the QP's own connection for a stale one (IBA 12.9.8.3.1).
+/// take the QP's own connection for a stale one (IBA 12.9).
 class QpNumberHold {
   public:
     QpNumberHold() = default;

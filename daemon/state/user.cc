@@ -16,8 +16,7 @@ struct DescriptorCost {
 };
 constexpr DescriptorCost kDescriptorCosts[] = {
     // Socket, process, its memory, doorbells, memory file, rings, an eventfd of each of four workers, and
-    // those
-    // that a request brings.
+    // what a request brings.
     {Resource::kConnections, 16}, {Resource::kContexts, 2},  // event socket, command fd
     {Resource::kChannels, 1},     {Resource::kXrcds, 1},    {Resource::kDms, 1}, {Resource::kCmChannels, 2},
 };
