@@ -25,6 +25,7 @@ netsim/switch netsim/topology netsim/network
 dataplane/port dataplane/port/kernel dataplane/handoff dataplane/device dataplane/wire dataplane/worker
 daemon/config daemon/state daemon/neighbour daemon/ipc daemon/cm daemon/verbs daemon/control daemon
 verbs_provider/memory verbs_provider/core verbs_provider/datapath verbs_provider/interpose verbs_provider/verbs verbs_provider/shim
+ulp/rpcrdma/codec ulp/rpcrdma/engine ulp/rpcrdma/include/urnic ulp/rpcrdma/verbs ulp/rpcrdma/onc
 cli/decode cli
 experiment
 """.split()
@@ -38,11 +39,13 @@ MAY_USE = {
     "rnic": {"base", "abi", "congestion"},
     "netsim": {"base", "congestion"},
     "verbs_provider": {"base", "os", "abi"},
-    "cli": {"base", "os", "abi", "rnic"},
+    # Programs on stock libibverbs, on any RDMA device: nothing of this RNIC.
+    "ulp": {"ulp"},
+    "cli": {"base", "os", "abi", "rnic", "ulp"},
     "experiment": {"base", "abi", "congestion", "rnic", "netsim"},
 }
 # Pure: no operating system, no clock, no thread, no DPDK.
-PURE = ("base", "congestion", "rnic", "netsim")
+PURE = ("base", "congestion", "rnic", "netsim", "ulp/rpcrdma/codec", "ulp/rpcrdma/engine")
 IMPURE_HEADER = re.compile(r"^(sys/|linux/|net/|arpa/|infiniband/|rte_|fmt/)|^(unistd|pthread|fcntl|poll|time|signal|dlfcn)\.h$"
                            r"|^(thread|chrono|mutex|condition_variable|ctime|csignal|iostream|fstream|future)$")
 # base/json_writer.h prints by fmt, for rooms that are not pure.
@@ -56,8 +59,8 @@ def wrong_include(path, header):
     if folder not in LEVEL:
         return None
     room = folder.split("/")[0]
-    if room in PURE and IMPURE_HEADER.search(header) and path not in MAY_FORMAT:
-        return f"{room}/ is pure: the standard library, without clocks, threads and streams"
+    if (room in PURE or folder in PURE) and IMPURE_HEADER.search(header) and path not in MAY_FORMAT:
+        return f"{folder}/ is pure: the standard library, without clocks, threads and streams"
     if room != "dataplane" and DPDK.search(header):
         return "DPDK is for dataplane/ alone"
     other = os.path.dirname(header)
