@@ -81,7 +81,7 @@ int CmClient::bind_to(CmId& id, const Endpoint& local) {
         return EADDRNOTAVAIL;
     }
     id.local.of_user = &user_.count(Resource::kCmPorts);
-    if (const int error = service_.ports.bind(id.local, is_privileged_); error != 0) {
+    if (const int error = service_.ports.bind(id.local, user_.uid() == 0); error != 0) {
         id.local.at = {};
         return error;
     }

@@ -128,7 +128,7 @@ int CmClient::open_channel(std::uint32_t& handle, UniqueFd& theirs) {
         return EMFILE;
     }
     auto channel = std::make_unique<CmChannel>();
-    if (const int error = channel->open(budget_, theirs); error != 0) {
+    if (const int error = channel->open(&user_.wake_budget(), theirs); error != 0) {
         return error;
     }
     handle = channels_.add(std::move(channel));

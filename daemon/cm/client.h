@@ -23,9 +23,9 @@ namespace urnic::daemon {
 
 class CmClient {
   public:
-    /// The service, the owner and the user live longer; `budget`: the client's user's.
-    CmClient(CmService& service, const QpOwner& owner, User& user, bool is_privileged, WakeBudget* budget)
-        : service_(service), owner_(owner), user_(user), is_privileged_(is_privileged), budget_(budget) {}
+    /// The service, the owner and the user live longer.
+    CmClient(CmService& service, const QpOwner& owner, User& user)
+        : service_(service), owner_(owner), user_(user) {}
     CmClient(const CmClient&) = delete;
     CmClient& operator=(const CmClient&) = delete;
     /// Ends every connection that is left, as their states demand.
@@ -110,8 +110,6 @@ class CmClient {
     CmService& service_;
     const QpOwner& owner_;
     User& user_;
-    bool is_privileged_;
-    WakeBudget* budget_;
     bool is_ending_ = false;
     HandleTable<CmChannel> channels_{user_.count(Resource::kCmChannels)};
     HandleTable<CmId> ids_{user_.count(Resource::kCmIds)};

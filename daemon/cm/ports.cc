@@ -43,13 +43,13 @@ bool PortTable::take_free(PortUser& user) {
     return false;
 }
 
-int PortTable::bind(PortUser& user, bool is_privileged) {
+int PortTable::bind(PortUser& user, bool is_root) {
     const std::uint16_t wanted = user.at.port;
     if (wanted == 0) {
         if (!take_free(user)) {
             return EADDRNOTAVAIL;
         }
-    } else if (wanted < kPrivileged && !is_privileged) {
+    } else if (wanted < kPrivileged && !is_root) {
         return EACCES;
     } else if (const int error = check(user, user.shares); error != 0) {
         return error;

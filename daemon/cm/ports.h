@@ -31,9 +31,9 @@ class PortTable {
     /// `first`: where the search for free ports begins.
     explicit PortTable(std::uint32_t first) : next_(first) {}
 
-    /// Takes user.at.port, or a free one if that is 0. 0, EACCES, EADDRINUSE (the address has it), or
-    /// EADDRNOTAVAIL (a wildcard is among the two, or no port is free).
-    [[nodiscard]] int bind(PortUser& user, bool is_privileged);
+    /// Takes user.at.port, or a free one if that is 0. 0, EACCES (below 1024, for root alone), EADDRINUSE
+    /// (the address has it), or EADDRNOTAVAIL (a wildcard is among the two, or no port is free).
+    [[nodiscard]] int bind(PortUser& user, bool is_root);
     /// Nobody else may listen where this one does, whatever they share. 0 or as bind().
     [[nodiscard]] int listen(const PortUser& user) const;
     void release(PortUser& user);

@@ -191,7 +191,7 @@ int answer_congestion_request(ControlState& control, const std::vector<const Cli
             return show(control, clients, reply);
         case abi::CongestionAction::kSet:
             // Whoever changes rates changes them for all users of the RNIC.
-            return peer.uid != 0 && peer.uid != ::geteuid() ? EPERM : set(control, clients, message, reply);
+            return !control.user(peer.uid).is_privileged() ? EPERM : set(control, clients, message, reply);
     }
     return EINVAL;
 }

@@ -16,9 +16,6 @@ namespace urnic::daemon {
 
 namespace {
 
-/// Faults hurt every user of the RNICs: only who could end the daemon may inject them.
-bool may_inject(const Peer& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }
-
 /// The whole text of a file that can neither shrink nor block; false: it is another kind of file, or too
 /// large.
 bool read_text(int fd, std::string& text) {
@@ -76,7 +73,8 @@ int answer_fault_request(ControlState& control, const Peer& peer, const Request&
         return EINVAL;
     }
     const auto message = request.as<abi::FaultRequest>();
-    if (message.action != abi::FaultAction::kList && !may_inject(peer)) {
+    // Faults hurt every user of the RNICs: only who could end the daemon may inject them.
+    if (message.action != abi::FaultAction::kList && !control.user(peer.uid).is_privileged()) {
         return EPERM;
     }
     if (request.fds.size() != (message.action == abi::FaultAction::kAdd ? 1U : 0U)) {

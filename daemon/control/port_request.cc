@@ -1,7 +1,6 @@
 #include "daemon/control/port_request.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -34,7 +33,7 @@ int answer_port_request(ControlState& control, const Peer& peer, const Request& 
             return EINVAL;
         }
         // A port that goes down stops every user of the RNIC.
-        if (peer.uid != 0 && peer.uid != ::geteuid()) {
+        if (!control.user(peer.uid).is_privileged()) {
             return EPERM;
         }
         report_port(control, *device, PortFact::kWanted, message.action == abi::PortAction::kUp);

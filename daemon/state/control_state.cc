@@ -12,19 +12,12 @@ void ControlState::barrier() const {
     }
 }
 
-std::shared_ptr<std::vector<dataplane::UserShare>> ControlState::shares_of(uid_t uid) {
-    std::erase_if(user_shares, [](const auto& entry) { return entry.second.expired(); });
-    std::weak_ptr<std::vector<dataplane::UserShare>>& known = user_shares[uid];
-    std::shared_ptr<std::vector<dataplane::UserShare>> shares = known.lock();
-    if (shares == nullptr) {
-        shares = std::make_shared<std::vector<dataplane::UserShare>>(workers.size());
-        known = shares;
-    }
-    return shares;
-}
-
 User& ControlState::user(uid_t uid) {
-    return users.try_emplace(uid, uid, is_privileged(uid) ? nullptr : &limits.per_uid).first->second;
+    const auto found = users.find(uid);
+    return found != users.end()
+               ? found->second
+               : users.try_emplace(uid, uid, is_privileged(uid), limits.per_uid, workers.size())
+                     .first->second;
 }
 
 RnicState* ControlState::find_device(const std::string& name) const {

@@ -19,11 +19,9 @@
 #include "daemon/state/user.h"
 #include "dataplane/device/device.h"
 #include "dataplane/wire/emulated_network.h"
-#include "dataplane/worker/run_queue.h"
 #include "dataplane/worker/worker.h"
 #include "os/disposer.h"
 #include "os/event_loop.h"
-#include "os/event_socket.h"
 #include "os/memfd.h"
 
 namespace urnic::daemon {
@@ -79,16 +77,12 @@ struct ControlState {
     ActiveFaults faults;
     std::vector<EmulatedNetworkInfo> networks;
     std::map<ContextToken, ContextOwner> contexts;
-    /// Turns on the workers, by user; as long as some client of his lives.
-    std::map<uid_t, std::weak_ptr<std::vector<dataplane::UserShare>>> user_shares;
     std::uint64_t next_context_serial = 1;
-    /// Of every user that was ever a client: who comes again has no new one.
-    std::map<uid_t, WakeBudget> wake_budgets;
     Disposer disposer;                     // of what clients leave behind
     CmService* cm = nullptr;               // nullptr: rdma_cm is not served
     std::vector<RnicObserver*> observers;  // called in this order
 
-    /// Everybody who was ever a client, with what he has now. Root and the daemon's own user have no limits.
+    /// Everybody who ever connected, with what he has now: who comes again is the one he was.
     std::map<uid_t, User> users;
     [[nodiscard]] User& user(uid_t uid);
     /// For tests, which have one user alone.
@@ -103,8 +97,6 @@ struct ControlState {
     }
     /// Returns when no worker holds anything that was unpublished before.
     void barrier() const;
-    /// Those of that user, by worker.
-    [[nodiscard]] std::shared_ptr<std::vector<dataplane::UserShare>> shares_of(uid_t uid);
     [[nodiscard]] RnicState* find_device(const std::string& name) const;
     /// The worker that the next QP goes to.
     [[nodiscard]] std::uint32_t least_loaded_worker() const;

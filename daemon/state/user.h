@@ -6,19 +6,23 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "daemon/config/user_limits.h"
+#include "dataplane/worker/run_queue.h"
+#include "os/event_socket.h"
 
 namespace urnic::daemon {
 
-/// Returns whether the user is root or the one that the daemon runs as, who need no quota: they may do
-/// anything to the daemon anyway.
+/// Returns whether the user is root or the one that the daemon runs as: they may do anything to the daemon
+/// anyway.
 [[nodiscard]] bool is_root_or_daemon(uid_t uid);
 
 class User {
   public:
-    /// `limits` lives longer; nullptr: there are none.
-    User(uid_t uid, const UserLimits* limits) : uid_(uid), limits_(limits) {}
+    /// `limits` lives longer; they do not hold for the privileged.
+    User(uid_t uid, bool is_privileged, const UserLimits& limits, std::size_t num_workers)
+        : uid_(uid), limits_(is_privileged ? nullptr : &limits), shares_(num_workers) {}
     User(const User&) = delete;
     User& operator=(const User&) = delete;
 
@@ -34,8 +38,13 @@ class User {
     /// What the user may have of `most`, which a client may have.
     [[nodiscard]] std::uint32_t at_most(Resource resource, std::uint32_t most) const;
     [[nodiscard]] uid_t uid() const { return uid_; }
-    /// Returns whether it has limits.
-    [[nodiscard]] bool is_limited() const { return limits_ != nullptr; }
+    /// Returns whether it is root or the daemon's own user: without limits, and allowed what concerns others.
+    [[nodiscard]] bool is_privileged() const { return limits_ == nullptr; }
+
+    /// What waking its processes may cost.
+    [[nodiscard]] WakeBudget& wake_budget() { return wake_budget_; }
+    /// Its turns on a worker. The worker's own while a process of the user is attached to it.
+    [[nodiscard]] dataplane::UserShare& share(std::size_t worker) { return shares_.at(worker); }
 
   private:
     void tell(Resource resource);
@@ -44,6 +53,8 @@ class User {
     const UserLimits* limits_;
     std::array<std::uint32_t, kNumResources> counts_{};
     std::array<bool, kNumResources> told_{};
+    WakeBudget wake_budget_;
+    std::vector<dataplane::UserShare> shares_;  // by worker
 };
 
 }  // namespace urnic::daemon

@@ -62,11 +62,10 @@ int attach_to_workers(ClientState& client, Reply& reply) {
         }
     }
     auto* doorbells = reinterpret_cast<abi::WorkerDoorbell*>(client.doorbells.mapping.data());
-    client.user_shares = client.control.shares_of(client.uid);
     for (std::uint32_t w = 0; w < num_workers; ++w) {
         dataplane::Worker& worker = *client.control.workers[w];
         client.on_worker.push_back(std::make_unique<dataplane::ClientDoorbells>(
-            doorbells + w, client.wake_fds[w].get(), client.user_shares->at(w)));
+            doorbells + w, client.wake_fds[w].get(), client.user.share(w)));
         int error = 0;
         worker.call([&] { error = worker.attach_client(*client.on_worker[w]); });
         if (error != 0) {
@@ -91,7 +90,6 @@ ClientState::ClientState(ControlState& the_control, const Peer& peer, std::uint3
       uid(peer.uid),
       user(the_control.user(peer.uid)),
       program(std::move(the_program)),
-      wake_budget(&the_control.wake_budgets[peer.uid]),
       memory(&the_control.disposer),
       doorbell_slots(the_control.num_workers()) {}
 

@@ -52,11 +52,9 @@ struct ClientState final : QpOwner {
     uid_t uid;
     User& user;  // with all its other clients
     std::string program;
-    WakeBudget* wake_budget;  // of `uid`
     AppMemory memory;
     Memfd doorbells;
-    std::vector<UniqueFd> wake_fds;                                  // of each worker
-    std::shared_ptr<std::vector<dataplane::UserShare>> user_shares;  // by worker
+    std::vector<UniqueFd> wake_fds;  // of each worker
     /// Of each worker that knows the client: the first ones.
     std::vector<std::unique_ptr<dataplane::ClientDoorbells>> on_worker;
     std::unique_ptr<RingMemory> rings;  // once a ring was wanted

@@ -14,8 +14,7 @@ int open_cm_channel(ClientState& client, const abi::OpenCmChannelRequest& /*requ
         return EOPNOTSUPP;
     }
     if (!client.cm) {
-        client.cm = std::make_unique<CmClient>(*client.control.cm, client, client.user, client.uid == 0,
-                                               client.wake_budget);
+        client.cm = std::make_unique<CmClient>(*client.control.cm, client, client.user);
     }
     abi::HandleReply body{};
     UniqueFd theirs;

@@ -209,7 +209,7 @@ int make_context(const ClientState& client, RnicState& device, std::unique_ptr<C
         return error;
     }
     context->device = &device;
-    context->budget = client.wake_budget;
+    context->budget = &client.user.wake_budget();
     reply.give(std::move(theirs));
     return 0;
 }

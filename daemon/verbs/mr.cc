@@ -1,5 +1,4 @@
 // Registered memory of a client.
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -43,7 +42,7 @@ NullSpace null_space;  // has no state: for all
 
 /// A page that does not come stops the worker that copies it: nobody else's user may do that.
 bool may_be_copied(const ClientState& client) {
-    return client.uid == 0 || client.uid == ::geteuid() || client.control.limits.copied_memory_for_all;
+    return client.user.is_privileged() || client.control.limits.copied_memory_for_all;
 }
 
 /// Finds where the memory lies and fills that part of `region`. 0 or errno; then the window is not held.

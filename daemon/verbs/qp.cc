@@ -329,7 +329,7 @@ int modify_qp(ClientState& client, const abi::ModifyQpRequest& request, Reply& /
     // Linux 6.4 and later ask for CAP_NET_RAW here. What /proc says of a process's capabilities would be
     // worth nothing: everybody has all of them in a user namespace of his own.
     if ((request.attr.mask & kQpAttrQkey) != 0 && (request.attr.qkey & kControlledQkey) != 0 &&
-        client.user.is_limited()) {
+        !client.user.is_privileged()) {
         return EPERM;
     }
     wire::Path path;

@@ -42,7 +42,7 @@ class CmClientTest : public testing::Test {
         control_.limits.max_cm_ids = 100;
         control_.limits.max_cm_channels = 4;
         service_ = std::make_unique<CmService>(control_);
-        client_ = std::make_unique<CmClient>(*service_, owner_, control_.user(1000), false, nullptr);
+        client_ = std::make_unique<CmClient>(*service_, owner_, control_.user(1000));
         EXPECT_EQ(client_->open_channel(channel_, reader_), 0);
     }
 

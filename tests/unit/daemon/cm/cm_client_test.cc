@@ -130,7 +130,7 @@ TEST_F(CmClientTest, WrongIdsAndOtherChannels) {
     EXPECT_EQ(give(RDMA_USER_CM_CMD_DESTROY_ID, command, sizeof command, 512, other_channel), EINVAL);
     EXPECT_EQ(give(RDMA_USER_CM_CMD_DESTROY_ID, command, sizeof command, 3), ENOSPC);
     EXPECT_EQ(destroy(id + 1), ENOENT);
-    CmClient stranger(*service_, owner_, control_.user(1000), false, nullptr);
+    CmClient stranger(*service_, owner_, control_.user(1000));
     std::uint32_t strange_channel = 0;
     ASSERT_EQ(stranger.open_channel(strange_channel, reader), 0);
     abi::CmCommandRequest request{};

@@ -17,7 +17,7 @@ class NoQps final : public QpOwner {
 };
 
 struct CmProcess {
-    CmProcess(CmService& service, User& user) : client(service, owner, user, false, nullptr) {
+    CmProcess(CmService& service, User& user) : client(service, owner, user) {
         error = client.open_channel(channel, channel_fd);
     }
     template <typename T>

@@ -16,6 +16,7 @@ using abi::Op;
 ClientLimits user_limits(const std::vector<std::pair<Resource, std::uint32_t>>& limits) {
     ClientLimits made;
     made.per_uid.most.fill(1000);
+    made.copied_memory_for_all = true;
     for (const auto& [resource, most] : limits) {
         made.per_uid[resource] = most;
     }
