@@ -180,7 +180,7 @@ int set(ControlState& control, const std::vector<const ClientState*>& clients,
 }  // namespace
 
 int answer_congestion_request(ControlState& control, const std::vector<const ClientState*>& clients,
-                              const Peer& peer, const Request& request, Reply& reply) {
+                              const User& user, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::CongestionRequest) || !request.fds.empty()) {
         return EINVAL;
     }
@@ -191,7 +191,7 @@ int answer_congestion_request(ControlState& control, const std::vector<const Cli
             return show(control, clients, reply);
         case abi::CongestionAction::kSet:
             // Whoever changes rates changes them for all users of the RNIC.
-            return !control.user(peer.uid).is_privileged() ? EPERM : set(control, clients, message, reply);
+            return !user.is_privileged() ? EPERM : set(control, clients, message, reply);
     }
     return EINVAL;
 }

@@ -39,8 +39,6 @@ constexpr int kAcceptsPerRound = 16;
 constexpr int kAcceptRetryMs = 100;
 constexpr int kQuietRoundMs = 1000;
 constexpr std::chrono::seconds kEndPatience{1};
-/// Whoever asks for the status without end gets it made anew so often.
-constexpr TimeNs kStatusNs = 100'000'000;
 /// Refused connections with descriptors in them wait for each other: no more than this part of all
 /// descriptors.
 constexpr std::size_t kRefusedPart = 4;
@@ -367,16 +365,17 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
     }
     try {
         if (header.op == abi::Op::kStatus) {
-            return status(request, reply);
+            return status(*connection.user, request, reply);
         }
         if (header.op == abi::Op::kFault) {
-            return answer_fault_request(control_, connection.peer, request, reply);
+            return answer_fault_request(control_, *connection.user, request, reply);
         }
         if (header.op == abi::Op::kCongestion) {
-            return answer_congestion_request(control_, clients(), connection.peer, request, reply);
+            return answer_congestion_request(control_, clients_for(*connection.user), *connection.user,
+                                             request, reply);
         }
         if (header.op == abi::Op::kPort) {
-            return answer_port_request(control_, connection.peer, request, reply);
+            return answer_port_request(control_, *connection.user, request, reply);
         }
         if (header.op == abi::Op::kHello) {
             return connection.client != nullptr
@@ -397,7 +396,7 @@ void ControlServer::raise(const RnicState& device, AsyncEventType type) const {
     }
 }
 
-int ControlServer::status(const Request& request, Reply& reply) {
+int ControlServer::status(const User& user, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::StatusRequest) || !request.fds.empty()) {
         return EINVAL;
     }
@@ -405,12 +404,8 @@ int ControlServer::status(const Request& request, Reply& reply) {
     if (!file) {
         return errno;
     }
-    const TimeNs now = clock_now();
-    if (status_limit_.take(now) || now - last_status_at_ >= kStatusNs) {
-        last_status_at_ = now;
-        last_status_ = status_json(control_, clients());
-    }
-    const std::string& text = last_status_;
+    const std::string& text = status_cache_.text_for(
+        user, clock_now(), [&] { return status_json(control_, clients_for(user), user); });
     if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
         return errno;
     }
@@ -419,10 +414,11 @@ int ControlServer::status(const Request& request, Reply& reply) {
     return 0;
 }
 
-std::vector<const ClientState*> ControlServer::clients() const {
+/// Those of which the user may know: others are for the privileged alone.
+std::vector<const ClientState*> ControlServer::clients_for(const User& user) const {
     std::vector<const ClientState*> clients;
     for (const auto& [id, connection] : connections_) {
-        if (connection->client != nullptr) {
+        if (connection->client != nullptr && (user.is_privileged() || connection->user == &user)) {
             clients.push_back(connection->client.get());
         }
     }

@@ -13,7 +13,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "base/rate_limit.h"
+#include "daemon/control/status_cache.h"
 #include "daemon/ipc/fd_closer.h"
 #include "daemon/state/control_state.h"
 #include "os/event_loop.h"
@@ -53,8 +53,6 @@ class ControlServer final : private RnicObserver {
     /// the thread was awake for something, and once a second when it was not.
     void run(std::span<const int> stop_fds, const std::function<void()>& after_round);
 
-    /// Every client that said Hello.
-    [[nodiscard]] std::vector<const ClientState*> clients() const;
     /// Those included of which something is still being closed.
     [[nodiscard]] std::size_t num_connections() const { return connections_.size(); }
 
@@ -77,7 +75,8 @@ class ControlServer final : private RnicObserver {
     [[nodiscard]] bool go_on_with(Connection& connection);
     void take_turn();
     [[nodiscard]] int answer(Connection& connection, Request& request, Reply& reply);
-    [[nodiscard]] int status(const Request& request, Reply& reply);
+    [[nodiscard]] int status(const User& user, const Request& request, Reply& reply);
+    [[nodiscard]] std::vector<const ClientState*> clients_for(const User& user) const;
     [[nodiscard]] bool run_round(int timeout_ms);
     void on_socket(std::uint32_t id);
     void on_process_end(std::uint32_t id);
@@ -103,11 +102,7 @@ class ControlServer final : private RnicObserver {
     bool accept_paused_ = false;
     std::chrono::steady_clock::time_point accept_again_;
     std::chrono::steady_clock::time_point announce_again_;
-    // With thousands of objects a status takes a hundred milliseconds, in which nobody else is served: who
-    // asks more often gets the last one.
-    RateLimit<10, kSecondNs> status_limit_;
-    std::string last_status_;
-    TimeNs last_status_at_ = 0;
+    StatusCache status_cache_;
     bool exhaustion_logged_ = false;
     std::uint32_t next_id_ = 1;
     Connections connections_;

@@ -53,12 +53,12 @@ int remove(ControlState& control, std::uint32_t id, Reply& reply) {
         ENOENT, fmt::format("no fault has the number {}: urnic fault list shows them", id));
 }
 
-int list(const ControlState& control, Reply& reply) {
+int list(const ControlState& control, const User& user, Reply& reply) {
     UniqueFd file(::memfd_create("urnic-faults", MFD_CLOEXEC));
     if (!file) {
         return errno;
     }
-    const std::string text = faults_json(control.faults.rules());
+    const std::string text = faults_json(control.faults.rules_for(user));
     if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
         return errno;
     }
@@ -68,13 +68,13 @@ int list(const ControlState& control, Reply& reply) {
 
 }  // namespace
 
-int answer_fault_request(ControlState& control, const Peer& peer, const Request& request, Reply& reply) {
+int answer_fault_request(ControlState& control, const User& user, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::FaultRequest)) {
         return EINVAL;
     }
     const auto message = request.as<abi::FaultRequest>();
     // Faults hurt every user of the RNICs: only who could end the daemon may inject them.
-    if (message.action != abi::FaultAction::kList && !control.user(peer.uid).is_privileged()) {
+    if (message.action != abi::FaultAction::kList && !user.is_privileged()) {
         return EPERM;
     }
     if (request.fds.size() != (message.action == abi::FaultAction::kAdd ? 1U : 0U)) {
@@ -83,7 +83,7 @@ int answer_fault_request(ControlState& control, const Peer& peer, const Request&
     reply.set(abi::FaultReply{});
     switch (message.action) {
         case abi::FaultAction::kList:
-            return list(control, reply);
+            return list(control, user, reply);
         case abi::FaultAction::kAdd:
             return add(control, message, request.fds.front().get(), reply);
         case abi::FaultAction::kRemove:

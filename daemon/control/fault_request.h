@@ -2,13 +2,12 @@
 #pragma once
 
 #include "daemon/ipc/message.h"
-#include "daemon/ipc/peer.h"
 #include "daemon/state/control_state.h"
 
 namespace urnic::daemon {
 
 /// Answers a FaultRequest. 0 or errno, as abi::FaultRequest says.
-[[nodiscard]] int answer_fault_request(ControlState& control, const Peer& peer, const Request& request,
+[[nodiscard]] int answer_fault_request(ControlState& control, const User& user, const Request& request,
                                        Reply& reply);
 
 }  // namespace urnic::daemon

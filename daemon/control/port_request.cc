@@ -11,7 +11,7 @@
 
 namespace urnic::daemon {
 
-int answer_port_request(ControlState& control, const Peer& peer, const Request& request, Reply& reply) {
+int answer_port_request(ControlState& control, const User& user, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::PortRequest) || !request.fds.empty()) {
         return EINVAL;
     }
@@ -33,7 +33,7 @@ int answer_port_request(ControlState& control, const Peer& peer, const Request& 
             return EINVAL;
         }
         // A port that goes down stops every user of the RNIC.
-        if (!control.user(peer.uid).is_privileged()) {
+        if (!user.is_privileged()) {
             return EPERM;
         }
         report_port(control, *device, PortFact::kWanted, message.action == abi::PortAction::kUp);

@@ -11,47 +11,34 @@
 
 #include "base/address_text.h"
 #include "base/json_writer.h"
-#include "daemon/cm/client.h"
 #include "daemon/cm/service.h"
 #include "daemon/control/fault_json.h"
 #include "daemon/control/port_counters.h"
 #include "daemon/control/qp_snapshot.h"
+#include "daemon/control/status_objects.h"
 #include "rnic/device/counters.h"
 
 namespace urnic::daemon {
 
 namespace {
 
-constexpr std::array kStateNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+/// Whom the text is for.
+struct Reader {
+    const User& user;
+    const std::vector<const ClientState*>& clients;  // that he may see
 
-const char* state_name(QpState state) {
-    const auto index = static_cast<std::size_t>(state);
-    return index < kStateNames.size() ? kStateNames[index] : "?";
-}
+    [[nodiscard]] bool sees_all() const { return user.is_privileged(); }
+};
 
-const char* type_name(QpType type) {
-    switch (type) {
-        case QpType::kRc:
-            return "RC";
-        case QpType::kUc:
-            return "UC";
-        case QpType::kUd:
-            return "UD";
-        case QpType::kXrcSend:
-            return "XRC_SEND";
-        case QpType::kXrcRecv:
-            return "XRC_RECV";
-        default:
-            return "?";
-    }
-}
-
-void write_daemon(JsonWriter& json, const ControlState& control) {
+void write_daemon(JsonWriter& json, const ControlState& control, const Reader& reader) {
     json.object("daemon", [&] {
         json.value("version", control.version);
         json.value("abi_version", abi::kAbiVersion);
         json.value("pid", ::getpid());
         json.value("uptime_seconds", (clock_now() - control.started_ns) / kSecondNs);
+        if (!reader.sees_all()) {
+            json.value("objects_of_uid", reader.user.uid());
+        }
     });
 }
 
@@ -61,6 +48,10 @@ void write_counters(JsonWriter& json, const dataplane::Device& device, std::uint
         for_each_counter(device.counters[0],
                          [&](const char* name, std::uint64_t /*value*/) { json.value(name, sums.at(name)); });
     });
+}
+
+/// For the privileged: a worker may have the QPs of one program alone.
+void write_counters_per_worker(JsonWriter& json, const dataplane::Device& device, std::uint32_t num_workers) {
     json.array("counters_per_worker", [&] {
         for (std::uint32_t w = 0; w < num_workers; ++w) {
             json.object({}, [&] {
@@ -72,13 +63,15 @@ void write_counters(JsonWriter& json, const dataplane::Device& device, std::uint
 }
 
 /// The connection manager's records, timewait and kept answers among them, and what it counts.
-void write_cm(JsonWriter& json, const cm::Manager& manager) {
+void write_cm(JsonWriter& json, const cm::Manager& manager, bool sees_all) {
     const cm::Stats& stats = manager.stats();
     json.object("cm", [&] {
-        json.value("records", manager.size());
-        json.value("remembered", manager.remembered());
-        json.value("half_open", manager.half_open());
-        json.value("listeners", manager.listeners());
+        if (sees_all) {
+            json.value("records", manager.size());
+            json.value("remembered", manager.remembered());
+            json.value("half_open", manager.half_open());
+            json.value("listeners", manager.listeners());
+        }
         json.value("received", stats.received);
         json.value("sent", stats.sent);
         json.value("retries", stats.retries);
@@ -127,7 +120,22 @@ void write_pfc(JsonWriter& json, const ControlState& control, dataplane::Device&
     });
 }
 
-void write_device(JsonWriter& json, const RnicState& entry, const ControlState& control) {
+void write_all_object_counts(JsonWriter& json, const RnicState& entry) {
+    json.value("qps", entry.num_qps);
+    json.value("cqs", entry.num_cqs);
+    json.value("mrs", entry.num_mrs);
+    json.value("pds", entry.num_pds);
+    json.value("ahs", entry.num_ahs);
+    json.value("mws", entry.num_mws);
+    json.value("dms", entry.num_dms);
+    json.value("mcast_groups", entry.groups.num_groups());
+    json.value("mcast_attachments", entry.groups.num_memberships());
+    json.value("srqs", entry.num_srqs);
+    json.value("xrc_domains", entry.xrc_domains.size());
+}
+
+void write_device(JsonWriter& json, const RnicState& entry, const ControlState& control,
+                  const Reader& reader) {
     const std::uint32_t num_workers = control.num_workers();
     const dataplane::Device& device = *entry.device;
     json.object({}, [&] {
@@ -148,30 +156,27 @@ void write_device(JsonWriter& json, const RnicState& entry, const ControlState& 
             json.value("mtu", device.mtu_bytes);
             json.value("rx_missed", device.port->rx_missed());
         });
-        json.value("qps", entry.num_qps);
-        json.value("cqs", entry.num_cqs);
-        json.value("mrs", entry.num_mrs);
-        json.value("pds", entry.num_pds);
-        json.value("ahs", entry.num_ahs);
-        json.value("mws", entry.num_mws);
-        json.value("dms", entry.num_dms);
-        json.value("mcast_groups", entry.groups.num_groups());
-        json.value("mcast_attachments", entry.groups.num_memberships());
-        json.value("srqs", entry.num_srqs);
-        json.value("xrc_domains", entry.xrc_domains.size());
+        if (reader.sees_all()) {
+            write_all_object_counts(json, entry);
+        } else {
+            write_object_counts(json, entry, reader.clients);
+        }
         if (control.cm != nullptr) {
-            write_cm(json, control.cm->manager(entry));
+            write_cm(json, control.cm->manager(entry), reader.sees_all());
         }
         write_pfc(json, control, *entry.device);
         write_counters(json, device, num_workers);
+        if (reader.sees_all()) {
+            write_counters_per_worker(json, device, num_workers);
+        }
     });
 }
 
-void write_worker(JsonWriter& json, const ControlState& control, std::uint32_t index) {
+void write_worker(JsonWriter& json, const ControlState& control, std::uint32_t index, const Reader& reader) {
     json.object({}, [&] {
         json.value("index", index);
         json.value("cpu", control.worker_cpus[index]);
-        json.value("qps", control.worker_qps[index]);
+        json.value("qps", reader.sees_all() ? control.worker_qps[index] : count_qps(reader.clients, index));
         json.value("sleeping", control.daemon_state().workers[index].sleeping.load() != 0);
     });
 }
@@ -224,93 +229,27 @@ void write_networks(JsonWriter& json, const ControlState& control, const char* n
     });
 }
 
-void write_qps(JsonWriter& json, std::span<const QpSnapshot> qps) {
-    json.array("qps", [&] {
-        for (const QpSnapshot& qp : qps) {
-            json.object({}, [&] {
-                json.value("device", qp.slot->device->name);
-                json.value("qpn", qp.slot->qp->qp_num());
-                json.value("type", type_name(qp.type));
-                json.value("state", state_name(qp.attr.state));
-                json.value("peer_qpn", qp.attr.dest_qp_num);
-                json.value("worker", qp.worker);
-            });
-        }
-    });
-}
-
-void write_objects(JsonWriter& json, const ClientState& client) {
-    json.array("cqs", [&] {
-        for (const auto& [handle, cq] : client.cqs) {
-            json.object({}, [&, &cq = cq] {
-                json.value("device", cq->context->device->device->name);
-                json.value("entries", cq->entries);
-                json.value("qps", cq->users);
-                json.value("overrun", cq->cq->overrun());
-            });
-        }
-    });
-    json.array("srqs", [&] {
-        for (const auto& [handle, srq] : client.srqs) {
-            json.object({}, [&, &srq = srq] {
-                json.value("device", srq->pd->context->device->device->name);
-                json.value("number", srq->srq->identity().number);
-                json.value("type", srq->xrcd != nullptr ? "XRC" : "BASIC");
-                json.value("entries", srq->entries);
-                json.value("qps", srq->users);
-                json.value("worker", srq->worker);
-            });
-        }
-    });
-    json.array("mrs", [&] {
-        for (const auto& [handle, mr] : client.mrs) {
-            json.object({}, [&, &mr = mr] {
-                json.value("device", mr->pd->context->device->device->name);
-                json.value("addr", mr->addr);
-                json.value("length", mr->length_bytes);
-                json.value("converted", mr->window != nullptr);
-            });
-        }
-    });
-}
-
-void write_client(JsonWriter& json, const ClientState& client, std::span<const QpSnapshot> qps) {
-    json.object({}, [&] {
-        json.value("id", client.id);
-        json.value("pid", client.pid);
-        json.value("uid", client.uid);
-        json.value("program", client.program);
-        json.value("registered_bytes", client.registered_bytes);
-        json.value("mcast_attachments", client.num_memberships);
-        if (const CmClient* cm = client.cm.get(); cm != nullptr) {
-            json.value("cm_channels", cm->num_channels());
-            json.value("cm_ids", cm->num_ids());
-            json.value("cm_listeners", cm->num_listeners());
-        }
-        write_qps(json, qps);
-        write_objects(json, client);
-    });
-}
-
 }  // namespace
 
-std::string status_json(const ControlState& control, const std::vector<const ClientState*>& clients) {
+std::string status_json(const ControlState& control, const std::vector<const ClientState*>& clients,
+                        const User& user) {
+    const Reader reader{user, clients};
     JsonWriter json;
     json.object({}, [&] {
-        write_daemon(json, control);
+        write_daemon(json, control, reader);
         json.array("devices", [&] {
             for (const auto& device : control.devices) {
-                write_device(json, *device, control);
+                write_device(json, *device, control, reader);
             }
         });
         json.array("workers", [&] {
             for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
-                write_worker(json, control, w);
+                write_worker(json, control, w, reader);
             }
         });
         write_networks(json, control, "networks");
         write_networks(json, control, "wires");  // the old name, for one release
-        write_faults(json, control.faults.rules());
+        write_faults(json, control.faults.rules_for(user));
         QpSnapshots qps = list_qps(clients);
         query_qps(control, qps);
         json.array("clients", [&] {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "daemon/config/config.h"
 #include "daemon/state/control_state.h"
@@ -32,6 +33,13 @@ std::string device_names(const ControlState& control) {
 }
 
 }  // namespace
+
+ActiveFaults::Rules ActiveFaults::rules_for(const User& user) const {
+    Rules known;
+    std::copy_if(rules_.begin(), rules_.end(), std::back_inserter(known),
+                 [&](const auto& active) { return user.is_privileged() || !active->rule.qpn.has_value(); });
+    return known;
+}
 
 std::string ActiveFaults::add(const ControlState& control, const std::vector<fault::Rule>& rules) {
     if (rules_.size() + rules.size() > kMaxFaults) {

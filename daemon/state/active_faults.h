@@ -12,6 +12,7 @@
 namespace urnic::daemon {
 
 struct ControlState;
+class User;
 
 class ActiveFaults {
   public:
@@ -25,6 +26,8 @@ class ActiveFaults {
     void clear(const ControlState& control);
     /// In the order in which they are asked.
     [[nodiscard]] const Rules& rules() const { return rules_; }
+    /// Those that the user may know of: the ones that name a QP are for the privileged.
+    [[nodiscard]] Rules rules_for(const User& user) const;
 
   private:
     /// Gives each worker its plans. When this returns nobody uses the old ones.

@@ -1,6 +1,7 @@
 """One daemon, users who do not trust each other: each case is an attack, by a user of their own."""
 
 import errno
+import json
 import os
 import pathlib
 import pwd
@@ -85,6 +86,56 @@ class XrcDomains(WithAttacker):
         with file.open("rb") as opened:
             owner.open_xrcd_of_file(owner.open_device(), opened.fileno(), create=True)
         self.assertEqual(self.attack("domain", file).strip(), "EBADF")
+
+
+def attack_objects(path):
+    """Has some of its own, and looks around."""
+    client = raw_client.RawClient(path)
+    context = client.open_device()
+    pd = client.alloc_pd(context)
+    client.create_qp(pd, client.create_cq(context))
+    words = {"status": ["status"], "cc": ["cc", "show"], "faults": ["fault", "list"]}
+    # More often than a text is made anew.
+    print(json.dumps([{name: json.loads(harness.run([harness.URNIC, *command, "--json", "--socket", path]).out)
+                       for name, command in words.items()} for _ in range(12)]))
+
+
+@unittest.skipIf(os.geteuid() != 0, "a second user needs root")
+class Status(WithAttacker):
+    """A victim's program has two QPs, one of which a fault names, a CQ and memory."""
+
+    def setUp(self):
+        super().setUp()
+        self.victim = raw_client.RawClient(self.socket)
+        self.addCleanup(self.victim.close)
+        context = self.victim.open_device()
+        pd, cq = self.victim.alloc_pd(context), self.victim.create_cq(context)
+        self.qpns = [self.victim.create_qp(pd, cq)[1] for _ in range(2)]
+        self.run_ok([harness.URNIC, "fault", "add", "drop", "--qpn", str(self.qpns[0]), "--socket", self.socket])
+        self.run_ok([harness.URNIC, "fault", "add", "ecn", "--socket", self.socket])
+
+    def test_others_objects_are_not_shown(self):
+        before = self.status()
+        self.assertEqual({qp["qpn"] for client in before["clients"] for qp in client["qps"]}, set(self.qpns))
+        for seen in json.loads(self.attack("objects")):
+            text = json.dumps(seen)
+            for qpn in self.qpns:
+                self.assertNotIn(str(qpn), text, "a number of the victim's QPs")
+            status = seen["status"]
+            self.assertEqual([client["uid"] for client in status["clients"]], [pwd.getpwnam("nobody").pw_uid])
+            self.assertEqual([[qp["device"] for qp in client["qps"]] for client in status["clients"]], [["urnic0"]])
+            self.assertEqual([device["qps"] for device in status["devices"]], [1, 0])
+            self.assertEqual([device["mrs"] for device in status["devices"]], [0, 0])
+            self.assertEqual(sum(worker["qps"] for worker in status["workers"]), 1)
+            for device in status["devices"]:
+                self.assertNotIn("counters_per_worker", device)
+                self.assertIn("rcvd_pkts", device["counters"])
+                self.assertNotIn("listeners", device["cm"])
+            self.assertEqual([len(device["qps"]) for device in seen["cc"]["devices"]], [1, 0])
+            for faults in (status["faults"], seen["faults"]["faults"]):
+                self.assertEqual([fault["type"] for fault in faults], ["ecn"])
+        after = self.status()
+        self.assertEqual([len(client["qps"]) for client in after["clients"] if client["uid"] == 0], [2], "root sees all, as before")
 
 
 class RunDirectory(harness.TestCase):

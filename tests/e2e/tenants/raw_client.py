@@ -12,6 +12,7 @@ import harness
 MEMORY_FILE_BYTES = 1 << 47
 CONVERTED = 1
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ = 1, 2, 4
+QP_TYPES = {"RC": 2, "UC": 3, "UD": 4}  # ibv_qp_type
 _MAGIC = 0x75726E63
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
@@ -70,6 +71,14 @@ class RawClient:
     def reg_mr(self, pd, address, length, flags=CONVERTED, access=LOCAL_WRITE):
         body = struct.pack("=IIQQQII", pd, access, address, length, address, flags, 0)
         return struct.unpack_from("=I", self.call("RegMr", body))[0]
+
+    def create_cq(self, context, entries=16):
+        return struct.unpack_from("=I", self.call("CreateCq", struct.pack("=IIIIQII", context, entries, 0, 0, 0, 0, 0)))[0]
+
+    def create_qp(self, pd, cq, kind=QP_TYPES["RC"]):
+        """Its handle and number."""
+        body = struct.pack("=IIIIBBHIIIIIQII", pd, cq, cq, 0, kind, 0, 0, 4, 4, 1, 1, 0, 0, 0, 0)
+        return struct.unpack_from("=II", self.call("CreateQp", body))
 
     def open_xrcd_of_file(self, context, fd, create):
         return struct.unpack_from("=I", self.call("OpenXrcdOfFile", struct.pack("=II", context, int(create)), [fd]))[0]
