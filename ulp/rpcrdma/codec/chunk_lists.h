@@ -37,6 +37,7 @@ inline constexpr std::size_t kMaxWriteChunks = 16;
 /// `overflowed()`.
 class ChunkLists {
   public:
+    void clear();
     void add_read(const ReadSegment& segment);
     /// Begins a Write chunk; add_segment() adds to it.
     void begin_write_chunk();
@@ -64,11 +65,11 @@ class ChunkLists {
     /// As many as the header had, kept or not.
     [[nodiscard]] std::size_t read_segments_seen() const { return read_count_; }
     [[nodiscard]] std::size_t write_chunks_seen() const { return chunk_count_; }
-    /// Returns whether one of the handles of these lists is `handle`.
+    /// Returns whether one of the handles of these lists is `handle`, of those that are kept.
     [[nodiscard]] bool has_handle(std::uint32_t handle) const;
     /// The first handle of the Read list, Write list, Reply chunk, in this order; 0: no segment.
     [[nodiscard]] std::uint32_t first_handle() const;
-    /// Octets of the three lists in a header (the same in both versions).
+    /// Octets of the three lists in a header (the same in both versions), of what is kept.
     [[nodiscard]] std::size_t encoded_size() const;
 
   private:
@@ -79,6 +80,7 @@ class ChunkLists {
     [[nodiscard]] static std::size_t kept(std::size_t seen, std::size_t most) {
         return seen < most ? seen : most;
     }
+    [[nodiscard]] Range range_from_here() const;
     [[nodiscard]] std::span<const Segment> segments_of(Range range) const {
         return std::span(segments_).subspan(range.first, range.count);
     }

@@ -89,25 +89,27 @@ enum class DecodeStatus : std::uint8_t {
     kOk,
     kTooShort,     ///< not even xid and vers: cannot be answered
     kVersion,      ///< vers is not served: answer ERR_VERS
-    kUnknownProc,  ///< answer ERR_INVAL_PROC (version 1: ERR_CHUNK)
-    kBadXdr,       ///< answer ERR_BAD_XDR (version 1: ERR_CHUNK); never answered if it is an ERROR itself
+    kUnknownProc,  ///< answer ERR_INVAL_PROC (version 1: ERR_CHUNK); MSGP and DONE are unknown as well
+    kBadXdr,       ///< answer ERR_BAD_XDR (version 1: ERR_CHUNK)
 };
 
 /// Decodes the header in front of `message`. `versions`: bit N stands for version N served. Lists are read by
 /// loops; counts and positions are checked (positions are multiples of 4 and never decrease). With kVersion,
-/// kUnknownProc and kBadXdr, xid, version, credits and proc are set as far as the message has them. An
-/// ERR_VERS is decoded whatever its version says (draft, section 8). In version 1 the direction is that of
-/// the RPC message: its second word behind the header (kMsg), for kNomsg kReply if there is a Reply chunk
-/// without a Position-Zero Read chunk, kReply for kError (RFC 8167, section 5.1).
+/// kUnknownProc and kBadXdr, xid, version, credits and proc are set as far as the message has them; what has
+/// proc kError is never answered. An ERR_VERS is decoded whatever its version says (draft, section 8). In
+/// version 1 the direction is that of the RPC message: its second word behind the header (kMsg; kBadXdr if
+/// there is none or it is no msg_type), for kNomsg kReply if there is a Reply chunk without a Position-Zero
+/// Read chunk. kError is always a Reply (RFC 8167, section 5.1). What is behind a header that has no payload
+/// is not looked at, nor is inv_handle.
 [[nodiscard]] DecodeStatus decode_header(std::span<const std::byte> message, std::uint32_t versions,
                                          Header& header);
 
-/// Encodes; the octets written, or 0 if the room is too small. kConnprop to kUpdprop and kOptional write
-/// `body` as it is (kOptional as an opaque). Version 1 has kMsg, kNomsg and kError alone, and of errors kVers
-/// and kBadXdr: others become kBadXdr.
+/// Encodes; the octets written, or 0 if the room is too small, the lists overflowed, or the version has no
+/// such proc. kConnprop to kUpdprop and kOptional write `body` as it is (kOptional as an opaque). Version 1
+/// has kMsg, kNomsg and kError alone, and of errors kVers and kBadXdr: others become kBadXdr.
 [[nodiscard]] std::size_t encode_header(const Header& header, std::span<std::byte> room);
 
-/// The octets that encode_header() will write.
+/// The octets that encode_header() will write; 0: it has no encoding.
 [[nodiscard]] std::size_t encoded_size(const Header& header);
 
 /// Of a message with chunk lists that are empty: 36 in version 2, 28 in version 1.

@@ -20,6 +20,7 @@ struct PrivateData {
 
 inline constexpr std::size_t kPrivateDataOctets = 8;
 
+/// Sizes are rounded down to what the field can say, 1024 octets at least.
 [[nodiscard]] std::array<std::byte, kPrivateDataOctets> encode_private_data(const PrivateData& data);
 /// None if it does not begin with the magic word and version 1. What is behind is ignored.
 [[nodiscard]] std::optional<PrivateData> decode_private_data(std::span<const std::byte> octets);

@@ -56,13 +56,16 @@ struct PropertyBody {
 
 /// Returns false for an error in the XDR: a length beyond the message, more than kMaxProperties, a known
 /// property whose value is no valid XDR of its type or too short for it (draft, 6.1.1); unknown properties
-/// are no error.
+/// are no error, nor are octets behind a value or behind the body. `out` has views of `body`.
 [[nodiscard]] bool decode_properties(Proc proc, std::span<const std::byte> body, PropertyBody& out);
-/// The octets written; 0: the room is too small.
+/// As decode_properties(); `octets`: of the arm, which begins `message`.
+[[nodiscard]] bool decode_properties(Proc proc, std::span<const std::byte> message, PropertyBody& out,
+                                     std::size_t& octets);
+/// The octets written; 0: the room is too small, or `proc` has no properties.
 [[nodiscard]] std::size_t encode_properties(Proc proc, const PropertyBody& body, std::span<std::byte> room);
 
-/// The value of a word property: its default where the data is empty (4096, kInline). Only for checked
-/// values.
+/// The value of a word property: its default where the data is empty (4096, kInline), 0 for properties that
+/// have none. Only for checked values.
 [[nodiscard]] std::uint32_t property_word(const PropertyValue& value);
 
 }  // namespace urnic::rpcrdma
