@@ -82,6 +82,9 @@ int CmClient::bind_to(CmId& id, const Endpoint& local) {
     }
     id.local.of_user = &user_.count(Resource::kCmPorts);
     if (const int error = service_.ports.bind(id.local, user_.uid() == 0); error != 0) {
+        if (error == EACCES) {
+            user_.refuse("port {}: those below 1024 are for root", id.local.at.port);
+        }
         id.local.at = {};
         return error;
     }

@@ -144,7 +144,12 @@ cm::Route CmClient::route_of(const CmId& id) const {
 /// The peer ends what it has with a QP of the same number: nobody names another one's QP, nor one that
 /// somebody may get later.
 bool CmClient::may_name_qp(CmId& id, std::uint32_t qp_num) const {
-    return owner_.has_qp(*id.device, qp_num) || id.held_qp_num.hold(*id.device, qp_num);
+    if (owner_.has_qp(*id.device, qp_num) || id.held_qp_num.hold(*id.device, qp_num)) {
+        return true;
+    }
+    user_.refuse("a connection that names QP {} of {}, which is not its own", qp_num,
+                 id.device->device->name);
+    return false;
 }
 
 int CmClient::connect_stream(CmId& id, const rdma_ucm_conn_param& param) {

@@ -180,7 +180,7 @@ int set(ControlState& control, const std::vector<const ClientState*>& clients,
 }  // namespace
 
 int answer_congestion_request(ControlState& control, const std::vector<const ClientState*>& clients,
-                              const User& user, const Request& request, Reply& reply) {
+                              User& user, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::CongestionRequest) || !request.fds.empty()) {
         return EINVAL;
     }
@@ -191,7 +191,11 @@ int answer_congestion_request(ControlState& control, const std::vector<const Cli
             return show(control, clients, reply);
         case abi::CongestionAction::kSet:
             // Whoever changes rates changes them for all users of the RNIC.
-            return !user.is_privileged() ? EPERM : set(control, clients, message, reply);
+            if (!user.is_privileged()) {
+                user.refuse("to change rates: that is for root and the daemon's own user");
+                return EPERM;
+            }
+            return set(control, clients, message, reply);
     }
     return EINVAL;
 }

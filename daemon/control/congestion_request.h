@@ -11,7 +11,7 @@ namespace urnic::daemon {
 
 /// Answers a CongestionRequest. 0 or errno, as abi::CongestionRequest says.
 [[nodiscard]] int answer_congestion_request(ControlState& control,
-                                            const std::vector<const ClientState*>& clients, const User& user,
+                                            const std::vector<const ClientState*>& clients, User& user,
                                             const Request& request, Reply& reply);
 
 }  // namespace urnic::daemon

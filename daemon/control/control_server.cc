@@ -262,9 +262,13 @@ int ControlServer::admit(UniqueFd& socket) {
         return errno;
     }
     User& user = control_.user(credentials.uid);
+    const User::Serving serving(user, credentials.pid);
     std::uint32_t& of_user = user.count(Resource::kConnections);
-    if (admitted_ >= options_.max_connections || of_user >= options_.max_connections_per_uid ||
-        !user.has_room(Resource::kConnections)) {
+    if (admitted_ >= options_.max_connections || of_user >= options_.max_connections_per_uid) {
+        user.refuse("a connection: it has {}, all users have {}", of_user, admitted_);
+        return EUSERS;
+    }
+    if (!user.has_room(Resource::kConnections)) {
         return EUSERS;
     }
     auto made = std::make_unique<Connection>();
@@ -360,7 +364,9 @@ bool ControlServer::finish_request(Connection& connection, Request& request, int
 
 int ControlServer::answer(Connection& connection, Request& request, Reply& reply) {
     const abi::RequestHeader header = request.header();
+    const User::Serving serving(*connection.user, connection.peer.pid);
     if (header.length != request.length) {
+        connection.user->refuse("a request of {} bytes that says it has {}", request.length, header.length);
         return EINVAL;
     }
     try {

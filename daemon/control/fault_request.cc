@@ -53,7 +53,7 @@ int remove(ControlState& control, std::uint32_t id, Reply& reply) {
         ENOENT, fmt::format("no fault has the number {}: urnic fault list shows them", id));
 }
 
-int list(const ControlState& control, const User& user, Reply& reply) {
+int list(const ControlState& control, User& user, Reply& reply) {
     UniqueFd file(::memfd_create("urnic-faults", MFD_CLOEXEC));
     if (!file) {
         return errno;
@@ -68,13 +68,14 @@ int list(const ControlState& control, const User& user, Reply& reply) {
 
 }  // namespace
 
-int answer_fault_request(ControlState& control, const User& user, const Request& request, Reply& reply) {
+int answer_fault_request(ControlState& control, User& user, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::FaultRequest)) {
         return EINVAL;
     }
     const auto message = request.as<abi::FaultRequest>();
     // Faults hurt every user of the RNICs: only who could end the daemon may inject them.
     if (message.action != abi::FaultAction::kList && !user.is_privileged()) {
+        user.refuse("to change faults: that is for root and the daemon's own user");
         return EPERM;
     }
     if (request.fds.size() != (message.action == abi::FaultAction::kAdd ? 1U : 0U)) {

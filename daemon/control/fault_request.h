@@ -7,7 +7,7 @@
 namespace urnic::daemon {
 
 /// Answers a FaultRequest. 0 or errno, as abi::FaultRequest says.
-[[nodiscard]] int answer_fault_request(ControlState& control, const User& user, const Request& request,
+[[nodiscard]] int answer_fault_request(ControlState& control, User& user, const Request& request,
                                        Reply& reply);
 
 }  // namespace urnic::daemon

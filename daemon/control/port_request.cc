@@ -11,7 +11,7 @@
 
 namespace urnic::daemon {
 
-int answer_port_request(ControlState& control, const User& user, const Request& request, Reply& reply) {
+int answer_port_request(ControlState& control, User& user, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::PortRequest) || !request.fds.empty()) {
         return EINVAL;
     }
@@ -34,6 +34,7 @@ int answer_port_request(ControlState& control, const User& user, const Request& 
         }
         // A port that goes down stops every user of the RNIC.
         if (!user.is_privileged()) {
+            user.refuse("to change the state of {}: that is for root and the daemon's own user", name);
             return EPERM;
         }
         report_port(control, *device, PortFact::kWanted, message.action == abi::PortAction::kUp);

@@ -7,7 +7,7 @@
 namespace urnic::daemon {
 
 /// Answers a PortRequest. 0 or errno, as abi::PortRequest says.
-[[nodiscard]] int answer_port_request(ControlState& control, const User& user, const Request& request,
+[[nodiscard]] int answer_port_request(ControlState& control, User& user, const Request& request,
                                       Reply& reply);
 
 }  // namespace urnic::daemon

@@ -172,6 +172,25 @@ void write_device(JsonWriter& json, const RnicState& entry, const ControlState& 
     });
 }
 
+/// Those who have something, or were refused something.
+void write_users(JsonWriter& json, const ControlState& control, const Reader& reader) {
+    json.array("users", [&] {
+        for (const auto& [uid, user] : control.users) {
+            const bool is_known = user.descriptors() != 0 || user.refusals().refusals() != 0;
+            if (!is_known || (!reader.sees_all() && &user != &reader.user)) {
+                continue;
+            }
+            json.object({}, [&, &uid = uid, &user = user] {
+                json.value("uid", uid);
+                json.value("connections", user.count(Resource::kConnections));
+                json.value("descriptors", user.descriptors());
+                json.value("refusals", user.refusals().refusals());
+                json.value("refusals_not_logged", user.refusals().suppressed());
+            });
+        }
+    });
+}
+
 void write_worker(JsonWriter& json, const ControlState& control, std::uint32_t index, const Reader& reader) {
     json.object({}, [&] {
         json.value("index", index);
@@ -252,6 +271,7 @@ std::string status_json(const ControlState& control, const std::vector<const Cli
         write_faults(json, control.faults.rules_for(user));
         QpSnapshots qps = list_qps(clients);
         query_qps(control, qps);
+        write_users(json, control, reader);
         json.array("clients", [&] {
             auto begin = qps.begin();
             for (const ClientState* client : clients) {

@@ -3,12 +3,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
+#include <new>
+#include <string_view>
 
 #include "os/log.h"
+#include "os/monotonic_clock.h"
 
 namespace urnic::daemon {
 
 namespace {
+
+/// So long a line needs no memory.
+constexpr std::size_t kMostLineBytes = 512;
 
 struct DescriptorCost {
     Resource resource;
@@ -45,13 +52,13 @@ bool User::has_room(Resource resource) {
         return true;
     }
     if (count(resource) >= (*limits_)[resource]) {
-        tell(resource);
+        refuse_more(resource);
         return false;
     }
     const std::uint32_t more = descriptors_of(resource);
     const std::uint32_t most = (*limits_)[Resource::kDescriptors];
     if (most != 0 && more != 0 && descriptors() + more > most) {
-        tell(Resource::kDescriptors);
+        refuse_more(Resource::kDescriptors);
         return false;
     }
     return true;
@@ -61,16 +68,33 @@ std::uint32_t User::at_most(Resource resource, std::uint32_t most) const {
     return limits_ == nullptr ? most : std::min(most, (*limits_)[resource]);
 }
 
-void User::tell(Resource resource) {
-    const auto index = static_cast<std::size_t>(resource);
-    if (!told_[index]) {
-        told_[index] = true;
-        log_warning(
-            "user {} is refused more: its processes have as much as '{}' of [daemon.limits.per_uid] allows, "
-            "{}; end "
-            "some of them or raise the limit",
-            uid_, kUserLimitKeys[index], (*limits_)[resource]);
+void User::refuse_more(Resource resource) {
+    refuse("more than {} = {} of [daemon.limits.per_uid]: end some of its programs, or raise the limit",
+           kUserLimitKeys[static_cast<std::size_t>(resource)], (*limits_)[resource]);
+}
+
+void User::note_refusal(fmt::string_view what, fmt::format_args args) {
+    const auto suppressed = refusals_.add(clock_now());
+    if (!suppressed) {
+        return;
     }
+    fmt::basic_memory_buffer<char, kMostLineBytes> line;
+    const auto append = [&line](fmt::string_view format, const auto&... values) {
+        fmt::format_to(std::back_inserter(line), fmt::runtime(format), values...);
+    };
+    try {
+        append("user {}", uid_);
+        if (served_pid_ != 0) {
+            append(", process {}", served_pid_);
+        }
+        append(" is refused ");
+        fmt::vformat_to(std::back_inserter(line), what, args);
+        if (*suppressed != 0) {
+            append(" ({} refusals since the last line are not logged)", *suppressed);
+        }
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): as much as there is room for
+    }
+    log_warning("{}", std::string_view(line.data(), line.size()));
 }
 
 }  // namespace urnic::daemon

@@ -4,11 +4,14 @@
 
 #include <sys/types.h>
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstdint>
 #include <vector>
 
 #include "daemon/config/user_limits.h"
+#include "daemon/state/refusal_log.h"
 #include "dataplane/worker/run_queue.h"
 #include "os/event_socket.h"
 
@@ -26,11 +29,13 @@ class User {
     User(const User&) = delete;
     User& operator=(const User&) = delete;
 
-    /// Returns whether there may be one more, and the descriptors that it takes. The log says once what the
-    /// limit was.
+    /// Returns whether there may be one more, and the descriptors that it takes; if not, that is a refusal.
     [[nodiscard]] bool has_room(Resource resource);
     /// How many there are; whoever adds or removes one keeps it. Descriptors are not counted here.
     [[nodiscard]] std::uint32_t& count(Resource resource) {
+        return counts_[static_cast<std::size_t>(resource)];
+    }
+    [[nodiscard]] std::uint32_t count(Resource resource) const {
         return counts_[static_cast<std::size_t>(resource)];
     }
     /// Of the daemon, for what its processes have.
@@ -46,13 +51,35 @@ class User {
     /// Its turns on a worker. The worker's own while a process of the user is attached to it.
     [[nodiscard]] dataplane::UserShare& share(std::size_t worker) { return shares_.at(worker); }
 
+    /// Something was refused to the user that protects others from him. The log says to whom and what, the
+    /// first few times. Needs no memory; the words are the daemon's own.
+    template <typename... Args>
+    void refuse(fmt::format_string<Args...> what, const Args&... args) {
+        note_refusal(what, fmt::make_format_args(args...));
+    }
+    [[nodiscard]] const RefusalLog& refusals() const { return refusals_; }
+
+    /// While it lives, a request of that process is served: the log names it.
+    class Serving {
+      public:
+        Serving(User& user, pid_t pid) : user_(user) { user_.served_pid_ = pid; }
+        Serving(const Serving&) = delete;
+        Serving& operator=(const Serving&) = delete;
+        ~Serving() { user_.served_pid_ = 0; }
+
+      private:
+        User& user_;
+    };
+
   private:
-    void tell(Resource resource);
+    void refuse_more(Resource resource);
+    void note_refusal(fmt::string_view what, fmt::format_args args);
 
     uid_t uid_;
     const UserLimits* limits_;
     std::array<std::uint32_t, kNumResources> counts_{};
-    std::array<bool, kNumResources> told_{};
+    RefusalLog refusals_;
+    pid_t served_pid_ = 0;  // 0: none, a packet has come for it
     WakeBudget wake_budget_;
     std::vector<dataplane::UserShare> shares_;  // by worker
 };

@@ -180,6 +180,9 @@ int handle_request(ClientState& client, Request& request, Reply& reply) {
         return EOPNOTSUPP;
     }
     if (request.length != operation->length || request.fds.size() != operation->num_fds) {
+        client.user.refuse("request {} with {} bytes and {} descriptors instead of {} and {}",
+                           static_cast<std::uint32_t>(request.header().op), request.length,
+                           request.fds.size(), operation->length, operation->num_fds);
         return EINVAL;
     }
     return operation->handler(client, request, reply);

@@ -30,6 +30,7 @@ int import_device(ClientState& client, const abi::ImportDeviceRequest& /*request
                   Reply& reply) {
     struct stat status {};
     if (!is_memory_file(message.fds.front().get())) {
+        client.user.refuse("a descriptor of no context");
         return EBADF;  // and nothing is asked of a file system that might not answer
     }
     if (::fstat(message.fds.front().get(), &status) != 0) {
@@ -38,6 +39,7 @@ int import_device(ClientState& client, const abi::ImportDeviceRequest& /*request
     const ContextToken id{status.st_dev, status.st_ino};
     const auto owner = client.control.contexts.find(id);
     if (owner == client.control.contexts.end()) {
+        client.user.refuse("a descriptor of no context");
         return EBADF;
     }
     RnicState& device = *owner->second.client->contexts.find(owner->second.handle)->device;
@@ -99,6 +101,7 @@ int import_mr(ClientState& client, const abi::ImportRequest& request, Reply& rep
         return ENOENT;
     }
     if (mr->pd->number != pd->number) {
+        client.user.refuse("a region of another protection domain");
         return EINVAL;
     }
     abi::ImportMrReply body{};

@@ -55,6 +55,7 @@ int map_region(ClientState& client, const abi::RegMrRequest& request, MemoryRegi
     region.space = nullptr;
     if ((request.flags & abi::kRegMrConverted) == 0) {
         if (request.length != 0 && !may_be_copied(client)) {
+            client.user.refuse("memory that has to be copied (copied_memory in [daemon.limits])");
             return EPERM;
         }
         region.space = &client.memory;
@@ -84,13 +85,22 @@ void forget_mr(ClientState& client, MrObject& mr) {
 
 int attach_memory(ClientState& client, const abi::AttachMemoryRequest& /*request*/, Request& message,
                   Reply& /*reply*/) {
-    return is_memory_file(message.fds.front().get()) ? client.memory.attach(std::move(message.fds.front()))
-                                                     : EINVAL;
+    const int error = is_memory_file(message.fds.front().get())
+                          ? client.memory.attach(std::move(message.fds.front()))
+                          : EINVAL;
+    if (error == EINVAL) {
+        client.user.refuse("a descriptor that is no sealed memory file");
+    }
+    return error;
 }
 
 int attach_process(ClientState& client, const abi::AttachProcessRequest& /*request*/, Request& message,
                    Reply& /*reply*/) {
-    return client.memory.process().attach(client.pid, message.fds[0], message.fds[1]);
+    const int error = client.memory.process().attach(client.pid, message.fds[0], message.fds[1]);
+    if (error == EINVAL) {
+        client.user.refuse("descriptors that are not of its process's memory");
+    }
+    return error;
 }
 
 int reg_mr(ClientState& client, const abi::RegMrRequest& request, Reply& reply) {

@@ -330,6 +330,7 @@ int modify_qp(ClientState& client, const abi::ModifyQpRequest& request, Reply& /
     // worth nothing: everybody has all of them in a user namespace of his own.
     if ((request.attr.mask & kQpAttrQkey) != 0 && (request.attr.qkey & kControlledQkey) != 0 &&
         !client.user.is_privileged()) {
+        client.user.refuse("a controlled Q_Key on QP {} of {}", qp->qp->qp_num(), qp->device->name);
         return EPERM;
     }
     wire::Path path;

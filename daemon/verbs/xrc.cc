@@ -97,6 +97,7 @@ int open_xrcd(ClientState& client, const abi::OpenXrcdRequest& request, Request&
     XrcDomain* domain = nullptr;
     if (!message.fds.empty()) {
         if (const int error = identify(message.fds[0].get(), file); error != 0) {
+            client.user.refuse("the XRC domain of a file that it has not opened for reading");
             return error;
         }
         domain = find_domain(device, file);

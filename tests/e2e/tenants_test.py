@@ -138,6 +138,93 @@ class Status(WithAttacker):
         self.assertEqual([len(client["qps"]) for client in after["clients"] if client["uid"] == 0], [2], "root sees all, as before")
 
 
+def error_of(call, *words, **options):
+    try:
+        call(*words, **options)
+        return "success"
+    except OSError as problem:
+        return errno.errorcode[problem.errno]
+
+
+def attack_refusals(path, file):
+    """One of each that somebody else is protected from by a refusal."""
+    client = raw_client.RawClient(path)
+    context = client.open_device()
+    pd, cq = client.alloc_pd(context), client.create_cq(context)
+    datagrams, _ = client.create_qp(pd, cq, raw_client.QP_TYPES["UD"])
+    o_path = os.open(file, os.O_PATH)
+    unsealed = os.memfd_create("unsealed")
+    found = {
+        "Q_Key of QP1": error_of(client.set_qkey, datagrams, 0x80010000),
+        "Q_Key of anybody": error_of(client.set_qkey, datagrams, 0x7fffffff),
+        "domain": error_of(client.open_xrcd_of_file, context, o_path, create=False),
+        "memory file": error_of(client.attach_memory, unsealed),
+        "copied memory": error_of(client.reg_mr, pd, 0, 4096, flags=0),
+        "import": error_of(client.call, "ImportDevice", b"", [unsealed]),
+        "descriptors": error_of(client.call, "AllocPd", bytes(8), [unsealed]),
+        "second PD": error_of(client.alloc_pd, context),
+        "third PD": error_of(client.alloc_pd, context),
+        "second connection": error_of(raw_client.RawClient, path),
+    }
+    words = {"faults": ["fault", "add", "drop"], "port": ["port", "urnic0", "down"], "rates": ["cc", "set", "urnic0", "algorithm=dcqcn"]}
+    client.close()
+    for name, command in words.items():
+        found[name] = harness.run([harness.URNIC, *command, "--socket", path]).returncode
+    print(os.getpid(), json.dumps(found))
+
+
+@unittest.skipIf(os.geteuid() != 0, "a second user needs root")
+class Refusals(WithAttacker):
+    """What is refused to a user is in the log, with whom and what; the user's quotas are his own."""
+
+    limits = "[daemon.limits.per_uid]\nmax_connections = 1\nmax_pds = 2\n"
+
+    def daemon_command(self):
+        config = self.dir / "urnicd.toml"
+        config.write_text(config.read_text(encoding="utf-8").replace("[[rnic]]", f"{self.limits}[[rnic]]", 1), encoding="utf-8")
+        self.log = self.dir / "urnicd.log"
+        return ["sh", "-c", 'exec "$0" --config "$1" 2>"$2"', harness.BUILD / "urnicd", config, self.log]
+
+    def refused(self):
+        marks = ("urnicd: warning: user ", " is refused ")
+        return [line for line in self.log.read_text(encoding="utf-8").splitlines() if all(mark in line for mark in marks)]
+
+    def user(self):
+        """What root is told of the attacker."""
+        uid = pwd.getpwnam("nobody").pw_uid
+        return next(user for user in self.status()["users"] if user["uid"] == uid)
+
+    def test_each_is_logged_with_whom_and_what(self):
+        file = self.dir / "domain"
+        file.touch(mode=0o600)
+        pid, found = self.attack("refusals", file).split(maxsplit=1)
+        found = json.loads(found)
+        self.assertEqual({name: found[name] for name in ("Q_Key of QP1", "Q_Key of anybody", "domain", "memory file", "copied memory",
+                                                         "import", "descriptors", "second PD", "third PD", "second connection")},
+                         {"Q_Key of QP1": "EPERM", "Q_Key of anybody": "success", "domain": "EBADF", "memory file": "EINVAL",
+                          "copied memory": "EPERM", "import": "EBADF", "descriptors": "EINVAL", "second PD": "success",
+                          "third PD": "ENOMEM", "second connection": "EUSERS"})
+        self.assertNotIn(0, [found[name] for name in ("faults", "port", "rates")])
+        uid = pwd.getpwnam("nobody").pw_uid
+        what = ["a controlled Q_Key on QP", "the XRC domain of a file", "no sealed memory file", "memory that has to be copied",
+                "a descriptor of no context", "1 descriptors instead of", "more than max_pds = 2", "more than max_connections = 1"]
+        lines = self.refused()
+        self.assertEqual(len(lines), len(what), lines)
+        for line, words in zip(lines, what, strict=True):
+            self.assertIn(f"user {uid}, process {pid} is refused ", line)
+            self.assertIn(words, line)
+        user = self.user()
+        self.assertEqual((user["refusals"], user["refusals_not_logged"]), (11, 3), "those of a minute are enough")
+        with_quota = raw_client.RawClient(self.socket)
+        self.addCleanup(with_quota.close)
+        context = with_quota.open_device()
+        for _ in range(3):
+            with_quota.alloc_pd(context)
+        for command in (["fault", "clear"], ["port", "urnic0", "up"]):
+            self.run_ok([harness.URNIC, *command, "--socket", self.socket])
+        self.assertEqual(self.refused(), lines, "root is refused nothing")
+
+
 class RunDirectory(harness.TestCase):
     """Its owner can put links where the daemon writes."""
 

@@ -43,8 +43,11 @@ class WithDaemon(harness.TestCase):
                                         wire=self.wire), encoding="utf-8")
         self.start_daemon()
 
+    def daemon_command(self):
+        return [harness.BUILD / "urnicd", "--config", self.dir / "urnicd.toml"]
+
     def start_daemon(self):
-        self.daemon = harness.start([harness.BUILD / "urnicd", "--config", self.dir / "urnicd.toml"])
+        self.daemon = harness.start(self.daemon_command())
         self.addCleanup(self.stop_daemon, self.daemon)
         up = harness.wait_until(lambda: self.daemon.poll() is not None
                                 or self.urnic("status", "--socket", self.socket).returncode == 0, pause=0.1)

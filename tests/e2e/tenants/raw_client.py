@@ -13,6 +13,9 @@ MEMORY_FILE_BYTES = 1 << 47
 CONVERTED = 1
 LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ = 1, 2, 4
 QP_TYPES = {"RC": 2, "UC": 3, "UD": 4}  # ibv_qp_type
+_ATTR_STATE, _ATTR_PKEY_INDEX, _ATTR_PORT, _ATTR_QKEY = 1, 16, 32, 64  # ibv_qp_attr_mask
+_STATE_INIT = 1
+_ADDRESS_VECTOR_BYTES = 32
 _MAGIC = 0x75726E63
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
@@ -79,6 +82,12 @@ class RawClient:
         """Its handle and number."""
         body = struct.pack("=IIIIBBHIIIIIQII", pd, cq, cq, 0, kind, 0, 0, 4, 4, 1, 1, 0, 0, 0, 0)
         return struct.unpack_from("=II", self.call("CreateQp", body))
+
+    def set_qkey(self, qp, qkey):
+        """To INIT, with that Q_Key."""
+        mask = _ATTR_STATE | _ATTR_PKEY_INDEX | _ATTR_PORT | _ATTR_QKEY
+        attributes = struct.pack("=IBBBBIIIIIHBBBBBBBBBBI", mask, _STATE_INIT, 0, 0, 0, qkey, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0)
+        self.call("ModifyQp", struct.pack("=II", qp, 0) + attributes + bytes(_ADDRESS_VECTOR_BYTES))
 
     def open_xrcd_of_file(self, context, fd, create):
         return struct.unpack_from("=I", self.call("OpenXrcdOfFile", struct.pack("=II", context, int(create)), [fd]))[0]
