@@ -118,14 +118,18 @@ CallFault check_call(const Header& header, std::size_t payload_octets, const Lim
         reads = reads.subspan(first_chunk(reads).size());
     }
     std::uint64_t taken_out = 0;
-    for (; !reads.empty(); reads = reads.subspan(first_chunk(reads).size())) {
-        // As many octets of the stream are in front of the chunk as its position says, less those of chunks
-        // in front of it.
-        const std::uint32_t position = reads.front().position;
-        if (position < taken_out || position - taken_out > stream) {
+    std::uint64_t end = 0;  // of the chunk in front
+    while (!reads.empty()) {
+        const std::span<const ReadSegment> chunk = first_chunk(reads);
+        // As many octets of the stream are in front of a chunk as its position says, less those of the chunks in front of it.
+        const std::uint64_t position = chunk.front().position;
+        if (position < end || position - taken_out > stream) {
             return CallFault::kBadXdr;
         }
-        taken_out += xdr_padded(chunk_octets(first_chunk(reads)));
+        const std::uint64_t octets = xdr_padded(chunk_octets(chunk));
+        taken_out += octets;
+        end = position + octets;
+        reads = reads.subspan(chunk.size());
     }
     call_octets = stream + taken_out;
     return call_octets > limits.max_call_octets ? CallFault::kTooLong

@@ -348,7 +348,8 @@ void Requester::on_disconnected() {
         if (slot.state == State::kFree) {
             continue;
         }
-        const bool had_ended = slot.state == State::kWithdrawing && slot.after == AfterWithdraw::kComplete;
+        const bool is_withdrawing = slot.state == State::kWithdrawing;
+        const bool had_ended = is_withdrawing && slot.after == AfterWithdraw::kComplete;
         const bool is_abandoned = slot.state == State::kAbandoned;
         slot.is_late = false;
         slot.after = AfterWithdraw::kComplete;
@@ -360,7 +361,7 @@ void Requester::on_disconnected() {
             slot.completion.status = CallStatus::kDisconnected;
         }
         // Windows die with the QP: the outbox ends what is left of these exposures.
-        if (slot.exposure_count != 0) {
+        if (slot.exposure_count != 0 && !is_withdrawing) {
             static_cast<void>(link_.outbox.withdraw(
                 id_of(slot), std::span(slot.exposures).first(slot.exposure_count), slot.invalidated));
         }
