@@ -21,6 +21,7 @@
 #include "daemon/control/congestion_request.h"
 #include "daemon/control/control_connection.h"
 #include "daemon/control/fault_request.h"
+#include "daemon/control/long_rounds.h"
 #include "daemon/control/port_request.h"
 #include "daemon/control/status.h"
 #include "daemon/ipc/message.h"
@@ -146,6 +147,7 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
         }
         retry_closing();
         announce_owed();
+        tell_of_long_rounds();
         after_round();
         spin.begin(clock_now());
     }
@@ -189,6 +191,14 @@ void ControlServer::on_socket(std::uint32_t id) {
 void ControlServer::on_process_end(std::uint32_t id) {
     if (connections_.contains(id)) {
         disconnect(id);
+    }
+}
+
+void ControlServer::tell_of_long_rounds() {
+    try {
+        log_long_rounds(control_);
+    } catch (const std::bad_alloc&) {
+        log_warning("no memory: a round of a worker took long");
     }
 }
 

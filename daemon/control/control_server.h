@@ -92,6 +92,7 @@ class ControlServer final : private RnicObserver {
     void go_on(Connections::iterator at);
     void retry_closing();
     void announce_owed();
+    void tell_of_long_rounds();
     void stop_watching(Connection& connection);
 
     ControlState& control_;

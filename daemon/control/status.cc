@@ -176,7 +176,8 @@ void write_device(JsonWriter& json, const RnicState& entry, const ControlState& 
 void write_users(JsonWriter& json, const ControlState& control, const Reader& reader) {
     json.array("users", [&] {
         for (const auto& [uid, user] : control.users) {
-            const bool is_known = user.descriptors() != 0 || user.refusals().refusals() != 0;
+            const bool is_known =
+                user.descriptors() != 0 || user.refusals().total() != 0 || user.long_rounds().total() != 0;
             if (!is_known || (!reader.sees_all() && &user != &reader.user)) {
                 continue;
             }
@@ -184,8 +185,9 @@ void write_users(JsonWriter& json, const ControlState& control, const Reader& re
                 json.value("uid", uid);
                 json.value("connections", user.count(Resource::kConnections));
                 json.value("descriptors", user.descriptors());
-                json.value("refusals", user.refusals().refusals());
+                json.value("refusals", user.refusals().total());
                 json.value("refusals_not_logged", user.refusals().suppressed());
+                json.value("long_rounds", user.long_rounds().total());
             });
         }
     });
@@ -196,6 +198,7 @@ void write_worker(JsonWriter& json, const ControlState& control, std::uint32_t i
         json.value("index", index);
         json.value("cpu", control.worker_cpus[index]);
         json.value("qps", reader.sees_all() ? control.worker_qps[index] : count_qps(reader.clients, index));
+        json.value("long_rounds", control.workers[index]->long_rounds());
         json.value("sleeping", control.daemon_state().workers[index].sleeping.load() != 0);
     });
 }

@@ -85,6 +85,7 @@ struct ControlState {
     /// Everybody who ever connected, with what he has now: who comes again is the one he was.
     std::map<uid_t, User> users;
     [[nodiscard]] User& user(uid_t uid);
+    LimitedLog nobodys_long_rounds;  // rounds of workers that took long in no user's turn
     /// For tests, which have one user alone.
     bool (*is_privileged)(uid_t uid) = is_root_or_daemon;
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "daemon/config/user_limits.h"
-#include "daemon/state/refusal_log.h"
+#include "daemon/state/limited_log.h"
 #include "dataplane/worker/run_queue.h"
 #include "os/event_socket.h"
 
@@ -57,7 +57,10 @@ class User {
     void refuse(fmt::format_string<Args...> what, const Args&... args) {
         note_refusal(what, fmt::make_format_args(args...));
     }
-    [[nodiscard]] const RefusalLog& refusals() const { return refusals_; }
+    [[nodiscard]] const LimitedLog& refusals() const { return refusals_; }
+    /// Rounds of workers that took long in its turns.
+    [[nodiscard]] LimitedLog& long_rounds() { return long_rounds_; }
+    [[nodiscard]] const LimitedLog& long_rounds() const { return long_rounds_; }
 
     /// While it lives, a request of that process is served: the log names it.
     class Serving {
@@ -78,7 +81,8 @@ class User {
     uid_t uid_;
     const UserLimits* limits_;
     std::array<std::uint32_t, kNumResources> counts_{};
-    RefusalLog refusals_;
+    LimitedLog refusals_;
+    LimitedLog long_rounds_;
     pid_t served_pid_ = 0;  // 0: none, a packet has come for it
     WakeBudget wake_budget_;
     std::vector<dataplane::UserShare> shares_;  // by worker

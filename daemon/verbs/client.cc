@@ -65,7 +65,8 @@ int attach_to_workers(ClientState& client, Reply& reply) {
     for (std::uint32_t w = 0; w < num_workers; ++w) {
         dataplane::Worker& worker = *client.control.workers[w];
         client.on_worker.push_back(std::make_unique<dataplane::ClientDoorbells>(
-            doorbells + w, client.wake_fds[w].get(), client.user.share(w)));
+            doorbells + w, client.wake_fds[w].get(), client.user.share(w),
+            dataplane::ProgramId{client.pid, client.uid}));
         int error = 0;
         worker.call([&] { error = worker.attach_client(*client.on_worker[w]); });
         if (error != 0) {

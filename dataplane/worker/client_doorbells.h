@@ -22,9 +22,10 @@ class ClientDoorbells {
     /// `doorbell`: the worker's part of the client's doorbells. `wake_fd`: an eventfd that the client writes
     /// to when DaemonState says that the worker sleeps; never read here (the client can change its flags).
     /// `user`: what the client's user has on that worker.
-    ClientDoorbells(abi::WorkerDoorbell* doorbell, int wake_fd, UserShare& user)
+    ClientDoorbells(abi::WorkerDoorbell* doorbell, int wake_fd, UserShare& user, ProgramId id = {})
         : doorbell_(doorbell), wake_fd_(wake_fd) {
         share_.user = &user;
+        share_.id = id;
     }
     ClientDoorbells(const ClientDoorbells&) = delete;
     ClientDoorbells& operator=(const ClientDoorbells&) = delete;

@@ -2,6 +2,8 @@
 // QPs.
 #pragma once
 
+#include <sys/types.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -71,6 +73,12 @@ class TurnList {
 
 struct UserShare;
 
+/// Who a program is, for the log.
+struct ProgramId {
+    pid_t pid = 0;  // 0: none
+    uid_t uid = 0;
+};
+
 /// What one program has on one worker. Stays at its address while the worker has the program.
 struct ProgramShare {
     ProgramShare() = default;
@@ -78,6 +86,7 @@ struct ProgramShare {
     ProgramShare& operator=(const ProgramShare&) = delete;
 
     UserShare* user = nullptr;
+    ProgramId id;
     // The run queue's own:
     QpSlot* first = nullptr;
     QpSlot** end = &first;

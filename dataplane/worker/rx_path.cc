@@ -1,5 +1,6 @@
 #include "dataplane/worker/rx_path.h"
 
+#include <rte_cycles.h>
 #include <rte_prefetch.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ constexpr std::uint32_t kPausesWorker = 0;      // that owns Device::pfc_receive
 }  // namespace
 
 RxPath::RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, WorkerOutbox& outbox,
-               RunQueue& run_queue, MbufHolder& mbuf_holder)
+               RunQueue& run_queue, RoundWatch& rounds, MbufHolder& mbuf_holder)
     : worker_(worker),
       device_(device),
       port_(device.port),
@@ -34,6 +35,7 @@ RxPath::RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, Wor
       handoff_(handoff),
       outbox_(outbox),
       run_queue_(run_queue),
+      rounds_(rounds),
       mbuf_holder_(mbuf_holder),
       qps_(handoff.num_workers()) {
     refresh_addresses();
@@ -131,6 +133,7 @@ bool RxPath::is_for_us(const wire::PacketView& view) const {
 
 void RxPath::dispatch_to_qp(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now,
                             TimeNs protocol_now) {
+    rounds_.enter(*slot.share, rte_rdtsc);
     Outbox& effects = outbox_.begin_call(slot, now);
     mbuf_holder_.set_current(&frame);
     slot.qp->handle_packet(protocol_now, view, effects);

@@ -9,6 +9,7 @@
 #include "dataplane/handoff/worker_handoff.h"
 #include "dataplane/worker/mbuf_holder.h"
 #include "dataplane/worker/qp_table.h"
+#include "dataplane/worker/round_watch.h"
 #include "dataplane/worker/run_queue.h"
 #include "dataplane/worker/worker_outbox.h"
 
@@ -20,7 +21,7 @@ class RxPath {
     static constexpr std::uint16_t kBurst = 32;
 
     RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, WorkerOutbox& outbox,
-           RunQueue& run_queue, MbufHolder& mbuf_holder);
+           RunQueue& run_queue, RoundWatch& rounds, MbufHolder& mbuf_holder);
 
     /// From now on packets come through `port`: the device's own or one that stacks on it.
     void use_port(Port& port) { port_ = &port; }
@@ -66,6 +67,7 @@ class RxPath {
     WorkerHandoff& handoff_;
     WorkerOutbox& outbox_;
     RunQueue& run_queue_;
+    RoundWatch& rounds_;
     MbufHolder& mbuf_holder_;
     QpTable qps_;
     MulticastTable multicast_;

@@ -58,6 +58,7 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
       protocol_now(now),
       timers(now),
       run_queue(ticks(kTurnNs)),
+      rounds(rte_get_tsc_hz()),
       most_charged_ticks(ticks(kMostChargedNs)),
       notifier(config.index, !config.may_spin, clock),
       idle(config.index, config.may_spin, config.handoff->wakeup()),
@@ -67,7 +68,7 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
     for (Device* device : config.devices) {
         URNIC_CHECK(device->index == worker_devices.size());
         worker_devices.push_back(
-            std::make_unique<WorkerDevice>(config, *device, notifier, run_queue, mbuf_holder, now));
+            std::make_unique<WorkerDevice>(config, *device, notifier, run_queue, rounds, mbuf_holder, now));
         has_polled_ports = has_polled_ports || device->port->must_be_polled(config.index);
         worker_devices.back()->outbox.use_protocol_time(timed_ports.add(device->port));
         const int fd = device->port->wait_fd(config.index);
@@ -83,6 +84,7 @@ void Worker::Impl::loop() {
     const std::lock_guard awake(idle.awake());
     while (!stopping.load(std::memory_order_relaxed)) {
         read_clock();
+        rounds.begin(rte_rdtsc());
         bool busy = run_calls();
         busy |= scan_doorbells();
         busy |= receive();
@@ -97,6 +99,7 @@ void Worker::Impl::loop() {
         if (faulty_devices != 0) [[unlikely]] {
             remove_drained_injectors();
         }
+        rounds.end(rte_rdtsc());
         sleeps_until = wake_at();
         const bool slept = idle.after_round(busy      ? IdleStrategy::Round::kBusy
                                             : waiting ? IdleStrategy::Round::kBlocked
@@ -263,6 +266,7 @@ bool Worker::Impl::expire_timers() {
             arm_timer(slot);
             return;
         }
+        rounds.enter(*slot.share, rte_rdtsc);
         Outbox& effects = worker_device(slot).outbox.begin_call(slot, now);
         slot.qp->handle_timeout(protocol_now, effects);
         run_queue.push(slot);
@@ -295,6 +299,7 @@ bool Worker::Impl::run_turn(QpSlot& slot) {
 }
 
 bool Worker::Impl::run_qp(QpSlot& slot) {
+    rounds.enter(*slot.share, rte_rdtsc);
     WorkerOutbox& outbox = worker_device(slot).outbox;
     Outbox& effects = outbox.begin_call(slot, now);
     const bool has_room = outbox.room() != 0;
@@ -403,6 +408,10 @@ void Worker::stop() {
     impl.config.handoff->wakeup().wake(impl.config.index);
     impl.thread.join();
 }
+
+bool Worker::take_long_round(LongRound& round) { return impl_->rounds.take(round); }
+
+std::uint64_t Worker::long_rounds() const { return impl_->rounds.long_rounds(); }
 
 void Worker::call(FunctionRef function) {
     Impl& impl = *impl_;

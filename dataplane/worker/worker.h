@@ -25,6 +25,7 @@ class Plan;
 namespace urnic::dataplane {
 
 class ClientDoorbells;
+struct LongRound;
 class WorkerHandoff;
 
 struct WorkerConfig {
@@ -49,6 +50,12 @@ class Worker {
     /// What QPs of this worker hold packets in that come early (QpConfig::reorder_buffers). Lives as long as
     /// the worker.
     [[nodiscard]] ReorderBufferPool& reorder_buffers();
+
+    /// For the control thread: a round that took long and has not been asked for. Returns whether there is
+    /// one.
+    [[nodiscard]] bool take_long_round(LongRound& round);
+    /// How many there were since the start.
+    [[nodiscard]] std::uint64_t long_rounds() const;
 
     void start();
     /// Ends the loop and joins the thread.

@@ -1,4 +1,6 @@
 // The functions that the control thread calls on a worker inside Worker::call().
+#include <rte_cycles.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -167,6 +169,7 @@ int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& p
     if (stops_sending(attr)) {
         send_posted(slot);
     }
+    impl.rounds.enter(*slot.share, rte_rdtsc);
     WorkerOutbox& outbox = impl.worker_device(slot).outbox;
     const int error = slot.qp->modify(impl.protocol_now, attr, path, outbox.begin_call(slot, impl.now));
     if (error == 0 && (attr.mask & kQpAttrDestQpn) != 0) {

@@ -16,6 +16,7 @@
 #include "dataplane/worker/idle_strategy.h"
 #include "dataplane/worker/mbuf_holder.h"
 #include "dataplane/worker/paused_qps.h"
+#include "dataplane/worker/round_watch.h"
 #include "dataplane/worker/run_queue.h"
 #include "dataplane/worker/rx_path.h"
 #include "dataplane/worker/stall_free_clock.h"
@@ -33,11 +34,11 @@ struct Worker::Impl {
     /// What the worker has for each device.
     struct WorkerDevice {
         WorkerDevice(const WorkerConfig& config, Device& of, EventNotifier& notifier, RunQueue& run_queue,
-                     MbufHolder& mbuf_holder, const TimeNs& now)
+                     RoundWatch& rounds, MbufHolder& mbuf_holder, const TimeNs& now)
             : device(of),
               device_port(*of.port),
               outbox(config.index, of, config.frames, notifier),
-              rx_path(config.index, of, *config.handoff, outbox, run_queue, mbuf_holder),
+              rx_path(config.index, of, *config.handoff, outbox, run_queue, rounds, mbuf_holder),
               fault_injector(device_port, now),
               pfc_sender(of.pfc, of.pausing_workers, config.index) {}
         void use_port(Port& port) {
@@ -103,6 +104,7 @@ struct Worker::Impl {
     MbufHolder mbuf_holder;
     ReorderBufferPool reorder_buffers{mbuf_holder, kReorderBuffers};
     RunQueue run_queue;
+    RoundWatch rounds;
     std::int64_t most_charged_ticks;
     EventNotifier notifier;
     IdleStrategy idle;

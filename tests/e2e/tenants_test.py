@@ -173,26 +173,34 @@ def attack_refusals(path, file):
     print(os.getpid(), json.dumps(found))
 
 
-@unittest.skipIf(os.geteuid() != 0, "a second user needs root")
-class Refusals(WithAttacker):
-    """What is refused to a user is in the log, with whom and what; the user's quotas are his own."""
-
-    limits = "[daemon.limits.per_uid]\nmax_connections = 1\nmax_pds = 2\n"
+class WithLog(WithAttacker):
+    config_lines = ""  # behind [daemon]
 
     def daemon_command(self):
         config = self.dir / "urnicd.toml"
-        config.write_text(config.read_text(encoding="utf-8").replace("[[rnic]]", f"{self.limits}[[rnic]]", 1), encoding="utf-8")
+        config.write_text(config.read_text(encoding="utf-8").replace("[[rnic]]", f"{self.config_lines}[[rnic]]", 1), encoding="utf-8")
         self.log = self.dir / "urnicd.log"
         return ["sh", "-c", 'exec "$0" --config "$1" 2>"$2"', harness.BUILD / "urnicd", config, self.log]
 
-    def refused(self):
-        marks = ("urnicd: warning: user ", " is refused ")
-        return [line for line in self.log.read_text(encoding="utf-8").splitlines() if all(mark in line for mark in marks)]
+    def warnings(self, *words):
+        """Lines of the daemon's log that have these words in them."""
+        lines = self.log.read_text(encoding="utf-8").splitlines()
+        return [line for line in lines if all(word in line for word in ("urnicd: warning: ", *words))]
 
     def user(self):
         """What root is told of the attacker."""
         uid = pwd.getpwnam("nobody").pw_uid
         return next(user for user in self.status()["users"] if user["uid"] == uid)
+
+
+@unittest.skipIf(os.geteuid() != 0, "a second user needs root")
+class Refusals(WithLog):
+    """What is refused to a user is in the log, with whom and what; the user's quotas are his own."""
+
+    config_lines = "[daemon.limits.per_uid]\nmax_connections = 1\nmax_pds = 2\n"
+
+    def refused(self):
+        return self.warnings("user ", " is refused ")
 
     def test_each_is_logged_with_whom_and_what(self):
         file = self.dir / "domain"

@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "dataplane/worker/client_doorbells.h"
@@ -63,6 +64,13 @@ Worker::~Worker() {
 ReorderBufferPool& Worker::reorder_buffers() { return impl_->reorder_buffers; }
 void Worker::start() {}
 void Worker::stop() {}
+
+bool Worker::take_long_round(LongRound& round) {
+    const auto left = std::exchange(books_of_all.long_round, std::nullopt);
+    round = left.value_or(LongRound{});
+    return left.has_value();
+}
+std::uint64_t Worker::long_rounds() const { return 0; }
 
 void Worker::call(FunctionRef function) {
     const std::lock_guard lock(impl_->mutex);

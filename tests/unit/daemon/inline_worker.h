@@ -3,9 +3,11 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "dataplane/port/port.h"
+#include "dataplane/worker/round_watch.h"
 
 namespace urnic::dataplane {
 
@@ -18,6 +20,7 @@ struct WorkerBooks {
     std::atomic<int> ports_down{0};            // on all workers together
     std::atomic<int> attach_error{0};          // what attach_client() answers
     std::atomic<std::uint32_t> last_forgotten_srq{0};  // that a QP was told of
+    std::optional<LongRound> long_round;               // what take_long_round() gives, once
     std::atomic<bool> last_path_is_ipv4{false};
     std::atomic<std::uint8_t> last_path_mac_end{0};    // last byte of the destination MAC
     std::atomic<std::uint16_t> last_path_udp_port{0};  // the source port

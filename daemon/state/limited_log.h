@@ -1,4 +1,4 @@
-// How much the log hears of what one user is refused: who is refused without end fills no disk.
+// How much the log hears of what one user does: who does it without end fills no disk.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,16 @@
 
 namespace urnic::daemon {
 
-class RefusalLog {
+class LimitedLog {
   public:
     static constexpr std::size_t kMostLines = 8;
     /// For so many lines.
     static constexpr TimeNs kIntervalNs = 60 * kSecondNs;
 
-    /// One more refusal at `now`. If it is to be logged: how many have not been since the last line.
+    /// It has happened once more, at `now`. If that is to be logged: how often it has not been since the last
+    /// line.
     [[nodiscard]] std::optional<std::uint64_t> add(TimeNs now) {
-        ++refusals_;
+        ++total_;
         if (!limit_.take(now)) {
             ++suppressed_;
             return std::nullopt;
@@ -27,13 +28,14 @@ class RefusalLog {
         told_of_ = suppressed_;
         return since;
     }
-    [[nodiscard]] std::uint64_t refusals() const { return refusals_; }
-    /// Those of them that have no line.
+    /// How often it has happened.
+    [[nodiscard]] std::uint64_t total() const { return total_; }
+    /// And how often without a line.
     [[nodiscard]] std::uint64_t suppressed() const { return suppressed_; }
 
   private:
     RateLimit<kMostLines, kIntervalNs> limit_;
-    std::uint64_t refusals_ = 0;
+    std::uint64_t total_ = 0;
     std::uint64_t suppressed_ = 0;
     std::uint64_t told_of_ = 0;  // of those that were suppressed
 };
