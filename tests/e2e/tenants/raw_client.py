@@ -39,6 +39,16 @@ def memory_file(size=MEMORY_FILE_BYTES):
     return fd
 
 
+def connect_unwanted(path):
+    """Connects where one connection more is refused, and waits for the refusal: OSError with its errno. Says nothing: a connection with
+    something unread in it is reset when it is closed."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(harness.PATIENCE_S)
+        connection.connect(str(path))
+        error = struct.unpack_from("=i", connection.recv(1024), 12)[0]
+        raise OSError(error, os.strerror(error))
+
+
 class RawClient:
     """Says Hello. Methods return handles; OSError with the daemon's errno where it refuses."""
 
