@@ -190,7 +190,7 @@ RPC_SCRIPT(RpcResponder, NoRoomForReply, "draft 7.2.4",
 RPC_SCRIPT(RpcResponder, ReplyChunkOneWordShort, "draft 7.2.4",
            "a Reply chunk that is one word short: REPLY_RESOURCE, nothing is written") {
     open_server();
-    peer("7 2 20 0 / 0 0 / 0 0 1 1 b201 1fc 0 1000 / call:40");
+    peer("7 2 20 0 / 0 0 / 0 0 1 1 b201 1384 0 1000 / call:40");
     reply({.octets = 5000});
     does({"execute 7 40", "send 7 2 40 4 8 1388", "replied 7"});
 }
