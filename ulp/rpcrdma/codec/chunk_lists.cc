@@ -4,6 +4,21 @@
 
 namespace urnic::rpcrdma {
 
+ChunkLists& ChunkLists::operator=(const ChunkLists& other) {
+    if (this != &other) {
+        std::copy_n(other.reads_.begin(), kept(other.read_count_, kMaxReadSegments), reads_.begin());
+        std::copy_n(other.segments_.begin(), kept(other.segment_count_, kMaxWriteSegments),
+                    segments_.begin());
+        std::copy_n(other.chunks_.begin(), kept(other.chunk_count_, kMaxWriteChunks), chunks_.begin());
+        reply_ = other.reply_;
+        read_count_ = other.read_count_;
+        chunk_count_ = other.chunk_count_;
+        segment_count_ = other.segment_count_;
+        has_reply_ = other.has_reply_;
+    }
+    return *this;
+}
+
 void ChunkLists::clear() {
     reply_ = {};
     read_count_ = 0;

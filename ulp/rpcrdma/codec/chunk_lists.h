@@ -9,11 +9,12 @@
 
 namespace urnic::rpcrdma {
 
-/// Memory of the requester (rpcrdma2_segment, 16 octets): an R_Key, octets, an address.
+/// Memory of the requester (rpcrdma2_segment, 16 octets): an R_Key, octets, an address. Without initial
+/// values: a header has room for a hundred of these and mostly uses none.
 struct Segment {
-    std::uint32_t handle = 0;
-    std::uint32_t length = 0;
-    std::uint64_t offset = 0;
+    std::uint32_t handle;
+    std::uint32_t length;
+    std::uint64_t offset;
     friend bool operator==(const Segment&, const Segment&) = default;
 };
 
@@ -21,7 +22,7 @@ struct Segment {
 /// was taken out, in octets, a multiple of 4; 0: the whole Call. Segments of one position, in the order of
 /// the list, are one chunk.
 struct ReadSegment {
-    std::uint32_t position = 0;
+    std::uint32_t position;
     Segment target;
     friend bool operator==(const ReadSegment&, const ReadSegment&) = default;
 };
@@ -37,6 +38,11 @@ inline constexpr std::size_t kMaxWriteChunks = 16;
 /// `overflowed()`.
 class ChunkLists {
   public:
+    ChunkLists() {}  // NOLINT(modernize-use-equals-default): = default would clear all of it in Header{}
+    ~ChunkLists() = default;
+    /// Copies what is kept alone.
+    ChunkLists(const ChunkLists& other) { *this = other; }
+    ChunkLists& operator=(const ChunkLists& other);
     void clear();
     void add_read(const ReadSegment& segment);
     /// Begins a Write chunk; add_segment() adds to it.
@@ -74,8 +80,8 @@ class ChunkLists {
 
   private:
     struct Range {
-        std::uint16_t first = 0;
-        std::uint16_t count = 0;
+        std::uint16_t first;
+        std::uint16_t count;
     };
     [[nodiscard]] static std::size_t kept(std::size_t seen, std::size_t most) {
         return seen < most ? seen : most;
@@ -89,7 +95,7 @@ class ChunkLists {
     std::array<ReadSegment, kMaxReadSegments> reads_;
     std::array<Segment, kMaxWriteSegments> segments_;
     std::array<Range, kMaxWriteChunks> chunks_;
-    Range reply_;
+    Range reply_{};
     std::size_t read_count_ = 0;
     std::size_t chunk_count_ = 0;
     std::size_t segment_count_ = 0;

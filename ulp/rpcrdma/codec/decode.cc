@@ -7,7 +7,7 @@ namespace urnic::rpcrdma {
 namespace {
 
 Segment read_segment(XdrReader& in) {
-    Segment segment;
+    Segment segment{};
     segment.handle = in.u32();
     segment.length = in.u32();
     segment.offset = in.u64();
@@ -27,7 +27,7 @@ Direction read_direction(XdrReader& in) {
 void read_read_list(XdrReader& in, ChunkLists& chunks) {
     std::uint32_t last_position = 0;
     while (in.boolean()) {
-        ReadSegment segment;
+        ReadSegment segment{};
         segment.position = in.u32();
         segment.target = read_segment(in);
         if (in.failed() || segment.position % 4 != 0 || segment.position < last_position) {

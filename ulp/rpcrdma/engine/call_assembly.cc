@@ -121,7 +121,8 @@ CallFault check_call(const Header& header, std::size_t payload_octets, const Lim
     std::uint64_t end = 0;  // of the chunk in front
     while (!reads.empty()) {
         const std::span<const ReadSegment> chunk = first_chunk(reads);
-        // As many octets of the stream are in front of a chunk as its position says, less those of the chunks in front of it.
+        // As many octets of the stream are in front of a chunk as its position says, less those of the chunks
+        // in front of it.
         const std::uint64_t position = chunk.front().position;
         if (position < end || position - taken_out > stream) {
             return CallFault::kBadXdr;

@@ -21,7 +21,7 @@ struct Buffer {
 
 /// Memory that the peer may reach: one segment, for one RPC. `cookie` is the outbox's.
 struct Exposure {
-    Segment segment;
+    Segment segment{};
     std::uint64_t cookie = 0;
     /// Whether the peer may end it by SEND with Invalidate: a type 2 window or a key with that property
     /// (draft, 7.2.3).

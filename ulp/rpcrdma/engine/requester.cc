@@ -230,7 +230,7 @@ CallStatus Requester::prepare_chunks(Slot& slot, Header& header) {
     if (!is_forward_ && header.version == kVersion2 && link_.peer_backward == BackwardSupport::kNone) {
         return CallStatus::kBackwardRefused;
     }
-    Segment segment;
+    Segment segment{};
     if (plan.form == CallPlan::Form::kPositionZero) {
         const CallStatus status = prepare_position_zero(slot, header);
         if (status != CallStatus::kReplied) {
@@ -284,7 +284,7 @@ CallStatus Requester::prepare_position_zero(Slot& slot, Header& header) {
         }
         memory = slot.whole_call.octets.first(pieces.octets());
     }
-    Segment segment;
+    Segment segment{};
     if (!expose(slot, memory, Access::kRead, segment)) {
         return CallStatus::kNoMemory;
     }
