@@ -184,6 +184,7 @@ RPC_SCRIPT(RpcResponder, NoRoomForReply, "draft 7.2.4",
     open_server();
     peer("11223345 2 20 0 / 0 0 / 0 0 0 / call:40");
     reply({.octets = 9000});
+    EXPECT_EQ(reply_status(), ReplyStatus::kNoRoom);
     does({"execute 11223345 40", "send 11223345 2 40 4 8 2328", "replied 11223345"});
 }
 
@@ -193,6 +194,28 @@ RPC_SCRIPT(RpcResponder, ReplyChunkOneWordShort, "draft 7.2.4",
     peer("7 2 20 0 / 0 0 / 0 0 1 1 b201 1384 0 1000 / call:40");
     reply({.octets = 5000});
     does({"execute 7 40", "send 7 2 40 4 8 1388", "replied 7"});
+}
+
+RPC_SCRIPT(RpcResponder, StatusOfAReply, "draft 7.2.4",
+           "whoever answers learns whether the Reply was sent, or may be asked for again") {
+    open_server();
+    peer("7 2 20 0 / 0 0 / 0 / 1 1 c301 100 0 1000 0 / 0 / call:40");
+    reply({.octets = 40, .item_at = 40, .item_octets = 257});
+    EXPECT_EQ(reply_status(), ReplyStatus::kNoRoom);
+    does({"execute 7 40", "send 7 2 40 4 7 1 101", "replied 7"});
+    peer("8 2 20 0 / 0 0 / 0 0 0 / call:40");
+    reply({.octets = 40, .item_at = 42, .item_octets = 8});
+    EXPECT_EQ(reply_status(), ReplyStatus::kRefused);
+    does({"execute 8 40", "send 8 2 40 4 a", "replied 8"});
+    peer("9 2 20 0 / 0 0 / 0 0 0 / call:40");
+    reply();
+    EXPECT_EQ(reply_status(), ReplyStatus::kSent);
+    does({"execute 9 40", "send 9 2 40 0 / 1 0 / 0 0 0 / reply:40"});
+    peer("a 2 20 0 / 0 0 / 0 0 0 / call:40");
+    disconnected();
+    reply();
+    EXPECT_EQ(reply_status(), ReplyStatus::kUnknown);
+    does({"execute a 40", "replied 9", "replied a"});
 }
 
 // --- what is refused

@@ -193,7 +193,7 @@ void RpcScript::reply(const Reply& reply) {
     if (reply.second_item_octets != 0) {
         program.items.push_back({reply.octets, program.second_item});
     }
-    connection_->reply(call.id, {program.stream, program.items}, now_ns_);
+    reply_status_ = connection_->reply(call.id, {program.stream, program.items}, now_ns_);
 }
 
 void RpcScript::drop() {

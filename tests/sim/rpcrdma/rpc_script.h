@@ -90,6 +90,8 @@ class RpcScript : public ::testing::Test, public Outbox {
     /// Answers the oldest Call that was executed.
     void reply(const Reply& reply);
     void reply() { reply(Reply()); }
+    /// What the last reply() was told.
+    [[nodiscard]] ReplyStatus reply_status() const { return reply_status_; }
     void drop();
 
     // --- the peer and the RNIC
@@ -162,6 +164,7 @@ class RpcScript : public ::testing::Test, public Outbox {
     Octets completed_;
     std::uint64_t next_cookie_ = 1;
     std::uint64_t next_token_ = 1;
+    ReplyStatus reply_status_ = ReplyStatus::kUnknown;
     std::uint32_t next_handle_ = 0xA101;
     std::int64_t now_ns_ = 0;
     bool has_memory_ = true;

@@ -196,8 +196,8 @@ void Connection::call(const CallRequest& request, std::int64_t now_ns) {
     state_->requester.call(request, now_ns);
 }
 void Connection::cancel(std::uint64_t token, std::int64_t /*now_ns*/) { state_->requester.cancel(token); }
-void Connection::reply(std::uint32_t call, const RpcMessage& message, std::int64_t /*now_ns*/) {
-    state_->responder.reply(call, message);
+ReplyStatus Connection::reply(std::uint32_t call, const RpcMessage& message, std::int64_t /*now_ns*/) {
+    return state_->responder.reply(call, message);
 }
 void Connection::drop(std::uint32_t call) { state_->responder.drop(call); }
 

@@ -30,7 +30,7 @@ class Connection {
     void cancel(std::uint64_t token, std::int64_t now_ns);
     /// Answers an IncomingCall; the memory is the engine's until replied(). An unknown id is ignored (the
     /// connection ended).
-    void reply(std::uint32_t call, const RpcMessage& message, std::int64_t now_ns);
+    ReplyStatus reply(std::uint32_t call, const RpcMessage& message, std::int64_t now_ns);
     /// No Reply will be sent (the RPC layer drops a Call that it cannot even refuse); its credit comes with
     /// the next Reply.
     void drop(std::uint32_t call);

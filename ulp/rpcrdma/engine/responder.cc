@@ -205,15 +205,15 @@ void Responder::drop(std::uint32_t call) {
 
 // --- its Reply
 
-void Responder::reply(std::uint32_t call, const RpcMessage& message) {
+ReplyStatus Responder::reply(std::uint32_t call, const RpcMessage& message) {
     Slot* slot = slot_of(call, State::kExecuting);
     if (slot == nullptr) {
         link_.outbox.replied(call);
-        return;
+        return ReplyStatus::kUnknown;
     }
     if (!message.is_valid() || message.full_octets() > link_.config.limits.max_reply_octets) {
         fail_reply(*slot, {ErrorCode::kSystem});
-        return;
+        return ReplyStatus::kRefused;
     }
     Header header;
     header.xid = slot->xid;
@@ -221,7 +221,7 @@ void Responder::reply(std::uint32_t call, const RpcMessage& message) {
     header.credits = link_.config.granted_credits;
     header.direction = Direction::kReply;
     if (!list_results(*slot, message, header)) {
-        return;
+        return ReplyStatus::kNoRoom;
     }
     const std::size_t chunks = slot->chunks.write_chunk_count();
     // Only what a Write chunk takes is left out; the rest stays in the stream.
@@ -230,21 +230,22 @@ void Responder::reply(std::uint32_t call, const RpcMessage& message) {
     if (encoded_size(header) + pieces.octets() <= link_.send_limit()) {
         write_results(message, header);
         begin_replying(*slot, header, pieces.all());
-        return;
+        return ReplyStatus::kSent;
     }
     if (total_length(slot->chunks.reply_chunk()) < pieces.octets()) {
         fail_reply(*slot, {ErrorCode::kReplyResource, static_cast<std::uint32_t>(pieces.octets())});
-        return;
+        return ReplyStatus::kNoRoom;
     }
     const std::span<const std::byte> zeros = padding();
     if (zeros.empty()) {
         fail_reply(*slot, {ErrorCode::kSystem});
-        return;
+        return ReplyStatus::kRefused;
     }
     write_results(message, header);
     header.proc = Proc::kNomsg;
     write_reply_chunk(*slot, MessagePieces(message, zeros, is_inline).all(), header);
     begin_replying(*slot, header, {});
+    return ReplyStatus::kSent;
 }
 
 /// All chunks and segments of the Call come back, with the octets that are written (draft, 7.2; RFC 8166,

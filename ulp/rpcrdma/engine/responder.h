@@ -26,7 +26,7 @@ class Responder {
     /// MSG or NOMSG with direction CALL.
     void on_call(const Header& header, std::span<const std::byte> payload);
     void on_read(std::uint32_t call, bool ok);
-    void reply(std::uint32_t call, const RpcMessage& message);
+    ReplyStatus reply(std::uint32_t call, const RpcMessage& message);
     void drop(std::uint32_t call);
     void on_sent(std::uint64_t token);
     void on_disconnected();

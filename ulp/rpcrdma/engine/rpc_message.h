@@ -52,4 +52,16 @@ struct CallRequest {
     std::uint64_t token = 0;
 };
 
+/// What became of the answer to an IncomingCall.
+enum class ReplyStatus : std::uint8_t {
+    kSent,
+    /// The requester got ERR_WRITE_RESOURCE or ERR_REPLY_RESOURCE in its place: it may send the Call again
+    /// with the same XID (draft, 7.2.4), which is not to be executed twice perhaps.
+    kNoRoom,
+    /// It got ERR_SYSTEM: the message is not valid or too large, or there is no memory.
+    kRefused,
+    /// There is no such Call: the connection ended.
+    kUnknown,
+};
+
 }  // namespace urnic::rpcrdma
