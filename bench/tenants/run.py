@@ -38,6 +38,7 @@ NEIGHBOURS = {
     "512 QPs, made and killed": ("again", "ib_write_bw", "-q", "512", "-s", "8", "-n", "5"),
     "500 connections after the other": ("cmtime", "-c", "500"),
     "its status, as often as it can": ("status",),
+    "500 programs that do nothing": ("idle", "250"),  # of each of two users: more than that is over a user's limit
 }
 BASE = "one like it"
 
@@ -118,6 +119,24 @@ class Repeated:
             self.thread.join(0.1)
 
 
+class Idle:
+    """Programs of two users that are connected and do nothing."""
+
+    def __init__(self, daemon, count):
+        command = [sys.executable, HERE / "idle.py", daemon.socket, count]
+        environment = {**os.environ, "URNIC_BUILD": str(daemon.build)}
+        self.processes = [subprocess.Popen(as_user(GREEDY + user, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                           env=environment) for user in range(2)]
+        for process in self.processes:
+            if process.stdout.readline() != f"{count}\n":
+                self.end()
+                raise Failure(f"{count} programs cannot connect")
+
+    def end(self):
+        for process in self.processes:
+            process.communicate()
+
+
 def wait_for_traffic(daemon, pair):
     """Until packets flow: perftest connects hundreds of QPs one after the other."""
     give_up_at = time.monotonic() + 60
@@ -140,6 +159,8 @@ def neighbour(daemon, command):
         return
     if command[0] == "status":
         beside = Repeated(as_user(GREEDY, [daemon.urnic, "status", "--socket", str(daemon.socket)]))
+    elif command[0] == "idle":
+        beside = Idle(daemon, command[1])
     elif command[0] == "cmtime":
         beside = Repeated(daemon.run(as_user(GREEDY, command)), daemon.run(as_user(GREEDY, [*command, "-s", "198.18.0.1"])))
     elif command[0] == "again":
