@@ -1,5 +1,6 @@
 #include "cli/decode/rpcrdma_layers.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -198,6 +199,10 @@ Layer rpcrdma_layer(const rpcrdma::Header& header, const char* fault) {
         layer.fields.push_back(named_field("header_octets", header.size, nullptr));
     }
     return layer;
+}
+
+bool has_fault(const Layer& layer) {
+    return std::ranges::any_of(layer.fields, [](const auto& field) { return field.name == "fault"; });
 }
 
 Layer private_data_layer(const rpcrdma::PrivateData& data) {

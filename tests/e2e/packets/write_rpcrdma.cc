@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -40,6 +41,13 @@ class Capture {
                    std::uint32_t qpn = kClientQp) {
         add(false, opcode, qpn, message);
     }
+    /// A packet that was not captured.
+    void skip() { ++psn_; }
+    /// A packet that was sent again.
+    void repeat() {
+        packets_.push_back(packets_.back());
+        packets_.back().time_ns += 1'000'000;
+    }
     void write(const std::string& path) const {
         std::ofstream file(path, std::ios::binary);
         file << test::pcapng_section(false) << test::pcapng_interface(false, 1, 6);
@@ -69,7 +77,7 @@ class Capture {
         packet.has_transport = true;
         packet.transport.opcode = opcode;
         packet.transport.dest_qp = qpn;
-        packet.transport.psn = Psn(static_cast<std::uint32_t>(packets_.size()));
+        packet.transport.psn = Psn(psn_++);
         packet.transport.ieth_rkey = 0xa101;
         packet.transport.deth = {wire::kGsiQkey, wire::kQp1};
         packet.payload = payload;
@@ -78,6 +86,7 @@ class Capture {
         packets_.push_back({bytes, bytes.size(), packets_.size() * 1'000'000});
     }
 
+    std::uint32_t psn_ = 0;
     std::vector<test::CapturedPacket> packets_;
 };
 
@@ -148,6 +157,35 @@ void add_version_1(Capture& capture) {
     capture.to_client(octets_of({0x21223349, 1, 0x20, 0, 0, 0, 0}) + accepted_reply(0x21223349, 1));
     capture.to_client(octets_of({0x21223350, 1, 0x20, 0, 0, 0, 0}) + octets_of({0x21223350, 1, 1, 1, 1}));
     capture.to_client(octets_of({0x21223351, 1, 0x20, 0, 0, 0, 0}) + octets_of({0x21223351, 1, 1, 0, 0, 0}));
+}
+
+/// A header that is longer than a packet. `lost`: this packet is not in the capture; `again`: this one is
+/// twice.
+void add_long_header(Capture& capture, std::uint32_t xid, std::uint32_t qpn, std::optional<int> lost,
+                     std::optional<int> again) {
+    Octets octets = octets_of({xid, 2, 0x20, 1, 0, 0});
+    for (std::uint32_t i = 0; i < 30; ++i) {
+        octets = octets + octets_of({1, 0, 0xa000 + i, 0x1000, 0x7f00, i * 0x1000});
+    }
+    octets = octets + octets_of({0, 0, 0});
+    constexpr std::size_t kPathMtu = 256;
+    for (int i = 0; !octets.empty(); ++i) {
+        const std::size_t length = std::min(kPathMtu, octets.size());
+        const Octets packet(octets.begin(), octets.begin() + static_cast<std::ptrdiff_t>(length));
+        octets.erase(octets.begin(), octets.begin() + static_cast<std::ptrdiff_t>(length));
+        if (i == lost) {
+            capture.skip();
+            continue;
+        }
+        capture.to_server(packet,
+                          i == 0           ? wire::kSendFirst
+                          : octets.empty() ? wire::kSendLast
+                                           : wire::kSendMiddle,
+                          qpn);
+        if (i == again) {
+            capture.repeat();
+        }
+    }
 }
 
 /// Payloads that begin like a header, and are none.
@@ -257,6 +295,11 @@ void write_captures(const std::string& directory) {
     add_version_2(messages);
     add_version_1(messages);
     add_others(messages);
+    add_long_header(messages, 0x31223344, kServerQp, {}, {});
+    for (const int lost : {0, 1, 2}) {
+        add_long_header(messages, 0x31223345, kServerQp, lost, {});
+    }
+    add_long_header(messages, 0x31223346, kServerQp, {}, 1);
     messages.write(directory + "/rpcrdma.pcapng");
 
     Capture connections;
@@ -277,6 +320,7 @@ void write_captures(const std::string& directory) {
     for (const Setup& setup : setups) {
         set_up(connections, setup);
         add_bad_messages(connections, setup);
+        add_long_header(connections, 10, setup.server_qpn, {}, {});
     }
     connections.write(directory + "/rpcrdma_cm.pcapng");
 }
