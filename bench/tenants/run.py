@@ -5,7 +5,6 @@ one, as a part of what it has beside another innocent one; and what each of ten 
 Stock perftest, each user with an uid of his own, one worker, in-process wire. Needs root. Writes the table in bench/RESULTS.md.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -21,6 +20,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tools"))
 import machine
+import options as options_of
 from daemon import Daemon
 from machine import Failure, say
 
@@ -217,18 +217,12 @@ def table(found, rounds, tenths, options):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="scripts/bench tenants", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    build = pathlib.Path(os.environ.get("URNIC_BUILD", machine.SOURCE / "build"))
-    parser.add_argument("--build", type=pathlib.Path, default=build, help="build directory (%(default)s)")
+    parser = options_of.parser("tenants", __doc__)
     parser.add_argument("--rounds", type=int, default=3, help="(%(default)s)")
     parser.add_argument("--seconds", type=int, default=2, help="length of a block (%(default)s)")
-    parser.add_argument("--json", type=pathlib.Path, help="where everything measured goes (BUILD/bench/tenants.json)")
-    parser.add_argument("--page", type=pathlib.Path, default=machine.SOURCE / "bench" / "RESULTS.md",
-                        help="page that the table goes into (%(default)s)")
-    parser.add_argument("--print", action="store_true", help="leave the page alone")
-    options = parser.parse_args()
-    options.json = options.json or options.build / "bench" / "tenants.json"
+    options_of.add_results(parser, "tenants")
+    options_of.add_print(parser)
+    options = options_of.parse(parser)
     if options.rounds < 1 or options.seconds < 1:
         parser.error("--rounds and --seconds must be at least 1")
     return options
