@@ -12,6 +12,7 @@
 #include "abi/control.h"
 #include "abi/queues.h"
 #include "verbs_provider/core/address.h"
+#include "verbs_provider/core/event_targets.h"
 #include "verbs_provider/core/lock.h"
 #include "verbs_provider/core/private_abi.h"
 #include "verbs_provider/core/session.h"
@@ -38,21 +39,36 @@ void free_object(T* object) {
     std::free(object);
 }
 
-/// QP numbers are 24 bits: two levels of 4096.
+/// QP numbers are 24 bits: two levels of 4096. Beside each QP stand its CQs: who polls another CQ, in which
+/// the daemon put a completion of this QP, must not touch the QP, which may be destroyed meanwhile.
 struct QpTable {
     static constexpr std::uint32_t kLeafBits = 12;
     static constexpr std::uint32_t kLeafSize = 1U << kLeafBits;
+    static constexpr std::uint32_t kMaxQpNum = (1U << 24U) - 1;
+    struct Entry {
+        std::atomic<Qp*> qp;
+        std::atomic<const Cq*> send_cq;
+        std::atomic<const Cq*> recv_cq;
+    };
     struct Leaf {
-        std::atomic<Qp*> qps[kLeafSize];
+        Entry entries[kLeafSize];
     };
     std::atomic<Leaf*> leaves[kLeafSize];
 
-    [[nodiscard]] Qp* find(std::uint32_t qp_num) const {
+    /// The QP of that number if its sends, or receives, complete in `cq`; else nullptr. Under the lock of
+    /// `cq`, which the destruction of such a QP takes.
+    [[nodiscard]] Qp* find(std::uint32_t qp_num, const Cq& cq, bool is_recv) const {
         const Leaf* leaf = leaves[(qp_num >> kLeafBits) % kLeafSize].load(std::memory_order_acquire);
-        return leaf == nullptr ? nullptr : leaf->qps[qp_num % kLeafSize].load(std::memory_order_acquire);
+        if (leaf == nullptr) {
+            return nullptr;
+        }
+        const Entry& entry = leaf->entries[qp_num % kLeafSize];
+        const std::atomic<const Cq*>& completes_in = is_recv ? entry.recv_cq : entry.send_cq;
+        return completes_in.load(std::memory_order_acquire) == &cq ? entry.qp.load(std::memory_order_relaxed)
+                                                                   : nullptr;
     }
-    /// Under the context's objects mutex. Returns false if there is no memory.
-    bool insert(std::uint32_t qp_num, Qp* qp);
+    /// Under the context's objects mutex. 0; ENOMEM; EPROTO: no number of a QP, or of one that lives.
+    int insert(std::uint32_t qp_num, Qp& qp);
     void remove(std::uint32_t qp_num);
 };
 
@@ -97,6 +113,7 @@ struct Context {
     Qp* qps;
     Channel* channels;
     QpTable qp_table;
+    EventTargets event_targets;
     Context* of_child;    // made by a child of fork that uses what it has of its parent's
     Context* next;        // in the session's list
     Context* next_by_fd;  // in the hooks' list
@@ -183,6 +200,7 @@ struct CqRings {
     std::size_t bytes = 0;
     std::uint32_t entries = 0;
     std::uint32_t taken[abi::kMaxWorkers] = {};
+    std::uint32_t end[abi::kMaxWorkers] = {};  // of rings that were replaced: nothing is new from there on
 
     [[nodiscard]] abi::CqHeader& header() const { return *reinterpret_cast<abi::CqHeader*>(memory); }
     [[nodiscard]] abi::Cqe& entry(std::uint32_t worker, std::uint32_t index) const {
@@ -193,6 +211,10 @@ struct CqRings {
     [[nodiscard]] abi::Cqe* front(std::uint32_t worker) const {
         abi::Cqe& cqe = entry(worker, taken[worker]);
         return cqe.seq.load(std::memory_order_acquire) == taken[worker] + 1 ? &cqe : nullptr;
+    }
+    /// The same of rings that were replaced.
+    [[nodiscard]] abi::Cqe* front_of_replaced(std::uint32_t worker) const {
+        return taken[worker] != end[worker] ? front(worker) : nullptr;
     }
     void unmap();
 };
@@ -222,8 +244,8 @@ struct Cq {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by mea
     std::uint32_t backlog_count;
     std::uint32_t backlog_next;
     Channel* channel;
-    std::atomic<std::uint32_t> users;         // QPs and XRC SRQs
-    std::atomic<std::uint32_t> local_events;  // put into the channel by this provider
+    std::atomic<std::uint32_t> users;  // QPs and XRC SRQs
+    EventTarget event_target;
     Pd* parent_domain;
     Pd* allocated_by;  // whose allocators gave its memory; nullptr: the heap
     Cq* next;
@@ -268,8 +290,17 @@ struct WorkRing {
     [[nodiscard]] bool full(std::uint32_t index) const {
         return index - done.load(std::memory_order_acquire) >= entries;
     }
+    /// A completion may be polled before the post that its request belongs to has stored `head`.
     [[nodiscard]] bool outstanding() const {
-        return head.load(std::memory_order_acquire) != done.load(std::memory_order_acquire);
+        return static_cast<std::int32_t>(head.load(std::memory_order_acquire) -
+                                         done.load(std::memory_order_acquire)) > 0;
+    }
+    /// The daemon says that all before `index` have completed. What cannot be is not believed: no more than
+    /// the ring holds.
+    void complete_until(std::uint32_t index) {
+        if (index - done.load(std::memory_order_relaxed) <= entries) [[likely]] {
+            done.store(index, std::memory_order_release);
+        }
     }
 };
 
@@ -286,7 +317,8 @@ struct Srq {
     WorkRing ring;  // `done` is what the daemon has taken, not what has completed
     std::uint32_t number;
     std::atomic<std::uint32_t> users;  // QPs
-    Cq* xrc_cq;                        // XRC
+    EventTarget event_target;
+    Cq* xrc_cq;  // XRC
     Pd* parent_domain;
     Pd* allocated_by;  // as in Cq
     std::byte* memory;
@@ -302,6 +334,13 @@ struct Mw {
 static_assert(offsetof(Mw, mw) == 0);
 
 struct SendOpcode;
+
+/// A bind of a type 2 window that is being built: once it is posted, the window has this key. What stands in
+/// the ring is the daemon's to write as well, so it is kept here.
+struct BuiltBind {
+    struct ibv_mw* mw;
+    std::uint32_t new_key;
+};
 
 /// An XRC target QP is a handle alone: it has neither rings nor CQs nor a doorbell.
 struct Qp {
@@ -332,13 +371,16 @@ struct Qp {
     std::uint32_t build_next;
     int build_error;
     abi::SendWqe* build_wqe;
-    bool build_has_bind;  // a bind is among them
+    WrOpcode build_opcode;    // of build_wqe
+    BuiltBind* build_binds;   // room for sq.entries of them, made with the first
+    std::uint32_t num_binds;  // built since ibv_wr_start()
     // The rest is for control calls.
     std::byte* memory;
     std::size_t memory_bytes;
     struct ibv_qp_cap cap;
     bool sq_sig_all;
     bool is_target;
+    EventTarget event_target;
     Pd* parent_domain;
     Pd* allocated_by;  // as in Cq
     Qp* next;

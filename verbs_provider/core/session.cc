@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +20,13 @@ namespace urnic::provider {
 namespace {
 
 constexpr const char* kDefaultRunDir = "/run/urnic";
+/// As the firmware of a NIC gets (mlx5_core's command timeout). In steps: time in which this process did not
+/// run either (a debugger, a frozen container) counts as one of them at most.
+constexpr std::uint64_t kAnswerTimeoutNs = 60'000'000'000;
+constexpr std::uint64_t kAnswerStepNs = 1'000'000'000;
+constexpr std::int32_t kMaxErrno = 4095;  // MAX_ERRNO of Linux
+/// linux/magic.h; a memfd of huge pages is none, and a fault in it can end the program.
+constexpr decltype(statfs::f_type) kTmpfs = 0x01021994;
 
 std::uint64_t nanoseconds() {
     timespec now{};
@@ -92,10 +100,16 @@ void ReplyFds::add(int fd) {
 
 void* map_shared(int fd, std::size_t bytes, std::uint64_t offset, bool writable) {
     struct stat status {};
-    if (fstat(fd, &status) != 0) {
+    struct statfs system {};
+    if (fstat(fd, &status) != 0 || fstatfs(fd, &system) != 0) {
         return nullptr;
     }
-    // A mapping past the end of the file would end the program with SIGBUS later.
+    // A mapping past the end of the file, now or later, would end the program with SIGBUS.
+    const int seals = fcntl(fd, F_GET_SEALS);
+    if (system.f_type != kTmpfs || seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+        errno = EPROTO;
+        return nullptr;
+    }
     if (offset > static_cast<std::uint64_t>(status.st_size) ||
         bytes > static_cast<std::uint64_t>(status.st_size) - offset) {
         errno = EPROTO;
@@ -114,7 +128,9 @@ int Session::connect_daemon(const char* path) {
     }
     int error = 0;
     socket_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (socket_ < 0 || connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    const timeval step{static_cast<time_t>(kAnswerStepNs / 1'000'000'000), 0};
+    if (socket_ < 0 || setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &step, sizeof step) != 0 ||
+        connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
         error = errno;
     }
     if (directory_fd >= 0) {
@@ -159,6 +175,39 @@ int Session::hello() {
     return 0;
 }
 
+int Session::abandon(const char* what_it_does) {
+    SessionState live = SessionState::kLive;
+    if (state_.compare_exchange_strong(live, SessionState::kDead)) {
+        if (what_it_does != nullptr) {
+            fprintf(stderr, "urnic: the RNIC daemon %s: its connection is closed\n", what_it_does);
+        }
+        (void)shutdown(socket_, SHUT_RDWR);
+        kick_service();  // which tells the application
+    }
+    return EIO;
+}
+
+ssize_t Session::receive_message(msghdr& message) {
+    std::uint64_t now_ns = nanoseconds();
+    std::uint64_t waited_ns = 0;
+    spin_.begin(now_ns);
+    for (;;) {
+        const int flags = spin_.should_poll(now_ns) ? MSG_DONTWAIT : 0;
+        const ssize_t got = recvmsg(socket_, &message, MSG_CMSG_CLOEXEC | flags);
+        if (got >= 0 || (errno != EINTR && errno != EAGAIN)) {
+            spin_.on_progress();
+            return got;
+        }
+        const std::uint64_t before_ns = now_ns;
+        now_ns = nanoseconds();
+        waited_ns += now_ns - before_ns < kAnswerStepNs ? now_ns - before_ns : kAnswerStepNs;
+        if (waited_ns >= kAnswerTimeoutNs) {
+            (void)abandon("does not answer");
+            return -1;
+        }
+    }
+}
+
 int Session::receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds& fds) {
     iovec data{reply, reply_bytes};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * abi::kMaxMessageFds)];
@@ -167,13 +216,7 @@ int Session::receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds&
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof control;
-    ssize_t got = 0;
-    spin_.begin(nanoseconds());
-    do {
-        const int flags = spin_.should_poll(nanoseconds()) ? MSG_DONTWAIT : 0;
-        got = recvmsg(socket_, &message, MSG_CMSG_CLOEXEC | flags);
-    } while (got < 0 && (errno == EINTR || errno == EAGAIN));
-    spin_.on_progress();
+    const ssize_t got = receive_message(message);
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); got >= 0 && header != nullptr;
          header = CMSG_NXTHDR(&message, header)) {
         if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
@@ -185,11 +228,14 @@ int Session::receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds&
             }
         }
     }
-    if (got < static_cast<ssize_t>(sizeof *reply)) {
-        return EIO;
+    if (got <= 0) {
+        return abandon(nullptr);  // it is gone
     }
-    const bool whole = static_cast<std::size_t>(got) == reply_bytes && (message.msg_flags & MSG_TRUNC) == 0;
-    return reply->error == 0 && !whole ? EPROTO : 0;
+    // Some errors come with the whole reply, others with its header alone.
+    const auto length = static_cast<std::size_t>(got);
+    const bool whole = length == reply_bytes && (message.msg_flags & MSG_TRUNC) == 0;
+    const bool header_alone = length == sizeof *reply && reply->error != 0;
+    return whole || header_alone ? 0 : abandon("sends replies of a wrong length");
 }
 
 int Session::exchange(abi::Op op, abi::RequestHeader* request, std::size_t request_bytes,
@@ -233,7 +279,10 @@ int Session::exchange(abi::Op op, abi::RequestHeader* request, std::size_t reque
         return error;
     }
     if (reply->magic != abi::kControlMagic || reply->op != op || reply->cookie != cookie_) {
-        return EPROTO;
+        return abandon("answers what was not asked");
+    }
+    if (reply->error < 0 || reply->error > kMaxErrno) {
+        return abandon("answers with errors that do not exist");
     }
     return reply->error;
 }
@@ -285,6 +334,13 @@ int Session::call_handle(abi::Op op, std::uint32_t handle) {
     request.handle = handle;
     abi::EmptyReply reply{};
     return call(op, request, reply);
+}
+
+void Session::give_back(abi::Op op, std::uint32_t handle) {
+    abi::HandleRequest request{};
+    request.handle = handle;
+    abi::DestroyReply reply{};
+    (void)call(op, request, reply);
 }
 
 namespace {

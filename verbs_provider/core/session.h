@@ -3,6 +3,7 @@
 #pragma once
 
 #include <errno.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <cstddef>
@@ -64,7 +65,8 @@ class Session {
     static void install_fork_handlers();
 
     /// One exchange with the daemon. `request` begins with a RequestHeader, which is filled here. Returns 0
-    /// or errno: the daemon's answer, or EIO when it is gone.
+    /// or errno: the daemon's answer, or EIO when it is gone. A daemon that does not answer for
+    /// kAnswerTimeoutNs, or answers what is no answer, counts as gone from then on.
     template <class Request, class Reply>
     int call(abi::Op op, Request& request, Reply& reply, ReplyFds* fds = nullptr, const SentFds& sent = {}) {
         static_assert(sizeof(Request) <= abi::kMaxMessageBytes && sizeof(Reply) <= abi::kMaxMessageBytes);
@@ -72,6 +74,8 @@ class Session {
     }
     /// For requests that name one object and replies without content.
     int call_handle(abi::Op op, std::uint32_t handle);
+    /// Gives back a CQ, QP or SRQ whose memory cannot be used.
+    void give_back(abi::Op op, std::uint32_t handle);
 
     /// Gives the daemon this process's memory file, once. Returns false if there is none: then no range
     /// counts as converted.
@@ -111,6 +115,9 @@ class Session {
     int exchange(abi::Op op, abi::RequestHeader* request, std::size_t request_bytes, abi::ReplyHeader* reply,
                  std::size_t reply_bytes, ReplyFds* fds, const SentFds& sent);
     int receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds& fds);
+    ssize_t receive_message(msghdr& message);
+    /// The connection ends, for what the daemon does if that is to be said; EIO. Under request_mutex_.
+    int abandon(const char* what_it_does);
     int start_service();
     void stop_service();
     void kick_service() const;
@@ -148,7 +155,8 @@ class Session {
     std::atomic<bool> stopping_{false};
 };
 
-/// Maps `bytes` at `offset` of a shared memory fd; nullptr with errno set.
+/// Maps `bytes` at `offset` of a shared memory fd; nullptr with errno set. EPROTO: it is no memfd, is
+/// shorter, or could become so.
 void* map_shared(int fd, std::size_t bytes, std::uint64_t offset, bool writable);
 
 }  // namespace urnic::provider

@@ -107,7 +107,12 @@ void* Session::service_main(void* self) {
 void Session::serve() {
     PollSet set;
     constexpr std::size_t kSocket = 1;
+    bool was_told = false;
     while (!stopping_.load()) {
+        if (!was_told && state() == SessionState::kDead) {
+            was_told = true;
+            daemon_died();
+        }
         set.clear();
         set.add(service_wake_, POLLIN);
         // Replies on the socket belong to whoever asked; only its end is looked for here. A dead session is
@@ -129,14 +134,14 @@ void Session::serve() {
         std::uint64_t kicks = 0;
         [[maybe_unused]] const ssize_t got = read(service_wake_, &kicks, sizeof kicks);
         if ((socket_events & (POLLRDHUP | POLLHUP | POLLERR)) != 0) {
-            daemon_died();
+            // First the state, then the notifications: who arms a CQ after them sees the state
+            // (req_notify_cq).
+            state_.store(SessionState::kDead, std::memory_order_seq_cst);
         }
     }
 }
 
 void Session::daemon_died() {
-    // First the state, then the notifications: who arms a CQ after them sees the state (req_notify_cq).
-    state_.store(SessionState::kDead, std::memory_order_seq_cst);
     fprintf(stderr, "urnic: the RNIC daemon is gone; outstanding work requests are flushed with errors\n");
     Guard guard(contexts_mutex_);
     for (Context* context = contexts_; context != nullptr; context = context->next) {

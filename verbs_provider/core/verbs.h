@@ -116,6 +116,10 @@ int post_srq_recv(struct ibv_srq*, struct ibv_recv_wr*, struct ibv_recv_wr** bad
 struct ibv_xrcd* open_xrcd(struct ibv_context*, struct ibv_xrcd_init_attr*);
 int close_xrcd(struct ibv_xrcd*);
 
+// qp_attr.cc
+abi::QpAttr to_abi(const struct ibv_qp_attr& attr, int mask);
+void from_abi(const abi::QpAttr& in, struct ibv_qp_attr& attr);
+
 // qp_options.cc
 int modify_qp_rate_limit(struct ibv_qp*, struct ibv_qp_rate_limit_attr*);
 int query_qp_data_in_order(struct ibv_qp*, enum ibv_wr_opcode, std::uint32_t flags);
@@ -159,14 +163,17 @@ Channel* find_channel(Context& context, int read_fd);
 /// Forwards events from the daemon to the application. Returns whether its socket is full.
 bool forward_events(Context& context);
 void send_fatal(Context& context);
-/// Discards the unread events of a destroyed object and waits until the others are acknowledged.
-void drain_cq_events(Cq& cq, std::uint32_t async_events, std::uint32_t completion_events);
-void drain_qp_events(Qp& qp, std::uint32_t async_events);
-void drain_srq_events(Srq& srq, std::uint32_t async_events);
-/// Discards the unread async events of `element`. Returns their number.
-std::uint32_t discard_async_events(Context& context, std::uint64_t element);
-/// Discards the unread completion events of `cq` in its channel. Returns their number.
-std::uint32_t discard_completion_events(Cq& cq);
+/// Discards the unread events of a destroyed object, which is no event target any more, and waits until those
+/// that the application has read are acknowledged. How many those are was counted here (may_report_*()): the
+/// daemon is not believed. `has_async_events`: the daemon says that there were any, or says nothing; an event
+/// that it denies passes no more.
+void drain_cq_events(Cq& cq, bool has_async_events);
+void drain_qp_events(Qp& qp, bool has_async_events);
+void drain_srq_events(Srq& srq, bool has_async_events);
+/// libibverbs has read an event from the context's socket, or from a channel: returns whether it may pass it
+/// on, and counts it then. Not if it names no object, or one that is destroyed.
+bool may_report_async(Context& context, const abi::AsyncEvent& event);
+bool may_report_completion(Context& context, std::uint64_t element);
 /// Writes the CQ's event into its channel. Returns false if the CQ has none, or the channel is full.
 bool notify_channel(Cq& cq);
 

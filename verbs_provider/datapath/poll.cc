@@ -15,15 +15,16 @@ inline bool account(const Cq& cq, const abi::Cqe& cqe) {
         // XRC: the target QP may be another process's, and an SRQ that ends takes its completions with it.
         return cqe.qp_num != 0;
     }
-    Qp* qp = cqe.qp_num != 0 ? cq.context->qp_table.find(cqe.qp_num) : nullptr;
+    const bool is_recv = cqe.is_recv != 0;
+    Qp* qp = cqe.qp_num != 0 ? cq.context->qp_table.find(cqe.qp_num, cq, is_recv) : nullptr;
     if (qp == nullptr) {
         return false;
     }
     // A receive of an SRQ left its ring when it was taken (Srq::ring).
-    if (cqe.is_recv == 0) {
-        qp->sq.done.store(cqe.wqe_index + 1, std::memory_order_release);
+    if (!is_recv) {
+        qp->sq.complete_until(cqe.wqe_index + 1);
     } else if (qp->qp.srq == nullptr) [[likely]] {
-        qp->rq.done.store(cqe.wqe_index + 1, std::memory_order_release);
+        qp->rq.complete_until(cqe.wqe_index + 1);
     }
     if (cqe.status != static_cast<std::uint8_t>(WcStatus::kSuccess)) [[unlikely]] {
         mark_error(*qp);
@@ -53,7 +54,7 @@ const abi::Cqe* next_leftover(Cq& cq) {
         return &cq.backlog[cq.backlog_next++];
     }
     for (std::uint32_t worker = 0; cq.old_rings.memory != nullptr && worker < cq.num_workers; ++worker) {
-        if (const abi::Cqe* cqe = cq.old_rings.front(worker); cqe != nullptr) {
+        if (const abi::Cqe* cqe = cq.old_rings.front_of_replaced(worker); cqe != nullptr) {
             ++cq.old_rings.taken[worker];
             return cqe;
         }
@@ -80,6 +81,8 @@ int drain_rings(Cq& cq, int wanted, Take take) {
             if (account(cq, *cqe)) {
                 take(*cqe);
                 ++got;
+            } else if (rings.taken[worker] - before >= rings.entries) [[unlikely]] {
+                break;  // a daemon that fills the ring all the time with what is nobody's keeps nobody here
             }
         }
         if (rings.taken[worker] != before) {

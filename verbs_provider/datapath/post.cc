@@ -170,12 +170,13 @@ int post_send(struct ibv_qp* ibv_qp, struct ibv_send_wr* wr, struct ibv_send_wr*
 
 std::uint32_t fill_bind(abi::SendWqe& wqe, const Mw& mw, std::uint32_t rkey,
                         const struct ibv_mw_bind_info& info) {
+    const std::uint32_t new_key = mw.index_bits | (rkey & kConsumerKeyMask);
     wqe.wr.mw.addr = info.addr;
-    wqe.wr.mw.new_key = mw.index_bits | (rkey & kConsumerKeyMask);
+    wqe.wr.mw.new_key = new_key;
     wqe.wr.mw.region_lkey = info.mr != nullptr ? info.mr->lkey : 0;
     wqe.wr.mw.length = info.length;
     wqe.wr.mw.access = info.mw_access_flags;
-    return wqe.wr.mw.new_key;
+    return new_key;
 }
 
 int bind_mw(struct ibv_qp* ibv_qp, struct ibv_mw* mw, struct ibv_mw_bind* bind) {

@@ -65,6 +65,7 @@ abi::SendWqe* begin(struct ibv_qp_ex* ex, WrOpcode opcode) {
     wqe->wr.ud.address_handle = 0;  // none until wr_set_ud_addr()
     wqe->xrc_srq_number = 0;        // none until wr_set_xrc_srqn()
     qp.build_wqe = wqe;
+    qp.build_opcode = opcode;
     return wqe;
 }
 
@@ -94,32 +95,34 @@ void wr_send_inv(struct ibv_qp_ex* ex, std::uint32_t rkey) {
 void wr_local_inv(struct ibv_qp_ex* ex, std::uint32_t rkey) {
     begin_with_word(ex, WrOpcode::kLocalInvalidate, rkey);
 }
+/// Room for another bind. Programs that bind are few: it is made with the first.
+bool has_room_for_bind(Qp& qp) {
+    if (qp.build_binds == nullptr) {
+        qp.build_binds = static_cast<BuiltBind*>(std::calloc(qp.sq.entries, sizeof(BuiltBind)));
+    }
+    // A lie about what has completed could make room in the ring for more of them.
+    return qp.build_binds != nullptr && qp.num_binds < qp.sq.entries;
+}
+
 void wr_bind_mw(struct ibv_qp_ex* ex, struct ibv_mw* mw, std::uint32_t rkey,
                 const struct ibv_mw_bind_info* info) {
     abi::SendWqe* wqe = begin(ex, WrOpcode::kBindMw);
     if (wqe == nullptr) {
         return;
     }
-    if (mw->type != IBV_MW_TYPE_2) {
-        fail(*qp_of(ex), EINVAL);
+    Qp& qp = *qp_of(ex);
+    if (mw->type != IBV_MW_TYPE_2 || !has_room_for_bind(qp)) {
+        fail(qp, mw->type != IBV_MW_TYPE_2 ? EINVAL : ENOMEM);
         return;
     }
-    (void)fill_bind(*wqe, *mw_of(mw), rkey, *info);
-    // A bind has no gather list. There waits the window that gets its new key once the request is posted; no
-    // setter may write over it.
-    *reinterpret_cast<struct ibv_mw**>(wqe + 1) = mw;
-    Qp& qp = *qp_of(ex);
-    qp.build_has_bind = true;
-    qp.build_wqe = nullptr;
+    qp.build_binds[qp.num_binds++] = {mw, fill_bind(*wqe, *mw_of(mw), rkey, *info)};
+    qp.build_wqe = nullptr;  // a bind has no gather list
 }
 
-/// The windows have their new keys once the requests from `begin` to `end` are posted.
-void give_new_keys(const Qp& qp, std::uint32_t begin, std::uint32_t end) {
-    for (std::uint32_t index = begin; index != end; ++index) {
-        const auto* wqe = reinterpret_cast<const abi::SendWqe*>(qp.sq.slot(index));
-        if (wqe->opcode == static_cast<std::uint8_t>(WrOpcode::kBindMw)) {
-            (*reinterpret_cast<struct ibv_mw* const*>(wqe + 1))->rkey = wqe->wr.mw.new_key;
-        }
+/// The windows have their new keys once the requests are posted.
+void give_new_keys(const Qp& qp) {
+    for (std::uint32_t i = 0; i < qp.num_binds; ++i) {
+        qp.build_binds[i].mw->rkey = qp.build_binds[i].new_key;
     }
 }
 void wr_rdma_read(struct ibv_qp_ex* ex, std::uint32_t rkey, std::uint64_t remote_addr) {
@@ -204,7 +207,7 @@ void wr_set_inline_data_list(struct ibv_qp_ex* ex, std::size_t num_buf, const st
     if (qp.build_wqe == nullptr) [[unlikely]] {
         return;
     }
-    if (!qp.send_opcodes[qp.build_wqe->opcode].can_inline) [[unlikely]] {
+    if (!qp.send_opcodes[static_cast<std::uint8_t>(qp.build_opcode)].can_inline) [[unlikely]] {
         fail(qp, EINVAL);  // what a READ or an atomic operation brings must go somewhere
         return;
     }
@@ -242,7 +245,7 @@ void wr_start(struct ibv_qp_ex* ex) {
     qp.build_next = qp.sq.head.load(std::memory_order_relaxed);
     qp.build_wqe = nullptr;
     qp.build_error = 0;
-    qp.build_has_bind = false;
+    qp.num_binds = 0;
     if (qp.state.load(std::memory_order_relaxed) < static_cast<std::uint32_t>(QpState::kRts)) [[unlikely]] {
         qp.build_error = EINVAL;
     }
@@ -257,8 +260,8 @@ int wr_complete(struct ibv_qp_ex* ex) {
     const std::uint32_t begin = qp.sq.head.load(std::memory_order_relaxed);
     const std::uint32_t end = qp.build_next;
     if (error == 0) [[likely]] {
-        if (qp.build_has_bind) [[unlikely]] {
-            give_new_keys(qp, begin, end);
+        if (qp.num_binds != 0) [[unlikely]] {
+            give_new_keys(qp);
         }
         for (std::uint32_t index = begin; index != end; ++index) {
             auto* wqe = reinterpret_cast<abi::SendWqe*>(qp.sq.slot(index));

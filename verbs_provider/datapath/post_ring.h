@@ -15,13 +15,15 @@ inline void copy_sges(abi::Sge* to, const struct ibv_sge* from, std::uint32_t co
 
 /// Fills and publishes slot `index` of a receive ring. 0 or EINVAL, and then nothing was published.
 inline int write_recv(const WorkRing& ring, std::uint32_t index, const struct ibv_recv_wr& wr) {
-    if (static_cast<std::uint32_t>(wr.num_sge) > ring.max_sge) [[unlikely]] {
+    const auto num_sge = static_cast<std::uint32_t>(wr.num_sge);
+    if (num_sge > ring.max_sge) [[unlikely]] {
         return EINVAL;
     }
     auto& wqe = *reinterpret_cast<abi::RecvWqe*>(ring.slot(index));
-    wqe.num_sge = static_cast<std::uint32_t>(wr.num_sge);
+    wqe.num_sge = num_sge;
     wqe.wr_id = wr.wr_id;
-    copy_sges(reinterpret_cast<abi::Sge*>(&wqe + 1), wr.sg_list, wqe.num_sge);
+    // Not by what stands in the slot: the daemon can write there, too.
+    copy_sges(reinterpret_cast<abi::Sge*>(&wqe + 1), wr.sg_list, num_sge);
     wqe.seq.store(index + 1, std::memory_order_release);
     return 0;
 }

@@ -1,5 +1,7 @@
-// The ids of this process's rdma_cm channels, kept so that each can be told when the daemon is gone: as after
-// the removal of a kernel's device there is an event for each id, and then silence.
+// The ids and groups of this process's rdma_cm channels. librdmacm takes what an event says of its id for an
+// address, and waits for the acknowledgement of as many events as an answer says: both are known here, and
+// the daemon is not believed. When it is gone each id is told: as after the removal of a kernel's device
+// there is an event for each id, and then silence.
 #pragma once
 
 #include <cstddef>
@@ -7,17 +9,39 @@
 
 namespace urnic::provider {
 
-/// After a command that succeeded: notes ids that are made, move to another channel, connect or end.
-/// `channel`: the handle of the channel that the command was written to; `body` and `answer` as librdmacm's
-/// kernel interface has them.
-void note_cm_command(std::uint32_t channel, std::uint32_t command, const std::uint8_t* body,
-                     std::size_t body_bytes, const std::uint8_t* answer, std::size_t answer_bytes);
+/// A channel, by the daemon's handle, which another session's may have as well.
+struct CmPlace {
+    const void* session;
+    std::uint32_t channel;
+    bool operator==(const CmPlace&) const = default;
+};
+
+/// Before a command goes to the daemon, whose events may come before its answer: notes the id or group that
+/// they will name. `place`: the channel that the command was written to; `body` as librdmacm's kernel
+/// interface has it.
+void note_cm_command(const CmPlace& place, std::uint32_t command, const std::uint8_t* body,
+                     std::size_t body_bytes);
+
+enum class CmAnswer : std::uint8_t {
+    kGood,
+    kOfNobody,    // an event of an id or group that there is not, or not any more
+    kImpossible,  // longer than it is, or an id that there is already
+};
+/// After a command that succeeded: notes ids that are made, move to another channel, connect or end. `answer`
+/// has room for kMaxCmBytes; how many events were reported is put in.
+[[nodiscard]] CmAnswer take_cm_answer(const CmPlace& place, std::uint32_t command, const std::uint8_t* body,
+                                      std::size_t body_bytes, std::uint8_t* answer, std::size_t answer_bytes);
+/// After a command that failed: the group that it would have joined.
+void forget_refused_join(std::uint32_t command, const std::uint8_t* body, std::size_t body_bytes);
 
 /// The daemon is gone: puts the next event of an id of that channel into `answer`, as GET_EVENT does. An id
 /// that was connected is disconnected, any other has lost its device. Returns how many bytes it has; 0: each
 /// id was told.
-[[nodiscard]] std::size_t next_event_of_gone_daemon(std::uint32_t channel, std::uint8_t* answer,
+[[nodiscard]] std::size_t next_event_of_gone_daemon(const CmPlace& place, std::uint8_t* answer,
                                                     std::size_t room);
+
+/// The channel is closed: its ids are at their end.
+void forget_cm_channel(const CmPlace& place);
 
 /// Around fork(); a child has none of its parent's ids.
 void lock_cm_ids();

@@ -1,6 +1,7 @@
 // The calls of libibverbs that never reach a provider: ibv_create_comp_channel() writes a command to the
-// context's command fd, ibv_destroy_comp_channel() closes the channel's fd. Both are diverted here, for
-// libibverbs alone: the application's own write() and close() stay as they are.
+// context's command fd, ibv_destroy_comp_channel() closes the channel's fd, ibv_get_cq_event() and
+// ibv_get_async_event() read what they take for pointers. All are diverted here, for libibverbs alone: the
+// application's own write(), close() and read() stay as they are.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -70,6 +71,40 @@ extern "C" ssize_t urnic_write(int fd, const void* data, std::size_t size) {
         }
     }
     return write(fd, data, size);
+}
+
+/// Returns whether libibverbs may have what it read. Events of a context of ours only if they name an object
+/// that is not destroyed: libibverbs takes what stands in them for its address.
+bool may_pass(int fd, const void* data, std::size_t got) {
+    Guard guard(registry_mutex);
+    for (Context* context = registry; context != nullptr; context = context->next_by_fd) {
+        abi::AsyncEvent event{};
+        if (context->verbs.context.async_fd == fd && got == sizeof event) {
+            std::memcpy(&event, data, sizeof event);
+            return may_report_async(*context, event);
+        }
+    }
+    std::uint64_t element = 0;
+    if (got != sizeof element) {
+        return true;
+    }
+    std::memcpy(&element, data, sizeof element);
+    bool is_ours = false;
+    for (Context* context = registry; context != nullptr; context = context->next_by_fd) {
+        if (may_report_completion(*context, element)) {
+            return true;
+        }
+        is_ours = is_ours || find_channel(*context, fd) != nullptr;
+    }
+    return !is_ours;
+}
+
+extern "C" ssize_t urnic_read(int fd, void* data, std::size_t size) {
+    ssize_t got = 0;
+    do {
+        got = read(fd, data, size);
+    } while (got > 0 && !may_pass(fd, data, static_cast<std::size_t>(got)));
+    return got;
 }
 
 // What libibverbs asks of the command fd of an imported context: a socket for asynchronous events, which it
@@ -155,11 +190,12 @@ bool install_hooks() {
     const auto* inside = reinterpret_cast<const void*>(&verbs_register_driver_34);
     const GotPatch patches[] = {{"write", reinterpret_cast<void*>(&urnic_write)},
                                 {"close", reinterpret_cast<void*>(&urnic_close)},
+                                {"read", reinterpret_cast<void*>(&urnic_read)},
                                 {"ioctl", reinterpret_cast<void*>(&urnic_ioctl)},
                                 {"fstat", reinterpret_cast<void*>(&urnic_fstat)},
                                 {"opendir", reinterpret_cast<void*>(&urnic_opendir)}};
     install_cm_hooks();
-    return patch_got(inside, patches, 5) >= 2;
+    return patch_got(inside, patches, 6) >= 3;
 }
 
 }  // namespace urnic::provider

@@ -76,6 +76,8 @@ CmChannel* acquire_channel(int fd) {
     return *at;
 }
 
+CmPlace place_of(const CmChannel& channel) { return {channel.session, channel.handle}; }
+
 void release_channel(CmChannel* channel) {
     {
         Guard guard(channels_mutex);
@@ -83,6 +85,7 @@ void release_channel(CmChannel* channel) {
             return;
         }
     }
+    forget_cm_channel(place_of(*channel));
     (void)channel->session->call_handle(abi::Op::kCloseCmChannel, channel->handle);
     Session::release(channel->session);
     if (channel->silent.load()) {
@@ -229,7 +232,9 @@ void take_messages(CmChannel& channel, const abi::CmChannelFill& fill) {
     while (static_cast<std::int32_t>(fill.announced - taken - fill.waiting) > 0 && !channel.silent.load()) {
         char byte = 0;
         if (channel.taken.compare_exchange_weak(taken, taken + 1)) {
-            (void)!recv(channel.fd, &byte, sizeof byte, MSG_DONTWAIT);
+            if (recv(channel.fd, &byte, sizeof byte, MSG_DONTWAIT) <= 0) {
+                break;  // what is announced is there: this was not
+            }
             ++taken;
         }
     }
@@ -250,8 +255,8 @@ bool ends_something(std::uint32_t command) {
 
 /// GET_EVENT without a daemon. 0 or errno.
 int event_of_gone_daemon(CmChannel& channel, abi::CmCommandReply& reply) {
-    reply.out_bytes =
-        static_cast<std::uint32_t>(next_event_of_gone_daemon(channel.handle, reply.body, sizeof reply.body));
+    reply.out_bytes = static_cast<std::uint32_t>(
+        next_event_of_gone_daemon(place_of(channel), reply.body, sizeof reply.body));
     if (reply.out_bytes != 0) {
         return 0;
     }
@@ -273,14 +278,26 @@ int exchange(CmChannel& channel, abi::CmCommandRequest& request, abi::CmCommandR
         if (error == EIO && request.command == RDMA_USER_CM_CMD_GET_EVENT) {
             return event_of_gone_daemon(channel, reply);
         }
+        if (error == 0) {
+            reply.out_bytes = std::min<std::uint32_t>(reply.out_bytes, request.out_bytes);
+            std::memset(reply.body + reply.out_bytes, 0, sizeof reply.body - reply.out_bytes);
+            const CmAnswer answer = take_cm_answer(place_of(channel), request.command, request.body,
+                                                   request.in_bytes, reply.body, reply.out_bytes);
+            if (answer == CmAnswer::kOfNobody) {
+                continue;
+            }
+            return answer == CmAnswer::kImpossible ? EIO : 0;
+        }
         // EAGAIN: another thread was first.
         if (error != EAGAIN || request.command != RDMA_USER_CM_CMD_GET_EVENT) {
             if (error == EIO && ends_something(request.command)) {
                 // With the daemon it has gone already; no event was reported that is not acknowledged.
                 reply.out_bytes = sizeof(rdma_ucm_destroy_id_resp);
-                std::memset(reply.body, 0, sizeof(rdma_ucm_destroy_id_resp));
+                (void)take_cm_answer(place_of(channel), request.command, request.body, request.in_bytes,
+                                     reply.body, reply.out_bytes);
                 return 0;
             }
+            forget_refused_join(request.command, request.body, request.in_bytes);
             return error;
         }
     }
@@ -316,16 +333,14 @@ int serve(CmChannel& channel, const void* data, std::size_t size) {
         return error;
     }
     abi::CmCommandReply reply{};
+    note_cm_command(place_of(channel), request.command, request.body, request.in_bytes);
     const int error = exchange(channel, request, reply);
     if (other >= 0) {
         take_messages_of(other, reply.other);
     }
-    if (error == 0) {
-        note_cm_command(channel.handle, request.command, request.body, request.in_bytes, reply.body,
-                        reply.out_bytes);
-    }
     if (error == 0 && response != nullptr) {
-        std::memcpy(response, reply.body, std::min(reply.out_bytes, request.out_bytes));
+        // All that was asked for: librdmacm does not look how much came.
+        std::memcpy(response, reply.body, request.out_bytes);
     }
     return error;
 }

@@ -278,24 +278,36 @@ std::size_t qp_ex_flag_offset() {
     return found;
 }
 
-bool QpTable::insert(std::uint32_t qp_num, Qp* qp) {
+int QpTable::insert(std::uint32_t qp_num, Qp& qp) {
+    if (qp_num == 0 || qp_num > kMaxQpNum) {
+        return EPROTO;
+    }
     std::atomic<Leaf*>& place = leaves[(qp_num >> kLeafBits) % kLeafSize];
     Leaf* leaf = place.load(std::memory_order_relaxed);
     if (leaf == nullptr) {
         leaf = static_cast<Leaf*>(std::calloc(1, sizeof(Leaf)));
         if (leaf == nullptr) {
-            return false;
+            return ENOMEM;
         }
         place.store(leaf, std::memory_order_release);
     }
-    leaf->qps[qp_num % kLeafSize].store(qp, std::memory_order_release);
-    return true;
+    Entry& entry = leaf->entries[qp_num % kLeafSize];
+    if (entry.qp.load(std::memory_order_relaxed) != nullptr) {
+        return EPROTO;
+    }
+    entry.qp.store(&qp, std::memory_order_relaxed);
+    entry.send_cq.store(qp.qp.send_cq != nullptr ? cq_of(qp.qp.send_cq) : nullptr, std::memory_order_release);
+    entry.recv_cq.store(qp.qp.recv_cq != nullptr ? cq_of(qp.qp.recv_cq) : nullptr, std::memory_order_release);
+    return 0;
 }
 
 void QpTable::remove(std::uint32_t qp_num) {
     Leaf* leaf = leaves[(qp_num >> kLeafBits) % kLeafSize].load(std::memory_order_relaxed);
     if (leaf != nullptr) {
-        leaf->qps[qp_num % kLeafSize].store(nullptr, std::memory_order_release);
+        Entry& entry = leaf->entries[qp_num % kLeafSize];
+        entry.send_cq.store(nullptr, std::memory_order_release);
+        entry.recv_cq.store(nullptr, std::memory_order_release);
+        entry.qp.store(nullptr, std::memory_order_release);
     }
 }
 

@@ -25,7 +25,7 @@ struct CqInit {
 
 /// Maps the memory a CreateCq or ResizeCq reply names.
 int map_rings(const Session& session, std::uint32_t entries, std::uint64_t offset, int fd, CqRings& rings) {
-    if (entries == 0 || (entries & (entries - 1)) != 0) {
+    if (entries == 0 || (entries & (entries - 1)) != 0 || entries > abi::kMaxCqEntries) {
         return EPROTO;
     }
     rings.entries = entries;
@@ -61,7 +61,7 @@ Cq* make_cq(Context& context, const CqInit& init) {
     if (error == 0) {
         error = map_rings(*session, reply.entries, reply.memory_offset, fds.peek(0), cq->rings);
         if (error != 0) {
-            (void)session->call_handle(abi::Op::kDestroyCq, reply.handle);
+            session->give_back(abi::Op::kDestroyCq, reply.handle);
         }
     }
     if (error != 0) {
@@ -83,6 +83,7 @@ Cq* make_cq(Context& context, const CqInit& init) {
     set_poll_functions(*cq, init.wc_flags);
     Guard guard(context.objects_mutex);
     link(context.cqs, cq);
+    context.event_targets.insert(cq->event_target, EventTarget::Kind::kCq, cq);
     return cq;
 }
 
@@ -103,7 +104,7 @@ bool copy_leftover(Cq& cq) {
     }
     if (cq.old_rings.memory != nullptr) {
         for (std::uint32_t worker = 0; worker < cq.num_workers; ++worker) {
-            while (abi::Cqe* cqe = cq.old_rings.front(worker)) {
+            while (abi::Cqe* cqe = cq.old_rings.front_of_replaced(worker)) {
                 std::memcpy(static_cast<void*>(copy + count++), cqe, sizeof *cqe);
                 ++cq.old_rings.taken[worker];
             }
@@ -124,7 +125,8 @@ void clean_rings(CqRings& rings, std::uint32_t num_workers, Goes goes) {
         return;
     }
     for (std::uint32_t worker = 0; worker < num_workers; ++worker) {
-        for (std::uint32_t index = rings.taken[worker];; ++index) {
+        const std::uint32_t first = rings.taken[worker];
+        for (std::uint32_t index = first; index - first < rings.entries; ++index) {
             abi::Cqe& cqe = rings.entry(worker, index);
             if (cqe.seq.load(std::memory_order_acquire) != index + 1) {
                 break;
@@ -244,6 +246,9 @@ int resize_cq(struct ibv_cq* ibv_cq, int entries) {
     }
     Guard objects(cq.context->objects_mutex);
     cq.old_rings = cq.rings;
+    for (std::uint32_t worker = 0; worker < cq.num_workers; ++worker) {
+        cq.old_rings.end[worker] = cq.old_rings.taken[worker] + cq.old_rings.entries;
+    }
     cq.rings = rings;
     cq.has_leftover = true;
     cq.next_worker = 0;
@@ -317,13 +322,10 @@ int destroy_cq(struct ibv_cq* ibv_cq) {
     {
         Guard guard(context.objects_mutex);
         unlink_from(context.cqs, cq);
+        context.event_targets.remove(cq->event_target);
     }
-    if (error == 0) {
-        drain_cq_events(*cq, reply.async_events, reply.completion_events);
-    } else if (state != SessionState::kForkedChild) {
-        // How many events the daemon ever sent is not known any more; those not read are taken back.
-        (void)discard_completion_events(*cq);
-        (void)discard_async_events(context, reinterpret_cast<std::uintptr_t>(cq));
+    if (state != SessionState::kForkedChild) {
+        drain_cq_events(*cq, error != 0 || reply.async_events != 0);
     }
     cq->rings.unmap();
     cq->old_rings.unmap();

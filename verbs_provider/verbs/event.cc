@@ -2,8 +2,8 @@
 //
 // A channel is a socket with a message of 8 bytes, the CQ's pointer, for each event; async events come
 // through another: what the daemon has sent may lie there unread when its object is destroyed. The kernel
-// takes such events back and waits for the acknowledgement of those that were read; so does this file, by the
-// daemon's count of all it ever sent.
+// takes such events back and waits for the acknowledgement of those that were read. So does this file: what
+// libibverbs reads of either passes by may_report_async() and may_report_completion(), which count.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -37,11 +37,60 @@ void mark_error_of(Context& context, const abi::AsyncEvent& event) {
         return;
     }
     Guard guard(context.objects_mutex);
-    for (Qp* qp = context.qps; qp != nullptr; qp = qp->next) {
-        if (reinterpret_cast<std::uintptr_t>(qp) == event.element) {
-            mark_error(*qp);
-        }
+    if (context.event_targets.find(event.element, EventTarget::Kind::kQp) != nullptr) {
+        mark_error(*at_address<Qp>(event.element));
     }
+}
+
+/// What kind of event `type` is, by what its element names.
+enum class Names : std::uint8_t { kPort, kCq, kQp, kSrq, kNothing };
+Names named_by(std::uint32_t type) {
+    switch (static_cast<AsyncEventType>(type)) {
+        case AsyncEventType::kCqErr:
+            return Names::kCq;
+        case AsyncEventType::kQpFatal:
+        case AsyncEventType::kQpReqErr:
+        case AsyncEventType::kQpAccessErr:
+        case AsyncEventType::kCommEst:
+        case AsyncEventType::kSqDrained:
+        case AsyncEventType::kPathMig:
+        case AsyncEventType::kPathMigErr:
+        case AsyncEventType::kQpLastWqeReached:
+            return Names::kQp;
+        case AsyncEventType::kSrqErr:
+        case AsyncEventType::kSrqLimitReached:
+            return Names::kSrq;
+        case AsyncEventType::kDeviceFatal:
+        case AsyncEventType::kPortActive:
+        case AsyncEventType::kPortErr:
+        case AsyncEventType::kLidChange:
+        case AsyncEventType::kPkeyChange:
+        case AsyncEventType::kSmChange:
+        case AsyncEventType::kClientReregister:
+        case AsyncEventType::kGidChange:
+            return Names::kPort;
+    }
+    return Names::kNothing;
+}
+
+/// The queue that an event names, if it is one of the context's. Under the objects mutex.
+EventTarget* target_of(Context& context, const abi::AsyncEvent& event) {
+    switch (named_by(event.event_type)) {
+        case Names::kCq:
+            return context.event_targets.find(event.element, EventTarget::Kind::kCq);
+        case Names::kQp:
+            return context.event_targets.find(event.element, EventTarget::Kind::kQp);
+        case Names::kSrq:
+            return context.event_targets.find(event.element, EventTarget::Kind::kSrq);
+        default:
+            return nullptr;
+    }
+}
+
+/// Returns whether the application may be told of it.
+bool may_be_told(Context& context, const abi::AsyncEvent& event) {
+    Guard guard(context.objects_mutex);
+    return named_by(event.event_type) == Names::kPort || target_of(context, event) != nullptr;
 }
 
 enum class Received : std::uint8_t { kEvent, kNone, kEnd };
@@ -186,6 +235,9 @@ bool forward_events(Context& context) {
         if (received != Received::kEvent) {
             return false;
         }
+        if (!may_be_told(context, event)) {
+            continue;
+        }
         mark_error_of(context, event);
         if (!context.events.push(event)) {
             fprintf(stderr, "urnic: out of memory; an async event is lost\n");
@@ -202,16 +254,14 @@ void send_fatal(Context& context) {
     }
 }
 
-std::uint32_t discard_async_events(Context& context, std::uint64_t element) {
+namespace {
+
+/// Discards the unread async events of a target.
+void discard_async_events(Context& context, const EventTarget& target) {
     Guard guard(context.event_mutex);
     EventQueue kept{};
-    std::uint32_t taken = 0;
     const auto sort = [&](const abi::AsyncEvent& event) {
-        if (event.element == element) {
-            ++taken;
-            return true;
-        }
-        return kept.push(event);
+        return event.element == target.element || kept.push(event);
     };
     abi::AsyncEvent event{};
     bool room = true;
@@ -222,18 +272,24 @@ std::uint32_t discard_async_events(Context& context, std::uint64_t element) {
     for (std::size_t i = 0; i < context.events.count; ++i) {
         (void)sort(context.events.items[i]);
     }
-    while (room && receive_event(context, event) == Received::kEvent) {
+    // Those that are there now: a daemon that sends without end keeps nobody here.
+    int unread_bytes = 0;
+    if (context.event_in < 0 || ioctl(context.event_in, FIONREAD, &unread_bytes) != 0) {
+        unread_bytes = 0;
+    }
+    for (std::size_t left = static_cast<std::size_t>(unread_bytes) / sizeof event;
+         room && left != 0 && receive_event(context, event) == Received::kEvent; --left) {
         room = sort(event);
     }
     std::free(context.events.items);
     context.events = kept;
     (void)send_queued(context);
-    return taken;
 }
 
-std::uint32_t discard_completion_events(Cq& cq) {
+/// Discards the unread completion events of `cq` in its channel.
+void discard_completion_events(Cq& cq) {
     if (cq.channel == nullptr || cq.channel->take_fd < 0) {
-        return 0;
+        return;
     }
     Context& context = *cq.context;
     const int fd = cq.channel->take_fd;
@@ -241,60 +297,69 @@ std::uint32_t discard_completion_events(Cq& cq) {
     Guard guard(context.objects_mutex);
     int unread_bytes = 0;
     if (ioctl(fd, FIONREAD, &unread_bytes) != 0) {
-        return 0;
+        return;
     }
-    std::uint32_t taken = 0;
     for (std::size_t left = static_cast<std::size_t>(unread_bytes) / sizeof(std::uint64_t); left != 0;
          --left) {
         std::uint64_t element = 0;
         if (recv(fd, &element, sizeof element, MSG_DONTWAIT) != sizeof element) {
             break;  // the application has read it meanwhile
         }
-        if (element == reinterpret_cast<std::uintptr_t>(&cq)) {
-            ++taken;
-        } else if (!send_event(*cq.channel, element)) {
-            for (Cq* other = context.cqs; other != nullptr; other = other->next) {
-                if (element == reinterpret_cast<std::uintptr_t>(other)) {
-                    other->local_events.fetch_sub(1);  // lost: its destruction must not wait for it
-                }
-            }
+        if (element != cq.event_target.element) {
+            (void)send_event(*cq.channel, element);  // without room for it, it is lost
         }
     }
-    return taken;
 }
 
-void drain_cq_events(Cq& cq, std::uint32_t async_events, std::uint32_t completion_events) {
-    const std::uint32_t unread = discard_completion_events(cq);
+}  // namespace
+
+bool may_report_async(Context& context, const abi::AsyncEvent& event) {
+    Guard guard(context.objects_mutex);
+    EventTarget* target = target_of(context, event);
+    if (target != nullptr) {
+        ++target->async_events;
+    }
+    return target != nullptr || named_by(event.event_type) == Names::kPort;
+}
+
+bool may_report_completion(Context& context, std::uint64_t element) {
+    Guard guard(context.objects_mutex);
+    EventTarget* target = context.event_targets.find(element, EventTarget::Kind::kCq);
+    if (target != nullptr) {
+        ++target->completion_events;
+    }
+    return target != nullptr;
+}
+
+void drain_cq_events(Cq& cq, bool has_async_events) {
+    discard_completion_events(cq);
     wait_until_acknowledged(cq.cq.mutex, cq.cq.cond, cq.cq.comp_events_completed,
-                            completion_events + cq.local_events.load() - unread);
-    if (async_events != 0) {
-        const std::uint32_t taken = discard_async_events(*cq.context, reinterpret_cast<std::uintptr_t>(&cq));
-        wait_until_acknowledged(cq.cq.mutex, cq.cq.cond, cq.cq.async_events_completed, async_events - taken);
+                            cq.event_target.completion_events);
+    if (has_async_events) {
+        discard_async_events(*cq.context, cq.event_target);
     }
+    wait_until_acknowledged(cq.cq.mutex, cq.cq.cond, cq.cq.async_events_completed,
+                            cq.event_target.async_events);
 }
 
-void drain_qp_events(Qp& qp, std::uint32_t async_events) {
-    if (async_events != 0) {
-        const std::uint32_t taken = discard_async_events(*qp.context, reinterpret_cast<std::uintptr_t>(&qp));
-        wait_until_acknowledged(qp.qp.mutex, qp.qp.cond, qp.qp.events_completed, async_events - taken);
+void drain_qp_events(Qp& qp, bool has_async_events) {
+    if (has_async_events) {
+        discard_async_events(*qp.context, qp.event_target);
     }
+    wait_until_acknowledged(qp.qp.mutex, qp.qp.cond, qp.qp.events_completed, qp.event_target.async_events);
 }
 
-void drain_srq_events(Srq& srq, std::uint32_t async_events) {
-    if (async_events != 0) {
-        const std::uint32_t taken =
-            discard_async_events(*srq.context, reinterpret_cast<std::uintptr_t>(&srq));
-        wait_until_acknowledged(srq.srq.mutex, srq.srq.cond, srq.srq.events_completed, async_events - taken);
+void drain_srq_events(Srq& srq, bool has_async_events) {
+    if (has_async_events) {
+        discard_async_events(*srq.context, srq.event_target);
     }
+    wait_until_acknowledged(srq.srq.mutex, srq.srq.cond, srq.srq.events_completed,
+                            srq.event_target.async_events);
 }
 
 bool notify_channel(Cq& cq) {
     const std::uint64_t element = reinterpret_cast<std::uintptr_t>(&cq);
-    if (cq.channel == nullptr || !send_event(*cq.channel, element)) {
-        return false;
-    }
-    cq.local_events.fetch_add(1);
-    return true;
+    return cq.channel != nullptr && send_event(*cq.channel, element);
 }
 
 }  // namespace urnic::provider

@@ -72,17 +72,36 @@ int request_qp(Session& session, const struct ibv_qp_init_attr_ex& attr, const Q
 
 bool is_power_of_two_or_zero(std::uint32_t n) { return (n & (n - 1)) == 0; }
 
+/// Returns whether two rings of these slots lie within the QP's part, one behind the other, and each slot has
+/// room for the longest request that will be written there.
+bool has_possible_rings(const abi::CreateQpReply& reply) {
+    const bool has_possible_counts =
+        is_power_of_two_or_zero(reply.sq_entries) && is_power_of_two_or_zero(reply.rq_entries) &&
+        reply.sq_entries <= abi::kMaxQueueEntries && reply.rq_entries <= abi::kMaxQueueEntries &&
+        reply.max_send_sge <= abi::kMaxSge && reply.max_recv_sge <= abi::kMaxSge &&
+        reply.max_inline <= abi::kMaxInlineBytes;
+    if (!has_possible_counts) {
+        return false;
+    }
+    const bool has_room_in_slots =
+        reply.sq_stride >= abi::send_stride(reply.max_send_sge, reply.max_inline) &&
+        reply.sq_stride % alignof(abi::SendWqe) == 0 &&
+        reply.rq_stride >= abi::recv_stride(reply.max_recv_sge) &&
+        reply.rq_stride % alignof(abi::RecvWqe) == 0 && reply.rq_offset % alignof(abi::RecvWqe) == 0;
+    const std::uint64_t sq_bytes = std::uint64_t{reply.sq_entries} * reply.sq_stride;
+    const std::uint64_t rq_bytes = std::uint64_t{reply.rq_entries} * reply.rq_stride;
+    return has_room_in_slots && sq_bytes <= reply.rq_offset && reply.rq_offset <= reply.memory_bytes &&
+           rq_bytes <= reply.memory_bytes - reply.rq_offset;
+}
+
 /// The rings and the doorbell as the reply describes them; an XRC target has none.
 int attach_rings(Qp& qp, const abi::CreateQpReply& reply, int fd) {
     if (qp.is_target) {
         return 0;
     }
-    const std::uint64_t sq_bytes = std::uint64_t{reply.sq_entries} * reply.sq_stride;
-    const std::uint64_t rq_bytes = std::uint64_t{reply.rq_entries} * reply.rq_stride;
     const Session& session = *qp.session;
-    if (!is_power_of_two_or_zero(reply.sq_entries) || !is_power_of_two_or_zero(reply.rq_entries) ||
-        sq_bytes > reply.rq_offset || reply.rq_offset + rq_bytes > reply.memory_bytes ||
-        reply.worker >= session.num_workers() || reply.doorbell_slot >= abi::kDoorbellSlots) {
+    if (!has_possible_rings(reply) || reply.worker >= session.num_workers() ||
+        reply.doorbell_slot >= abi::kDoorbellSlots) {
         return EPROTO;
     }
     qp.memory = static_cast<std::byte*>(map_shared(fd, reply.memory_bytes, reply.memory_offset, true));
@@ -127,14 +146,16 @@ void fill_public(Qp& qp, const struct ibv_qp_init_attr_ex& attr, const QpInit& i
     pthread_cond_init(&qp.qp.cond, nullptr);
 }
 
-bool publish(Context& context, Qp& qp) {
+/// 0 or errno.
+int publish(Context& context, Qp& qp) {
     Guard guard(context.objects_mutex);
     // Completions of an XRC target's receives belong to its SRQs: polling does not look for the QP.
-    if (!qp.is_target && !context.qp_table.insert(qp.qp.qp_num, &qp)) {
-        return false;
+    const int error = qp.is_target ? 0 : context.qp_table.insert(qp.qp.qp_num, qp);
+    if (error == 0) {
+        link(context.qps, &qp);
+        context.event_targets.insert(qp.event_target, EventTarget::Kind::kQp, &qp);
     }
-    link(context.qps, &qp);
-    return true;
+    return error;
 }
 
 /// Removes the QP's completions from its CQs. Calls then() while no thread can poll them.
@@ -168,6 +189,7 @@ void unpublish(Qp& qp) {
             qp.context->qp_table.remove(qp.qp.qp_num);
         }
         unlink_from(qp.context->qps, &qp);
+        qp.context->event_targets.remove(qp.event_target);
     });
 }
 
@@ -188,6 +210,7 @@ void free_qp(Qp* qp) {
     if (qp->memory != nullptr) {
         munmap(qp->memory, qp->memory_bytes);
     }
+    std::free(qp->build_binds);
     free_object_in(qp);
 }
 
@@ -228,11 +251,11 @@ Qp* make_qp(Context& context, struct ibv_qp_init_attr_ex attr, QpInit init) {
         if (error == 0) {
             error = attach_rings(*qp, reply, fds.peek(0));
             fill_public(*qp, attr, init, reply);
-            if (error == 0 && !publish(context, *qp)) {
-                error = ENOMEM;
+            if (error == 0) {
+                error = publish(context, *qp);
             }
             if (error != 0) {
-                (void)context.session->call_handle(abi::Op::kDestroyQp, reply.handle);
+                context.session->give_back(abi::Op::kDestroyQp, reply.handle);
             }
         }
     }
@@ -263,56 +286,6 @@ struct ibv_qp_init_attr_ex widen(const struct ibv_qp_init_attr& attr) {
     wide.qp_type = attr.qp_type;
     wide.sq_sig_all = attr.sq_sig_all;
     return wide;
-}
-
-abi::QpAttr to_abi(const struct ibv_qp_attr& attr, int mask) {
-    abi::QpAttr out{};
-    out.mask = static_cast<std::uint32_t>(mask);
-    out.state = static_cast<QpState>(attr.qp_state);
-    out.cur_state = static_cast<QpState>(attr.cur_qp_state);
-    out.path_mtu = static_cast<std::uint8_t>(attr.path_mtu);
-    out.path_mig_state = static_cast<std::uint8_t>(attr.path_mig_state);
-    out.qkey = attr.qkey;
-    out.rq_psn = attr.rq_psn;
-    out.sq_psn = attr.sq_psn;
-    out.dest_qp_num = attr.dest_qp_num;
-    out.access_flags = attr.qp_access_flags;
-    out.pkey_index = attr.pkey_index;
-    out.en_sqd_async_notify = attr.en_sqd_async_notify;
-    out.max_rd_atomic = attr.max_rd_atomic;
-    out.max_dest_rd_atomic = attr.max_dest_rd_atomic;
-    out.min_rnr_timer = attr.min_rnr_timer;
-    out.port_num = attr.port_num;
-    out.timeout = attr.timeout;
-    out.retry_cnt = attr.retry_cnt;
-    out.rnr_retry = attr.rnr_retry;
-    out.rate_limit = attr.rate_limit;
-    out.av = provider::to_abi(attr.ah_attr);
-    return out;
-}
-
-void from_abi(const abi::QpAttr& in, struct ibv_qp_attr& attr) {
-    attr.qp_state = static_cast<enum ibv_qp_state>(in.state);
-    attr.cur_qp_state = static_cast<enum ibv_qp_state>(in.state);
-    attr.path_mtu = static_cast<enum ibv_mtu>(in.path_mtu);
-    attr.path_mig_state = static_cast<enum ibv_mig_state>(in.path_mig_state);
-    attr.qkey = in.qkey;
-    attr.rq_psn = in.rq_psn;
-    attr.sq_psn = in.sq_psn;
-    attr.dest_qp_num = in.dest_qp_num;
-    attr.qp_access_flags = in.access_flags;
-    attr.pkey_index = in.pkey_index;
-    attr.en_sqd_async_notify = in.en_sqd_async_notify;
-    attr.sq_draining = in.sq_draining;
-    attr.max_rd_atomic = in.max_rd_atomic;
-    attr.max_dest_rd_atomic = in.max_dest_rd_atomic;
-    attr.min_rnr_timer = in.min_rnr_timer;
-    attr.port_num = in.port_num;
-    attr.timeout = in.timeout;
-    attr.retry_cnt = in.retry_cnt;
-    attr.rnr_retry = in.rnr_retry;
-    attr.rate_limit = in.rate_limit;
-    attr.ah_attr = provider::from_abi(in.av);
 }
 
 void fill_init_attr(const Qp& qp, struct ibv_qp_init_attr& attr) {
@@ -398,21 +371,22 @@ struct ibv_qp* open_qp(struct ibv_context* ibv_context, struct ibv_qp_open_attr*
     init.qp_context = (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0 ? attr->qp_context : nullptr;
     init.qp_type = IBV_QPT_XRC_RECV;
     fill_public(*qp, init, {}, reply);
-    (void)publish(context, *qp);  // a target needs no place in the table
+    (void)publish(context, *qp);  // of a target it cannot fail
     return &qp->qp;
 }
 
 int modify_qp(struct ibv_qp* ibv_qp, struct ibv_qp_attr* attr, int mask) {
     Qp& qp = *qp_of(ibv_qp);
-    const bool to_error = (mask & IBV_QP_STATE) != 0 && attr->qp_state == IBV_QPS_ERR;
+    abi::ModifyQpRequest request{};
+    request.qp = ibv_qp->handle;
+    request.attr = to_abi(*attr, mask);
+    const QpState state = request.attr.state;
+    const bool to_error = (mask & IBV_QP_STATE) != 0 && state == QpState::kErr;
     const std::uint32_t in_error = qp.in_error.load();
     if (to_error) {
         // Before the daemon knows: a WQE that is posted from now on may be too late for its flush.
         qp.in_error.store(1);
     }
-    abi::ModifyQpRequest request{};
-    request.qp = ibv_qp->handle;
-    request.attr = to_abi(*attr, mask);
     abi::EmptyReply reply{};
     const int error = qp.session->call(abi::Op::kModifyQp, request, reply);
     if (error != 0) {
@@ -426,8 +400,8 @@ int modify_qp(struct ibv_qp* ibv_qp, struct ibv_qp_attr* attr, int mask) {
     if ((mask & IBV_QP_STATE) == 0) {
         return 0;
     }
-    qp.state.store(static_cast<std::uint32_t>(attr->qp_state));
-    if (attr->qp_state == IBV_QPS_RESET) {
+    qp.state.store(static_cast<std::uint32_t>(state));
+    if (state == QpState::kReset) {
         reset_rings(qp);
     } else if (to_error) {
         ring_doorbell(qp);
@@ -465,11 +439,7 @@ int destroy_qp(struct ibv_qp* ibv_qp) {
     }
     if (state != SessionState::kForkedChild) {
         unpublish(*qp);
-    }
-    if (error == 0) {
-        drain_qp_events(*qp, reply.async_events);
-    } else if (state != SessionState::kForkedChild) {
-        (void)discard_async_events(*qp->context, reinterpret_cast<std::uintptr_t>(qp));
+        drain_qp_events(*qp, error != 0 || reply.async_events != 0);
     }
     for_each_user_count(*qp, [](std::atomic<std::uint32_t>& users) { users.fetch_sub(1); });
     pthread_mutex_destroy(&ibv_qp->mutex);

@@ -20,7 +20,8 @@ struct SrqInit {
 /// Maps the memory a reply names; the ring's indexes go on where they are.
 int attach_ring(Srq& srq, const abi::SrqReply& reply, int fd) {
     const bool fits = reply.entries != 0 && (reply.entries & (reply.entries - 1)) == 0 &&
-                      reply.stride >= sizeof(abi::RecvWqe) && reply.max_sge <= abi::kMaxSge &&
+                      reply.entries <= abi::kMaxQueueEntries && reply.stride >= sizeof(abi::RecvWqe) &&
+                      reply.stride % alignof(abi::RecvWqe) == 0 && reply.max_sge <= abi::kMaxSge &&
                       abi::srq_bytes(reply.entries, reply.stride) <= reply.memory_bytes &&
                       abi::recv_stride(reply.max_sge) <= reply.stride;
     if (!fits) {
@@ -78,7 +79,7 @@ Srq* make_srq(const SrqInit& init) {
     if (error == 0) {
         error = attach_ring(*srq, reply, fds.peek(0));
         if (error != 0) {
-            (void)session.call_handle(abi::Op::kDestroySrq, reply.handle);
+            session.give_back(abi::Op::kDestroySrq, reply.handle);
         }
     }
     if (error != 0) {
@@ -99,6 +100,8 @@ Srq* make_srq(const SrqInit& init) {
     }
     init.attr->max_wr = reply.entries;
     init.attr->max_sge = reply.max_sge;
+    Guard guard(srq->context->objects_mutex);
+    srq->context->event_targets.insert(srq->event_target, EventTarget::Kind::kSrq, srq);
     return srq;
 }
 
@@ -202,10 +205,12 @@ int destroy_srq(struct ibv_srq* ibv_srq) {
         }
         srq->xrc_cq->users.fetch_sub(1);
     }
-    if (error == 0) {
-        drain_srq_events(*srq, reply.async_events);
-    } else if (state != SessionState::kForkedChild) {
-        (void)discard_async_events(*srq->context, reinterpret_cast<std::uintptr_t>(srq));
+    if (state != SessionState::kForkedChild) {
+        {
+            Guard guard(srq->context->objects_mutex);
+            srq->context->event_targets.remove(srq->event_target);
+        }
+        drain_srq_events(*srq, error != 0 || reply.async_events != 0);
     }
     pthread_mutex_destroy(&ibv_srq->mutex);
     pthread_cond_destroy(&ibv_srq->cond);

@@ -20,8 +20,9 @@
 namespace urnic::test {
 
 SharedPart::SharedPart(std::size_t bytes, std::size_t offset) : bytes_(bytes + offset), offset_(offset) {
-    fd_ = memfd_create("fake", MFD_CLOEXEC);
+    fd_ = memfd_create("fake", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     URNIC_CHECK(fd_ >= 0 && ftruncate(fd_, static_cast<off_t>(bytes_)) == 0);
+    URNIC_CHECK(fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
     void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
     URNIC_CHECK(memory != MAP_FAILED);
     data_ = static_cast<std::byte*>(memory);
@@ -138,6 +139,10 @@ void FakeDaemon::serve(int socket) {
                                     static_cast<std::uint32_t>(reply.length),
                                     0};
         std::memcpy(reply.data, &head, sizeof head);
+        if (spoil) {
+            Sent sent{reply.data, reply.length, reply.fds, reply.own};
+            spoil(header.op, sent);
+        }
         iovec data{reply.data, reply.length};
         std::vector<std::byte> control(CMSG_SPACE(sizeof(int) * (reply.fds.size() + 1)));
         msghdr message{};
@@ -238,6 +243,9 @@ void FakeDaemon::answer_rare(abi::Op op, const std::byte* request, Reply& reply)
             const auto& wanted = *reinterpret_cast<const abi::ModifySrqRequest*>(request);
             return make_srq_memory(wanted.srq, wanted.max_wr, reply);
         }
+        case abi::Op::kAllocMw:
+            reply.as<abi::AllocMwReply>() = {{}, next_handle_++, 0x4200};
+            return;
         case abi::Op::kAllocDm:
             return alloc_dm(*reinterpret_cast<const abi::AllocDmRequest*>(request), reply);
         case abi::Op::kFreeDm:
@@ -451,6 +459,12 @@ void FakeDaemon::send_async(AsyncEventType type, std::uint64_t element) {
     for (auto& [handle, cq] : cqs_) {
         cq.async_events += cq.user_handle == element ? 1 : 0;
     }
+}
+
+void FakeDaemon::send_completion_event(std::uint64_t element) {
+    const std::lock_guard lock(mutex_);
+    URNIC_CHECK(send(channels_.at(cq().channel).write_fd, &element, sizeof element, MSG_NOSIGNAL) ==
+                sizeof element);
 }
 
 bool FakeDaemon::doorbell_rang(const FakeQp& qp) {

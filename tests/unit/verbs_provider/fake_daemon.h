@@ -84,6 +84,8 @@ class FakeDaemon {
     /// Tells the CQ's channel if the application asked for it; true if it had.
     bool notify(std::uint32_t worker = 0);
     void send_async(AsyncEventType type, std::uint64_t element);
+    /// Into the channel of the first CQ, whatever it asked for.
+    void send_completion_event(std::uint64_t element);
     [[nodiscard]] bool doorbell_rang(const FakeQp& qp);
     [[nodiscard]] std::uint64_t wakeups(std::uint32_t worker);
     void set_sleeping(std::uint32_t worker, bool sleeping);
@@ -104,6 +106,21 @@ class FakeDaemon {
     std::atomic<int> clients{0};
     /// Answered in place of success, once, to the next request of any kind but Hello.
     std::atomic<int> next_error{0};
+    /// A reply as it is about to be sent.
+    struct Sent {
+        std::byte* data;  // room for kMaxMessageBytes
+        std::size_t& length;
+        std::vector<int>& fds;
+        std::vector<int>& own;  // those to be closed then
+
+        [[nodiscard]] abi::ReplyHeader& header() const { return *reinterpret_cast<abi::ReplyHeader*>(data); }
+        void replace_fd(std::size_t i, int fd) const {
+            fds.at(i) = fd;
+            own.push_back(fd);
+        }
+    };
+    /// Changes any reply. Set while no request is under way.
+    std::function<void(abi::Op, Sent&)> spoil;
     /// Change what is answered to CreateSrq and ModifySrq, and to AllocDm.
     std::function<void(abi::SrqReply&)> spoil_srq;
     std::function<void(abi::DmReply&)> spoil_dm;
