@@ -89,15 +89,14 @@ constexpr ShownField kShownFields[] = {
 };
 
 bool is_shown(const Layer& layer, const DescribedField& field) {
-    return field.is_shown ||
-           std::any_of(std::begin(kShownFields), std::end(kShownFields), [&](const ShownField& shown) {
-               return layer.name.starts_with(shown.layer) && field.name == shown.field;
-           });
+    return std::any_of(std::begin(kShownFields), std::end(kShownFields), [&](const ShownField& shown) {
+        return layer.name.starts_with(shown.layer) && field.name == shown.field;
+    });
 }
 
-std::string layers_summary(std::span<const Layer> layers) {
+std::string payload_summary(const Packet& packet) {
     std::string text;
-    for (const Layer& layer : layers) {
+    for (const Layer& layer : describe_payload(packet)) {
         std::string fields;
         for (const DescribedField& field : layer.fields) {
             if (is_shown(layer, field)) {
@@ -116,9 +115,9 @@ std::string layers_summary(std::span<const Layer> layers) {
     return text;
 }
 
-std::string what(const Packet& packet, std::span<const Layer> upper) {
+std::string what(const Packet& packet) {
     if (packet.has_transport) {
-        return transport_summary(packet) + layers_summary(describe_payload(packet)) + layers_summary(upper);
+        return transport_summary(packet) + payload_summary(packet);
     }
     if (packet.has_pfc) {
         std::string text = "PFC";
@@ -166,8 +165,8 @@ std::string hex_lines(std::span<const std::byte> bytes, const std::string& inden
 
 }  // namespace
 
-std::string summary(const Packet& packet, std::span<const Layer> upper) {
-    std::string text = addresses(packet) + " " + what(packet, upper);
+std::string summary(const Packet& packet) {
+    std::string text = addresses(packet) + " " + what(packet);
     const struct {
         const char* name;
         CheckVerdict verdict;
@@ -195,9 +194,9 @@ std::string summary(const Packet& packet, std::span<const Layer> upper) {
     return text;
 }
 
-std::string dump(const Packet& packet, const std::string& indent, std::span<const Layer> upper) {
+std::string dump(const Packet& packet, const std::string& indent) {
     std::string text;
-    for (const Layer& layer : describe(packet, upper)) {
+    for (const Layer& layer : describe(packet)) {
         text += indent + layer.name + "\n";
         for (const DescribedField& field : layer.fields) {
             text += indent + "  " + field.name + ": " + field.text + "\n";
