@@ -5,9 +5,7 @@ connection takes, how many live and die in a second, and what the daemon needs f
 Two programs of ours hold many open for as long as it takes to count them. Writes the table in bench/RESULTS.md.
 """
 
-import argparse
 import json
-import os
 import pathlib
 import statistics
 import subprocess
@@ -18,6 +16,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tools"))
 import machine
+import options as options_of
 from daemon import Daemon
 from machine import Failure, say
 from talker import Talker
@@ -143,20 +142,14 @@ def table(found, short, many, options):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="scripts/bench cmtime", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    build = pathlib.Path(os.environ.get("URNIC_BUILD", machine.SOURCE / "build"))
-    parser.add_argument("--build", type=pathlib.Path, default=build, help="build directory (%(default)s)")
+    parser = options_of.parser("cmtime", __doc__)
     parser.add_argument("--rounds", type=int, default=7, help="runs with --connections (%(default)s)")
     parser.add_argument("--connections", type=int, default=500, help="of each of them (%(default)s)")
     parser.add_argument("--many", type=int, default=10000, help="connections that are held open (%(default)s)")
     parser.add_argument("--many-rounds", type=int, default=1, help="such runs (%(default)s)")
-    parser.add_argument("--json", type=pathlib.Path, help="where everything measured goes (BUILD/bench/cmtime.json)")
-    parser.add_argument("--page", type=pathlib.Path, default=machine.SOURCE / "bench" / "RESULTS.md",
-                        help="page that the table goes into (%(default)s)")
-    parser.add_argument("--print", action="store_true", help="leave the page alone")
-    options = parser.parse_args()
-    options.json = options.json or options.build / "bench" / "cmtime.json"
+    options_of.add_results(parser, "cmtime")
+    options_of.add_print(parser)
+    options = options_of.parse(parser)
     if options.rounds < 1 or options.many_rounds < 0 or not 1 <= options.connections <= 16000 or not 1 <= options.many <= 16000:
         parser.error("--rounds must be at least 1, --many-rounds not negative, connections 1 to 16000")
     return options

@@ -6,10 +6,8 @@ one point before it goes to the next point, and begins with another series each 
 file; --draw FILE draws that again and measures nothing.
 """
 
-import argparse
 import contextlib
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -20,6 +18,7 @@ import tomllib
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import draw
 import machine
+import options as options_of
 from daemon import Daemon
 from machine import Failure, say
 from programs import Programs
@@ -112,24 +111,16 @@ def text_of(found, pictures, results, where):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="scripts/bench compare", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    build = pathlib.Path(os.environ.get("URNIC_BUILD", machine.SOURCE / "build"))
-    parser.add_argument("--quick", action="store_true", help="2 repetitions")
-    parser.add_argument("--build", type=pathlib.Path, default=build, help="build directory (%(default)s)")
-    parser.add_argument("--repetitions", type=int, help="blocks for each point (7; 2 with --quick)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="length of a block; perftest and others take whole seconds (%(default)s)")
-    parser.add_argument("--iterations", type=int, default=10000, help="iterations of a latency block at most (%(default)s)")
-    parser.add_argument("--connected", type=int, default=MANY_CONNECTED, help="QPs where many are connected (%(default)s)")
+    parser = options_of.parser("compare", __doc__)
+    options_of.add_blocks(parser, (7, "blocks for each point"), (2, "2 repetitions"),
+                          (0.5, "length of a block; perftest and others take whole seconds"),
+                          (10000, "iterations of a latency block at most"), (MANY_CONNECTED, "QPs where many are connected"))
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only every Nth point of each picture")
     parser.add_argument("--only", default="", help="only pictures whose file name contains this")
-    parser.add_argument("--json", type=pathlib.Path, help="where everything measured goes (BUILD/bench/compare.json)")
     parser.add_argument("--draw", type=pathlib.Path, metavar="FILE", help="draw what that file holds; measure nothing")
-    parser.add_argument("--page", type=pathlib.Path, default=machine.SOURCE / "docs" / "performance.md",
-                        help="page that pictures and tables go into; pictures lie in the folder pictures beside it (%(default)s)")
-    options = parser.parse_args()
-    options.repetitions = options.repetitions or (2 if options.quick else 7)
-    options.json = options.json or options.build / "bench" / "compare.json"
+    options_of.add_results(parser, "compare", "docs/performance.md",
+                           "page that pictures and tables go into; pictures lie in the folder pictures beside it (%(default)s)")
+    options = options_of.parse(parser)
     if options.repetitions < 1 or options.seconds <= 0 or options.iterations < 100 or options.every < 1:
         parser.error("--repetitions and --every must be at least 1, --seconds positive, --iterations at least 100")
     return options

@@ -6,10 +6,8 @@ group and of what it is compared with, one after the other, and begins with anot
 within a repetition; medians and quartiles over all.
 """
 
-import argparse
 import contextlib
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -19,6 +17,7 @@ import tomllib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import machine
+import options as options_of
 from daemon import Daemon
 from machine import Failure, say
 from programs import Programs
@@ -179,23 +178,13 @@ def table(results, found, options):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    build = pathlib.Path(os.environ.get("URNIC_BUILD", machine.SOURCE / "build"))
-    parser.add_argument("--quick", action="store_true", help="3 repetitions, under five minutes")
-    parser.add_argument("--build", type=pathlib.Path, default=build, help="build directory (%(default)s)")
-    parser.add_argument("--repetitions", type=int, help="blocks of each kind (11; 3 with --quick)")
-    parser.add_argument("--seconds", type=float, default=1.0, help="length of a throughput block (%(default)s)")
-    parser.add_argument("--iterations", type=int, default=20000, help="iterations of a latency block (%(default)s)")
-    parser.add_argument("--connected", type=int, default=MANY_CONNECTED, help="QPs of the rows with many (%(default)s)")
+    parser = options_of.parser("", __doc__)
+    options_of.add_blocks(parser, (11, "blocks of each kind"), (3, "3 repetitions, under five minutes"), (1.0, "length of a throughput block"),
+                          (20000, "iterations of a latency block"), (MANY_CONNECTED, "QPs of the rows with many"))
     parser.add_argument("--only", default="", help="only groups and rows whose name contains this; the table is then printed only")
-    parser.add_argument("--json", type=pathlib.Path, help="where everything measured goes (BUILD/bench/results.json)")
-    parser.add_argument("--page", type=pathlib.Path, default=machine.SOURCE / "bench" / "RESULTS.md",
-                        help="page that the table goes into (%(default)s); of --only and of --print it stays as it is")
-    parser.add_argument("--print", action="store_true", help="leave the page alone")
-    options = parser.parse_args()
-    options.repetitions = options.repetitions or (3 if options.quick else 11)
-    options.json = options.json or options.build / "bench" / "results.json"
+    options_of.add_results(parser, "results", what="page that the table goes into (%(default)s); of --only and of --print it stays as it is")
+    options_of.add_print(parser)
+    options = options_of.parse(parser)
     if options.repetitions < 1 or not 0 < options.seconds <= 600 or options.iterations < 100 or not 1 <= options.connected <= 16384:
         parser.error("--repetitions must be at least 1, --seconds positive, --iterations at least 100, --connected 1 to 16384")
     return options

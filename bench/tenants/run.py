@@ -5,7 +5,6 @@ one, as a part of what it has beside another innocent one; and what each of ten 
 Stock perftest, each user with an uid of his own, one worker, in-process wire. Needs root. Writes the table in bench/RESULTS.md.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -21,6 +20,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tools"))
 import machine
+import options as options_of
 from daemon import Daemon
 from machine import Failure, say
 
@@ -38,6 +38,7 @@ NEIGHBOURS = {
     "512 QPs, made and killed": ("again", "ib_write_bw", "-q", "512", "-s", "8", "-n", "5"),
     "500 connections after the other": ("cmtime", "-c", "500"),
     "its status, as often as it can": ("status",),
+    "500 programs that do nothing": ("idle", "250"),  # of each of two users: more than that is over a user's limit
 }
 BASE = "one like it"
 
@@ -118,6 +119,24 @@ class Repeated:
             self.thread.join(0.1)
 
 
+class Idle:
+    """Programs of two users that are connected and do nothing."""
+
+    def __init__(self, daemon, count):
+        command = [sys.executable, HERE / "idle.py", daemon.socket, count]
+        environment = {**os.environ, "URNIC_BUILD": str(daemon.build)}
+        self.processes = [subprocess.Popen(as_user(GREEDY + user, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                           env=environment) for user in range(2)]
+        for process in self.processes:
+            if process.stdout.readline() != f"{count}\n":
+                self.end()
+                raise Failure(f"{count} programs cannot connect")
+
+    def end(self):
+        for process in self.processes:
+            process.communicate()
+
+
 def wait_for_traffic(daemon, pair):
     """Until packets flow: perftest connects hundreds of QPs one after the other."""
     give_up_at = time.monotonic() + 60
@@ -140,6 +159,8 @@ def neighbour(daemon, command):
         return
     if command[0] == "status":
         beside = Repeated(as_user(GREEDY, [daemon.urnic, "status", "--socket", str(daemon.socket)]))
+    elif command[0] == "idle":
+        beside = Idle(daemon, command[1])
     elif command[0] == "cmtime":
         beside = Repeated(daemon.run(as_user(GREEDY, command)), daemon.run(as_user(GREEDY, [*command, "-s", "198.18.0.1"])))
     elif command[0] == "again":
@@ -196,18 +217,12 @@ def table(found, rounds, tenths, options):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="scripts/bench tenants", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    build = pathlib.Path(os.environ.get("URNIC_BUILD", machine.SOURCE / "build"))
-    parser.add_argument("--build", type=pathlib.Path, default=build, help="build directory (%(default)s)")
+    parser = options_of.parser("tenants", __doc__)
     parser.add_argument("--rounds", type=int, default=3, help="(%(default)s)")
     parser.add_argument("--seconds", type=int, default=2, help="length of a block (%(default)s)")
-    parser.add_argument("--json", type=pathlib.Path, help="where everything measured goes (BUILD/bench/tenants.json)")
-    parser.add_argument("--page", type=pathlib.Path, default=machine.SOURCE / "bench" / "RESULTS.md",
-                        help="page that the table goes into (%(default)s)")
-    parser.add_argument("--print", action="store_true", help="leave the page alone")
-    options = parser.parse_args()
-    options.json = options.json or options.build / "bench" / "tenants.json"
+    options_of.add_results(parser, "tenants")
+    options_of.add_print(parser)
+    options = options_of.parse(parser)
     if options.rounds < 1 or options.seconds < 1:
         parser.error("--rounds and --seconds must be at least 1")
     return options

@@ -25,7 +25,7 @@ constexpr const char* kFooter =
 InfiniBand or ERF packets. "-" is standard input.
 
 Decoded: RoCEv2 over IPv4 and IPv6, RoCEv1, native InfiniBand, every transport header, CNP, MADs, directed route SMPs,
-all messages of the connection manager, IPoIB, priority flow control.
+all messages of the connection manager, IPoIB, RPC-over-RDMA versions 1 and 2, priority flow control.
 
 Each line: number, seconds since the first packet, addresses, what the packet is, the verdicts on its ICRC and VCRC:
   good, BAD, or "not captured" when the capture cut the packet off before it.
@@ -44,6 +44,7 @@ struct Options {
     bool full = false;
     bool json = false;
     std::uint64_t count = std::numeric_limits<std::uint64_t>::max();
+    std::uint16_t rpcrdma_port = urnic::rpcrdma::kNfsRdmaPort;
 };
 
 void write(const std::string& text) {
@@ -57,6 +58,7 @@ void decode(std::istream& stream, const std::string& name, const Options& option
                                  : options.full ? capture::Style::kFull
                                                 : capture::Style::kLines;
     const std::unique_ptr<capture::CaptureReader> reader = capture::open_capture(stream, name);
+    capture::RpcrdmaDecoder rpcrdma(options.rpcrdma_port);
     std::uint64_t first_time_ns = 0;
     for (std::uint64_t number = 1; number <= options.count; ++number) {
         const std::optional<capture::Record> record = reader->next();
@@ -66,7 +68,7 @@ void decode(std::istream& stream, const std::string& name, const Options& option
         if (number == 1) {
             first_time_ns = record->time_ns;
         }
-        write(capture::print_record(*record, number, first_time_ns, style));
+        write(capture::print_record(*record, number, first_time_ns, style, &rpcrdma));
     }
 }
 
@@ -91,6 +93,10 @@ int run(int argc, char** argv) {
     app.add_flag("-v,--verbose", options.full, "every field of every header, and the payload");
     app.add_flag("--json", options.json, "one JSON object a packet");
     app.add_option("-c,--count", options.count, "stop after N packets of each file")->type_name("N");
+    app.add_option("--rpcrdma-port", options.rpcrdma_port,
+                   "port of RPC-over-RDMA, in connections whose setup was captured")
+        ->type_name("N")
+        ->capture_default_str();
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

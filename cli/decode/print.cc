@@ -29,7 +29,8 @@ std::string hex(std::span<const std::byte> bytes) {
 }
 
 /// One JSON object on one line. Numbers are numbers; addresses, bytes and verdicts are text.
-std::string json_line(const Record& record, std::uint64_t number, const wire::Packet& packet) {
+std::string json_line(const Record& record, std::uint64_t number, const wire::Packet& packet,
+                      std::span<const wire::Layer> upper) {
     Json json = {{"number", number}, {"time_ns", record.time_ns}};
     if (!record.fault.empty()) {
         json["fault"] = record.fault;
@@ -38,9 +39,9 @@ std::string json_line(const Record& record, std::uint64_t number, const wire::Pa
         json["note"] = record.note;
         return json.dump() + "\n";
     }
-    json["summary"] = wire::summary(packet);
+    json["summary"] = wire::summary(packet, upper);
     Json& layers = json["layers"] = Json::array();
-    for (const wire::Layer& layer : wire::describe(packet)) {
+    for (const wire::Layer& layer : wire::describe(packet, upper)) {
         Json fields = Json::object();
         for (const wire::DescribedField& field : layer.fields) {
             fields[field.name] = field.is_number ? Json(field.number) : Json(field.text);
@@ -55,20 +56,24 @@ std::string json_line(const Record& record, std::uint64_t number, const wire::Pa
 
 }  // namespace
 
-std::string print_record(const Record& record, std::uint64_t number, std::uint64_t first_time_ns,
-                         Style style) {
+std::string print_record(const Record& record, std::uint64_t number, std::uint64_t first_time_ns, Style style,
+                         RpcrdmaDecoder* rpcrdma) {
     wire::Packet packet;
+    std::vector<wire::Layer> upper;
     if (record.link) {
         wire::parse_packet(*record.link, record.bytes, record.wire_bytes, packet);
+        if (rpcrdma != nullptr) {
+            upper = rpcrdma->layers_of(packet);
+        }
     }
     if (style == Style::kJson) {
-        return json_line(record, number, packet);
+        return json_line(record, number, packet, upper);
     }
     const std::string fault = record.fault.empty() ? "" : " [" + record.fault + "]";
     std::string text = fmt::format("{} {} {}{}\n", number, relative_time(record.time_ns, first_time_ns),
-                                   record.link ? wire::summary(packet) : record.note, fault);
+                                   record.link ? wire::summary(packet, upper) : record.note, fault);
     if (style == Style::kFull && record.link) {
-        text += wire::dump(packet, "  ");
+        text += wire::dump(packet, "  ", upper);
     }
     return text;
 }

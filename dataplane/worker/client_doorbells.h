@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "abi/queues.h"
+#include "base/time.h"
 #include "dataplane/worker/run_queue.h"
 #include "dataplane/worker/slot_table.h"
 #include "dataplane/worker/worker.h"
@@ -35,9 +36,20 @@ class ClientDoorbells {
 
     /// doorbell_slot < abi::kDoorbellSlots; `spare` as in SlotTable::set().
     void set(std::uint32_t doorbell_slot, QpSlot& slot, std::unique_ptr<SlotTable::Page>& spare) {
+        num_qps_ += slots_.find(doorbell_slot) == nullptr ? 1 : 0;
         slots_.set(doorbell_slot, slot, spare);
     }
-    void clear(std::uint32_t doorbell_slot) { slots_.clear(doorbell_slot); }
+    void clear(std::uint32_t doorbell_slot) {
+        num_qps_ -= slots_.find(doorbell_slot) != nullptr ? 1 : 0;
+        slots_.clear(doorbell_slot);
+    }
+    /// How many QPs it has on the worker.
+    [[nodiscard]] std::uint32_t num_qps() const { return num_qps_; }
+
+    // DoorbellScan's own:
+    ClientDoorbells* next_in_turn = nullptr;
+    TimeNs rang_at = 0;
+    bool is_busy = false;
 
     /// Calls ring(slot) for QPs whose doorbells were rung. Returns whether any bit was set.
     template <typename Ring>
@@ -79,33 +91,7 @@ class ClientDoorbells {
     std::array<std::uint64_t, abi::kDoorbellSlots / 64 / 64>
         pending_{};  // taken from summary, not yet scanned
     SlotTable slots_{abi::kDoorbellSlots};
-    ClientDoorbells* next_ = nullptr;  // the worker's list of clients
-    friend class ClientList;
-};
-
-/// The clients of one worker. Intrusive.
-class ClientList {
-  public:
-    void add(ClientDoorbells& client) {
-        client.next_ = first_;
-        first_ = &client;
-    }
-    void remove(ClientDoorbells& client) {
-        ClientDoorbells** at = &first_;
-        while (*at != &client) {
-            at = &(*at)->next_;
-        }
-        *at = client.next_;
-    }
-    template <typename Function>
-    void for_each(Function&& function) const {
-        for (ClientDoorbells* client = first_; client != nullptr; client = client->next_) {
-            function(*client);
-        }
-    }
-
-  private:
-    ClientDoorbells* first_ = nullptr;
+    std::uint32_t num_qps_ = 0;
 };
 
 }  // namespace urnic::dataplane

@@ -36,6 +36,10 @@ class IdleStrategy {
     /// Called after each round. `wake_at`: the next timer. Returns whether it slept.
     bool after_round(Round round, TimeNs now, TimeNs wake_at);
 
+    /// Returns whether the worker sleeps after this round if nothing is found in it. Others know already: who
+    /// wants something from now on wakes it.
+    [[nodiscard]] bool is_about_to_sleep() const { return announced_; }
+
     /// Watches `fd` for input, edge-triggered: it is never read, so that a process that shares it cannot make
     /// a read block. Returns 0 or errno.
     [[nodiscard]] int watch_edges(int fd);

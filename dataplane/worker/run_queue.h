@@ -95,8 +95,19 @@ struct ProgramShare {
     ProgramShare* next_in_turn = nullptr;
 };
 
+class ClientDoorbells;
+
+/// The programs of one user that rang lately.
+struct BusyPrograms {
+    // DoorbellScan's own:
+    TurnList<ClientDoorbells> programs;
+    std::uint32_t count = 0;
+    BusyPrograms* next_in_turn = nullptr;
+};
+
 /// What all programs of one user have on one worker. Outlives them.
 struct UserShare {
+    BusyPrograms busy;
     // The run queue's own:
     TurnList<ProgramShare> programs;
     bool is_listed = false;

@@ -156,10 +156,14 @@ void Worker::Impl::run_call_asleep(FunctionRef function) {
 }
 
 bool Worker::Impl::scan_doorbells() {
-    bool any = false;
-    clients.for_each(
-        [&](ClientDoorbells& client) { any |= client.scan([this](QpSlot& slot) { run_queue.push(slot); }); });
-    return any;
+    // Who rings after this round finds that the worker sleeps.
+    return idle.is_about_to_sleep()
+               ? scan_all_doorbells()
+               : doorbells.scan_some(now, [this](QpSlot& slot) { run_queue.push(slot); });
+}
+
+bool Worker::Impl::scan_all_doorbells() {
+    return doorbells.scan_all(now, [this](QpSlot& slot) { run_queue.push(slot); });
 }
 
 bool Worker::Impl::receive() {

@@ -24,16 +24,10 @@ bool stops_sending(const abi::QpAttr& attr) {
 
 }  // namespace
 
-int Worker::attach_client(ClientDoorbells& client) {
-    const int error = impl_->idle.watch_edges(client.wake_fd());
-    if (error == 0) {
-        impl_->clients.add(client);
-    }
-    return error;
-}
+int Worker::attach_client(ClientDoorbells& client) { return impl_->idle.watch_edges(client.wake_fd()); }
 
 void Worker::detach_client(ClientDoorbells& client) {
-    impl_->clients.remove(client);
+    URNIC_CHECK(client.num_qps() == 0);
     impl_->run_queue.remove(client.share());
     impl_->idle.unwatch(client.wake_fd());
 }
@@ -47,7 +41,11 @@ void Worker::add_qp(QpSlot& slot, QpTablePages& room) {
     slot.share = slot.client != nullptr ? &slot.client->share() : &impl.run_queue.nobodys_share();
     impl.worker_device(slot).rx_path.qps().set(qp_num, slot, room.qp_table_page);
     if (slot.client != nullptr) {
+        const bool is_first = slot.client->num_qps() == 0;
         slot.client->set(slot.doorbell_slot, slot, room.doorbell_page);
+        if (is_first) {
+            impl.doorbells.add(*slot.client);
+        }
     }
 }
 
@@ -55,7 +53,11 @@ void Worker::remove_qp(QpSlot& slot) {
     Impl& impl = *impl_;
     impl.worker_device(slot).rx_path.qps().clear(slot.qp->qp_num());
     if (slot.client != nullptr) {
+        const bool had_qps = slot.client->num_qps() != 0;
         slot.client->clear(slot.doorbell_slot);
+        if (had_qps && slot.client->num_qps() == 0) {
+            impl.doorbells.remove(*slot.client);
+        }
     }
     impl.run_queue.remove(slot);
     impl.worker_device(slot).paused_qps.remove(slot);
@@ -117,7 +119,7 @@ MulticastTable& Worker::multicast(std::uint32_t device) {
 }
 
 void Worker::catch_up() {
-    (void)impl_->scan_doorbells();
+    (void)impl_->scan_all_doorbells();
     for (int round = 0; round < kCatchUpRounds && !impl_->run_queue.empty(); ++round) {
         (void)impl_->run_qps();
         (void)impl_->flush_ports();
@@ -131,7 +133,9 @@ void Worker::send_posted(QpSlot& slot) {
     Impl& impl = *impl_;
     for (int round = 0; round < kPostedRounds; ++round) {
         const std::uint64_t sent_before = impl.sent_packets();
-        (void)impl.scan_doorbells();
+        if (slot.client != nullptr) {
+            (void)slot.client->scan([&impl](QpSlot& rung) { impl.run_queue.push(rung); });
+        }
         const bool received = impl.receive();
         (void)impl.run_qp(slot);
         // The QPs that respond to it may be on this worker, too.

@@ -11,7 +11,7 @@
 #include "dataplane/handoff/worker_handoff.h"
 #include "dataplane/port/fault_injector.h"
 #include "dataplane/port/timed_port.h"
-#include "dataplane/worker/client_doorbells.h"
+#include "dataplane/worker/doorbell_scan.h"
 #include "dataplane/worker/event_notifier.h"
 #include "dataplane/worker/idle_strategy.h"
 #include "dataplane/worker/mbuf_holder.h"
@@ -63,7 +63,9 @@ struct Worker::Impl {
     /// The time between the last read_clock() and the next was sleep.
     void note_sleep();
     bool run_calls();
+    /// Those of some clients; of all before it sleeps.
     bool scan_doorbells();
+    bool scan_all_doorbells();
     bool receive();
     bool receive_handed_over();
     /// Applies what the other ends of the links have paused or resumed. Returns whether QPs continue.
@@ -110,7 +112,7 @@ struct Worker::Impl {
     IdleStrategy idle;
     CallQueue call_queue;
     std::vector<std::unique_ptr<WorkerDevice>> worker_devices;  // by Device::index
-    ClientList clients;
+    DoorbellScan doorbells;
     bool has_polled_ports = false;
     TimedPorts timed_ports;  // of the devices
     std::uint32_t faulty_devices = 0;

@@ -125,10 +125,11 @@ void capture_file(std::span<const std::byte> bytes) {
     try {
         const std::unique_ptr<decode::CaptureReader> reader = decode::open_capture(file, "fuzz");
         std::uint64_t number = 0;
+        decode::RpcrdmaDecoder rpcrdma;
         while (const std::optional<decode::Record> record = reader->next()) {
             ++number;
             for (const auto style : {decode::Style::kLines, decode::Style::kFull, decode::Style::kJson}) {
-                URNIC_CHECK(!decode::print_record(*record, number, 0, style).empty());
+                URNIC_CHECK(!decode::print_record(*record, number, 0, style, &rpcrdma).empty());
             }
         }
     } catch (const decode::CaptureError&) {

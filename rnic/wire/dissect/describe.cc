@@ -229,7 +229,7 @@ std::vector<Layer> describe_payload(const Packet& packet) {
     return layers;
 }
 
-std::vector<Layer> describe(const Packet& packet) {
+std::vector<Layer> describe(const Packet& packet, std::span<const Layer> upper) {
     std::vector<Layer> layers;
     add_link(packet, layers);
     add_network(packet, layers);
@@ -238,6 +238,7 @@ std::vector<Layer> describe(const Packet& packet) {
     }
     std::vector<Layer> inner = describe_payload(packet);
     layers.insert(layers.end(), std::make_move_iterator(inner.begin()), std::make_move_iterator(inner.end()));
+    layers.insert(layers.end(), upper.begin(), upper.end());
     if (packet.payload_bytes != 0) {
         layers.push_back(
             {"payload",

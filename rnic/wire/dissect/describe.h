@@ -2,6 +2,7 @@
 // path.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ struct DescribedField {
     std::string text;  // for people: with names of values
     bool is_number = false;
     std::uint64_t number = 0;
+    bool is_shown = false;  // on the line of summary(), besides those that it chooses itself
 };
 
 struct Layer {
@@ -21,9 +23,10 @@ struct Layer {
     std::vector<DescribedField> fields;
 };
 
-/// All layers from the link to the connection manager's private data, in wire order; then "payload" when
-/// bytes are left that no layer explains, and "checks" with the verdicts.
-[[nodiscard]] std::vector<Layer> describe(const Packet& packet);
+/// All layers from the link to the connection manager's private data, in wire order, then those of `upper`,
+/// which the caller found in the payload; then "payload" when there are any bytes of it, and "checks" with
+/// the verdicts.
+[[nodiscard]] std::vector<Layer> describe(const Packet& packet, std::span<const Layer> upper = {});
 
 /// The layers that the payload holds: MAD, SMP, CM message, IPoIB, ARP. Empty when it is opaque.
 [[nodiscard]] std::vector<Layer> describe_payload(const Packet& packet);

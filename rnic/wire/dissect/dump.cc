@@ -89,14 +89,15 @@ constexpr ShownField kShownFields[] = {
 };
 
 bool is_shown(const Layer& layer, const DescribedField& field) {
-    return std::any_of(std::begin(kShownFields), std::end(kShownFields), [&](const ShownField& shown) {
-        return layer.name.starts_with(shown.layer) && field.name == shown.field;
-    });
+    return field.is_shown ||
+           std::any_of(std::begin(kShownFields), std::end(kShownFields), [&](const ShownField& shown) {
+               return layer.name.starts_with(shown.layer) && field.name == shown.field;
+           });
 }
 
-std::string payload_summary(const Packet& packet) {
+std::string layers_summary(std::span<const Layer> layers) {
     std::string text;
-    for (const Layer& layer : describe_payload(packet)) {
+    for (const Layer& layer : layers) {
         std::string fields;
         for (const DescribedField& field : layer.fields) {
             if (is_shown(layer, field)) {
@@ -115,9 +116,9 @@ std::string payload_summary(const Packet& packet) {
     return text;
 }
 
-std::string what(const Packet& packet) {
+std::string what(const Packet& packet, std::span<const Layer> upper) {
     if (packet.has_transport) {
-        return transport_summary(packet) + payload_summary(packet);
+        return transport_summary(packet) + layers_summary(describe_payload(packet)) + layers_summary(upper);
     }
     if (packet.has_pfc) {
         std::string text = "PFC";
@@ -165,8 +166,8 @@ std::string hex_lines(std::span<const std::byte> bytes, const std::string& inden
 
 }  // namespace
 
-std::string summary(const Packet& packet) {
-    std::string text = addresses(packet) + " " + what(packet);
+std::string summary(const Packet& packet, std::span<const Layer> upper) {
+    std::string text = addresses(packet) + " " + what(packet, upper);
     const struct {
         const char* name;
         CheckVerdict verdict;
@@ -194,9 +195,9 @@ std::string summary(const Packet& packet) {
     return text;
 }
 
-std::string dump(const Packet& packet, const std::string& indent) {
+std::string dump(const Packet& packet, const std::string& indent, std::span<const Layer> upper) {
     std::string text;
-    for (const Layer& layer : describe(packet)) {
+    for (const Layer& layer : describe(packet, upper)) {
         text += indent + layer.name + "\n";
         for (const DescribedField& field : layer.fields) {
             text += indent + "  " + field.name + ": " + field.text + "\n";

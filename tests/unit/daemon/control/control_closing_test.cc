@@ -1,7 +1,5 @@
-// Descriptors whose close() waits for somebody: the client who gave them waits, and nobody else. The one here
-// is a TCP connection that lingers over data that its peer does not read.
+// Descriptors whose close() waits for somebody: the client who gave them waits, and nobody else.
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -11,39 +9,12 @@
 
 #include "daemon/ipc/fd_closer.h"
 #include "tests/unit/daemon/control_fixture.h"
+#include "tests/unit/daemon/lingering.h"
 
 namespace urnic::daemon {
 namespace {
 
 using abi::Op;
-
-struct Lingering {
-    UniqueFd end;   // close() waits for an hour
-    UniqueFd peer;  // or until this is closed
-};
-
-Lingering make_lingering() {
-    Lingering made;
-    const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    auto* any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(::bind(listener.get(), any, length), 0);
-    EXPECT_EQ(::listen(listener.get(), 1), 0);
-    EXPECT_EQ(::getsockname(listener.get(), any, &length), 0);
-    made.end = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(::connect(made.end.get(), any, length), 0);
-    made.peer = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    EXPECT_TRUE(made.peer);
-    const std::vector<char> data(1U << 16U);
-    while (::send(made.end.get(), data.data(), data.size(), MSG_DONTWAIT) > 0) {
-    }
-    const linger hour{1, 3600};
-    EXPECT_EQ(::setsockopt(made.end.get(), SOL_SOCKET, SO_LINGER, &hour, sizeof hour), 0);
-    return made;
-}
 
 class Closing : public ControlTest {
   protected:

@@ -1,5 +1,4 @@
 // What all processes of one user may have together, and connections that are refused to him.
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -7,6 +6,7 @@
 
 #include "daemon/ipc/fd_closer.h"
 #include "tests/unit/daemon/control_fixture.h"
+#include "tests/unit/daemon/lingering.h"
 
 namespace urnic::daemon {
 namespace {
@@ -230,38 +230,6 @@ TEST_F(FewConnectionsOfAUser, OneMoreIsRefused) {
     EXPECT_EQ(connect().hello().error(), 0);
 }
 
-/// A TCP connection, whose close() waits until its peer is closed, too.
-struct Lingerer {
-    UniqueFd end;
-    UniqueFd peer;
-};
-
-Lingerer lingerer() {
-    Lingerer made;
-    const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const int small = 4096;
-    (void)::setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    auto* any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(::bind(listener.get(), any, length), 0);
-    EXPECT_EQ(::listen(listener.get(), 1), 0);
-    EXPECT_EQ(::getsockname(listener.get(), any, &length), 0);
-    made.end = UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    (void)::setsockopt(made.end.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    EXPECT_EQ(::connect(made.end.get(), any, length), 0);
-    made.peer = UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    EXPECT_TRUE(made.peer);
-    const std::vector<char> data(1U << 16U);
-    while (::send(made.end.get(), data.data(), data.size(), MSG_DONTWAIT) > 0) {
-    }
-    const linger hour{1, 3600};
-    EXPECT_EQ(::setsockopt(made.end.get(), SOL_SOCKET, SO_LINGER, &hour, sizeof hour), 0);
-    return made;
-}
-
 std::size_t threads() {
     const std::filesystem::directory_iterator tasks("/proc/self/task");
     return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
@@ -273,22 +241,22 @@ TEST_F(FewConnectionsOfAUser, RefusedOnesThatLingerHaveOneThread) {
     TestClient one = client();
     TestClient other = client();
     const std::size_t threads_before = threads();
-    std::vector<Lingerer> lingerers;
+    std::vector<Lingering> lingering;
     std::vector<TestClient> refused;
     on_control_thread([&] {
         for (std::size_t i = 0; i < kRefused; ++i) {
-            lingerers.push_back(lingerer());
+            lingering.push_back(make_lingering());
             refused.push_back(connect());
             // The message has the last reference.
-            EXPECT_TRUE(refused.back().send("", 1, {lingerers.back().end.get()}));
-            lingerers.back().end.reset();
+            EXPECT_TRUE(refused.back().send("", 1, {lingering.back().end.get()}));
+            lingering.back().end.reset();
         }
     });
     EXPECT_EQ(connect().receive().error(), EUSERS) << "taken after those, and told at once";
     (void)other.open();  // served
     EXPECT_LE(threads(), threads_before + 1);
     EXPECT_EQ(connections(), 3U) << "two clients, and what waits for the thread";
-    lingerers.clear();
+    lingering.clear();
     wait_for_connections(2);
     for (const TestClient& each : refused) {
         EXPECT_TRUE(each.receive().closed);

@@ -19,6 +19,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 #define RPCRDMA_MAX_ITEMS 8    /* of a message */
 #define RPCRDMA_MAX_RESULTS 16 /* DDP-eligible results of a Call */
@@ -120,9 +123,9 @@ uint32_t rpcrdma_request_result_count(const struct rpcrdma_request* request);
 uint32_t rpcrdma_request_version(const struct rpcrdma_request* request);
 struct rpcrdma_connection* rpcrdma_request_connection(const struct rpcrdma_request* request);
 void rpcrdma_request_peer(const struct rpcrdma_request* request, struct sockaddr_storage* address);
-/* Answers. The message's memory has to stay until `sent` is called, from a thread of the library's (also when
- * the connection has ended); with `sent` NULL it is copied, or the call waits. Ends the request in any case.
- */
+/* Answers. The message's memory has to stay until `sent` is called, by a thread of the library's, or by this
+ * one if the connection has ended; with `sent` NULL it is copied, or the call waits until it has left. Memory
+ * of the request's stream may be part of the message. Ends the request in any case. */
 typedef void (*rpcrdma_sent)(void* context);
 int rpcrdma_reply_to(struct rpcrdma_request* request, const struct rpcrdma_message* message,
                      rpcrdma_sent sent, void* context);
@@ -155,6 +158,9 @@ int rpcrdma_server_statistics(struct rpcrdma_server* server, struct rpcrdma_stat
 int rpcrdma_request_receive_size(struct rpcrdma_client* client, uint32_t octets);
 const char* rpcrdma_last_error(void);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

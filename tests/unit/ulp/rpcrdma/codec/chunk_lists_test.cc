@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "tests/unit/ulp/rpcrdma/codec/header_equal.h"
 #include "tests/unit/ulp/rpcrdma/codec/vectors.h"
 #include "ulp/rpcrdma/codec/header.h"
 
@@ -121,6 +122,36 @@ TEST(RpcrdmaChunkLists, AHeaderWithMoreThanIsKeptDecodes) {
     EXPECT_EQ(header.chunks.reads().size(), kMaxReadSegments);
     EXPECT_EQ(header.chunks.write_chunk_count(), kMaxWriteChunks);
     EXPECT_TRUE(header.chunks.has_reply_chunk());
+}
+
+TEST(RpcrdmaChunkLists, ACopyReplacesAllThatWasThere) {
+    ChunkLists lists;
+    lists.add_read({160, segment_number(0)});
+    lists.begin_write_chunk();
+    lists.add_segment(segment_number(1));
+    lists.add_segment(segment_number(2));
+    lists.begin_write_chunk();
+    lists.begin_reply_chunk();
+    lists.add_segment(segment_number(3));
+    ChunkLists copy;
+    for (std::size_t i = 0; i <= kMaxReadSegments; ++i) {
+        copy.add_read({0, segment_number(9)});
+        copy.begin_write_chunk();
+        copy.add_segment(segment_number(9));
+    }
+    copy = lists;
+    EXPECT_TRUE(has_equal_fields(copy, lists));
+    EXPECT_FALSE(copy.overflowed());
+    EXPECT_EQ(copy.write_chunks_seen(), 2U);
+    EXPECT_EQ(copy.encoded_size(), lists.encoded_size());
+    EXPECT_FALSE(copy.has_handle(10));
+    copy.add_segment(segment_number(4));
+    EXPECT_EQ(copy.reply_chunk().size(), 2U);
+    copy = ChunkLists(copy);
+    EXPECT_EQ(copy.reply_chunk()[1], segment_number(4));
+    copy = ChunkLists();
+    EXPECT_TRUE(copy.is_empty());
+    EXPECT_EQ(copy.first_handle(), 0U);
 }
 
 TEST(RpcrdmaChunkLists, TotalLengthDoesNotOverflow) {
