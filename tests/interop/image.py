@@ -31,6 +31,9 @@ MODULES = ["virtio_pci", "virtio_net", "virtio_console", "virtio_rng", "8021q", 
            "sch_ingress", "cls_u32", "cls_matchall", "act_mirred", "crc32_generic", "crc32-pclmul", "ib_uverbs",
            "rdma_ucm", "rdma_rxe"]
 
+# e_type of an ELF file that a program or a library is.
+ET_EXEC, ET_DYN = 2, 3
+
 
 class Missing(Exception):
     """The image cannot be made here; the text says why."""
@@ -189,8 +192,11 @@ def find_program(name):
 
 
 def libraries_of(path):
-    """What the loader would load, the loader itself included."""
+    """What the loader would load, the loader itself included; nothing of scripts, data and object files."""
     names = set()
+    head = pathlib.Path(path).read_bytes()[:18]
+    if head[:4] != b"\x7fELF" or head[16] not in (ET_EXEC, ET_DYN):
+        return names
     for line in run("ldd", path).splitlines():
         found = re.search(r"(?:=> )?(/\S+) \(0x", line)
         if found:
@@ -213,7 +219,7 @@ def add_userland(archive, busybox, extra, files):
     # Ending a thread loads libgcc by name.
     libraries = {"/lib/x86_64-linux-gnu/libgcc_s.so.1"}
     for path in [*wanted.values(), provider, *files.values()]:
-        libraries |= libraries_of(path) if pathlib.Path(path).read_bytes()[:4] == b"\x7fELF" else set()
+        libraries |= libraries_of(path)
     for name, path in files.items():
         archive.file(name, pathlib.Path(path).read_bytes())
     for name, path in wanted.items():
