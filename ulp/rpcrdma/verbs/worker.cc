@@ -171,11 +171,11 @@ bool Worker::begin(Entry& entry) {
     return true;
 }
 
-void Worker::drain(Entry& entry) {
+bool Worker::drain(Entry& entry) {
     for (int i = 0; i < kMostPolls; ++i) {
         switch (entry.transport->poll_as_worker()) {
             case Transport::Polled::kNothing:
-                return;
+                return i != 0;
             case Transport::Polled::kSomething:
                 entry.last_active_ns = now_ns();
                 break;
@@ -183,18 +183,19 @@ void Worker::drain(Entry& entry) {
                 entry.is_polled = false;
                 entry.transport->end_polling();
                 watch(entry);
-                return;
+                return true;
             case Transport::Polled::kDeliver:
                 entry.is_polled = false;
                 entry.last_active_ns = now_ns();
                 entry.transport->deliver();
-                if (!begin(entry)) return;
+                if (!begin(entry)) return true;
                 break;
             case Transport::Polled::kEnded:
                 recover(entry);
-                return;
+                return true;
         }
     }
+    return true;
 }
 
 void Worker::recover(Entry& entry) {
@@ -221,13 +222,16 @@ void Worker::recover(Entry& entry) {
 void Worker::cool(Entry& entry) {
     std::erase(hot_, &entry);
     entry.is_hot = false;
-    watch(entry);
-    entry.transport->arm();
-    // What came before it was armed brings no event.
-    drain(entry);
-    if (!entry.is_polled || entry.is_over || entry.transport->endpoint() == nullptr ||
-        entry.transport->endpoint()->has_ended()) {
-        return;
+    bool is_active = true;
+    while (is_active) {
+        watch(entry);
+        entry.transport->arm();
+        // What came before it was armed brings no event; and a reply that waits takes the event.
+        is_active = drain(entry);
+        if (!entry.is_polled || entry.is_over || entry.transport->endpoint() == nullptr ||
+            entry.transport->endpoint()->has_ended()) {
+            return;
+        }
     }
     entry.is_polled = false;
     entry.transport->end_polling();

@@ -53,7 +53,8 @@ class Worker {
     void take_notified();
     void service(Entry& entry);
     [[nodiscard]] bool begin(Entry& entry);
-    void drain(Entry& entry);
+    /// Polls until nothing is left, or others have their turn. Returns whether there was anything.
+    bool drain(Entry& entry);
     void recover(Entry& entry);
     void cool(Entry& entry);
     void watch(Entry& entry);
