@@ -26,6 +26,7 @@ dataplane/port dataplane/port/kernel dataplane/handoff dataplane/device dataplan
 daemon/config daemon/state daemon/neighbour daemon/ipc daemon/cm daemon/verbs daemon/control daemon
 verbs_provider/memory verbs_provider/core verbs_provider/datapath verbs_provider/interpose verbs_provider/verbs verbs_provider/shim
 ulp/rpcrdma/codec ulp/rpcrdma/engine ulp/rpcrdma/include/urnic ulp/rpcrdma/verbs ulp/rpcrdma/onc
+ulp/ipoib/codec ulp/ipoib/engine ulp/ipoib
 cli/decode cli
 experiment
 """.split()
@@ -45,7 +46,8 @@ MAY_USE = {
     "experiment": {"base", "abi", "congestion", "rnic", "netsim"},
 }
 # Pure: no operating system, no clock, no thread, no DPDK.
-PURE = ("base", "congestion", "rnic", "netsim", "ulp/rpcrdma/codec", "ulp/rpcrdma/engine")
+PURE = ("base", "congestion", "rnic", "netsim", "ulp/rpcrdma/codec", "ulp/rpcrdma/engine",
+        "ulp/ipoib/codec", "ulp/ipoib/engine")
 IMPURE_HEADER = re.compile(r"^(sys/|linux/|net/|arpa/|infiniband/|rte_|fmt/)|^(unistd|pthread|fcntl|poll|time|signal|dlfcn)\.h$"
                            r"|^(thread|chrono|mutex|condition_variable|ctime|csignal|iostream|fstream|future)$")
 # base/json_writer.h prints by fmt, for rooms that are not pure.

@@ -1,0 +1,251 @@
+#include "ulp/ipoib/engine/link.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace urnic::ipoib {
+
+Link::Link(const LinkConfig& config, Outbox& outbox)
+    : config_(config),
+      outbox_(outbox),
+      neighbours_(outbox, std::max<std::size_t>(config.max_neighbours, 1)) {}
+
+Link::~Link() {
+    for (const Gid& group : groups_) {
+        outbox_.leave(group);
+    }
+    if (has_joined_broadcast_) {
+        outbox_.leave(broadcast_gid(config_.scope));
+    }
+}
+
+bool Link::join_broadcast() {
+    has_joined_broadcast_ = has_joined_broadcast_ || outbox_.join(broadcast_gid(config_.scope));
+    counters_.joins_failed += has_joined_broadcast_ ? 0 : 1;
+    return has_joined_broadcast_;
+}
+
+// --- addresses
+
+bool Link::to_link(const Mac& mac, LinkAddress& out) {
+    if (mac == config_.own_mac) {
+        out = config_.own;
+        return true;
+    }
+    const Neighbour* neighbour = neighbours_.of_mac(mac);
+    if (neighbour == nullptr) {
+        return false;
+    }
+    out = neighbour->address;
+    // Flags are those of who tells them (RFC 4755, section 3.1).
+    out.flags = 0;
+    return true;
+}
+
+bool Link::to_mac(const LinkAddress& address, Mac& out) {
+    if (address == config_.own) {
+        out = config_.own_mac;
+        return true;
+    }
+    if (!address.is_unicast()) {
+        return false;
+    }
+    out = neighbours_.of_address(address).mac;
+    return true;
+}
+
+// --- from the TAP device
+
+Neighbour* Link::destination_of(const Mac& mac, std::uint16_t type, ConstOctets payload) {
+    if (!is_multicast(mac)) {
+        Neighbour* neighbour = neighbours_.of_mac(mac);
+        counters_.tx_unknown_neighbour += neighbour == nullptr ? 1 : 0;
+        return neighbour;
+    }
+    LinkAddress group{.qpn = kMulticastQpn};
+    if (mac == kBroadcastMac) {
+        group.gid = broadcast_gid(config_.scope);
+    } else if (const std::optional<Gid> gid = group_of_packet(config_.scope, type, payload)) {
+        group.gid = *gid;
+    } else {
+        ++counters_.tx_other_type;
+        return nullptr;
+    }
+    return &neighbours_.of_address(group);
+}
+
+ConstOctets Link::outgoing(std::uint16_t type, ConstOctets payload) {
+    if (type == kTypeArp) {
+        const Translation result = arp_to_link(payload, *this, scratch_);
+        count_failure(result, true);
+        return result == Translation::kDone ? ConstOctets(scratch_).first(kIpoibArpOctets) : ConstOctets();
+    }
+    if (type == kTypeIpv6 && is_neighbour_discovery(payload)) {
+        std::size_t octets = 0;
+        const Translation result =
+            discovery_to_link(payload, *this, Octets(scratch_).first(config_.mtu), octets);
+        count_failure(result, true);
+        return result == Translation::kDone ? ConstOctets(scratch_).first(octets) : ConstOctets();
+    }
+    return payload;
+}
+
+void Link::on_frame(ConstOctets frame) {
+    if (frame.size() <= kEthernetHeaderOctets) {
+        ++counters_.tx_malformed;
+        return;
+    }
+    const std::uint16_t type = u16_at(frame, 12);
+    ConstOctets payload = frame.subspan(kEthernetHeaderOctets);
+    if (type != kTypeArp && type != kTypeIpv4 && type != kTypeIpv6) {
+        ++counters_.tx_other_type;
+        return;
+    }
+    const Neighbour* to = destination_of(read_mac(frame), type, payload);
+    if (to == nullptr) {
+        return;
+    }
+    // The map may drop the entry while it translates.
+    const LinkAddress address = to->address;
+    payload = outgoing(type, payload);
+    if (payload.empty()) {
+        return;
+    }
+    if (payload.size() > config_.mtu) {
+        ++counters_.tx_too_long;
+        return;
+    }
+    Neighbour& neighbour = neighbours_.of_address(address);
+    if (neighbour.handle == 0) {
+        neighbour.handle = outbox_.create_handle(address.gid);
+    }
+    if (neighbour.handle == 0) {
+        ++counters_.tx_no_handle;
+        return;
+    }
+    std::array<std::byte, kEncapsulationOctets> header{};
+    put_u16(header, 0, type);
+    if (!outbox_.send(neighbour.handle, address.qpn, header, payload)) {
+        ++counters_.tx_no_slot;
+        return;
+    }
+    ++counters_.tx_packets;
+    counters_.tx_octets += payload.size();
+    counters_.tx_multicast += address.qpn == kMulticastQpn ? 1 : 0;
+}
+
+// --- from the QP
+
+ConstOctets Link::incoming(std::uint16_t type, ConstOctets payload) {
+    if (type == kTypeArp) {
+        const Translation result = arp_to_ethernet(payload, *this, scratch_);
+        count_failure(result, false);
+        return result == Translation::kDone ? ConstOctets(scratch_).first(kEthernetArpOctets) : ConstOctets();
+    }
+    if (type == kTypeIpv6 && is_neighbour_discovery(payload)) {
+        std::size_t octets = 0;
+        const Translation result = discovery_to_ethernet(payload, *this, scratch_, octets);
+        count_failure(result, false);
+        return result == Translation::kDone ? ConstOctets(scratch_).first(octets) : ConstOctets();
+    }
+    return payload;
+}
+
+void Link::on_datagram(ConstOctets grh, std::uint32_t source_qpn, ConstOctets payload) {
+    if (payload.size() <= kEncapsulationOctets) {
+        ++counters_.rx_too_short;
+        return;
+    }
+    if (payload.size() > config_.mtu + kEncapsulationOctets) {
+        ++counters_.rx_too_long;
+        return;
+    }
+    const std::optional<Gid> gid = source_gid(grh, config_.own.gid);
+    if (!gid) {
+        ++counters_.rx_no_source;
+        return;
+    }
+    const LinkAddress source{.qpn = source_qpn, .gid = *gid};
+    if (source == config_.own) {
+        ++counters_.rx_own;
+        return;
+    }
+    // The second half of the encapsulation header is reserved and ignored (section 6).
+    const std::uint16_t type = u16_at(payload, 0);
+    ConstOctets packet = payload.subspan(kEncapsulationOctets);
+    Mac source_mac{};
+    if ((type != kTypeArp && type != kTypeIpv4 && type != kTypeIpv6) || !to_mac(source, source_mac)) {
+        ++counters_.rx_other_type;
+        return;
+    }
+    const bool is_arp_request =
+        type == kTypeArp && packet.size() >= kArpOperationEnd && u16_at(packet, 6) == 1;
+    packet = incoming(type, packet);
+    if (packet.empty()) {
+        return;
+    }
+    const std::optional<Mac> group = is_arp_request ? kBroadcastMac : multicast_mac(type, packet);
+    const Mac destination = group.value_or(config_.own_mac);
+    std::array<std::byte, kEthernetHeaderOctets> header{};
+    std::copy(destination.begin(), destination.end(), header.begin());
+    std::copy(source_mac.begin(), source_mac.end(), header.begin() + 6);
+    put_u16(header, 12, type);
+    outbox_.deliver(header, packet);
+    ++counters_.rx_packets;
+    counters_.rx_octets += packet.size();
+    counters_.rx_multicast += group ? 1 : 0;
+}
+
+void Link::count_failure(Translation result, bool is_outgoing) {
+    switch (result) {
+        case Translation::kDone:
+            break;
+        case Translation::kMalformed:
+            ++(is_outgoing ? counters_.tx_malformed : counters_.rx_malformed);
+            break;
+        case Translation::kUnknown:
+            ++(is_outgoing ? counters_.tx_unknown_neighbour : counters_.rx_malformed);
+            break;
+        case Translation::kNoRoom:
+            ++(is_outgoing ? counters_.tx_too_long : counters_.rx_too_long);
+            break;
+    }
+}
+
+// --- groups
+
+void Link::set_memberships(std::span<const std::uint32_t> ipv4, std::span<const Ipv6Address> ipv6) {
+    std::vector<Gid> wanted;
+    for (const std::uint32_t address : ipv4) {
+        wanted.push_back(ipv4_group_gid(config_.scope, address));
+    }
+    for (const Ipv6Address& address : ipv6) {
+        wanted.push_back(ipv6_group_gid(config_.scope, address));
+    }
+    std::sort(wanted.begin(), wanted.end());
+    // Addresses of several scopes may share a group.
+    wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+    std::erase(wanted, broadcast_gid(config_.scope));
+    std::vector<Gid> kept;
+    for (const Gid& group : groups_) {
+        if (std::binary_search(wanted.begin(), wanted.end(), group)) {
+            kept.push_back(group);
+        } else {
+            outbox_.leave(group);
+        }
+    }
+    for (const Gid& group : wanted) {
+        if (std::binary_search(groups_.begin(), groups_.end(), group)) {
+            continue;
+        }
+        if (kept.size() < config_.max_groups && outbox_.join(group)) {
+            kept.push_back(group);
+        } else {
+            ++counters_.joins_failed;
+        }
+    }
+    std::sort(kept.begin(), kept.end());
+    groups_ = std::move(kept);
+}
+
+}  // namespace urnic::ipoib
