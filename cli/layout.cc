@@ -36,6 +36,9 @@ PartPlace place_of(Part part) {
         case Part::kExperiment:
             return {"program for experiments", "experiment/urnic-experiment", kLibexecDir,
                     "urnic/urnic-experiment"};
+        case Part::kIpoib:
+            return {"program for IP over InfiniBand", "ulp/ipoib/urnic-ipoib", kLibexecDir,
+                    "urnic/urnic-ipoib"};
         case Part::kDaemon:
             break;
     }

@@ -112,8 +112,10 @@ int start(int argc, char** argv) {
     // Only for the list of commands: their command lines are those of other programs.
     app.add_subcommand("decode", "Prints the packets of capture files (pcap, pcapng, ERF).");
     app.add_subcommand("experiment", "Runs QPs over networks of switches in virtual time.");
+    app.add_subcommand("ipoib", "IP over InfiniBand: a TAP device whose frames travel as UD datagrams.");
     const std::string_view first = argc > 1 ? argv[1] : "";
     if (first == "decode") launcher::become(launcher::Part::kDecoder, argv + 2);
+    if (first == "ipoib") launcher::become(launcher::Part::kIpoib, argv + 2);
     if (first == "experiment") launcher::become(launcher::Part::kExperiment, argv + 2);
 
     options.command = cut_command(argc, argv);

@@ -26,7 +26,7 @@ dataplane/port dataplane/port/kernel dataplane/handoff dataplane/device dataplan
 daemon/config daemon/state daemon/neighbour daemon/ipc daemon/cm daemon/verbs daemon/control daemon
 verbs_provider/memory verbs_provider/core verbs_provider/datapath verbs_provider/interpose verbs_provider/verbs verbs_provider/shim
 ulp/rpcrdma/codec ulp/rpcrdma/engine ulp/rpcrdma/include/urnic ulp/rpcrdma/verbs ulp/rpcrdma/onc
-ulp/ipoib/codec ulp/ipoib/engine ulp/ipoib
+ulp/ipoib/codec ulp/ipoib/engine ulp/ipoib/tap ulp/ipoib/verbs ulp/ipoib
 cli/decode cli
 experiment
 """.split()

@@ -16,6 +16,7 @@ inline constexpr std::size_t kEthernetHeaderOctets = 14;
 inline constexpr std::size_t kEncapsulationOctets = 4;
 inline constexpr std::size_t kIpv4HeaderOctets = 20;
 inline constexpr std::size_t kIpv6HeaderOctets = 40;
+inline constexpr std::uint8_t kIcmpv6 = 58;
 /// In front of each UD receive (IBA): a GRH, or an IPv4 header in its last 20 octets (RoCE v2).
 inline constexpr std::size_t kGrhOctets = 40;
 /// The default IPoIB MTU, and the largest of an InfiniBand path (section 7).

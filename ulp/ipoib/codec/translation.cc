@@ -12,7 +12,6 @@ constexpr std::uint16_t kHardwareInfiniband = 32;
 constexpr std::size_t kArpFixedOctets = 8;
 constexpr std::size_t kMacOctets = 6;
 
-constexpr std::uint8_t kIcmpv6 = 58;
 constexpr std::uint8_t kSourceOption = 1;
 constexpr std::uint8_t kTargetOption = 2;
 // In units of 8 octets (RFC 4861, 4.6.1; RFC 4391, 9.3).

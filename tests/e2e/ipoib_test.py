@@ -1,0 +1,226 @@
+"""IP over InfiniBand: links of urnic ipoib in namespaces of their own, over the RNICs of one daemon."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+
+import harness
+import netns
+from with_daemon import WithDaemon
+
+
+class Member:
+    """One link: a namespace with ib0, and the program that makes it."""
+
+    def __init__(self, test, rnic, number):
+        self.test, self.rnic, self.number = test, rnic, number
+        self.namespace = f"ipoib{os.getpid()}{number}"
+        self.ip = f"10.9.0.{number}"
+        netns.ip("netns", "add", self.namespace)
+        test.addCleanup(netns.ip, "netns", "del", self.namespace)
+        self.program = None
+        self.start()
+        test.addCleanup(self.stop)
+
+    def start(self, *options):
+        self.program = harness.start(netns.inside(self.namespace, harness.BUILD / "urnic", "run", "--socket", self.test.socket, "--",
+                                                  harness.BUILD / "urnic", "ipoib", "-d", self.rnic, "-i", "ib0", *options))
+        self.line = harness.read_line(self.program)
+        self.test.assertIn(f"ib0: {self.rnic}", self.line)
+        netns.ip("-n", self.namespace, "address", "add", f"{self.ip}/24", "dev", "ib0")
+        netns.ip("-n", self.namespace, "route", "add", "multicast", "224.0.0.0/4", "dev", "ib0")
+        self.test.assertTrue(harness.wait_until(lambda: self.link_local() is not None), "no link-local address")
+
+    def stop(self):
+        if self.program is not None:
+            self.program.terminate()
+            result = harness.finish(self.program, 30)
+            self.program = None
+            self.test.assertEqual(result.returncode, 0, str(result))
+
+    def link_local(self):
+        shown = subprocess.run(["ip", "-n", self.namespace, "-6", "address", "show", "dev", "ib0"], check=True, capture_output=True,
+                               text=True).stdout
+        found = re.search(r"inet6 (fe80::[0-9a-f:]+)/64 scope link\s*(tentative)?", shown)
+        return None if found is None or found.group(2) else found.group(1)
+
+    def inside(self, *words):
+        return netns.inside(self.namespace, *words)
+
+    def python(self, program, *words):
+        return self.inside(sys.executable, "-c", program, *words)
+
+    def counters(self):
+        """As `ip -s link` has them: packets that the link has given to the kernel, and taken."""
+        shown = subprocess.run(["ip", "-n", self.namespace, "-s", "-j", "link", "show", "dev", "ib0"], check=True, capture_output=True,
+                               text=True).stdout
+        return json.loads(shown)[0]["stats64"]
+
+
+RECEIVE = """
+import hashlib, socket, sys
+server = socket.create_server(("", int(sys.argv[1])))
+print("listening", flush=True)
+peer, _ = server.accept()
+digest = hashlib.sha256()
+while data := peer.recv(1 << 16):
+    digest.update(data)
+print(digest.hexdigest(), flush=True)
+"""
+SEND = """
+import hashlib, os, random, socket, sys
+data = random.Random(int(sys.argv[3])).randbytes(int(sys.argv[3]))
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as peer:
+    peer.sendall(data)
+print(hashlib.sha256(data).hexdigest(), flush=True)
+"""
+# Joins a group, says so, and prints what arrives until it is "end".
+LISTEN = """
+import socket, struct, sys
+group, port = sys.argv[1], int(sys.argv[2])
+index = socket.if_nametoindex("ib0")
+if ":" in group:
+    s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    s.bind(("", port))
+    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, socket.inet_pton(socket.AF_INET6, group) + struct.pack("@I", index))
+else:
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(("", port))
+    s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack("@4s4si", socket.inet_aton(group), b"\\0" * 4, index))
+print("joined", flush=True)
+while (data := s.recv(65536)) != b"end":
+    print(data.decode(), flush=True)
+"""
+SAY = """
+import socket, sys
+group, port = sys.argv[1], int(sys.argv[2])
+index = socket.if_nametoindex("ib0")
+s = socket.socket(socket.AF_INET6 if ":" in group else socket.AF_INET, socket.SOCK_DGRAM)
+if ":" in group:
+    s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+for word in sys.argv[3:]:
+    s.sendto(word.encode(), (group, port) if ":" not in group else (group, port, 0, index))
+"""
+
+
+class Links(WithDaemon):
+    def ping(self, member, *words):
+        return harness.run(member.inside("ping", *words), 60)
+
+    def assert_reaches(self, member, *words):
+        self.assertTrue(harness.wait_until(lambda: self.ping(member, "-c", "1", "-W", "1", *words).returncode == 0, pause=0.1),
+                        f"no answer to ping {' '.join(words)}")
+
+    def transfer(self, sender, receiver, octets, port=5001):
+        receiving = harness.start(receiver.python(RECEIVE, str(port)))
+        self.addCleanup(harness.end_group, receiving)
+        self.assertEqual(harness.read_line(receiving).strip(), "listening")
+        sent = self.run_ok(sender.python(SEND, receiver.ip, str(port), str(octets)))
+        received = harness.finish(receiving)
+        self.assertEqual(sent.out.strip(), received.out.strip().splitlines()[-1])
+
+    def test_ping_and_mtu(self):
+        a, b = Member(self, "urnic0", 1), Member(self, "urnic1", 2)
+        self.assert_reaches(a, b.ip)
+        self.assert_reaches(b, "-6", f"{a.link_local()}%ib0")
+        # 28 octets of headers: 2044 in all pass, one more does not.
+        self.assert_reaches(a, "-M", "do", "-s", "2016", b.ip)
+        too_long = self.ping(a, "-c", "1", "-M", "do", "-s", "2017", b.ip)
+        self.assertNotEqual(too_long.returncode, 0)
+        self.assertIn("2044", too_long.out + too_long.err)
+        # Longer ones are cut by IP.
+        self.assert_reaches(a, "-s", "9000", b.ip)
+
+    def test_tcp(self):
+        a, b = Member(self, "urnic0", 1), Member(self, "urnic1", 2)
+        self.transfer(a, b, 20_000_000)
+        self.transfer(b, a, 5_000_001)
+
+    def test_two_links_on_one_rnic(self):
+        a, b = Member(self, "urnic0", 1), Member(self, "urnic0", 2)
+        self.assert_reaches(a, b.ip)
+        self.transfer(a, b, 1_000_000)
+
+    def test_multicast_reaches_members_alone(self):
+        a, b, c = Member(self, "urnic0", 1), Member(self, "urnic1", 2), Member(self, "urnic1", 3)
+        for group in ("239.255.1.2", "ff05::1:3"):
+            listeners = [harness.start(member.python(LISTEN, group, "7000")) for member in (a, b)]
+            for listener in listeners:
+                self.addCleanup(harness.end_group, listener)
+                self.assertEqual(harness.read_line(listener).strip(), "joined")
+            # The link follows a report; a datagram of before may be lost, so it is said until it is heard.
+            for listener in listeners:
+                lines = []
+                thread = threading.Thread(target=lambda: lines.append(listener.stdout.readline()))
+                thread.start()
+                self.assertTrue(harness.wait_until(
+                    lambda: self.run_ok(c.python(SAY, group, "7000", "hello")) and not thread.is_alive(), pause=0.1), f"{group}: nothing heard")
+                thread.join()
+                self.assertEqual(lines[0].strip(), "hello")
+            self.run_ok(c.python(SAY, group, "7000", "end"))
+            for listener in listeners:
+                self.assert_ok(harness.finish(listener))
+        # Who is no member sees none of it: neither his program nor his kernel.
+        before = c.counters()["rx"]["packets"]
+        listener = harness.start(a.python(LISTEN, "239.255.9.9", "7001"))
+        self.addCleanup(harness.end_group, listener)
+        self.assertEqual(harness.read_line(listener).strip(), "joined")
+        sends = 50
+        self.run_ok(b.python(SAY, "239.255.9.9", "7001", *["hello"] * sends, "end"))
+        harness.wait_until(lambda: b.counters()["tx"]["packets"] >= sends)
+        self.assertLess(c.counters()["rx"]["packets"] - before, sends, "frames of a group that was not joined")
+        harness.end_group(listener)
+
+    def test_peer_restarts_with_another_qpn(self):
+        a, b = Member(self, "urnic0", 1), Member(self, "urnic1", 2)
+        self.assert_reaches(a, b.ip)
+        first = re.search("QPN (0x[0-9a-f]+)", b.line).group(1)
+        b.stop()
+        b.start()
+        self.assertNotEqual(re.search("QPN (0x[0-9a-f]+)", b.line).group(1), first)
+        # By its gratuitous ARP, long before the neighbour entry of the kernel is stale.
+        self.assert_reaches(a, b.ip)
+        entry = subprocess.run(["ip", "-n", a.namespace, "neighbour", "show", b.ip], check=True, capture_output=True, text=True).stdout
+        self.assertNotIn("FAILED", entry)
+
+    def test_with_loss(self):
+        a, b = Member(self, "urnic0", 1), Member(self, "urnic1", 2)
+        self.assert_reaches(a, b.ip)
+        added = self.urnic("fault", "add", "drop", "--probability", "0.05", "--socket", self.socket)
+        self.assert_ok(added)
+        self.transfer(a, b, 500_000)
+        self.assert_reaches(b, a.ip)
+
+    def test_the_daemon_goes(self):
+        a = Member(self, "urnic0", 1)
+        self.daemon.terminate()
+        harness.finish(self.daemon, 30)
+        # The link says so and ends: its QP will never carry anything again.
+        result = harness.finish(a.program, 60)
+        a.program = None
+        self.assertEqual(result.returncode, 1, str(result))
+        self.assertIn("gone", result.err)
+
+
+class SetUp(WithDaemon):
+    def refused(self, text, *options):
+        result = harness.run([harness.BUILD / "urnic", "run", "--socket", self.socket, "--", harness.BUILD / "urnic", "ipoib", *options], 60)
+        self.assertEqual(result.returncode, 1, str(result))
+        self.assertIn(text, result.err)
+
+    def test_what_is_wrong_is_said(self):
+        self.refused("there are urnic0, urnic1", "-d", "mlx5_0")
+        self.refused("--gid-index", "-d", "urnic0", "-g", "77")
+        self.refused("longer than", "-i", "a-name-of-more-characters")
+        self.refused("cannot make TAP device lo", "-i", "lo")
+        without = harness.run([harness.BUILD / "urnic", "ipoib"], 60)
+        self.assertEqual(without.returncode, 1)
+        self.assertIn("no RDMA device", without.err)
+
+
+if __name__ == "__main__":
+    netns.private()
+    harness.main()

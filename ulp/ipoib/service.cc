@@ -1,0 +1,179 @@
+#include "ulp/ipoib/service.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "ulp/ipoib/codec/announcement.h"
+#include "ulp/ipoib/tap/memberships.h"
+#include "ulp/ipoib/tap/posix_error.h"
+
+namespace urnic::ipoib {
+
+namespace {
+
+/// Frames and completions in one turn.
+constexpr std::size_t kBurst = 64;
+/// Memberships without a report (the first ones, IGMP turned off) are seen after this.
+constexpr int kMembershipPeriodMs = 1000;
+
+/// Locally administered, from the octets of the GID that differ between ports.
+Mac mac_of(const Gid& gid, std::uint32_t qpn) {
+    Mac mac{};
+    put_u16(mac, 0, 0x0248);
+    std::uint32_t hash = qpn;
+    for (std::size_t at = 0; at < gid.size(); at += 4) {
+        hash = (hash ^ u32_at(gid, at)) * 0x9E3779B1U;
+        hash ^= hash >> 15U;
+    }
+    put_u32(mac, 2, hash);
+    return mac;
+}
+
+std::string text_of(const Gid& gid) {
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    inet_ntop(AF_INET6, gid.data(), text.data(), text.size());
+    return text.data();
+}
+
+}  // namespace
+
+Service::Service(const ServiceConfig& config) : config_(config), endpoint_(config.ud) {
+    link_config_.own = {.qpn = endpoint_.qpn(), .gid = endpoint_.gid()};
+    link_config_.own_mac = mac_of(endpoint_.gid(), endpoint_.qpn());
+    link_config_.scope = {static_cast<std::uint16_t>(endpoint_.pkey() | 0x8000U), config.scope};
+    link_config_.mtu = config.ud.mtu;
+    link_ = std::make_unique<Link>(link_config_, endpoint_);
+    if (!link_->join_broadcast()) {
+        throw SetupError("cannot join the broadcast group " + text_of(broadcast_gid(link_config_.scope)) +
+                         " on " + endpoint_.device_name());
+    }
+    tap_ = std::make_unique<TapDevice>(config.interface, link_config_.own_mac, config.ud.mtu);
+    endpoint_.on_frame([this](ConstOctets header, ConstOctets payload) {
+        tap_refusals_ += tap_->write(header, payload) ? 0 : 1;
+    });
+    addresses_ = std::make_unique<AddressMonitor>(
+        tap_->name(),
+        [this](std::uint32_t address) { take_frame(gratuitous_arp(link_config_.own_mac, address)); },
+        [this](const Ipv6Address& address) {
+            take_frame(unsolicited_advertisement(link_config_.own_mac, address));
+        });
+}
+
+std::string Service::description() const {
+    std::array<char, 16> qpn{};
+    std::snprintf(qpn.data(), qpn.size(), "0x%06x", endpoint_.qpn());
+    return tap_->name() + ": " + endpoint_.device_name() + " port " + std::to_string(config_.ud.port) +
+           ", GID " + text_of(endpoint_.gid()) + ", QPN " + qpn.data() + ", MTU " +
+           std::to_string(config_.ud.mtu) + ", broadcast group " + text_of(broadcast_gid(link_config_.scope));
+}
+
+void Service::take_frame(ConstOctets frame) {
+    link_->on_frame(frame);
+    if (frame.size() > kEthernetHeaderOctets &&
+        is_membership_report(u16_at(frame, 12), frame.subspan(kEthernetHeaderOctets))) {
+        has_new_memberships_ = true;
+    }
+}
+
+void Service::follow_memberships() {
+    has_new_memberships_ = false;
+    link_->set_memberships(parse_igmp(read_proc_file("/proc/self/net/igmp"), tap_->name()),
+                           parse_igmp6(read_proc_file("/proc/self/net/igmp6"), tap_->name()));
+}
+
+bool Service::move() {
+    bool has_moved = false;
+    // Without a slot frames stay with the kernel, as with a NIC whose ring is full.
+    for (std::size_t i = std::min(kBurst, endpoint_.free_slots()); i != 0; --i) {
+        const ConstOctets frame = tap_->read();
+        if (frame.empty()) {
+            break;
+        }
+        take_frame(frame);
+        has_moved = true;
+    }
+    if (has_new_memberships_) {
+        follow_memberships();
+    }
+    endpoint_.flush();
+    const std::size_t completions =
+        endpoint_.poll(kBurst, [this](ConstOctets grh, std::uint32_t source, ConstOctets payload) {
+            link_->on_datagram(grh, source, payload);
+        });
+    return has_moved || completions != 0;
+}
+
+void Service::run(int stop_fd, int report_fd) {
+    std::array<pollfd, 6> events = {{{stop_fd, POLLIN, 0},
+                                     {report_fd, POLLIN, 0},
+                                     {tap_->fd(), POLLIN, 0},
+                                     {endpoint_.completion_fd(), POLLIN, 0},
+                                     {addresses_->fd(), POLLIN, 0},
+                                     {endpoint_.event_fd(), POLLIN, 0}}};
+    follow_memberships();
+    while ((events[0].revents & POLLIN) == 0) {
+        const bool has_moved = move();
+        if (!has_moved) {
+            endpoint_.arm();
+        }
+        // What came before the event was asked for is taken first.
+        const bool may_sleep = !has_moved && !move();
+        events[2].events = endpoint_.free_slots() != 0 ? POLLIN : 0;
+        const int ready = ::poll(events.data(), events.size(), may_sleep ? kMembershipPeriodMs : 0);
+        if ((events[4].revents & POLLIN) != 0) {
+            addresses_->take();
+        }
+        if ((events[5].revents & POLLIN) != 0) {
+            endpoint_.take_events();
+        }
+        if ((events[1].revents & POLLIN) != 0) {
+            std::array<char, 256> taken{};
+            if (::read(report_fd, taken.data(), taken.size()) > 0) {
+                print_counters();
+            }
+        }
+        if (ready == 0 && may_sleep) {
+            follow_memberships();
+        }
+    }
+}
+
+void Service::print_counters() const {
+    const LinkCounters& counters = link_->counters();
+    const std::array<std::pair<const char*, std::uint64_t>, 24> rows = {{
+        {"tx_packets", counters.tx_packets},
+        {"tx_octets", counters.tx_octets},
+        {"tx_multicast", counters.tx_multicast},
+        {"rx_packets", counters.rx_packets},
+        {"rx_octets", counters.rx_octets},
+        {"rx_multicast", counters.rx_multicast},
+        {"tx_unknown_neighbour", counters.tx_unknown_neighbour},
+        {"tx_too_long", counters.tx_too_long},
+        {"tx_no_slot", counters.tx_no_slot},
+        {"tx_no_handle", counters.tx_no_handle},
+        {"tx_other_type", counters.tx_other_type},
+        {"tx_malformed", counters.tx_malformed},
+        {"rx_too_short", counters.rx_too_short},
+        {"rx_too_long", counters.rx_too_long},
+        {"rx_own", counters.rx_own},
+        {"rx_no_source", counters.rx_no_source},
+        {"rx_other_type", counters.rx_other_type},
+        {"rx_malformed", counters.rx_malformed},
+        {"rx_tap_refused", tap_refusals_},
+        {"joins_failed", counters.joins_failed},
+        {"failed_completions", endpoint_.failed_completions()},
+        {"neighbours", link_->neighbours()},
+        {"groups", link_->groups()},
+        {"mtu", link_config_.mtu},
+    }};
+    for (const auto& [name, value] : rows) {
+        std::fprintf(stderr, "%s %llu\n", name, static_cast<unsigned long long>(value));
+    }
+}
+
+}  // namespace urnic::ipoib

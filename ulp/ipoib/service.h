@@ -1,0 +1,46 @@
+/// One link in one thread: TAP device, UD QP, memberships and addresses of the kernel.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ulp/ipoib/engine/link.h"
+#include "ulp/ipoib/tap/address_monitor.h"
+#include "ulp/ipoib/tap/tap_device.h"
+#include "ulp/ipoib/verbs/ud_endpoint.h"
+
+namespace urnic::ipoib {
+
+struct ServiceConfig {
+    UdConfig ud;
+    std::string interface = "ib%d";
+    std::uint8_t scope = 2;
+};
+
+class Service {
+  public:
+    /// Makes the link and joins its broadcast group. Throws SetupError.
+    explicit Service(const ServiceConfig& config);
+    /// Until `stop_fd` is readable; `report_fd` readable: print_counters().
+    void run(int stop_fd, int report_fd);
+    /// One line: interface, device, GID, QPN, MTU, broadcast group.
+    [[nodiscard]] std::string description() const;
+    void print_counters() const;
+
+  private:
+    /// Moves what is there, both ways, without waiting; returns whether there was something.
+    bool move();
+    void follow_memberships();
+    void take_frame(ConstOctets frame);
+
+    ServiceConfig config_;
+    UdEndpoint endpoint_;
+    LinkConfig link_config_;
+    std::unique_ptr<TapDevice> tap_;
+    std::unique_ptr<Link> link_;
+    std::unique_ptr<AddressMonitor> addresses_;
+    bool has_new_memberships_ = true;
+    std::uint64_t tap_refusals_ = 0;
+};
+
+}  // namespace urnic::ipoib

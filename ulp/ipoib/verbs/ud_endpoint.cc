@@ -1,0 +1,370 @@
+#include "ulp/ipoib/verbs/ud_endpoint.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "ulp/ipoib/tap/posix_error.h"
+
+namespace urnic::ipoib {
+
+namespace {
+
+/// Every so many SENDs one asks for a completion, which stands for those before it.
+constexpr std::uint64_t kSignalEvery = 32;
+/// A WR ID with this bit is a receive's slot.
+constexpr std::uint64_t kReceive = 1ULL << 63U;
+constexpr int kMaxGids = 256;
+
+std::uint32_t octets_of(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
+
+}  // namespace
+
+UdEndpoint::UdEndpoint(const UdConfig& config) : config_(config) {
+    open_device();
+    find_gid();
+    check_mtu();
+    create_qp();
+    start_qp();
+}
+
+UdEndpoint::~UdEndpoint() {
+    for (const Gid& group : groups_) {
+        union ibv_gid raw {};
+        std::copy(group.begin(), group.end(), reinterpret_cast<std::byte*>(raw.raw));
+        ibv_detach_mcast(qp_.get(), &raw, 0);
+    }
+    qp_.reset();
+    for (const Retired& retired : retired_) {
+        ibv_destroy_ah(retired.handle);
+    }
+}
+
+std::uint32_t UdEndpoint::qpn() const { return qp_->qp_num; }
+int UdEndpoint::completion_fd() const { return channel_->fd; }
+
+int UdEndpoint::event_fd() const { return context_->async_fd; }
+
+void UdEndpoint::take_events() {
+    ibv_async_event event{};
+    while (ibv_get_async_event(context_.get(), &event) == 0) {
+        const ibv_event_type type = event.event_type;
+        ibv_ack_async_event(&event);
+        if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_QP_FATAL) {
+            throw SetupError("RDMA device " + device_name_ + " is gone (" + ibv_event_type_str(type) +
+                             "): start again when it is back");
+        }
+    }
+}
+
+// --- set-up
+
+void UdEndpoint::open_device() {
+    int count = 0;
+    const std::unique_ptr<ibv_device*, void (*)(ibv_device**)> list(ibv_get_device_list(&count),
+                                                                    ibv_free_device_list);
+    if (list == nullptr || count == 0) {
+        throw SetupError("no RDMA device: for urnic's run this program by `urnic run`, see ibv_devices");
+    }
+    std::string names;
+    ibv_device* found = nullptr;
+    for (int i = 0; i < count && found == nullptr; ++i) {
+        ibv_device* device = list.get()[i];
+        const std::string name = ibv_get_device_name(device);
+        names += (names.empty() ? "" : ", ") + name;
+        found = config_.device.empty() || config_.device == name ? device : nullptr;
+    }
+    if (found == nullptr) {
+        throw SetupError("no RDMA device " + config_.device + "; there are " + names);
+    }
+    device_name_ = ibv_get_device_name(found);
+    context_.reset(ibv_open_device(found));
+    if (context_ == nullptr) {
+        throw errno_error("cannot open RDMA device " + device_name_, "");
+    }
+}
+
+/// A link needs GIDs of IPv6: its groups are IPv6 addresses, and source and destination are of one family.
+void UdEndpoint::find_gid() {
+    const int first = std::max(config_.gid_index, 0);
+    const int last = config_.gid_index < 0 ? kMaxGids - 1 : config_.gid_index;
+    for (int index = first; index <= last; ++index) {
+        ibv_gid_entry entry{};
+        if (ibv_query_gid_ex(context_.get(), config_.port, static_cast<std::uint32_t>(index), &entry, 0) !=
+            0) {
+            continue;
+        }
+        const bool is_link_local = entry.gid.raw[0] == 0xFE && (entry.gid.raw[1] & 0xC0U) == 0x80;
+        if (entry.gid_type == IBV_GID_TYPE_ROCE_V1 || (config_.gid_index < 0 && !is_link_local)) {
+            continue;
+        }
+        std::memcpy(gid_.data(), entry.gid.raw, gid_.size());
+        config_.gid_index = index;
+        __be16 pkey = 0;
+        if (ibv_query_pkey(context_.get(), config_.port, config_.pkey_index, &pkey) != 0) {
+            throw SetupError(device_name_ + " has no P_Key at index " + std::to_string(config_.pkey_index));
+        }
+        pkey_ = be16toh(pkey);
+        return;
+    }
+    throw SetupError(device_name_ + " port " + std::to_string(config_.port) +
+                     (config_.gid_index < 0 ? " has no link-local GID"
+                                            : " has no RoCE v2 or InfiniBand GID at that index") +
+                     ": see ibv_devinfo -v, and --gid-index");
+}
+
+void UdEndpoint::check_mtu() const {
+    ibv_port_attr port{};
+    if (const int error = ibv_query_port(context_.get(), config_.port, &port); error != 0) {
+        throw SetupError(device_name_ + " port " + std::to_string(config_.port) + ": " +
+                         std::strerror(error));
+    }
+    const std::uint32_t path = octets_of(port.active_mtu);
+    if (config_.mtu + kEncapsulationOctets > path) {
+        // RFC 4391, section 7: the encapsulation is part of the datagram.
+        throw SetupError("MTU " + std::to_string(config_.mtu) + " needs a path MTU of " +
+                         std::to_string(config_.mtu + kEncapsulationOctets) + "; " + device_name_ + " has " +
+                         std::to_string(path) + ": use --mtu " + std::to_string(path - kEncapsulationOctets) +
+                         " on all members, or a larger MTU below");
+    }
+}
+
+void UdEndpoint::create_qp() {
+    pd_.reset(ibv_alloc_pd(context_.get()));
+    channel_.reset(ibv_create_comp_channel(context_.get()));
+    if (pd_ == nullptr || channel_ == nullptr) {
+        throw errno_error("cannot make a PD and a completion channel on " + device_name_, "");
+    }
+    fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
+    fcntl(context_->async_fd, F_SETFL, fcntl(context_->async_fd, F_GETFL) | O_NONBLOCK);
+    cq_.reset(ibv_create_cq(context_.get(), static_cast<int>(2 * config_.depth), nullptr, channel_.get(), 0));
+    if (cq_ == nullptr) {
+        throw errno_error("cannot make a CQ of " + std::to_string(2 * config_.depth) + " on " + device_name_,
+                          "try a smaller --depth");
+    }
+    ibv_qp_init_attr_ex init{};
+    init.send_cq = cq_.get();
+    init.recv_cq = cq_.get();
+    init.cap = {.max_send_wr = config_.depth,
+                .max_recv_wr = config_.depth,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = 0};
+    init.qp_type = IBV_QPT_UD;
+    init.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+    init.pd = pd_.get();
+    // Own broadcasts do not come back; where a device cannot do that, they are dropped when they do.
+    init.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+    qp_.reset(ibv_create_qp_ex(context_.get(), &init));
+    if (qp_ == nullptr) {
+        init.comp_mask = IBV_QP_INIT_ATTR_PD;
+        init.create_flags = 0;
+        qp_.reset(ibv_create_qp_ex(context_.get(), &init));
+    }
+    if (qp_ == nullptr) {
+        throw errno_error("cannot make a UD QP on " + device_name_, "try a smaller --depth");
+    }
+    slot_octets_ = (kGrhOctets + kEncapsulationOctets + config_.mtu + 63) / 64 * 64;
+    memory_.resize(slot_octets_ * 2 * config_.depth);
+    mr_.reset(ibv_reg_mr(pd_.get(), memory_.data(), memory_.size(), IBV_ACCESS_LOCAL_WRITE));
+    if (mr_ == nullptr) {
+        throw errno_error("cannot register " + std::to_string(memory_.size()) + " octets", "see ulimit -l");
+    }
+    wrs_.resize(config_.depth);
+    sges_.resize(config_.depth);
+}
+
+void UdEndpoint::start_qp() {
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_INIT;
+    attr.pkey_index = config_.pkey_index;
+    attr.port_num = config_.port;
+    attr.qkey = config_.qkey;
+    int error = ibv_modify_qp(qp_.get(), &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+    if (error == EPERM) {
+        throw SetupError("Q_Key " + std::to_string(config_.qkey) +
+                         " has bit 31 set, which this device leaves to privileged users: use another --qkey "
+                         "on all members");
+    }
+    attr.qp_state = IBV_QPS_RTR;
+    error = error != 0 ? error : ibv_modify_qp(qp_.get(), &attr, IBV_QP_STATE);
+    attr.qp_state = IBV_QPS_RTS;
+    attr.sq_psn = 0;
+    error = error != 0 ? error : ibv_modify_qp(qp_.get(), &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+    if (error != 0) {
+        throw SetupError("cannot take the UD QP of " + device_name_ + " to RTS: " + std::strerror(error));
+    }
+    for (std::uint32_t slot = 0; slot < config_.depth; ++slot) {
+        post_receive(slot);
+    }
+    arm();
+}
+
+// --- receiving
+
+void UdEndpoint::post_receive(std::uint32_t slot) {
+    ibv_sge sge{};
+    sge.addr = reinterpret_cast<std::uint64_t>(memory_.data() + slot * slot_octets_);
+    sge.length = static_cast<std::uint32_t>(kGrhOctets + kEncapsulationOctets + config_.mtu);
+    sge.lkey = mr_->lkey;
+    ibv_recv_wr wr{};
+    wr.wr_id = kReceive | slot;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    ibv_recv_wr* bad = nullptr;
+    ibv_post_recv(qp_.get(), &wr, &bad);
+}
+
+std::size_t UdEndpoint::poll(std::size_t most, const OnDatagram& on_datagram) {
+    std::array<ibv_wc, 64> completions;
+    const int wanted = static_cast<int>(std::min(most, completions.size()));
+    const int count = ibv_poll_cq(cq_.get(), wanted, completions.data());
+    for (int i = 0; i < count; ++i) {
+        const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
+        if ((completion.wr_id & kReceive) == 0) {
+            on_sent(completion);
+            continue;
+        }
+        const auto slot = static_cast<std::uint32_t>(completion.wr_id & ~kReceive);
+        const ConstOctets room = ConstOctets(memory_).subspan(slot * slot_octets_, slot_octets_);
+        if (completion.status != IBV_WC_SUCCESS) {
+            ++failed_completions_;
+        } else if (completion.byte_len >= kGrhOctets && completion.byte_len <= slot_octets_) {
+            on_datagram(room.first(kGrhOctets), completion.src_qp,
+                        room.subspan(kGrhOctets, completion.byte_len - kGrhOctets));
+        }
+        post_receive(slot);
+    }
+    return count > 0 ? static_cast<std::size_t>(count) : 0;
+}
+
+void UdEndpoint::arm() {
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    unsigned events = 0;
+    while (ibv_get_cq_event(channel_.get(), &cq, &context) == 0) {
+        ++events;
+    }
+    if (events != 0) {
+        ibv_ack_cq_events(cq_.get(), events);
+    }
+    ibv_req_notify_cq(cq_.get(), 0);
+}
+
+// --- sending
+
+bool UdEndpoint::send(AddressHandle handle, std::uint32_t qpn, ConstOctets header, ConstOctets payload) {
+    if (sent_ - complete_ >= config_.depth) {
+        return false;
+    }
+    const std::size_t slot = sent_ % config_.depth;
+    std::byte* room = memory_.data() + (config_.depth + slot) * slot_octets_;
+    std::copy(header.begin(), header.end(), room);
+    std::copy(payload.begin(), payload.end(), room + header.size());
+    sges_[slot] = {reinterpret_cast<std::uint64_t>(room),
+                   static_cast<std::uint32_t>(header.size() + payload.size()), mr_->lkey};
+    ibv_send_wr& wr = wrs_[slot];
+    wr = {};
+    wr.wr_id = ++sent_;
+    wr.sg_list = &sges_[slot];
+    wr.num_sge = 1;
+    wr.opcode = IBV_WR_SEND;
+    wr.send_flags = sent_ % kSignalEvery == 0 ? IBV_SEND_SIGNALED : 0;
+    wr.wr.ud.ah = std::bit_cast<ibv_ah*>(handle);
+    wr.wr.ud.remote_qpn = qpn;
+    wr.wr.ud.remote_qkey = config_.qkey;
+    return true;
+}
+
+void UdEndpoint::flush() {
+    if (posted_ == sent_) {
+        return;
+    }
+    // A list up to the ring's end, and one from its beginning; the last SEND of the lists asks for a
+    // completion.
+    wrs_[(sent_ - 1) % config_.depth].send_flags = IBV_SEND_SIGNALED;
+    while (posted_ != sent_) {
+        const std::size_t first = posted_ % config_.depth;
+        const std::size_t count = std::min<std::uint64_t>(sent_ - posted_, config_.depth - first);
+        for (std::size_t i = first; i < first + count; ++i) {
+            wrs_[i].next = i + 1 < first + count ? &wrs_[i + 1] : nullptr;
+        }
+        ibv_send_wr* bad = nullptr;
+        if (ibv_post_send(qp_.get(), &wrs_[first], &bad) != 0) {
+            // What is from `bad` on was not taken: its slots are free again.
+            sent_ = posted_ + static_cast<std::uint64_t>(bad - &wrs_[first]);
+            posted_ = sent_;
+            ++failed_completions_;
+            recover_send_queue();
+            return;
+        }
+        posted_ += count;
+    }
+}
+
+void UdEndpoint::on_sent(const ibv_wc& completion) {
+    complete_ = std::max(complete_, std::min(completion.wr_id, sent_));
+    if (completion.status != IBV_WC_SUCCESS) {
+        ++failed_completions_;
+        recover_send_queue();
+    }
+    end_retired();
+}
+
+/// A SEND that fails takes a UD QP to SQE (IBA 10.3.1): it goes back to RTS.
+void UdEndpoint::recover_send_queue() {
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    if (ibv_query_qp(qp_.get(), &attr, IBV_QP_STATE, &init) == 0 && attr.qp_state == IBV_QPS_SQE) {
+        attr.qp_state = IBV_QPS_RTS;
+        ibv_modify_qp(qp_.get(), &attr, IBV_QP_STATE);
+    }
+}
+
+// --- handles and groups
+
+AddressHandle UdEndpoint::create_handle(const Gid& destination) {
+    ibv_ah_attr attr{};
+    std::copy(destination.begin(), destination.end(), reinterpret_cast<std::byte*>(attr.grh.dgid.raw));
+    attr.grh.sgid_index = static_cast<std::uint8_t>(config_.gid_index);
+    attr.grh.hop_limit = config_.hop_limit;
+    attr.grh.traffic_class = config_.traffic_class;
+    attr.is_global = 1;
+    attr.sl = config_.service_level;
+    attr.port_num = config_.port;
+    return std::bit_cast<AddressHandle>(ibv_create_ah(pd_.get(), &attr));
+}
+
+void UdEndpoint::destroy_handle(AddressHandle handle) {
+    retired_.push_back({sent_, std::bit_cast<ibv_ah*>(handle)});
+    end_retired();
+}
+
+void UdEndpoint::end_retired() {
+    while (!retired_.empty() && retired_.front().after <= complete_) {
+        ibv_destroy_ah(retired_.front().handle);
+        retired_.pop_front();
+    }
+}
+
+bool UdEndpoint::join(const Gid& group) {
+    union ibv_gid raw {};
+    std::copy(group.begin(), group.end(), reinterpret_cast<std::byte*>(raw.raw));
+    if (ibv_attach_mcast(qp_.get(), &raw, 0) != 0) {
+        return false;
+    }
+    groups_.push_back(group);
+    return true;
+}
+
+void UdEndpoint::leave(const Gid& group) {
+    union ibv_gid raw {};
+    std::copy(group.begin(), group.end(), reinterpret_cast<std::byte*>(raw.raw));
+    ibv_detach_mcast(qp_.get(), &raw, 0);
+    std::erase(groups_, group);
+}
+
+}  // namespace urnic::ipoib
