@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 
 #include "cli/cc_target.h"
@@ -52,43 +51,41 @@ std::pair<std::string, std::uint32_t> split_target(const std::string& target) {
     return {target.substr(0, slash), qpn};
 }
 
-CcCommand::CcCommand(CLI::App& app) : socket_(default_socket().string()) {
-    cc_ = app.add_subcommand("cc", "Shows and changes the congestion control of a running daemon.");
-    cc_->require_subcommand(1);
-    show_ = cc_->add_subcommand("show", "Settings of each device; rate, target, alpha and CNPs of each QP.");
-    show_->add_flag("--json", json_, "print JSON");
-    set_ = cc_->add_subcommand("set", "Changes settings of a device, or of one QP.");
-    set_->footer(kSetFooter);
-    set_->add_option("DEVICE[/QPN]", target_, "the RNIC, for example urnic0, or one QP of it")->required();
-    set_->add_option("SETTING", values_, "NAME=VALUE")->required();
-    trace_ = cc_->add_subcommand("trace", "Rates of QPs and queues of emulated wires over time, in files.");
-    trace_->footer(kTraceFooter);
-    trace_
-        ->add_option("FILE.json", tracing_.file,
-                     "what is written; beside it NAME-flows.csv and NAME-ports.csv")
-        ->required();
-    trace_->add_option("DEVICE[/QPN]", tracing_.targets, "the QPs of an RNIC, or one QP");
-    trace_->add_option("--seconds", tracing_.seconds, "how long; Ctrl-C ends it earlier")
-        ->check(CLI::Range(0.01, 86400.0))
-        ->capture_default_str();
-    trace_->add_option("--every", tracing_.every_ms, "milliseconds between two readings")
-        ->check(CLI::Range(1.0, 60000.0))
-        ->capture_default_str();
-    for (CLI::App* command : {show_, set_, trace_}) {
-        command->add_option("--socket", socket_, "control socket of the daemon, or the directory it is in")
-            ->type_name("PATH")
-            ->capture_default_str();
+CcCommand::CcCommand(const Command& app) : socket_(default_socket().string()) {
+    cc_ = app.command("cc", "Shows and changes the congestion control of a running daemon.");
+    cc_.requires_command();
+    show_ = cc_.command("show", "Settings of each device; rate, target, alpha and CNPs of each QP.");
+    show_.flag("--json", json_, "print JSON");
+    set_ = cc_.command("set", "Changes settings of a device, or of one QP.");
+    set_.footer(kSetFooter);
+    set_.option("DEVICE[/QPN]", target_, "the RNIC, for example urnic0, or one QP of it").required();
+    set_.option("SETTING", values_, "NAME=VALUE").required();
+    trace_ = cc_.command("trace", "Rates of QPs and queues of emulated wires over time, in files.");
+    trace_.footer(kTraceFooter);
+    trace_.option("FILE.json", tracing_.file, "what is written; beside it NAME-flows.csv and NAME-ports.csv")
+        .required();
+    trace_.option("DEVICE[/QPN]", tracing_.targets, "the QPs of an RNIC, or one QP");
+    trace_.option("--seconds", tracing_.seconds, "how long; Ctrl-C ends it earlier")
+        .in_range(0.01, 86400.0)
+        .shows_default();
+    trace_.option("--every", tracing_.every_ms, "milliseconds between two readings")
+        .in_range(1.0, 60000.0)
+        .shows_default();
+    for (const Command& command : {show_, set_, trace_}) {
+        command.option("--socket", socket_, "control socket of the daemon, or the directory it is in")
+            .type_name("PATH")
+            .shows_default();
     }
 }
 
 void CcCommand::run() const {
     const std::filesystem::path socket = control_socket(socket_);
-    if (show_->parsed()) {
+    if (show_.parsed()) {
         const std::string text = fetch_congestion(socket);
         fmt::print("{}", json_ ? text : status_tables(text).substr(1));
         return;
     }
-    if (trace_->parsed()) {
+    if (trace_.parsed()) {
         trace_congestion(socket, tracing_);
         return;
     }

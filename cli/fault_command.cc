@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -101,12 +100,12 @@ std::size_t count_of(const std::string& text) {
 }  // namespace
 
 struct FaultCommand::Definition {
-    CLI::App* fault = nullptr;
-    CLI::App* list = nullptr;
-    CLI::App* add = nullptr;
-    CLI::App* load = nullptr;
-    CLI::App* remove = nullptr;
-    CLI::App* clear = nullptr;
+    Command fault;
+    Command list;
+    Command add;
+    Command load;
+    Command remove;
+    Command clear;
     std::string socket = default_socket().string();
     bool json = false;
     std::string type;
@@ -114,42 +113,41 @@ struct FaultCommand::Definition {
     std::string file;
     std::vector<std::uint32_t> ids;
 
-    CLI::App* command(const char* name, const char* help) {
-        CLI::App* made = fault->add_subcommand(name, help);
-        made->add_option("--socket", socket, "control socket of the daemon, or the directory it is in")
-            ->type_name("PATH")
-            ->capture_default_str();
+    [[nodiscard]] Command command(const char* name, const char* help) {
+        const Command made = fault.command(name, help);
+        made.option("--socket", socket, "control socket of the daemon, or the directory it is in")
+            .type_name("PATH")
+            .shows_default();
         return made;
     }
     void show() const;
     [[nodiscard]] std::string event() const;
 };
 
-FaultCommand::FaultCommand(CLI::App& app) : definition_(std::make_unique<Definition>()) {
+FaultCommand::FaultCommand(const Command& app) : definition_(std::make_unique<Definition>()) {
     Definition& d = *definition_;
-    d.fault = app.add_subcommand("fault", "Injects faults into the packets of a running daemon.");
-    d.fault->require_subcommand(1);
-    d.fault->footer(kFaultFooter);
+    d.fault = app.command("fault", "Injects faults into the packets of a running daemon.");
+    d.fault.requires_command();
+    d.fault.footer(kFaultFooter);
     d.list = d.command("list", "Lists the faults in force, with the packets each has seen and hit.");
-    d.list->add_flag("--json", d.json, "print JSON");
+    d.list.flag("--json", d.json, "print JSON");
     d.add = d.command("add", "Adds one fault.");
-    d.add->footer(kAddFooter);
-    d.add->add_option("TYPE", d.type, "drop, corrupt, ecn, delay, duplicate or reorder")->required();
+    d.add.footer(kAddFooter);
+    d.add.option("TYPE", d.type, "drop, corrupt, ecn, delay, duplicate or reorder").required();
     for (std::size_t i = 0; i < std::size(kEventOptions); ++i) {
         const EventOption& option = kEventOptions[i];
-        d.add->add_option(option.name, d.values[i], option.help)->type_name(option.type);
+        d.add.option(option.name, d.values[i], option.help).type_name(option.type);
     }
     d.load = d.command("load", "Adds the faults of a JSON file: all of them, or none when one is wrong.");
-    d.load->add_option("FILE", d.file, "a list of events such as {\"type\": \"drop\", \"psn\": 4}")
-        ->required();
+    d.load.option("FILE", d.file, "a list of events such as {\"type\": \"drop\", \"psn\": 4}").required();
     d.remove = d.command("remove", "Removes faults by their numbers.");
-    d.remove->add_option("ID", d.ids, "numbers that list shows")->required();
+    d.remove.option("ID", d.ids, "numbers that list shows").required();
     d.clear = d.command("clear", "Removes all faults.");
 }
 
 FaultCommand::~FaultCommand() = default;
 
-bool FaultCommand::parsed() const { return definition_->fault->parsed(); }
+bool FaultCommand::parsed() const { return definition_->fault.parsed(); }
 
 std::string FaultCommand::Definition::event() const {
     Json event = {{"type", type}};
@@ -172,14 +170,14 @@ void FaultCommand::Definition::show() const {
 
 void FaultCommand::run() const {
     const Definition& d = *definition_;
-    if (d.list->parsed()) {
+    if (d.list.parsed()) {
         d.show();
         return;
     }
     const std::filesystem::path socket = control_socket(d.socket);
-    if (d.add->parsed()) add_faults(socket, d.event(), "urnic fault add");
-    if (d.load->parsed()) add_faults(socket, read_file(d.file), d.file);
-    if (d.clear->parsed()) clear_faults(socket);
+    if (d.add.parsed()) add_faults(socket, d.event(), "urnic fault add");
+    if (d.load.parsed()) add_faults(socket, read_file(d.file), d.file);
+    if (d.clear.parsed()) clear_faults(socket);
     for (const std::uint32_t id : d.ids) remove_fault(socket, id);
 }
 

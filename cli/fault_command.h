@@ -1,8 +1,9 @@
 // `urnic fault`.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <memory>
+
+#include "os/command_line.h"
 
 namespace urnic::cli {
 
@@ -10,7 +11,7 @@ namespace urnic::cli {
 class FaultCommand {
   public:
     /// Defines it in `app`, which this outlives.
-    explicit FaultCommand(CLI::App& app);
+    explicit FaultCommand(const Command& app);
     FaultCommand(const FaultCommand&) = delete;
     FaultCommand& operator=(const FaultCommand&) = delete;
     ~FaultCommand();

@@ -1,5 +1,4 @@
 // urnic: runs programs on emulated RNICs and shows what a daemon serves.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -16,6 +15,7 @@
 #include "cli/port_command.h"
 #include "cli/run.h"
 #include "cli/status.h"
+#include "os/command_line.h"
 
 namespace {
 
@@ -53,14 +53,8 @@ constexpr const char* kStatusFooter = R"(Examples:
 
 constexpr const char* kFooter = R"(Every command has its own --help. The daemon is urnicd(8).)";
 
-/// CLI11 does not know that a command follows the options.
-class RunFormatter : public CLI::Formatter {
-  public:
-    std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
-        return "Usage: urnic run [--standalone [--keep] [--faults FILE.json] | --socket PATH] [--] CMD "
-               "ARGS...\n";
-    }
-};
+constexpr const char* kRunUsage =
+    "Usage: urnic run [--standalone [--keep] [--faults FILE.json] | --socket PATH] [--] CMD ARGS...\n";
 
 /// Everything after the first "--" belongs to the command, whatever it looks like.
 std::vector<std::string> cut_command(int& argc, char** argv) {
@@ -72,63 +66,60 @@ std::vector<std::string> cut_command(int& argc, char** argv) {
 }
 
 int start(int argc, char** argv) {
-    CLI::App app{"urnic: unmodified ibverbs programs on emulated RoCE v2 RNICs", "urnic"};
-    app.set_version_flag("--version", std::string("urnic ") + URNIC_VERSION);
-    app.require_subcommand(1);
+    urnic::CommandLine app{"urnic: unmodified ibverbs programs on emulated RoCE v2 RNICs", "urnic"};
+    app.prints_version(std::string("urnic ") + URNIC_VERSION);
+    app.requires_command();
     app.footer(kFooter);
 
     launcher::RunOptions options;
     std::string socket = launcher::default_socket().string();
-    CLI::App* run = app.add_subcommand(
-        "run", "Runs CMD so that it, and every program it starts, sees the emulated RNICs.");
-    run->footer(kRunFooter);
-    run->formatter(std::make_shared<RunFormatter>());
-    auto* standalone = run->add_flag("--standalone", options.standalone, "start a private daemon for CMD");
-    run->add_option("--faults", options.faults, "inject these faults, see urnic fault")
-        ->type_name("FILE.json")
-        ->needs(standalone);
-    run->add_flag("--keep", options.keep, "keep the private daemon's run directory, with its log")
-        ->needs(standalone);
-    run->add_option("--socket", socket, "control socket of the daemon, or the directory it is in")
-        ->type_name("PATH")
-        ->capture_default_str()
-        ->excludes(standalone);
-    run->prefix_command();
+    const urnic::Command run =
+        app.command("run", "Runs CMD so that it, and every program it starts, sees the emulated RNICs.");
+    run.footer(kRunFooter);
+    run.usage(kRunUsage);
+    const auto standalone = run.flag("--standalone", options.standalone, "start a private daemon for CMD");
+    run.option("--faults", options.faults, "inject these faults, see urnic fault")
+        .type_name("FILE.json")
+        .needs(standalone);
+    run.flag("--keep", options.keep, "keep the private daemon's run directory, with its log")
+        .needs(standalone);
+    run.option("--socket", socket, "control socket of the daemon, or the directory it is in")
+        .type_name("PATH")
+        .shows_default()
+        .excludes(standalone);
+    run.takes_foreign_words();
 
     bool json = false;
-    CLI::App* status = app.add_subcommand(
+    const urnic::Command status = app.command(
         "status",
         "Shows the daemon's devices, ports and workers, the objects of each client, and the counters.");
-    status->footer(kStatusFooter);
-    status->add_flag("--json", json, "print JSON");
-    status->add_option("--socket", socket, "control socket of the daemon, or the directory it is in")
-        ->type_name("PATH")
-        ->capture_default_str();
+    status.footer(kStatusFooter);
+    status.flag("--json", json, "print JSON");
+    status.option("--socket", socket, "control socket of the daemon, or the directory it is in")
+        .type_name("PATH")
+        .shows_default();
 
     const launcher::FaultCommand fault(app);
     const launcher::PortCommand port(app);
     const launcher::CcCommand cc(app);
 
     // Only for the list of commands: their command lines are those of other programs.
-    app.add_subcommand("decode", "Prints the packets of capture files (pcap, pcapng, ERF).");
-    app.add_subcommand("experiment", "Runs QPs over networks of switches in virtual time.");
-    app.add_subcommand("ipoib", "IP over InfiniBand: a TAP device whose frames travel as UD datagrams.");
+    app.command("decode", "Prints the packets of capture files (pcap, pcapng, ERF).");
+    app.command("experiment", "Runs QPs over networks of switches in virtual time.");
+    app.command("ipoib", "IP over InfiniBand: a TAP device whose frames travel as UD datagrams.");
     const std::string_view first = argc > 1 ? argv[1] : "";
     if (first == "decode") launcher::become(launcher::Part::kDecoder, argv + 2);
     if (first == "ipoib") launcher::become(launcher::Part::kIpoib, argv + 2);
     if (first == "experiment") launcher::become(launcher::Part::kExperiment, argv + 2);
 
     options.command = cut_command(argc, argv);
-    try {
-        app.parse(argc, argv);
-        if (options.command.empty()) options.command = run->remaining();
-        if (run->parsed() && options.command.empty()) {
-            throw CLI::RequiredError("CMD: urnic run needs a command to run; it");
-        }
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : launcher::kExitOwnFailure;
+    if (const auto ended = app.parse(argc, argv)) return *ended == 0 ? 0 : launcher::kExitOwnFailure;
+    if (options.command.empty()) options.command = run.remaining();
+    if (run.parsed() && options.command.empty()) {
+        (void)app.refuse_without("CMD: urnic run needs a command to run; it");
+        return launcher::kExitOwnFailure;
     }
-    if (status->parsed()) {
+    if (status.parsed()) {
         launcher::show_status(launcher::control_socket(socket), json);
         return 0;
     }

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
-
 #include "cli/daemon_client.h"
 
 namespace urnic::cli {
@@ -22,15 +20,14 @@ Examples:
 
 }  // namespace
 
-PortCommand::PortCommand(CLI::App& app) : socket_(default_socket().string()) {
-    port_ = app.add_subcommand("port", "Takes the port of an RNIC down or up, or shows its state.");
-    port_->footer(kPortFooter);
-    port_->add_option("DEVICE", device_, "the RNIC, for example urnic0")->required();
-    port_->add_option("STATE", state_, "up or down; left out: print it")
-        ->check(CLI::IsMember({"up", "down"}));
-    port_->add_option("--socket", socket_, "control socket of the daemon, or the directory it is in")
-        ->type_name("PATH")
-        ->capture_default_str();
+PortCommand::PortCommand(const Command& app) : socket_(default_socket().string()) {
+    port_ = app.command("port", "Takes the port of an RNIC down or up, or shows its state.");
+    port_.footer(kPortFooter);
+    port_.option("DEVICE", device_, "the RNIC, for example urnic0").required();
+    port_.option("STATE", state_, "up or down; left out: print it").one_of({"up", "down"});
+    port_.option("--socket", socket_, "control socket of the daemon, or the directory it is in")
+        .type_name("PATH")
+        .shows_default();
 }
 
 void PortCommand::run() const {

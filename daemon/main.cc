@@ -3,7 +3,6 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -13,6 +12,7 @@
 #include "daemon/config/config.h"
 #include "daemon/control/fault_json.h"
 #include "daemon/daemon.h"
+#include "os/command_line.h"
 #include "os/log.h"
 #include "os/monotonic_clock.h"
 #include "os/unique_fd.h"
@@ -222,46 +222,39 @@ int run(const Arguments& arguments) {
     return 0;
 }
 
-void define_options(CLI::App& app, Arguments& arguments) {
+void define_options(const Command& app, Arguments& arguments) {
     app.footer(kFooter);
-    app.set_version_flag("--version", "urnicd " URNIC_VERSION);
-    auto* config = app.add_option("--config", arguments.config_file, "Configuration file (TOML)")
-                       ->type_name("FILE.toml");
-    app.add_flag("--check", arguments.check,
-                 "Only check the configuration file and tell what is wrong with it")
-        ->needs(config);
-    app.add_option(
-           "--faults", arguments.faults_file,
-           "Faults to inject from the start, besides those of the configuration (JSON, see urnic fault)")
-        ->type_name("FILE.json");
-    app.add_flag("--verbose", arguments.verbose, "Also show DPDK's log and who comes and goes");
-    auto* run_dir =
-        app.add_option("--run-dir", arguments.run_dir, "Run directory of --standalone")->type_name("DIR");
-    auto* standalone =
-        app.add_flag("--standalone", arguments.standalone,
-                     "Two RNICs on an in-process wire, urnic0 198.18.0.1/24 and urnic1 198.18.0.2/24, "
-                     "without root, hugepages or NIC; ends with the process that started it")
-            ->needs(run_dir)
-            ->excludes(config);
-    run_dir->needs(standalone);
-    app.add_option("--ready-fd", arguments.ready_fd,
-                   "Descriptor that gets one byte when the RNICs are served")
-        ->type_name("N")
-        ->needs(standalone)
-        ->check(CLI::NonNegativeNumber);
+    app.prints_version("urnicd " URNIC_VERSION);
+    const auto config =
+        app.option("--config", arguments.config_file, "Configuration file (TOML)").type_name("FILE.toml");
+    app.flag("--check", arguments.check, "Only check the configuration file and tell what is wrong with it")
+        .needs(config);
+    app.option("--faults", arguments.faults_file,
+               "Faults to inject from the start, besides those of the configuration (JSON, see urnic fault)")
+        .type_name("FILE.json");
+    app.flag("--verbose", arguments.verbose, "Also show DPDK's log and who comes and goes");
+    const auto run_dir =
+        app.option("--run-dir", arguments.run_dir, "Run directory of --standalone").type_name("DIR");
+    const auto standalone =
+        app.flag("--standalone", arguments.standalone,
+                 "Two RNICs on an in-process wire, urnic0 198.18.0.1/24 and urnic1 198.18.0.2/24, "
+                 "without root, hugepages or NIC; ends with the process that started it")
+            .needs(run_dir)
+            .excludes(config);
+    run_dir.needs(standalone);
+    app.option("--ready-fd", arguments.ready_fd, "Descriptor that gets one byte when the RNICs are served")
+        .type_name("N")
+        .needs(standalone)
+        .non_negative();
 }
 
 int parse_and_run(int argc, char** argv) {
     Arguments arguments;
-    CLI::App app("urnicd: the daemon of the urnic software RDMA NIC", "urnicd");
+    CommandLine app("urnicd: the daemon of the urnic software RDMA NIC", "urnicd");
     define_options(app, arguments);
-    try {
-        app.parse(argc, argv);
-        if (!arguments.standalone && arguments.config_file.empty()) {
-            throw CLI::RequiredError("--config FILE.toml (or --standalone --run-dir DIR)");
-        }
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error);
+    if (const auto status = app.parse(argc, argv)) return *status;
+    if (!arguments.standalone && arguments.config_file.empty()) {
+        return app.refuse_without("--config FILE.toml (or --standalone --run-dir DIR)");
     }
     return run(arguments);
 }

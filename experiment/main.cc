@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -16,6 +15,7 @@
 #include "experiment/progress.h"
 #include "experiment/report.h"
 #include "experiment/simulation.h"
+#include "os/command_line.h"
 
 namespace urnic::experiment {
 namespace {
@@ -130,23 +130,17 @@ int run_program(const Options& options) {
 
 int start(int argc, char** argv) {
     Options options;
-    CLI::App app{kAbout, "urnic experiment"};
+    CommandLine app{kAbout, "urnic experiment"};
     app.footer(kFooter);
-    app.add_option("FILE", options.file, "the experiment, in TOML; or results to draw, FILE.json")
-        ->required();
-    app.add_option("--out", options.out, "directory for the results; made if it is not there")
-        ->capture_default_str();
-    app.add_option("--set", options.changes, "KEY=VALUE: as if FILE said so; several may be given")
-        ->allow_extra_args(false);
-    app.add_option("--seed", options.seed, "another seed than the file's")->check(CLI::NonNegativeNumber);
-    app.add_flag("--no-draw", options.no_draw, "no pictures, which need python3-matplotlib");
-    app.add_flag("--no-series", options.no_series, "neither time series nor pictures: the summary alone");
-    app.add_flag("--quiet", options.quiet, "neither progress nor summary on the terminal");
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : kExitOwnFailure;
-    }
+    app.option("FILE", options.file, "the experiment, in TOML; or results to draw, FILE.json").required();
+    app.option("--out", options.out, "directory for the results; made if it is not there").shows_default();
+    app.option("--set", options.changes, "KEY=VALUE: as if FILE said so; several may be given")
+        .one_value_a_mention();
+    app.option("--seed", options.seed, "another seed than the file's").non_negative();
+    app.flag("--no-draw", options.no_draw, "no pictures, which need python3-matplotlib");
+    app.flag("--no-series", options.no_series, "neither time series nor pictures: the summary alone");
+    app.flag("--quiet", options.quiet, "neither progress nor summary on the terminal");
+    if (const auto status = app.parse(argc, argv)) return *status == 0 ? 0 : kExitOwnFailure;
     return run_program(options);
 }
 

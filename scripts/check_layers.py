@@ -52,6 +52,8 @@ IMPURE_HEADER = re.compile(r"^(sys/|linux/|net/|arpa/|infiniband/|rte_|fmt/)|^(u
                            r"|^(thread|chrono|mutex|condition_variable|ctime|csignal|iostream|fstream|future)$")
 # base/json_writer.h prints by fmt, for rooms that are not pure.
 MAY_FORMAT = {"base/json_writer.h"}
+# A program of whatever room reads its command line.
+COMMAND_LINE = "os/command_line.h"
 DPDK = re.compile(r"^rte_")
 
 
@@ -65,6 +67,8 @@ def wrong_include(path, header):
         return f"{folder}/ is pure: the standard library, without clocks, threads and streams"
     if room != "dataplane" and DPDK.search(header):
         return "DPDK is for dataplane/ alone"
+    if header == COMMAND_LINE and os.path.basename(path) == "main.cc":
+        return None
     other = os.path.dirname(header)
     if other not in LEVEL:
         return None

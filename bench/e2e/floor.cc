@@ -1,6 +1,5 @@
 // The floor: the copies, CRCs and ring hops that the product cannot do without, and nothing else: no verbs,
 // no transport protocol, no DPDK. What the product is measured against, together with TCP over loopback.
-#include <CLI/CLI.hpp>
 
 #include <unistd.h>
 #include <cstdio>
@@ -11,6 +10,7 @@
 #include "bench/e2e/processes.h"
 #include "bench/e2e/tcp.h"
 #include "bench/e2e/wake.h"
+#include "os/command_line.h"
 
 namespace urnic::bench {
 namespace {
@@ -123,25 +123,25 @@ void run_floor(const Options& options, std::uint32_t size, FloorMemory& memory) 
 }
 
 int run(int argc, char** argv) {
-    CLI::App app("The floor that urnic is measured against, and TCP over loopback. Prints one line of JSON.");
+    CommandLine app(
+        "The floor that urnic is measured against, and TCP over loopback. Prints one line of JSON.");
     Options options;
-    app.add_option("mode", options.mode,
-                   "latency (8 B ping-pong), bandwidth (64 KiB WRITEs), rate (64 B WRITEs), tcp-latency, "
-                   "tcp-bandwidth, wake (sleepers on the CPUs of the first application and of the daemon)")
-        ->required()
-        ->check(CLI::IsMember({"latency", "bandwidth", "rate", "tcp-latency", "tcp-bandwidth", "wake"}));
-    app.add_option("--seconds", options.seconds, "how long to measure")->check(CLI::Range(0.01, 600.0));
-    app.add_option("--size", options.size_bytes, "message size in bytes instead of the mode's own")
-        ->check(CLI::Range(1U, kMaxMessage));
-    app.add_option("--pause-ms", options.pause_ms, "silence before each wake-up")
-        ->check(CLI::Range(0U, 10'000U));
-    app.add_option("--cpu-daemon", options.cpu_daemon, "CPU of the daemon");
-    app.add_option("--cpu-a", options.cpu_a, "CPU of the sending application");
-    app.add_option("--cpu-b", options.cpu_b, "CPU of the other application");
-    app.add_flag("--apart", options.apart, "of TCP: the other application is on the daemon's CPU");
-    app.add_flag("--yield", options.yields,
-                 "every poller yields on a miss; those that share a CPU given above do so anyway");
-    CLI11_PARSE(app, argc, argv);
+    app.option("mode", options.mode,
+               "latency (8 B ping-pong), bandwidth (64 KiB WRITEs), rate (64 B WRITEs), tcp-latency, "
+               "tcp-bandwidth, wake (sleepers on the CPUs of the first application and of the daemon)")
+        .required()
+        .one_of({"latency", "bandwidth", "rate", "tcp-latency", "tcp-bandwidth", "wake"});
+    app.option("--seconds", options.seconds, "how long to measure").in_range(0.01, 600.0);
+    app.option("--size", options.size_bytes, "message size in bytes instead of the mode's own")
+        .in_range(1U, kMaxMessage);
+    app.option("--pause-ms", options.pause_ms, "silence before each wake-up").in_range(0U, 10'000U);
+    app.option("--cpu-daemon", options.cpu_daemon, "CPU of the daemon");
+    app.option("--cpu-a", options.cpu_a, "CPU of the sending application");
+    app.option("--cpu-b", options.cpu_b, "CPU of the other application");
+    app.flag("--apart", options.apart, "of TCP: the other application is on the daemon's CPU");
+    app.flag("--yield", options.yields,
+             "every poller yields on a miss; those that share a CPU given above do so anyway");
+    if (const auto status = app.parse(argc, argv)) return *status;
     // Whatever goes wrong, no poller stays behind: children end with this process.
     alarm(static_cast<unsigned>(options.seconds) + 30);
 

@@ -2,7 +2,6 @@
 // worth.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -12,6 +11,7 @@
 
 #include "base/check.h"
 #include "bench/recovery/lossy_link.h"
+#include "os/command_line.h"
 
 namespace urnic::recovery {
 namespace {
@@ -118,23 +118,19 @@ void measure(const Options& options, WrOpcode opcode, const char* verb) {
 int run_program(int argc, char** argv) {
     Options options;
     std::uint32_t timeout = options.timeout;
-    CLI::App app{"Goodput of RC over a lossy link in virtual time, in Markdown."};
-    app.add_option("--gbit", options.link.gbit_per_s, "rate of the link in Gbit/s")
-        ->check(CLI::PositiveNumber);
-    app.add_option("--delay-ns", options.link.delay_ns, "one-way delay of the link in ns");
-    app.add_option("--overtaken", options.link.overtaken,
-                   "share of frames that five others overtake, in every row")
-        ->check(CLI::Range(0.0, 1.0));
-    app.add_option("--mtu", options.mtu_bytes, "path MTU in bytes")
-        ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}));
-    app.add_option("--size", options.message_bytes, "bytes of a message")
-        ->check(CLI::Range(1U, kMaxMessageBytes));
-    app.add_option("--depth", options.depth, "messages posted at once")->check(CLI::Range(1U, kMaxDepth));
-    app.add_option("--messages", options.messages, "messages of one run")->check(CLI::PositiveNumber);
-    app.add_option("--seeds", options.seeds, "runs for each row")->check(CLI::PositiveNumber);
-    app.add_option("--timeout", timeout, "local ACK timeout code: 4.096 us * 2^code")
-        ->check(CLI::Range(1, 31));
-    CLI11_PARSE(app, argc, argv);
+    CommandLine app{"Goodput of RC over a lossy link in virtual time, in Markdown."};
+    app.option("--gbit", options.link.gbit_per_s, "rate of the link in Gbit/s").positive();
+    app.option("--delay-ns", options.link.delay_ns, "one-way delay of the link in ns");
+    app.option("--overtaken", options.link.overtaken,
+               "share of frames that five others overtake, in every row")
+        .in_range(0.0, 1.0);
+    app.option("--mtu", options.mtu_bytes, "path MTU in bytes").one_of({256, 512, 1024, 2048, 4096});
+    app.option("--size", options.message_bytes, "bytes of a message").in_range(1U, kMaxMessageBytes);
+    app.option("--depth", options.depth, "messages posted at once").in_range(1U, kMaxDepth);
+    app.option("--messages", options.messages, "messages of one run").positive();
+    app.option("--seeds", options.seeds, "runs for each row").positive();
+    app.option("--timeout", timeout, "local ACK timeout code: 4.096 us * 2^code").in_range(1, 31);
+    if (const auto status = app.parse(argc, argv)) return *status;
     options.timeout = static_cast<std::uint8_t>(timeout);
     fmt::print(
         "{:g} Gbit/s, {} ns each way, path MTU {}, ACK timeout code {}, {} messages a run, {} seeds, "

@@ -2,7 +2,6 @@
 // engines in one thread (bench/engines), and in parts of those stages by themselves. Prints JSON.
 #include <x86intrin.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -13,6 +12,7 @@
 
 #include "base/check.h"
 #include "bench/engines/engines.h"
+#include "os/command_line.h"
 #include "rnic/wire/crc/crc32.h"
 
 namespace urnic::bench {
@@ -255,10 +255,10 @@ double tsc_ghz() {
 }
 
 int run(int argc, char** argv) {
-    CLI::App app("Cycles a message in each stage of its way, as JSON: medians.");
+    CommandLine app("Cycles a message in each stage of its way, as JSON: medians.");
     std::uint32_t batches = 2000;
-    app.add_option("--batches", batches, "batches of each kind")->check(CLI::Range(1U, 1'000'000U));
-    CLI11_PARSE(app, argc, argv);
+    app.option("--batches", batches, "batches of each kind").in_range(1U, 1'000'000U);
+    if (const auto status = app.parse(argc, argv)) return *status;
     nlohmann::ordered_json found;
     found["tsc_ghz"] = tsc_ghz();
     found["crc32"] = wire::crc32_variant();

@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -18,6 +17,7 @@
 #include "bench/verbs/load.h"
 #include "bench/verbs/turns.h"
 #include "bench/verbs/waiting.h"
+#include "os/command_line.h"
 
 namespace urnic::bench {
 namespace {
@@ -203,38 +203,38 @@ int after_pause() {
 }
 
 int run(int argc, char** argv) {
-    CLI::App app("Measures over libibverbs, between urnic0 and urnic1, what no stock program does.");
-    app.require_subcommand(1);
+    CommandLine app("Measures over libibverbs, between urnic0 and urnic1, what no stock program does.");
+    app.requires_command();
     std::uint32_t connected = 1;
-    CLI::App* qps =
-        app.add_subcommand("qps", "WRITEs over many connections; lines: ACTIVE BYTES IN_FLIGHT SECONDS");
-    qps->add_option("--connected", connected, "connections")->check(CLI::Range(1, 16384));
+    const Command qps =
+        app.command("qps", "WRITEs over many connections; lines: ACTIVE BYTES IN_FLIGHT SECONDS");
+    qps.option("--connected", connected, "connections").in_range(1, 16384);
     std::size_t bytes = 1U << 20U;
-    CLI::App* reg = app.add_subcommand("registration", "a memory region made, and made again and again");
-    reg->add_option("--bytes", bytes, "its length")->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40U));
-    app.add_subcommand("pause", "8 B WRITEs after pauses; lines: COUNT PAUSE_MS");
-    app.add_subcommand(
+    const Command reg = app.command("registration", "a memory region made, and made again and again");
+    reg.option("--bytes", bytes, "its length").in_range(std::size_t{1}, std::size_t{1} << 40U);
+    app.command("pause", "8 B WRITEs after pauses; lines: COUNT PAUSE_MS");
+    const Command waiting = app.command(
         "waiting",
         "threads that poll beside processes that compute; lines: WRITING POLLING COMPUTING BYTES SECONDS");
-    app.add_subcommand("yields",
-                       "what threads that only yield take each other for; lines: YIELDING COMPUTING SECONDS");
-    app.add_subcommand("turns",
-                       "three processes that hand each other a word, without RDMA; lines: "
-                       "spin|yield|sleep|look COMPUTING SECONDS");
-    CLI11_PARSE(app, argc, argv);
-    if (app.got_subcommand("turns")) {
+    const Command yields = app.command(
+        "yields", "what threads that only yield take each other for; lines: YIELDING COMPUTING SECONDS");
+    const Command turns = app.command("turns",
+                                      "three processes that hand each other a word, without RDMA; lines: "
+                                      "spin|yield|sleep|look COMPUTING SECONDS");
+    if (const auto status = app.parse(argc, argv)) return *status;
+    if (turns.parsed()) {
         return take_turns();
     }
-    if (app.got_subcommand("waiting")) {
+    if (waiting.parsed()) {
         return poll_beside_computing();
     }
-    if (app.got_subcommand("yields")) {
+    if (yields.parsed()) {
         return yield_beside_computing();
     }
-    if (app.got_subcommand(qps)) {
+    if (qps.parsed()) {
         return many_qps(connected);
     }
-    return app.got_subcommand(reg) ? registration(bytes) : after_pause();
+    return reg.parsed() ? registration(bytes) : after_pause();
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // urnic-decode, which `urnic decode` runs: prints capture files.
 #include <fmt/core.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -12,6 +11,7 @@
 
 #include "cli/decode/capture_file.h"
 #include "cli/decode/print.h"
+#include "os/command_line.h"
 
 namespace {
 
@@ -87,21 +87,17 @@ void decode_file(const std::string& file, const Options& options) {
 
 int run(int argc, char** argv) {
     Options options;
-    CLI::App app{"Prints the packets of capture files.", "urnic decode"};
+    urnic::CommandLine app{"Prints the packets of capture files.", "urnic decode"};
     app.footer(kFooter);
-    app.add_option("FILE", options.files, "capture files")->required();
-    app.add_flag("-v,--verbose", options.full, "every field of every header, and the payload");
-    app.add_flag("--json", options.json, "one JSON object a packet");
-    app.add_option("-c,--count", options.count, "stop after N packets of each file")->type_name("N");
-    app.add_option("--rpcrdma-port", options.rpcrdma_port,
-                   "port of RPC-over-RDMA, in connections whose setup was captured")
-        ->type_name("N")
-        ->capture_default_str();
-    try {
-        app.parse(argc, argv);
-    } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : kExitUsage;
-    }
+    app.option("FILE", options.files, "capture files").required();
+    app.flag("-v,--verbose", options.full, "every field of every header, and the payload");
+    app.flag("--json", options.json, "one JSON object a packet");
+    app.option("-c,--count", options.count, "stop after N packets of each file").type_name("N");
+    app.option("--rpcrdma-port", options.rpcrdma_port,
+               "port of RPC-over-RDMA, in connections whose setup was captured")
+        .type_name("N")
+        .shows_default();
+    if (const auto ended = app.parse(argc, argv)) return *ended == 0 ? 0 : kExitUsage;
     int status = 0;
     for (const std::string& file : options.files) {
         try {

@@ -8,14 +8,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <sstream>
 #include <stdexcept>
 #include <system_error>
 
+#include "os/command_line.h"
 #include "tests/e2e/packets/hostile_frames.h"
 #include "tests/support/pcap.h"
 
@@ -75,19 +76,19 @@ void parse_ipv4(const std::string& text, std::array<std::uint8_t, 4>& address) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    CLI::App app("Sends hostile frames to a host.");
+    urnic::CommandLine app("Sends hostile frames to a host.");
     std::string interface, mac, ip, peer;
     std::size_t frames = 0;
     std::vector<std::string> captures;
     urnic::test::Victim victim;
-    app.add_option("--interface", interface)->required();
-    app.add_option("--mac", mac)->required();
-    app.add_option("--ip", ip)->required();
-    app.add_option("--peer", peer)->required();
-    app.add_option("--frames", frames)->required();
-    app.add_option("--qp", victim.qp_nums, "a QP number of the host")->expected(1);
-    app.add_option("captures", captures)->required();
-    CLI11_PARSE(app, argc, argv);
+    app.option("--interface", interface).required();
+    app.option("--mac", mac).required();
+    app.option("--ip", ip).required();
+    app.option("--peer", peer).required();
+    app.option("--frames", frames).required();
+    app.option("--qp", victim.qp_nums, "a QP number of the host").one_value();
+    app.option("captures", captures).required();
+    if (const auto status = app.parse(argc, argv)) return *status;
     try {
         auto& m = victim.mac;
         if (std::sscanf(mac.c_str(), "%hhx:%hhx:%hhx:%hhx:%hhx:%hhx", &m[0], &m[1], &m[2], &m[3], &m[4],

@@ -1,0 +1,147 @@
+#include "os/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+
+namespace urnic {
+
+namespace {
+
+/// CLI11 does not know that the words of another program follow.
+class FixedUsage : public CLI::Formatter {
+  public:
+    explicit FixedUsage(std::string usage) : usage_(std::move(usage)) {}
+    std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override { return usage_; }
+
+  private:
+    std::string usage_;
+};
+
+}  // namespace
+
+CommandLineOption CommandLineOption::required() const {
+    option_->required();
+    return *this;
+}
+
+CommandLineOption CommandLineOption::needs(const CommandLineOption& other) const {
+    option_->needs(other.option_);
+    return *this;
+}
+
+CommandLineOption CommandLineOption::excludes(const CommandLineOption& other) const {
+    option_->excludes(other.option_);
+    return *this;
+}
+
+CommandLineOption CommandLineOption::type_name(const std::string& name) const {
+    option_->type_name(name);
+    return *this;
+}
+
+CommandLineOption CommandLineOption::shows_default() const {
+    option_->capture_default_str();
+    return *this;
+}
+
+CommandLineOption CommandLineOption::one_value_a_mention() const {
+    option_->allow_extra_args(false);
+    return *this;
+}
+
+CommandLineOption CommandLineOption::one_value() const {
+    option_->expected(1);
+    return *this;
+}
+
+CommandLineOption CommandLineOption::non_negative() const {
+    option_->check(CLI::NonNegativeNumber);
+    return *this;
+}
+
+CommandLineOption CommandLineOption::positive() const {
+    option_->check(CLI::PositiveNumber);
+    return *this;
+}
+
+template <typename T>
+CommandLineOption CommandLineOption::in_range(T least, T most) const {
+    option_->check(CLI::Range(least, most));
+    return *this;
+}
+template CommandLineOption CommandLineOption::in_range(int, int) const;
+template CommandLineOption CommandLineOption::in_range(std::uint32_t, std::uint32_t) const;
+template CommandLineOption CommandLineOption::in_range(std::uint64_t, std::uint64_t) const;
+template CommandLineOption CommandLineOption::in_range(double, double) const;
+
+CommandLineOption CommandLineOption::one_of(std::initializer_list<int> values) const {
+    option_->check(CLI::IsMember(std::vector<int>(values)));
+    return *this;
+}
+
+CommandLineOption CommandLineOption::one_of(std::initializer_list<std::string> values) const {
+    option_->check(CLI::IsMember(std::vector<std::string>(values)));
+    return *this;
+}
+
+template <typename T>
+CommandLineOption Command::option(const std::string& name, T& value, const std::string& help) const {
+    return CommandLineOption(app_->add_option(name, value, help));
+}
+template CommandLineOption Command::option(const std::string&, int&, const std::string&) const;
+template CommandLineOption Command::option(const std::string&, std::uint16_t&, const std::string&) const;
+template CommandLineOption Command::option(const std::string&, std::uint32_t&, const std::string&) const;
+template CommandLineOption Command::option(const std::string&, std::uint64_t&, const std::string&) const;
+template CommandLineOption Command::option(const std::string&, double&, const std::string&) const;
+template CommandLineOption Command::option(const std::string&, std::string&, const std::string&) const;
+template CommandLineOption Command::option(const std::string&, std::filesystem::path&,
+                                           const std::string&) const;
+template CommandLineOption Command::option(const std::string&, std::vector<std::uint32_t>&,
+                                           const std::string&) const;
+template CommandLineOption Command::option(const std::string&, std::vector<std::string>&,
+                                           const std::string&) const;
+
+CommandLineOption Command::flag(const std::string& name, bool& value, const std::string& help) const {
+    return CommandLineOption(app_->add_flag(name, value, help));
+}
+
+Command Command::command(const std::string& name, const std::string& help) const {
+    return Command(app_->add_subcommand(name, help));
+}
+
+void Command::requires_command() const { app_->require_subcommand(1); }
+
+void Command::prints_version(const std::string& text) const { app_->set_version_flag("--version", text); }
+
+void Command::footer(const std::string& text) const { app_->footer(text); }
+
+void Command::usage(const std::string& text) const { app_->formatter(std::make_shared<FixedUsage>(text)); }
+
+void Command::takes_foreign_words() const { app_->prefix_command(); }
+
+bool Command::parsed() const { return app_->parsed(); }
+
+std::vector<std::string> Command::remaining() const { return app_->remaining(); }
+
+CommandLine::CommandLine(const std::string& about, const std::string& name)
+    : Command(nullptr), owned_(std::make_unique<CLI::App>(about, name)) {
+    app_ = owned_.get();
+}
+
+CommandLine::~CommandLine() = default;
+
+std::optional<int> CommandLine::parse(int argc, char** argv) const {
+    try {
+        app_->parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app_->exit(error);
+    }
+    return std::nullopt;
+}
+
+int CommandLine::refuse_without(const std::string& what) const {
+    return app_->exit(CLI::RequiredError(what));
+}
+
+}  // namespace urnic
