@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -51,11 +52,10 @@ void reply_to(rpcrdma_request* request, std::uint32_t xid, const std::uint8_t* d
     answer->stream = reply_stream(xid, length);
     rpcrdma_item item{answer->stream.size(), data, length};
     rpcrdma_message message{answer->stream.data(), answer->stream.size(), &item, length == 0 ? 0U : 1U};
-    EXPECT_EQ(
-        rpcrdma_reply_to(
-            request, &message, [](void* context) { delete static_cast<Answer*>(context); }, answer.release()),
-        0)
-        << rpcrdma_last_error();
+    const int error = rpcrdma_reply_to(
+        request, &message, [](void* context) { delete static_cast<Answer*>(context); }, answer.release());
+    // The client may have left, or given too little room.
+    EXPECT_TRUE(error == 0 || error == ECONNRESET || error == EMSGSIZE) << rpcrdma_last_error();
 }
 
 }  // namespace

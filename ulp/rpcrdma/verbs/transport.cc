@@ -19,6 +19,20 @@ std::int64_t spin_time_ns(int spin_us) {
     return std::thread::hardware_concurrency() > 2 ? kDefaultSpinNs : 0;
 }
 
+int error_of_reply(ReplyStatus status) {
+    switch (status) {
+        case ReplyStatus::kSent:
+            return 0;
+        case ReplyStatus::kNoRoom:
+            return fail(EMSGSIZE, "the client gave too little room for the Reply, and was told so");
+        case ReplyStatus::kRefused:
+            return fail(EINVAL, "the Reply is not valid, or larger than options.max_message_octets");
+        case ReplyStatus::kUnknown:
+            break;
+    }
+    return fail(ECONNRESET, "the client's connection has ended");
+}
+
 }  // namespace
 
 Transport::Transport(std::shared_ptr<Worker> worker, int spin_us, bool is_eager)
@@ -84,7 +98,7 @@ int Transport::reply(const IncomingCall& call, const RpcMessage& message, rpcrdm
     Waiter waiter;
     replies_.push_back({call.id, sent, context, sent == nullptr ? &waiter : nullptr, block});
     endpoint_->forget_held_memory();
-    connection().reply(call.id, message, now_ns());
+    const ReplyStatus status = connection().reply(call.id, message, now_ns());
     settle();
     bool must_wait = sent == nullptr && waiter.state.load() != Waiter::kDone;
     if (must_wait && !endpoint_->holds_memory()) {
@@ -96,7 +110,7 @@ int Transport::reply(const IncomingCall& call, const RpcMessage& message, rpcrdm
     has_poller_ = has_poller_ || is_poller;
     unlock(lock);
     if (must_wait) wait(waiter, is_poller);
-    return 0;
+    return error_of_reply(status);
 }
 
 void Transport::drop(std::uint32_t call) {

@@ -125,7 +125,9 @@ struct rpcrdma_connection* rpcrdma_request_connection(const struct rpcrdma_reque
 void rpcrdma_request_peer(const struct rpcrdma_request* request, struct sockaddr_storage* address);
 /* Answers. The message's memory has to stay until `sent` is called, by a thread of the library's, or by this
  * one if the connection has ended; with `sent` NULL it is copied, or the call waits until it has left. Memory
- * of the request's stream may be part of the message. Ends the request in any case. */
+ * of the request's stream may be part of the message. Ends the request in any case.
+ * EMSGSIZE: the client gave too little room and was told so, it may send the Call again with the same XID.
+ * EINVAL: the message is not valid or too large, the client got a transport error. ECONNRESET. */
 typedef void (*rpcrdma_sent)(void* context);
 int rpcrdma_reply_to(struct rpcrdma_request* request, const struct rpcrdma_message* message,
                      rpcrdma_sent sent, void* context);
