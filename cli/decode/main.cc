@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "cli/decode/capture_file.h"
+#include "cli/decode/hex_reader.h"
 #include "cli/decode/print.h"
 #include "os/command_line.h"
 
@@ -22,7 +23,8 @@ constexpr int kExitUsage = 125;
 
 constexpr const char* kFooter =
     R"(FILE is a pcap file (microseconds or nanoseconds, either byte order), a pcapng file or an ERF file of Ethernet,
-InfiniBand or ERF packets. "-" is standard input.
+InfiniBand or ERF packets. "-" is standard input. With --hex or --hex-infiniband it is text: hexadecimal digits as they are, or as
+hexdump, od, xxd, tcpdump -xx and Wireshark print them, with an empty line between packets.
 
 Decoded: RoCEv2 over IPv4 and IPv6, RoCEv1, native InfiniBand, every transport header, CNP, MADs, directed route SMPs,
 all messages of the connection manager, IPoIB, RPC-over-RDMA versions 1 and 2, priority flow control.
@@ -34,6 +36,7 @@ Each line: number, seconds since the first packet, addresses, what the packet is
 Examples:
   urnic decode trace.pcap
   urnic decode -v --count 3 trace.pcapng
+  echo 6000... | urnic decode --hex-infiniband -v -
   tcpdump -i eth0 -w - udp port 4791 | urnic decode -
   urnic decode --json trace.pcap | jq 'select(.layers[].name == "CM REQ")'
 
@@ -43,6 +46,8 @@ struct Options {
     std::vector<std::string> files;
     bool full = false;
     bool json = false;
+    bool hex = false;             // of Ethernet frames
+    bool hex_infiniband = false;  // of packets from their LRH on
     std::uint64_t count = std::numeric_limits<std::uint64_t>::max();
     std::uint16_t rpcrdma_port = urnic::rpcrdma::kNfsRdmaPort;
 };
@@ -57,7 +62,10 @@ void decode(std::istream& stream, const std::string& name, const Options& option
     const capture::Style style = options.json   ? capture::Style::kJson
                                  : options.full ? capture::Style::kFull
                                                 : capture::Style::kLines;
-    const std::unique_ptr<capture::CaptureReader> reader = capture::open_capture(stream, name);
+    const std::unique_ptr<capture::CaptureReader> reader =
+        options.hex              ? capture::read_hex(stream, name, urnic::wire::LinkLayer::kEthernet)
+        : options.hex_infiniband ? capture::read_hex(stream, name, urnic::wire::LinkLayer::kInfiniBand)
+                                 : capture::open_capture(stream, name);
     capture::RpcrdmaDecoder rpcrdma(options.rpcrdma_port);
     std::uint64_t first_time_ns = 0;
     for (std::uint64_t number = 1; number <= options.count; ++number) {
@@ -92,6 +100,9 @@ int run(int argc, char** argv) {
     app.option("FILE", options.files, "capture files").required();
     app.flag("-v,--verbose", options.full, "every field of every header, and the payload");
     app.flag("--json", options.json, "one JSON object a packet");
+    const auto hex = app.flag("--hex", options.hex, "FILE is text in hexadecimal: Ethernet frames");
+    app.flag("--hex-infiniband", options.hex_infiniband, "the same: InfiniBand packets, from their LRH on")
+        .excludes(hex);
     app.option("-c,--count", options.count, "stop after N packets of each file").type_name("N");
     app.option("--rpcrdma-port", options.rpcrdma_port,
                "port of RPC-over-RDMA, in connections whose setup was captured")
