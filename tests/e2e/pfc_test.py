@@ -2,9 +2,6 @@
 comes. Quanta are of a link of 1 Mbit/s, so that one pause lasts half a minute: longer than any test looks.
 """
 
-import contextlib
-import ctypes
-import os
 import signal
 import socket
 import struct
@@ -12,12 +9,12 @@ import threading
 
 import harness
 import netns
+import raw_link
 
 PAUSE_ADDRESS = bytes.fromhex("0180c2000001")
 MAC_CONTROL, PFC = 0x8808, 0x0101
 FOR_EVER = 0xFFFF
 QUANTUM_US = 512
-OUTGOING = 4
 TCLASS = {0: 0, 3: 96}
 SLOW = """
 [rnic.congestion]
@@ -28,49 +25,12 @@ line_rate_mbps = 1000
 PATIENT = "[rnic.pfc]\nrx_priorities = [0, 1, 2, 3, 4, 5, 6, 7]\nlink_mbps = 1\nwatchdog_ms = 0\n"
 
 
-@contextlib.contextmanager
-def within(namespace):
-    """This thread is in the namespace."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    there = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
-    try:
-        if libc.setns(there, 0) != 0:
-            raise OSError(ctypes.get_errno(), "setns")
-        yield
-        if libc.setns(before, 0) != 0:
-            raise OSError(ctypes.get_errno(), "setns")
-    finally:
-        os.close(before)
-        os.close(there)
-
-
-def mac_bytes(text):
-    return bytes.fromhex(text.replace(":", ""))
-
-
-class Link:
-    """The end of a link where `side` is: sends and sees frames past its daemon."""
-
-    def __init__(self, test, side):
-        with within(side.name):
-            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))  # every protocol
-        self.socket.bind((side.interface, 0))
-        self.socket.settimeout(harness.PATIENCE_S)
-        test.addCleanup(self.socket.close)
-        self.test, self.mac = test, mac_bytes(side.mac)
-
+class Link(raw_link.RawLink):
     def pause(self, times, destination=PAUSE_ADDRESS, opcode=PFC):
         classes = sum(1 << priority for priority in times)
         quanta = [times.get(priority, 0) for priority in range(8)]
         frame = destination + self.mac + struct.pack(">HHH8H", MAC_CONTROL, opcode, classes, *quanta)
         self.socket.send(frame.ljust(60, b"\0"))
-
-    def frames(self):
-        while True:
-            frame, address = self.socket.recvfrom(9000)
-            if address[2] != OUTGOING:
-                yield frame
 
     def count(self, priority, number):
         """Waits for so many large packets of the priority; how many came of each meanwhile."""
@@ -104,16 +64,7 @@ class Pfc(harness.TestCase):
         self.link = Link(self, self.b)
 
     def begin_stream(self, tclass):
-        """ib_write_bw from a to b without end."""
-        port = harness.free_port()
-        command = ["ib_write_bw", "-d", "urnic0", "-x", 1, "-F", "-p", port, f"--tclass={tclass}", "-u", 20, "-N",
-                   "-s", 65536, "-n", 10_000_000]
-        serving = harness.start(self.b.program(*command))
-        self.addCleanup(harness.end_group, serving)
-        self.assertTrue(harness.wait_until(lambda: netns.listens(port, serving)))
-        asking = harness.start(self.a.program(*command, self.b.ip))
-        self.addCleanup(harness.end_group, asking)
-        return serving, asking
+        return raw_link.begin_stream(self, self.a, self.b, f"--tclass={tclass}", "-u", 20)
 
     def pingpong(self):
         port = harness.free_port()
@@ -193,6 +144,33 @@ class Pfc(harness.TestCase):
         self.assertTrue(harness.wait_until(is_heeded, pause=0.05), str(self.of(0)))
         self.assertEqual(self.of(0)["watchdog"], 1)
 
+    def test_a_storm_with_resumes(self):
+        """Each pause is resumed before the watchdog's time, and renewed at once: it counts over resumes."""
+        self.begin(extra="[rnic.pfc]\nrx_priorities = [0, 1, 2, 3, 4, 5, 6, 7]\nlink_mbps = 1\nwatchdog_ms = 200\n")
+        self.link.pause(dict.fromkeys(range(8), FOR_EVER))
+        over = threading.Event()
+
+        def storm():
+            while not over.wait(0.005):
+                self.link.pause(dict.fromkeys(range(8), 0))
+                self.link.pause(dict.fromkeys(range(8), FOR_EVER))
+        thread = threading.Thread(target=storm)
+        thread.start()
+        try:
+            self.assertTrue(harness.wait_until(lambda: self.of(0)["watchdog"] > 0), str(self.of(0)))
+            self.pingpong()
+        finally:
+            over.set()
+            thread.join()
+        self.assertGreater(self.of(0)["rx_resume"], 0)
+
+    def test_by_default_nobody_pauses(self):
+        self.begin(extra="[rnic.pfc]\nlink_mbps = 1\nwatchdog_ms = 0\n")
+        self.link.pause(dict.fromkeys(range(8), FOR_EVER))
+        self.expect(0, rx_pause=1)
+        self.assertEqual((self.of(0)["paused"], self.of(0)["paused_us"]), (False, 0))
+        self.pingpong()
+
     def test_programs_and_the_daemon_end_while_paused(self):
         self.begin(extra=PATIENT)
         streams = [self.begin_stream(tclass) for tclass in TCLASS.values()]
@@ -214,7 +192,7 @@ class Pfc(harness.TestCase):
         self.begin(extra=PATIENT)
         everything = dict.fromkeys(range(8), FOR_EVER)
         self.link.pause(everything, opcode=0x0001)
-        self.link.pause(everything, destination=mac_bytes(self.a.mac))
+        self.link.pause(everything, destination=raw_link.mac_bytes(self.a.mac))
         self.assertTrue(harness.wait_until(lambda: self.a.status()["pfc"]["rx_malformed"] == 2), str(self.a.status()["pfc"]))
         self.assertEqual([priority["paused"] for priority in self.a.status()["pfc"]["priorities"]], [False] * 8)
         self.pingpong()
@@ -230,7 +208,7 @@ class Pfc(harness.TestCase):
         self.begin(extra='[rnic.pfc]\ntx_priorities = [3, 5]\nxoff_frames = 300\nxon_frames = 20\n')
         self.a.daemon.send_signal(signal.SIGSTOP)
         try:
-            frame = mac_bytes(self.a.mac) + self.link.mac + bytes.fromhex("0800450000200000400040110000") + \
+            frame = raw_link.mac_bytes(self.a.mac) + self.link.mac + bytes.fromhex("0800450000200000400040110000") + \
                 socket.inet_aton(self.b.ip) + socket.inet_aton(self.a.ip) + bytes.fromhex("c00012b7000c0000deadbeef")
             for _ in range(1000):
                 self.link.socket.send(frame.ljust(60, b"\0"))
