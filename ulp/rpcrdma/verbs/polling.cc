@@ -36,6 +36,12 @@ Transport::Polling Transport::poll(Waiter* waiter) {
     return result;
 }
 
+void Transport::begin_polling_as_caller() {
+    has_poller_ = true;
+    // The event for which the worker has armed the CQ may be taken by this thread: it is told when polling ends.
+    is_watched_ = false;
+}
+
 void Transport::leave_polling() {
     Waiter* const next = followers_.first();
     if (next == nullptr || !has_connection()) {
@@ -46,6 +52,7 @@ void Transport::leave_polling() {
     }
     followers_.remove(*next);
     next->is_promoted = true;
+    begin_polling_as_caller();
     has_followers_.store(followers_.first() != nullptr);
     const std::atomic<std::uint32_t>* const word = &next->state;
     if (next->state.exchange(Waiter::kToPoll) == Waiter::kSleeping) to_wake_.push_back(word);
@@ -106,7 +113,7 @@ bool Transport::sleep_as_follower(Waiter& waiter) {
     Lock lock(mutex_);
     if (waiter.state.load() == Waiter::kDone) return false;
     if (!has_poller_ && has_connection()) {
-        has_poller_ = true;
+        begin_polling_as_caller();
         return true;
     }
     followers_.add(waiter);

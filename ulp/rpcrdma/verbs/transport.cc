@@ -69,7 +69,7 @@ void Transport::call(PendingCall& call) {
     start(call);
     settle();
     const bool is_poller = call.state.load() != Waiter::kDone && !has_poller_ && has_connection();
-    has_poller_ = has_poller_ || is_poller;
+    if (is_poller) begin_polling_as_caller();
     unlock(lock);
     wait(call, is_poller);
 }
@@ -107,7 +107,7 @@ int Transport::reply(const IncomingCall& call, const RpcMessage& message, rpcrdm
         must_wait = false;
     }
     const bool is_poller = must_wait && !has_poller_ && has_connection();
-    has_poller_ = has_poller_ || is_poller;
+    if (is_poller) begin_polling_as_caller();
     unlock(lock);
     if (must_wait) wait(waiter, is_poller);
     return error_of_reply(status);

@@ -148,6 +148,8 @@ class Transport : public rpcrdma_connection, public std::enable_shared_from_this
     void collect();
     void finish_waiter(Waiter& waiter);
     void end_reply(std::uint32_t call);
+    /// With the mutex: a caller is the poller.
+    void begin_polling_as_caller();
     void leave_polling();
 
     std::unique_ptr<Endpoint> endpoint_;
