@@ -336,6 +336,12 @@ void Assembly::monitor_links(ControlState& control) {
     }
 }
 
+void Assembly::run_on_port_threads(FunctionRef function) const {
+    for (const auto& [index, port] : kernel_ports_) {
+        port->run_in_netns(function);
+    }
+}
+
 std::vector<dataplane::Device*> Assembly::devices() const {
     std::vector<dataplane::Device*> result;
     std::transform(devices_.begin(), devices_.end(), std::back_inserter(result),

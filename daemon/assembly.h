@@ -38,6 +38,8 @@ class Assembly {
     /// Lists the emulated networks, for status.
     void list_networks(ControlState& control) const;
 
+    /// Runs `function` on each thread that ports have, one after the other.
+    void run_on_port_threads(FunctionRef function) const;
     /// What happens to ports is reported from now on; see monitor_link(). `control` has these devices.
     void monitor_links(ControlState& control);
 

@@ -16,8 +16,10 @@
 #include "daemon/control/control_server.h"
 #include "daemon/control/sysroot.h"
 #include "daemon/port_hints.h"
+#include "daemon/rights.h"
 #include "daemon/run_dir.h"
 #include "daemon/state/control_state.h"
+#include "daemon/syscalls.h"
 #include "dataplane/port/eal.h"
 #include "dataplane/port/frame_pool.h"
 #include "os/log.h"
@@ -107,8 +109,13 @@ class Daemon {
     void run(std::span<const int> stop_fds);
 
   private:
-    void start_workers(const DaemonConfig& config, rte_mempool* frames);
+    [[nodiscard]] UniqueFd bind_socket(const DaemonConfig& config, gid_t group) const;
+    void give_memif_sockets(const Config& config) const;
+    [[nodiscard]] Threads threads();
+    void confine(const Config& config);
+    void start_workers(const Config& config, rte_mempool* frames);
 
+    std::optional<Account> account_;  // that the daemon becomes
     RunDir run_dir_;
     ControlState control_;
     std::optional<dataplane::WorkerHandoff> handoff_;
@@ -120,11 +127,13 @@ class Daemon {
     } stopper_{control_};
     std::optional<Sysroot> sysroot_;
     std::optional<ControlServer> server_;
+    bool is_filtered_ = false;  // system calls are
     std::uint64_t counters_refreshed_ns_ = 0;
 };
 
 Daemon::Daemon(const Config& config, const DaemonOptions& options)
-    : run_dir_(config.daemon.run_dir, options.standalone ? 0700 : 0755) {
+    : account_(account_of(config.daemon)),
+      run_dir_(config.daemon.run_dir, options.standalone ? 0700 : 0755, account_) {
     const gid_t group = group_of(config.daemon);
     control_.limits = config.daemon.limits;
     use_descriptor_limit(control_.limits.per_uid);
@@ -142,9 +151,12 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     for (dataplane::Device* device : devices_->devices()) {
         control_.devices.push_back(std::make_unique<RnicState>(*device, num_workers));
     }
+    UniqueFd socket = bind_socket(config.daemon, group);
+    give_memif_sockets(config);
+    confine(config);
     cm_.emplace(control_);
     devices_->list_networks(control_);
-    start_workers(config.daemon, frames);
+    start_workers(config, frames);
     if (const std::string problem = control_.faults.add(control_, config.faults); !problem.empty()) {
         throw StartError("faults: " + problem);
     }
@@ -157,29 +169,83 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     devices_->monitor_links(control_);
     server_.emplace(control_);
     control_.daemon_state().alive.store(1);
-    const std::string socket = run_dir_.socket_path();
-    if (const int error = server_->listen(socket, config.daemon.socket_mode, group); error != 0) {
-        throw StartError(fmt::format("cannot listen on {}: {}{}", socket, std::strerror(error),
-                                     config.daemon.socket_group.empty()
+    if (const int error = server_->listen(std::move(socket)); error != 0) {
+        throw StartError(
+            fmt::format("cannot listen on {}: {}", run_dir_.socket_path(), std::strerror(error)));
+    }
+}
+
+/// While the daemon has the right to give it to any group.
+UniqueFd Daemon::bind_socket(const DaemonConfig& config, gid_t group) const {
+    std::optional<Account> owner = account_;
+    if (owner && group != static_cast<gid_t>(-1)) {
+        owner->gid = group;
+    }
+    const ActingAs acting(owner ? &*owner : nullptr);
+    UniqueFd socket;
+    const std::string path = run_dir_.socket_path();
+    if (const int error = ControlServer::bind(path, config.socket_mode, group, socket); error != 0) {
+        throw StartError(fmt::format("cannot listen on {}: {}{}", path, std::strerror(error),
+                                     config.socket_group.empty()
                                          ? ""
                                          : ". Only root, and members of it, may give it to the group " +
-                                               config.daemon.socket_group + " (socket_group)"));
+                                               config.socket_group + " (socket_group)"));
     }
+    return socket;
+}
+
+/// The other daemon, which is to connect, is of the same user.
+void Daemon::give_memif_sockets(const Config& config) const {
+    for (const RnicConfig& rnic : config.rnics) {
+        if (account_ && rnic.port == PortKind::kMemif && rnic.is_memif_server) {
+            give_memif_socket(rnic, *account_);
+        }
+    }
+}
+
+/// Before the workers are there.
+Threads Daemon::threads() {
+    Threads threads;
+    threads.that_open = [this](FunctionRef function) {
+        function();
+        devices_->run_on_port_threads(function);
+    };
+    threads.others = [this](FunctionRef function) {
+        control_.disposer.call(function);
+        if (!dataplane::run_on_eal_thread(function)) {
+            log_warning("DPDK's thread keeps the rights that urnicd was started with");
+        }
+    };
+    return threads;
+}
+
+/// From here on it can do what serving takes, and no more.
+void Daemon::confine(const Config& config) {
+    give_up_rights(needed_capabilities(config, lift_locked_memory_limit()), account_, threads());
+    is_filtered_ =
+        has_syscall_filters() && config.daemon.seccomp.value_or(true) && filter_control_calls(config);
 }
 
 Daemon::~Daemon() { control_.daemon_state().alive.store(0); }
 
-void Daemon::start_workers(const DaemonConfig& config, rte_mempool* frames) {
+void Daemon::start_workers(const Config& config, rte_mempool* frames) {
+    const std::vector<int>& cpus = config.daemon.worker_cpus;
     dataplane::WorkerConfig worker;
-    worker.num_workers = static_cast<std::uint32_t>(config.worker_cpus.size());
+    worker.num_workers = static_cast<std::uint32_t>(cpus.size());
     worker.state = &control_.daemon_state();
     worker.devices = devices_->devices();
     worker.handoff = &*handoff_;
     worker.frames = frames;
-    worker.may_spin = config.has_dedicated_cores;
-    control_.worker_cpus = config.worker_cpus;
-    control_.worker_qps.assign(config.worker_cpus.size(), 0);
-    for (const int cpu : config.worker_cpus) {
+    worker.may_spin = config.daemon.has_dedicated_cores;
+    worker.on_thread_start = [this, &config] {
+        keep_capabilities(0);
+        if (is_filtered_) {
+            filter_worker_calls(config);
+        }
+    };
+    control_.worker_cpus = cpus;
+    control_.worker_qps.assign(cpus.size(), 0);
+    for (const int cpu : cpus) {
         worker.cpu = cpu;
         control_.workers.push_back(std::make_unique<dataplane::Worker>(worker));
         control_.workers.back()->start();

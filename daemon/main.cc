@@ -34,6 +34,9 @@ The configuration file is TOML. Every key, with its default:
   run_dir = "/run/urnic"        # control.sock and what programs see of /sys and /dev
   socket_mode = "0660"          # who may connect
   socket_group = ""             # group of the socket; left out: the daemon's own
+  user = "urnic"                # that urnicd becomes once its ports are open; left out: it stays who it is
+  seccomp = true                # threads make the system calls that they need, and no others; left out: where the
+                                # kernel can
   workers = [0]                 # a worker for each of these CPUs; or a count, and the scheduler chooses
   dedicated_cores = false       # true: nothing else runs on the CPUs of 'workers' (a list)
   hugepages = false             # packet memory from huge pages; left out: true where a port is "pci", else false

@@ -1,5 +1,6 @@
 #include "daemon/port_hints.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "os/setup_error.h"
 #include "os/unique_fd.h"
 
 namespace urnic::daemon {
@@ -93,6 +95,18 @@ std::string port_hint(const RnicConfig& rnic) {
 void remove_stale_memif_socket(const RnicConfig& rnic) {
     if (rnic.is_memif_server && is_socket(rnic.port_device) && !accepts_memif(rnic.port_device)) {
         (void)::unlink(rnic.port_device.c_str());
+    }
+}
+
+// By a descriptor: whoever may write to its directory could put something else there meanwhile.
+void give_memif_socket(const RnicConfig& rnic, const Account& owner) {
+    const UniqueFd socket(::open(rnic.port_device.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    struct stat facts {};
+    if (!socket || ::fstat(socket.get(), &facts) != 0 || !S_ISSOCK(facts.st_mode) ||
+        facts.st_uid != ::geteuid() ||
+        ::fchownat(socket.get(), "", owner.uid, owner.gid, AT_EMPTY_PATH) != 0) {
+        throw SetupError(fmt::format("{}: cannot give the socket {} to {}: {}", rnic.name, rnic.port_device,
+                                     owner.name, std::strerror(errno)));
     }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "daemon/config/config.h"
+#include "os/credentials.h"
 
 namespace urnic::daemon {
 
@@ -13,5 +14,8 @@ namespace urnic::daemon {
 /// The socket of a memif server that was killed: DPDK's driver does not bind to a name that is taken. Before
 /// the EAL starts. Sockets that somebody accepts connections on, and files that are none, stay.
 void remove_stale_memif_socket(const RnicConfig& rnic);
+
+/// Makes the socket of a memif server that user's, as one that he had made himself. Throws SetupError.
+void give_memif_socket(const RnicConfig& rnic, const Account& owner);
 
 }  // namespace urnic::daemon

@@ -2,14 +2,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <pwd.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "os/rollback.h"
 
 namespace urnic::daemon {
 
@@ -28,48 +33,48 @@ bool is_served(const std::string& path) {
             errno == EAGAIN);
 }
 
-std::string name_of(uid_t user) {
-    const passwd* entry = ::getpwuid(user);
-    return entry != nullptr ? entry->pw_name : std::to_string(user);
+/// Returns whether somebody holds the lock that a daemon leaves there.
+bool is_locked(const std::string& path) {
+    const UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    return file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0;
 }
 
-/// Who can put files into the directory can have the daemon write elsewhere, and listen in its place.
-void check_owner(const std::string& dir) {
-    struct stat status {};
-    if (::lstat(dir.c_str(), &status) != 0) {
-        throw StartError(fmt::format("cannot look at the run directory {}: {}", dir, std::strerror(errno)));
-    }
-    if (S_ISLNK(status.st_mode)) {
-        throw StartError(
-            fmt::format("run directory {} is a link: set run_dir to what it leads to, or remove it", dir));
-    }
-    if (!S_ISDIR(status.st_mode)) {
-        throw StartError(
-            fmt::format("run directory {} is no directory: remove it, or set another run_dir", dir));
-    }
-    if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
-        throw StartError(fmt::format(
-            "run directory {} belongs to {}, who could have urnicd write elsewhere: give it to {} (sudo "
-            "chown {} {}), or set another run_dir",
-            dir, name_of(status.st_uid), name_of(::geteuid()), name_of(::geteuid()), dir));
-    }
-    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        throw StartError(
-            fmt::format("run directory {} has mode {:04o}, so others may write to it: take that away "
-                        "(chmod go-w {}), or set another run_dir",
-                        dir, status.st_mode & 07777U, dir));
-    }
+StartError is_taken(const std::string& dir) {
+    return StartError(fmt::format("another urnicd serves {}: end it first, or set another run_dir", dir));
 }
 
 }  // namespace
 
-RunDir::RunDir(std::string dir, unsigned mode) : dir_(std::move(dir)) {
+RunDir::RunDir(std::string dir, unsigned mode, const std::optional<Account>& owner) : dir_(std::move(dir)) {
     if (socket_path().size() > kMaxSocketPath) {
         throw StartError(
             fmt::format("run directory {}: its path is too long for a socket in it ({} characters at most): "
                         "set another run_dir",
                         dir_, kMaxSocketPath - std::strlen("/control.sock")));
     }
+    make(mode);
+    Rollback unmake([this] {
+        if (made_) {
+            ::rmdir(dir_.c_str());
+        }
+    });
+    check_owner(owner);
+    if (owner) {
+        give_to(*owner);
+    }
+    const ActingAs acting(owner ? &*owner : nullptr);
+    lock();
+    // Left by a daemon that was killed.
+    if (::unlink(socket_path().c_str()) != 0 && errno != ENOENT) {
+        throw StartError(
+            fmt::format("cannot remove the stale socket {}: {}. Remove it (sudo rm -r {}), or set another "
+                        "run_dir",
+                        socket_path(), std::strerror(errno), socket_path()));
+    }
+    unmake.keep();
+}
+
+void RunDir::make(unsigned mode) {
     if (::mkdir(dir_.c_str(), mode) == 0) {
         made_ = true;
         // Whatever the caller's umask: other users' programs must be able to look in.
@@ -80,7 +85,78 @@ RunDir::RunDir(std::string dir, unsigned mode) : dir_(std::move(dir)) {
                         "-o $USER {}), or set another run_dir",
                         dir_, std::strerror(errno), dir_));
     }
-    check_owner(dir_);
+}
+
+/// Who can put files into the directory can have the daemon write elsewhere, and listen in its place.
+void RunDir::check_owner(const std::optional<Account>& owner) const {
+    struct stat status {};
+    if (::lstat(dir_.c_str(), &status) != 0) {
+        throw StartError(fmt::format("cannot look at the run directory {}: {}", dir_, std::strerror(errno)));
+    }
+    if (S_ISLNK(status.st_mode)) {
+        throw StartError(
+            fmt::format("run directory {} is a link: set run_dir to what it leads to, or remove it", dir_));
+    }
+    if (!S_ISDIR(status.st_mode)) {
+        throw StartError(
+            fmt::format("run directory {} is no directory: remove it, or set another run_dir", dir_));
+    }
+    const uid_t wanted = owner ? owner->uid : ::geteuid();
+    if (status.st_uid != 0 && status.st_uid != wanted) {
+        throw StartError(fmt::format(
+            "run directory {} belongs to {}, who could have urnicd write elsewhere: give it to {} (sudo "
+            "chown {} {}), or set another run_dir",
+            dir_, user_name(status.st_uid), user_name(wanted), user_name(wanted), dir_));
+    }
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        throw StartError(
+            fmt::format("run directory {} has mode {:04o}, so others may write to it: take that away "
+                        "(chmod go-w {}), or set another run_dir",
+                        dir_, status.st_mode & 07777U, dir_));
+    }
+}
+
+/// A directory of root's that is not ours alone, such as /run, stays root's.
+void RunDir::give_to(const Account& owner) {
+    const UniqueFd directory(::open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    struct stat status {};
+    if (!directory || ::fstat(directory.get(), &status) != 0) {
+        throw StartError(fmt::format("cannot open the run directory {}: {}", dir_, std::strerror(errno)));
+    }
+    if (status.st_uid == owner.uid) {
+        return;
+    }
+    if (!made_) {
+        remove_what_root_left();
+    }
+    if (::fchown(directory.get(), owner.uid, owner.gid) != 0) {
+        throw StartError(fmt::format("cannot give the run directory {} to {}: {}. Do so (sudo chown {} {})",
+                                     dir_, owner.name, std::strerror(errno), owner.name, dir_));
+    }
+}
+
+/// Nobody but root can have put it there: see check_owner().
+void RunDir::remove_what_root_left() const {
+    namespace fs = std::filesystem;
+    const std::array<std::string, 3> ours{socket_path(), sysroot_path(), lock_path()};
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(dir_, error)) {
+        if (std::find(ours.begin(), ours.end(), entry.path().string()) == ours.end()) {
+            throw StartError(fmt::format(
+                "run directory {} belongs to root and has something else in it ({}): set run_dir to a "
+                "directory of its own",
+                dir_, entry.path().filename().string()));
+        }
+    }
+    if (is_locked(lock_path()) || is_served(socket_path())) {
+        throw is_taken(dir_);
+    }
+    for (const std::string& path : ours) {
+        fs::remove_all(path, error);
+    }
+}
+
+void RunDir::lock() {
     lock_ = UniqueFd(::open(lock_path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock_) {
         const int error = errno;
@@ -91,14 +167,7 @@ RunDir::RunDir(std::string dir, unsigned mode) : dir_(std::move(dir)) {
     }
     if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 || is_served(socket_path())) {
         lock_.reset();
-        throw StartError(fmt::format("another urnicd serves {}: end it first, or set another run_dir", dir_));
-    }
-    // Left by a daemon that was killed.
-    if (::unlink(socket_path().c_str()) != 0 && errno != ENOENT) {
-        throw StartError(
-            fmt::format("cannot remove the stale socket {}: {}. Remove it (sudo rm -r {}), or set another "
-                        "run_dir",
-                        socket_path(), std::strerror(errno), socket_path()));
+        throw is_taken(dir_);
     }
 }
 

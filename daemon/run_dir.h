@@ -1,9 +1,11 @@
 // The daemon's run directory: one daemon at a time, and nothing left behind.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 
+#include "os/credentials.h"
 #include "os/unique_fd.h"
 
 namespace urnic::daemon {
@@ -15,10 +17,12 @@ struct StartError : std::runtime_error {
 
 class RunDir {
   public:
-    /// Makes the directory if need be and takes it over from a daemon that is gone. Throws StartError:
+    /// Makes the directory if need be and takes it over from a daemon that is gone. It belongs to `owner`
+    /// then, if one is given, and what lies in it is touched with his rights alone. Throws StartError:
     /// another daemon serves it, or it cannot be made or written.
-    RunDir(std::string dir, unsigned mode);
-    /// Removes the socket, the lock, and the directory if it was made here and is empty.
+    RunDir(std::string dir, unsigned mode, const std::optional<Account>& owner);
+    /// Removes the socket, the lock, and the directory if it was made here and is empty, as far as the daemon
+    /// may still do that.
     ~RunDir();
     RunDir(const RunDir&) = delete;
     RunDir& operator=(const RunDir&) = delete;
@@ -29,6 +33,11 @@ class RunDir {
 
   private:
     [[nodiscard]] std::string lock_path() const { return dir_ + "/urnicd.lock"; }
+    void make(unsigned mode);
+    void check_owner(const std::optional<Account>& owner) const;
+    void give_to(const Account& owner);
+    void remove_what_root_left() const;
+    void lock();
 
     std::string dir_;
     bool made_ = false;

@@ -1,10 +1,31 @@
 #include "os/disposer.h"
 
+#include <semaphore>
 #include <utility>
 
 #include "os/thread.h"
 
 namespace urnic {
+
+namespace {
+
+/// What is done when it ends.
+class Errand final : public Disposable {
+  public:
+    Errand(FunctionRef function, std::binary_semaphore& done) : function_(function), done_(done) {}
+    Errand(const Errand&) = delete;
+    Errand& operator=(const Errand&) = delete;
+    ~Errand() override {
+        function_();
+        done_.release();
+    }
+
+  private:
+    FunctionRef function_;
+    std::binary_semaphore& done_;
+};
+
+}  // namespace
 
 Disposer::Disposer() : thread_(start_thread([this] { run(); })) {}
 
@@ -32,6 +53,12 @@ void Disposer::take(std::unique_ptr<Disposable> value) {
         last_ = added;
     }
     wake_.notify_one();
+}
+
+void Disposer::call(FunctionRef function) {
+    std::binary_semaphore done{0};
+    take(std::make_unique<Errand>(function, done));
+    done.acquire();
 }
 
 void Disposer::run() {

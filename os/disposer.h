@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "base/function_ref.h"
+
 namespace urnic {
 
 /// What can end on that thread: it has its place in the queue with it, so that ending needs no memory.
@@ -32,6 +34,8 @@ class Disposer {
     /// Waits until everything has ended.
     ~Disposer();
 
+    /// Runs `function` on that thread, after what was taken before, and waits for its end.
+    void call(FunctionRef function);
     /// Ends `value` soon, in the order of the calls. nullptr is nothing to end.
     void take(std::unique_ptr<Disposable> value);
 

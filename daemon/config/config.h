@@ -50,9 +50,11 @@ struct ClientLimits {
 struct DaemonConfig {
     std::string run_dir = "/run/urnic";
     mode_t socket_mode = 0660;
-    std::string socket_group;          // empty: leave the group as it is
+    std::string socket_group;  // empty: leave the group as it is
+    std::string user;          // that the daemon becomes once its ports are open; empty: it stays who it is
     std::vector<int> worker_cpus{0};   // one worker for each entry; -1: not bound to a CPU
     bool has_dedicated_cores = false;  // nothing else runs on the workers' CPUs
+    std::optional<bool> seccomp;       // filters of system calls; absent: where the kernel has them
     std::optional<bool> hugepages;     // absent: see uses_hugepages()
     std::vector<std::string> eal_args;
     ClientLimits limits;

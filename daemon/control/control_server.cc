@@ -85,39 +85,40 @@ ControlServer::~ControlServer() {
     }
 }
 
-int ControlServer::listen(const std::string& path, mode_t mode, gid_t group) {
+int ControlServer::bind(const std::string& path, mode_t mode, gid_t group, UniqueFd& socket) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.size() >= sizeof address.sun_path) {
         return ENAMETOOLONG;
     }
     std::memcpy(address.sun_path, path.c_str(), path.size());
-    UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!socket) {
+    UniqueFd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!made) {
         return errno;
     }
-    // Nobody may connect between bind() and chmod().
-    const mode_t old_mask = ::umask(0777);
-    const int bound = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-    const int bind_error = errno;
-    ::umask(old_mask);
-    if (bound != 0) {
-        return bind_error;
+    if (::bind(made.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+        return errno;
     }
     if ((group != static_cast<gid_t>(-1) && ::chown(path.c_str(), static_cast<uid_t>(-1), group) != 0) ||
-        ::chmod(path.c_str(), mode) != 0 || ::listen(socket.get(), kBacklog) != 0) {
+        ::chmod(path.c_str(), mode) != 0) {
         const int error = errno;
         ::unlink(path.c_str());
         return error;
     }
-    if (const int error = control_.event_loop.add(
-            socket.get(), [this] { accept_some(); }, listener_events_);
-        error != 0) {
-        ::unlink(path.c_str());
-        return error;
-    }
-    listener_ = std::move(socket);
+    socket = std::move(made);
     return 0;
+}
+
+int ControlServer::listen(UniqueFd socket) {
+    if (::listen(socket.get(), kBacklog) != 0) {
+        return errno;
+    }
+    const int error = control_.event_loop.add(
+        socket.get(), [this] { accept_some(); }, listener_events_);
+    if (error == 0) {
+        listener_ = std::move(socket);
+    }
+    return error;
 }
 
 void ControlServer::run(std::span<const int> stop_fds, const std::function<void()>& after_round) {

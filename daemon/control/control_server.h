@@ -45,9 +45,11 @@ class ControlServer final : private RnicObserver {
     /// Disconnects everybody.
     ~ControlServer();
 
-    /// Listens on a Unix socket at `path`, which must not exist, with that mode and group (-1: as it comes).
-    /// 0 or errno.
-    [[nodiscard]] int listen(const std::string& path, mode_t mode, gid_t group);
+    /// Makes a Unix socket at `path`, which must not exist, with that mode and group (-1: as it comes). Who
+    /// connects is refused until listen(). 0 or errno.
+    [[nodiscard]] static int bind(const std::string& path, mode_t mode, gid_t group, UniqueFd& socket);
+    /// Listens on what bind() made. 0 or errno.
+    [[nodiscard]] int listen(UniqueFd socket);
 
     /// Serves until one of `stop_fds` becomes readable or hangs up. `after_round` is called each time that
     /// the thread was awake for something, and once a second when it was not.

@@ -24,8 +24,7 @@ KernelNetwork::KernelNetwork(dataplane::Device& device, const std::string& inter
                              const std::string& netns, const NeighbourResolver& configured)
     : device_(device),
       interface_(interface),
-      netns_(netns),
-      netlink_(netns_),
+      netlink_(NetNamespace(netns)),
       path_resolver_(device, *this, configured) {
     const auto view = netlink_.look(interface);
     if (!view) {

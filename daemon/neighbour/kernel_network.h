@@ -47,7 +47,6 @@ class KernelNetwork final : public Network {
 
     dataplane::Device& device_;
     std::string interface_;
-    NetNamespace netns_;
     Rtnetlink netlink_;
     InterfaceView view_;
     ControlState* control_ = nullptr;

@@ -1,5 +1,6 @@
 #include "dataplane/port/eal.h"
 
+#include <rte_alarm.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_log.h>
@@ -10,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <semaphore>
 
 namespace urnic::dataplane {
 
@@ -82,6 +84,17 @@ std::string remedy(const EalConfig& config, const std::string& said) {
     return "Check that " + std::to_string(config.memory_mb) + " MB of memory are free (ulimit -v, cgroup)";
 }
 
+struct EalCall {
+    FunctionRef function;
+    std::binary_semaphore done{0};
+};
+
+void run_eal_call(void* argument) {
+    EalCall& call = *static_cast<EalCall*>(argument);
+    call.function();
+    call.done.release();
+}
+
 struct LogCapture {
     char* text = nullptr;
     std::size_t length = 0;
@@ -132,6 +145,16 @@ void start_eal(const EalConfig& config) {
         throw SetupError("DPDK's EAL cannot start (" + std::string(rte_strerror(error)) + "). " +
                          remedy(config, said) + "." + (said.empty() ? "" : " The EAL said:\n" + said));
     }
+}
+
+// The EAL's alarms go off on its interrupt thread.
+bool run_on_eal_thread(FunctionRef function) {
+    EalCall call{function};
+    if (rte_eal_alarm_set(1, run_eal_call, &call) != 0) {
+        return false;
+    }
+    call.done.acquire();
+    return true;
 }
 
 }  // namespace urnic::dataplane

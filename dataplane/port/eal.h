@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "os/setup_error.h"
 
 namespace urnic::dataplane {
@@ -20,5 +21,9 @@ struct EalConfig {
 
 /// Once in a process. Leaves the calling thread's CPU affinity as it was. Throws SetupError.
 void start_eal(const EalConfig& config);
+
+/// Runs `function` on the thread that the EAL has made, and waits for its end. Returns false when the EAL
+/// does not take it.
+[[nodiscard]] bool run_on_eal_thread(FunctionRef function);
 
 }  // namespace urnic::dataplane

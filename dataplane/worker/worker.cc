@@ -386,6 +386,9 @@ void Worker::start() {
         prctl(PR_SET_TIMERSLACK, 1UL);  // RNR timers go down to 10 us, the usual slack is 50
         // Gives the thread its own cache of packet buffers. Not having one is slower, not wrong.
         const bool registered = rte_thread_register() == 0;
+        if (impl.config.on_thread_start) {
+            impl.config.on_thread_start();
+        }
         impl.loop();
         if (registered) {
             rte_thread_unregister();

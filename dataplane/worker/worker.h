@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -34,9 +35,10 @@ struct WorkerConfig {
     int cpu = -1;           // pin to this CPU; -1: let the scheduler choose
     bool may_spin = false;  // the core is its own; otherwise start() publishes state->cores_shared
     abi::DaemonState* state = nullptr;
-    std::vector<Device*> devices;      // Device::index is the place in this list
-    WorkerHandoff* handoff = nullptr;  // shared by all workers
-    rte_mempool* frames = nullptr;     // what packets are built in, see make_frame_pool()
+    std::vector<Device*> devices;           // Device::index is the place in this list
+    WorkerHandoff* handoff = nullptr;       // shared by all workers
+    rte_mempool* frames = nullptr;          // what packets are built in, see make_frame_pool()
+    std::function<void()> on_thread_start;  // on the worker's thread, before the first round; may be empty
 };
 
 class Worker {

@@ -56,6 +56,7 @@ class Side:
         self.socket = self.dir / "run/control.sock"
         self.port, self.workers, self.extra, self.mtu, self.daemon = port, workers, extra, mtu, None
         self.log = self.dir / "log"
+        self.keys = ""  # more of [daemon]
 
     def set_interface_up(self, mtu=None):
         ip("-n", self.name, "link", "set", self.interface, "address", self.mac, "mtu", mtu or self.mtu, "up")
@@ -65,6 +66,7 @@ class Side:
         other = 2 - self.number
         return f"""
 [daemon]
+{self.keys}
 run_dir = "{self.dir}/run"
 workers = {self.workers}
 hugepages = false

@@ -31,6 +31,7 @@ class WithDaemon(harness.TestCase):
     mode = "0666"
     workers = 1
     wire = ""  # a [[network]] of the fabric
+    keys = ""  # more of [daemon]
 
     def setUp(self):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="urnic-e2e-"))
@@ -39,8 +40,8 @@ class WithDaemon(harness.TestCase):
         self.run_dir = self.dir / "run"
         self.socket = self.run_dir / "control.sock"
         config = self.dir / "urnicd.toml"
-        config.write_text(CONFIG.format(run_dir=self.run_dir, mode=self.mode, workers=self.workers,
-                                        wire=self.wire), encoding="utf-8")
+        text = CONFIG.format(run_dir=self.run_dir, mode=self.mode, workers=self.workers, wire=self.wire)
+        config.write_text(text.replace("[daemon]\n", f"[daemon]\n{self.keys}\n"), encoding="utf-8")
         self.start_daemon()
 
     def daemon_command(self):

@@ -49,6 +49,15 @@ InterfaceFacts look_for(const NetInterface& interface, const KernelPortConfig& c
 
 }  // namespace
 
+template <typename Function>
+auto KernelPort::run_for_interface(Function function) const {
+    try {
+        return netns_.run(function);
+    } catch (const SetupError& error) {
+        throw SetupError(fmt::format("interface {}: {}", config_.interface, error.what()));
+    }
+}
+
 KernelPort::KernelPort(const KernelPortConfig& config)
     : config_(config),
       netns_(config.netns),
@@ -59,6 +68,9 @@ KernelPort::KernelPort(const KernelPortConfig& config)
     opened_ = facts;
     opened_.index = 0;
     warned_mtu_ = facts.mtu_bytes;
+    if (config.xdp) {
+        xdp_program_ = run_for_interface([] { return std::make_unique<XdpProgram>(); });
+    }
     if (facts.is_up) {
         Queues queues = open(facts);
         for (std::uint32_t i = 0; i < queues.of_worker.size(); ++i) {
@@ -94,12 +106,12 @@ KernelPort::Queues KernelPort::open_xdp(int index) {
             receivers));
     }
     Queues queues;
-    auto program = std::make_shared<XdpProgram>(config_.interface, index);
+    queues.xdp_link = xdp_program_->attach(config_.interface, index);
     for (std::uint32_t i = 0; i < config_.num_queues; ++i) {
         Counters& counters = (*config_.counters)[i];
         if (i < receivers) {
             auto queue = std::make_unique<AfXdpQueue>(config_.interface, i, config_.frames, counters);
-            program->redirect(i, queue->fd());
+            xdp_program_->redirect(i, queue->fd());
             queues.of_worker.push_back(std::move(queue));
         } else {
             // One socket has a queue of the NIC: who has none sends as programs do.
@@ -107,16 +119,11 @@ KernelPort::Queues KernelPort::open_xdp(int index) {
                 std::make_unique<AfPacketQueue>(AfPacketQueue::Use::kSend, index, config_.frames, counters));
         }
     }
-    queues.program = std::move(program);
     return queues;
 }
 
 KernelPort::Queues KernelPort::open(const InterfaceFacts& facts) {
-    try {
-        return netns_.run([&] { return config_.xdp ? open_xdp(facts.index) : open_packet(facts.index); });
-    } catch (const SetupError& error) {
-        throw SetupError(fmt::format("interface {}: {}", config_.interface, error.what()));
-    }
+    return run_for_interface([&] { return config_.xdp ? open_xdp(facts.index) : open_packet(facts.index); });
 }
 
 void KernelPort::adopt(Queues& queues, int index) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "abi/queues.h"
+#include "base/function_ref.h"
 #include "dataplane/port/kernel/kernel_queue.h"
 #include "dataplane/port/kernel/udp_port_sink.h"
 #include "dataplane/port/port.h"
@@ -21,6 +22,8 @@
 struct rte_mempool;
 
 namespace urnic::dataplane {
+
+class XdpProgram;
 
 struct KernelPortConfig {
     std::string interface;
@@ -59,6 +62,9 @@ class KernelPort final : public Port {
     /// The command as it is to be typed for the interface's network namespace.
     [[nodiscard]] std::string command_in_netns(const std::string& command) const;
 
+    /// Runs `function` on the thread that stays in the interface's network namespace, or on this one.
+    void run_in_netns(FunctionRef function) const { netns_.run(function); }
+
     // When the interface was removed, or another of its name has appeared, the control thread opens queues,
     // lets each worker use() its own, then destroys the old ones.
 
@@ -66,7 +72,7 @@ class KernelPort final : public Port {
     [[nodiscard]] int opened_index() const { return opened_.index; }
     struct Queues {
         std::vector<std::unique_ptr<KernelQueue>> of_worker;
-        std::shared_ptr<void> program;  // what else must live as long as they do
+        UniqueFd xdp_link;  // leads frames to them
     };
     /// Throws SetupError.
     [[nodiscard]] Queues open(const InterfaceFacts& facts);
@@ -81,6 +87,9 @@ class KernelPort final : public Port {
   private:
     [[nodiscard]] Queues open_packet(int index);
     [[nodiscard]] Queues open_xdp(int index);
+    /// Calls `function` in the interface's network namespace; its SetupError names the interface.
+    template <typename Function>
+    auto run_for_interface(Function function) const;
     /// A socket for what the interface is to receive besides frames to its own MAC.
     void open_groups(int index);
     bool change_membership(int change, int index, std::uint16_t type, const wire::Mac& mac) const;
@@ -96,6 +105,7 @@ class KernelPort final : public Port {
     std::vector<wire::Mac> groups_;  // sorted, none twice
     UniqueFd groups_socket_;         // receives nothing; its memberships make the interface take more frames
     bool all_multicast_ = false;     // there was no room for each of them
+    std::unique_ptr<XdpProgram> xdp_program_;
     Queues queues_;
     std::uint64_t missed_ = 0;  // by queues_ and those before them, as far as it was read
     std::array<KernelQueue*, abi::kMaxWorkers> live_{};

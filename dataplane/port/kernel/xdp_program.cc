@@ -29,12 +29,12 @@ constexpr int kStaleTries = 100;
 constexpr auto kStalePause = std::chrono::milliseconds(10);
 
 [[noreturn]] void fail(const std::string& what, int error) {
-    throw SetupError(
-        fmt::format("{}: {}{}", what, std::strerror(error),
-                    error == EPERM || error == EACCES
-                        ? ". Run urnicd as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, or "
-                          "use port = \"af_packet\""
-                        : ". Use port = \"af_packet\""));
+    throw SetupError(fmt::format(
+        "{}: {}{}", what, std::strerror(error),
+        error == EPERM || error == EACCES
+            ? ". Run urnicd as root, or with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON, or "
+              "use port = \"af_packet\""
+            : ". Use port = \"af_packet\""));
 }
 
 /// The name of the program on the interface; empty: there is none.
@@ -59,7 +59,7 @@ int quiet(libbpf_print_level /*level*/, const char* /*format*/, va_list /*argume
 
 void XdpProgram::ObjectDeleter::operator()(bpf_object* object) const { bpf_object__close(object); }
 
-XdpProgram::XdpProgram(const std::string& interface, int index) {
+XdpProgram::XdpProgram() {
     (void)libbpf_set_print(quiet);
     object_.reset(bpf_object__open_mem(kXdpObject, sizeof kXdpObject, nullptr));
     if (object_ == nullptr) {
@@ -68,6 +68,11 @@ XdpProgram::XdpProgram(const std::string& interface, int index) {
     if (const int error = bpf_object__load(object_.get()); error != 0) {
         fail("the kernel does not load our XDP program", -error);
     }
+}
+
+XdpProgram::~XdpProgram() = default;
+
+UniqueFd XdpProgram::attach(const std::string& interface, int index) const {
     const int program = bpf_program__fd(bpf_object__find_program_by_name(object_.get(), kProgramName));
     std::string other = program_on(index);
     for (int i = 0; i < kStaleTries && other == kProgramName; ++i) {
@@ -89,14 +94,11 @@ XdpProgram::XdpProgram(const std::string& interface, int index) {
         options.flags = mode;
         const int link = bpf_link_create(program, index, BPF_XDP, &options);
         if (link >= 0) {
-            link_ = UniqueFd(link);
-            return;
+            return UniqueFd(link);
         }
     }
     fail(fmt::format("the kernel does not take our XDP program on {}", interface), errno);
 }
-
-XdpProgram::~XdpProgram() = default;
 
 void XdpProgram::redirect(std::uint32_t queue, int socket) const {
     const int map = bpf_object__find_map_fd_by_name(object_.get(), "sockets");

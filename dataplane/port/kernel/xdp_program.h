@@ -1,5 +1,5 @@
-// Our XDP program on an interface, from here to the destructor or the end of the process, however it ends:
-// the kernel holds it by a link (bpf_link) that is ours.
+// Our XDP program. The kernel loads it once, which takes more rights than to attach it again to an interface
+// that comes back.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,16 @@ namespace urnic::dataplane {
 
 class XdpProgram {
   public:
-    /// Attaches it in the caller's network namespace: in the driver where that can, else in the kernel's
-    /// general way. Throws SetupError: another program is there, or no permission.
-    XdpProgram(const std::string& interface, int index);
+    /// Loads it. Throws SetupError.
+    XdpProgram();
     ~XdpProgram();
     XdpProgram(const XdpProgram&) = delete;
     XdpProgram& operator=(const XdpProgram&) = delete;
 
+    /// Attaches it to an interface of the caller's network namespace: in the driver where that can, else in
+    /// the kernel's general way. It stays there until the link (bpf_link) is closed, or the process ends,
+    /// however it ends. Throws SetupError: another program is there, or no permission.
+    [[nodiscard]] UniqueFd attach(const std::string& interface, int index) const;
     /// RoCEv2 frames of that queue of the NIC go to the socket from now on. Throws SetupError.
     void redirect(std::uint32_t queue, int socket) const;
 
@@ -29,7 +32,6 @@ class XdpProgram {
         void operator()(bpf_object* object) const;
     };
     std::unique_ptr<bpf_object, ObjectDeleter> object_;
-    UniqueFd link_;
 };
 
 /// How many queues the interface receives by (ethtool -l).

@@ -277,7 +277,9 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
     dataplane::worker_books().attach_error = 0;
     control.limits = limits;
     server_ = std::make_unique<ControlServer>(control, options);
-    EXPECT_EQ(server_->listen(socket_path(), 0600, static_cast<gid_t>(-1)), 0);
+    UniqueFd socket;
+    EXPECT_EQ(ControlServer::bind(socket_path(), 0600, static_cast<gid_t>(-1), socket), 0);
+    EXPECT_EQ(server_->listen(std::move(socket)), 0);
     stop_fd_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
     thread_ = std::thread([this] {
         const int stop[] = {stop_fd_.get()};

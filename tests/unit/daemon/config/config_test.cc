@@ -25,6 +25,8 @@ TEST(Config, EverythingSet) {
 run_dir = "/tmp/urnic-test"
 socket_mode = "0666"
 socket_group = "rdma"
+user = "urnic"
+seccomp = false
 workers = [2, 3]
 hugepages = false
 eal_args = ["-m", "512"]
@@ -57,6 +59,8 @@ device = "net_af_packet0,iface=eth1"
     EXPECT_EQ(config.daemon.run_dir, "/tmp/urnic-test");
     EXPECT_EQ(config.daemon.socket_mode, 0666U);
     EXPECT_EQ(config.daemon.socket_group, "rdma");
+    EXPECT_EQ(config.daemon.user, "urnic");
+    EXPECT_EQ(config.daemon.seccomp, false);
     EXPECT_EQ(config.daemon.worker_cpus, (std::vector<int>{2, 3}));
     EXPECT_FALSE(uses_hugepages(config)) << "though a port is a NIC";
     EXPECT_TRUE(config.daemon.limits.copied_memory_for_all);

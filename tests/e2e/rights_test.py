@@ -1,0 +1,276 @@
+"""What the daemon keeps of the rights that it was started with, as the kernel has it: /proc/PID/task/TID/status of each thread."""
+
+import json
+import os
+import pathlib
+import pwd
+import subprocess
+import tempfile
+import unittest
+
+import harness
+import netns
+import ports_test
+import with_daemon
+
+VERBS_CHECK = harness.BUILD / "tests/e2e/verbs_check"
+# A user that every Debian system has.
+USER = pwd.getpwnam("daemon")
+SECCOMP_FILTERS = 2
+NET_ADMIN, NET_RAW, IPC_LOCK = 1 << 12, 1 << 13, 1 << 14
+
+
+def has_filters():
+    """A daemon that is instrumented installs none."""
+    out = subprocess.run(["meson", "introspect", "--buildoptions", str(harness.BUILD)], capture_output=True, text=True, check=True).stdout
+    options = {option["name"]: option["value"] for option in json.loads(out)}
+    return options["b_sanitize"] == "none" and not options["b_coverage"] and options["b_pgo"] != "generate"
+
+
+def threads_of(pid):
+    """Of each thread its name and what /proc says of it."""
+    threads = []
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        lines = (task / "status").read_text(encoding="utf-8").splitlines()
+        threads.append({name: value.strip() for name, value in (line.split(":", 1) for line in lines)})
+    return threads
+
+
+class Threads(with_daemon.WithDaemon):
+    """What holds of every daemon. Not run itself."""
+    workers = 2
+
+    def expect_confined(self, pid, capabilities=0):
+        """Workers have no capability; the control thread, and those that open sockets for it, have these."""
+        threads = threads_of(pid)
+        workers = [thread for thread in threads if thread["Name"].startswith("urnic-worker")]
+        self.assertTrue(workers)
+        for thread in threads:
+            self.assertEqual(thread["NoNewPrivs"], "1", thread)
+            for kind in ("CapInh", "CapAmb"):
+                self.assertEqual(int(thread[kind], 16), 0, thread)
+            for kind in ("CapPrm", "CapEff"):
+                may_open = thread["Pid"] == str(pid) or thread["Name"] == "urnic-netns"
+                self.assertEqual(int(thread[kind], 16) & ~(capabilities if may_open else 0), 0, thread)
+            if os.geteuid() == 0:
+                self.assertEqual(int(thread["CapBnd"], 16), 0, thread)
+            if has_filters():
+                self.assertEqual(thread["Seccomp"], str(SECCOMP_FILTERS), thread)
+        control = next(thread for thread in threads if thread["Pid"] == str(pid))
+        self.assertEqual(int(control["CapEff"], 16), capabilities, control)
+        if has_filters():
+            for worker in workers:
+                self.assertGreater(int(worker["Seccomp_filters"]), int(control["Seccomp_filters"]), worker)
+
+    def expect_user(self, pid, user):
+        for thread in threads_of(pid):
+            self.assertEqual(set(thread["Uid"].split()), {str(user.pw_uid)}, thread)
+            self.assertEqual(set(thread["Gid"].split()), {str(user.pw_gid)}, thread)
+            self.assertLessEqual(set(thread["Groups"].split()), {str(user.pw_gid)}, thread)
+
+    def log_of_end(self):
+        self.daemon.terminate()
+        return harness.finish(self.daemon)
+
+
+class AsStarted(Threads):
+    """The user stays; what the ports do not need goes all the same."""
+
+    def test_no_thread_keeps_a_capability(self):
+        self.expect_confined(self.daemon.pid)
+        for thread in threads_of(self.daemon.pid):
+            self.assertEqual(set(thread["Uid"].split()), {str(os.geteuid())}, thread)
+
+    def test_programs_run(self):
+        self.run_ok([harness.URNIC, "run", "--socket", self.socket, "--", VERBS_CHECK, "--gtest_filter=Memory.EveryKindOfMemory"])
+        self.expect_confined(self.daemon.pid)
+
+
+class WithoutFilters(Threads):
+    keys = "seccomp = false"
+
+    def test_no_thread_has_one(self):
+        self.assertEqual({thread["Seccomp"] for thread in threads_of(self.daemon.pid)}, {threads_of(os.getpid())[0]["Seccomp"]})
+
+
+@unittest.skipIf(not netns.is_real_root(), "only root may become another user")
+class AsAnotherUser(Threads):
+    keys = f'user = "{USER.pw_name}"\nsocket_group = "tty"'
+
+    def test_every_thread_is_his(self):
+        self.expect_confined(self.daemon.pid)
+        self.expect_user(self.daemon.pid, USER)
+        said = self.log_of_end().err
+        self.assertIn(f"goes on as {USER.pw_name} with no capability", said)
+        self.assertFalse(self.socket.exists())
+
+    def test_the_run_directory_is_his(self):
+        for path in (self.run_dir, self.socket, self.run_dir / "urnicd.lock", self.run_dir / "sysroot",
+                     self.run_dir / "sysroot/sys/class/infiniband/urnic0/ports/1/state"):
+            self.assertEqual(path.stat().st_uid, USER.pw_uid, path)
+        self.assertEqual(self.socket.group(), "tty")
+        self.assertEqual(self.run_dir.stat().st_mode & 0o022, 0)
+
+    def test_programs_of_others_run_and_memory_is_copied(self):
+        """Root's program: its memory that does not convert is reached by the descriptor that it gives."""
+        self.run_ok([harness.URNIC, "run", "--socket", self.socket, "--", VERBS_CHECK, "--gtest_filter=Memory.*-*HugePages"],
+                    timeout=300)
+        self.expect_confined(self.daemon.pid)
+
+    def test_after_a_kill(self):
+        self.daemon.kill()
+        self.daemon.wait()
+        self.start_daemon()
+        self.expect_user(self.daemon.pid, USER)
+
+    def end_daemon(self):
+        self.daemon.terminate()
+        self.assertEqual(self.daemon.wait(harness.PATIENCE_S), 0)
+        if self.run_dir.exists():  # what it is in belongs to root
+            self.assertEqual(list(self.run_dir.iterdir()), [])
+            self.run_dir.rmdir()
+
+    def test_a_directory_that_a_daemon_of_roots_left(self):
+        self.end_daemon()
+        config = self.dir / "urnicd.toml"
+        text = config.read_text(encoding="utf-8")
+        config.write_text(text.replace(self.keys, ""), encoding="utf-8")
+        self.start_daemon()
+        self.daemon.kill()
+        self.daemon.wait()
+        self.assertEqual(self.run_dir.stat().st_uid, 0)
+        config.write_text(text, encoding="utf-8")
+        self.start_daemon()
+        self.expect_user(self.daemon.pid, USER)
+        self.assertEqual(self.run_dir.stat().st_uid, USER.pw_uid)
+
+    def test_another_daemon_of_roots_keeps_its_directory(self):
+        self.end_daemon()
+        config = self.dir / "urnicd.toml"
+        text = config.read_text(encoding="utf-8")
+        config.write_text(text.replace(self.keys, ""), encoding="utf-8")
+        self.start_daemon()
+        config.write_text(text, encoding="utf-8")
+        self.expect_refused(f"another urnicd serves {self.run_dir}")
+        self.assertEqual(self.status()["clients"], [])
+
+    def test_a_directory_of_roots_with_something_else(self):
+        """/run, for one, is not given away."""
+        self.end_daemon()
+        self.run_dir.mkdir()
+        (self.run_dir / "mine").write_text("mine", encoding="ascii")
+        self.expect_refused("belongs to root and has something else in it (mine)")
+        self.assertEqual(self.run_dir.stat().st_uid, 0)
+
+    def expect_refused(self, *words):
+        result = harness.run([harness.BUILD / "urnicd", "--config", self.dir / "urnicd.toml"])
+        self.assertEqual(result.returncode, 1, result)
+        for word in words:
+            self.assertIn(word, result.err)
+
+
+class Mistakes(harness.TestCase):
+    def expect(self, keys, *words, before=()):
+        with tempfile.TemporaryDirectory(prefix="urnic-e2e-") as directory:
+            config = pathlib.Path(directory) / "urnicd.toml"
+            text = with_daemon.CONFIG.format(run_dir=f"{directory}/run", mode="0666", workers=1, wire="")
+            config.write_text(text.replace("[daemon]\n", f"[daemon]\n{keys}\n"), encoding="utf-8")
+            os.chmod(directory, 0o755)
+            result = harness.run([*before, harness.BUILD / "urnicd", "--config", config])
+            self.assertEqual(result.returncode, 1, result)
+            for word in words:
+                self.assertIn(word, result.err)
+            self.assertFalse(pathlib.Path(directory, "run").exists())
+
+    def test_no_such_user(self):
+        self.expect('user = "nobody-of-that-name"', 'user "nobody-of-that-name": there is no such user', "useradd --system")
+
+    def test_who_may_not_become_another_user(self):
+        before = ["setpriv", "--bounding-set=-setuid"]
+        self.expect(f'user = "{USER.pw_name}"', "may not become another user", "Start urnicd as root", before=before)
+
+    def test_a_user_that_the_kernel_refuses(self):
+        self.expect(f'user = "{USER.pw_name}"', "cannot give the run directory", "Invalid argument",
+                    before=["unshare", "--user", "--map-root-user"] if netns.is_real_root() else [])
+
+
+class KernelInterface(ports_test.Ports):
+    """An interface that goes and comes is opened again with what is left. Not run itself."""
+    capabilities = 0
+    expect_confined = Threads.expect_confined
+
+    def setUp(self):
+        super().setUp()
+        for side in (self.a, self.b):
+            side.keys = f'user = "{USER.pw_name}"' if netns.is_real_root() else ""
+
+    def go_and_come(self):
+        ports_test.Traffic.test_an_interface_that_goes_and_comes(self)
+        for side in (self.a, self.b):
+            self.expect_confined(side.daemon.pid, self.capabilities)
+
+
+class OwnAddresses(KernelInterface):
+    port, capabilities = "af_packet", NET_RAW
+
+    def test_an_interface_that_goes_and_comes(self):
+        self.go_and_come()
+
+
+class BorrowedAddresses(KernelInterface):
+    """The kernel asks for neighbours on the daemon's behalf."""
+    port, capabilities = "af_packet", NET_RAW | NET_ADMIN
+
+    def setUp(self):
+        super().setUp()
+        for side in (self.a, self.b):
+            whole = side.config
+            side.config = lambda whole=whole: whole().split("[[neighbour]]")[0].replace("ipv4 =", "# ipv4 =")
+
+    def test_neighbours_are_asked_for(self):
+        """Nobody but the daemon has the kernel look for this one."""
+        self.start()
+        harness.run(self.a.program("rping", "-c", "-a", "10.77.0.99", "-C", 1))
+        known = subprocess.run(["ip", "-n", self.a.name, "neigh", "show", "10.77.0.99"], check=True, text=True, capture_output=True).stdout
+        self.assertIn("10.77.0.99", known, self.a.text())
+        self.assertNotIn("CAP_NET_ADMIN there", self.a.text())
+
+    def test_an_interface_that_goes_and_comes(self):
+        self.go_and_come()
+
+
+class Xdp(KernelInterface):
+    port, mtu, interface_mtu = "af_xdp", 2048, 2200
+
+    @property
+    def capabilities(self):
+        locked = pathlib.Path(f"/proc/{self.a.daemon.pid}/limits").read_text(encoding="ascii")
+        is_unlimited = "Max locked memory         unlimited" in locked
+        return NET_RAW | NET_ADMIN | (0 if is_unlimited else IPC_LOCK)
+
+    def test_an_interface_that_goes_and_comes(self):
+        if not netns.is_real_root():
+            self.skipTest("AF_XDP needs root")
+        self.go_and_come()
+
+
+class Memif(ports_test.Memif):
+    """Both daemons are of one user, who has no right over what root made."""
+
+    def setUp(self):
+        super().setUp()
+        self.dir.chmod(0o755)
+        for side in self.sides:
+            side.keys = f'user = "{USER.pw_name}"' if netns.is_real_root() else ""
+
+    test_a_backlog_pauses_the_other_daemon = test_a_threshold_beyond_what_is_counted_is_refused = None
+
+    def test_payload_arrives_and_a_peer_that_is_killed_comes_back(self):
+        super().test_payload_arrives_and_a_peer_that_is_killed_comes_back()
+        for side in self.sides:
+            Threads.expect_confined(self, side.daemon.pid)
+
+
+if __name__ == "__main__":
+    netns.private()
+    harness.main()
