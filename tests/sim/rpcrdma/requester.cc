@@ -212,6 +212,19 @@ RPC_SCRIPT(RpcRequesterErrors, ReadChunksSendsWhole, "draft 7.2.4",
     EXPECT_EQ(connection().counters().calls_resent, 1U);
 }
 
+RPC_SCRIPT(RpcRequesterErrors, ClosedBeforeItIsSentAgain, "draft 7.2.4",
+           "a connection that closes while the chunks of a refused Call are withdrawn ends the Call without a Reply") {
+    open_client();
+    withdraw_later();
+    call({.octets = 160, .item_at = 160, .item_octets = 8192});
+    peer("7 2 10 4 4 0");
+    peer_octets(Octets(7));
+    does({"send 7 2 40 0 / 0 0 / 1 a0 a101 2000 0 1000 0 / 0 0 / call:160", "withdraw a101",
+          "close unanswerable"});
+    withdrawn();
+    does({"complete 1 disconnected"});
+}
+
 RPC_SCRIPT(RpcRequesterErrors, ReadChunksForPositionZero, "draft 7.2.4",
            "READ_CHUNKS for a Position-Zero chunk ends the Call") {
     open_client();

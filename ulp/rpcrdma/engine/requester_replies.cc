@@ -146,7 +146,7 @@ bool Requester::on_error(const Header& header) {
         }
     } else if (should_send_again(*slot, header.error)) {
         ++slot->completion.resent;
-        withdraw(*slot, CallStatus::kReplied, AfterWithdraw::kSendAgain);
+        withdraw(*slot, CallStatus::kDisconnected, AfterWithdraw::kSendAgain);
     } else {
         slot->completion.error = header.error;
         withdraw(*slot, CallStatus::kRemoteError, AfterWithdraw::kComplete);
@@ -194,7 +194,7 @@ bool Requester::send_again(std::uint32_t xid) {
     outstanding_xids_.erase(xid);
     return_credit();
     if (slot->state == State::kSent) {
-        withdraw(*slot, CallStatus::kReplied, AfterWithdraw::kSendAgain);
+        withdraw(*slot, CallStatus::kDisconnected, AfterWithdraw::kSendAgain);
     } else {
         slot->is_late = false;
         if (slot->state == State::kAbandoned) {

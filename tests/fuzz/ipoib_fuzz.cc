@@ -1,0 +1,140 @@
+// A link of IP over InfiniBand: frames of the TAP device and datagrams of anybody. Whatever it sends and
+// delivers fits the MTU, its tables stay bounded, and handles and groups end once.
+#include <map>
+#include <set>
+#include <vector>
+
+#include "base/check.h"
+#include "tests/fuzz/input.h"
+#include "ulp/ipoib/codec/announcement.h"
+#include "ulp/ipoib/engine/link.h"
+
+namespace urnic::fuzz {
+namespace {
+
+using namespace urnic::ipoib;  // NOLINT(google-build-using-namespace): the target is about nothing else
+using Bytes = std::vector<std::byte>;
+
+constexpr std::size_t kMostNeighbours = 5;
+constexpr std::size_t kMostGroups = 3;
+
+class Host : public Outbox {
+  public:
+    ~Host() override { URNIC_CHECK(handles.empty() && groups.empty()); }
+    [[nodiscard]] AddressHandle create_handle(const Gid& /*destination*/) override {
+        handles.insert(++next_handle);
+        URNIC_CHECK(handles.size() <= kMostNeighbours);
+        return next_handle;
+    }
+    void destroy_handle(AddressHandle handle) override { URNIC_CHECK(handles.erase(handle) == 1); }
+    [[nodiscard]] bool send(AddressHandle handle, std::uint32_t qpn, ConstOctets header,
+                            ConstOctets payload) override {
+        URNIC_CHECK(handles.contains(handle) && qpn > 1 && header.size() == kEncapsulationOctets &&
+                    u16_at(header, 2) == 0);
+        URNIC_CHECK(!payload.empty() && payload.size() <= mtu);
+        last.assign(payload.begin(), payload.end());
+        return (payload.size() & 7U) != 7;
+    }
+    void deliver(ConstOctets header, ConstOctets payload) override {
+        URNIC_CHECK(header.size() == kEthernetHeaderOctets && payload.size() <= mtu);
+        // Its source is a neighbour, never a group.
+        URNIC_CHECK(!is_multicast(read_mac(header.subspan(6))));
+        last_frame.assign(header.begin(), header.end());
+        last_frame.insert(last_frame.end(), payload.begin(), payload.end());
+    }
+    [[nodiscard]] bool join(const Gid& group) override { return groups.insert(group).second; }
+    void leave(const Gid& group) override { URNIC_CHECK(groups.erase(group) == 1); }
+
+    std::size_t mtu = 0;
+    AddressHandle next_handle = 0;
+    std::set<AddressHandle> handles;
+    std::set<Gid> groups;
+    Bytes last;        // a datagram's payload
+    Bytes last_frame;  // given to the TAP device
+};
+
+/// Raw, or what was seen last with octets changed.
+Bytes octets_from(Input& input, const Bytes& seen) {
+    if (seen.empty() || input.flag()) {
+        const std::span<const std::byte> raw = input.bytes(input.below(512));
+        return {raw.begin(), raw.end()};
+    }
+    Bytes bytes = seen;
+    for (std::uint32_t changes = input.below(5); changes != 0; --changes) {
+        bytes[input.below(static_cast<std::uint32_t>(bytes.size()))] = static_cast<std::byte>(input.byte());
+    }
+    bytes.resize(bytes.size() + input.below(32));
+    return bytes;
+}
+
+void step(Link& link, Host& host, Input& input, const LinkConfig& config) {
+    switch (input.below(4)) {
+        case 0: {
+            // An answer goes back to who was heard last.
+            Bytes frame = octets_from(input, host.last_frame);
+            if (frame.size() >= 12 && input.flag()) {
+                std::swap_ranges(frame.begin(), frame.begin() + 6, frame.begin() + 6);
+                std::copy(config.own_mac.begin(), config.own_mac.end(), frame.begin() + 6);
+            }
+            link.on_frame(frame);
+            break;
+        }
+        case 1: {
+            Bytes payload(kEncapsulationOctets);
+            const std::array<std::uint16_t, 4> types = {kTypeArp, kTypeIpv4, kTypeIpv6,
+                                                        input.number<std::uint16_t>()};
+            put_u16(payload, 0, types[input.below(4)]);
+            const Bytes packet = octets_from(input, host.last);
+            payload.insert(payload.end(), packet.begin(), packet.end());
+            Bytes grh(kGrhOctets);
+            const std::span<const std::byte> raw = input.bytes(input.below(41));
+            std::copy(raw.begin(), raw.end(), grh.begin());
+            if (input.flag()) {
+                put_u8(grh, 0, 0x60);
+                std::copy(config.own.gid.begin(), config.own.gid.end(), grh.begin() + 24);
+            }
+            link.on_datagram(grh, input.below(1U << 24U), payload);
+            break;
+        }
+        case 2: {
+            std::vector<std::uint32_t> ipv4;
+            std::vector<Ipv6Address> ipv6;
+            for (std::uint32_t i = input.below(6); i != 0; --i) {
+                ipv4.push_back(0xE0000000U + input.byte());
+                ipv6.push_back({std::byte{0xFF}, static_cast<std::byte>(input.byte()),
+                                static_cast<std::byte>(input.byte())});
+            }
+            link.set_memberships(ipv4, ipv6);
+            break;
+        }
+        default:
+            link.on_frame(
+                input.flag() ? gratuitous_arp(config.own_mac, input.number<std::uint32_t>())
+                             : unsolicited_advertisement(config.own_mac, {std::byte{0xFE}, std::byte{0x80}}));
+            break;
+    }
+    URNIC_CHECK(link.neighbours() <= kMostNeighbours && link.groups() <= kMostGroups);
+}
+
+}  // namespace
+}  // namespace urnic::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace urnic::fuzz;  // NOLINT(google-build-using-namespace)
+    Input input(data, size);
+    LinkConfig config;
+    config.own = {.qpn = 0x11, .gid = {std::byte{0xFE}, std::byte{0x80}}};
+    config.own.gid[15] = std::byte{1};
+    config.own_mac = {std::byte{2}, std::byte{0x48}};
+    config.mtu = input.flag() ? kDefaultMtu : 252;
+    config.max_neighbours = kMostNeighbours;
+    config.max_groups = kMostGroups;
+    Host host;
+    host.mtu = config.mtu;
+    Link link(config, host);
+    URNIC_CHECK(link.join_broadcast());
+    for (int steps = 0; !input.empty() && steps < 1000; ++steps) {
+        step(link, host, input, config);
+    }
+    return 0;
+}
