@@ -116,12 +116,14 @@ std::uint8_t Endpoint::read_depth() const {
         std::clamp(std::min(limits.max_qp_rd_atom, limits.max_qp_init_rd_atom), 0, kMostReads));
 }
 
-void Endpoint::take_events() {
+bool Endpoint::take_events() {
+    const unsigned before = unacknowledged_events_;
     ibv_cq* cq = nullptr;
     void* context = nullptr;
     while (ibv_get_cq_event(channel_, &cq, &context) == 0) {
         ++unacknowledged_events_;
     }
+    return unacknowledged_events_ != before;
 }
 
 bool Endpoint::handle(const ibv_wc& completion, Connection& connection, std::int64_t now_ns) {

@@ -72,8 +72,8 @@ class Endpoint final : public Outbox {
     /// The next completion makes completion_fd() readable.
     void arm() { (void)ibv_req_notify_cq(cq_, 0); }
     [[nodiscard]] int completion_fd() const { return channel_->fd; }
-    /// Takes the events of the completion channel.
-    void take_events();
+    /// Takes the events of the completion channel. Returns whether there was one.
+    bool take_events();
 
     // --- with the mutex
     /// Gives the engine what a completion means. false: it failed, the connection has ended.

@@ -31,28 +31,23 @@ Transport::Polling Transport::poll(Waiter* waiter) {
         // The worker delivers next.
         must_notify_ = false;
     }
-    if (result.has_left) leave_polling();
+    if (result.has_left) leave_polling(waiter == nullptr);
     unlock(lock);
     return result;
 }
 
-void Transport::begin_polling_as_caller() {
-    has_poller_ = true;
-    // The event for which the worker has armed the CQ may be taken by this thread: it is told when polling ends.
-    is_watched_ = false;
-}
-
-void Transport::leave_polling() {
+void Transport::leave_polling(bool is_worker) {
     Waiter* const next = followers_.first();
     if (next == nullptr || !has_connection()) {
         has_poller_ = false;
-        must_notify_ = must_notify_ || (endpoint_ != nullptr && endpoint_->has_ended()) ||
-                       (needs_worker() && !is_watched_);
+        // A worker that waits for an event must get one: callers may have taken it.
+        const bool is_unseen = is_watched_ ? !is_armed_ : needs_worker();
+        const bool has_ended = endpoint_ != nullptr && endpoint_->has_ended();
+        must_notify_ = must_notify_ || has_ended || (!is_worker && is_unseen);
         return;
     }
     followers_.remove(*next);
     next->is_promoted = true;
-    begin_polling_as_caller();
     has_followers_.store(followers_.first() != nullptr);
     const std::atomic<std::uint32_t>* const word = &next->state;
     if (next->state.exchange(Waiter::kToPoll) == Waiter::kSleeping) to_wake_.push_back(word);
@@ -82,7 +77,9 @@ void Transport::poll_until_done(Waiter& waiter) {
         }
         if (waiter.state.load() == Waiter::kDone) {
             // Another thread ran the timer, or this one.
-            end_polling();
+            Lock lock(mutex_);
+            leave_polling(false);
+            unlock(lock);
             return;
         }
         if (idle_since == 0) idle_since = now;
@@ -90,7 +87,7 @@ void Transport::poll_until_done(Waiter& waiter) {
             __builtin_ia32_pause();
             continue;
         }
-        endpoint_->arm();
+        arm();
         const Polling missed = poll(&waiter);
         if (missed.has_left) return;
         if (missed.count == 0) sleep_as_poller(waiter);
@@ -106,14 +103,14 @@ void Transport::sleep_as_poller(Waiter& waiter) {
         timeout.tv_sec = left / 1'000'000'000;
         timeout.tv_nsec = left % 1'000'000'000;
     }
-    if (ppoll(&entry, 1, waiter.deadline_ns == 0 ? nullptr : &timeout, nullptr) > 0) endpoint_->take_events();
+    if (ppoll(&entry, 1, waiter.deadline_ns == 0 ? nullptr : &timeout, nullptr) > 0) take_events();
 }
 
 bool Transport::sleep_as_follower(Waiter& waiter) {
     Lock lock(mutex_);
     if (waiter.state.load() == Waiter::kDone) return false;
     if (!has_poller_ && has_connection()) {
-        begin_polling_as_caller();
+        has_poller_ = true;
         return true;
     }
     followers_.add(waiter);

@@ -69,7 +69,7 @@ void Transport::call(PendingCall& call) {
     start(call);
     settle();
     const bool is_poller = call.state.load() != Waiter::kDone && !has_poller_ && has_connection();
-    if (is_poller) begin_polling_as_caller();
+    has_poller_ = has_poller_ || is_poller;
     unlock(lock);
     wait(call, is_poller);
 }
@@ -107,7 +107,7 @@ int Transport::reply(const IncomingCall& call, const RpcMessage& message, rpcrdm
         must_wait = false;
     }
     const bool is_poller = must_wait && !has_poller_ && has_connection();
-    if (is_poller) begin_polling_as_caller();
+    has_poller_ = has_poller_ || is_poller;
     unlock(lock);
     if (must_wait) wait(waiter, is_poller);
     return error_of_reply(status);
@@ -273,10 +273,20 @@ Transport::Polled Transport::poll_as_worker() {
     return polled.count != 0 ? Polled::kSomething : Polled::kNothing;
 }
 
-void Transport::end_polling() {
+void Transport::end_polling(bool is_watched) {
     Lock lock(mutex_);
-    leave_polling();
+    is_watched_ = is_watched;
+    leave_polling(is_watched);
     unlock(lock);
+}
+
+void Transport::arm() {
+    is_armed_ = true;
+    endpoint_->arm();
+}
+
+void Transport::take_events() {
+    if (endpoint_->take_events()) is_armed_ = false;
 }
 
 void Transport::deliver() {

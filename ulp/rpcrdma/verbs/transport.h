@@ -66,11 +66,11 @@ class Transport : public rpcrdma_connection, public std::enable_shared_from_this
     /// kDeliver: the worker is not the poller any more, and deliver() is to be called. kEnded: it stays the
     /// poller, and recover() is to be called. kCallersWait: as kSomething, and end_polling() is wanted.
     [[nodiscard]] Polled poll_as_worker();
-    /// Hands over to a caller that waits, or to nobody.
-    void end_polling();
+    /// Hands over to a caller that waits, or to nobody; `is_watched`: the worker waits for completion_fd().
+    void end_polling(bool is_watched);
     /// The next completion makes completion_fd() readable.
-    void arm() { endpoint_->arm(); }
-    void take_events() { endpoint_->take_events(); }
+    void arm();
+    void take_events();
     void deliver();
     /// The connection has ended and the worker is its poller. Returns false if it is over for good.
     [[nodiscard]] virtual bool recover() = 0;
@@ -148,9 +148,8 @@ class Transport : public rpcrdma_connection, public std::enable_shared_from_this
     void collect();
     void finish_waiter(Waiter& waiter);
     void end_reply(std::uint32_t call);
-    /// With the mutex: a caller is the poller.
-    void begin_polling_as_caller();
-    void leave_polling();
+    /// `is_worker`: it looks again soon.
+    void leave_polling(bool is_worker);
 
     std::unique_ptr<Endpoint> endpoint_;
     std::unique_ptr<Connection> connection_;
@@ -158,6 +157,7 @@ class Transport : public rpcrdma_connection, public std::enable_shared_from_this
     const bool is_eager_;
     bool has_poller_ = false;
     bool is_watched_ = false;  ///< the worker waits for completion_fd()
+    bool is_armed_ = false;    ///< the poller's: an event comes, or is there
     bool is_failed_ = false;
     bool must_notify_ = false;
     Followers followers_;

@@ -24,7 +24,7 @@ constexpr std::size_t kMostHot = 8;
 /// Rounds over the hot ones between two looks at the events.
 constexpr unsigned kRoundsBetweenEvents = 64;
 /// How often the worker asks whether callers have stopped polling a connection that does not need it else.
-constexpr int kIdleLookMs = 5;
+constexpr int kIdleLookMs = 2;
 
 constexpr std::int64_t kNever = INT64_MAX;
 /// In the pointer of an event: it is of librdmacm.
@@ -153,13 +153,27 @@ void Worker::service(Entry& entry) {
     entry.transport->take_events();
     entry.last_active_ns = now_ns();
     drain(entry);
-    if (!entry.is_polled || entry.is_over || entry.transport->endpoint() == nullptr) return;
+    if (!is_live(entry)) return;
+    const std::uint64_t calls = entry.transport->calls_started();
+    if (!entry.transport->needs_worker() && calls != entry.calls_seen) {
+        // Callers are at it; an event for each of their calls would be of no use.
+        entry.calls_seen = calls;
+        entry.is_polled = false;
+        unwatch(entry);
+        entry.transport->end_polling(false);
+        return;
+    }
     if (hot_.size() >= kMostHot || entry.transport->spin_ns() == 0) {
         cool(entry);
     } else if (!entry.is_hot) {
         entry.is_hot = true;
         hot_.push_back(&entry);
     }
+}
+
+bool Worker::is_live(const Entry& entry) {
+    const Endpoint* const endpoint = entry.transport->endpoint();
+    return entry.is_polled && !entry.is_over && endpoint != nullptr && !endpoint->has_ended();
 }
 
 bool Worker::begin(Entry& entry) {
@@ -181,8 +195,8 @@ bool Worker::drain(Entry& entry) {
                 break;
             case Transport::Polled::kCallersWait:
                 entry.is_polled = false;
-                entry.transport->end_polling();
                 watch(entry);
+                entry.transport->end_polling(true);
                 return true;
             case Transport::Polled::kDeliver:
                 entry.is_polled = false;
@@ -228,13 +242,10 @@ void Worker::cool(Entry& entry) {
         entry.transport->arm();
         // What came before it was armed brings no event; and a reply that waits takes the event.
         is_active = drain(entry);
-        if (!entry.is_polled || entry.is_over || entry.transport->endpoint() == nullptr ||
-            entry.transport->endpoint()->has_ended()) {
-            return;
-        }
+        if (!is_live(entry)) return;
     }
     entry.is_polled = false;
-    entry.transport->end_polling();
+    entry.transport->end_polling(true);
 }
 
 void Worker::watch(Entry& entry) {

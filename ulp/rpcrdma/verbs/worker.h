@@ -52,6 +52,8 @@ class Worker {
     void run();
     void take_notified();
     void service(Entry& entry);
+    /// Returns whether the worker polls it, and it is connected.
+    [[nodiscard]] static bool is_live(const Entry& entry);
     [[nodiscard]] bool begin(Entry& entry);
     /// Polls until nothing is left, or others have their turn. Returns whether there was anything.
     bool drain(Entry& entry);
