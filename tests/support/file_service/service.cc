@@ -40,6 +40,11 @@ std::uint32_t room_of_read(const void* arguments) {
     return static_cast<const read_arguments*>(arguments)->octets;
 }
 
+// What is echoed is not larger than what was sent.
+std::uint32_t room_of_echo(const void* arguments) {
+    return static_cast<const payload*>(arguments)->payload_len;
+}
+
 // The same as an offset, as programs need it that have pointers or arrays on the way.
 char** data_of_read(void* object) {
     auto* const result = static_cast<read_result*>(object);
@@ -58,7 +63,8 @@ rpcrdma_onc_item item_of(rpcproc_t procedure, rpcrdma_onc_side side, std::size_t
 
 }  // namespace
 
-std::vector<rpcrdma_onc_item> ddp_items(std::uint32_t least_octets, std::uint32_t most_octets) {
+std::vector<rpcrdma_onc_item> ddp_items(std::uint32_t least_octets, std::uint32_t most_octets,
+                                        bool echoes_know_their_size) {
     std::vector<rpcrdma_onc_item> items = {
         item_of(FILE_WRITE, RPCRDMA_ONC_ARGUMENT, offsetof(write_arguments, data.payload_val)),
         item_of(FILE_READ, RPCRDMA_ONC_RESULT, 0),
@@ -75,6 +81,9 @@ std::vector<rpcrdma_onc_item> ddp_items(std::uint32_t least_octets, std::uint32_
     }
     items[1].locate = data_of_read;
     items[1].room = room_of_read;
+    if (echoes_know_their_size) {
+        items[3].room = room_of_echo;
+    }
     return items;
 }
 

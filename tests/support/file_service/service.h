@@ -15,8 +15,9 @@ extern "C" void file_service_1(struct svc_req* request, SVCXPRT* transport);
 namespace urnic::file_service {
 
 /// DDP-eligible data: data of WRITE, READ, ECHO and SAMPLE of at least `least_octets`. READ's room is what is
-/// asked for, that of the others `most_octets`.
-[[nodiscard]] std::vector<rpcrdma_onc_item> ddp_items(std::uint32_t least_octets, std::uint32_t most_octets);
+/// asked for, that of ECHO what is sent if `echoes_know_their_size`, that of others `most_octets`.
+[[nodiscard]] std::vector<rpcrdma_onc_item> ddp_items(std::uint32_t least_octets, std::uint32_t most_octets,
+                                                      bool echoes_know_their_size);
 
 /// Octet `at` of what the tests send: another for each seed.
 [[nodiscard]] inline char pattern_octet(std::uint64_t seed, std::uint64_t at) {

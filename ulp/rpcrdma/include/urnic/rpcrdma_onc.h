@@ -13,6 +13,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 
 /* --- client */
 /* A CLIENT for a program at a server. `options` may be NULL. Returns NULL with rpc_createerr set:
@@ -73,6 +76,9 @@ struct rpcrdma_onc_item {
  * RPCRDMA_MAX_ITEMS. Returns 0, EINVAL, ENOMEM. */
 int rpcrdma_onc_ddp(const struct rpcrdma_onc_item* items, size_t count);
 
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
 #ifdef __cplusplus
 }
 #endif

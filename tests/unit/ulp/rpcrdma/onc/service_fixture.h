@@ -21,7 +21,7 @@ class ServiceTest : public testing::Test {
   protected:
     ServiceTest() {
         static const int added = [] {
-            const auto items = file_service::ddp_items(kLeastOctets, kMostOctets);
+            const auto items = file_service::ddp_items(kLeastOctets, kMostOctets, false);
             return rpcrdma_onc_ddp(items.data(), items.size());
         }();
         EXPECT_EQ(added, 0);
