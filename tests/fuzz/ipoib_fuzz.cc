@@ -29,11 +29,12 @@ class Host : public Outbox {
     void destroy_handle(AddressHandle handle) override { URNIC_CHECK(handles.erase(handle) == 1); }
     [[nodiscard]] bool send(AddressHandle handle, std::uint32_t qpn, ConstOctets header,
                             ConstOctets payload) override {
-        URNIC_CHECK(handles.contains(handle) && qpn > 1 && header.size() == kEncapsulationOctets &&
+        URNIC_CHECK(handles.contains(handle) && qpn > 1 && header.size() >= kEncapsulationOctets &&
                     u16_at(header, 2) == 0);
-        URNIC_CHECK(!payload.empty() && payload.size() <= mtu);
-        last.assign(payload.begin(), payload.end());
-        return (payload.size() & 7U) != 7;
+        URNIC_CHECK(!payload.empty() && header.size() - kEncapsulationOctets + payload.size() <= mtu);
+        last.assign(header.begin() + kEncapsulationOctets, header.end());
+        last.insert(last.end(), payload.begin(), payload.end());
+        return has_slots || (payload.size() & 7U) != 7;
     }
     void deliver(ConstOctets header, ConstOctets payload) override {
         URNIC_CHECK(header.size() == kEthernetHeaderOctets && payload.size() <= mtu);
@@ -46,6 +47,7 @@ class Host : public Outbox {
     void leave(const Gid& group) override { URNIC_CHECK(groups.erase(group) == 1); }
 
     std::size_t mtu = 0;
+    bool has_slots = false;  // else now and then there is none
     AddressHandle next_handle = 0;
     std::set<AddressHandle> handles;
     std::set<Gid> groups;
@@ -76,7 +78,18 @@ void step(Link& link, Host& host, Input& input, const LinkConfig& config) {
                 std::swap_ranges(frame.begin(), frame.begin() + 6, frame.begin() + 6);
                 std::copy(config.own_mac.begin(), config.own_mac.end(), frame.begin() + 6);
             }
-            link.on_frame(frame);
+            if (input.flag()) {
+                link.on_frame(frame);
+                break;
+            }
+            Bytes words(kOffloadOctets);
+            const std::span<const std::byte> raw = input.bytes(input.below(kOffloadOctets + 1));
+            std::copy(raw.begin(), raw.end(), words.begin());
+            link.on_frame(frame, read_offload(words));
+            host.has_slots = true;
+            link.resume();
+            host.has_slots = false;
+            URNIC_CHECK(!link.has_waiting_segments());
             break;
         }
         case 1: {

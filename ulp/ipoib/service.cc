@@ -16,8 +16,10 @@ namespace urnic::ipoib {
 
 namespace {
 
-/// Frames and completions in one turn.
-constexpr std::size_t kBurst = 64;
+/// Frames in one turn.
+constexpr std::size_t kFrames = 16;
+/// Completions in one turn: frames of 64 KB at MTU 2044, several of them.
+constexpr std::size_t kCompletions = 256;
 /// Memberships without a report (the first ones, IGMP turned off) are seen after this.
 constexpr int kMembershipPeriodMs = 1000;
 
@@ -53,14 +55,14 @@ Service::Service(const ServiceConfig& config) : config_(config), endpoint_(confi
                          " on " + endpoint_.device_name());
     }
     tap_ = std::make_unique<TapDevice>(config.interface, link_config_.own_mac, config.ud.mtu);
-    endpoint_.on_frame([this](ConstOctets header, ConstOctets payload) {
-        tap_refusals_ += tap_->write(header, payload) ? 0 : 1;
-    });
+    coalescer_ = std::make_unique<Coalescer>(*tap_);
+    endpoint_.on_frame(
+        [this](ConstOctets header, ConstOctets payload) { coalescer_->take(header, payload); });
     addresses_ = std::make_unique<AddressMonitor>(
         tap_->name(),
-        [this](std::uint32_t address) { take_frame(gratuitous_arp(link_config_.own_mac, address)); },
+        [this](std::uint32_t address) { link_->on_frame(gratuitous_arp(link_config_.own_mac, address)); },
         [this](const Ipv6Address& address) {
-            take_frame(unsolicited_advertisement(link_config_.own_mac, address));
+            link_->on_frame(unsolicited_advertisement(link_config_.own_mac, address));
         });
 }
 
@@ -72,8 +74,7 @@ std::string Service::description() const {
            std::to_string(config_.ud.mtu) + ", broadcast group " + text_of(broadcast_gid(link_config_.scope));
 }
 
-void Service::take_frame(ConstOctets frame) {
-    link_->on_frame(frame);
+void Service::watch_memberships(ConstOctets frame) {
     if (frame.size() > kEthernetHeaderOctets &&
         is_membership_report(u16_at(frame, 12), frame.subspan(kEthernetHeaderOctets))) {
         has_new_memberships_ = true;
@@ -86,26 +87,41 @@ void Service::follow_memberships() {
                            parse_igmp6(read_proc_file("/proc/self/net/igmp6"), tap_->name()));
 }
 
-bool Service::move() {
+bool Service::read_frames() {
     bool has_moved = false;
+    link_->resume();
     // Without a slot frames stay with the kernel, as with a NIC whose ring is full.
-    for (std::size_t i = std::min(kBurst, endpoint_.free_slots()); i != 0; --i) {
-        const ConstOctets frame = tap_->read();
+    for (std::size_t i = 0; i < kFrames && can_read(); ++i) {
+        Offload offload;
+        const Octets frame = tap_->read(offload);
         if (frame.empty()) {
             break;
         }
-        take_frame(frame);
+        watch_memberships(frame);
+        link_->on_frame(frame, offload);
         has_moved = true;
+        // A frame in one piece is many datagrams: the device begins with them while the next one is cut.
+        if (offload.segmentation != Segmentation::kNone) {
+            endpoint_.flush();
+        }
     }
+    endpoint_.flush();
+    return has_moved;
+}
+
+bool Service::move() {
+    const bool has_read = read_frames();
     if (has_new_memberships_) {
         follow_memberships();
     }
-    endpoint_.flush();
     const std::size_t completions =
-        endpoint_.poll(kBurst, [this](ConstOctets grh, std::uint32_t source, ConstOctets payload) {
+        endpoint_.poll(kCompletions, [this](ConstOctets grh, std::uint32_t source, ConstOctets payload) {
             link_->on_datagram(grh, source, payload);
         });
-    return has_moved || completions != 0;
+    // Merged frames lie in the receives' memory until here.
+    coalescer_->flush();
+    endpoint_.release_receives();
+    return has_read || completions != 0;
 }
 
 void Service::run(int stop_fd, int report_fd) {
@@ -123,7 +139,7 @@ void Service::run(int stop_fd, int report_fd) {
         }
         // What came before the event was asked for is taken first.
         const bool may_sleep = !has_moved && !move();
-        events[2].events = endpoint_.free_slots() != 0 ? POLLIN : 0;
+        events[2].events = can_read() ? POLLIN : 0;
         const int ready = ::poll(events.data(), events.size(), may_sleep ? kMembershipPeriodMs : 0);
         if ((events[4].revents & POLLIN) != 0) {
             addresses_->take();
@@ -145,13 +161,15 @@ void Service::run(int stop_fd, int report_fd) {
 
 void Service::print_counters() const {
     const LinkCounters& counters = link_->counters();
-    const std::array<std::pair<const char*, std::uint64_t>, 24> rows = {{
+    const std::array<std::pair<const char*, std::uint64_t>, 26> rows = {{
         {"tx_packets", counters.tx_packets},
         {"tx_octets", counters.tx_octets},
         {"tx_multicast", counters.tx_multicast},
         {"rx_packets", counters.rx_packets},
         {"rx_octets", counters.rx_octets},
         {"rx_multicast", counters.rx_multicast},
+        {"tx_segmented", counters.tx_segmented},
+        {"rx_merged", coalescer_->merged()},
         {"tx_unknown_neighbour", counters.tx_unknown_neighbour},
         {"tx_too_long", counters.tx_too_long},
         {"tx_no_slot", counters.tx_no_slot},
@@ -164,7 +182,7 @@ void Service::print_counters() const {
         {"rx_no_source", counters.rx_no_source},
         {"rx_other_type", counters.rx_other_type},
         {"rx_malformed", counters.rx_malformed},
-        {"rx_tap_refused", tap_refusals_},
+        {"rx_tap_refused", tap_->refusals()},
         {"joins_failed", counters.joins_failed},
         {"failed_completions", endpoint_.failed_completions()},
         {"neighbours", link_->neighbours()},

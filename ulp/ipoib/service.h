@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "ulp/ipoib/engine/coalescer.h"
 #include "ulp/ipoib/engine/link.h"
 #include "ulp/ipoib/tap/address_monitor.h"
 #include "ulp/ipoib/tap/tap_device.h"
@@ -31,16 +32,21 @@ class Service {
     /// Moves what is there, both ways, without waiting; returns whether there was something.
     bool move();
     void follow_memberships();
-    void take_frame(ConstOctets frame);
+    /// Frames of the kernel to the link.
+    bool read_frames();
+    [[nodiscard]] bool can_read() const {
+        return !link_->has_waiting_segments() && endpoint_.free_slots() != 0;
+    }
+    void watch_memberships(ConstOctets frame);
 
     ServiceConfig config_;
     UdEndpoint endpoint_;
     LinkConfig link_config_;
     std::unique_ptr<TapDevice> tap_;
+    std::unique_ptr<Coalescer> coalescer_;
     std::unique_ptr<Link> link_;
     std::unique_ptr<AddressMonitor> addresses_;
     bool has_new_memberships_ = true;
-    std::uint64_t tap_refusals_ = 0;
 };
 
 }  // namespace urnic::ipoib

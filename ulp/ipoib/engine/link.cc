@@ -5,6 +5,17 @@
 
 namespace urnic::ipoib {
 
+namespace {
+
+/// The header of section 6; its second half is reserved.
+std::array<std::byte, kEncapsulationOctets> encapsulation(std::uint16_t type) {
+    std::array<std::byte, kEncapsulationOctets> header{};
+    put_u16(header, 0, type);
+    return header;
+}
+
+}  // namespace
+
 Link::Link(const LinkConfig& config, Outbox& outbox)
     : config_(config),
       outbox_(outbox),
@@ -115,23 +126,89 @@ void Link::on_frame(ConstOctets frame) {
         ++counters_.tx_too_long;
         return;
     }
+    const Neighbour* neighbour = with_handle(address);
+    if (neighbour == nullptr) {
+        return;
+    }
+    if (!outbox_.send(neighbour->handle, address.qpn, encapsulation(type), payload)) {
+        ++counters_.tx_no_slot;
+        return;
+    }
+    count_sent(address, payload.size());
+}
+
+Neighbour* Link::with_handle(const LinkAddress& address) {
     Neighbour& neighbour = neighbours_.of_address(address);
     if (neighbour.handle == 0) {
         neighbour.handle = outbox_.create_handle(address.gid);
     }
     if (neighbour.handle == 0) {
         ++counters_.tx_no_handle;
-        return;
+        return nullptr;
     }
-    std::array<std::byte, kEncapsulationOctets> header{};
-    put_u16(header, 0, type);
-    if (!outbox_.send(neighbour.handle, address.qpn, header, payload)) {
-        ++counters_.tx_no_slot;
-        return;
-    }
+    return &neighbour;
+}
+
+void Link::count_sent(const LinkAddress& address, std::size_t octets) {
     ++counters_.tx_packets;
-    counters_.tx_octets += payload.size();
+    counters_.tx_octets += octets;
     counters_.tx_multicast += address.qpn == kMulticastQpn ? 1 : 0;
+}
+
+void Link::on_frame(Octets frame, const Offload& offload) {
+    if (offload.segmentation == Segmentation::kNone) {
+        if (offload.needs_checksum && !complete_checksum(frame, offload)) {
+            ++counters_.tx_malformed;
+            return;
+        }
+        on_frame(frame);
+        return;
+    }
+    if (frame.size() <= kEthernetHeaderOctets) {
+        ++counters_.tx_malformed;
+        return;
+    }
+    const std::uint16_t type = u16_at(frame, 12);
+    const ConstOctets packet = frame.subspan(kEthernetHeaderOctets);
+    if (type != (u8_at(packet, 0) >> 4U == 6 ? kTypeIpv6 : kTypeIpv4)) {
+        ++counters_.tx_malformed;
+        return;
+    }
+    const Neighbour* to = destination_of(read_mac(frame), type, packet);
+    if (to == nullptr) {
+        return;
+    }
+    switch (segmenter_.start(encapsulation(type), packet, offload, config_.mtu)) {
+        case Segmenter::Start::kDone:
+            ++counters_.tx_segmented;
+            segments_to_ = to->address;
+            resume();
+            break;
+        case Segmenter::Start::kMalformed:
+            ++counters_.tx_malformed;
+            break;
+        case Segmenter::Start::kTooLong:
+            ++counters_.tx_too_long;
+            break;
+    }
+}
+
+void Link::resume() {
+    if (segmenter_.is_done()) {
+        return;
+    }
+    const Neighbour* neighbour = with_handle(segments_to_);
+    if (neighbour == nullptr) {
+        segmenter_.drop();
+        return;
+    }
+    for (; !segmenter_.is_done(); segmenter_.advance()) {
+        const Segment segment = segmenter_.segment();
+        if (!outbox_.send(neighbour->handle, segments_to_.qpn, segment.header, segment.data)) {
+            return;
+        }
+        count_sent(segments_to_, segment.header.size() - kEncapsulationOctets + segment.data.size());
+    }
 }
 
 // --- from the QP

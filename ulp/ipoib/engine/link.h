@@ -1,7 +1,8 @@
 /// One IPoIB link (RFC 4391): Ethernet frames of a TAP device to datagrams of a UD QP and back. Pure: effects
 /// go to the outbox.
 ///
-///     TAP frame  --on_frame()-->     ARP, ND translated; destination MAC or IP group to GID and QPN
+///     TAP frame  --on_frame()-->     ARP, ND translated; destination MAC or IP group to GID and QPN; cut to
+///     the MTU
 ///     --send()-->     UD QP TAP device <--deliver()--      source address to MAC; ARP, ND translated
 ///     <--on_datagram()--  completion
 #pragma once
@@ -16,6 +17,7 @@
 #include "ulp/ipoib/codec/translation.h"
 #include "ulp/ipoib/engine/neighbour_table.h"
 #include "ulp/ipoib/engine/outbox.h"
+#include "ulp/ipoib/engine/segmenter.h"
 
 namespace urnic::ipoib {
 
@@ -39,6 +41,7 @@ struct LinkCounters {
     std::uint64_t rx_packets = 0;
     std::uint64_t rx_octets = 0;
     std::uint64_t rx_multicast = 0;
+    std::uint64_t tx_segmented = 0;  ///< frames that were cut into several packets
     std::uint64_t tx_unknown_neighbour = 0;
     std::uint64_t tx_too_long = 0;
     std::uint64_t tx_no_slot = 0;
@@ -64,6 +67,12 @@ class Link : private AddressMap {
     [[nodiscard]] bool join_broadcast();
     /// A frame that the TAP device sends.
     void on_frame(ConstOctets frame);
+    /// The same with its checksum still to be made, or in one piece that is still to be cut. Segments without
+    /// a send slot wait for resume(), and until then the frame stays where it is; not to be called meanwhile.
+    void on_frame(Octets frame, const Offload& offload);
+    [[nodiscard]] bool has_waiting_segments() const { return !segmenter_.is_done(); }
+    /// Sends segments that wait, as many as there are slots for.
+    void resume();
     /// A datagram: 40 octets of GRH room and the payload, the QP that sent it.
     void on_datagram(ConstOctets grh, std::uint32_t source_qpn, ConstOctets payload);
     /// The IP groups that the TAP device's kernel is a member of: joins and leaves what differs.
@@ -81,6 +90,9 @@ class Link : private AddressMap {
     /// The payload as it travels, translated into `scratch_` if it has to be; empty: counted.
     [[nodiscard]] ConstOctets outgoing(std::uint16_t type, ConstOctets payload);
     [[nodiscard]] ConstOctets incoming(std::uint16_t type, ConstOctets payload);
+    /// The entry with its handle; nullptr: there is no handle, which is counted.
+    [[nodiscard]] Neighbour* with_handle(const LinkAddress& address);
+    void count_sent(const LinkAddress& address, std::size_t octets);
     void count_failure(Translation result, bool is_outgoing);
 
     LinkConfig config_;
@@ -89,6 +101,9 @@ class Link : private AddressMap {
     std::vector<Gid> groups_;  // joined, without the broadcast group; sorted
     bool has_joined_broadcast_ = false;
     LinkCounters counters_;
+    Segmenter segmenter_;
+    /// Where the segments go that wait.
+    LinkAddress segments_to_;
     /// A translated message: no longer than the largest MTU.
     std::array<std::byte, 65536> scratch_{};
 };

@@ -56,13 +56,14 @@ TapDevice::TapDevice(const std::string& name, const Mac& mac, std::uint32_t mtu)
     }
     try {
         ifreq request = named(name);
-        request.ifr_flags = IFF_TAP | IFF_NO_PI;
+        request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
         if (::ioctl(fd_, TUNSETIFF, &request) < 0) {
             throw errno_error(
                 "cannot make TAP device " + (name.empty() ? "ib%d" : name),
                 "CAP_NET_ADMIN is needed (as a user: unshare -Urn), and a name that no interface has");
         }
         name_ = static_cast<const char*>(request.ifr_name);
+        set_offloads();
         const ControlSocket control;
         request = named(name_);
         request.ifr_hwaddr.sa_family = ARPHRD_ETHER;
@@ -83,16 +84,52 @@ TapDevice::TapDevice(const std::string& name, const Mac& mac, std::uint32_t mtu)
 
 TapDevice::~TapDevice() { ::close(fd_); }
 
-ConstOctets TapDevice::read() {
-    const ssize_t octets = ::read(fd_, frame_.data(), frame_.size());
-    return octets > 0 ? ConstOctets(frame_).first(static_cast<std::size_t>(octets)) : ConstOctets();
+/// What the kernel may leave to this device; a kernel that does not know a bit refuses all of them.
+void TapDevice::set_offloads() const {
+    int octets = kOffloadOctets;
+    int is_little = 1;
+    if (::ioctl(fd_, TUNSETVNETHDRSZ, &octets) < 0 || ::ioctl(fd_, TUNSETVNETLE, &is_little) < 0) {
+        throw errno_error("cannot set the offload header of " + name_, "Linux 4.0 or later is needed");
+    }
+#ifdef TUN_F_USO4
+    constexpr unsigned kUdp4 = TUN_F_USO4;
+    constexpr unsigned kUdp6 = TUN_F_USO6;
+#else
+    // Linux 6.2 has them; older headers do not.
+    constexpr unsigned kUdp4 = 0x20;
+    constexpr unsigned kUdp6 = 0x40;
+#endif
+    constexpr unsigned kTcp = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
+    for (const unsigned offloads : {kTcp | kUdp4 | kUdp6, kTcp, 0U}) {
+        if (::ioctl(fd_, TUNSETOFFLOAD, offloads) == 0) {
+            return;
+        }
+    }
+    throw errno_error("cannot set the offloads of " + name_, "");
 }
 
-bool TapDevice::write(ConstOctets header, ConstOctets payload) const {
-    std::array<iovec, 2> pieces{};
-    pieces[0] = {const_cast<std::byte*>(header.data()), header.size()};
-    pieces[1] = {const_cast<std::byte*>(payload.data()), payload.size()};
-    return ::writev(fd_, pieces.data(), static_cast<int>(pieces.size())) >= 0;
+Octets TapDevice::read(Offload& offload) {
+    const ssize_t octets = ::read(fd_, frame_.data(), frame_.size());
+    if (octets <= static_cast<ssize_t>(kOffloadOctets)) {
+        return {};
+    }
+    offload = read_offload(frame_);
+    return Octets(frame_).first(static_cast<std::size_t>(octets)).subspan(kOffloadOctets);
+}
+
+void TapDevice::write(const Offload& offload, std::span<const ConstOctets> pieces) {
+    std::array<std::byte, kOffloadOctets> header{};
+    write_offload(header, offload);
+    std::array<iovec, Coalescer::kMostSegments + 2> vectors{};
+    if (pieces.size() >= vectors.size()) {
+        ++refusals_;
+        return;
+    }
+    vectors[0] = {header.data(), header.size()};
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+        vectors[i + 1] = {const_cast<std::byte*>(pieces[i].data()), pieces[i].size()};
+    }
+    refusals_ += ::writev(fd_, vectors.data(), static_cast<int>(pieces.size() + 1)) < 0 ? 1 : 0;
 }
 
 }  // namespace urnic::ipoib

@@ -173,6 +173,15 @@ void UdEndpoint::create_qp() {
     if (mr_ == nullptr) {
         throw errno_error("cannot register " + std::to_string(memory_.size()) + " octets", "see ulimit -l");
     }
+    for (std::uint32_t slot = 0; slot < config_.depth; ++slot) {
+        receive_sges_.push_back({reinterpret_cast<std::uint64_t>(memory_.data() + slot * slot_octets_),
+                                 static_cast<std::uint32_t>(kGrhOctets + kEncapsulationOctets + config_.mtu),
+                                 mr_->lkey});
+        taken_.push_back(slot);
+    }
+    for (std::uint32_t slot = 0; slot < config_.depth; ++slot) {
+        receives_.push_back({kReceive | slot, nullptr, &receive_sges_[slot], 1});
+    }
     wrs_.resize(config_.depth);
     sges_.resize(config_.depth);
 }
@@ -197,48 +206,57 @@ void UdEndpoint::start_qp() {
     if (error != 0) {
         throw SetupError("cannot take the UD QP of " + device_name_ + " to RTS: " + std::strerror(error));
     }
-    for (std::uint32_t slot = 0; slot < config_.depth; ++slot) {
-        post_receive(slot);
-    }
+    release_receives();
     arm();
 }
 
 // --- receiving
 
-void UdEndpoint::post_receive(std::uint32_t slot) {
-    ibv_sge sge{};
-    sge.addr = reinterpret_cast<std::uint64_t>(memory_.data() + slot * slot_octets_);
-    sge.length = static_cast<std::uint32_t>(kGrhOctets + kEncapsulationOctets + config_.mtu);
-    sge.lkey = mr_->lkey;
-    ibv_recv_wr wr{};
-    wr.wr_id = kReceive | slot;
-    wr.sg_list = &sge;
-    wr.num_sge = 1;
+void UdEndpoint::release_receives() {
+    if (taken_.empty()) {
+        return;
+    }
+    for (std::size_t i = 0; i + 1 < taken_.size(); ++i) {
+        receives_[taken_[i]].next = &receives_[taken_[i + 1]];
+    }
+    receives_[taken_.back()].next = nullptr;
     ibv_recv_wr* bad = nullptr;
-    ibv_post_recv(qp_.get(), &wr, &bad);
+    // It has room for all of them: a failure means that the device is gone, and its event says so.
+    failed_completions_ += ibv_post_recv(qp_.get(), &receives_[taken_.front()], &bad) != 0 ? 1 : 0;
+    taken_.clear();
+}
+
+void UdEndpoint::on_received(const ibv_wc& completion, const OnDatagram& on_datagram) {
+    const auto slot = static_cast<std::uint32_t>(completion.wr_id & ~kReceive);
+    const ConstOctets room = ConstOctets(memory_).subspan(slot * slot_octets_, slot_octets_);
+    if (completion.status != IBV_WC_SUCCESS) {
+        ++failed_completions_;
+    } else if (completion.byte_len >= kGrhOctets && completion.byte_len <= slot_octets_) {
+        on_datagram(room.first(kGrhOctets), completion.src_qp,
+                    room.subspan(kGrhOctets, completion.byte_len - kGrhOctets));
+    }
+    taken_.push_back(slot);
 }
 
 std::size_t UdEndpoint::poll(std::size_t most, const OnDatagram& on_datagram) {
     std::array<ibv_wc, 64> completions;
-    const int wanted = static_cast<int>(std::min(most, completions.size()));
-    const int count = ibv_poll_cq(cq_.get(), wanted, completions.data());
-    for (int i = 0; i < count; ++i) {
-        const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
-        if ((completion.wr_id & kReceive) == 0) {
-            on_sent(completion);
-            continue;
+    std::size_t taken = 0;
+    while (taken < most) {
+        const int count = ibv_poll_cq(cq_.get(), static_cast<int>(completions.size()), completions.data());
+        for (int i = 0; i < count; ++i) {
+            const ibv_wc& completion = completions[static_cast<std::size_t>(i)];
+            if ((completion.wr_id & kReceive) == 0) {
+                on_sent(completion);
+            } else {
+                on_received(completion, on_datagram);
+            }
         }
-        const auto slot = static_cast<std::uint32_t>(completion.wr_id & ~kReceive);
-        const ConstOctets room = ConstOctets(memory_).subspan(slot * slot_octets_, slot_octets_);
-        if (completion.status != IBV_WC_SUCCESS) {
-            ++failed_completions_;
-        } else if (completion.byte_len >= kGrhOctets && completion.byte_len <= slot_octets_) {
-            on_datagram(room.first(kGrhOctets), completion.src_qp,
-                        room.subspan(kGrhOctets, completion.byte_len - kGrhOctets));
+        taken += count > 0 ? static_cast<std::size_t>(count) : 0;
+        if (count < static_cast<int>(completions.size())) {
+            break;
         }
-        post_receive(slot);
     }
-    return count > 0 ? static_cast<std::size_t>(count) : 0;
+    return taken;
 }
 
 void UdEndpoint::arm() {

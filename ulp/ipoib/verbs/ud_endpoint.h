@@ -44,10 +44,12 @@ class UdEndpoint : public Outbox {
     [[nodiscard]] int event_fd() const;
     /// Takes events of the device; throws SetupError when the device is gone.
     void take_events();
-    /// Takes completions, at most `most`; on_datagram(GRH room, source QPN, payload) for each receive.
-    /// Returns how many there were.
+    /// Takes completions, at most `most` and a few more; on_datagram(GRH room, source QPN, payload) for each
+    /// receive, whose memory stays as it is until release_receives(). Returns how many there were.
     using OnDatagram = std::function<void(ConstOctets, std::uint32_t, ConstOctets)>;
     std::size_t poll(std::size_t most, const OnDatagram& on_datagram);
+    /// Posts the receives again that poll() has taken.
+    void release_receives();
     /// Asks for the next event, and takes those that are there.
     void arm();
     /// SENDs that send() takes now.
@@ -81,7 +83,7 @@ class UdEndpoint : public Outbox {
     void check_mtu() const;
     void create_qp();
     void start_qp();
-    void post_receive(std::uint32_t slot);
+    void on_received(const ibv_wc& completion, const OnDatagram& on_datagram);
     void on_sent(const ibv_wc& completion);
     void end_retired();
     void recover_send_queue();
@@ -98,6 +100,9 @@ class UdEndpoint : public Outbox {
     std::size_t slot_octets_ = 0;
     std::vector<std::byte> memory_;  ///< receives, then send slots
     Owned<ibv_mr> mr_{nullptr, ibv_dereg_mr};
+    std::vector<ibv_recv_wr> receives_;  ///< of each slot
+    std::vector<ibv_sge> receive_sges_;
+    std::vector<std::uint32_t> taken_;  ///< slots of receives that are not posted
     std::vector<ibv_send_wr> wrs_;
     std::vector<ibv_sge> sges_;
     std::uint64_t sent_ = 0;  ///< given to send()

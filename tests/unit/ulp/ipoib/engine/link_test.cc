@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/unit/ulp/ipoib/octets_of.h"
+#include "tests/unit/ulp/ipoib/packet_of.h"
 
 namespace urnic::ipoib::test {
 namespace {
@@ -50,8 +51,12 @@ class IpoibLink : public ::testing::Test, public Outbox {
                             ConstOctets payload) override {
         Bytes datagram(header.begin(), header.end());
         datagram.insert(datagram.end(), payload.begin(), payload.end());
+        if (slots_ == 0) {
+            return false;
+        }
+        --slots_;
         sent_.push_back({handle, qpn, datagram});
-        return has_slots_;
+        return true;
     }
     void deliver(ConstOctets header, ConstOctets payload) override {
         Bytes frame(header.begin(), header.end());
@@ -78,7 +83,7 @@ class IpoibLink : public ::testing::Test, public Outbox {
     static constexpr const char* kPacket = "08000000 45000018 00000000 40010000 0a090002 0a090001 01020304";
 
     bool has_handles_ = true;
-    bool has_slots_ = true;
+    std::size_t slots_ = 1000;
     std::map<AddressHandle, Gid> handles_;
     std::set<Gid> joined_;
     std::vector<Sent> sent_;
@@ -167,7 +172,7 @@ TEST_F(IpoibLink, WhatIsDroppedIsCounted) {
     EXPECT_EQ(counters.tx_malformed, 1U);
     EXPECT_EQ(counters.tx_too_long, 1U);
     EXPECT_EQ(counters.tx_packets, 1U);
-    has_slots_ = false;
+    slots_ = 0;
     longest.resize(14 + 20);
     link().on_frame(longest);
     EXPECT_EQ(counters.tx_no_slot, 1U);
@@ -196,6 +201,108 @@ TEST_F(IpoibLink, WhatArrivesWrongIsCounted) {
     // The reserved half of the encapsulation header is ignored (RFC 4391, section 6).
     receive(node(2), "0800abcd 45000018 00000000 40010000 0a090002 0a090001 01020304");
     EXPECT_EQ(counters.rx_packets, 1U);
+}
+
+class IpoibLinkOffload : public IpoibLink {
+  protected:
+    /// A frame to node 2, which has said something before.
+    Bytes frame_of(const Bytes& packet) {
+        receive(node(2), kPacket);
+        Bytes frame(delivered_.back().begin() + 6, delivered_.back().begin() + 12);
+        const Bytes rest = octets_of("020000000001 0800");
+        frame.insert(frame.end(), rest.begin(), rest.end());
+        frame.insert(frame.end(), packet.begin(), packet.end());
+        return frame;
+    }
+};
+
+TEST_F(IpoibLinkOffload, FrameIsCutAndSegmentsWaitForSlots) {
+    const Bytes data = Random(1).octets(5000);
+    Bytes frame = frame_of(packet_of({}, data, true));
+    slots_ = 2;
+    link().on_frame(frame, offload_of({}, 1000));
+    EXPECT_EQ(sent_.size(), 2U);
+    EXPECT_TRUE(link().has_waiting_segments());
+    link().resume();
+    EXPECT_EQ(sent_.size(), 2U);
+    slots_ = 100;
+    link().resume();
+    EXPECT_FALSE(link().has_waiting_segments());
+    link().resume();
+    const std::vector<Bytes> packets = packets_of({}, data, 1000);
+    ASSERT_EQ(sent_.size(), packets.size());
+    for (std::size_t i = 0; i < packets.size(); ++i) {
+        Bytes datagram = octets_of("08000000");
+        datagram.insert(datagram.end(), packets[i].begin(), packets[i].end());
+        EXPECT_EQ(sent_[i].datagram, datagram);
+        EXPECT_EQ(sent_[i].qpn, 0x22U);
+    }
+    EXPECT_EQ(link().counters().tx_packets, 5U);
+    EXPECT_EQ(link().counters().tx_octets, 5000U + 5 * 40);
+    EXPECT_EQ(link().counters().tx_segmented, 1U);
+    EXPECT_EQ(link().counters().tx_no_slot, 0U);
+}
+
+TEST_F(IpoibLinkOffload, NeighbourThatGoesMeanwhile) {
+    Bytes frame = frame_of(packet_of({}, Bytes(5000), true));
+    slots_ = 1;
+    link().on_frame(frame, offload_of({}, 1000));
+    // Its entry and its handle are others' now.
+    for (std::uint32_t number = 3; number < 20; ++number) {
+        receive(node(number), kPacket);
+    }
+    slots_ = 100;
+    link().resume();
+    ASSERT_EQ(sent_.size(), 5U);
+    EXPECT_EQ(handles_[sent_[4].handle], node(2).gid);
+    // A handle that cannot be made ends it.
+    slots_ = 1;
+    link().on_frame(frame = frame_of(packet_of({}, Bytes(5000), true)), offload_of({}, 1000));
+    for (std::uint32_t number = 3; number < 20; ++number) {
+        receive(node(number), kPacket);
+    }
+    has_handles_ = false;
+    slots_ = 100;
+    link().resume();
+    EXPECT_FALSE(link().has_waiting_segments());
+    EXPECT_EQ(link().counters().tx_no_handle, 1U);
+}
+
+TEST_F(IpoibLinkOffload, ChecksumIsCompleted) {
+    Bytes frame = frame_of(packet_of({}, Bytes(77), true));
+    Offload offload = offload_of({}, 0);
+    offload.segmentation = Segmentation::kNone;
+    link().on_frame(frame, offload);
+    ASSERT_EQ(sent_.size(), 1U);
+    EXPECT_EQ(Bytes(sent_[0].datagram.begin() + 4, sent_[0].datagram.end()), packet_of({}, Bytes(77)));
+}
+
+TEST_F(IpoibLinkOffload, WhatLiesIsCounted) {
+    Bytes frame = frame_of(packet_of({}, Bytes(5000), true));
+    const Offload good = offload_of({}, 1000);
+    Offload offload = good;
+    offload.segmentation = Segmentation::kNone;
+    offload.checksum_start = 0xFFFF;
+    link().on_frame(frame, offload);
+    EXPECT_EQ(link().counters().tx_malformed, 1U);
+    offload = good;
+    offload.segment_octets = 0;
+    link().on_frame(frame, offload);
+    EXPECT_EQ(link().counters().tx_malformed, 2U);
+    link().on_frame(Octets(frame).first(14), good);
+    EXPECT_EQ(link().counters().tx_malformed, 3U);
+    offload.segment_octets = 3000;
+    link().on_frame(frame, offload);
+    EXPECT_EQ(link().counters().tx_too_long, 1U);
+    Bytes wrong_type = frame;
+    put_u16(wrong_type, 12, kTypeIpv6);
+    link().on_frame(wrong_type, good);
+    EXPECT_EQ(link().counters().tx_malformed, 4U);
+    put_u32(frame, 2, 0x77777777);
+    link().on_frame(frame, good);
+    EXPECT_EQ(link().counters().tx_unknown_neighbour, 1U);
+    EXPECT_TRUE(sent_.empty());
+    EXPECT_FALSE(link().has_waiting_segments());
 }
 
 TEST_F(IpoibLink, TableIsBounded) {
