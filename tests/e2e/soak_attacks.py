@@ -1,0 +1,123 @@
+"""All attacks at once beside ten verified programs of another user: none of these notices, and the daemon does not grow.
+
+`scripts/soak attacks MINUTES` runs it. The daemon's footprint is taken before the attackers come, with the ten programs at work, and
+when the attackers have gone; in each minute each of the ten must get on.
+"""
+
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import harness
+import with_daemon
+
+TESTS = harness.BUILD / "tests/e2e"
+VICTIM, ATTACKER = 65533, 65534
+VICTIMS = 10
+# What a step of the attackers lasts, before they are ended and others begin.
+STEP_S = 10
+MAX_GROWTH_KB = 4096
+
+
+def as_user(uid, *words):
+    return ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", *map(str, words)]
+
+
+class Victim:
+    """A program of tests/e2e/tenants/verified.cc and how far it has come."""
+
+    def __init__(self, process):
+        self.process, self.count, self.last, self.slowest = process, 0, 0, None
+        self.thread = threading.Thread(target=self.follow, daemon=True)
+        self.thread.start()
+
+    def follow(self):
+        for line in self.process.stdout:
+            if line.strip().isdigit():
+                self.count = int(line)
+
+    def minute(self):
+        """What it did in the minute that ends now."""
+        done, self.last = self.count - self.last, self.count
+        self.slowest = done if self.slowest is None else min(done, self.slowest)
+        return done
+
+
+class Soak(with_daemon.WithDaemon):
+    workers = 2
+    minutes = 60.0
+
+    def command(self, *words):
+        return [harness.URNIC, "run", "--socket", self.socket, "--", *words]
+
+    def attackers(self, seed):
+        """Each a command that is started again when it ends. Those of `attack` and `scribbler` give up their rights by themselves."""
+        attack = [["attack", mode] for mode in ("channel", "watchers", "copied_write", "copied_send")]
+        attack += [["attack", mode, self.socket] for mode in ("cm", "ring", "ring_end")]
+        chosen = random.Random(seed).sample(attack, 3)
+        commands = [self.command(TESTS / name, *words) for name, *words in chosen]
+        commands += [self.command(TESTS / "scribbler", STEP_S, seed + i) for i in range(2)]
+        commands.append(as_user(ATTACKER, *self.command(TESTS / "believer", 1000, seed)))
+        garbage = pathlib.Path(__file__).parent / "tenants/garbage_client.py"
+        commands.append(as_user(ATTACKER, "/usr/bin/python3", garbage, self.socket, seed))
+        return commands
+
+    def step(self, seed):
+        running = [subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                    start_new_session=True) for command in self.attackers(seed)]
+        time.sleep(STEP_S)
+        for process in running:
+            harness.end_group(process)
+            process.wait()
+        return len(running)
+
+    def footprint(self):
+        threads = len(os.listdir(f"/proc/{self.daemon.pid}/task"))
+        return harness.Footprint(self.daemon.pid), threads
+
+    def settled(self):
+        """The clients that are left are the ten."""
+        self.assertTrue(harness.wait_until(lambda: len(self.status()["clients"]) == VICTIMS, pause=0.2), "clients are left")
+        return self.footprint()
+
+    def test_all_attacks_at_once(self):
+        victims = [Victim(harness.start(as_user(VICTIM, *self.command(TESTS / "verified")))) for _ in range(VICTIMS)]
+        for victim in victims:
+            self.addCleanup(harness.end_group, victim.process)
+        self.assertTrue(harness.wait_until(lambda: all(victim.count > 0 for victim in victims)), "the ten do not come up")
+        self.step(1)  # tables of the daemon's that grow with the first of a kind
+        before, threads_before = self.settled()
+        begin = minute = time.monotonic()
+        attackers, steps = 0, 1
+        for victim in victims:
+            victim.minute()
+        while time.monotonic() - begin < self.minutes * 60:
+            steps += 1
+            attackers += self.step(steps)
+            if time.monotonic() - minute >= 60:
+                minute = time.monotonic()
+                done = [victim.minute() for victim in victims]
+                print(f"{(minute - begin) / 60:.0f} min: exchanges of each {min(done)} to {max(done)}, {attackers} attackers", flush=True)
+                self.assertTrue(all(victim.process.poll() is None for victim in victims), "one of the ten has ended")
+                self.assertGreater(min(done), 0, "one of the ten stood still for a minute")
+        after, threads_after = self.settled()
+        growth_kb = after.resident_kb - before.resident_kb
+        print(f"{attackers} attackers in {self.minutes:g} minutes; {sum(victim.count for victim in victims)} verified exchanges of 3 messages, "
+              f"slowest minute of one {min(victim.slowest or 0 for victim in victims)}; daemon: {growth_kb:+d} KiB, descriptors "
+              f"{before.descriptors} -> {after.descriptors}, threads {threads_before} -> {threads_after}, mappings {before.mappings} -> {after.mappings}")
+        for victim in victims:
+            self.assertIsNone(victim.process.poll(), "one of the ten has ended")
+        self.assertLessEqual(growth_kb, MAX_GROWTH_KB)
+        self.assertEqual(after.descriptors, before.descriptors)
+        self.assertLessEqual(threads_after, threads_before)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    Soak.minutes = float(os.environ.get("URNIC_SOAK_MINUTES", "60"))
+    harness.main()
