@@ -7,7 +7,7 @@ namespace urnic {
 
 namespace {
 
-constexpr std::uint32_t kSlotMask = AddressHandles::kSlots - 1;
+constexpr std::uint32_t kHandleSlotMask = AddressHandles::kSlots - 1;
 
 }  // namespace
 
@@ -50,12 +50,12 @@ std::uint32_t AddressHandles::add(const AddressHandle& handle) {
 }
 
 bool AddressHandles::remove(std::uint32_t key) {
-    Slot& slot = slots_.get()[key & kSlotMask];
+    Slot& slot = slots_.get()[key & kHandleSlotMask];
     if (key == 0 || slot.key.load(std::memory_order_relaxed) != key) {
         return false;
     }
     slot.key.store(0, std::memory_order_release);
-    append(removed_, key & kSlotMask);
+    append(removed_, key & kHandleSlotMask);
     --size_;
     return true;
 }
@@ -84,7 +84,7 @@ std::uint32_t AddressHandles::take_first(Queue& queue) {
 }
 
 const AddressHandle* AddressHandles::find(std::uint32_t key) const {
-    const Slot& slot = slots_.get()[key & kSlotMask];
+    const Slot& slot = slots_.get()[key & kHandleSlotMask];
     return key != 0 && slot.key.load(std::memory_order_acquire) == key ? &slot.handle : nullptr;
 }
 

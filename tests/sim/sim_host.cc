@@ -16,6 +16,7 @@ SimHost::SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Op
     : wire_(wire),
       name_(std::move(name)),
       options_(options),
+      own_keys_(options.keys == nullptr ? std::make_unique<KeyTable>() : nullptr),
       send_ring_(options.send_entries, options.max_sge, options.max_inline),
       recv_ring_(options.recv_entries, options.max_sge),
       send_cq_(options.cq_entries),
@@ -34,14 +35,14 @@ SimHost::SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Op
     config.rq = recv_ring_.queue();
     config.send_cq = &send_cq_.queue();
     config.recv_cq = &recv_cq_.queue();
-    config.keys = options.keys != nullptr ? options.keys : &keys;
+    config.keys = &keys();
     config.srq = options.srq;
     config.xrc_srqs = options.xrc_srqs;
     if (options.srq != nullptr) {
         config.rq = RecvQueue();
     }
     config.counters = &counters;
-    config.handles = &handles;
+    config.handles = options.type == QpType::kUd ? &handles() : nullptr;
     config.port_mtu_bytes = options.port_mtu;
     config.pkey = options.pkey;
     config.congestion = options.congestion;
@@ -56,8 +57,14 @@ SimHost::~SimHost() = default;
 
 SimRegion& SimHost::add_region(std::size_t size_bytes, const SimRegion::Options& options) {
     const auto number = static_cast<std::uint32_t>(regions_.size() + 1);
-    return regions_.emplace_back(options_.keys != nullptr ? *options_.keys : keys, size_bytes,
-                                 number * 0x01234567U + qp_->qp_num(), options);
+    return regions_.emplace_back(keys(), size_bytes, number * 0x01234567U + qp_->qp_num(), options);
+}
+
+AddressHandles& SimHost::handles() {
+    if (handles_ == nullptr) {
+        handles_ = std::make_unique<AddressHandles>();
+    }
+    return *handles_;
 }
 
 std::uint32_t SimHost::address(const SimHost& peer, std::uint32_t pd) {
@@ -66,7 +73,7 @@ std::uint32_t SimHost::address(const SimHost& peer, std::uint32_t pd) {
     spec.dst_mac = peer.mac();
     spec.src_gid = gid_;
     spec.dst_gid = peer.gid();
-    return handles.add({.pd = pd, .path = wire::make_path(spec)});
+    return handles().add({.pd = pd, .path = wire::make_path(spec)});
 }
 
 std::vector<abi::Cqe*> SimHost::poll_raw(bool recv) {

@@ -296,7 +296,7 @@ TEST_F(Uc, AWindowIsBoundAndInvalidatedInOrder) {
     connect_uc();
     SimRegion& region = b_->add_region(4096, {.access = kAccessLocalWrite | kAccessMwBind});
     MemoryWindow window(WindowType::kType2, 1);
-    const std::uint32_t key = b_->keys.add_window(window, 0x77777777);
+    const std::uint32_t key = b_->keys().add_window(window, 0x77777777);
     b_->post_send({.opcode = WrOpcode::kBindMw,
                    .wr_id = 1,
                    .remote_addr = region.addr(),

@@ -195,7 +195,7 @@ TEST_F(Ud, ADestroyedHandle) {
     start();
     SendRequest request = datagram(2, 8);
     request.address_handle = a_->address(*b_);
-    ASSERT_TRUE(a_->handles.remove(request.address_handle));
+    ASSERT_TRUE(a_->handles().remove(request.address_handle));
     expect_failure(request, WcStatus::kLocQpOpErr);
 }
 

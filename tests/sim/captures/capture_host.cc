@@ -58,7 +58,7 @@ void CaptureHost::register_named_memory() {
         region.direct = named.bytes.data();
         region.pd = 1;
         region.access = kAllAccess;
-        URNIC_CHECK(keys.add(region, named.key) == named.key);
+        URNIC_CHECK(keys().add(region, named.key) == named.key);
     }
 }
 

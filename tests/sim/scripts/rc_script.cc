@@ -72,8 +72,8 @@ void RcScript::create(const ConnectOptions& options, const SimHost::Options& hos
     if (host_) {
         check_nothing_left(Where::current());
     }
-    host_.reset();
     peer_address_.reset();
+    host_.reset();
     log_.clear();
     options_ = options;
     network_ = std::make_unique<SimNetwork>();
@@ -82,7 +82,10 @@ void RcScript::create(const ConnectOptions& options, const SimHost::Options& hos
     SimHost::Options with_recovery = host;
     with_recovery.holds_early_packets |= is_selective();
     host_ = std::make_unique<SimHost>(*network_, "A", kQp, with_recovery);
-    peer_address_ = std::make_unique<SimHost>(*network_, "B", kPeerQp, host);
+    // Only its addresses are used; a table of keys of its own would take most of a script's time under ASan.
+    SimHost::Options addresses = host;
+    addresses.keys = &host_->keys();
+    peer_address_ = std::make_unique<SimHost>(*network_, "B", kPeerQp, addresses);
     memory_ = &host_->add_region(kMemoryBytes);
     std::copy(own_data().begin(), own_data().end(), memory_->data());
     host_->to_init(options.access);

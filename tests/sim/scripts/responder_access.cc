@@ -96,7 +96,7 @@ RC_SCRIPT(ResponderRange, AtomicOfHalfAWord, "9.7.4.1.5",
                       .space = nullptr,
                       .pd = 1,
                       .access = kAllAccess};
-    peer(fetch_add_request(2000, 1).rkey(host().keys.add(half, 99)));
+    peer(fetch_add_request(2000, 1).rkey(host().keys().add(half, 99)));
     refuses(2000, 0, kAccess);
     holds_own_data(0, 8);
 }
@@ -126,7 +126,7 @@ RC_SCRIPT(
                                   .space = nullptr,
                                   .pd = 1,
                                   .access = kAllAccess};
-        return host().keys.add(region, 99);
+        return host().keys().add(region, 99);
     };
     std::uint32_t key = connect_with_region();
     peer({packet(wire::kWriteFirst, 2000, 256, 3696).reth(0 - std::uint64_t{400}, key, 400),
@@ -179,7 +179,7 @@ RC_SCRIPT(ResponderKey, Stale, "10.6.3",
     SimRegion& gone = host().add_region(4096);
     const std::uint32_t stale = gone.key();
     gone.revoke();
-    host().keys.release(stale);
+    host().keys().release(stale);
     MemoryRegion next{.iova = memory().addr(),
                       .length_bytes = 4096,
                       .va = memory().addr(),
@@ -187,7 +187,7 @@ RC_SCRIPT(ResponderKey, Stale, "10.6.3",
                       .space = nullptr,
                       .pd = 1,
                       .access = kAllAccess};
-    const std::uint32_t key = host().keys.add(next, stale ^ 0x8000'0000U);
+    const std::uint32_t key = host().keys().add(next, stale ^ 0x8000'0000U);
     ASSERT_EQ(key, stale ^ 0x8000'0000U);  // the same slot
     peer(write_only(2000, 8).rkey(stale));
     refuses(2000, 0, kAccess);

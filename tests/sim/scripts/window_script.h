@@ -20,7 +20,7 @@ class WindowScript : public RcScript {
         region_ = &host().add_region(16384, {.access = region_access});
         region_->fill(0);
         window_ = std::make_unique<MemoryWindow>(type, window_pd);
-        first_key_ = host().keys.add_window(*window_, 0x5a5a5a5a);
+        first_key_ = host().keys().add_window(*window_, 0x5a5a5a5a);
     }
     [[nodiscard]] SimRegion& region() { return *region_; }
     [[nodiscard]] std::uint32_t first_key() const { return first_key_; }

@@ -50,7 +50,7 @@ RC_SCRIPT_IN(WindowBinding, BoundToNothing, "10.6.6.2.4",
     nothing.compare_add = 0;
     post(nothing);
     completes(ok(2));
-    EXPECT_TRUE(host().keys.close(region().key())) << "the region is not counted free";
+    EXPECT_TRUE(host().keys().close(region().key())) << "the region is not counted free";
     peer(write_to(2000, key(2)));
     refuses(2000, 0, kAccess);
 }
@@ -97,13 +97,13 @@ RC_SCRIPT_IN(WindowBinding, OneQpOnly, "10.6.7.2.4",
              "a type 2B window serves the QP that it was bound on alone") {
     for (const std::uint32_t qp_num : {kQp, kQp + 1}) {
         with_window();
-        ASSERT_TRUE(host().keys.bind({.new_key = key(),
-                                      .region_key = region().key(),
-                                      .addr = region().addr(4096),
-                                      .length_bytes = kLength,
-                                      .access = kRemote,
-                                      .pd = kPd,
-                                      .qp_num = qp_num}));
+        ASSERT_TRUE(host().keys().bind({.new_key = key(),
+                                        .region_key = region().key(),
+                                        .addr = region().addr(4096),
+                                        .length_bytes = kLength,
+                                        .access = kRemote,
+                                        .pd = kPd,
+                                        .qp_num = qp_num}));
         peer(write_to(2000, key()));
         if (qp_num == kQp) {
             sends(acked(2000, 1));
@@ -157,7 +157,7 @@ RC_SCRIPT_IN(WindowBinding, Refused, "10.6.7.2.3",
         post({request, write(2, 8)});
         completes({failed(1, WcStatus::kMwBindErr), flushed(2)});
         state(QpState::kErr);
-        EXPECT_TRUE(host().keys.close(region().key())) << "the region is counted as bound";
+        EXPECT_TRUE(host().keys().close(region().key())) << "the region is counted as bound";
     }
 }
 
@@ -168,7 +168,7 @@ RC_SCRIPT_IN(WindowBinding, TwiceRefused, "10.6.7.2.3",
     post(bind(2, kRemote, 2));
     completes(failed(2, WcStatus::kMwBindErr));
     state(QpState::kErr);
-    EXPECT_FALSE(host().keys.close(region().key())) << "what was bound is not any more";
+    EXPECT_FALSE(host().keys().close(region().key())) << "what was bound is not any more";
 }
 
 // --- Order ------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ RC_SCRIPT_IN(WindowBinding, Fence, "10.8.3.3", "a fenced bind waits for the READ
     with_window();
     post({read(2, 8), fenced(bind(3)), write(4, 8)});
     sends(read_request(1000, 8));
-    EXPECT_TRUE(host().keys.close(region().key())) << "bound already";
+    EXPECT_TRUE(host().keys().close(region().key())) << "bound already";
     // The script's look has closed the region: the bind fails, which shows when it was done.
     peer(response_only(1000, 1, 8));
     completes({ok(2), failed(3, WcStatus::kMwBindErr), flushed(4)});
@@ -286,7 +286,7 @@ RC_SCRIPT_IN(WindowBinding, FlushedInErr, "10.3.1.7", "in ERR nothing is bound")
     modify(QpState::kErr);
     post(bind(2));
     completes(flushed(2));
-    EXPECT_TRUE(host().keys.close(region().key()));
+    EXPECT_TRUE(host().keys().close(region().key()));
 }
 
 RC_SCRIPT_IN(WindowBinding, Many, "10.8.3.3", "hundreds of binds at once, more than a worker's turn") {

@@ -9,7 +9,7 @@ class WindowInvalidation : public WindowScript {
     [[nodiscard]] Packet send_invalidate(std::uint32_t psn, std::uint32_t key) {
         return packet(wire::kSendOnlyInvalidate, psn, 8).imm(key);
     }
-    [[nodiscard]] bool is_bound() { return !host().keys.close(region().key()); }
+    [[nodiscard]] bool is_bound() { return !host().keys().close(region().key()); }
 
     /// Ways in which a key may not be invalidated. From the third on the window is bound.
     static constexpr int kUnfit = 6;
@@ -29,12 +29,12 @@ class WindowInvalidation : public WindowScript {
                 bound();
                 return key() ^ 0x80000000U;
             case 5:
-                EXPECT_TRUE(host().keys.bind({.new_key = key(),
-                                              .region_key = region().key(),
-                                              .addr = region().addr(),
-                                              .length_bytes = 8,
-                                              .pd = kPd,
-                                              .qp_num = kQp + 1}));
+                EXPECT_TRUE(host().keys().bind({.new_key = key(),
+                                                .region_key = region().key(),
+                                                .addr = region().addr(),
+                                                .length_bytes = 8,
+                                                .pd = kPd,
+                                                .qp_num = kQp + 1}));
                 return key();
             default:
                 return 0xdead;
@@ -73,12 +73,12 @@ RC_SCRIPT_IN(WindowInvalidation, LocalRefused, "10.6.7.2.6",
             bound();
             wrong = key(2);
         } else if (which == 5) {
-            ASSERT_TRUE(host().keys.bind({.new_key = key(),
-                                          .region_key = region().key(),
-                                          .addr = region().addr(),
-                                          .length_bytes = 8,
-                                          .pd = kPd,
-                                          .qp_num = kQp + 1}));
+            ASSERT_TRUE(host().keys().bind({.new_key = key(),
+                                            .region_key = region().key(),
+                                            .addr = region().addr(),
+                                            .length_bytes = 8,
+                                            .pd = kPd,
+                                            .qp_num = kQp + 1}));
             wrong = key();
         }
         post({invalidate(2, wrong), write(3, 8)});
@@ -140,7 +140,7 @@ RC_SCRIPT_IN(WindowInvalidation, BySendFailed, "9.9.6.3",
         state(QpState::kErr);
         receives({failed(100, WcStatus::kRemInvReqErr), flushed(101)});
         EXPECT_EQ(is_bound(), which >= 3);
-        EXPECT_NE(host().keys.find(memory().key()), nullptr);
+        EXPECT_NE(host().keys().find(memory().key()), nullptr);
         peer(send_only(2001, 8));  // silence
     }
 }
@@ -174,7 +174,7 @@ RC_SCRIPT_IN(WindowInvalidation, BySendRefused, "9.7.4.1.5",
         state(QpState::kErr);
         receives({failed(100, WcStatus::kRemAccessErr), flushed(101)});
         EXPECT_EQ(is_bound(), which >= 3);
-        EXPECT_NE(host().keys.find(memory().key()), nullptr);
+        EXPECT_NE(host().keys().find(memory().key()), nullptr);
     }
 }
 
