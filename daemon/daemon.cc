@@ -20,10 +20,13 @@
 #include "daemon/run_dir.h"
 #include "daemon/state/control_state.h"
 #include "daemon/syscalls.h"
+#include "daemon/watchdog.h"
 #include "dataplane/port/eal.h"
 #include "dataplane/port/frame_pool.h"
 #include "os/log.h"
 #include "os/monotonic_clock.h"
+#include "os/service_manager.h"
+#include "os/timer_fd.h"
 
 namespace urnic::daemon {
 
@@ -114,6 +117,7 @@ class Daemon {
     [[nodiscard]] Threads threads();
     void confine(const Config& config);
     void start_workers(const Config& config, rte_mempool* frames);
+    void start_watchdog();
 
     std::optional<Account> account_;  // that the daemon becomes
     RunDir run_dir_;
@@ -127,13 +131,22 @@ class Daemon {
     } stopper_{control_};
     std::optional<Sysroot> sysroot_;
     std::optional<ControlServer> server_;
+    ServiceManager service_manager_;
+    TimerFd watchdog_timer_;
+    std::optional<Watchdog> watchdog_;
     bool is_filtered_ = false;  // system calls are
     std::uint64_t counters_refreshed_ns_ = 0;
 };
 
+/// Of programs that `urnic run --standalone` starts, what it inherits is not meant for the daemon.
+ServiceManager service_manager(const DaemonOptions& options) {
+    return options.standalone ? ServiceManager() : ServiceManager::from_environment();
+}
+
 Daemon::Daemon(const Config& config, const DaemonOptions& options)
     : account_(account_of(config.daemon)),
-      run_dir_(config.daemon.run_dir, options.standalone ? 0700 : 0755, account_) {
+      run_dir_(config.daemon.run_dir, options.standalone ? 0700 : 0755, account_),
+      service_manager_(service_manager(options)) {
     const gid_t group = group_of(config.daemon);
     control_.limits = config.daemon.limits;
     use_descriptor_limit(control_.limits.per_uid);
@@ -226,6 +239,26 @@ void Daemon::confine(const Config& config) {
         has_syscall_filters() && config.daemon.seccomp.value_or(true) && filter_control_calls(config);
 }
 
+void Daemon::start_watchdog() {
+    const TimeNs look_ns = watchdog_look_ns(service_manager_.watchdog_ns());
+    if (look_ns == 0) {
+        return;
+    }
+    Watchdog::Workers workers;
+    workers.number = control_.workers.size();
+    workers.last_round = [this](std::size_t worker) { return control_.workers[worker]->last_round(); };
+    workers.wake = [this](std::size_t worker) {
+        handoff_->wakeup().wake(static_cast<std::uint32_t>(worker));
+    };
+    watchdog_.emplace(std::move(workers), [this] { service_manager_.tell("WATCHDOG=1"); });
+    watchdog_timer_.set_after(look_ns);
+    control_.event_loop.add(watchdog_timer_.fd(), [this, look_ns] {
+        watchdog_timer_.acknowledge();
+        watchdog_timer_.set_after(look_ns);
+        watchdog_->look(clock_now());
+    });
+}
+
 Daemon::~Daemon() { control_.daemon_state().alive.store(0); }
 
 void Daemon::start_workers(const Config& config, rte_mempool* frames) {
@@ -254,6 +287,8 @@ void Daemon::start_workers(const Config& config, rte_mempool* frames) {
 }
 
 void Daemon::run(std::span<const int> stop_fds) {
+    start_watchdog();
+    service_manager_.tell("READY=1");
     server_->run(stop_fds, [this] {
         const std::uint64_t now_ns = clock_now();
         if (now_ns - counters_refreshed_ns_ >= kCounterRefreshNs) {
@@ -266,6 +301,7 @@ void Daemon::run(std::span<const int> stop_fds) {
             }
         }
     });
+    service_manager_.tell("STOPPING=1");
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ struct LongRound {
     ProgramId program;           // whose turn that was
 };
 
-/// Times are ticks of the worker's counter. All but take() and long_rounds() are the worker's.
+/// Times are ticks of the worker's counter. All but take(), last_round() and long_rounds() are the
+/// worker's.
 class RoundWatch {
   public:
     static constexpr TimeNs kLongNs = 50'000'000;
@@ -33,7 +34,7 @@ class RoundWatch {
     RoundWatch& operator=(const RoundWatch&) = delete;
 
     void begin(std::uint64_t ticks) {
-        began_ = ticks;
+        began_.store(ticks, std::memory_order_relaxed);
         in_turn_ = nullptr;
         longest_ticks_ = 0;
         longest_ = {};
@@ -46,9 +47,10 @@ class RoundWatch {
         }
     }
     void end(std::uint64_t ticks) {
-        if (ticks - began_ > long_ticks_) [[unlikely]] {
+        const std::uint64_t took = ticks - began_.load(std::memory_order_relaxed);
+        if (took > long_ticks_) [[unlikely]] {
             switch_to(nullptr, {}, ticks);
-            record(ticks - began_);
+            record(took);
         }
         in_turn_ = nullptr;
     }
@@ -63,6 +65,8 @@ class RoundWatch {
         taken_.store(taken + 1, std::memory_order_release);
         return true;
     }
+    /// For other threads: the tick at which the last round began.
+    [[nodiscard]] std::uint64_t last_round() const { return began_.load(std::memory_order_relaxed); }
     /// Since the worker's start.
     [[nodiscard]] std::uint64_t long_rounds() const { return long_rounds_.load(std::memory_order_relaxed); }
 
@@ -88,7 +92,7 @@ class RoundWatch {
 
     std::uint64_t ticks_per_us_;
     std::uint64_t long_ticks_;
-    std::uint64_t began_ = 0;
+    std::atomic<std::uint64_t> began_{0};
     const ProgramShare* in_turn_ = nullptr;  // only compared: it may have gone
     ProgramId id_in_turn_;
     std::uint64_t entered_ = 0;

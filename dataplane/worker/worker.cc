@@ -418,6 +418,8 @@ void Worker::stop() {
 
 bool Worker::take_long_round(LongRound& round) { return impl_->rounds.take(round); }
 
+std::uint64_t Worker::last_round() const { return impl_->rounds.last_round(); }
+
 std::uint64_t Worker::long_rounds() const { return impl_->rounds.long_rounds(); }
 
 void Worker::call(FunctionRef function) {

@@ -59,6 +59,10 @@ class Worker {
     /// How many there were since the start.
     [[nodiscard]] std::uint64_t long_rounds() const;
 
+    /// For the control thread: differs from before once the worker has begun another round of its loop. One
+    /// that sleeps begins none until it is woken.
+    [[nodiscard]] std::uint64_t last_round() const;
+
     void start();
     /// Ends the loop and joins the thread.
     void stop();

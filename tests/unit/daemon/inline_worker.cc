@@ -70,6 +70,7 @@ bool Worker::take_long_round(LongRound& round) {
     round = left.value_or(LongRound{});
     return left.has_value();
 }
+std::uint64_t Worker::last_round() const { return 0; }
 std::uint64_t Worker::long_rounds() const { return 0; }
 
 void Worker::call(FunctionRef function) {
