@@ -95,7 +95,7 @@ class Soak(with_daemon.WithDaemon):
         begin = minute = time.monotonic()
         attackers, steps = 0, 1
         for victim in victims:
-            victim.minute()
+            victim.last = victim.count
         while time.monotonic() - begin < self.minutes * 60:
             steps += 1
             attackers += self.step(steps)
