@@ -80,12 +80,16 @@ class PauseTest : public testing::TestWithParam<std::uint32_t> {
         let_workers_look();
     }
     void resume() { inject(0x01, 0); }
-    /// Each worker goes round a few times.
+    /// Each worker begins some rounds. A call is none: one to a worker that sleeps runs on the caller's
+    /// thread.
     void let_workers_look() {
-        for (int round = 0; round < 20; ++round) {
+        for (int round = 0; round < 3; ++round) {
             for (std::uint32_t worker = 0; worker < rig_.num_workers(); ++worker) {
-                rig_.handoff().wakeup().wake(worker);
-                rig_.call(worker, [] {});
+                const std::uint64_t before = rig_.worker(worker).last_round();
+                ASSERT_TRUE(rig::wait_for([&] {
+                    rig_.handoff().wakeup().wake(worker);
+                    return rig_.worker(worker).last_round() != before;
+                }));
             }
         }
     }
