@@ -39,6 +39,9 @@ class Installed(harness.TestCase):
                      self.prefix / "lib/sysusers.d/urnic.conf",
                      self.prefix / self.options["mandir"] / "man1/urnic.1",
                      self.prefix / self.options["mandir"] / "man8/urnicd.8",
+                     self.prefix / self.options["mandir"] / "man3/rpcrdma.3",
+                     libdir / "liburnic-rpcrdma.so.0", libdir / "pkgconfig/urnic-rpcrdma.pc",
+                     self.prefix / self.options["includedir"] / "urnic/rpcrdma.h",
                      self.prefix / self.options["datadir"] / "doc/urnic/examples/urnicd.toml"):
             self.assertTrue(path.is_file(), path)
         service = (self.prefix / "lib/systemd/system/urnicd.service").read_text(encoding="utf-8")
@@ -54,7 +57,8 @@ class Installed(harness.TestCase):
     def products(self):
         libdir = self.prefix / self.options["libdir"]
         return [self.prefix / self.options["bindir"] / "urnic", self.prefix / self.options["sbindir"] / "urnicd",
-                libdir / "libibverbs/liburnic-rdmav34.so", libdir / "urnic/liburnic-discovery.so"]
+                libdir / "libibverbs/liburnic-rdmav34.so", libdir / "urnic/liburnic-discovery.so",
+                libdir / "liburnic-rpcrdma.so.0"]
 
     def test_a_mistake_in_it_is_hard_to_exploit(self):
         for product in self.products():

@@ -127,7 +127,7 @@ TEST(RpcCalls, RemoteInvalidationOnAndOff) {
             const EchoClient client(server.address(), options);
             ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
             for (const bool is_pooled : {true, false}) {
-                const Octets argument = octets_of(200'000, is_pooled ? 1 : 2);
+                const Octets argument = octets_of(2'000'000, is_pooled ? 1 : 2);
                 const Echoed echoed = client.echo(argument, {.is_pooled = is_pooled});
                 EXPECT_TRUE(echoed.octets == argument) << echoed.text;
             }

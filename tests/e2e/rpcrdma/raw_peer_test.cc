@@ -17,7 +17,8 @@ namespace urnic::e2e {
 namespace {
 
 constexpr std::uint16_t kRawPort = 20048;
-constexpr std::size_t kNamedOctets = 200'000;
+/// More than is copied of the program's memory.
+constexpr std::size_t kNamedOctets = 2'000'000;
 
 /// The memory that a Call of version 2 with one item and one result names.
 struct Named {

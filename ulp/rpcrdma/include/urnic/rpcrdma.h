@@ -34,7 +34,7 @@ struct rpcrdma_request;    /* a Call that arrived */
 
 /* --- options: begin with rpcrdma_options_init() */
 enum rpcrdma_lost_calls {
-    RPCRDMA_LOST_FAIL = 0,       /* calls in flight end with ECONNRESET */
+    RPCRDMA_LOST_FAIL = 0,       /* calls in flight end with ECONNRESET; the next call connects again */
     RPCRDMA_LOST_RETRANSMIT = 1, /* connect again, send them again with the same XIDs */
 };
 struct rpcrdma_options {
@@ -93,14 +93,14 @@ struct rpcrdma_reply {
 /* Connects; `options` may be NULL. */
 int rpcrdma_connect(const struct sockaddr* server, const struct rpcrdma_options* options,
                     struct rpcrdma_client** client);
-/* Ends all calls with ECANCELED and waits for them. */
+/* Ends all calls with ECANCELED and waits for them; not from a callback of this client. */
 void rpcrdma_disconnect(struct rpcrdma_client* client);
 /* Sends a Call and waits for its Reply. ETIMEDOUT, ECONNRESET, EMSGSIZE (a result or the Reply does not fit),
  * EPROTO (any other error of the peer's or its reply is not valid), ENOMEM, EEXIST (that XID is outstanding),
  * EINVAL. */
 int rpcrdma_call(struct rpcrdma_client* client, const struct rpcrdma_call* call, struct rpcrdma_reply* reply);
 /* The same without waiting: `done` is called once from a thread of the library's, or from this one; it may
- * not wait. */
+ * not wait. rpcrdma_last_error() has the text of its error. Stream, items and results stay until then. */
 typedef void (*rpcrdma_done)(void* context, int error, struct rpcrdma_reply* reply);
 int rpcrdma_submit(struct rpcrdma_client* client, const struct rpcrdma_call* call, rpcrdma_done done,
                    void* context);
@@ -113,6 +113,7 @@ int rpcrdma_listen(const struct sockaddr* address, const struct rpcrdma_options*
                    rpcrdma_handler handler, void* context, struct rpcrdma_server** server);
 /* The address it listens on, with the port chosen. */
 int rpcrdma_server_address(struct rpcrdma_server* server, struct sockaddr_storage* address);
+/* Ends all connections and waits for the handlers; not from one of them. */
 void rpcrdma_server_stop(struct rpcrdma_server* server);
 
 /* The RPC Call with all arguments in place. */
