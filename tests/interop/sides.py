@@ -173,21 +173,26 @@ class Theirs(Side):
         text = self._guest.run("cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *")
         return {name: int(value) for name, value in (line.split(":") for line in text.split()) if name != "lifespan"}
 
-    def lose(self, percent, ways=LOSSY_WAYS):
-        """Drops that many of the RoCE packets that leave the guest, and of those that come.
+    def lose(self, percent, ways=LOSSY_WAYS, spared=None):
+        """Drops that many of the RoCE packets that leave the guest, and of those that come. `spared`: {way: opcodes of packets that are not
+        dropped}.
 
         Both behind a device of their own: of a packet for which a queue of the interface itself has no room rxe is told, counts it as
         send_err and answers the READ with an RNR NAK. No network does so. The device's queue has room for all that can be under way."""
         self._lossy_ways = ways
         roce = "protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff"
+        # The first octet of the BTH behind IPv4 and UDP. A filter that only classifies ends the search.
+        spares = "\n".join(f"tc filter add dev eth0 {way.removeprefix('lossy')} prio 1 {roce} match u8 {opcode} 0xff at 28 flowid 1:1"
+                           for way, opcodes in (spared or {}).items() for opcode in opcodes)
         self._guest.run(f"""set -e
             {TOOLS}
             tc qdisc add dev eth0 clsact
+            {spares}
             for way in {' '.join(ways)}; do
                 ip link show $way >/dev/null 2>&1 || ip link add $way type ifb
                 ip link set $way up
                 tc qdisc add dev $way root netem loss {percent}% limit 1000000
-                tc filter add dev eth0 ${{way#lossy}} {roce} action mirred egress redirect dev $way
+                tc filter add dev eth0 ${{way#lossy}} prio 2 {roce} action mirred egress redirect dev $way
             done""")
 
     def lose_nothing(self):
