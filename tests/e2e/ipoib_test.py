@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -40,6 +41,21 @@ class Member:
             result = harness.finish(self.program, 30)
             self.program = None
             self.test.assertEqual(result.returncode, 0, str(result))
+
+    def described(self, pattern):
+        """What the line says that the program begins with."""
+        return re.search(pattern, self.line).group(1)
+
+    def own_counters(self):
+        """What the program prints at SIGUSR1."""
+        self.program.send_signal(signal.SIGUSR1)
+        found = {}
+        while "mtu" not in found:
+            line = self.program.stderr.readline()
+            self.test.assertTrue(line, "urnic ipoib ended")
+            name, value = line.split()
+            found[name] = int(value)
+        return found
 
     def link_local(self):
         shown = subprocess.run(["ip", "-n", self.namespace, "-6", "address", "show", "dev", "ib0"], check=True, capture_output=True,
@@ -193,6 +209,36 @@ class Links(WithDaemon):
         self.assert_ok(added)
         self.transfer(a, b, 500_000)
         self.assert_reaches(b, a.ip)
+
+    def test_a_member_that_lies(self):
+        a, b = Member(self, "urnic0", 1), Member(self, "urnic1", 2)
+        self.assert_reaches(a, b.ip)
+        self.assert_reaches(b, a.ip)
+        hostile = harness.start([harness.BUILD / "urnic", "run", "--socket", self.socket, "--", harness.BUILD / "tests/e2e/ipoib_member", "urnic1",
+                                 "0x80001b0b", a.described("QPN (0x[0-9a-f]+)"), a.described("GID ([0-9a-f:]+)"),
+                                 a.described("broadcast group ([0-9a-f:]+)"), a.ip])
+        self.addCleanup(harness.end_group, hostile)
+        rounds = []
+        thread = threading.Thread(target=lambda: rounds.extend(iter(hostile.stdout.readline, "")))
+        thread.start()
+        # As long as the attack goes on; a datagram that finds no receive is lost, so not each is answered.
+        answered = 0
+        self.assertTrue(harness.wait_until(lambda: len(rounds) >= 2 or hostile.poll() is not None, pause=0.1) and hostile.poll() is None,
+                        "the hostile member ended")
+        seen = len(rounds)
+        while len(rounds) < seen + 2 and hostile.poll() is None:
+            answered += self.ping(a, "-c", "1", "-W", "1", b.ip).returncode == 0
+        harness.end_group(hostile)
+        thread.join()
+        self.assertGreater(answered, 0, "no ping between honest members was answered")
+        # Who says that he is somebody puts nobody out who has been heard himself: no neighbour is asked for again.
+        self.assertEqual(self.ping(a, "-c", "3", "-i", "0.2", "-W", "5", b.ip).returncode, 0)
+        for member in (a, b):
+            counters = member.own_counters()
+            self.assertLessEqual(counters["neighbours"], 4096)
+            for name in ("rx_too_short", "rx_other_type", "rx_malformed"):
+                self.assertGreater(counters[name], 0, name)
+        self.transfer(a, b, 1_000_000)
 
     def test_the_daemon_goes(self):
         a = Member(self, "urnic0", 1)

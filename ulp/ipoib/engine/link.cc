@@ -61,7 +61,7 @@ bool Link::to_mac(const LinkAddress& address, Mac& out) {
     if (!address.is_unicast()) {
         return false;
     }
-    out = neighbours_.of_address(address).mac;
+    out = neighbours_.of_address(address, Evidence::kNamed).mac;
     return true;
 }
 
@@ -82,7 +82,7 @@ Neighbour* Link::destination_of(const Mac& mac, std::uint16_t type, ConstOctets 
         ++counters_.tx_other_type;
         return nullptr;
     }
-    return &neighbours_.of_address(group);
+    return &neighbours_.of_address(group, Evidence::kSeen);
 }
 
 ConstOctets Link::outgoing(std::uint16_t type, ConstOctets payload) {
@@ -138,7 +138,7 @@ void Link::on_frame(ConstOctets frame) {
 }
 
 Neighbour* Link::with_handle(const LinkAddress& address) {
-    Neighbour& neighbour = neighbours_.of_address(address);
+    Neighbour& neighbour = neighbours_.of_address(address, Evidence::kNamed);
     if (neighbour.handle == 0) {
         neighbour.handle = outbox_.create_handle(address.gid);
     }
@@ -250,11 +250,11 @@ void Link::on_datagram(ConstOctets grh, std::uint32_t source_qpn, ConstOctets pa
     // The second half of the encapsulation header is reserved and ignored (section 6).
     const std::uint16_t type = u16_at(payload, 0);
     ConstOctets packet = payload.subspan(kEncapsulationOctets);
-    Mac source_mac{};
-    if ((type != kTypeArp && type != kTypeIpv4 && type != kTypeIpv6) || !to_mac(source, source_mac)) {
+    if ((type != kTypeArp && type != kTypeIpv4 && type != kTypeIpv6) || !source.is_unicast()) {
         ++counters_.rx_other_type;
         return;
     }
+    const Mac source_mac = neighbours_.of_address(source, Evidence::kSeen).mac;
     const bool is_arp_request =
         type == kTypeArp && packet.size() >= kArpOperationEnd && u16_at(packet, 6) == 1;
     packet = incoming(type, packet);

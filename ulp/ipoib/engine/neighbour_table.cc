@@ -19,9 +19,11 @@ std::size_t NeighbourTable::AddressHash::operator()(const LinkAddress& address) 
 }
 
 NeighbourTable::~NeighbourTable() {
-    for (const Neighbour& entry : entries_) {
-        if (entry.handle != 0) {
-            outbox_.destroy_handle(entry.handle);
+    for (const List* entries : {&named_, &seen_}) {
+        for (const Neighbour& entry : *entries) {
+            if (entry.handle != 0) {
+                outbox_.destroy_handle(entry.handle);
+            }
         }
     }
 }
@@ -30,33 +32,45 @@ std::uint32_t NeighbourTable::number_of(const Mac& mac) {
     return u16_at(mac, 0) == kNeighbourPrefix ? u32_at(mac, 2) : 0;
 }
 
-void NeighbourTable::touch(List::iterator entry) { entries_.splice(entries_.begin(), entries_, entry); }
+void NeighbourTable::touch(List::iterator entry, Evidence evidence) {
+    List& from = list_of(*entry);
+    entry->is_seen = entry->is_seen || evidence == Evidence::kSeen;
+    List& to = list_of(*entry);
+    to.splice(to.begin(), from, entry);
+}
 
-Neighbour& NeighbourTable::of_address(const LinkAddress& address) {
+void NeighbourTable::drop_oldest() {
+    List& entries = named_.empty() ? seen_ : named_;
+    const Neighbour& oldest = entries.back();
+    if (oldest.handle != 0) {
+        outbox_.destroy_handle(oldest.handle);
+    }
+    by_address_.erase(oldest.address);
+    by_number_.erase(number_of(oldest.mac));
+    entries.pop_back();
+}
+
+Neighbour& NeighbourTable::of_address(const LinkAddress& address, Evidence evidence) {
     if (const auto found = by_address_.find(address); found != by_address_.end()) {
-        touch(found->second);
+        touch(found->second, evidence);
         found->second->address.flags = address.flags;
         return *found->second;
     }
-    if (entries_.size() >= most_) {
-        const Neighbour& oldest = entries_.back();
-        if (oldest.handle != 0) {
-            outbox_.destroy_handle(oldest.handle);
-        }
-        by_address_.erase(oldest.address);
-        by_number_.erase(number_of(oldest.mac));
-        entries_.pop_back();
+    if (size() >= most_) {
+        drop_oldest();
     }
-    Neighbour& entry = entries_.emplace_front();
+    List& entries = evidence == Evidence::kSeen ? seen_ : named_;
+    Neighbour& entry = entries.emplace_front();
     entry.address = address;
+    entry.is_seen = evidence == Evidence::kSeen;
     // 2^32 neighbours later a number may still be in use.
     while (next_number_ == 0 || by_number_.contains(next_number_)) {
         ++next_number_;
     }
     put_u16(entry.mac, 0, kNeighbourPrefix);
     put_u32(entry.mac, 2, next_number_);
-    by_address_.emplace(address, entries_.begin());
-    by_number_.emplace(next_number_++, entries_.begin());
+    by_address_.emplace(address, entries.begin());
+    by_number_.emplace(next_number_++, entries.begin());
     return entry;
 }
 
@@ -65,7 +79,7 @@ Neighbour* NeighbourTable::of_mac(const Mac& mac) {
     if (found == by_number_.end()) {
         return nullptr;
     }
-    touch(found->second);
+    touch(found->second, Evidence::kNamed);
     return &*found->second;
 }
 

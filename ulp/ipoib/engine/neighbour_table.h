@@ -1,6 +1,7 @@
 /// Who is on the link: 20-octet address, the Ethernet address that stands for it at the TAP device, address
 /// handle. Groups that are sent to are entries, too. Bounded: the entry that was not used for the longest
-/// time goes.
+/// time goes, and of those that others have only named before those that were seen: who floods a link with
+/// forged addresses puts nobody out.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,13 @@ struct Neighbour {
     LinkAddress address;
     Mac mac{};
     AddressHandle handle = 0;
+    bool is_seen = false;
+};
+
+/// What is known of an address.
+enum class Evidence : std::uint8_t {
+    kNamed,  ///< a message has it inside, whoever sent it
+    kSeen,   ///< a datagram has come from there, which its device vouches for; or this host sends there
 };
 
 class NeighbourTable {
@@ -25,23 +33,27 @@ class NeighbourTable {
     NeighbourTable(const NeighbourTable&) = delete;
     NeighbourTable& operator=(const NeighbourTable&) = delete;
 
-    /// The entry of an address, made if there is none.
-    [[nodiscard]] Neighbour& of_address(const LinkAddress& address);
+    /// The entry of an address, made if there is none. Once seen it stays so.
+    [[nodiscard]] Neighbour& of_address(const LinkAddress& address, Evidence evidence);
     /// The neighbour of a MAC that of_address() has given; nullptr: none, or no longer.
     [[nodiscard]] Neighbour* of_mac(const Mac& mac);
-    [[nodiscard]] std::size_t size() const { return entries_.size(); }
+    [[nodiscard]] std::size_t size() const { return named_.size() + seen_.size(); }
 
   private:
     struct AddressHash {
         std::size_t operator()(const LinkAddress& address) const;
     };
     using List = std::list<Neighbour>;
-    void touch(List::iterator entry);
+    [[nodiscard]] List& list_of(const Neighbour& entry) { return entry.is_seen ? seen_ : named_; }
+    void touch(List::iterator entry, Evidence evidence);
+    void drop_oldest();
     [[nodiscard]] static std::uint32_t number_of(const Mac& mac);
 
     Outbox& outbox_;
     std::size_t most_;
-    List entries_;  // the last used first
+    // The last used first.
+    List named_;
+    List seen_;
     std::unordered_map<LinkAddress, List::iterator, AddressHash> by_address_;
     std::unordered_map<std::uint32_t, List::iterator> by_number_;
     std::uint32_t next_number_ = 1;

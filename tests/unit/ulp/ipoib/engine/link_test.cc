@@ -322,6 +322,40 @@ TEST_F(IpoibLink, TableIsBounded) {
     EXPECT_EQ(link().counters().tx_unknown_neighbour, 1U);
 }
 
+TEST_F(IpoibLink, WhoIsOnlyNamedPutsNobodyOut) {
+    receive(node(2), kPacket);
+    Bytes frame = delivered_.back();
+    std::swap_ranges(frame.begin(), frame.begin() + 6, frame.begin() + 6);
+    for (std::uint32_t number = 0; number < 100; ++number) {
+        // One member asks in the name of another QP each time.
+        Bytes request = octets_of(
+            "08060000 00200800 14040001 00000000 fe800000 00000000 000000ff fe000003 0a090003 "
+            "00000000 00000000 00000000 00000000 00000000 0a090001");
+        put_u32(request, 12, 0x1000 + number);
+        Bytes grh(kGrhOctets);
+        put_u8(grh, 0, 0x60);
+        const Gid from = node(3).gid;
+        std::copy(from.begin(), from.end(), grh.begin() + 8);
+        const Gid to = broadcast_gid({});
+        std::copy(to.begin(), to.end(), grh.begin() + 24);
+        link().on_datagram(grh, node(3).qpn, request);
+        EXPECT_LE(link().neighbours(), 4U);
+    }
+    EXPECT_EQ(delivered_.size(), 101U);
+    link().on_frame(frame);
+    EXPECT_EQ(link().counters().tx_unknown_neighbour, 0U);
+    ASSERT_EQ(sent_.size(), 1U);
+    EXPECT_EQ(handles_[sent_[0].handle], node(2).gid);
+    // The last that was named can be answered, and is known for good once it was seen.
+    Bytes reply = octets_of(
+        "000000000000 020000000001 0806 0001 0800 0604 0002 020000000001 0a090001 000000000000 0a090003");
+    std::copy_n(delivered_.back().begin() + 22, 6, reply.begin());
+    std::copy_n(delivered_.back().begin() + 22, 6, reply.begin() + 32);
+    link().on_frame(reply);
+    ASSERT_EQ(sent_.size(), 2U);
+    EXPECT_EQ(sent_[1].qpn, 0x1000U + 99);
+}
+
 TEST_F(IpoibLink, PeerWithAnotherQpnIsAnotherNeighbour) {
     receive(node(2), kPacket);
     LinkAddress restarted = node(2);
