@@ -99,7 +99,10 @@ bool XdrDecoder::get_bytes(char* data, std::size_t octets) {
     const std::size_t padding = padding_due_;
     padding_due_ = 0;
     if (padding != 0 && octets == padding) {
-        std::memset(data, 0, octets);
+        // As below.
+        if (std::any_of(data, data + octets, [](char octet) { return octet != 0; })) {
+            std::memset(data, 0, octets);
+        }
         return true;
     }
     for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -124,11 +127,16 @@ bool XdrDecoder::get_bytes(char* data, std::size_t octets) {
         padding_due_ = (kXdrWord - octets % kXdrWord) % kXdrWord;
         return true;
     }
+    const bool is_padding = position_ % kXdrWord != 0;
     const std::byte* const at = consume(octets);
     if (at == nullptr) {
         return false;
     }
-    std::memcpy(data, at, octets);
+    // libtirpc has all threads put padding into one place: it stays unwritten while it is zero, as it has to
+    // be.
+    if (!is_padding || std::memcmp(data, at, octets) != 0) {
+        std::memcpy(data, at, octets);
+    }
     return true;
 }
 

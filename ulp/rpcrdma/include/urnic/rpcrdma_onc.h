@@ -57,7 +57,7 @@ struct rpcrdma_onc_item {
     rpcprog_t program;
     rpcvers_t version;
     rpcproc_t procedure;
-    enum rpcrdma_onc_side side;
+    uint32_t side; /* enum rpcrdma_onc_side */
     /* Of the pointer in the structure, such as offsetof(write_args, data.data_val). */
     size_t offset;
     /* In place of `offset`, if not NULL: where the pointer is; NULL: nowhere in these. Needed behind pointers

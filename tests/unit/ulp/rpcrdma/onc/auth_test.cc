@@ -82,7 +82,7 @@ class OncAuth : public ServiceTest {
   protected:
     OncAuth() {
         EXPECT_GE(svc_auth_reg(kTokenFlavor, check_token), 0);
-        EXPECT_TRUE(svc_reg(transport, kGuardedProgram, 1, guarded, nullptr));
+        EXPECT_TRUE(svc_register(transport, kGuardedProgram, 1, guarded, 0));
         run(2);
         caller = connect(kGuardedProgram, 1);
         own_auth = caller->cl_auth;

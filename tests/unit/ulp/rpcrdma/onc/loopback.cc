@@ -107,6 +107,7 @@ struct rpcrdma_server {
     rpcrdma_handler handler = nullptr;
     void* context = nullptr;
     unsigned short port = 0;
+    int calls_in_handler = 0;
     std::set<std::shared_ptr<Exchange>> outstanding;
 };
 
@@ -260,9 +261,12 @@ int rpcrdma_call(rpcrdma_client* client, const struct rpcrdma_call* call, rpcrdm
     ++client->connection->holds;
     auto* const request =
         new rpcrdma_request{.exchange = exchange, .connection = client->connection, .server = server};
+    ++server->calls_in_handler;
     lock.unlock();
     server->handler(server->context, request);
     lock.lock();
+    --server->calls_in_handler;
+    state().changed.notify_all();
     const auto is_done = [&] { return exchange->is_done; };
     bool has_ended = true;
     if (call->timeout_ms == 0) {
@@ -324,8 +328,10 @@ int rpcrdma_server_address(rpcrdma_server* server, sockaddr_storage* address) {
 }
 
 void rpcrdma_server_stop(rpcrdma_server* server) {
-    const std::scoped_lock lock(state().mutex);
+    std::unique_lock lock(state().mutex);
     state().servers.erase(server->port);
+    // The handler's context goes next.
+    state().changed.wait(lock, [server] { return server->calls_in_handler == 0; });
     for (const auto& exchange : server->outstanding) {
         if (!exchange->is_done) {
             finish(*exchange, ECONNRESET);
