@@ -293,7 +293,7 @@ def main():
             bench.start()
             print(f"interop: the guest serves NFS after {time.monotonic() - began:.0f} s", flush=True)
             results = run_all(bench, steps)
-        except (image.Missing, guests.GuestError, OSError) as failure:
+        except (Failed, image.Missing, guests.GuestError, OSError) as failure:
             print(f"interop: {failure}")
             return 1
         finally:
