@@ -66,6 +66,18 @@ TEST(RpcCalls, ThreadsThatNeverSpin) {
     call_from_threads(client, 8, 100);
 }
 
+TEST(RpcCalls, MoreSmallCallsThanTheSendQueueHasPlaces) {
+    const EchoServer server;
+    const EchoClient client(server.address());
+    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
+    // Their SENDs ask for no completion.
+    for (int i = 0; i < 2000 && !HasFailure(); ++i) {
+        const Echoed echoed =
+            client.echo(octets_of(64, 1), {.has_item = false, .has_result = false, .timeout_ms = 20'000});
+        EXPECT_EQ(echoed.error, 0) << i << ": " << echoed.text;
+    }
+}
+
 TEST(RpcCalls, OneCredit) {
     rpcrdma_options options = default_options();
     options.credits = 1;
@@ -258,6 +270,9 @@ TEST(RpcCalls, TimeOut) {
     const EchoClient client(server.address());
     ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
     EXPECT_EQ(client.echo(octets_of(64, 1)).error, 0);
+    // A caller that is alone.
+    EXPECT_EQ(client.echo(octets_of(100'000, 2), {.procedure = Procedure::kHold, .timeout_ms = 50}).error,
+              ETIMEDOUT);
     // A caller that polls, and one that waits beside it; memory in the server's reach.
     std::vector<std::thread> threads;
     for (int i = 0; i < 2; ++i) {
@@ -288,6 +303,29 @@ TEST(RpcCalls, TimeOut) {
     server.answer_held();
     EXPECT_TRUE(
         comes([&] { return client.echo(octets_of(64, 1)).error == 0 && client.statistics().connects == 2; }));
+}
+
+TEST(RpcCalls, ALostCallIsNotSentAgain) {
+    EchoServer server;
+    const EchoClient client(server.address());
+    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
+    EXPECT_EQ(client.echo(octets_of(64, 1)).error, 0);
+    ASSERT_TRUE(comes([&] {
+        return server.held() != 0 ||
+               client.echo(octets_of(100'000, 2), {.procedure = Procedure::kHold, .timeout_ms = 50}).error ==
+                   0;
+    }));
+    const std::size_t late = server.held();
+    std::vector<Ended> calls(1);
+    submit(client, calls[0], 100'000, {.procedure = Procedure::kHold});
+    ASSERT_TRUE(comes([&] { return server.held() > late; }));
+    // The first answer goes to memory that is out of reach, which ends the connection; the server is still
+    // there.
+    server.answer_held();
+    ASSERT_TRUE(comes([&] { return all_ended(calls); }));
+    EXPECT_EQ(calls[0].echoed.error, ECONNRESET);
+    EXPECT_EQ(client.echo(octets_of(64, 1)).error, 0);
+    EXPECT_EQ(server.held(), 0U);
 }
 
 TEST(RpcCalls, DisconnectEndsCalls) {
