@@ -103,6 +103,7 @@ void UdEndpoint::find_gid() {
         }
         std::memcpy(gid_.data(), entry.gid.raw, gid_.size());
         config_.gid_index = index;
+        memberships_.set_interface(entry.ndev_ifindex);
         __be16 pkey = 0;
         if (ibv_query_pkey(context_.get(), config_.port, config_.pkey_index, &pkey) != 0) {
             throw SetupError(device_name_ + " has no P_Key at index " + std::to_string(config_.pkey_index));
@@ -371,7 +372,11 @@ void UdEndpoint::end_retired() {
 bool UdEndpoint::join(const Gid& group) {
     union ibv_gid raw {};
     std::copy(group.begin(), group.end(), reinterpret_cast<std::byte*>(raw.raw));
+    if (!memberships_.join(group)) {
+        return false;
+    }
     if (ibv_attach_mcast(qp_.get(), &raw, 0) != 0) {
+        memberships_.leave(group);
         return false;
     }
     groups_.push_back(group);
@@ -382,6 +387,7 @@ void UdEndpoint::leave(const Gid& group) {
     union ibv_gid raw {};
     std::copy(group.begin(), group.end(), reinterpret_cast<std::byte*>(raw.raw));
     ibv_detach_mcast(qp_.get(), &raw, 0);
+    memberships_.leave(group);
     std::erase(groups_, group);
 }
 

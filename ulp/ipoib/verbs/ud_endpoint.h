@@ -12,6 +12,7 @@
 
 #include "ulp/ipoib/codec/frame.h"
 #include "ulp/ipoib/engine/outbox.h"
+#include "ulp/ipoib/verbs/kernel_memberships.h"
 
 namespace urnic::ipoib {
 
@@ -110,6 +111,7 @@ class UdEndpoint : public Outbox {
     std::uint64_t complete_ = 0;
     std::deque<Retired> retired_;
     std::vector<Gid> groups_;
+    KernelMemberships memberships_;
     std::uint64_t failed_completions_ = 0;
     OnFrame deliver_;
 };
