@@ -213,7 +213,8 @@ RPC_SCRIPT(RpcRequesterErrors, ReadChunksSendsWhole, "draft 7.2.4",
 }
 
 RPC_SCRIPT(RpcRequesterErrors, ClosedBeforeItIsSentAgain, "draft 7.2.4",
-           "a connection that closes while the chunks of a refused Call are withdrawn ends the Call without a Reply") {
+           "a connection that closes while the chunks of a refused Call are withdrawn ends the Call without "
+           "a Reply") {
     open_client();
     withdraw_later();
     call({.octets = 160, .item_at = 160, .item_octets = 8192});
