@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -93,6 +94,24 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as peer:
     peer.sendall(data)
 print(hashlib.sha256(data).hexdigest(), flush=True)
 """
+# Datagrams: how long they are, and what their first octet is.
+RECEIVE_UDP = """
+import socket, sys
+s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+s.bind(("::", int(sys.argv[1])))
+print("listening", flush=True)
+for _ in range(int(sys.argv[2])):
+    data = s.recv(65536)
+    print(len(data), data[0], flush=True)
+"""
+# One call, which UDP_SEGMENT (103) makes datagrams of 1000 octets of.
+SEND_UDP = """
+import socket, sys
+where = socket.getaddrinfo(sys.argv[1], int(sys.argv[2]), type=socket.SOCK_DGRAM)[0]
+s = socket.socket(where[0], socket.SOCK_DGRAM)
+s.setsockopt(socket.IPPROTO_UDP, 103, 1000)
+s.sendto(b"".join(bytes([number]) * 1000 for number in range(11))[:10500], where[4])
+"""
 # Joins a group, says so, and prints what arrives until it is "end".
 LISTEN = """
 import socket, struct, sys
@@ -154,6 +173,27 @@ class Links(WithDaemon):
         a, b = Member(self, "urnic0", 1), Member(self, "urnic1", 2)
         self.transfer(a, b, 20_000_000)
         self.transfer(b, a, 5_000_001)
+        # The kernels have handed over and taken more than a packet at a time.
+        for member in (a, b):
+            counters = member.own_counters()
+            self.assertGreater(counters["tx_segmented"], 0)
+            self.assertGreater(counters["rx_merged"], 0)
+
+    def test_udp_in_one_piece(self):
+        a, b = Member(self, "urnic0", 1), Member(self, "urnic1", 2)
+        self.assert_reaches(a, b.ip)
+        self.assert_reaches(a, "-6", f"{b.link_local()}%ib0")
+        for address in (b.ip, f"{b.link_local()}%ib0"):
+            receiving = harness.start(b.python(RECEIVE_UDP, "6001", "11"))
+            self.addCleanup(harness.end_group, receiving)
+            self.assertEqual(harness.read_line(receiving).strip(), "listening")
+            self.run_ok(a.python(SEND_UDP, address, "6001"))
+            lines = harness.finish(receiving).out.splitlines()
+            self.assertEqual(lines, [f"1000 {number}" for number in range(10)] + ["500 10"])
+        # Where the kernel has USO (Linux 6.2) it has not cut them itself.
+        counters = a.own_counters()
+        release = tuple(map(int, re.match(r"(\d+)\.(\d+)", platform.release()).groups()))
+        self.assertEqual(counters["tx_segmented"], 2 if release >= (6, 2) else 0, str(counters))
 
     def test_two_links_on_one_rnic(self):
         a, b = Member(self, "urnic0", 1), Member(self, "urnic0", 2)
