@@ -13,7 +13,7 @@ import threading
 
 import harness
 import netns
-from pfc_test import within
+from raw_link import within
 
 PROGRAM = harness.BUILD / "tests/e2e/rpcrdma_traffic"
 PORT = 20049
