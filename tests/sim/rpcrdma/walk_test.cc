@@ -175,7 +175,7 @@ void Walk::bind(std::size_t side) {
             on_complete(program, token, completion);
         },
         [this, &program](const IncomingCall& call) { on_execute(program, call); },
-        [this](std::uint32_t /*call*/) {});
+        [](std::uint32_t /*call*/) {});
 }
 
 void Walk::start_call(Program& program) {
