@@ -103,7 +103,9 @@ void WalkEnd::arrive(const WorkRequest& work) {
                          std::to_string(receive_octets_));
     }
     if (work.invalidate != 0 && exposed_.erase(work.invalidate) == 0) {
-        faults.emplace_back("SEND with Invalidate of a handle that is not valid");
+        // NAK 0x62 (IBA 9.9.6.3): only the late Reply of a Call that has timed out may do that.
+        has_failed_ = true;
+        return;
     }
     arrivals_.push_back({work.message, work.invalidate});
 }
