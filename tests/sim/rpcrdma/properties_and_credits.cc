@@ -181,6 +181,19 @@ RPC_SCRIPT(RpcProperties, AskForLess, "draft 6.4.1",
     does({"send 1 2 40 7 / 1 / 1 4 2000"});
 }
 
+RPC_SCRIPT(
+    RpcProperties, SizeThatCrossesARequest, "draft 6.4.1",
+    "a size that was told before the peer saw the request for smaller receives does not lift the limit") {
+    open_client();
+    peer("0 2 20 6 / 1 / 1 4 4000 / 0");
+    EXPECT_TRUE(connection().request_receive_size(8192));
+    peer("0 2 20 9 / 1 / 1 4 10000");
+    EXPECT_EQ(connection().send_limit(), 8192U);
+    peer("1 2 20 8 / 0 / 1 1 / 0");
+    EXPECT_EQ(connection().send_limit(), 65536U);
+    does({"send 1 2 40 7 / 1 / 1 4 2000"});
+}
+
 RPC_SCRIPT(RpcProperties, OverlappingAnswer, "draft 6.3.3",
            "done and rejected at once is rejected; an answer to nothing is counted") {
     open_client();

@@ -107,6 +107,9 @@ void WalkEnd::arrive(const WorkRequest& work) {
         has_failed_ = true;
         return;
     }
+    if (work.invalidate != 0) {
+        invalidated_.insert(work.invalidate);
+    }
     arrivals_.push_back({work.message, work.invalidate});
 }
 
@@ -167,6 +170,13 @@ bool WalkEnd::expose(std::span<const std::byte> memory, Access access, Exposure&
 bool WalkEnd::withdraw(std::uint32_t call, std::span<const Exposure> exposures, std::uint32_t invalidated) {
     for (const Exposure& exposure : exposures) {
         const bool was_there = exposed_.erase(exposure.segment.handle) == 1;
+        if (!was_there && exposure.segment.handle != invalidated &&
+            invalidated_.contains(exposure.segment.handle)) {
+            // Its deadline passed while the Reply that invalidated it was on its way up: LOCAL_INV fails
+            // (IBA 10.6.5.1).
+            has_failed_ = true;
+            continue;
+        }
         if (!is_down_ && was_there == (exposure.segment.handle == invalidated)) {
             faults.emplace_back(was_there ? "the peer is said to have invalidated what it has not"
                                           : "a handle is withdrawn twice");

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -98,6 +99,7 @@ class WalkEnd : public Outbox {
     std::deque<Arrival> arrivals_;
     std::deque<std::uint32_t> withdrawing_;
     std::map<std::uint32_t, Exposed> exposed_;
+    std::set<std::uint32_t> invalidated_;  ///< by the peer
     std::map<std::uint64_t, Octets> buffers_;
     std::uint64_t next_cookie_ = 1;
     std::uint32_t next_handle_;

@@ -81,11 +81,17 @@ bool PropertyExchange::on_message(const Header& header) {
     return true;
 }
 
-/// Twice the same property: the last counts.
+/// Twice the same property: the last counts. A size that crosses a request of ours for smaller receives does
+/// not lift what was asked: the peer may carry the request out next.
 void PropertyExchange::apply(const PropertySet& values) {
     for (const PropertyValue& value : values.all()) {
         if (value.id == kRbsiz) {
             link_.peer_receive_octets = std::max(property_word(value), kInlineThreshold1);
+            if (asked_) {
+                asked_->before = link_.peer_receive_octets;
+                link_.peer_receive_octets =
+                    std::min(link_.peer_receive_octets, std::max(asked_->octets, kInlineThreshold2));
+            }
         } else if (value.id == kBrs) {
             link_.peer_backward = static_cast<BackwardSupport>(property_word(value));
         }
