@@ -29,14 +29,8 @@ def has_filters():
 
 def threads_of(pid):
     """Of each thread its name and what /proc says of it."""
-    threads = []
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        try:
-            lines = (task / "status").read_text(encoding="utf-8").splitlines()
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has ended since
-        threads.append({name: value.strip() for name, value in (line.split(":", 1) for line in lines)})
-    return threads
+    return [{name: value.strip() for name, value in (line.split(":", 1) for line in text.splitlines())}
+            for text in harness.thread_files(pid, "status").values()]
 
 
 class Threads(with_daemon.WithDaemon):

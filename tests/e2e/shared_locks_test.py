@@ -4,7 +4,6 @@ The daemon runs under strace, which names the object behind each descriptor. Eve
 one is shared; on a shared object these threads may send, watch, map, seal and close, and nothing else (docs/adr/0025).
 """
 
-import pathlib
 import re
 import signal
 
@@ -72,14 +71,11 @@ class SharedLocks(with_daemon.WithDaemon):
                                      "-p", str(self.daemon.pid)])
         self.addCleanup(self.stop_strace)
         # It has attached to all threads when each is traced.
-        self.assertTrue(harness.wait_until(lambda: all("TracerPid:\t0\n" not in status for status in self.thread_files("status"))),
+        self.assertTrue(harness.wait_until(lambda: all("TracerPid:\t0\n" not in status for status in self.thread_files("status").values())),
                         "strace does not trace the daemon")
 
     def thread_files(self, name):
-        return [(task / name).read_text(encoding="ascii") for task in self.tasks()]
-
-    def tasks(self):
-        return list(pathlib.Path(f"/proc/{self.daemon.pid}/task").iterdir())
+        return harness.thread_files(self.daemon.pid, name)
 
     def stop_strace(self):
         if self.strace.poll() is None:
@@ -88,7 +84,7 @@ class SharedLocks(with_daemon.WithDaemon):
 
     def guarded_threads(self):
         """Workers and the control thread, by number."""
-        names = {int(task.name): (task / "comm").read_text(encoding="ascii").strip() for task in self.tasks()}
+        names = {tid: comm.strip() for tid, comm in self.thread_files("comm").items()}
         guarded = {tid: name for tid, name in names.items() if tid == self.daemon.pid or name.startswith("urnic-worker")}
         self.assertGreater(len(guarded), 1)
         return guarded

@@ -83,8 +83,7 @@ class Watchdog(with_daemon.WithDaemon):
         self.assertEqual(self.daemon.wait(harness.PATIENCE_S), 0, self.said())
 
     def threads(self, name):
-        return [int(task.name) for task in pathlib.Path(f"/proc/{self.daemon.pid}/task").iterdir()
-                if (task / "comm").read_text(encoding="ascii").startswith(name)]
+        return [tid for tid, comm in harness.thread_files(self.daemon.pid, "comm").items() if comm.startswith(name)]
 
     def expect_silence_while_stopped(self, tid):
         with Stopped(tid):
