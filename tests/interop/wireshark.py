@@ -16,8 +16,8 @@ GUESSED_LAYERS = ":infiniband:ethertype"
 FIELDS = ("frame.number", "infiniband.bth.opcode", "frame.protocols", "_ws.expert.message")
 # NFS; NFS_ACL, which Linux asks for.
 NFS_PROGRAMS = ("100003", "100227")
-# NFS messages that tshark takes for malformed, those between two Linux kernels, too: data of a READ that went by RDMA WRITE, which it
-# looks for in the reply; and a Reply chunk of several WRITEs, the last of which it puts over the ones before.
+# NFS messages that tshark takes for malformed: data of a READ that went by RDMA WRITE, which it looks for in the reply (between two
+# Linux kernels, too); and a Reply chunk of several WRITEs, the last of which it puts over the ones before.
 MISUNDERSTOOD_NFS = ("(nfs.procedure_v3 == 6 && rpc.msgtyp == 1 && rpcordma.writes_count > 0)"
                      " || rpcordma.fragment.overlap.conflicts == 1")
 # Between several values of a field.

@@ -195,7 +195,6 @@ Connection::~Connection() = default;
 void Connection::call(const CallRequest& request, std::int64_t now_ns) {
     state_->requester.call(request, now_ns);
 }
-void Connection::cancel(std::uint64_t token, std::int64_t /*now_ns*/) { state_->requester.cancel(token); }
 ReplyStatus Connection::reply(std::uint32_t call, const RpcMessage& message, std::int64_t /*now_ns*/) {
     return state_->responder.reply(call, message);
 }
@@ -232,7 +231,6 @@ std::uint32_t Connection::version() const { return state_->link.version; }
 std::uint32_t Connection::send_limit() const { return state_->link.send_limit(); }
 std::uint32_t Connection::receive_limit() const { return state_->link.receive_limit(); }
 std::uint32_t Connection::credits() const { return state_->requester.credits(); }
-std::uint32_t Connection::outstanding_calls() const { return state_->requester.outstanding(); }
 const Counters& Connection::counters() const { return state_->link.counters; }
 
 }  // namespace urnic::rpcrdma

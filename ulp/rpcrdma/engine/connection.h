@@ -26,8 +26,6 @@ class Connection {
     // --- the program
     /// Sends the Call, now or when a credit is there; complete() follows in any case, perhaps at once.
     void call(const CallRequest& request, std::int64_t now_ns);
-    /// Ends a call that is waiting or outstanding with kTimedOut, once its memory is out of reach.
-    void cancel(std::uint64_t token, std::int64_t now_ns);
     /// Answers an IncomingCall; the memory is the engine's until replied(). An unknown id is ignored (the
     /// connection ended).
     ReplyStatus reply(std::uint32_t call, const RpcMessage& message, std::int64_t now_ns);
@@ -63,7 +61,6 @@ class Connection {
     [[nodiscard]] std::uint32_t send_limit() const;
     [[nodiscard]] std::uint32_t receive_limit() const;
     [[nodiscard]] std::uint32_t credits() const;
-    [[nodiscard]] std::uint32_t outstanding_calls() const;
     [[nodiscard]] const Counters& counters() const;
 
   private:

@@ -77,10 +77,8 @@ struct IncomingCall {
     /// The RPC Call, the program's now: Outbox::free() ends it.
     Buffer call;
     std::size_t call_octets = 0;
-    /// Write chunks that it gives for results, and octets of the largest Reply it has room for (inline or in
-    /// the Reply chunk).
+    /// Write chunks that it gives for results.
     std::uint32_t write_chunks = 0;
-    std::uint64_t reply_room = 0;
 };
 
 /// A SEND: header and payload pieces are copied before send() returns.

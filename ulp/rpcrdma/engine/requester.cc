@@ -101,15 +101,6 @@ void Requester::refuse(std::uint64_t token, CallStatus status) {
     link_.outbox.complete(token, completion);
 }
 
-void Requester::cancel(std::uint64_t token) {
-    for (Slot& slot : slots_) {
-        if (slot.request.token == token && (slot.state == State::kQueued || slot.state == State::kSent)) {
-            expire(slot);
-            return;
-        }
-    }
-}
-
 void Requester::on_timer(std::int64_t now_ns) {
     if (earliest_deadline_ns_ == 0 || now_ns < earliest_deadline_ns_) {
         return;

@@ -28,7 +28,6 @@ class Requester {
     Requester(Link& link, bool is_forward) : link_(link), is_forward_(is_forward) {}
 
     void call(const CallRequest& request, std::int64_t now_ns);
-    void cancel(std::uint64_t token);
     /// MSG or NOMSG with direction REPLY.
     void on_reply(const Header& header, std::span<const std::byte> payload, std::uint32_t invalidated);
     /// A Reply that could not be decoded; only its XID is used.
@@ -45,12 +44,9 @@ class Requester {
     void on_timer(std::int64_t now_ns);
     /// Sends what waits, as far as credits go.
     void send_queued();
-    /// A grant that a message without RPC has brought (valid, not an error).
-    void on_grant(std::uint32_t credits);
 
     [[nodiscard]] bool has_outstanding(std::uint32_t xid) const { return outstanding_xids_.contains(xid); }
     [[nodiscard]] std::uint32_t credits() const { return granted_; }
-    [[nodiscard]] std::uint32_t outstanding() const { return outstanding_; }
     [[nodiscard]] std::int64_t next_timer_ns() const { return earliest_deadline_ns_; }
 
   private:
@@ -106,6 +102,7 @@ class Requester {
     void release(Slot& slot);
     void expire(Slot& slot);
     void return_credit();
+    void on_grant(std::uint32_t credits);
 
     Link& link_;
     bool is_forward_;

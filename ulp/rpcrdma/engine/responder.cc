@@ -71,7 +71,7 @@ void Responder::on_call(const Header& header, std::span<const std::byte> payload
     }
     const Buffer call = link_.outbox.allocate(octets);
     if (!call.is_valid()) {
-        refuse(header.xid, header.version, {ErrorCode::kSystem});
+        link_.send_error(header.xid, header.version, {ErrorCode::kSystem});
         return;
     }
     Slot& slot = take_slot();
@@ -99,7 +99,7 @@ bool Responder::is_acceptable(const Header& header, std::span<const std::byte> p
         !is_forward_ && (link_.config.backward == BackwardSupport::kNone ||
                          (link_.config.backward == BackwardSupport::kInline && !header.chunks.is_empty()));
     if (is_backward_refused) {
-        refuse(header.xid, header.version, {ErrorCode::kSystem});
+        link_.send_error(header.xid, header.version, {ErrorCode::kSystem});
         return false;
     }
     const bool has_wrong_handle = header.inv_handle != 0 && !header.chunks.has_handle(header.inv_handle);
@@ -107,7 +107,7 @@ bool Responder::is_acceptable(const Header& header, std::span<const std::byte> p
     // chunk.
     if (has_wrong_handle || (header.proc == Proc::kMsg && !is_call(payload, header.xid))) {
         ++link_.counters.bad_messages;
-        refuse(header.xid, header.version, {ErrorCode::kBadXdr});
+        link_.send_error(header.xid, header.version, {ErrorCode::kBadXdr});
         return false;
     }
     return true;
@@ -151,11 +151,7 @@ void Responder::refuse(const Header& header, CallFault fault) {
             error = {ErrorCode::kSegments, limits.max_segments};
             break;
     }
-    refuse(header.xid, header.version, error);
-}
-
-void Responder::refuse(std::uint32_t xid, std::uint32_t version, ErrorBody error) {
-    link_.send_error(xid, version, error);
+    link_.send_error(header.xid, header.version, error);
 }
 
 void Responder::on_read(std::uint32_t call, bool ok) {
@@ -175,7 +171,7 @@ void Responder::on_read(std::uint32_t call, bool ok) {
     link_.counters.read_chunk_octets += slot->call_octets;
     if (!is_call(slot->call.octets.first(slot->call_octets), slot->xid)) {
         ++link_.counters.bad_messages;
-        refuse(slot->xid, slot->version, {ErrorCode::kBadXdr});
+        link_.send_error(slot->xid, slot->version, {ErrorCode::kBadXdr});
         release(*slot);
         return;
     }
@@ -191,8 +187,6 @@ void Responder::execute(Slot& slot) {
     call.call = slot.call;
     call.call_octets = slot.call_octets;
     call.write_chunks = static_cast<std::uint32_t>(slot.chunks.write_chunk_count());
-    const std::uint64_t inline_room = link_.send_limit() - least_message_header(slot.version);
-    call.reply_room = std::max(inline_room, total_length(slot.chunks.reply_chunk()));
     slot.call = {};
     link_.outbox.execute(call);
 }
@@ -327,7 +321,7 @@ void Responder::begin_replying(Slot& slot, const Header& header,
 
 /// The program's memory is not used; the requester may send the Call again.
 void Responder::fail_reply(Slot& slot, const ErrorBody& error) {
-    refuse(slot.xid, slot.version, error);
+    link_.send_error(slot.xid, slot.version, error);
     const std::uint32_t id = id_of(slot);
     release(slot);
     link_.outbox.replied(id);

@@ -56,7 +56,6 @@ class Responder {
     [[nodiscard]] bool is_acceptable(const Header& header, std::span<const std::byte> payload);
     [[nodiscard]] std::uint32_t handle_to_invalidate(const Header& header) const;
     void refuse(const Header& header, CallFault fault);
-    void refuse(std::uint32_t xid, std::uint32_t version, ErrorBody error);
     void execute(Slot& slot);
     void begin_replying(Slot& slot, const Header& header,
                         std::span<const std::span<const std::byte>> payload);
