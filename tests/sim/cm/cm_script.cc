@@ -6,22 +6,6 @@
 
 namespace urnic::sim::cm {
 
-namespace {
-
-std::vector<ScriptEntry>& entries() {
-    static std::vector<ScriptEntry> list;
-    return list;
-}
-
-}  // namespace
-
-bool register_script(const ScriptEntry& entry) {
-    entries().push_back(entry);
-    return true;
-}
-
-const std::vector<ScriptEntry>& script_list() { return entries(); }
-
 SeenMad read_mad(const SendMad& mad) {
     SeenMad seen;
     seen.route = mad.route;

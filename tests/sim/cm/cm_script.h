@@ -18,22 +18,13 @@
 #include <vector>
 
 #include "rnic/cm/manager.h"
+#include "tests/sim/script_list.h"
 
 namespace urnic::sim::cm {
 
 // The names of the manager, its messages and its events.
 using namespace urnic::cm;
 namespace msg = wire::cm;
-
-/// A script as docs/conformance/packet-scripts.md lists it.
-struct ScriptEntry {
-    const char* suite;
-    const char* name;
-    const char* clause;
-    const char* what;
-};
-bool register_script(const ScriptEntry& entry);
-[[nodiscard]] const std::vector<ScriptEntry>& script_list();
 
 /// An event with copies of what it pointed to.
 struct SeenEvent {
@@ -64,15 +55,6 @@ class Recorder final : public Outbox {
     void event(const Event& event) override { events.push_back(copy_of(event)); }
     std::deque<SendMad> mads;
     std::deque<SeenEvent> events;
-};
-
-/// Where a script has a step, for messages. std::source_location is more than clang 14 knows.
-struct Where {
-    const char* file;
-    int line;
-    static constexpr Where current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-        return {file, line};
-    }
 };
 
 inline constexpr TimeNs kMs = 1'000'000;
@@ -184,9 +166,9 @@ class CmScript : public ::testing::Test {
 }  // namespace urnic::sim::cm
 
 /// `clause` is what the script checks, `what` says it in a sentence.
-#define CM_SCRIPT_IN(suite, name, clause, what)                           \
-    [[maybe_unused]] const bool suite##_##name##_listed =                 \
-        ::urnic::sim::cm::register_script({#suite, #name, clause, what}); \
+#define CM_SCRIPT_IN(suite, name, clause, what)                       \
+    [[maybe_unused]] const bool suite##_##name##_listed =             \
+        ::urnic::sim::register_script({#suite, #name, clause, what}); \
     TEST_F(suite, name)
 #define CM_SCRIPT(suite, name, clause, what)  \
     using suite = ::urnic::sim::cm::CmScript; \

@@ -3,15 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <string_view>
 
 #include "tests/sim/cm/cm_script.h"
 
 int main(int argc, char** argv) {
-    if (argc == 2 && std::string_view(argv[1]) == "--list") {
-        for (const urnic::sim::cm::ScriptEntry& entry : urnic::sim::cm::script_list()) {
-            std::printf("%s\t%s\t%s\t%s\n", entry.suite, entry.name, entry.clause, entry.what);
-        }
+    if (urnic::sim::print_script_list(argc, argv)) {
         return 0;
     }
     testing::InitGoogleTest(&argc, argv);

@@ -11,11 +11,6 @@ namespace urnic::rpcrdma::sim {
 
 namespace {
 
-std::vector<ScriptEntry>& entries() {
-    static std::vector<ScriptEntry> list;
-    return list;
-}
-
 std::string hex(std::uint64_t value) {
     std::array<char, 17> text{};
     std::snprintf(text.data(), text.size(), "%llx", static_cast<unsigned long long>(value));
@@ -65,12 +60,6 @@ std::string text_of(std::span<const std::byte> octets) {
 }
 
 }  // namespace
-
-bool register_script(const ScriptEntry& entry) {
-    entries().push_back(entry);
-    return true;
-}
-const std::vector<ScriptEntry>& script_list() { return entries(); }
 
 Octets pattern(std::size_t octets, std::uint32_t seed) {
     Octets data(octets);

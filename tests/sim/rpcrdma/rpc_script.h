@@ -29,26 +29,12 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/sim/script_list.h"
 #include "ulp/rpcrdma/engine/connection.h"
 
 namespace urnic::rpcrdma::sim {
 
-struct ScriptEntry {
-    const char* suite;
-    const char* name;
-    const char* clause;
-    const char* what;
-};
-bool register_script(const ScriptEntry& entry);
-[[nodiscard]] const std::vector<ScriptEntry>& script_list();
-
-struct Where {
-    const char* file;
-    int line;
-    static constexpr Where current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-        return {file, line};
-    }
-};
+using urnic::sim::Where;
 
 using Octets = std::vector<std::byte>;
 /// N octets of an RPC message: XID, type, a pattern.
@@ -171,10 +157,10 @@ class RpcScript : public ::testing::Test, public Outbox {
     bool withdraws_later_ = false;
 };
 
-#define RPC_SCRIPT(suite, name, clause, what)                                  \
-    using suite = ::urnic::rpcrdma::sim::RpcScript;                            \
-    [[maybe_unused]] const bool suite##_##name##_listed =                      \
-        ::urnic::rpcrdma::sim::register_script({#suite, #name, clause, what}); \
+#define RPC_SCRIPT(suite, name, clause, what)                         \
+    using suite = ::urnic::rpcrdma::sim::RpcScript;                   \
+    [[maybe_unused]] const bool suite##_##name##_listed =             \
+        ::urnic::sim::register_script({#suite, #name, clause, what}); \
     TEST_F(suite, name)
 
 }  // namespace urnic::rpcrdma::sim

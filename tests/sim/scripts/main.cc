@@ -10,10 +10,7 @@
 #include "tests/sim/scripts/rc_script.h"
 
 int main(int argc, char** argv) {
-    if (argc == 2 && std::string_view(argv[1]) == "--list") {
-        for (const urnic::sim::ScriptEntry& entry : urnic::sim::script_list()) {
-            std::printf("%s\t%s\t%s\t%s\n", entry.suite, entry.name, entry.clause, entry.what);
-        }
+    if (urnic::sim::print_script_list(argc, argv)) {
         return 0;
     }
     // A script makes RNICs with tables of tens of megabytes. Their pages must come untouched from the system

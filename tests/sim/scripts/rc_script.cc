@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <tuple>
 
 #include "base/check.h"
 #include "rnic/wire/opcodes.h"
@@ -10,11 +9,6 @@
 namespace urnic::sim {
 
 namespace {
-
-std::vector<ScriptEntry>& entries() {
-    static std::vector<ScriptEntry> list;
-    return list;
-}
 
 Recovery& recovery() {
     static Recovery value = Recovery::kGoBackN;
@@ -32,23 +26,7 @@ std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed) {
 
 }  // namespace
 
-bool register_script(const ScriptEntry& entry) {
-    entries().push_back(entry);
-    return true;
-}
-
 void set_recovery(Recovery value) { recovery() = value; }
-
-std::vector<ScriptEntry> script_list() {
-    std::vector<ScriptEntry> list = entries();
-    std::sort(list.begin(), list.end(), [](const ScriptEntry& a, const ScriptEntry& b) {
-        const auto key = [](const ScriptEntry& e) {
-            return std::tuple(std::string(e.suite), std::string(e.clause), std::string(e.name));
-        };
-        return key(a) < key(b);
-    });
-    return list;
-}
 
 const std::vector<std::byte>& RcScript::own_data() {
     static const std::vector<std::byte> data = pattern(kMemoryBytes, 1);

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/sim/script_list.h"
 #include "tests/sim/scripts/script_packet.h"
 #include "tests/sim/sim_host.h"
 #include "tests/sim/sim_network.h"
@@ -38,23 +39,12 @@ inline constexpr std::uint8_t kTimeout = 10;
 inline constexpr TimeNs kLeast = TimeNs{4096} << kTimeout;
 inline constexpr TimeNs kMost = 4 * kLeast;
 
-/// A script as docs/conformance/packet-scripts.md lists it.
-struct ScriptEntry {
-    const char* suite;
-    const char* name;
-    const char* clause;  // of the IBA specification, volume 1; "A17..." for the RoCEv2 annex
-    const char* what;
-};
-/// Writes the script down for the list; the return value makes it an initializer.
-bool register_script(const ScriptEntry& entry);
 /// What the QP does with packets that come early. A run of the program has one of both for all scripts.
 enum class Recovery : std::uint8_t {
     kGoBackN,    // discards them
     kSelective,  // holds them, the daemon's default
 };
 void set_recovery(Recovery recovery);
-/// All scripts of the program, by suite and clause.
-[[nodiscard]] std::vector<ScriptEntry> script_list();
 
 /// A completion as a script expects it; what is not given is not looked at.
 struct Wc {
@@ -102,15 +92,6 @@ class SendRequests : public std::vector<SendRequest> {
   public:
     SendRequests(const SendRequest& request) : vector{request} {}
     SendRequests(std::initializer_list<SendRequest> list) : vector(list) {}
-};
-
-/// Where a script has a step, for messages. std::source_location is more than clang 14 knows.
-struct Where {
-    const char* file;
-    int line;
-    static constexpr Where current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-        return {file, line};
-    }
 };
 
 class RcScript : public ::testing::Test {
