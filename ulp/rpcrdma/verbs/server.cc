@@ -27,25 +27,6 @@ constexpr std::uint32_t kMostWorkers = 256;
 // NOLINTNEXTLINE(performance-no-int-to-ptr): a key survives the connection, an address does not
 void* as_context(std::uint64_t key) { return reinterpret_cast<void*>(key); }
 
-void add_statistics(const rpcrdma_statistics& one, rpcrdma_statistics& to) {
-    to.calls_sent += one.calls_sent;
-    to.replies_received += one.replies_received;
-    to.calls_received += one.calls_received;
-    to.replies_sent += one.replies_sent;
-    to.calls_resent += one.calls_resent;
-    to.errors_received += one.errors_received;
-    to.errors_sent += one.errors_sent;
-    to.unknown_xids += one.unknown_xids;
-    to.bad_messages += one.bad_messages;
-    to.bad_replies += one.bad_replies;
-    to.timeouts += one.timeouts;
-    to.remote_invalidations += one.remote_invalidations;
-    to.local_invalidations += one.local_invalidations;
-    to.read_chunk_octets += one.read_chunk_octets;
-    to.write_chunk_octets += one.write_chunk_octets;
-    to.dropped_messages += one.dropped_messages;
-}
-
 }  // namespace
 
 ServerConnection::ServerConnection(std::shared_ptr<Worker> worker, Server& server, std::uint64_t key,
@@ -179,7 +160,7 @@ void Server::statistics(rpcrdma_statistics& to) const {
     for (const auto& [key, connection] : connections_) {
         rpcrdma_statistics one{};
         connection->statistics(one);
-        add_statistics(one, to);
+        add_counters(one, to);
         to.version = one.version;
         to.send_limit_octets = one.send_limit_octets;
         to.receive_limit_octets = one.receive_limit_octets;
@@ -194,7 +175,7 @@ void Server::remove(std::uint64_t key) {
     if (found == connections_.end()) return;
     rpcrdma_statistics one{};
     found->second->statistics(one);
-    add_statistics(one, ended_);
+    add_counters(one, ended_);
     last = std::move(found->second);
     connections_.erase(found);
     removed_.notify_all();

@@ -173,7 +173,25 @@ class Transport : public rpcrdma_connection, public std::enable_shared_from_this
     std::shared_ptr<Transport> held_;
 };
 
-/// Adds the counters of a connection to those of the C structure.
-void add_counters(const Counters& counters, rpcrdma_statistics& to);
+/// Adds the counters of a connection, of the engine or summed already, to those of the C structure.
+template <class From>
+void add_counters(const From& counters, rpcrdma_statistics& to) {
+    to.calls_sent += counters.calls_sent;
+    to.replies_received += counters.replies_received;
+    to.calls_received += counters.calls_received;
+    to.replies_sent += counters.replies_sent;
+    to.calls_resent += counters.calls_resent;
+    to.errors_received += counters.errors_received;
+    to.errors_sent += counters.errors_sent;
+    to.unknown_xids += counters.unknown_xids;
+    to.bad_messages += counters.bad_messages;
+    to.bad_replies += counters.bad_replies;
+    to.timeouts += counters.timeouts;
+    to.remote_invalidations += counters.remote_invalidations;
+    to.local_invalidations += counters.local_invalidations;
+    to.read_chunk_octets += counters.read_chunk_octets;
+    to.write_chunk_octets += counters.write_chunk_octets;
+    to.dropped_messages += counters.dropped_messages;
+}
 
 }  // namespace urnic::rpcrdma
