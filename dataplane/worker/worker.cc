@@ -49,6 +49,29 @@ std::int64_t ticks(TimeNs duration) {
     return static_cast<std::int64_t>(rte_get_tsc_hz() / 1'000'000 * duration / 1'000);
 }
 
+/// Gives its thread its own cache of packet buffers. Not having one is slower, not wrong.
+class DpdkThread {
+  public:
+    DpdkThread() {
+        const std::scoped_lock lock(mutex_);
+        registered_ = rte_thread_register() == 0;
+    }
+    ~DpdkThread() {
+        if (registered_) {
+            const std::scoped_lock lock(mutex_);
+            rte_thread_unregister();
+        }
+    }
+    DpdkThread(const DpdkThread&) = delete;
+    DpdkThread& operator=(const DpdkThread&) = delete;
+
+  private:
+    /// One worker may end while another begins. The library has a lock for that, which the thread sanitizer
+    /// does not see.
+    static inline std::mutex mutex_;
+    bool registered_;
+};
+
 }  // namespace
 
 Worker::Impl::Impl(const WorkerConfig& worker_config)
@@ -384,15 +407,11 @@ void Worker::start() {
     impl.thread = start_thread([&impl] {
         ask_for_time_slice(kTimeSliceNs);
         prctl(PR_SET_TIMERSLACK, 1UL);  // RNR timers go down to 10 us, the usual slack is 50
-        // Gives the thread its own cache of packet buffers. Not having one is slower, not wrong.
-        const bool registered = rte_thread_register() == 0;
+        const DpdkThread dpdk_thread;
         if (impl.config.on_thread_start) {
             impl.config.on_thread_start();
         }
         impl.loop();
-        if (registered) {
-            rte_thread_unregister();
-        }
     });
     const std::string number = std::to_string(impl.config.index);
     const pthread_t handle = impl.thread.native_handle();
