@@ -34,6 +34,8 @@ PERFTEST_TOOL = re.compile(r"(?:^|[/ ])ib_(?:write|read|send|atomic)_(?:bw|lat)\
 # Long enough for a busy machine; what hangs is ended then.
 PATIENCE_S = 120
 
+# What ends a test, which takes with it all that it has started.
+ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # A shell starts what it runs in the background with these ignored, and programs keep what they inherit.
 for _number in (signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(_number) == signal.SIG_IGN:
@@ -274,6 +276,16 @@ def perftest_rows(client):
     return rows
 
 
+class Interrupted(Exception):
+    """The test was told to end. Unlike KeyboardInterrupt, unittest lets the running case clean up after it."""
+
+
+def interrupt(number, _frame):
+    for each in ENDINGS:
+        signal.signal(each, lambda *_: None)  # ignored, but not by what the clean-up starts
+    raise Interrupted(f"ended by {signal.Signals(number).name}")
+
+
 class Collector(unittest.TextTestResult):
     """Remembers each case for the report."""
 
@@ -292,11 +304,15 @@ class Collector(unittest.TextTestResult):
     def addError(self, test, err):
         super().addError(test, err)
         self.cases.append((test, "failed", str(err[1])))
+        if issubclass(err[0], Interrupted):
+            self.stop()
 
     def addSubTest(self, test, subtest, err):
         super().addSubTest(test, subtest, err)
         if err is not None:
             self.cases.append((subtest, "failed", str(err[1])))
+            if issubclass(err[0], Interrupted):
+                self.stop()
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)
@@ -322,6 +338,8 @@ def write_report(cases, name):
 
 
 def main():
+    for number in ENDINGS:
+        signal.signal(number, interrupt)
     names = sys.argv[1:]
     module = sys.modules["__main__"]
     loader = unittest.TestLoader()

@@ -7,9 +7,7 @@ when the attackers have gone; in each minute each of the ten must get on.
 import os
 import pathlib
 import random
-import signal
 import subprocess
-import sys
 import threading
 import time
 
@@ -70,10 +68,12 @@ class Soak(with_daemon.WithDaemon):
     def step(self, seed):
         running = [subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                     start_new_session=True) for command in self.attackers(seed)]
-        time.sleep(STEP_S)
-        for process in running:
-            harness.end_group(process)
-            process.wait()
+        try:
+            time.sleep(STEP_S)
+        finally:
+            for process in running:
+                harness.end_group(process)
+                process.wait()
         return len(running)
 
     def footprint(self):
@@ -118,6 +118,5 @@ class Soak(with_daemon.WithDaemon):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     Soak.minutes = float(os.environ.get("URNIC_SOAK_MINUTES", "60"))
     harness.main()
