@@ -45,6 +45,16 @@ class Ports(harness.TestCase):
             self.assert_ok(result, f"pingpong; a: {self.a.text()} b: {self.b.text()}")
             self.assertNotIn("invalid data", result.out + result.err)
 
+    def replace_interface(self, while_gone=lambda: None):
+        netns.ip("-n", self.a.name, "link", "del", self.a.interface)
+        for side in (self.a, self.b):
+            side.expect_state("DOWN")
+            self.assertIn(f"the interface {side.interface} is gone", side.text())
+        while_gone()
+        netns.join(self.a, self.b)
+        for side in (self.a, self.b):
+            side.expect_state("ACTIVE")
+
     def expect_transfer_through(self, trouble):
         """Something happens in the middle of a transfer: 4 s until it sends again, seven times."""
         begun = self.b.counter("sent_pkts")
@@ -144,18 +154,8 @@ class Traffic:
 
     def test_an_interface_that_goes_and_comes(self):
         self.start()
-
-        def replace(while_gone=lambda: None):
-            netns.ip("-n", self.a.name, "link", "del", self.a.interface)
-            for side in (self.a, self.b):
-                side.expect_state("DOWN")
-                self.assertIn(f"the interface {side.interface} is gone", side.text())
-            while_gone()
-            netns.join(self.a, self.b)
-            for side in (self.a, self.b):
-                side.expect_state("ACTIVE")
-        replace(self.expect_idle)
-        self.expect_transfer_through(replace)
+        self.replace_interface(self.expect_idle)
+        self.expect_transfer_through(self.replace_interface)
         self.expect_idle()
 
     def test_more_frames_than_the_port_has_room_for(self):
