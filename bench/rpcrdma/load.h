@@ -1,5 +1,5 @@
 // What is measured, over RPC-over-RDMA and over TCP: a client and a server of one program with three
-// procedures.
+// procedures; with messages by hand, and with the stubs that rpcgen makes.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,12 @@ struct Done {
 using Tell = std::function<void(std::uint16_t port)>;
 [[noreturn]] void serve_rdma(const Tell& tell);
 [[noreturn]] void serve_tcp(const Tell& tell);
+[[noreturn]] void serve_stubs_rdma(const Tell& tell);
+[[noreturn]] void serve_stubs_tcp(const Tell& tell);
 [[nodiscard]] Done call_rdma(std::uint16_t port, const Load& load);
 [[nodiscard]] Done call_tcp(std::uint16_t port, const Load& load);
+[[nodiscard]] Done call_stubs_rdma(std::uint16_t port, const Load& load);
+[[nodiscard]] Done call_stubs_tcp(std::uint16_t port, const Load& load);
 
 /// Prints why and ends the program.
 [[noreturn]] void give_up_on(const char* what);

@@ -1,16 +1,18 @@
-// rpcrdma_bench rdma|tcp small|get|put OUTSTANDING SECONDS: a server in a process of its own, calls, one line
-// of JSON. `rdma` runs under `urnic run`, or on a machine with an RDMA device of that address.
+// rpcrdma_bench rdma|tcp|stubs-rdma|stubs-tcp small|get|put OUTSTANDING SECONDS: a server in a process of its
+// own, calls, one line of JSON. Those of RDMA run under `urnic run`, or on a machine with an RDMA device of
+// that address.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string>
+#include <string_view>
 
 #include "bench/rpcrdma/load.h"
 
@@ -22,6 +24,26 @@ double cpu_seconds(const rusage& usage) {
         return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
     };
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+struct Transport {
+    std::string_view name;
+    void (*serve)(const Tell& tell);
+    Done (*call)(std::uint16_t port, const Load& load);
+};
+constexpr std::array kTransports{
+    Transport{"rdma", serve_rdma, call_rdma},
+    Transport{"tcp", serve_tcp, call_tcp},
+    Transport{"stubs-rdma", serve_stubs_rdma, call_stubs_rdma},
+    Transport{"stubs-tcp", serve_stubs_tcp, call_stubs_tcp},
+};
+
+const Transport& transport_named(std::string_view name) {
+    const auto* const found =
+        std::find_if(kTransports.begin(), kTransports.end(),
+                     [name](const Transport& transport) { return transport.name == name; });
+    if (found == kTransports.end()) give_up_on("the transport is one of rdma, tcp, stubs-rdma, stubs-tcp");
+    return *found;
 }
 
 struct ServerProcess {
@@ -48,14 +70,15 @@ ServerProcess start_server(const char* transport) {
 }
 
 int run(int argc, char** argv) {
-    const bool is_rdma = argc > 1 && std::strcmp(argv[1], "rdma") == 0;
+    if (argc != 3 && argc != 5) give_up_on("TRANSPORT small|get|put OUTSTANDING SECONDS");
+    const Transport& transport = transport_named(argv[1]);
     if (argc == 3 && std::strcmp(argv[2], "serve") == 0) {
         const Tell tell = [](std::uint16_t port) {
             if (write(STDOUT_FILENO, &port, sizeof(port)) != sizeof(port)) give_up_on("write");
         };
-        is_rdma ? serve_rdma(tell) : serve_tcp(tell);
+        transport.serve(tell);
     }
-    if (argc != 5) give_up_on("rpcrdma_bench rdma|tcp small|get|put OUTSTANDING SECONDS");
+    if (argc != 5) give_up_on("TRANSPORT small|get|put OUTSTANDING SECONDS");
     Load load;
     load.procedure = std::strcmp(argv[2], "get") == 0   ? Procedure::kGet
                      : std::strcmp(argv[2], "put") == 0 ? Procedure::kPut
@@ -64,7 +87,7 @@ int run(int argc, char** argv) {
     load.seconds = std::strtod(argv[4], nullptr);
     if (load.outstanding == 0 || load.outstanding > 64) give_up_on("1 to 64 calls outstanding");
     const ServerProcess server = start_server(argv[1]);
-    const Done done = is_rdma ? call_rdma(server.port, load) : call_tcp(server.port, load);
+    const Done done = transport.call(server.port, load);
     (void)kill(server.pid, SIGKILL);
     rusage of_server{};
     (void)wait4(server.pid, nullptr, 0, &of_server);
