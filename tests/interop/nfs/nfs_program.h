@@ -70,8 +70,11 @@ class NfsProgram : public Program {
     // The results of CREATE, MKDIR and SYMLINK.
     void put_made(XdrWriter& out, const Made& made, const Place& place,
                   const std::optional<Attributes>& before);
+    // Status and attributes of what a procedure is about; nothing: its arguments are damaged.
+    std::optional<Status> put_subject(XdrReader& in, Results& results) const;
     // Removes by `method` of the tree's.
     bool remove_by(Status (Tree::*method)(NodeId, std::string_view), XdrReader& in, Results& results);
+    bool list(XdrReader& in, Results& results, bool is_plus);
     // READDIR's and READDIRPLUS's results of up to `most` octets, `most_names` of which without attributes
     // and handles.
     void put_listing(XdrWriter& out, const Subject& directory, std::uint64_t cookie, std::size_t most,

@@ -1,6 +1,7 @@
 // Procedures on names, directories and the file system as a whole; MOUNT.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "tests/interop/nfs/nfs_program.h"
 
@@ -124,39 +125,41 @@ void NfsProgram::put_listing(XdrWriter& out, const Subject& directory, std::uint
     out.boolean(!entry.has_value());
 }
 
-bool NfsProgram::readdir(const Caller& /*caller*/, XdrReader& in, Results& results) {
+// READDIRPLUS tells two sizes: of the names, and of everything.
+bool NfsProgram::list(XdrReader& in, Results& results, bool is_plus) {
     const Subject directory = take_subject(in);
     const std::uint64_t cookie = in.u64();
     skip_words(in, 2);  // verifier
-    const std::size_t most = std::min(in.u32(), kMaxDirectoryOctets);
+    const std::uint32_t first = in.u32();
+    const std::size_t most = std::min(is_plus ? in.u32() : first, kMaxDirectoryOctets);
     if (in.failed()) {
         return false;
     }
-    put_listing(results.out, directory, cookie, most, most, false);
+    put_listing(results.out, directory, cookie, most, is_plus ? first : most, is_plus);
     return true;
+}
+
+bool NfsProgram::readdir(const Caller& /*caller*/, XdrReader& in, Results& results) {
+    return list(in, results, false);
 }
 
 bool NfsProgram::readdirplus(const Caller& /*caller*/, XdrReader& in, Results& results) {
-    const Subject directory = take_subject(in);
-    const std::uint64_t cookie = in.u64();
-    skip_words(in, 2);  // verifier
-    const std::size_t most_names = in.u32();
-    const std::size_t most = std::min(in.u32(), kMaxDirectoryOctets);
-    if (in.failed()) {
-        return false;
-    }
-    put_listing(results.out, directory, cookie, most, most_names, true);
-    return true;
+    return list(in, results, true);
 }
 
-bool NfsProgram::fsstat(const Caller& /*caller*/, XdrReader& in, Results& results) {
+std::optional<Status> NfsProgram::put_subject(XdrReader& in, Results& results) const {
     const Subject subject = take_subject(in);
     if (in.failed()) {
-        return false;
+        return std::nullopt;
     }
     results.out.u32(static_cast<std::uint32_t>(subject.status));
     put(results.out, attributes(subject));
-    if (subject.status == Status::kOk) {
+    return subject.status;
+}
+
+bool NfsProgram::fsstat(const Caller& /*caller*/, XdrReader& in, Results& results) {
+    const std::optional<Status> status = put_subject(in, results);
+    if (status == Status::kOk) {
         const std::uint64_t left = Tree::kMaxOctets - tree_.octets();
         const std::uint64_t nodes_left = Tree::kMaxNodes - tree_.nodes();
         for (const std::uint64_t value :
@@ -165,17 +168,12 @@ bool NfsProgram::fsstat(const Caller& /*caller*/, XdrReader& in, Results& result
         }
         results.out.u32(0);  // invarsec
     }
-    return true;
+    return status.has_value();
 }
 
 bool NfsProgram::fsinfo(const Caller& /*caller*/, XdrReader& in, Results& results) {
-    const Subject subject = take_subject(in);
-    if (in.failed()) {
-        return false;
-    }
-    results.out.u32(static_cast<std::uint32_t>(subject.status));
-    put(results.out, attributes(subject));
-    if (subject.status == Status::kOk) {
+    const std::optional<Status> status = put_subject(in, results);
+    if (status == Status::kOk) {
         constexpr std::uint32_t kMultiple = 1;
         // READ's, WRITE's: maximum, preference, multiple; READDIR's preference.
         for (const std::uint32_t value :
@@ -188,17 +186,12 @@ bool NfsProgram::fsinfo(const Caller& /*caller*/, XdrReader& in, Results& result
         results.out.u32(1);
         results.out.u32(kProperties);
     }
-    return true;
+    return status.has_value();
 }
 
 bool NfsProgram::pathconf(const Caller& /*caller*/, XdrReader& in, Results& results) {
-    const Subject subject = take_subject(in);
-    if (in.failed()) {
-        return false;
-    }
-    results.out.u32(static_cast<std::uint32_t>(subject.status));
-    put(results.out, attributes(subject));
-    if (subject.status == Status::kOk) {
+    const std::optional<Status> status = put_subject(in, results);
+    if (status == Status::kOk) {
         results.out.u32(Tree::kMaxLinks);
         results.out.u32(kMaxNameOctets);
         for (const bool value :
@@ -206,7 +199,7 @@ bool NfsProgram::pathconf(const Caller& /*caller*/, XdrReader& in, Results& resu
             results.out.boolean(value);
         }
     }
-    return true;
+    return status.has_value();
 }
 
 bool NfsProgram::commit(const Caller& /*caller*/, XdrReader& in, Results& results) {
