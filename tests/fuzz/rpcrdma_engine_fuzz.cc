@@ -135,7 +135,7 @@ void call(Host& host, Program& program, Input& input, std::int64_t now) {
 
 /// A message from the peer: raw, or the last header with a new version, proc and octets changed, with an RPC
 /// message behind.
-void receive(Host& host, Input& input, std::int64_t now) {
+void receive(Host& host, Input& input) {
     Octets message;
     if (input.flag()) {
         const std::span<const std::byte> raw = input.bytes(input.below(256));
@@ -155,7 +155,7 @@ void receive(Host& host, Input& input, std::int64_t now) {
                                            static_cast<std::byte>(input.below(2))});
         }
     }
-    host.connection.on_receive(message, input.below(4) == 0 ? host.next_handle : 0, now);
+    host.connection.on_receive(message, input.below(4) == 0 ? host.next_handle : 0);
 }
 
 template <class T>
@@ -178,7 +178,7 @@ void step(Host& host, Program& program, Input& input, std::int64_t now) {
             if (const auto executing = take(host.executing, input)) {
                 host.free(executing->call);
                 host.connection.reply(executing->id,
-                                      program.message(input, executing->xid, Direction::kReply), now);
+                                      program.message(input, executing->xid, Direction::kReply));
             }
             break;
         case 2:
@@ -191,12 +191,12 @@ void step(Host& host, Program& program, Input& input, std::int64_t now) {
             break;
         case 3:
             if (const auto read = take(host.reads, input)) {
-                host.connection.on_read(*read, input.below(16) != 0, now);
+                host.connection.on_read(*read, input.below(16) != 0);
             }
             break;
         case 4:
             if (const auto withdrawn = take(host.withdrawing, input)) {
-                host.connection.on_withdrawn(*withdrawn, now);
+                host.connection.on_withdrawn(*withdrawn);
             }
             break;
         case 5:
@@ -210,11 +210,11 @@ void step(Host& host, Program& program, Input& input, std::int64_t now) {
             } else if (input.flag()) {
                 (void)host.connection.request_receive_size(input.number<std::uint32_t>());
             } else {
-                host.connection.grow_receives(input.below(65536));
+                (void)host.connection.grow_receives(input.below(65536));
             }
             break;
         default:
-            receive(host, input, now);
+            receive(host, input);
             break;
     }
 }
@@ -242,7 +242,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         step(host, program, input, now);
     }
     host.is_down = true;
-    host.connection.on_disconnected(now);
+    host.connection.on_disconnected();
     for (const IncomingCall& call : host.executing) {
         host.free(call.call);
     }

@@ -5,15 +5,36 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/e2e/rpcrdma/echo.h"
 #include "tests/e2e/rpcrdma/patience.h"
+#include "tests/e2e/rpcrdma/windows.h"
 
 namespace urnic::e2e {
 namespace {
+
+/// A server and a client of it.
+class RpcCalls : public testing::Test {
+  protected:
+    /// Begins anew; by an exception the test fails.
+    void start(const rpcrdma_options& options, const rpcrdma_options& of_server) {
+        client_.reset();
+        server_ = std::make_unique<EchoServer>(of_server);
+        client_ = std::make_unique<EchoClient>(server_->address(), options);
+        if (client_->error() != 0) throw std::runtime_error(rpcrdma_last_error());
+    }
+    void start(const rpcrdma_options& options = default_options()) { start(options, options); }
+    [[nodiscard]] EchoServer& server() { return *server_; }
+    [[nodiscard]] EchoClient& client() { return *client_; }
+
+  private:
+    std::unique_ptr<EchoServer> server_;
+    std::unique_ptr<EchoClient> client_;
+};
 
 /// Calls of `threads` threads, each of all sizes and forms, every octet compared.
 void call_from_threads(const EchoClient& client, std::uint32_t threads, std::uint32_t calls) {
@@ -41,112 +62,118 @@ void call_from_threads(const EchoClient& client, std::uint32_t threads, std::uin
     EXPECT_EQ(wrong.load(), 0U);
 }
 
-TEST(RpcCalls, SixtyFourThreads) {
+TEST_F(RpcCalls, SixtyFourThreads) {
     for (const std::uint32_t versions : {2U, 4U}) {
         SCOPED_TRACE(versions);
         rpcrdma_options options = default_options();
         options.versions = versions;
-        const EchoServer server(options);
-        const EchoClient client(server.address(), options);
-        ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
-        call_from_threads(client, 64, 40);
-        const rpcrdma_statistics statistics = client.statistics();
+        start(options);
+        call_from_threads(client(), 64, 40);
+        const rpcrdma_statistics statistics = client().statistics();
         EXPECT_EQ(statistics.replies_received, 64U * 40U);
         EXPECT_EQ(statistics.connects, 1U);
-        EXPECT_EQ(server.statistics().calls_received, 64U * 40U);
+        EXPECT_EQ(server().statistics().calls_received, 64U * 40U);
     }
 }
 
-TEST(RpcCalls, ThreadsThatNeverSpin) {
+TEST_F(RpcCalls, ThreadsThatNeverSpin) {
     rpcrdma_options options = default_options();
     options.spin_us = 0;
-    const EchoServer server(options, 1);
-    const EchoClient client(server.address(), options);
-    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
-    call_from_threads(client, 8, 100);
+    start(options);
+    call_from_threads(client(), 8, 100);
 }
 
-TEST(RpcCalls, MoreSmallCallsThanTheSendQueueHasPlaces) {
-    const EchoServer server;
-    const EchoClient client(server.address());
-    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
+TEST_F(RpcCalls, MoreSmallCallsThanTheSendQueueHasPlaces) {
+    start();
     // Their SENDs ask for no completion.
     for (int i = 0; i < 2000 && !HasFailure(); ++i) {
         const Echoed echoed =
-            client.echo(octets_of(64, 1), {.has_item = false, .has_result = false, .timeout_ms = 20'000});
+            client().echo(octets_of(64, 1), {.has_item = false, .has_result = false, .timeout_ms = 20'000});
         EXPECT_EQ(echoed.error, 0) << i << ": " << echoed.text;
     }
 }
 
-TEST(RpcCalls, OneCredit) {
+TEST_F(RpcCalls, OneCredit) {
     rpcrdma_options options = default_options();
     options.credits = 1;
-    const EchoServer server(options);
-    const EchoClient client(server.address(), options);
-    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
-    call_from_threads(client, 8, 30);
-    EXPECT_EQ(client.statistics().credits, 1U);
+    start(options);
+    call_from_threads(client(), 8, 30);
+    EXPECT_EQ(client().statistics().credits, 1U);
 }
 
-TEST(RpcCalls, LargeReceives) {
+TEST_F(RpcCalls, LargeReceives) {
     rpcrdma_options options = default_options();
     options.receive_octets = 65536;
-    const EchoServer server(options);
-    const EchoClient client(server.address(), options);
-    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
-    EXPECT_EQ(client.echo(octets_of(64, 1)).error, 0);
+    start(options);
+    EXPECT_EQ(client().echo(octets_of(64, 1)).error, 0);
     // Both have told their sizes; what fits travels inline now.
     const Octets argument = octets_of(60'000, 2);
-    const Echoed echoed = client.echo(argument);
+    const Echoed echoed = client().echo(argument);
     EXPECT_EQ(echoed.error, 0) << echoed.text;
     EXPECT_TRUE(echoed.octets == argument);
-    EXPECT_EQ(client.statistics().send_limit_octets, 65536U);
-    EXPECT_EQ(client.statistics().receive_limit_octets, 65536U);
-    EXPECT_EQ(server.statistics().read_chunk_octets, 0U);
-    call_from_threads(client, 8, 40);
+    EXPECT_EQ(client().statistics().send_limit_octets, 65536U);
+    EXPECT_EQ(client().statistics().receive_limit_octets, 65536U);
+    EXPECT_EQ(server().statistics().read_chunk_octets, 0U);
+    call_from_threads(client(), 8, 40);
 }
 
-TEST(RpcCalls, LargerReceivesOnRequest) {
+TEST_F(RpcCalls, LargerReceivesOnRequest) {
     rpcrdma_options options = default_options();
     options.versions = 4;
-    const EchoServer server(options);
-    const EchoClient client(server.address(), options);
-    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
-    EXPECT_EQ(rpcrdma_request_receive_size(client.get(), 32768), EAGAIN) << "no version is settled";
-    EXPECT_EQ(client.echo(octets_of(64, 1)).error, 0);
-    EXPECT_EQ(client.statistics().send_limit_octets, 4096U);
-    ASSERT_EQ(rpcrdma_request_receive_size(client.get(), 32768), 0) << rpcrdma_last_error();
+    start(options);
+    EXPECT_EQ(rpcrdma_request_receive_size(client().get(), 32768), EAGAIN) << "no version is settled";
+    EXPECT_EQ(client().echo(octets_of(64, 1)).error, 0);
+    EXPECT_EQ(client().statistics().send_limit_octets, 4096U);
+    ASSERT_EQ(rpcrdma_request_receive_size(client().get(), 32768), 0) << rpcrdma_last_error();
     // The server tells once all smaller receives are used up.
     const bool is_told = comes([&] {
-        call_from_threads(client, 4, 10);
-        return client.statistics().send_limit_octets == 32768;
+        call_from_threads(client(), 4, 10);
+        return client().statistics().send_limit_octets == 32768;
     });
     EXPECT_TRUE(is_told);
-    const std::uint64_t read_before = server.statistics().read_chunk_octets;
+    const std::uint64_t read_before = server().statistics().read_chunk_octets;
     const Octets argument = octets_of(32'000, 3);
-    EXPECT_TRUE(client.echo(argument).octets == argument);
-    EXPECT_EQ(server.statistics().read_chunk_octets, read_before);
+    EXPECT_TRUE(client().echo(argument).octets == argument);
+    EXPECT_EQ(server().statistics().read_chunk_octets, read_before);
 }
 
-TEST(RpcCalls, RemoteInvalidationOnAndOff) {
+TEST_F(RpcCalls, LargerReceivesOfOnesOwn) {
+    rpcrdma_options options = default_options();
+    options.versions = 4;
+    start(options);
+    EXPECT_EQ(rpcrdma_grow_receives(client().get(), 32768), EAGAIN) << "no version is settled";
+    EXPECT_EQ(client().echo(octets_of(64, 1)).error, 0);
+    EXPECT_EQ(rpcrdma_grow_receives(client().get(), 4096), EAGAIN) << "they are as large";
+    ASSERT_EQ(rpcrdma_grow_receives(client().get(), 32768), 0) << rpcrdma_last_error();
+    // The server is told once all smaller receives are used up.
+    EXPECT_TRUE(comes([&] {
+        call_from_threads(client(), 4, 10);
+        return client().statistics().receive_limit_octets == 32768 &&
+               server().statistics().send_limit_octets == 32768;
+    }));
+    const std::uint64_t written_before = server().statistics().write_chunk_octets;
+    const Octets argument = octets_of(32'000, 3);
+    EXPECT_TRUE(client().echo(argument).octets == argument);
+    EXPECT_EQ(server().statistics().write_chunk_octets, written_before);
+}
+
+TEST_F(RpcCalls, RemoteInvalidationOnAndOff) {
     for (const std::uint32_t versions : {2U, 4U}) {
         for (const bool is_on : {true, false}) {
             SCOPED_TRACE(testing::Message() << "versions " << versions << ", invalidation " << is_on);
             rpcrdma_options options = default_options();
             options.versions = versions;
             options.has_remote_invalidation = is_on ? 1 : 0;
-            const EchoServer server(options);
-            const EchoClient client(server.address(), options);
-            ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
+            start(options);
             for (const bool is_pooled : {true, false}) {
                 const Octets argument = octets_of(2'000'000, is_pooled ? 1 : 2);
-                const Echoed echoed = client.echo(argument, {.is_pooled = is_pooled});
+                const Echoed echoed = client().echo(argument, {.is_pooled = is_pooled});
                 EXPECT_TRUE(echoed.octets == argument) << echoed.text;
             }
-            const rpcrdma_statistics statistics = client.statistics();
-            // Of a Call's two handles the server can invalidate one.
-            EXPECT_EQ(statistics.remote_invalidations, is_on ? 2U : 0U);
-            EXPECT_EQ(statistics.local_invalidations, is_on ? 2U : 4U);
+            const rpcrdma_statistics statistics = client().statistics();
+            // Of a Call's two handles the server can invalidate one, if they are windows.
+            EXPECT_EQ(statistics.remote_invalidations, is_on && has_windows() ? 2U : 0U);
+            EXPECT_EQ(statistics.local_invalidations, is_on && has_windows() ? 2U : 4U);
         }
     }
 }
@@ -174,16 +201,14 @@ bool all_ended(const std::vector<Ended>& calls) {
     return std::all_of(calls.begin(), calls.end(), [](const Ended& one) { return one.has_ended.load(); });
 }
 
-TEST(RpcCalls, WithoutWaiting) {
-    const EchoServer server;
-    const EchoClient client(server.address());
-    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
+TEST_F(RpcCalls, WithoutWaiting) {
+    start();
     // More than there are credits, beside callers that wait.
     std::vector<Ended> calls(500);
     for (std::size_t i = 0; i < calls.size(); ++i) {
-        submit(client, calls[i], 100 + i * 20, {});
+        submit(client(), calls[i], 100 + i * 20, {});
     }
-    call_from_threads(client, 4, 20);
+    call_from_threads(client(), 4, 20);
     ASSERT_TRUE(comes([&] { return all_ended(calls); }));
     for (const Ended& ended : calls) {
         ASSERT_EQ(ended.echoed.error, 0) << ended.echoed.text;
@@ -191,22 +216,20 @@ TEST(RpcCalls, WithoutWaiting) {
     }
 }
 
-TEST(RpcCalls, BackwardWhileForwardIsOutstanding) {
+TEST_F(RpcCalls, BackwardWhileForwardIsOutstanding) {
     for (const std::uint32_t versions : {2U, 4U}) {
         SCOPED_TRACE(versions);
         rpcrdma_options options = default_options();
         options.versions = versions;
-        const EchoServer server(options);
-        const EchoClient client(server.address(), options);
-        ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
+        start(options);
         rpcrdma_client_handler(
-            client.get(), [](void*, rpcrdma_request* request) { answer(request); }, nullptr);
+            client().get(), [](void*, rpcrdma_request* request) { answer(request); }, nullptr);
         std::vector<std::thread> threads;
         for (std::uint32_t thread = 0; thread < 8; ++thread) {
-            threads.emplace_back([&client, thread] {
+            threads.emplace_back([this, thread] {
                 for (const std::size_t octets : {16U, 3000U, 100'000U}) {
                     const Octets argument = octets_of(octets, thread);
-                    const Echoed echoed = client.echo(argument, {.procedure = Procedure::kCallBack});
+                    const Echoed echoed = client().echo(argument, {.procedure = Procedure::kCallBack});
                     EXPECT_EQ(echoed.error, 0) << echoed.text;
                     EXPECT_TRUE(echoed.octets == argument);
                 }
@@ -215,8 +238,8 @@ TEST(RpcCalls, BackwardWhileForwardIsOutstanding) {
         for (std::thread& thread : threads) {
             thread.join();
         }
-        EXPECT_EQ(client.statistics().calls_received, 24U);
-        EXPECT_EQ(server.statistics().replies_received, 24U);
+        EXPECT_EQ(client().statistics().calls_received, 24U);
+        EXPECT_EQ(server().statistics().replies_received, 24U);
     }
 }
 
@@ -236,7 +259,7 @@ struct KeptConnection {
     rpcrdma_connection* connection = nullptr;
 };
 
-TEST(RpcCalls, BackwardToAClientThatIsIdle) {
+TEST_F(RpcCalls, BackwardToAClientThatIsIdle) {
     // Callers that sleep take events that the workers may have waited for.
     for (const int spin_us : {0, 1000}) {
         SCOPED_TRACE(spin_us);
@@ -274,21 +297,19 @@ rpcrdma_options with_large_receives() {
 }
 constexpr std::size_t kInlineArgument = 30'000;
 
-TEST(RpcCalls, TimeOut) {
-    EchoServer server(with_large_receives());
-    const EchoClient client(server.address());
-    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
-    EXPECT_EQ(client.echo(octets_of(64, 1)).error, 0);
+TEST_F(RpcCalls, TimeOut) {
+    start(default_options(), with_large_receives());
+    EXPECT_EQ(client().echo(octets_of(64, 1)).error, 0);
     // A caller that is alone.
     EXPECT_EQ(
-        client.echo(octets_of(kInlineArgument, 2), {.procedure = Procedure::kHold, .timeout_ms = 50}).error,
+        client().echo(octets_of(kInlineArgument, 2), {.procedure = Procedure::kHold, .timeout_ms = 50}).error,
         ETIMEDOUT);
     // A caller that polls, and one that waits beside it; memory in the server's reach.
     std::vector<std::thread> threads;
     for (int i = 0; i < 2; ++i) {
-        threads.emplace_back([&client] {
-            const Echoed late =
-                client.echo(octets_of(kInlineArgument, 2), {.procedure = Procedure::kHold, .timeout_ms = 50});
+        threads.emplace_back([this] {
+            const Echoed late = client().echo(octets_of(kInlineArgument, 2),
+                                              {.procedure = Procedure::kHold, .timeout_ms = 50});
             EXPECT_EQ(late.error, ETIMEDOUT);
             EXPECT_NE(late.text.find("in time"), std::string::npos) << late.text;
         });
@@ -298,63 +319,60 @@ TEST(RpcCalls, TimeOut) {
     }
     // And one that nobody waits for.
     std::vector<Ended> calls(1);
-    submit(client, calls[0], kInlineArgument, {.procedure = Procedure::kHold, .timeout_ms = 50});
+    submit(client(), calls[0], kInlineArgument, {.procedure = Procedure::kHold, .timeout_ms = 50});
     ASSERT_TRUE(comes([&] { return all_ended(calls); }));
     EXPECT_EQ(calls[0].echoed.error, ETIMEDOUT);
-    EXPECT_GE(client.statistics().timeouts, 1U);
-    EXPECT_EQ(client.echo(octets_of(64, 1)).error, 0);
+    EXPECT_GE(client().statistics().timeouts, 1U);
+    EXPECT_EQ(client().echo(octets_of(64, 1)).error, 0);
     // The server writes through handles that are dead: its RNIC is told so, and the connection ends.
     // A call may have ended before it was sent.
     ASSERT_TRUE(comes([&] {
-        return server.held() != 0 ||
-               (client.echo(octets_of(kInlineArgument, 2), {.procedure = Procedure::kHold, .timeout_ms = 50})
+        return server().held() != 0 ||
+               (client()
+                    .echo(octets_of(kInlineArgument, 2), {.procedure = Procedure::kHold, .timeout_ms = 50})
                     .error == 0);
     }));
-    server.answer_held();
-    EXPECT_TRUE(
-        comes([&] { return client.echo(octets_of(64, 1)).error == 0 && client.statistics().connects == 2; }));
+    server().answer_held();
+    EXPECT_TRUE(comes(
+        [&] { return client().echo(octets_of(64, 1)).error == 0 && client().statistics().connects == 2; }));
 }
 
-TEST(RpcCalls, ALostCallIsNotSentAgain) {
-    EchoServer server(with_large_receives());
-    const EchoClient client(server.address());
-    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
-    EXPECT_EQ(client.echo(octets_of(64, 1)).error, 0);
+TEST_F(RpcCalls, ALostCallIsNotSentAgain) {
+    start(default_options(), with_large_receives());
+    EXPECT_EQ(client().echo(octets_of(64, 1)).error, 0);
     ASSERT_TRUE(comes([&] {
-        return server.held() != 0 ||
-               client.echo(octets_of(kInlineArgument, 2), {.procedure = Procedure::kHold, .timeout_ms = 50})
+        return server().held() != 0 ||
+               client().echo(octets_of(kInlineArgument, 2), {.procedure = Procedure::kHold, .timeout_ms = 50})
                        .error == 0;
     }));
-    const std::size_t late = server.held();
+    const std::size_t late = server().held();
     std::vector<Ended> calls(1);
-    submit(client, calls[0], kInlineArgument, {.procedure = Procedure::kHold});
-    ASSERT_TRUE(comes([&] { return server.held() > late; }));
+    submit(client(), calls[0], kInlineArgument, {.procedure = Procedure::kHold});
+    ASSERT_TRUE(comes([&] { return server().held() > late; }));
     // The first answer goes to memory that is out of reach, which ends the connection; the server is still
     // there.
-    server.answer_held();
+    server().answer_held();
     ASSERT_TRUE(comes([&] { return all_ended(calls); }));
     EXPECT_EQ(calls[0].echoed.error, ECONNRESET);
-    EXPECT_EQ(client.echo(octets_of(64, 1)).error, 0);
-    EXPECT_EQ(server.held(), 0U);
+    EXPECT_EQ(client().echo(octets_of(64, 1)).error, 0);
+    EXPECT_EQ(server().held(), 0U);
 }
 
-TEST(RpcCalls, DisconnectEndsCalls) {
-    EchoServer server;
-    EchoClient client(server.address());
-    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
-    EXPECT_EQ(client.echo(octets_of(64, 1)).error, 0);
+TEST_F(RpcCalls, DisconnectEndsCalls) {
+    start();
+    EXPECT_EQ(client().echo(octets_of(64, 1)).error, 0);
     std::vector<Ended> calls(3);
     for (Ended& ended : calls) {
-        submit(client, ended, 100'000, {.procedure = Procedure::kHold});
+        submit(client(), ended, 100'000, {.procedure = Procedure::kHold});
     }
     std::vector<std::thread> threads;
     for (int i = 0; i < 3; ++i) {
-        threads.emplace_back([&client] {
-            EXPECT_EQ(client.echo(octets_of(100'000, 2), {.procedure = Procedure::kHold}).error, ECANCELED);
+        threads.emplace_back([this] {
+            EXPECT_EQ(client().echo(octets_of(100'000, 2), {.procedure = Procedure::kHold}).error, ECANCELED);
         });
     }
-    EXPECT_TRUE(comes([&] { return server.held() == 6; }));
-    client.disconnect();
+    EXPECT_TRUE(comes([&] { return server().held() == 6; }));
+    client().disconnect();
     for (std::thread& thread : threads) {
         thread.join();
     }
@@ -363,10 +381,10 @@ TEST(RpcCalls, DisconnectEndsCalls) {
         EXPECT_EQ(ended.echoed.error, ECANCELED);
     }
     // Nobody is there for these answers.
-    server.answer_held();
+    server().answer_held();
 }
 
-TEST(RpcCalls, TooManyConnections) {
+TEST_F(RpcCalls, TooManyConnections) {
     rpcrdma_options options = default_options();
     options.max_connections = 4;
     const EchoServer server(options);
@@ -384,26 +402,24 @@ TEST(RpcCalls, TooManyConnections) {
     }));
 }
 
-TEST(RpcCalls, WrongArguments) {
-    const EchoServer server;
-    EchoClient client(server.address());
-    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
+TEST_F(RpcCalls, WrongArguments) {
+    start();
     const EchoCall good(next_xid(), octets_of(64, 1), {});
     rpcrdma_reply reply;
     struct rpcrdma_call call = good.call();
     call.message.stream_octets = 4;
-    EXPECT_EQ(rpcrdma_call(client.get(), &call, &reply), EINVAL);
+    EXPECT_EQ(rpcrdma_call(client().get(), &call, &reply), EINVAL);
     call = good.call();
     rpcrdma_item item = call.message.items[0];
     item.at = call.message.stream_octets + 4;
     call.message.items = &item;
-    EXPECT_EQ(rpcrdma_call(client.get(), &call, &reply), EINVAL);
+    EXPECT_EQ(rpcrdma_call(client().get(), &call, &reply), EINVAL);
     call = good.call();
     call.result_count = RPCRDMA_MAX_RESULTS + 1;
-    EXPECT_EQ(rpcrdma_call(client.get(), &call, &reply), EINVAL);
+    EXPECT_EQ(rpcrdma_call(client().get(), &call, &reply), EINVAL);
     rpcrdma_options options = default_options();
     options.receive_octets = 1024;
-    const EchoClient refused(server.address(), options);
+    const EchoClient refused(server().address(), options);
     EXPECT_EQ(refused.error(), EINVAL);
     EXPECT_NE(std::string(rpcrdma_last_error()).find("receive_octets"), std::string::npos);
     const EchoClient nobody(server_address(1));
@@ -412,27 +428,25 @@ TEST(RpcCalls, WrongArguments) {
         << rpcrdma_last_error();
 }
 
-TEST(RpcCalls, ResultsThatDoNotFit) {
-    const EchoServer server;
-    const EchoClient client(server.address());
-    ASSERT_EQ(client.error(), 0) << rpcrdma_last_error();
-    EXPECT_EQ(client.echo(octets_of(64, 1)).error, 0);
+TEST_F(RpcCalls, ResultsThatDoNotFit) {
+    start();
+    EXPECT_EQ(client().echo(octets_of(64, 1)).error, 0);
     const EchoCall good(next_xid(), octets_of(20'000, 1), {});
     struct rpcrdma_call call = good.call();
     iovec result = call.results[0];
     result.iov_len = 19'999;
     call.results = &result;
     rpcrdma_reply reply;
-    EXPECT_EQ(rpcrdma_call(client.get(), &call, &reply), EMSGSIZE);
+    EXPECT_EQ(rpcrdma_call(client().get(), &call, &reply), EMSGSIZE);
     EXPECT_EQ(reply.error_code, 7U);
     EXPECT_EQ(reply.error_first, 1U);
     EXPECT_EQ(reply.error_second, 20'000U);
     // A Reply that is larger than announced is asked for again, with room for it.
     const Octets argument = octets_of(20'000, 2);
-    const Echoed echoed = client.echo(argument, {.has_result = false, .max_reply_octets = 28});
+    const Echoed echoed = client().echo(argument, {.has_result = false, .max_reply_octets = 28});
     EXPECT_EQ(echoed.error, 0) << echoed.text;
     EXPECT_TRUE(echoed.octets == argument);
-    EXPECT_EQ(client.statistics().calls_resent, 1U);
+    EXPECT_EQ(client().statistics().calls_resent, 1U);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "tests/e2e/rpcrdma/echo.h"
 #include "tests/e2e/rpcrdma/patience.h"
+#include "tests/e2e/rpcrdma/windows.h"
 
 namespace urnic::e2e {
 namespace {
@@ -41,6 +42,8 @@ Named named_in(const std::vector<std::uint32_t>& words) {
                                 words[14] == 1 && words[16] == kNamedOctets;
     EXPECT_TRUE(is_as_expected) << words.size() << " words";
     if (!is_as_expected) return {};
+    // The key of an MR is not to be invalidated.
+    EXPECT_EQ(words[5] != 0, has_windows());
     return {words[0], words[8], two(words, 10), words[15], two(words, 17)};
 }
 

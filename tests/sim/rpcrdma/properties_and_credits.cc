@@ -218,7 +218,8 @@ RPC_SCRIPT(RpcProperties, Update, "draft 6.3.4", "UPDPROP in both directions") {
     open_client();
     peer("0 2 20 9 / 1 / 1 4 2000");
     EXPECT_EQ(connection().send_limit(), 8192U);
-    connection().grow_receives(16384);
+    EXPECT_TRUE(connection().grow_receives(16384));
+    EXPECT_FALSE(connection().grow_receives(32768));
     does({"resize 16384"});
     resized(16384);
     does({"send 0 2 40 9 / 1 / 1 4 4000"});

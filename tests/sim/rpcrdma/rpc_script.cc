@@ -107,7 +107,7 @@ void RpcScript::TearDown() {
         does({});
     }
     if (connection_ != nullptr) {
-        connection_->on_disconnected(now_ns_);
+        connection_->on_disconnected();
     }
     for (const IncomingCall& call : executing_) {
         free(call.call);
@@ -182,7 +182,7 @@ void RpcScript::reply(const Reply& reply) {
     if (reply.second_item_octets != 0) {
         program.items.push_back({reply.octets, program.second_item});
     }
-    reply_status_ = connection_->reply(call.id, {program.stream, program.items}, now_ns_);
+    reply_status_ = connection_->reply(call.id, {program.stream, program.items});
 }
 
 void RpcScript::drop() {
@@ -199,7 +199,7 @@ void RpcScript::peer(std::string_view message, std::uint32_t invalidated) {
 
 void RpcScript::peer_octets(const Octets& message, std::uint32_t invalidated) {
     history_.push_back("peer " + (message.size() < 4 ? "(short)" : text_of(message)));
-    connection_->on_receive(message, invalidated, now_ns_);
+    connection_->on_receive(message, invalidated);
 }
 
 void RpcScript::sent() {
@@ -221,21 +221,21 @@ void RpcScript::read_done(bool ok) {
             << "reads beyond the memory of handle " << hex(read.from.handle);
         std::copy_n(memory.begin() + static_cast<std::ptrdiff_t>(at), read.from.length, read.into.begin());
     }
-    connection_->on_read(read.call, ok, now_ns_);
+    connection_->on_read(read.call, ok);
 }
 
 void RpcScript::withdrawn() {
     ASSERT_FALSE(withdrawing_.empty()) << "nothing is being withdrawn";
     const std::uint32_t call = withdrawing_.front();
     withdrawing_.pop_front();
-    connection_->on_withdrawn(call, now_ns_);
+    connection_->on_withdrawn(call);
 }
 
 void RpcScript::disconnected() {
     withdrawing_.clear();
     reads_.clear();
     tokens_.clear();
-    connection_->on_disconnected(now_ns_);
+    connection_->on_disconnected();
 }
 
 void RpcScript::time(std::int64_t now_ns) {

@@ -19,7 +19,7 @@ void WalkEnd::set_program(Completed completed, Executed executed, Replied replie
     replied_ = std::move(replied);
 }
 
-bool WalkEnd::step(std::uint32_t pick, std::int64_t now_ns) {
+bool WalkEnd::step(std::uint32_t pick) {
     if (is_down_) {
         return false;
     }
@@ -29,7 +29,7 @@ bool WalkEnd::step(std::uint32_t pick, std::int64_t now_ns) {
                 if (!queue_.empty()) {
                     WorkRequest work = std::move(queue_.front());
                     queue_.pop_front();
-                    carry_out(work, now_ns);
+                    carry_out(work);
                     return true;
                 }
                 break;
@@ -37,7 +37,7 @@ bool WalkEnd::step(std::uint32_t pick, std::int64_t now_ns) {
                 if (!arrivals_.empty()) {
                     const Arrival arrival = std::move(arrivals_.front());
                     arrivals_.pop_front();
-                    connection_.on_receive(arrival.message, arrival.invalidated, now_ns);
+                    connection_.on_receive(arrival.message, arrival.invalidated);
                     return true;
                 }
                 break;
@@ -45,7 +45,7 @@ bool WalkEnd::step(std::uint32_t pick, std::int64_t now_ns) {
                 if (!withdrawing_.empty()) {
                     const std::uint32_t call = withdrawing_.front();
                     withdrawing_.pop_front();
-                    connection_.on_withdrawn(call, now_ns);
+                    connection_.on_withdrawn(call);
                     return true;
                 }
                 break;
@@ -61,7 +61,7 @@ bool WalkEnd::step(std::uint32_t pick, std::int64_t now_ns) {
     return false;
 }
 
-void WalkEnd::carry_out(WorkRequest& work, std::int64_t now_ns) {
+void WalkEnd::carry_out(WorkRequest& work) {
     switch (work.kind) {
         case WorkRequest::Kind::kSend:
             peer_->arrive(work);
@@ -83,7 +83,7 @@ void WalkEnd::carry_out(WorkRequest& work, std::int64_t now_ns) {
             if (!has_failed_) {
                 std::copy(memory.begin(), memory.end(), work.into.begin());
             }
-            connection_.on_read(work.call, !has_failed_, now_ns);
+            connection_.on_read(work.call, !has_failed_);
             break;
         }
     }
@@ -126,13 +126,13 @@ std::span<std::byte> WalkEnd::reach(const Segment& segment, Access access) {
     return found->second.memory.subspan(segment.offset - address, segment.length);
 }
 
-void WalkEnd::disconnect(std::int64_t now_ns) {
+void WalkEnd::disconnect() {
     is_down_ = true;
     queue_.clear();
     arrivals_.clear();
     withdrawing_.clear();
     exposed_.clear();
-    connection_.on_disconnected(now_ns);
+    connection_.on_disconnected();
 }
 
 bool WalkEnd::is_exposed(std::span<const std::byte> memory) const {

@@ -47,9 +47,9 @@ class WalkEnd : public Outbox {
     void set_program(Completed completed, Executed executed, Replied replied);
 
     /// Does one thing of what is under way, chosen by `pick`; false: nothing is.
-    bool step(std::uint32_t pick, std::int64_t now_ns);
+    bool step(std::uint32_t pick);
     /// The QP has ended.
-    void disconnect(std::int64_t now_ns);
+    void disconnect();
     [[nodiscard]] bool wants_close() const { return has_closed_ || has_failed_; }
     [[nodiscard]] std::size_t buffers() const { return buffers_.size(); }
     [[nodiscard]] std::size_t exposures() const { return exposed_.size(); }
@@ -86,7 +86,7 @@ class WalkEnd : public Outbox {
     };
     /// Memory behind a segment, or none with a fault noted.
     [[nodiscard]] std::span<std::byte> reach(const Segment& segment, Access access);
-    void carry_out(WorkRequest& work, std::int64_t now_ns);
+    void carry_out(WorkRequest& work);
     void arrive(const WorkRequest& work);
 
     Config config_;

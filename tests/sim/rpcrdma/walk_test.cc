@@ -225,7 +225,7 @@ void Walk::answer(Program& program) {
     if (record.reply == nullptr) {
         record.reply = std::make_unique<Message>(random_, xid, Direction::kReply, pick(random_, 3));
     }
-    program.end->connection().reply(id, record.reply->view(), now_ns_);
+    program.end->connection().reply(id, record.reply->view());
 }
 
 void Walk::on_complete(Program& program, std::uint64_t token, const Completion& completion) {
@@ -279,8 +279,8 @@ void Walk::check_faults() {
     ASSERT_TRUE(has_reason) << "the connection ends: " << static_cast<int>(ends_[0]->close_reason()) << ", "
                             << static_cast<int>(ends_[1]->close_reason());
     is_down_ = true;
-    ends_[0]->disconnect(now_ns_);
-    ends_[1]->disconnect(now_ns_);
+    ends_[0]->disconnect();
+    ends_[1]->disconnect();
 }
 
 void Walk::run(std::size_t steps) {
@@ -302,7 +302,7 @@ void Walk::run(std::size_t steps) {
                 }
                 break;
             default:
-                program.end->step(static_cast<std::uint32_t>(random_()), now_ns_);
+                program.end->step(static_cast<std::uint32_t>(random_()));
                 break;
         }
         check_faults();
@@ -319,7 +319,7 @@ void Walk::finish() {
         bool is_idle = true;
         for (Program& program : programs_) {
             program.end->connection().on_timer(now_ns_);
-            is_idle = !program.end->step(static_cast<std::uint32_t>(random_()), now_ns_) &&
+            is_idle = !program.end->step(static_cast<std::uint32_t>(random_())) &&
                       program.executing.empty() && is_idle;
             answer(program);
         }
@@ -336,8 +336,8 @@ void Walk::finish() {
             ASSERT_TRUE(record.has_ended || had_end || may_wait) << "Call " << token << " has not ended";
         }
     }
-    ends_[0]->disconnect(now_ns_);
-    ends_[1]->disconnect(now_ns_);
+    ends_[0]->disconnect();
+    ends_[1]->disconnect();
     for (Program& program : programs_) {
         for (const auto& [token, record] : program.calls) {
             ASSERT_TRUE(record.has_ended) << "Call " << token << " has not ended with its connection";

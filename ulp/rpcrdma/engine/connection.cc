@@ -195,7 +195,7 @@ Connection::~Connection() = default;
 void Connection::call(const CallRequest& request, std::int64_t now_ns) {
     state_->requester.call(request, now_ns);
 }
-ReplyStatus Connection::reply(std::uint32_t call, const RpcMessage& message, std::int64_t /*now_ns*/) {
+ReplyStatus Connection::reply(std::uint32_t call, const RpcMessage& message) {
     return state_->responder.reply(call, message);
 }
 void Connection::drop(std::uint32_t call) { state_->responder.drop(call); }
@@ -206,21 +206,16 @@ bool Connection::request_receive_size(std::uint32_t octets) {
     }
     return state_->properties.request_receive_size(octets, state_->next_property_xid++);
 }
-void Connection::grow_receives(std::uint32_t octets) { state_->properties.grow_receives(octets); }
+bool Connection::grow_receives(std::uint32_t octets) { return state_->properties.grow_receives(octets); }
 
-void Connection::on_receive(std::span<const std::byte> message, std::uint32_t invalidated,
-                            std::int64_t /*now_ns*/) {
+void Connection::on_receive(std::span<const std::byte> message, std::uint32_t invalidated) {
     state_->on_message(message, invalidated);
 }
 void Connection::on_sent(std::uint64_t token) { state_->responder.on_sent(token); }
-void Connection::on_read(std::uint32_t call, bool ok, std::int64_t /*now_ns*/) {
-    state_->responder.on_read(call, ok);
-}
-void Connection::on_withdrawn(std::uint32_t call, std::int64_t /*now_ns*/) {
-    state_->requester.on_withdrawn(call);
-}
+void Connection::on_read(std::uint32_t call, bool ok) { state_->responder.on_read(call, ok); }
+void Connection::on_withdrawn(std::uint32_t call) { state_->requester.on_withdrawn(call); }
 void Connection::on_receives_resized(std::uint32_t octets) { state_->properties.on_receives_resized(octets); }
-void Connection::on_disconnected(std::int64_t /*now_ns*/) { state_->on_disconnected(); }
+void Connection::on_disconnected() { state_->on_disconnected(); }
 void Connection::on_timer(std::int64_t now_ns) {
     state_->requester.on_timer(now_ns);
     state_->requester.send_queued();

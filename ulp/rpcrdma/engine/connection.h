@@ -28,27 +28,28 @@ class Connection {
     void call(const CallRequest& request, std::int64_t now_ns);
     /// Answers an IncomingCall; the memory is the engine's until replied(). An unknown id is ignored (the
     /// connection ended).
-    ReplyStatus reply(std::uint32_t call, const RpcMessage& message, std::int64_t now_ns);
+    ReplyStatus reply(std::uint32_t call, const RpcMessage& message);
     /// No Reply will be sent (the RPC layer drops a Call that it cannot even refuse); its credit comes with
     /// the next Reply.
     void drop(std::uint32_t call);
     /// Asks the peer for receives of that size (REQPROP); false: not in version 2, or one request is
     /// outstanding.
     bool request_receive_size(std::uint32_t octets);
-    /// Makes own receives larger and tells the peer (UPDPROP).
-    void grow_receives(std::uint32_t octets);
+    /// Makes own receives larger and tells the peer (UPDPROP); false: not in version 2, they are as large, or
+    /// a change is in progress.
+    bool grow_receives(std::uint32_t octets);
 
     // --- the transport
     /// A SEND has arrived. `invalidated`: the R_Key of its Invalidate; 0: none. The octets are not needed
     /// after the return.
-    void on_receive(std::span<const std::byte> message, std::uint32_t invalidated, std::int64_t now_ns);
+    void on_receive(std::span<const std::byte> message, std::uint32_t invalidated);
     void on_sent(std::uint64_t token);
-    void on_read(std::uint32_t call, bool ok, std::int64_t now_ns);
-    void on_withdrawn(std::uint32_t call, std::int64_t now_ns);
+    void on_read(std::uint32_t call, bool ok);
+    void on_withdrawn(std::uint32_t call);
     void on_receives_resized(std::uint32_t octets);
     /// The QP has ended: keys are dead, all calls end with kDisconnected (kVersionRefused: what ERR_VERS
     /// answered).
-    void on_disconnected(std::int64_t now_ns);
+    void on_disconnected();
     /// To be called at next_timer_ns() or later.
     void on_timer(std::int64_t now_ns);
     /// 0: none.

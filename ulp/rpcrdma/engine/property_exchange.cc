@@ -154,12 +154,15 @@ void PropertyExchange::answer(std::uint32_t resized) {
     send(Proc::kResprop, kept.xid, response);
 }
 
-void PropertyExchange::grow_receives(std::uint32_t octets) {
+bool PropertyExchange::grow_receives(std::uint32_t octets) {
     const std::uint32_t to = std::min(octets, link_.config.max_receive_octets);
-    if (link_.version == kVersion2 && has_told_ && resizing_to_ == 0 && to > link_.told_receive_octets) {
+    const bool is_possible =
+        link_.version == kVersion2 && has_told_ && resizing_to_ == 0 && to > link_.told_receive_octets;
+    if (is_possible) {
         resizing_to_ = to;
         link_.outbox.resize_receives(to);
     }
+    return is_possible;
 }
 
 /// All receives that the peer may use have that size: now it can be told.

@@ -21,7 +21,7 @@ class PropertyExchange {
     [[nodiscard]] bool on_error(const Header& header);
     /// REQPROP for receives of that size; false: not now. `xid`: none that a Call of ours has.
     [[nodiscard]] bool request_receive_size(std::uint32_t octets, std::uint32_t xid);
-    void grow_receives(std::uint32_t octets);
+    [[nodiscard]] bool grow_receives(std::uint32_t octets);
     void on_receives_resized(std::uint32_t octets);
 
   private:

@@ -129,3 +129,9 @@ int rpcrdma_request_receive_size(rpcrdma_client* client, uint32_t octets) {
     return urnic::rpcrdma::fail(
         EAGAIN, "receive sizes are asked for in version 2, once it is settled, one at a time");
 }
+
+int rpcrdma_grow_receives(rpcrdma_client* client, uint32_t octets) {
+    if (client->client->grow_receives(octets)) return 0;
+    return urnic::rpcrdma::fail(
+        EAGAIN, "receives grow in version 2, once it is settled, one change at a time; larger than they are");
+}

@@ -133,18 +133,18 @@ bool Endpoint::take_events() {
     return unacknowledged_events_ != before;
 }
 
-bool Endpoint::handle(const ibv_wc& completion, Connection& connection, std::int64_t now_ns) {
+bool Endpoint::handle(const ibv_wc& completion, Connection& connection) {
     if (completion.status != IBV_WC_SUCCESS) return false;
     if ((completion.opcode & IBV_WC_RECV) != 0) {
         const std::uint32_t invalidated =
             (completion.wc_flags & IBV_WC_WITH_INV) != 0 ? completion.invalidated_rkey : 0;
-        connection.on_receive(receives_.message(completion.wr_id, completion.byte_len), invalidated, now_ns);
+        connection.on_receive(receives_.message(completion.wr_id, completion.byte_len), invalidated);
         receives_.give_back(completion.wr_id);
         return true;
     }
     Wqe wqe;
     while (sends_.retire(completion.wr_id, wqe)) {
-        on_complete(wqe, connection, now_ns);
+        on_complete(wqe, connection);
     }
     return true;
 }
@@ -154,19 +154,18 @@ void Endpoint::release(const Wqe& wqe) {
     if (wqe.own_region != nullptr) (void)ibv_dereg_mr(wqe.own_region);
 }
 
-void Endpoint::on_complete(const Wqe& wqe, Connection& connection, std::int64_t now_ns) {
+void Endpoint::on_complete(const Wqe& wqe, Connection& connection) {
     release(wqe);
     switch (wqe.kind) {
         case WqeKind::kMessage:
             if (wqe.token != 0) connection.on_sent(wqe.token);
             break;
         case WqeKind::kRead:
-            connection.on_read(static_cast<std::uint32_t>(wqe.token), true, now_ns);
+            connection.on_read(static_cast<std::uint32_t>(wqe.token), true);
             break;
         case WqeKind::kInvalidate:
             exposures_.on_invalidated(wqe.token);
-            if (wqe.withdrawal != 0)
-                connection.on_withdrawn(exposures_.take_withdrawal(wqe.withdrawal), now_ns);
+            if (wqe.withdrawal != 0) connection.on_withdrawn(exposures_.take_withdrawal(wqe.withdrawal));
             break;
         case WqeKind::kWrite:
         case WqeKind::kBind:

@@ -77,7 +77,7 @@ class Endpoint final : public Outbox {
 
     // --- with the mutex
     /// Gives the engine what a completion means. false: it failed, the connection has ended.
-    [[nodiscard]] bool handle(const ibv_wc& completion, Connection& connection, std::int64_t now_ns);
+    [[nodiscard]] bool handle(const ibv_wc& completion, Connection& connection);
     /// Posts what the engine's last calls want; to be called after them.
     void flush(Connection* connection);
     /// Disconnects: posted receives complete with errors, soon.
@@ -111,7 +111,7 @@ class Endpoint final : public Outbox {
     [[nodiscard]] bool create_queues(const EndpointSizes& sizes);
     [[nodiscard]] bool create_qp(const EndpointSizes& sizes);
     void push(const Wqe& wqe);
-    void on_complete(const Wqe& wqe, Connection& connection, std::int64_t now_ns);
+    void on_complete(const Wqe& wqe, Connection& connection);
     static void release(const Wqe& wqe);
 
     // In the order of their making: the id goes last.

@@ -14,10 +14,9 @@ Transport::Polling Transport::poll(Waiter* waiter) {
     const int count = endpoint_->poll(completions);
     if (count == 0) return {};
     Lock lock(mutex_);
-    const std::int64_t now = now_ns();
     is_failed_ = is_failed_ || count < 0;
     for (int i = 0; i < count; ++i) {
-        const bool is_good = endpoint_->handle(completions[static_cast<std::size_t>(i)], connection(), now);
+        const bool is_good = endpoint_->handle(completions[static_cast<std::size_t>(i)], connection());
         is_failed_ = is_failed_ || !is_good;
     }
     if (is_failed_) end_connection();

@@ -98,7 +98,7 @@ int Transport::reply(const IncomingCall& call, const RpcMessage& message, rpcrdm
     Waiter waiter;
     replies_.push_back({call.id, sent, context, sent == nullptr ? &waiter : nullptr, block});
     endpoint_->forget_held_memory();
-    const ReplyStatus status = connection().reply(call.id, message, now_ns());
+    const ReplyStatus status = connection().reply(call.id, message);
     settle();
     bool must_wait = sent == nullptr && waiter.state.load() != Waiter::kDone;
     if (must_wait && !endpoint_->holds_memory()) {
@@ -126,6 +126,14 @@ bool Transport::request_receive_size(std::uint32_t octets) {
     settle();
     unlock(lock);
     return is_asked;
+}
+
+bool Transport::grow_receives(std::uint32_t octets) {
+    Lock lock(mutex_);
+    const bool is_growing = has_connection() && connection().grow_receives(octets);
+    settle();
+    unlock(lock);
+    return is_growing;
 }
 
 void Transport::disconnect() {
@@ -221,19 +229,18 @@ void Transport::unlock(Lock& lock) {
 void Transport::end_connection() {
     // What arrived before the end counts.
     std::array<ibv_wc, 16> completions;
-    const std::int64_t now = now_ns();
     for (;;) {
         const int count = endpoint_->poll(completions);
         if (count <= 0) break;
         for (int i = 0; i < count; ++i) {
-            (void)endpoint_->handle(completions[static_cast<std::size_t>(i)], connection(), now);
+            (void)endpoint_->handle(completions[static_cast<std::size_t>(i)], connection());
         }
     }
     collect();
     Connection& ended = connection();
     endpoint_->end();
     on_ended(ended);
-    ended.on_disconnected(now);
+    ended.on_disconnected();
     collect();
     // What a caller still waits for is in nobody's hands any more.
     while (!replies_.empty()) {

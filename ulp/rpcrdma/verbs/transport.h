@@ -52,6 +52,7 @@ class Transport : public rpcrdma_connection, public std::enable_shared_from_this
                             void* context);
     void drop(std::uint32_t call);
     [[nodiscard]] bool request_receive_size(std::uint32_t octets);
+    [[nodiscard]] bool grow_receives(std::uint32_t octets);
     /// Ends the connection; its end comes to who polls.
     void disconnect();
     void statistics(rpcrdma_statistics& to) const;

@@ -159,6 +159,10 @@ int rpcrdma_client_statistics(struct rpcrdma_client* client, struct rpcrdma_stat
 int rpcrdma_server_statistics(struct rpcrdma_server* server, struct rpcrdma_statistics* statistics);
 /* Asks the server for larger receives (version 2, REQPROP); the answer shows in send_limit_octets. */
 int rpcrdma_request_receive_size(struct rpcrdma_client* client, uint32_t octets);
+/* Makes the client's own receives larger, up to 65536 octets, and tells the server (version 2, UPDPROP) once
+ * the smaller ones are used up; receive_limit_octets shows it then. EAGAIN: not now, or they are not smaller.
+ */
+int rpcrdma_grow_receives(struct rpcrdma_client* client, uint32_t octets);
 const char* rpcrdma_last_error(void);
 
 #if defined(__GNUC__)
