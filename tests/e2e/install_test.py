@@ -47,6 +47,8 @@ class Installed(harness.TestCase):
         service = (self.prefix / "lib/systemd/system/urnicd.service").read_text(encoding="utf-8")
         daemon = f"{self.options['prefix']}/{self.options['sbindir']}/urnicd"
         self.assertIn(f"\nExecStart={daemon} --config /etc/urnic/urnicd.toml\n", service)
+        profile = (self.prefix / self.options["sysconfdir"] / "apparmor.d/urnicd").read_text(encoding="utf-8")
+        self.assertIn(f"\nprofile urnicd {daemon} flags=", profile)
         driver = list(self.dir.rglob("libibverbs.d/urnic.driver"))
         self.assertEqual(len(driver), 1)
         name = "urnic"

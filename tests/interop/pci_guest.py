@@ -89,16 +89,22 @@ class Monitor:
         self._socket.close()
 
 
+def daemon_files(drivers):
+    """urnicd, what programs over it need, and those drivers of DPDK's, by the path inside."""
+    files = {f"/opt/urnic/{name}": harness.BUILD / name for name in (
+        "urnic", "urnicd", "verbs_provider/liburnic-rdmav34.so", "verbs_provider/liburnic-discovery.so")}
+    # DPDK loads what lies in its directory, each file once: under the name of its release alone.
+    for path in pathlib.Path("/usr/lib/x86_64-linux-gnu/dpdk").glob("pmds-*/librte_*.so.*.*"):
+        if path.name.split(".so")[0].removeprefix("librte_") in drivers:
+            files[str(path)] = path
+    return files
+
+
 def make_image(directory, nics):
     """Kernel and initramfs of the guest, with the RNICs' configurations. What is missing is loaded by apt, which has to be as in no user
     namespace. Raises image.Missing."""
-    files = {f"/opt/urnic/{name}": harness.BUILD / name for name in (
-        "urnic", "urnicd", "verbs_provider/liburnic-rdmav34.so", "verbs_provider/liburnic-discovery.so")}
+    files = daemon_files(DRIVERS)
     files["/opt/urnic/peer"] = sides.PEER_PROGRAM
-    # DPDK loads what lies in its directory, each file once: under the name of its release alone.
-    for path in pathlib.Path("/usr/lib/x86_64-linux-gnu/dpdk").glob("pmds-*/librte_*.so.*.*"):
-        if path.name.split(".so")[0].removeprefix("librte_") in DRIVERS:
-            files[str(path)] = path
     for nic in nics:
         config = pathlib.Path(directory) / f"{nic.name}.toml"
         config.write_text(nic.configuration(), encoding="ascii")
