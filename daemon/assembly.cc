@@ -42,7 +42,7 @@ abi::DeviceCaps caps_of(const dataplane::Device& device) {
     caps.max_qp_init_rd_atom = kMaxRdAtomic;
     caps.max_res_rd_atom = kMaxRdAtomic * caps.max_qp;
     caps.gid_table_len = dataplane::Device::kGidTableLength;
-    caps.pkey_table_len = 1;
+    caps.pkey_table_len = PkeyTable::kEntries;
     caps.num_ports = 1;
     caps.max_mcast_grp = MulticastGroups::kMaxGroups;
     caps.max_mcast_qp_attach = MulticastGroups::kMaxMembers;
@@ -127,6 +127,7 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->nak_failed_invalidation = rnic.nak_failed_invalidation;
     device->congestion.fill(rnic.congestion);
     device->pfc = rnic.pfc;
+    device->pkeys = rnic.pkeys;
     device->is_ecn_capable = rnic.is_ecn_capable;
     device->udp_checksum_enabled = rnic.udp_checksum_enabled;
     std::uint32_t next = 1;

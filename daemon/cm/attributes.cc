@@ -38,7 +38,6 @@ constexpr std::uint8_t kExactly = 2;  // the selector of MTU, rate and lifetime 
 constexpr std::uint8_t kRate100Gbps = 16;
 constexpr std::uint8_t kPacketLifeTime = 16;
 constexpr std::uint8_t kHopLimit = 64;
-constexpr std::uint16_t kFullMemberPkey = 0xffff;
 constexpr std::uint8_t kPort = 1;
 
 ib_user_path_rec path_of(const CmId& id) {
@@ -47,7 +46,7 @@ ib_user_path_rec path_of(const CmId& id) {
     std::copy(id.local_gid.begin(), id.local_gid.end(), std::begin(path.sgid));
     path.reversible = 1;
     path.mtu = path_mtu_of(id);
-    path.pkey = htons(kFullMemberPkey);
+    path.pkey = htons(id.device->device->pkeys.entries.at(id.pkey_index));
     path.hop_limit = kHopLimit;
     path.traffic_class = id.tos;
     path.mtu_selector = path.rate_selector = path.packet_life_time_selector = kExactly;
@@ -161,6 +160,7 @@ int CmClient::init_qp_attr(const rdma_ucm_init_qp_attr& command, Call& call) {
     ib_uverbs_qp_attr attr{};
     attr.qp_state = command.qp_state;
     attr.port_num = kPort;
+    attr.pkey_index = id->pkey_index;
     int error = 0;
     if (id->is_datagram() || id->connection == 0) {
         describe_basic(*id, attr);

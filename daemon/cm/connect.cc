@@ -137,6 +137,7 @@ cm::Route CmClient::route_of(const CmId& id) const {
     cm::Route route;
     route.local_gid = id.local_gid;
     route.remote_gid = id.remote_gid;
+    route.pkey = id.device->device->pkeys.entries.at(id.pkey_index);
     route.traffic_class = id.tos;
     return route;
 }

@@ -94,9 +94,10 @@ struct CmId {
     PortUser local;               // the local address; local.is_bound says whether it owns the port
     bool has_one_family = false;  // the application has said whether `local` is of one family
     Endpoint remote;
-    RnicState* device = nullptr;  // nullptr: of no device (yet)
-    std::uint8_t gid_index = 0;   // its address in the device's table
-    wire::Gid local_gid{};        // that address; the loopback address stands for it
+    RnicState* device = nullptr;   // nullptr: of no device (yet)
+    std::uint8_t gid_index = 0;    // its address in the device's table
+    std::uint16_t pkey_index = 0;  // of a request's id, its peer's partition
+    wire::Gid local_gid{};         // that address; the loopback address stands for it
     wire::Gid remote_gid{};
     bool has_route = false;
     bool has_way =

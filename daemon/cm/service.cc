@@ -28,6 +28,7 @@ cm::Config config_of(const dataplane::Device& device) {
     for (auto& word : config.seed) {
         word = std::uint64_t{secure_random()} << 32U | secure_random();
     }
+    config.pkeys = device.pkeys;
     // ibv_mtu: 256 bytes are 1, and each step doubles.
     config.max_path_mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
     return config;

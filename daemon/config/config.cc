@@ -17,6 +17,7 @@
 #include "daemon/config/links.h"
 #include "daemon/config/networks.h"
 #include "daemon/config/pfc.h"
+#include "daemon/config/pkeys.h"
 #include "daemon/config/ports.h"
 #include "daemon/config/renamed_keys.h"
 #include "daemon/config/toml_table.h"
@@ -228,6 +229,8 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"ipv4", set_link<set_ipv4>},
     {"ipv6", set_link<set_ipv6>},
     {"mtu", set_mtu},
+    {"pkeys", [](RnicDraft& draft, const toml::node& node,
+                 const std::string& key) { draft.rnic.pkeys = read_pkeys(node, key); }},
     {"recovery", set_recovery},
     {"failed_invalidation", set_failed_invalidation},
     {"gateway", set_link<set_gateway>},

@@ -16,6 +16,7 @@
 #include "daemon/config/user_limits.h"
 #include "netsim/switch/switch.h"
 #include "rnic/device/pfc.h"
+#include "rnic/device/pkey_table.h"
 #include "rnic/fault/rule.h"
 #include "rnic/wire/packet_view.h"
 
@@ -88,6 +89,7 @@ struct RnicConfig : LinkConfig {
     std::vector<LinkConfig> vlans;
     std::uint32_t mtu_bytes = 4096;  // largest path MTU
     bool is_mtu_set = false;         // else kAfPacket and kAfXdp take what the interface's MTU allows
+    PkeyTable pkeys;
     bool is_ecn_capable = false;
     congestion::Settings congestion = congestion::default_settings();
     PfcSettings pfc;

@@ -132,7 +132,9 @@ void Sysroot::write_port(const dataplane::Device& device) const {
     file("sm_lid", "0x0");
     file("sm_sl", "0");
     file("cap_mask", "0x00010000");
-    file("pkeys/0", "0xffff");
+    for (std::size_t i = 0; i < device.pkeys.entries.size(); ++i) {
+        file(fmt::format("pkeys/{}", i), fmt::format("0x{:04x}", device.pkeys.entries.at(i)));
+    }
     for (std::size_t i = 0; i < device.gids.size(); ++i) {
         // For free entries too: ibv_query_gid_table gives up at the first entry without a type.
         file(fmt::format("gid_attrs/types/{}", i), "RoCE v2");

@@ -92,6 +92,7 @@ QpConfig config_of(const abi::CreateQpRequest& request, const QpLayout& layout, 
 void use_device(dataplane::Device& device, std::uint32_t worker, QpConfig& config) {
     config.keys = &device.keys;
     config.handles = &device.handles;
+    config.pkeys = &device.pkeys;
     config.nak_failed_invalidation = device.nak_failed_invalidation;
     config.port_mtu_bytes = device.mtu_bytes;
     config.counters = &device.counters[worker];
@@ -115,7 +116,7 @@ abi::CreateQpReply describe(const QpLayout& layout) {
 /// Attributes that have one valid value here, or few; the transition table is the QP's own.
 bool is_valid_attribute_set(const abi::QpAttr& attr, const dataplane::Device& device) {
     return (attr.mask & ~kKnownAttributes) == 0 && ((attr.mask & kQpAttrPort) == 0 || attr.port_num == 1) &&
-           ((attr.mask & kQpAttrPkeyIndex) == 0 || attr.pkey_index < device.caps.pkey_table_len) &&
+           ((attr.mask & kQpAttrPkeyIndex) == 0 || device.pkeys.has(attr.pkey_index)) &&
            ((attr.mask & kQpAttrPathMtu) == 0 ||
             (attr.path_mtu >= 1 && attr.path_mtu <= 5 && mtu_bytes(attr.path_mtu) <= device.mtu_bytes));
 }

@@ -202,6 +202,7 @@ int create_xrc_target(ClientState& client, const abi::CreateQpRequest& request, 
     config.qp_num = *qp_num;
     config.xrc_srqs = &domain.srqs;
     config.keys = &device.device->keys;
+    config.pkeys = &device.device->pkeys;
     config.port_mtu_bytes = device.device->mtu_bytes;
     config.counters = &device.device->counters[domain.worker];
     config.nak_failed_invalidation = device.device->nak_failed_invalidation;

@@ -15,6 +15,7 @@
 #include "rnic/device/counters.h"
 #include "rnic/device/neighbour_macs.h"
 #include "rnic/device/pfc_receiver.h"
+#include "rnic/device/pkey_table.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/neighbour/neighbour_resolver.h"
 #include "rnic/qp/qp.h"
@@ -51,6 +52,7 @@ struct Device {
     std::array<wire::Gid, kGidTableLength> gids{};  // [0] link-local, [1] IPv4-mapped; zeros are free entries
     std::array<std::uint16_t, kGidTableLength> gid_vlans{};     // of each GID's interface; 0: untagged
     std::array<std::string, kGidTableLength> gid_interfaces{};  // the kernel's, "eth0.7"; empty: none
+    PkeyTable pkeys;                                            // does not change
     NeighbourMacs neighbour_macs;                               // what paths of a real port name
     FrameInbox* neighbour_inbox = nullptr;                      // nullptr: ARP and ND are not received
     bool is_ecn_capable = false;                                // packets say ECT(0)

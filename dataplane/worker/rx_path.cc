@@ -21,8 +21,7 @@ namespace urnic::dataplane {
 namespace {
 
 constexpr std::uint16_t kVlanMask = 0xfff;
-constexpr std::uint16_t kDefaultPkey = 0xffff;  // entry 0 of the P_Key table, the only one
-constexpr std::uint32_t kPausesWorker = 0;      // that owns Device::pfc_receiver
+constexpr std::uint32_t kPausesWorker = 0;  // that owns Device::pfc_receiver
 
 }  // namespace
 
@@ -161,7 +160,7 @@ void RxPath::dispatch_multicast(rte_mbuf& frame, const wire::PacketView& view, T
 // One worker gets all frames for QP1 of a device (WorkerHandoff::worker_of()).
 void RxPath::dispatch_mad(const wire::PacketView& view) {
     ReceivedMad mad;
-    if (!take_mad(view, kDefaultPkey, counters_, mad)) {
+    if (!take_mad(view, device_.pkeys, counters_, mad)) {
         return;
     }
     if (device_.mads->push(mad)) {

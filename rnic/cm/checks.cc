@@ -6,8 +6,6 @@ namespace urnic::cm {
 
 namespace {
 
-constexpr std::uint16_t kPkeyMask = 0x7fff;
-
 Refusal refuse(RejectReason reason, std::span<const std::uint8_t> info = {}) {
     Refusal refusal;
     refusal.reason = reason;
@@ -56,7 +54,7 @@ std::optional<Transport> transport_of(const wire::cm::Req& req) {
     }
 }
 
-std::optional<Refusal> check_req(const wire::cm::Req& req, const ReceivedMad& mad, std::uint16_t pkey,
+std::optional<Refusal> check_req(const wire::cm::Req& req, const ReceivedMad& mad, const PkeyTable& pkeys,
                                  std::uint8_t max_path_mtu) {
     if (!transport_of(req)) {
         return refuse(kRejInvalidTransportType);
@@ -71,7 +69,7 @@ std::optional<Refusal> check_req(const wire::cm::Req& req, const ReceivedMad& ma
     if (req.path_mtu < 1 || req.path_mtu > max_path_mtu) {
         return refuse(kRejPathMtu, std::span(&max_path_mtu, 1));
     }
-    if (req.local_qpn < kFirstQpn || ((req.pkey ^ pkey) & kPkeyMask) != 0) {
+    if (req.local_qpn < kFirstQpn || !pkeys.find(req.pkey)) {
         return refuse(kRejUnsupported);
     }
     if (wire::cm::is_ip_cm_service(req.service_id)) {

@@ -37,7 +37,7 @@ enum class HeaderCheck : std::uint8_t {
 
 /// A REQ's own fields against the packet that it came in and what we can do.
 [[nodiscard]] std::optional<Refusal> check_req(const wire::cm::Req& req, const ReceivedMad& mad,
-                                               std::uint16_t pkey, std::uint8_t max_path_mtu);
+                                               const PkeyTable& pkeys, std::uint8_t max_path_mtu);
 
 /// The IP CM header of private data.
 [[nodiscard]] wire::cm::IpCmHeader ip_header(std::span<const std::uint8_t> private_data);

@@ -41,8 +41,8 @@ struct Config {
     /// Key of the generator of communication and transaction IDs: from the OS's entropy, so that nobody
     /// guesses them.
     std::array<std::uint64_t, 2> seed{};
-    std::uint16_t pkey = 0xffff;    // entry 0 of the P_Key table
-    std::uint8_t max_path_mtu = 5;  // REQs with a larger one are rejected (reason 26, with this as hint)
+    PkeyTable pkeys = kDefaultPkeys;  // of the port
+    std::uint8_t max_path_mtu = 5;    // REQs with a larger one are rejected (reason 26, with this as hint)
     /// Records of all kinds, timewait included.
     std::uint32_t max_connections = 65536;
     /// Requests from peers whose handshake is not over: beyond that REQs and SIDR_REQs go unanswered. One

@@ -70,7 +70,7 @@ void Manager::handle_req(const wire::cm::Req& req, const Incoming& in, Call call
         handle_repeated_req(*known, req, in, call);
         return;
     }
-    if (const std::optional<Refusal> refusal = check_req(req, in.mad, config_.pkey, config_.max_path_mtu)) {
+    if (const std::optional<Refusal> refusal = check_req(req, in.mad, config_.pkeys, config_.max_path_mtu)) {
         reject_req(req, {.reason = refusal->reason, .info = refusal->information(), .private_data = {}}, in,
                    call);
         return;
@@ -159,7 +159,7 @@ Connection* Manager::make_request(Listener& listener, const RemoteId& remote, co
     connection->kind = remote.kind;
     connection->backlog_of = listener.id;
     connection->info.route.local_gid = mad.dst_gid;
-    connection->info.route.pkey = config_.pkey;
+    connection->info.route.pkey = mad.pkey;
     URNIC_CHECK(connections_.set_remote(*connection, remote));
     return connection;
 }
@@ -172,6 +172,7 @@ void Manager::begin_request(Listener& listener, const wire::cm::Req& req, const 
     }
     URNIC_CHECK(connections_.set_qp(*connection, {in.mad.src_gid, req.local_ca_guid, req.local_qpn}));
     describe(req, *transport_of(req), connection->info);
+    connection->info.route.pkey = config_.pkeys.match(req.pkey).value_or(in.mad.pkey);
     connection->has_alternate = req.alternate.local_gid != wire::Gid{} || req.alternate.local_lid != 0;
     connection->transaction_id = in.transaction_id;
     connection->max_retries = req.max_cm_retries;

@@ -26,7 +26,7 @@ bool Manager::answer(const Incoming& in, const M& message, Call call) {
     Route route;
     route.local_gid = in.mad.dst_gid;
     route.remote_gid = in.mad.src_gid;
-    route.pkey = config_.pkey;
+    route.pkey = in.mad.pkey;
     ++stats_.sent;
     call.out.send({route, build_mad(message, in.transaction_id)});
     return true;

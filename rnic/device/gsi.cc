@@ -4,13 +4,14 @@
 
 namespace urnic {
 
-bool take_mad(const wire::PacketView& packet, std::uint16_t pkey, Counters& counters, ReceivedMad& mad) {
+bool take_mad(const wire::PacketView& packet, const PkeyTable& pkeys, Counters& counters, ReceivedMad& mad) {
     const wire::PacketHeader& header = packet.header;
     if (header.opcode != (std::uint8_t{wire::kServiceUd} | std::uint8_t{wire::kSendOnly})) {
         ++counters.drop_opcode;
         return false;
     }
-    if (!wire::pkeys_match(header.pkey, pkey)) {
+    const std::optional<std::uint16_t> pkey = pkeys.match(header.pkey);
+    if (!pkey) {
         ++counters.drop_pkey;
         return false;
     }
@@ -25,7 +26,7 @@ bool take_mad(const wire::PacketView& packet, std::uint16_t pkey, Counters& coun
     mad.src_gid = packet.src_gid;
     mad.dst_gid = packet.dst_gid;
     mad.src_mac = packet.src_mac;
-    mad.pkey = header.pkey;
+    mad.pkey = *pkey;
     mad.src_qp = header.deth.src_qp;
     std::copy(packet.payload.begin(), packet.payload.end(), mad.bytes.begin());
     return true;

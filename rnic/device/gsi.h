@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "rnic/device/counters.h"
+#include "rnic/device/pkey_table.h"
 #include "rnic/wire/packet_view.h"
 
 namespace urnic {
@@ -20,14 +21,14 @@ struct ReceivedMad {
     wire::Gid src_gid{};
     wire::Gid dst_gid{};
     wire::Mac src_mac{};
-    std::uint16_t pkey = 0;
+    std::uint16_t pkey = 0;  // ours: the entry of the P_Key table that the packet's matches
     std::uint32_t src_qp = 0;
     std::array<std::byte, kMadBytes> bytes{};
 };
 
-/// Takes the MAD out of a packet for QP1. Returns whether it is one for our partition; others are counted.
-/// `pkey`: entry 0 of the P_Key table.
-[[nodiscard]] bool take_mad(const wire::PacketView& packet, std::uint16_t pkey, Counters& counters,
+/// Takes the MAD out of a packet for QP1. Returns whether it is one for a partition of ours, whichever (IBA
+/// 10.9.8); others are counted.
+[[nodiscard]] bool take_mad(const wire::PacketView& packet, const PkeyTable& pkeys, Counters& counters,
                             ReceivedMad& mad);
 
 }  // namespace urnic

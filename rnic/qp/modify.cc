@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 
+#include "rnic/device/pkey_table.h"
 #include "rnic/qp/limits.h"
 
 namespace urnic {
@@ -114,7 +115,8 @@ struct Bound {
 };
 constexpr std::array kBounds = {
     Bound{kQpAttrPathMtu, [](const abi::QpAttr& a) { return std::uint32_t{a.path_mtu}; }, 1, 5},
-    Bound{kQpAttrPkeyIndex, [](const abi::QpAttr& a) { return std::uint32_t{a.pkey_index}; }, 0, 0},
+    Bound{kQpAttrPkeyIndex, [](const abi::QpAttr& a) { return std::uint32_t{a.pkey_index}; }, 0,
+          PkeyTable::kEntries - 1},
     Bound{kQpAttrPort, [](const abi::QpAttr& a) { return std::uint32_t{a.port_num}; }, 1, 1},
     Bound{kQpAttrTimeout, [](const abi::QpAttr& a) { return std::uint32_t{a.timeout}; }, 0, 31},
     Bound{kQpAttrRetryCnt, [](const abi::QpAttr& a) { return std::uint32_t{a.retry_cnt}; }, 0, 7},

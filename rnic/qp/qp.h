@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "rnic/device/address_handles.h"
 #include "rnic/device/counters.h"
+#include "rnic/device/pkey_table.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/flow_rate.h"
 #include "rnic/qp/outbox.h"
@@ -46,7 +47,8 @@ struct QpConfig {
     /// RC: a SEND with Invalidate of a key that may not be invalidated gets a NAK, not an ACK.
     bool nak_failed_invalidation = false;
     std::uint32_t port_mtu_bytes = 4096;  // largest payload of a UD packet
-    std::uint16_t pkey = 0xffff;          // entry 0 of the P_Key table
+    const PkeyTable* pkeys = &kDefaultPkeys;
+    std::uint16_t pkey = wire::kDefaultPkey;  // the QP's: the entry that modify_qp() has named last
 };
 
 /// Owned by one worker; every call is made on that worker's thread. Pure: no clock, no allocation, no system
@@ -60,7 +62,8 @@ class Qp {
 
     /// modify_qp: checks the transition and the attributes against the table (IBA 11.2.5.2, tables 91-92),
     /// then applies them. `path` is resolved from attr.av by the caller and is looked at only with kQpAttrAv.
-    /// Returns 0 or errno (EINVAL: transition, missing, forbidden or out-of-range attribute). A change to ERR
+    /// Returns 0 or errno (EINVAL: transition, missing, forbidden or out-of-range attribute, a free
+    /// entry of the P_Key table). A change to ERR
     /// flushes through `outbox`.
     [[nodiscard]] virtual int modify(TimeNs now, const abi::QpAttr& attr, const wire::Path& path,
                                      Outbox& outbox) = 0;

@@ -33,6 +33,13 @@ struct QpCommon {
         last_wqe_reported = false;
     }
 
+    /// Returns whether the P_Key table has the entry that `change` names, if it names one.
+    [[nodiscard]] bool has_pkey(const abi::QpAttr& change) const {
+        return (change.mask & kQpAttrPkeyIndex) == 0 || config.pkeys->has(change.pkey_index);
+    }
+    /// Takes the P_Key of attr.pkey_index: what is sent and received from now on has it.
+    void use_pkey() { config.pkey = config.pkeys->entries[attr.pkey_index]; }
+
     /// From now on the QP only flushes; it does that before its public call returns.
     void enter_error() { state = QpState::kErr; }
 

@@ -113,9 +113,17 @@ struct PacketHeader {
     std::uint32_t feth = 0;           // FLUSH: placement type and selectivity level
 };
 
+/// P_Key: partition number, and whether its holder is a full member of the partition.
+inline constexpr std::uint16_t kFullMember = 0x8000;
+inline constexpr std::uint16_t kPartitionMask = 0x7fff;
+inline constexpr std::uint16_t kDefaultPkey = 0xffff;
+
+/// No port is a member of partition 0 (IBA 10.9.1.1: the invalid P_Key).
+constexpr bool is_partition(std::uint16_t pkey) { return (pkey & kPartitionMask) != 0; }
+
 /// IBA 10.9.1.2: equal low 15 bits, and a limited member talks to full members only.
 constexpr bool pkeys_match(std::uint16_t a, std::uint16_t b) {
-    return ((a ^ b) & 0x7fff) == 0 && ((a | b) & 0x8000) != 0;
+    return ((a ^ b) & kPartitionMask) == 0 && ((a | b) & kFullMember) != 0;
 }
 
 }  // namespace urnic::wire

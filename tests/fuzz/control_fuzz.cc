@@ -72,7 +72,7 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
         device.caps.max_mr = 12;
         device.caps.max_pd = 6;
         device.caps.gid_table_len = dataplane::Device::kGidTableLength;
-        device.caps.pkey_table_len = 1;
+        device.caps.pkey_table_len = PkeyTable::kEntries;
         device.caps.num_ports = 1;
         device.caps.max_ah = 20;
         device.caps.max_mw = 8;

@@ -44,7 +44,8 @@ SimHost::SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Op
     config.counters = &counters;
     config.handles = options.type == QpType::kUd ? &handles() : nullptr;
     config.port_mtu_bytes = options.port_mtu;
-    config.pkey = options.pkey;
+    std::copy(options.pkeys.begin(), options.pkeys.end(), pkeys_.entries.begin());
+    config.pkeys = &pkeys_;
     config.congestion = options.congestion;
     config.cnp_gaps = options.cnp_gaps;
     config.nak_failed_invalidation = options.nak_failed_invalidation;
@@ -131,6 +132,7 @@ void SimHost::to_init(std::uint32_t access, std::uint32_t qkey) {
     attr.mask = kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | (is_ud ? kQpAttrQkey : kQpAttrAccessFlags);
     attr.state = QpState::kInit;
     attr.port_num = 1;
+    attr.pkey_index = options_.pkey_index;
     attr.access_flags = access;
     attr.qkey = qkey;
     URNIC_CHECK(modify(attr) == 0);

@@ -54,7 +54,8 @@ class SimHost : public Outbox {
         std::uint32_t max_sge = 16;
         std::uint32_t max_inline = 256;
         bool sq_sig_all = false;
-        std::uint16_t pkey = 0xffff;
+        std::vector<std::uint16_t> pkeys{wire::kDefaultPkey};  // of its port
+        std::uint16_t pkey_index = 0;                          // of its QP
         /// Holds packets that come early; without it the QP goes back N (QpConfig::reorder_buffers).
         bool holds_early_packets = false;
         bool nak_failed_invalidation = false;  // as in QpConfig
@@ -142,6 +143,7 @@ class SimHost : public Outbox {
     SimWire& wire_;
     std::string name_;
     Options options_;
+    PkeyTable pkeys_;
     wire::Gid gid_{};
     wire::Mac mac_{};
     std::uint32_t room_ = 4096;

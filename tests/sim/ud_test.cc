@@ -320,6 +320,28 @@ TEST_F(Ud, PacketsThatAreNotForIt) {
     EXPECT_THAT(b_->poll_recv(), IsEmpty());
 }
 
+TEST_F(Ud, DatagramsAreOfThePartitionOfTheIndex) {
+    start({.pkeys = {0xffff, 0xfabc}, .pkey_index = 1});
+    a_->post_send(datagram(1, 8));
+    b_->post_recv(100, {b_mem_->sge(0, 100)});
+    ASSERT_TRUE(net_.run());
+    EXPECT_EQ(b_->poll_recv().size(), 1U);
+    EXPECT_EQ(b_->counters.drop_pkey.value(), 0U);
+    abi::QpAttr other{};
+    other.mask = kQpAttrState;
+    other.state = QpState::kSqd;
+    ASSERT_EQ(a_->modify(other), 0);
+    other.mask |= kQpAttrPkeyIndex;
+    other.pkey_index = 0;
+    ASSERT_EQ(a_->modify(other), 0);
+    ASSERT_EQ(a_->to_state(QpState::kRts), 0);
+    a_->post_send(datagram(2, 8));
+    b_->post_recv(101, {b_mem_->sge(0, 100)});
+    ASSERT_TRUE(net_.run());
+    EXPECT_TRUE(b_->poll_recv().empty());
+    EXPECT_EQ(b_->counters.drop_pkey.value(), 1U);
+}
+
 TEST_F(Ud, TheServiceLevelSaysWhatThePacketWas) {
     start();
     b_->post_recv(100, {b_mem_->sge(0, 100)});

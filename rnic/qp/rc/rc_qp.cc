@@ -43,8 +43,12 @@ int RcQp::modify(TimeNs now, const abi::QpAttr& attr, const wire::Path& path, Ou
     if (error != 0) {
         return error;
     }
+    if (!common_.has_pkey(attr)) {
+        return EINVAL;
+    }
     const QpState next = target_state(common_.state, attr);
     apply_attributes(attr, common_.attr);
+    common_.use_pkey();
     if ((attr.mask & kQpAttrAv) != 0) {
         common_.path = path;
     }

@@ -14,8 +14,12 @@ int UnreliableQp::modify(TimeNs /*now*/, const abi::QpAttr& attr, const wire::Pa
     if (error != 0) {
         return error;
     }
+    if (!common_.has_pkey(attr)) {
+        return EINVAL;
+    }
     const QpState next = target_state(common_.state, attr);
     apply_attributes(attr, common_.attr);
+    common_.use_pkey();
     if ((attr.mask & kQpAttrAv) != 0) {
         common_.path = path;
     }

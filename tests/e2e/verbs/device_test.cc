@@ -84,7 +84,7 @@ TEST(DeviceQuery, EveryAttributeOfThePort) {
     EXPECT_EQ(port.max_mtu, IBV_MTU_4096);
     EXPECT_EQ(port.active_mtu, IBV_MTU_4096);
     EXPECT_EQ(port.gid_tbl_len, 16);
-    EXPECT_EQ(port.pkey_tbl_len, 1);
+    EXPECT_EQ(port.pkey_tbl_len, 128);
     EXPECT_EQ(port.port_cap_flags, unsigned{IBV_PORT_CM_SUP});
     EXPECT_EQ(port.port_cap_flags2, 0);
     EXPECT_EQ(port.max_msg_sz, 1U << 30U);
@@ -123,6 +123,10 @@ TEST(DeviceQuery, GidsAndPartitionKeys) {
         __be16 pkey = 0;
         ASSERT_EQ(ibv_query_pkey(context.get(), 1, 0, &pkey), 0);
         EXPECT_EQ(pkey, 0xffff);
+        for (int i = 1; i < port.pkey_tbl_len; ++i) {
+            ASSERT_EQ(ibv_query_pkey(context.get(), 1, i, &pkey), 0) << i;
+            EXPECT_EQ(pkey, 0) << i;
+        }
     }
 }
 

@@ -243,6 +243,7 @@ int to_init(const Endpoint& endpoint, const PathOptions& path) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = kPort;
+    attr.pkey_index = path.pkey_index;
     attr.qp_access_flags = path.access;
     attr.qkey = path.qkey;
     const int own = endpoint.type() == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;

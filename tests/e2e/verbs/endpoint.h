@@ -123,6 +123,7 @@ class Endpoint {
 struct PathOptions {
     ibv_mtu mtu = IBV_MTU_4096;
     std::uint8_t gid_index = 1;
+    std::uint16_t pkey_index = 0;
     std::uint8_t timeout = 14;
     std::uint8_t retry_cnt = 7;
     std::uint8_t rnr_retry = 7;

@@ -115,6 +115,24 @@ CM_SCRIPT_IN(
     event(EventType::kRequest);
 }
 
+CM_SCRIPT_IN(CmBadInput, ReqOfAPartition, "12.6.7.2",
+             "a REQ's P_Key must be one of ours; the connection's messages carry the table's") {
+    Config two = config();
+    two.pkeys.entries[1] = 0x7abc;
+    begin(two);
+    listen();
+    refused(kRejUnsupported, [](msg::Req& r) { r.pkey = 0x7abc; });  // two limited members
+    refused(kRejUnsupported, [](msg::Req& r) { r.pkey = 0x8000; });
+    msg::Req other = req();
+    other.pkey = 0xfabc;
+    hears(other);
+    const SeenEvent request = event(EventType::kRequest);
+    EXPECT_EQ(request.route.pkey, 0x7abc);
+    ASSERT_EQ(manager().reject(request.handle, {}, now(), out()), Status::kOk);
+    EXPECT_EQ(static_cast<Recorder&>(out()).mads.back().route.pkey, 0x7abc);
+    unheard();
+}
+
 CM_SCRIPT_IN(CmBadInput, TransportNotTaken, "12.6.7.2",
              "a listener that takes RC alone: others are rejected by reason 9") {
     ListenParams params;

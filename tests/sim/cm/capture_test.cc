@@ -30,7 +30,7 @@ std::vector<ReceivedMad> mads_of(const char* name) {
         wire::PacketView view;
         ReceivedMad mad;
         if (wire::parse_frame(frame, view) == wire::ParseError::kNone && view.header.dest_qp == wire::kQp1 &&
-            take_mad(view, 0xffff, counters, mad)) {
+            take_mad(view, kDefaultPkeys, counters, mad)) {
             mads.push_back(mad);
         }
     }

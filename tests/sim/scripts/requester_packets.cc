@@ -309,10 +309,46 @@ RC_SCRIPT_IN(RequesterPackets, AckReqOfUnsignaled, "9.7.3",
 
 RC_SCRIPT_IN(RequesterPackets, KeyFields, "9.2",
              "P_Key of the QP, DestQP, TVer 0, MigReq 1, no FECN or BECN in every kind of request") {
-    connect({}, {.pkey = 0x8123});
+    connect({}, {.pkeys = {0x8123}});
     post({send(1, 8), write(2, 8), read(3, 8), fetch_add(4, 1)});
     sends({send_only(1000, 8).pkey(0x8123), write_only(1001, 8).pkey(0x8123),
            read_request(1002, 8).pkey(0x8123), fetch_add_request(1003, 1).pkey(0x8123)});
+}
+
+RC_SCRIPT_IN(RequesterPackets, PkeyOfTheIndex, "11.2.5.2",
+             "the P_Key at the QP's index; another one from the next packet on, when SQD changes the index") {
+    connect({}, {.pkeys = {0xffff, 0x8123, 0x8124}, .pkey_index = 1});
+    post(write(1, 8));
+    sends(write_only(1000, 8).pkey(0x8123));
+    peer(ack(1000, 1).pkey(0x8123));
+    completes(ok(1));
+    modify(QpState::kSqd);
+    abi::QpAttr attr{};
+    attr.mask = kQpAttrPkeyIndex;
+    attr.pkey_index = 2;
+    EXPECT_EQ(modify(attr), 0);
+    modify(QpState::kRts);
+    post(write(2, 8));
+    sends(write_only(1001, 8).pkey(0x8124));
+    peer(ack(1001, 2).pkey(0x8123));
+    silence(1);
+    peer(ack(1001, 2).pkey(0x8124));
+    completes(ok(2));
+}
+
+RC_SCRIPT_IN(RequesterPackets, FreePkeyEntry, "11.2.5.2",
+             "an index behind the last P_Key, or of a free entry, is refused; the QP keeps what it has") {
+    connect({}, {.pkeys = {0x8123}});
+    modify(QpState::kSqd);
+    for (const std::uint16_t index : {1, 127, 128, 0xffff}) {
+        abi::QpAttr attr{};
+        attr.mask = kQpAttrPkeyIndex;
+        attr.pkey_index = index;
+        EXPECT_EQ(modify(attr), EINVAL) << index;
+    }
+    modify(QpState::kRts);
+    post(write(1, 8));
+    sends(write_only(1000, 8).pkey(0x8123));
 }
 
 }  // namespace

@@ -29,12 +29,25 @@ RC_SCRIPT(
     connect();
     peer(write_only(2000, 8).pkey(0x7fff));
     sends(acked(2000, 1).pkey(0xffff));
-    connect({}, {.pkey = 0x7fff});
+    connect({}, {.pkeys = {0x7fff}});
     peer(write_only(2000, 8).pkey(0x7fff));
     silence(kSecond);
     EXPECT_EQ(host().counters.drop_pkey.value(), 1U);
     peer(write_only(2000, 8).pkey(0xffff));
     sends(acked(2000, 1).pkey(0x7fff));
+}
+
+RC_SCRIPT(ResponderHeader, PkeyOfTheIndex, "10.9.3",
+          "the P_Key at the QP's index alone: those of other entries are dropped; answers carry it") {
+    connect({}, {.pkeys = {0xffff, 0x7abc, 0x8002}, .pkey_index = 1});
+    for (const std::uint16_t pkey : {0xffff, 0x8002, 0x7abc}) {
+        peer(write_only(2000, 8).pkey(pkey));
+    }
+    silence(kSecond);
+    EXPECT_EQ(host().counters.drop_pkey.value(), 3U);
+    holds_own_data(0, 8);
+    peer(write_only(2000, 8).pkey(0xfabc));
+    sends(acked(2000, 1).pkey(0x7abc));
 }
 
 RC_SCRIPT(ResponderHeader, WrongTver, "9.6.1.1", "TVer other than 0: dropped") {

@@ -43,7 +43,7 @@ RC_SCRIPT_IN(ResponseHeaders, PkeyOfALimitedMember, "10.9.1.2",
     sends(write_only(1000, 8));
     peer(ack(1000, 1).pkey(0x7fff));
     completes(ok(1));
-    connect({}, {.pkey = 0x7fff});
+    connect({}, {.pkeys = {0x7fff}});
     pkey_ = 0x7fff;
     drops(ack(1000, 1).pkey(0x7fff));
     peer({ack(1000, 1).pkey(0xffff), response_only(1001, 2, 8, 64).pkey(0xffff)});

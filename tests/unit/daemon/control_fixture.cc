@@ -67,7 +67,7 @@ abi::DeviceCaps test_caps() {
     caps.max_srq_wr = abi::kMaxQueueEntries;
     caps.max_srq_sge = abi::kMaxSge;
     caps.gid_table_len = dataplane::Device::kGidTableLength;
-    caps.pkey_table_len = 1;
+    caps.pkey_table_len = PkeyTable::kEntries;
     caps.num_ports = 1;
     return caps;
 }

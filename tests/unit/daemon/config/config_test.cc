@@ -1,5 +1,6 @@
 #include "daemon/config/config.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -378,6 +379,38 @@ TEST(Config, AnswersToAFailedInvalidation) {
     const auto bad = parse_config(std::string(kRnic) + "failed_invalidation = \"drop\"\n", "f");
     ASSERT_NE(std::get_if<ConfigError>(&bad), nullptr);
     EXPECT_THAT(std::get<ConfigError>(bad).message, testing::HasSubstr("must be \"ack\" or \"nak\""));
+}
+
+TEST(Config, PartitionsOfAnRnic) {
+    const auto table_of = [](const std::string& text) {
+        const auto result = parse_config(std::string(kRnic) + text, "f");
+        const auto* config = std::get_if<Config>(&result);
+        EXPECT_NE(config, nullptr) << text;
+        return config != nullptr ? config->rnics[0].pkeys.entries : PkeyTable{}.entries;
+    };
+    std::array<std::uint16_t, PkeyTable::kEntries> expected{0xffff};
+    EXPECT_EQ(table_of(""), expected);
+    expected = {0x7fff, 0x8001, 0xffff, 1};
+    EXPECT_EQ(table_of("pkeys = [0x7fff, 0x8001, 65535, 1]\n"), expected);
+    std::string all;
+    for (std::uint16_t i = 0; i < PkeyTable::kEntries; ++i) {
+        expected.at(i) = static_cast<std::uint16_t>(0x8001 + i);
+        all += fmt::format("{}0x{:x}", i == 0 ? "" : ", ", expected.at(i));
+    }
+    EXPECT_EQ(table_of("pkeys = [" + all + "]\n"), expected);
+    for (const auto& [text, hint] : {std::pair(std::string("pkeys = []"), "a list of 1 to 128 P_Keys"),
+                                     {"pkeys = 0xffff", "a list of 1 to 128 P_Keys"},
+                                     {"pkeys = [" + all + ", 3]", "a list of 1 to 128 P_Keys"},
+                                     {"pkeys = [0]", "'pkeys' must be"},
+                                     {"pkeys = [0x10000]", "'pkeys' must be"},
+                                     {"pkeys = [-1]", "'pkeys' must be"},
+                                     {"pkeys = [\"0xffff\"]", "'pkeys' must be"},
+                                     {"pkeys = [0xffff, 0x8000]", "which is no partition's"},
+                                     {"pkeys = [0x8001, 0xffff, 0x8001]", "has 0x8001 twice"}}) {
+        const auto bad = parse_config(std::string(kRnic) + text + "\n", "f");
+        ASSERT_NE(std::get_if<ConfigError>(&bad), nullptr) << text;
+        EXPECT_THAT(std::get<ConfigError>(bad).message, testing::HasSubstr(hint)) << text;
+    }
 }
 
 TEST(Config, RoutesOfAnRnicWithAddressesOfItsOwn) {

@@ -258,7 +258,7 @@ TEST(QpModify, ValuesHaveLimits) {
         {kQpAttrPort, [](abi::QpAttr& a, std::uint32_t v) { a.port_num = static_cast<std::uint8_t>(v); }, 1,
          2},
         {kQpAttrPkeyIndex,
-         [](abi::QpAttr& a, std::uint32_t v) { a.pkey_index = static_cast<std::uint16_t>(v); }, 0, 1},
+         [](abi::QpAttr& a, std::uint32_t v) { a.pkey_index = static_cast<std::uint16_t>(v); }, 127, 128},
         {kQpAttrAccessFlags, [](abi::QpAttr& a, std::uint32_t v) { a.access_flags = v; }, 15, 0x80},
         {kQpAttrPathMigState,
          [](abi::QpAttr& a, std::uint32_t v) { a.path_mig_state = static_cast<std::uint8_t>(v); }, 0, 1},
