@@ -9,6 +9,15 @@
 namespace urnic::rpcrdma {
 namespace {
 
+/// Of software devices, rxe among them, which have no IEEE OUI.
+constexpr std::uint32_t kNoVendor = 0xffffff;
+
+/// rxe hands out the kernel's flag of an Invalidate, which has another name in libibverbs; completions of RC
+/// have no use for that one.
+unsigned invalidation_flags(const ibv_device_attr& attributes) {
+    return attributes.vendor_id == kNoVendor ? IBV_WC_WITH_INV | IBV_WC_IP_CSUM_OK : IBV_WC_WITH_INV;
+}
+
 struct Devices {
     std::mutex mutex;
     std::map<ibv_context*, std::weak_ptr<Device>> of_context;
@@ -58,7 +67,8 @@ Device::Device(ibv_context* context, ibv_pd* pd, const ibv_device_attr& attribut
       has_windows_((attributes.device_cap_flags &
                     (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0 &&
                    attributes.max_mw > 0),
-      has_invalidation_((attributes.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0) {}
+      has_invalidation_((attributes.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS) != 0),
+      invalidation_flags_(invalidation_flags(attributes)) {}
 
 Device::~Device() {
     Pool::instance().remove_device(pool_place_);

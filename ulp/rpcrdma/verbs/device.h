@@ -25,6 +25,10 @@ class Device {
     [[nodiscard]] bool has_windows() const { return has_windows_; }
     /// Returns whether it sends and takes SEND with Invalidate.
     [[nodiscard]] bool has_invalidation() const { return has_invalidation_; }
+    /// The key that the SEND of a receive's completion invalidated; 0: none.
+    [[nodiscard]] std::uint32_t invalidated_key(const ibv_wc& completion) const {
+        return (completion.wc_flags & invalidation_flags_) != 0 ? completion.invalidated_rkey : 0;
+    }
     [[nodiscard]] const ibv_device_attr& attributes() const { return attributes_; }
 
   private:
@@ -36,6 +40,7 @@ class Device {
     std::size_t pool_place_;
     bool has_windows_;
     bool has_invalidation_;
+    unsigned invalidation_flags_;
 };
 
 }  // namespace urnic::rpcrdma

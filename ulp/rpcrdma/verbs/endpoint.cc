@@ -136,9 +136,8 @@ bool Endpoint::take_events() {
 bool Endpoint::handle(const ibv_wc& completion, Connection& connection) {
     if (completion.status != IBV_WC_SUCCESS) return false;
     if ((completion.opcode & IBV_WC_RECV) != 0) {
-        const std::uint32_t invalidated =
-            (completion.wc_flags & IBV_WC_WITH_INV) != 0 ? completion.invalidated_rkey : 0;
-        connection.on_receive(receives_.message(completion.wr_id, completion.byte_len), invalidated);
+        connection.on_receive(receives_.message(completion.wr_id, completion.byte_len),
+                              device_->invalidated_key(completion));
         receives_.give_back(completion.wr_id);
         return true;
     }

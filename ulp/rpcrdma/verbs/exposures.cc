@@ -83,6 +83,8 @@ bool Exposures::bind(Entry& entry, std::span<std::byte> memory, Segment& segment
         entry.own_region != nullptr ? entry.own_region : Pool::instance().region(memory.data(), *device_);
     ibv_mw* const window = region == nullptr ? nullptr : take_window();
     if (window == nullptr) return false;
+    // The provider of rxe names the window by the key that it has here, and does not note what a WQE binds.
+    window->rkey = idle_windows_.back().key;
     Wqe wqe;
     wqe.kind = WqeKind::kBind;
     wqe.opcode = IBV_WR_BIND_MW;
