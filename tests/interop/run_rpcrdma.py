@@ -1,8 +1,9 @@
 """The kernel's own NFS/RDMA as the peer of ulp/rpcrdma: Linux in a virtual machine, over rxe.
 
 nfs_client, a client of ours, asks the kernel's nfsd; and the kernel mounts what nfs_server, a server of ours, serves. Both once
-with every packet captured, once with much data, and once while packets get lost. Prints the table test x result, and
-compares it with the one in docs/rpcrdma.md (--renew writes it). Exit status 0: everything passed.
+with every packet captured, once with much data, and once while packets get lost. With much data both of ours
+run in the guest, too, over rxe, nfs_client also beside the kernel's own client. Prints the table test x result, and compares it with
+the one in docs/rpcrdma.md (--renew writes it, and the speeds into bench/RESULTS.md). Exit status 0: everything passed.
 """
 
 import argparse
@@ -29,6 +30,7 @@ import image
 import network
 import nfs_guest
 import nfs_mounted
+import nfs_speed
 import nfs_table
 import sides
 import wireshark
@@ -53,10 +55,11 @@ class Pass:
     is_captured: bool = False
     loss_percent: int = 0
     seconds: int = 300
+    is_compared: bool = False  # the speed of clients
 
 
 PASSES = (Pass("captured", Amount(data_mb=4, fio_mb=2, files=300), is_captured=True),
-          Pass("much", Amount(data_mb=100, fio_mb=32, files=10_000)),
+          Pass("much", Amount(data_mb=100, fio_mb=32, files=10_000), is_compared=True),
           Pass("lost", Amount(data_mb=20, fio_mb=8, files=500), loss_percent=LOSS_PERCENT))
 
 
@@ -67,6 +70,7 @@ class Bench:
         self.directory = pathlib.Path(directory)
         self.daemon = self.guest = self.host = self.theirs = self.ours = None
         self.captures = []
+        self.speed = []  # rounds of nfs_speed
 
     def start(self):
         kernel, initramfs = nfs_guest.make()
@@ -243,7 +247,31 @@ def run_server(bench, step):
     return results
 
 
-SIDES = (("client", "nfs_client of ours, Linux nfsd", run_client), ("server", "Linux client, nfs_server of ours", run_server))
+def run_own_over_rxe(host):
+    """What our client says of our server, both in the guest: version 2, which Linux does not speak, over another RNIC than ours."""
+    host.run(f"""{nfs_guest.SERVER} --address {network.PEER_IPV4} --port {nfs_guest.OUR_NFS_PORT} --tcp-port {nfs_guest.OUR_TCP_PORT} \
+        >/tmp/server 2>&1 </dev/null & echo $! >/tmp/server.pid
+        until grep -q ready /tmp/server || ! kill -0 $(cat /tmp/server.pid); do usleep 50000; done
+        grep ready /tmp/server || {{ cat /tmp/server; false; }}""")
+    said = host.run(f"""head -c 5000321 /dev/urandom >/tmp/data
+        {nfs_guest.CLIENT} --server {network.PEER_IPV4} --port {nfs_guest.OUR_NFS_PORT} --mount-port {nfs_guest.OUR_TCP_PORT} \
+            --data /tmp/data --back /tmp/back --files 300
+        kill $(cat /tmp/server.pid)
+        cmp /tmp/data /tmp/back && rm /tmp/data /tmp/back""", 300)
+    must("FAILED" not in said and said.count(" passed ") >= 9 and "version=2 " in said, said)
+    return said.rpartition("transport: ")[2].strip()
+
+
+def run_beside(bench, step):
+    """{test: (state, text)} of what runs in the guest alone: our client and server, our client and the kernel's own."""
+    results = {"own": ("passed", run_own_over_rxe(bench.host))}
+    bench.speed = nfs_speed.measure(bench.host, step.amount)
+    results["speed"] = ("passed", "; ".join(nfs_speed.lines_of(bench.speed, step.amount.data_mb)))
+    return results
+
+
+SIDES = (("client", "nfs_client of ours, Linux nfsd", run_client), ("server", "Linux client, nfs_server of ours", run_server),
+         ("guest", "all in the guest, over rxe", run_beside))
 
 
 def run_all(bench, steps):
@@ -251,6 +279,8 @@ def run_all(bench, steps):
     results = {}
     for step in steps:
         for side, title, run in SIDES:
+            if side == "guest" and not step.is_compared:
+                continue
             began = time.monotonic()
             watch = Watch(bench, step)
             try:
@@ -301,6 +331,8 @@ def main():
             if options.keep:
                 shutil.copytree(directory, options.keep, dirs_exist_ok=True,
                                 ignore=shutil.ignore_patterns("*.sock", "run", "data", "back"))
+    if options.renew and bench.speed:
+        nfs_speed.write(bench.speed, next(step.amount.data_mb for step in steps if step.is_compared))
     return nfs_table.end(results, steps, is_whole=len(steps) == len(PASSES), renew=options.renew,
                          seconds=time.monotonic() - began)
 
