@@ -10,8 +10,6 @@ namespace urnic::decode {
 namespace {
 
 constexpr std::uint32_t kBothVersions = 1U << rpcrdma::kVersion1 | 1U << rpcrdma::kVersion2;
-/// Calls whose Reply is waited for, of all connections of a capture.
-constexpr std::size_t kMaxCalls = 65536;
 /// More credits than anybody grants.
 constexpr std::uint32_t kMaxCredits = 65535;
 
@@ -91,6 +89,9 @@ std::vector<wire::Layer> RpcrdmaDecoder::layers_of(const wire::Packet& packet) {
         return (flags_of(packet) & wire::kStarts) != 0 ? first_packet_layers(packet)
                                                        : next_packet_layers(packet);
     }
+    if (const std::optional<RpcMessageFront> message = chunks_.message_in(packet)) {
+        return {chunk_layer(*message), rpc_layer_of(packet, *message)};
+    }
     const std::optional<rpcrdma::PrivateData> data = connections_.learn(packet);
     return data ? std::vector{private_data_layer(*data)} : std::vector<wire::Layer>();
 }
@@ -144,6 +145,7 @@ std::vector<wire::Layer> RpcrdmaDecoder::message_layers(const wire::Packet& pack
     if (!is_known && (!is_plausible(header, message, rpc.has_value()) || !describe_payload(packet).empty())) {
         return {};
     }
+    chunks_.learn(packet, header);
     std::vector<wire::Layer> layers = {rpcrdma_layer(header, nullptr)};
     if (rpc) {
         layers.push_back(rpc_layer_of(packet, *rpc));
@@ -153,22 +155,11 @@ std::vector<wire::Layer> RpcrdmaDecoder::message_layers(const wire::Packet& pack
 
 wire::Layer RpcrdmaDecoder::rpc_layer_of(const wire::Packet& packet, const RpcMessageFront& message) {
     if (message.direction == rpcrdma::Direction::kCall) {
-        remember({source_of(packet), destination_of(packet), message.xid}, message.procedure);
+        calls_.put({source_of(packet), destination_of(packet), message.xid}, message.procedure);
         return rpc_layer(message, std::nullopt);
     }
-    const auto call = calls_.find({destination_of(packet), source_of(packet), message.xid});
-    return rpc_layer(message, call != calls_.end() ? std::optional(call->second) : std::nullopt);
-}
-
-void RpcrdmaDecoder::remember(const CallKey& key, const RpcProcedure& procedure) {
-    if (!calls_.insert_or_assign(key, procedure).second) {
-        return;
-    }
-    call_order_.push_back(key);
-    if (call_order_.size() > kMaxCalls) {
-        calls_.erase(call_order_.front());
-        call_order_.pop_front();
-    }
+    const RpcProcedure* const call = calls_.find({destination_of(packet), source_of(packet), message.xid});
+    return rpc_layer(message, call != nullptr ? std::optional(*call) : std::nullopt);
 }
 
 }  // namespace urnic::decode

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <span>
 #include <tuple>
@@ -11,6 +10,7 @@
 #include "base/address.h"
 #include "base/psn.h"
 #include "cli/decode/rpc_message.h"
+#include "cli/decode/rpcrdma_chunks.h"
 #include "cli/decode/rpcrdma_connections.h"
 #include "rnic/wire/dissect/describe.h"
 #include "ulp/rpcrdma/codec/header.h"
@@ -31,8 +31,8 @@ class RpcrdmaDecoder {
   public:
     explicit RpcrdmaDecoder(std::uint16_t port = rpcrdma::kNfsRdmaPort) : connections_(port) {}
 
-    /// The layers that the payload of the capture's next packet has: the CM's private data, or the transport
-    /// header and the RPC message behind it.
+    /// The layers that the payload of the capture's next packet has: the CM's private data, the transport
+    /// header and the RPC message behind it, or an RPC message in a chunk.
     [[nodiscard]] std::vector<wire::Layer> layers_of(const wire::Packet& packet);
 
   private:
@@ -51,12 +51,10 @@ class RpcrdmaDecoder {
     [[nodiscard]] std::vector<wire::Layer> message_layers(const wire::Packet& packet,
                                                           const SendMessage& message);
     [[nodiscard]] wire::Layer rpc_layer_of(const wire::Packet& packet, const RpcMessageFront& message);
-    void remember(const CallKey& key, const RpcProcedure& procedure);
-
     RpcrdmaConnections connections_;
     /// What the latest Calls name, for their Replies.
-    std::map<CallKey, RpcProcedure> calls_;
-    std::deque<CallKey> call_order_;
+    LatestEntries<CallKey, RpcProcedure> calls_;
+    RpcrdmaChunks chunks_;
     std::map<Destination, Beginning> beginnings_;
 };
 

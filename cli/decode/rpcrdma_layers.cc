@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/decode/described_field.h"
+#include "cli/decode/rpcrdma_chunks.h"
 #include "ulp/rpcrdma/codec/properties.h"
 
 namespace urnic::decode {
@@ -165,6 +166,9 @@ void add_arm(Layer& layer, const rpcrdma::Header& header) {
                 add_direction(layer, header.direction);
                 layer.fields.push_back(
                     shown(hex_field("inv_handle", header.inv_handle), header.inv_handle != 0));
+            }
+            if (header.proc == Proc::kNomsg) {
+                layer.fields.push_back(shown({"rpc_message", chunk_name(header.direction)}));
             }
             add_chunks(layer, header.chunks);
             break;

@@ -87,18 +87,20 @@ class Capture(harness.TestCase):
         return path
 
     def decode(self, path):
-        """Line and layers of the first packet of each RC SEND, each once."""
+        """Line and layers of the first packet of each RC SEND, each once; {(XID, msg_type)} of RPC messages seen in chunks."""
         done = harness.run([harness.URNIC, "decode", "--json", path])
         self.assertEqual((done.returncode, done.err), (0, ""))
-        messages = {}
+        messages, in_chunks = {}, set()
         for line in done.out.splitlines():
             packet = json.loads(line)
             layers = {layer["name"]: layer["fields"] for layer in packet.get("layers", [])}
+            if f"{LAYER} chunk" in layers:
+                in_chunks.add((layers["RPC"]["xid"], layers["RPC"]["msg_type"]))
             if "RC SEND" in packet["summary"] and ("First" in packet["summary"] or "Only" in packet["summary"]):
                 messages[layers["BTH"]["dest_qp"], layers["BTH"]["psn"]] = (packet["summary"], layers)
-        return messages
+        return messages, in_chunks
 
-    def expect_understood(self, messages, version, calls):
+    def expect_understood(self, messages, in_chunks, version, calls):
         rpc = []
         for summary, layers in messages.values():
             self.assertIn(LAYER, layers, summary)
@@ -111,6 +113,10 @@ class Capture(harness.TestCase):
                 rpc.append(layers[LAYER]["xid"])
         self.assertEqual(len(rpc), 2 * calls)
         self.assertEqual(len(set(rpc)), calls, "each Call has a Reply of its XID")
+        elsewhere = {(layers[LAYER]["xid"], 1 if layers[LAYER]["rpc_message"].startswith("Reply") else 0)
+                     for _, layers in messages.values() if layers[LAYER]["proc"] == 1}
+        self.assertEqual(in_chunks, elsewhere, "each RPC message that is not in a SEND is in a chunk")
+        self.assertEqual({direction for _, direction in elsewhere}, {0, 1})
         for what in ("reads[0].handle", "writes[0][0].handle", "reply[0].handle"):
             self.assertTrue(any(what in layers[LAYER] for _, layers in messages.values()), what)
 
@@ -126,11 +132,11 @@ class Capture(harness.TestCase):
         calls = self.call(1 << version)
         frames = [frame for frame in recorder.stop() if frame[12:14] == b"\x08\x00" and frame[36:38] == b"\x12\xb7"]
         whole = self.write("whole.pcap", frames)
-        messages = self.decode(whole)
-        self.expect_understood(messages, version, calls)
+        messages, in_chunks = self.decode(whole)
+        self.expect_understood(messages, in_chunks, version, calls)
         later = self.write("later.pcap", [frame for frame in frames if frame[BTH] >> 5 != UD])
         self.assertLess(later.stat().st_size, whole.stat().st_size)
-        self.assertEqual({key: layers[LAYER] for key, (_, layers) in self.decode(later).items() if LAYER in layers},
+        self.assertEqual({key: layers[LAYER] for key, (_, layers) in self.decode(later)[0].items() if LAYER in layers},
                          {key: layers[LAYER] for key, (_, layers) in messages.items()})
         return whole, messages
 

@@ -30,6 +30,12 @@ constexpr std::uint32_t kClientQp = 0x11;
 constexpr std::uint32_t kServerQp = 0x22;
 constexpr std::uint8_t kUdSendOnly = wire::kServiceUd | std::uint8_t{wire::kSendOnly};
 
+/// Of RDMA READ and WRITE. A READ's responses begin with the PSN of its request.
+struct Remote {
+    wire::Reth reth;
+    std::optional<std::uint32_t> psn;
+};
+
 /// One pcapng file of packets between a client and a server.
 class Capture {
   public:
@@ -40,6 +46,12 @@ class Capture {
     void to_client(const Octets& message, std::uint8_t opcode = wire::kSendOnly,
                    std::uint32_t qpn = kClientQp) {
         add(false, opcode, qpn, message);
+    }
+    /// READ, WRITE, or READ response; returns its PSN.
+    std::uint32_t rdma(bool is_to_server, std::uint8_t opcode, const Remote& remote,
+                       const Octets& payload = {}) {
+        add(is_to_server, opcode, is_to_server ? kServerQp : kClientQp, payload, remote);
+        return psn_ - 1;
     }
     /// A packet that was not captured.
     void skip() { ++psn_; }
@@ -60,7 +72,8 @@ class Capture {
     }
 
   private:
-    void add(bool is_to_server, std::uint8_t opcode, std::uint32_t qpn, const Octets& payload) {
+    void add(bool is_to_server, std::uint8_t opcode, std::uint32_t qpn, const Octets& payload,
+             const Remote& remote = {}) {
         wire::Packet packet;
         packet.ethernet.dst_mac = {2, 0, 0, 0, 0, 1};
         packet.ethernet.src_mac = {2, 0, 0, 0, 0, 2};
@@ -77,7 +90,8 @@ class Capture {
         packet.has_transport = true;
         packet.transport.opcode = opcode;
         packet.transport.dest_qp = qpn;
-        packet.transport.psn = Psn(psn_++);
+        packet.transport.psn = Psn(remote.psn.value_or(psn_++));
+        packet.transport.reth = remote.reth;
         packet.transport.ieth_rkey = 0xa101;
         packet.transport.deth = {wire::kGsiQkey, wire::kQp1};
         packet.payload = payload;
@@ -186,6 +200,40 @@ void add_long_header(Capture& capture, std::uint32_t xid, std::uint32_t qpn, std
             capture.repeat();
         }
     }
+}
+
+/// A Call in a Position-Zero Read chunk, and its Reply in a Reply chunk; then what looks like that and is
+/// not.
+void add_messages_in_chunks(Capture& capture) {
+    constexpr std::uint32_t kXid = 0x41223344;
+    const wire::Reth call_chunk{0x7f00'0000'1000, 0xa101, 600};
+    const wire::Reth reply_chunk{0x7f00'0001'0000, 0xb201, 8192};
+    Octets call = nfs_call(kXid, 1);
+    call.resize(256);
+    Octets reply = accepted_reply(kXid, 0);
+    reply.resize(256);
+    // Before the Call nobody knows what these are.
+    capture.rdma(false, wire::kReadRequest, {call_chunk, {}});
+    capture.rdma(false, wire::kWriteFirst, {reply_chunk, {}}, reply);
+    capture.to_server(octets_of({kXid,   2,      0x20, 1, 0, 0, 1,      0,      0xa101, 600,
+                                 0x7f00, 0x1000, 0,    0, 1, 1, 0xb201, 0x2000, 0x7f00, 0x10000}));
+    const std::uint32_t read = capture.rdma(false, wire::kReadRequest, {call_chunk, {}});
+    capture.rdma(true, wire::kReadResponseFirst, {{}, read + 7}, call);  // to another READ
+    capture.rdma(true, wire::kReadResponseFirst, {{}, read}, call);
+    capture.rdma(true, wire::kReadResponseMiddle, {{}, read + 1}, Octets(256));
+    capture.rdma(true, wire::kReadResponseLast, {{}, read + 2}, Octets(88));
+    capture.rdma(false, wire::kWriteFirst, {reply_chunk, {}}, reply);
+    capture.rdma(false, wire::kWriteLast, {reply_chunk, {}}, Octets(100));
+    capture.to_client(octets_of({kXid, 2, 0x20, 1, 1, 0, 0, 0, 1, 1, 0xb201, 356, 0x7f00, 0x10000}));
+    // The same memory, and other data in it; another handle; another place of it.
+    Octets other = reply;
+    other[3] ^= std::byte{1};
+    capture.rdma(false, wire::kWriteOnly, {reply_chunk, {}}, other);
+    capture.rdma(false, wire::kWriteOnly, {{reply_chunk.va, 0xb202, 256}, {}}, reply);
+    capture.rdma(false, wire::kWriteOnly, {{reply_chunk.va + 256, 0xb201, 256}, {}}, reply);
+    capture.rdma(false, wire::kWriteOnly, {reply_chunk, {}}, call);
+    // The server's own memory.
+    capture.rdma(true, wire::kWriteOnly, {reply_chunk, {}}, reply);
 }
 
 /// Payloads that begin like a header, and are none.
@@ -300,6 +348,7 @@ void write_captures(const std::string& directory) {
         add_long_header(messages, 0x31223345, kServerQp, lost, {});
     }
     add_long_header(messages, 0x31223346, kServerQp, {}, 1);
+    add_messages_in_chunks(messages);
     messages.write(directory + "/rpcrdma.pcapng");
 
     Capture connections;
