@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """TCP over IPoIB: iperf3 over two links of one daemon, beside iperf3 over a veth pair.
 
-Each repetition runs a block over the veth pair and one over the links at each MTU, in rotating order; ratios are taken within a
+Each repetition runs a block over the veth pair and one over the links of each kind, in rotating order; ratios are taken within a
 repetition. Namespaces of its own: nothing is left behind. As root, or as a user who may make user namespaces. Writes the table in
 bench/RESULTS.md.
 """
@@ -27,6 +27,7 @@ MARK = "table of IP over InfiniBand: scripts/bench ipoib writes it"
 PRIVATE = "URNIC_BENCH_PRIVATE"
 # Of a link: the default, and the largest of UD.
 MTUS = (2044, 4092)
+CONNECTED = "connected, MTU 65,520"
 VETH = "veth pair"
 
 
@@ -85,7 +86,7 @@ class Veth(Path):
 
 
 class Ipoib(Path):
-    def __init__(self, number, daemon, mtu):
+    def __init__(self, number, daemon, *link_options):
         super().__init__(number)
         self.programs = []
         # Links that share a Q_Key would be one.
@@ -93,7 +94,7 @@ class Ipoib(Path):
         for side in (0, 1):
             program = subprocess.Popen(
                 self.inside(side, "setpriv", "--pdeathsig", "KILL",
-                            *daemon.run([daemon.urnic, "ipoib", "-d", f"urnic{side}", "-i", "ib0", "--mtu", str(mtu), "--qkey", str(qkey)])),
+                            *daemon.run([daemon.urnic, "ipoib", "-d", f"urnic{side}", "-i", "ib0", "--qkey", str(qkey), *link_options])),
                 stdout=subprocess.PIPE, text=True)
             self.programs.append(program)
             if "ib0" not in program.stdout.readline():
@@ -116,8 +117,10 @@ def measure(options):
         stack.callback(daemon.end)
         paths = {VETH: Veth(50)}
         for number, mtu in enumerate(MTUS, 51):
-            paths[f"UD, MTU {mtu:,}"] = link = Ipoib(number, daemon, mtu)
+            paths[f"UD, MTU {mtu:,}"] = link = Ipoib(number, daemon, "--mtu", str(mtu))
             stack.callback(link.end)
+        paths[CONNECTED] = link = Ipoib(51 + len(MTUS), daemon, "--mode", "connected")
+        stack.callback(link.end)
         names = list(paths)
         for name in names:  # what resolves addresses the first time is not measured
             paths[name].iperf3(1)
@@ -129,11 +132,15 @@ def measure(options):
 
 
 def table(found, context, options):
-    lines = ["| path | Gbit/s | of the veth pair |", "|---|---|---|"]
+    lines = [f"| path | Gbit/s | of the veth pair | of UD, MTU {MTUS[0]:,} |", "|---|---|---|---|"]
     for name, values in found.items():
         ratios = [value / base for value, base in zip(values, found[VETH])]
         ratio = "-" if name == VETH else machine.cell(machine.summary(ratios))
-        lines.append(f"| {name} | {machine.cell(machine.summary(values))} | {ratio} |")
+        of_ud = "-"
+        if name == CONNECTED:
+            default = found[f"UD, MTU {MTUS[0]:,}"]
+            of_ud = machine.cell(machine.summary([value / base for value, base in zip(values, default)]))
+        lines.append(f"| {name} | {machine.cell(machine.summary(values))} | {ratio} | {of_ud} |")
     return (f"{machine.about(context)} {options.repetitions} blocks of {options.seconds} s of each, {options.workers} worker"
             f"{'s' if options.workers != 1 else ''}; medians, first to third quartile in brackets.\n\n" + "\n".join(lines) + "\n\n")
 

@@ -17,14 +17,14 @@ from with_daemon import WithDaemon
 class Member:
     """One link: a namespace with ib0, and the program that makes it."""
 
-    def __init__(self, test, rnic, number):
+    def __init__(self, test, rnic, number, *options):
         self.test, self.rnic, self.number = test, rnic, number
         self.namespace = f"ipoib{os.getpid()}{number}"
         self.ip = f"10.9.0.{number}"
         netns.ip("netns", "add", self.namespace)
         test.addCleanup(netns.ip, "netns", "del", self.namespace)
         self.program = None
-        self.start()
+        self.start(*options)
         test.addCleanup(self.stop)
 
     def start(self, *options):
@@ -42,6 +42,11 @@ class Member:
             result = harness.finish(self.program, 30)
             self.program = None
             self.test.assertEqual(result.returncode, 0, str(result))
+
+    def kill(self):
+        self.program.kill()
+        harness.finish(self.program, 30)
+        self.program = None
 
     def described(self, pattern):
         """What the line says that the program begins with."""
@@ -136,12 +141,14 @@ index = socket.if_nametoindex("ib0")
 s = socket.socket(socket.AF_INET6 if ":" in group else socket.AF_INET, socket.SOCK_DGRAM)
 if ":" in group:
     s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, index)
+else:
+    s.setsockopt(socket.IPPROTO_IP, 10, 0)  # IP_MTU_DISCOVER: without DF
 for word in sys.argv[3:]:
     s.sendto(word.encode(), (group, port) if ":" not in group else (group, port, 0, index))
 """
 
 
-class Links(WithDaemon):
+class LinkTest(WithDaemon):
     def ping(self, member, *words):
         return harness.run(member.inside("ping", *words), 60)
 
@@ -157,6 +164,8 @@ class Links(WithDaemon):
         received = harness.finish(receiving)
         self.assertEqual(sent.out.strip(), received.out.strip().splitlines()[-1])
 
+
+class Links(LinkTest):
     def test_ping_and_mtu(self):
         a, b = Member(self, "urnic0", 1), Member(self, "urnic1", 2)
         self.assert_reaches(a, b.ip)
@@ -291,6 +300,154 @@ class Links(WithDaemon):
         self.assertIn("gone", result.err)
 
 
+class ConnectedLinks(LinkTest):
+    """Connected mode (RFC 4755): RC connections beside datagrams."""
+
+    def connected(self, *numbers):
+        return [Member(self, f"urnic{number - 1}", number, "--mode", "connected") for number in numbers]
+
+    def test_ping_and_mtu(self):
+        a, b = self.connected(1, 2)
+        self.assertIn("connected mode, MTU 65520", a.line)
+        # 28 octets of headers, 48 over IPv6.
+        self.assert_reaches(a, "-M", "do", "-s", "65492", b.ip)
+        self.assert_reaches(b, "-6", "-M", "do", "-s", "65472", f"{a.link_local()}%ib0")
+        too_long = self.ping(a, "-c", "1", "-M", "do", "-s", "65493", b.ip)
+        self.assertNotEqual(too_long.returncode, 0)
+        self.assertIn("65520", too_long.out + too_long.err)
+        for member in (a, b):
+            counters = member.own_counters()
+            self.assertEqual(counters["connections"], 1, str(counters))
+            self.assertGreater(counters["tx_connected"], 1)
+            self.assertGreater(counters["rx_connected"], 1)
+            # What has come by the connection is no more than that: ARP goes by datagrams.
+            self.assertGreater(counters["rx_packets"], counters["rx_connected"])
+
+    def test_tcp(self):
+        a, b = self.connected(1, 2)
+        self.transfer(a, b, 40_000_000)
+        self.transfer(b, a, 5_000_001)
+        counters = a.own_counters()
+        self.assertLess(counters["tx_connected"], 10_000, "segments of 64 KB")
+        self.assertGreater(counters["tx_connected"], 600)
+
+    def test_first_packet_waits_for_the_connection(self):
+        a, b = self.connected(1, 2)
+        self.assert_reaches(a, b.ip)
+        self.assertTrue(harness.wait_until(lambda: a.own_counters()["connections"] == 1))
+        b.stop()
+        b.start("--mode", "connected")
+        # A short one finds the neighbour; a long one is then the first to the other's new address.
+        self.assert_reaches(b, "-M", "do", "-s", "60000", a.ip)
+        self.assertEqual(self.ping(b, "-c", "3", "-i", "0.2", "-M", "do", "-s", "60000", a.ip).returncode, 0)
+
+    def test_peer_that_takes_datagrams_alone(self):
+        a = self.connected(1)[0]
+        b = Member(self, "urnic1", 2)
+        # The first long one is answered by "fragmentation needed", which the kernel remembers.
+        self.assert_reaches(a, b.ip)
+        told = self.ping(a, "-c", "1", "-W", "5", "-M", "do", "-s", "9000", b.ip)
+        self.assertNotEqual(told.returncode, 0)
+        self.assertIn("2044", told.out + told.err)
+        self.assert_reaches(a, "-M", "do", "-s", "2016", b.ip)
+        routes = subprocess.run(["ip", "-n", a.namespace, "route", "get", b.ip], check=True, capture_output=True, text=True).stdout
+        self.assertIn("mtu 2044", routes)
+        told = self.ping(a, "-6", "-c", "1", "-W", "5", "-M", "do", "-s", "9000", f"{b.link_local()}%ib0")
+        self.assertNotEqual(told.returncode, 0)
+        self.assertIn("2044", told.out + told.err)
+        self.assertEqual(a.own_counters()["tx_too_big"], 2)
+        # Without DF it arrives, each time.
+        self.assert_reaches(a, "-M", "dont", "-s", "9000", b.ip)
+        self.transfer(a, b, 3_000_000)
+        self.transfer(b, a, 3_000_000)
+        self.assertEqual(a.own_counters()["connections"], 0)
+
+    def test_without_df_the_link_fragments(self):
+        a = self.connected(1)[0]
+        b = Member(self, "urnic1", 2)
+        self.assert_reaches(a, b.ip)
+        # The kernel knows no path MTU yet.
+        self.assertEqual(self.ping(a, "-c", "1", "-W", "10", "-M", "dont", "-s", "30000", b.ip).returncode, 0)
+        counters = a.own_counters()
+        self.assertEqual((counters["tx_fragmented"], counters["tx_too_big"]), (1, 0), str(counters))
+
+    def test_killed_peer_comes_back_with_another_qpn(self):
+        a, b = self.connected(1, 2)
+        self.assert_reaches(a, "-M", "do", "-s", "60000", b.ip)
+        first = b.described("QPN (0x[0-9a-f]+)")
+        b.kill()
+        b.start("--mode", "connected")
+        self.assertNotEqual(b.described("QPN (0x[0-9a-f]+)"), first)
+        self.assert_reaches(a, b.ip)
+        self.assert_reaches(a, "-M", "do", "-s", "60000", b.ip)
+        self.transfer(b, a, 5_000_000)
+        # The connection of before ends, since its peer answers no more or since it is idle; datagrams never stopped.
+        self.assertEqual(b.own_counters()["connections"], 1)
+
+    def test_killed_in_a_transfer(self):
+        a, b = self.connected(1, 2)
+        self.assert_reaches(a, b.ip)
+        receiving = harness.start(b.python(RECEIVE, "5001"))
+        self.addCleanup(harness.end_group, receiving)
+        self.assertEqual(harness.read_line(receiving).strip(), "listening")
+        sending = harness.start(a.python(SEND, b.ip, "5001", "60000000"))
+        self.addCleanup(harness.end_group, sending)
+        self.assertTrue(harness.wait_until(lambda: a.own_counters()["tx_connected"] > 50))
+        b.kill()
+        broken = harness.wait_until(lambda: a.own_counters()["connections"] == 0)
+        self.assertTrue(broken, "the connection to a peer that is gone is still there")
+        # Both ends of the TCP connection are still there: it goes on over the next connection.
+        b.start("--mode", "connected")
+        sent = harness.finish(sending, 120)
+        received = harness.finish(receiving, 120)
+        self.assertEqual(sent.out.strip(), received.out.strip().splitlines()[-1])
+
+    def test_idle_connections_end(self):
+        a, b = [Member(self, f"urnic{number - 1}", number, "--mode", "connected", "--idle", "1") for number in (1, 2)]
+        self.assert_reaches(a, "-M", "do", "-s", "60000", b.ip)
+        for member in (a, b):
+            self.assertTrue(harness.wait_until(lambda: member.own_counters()["connections"] == 0), "an idle connection stays")
+        ended = [member.own_counters() for member in (a, b)]
+        self.assertGreaterEqual(sum(counters["connections_idle"] for counters in ended), 1, str(ended))
+        self.assertEqual(sum(counters["connections_broken"] for counters in ended), 0, str(ended))
+        self.assert_reaches(b, "-M", "do", "-s", "60000", a.ip)
+
+    def test_more_peers_than_connections(self):
+        a = Member(self, "urnic0", 1, "--mode", "connected", "--connections", "1")
+        b, c = Member(self, "urnic1", 2, "--mode", "connected"), Member(self, "urnic1", 3, "--mode", "connected")
+        for _ in range(2):
+            for peer in (b, c):
+                self.assert_reaches(a, "-M", "do", "-s", "60000", peer.ip)
+        counters = a.own_counters()
+        self.assertEqual(counters["connections"], 1, str(counters))
+        self.assertGreaterEqual(counters["connections_evicted"], 1, str(counters))
+
+    def test_with_loss(self):
+        a, b = self.connected(1, 2)
+        self.assert_reaches(a, b.ip)
+        added = self.urnic("fault", "add", "drop", "--probability", "0.05", "--socket", self.socket)
+        self.assert_ok(added)
+        self.transfer(a, b, 5_000_000)
+        self.assert_reaches(b, "-M", "do", "-s", "60000", a.ip)
+
+    def test_multicast_goes_by_datagrams(self):
+        a, b = self.connected(1, 2)
+        self.assert_reaches(a, b.ip)
+        listener = harness.start(b.python(LISTEN, "239.255.1.2", "7000"))
+        self.addCleanup(harness.end_group, listener)
+        self.assertEqual(harness.read_line(listener).strip(), "joined")
+        lines = []
+        thread = threading.Thread(target=lambda: lines.append(listener.stdout.readline()))
+        thread.start()
+        # Longer than a datagram, and without DF: the link fragments it.
+        long = "x" * 9000
+        self.assertTrue(harness.wait_until(lambda: self.run_ok(a.python(SAY, "239.255.1.2", "7000", long)) and not thread.is_alive(), pause=0.1),
+                        "nothing heard")
+        thread.join()
+        self.assertEqual(lines[0].strip(), long)
+        self.assertGreater(a.own_counters()["tx_multicast"], 4)
+
+
 class SetUp(WithDaemon):
     def refused(self, text, *options):
         result = harness.run([harness.BUILD / "urnic", "run", "--socket", self.socket, "--", harness.BUILD / "urnic", "ipoib", *options], 60)
@@ -301,6 +458,8 @@ class SetUp(WithDaemon):
         self.refused("there are urnic0, urnic1", "-d", "mlx5_0")
         self.refused("--gid-index", "-d", "urnic0", "-g", "77")
         self.refused("longer than", "-i", "a-name-of-more-characters")
+        self.refused("less than that of datagrams", "-m", "4092", "--mode", "connected", "--connected-mtu", "2044")
+        self.refused("needs a link of MTU 256", "-m", "252", "--mode", "connected")
         self.refused("cannot make TAP device lo", "-i", "lo")
         without = harness.run([harness.BUILD / "urnic", "ipoib"], 60)
         self.assertEqual(without.returncode, 1)

@@ -17,10 +17,11 @@ using Bytes = std::vector<std::byte>;
 
 constexpr std::size_t kMostNeighbours = 5;
 constexpr std::size_t kMostGroups = 3;
+constexpr std::size_t kMostConnections = 3;
 
-class Host : public Outbox {
+class Host : public Outbox, public RcPort {
   public:
-    ~Host() override { URNIC_CHECK(handles.empty() && groups.empty()); }
+    ~Host() override { URNIC_CHECK(handles.empty() && groups.empty() && qps.empty()); }
     [[nodiscard]] AddressHandle create_handle(const Gid& /*destination*/) override {
         handles.insert(++next_handle);
         URNIC_CHECK(handles.size() <= kMostNeighbours);
@@ -37,7 +38,7 @@ class Host : public Outbox {
         return has_slots || (payload.size() & 7U) != 7;
     }
     void deliver(ConstOctets header, ConstOctets payload) override {
-        URNIC_CHECK(header.size() == kEthernetHeaderOctets && payload.size() <= mtu);
+        URNIC_CHECK(header.size() == kEthernetHeaderOctets && payload.size() <= largest);
         // Its source is a neighbour, never a group.
         URNIC_CHECK(!is_multicast(read_mac(header.subspan(6))));
         last_frame.assign(header.begin(), header.end());
@@ -46,8 +47,29 @@ class Host : public Outbox {
     [[nodiscard]] bool join(const Gid& group) override { return groups.insert(group).second; }
     void leave(const Gid& group) override { URNIC_CHECK(groups.erase(group) == 1); }
 
+    [[nodiscard]] std::uint32_t create_qp() override {
+        qps.insert(++next_qp);
+        URNIC_CHECK(qps.size() <= kMostConnections);
+        return next_qp;
+    }
+    [[nodiscard]] bool connect_qp(std::uint32_t qpn, const RemoteQp& remote) override {
+        URNIC_CHECK(qps.contains(qpn) && remote.qpn > 1 && remote.qpn < kMulticastQpn &&
+                    remote.path_mtu >= 1 && remote.path_mtu <= 5);
+        return (remote.psn & 15U) != 15;
+    }
+    void destroy_qp(std::uint32_t qpn) override { URNIC_CHECK(qps.erase(qpn) == 1); }
+    [[nodiscard]] bool send(std::uint32_t qpn, ConstOctets header, ConstOctets payload) override {
+        URNIC_CHECK(qps.contains(qpn) && header.size() >= kEncapsulationOctets);
+        URNIC_CHECK(header.size() - kEncapsulationOctets + payload.size() <= kConnectedMtu);
+        return has_slots || (payload.size() & 7U) != 7;
+    }
+    [[nodiscard]] std::size_t free_slots() const override { return 0; }
+
+    std::uint32_t next_qp = 0x100;
+    std::set<std::uint32_t> qps;
     std::size_t mtu = 0;
-    bool has_slots = false;  // else now and then there is none
+    std::size_t largest = 0;  // packet that may come
+    bool has_slots = false;   // else now and then there is none
     AddressHandle next_handle = 0;
     std::set<AddressHandle> handles;
     std::set<Gid> groups;
@@ -69,8 +91,8 @@ Bytes octets_from(Input& input, const Bytes& seen) {
     return bytes;
 }
 
-void step(Link& link, Host& host, Input& input, const LinkConfig& config) {
-    switch (input.below(4)) {
+void step(Link& link, Host& host, Input& input, const LinkConfig& config, std::uint64_t& now) {
+    switch (input.below(host.largest == host.mtu ? 4 : 6)) {
         case 0: {
             // An answer goes back to who was heard last.
             Bytes frame = octets_from(input, host.last_frame);
@@ -94,9 +116,9 @@ void step(Link& link, Host& host, Input& input, const LinkConfig& config) {
         }
         case 1: {
             Bytes payload(kEncapsulationOctets);
-            const std::array<std::uint16_t, 4> types = {kTypeArp, kTypeIpv4, kTypeIpv6,
-                                                        input.number<std::uint16_t>()};
-            put_u16(payload, 0, types[input.below(4)]);
+            const std::array<std::uint16_t, 5> types = {kTypeArp, kTypeIpv4, kTypeIpv6,
+                                                        input.number<std::uint16_t>(), kTypeCm};
+            put_u16(payload, 0, types[input.below(5)]);
             const Bytes packet = octets_from(input, host.last);
             payload.insert(payload.end(), packet.begin(), packet.end());
             Bytes grh(kGrhOctets);
@@ -120,6 +142,19 @@ void step(Link& link, Host& host, Input& input, const LinkConfig& config) {
             link.set_memberships(ipv4, ipv6);
             break;
         }
+        case 4:
+            if (!host.qps.empty()) {
+                link.on_connected(input.flag() ? *host.qps.rbegin() : *host.qps.begin(),
+                                  octets_from(input, host.last));
+            }
+            break;
+        case 5:
+            now += input.number<std::uint16_t>();
+            link.advance(now);
+            if (!host.qps.empty() && input.flag()) {
+                link.on_broken(*host.qps.begin());
+            }
+            break;
         default:
             link.on_frame(
                 input.flag() ? gratuitous_arp(config.own_mac, input.number<std::uint32_t>())
@@ -142,12 +177,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     config.mtu = input.flag() ? kDefaultMtu : 252;
     config.max_neighbours = kMostNeighbours;
     config.max_groups = kMostGroups;
+    config.connections.max_connections = kMostConnections;
     Host host;
     host.mtu = config.mtu;
-    Link link(config, host);
+    const bool is_connected = config.mtu >= kMadOctets && input.flag();
+    host.largest = is_connected ? kConnectedMtu : config.mtu;
+    Link link(config, host, is_connected ? &host : nullptr);
+    std::uint64_t now = 0;
     URNIC_CHECK(link.join_broadcast());
     for (int steps = 0; !input.empty() && steps < 1000; ++steps) {
-        step(link, host, input, config);
+        step(link, host, input, config, now);
     }
     return 0;
 }

@@ -3,6 +3,8 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <map>
+#include <string>
 
 #include <sys/signalfd.h>
 
@@ -19,6 +21,8 @@ The link ends with this program; SIGUSR1 prints its counters.
 Examples:
   urnic run -- urnic ipoib -d urnic0 -i ib0 &
   ip address add 10.9.0.1/24 dev ib0
+With packets of up to 65,520 octets to peers that do the same:
+  urnic run -- urnic ipoib -d urnic0 --mode connected &
 As a user, in namespaces of one's own:
   unshare -Urn sh -c 'urnic run -- urnic ipoib -d urnic0 & ...'
 
@@ -63,6 +67,23 @@ void add_options(CLI::App& app, ServiceConfig& config) {
     app.add_option("--service-level", config.ud.service_level, "Service level of all datagrams")
         ->capture_default_str()
         ->check(CLI::Range(0, 15));
+    app.add_option("--mode", config.is_connected,
+                   "datagram, or connected: RC connections beside it (RFC 4755)")
+        ->default_str("datagram")
+        ->transform(
+            CLI::CheckedTransformer(std::map<std::string, bool>{{"datagram", false}, {"connected", true}}));
+    app.add_option("--connected-mtu", config.connected_mtu, "Octets of an IP packet by a connection")
+        ->capture_default_str()
+        ->check(CLI::Range(2044U, urnic::ipoib::kConnectedMtu));
+    app.add_option("--connected-depth", config.connected_depth, "Receives, and send slots, of 64 KiB each")
+        ->capture_default_str()
+        ->check(CLI::Range(16, 4096));
+    app.add_option("--connections", config.max_connections, "Connections at once")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 4096));
+    app.add_option("--idle", config.idle_seconds, "Seconds after which an unused connection is closed")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 86400));
     app.add_option("--depth", config.ud.depth, "Receives, and send slots")
         ->capture_default_str()
         ->check(CLI::Range(16, 16384));

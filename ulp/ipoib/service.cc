@@ -2,10 +2,12 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 
 #include "ulp/ipoib/codec/announcement.h"
@@ -22,6 +24,16 @@ constexpr std::size_t kFrames = 16;
 constexpr std::size_t kCompletions = 256;
 /// Memberships without a report (the first ones, IGMP turned off) are seen after this.
 constexpr int kMembershipPeriodMs = 1000;
+/// The same of connections: messages of 64 KB.
+constexpr std::size_t kConnectedCompletions = 32;
+/// So long the last datagrams have to leave.
+constexpr int kFarewellMs = 100;
+
+std::uint64_t now_ms() {
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                          std::chrono::steady_clock::now().time_since_epoch())
+                                          .count());
+}
 
 /// Locally administered, from the octets of the GID that differ between ports.
 Mac mac_of(const Gid& gid, std::uint32_t qpn) {
@@ -49,12 +61,17 @@ Service::Service(const ServiceConfig& config) : config_(config), endpoint_(confi
     link_config_.own_mac = mac_of(endpoint_.gid(), endpoint_.qpn());
     link_config_.scope = {static_cast<std::uint16_t>(endpoint_.pkey() | 0x8000U), config.scope};
     link_config_.mtu = config.ud.mtu;
-    link_ = std::make_unique<Link>(link_config_, endpoint_);
+    if (config.is_connected) {
+        make_connected_mode();
+    }
+    link_ = std::make_unique<Link>(link_config_, endpoint_, rc_.get());
+    link_->advance(now_ms());
     if (!link_->join_broadcast()) {
         throw SetupError("cannot join the broadcast group " + text_of(broadcast_gid(link_config_.scope)) +
                          " on " + endpoint_.device_name());
     }
-    tap_ = std::make_unique<TapDevice>(config.interface, link_config_.own_mac, config.ud.mtu);
+    tap_ = std::make_unique<TapDevice>(config.interface, link_config_.own_mac,
+                                       config.is_connected ? config.connected_mtu : config.ud.mtu);
     coalescer_ = std::make_unique<Coalescer>(*tap_);
     endpoint_.on_frame(
         [this](ConstOctets header, ConstOctets payload) { coalescer_->take(header, payload); });
@@ -66,12 +83,45 @@ Service::Service(const ServiceConfig& config) : config_(config), endpoint_(confi
         });
 }
 
+Service::~Service() {
+    // Peers are told that connections end, as far as that goes at once.
+    link_.reset();
+    endpoint_.flush();
+    if (rc_ != nullptr) {
+        pollfd completion{endpoint_.completion_fd(), POLLIN, 0};
+        endpoint_.arm();
+        ::poll(&completion, 1, kFarewellMs);
+    }
+}
+
+void Service::make_connected_mode() {
+    if (config_.ud.mtu < kMadOctets) {
+        throw SetupError("connected mode needs a link of MTU " + std::to_string(kMadOctets) +
+                         " at least: its messages have that length");
+    }
+    if (config_.connected_mtu < config_.ud.mtu) {
+        throw SetupError("the MTU of connections, " + std::to_string(config_.connected_mtu) +
+                         ", is less than that of datagrams: see --connected-mtu and --mtu");
+    }
+    rc_ = std::make_unique<RcEndpoint>(endpoint_, config_.ud, config_.connected_depth);
+    ConnectionConfig& connections = link_config_.connections;
+    connections.receive_mtu = config_.connected_mtu + static_cast<std::uint32_t>(kEncapsulationOctets);
+    connections.path_mtu = rc_->path_mtu();
+    connections.max_connections = config_.max_connections;
+    connections.idle_ms = std::uint64_t{config_.idle_seconds} * 1000;
+    if (::getrandom(&connections.seed, sizeof connections.seed, 0) != sizeof connections.seed) {
+        throw errno_error("random numbers", "");
+    }
+}
+
 std::string Service::description() const {
     std::array<char, 16> qpn{};
     std::snprintf(qpn.data(), qpn.size(), "0x%06x", endpoint_.qpn());
     return tap_->name() + ": " + endpoint_.device_name() + " port " + std::to_string(config_.ud.port) +
            ", GID " + text_of(endpoint_.gid()) + ", QPN " + qpn.data() + ", MTU " +
-           std::to_string(config_.ud.mtu) + ", broadcast group " + text_of(broadcast_gid(link_config_.scope));
+           std::to_string(config_.ud.mtu) + ", broadcast group " +
+           text_of(broadcast_gid(link_config_.scope)) +
+           (rc_ == nullptr ? "" : ", connected mode, MTU " + std::to_string(config_.connected_mtu));
 }
 
 void Service::watch_memberships(ConstOctets frame) {
@@ -118,34 +168,60 @@ bool Service::move() {
         endpoint_.poll(kCompletions, [this](ConstOctets grh, std::uint32_t source, ConstOctets payload) {
             link_->on_datagram(grh, source, payload);
         });
+    const std::size_t connected = rc_ == nullptr ? 0 : rc_->poll(kConnectedCompletions, *this);
     // Merged frames lie in the receives' memory until here.
     coalescer_->flush();
     endpoint_.release_receives();
-    return has_read || completions != 0;
+    if (rc_ != nullptr) {
+        rc_->release_receives();
+        const std::uint64_t now = now_ms();
+        link_->advance(now);
+        rc_->advance(now);
+        endpoint_.flush();
+    }
+    return has_read || completions != 0 || connected != 0;
+}
+
+void Service::take_events() {
+    endpoint_.take_events(
+        [this](const ibv_async_event& event) { return rc_ != nullptr && rc_->take_event(event, *this); });
+}
+
+int Service::patience_ms() const {
+    if (rc_ == nullptr) {
+        return kMembershipPeriodMs;
+    }
+    const std::uint64_t now = now_ms();
+    const std::uint64_t next = std::max(link_->connections()->next_deadline(), now + 1);
+    return static_cast<int>(std::min<std::uint64_t>(next - now, kMembershipPeriodMs));
 }
 
 void Service::run(int stop_fd, int report_fd) {
-    std::array<pollfd, 6> events = {{{stop_fd, POLLIN, 0},
+    std::array<pollfd, 7> events = {{{stop_fd, POLLIN, 0},
                                      {report_fd, POLLIN, 0},
                                      {tap_->fd(), POLLIN, 0},
                                      {endpoint_.completion_fd(), POLLIN, 0},
                                      {addresses_->fd(), POLLIN, 0},
-                                     {endpoint_.event_fd(), POLLIN, 0}}};
+                                     {endpoint_.event_fd(), POLLIN, 0},
+                                     {rc_ == nullptr ? -1 : rc_->completion_fd(), POLLIN, 0}}};
     follow_memberships();
     while ((events[0].revents & POLLIN) == 0) {
         const bool has_moved = move();
         if (!has_moved) {
             endpoint_.arm();
+            if (rc_ != nullptr) {
+                rc_->arm();
+            }
         }
         // What came before the event was asked for is taken first.
         const bool may_sleep = !has_moved && !move();
         events[2].events = can_read() ? POLLIN : 0;
-        const int ready = ::poll(events.data(), events.size(), may_sleep ? kMembershipPeriodMs : 0);
+        const int ready = ::poll(events.data(), events.size(), may_sleep ? patience_ms() : 0);
         if ((events[4].revents & POLLIN) != 0) {
             addresses_->take();
         }
         if ((events[5].revents & POLLIN) != 0) {
-            endpoint_.take_events();
+            take_events();
         }
         if ((events[1].revents & POLLIN) != 0) {
             std::array<char, 256> taken{};
@@ -161,7 +237,8 @@ void Service::run(int stop_fd, int report_fd) {
 
 void Service::print_counters() const {
     const LinkCounters& counters = link_->counters();
-    const std::array<std::pair<const char*, std::uint64_t>, 26> rows = {{
+    using Row = std::pair<const char*, std::uint64_t>;
+    std::vector<Row> rows = {
         {"tx_packets", counters.tx_packets},
         {"tx_octets", counters.tx_octets},
         {"tx_multicast", counters.tx_multicast},
@@ -187,8 +264,36 @@ void Service::print_counters() const {
         {"failed_completions", endpoint_.failed_completions()},
         {"neighbours", link_->neighbours()},
         {"groups", link_->groups()},
-        {"mtu", link_config_.mtu},
-    }};
+    };
+    if (const Connections* connections = link_->connections(); connections != nullptr) {
+        const ConnectionCounters& of_connections = connections->counters();
+        const std::initializer_list<Row> connected = {
+            {"tx_connected", counters.tx_connected},
+            {"rx_connected", counters.rx_connected},
+            {"tx_too_big", counters.tx_too_big},
+            {"tx_fragmented", counters.tx_fragmented},
+            {"tx_no_connection", counters.tx_no_connection},
+            {"tx_held", counters.tx_held},
+            {"connections", connections->established()},
+            {"connections_opened", of_connections.opened},
+            {"connections_accepted", of_connections.accepted},
+            {"connections_crossed", of_connections.collisions},
+            {"connections_timed_out", of_connections.timed_out},
+            {"connections_broken", of_connections.broken},
+            {"connections_idle", of_connections.closed_idle},
+            {"connections_ended_by_peer", of_connections.closed_by_peer},
+            {"connections_evicted", of_connections.evicted},
+            {"connections_without_room", of_connections.no_room},
+            {"cm_rejects_sent", of_connections.rejects_sent},
+            {"cm_rejects_taken", of_connections.rejects_taken},
+            {"cm_malformed", of_connections.malformed},
+            {"cm_forged", of_connections.forged},
+            {"cm_unknown", of_connections.unknown},
+            {"connected_failed_completions", rc_->failed_completions()},
+        };
+        rows.insert(rows.end(), connected);
+    }
+    rows.emplace_back("mtu", link_config_.mtu);
     for (const auto& [name, value] : rows) {
         std::fprintf(stderr, "%s %llu\n", name, static_cast<unsigned long long>(value));
     }

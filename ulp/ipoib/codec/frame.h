@@ -23,6 +23,13 @@ inline constexpr std::size_t kGrhOctets = 40;
 inline constexpr std::uint32_t kDefaultMtu = 2044;
 inline constexpr std::uint32_t kLargestUdMtu = 4092;
 
+/// The header of section 6; its second half is reserved.
+[[nodiscard]] inline std::array<std::byte, kEncapsulationOctets> encapsulation(std::uint16_t type) {
+    std::array<std::byte, kEncapsulationOctets> header{};
+    put_u16(header, 0, type);
+    return header;
+}
+
 /// Source GID from the room of a GRH: of an IPv6 header to `own` or to a group, or of an IPv4 header; none:
 /// neither.
 [[nodiscard]] std::optional<Gid> source_gid(ConstOctets grh, const Gid& own);

@@ -41,6 +41,17 @@ struct LinkAddress {
     }
 };
 
+struct LinkAddressHash {
+    std::size_t operator()(const LinkAddress& address) const {
+        std::uint64_t hash = address.qpn;
+        for (std::size_t at = 0; at < address.gid.size(); at += 4) {
+            hash = (hash ^ u32_at(address.gid, at)) * 0x9E3779B97F4A7C15ULL;
+            hash ^= hash >> 29U;
+        }
+        return hash;
+    }
+};
+
 [[nodiscard]] inline LinkAddress read_link_address(ConstOctets octets) {
     LinkAddress address;
     address.flags = u8_at(octets, 0);

@@ -7,21 +7,30 @@ namespace urnic::ipoib {
 
 namespace {
 
-/// The header of section 6; its second half is reserved.
-std::array<std::byte, kEncapsulationOctets> encapsulation(std::uint16_t type) {
-    std::array<std::byte, kEncapsulationOctets> header{};
-    put_u16(header, 0, type);
-    return header;
+ConnectionConfig connections_of(const LinkConfig& config) {
+    ConnectionConfig connections = config.connections;
+    connections.own = config.own;
+    connections.pkey = config.scope.pkey;
+    connections.least_mtu = config.mtu;
+    return connections;
 }
 
 }  // namespace
 
-Link::Link(const LinkConfig& config, Outbox& outbox)
+Link::Link(const LinkConfig& config, Outbox& outbox, RcPort* rc)
     : config_(config),
       outbox_(outbox),
-      neighbours_(outbox, std::max<std::size_t>(config.max_neighbours, 1)) {}
+      neighbours_(outbox, std::max<std::size_t>(config.max_neighbours, 1)),
+      rc_(rc) {
+    if (rc != nullptr) {
+        config_.own.flags |= kSupportsRc;
+        connections_ =
+            std::make_unique<Connections>(connections_of(config), *rc, static_cast<CmSender&>(*this));
+    }
+}
 
 Link::~Link() {
+    connections_.reset();
     for (const Gid& group : groups_) {
         outbox_.leave(group);
     }
@@ -61,7 +70,9 @@ bool Link::to_mac(const LinkAddress& address, Mac& out) {
     if (!address.is_unicast()) {
         return false;
     }
-    out = neighbours_.of_address(address, Evidence::kNamed).mac;
+    Neighbour& neighbour = neighbours_.of_address(address, Evidence::kNamed);
+    neighbour.address.flags = address.flags;
+    out = neighbour.mac;
     return true;
 }
 
@@ -126,15 +137,19 @@ void Link::on_frame(ConstOctets frame) {
         ++counters_.tx_too_long;
         return;
     }
-    const Neighbour* neighbour = with_handle(address);
+    send_datagram(address, type, payload);
+}
+
+void Link::send_datagram(const LinkAddress& to, std::uint16_t type, ConstOctets packet) {
+    const Neighbour* neighbour = with_handle(to);
     if (neighbour == nullptr) {
         return;
     }
-    if (!outbox_.send(neighbour->handle, address.qpn, encapsulation(type), payload)) {
+    if (!outbox_.send(neighbour->handle, to.qpn, encapsulation(type), packet)) {
         ++counters_.tx_no_slot;
         return;
     }
-    count_sent(address, payload.size());
+    count_sent(to, packet.size());
 }
 
 Neighbour* Link::with_handle(const LinkAddress& address) {
@@ -156,6 +171,9 @@ void Link::count_sent(const LinkAddress& address, std::size_t octets) {
 }
 
 void Link::on_frame(Octets frame, const Offload& offload) {
+    if (connections_ != nullptr && take_connected(frame, offload)) {
+        return;
+    }
     if (offload.segmentation == Segmentation::kNone) {
         if (offload.needs_checksum && !complete_checksum(frame, offload)) {
             ++counters_.tx_malformed;
@@ -178,10 +196,16 @@ void Link::on_frame(Octets frame, const Offload& offload) {
     if (to == nullptr) {
         return;
     }
-    switch (segmenter_.start(encapsulation(type), packet, offload, config_.mtu)) {
+    start_segments(to->address, 0, type, packet, offload, config_.mtu);
+}
+
+void Link::start_segments(const LinkAddress& to, std::uint32_t qpn, std::uint16_t type, ConstOctets packet,
+                          const Offload& offload, std::size_t mtu) {
+    switch (segmenter_.start(encapsulation(type), packet, offload, mtu)) {
         case Segmenter::Start::kDone:
             ++counters_.tx_segmented;
-            segments_to_ = to->address;
+            segments_to_ = to;
+            segments_qpn_ = qpn;
             resume();
             break;
         case Segmenter::Start::kMalformed:
@@ -195,6 +219,10 @@ void Link::on_frame(Octets frame, const Offload& offload) {
 
 void Link::resume() {
     if (segmenter_.is_done()) {
+        return;
+    }
+    if (segments_qpn_ != 0) {
+        resume_connected();
         return;
     }
     const Neighbour* neighbour = with_handle(segments_to_);
@@ -249,11 +277,20 @@ void Link::on_datagram(ConstOctets grh, std::uint32_t source_qpn, ConstOctets pa
     }
     // The second half of the encapsulation header is reserved and ignored (section 6).
     const std::uint16_t type = u16_at(payload, 0);
-    ConstOctets packet = payload.subspan(kEncapsulationOctets);
+    const ConstOctets packet = payload.subspan(kEncapsulationOctets);
+    if (type == kTypeCm && connections_ != nullptr && source.is_unicast()) {
+        connections_->on_message(source, packet);
+        settle();
+        return;
+    }
     if ((type != kTypeArp && type != kTypeIpv4 && type != kTypeIpv6) || !source.is_unicast()) {
         ++counters_.rx_other_type;
         return;
     }
+    deliver(source, type, packet);
+}
+
+void Link::deliver(const LinkAddress& source, std::uint16_t type, ConstOctets packet) {
     const Mac source_mac = neighbours_.of_address(source, Evidence::kSeen).mac;
     const bool is_arp_request =
         type == kTypeArp && packet.size() >= kArpOperationEnd && u16_at(packet, 6) == 1;

@@ -9,12 +9,14 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "ulp/ipoib/codec/frame.h"
 #include "ulp/ipoib/codec/multicast.h"
 #include "ulp/ipoib/codec/translation.h"
+#include "ulp/ipoib/engine/connections.h"
 #include "ulp/ipoib/engine/neighbour_table.h"
 #include "ulp/ipoib/engine/outbox.h"
 #include "ulp/ipoib/engine/segmenter.h"
@@ -32,6 +34,8 @@ struct LinkConfig {
     std::size_t max_neighbours = 4096;
     /// Groups that are joined at once, the broadcast group not counted.
     std::size_t max_groups = 1024;
+    /// Of connected mode (RFC 4755); own, least_mtu and pkey are the link's.
+    ConnectionConfig connections;
 };
 
 struct LinkCounters {
@@ -55,11 +59,19 @@ struct LinkCounters {
     std::uint64_t rx_other_type = 0;
     std::uint64_t rx_malformed = 0;  ///< ARP or neighbour discovery
     std::uint64_t joins_failed = 0;
+    // Connected mode.
+    std::uint64_t tx_connected = 0;  ///< packets by connections
+    std::uint64_t rx_connected = 0;
+    std::uint64_t tx_too_big = 0;     ///< answered by an ICMP error with the MTU
+    std::uint64_t tx_fragmented = 0;  ///< packets that were cut by IP for a peer that takes datagrams alone
+    std::uint64_t tx_no_connection = 0;  ///< longer than a datagram, while there could be no connection
+    std::uint64_t tx_held = 0;           ///< waited for a connection
 };
 
-class Link : private AddressMap {
+class Link : private AddressMap, private CmSender {
   public:
-    Link(const LinkConfig& config, Outbox& outbox);
+    /// `rc`: for connected mode; none: datagrams alone.
+    Link(const LinkConfig& config, Outbox& outbox, RcPort* rc = nullptr);
     ~Link() override;
 
     /// Joins the broadcast group; the link is up when that is true (section 5: every interface is FullMember
@@ -75,6 +87,15 @@ class Link : private AddressMap {
     void resume();
     /// A datagram: 40 octets of GRH room and the payload, the QP that sent it.
     void on_datagram(ConstOctets grh, std::uint32_t source_qpn, ConstOctets payload);
+    /// A message that an RC QP has received.
+    void on_connected(std::uint32_t qpn, ConstOctets payload);
+    /// A SEND of an RC QP is complete, or it is in error.
+    void on_acknowledged(std::uint32_t qpn);
+    void on_broken(std::uint32_t qpn);
+    /// Time goes on, in milliseconds.
+    void advance(std::uint64_t now_ms);
+    /// Of connected mode; nullptr: datagrams alone.
+    [[nodiscard]] const Connections* connections() const { return connections_.get(); }
     /// The IP groups that the TAP device's kernel is a member of: joins and leaves what differs.
     void set_memberships(std::span<const std::uint32_t> ipv4, std::span<const Ipv6Address> ipv6);
 
@@ -93,6 +114,27 @@ class Link : private AddressMap {
     /// The entry with its handle; nullptr: there is no handle, which is counted.
     [[nodiscard]] Neighbour* with_handle(const LinkAddress& address);
     void count_sent(const LinkAddress& address, std::size_t octets);
+    /// To the TAP device: a packet of that neighbour.
+    void deliver(const LinkAddress& source, std::uint16_t type, ConstOctets packet);
+    /// An IP packet, whole and with its checksum, as one datagram.
+    void send_datagram(const LinkAddress& to, std::uint16_t type, ConstOctets packet);
+    void start_segments(const LinkAddress& to, std::uint32_t qpn, std::uint16_t type, ConstOctets packet,
+                        const Offload& offload, std::size_t mtu);
+
+    // Connected mode.
+    void send_cm(const LinkAddress& to, const Mad& mad) override;
+    /// An IP packet that a connection may take, or that is longer than a datagram. False: nothing of that; it
+    /// goes as on any link.
+    [[nodiscard]] bool take_connected(Octets frame, const Offload& offload);
+    void send_connected(const LinkAddress& to, const Connections::Way& way, Octets frame,
+                        const Offload& offload);
+    /// A packet that is longer than `mtu`: TCP is cut, IP without DF fragmented, for others there is an
+    /// error.
+    void send_too_long(const LinkAddress& to, Octets frame, const Offload& offload, std::uint32_t mtu);
+    void resume_connected();
+    void hold(const LinkAddress& to, Octets frame, const Offload& offload);
+    /// Sends what was held for peers that are pending no longer.
+    void settle();
     void count_failure(Translation result, bool is_outgoing);
 
     LinkConfig config_;
@@ -102,8 +144,16 @@ class Link : private AddressMap {
     bool has_joined_broadcast_ = false;
     LinkCounters counters_;
     Segmenter segmenter_;
-    /// Where the segments go that wait.
+    /// Where the segments go that wait, and by which RC QP; 0: by datagrams.
     LinkAddress segments_to_;
+    std::uint32_t segments_qpn_ = 0;
+    struct Held {
+        LinkAddress to;
+        std::vector<std::byte> frame;
+    };
+    std::vector<Held> held_;
+    RcPort* rc_;
+    std::unique_ptr<Connections> connections_;
     /// A translated message: no longer than the largest MTU.
     std::array<std::byte, 65536> scratch_{};
 };

@@ -9,15 +9,6 @@ constexpr std::uint16_t kNeighbourPrefix = 0x0249;
 
 }  // namespace
 
-std::size_t NeighbourTable::AddressHash::operator()(const LinkAddress& address) const {
-    std::uint64_t hash = address.qpn;
-    for (std::size_t at = 0; at < address.gid.size(); at += 4) {
-        hash = (hash ^ u32_at(address.gid, at)) * 0x9E3779B97F4A7C15ULL;
-        hash ^= hash >> 29U;
-    }
-    return hash;
-}
-
 NeighbourTable::~NeighbourTable() {
     for (const List* entries : {&named_, &seen_}) {
         for (const Neighbour& entry : *entries) {
@@ -53,7 +44,6 @@ void NeighbourTable::drop_oldest() {
 Neighbour& NeighbourTable::of_address(const LinkAddress& address, Evidence evidence) {
     if (const auto found = by_address_.find(address); found != by_address_.end()) {
         touch(found->second, evidence);
-        found->second->address.flags = address.flags;
         return *found->second;
     }
     if (size() >= most_) {

@@ -33,16 +33,14 @@ class NeighbourTable {
     NeighbourTable(const NeighbourTable&) = delete;
     NeighbourTable& operator=(const NeighbourTable&) = delete;
 
-    /// The entry of an address, made if there is none. Once seen it stays so.
+    /// The entry of an address, made if there is none. Once seen it stays so, and so do the flags that it was
+    /// made with.
     [[nodiscard]] Neighbour& of_address(const LinkAddress& address, Evidence evidence);
     /// The neighbour of a MAC that of_address() has given; nullptr: none, or no longer.
     [[nodiscard]] Neighbour* of_mac(const Mac& mac);
     [[nodiscard]] std::size_t size() const { return named_.size() + seen_.size(); }
 
   private:
-    struct AddressHash {
-        std::size_t operator()(const LinkAddress& address) const;
-    };
     using List = std::list<Neighbour>;
     [[nodiscard]] List& list_of(const Neighbour& entry) { return entry.is_seen ? seen_ : named_; }
     void touch(List::iterator entry, Evidence evidence);
@@ -54,7 +52,7 @@ class NeighbourTable {
     // The last used first.
     List named_;
     List seen_;
-    std::unordered_map<LinkAddress, List::iterator, AddressHash> by_address_;
+    std::unordered_map<LinkAddress, List::iterator, LinkAddressHash> by_address_;
     std::unordered_map<std::uint32_t, List::iterator> by_number_;
     std::uint32_t next_number_ = 1;
 };

@@ -48,11 +48,15 @@ int UdEndpoint::completion_fd() const { return channel_->fd; }
 
 int UdEndpoint::event_fd() const { return context_->async_fd; }
 
-void UdEndpoint::take_events() {
+void UdEndpoint::take_events(const std::function<bool(const ibv_async_event&)>& is_taken) {
     ibv_async_event event{};
     while (ibv_get_async_event(context_.get(), &event) == 0) {
         const ibv_event_type type = event.event_type;
+        const bool is_others = is_taken(event);
         ibv_ack_async_event(&event);
+        if (is_others) {
+            continue;
+        }
         if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_QP_FATAL) {
             throw SetupError("RDMA device " + device_name_ + " is gone (" + ibv_event_type_str(type) +
                              "): start again when it is back");

@@ -39,12 +39,17 @@ class UdEndpoint : public Outbox {
     [[nodiscard]] std::uint32_t qpn() const;
     [[nodiscard]] std::uint16_t pkey() const { return pkey_; }
     [[nodiscard]] const std::string& device_name() const { return device_name_; }
+    [[nodiscard]] ibv_context* context() const { return context_.get(); }
+    [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
+    /// The one that was found, where the configuration has none.
+    [[nodiscard]] int gid_index() const { return config_.gid_index; }
     /// Readable when there are completions.
     [[nodiscard]] int completion_fd() const;
     /// Readable when there are events of the device.
     [[nodiscard]] int event_fd() const;
-    /// Takes events of the device; throws SetupError when the device is gone.
-    void take_events();
+    /// Takes events of the device; throws SetupError when the device is gone. Those that `is_taken` returns
+    /// true for are another's.
+    void take_events(const std::function<bool(const ibv_async_event&)>& is_taken);
     /// Takes completions, at most `most` and a few more; on_datagram(GRH room, source QPN, payload) for each
     /// receive, whose memory stays as it is until release_receives(). Returns how many there were.
     using OnDatagram = std::function<void(ConstOctets, std::uint32_t, ConstOctets)>;
