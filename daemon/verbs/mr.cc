@@ -55,7 +55,7 @@ int map_region(ClientState& client, const abi::RegMrRequest& request, MemoryRegi
     region.space = nullptr;
     if ((request.flags & abi::kRegMrConverted) == 0) {
         if (request.length != 0 && !may_be_copied(client)) {
-            client.user.refuse("memory that has to be copied (copied_memory in [daemon.limits])");
+            client.user.refuse("memory that has to be copied (copied_memory in [daemon])");
             return EPERM;
         }
         region.space = &client.memory;
@@ -99,6 +99,11 @@ int attach_process(ClientState& client, const abi::AttachProcessRequest& /*reque
     const int error = client.memory.process().attach(client.pid, message.fds[0], message.fds[1]);
     if (error == EINVAL) {
         client.user.refuse("descriptors that are not of its process's memory");
+    }
+    if (error == ENOSYS) {
+        client.user.refuse(
+            "memory that has to be copied: openat2() is refused to urnicd (remove RestrictSUIDSGID= from its "
+            "unit, or allow the call in the container's seccomp profile)");
     }
     return error;
 }

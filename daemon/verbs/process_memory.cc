@@ -88,19 +88,23 @@ UniqueFd find_entry(int directory) {
     return UniqueFd(static_cast<int>(::syscall(SYS_openat2, directory, "mem", &how, sizeof how)));
 }
 
-/// Only a process's directory has an entry of that name that its owner alone may read and write.
-bool is_process_memory(pid_t pid, int directory, int memory) {
+/// 0: it is. Only a process's directory has an entry of that name that its owner alone may read and write.
+int check_process_memory(pid_t pid, int directory, int memory) {
     FileIdentity process;
     FileIdentity found;
     FileIdentity given;
     if (!identify(directory, "", process) || !S_ISDIR(process.mode) || !identify(memory, "", given) ||
         given.mode != (S_IFREG | S_IRUSR | S_IWUSR) || !given.has_device_of(process) ||
         !is_in_procfs(pid, process)) {
-        return false;
+        return EINVAL;
     }
     const UniqueFd entry = find_entry(directory);
-    return entry && identify(entry.get(), "", found) && found.mode == given.mode &&
-           found.has_device_of(given) && found.inode == given.inode;
+    if (!entry && (errno == ENOSYS || errno == EPERM)) {
+        return ENOSYS;
+    }
+    const bool is_same = entry && identify(entry.get(), "", found) && found.mode == given.mode &&
+                         found.has_device_of(given) && found.inode == given.inode;
+    return is_same ? 0 : EINVAL;
 }
 
 /// pread() takes addresses that are no file offsets as errors; those of user space are all positive.
@@ -112,8 +116,8 @@ int ProcessMemory::attach(pid_t pid, const UniqueFd& directory, UniqueFd& memory
     if (memory_) {
         return EEXIST;
     }
-    if (!is_process_memory(pid, directory.get(), memory.get())) {
-        return EINVAL;
+    if (const int error = check_process_memory(pid, directory.get(), memory.get()); error != 0) {
+        return error;
     }
     memory_ = std::move(memory);
     fd_.store(memory_.get(), std::memory_order_release);

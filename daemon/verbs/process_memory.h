@@ -19,8 +19,9 @@ class ProcessMemory {
   public:
     /// Takes the client's descriptors of /proc/self (`directory`, O_PATH will do) and of /proc/self/mem
     /// (`memory`); asks nothing of them that a file system could keep waiting for an answer. EEXIST: there is
-    /// one already; EINVAL: they are something else; then they stay the caller's. `pid` is the client's, as
-    /// seen from here: it tells which file systems the client sees as procfs.
+    /// one already; EINVAL: they are something else; ENOSYS: openat2(2), which tells, is refused to the
+    /// daemon; then they stay the caller's. `pid` is the client's, as seen from here: it tells which file
+    /// systems the client sees as procfs.
     [[nodiscard]] int attach(pid_t pid, const UniqueFd& directory, UniqueFd& memory);
 
     /// Any thread. Returns whether all of it could be copied. May wait for what lies at these addresses.

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <string>
 
+#include "os/syscall_filter.h"
+
 namespace urnic::daemon {
 namespace {
 
@@ -173,6 +175,28 @@ TEST(ProcessMemoryFiles, AFileThatLooksLikeItIsNotTaken) {
     EXPECT_EQ(process.attach(::getpid(), directory, memory), EINVAL);
     ::unlinkat(directory.get(), "mem", 0);
     ::rmdir(path.c_str());
+}
+
+/// As behind systemd's RestrictSUIDSGID=, or an old container's filter. In a child: filters stay.
+TEST(ProcessMemoryFiltered, ADaemonThatMayNotAskSaysSo) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        UniqueFd memory = memory_of(::getpid());
+        const UniqueFd directory = directory_of(::getpid());
+        SyscallFilter filter;
+        for (const char* call :
+             {"statx", "statfs", "openat", "newfstatat", "fstat", "read", "close", "exit_group"}) {
+            filter.allow(call);
+        }
+        ProcessMemory process;
+        ::_exit(filter.install(SyscallFilter::Scope::kThread) == 0
+                    ? process.attach(::getpid(), directory, memory)
+                    : 99);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), ENOSYS);
 }
 
 }  // namespace
