@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <semaphore>
 
@@ -69,6 +70,11 @@ std::vector<std::string> arguments(const EalConfig& config, int cpu) {
 
 std::string remedy(const EalConfig& config, const std::string& said) {
     // Before anything of memory.
+    if (!std::filesystem::is_directory("/sys/module")) {
+        return "It looks at /sys/module, which is not there: mount sysfs (mount -t sysfs none /sys). "
+               "systemd-nspawn leaves it out of containers with a network of their own: set "
+               "SYSTEMD_NSPAWN_API_VFS_WRITABLE=1 for it";
+    }
     if (!config.vdevs.empty() && said.find("parse device") != std::string::npos) {
         return "Check 'device' of the ports with port = \"vdev\": no driver of DPDK's has that name";
     }

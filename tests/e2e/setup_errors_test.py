@@ -86,6 +86,12 @@ class SetupErrors(harness.TestCase):
     def test_packet_memory(self):
         self.expect("packet", "eal_args = [\"-m\"", daemon='eal_args = ["-m", "4"]')
 
+    def test_no_sysfs(self):
+        """As in some containers."""
+        self.expect("/sys/module, which is not there", "mount -t sysfs",
+                    port='port = "fabric"\nfabric = "lab"\nipv4 = "198.18.0.1/24"',
+                    before=["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys && exec "$@"', "sh"])
+
     def test_vdev(self):
         self.expect("'device'", "no driver of DPDK's has that name", "net_nosuch0",
                     port='port = "vdev"\ndevice = "net_nosuch0"')
