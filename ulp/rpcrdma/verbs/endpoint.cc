@@ -196,15 +196,14 @@ void Endpoint::disconnect() {
 void Endpoint::end() {
     if (has_ended_) return;
     has_ended_ = true;
-    if (cm_.id != nullptr && cm_.id->qp != nullptr) {
-        if (!is_disconnected_) (void)rdma_disconnect(cm_.id);
-        rdma_destroy_qp(cm_.id);
-    }
+    const bool has_qp = cm_.id != nullptr && cm_.id->qp != nullptr;
+    if (has_qp && !is_disconnected_) (void)rdma_disconnect(cm_.id);
+    exposures_.end();
+    if (has_qp) rdma_destroy_qp(cm_.id);
     Wqe wqe;
     while (sends_.take(wqe)) {
         release(wqe);
     }
-    exposures_.end();
 }
 
 void Endpoint::push(const Wqe& wqe) {

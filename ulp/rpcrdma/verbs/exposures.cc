@@ -127,12 +127,7 @@ void Exposures::release(Entry& entry) {
         std::memcpy(entry.memory.data(), entry.copy, entry.memory.size());
     }
     ibv_mw* const window = std::exchange(entry.window, nullptr);
-    if (window != nullptr && is_ended_) {
-        // Nobody unbound it: it goes before the MR that it is bound to.
-        (void)ibv_dealloc_mw(window);
-    } else if (window != nullptr) {
-        idle_windows_.push_back({window, entry.window_key});
-    }
+    if (window != nullptr) idle_windows_.push_back({window, entry.window_key});
     free_memory(entry);
     entry.state = State::kFree;
     ++entry.generation;
@@ -174,6 +169,13 @@ bool Exposures::withdraw(std::uint32_t call, std::span<const Exposure> exposures
     last.withdrawal = add_withdrawal(call) + 1;
     (void)queue_->push(last);
     return false;
+}
+
+void Exposures::end() {
+    is_ended_ = true;
+    for (Entry& entry : entries_) {
+        if (ibv_mw* const window = std::exchange(entry.window, nullptr)) (void)ibv_dealloc_mw(window);
+    }
 }
 
 void Exposures::on_invalidated(std::uint64_t cookie) {

@@ -36,8 +36,9 @@ class Exposures {
     void on_invalidated(std::uint64_t cookie);
     /// The call of a withdrawal that is complete, by Wqe::withdrawal.
     [[nodiscard]] std::uint32_t take_withdrawal(std::uint32_t withdrawal);
-    /// The QP is gone, and all windows are unbound with it: withdraw() is done at once from now on.
-    void end() { is_ended_ = true; }
+    /// The QP is about to go: frees all bound windows, so that withdraw() is done at once from now on.
+    /// Windows go before their QP because rxe's waits for them, for a minute.
+    void end();
 
   private:
     enum class State : std::uint8_t { kFree, kExposed, kWithdrawing };
