@@ -23,7 +23,10 @@ MEMORY_MB = 1024
 EXPORT, MOUNTPOINT = "/export", "/mnt"
 # Our client and server inside, with our library, over rxe.
 OURS_AT = "/opt/urnic"
-CLIENT, SERVER = (f"LD_LIBRARY_PATH=$LD_LIBRARY_PATH:{OURS_AT} {OURS_AT}/{name}" for name in ("nfs_client", "nfs_server"))
+OURS = {"nfs_client": "tests/interop/nfs_client", "nfs_server": "tests/interop/nfs_server", "rpcrdma_check": "tests/e2e/rpcrdma_check",
+        "liburnic-rpcrdma.so.0": "ulp/rpcrdma/liburnic-rpcrdma.so.0"}
+CLIENT, SERVER, CHECK = (f"LD_LIBRARY_PATH=$LD_LIBRARY_PATH:{OURS_AT} {OURS_AT}/{name}"
+                         for name in ("nfs_client", "nfs_server", "rpcrdma_check"))
 OUR_NFS_PORT, OUR_TCP_PORT = 20051, 2051
 NFS_PORT, MOUNT_PORT, TCP_PORT = 20049, 20048, 2049
 # Words of the kernel that a run must not leave.
@@ -47,8 +50,7 @@ def make():
     files[str(LIBRARIES / "tcc/libtcc1.a")] = packages["tcc"] / "usr/lib/x86_64-linux-gnu/tcc/libtcc1.a"
     files.update({str(LIBRARIES / name): LIBRARIES / name for name in LINKED_WITH})
     files.update({name: pathlib.Path(name) for name in ("/etc/netconfig", "/etc/protocols", "/etc/services")})
-    files.update({f"{OURS_AT}/{name}": harness.BUILD / "tests/interop" / name for name in ("nfs_client", "nfs_server")})
-    files[f"{OURS_AT}/liburnic-rpcrdma.so.0"] = harness.BUILD / "ulp/rpcrdma/liburnic-rpcrdma.so.0"
+    files.update({f"{OURS_AT}/{name}": harness.BUILD / path for name, path in OURS.items()})
     return image.make(CACHE, extra, files, "initramfs-nfs", MODULES)
 
 

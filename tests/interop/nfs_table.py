@@ -30,6 +30,7 @@ WHAT = {
     **{("server", name): (test.__doc__ or "").split("\n")[0].rstrip(".") for name, test in nfs_mounted.TESTS},
     ("server", "watch"): "error counters of both RNICs, the guest's kernel log",
     ("server", "tshark"): "tshark finds nothing malformed; all ICRCs are right",
+    ("guest", "interface"): "`rpcrdma_check`: the C interface, both versions, handles that are dead behind their calls",
     ("guest", "own"): "`nfs_client`'s tests of `nfs_server`, version 2",
     ("guest", "speed"): "`nfs_client` beside Linux's mount, of Linux's nfsd: a file written and read by both, SHA-256; how fast is in `bench/RESULTS.md`",
     ("guest", "watch"): "error counters of both RNICs, the guest's kernel log",

@@ -74,7 +74,7 @@ sockaddr_in server_address(std::uint16_t port) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
-    EXPECT_EQ(inet_pton(AF_INET, kServerAddress, &address.sin_addr), 1);
+    EXPECT_EQ(inet_pton(AF_INET, server_host(), &address.sin_addr), 1);
     return address;
 }
 

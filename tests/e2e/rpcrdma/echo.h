@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,7 +15,11 @@
 
 namespace urnic::e2e {
 
-inline constexpr const char* kServerAddress = "198.18.0.1";  // urnic0's
+/// urnic0's, or RPCRDMA_CHECK_ADDRESS of the environment: of another RNIC.
+[[nodiscard]] inline const char* server_host() {
+    const char* const other = std::getenv("RPCRDMA_CHECK_ADDRESS");
+    return other != nullptr ? other : "198.18.0.1";
+}
 
 using Octets = std::vector<std::uint8_t>;
 

@@ -15,7 +15,7 @@ RawPeer::RawPeer(std::uint16_t port) {
     hints.ai_flags = RAI_PASSIVE;
     hints.ai_port_space = RDMA_PS_TCP;
     rdma_addrinfo* found = nullptr;
-    EXPECT_EQ(rdma_getaddrinfo(kServerAddress, std::to_string(port).c_str(), &hints, &found), 0);
+    EXPECT_EQ(rdma_getaddrinfo(server_host(), std::to_string(port).c_str(), &hints, &found), 0);
     ibv_qp_init_attr init{};
     init.cap = {
         .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
