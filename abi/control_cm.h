@@ -35,6 +35,20 @@ struct CmChannelFill {
     std::uint32_t announced;  // messages sent since it was opened; wraps
     std::uint32_t waiting;    // events
 };
+/// What QUERY_ROUTE and INIT_QP_ATTR would answer about an id at this moment, in the structures of
+/// <rdma/rdma_user_cm.h>. Good until a command changes the id.
+struct CmIdSnapshot {
+    static constexpr std::size_t kRouteBytes = 208;   // rdma_ucm_query_route_resp
+    static constexpr std::size_t kQpAttrBytes = 144;  // ib_uverbs_qp_attr
+    static constexpr std::uint32_t kFirstState = 1;   // ibv_qp_state: INIT, RTR, RTS
+    static constexpr std::uint32_t kStates = 3;
+
+    std::uint32_t id;
+    std::uint16_t is_valid;        // 0: there is none, and the rest is 0
+    std::uint16_t qp_attr_states;  // bit i: INIT_QP_ATTR for the state kFirstState + i has an answer
+    std::uint8_t route[kRouteBytes];
+    std::uint8_t qp_attr[kStates][kQpAttrBytes];
+};
 /// Sent whole with errors, too.
 struct CmCommandReply {
     ReplyHeader header;
@@ -43,6 +57,26 @@ struct CmCommandReply {
     CmChannelFill own;    // of the command's channel
     CmChannelFill other;  // MIGRATE_ID: of the channel that the id came from
     std::uint8_t body[kMaxCmBytes];
+    /// GET_EVENT: of the event's id, where librdmacm asks next; of a connection request's new id.
+    CmIdSnapshot snapshot;
 };
+
+/// ACCEPT together with the changes of the connection's QP that librdmacm makes right before it. They are
+/// carried out in their order, then the command; the first that fails ends it, with its error. The reply is a
+/// CmCommandReply, of a failed change the header alone. EINVAL for another command.
+struct CmAcceptRequest {
+    static constexpr std::uint32_t kMaxModifies = 3;
+    struct Modify {
+        std::uint32_t qp;
+        std::uint32_t reserved;
+        QpAttr attr;
+    };
+    RequestHeader header;
+    std::uint32_t num_modifies;
+    std::uint32_t reserved;
+    Modify modifies[kMaxModifies];
+    CmCommandRequest command;  // its header is not looked at
+};
+static_assert(sizeof(CmAcceptRequest) <= kMaxMessageBytes);
 
 }  // namespace urnic::abi

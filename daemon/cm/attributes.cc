@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cerrno>
+#include <cstring>
 
 #include "daemon/cm/client.h"
 
@@ -146,6 +147,62 @@ ib_uverbs_ah_attr address_attributes(const CmId& id) {
     return attr;
 }
 
+int describe_qp_attr(const CmService& service, const CmId& id, std::uint32_t state, ib_uverbs_qp_attr& attr) {
+    if (id.device == nullptr || state < kInit || state > kRts) {
+        return EINVAL;
+    }
+    attr.qp_state = state;
+    attr.port_num = kPort;
+    attr.pkey_index = id.pkey_index;
+    if (id.is_datagram() || id.connection == 0) {
+        describe_basic(id, attr);
+        return 0;
+    }
+    const auto info = service.manager(*id.device).info(id.connection);
+    if (!info) {
+        return EINVAL;
+    }
+    if (state == kInit) {
+        return describe_init(*info, attr);
+    }
+    return state == kRtr ? describe_rtr(id, *info, attr) : describe_rts(id, *info, attr);
+}
+
+rdma_ucm_query_route_resp describe_route(const CmId& id) {
+    rdma_ucm_query_route_resp answer{};
+    answer.src_addr = write_endpoint(id.local.at);
+    answer.dst_addr = write_endpoint(id.remote);
+    answer.ibdev_index = ~0U;  // devices are told apart by their GUIDs
+    if (id.device != nullptr) {
+        answer.node_guid = id.device->device->node_guid;
+        answer.port_num = kPort;
+        const ib_user_path_rec path = path_of(id);
+        answer.ib_route[0] = path;
+        answer.num_paths = id.has_route ? 1 : 0;
+    }
+    return answer;
+}
+
+abi::CmIdSnapshot snapshot_of(const CmService& service, const CmId& id) {
+    using Snapshot = abi::CmIdSnapshot;
+    static_assert(sizeof(rdma_ucm_query_route_resp) == Snapshot::kRouteBytes);
+    static_assert(sizeof(ib_uverbs_qp_attr) == Snapshot::kQpAttrBytes);
+    static_assert(kInit == Snapshot::kFirstState && kRts == kInit + Snapshot::kStates - 1);
+    Snapshot snapshot{};
+    snapshot.id = id.handle;
+    snapshot.is_valid = 1;
+    const rdma_ucm_query_route_resp route = describe_route(id);
+    std::memcpy(snapshot.route, &route, sizeof route);
+    for (std::uint32_t i = 0; i < Snapshot::kStates; ++i) {
+        ib_uverbs_qp_attr attr{};
+        if (describe_qp_attr(service, id, kInit + i, attr) == 0) {
+            snapshot.qp_attr_states |= static_cast<std::uint16_t>(1U << i);
+            std::memcpy(snapshot.qp_attr[i], &attr, sizeof attr);
+        }
+    }
+    return snapshot;
+}
+
 int CmClient::init_qp_attr(const rdma_ucm_init_qp_attr& command, Call& call) {
     CmId* id = nullptr;
     if (call.out.size() < sizeof(ib_uverbs_qp_attr)) {
@@ -154,25 +211,8 @@ int CmClient::init_qp_attr(const rdma_ucm_init_qp_attr& command, Call& call) {
     if (const int error = find(call, command.id, id); error != 0) {
         return error;
     }
-    if (id->device == nullptr || command.qp_state < kInit || command.qp_state > kRts) {
-        return EINVAL;
-    }
     ib_uverbs_qp_attr attr{};
-    attr.qp_state = command.qp_state;
-    attr.port_num = kPort;
-    attr.pkey_index = id->pkey_index;
-    int error = 0;
-    if (id->is_datagram() || id->connection == 0) {
-        describe_basic(*id, attr);
-    } else if (const auto info = service_.manager(*id->device).info(id->connection); !info) {
-        error = EINVAL;
-    } else if (command.qp_state == kInit) {
-        error = describe_init(*info, attr);
-    } else if (command.qp_state == kRtr) {
-        error = describe_rtr(*id, *info, attr);
-    } else {
-        error = describe_rts(*id, *info, attr);
-    }
+    const int error = describe_qp_attr(service_, *id, command.qp_state, attr);
     return error != 0 ? error : call.answer(attr);
 }
 
@@ -182,21 +222,8 @@ int CmClient::query_route(const rdma_ucm_query& command, Call& call) {
     if (call.out.size() < kLeast) {
         return ENOSPC;
     }
-    if (const int error = find(call, command.id, id); error != 0) {
-        return error;
-    }
-    rdma_ucm_query_route_resp answer{};
-    answer.src_addr = write_endpoint(id->local.at);
-    answer.dst_addr = write_endpoint(id->remote);
-    answer.ibdev_index = ~0U;  // devices are told apart by their GUIDs
-    if (id->device != nullptr) {
-        answer.node_guid = id->device->device->node_guid;
-        answer.port_num = kPort;
-        const ib_user_path_rec path = path_of(*id);
-        answer.ib_route[0] = path;
-        answer.num_paths = id->has_route ? 1 : 0;
-    }
-    return call.answer(answer, kLeast);
+    const int error = find(call, command.id, id);
+    return error != 0 ? error : call.answer(describe_route(*id), kLeast);
 }
 
 }  // namespace urnic::daemon

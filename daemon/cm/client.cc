@@ -166,6 +166,7 @@ int CmClient::command(const abi::CmCommandRequest& request, abi::CmCommandReply&
               {reply.body, std::min<std::size_t>(request.out_bytes, sizeof reply.body)}};
     const int error = row.serve(*this, call);
     reply.out_bytes = call.out_bytes;
+    reply.snapshot = call.snapshot;
     reply.own = fill_of(*channel);
     reply.other = call.other != nullptr ? fill_of(*call.other) : abi::CmChannelFill{};
     return error;

@@ -59,6 +59,7 @@ class CmClient {
         std::span<std::uint8_t> out;
         std::uint32_t out_bytes = 0;
         const CmChannel* other = nullptr;  // whose events the command has changed, too
+        abi::CmIdSnapshot snapshot{};      // of the id that the answer is about, or none
 
         /// Answers with as much of `answer` as there is room for; ENOSPC: less than `least`.
         template <typename T>

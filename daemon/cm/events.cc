@@ -75,6 +75,12 @@ Meaning meaning_of(const cm::Event& event) {
     return {kDisconnected};
 }
 
+/// Returns whether librdmacm asks for the id's route or its QP's attributes after such an event.
+bool precedes_questions(std::uint32_t type) {
+    return type == kAddrResolved || type == kRouteResolved || type == kConnectRequest ||
+           type == kConnectResponse;
+}
+
 }  // namespace
 
 void CmClient::raise(CmId& id, std::uint32_t type) {
@@ -208,6 +214,9 @@ int CmClient::get_event(const rdma_ucm_get_event& /*command*/, Call& call) {
         service_.use(*child->device, [&](cm::Manager& manager, TimeNs /*now*/, cm::Outbox& /*out*/) {
             manager.dequeue(child->connection);
         });
+    }
+    if (precedes_questions(event.body.event)) {
+        call.snapshot = snapshot_of(service_, event.child != nullptr ? *event.child : *event.id);
     }
     call.channel.pop();
     return 0;

@@ -1,9 +1,12 @@
 // librdmacm's commands of a client. They need no Hello to have opened a device; what they do is in cm/.
+#include <rdma/rdma_user_cm.h>
+
 #include <cerrno>
 
 #include "daemon/cm/client.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/operations.h"
+#include "daemon/verbs/qp.h"
 
 namespace urnic::daemon {
 
@@ -41,10 +44,27 @@ int cm_command(ClientState& client, const abi::CmCommandRequest& request, Reply&
     return error;
 }
 
+int cm_accept(ClientState& client, const abi::CmAcceptRequest& request, Reply& reply) {
+    if (request.num_modifies > abi::CmAcceptRequest::kMaxModifies ||
+        request.command.command != RDMA_USER_CM_CMD_ACCEPT) {
+        return EINVAL;
+    }
+    for (std::uint32_t i = 0; i < request.num_modifies; ++i) {
+        abi::ModifyQpRequest modify{};
+        modify.qp = request.modifies[i].qp;
+        modify.attr = request.modifies[i].attr;
+        if (const int error = change_qp(client, modify); error != 0) {
+            return error;
+        }
+    }
+    return cm_command(client, request.command, reply);
+}
+
 constexpr Operation kCmOperations[] = {
     operation<open_cm_channel>(abi::Op::kOpenCmChannel),
     operation<close_cm_channel>(abi::Op::kCloseCmChannel),
     operation<cm_command>(abi::Op::kCmCommand),
+    operation<cm_accept>(abi::Op::kCmAccept),
 };
 
 }  // namespace

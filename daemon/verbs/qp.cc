@@ -318,37 +318,7 @@ int create_qp(ClientState& client, const abi::CreateQpRequest& request, Reply& r
 }
 
 int modify_qp(ClientState& client, const abi::ModifyQpRequest& request, Reply& /*reply*/) {
-    dataplane::Worker* worker = nullptr;
-    dataplane::QpSlot* qp = find_qp(client, request.qp, worker);
-    if (qp == nullptr) {
-        return ENOENT;
-    }
-    if (!is_valid_attribute_set(request.attr, *qp->device)) {
-        return EINVAL;
-    }
-    // A controlled Q_Key (IBA 10.2.5) shows that its sender is privileged, as QP1 and the subnet manager are.
-    // Linux 6.4 and later ask for CAP_NET_RAW here. What /proc says of a process's capabilities would be
-    // worth nothing: everybody has all of them in a user namespace of his own.
-    if ((request.attr.mask & kQpAttrQkey) != 0 && (request.attr.qkey & kControlledQkey) != 0 &&
-        !client.user.is_privileged()) {
-        client.user.refuse("a controlled Q_Key on QP {} of {}", qp->qp->qp_num(), qp->device->name);
-        return EPERM;
-    }
-    wire::Path path;
-    if ((request.attr.mask & kQpAttrAv) != 0) {
-        if (const int error = resolve_path(*qp, *worker, request.attr, path); error != 0) {
-            return error;
-        }
-    }
-    int result = 0;
-    worker->call([&] { result = worker->modify_qp(*qp, request.attr, path); });
-    if ((request.attr.mask & kQpAttrAv) != 0) {
-        if (result == 0) {
-            std::swap(qp->neighbour, path.neighbour);
-        }
-        qp->device->neighbours->release(path.neighbour);  // the path that is not, or not any more, in use
-    }
-    return result;
+    return change_qp(client, request);
 }
 
 int query_qp(ClientState& client, const abi::HandleRequest& request, Reply& reply) {
@@ -400,6 +370,40 @@ constexpr Operation kQpOperations[] = {
 };
 
 }  // namespace
+
+int change_qp(ClientState& client, const abi::ModifyQpRequest& request) {
+    dataplane::Worker* worker = nullptr;
+    dataplane::QpSlot* qp = find_qp(client, request.qp, worker);
+    if (qp == nullptr) {
+        return ENOENT;
+    }
+    if (!is_valid_attribute_set(request.attr, *qp->device)) {
+        return EINVAL;
+    }
+    // A controlled Q_Key (IBA 10.2.5) shows that its sender is privileged, as QP1 and the subnet manager are.
+    // Linux 6.4 and later ask for CAP_NET_RAW here. What /proc says of a process's capabilities would be
+    // worth nothing: everybody has all of them in a user namespace of his own.
+    if ((request.attr.mask & kQpAttrQkey) != 0 && (request.attr.qkey & kControlledQkey) != 0 &&
+        !client.user.is_privileged()) {
+        client.user.refuse("a controlled Q_Key on QP {} of {}", qp->qp->qp_num(), qp->device->name);
+        return EPERM;
+    }
+    wire::Path path;
+    if ((request.attr.mask & kQpAttrAv) != 0) {
+        if (const int error = resolve_path(*qp, *worker, request.attr, path); error != 0) {
+            return error;
+        }
+    }
+    int result = 0;
+    worker->call([&] { result = worker->modify_qp(*qp, request.attr, path); });
+    if ((request.attr.mask & kQpAttrAv) != 0) {
+        if (result == 0) {
+            std::swap(qp->neighbour, path.neighbour);
+        }
+        qp->device->neighbours->release(path.neighbour);  // the path that is not, or not any more, in use
+    }
+    return result;
+}
 
 /// What the QPs of a context have posted goes out before they end: a NIC has sent it when its program is
 /// gone.

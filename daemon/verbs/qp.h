@@ -11,4 +11,7 @@ namespace urnic::daemon {
 /// Ends some QPs of a context, of all for nullptr. Returns whether there were any.
 [[nodiscard]] bool remove_qps(ClientState& client, const ContextObject* context);
 
+/// Carries out one change of a QP. Errors as ibv_modify_qp().
+[[nodiscard]] int change_qp(ClientState& client, const abi::ModifyQpRequest& request);
+
 }  // namespace urnic::daemon

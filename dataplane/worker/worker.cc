@@ -32,6 +32,8 @@ constexpr std::uint32_t kPacketBudget = 32;
 constexpr std::uint32_t kPacketsPerRound = 32;
 constexpr std::uint32_t kQpsPerRound = 64;
 constexpr std::uint32_t kBurstsPerRound = 4;
+/// Rounds that the control thread does in a sleeping worker's stead after a call, before it wakes it.
+constexpr int kRoundsAsleep = 4;
 /// Rounds for which timers wait until all received frames were handled: as many as empty the deepest queue.
 constexpr std::uint32_t kRoundsBeforeTimers = 64;
 /// The shortest that the kernel grants.
@@ -172,8 +174,18 @@ void Worker::Impl::run_call_asleep(FunctionRef function) {
     read_clock();
     const std::uint64_t sent_before = sent_packets();
     run_call(function);
-    // What a worker sends to itself does not wake it.
-    if (!flush_ports() || sent_packets() != sent_before || !run_queue.empty() || wake_at() < sleeps_until) {
+    bool is_flushed = flush_ports();
+    // What a worker sends to itself does not wake it, and a QP that was modified has a turn. Waking the
+    // thread for that would cost more than doing it.
+    bool is_busy = sent_packets() != sent_before || !run_queue.empty();
+    for (int round = 0; is_busy && round < kRoundsAsleep; ++round) {
+        is_busy = receive();
+        is_busy |= run_qps();
+        is_busy |= send_resolved();
+        is_flushed = flush_ports();
+        notifier.flush(now);
+    }
+    if (is_busy || !is_flushed || !run_queue.empty() || wake_at() < sleeps_until) {
         config.handoff->wakeup().wake(config.index);
     }
 }

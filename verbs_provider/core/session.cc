@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "verbs_provider/core/deferred_modify.h"
 #include "verbs_provider/core/verbs.h"
 
 namespace urnic::provider {
@@ -246,6 +247,11 @@ int Session::exchange(abi::Op op, abi::RequestHeader* request, std::size_t reque
         int saved = errno;
         ~KeepErrno() { errno = saved; }
     } keep;
+    if (DeferredModifies& deferred = deferred_modifies(); deferred.count != 0) [[unlikely]] {
+        if (const int error = deferred.flush(); error != 0) {
+            return error;
+        }
+    }
     ReplyFds unwanted;
     Guard guard(request_mutex_);
     if (state() != SessionState::kLive) {

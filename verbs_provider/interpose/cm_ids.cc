@@ -30,7 +30,9 @@ struct CmId {
     std::uint64_t uid;     // what librdmacm knows it by: an address; 0: that of a request not accepted yet
     std::uint32_t events;  // reported
     bool connected;
-    bool was_told;  // that the daemon is gone
+    bool was_told;                // that the daemon is gone
+    abi::CmIdSnapshot* snapshot;  // nullptr: the daemon must be asked
+    std::uint64_t changed_at;     // the number of the last command that changed it
     CmId* next;
     CmId* next_of_uid;
 };
@@ -51,6 +53,7 @@ Mutex ids_mutex;
 CmId* ids[kIdBuckets] = {};
 CmId* ids_of_uid[kIdBuckets] = {};
 CmGroup* groups = nullptr;
+std::uint64_t changes = 0;
 
 /// Another session's daemon may have given the same number.
 CmId** place_of_id(const CmPlace& place, std::uint32_t id) {
@@ -113,6 +116,7 @@ std::uint32_t remove_id(CmId** at) {
             group = &one->next;
         }
     }
+    std::free(gone->snapshot);
     std::free(gone);
     return events;
 }
@@ -228,6 +232,40 @@ bool is_possible_route(const std::uint8_t* answer, std::size_t answer_bytes) {
     rdma_ucm_query_route_resp route{};
     std::memcpy(&route, answer, std::min(answer_bytes, sizeof route));
     return route.num_paths <= sizeof route.ib_route / sizeof route.ib_route[0];
+}
+
+/// Where in a command's body the id stands that the command changes; -1: it changes none that there is.
+constexpr int place_of_changed_id(std::uint32_t command) {
+    switch (command) {
+        case RDMA_USER_CM_CMD_BIND_IP:
+            return offsetof(rdma_ucm_bind_ip, id);
+        case RDMA_USER_CM_CMD_BIND:
+            return offsetof(rdma_ucm_bind, id);
+        case RDMA_USER_CM_CMD_RESOLVE_IP:
+            return offsetof(rdma_ucm_resolve_ip, id);
+        case RDMA_USER_CM_CMD_RESOLVE_ADDR:
+            return offsetof(rdma_ucm_resolve_addr, id);
+        case RDMA_USER_CM_CMD_RESOLVE_ROUTE:
+            return offsetof(rdma_ucm_resolve_route, id);
+        case RDMA_USER_CM_CMD_CONNECT:
+            return offsetof(rdma_ucm_connect, id);
+        case RDMA_USER_CM_CMD_LISTEN:
+            return offsetof(rdma_ucm_listen, id);
+        case RDMA_USER_CM_CMD_ACCEPT:
+            return offsetof(rdma_ucm_accept, id);
+        case RDMA_USER_CM_CMD_REJECT:
+            return offsetof(rdma_ucm_reject, id);
+        case RDMA_USER_CM_CMD_DISCONNECT:
+            return offsetof(rdma_ucm_disconnect, id);
+        case RDMA_USER_CM_CMD_SET_OPTION:
+            return offsetof(rdma_ucm_set_option, id);
+        case RDMA_USER_CM_CMD_NOTIFY:
+            return offsetof(rdma_ucm_notify, id);
+        case RDMA_USER_CM_CMD_MIGRATE_ID:
+            return offsetof(rdma_ucm_migrate_id, id);
+        default:
+            return -1;
+    }
 }
 
 CmAnswer take_event(const CmPlace& place, const std::uint8_t* answer, std::size_t answer_bytes) {
@@ -349,6 +387,82 @@ void forget_cm_channel(const CmPlace& place) {
             }
         }
     }
+}
+
+std::uint64_t cm_changes() {
+    Guard guard(ids_mutex);
+    return changes;
+}
+
+void keep_cm_snapshot(const CmPlace& place, const abi::CmIdSnapshot& snapshot, std::uint64_t changes_before) {
+    rdma_ucm_query_route_resp route{};
+    static_assert(sizeof route == sizeof snapshot.route);
+    if (snapshot.is_valid == 0 || !is_possible_route(snapshot.route, sizeof snapshot.route)) {
+        return;
+    }
+    const int saved = errno;
+    Guard guard(ids_mutex);
+    CmId* id = *place_of_id(place, snapshot.id);
+    if (id != nullptr && id->place == place && id->changed_at <= changes_before) {
+        if (id->snapshot == nullptr) {
+            id->snapshot = static_cast<abi::CmIdSnapshot*>(std::malloc(sizeof snapshot));
+        }
+        if (id->snapshot != nullptr) {
+            *id->snapshot = snapshot;
+        }
+    }
+    errno = saved;
+}
+
+void drop_cm_snapshot(const CmPlace& place, std::uint32_t command, const std::uint8_t* body,
+                      std::size_t body_bytes) {
+    const int at = place_of_changed_id(command);
+    std::uint32_t id_number = 0;
+    if (at < 0 || body_bytes < static_cast<std::size_t>(at) + sizeof id_number) {
+        return;
+    }
+    std::memcpy(&id_number, body + at, sizeof id_number);
+    const int saved = errno;
+    Guard guard(ids_mutex);
+    if (CmId* id = *place_of_id(place, id_number); id != nullptr) {
+        std::free(id->snapshot);
+        id->snapshot = nullptr;
+        id->changed_at = ++changes;
+    }
+    errno = saved;
+}
+
+bool answer_from_cm_snapshot(const CmPlace& place, std::uint32_t command, const std::uint8_t* body,
+                             std::size_t body_bytes, std::uint8_t* answer, std::size_t answer_bytes) {
+    using Snapshot = abi::CmIdSnapshot;
+    rdma_ucm_query query{};
+    rdma_ucm_init_qp_attr init{};
+    std::uint32_t number = 0;
+    if (command == RDMA_USER_CM_CMD_QUERY_ROUTE && answer_bytes == Snapshot::kRouteBytes &&
+        read_body(query, body, body_bytes)) {
+        number = query.id;
+    } else if (command == RDMA_USER_CM_CMD_INIT_QP_ATTR && answer_bytes == Snapshot::kQpAttrBytes &&
+               read_body(init, body, body_bytes)) {
+        number = init.id;
+    } else {
+        return false;
+    }
+    Guard guard(ids_mutex);
+    const CmId* id = *place_of_id(place, number);
+    if (id == nullptr || !(id->place == place) || id->snapshot == nullptr) {
+        return false;
+    }
+    const Snapshot& snapshot = *id->snapshot;
+    if (command == RDMA_USER_CM_CMD_QUERY_ROUTE) {
+        std::memcpy(answer, snapshot.route, sizeof snapshot.route);
+        return true;
+    }
+    const std::uint32_t state = init.qp_state - Snapshot::kFirstState;
+    if (state >= Snapshot::kStates || (snapshot.qp_attr_states >> state & 1U) == 0) {
+        return false;
+    }
+    std::memcpy(answer, snapshot.qp_attr[state], sizeof snapshot.qp_attr[state]);
+    return true;
 }
 
 void lock_cm_ids() { ids_mutex.lock(); }

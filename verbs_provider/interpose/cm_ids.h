@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "abi/control_cm.h"
+
 namespace urnic::provider {
 
 /// A channel, by the daemon's handle, which another session's may have as well.
@@ -31,6 +33,19 @@ enum class CmAnswer : std::uint8_t {
 /// has room for kMaxCmBytes; how many events were reported is put in.
 [[nodiscard]] CmAnswer take_cm_answer(const CmPlace& place, std::uint32_t command, const std::uint8_t* body,
                                       std::size_t body_bytes, std::uint8_t* answer, std::size_t answer_bytes);
+/// How many commands have changed ids so far: to be read before a command whose reply may have a snapshot.
+[[nodiscard]] std::uint64_t cm_changes();
+/// After an event was taken: keeps what its reply says of an id, unless a command has changed that id since
+/// `changes_before`.
+void keep_cm_snapshot(const CmPlace& place, const abi::CmIdSnapshot& snapshot, std::uint64_t changes_before);
+/// After a command, also one that failed: what was known of its id is not so any more.
+void drop_cm_snapshot(const CmPlace& place, std::uint32_t command, const std::uint8_t* body,
+                      std::size_t body_bytes);
+/// Answers a command of which the answer is known. Returns whether it is; then `answer` has
+/// `answer_bytes`, all that librdmacm has room for.
+[[nodiscard]] bool answer_from_cm_snapshot(const CmPlace& place, std::uint32_t command,
+                                           const std::uint8_t* body, std::size_t body_bytes,
+                                           std::uint8_t* answer, std::size_t answer_bytes);
 /// After a command that failed: the group that it would have joined.
 void forget_refused_join(std::uint32_t command, const std::uint8_t* body, std::size_t body_bytes);
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <pthread.h>
 #include <rdma/rdma_user_cm.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include <cstring>
 
 #include "verbs_provider/core/address.h"
+#include "verbs_provider/core/deferred_modify.h"
 #include "verbs_provider/core/got_patch.h"
 #include "verbs_provider/core/session.h"
 #include "verbs_provider/interpose/cm_ids.h"
@@ -264,6 +266,18 @@ int event_of_gone_daemon(CmChannel& channel, abi::CmCommandReply& reply) {
     return EIO;
 }
 
+/// To the daemon and back, with what waits for this command.
+int send_command(Session& session, const abi::CmCommandRequest& request, abi::CmCommandReply& reply) {
+    if (request.command == RDMA_USER_CM_CMD_ACCEPT && deferred_modifies().count != 0) {
+        abi::CmAcceptRequest accept{};
+        accept.command = request;
+        deferred_modifies().move_to(session, accept);
+        return session.call(abi::Op::kCmAccept, accept, reply);
+    }
+    abi::CmCommandRequest command = request;
+    return session.call(abi::Op::kCmCommand, command, reply);
+}
+
 /// 0 or errno.
 int exchange(CmChannel& channel, abi::CmCommandRequest& request, abi::CmCommandReply& reply) {
     for (;;) {
@@ -273,8 +287,10 @@ int exchange(CmChannel& channel, abi::CmCommandRequest& request, abi::CmCommandR
             }
         }
         reply = {};
-        const int error = channel.session->call(abi::Op::kCmCommand, request, reply);
+        const std::uint64_t changes_before = cm_changes();
+        const int error = send_command(*channel.session, request, reply);
         take_messages(channel, reply.own);
+        drop_cm_snapshot(place_of(channel), request.command, request.body, request.in_bytes);
         if (error == EIO && request.command == RDMA_USER_CM_CMD_GET_EVENT) {
             return event_of_gone_daemon(channel, reply);
         }
@@ -285,6 +301,9 @@ int exchange(CmChannel& channel, abi::CmCommandRequest& request, abi::CmCommandR
                                                    request.in_bytes, reply.body, reply.out_bytes);
             if (answer == CmAnswer::kOfNobody) {
                 continue;
+            }
+            if (answer == CmAnswer::kGood && request.command == RDMA_USER_CM_CMD_GET_EVENT) {
+                keep_cm_snapshot(place_of(channel), reply.snapshot, changes_before);
             }
             return answer == CmAnswer::kImpossible ? EIO : 0;
         }
@@ -301,6 +320,15 @@ int exchange(CmChannel& channel, abi::CmCommandRequest& request, abi::CmCommandR
             return error;
         }
     }
+}
+
+/// librdmacm changes the QP next, if it has got attributes without a request.
+void announce_state(const abi::CmCommandRequest& request, bool is_known) {
+    rdma_ucm_init_qp_attr init{};
+    if (is_known && request.command == RDMA_USER_CM_CMD_INIT_QP_ATTR) {
+        std::memcpy(&init, request.body, sizeof init);
+    }
+    deferred_modifies().announced_state = init.qp_state;
 }
 
 /// 0 or errno.
@@ -333,8 +361,14 @@ int serve(CmChannel& channel, const void* data, std::size_t size) {
         return error;
     }
     abi::CmCommandReply reply{};
-    note_cm_command(place_of(channel), request.command, request.body, request.in_bytes);
-    const int error = exchange(channel, request, reply);
+    int error = 0;
+    const bool is_known = answer_from_cm_snapshot(place_of(channel), request.command, request.body,
+                                                  request.in_bytes, reply.body, request.out_bytes);
+    announce_state(request, is_known);
+    if (!is_known) {
+        note_cm_command(place_of(channel), request.command, request.body, request.in_bytes);
+        error = exchange(channel, request, reply);
+    }
     if (other >= 0) {
         take_messages_of(other, reply.other);
     }
@@ -399,6 +433,13 @@ extern "C" int urnic_cm_close(int fd) {
     return result;
 }
 
+extern "C" int urnic_cm_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, int mask) {
+    deferred_modifies().is_from_librdmacm = true;
+    const int result = ibv_modify_qp(qp, attr, mask);
+    deferred_modifies().is_from_librdmacm = false;
+    return result;
+}
+
 void lock_channels() {
     channels_mutex.lock();
     lock_cm_ids();
@@ -420,9 +461,10 @@ void install_cm_hooks() {
     const GotPatch patches[] = {{"open", reinterpret_cast<void*>(&urnic_cm_open)},
                                 {"fstat", reinterpret_cast<void*>(&urnic_cm_fstat)},
                                 {"write", reinterpret_cast<void*>(&urnic_cm_write)},
-                                {"close", reinterpret_cast<void*>(&urnic_cm_close)}};
+                                {"close", reinterpret_cast<void*>(&urnic_cm_close)},
+                                {"ibv_modify_qp", reinterpret_cast<void*>(&urnic_cm_modify_qp)}};
     Guard guard(patching_mutex);
-    (void)patch_got_of("librdmacm.so.1", patches, 4);
+    (void)patch_got_of("librdmacm.so.1", patches, 5);
 }
 
 void install_cm_fork_handlers() { pthread_atfork(lock_channels, unlock_channels, reset_channels); }

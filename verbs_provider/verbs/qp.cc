@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "verbs_provider/core/deferred_modify.h"
 #include "verbs_provider/core/verbs.h"
 #include "verbs_provider/datapath/send_opcodes.h"
 
@@ -381,10 +382,18 @@ int modify_qp(struct ibv_qp* ibv_qp, struct ibv_qp_attr* attr, int mask) {
     request.qp = ibv_qp->handle;
     request.attr = to_abi(*attr, mask);
     const QpState state = request.attr.state;
+    // A UD QP is ready when librdmacm has made it: no command follows.
+    if (ibv_qp->qp_type != IBV_QPT_UD &&
+        deferred_modifies().defer(*qp.session, static_cast<QpState>(qp.state.load()), request)) {
+        qp.state.store(static_cast<std::uint32_t>(state));
+        return 0;
+    }
     const bool to_error = (mask & IBV_QP_STATE) != 0 && state == QpState::kErr;
     const std::uint32_t in_error = qp.in_error.load();
     if (to_error) {
-        // Before the daemon knows: a WQE that is posted from now on may be too late for its flush.
+        // A receive that is posted from now on may be too late for the daemon's flush, and rings; one that
+        // was posted before, under the same lock, is in the ring when the daemon flushes it.
+        Guard guard(qp.rq_lock);
         qp.in_error.store(1);
     }
     abi::EmptyReply reply{};
@@ -403,8 +412,6 @@ int modify_qp(struct ibv_qp* ibv_qp, struct ibv_qp_attr* attr, int mask) {
     qp.state.store(static_cast<std::uint32_t>(state));
     if (state == QpState::kReset) {
         reset_rings(qp);
-    } else if (to_error) {
-        ring_doorbell(qp);
     }
     return 0;
 }

@@ -40,6 +40,43 @@ TEST_F(CmClientTest, EventsThatNobodyHasSeenGoWithTheirId) {
     EXPECT_EQ(get_event(), EAGAIN);
 }
 
+/// What comes with an event is what the two questions that librdmacm has next would be answered.
+TEST_F(CmClientTest, AnEventBringsTheAnswersToWhatIsAskedNext) {
+    const auto expect_answers = [this](std::uint32_t id) {
+        const abi::CmIdSnapshot snapshot = reply_.snapshot;
+        ASSERT_EQ(snapshot.is_valid, 1);
+        ASSERT_EQ(snapshot.id, id);
+        rdma_ucm_query query{};
+        query.id = id;
+        ASSERT_EQ(give(RDMA_USER_CM_CMD_QUERY_ROUTE, query), 0);
+        EXPECT_EQ(std::memcmp(snapshot.route, reply_.body, sizeof snapshot.route), 0);
+        for (std::uint32_t i = 0; i < abi::CmIdSnapshot::kStates; ++i) {
+            const int error = give(RDMA_USER_CM_CMD_INIT_QP_ATTR, rdma_ucm_init_qp_attr{0, id, i + 1});
+            EXPECT_EQ(error == 0, (snapshot.qp_attr_states >> i & 1U) != 0) << i;
+            if (error == 0) {
+                EXPECT_EQ(std::memcmp(snapshot.qp_attr[i], reply_.body, sizeof snapshot.qp_attr[i]), 0) << i;
+            }
+        }
+        EXPECT_EQ(reply_.snapshot.is_valid, 0) << "an event alone brings one";
+    };
+    const std::uint32_t active = create();
+    ASSERT_EQ(resolve(active, ipv4(kSecond, 7174)), 0);
+    ASSERT_EQ(get_event(), 0);
+    expect_answers(active);
+    ASSERT_EQ(give(RDMA_USER_CM_CMD_RESOLVE_ROUTE, rdma_ucm_resolve_route{active, 100}), 0);
+    ASSERT_EQ(get_event(), 0);
+    expect_answers(active);
+
+    const std::uint32_t listener = create();
+    ASSERT_EQ(bind(listener, ipv4(kFirst, 7175)), 0);
+    ASSERT_EQ(listen(listener), 0);
+    request(7175);
+    ASSERT_EQ(get_event(), 0);
+    const std::uint32_t passive = answer<rdma_ucm_event_resp>().id;
+    EXPECT_EQ(reply_.snapshot.qp_attr_states, 7) << "the peer is known";
+    expect_answers(passive);
+}
+
 TEST_F(CmClientTest, RoutesChooseTheDevice) {
     const std::uint32_t id = create();
     // On the wire the other device stands for another machine.

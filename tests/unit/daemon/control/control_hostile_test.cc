@@ -75,6 +75,7 @@ const std::vector<std::pair<Op, std::size_t>>& exact_lengths() {
         {Op::kDestroyCq, sizeof(abi::HandleRequest)},
         {Op::kCreateQp, sizeof(abi::CreateQpRequest)},
         {Op::kModifyQp, sizeof(abi::ModifyQpRequest)},
+        {Op::kCmAccept, sizeof(abi::CmAcceptRequest)},
         {Op::kQueryQp, sizeof(abi::HandleRequest)},
         {Op::kDestroyQp, sizeof(abi::HandleRequest)},
         {Op::kStatus, sizeof(abi::StatusRequest)},

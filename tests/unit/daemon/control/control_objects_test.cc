@@ -1,5 +1,6 @@
 // What well-behaved clients ask for, and mistakes that any program can make.
 #include <fcntl.h>
+#include <rdma/rdma_user_cm.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -303,6 +304,36 @@ TEST_F(Control, ModifyAndQuery) {
     const auto attr = client_.ask(Op::kQueryQp, query).as<abi::QueryQpReply>().attr;
     EXPECT_EQ(attr.state, QpState::kRtr);
     EXPECT_EQ(attr.dest_qp_num, 0x123456U);
+}
+
+/// Changes that travel with ACCEPT: in their order, as far as the first that fails, and with no other
+/// command.
+TEST_F(Control, ChangesTravelWithAccept) {
+    const auto qp = client_.qp(pd_, cq_);
+    const auto state = [&] {
+        abi::HandleRequest query{};
+        query.handle = qp.handle;
+        return client_.ask(Op::kQueryQp, query).as<abi::QueryQpReply>().attr.state;
+    };
+    abi::CmAcceptRequest request{};
+    request.command.command = RDMA_USER_CM_CMD_ACCEPT;
+    request.modifies[0] = {qp.handle, 0, rtr_request(qp.handle).attr};
+    request.num_modifies = 1;
+    request.command.command = RDMA_USER_CM_CMD_DESTROY_ID;
+    EXPECT_EQ(client_.ask(Op::kCmAccept, request).error(), EINVAL);
+    request.command.command = RDMA_USER_CM_CMD_ACCEPT;
+    request.num_modifies = abi::CmAcceptRequest::kMaxModifies + 1;
+    EXPECT_EQ(client_.ask(Op::kCmAccept, request).error(), EINVAL);
+    EXPECT_NE(state(), QpState::kRtr) << "nothing was done";
+
+    request.num_modifies = 3;
+    request.modifies[1] = {qp.handle + 1000, 0, {}};
+    request.modifies[2] = request.modifies[0];
+    request.modifies[2].attr.state = QpState::kErr;
+    EXPECT_EQ(client_.ask(Op::kCmAccept, request).error(), ENOENT) << "the QP of the second";
+    EXPECT_EQ(state(), QpState::kRtr) << "after the first, before the third";
+    request.num_modifies = 0;
+    EXPECT_EQ(client_.ask(Op::kCmAccept, request).error(), EINVAL) << "the command's own: no channel";
 }
 
 /// Routers spread flows by the port: packets of one flow keep their order as long as it stays.

@@ -357,6 +357,33 @@ TEST_F(MadTest, ComesWithWhatAnAnswerNeeds) {
     EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::rcvd_mads) == 1; }));
 }
 
+/// On the in-process switch all of a MAD's way is one worker's, here worker 1's, to which QP1 belongs. Who
+/// calls it while it sleeps does that part as well: the MAD is there when the call returns.
+TEST_F(MadTest, IsThereWhenACallToASleepingWorkerReturns) {
+    constexpr int kTimes = 100;
+    const std::vector<std::byte> mad(kMadBytes, std::byte{1});
+    const auto caller = std::this_thread::get_id();
+    for (int n = 0; n < kTimes;) {
+        ASSERT_TRUE(rig::wait_for([&] { return rig_.asleep(1); }));
+        bool slept = false;
+        bool sent = false;
+        rig_.worker(1).call([&] {
+            slept = std::this_thread::get_id() == caller;
+            sent = rig_.worker(1).transmit(0, wire::make_path(spec_), header_, mad);
+        });
+        ASSERT_TRUE(sent);
+        ReceivedMad received;
+        const bool was_there = rig_.mads(1).pop(received);
+        if (slept) {
+            ASSERT_TRUE(was_there) << n;
+            ++n;
+        } else if (!was_there) {
+            // It said that it would sleep, and was still awake.
+            ASSERT_TRUE(rig::wait_for([&] { return rig_.mads(1).pop(received); }));
+        }
+    }
+}
+
 TEST_F(MadTest, AFullInboxDropsAndCounts) {
     for (std::uint32_t n = 0; n < MadInbox::kMads + 3; ++n) {
         send(kMadBytes, static_cast<std::uint8_t>(n));
