@@ -35,13 +35,17 @@ std::uint64_t edge(Random& random) {
     return kEdges[below(random, std::size(kEdges))];
 }
 
-/// Without the room that a reply of the connection manager does not use.
+/// Without the room that a reply of the connection manager does not use: all of it is used by an event whose
+/// id comes with it.
 std::size_t meaningful_bytes(const Message& reply) {
     abi::CmCommandReply answer{};
     if (reply.bytes.size() != sizeof answer) {
         return reply.bytes.size();
     }
     std::memcpy(static_cast<void*>(&answer), reply.bytes.data(), sizeof answer);
+    if (answer.snapshot.is_valid != 0) {
+        return reply.bytes.size();
+    }
     return offsetof(abi::CmCommandReply, body) +
            std::clamp<std::size_t>(answer.out_bytes, 8, sizeof answer.body);
 }
