@@ -71,9 +71,10 @@ int victim(int in, int out) {
 
 /// A child that shares nothing but descriptors, and that the provider does not notice.
 void keep_descriptors_open() {
+    // Before it begins: it may run for the first time when its parent has ended.
+    const auto parent = ::getpid();
     const long child = ::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr);
     if (child == 0) {
-        const auto parent = ::getppid();
         while (::getppid() == parent) {
             ::usleep(10'000);
         }
