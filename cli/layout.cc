@@ -39,6 +39,8 @@ PartPlace place_of(Part part) {
         case Part::kIpoib:
             return {"program for IP over InfiniBand", "ulp/ipoib/urnic-ipoib", kLibexecDir,
                     "urnic/urnic-ipoib"};
+        case Part::kConform:
+            return {"conformance tester", "conform/urnic-conform", kLibexecDir, "urnic/urnic-conform"};
         case Part::kDaemon:
             break;
     }

@@ -107,8 +107,10 @@ int start(int argc, char** argv) {
     app.command("decode", "Prints the packets of capture files (pcap, pcapng, ERF).");
     app.command("experiment", "Runs QPs over networks of switches in virtual time.");
     app.command("ipoib", "IP over InfiniBand: a TAP device whose frames travel as UD datagrams.");
+    app.command("conform", "Judges the RoCEv2 transport of any device, packet by packet.");
     const std::string_view first = argc > 1 ? argv[1] : "";
     if (first == "decode") launcher::become(launcher::Part::kDecoder, argv + 2);
+    if (first == "conform") launcher::become(launcher::Part::kConform, argv + 2);
     if (first == "ipoib") launcher::become(launcher::Part::kIpoib, argv + 2);
     if (first == "experiment") launcher::become(launcher::Part::kExperiment, argv + 2);
 

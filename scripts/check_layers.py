@@ -29,6 +29,7 @@ ulp/rpcrdma/codec ulp/rpcrdma/engine ulp/rpcrdma/include/urnic ulp/rpcrdma/verbs
 ulp/ipoib/codec ulp/ipoib/engine ulp/ipoib/tap ulp/ipoib/verbs ulp/ipoib
 cli/decode cli
 experiment
+conform/case conform/cases conform/live conform/port conform
 """.split()
 ROOMS = {folder.split("/")[0] for folder in FOLDERS}
 LEVEL = {folder: level for level, folder in enumerate(FOLDERS)}
@@ -43,11 +44,12 @@ MAY_USE = {
     # Programs on stock libibverbs, on any RDMA device: nothing of this RNIC.
     "ulp": {"ulp"},
     "cli": {"base", "os", "abi", "rnic", "ulp"},
+    "conform": {"base", "os", "abi", "rnic"},
     "experiment": {"base", "abi", "congestion", "rnic", "netsim"},
 }
 # Pure: no operating system, no clock, no thread, no DPDK.
 PURE = ("base", "congestion", "rnic", "netsim", "ulp/rpcrdma/codec", "ulp/rpcrdma/engine",
-        "ulp/ipoib/codec", "ulp/ipoib/engine")
+        "ulp/ipoib/codec", "ulp/ipoib/engine", "conform/case", "conform/cases", "conform/live")
 IMPURE_HEADER = re.compile(r"^(sys/|linux/|net/|arpa/|infiniband/|rte_|fmt/)|^(unistd|pthread|fcntl|poll|time|signal|dlfcn)\.h$"
                            r"|^(thread|chrono|mutex|condition_variable|ctime|csignal|iostream|fstream|future)$")
 # base/json_writer.h prints by fmt, for rooms that are not pure.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "abi/queues.h"
+#include "conform/case/requests.h"
 #include "rnic/qp/qp.h"
 #include "rnic/queue/completion_queue.h"
 #include "rnic/queue/work_queue.h"
@@ -14,27 +15,7 @@
 
 namespace urnic::sim {
 
-/// A send work request, as ibv_post_send has it.
-struct SendRequest {
-    WrOpcode opcode = WrOpcode::kSend;
-    std::uint64_t wr_id = 0;
-    std::uint16_t flags = kSendSignaled;
-    std::vector<abi::Sge> sge = {};
-    std::vector<std::byte> inline_data = {};  // with kSendInline
-    std::uint64_t remote_addr = 0;
-    std::uint32_t rkey = 0;
-    std::uint32_t imm_or_rkey = 0;
-    std::uint64_t compare_add = 0;
-    std::uint64_t swap = 0;
-    // UD
-    std::uint32_t address_handle = 0;
-    std::uint32_t remote_qp_num = 0;
-    std::uint32_t remote_qkey = 0;
-    // BIND_MW: `rkey` is the new key, from `remote_addr` of the region, `compare_add` bytes.
-    std::uint32_t region_key = 0;
-    std::uint32_t window_access = 0;
-    std::uint32_t srq_number = 0;  // XRC
-};
+using conform::SendRequest;
 
 class SendRing {
   public:

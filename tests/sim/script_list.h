@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "conform/case/where.h"
+
 namespace urnic::sim {
 
 /// A script as the table lists it.
@@ -39,13 +41,6 @@ inline bool print_script_list(int argc, char** argv) {
     return true;
 }
 
-/// Where a script has a step, for messages. std::source_location is more than clang 14 knows.
-struct Where {
-    const char* file;
-    int line;
-    static constexpr Where current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-        return {file, line};
-    }
-};
+using conform::Where;
 
 }  // namespace urnic::sim

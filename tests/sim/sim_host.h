@@ -19,23 +19,8 @@
 
 namespace urnic::sim {
 
-/// Of the datagram QPs here, where a test does not say otherwise.
-inline constexpr std::uint32_t kQkey = 0x1111'1111;
-
-/// How a QP is connected; the defaults are generous.
-struct ConnectOptions {
-    std::uint32_t mtu = 1024;
-    std::uint32_t psn_a = 1000;  // first PSN that A sends
-    std::uint32_t psn_b = 2000;
-    std::uint8_t timeout = 14;  // 67 ms
-    std::uint8_t retry_cnt = 7;
-    std::uint8_t rnr_retry = 7;
-    std::uint8_t min_rnr_timer = 12;  // 0.64 ms
-    std::uint8_t max_rd_atomic = 16;
-    std::uint8_t max_dest_rd_atomic = 16;
-    std::uint32_t access = kAllAccess;
-    std::uint32_t qkey = kQkey;
-};
+using conform::ConnectOptions;
+using conform::kQkey;
 
 /// What a completion said, without what every test would have to ignore.
 struct Done {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "abi/queues.h"
+#include "conform/case/requests.h"
 #include "rnic/mem/key_table.h"
 
 namespace urnic::sim {
 
-inline constexpr std::uint32_t kAllAccess =
-    kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
+using conform::kAllAccess;
 
 /// Stands for copying through the kernel: addresses are real, reached by copies; `gone` plays the dead
 /// process.

@@ -5,9 +5,9 @@
 #include <stdexcept>
 
 #include "base/bytes.h"
+#include "conform/case/reference_icrc.h"
 #include "rnic/wire/checksum.h"
 #include "rnic/wire/layout.h"
-#include "tests/support/reference_icrc.h"
 
 namespace urnic::test {
 
@@ -41,7 +41,7 @@ void seal(Bytes& frame) {
         store_be16(ip + wire::kIpv4Checksum, wire::checksum_fold(wire::checksum_sum({ip, wire::kIpv4Bytes})));
     }
     const std::size_t end = frame.size() - wire::kIcrcBytes;
-    const std::uint32_t icrc = reference_icrc({frame.data() + kL3, end - kL3});
+    const std::uint32_t icrc = conform::reference_icrc({frame.data() + kL3, end - kL3});
     std::memcpy(frame.data() + end, &icrc, sizeof icrc);
 }
 

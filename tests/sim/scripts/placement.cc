@@ -1,7 +1,7 @@
 // ATOMIC WRITE and FLUSH (IBA annex A19), on both sides: answered in order by a READ response without data,
 // against max_dest_rd_atomic.
+#include "conform/case/responder_packets.h"
 #include "tests/sim/scripts/rc_script.h"
-#include "tests/sim/scripts/responder_packets.h"
 
 namespace urnic::sim {
 namespace {

@@ -42,40 +42,6 @@ RC_SCRIPT_IN(RequesterLocalErrors, KeyOfAnotherPd, "10.6.3",
     fails(request, WcStatus::kLocProtErr);
 }
 
-RC_SCRIPT_IN(RequesterLocalErrors, BeyondTheRegion, "10.6.3",
-             "a buffer that ends one byte behind its region: LOC_PROT_ERR, nothing goes out") {
-    connect();
-    fails(write(2, 9, kMemoryBytes - 8), WcStatus::kLocProtErr);
-}
-
-RC_SCRIPT_IN(RequesterLocalErrors, LaterEntryOfTheList, "10.6.3",
-             "the second entry of the list has no valid key: LOC_PROT_ERR, nothing goes out") {
-    connect();
-    SendRequest request = write(2, 8);
-    request.sge.push_back({memory().addr(), 8, 0});
-    fails(request, WcStatus::kLocProtErr);
-}
-
-RC_SCRIPT_IN(RequesterLocalErrors, EntryOfALaterPacket, "10.6.3",
-             "an entry without valid key that the Last alone needs: LOC_PROT_ERR, the Last does not go out") {
-    connect();
-    SendRequest request = write(2, 1024);
-    request.sge.push_back({memory().addr(), 8, 0});
-    post({write(1, 8), request, write(3, 8)});
-    sends({write_only(1000, 8), write_first(1001, 1032, 1024)});
-    peer(ack(1000, 1));
-    completes({ok(1), failed(2, WcStatus::kLocProtErr), flushed(3)});
-    state(QpState::kErr);
-}
-
-RC_SCRIPT_IN(RequesterLocalErrors, ReadBufferMayNotBeWritten, "10.6.3",
-             "a READ into a region without local write access: LOC_PROT_ERR, the READ does not go out") {
-    connect();
-    SendRequest request = read(2, 8);
-    request.sge = {host().add_region(64, {.access = 0}).sge(0, 8)};
-    fails(request, WcStatus::kLocProtErr);
-}
-
 RC_SCRIPT_IN(RequesterLocalErrors, MemoryOutOfReach, "9.9.2",
              "a buffer whose memory cannot be reached any more: LOC_PROT_ERR, nothing goes out") {
     connect();
@@ -84,56 +50,6 @@ RC_SCRIPT_IN(RequesterLocalErrors, MemoryOutOfReach, "9.9.2",
     SendRequest request = write(2, 8);
     request.sge = {region.sge(0, 8)};
     fails(request, WcStatus::kLocProtErr);
-}
-
-RC_SCRIPT_IN(RequesterLocalErrors, MessageOverTheLimit, "9.7.4.1.6 (C9-94)",
-             "a message of one byte more than max_msg_sz: LOC_LEN_ERR, nothing goes out") {
-    connect();
-    SendRequest request = write(2, 8);
-    request.sge = {{memory().addr(), kMaxMessageBytes, memory().key()}, {memory().addr(), 1, memory().key()}};
-    fails(request, WcStatus::kLocLenErr);
-}
-
-RC_SCRIPT_IN(RequesterLocalErrors, AtomicWithoutRoomForItsResult, "9.4.5",
-             "an atomic whose buffer has less than eight bytes: LOC_LEN_ERR, nothing goes out") {
-    connect();
-    SendRequest request = fetch_add(2, 1);
-    request.sge[0].length = 7;
-    fails(request, WcStatus::kLocLenErr);
-}
-
-RC_SCRIPT_IN(RequesterLocalErrors, InlineRead, "11.4.1.1", "a READ with inline data: LOC_QP_OP_ERR") {
-    connect();
-    SendRequest request = read(2, 8);
-    request.flags |= kSendInline;
-    request.inline_data.resize(8);
-    fails(request, WcStatus::kLocQpOpErr);
-}
-
-RC_SCRIPT_IN(RequesterLocalErrors, ReadWithoutRdAtomic, "9.4.4",
-             "READ and atomics with max_rd_atomic of 0 could never go out: LOC_QP_OP_ERR") {
-    connect({.max_rd_atomic = 0});
-    fails(read(2, 8), WcStatus::kLocQpOpErr);
-    connect({.max_rd_atomic = 0});
-    fails(fetch_add(2, 1), WcStatus::kLocQpOpErr);
-}
-
-RC_SCRIPT_IN(RequesterLocalErrors, OpcodesThatRcDoesNotOffer, "11.4.1.1",
-             "a work request of any opcode that RC does not offer: LOC_QP_OP_ERR, nothing goes out") {
-    const auto is_offered = [](int opcode) {
-        return opcode <= static_cast<int>(WrOpcode::kSendWithInvalidate) ||
-               opcode == static_cast<int>(WrOpcode::kFlush) ||
-               opcode == static_cast<int>(WrOpcode::kAtomicWrite);
-    };
-    for (int opcode = 0; opcode < 256; ++opcode) {
-        if (!is_offered(opcode)) {
-            SCOPED_TRACE(opcode);
-            connect();
-            SendRequest request = write(2, 8);
-            request.opcode = static_cast<WrOpcode>(opcode);
-            fails(request, WcStatus::kLocQpOpErr);
-        }
-    }
 }
 
 RC_SCRIPT_IN(RequesterLocalErrors, CountsBeyondTheQueue, "11.4.1.1",
@@ -187,35 +103,6 @@ RC_SCRIPT_IN(RequesterLocalErrors, ReadListShrinksBeforeTheResponse, "9.4.4",
     completes(failed(1, WcStatus::kLocQpOpErr));
     state(QpState::kErr);
     holds_own_data(100, 4096);
-}
-
-RC_SCRIPT_IN(RequesterLocalErrors, CompletionQueueOverrun, "10.10.2.4",
-             "a completion that finds its CQ full: the QP is in ERR and raises the fatal event") {
-    connect({}, {.cq_entries = 4});
-    for (std::uint32_t i = 0; i < 6; ++i) {
-        post(write(i, 8));
-        sends(write_only(1000 + i, 8));
-    }
-    peer(ack(1005, 6));
-    completes({ok(0), ok(1), ok(2), ok(3)});
-    state(QpState::kErr);
-    raises({AsyncEventType::kQpFatal});
-}
-
-RC_SCRIPT_IN(RequesterLocalErrors, ReceiveCompletionQueueOverrun, "10.10.2.4",
-             "a receive whose completion finds its CQ full: the QP is in ERR and raises the fatal event") {
-    connect({}, {.cq_entries = 4});
-    for (std::uint32_t i = 0; i < 5; ++i) {
-        post_receive(100 + i, 64);
-    }
-    ScriptPackets burst;
-    for (std::uint32_t i = 0; i < 5; ++i) {
-        burst.push_back(send_only(2000 + i, 8));
-    }
-    peer(burst);
-    receives({ok(100), ok(101), ok(102), ok(103)});
-    state(QpState::kErr);
-    raises({AsyncEventType::kQpFatal});
 }
 
 }  // namespace

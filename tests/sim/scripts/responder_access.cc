@@ -1,8 +1,8 @@
 // R_Keys, ranges and rights of WRITE, READ and atomic requests (IBA 9.7.4.1.3-5, 10.6.3).
 #include <algorithm>
 
+#include "conform/case/responder_packets.h"
 #include "tests/sim/scripts/rc_script.h"
-#include "tests/sim/scripts/responder_packets.h"
 
 namespace urnic::sim {
 namespace {
@@ -11,7 +11,7 @@ constexpr std::uint32_t kNoWrite = kAllAccess & ~kAccessRemoteWrite;
 constexpr std::uint32_t kNoRead = kAllAccess & ~kAccessRemoteRead;
 constexpr std::uint32_t kNoAtomic = kAllAccess & ~kAccessRemoteAtomic;
 
-bool untouched(SimRegion& region) {
+bool is_untouched(SimRegion& region) {
     return std::all_of(region.data(), region.data() + region.size(),
                        [](std::byte b) { return b == std::byte{0}; });
 }
@@ -26,64 +26,12 @@ RC_SCRIPT(ResponderRange, WriteToTheLastByte, "9.7.4.1.5", "WRITE up to the last
     EXPECT_NE(region.data()[4095], std::byte{0});
 }
 
-RC_SCRIPT(ResponderRange, WriteOneBytePast, "9.7.4.1.5",
-          "WRITE of one byte past a region's end: NAK remote access error, not a byte stored") {
-    connect();
-    SimRegion& region = host().add_region(4096);
-    peer(write_only(2000, 8).reth(region.addr(4089), region.key(), 8));
-    refuses(2000, 0, kAccess);
-    EXPECT_TRUE(untouched(region));
-}
-
-RC_SCRIPT(
-    ResponderRange, LongWritePastTheEnd, "9.7.4.1.5",
-    "WRITE of many packets whose Last would go past the end: not a byte past it, NAK remote access error") {
-    connect({.mtu = 256});
-    SimRegion& region = host().add_region(1024);
-    peer({unasked(packet(wire::kWriteFirst, 2000, 256).reth(region.addr(512), region.key(), 513)),
-          unasked(write_middle(2001, 256)), write_last(2002, 1)});
-    refuses(2000, 0, kAccess);
-    EXPECT_TRUE(untouched(region));
-}
-
-RC_SCRIPT(ResponderRange, WriteBeforeTheFirstByte, "9.7.4.1.5",
-          "WRITE that begins one byte before a region: NAK remote access error") {
-    connect();
-    SimRegion& region = host().add_region(4096);
-    peer(write_only(2000, 8).reth(region.addr() - 1, region.key(), 8));
-    refuses(2000, 0, kAccess);
-    EXPECT_TRUE(untouched(region));
-}
-
 RC_SCRIPT(ResponderRange, ReadToTheLastByte, "9.7.4.1.5", "READ up to the last byte of a region") {
     connect();
     SimRegion& region = host().add_region(4096);
     region.fill_pattern(3);
     peer(read_request(2000, 0).reth(region.addr(4088), region.key(), 8));
     sends(response_only(2000, 1, 8).credits(0).bytes({region.data() + 4088, 8}));
-}
-
-RC_SCRIPT(
-    ResponderRange, ReadAcrossTheEnd, "9.7.4.1.5",
-    "READ across a region's end: NAK remote access error and no response, not even of what lies inside") {
-    for (const std::uint32_t length : {9U, 3000U, 0x4000'0000U}) {
-        connect({.mtu = 256});
-        SimRegion& region = host().add_region(4096);
-        peer(read_request(2000, 0).reth(region.addr(4088), region.key(), length));
-        refuses(2000, 0, kAccess);
-    }
-}
-
-RC_SCRIPT(ResponderRange, AtomicAcrossTheEnd, "9.7.4.1.5",
-          "an atomic that begins at a region's end or before its begin: NAK remote access error") {
-    for (const std::int64_t offset : {4096, -8, 8192}) {
-        connect();
-        SimRegion& region = host().add_region(4096);
-        const std::uint64_t va = (region.addr() + static_cast<std::uint64_t>(offset)) & ~7ULL;
-        peer(fetch_add_request(2000, 1).reth(va, region.key(), 0));
-        refuses(2000, 0, kAccess);
-        EXPECT_TRUE(untouched(region));
-    }
 }
 
 RC_SCRIPT(ResponderRange, AtomicOfHalfAWord, "9.7.4.1.5",
@@ -99,19 +47,6 @@ RC_SCRIPT(ResponderRange, AtomicOfHalfAWord, "9.7.4.1.5",
     peer(fetch_add_request(2000, 1).rkey(host().keys().add(half, 99)));
     refuses(2000, 0, kAccess);
     holds_own_data(0, 8);
-}
-
-RC_SCRIPT(ResponderRange, AddressWrap, "9.7.4.1.5",
-          "a range that wraps at 2^64: NAK remote access error for WRITE and READ") {
-    for (const std::uint64_t va : {~0ULL, ~0ULL - 255, ~0ULL - 1022}) {
-        connect({.mtu = 1024});
-        peer(write_only(2000, 1024).reth(va, memory().key(), 1024));
-        refuses(2000, 0, kAccess);
-        holds_own_data(0, 1024);
-        connect({.mtu = 256});
-        peer(read_request(2000, 0).reth(va, memory().key(), 0x4000'0000));
-        refuses(2000, 0, kAccess);
-    }
 }
 
 RC_SCRIPT(
@@ -145,34 +80,6 @@ RC_SCRIPT(
 
 // --- Keys -------------------------------------------------------------------------------------------------
 
-RC_SCRIPT(ResponderKey, Unknown, "9.7.4.1.5",
-          "an R_Key that nobody has, or 0: NAK remote access error for WRITE, READ and atomics") {
-    for (const std::uint32_t key : {0U, 1U, 0xffff'ffffU}) {
-        connect();
-        peer(write_only(2000, 8).rkey(key));
-        refuses(2000, 0, kAccess);
-        holds_own_data(0, 8);
-        connect();
-        peer(read_request(2000, 8).rkey(key));
-        refuses(2000, 0, kAccess);
-        connect();
-        peer(fetch_add_request(2000, 1).rkey(key));
-        refuses(2000, 0, kAccess);
-        holds_own_data(0, 8);
-        EXPECT_EQ(host().counters.resp_remote_access_errors.value(), 1U);
-    }
-}
-
-RC_SCRIPT(ResponderKey, OneBitAway, "9.7.4.1.5",
-          "an R_Key that differs from ours in any one bit: NAK remote access error") {
-    for (std::uint32_t bit = 0; bit < 32; ++bit) {
-        connect();
-        peer(write_only(2000, 8).rkey(memory().key() ^ (1U << bit)));
-        refuses(2000, 0, kAccess);
-        holds_own_data(0, 8);
-    }
-}
-
 RC_SCRIPT(ResponderKey, Stale, "10.6.3",
           "the R_Key of a region that is gone does not reach the one that took its place") {
     connect();
@@ -202,46 +109,8 @@ RC_SCRIPT(ResponderKey, OfAnotherPd, "9.7.4.1.5",
         SimRegion& region = host().add_region(4096, {.pd = 2});
         peer(packet(operation, 2000, 8).reth(region.addr(), region.key(), 8).atomic(1, 0));
         refuses(2000, 0, kAccess);
-        EXPECT_TRUE(untouched(region));
+        EXPECT_TRUE(is_untouched(region));
     }
-}
-
-RC_SCRIPT(ResponderKey, WithoutTheRight, "9.7.4.1.5",
-          "a region without remote write, remote read or remote atomic right: NAK remote access error for "
-          "what lacks it, and for that alone") {
-    const struct {
-        std::uint8_t operation;
-        std::uint32_t access;
-    } rows[] = {{wire::kWriteOnly, kNoWrite},
-                {wire::kWriteOnly, kAccessLocalWrite},
-                {wire::kWriteOnly, 0},
-                {wire::kReadRequest, kNoRead},
-                {wire::kReadRequest, kAccessLocalWrite},
-                {wire::kFetchAdd, kNoAtomic},
-                {wire::kCompareSwap, kNoAtomic},
-                {wire::kCompareSwap, kAccessLocalWrite}};
-    for (const auto& row : rows) {
-        connect();
-        SimRegion& region = host().add_region(4096, {.access = row.access});
-        peer(packet(row.operation, 2000, 8).reth(region.addr(), region.key(), 8).atomic(1, 0));
-        refuses(2000, 0, kAccess);
-        EXPECT_TRUE(untouched(region));
-    }
-    connect();
-    SimRegion& region = host().add_region(4096, {.access = kNoRead});
-    peer({write_only(2000, 8).reth(region.addr(), region.key(), 8),
-          fetch_add_request(2001, 1).reth(region.addr(64), region.key(), 0)});
-    sends(atomic_ack(2001, 2, 0).credits(0));
-}
-
-RC_SCRIPT(ResponderKey, FirstOfALongWrite, "9.7.4.1.5",
-          "a WRITE of many packets with a bad R_Key is refused at its First") {
-    connect({.mtu = 256});
-    SimRegion& region = host().add_region(4096, {.access = kNoWrite});
-    peer({unasked(packet(wire::kWriteFirst, 2000, 256).reth(region.addr(), region.key(), 300)),
-          write_last(2001, 44)});
-    refuses(2000, 0, kAccess);
-    EXPECT_TRUE(untouched(region));
 }
 
 RC_SCRIPT(ResponderKey, RevokedInsideAWrite, "9.7.4.1.5",
@@ -295,133 +164,7 @@ RC_SCRIPT(
 
 // --- The QP's own rights and resources --------------------------------------------------------------------
 
-RC_SCRIPT(ResponderRight, QpWithoutAccessFlag, "9.7.4.1.3",
-          "a QP without remote write, read or atomic access: NAK invalid request for what lacks it, and for "
-          "that alone") {
-    const struct {
-        std::uint8_t operation;
-        std::uint32_t access;
-    } rows[] = {{wire::kWriteOnly, kNoWrite},
-                {wire::kWriteOnly, kAccessLocalWrite},
-                {wire::kReadRequest, kNoRead},
-                {wire::kFetchAdd, kNoAtomic},
-                {wire::kCompareSwap, kNoAtomic}};
-    for (const auto& row : rows) {
-        connect({.access = row.access});
-        peer(packet(row.operation, 2000, 8));
-        refuses(2000, 0, kInvalid);
-        holds_own_data(0, 8);
-    }
-    connect({.access = kNoRead});
-    word(64) = 4;
-    peer({write_only(2000, 8), fetch_add_request(2001, 1, 64)});
-    sends(atomic_ack(2001, 2, 4).credits(0));
-}
-
-RC_SCRIPT(ResponderRight, QpWithoutAccessFlagAndZeroLength, "9.7.4.1.3",
-          "the QP's rights count for WRITE and READ of no bytes too") {
-    connect({.access = kAccessLocalWrite});
-    peer(write_only(2000, 0));
-    refuses(2000, 0, kInvalid);
-    connect({.access = kAccessLocalWrite});
-    peer(read_request(2000, 0));
-    refuses(2000, 0, kInvalid);
-}
-
-RC_SCRIPT(ResponderRight, QpWithoutAccessFlagAndImmediate, "9.7.4.1.3",
-          "WRITE with Immediate to a QP without remote write access: NAK invalid request, with a receive "
-          "posted (it is not taken) and without") {
-    for (const bool is_posted : {true, false}) {
-        connect({.access = kNoWrite});
-        if (is_posted) {
-            post_receive(100, 64);
-        }
-        peer(packet(wire::kWriteOnlyImm, 2000, 8));
-        refuses(2000, 0, kInvalid);
-        receives(is_posted ? Wcs{flushed(100)} : Wcs{});
-        holds_own_data(0, 8);
-    }
-}
-
-RC_SCRIPT(
-    ResponderRight, ImmediateWithAWrongKey, "11.6.2",
-    "WRITE with Immediate that may not be carried out: the receive that it takes is a local access error") {
-    for (const bool is_wrong_key : {true, false}) {
-        connect();
-        const SimRegion& region = host().add_region(4096);
-        const std::uint32_t key = is_wrong_key ? region.key() ^ 0x100U : region.key();
-        post_receive(100, 64);
-        post_receive(101, 64);
-        peer(packet(wire::kWriteOnlyImm, 2000, 8).reth(region.addr(is_wrong_key ? 0 : 4089), key, 8));
-        sends(nak(2000, 0, kAccess));
-        state(QpState::kErr);
-        receives({failed(100, WcStatus::kLocAccessErr), flushed(101)});
-    }
-}
-
-RC_SCRIPT(ResponderRight, QpAccessFlagTakenAway, "11.2.5.2",
-          "access that modify_qp takes away in RTS counts for the next request") {
-    connect();
-    peer(write_only(2000, 8));
-    sends(acked(2000, 1));
-    abi::QpAttr attr{};
-    attr.mask = kQpAttrState | kQpAttrAccessFlags;
-    attr.state = QpState::kRts;
-    attr.access_flags = kNoWrite;
-    ASSERT_EQ(modify(attr), 0);
-    peer(write_only(2001, 8, 64));
-    refuses(2001, 1, kInvalid);
-    holds_own_data(64, 8);
-}
-
-RC_SCRIPT(ResponderRight, MoreThanMaxDestRdAtomic, "9.7.4.1.4",
-          "one READ or atomic more at a time than max_dest_rd_atomic: NAK invalid request, those before it "
-          "are answered") {
-    connect({.max_dest_rd_atomic = 2});
-    word(4096) = 7;
-    peer({read_request(2000, 8), fetch_add_request(2001, 1, 4096), read_request(2002, 8)});
-    sends({response_only(2000, 2, 8).credits(0), atomic_ack(2001, 2, 7).credits(0)});
-    refuses(2002, 2, kInvalid);
-    connect({.max_dest_rd_atomic = 2});
-    peer({read_request(2000, 8), read_request(2001, 8), compare_swap_request(2002, 0, 1, 4096)});
-    sends({response_only(2000, 2, 8).credits(0), response_only(2001, 2, 8).credits(0)});
-    refuses(2002, 2, kInvalid);
-    holds_own_data(4096, 8);
-}
-
-RC_SCRIPT(ResponderRight, MaxDestRdAtomicOneAfterTheOther, "9.7.4.1.4",
-          "max_dest_rd_atomic bounds what is unanswered, not what was ever asked") {
-    connect({.max_dest_rd_atomic = 1});
-    for (std::uint32_t i = 0; i < 20; ++i) {
-        peer(read_request(2000 + i, 8));
-        sends(response_only(2000 + i, i + 1, 8).credits(0));
-    }
-}
-
-RC_SCRIPT(ResponderRight, MaxDestRdAtomicOfZero, "9.7.4.1.4",
-          "max_dest_rd_atomic of 0: NAK invalid request for READ and atomics") {
-    connect({.max_dest_rd_atomic = 0});
-    peer(read_request(2000, 8));
-    refuses(2000, 0, kInvalid);
-    connect({.max_dest_rd_atomic = 0});
-    peer(fetch_add_request(2000, 1));
-    refuses(2000, 0, kInvalid);
-    holds_own_data(0, 8);
-}
-
 // --- Atomics ----------------------------------------------------------------------------------------------
-
-RC_SCRIPT(ResponderAtomic, Misaligned, "9.4.5",
-          "an atomic whose address is no multiple of 8: NAK invalid request") {
-    for (std::size_t offset = 65; offset < 72; ++offset) {
-        for (const std::uint8_t operation : {wire::kFetchAdd, wire::kCompareSwap}) {
-            connect();
-            peer(packet(operation, 2000, 0, offset).atomic(1));
-            refuses(2000, 0, kInvalid);
-            holds_own_data(64, 16);
-        }
-    }
-}
 
 RC_SCRIPT(ResponderAtomic, OnlyTheVirtualAddressCounts, "9.4.5",
           "an atomic whose address is no multiple of 8, on memory that is aligned: NAK invalid request") {
@@ -429,7 +172,7 @@ RC_SCRIPT(ResponderAtomic, OnlyTheVirtualAddressCounts, "9.4.5",
     SimRegion& region = host().add_region(64, {.iova_offset = 4});
     peer(fetch_add_request(2000, 1).reth(region.addr(), region.key(), 0));
     refuses(2000, 0, kInvalid);
-    EXPECT_TRUE(untouched(region));
+    EXPECT_TRUE(is_untouched(region));
 }
 
 RC_SCRIPT(ResponderAtomic, OnlyTheMemoryIsMisaligned, "9.4.5",
@@ -439,7 +182,7 @@ RC_SCRIPT(ResponderAtomic, OnlyTheMemoryIsMisaligned, "9.4.5",
     const std::uint64_t aligned = (region.addr() + 7) & ~7ULL;
     peer(fetch_add_request(2000, 1).reth(aligned, region.key(), 0));
     refuses(2000, 0, kInvalid);
-    EXPECT_TRUE(untouched(region));
+    EXPECT_TRUE(is_untouched(region));
 }
 
 RC_SCRIPT(

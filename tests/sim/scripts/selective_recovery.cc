@@ -1,7 +1,7 @@
 // A QP that holds what comes early, in both runs of the program: what it asks for again is what is missing,
 // and no more, as IBA 9.7.5.1.2 and 9.7.5.1.5 leave it free to (docs/adr, loss recovery).
+#include "conform/case/responder_packets.h"
 #include "tests/sim/scripts/rc_script.h"
-#include "tests/sim/scripts/responder_packets.h"
 
 namespace urnic::sim {
 namespace {

@@ -1,8 +1,8 @@
 // What scripts of memory windows begin with.
 #pragma once
 
+#include "conform/case/responder_packets.h"
 #include "tests/sim/scripts/rc_script.h"
-#include "tests/sim/scripts/responder_packets.h"
 
 namespace urnic::sim {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "conform/case/reference_icrc.h"
 #include "rnic/wire/crc/crc32_variants.h"
 #include "tests/support/random_bytes.h"
-#include "tests/support/reference_icrc.h"
 
 namespace urnic::wire {
 namespace {
@@ -35,7 +35,7 @@ std::vector<const Crc32Variant*> supported_variants() {
 std::vector<std::uint32_t> reference_registers(std::uint32_t crc, const std::vector<std::byte>& data) {
     std::vector<std::uint32_t> registers = {crc};
     for (const std::byte& byte : data) {
-        registers.push_back(test::reference_crc32(registers.back(), {&byte, 1}));
+        registers.push_back(conform::reference_crc32(registers.back(), {&byte, 1}));
     }
     return registers;
 }
@@ -130,7 +130,7 @@ std::uint32_t reference_head(const std::vector<std::byte>& bytes, const std::vec
     for (std::size_t i = 0; i < bytes.size(); ++i) {
         head.push_back(bytes[i] | ones[i]);
     }
-    return test::reference_crc32(~0U, head);
+    return conform::reference_crc32(~0U, head);
 }
 
 TEST_P(Crc32VariantTest, HeadedRunsEqualReferenceForEveryHead) {
@@ -143,7 +143,7 @@ TEST_P(Crc32VariantTest, HeadedRunsEqualReferenceForEveryHead) {
         const std::uint32_t start = reference_head(bytes, ones);
         for (std::size_t length = 0; length <= 700; length += length < 80 ? 1 : 31) {
             const std::vector<std::byte> source = random.bytes(length);
-            const std::uint32_t expected = test::reference_crc32(start, source);
+            const std::uint32_t expected = conform::reference_crc32(start, source);
             ASSERT_EQ(GetParam()->headed_update(head, source.data(), length), expected)
                 << "head " << head_length << " length " << length << ' ' << random;
             std::byte* to = target.prepare(length % kMaxOffset, length);

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <vector>
 
+#include "conform/case/reference_icrc.h"
 #include "rnic/wire/opcodes.h"
 #include "rnic/wire/peek.h"
 #include "rnic/wire/priority.h"
 #include "tests/support/random_bytes.h"
-#include "tests/support/reference_icrc.h"
 
 namespace urnic::wire {
 namespace {
@@ -133,7 +133,7 @@ TEST(Frame, EveryOpcodeThereAndBackOverEveryPath) {
                 EXPECT_TRUE(
                     std::equal(payload.begin(), payload.end(), view.payload.begin(), view.payload.end()));
                 EXPECT_TRUE(icrc_ok(view));
-                const std::uint32_t icrc = test::reference_icrc(view.l3);
+                const std::uint32_t icrc = conform::reference_icrc(view.l3);
                 for (unsigned i = 0; i < 4; ++i) {
                     EXPECT_EQ(frame[bytes - 4 + i], static_cast<std::byte>(icrc >> (8 * i)));
                 }

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "conform/case/reference_icrc.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/opcodes.h"
 #include "tests/support/pcap.h"
-#include "tests/support/reference_icrc.h"
 
 namespace urnic::wire {
 namespace {
@@ -52,7 +52,7 @@ std::vector<std::byte> renumbered(const std::vector<std::byte>& original, const 
     }
     frame[ip + 10] = static_cast<std::byte>(~sum >> 8U);
     frame[ip + 11] = static_cast<std::byte>(~sum);
-    const std::uint32_t icrc = test::reference_icrc({frame.data() + ip, view.l3.size()});
+    const std::uint32_t icrc = conform::reference_icrc({frame.data() + ip, view.l3.size()});
     for (unsigned i = 0; i < 4; ++i) {
         frame[ip + view.l3.size() + i] = static_cast<std::byte>(icrc >> (8U * i));
     }

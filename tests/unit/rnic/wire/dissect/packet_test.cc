@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "conform/case/reference_icrc.h"
 #include "rnic/wire/dissect/dump.h"
 #include "rnic/wire/dissect/ib/crc.h"
 #include "rnic/wire/dissect/ib/transport.h"
@@ -12,7 +13,6 @@
 #include "tests/support/hex.h"
 #include "tests/support/packet_build.h"
 #include "tests/support/packet_samples.h"
-#include "tests/support/reference_icrc.h"
 
 namespace urnic::wire {
 namespace {
@@ -181,7 +181,7 @@ TEST(Icrc, OfIpPacketsIsTheReferences) {
         const std::vector<std::byte> wire = build(sample.packet);
         const std::size_t l3 = kEthernetBytes + kVlanTagBytes * sample.packet.vlan_count;
         const std::uint32_t expected =
-            test::reference_icrc({wire.data() + l3, wire.size() - l3 - kIcrcBytes});
+            conform::reference_icrc({wire.data() + l3, wire.size() - l3 - kIcrcBytes});
         Packet parsed;
         parse_packet(LinkLayer::kEthernet, wire, wire.size(), parsed);
         ASSERT_EQ(parsed.icrc, expected) << sample.name << random;
@@ -215,7 +215,7 @@ TEST(Icrc, OfRoceV1AndNativePacketsIsTheSpecifications) {
         covered[8 + (global ? 40 : 0) + 4] = std::byte{0xff};  // BTH resv8a
         Packet parsed;
         parse_packet(sample.packet.link, wire, wire.size(), parsed);
-        ASSERT_EQ(parsed.icrc, static_cast<std::uint32_t>(~test::reference_crc32(0xffffffffU, covered)))
+        ASSERT_EQ(parsed.icrc, static_cast<std::uint32_t>(~conform::reference_crc32(0xffffffffU, covered)))
             << sample.name << random;
     }
 }

@@ -1,11 +1,11 @@
 // What holds a request back: fences and the number of READs and atomics outstanding.
-#include "tests/sim/scripts/rc_script.h"
+#include "conform/case/case_list.h"
 
-namespace urnic::sim {
+namespace urnic::conform {
 namespace {
 
-RC_SCRIPT(RequesterOrder, FenceWaitsForRead, "10.8.3.3",
-          "a fenced WRITE waits for the data of the READ before it") {
+CONFORM_CASE(RequesterOrder, FenceWaitsForRead, "10.8.3.3",
+             "a fenced WRITE waits for the data of the READ before it") {
     connect({.mtu = 256});
     post({read(1, 512), fenced(write(2, 8, 4096)), write(3, 8, 8192)});
     sends(read_request(1000, 512));
@@ -18,8 +18,8 @@ RC_SCRIPT(RequesterOrder, FenceWaitsForRead, "10.8.3.3",
     completes({ok(2), ok(3)});
 }
 
-RC_SCRIPT(RequesterOrder, FenceWaitsForAtomic, "10.8.3.3",
-          "a fenced SEND waits for the value of the atomic before it") {
+CONFORM_CASE(RequesterOrder, FenceWaitsForAtomic, "10.8.3.3",
+             "a fenced SEND waits for the value of the atomic before it") {
     connect();
     post({fetch_add(1, 1, 64), fenced(send(2, 8))});
     sends(fetch_add_request(1000, 1, 64));
@@ -31,7 +31,8 @@ RC_SCRIPT(RequesterOrder, FenceWaitsForAtomic, "10.8.3.3",
     completes(ok(2));
 }
 
-RC_SCRIPT(RequesterOrder, FenceWaitsForAll, "10.8.3.3", "a fence waits for every READ and atomic before it") {
+CONFORM_CASE(RequesterOrder, FenceWaitsForAll, "10.8.3.3",
+             "a fence waits for every READ and atomic before it") {
     connect();
     post({read(1, 8, 64), fetch_add(2, 1, 128), read(3, 8, 192), fenced(write(4, 8))});
     sends({read_request(1000, 8, 64), fetch_add_request(1001, 1, 128), read_request(1002, 8, 192)});
@@ -43,14 +44,14 @@ RC_SCRIPT(RequesterOrder, FenceWaitsForAll, "10.8.3.3", "a fence waits for every
     sends(write_only(1003, 8));
 }
 
-RC_SCRIPT(RequesterOrder, FenceDoesNotWaitForWrites, "10.8.3.3",
-          "a fence does not wait for SENDs and WRITEs") {
+CONFORM_CASE(RequesterOrder, FenceDoesNotWaitForWrites, "10.8.3.3",
+             "a fence does not wait for SENDs and WRITEs") {
     connect();
     post({write(1, 8), send(2, 8), fenced(write(3, 8)), fenced(read(4, 8, 64))});
     sends({write_only(1000, 8), send_only(1001, 8), write_only(1002, 8), read_request(1003, 8, 64)});
 }
 
-RC_SCRIPT(RequesterOrder, FencedRead, "10.8.3.3", "a fenced READ waits for the READ before it") {
+CONFORM_CASE(RequesterOrder, FencedRead, "10.8.3.3", "a fenced READ waits for the READ before it") {
     connect();
     post({read(1, 8, 64), fenced(read(2, 8, 128))});
     sends(read_request(1000, 8, 64));
@@ -60,8 +61,8 @@ RC_SCRIPT(RequesterOrder, FencedRead, "10.8.3.3", "a fenced READ waits for the R
     sends(read_request(1001, 8, 128));
 }
 
-RC_SCRIPT(RequesterOrder, FenceAcrossALoss, "10.8.3.3",
-          "the fence holds while the READ before it is asked for again") {
+CONFORM_CASE(RequesterOrder, FenceAcrossALoss, "10.8.3.3",
+             "the fence holds while the READ before it is asked for again") {
     connect({.timeout = kTimeout});
     post({read(1, 8, 64), fenced(write(2, 8))});
     sends(read_request(1000, 8, 64));
@@ -72,11 +73,11 @@ RC_SCRIPT(RequesterOrder, FenceAcrossALoss, "10.8.3.3",
     sends(write_only(1001, 8));
 }
 
-RC_SCRIPT(
+CONFORM_CASE(
     RequesterOrder, MaxRdAtomic, "9.4.4",
     "max_rd_atomic 1, 2, 3 and 16: never more READs and atomics outstanding; each response lets one go") {
     for (const std::uint8_t depth : {1, 2, 3, 16}) {
-        SCOPED_TRACE(unsigned{depth});
+        given("depth", depth);
         connect({.max_rd_atomic = depth});
         const std::uint32_t count = depth + 3U;
         const auto request = [this](std::uint32_t i) {
@@ -99,8 +100,8 @@ RC_SCRIPT(
     }
 }
 
-RC_SCRIPT(RequesterOrder, WaitingReadHoldsTheQueue, "9.5",
-          "what is behind a READ that waits for its turn waits too") {
+CONFORM_CASE(RequesterOrder, WaitingReadHoldsTheQueue, "9.5",
+             "what is behind a READ that waits for its turn waits too") {
     connect({.max_rd_atomic = 1});
     post({read(1, 8, 64), write(2, 8), read(3, 8, 128), write(4, 8)});
     sends({read_request(1000, 8, 64), write_only(1001, 8)});
@@ -110,8 +111,8 @@ RC_SCRIPT(RequesterOrder, WaitingReadHoldsTheQueue, "9.5",
     sends({read_request(1002, 8, 128), write_only(1003, 8)});
 }
 
-RC_SCRIPT(RequesterOrder, MaxRdAtomicAcrossALoss, "9.4.4",
-          "asking again does not count twice, nor let one more go") {
+CONFORM_CASE(RequesterOrder, MaxRdAtomicAcrossALoss, "9.4.4",
+             "asking again does not count twice, nor let one more go") {
     connect({.timeout = kTimeout, .max_rd_atomic = 2});
     post({read(1, 8, 64), read(2, 8, 128), read(3, 8, 192)});
     sends({read_request(1000, 8, 64), read_request(1001, 8, 128)});
@@ -124,7 +125,7 @@ RC_SCRIPT(RequesterOrder, MaxRdAtomicAcrossALoss, "9.4.4",
     completes({ok(2), ok(3)});
 }
 
-RC_SCRIPT(RequesterOrder, PartOfAReadDoesNotLetOneGo, "9.4.4", "a READ counts until its last response") {
+CONFORM_CASE(RequesterOrder, PartOfAReadDoesNotLetOneGo, "9.4.4", "a READ counts until its last response") {
     connect({.mtu = 256, .max_rd_atomic = 1});
     post({read(1, 768), read(2, 8, 4096)});
     sends(read_request(1000, 768));
@@ -135,8 +136,8 @@ RC_SCRIPT(RequesterOrder, PartOfAReadDoesNotLetOneGo, "9.4.4", "a READ counts un
     sends(read_request(1003, 8, 4096));
 }
 
-RC_SCRIPT(RequesterOrder, CompletionsInOrder, "10.8.5",
-          "requests complete in the order in which they were posted, whatever answers them") {
+CONFORM_CASE(RequesterOrder, CompletionsInOrder, "10.8.5",
+             "requests complete in the order in which they were posted, whatever answers them") {
     connect();
     post({write(1, 8), read(2, 8, 64), send(3, 8), fetch_add(4, 1, 128), write(5, 8)});
     sends({write_only(1000, 8), read_request(1001, 8, 64), send_only(1002, 8),
@@ -146,4 +147,4 @@ RC_SCRIPT(RequesterOrder, CompletionsInOrder, "10.8.5",
 }
 
 }  // namespace
-}  // namespace urnic::sim
+}  // namespace urnic::conform

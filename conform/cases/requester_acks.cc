@@ -1,10 +1,11 @@
 // What an acknowledgement completes, what it implies, and which ones mean nothing (IBA 9.7.6).
-#include "tests/sim/scripts/rc_script.h"
+#include "conform/case/case_list.h"
 
-namespace urnic::sim {
+namespace urnic::conform {
 namespace {
 
-RC_SCRIPT(RequesterAcks, Coalesced, "9.7.5.1.2", "one ACK completes all requests up to its PSN, in order") {
+CONFORM_CASE(RequesterAcks, Coalesced, "9.7.5.1.2",
+             "one ACK completes all requests up to its PSN, in order") {
     connect();
     post({write(1, 8), send(2, 8), write_imm(3, 8, 1), write(4, 0), send(5, 8)});
     sends({write_only(1000, 8), send_only(1001, 8), packet(wire::kWriteOnlyImm, 1002, 8).imm(1),
@@ -16,8 +17,8 @@ RC_SCRIPT(RequesterAcks, Coalesced, "9.7.5.1.2", "one ACK completes all requests
     completes(ok(5));
 }
 
-RC_SCRIPT(RequesterAcks, InsideAMessage, "9.7.5.1.2",
-          "an ACK of a Middle completes what lies before the message, not the message") {
+CONFORM_CASE(RequesterAcks, InsideAMessage, "9.7.5.1.2",
+             "an ACK of a Middle completes what lies before the message, not the message") {
     connect({.mtu = 256, .timeout = kTimeout});
     post({write(1, 8), send(2, 768)});
     sends(
@@ -29,7 +30,7 @@ RC_SCRIPT(RequesterAcks, InsideAMessage, "9.7.5.1.2",
     completes(ok(2));
 }
 
-RC_SCRIPT(RequesterAcks, Ghost, "9.7.6.1.1", "ACKs of PSNs that are long acknowledged change nothing") {
+CONFORM_CASE(RequesterAcks, Ghost, "9.7.6.1.1", "ACKs of PSNs that are long acknowledged change nothing") {
     connect({.timeout = kTimeout});
     post(write(1, 8));
     sends(write_only(1000, 8));
@@ -44,7 +45,7 @@ RC_SCRIPT(RequesterAcks, Ghost, "9.7.6.1.1", "ACKs of PSNs that are long acknowl
     completes(ok(2));
 }
 
-RC_SCRIPT(RequesterAcks, NeverSent, "9.7.6.1.1", "an ACK of a PSN that was never sent is dropped") {
+CONFORM_CASE(RequesterAcks, NeverSent, "9.7.6.1.1", "an ACK of a PSN that was never sent is dropped") {
     connect({.timeout = kTimeout});
     post(write(1, 8));
     sends(write_only(1000, 8));
@@ -56,8 +57,8 @@ RC_SCRIPT(RequesterAcks, NeverSent, "9.7.6.1.1", "an ACK of a PSN that was never
     completes(ok(1));
 }
 
-RC_SCRIPT(RequesterAcks, NeverSentOnAnIdleQueue, "9.7.6.1.1",
-          "responses of every kind to a QP that has sent nothing are dropped") {
+CONFORM_CASE(RequesterAcks, NeverSentOnAnIdleQueue, "9.7.6.1.1",
+             "responses of every kind to a QP that has sent nothing are dropped") {
     connect();
     peer({ack(1000, 0), nak(1000, 0, wire::kNakInvalidRequest), rnr_nak(1000, 0, 1), sequence_nak(1000, 0),
           response_only(1000, 0, 8), atomic_ack(1000, 0, 1)});
@@ -66,8 +67,8 @@ RC_SCRIPT(RequesterAcks, NeverSentOnAnIdleQueue, "9.7.6.1.1",
     silence(1'000'000'000);
 }
 
-RC_SCRIPT(RequesterAcks, OldNak, "9.7.6.1.1",
-          "NAKs of every code for PSNs already acknowledged are dropped") {
+CONFORM_CASE(RequesterAcks, OldNak, "9.7.6.1.1",
+             "NAKs of every code for PSNs already acknowledged are dropped") {
     connect();
     post({write(1, 8), write(2, 8)});
     sends({write_only(1000, 8), write_only(1001, 8)});
@@ -82,7 +83,7 @@ RC_SCRIPT(RequesterAcks, OldNak, "9.7.6.1.1",
     completes(ok(2));
 }
 
-RC_SCRIPT(RequesterAcks, NakNeverSent, "9.7.6.1.1", "NAKs of every code for PSNs never sent are dropped") {
+CONFORM_CASE(RequesterAcks, NakNeverSent, "9.7.6.1.1", "NAKs of every code for PSNs never sent are dropped") {
     connect();
     post(write(1, 8));
     sends(write_only(1000, 8));
@@ -95,8 +96,8 @@ RC_SCRIPT(RequesterAcks, NakNeverSent, "9.7.6.1.1", "NAKs of every code for PSNs
     completes(ok(1));
 }
 
-RC_SCRIPT(RequesterAcks, TwiceCompletesOnce, "9.7.6.1.1",
-          "the same ACK many times completes each request once") {
+CONFORM_CASE(RequesterAcks, TwiceCompletesOnce, "9.7.6.1.1",
+             "the same ACK many times completes each request once") {
     connect();
     post({send(1, 8), send(2, 8)});
     sends({send_only(1000, 8), send_only(1001, 8)});
@@ -105,7 +106,7 @@ RC_SCRIPT(RequesterAcks, TwiceCompletesOnce, "9.7.6.1.1",
     state(QpState::kRts);
 }
 
-RC_SCRIPT(
+CONFORM_CASE(
     RequesterAcks, ResponseOfACompletedRead, "9.7.6.1.1",
     "a READ response that comes again writes nothing: the buffer is the application's since it completed") {
     connect();
@@ -113,14 +114,14 @@ RC_SCRIPT(
     sends(read_request(1000, 8));
     peer(response_only(1000, 1, 8));
     completes(ok(1));
-    word(0) = 42;
+    set_word(0, 42);
     peer(response_only(1000, 1, 8));
     completes_nothing();
-    EXPECT_EQ(word(0), 42U);
+    holds_word(0, 42);
 }
 
-RC_SCRIPT(RequesterAcks, ResponseOfACompletedAtomic, "9.7.6.1.1",
-          "an atomic's response that comes again, even with another value, writes nothing") {
+CONFORM_CASE(RequesterAcks, ResponseOfACompletedAtomic, "9.7.6.1.1",
+             "an atomic's response that comes again, even with another value, writes nothing") {
     connect();
     post(fetch_add(1, 1));
     sends(fetch_add_request(1000, 1));
@@ -128,11 +129,11 @@ RC_SCRIPT(RequesterAcks, ResponseOfACompletedAtomic, "9.7.6.1.1",
     completes(ok(1));
     peer(atomic_ack(1000, 1, 6));
     completes_nothing();
-    EXPECT_EQ(word(0), 5U);
+    holds_word(0, 5);
 }
 
-RC_SCRIPT(RequesterAcks, ImpliedByReadResponse, "9.7.5.1.2",
-          "the first response of a READ acknowledges the requests before it") {
+CONFORM_CASE(RequesterAcks, ImpliedByReadResponse, "9.7.5.1.2",
+             "the first response of a READ acknowledges the requests before it") {
     connect({.mtu = 256});
     post({send(1, 8), write(2, 8), read(3, 512, 1024)});
     sends({send_only(1000, 8), write_only(1001, 8), read_request(1002, 512, 1024)});
@@ -143,17 +144,17 @@ RC_SCRIPT(RequesterAcks, ImpliedByReadResponse, "9.7.5.1.2",
     holds_peer_data(1024, 512, 1024);
 }
 
-RC_SCRIPT(RequesterAcks, ImpliedByAtomicResponse, "9.7.5.1.2",
-          "an atomic's response acknowledges the requests before it") {
+CONFORM_CASE(RequesterAcks, ImpliedByAtomicResponse, "9.7.5.1.2",
+             "an atomic's response acknowledges the requests before it") {
     connect();
     post({send(1, 8), write(2, 8), fetch_add(3, 1)});
     sends({send_only(1000, 8), write_only(1001, 8), fetch_add_request(1002, 1)});
     peer(atomic_ack(1002, 3, 77));
     completes({ok(1), ok(2), ok(3)});
-    EXPECT_EQ(word(0), 77U);
+    holds_word(0, 77);
 }
 
-RC_SCRIPT(
+CONFORM_CASE(
     RequesterAcks, ImpliedNakByAck, "9.7.6.1.4",
     "an ACK behind a READ without responses: the READ is asked for again and nothing behind it completes") {
     connect({.timeout = kTimeout});
@@ -161,7 +162,7 @@ RC_SCRIPT(
     sends({read_request(1000, 8), write_only(1001, 8, 64)});
     peer(ack(1001, 2));
     completes_nothing();
-    EXPECT_EQ(host().counters.implied_nak_seq_err.value(), 1U);
+    counts(&Counters::implied_nak_seq_err, 1);
     if (is_selective()) {
         sends(read_request(1000, 8));  // the WRITE was acknowledged
         peer(response_only(1000, 2, 8));
@@ -172,8 +173,8 @@ RC_SCRIPT(
     completes({ok(1), ok(2)});
 }
 
-RC_SCRIPT(RequesterAcks, ImpliedNakByAtomicResponse, "9.7.6.1.4",
-          "the response of a later atomic shows that one before got lost: the same request again") {
+CONFORM_CASE(RequesterAcks, ImpliedNakByAtomicResponse, "9.7.6.1.4",
+             "the response of a later atomic shows that one before got lost: the same request again") {
     connect({.timeout = kTimeout});
     post({fetch_add(1, 3), fetch_add(2, 4, 64)});
     sends({fetch_add_request(1000, 3), fetch_add_request(1001, 4, 64)});
@@ -183,11 +184,11 @@ RC_SCRIPT(RequesterAcks, ImpliedNakByAtomicResponse, "9.7.6.1.4",
     peer(atomic_ack(1000, 2, 100));
     if_repeated(fetch_add_request(1001, 4, 64), atomic_ack(1001, 2, 200));
     completes({ok(1), ok(2)});
-    EXPECT_EQ(word(0), 100U);
-    EXPECT_EQ(word(64), 200U);
+    holds_word(0, 100);
+    holds_word(64, 200);
 }
 
-RC_SCRIPT(
+CONFORM_CASE(
     RequesterAcks, ImpliedNakByLaterRead, "9.7.6.1.4",
     "the response of a later READ shows that one before got lost: the missing READ is asked for first") {
     connect({.timeout = kTimeout});
@@ -203,8 +204,8 @@ RC_SCRIPT(
     holds_peer_data(64, 8, 64);
 }
 
-RC_SCRIPT(RequesterAcks, AckOfAReadIsNoResponse, "9.7.6.1.4",
-          "an ACK with the PSN of a READ does not complete it: the data has not come") {
+CONFORM_CASE(RequesterAcks, AckOfAReadIsNoResponse, "9.7.6.1.4",
+             "an ACK with the PSN of a READ does not complete it: the data has not come") {
     connect({.timeout = kTimeout});
     post(read(1, 8));
     sends(read_request(1000, 8));
@@ -216,8 +217,8 @@ RC_SCRIPT(RequesterAcks, AckOfAReadIsNoResponse, "9.7.6.1.4",
     holds_peer_data(0, 8, 0);
 }
 
-RC_SCRIPT(RequesterAcks, AckOfAnAtomicIsNoResponse, "9.7.6.1.4",
-          "an ACK with the PSN of an atomic does not complete it: the value has not come") {
+CONFORM_CASE(RequesterAcks, AckOfAnAtomicIsNoResponse, "9.7.6.1.4",
+             "an ACK with the PSN of an atomic does not complete it: the value has not come") {
     connect({.timeout = kTimeout});
     post(fetch_add(1, 1));
     sends(fetch_add_request(1000, 1));
@@ -228,8 +229,9 @@ RC_SCRIPT(RequesterAcks, AckOfAnAtomicIsNoResponse, "9.7.6.1.4",
     completes(ok(1));
 }
 
-RC_SCRIPT(RequesterAcks, LateAckEndsTheRepetition, "9.7.6.1.3",
-          "an ACK that comes after the timeout counts for what was sent before it: no further repetition") {
+CONFORM_CASE(
+    RequesterAcks, LateAckEndsTheRepetition, "9.7.6.1.3",
+    "an ACK that comes after the timeout counts for what was sent before it: no further repetition") {
     connect({.timeout = kTimeout});
     post(write(1, 8));
     sends(write_only(1000, 8));
@@ -242,4 +244,4 @@ RC_SCRIPT(RequesterAcks, LateAckEndsTheRepetition, "9.7.6.1.3",
 }
 
 }  // namespace
-}  // namespace urnic::sim
+}  // namespace urnic::conform

@@ -1,21 +1,21 @@
 // The responder when requests are missing (IBA 9.7.4.1.1, 9.7.5.1.2). What arrives behind a gap may be kept
 // or discarded: these peers send it again, and look at the wire and at what the application sees.
-#include "tests/sim/scripts/rc_script.h"
-#include "tests/sim/scripts/responder_packets.h"
+#include "conform/case/case_list.h"
+#include "conform/case/responder_packets.h"
 
-namespace urnic::sim {
+namespace urnic::conform {
 namespace {
 
 constexpr std::uint32_t kHalf = 1U << 23U;
 
-RC_SCRIPT(ResponderGap, OneNakThenSilence, "9.7.5.1.2",
-          "behind a gap: one NAK 0x60 with the PSN that is missing, then silence until it comes") {
+CONFORM_CASE(ResponderGap, OneNakThenSilence, "9.7.5.1.2",
+             "behind a gap: one NAK 0x60 with the PSN that is missing, then silence until it comes") {
     connect();
     peer(unasked(write_only(2001, 8, 64)));
     sends(sequence_nak(2000, 0));
     peer({unasked(write_only(2002, 8, 128)), unasked(write_only(2003, 8, 192))});
     silence(kSecond);
-    EXPECT_EQ(host().counters.out_of_seq_request.value(), 3U);
+    counts(&Counters::out_of_seq_request, 3);
     peer({unasked(write_only(2000, 8)), unasked(write_only(2001, 8, 64)), unasked(write_only(2002, 8, 128)),
           write_only(2003, 8, 192)});
     sends(acked(2003, 4));
@@ -25,8 +25,8 @@ RC_SCRIPT(ResponderGap, OneNakThenSilence, "9.7.5.1.2",
     }
 }
 
-RC_SCRIPT(ResponderGap, NakOnceMoreForTheNextGap, "9.7.5.1.2",
-          "once the missing PSN came, the next gap draws a NAK of its own") {
+CONFORM_CASE(ResponderGap, NakOnceMoreForTheNextGap, "9.7.5.1.2",
+             "once the missing PSN came, the next gap draws a NAK of its own") {
     connect();
     for (std::uint32_t round = 0; round < 3; ++round) {
         const std::uint32_t psn = 2000 + 2 * round;
@@ -37,8 +37,8 @@ RC_SCRIPT(ResponderGap, NakOnceMoreForTheNextGap, "9.7.5.1.2",
     }
 }
 
-RC_SCRIPT(ResponderGap, NakSaysWhatCameBefore, "9.7.5.1.2",
-          "the NAK's PSN acknowledges all before it, its MSN counts them") {
+CONFORM_CASE(ResponderGap, NakSaysWhatCameBefore, "9.7.5.1.2",
+             "the NAK's PSN acknowledges all before it, its MSN counts them") {
     connect();
     peer({unasked(write_only(2000, 8)), unasked(write_only(2001, 8)), unasked(write_only(2003, 8))});
     sends(sequence_nak(2002, 2));
@@ -46,8 +46,9 @@ RC_SCRIPT(ResponderGap, NakSaysWhatCameBefore, "9.7.5.1.2",
     sends(acked(2003, 4));
 }
 
-RC_SCRIPT(ResponderGap, ReorderedInsideABurst, "9.7.5.1.2",
-          "a gap that the same burst fills draws no NAK, whether one is owed or was sent for another gap") {
+CONFORM_CASE(
+    ResponderGap, ReorderedInsideABurst, "9.7.5.1.2",
+    "a gap that the same burst fills draws no NAK, whether one is owed or was sent for another gap") {
     connect();
     peer({unasked(write_only(2002, 8)), unasked(write_only(2000, 8))});
     sends(sequence_nak(2001, 1));
@@ -57,8 +58,8 @@ RC_SCRIPT(ResponderGap, ReorderedInsideABurst, "9.7.5.1.2",
     sends(acked(2005, 6));
 }
 
-RC_SCRIPT(ResponderGap, MissingFirst, "9.7.5.1.2",
-          "a lost First: NAK for it, and the message is delivered once it is sent again") {
+CONFORM_CASE(ResponderGap, MissingFirst, "9.7.5.1.2",
+             "a lost First: NAK for it, and the message is delivered once it is sent again") {
     connect({.mtu = 256});
     post_receive(100, 1024);
     post_receive(101, 1024, 4096);
@@ -72,8 +73,8 @@ RC_SCRIPT(ResponderGap, MissingFirst, "9.7.5.1.2",
     holds_own_data(4096, 1024);
 }
 
-RC_SCRIPT(ResponderGap, MissingMiddle, "9.7.5.1.2",
-          "a lost Middle: NAK for it, one completion in the end, every byte in its place") {
+CONFORM_CASE(ResponderGap, MissingMiddle, "9.7.5.1.2",
+             "a lost Middle: NAK for it, one completion in the end, every byte in its place") {
     connect({.mtu = 256});
     post_receive(100, 1024);
     peer({send_first(2000, 256), unasked(send_last(2002, 8, 512))});
@@ -85,8 +86,8 @@ RC_SCRIPT(ResponderGap, MissingMiddle, "9.7.5.1.2",
     holds_peer_data(0, 520, 0);
 }
 
-RC_SCRIPT(ResponderGap, MissingLast, "9.7.5.1.2",
-          "a lost Last: NAK for it when the next message comes, completions in order") {
+CONFORM_CASE(ResponderGap, MissingLast, "9.7.5.1.2",
+             "a lost Last: NAK for it when the next message comes, completions in order") {
     connect({.mtu = 256});
     post_receive(100, 512);
     post_receive(101, 512, 4096);
@@ -100,7 +101,7 @@ RC_SCRIPT(ResponderGap, MissingLast, "9.7.5.1.2",
     holds_peer_data(4096, 8, 1024);
 }
 
-RC_SCRIPT(
+CONFORM_CASE(
     ResponderGap, NoAcknowledgementOvertakesARequester, "9.7.5.1.2",
     "from a gap on everything comes again, packet by packet: none is acknowledged before it has come again") {
     connect({.mtu = 256});
@@ -123,8 +124,9 @@ RC_SCRIPT(
     holds_peer_data(0, 1032, 0);
 }
 
-RC_SCRIPT(ResponderGap, LatePacketAskedForAgain, "9.7.5.1.2",
-          "the missing packet was only late, and comes once more because of the NAK: all is acknowledged") {
+CONFORM_CASE(
+    ResponderGap, LatePacketAskedForAgain, "9.7.5.1.2",
+    "the missing packet was only late, and comes once more because of the NAK: all is acknowledged") {
     connect();
     peer({write_only(2001, 8, 64), write_only(2002, 8, 128)});
     sends(sequence_nak(2000, 0));
@@ -136,8 +138,8 @@ RC_SCRIPT(ResponderGap, LatePacketAskedForAgain, "9.7.5.1.2",
     sends(is_selective() ? acked(2002, 3) : sequence_nak(2001, 1));
 }
 
-RC_SCRIPT(ResponderGap, MessagesKeepTheirOrder, "9.5",
-          "SENDs that arrive in reverse fill the receives in the order of their PSNs") {
+CONFORM_CASE(ResponderGap, MessagesKeepTheirOrder, "9.5",
+             "SENDs that arrive in reverse fill the receives in the order of their PSNs") {
     connect();
     for (std::uint64_t i = 0; i < 4; ++i) {
         post_receive(100 + i, 64, 1024 * i);
@@ -156,8 +158,8 @@ RC_SCRIPT(ResponderGap, MessagesKeepTheirOrder, "9.5",
     }
 }
 
-RC_SCRIPT(ResponderGap, ReadBehindIt, "9.7.5.1.2",
-          "a READ behind a gap is not answered; asked for again it is, once") {
+CONFORM_CASE(ResponderGap, ReadBehindIt, "9.7.5.1.2",
+             "a READ behind a gap is not answered; asked for again it is, once") {
     connect({.mtu = 256});
     peer(read_request(2001, 300, 4096));
     sends(sequence_nak(2000, 0));
@@ -167,28 +169,28 @@ RC_SCRIPT(ResponderGap, ReadBehindIt, "9.7.5.1.2",
     holds_peer_data(0, 8, 0);
 }
 
-RC_SCRIPT(ResponderGap, AtomicBehindIt, "9.7.5.1.2",
-          "an atomic behind a gap is carried out once, when its turn comes") {
+CONFORM_CASE(ResponderGap, AtomicBehindIt, "9.7.5.1.2",
+             "an atomic behind a gap is carried out once, when its turn comes") {
     connect();
-    word(64) = 10;
+    set_word(64, 10);
     peer(fetch_add_request(2001, 1, 64));
     sends(sequence_nak(2000, 0));
-    EXPECT_EQ(word(64), 10U);
+    holds_word(64, 10);
     peer({unasked(write_only(2000, 8)), fetch_add_request(2001, 1, 64)});
     sends(atomic_ack(2001, 2, 10).credits(0));
-    EXPECT_EQ(word(64), 11U);
+    holds_word(64, 11);
 }
 
-RC_SCRIPT(ResponderGap, ResponsesBeforeTheNak, "9.7.5.1.1",
-          "a READ before the gap is answered in full, then comes the NAK") {
+CONFORM_CASE(ResponderGap, ResponsesBeforeTheNak, "9.7.5.1.1",
+             "a READ before the gap is answered in full, then comes the NAK") {
     connect({.mtu = 256});
     peer({read_request(2000, 300), unasked(write_only(2003, 8, 4096))});
     sends({response_first(2000, 1, 256).credits(0), response_last(2001, 1, 44, 256).credits(0),
            sequence_nak(2002, 1)});
 }
 
-RC_SCRIPT(ResponderGap, BadRequestBehindIt, "9.7.4.1.1",
-          "the PSN is looked at first: what is wrong with a request behind a gap does not matter yet") {
+CONFORM_CASE(ResponderGap, BadRequestBehindIt, "9.7.4.1.1",
+             "the PSN is looked at first: what is wrong with a request behind a gap does not matter yet") {
     connect();
     peer({unasked(write_only(2001, 8).rkey(0xdead)), unasked(send_last(2002, 8)),
           packet(wire::kSendOnly, 2003, 8).opcode_lie(0x18)});
@@ -203,8 +205,8 @@ RC_SCRIPT(ResponderGap, BadRequestBehindIt, "9.7.4.1.1",
     }
 }
 
-RC_SCRIPT(ResponderGap, HalfOfThePsnSpace, "9.7.1",
-          "2^23 - 1 PSNs ahead is a gap; 2^23 is behind, a duplicate") {
+CONFORM_CASE(ResponderGap, HalfOfThePsnSpace, "9.7.1",
+             "2^23 - 1 PSNs ahead is a gap; 2^23 is behind, a duplicate") {
     connect();
     peer(write_only(2000 + kHalf - 1, 8));
     sends(sequence_nak(2000, 0));
@@ -216,8 +218,8 @@ RC_SCRIPT(ResponderGap, HalfOfThePsnSpace, "9.7.1",
     sends(acked(2000, 1));
 }
 
-RC_SCRIPT(ResponderGap, DuplicateDoesNotEndTheSilence, "9.7.5.1.2",
-          "a duplicate behind a NAK is acknowledged; the silence towards what is ahead goes on") {
+CONFORM_CASE(ResponderGap, DuplicateDoesNotEndTheSilence, "9.7.5.1.2",
+             "a duplicate behind a NAK is acknowledged; the silence towards what is ahead goes on") {
     connect();
     peer(unasked(write_only(2000, 8)));
     peer(unasked(write_only(2002, 8)));
@@ -231,4 +233,4 @@ RC_SCRIPT(ResponderGap, DuplicateDoesNotEndTheSilence, "9.7.5.1.2",
 }
 
 }  // namespace
-}  // namespace urnic::sim
+}  // namespace urnic::conform

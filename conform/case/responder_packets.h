@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
+#include "conform/case/script_packet.h"
 #include "rnic/wire/opcodes.h"
-#include "tests/sim/scripts/script_packet.h"
 
-namespace urnic::sim {
+namespace urnic::conform {
 
 /// ACK from a QP whose receive queue has `credits` (a credit code; 0 without receives) to offer.
 inline ScriptPacket acked(std::uint32_t psn, std::uint32_t msn, std::uint8_t credits = 0) {
@@ -16,4 +16,4 @@ inline ScriptPacket acked(std::uint32_t psn, std::uint32_t msn, std::uint8_t cre
 /// A request that does not ask for an acknowledgement.
 inline ScriptPacket unasked(ScriptPacket packet) { return packet.ackreq(false); }
 
-}  // namespace urnic::sim
+}  // namespace urnic::conform

@@ -1,10 +1,11 @@
 // The requester when requests, acknowledgements and NAKs get lost.
-#include "tests/sim/scripts/rc_script.h"
+#include "conform/case/case_list.h"
 
-namespace urnic::sim {
+namespace urnic::conform {
 namespace {
 
-RC_SCRIPT(RequesterLoss, FirstOfSend, "9.7.5.2", "NAK 0x60 for the First of a SEND: sent again from there") {
+CONFORM_CASE(RequesterLoss, FirstOfSend, "9.7.5.2",
+             "NAK 0x60 for the First of a SEND: sent again from there") {
     connect({.mtu = 256});
     post(send(1, 768));
     sends({send_first(1000, 256), send_middle(1001, 256, 256), send_last(1002, 256, 512)});
@@ -15,7 +16,8 @@ RC_SCRIPT(RequesterLoss, FirstOfSend, "9.7.5.2", "NAK 0x60 for the First of a SE
     completes(ok(1));
 }
 
-RC_SCRIPT(RequesterLoss, MiddleOfSend, "9.7.5.2", "NAK 0x60 for a Middle of a SEND: sent again from there") {
+CONFORM_CASE(RequesterLoss, MiddleOfSend, "9.7.5.2",
+             "NAK 0x60 for a Middle of a SEND: sent again from there") {
     connect({.mtu = 256});
     post(send(1, 768));
     sends({send_first(1000, 256), send_middle(1001, 256, 256), send_last(1002, 256, 512)});
@@ -26,8 +28,8 @@ RC_SCRIPT(RequesterLoss, MiddleOfSend, "9.7.5.2", "NAK 0x60 for a Middle of a SE
     completes(ok(1));
 }
 
-RC_SCRIPT(RequesterLoss, LastOfSend, "9.7.6.1.3",
-          "nothing follows a lost Last that could draw a NAK: after the timeout the SEND is repeated") {
+CONFORM_CASE(RequesterLoss, LastOfSend, "9.7.6.1.3",
+             "nothing follows a lost Last that could draw a NAK: after the timeout the SEND is repeated") {
     connect({.mtu = 256, .timeout = kTimeout});
     post(send(1, 512));
     sends({send_first(1000, 256), send_last(1001, 256, 256)});
@@ -37,7 +39,7 @@ RC_SCRIPT(RequesterLoss, LastOfSend, "9.7.6.1.3",
     completes(ok(1));
 }
 
-RC_SCRIPT(RequesterLoss, OnlyOfSend, "9.7.6.1.3", "a lost SEND Only is repeated after the timeout") {
+CONFORM_CASE(RequesterLoss, OnlyOfSend, "9.7.6.1.3", "a lost SEND Only is repeated after the timeout") {
     connect({.timeout = kTimeout});
     post(send(1, 100));
     sends(send_only(1000, 100));
@@ -46,8 +48,8 @@ RC_SCRIPT(RequesterLoss, OnlyOfSend, "9.7.6.1.3", "a lost SEND Only is repeated 
     completes(ok(1));
 }
 
-RC_SCRIPT(RequesterLoss, FirstOfWrite, "9.7.5.2",
-          "NAK 0x60 for the First of a WRITE: the RETH is sent again") {
+CONFORM_CASE(RequesterLoss, FirstOfWrite, "9.7.5.2",
+             "NAK 0x60 for the First of a WRITE: the RETH is sent again") {
     connect({.mtu = 256});
     post(write(1, 600));
     sends({write_first(1000, 600, 256), write_middle(1001, 256, 256), write_last(1002, 88, 512)});
@@ -57,8 +59,8 @@ RC_SCRIPT(RequesterLoss, FirstOfWrite, "9.7.5.2",
     completes(ok(1));
 }
 
-RC_SCRIPT(RequesterLoss, MiddleOfWrite, "9.7.5.2",
-          "NAK 0x60 for a Middle of a WRITE: sent again from there") {
+CONFORM_CASE(RequesterLoss, MiddleOfWrite, "9.7.5.2",
+             "NAK 0x60 for a Middle of a WRITE: sent again from there") {
     connect({.mtu = 256});
     post(write(1, 1024));
     sends({write_first(1000, 1024, 256), write_middle(1001, 256, 256), write_middle(1002, 256, 512),
@@ -70,8 +72,8 @@ RC_SCRIPT(RequesterLoss, MiddleOfWrite, "9.7.5.2",
     completes(ok(1));
 }
 
-RC_SCRIPT(RequesterLoss, LastOfWrite, "9.7.6.1.3",
-          "a WRITE whose Last got lost is repeated after the timeout") {
+CONFORM_CASE(RequesterLoss, LastOfWrite, "9.7.6.1.3",
+             "a WRITE whose Last got lost is repeated after the timeout") {
     connect({.mtu = 256, .timeout = kTimeout});
     post(write(1, 300));
     sends({write_first(1000, 300, 256), write_last(1001, 44, 256)});
@@ -80,8 +82,9 @@ RC_SCRIPT(RequesterLoss, LastOfWrite, "9.7.6.1.3",
     completes(ok(1));
 }
 
-RC_SCRIPT(RequesterLoss, LastOfWriteBeforeOthers, "9.7.5.2",
-          "NAK 0x60 for the Last of one of several WRITEs: it and those behind it come again, none before") {
+CONFORM_CASE(
+    RequesterLoss, LastOfWriteBeforeOthers, "9.7.5.2",
+    "NAK 0x60 for the Last of one of several WRITEs: it and those behind it come again, none before") {
     connect({.mtu = 256});
     post({write(1, 300), write(2, 8, 1024)});
     sends({write_first(1000, 300, 256), write_last(1001, 44, 256), write_only(1002, 8, 1024)});
@@ -95,8 +98,8 @@ RC_SCRIPT(RequesterLoss, LastOfWriteBeforeOthers, "9.7.5.2",
     completes(is_selective() ? Wcs{ok(2)} : Wcs{ok(1), ok(2)});
 }
 
-RC_SCRIPT(RequesterLoss, NakAcknowledgesWhatLiesBefore, "9.7.5.1.2",
-          "a NAK acknowledges everything before its PSN, which completes at once") {
+CONFORM_CASE(RequesterLoss, NakAcknowledgesWhatLiesBefore, "9.7.5.1.2",
+             "a NAK acknowledges everything before its PSN, which completes at once") {
     connect();
     post({write(1, 8), write(2, 8), write(3, 8)});
     sends({write_only(1000, 8), write_only(1001, 8), write_only(1002, 8)});
@@ -107,8 +110,9 @@ RC_SCRIPT(RequesterLoss, NakAcknowledgesWhatLiesBefore, "9.7.5.1.2",
     completes(ok(3));
 }
 
-RC_SCRIPT(RequesterLoss, LostAck, "9.7.6.1.3",
-          "a WRITE whose ACK got lost is repeated with its PSN; the ACK of the duplicate completes it once") {
+CONFORM_CASE(
+    RequesterLoss, LostAck, "9.7.6.1.3",
+    "a WRITE whose ACK got lost is repeated with its PSN; the ACK of the duplicate completes it once") {
     connect({.timeout = kTimeout});
     post(write(1, 8));
     sends(write_only(1000, 8));
@@ -120,8 +124,8 @@ RC_SCRIPT(RequesterLoss, LostAck, "9.7.6.1.3",
     silence(kMost);
 }
 
-RC_SCRIPT(RequesterLoss, LostAckMendedByTheNext, "9.7.5.1.2",
-          "the ACK of a later request stands for the one that got lost: nothing is repeated") {
+CONFORM_CASE(RequesterLoss, LostAckMendedByTheNext, "9.7.5.1.2",
+             "the ACK of a later request stands for the one that got lost: nothing is repeated") {
     connect({.timeout = kTimeout});
     post({send(1, 8), send(2, 8)});
     sends({send_only(1000, 8), send_only(1001, 8)});
@@ -130,7 +134,7 @@ RC_SCRIPT(RequesterLoss, LostAckMendedByTheNext, "9.7.5.1.2",
     silence(kMost);
 }
 
-RC_SCRIPT(
+CONFORM_CASE(
     RequesterLoss, LostTailAfterALoss, "9.7.6.1.3",
     "where something was lost before, a request whose ACK is overdue may be repeated before the timeout") {
     connect({.timeout = kTimeout});
@@ -148,8 +152,8 @@ RC_SCRIPT(
     silence(kMost);
 }
 
-RC_SCRIPT(RequesterLoss, LostNak, "9.7.6.1.3",
-          "a lost NAK is not sent again by the responder: the timeout starts the repetition") {
+CONFORM_CASE(RequesterLoss, LostNak, "9.7.6.1.3",
+             "a lost NAK is not sent again by the responder: the timeout starts the repetition") {
     connect({.mtu = 256, .timeout = kTimeout});
     post({write(1, 8), write(2, 8), write(3, 8)});
     sends({write_only(1000, 8), write_only(1001, 8), write_only(1002, 8)});
@@ -160,8 +164,8 @@ RC_SCRIPT(RequesterLoss, LostNak, "9.7.6.1.3",
     completes({ok(2), ok(3)});
 }
 
-RC_SCRIPT(RequesterLoss, SecondLossInTheRepetition, "9.7.5.2",
-          "a NAK for a packet behind the one that was repeated starts over from there") {
+CONFORM_CASE(RequesterLoss, SecondLossInTheRepetition, "9.7.5.2",
+             "a NAK for a packet behind the one that was repeated starts over from there") {
     connect({.mtu = 256});
     post(write(1, 1024));
     sends({write_first(1000, 1024, 256), write_middle(1001, 256, 256), write_middle(1002, 256, 512),
@@ -174,20 +178,20 @@ RC_SCRIPT(RequesterLoss, SecondLossInTheRepetition, "9.7.5.2",
     completes(ok(1));
 }
 
-RC_SCRIPT(RequesterLoss, ReadRequest, "9.7.5.2", "NAK 0x60 for a READ request: the same request again") {
+CONFORM_CASE(RequesterLoss, ReadRequest, "9.7.5.2", "NAK 0x60 for a READ request: the same request again") {
     connect();
     post({write(1, 8), read(2, 3000, 4096)});
     sends({write_only(1000, 8), read_request(1001, 3000, 4096)});
     peer(sequence_nak(1001, 1));
     completes(ok(1));
     sends(read_request(1001, 3000, 4096));
-    EXPECT_EQ(host().counters.rcvd_seq_err.value(), 1U);
+    counts(&Counters::rcvd_seq_err, 1);
     answers_read(1001, 2, 3000, 4096);
     completes(ok(2).bytes(3000));
     holds_peer_data(4096, 3000, 4096);
 }
 
-RC_SCRIPT(RequesterLoss, AtomicRequest, "9.7.5.2", "NAK 0x60 for an atomic: the same request again") {
+CONFORM_CASE(RequesterLoss, AtomicRequest, "9.7.5.2", "NAK 0x60 for an atomic: the same request again") {
     connect();
     post(compare_swap(1, 5, 6, 64));
     sends(compare_swap_request(1000, 5, 6, 64));
@@ -195,11 +199,11 @@ RC_SCRIPT(RequesterLoss, AtomicRequest, "9.7.5.2", "NAK 0x60 for an atomic: the 
     sends(compare_swap_request(1000, 5, 6, 64));
     peer(atomic_ack(1000, 1, 5));
     completes(ok(1));
-    EXPECT_EQ(word(64), 5U);
+    holds_word(64, 5);
 }
 
-RC_SCRIPT(RequesterLoss, NakBehindAnUnansweredRead, "9.7.6.1.4",
-          "a NAK behind a READ whose responses are missing: the READ is asked for again, then the rest") {
+CONFORM_CASE(RequesterLoss, NakBehindAnUnansweredRead, "9.7.6.1.4",
+             "a NAK behind a READ whose responses are missing: the READ is asked for again, then the rest") {
     connect({.mtu = 256, .timeout = kTimeout});
     post({read(1, 600), write(2, 8, 1024), write(3, 8, 2048)});
     sends({read_request(1000, 600), write_only(1003, 8, 1024), write_only(1004, 8, 2048)});
@@ -216,7 +220,7 @@ RC_SCRIPT(RequesterLoss, NakBehindAnUnansweredRead, "9.7.6.1.4",
     completes({ok(1), ok(2), ok(3)});
 }
 
-RC_SCRIPT(
+CONFORM_CASE(
     RequesterLoss, RepetitionIsTheSame, "9.7.5.1.5",
     "a repeated request has the same PSN, headers and payload: immediate, solicited event, atomic operands") {
     connect({.timeout = kTimeout});
@@ -232,8 +236,9 @@ RC_SCRIPT(
     completes({ok(1), ok(2), ok(3), ok(4)});
 }
 
-RC_SCRIPT(RequesterLoss, LateNakWhileAResponseIsMissing, "9.7.5.2",
-          "a NAK of what has been acknowledged since comes late, while a READ response is missing: no harm") {
+CONFORM_CASE(
+    RequesterLoss, LateNakWhileAResponseIsMissing, "9.7.5.2",
+    "a NAK of what has been acknowledged since comes late, while a READ response is missing: no harm") {
     connect();
     post({read(1, 8), write(2, 8), write(3, 8)});
     sends({read_request(1000, 8), write_only(1001, 8), write_only(1002, 8)});
@@ -243,4 +248,4 @@ RC_SCRIPT(RequesterLoss, LateNakWhileAResponseIsMissing, "9.7.5.2",
 }
 
 }  // namespace
-}  // namespace urnic::sim
+}  // namespace urnic::conform

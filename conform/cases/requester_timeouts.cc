@@ -1,10 +1,10 @@
 // The transport timer and the retry counter (IBA 9.7.6.1.3).
-#include "tests/sim/scripts/rc_script.h"
+#include "conform/case/case_list.h"
 
-namespace urnic::sim {
+namespace urnic::conform {
 namespace {
 
-class RequesterTimeouts : public RcScript {
+class RequesterTimeouts : public Script {
   protected:
     // The timer ends once more, and with it the QP.
     void gives_up(std::uint64_t wr_id) {
@@ -12,16 +12,16 @@ class RequesterTimeouts : public RcScript {
         completes_nothing();
         wait(kMost - kLeast + 1);
         completes(failed(wr_id, WcStatus::kRetryExcErr));
-        EXPECT_EQ(host().counters.req_transport_retries_exceeded.value(), 1U);
+        counts(&Counters::req_transport_retries_exceeded, 1);
         state(QpState::kErr);
         silence(100 * kMost);
     }
 };
 
-RC_SCRIPT_IN(RequesterTimeouts, Exhaustion, "9.7.6.1.3",
-             "retry_cnt 0 to 7: exactly so many repetitions (7 is seven), then RETRY_EXC_ERR") {
+CONFORM_CASE_IN(RequesterTimeouts, Exhaustion, "9.7.6.1.3",
+                "retry_cnt 0 to 7: exactly so many repetitions (7 is seven), then RETRY_EXC_ERR") {
     for (std::uint8_t retries = 0; retries <= 7; ++retries) {
-        SCOPED_TRACE(unsigned{retries});
+        given("retries", retries);
         connect({.timeout = kTimeout, .retry_cnt = retries});
         post(write(1, 8));
         sends(write_only(1000, 8));
@@ -32,10 +32,10 @@ RC_SCRIPT_IN(RequesterTimeouts, Exhaustion, "9.7.6.1.3",
     }
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, EveryTimeoutCode, "9.7.6.1.3",
-             "timeout codes 1 to 31: the repetition comes between 1 and 4 times 4.096 us * 2^code") {
+CONFORM_CASE_IN(RequesterTimeouts, EveryTimeoutCode, "9.7.6.1.3",
+                "timeout codes 1 to 31: the repetition comes between 1 and 4 times 4.096 us * 2^code") {
     for (std::uint8_t code = 1; code <= 31; ++code) {
-        SCOPED_TRACE(unsigned{code});
+        given("code", code);
         connect({.timeout = code});
         post(write(1, 8));
         sends(write_only(1000, 8));
@@ -45,8 +45,9 @@ RC_SCRIPT_IN(RequesterTimeouts, EveryTimeoutCode, "9.7.6.1.3",
     }
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, SlowAnswersGetLonger, "9.9.2.1.1",
-             "a peer whose last answer took three quarters of the timeout gets one and a half for the next") {
+CONFORM_CASE_IN(
+    RequesterTimeouts, SlowAnswersGetLonger, "9.9.2.1.1",
+    "a peer whose last answer took three quarters of the timeout gets one and a half for the next") {
     connect({.timeout = kTimeout});
     post(write(1, 8));
     sends(write_only(1000, 8));
@@ -60,7 +61,7 @@ RC_SCRIPT_IN(RequesterTimeouts, SlowAnswersGetLonger, "9.9.2.1.1",
     completes(ok(2));
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, ZeroIsNever, "9.7.6.1.3", "timeout code 0: the requester waits for ever") {
+CONFORM_CASE_IN(RequesterTimeouts, ZeroIsNever, "9.7.6.1.3", "timeout code 0: the requester waits for ever") {
     connect({.timeout = 0});
     silence(1000);
     post({write(1, 8), read(2, 8, 64)});
@@ -70,8 +71,8 @@ RC_SCRIPT_IN(RequesterTimeouts, ZeroIsNever, "9.7.6.1.3", "timeout code 0: the r
     completes({ok(1), ok(2)});
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, ProgressRestartsTheTimer, "9.7.6.1.3",
-             "an ACK of something new gives what is still outstanding a whole timeout") {
+CONFORM_CASE_IN(RequesterTimeouts, ProgressRestartsTheTimer, "9.7.6.1.3",
+                "an ACK of something new gives what is still outstanding a whole timeout") {
     connect({.timeout = kTimeout});
     post({write(1, 8), write(2, 8, 64)});
     sends({write_only(1000, 8), write_only(1001, 8, 64)});
@@ -83,8 +84,8 @@ RC_SCRIPT_IN(RequesterTimeouts, ProgressRestartsTheTimer, "9.7.6.1.3",
     completes(ok(2));
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, EachReadResponseRestartsTheTimer, "9.7.6.1.3",
-             "a slow stream of responses is progress: nothing is asked for twice") {
+CONFORM_CASE_IN(RequesterTimeouts, EachReadResponseRestartsTheTimer, "9.7.6.1.3",
+                "a slow stream of responses is progress: nothing is asked for twice") {
     connect({.mtu = 256, .timeout = kTimeout, .retry_cnt = 0});
     post(read(1, 2560));
     sends(read_request(1000, 2560));
@@ -98,8 +99,8 @@ RC_SCRIPT_IN(RequesterTimeouts, EachReadResponseRestartsTheTimer, "9.7.6.1.3",
     holds_peer_data(0, 2560, 0);
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, BeginsWithTheRequest, "9.7.6.1.3",
-             "the timer begins when the request goes out, however long the QP was idle") {
+CONFORM_CASE_IN(RequesterTimeouts, BeginsWithTheRequest, "9.7.6.1.3",
+                "the timer begins when the request goes out, however long the QP was idle") {
     connect({.timeout = kTimeout});
     silence(50 * kMost);
     post(write(1, 8));
@@ -109,7 +110,7 @@ RC_SCRIPT_IN(RequesterTimeouts, BeginsWithTheRequest, "9.7.6.1.3",
     completes(ok(1));
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, StopsWhenAllIsAnswered, "9.7.6.1.3", "nothing outstanding, no timer") {
+CONFORM_CASE_IN(RequesterTimeouts, StopsWhenAllIsAnswered, "9.7.6.1.3", "nothing outstanding, no timer") {
     connect({.timeout = kTimeout, .retry_cnt = 0});
     post({write(1, 8), read(2, 8, 64)});
     sends({write_only(1000, 8), read_request(1001, 8, 64)});
@@ -119,8 +120,8 @@ RC_SCRIPT_IN(RequesterTimeouts, StopsWhenAllIsAnswered, "9.7.6.1.3", "nothing ou
     state(QpState::kRts);
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, ProgressGivesRetriesBack, "9.7.6.1.3",
-             "the retry counter is per progress: each request lost once") {
+CONFORM_CASE_IN(RequesterTimeouts, ProgressGivesRetriesBack, "9.7.6.1.3",
+                "the retry counter is per progress: each request lost once") {
     connect({.timeout = kTimeout, .retry_cnt = 1});
     for (std::uint32_t i = 0; i < 5; ++i) {
         post(write(i, 8));
@@ -131,8 +132,8 @@ RC_SCRIPT_IN(RequesterTimeouts, ProgressGivesRetriesBack, "9.7.6.1.3",
     }
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, PartOfAMessageGivesRetriesBack, "9.7.6.1.3",
-             "an ACK inside a message is progress too") {
+CONFORM_CASE_IN(RequesterTimeouts, PartOfAMessageGivesRetriesBack, "9.7.6.1.3",
+                "an ACK inside a message is progress too") {
     connect({.mtu = 256, .timeout = kTimeout, .retry_cnt = 1});
     post(write(1, 512));
     sends({write_first(1000, 512, 256), write_last(1001, 256, 256)});
@@ -144,10 +145,11 @@ RC_SCRIPT_IN(RequesterTimeouts, PartOfAMessageGivesRetriesBack, "9.7.6.1.3",
     completes(ok(1));
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, SequenceNaksCount, "9.7.6.1.3",
-             "NAK 0x60 again and again for the same PSN: retry_cnt 0 to 7 repetitions, then RETRY_EXC_ERR") {
+CONFORM_CASE_IN(
+    RequesterTimeouts, SequenceNaksCount, "9.7.6.1.3",
+    "NAK 0x60 again and again for the same PSN: retry_cnt 0 to 7 repetitions, then RETRY_EXC_ERR") {
     for (std::uint8_t retries = 0; retries <= 7; ++retries) {
-        SCOPED_TRACE(unsigned{retries});
+        given("retries", retries);
         connect({.timeout = kTimeout, .retry_cnt = retries});
         post({write(1, 8), write(2, 8, 64)});
         sends({write_only(1000, 8), write_only(1001, 8, 64)});
@@ -165,8 +167,8 @@ RC_SCRIPT_IN(RequesterTimeouts, SequenceNaksCount, "9.7.6.1.3",
     }
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, OneCounterForAllCauses, "9.7.6.1.3",
-             "timeouts and NAK 0x60 take from the same retry counter") {
+CONFORM_CASE_IN(RequesterTimeouts, OneCounterForAllCauses, "9.7.6.1.3",
+                "timeouts and NAK 0x60 take from the same retry counter") {
     connect({.timeout = kTimeout, .retry_cnt = 3});
     post(write(1, 8));
     sends(write_only(1000, 8));
@@ -178,8 +180,8 @@ RC_SCRIPT_IN(RequesterTimeouts, OneCounterForAllCauses, "9.7.6.1.3",
     gives_up(1);
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, GhostsAreNoProgress, "9.7.6.1.1",
-             "ACKs of old PSNs neither restart the timer nor give retries back") {
+CONFORM_CASE_IN(RequesterTimeouts, GhostsAreNoProgress, "9.7.6.1.1",
+                "ACKs of old PSNs neither restart the timer nor give retries back") {
     connect({.timeout = kTimeout, .retry_cnt = 1});
     post(write(1, 8));
     sends(write_only(1000, 8));
@@ -197,8 +199,8 @@ RC_SCRIPT_IN(RequesterTimeouts, GhostsAreNoProgress, "9.7.6.1.1",
     state(QpState::kErr);
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, HalfAnsweredRead, "9.7.6.1.3",
-             "a READ whose rest never comes fails; what is behind it is flushed") {
+CONFORM_CASE_IN(RequesterTimeouts, HalfAnsweredRead, "9.7.6.1.3",
+                "a READ whose rest never comes fails; what is behind it is flushed") {
     connect({.mtu = 256, .timeout = kTimeout, .retry_cnt = 1});
     post({write(1, 8, 8192), read(2, 512)});
     sends({write_only(1000, 8, 8192), read_request(1001, 512)});
@@ -208,8 +210,9 @@ RC_SCRIPT_IN(RequesterTimeouts, HalfAnsweredRead, "9.7.6.1.3",
     gives_up(2);
 }
 
-RC_SCRIPT_IN(RequesterTimeouts, FailureFlushesInOrder, "10.3.1.7",
-             "RETRY_EXC_ERR of one, WR_FLUSH_ERR of all behind it, unsignaled ones and receives included") {
+CONFORM_CASE_IN(
+    RequesterTimeouts, FailureFlushesInOrder, "10.3.1.7",
+    "RETRY_EXC_ERR of one, WR_FLUSH_ERR of all behind it, unsignaled ones and receives included") {
     connect({.timeout = kTimeout, .retry_cnt = 0});
     post_receive(100, 64);
     post_receive(101, 64);
@@ -223,4 +226,4 @@ RC_SCRIPT_IN(RequesterTimeouts, FailureFlushesInOrder, "10.3.1.7",
 }
 
 }  // namespace
-}  // namespace urnic::sim
+}  // namespace urnic::conform

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace urnic::test {
+namespace urnic::conform {
 
 inline std::uint32_t reference_crc32(std::uint32_t crc, std::span<const std::byte> data) {
     for (const std::byte byte : data) {
@@ -46,4 +46,4 @@ inline std::uint32_t reference_icrc(std::span<const std::byte> l3) {
     return ~reference_crc32(0xffffffffU, packet);
 }
 
-}  // namespace urnic::test
+}  // namespace urnic::conform

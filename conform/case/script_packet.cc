@@ -1,16 +1,16 @@
-#include "tests/sim/scripts/script_packet.h"
+#include "conform/case/script_packet.h"
 
 #include <algorithm>
 #include <sstream>
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "conform/case/reference_icrc.h"
 #include "rnic/wire/dissect/dump.h"
 #include "rnic/wire/layout.h"
 #include "rnic/wire/opcodes.h"
-#include "tests/support/reference_icrc.h"
 
-namespace urnic::sim {
+namespace urnic::conform {
 
 namespace {
 
@@ -38,7 +38,7 @@ FrameBytes build_valid(const wire::Path& path, const wire::PacketHeader& header,
 
 void mend_icrc(FrameBytes& frame) {
     const std::size_t end = frame.size() - wire::kIcrcBytes;
-    wire::store_le32(frame.data() + end, test::reference_icrc({frame.data() + kL3, end - kL3}));
+    wire::store_le32(frame.data() + end, reference_icrc({frame.data() + kL3, end - kL3}));
 }
 
 void route(FrameBytes& frame) {
@@ -239,7 +239,13 @@ FrameBytes ScriptPacket::expected_for(const FrameBytes* seen, const wire::Path& 
             header.aeth.msn = was.aeth.msn;
         }
     }
-    return build_valid(path, header, payload_of(data));
+    FrameBytes frame = build_valid(path, header, payload_of(data));
+    if (seen != nullptr && seen->size() >= kBth && frame.size() >= kBth + wire::kIcrcBytes) {
+        // The ICRC covers IP and UDP, whose identification and ports are the sender's choice.
+        std::copy_n(seen->begin(), kBth, frame.begin());
+        mend_icrc(frame);
+    }
+    return frame;
 }
 
 wire::PacketHeader frame_header(const FrameBytes& frame) { return parsed(frame).transport; }
@@ -262,4 +268,4 @@ bool same_from_bth(const FrameBytes& expected, const FrameBytes& seen, std::stri
     return false;
 }
 
-}  // namespace urnic::sim
+}  // namespace urnic::conform

@@ -13,7 +13,7 @@
 #include "rnic/wire/frame.h"
 #include "rnic/wire/headers.h"
 
-namespace urnic::sim {
+namespace urnic::conform {
 
 /// Whole Ethernet frame, from the destination MAC to the ICRC.
 using FrameBytes = std::vector<std::byte>;
@@ -122,4 +122,4 @@ class ScriptPackets : public std::vector<ScriptPacket> {
 /// True when nothing differs from the BTH on; `what` gets the lines of the dump that do.
 [[nodiscard]] bool same_from_bth(const FrameBytes& expected, const FrameBytes& seen, std::string& what);
 
-}  // namespace urnic::sim
+}  // namespace urnic::conform

@@ -1,14 +1,14 @@
 // Payload lengths, DMALen and pad bytes that do not fit together (IBA 9.7.4.1.6).
-#include "tests/sim/scripts/rc_script.h"
-#include "tests/sim/scripts/responder_packets.h"
+#include "conform/case/case_list.h"
+#include "conform/case/responder_packets.h"
 
-namespace urnic::sim {
+namespace urnic::conform {
 namespace {
 
 // --- Payload against the path MTU -------------------------------------------------------------------------
 
-RC_SCRIPT(ResponderLength, FirstIsNotThePathMtu, "9.7.4.1.6 (C9-92)",
-          "a First shorter or longer than the path MTU: NAK invalid request") {
+CONFORM_CASE(ResponderLength, FirstIsNotThePathMtu, "9.7.4.1.6 (C9-92)",
+             "a First shorter or longer than the path MTU: NAK invalid request") {
     for (const std::uint32_t length : {0U, 1U, 255U, 257U, 260U, 512U}) {
         connect({.mtu = 256});
         peer(unasked(write_first(2000, 1024, length)));
@@ -23,8 +23,8 @@ RC_SCRIPT(ResponderLength, FirstIsNotThePathMtu, "9.7.4.1.6 (C9-92)",
     }
 }
 
-RC_SCRIPT(ResponderLength, MiddleIsNotThePathMtu, "9.7.4.1.6 (C9-92)",
-          "a Middle shorter or longer than the path MTU: NAK invalid request") {
+CONFORM_CASE(ResponderLength, MiddleIsNotThePathMtu, "9.7.4.1.6 (C9-92)",
+             "a Middle shorter or longer than the path MTU: NAK invalid request") {
     for (const std::uint32_t length : {0U, 1U, 255U, 257U, 260U, 512U}) {
         connect({.mtu = 256});
         peer({write_first(2000, 2048, 256), unasked(write_middle(2001, length, 256))});
@@ -40,7 +40,8 @@ RC_SCRIPT(ResponderLength, MiddleIsNotThePathMtu, "9.7.4.1.6 (C9-92)",
     }
 }
 
-RC_SCRIPT(ResponderLength, LastIsEmpty, "9.7.4.1.6 (C9-92)", "a Last without payload: NAK invalid request") {
+CONFORM_CASE(ResponderLength, LastIsEmpty, "9.7.4.1.6 (C9-92)",
+             "a Last without payload: NAK invalid request") {
     connect({.mtu = 256});
     peer({write_first(2000, 300, 256), write_last(2001, 0, 256)});
     refuses(2001, 0, kInvalid);
@@ -52,8 +53,8 @@ RC_SCRIPT(ResponderLength, LastIsEmpty, "9.7.4.1.6 (C9-92)", "a Last without pay
     receives(failed(100, WcStatus::kRemInvReqErr));
 }
 
-RC_SCRIPT(ResponderLength, LastIsLongerThanThePathMtu, "9.7.4.1.6 (C9-92)",
-          "a Last longer than the path MTU: NAK invalid request") {
+CONFORM_CASE(ResponderLength, LastIsLongerThanThePathMtu, "9.7.4.1.6 (C9-92)",
+             "a Last longer than the path MTU: NAK invalid request") {
     for (const std::uint32_t length : {257U, 260U, 512U}) {
         connect({.mtu = 256});
         peer({write_first(2000, 256 + length, 256), write_last(2001, length, 256)});
@@ -69,8 +70,8 @@ RC_SCRIPT(ResponderLength, LastIsLongerThanThePathMtu, "9.7.4.1.6 (C9-92)",
     }
 }
 
-RC_SCRIPT(ResponderLength, OnlyIsLongerThanThePathMtu, "9.7.4.1.6 (C9-92)",
-          "an Only longer than the path MTU: NAK invalid request") {
+CONFORM_CASE(ResponderLength, OnlyIsLongerThanThePathMtu, "9.7.4.1.6 (C9-92)",
+             "an Only longer than the path MTU: NAK invalid request") {
     for (const std::uint32_t length : {257U, 260U, 512U}) {
         connect({.mtu = 256});
         peer(write_only(2000, length));
@@ -85,8 +86,8 @@ RC_SCRIPT(ResponderLength, OnlyIsLongerThanThePathMtu, "9.7.4.1.6 (C9-92)",
     }
 }
 
-RC_SCRIPT(ResponderLength, NothingIsLongerThan4096, "9.7.4.1.6 (C9-92)",
-          "4096 bytes are the most that a packet carries, also where a frame has room for more") {
+CONFORM_CASE(ResponderLength, NothingIsLongerThan4096, "9.7.4.1.6 (C9-92)",
+             "4096 bytes are the most that a packet carries, also where a frame has room for more") {
     connect({.mtu = 4096});
     peer(write_only(2000, 4096));
     sends(acked(2000, 1));
@@ -98,8 +99,8 @@ RC_SCRIPT(ResponderLength, NothingIsLongerThan4096, "9.7.4.1.6 (C9-92)",
 
 // --- WRITE against its DMALen -----------------------------------------------------------------------------
 
-RC_SCRIPT(ResponderLength, WriteOnlyUnlikeItsDmaLength, "9.7.4.1.6",
-          "WRITE Only with more or fewer bytes than DMALen says: NAK invalid request") {
+CONFORM_CASE(ResponderLength, WriteOnlyUnlikeItsDmaLength, "9.7.4.1.6",
+             "WRITE Only with more or fewer bytes than DMALen says: NAK invalid request") {
     const struct {
         std::uint32_t dma_length;
         std::uint32_t length;
@@ -112,8 +113,8 @@ RC_SCRIPT(ResponderLength, WriteOnlyUnlikeItsDmaLength, "9.7.4.1.6",
     }
 }
 
-RC_SCRIPT(ResponderLength, WriteFirstOfOnePacket, "9.7.4.1.6",
-          "WRITE First whose DMALen leaves nothing for a Last: NAK invalid request") {
+CONFORM_CASE(ResponderLength, WriteFirstOfOnePacket, "9.7.4.1.6",
+             "WRITE First whose DMALen leaves nothing for a Last: NAK invalid request") {
     for (const std::uint32_t dma_length : {0U, 1U, 255U, 256U}) {
         connect({.mtu = 256});
         peer(unasked(write_first(2000, dma_length, 256)));
@@ -122,8 +123,8 @@ RC_SCRIPT(ResponderLength, WriteFirstOfOnePacket, "9.7.4.1.6",
     }
 }
 
-RC_SCRIPT(ResponderLength, WriteMiddleBeyondItsDmaLength, "9.7.4.1.6",
-          "WRITE Middle that uses DMALen up: NAK invalid request") {
+CONFORM_CASE(ResponderLength, WriteMiddleBeyondItsDmaLength, "9.7.4.1.6",
+             "WRITE Middle that uses DMALen up: NAK invalid request") {
     for (const std::uint32_t dma_length : {300U, 512U}) {
         connect({.mtu = 256});
         peer({write_first(2000, dma_length, 256), unasked(write_middle(2001, 256, 256))});
@@ -132,8 +133,8 @@ RC_SCRIPT(ResponderLength, WriteMiddleBeyondItsDmaLength, "9.7.4.1.6",
     }
 }
 
-RC_SCRIPT(ResponderLength, WriteLastUnlikeItsDmaLength, "9.7.4.1.6",
-          "WRITE Last that ends before or behind DMALen: NAK invalid request") {
+CONFORM_CASE(ResponderLength, WriteLastUnlikeItsDmaLength, "9.7.4.1.6",
+             "WRITE Last that ends before or behind DMALen: NAK invalid request") {
     for (const std::uint32_t dma_length : {263U, 265U, 257U, 512U, 520U}) {
         connect({.mtu = 256});
         peer({write_first(2000, dma_length, 256), write_last(2001, 8, 256)});
@@ -142,7 +143,7 @@ RC_SCRIPT(ResponderLength, WriteLastUnlikeItsDmaLength, "9.7.4.1.6",
     }
 }
 
-RC_SCRIPT(
+CONFORM_CASE(
     ResponderLength, WriteLastImmUnlikeItsDmaLength, "9.7.4.1.6",
     "WRITE Last with Immediate that ends before DMALen: NAK invalid request, no success for its receive") {
     connect({.mtu = 256});
@@ -153,8 +154,8 @@ RC_SCRIPT(
     receives(failed(100, WcStatus::kRemInvReqErr));
 }
 
-RC_SCRIPT(ResponderLength, DmaLengthOf2To31, "9.7.4.1.6 (C9-94)",
-          "DMALen of 2^31 and more, and of more than max_msg_sz: NAK invalid request for WRITE and READ") {
+CONFORM_CASE(ResponderLength, DmaLengthOf2To31, "9.7.4.1.6 (C9-94)",
+             "DMALen of 2^31 and more, and of more than max_msg_sz: NAK invalid request for WRITE and READ") {
     for (const std::uint32_t dma_length : {0x4000'0001U, 0x8000'0000U, 0x8000'0001U, 0xffff'ffffU}) {
         connect({.mtu = 256});
         peer(unasked(write_first(2000, dma_length, 256)));
@@ -168,8 +169,8 @@ RC_SCRIPT(ResponderLength, DmaLengthOf2To31, "9.7.4.1.6 (C9-94)",
 
 // --- Pad bytes --------------------------------------------------------------------------------------------
 
-RC_SCRIPT(ResponderLength, PadBytesAreNoData, "9.2",
-          "1, 2 and 3 pad bytes are cut off: they are neither stored nor counted") {
+CONFORM_CASE(ResponderLength, PadBytesAreNoData, "9.2",
+             "1, 2 and 3 pad bytes are cut off: they are neither stored nor counted") {
     for (const std::uint32_t length : {5U, 6U, 7U}) {
         connect();
         post_receive(100, 64);
@@ -183,7 +184,7 @@ RC_SCRIPT(ResponderLength, PadBytesAreNoData, "9.2",
     }
 }
 
-RC_SCRIPT(
+CONFORM_CASE(
     ResponderLength, PadInFirstOrMiddle, "9.7.4.1.6",
     "PadCnt in a First or Middle of the right size: it is no longer the path MTU, NAK invalid request") {
     for (const std::uint8_t pad : {1, 2, 3}) {
@@ -197,8 +198,8 @@ RC_SCRIPT(
     }
 }
 
-RC_SCRIPT(ResponderLength, PadUnlikeDmaLength, "9.7.4.1.6",
-          "PadCnt that makes a WRITE shorter or longer than DMALen: NAK invalid request") {
+CONFORM_CASE(ResponderLength, PadUnlikeDmaLength, "9.7.4.1.6",
+             "PadCnt that makes a WRITE shorter or longer than DMALen: NAK invalid request") {
     for (const std::uint8_t pad : {0, 1, 2}) {
         connect();
         peer(write_only(2000, 5).pad_count_lie(pad));  // 3 is right
@@ -207,8 +208,8 @@ RC_SCRIPT(ResponderLength, PadUnlikeDmaLength, "9.7.4.1.6",
     }
 }
 
-RC_SCRIPT(ResponderLength, PadBeyondThePayload, "9.2",
-          "PadCnt that says more than there is: no such packet, dropped") {
+CONFORM_CASE(ResponderLength, PadBeyondThePayload, "9.2",
+             "PadCnt that says more than there is: no such packet, dropped") {
     connect();
     post_receive(100, 64);
     for (const std::uint8_t pad : {1, 2, 3}) {
@@ -224,8 +225,8 @@ RC_SCRIPT(ResponderLength, PadBeyondThePayload, "9.2",
     receives(ok(100).bytes(8));
 }
 
-RC_SCRIPT(ResponderLength, PayloadWhereNoneBelongs, "9.2",
-          "a READ or atomic request with payload: no such packet, dropped") {
+CONFORM_CASE(ResponderLength, PayloadWhereNoneBelongs, "9.2",
+             "a READ or atomic request with payload: no such packet, dropped") {
     connect();
     peer(packet(wire::kWriteOnly, 2000, 8).opcode_lie(wire::kReadRequest));
     peer(packet(wire::kWriteOnly, 2000, 64).opcode_lie(wire::kFetchAdd));
@@ -236,8 +237,8 @@ RC_SCRIPT(ResponderLength, PayloadWhereNoneBelongs, "9.2",
     sends(acked(2000, 1));
 }
 
-RC_SCRIPT(ResponderLength, HeadersCutOff, "9.2",
-          "a request too short for the headers that its opcode asks for: dropped") {
+CONFORM_CASE(ResponderLength, HeadersCutOff, "9.2",
+             "a request too short for the headers that its opcode asks for: dropped") {
     connect();
     peer(packet(wire::kSendOnly, 2000, 0).opcode_lie(wire::kWriteOnly));
     peer(packet(wire::kSendOnly, 2000, 12).opcode_lie(wire::kReadRequest));
@@ -250,4 +251,4 @@ RC_SCRIPT(ResponderLength, HeadersCutOff, "9.2",
 }
 
 }  // namespace
-}  // namespace urnic::sim
+}  // namespace urnic::conform

@@ -1,0 +1,360 @@
+#include "conform/live/live_bench.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/bytes.h"
+#include "rnic/wire/frame.h"
+#include "rnic/wire/layout.h"
+
+namespace urnic::conform {
+
+namespace {
+
+constexpr std::size_t kArenaBytes = 1U << 20U;
+constexpr std::size_t kScratchBytes = 64U << 10U;  // at the arena's end, for inline data
+constexpr std::size_t kPage = 4096;
+constexpr std::uint32_t kOwnSeed = 1;
+constexpr std::size_t kL3 = wire::kEthernetBytes;
+constexpr std::size_t kUdp = kL3 + wire::kIpv4Bytes;
+constexpr std::size_t kBth = kUdp + wire::kUdpBytes;
+
+constexpr TimeNs kMs = 1'000'000;
+
+std::string attribute(const char* name, std::uint64_t value) {
+    return std::string(name) + "=" + std::to_string(value);
+}
+
+// ibv_mtu
+std::uint32_t mtu_code(std::uint32_t bytes) { return static_cast<std::uint32_t>(std::bit_width(bytes)) - 8; }
+
+}  // namespace
+
+class LiveBench::AgentRegion final : public Region {
+  public:
+    AgentRegion(Agent& agent, std::uint64_t arena, std::size_t offset, std::size_t bytes,
+                std::uint32_t access)
+        : agent_(agent),
+          arena_(arena),
+          offset_(offset),
+          bytes_(bytes),
+          keys_(agent.register_memory(offset, bytes, access)) {}
+    [[nodiscard]] std::uint64_t addr(std::size_t offset) const override { return arena_ + offset_ + offset; }
+    [[nodiscard]] std::uint32_t key() const override { return keys_.rkey; }
+    [[nodiscard]] std::uint32_t local_key() const override { return keys_.lkey; }
+    [[nodiscard]] std::size_t size() const override { return bytes_; }
+    void read(std::size_t offset, std::span<std::byte> to) override { agent_.get(offset_ + offset, to); }
+    void write(std::size_t offset, std::span<const std::byte> from) override {
+        agent_.put(offset_ + offset, from);
+    }
+
+  private:
+    Agent& agent_;
+    std::uint64_t arena_;
+    std::size_t offset_;
+    std::size_t bytes_;
+    AgentKeys keys_;
+};
+
+LiveBench::LiveBench(WirePort& port, Agent& agent, const LivePath& path, std::uint32_t first_qp)
+    : port_(port), agent_(agent), path_(path), peer_qp_(first_qp & 0xff'ffffU) {
+    tolerance_.patience_ns = 1000 * kMs;
+    tolerance_.settle_ns = 10 * kMs;
+    tolerance_.late_ns = 250 * kMs;
+    tolerance_.too_late_ns = 2000 * kMs;
+    tolerance_.early_ns = 5 * kMs;
+    tolerance_.longest_silence_ns = 100 * kMs;
+    tolerance_.takes_what_specification_leaves_open = true;
+}
+
+LiveBench::~LiveBench() = default;
+
+void LiveBench::begin_case(TimeNs limit_ns) {
+    trace_.clear();
+    frames_.clear();
+    clock_ = port_.now();
+    case_end_ = clock_ + limit_ns;
+}
+
+void LiveBench::check_limits(TimeNs until) const {
+    const TimeNs now = port_.now();
+    if (until != kNever && until > now + kLongestWaitNs) {
+        throw CannotPlay("a step waits for " + std::to_string((until - now) / (1000 * kMs)) + " s");
+    }
+    if (now > case_end_) {
+        throw CaseTooLong("the case did not come to its end in time");
+    }
+}
+
+// --- The QP
+// ---------------------------------------------------------------------------------------------------
+
+void LiveBench::create(const ConnectOptions& connect, const QpOptions& qp, std::span<const std::byte> data) {
+    check_limits(0);
+    if (qp.pkeys != std::vector<std::uint16_t>{0xffff}) {
+        throw CannotPlay("the P_Key table of a real device is not the tester's to write");
+    }
+    if (connect.mtu > facts_.mtu) {
+        throw NotApplicable("path MTU " + std::to_string(connect.mtu) + " is more than the port's " +
+                            std::to_string(facts_.mtu));
+    }
+    options_ = connect;
+    regions_.clear();
+    agent_.reset();
+    receive_until(0, false);
+    frames_.clear();
+    if (arena_.address == 0) {
+        arena_.address = agent_.arena(kArenaBytes);
+    }
+    agent_.fill(0, data.size(), kOwnSeed);
+    regions_.push_back(
+        std::make_unique<AgentRegion>(agent_, arena_.address, 0, kMemoryBytes, std::uint32_t{kAllAccess}));
+    arena_.used = kMemoryBytes;
+    qp_ = agent_.create_qp(qp);
+    peer_qp_ = (peer_qp_ + 1) & 0x7f'ffffU;
+    if (peer_qp_ < 2) {
+        peer_qp_ = 2;  // QP0 and QP1 are management's
+    }
+    init();
+}
+
+void LiveBench::must_modify(const std::string& attributes) {
+    const int error = agent_.modify(qp_.index, attributes);
+    if (error != 0) {
+        throw NotApplicable("the device refuses modify_qp(" + attributes + ") with errno " +
+                            std::to_string(error));
+    }
+    clock_ = port_.now();
+}
+
+void LiveBench::init() {
+    must_modify("state=1 pkey_index=0 port=- " + attribute("access", options_.access & 0xfU));
+}
+
+void LiveBench::rtr() {
+    must_modify("state=2 " + attribute("mtu", mtu_code(options_.mtu)) + " " + attribute("dest_qp", peer_qp_) +
+                " " + attribute("rq_psn", options_.psn_b) + " " +
+                attribute("max_dest_rd",
+                          std::min<std::uint32_t>(options_.max_dest_rd_atomic, facts_.max_dest_rd_atomic)) +
+                " " + attribute("min_rnr", options_.min_rnr_timer) + " gid=" + gid_digits(path_.own_gid));
+}
+
+void LiveBench::rts() {
+    must_modify("state=3 " + attribute("timeout", options_.timeout) + " " +
+                attribute("retry_cnt", options_.retry_cnt) + " " +
+                attribute("rnr_retry", options_.rnr_retry) + " " + attribute("sq_psn", options_.psn_a) + " " +
+                attribute("max_rd", std::min<std::uint32_t>(options_.max_rd_atomic, facts_.max_rd_atomic)));
+}
+
+int LiveBench::modify(const abi::QpAttr& attr) {
+    std::string text;
+    const auto add = [&](std::uint32_t bit, const char* name, std::uint64_t value) {
+        if ((attr.mask & bit) != 0) {
+            text += (text.empty() ? "" : " ") + attribute(name, value);
+        }
+    };
+    constexpr std::uint32_t kKnown = kQpAttrState | kQpAttrEnSqdAsyncNotify | kQpAttrTimeout |
+                                     kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrMinRnrTimer | kQpAttrDestQpn |
+                                     kQpAttrAccessFlags;
+    if ((attr.mask & ~kKnown) != 0) {
+        throw CannotPlay("modify_qp of an attribute that the agent does not know");
+    }
+    add(kQpAttrState, "state", static_cast<std::uint64_t>(attr.state));
+    add(kQpAttrEnSqdAsyncNotify, "sqd_notify", attr.en_sqd_async_notify);
+    add(kQpAttrTimeout, "timeout", attr.timeout);
+    add(kQpAttrRetryCnt, "retry_cnt", attr.retry_cnt);
+    add(kQpAttrRnrRetry, "rnr_retry", attr.rnr_retry);
+    add(kQpAttrMinRnrTimer, "min_rnr", attr.min_rnr_timer);
+    add(kQpAttrDestQpn, "dest_qp", attr.dest_qp_num);
+    add(kQpAttrAccessFlags, "access", attr.access_flags & 0xfU);
+    clock_ = port_.now();
+    return agent_.modify(qp_.index, text);
+}
+
+QpState LiveBench::state(QpState hoped) {
+    const TimeNs end = port_.now() + tolerance_.patience_ns;
+    for (;;) {
+        check_limits(0);
+        const QpState state = agent_.query(qp_.index).state;
+        if (state == hoped || port_.now() > end) {
+            return state;
+        }
+        receive_until(port_.now() + kMs, false);
+    }
+}
+
+Region& LiveBench::memory() { return *regions_.front(); }
+
+Region& LiveBench::add_region(std::size_t bytes, std::uint32_t access) {
+    const std::size_t offset = (arena_.used + kPage - 1) / kPage * kPage;
+    if (offset + bytes > kArenaBytes - kScratchBytes) {
+        throw CannotPlay("the case needs more memory than the agent has");
+    }
+    arena_.used = offset + bytes;
+    const FrameBytes zeros(bytes);
+    agent_.put(offset, zeros);
+    regions_.push_back(std::make_unique<AgentRegion>(agent_, arena_.address, offset, bytes, access));
+    return *regions_.back();
+}
+
+// --- Work
+// -----------------------------------------------------------------------------------------------------
+
+std::string LiveBench::request_text(const SendRequest& request) {
+    if (request.opcode > WrOpcode::kSendWithInvalidate || request.opcode == WrOpcode::kBindMw) {
+        throw CannotPlay("a request that the agent does not post yet");
+    }
+    std::string text = std::to_string(static_cast<unsigned>(request.opcode));
+    for (const std::uint64_t value :
+         {std::uint64_t{request.flags}, request.wr_id, std::uint64_t{request.imm_or_rkey},
+          request.remote_addr, std::uint64_t{request.rkey}, request.compare_add, request.swap}) {
+        text += ":" + std::to_string(value);
+    }
+    text += ":-:-:-";
+    std::vector<abi::Sge> sges = request.sge;
+    if (!request.inline_data.empty()) {
+        const std::size_t offset = kArenaBytes - kScratchBytes;
+        agent_.put(offset, request.inline_data);
+        sges = {{arena_.address + offset, static_cast<std::uint32_t>(request.inline_data.size()), 0}};
+    }
+    for (const abi::Sge& sge : sges) {
+        text += "," + std::to_string(sge.addr) + ":" + std::to_string(sge.length) + ":" +
+                std::to_string(sge.lkey);
+    }
+    return text;
+}
+
+void LiveBench::post(const std::vector<SendRequest>& requests) {
+    constexpr std::size_t kBatch = 64;
+    for (std::size_t at = 0; at < requests.size(); at += kBatch) {
+        std::vector<std::string> texts;
+        for (std::size_t i = at; i < std::min(requests.size(), at + kBatch); ++i) {
+            texts.push_back(request_text(requests[i]));
+        }
+        clock_ = port_.now();
+        if (const int error = agent_.send(qp_.index, texts); error != 0) {
+            throw NotApplicable("ibv_post_send refuses the request with errno " + std::to_string(error));
+        }
+    }
+}
+
+void LiveBench::post_receive(std::uint64_t wr_id, const std::vector<abi::Sge>& sge) {
+    if (const int error = agent_.receive(qp_.index, wr_id, sge); error != 0) {
+        throw NotApplicable("ibv_post_recv refuses the receive with errno " + std::to_string(error));
+    }
+}
+
+template <typename Item, typename Poll>
+std::vector<Item> LiveBench::poll_until(std::size_t hoped, Poll&& poll) {
+    const TimeNs begin = port_.now();
+    const TimeNs end = begin + (hoped == 0 ? tolerance_.settle_ns / 4 : tolerance_.patience_ns);
+    std::vector<Item> items;
+    for (;;) {
+        check_limits(0);
+        const std::vector<Item> more = poll();
+        items.insert(items.end(), more.begin(), more.end());
+        if ((hoped != 0 && items.size() >= hoped) || port_.now() >= end) {
+            return items;
+        }
+        receive_until(port_.now() + kMs / 2, false);
+    }
+}
+
+std::vector<SeenCompletion> LiveBench::completions(bool recv, std::size_t hoped) {
+    return poll_until<SeenCompletion>(hoped, [&] { return agent_.poll(qp_.index, recv); });
+}
+
+std::vector<AsyncEventType> LiveBench::events(std::size_t hoped) {
+    return poll_until<AsyncEventType>(hoped, [&] {
+        std::vector<AsyncEventType> events = agent_.events();
+        std::erase(events, AsyncEventType::kCommEst);
+        std::erase(events, AsyncEventType::kCqErr);  // the QP's alone
+        return events;
+    });
+}
+
+// --- The wire
+// -------------------------------------------------------------------------------------------------
+
+wire::PathSpec LiveBench::path() const {
+    wire::PathSpec spec;
+    spec.src_mac = path_.own_mac;
+    spec.dst_mac = path_.device_mac;
+    spec.src_gid = path_.own_gid;
+    spec.dst_gid = path_.device_gid;
+    return spec;
+}
+
+void LiveBench::transmit(const std::vector<FrameBytes>& burst) {
+    check_limits(0);
+    receive_until(0, false);
+    for (const FrameBytes& frame : burst) {
+        clock_ = port_.send(frame);
+        if (trace_.size() < kMaxTrace) {
+            trace_.push_back({clock_, true, frame});
+        }
+    }
+}
+
+// A frame from the device to the tester's QP of now, cut to the length that IP has. Whatever its ICRC.
+bool LiveBench::is_for_this_qp(FrameBytes& frame) const {
+    if (frame.size() < kBth + wire::kBthBytes || wire::load_be16(frame.data() + 12) != wire::kEtherTypeIpv4 ||
+        std::to_integer<unsigned>(frame[kL3]) != 0x45 || std::to_integer<unsigned>(frame[kL3 + 9]) != 17 ||
+        wire::load_be16(frame.data() + kUdp + 2) != wire::kRocev2UdpPort) {
+        return false;
+    }
+    const std::size_t length = kL3 + wire::load_be16(frame.data() + kL3 + 2);
+    const auto same = [&](std::size_t at, const Gid& gid) {
+        return std::equal(gid.begin() + 12, gid.end(), frame.begin() + static_cast<std::ptrdiff_t>(at),
+                          [](std::uint8_t a, std::byte b) { return a == std::to_integer<unsigned>(b); });
+    };
+    if (length > frame.size() || length < kBth + wire::kBthBytes || !same(kL3 + 12, path_.device_gid) ||
+        !same(kL3 + 16, path_.own_gid)) {
+        return false;
+    }
+    frame.resize(length);
+    return (wire::load_be32(frame.data() + kBth + 4) & 0xff'ffffU) == peer_qp_;
+}
+
+void LiveBench::receive_until(TimeNs until, bool until_next) {
+    constexpr std::size_t kMostFrames = 100'000;
+    std::size_t taken = 0;
+    while (std::optional<SeenFrame> frame = port_.receive(until)) {
+        if (++taken > kMostFrames) {
+            throw BenchFailed("the port is flooded");
+        }
+        if (!is_for_this_qp(frame->bytes)) {
+            continue;
+        }
+        if (trace_.size() < kMaxTrace) {
+            trace_.push_back({frame->time, false, frame->bytes});
+        }
+        frames_.push_back(std::move(*frame));
+        if (until_next) {
+            return;
+        }
+    }
+}
+
+const SeenFrame* LiveBench::next(TimeNs until) {
+    check_limits(until);
+    if (frames_.empty()) {
+        receive_until(until, true);
+    }
+    return frames_.empty() || frames_.front().time > until ? nullptr : &frames_.front();
+}
+
+SeenFrame LiveBench::take() {
+    SeenFrame frame = std::move(frames_.front());
+    frames_.pop_front();
+    clock_ = std::max(clock_, frame.time);
+    return frame;
+}
+
+void LiveBench::wait_until(TimeNs time) {
+    check_limits(time);
+    receive_until(time, false);
+    clock_ = std::max(clock_, time);
+}
+
+}  // namespace urnic::conform

@@ -1,0 +1,122 @@
+// The bench of the tester: a QP of the device under test, which an agent commands, and a port on its network.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "conform/case/bench.h"
+#include "conform/live/agent.h"
+#include "conform/live/wire_port.h"
+
+namespace urnic::conform {
+
+/// Who talks to whom.
+struct LivePath {
+    Mac own_mac{};
+    Mac device_mac{};
+    Gid own_gid{};  // both IPv4-mapped
+    Gid device_gid{};
+};
+
+/// What is known about the device.
+struct DeviceFacts {
+    std::uint32_t mtu = 4096;  // of its port
+    std::uint32_t max_dest_rd_atomic = 16;
+    std::uint32_t max_rd_atomic = 16;
+    bool has_atomics = true;
+    bool is_selective = false;
+};
+
+/// A frame of the conversation, as evidence.
+struct TracedFrame {
+    TimeNs time = 0;
+    bool is_ours = false;
+    FrameBytes bytes;
+};
+
+/// A case that does not come to its end.
+struct CaseTooLong : std::runtime_error {
+    using runtime_error::runtime_error;
+};
+
+class LiveBench final : public Bench {
+  public:
+    /// No step waits longer: what needs more is no case for a real device.
+    static constexpr TimeNs kLongestWaitNs = 10'000'000'000;
+    static constexpr std::size_t kMaxTrace = 20'000;
+
+    /// `first_qp`: the tester's QP numbers begin there, a new one for each connection.
+    LiveBench(WirePort& port, Agent& agent, const LivePath& path, std::uint32_t first_qp);
+    ~LiveBench() override;
+
+    void set_facts(const DeviceFacts& facts) { facts_ = facts; }
+    [[nodiscard]] const DeviceFacts& facts() const { return facts_; }
+    /// Forgets what was; the case has to end by then.
+    void begin_case(TimeNs limit_ns);
+    /// Nothing of the case is left at the device.
+    void end_case() { agent_.reset(); }
+    [[nodiscard]] TimeNs real_now() const { return port_.now(); }
+    [[nodiscard]] const std::vector<TracedFrame>& trace() const { return trace_; }
+
+    void create(const ConnectOptions& connect, const QpOptions& qp, std::span<const std::byte> data) override;
+    void rtr() override;
+    void rts() override;
+    void init() override;
+    [[nodiscard]] int modify(const abi::QpAttr& attr) override;
+    [[nodiscard]] QpState state(QpState hoped) override;
+    [[nodiscard]] bool is_draining() override { return agent_.query(qp_.index).is_draining; }
+    [[nodiscard]] Region& memory() override;
+    [[nodiscard]] Region& add_region(std::size_t bytes, std::uint32_t access) override;
+    void post(const std::vector<SendRequest>& requests) override;
+    void post_receive(std::uint64_t wr_id, const std::vector<abi::Sge>& sge) override;
+    [[nodiscard]] std::vector<SeenCompletion> completions(bool recv, std::size_t hoped) override;
+    [[nodiscard]] std::vector<AsyncEventType> events(std::size_t hoped) override;
+    [[nodiscard]] std::uint32_t qp_num() const override { return qp_.number; }
+    [[nodiscard]] std::uint32_t peer_qp_num() const override { return peer_qp_; }
+    [[nodiscard]] wire::PathSpec path() const override;
+    void transmit(const std::vector<FrameBytes>& burst) override;
+    [[nodiscard]] const SeenFrame* next(TimeNs until) override;
+    SeenFrame take() override;
+    [[nodiscard]] TimeNs now() const override { return clock_; }
+    void wait_until(TimeNs time) override;
+    [[nodiscard]] const Tolerance& tolerance() const override { return tolerance_; }
+    [[nodiscard]] bool is_selective() const override { return facts_.is_selective; }
+
+  private:
+    class AgentRegion;
+    struct Bytes {
+        std::uint64_t address = 0;
+        std::size_t used = 0;
+    };
+
+    void check_limits(TimeNs until) const;
+    void must_modify(const std::string& attributes);
+    void receive_until(TimeNs until, bool until_next);
+    [[nodiscard]] bool is_for_this_qp(FrameBytes& frame) const;
+    [[nodiscard]] std::string request_text(const SendRequest& request);
+    template <typename Item, typename Poll>
+    std::vector<Item> poll_until(std::size_t hoped, Poll&& poll);
+
+    WirePort& port_;
+    Agent& agent_;
+    LivePath path_;
+    DeviceFacts facts_;
+    Tolerance tolerance_;
+    ConnectOptions options_;
+    AgentQp qp_;
+    std::uint32_t peer_qp_;
+    Bytes arena_;
+    std::deque<std::unique_ptr<AgentRegion>> regions_;
+    std::deque<SeenFrame> frames_;
+    std::vector<TracedFrame> trace_;
+    TimeNs clock_ = 0;
+    TimeNs case_end_ = kNever;
+};
+
+}  // namespace urnic::conform
