@@ -7,9 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,8 +24,6 @@ constexpr const char* kDefaultRunDir = "/run/urnic";
 constexpr std::uint64_t kAnswerTimeoutNs = 60'000'000'000;
 constexpr std::uint64_t kAnswerStepNs = 1'000'000'000;
 constexpr std::int32_t kMaxErrno = 4095;  // MAX_ERRNO of Linux
-/// linux/magic.h; a memfd of huge pages is none, and a fault in it can end the program.
-constexpr decltype(statfs::f_type) kTmpfs = 0x01021994;
 
 std::uint64_t nanoseconds() {
     timespec now{};
@@ -97,28 +93,6 @@ void ReplyFds::add(int fd) {
     } else {
         close(fd);
     }
-}
-
-void* map_shared(int fd, std::size_t bytes, std::uint64_t offset, bool writable) {
-    struct stat status {};
-    struct statfs system {};
-    if (fstat(fd, &status) != 0 || fstatfs(fd, &system) != 0) {
-        return nullptr;
-    }
-    // A mapping past the end of the file, now or later, would end the program with SIGBUS.
-    const int seals = fcntl(fd, F_GET_SEALS);
-    if (system.f_type != kTmpfs || seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-        errno = EPROTO;
-        return nullptr;
-    }
-    if (offset > static_cast<std::uint64_t>(status.st_size) ||
-        bytes > static_cast<std::uint64_t>(status.st_size) - offset) {
-        errno = EPROTO;
-        return nullptr;
-    }
-    const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-    void* memory = mmap(nullptr, bytes, protection, MAP_SHARED, fd, static_cast<off_t>(offset));
-    return memory == MAP_FAILED ? nullptr : memory;
 }
 
 int Session::connect_daemon(const char* path) {
