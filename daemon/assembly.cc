@@ -6,6 +6,7 @@
 #include "daemon/neighbour/link_monitor.h"
 #include "daemon/port_hints.h"
 #include "daemon/state/multicast_groups.h"
+#include "os/secure_random.h"
 #include "os/setup_error.h"
 #include "rnic/neighbour/neighbour_message.h"
 #include "rnic/qp/limits.h"
@@ -53,7 +54,9 @@ abi::DeviceCaps caps_of(const dataplane::Device& device) {
 /// Ethernet groups in which an RNIC with addresses of its own is: questions for its IPv6 addresses and
 /// answers to all (RFC 4861 2.3), and pauses, where the NIC leaves them to others.
 std::vector<wire::Mac> own_groups(const dataplane::Device& device) {
-    std::vector<wire::Mac> groups{wire::kMacControlAddress, wire::multicast_mac(net::kAllNodes)};
+    // Queries of IGMP go to all hosts, those of MLD to all nodes.
+    constexpr wire::Mac kAllHosts{0x01, 0x00, 0x5e, 0x00, 0x00, 0x01};
+    std::vector<wire::Mac> groups{wire::kMacControlAddress, wire::multicast_mac(net::kAllNodes), kAllHosts};
     const auto add = [&](const wire::Gid& gid) {
         const wire::Mac group = wire::multicast_mac(net::solicited_node(gid));
         if (!wire::is_ipv4_mapped(gid) && std::find(groups.begin(), groups.end(), group) == groups.end()) {
@@ -307,6 +310,7 @@ void Assembly::add_networks(const Config& config) {
         if (rnic.port == PortKind::kFabric) {
             continue;
         }
+        report_groups(rnic, device);
         if (borrows_addresses(rnic)) {
             auto& network = kernel_networks_[i] =
                 std::make_unique<KernelNetwork>(device, rnic.port_device, rnic.netns, *neighbours_);
@@ -322,7 +326,27 @@ void Assembly::add_networks(const Config& config) {
     }
 }
 
+/// Of an RNIC on a real port: switches that listen to IGMP and MLD learn of its groups.
+void Assembly::report_groups(const RnicConfig& rnic, dataplane::Device& device) {
+    const bool has_kernel_port = rnic.port == PortKind::kAfPacket || rnic.port == PortKind::kAfXdp;
+    if (!rnic.reports_multicast || (!has_kernel_port && rnic.port != PortKind::kPci)) {
+        return;
+    }
+    auto& reports = membership_reports_[device.index] =
+        std::make_unique<MembershipReports>(device, !borrows_addresses(rnic), secure_random());
+    if (has_kernel_port) {
+        reports->listen(rnic.port_device, rnic.netns);
+    } else {
+        reports->listen_to_port();
+    }
+}
+
 void Assembly::monitor_links(ControlState& control) {
+    for (const auto& [index, reports] : membership_reports_) {
+        reports->start(control);
+        control.devices.at(index)->groups.set_on_change(
+            [to = reports.get()](std::span<const wire::Gid> groups) { to->set_groups(groups); });
+    }
     for (const auto& [index, network] : userspace_networks_) {
         network->start(control);
     }

@@ -9,6 +9,7 @@
 
 #include "daemon/config/config.h"
 #include "daemon/neighbour/kernel_network.h"
+#include "daemon/neighbour/membership_reports.h"
 #include "daemon/neighbour/static_neighbours.h"
 #include "daemon/neighbour/userspace_network.h"
 #include "daemon/state/control_state.h"
@@ -57,6 +58,7 @@ class Assembly {
                           rte_mempool* frames);
     /// Gives each RNIC on a real port what finds its neighbours.
     void add_networks(const Config& config);
+    void report_groups(const RnicConfig& rnic, dataplane::Device& device);
     /// Connects the RNICs that share a port to each other.
     void add_hairpins(const Config& config, dataplane::WorkerHandoff& handoff);
 
@@ -71,6 +73,7 @@ class Assembly {
     std::vector<std::unique_ptr<dataplane::Device>> devices_;
     std::map<std::uint32_t, std::unique_ptr<UserspaceNetwork>> userspace_networks_;  // by Device::index
     std::map<std::uint32_t, std::unique_ptr<KernelNetwork>> kernel_networks_;        // the same
+    std::map<std::uint32_t, std::unique_ptr<MembershipReports>> membership_reports_;
 };
 
 }  // namespace urnic::daemon

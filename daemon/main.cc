@@ -102,6 +102,7 @@ The configuration file is TOML. Every key, with its default:
                                 # what the interface's MTU allows for af_packet and af_xdp
   gateway = "198.18.0.254"      # of RNICs with addresses of their own; routes = ["10.1.0.0/16 via 198.18.0.253"]
   ecn = false                   # true: packets may be marked by switches; udp_checksum = true: they carry one
+  multicast_reports = true      # groups are reported by IGMP and MLD on af_packet, af_xdp and pci
   recovery = "selective"        # after a loss: resend what is missing, or everything since: "go-back-n"
   failed_invalidation = "ack"   # to a SEND with Invalidate of a key that may not be invalidated; "nak": refuse it
 

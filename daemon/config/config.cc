@@ -242,6 +242,8 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
      [](RnicDraft& draft, const toml::node& node, const std::string&) { read_vlans(node, draft.rnic); }},
     {"ecn", [](RnicDraft& draft, const toml::node& node,
                const std::string& key) { draft.rnic.is_ecn_capable = get_bool(node, key); }},
+    {"multicast_reports", [](RnicDraft& draft, const toml::node& node,
+                             const std::string& key) { draft.rnic.reports_multicast = get_bool(node, key); }},
     {"udp_checksum", [](RnicDraft& draft, const toml::node& node,
                         const std::string& key) { draft.rnic.udp_checksum_enabled = get_bool(node, key); }},
 };

@@ -97,6 +97,7 @@ struct RnicConfig : LinkConfig {
     bool udp_checksum_enabled = false;
     bool use_go_back_n = false;  // after a loss; else early packets are held and the missing one is resent
     bool nak_failed_invalidation = false;  // QpConfig::nak_failed_invalidation
+    bool reports_multicast = true;         // on real ports, by IGMP and MLD
     std::uint32_t line = 0;                // where it stands in the file
 };
 

@@ -30,7 +30,7 @@ UserspaceNetwork::UserspaceNetwork(dataplane::Device& device, const RnicConfig& 
 }
 
 void UserspaceNetwork::listen(const std::string& interface, const std::string& netns) {
-    arp_socket_.emplace(NetNamespace(netns), interface);
+    arp_socket_.emplace(NetNamespace(netns), interface, FrameSocket::Kind::kNeighbours);
 }
 
 void UserspaceNetwork::start(ControlState& control) {

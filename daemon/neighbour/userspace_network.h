@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "daemon/config/config.h"
-#include "daemon/neighbour/arp_socket.h"
+#include "daemon/neighbour/frame_socket.h"
 #include "daemon/neighbour/path_resolver.h"
 #include "daemon/state/control_state.h"
 #include "dataplane/handoff/frame_inbox.h"
@@ -52,7 +52,7 @@ class UserspaceNetwork final : public Network, private net::NeighbourOutbox {
     std::map<std::uint16_t, std::vector<RouteConfig>> routes_;  // by VLAN
     ControlState* control_ = nullptr;
     dataplane::FrameInbox inbox_;
-    std::optional<ArpSocket> arp_socket_;
+    std::optional<FrameSocket> arp_socket_;
     TimerFd timer_;
     net::NeighbourCache cache_;
     PathResolver path_resolver_;

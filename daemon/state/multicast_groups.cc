@@ -22,6 +22,7 @@ MulticastGroup& MulticastGroups::find_or_make(const wire::Gid& gid, std::uint32_
     }
     if (macs_.capacity() <= groups_.size()) {
         macs_.reserve(2 * groups_.size() + 16);
+        gids_.reserve(2 * groups_.size() + 16);
     }
     return *groups_.emplace(gid, std::move(made)).first->second;
 }
@@ -127,6 +128,12 @@ void MulticastGroups::publish(const ControlState& control, dataplane::Device& de
     std::transform(groups_.begin(), groups_.end(), std::back_inserter(macs_),
                    [](const auto& entry) { return wire::multicast_mac(entry.first); });
     device.port->set_multicast(macs_);
+    if (on_change_) {
+        gids_.clear();
+        std::transform(groups_.begin(), groups_.end(), std::back_inserter(gids_),
+                       [](const auto& entry) { return entry.first; });
+        on_change_(gids_);
+    }
 }
 
 }  // namespace urnic::daemon

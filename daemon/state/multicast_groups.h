@@ -4,8 +4,11 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "abi/queues.h"
@@ -71,6 +74,10 @@ class MulticastGroups {
     /// Tells the workers and the port what has changed.
     void publish(const ControlState& control, dataplane::Device& device);
 
+    /// Who is told of all groups at each change; nobody by default.
+    using OnChange = std::function<void(std::span<const wire::Gid>)>;
+    void set_on_change(OnChange on_change) { on_change_ = std::move(on_change); }
+
     [[nodiscard]] std::uint32_t num_groups() const { return static_cast<std::uint32_t>(groups_.size()); }
     [[nodiscard]] std::uint32_t num_memberships() const { return num_memberships_; }
 
@@ -83,6 +90,8 @@ class MulticastGroups {
     std::map<wire::Gid, std::unique_ptr<MulticastGroup>> groups_;
     std::uint32_t num_memberships_ = 0;
     MulticastGroup* dirty_ = nullptr;
+    OnChange on_change_;
+    std::vector<wire::Gid> gids_;  // as macs_
     std::vector<wire::Mac> macs_;  // room for one of each group: leaving needs no memory
 };
 

@@ -55,7 +55,8 @@ struct Device {
     PkeyTable pkeys;                                            // does not change
     NeighbourMacs neighbour_macs;                               // what paths of a real port name
     FrameInbox* neighbour_inbox = nullptr;                      // nullptr: ARP and ND are not received
-    bool is_ecn_capable = false;                                // packets say ECT(0)
+    FrameInbox* query_inbox = nullptr;  // nullptr: membership queries are not received
+    bool is_ecn_capable = false;        // packets say ECT(0)
     bool udp_checksum_enabled = false;
     std::uint32_t mtu_bytes = 4096;        // largest path MTU
     bool use_go_back_n = false;            // RnicConfig::use_go_back_n

@@ -11,6 +11,7 @@
 #include "dataplane/handoff/mad_inbox.h"
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/port/frame_sender.h"
+#include "rnic/neighbour/membership_message.h"
 #include "rnic/neighbour/neighbour_message.h"
 #include "rnic/wire/dissect/eth/pause_frame.h"
 #include "rnic/wire/frame.h"
@@ -238,6 +239,12 @@ void RxPath::dispatch_non_roce(const rte_mbuf& frame, wire::ParseError error, Ti
     if (error == wire::ParseError::kNotRoce && device_.neighbour_inbox != nullptr &&
         net::is_neighbour_frame(frame_bytes(&frame))) {
         dispatch_neighbour(frame_bytes(&frame));
+        return;
+    }
+    if (error == wire::ParseError::kNotRoce && device_.query_inbox != nullptr &&
+        net::is_membership_query(frame_bytes(&frame))) {
+        // Without room it is lost: queriers ask again.
+        (void)device_.query_inbox->push(frame_bytes(&frame));
         return;
     }
     auto& dropped = error == wire::ParseError::kNotRoce ? counters_.drop_not_roce : counters_.drop_malformed;

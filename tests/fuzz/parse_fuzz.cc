@@ -9,7 +9,9 @@
 #include "base/check.h"
 #include "cli/decode/capture_file.h"
 #include "cli/decode/print.h"
+#include "rnic/neighbour/membership_message.h"
 #include "rnic/neighbour/neighbour_message.h"
+#include "rnic/wire/multicast.h"
 #include "rnic/wire/dissect/describe.h"
 #include "rnic/wire/dissect/dump.h"
 #include "rnic/wire/dissect/packet.h"
@@ -47,6 +49,10 @@ Bytes frame_of(const wire::PacketView& view) {
 
 /// What the control thread does with ARP and neighbour discovery.
 void neighbour_frame(std::span<const std::byte> frame) {
+    if (const auto query = net::parse_membership_query(frame)) {
+        URNIC_CHECK(net::is_membership_query(frame));
+        URNIC_CHECK(query->group == wire::Gid{} || wire::is_multicast(query->group));
+    }
     net::NeighbourMessage message;
     const net::NeighbourParse outcome = net::parse_neighbour(frame, message);
     URNIC_CHECK(outcome == net::NeighbourParse::kOther || net::is_neighbour_frame(frame));

@@ -416,13 +416,14 @@ TEST(Config, PartitionsOfAnRnic) {
 TEST(Config, RoutesOfAnRnicWithAddressesOfItsOwn) {
     const std::string rnic = std::string(kRnic) +
                              "ipv4 = \"10.0.0.1/24\"\ngateway = \"10.0.0.254\"\n"
-                             "routes = [\"10.1.0.0/16 via 10.0.0.253\"]\necn = true\nudp_checksum = true\n";
+                             "routes = [\"10.1.0.0/16 via 10.0.0.253\"]\necn = true\nudp_checksum = "
+                             "true\nmulticast_reports = false\n";
     const auto result = parse_config(rnic, "f");
     const auto* config = std::get_if<Config>(&result);
     ASSERT_NE(config, nullptr) << std::get<ConfigError>(result).message;
     const RnicConfig& read = config->rnics[0];
     ASSERT_EQ(read.routes.size(), 3U);
-    EXPECT_TRUE(read.is_ecn_capable && read.udp_checksum_enabled);
+    EXPECT_TRUE(read.is_ecn_capable && read.udp_checksum_enabled && !read.reports_multicast);
     for (const char* wrong : {"gateway = \"10.0.0.0/8\"", "routes = [\"nonsense\"]", "routes = 7"}) {
         const auto bad = parse_config(std::string(kRnic) + wrong + "\n", "f");
         EXPECT_NE(std::get_if<ConfigError>(&bad), nullptr) << wrong;

@@ -1,4 +1,4 @@
-#include "daemon/neighbour/arp_socket.h"
+#include "daemon/neighbour/frame_socket.h"
 
 #include <arpa/inet.h>
 #include <linux/filter.h>
@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <span>
 
 #include "os/setup_error.h"
 #include "rnic/wire/layout.h"
@@ -27,7 +28,7 @@ constexpr std::uint32_t ancillary(int what) { return static_cast<std::uint32_t>(
 
 /// Lets through what comes in and is ARP, or ICMPv6 of the types 135 and 136 (RFC 4861). The kernel has taken
 /// the outermost VLAN tag off.
-constexpr std::array<sock_filter, 12> kFilter{{
+constexpr std::array<sock_filter, 12> kNeighbourFilter{{
     {BPF_LD | BPF_W | BPF_ABS, 0, 0, ancillary(SKF_AD_PKTTYPE)},
     {BPF_JMP | BPF_JEQ | BPF_K, 8, 0, PACKET_OUTGOING},
     {BPF_LD | BPF_W | BPF_ABS, 0, 0, ancillary(SKF_AD_PROTOCOL)},
@@ -41,6 +42,33 @@ constexpr std::array<sock_filter, 12> kFilter{{
     {BPF_RET | BPF_K, 0, 0, 0},
     {BPF_RET | BPF_K, 0, 0, kWhole},
 }};
+
+/// Lets through what comes in and is a query of IGMP (RFC 3376), or of MLD behind a hop-by-hop header of 8
+/// bytes (RFC 3810).
+constexpr std::array<sock_filter, 18> kQueryFilter{{
+    {BPF_LD | BPF_W | BPF_ABS, 0, 0, ancillary(SKF_AD_PKTTYPE)},
+    {BPF_JMP | BPF_JEQ | BPF_K, 14, 0, PACKET_OUTGOING},
+    {BPF_LD | BPF_W | BPF_ABS, 0, 0, ancillary(SKF_AD_PROTOCOL)},
+    {BPF_JMP | BPF_JEQ | BPF_K, 0, 5, ETH_P_IP},
+    {BPF_LD | BPF_B | BPF_ABS, 0, 0, 14 + 9},
+    {BPF_JMP | BPF_JEQ | BPF_K, 0, 10, IPPROTO_IGMP},
+    {BPF_LDX | BPF_B | BPF_MSH, 0, 0, 14},
+    {BPF_LD | BPF_B | BPF_IND, 0, 0, 14},
+    {BPF_JMP | BPF_JEQ | BPF_K, 8, 7, 0x11},
+    {BPF_JMP | BPF_JEQ | BPF_K, 0, 6, ETH_P_IPV6},
+    {BPF_LD | BPF_B | BPF_ABS, 0, 0, 14 + 6},
+    {BPF_JMP | BPF_JEQ | BPF_K, 0, 4, IPPROTO_HOPOPTS},
+    {BPF_LD | BPF_B | BPF_ABS, 0, 0, 14 + 40},
+    {BPF_JMP | BPF_JEQ | BPF_K, 0, 2, IPPROTO_ICMPV6},
+    {BPF_LD | BPF_B | BPF_ABS, 0, 0, 14 + 48},
+    {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 130},
+    {BPF_RET | BPF_K, 0, 0, 0},
+    {BPF_RET | BPF_K, 0, 0, kWhole},
+}};
+/// General queries go to all hosts and all nodes; where the interface has no address the kernel is in neither
+/// group.
+constexpr std::array<std::array<std::uint8_t, 6>, 2> kQueryGroups{
+    {{0x01, 0x00, 0x5e, 0x00, 0x00, 0x01}, {0x33, 0x33, 0x00, 0x00, 0x00, 0x01}}};
 
 constexpr std::size_t kMacBytes = 12;  // the two addresses, behind which a VLAN tag goes
 
@@ -69,29 +97,55 @@ std::optional<std::array<std::uint8_t, wire::kVlanTagBytes>> tag_of(const msghdr
 
 }  // namespace
 
-ArpSocket::ArpSocket(const NetNamespace& where, std::string interface) : interface_(std::move(interface)) {
+FrameSocket::FrameSocket(const NetNamespace& where, std::string interface, Kind kind)
+    : interface_(std::move(interface)) {
     fd_ = where.run([] { return UniqueFd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); });
-    const sock_fprog program{static_cast<unsigned short>(kFilter.size()),
-                             const_cast<sock_filter*>(kFilter.data())};
-    sockaddr_ll address{};
-    address.sll_family = AF_PACKET;
-    address.sll_protocol = htons(ETH_P_ALL);
+    const bool is_for_queries = kind == Kind::kQueries;
+    const std::span<const sock_filter> filter =
+        is_for_queries ? std::span<const sock_filter>(kQueryFilter) : kNeighbourFilter;
+    const sock_fprog program{static_cast<unsigned short>(filter.size()),
+                             const_cast<sock_filter*>(filter.data())};
     const int yes = 1;
     if (!fd_ || ::setsockopt(fd_.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) != 0 ||
-        ::setsockopt(fd_.get(), SOL_PACKET, PACKET_AUXDATA, &yes, sizeof yes) != 0 ||
-        ::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-        throw SetupError(std::string("cannot hear ARP on ") + interface_ + ": " + std::strerror(errno));
+        ::setsockopt(fd_.get(), SOL_PACKET, PACKET_AUXDATA, &yes, sizeof yes) != 0) {
+        throw SetupError(std::string("cannot hear ") + (is_for_queries ? "membership queries" : "ARP") +
+                         " on " + interface_ + ": " + std::strerror(errno));
+    }
+    for (const auto& group : kQueryGroups) {
+        packet_mreq request{};
+        request.mr_ifindex = interface_index();
+        request.mr_type = PACKET_MR_MULTICAST;
+        request.mr_alen = static_cast<unsigned short>(group.size());
+        std::copy(group.begin(), group.end(), std::begin(request.mr_address));
+        if (is_for_queries) {
+            // An interface that is away is one whose kernel is in these groups itself when it has addresses.
+            (void)::setsockopt(fd_.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request);
+        }
+    }
+    if (!is_for_queries) {
+        hear(true);
     }
 }
 
-int ArpSocket::interface_index() const {
+void FrameSocket::hear(bool does) const {
+    // A socket that was bound once cannot be taken off all protocols again; nobody sends this one.
+    constexpr std::uint16_t kNobodys = 0x88b6;
+    sockaddr_ll address{};
+    address.sll_family = AF_PACKET;
+    address.sll_protocol = htons(does ? std::uint16_t{ETH_P_ALL} : kNobodys);
+    if (::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+        throw SetupError("cannot hear what comes to " + interface_ + ": " + std::strerror(errno));
+    }
+}
+
+int FrameSocket::interface_index() const {
     ifreq request{};
     std::memcpy(request.ifr_name, interface_.data(),
                 std::min(interface_.size(), sizeof request.ifr_name - 1));
     return ::ioctl(fd_.get(), SIOCGIFINDEX, &request) == 0 ? request.ifr_ifindex : 0;
 }
 
-bool ArpSocket::receive(dataplane::FrameInbox::Frame& frame) const {
+bool FrameSocket::receive(dataplane::FrameInbox::Frame& frame) const {
     sockaddr_ll from{};
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(tpacket_auxdata))> control{};
     iovec room{frame.bytes.data(), frame.bytes.size() - wire::kVlanTagBytes};

@@ -1,7 +1,8 @@
-// ARP and neighbour discovery of an interface whose XDP program leaves them to the kernel: a packet socket
-// that hears nothing else.
+// What an RNIC hears of an interface beside its port: a packet socket that hears one kind of frame and
+// nothing else.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "dataplane/handoff/frame_inbox.h"
@@ -10,10 +11,17 @@
 
 namespace urnic::daemon {
 
-class ArpSocket {
+class FrameSocket {
   public:
+    enum class Kind : std::uint8_t {
+        kNeighbours,  ///< ARP and neighbour discovery, where an XDP program leaves them to the kernel
+        kQueries,     ///< of IGMP and MLD; the socket hears nothing before hear(true)
+    };
     /// The interface may be away for a while: it is found by its name. Throws SetupError.
-    ArpSocket(const NetNamespace& where, std::string interface);
+    FrameSocket(const NetNamespace& where, std::string interface, Kind kind);
+
+    /// A socket that does not hear costs the kernel nothing for each packet.
+    void hear(bool does) const;
 
     /// Readable when some interface of the namespace has heard something.
     [[nodiscard]] int fd() const { return fd_.get(); }
