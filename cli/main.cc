@@ -12,6 +12,7 @@
 #include "cli/daemon_client.h"
 #include "cli/fault_command.h"
 #include "cli/launch_error.h"
+#include "cli/opcode_command.h"
 #include "cli/port_command.h"
 #include "cli/run.h"
 #include "cli/status.h"
@@ -102,6 +103,7 @@ int start(int argc, char** argv) {
     const launcher::FaultCommand fault(app);
     const launcher::PortCommand port(app);
     const launcher::CcCommand cc(app);
+    const launcher::OpcodeCommand opcode(app);
 
     // Only for the list of commands: their command lines are those of other programs.
     app.command("decode", "Prints the packets of capture files (pcap, pcapng, ERF).");
@@ -128,7 +130,8 @@ int start(int argc, char** argv) {
     if (fault.parsed()) fault.run();
     if (port.parsed()) port.run();
     if (cc.parsed()) cc.run();
-    if (fault.parsed() || port.parsed() || cc.parsed()) return 0;
+    if (opcode.parsed()) opcode.run();
+    if (fault.parsed() || port.parsed() || cc.parsed() || opcode.parsed()) return 0;
     options.socket = socket;
     launcher::run(options);
 }
