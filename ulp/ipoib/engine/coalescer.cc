@@ -116,7 +116,11 @@ void Coalescer::take(ConstOctets ethernet, ConstOctets packet) {
         write(*held);
     }
     constexpr std::uint8_t kNeverFirst = kTcpFin | kTcpSyn | kTcpRst | kTcpPsh | kTcpUrg | kTcpCwr;
-    const bool may_be_followed = packet.size() > transport->header_octets && has_plain_headers(*transport) &&
+    // Another one as long fits the same frame: a packet of a connection with its 64 KB stands alone, and its
+    // checksum is the kernel's to verify.
+    const bool has_room = 2 * packet.size() - transport->header_octets <= kMostPacketOctets;
+    const bool may_be_followed = has_room && packet.size() > transport->header_octets &&
+                                 has_plain_headers(*transport) &&
                                  (u8_at(packet, transport->at + kTcpFlagsAt) & kNeverFirst) == 0;
     if (may_be_followed && has_good_checksums(packet, *transport)) {
         hold(ethernet, packet, *transport);
