@@ -67,6 +67,11 @@ std::string user_name() {
             "use urnic run --standalone",
             socket.string()));
     }
+    if (error == EAGAIN) {
+        throw LaunchError(
+            fmt::format("urnicd at {} has let nobody in for {} s: it, or the machine, is very busy",
+                        socket.string(), kReplyTimeoutSeconds));
+    }
     if (error == EPROTOTYPE) {
         throw LaunchError(fmt::format("{} is the socket of another program, not of urnicd", socket.string()));
     }

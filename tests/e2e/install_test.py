@@ -80,7 +80,7 @@ class Installed(harness.TestCase):
 
     def test_the_service_has_few_rights(self):
         unit = self.prefix / "lib/systemd/system/urnicd.service"
-        result = harness.run(["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=22", unit])
+        result = harness.run(["systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=24", unit])
         self.assertEqual(result.returncode, 0, result)
 
     def test_the_installed_urnic_runs_from_anywhere(self):
