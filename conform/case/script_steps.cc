@@ -36,7 +36,7 @@ bool same_but_for_ackreq(const FrameBytes& a, const FrameBytes& b) {
 }
 bool has_aeth_ack(const wire::PacketHeader& header) {
     const wire::OpcodeInfo& info = wire::opcode_info(header.opcode);
-    return ((info.flags & wire::kHasAeth) != 0 || (header.opcode & 0x1fU) == wire::kAtomicAcknowledge) &&
+    return (info.headers & wire::kHasAeth) != 0 &&
            (header.aeth.syndrome & wire::kSyndromeKindMask) == wire::kSyndromeAck;
 }
 

@@ -1,0 +1,59 @@
+#!/usr/bin/python3
+"""urnic conform against Linux rxe in the virtual machine of scripts/interop.
+
+usage: run_conform.py [--json FILE] [--evidence DIRECTORY] [CASE...]
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
+
+import guest as guests
+import harness
+import image
+import network
+
+TESTER, AGENT = harness.BUILD / "conform/urnic-conform", harness.BUILD / "conform/urnic-conform-agent"
+# The guest is emulated: what it does takes as long as it takes.
+PATIENCE_S = 1800
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json")
+    parser.add_argument("--evidence")
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    options = parser.parse_args()
+    if not guests.installable():
+        print(f"there is no {guests.QEMU} here")
+        return 77
+    kernel, initramfs = image.make(harness.BUILD / "interop", [AGENT], name="initramfs-conform")
+    with tempfile.TemporaryDirectory(prefix=f"urnic-conform-{os.getpid()}-") as directory:
+        network.unshare()
+        network.set_up()
+        guest = guests.Guest(kernel, initramfs, directory, "tap,id=net,ifname=guest,script=no,downscript=no", network.PEER_MAC,
+                             network.guest_arguments())
+        try:
+            network.wait_for_peer()
+            guest.start("exec urnic-conform-agent >/tmp/agent.log 2>&1", PATIENCE_S)
+            words = [TESTER, network.PEER_IPV4, "--port", "af_packet:port", "--yes", *options.cases]
+            for name in ("json", "evidence"):
+                if getattr(options, name):
+                    words += [f"--{name}", getattr(options, name)]
+            listens = guest.run("for i in $(seq 600); do grep -q ':489E ' /proc/net/tcp /proc/net/tcp6 && break; "
+                                "usleep 100000; done; cat /tmp/agent.log", 120)
+            if "port 18590" not in listens:
+                print(f"the agent does not start: {listens}", file=sys.stderr)
+                return 2
+            return subprocess.run(words, check=False, timeout=PATIENCE_S).returncode
+        finally:
+            guest.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
