@@ -33,6 +33,7 @@ std::vector<CaseNotLive> cases_not_live() {
         {"ResponderAck.CoalescedInABurst", kOneBurst},
         {"ResponderGap.ReorderedInsideABurst", kOneBurst},
         {"RequesterRnr.NoTimeoutDuringTheWait", kMicroseconds},
+        {"QpStates.SqdAttributesApply", kMicroseconds},
         {"RequesterTimeouts.GhostsAreNoProgress", kMicroseconds},
         {"RequesterTimeouts.EveryTimeoutCode", kLongTimers},
     };
