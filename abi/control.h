@@ -13,7 +13,7 @@ namespace urnic::abi {
 
 inline constexpr std::uint32_t kControlMagic = 0x75726e63;  // "urnc"
 /// Raised whenever anything in abi/ changes its meaning. Provider and daemon must agree.
-inline constexpr std::uint32_t kAbiVersion = 8;
+inline constexpr std::uint32_t kAbiVersion = 9;
 inline constexpr std::size_t kMaxMessageBytes = 2048;
 /// File descriptors one message can carry: Hello's reply is the largest (2 + a wake eventfd for each worker).
 inline constexpr std::uint32_t kMaxMessageFds = 2 + kMaxWorkers;

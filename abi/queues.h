@@ -98,6 +98,14 @@ struct alignas(64) SrqHeader {
 inline constexpr std::size_t kSrqHeaderBytes = sizeof(SrqHeader);
 
 /// One completion. Written by the daemon, read by the provider.
+/// Where a datagram came from, in the order of ibv_wc: one word for all.
+struct CqeLink {
+    std::uint16_t slid;  // over InfiniBand
+    std::uint8_t sl;     // over RoCE what network header the packet had, see ud_qp.cc
+    std::uint8_t dlid_path_bits;
+};
+static_assert(sizeof(CqeLink) == 4);
+
 struct alignas(64) Cqe {
     std::atomic<std::uint32_t> seq;
     std::uint8_t opcode;    // WcOpcode; undefined unless status is success
@@ -112,8 +120,8 @@ struct alignas(64) Cqe {
     std::uint32_t src_qp;
     std::uint32_t vendor_err;
     std::uint64_t timestamp_ns;  // CLOCK_MONOTONIC
-    std::uint8_t sl;             // UD: what network header the packet had, see ud_qp.cc
-    std::uint8_t reserved[11];
+    CqeLink link;                // UD; else zeros
+    std::uint8_t reserved[8];
     std::uint32_t srq_number;  // XRC: of the SRQ whose receive this is, qp_num is the target QP's; else 0
 };
 static_assert(sizeof(Cqe) == 64);

@@ -35,6 +35,11 @@ inline void store_be64(std::byte* to, std::uint64_t value) {
     std::memcpy(to, &value, sizeof value);
 }
 /// Little-endian and host order are the same on the only machines this runs on (x86-64).
+[[nodiscard]] inline std::uint16_t load_le16(const std::byte* from) {
+    std::uint16_t value = 0;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+}
 [[nodiscard]] inline std::uint32_t load_le32(const std::byte* from) {
     std::uint32_t value = 0;
     std::memcpy(&value, from, sizeof value);
@@ -45,6 +50,7 @@ inline void store_be64(std::byte* to, std::uint64_t value) {
     std::memcpy(&value, from, sizeof value);
     return value;
 }
+inline void store_le16(std::byte* to, std::uint16_t value) { std::memcpy(to, &value, sizeof value); }
 inline void store_le32(std::byte* to, std::uint32_t value) { std::memcpy(to, &value, sizeof value); }
 
 }  // namespace urnic::wire

@@ -131,6 +131,7 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->congestion.fill(rnic.congestion);
     device->pfc = rnic.pfc;
     device->pkeys = rnic.pkeys;
+    device->lid = rnic.lid;
     device->is_ecn_capable = rnic.is_ecn_capable;
     device->udp_checksum_enabled = rnic.udp_checksum_enabled;
     std::uint32_t next = 1;
@@ -161,6 +162,7 @@ void Assembly::add_fabrics(const Config& config, dataplane::WorkerHandoff& hando
             dataplane::InProcessSwitch::PortSpec spec{device->mac,
                                                       {device->gids.begin(), device->gids.end()}};
             spec.gids[0] = link_local_gid(device->mac);
+            spec.lid = device->lid;
             specs.push_back(spec);
         }
         auto fabric = std::make_unique<dataplane::InProcessSwitch>(specs, handoff);

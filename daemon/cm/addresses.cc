@@ -17,7 +17,8 @@ std::optional<std::uint8_t> first_gid(const dataplane::Device& device, sa_family
     std::optional<std::uint8_t> found;
     for (std::size_t i = 0; i < device.gids.size(); ++i) {
         const wire::Gid& gid = device.gids[i];
-        if (gid == wire::Gid{} || wire::is_ipv4_mapped(gid) != (family == AF_INET)) {
+        if (device.is_infiniband() || gid == wire::Gid{} ||
+            wire::is_ipv4_mapped(gid) != (family == AF_INET)) {
             continue;
         }
         const bool is_link_local = gid[0] == 0xfe && (gid[1] & 0xc0U) == 0x80;
@@ -33,7 +34,8 @@ std::optional<std::uint8_t> first_gid(const dataplane::Device& device, sa_family
 
 std::optional<std::uint8_t> find_gid(const dataplane::Device& device, const wire::Gid& gid) {
     const auto* found = std::find(device.gids.begin(), device.gids.end(), gid);
-    if (found == device.gids.end()) {
+    // Over InfiniBand a GID is no IP address.
+    if (found == device.gids.end() || device.is_infiniband()) {
         return std::nullopt;
     }
     return static_cast<std::uint8_t>(std::distance(device.gids.begin(), found));
@@ -150,7 +152,7 @@ int CmClient::find_source(CmId& id, const Endpoint& destination) {
     int error = ENETUNREACH;
     for (const bool own : {false, true}) {
         for (const auto& device : devices) {
-            if (owns(*device->device, destination.gid) != own) {
+            if (device->device->is_infiniband() || owns(*device->device, destination.gid) != own) {
                 continue;
             }
             for (std::size_t i = 0; i < device->device->gids.size(); ++i) {

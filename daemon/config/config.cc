@@ -14,6 +14,7 @@
 #include "abi/queues.h"
 #include "daemon/config/congestion.h"
 #include "daemon/config/faults.h"
+#include "daemon/config/link_layer.h"
 #include "daemon/config/links.h"
 #include "daemon/config/networks.h"
 #include "daemon/config/pfc.h"
@@ -174,6 +175,11 @@ void set_link(RnicDraft& draft, const toml::node& node, const std::string& key) 
     Set(draft.rnic, node, key);
 }
 
+template <void (*Set)(RnicConfig&, const toml::node&, const std::string&)>
+void set_rnic(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    Set(draft.rnic, node, key);
+}
+
 void set_name(RnicDraft& draft, const toml::node& node, const std::string& key) {
     draft.rnic.name = get_string(node, key);
     if (!is_device_name(draft.rnic.name)) {
@@ -231,6 +237,8 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"mtu", set_mtu},
     {"pkeys", [](RnicDraft& draft, const toml::node& node,
                  const std::string& key) { draft.rnic.pkeys = read_pkeys(node, key); }},
+    {"link_layer", set_rnic<set_link_layer>},
+    {"lid", set_rnic<set_lid>},
     {"recovery", set_recovery},
     {"failed_invalidation", set_failed_invalidation},
     {"gateway", set_link<set_gateway>},
@@ -259,6 +267,7 @@ RnicConfig read_rnic(const toml::table& table) {
     if (const std::string problem = apply_port_keys(draft.port, rnic); !problem.empty()) {
         throw_at(table, problem);
     }
+    check_link_layer(table, rnic);
     const bool is_nic = rnic.port == PortKind::kPci || rnic.port == PortKind::kVdev;
     if (is_nic && !rnic.is_mtu_set) {
         rnic.mtu_bytes = 1024;  // the most that fits into ordinary Ethernet frames of 1500 bytes
@@ -384,6 +393,7 @@ Config read_document(toml::table document, const std::string& file) {
     }
     fill_macs(config.rnics);
     read_network_tables(networks, config);
+    finish_link_layers(config);
     finish_pfc(config);
     read_fault_tables(faults, config);
     return config;

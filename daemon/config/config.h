@@ -90,6 +90,8 @@ struct RnicConfig : LinkConfig {
     std::uint32_t mtu_bytes = 4096;  // largest path MTU
     bool is_mtu_set = false;         // else kAfPacket and kAfXdp take what the interface's MTU allows
     PkeyTable pkeys;
+    bool is_infiniband = false;  // the link layer; else Ethernet
+    std::uint16_t lid = 0;       // of InfiniBand alone
     bool is_ecn_capable = false;
     congestion::Settings congestion = congestion::default_settings();
     PfcSettings pfc;

@@ -141,6 +141,10 @@ int set(ControlState& control, const std::vector<const ClientState*>& clients,
             ENODEV, fmt::format("there is no RNIC \"{}\"; there are {}", name, names));
     }
     dataplane::Device& device = *entry->device;
+    if (device.is_infiniband()) {
+        return reply.refuse<abi::CongestionReply>(
+            EINVAL, fmt::format("{} has no congestion control: its link layer is InfiniBand", name));
+    }
     std::vector<congestion::NamedValue> values;
     const std::string text = text_in(request.values);
     for (std::size_t begin = 0; begin < text.size();) {

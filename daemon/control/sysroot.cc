@@ -126,18 +126,18 @@ void Sysroot::write_port(const dataplane::Device& device) const {
     file("state", state_of(device));
     file("phys_state", phys_state_of(device));
     file("rate", "100 Gb/sec (4X EDR)");
-    file("link_layer", "Ethernet");
-    file("lid", "0x0");
+    file("link_layer", device.is_infiniband() ? "InfiniBand" : "Ethernet");
+    file("lid", fmt::format("0x{:x}", device.lid));
     file("lid_mask_count", "0");
     file("sm_lid", "0x0");
     file("sm_sl", "0");
-    file("cap_mask", "0x00010000");
+    file("cap_mask", device.is_infiniband() ? "0x00000000" : "0x00010000");
     for (std::size_t i = 0; i < device.pkeys.entries.size(); ++i) {
         file(fmt::format("pkeys/{}", i), fmt::format("0x{:04x}", device.pkeys.entries.at(i)));
     }
     for (std::size_t i = 0; i < device.gids.size(); ++i) {
         // For free entries too: ibv_query_gid_table gives up at the first entry without a type.
-        file(fmt::format("gid_attrs/types/{}", i), "RoCE v2");
+        file(fmt::format("gid_attrs/types/{}", i), device.is_infiniband() ? "IB/RoCE v1" : "RoCE v2");
     }
     fs::create_directories(port_dir(dir_, device) / "gids");
     fs::create_directories(port_dir(dir_, device) / "gid_attrs/ndevs");

@@ -10,10 +10,42 @@ namespace urnic::daemon {
 namespace {
 
 constexpr std::uint8_t kDefaultHopLimit = 64;
+constexpr std::uint16_t kLastUnicastLid = 0xbfff;  // IBA 4.1.3: multicast and the permissive LID are above
+constexpr std::uint8_t kLastServiceLevel = 15;
+
+/// Whoever has the DLID gets the packets: nobody has to be found. A port's LMC is 0, so that it has no path
+/// bits (IBA 11.2.2.1).
+int resolve_lid(const dataplane::Device& device, const abi::AddressVector& av, wire::PathSpec& spec) {
+    if (av.port_num > 1 || av.dlid == 0 || av.dlid > kLastUnicastLid || av.sl > kLastServiceLevel ||
+        av.src_path_bits != 0) {
+        return EINVAL;
+    }
+    spec.is_infiniband = true;
+    spec.slid = device.lid;
+    spec.dlid = av.dlid;
+    spec.sl = av.sl;
+    spec.has_grh = av.is_global != 0;
+    if (!spec.has_grh) {
+        return 0;
+    }
+    std::copy(std::begin(av.dgid), std::end(av.dgid), spec.dst_gid.begin());
+    if (av.sgid_index >= device.gids.size() || device.gids[av.sgid_index] == wire::Gid{} ||
+        spec.dst_gid == wire::Gid{} || wire::is_multicast(spec.dst_gid)) {
+        return EINVAL;
+    }
+    spec.src_gid = device.gids[av.sgid_index];
+    spec.traffic_class = av.traffic_class;
+    spec.hop_limit = av.hop_limit;
+    spec.flow_label = av.flow_label & 0xf'ffff;
+    return 0;
+}
 
 }  // namespace
 
 int resolve_address(const dataplane::Device& device, const abi::AddressVector& av, wire::PathSpec& spec) {
+    if (device.is_infiniband()) {
+        return resolve_lid(device, av, spec);
+    }
     if (av.is_global == 0 || av.port_num > 1 || av.sgid_index >= device.gids.size()) {
         return EINVAL;
     }

@@ -15,9 +15,13 @@ namespace {
 
 using PlanPointer = std::shared_ptr<const fault::Plan>;
 
-/// nullptr when none of the rules is for that device.
-PlanPointer plan_for(const ActiveFaults::Rules& rules, const std::string& device) {
+/// nullptr when none of the rules is for that device, or it takes none.
+PlanPointer plan_for(const ActiveFaults::Rules& rules, const dataplane::Device& target) {
     ActiveFaults::Rules chosen;
+    if (target.is_infiniband()) {
+        return nullptr;  // rules look at Ethernet frames
+    }
+    const std::string& device = target.name;
     std::copy_if(rules.begin(), rules.end(), std::back_inserter(chosen), [&](const auto& active) {
         return active->rule.device.empty() || active->rule.device == device;
     });
@@ -47,8 +51,14 @@ std::string ActiveFaults::add(const ControlState& control, const std::vector<fau
                            rules.size(), kMaxFaults);
     }
     for (const fault::Rule& rule : rules) {
-        if (!rule.device.empty() && control.find_device(rule.device) == nullptr) {
+        const RnicState* const named = rule.device.empty() ? nullptr : control.find_device(rule.device);
+        if (!rule.device.empty() && named == nullptr) {
             return fmt::format("'device' is \"{}\"; there are {}", rule.device, device_names(control));
+        }
+        if (named != nullptr && named->device->is_infiniband()) {
+            return fmt::format(
+                "'device' is \"{}\", whose link layer is InfiniBand: faults are for RNICs on Ethernet",
+                rule.device);
         }
     }
     for (const fault::Rule& rule : rules) {
@@ -79,7 +89,7 @@ void ActiveFaults::clear(const ControlState& control) {
 void ActiveFaults::publish(const ControlState& control) const {
     std::vector<PlanPointer> plans;
     for (const auto& entry : control.devices) {
-        plans.push_back(plan_for(rules_, entry->device->name));
+        plans.push_back(plan_for(rules_, *entry->device));
     }
     for (const auto& worker : control.workers) {
         // The old plans come back in their place and go with it, on this thread.

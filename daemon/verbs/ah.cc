@@ -61,8 +61,9 @@ int create_ah(ClientState& client, const abi::CreateAhRequest& request, Reply& r
     body.handle = client.ahs.add(std::move(ah));
     release.keep();
     made.neighbour = spec.neighbour;
-    made.key = device.device->handles.add(
-        {.pd = pd->number, .has_flow_label = spec.flow_label != 0, .path = wire::make_path(spec)});
+    made.key = device.device->handles.add({.pd = pd->number,
+                                           .has_flow_label = spec.flow_label != 0 || spec.is_infiniband,
+                                           .path = wire::make_path(spec)});
     URNIC_CHECK(made.key != 0);
     ++pd->users;
     ++device.num_ahs;

@@ -33,6 +33,7 @@ constexpr std::uint8_t kPortDown = 1;
 constexpr std::uint8_t kPortActive = 4;
 constexpr std::uint8_t kWidth4x = 2;
 constexpr std::uint8_t kSpeedEdr = 32;
+constexpr std::uint8_t kLinkLayerInfiniBand = 1;
 constexpr std::uint8_t kLinkLayerEthernet = 2;
 constexpr std::uint32_t kPortCmSupported = 1U << 16U;
 constexpr std::uint8_t kMtu4096 = 5;
@@ -114,7 +115,13 @@ int query_port(ClientState& client, const abi::QueryPortRequest& request, Reply&
     body.active_width = kWidth4x;
     body.active_speed = kSpeedEdr;
     body.phys_state = static_cast<std::uint8_t>(device.port_state.phys());
-    body.link_layer = kLinkLayerEthernet;
+    if (device.is_infiniband()) {
+        body.port_cap_flags = 0;  // no QP1 answers
+        body.link_layer = kLinkLayerInfiniBand;
+        body.lid = device.lid;
+    } else {
+        body.link_layer = kLinkLayerEthernet;
+    }
     body.max_vl_num = 1;
     for (std::uint32_t w = 0; w < client.control.num_workers(); ++w) {
         body.bad_pkey_counter += static_cast<std::uint32_t>(device.counters[w].drop_pkey.value());

@@ -15,6 +15,9 @@ std::unique_ptr<Qp> make_qp(QpType type, const QpConfig& config) {
         case QpType::kUc:
             return std::make_unique<UcQp>(config);
         case QpType::kUd:
+            if (config.is_infiniband) {
+                return std::make_unique<IbUdQp>(config);
+            }
             return std::make_unique<UdQp>(config);
         default:
             return nullptr;

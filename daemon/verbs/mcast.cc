@@ -27,6 +27,9 @@ int attach_mcast(ClientState& client, const abi::McastRequest& request, Reply& /
     if (qp->type != QpType::kUd || !wire::is_multicast(gid)) {
         return EINVAL;
     }
+    if (qp->pd->context->device->device->is_infiniband()) {
+        return EOPNOTSUPP;  // nobody gives groups their LIDs
+    }
     if (qp->memberships.count(gid) != 0) {
         return 0;  // a member gets one copy, however often it was attached
     }

@@ -93,6 +93,7 @@ void use_device(dataplane::Device& device, std::uint32_t worker, QpConfig& confi
     config.keys = &device.keys;
     config.handles = &device.handles;
     config.pkeys = &device.pkeys;
+    config.is_infiniband = device.is_infiniband();
     config.nak_failed_invalidation = device.nak_failed_invalidation;
     config.port_mtu_bytes = device.mtu_bytes;
     config.counters = &device.counters[worker];
@@ -196,7 +197,7 @@ int resolve_path(const dataplane::QpSlot& qp, dataplane::Worker& worker, const a
                  wire::Path& path) {
     wire::Gid destination{};
     std::copy(std::begin(attr.av.dgid), std::end(attr.av.dgid), destination.begin());
-    if (wire::is_multicast(destination)) {  // a connection has one peer
+    if (attr.av.is_global != 0 && wire::is_multicast(destination)) {  // a connection has one peer
         return EINVAL;
     }
     wire::PathSpec spec;

@@ -52,11 +52,15 @@ struct Device {
     std::array<wire::Gid, kGidTableLength> gids{};  // [0] link-local, [1] IPv4-mapped; zeros are free entries
     std::array<std::uint16_t, kGidTableLength> gid_vlans{};     // of each GID's interface; 0: untagged
     std::array<std::string, kGidTableLength> gid_interfaces{};  // the kernel's, "eth0.7"; empty: none
-    PkeyTable pkeys;                                            // does not change
-    NeighbourMacs neighbour_macs;                               // what paths of a real port name
-    FrameInbox* neighbour_inbox = nullptr;                      // nullptr: ARP and ND are not received
-    FrameInbox* query_inbox = nullptr;  // nullptr: membership queries are not received
-    bool is_ecn_capable = false;        // packets say ECT(0)
+    /// Of a port of native InfiniBand, whose subnet has no manager: it is assigned when the daemon starts. 0:
+    /// the port is Ethernet's.
+    std::uint16_t lid = 0;
+    [[nodiscard]] bool is_infiniband() const { return lid != 0; }
+    PkeyTable pkeys;                        // does not change
+    NeighbourMacs neighbour_macs;           // what paths of a real port name
+    FrameInbox* neighbour_inbox = nullptr;  // nullptr: ARP and ND are not received
+    FrameInbox* query_inbox = nullptr;      // nullptr: membership queries are not received
+    bool is_ecn_capable = false;            // packets say ECT(0)
     bool udp_checksum_enabled = false;
     std::uint32_t mtu_bytes = 4096;        // largest path MTU
     bool use_go_back_n = false;            // RnicConfig::use_go_back_n

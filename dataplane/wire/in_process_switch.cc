@@ -13,10 +13,14 @@
 #include "os/setup_error.h"
 #include "rnic/wire/dissect/eth/headers.h"
 #include "rnic/wire/frame.h"
+#include "rnic/wire/ib_frame.h"
 
 namespace urnic::dataplane {
 
 namespace {
+
+constexpr std::uint64_t kNoMac = ~std::uint64_t{0};
+constexpr std::uint32_t kNoPort = ~0U;
 
 std::uint64_t mac_number(const std::uint8_t* mac) {
     std::uint64_t number = 0;
@@ -88,7 +92,14 @@ InProcessSwitch::InProcessSwitch(const std::vector<PortSpec>& ports, WorkerHando
     static std::atomic<std::uint32_t> instances{0};
     const std::uint32_t instance = instances.fetch_add(1);
     for (std::uint32_t index = 0; index < ports.size(); ++index) {
-        set_mac(index, ports[index].mac);
+        if (const std::uint16_t lid = ports[index].lid; lid == 0) {
+            set_mac(index, ports[index].mac);
+        } else {
+            // What stands in a packet's first six bytes is no MAC, and never equal to this.
+            macs_[index].store(kNoMac, std::memory_order_relaxed);
+            forwarding_.resize(std::max<std::size_t>(forwarding_.size(), lid + 1U), kNoPort);
+            forwarding_[lid] = index;
+        }
         ports_.push_back(std::make_unique<SwitchPort>(*this, index));
     }
     cursors_.resize(ports.size() * workers);
@@ -167,7 +178,17 @@ rte_ring* InProcessSwitch::route(std::uint32_t from, const rte_mbuf& frame, std:
         worker = handoff_.num_workers() == 1 ? 0 : handoff_.worker_of(wire::peek_dest_qp(bytes));
         return ring(from, *port, worker);
     }
-    return nullptr;
+    return forwarding_.empty() ? nullptr : route_by_lid(from, bytes, worker);
+}
+
+rte_ring* InProcessSwitch::route_by_lid(std::uint32_t from, std::span<const std::byte> frame,
+                                        std::uint32_t& worker) const {
+    const std::uint16_t lid = wire::peek_dlid(frame);
+    if (lid >= forwarding_.size() || forwarding_[lid] == kNoPort) {
+        return nullptr;
+    }
+    worker = handoff_.num_workers() == 1 ? 0 : handoff_.worker_of(wire::peek_ib_dest_qp(frame));
+    return ring(from, forwarding_[lid], worker);
 }
 
 bool InProcessSwitch::is_subscribed(std::uint32_t port, const wire::Mac& group) const {

@@ -1,5 +1,6 @@
-// The in-process wire: a small switch whose ports carry complete Ethernet frames between the RNICs of one
-// daemon. Lossless: a port whose receiver lags takes no more, and the sender keeps its frames.
+// The in-process wire: a small switch whose ports carry complete Ethernet frames, or InfiniBand packets,
+// between the RNICs of one daemon. Lossless: a port whose receiver lags takes no more, and the sender keeps
+// its frames.
 #pragma once
 
 #include <atomic>
@@ -25,6 +26,7 @@ class InProcessSwitch final : public NeighbourResolver {
     struct PortSpec {
         wire::Mac mac{};
         std::vector<wire::Gid> gids;  // zeros are left out
+        std::uint16_t lid = 0;        // of InfiniBand, where all ports of the switch have one; 0: Ethernet
     };
 
     /// Throws SetupError when the packet memory is too small for the rings.
@@ -40,7 +42,7 @@ class InProcessSwitch final : public NeighbourResolver {
     void set_mac(std::uint32_t port, const wire::Mac& mac);
     /// The port that a frame of at least 6 bytes is for; none: unknown MAC.
     [[nodiscard]] std::optional<std::uint32_t> port_of(std::span<const std::byte> frame) const;
-    /// Frames that no port's MAC matched, or that were too short to have one.
+    /// Frames that no port's MAC or LID matched, or that were too short to have one.
     [[nodiscard]] std::uint64_t unknown_mac_frames() const;
 
   private:
@@ -51,13 +53,16 @@ class InProcessSwitch final : public NeighbourResolver {
     [[nodiscard]] bool is_subscribed(std::uint32_t port, const wire::Mac& group) const;
     std::uint16_t transmit(std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);
     std::uint16_t receive(std::uint32_t port, std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);
-    /// The ring for a frame; nullptr: unknown MAC. `worker` is where it ends.
+    /// The ring for a frame; nullptr: unknown MAC or LID. `worker` is where it ends.
     [[nodiscard]] rte_ring* route(std::uint32_t from, const rte_mbuf& frame, std::uint32_t& worker) const;
+    [[nodiscard]] rte_ring* route_by_lid(std::uint32_t from, std::span<const std::byte> frame,
+                                         std::uint32_t& worker) const;
     [[nodiscard]] rte_ring* ring(std::uint32_t from, std::uint32_t port, std::uint32_t to) const;
 
     WorkerHandoff& handoff_;
     std::vector<PortSpec> specs_;
-    std::vector<std::atomic<std::uint64_t>> macs_;  // as 48-bit numbers, by port
+    std::vector<std::atomic<std::uint64_t>> macs_;  // as 48-bit numbers, by port; of InfiniBand none
+    std::vector<std::uint32_t> forwarding_;         // InfiniBand: the port of each LID (IBA 18.2.4.3.1)
     std::vector<std::unique_ptr<SwitchPort>> ports_;
     struct alignas(64) Cursor {
         std::uint32_t next = 0;

@@ -15,6 +15,7 @@
 #include "rnic/neighbour/neighbour_message.h"
 #include "rnic/wire/dissect/eth/pause_frame.h"
 #include "rnic/wire/frame.h"
+#include "rnic/wire/ib_frame.h"
 #include "rnic/wire/multicast.h"
 
 namespace urnic::dataplane {
@@ -38,6 +39,7 @@ RxPath::RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, Wor
       rounds_(rounds),
       mbuf_holder_(mbuf_holder),
       qps_(handoff.num_workers()) {
+    set_port_up(true);
     refresh_addresses();
 }
 
@@ -57,8 +59,10 @@ std::uint16_t RxPath::poll(TimeNs now, TimeNs protocol_now) {
     if (count == 0) {
         return 0;
     }
-    if (!port_up_) [[unlikely]] {
-        counters_.drop_port_down.add(count);
+    if (!dispatches_roce_) [[unlikely]] {
+        for (std::uint32_t i = 0; i < count; ++i) {
+            dispatch_other(*frames[i], now, protocol_now);
+        }
         free_frames({frames.data(), count});
         return count;
     }
@@ -103,10 +107,10 @@ bool RxPath::steer(rte_mbuf* frame) {
 }
 
 void RxPath::on_handoff(rte_mbuf* frame, TimeNs now, TimeNs protocol_now) {
-    if (port_up_) [[likely]] {
+    if (dispatches_roce_) [[likely]] {
         dispatch(*frame, now, protocol_now);
     } else {
-        ++counters_.drop_port_down;
+        dispatch_other(*frame, now, protocol_now);
     }
     free_frames({&frame, 1});
 }
@@ -249,6 +253,49 @@ void RxPath::dispatch_non_roce(const rte_mbuf& frame, wire::ParseError error, Ti
     }
     auto& dropped = error == wire::ParseError::kNotRoce ? counters_.drop_not_roce : counters_.drop_malformed;
     ++dropped;
+}
+
+// The switch has handed it to the worker of its QP.
+void RxPath::dispatch_infiniband(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
+    ++counters_.rcvd_pkts;
+    counters_.rcvd_bytes.add(frame.pkt_len);
+    switch (frame.nb_segs == 1 ? wire::parse_ib_frame(frame_bytes(&frame), view_)
+                               : wire::ParseError::kMalformed) {
+        case wire::ParseError::kNone:
+            break;
+        case wire::ParseError::kNotRoce:
+            ++counters_.drop_not_roce;
+            return;
+        case wire::ParseError::kBadIcrc:
+            ++counters_.rx_icrc_encapsulated;
+            return;
+        default:  // a bad VCRC is one of the errors that PortRcvErrors counts (IBA 16.1.3.5)
+            ++counters_.drop_malformed;
+            return;
+    }
+    // A packet without a GRH is for the LID alone (IBA 9.6.1.2.3).
+    if (view_.dlid != device_.lid || (view_.has_grh && !has_gid(view_.dst_gid, 0))) {
+        ++counters_.drop_not_for_us;
+        return;
+    }
+    QpSlot* const slot = qps_.find(view_.header.dest_qp);
+    if (slot == nullptr) {
+        ++counters_.drop_unknown_qp;
+        return;
+    }
+    if (slot->peer_qp_num != QpSlot::kAnySender && !may_be_from(frame, slot->peer_qp_num)) {
+        ++counters_.drop_wrong_sender;
+        return;
+    }
+    dispatch_to_qp(*slot, frame, view_, now, protocol_now);
+}
+
+void RxPath::dispatch_other(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
+    if (port_up_) {
+        dispatch_infiniband(frame, now, protocol_now);
+    } else {
+        ++counters_.drop_port_down;
+    }
 }
 
 void RxPath::dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {

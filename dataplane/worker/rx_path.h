@@ -28,7 +28,10 @@ class RxPath {
     /// Follows the addresses of the device.
     void refresh_addresses();
     /// While the port is down, received frames are dropped.
-    void set_port_up(bool up) { port_up_ = up; }
+    void set_port_up(bool up) {
+        port_up_ = up;
+        dispatches_roce_ = up && !device_.is_infiniband();
+    }
     /// Receives one burst from the port. QPs that got packets are put on the run queue, so that the ACKs for
     /// a burst are coalesced. `now` is the clock's time, `protocol_now` that of StallFreeClock. Returns the
     /// number of frames.
@@ -44,6 +47,9 @@ class RxPath {
 
   private:
     void dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
+    void dispatch_infiniband(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
+    /// While dispatches_roce_ is false.
+    void dispatch_other(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
     [[nodiscard]] bool is_for_us(const wire::PacketView& view) const;
     /// Returns whether the device has that GID on an interface with that VLAN.
     [[nodiscard]] bool has_gid(const wire::Gid& gid, std::uint16_t vlan) const;
@@ -79,6 +85,7 @@ class RxPath {
     std::uint32_t num_gids_ = 0;
     wire::Mac mac_{};
     bool port_up_ = true;
+    bool dispatches_roce_ = true;        // the port is up and Ethernet's
     wire::PacketView view_;              // of the frame at hand; parse_frame() fills all of it
     std::uint32_t handoff_targets_ = 0;  // bit mask of workers that got frames of this burst
 };

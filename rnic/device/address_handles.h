@@ -15,8 +15,8 @@ namespace urnic {
 
 struct AddressHandle {
     std::uint32_t pd = 0;  // daemon-wide PD number
-    /// The path's UDP source port comes from the application's flow label. Otherwise each pair of QPs is a
-    /// flow of its own.
+    /// The path's UDP source port comes from the application's flow label, or there is none (InfiniBand).
+    /// Otherwise each pair of QPs is a flow of its own.
     bool has_flow_label = false;
     wire::Path path;
 };

@@ -38,7 +38,7 @@ struct Received {
     std::uint32_t byte_len = 0;
     std::uint32_t src_qp = 0;
     std::uint8_t wc_flags = 0;
-    std::uint8_t sl = 0;
+    abi::CqeLink link{};
 };
 
 /// What every completion of a receive says.
@@ -68,7 +68,7 @@ inline void complete_receive(QpCommon& common, RecvWqe& receive, const wire::Pac
     completion.opcode = received.opcode;
     completion.solicited = header.solicited;
     completion.wc_flags = received.wc_flags;
-    completion.sl = received.sl;
+    completion.link = received.link;
     if ((info.headers & wire::kHasImm) != 0) {
         completion.imm_or_rkey = header.imm;
         completion.wc_flags |= kWcWithImm;

@@ -47,6 +47,7 @@ struct QpConfig {
     /// RC: a SEND with Invalidate of a key that may not be invalidated gets a NAK, not an ACK.
     bool nak_failed_invalidation = false;
     std::uint32_t port_mtu_bytes = 4096;  // largest payload of a UD packet
+    bool is_infiniband = false;           // of what link layer the port is: only UD QPs ask
     const PkeyTable* pkeys = &kDefaultPkeys;
     std::uint16_t pkey = wire::kDefaultPkey;  // the QP's: the entry that modify_qp() has named last
 };

@@ -19,6 +19,7 @@ struct QpCommon {
     std::uint32_t mtu_bytes = 256;
     abi::QpAttr attr{};
     wire::Path path{};
+    wire::Gid peer_gid{};            // where a connection's packets come from; without a GRH the LID's
     bool last_wqe_reported = false;  // while in ERR
 
     [[nodiscard]] bool has_srq() const { return config.srq != nullptr || config.xrc_srqs != nullptr; }
@@ -30,9 +31,17 @@ struct QpCommon {
         mtu_bytes = 256;
         attr = {};
         path = {};
+        peer_gid = {};
         last_wqe_reported = false;
     }
 
+    /// Takes the address vector in `attr`, which the caller has made `new_path` from. What has no GRH comes
+    /// from a LID (IBA 9.6.1.2), which stands for a GID then.
+    void use_path(const wire::Path& new_path) {
+        path = new_path;
+        const bool has_gid = attr.av.is_global != 0 || path.l3_offset != 0;
+        peer_gid = has_gid ? reinterpret_cast<const wire::Gid&>(attr.av.dgid) : wire::lid_gid(attr.av.dlid);
+    }
     /// Returns whether the P_Key table has the entry that `change` names, if it names one.
     [[nodiscard]] bool has_pkey(const abi::QpAttr& change) const {
         return (change.mask & kQpAttrPkeyIndex) == 0 || config.pkeys->has(change.pkey_index);
@@ -76,7 +85,7 @@ constexpr bool is_requester_active(QpState state) { return state == QpState::kRt
 
 /// A connection has one peer: a packet from elsewhere is not for it, whatever its PSN (IBA 9.6.1.5).
 inline bool is_from_peer(const QpCommon& common, const wire::PacketView& packet) {
-    return wire::same_gid(packet.src_gid, reinterpret_cast<const wire::Gid&>(common.attr.av.dgid));
+    return wire::same_gid(packet.src_gid, common.peer_gid);
 }
 
 }  // namespace urnic

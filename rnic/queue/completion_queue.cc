@@ -33,7 +33,7 @@ bool CompletionQueue::push(std::uint32_t worker, const Completion& completion, s
     cqe.src_qp = completion.src_qp;
     cqe.vendor_err = completion.vendor_err;
     cqe.timestamp_ns = timestamp_ns;
-    cqe.sl = completion.sl;
+    cqe.link = completion.link;
     cqe.srq_number = completion.srq_number;
     cqe.seq.store(++producer.index, std::memory_order_release);
     producer.any_pending = true;

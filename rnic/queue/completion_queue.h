@@ -23,7 +23,7 @@ struct Completion {
     WcStatus status = WcStatus::kSuccess;
     WcOpcode opcode = WcOpcode::kSend;
     std::uint8_t wc_flags = 0;
-    std::uint8_t sl = 0;
+    abi::CqeLink link{};  // UD
     bool is_recv = false;
     bool solicited = false;  // counts for a CQ armed for solicited completions; errors always do
 };

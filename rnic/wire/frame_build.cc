@@ -2,77 +2,17 @@
 #include "base/bytes.h"
 #include "rnic/wire/crc/crc32.h"
 #include "rnic/wire/frame.h"
+#include "rnic/wire/ib_frame.h"
 #include "rnic/wire/icrc.h"
 #include "rnic/wire/layout.h"
 #include "rnic/wire/opcodes.h"
+#include "rnic/wire/transport_headers.h"
 
 namespace urnic::wire {
 
 namespace {
 
 constexpr std::size_t kLeastPathBytes = kEthernetBytes + kIpv4Bytes + kUdpBytes;
-
-void write_bth(std::byte* bth, const PacketHeader& header, std::uint32_t pad_bytes) {
-    const std::uint32_t flags = (header.solicited ? 0x80U : 0U) | (header.mig_req ? 0x40U : 0U) |
-                                pad_bytes << 4U | (header.tver & 0x0fU);
-    store_be32(bth, std::uint32_t{header.opcode} << 24U | flags << 16U | header.pkey);
-    const std::uint32_t congestion = (header.fecn ? 0x80U : 0U) | (header.becn ? 0x40U : 0U);
-    store_be32(bth + kBthResv8a, congestion << 24U | (header.dest_qp & 0xff'ffffU));
-    store_be32(bth + kBthAckReq, (header.ack_req ? 0x8000'0000U : 0U) | header.psn.value());
-}
-
-/// Writes the extended headers that `mask` names, in wire order.
-void write_extended(std::byte* to, std::uint16_t mask, const PacketHeader& header) {
-    if ((mask & kHasRdeth) != 0) {
-        store_be32(to, header.rd_ee_context & 0xff'ffffU);
-        to += 4;
-    }
-    if ((mask & kHasDeth) != 0) {
-        store_be32(to, header.deth.qkey);
-        store_be32(to + 4, header.deth.src_qp & 0xff'ffffU);
-        to += 8;
-    }
-    if ((mask & kHasXrceth) != 0) {
-        store_be32(to, header.xrc_srq & 0xff'ffffU);
-        to += 4;
-    }
-    if ((mask & kHasFeth) != 0) {
-        store_be32(to, header.feth);
-        to += 4;
-    }
-    if ((mask & kHasReth) != 0) {
-        store_be64(to, header.reth.va);
-        store_be32(to + 8, header.reth.rkey);
-        store_be32(to + 12, header.reth.dma_length);
-        to += 16;
-    }
-    if ((mask & kHasAtomicEth) != 0) {
-        store_be64(to, header.atomic.va);
-        store_be32(to + 8, header.atomic.rkey);
-        store_be64(to + 12, header.atomic.swap_or_add);
-        store_be64(to + 20, header.atomic.compare);
-        to += 28;
-    }
-    if ((mask & kHasAeth) != 0) {
-        store_be32(to, std::uint32_t{header.aeth.syndrome} << 24U | (header.aeth.msn & 0xff'ffffU));
-        to += 4;
-    }
-    if ((mask & kHasAtomicAck) != 0) {
-        store_be64(to, header.atomic_ack);
-        to += 8;
-    }
-    if ((mask & kHasImm) != 0) {
-        store_le32(to, header.imm);  // as it lies on the wire
-        to += 4;
-    }
-    if ((mask & kHasIeth) != 0) {
-        store_be32(to, header.ieth_rkey);
-        to += 4;
-    }
-    if ((mask & kHasCnpReserved) != 0) {
-        std::memset(to, 0, 16);
-    }
-}
 
 /// The path's bytes, by two copies of a fixed length that overlap: of one that varies the compiler makes a
 /// slow `rep movs`. What the first writes too much is the place of BTH and ICRC.
@@ -137,8 +77,8 @@ std::size_t build_frame(const Path& path, const PacketHeader& header, std::span<
     const auto pad_bytes = static_cast<std::uint32_t>(-payload_bytes & 3U);
     const std::uint64_t front_bytes = std::uint64_t{path.length} + info.header_bytes;
     const std::uint64_t total = front_bytes + payload_bytes + pad_bytes + kIcrcBytes;
-    if (total > frame.size() || total - path.l3_offset > 0xffffU || path.length < kLeastPathBytes) {
-        return 0;
+    if (total > frame.size() || total - path.l3_offset > 0xffffU || path.l3_offset == 0) [[unlikely]] {
+        return path.l3_offset == 0 && path.length != 0 ? build_ib_frame(path, header, pieces, frame) : 0;
     }
     std::byte* l3 = frame.data() + path.l3_offset;
     std::byte* bth = frame.data() + path.length;

@@ -7,6 +7,7 @@
 #include "rnic/wire/layout.h"
 #include "rnic/wire/opcodes.h"
 #include "rnic/wire/peek.h"
+#include "rnic/wire/transport_headers.h"
 
 namespace urnic::wire {
 
@@ -149,66 +150,6 @@ void parse_addresses(std::span<const std::byte> frame, const Layers& layers, Pac
     std::memcpy(view.dst_gid.data(), layers.ip + kIpv6Destination, view.dst_gid.size());
     view.traffic_class = static_cast<std::uint8_t>(load_be16(layers.ip) >> 4U);
     view.hop_limit = std::to_integer<std::uint8_t>(layers.ip[kIpv6HopLimit]);
-}
-
-void parse_bth(const std::byte* bth, PacketHeader& header) {
-    const auto flags = std::to_integer<std::uint8_t>(bth[kBthFlags]);
-    const auto congestion = std::to_integer<std::uint8_t>(bth[kBthResv8a]);
-    header.opcode = std::to_integer<std::uint8_t>(bth[0]);
-    header.solicited = (flags & 0x80U) != 0;
-    header.mig_req = (flags & 0x40U) != 0;
-    header.pad_count = (flags >> 4U) & 0x03U;
-    header.tver = flags & 0x0fU;
-    header.pkey = load_be16(bth + kBthPkey);
-    header.fecn = (congestion & 0x80U) != 0;
-    header.becn = (congestion & 0x40U) != 0;
-    header.dest_qp = load_be32(bth + kBthResv8a) & 0xff'ffffU;
-    header.ack_req = (bth[kBthAckReq] & std::byte{0x80}) != std::byte{0};
-    header.psn = Psn(load_be32(bth + kBthAckReq));
-}
-
-/// Reads the extended headers that `mask` names from `from`, which holds all of them.
-void parse_extended(const std::byte* from, std::uint16_t mask, PacketHeader& header) {
-    if ((mask & kHasRdeth) != 0) {
-        header.rd_ee_context = load_be32(from) & 0xff'ffffU;
-        from += 4;
-    }
-    if ((mask & kHasDeth) != 0) {
-        header.deth = {load_be32(from), load_be32(from + 4) & 0xff'ffffU};
-        from += 8;
-    }
-    if ((mask & kHasXrceth) != 0) {
-        header.xrc_srq = load_be32(from) & 0xff'ffffU;
-        from += 4;
-    }
-    if ((mask & kHasFeth) != 0) {
-        header.feth = load_be32(from);
-        from += 4;
-    }
-    if ((mask & kHasReth) != 0) {
-        header.reth = {load_be64(from), load_be32(from + 8), load_be32(from + 12)};
-        from += 16;
-    }
-    if ((mask & kHasAtomicEth) != 0) {
-        header.atomic = {load_be64(from), load_be32(from + 8), load_be64(from + 12), load_be64(from + 20)};
-        from += 28;
-    }
-    if ((mask & kHasAeth) != 0) {
-        const std::uint32_t word = load_be32(from);
-        header.aeth = {static_cast<std::uint8_t>(word >> 24U), word & 0xff'ffffU};
-        from += 4;
-    }
-    if ((mask & kHasAtomicAck) != 0) {
-        header.atomic_ack = load_be64(from);
-        from += 8;
-    }
-    if ((mask & kHasImm) != 0) {
-        header.imm = load_le32(from);  // as it lies on the wire
-        from += 4;
-    }
-    if ((mask & kHasIeth) != 0) {
-        header.ieth_rkey = load_be32(from);
-    }
 }
 
 }  // namespace

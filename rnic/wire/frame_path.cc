@@ -2,6 +2,7 @@
 #include "base/bytes.h"
 #include "rnic/wire/checksum.h"
 #include "rnic/wire/frame.h"
+#include "rnic/wire/ib_frame.h"
 #include "rnic/wire/layout.h"
 #include "rnic/wire/peek.h"
 
@@ -44,6 +45,9 @@ void write_ipv6(std::byte* ip, const PathSpec& spec) {
 }  // namespace
 
 Path make_path(const PathSpec& spec) {
+    if (spec.is_infiniband) {
+        return make_ib_path(spec);
+    }
     Path path;
     path.is_ipv4 = is_ipv4_mapped(spec.src_gid) && is_ipv4_mapped(spec.dst_gid);
     path.neighbour = spec.neighbour;

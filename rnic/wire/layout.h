@@ -1,4 +1,5 @@
-// Offsets and constants of Ethernet, IPv4, IPv6, UDP and BTH that parsing, building and the ICRC share.
+// Offsets and constants of Ethernet, LRH, GRH, IPv4, IPv6, UDP and BTH that parsing, building and the ICRC
+// share.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,29 @@ inline constexpr std::size_t kIpv6Bytes = 40;
 inline constexpr std::size_t kUdpBytes = 8;
 inline constexpr std::size_t kBthBytes = 12;
 inline constexpr std::size_t kIcrcBytes = 4;
+
+// Native InfiniBand: LRH, [GRH,] BTH, ..., ICRC, VCRC (IBA 5.2).
+inline constexpr std::size_t kLrhBytes = 8;
+inline constexpr std::size_t kGrhBytes = 40;  // in the form of an IPv6 header
+inline constexpr std::size_t kVcrcBytes = 2;
+
+/// Link Next Header: what follows the LRH (IBA table 16).
+enum LinkNextHeader : std::uint8_t {
+    kLnhRaw = 0,        // raw header with an EtherType
+    kLnhIpv6 = 1,       // IPv6, no InfiniBand transport
+    kLnhTransport = 2,  // BTH: a packet of the local subnet
+    kLnhGlobal = 3,     // GRH
+};
+/// GRH.NxtHdr of a packet with InfiniBand transport (IBA 8.3).
+inline constexpr std::uint8_t kNextHeaderIba = 0x1b;
+
+// LRH, from its first byte (IBA 7.7): VL and LVer, SL and LNH, DLID, packet length in words, SLID.
+inline constexpr std::size_t kLrhVl = 0;
+inline constexpr std::size_t kLrhSlLnh = 1;
+inline constexpr std::size_t kLrhDlid = 2;
+inline constexpr std::size_t kLrhLength = 4;
+inline constexpr std::size_t kLrhSlid = 6;
+inline constexpr std::uint16_t kLrhLengthMask = 0x7ff;
 
 inline constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr std::uint16_t kEtherTypeIpv6 = 0x86dd;

@@ -13,11 +13,14 @@
 #include "rnic/neighbour/neighbour_message.h"
 #include "rnic/wire/dissect/describe.h"
 #include "rnic/wire/dissect/dump.h"
+#include "rnic/wire/dissect/ib/crc.h"
 #include "rnic/wire/dissect/packet.h"
 #include "rnic/wire/frame.h"
+#include "rnic/wire/ib_frame.h"
 #include "rnic/wire/layout.h"
 #include "rnic/wire/mad/cm.h"
 #include "rnic/wire/multicast.h"
+#include "rnic/wire/vcrc.h"
 #include "tests/fuzz/frame_repair.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/packet_build.h"
@@ -102,6 +105,31 @@ void packet_path(Bytes frame, bool repair) {
     URNIC_CHECK(frame_of(again) == built);
 }
 
+/// The same over native InfiniBand, with the CRCs as they came and with right ones: then the fields count.
+void native_packet(Bytes frame) {
+    wire::PacketView view;
+    (void)wire::parse_ib_frame(frame, view);
+    const std::uint32_t dest_qp = wire::peek_ib_dest_qp(frame);
+    if (dest_qp == ~0U) {
+        URNIC_CHECK(wire::parse_ib_frame(frame, view) != wire::ParseError::kNone);
+        return;
+    }
+    const bool has_grh = (std::to_integer<unsigned>(frame[wire::kLrhSlLnh]) & 3U) == wire::kLnhGlobal;
+    const std::size_t vcrc = frame.size() - wire::kVcrcBytes;
+    const std::size_t icrc = vcrc - wire::kIcrcBytes;
+    const auto scope = has_grh ? wire::IcrcScope::kLrhAndGrh : wire::IcrcScope::kLrh;
+    wire::store_le32(&frame[icrc], wire::invariant_crc(scope, std::span(frame).first(icrc)));
+    wire::store_le16(&frame[vcrc], wire::variant_crc(std::span(frame).first(vcrc)));
+    const wire::ParseError error = wire::parse_ib_frame(frame, view);
+    URNIC_CHECK(error == wire::ParseError::kNone || error == wire::ParseError::kMalformed);
+    if (error == wire::ParseError::kNone) {
+        URNIC_CHECK(view.header.dest_qp == dest_qp && view.has_grh == has_grh);
+        URNIC_CHECK(view.l3.data() == frame.data() + wire::kLrhBytes &&
+                    view.l3.data() + view.l3.size() == frame.data() + icrc);
+        URNIC_CHECK(view.payload.data() + view.payload.size() + view.header.pad_count == frame.data() + icrc);
+    }
+}
+
 /// Any packet as text; what was understood in full can be built, and then stays what it is.
 void any_packet(wire::LinkLayer link, std::span<const std::byte> captured, std::size_t wire_bytes) {
     const Bytes bytes = copy_of(captured);  // of its own, so that one byte too far is seen
@@ -172,6 +200,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         case 2: {
             const std::size_t cut = (what & 0x80U) != 0 ? input.number<std::uint16_t>() : 0;
             const std::span<const std::byte> bytes = input.all();
+            if (what % 5 == 2) {
+                fuzz::native_packet(fuzz::copy_of(bytes));
+            }
             fuzz::any_packet(what % 5 == 1 ? wire::LinkLayer::kEthernet : wire::LinkLayer::kInfiniBand, bytes,
                              bytes.size() + cut);
             break;

@@ -358,8 +358,8 @@ TEST_F(Ud, TheServiceLevelSaysWhatThePacketWas) {
     }
     const auto received = b_->poll_raw(true);
     ASSERT_EQ(received.size(), 2U);
-    EXPECT_EQ(received[0]->sl, 0xa);
-    EXPECT_EQ(received[1]->sl, 0x9);
+    EXPECT_EQ(received[0]->link.sl, 0xa);
+    EXPECT_EQ(received[1]->link.sl, 0x9);
 }
 
 TEST_F(Ud, ErrFlushesBothQueues) {

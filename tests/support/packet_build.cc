@@ -9,6 +9,7 @@
 #include "rnic/wire/dissect/ib/transport.h"
 #include "rnic/wire/dissect/packet.h"
 #include "rnic/wire/opcodes.h"
+#include "rnic/wire/vcrc.h"
 
 namespace urnic::wire {
 

@@ -16,7 +16,7 @@ void fill_flushed(abi::Cqe& cqe, const Qp& qp, bool is_recv, std::uint64_t wr_id
     cqe.wr_id = wr_id;
     cqe.qp_num = qp.qp.qp_num;
     cqe.byte_len = 0;
-    cqe.sl = 0;
+    cqe.link = {};
     struct timespec now {};
     clock_gettime(CLOCK_MONOTONIC, &now);
     cqe.timestamp_ns =

@@ -43,9 +43,8 @@ inline void fill(struct ibv_wc& wc, const abi::Cqe& cqe) {
     wc.src_qp = cqe.src_qp;
     wc.wc_flags = cqe.wc_flags;
     wc.pkey_index = 0;
-    wc.slid = 0;
-    wc.sl = cqe.sl;
-    wc.dlid_path_bits = 0;
+    static_assert(offsetof(struct ibv_wc, dlid_path_bits) - offsetof(struct ibv_wc, slid) == 3);
+    std::memcpy(static_cast<void*>(&wc.slid), &cqe.link, sizeof cqe.link);  // and sl, dlid_path_bits
 }
 
 /// The next completion that a resize left behind; nullptr, and has_leftover false, when there is none.

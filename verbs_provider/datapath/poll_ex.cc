@@ -61,9 +61,9 @@ std::uint32_t read_imm_data(struct ibv_cq_ex* cq) { return current(cq).imm_or_rk
 std::uint32_t read_qp_num(struct ibv_cq_ex* cq) { return current(cq).qp_num; }
 std::uint32_t read_src_qp(struct ibv_cq_ex* cq) { return current(cq).src_qp; }
 unsigned int read_wc_flags(struct ibv_cq_ex* cq) { return current(cq).wc_flags; }
-std::uint8_t read_sl(struct ibv_cq_ex* cq) { return current(cq).sl; }
+std::uint8_t read_sl(struct ibv_cq_ex* cq) { return current(cq).link.sl; }
 // RoCE has no LIDs and no path bits.
-std::uint32_t read_slid(struct ibv_cq_ex*) { return 0; }
+std::uint32_t read_slid(struct ibv_cq_ex* cq) { return current(cq).link.slid; }
 std::uint8_t read_dlid_path_bits(struct ibv_cq_ex*) { return 0; }
 std::uint64_t read_completion_ts(struct ibv_cq_ex* cq) { return current(cq).timestamp_ns; }
 

@@ -34,9 +34,34 @@ std::uint8_t packet_type(const wire::PacketView& packet) {
 
 }  // namespace
 
-UdQp::UdQp(const QpConfig& config) : UnreliableQp(config, QpType::kUd, wire::kServiceUd) {}
+struct RoceDatagrams {
+    static bool scatter_grh(const wire::PacketView& packet, const KeyTable& keys, std::uint32_t pd,
+                            const RecvWqe& receive) {
+        const Grh grh = grh_of(packet);
+        return scatter(keys, pd, receive.list(), 0, grh);
+    }
+    static Received received(const wire::PacketView& packet) {
+        return {.wc_flags = kWcGrh, .link = {0, packet_type(packet), 0}};
+    }
+};
 
-bool UdQp::is_for_us(const wire::PacketView& packet) const {
+/// Without a GRH its room stays as it is.
+struct IbDatagrams {
+    static bool scatter_grh(const wire::PacketView& packet, const KeyTable& keys, std::uint32_t pd,
+                            const RecvWqe& receive) {
+        return !packet.has_grh || scatter(keys, pd, receive.list(), 0, packet.l3.first(kGrhBytes));
+    }
+    static Received received(const wire::PacketView& packet) {
+        return {.wc_flags = packet.has_grh ? std::uint8_t{kWcGrh} : std::uint8_t{0},
+                .link = {packet.slid, packet.sl, 0}};
+    }
+};
+
+template <class Link>
+UdQpOver<Link>::UdQpOver(const QpConfig& config) : UnreliableQp(config, QpType::kUd, wire::kServiceUd) {}
+
+template <class Link>
+bool UdQpOver<Link>::is_for_us(const wire::PacketView& packet) const {
     Counters& counters = *config_.counters;
     if (!accepts(packet)) {
         return false;
@@ -52,7 +77,8 @@ bool UdQp::is_for_us(const wire::PacketView& packet) const {
     return true;
 }
 
-void UdQp::handle_packet(TimeNs /*now*/, const wire::PacketView& packet, Outbox& outbox) {
+template <class Link>
+void UdQpOver<Link>::handle_packet(TimeNs /*now*/, const wire::PacketView& packet, Outbox& outbox) {
     if (is_for_us(packet)) [[likely]] {
         if (has_ce_mark(packet)) [[unlikely]] {
             ++config_.counters->np_ecn_marked_roce_packets;  // nobody to tell: no connection, no rate
@@ -62,7 +88,8 @@ void UdQp::handle_packet(TimeNs /*now*/, const wire::PacketView& packet, Outbox&
     }
 }
 
-void UdQp::receive(const wire::PacketView& packet, Outbox& outbox) {
+template <class Link>
+void UdQpOver<Link>::receive(const wire::PacketView& packet, Outbox& outbox) {
     RecvWqe receive;
     const Fetch fetch = receive.peek(common_, config_.srq, outbox);
     if (fetch == Fetch::kEmpty) {
@@ -80,20 +107,21 @@ void UdQp::receive(const wire::PacketView& packet, Outbox& outbox) {
         return;
     }
     receive.consume(common_, outbox);
-    const Grh grh = grh_of(packet);
     const std::uint32_t pd = receive.pd(common_);
-    if (!scatter(*config_.keys, pd, receive.list(), 0, grh) ||
+    if (!Link::scatter_grh(packet, *config_.keys, pd, receive) ||
         !scatter(*config_.keys, pd, receive.list(), kGrhBytes, packet.payload)) {
         complete_receive_error(common_, receive, WcStatus::kLocProtErr, outbox);
         common_.enter_error();
         return;
     }
-    complete_receive(common_, receive, packet.header, wire::opcode_info(packet.header.opcode),
-                     {.byte_len = static_cast<std::uint32_t>(total),
-                      .src_qp = packet.header.deth.src_qp,
-                      .wc_flags = kWcGrh,
-                      .sl = packet_type(packet)},
+    Received received = Link::received(packet);
+    received.byte_len = static_cast<std::uint32_t>(total);
+    received.src_qp = packet.header.deth.src_qp;
+    complete_receive(common_, receive, packet.header, wire::opcode_info(packet.header.opcode), received,
                      outbox);
 }
+
+template class UdQpOver<RoceDatagrams>;
+template class UdQpOver<IbDatagrams>;
 
 }  // namespace urnic

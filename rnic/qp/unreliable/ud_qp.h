@@ -9,9 +9,12 @@ namespace urnic {
 /// Room for a GRH at the beginning of every UD receive (IBA 9.8.3).
 inline constexpr std::uint32_t kGrhBytes = 40;
 
-class UdQp final : public UnreliableQp {
+/// `Link` says what a receive and its completion tell of the packet's way: the same code for RoCE and
+/// InfiniBand, without a question for each packet.
+template <class Link>
+class UdQpOver final : public UnreliableQp {
   public:
-    explicit UdQp(const QpConfig& config);
+    explicit UdQpOver(const QpConfig& config);
 
     void handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) override;
 
@@ -19,5 +22,10 @@ class UdQp final : public UnreliableQp {
     [[nodiscard]] bool is_for_us(const wire::PacketView& packet) const;
     void receive(const wire::PacketView& packet, Outbox& outbox);
 };
+
+struct RoceDatagrams;
+struct IbDatagrams;
+using UdQp = UdQpOver<RoceDatagrams>;
+using IbUdQp = UdQpOver<IbDatagrams>;
 
 }  // namespace urnic

@@ -21,7 +21,7 @@ int UnreliableQp::modify(TimeNs /*now*/, const abi::QpAttr& attr, const wire::Pa
     apply_attributes(attr, common_.attr);
     common_.use_pkey();
     if ((attr.mask & kQpAttrAv) != 0) {
-        common_.path = path;
+        common_.use_path(path);
     }
     if ((attr.mask & kQpAttrPathMtu) != 0) {
         common_.mtu_bytes = mtu_bytes(attr.path_mtu);

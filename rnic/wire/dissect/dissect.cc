@@ -8,6 +8,7 @@
 #include "rnic/wire/dissect/packet.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/opcodes.h"
+#include "rnic/wire/vcrc.h"
 
 namespace urnic::wire {
 

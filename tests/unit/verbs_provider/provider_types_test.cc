@@ -111,7 +111,7 @@ TEST_F(ProviderTypes, ADatagramsCompletionIsReadInFull) {
     ASSERT_EQ(post_receive(qp, 5), 0);
     Completion done = completion(5, 0, true);
     done.src_qp = 0x77;
-    done.sl = 6;
+    done.link.sl = 6;
     done.byte_len = 44;
     done.wc_flags = kWcGrh;
     daemon.complete(done);

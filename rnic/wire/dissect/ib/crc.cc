@@ -54,19 +54,6 @@ constexpr std::size_t length_of(const Scope& scope) {
     return scope.parts[0].length_bytes + scope.parts[1].length_bytes + scope.parts[2].length_bytes;
 }
 
-constexpr std::array<std::uint16_t, 256> make_variant_crc_table() {
-    constexpr std::uint16_t kReflected = 0xd008;  // 0x100B, its bits turned round
-    std::array<std::uint16_t, 256> table{};
-    for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
-        std::uint32_t crc = byte;
-        for (int bit = 0; bit < 8; ++bit) {
-            crc = (crc & 1U) != 0 ? (crc >> 1U) ^ kReflected : crc >> 1U;
-        }
-        table[byte] = static_cast<std::uint16_t>(crc);
-    }
-    return table;
-}
-
 }  // namespace
 
 std::size_t least_covered_bytes(IcrcScope scope) {
@@ -92,16 +79,6 @@ std::uint32_t invariant_crc(IcrcScope kind, std::span<const std::byte> covered) 
     }
     crc = crc32_update(crc, masked.data(), length);
     return ~crc32_update(crc, covered.data() + length, covered.size() - length);
-}
-
-std::uint16_t variant_crc(std::span<const std::byte> covered) {
-    static constexpr std::array<std::uint16_t, 256> kTable = make_variant_crc_table();
-    std::uint16_t crc = 0xffff;
-    for (const std::byte byte : covered) {
-        crc = static_cast<std::uint16_t>(crc >> 8U) ^
-              kTable[(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xffU];
-    }
-    return static_cast<std::uint16_t>(~crc);
 }
 
 }  // namespace urnic::wire

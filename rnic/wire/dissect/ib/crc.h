@@ -1,5 +1,5 @@
-// ICRC of every kind of packet and the VCRC of native InfiniBand (IBA 7.8), over bytes as they lie on the
-// wire. For decoding and tests: frames of the packet path go through icrc.h.
+// ICRC of every kind of packet (IBA 7.8), over bytes as they lie on the wire. For decoding and tests: frames
+// of the packet path go through icrc.h.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,6 @@
 #include <span>
 
 namespace urnic::wire {
-
-inline constexpr std::size_t kVcrcBytes = 2;
 
 /// What the bytes under an ICRC begin with.
 enum class IcrcScope : std::uint8_t {
@@ -25,9 +23,5 @@ enum class IcrcScope : std::uint8_t {
 [[nodiscard]] std::uint32_t invariant_crc(IcrcScope scope, std::span<const std::byte> covered);
 /// Bytes that invariant_crc() needs at least.
 [[nodiscard]] std::size_t least_covered_bytes(IcrcScope scope);
-
-/// The VCRC over all bytes from the LRH to the last one before the VCRC: polynomial 0x100B, each byte least
-/// significant bit first, preset to ones, complemented. On the wire least significant byte first.
-[[nodiscard]] std::uint16_t variant_crc(std::span<const std::byte> covered);
 
 }  // namespace urnic::wire

@@ -5,17 +5,10 @@
 #include <cstdint>
 
 #include "rnic/wire/fields.h"
+#include "rnic/wire/layout.h"
 #include "rnic/wire/packet_view.h"
 
 namespace urnic::wire {
-
-/// Link Next Header: what follows the LRH (IBA table 16).
-enum LinkNextHeader : std::uint8_t {
-    kLnhRaw = 0,        // raw header with an EtherType
-    kLnhIpv6 = 1,       // IPv6, no InfiniBand transport
-    kLnhTransport = 2,  // BTH: a packet of the local subnet
-    kLnhGlobal = 3,     // GRH
-};
 
 /// Local Route Header.
 struct Lrh {
@@ -28,7 +21,6 @@ struct Lrh {
     std::uint16_t slid = 0;
     bool operator==(const Lrh&) const = default;
 };
-inline constexpr std::size_t kLrhBytes = 8;
 extern const HeaderTable kLrhTable;
 
 /// Global Route Header; IPv6 has the same form.
@@ -43,9 +35,6 @@ struct Grh {
     Gid dst_gid{};
     bool operator==(const Grh&) const = default;
 };
-inline constexpr std::size_t kGrhBytes = 40;
-/// GRH.NxtHdr of a packet with InfiniBand transport (IBA 8.3).
-inline constexpr std::uint8_t kNextHeaderIba = 0x1b;
 extern const HeaderTable kGrhTable;
 extern const HeaderTable kIpv6Table;
 

@@ -175,7 +175,7 @@ TEST_F(Cq, TheSequenceNumberIsWrittenLast) {
             completion.wr_id = completion.qp_num = completion.wqe_index = completion.byte_len = index;
             completion.imm_or_rkey = completion.src_qp = completion.vendor_err = completion.srq_number =
                 index;
-            completion.sl = 7;
+            completion.link.sl = 7;
             completion.wc_flags = kWcWithImm;
             std::array<std::byte, sizeof entry> seen{};
             bool published = false;

@@ -10,6 +10,7 @@
 #include "rnic/wire/dissect/ib/transport.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/opcodes.h"
+#include "rnic/wire/vcrc.h"
 #include "tests/support/hex.h"
 #include "tests/support/packet_build.h"
 #include "tests/support/packet_samples.h"

@@ -1,0 +1,102 @@
+#include "daemon/config/link_layer.h"
+
+#include <algorithm>
+
+namespace urnic::daemon {
+
+namespace {
+
+constexpr std::int64_t kLargestLid = 0xbfff;  // of unicast (IBA 4.1.3)
+
+bool share_fabric(const RnicConfig& a, const RnicConfig& b) {
+    return a.port == PortKind::kFabric && b.port == PortKind::kFabric && a.port_device == b.port_device;
+}
+
+bool is_taken(const std::vector<RnicConfig>& rnics, const RnicConfig& rnic, std::uint16_t lid) {
+    return std::any_of(rnics.begin(), rnics.end(), [&](const RnicConfig& other) {
+        return &other != &rnic && share_fabric(other, rnic) && other.lid == lid;
+    });
+}
+
+void check_fabric_of(const RnicConfig& rnic, const std::vector<RnicConfig>& rnics) {
+    for (const RnicConfig& other : rnics) {
+        if (&other == &rnic || !share_fabric(rnic, other)) {
+            continue;
+        }
+        if (other.is_infiniband != rnic.is_infiniband) {
+            throw ParseError{{rnic.line, 1},
+                             fmt::format("{} has another 'link_layer' than {}, which is on the same fabric: "
+                                         "give both the same",
+                                         rnic.name, other.name)};
+        }
+        if (rnic.lid != 0 && other.lid == rnic.lid) {
+            throw ParseError{{rnic.line, 1},
+                             fmt::format("{} and {} have the same 'lid' on one fabric; each "
+                                         "must be different, or left out",
+                                         rnic.name, other.name)};
+        }
+    }
+}
+
+}  // namespace
+
+void set_link_layer(RnicConfig& rnic, const toml::node& node, const std::string& key) {
+    const std::string text = get_string(node, key);
+    if (text != "ethernet" && text != "infiniband") {
+        throw_at(node, fmt::format("'{}' must be \"ethernet\" or \"infiniband\"", key));
+    }
+    rnic.is_infiniband = text == "infiniband";
+}
+
+void set_lid(RnicConfig& rnic, const toml::node& node, const std::string& key) {
+    rnic.lid = static_cast<std::uint16_t>(get_int(node, key, 1, kLargestLid));
+}
+
+void check_link_layer(const toml::table& table, const RnicConfig& rnic) {
+    if (!rnic.is_infiniband) {
+        if (rnic.lid != 0) {
+            throw_at(table, "'lid' goes with link_layer = \"infiniband\"");
+        }
+        return;
+    }
+    if (rnic.port != PortKind::kFabric) {
+        throw_at(table, "link_layer = \"infiniband\" needs port = \"fabric\": other ports are Ethernet's");
+    }
+    const bool has_pfc = rnic.pfc.rx_priorities != 0 || rnic.pfc.tx_priorities != 0;
+    const bool has_congestion = rnic.congestion.rate.algorithm != congestion::Algorithm::kNone;
+    const char* const wrong = rnic.ipv4 || rnic.ipv6      ? "ipv4' and 'ipv6"
+                              : !rnic.vlans.empty()       ? "vlan"
+                              : !rnic.routes.empty()      ? "routes' and 'gateway"
+                              : rnic.is_ecn_capable       ? "ecn"
+                              : rnic.udp_checksum_enabled ? "udp_checksum"
+                              : has_pfc                   ? "pfc"
+                              : has_congestion            ? "congestion"
+                                                          : nullptr;
+    if (wrong != nullptr) {
+        throw_at(table, fmt::format("'{}' goes with link_layer = \"ethernet\" alone: leave it out", wrong));
+    }
+}
+
+void finish_link_layers(Config& config) {
+    for (const RnicConfig& rnic : config.rnics) {
+        check_fabric_of(rnic, config.rnics);
+        const auto network = std::find_if(
+            config.networks.begin(), config.networks.end(),
+            [&](const NetworkConfig& each) { return rnic.is_infiniband && each.fabric == rnic.port_device; });
+        if (network != config.networks.end()) {
+            throw ParseError{{rnic.line, 1},
+                             fmt::format("{} has link_layer = \"infiniband\", and its fabric \"{}\" a "
+                                         "[[network]], which is Ethernet's: leave one of them out",
+                                         rnic.name, network->fabric)};
+        }
+    }
+    for (RnicConfig& rnic : config.rnics) {
+        for (std::uint16_t lid = 1; rnic.is_infiniband && rnic.lid == 0; ++lid) {
+            if (!is_taken(config.rnics, rnic, lid)) {
+                rnic.lid = lid;
+            }
+        }
+    }
+}
+
+}  // namespace urnic::daemon

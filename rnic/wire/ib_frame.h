@@ -1,0 +1,28 @@
+// Whole packets of native InfiniBand: LRH, [GRH,] transport headers, payload, pad, ICRC, VCRC (IBA 5.2).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "rnic/mem/address_space.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic::wire {
+
+/// make_path() and build_frame() of native InfiniBand, which they call.
+[[nodiscard]] Path make_ib_path(const PathSpec& spec);
+[[nodiscard]] std::size_t build_ib_frame(const Path& path, const PacketHeader& header,
+                                         std::span<const MemoryPiece> pieces, std::span<std::byte> frame);
+
+/// Parses a packet as it came from the link and checks every length, the versions, both CRCs, TVer and
+/// PadCnt. `view` refers into `frame`. kNotRoce: raw packets, without InfiniBand transport.
+[[nodiscard]] ParseError parse_ib_frame(std::span<const std::byte> frame, PacketView& view);
+
+/// DestQP of a packet that parse_ib_frame() would accept, without checking more than is needed to find it;
+/// ~0u if it has no InfiniBand transport. For steering between workers.
+[[nodiscard]] std::uint32_t peek_ib_dest_qp(std::span<const std::byte> frame);
+/// DLID of a packet of at least kLrhBytes.
+[[nodiscard]] std::uint16_t peek_dlid(std::span<const std::byte> frame);
+
+}  // namespace urnic::wire
