@@ -71,7 +71,7 @@ TEST_P(SrqUnderLoss, EachReceiveIsTakenOnceAndHoldsOneMessage) {
     const auto seed = static_cast<std::uint32_t>(::testing::UnitTest::GetInstance()->random_seed());
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
-    make(64, {.holds_early_packets = GetParam()}, {.mtu = 256, .min_rnr_timer = 1});
+    make(64, {.holds_early_packets = GetParam()}, {.mtu = 256, .timeout = 14, .min_rnr_timer = 1});
     net_.faults = {.loss = 30, .duplicate = 20, .reorder = 30};
     std::uint64_t posted = 0;
     const auto refill = [&](std::uint32_t count) {
