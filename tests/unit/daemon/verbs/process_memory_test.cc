@@ -40,10 +40,12 @@ class OtherProcess : public testing::Test {
 
   protected:
     OtherProcess() {
-        const std::size_t bytes = 8192;
-        page_ = static_cast<char*>(
-            ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-        EXPECT_EQ(::munmap(page_ + 4096, 4096), 0);
+        // Low, where the kernel puts nothing by itself: what follows stays unmapped.
+        void* const low = reinterpret_cast<void*>(0x20'0000);
+        void* const page = ::mmap(low, 4096, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+        EXPECT_EQ(page, low) << std::strerror(errno);
+        page_ = static_cast<char*>(page);
         std::memcpy(page_, "in the child", 13);
         EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, go_.data()), 0);
         pid_ = ::fork();
