@@ -5,8 +5,11 @@
 
 namespace urnic::cli {
 
-/// Sets LD_PRELOAD, URNIC_RUN_DIR and RDMAV_DRIVERS in this process, keeping what the caller had preloaded.
-/// Throws LaunchError when a part is missing or lies at a path that LD_PRELOAD cannot hold.
-void set_program_environment(const std::filesystem::path& run_dir);
+/// How a program finds the RNICs' files: by a library in front of the C library's functions, or by mounts.
+enum class Discovery { kPreload, kMounts };
+
+/// Sets URNIC_RUN_DIR, RDMAV_DRIVERS and, for kPreload, LD_PRELOAD in this process, keeping what the caller
+/// had preloaded. Throws LaunchError when a part is missing or lies at a path that a variable cannot hold.
+void set_program_environment(const std::filesystem::path& run_dir, Discovery discovery);
 
 }  // namespace urnic::cli

@@ -45,7 +45,10 @@ Environment given to CMD (what was set before is kept behind it):
 Exit status: CMD's; a CMD killed by a signal ends urnic run by the same signal. 125 when urnic itself
 fails, 126 when CMD cannot be executed, 127 when it is not found.
 
-Limits: statically linked programs and set-user-ID programs ignore LD_PRELOAD and see no RNIC.)";
+Statically linked programs, and programs that clear their environment, are not reached by LD_PRELOAD: --mount
+gives CMD a mount namespace instead (and a user namespace, unless it has CAP_SYS_ADMIN), in which the RNICs'
+files lie at their places:
+  urnic run --mount -- prometheus-node-exporter --collector.infiniband)";
 
 constexpr const char* kStatusFooter = R"(Examples:
   urnic status
@@ -55,7 +58,8 @@ constexpr const char* kStatusFooter = R"(Examples:
 constexpr const char* kFooter = R"(Every command has its own --help. The daemon is urnicd(8).)";
 
 constexpr const char* kRunUsage =
-    "Usage: urnic run [--standalone [--keep] [--faults FILE.json] | --socket PATH] [--] CMD ARGS...\n";
+    "Usage: urnic run [--mount] [--standalone [--keep] [--faults FILE.json] | --socket PATH] [--] CMD "
+    "ARGS...\n";
 
 /// Everything after the first "--" belongs to the command, whatever it looks like.
 std::vector<std::string> cut_command(int& argc, char** argv) {
@@ -84,6 +88,8 @@ int start(int argc, char** argv) {
         .needs(standalone);
     run.flag("--keep", options.keep, "keep the private daemon's run directory, with its log")
         .needs(standalone);
+    run.flag("--mount", options.mount,
+             "show CMD the RNICs in /sys and /dev by mounts of its own, in place of LD_PRELOAD");
     run.option("--socket", socket, "control socket of the daemon, or the directory it is in")
         .type_name("PATH")
         .shows_default()

@@ -10,6 +10,7 @@ namespace urnic::cli {
 struct RunOptions {
     bool standalone = false;
     bool keep = false;
+    bool mount = false;  // the RNICs' files by mounts, not by LD_PRELOAD
     std::string faults;  // a file, empty: none
     std::filesystem::path socket;
     std::vector<std::string> command;
