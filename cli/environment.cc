@@ -39,6 +39,11 @@ void preload_shim() {
     if (asan == nullptr || std::string(asan).find("verify_asan_link_order") == std::string::npos) {
         prepend("ASAN_OPTIONS", "verify_asan_link_order=0", ':');
     }
+    // Valgrind reads its options from here too, and stops at a file that is not there.
+    const std::filesystem::path suppressions = std::filesystem::path(shim).parent_path() / "valgrind.supp";
+    if (std::error_code none; std::filesystem::exists(suppressions, none)) {
+        prepend("VALGRIND_OPTS", "--suppressions=" + suppressions.string(), ' ');
+    }
 }
 
 }  // namespace
@@ -56,12 +61,6 @@ void set_program_environment(const std::filesystem::path& run_dir, Discovery dis
     constexpr const char* kEnding = "-rdmav34.so";
     prepend("RDMAV_DRIVERS", provider.substr(0, provider.rfind(kEnding)), ':');
     setenv("URNIC_RUN_DIR", run_dir.c_str(), 1);
-    // Valgrind reads its options from here too, and stops at a file that is not there.
-    const std::filesystem::path suppressions =
-        std::filesystem::path(provider).parent_path() / "valgrind.supp";
-    if (std::error_code none; std::filesystem::exists(suppressions, none)) {
-        prepend("VALGRIND_OPTS", "--suppressions=" + suppressions.string(), ' ');
-    }
 }
 
 }  // namespace urnic::cli

@@ -10,6 +10,7 @@
 #include "cli/become.h"
 #include "cli/cc_command.h"
 #include "cli/daemon_client.h"
+#include "cli/doctor_command.h"
 #include "cli/fault_command.h"
 #include "cli/launch_error.h"
 #include "cli/opcode_command.h"
@@ -70,6 +71,27 @@ std::vector<std::string> cut_command(int& argc, char** argv) {
     return {mark + 1, end};
 }
 
+/// Commands that are programs of their own.
+struct Program {
+    const char* name;
+    const char* help;
+    launcher::Part part;
+};
+constexpr Program kPrograms[] = {
+    {"decode", "Prints the packets of capture files (pcap, pcapng, ERF).", launcher::Part::kDecoder},
+    {"experiment", "Runs QPs over networks of switches in virtual time.", launcher::Part::kExperiment},
+    {"ipoib", "IP over InfiniBand: a TAP device whose frames travel as UD datagrams.",
+     launcher::Part::kIpoib},
+    {"conform", "Judges the RoCEv2 transport of any device, packet by packet.", launcher::Part::kConform},
+};
+
+/// Does not return if `name` is that of a program.
+void become_program(std::string_view name, char** arguments) {
+    for (const Program& program : kPrograms) {
+        if (name == program.name) launcher::become(program.part, arguments);
+    }
+}
+
 int start(int argc, char** argv) {
     urnic::CommandLine app{"urnic: unmodified ibverbs programs on emulated RoCE v2 RNICs", "urnic"};
     app.prints_version(std::string("urnic ") + URNIC_VERSION);
@@ -110,17 +132,11 @@ int start(int argc, char** argv) {
     const launcher::PortCommand port(app);
     const launcher::CcCommand cc(app);
     const launcher::OpcodeCommand opcode(app);
+    const launcher::DoctorCommand doctor(app);
 
     // Only for the list of commands: their command lines are those of other programs.
-    app.command("decode", "Prints the packets of capture files (pcap, pcapng, ERF).");
-    app.command("experiment", "Runs QPs over networks of switches in virtual time.");
-    app.command("ipoib", "IP over InfiniBand: a TAP device whose frames travel as UD datagrams.");
-    app.command("conform", "Judges the RoCEv2 transport of any device, packet by packet.");
-    const std::string_view first = argc > 1 ? argv[1] : "";
-    if (first == "decode") launcher::become(launcher::Part::kDecoder, argv + 2);
-    if (first == "conform") launcher::become(launcher::Part::kConform, argv + 2);
-    if (first == "ipoib") launcher::become(launcher::Part::kIpoib, argv + 2);
-    if (first == "experiment") launcher::become(launcher::Part::kExperiment, argv + 2);
+    for (const Program& program : kPrograms) app.command(program.name, program.help);
+    become_program(argc > 1 ? argv[1] : "", argv + 2);
 
     options.command = cut_command(argc, argv);
     if (const auto ended = app.parse(argc, argv)) return *ended == 0 ? 0 : launcher::kExitOwnFailure;
@@ -137,6 +153,7 @@ int start(int argc, char** argv) {
     if (port.parsed()) port.run();
     if (cc.parsed()) cc.run();
     if (opcode.parsed()) opcode.run();
+    if (doctor.parsed()) return doctor.run();
     if (fault.parsed() || port.parsed() || cc.parsed() || opcode.parsed()) return 0;
     options.socket = socket;
     launcher::run(options);
