@@ -40,8 +40,11 @@ class Installed(harness.TestCase):
                      self.prefix / self.options["mandir"] / "man1/urnic.1",
                      self.prefix / self.options["mandir"] / "man8/urnicd.8",
                      self.prefix / self.options["mandir"] / "man3/rpcrdma.3",
+                     self.prefix / self.options["mandir"] / "man3/clnt_rdma_create.3",
                      libdir / "liburnic-rpcrdma.so.0", libdir / "pkgconfig/urnic-rpcrdma.pc",
+                     libdir / "liburnic-rpcrdma-onc.so.0", libdir / "pkgconfig/urnic-rpcrdma-onc.pc",
                      self.prefix / self.options["includedir"] / "urnic/rpcrdma.h",
+                     self.prefix / self.options["includedir"] / "urnic/rpcrdma_onc.h",
                      self.prefix / self.options["datadir"] / "doc/urnic/examples/urnicd.toml"):
             self.assertTrue(path.is_file(), path)
         service = (self.prefix / "lib/systemd/system/urnicd.service").read_text(encoding="utf-8")
@@ -105,6 +108,48 @@ class Installed(harness.TestCase):
         self.run_ok([urnic, "experiment", scenario, "--out", self.dir / "results", "--set", "duration_us=1000", "--set",
                      "warm_up_us=0"], cwd="/")
         self.assertTrue((self.dir / "results/incast-2.svg").is_file())
+
+    def flags(self, package):
+        """What pkg-config says to a program that is built with the installed library."""
+        libdir = self.prefix / self.options["libdir"]
+        own = dict(os.environ, PKG_CONFIG_PATH=str(libdir / "pkgconfig"), PKG_CONFIG_SYSROOT_DIR=str(self.dir))
+        # The sysroot is of our packages alone.
+        return [*self.run_ok(["pkg-config", "--cflags", "--libs", package], env=own).out.split(),
+                *self.run_ok(["pkg-config", "--cflags", "libtirpc"]).out.split()]
+
+    def test_programs_are_built_with_the_installed_libraries(self):
+        if self.options["b_sanitize"] != "none":
+            return  # a program without the sanitizer cannot load them
+        example = self.prefix / self.options["datadir"] / "doc/urnic/examples/rpcrdma_upper.c"
+        upper = self.dir / "rpcrdma_upper"
+        self.run_ok(["cc", "-Wall", "-Wextra", "-Werror", example, "-o", upper, *self.flags("urnic-rpcrdma")])
+        libdir = self.prefix / self.options["libdir"]
+        script = (f"export LD_LIBRARY_PATH={libdir}; {upper} serve 198.18.0.1 20050 & until {upper} call 198.18.0.1 20050 hello; "
+                  "do sleep 0.1; done; kill $!")
+        urnic = self.prefix / self.options["bindir"] / "urnic"
+        result = self.run_ok([urnic, "run", "--standalone", "--", "sh", "-c", script], cwd="/")
+        self.assertIn("HELLO\n", result.out)
+
+    def test_stubs_are_built_with_the_installed_library(self):
+        if self.options["b_sanitize"] != "none":
+            return
+        source = self.dir / "nobody.c"
+        source.write_text("""#include <stdio.h>
+#include <urnic/rpcrdma_onc.h>
+int main(void) {
+    CLIENT *client = clnt_rdma_create("198.18.0.1", "1", 0x20000001, 1, NULL);
+    puts(client == NULL ? clnt_spcreateerror("nobody") : "somebody");
+    return 0;
+}
+""", encoding="ascii")
+        program = self.dir / "nobody"
+        flags = self.flags("urnic-rpcrdma-onc")
+        self.run_ok(["cc", "-Wall", "-Werror", source, "-o", program, *flags])
+        self.run_ok(["c++", "-Wall", "-Werror", "-fsyntax-only", "-x", "c++", source, *flags])
+        libdir = self.prefix / self.options["libdir"]
+        urnic = self.prefix / self.options["bindir"] / "urnic"
+        result = self.run_ok([urnic, "run", "--standalone", "--", "env", f"LD_LIBRARY_PATH={libdir}", program], cwd="/")
+        self.assertIn("nobody: RPC: ", result.out)
 
     def test_the_example_configuration_is_valid(self):
         example = self.prefix / self.options["datadir"] / "doc/urnic/examples/urnicd.toml"

@@ -22,7 +22,6 @@ namespace urnic::e2e {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(60);
-constexpr std::size_t kHeldOctets = 1U << 20U;
 
 void serve(std::uint16_t port, std::uint32_t versions) {
     rpcrdma_options options = default_options();

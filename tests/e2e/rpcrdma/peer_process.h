@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -11,6 +12,9 @@ namespace urnic::e2e {
 
 /// What main() does instead of the tests when it is asked for by its first argument; false: it is not.
 [[nodiscard]] bool run_as_peer(int argc, char** argv);
+
+/// Octets of the argument and of the result of a client's calls.
+inline constexpr std::size_t kHeldOctets = 1U << 20U;
 
 class PeerProcess {
   public:

@@ -31,7 +31,11 @@ RawPeer::~RawPeer() {
 }
 
 void RawPeer::accept() {
+    disconnect();
     ASSERT_EQ(rdma_get_request(listener_, &id_), 0) << std::strerror(errno);
+    // 4.096 us * 2^12 = 17 ms: a peer that has gone is given up soon.
+    std::uint8_t ack_timeout = 12;
+    (void)rdma_set_option(id_, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout, sizeof ack_timeout);
     region_ = rdma_reg_msgs(id_, memory_.data(), memory_.size());
     ASSERT_NE(region_, nullptr);
     post_receive();
@@ -51,16 +55,19 @@ void RawPeer::post_receive() {
 }
 
 std::vector<std::uint32_t> RawPeer::receive() {
-    ibv_wc completion{};
-    if (rdma_get_recv_comp(id_, &completion) != 1 || completion.status != IBV_WC_SUCCESS) return {};
-    std::vector<std::uint32_t> words(completion.byte_len / 4);
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        std::uint32_t word = 0;
-        std::memcpy(&word, memory_.data() + 4 * i, sizeof(word));
-        words[i] = be32toh(word);
+    constexpr std::uint32_t kConnprop = 6;
+    for (;;) {
+        ibv_wc completion{};
+        if (rdma_get_recv_comp(id_, &completion) != 1 || completion.status != IBV_WC_SUCCESS) return {};
+        std::vector<std::uint32_t> words(completion.byte_len / 4);
+        for (std::size_t i = 0; i < words.size(); ++i) {
+            std::uint32_t word = 0;
+            std::memcpy(&word, memory_.data() + 4 * i, sizeof(word));
+            words[i] = be32toh(word);
+        }
+        post_receive();
+        if (words.size() < 4 || words[3] != kConnprop) return words;
     }
-    post_receive();
-    return words;
 }
 
 void RawPeer::send(std::span<const std::uint32_t> words) {

@@ -19,9 +19,9 @@ class RawPeer {
     RawPeer(const RawPeer&) = delete;
     RawPeer& operator=(const RawPeer&) = delete;
 
-    /// Takes the next connection, with a receive posted.
+    /// Takes the next connection, in place of the one that it had, with a receive posted.
     void accept();
-    /// The words of the next message; none: the connection ended.
+    /// The words of the next message that is none of properties; none: the connection ended.
     [[nodiscard]] std::vector<std::uint32_t> receive();
     void send(std::span<const std::uint32_t> words);
     /// RDMA WRITE of 8 octets, or READ; the status of its completion.

@@ -200,6 +200,43 @@ RPC_SCRIPT(RpcRequesterErrors, SystemEnds, "draft 7.2.4", "SYSTEM ends the Call"
     does({"send 7 2 40 0 / 0 0 / 0 0 0 / call:40", "complete 1 error 10 0 0"});
 }
 
+RPC_SCRIPT(RpcRequesterErrors, InvalProcEnds, "draft 7.2.4",
+           "INVAL_PROC ends the Call: the peer lacks that header type; others go on") {
+    open_client();
+    call({.xid = 7, .octets = 5000});
+    call({.xid = 8});
+    peer("7 2 10 4 3");
+    does({"send 7 2 40 1 / 0 0 / 1 0 a101 1388 0 1000 0 / 0 0", "send 8 2 40 0 / 0 0 / 0 0 0 / call:40",
+          "withdraw a101", "complete 1 error 3 0 0"});
+    peer("8 2 10 0 / 1 0 / 0 0 0 / reply:40");
+    does({"complete 2 replied 40"});
+}
+
+RPC_SCRIPT(
+    RpcRequesterErrors, SegmentsEnds, "draft 7.2.4",
+    "SEGMENTS ends a Call whose chunks have one segment each, and tells the program how many are taken") {
+    open_client();
+    call({.octets = 5000});
+    peer("7 2 10 4 6 0");
+    does({"send 7 2 40 1 / 0 0 / 1 0 a101 1388 0 1000 0 / 0 0", "withdraw a101", "complete 1 error 6 0 0"});
+}
+
+RPC_SCRIPT(RpcRequesterErrors, InvalOptionEnds, "draft 7.2.4",
+           "INVAL_OPTION with the XID of a Call ends it") {
+    open_client();
+    call({});
+    peer("7 2 10 4 9");
+    does({"send 7 2 40 0 / 0 0 / 0 0 0 / call:40", "complete 1 error 9 0 0"});
+}
+
+RPC_SCRIPT(RpcRequesterErrors, ChunkErrorOfVersion1Ends, "8166 4.5.3",
+           "ERR_CHUNK of version 1 ends the Call; it is not sent again") {
+    client({.versions = 1U << kVersion1});
+    call({.octets = 5000});
+    peer("7 1 10 4 2");
+    does({"send 7 1 40 1 / 1 0 a101 1388 0 1000 0 / 0 0", "withdraw a101", "complete 1 error 2 0 0"});
+}
+
 RPC_SCRIPT(RpcRequesterErrors, ReadChunksSendsWhole, "draft 7.2.4",
            "READ_CHUNKS: sent again whole, in a Position-Zero Read chunk, once") {
     open_client();

@@ -317,6 +317,29 @@ RPC_SCRIPT(RpcResponderErrors, ChunksOverlap, "8166 3.4.5", "a position inside t
     does({"send 7 2 40 4 2"});
 }
 
+RPC_SCRIPT(RpcResponderErrors, ResultsOverlap, "8166 3.4.4",
+           "segments that two results, or a result and the Reply, would share: BAD_XDR; neighbours do not") {
+    open_server();
+    peer("7 2 20 0 / 0 0 / 0 / 1 1 c301 10 0 1000 / 1 1 c301 10 0 100f / 0 / 0 / call:40");
+    peer("7 2 20 0 / 0 0 / 0 / 1 1 c301 10 0 1000 / 0 / 1 1 c301 100 0 f01 / call:40");
+    peer("7 2 20 0 / 0 0 / 0 / 1 2 c301 10 0 1000 c301 10 0 1004 / 0 / 0 / call:40");
+    does({"send 7 2 40 4 2", "send 7 2 40 4 2", "send 7 2 40 4 2"});
+    peer("7 2 20 0 / 0 0 / 0 / 1 2 c301 10 0 1000 c301 10 0 1010 / 0 / 1 1 c302 100 0 1000 / call:40");
+    does({"execute 7 40"});
+    drop();
+}
+
+RPC_SCRIPT(RpcResponder, OneBufferIsTwoArguments, "8166 3.4.5", "what is only read may be named twice") {
+    open_server();
+    peer_memory[0xA101] = pattern(16, 1);
+    peer("7 2 20 0 / 0 0 / 1 28 a101 10 0 1000 / 1 3c a101 10 0 1000 / 0 / 0 0 / call:48");
+    does({"read a101 1000 10", "read a101 1000 10"});
+    read_done();
+    read_done();
+    does({"execute 7 80"});
+    drop();
+}
+
 RPC_SCRIPT(RpcResponderErrors, PositionsDecrease, "8166 3.4.5", "positions that decrease: BAD_XDR") {
     open_server();
     peer("7 2 20 0 / 0 0 / 1 28 a101 4 0 1000 / 1 24 a102 4 0 1000 / 0 / 0 0 / call:80");

@@ -63,11 +63,10 @@ void ChunkLists::add_segment(const Segment& segment) {
 }
 
 bool ChunkLists::has_handle(std::uint32_t handle) const {
-    const std::span<const Segment> written =
-        std::span(segments_).first(kept(segment_count_, kMaxWriteSegments));
     return std::ranges::any_of(reads(),
                                [&](const ReadSegment& read) { return read.target.handle == handle; }) ||
-           std::ranges::any_of(written, [&](const Segment& segment) { return segment.handle == handle; });
+           std::ranges::any_of(write_segments(),
+                               [&](const Segment& segment) { return segment.handle == handle; });
 }
 
 std::uint32_t ChunkLists::first_handle() const {

@@ -62,6 +62,10 @@ class ChunkLists {
     [[nodiscard]] std::span<const Segment> reply_chunk() const {
         return has_reply_ ? segments_of(reply_) : std::span<const Segment>();
     }
+    /// Those of all Write chunks and the Reply chunk, as far as they are kept.
+    [[nodiscard]] std::span<const Segment> write_segments() const {
+        return std::span(segments_).first(kept(segment_count_, kMaxWriteSegments));
+    }
     [[nodiscard]] bool is_empty() const { return read_count_ == 0 && chunk_count_ == 0 && !has_reply_; }
     /// Returns whether the header had more segments or chunks than are kept.
     [[nodiscard]] bool overflowed() const {

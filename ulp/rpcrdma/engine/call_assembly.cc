@@ -27,13 +27,25 @@ std::uint64_t chunk_octets(std::span<const ReadSegment> chunk) {
 bool wraps(const Segment& segment) { return segment.offset + segment.length < segment.offset; }
 
 bool any_wraps(const ChunkLists& chunks) {
-    bool found = std::any_of(chunks.reads().begin(), chunks.reads().end(),
-                             [](const ReadSegment& read) { return wraps(read.target); });
-    for (std::size_t i = 0; i < chunks.write_chunk_count(); ++i) {
-        const std::span<const Segment> chunk = chunks.write_chunk(i);
-        found = found || std::any_of(chunk.begin(), chunk.end(), wraps);
+    const auto is_read_beyond = [](const ReadSegment& read) { return wraps(read.target); };
+    return std::ranges::any_of(chunks.reads(), is_read_beyond) ||
+           std::ranges::any_of(chunks.write_segments(), wraps);
+}
+
+/// Whether two results, or a result and the Reply, would be written to the same octets: the Reply could not
+/// be what it says. Segments that are read may overlap: one buffer may be two arguments.
+bool any_overlaps(std::span<const Segment> written) {
+    for (std::size_t i = 0; i < written.size(); ++i) {
+        const Segment& one = written[i];
+        const bool is_shared = std::ranges::any_of(written.subspan(i + 1), [&](const Segment& other) {
+            return one.handle == other.handle && one.length != 0 && other.length != 0 &&
+                   one.offset < other.offset + other.length && other.offset < one.offset + one.length;
+        });
+        if (is_shared) {
+            return true;
+        }
     }
-    return found || std::any_of(chunks.reply_chunk().begin(), chunks.reply_chunk().end(), wraps);
+    return false;
 }
 
 CallFault check_limits(const ChunkLists& chunks, const Limits& limits) {
@@ -100,7 +112,7 @@ class StreamSource {
 
 CallFault check_call(const Header& header, std::size_t payload_octets, const Limits& limits,
                      std::uint64_t& call_octets) {
-    if (any_wraps(header.chunks)) {
+    if (any_wraps(header.chunks) || any_overlaps(header.chunks.write_segments())) {
         return CallFault::kBadXdr;
     }
     const CallFault fault = check_limits(header.chunks, limits);

@@ -25,7 +25,8 @@ DdpTable& ddp_table() {
 }
 
 bool is_valid_item(const rpcrdma_onc_item& item) {
-    return item.side == RPCRDMA_ONC_ARGUMENT || item.side == RPCRDMA_ONC_RESULT;
+    const bool has_place = item.side == RPCRDMA_ONC_ARGUMENT_IN_PLACE && item.locate == nullptr;
+    return item.side == RPCRDMA_ONC_ARGUMENT || item.side == RPCRDMA_ONC_RESULT || has_place;
 }
 
 void add_item(std::map<ProcedureKey, std::shared_ptr<ProcedureItems>>& changed,
@@ -38,7 +39,7 @@ void add_item(std::map<ProcedureKey, std::shared_ptr<ProcedureItems>>& changed,
                         ? std::make_shared<ProcedureItems>()
                         : std::make_shared<ProcedureItems>(*present->second);
     }
-    (item.side == RPCRDMA_ONC_ARGUMENT ? procedure->arguments : procedure->results).push_back(item);
+    (item.side == RPCRDMA_ONC_RESULT ? procedure->results : procedure->arguments).push_back(item);
 }
 
 int add_items(std::span<const rpcrdma_onc_item> items) {
@@ -71,14 +72,17 @@ std::shared_ptr<const ProcedureItems> find_items(rpcprog_t program, rpcvers_t ve
     return found == ddp_table().procedures.end() ? nothing : found->second;
 }
 
-const char* data_pointer(const rpcrdma_onc_item& item, void* object) {
+char** place_of_data(const rpcrdma_onc_item& item, void* object) {
     if (object == nullptr) {
         return nullptr;
     }
-    char** const pointer = item.locate != nullptr
-                               ? item.locate(object)
-                               : reinterpret_cast<char**>(static_cast<char*>(object) + item.offset);
-    return pointer == nullptr ? nullptr : *pointer;
+    return item.locate != nullptr ? item.locate(object)
+                                  : reinterpret_cast<char**>(static_cast<char*>(object) + item.offset);
+}
+
+const char* data_pointer(const rpcrdma_onc_item& item, void* object) {
+    char** const place = place_of_data(item, object);
+    return place == nullptr ? nullptr : *place;
 }
 
 std::uint32_t result_room(const rpcrdma_onc_item& item, const void* arguments) {

@@ -20,6 +20,9 @@ struct ProcedureItems {
 [[nodiscard]] std::shared_ptr<const ProcedureItems> find_items(rpcprog_t program, rpcvers_t version,
                                                                rpcproc_t procedure);
 
+/// Where the item's data pointer is in `object`; null: it has none.
+[[nodiscard]] char** place_of_data(const rpcrdma_onc_item& item, void* object);
+
 /// The item's data pointer in `object`; null: it has none.
 [[nodiscard]] const char* data_pointer(const rpcrdma_onc_item& item, void* object);
 

@@ -38,7 +38,10 @@ struct TransportOps {
         self.served_in_a_row_ = has_more ? self.served_in_a_row_ : 0;
         return has_more ? XPRT_MOREREQS : XPRT_IDLE;
     }
-    static bool_t free_arguments(SVCXPRT* /*handle*/, xdrproc_t decode, void* arguments) {
+    static bool_t free_arguments(SVCXPRT* handle, xdrproc_t decode, void* arguments) {
+        const Transport& self = transport(handle);
+        // Also behind the Reply, with which the Call's memory has gone.
+        self.decoder_.forget_in_place(arguments, self.items()->arguments);
         XDR freeing{};
         freeing.x_op = XDR_FREE;
         return decode(&freeing, arguments);
@@ -48,7 +51,11 @@ struct TransportOps {
         if (self.request_ == nullptr) {
             return FALSE;
         }
-        if (decode(self.decoder_.xdr(), arguments)) {
+        const auto items = self.items();
+        self.decoder_.begin_in_place(arguments, items->arguments);
+        const bool is_decoded = decode(self.decoder_.xdr(), arguments) != FALSE;
+        self.decoder_.end_in_place();
+        if (is_decoded) {
             return TRUE;
         }
         // rpcgen's stubs leave what was decoded before: a client could use up the memory of a server.
@@ -111,6 +118,10 @@ Transport::~Transport() {
         SVC_DESTROY(handle_);
         ::close(write_end_);
     }
+}
+
+std::shared_ptr<const ProcedureItems> Transport::items() const {
+    return find_items(program_, version_, procedure_);
 }
 
 int Transport::read_end() const { return handle_->xp_fd; }
@@ -239,11 +250,11 @@ bool Transport::encode_reply(rpc_msg& message, bool leave_out) {
     if (!has_results) {
         return true;
     }
-    const auto items = find_items(program_, version_, procedure_);
+    const auto eligible = items();
     if (leave_out) {
         const std::size_t count =
-            std::min<std::size_t>(items->results.size(), rpcrdma_request_result_count(request_));
-        encoder_.leave_out(results, std::span(items->results).first(count));
+            std::min<std::size_t>(eligible->results.size(), rpcrdma_request_result_count(request_));
+        encoder_.leave_out(results, std::span(eligible->results).first(count));
     }
     const bool is_encoded = encode(encoder_.xdr(), results) != FALSE;
     encoder_.leave_out(nullptr, {});
@@ -254,7 +265,12 @@ bool Transport::reply(rpc_msg& message) {
     if (request_ == nullptr || !encode_reply(message, has_ddp_)) {
         return false;
     }
-    if (encoder_.is_ambiguous() && !encode_reply(message, false)) {
+    const rpcrdma_message encoded = encoder_.message();
+    const bool is_of_the_call = std::any_of(
+        encoded.items, encoded.items + encoded.item_count,
+        [this](const rpcrdma_item& item) { return item.octets != 0 && decoder_.has_in_stream(item.data); });
+    // A Reply that does not fit is kept, and would outlive the Call's memory.
+    if ((encoder_.is_ambiguous() || is_of_the_call) && !encode_reply(message, false)) {
         return false;
     }
     return send();

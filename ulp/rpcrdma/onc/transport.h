@@ -6,6 +6,7 @@
 #include <rpc/rpc.h>
 
 #include "ulp/rpcrdma/onc/call_queue.h"
+#include "ulp/rpcrdma/onc/ddp_table.h"
 #include "ulp/rpcrdma/onc/libtirpc.h"
 #include "ulp/rpcrdma/onc/reply_cache.h"
 #include "ulp/rpcrdma/onc/xdr_decode.h"
@@ -48,6 +49,8 @@ class Transport {
     [[nodiscard]] bool answer_with(rpcrdma_request* request, const rpcrdma_message& answer);
     [[nodiscard]] bool deny(reject_stat why, auth_stat auth);
     void note_peer();
+    /// Of the procedure that was called.
+    [[nodiscard]] std::shared_ptr<const ProcedureItems> items() const;
 
     RdmaServer& server_;
     SVCXPRT* handle_ = nullptr;

@@ -14,6 +14,14 @@ namespace {
 
 constexpr std::size_t kXdrWord = BYTES_PER_XDR_UNIT;
 
+/// xdr_bytes() allocates nothing for a pointer that is not null. This is no address of any memory, so that
+/// who writes there (xdr_string() would) ends at once.
+char* waiting_at(std::size_t item) {
+    constexpr std::uintptr_t kNoAddress = std::uintptr_t{1} << 63U;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
+    return reinterpret_cast<char*>(kNoAddress + item);
+}
+
 }  // namespace
 
 struct DecoderOps {
@@ -81,6 +89,56 @@ void XdrDecoder::put_in(void* object, std::span<const rpcrdma_onc_item> items,
     std::copy_n(chunks.begin(), count, chunks_.begin());
 }
 
+void XdrDecoder::begin_in_place(void* object, std::span<const rpcrdma_onc_item> items) {
+    in_place_object_ = object;
+    in_place_ = items;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        if (items[i].side != RPCRDMA_ONC_ARGUMENT_IN_PLACE) {
+            continue;
+        }
+        char** const place = place_of_data(items[i], object);
+        if (place != nullptr && *place == nullptr) {
+            *place = waiting_at(i);
+        }
+    }
+}
+
+char** XdrDecoder::waits_in_place(const char* data) const {
+    for (std::size_t i = 0; i < in_place_.size(); ++i) {
+        if (data == waiting_at(i)) {
+            return place_of_data(in_place_[i], in_place_object_);
+        }
+    }
+    return nullptr;
+}
+
+void XdrDecoder::end_in_place() {
+    for (std::size_t i = 0; i < in_place_.size(); ++i) {
+        char** const place = place_of_data(in_place_[i], in_place_object_);
+        if (place != nullptr && *place == waiting_at(i)) {
+            *place = nullptr;
+        }
+    }
+    in_place_ = {};
+    in_place_object_ = nullptr;
+}
+
+void XdrDecoder::forget_in_place(void* object, std::span<const rpcrdma_onc_item> items) const {
+    for (const rpcrdma_onc_item& item : items) {
+        char** const place =
+            item.side == RPCRDMA_ONC_ARGUMENT_IN_PLACE ? place_of_data(item, object) : nullptr;
+        if (place != nullptr && has_in_stream(*place)) {
+            *place = nullptr;
+        }
+    }
+}
+
+bool XdrDecoder::has_in_stream(const void* data) const {
+    // Not of one array to the language, so as numbers.
+    return reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(stream_.data()) <
+           stream_.size();
+}
+
 bool XdrDecoder::is_complete() const {
     return std::all_of(chunks_.begin(), chunks_.end(),
                        [](const ChunkData& chunk) { return chunk.octets == 0; });
@@ -131,6 +189,11 @@ bool XdrDecoder::get_bytes(char* data, std::size_t octets) {
     const std::byte* const at = consume(octets);
     if (at == nullptr) {
         return false;
+    }
+    if (char** const place = waits_in_place(data); place != nullptr) {
+        // The memory of a Call is the server's own.
+        *place = reinterpret_cast<char*>(const_cast<std::byte*>(at));
+        return true;
     }
     // libtirpc has all threads put padding into one place: it stays unwritten while it is zero, as it has to
     // be.

@@ -134,7 +134,10 @@ bool Endpoint::take_events() {
 }
 
 bool Endpoint::handle(const ibv_wc& completion, Connection& connection) {
-    if (completion.status != IBV_WC_SUCCESS) return false;
+    if (completion.status != IBV_WC_SUCCESS) {
+        has_failed_ = has_failed_ || completion.status != IBV_WC_WR_FLUSH_ERR;
+        return false;
+    }
     if ((completion.opcode & IBV_WC_RECV) != 0) {
         connection.on_receive(receives_.message(completion.wr_id, completion.byte_len),
                               device_->invalidated_key(completion));

@@ -86,6 +86,8 @@ class Endpoint final : public Outbox {
     void end();
     [[nodiscard]] bool has_ended() const { return has_ended_; }
     [[nodiscard]] CloseReason close_reason() const { return close_reason_; }
+    /// Returns whether a WQE ended with an error of its own, not with those that the QP's end flushes.
+    [[nodiscard]] bool has_failed() const { return has_failed_; }
     [[nodiscard]] Upcalls& upcalls() { return upcalls_; }
     /// Returns whether the QP reads memory of the program's for a write() since the last forget.
     [[nodiscard]] bool holds_memory() const { return holds_memory_; }
@@ -127,6 +129,7 @@ class Endpoint final : public Outbox {
     CloseReason close_reason_ = CloseReason::kNone;
     bool holds_memory_ = false;
     bool is_closing_ = false;
+    bool has_failed_ = false;
     bool is_disconnected_ = false;
     bool has_ended_ = false;
 };

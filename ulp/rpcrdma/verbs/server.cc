@@ -161,6 +161,7 @@ void Server::statistics(rpcrdma_statistics& to) const {
         rpcrdma_statistics one{};
         connection->statistics(one);
         add_counters(one, to);
+        add_ends(one, to);
         to.version = one.version;
         to.send_limit_octets = one.send_limit_octets;
         to.receive_limit_octets = one.receive_limit_octets;
@@ -176,6 +177,7 @@ void Server::remove(std::uint64_t key) {
     rpcrdma_statistics one{};
     found->second->statistics(one);
     add_counters(one, ended_);
+    add_ends(one, ended_);
     last = std::move(found->second);
     connections_.erase(found);
     removed_.notify_all();
@@ -242,6 +244,7 @@ void Server::on_request(rdma_cm_id* id, const rdma_conn_param& asked,
     {
         const std::lock_guard lock(mutex_);
         if (connections_.size() >= options_.max_connections) {
+            ++ended_.refused_connections;
             (void)rdma_reject(id, nullptr, 0);
             return;
         }
@@ -250,7 +253,11 @@ void Server::on_request(rdma_cm_id* id, const rdma_conn_param& asked,
     id->context = as_context(key);
     // Without memory or descriptors left the id is destroyed, which rejects.
     std::unique_ptr<Endpoint> endpoint = Endpoint::create(std::move(cm), sizes_of(options_));
-    if (endpoint == nullptr) return;
+    if (endpoint == nullptr) {
+        const std::lock_guard lock(mutex_);
+        ++ended_.refused_connections;
+        return;
+    }
     const std::array<std::byte, kPrivateDataOctets> data =
         encode_private_data(private_data_of(options_, endpoint->device()));
     rdma_conn_param param{};

@@ -239,6 +239,8 @@ void Transport::end_connection() {
     collect();
     Connection& ended = connection();
     endpoint_->end();
+    ended_.closed_connections += endpoint_->close_reason() != CloseReason::kNone ? 1 : 0;
+    ended_.failed_connections += endpoint_->has_failed() ? 1 : 0;
     on_ended(ended);
     ended.on_disconnected();
     collect();

@@ -195,4 +195,10 @@ void add_counters(const From& counters, rpcrdma_statistics& to) {
     to.dropped_messages += counters.dropped_messages;
 }
 
+/// Adds how the connections of `from` ended.
+inline void add_ends(const rpcrdma_statistics& from, rpcrdma_statistics& to) {
+    to.failed_connections += from.failed_connections;
+    to.closed_connections += from.closed_connections;
+}
+
 }  // namespace urnic::rpcrdma

@@ -153,6 +153,11 @@ struct rpcrdma_statistics {
     uint64_t calls_sent, replies_received, calls_received, replies_sent, calls_resent, errors_received,
         errors_sent, unknown_xids, bad_messages, bad_replies, timeouts, remote_invalidations,
         local_invalidations, read_chunk_octets, write_chunk_octets, dropped_messages;
+    /* Connections that were refused: more than max_connections, or no memory or descriptors for them (of a
+     * server); whose QP came to an error: a message longer than the receives, memory that the peer named and
+     * that is not as it says, a peer that does not answer; which this side closed, because the peer broke a
+     * rule that no error code is for. */
+    uint64_t refused_connections, failed_connections, closed_connections;
 };
 int rpcrdma_client_statistics(struct rpcrdma_client* client, struct rpcrdma_statistics* statistics);
 /* Of all connections that there are and were. */

@@ -49,7 +49,14 @@ struct rpcrdma_server* svc_rdma_server(SVCXPRT* transport);
 
 /* --- DDP-eligible data (RFC 8166, section 6): what may travel by RDMA READ and WRITE, outside the messages
  */
-enum rpcrdma_onc_side { RPCRDMA_ONC_ARGUMENT = 0, RPCRDMA_ONC_RESULT = 1 };
+enum rpcrdma_onc_side {
+    RPCRDMA_ONC_ARGUMENT = 0,
+    RPCRDMA_ONC_RESULT = 1,
+    /* An argument of a service that neither keeps nor frees its data: they are not copied, and the pointer is
+     * into the message, until the Reply. Of opaque<>, not of string<>, and by its offset, without `locate`.
+     * To a client it is as RPCRDMA_ONC_ARGUMENT. */
+    RPCRDMA_ONC_ARGUMENT_IN_PLACE = 2,
+};
 /* One opaque<> or string<> of the arguments or results of a procedure, by its pointer in rpcgen's C
  * structure. (Its number in the order of encoding would not tell which it is: libtirpc encodes an empty
  * opaque<> like any word 0.) Client and server need the same table. */

@@ -53,6 +53,37 @@ void odd(svc_req* request, SVCXPRT* transport) {
     }
 }
 
+constexpr rpcprog_t kPlaceProgram = 0x20004714;
+enum PlaceProcedure : rpcproc_t { kSum = 1, kBack = 2 };
+const auto kPayload = reinterpret_cast<xdrproc_t>(xdr_payload);
+
+/// A service whose arguments stay in the message.
+void in_place(svc_req* request, SVCXPRT* transport) {
+    payload arguments{};
+    if (!svc_getargs(transport, kPayload, reinterpret_cast<caddr_t>(&arguments))) {
+        EXPECT_EQ(arguments.payload_val, nullptr);
+        svcerr_decode(transport);
+        return;
+    }
+    if (arguments.payload_len == 0) {
+        EXPECT_EQ(arguments.payload_val, nullptr);
+    } else {
+        // Behind 44 octets of the message, which malloc() would not give.
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(arguments.payload_val) % 16, 12U);
+    }
+    if (request->rq_proc == kBack) {
+        svc_sendreply(transport, kPayload, reinterpret_cast<caddr_t>(&arguments));
+    } else {
+        u_int sum = 0;
+        for (u_int i = 0; i < arguments.payload_len; ++i) {
+            sum += static_cast<unsigned char>(arguments.payload_val[i]);
+        }
+        svc_sendreply(transport, kWord, reinterpret_cast<caddr_t>(&sum));
+    }
+    EXPECT_TRUE(svc_freeargs(transport, kPayload, reinterpret_cast<caddr_t>(&arguments)));
+    EXPECT_EQ(arguments.payload_val, nullptr);
+}
+
 clnt_stat call(CLIENT* client, rpcproc_t procedure, u_int* result = nullptr, int timeout_s = 25) {
     const timeval timeout{.tv_sec = timeout_s == 0 ? 0 : timeout_s, .tv_usec = timeout_s == 0 ? 20'000 : 0};
     return clnt_call(client, procedure, kVoid, nullptr, result == nullptr ? kVoid : kWord, result, timeout);
@@ -226,6 +257,84 @@ TEST_F(OncServer, RunSaysWhyNot) {
     EXPECT_NE(svc_rdma_server(transport), nullptr);
 }
 
+class OncInPlace : public ServiceTest {
+  protected:
+    OncInPlace() {
+        static const int added = [] {
+            rpcrdma_onc_item item{};
+            item.program = kPlaceProgram;
+            item.version = 1;
+            item.procedure = kSum;
+            item.side = RPCRDMA_ONC_ARGUMENT_IN_PLACE;
+            item.offset = offsetof(payload, payload_val);
+            item.least_octets = kLeastOctets;
+            rpcrdma_onc_item back = item;
+            back.procedure = kBack;
+            rpcrdma_onc_item result = back;
+            result.side = RPCRDMA_ONC_RESULT;
+            result.max_octets = kMostOctets;
+            const std::vector<rpcrdma_onc_item> items{item, back, result};
+            return rpcrdma_onc_ddp(items.data(), items.size());
+        }();
+        EXPECT_EQ(added, 0);
+        EXPECT_TRUE(svc_register(transport, kPlaceProgram, 1, in_place, 0));
+        run(2);
+        place_client = connect(kPlaceProgram, 1);
+    }
+    ~OncInPlace() override {
+        stop();
+        svc_unregister(kPlaceProgram, 1);
+        clnt_destroy(place_client);
+    }
+    clnt_stat call_with(payload& arguments, rpcproc_t procedure, xdrproc_t decode, void* result) const {
+        const timeval timeout{.tv_sec = 25, .tv_usec = 0};
+        return clnt_call(place_client, procedure, kPayload, reinterpret_cast<caddr_t>(&arguments), decode,
+                         static_cast<caddr_t>(result), timeout);
+    }
+    CLIENT* place_client = nullptr;
+};
+
+TEST_F(OncInPlace, ArgumentsPointIntoTheMessage) {
+    for (const u_int octets : {0U, 1U, 3U, 4U, kLeastOctets - 1, kLeastOctets, 5000U, 70'001U}) {
+        std::string data(octets, '\3');
+        payload arguments{.payload_len = octets, .payload_val = data.data()};
+        u_int sum = 0;
+        ASSERT_EQ(call_with(arguments, kSum, kWord, &sum), RPC_SUCCESS) << octets;
+        EXPECT_EQ(sum, 3 * octets);
+    }
+}
+
+// A result may be of the argument's memory, also where the Reply has to wait for more room.
+TEST_F(OncInPlace, ResultsOfTheSameMemory) {
+    for (const u_int octets : {0U, 10U, kLeastOctets, kMostOctets, kMostOctets + 5000}) {
+        std::string data(octets, ' ');
+        file_service::fill_pattern(octets, 0, data.data(), octets);
+        payload arguments{.payload_len = octets, .payload_val = data.data()};
+        payload result{};
+        ASSERT_EQ(call_with(arguments, kBack, kPayload, &result), RPC_SUCCESS) << octets;
+        EXPECT_EQ(std::string(result.payload_val, result.payload_len), data);
+        clnt_freeres(place_client, kPayload, &result);
+    }
+}
+
+TEST_F(OncInPlace, LengthsThatLie) {
+    std::vector<std::uint32_t> words{77, 0, 2, kPlaceProgram, 1, kSum, 0, 0, 0, 0, 1000, 1};
+    for (std::uint32_t& word : words) {
+        word = htonl(word);
+    }
+    struct rpcrdma_call request {};
+    request.message.stream = words.data();
+    request.message.stream_octets = words.size() * 4;
+    request.timeout_ms = 25'000;
+    rpcrdma_reply reply{};
+    ASSERT_EQ(rpcrdma_call(clnt_rdma_connection(place_client), &request, &reply), 0);
+    std::uint32_t status = 0;
+    ASSERT_GE(reply.stream_octets, 6 * sizeof(status));
+    std::memcpy(&status, static_cast<const std::uint32_t*>(reply.stream) + 5, sizeof(status));
+    EXPECT_EQ(ntohl(status), static_cast<std::uint32_t>(GARBAGE_ARGS));
+    rpcrdma_reply_release(&reply);
+}
+
 // Everything that was allocated for messages is back.
 TEST(OncMemory, NothingIsLeft) { EXPECT_EQ(loopback::allocated_blocks(), 0U); }
 
@@ -235,8 +344,12 @@ TEST(OncDdp, TablesAreChecked) {
     rpcrdma_onc_item item{};
     item.program = 1;
     item.procedure = ++procedure;
-    item.side = 2;
+    item.side = 3;
     EXPECT_EQ(rpcrdma_onc_ddp(&item, 1), EINVAL);
+    item.side = RPCRDMA_ONC_ARGUMENT_IN_PLACE;
+    item.locate = [](void* /*object*/) -> char** { return nullptr; };
+    EXPECT_EQ(rpcrdma_onc_ddp(&item, 1), EINVAL) << "what is decoded into memory of its own has no place yet";
+    item.locate = nullptr;
     EXPECT_EQ(rpcrdma_onc_ddp(nullptr, 1), EINVAL);
     item.side = RPCRDMA_ONC_RESULT;
     const std::vector<rpcrdma_onc_item> many(RPCRDMA_MAX_ITEMS + 1, item);
