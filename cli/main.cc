@@ -16,7 +16,7 @@
 #include "cli/opcode_command.h"
 #include "cli/port_command.h"
 #include "cli/run.h"
-#include "cli/status.h"
+#include "cli/status_command.h"
 #include "os/command_line.h"
 
 namespace {
@@ -50,11 +50,6 @@ Statically linked programs, and programs that clear their environment, are not r
 gives CMD a mount namespace instead (and a user namespace, unless it has CAP_SYS_ADMIN), in which the RNICs'
 files lie at their places:
   urnic run --mount -- prometheus-node-exporter --collector.infiniband)";
-
-constexpr const char* kStatusFooter = R"(Examples:
-  urnic status
-  urnic status --json | jq '.devices[].name'
-  urnic status --socket /run/user/1000/urnic-x1Y2z3)";
 
 constexpr const char* kFooter = R"(Every command has its own --help. The daemon is urnicd(8).)";
 
@@ -118,16 +113,7 @@ int start(int argc, char** argv) {
         .excludes(standalone);
     run.takes_foreign_words();
 
-    bool json = false;
-    const urnic::Command status = app.command(
-        "status",
-        "Shows the daemon's devices, ports and workers, the objects of each client, and the counters.");
-    status.footer(kStatusFooter);
-    status.flag("--json", json, "print JSON");
-    status.option("--socket", socket, "control socket of the daemon, or the directory it is in")
-        .type_name("PATH")
-        .shows_default();
-
+    const launcher::StatusCommand status(app);
     const launcher::FaultCommand fault(app);
     const launcher::PortCommand port(app);
     const launcher::CcCommand cc(app);
@@ -145,16 +131,13 @@ int start(int argc, char** argv) {
         (void)app.refuse_without("CMD: urnic run needs a command to run; it");
         return launcher::kExitOwnFailure;
     }
-    if (status.parsed()) {
-        launcher::show_status(launcher::control_socket(socket), json);
-        return 0;
-    }
+    if (status.parsed()) status.run();
     if (fault.parsed()) fault.run();
     if (port.parsed()) port.run();
     if (cc.parsed()) cc.run();
     if (opcode.parsed()) opcode.run();
     if (doctor.parsed()) return doctor.run();
-    if (fault.parsed() || port.parsed() || cc.parsed() || opcode.parsed()) return 0;
+    if (status.parsed() || fault.parsed() || port.parsed() || cc.parsed() || opcode.parsed()) return 0;
     options.socket = socket;
     launcher::run(options);
 }

@@ -3,12 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "cli/daemon_client.h"
 #include "cli/launch_error.h"
+#include "cli/table.h"
 
 namespace urnic::cli {
 namespace {
@@ -37,26 +36,7 @@ std::string cell(const Json& value) {
 /// More do not fit on a line.
 constexpr std::size_t kMostColumns = 16;
 
-using Row = std::vector<std::string>;
-
-std::string align(const std::vector<Row>& rows) {
-    std::vector<std::size_t> widths;
-    for (const Row& row : rows) {
-        if (row.size() == 1 && rows.size() > 1) continue;  // a remark
-        widths.resize(std::max(widths.size(), row.size()));
-        for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string text;
-    for (const Row& row : rows) {
-        std::string line = " ";
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            line += fmt::format(" {:<{}}", row[i], i < widths.size() ? widths[i] + 1 : 1);
-        }
-        line.erase(line.find_last_not_of(' ') + 1);
-        text += line + "\n";
-    }
-    return text;
-}
+using Row = TableRow;
 
 /// A table with a line for each column and a column for each row, without lines of nothing but zeros.
 std::vector<Row> turned(const std::vector<Row>& rows) {
@@ -94,7 +74,7 @@ void print_table(std::string& out, const std::string& title, const Json& list) {
         Row& row = rows.emplace_back();
         for (const std::string& key : columns) row.push_back(entry.contains(key) ? cell(entry[key]) : "-");
     }
-    out += fmt::format("\n{}\n{}", title, align(columns.size() > kMostColumns ? turned(rows) : rows));
+    out += fmt::format("\n{}\n{}", title, align_table(columns.size() > kMostColumns ? turned(rows) : rows));
     for (const Json& entry : list) {
         const std::string name = columns.empty() ? "" : " " + rows[1 + (&entry - &list[0])][0];
         for (const auto& [key, value] : entry.items()) {
@@ -118,7 +98,7 @@ void print_object(std::string& out, const std::string& title, const Json& object
     }
     if (zeros != 0) rows.push_back({fmt::format("({} more are zero)", zeros)});
     if (!title.empty()) out += fmt::format("\n{}\n", title);
-    out += align(rows);
+    out += align_table(rows);
     for (const auto& [key, value] : object.items()) {
         const std::string name = title.empty() ? key : fmt::format("{}: {}", title, key);
         if (is_table(value)) print_table(out, name, value);
@@ -135,11 +115,6 @@ std::string status_tables(const std::string& text) {
     std::string out;
     print_object(out, "", status);
     return out;
-}
-
-void show_status(const std::filesystem::path& socket, bool json) {
-    const std::string text = fetch_status(socket);
-    fmt::print("{}{}", json ? text : status_tables(text), json && !text.ends_with('\n') ? "\n" : "");
 }
 
 }  // namespace urnic::cli
