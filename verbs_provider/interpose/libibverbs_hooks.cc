@@ -18,6 +18,7 @@
 #include "verbs_provider/core/got_patch.h"
 #include "verbs_provider/core/verbs.h"
 #include "verbs_provider/interpose/librdmacm_hooks.h"
+#include "verbs_provider/memory/advised_memory.h"
 #include "verbs_provider/memory/calls.h"
 
 namespace urnic::provider {
@@ -183,6 +184,8 @@ void install_memory_calls() {
     if (calls != nullptr) {
         calls->store(&kCalls, std::memory_order_release);
     }
+    memory::use_advised_memory(
+        static_cast<const memory::AdvisedMemory*>(dlsym(RTLD_DEFAULT, memory::kAdvisedMemorySymbol)));
 }
 
 bool install_hooks() {

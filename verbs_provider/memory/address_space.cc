@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -78,6 +79,25 @@ VmArea parse_line(std::string_view line) {
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
     classify_by_name(line, mapping);
     return mapping;
+}
+
+/// A line of smaps: the head of a mapping, or one of its properties. Returns whether the mapping lies behind
+/// the range.
+bool take_smaps_line(std::string_view line, Range range, VmArea& mapping, AdvisedAreas& to) {
+    const bool is_property = !line.empty() && line.front() >= 'A' && line.front() <= 'Z';
+    if (!is_property) {
+        mapping = parse_line(line);
+        return mapping.range.start >= range.end;
+    }
+    if (line.starts_with("VmFlags:") && overlap(mapping.range, range)) {
+        // Names of two letters, each behind a space.
+        const bool is_undumped = line.find(" dd") != std::string_view::npos;
+        const bool is_wiped = line.find(" wf") != std::string_view::npos;
+        if (is_undumped || is_wiped) {
+            to.push_back({mapping.range, is_undumped, is_wiped});
+        }
+    }
+    return false;
 }
 
 }  // namespace
@@ -165,6 +185,37 @@ int AddressSpaceReader::parse_mappings(int fd, Range range, Mappings& to) {
         }
     }
     return 0;
+}
+
+int AddressSpaceReader::read_advice(Range range, AdvisedAreas& to) {
+    const int fd = open_readonly("/proc/self/smaps");
+    if (fd < 0) {
+        return fd;
+    }
+    const long result = read_lines(fd, range, to);
+    raw_syscall(SYS_close, fd);
+    return static_cast<int>(result);
+}
+
+long AddressSpaceReader::read_lines(int fd, Range range, AdvisedAreas& to) {
+    constexpr std::size_t kChunkBytes = 65536;
+    text_.resize(std::max(text_.size(), kChunkBytes));
+    VmArea mapping;
+    std::size_t held = 0;
+    while (true) {
+        const long got = raw_syscall(SYS_read, fd, text_.data() + held, text_.size() - held);
+        if (got <= 0) {
+            return got;
+        }
+        std::string_view text(text_.data(), held + static_cast<std::size_t>(got));
+        while (text.find('\n') != std::string_view::npos) {
+            if (take_smaps_line(take_until(text, '\n'), range, mapping, to)) {
+                return 0;
+            }
+        }
+        held = text.size();
+        std::memmove(text_.data(), text.data(), held);
+    }
 }
 
 int AddressSpaceReader::read_thread_blocks(ThreadBlocks& to) {

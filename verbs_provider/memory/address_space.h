@@ -25,6 +25,14 @@ struct VmArea {
 };
 using Mappings = std::vector<VmArea, MappedAllocator<VmArea>>;
 
+/// Advice of the program's own on a mapping that nothing but /proc/self/smaps tells of.
+struct AdvisedArea {
+    Range range;
+    bool is_undumped = false;       // MADV_DONTDUMP
+    bool is_wiped_on_fork = false;  // MADV_WIPEONFORK
+};
+using AdvisedAreas = std::vector<AdvisedArea, MappedAllocator<AdvisedArea>>;
+
 /// An address inside a thread's control block (struct pthread), where the kernel writes on its own account:
 /// rseq, robust list, tid. Unless it is the main thread's, the block ends the stack's last page.
 struct ThreadBlock {
@@ -38,6 +46,9 @@ class AddressSpaceReader {
   public:
     /// Appends every mapping that overlaps `range`, in order. 0 or a negative errno value.
     int read_mappings(Range range, Mappings& to);
+    /// Appends every mapping that overlaps `range` and has such advice, in order. 0 or a negative errno
+    /// value. Takes the longer the more memory the process has in all.
+    int read_advice(Range range, AdvisedAreas& to);
     /// Appends one block for each thread that libc has made. 0 or a negative errno value.
     static int read_thread_blocks(ThreadBlocks& to);
     /// For tests: PROCMAP_QUERY (Linux 6.11) is not used.
@@ -47,6 +58,7 @@ class AddressSpaceReader {
   private:
     int query_mappings(int fd, Range range, Mappings& to);
     int parse_mappings(int fd, Range range, Mappings& to);
+    long read_lines(int fd, Range range, AdvisedAreas& to);
 
     bool query_works_ = true;
     std::vector<char, MappedAllocator<char>> text_;

@@ -260,8 +260,15 @@ bool Registry::convert_parts() {
             reclaim(part.range);
         }
     }
+    read_traits();
+    prepare_traits();
     mover_.configure(file_, support_, settings_.mover);
-    return run_on_private_stack(&Registry::job_to_file) == 0;
+    if (run_on_private_stack(&Registry::job_to_file) != 0) {
+        restore_traits();
+        return false;
+    }
+    give_traits();
+    return true;
 }
 
 int Registry::job_to_file() {
@@ -272,10 +279,11 @@ int Registry::job_to_file() {
             continue;
         }
         // All or nothing.
-        parts_[i].range.end = moved_end;
+        const std::uint64_t last_end = moved_end;
         for (std::size_t j = 0; j <= i; ++j) {
-            if (!parts_[j].range.empty()) {
-                mover_.to_private(parts_[j].range, parts_[j].range.start, parts_[j].protection, moved_end);
+            const Range moved{parts_[j].range.start, j == i ? last_end : parts_[j].range.end};
+            if (!moved.empty()) {
+                mover_.to_private(moved, moved.start, parts_[j].protection, moved_end);
             }
         }
         return error;
@@ -409,14 +417,15 @@ void Registry::reclaim(Range range) {
 }
 
 /// Should it fail, the pages stay where they are: they work as memory all the same.
-bool Registry::move_to_private(Range range, std::uint64_t file_offset, int protection) {
+bool Registry::move_pages_to_private(Range range, std::uint64_t file_offset, int protection) {
     mover_.configure(file_, support_, settings_.mover);
     job_part_ = {range, protection};
     job_offset_ = file_offset;
     if (run_on_private_stack(&Registry::job_to_private) != 0) {
         return false;
     }
-    mapped_is_short_ = !mapped_.erase(range) || !wiped_.erase(range) || mapped_is_short_;
+    mapped_is_short_ =
+        !mapped_.erase(range) || !wiped_.erase(range) || !placed_.erase(range) || mapped_is_short_;
     return true;
 }
 

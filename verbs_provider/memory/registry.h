@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "verbs_provider/memory/address_space.h"
+#include "verbs_provider/memory/mapping_traits.h"
 #include "verbs_provider/memory/memory.h"
 #include "verbs_provider/memory/page_mover.h"
 #include "verbs_provider/memory/parking.h"
@@ -82,6 +83,8 @@ class Registry {
     struct Part {
         Range range;
         int protection = 0;
+        bool is_locked = false;
+        NumaPolicy policy;
     };
     using Parts = std::vector<Part, MappedAllocator<Part>>;
 
@@ -102,12 +105,17 @@ class Registry {
     [[nodiscard]] bool may_convert(Range range, std::uint64_t addr);
     [[nodiscard]] static bool grows_down(const Part& part);
     bool convert_parts();
+    void read_traits();
+    void prepare_traits() const;
+    void restore_traits() const;
+    void give_traits();
     void note_mapped(Range range);
     void make_unused_private(Range range);
     void make_private(Range range);
     bool make_private_at_once(Range range);
     void reclaim(Range range);
     bool move_to_private(Range range, std::uint64_t file_offset, int protection);
+    bool move_pages_to_private(Range range, std::uint64_t file_offset, int protection);
     int run_on_private_stack(int (Registry::*job)());
     int job_to_file();
     int job_to_private();
@@ -131,6 +139,7 @@ class Registry {
     bool mapped_is_short_ = false;                           // there was no memory to note more
     std::atomic<std::uint64_t> lowest_{~0ULL}, highest_{0};  // of all that ever was in it
     RangeCounts wiped_;                                      // children get zeros there (MADV_WIPEONFORK)
+    RangeCounts placed_;     // its own mapping, which will come home, has a NUMA policy
     RangeCounts inherited_;  // in a child: what maps the parent's file, privately
     std::uint64_t moves_ = 0;
     Parking parking_;
@@ -142,6 +151,7 @@ class Registry {
     Mappings displaced_;
     ThreadBlocks thread_blocks_;
     Parts parts_;  // what is to be converted
+    AdvisedAreas advised_;
 
     // Argument of job_to_private.
     Part job_part_;

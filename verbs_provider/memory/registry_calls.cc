@@ -149,6 +149,7 @@ void Registry::start_anew_in_child() {
     copied_.clear();
     mapped_.clear();
     wiped_.clear();
+    placed_.clear();
     mapped_is_short_ = false;
 }
 

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "verbs_provider/memory/advised_memory.h"
 #include "verbs_provider/memory/calls.h"
 #include "verbs_provider/memory/raw_syscall.h"
 #include "verbs_provider/shim/functions.h"
@@ -21,6 +22,8 @@
 extern "C" {
 /// See calls.h.
 __attribute__((visibility("default"))) std::atomic<const urnic::memory::Calls*> urnic_memory_calls{nullptr};
+/// See advised_memory.h.
+__attribute__((visibility("default"))) urnic::memory::AdvisedMemory urnic_advised_memory{};
 /// Where syscall() goes on; null until the constructor has run.
 __attribute__((visibility("hidden"))) void* urnic_shim_real_syscall = nullptr;
 }
@@ -59,6 +62,9 @@ Type next(Function function, Type raw) {
 }
 
 int do_madvise(void* addr, std::size_t length, int advice, memory::RealMadvise real) {
+    if (advice == MADV_DONTDUMP || advice == MADV_WIPEONFORK) {
+        urnic_advised_memory.note(reinterpret_cast<std::uint64_t>(addr), length);
+    }
     const memory::Calls* calls = urnic_memory_calls.load(std::memory_order_acquire);
     return calls == nullptr ? real(addr, length, advice) : calls->advise(addr, length, advice, real);
 }

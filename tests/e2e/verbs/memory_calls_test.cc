@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -95,6 +96,26 @@ TEST_F(MemoryCalls, DiscardedMemoryIsZeroAndStaysTheRnics) {
         });
     }
     close(self);
+}
+
+TEST_F(MemoryCalls, WhatChildrenGetEmptyWasSaidBeforeRegistration) {
+    auto* at = static_cast<std::uint8_t*>(
+        mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(at, MAP_FAILED);
+    std::memset(at, 0x55, 2 * kPage);
+    ASSERT_EQ(madvise(at, kPage, MADV_WIPEONFORK), 0);
+    ibv_mr* mr = ibv_reg_mr(b_->pd, at, 2 * kPage, kLocalAndRemote);
+    ASSERT_NE(mr, nullptr) << std::strerror(errno);
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(at[0] == 0 && at[kPage - 1] == 0 && at[kPage] == 0x55 ? 0 : 1);
+    }
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "a secret went to the child";
+    EXPECT_EQ(at[0], 0x55);
+    EXPECT_EQ(ibv_dereg_mr(mr), 0);
+    munmap(at, 2 * kPage);
 }
 
 TEST_F(MemoryCalls, ErrorsAreThoseOfTheKernel) {
