@@ -229,6 +229,7 @@ struct Cq {  // NOLINT(clang-analyzer-optin.performance.Padding): grouped by mea
     std::uint64_t wallclock_offset_ns;  // CLOCK_REALTIME minus CLOCK_MONOTONIC, once `has_wallclock`
     bool has_wallclock;                 // in this polling block
     bool moderated;           // the daemon holds events back: none is due as soon as there is a completion
+    bool is_librdmacms;       // librdmacm made it, for an rsocket or an endpoint of its own
     bool was_armed_nonempty;  // it held completions when it was armed; kept for moderated CQs alone
     Context* context;
     FastLock lock;

@@ -158,6 +158,12 @@ int poll_cq(struct ibv_cq* ibv_cq, int num_entries, struct ibv_wc* wc) {
     cq.lock.unlock();
     if (got == 0) {
         poll_missed(cq);
+        // An rsocket that waits for its peer's credit has nothing outstanding that could be flushed: the
+        // error of its CQ is what ends it.
+        if (cq.is_librdmacms && session.state_relaxed() == SessionState::kDead) [[unlikely]] {
+            errno = EIO;
+            return -1;
+        }
     }
     return got;
 }

@@ -440,6 +440,16 @@ extern "C" int urnic_cm_modify_qp(struct ibv_qp* qp, struct ibv_qp_attr* attr, i
     return result;
 }
 
+thread_local constinit bool creates_cq = false;
+
+extern "C" struct ibv_cq* urnic_cm_create_cq(struct ibv_context* context, int entries, void* cq_context,
+                                             struct ibv_comp_channel* channel, int comp_vector) {
+    creates_cq = true;
+    struct ibv_cq* cq = ibv_create_cq(context, entries, cq_context, channel, comp_vector);
+    creates_cq = false;
+    return cq;
+}
+
 void lock_channels() {
     channels_mutex.lock();
     lock_cm_ids();
@@ -462,10 +472,13 @@ void install_cm_hooks() {
                                 {"fstat", reinterpret_cast<void*>(&urnic_cm_fstat)},
                                 {"write", reinterpret_cast<void*>(&urnic_cm_write)},
                                 {"close", reinterpret_cast<void*>(&urnic_cm_close)},
-                                {"ibv_modify_qp", reinterpret_cast<void*>(&urnic_cm_modify_qp)}};
+                                {"ibv_modify_qp", reinterpret_cast<void*>(&urnic_cm_modify_qp)},
+                                {"ibv_create_cq", reinterpret_cast<void*>(&urnic_cm_create_cq)}};
     Guard guard(patching_mutex);
-    (void)patch_got_of("librdmacm.so.1", patches, 5);
+    (void)patch_got_of("librdmacm.so.1", patches, 6);
 }
+
+bool is_librdmacm_creating_cq() { return creates_cq; }
 
 void install_cm_fork_handlers() { pthread_atfork(lock_channels, unlock_channels, reset_channels); }
 

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "verbs_provider/core/verbs.h"
+#include "verbs_provider/interpose/librdmacm_hooks.h"
 
 namespace urnic::provider {
 
@@ -72,6 +73,7 @@ Cq* make_cq(Context& context, const CqInit& init) {
     cq->context = &context;
     cq->num_workers = session->num_workers();
     cq->channel = channel;
+    cq->is_librdmacms = is_librdmacm_creating_cq();
     cq->cq.handle = reply.handle;
     cq->cq.context = &context.verbs.context;
     cq->cq.cqe = static_cast<int>(reply.entries);
