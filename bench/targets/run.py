@@ -90,10 +90,10 @@ class Rows(Programs):
         computing = len(self.cpus.all) if computing == "cpus" else computing
         return self.talkers["waiting"].ask(writing, polling, computing, size, self.seconds)[figure]
 
-    def turns(self, how, computing):
+    def turns(self, how, where, computing):
         """us one way between processes that hand each other a word, without RDMA."""
         computing = len(self.cpus.all) if computing == "cpus" else computing
-        return self.talkers["turns"].ask(how, computing, self.seconds)["one_way_us"]
+        return self.talkers["turns"].ask(how, where, computing, self.seconds)["one_way_us"]
 
     def latency_beside(self, computing, program, *words):
         """us one way, the average: what waits for time slices counts as often as it happens."""
@@ -102,6 +102,14 @@ class Rows(Programs):
                 loop = stack.enter_context(subprocess.Popen(["sh", "-c", "while :; do :; done"]))
                 stack.callback(loop.kill)
             return self.perftest(self.waiting_daemon, program, *words, "-n", str(max(100, self.iterations // 10)), pins=False)[5]
+
+    def registration_beside(self, size, writers):
+        """us of the first registration, on no CPU in particular."""
+        command = self.main.run([self.verbs_bench, "registration", "--bytes", size, "--writers", writers, "--content", "1"])
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, check=False)
+        if done.returncode != 0:
+            raise Failure(f"{' '.join(command)} ended with {done.returncode}")
+        return json.loads(done.stdout)["first_us"]
 
     def registration(self, size, figure):
         """Both figures of a size come from one run: the one that is asked for first makes it."""
@@ -162,19 +170,41 @@ def judge(group, row, samples, cpus):
             "target": parts, "held": all(part["held"] for part in parts)}
 
 
+HEAD = ["| what | unit | target | met | urnic | beside it | ratio |", "|---|---|---|---|---|---|---|"]
+
+
 def table(results, found, options):
-    lines = [machine.about(found) + f" {options.repetitions} repetitions of blocks of {options.seconds:g} s; daemon on CPU "
+    about = (machine.about(found) + f" {options.repetitions} repetitions of blocks of {options.seconds:g} s; daemon on CPU "
              f"{found['cpu_daemon']}, applications on {found['cpu_a']} and {found['cpu_b']}; programs without a daemon on "
              f"{found['cpu_a']} and {found['cpu_own_b']}. Medians (first to third quartile); ratios are taken within a "
-             "repetition. A latency's ratio is good when it is small, any other when it is large.", "",
-             "| what | unit | target | met | urnic | beside it | ratio |", "|---|---|---|---|---|---|---|"]
+             "repetition. A latency's ratio is good when it is small, any other when it is large.")
+    return "\n".join([about, "", *HEAD, *map(table_row, results)]) + "\n"
+
+
+def table_row(entry):
+    targets = "; ".join(part["target"] for part in entry["target"])
+    beside = "<br>".join(f"{name} {machine.cell(value)}" for name, value in entry["beside"].items()) or "-"
+    ratios = "<br>".join(machine.cell(value) for value in entry["ratios"].values()) or "-"
+    return (f"| {entry['row']} | {entry['unit']} | {targets} | {'yes' if entry['held'] else '**no**'} | "
+            f"{machine.cell(entry['result'])} | {beside} | {ratios} |")
+
+
+def renewed(page_table, results, found, options):
+    """The page's table with these rows in their places, new ones at its end, and below when they were measured."""
+    lines = page_table.splitlines()
     for entry in results:
-        targets = "; ".join(part["target"] for part in entry["target"])
-        beside = "<br>".join(f"{name} {machine.cell(value)}" for name, value in entry["beside"].items()) or "-"
-        ratios = "<br>".join(machine.cell(value) for value in entry["ratios"].values()) or "-"
-        lines.append(f"| {entry['row']} | {entry['unit']} | {targets} | {'yes' if entry['held'] else '**no**'} | "
-                     f"{machine.cell(entry['result'])} | {beside} | {ratios} |")
-    return "\n".join(lines) + "\n"
+        row = table_row(entry)
+        same = [number for number, line in enumerate(lines) if line.startswith(f"| {entry['row']} | ")]
+        if same:
+            lines[same[0]] = row
+        else:
+            lines.insert(max(number for number, line in enumerate(lines) if line.startswith("|")) + 1, row)
+    begin = f"Rows of `--only {options.only}`: "
+    lines = [line for line in lines if not line.startswith(begin)]
+    note = begin + machine.about(found) + f" {options.repetitions} repetitions of blocks of {options.seconds:g} s."
+    if lines[-1].startswith("|"):
+        lines.append("")
+    return "\n".join([*lines, note]) + "\n"
 
 
 def arguments():
@@ -182,9 +212,12 @@ def arguments():
     options_of.add_blocks(parser, (11, "blocks of each kind"), (3, "3 repetitions, under five minutes"), (1.0, "length of a throughput block"),
                           (20000, "iterations of a latency block"), (MANY_CONNECTED, "QPs of the rows with many"))
     parser.add_argument("--only", default="", help="only groups and rows whose name contains this; the table is then printed only")
+    parser.add_argument("--renew", action="store_true", help="with --only: puts these rows into the page's table")
     options_of.add_results(parser, "results", what="page that the table goes into (%(default)s); of --only and of --print it stays as it is")
     options_of.add_print(parser)
     options = options_of.parse(parser)
+    if options.renew and not options.only:
+        parser.error("--renew is for --only: without it the whole table is written")
     if options.repetitions < 1 or not 0 < options.seconds <= 600 or options.iterations < 100 or not 1 <= options.connected <= 16384:
         parser.error("--repetitions must be at least 1, --seconds positive, --iterations at least 100, --connected 1 to 16384")
     return options
@@ -219,7 +252,9 @@ def main():
     found |= {"took_seconds": round(time.monotonic() - begin, 1), **cpu_times.disturbances()}
     machine.write_json(options.json, {"context": found, "results": results})
     text = table(results, found, options)
-    if not options.only and not options.print:
+    if options.renew and options.only:
+        machine.write_between(options.page, MARK, renewed(machine.read_between(options.page, MARK), results, found, options))
+    elif not options.only and not options.print:
         machine.write_between(options.page, MARK, text)
     print(text, end="")
     say(f"{sum(entry['held'] for entry in results)} of {len(results)} targets met; took {found['took_seconds']:.0f} s; {options.json}")

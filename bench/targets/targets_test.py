@@ -5,6 +5,7 @@ import pathlib
 import sys
 import tempfile
 import tomllib
+import types
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -96,6 +97,24 @@ class Writing(unittest.TestCase):
             self.assertEqual(page.read_text(encoding="utf-8"), "before\n<!-- m -->\nnewer\n<!-- end of m -->\nafter\n")
             with self.assertRaises(machine.Failure):
                 machine.write_between(page, "other", "x\n")
+
+    def test_some_rows_are_renewed(self):
+        found = {"date": "d", "commit": "c", "cpu": "x", "cpus": 2, "kernel": "k", "load_before": 0.3}
+        options = types.SimpleNamespace(only="b", repetitions=3, seconds=1.0)
+
+        def entries(*rows):
+            group = {"name": "g", "unit": "u", "better": "more"}
+            return [run.judge(group, {"name": name, "run": ["x"], "target": [{"value": 1.0}]}, {name: [figure]}, 2)
+                    for name, figure in rows]
+
+        old = "\n".join(["about", "", *run.HEAD, *map(run.table_row, entries(("a", 7.0), ("b", 8.0)))]) + "\n"
+        new = run.renewed(old, entries(("b", 9.0), ("bb", 6.0)), found, options)
+        again = run.renewed(new, entries(("b", 5.0)), found, options)
+        for table, figures in ((new, [("a", "7"), ("b", "9"), ("bb", "6")]), (again, [("a", "7"), ("b", "5"), ("bb", "6")])):
+            rows = [line.split(" | ") for line in table.splitlines()[4:7]]
+            self.assertEqual([(row[0].removeprefix("| "), row[4].split(" ")[0]) for row in rows], figures)
+            self.assertEqual(table.count("Rows of `--only b`: "), 1)
+            self.assertTrue(table.startswith("about\n\n"))
 
     def test_busy_machine_is_named(self):
         quiet = {"date": "d", "commit": "c", "cpu": "x", "cpus": 2, "kernel": "k", "load_before": 0.3, "steal_percent": 0.0,

@@ -177,14 +177,25 @@ def about(found):
     return text
 
 
-def write_between(path, mark, text):
-    """Replaces what stands between `<!-- MARK -->` and `<!-- end of MARK -->` in a page."""
+def split_at_mark(path, mark):
+    """A page before the line `<!-- MARK -->`, from there to `<!-- end of MARK -->`, and behind that."""
     begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
     page = path.read_text(encoding="utf-8")
     if page.count(begin) != 1 or page.count(end) != 1:
         raise Failure(f"{path} must have one line {begin} and one line {end}: what lies between them is replaced")
     before, rest = page.split(begin)
-    path.write_text(f"{before}{begin}\n{text}{end}{rest.split(end)[1]}", encoding="utf-8")
+    between, behind = rest.split(end)
+    return f"{before}{begin}\n", between.removeprefix("\n"), f"{end}{behind}"
+
+
+def read_between(path, mark):
+    return split_at_mark(path, mark)[1]
+
+
+def write_between(path, mark, text):
+    """Replaces what stands between `<!-- MARK -->` and `<!-- end of MARK -->` in a page."""
+    before, _, behind = split_at_mark(path, mark)
+    path.write_text(f"{before}{text}{behind}", encoding="utf-8")
 
 
 def write_json(path, data):

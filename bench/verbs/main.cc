@@ -10,9 +10,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "bench/verbs/load.h"
 #include "bench/verbs/turns.h"
@@ -124,10 +126,30 @@ int many_qps(std::uint32_t connected) {
     return 0;
 }
 
+/// Threads that write to the memory as fast as they can, each from a place of its own on.
+class Writing {
+  public:
+    Writing(std::byte* at, std::size_t bytes, std::uint32_t threads) {
+        for (std::uint32_t i = 0; i < threads; ++i) {
+            threads_.emplace_back([=](const std::stop_token& stop) {
+                constexpr std::size_t kStride = 64;
+                for (std::size_t next = bytes / threads * i; !stop.stop_requested(); next += kStride) {
+                    next = next + kStride > bytes ? 0 : next;
+                    *static_cast<volatile std::byte*>(at + next) = std::byte{1};
+                }
+            });
+        }
+    }
+
+  private:
+    std::vector<std::jthread> threads_;
+};
+
 /// Registers a range of fresh pages, and the same range a second time.
-int registration(std::size_t bytes) {
+int registration(std::size_t bytes, std::uint32_t writers, std::uint32_t content) {
     const Side side("urnic0", 0);
     const Pages pages(bytes);
+    std::memset(pages.data(), static_cast<int>(content), pages.size());
     const auto reg = [&](double& micros) {
         const auto begin = Clock::now();
         ibv_mr* mr = ibv_reg_mr(side.pd(), pages.data(), pages.size(),
@@ -143,7 +165,10 @@ int registration(std::size_t bytes) {
     constexpr std::size_t kAgain = 21;
     double first_us = 0;
     std::array<double, kAgain> again_us{};
-    const auto first = reg(first_us);
+    const auto first = [&] {
+        const Writing beside(pages.data(), pages.size(), writers);
+        return reg(first_us);
+    }();
     for (double& micros : again_us) {
         const auto again = reg(micros);
     }
@@ -212,6 +237,11 @@ int run(int argc, char** argv) {
     std::size_t bytes = 1U << 20U;
     const Command reg = app.command("registration", "a memory region made, and made again and again");
     reg.option("--bytes", bytes, "its length").in_range(std::size_t{1}, std::size_t{1} << 40U);
+    std::uint32_t writers = 0;
+    reg.option("--writers", writers, "threads that write to it when it is made for the first time")
+        .in_range(0, 64);
+    std::uint32_t content = 0;
+    reg.option("--content", content, "what each of its bytes is; zeros are not copied").in_range(0, 255);
     app.command("pause", "8 B WRITEs after pauses; lines: COUNT PAUSE_MS");
     const Command waiting = app.command(
         "waiting",
@@ -220,7 +250,7 @@ int run(int argc, char** argv) {
         "yields", "what threads that only yield take each other for; lines: YIELDING COMPUTING SECONDS");
     const Command turns = app.command("turns",
                                       "three processes that hand each other a word, without RDMA; lines: "
-                                      "spin|yield|sleep|look COMPUTING SECONDS");
+                                      "spin|yield|sleep|look anywhere|together|apart COMPUTING SECONDS");
     if (const auto status = app.parse(argc, argv)) return *status;
     if (turns.parsed()) {
         return take_turns();
@@ -234,7 +264,7 @@ int run(int argc, char** argv) {
     if (qps.parsed()) {
         return many_qps(connected);
     }
-    return reg.parsed() ? registration(bytes) : after_pause();
+    return reg.parsed() ? registration(bytes, writers, content) : after_pause();
 }
 
 }  // namespace

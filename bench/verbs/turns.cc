@@ -31,6 +31,7 @@ namespace {
 using TurnClock = std::chrono::steady_clock;
 
 enum class Wait : std::uint8_t { kSpin, kYield, kSleep, kLook };
+enum class Place : std::uint8_t { kAnywhere, kTogether, kApart };
 
 constexpr auto kLookFor = std::chrono::microseconds(25);
 constexpr std::uint32_t kMostComputing = 64;
@@ -78,15 +79,23 @@ void wait_for(Word& word, std::uint32_t value, Wait how) {
     }
 }
 
+/// The daemon has another CPU than the applications, or all have one.
+void take_place(Place place, bool is_daemon) {
+    if (place != Place::kAnywhere) {
+        pin_this_process(place == Place::kApart && is_daemon ? 1 : 0);
+    }
+}
+
 /// A process that passes on what it gets, in both directions, until it is killed.
 template <typename Turn>
-pid_t start_process(const Turn& turn) {
+pid_t start_process(Place place, bool is_daemon, const Turn& turn) {
     const pid_t child = fork();
     if (child == -1) {
         give_up("fork");
     }
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        take_place(place, is_daemon);
         for (std::uint32_t i = 1;; ++i) {
             turn(i);
         }
@@ -94,23 +103,26 @@ pid_t start_process(const Turn& turn) {
     return child;
 }
 
-void measure_turns(Wait how, double seconds) {
+void measure_turns(Wait how, Place place, double seconds) {
     void* memory = mmap(nullptr, sizeof(Words), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         give_up("mmap");
     }
     Words& words = *new (memory) Words;
     // The daemon serves two directions by turns: it knows which one is next.
-    const std::array children = {start_process([&](std::uint32_t i) {
-                                     wait_for(words.there, i, how);
-                                     enqueue(words.on, i);
-                                     wait_for(words.back, i, how);
-                                     enqueue(words.home, i);
-                                 }),
-                                 start_process([&](std::uint32_t i) {
+    const std::array children = {start_process(place, true,
+                                               [&](std::uint32_t i) {
+                                                   wait_for(words.there, i, how);
+                                                   enqueue(words.on, i);
+                                                   wait_for(words.back, i, how);
+                                                   enqueue(words.home, i);
+                                               }),
+                                 start_process(place, false, [&](std::uint32_t i) {
                                      wait_for(words.on, i, how);
                                      enqueue(words.back, i);
                                  })};
+    const CpusOfThisProcess cpus;
+    take_place(place, false);
     const auto began = TurnClock::now();
     auto now = began;
     std::uint32_t rounds = 0;
@@ -137,19 +149,22 @@ void measure_turns(Wait how, double seconds) {
 
 int take_turns() {
     constexpr std::array kNames = {"spin", "yield", "sleep", "look"};
+    constexpr std::array kPlaces = {"anywhere", "together", "apart"};
     std::printf("{\"ready\": 1}\n");
     std::fflush(stdout);
-    std::string how;
+    std::string how, where;
     std::uint32_t computing = 0;
     double seconds = 0;
-    while (std::cin >> how >> computing >> seconds) {
+    while (std::cin >> how >> where >> computing >> seconds) {
         const auto* const name = std::find(kNames.begin(), kNames.end(), how);
-        if (name == kNames.end() || computing > kMostComputing || !(seconds > 0)) {
+        const auto* const place = std::find(kPlaces.begin(), kPlaces.end(), where);
+        if (name == kNames.end() || place == kPlaces.end() || computing > kMostComputing || !(seconds > 0)) {
             errno = EINVAL;
-            give_up("spin|yield|sleep|look COMPUTING SECONDS");
+            give_up("spin|yield|sleep|look anywhere|together|apart COMPUTING SECONDS");
         }
-        const Computing beside(computing);
-        measure_turns(static_cast<Wait>(name - kNames.begin()), seconds);
+        const auto placed = static_cast<Place>(place - kPlaces.begin());
+        const Computing beside(computing, placed != Place::kAnywhere);
+        measure_turns(static_cast<Wait>(name - kNames.begin()), placed, seconds);
     }
     return 0;
 }
