@@ -119,26 +119,21 @@ class KilledDaemon(WithStreams):
                 return server, client
         self.fail("rstream does not get on")
 
-    def end_rsockets(self, *how):
-        """Both ends of rstream; the daemon is dead, and the client had waited for credit alone, since its peer takes nothing."""
+    def assert_client_ends(self, *how):
+        """Of rstream: it waits for credit alone, since its peer takes nothing. That peer, which receives, takes the end of file that it
+        then gets for a whole message, and goes on."""
         server, client = self.rsockets(*how)
         server.send_signal(signal.SIGSTOP)
-        self.addCleanup(server.send_signal, signal.SIGCONT)
         self.assertTrue(harness.wait_until(self.rests))
         self.daemon.kill()
         self.daemon.wait()
-        return server, client
+        client.wait(harness.PATIENCE_S)
 
     def test_rsockets_that_block_end(self):
-        server, client = self.end_rsockets("-T", "b")
-        client.wait(harness.PATIENCE_S)
-        server.send_signal(signal.SIGCONT)
-        server.wait(harness.PATIENCE_S)
+        self.assert_client_ends("-T", "b")
 
     def test_rsockets_that_poll_end(self):
-        # rstream's receiver takes the end of file for EWOULDBLOCK, an errno of before, and asks again.
-        _, client = self.end_rsockets("-T", "n")
-        client.wait(harness.PATIENCE_S)
+        self.assert_client_ends("-T", "n")
 
     def rests(self):
         """Whether nothing is sent for a moment."""
