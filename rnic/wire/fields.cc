@@ -35,6 +35,38 @@ void store_bits(std::byte* wire, std::size_t bit_offset, std::size_t bit_width, 
     }
 }
 
+/// Equal neighbours of a list are shown once, with their number: tables are mostly that.
+std::string list_text(const std::uint8_t* bytes, std::size_t count, std::size_t item_bytes) {
+    std::string text;
+    for (std::size_t at = 0; at < count;) {
+        std::size_t end = at + item_bytes;
+        while (end < count && std::memcmp(bytes + at, bytes + end, item_bytes) == 0) {
+            end += item_bytes;
+        }
+        std::uint64_t value = 0;
+        for (std::size_t i = 0; i < item_bytes; ++i) {
+            value = value << 8U | bytes[at + i];
+        }
+        text += text.empty() ? "" : " ";
+        text +=
+            item_bytes == 1 ? std::to_string(value) : hex_text(value, static_cast<unsigned>(item_bytes) * 2);
+        if (const std::size_t times = (end - at) / item_bytes; times != 1) {
+            text += " x" + std::to_string(times);
+        }
+        at = end;
+    }
+    return text;
+}
+
+/// What a name has that is no printable ASCII is a point.
+std::string name_text(const std::uint8_t* bytes, std::size_t count) {
+    std::string text;
+    for (std::size_t i = 0; i < count && bytes[i] != 0; ++i) {
+        text += bytes[i] >= 0x20 && bytes[i] < 0x7f ? static_cast<char>(bytes[i]) : '.';
+    }
+    return text;
+}
+
 const std::byte* member_of(const Field& field, const void* object) {
     return static_cast<const std::byte*>(object) + field.member_offset;
 }
@@ -127,6 +159,14 @@ std::string field_text(const Field& field, const void* object) {
             return gid_text(address_in<Gid>(bytes));
         case FieldFormat::kBytes:
             return bytes_text(bytes, field.member_bytes);
+        case FieldFormat::kText:
+            return name_text(bytes, field.member_bytes);
+        case FieldFormat::kList8:
+            return list_text(bytes, field.member_bytes, 1);
+        case FieldFormat::kList16:
+            return list_text(bytes, field.member_bytes, 2);
+        case FieldFormat::kList64:
+            return list_text(bytes, field.member_bytes, 8);
         case FieldFormat::kHex:
             text = hex_text(field_number(field, object), (field.bit_width + 3U) / 4);
             break;

@@ -11,7 +11,18 @@
 namespace urnic::wire {
 
 /// How a field's value is shown to a person.
-enum class FieldFormat : std::uint8_t { kDecimal, kHex, kMac, kIpv4, kGid, kBytes };
+enum class FieldFormat : std::uint8_t {
+    kDecimal,
+    kHex,
+    kMac,
+    kIpv4,
+    kGid,
+    kBytes,
+    kText,    // octets of a name, up to the first zero
+    kList8,   // numbers of one octet, decimal: ports
+    kList16,  // of two and of eight octets, big-endian, hexadecimal: P_Keys, port masks, GUIDs
+    kList64,
+};
 
 /// The name of a value, nullptr when it has none.
 using ValueName = const char* (*)(std::uint64_t value);
@@ -27,8 +38,7 @@ struct Field {
 
     /// Whole bytes copied as they are (addresses, private data), in contrast to a number in host order.
     [[nodiscard]] constexpr bool is_bytes() const {
-        return format == FieldFormat::kMac || format == FieldFormat::kIpv4 || format == FieldFormat::kGid ||
-               format == FieldFormat::kBytes;
+        return format != FieldFormat::kDecimal && format != FieldFormat::kHex;
     }
 };
 

@@ -1,8 +1,9 @@
 #include "rnic/wire/dissect/describe.h"
 
+#include "rnic/wire/dissect/describe_mad.h"
 #include "rnic/wire/dissect/ib/transport.h"
 #include "rnic/wire/dissect/ipoib/ipoib.h"
-#include "rnic/wire/mad/cm.h"
+#include "rnic/wire/dissect/table_layer.h"
 #include "rnic/wire/mad/mad.h"
 #include "rnic/wire/opcodes.h"
 
@@ -12,84 +13,6 @@ namespace {
 
 DescribedField number_field(const char* name, std::uint64_t value, std::string text) {
     return {name, std::move(text), true, value};
-}
-
-Layer layer_of(const HeaderTable& table, const void* object) {
-    Layer layer{table.name, {}};
-    for (const Field& field : table.fields) {
-        const bool is_number = !field.is_bytes();
-        layer.fields.push_back(
-            {field.name, field_text(field, object), is_number, is_number ? field_number(field, object) : 0});
-    }
-    return layer;
-}
-
-/// A header at the front of `bytes`; the rest of them is left in `bytes`. Returns whether they hold it.
-template <class T>
-bool take_layer(const HeaderTable& table, std::span<const std::byte>& bytes, T& object,
-                std::vector<Layer>& layers) {
-    if (bytes.size() < table.length_bytes) {
-        return false;
-    }
-    read_fields(table, bytes.data(), &object);
-    layers.push_back(layer_of(table, &object));
-    bytes = bytes.subspan(table.length_bytes);
-    return true;
-}
-
-/// The RDMA IP CM service's own header lies at the front of the private data of REQ and SIDR_REQ.
-template <class M>
-void add_ip_cm_header(const M& message, std::vector<Layer>& layers) {
-    if constexpr (requires { message.service_id; }) {
-        if (!std::is_same_v<M, cm::SidrRep> && cm::is_ip_cm_service(message.service_id)) {
-            cm::IpCmHeader header;
-            read_fields(cm::kIpCmHeaderTable, reinterpret_cast<const std::byte*>(message.private_data.data()),
-                        &header);
-            layers.push_back(layer_of(cm::kIpCmHeaderTable, &header));
-        }
-    }
-}
-
-void add_cm_message(std::uint16_t attribute_id, std::span<const std::byte> body, std::vector<Layer>& layers) {
-    if (body.size() < cm::kMessageBytes) {
-        return;
-    }
-    const std::optional<cm::Message> message =
-        cm::parse_message(attribute_id, body.first<cm::kMessageBytes>());
-    if (!message) {
-        return;
-    }
-    std::visit(
-        [&layers](const auto& one) {
-            layers.push_back(layer_of(one.table(), &one));
-            add_ip_cm_header(one, layers);
-        },
-        *message);
-}
-
-void add_mad(std::span<const std::byte> payload, std::vector<Layer>& layers) {
-    if (payload.size() < kMadHeaderBytes) {
-        return;
-    }
-    MadHeader header;
-    read_fields(kMadTable, payload.data(), &header);
-    if (header.mgmt_class == kMadClassSubnetDirected) {
-        SmpDirected smp;
-        if (!take_layer(kSmpDirectedTable, payload, smp, layers)) {
-            return;
-        }
-    } else {
-        (void)take_layer(kMadTable, payload, header, layers);
-    }
-    if (const char* name = mad_attribute_name(header.mgmt_class, header.attribute_id)) {
-        layers.back().fields.push_back({"attribute", name});
-    }
-    if (header.mgmt_class == kMadClassCommunication) {
-        add_cm_message(header.attribute_id, payload, layers);
-    } else if (header.mgmt_class == kMadClassSubnetLidRouted) {
-        SmpLidRouted smp;
-        (void)take_layer(kSmpLidRoutedTable, payload, smp, layers);
-    }
 }
 
 void add_ipoib(std::span<const std::byte> payload, std::vector<Layer>& layers) {

@@ -27,6 +27,9 @@ enum MadMethod : std::uint8_t {
     kMadGet = 0x01,
     kMadSet = 0x02,
     kMadSend = 0x03,
+    kMadTrap = 0x05,
+    kMadReport = 0x06,
+    kMadTrapRepress = 0x07,
     kMadGetResponse = 0x81,
 };
 

@@ -10,8 +10,11 @@
 #include "rnic/wire/dissect/ib/link.h"
 #include "rnic/wire/dissect/ib/transport.h"
 #include "rnic/wire/dissect/ipoib/ipoib.h"
+#include "rnic/wire/mad/administration_attributes.h"
 #include "rnic/wire/mad/cm.h"
 #include "rnic/wire/mad/mad.h"
+#include "rnic/wire/mad/performance_attributes.h"
+#include "rnic/wire/mad/subnet_attributes.h"
 #include "tests/support/hex.h"
 #include "tests/support/random_bytes.h"
 
@@ -54,6 +57,36 @@ std::vector<Expected> all_tables() {
         {&cm::Lap::table(), 232, 32 + 3 + 32 + 4 + 2 + 3 + 3},
         {&cm::Apr::table(), 232, 16},
         {&cm::kIpCmHeaderTable, 36, 4},
+        {&mad::kNodeDescriptionTable, 64, 0},
+        {&mad::kNodeInfoTable, 40, 0},
+        {&mad::kSwitchInfoTable, 20, 11},
+        {&mad::kPortInfoTable, 64, 17},
+        {&mad::kGuidInfoTable, 64, 0},
+        {&mad::kPkeyBlockTable, 64, 0},
+        {&mad::kSlToVlMappingTable, 8, 0},
+        {&mad::kVlArbitrationTable, 64, 0},
+        {&mad::kLinearForwardingTable, 64, 0},
+        {&mad::kRandomForwardingTable, 64, 0},
+        {&mad::kMulticastForwardingTable, 64, 0},
+        {&mad::kSmInfoTable, 21, 0},
+        {&mad::kNoticeTable, 64, 0},
+        {&mad::kClassPortInfoTable, 72, 8},
+        {&mad::kPortCountersTable, 44, 8},
+        {&mad::kPortCountersExtendedTable, 72, 40},
+        {&mad::kRmppTable, 12, 0},
+        {&mad::kSaHeaderTable, 20, 16},
+        {&mad::kLidRecordTable, 4, 16},
+        {&mad::kPortRecordTable, 4, 0},
+        {&mad::kTwoPortRecordTable, 8, 32},
+        {&mad::kBlockRecordTable, 8, 32},
+        {&mad::kMulticastBlockRecordTable, 8, 35},
+        {&mad::kPkeyBlockRecordTable, 8, 24},
+        {&mad::kGuidBlockRecordTable, 8, 40},
+        {&mad::kLinkRecordTable, 6, 0},
+        {&mad::kServiceRecordTable, 176, 16},
+        {&mad::kPathRecordTable, 64, 51},
+        {&mad::kMcMemberRecordTable, 52, 23},
+        {&mad::kInformInfoTable, 36, 27},
     };
     const std::size_t extended_lengths[] = {4, 8, 4, 4, 16, 28, 4, 8, 4, 4, 16};
     const std::size_t extended_reserved[] = {8, 8, 8, 0, 0, 0, 0, 0, 0, 0, 128};

@@ -1,0 +1,191 @@
+// Subnet administration (IBA 15): RMPP, its header, its records.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "rnic/wire/fields.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic::wire::mad {
+
+/// RMPPType.
+enum RmppType : std::uint8_t { kRmppNone = 0, kRmppData = 1, kRmppAck = 2, kRmppStop = 3, kRmppAbort = 4 };
+enum RmppFlags : std::uint8_t { kRmppActive = 1, kRmppFirst = 2, kRmppLast = 4 };
+/// Where RMPP's header, the class's own and the data begin in a MAD of subnet administration (IBA 15.2.1).
+inline constexpr std::size_t kRmppOffset = 24;
+inline constexpr std::size_t kSaHeaderOffset = 36;
+inline constexpr std::size_t kSaDataOffset = 56;
+
+/// The reliable multi-packet protocol's header (IBA 13.6.2.1).
+struct Rmpp {
+    std::uint8_t version = 0;
+    std::uint8_t type = 0;
+    std::uint8_t resp_time = 0;
+    std::uint8_t flags = 0;  // 1 active, 2 first, 4 last
+    std::uint8_t status = 0;
+    std::uint32_t data1 = 0;  // DATA: segment; ACK: the last one received
+    std::uint32_t data2 = 0;  // DATA: octets of payload; ACK: the last one that may come
+    bool operator==(const Rmpp&) const = default;
+};
+extern const HeaderTable kRmppTable;
+
+/// Subnet administration's own header (IBA 15.2.1.1), behind RMPP.
+struct SaHeader {
+    std::uint64_t sm_key = 0;
+    std::uint16_t attribute_offset = 0;  // units of eight octets: from one record to the next
+    std::uint64_t component_mask = 0;
+    bool operator==(const SaHeader&) const = default;
+};
+extern const HeaderTable kSaHeaderTable;
+
+/// What a record of a node's or switch's attribute begins with.
+struct LidRecord {
+    std::uint16_t lid = 0;
+    bool operator==(const LidRecord&) const = default;
+};
+extern const HeaderTable kLidRecordTable;
+
+/// And that of a port's.
+struct PortRecord {
+    std::uint16_t lid = 0;
+    std::uint8_t port = 0;
+    std::uint8_t options = 0;
+    bool operator==(const PortRecord&) const = default;
+};
+extern const HeaderTable kPortRecordTable;
+
+/// SLtoVLMappingTableRecord: two ports. VLArbitrationRecord: port and block.
+struct TwoPortRecord {
+    std::uint16_t lid = 0;
+    std::uint8_t input_port = 0;
+    std::uint8_t output_port = 0;
+    bool operator==(const TwoPortRecord&) const = default;
+};
+extern const HeaderTable kTwoPortRecordTable;
+
+/// LinearForwardingTableRecord.
+struct BlockRecord {
+    std::uint16_t lid = 0;
+    std::uint16_t block = 0;
+    bool operator==(const BlockRecord&) const = default;
+};
+extern const HeaderTable kBlockRecordTable;
+
+/// MulticastForwardingTableRecord.
+struct MulticastBlockRecord {
+    std::uint16_t lid = 0;
+    std::uint8_t position = 0;
+    std::uint16_t block = 0;
+    bool operator==(const MulticastBlockRecord&) const = default;
+};
+extern const HeaderTable kMulticastBlockRecordTable;
+
+/// P_KeyTableRecord.
+struct PkeyBlockRecord {
+    std::uint16_t lid = 0;
+    std::uint16_t block = 0;
+    std::uint8_t port = 0;
+    bool operator==(const PkeyBlockRecord&) const = default;
+};
+extern const HeaderTable kPkeyBlockRecordTable;
+
+/// GUIDInfoRecord.
+struct GuidBlockRecord {
+    std::uint16_t lid = 0;
+    std::uint8_t block = 0;
+    bool operator==(const GuidBlockRecord&) const = default;
+};
+extern const HeaderTable kGuidBlockRecordTable;
+
+/// IBA 15.2.5.13.
+struct LinkRecord {
+    std::uint16_t from_lid = 0;
+    std::uint8_t from_port = 0;
+    std::uint8_t to_port = 0;
+    std::uint16_t to_lid = 0;
+    bool operator==(const LinkRecord&) const = default;
+};
+extern const HeaderTable kLinkRecordTable;
+
+/// IBA 15.2.5.14.
+struct ServiceRecord {
+    std::uint64_t service_id = 0;
+    Gid service_gid{};
+    std::uint16_t service_pkey = 0;
+    std::uint32_t service_lease = 0;  // seconds
+    std::array<std::uint8_t, 16> service_key{};
+    std::array<std::uint8_t, 64> service_name{};
+    std::array<std::uint8_t, 64> service_data{};
+    bool operator==(const ServiceRecord&) const = default;
+};
+extern const HeaderTable kServiceRecordTable;
+
+/// IBA 15.2.5.16.
+struct PathRecord {
+    std::uint64_t service_id = 0;
+    Gid dgid{};
+    Gid sgid{};
+    std::uint16_t dlid = 0;
+    std::uint16_t slid = 0;
+    bool raw_traffic = false;
+    std::uint32_t flow_label = 0;
+    std::uint8_t hop_limit = 0;
+    std::uint8_t tclass = 0;
+    bool reversible = false;
+    std::uint8_t numb_path = 0;
+    std::uint16_t pkey = 0;
+    std::uint16_t qos_class = 0;
+    std::uint8_t sl = 0;
+    std::uint8_t mtu_selector = 0;
+    std::uint8_t mtu = 0;
+    std::uint8_t rate_selector = 0;
+    std::uint8_t rate = 0;
+    std::uint8_t packet_life_time_selector = 0;
+    std::uint8_t packet_life_time = 0;
+    std::uint8_t preference = 0;
+    bool operator==(const PathRecord&) const = default;
+};
+extern const HeaderTable kPathRecordTable;
+
+/// IBA 15.2.5.17.
+struct McMemberRecord {
+    Gid mgid{};
+    Gid port_gid{};
+    std::uint32_t qkey = 0;
+    std::uint16_t mlid = 0;
+    std::uint8_t mtu_selector = 0;
+    std::uint8_t mtu = 0;
+    std::uint8_t tclass = 0;
+    std::uint16_t pkey = 0;
+    std::uint8_t rate_selector = 0;
+    std::uint8_t rate = 0;
+    std::uint8_t packet_life_time_selector = 0;
+    std::uint8_t packet_life_time = 0;
+    std::uint8_t sl = 0;
+    std::uint32_t flow_label = 0;
+    std::uint8_t hop_limit = 0;
+    std::uint8_t scope = 0;
+    std::uint8_t join_state = 0;
+    bool proxy_join = false;
+    bool operator==(const McMemberRecord&) const = default;
+};
+extern const HeaderTable kMcMemberRecordTable;
+
+/// IBA 13.4.8.3.
+struct InformInfo {
+    Gid gid{};
+    std::uint16_t lid_range_begin = 0;
+    std::uint16_t lid_range_end = 0;
+    std::uint8_t is_generic = 0;
+    std::uint8_t subscribe = 0;
+    std::uint16_t type = 0;
+    std::uint16_t trap_number = 0;
+    std::uint32_t qpn = 0;
+    std::uint8_t resp_time_value = 0;
+    std::uint32_t producer_type = 0;
+    bool operator==(const InformInfo&) const = default;
+};
+extern const HeaderTable kInformInfoTable;
+
+}  // namespace urnic::wire::mad

@@ -1,0 +1,218 @@
+// Management datagrams as text: each class's attributes, tables of records, and what is cut or lies.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "rnic/wire/dissect/describe_mad.h"
+#include "rnic/wire/mad/attribute_layout.h"
+#include "rnic/wire/mad/mad.h"
+#include "rnic/wire/mad/performance_attributes.h"
+#include "tests/support/hex.h"
+#include "tests/support/random_bytes.h"
+
+namespace urnic::wire {
+namespace {
+
+std::vector<std::byte> datagram(const std::string& hex) {
+    std::vector<std::byte> bytes = test::from_hex(hex);
+    EXPECT_LE(bytes.size(), kMadBytes);
+    bytes.resize(kMadBytes);
+    return bytes;
+}
+
+std::vector<Layer> layers_of(std::span<const std::byte> bytes) {
+    std::vector<Layer> layers;
+    add_mad(bytes, layers);
+    return layers;
+}
+
+std::string names_of(const std::vector<Layer>& layers) {
+    std::string names;
+    for (const Layer& layer : layers) {
+        names += (names.empty() ? "" : ", ") + layer.name;
+    }
+    return names;
+}
+
+/// Name and text of each field of the last layer.
+std::map<std::string, std::string> last_of(const std::vector<Layer>& layers) {
+    std::map<std::string, std::string> fields;
+    for (const DescribedField& field : layers.back().fields) {
+        fields[field.name] = field.text;
+    }
+    return fields;
+}
+
+std::string directed(const std::string& attribute, const std::string& data) {
+    return "01 81 01 81 8000 00 01 0000000000000001 " + attribute +
+           " 0000 00000000 0000000000000000 ffff ffff" + test::repeated("00", 28) + data;
+}
+
+// The NodeInfo of a ConnectX switch port, by the offsets of IBA table 143.
+TEST(MadLayers, NodeInfo) {
+    const auto layers = layers_of(datagram(directed(
+        "0011",
+        "01 01 02 24 0002c90300a1b2c3 0002c90300a1b2c0 0002c90300a1b2c1 0008 c738 000000a1 13 0002c9")));
+    EXPECT_EQ(names_of(layers), "SMP directed route, NodeInfo");
+    const auto fields = last_of(layers);
+    EXPECT_EQ(fields.at("node_type"), "2 (switch)");
+    EXPECT_EQ(fields.at("num_ports"), "36");
+    EXPECT_EQ(fields.at("system_image_guid"), "0x0002c90300a1b2c3");
+    EXPECT_EQ(fields.at("port_guid"), "0x0002c90300a1b2c1");
+    EXPECT_EQ(fields.at("device_id"), "0xc738");
+    EXPECT_EQ(fields.at("local_port_num"), "19");
+    EXPECT_EQ(fields.at("vendor_id"), "0x0002c9");
+}
+
+// IBA table 146: LID 7 of SM 1, port 1, 4X at 10 Gb/s or EDR, Active, LinkUp, MTU 4096, VL0-3.
+TEST(MadLayers, PortInfo) {
+    const auto fields = last_of(layers_of(datagram(directed(
+        "0015",
+        "00000000000000aa fe80000000000000 0007 0001 02514868 0000 0000 01 03 03 02 14 52 00 11 54 40 "
+        "00 08 08 05 00 40 00 00 00 00 00 00 08 92 10 88 0000 00 00 00 00 0000 22 02"))));
+    EXPECT_EQ(fields.at("m_key"), "0x00000000000000aa");
+    EXPECT_EQ(fields.at("lid"), "0x0007");
+    EXPECT_EQ(fields.at("master_sm_lid"), "0x0001");
+    EXPECT_EQ(fields.at("link_width_active"), "2 (4X)");
+    EXPECT_EQ(fields.at("port_state"), "4 (Active)");
+    EXPECT_EQ(fields.at("port_physical_state"), "5 (LinkUp)");
+    EXPECT_EQ(fields.at("link_down_default_state"), "2 (Polling)");
+    EXPECT_EQ(fields.at("link_speed_active"), "1 (2.5 Gb/s)");
+    EXPECT_EQ(fields.at("neighbor_mtu"), "5 (4096)");
+    EXPECT_EQ(fields.at("vl_cap"), "4 (VL0-7)");
+    EXPECT_EQ(fields.at("operational_vls"), "4 (VL0-7)");
+    EXPECT_EQ(fields.at("client_reregister"), "1");
+    EXPECT_EQ(fields.at("subnet_timeout"), "18");
+    EXPECT_EQ(fields.at("resp_time_value"), "16");
+    EXPECT_EQ(fields.at("link_speed_ext_active"), "2 (25.78125 Gb/s)");
+    EXPECT_EQ(fields.at("link_speed_ext_enabled"), "0x02");
+}
+
+TEST(MadLayers, TablesAreShownBriefly) {
+    auto fields = last_of(layers_of(datagram(directed("0016", "ffff 8001 7fff"))));
+    EXPECT_EQ(fields.at("pkeys"), "0xffff 0x8001 0x7fff 0x0000 x29");
+    fields = last_of(layers_of(datagram(directed("0019", "ff 00 03 03"))));
+    EXPECT_EQ(fields.at("ports"), "255 0 3 x2 0 x60");
+    fields = last_of(layers_of(datagram(directed("0017", "01 23 00 00 00 00 00 0f"))));
+    EXPECT_EQ(fields.at("sl1"), "1");
+    EXPECT_EQ(fields.at("sl3"), "3");
+    EXPECT_EQ(fields.at("sl15"), "15");
+    fields = last_of(layers_of(datagram(directed("0010", "6c 65 61 66 20 31 07"))));
+    EXPECT_EQ(fields.at("text"), "leaf 1.");
+}
+
+TEST(MadLayers, LidRoutedAndTrap) {
+    // A trap 128 of the switch with LID 5.
+    const auto layers =
+        layers_of(datagram("01 01 01 05 0000 0000 0000000000000009 0002 0000 00000000 0000000000000000" +
+                           test::repeated("00", 32) + "81 000002 0080 0005 0001 0005"));
+    EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice");
+    const auto fields = last_of(layers);
+    EXPECT_EQ(fields.at("is_generic"), "1");
+    EXPECT_EQ(fields.at("type"), "1 (urgent)");
+    EXPECT_EQ(fields.at("producer_type"), "2 (switch)");
+    EXPECT_EQ(fields.at("trap_number"), "128 (link state changed)");
+    EXPECT_EQ(fields.at("issuer_lid"), "0x0005");
+}
+
+TEST(MadLayers, PortCounters) {
+    const auto layers = layers_of(
+        datagram("01 04 01 81 0000 0000 0000000000000009 0012 0000 00000000" + test::repeated("00", 40) +
+                 "00 01 ffff 0001 02 03 0004 0005 0006 0007 08 09 00 ab 0000 000c 0000000d "
+                 "0000000e 0000000f 00000010 00000011"));
+    EXPECT_EQ(names_of(layers), "MAD, PortCounters");
+    const auto fields = last_of(layers);
+    EXPECT_EQ(fields.at("port_select"), "1");
+    EXPECT_EQ(fields.at("symbol_error_counter"), "1");
+    EXPECT_EQ(fields.at("link_downed_counter"), "3");
+    EXPECT_EQ(fields.at("port_xmit_discards"), "7");
+    EXPECT_EQ(fields.at("local_link_integrity_errors"), "10");
+    EXPECT_EQ(fields.at("excessive_buffer_overrun_errors"), "11");
+    EXPECT_EQ(fields.at("vl15_dropped"), "12");
+    EXPECT_EQ(fields.at("port_rcv_data"), "14");
+    EXPECT_EQ(fields.at("port_xmit_wait"), "17");
+}
+
+std::string administration(const std::string& method, const std::string& attribute, const std::string& rmpp,
+                           const std::string& offset) {
+    return "01 03 02 " + method + " 0000 0000 0000000000000009 " + attribute + " 0000 00000000 " + rmpp +
+           " 0000000000000000 " + offset + " 0000 0000000000000000 ";
+}
+
+const std::string kPath =
+    "0000000000000000 fe800000000000000002c90300001234 fe800000000000000002c90300005678 0003 0002 00000a "
+    "40 21 "
+    "81 ffff 0002 85 90 92 00 000000000000";
+
+TEST(MadLayers, PathRecord) {
+    const auto layers =
+        layers_of(datagram(administration("81", "0035", "01 00 00 00 00000000 00000000", "0000") + kPath));
+    EXPECT_EQ(names_of(layers), "MAD, RMPP, SA, PathRecord");
+    const auto fields = last_of(layers);
+    EXPECT_EQ(fields.at("dgid"), "fe80::2:c903:0:1234");
+    EXPECT_EQ(fields.at("dlid"), "0x0003");
+    EXPECT_EQ(fields.at("flow_label"), "0x0000a");
+    EXPECT_EQ(fields.at("hop_limit"), "64");
+    EXPECT_EQ(fields.at("tclass"), "0x21");
+    EXPECT_EQ(fields.at("reversible"), "1");
+    EXPECT_EQ(fields.at("numb_path"), "1");
+    EXPECT_EQ(fields.at("sl"), "2");
+    EXPECT_EQ(fields.at("mtu"), "5 (4096)");
+    EXPECT_EQ(fields.at("rate_selector"), "2 (exactly)");
+    EXPECT_EQ(fields.at("rate"), "16 (100 Gb/s)");
+    EXPECT_EQ(fields.at("packet_life_time"), "18");
+}
+
+/// Of a table each whole record is a layer: in the last segment up to its length, in another whose records
+/// began before the first that begins here.
+TEST(MadLayers, TableOfRecords) {
+    const auto names = [](const std::string& rmpp, const std::string& offset) {
+        return names_of(
+            layers_of(datagram(administration("92", "0035", rmpp, offset) + kPath + kPath + kPath)));
+    };
+    EXPECT_EQ(names("01 01 07 00 00000001 00000094", "0008"), "MAD, RMPP, SA, PathRecord, PathRecord");
+    EXPECT_EQ(names("01 01 03 00 00000001 00000300", "0008"),
+              "MAD, RMPP, SA, PathRecord, PathRecord, PathRecord");
+    // Segment 2 begins with the last 56 octets of the fourth record.
+    EXPECT_EQ(names("01 01 01 00 00000002 00000000", "0008"), "MAD, RMPP, SA, PathRecord, PathRecord");
+    // Offsets and lengths that cannot be, and an ACK.
+    EXPECT_EQ(names("01 01 07 00 00000001 00000094", "0000"), "MAD, RMPP, SA");
+    EXPECT_EQ(names("01 01 07 00 00000001 00000094", "0007"), "MAD, RMPP, SA");
+    EXPECT_EQ(names("01 01 07 00 00000001 00000003", "0008"), "MAD, RMPP, SA");
+    EXPECT_EQ(names("01 01 07 00 00000000 ffffffff", "ffff"), "MAD, RMPP, SA, PathRecord");
+    EXPECT_EQ(names("01 02 01 00 00000001 00000040", "0008"), "MAD, RMPP, SA");
+}
+
+TEST(MadLayers, NodeRecordHasItsParts) {
+    const auto layers =
+        layers_of(datagram(administration("81", "0011", "01 00 00 00 00000000 00000000", "0000") +
+                           "0009 0000 01 01 01 01" + test::repeated("00", 36) + "68 6f 73 74"));
+    EXPECT_EQ(names_of(layers), "MAD, RMPP, SA, record of a node, NodeInfo, NodeDescription");
+    EXPECT_EQ(last_of(layers).at("text"), "host");
+}
+
+/// Nothing is read behind what was captured; what is whole is shown.
+TEST(MadLayers, AnyLengthOfAnyAttribute) {
+    test::Random random;
+    for (const unsigned mgmt_class : {0x01U, 0x81U, 0x03U, 0x04U, 0x07U, 0x32U}) {
+        for (unsigned attribute = 0; attribute < 0x40; ++attribute) {
+            std::vector<std::byte> bytes = random.bytes(kMadBytes);
+            bytes[1] = static_cast<std::byte>(mgmt_class);
+            bytes[16] = std::byte{0};
+            bytes[17] = static_cast<std::byte>(attribute);
+            std::size_t before = 0;
+            for (std::size_t length = 0; length <= bytes.size(); ++length) {
+                // Of its own size, so that a sanitizer sees what is read behind it.
+                const std::vector<std::byte> cut(bytes.begin(),
+                                                 bytes.begin() + static_cast<std::ptrdiff_t>(length));
+                const std::size_t shown = layers_of(cut).size();
+                ASSERT_GE(shown, before) << mgmt_class << ' ' << attribute << ' ' << length << ' ' << random;
+                before = shown;
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace urnic::wire
