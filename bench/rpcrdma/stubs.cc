@@ -44,7 +44,7 @@ void add_ddp_items() {
     items[0].side = RPCRDMA_ONC_RESULT;
     items[0].room = room_of_get;
     items[1].procedure = BENCH_PUT;
-    items[1].side = RPCRDMA_ONC_ARGUMENT;
+    items[1].side = RPCRDMA_ONC_ARGUMENT_IN_PLACE;
     if (rpcrdma_onc_ddp(items.data(), items.size()) != 0) give_up_on("rpcrdma_onc_ddp");
 }
 
