@@ -7,18 +7,36 @@
 namespace urnic {
 
 void ResponseQueue::reset() {
-    first_ = end_ = new_pending_ = 0;
+    first_ = end_ = new_pending_ = repeated_packets_ = 0;
     answer_ = Answer::kNone;
 }
 
 void ResponseQueue::add(const RcResponse& response) {
     URNIC_CHECK(end_ - first_ < kSlots);
     slot(end_++) = response;
-    ++new_pending_;
+    if (new_pending_++ == 0) {
+        repeated_packets_ = 0;
+    }
     cancel_ack();
 }
 
+bool ResponseQueue::may_repeat() const {
+    if (new_pending_ == 0 || repeated_packets_ < kRepeatedPackets) {
+        return true;
+    }
+    std::uint32_t position = first_;
+    while (slot(position).is_duplicate) {
+        ++position;
+    }
+    const RcResponse& waiting = slot(position);
+    const auto packets = static_cast<std::uint32_t>(waiting.last_psn.distance(waiting.psn)) + 1;
+    return repeated_packets_ - kRepeatedPackets < kRepeatedTimes * packets;
+}
+
 void ResponseQueue::add_duplicate(const RcResponse& response) {
+    if (!may_repeat()) {
+        return;
+    }
     for (std::uint32_t position = first_; position != end_; ++position) {
         const RcResponse& waiting = slot(position);
         if (waiting.is_atomic != response.is_atomic || waiting.last_psn != response.last_psn) {
@@ -26,6 +44,9 @@ void ResponseQueue::add_duplicate(const RcResponse& response) {
         }
         if (waiting.is_started) {
             const bool is_duplicate = waiting.is_duplicate;
+            if (!is_duplicate && response.psn < waiting.psn) {
+                repeated_packets_ += static_cast<std::uint32_t>(waiting.psn.distance(response.psn));
+            }
             ++first_;  // no other one has begun
             insert(response, is_duplicate);
         }
@@ -65,6 +86,9 @@ bool ResponseQueue::cancel_nak() {
 
 bool ResponseQueue::send(std::uint32_t max_packets, Outbox& outbox, Outbox& data, const AethState& position) {
     for (std::uint32_t sent = 0; first_ != end_; ++sent) {
+        while (slot(first_).is_duplicate && !may_repeat()) {
+            pop();
+        }
         if (sent == max_packets || data.room() == 0) {
             return true;
         }
@@ -87,7 +111,10 @@ bool ResponseQueue::send(std::uint32_t max_packets, Outbox& outbox, Outbox& data
 }
 
 void ResponseQueue::pop() {
-    new_pending_ -= slot(first_).is_duplicate ? 0 : 1;
+    if (!slot(first_).is_duplicate) {
+        --new_pending_;
+        repeated_packets_ = 0;
+    }
     ++first_;
 }
 
@@ -113,6 +140,7 @@ bool ResponseQueue::send_read(RcResponse& response, const AethState& position, O
         fail_read(response, wire::kNakRemoteOperationalError, outbox);
         return false;
     }
+    repeated_packets_ += response.is_duplicate ? 1 : 0;
     if (is_last) {
         pop();
         return true;
@@ -129,6 +157,7 @@ void ResponseQueue::send_atomic(const RcResponse& response, const AethState& pos
     header.aeth = {.syndrome = static_cast<std::uint8_t>(wire::kSyndromeAck | position.credits),
                    .msn = position.msn};
     header.atomic_ack = response.va_or_original;
+    repeated_packets_ += response.is_duplicate ? 1 : 0;
     (void)outbox.transmit(common_.path, header, {});
 }
 
@@ -152,6 +181,7 @@ void ResponseQueue::fail_read(const RcResponse& response, std::uint8_t syndrome,
     }
     first_ = end_;
     new_pending_ = 0;
+    repeated_packets_ = 0;
     outbox.event(common_.self, is_access ? AsyncEventType::kQpAccessErr : AsyncEventType::kQpFatal);
     common_.enter_error();
 }

@@ -34,7 +34,7 @@ class ResponseQueue {
     void add(const RcResponse& response);
     /// A READ or atomic that was asked for again. If its first answer is still going out, a READ starts over
     /// at the wanted point. Answers go out in the order of PSNs: the peer waits for the oldest first, and may
-    /// ask for nothing new meanwhile. Dropped when the peer asks too often: it will ask again.
+    /// ask for nothing new meanwhile. Dropped when the peer asks too often (may_repeat()): it will ask again.
     void add_duplicate(const RcResponse& response);
 
     /// Notes an acknowledgement of everything up to the newest request; one packet answers a whole burst.
@@ -71,6 +71,9 @@ class ResponseQueue {
     enum class Answer : std::uint8_t { kNone, kAck, kNak };
     // New requests are bounded by max_dest_rd_atomic; as many again may be duplicates.
     static constexpr std::uint32_t kSlots = 2 * kMaxRdAtomic;
+    // Packets of repeated answers that go before one new answer: so many, and so many times its own packets.
+    static constexpr std::uint32_t kRepeatedPackets = 64;
+    static constexpr std::uint32_t kRepeatedTimes = 4;
 
     [[nodiscard]] bool send(std::uint32_t max_packets, Outbox& outbox, Outbox& data,
                             const AethState& position);
@@ -78,14 +81,20 @@ class ResponseQueue {
     void send_atomic(const RcResponse& response, const AethState& position, Outbox& outbox);
     void send_answer(const AethState& position, Outbox& outbox);
     void insert(const RcResponse& response, bool is_duplicate);
+    /// Returns whether a repeated answer may still go before the new one that waits. Whoever knows a key and
+    /// a PSN can repeat a request without end; a new answer then comes all the same, which costs an honest
+    /// peer, to which it comes too early, no more than a part of what was repeated for it.
+    [[nodiscard]] bool may_repeat() const;
     void fail_read(const RcResponse& response, std::uint8_t syndrome, Outbox& outbox);
     void pop();
     [[nodiscard]] RcResponse& slot(std::uint32_t position) { return slots_[position % kSlots]; }
+    [[nodiscard]] const RcResponse& slot(std::uint32_t position) const { return slots_[position % kSlots]; }
 
     RcCommon& common_;
     std::uint32_t first_ = 0;
     std::uint32_t end_ = 0;
     std::uint32_t new_pending_ = 0;
+    std::uint32_t repeated_packets_ = 0;  // since a new answer began to wait, or the last one was complete
     Answer answer_ = Answer::kNone;
     std::uint8_t nak_syndrome_ = 0;
     Psn nak_psn_;

@@ -100,6 +100,71 @@ RC_SCRIPT(ResponderDuplicate, FloodOfReads, "9.7.5.1.5",
     state(QpState::kRts);
 }
 
+/// Repeats READ requests as fast as packets go out, until the first response at or behind `wanted`. Returns
+/// how many responses came before it.
+class ResponderRepeats : public RcScript {
+  protected:
+    std::uint32_t responses_before(std::uint32_t wanted, const ScriptPacket& repeated) {
+        constexpr std::uint32_t kMost = 100'000;
+        for (std::uint32_t before = 0; before < kMost; ++before) {
+            arrives(repeated);
+            (void)host().qp().progress(now(), 1, host());
+            if (seen().empty()) {
+                ADD_FAILURE() << "nothing is sent";
+                break;
+            }
+            const bool is_wanted = !(seen().front().header.psn < Psn(wanted));
+            seen().pop_front();
+            if (is_wanted) {
+                return before;
+            }
+        }
+        return kMost;
+    }
+};
+
+RC_SCRIPT_IN(
+    ResponderRepeats, BeforeANewRead, "9.7.5.1.5",
+    "a READ repeated without end goes before a new one's answer with 64 packets and four for each of "
+    "its own; without a new one its answers are not limited") {
+    connect({.mtu = 256});
+    peer(read_request(2000, 256'000));
+    EXPECT_EQ(seen().size(), 1000U);
+    seen().clear();
+    const ScriptPacket repeated = read_request(2000, 256'000);
+    peer(repeated);
+    EXPECT_EQ(seen().size(), 1000U) << "nobody waits";
+    seen().clear();
+    for (std::uint32_t number = 0; number < 3; ++number) {
+        arrives(read_request(3000 + 2 * number, 512));
+        const std::uint32_t before = responses_before(3000 + 2 * number, repeated);
+        EXPECT_GE(before, 64U);
+        EXPECT_LE(before, 64U + 4 * 2);
+        host().progress();
+        sends(response_last(3001 + 2 * number, 2 + number, 256, 256).credits(0));
+    }
+    sends_nothing();
+    state(QpState::kRts);
+}
+
+RC_SCRIPT_IN(
+    ResponderRepeats, OfTheReadThatIsAnswered, "9.7.5.1.5",
+    "a READ whose answer goes out starts over until 64 packets, and four for each of those left, went "
+    "out for nothing; then its answer continues to its end") {
+    connect({.mtu = 256});
+    constexpr std::uint32_t kPackets = 10;
+    const ScriptPacket request = read_request(2000, 256 * kPackets);
+    arrives(request);
+    ASSERT_TRUE(host().qp().progress(now(), 5, host()));
+    seen().clear();
+    const std::uint32_t before = responses_before(2000 + kPackets - 1, request);
+    EXPECT_GE(before, 64U / kPackets);
+    EXPECT_LE(before, 64U + 4 * kPackets + kPackets);
+    host().progress();
+    sends_nothing();
+    state(QpState::kRts);
+}
+
 RC_SCRIPT(ResponderDuplicate, ReadWhoseKeyIsGone, "9.7.5.1.5",
           "an old READ request that arrives when its key is gone is dropped: the requester has its data, the "
           "connection lives") {
