@@ -52,6 +52,17 @@ void use_descriptor_limit(UserLimits& limits) {
     }
 }
 
+/// What the configuration leaves out: all of the machine's memory to register, a quarter of it for rings.
+void use_memory_size(UserLimits& limits) {
+    const auto memory_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+                              static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    const auto use = [&limits](ByteResource resource, std::uint64_t most) {
+        limits[resource] = limits[resource] == 0 ? most : limits[resource];
+    };
+    use(ByteResource::kRegistered, memory_bytes);
+    use(ByteResource::kRings, memory_bytes / 4);
+}
+
 gid_t group_of(const DaemonConfig& config) {
     if (config.socket_group.empty()) {
         return static_cast<gid_t>(-1);
@@ -150,6 +161,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     const gid_t group = group_of(config.daemon);
     control_.limits = config.daemon.limits;
     use_descriptor_limit(control_.limits.per_uid);
+    use_memory_size(control_.limits.per_uid);
     control_.version = URNIC_VERSION;
     control_.started_ns = clock_now();
     if (const int error = create_memfd("urnic-state", sizeof(abi::DaemonState), Sharing::kReadOnlyForClients,

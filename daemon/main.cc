@@ -83,6 +83,9 @@ The configuration file is TOML. Every key, with its default:
   max_cm_channels = 4096
   max_cm_ids = 8192
   max_cm_ports = 7058
+  max_registered_bytes = 68719476736  # left out: the machine's memory
+  max_ring_bytes = 17179869184  # of queues, as many as there have been; left out: a quarter of the machine's memory
+  max_device_memory_bytes = 268435456
 
   [[rnic]]                      # one for each RNIC
   name = "urnic0"

@@ -28,6 +28,8 @@ namespace urnic::daemon {
 
 namespace {
 
+constexpr std::int64_t kMaxBytes = 1LL << 46;
+
 template <auto Member, std::int64_t Most>
 void set_limit(ClientLimits& limits, const toml::node& node, const std::string& key) {
     auto& member = limits.*Member;
@@ -40,18 +42,26 @@ void set_user_limits(ClientLimits& limits, const toml::node& node, const std::st
         throw_at(node, fmt::format("'{}' must be a table: [daemon.limits.per_uid]", key));
     }
     for (const auto& [name, value] : *table) {
-        const auto* const found = std::find(kUserLimitKeys.begin(), kUserLimitKeys.end(), name.str());
+        const std::string name_text(name.str());
+        if (const auto* const bytes =
+                std::find(kUserByteLimitKeys.begin(), kUserByteLimitKeys.end(), name_text);
+            bytes != kUserByteLimitKeys.end()) {
+            limits.per_uid.most_bytes.at(static_cast<std::size_t>(bytes - kUserByteLimitKeys.begin())) =
+                static_cast<std::uint64_t>(get_int(value, name_text, 1, kMaxBytes));
+            continue;
+        }
+        const auto* const found = std::find(kUserLimitKeys.begin(), kUserLimitKeys.end(), name_text);
         if (found == kUserLimitKeys.end()) {
-            throw ParseError{name.source().begin,
-                             fmt::format("unknown key '{}' in [daemon.limits.per_uid]; allowed: {}",
-                                         name.str(), fmt::join(kUserLimitKeys, ", "))};
+            throw ParseError{
+                name.source().begin,
+                fmt::format("unknown key '{}' in [daemon.limits.per_uid]; allowed: {}, {}", name_text,
+                            fmt::join(kUserLimitKeys, ", "), fmt::join(kUserByteLimitKeys, ", "))};
         }
         limits.per_uid.most.at(static_cast<std::size_t>(found - kUserLimitKeys.begin())) =
-            static_cast<std::uint32_t>(get_int(value, std::string(name.str()), 1, 1 << 24));
+            static_cast<std::uint32_t>(get_int(value, name_text, 1, 1 << 24));
     }
 }
 
-constexpr std::int64_t kMaxBytes = 1LL << 46;
 constexpr Key<ClientLimits> kLimitKeys[] = {
     {"max_qps", set_limit<&ClientLimits::max_qps, 16384>},
     {"max_cqs", set_limit<&ClientLimits::max_cqs, 16384>},

@@ -52,25 +52,46 @@ bool User::has_room(Resource resource) {
         return true;
     }
     if (count(resource) >= (*limits_)[resource]) {
-        refuse_more(resource);
+        refuse_more(kUserLimitKeys[static_cast<std::size_t>(resource)], (*limits_)[resource]);
         return false;
     }
     const std::uint32_t more = descriptors_of(resource);
     const std::uint32_t most = (*limits_)[Resource::kDescriptors];
     if (most != 0 && more != 0 && descriptors() + more > most) {
-        refuse_more(Resource::kDescriptors);
+        refuse_more(kUserLimitKeys[static_cast<std::size_t>(Resource::kDescriptors)], most);
         return false;
     }
     return true;
+}
+
+bool User::has_room(ByteResource resource, std::uint64_t more) {
+    if (more <= room(resource)) {
+        return true;
+    }
+    refuse_more(kUserByteLimitKeys[static_cast<std::size_t>(resource)], (*limits_)[resource]);
+    return false;
+}
+
+std::uint64_t User::room(ByteResource resource) const {
+    return limit(resource) - std::min(limit(resource), bytes(resource));
+}
+
+std::uint64_t User::limit(ByteResource resource) const {
+    const std::uint64_t most = limits_ == nullptr ? 0 : (*limits_)[resource];
+    return most == 0 ? ~std::uint64_t{0} : most;
 }
 
 std::uint32_t User::at_most(Resource resource, std::uint32_t most) const {
     return limits_ == nullptr ? most : std::min(most, (*limits_)[resource]);
 }
 
-void User::refuse_more(Resource resource) {
-    refuse("more than {} = {} of [daemon.limits.per_uid]: end some of its programs, or raise the limit",
-           kUserLimitKeys[static_cast<std::size_t>(resource)], (*limits_)[resource]);
+std::uint64_t User::at_most(ByteResource resource, std::uint64_t most) const {
+    return std::min(most, limit(resource));
+}
+
+void User::refuse_more(const char* key, std::uint64_t most) {
+    refuse("more than {} = {} of [daemon.limits.per_uid]: end some of its programs, or raise the limit", key,
+           most);
 }
 
 void User::note_refusal(fmt::string_view what, fmt::format_args args) {

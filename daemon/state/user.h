@@ -38,10 +38,22 @@ class User {
     [[nodiscard]] std::uint32_t count(Resource resource) const {
         return counts_[static_cast<std::size_t>(resource)];
     }
+    /// Returns whether there may be so many more bytes; if not, that is a refusal.
+    [[nodiscard]] bool has_room(ByteResource resource, std::uint64_t more);
+    /// Bytes that there may be beyond those there are.
+    [[nodiscard]] std::uint64_t room(ByteResource resource) const;
+    /// How many bytes there are; whoever adds or removes some keeps it.
+    [[nodiscard]] std::uint64_t& bytes(ByteResource resource) {
+        return bytes_[static_cast<std::size_t>(resource)];
+    }
+    [[nodiscard]] std::uint64_t bytes(ByteResource resource) const {
+        return bytes_[static_cast<std::size_t>(resource)];
+    }
     /// Of the daemon, for what its processes have.
     [[nodiscard]] std::uint32_t descriptors() const;
     /// What the user may have of `most`, which a client may have.
     [[nodiscard]] std::uint32_t at_most(Resource resource, std::uint32_t most) const;
+    [[nodiscard]] std::uint64_t at_most(ByteResource resource, std::uint64_t most) const;
     [[nodiscard]] uid_t uid() const { return uid_; }
     /// Returns whether it is root or the daemon's own user: without limits, and allowed what concerns others.
     [[nodiscard]] bool is_privileged() const { return limits_ == nullptr; }
@@ -75,12 +87,15 @@ class User {
     };
 
   private:
-    void refuse_more(Resource resource);
+    void refuse_more(const char* key, std::uint64_t most);
+    /// ~0: no limit.
+    [[nodiscard]] std::uint64_t limit(ByteResource resource) const;
     void note_refusal(fmt::string_view what, fmt::format_args args);
 
     uid_t uid_;
     const UserLimits* limits_;
     std::array<std::uint32_t, kNumResources> counts_{};
+    std::array<std::uint64_t, kNumByteResources> bytes_{};
     LimitedLog refusals_;
     LimitedLog long_rounds_;
     pid_t served_pid_ = 0;  // 0: none, a packet has come for it

@@ -169,6 +169,9 @@ ClientState::~ClientState() {
         client.control.disposer.take(std::move(context));
     }
     remains->memory_file = client.memory.take_file();
+    if (client.rings) {
+        client.user.bytes(ByteResource::kRings) -= client.rings->extent_bytes();
+    }
     remains->rings = std::move(client.rings);
     remains->doorbells = std::move(client.doorbells);
     remains->wake_fds = std::move(client.wake_fds);
@@ -197,7 +200,14 @@ int allocate_rings(ClientState& client, std::size_t bytes, RingPiece& piece) {
         }
         client.rings = std::move(rings);
     }
-    return client.rings->allocate(bytes, piece);
+    const std::uint64_t before = client.rings->extent_bytes();
+    const int error = client.rings->allocate(bytes, client.user.room(ByteResource::kRings), piece);
+    if (error == EDQUOT) {
+        (void)client.user.has_room(ByteResource::kRings, ~std::uint64_t{0});  // the refusal's line
+        return ENOMEM;
+    }
+    client.user.bytes(ByteResource::kRings) += client.rings->extent_bytes() - before;
+    return error;
 }
 
 }  // namespace urnic::daemon

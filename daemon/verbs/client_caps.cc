@@ -19,17 +19,19 @@ abi::DeviceCaps client_caps(abi::DeviceCaps caps, const ClientLimits& limits, co
         Resource::kMcastAttachments, std::min(caps.max_total_mcast_qp_attach, limits.max_mcast_attachments));
     caps.max_mcast_grp = user.at_most(Resource::kMcastGroups, caps.max_mcast_grp);
     caps.max_srq = user.at_most(Resource::kSrqs, std::min(caps.max_srq, limits.max_srqs));
-    caps.max_mr_size = std::min(caps.max_mr_size, limits.max_registered_bytes);
-    caps.max_dm_bytes = std::min(caps.max_dm_bytes, limits.max_device_memory_bytes);
+    caps.max_mr_size =
+        user.at_most(ByteResource::kRegistered, std::min(caps.max_mr_size, limits.max_registered_bytes));
+    caps.max_dm_bytes = user.at_most(ByteResource::kDeviceMemory,
+                                     std::min(caps.max_dm_bytes, limits.max_device_memory_bytes));
     caps.max_res_rd_atom = caps.max_qp * caps.max_qp_rd_atom;
     // Queues come in powers of two, and all of a client's lie in its ring memory.
+    const std::uint64_t ring_bytes = user.at_most(ByteResource::kRings, limits.max_ring_bytes);
     const std::uint64_t qp_entry =
         std::uint64_t{abi::send_stride(caps.max_sge, caps.max_inline)} + abi::recv_stride(caps.max_sge);
-    while (caps.max_qp_wr > 1 && std::bit_ceil(caps.max_qp_wr) * qp_entry > limits.max_ring_bytes) {
+    while (caps.max_qp_wr > 1 && std::bit_ceil(caps.max_qp_wr) * qp_entry > ring_bytes) {
         caps.max_qp_wr /= 2;
     }
-    while (caps.max_cqe > 1 &&
-           abi::cq_bytes(num_workers, std::bit_ceil(caps.max_cqe)) > limits.max_ring_bytes) {
+    while (caps.max_cqe > 1 && abi::cq_bytes(num_workers, std::bit_ceil(caps.max_cqe)) > ring_bytes) {
         caps.max_cqe /= 2;
     }
     return caps;

@@ -18,7 +18,9 @@ constexpr std::uint32_t kDmAccess = kAccessLocalWrite | kAccessRemoteWrite | kAc
 
 /// No region lies in it any more.
 void forget_dm(ClientState& client, const DmObject& dm) {
-    client.device_memory_bytes -= abi::round_up(dm.memory->length_bytes, 4096);
+    const std::uint64_t bytes = abi::round_up(dm.memory->length_bytes, 4096);
+    client.device_memory_bytes -= bytes;
+    client.user.bytes(ByteResource::kDeviceMemory) -= bytes;
     --dm.context->device->num_dms;
 }
 
@@ -90,7 +92,8 @@ constexpr Operation kDmOperations[] = {
 int add_dm(ClientState& client, ContextObject& context, std::shared_ptr<DeviceMemory> memory, Reply& reply) {
     const std::uint64_t bytes = abi::round_up(memory->length_bytes, 4096);
     if (client.dms.size() >= client.control.limits.max_dms || !client.user.has_room(Resource::kDms) ||
-        bytes > client.control.limits.max_device_memory_bytes - client.device_memory_bytes) {
+        bytes > client.control.limits.max_device_memory_bytes - client.device_memory_bytes ||
+        !client.user.has_room(ByteResource::kDeviceMemory, bytes)) {
         return ENOMEM;
     }
     if (!memory->file.fd) {
@@ -106,6 +109,7 @@ int add_dm(ClientState& client, ContextObject& context, std::shared_ptr<DeviceMe
     body.length = dm->memory->length_bytes;
     body.handle = client.dms.add(std::move(dm));
     client.device_memory_bytes += bytes;
+    client.user.bytes(ByteResource::kDeviceMemory) += bytes;
     ++context.device->num_dms;
     reply.set(body);
     reply.fds = {fd};

@@ -68,6 +68,17 @@ int map_region(ClientState& client, const abi::RegMrRequest& request, MemoryRegi
     return 0;
 }
 
+/// Returns whether a region may have `wanted` bytes instead of `had`, by the client's limit and its user's.
+bool has_room_to_register(ClientState& client, std::uint64_t had, std::uint64_t wanted) {
+    return wanted <= client.control.limits.max_registered_bytes - (client.registered_bytes - had) &&
+           (wanted <= had || client.user.has_room(ByteResource::kRegistered, wanted - had));
+}
+
+void change_registered_bytes(ClientState& client, std::uint64_t had, std::uint64_t has) {
+    client.registered_bytes += has - had;
+    client.user.bytes(ByteResource::kRegistered) += has - had;
+}
+
 /// The key is removed and every worker has passed a loop boundary since.
 void forget_mr(ClientState& client, MrObject& mr) {
     RnicState& device = *mr.pd->context->device;
@@ -78,7 +89,7 @@ void forget_mr(ClientState& client, MrObject& mr) {
     if (mr.dm != nullptr) {
         --mr.dm->users;
     }
-    client.registered_bytes -= mr.length_bytes;
+    change_registered_bytes(client, mr.length_bytes, 0);
     --device.num_mrs;
     --mr.pd->users;
 }
@@ -120,7 +131,7 @@ int reg_mr(ClientState& client, const abi::RegMrRequest& request, Reply& reply) 
     if (const int error = check_mr_room(client, *pd); error != 0) {
         return error;
     }
-    if (request.length > client.control.limits.max_registered_bytes - client.registered_bytes) {
+    if (!has_room_to_register(client, 0, request.length)) {
         return ENOMEM;
     }
     auto mr = std::make_unique<MrObject>();
@@ -183,8 +194,7 @@ int rereg_mr(ClientState& client, const abi::ReregMrRequest& request, Reply& /*r
     region.access = changes(abi::kReregMrAccess) ? request.access : region.access;
     AppMemory::Window* window = nullptr;
     if (changes(abi::kReregMrTranslation)) {
-        const std::uint64_t others = client.registered_bytes - mr->length_bytes;
-        if (memory.length > client.control.limits.max_registered_bytes - others) {
+        if (!has_room_to_register(client, mr->length_bytes, memory.length)) {
             return ENOMEM;
         }
         if (const int error = map_region(client, memory, region, window); error != 0) {
@@ -212,7 +222,7 @@ int rereg_mr(ClientState& client, const abi::ReregMrRequest& request, Reply& /*r
         }
         mr->window = window;
         mr->addr = memory.addr;
-        client.registered_bytes += memory.length - mr->length_bytes;
+        change_registered_bytes(client, mr->length_bytes, memory.length);
         mr->length_bytes = memory.length;
     }
     return 0;
@@ -276,7 +286,7 @@ int add_mr(ClientState& client, std::unique_ptr<MrObject> made, Reply& reply) {
     forget.keep();
     ++mr.pd->users;
     ++device.num_mrs;
-    client.registered_bytes += mr.length_bytes;
+    change_registered_bytes(client, 0, mr.length_bytes);
     if (mr.dm != nullptr) {
         ++mr.dm->users;
     }

@@ -88,7 +88,7 @@ int RingMemory::create(std::uint64_t limit_bytes) {
     return error;
 }
 
-int RingMemory::allocate(std::size_t bytes, RingPiece& piece) {
+int RingMemory::allocate(std::size_t bytes, std::uint64_t more_extent_bytes, RingPiece& piece) {
     take_cleared();
     const std::uint64_t wanted = abi::round_up(bytes, kRingPageBytes);
     if (wanted == 0 || wanted > limit_bytes_ - used_bytes_) {
@@ -98,6 +98,10 @@ int RingMemory::allocate(std::size_t bytes, RingPiece& piece) {
         std::find_if(free_.begin(), free_.end(), [&](const auto& range) { return range.second >= wanted; });
     if (found == free_.end()) {
         return ENOMEM;
+    }
+    const std::uint64_t extent = std::max(extent_bytes_, found->first + wanted);
+    if (extent - extent_bytes_ > more_extent_bytes) {
+        return EDQUOT;
     }
     piece = {found->first, wanted};
     taken_.emplace(piece.offset, wanted);
@@ -110,6 +114,7 @@ int RingMemory::allocate(std::size_t bytes, RingPiece& piece) {
         free_.erase(found);
     }
     used_bytes_ += wanted;
+    extent_bytes_ = extent;
     return 0;
 }
 

@@ -29,20 +29,23 @@ class RingMemory {
     RingMemory();
     RingMemory(const RingMemory&) = delete;
     RingMemory& operator=(const RingMemory&) = delete;
-    /// The thread that clears goes on by itself.
+    /// The thread that clears continues by itself.
     ~RingMemory();
 
     /// `limit_bytes`: what may be handed out at one time. 0 or errno.
     [[nodiscard]] int create(std::uint64_t limit_bytes);
 
-    /// 0 or ENOMEM (limit reached). Throws std::bad_alloc, and then nothing has changed.
-    [[nodiscard]] int allocate(std::size_t bytes, RingPiece& piece);
+    /// `more_extent_bytes`: what extent_bytes() may grow by. 0, ENOMEM (limit reached) or EDQUOT (the extent
+    /// would grow by more). Throws std::bad_alloc, and then nothing has changed.
+    [[nodiscard]] int allocate(std::size_t bytes, std::uint64_t more_extent_bytes, RingPiece& piece);
     /// The caller knows that no worker uses the piece any more.
     void release(const RingPiece& piece);
 
     [[nodiscard]] std::byte* at(const RingPiece& piece) const;
     [[nodiscard]] int fd() const;
     [[nodiscard]] std::uint64_t used_bytes() const { return used_bytes_; }
+    /// Where the furthest piece ever handed out ends: pages before it may exist.
+    [[nodiscard]] std::uint64_t extent_bytes() const { return extent_bytes_; }
 
   private:
     struct Clearing;                                        // shared with the thread
@@ -56,6 +59,7 @@ class RingMemory {
     Ranges taken_;
     std::uint64_t limit_bytes_ = 0;
     std::uint64_t used_bytes_ = 0;
+    std::uint64_t extent_bytes_ = 0;
 };
 
 }  // namespace urnic::daemon

@@ -38,6 +38,7 @@ max_registered_bytes = 1099511627776
 [daemon.limits.per_uid]
 max_qps = 11
 max_descriptors = 500
+max_ring_bytes = 5368709120
 
 [[rnic]]
 name = "urnic0"
@@ -71,6 +72,9 @@ device = "net_af_packet0,iface=eth1"
     EXPECT_EQ(config.daemon.limits.per_uid[Resource::kQps], 11U);
     EXPECT_EQ(config.daemon.limits.per_uid[Resource::kDescriptors], 500U);
     EXPECT_EQ(config.daemon.limits.per_uid[Resource::kCqs], 4096U) << "the default";
+    EXPECT_EQ(config.daemon.limits.per_uid[ByteResource::kRings], 5ULL << 30U);
+    EXPECT_EQ(config.daemon.limits.per_uid[ByteResource::kDeviceMemory], 256U << 20U) << "the default";
+    EXPECT_EQ(config.daemon.limits.per_uid[ByteResource::kRegistered], 0U) << "the machine's memory";
     ASSERT_EQ(config.rnics.size(), 3U);
     EXPECT_EQ(mac_text(*config.rnics[0].mac), "02:00:00:00:00:0a");
     EXPECT_EQ(*config.rnics[0].ipv4, (wire::Gid{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 1}));
@@ -245,6 +249,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "test.toml:2:", "allowed: max_connections, max_descriptors"},
         BadCase{"user_limit_of_zero", std::string("[daemon.limits.per_uid]\nmax_qps = 0\n") + kRnic,
                 "test.toml:2:", "'max_qps'"},
+        BadCase{"user_bytes_of_zero",
+                std::string("[daemon.limits.per_uid]\nmax_registered_bytes = 0\n") + kRnic,
+                "test.toml:2:", "'max_registered_bytes'"},
         BadCase{"user_limits_no_table", std::string("[daemon.limits]\nper_uid = 4\n") + kRnic,
                 "test.toml:2:", "[daemon.limits.per_uid]"},
         BadCase{"limits_no_table", daemon("limits = 3"), "test.toml:2:", "[daemon.limits]"},

@@ -195,6 +195,118 @@ TEST_F(TwoOfEach, ControlledQkeysAreForThePrivileged) {
     EXPECT_EQ(set(anybody, 0x7fff'ffff), 0);
 }
 
+/// Of each kind what one process takes, and two bytes or pages less than twice as much.
+class FewBytes : public UserLimitsTest {
+  protected:
+    static constexpr std::uint64_t kRegistered = 1000;
+    static constexpr std::uint64_t kDeviceMemory = 8192;
+
+    FewBytes() : UserLimitsTest({}) {
+        on_control_thread([this] {
+            UserLimits& limits = control.limits.per_uid;
+            limits[ByteResource::kRegistered] = 2 * kRegistered - 1;
+            limits[ByteResource::kDeviceMemory] = 2 * kDeviceMemory - 1;
+        });
+    }
+    struct Process {
+        TestClient client;
+        std::uint32_t context = 0;
+        std::uint32_t pd = 0;
+    };
+    [[nodiscard]] Process process() const {
+        Process made{client()};
+        made.context = made.client.open();
+        made.pd = made.client.pd(made.context);
+        return made;
+    }
+    static Answer allocate_dm(const Process& process, std::uint64_t length) {
+        abi::AllocDmRequest request{};
+        request.context = process.context;
+        request.length = length;
+        return process.client.ask(Op::kAllocDm, request);
+    }
+    static Answer register_bytes(const Process& process, std::uint64_t length) {
+        abi::RegMrRequest request{};
+        request.pd = process.pd;
+        request.addr = 4096;
+        request.length = length;
+        return process.client.ask(Op::kRegMr, request);
+    }
+    [[nodiscard]] std::uint64_t bytes(ByteResource resource) {
+        std::uint64_t found = 0;
+        on_control_thread([&] { found = control.user(::getuid()).bytes(resource); });
+        return found;
+    }
+};
+
+TEST_F(FewBytes, RegisteredBytesOfAllProcessesCount) {
+    Process first = process();
+    const Process second = process();
+    EXPECT_EQ(register_bytes(first, kRegistered).error(), 0);
+    EXPECT_EQ(register_bytes(second, kRegistered).error(), ENOMEM);
+    const auto smaller = register_bytes(second, kRegistered - 1);
+    EXPECT_EQ(smaller.error(), 0);
+    EXPECT_EQ(register_bytes(second, 1).error(), ENOMEM);
+    EXPECT_EQ(second.client.on_handle(Op::kDeregMr, smaller.as<abi::RegMrReply>().handle), 0);
+    EXPECT_EQ(register_bytes(second, 1).error(), 0);
+    first.client.close();
+    wait_for_connections(1);
+    EXPECT_EQ(bytes(ByteResource::kRegistered), 1U);
+    EXPECT_EQ(register_bytes(second, 2 * kRegistered - 2).error(), 0) << "what the first had is free again";
+}
+
+TEST_F(FewBytes, AnotherPlaceForARegionCountsWhatItAdds) {
+    const Process one = process();
+    const auto region = register_bytes(one, kRegistered);
+    ASSERT_EQ(region.error(), 0);
+    abi::ReregMrRequest request{};
+    request.mr = region.as<abi::RegMrReply>().handle;
+    request.changes = abi::kReregMrTranslation;
+    request.addr = 4096;
+    request.length = 2 * kRegistered - 1;
+    EXPECT_EQ(one.client.ask(Op::kReregMr, request).error(), 0);
+    request.length += 1;
+    EXPECT_EQ(one.client.ask(Op::kReregMr, request).error(), ENOMEM);
+    request.length = 1;
+    EXPECT_EQ(one.client.ask(Op::kReregMr, request).error(), 0);
+    EXPECT_EQ(bytes(ByteResource::kRegistered), 1U);
+}
+
+TEST_F(FewBytes, DeviceMemoryOfAllProcessesCounts) {
+    Process first = process();
+    const Process second = process();
+    EXPECT_EQ(allocate_dm(first, kDeviceMemory).error(), 0);
+    EXPECT_EQ(allocate_dm(second, kDeviceMemory).error(), ENOMEM);
+    const auto smaller = allocate_dm(second, kDeviceMemory / 2);
+    EXPECT_EQ(smaller.error(), 0);
+    EXPECT_EQ(allocate_dm(second, 1).error(), ENOMEM) << "in pages";
+    EXPECT_EQ(second.client.on_handle(Op::kFreeDm, smaller.as<abi::DmReply>().handle), 0);
+    first.client.close();
+    wait_for_connections(1);
+    EXPECT_EQ(bytes(ByteResource::kDeviceMemory), 0U);
+    EXPECT_EQ(allocate_dm(second, kDeviceMemory).error(), 0);
+}
+
+TEST_F(FewBytes, RingsOfAllProcessesCountAsLongAsTheirPagesStay) {
+    Process first = process();
+    const Process second = process();
+    const std::uint32_t cq = first.client.cq(first.context);
+    const std::uint64_t of_one = bytes(ByteResource::kRings);
+    EXPECT_GT(of_one, 0U);
+    on_control_thread([&] { control.limits.per_uid[ByteResource::kRings] = 2 * of_one - 1; });
+    abi::CreateCqRequest request{};
+    request.context = second.context;
+    request.entries = 1;
+    EXPECT_EQ(second.client.ask(Op::kCreateCq, request).error(), ENOMEM);
+    EXPECT_EQ(first.client.on_handle(Op::kDestroyCq, cq), 0);
+    EXPECT_EQ(second.client.ask(Op::kCreateCq, request).error(), ENOMEM)
+        << "its pages are there for its next";
+    first.client.close();
+    wait_for_connections(1);
+    EXPECT_EQ(second.client.ask(Op::kCreateCq, request).error(), 0);
+    EXPECT_EQ(bytes(ByteResource::kRings), of_one);
+}
+
 class FewDescriptors : public UserLimitsTest {
   protected:
     /// Two connections, and three more.

@@ -14,13 +14,15 @@
 namespace urnic::daemon {
 namespace {
 
+constexpr std::uint64_t kNoQuota = ~std::uint64_t{0};
+
 TEST(RingMemory, PiecesArePageAlignedZeroAndApart) {
     RingMemory memory;
     ASSERT_EQ(memory.create(1U << 20U), 0);
     RingPiece a;
     RingPiece b;
-    ASSERT_EQ(memory.allocate(1, a), 0);
-    ASSERT_EQ(memory.allocate(5000, b), 0);
+    ASSERT_EQ(memory.allocate(1, kNoQuota, a), 0);
+    ASSERT_EQ(memory.allocate(5000, kNoQuota, b), 0);
     EXPECT_EQ(a.bytes, 4096U);
     EXPECT_EQ(b.bytes, 8192U);
     EXPECT_GE(b.offset, a.offset + a.bytes);
@@ -34,12 +36,12 @@ TEST(RingMemory, AFreedPieceComesBackAsZeros) {
         RingMemory memory;
         ASSERT_EQ(memory.create(bytes), 0);
         RingPiece a;
-        ASSERT_EQ(memory.allocate(bytes, a), 0);
+        ASSERT_EQ(memory.allocate(bytes, kNoQuota, a), 0);
         std::memset(memory.at(a) + 4096, 0xff, 12345);
         const std::uint64_t offset = a.offset;
         memory.release(a);
         // Of a long piece another thread has to be done with it.
-        while (memory.allocate(bytes, a) == ENOMEM) {
+        while (memory.allocate(bytes, kNoQuota, a) == ENOMEM) {
             std::this_thread::yield();
         }
         EXPECT_EQ(a.offset, offset);
@@ -53,10 +55,10 @@ TEST(RingMemory, AHoleStaysAHole) {
     constexpr std::uint64_t kBytes = 256ULL << 20U;
     ASSERT_EQ(memory.create(kBytes), 0);
     RingPiece a;
-    ASSERT_EQ(memory.allocate(kBytes, a), 0);
+    ASSERT_EQ(memory.allocate(kBytes, kNoQuota, a), 0);
     std::memset(memory.at(a), 0xff, 4096);
     memory.release(a);
-    while (memory.allocate(kBytes, a) == ENOMEM) {
+    while (memory.allocate(kBytes, kNoQuota, a) == ENOMEM) {
         std::this_thread::yield();
     }
     struct stat status {};
@@ -70,14 +72,32 @@ TEST(RingMemory, TheLimitHolds) {
     RingPiece a;
     RingPiece b;
     RingPiece c;
-    ASSERT_EQ(memory.allocate(8192, a), 0);
-    EXPECT_EQ(memory.allocate(8192, b), ENOMEM);
-    EXPECT_EQ(memory.allocate(~std::size_t{0} - 4096, b), ENOMEM);
-    EXPECT_EQ(memory.allocate(4096, b), 0);
-    EXPECT_EQ(memory.allocate(1, c), ENOMEM);
+    ASSERT_EQ(memory.allocate(8192, kNoQuota, a), 0);
+    EXPECT_EQ(memory.allocate(8192, kNoQuota, b), ENOMEM);
+    EXPECT_EQ(memory.allocate(~std::size_t{0} - 4096, kNoQuota, b), ENOMEM);
+    EXPECT_EQ(memory.allocate(4096, kNoQuota, b), 0);
+    EXPECT_EQ(memory.allocate(1, kNoQuota, c), ENOMEM);
     memory.release(a);
-    EXPECT_EQ(memory.allocate(1, c), 0);
+    EXPECT_EQ(memory.allocate(1, kNoQuota, c), 0);
     EXPECT_EQ(memory.used_bytes(), 8192U);
+}
+
+// Pages of pieces that came back stay, so what counts is how far the pieces have ever reached.
+TEST(RingMemory, TheExtentGrowsByTheFurthestPiece) {
+    RingMemory memory;
+    ASSERT_EQ(memory.create(1U << 20U), 0);
+    RingPiece a;
+    RingPiece b;
+    EXPECT_EQ(memory.allocate(8192, 4096, a), EDQUOT);
+    EXPECT_EQ(memory.extent_bytes(), 0U);
+    ASSERT_EQ(memory.allocate(8192, 8192, a), 0);
+    EXPECT_EQ(memory.extent_bytes(), 8192U);
+    EXPECT_EQ(memory.allocate(1, 0, b), EDQUOT);
+    memory.release(a);
+    EXPECT_EQ(memory.extent_bytes(), 8192U) << "its pages are still there";
+    EXPECT_EQ(memory.allocate(4096, 0, a), 0);
+    EXPECT_EQ(memory.allocate(4096, 0, b), 0);
+    EXPECT_EQ(memory.extent_bytes(), 8192U);
 }
 
 TEST(RingMemory, AClientCanNeitherShrinkNorGrowIt) {
@@ -101,7 +121,7 @@ TEST(RingMemory, RandomUseLeavesNoFragments) {
     for (int step = 0; step < 3000; ++step) {
         if (pieces.empty() || random() % 3 != 0) {
             RingPiece piece;
-            ASSERT_EQ(memory.allocate(1 + random() % 100'000, piece), 0);
+            ASSERT_EQ(memory.allocate(1 + random() % 100'000, kNoQuota, piece), 0);
             for (const RingPiece& other : pieces) {
                 ASSERT_TRUE(piece.offset + piece.bytes <= other.offset ||
                             other.offset + other.bytes <= piece.offset);
@@ -117,7 +137,7 @@ TEST(RingMemory, RandomUseLeavesNoFragments) {
         memory.release(piece);
     }
     RingPiece all;
-    EXPECT_EQ(memory.allocate(kLimit, all), 0);
+    EXPECT_EQ(memory.allocate(kLimit, kNoQuota, all), 0);
     EXPECT_EQ(memory.used_bytes(), kLimit);
 }
 
