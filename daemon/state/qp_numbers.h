@@ -1,17 +1,21 @@
 // QP and SRQ numbers of one device.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <unordered_set>
 
 namespace urnic::daemon {
 
-/// Hands out the QP numbers of one device. A number tells the worker: qp_num % num_workers. Numbers go up
-/// from a random start and are reused only after all others, so that late packets of a destroyed QP find
-/// nobody. Neighbours share the pages of the workers' tables (SlotTable).
+/// Hands out the QP numbers of one device. A number tells the worker: qp_num % num_workers. Numbers come at
+/// random from a block, and blocks follow each other from a random one, so that who knows one number does not
+/// know the others, while neighbours share the pages of the workers' tables (SlotTable). They are reused only
+/// after all other blocks, so that late packets of a destroyed QP find nobody.
 class QpNumbers {
   public:
+    static constexpr std::uint32_t kBlockNumbers = 512;
+
     explicit QpNumbers(std::uint32_t num_workers);
     /// Nullopt when every number of `worker` is in use.
     [[nodiscard]] std::optional<std::uint32_t> allocate(std::uint32_t worker);
@@ -22,8 +26,11 @@ class QpNumbers {
     [[nodiscard]] bool is_used(std::uint32_t qp_num) const { return used_.count(qp_num) != 0; }
 
   private:
+    [[nodiscard]] std::optional<std::uint32_t> allocate_in_block(std::uint32_t worker);
+
     std::uint32_t num_workers_;
-    std::uint32_t next_;
+    std::uint32_t block_;                    // that numbers come from now
+    std::bitset<kBlockNumbers> handed_out_;  // of that block, since it began
     std::unordered_set<std::uint32_t> used_;
 };
 

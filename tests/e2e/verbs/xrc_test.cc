@@ -257,7 +257,7 @@ TEST_F(Xrc, ATargetThatIsOpenedTwiceHasTwoOwners) {
     ibv_qp_open_attr open{};
     open.comp_mask =
         IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE | IBV_QP_OPEN_ATTR_CONTEXT;
-    open.qp_num = target_->qp_num + 1;
+    open.qp_num = target_->qp_num ^ 0x800000U;
     open.xrcd = xrcd_;
     open.qp_type = IBV_QPT_XRC_RECV;
     open.qp_context = this;
