@@ -5,12 +5,14 @@ import json
 import os
 import pathlib
 import pwd
+import shutil
 import subprocess
 import tempfile
 import unittest
 
 import harness
 import netns
+import no_seccomp
 import ports_test
 import with_daemon
 
@@ -102,7 +104,7 @@ class AsAnotherUser(Threads):
         self.expect_confined(self.daemon.pid)
         self.expect_user(self.daemon.pid, USER)
         said = self.log_of_end().err
-        self.assertIn(f"goes on as {USER.pw_name} with no capability", said)
+        self.assertIn(f"continues as {USER.pw_name} with no capability", said)
         self.assertFalse(self.socket.exists())
 
     def test_the_run_directory_is_his(self):
@@ -193,6 +195,43 @@ class Mistakes(harness.TestCase):
     def test_a_user_that_the_kernel_refuses(self):
         self.expect(f'user = "{USER.pw_name}"', "cannot give the run directory", "Invalid argument",
                     before=["unshare", "--user", "--map-root-user"] if netns.is_real_root() else [])
+
+
+def refuse_filters():
+    harness.default_signals()
+    no_seccomp.refuse_filters()
+
+
+class KernelWithoutFilters(harness.TestCase):
+    """seccomp() answers EINVAL."""
+
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="urnic-e2e-"))
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def start(self, keys):
+        """The daemon, which has ended or answers."""
+        config, socket = self.dir / "urnicd.toml", self.dir / "run/control.sock"
+        config.write_text(with_daemon.CONFIG.format(run_dir=socket.parent, mode="0600", workers=1, wire="")
+                          .replace("[daemon]\n", f"[daemon]\n{keys}\n"), encoding="ascii")
+        daemon = harness.start([harness.BUILD / "urnicd", "--config", config], preexec_fn=refuse_filters)
+        self.addCleanup(harness.end_group, daemon)
+        self.assertTrue(harness.wait_until(lambda: daemon.poll() is not None or
+                                           harness.run([harness.URNIC, "status", "--socket", socket]).returncode == 0, pause=0.1))
+        return daemon
+
+    @unittest.skipIf(not has_filters(), "a daemon that is instrumented installs none")
+    def test_is_warned_of(self):
+        daemon = self.start("")
+        self.assertIsNone(daemon.poll())
+        daemon.terminate()
+        self.assertIn("the kernel takes no filters of system calls", harness.finish(daemon).err)
+
+    @unittest.skipIf(not has_filters(), "a daemon that is instrumented installs none")
+    def test_is_refused_where_they_are_wanted(self):
+        result = harness.finish(self.start("seccomp = true"))
+        self.assertEqual(result.returncode, 1, result)
+        self.assertIn("Set seccomp = false", result.err)
 
 
 class KernelInterface(ports_test.Ports):

@@ -8,6 +8,7 @@ import pwd
 import shutil
 import sys
 import tempfile
+import threading
 import unittest
 
 import harness
@@ -15,6 +16,7 @@ import with_daemon
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "tenants"))
 import raw_client  # noqa: E402  (beside its users)
+import silent_file_system  # noqa: E402
 
 SET_USER_ID = harness.BUILD / "tests/e2e/set_user_id"
 MIB = 1 << 20
@@ -86,6 +88,27 @@ class XrcDomains(WithAttacker):
         with file.open("rb") as opened:
             owner.open_xrcd_of_file(owner.open_device(), opened.fileno(), create=True)
         self.assertEqual(self.attack("domain", file).strip(), "EBADF")
+
+    @unittest.skipIf(os.geteuid() != 0, "a file system in user space needs root")
+    def test_a_file_whose_file_system_does_not_answer(self):
+        directory = self.dir / "silent"
+        directory.mkdir()
+        files = silent_file_system.SilentFileSystem(directory)
+        file = os.open(directory / "file", os.O_RDONLY)
+        self.addCleanup(error_of, os.close, file)  # once nobody is waited for any more
+        files.is_silent = True
+        client = raw_client.RawClient(self.socket)
+        self.addCleanup(client.close)
+        context = client.open_device()
+        # It has its answer when its descriptor is closed, which the file system has to allow.
+        opening = threading.Thread(target=client.open_xrcd_of_file, args=(context, file, True))
+        opening.start()
+        self.addCleanup(opening.join)
+        self.addCleanup(files.end)
+        self.assertTrue(harness.wait_until(lambda: self.status()["devices"][0]["xrc_domains"] == 1), "others are served, and see it")
+        self.assertTrue(opening.is_alive())
+        files.end()
+        opening.join()
 
 
 def attack_objects(path):
@@ -231,6 +254,33 @@ class Refusals(WithLog):
         for command in (["fault", "clear"], ["port", "urnic0", "up"]):
             self.run_ok([harness.URNIC, *command, "--socket", self.socket])
         self.assertEqual(self.refused(), lines, "root is refused nothing")
+
+
+def attack_bytes(path):
+    """As much as it gets, over two connections, of which each is a program to the daemon."""
+    programs = [raw_client.RawClient(path) for _ in range(2)]
+    got = 0
+    for client in programs:
+        file = raw_client.memory_file()
+        client.attach_memory(file)
+        pd = client.alloc_pd(client.open_device())
+        for number in range(4):
+            error = error_of(client.reg_mr, pd, (1 << 40) + number * 64 * MIB, 64 * MIB)
+            got += 64 if error == "success" else 0
+    print(got, error)
+
+
+@unittest.skipIf(os.geteuid() != 0, "a second user needs root")
+class Bytes(WithLog):
+    """Memory that the daemon may be charged for, when its owner takes the pages out and RDMA brings them back."""
+
+    config_lines = f"[daemon.limits.per_uid]\nmax_registered_bytes = {128 * MIB}\n"
+
+    def test_of_all_programs_of_a_user_are_bounded(self):
+        self.assertEqual(self.attack("bytes"), "128 ENOMEM\n")
+        self.assertTrue(harness.wait_until(lambda: not self.status()["clients"]))
+        self.assertEqual(self.attack("bytes"), "128 ENOMEM\n", "what programs had that have ended is free again")
+        self.assertTrue(self.warnings(f"more than max_registered_bytes = {128 * MIB}"))
 
 
 class RunDirectory(harness.TestCase):

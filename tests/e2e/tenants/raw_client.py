@@ -85,6 +85,12 @@ class RawClient:
         body = struct.pack("=IIQQQII", pd, access, address, length, address, flags, 0)
         return struct.unpack_from("=I", self.call("RegMr", body))[0]
 
+    def dereg_mr(self, mr):
+        self.call("DeregMr", struct.pack("=II", mr, 0))
+
+    def alloc_mw(self, pd, kind=1):
+        return struct.unpack_from("=I", self.call("AllocMw", struct.pack("=II", pd, kind)))[0]
+
     def create_cq(self, context, entries=16):
         return struct.unpack_from("=I", self.call("CreateCq", struct.pack("=IIIIQII", context, entries, 0, 0, 0, 0, 0)))[0]
 
