@@ -2,7 +2,7 @@
 """One end of many connections that stay open: `end.py serve N ADDRESS` or `end.py connect N ADDRESS`.
 
 librdmacm by ctypes, one event channel, a QP of its own for each connection, one CQ for all. Says in lines of JSON how far it
-is; the connecting end goes on with the end of all connections when a line comes.
+is; the connecting end continues with the end of all connections when a line comes.
 """
 
 import ctypes

@@ -33,7 +33,8 @@ struct Options {
     }
 };
 
-/// Waits until the last byte of `app`'s buffer is `expected`, as ib_write_lat does. False: told to stop.
+/// Waits until the last byte of `app`'s buffer is `expected`, as ib_write_lat does. Returns false when told
+/// to stop.
 bool wait_for_last_byte(const FloorMemory& memory, const FloorApp& app, std::uint32_t size,
                         std::uint8_t expected, const Miss& miss) {
     const auto* last = reinterpret_cast<const std::atomic<std::uint8_t>*>(app.target + size - 1);

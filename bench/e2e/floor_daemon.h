@@ -18,7 +18,7 @@ class FloorDaemon {
 
     /// Serves both applications until one of them says stop.
     void run(Miss miss);
-    /// One round: a burst from each application. False: there was nothing to do.
+    /// One round: a burst from each application. Returns whether there was anything to do.
     [[nodiscard]] bool step();
 
   private:

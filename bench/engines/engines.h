@@ -34,7 +34,7 @@ class LoopOutbox final : public Outbox, public FrameRetainer {
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp&, AsyncEventType) override {}
     // Nothing is lost here, so nothing comes early.
-    [[nodiscard]] void* retain(std::span<const std::byte>&) override { return nullptr; }
+    [[nodiscard]] void* retain(void*, std::span<const std::byte>&) override { return nullptr; }
     void release(void*) override {}
 
     /// Frames that wait to be received.

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Counts the instructions that a message costs, and compares them with figures.json.
 
-Two RC engines in one thread (bench/engines), under valgrind's callgrind: posted, fetched, built, checked, carried out,
+Two RC engines in one thread (bench/engines), under valgrind's callgrind: posted, fetched, built, checked, executed,
 acknowledged, completed and polled. Callgrind shows every program the same CPU, one without VPCLMULQDQ and AVX-512, so
 that neither the machine nor what else runs on it changes the count; the CRC is the PCLMULQDQ variant's, everywhere.
 The compiler does change it: figures hold for the compiler named in them, at the release build's options.

@@ -38,9 +38,14 @@ NEIGHBOURS = {
     "512 QPs, made and killed": ("again", "ib_write_bw", "-q", "512", "-s", "8", "-n", "5"),
     "500 connections after the other": ("cmtime", "-c", "500"),
     "its status, as often as it can": ("status",),
+    "64 QPs of 64 KB WRITEs of copied memory": ("copied", "ib_write_bw", "-q", "64", "-s", "65536"),
+    "registers 64 MB, again and again": ("greedy", "registrations"),
+    "dies with 28,000 objects, again and again": ("greedy", "deaths"),
     "500 programs that do nothing": ("idle", "250"),  # of each of two users: more than that is over a user's limit
 }
 BASE = "one like it"
+GREEDY_PROGRAM = (sys.executable, str(HERE / "greedy.py"))
+COPIED_BYTES = 64 << 20
 
 
 def as_user(uid, command):
@@ -55,18 +60,19 @@ def numbers_of(output):
 
 
 class Pair:
-    """Both ends of one perftest, which runs for `seconds` or until it is ended."""
+    """Both ends of one perftest, which runs for `seconds` or until it is ended. `files`: what each registers instead of its own memory."""
 
-    def __init__(self, daemon, uid, command, length):
+    def __init__(self, daemon, uid, command, length, files=None):
         port = machine.free_port()
         whole = [*command, "-x", "1", "-F", "-p", str(port), *length]
-        self.server = subprocess.Popen(daemon.run(as_user(uid, [*whole, "-d", "urnic1"])), stdout=subprocess.DEVNULL,
+        server, client = ([], []) if files is None else ([f"--mmap={file}"] for file in files)
+        self.server = subprocess.Popen(daemon.run(as_user(uid, [*whole, *server, "-d", "urnic1"])), stdout=subprocess.DEVNULL,
                                        stderr=subprocess.PIPE, text=True, start_new_session=True)
         while not machine.is_listening(port):
             if self.server.poll() is not None:
                 raise Failure(f"{command[0]} does not listen: {self.server.stderr.read()}")
         self.out = tempfile.TemporaryFile("w+", encoding="ascii")  # perftest says something of each QP: too much for a pipe
-        self.client = subprocess.Popen(daemon.run(as_user(uid, [*whole, "-d", "urnic0", "127.0.0.1"])), stdout=self.out,
+        self.client = subprocess.Popen(daemon.run(as_user(uid, [*whole, *client, "-d", "urnic0", "127.0.0.1"])), stdout=self.out,
                                        stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     def result(self):
@@ -123,10 +129,9 @@ class Idle:
     """Programs of two users that are connected and do nothing."""
 
     def __init__(self, daemon, count):
-        command = [sys.executable, HERE / "idle.py", daemon.socket, count]
-        environment = {**os.environ, "URNIC_BUILD": str(daemon.build)}
-        self.processes = [subprocess.Popen(as_user(GREEDY + user, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                           env=environment) for user in range(2)]
+        command = [*GREEDY_PROGRAM, daemon.socket, "idle", count]
+        self.processes = [subprocess.Popen(as_user(GREEDY + user, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                          for user in range(2)]
         for process in self.processes:
             if process.stdout.readline() != f"{count}\n":
                 self.end()
@@ -151,6 +156,15 @@ def wait_for_traffic(daemon, pair):
         time.sleep(0.2)
 
 
+def shared_files(daemon):
+    """Two whose pages do not convert, so that the kernel copies what is sent from them and to them."""
+    files = [daemon.run_dir.parent / f"copied.{number}" for number in range(2)]
+    for file in files:
+        file.write_bytes(bytes(COPIED_BYTES))
+        file.chmod(0o666)
+    return files
+
+
 @contextlib.contextmanager
 def neighbour(daemon, command):
     """Somebody else who does that, from before the block until after it."""
@@ -161,6 +175,10 @@ def neighbour(daemon, command):
         beside = Repeated(as_user(GREEDY, [daemon.urnic, "status", "--socket", str(daemon.socket)]))
     elif command[0] == "idle":
         beside = Idle(daemon, command[1])
+    elif command[0] == "greedy":
+        beside = Repeated(as_user(GREEDY, [*GREEDY_PROGRAM, str(daemon.socket), command[1]]))
+    elif command[0] == "copied":
+        beside = Pair(daemon, GREEDY, command[1:], ["-D", "600"], shared_files(daemon))
     elif command[0] == "cmtime":
         beside = Repeated(daemon.run(as_user(GREEDY, command)), daemon.run(as_user(GREEDY, [*command, "-s", "198.18.0.1"])))
     elif command[0] == "again":
@@ -233,11 +251,12 @@ def main():
     if os.geteuid() != 0:
         raise Failure("programs of several users are started here: run it as root")
     found = {**machine.context(), "build": machine.check_build(options.build)}
+    os.environ["URNIC_BUILD"] = str(options.build)  # of the tests' modules that greedy.py uses
     cpu_times = machine.CpuTimes()
     rounds = {name: [] for name in NEIGHBOURS}
     with tempfile.TemporaryDirectory(prefix="urnic-bench-") as directory:
         os.chmod(directory, 0o755)
-        daemon = Daemon(options.build, directory, "tenants", 1, socket_mode="0666")
+        daemon = Daemon(options.build, directory, "tenants", 1, socket_mode="0666", settings="copied_memory = \"all\"\n")
         try:
             for i in range(options.rounds):
                 for name, command in NEIGHBOURS.items():

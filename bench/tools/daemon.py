@@ -26,13 +26,13 @@ recovery = "{recovery}"
 
 
 class Daemon:
-    """`workers`: how many, or the CPUs of each."""
+    """`workers`: how many, or the CPUs of each. `settings`: further lines of [daemon]."""
 
-    def __init__(self, build, directory, name, workers, recovery="selective", socket_mode="0600"):
+    def __init__(self, build, directory, name, workers, recovery="selective", socket_mode="0600", settings=""):
         self.urnic, self.build = str(build / "urnic"), build
         self.run_dir = pathlib.Path(directory, name)
         config = pathlib.Path(directory, name + ".toml")
-        config.write_text(CONFIG.format(run_dir=self.run_dir, workers=workers, socket_mode=socket_mode) +
+        config.write_text(CONFIG.format(run_dir=self.run_dir, workers=workers, socket_mode=socket_mode) + settings +
                           "".join(RNIC.format(number=i, address=i + 1, recovery=recovery) for i in range(2)),
                           encoding="utf-8")
         self.log = open(pathlib.Path(directory, name + ".log"), "w+", encoding="utf-8")
