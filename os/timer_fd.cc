@@ -45,13 +45,19 @@ void TimerFd::set_after(TimeNs delay_ns) {
     URNIC_CHECK(::timerfd_settime(fd_.get(), 0, &setting, nullptr) == 0);
 }
 
+void TimerFd::set_every(TimeNs period_ns) {
+    const timespec period = to_timespec(period_ns);
+    const itimerspec setting{period, period};
+    URNIC_CHECK(::timerfd_settime(fd_.get(), 0, &setting, nullptr) == 0);
+}
+
 bool TimerFd::is_set() const {
     itimerspec left{};
     URNIC_CHECK(::timerfd_gettime(fd_.get(), &left) == 0);
     return left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0;
 }
 
-void TimerFd::acknowledge() {
+void TimerFd::acknowledge() const {
     std::uint64_t expirations = 0;
     [[maybe_unused]] const ssize_t got = ::read(fd_.get(), &expirations, sizeof expirations);
 }

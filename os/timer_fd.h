@@ -16,10 +16,12 @@ class TimerFd {
     void set_at(TimeNs when);
     /// Goes off once, after that time; 0: not at all.
     void set_after(TimeNs delay_ns);
+    /// Goes off again and again, first after that time, which is not 0.
+    void set_every(TimeNs period_ns);
     /// Returns whether it has still to go off.
     [[nodiscard]] bool is_set() const;
     /// The descriptor is not readable any more until the timer goes off again.
-    void acknowledge();
+    void acknowledge() const;
 
   private:
     UniqueFd fd_;

@@ -1,11 +1,8 @@
 #include "dataplane/port/dpdk_port.h"
 
-#include <sys/timerfd.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "dataplane/port/frame_pool.h"
@@ -109,13 +106,12 @@ DpdkPort::DpdkPort(const DpdkPortConfig& config) : port_id_(find_port(config)) {
 // Interrupts would report link changes sooner, but not all drivers that claim them deliver them (Intel's for
 // the 82574 with MSI-X does not), and with interrupts DPDK does not read the link's state when it is asked.
 void DpdkPort::listen_to_events() {
-    constexpr long kLookNs = 200'000'000;
-    const itimerspec every{{0, kLookNs}, {0, kLookNs}};
-    changes_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-    if (!changes_ || ::timerfd_settime(changes_.get(), 0, &every, nullptr) != 0) {
-        const int error = errno;
+    constexpr TimeNs kLookNs = 200'000'000;
+    try {
+        changes_.emplace().set_every(kLookNs);
+    } catch (const std::system_error& problem) {
         rte_eth_dev_stop(port_id_);
-        throw SetupError(std::string("cannot watch a port: ") + std::strerror(error));
+        throw SetupError(std::string("cannot watch a port: ") + problem.what());
     }
     (void)rte_eth_dev_callback_register(port_id_, RTE_ETH_EVENT_INTR_RMV, on_event, this);
     (void)rte_dev_event_callback_register(rte_dev_name(device_), on_device_event, this);
@@ -134,10 +130,7 @@ void DpdkPort::on_device_event(const char* /*device*/, rte_dev_event_type type, 
     }
 }
 
-void DpdkPort::clear_changes() const {
-    std::uint64_t ignored = 0;
-    (void)!::read(changes_.get(), &ignored, sizeof ignored);
-}
+void DpdkPort::clear_changes() const { changes_->acknowledge(); }
 
 DpdkPort::~DpdkPort() { close(); }
 

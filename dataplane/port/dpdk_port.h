@@ -6,11 +6,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dataplane/port/port.h"
-#include "os/unique_fd.h"
+#include "os/timer_fd.h"
 #include "rnic/wire/packet_view.h"
 
 struct rte_mempool;
@@ -56,7 +57,7 @@ class DpdkPort final : public Port {
     [[nodiscard]] bool removed() const { return removed_.load(std::memory_order_relaxed); }
     /// Becomes readable several times a second, until clear_changes(): time to poll the link's state and
     /// whether the device was removed.
-    [[nodiscard]] int changes_fd() const { return changes_.get(); }
+    [[nodiscard]] int changes_fd() const { return changes_->fd(); }
     void clear_changes() const;
     /// Gives a removed() device back to the kernel, which waits for it. Every worker has passed a loop
     /// boundary since it was removed(), and no thread of DPDK's uses it. Returns false if it is still in use:
@@ -76,7 +77,7 @@ class DpdkPort final : public Port {
     std::uint32_t rx_queues_ = 0;
     std::uint32_t tx_queues_ = 0;
     std::vector<wire::Mac> own_groups_;
-    UniqueFd changes_;
+    std::optional<TimerFd> changes_;  // from listen_to_events() on
     std::atomic<bool> removed_{false};
 };
 
