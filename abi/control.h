@@ -252,7 +252,7 @@ struct CreateCqReply {
 /// alone; what is left in the old rings stays readable until the CQ is resized again or destroyed. A
 /// notification asked for in the old memory is carried over to the new. EINVAL: more completions wait to be
 /// polled, `unpolled` that the provider keeps from earlier rings among them, than the new size has room for
-/// (IBA 11.2.8.3); what was posted before counts as far as it can be carried out at once.
+/// (IBA 11.2.8.3); what was posted before counts as far as it can be executed at once.
 struct ResizeCqRequest {
     RequestHeader header;
     std::uint32_t cq;

@@ -62,7 +62,7 @@ struct CmCommandReply {
 };
 
 /// ACCEPT together with the changes of the connection's QP that librdmacm makes right before it. They are
-/// carried out in their order, then the command; the first that fails ends it, with its error. The reply is a
+/// executed in their order, then the command; the first that fails ends it, with its error. The reply is a
 /// CmCommandReply, of a failed change the header alone. EINVAL for another command.
 struct CmAcceptRequest {
     static constexpr std::uint32_t kMaxModifies = 3;

@@ -45,7 +45,7 @@ class RateControl {
 
     /// Frame bytes that may leave, in bit/s; never more than the line's rate, never 0 when that is not.
     [[nodiscard]] BitsPerSecond rate(const RateParameters& parameters) const;
-    /// What the rate comes back to first (RT), and how bad the congestion was of late; of DCQCN.
+    /// What the rate comes back to first (RT), and how bad the congestion was recently; of DCQCN.
     [[nodiscard]] BitsPerSecond target() const { return dcqcn_.target(); }
     [[nodiscard]] Fraction alpha() const { return dcqcn_.alpha(); }
 

@@ -106,7 +106,7 @@ void give_up_rights(CapabilitySet kept, const std::optional<Account>& account, c
         log_warning("the thread {} of a library keeps the rights that urnicd was started with", thread);
     }
     if (account || before != kept) {
-        log_info("goes on as {} with {}", user_name(::geteuid()), capability_names(kept));
+        log_info("continues as {} with {}", user_name(::geteuid()), capability_names(kept));
     }
 }
 

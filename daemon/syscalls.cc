@@ -358,7 +358,7 @@ bool filter_control_calls(const Config& config) {
     if (config.daemon.seccomp.value_or(false)) {
         throw StartError(problem + ". Set seccomp = false under [daemon], or leave it out");
     }
-    log_warning("{}; it goes on without them", problem);
+    log_warning("{}; it continues without them", problem);
     return false;
 }
 

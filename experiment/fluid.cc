@@ -146,7 +146,11 @@ FluidPoint fixed_point(const FluidModel& model) {
     constexpr int kHalvings = 200;
     for (int i = 0; i < kHalvings; ++i) {
         const double middle = std::sqrt(low * high);
-        (at(terms, middle).excess < 0 ? low : high) = middle;
+        if (at(terms, middle).excess < 0) {
+            low = middle;
+        } else {
+            high = middle;
+        }
     }
     const Rest rest = at(terms, low);
     point.is_valid = true;

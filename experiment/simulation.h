@@ -27,7 +27,7 @@ struct FlowResult {
     TimeNs finished_ns = kNever;     // when the last message was
     bool has_failed = false;         // retries ran out, or the peer refused
     bool is_steady = true;           // it was there from the end of the warm-up to the end
-    std::uint64_t cnps = 0;          // that its sender heeded
+    std::uint64_t cnps = 0;          // that its sender honoured
     std::vector<FlowSample> samples;
 };
 

@@ -180,7 +180,11 @@ void VirtualHost::make_ready(HostQp& each) {
     }
     each.ready = true;
     each.next = nullptr;
-    (first_ready_ == nullptr ? first_ready_ : last_ready_->next) = &each;
+    if (first_ready_ == nullptr) {
+        first_ready_ = &each;
+    } else {
+        last_ready_->next = &each;
+    }
     last_ready_ = &each;
 }
 
@@ -280,7 +284,7 @@ bool VirtualHost::complete(CompletionQueue& /*cq*/, const Completion& completion
     return true;
 }
 
-void* VirtualHost::retain(std::span<const std::byte>& /*payload*/) {
+void* VirtualHost::retain(void* /*frame*/, std::span<const std::byte>& /*payload*/) {
     if (held_ == kMaxHeldFrames) {
         return nullptr;
     }

@@ -102,7 +102,7 @@ class VirtualHost final : public Outbox, public FrameRetainer {
                                 std::span<const MemoryPiece> pieces) override;
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
     void event(Qp& /*qp*/, AsyncEventType /*type*/) override {}
-    [[nodiscard]] void* retain(std::span<const std::byte>& payload) override;
+    [[nodiscard]] void* retain(void* frame, std::span<const std::byte>& payload) override;
     void release(void* /*frame*/) override { --held_; }
 
     Counters counters;

@@ -39,7 +39,7 @@ class RpcrdmaDecoder {
     /// Who calls whom, and the XID.
     using CallKey = std::tuple<Gid, Gid, std::uint32_t>;
 
-    /// A message whose header goes on in the next packet.
+    /// A message whose header continues in the next packet.
     struct Beginning {
         Psn next_psn;
         std::vector<std::byte> octets;

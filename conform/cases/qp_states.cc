@@ -192,7 +192,7 @@ CONFORM_CASE_IN(QpStates, SqdWaitsForResponses, "10.3.1.5",
     raises({AsyncEventType::kSqDrained});
 }
 
-CONFORM_CASE_IN(QpStates, SqdRepeats, "10.3.1.5", "SQD goes on repeating what got lost") {
+CONFORM_CASE_IN(QpStates, SqdRepeats, "10.3.1.5", "SQD continues repeating what got lost") {
     connect({.timeout = kTimeout});
     post(write(1, 8));
     sends(write_only(1000, 8));

@@ -145,7 +145,7 @@ CONFORM_CASE(RequesterRnr, NothingOvertakes, "9.5",
 }
 
 CONFORM_CASE(RequesterRnr, NakOfTheLastOfAWriteWithImmediate, "9.7.5.2.8",
-             "only what takes a receive is repeated: the packets before were carried out") {
+             "only what takes a receive is repeated: the packets before were executed") {
     connect({.mtu = 256});
     post(write_imm(1, 512, 9));
     sends({write_first(1000, 512, 256), packet(wire::kWriteLastImm, 1001, 256, 256).imm(9)});
@@ -180,7 +180,7 @@ CONFORM_CASE(RequesterRnr, NakOfAnAtomic, "9.7.5.2.8",
 }
 
 CONFORM_CASE(RequesterRnr, NakInsideARead, "9.7.5.2.8",
-             "an RNR NAK with the PSN of the next response: the READ goes on from there after the wait") {
+             "an RNR NAK with the PSN of the next response: the READ continues from there after the wait") {
     connect({.mtu = 256, .timeout = 0});
     post(read(1, 768));
     sends(read_request(1000, 768));
@@ -194,7 +194,7 @@ CONFORM_CASE(RequesterRnr, NakInsideARead, "9.7.5.2.8",
 
 CONFORM_CASE(
     RequesterRnr, NakOfAReadUnderWay, "9.7.5.2.8",
-    "an RNR NAK with the PSN of the request, behind responses to it: the READ goes on after the wait") {
+    "an RNR NAK with the PSN of the request, behind responses to it: the READ continues after the wait") {
     connect({.mtu = 256, .timeout = 0});
     post(read(1, 768));
     sends(read_request(1000, 768));

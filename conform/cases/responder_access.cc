@@ -199,7 +199,7 @@ CONFORM_CASE(ResponderRight, QpWithoutAccessFlagAndImmediate, "9.7.4.1.3",
 
 CONFORM_CASE(
     ResponderRight, ImmediateWithAWrongKey, "11.6.2",
-    "WRITE with Immediate that may not be carried out: the receive that it takes is a local access error") {
+    "WRITE with Immediate that may not be executed: the receive that it takes is a local access error") {
     for (const bool is_wrong_key : {true, false}) {
         connect();
         const Region& region = add_region(4096);

@@ -75,7 +75,7 @@ CONFORM_CASE(ResponderDuplicate, InsideAMessage, "9.7.5.1.5",
 }
 
 CONFORM_CASE(ResponderDuplicate, AnsweredWithTheNewestPsn, "9.7.5.1.2",
-             "the ACK of a duplicate carries the newest PSN that was carried out, and the newest MSN") {
+             "the ACK of a duplicate carries the newest PSN that was executed, and the newest MSN") {
     connect();
     peer({write_only(2000, 8), write_only(2001, 8), write_only(2002, 8)});
     sends(acked(2002, 3));

@@ -170,7 +170,7 @@ CONFORM_CASE(ResponderGap, ReadBehindIt, "9.7.5.1.2",
 }
 
 CONFORM_CASE(ResponderGap, AtomicBehindIt, "9.7.5.1.2",
-             "an atomic behind a gap is carried out once, when its turn comes") {
+             "an atomic behind a gap is executed once, when its turn comes") {
     connect();
     set_word(64, 10);
     peer(fetch_add_request(2001, 1, 64));
@@ -219,7 +219,7 @@ CONFORM_CASE(ResponderGap, HalfOfThePsnSpace, "9.7.1",
 }
 
 CONFORM_CASE(ResponderGap, DuplicateDoesNotEndTheSilence, "9.7.5.1.2",
-             "a duplicate behind a NAK is acknowledged; the silence towards what is ahead goes on") {
+             "a duplicate behind a NAK is acknowledged; the silence towards what is ahead continues") {
     connect();
     peer(unasked(write_only(2000, 8)));
     peer(unasked(write_only(2002, 8)));

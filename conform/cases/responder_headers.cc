@@ -217,7 +217,7 @@ CONFORM_CASE(ResponderState, Init, "10.3.1.2", "INIT: requests are dropped, rece
 
 CONFORM_CASE(
     ResponderState, Rtr, "10.3.1.3",
-    "RTR: every request is carried out and answered before RTS; communication established is raised once") {
+    "RTR: every request is executed and answered before RTS; communication established is raised once") {
     create({.mtu = 256});
     post_receive(100, 64, 4096);
     rtr();
@@ -250,7 +250,7 @@ CONFORM_CASE(ResponderState, RtrRefuses, "10.3.1.3",
 }
 
 CONFORM_CASE(ResponderState, Sqd, "10.3.1.5",
-             "SQD: the responder goes on, with SEND, WRITE, READ, atomics and NAKs") {
+             "SQD: the responder continues, with SEND, WRITE, READ, atomics and NAKs") {
     connect({.mtu = 256});
     post_receive(100, 64, 4096);
     modify(QpState::kSqd);

@@ -102,7 +102,7 @@ CONFORM_CASE(ResponderOpcode, ReservedInsideAMessage, "9.7.4.1.3",
 // --- From then on -----------------------------------------------------------------------------------------
 
 CONFORM_CASE(ResponderOpcode, SilenceBehindTheNak, "9.9.3",
-             "behind the NAK nothing is carried out and nothing answered") {
+             "behind the NAK nothing is executed and nothing answered") {
     connect();
     peer({write_only(2000, 8), write_last(2001, 8)});
     refuses(2001, 1, kInvalid);

@@ -109,8 +109,9 @@ CONFORM_CASE(ResponderRnr, WriteWithImmediate, "9.7.5.2.8",
     holds_peer_data(0, 8, 0);
 }
 
-CONFORM_CASE(ResponderRnr, WriteLastWithImmediate, "9.7.5.2.8",
-             "a WRITE whose Last alone carries the immediate is refused at its Last and goes on from there") {
+CONFORM_CASE(
+    ResponderRnr, WriteLastWithImmediate, "9.7.5.2.8",
+    "a WRITE whose Last alone carries the immediate is refused at its Last and continues from there") {
     connect({.mtu = 256});
     peer({write_first(2000, 520, 256), write_middle(2001, 256, 256),
           packet(wire::kWriteLastImm, 2002, 8, 512).imm(7)});

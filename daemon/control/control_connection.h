@@ -39,7 +39,7 @@ struct ControlServer::Connection {
     int error = 0;
     Reply reply;
 
-    /// Something of it goes on in turns.
+    /// Something of it continues in turns.
     [[nodiscard]] bool wants_turn() const { return is_unfinished || (ended && client != nullptr); }
     [[nodiscard]] bool is_closing() const { return job == nullptr || not_started; }
 };

@@ -361,7 +361,7 @@ bool ControlServer::serve(Connection& connection) {
     return true;
 }
 
-/// Answers, at once or when what was given is closed. Returns whether the connection goes on.
+/// Answers, at once or when what was given is closed. Returns whether the connection continues.
 bool ControlServer::finish_request(Connection& connection, Request& request, int error, Reply& reply) {
     // Before the answer, so that a client that waits for it finds nothing left.
     if (!close_given(connection, request.fds)) {

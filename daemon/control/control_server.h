@@ -32,7 +32,7 @@ class ControlServer final : private RnicObserver {
         std::size_t max_connections_per_uid = 512;
         /// Requests of one client in a row before the next one's turn comes.
         std::size_t requests_per_turn = 16;
-        /// That long each round goes on with what takes long: requests, and clients that have ended.
+        /// That long each round continues with what takes long: requests, and clients that have ended.
         TimeNs turn_ns = 2'000'000;
         /// For tests.
         std::function<TimeNs()> clock = clock_now;
@@ -70,7 +70,7 @@ class ControlServer final : private RnicObserver {
     void pause_accept();
     void tell_exhaustion();
     void resume_accept();
-    /// Returns whether the connection goes on; otherwise the caller disconnects it.
+    /// Returns whether the connection continues; otherwise the caller disconnects it.
     [[nodiscard]] bool serve(Connection& connection);
     [[nodiscard]] bool finish_request(Connection& connection, Request& request, int error, Reply& reply);
     [[nodiscard]] Connection* next_in_turn();

@@ -1,5 +1,5 @@
-// What takes long goes on in turns: requests of which steps are left, and clients that have ended. Others are
-// served in between, whatever anybody owns.
+// What takes long continues in turns: requests of which steps are left, and clients that have ended. Others
+// are served in between, whatever anybody owns.
 #include <utility>
 
 #include "daemon/control/control_connection.h"

@@ -74,7 +74,7 @@ struct Reply {
 };
 
 /// What is answered after a step of a request that takes long, instead of 0 or an errno value: it is to be
-/// carried out again, with an empty reply, and others have their turn in between.
+/// executed again, with an empty reply, and others have their turn in between.
 inline constexpr int kUnfinished = -1;
 
 /// What recv_request() found.

@@ -16,16 +16,13 @@ class MbufHolder final : public FrameRetainer {
     /// The frame pool has as many more buffers for each worker: held frames never starve the senders.
     static constexpr std::uint32_t kMaxFrames = kHeldFramesPerWorker;
 
-    /// The frame whose packet the next Qp::handle_packet() handles: retain() keeps this one.
-    void set_current(rte_mbuf* frame) { current_ = frame; }
-
-    [[nodiscard]] void* retain(std::span<const std::byte>& /*payload*/) override {
+    [[nodiscard]] void* retain(void* frame, std::span<const std::byte>& /*payload*/) override {
         if (count_ == kMaxFrames) {
             return nullptr;
         }
         ++count_;
-        rte_mbuf_refcnt_update(current_, 1);
-        return current_;
+        rte_mbuf_refcnt_update(static_cast<rte_mbuf*>(frame), 1);
+        return frame;
     }
     void release(void* held) override {
         --count_;
@@ -34,7 +31,6 @@ class MbufHolder final : public FrameRetainer {
     }
 
   private:
-    rte_mbuf* current_ = nullptr;
     std::uint32_t count_ = 0;
 };
 

@@ -28,7 +28,7 @@ constexpr std::uint32_t kPausesWorker = 0;  // that owns Device::pfc_receiver
 }  // namespace
 
 RxPath::RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, WorkerOutbox& outbox,
-               RunQueue& run_queue, RoundWatch& rounds, MbufHolder& mbuf_holder)
+               RunQueue& run_queue, RoundWatch& rounds)
     : worker_(worker),
       device_(device),
       port_(device.port),
@@ -37,7 +37,6 @@ RxPath::RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, Wor
       outbox_(outbox),
       run_queue_(run_queue),
       rounds_(rounds),
-      mbuf_holder_(mbuf_holder),
       qps_(handoff.num_workers()) {
     set_port_up(true);
     refresh_addresses();
@@ -135,11 +134,9 @@ bool RxPath::is_for_us(const wire::PacketView& view) const {
     return wire::same_mac(view.dst_mac, mac_) && has_gid(view.dst_gid, vlan);
 }
 
-void RxPath::dispatch_to_qp(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now,
-                            TimeNs protocol_now) {
+void RxPath::dispatch_to_qp(QpSlot& slot, const wire::PacketView& view, TimeNs now, TimeNs protocol_now) {
     rounds_.enter(*slot.share, rte_rdtsc);
     Outbox& effects = outbox_.begin_call(slot, now);
-    mbuf_holder_.set_current(&frame);
     slot.qp->handle_packet(protocol_now, view, effects);
     run_queue_.push(slot);
 }
@@ -157,7 +154,7 @@ void RxPath::dispatch_multicast(rte_mbuf& frame, const wire::PacketView& view, T
         QpSlot& slot = *member->slot;
         const bool is_sender = is_own && view.header.deth.src_qp == slot.qp->qp_num();
         if (!(is_sender && slot.block_self_multicast_loopback)) {
-            dispatch_to_qp(slot, frame, view, now, protocol_now);
+            dispatch_to_qp(slot, view, now, protocol_now);
         }
     }
 }
@@ -259,6 +256,7 @@ void RxPath::dispatch_non_roce(const rte_mbuf& frame, wire::ParseError error, Ti
 void RxPath::dispatch_infiniband(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
     ++counters_.rcvd_pkts;
     counters_.rcvd_bytes.add(frame.pkt_len);
+    view_.frame = &frame;
     switch (frame.nb_segs == 1 ? wire::parse_ib_frame(frame_bytes(&frame), view_)
                                : wire::ParseError::kMalformed) {
         case wire::ParseError::kNone:
@@ -287,7 +285,7 @@ void RxPath::dispatch_infiniband(rte_mbuf& frame, TimeNs now, TimeNs protocol_no
         ++counters_.drop_wrong_sender;
         return;
     }
-    dispatch_to_qp(*slot, frame, view_, now, protocol_now);
+    dispatch_to_qp(*slot, view_, now, protocol_now);
 }
 
 void RxPath::dispatch_other(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
@@ -306,6 +304,7 @@ void RxPath::dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
         return;
     }
     wire::PacketView& view = view_;
+    view.frame = &frame;
     const wire::ParseError error = wire::parse_frame(frame_bytes(&frame), view);
     if (error != wire::ParseError::kNone) {
         dispatch_non_roce(frame, error, now);
@@ -343,7 +342,7 @@ void RxPath::dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
         ++counters_.drop_wrong_sender;
         return;
     }
-    dispatch_to_qp(*slot, frame, view, now, protocol_now);
+    dispatch_to_qp(*slot, view, now, protocol_now);
 }
 
 }  // namespace urnic::dataplane

@@ -7,7 +7,6 @@
 #include "dataplane/device/device.h"
 #include "dataplane/device/multicast_table.h"
 #include "dataplane/handoff/worker_handoff.h"
-#include "dataplane/worker/mbuf_holder.h"
 #include "dataplane/worker/qp_table.h"
 #include "dataplane/worker/round_watch.h"
 #include "dataplane/worker/run_queue.h"
@@ -21,7 +20,7 @@ class RxPath {
     static constexpr std::uint16_t kBurst = 32;
 
     RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, WorkerOutbox& outbox,
-           RunQueue& run_queue, RoundWatch& rounds, MbufHolder& mbuf_holder);
+           RunQueue& run_queue, RoundWatch& rounds);
 
     /// From now on packets come through `port`: the device's own or one that stacks on it.
     void use_port(Port& port) { port_ = &port; }
@@ -57,8 +56,7 @@ class RxPath {
     void dispatch_neighbour(std::span<const std::byte> frame);
     void dispatch_non_roce(const rte_mbuf& frame, wire::ParseError error, TimeNs now);
     void dispatch_mac_control(const rte_mbuf& frame, TimeNs now);
-    void dispatch_to_qp(QpSlot& slot, rte_mbuf& frame, const wire::PacketView& view, TimeNs now,
-                        TimeNs protocol_now);
+    void dispatch_to_qp(QpSlot& slot, const wire::PacketView& view, TimeNs now, TimeNs protocol_now);
     void dispatch_mad(const wire::PacketView& view);
     void dispatch_multicast(rte_mbuf& frame, const wire::PacketView& view, TimeNs now, TimeNs protocol_now);
     /// Hands the frame off to those other workers, which have members of its group.
@@ -74,7 +72,6 @@ class RxPath {
     WorkerOutbox& outbox_;
     RunQueue& run_queue_;
     RoundWatch& rounds_;
-    MbufHolder& mbuf_holder_;
     QpTable qps_;
     MulticastTable multicast_;
     struct OwnGid {

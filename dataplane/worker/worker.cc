@@ -93,7 +93,7 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
     for (Device* device : config.devices) {
         URNIC_CHECK(device->index == worker_devices.size());
         worker_devices.push_back(
-            std::make_unique<WorkerDevice>(config, *device, notifier, run_queue, rounds, mbuf_holder, now));
+            std::make_unique<WorkerDevice>(config, *device, notifier, run_queue, rounds, now));
         has_polled_ports = has_polled_ports || device->port->must_be_polled(config.index);
         worker_devices.back()->outbox.use_protocol_time(timed_ports.add(device->port));
         const int fd = device->port->wait_fd(config.index);

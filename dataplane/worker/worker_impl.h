@@ -34,11 +34,11 @@ struct Worker::Impl {
     /// What the worker has for each device.
     struct WorkerDevice {
         WorkerDevice(const WorkerConfig& config, Device& of, EventNotifier& notifier, RunQueue& run_queue,
-                     RoundWatch& rounds, MbufHolder& mbuf_holder, const TimeNs& now)
+                     RoundWatch& rounds, const TimeNs& now)
             : device(of),
               device_port(*of.port),
               outbox(config.index, of, config.frames, notifier),
-              rx_path(config.index, of, *config.handoff, outbox, run_queue, rounds, mbuf_holder),
+              rx_path(config.index, of, *config.handoff, outbox, run_queue, rounds),
               fault_injector(device_port, now),
               pfc_sender(of.pfc, of.pausing_workers, config.index) {}
         void use_port(Port& port) {

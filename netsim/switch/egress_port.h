@@ -34,7 +34,7 @@ class EgressPort {
     TimeNs send(TimeNs now, std::uint32_t bytes);
     [[nodiscard]] bool busy(TimeNs now) const { return now < busy_until_; }
 
-    /// A pause frame came for the priority; 0 quanta end the pause. A packet that is being sent goes on.
+    /// A pause frame came for the priority; 0 quanta end the pause. A packet that is being sent continues.
     void pause(TimeNs now, std::uint8_t priority, std::uint16_t quanta);
     void resume(std::uint8_t priority) {
         queues_[priority].paused_until = queues_[priority].paused_since = 0;

@@ -16,7 +16,7 @@ struct PfcSettings {
     std::uint8_t rx_priorities = 0;
     std::uint64_t link_bits_per_second = 10'000'000'000;  // a quantum is 512 bit times of it
     /// A priority that was paused this long, less 15 times what it was not paused in between, is let go, and
-    /// pauses are not heeded for as long, and until they are given up; 0: never.
+    /// pauses are not honoured for as long, and until they are given up; 0: never.
     TimeNs watchdog_ns = 200'000'000;
 
     std::uint8_t tx_priorities = 0;   // bit n: priority n is told to stop while too much waits here; 0: never

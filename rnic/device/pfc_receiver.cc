@@ -42,7 +42,7 @@ TimeNs PfcReceiver::debt(const Priority& priority, TimeNs now) {
     return priority.debt_ns - std::min(priority.debt_ns, relief);
 }
 
-// A pause that comes before the last one has run out goes on with it: for the watchdog they are one.
+// A pause that comes before the last one has run out continues with it: for the watchdog they are one.
 bool PfcReceiver::pause(TimeNs now, std::uint32_t index, std::uint16_t quanta) {
     Priority& priority = priorities_[index];
     priority.asked_until = now + settings_.duration_ns(quanta);

@@ -9,7 +9,7 @@
 
 namespace urnic {
 
-/// One worker's, for one port. The link's other end knows the port alone: it goes on when no worker has too
+/// One worker's, for one port. The link's other end knows the port alone: it continues when no worker has too
 /// much. Two workers that change their minds at the same moment may send in the wrong order; then the pause
 /// is renewed, or runs out.
 class PfcSender {

@@ -38,7 +38,7 @@ struct Verdict {
     bool ecn = false;  // set CE
     std::uint8_t flips = 0;
     std::array<std::uint32_t, kMaxFlips> flip_bits{};  // from the frame's first bit
-    TimeNs delay_ns = 0;                               // 0: goes on at once, unless `behind`
+    TimeNs delay_ns = 0;                               // 0: continues at once, unless `behind`
     std::uint32_t behind =
         0;  // held until so many later packets to the same QP went by, or the delay is over
     ActiveRule* holder = nullptr;  // the rule that holds it

@@ -50,7 +50,7 @@ class FlowRate {
     /// As it is now; settings() is not nullptr.
     [[nodiscard]] BitsPerSecond rate() const { return rate_.rate(settings_->rate); }
     [[nodiscard]] const congestion::RateControl& control() const { return rate_; }
-    /// CNPs heeded.
+    /// CNPs honoured.
     [[nodiscard]] std::uint64_t cnps() const { return cnps_; }
 
   private:

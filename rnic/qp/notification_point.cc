@@ -102,10 +102,10 @@ bool is_from_peer_of(const QpCommon& common, const wire::PacketView& packet) {
 
 // Reserved fields are not looked at (IBA 1.5.3: ignored on receipt); BECN says what the packet is for.
 void handle_cnp(TimeNs now, const QpCommon& common, const wire::PacketView& packet, Outbox& outbox) {
-    const bool heeded = is_from_peer_of(common, packet) && packet.header.becn && !packet.header.fecn &&
-                        common.self.flow().on_cnp(now, outbox.clock(now));
+    const bool honoured = is_from_peer_of(common, packet) && packet.header.becn && !packet.header.fecn &&
+                          common.self.flow().on_cnp(now, outbox.clock(now));
     Counters& counters = *common.config.counters;
-    ++(heeded ? counters.rp_cnp_handled : counters.rp_cnp_ignored);
+    ++(honoured ? counters.rp_cnp_handled : counters.rp_cnp_ignored);
 }
 
 }  // namespace urnic

@@ -49,7 +49,7 @@ bool ReorderBuffer::insert(const wire::PacketView& packet, Psn expected) {
     const std::uint32_t slot = slot_of(packet.header.psn);
     BufferedPacket held{packet.header, packet.payload, nullptr};
     if (!is_used(slot)) {
-        held.frame = pool_->frames_.retain(held.payload);
+        held.frame = pool_->frames_.retain(packet.frame, held.payload);
     }
     if (held.frame == nullptr) {
         if (is_first) {

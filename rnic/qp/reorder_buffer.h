@@ -17,9 +17,9 @@ namespace urnic {
 class FrameRetainer {
   public:
     virtual ~FrameRetainer() = default;
-    /// Keeps the payload of the packet that is being handled until release(); may move it, and then changes
+    /// Keeps `payload`, which lies in PacketView::frame, until release(); may move it, and then changes
     /// `payload`. Returns what release() wants; nullptr: no room, nothing is kept.
-    [[nodiscard]] virtual void* retain(std::span<const std::byte>& payload) = 0;
+    [[nodiscard]] virtual void* retain(void* frame, std::span<const std::byte>& payload) = 0;
     virtual void release(void* frame) = 0;
 };
 

@@ -55,6 +55,8 @@ struct PacketView {
     std::uint8_t sl = 0;
     std::uint16_t slid = 0;
     std::uint16_t dlid = 0;
+    // What the bytes lie in, of whoever received them (FrameRetainer); parse_frame() leaves it as it is.
+    void* frame = nullptr;
 };
 
 /// What stands for the GID of a port in packets without a GRH: ::LID, no GID of any port.

@@ -229,7 +229,7 @@ class HostileTester(Hosts):
             self.assertTrue(reply.startswith("error "), f"{request[:80]!r} was answered {reply!r}")
         self.assertEqual(replies[-1], "ok 00000000\n")
         self.nothing_is_left()
-        # No end of a line, and zero bytes: the session ends, the agent goes on.
+        # No end of a line, and zero bytes: the session ends, the agent continues.
         for garbage in (b"x" * 300_000, b"hello\0 1\n", bytes(range(256)) * 100):
             self.in_b(lambda garbage=garbage: self.talk([garbage], answers=False))
         self.assertEqual(self.in_b(lambda: self.talk(["hello 1"])), ["ok urnic-conform-agent 1\n"])

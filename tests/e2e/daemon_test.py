@@ -233,7 +233,7 @@ class StartAndEnd(Daemon):
         result = harness.run([URNICD, "--config", path])
         self.assertEqual(result.returncode, 1)
         self.assertIn("another urnicd serves", result.err)
-        self.assertTrue(self.answers(), "the first one goes on")
+        self.assertTrue(self.answers(), "the first one continues")
         self.end(first)
 
     def test_a_killed_daemon_is_followed_by_another(self):
@@ -344,7 +344,7 @@ class Frugality(Daemon):
         hard = resource.prlimit(process.pid, resource.RLIMIT_AS)[1]
         resource.prlimit(process.pid, resource.RLIMIT_AS, (used + (1 << 20), hard))
         self.assertEqual(new.create_cq(new_context), 12, "ENOMEM")
-        self.assertEqual(old.create_cq(old_context), 0, "one that has its memory goes on")
+        self.assertEqual(old.create_cq(old_context), 0, "one that has its memory continues")
         # Small objects take what the heap has left, until it has nothing: the client's limit is higher.
         pds = 0
         while (error := old.alloc_pd(old_context)) == 0:

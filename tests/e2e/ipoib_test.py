@@ -270,7 +270,7 @@ class Links(LinkTest):
         rounds = []
         thread = threading.Thread(target=lambda: rounds.extend(iter(hostile.stdout.readline, "")))
         thread.start()
-        # As long as the attack goes on; a datagram that finds no receive is lost, so not each is answered.
+        # As long as the attack continues; a datagram that finds no receive is lost, so not each is answered.
         answered = 0
         self.assertTrue(harness.wait_until(lambda: len(rounds) >= 2 or hostile.poll() is not None, pause=0.1) and hostile.poll() is None,
                         "the hostile member ended")
@@ -396,7 +396,7 @@ class ConnectedLinks(LinkTest):
         b.kill()
         broken = harness.wait_until(lambda: a.own_counters()["connections"] == 0)
         self.assertTrue(broken, "the connection to a peer that is gone is still there")
-        # Both ends of the TCP connection are still there: it goes on over the next connection.
+        # Both ends of the TCP connection are still there: it continues over the next connection.
         b.start("--mode", "connected")
         sent = harness.finish(sending, 120)
         received = harness.finish(receiving, 120)

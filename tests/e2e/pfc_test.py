@@ -136,12 +136,12 @@ class Pfc(harness.TestCase):
         self.assertEqual(pauses["watchdog"], 1)
         self.assertEqual(pauses["paused_us"], 200_000)
         self.assertGreater(pauses["rx_ignored"], 0)
-        # It is over, and after as long again pauses are heeded.
-        def is_heeded():
+        # It is over, and after as long again pauses are honoured.
+        def is_honoured():
             self.link.pause(dict.fromkeys(range(8), 0))
             self.link.pause({0: 100})
             return self.of(0)["paused_us"] > 200_000
-        self.assertTrue(harness.wait_until(is_heeded, pause=0.05), str(self.of(0)))
+        self.assertTrue(harness.wait_until(is_honoured, pause=0.05), str(self.of(0)))
         self.assertEqual(self.of(0)["watchdog"], 1)
 
     def test_a_storm_with_resumes(self):
@@ -204,7 +204,7 @@ class Pfc(harness.TestCase):
         self.pingpong()
 
     def test_its_own_backlog(self):
-        """Frames wait while the daemon stands still; when it goes on it asks for a pause, and ends it when they are gone."""
+        """Frames wait while the daemon stands still; when it continues it asks for a pause, and ends it when they are gone."""
         self.begin(extra='[rnic.pfc]\ntx_priorities = [3, 5]\nxoff_frames = 300\nxon_frames = 20\n')
         self.a.daemon.send_signal(signal.SIGSTOP)
         try:

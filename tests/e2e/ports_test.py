@@ -159,7 +159,7 @@ class Traffic:
         self.expect_idle()
 
     def test_more_frames_than_the_port_has_room_for(self):
-        """While the daemon does not look: what the kernel had to throw away is counted, and then all goes on."""
+        """While the daemon does not look: what the kernel had to throw away is counted, and then all continues."""
         self.start()
         self.assertEqual(self.a.status()["port"]["rx_missed"], 0)
         frame = bytes.fromhex((self.a.mac + self.b.mac).replace(":", "")) + b"\x08\x00" + \

@@ -1,4 +1,4 @@
-"""Floods of messages that are answered or heeded at a bounded pace only: somebody at the wire sends them as fast as he can."""
+"""Floods of messages that are answered or honoured at a bounded pace only: somebody at the wire sends them as fast as he can."""
 
 import struct
 import time

@@ -108,7 +108,7 @@ Daemon::Daemon() : memory_file(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SE
 }
 
 void Daemon::check_nothing_is_left() const {
-    URNIC_CHECK(dataplane::worker_books().qps == 0);
+    URNIC_CHECK(dataplane::worker_record().qps == 0);
     for (const auto& entry : control.devices) {
         URNIC_CHECK(entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
                     entry->num_pds == 0 && entry->num_ahs == 0 && entry->num_mws == 0 &&

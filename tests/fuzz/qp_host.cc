@@ -315,33 +315,34 @@ void QpHost::poll() {
 
 void QpHost::poll_queue(bool recv) {
     sim::CompletionRing& ring = recv ? recv_cq_ : send_cq_;
-    Books& books = recv ? recvs_ : sends_;
+    Bookkeeping& bookkeeping = recv ? recvs_ : sends_;
     while (const abi::Cqe* const next = ring.poll()) {
         const abi::Cqe& cqe = *next;
         URNIC_CHECK(cqe.is_recv == (recv ? 1 : 0) && cqe.qp_num == options_.qp_num);
         // No WQE completes twice, and none before one that was posted earlier (IBA 10.8.3.1).
-        URNIC_CHECK(static_cast<std::int32_t>(cqe.wqe_index - books.completed) >= 0);
+        URNIC_CHECK(static_cast<std::int32_t>(cqe.wqe_index - bookkeeping.completed) >= 0);
         if (!options_.hostile_application) {
-            check_completion(recv, books, cqe);
+            check_completion(recv, bookkeeping, cqe);
         }
         URNIC_CHECK(cqe.status != static_cast<std::uint8_t>(WcStatus::kSuccess) ||
-                    books.too_many_sges.count(cqe.wqe_index) == 0);
-        books.completed = cqe.wqe_index + 1;
+                    bookkeeping.too_many_sges.count(cqe.wqe_index) == 0);
+        bookkeeping.completed = cqe.wqe_index + 1;
     }
     ring.publish_taken(ring.taken());  // after a lie about it
 }
 
-void QpHost::check_completion(bool recv, Books& books, const abi::Cqe& cqe) const {
+void QpHost::check_completion(bool recv, Bookkeeping& bookkeeping, const abi::Cqe& cqe) const {
     const std::uint32_t posted = recv ? recv_ring_.posted() : send_ring_.posted();
     URNIC_CHECK(static_cast<std::int32_t>(cqe.wqe_index - posted) < 0 && cqe.wr_id == cqe.wqe_index);
     if (recv) {
-        URNIC_CHECK(cqe.wqe_index == books.completed);
+        URNIC_CHECK(cqe.wqe_index == bookkeeping.completed);
         return;
     }
     // Only unsignaled requests that succeeded say nothing.
-    URNIC_CHECK(cqe.status != static_cast<std::uint8_t>(WcStatus::kSuccess) || books.signaled[cqe.wqe_index]);
-    for (std::uint32_t index = books.completed; index != cqe.wqe_index; ++index) {
-        URNIC_CHECK(!books.signaled[index]);
+    URNIC_CHECK(cqe.status != static_cast<std::uint8_t>(WcStatus::kSuccess) ||
+                bookkeeping.signaled[cqe.wqe_index]);
+    for (std::uint32_t index = bookkeeping.completed; index != cqe.wqe_index; ++index) {
+        URNIC_CHECK(!bookkeeping.signaled[index]);
     }
 }
 
@@ -383,7 +384,7 @@ void QpHost::scribble_recv_ring(std::size_t offset, std::span<const std::byte> b
 }
 
 void QpHost::miscount_newest(bool recv, std::uint32_t num_sge, std::uint32_t inline_bytes) {
-    Books& books = recv ? recvs_ : sends_;
+    Bookkeeping& bookkeeping = recv ? recvs_ : sends_;
     const std::uint32_t index = (recv ? recv_ring_.posted() : send_ring_.posted()) - 1;
     bool has_sges = true;
     if (recv) {
@@ -395,8 +396,8 @@ void QpHost::miscount_newest(bool recv, std::uint32_t num_sge, std::uint32_t inl
         num_sge = wqe.num_sge;
         has_sges = (wqe.flags & kSendInline) == 0;
     }
-    if (has_sges && num_sge > kMaxSge && !books.newest_was_valid) {
-        books.too_many_sges.insert(index);
+    if (has_sges && num_sge > kMaxSge && !bookkeeping.newest_was_valid) {
+        bookkeeping.too_many_sges.insert(index);
     }
 }
 

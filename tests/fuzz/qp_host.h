@@ -1,6 +1,6 @@
 // One RC, UC or UD QP with rings and registered memory on the heap, each piece an allocation of its own so
-// that the address sanitizer sees every byte too far, and an application whose books tell which completions
-// may come.
+// that the address sanitizer sees every byte too far, and an application whose bookkeeping tells which
+// completions may come.
 //
 // Everything that the engine promises its caller is checked here, whatever peer and application do: see
 // check_sent() and poll_queue().
@@ -77,7 +77,7 @@ class QpHost final : public Outbox {
     // --- The application
     [[nodiscard]] bool may_post_send() const;
     [[nodiscard]] bool may_post_recv() const;
-    /// `fields` gets the wr_id that the books go by.
+    /// `fields` gets the wr_id that the bookkeeping goes by.
     void post_send(abi::SendWqe& fields, std::span<const abi::Sge> sge,
                    std::span<const std::byte> inline_data);
     void post_recv(std::span<const abi::Sge> sge);
@@ -112,30 +112,31 @@ class QpHost final : public Outbox {
 
   private:
     /// What one direction's application knows.
-    struct Books {
+    struct Bookkeeping {
         std::uint32_t completed = 0;            // WQEs up to this index are done with
         std::vector<bool> signaled;             // by index; send queue only
         std::set<std::uint32_t> too_many_sges;  // by index
         // Indexes below this one were valid in the ring at some time: the QP may have taken them.
         std::uint32_t seen_valid = 0;
-        // Before it was posted, so an older content of the slot may be what is carried out.
+        // Before it was posted, so an older content of the slot may be what is executed.
         bool newest_was_valid = false;
     };
     /// After a change to a ring.
     template <typename Ring>
-    static void note_valid(Ring& ring, Books& books) {
-        while (ring.slot(books.seen_valid).seq.load(std::memory_order_relaxed) == books.seen_valid + 1) {
-            ++books.seen_valid;
+    static void note_valid(Ring& ring, Bookkeeping& bookkeeping) {
+        while (ring.slot(bookkeeping.seen_valid).seq.load(std::memory_order_relaxed) ==
+               bookkeeping.seen_valid + 1) {
+            ++bookkeeping.seen_valid;
         }
     }
     /// After a WQE was posted, where one may have been valid already.
     template <typename Ring>
-    static void note_posted(Ring& ring, Books& books) {
-        books.newest_was_valid = books.seen_valid + 1 != ring.posted();
-        note_valid(ring, books);
+    static void note_posted(Ring& ring, Bookkeeping& bookkeeping) {
+        bookkeeping.newest_was_valid = bookkeeping.seen_valid + 1 != ring.posted();
+        note_valid(ring, bookkeeping);
     }
     void poll_queue(bool recv);
-    void check_completion(bool recv, Books& books, const abi::Cqe& cqe) const;
+    void check_completion(bool recv, Bookkeeping& bookkeeping, const abi::Cqe& cqe) const;
     void check_sent(const wire::PacketHeader& header, std::span<const MemoryPiece> pieces);
     void check_answer(const wire::PacketHeader& header, const abi::QpAttr& attr);
     void check_piece(const MemoryPiece& piece) const;
@@ -158,8 +159,8 @@ class QpHost final : public Outbox {
     // or a NAK: it comes early, or fills a gap before packets that are held with another gap among them.
     std::uint64_t answers_owed_ = 0;
     std::uint64_t notices_owed_ = 0;
-    Books sends_;
-    Books recvs_;
+    Bookkeeping sends_;
+    Bookkeeping recvs_;
 };
 
 /// One table for both hosts, made once: it is large.

@@ -50,7 +50,7 @@ class Case:
     by_tcp: bool = False
     # A multicast group: its "server" listens to nobody, but has joined when the client begins.
     group: str = ""
-    # The server goes on when the client has ended.
+    # The server continues when the client has ended.
     serves_on: bool = False
     # Why this program cannot be the client over rxe towards another host.
     not_from_rxe: str = ""

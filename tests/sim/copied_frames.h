@@ -13,7 +13,7 @@ namespace urnic::sim {
 
 class CopiedFrames final : public FrameRetainer {
   public:
-    void* retain(std::span<const std::byte>& payload) override {
+    void* retain(void* /*frame*/, std::span<const std::byte>& payload) override {
         if (copies_.size() >= limit) {
             return nullptr;
         }

@@ -51,7 +51,7 @@ class SimNetwork final : public SimWire {
         link_->network.stall(duration);
         run_until(now());
     }
-    /// Until nothing more can happen, or for a minute of virtual time. False: it was still going on.
+    /// Until nothing more can happen, or for a minute of virtual time. Returns whether nothing can.
     bool run();
 
     /// Takes the lines written since the last call: "TIMEus FROM OPERATION psn=.. len=.. ...".

@@ -284,7 +284,7 @@ TEST_F(Srq, ASpoiltRingIsTheEndOfTheSrqAndOfTheQpsThatNeedIt) {
     }
     EXPECT_THAT(b_[0]->srq_events, ElementsAre(AsyncEventType::kSrqErr));
     EXPECT_THAT(b_[1]->srq_events, IsEmpty()) << "told once";
-    EXPECT_EQ(b_[2]->qp().state(), QpState::kRts) << "who needs no receive goes on";
+    EXPECT_EQ(b_[2]->qp().state(), QpState::kRts) << "who needs no receive continues";
 }
 
 TEST_F(Srq, IndexesGoOnWhenTheRingGrows) {

@@ -12,7 +12,7 @@ import rdma_core_tests
 
 VENDORS = ("test_mlx5_", "test_efa")
 SEEDS_LONG, SEEDS_SHORT = 20, 1
-# A test takes seconds at most; what hangs is ended and the rest goes on.
+# A test takes seconds at most; what hangs is ended and the rest continues.
 TEST_TIMEOUT_S = 60
 
 

@@ -32,7 +32,7 @@ constexpr unsigned kNullMajor = 1;
 constexpr unsigned kNullMinor = 3;
 
 /// One open event channel, in the table until it is closed. As an open file it lives while a thread is inside
-/// a command: one that waits for an event goes on waiting when another closes the channel.
+/// a command: one that waits for an event continues waiting when another closes the channel.
 struct CmChannel {
     int fd;
     ino_t inode;  // of the socket: the application may have closed the descriptor by itself

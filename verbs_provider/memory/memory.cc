@@ -27,7 +27,7 @@ std::atomic<Process*> the_process{nullptr};
 /// Held while the process is made, and while fork() runs, so that both of its handlers find the same.
 std::mutex creation;
 
-// fork() runs these. The parent's forking thread goes on only when the child has its copy, so that what the
+// fork() runs these. The parent's forking thread continues only when the child has its copy, so that what the
 // child sees is what the parent had.
 void before_fork() {
     creation.lock();

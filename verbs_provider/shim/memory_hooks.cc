@@ -24,7 +24,7 @@ extern "C" {
 __attribute__((visibility("default"))) std::atomic<const urnic::memory::Calls*> urnic_memory_calls{nullptr};
 /// See advised_memory.h.
 __attribute__((visibility("default"))) urnic::memory::AdvisedMemory urnic_advised_memory{};
-/// Where syscall() goes on; null until the constructor has run.
+/// Where syscall() continues; null until the constructor has run.
 __attribute__((visibility("hidden"))) void* urnic_shim_real_syscall = nullptr;
 }
 
@@ -160,7 +160,7 @@ extern "C" __attribute__((visibility("hidden"), used)) long urnic_shim_serve_sys
     }
 }
 
-// Every other call goes on as it came, stack and all: a new process may return from it twice.
+// Every other call continues as it came, stack and all: a new process may return from it twice.
 static_assert(SYS_madvise == 28 && SYS_mremap == 25 && SYS_process_madvise == 440);
 __asm__(
     ".text\n\t"

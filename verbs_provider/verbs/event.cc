@@ -250,7 +250,7 @@ void send_fatal(Context& context) {
     Guard guard(context.event_mutex);
     const abi::AsyncEvent event{1, static_cast<std::uint32_t>(AsyncEventType::kDeviceFatal), 0};
     if (context.events.push(event)) {
-        (void)send_queued(context);  // if there is no room, the service thread goes on
+        (void)send_queued(context);  // if there is no room, the service thread continues
     }
 }
 

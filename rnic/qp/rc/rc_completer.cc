@@ -146,7 +146,7 @@ void RcCompleter::handle_acknowledge(TimeNs now, const wire::PacketHeader& heade
 
 // Returns whether a packet behind the window is an RNR NAK with which the peer stops in the middle of its
 // answer to the oldest READ: such a NAK has the PSN of the request (Linux rxe). It may as well be a late
-// duplicate, so it fails nothing: without a retry left the ACK timeout goes on.
+// duplicate, so it fails nothing: without a retry left the ACK timeout continues.
 bool RcCompleter::is_read_rnr_nak(const wire::PacketHeader& header) const {
     const SendWindow& window = state_.window;
     return (header.aeth.syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnrNak &&
@@ -264,7 +264,7 @@ bool RcCompleter::is_expected_response(const wire::PacketView& packet, const wir
     }
     const Psn psn = packet.header.psn;
     // First and Only begin an answer: where the READ begins, or where a part of it was asked for again. Linux
-    // rxe that could not send its first response goes on with Middle or Last when the next request comes,
+    // rxe that could not send its first response continues with Middle or Last when the next request comes,
     // whichever that is; its RNR NAK may have been lost. PSN and length say what such a packet is.
     const bool starts = (info.flags & wire::kStarts) != 0;
     const bool may_go_on = wqe.is_retried || state_.peer_refused_read;

@@ -49,7 +49,7 @@ class RcLossRecovery {
     /// timeout.
     void on_duplicate_ack(TimeNs now, Psn end, TimeNs longest_ns);
     /// The peer acknowledged everything before `end`; `cursor` is where the window's cursor was. Returns
-    /// whether recovery goes on; if not, the peer discarded what was behind the missing request: go back N.
+    /// whether recovery continues; if not, the peer discarded what was behind the missing request: go back N.
     [[nodiscard]] bool on_ack(TimeNs now, Psn end, Psn cursor, bool is_plain_ack);
     /// Returns whether the request at resend_psn() is to be sent again.
     [[nodiscard]] bool must_resend_request() const {

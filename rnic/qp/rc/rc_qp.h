@@ -54,7 +54,7 @@ class RcQp final : public Qp {
     NotificationPoint notification_point_;
 };
 
-// The daemon keeps 4,096 QPs and more; 8 KB each is the budget, with room for the worker's own books.
+// The daemon keeps 4,096 QPs and more; 8 KB each is the budget, with room for the worker's own bookkeeping.
 static_assert(sizeof(RcQp) <= 7168);
 
 }  // namespace urnic

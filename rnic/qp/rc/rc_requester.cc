@@ -410,7 +410,7 @@ wire::PacketHeader RcRequester::header_of(const PacketPlan& plan) const {
         header.reth = {.va = wr.rdma.remote_addr, .rkey = wr.rdma.rkey, .dma_length = kAtomicBytes};
         return header;
     }
-    // A READ that goes on after a loss asks for the rest alone (IBA 9.7.5.1.5); offset is 0 otherwise.
+    // A READ that continues after a loss asks for the rest alone (IBA 9.7.5.1.5); offset is 0 otherwise.
     header.reth = {.va = wr.rdma.remote_addr + plan.offset,
                    .rkey = wr.rdma.rkey,
                    .dma_length = info.has_response() ? plan.read_bytes : plan.wqe->length_bytes};

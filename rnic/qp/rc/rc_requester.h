@@ -33,7 +33,7 @@ class RcRequester {
         Psn psn;
         std::uint64_t offset;  // of its first byte in the message
         std::uint32_t payload_bytes;
-        std::uint32_t read_bytes;  // of a READ that goes on after a loss: what is asked for
+        std::uint32_t read_bytes;  // of a READ that continues after a loss: what is asked for
         bool is_first;
         bool is_last;
         bool asks_ack;

@@ -371,7 +371,7 @@ void RcResponder::complete_receive(const wire::PacketView& packet, const wire::O
                             outbox);
 }
 
-// The packet was carried out.
+// The packet was executed.
 void RcResponder::finish_packet(const wire::PacketView& packet, const wire::OpcodeInfo& info) {
     ++expected_psn_;
     if ((info.flags & wire::kEnds) != 0) {

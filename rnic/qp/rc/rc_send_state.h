@@ -37,7 +37,7 @@ class RcSendState {
     // --- Recovery -----------------------------------------------------------------------------------------
     /// The peer acknowledged something new: retry counters and the ACK timer start again (IBA 9.7.6.1.3).
     void on_progress(TimeNs now, const Outbox& outbox);
-    /// The peer carried out more than it had, though the window cannot move: it waits for a response. A
+    /// The peer executed more than it had, though the window cannot move: it waits for a response. A
     /// window long that is progress, too.
     void restore_retries() { retries_left_ = common_.attr.retry_cnt; }
     /// Takes one more retry. Returns whether one was left; if not, the oldest WQE failed with RETRY_EXC_ERR.

@@ -1,4 +1,4 @@
-// The send queue's WQEs that have PSNs and have not completed, in order: the books that requester and
+// The send queue's WQEs that have PSNs and have not completed, in order: the records that requester and
 // completer share.
 //
 //   retired | una_index .... cursor_index .... | tail_index ...

@@ -20,7 +20,7 @@ class UnreliableRequester {
     void set_psn(Psn first_psn) { psn_ = first_psn; }
 
     /// Sends up to `max_packets`. Returns whether there is more that could go now. An error of a WQE takes
-    /// the QP to SQE: the receive queue goes on (IBA 10.3.1.6).
+    /// the QP to SQE: the receive queue continues (IBA 10.3.1.6).
     [[nodiscard]] bool progress(std::uint32_t max_packets, Outbox& outbox);
     /// Completes what is left of the send queue with WR_FLUSH_ERR, at most `most`. Returns whether there may
     /// be more.

@@ -1,5 +1,5 @@
 // Applications killed in the middle of a transfer: what they owned is gone, their peers are told, everybody
-// else goes on, and the daemon does not grow. Runs under `urnic run --standalone`.
+// else continues, and the daemon does not grow. Runs under `urnic run --standalone`.
 #include <gtest/gtest.h>
 
 #include <atomic>

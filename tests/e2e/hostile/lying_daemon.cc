@@ -81,7 +81,7 @@ class Connection {
     }
 
   private:
-    /// One request and its reply. Returns whether the connection goes on.
+    /// One request and its reply. Returns whether the connection continues.
     bool pass_on() {
         Message request;
         Message reply;

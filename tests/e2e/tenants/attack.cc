@@ -1,6 +1,6 @@
 // One tenant against all others: does what a program may do with the descriptors and the memory that it
-// shares with the daemon, and holds it. Begins as root, for memory that lets the kernel wait, and goes on as
-// another user. Prints "held" when the daemon has been led into the trap, then waits to be ended.
+// shares with the daemon, and holds it. Begins as root, for memory that lets the kernel wait, and continues
+// as another user. Prints "held" when the daemon has been led into the trap, then waits to be ended.
 //
 //   attack neighbour             no attack: verified WRITEs, then "done"
 //   attack channel               reads its completion channel into stalled memory, then gets another event
@@ -8,8 +8,8 @@
 //   attack ring SOCKET           holds the lock of its rings' file, then destroys a CQ
 //   attack ring_end SOCKET       the same, and hangs up
 //   attack cm SOCKET             receives from its rdma_cm channel into stalled memory, then gets the event
-//   attack copied_write          lets a WRITE go into stalled memory that is registered; "refused" if it is
-//   not attack copied_send           sends from such memory
+//   attack copied_write          lets a WRITE go into stalled memory that is registered; else "refused"
+//   attack copied_send           sends from such memory
 #include <arpa/inet.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/epoll.h>

@@ -16,9 +16,9 @@ namespace urnic::e2e {
 /// How long a test waits for something that must come. Long enough for a busy machine.
 inline constexpr int kPatienceMs = 30'000;
 /// Lets others run until `there()`: every wait for what a QP, a CQ or the daemon brings goes through here.
-/// False: it did not come within kPatienceMs, and whoever waited says what. A test that has waited in vain
-/// once has failed, and is not patient any more: a hundred missing completions do not take a hundred times as
-/// long.
+/// Returns false when it did not come within kPatienceMs; whoever waited says what. A test that has waited in
+/// vain once has failed, and is not patient any more: a hundred missing completions do not take a hundred
+/// times as long.
 [[nodiscard]] bool comes(const std::function<bool()>& there);
 /// comes() for input on a descriptor.
 [[nodiscard]] bool becomes_readable(int fd);

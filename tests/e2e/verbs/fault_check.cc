@@ -76,7 +76,7 @@ class Traffic {
         }
         std::uint64_t sum = 0;
         std::memcpy(&sum, b_.at(kAtomics), sizeof sum);
-        ASSERT_EQ(sum, added_) << "an atomic was carried out twice, or not";
+        ASSERT_EQ(sum, added_) << "an atomic was executed twice, or not";
     }
 
   private:

@@ -1,5 +1,5 @@
 // The program's own system calls on registered memory, by the C library's functions and by syscall(): they do
-// what they do to private memory, and the RNIC goes on with what the program sees then.
+// what they do to private memory, and the RNIC continues with what the program sees then.
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <malloc.h>

@@ -36,7 +36,7 @@ class MemoryOrder : public testing::Test {
         if (HasFailure()) GTEST_FAIL() << "not connected";
     }
     std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
-    /// True while a run that has done `count` goes on.
+    /// True while a run that has done `count` continues.
     bool goes_on(std::uint64_t count, std::uint64_t shortest) const {
         return seconds_ > 0 ? Clock::now() < end_ : count < shortest;
     }

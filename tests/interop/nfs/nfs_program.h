@@ -35,7 +35,8 @@ class NfsProgram : public Program {
         Subject directory;
         std::string_view name;
     };
-    // Each reads its arguments and, when they are whole, acts and writes its results. False: they are not.
+    // Each reads its arguments and, when they are whole, acts and writes its results. Returns whether they
+    // are.
     using Handler = bool (NfsProgram::*)(const Caller& caller, XdrReader& in, Results& results);
     static const Handler kHandlers[];
 

@@ -31,7 +31,7 @@ class Socket {
     [[nodiscard]] int fd() const { return fd_; }
     // Sends one record made of `parts`. Throws std::system_error.
     void send_record(std::span<const std::span<const std::byte>> parts) const;
-    // False: the connection has ended, or the record is longer than `most`.
+    // Returns false when the connection has ended, or the record is longer than `most`.
     bool receive_record(std::vector<std::byte>& record, std::size_t most) const;
     // Ends what waits on it.
     void shut_down() const;

@@ -124,7 +124,7 @@ bool is_further_ack(const Answer& answer, const Answer& their_next) {
     return answer.is_plain() && answer.kind() == wire::kSyndromeAck && answer.psn() < their_next.psn();
 }
 
-/// In a burst the MSN counts every request that has been carried out, those behind the answered one too.
+/// In a burst the MSN counts every request that has been executed, those behind the answered one too.
 void allow_later_msn(Packet& ours, const Packet& theirs, UsedDifferences& used) {
     const auto ahead = Psn(ours.transport.aeth.msn).distance(Psn(theirs.transport.aeth.msn));
     const bool has_aeth = (wire::opcode_info(ours.transport.opcode).headers & wire::kHasAeth) != 0;

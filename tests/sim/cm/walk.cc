@@ -12,8 +12,8 @@ constexpr TimeNs kWalkNs = 60 * kSecond;
 constexpr TimeNs kCalmNs = 600 * kSecond;
 constexpr std::size_t kMostHandles = 40;
 
-Weather draw_weather(std::mt19937_64& rng) {
-    static constexpr Weather kWeathers[] = {
+Impairments draw_impairments(std::mt19937_64& rng) {
+    static constexpr Impairments kImpairments[] = {
         {.max_delay_ns = 10'000},
         {.loss = 0.05, .duplicate = 0.05, .max_delay_ns = kSecond / 100},
         {.loss = 0.3, .duplicate = 0.1, .max_delay_ns = kSecond / 10},
@@ -26,7 +26,7 @@ Weather draw_weather(std::mt19937_64& rng) {
          .is_impatient = true,
          .reuses_qps = true},
     };
-    return kWeathers[rng() % std::size(kWeathers)];
+    return kImpairments[rng() % std::size(kImpairments)];
 }
 
 std::array<std::uint8_t, 8> bytes_of(std::uint64_t token) {
@@ -49,7 +49,7 @@ bool ends(EventType type) {
 
 }  // namespace
 
-Walk::Walk(std::uint64_t seed) : rng_(seed), weather_(draw_weather(rng_)) {
+Walk::Walk(std::uint64_t seed) : rng_(seed), impairments_(draw_impairments(rng_)) {
     for (int i = 0; i < 2; ++i) {
         hosts_[i] = std::make_unique<Host>(*this, i);
         Config config;
@@ -91,9 +91,11 @@ void Walk::transmit(Host& from, const SendMad& mad) {
     received.pkey = 0xffff;
     received.src_qp = 1;
     received.bytes = mad.bytes;
-    const int copies = is_calm_ ? 1 : (chance(weather_.loss) ? 0 : 1) + (chance(weather_.duplicate) ? 1 : 0);
+    const int copies =
+        is_calm_ ? 1 : (chance(impairments_.loss) ? 0 : 1) + (chance(impairments_.duplicate) ? 1 : 0);
     for (int i = 0; i < copies; ++i) {
-        wire_.emplace(now_ + 1000 + (is_calm_ ? 0 : random(weather_.max_delay_ns)), std::pair{to, received});
+        wire_.emplace(now_ + 1000 + (is_calm_ ? 0 : random(impairments_.max_delay_ns)),
+                      std::pair{to, received});
     }
 }
 
@@ -165,7 +167,7 @@ void Walk::check(Host& host, const Event& event) {
     known.state = Knows::kRequested;
     known.is_resolution = event.type == EventType::kSidrRequest;
     known.token = token_of(event.private_data);
-    if (++requests_[known.token] > 1 && !weather_.is_impatient) {
+    if (++requests_[known.token] > 1 && !impairments_.is_impatient) {
         wrong(name + ": a second request of one attempt");
     }
     host.handles[event.handle] = known;
@@ -206,7 +208,7 @@ void Walk::check_known(Known& known, const Event& event) {
         case EventType::kDisconnected:
         case EventType::kDisconnectTimeout:
             // A stale connection is ended by the manager.
-            is_right = in({Knows::kEnding}) || (weather_.reuses_qps && in({Knows::kUp}));
+            is_right = in({Knows::kEnding}) || (impairments_.reuses_qps && in({Knows::kUp}));
             break;
         case EventType::kTimewaitExit:
             is_right = in({Knows::kOver});
@@ -278,7 +280,7 @@ void Walk::check_empty() {
 // --- The owners -------------------------------------------------------------------------------------------
 
 std::uint32_t Walk::draw_qpn() {
-    return weather_.reuses_qps ? 2 + static_cast<std::uint32_t>(random(12)) : ++last_qpn_;
+    return impairments_.reuses_qps ? 2 + static_cast<std::uint32_t>(random(12)) : ++last_qpn_;
 }
 
 void Walk::destroy(Host& host, Handle handle) {
@@ -286,7 +288,7 @@ void Walk::destroy(Host& host, Handle handle) {
         std::printf("%.6f host %d destroys %08x\n", double(now_) / 1e9, host.number, handle);
     }  // TRACE
     const auto found = host.handles.find(handle);
-    if (found->second.state == Knows::kAccepted || weather_.gives_up_soon) {
+    if (found->second.state == Knows::kAccepted || impairments_.gives_up_soon) {
         given_up_.insert(found->second.token);
     }
     host.handles.erase(found);
@@ -302,7 +304,7 @@ void Walk::ready(Host& host, Handle handle, Known& known) {
 
 void Walk::disconnect(Host& host, Handle handle, Known& known) {
     known.state = known.state == Knows::kAskedEnd ? Knows::kOver : Knows::kEnding;
-    if (host.manager->disconnect(handle, {}, now_, host) != Status::kOk && !weather_.reuses_qps) {
+    if (host.manager->disconnect(handle, {}, now_, host) != Status::kOk && !impairments_.reuses_qps) {
         wrong("disconnect() failed");
     }
 }
@@ -319,7 +321,7 @@ void Walk::answer_request(Host& host, Handle handle, Known& known) {
         }
         return;
     }
-    if (!is_calm_ && chance(weather_.is_impatient ? 0.4 : 0.1)) {
+    if (!is_calm_ && chance(impairments_.is_impatient ? 0.4 : 0.1)) {
         known.state = Knows::kOver;
         if (host.manager->reject(handle, {}, now_, host) != Status::kOk) {
             wrong("reject() failed");
@@ -342,7 +344,7 @@ void Walk::act(Host& host, const SeenEvent& event) {
         return;  // destroyed meanwhile
     }
     Known& known = found->second;
-    if (!is_calm_ && chance(weather_.is_impatient ? 0.3 : 0.02)) {
+    if (!is_calm_ && chance(impairments_.is_impatient ? 0.3 : 0.02)) {
         destroy(host, event.handle);
         return;
     }
@@ -368,7 +370,7 @@ void Walk::begin_something(Host& host) {
     known.token = ++last_token_;
     known.is_resolution = chance(0.2);
     const auto token = bytes_of(known.token);
-    const auto retries = static_cast<std::uint8_t>(weather_.gives_up_soon ? random(3) : 15);
+    const auto retries = static_cast<std::uint8_t>(impairments_.gives_up_soon ? random(3) : 15);
     Manager::Opened opened;
     if (known.is_resolution) {
         SidrReqParams params;
@@ -407,7 +409,7 @@ void Walk::touch_something(Host& host) {
     std::advance(it, random(host.handles.size()));
     const Handle handle = it->first;
     Known& known = it->second;
-    if (chance(weather_.is_impatient ? 0.4 : 0.05) || (known.state == Knows::kOver && chance(0.5))) {
+    if (chance(impairments_.is_impatient ? 0.4 : 0.05) || (known.state == Knows::kOver && chance(0.5))) {
         destroy(host, handle);
         return;
     }

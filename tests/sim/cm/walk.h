@@ -15,7 +15,7 @@
 namespace urnic::sim::cm {
 
 /// What a seed stands for.
-struct Weather {
+struct Impairments {
     double loss = 0;
     double duplicate = 0;
     TimeNs max_delay_ns = 0;     // each message takes between nothing and this
@@ -97,7 +97,7 @@ class Walk {
     void check_empty();
 
     std::mt19937_64 rng_;
-    Weather weather_;
+    Impairments impairments_;
     bool is_calm_ = false;  // nothing is lost, owners only answer
     TimeNs now_ = kSecond;
     std::unique_ptr<Host> hosts_[2];

@@ -43,8 +43,8 @@ class WriteAcross {
         network_.run_until(network_.now() + 10'000);
         return tap_.frame;
     }
-    /// Lets the frame come to B, which expects the PSN that A began with. True: B took it, and its memory is
-    /// right then; untouched else.
+    /// Lets the frame come to B, which expects the PSN that A began with. Returns whether B took it;
+    /// its memory is right then, and untouched else.
     bool comes(const std::vector<std::byte>& bytes) {
         restart_b();
         const std::uint64_t dropped = b_.refused() + b_.foreign();

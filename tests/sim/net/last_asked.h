@@ -12,7 +12,7 @@ namespace urnic::sim {
 
 class LastAsked {
   public:
-    /// A READ request came. False: no answer to it.
+    /// A READ request came. Returns whether it is answered.
     [[nodiscard]] bool takes(const wire::PacketHeader& header, std::uint32_t mtu_bytes) {
         const Psn psn = header.psn;
         const auto read = std::find_if(reads_.begin(), reads_.end(), [&](const Read& each) {

@@ -8,7 +8,7 @@ namespace {
 
 class RequesterCredits : public RcScript {
   protected:
-    // So many WRITEs go and are acknowledged, past the script's books: they would take minutes.
+    // so many WRITEs go and are acknowledged, past the script's bookkeeping: they would take minutes.
     void exchange(std::uint32_t messages, std::uint32_t first_psn) {
         constexpr std::uint32_t kBurst = 64;
         discard_frames(true);

@@ -96,7 +96,7 @@ RC_SCRIPT_IN(RequesterPackets, PadCount, "9.2",
 
 RC_SCRIPT_IN(
     RequesterPackets, AckReqOpensTheWindow, "9.7.3",
-    "a message longer than the requester's window: each stretch asks for an ACK, so that it goes on") {
+    "a message longer than the requester's window: each stretch asks for an ACK, so that it continues") {
     connect({.mtu = 256});
     post(write(1, kMemoryBytes));
     EXPECT_EQ(seen().size(), kMaxInFlightPackets);

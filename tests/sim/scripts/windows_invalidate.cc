@@ -116,7 +116,7 @@ RC_SCRIPT_IN(WindowInvalidation, WithTheLastPacket, "9.4.1.1.3",
 }
 
 RC_SCRIPT_IN(WindowInvalidation, WritesBeforeIt, "9.7.4",
-             "WRITEs through the window before the SEND are carried out") {
+             "WRITEs through the window before the SEND are executed") {
     with_window();
     bound();
     post_receive(100, 64);

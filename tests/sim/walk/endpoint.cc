@@ -370,7 +370,7 @@ void Endpoint::completed(const Completion& completion, bool is_lost) {
     }
     const bool is_success = completion.status == WcStatus::kSuccess;
     if (is_success && has_lost) {
-        fail("goes on though a completion was lost");
+        fail("continues though a completion was lost");
     }
     if (completion.is_recv) {
         completed_receive(completion);

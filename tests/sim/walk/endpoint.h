@@ -80,7 +80,7 @@ class Endpoint {
     void prepare();
     /// Brings the QP to RTR and, if it is time, to RTS.
     void open(const ConnectionOptions& options);
-    /// One moment of the application. True: it did something.
+    /// One moment of the application. Returns whether it did something.
     bool act();
     /// The connection is broken: one moment of taking the QP down. True once it is destroyed or in RESET.
     [[nodiscard]] bool close();

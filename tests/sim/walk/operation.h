@@ -39,11 +39,11 @@ struct Operation {
     std::uint64_t landing_begin = 0;       // memory of the landing ring that it needs
 
     // What became of it.
-    bool committed = false;  // carried out at the target: the model has it
+    bool committed = false;  // executed at the target: the model has it
     bool received = false;   // a receive completed for it
     bool has_expected = false;
     std::uint64_t original = 0;       // atomics: the value that has to come back
-    std::vector<std::byte> expected;  // READ that was carried out and has not completed: what has to come
+    std::vector<std::byte> expected;  // READ that was executed and has not completed: what has to come
 
     [[nodiscard]] std::span<const Piece> piece_list() const { return {pieces.data(), num_pieces}; }
     [[nodiscard]] bool is_write() const {

@@ -139,7 +139,7 @@ bool OperationMaker::take_landed(Made& made, std::uint32_t most) {
     return true;
 }
 
-// Takes memory for what comes back. False: too much of it is in use.
+// Takes memory for what comes back. Returns false when too much of it is in use.
 bool OperationMaker::take_landing(Made& made, std::uint32_t length) {
     const std::uint64_t size = places_.landing.size();
     const std::uint64_t needed = std::uint64_t{length} + kMaxSge * kLandingGap;

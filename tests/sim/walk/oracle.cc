@@ -250,7 +250,7 @@ void Oracle::commit_through(std::uint64_t last, bool finishes) {
     for (; committed_ <= last; ++committed_) {
         Operation& operation = at(committed_);
         if (operation.poison != WcStatus::kSuccess) {
-            fail(operation, "was carried out, and it could not be");
+            fail(operation, "was executed, and it could not be");
             return;
         }
         commit(operation, finishes);
@@ -338,7 +338,7 @@ void Oracle::check_counter(const Operation& operation) {
     ++counter.confirmed;
 }
 
-// A fenced operation was carried out: every READ before it has its data (IBA 10.8.3.3).
+// A fenced operation was executed: every READ before it has its data (IBA 10.8.3.3).
 void Oracle::check_fence(const Operation& operation) {
     for (std::uint64_t number = next_; number < operation.number; ++number) {
         const Operation& before = at(number);
@@ -371,7 +371,7 @@ void Oracle::check_word(const Operation& operation) {
     }
 }
 
-// Operations from committed_ to `open_end` may have been carried out, wholly or in part.
+// Operations from committed_ to `open_end` may have been executed, wholly or in part.
 void Oracle::compare_area(std::uint64_t offset, std::uint64_t length, std::uint64_t open_end) {
     const std::byte* actual = target_.area.data() + offset;
     const std::byte* model = area_.data() + offset;
@@ -400,7 +400,7 @@ void Oracle::compare_area(std::uint64_t offset, std::uint64_t length, std::uint6
     }
 }
 
-// Nothing behind an operation that had to fail may have been carried out, nor that operation itself; but the
+// Nothing behind an operation that had to fail may have been executed, nor that operation itself; but the
 // first packets of a message whose memory cannot be read to its end may have been.
 std::uint64_t Oracle::settle_end() const {
     for (std::uint64_t number = committed_; number != posted_; ++number) {

@@ -3,9 +3,9 @@
 //
 // Each direction has memory of its own at the target: an area for WRITEs and READs, words for atomics. The
 // oracle has a model of both. An operation is committed to the model when a completion at either end says
-// that it was carried out: a send completion (and so everything before it in the queue), or a receive
+// that it was executed: a send completion (and so everything before it in the queue), or a receive
 // completion (and so everything that was sent before that message). At that moment the memory has to agree.
-// What may be carried out at any time, because it was posted and not committed, may differ: each byte then
+// What may be executed at any time, because it was posted and not committed, may differ: each byte then
 // has the value of the model or of one of these operations.
 #pragma once
 
@@ -68,9 +68,9 @@ class Oracle {
     /// A blank operation to fill and to give to post().
     [[nodiscard]] Operation& next();
     void post();
-    /// A READ of these bytes may still be carried out again: what changes them needs a fence (IBA 10.8.3.3).
+    /// A READ of these bytes may still be executed again: what changes them needs a fence (IBA 10.8.3.3).
     [[nodiscard]] bool must_fence(std::uint64_t offset, std::uint64_t length) const;
-    /// What a word of the target will be once everything posted was carried out.
+    /// What a word of the target will be once everything posted was executed.
     [[nodiscard]] std::uint64_t predicted_word(std::uint64_t word) const;
     /// The last operation posted; nullptr when it has completed.
     [[nodiscard]] const Operation* newest() const { return drained() ? nullptr : &at(posted_ - 1); }
@@ -87,7 +87,7 @@ class Oracle {
     // --- State --------------------------------------------------------------------------------------------
     /// Every operation has completed.
     [[nodiscard]] bool drained() const { return next_ == posted_; }
-    /// What has not completed never will: it was carried out and is not signaled.
+    /// What has not completed never will: it was executed and is not signaled.
     [[nodiscard]] bool nothing_to_report() const;
     [[nodiscard]] std::uint64_t outstanding() const { return posted_ - next_; }
     [[nodiscard]] bool failed() const { return failed_; }

@@ -7,11 +7,12 @@ namespace urnic::sim {
 
 namespace {
 
-constexpr std::array kWeatherNames = {"clear", "rough", "reordering", "storm"};
+constexpr std::array kImpairmentsNames = {"clear", "rough", "reordering", "storm"};
 // Of ten walks.
-constexpr std::array kWeathers = {Weather::kClear, Weather::kRough,      Weather::kRough, Weather::kRough,
-                                  Weather::kRough, Weather::kReordering, Weather::kStorm, Weather::kRough,
-                                  Weather::kStorm, Weather::kReordering};
+constexpr std::array kImpairments = {Impairments::kClear,     Impairments::kRough, Impairments::kRough,
+                                     Impairments::kRough,     Impairments::kRough, Impairments::kReordering,
+                                     Impairments::kStorm,     Impairments::kRough, Impairments::kStorm,
+                                     Impairments::kReordering};
 
 struct Size {
     std::uint32_t max_message_bytes;
@@ -29,20 +30,20 @@ void set_faults(WalkPlan& plan, Random& random) {
     const auto rate = [&random](std::uint32_t most) {
         return static_cast<std::uint32_t>(random.chance(250) ? 0 : random.below(most + 1));
     };
-    switch (plan.weather) {
-        case Weather::kClear:
+    switch (plan.impairments) {
+        case Impairments::kClear:
             return;
-        case Weather::kRough:
+        case Impairments::kRough:
             link.loss = rate(30);
             link.duplicate = rate(30);
             link.reorder = rate(30);
             link.corrupt = rate(10);
             break;
-        case Weather::kReordering:
+        case Impairments::kReordering:
             link.reorder = 20 + rate(280);
             link.duplicate = rate(50);
             break;
-        case Weather::kStorm:
+        case Impairments::kStorm:
             link.loss_burst = static_cast<std::uint32_t>(random.between(1, 8));
             link.loss = rate(100) / link.loss_burst;
             link.duplicate = rate(100);
@@ -60,7 +61,7 @@ WalkPlan make_plan(std::uint64_t seed) {
     Random random(seed ^ 0x9a17'0000'0000'0001ULL);
     WalkPlan plan;
     plan.seed = seed;
-    plan.weather = kWeathers[random.below(kWeathers.size())];
+    plan.impairments = kImpairments[random.below(kImpairments.size())];
     const Size& size = kSizes[random.below(kSizes.size())];
     plan.max_message_bytes = size.max_message_bytes;
     plan.area_bytes = size.area_bytes;
@@ -78,11 +79,11 @@ WalkPlan make_plan(std::uint64_t seed) {
     plan.link.rate_mbit =
         static_cast<std::uint32_t>(random.chance(300) ? 0 : random.between(10'000, 400'000));
     // The daemon never fills its own queue, a switch's may run over when several send to one: a loss too.
-    plan.link.queue_bytes = plan.weather == Weather::kClear
+    plan.link.queue_bytes = plan.impairments == Impairments::kClear
                                 ? 64U << 20U
                                 : static_cast<std::uint32_t>(random.between(512, 2'048)) * 1'024;
     set_faults(plan, random);
-    const bool breaks = plan.weather == Weather::kStorm || random.chance(400);
+    const bool breaks = plan.impairments == Impairments::kStorm || random.chance(400);
     plan.poison_per_10000 = breaks ? static_cast<std::uint32_t>(random.below(20)) : 0;
     plan.abort_per_10000 = breaks ? static_cast<std::uint32_t>(random.below(20)) : 0;
     plan.revoke_per_10000 = breaks ? static_cast<std::uint32_t>(random.below(20)) : 0;
@@ -99,7 +100,7 @@ std::string WalkPlan::describe() const {
     const auto item = [](const char* name, std::uint64_t value) {
         return std::string(" ") + name + "=" + std::to_string(value);
     };
-    return std::string("weather=") + kWeatherNames[static_cast<std::size_t>(weather)] +
+    return std::string("impairments=") + kImpairmentsNames[static_cast<std::size_t>(impairments)] +
            item("messages", messages) + item("devices", devices) + item("switch", has_switch ? 1 : 0) +
            item("connections", connections) + item("max_bytes", max_message_bytes) + item("loss", link.loss) +
            item("burst", link.loss_burst) + item("duplicate", link.duplicate) +

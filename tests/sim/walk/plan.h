@@ -9,7 +9,7 @@
 namespace urnic::sim {
 
 /// How bad things are.
-enum class Weather : std::uint8_t {
+enum class Impairments : std::uint8_t {
     kClear,       // nothing happens to any frame: no retry is allowed either
     kRough,       // up to 3 % each of loss, duplication, reordering, corruption: retries suffice
     kReordering,  // up to 30 % reordered, nothing lost
@@ -18,7 +18,7 @@ enum class Weather : std::uint8_t {
 
 struct WalkPlan {
     std::uint64_t seed = 0;
-    Weather weather = Weather::kClear;
+    Impairments impairments = Impairments::kClear;
     std::uint32_t messages = 0;  // that are posted
     std::uint32_t devices = 2;
     bool has_switch = false;
@@ -40,7 +40,7 @@ struct WalkPlan {
     std::uint32_t pause_ns = 0;       // between two moments of an application, at most
     std::uint32_t most_posts = 0;     // at one moment
 
-    [[nodiscard]] bool retries_suffice() const { return weather != Weather::kStorm; }
+    [[nodiscard]] bool retries_suffice() const { return impairments != Impairments::kStorm; }
     [[nodiscard]] std::string describe() const;
 };
 

@@ -91,7 +91,7 @@ ConnectionOptions Walk::Connection::draw_options() {
     const bool is_storm = !plan.retries_suffice();
     ConnectionOptions options;
     options.path_mtu = number(1, 5);
-    options.timeout = plan.weather == Weather::kClear ? 14 : number(9, 12);
+    options.timeout = plan.impairments == Impairments::kClear ? 14 : number(9, 12);
     options.retry_cnt = is_storm ? number(0, 7) : 7;
     options.rnr_retry = is_storm && random.chance(300) ? number(0, 6) : 7;
     options.min_rnr_timer = number(1, 8);
@@ -221,7 +221,7 @@ void Walk::build_network() {
         options.held_frames = random.chance(500) ? 0 : random.chance(300) ? 40 : 100'000;
         // And some answer READs as Linux rxe does.
         options.keeps_last_asked = random.chance(300);
-        options.rx_ring_frames = plan_.weather == Weather::kClear ? ~0U : 2'048;
+        options.rx_ring_frames = plan_.impairments == Impairments::kClear ? ~0U : 2'048;
         devices_.push_back(
             std::make_unique<WalkDevice>(network_, options, random.next(), plan_, source_bytes()));
         devices_.back()->device.listener = this;
@@ -338,7 +338,8 @@ void Walk::check_end() {
     }
     // A network that harms nothing needs no retry; a connection that was broken on purpose does.
     const WalkStats all = stats();
-    if (plan_.weather == Weather::kClear && all.connections == plan_.connections && all.retries != 0) {
+    if (plan_.impairments == Impairments::kClear && all.connections == plan_.connections &&
+        all.retries != 0) {
         fail(std::to_string(all.retries) + " retries over links that lose nothing");
     }
 }

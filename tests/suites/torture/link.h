@@ -59,7 +59,8 @@ class Link {
     Link(const Link&) = delete;
     Link& operator=(const Link&) = delete;
 
-    /// Creates and connects. False: the device does not offer what the plan needs; nothing is left then.
+    /// Creates and connects. Returns false when the device does not offer what the plan needs; nothing is
+    /// left then.
     [[nodiscard]] bool open(const LinkPlan& plan);
     /// Destroys everything. QPs may be in any state and have anything outstanding.
     void close();

@@ -51,7 +51,7 @@ class Shared {
     /// One more of these was done.
     void count(const std::string& what);
     [[nodiscard]] bool has_done(const std::string& what) const;
-    /// True: errno says that the device does not offer this, and that is noted.
+    /// Returns whether errno says that the device does not offer this, which is noted then.
     bool not_offered(const std::string& what);
     /// Prints what was done how often and what is not offered.
     void print() const;

@@ -38,7 +38,7 @@ class PlainQp final : public Qp {
     void handle_packet(TimeNs, const wire::PacketView&, Outbox&) override {}
     void handle_timeout(TimeNs, Outbox&) override {}
     void forget_srq(const SharedRecvQueue& srq) override {
-        dataplane::worker_books().last_forgotten_srq = srq.identity().number;
+        dataplane::worker_record().last_forgotten_srq = srq.identity().number;
     }
     bool progress(TimeNs, std::uint32_t, Outbox&) override { return false; }
     [[nodiscard]] TimeNs deadline() const override { return kNever; }
@@ -273,8 +273,8 @@ ControlTest::ControlTest(ControlServer::Options options, ClientLimits limits)
         (*watched_.load())();
         watched_ = nullptr;
     });
-    dataplane::worker_books().qps = 0;
-    dataplane::worker_books().attach_error = 0;
+    dataplane::worker_record().qps = 0;
+    dataplane::worker_record().attach_error = 0;
     control.limits = limits;
     server_ = std::make_unique<ControlServer>(control, options);
     UniqueFd socket;
@@ -328,7 +328,7 @@ void ControlTest::wait_for_connections(std::size_t count) const {
 
 bool ControlTest::nothing_is_left() {
     stop();
-    bool nothing = dataplane::worker_books().qps == 0;
+    bool nothing = dataplane::worker_record().qps == 0;
     for (const auto& entry : control.devices) {
         nothing = nothing && entry->num_qps == 0 && entry->num_cqs == 0 && entry->num_mrs == 0 &&
                   entry->num_pds == 0 && entry->num_ahs == 0 && entry->num_mws == 0 && entry->num_dms == 0 &&

@@ -17,20 +17,22 @@
 namespace urnic::dataplane {
 
 namespace {
-WorkerBooks books_of_all;
+WorkerRecord record_of_all;
 
 class NoFrames final : public FrameRetainer {
   public:
-    [[nodiscard]] void* retain(std::span<const std::byte>& /*payload*/) override { return nullptr; }
+    [[nodiscard]] void* retain(void* /*frame*/, std::span<const std::byte>& /*payload*/) override {
+        return nullptr;
+    }
     void release(void* /*frame*/) override {}
 };
 
 }  // namespace
 
-WorkerBooks& worker_books() { return books_of_all; }
+WorkerRecord& worker_record() { return record_of_all; }
 
 namespace {
-/// A real worker does not allocate; the stand-in's books are no part of what a test counts.
+/// A real worker does not allocate; the stand-in's bookkeeping is no part of what a test counts.
 template <typename T>
 struct MallocAllocator {
     using value_type = T;
@@ -66,7 +68,7 @@ void Worker::start() {}
 void Worker::stop() {}
 
 bool Worker::take_long_round(LongRound& round) {
-    const auto left = std::exchange(books_of_all.long_round, std::nullopt);
+    const auto left = std::exchange(record_of_all.long_round, std::nullopt);
     round = left.value_or(LongRound{});
     return left.has_value();
 }
@@ -77,15 +79,15 @@ void Worker::call(FunctionRef function) {
     const std::lock_guard lock(impl_->mutex);
     URNIC_CHECK(!impl_->inside_call);
     impl_->inside_call = true;
-    ++books_of_all.calls;
+    ++record_of_all.calls;
     function();
     impl_->inside_call = false;
 }
 
 int Worker::attach_client(ClientDoorbells& client) {
     URNIC_CHECK(impl_->inside_call && client.wake_fd() >= 0);
-    if (books_of_all.attach_error != 0) {
-        return books_of_all.attach_error;
+    if (record_of_all.attach_error != 0) {
+        return record_of_all.attach_error;
     }
     URNIC_CHECK(impl_->clients.insert(&client).second);
     return 0;
@@ -105,12 +107,12 @@ void Worker::add_qp(QpSlot& slot, QpTablePages& room) {
     URNIC_CHECK(qp_num % impl_->config.num_workers == impl_->config.index && qp_num > 1 && qp_num < 0xffffff);
     // The two devices number their QPs apart from each other.
     URNIC_CHECK(impl_->qps.emplace(qp_num + (slot.device->index << 24U), &slot).second);
-    ++books_of_all.qps;
+    ++record_of_all.qps;
 }
 
 void Worker::remove_qp(QpSlot& slot) {
     URNIC_CHECK(impl_->inside_call && impl_->qps.erase(slot.qp->qp_num() + (slot.device->index << 24U)) == 1);
-    --books_of_all.qps;
+    --record_of_all.qps;
 }
 
 void Worker::release_cq(NotifyingCq& cq) {
@@ -123,13 +125,13 @@ void Worker::release_cq(NotifyingCq& cq) {
 void Worker::catch_up() { URNIC_CHECK(impl_->inside_call); }
 void Worker::send_posted(QpSlot& slot) {
     URNIC_CHECK(impl_->inside_call && impl_->qps.count(slot.qp->qp_num() + (slot.device->index << 24U)) == 1);
-    ++books_of_all.last_sends;
+    ++record_of_all.last_sends;
 }
 
 void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan) {
     URNIC_CHECK(impl_->inside_call && device < 2);
     impl_->plans.at(device).swap(plan);
-    books_of_all.plans = static_cast<std::uint32_t>(
+    record_of_all.plans = static_cast<std::uint32_t>(
         std::count_if(impl_->plans.begin(), impl_->plans.end(), [](const auto& p) { return p != nullptr; }));
 }
 
@@ -151,7 +153,7 @@ void Worker::use_congestion(QpSlot& slot, const congestion::Settings& settings) 
 
 void Worker::set_port(std::uint32_t device, bool up) {
     URNIC_CHECK(impl_->inside_call && device < 2);
-    worker_books().ports_down += up ? -1 : 1;
+    worker_record().ports_down += up ? -1 : 1;
 }
 
 MulticastTable& Worker::multicast(std::uint32_t device) {
@@ -169,11 +171,11 @@ int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& p
         [[nodiscard]] bool complete(CompletionQueue&, const Completion&) override { return true; }
         void event(Qp&, AsyncEventType) override {}
     } outbox;
-    books_of_all.last_path_is_ipv4 = path.is_ipv4;
-    books_of_all.last_path_mac_end = path.bytes[5];
+    record_of_all.last_path_is_ipv4 = path.is_ipv4;
+    record_of_all.last_path_mac_end = path.bytes[5];
     if (path.length >= 8) {
         const std::size_t udp = path.length - 8U;
-        books_of_all.last_path_udp_port =
+        record_of_all.last_path_udp_port =
             static_cast<std::uint16_t>(path.bytes.at(udp) << 8U | path.bytes.at(udp + 1));
     }
     return slot.qp->modify(0, attr, path, outbox);

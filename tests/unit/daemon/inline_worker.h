@@ -12,7 +12,7 @@
 namespace urnic::dataplane {
 
 /// What all workers of inline_worker.cc together have seen; they run on the server's thread.
-struct WorkerBooks {
+struct WorkerRecord {
     std::atomic<std::uint64_t> calls{0};
     std::atomic<std::int64_t> qps{0};
     std::atomic<std::uint32_t> last_sends{0};  // calls of send_posted()
@@ -26,7 +26,7 @@ struct WorkerBooks {
     std::atomic<std::uint16_t> last_path_udp_port{0};  // the source port
 };
 
-WorkerBooks& worker_books();
+WorkerRecord& worker_record();
 
 /// The port of a device that has none: remembers its groups.
 class NoPort final : public Port {

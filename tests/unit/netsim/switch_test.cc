@@ -344,7 +344,7 @@ TEST_F(PfcTest, TheWatchdogEndsAPauseStorm) {
     EXPECT_EQ(switch_->used_bytes(), 0U);
 }
 
-// Whatever comes: nothing is lost or doubled, the books balance, and lossless priorities whose senders stop
+// Whatever comes: nothing is lost or doubled, the counts balance, and lossless priorities whose senders stop
 // in time lose nothing.
 TEST_F(PfcTest, RandomTrafficLeavesBalancedBooks) {
     const unsigned seed = std::random_device{}();

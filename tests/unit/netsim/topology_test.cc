@@ -92,7 +92,7 @@ Topology ring(std::uint32_t switches) {
     return topology;
 }
 
-// In a ring of three every switch is a neighbour of every other: no frame goes on over a second trunk.
+// In a ring of three every switch is a neighbour of every other: no frame continues over a second trunk.
 TEST(Topology, ALoopOfWaysIsRefusedAndManyWaysAreNot) {
     EXPECT_EQ(problem_of(ring(3)), "");
     for (const std::uint32_t switches : {4U, 5U, 9U}) {

@@ -230,7 +230,7 @@ TEST_F(Provider, FlushesWhenTheDaemonDies) {
     EXPECT_EQ(wc[1].status, IBV_WC_WR_FLUSH_ERR);
     EXPECT_EQ(wc[2].wr_id, 3U);
     EXPECT_EQ(wc[2].status, IBV_WC_WR_FLUSH_ERR);
-    // Who goes on posting and waiting is told too.
+    // Who continues posting and waiting is told too.
     ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
     EXPECT_FALSE(readable_now(channel->fd));
     ASSERT_EQ(post_one(qp, send_request(4, &sge)), 0);

@@ -62,7 +62,7 @@ inline void write_offload(Octets octets, const Offload& offload) {
     put(8, offload.checksum_offset);
 }
 
-/// Completes the checksum of a frame that needs one. False: its field is not inside the frame.
+/// Completes the checksum of a frame that needs one. Returns whether its field is inside the frame.
 [[nodiscard]] inline bool complete_checksum(Octets frame, const Offload& offload) {
     const std::size_t field = std::size_t{offload.checksum_start} + offload.checksum_offset;
     if (field + 2 > frame.size()) {

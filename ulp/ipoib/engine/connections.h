@@ -48,10 +48,11 @@ class RcPort {
     RcPort& operator=(const RcPort&) = delete;
     /// The number of a new RC QP; 0: none can be made.
     [[nodiscard]] virtual std::uint32_t create_qp() = 0;
-    /// Takes it to RTS. False: the device refuses it.
+    /// Takes it to RTS. Returns false when the device refuses it.
     [[nodiscard]] virtual bool connect_qp(std::uint32_t qpn, const RemoteQp& remote) = 0;
     virtual void destroy_qp(std::uint32_t qpn) = 0;
-    /// One message of both pieces, copied before it returns. False: no send slot, or this QP has its share.
+    /// One message of both pieces, copied before it returns. Returns false when there is no send slot,
+    /// or this QP has its share.
     [[nodiscard]] virtual bool send(std::uint32_t qpn, ConstOctets header, ConstOctets payload) = 0;
     /// SENDs that there is room for, over all QPs.
     [[nodiscard]] virtual std::size_t free_slots() const = 0;
@@ -127,7 +128,7 @@ class Connections {
     void on_broken(std::uint32_t qpn);
     /// A message of the connection manager that has come from that UD QP.
     void on_message(const LinkAddress& from, ConstOctets mad);
-    /// Time goes on, in milliseconds: timers.
+    /// Time passes, in milliseconds: timers.
     void advance(std::uint64_t now_ms);
     /// The time of the next timer.
     [[nodiscard]] std::uint64_t next_deadline() const;

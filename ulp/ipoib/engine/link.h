@@ -92,7 +92,7 @@ class Link : private AddressMap, private CmSender {
     /// A SEND of an RC QP is complete, or it is in error.
     void on_acknowledged(std::uint32_t qpn);
     void on_broken(std::uint32_t qpn);
-    /// Time goes on, in milliseconds.
+    /// Time passes, in milliseconds.
     void advance(std::uint64_t now_ms);
     /// Of connected mode; nullptr: datagrams alone.
     [[nodiscard]] const Connections* connections() const { return connections_.get(); }
@@ -123,8 +123,8 @@ class Link : private AddressMap, private CmSender {
 
     // Connected mode.
     void send_cm(const LinkAddress& to, const Mad& mad) override;
-    /// An IP packet that a connection may take, or that is longer than a datagram. False: nothing of that; it
-    /// goes as on any link.
+    /// An IP packet that a connection may take, or that is longer than a datagram. Returns whether it is
+    /// either; else it goes as on any link.
     [[nodiscard]] bool take_connected(Octets frame, const Offload& offload);
     void send_connected(const LinkAddress& to, const Connections::Way& way, Octets frame,
                         const Offload& offload);

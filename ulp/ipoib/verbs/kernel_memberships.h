@@ -16,7 +16,7 @@ class KernelMemberships {
 
     /// On the interface of that index; 0: there is none, and then there is nothing to join.
     void set_interface(unsigned index) { interface_ = index; }
-    /// False: the kernel refuses it. An interface that is not in this network namespace is none.
+    /// Returns whether the kernel admits it. An interface that is not in this network namespace is none.
     [[nodiscard]] bool join(const Gid& group);
     void leave(const Gid& group);
 

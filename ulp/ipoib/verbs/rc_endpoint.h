@@ -45,7 +45,7 @@ class RcEndpoint : public RcPort {
     void arm();
     /// Ends QPs that have waited long enough for what the device was doing with them.
     void advance(std::uint64_t now_ms);
-    /// An event of the device about one of these QPs. False: it is another's.
+    /// An event of the device. Returns whether it is about one of these QPs.
     bool take_event(const ibv_async_event& event, Listener& listener);
     [[nodiscard]] std::uint64_t failed_completions() const { return failed_completions_; }
 

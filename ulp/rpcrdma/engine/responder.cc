@@ -335,7 +335,7 @@ void Responder::on_sent(std::uint64_t token) {
     }
 }
 
-/// What executes goes on: its reply() finds no slot.
+/// What executes continues: its reply() finds no slot.
 void Responder::on_disconnected() {
     for (Slot& slot : slots_) {
         if (slot.state == State::kFree) {

@@ -1,6 +1,6 @@
 /// How much room a Call gives its Reply. XDR types have no largest size to go by, so the Replies of a
-/// procedure say it: the largest of late, at first none beyond what a message takes inline. A Reply that does
-/// not fit costs an error and the Call once again (draft, 7.2.4).
+/// procedure say it: the largest recently, at first none beyond what a message takes inline. A Reply that
+/// does not fit costs an error and the Call once again (draft, 7.2.4).
 #pragma once
 
 #include <algorithm>

@@ -109,7 +109,7 @@ class Transport : public rpcrdma_connection, public std::enable_shared_from_this
 
     [[nodiscard]] Connection& connection();
     [[nodiscard]] bool has_connection() const { return endpoint_ != nullptr && !endpoint_->has_ended(); }
-    /// With the mutex: ends a call; its thread or the worker goes on with it.
+    /// With the mutex: ends a call; its thread or the worker continues with it.
     void finish(PendingCall& call);
     /// With the mutex: a call goes to the engine, again perhaps.
     void start(PendingCall& call);

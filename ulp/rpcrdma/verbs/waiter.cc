@@ -26,15 +26,27 @@ void Followers::add(Waiter& waiter) {
     waiter.is_follower = true;
     waiter.next = nullptr;
     waiter.previous = last_;
-    (last_ == nullptr ? first_ : last_->next) = &waiter;
+    if (last_ == nullptr) {
+        first_ = &waiter;
+    } else {
+        last_->next = &waiter;
+    }
     last_ = &waiter;
 }
 
 void Followers::remove(Waiter& waiter) {
     if (!waiter.is_follower) return;
     waiter.is_follower = false;
-    (waiter.previous == nullptr ? first_ : waiter.previous->next) = waiter.next;
-    (waiter.next == nullptr ? last_ : waiter.next->previous) = waiter.previous;
+    if (waiter.previous == nullptr) {
+        first_ = waiter.next;
+    } else {
+        waiter.previous->next = waiter.next;
+    }
+    if (waiter.next == nullptr) {
+        last_ = waiter.previous;
+    } else {
+        waiter.next->previous = waiter.previous;
+    }
 }
 
 }  // namespace urnic::rpcrdma

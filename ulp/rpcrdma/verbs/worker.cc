@@ -145,7 +145,7 @@ void Worker::take_notified() {
     }
 }
 
-/// Something may be there: looks, and goes on looking for a while.
+/// Something may be there: looks, and continues looking for a while.
 void Worker::service(Entry& entry) {
     if (entry.is_over) return;
     entry.transport->deliver();

@@ -14,7 +14,7 @@ namespace {
 
 class ControlFault : public ControlTest {
   public:
-    ControlFault() { dataplane::worker_books().plans = 0; }
+    ControlFault() { dataplane::worker_record().plans = 0; }
     static UniqueFd text_file(const std::string& text, int seals = F_SEAL_SHRINK | F_SEAL_GROW) {
         UniqueFd file(::memfd_create("faults", MFD_CLOEXEC | MFD_ALLOW_SEALING));
         EXPECT_EQ(::write(file.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
@@ -47,9 +47,9 @@ class ControlFault : public ControlTest {
 
 TEST_F(ControlFault, FaultsComeAndGo) {
     EXPECT_EQ(add(R"([{"type": "drop", "device": "urnic1"}])").error(), 0);
-    EXPECT_EQ(dataplane::worker_books().plans, 1U);
+    EXPECT_EQ(dataplane::worker_record().plans, 1U);
     EXPECT_EQ(add(R"([{"type": "ecn"}, {"type": "drop", "psn": 1}])").error(), 0);
-    EXPECT_EQ(dataplane::worker_books().plans, 2U);
+    EXPECT_EQ(dataplane::worker_record().plans, 2U);
     nlohmann::json faults = list();
     ASSERT_EQ(faults.size(), 3U);
     EXPECT_EQ(faults[0]["id"], 1);
@@ -57,16 +57,16 @@ TEST_F(ControlFault, FaultsComeAndGo) {
     EXPECT_EQ(ask(abi::FaultAction::kRemove, {}, 2).error(), 0);
     EXPECT_EQ(list().size(), 2U);
     EXPECT_EQ(ask(abi::FaultAction::kClear).error(), 0);
-    EXPECT_EQ(dataplane::worker_books().plans, 0U);
+    EXPECT_EQ(dataplane::worker_record().plans, 0U);
     EXPECT_TRUE(list().empty());
     EXPECT_EQ(add(R"([{"type": "ecn"}])").error(), 0);
     EXPECT_EQ(list()[0]["id"], 4) << "numbers are not used again";
 }
 
 TEST_F(ControlFault, EveryWorkerIsToldOnce) {
-    const std::uint64_t before = dataplane::worker_books().calls;
+    const std::uint64_t before = dataplane::worker_record().calls;
     EXPECT_EQ(add(R"([{"type": "ecn"}])").error(), 0);
-    EXPECT_EQ(dataplane::worker_books().calls, before + kWorkers);
+    EXPECT_EQ(dataplane::worker_record().calls, before + kWorkers);
 }
 
 TEST_F(ControlFault, OfAWrongListNothingIsTaken) {
@@ -79,7 +79,7 @@ TEST_F(ControlFault, OfAWrongListNothingIsTaken) {
     EXPECT_NE(words(add(R"([{"type": "ecn", "device": "urnic9"}])")).find("there are urnic0, urnic1"),
               std::string::npos);
     EXPECT_TRUE(list().empty());
-    EXPECT_EQ(dataplane::worker_books().plans, 0U);
+    EXPECT_EQ(dataplane::worker_record().plans, 0U);
 }
 
 TEST_F(ControlFault, ThereIsAnEndToTheirNumber) {

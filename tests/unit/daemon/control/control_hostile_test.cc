@@ -316,11 +316,11 @@ class DoomedClients : public Hostile {
         const pid_t pid = start_doomed_client(socket_path(), heir, ready_[1]);
         pid_t grandchild = -1;
         EXPECT_EQ(::read(ready_[0], &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
-        EXPECT_EQ(dataplane::worker_books().qps, 1);
+        EXPECT_EQ(dataplane::worker_record().qps, 1);
         ::kill(pid, SIGKILL);
         ::waitpid(pid, nullptr, 0);
         wait_for_connections(0);
-        EXPECT_EQ(dataplane::worker_books().qps, 0);
+        EXPECT_EQ(dataplane::worker_record().qps, 0);
         return grandchild;
     }
     std::array<int, 2> ready_{};
@@ -381,7 +381,7 @@ TEST_F(Hostile, WithoutDescriptorsNewProgramsWaitAndOldOnesGoOn) {
         EXPECT_EQ(half_open.hello().error(), EMFILE);
         EXPECT_EQ(old.ask(Op::kCreateChannel, request).error(), EMFILE);
         EXPECT_EQ(old.ask(Op::kStatus, abi::StatusRequest{}).error(), EMFILE);
-        EXPECT_EQ(old.ask(Op::kAllocPd, request).error(), 0) << "what needs no descriptor goes on";
+        EXPECT_EQ(old.ask(Op::kAllocPd, request).error(), 0) << "what needs no descriptor continues";
         const std::uint64_t rounds_before = rounds();
         std::this_thread::sleep_for(std::chrono::milliseconds(600));
         EXPECT_LT(rounds() - rounds_before, 50U) << "the listener is polled in a spin";

@@ -254,7 +254,7 @@ TEST_F(WithoutMemory, ANewConnectionIsToldWhy) {
         pollfd refused{fresh.socket(), POLLIN, 0};
         while (connections() != 2 && ::poll(&refused, 1, 1) == 0) {
         }
-        EXPECT_EQ(bystander.on_handle(Op::kDestroyQp, 1), ENOENT) << "who is there goes on";
+        EXPECT_EQ(bystander.on_handle(Op::kDestroyQp, 1), ENOENT) << "who is there continues";
         if (connections() == 2) {
             EXPECT_GT(allocations, 0);
             break;

@@ -62,10 +62,10 @@ TEST_F(Control, NothingBeforeHello) {
 }
 
 TEST_F(Control, AWorkerThatCannotTakeAClientIsAnError) {
-    dataplane::worker_books().attach_error = ENOSPC;
+    dataplane::worker_record().attach_error = ENOSPC;
     const TestClient other = connect();
     EXPECT_EQ(other.hello().error(), ENOSPC);
-    dataplane::worker_books().attach_error = 0;
+    dataplane::worker_record().attach_error = 0;
     EXPECT_EQ(other.hello().error(), 0);
 }
 
@@ -318,9 +318,9 @@ TEST_F(Control, WhatAClientHasPostedIsSentWhenItIsGone) {
             request.attr.state = i == kSenders ? QpState::kRtr : QpState::kRts;
             ASSERT_EQ(client_.ask(Op::kModifyQp, request).error(), 0);
         }
-        const std::uint32_t before = dataplane::worker_books().last_sends;
+        const std::uint32_t before = dataplane::worker_record().last_sends;
         end();
-        EXPECT_EQ(dataplane::worker_books().last_sends - before, kSenders);
+        EXPECT_EQ(dataplane::worker_record().last_sends - before, kSenders);
     };
     send_and([&] { EXPECT_EQ(client_.on_handle(Op::kCloseDevice, context_), 0); });
     context_ = client_.open("urnic0");

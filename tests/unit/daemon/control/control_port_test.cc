@@ -40,16 +40,16 @@ class ControlPort : public ControlTest {
 };
 
 TEST_F(ControlPort, DownAndUp) {
-    dataplane::worker_books().ports_down = 0;
+    dataplane::worker_record().ports_down = 0;
     EXPECT_EQ(state_of(PortAction::kQuery), 1U);
     EXPECT_EQ(state_of(PortAction::kDown), 0U);
-    EXPECT_EQ(dataplane::worker_books().ports_down, static_cast<int>(kWorkers));
+    EXPECT_EQ(dataplane::worker_record().ports_down, static_cast<int>(kWorkers));
     EXPECT_EQ(state_of(PortAction::kQuery), 0U);
     EXPECT_EQ(state_of(PortAction::kQuery, "urnic1"), 1U);
     EXPECT_EQ(state_of(PortAction::kDown), 0U);
-    EXPECT_EQ(dataplane::worker_books().ports_down, static_cast<int>(kWorkers)) << "it was down already";
+    EXPECT_EQ(dataplane::worker_record().ports_down, static_cast<int>(kWorkers)) << "it was down already";
     EXPECT_EQ(state_of(PortAction::kUp), 1U);
-    EXPECT_EQ(dataplane::worker_books().ports_down, 0);
+    EXPECT_EQ(dataplane::worker_record().ports_down, 0);
 }
 
 TEST_F(ControlPort, EveryContextOfTheDeviceIsTold) {
@@ -115,7 +115,7 @@ class ControlPortFacts : public ControlPort {
 };
 
 TEST_F(ControlPortFacts, OnlyAChangeOfTheWholeIsTold) {
-    dataplane::worker_books().ports_down = 0;
+    dataplane::worker_record().ports_down = 0;
     TestClient user = client();
     const std::uint32_t context = user.open();
     abi::QueryPortRequest request{};
@@ -140,7 +140,7 @@ TEST_F(ControlPortFacts, OnlyAChangeOfTheWholeIsTold) {
         const auto port = user.ask(Op::kQueryPort, request).as<abi::QueryPortReply>();
         EXPECT_EQ(port.phys_state, steps[i].phys_state) << "step " << i;
         EXPECT_EQ(port.state, port.phys_state == 5 ? 4 : 1) << "step " << i;
-        EXPECT_EQ(dataplane::worker_books().ports_down, port.state == 4 ? 0 : static_cast<int>(kWorkers))
+        EXPECT_EQ(dataplane::worker_record().ports_down, port.state == 4 ? 0 : static_cast<int>(kWorkers))
             << "step " << i;
     }
 }

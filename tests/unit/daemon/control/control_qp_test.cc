@@ -72,8 +72,8 @@ TEST_F(Control, QpNumbersAreSpreadAndNotReusedSoon) {
 TEST_F(Control, ModifyAndQuery) {
     const auto qp = client_.qp(pd_, cq_);
     EXPECT_EQ(client_.ask(Op::kModifyQp, rtr_request(qp.handle)).error(), 0);
-    EXPECT_TRUE(dataplane::worker_books().last_path_is_ipv4);
-    EXPECT_EQ(dataplane::worker_books().last_path_mac_end, 2) << "to the second device's MAC";
+    EXPECT_TRUE(dataplane::worker_record().last_path_is_ipv4);
+    EXPECT_EQ(dataplane::worker_record().last_path_mac_end, 2) << "to the second device's MAC";
     abi::HandleRequest query{};
     query.handle = qp.handle;
     const auto attr = client_.ask(Op::kQueryQp, query).as<abi::QueryQpReply>().attr;
@@ -116,18 +116,18 @@ TEST_F(Control, ANewAddressVectorKeepsTheUdpSourcePort) {
     const auto qp = client_.qp(pd_, cq_);
     abi::ModifyQpRequest request = rtr_request(qp.handle);
     ASSERT_EQ(client_.ask(Op::kModifyQp, request).error(), 0);
-    const std::uint16_t port = dataplane::worker_books().last_path_udp_port;
+    const std::uint16_t port = dataplane::worker_record().last_path_udp_port;
     EXPECT_EQ(port, wire::udp_source_port(0, qp.qp_num, 0x123456));
     request.attr.mask = kQpAttrState | kQpAttrAv;
     request.attr.state = QpState::kSqd;
     request.attr.dest_qp_num = 0;  // not in the mask: whatever the program left there
     request.attr.av.traffic_class = 32;
     ASSERT_EQ(client_.ask(Op::kModifyQp, request).error(), 0);
-    EXPECT_EQ(dataplane::worker_books().last_path_udp_port, port);
+    EXPECT_EQ(dataplane::worker_record().last_path_udp_port, port);
     // A flow label that the program gives decides, as at first (IBA A17.5.2.2).
     request.attr.av.flow_label = 0x12345;
     ASSERT_EQ(client_.ask(Op::kModifyQp, request).error(), 0);
-    EXPECT_EQ(dataplane::worker_books().last_path_udp_port, wire::udp_source_port(0x12345, 0, 0));
+    EXPECT_EQ(dataplane::worker_record().last_path_udp_port, wire::udp_source_port(0x12345, 0, 0));
 }
 
 TEST_F(Control, ModifyIsChecked) {

@@ -1,4 +1,4 @@
-// What takes long goes on in turns that end by time, and others are served in between.
+// What takes long continues in turns that end by time, and others are served in between.
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -16,7 +16,7 @@ using abi::Op;
 constexpr std::uint32_t kSteps = 10;
 constexpr std::uint32_t kObjects = kSteps * kObjectsPerStep;
 
-/// The server's clock goes on by a millisecond with each look, which comes before each step, and notes what
+/// The server's clock advances by a millisecond with each look, which comes before each step, and notes what
 /// there is.
 class TurnClock {
   public:

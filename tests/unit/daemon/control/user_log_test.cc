@@ -62,7 +62,7 @@ TEST(LongRounds, AreLoggedWithWhoseTurnItWasAndCounted) {
     const auto log_of = [&](const dataplane::LongRound& round, int times = 1) {
         testing::internal::CaptureStderr();
         for (int i = 0; i < times; ++i) {
-            dataplane::worker_books().long_round = round;
+            dataplane::worker_record().long_round = round;
             log_long_rounds(control);
         }
         return testing::internal::GetCapturedStderr();

@@ -21,7 +21,7 @@ std::vector<std::byte> bytes_of(std::initializer_list<unsigned> numbers) {
     return bytes;
 }
 
-// Priority 3 stops for 0x1234 quanta, priority 7 goes on.
+// Priority 3 stops for 0x1234 quanta, priority 7 continues.
 std::vector<std::byte> sample() {
     std::vector<std::byte> frame = bytes_of({
         0x01, 0x80, 0xc2, 0x00, 0x00, 0x01,              // the other end of the link

@@ -141,7 +141,7 @@ TEST(PfcReceiver, TheWatchdogEndsAPauseThatIsRenewedForEver) {
     for (; now < 5 * kWatchdogNs; now += 100'000) {
         (void)port.receive(now, {{1, 1000}, {6, 1}});
         EXPECT_EQ(port.pauses.paused(now) & 0x02, 0) << now;
-        EXPECT_EQ(port.pauses.paused(now) & 0x40, 0x40) << "others are heeded";
+        EXPECT_EQ(port.pauses.paused(now) & 0x40, 0x40) << "others are honoured";
     }
     EXPECT_EQ(port.at(1).watchdog.value(), 1U);
     EXPECT_EQ(port.at(1).rx_pause.value(), 50U);

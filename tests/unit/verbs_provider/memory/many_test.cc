@@ -93,7 +93,7 @@ TEST(Concurrency, ThreadsRegisterWhatTheyLike) {
                 const std::size_t pages = 1 + random() % (kPages - first);
                 mine.push_back(convert(area.address() + first * kPageBytes, pages * kPageBytes, true));
                 failures += static_cast<int>(!mine.back().converted);
-                std::string on_heap(200, 'x');  // malloc goes on meanwhile
+                std::string on_heap(200, 'x');  // malloc continues meanwhile
                 failures += static_cast<int>(on_heap[199] != 'x');
             }
             for (const Registration& registration : mine) {

@@ -27,7 +27,7 @@ TEST_P(RemapTest, GrowingDoesNotShowWhatLiesBehind) {
     std::memset(grown, 'g', 12 * kPageBytes);
     EXPECT_EQ(std::memcmp(area.data() + 8 * kPageBytes, pattern.page(1, 8), kPageBytes), 0)
         << "the neighbour was overwritten";
-    // As with a NIC the region goes on with the pages that were registered.
+    // As with a NIC the region continues with the pages that were registered.
     const DaemonView view(area.address(), kPageBytes);
     view[3] = 'd';
     EXPECT_EQ(grown[3], 'd');

@@ -59,7 +59,7 @@ TEST(Writers, NothingIsLostWhereMuchWaitsAtOnce) {
     apply_for_test(RegistrySettings{});
 }
 
-/// What waits ahead of the step that fails goes on, too.
+/// What waits ahead of the step that fails continues, too.
 TEST(Writers, GoOnWhenTheMoveIsGivenUp) {
     apply_for_test({.mover = {.always_crowded = true}});
     const Area area(kLargeBytes);

@@ -98,7 +98,7 @@ TEST_F(IpoibConnections, BothAskAtOnce) {
     b.give(a.address, of_a);
     EXPECT_EQ(a.counters().collisions, 1U);
     EXPECT_EQ(b.counters().collisions, 1U);
-    EXPECT_TRUE(b.sent.empty()) << "the greater address goes on waiting";
+    EXPECT_TRUE(b.sent.empty()) << "the greater address continues waiting";
     carry();
     expect_joined();
     EXPECT_EQ(a.qps.size(), 1U);
