@@ -9,7 +9,15 @@
 
 namespace urnic {
 
+namespace {
+
+/// libseccomp's number of what the kernel can: from here on it can end the process, which rules ask for.
+constexpr unsigned kApiWithKillProcess = 3;
+
+}  // namespace
+
 struct SyscallFilter::Context {
+    const bool is_supported = seccomp_api_get() >= kApiWithKillProcess;
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
 
     Context() {
@@ -29,7 +37,7 @@ struct SyscallFilter::Context {
     void add(std::uint32_t action, const char* name, unsigned num_conditions = 0,
              const scmp_arg_cmp* condition = nullptr) {
         const int number = seccomp_syscall_resolve_name(name);
-        if (number != __NR_SCMP_ERROR) {
+        if (is_supported && number != __NR_SCMP_ERROR) {
             const int error = seccomp_rule_add_array(filter, action, number, num_conditions, condition);
             // What no rule says anyway; a call that only another architecture has.
             URNIC_CHECK(error == 0 || error == -EACCES || error == -EDOM);
@@ -67,6 +75,9 @@ void SyscallFilter::kill_if(const char* name, unsigned argument, std::uint64_t m
 }
 
 int SyscallFilter::install(Scope scope) {
+    if (!context_->is_supported) {
+        return ENOSYS;
+    }
     if (const int error =
             seccomp_attr_set(context_->filter, SCMP_FLTATR_CTL_TSYNC, scope == Scope::kProcess ? 1 : 0);
         error != 0) {

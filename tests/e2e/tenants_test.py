@@ -8,7 +8,6 @@ import pwd
 import shutil
 import sys
 import tempfile
-import threading
 import unittest
 
 import harness
@@ -16,7 +15,6 @@ import with_daemon
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "tenants"))
 import raw_client  # noqa: E402  (beside its users)
-import silent_file_system  # noqa: E402
 
 SET_USER_ID = harness.BUILD / "tests/e2e/set_user_id"
 MIB = 1 << 20
@@ -88,27 +86,6 @@ class XrcDomains(WithAttacker):
         with file.open("rb") as opened:
             owner.open_xrcd_of_file(owner.open_device(), opened.fileno(), create=True)
         self.assertEqual(self.attack("domain", file).strip(), "EBADF")
-
-    @unittest.skipIf(os.geteuid() != 0, "a file system in user space needs root")
-    def test_a_file_whose_file_system_does_not_answer(self):
-        directory = self.dir / "silent"
-        directory.mkdir()
-        files = silent_file_system.SilentFileSystem(directory)
-        file = os.open(directory / "file", os.O_RDONLY)
-        self.addCleanup(error_of, os.close, file)  # once nobody is waited for any more
-        files.is_silent = True
-        client = raw_client.RawClient(self.socket)
-        self.addCleanup(client.close)
-        context = client.open_device()
-        # It has its answer when its descriptor is closed, which the file system has to allow.
-        opening = threading.Thread(target=client.open_xrcd_of_file, args=(context, file, True))
-        opening.start()
-        self.addCleanup(opening.join)
-        self.addCleanup(files.end)
-        self.assertTrue(harness.wait_until(lambda: self.status()["devices"][0]["xrc_domains"] == 1), "others are served, and see it")
-        self.assertTrue(opening.is_alive())
-        files.end()
-        opening.join()
 
 
 def attack_objects(path):
