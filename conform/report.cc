@@ -1,52 +1,18 @@
 #include "conform/report.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <fstream>
 
 #include <fmt/format.h>
 
-#include "base/json_writer.h"
 #include "os/setup_error.h"
 
 namespace urnic::conform {
 
 namespace {
 
-constexpr double kNsPerSecond = 1e9;
-
-std::array<std::size_t, kVerdictKinds> count(const std::vector<CaseResult>& results) {
-    std::array<std::size_t, kVerdictKinds> counts{};
-    for (const CaseResult& result : results) {
-        ++counts[static_cast<std::size_t>(result.verdict)];
-    }
-    return counts;
-}
-
-std::string xml(std::string_view text) {
-    std::string escaped;
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        switch (c) {
-            case '&':
-                escaped += "&amp;";
-                break;
-            case '<':
-                escaped += "&lt;";
-                break;
-            case '>':
-                escaped += "&gt;";
-                break;
-            case '"':
-                escaped += "&quot;";
-                break;
-            default:
-                escaped += byte < 0x20 && c != '\n' && c != '\t' ? ' ' : c;
-        }
-    }
-    return escaped;
-}
+constexpr double kMsPerSecond = 1e3;
 
 class PcapngWriter {
   public:
@@ -90,57 +56,43 @@ class PcapngWriter {
 
 }  // namespace
 
-std::string json_report(const RunFacts& facts, const std::vector<CaseResult>& results) {
-    JsonWriter json;
-    json.object("", [&] {
-        json.value("format", 1);
-        json.value("peer", facts.peer);
-        json.value("port", facts.port);
-        json.value("seed", facts.seed);
-        json.value("ended_by", facts.ended_by);
-        json.object("device", [&] {
-            for (const auto& [name, value] : facts.device) {
-                json.value(name, value);
-            }
-        });
-        const auto counts = count(results);
-        json.object("counts", [&] {
-            for (std::size_t i = 0; i < kVerdictKinds; ++i) {
-                json.value(verdict_name(static_cast<VerdictKind>(i)), counts[i]);
-            }
-        });
-        json.array("cases", [&] {
-            for (const CaseResult& result : results) {
-                json.object("", [&] {
-                    json.value("name", case_name(*result.entry));
-                    json.value("clause", result.entry->clause);
-                    json.value("requirement", result.entry->what);
-                    json.value("verdict", verdict_name(result.verdict));
-                    json.value("reason", result.reason);
-                    json.value("attempts", result.attempts);
-                    json.value("milliseconds", result.took_ns / 1'000'000);
-                });
-            }
-        });
-    });
-    return json.take();
+std::string xml(std::string_view text) {
+    std::string escaped;
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        switch (c) {
+            case '&':
+                escaped += "&amp;";
+                break;
+            case '<':
+                escaped += "&lt;";
+                break;
+            case '>':
+                escaped += "&gt;";
+                break;
+            case '"':
+                escaped += "&quot;";
+                break;
+            default:
+                escaped += byte < 0x20 && c != '\n' && c != '\t' ? ' ' : c;
+        }
+    }
+    return escaped;
 }
 
-std::string junit_report(const RunFacts& facts, const std::vector<CaseResult>& results) {
-    const auto counts = count(results);
-    const auto of = [&](VerdictKind kind) { return counts[static_cast<std::size_t>(kind)]; };
+std::string junit_report(const RunRecord& run) {
+    auto counts = count_verdicts(run.cases);
     std::string text = fmt::format(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"urnic conform {}\" tests=\"{}\" "
-        "failures=\"{}\" "
-        "errors=\"{}\" skipped=\"{}\">\n",
-        xml(facts.peer), results.size(), of(VerdictKind::kFailed), of(VerdictKind::kInconclusive),
-        of(VerdictKind::kNotApplicable));
-    for (const CaseResult& result : results) {
-        text += fmt::format("<testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\">", result.entry->suite,
-                            result.entry->name, static_cast<double>(result.took_ns) / kNsPerSecond);
-        const std::string reason = xml(result.reason);
-        const std::string what = xml(fmt::format("IBA {}: {}", result.entry->clause, result.entry->what));
-        switch (result.verdict) {
+        "failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n",
+        xml(run_label(run.facts)), run.cases.size(), counts[VerdictKind::kFailed],
+        counts[VerdictKind::kInconclusive], counts[VerdictKind::kNotApplicable]);
+    for (const CaseRecord& record : run.cases) {
+        text += fmt::format("<testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\">", record.suite,
+                            record.name, static_cast<double>(record.milliseconds) / kMsPerSecond);
+        const std::string reason = xml(record.reason);
+        const std::string what = xml(fmt::format("IBA {}: {}", record.clause, record.what));
+        switch (record.verdict) {
             case VerdictKind::kFailed:
                 text += fmt::format("<failure message=\"{}\">{}</failure>", what, reason);
                 break;
@@ -153,51 +105,51 @@ std::string junit_report(const RunFacts& facts, const std::vector<CaseResult>& r
             case VerdictKind::kPassed:
                 break;
             default:
-                text += fmt::format("<system-out>{}: {}</system-out>", verdict_name(result.verdict), reason);
+                text += fmt::format("<system-out>{}: {}</system-out>", verdict_name(record.verdict),
+                                    xml(seen_text(record)));
         }
         text += "</testcase>\n";
     }
     return text + "</testsuite>\n";
 }
 
-std::string case_lines(const CaseResult& result) {
-    constexpr std::string_view kMarks[kVerdictKinds] = {"✔", "×", "~", "i", "-", "?"};
-    std::string text = fmt::format("  {} {} {} ({}): {}\n", kMarks[static_cast<std::size_t>(result.verdict)],
-                                   result.entry->clause, result.entry->name, verdict_name(result.verdict),
-                                   result.entry->what);
-    if (result.verdict == VerdictKind::kPassed) {
-        return text;
+std::string seen_text(const CaseRecord& record) {
+    std::string text = record.reason;
+    for (const Measurement& measurement : record.measurements) {
+        text += (text.empty() ? "" : "\n") + measurement.what + ": " + measurement.value;
     }
+    return text;
+}
+
+std::string_view verdict_mark(VerdictKind kind) {
+    constexpr std::string_view kMarks[kVerdictKinds] = {"✔", "×", "~", "i", "-", "?"};
+    return kMarks[static_cast<std::size_t>(kind)];
+}
+
+std::string case_lines(const CaseRecord& record) {
+    std::string text = fmt::format("  {} {} {} ({}): {}\n", verdict_mark(record.verdict), record.clause,
+                                   record.name, verdict_name(record.verdict), record.what);
+    const std::string seen = seen_text(record);
     std::size_t at = 0;
-    while (at < result.reason.size()) {
-        const std::size_t end = std::min(result.reason.find('\n', at), result.reason.size());
-        text += "      " + result.reason.substr(at, end - at) + "\n";
+    while (at < seen.size()) {
+        const std::size_t end = std::min(seen.find('\n', at), seen.size());
+        text += "      " + seen.substr(at, end - at) + "\n";
         at = end + 1;
     }
     return text;
 }
 
-std::string summary_line(const std::vector<CaseResult>& results) {
-    const auto counts = count(results);
-    std::string text = fmt::format("{} cases", results.size());
-    for (std::size_t i = 0; i < kVerdictKinds; ++i) {
-        text += fmt::format(", {} {}", counts[i], verdict_name(static_cast<VerdictKind>(i)));
+std::string summary_line(const std::vector<CaseRecord>& cases) {
+    std::string text = fmt::format("{} cases", cases.size());
+    for (const auto& [kind, number] : count_verdicts(cases)) {
+        text += fmt::format(", {} {}", number, verdict_name(kind));
     }
     return text + "\n";
 }
 
-void write_text(const std::filesystem::path& path, const std::string& text) {
-    std::ofstream file(path, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file) {
-        throw SetupError("cannot write " + path.string());
-    }
-}
-
-void write_pcapng(const std::filesystem::path& path, const CaseResult& result) {
+void write_pcapng(const std::filesystem::path& path, const std::vector<TracedFrame>& trace) {
     PcapngWriter writer(path);
-    for (const TracedFrame& frame : result.trace) {
+    for (const TracedFrame& frame : trace) {
         writer.frame(frame);
     }
     if (!writer.is_good()) {

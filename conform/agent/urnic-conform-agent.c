@@ -4,7 +4,7 @@
  * One file of C99 on libibverbs of rdma-core 22 or later:
  *     cc -O2 -o urnic-conform-agent urnic-conform-agent.c -libverbs
  *
- * The protocol (version 1) is lines of text over TCP, one answer for each request: "ok ..." or "error ERRNO what".
+ * The protocol (version 2) is lines of text over TCP, one answer for each request: "ok ..." or "error ERRNO what".
  * docs/conform.md lists the requests. A tester is not trusted: every number, length and index is checked, what it may name in
  * this process is the arena alone, and each session is a process of its own, whose end gives everything back. */
 #define _GNU_SOURCE
@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define VERSION 1
+#define VERSION 2
 #define MAX_LINE (128 * 1024)
 #define MAX_ARENA (16u << 20)
 #define MAX_OBJECTS 64
@@ -50,6 +50,7 @@ static uint8_t *arena;
 static size_t arena_bytes;
 static struct ibv_mr *mrs[MAX_OBJECTS];
 static struct ibv_mw *mws[MAX_OBJECTS];
+static struct ibv_ah *ahs[MAX_OBJECTS];
 static struct qp qps[MAX_OBJECTS];
 
 /* --- Answers ------------------------------------------------------------------------------------------------ */
@@ -91,6 +92,17 @@ static int number_in(const char *text, uint64_t most, uint64_t *value) {
 
 static int next_number(uint64_t most, uint64_t *value) { return number_in(word(), most, value); }
 
+/* 32 hexadecimal digits. */
+static int gid_in(const char *text, union ibv_gid *gid) {
+    unsigned byte;
+    if (!text || strlen(text) != 32) return 0;
+    for (int i = 0; i < 16; i++) {
+        if (sscanf(text + 2 * i, "%2x", &byte) != 1) return 0;
+        gid->raw[i] = (uint8_t)byte;
+    }
+    return 1;
+}
+
 static int in_arena(uint64_t offset, uint64_t length) { return offset <= arena_bytes && length <= arena_bytes - offset; }
 
 static struct qp *next_qp(void) {
@@ -101,6 +113,11 @@ static struct qp *next_qp(void) {
 /* --- What there is ---------------------------------------------------------------------------------------------- */
 
 static void destroy_objects(void) {
+    /* Windows first: Linux rxe waits 50 seconds for those that are bound before it destroys their QP. */
+    for (int i = 0; i < MAX_OBJECTS; i++) {
+        if (mws[i]) ibv_dealloc_mw(mws[i]);
+        mws[i] = NULL;
+    }
     for (int i = 0; i < MAX_OBJECTS; i++) {
         if (qps[i].qp) ibv_destroy_qp(qps[i].qp);
         for (int j = 0; j < 2; j++) {
@@ -109,8 +126,8 @@ static void destroy_objects(void) {
     }
     memset(qps, 0, sizeof qps);
     for (int i = 0; i < MAX_OBJECTS; i++) {
-        if (mws[i]) ibv_dealloc_mw(mws[i]);
-        mws[i] = NULL;
+        if (ahs[i]) ibv_destroy_ah(ahs[i]);
+        ahs[i] = NULL;
     }
     for (int i = 0; i < MAX_OBJECTS; i++) {
         if (mrs[i]) ibv_dereg_mr(mrs[i]);
@@ -153,11 +170,7 @@ static void do_open(void) {
     struct ibv_port_attr port;
     struct ibv_device_attr device;
     if (context || !name || !text || strlen(text) != 32) return fail(EINVAL, "open");
-    for (int i = 0; i < 16; i++) {
-        unsigned byte;
-        if (sscanf(text + 2 * i, "%2x", &byte) != 1) return fail(EINVAL, "GID");
-        gid.raw[i] = (uint8_t)byte;
-    }
+    if (!gid_in(text, &gid)) return fail(EINVAL, "GID");
     int count = 0;
     struct ibv_device **list = ibv_get_device_list(&count);
     for (int i = 0; list && i < count && !context; i++) {
@@ -266,6 +279,29 @@ static void do_mw(void) {
     say("ok %d %u\n", i, mws[i]->rkey);
 }
 
+static void vector_to(const union ibv_gid *gid, uint8_t traffic_class, struct ibv_ah_attr *attr) {
+    attr->grh.dgid = *gid;
+    attr->grh.sgid_index = (uint8_t)gid_index;
+    attr->grh.hop_limit = 64;
+    attr->grh.traffic_class = traffic_class;
+    attr->is_global = 1;
+    attr->port_num = (uint8_t)port_number;
+}
+
+/* ah GID TRAFFIC_CLASS: index. */
+static void do_ah(void) {
+    union ibv_gid gid;
+    uint64_t traffic_class;
+    struct ibv_ah_attr attr = {0};
+    int i = 0;
+    while (i < MAX_OBJECTS && ahs[i]) i++;
+    if (!pd || i == MAX_OBJECTS || !gid_in(word(), &gid) || !next_number(255, &traffic_class)) return fail(EINVAL, "ah");
+    vector_to(&gid, (uint8_t)traffic_class, &attr);
+    ahs[i] = ibv_create_ah(pd, &attr);
+    if (!ahs[i]) return fail(errno, "ibv_create_ah");
+    say("ok %d\n", i);
+}
+
 /* --- QPs ------------------------------------------------------------------------------------------------------------ */
 
 /* qp TYPE SENDS RECEIVES SGES INLINE SIGNAL_ALL CQES: index, QP number. TYPE as ibv_qp_type. */
@@ -310,7 +346,7 @@ static void do_qp(void) {
 /* One KEY=VALUE of modify; the bits of ibv_qp_attr_mask that it stands for, -1 when it is none. */
 static int take_attribute(const char *name, const char *value, struct ibv_qp_attr *attr) {
     uint64_t n;
-    unsigned byte;
+    union ibv_gid gid;
     NUMBER("state", IBV_QP_STATE, IBV_QPS_ERR, qp_state)
     NUMBER("sqd_notify", IBV_QP_EN_SQD_ASYNC_NOTIFY, 1, en_sqd_async_notify)
     NUMBER("access", IBV_QP_ACCESS_FLAGS, 0x1f, qp_access_flags)
@@ -326,20 +362,13 @@ static int take_attribute(const char *name, const char *value, struct ibv_qp_att
     NUMBER("max_dest_rd", IBV_QP_MAX_DEST_RD_ATOMIC, 255, max_dest_rd_atomic)
     NUMBER("min_rnr", IBV_QP_MIN_RNR_TIMER, 31, min_rnr_timer)
     NUMBER("dest_qp", IBV_QP_DEST_QPN, 0xffffff, dest_qp_num)
-    NUMBER("traffic_class", 0, 255, ah_attr.grh.traffic_class)
+    NUMBER("traffic_class", 0, 255, ah_attr.grh.traffic_class) /* before "gid" */
     if (strcmp(name, "port") == 0 && strcmp(value, "-") == 0) {
         attr->port_num = (uint8_t)port_number;
         return IBV_QP_PORT;
     }
-    if (strcmp(name, "gid") == 0 && strlen(value) == 32) {
-        for (int i = 0; i < 16; i++) {
-            if (sscanf(value + 2 * i, "%2x", &byte) != 1) return -1;
-            attr->ah_attr.grh.dgid.raw[i] = (uint8_t)byte;
-        }
-        attr->ah_attr.is_global = 1;
-        attr->ah_attr.port_num = (uint8_t)port_number;
-        attr->ah_attr.grh.sgid_index = (uint8_t)gid_index;
-        attr->ah_attr.grh.hop_limit = 64;
+    if (strcmp(name, "gid") == 0 && gid_in(value, &gid)) {
+        vector_to(&gid, attr->ah_attr.grh.traffic_class, &attr->ah_attr);
         return IBV_QP_AV;
     }
     return -1;
@@ -387,8 +416,9 @@ static int take_sge(char *text, int is_inline, struct ibv_sge *sge) {
     return 1;
 }
 
-/* OPCODE:FLAGS:WR_ID:IMM:REMOTE:R_KEY:COMPARE_OR_ADD:SWAP:MW:MR:BIND_ACCESS[,SGE...]; the last three are BIND_MW's, "-" elsewhere. */
-static int take_send(char *text, struct ibv_send_wr *wr, struct ibv_sge *sges) {
+/* OPCODE:FLAGS:WR_ID:IMM:REMOTE:R_KEY:COMPARE_OR_ADD:SWAP:MW:MR:BIND_ACCESS[,SGE...]; the last three are BIND_MW's, "-" elsewhere.
+ * Of a UD QP: REMOTE is an address handle, R_KEY the QP number, COMPARE_OR_ADD the Q_Key. */
+static int take_send(char *text, enum ibv_qp_type type, struct ibv_send_wr *wr, struct ibv_sge *sges) {
     uint64_t v[8], mw = 0, mr = 0, access = 0;
     static const uint64_t most[8] = {IBV_WR_SEND_WITH_INV, 0xf, UINT64_MAX, UINT32_MAX, UINT64_MAX, UINT32_MAX, UINT64_MAX, UINT64_MAX};
     char *head = strsep(&text, ",");
@@ -411,6 +441,11 @@ static int take_send(char *text, struct ibv_send_wr *wr, struct ibv_sge *sges) {
         wr->bind_mw.rkey = (uint32_t)v[5];
         wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
             .mr = mrs[mr], .addr = v[4], .length = v[6], .mw_access_flags = (unsigned)access};
+    } else if (type == IBV_QPT_UD) {
+        if (v[4] >= MAX_OBJECTS || !ahs[v[4]] || v[6] > UINT32_MAX) return 0;
+        wr->wr.ud.ah = ahs[v[4]];
+        wr->wr.ud.remote_qpn = (uint32_t)v[5];
+        wr->wr.ud.remote_qkey = (uint32_t)v[6];
     } else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
         wr->wr.atomic.remote_addr = v[4];
         wr->wr.atomic.rkey = (uint32_t)v[5];
@@ -434,7 +469,7 @@ static void do_send(void) {
     int count = 0;
     if (!qp) return fail(EINVAL, "send");
     for (char *item; (item = word()) != NULL; count++) {
-        if (count == MAX_BATCH || !take_send(item, &wrs[count], sges[count])) return fail(EINVAL, "send: request");
+        if (count == MAX_BATCH || !take_send(item, qp->qp->qp_type, &wrs[count], sges[count])) return fail(EINVAL, "send: request");
         if (count) wrs[count - 1].next = &wrs[count];
     }
     struct ibv_send_wr *bad = NULL;
@@ -497,8 +532,8 @@ static void do_reset(void) {
 
 static void do_hello(void) {
     uint64_t version;
-    if (!next_number(1000, &version) || version != VERSION) return fail(EPROTO, "this agent speaks version 1; take the one of the tester's release");
-    say("ok urnic-conform-agent 1\n");
+    if (!next_number(1000, &version) || version != VERSION) return fail(EPROTO, "this agent speaks version 2; take the one of the tester's release");
+    say("ok urnic-conform-agent 2\n");
 }
 
 static const struct {
@@ -506,8 +541,8 @@ static const struct {
     void (*run)(void);
 } requests[] = {{"hello", do_hello}, {"open", do_open}, {"arena", do_arena}, {"reset", do_reset}, {"fill", do_fill},
                 {"put", do_put},     {"get", do_get},   {"mr", do_mr},       {"dereg", do_dereg}, {"mw", do_mw},
-                {"qp", do_qp},       {"modify", do_modify}, {"query", do_query}, {"send", do_send}, {"recv", do_recv},
-                {"poll", do_poll},   {"events", do_events}};
+                {"ah", do_ah},       {"qp", do_qp},     {"modify", do_modify}, {"query", do_query}, {"send", do_send},
+                {"recv", do_recv},   {"poll", do_poll}, {"events", do_events}};
 
 static void handle(char *line) {
     cursor = line;

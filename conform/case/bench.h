@@ -71,6 +71,7 @@ struct BenchFailed : std::runtime_error {
 
 /// How the QP is made.
 struct QpOptions {
+    QpType type = QpType::kRc;  // others where the engine has them
     std::uint32_t send_entries = 256;
     std::uint32_t recv_entries = 256;
     std::uint32_t cq_entries = 4096;

@@ -30,6 +30,7 @@ struct ConnectOptions {
     std::uint8_t max_dest_rd_atomic = 16;
     std::uint32_t access = kAllAccess;
     std::uint32_t qkey = kQkey;
+    std::uint8_t traffic_class = 0;  // of what the QP under test sends
 };
 
 /// A send work request, as ibv_post_send has it.

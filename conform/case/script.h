@@ -44,6 +44,12 @@ inline constexpr TimeNs kMost = 4 * kLeast;
 /// What a peer that does not migrate should not do, and what breaks nothing (IBA 9.2).
 inline constexpr const char* kMigReqZero = "MigReq is 0; it is 1 while a path does not migrate (IBA 9.2)";
 
+/// What a case found out where the specification leaves a choice.
+struct Measurement {
+    std::string what;
+    std::string value;  // with its unit
+};
+
 /// A step that did not come out as written.
 struct StepFailed : std::runtime_error {
     using runtime_error::runtime_error;
@@ -68,6 +74,8 @@ class Script {
     void play(Bench& bench);
     /// What the peer did otherwise than written, where that breaks nothing.
     [[nodiscard]] const std::vector<std::string>& deviations() const { return deviations_; }
+    /// What was measured so far.
+    [[nodiscard]] const std::vector<Measurement>& measurements() const { return measurements_; }
 
     /// What payloads of the QP under test and of its peer are slices of.
     static const std::vector<std::byte>& own_data();
@@ -234,12 +242,17 @@ class Script {
 
     void check_nothing_left(Where where = Where::current());
     [[nodiscard]] bool is_created() const { return created_; }
+    /// The frame that the peer sends for a packet.
+    [[nodiscard]] FrameBytes built(const ScriptPacket& packet) const;
+    /// A case that measures is informational when nothing about it is wrong.
+    void measured(const std::string& what, const std::string& value) {
+        measurements_.push_back({what, value});
+    }
 
   private:
     void forget_history();
     void note(const char* who, TimeNs time, const FrameBytes& frame);
     [[noreturn]] void fail(Where where, const std::string& what) const;
-    [[nodiscard]] FrameBytes built(const ScriptPacket& packet) const;
     [[nodiscard]] ScriptPacket tolerant(const ScriptPacket& expected, const FrameBytes& seen);
     void same_as(const SeenFrame& seen, const ScriptPacket& expected, Where where);
     [[nodiscard]] bool is_acknowledgement_on_the_way(const FrameBytes& seen,
@@ -262,6 +275,7 @@ class Script {
     bool created_ = false;
     std::vector<std::string> log_;
     std::vector<std::string> deviations_;
+    std::vector<Measurement> measurements_;
     std::string given_;
     std::vector<std::uint32_t> burst_;          // PSNs of what the peer sent last
     bool is_answered_ = true;                   // a step has taken an answer to it

@@ -180,6 +180,19 @@ ScriptPacket& ScriptPacket::routed() {
     routed_ = true;
     return *this;
 }
+ScriptPacket& ScriptPacket::service(wire::Service service) {
+    header_.opcode =
+        static_cast<std::uint8_t>(unsigned{service} | (unsigned{header_.opcode} & wire::kOperationMask));
+    return *this;
+}
+ScriptPacket& ScriptPacket::deth(std::uint32_t qkey, std::uint32_t src_qp) {
+    header_.deth = {.qkey = qkey, .src_qp = src_qp};
+    return *this;
+}
+ScriptPacket& ScriptPacket::becn() {
+    header_.becn = true;
+    return *this;
+}
 ScriptPacket& ScriptPacket::any_ackreq() {
     open_ackreq_ = true;
     return *this;

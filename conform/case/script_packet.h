@@ -63,6 +63,11 @@ class ScriptPacket {
     /// A router had it: TTL one less, another DSCP, ECN says congestion; the IP checksum is right.
     ScriptPacket& routed();
     ScriptPacket& source(const wire::Gid& gid);
+    /// Of another transport service than RC.
+    ScriptPacket& service(wire::Service service);
+    /// Q_Key and source QP of a UD packet.
+    ScriptPacket& deth(std::uint32_t qkey, std::uint32_t src_qp);
+    ScriptPacket& becn();
 
     // --- What an expectation leaves open -----------------------------------------------------------------
     /// AckReq may be 0 or 1; so it is for First and Middle unless ackreq() says otherwise.

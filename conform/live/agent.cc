@@ -168,23 +168,41 @@ AgentKeys Agent::register_memory(std::size_t offset, std::size_t length, std::ui
             static_cast<std::uint32_t>(agent_number(words[2]))};
 }
 
-AgentQp Agent::create_qp(const QpOptions& options) {
-    constexpr int kRc = 2;  // IBV_QPT_RC
+std::vector<std::string> Agent::ask_device(const std::string& line, std::size_t words,
+                                           const std::string& what) {
     std::string answer;
-    std::string line = "qp " + std::to_string(kRc);
+    if (try_ask(line, answer) != 0) {
+        throw NotApplicable("the device makes no such " + what + ": " + answer.substr(0, 120));
+    }
+    std::vector<std::string> parts = words_of(answer);
+    parts.erase(parts.begin());
+    if (parts.size() != words) {
+        no_answer(line, answer);
+    }
+    return parts;
+}
+
+AgentWindow Agent::allocate_window() {
+    const std::vector<std::string> words = ask_device("mw 2", 2, "memory window");
+    return {static_cast<std::uint32_t>(agent_number(words[0])),
+            static_cast<std::uint32_t>(agent_number(words[1]))};
+}
+
+std::uint32_t Agent::make_address_handle(const Gid& gid, std::uint8_t traffic_class) {
+    const std::vector<std::string> words =
+        ask_device("ah " + gid_digits(gid) + " " + std::to_string(traffic_class), 1, "address handle");
+    return static_cast<std::uint32_t>(agent_number(words[0]));
+}
+
+AgentQp Agent::create_qp(const QpOptions& options) {
+    std::string line = "qp " + std::to_string(static_cast<unsigned>(options.type));
     for (const std::uint32_t value : {options.send_entries, options.recv_entries, options.max_sge,
                                       options.max_inline, options.sq_sig_all ? 1U : 0U, options.cq_entries}) {
         line += " " + std::to_string(value);
     }
-    if (try_ask(line, answer) != 0) {
-        throw NotApplicable("the device makes no such QP: " + answer.substr(0, 120));
-    }
-    const std::vector<std::string> words = words_of(answer);
-    if (words.size() != 3) {
-        no_answer(line, answer);
-    }
-    return {static_cast<std::uint32_t>(agent_number(words[1])),
-            static_cast<std::uint32_t>(agent_number(words[2])) & 0xff'ffffU};
+    const std::vector<std::string> words = ask_device(line, 2, "QP");
+    return {static_cast<std::uint32_t>(agent_number(words[0])),
+            static_cast<std::uint32_t>(agent_number(words[1])) & 0xff'ffffU};
 }
 
 int Agent::modify(std::uint32_t qp, const std::string& attributes) {

@@ -13,7 +13,7 @@
 
 namespace urnic::conform {
 
-inline constexpr int kAgentVersion = 1;
+inline constexpr int kAgentVersion = 2;
 
 struct AgentKeys {
     std::uint32_t index = 0;
@@ -23,6 +23,10 @@ struct AgentKeys {
 struct AgentQp {
     std::uint32_t index = 0;
     std::uint32_t number = 0;
+};
+struct AgentWindow {
+    std::uint32_t index = 0;
+    std::uint32_t rkey = 0;
 };
 struct AgentQpState {
     QpState state = QpState::kReset;
@@ -46,6 +50,10 @@ class Agent {
     void put(std::size_t offset, std::span<const std::byte> data);
     void get(std::size_t offset, std::span<std::byte> data);
     AgentKeys register_memory(std::size_t offset, std::size_t length, std::uint32_t access);
+    /// Of type 2. Throws NotApplicable when the device has none.
+    AgentWindow allocate_window();
+    /// Its index. Throws NotApplicable when the device makes none.
+    std::uint32_t make_address_handle(const Gid& gid, std::uint8_t traffic_class);
     /// Throws NotApplicable when the device makes no such QP.
     AgentQp create_qp(const QpOptions& options);
     /// `attributes`: "state=3 timeout=14". The errno of the device; 0 when it was done.
@@ -60,6 +68,8 @@ class Agent {
   private:
     /// The words behind "ok".
     std::vector<std::string> ask(const std::string& line);
+    /// What the device cannot do is no failure of the agent's.
+    std::vector<std::string> ask_device(const std::string& line, std::size_t words, const std::string& what);
     /// 0, or the number of an "error".
     int try_ask(const std::string& line, std::string& answer);
 

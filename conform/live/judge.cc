@@ -6,8 +6,6 @@ namespace urnic::conform {
 
 namespace {
 
-constexpr int kAttempts = 3;
-
 // Where it failed and on what: the same for attempts that fail alike.
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -26,7 +24,8 @@ bool attempt(const Case& entry, LiveBench& bench, CaseResult& result, std::strin
             result.reason =
                 "passed at attempt " + std::to_string(result.attempts) + ", failed before: " + failure;
         } else {
-            result.verdict = VerdictKind::kPassed;
+            result.measurements = script->measurements();
+            result.verdict = result.measurements.empty() ? VerdictKind::kPassed : VerdictKind::kInformational;
             for (const std::string& deviation : script->deviations()) {
                 if (counts_for(entry, deviation)) {
                     result.verdict = VerdictKind::kNotStrict;
@@ -72,15 +71,15 @@ std::string_view why_not_live(const Case& entry) {
     return found == list.end() ? std::string_view{} : found->reason;
 }
 
-CaseResult judge(const Case& entry, LiveBench& bench, PathProof& path, TimeNs case_limit_ns) {
+CaseResult judge(const Case& entry, LiveBench& bench, PathProof& path, const JudgeOptions& options) {
     CaseResult result;
     result.entry = &entry;
     std::string failure;
     bool is_late = false;
     bool is_decided = false;
-    while (!is_decided && result.attempts < kAttempts) {
+    while (!is_decided && result.attempts < options.attempts) {
         ++result.attempts;
-        bench.begin_case(case_limit_ns);
+        bench.begin_case(options.case_limit_ns);
         const TimeNs begun = bench.now();
         try {
             is_decided = attempt(entry, bench, result, failure, is_late);

@@ -26,7 +26,8 @@ struct CaseResult {
     const Case* entry = nullptr;
     VerdictKind verdict = VerdictKind::kInconclusive;
     std::string reason;  // a line or more; empty when it passed
-    int attempts = 0;
+    std::vector<Measurement> measurements;
+    std::uint32_t attempts = 0;
     TimeNs took_ns = 0;
     std::vector<TracedFrame> trace;  // of the last attempt
 };
@@ -49,8 +50,14 @@ class PathProof {
     virtual std::string prove() = 0;
 };
 
-/// Plays the case, up to three times while it fails. Throws BenchFailed when the agent or the port are gone:
-/// no other case can be played then.
-[[nodiscard]] CaseResult judge(const Case& entry, LiveBench& bench, PathProof& path, TimeNs case_limit_ns);
+struct JudgeOptions {
+    std::uint32_t attempts = 3;             // while it fails
+    TimeNs case_limit_ns = 60'000'000'000;  // of one attempt
+};
+
+/// Plays the case, several times while it fails. Throws BenchFailed when the agent or the port are gone: no
+/// other case can be played then.
+[[nodiscard]] CaseResult judge(const Case& entry, LiveBench& bench, PathProof& path,
+                               const JudgeOptions& options);
 
 }  // namespace urnic::conform

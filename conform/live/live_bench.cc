@@ -43,6 +43,7 @@ class LiveBench::AgentRegion final : public Region {
     [[nodiscard]] std::uint32_t key() const override { return keys_.rkey; }
     [[nodiscard]] std::uint32_t local_key() const override { return keys_.lkey; }
     [[nodiscard]] std::size_t size() const override { return bytes_; }
+    [[nodiscard]] std::uint32_t index() const { return keys_.index; }
     void read(std::size_t offset, std::span<std::byte> to) override { agent_.get(offset_ + offset, to); }
     void write(std::size_t offset, std::span<const std::byte> from) override {
         agent_.put(offset_ + offset, from);
@@ -57,7 +58,7 @@ class LiveBench::AgentRegion final : public Region {
 };
 
 LiveBench::LiveBench(WirePort& port, Agent& agent, const LivePath& path, std::uint32_t first_qp)
-    : port_(port), agent_(agent), path_(path), peer_qp_(first_qp & 0xff'ffffU) {
+    : port_(port), agent_(agent), path_(path), peer_qp_(first_qp & 0xff'ffffU), last_peer_qp_(peer_qp_) {
     tolerance_.patience_ns = 1000 * kMs;
     tolerance_.settle_ns = 10 * kMs;
     tolerance_.late_ns = 250 * kMs;
@@ -110,16 +111,21 @@ void LiveBench::create(const ConnectOptions& connect, const QpOptions& qp, std::
     regions_.push_back(
         std::make_unique<AgentRegion>(agent_, arena_.address, 0, kMemoryBytes, std::uint32_t{kAllAccess}));
     arena_.used = kMemoryBytes;
+    others_.clear();
+    type_ = qp.type;
     qp_ = agent_.create_qp(qp);
-    peer_qp_ = (peer_qp_ + 1) & 0x7f'ffffU;
-    if (peer_qp_ < 2) {
-        peer_qp_ = 2;  // QP0 and QP1 are management's
-    }
+    peer_qp_ = next_peer_qp();
     init();
 }
 
-void LiveBench::must_modify(const std::string& attributes) {
-    const int error = agent_.modify(qp_.index, attributes);
+std::uint32_t LiveBench::next_peer_qp() {
+    constexpr std::uint32_t kFirst = 2;  // QP0 and QP1 are management's
+    last_peer_qp_ = std::max((last_peer_qp_ + 1) & 0x7f'ffffU, kFirst);
+    return last_peer_qp_;
+}
+
+void LiveBench::must_modify(std::uint32_t qp, const std::string& attributes) {
+    const int error = agent_.modify(qp, attributes);
     if (error != 0) {
         throw NotApplicable("the device refuses modify_qp(" + attributes + ") with errno " +
                             std::to_string(error));
@@ -127,23 +133,44 @@ void LiveBench::must_modify(const std::string& attributes) {
     clock_ = port_.now();
 }
 
-void LiveBench::init() {
-    must_modify("state=1 pkey_index=0 port=- " + attribute("access", options_.access & 0xfU));
+void LiveBench::init() { make_init(qp_.index, type_); }
+void LiveBench::rtr() { make_rtr(qp_.index, type_, peer_qp_); }
+void LiveBench::rts() { make_rts(qp_.index, type_); }
+
+void LiveBench::make_init(std::uint32_t qp, QpType type) {
+    must_modify(qp, "state=1 pkey_index=0 port=- " + (type == QpType::kUd
+                                                          ? attribute("qkey", options_.qkey)
+                                                          : attribute("access", options_.access & 0xfU)));
 }
 
-void LiveBench::rtr() {
-    must_modify("state=2 " + attribute("mtu", mtu_code(options_.mtu)) + " " + attribute("dest_qp", peer_qp_) +
-                " " + attribute("rq_psn", options_.psn_b) + " " +
+void LiveBench::make_rtr(std::uint32_t qp, QpType type, std::uint32_t dest_qp) {
+    if (type == QpType::kUd) {
+        must_modify(qp, "state=2");
+        return;
+    }
+    std::string text = "state=2 " + attribute("mtu", mtu_code(options_.mtu)) + " " +
+                       attribute("dest_qp", dest_qp) + " " + attribute("rq_psn", options_.psn_b);
+    if (type == QpType::kRc) {
+        text += " " +
                 attribute("max_dest_rd",
                           std::min<std::uint32_t>(options_.max_dest_rd_atomic, facts_.max_dest_rd_atomic)) +
-                " " + attribute("min_rnr", options_.min_rnr_timer) + " gid=" + gid_digits(path_.own_gid));
+                " " + attribute("min_rnr", options_.min_rnr_timer);
+    }
+    if (options_.traffic_class != 0) {
+        text += " " + attribute("traffic_class", options_.traffic_class);
+    }
+    must_modify(qp, text + " gid=" + gid_digits(path_.own_gid));
 }
 
-void LiveBench::rts() {
-    must_modify("state=3 " + attribute("timeout", options_.timeout) + " " +
+void LiveBench::make_rts(std::uint32_t qp, QpType type) {
+    std::string text = "state=3 " + attribute("sq_psn", options_.psn_a);
+    if (type == QpType::kRc) {
+        text += " " + attribute("timeout", options_.timeout) + " " +
                 attribute("retry_cnt", options_.retry_cnt) + " " +
-                attribute("rnr_retry", options_.rnr_retry) + " " + attribute("sq_psn", options_.psn_a) + " " +
-                attribute("max_rd", std::min<std::uint32_t>(options_.max_rd_atomic, facts_.max_rd_atomic)));
+                attribute("rnr_retry", options_.rnr_retry) + " " +
+                attribute("max_rd", std::min<std::uint32_t>(options_.max_rd_atomic, facts_.max_rd_atomic));
+    }
+    must_modify(qp, text);
 }
 
 int LiveBench::modify(const abi::QpAttr& attr) {
@@ -204,10 +231,13 @@ std::string LiveBench::request_text(const SendRequest& request) {
     if (request.opcode > WrOpcode::kSendWithInvalidate || request.opcode == WrOpcode::kBindMw) {
         throw CannotPlay("a request that the agent does not post yet");
     }
+    const bool is_ud = type_ == QpType::kUd;
     std::string text = std::to_string(static_cast<unsigned>(request.opcode));
     for (const std::uint64_t value :
          {std::uint64_t{request.flags}, request.wr_id, std::uint64_t{request.imm_or_rkey},
-          request.remote_addr, std::uint64_t{request.rkey}, request.compare_add, request.swap}) {
+          is_ud ? request.address_handle : request.remote_addr,
+          std::uint64_t{is_ud ? request.remote_qp_num : request.rkey},
+          is_ud ? request.remote_qkey : request.compare_add, request.swap}) {
         text += ":" + std::to_string(value);
     }
     text += ":-:-:-";
@@ -273,6 +303,53 @@ std::vector<AsyncEventType> LiveBench::events(std::size_t hoped) {
     });
 }
 
+// --- What only this engine has
+// -----------------------------------------------------------------------------------
+
+OtherQp LiveBench::add_qp() {
+    const AgentQp made = agent_.create_qp({});
+    const OtherQp other{made.number, next_peer_qp()};
+    others_.push_back(other);
+    make_init(made.index, QpType::kRc);
+    make_rtr(made.index, QpType::kRc, other.peer_number);
+    make_rts(made.index, QpType::kRc);
+    return other;
+}
+
+LiveWindow LiveBench::add_window() {
+    const AgentWindow window = agent_.allocate_window();
+    return {window.index, window.rkey};
+}
+
+void LiveBench::bind(std::uint64_t wr_id, const LiveWindow& window, std::uint32_t rkey, const Region& region,
+                     std::size_t offset, std::uint64_t length, std::uint32_t access) {
+    const std::uint32_t index = static_cast<const AgentRegion&>(region).index();
+    std::string text = std::to_string(static_cast<unsigned>(WrOpcode::kBindMw));
+    for (const std::uint64_t value :
+         {std::uint64_t{kSendSignaled}, wr_id, std::uint64_t{0}, region.addr(offset), std::uint64_t{rkey},
+          length, std::uint64_t{0}, std::uint64_t{window.index}, std::uint64_t{index},
+          std::uint64_t{access}}) {
+        text += ":" + std::to_string(value);
+    }
+    clock_ = port_.now();
+    if (const int error = agent_.send(qp_.index, {text}); error != 0) {
+        throw NotApplicable("ibv_post_send refuses the bind with errno " + std::to_string(error));
+    }
+}
+
+std::uint32_t LiveBench::add_address_handle() {
+    return agent_.make_address_handle(path_.own_gid, options_.traffic_class);
+}
+
+void LiveBench::forget() {
+    receive_until(0, false);
+    frames_.clear();
+    (void)agent_.poll(qp_.index, false);
+    (void)agent_.poll(qp_.index, true);
+    (void)agent_.events();
+    clock_ = port_.now();
+}
+
 // --- The wire
 // -------------------------------------------------------------------------------------------------
 
@@ -313,7 +390,10 @@ bool LiveBench::is_for_this_qp(FrameBytes& frame) const {
         return false;
     }
     frame.resize(length);
-    return (wire::load_be32(frame.data() + kBth + 4) & 0xff'ffffU) == peer_qp_;
+    const std::uint32_t number = wire::load_be32(frame.data() + kBth + 4) & 0xff'ffffU;
+    return number == peer_qp_ || std::any_of(others_.begin(), others_.end(), [number](const OtherQp& other) {
+               return other.peer_number == number;
+           });
 }
 
 void LiveBench::receive_until(TimeNs until, bool until_next) {
@@ -323,14 +403,18 @@ void LiveBench::receive_until(TimeNs until, bool until_next) {
         if (++taken > kMostFrames) {
             throw BenchFailed("the port is flooded");
         }
-        if (!is_for_this_qp(frame->bytes)) {
-            continue;
+        // A port that is never empty does not make a wait longer than it is.
+        const bool is_over = until != 0 && frame->time > until;
+        if (is_for_this_qp(frame->bytes)) {
+            if (trace_.size() < kMaxTrace) {
+                trace_.push_back({frame->time, false, frame->bytes});
+            }
+            frames_.push_back(std::move(*frame));
+            if (until_next) {
+                return;
+            }
         }
-        if (trace_.size() < kMaxTrace) {
-            trace_.push_back({frame->time, false, frame->bytes});
-        }
-        frames_.push_back(std::move(*frame));
-        if (until_next) {
+        if (is_over) {
             return;
         }
     }

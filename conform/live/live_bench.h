@@ -33,6 +33,18 @@ struct DeviceFacts {
     bool is_selective = false;
 };
 
+/// A QP of the device beside the one under test, connected to a number of the tester's.
+struct OtherQp {
+    std::uint32_t number = 0;
+    std::uint32_t peer_number = 0;
+};
+
+/// A memory window.
+struct LiveWindow {
+    std::uint32_t index = 0;
+    std::uint32_t rkey = 0;
+};
+
 /// A frame of the conversation, as evidence.
 struct TracedFrame {
     TimeNs time = 0;
@@ -62,6 +74,19 @@ class LiveBench final : public Bench {
     /// Nothing of the case is left at the device.
     void end_case() { agent_.reset(); }
     [[nodiscard]] TimeNs real_now() const { return port_.now(); }
+
+    // --- What only this engine has
+    /// An RC QP with the attributes of the one under test; its frames come to next() as well.
+    [[nodiscard]] OtherQp add_qp();
+    /// Throws NotApplicable when the device has none.
+    [[nodiscard]] LiveWindow add_window();
+    /// Posts BIND_MW of a type 2 window to `length` bytes of a region of add_region(), with this R_Key.
+    void bind(std::uint64_t wr_id, const LiveWindow& window, std::uint32_t rkey, const Region& region,
+              std::size_t offset, std::uint64_t length, std::uint32_t access);
+    /// What the UD QP under test sends to: the tester; for SendRequest::address_handle.
+    [[nodiscard]] std::uint32_t add_address_handle();
+    /// Everything that came or completed and was not looked at is forgotten.
+    void forget();
     [[nodiscard]] const std::vector<TracedFrame>& trace() const { return trace_; }
 
     void create(const ConnectOptions& connect, const QpOptions& qp, std::span<const std::byte> data) override;
@@ -96,7 +121,11 @@ class LiveBench final : public Bench {
     };
 
     void check_limits(TimeNs until) const;
-    void must_modify(const std::string& attributes);
+    void must_modify(std::uint32_t qp, const std::string& attributes);
+    void make_init(std::uint32_t qp, QpType type);
+    void make_rtr(std::uint32_t qp, QpType type, std::uint32_t dest_qp);
+    void make_rts(std::uint32_t qp, QpType type);
+    [[nodiscard]] std::uint32_t next_peer_qp();
     void receive_until(TimeNs until, bool until_next);
     [[nodiscard]] bool is_for_this_qp(FrameBytes& frame) const;
     [[nodiscard]] std::string request_text(const SendRequest& request);
@@ -110,7 +139,10 @@ class LiveBench final : public Bench {
     Tolerance tolerance_;
     ConnectOptions options_;
     AgentQp qp_;
-    std::uint32_t peer_qp_;
+    QpType type_ = QpType::kRc;
+    std::uint32_t peer_qp_;       // opposite the QP under test
+    std::uint32_t last_peer_qp_;  // number that was given last
+    std::vector<OtherQp> others_;
     Bytes arena_;
     std::deque<std::unique_ptr<AgentRegion>> regions_;
     std::deque<SeenFrame> frames_;

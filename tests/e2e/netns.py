@@ -57,6 +57,7 @@ class Side:
         self.port, self.workers, self.extra, self.mtu, self.daemon = port, workers, extra, mtu, None
         self.log = self.dir / "log"
         self.keys = ""  # more of [daemon]
+        self.binary, self.environment = harness.BUILD / "urnicd", {}
 
     def set_interface_up(self, mtu=None):
         ip("-n", self.name, "link", "set", self.interface, "address", self.mac, "mtu", mtu or self.mtu, "up")
@@ -86,8 +87,8 @@ mac = "02:00:00:00:77:0{other}"
         """Starts a daemon without waiting for it."""
         (self.dir / "urnicd.toml").write_text(self.config(), encoding="utf-8")
         with self.log.open("a", encoding="utf-8") as log:
-            daemon = subprocess.Popen([harness.BUILD / "urnicd", "--config", self.dir / "urnicd.toml"], stderr=log,
-                                      stdin=subprocess.DEVNULL, env=harness.clean_environment())
+            daemon = subprocess.Popen([self.binary, "--config", self.dir / "urnicd.toml"], stderr=log,
+                                      stdin=subprocess.DEVNULL, env=harness.clean_environment() | self.environment)
         self.daemon = daemon
         self.test.addCleanup(self.end, daemon)
         return daemon

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """urnic conform against Linux rxe in the virtual machine of scripts/interop.
 
-usage: run_conform.py [--json FILE] [--evidence DIRECTORY] [CASE...]
+usage: run_conform.py [--label TEXT] [--json FILE] [--junit FILE] [--html FILE] [--evidence DIRECTORY] [CASE...]
 """
 
 import argparse
@@ -21,12 +21,14 @@ import network
 TESTER, AGENT = harness.BUILD / "conform/urnic-conform", harness.BUILD / "conform/urnic-conform-agent"
 # The guest is emulated: what it does takes as long as it takes.
 PATIENCE_S = 1800
+# Options of the tester.
+TAKEN = ("label", "json", "junit", "html", "evidence", "attempts")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json")
-    parser.add_argument("--evidence")
+    for name in TAKEN:
+        parser.add_argument(f"--{name}")
     parser.add_argument("cases", nargs="*", metavar="CASE")
     options = parser.parse_args()
     if not guests.installable():
@@ -42,7 +44,7 @@ def main():
             network.wait_for_peer()
             guest.start("exec urnic-conform-agent >/tmp/agent.log 2>&1", PATIENCE_S)
             words = [TESTER, network.PEER_IPV4, "--port", "af_packet:port", "--yes", *options.cases]
-            for name in ("json", "evidence"):
+            for name in TAKEN:
                 if getattr(options, name):
                     words += [f"--{name}", getattr(options, name)]
             listens = guest.run("for i in $(seq 600); do grep -q ':489E ' /proc/net/tcp /proc/net/tcp6 && break; "

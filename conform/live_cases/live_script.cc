@@ -1,0 +1,71 @@
+#include "conform/live_cases/live_script.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace urnic::conform {
+
+void mend_ip_checksum(FrameBytes& frame) {
+    std::byte* ip = frame.data() + kIpAt;
+    wire::store_be16(ip + wire::kIpv4Checksum, 0);
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < wire::kIpv4Bytes; i += 2) {
+        sum += wire::load_be16(ip + i);
+    }
+    sum = (sum & 0xffffU) + (sum >> 16U);
+    wire::store_be16(ip + wire::kIpv4Checksum, static_cast<std::uint16_t>(~((sum & 0xffffU) + (sum >> 16U))));
+}
+
+void mark_congestion(FrameBytes& frame) {
+    frame[kIpAt + wire::kIpv4Tos] |= std::byte{3};
+    mend_ip_checksum(frame);
+}
+
+std::string duration_text(TimeNs time) {
+    constexpr double kUs = 1e3;
+    constexpr double kMs = 1e6;
+    std::array<char, 32> text{};
+    const auto ns = static_cast<double>(time);
+    (void)std::snprintf(text.data(), text.size(), ns < kMs ? "%.1f us" : "%.2f ms",
+                        ns < kMs ? ns / kUs : ns / kMs);
+    return text.data();
+}
+
+TimeNs median(std::vector<TimeNs> values) {
+    std::sort(values.begin(), values.end());
+    return values.empty() ? 0 : values[values.size() / 2];
+}
+
+std::optional<SeenFrame> LiveScript::next_frame(TimeNs patience) {
+    if (bench().next(now() + patience) == nullptr) {
+        return {};
+    }
+    return bench().take();
+}
+
+std::vector<SeenFrame> LiveScript::frames_until_silence(TimeNs silence) {
+    constexpr std::size_t kMost = 10'000;
+    std::vector<SeenFrame> frames;
+    while (frames.size() < kMost) {
+        std::optional<SeenFrame> frame = next_frame(silence);
+        if (!frame) {
+            break;
+        }
+        frames.push_back(std::move(*frame));
+    }
+    return frames;
+}
+
+std::vector<SeenFrame> LiveScript::take_requests(std::size_t count) {
+    std::vector<SeenFrame> frames;
+    while (frames.size() < count) {
+        std::optional<SeenFrame> frame = next_frame(bench().tolerance().patience_ns);
+        require(frame.has_value(), "expected " + std::to_string(count) + " request packets, seen " +
+                                       std::to_string(frames.size()));
+        frames.push_back(std::move(*frame));
+    }
+    return frames;
+}
+
+}  // namespace urnic::conform

@@ -1,0 +1,52 @@
+// What cases have that only a live peer can show: the tester's own bench, frames as they came, times.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "conform/case/case_list.h"
+#include "conform/case/responder_packets.h"
+#include "conform/case/script.h"
+#include "conform/live/live_bench.h"
+#include "rnic/wire/layout.h"
+#include "rnic/wire/opcodes.h"
+
+namespace urnic::conform {
+
+inline constexpr TimeNs kMillisecond = 1'000'000;
+// Offsets in a frame of RoCEv2 over IPv4 without options.
+inline constexpr std::size_t kIpAt = wire::kEthernetBytes;
+inline constexpr std::size_t kUdpAt = kIpAt + wire::kIpv4Bytes;
+inline constexpr std::size_t kBthAt = kUdpAt + wire::kUdpBytes;
+
+/// Makes the checksum of the frame's IPv4 header right again.
+void mend_ip_checksum(FrameBytes& frame);
+/// Says "congestion experienced" (CE, RFC 3168).
+void mark_congestion(FrameBytes& frame);
+/// "12.3 us", "4.56 ms".
+[[nodiscard]] std::string duration_text(TimeNs time);
+/// The middle one; 0 of none.
+[[nodiscard]] TimeNs median(std::vector<TimeNs> values);
+
+class LiveScript : public Script {
+  protected:
+    [[nodiscard]] LiveBench& live() { return static_cast<LiveBench&>(bench()); }
+    /// The next frame from the device; nothing: none came for so long.
+    [[nodiscard]] std::optional<SeenFrame> next_frame(TimeNs patience);
+    /// All frames from now on, until none came for so long.
+    [[nodiscard]] std::vector<SeenFrame> frames_until_silence(TimeNs silence);
+    /// Requests with a payload of one path MTU each: what `post(write(1, packets * 256))` sends at 256.
+    [[nodiscard]] std::vector<SeenFrame> take_requests(std::size_t count);
+    static bool is_cnp(const SeenFrame& frame) { return frame_header(frame.bytes).opcode == wire::kCnp; }
+};
+
+}  // namespace urnic::conform
+
+/// A case with the steps of LiveScript.
+#define LIVE_CASE(suite, name, clause, what)    \
+    using suite = ::urnic::conform::LiveScript; \
+    CONFORM_CASE_IN(suite, name, clause, what)

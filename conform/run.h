@@ -1,0 +1,77 @@
+// One run of the tester: the path to the device, the agent, and the cases, with their reports.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "conform/case/case_list.h"
+#include "conform/live/agent.h"
+#include "conform/live/judge.h"
+#include "conform/live/live_bench.h"
+#include "conform/port/packet_port.h"
+#include "conform/port/tcp_agent.h"
+#include "conform/record.h"
+
+namespace urnic::conform {
+
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitNotRun = 2;
+
+struct Options {
+    std::string peer;
+    std::vector<std::string> filters;
+    std::string port;
+    std::string agent;
+    std::string device;
+    std::string label;
+    std::string json;
+    std::string junit;
+    std::string html;
+    std::string evidence;
+    std::uint32_t rate = 20'000;
+    std::uint64_t seed = 0;
+    std::uint32_t attempts = 3;
+    bool resume = false;
+    bool yes = false;
+    bool list = false;
+};
+
+/// In network order. Throws SetupError: no IPv4 address, or not that of one device.
+[[nodiscard]] Ipv4Address peer_address(const std::string& text);
+
+class Run {
+  public:
+    /// Throws SetupError when port, device or agent are not to be had.
+    explicit Run(const Options& options);
+    /// Plays them all, or until the agent or the port are gone; the exit status of the program.
+    [[nodiscard]] int play(const std::vector<const Case*>& cases);
+
+  private:
+    class Neighbour;
+
+    [[nodiscard]] LivePath find_path();
+    [[nodiscard]] std::string agent_host() const;
+    [[nodiscard]] std::string agent_port() const;
+    [[nodiscard]] std::uint32_t first_qp() const;
+    void resume();
+    void prepare();
+    void play_all(const std::vector<const Case*>& cases);
+    void play_case(const Case& entry, PathProof& proof);
+    void save(bool is_last);
+    [[nodiscard]] int finish(std::size_t wanted);
+
+    const Options& options_;
+    Ipv4Address peer_;
+    PacketPort port_;
+    LivePath path_;
+    TcpAgent channel_;
+    Agent agent_;
+    LiveBench bench_;
+    RunRecord run_;
+    std::vector<CaseRecord> earlier_;  // of the run that this one resumes
+    TimeNs saved_ = 0;
+};
+
+}  // namespace urnic::conform
