@@ -1,0 +1,59 @@
+"""The tester tested: a daemon with deliberate defects, one switched on at a time, each found by its case over a veth pair."""
+
+import json
+import pathlib
+import sys
+
+import conform_test
+import harness
+import netns
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "mutants"))
+import mutants
+
+
+class Mutants(conform_test.Hosts):
+    extra = "[rnic.congestion]\ncnp = true"
+
+    def before_start(self):
+        self.switch = self.dir / "mutant"
+        self.switch_on(0)
+        self.a.binary = harness.BUILD / "tests/mutants/urnicd_mutants"
+        self.a.environment = {"URNIC_MUTANT": str(self.switch)}
+
+    def switch_on(self, number):
+        with self.switch.open("r+b" if self.switch.exists() else "wb") as file:
+            file.write(number.to_bytes(4, sys.byteorder))
+
+    def verdicts(self, *cases):
+        file = self.dir / "result.json"
+        result = self.conform("--json", file, *cases)
+        self.assertIn(result.returncode, (0, 1), result)
+        return {case["name"]: case for case in json.loads(file.read_text(encoding="utf-8"))["cases"]}
+
+    def test_the_document_lists_them(self):
+        text = (harness.SOURCE / "docs/conformance/mutation.md").read_text(encoding="utf-8")
+        for mutant in mutants.MUTANTS:
+            self.assertIn(f"| {mutant.name} | `{mutant.file}` | `{mutant.case}` |\n", text)
+        self.assertIn(f"{len(mutants.MUTANTS)} pieces of text", text)
+
+    def test_each_defect_is_found_by_its_case(self):
+        self.start_agent()
+        self.assertGreaterEqual(len(mutants.MUTANTS), 40)
+        # Without a defect none of them fails; on a busy machine one may have to be played again.
+        for name, case in self.verdicts("--attempts", "3", *(mutant.case for mutant in mutants.MUTANTS)).items():
+            self.assertIn(case["verdict"], ("passed", "informational", "inconclusive"), f"{name}: {case['reason']}")
+        unseen = []
+        for number, mutant in enumerate(mutants.MUTANTS, 1):
+            self.switch_on(number)
+            case = self.verdicts("--attempts", "1", mutant.case)[mutant.case]
+            if case["verdict"] != "failed":
+                unseen.append(f"{mutant.name}: {mutant.case} is {case['verdict']}: {case['reason'][:400]}")
+        self.switch_on(0)
+        self.assertEqual(unseen, [], "\n".join(unseen))
+        self.nothing_is_left()
+
+
+if __name__ == "__main__":
+    netns.private()
+    harness.main()
