@@ -20,7 +20,7 @@ using namespace urnic;           // NOLINT(google-build-using-namespace)
 using namespace urnic::conform;  // NOLINT(google-build-using-namespace)
 
 constexpr const char* kFooter =
-    R"(PEER is the IPv4 address of the device under test, on the network of --port. Beside the device runs
+    R"(PEER is the IPv4 or IPv6 address of the device under test, on the network of --port. Beside the device runs
 urnic-conform-agent. The tester sends packets that are wrong on purpose: to that address alone, at most --rate
 a second. Keep it away from production.
 
@@ -80,7 +80,7 @@ bool may_send(const Options& options) {
 
 void declare(const CommandLine& app, Options& options) {
     app.footer(kFooter);
-    app.option("PEER", options.peer, "IPv4 address of the device under test");
+    app.option("PEER", options.peer, "IPv4 or IPv6 address of the device under test");
     app.option("CASE", options.filters,
                "suites, cases (Suite.Name) or clauses of the specification; all without");
     app.option("--port", options.port, "where frames go out and come in").type_name("af_packet:INTERFACE");

@@ -47,12 +47,21 @@ std::string slug(const std::string& heading) {
 
 bool has_evidence(const CaseRecord& record) { return record.verdict != VerdictKind::kPassed; }
 
+// The layers below the BTH, which cases do not compare, are left out.
 std::string first_lines(const std::string& text) {
     std::string shown;
     std::size_t at = 0;
-    for (std::size_t i = 0; i < kMostLines && at < text.size(); ++i) {
+    bool is_below = false;
+    for (std::size_t i = 0; i < kMostLines && at < text.size();) {
         const std::size_t end = std::min(text.find('\n', at), text.size());
-        shown += text.substr(at, end - at) + "\n";
+        const std::string line = text.substr(at, end - at);
+        const std::size_t begin = line.find_first_not_of(' ');
+        const std::string word = begin == std::string::npos ? std::string{} : line.substr(begin);
+        is_below = word == "Ethernet" || (is_below && word != "BTH");
+        if (!is_below) {
+            shown += line + "\n";
+            ++i;
+        }
         at = end + 1;
     }
     return at < text.size() ? shown + "...\n" : shown;

@@ -13,12 +13,16 @@
 #include "conform/pages.h"
 #include "conform/report.h"
 #include "os/setup_error.h"
+#include "rnic/neighbour/neighbour_message.h"
+#include "rnic/wire/packet_view.h"
 
 namespace urnic::conform {
 
 namespace {
 
-constexpr int kAgentPatienceMs = 5'000;
+constexpr int kFirstPatienceMs = 5'000;
+// Linux rxe waits 50 s for each object that something still holds before it destroys it all the same.
+constexpr int kPatienceMs = 110'000;
 constexpr TimeNs kArpPatienceNs = 3'000'000'000;
 constexpr TimeNs kSaveEachNs = 1'000'000'000;
 constexpr const char* kAgentPort = "18590";
@@ -31,34 +35,29 @@ std::string interface_of(const std::string& port) {
     return port.substr(kKind.size());
 }
 
-Gid mapped(const Ipv4Address& address) {
-    Gid gid{};
-    gid[10] = gid[11] = 0xff;
-    std::copy(address.begin(), address.end(), gid.begin() + 12);
-    return gid;
-}
-
 }  // namespace
 
-Ipv4Address peer_address(const std::string& text) {
-    in_addr address{};
-    if (::inet_pton(AF_INET, text.c_str(), &address) != 1) {
+Gid peer_address(const std::string& text) {
+    Gid gid{};
+    if (::inet_pton(AF_INET, text.c_str(), &gid[12]) == 1) {
+        gid[10] = gid[11] = 0xff;
+    } else if (::inet_pton(AF_INET6, text.c_str(), gid.data()) != 1) {
         throw SetupError("'" + text +
-                         "' is no IPv4 address: PEER is that of the device under test, such as 192.0.2.10");
+                         "' is no IP address: PEER is that of the device under test, such as 192.0.2.10");
     }
-    Ipv4Address bytes{};
-    std::memcpy(bytes.data(), &address, bytes.size());
     constexpr unsigned kFirstMulticast = 224;
-    if (bytes[0] >= kFirstMulticast || bytes[0] == 0 || bytes[0] == 127) {
+    const bool is_ipv4 = wire::is_ipv4_mapped(gid);
+    if (!net::is_host_address(gid) ||
+        (is_ipv4 && (gid[12] >= kFirstMulticast || gid[12] == 0 || gid[12] == 127))) {
         throw SetupError(text +
                          " is multicast, broadcast or this host: the tester sends to one device alone");
     }
-    return bytes;
+    return gid;
 }
 
 class Run::Neighbour final : public PathProof {
   public:
-    Neighbour(PacketPort& port, const Ipv4Address& peer) : port_(port), peer_(peer), lost_(port.lost()) {}
+    Neighbour(PacketPort& port, const Gid& peer) : port_(port), peer_(peer), lost_(port.lost()) {}
     std::string prove() override {
         constexpr int kTimes = 10;
         const std::uint64_t lost = port_.lost();
@@ -67,7 +66,7 @@ class Run::Neighbour final : public PathProof {
         }
         for (int i = 0; i < kTimes; ++i) {
             if (!port_.resolve(peer_, kArpPatienceNs)) {
-                return "the device's host does not answer ARP any more";
+                return "the device's host does not answer ARP or neighbour discovery any more";
             }
         }
         return {};
@@ -75,16 +74,16 @@ class Run::Neighbour final : public PathProof {
 
   private:
     PacketPort& port_;
-    Ipv4Address peer_;
+    Gid peer_;
     std::uint64_t lost_;
 };
 
 Run::Run(const Options& options)
     : options_(options),
       peer_(peer_address(options.peer)),
-      port_(interface_of(options.port), options.rate),
+      port_(interface_of(options.port), peer_, options.rate),
       path_(find_path()),
-      channel_(agent_host(), agent_port(), kAgentPatienceMs),
+      channel_(agent_host(), agent_port(), kFirstPatienceMs),
       agent_(channel_),
       bench_(port_, agent_, path_, first_qp()) {
     run_.facts.label = options.label;
@@ -97,13 +96,11 @@ Run::Run(const Options& options)
 }
 
 LivePath Run::find_path() {
-    if (!port_.is_neighbour(peer_)) {
-        throw SetupError(options_.peer + " is no host of the network that " + options_.port + " is on (" +
-                         ipv4_text(port_.address()) + "); the tester and the device have to be on one link");
-    }
     const std::optional<Mac> mac = port_.resolve(peer_, kArpPatienceNs);
     if (!mac) {
-        throw SetupError("nobody answers ARP for " + options_.peer + " on " + options_.port +
+        throw SetupError("nobody answers " +
+                         std::string(wire::is_ipv4_mapped(peer_) ? "ARP" : "neighbour discovery") + " for " +
+                         options_.peer + " on " + options_.port +
                          "; is the device's address right, and the cable in?");
     }
     constexpr unsigned kGroupBit = 1;
@@ -111,16 +108,22 @@ LivePath Run::find_path() {
         throw SetupError(options_.peer + " has the MAC of a group, " + mac_text(*mac) +
                          "; the tester sends to one device alone");
     }
-    return {port_.mac(), *mac, mapped(port_.address()), mapped(peer_)};
+    return {port_.mac(), *mac, port_.address(), peer_};
 }
 
+// HOST, HOST:PORT, [IPv6] or [IPv6]:PORT.
 std::string Run::agent_host() const {
-    const std::string host = options_.agent.substr(0, options_.agent.find(':'));
-    return host.empty() ? options_.peer : host;
+    const std::string& agent = options_.agent;
+    if (agent.empty()) {
+        return options_.peer +
+               (net::is_link_local(peer_) ? "%" + interface_of(options_.port) : std::string{});
+    }
+    return agent.front() == '[' ? agent.substr(1, agent.find(']') - 1) : agent.substr(0, agent.find(':'));
 }
 
 std::string Run::agent_port() const {
-    const std::size_t colon = options_.agent.find(':');
+    const std::size_t end = options_.agent.find(']');
+    const std::size_t colon = options_.agent.find(':', end == std::string::npos ? 0 : end);
     return colon == std::string::npos ? kAgentPort : options_.agent.substr(colon + 1);
 }
 
@@ -148,6 +151,7 @@ void Run::resume() {
 void Run::prepare() {
     auto& device = run_.facts.device;
     agent_.hello();
+    channel_.set_patience(kPatienceMs);
     device = agent_.open(options_.device, path_.device_gid);
     const auto number = [&](const char* name, std::uint32_t fallback) {
         const auto found = device.find(name);
@@ -211,16 +215,32 @@ void Run::play_case(const Case& entry, PathProof& proof) {
     std::fflush(stdout);
 }
 
+// What this run has judged, and what the one before had beside that.
+RunRecord Run::with_earlier() const {
+    RunRecord whole = run_;
+    for (const CaseRecord& record : earlier_) {
+        const bool is_there =
+            std::any_of(run_.cases.begin(), run_.cases.end(),
+                        [&](const CaseRecord& judged) { return record_name(judged) == record_name(record); });
+        if (!is_there) {
+            whole.cases.push_back(record);
+        }
+    }
+    return whole;
+}
+
 // What a tester that is killed has judged is on disk.
 void Run::save(bool is_last) {
     if (options_.json.empty() || (!is_last && port_.now() < saved_ + kSaveEachNs)) {
         return;
     }
-    write_text(options_.json, to_json(run_, std::filesystem::path(options_.json).parent_path()));
+    write_text(options_.json, to_json(with_earlier(), std::filesystem::path(options_.json).parent_path()));
     saved_ = port_.now();
 }
 
 int Run::finish(std::size_t wanted) {
+    const std::size_t judged = run_.cases.size();
+    run_ = with_earlier();
     save(true);
     if (!options_.junit.empty()) {
         write_text(options_.junit, junit_report(run_));
@@ -230,7 +250,7 @@ int Run::finish(std::size_t wanted) {
     }
     std::printf("\n%s", summary_line(run_.cases).c_str());
     if (!run_.facts.ended_by.empty()) {
-        std::fprintf(stderr, "urnic conform: ended after %zu of %zu cases: %s\n", run_.cases.size(), wanted,
+        std::fprintf(stderr, "urnic conform: ended after %zu of %zu cases: %s\n", judged, wanted,
                      run_.facts.ended_by.c_str());
         return kExitNotRun;
     }

@@ -38,8 +38,8 @@ struct Options {
     bool list = false;
 };
 
-/// In network order. Throws SetupError: no IPv4 address, or not that of one device.
-[[nodiscard]] Ipv4Address peer_address(const std::string& text);
+/// IPv4-mapped or IPv6. Throws SetupError: no IP address, or not that of one device.
+[[nodiscard]] Gid peer_address(const std::string& text);
 
 class Run {
   public:
@@ -59,11 +59,12 @@ class Run {
     void prepare();
     void play_all(const std::vector<const Case*>& cases);
     void play_case(const Case& entry, PathProof& proof);
+    [[nodiscard]] RunRecord with_earlier() const;
     void save(bool is_last);
     [[nodiscard]] int finish(std::size_t wanted);
 
     const Options& options_;
-    Ipv4Address peer_;
+    Gid peer_;
     PacketPort port_;
     LivePath path_;
     TcpAgent channel_;

@@ -15,7 +15,11 @@ namespace urnic::conform {
 namespace {
 
 constexpr std::size_t kL3 = wire::kEthernetBytes;
-constexpr std::size_t kBth = kL3 + wire::kIpv4Bytes + wire::kUdpBytes;
+constexpr std::size_t kEtherType = 12;
+
+bool is_ipv6(const FrameBytes& frame) {
+    return wire::load_be16(frame.data() + kEtherType) == wire::kEtherTypeIpv6;
+}
 
 wire::Packet parsed(const FrameBytes& frame) {
     wire::Packet packet;
@@ -43,6 +47,13 @@ void mend_icrc(FrameBytes& frame) {
 
 void route(FrameBytes& frame) {
     std::byte* ip = frame.data() + kL3;
+    if (is_ipv6(frame)) {
+        constexpr std::uint32_t kClass = 0x6b;
+        wire::store_be32(ip, (wire::load_be32(ip) & 0xf00f'ffffU) | kClass << 20U);
+        ip[wire::kIpv6HopLimit] =
+            static_cast<std::byte>(std::to_integer<unsigned>(ip[wire::kIpv6HopLimit]) - 1);
+        return;
+    }
     ip[wire::kIpv4Ttl] = static_cast<std::byte>(std::to_integer<unsigned>(ip[wire::kIpv4Ttl]) - 1);
     ip[wire::kIpv4Tos] = std::byte{0x6b};  // DSCP 26, CE
     wire::store_be16(ip + wire::kIpv4Checksum, 0);
@@ -212,15 +223,16 @@ std::span<const std::byte> ScriptPacket::payload_of(std::span<const std::byte> d
 
 FrameBytes ScriptPacket::build(const wire::Path& path, std::span<const std::byte> data) const {
     FrameBytes frame = build_valid(path, header_, payload_of(data));
+    const std::size_t bth = bth_offset(frame);
     if (pad_count_) {
-        std::byte& flags = frame[kBth + wire::kBthFlags];
+        std::byte& flags = frame[bth + wire::kBthFlags];
         flags = (flags & std::byte{0xcf}) | static_cast<std::byte>(*pad_count_ << 4U);
     }
     if (opcode_) {
-        frame[kBth] = static_cast<std::byte>(*opcode_);
+        frame[bth] = static_cast<std::byte>(*opcode_);
     }
     for (const Flip& flip : flips_) {
-        frame[kBth + flip.at] ^= static_cast<std::byte>(flip.mask);
+        frame[bth + flip.at] ^= static_cast<std::byte>(flip.mask);
     }
     if (pad_count_ || opcode_ || !flips_.empty()) {
         mend_icrc(frame);
@@ -229,7 +241,7 @@ FrameBytes ScriptPacket::build(const wire::Path& path, std::span<const std::byte
         route(frame);
     }
     for (const Flip& flip : flips_on_the_way_) {
-        frame[kL3 + flip.at] ^= static_cast<std::byte>(flip.mask);
+        frame[bth - wire::kIpv4Bytes - wire::kUdpBytes + flip.at] ^= static_cast<std::byte>(flip.mask);
     }
     if (bad_icrc_) {
         frame.back() ^= std::byte{1};
@@ -253,12 +265,17 @@ FrameBytes ScriptPacket::expected_for(const FrameBytes* seen, const wire::Path& 
         }
     }
     FrameBytes frame = build_valid(path, header, payload_of(data));
-    if (seen != nullptr && seen->size() >= kBth && frame.size() >= kBth + wire::kIcrcBytes) {
+    const std::size_t bth = bth_offset(frame);
+    if (seen != nullptr && seen->size() >= bth && frame.size() >= bth + wire::kIcrcBytes) {
         // The ICRC covers IP and UDP, whose identification and ports are the sender's choice.
-        std::copy_n(seen->begin(), kBth, frame.begin());
+        std::copy_n(seen->begin(), bth, frame.begin());
         mend_icrc(frame);
     }
     return frame;
+}
+
+std::size_t bth_offset(const FrameBytes& frame) {
+    return kL3 + (is_ipv6(frame) ? wire::kIpv6Bytes : wire::kIpv4Bytes) + wire::kUdpBytes;
 }
 
 wire::PacketHeader frame_header(const FrameBytes& frame) { return parsed(frame).transport; }
@@ -266,7 +283,8 @@ std::string frame_line(const FrameBytes& frame) { return wire::summary(parsed(fr
 std::string frame_dump(const FrameBytes& frame) { return wire::dump(parsed(frame), "    "); }
 
 bool same_from_bth(const FrameBytes& expected, const FrameBytes& seen, std::string& what) {
-    if (std::equal(expected.begin() + kBth, expected.end(), seen.begin() + kBth, seen.end())) {
+    const auto bth = static_cast<std::ptrdiff_t>(bth_offset(expected));
+    if (std::equal(expected.begin() + bth, expected.end(), seen.begin() + bth, seen.end())) {
         return true;
     }
     const std::vector<std::string> wanted = lines_of(frame_dump(expected));

@@ -58,7 +58,8 @@ class ScriptPacket {
     ScriptPacket& bad_icrc();
     /// Flips bits of the byte `at` of the BTH.
     ScriptPacket& flips(std::size_t at, std::uint8_t mask);
-    /// Flips bits of the byte `at` of the IP packet once the ICRC is made.
+    /// Flips bits of the byte `at` of the IPv4 packet once the ICRC is made; from UDP on, over IPv6 the same
+    /// field.
     ScriptPacket& flips_on_the_way(std::size_t at, std::uint8_t mask);
     /// A router had it: TTL one less, another DSCP, ECN says congestion; the IP checksum is right.
     ScriptPacket& routed();
@@ -118,6 +119,8 @@ class ScriptPackets : public std::vector<ScriptPacket> {
     ScriptPackets(std::size_t count, const ScriptPacket& packet) : vector(count, packet) {}
 };
 
+/// Where the BTH is in a frame of RoCEv2 over IPv4 without options, or over IPv6.
+[[nodiscard]] std::size_t bth_offset(const FrameBytes& frame);
 /// Its transport header.
 [[nodiscard]] wire::PacketHeader frame_header(const FrameBytes& frame);
 /// One line about a frame.

@@ -16,8 +16,7 @@ constexpr std::size_t kScratchBytes = 64U << 10U;  // at the arena's end, for in
 constexpr std::size_t kPage = 4096;
 constexpr std::uint32_t kOwnSeed = 1;
 constexpr std::size_t kL3 = wire::kEthernetBytes;
-constexpr std::size_t kUdp = kL3 + wire::kIpv4Bytes;
-constexpr std::size_t kBth = kUdp + wire::kUdpBytes;
+constexpr unsigned kUdpProtocol = 17;
 
 constexpr TimeNs kMs = 1'000'000;
 
@@ -373,24 +372,43 @@ void LiveBench::transmit(const std::vector<FrameBytes>& burst) {
     }
 }
 
-// A frame from the device to the tester's QP of now, cut to the length that IP has. Whatever its ICRC.
-bool LiveBench::is_for_this_qp(FrameBytes& frame) const {
-    if (frame.size() < kBth + wire::kBthBytes || wire::load_be16(frame.data() + 12) != wire::kEtherTypeIpv4 ||
-        std::to_integer<unsigned>(frame[kL3]) != 0x45 || std::to_integer<unsigned>(frame[kL3 + 9]) != 17 ||
-        wire::load_be16(frame.data() + kUdp + 2) != wire::kRocev2UdpPort) {
-        return false;
+// Where IP ends in a frame of RoCEv2 between these two; 0: it is something else.
+std::size_t LiveBench::end_of_ip(const FrameBytes& frame) const {
+    if (frame.size() < kL3 + wire::kIpv4Bytes + wire::kUdpBytes + wire::kBthBytes) {
+        return 0;
     }
-    const std::size_t length = kL3 + wire::load_be16(frame.data() + kL3 + 2);
+    const auto byte = [&frame](std::size_t at) { return std::to_integer<unsigned>(frame[kL3 + at]); };
+    const unsigned type = wire::load_be16(frame.data() + 12);
+    const bool is_ipv4 = type == wire::kEtherTypeIpv4 && byte(0) == 0x45 && byte(9) == kUdpProtocol;
+    const bool is_ipv6 = type == wire::kEtherTypeIpv6 && (byte(0) >> 4U) == 6 && byte(6) == kUdpProtocol;
+    const std::size_t header = is_ipv6 ? wire::kIpv6Bytes : wire::kIpv4Bytes;
+    if ((!is_ipv4 && !is_ipv6) || frame.size() < kL3 + header + wire::kUdpBytes + wire::kBthBytes ||
+        wire::load_be16(frame.data() + kL3 + header + 2) != wire::kRocev2UdpPort) {
+        return 0;
+    }
+    // The last four or all 16 bytes of a GID.
+    const std::size_t address = is_ipv6 ? 16 : 4;
     const auto same = [&](std::size_t at, const Gid& gid) {
-        return std::equal(gid.begin() + 12, gid.end(), frame.begin() + static_cast<std::ptrdiff_t>(at),
+        return std::equal(gid.end() - static_cast<std::ptrdiff_t>(address), gid.end(),
+                          frame.begin() + static_cast<std::ptrdiff_t>(kL3 + at),
                           [](std::uint8_t a, std::byte b) { return a == std::to_integer<unsigned>(b); });
     };
-    if (length > frame.size() || length < kBth + wire::kBthBytes || !same(kL3 + 12, path_.device_gid) ||
-        !same(kL3 + 16, path_.own_gid)) {
+    const std::size_t source = is_ipv6 ? 8 : 12;
+    if (!same(source, path_.device_gid) || !same(source + address, path_.own_gid)) {
+        return 0;
+    }
+    return is_ipv6 ? kL3 + header + wire::load_be16(frame.data() + kL3 + 4)
+                   : kL3 + wire::load_be16(frame.data() + kL3 + 2);
+}
+
+// A frame from the device to the tester's QP of now, cut to the length that IP has. Whatever its ICRC.
+bool LiveBench::is_for_this_qp(FrameBytes& frame) const {
+    const std::size_t length = end_of_ip(frame);
+    if (length == 0 || length > frame.size() || length < bth_offset(frame) + wire::kBthBytes) {
         return false;
     }
     frame.resize(length);
-    const std::uint32_t number = wire::load_be32(frame.data() + kBth + 4) & 0xff'ffffU;
+    const std::uint32_t number = wire::load_be32(frame.data() + bth_offset(frame) + 4) & 0xff'ffffU;
     return number == peer_qp_ || std::any_of(others_.begin(), others_.end(), [number](const OtherQp& other) {
                return other.peer_number == number;
            });

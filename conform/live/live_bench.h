@@ -20,7 +20,7 @@ namespace urnic::conform {
 struct LivePath {
     Mac own_mac{};
     Mac device_mac{};
-    Gid own_gid{};  // both IPv4-mapped
+    Gid own_gid{};  // both IPv4-mapped, or both IPv6
     Gid device_gid{};
 };
 
@@ -127,6 +127,7 @@ class LiveBench final : public Bench {
     void make_rts(std::uint32_t qp, QpType type);
     [[nodiscard]] std::uint32_t next_peer_qp();
     void receive_until(TimeNs until, bool until_next);
+    [[nodiscard]] std::size_t end_of_ip(const FrameBytes& frame) const;
     [[nodiscard]] bool is_for_this_qp(FrameBytes& frame) const;
     [[nodiscard]] std::string request_text(const SendRequest& request);
     template <typename Item, typename Poll>

@@ -12,6 +12,10 @@ constexpr std::string_view kMicroseconds =
     "has timers so short that a wire's delay and a busy machine decide";
 constexpr std::string_view kLongTimers = "waits for timers of minutes";
 constexpr std::string_view kCqSize = "needs a CQ of an exact size; devices round it up";
+constexpr std::string_view kAsLinuxAnswers =
+    "has a peer that answers as Linux rxe does, which no other device has to take";
+constexpr std::string_view kOwnChoice =
+    "is a choice of this RNIC's among those that the specification leaves";
 constexpr std::string_view kPostRefused = "posts what stock libibverbs refuses before the device sees it";
 
 }  // namespace
@@ -36,6 +40,13 @@ std::vector<CaseNotLive> cases_not_live() {
         {"QpStates.SqdAttributesApply", kMicroseconds},
         {"RequesterTimeouts.GhostsAreNoProgress", kMicroseconds},
         {"RequesterTimeouts.EveryTimeoutCode", kLongTimers},
+        {"RequesterTimeouts.SlowAnswersGetLonger", kOwnChoice},
+        {"RequesterRnr.NakInsideARead", kAsLinuxAnswers},
+        {"RequesterRnr.NakOfAReadUnderWay", kAsLinuxAnswers},
+        {"RequesterRnr.NakOfAReadUnderWayCounts", kAsLinuxAnswers},
+        {"RequesterRnr.NakBehindALostResponse", kAsLinuxAnswers},
+        {"RequesterRnr.AnswerGoesOnWithoutAFirst", kAsLinuxAnswers},
+        {"RequesterRnr.LostNakOfARead", kAsLinuxAnswers},
     };
 }
 

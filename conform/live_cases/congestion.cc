@@ -7,7 +7,7 @@ namespace urnic::conform {
 
 namespace {
 
-constexpr std::size_t kCnpBytes = kBthAt + wire::kBthBytes + 16 + wire::kIcrcBytes;
+constexpr std::size_t kCnpBytes = wire::kBthBytes + 16 + wire::kIcrcBytes;  // behind UDP
 constexpr TimeNs kIdle = 20 * kMillisecond;  // longer than any gap between CNPs
 
 }  // namespace
@@ -16,17 +16,20 @@ class LiveCongestion : public LiveScript {
   protected:
     void send_marked(const ScriptPacket& packet) {
         FrameBytes frame = built(packet);
-        mark_congestion(frame);
+        wire::set_ce(frame);
         bench().transmit({frame});
     }
     /// What the annex has of a CNP, bit by bit (A17.9.3).
     void check(const SeenFrame& cnp) {
         const wire::PacketHeader header = frame_header(cnp.bytes);
-        require(cnp.bytes.size() == kCnpBytes, "a CNP of " + std::to_string(cnp.bytes.size()) + " bytes");
+        const std::size_t bth = bth_offset(cnp.bytes);
+        require(cnp.bytes.size() == bth + kCnpBytes,
+                "a CNP of " + std::to_string(cnp.bytes.size()) + " bytes");
         require(header.becn && !header.fecn, "a CNP has BECN 1 and FECN 0");
         require(header.psn.value() == 0 && !header.ack_req && !header.solicited,
                 "a CNP has PSN 0, AckReq 0 and SE 0");
-        require(std::all_of(cnp.bytes.begin() + kBthAt + wire::kBthBytes, cnp.bytes.end() - wire::kIcrcBytes,
+        require(std::all_of(cnp.bytes.begin() + static_cast<std::ptrdiff_t>(bth + wire::kBthBytes),
+                            cnp.bytes.end() - wire::kIcrcBytes,
                             [](std::byte byte) { return byte == std::byte{0}; }),
                 "the 16 bytes behind a CNP's BTH are zero");
     }
@@ -52,8 +55,7 @@ CONFORM_CASE_IN(
     require(is_acknowledged, "a marked request is not acknowledged");
     measured("CNP", cnp ? "after " + duration_text(cnp->time - begin) : "none");
     if (cnp) {
-        const auto tos = std::to_integer<unsigned>(cnp->bytes[kIpAt + wire::kIpv4Tos]);
-        measured("DSCP of CNPs", std::to_string(tos >> 2U));
+        measured("DSCP of CNPs", std::to_string(traffic_class_of(cnp->bytes) >> 2U));
         measured("MigReq of CNPs", frame_header(cnp->bytes).mig_req ? "1" : "0");
     }
 }
@@ -96,8 +98,8 @@ CONFORM_CASE_IN(LiveCongestion, ScopeOfTheGap, "A17.9.3",
     for (std::uint32_t i = 0; i < kRounds; ++i) {
         FrameBytes first = built(write_only(2000 + i, 8));
         FrameBytes second = built(write_only(2000 + i, 8).dest_qp(other.number));
-        mark_congestion(first);
-        mark_congestion(second);
+        wire::set_ce(first);
+        wire::set_ce(second);
         bench().transmit({first, second});
         std::size_t cnps = 0;
         for (const SeenFrame& frame : frames_until_silence(kIdle)) {

@@ -8,10 +8,10 @@ namespace urnic::conform {
 
 namespace {
 
-unsigned source_port(const SeenFrame& frame) { return wire::load_be16(frame.bytes.data() + kUdpAt); }
-unsigned tos(const SeenFrame& frame) {
-    return std::to_integer<unsigned>(frame.bytes[kIpAt + wire::kIpv4Tos]);
+unsigned source_port(const SeenFrame& frame) {
+    return wire::load_be16(frame.bytes.data() + bth_offset(frame.bytes) - wire::kUdpBytes);
 }
+unsigned tos(const SeenFrame& frame) { return traffic_class_of(frame.bytes); }
 
 std::string joined(const std::set<unsigned>& values) {
     std::string text;
@@ -75,6 +75,7 @@ LIVE_CASE(LiveHeaders, TrafficClass, "A17.3.1 (9.8.3)",
 
 LIVE_CASE(LiveHeaders, IpHeader, "A17.3.1",
           "IPv4 headers without options, with the hop limit of the address vector") {
+    need_ipv4();
     connect();
     post(write(1, 8));
     const std::vector<SeenFrame> requests = take_requests(1);

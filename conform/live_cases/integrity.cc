@@ -28,6 +28,7 @@ LIVE_CASE(
     LiveIntegrity, EachBitThatTheIcrcCovers, "7.8.1 (A17.3.3)",
     "a packet of which one bit changed on the way, anywhere from IP header to ICRC, is dropped without an "
     "answer") {
+    need_ipv4();
     connect({.mtu = 256});
     const FrameBytes good = built(write_only(2000, 8));
     require(good.size() == kBthAt + 40, "the tester's packet has another length than its table");

@@ -17,9 +17,10 @@ void mend_ip_checksum(FrameBytes& frame) {
     wire::store_be16(ip + wire::kIpv4Checksum, static_cast<std::uint16_t>(~((sum & 0xffffU) + (sum >> 16U))));
 }
 
-void mark_congestion(FrameBytes& frame) {
-    frame[kIpAt + wire::kIpv4Tos] |= std::byte{3};
-    mend_ip_checksum(frame);
+unsigned traffic_class_of(const FrameBytes& frame) {
+    const bool is_ipv6 = (frame[kIpAt] >> 4U) == std::byte{6};
+    return is_ipv6 ? wire::load_be16(frame.data() + kIpAt) >> 4U & 0xffU
+                   : std::to_integer<unsigned>(frame[kIpAt + wire::kIpv4Tos]);
 }
 
 std::string duration_text(TimeNs time) {

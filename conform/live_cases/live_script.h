@@ -18,15 +18,15 @@
 namespace urnic::conform {
 
 inline constexpr TimeNs kMillisecond = 1'000'000;
-// Offsets in a frame of RoCEv2 over IPv4 without options.
+// Offsets in a frame of RoCEv2 over IPv4 without options; over IPv6 there is bth_offset().
 inline constexpr std::size_t kIpAt = wire::kEthernetBytes;
 inline constexpr std::size_t kUdpAt = kIpAt + wire::kIpv4Bytes;
 inline constexpr std::size_t kBthAt = kUdpAt + wire::kUdpBytes;
 
 /// Makes the checksum of the frame's IPv4 header right again.
 void mend_ip_checksum(FrameBytes& frame);
-/// Says "congestion experienced" (CE, RFC 3168).
-void mark_congestion(FrameBytes& frame);
+/// Its DSCP and ECN: TOS of IPv4, traffic class of IPv6.
+[[nodiscard]] unsigned traffic_class_of(const FrameBytes& frame);
 /// "12.3 us", "4.56 ms".
 [[nodiscard]] std::string duration_text(TimeNs time);
 /// The middle one; 0 of none.
@@ -41,6 +41,12 @@ class LiveScript : public Script {
     [[nodiscard]] std::vector<SeenFrame> frames_until_silence(TimeNs silence);
     /// Requests with a payload of one path MTU each: what `post(write(1, packets * 256))` sends at 256.
     [[nodiscard]] std::vector<SeenFrame> take_requests(std::size_t count);
+    /// The case looks into IPv4 headers.
+    void need_ipv4() {
+        if (!wire::is_ipv4_mapped(bench().path().dst_gid)) {
+            throw NotApplicable("the case is about IPv4");
+        }
+    }
     static bool is_cnp(const SeenFrame& frame) { return frame_header(frame.bytes).opcode == wire::kCnp; }
 };
 

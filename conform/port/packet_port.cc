@@ -1,6 +1,7 @@
 #include "conform/port/packet_port.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -16,8 +17,10 @@
 #include <ctime>
 #include <vector>
 
-#include "base/bytes.h"
+#include "base/address_text.h"
 #include "os/setup_error.h"
+#include "rnic/neighbour/neighbour_message.h"
+#include "rnic/wire/packet_view.h"
 
 namespace urnic::conform {
 
@@ -34,50 +37,82 @@ TimeNs to_ns(const timespec& time) {
     return static_cast<TimeNs>(time.tv_sec) * kSecondNs + static_cast<TimeNs>(time.tv_nsec);
 }
 
-std::uint32_t as_number(const Ipv4Address& address) {
-    return wire::load_be32(reinterpret_cast<const std::byte*>(address.data()));
+struct InterfaceAddresses {
+    ifaddrs* list = nullptr;
+    InterfaceAddresses() { (void)::getifaddrs(&list); }
+    InterfaceAddresses(const InterfaceAddresses&) = delete;
+    InterfaceAddresses& operator=(const InterfaceAddresses&) = delete;
+    ~InterfaceAddresses() {
+        if (list != nullptr) {
+            ::freeifaddrs(list);
+        }
+    }
+};
+
+/// IPv4-mapped or IPv6; nothing: of another family.
+std::optional<Gid> gid_of(const sockaddr* address) {
+    Gid gid{};
+    if (address == nullptr) {
+        return {};
+    }
+    if (address->sa_family == AF_INET) {
+        sockaddr_in name{};
+        std::memcpy(&name, address, sizeof name);
+        gid[10] = gid[11] = 0xff;
+        std::memcpy(&gid[12], &name.sin_addr, sizeof name.sin_addr);
+        return gid;
+    }
+    if (address->sa_family == AF_INET6) {
+        sockaddr_in6 name{};
+        std::memcpy(&name, address, sizeof name);
+        std::memcpy(gid.data(), &name.sin6_addr, gid.size());
+        return gid;
+    }
+    return {};
 }
 
-// ARP for IPv4 over Ethernet (RFC 826).
-constexpr std::size_t kArpBytes = 42;
-constexpr std::size_t kArpOperation = 20;
-constexpr std::size_t kArpSenderMac = 22;
-constexpr std::size_t kArpSenderIp = 28;
-constexpr std::size_t kArpTargetIp = 38;
-constexpr std::uint16_t kArpRequest = 1;
-constexpr std::uint16_t kArpReply = 2;
-
-FrameBytes arp_request(const Mac& own, const Ipv4Address& from, const Ipv4Address& to) {
-    FrameBytes frame(60);
-    const auto put = [&](std::size_t at, const auto& bytes) {
-        std::memcpy(frame.data() + at, bytes.data(), bytes.size());
-    };
-    constexpr std::array<std::uint8_t, 8> kHeader = {0x08, 0x06, 0, 1, 0x08, 0, 6, 4};
-    std::fill_n(frame.begin(), 6, std::byte{0xff});
-    put(6, own);
-    put(12, kHeader);
-    frame[kArpOperation + 1] = std::byte{kArpRequest};
-    put(kArpSenderMac, own);
-    put(kArpSenderIp, from);
-    put(kArpTargetIp, to);
-    return frame;
+/// Returns whether `peer` is another host of the network of `own` with that mask, whose last address is no
+/// host's over IPv4.
+bool is_neighbour(const Gid& own, const Gid& mask, const Gid& peer) {
+    const bool is_ipv4 = wire::is_ipv4_mapped(own);
+    if (own == peer || is_ipv4 != wire::is_ipv4_mapped(peer)) {
+        return false;
+    }
+    bool is_first = true;
+    bool is_last = true;
+    for (std::size_t i = is_ipv4 ? 12 : 0; i < own.size(); ++i) {
+        if ((own[i] & mask[i]) != (peer[i] & mask[i])) {
+            return false;
+        }
+        is_first = is_first && (peer[i] & static_cast<std::uint8_t>(~mask[i])) == 0;
+        is_last = is_last && (peer[i] | mask[i]) == 0xff;
+    }
+    const bool is_point_to_point = mask.back() >= 0xfe;
+    return !is_ipv4 || is_point_to_point || (!is_first && !is_last);
 }
 
-UniqueFd udp_sink(const Ipv4Address& address) {
-    UniqueFd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+// Taken: an RDMA device of this host has it, and the kernel sends no ICMP either.
+UniqueFd udp_sink(const Gid& address, int index) {
+    const bool is_ipv4 = wire::is_ipv4_mapped(address);
+    UniqueFd fd(::socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     const int yes = 1;
     const int least = 1;
     sockaddr_in name{};
+    sockaddr_in6 name6{};
     name.sin_family = AF_INET;
     name.sin_port = htons(kRocev2);
-    std::memcpy(&name.sin_addr, address.data(), address.size());
+    std::memcpy(&name.sin_addr, &address[12], sizeof name.sin_addr);
+    name6.sin6_family = AF_INET6;
+    name6.sin6_port = htons(kRocev2);
+    name6.sin6_scope_id = static_cast<std::uint32_t>(index);
+    std::memcpy(&name6.sin6_addr, address.data(), address.size());
     if (fd) {
         (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
         (void)::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
     }
-    // Taken: an RDMA device of this host has it, and the kernel sends no ICMP either.
-    if (fd && ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 &&
-        errno != EADDRINUSE) {
+    const auto* where =
+        is_ipv4 ? reinterpret_cast<const sockaddr*>(&name) : reinterpret_cast<const sockaddr*>(&name6);
+    if (fd && ::bind(fd.get(), where, is_ipv4 ? sizeof name : sizeof name6) != 0 && errno != EADDRINUSE) {
         throw SetupError("cannot bind UDP port 4791: " + reason());
     }
     return fd;
@@ -85,9 +120,10 @@ UniqueFd udp_sink(const Ipv4Address& address) {
 
 }  // namespace
 
-PacketPort::PacketPort(const std::string& interface, std::uint32_t frames_per_second)
+PacketPort::PacketPort(const std::string& interface, const Gid& peer, std::uint32_t frames_per_second)
     : interface_(interface), gap_ns_(kSecondNs / std::max(frames_per_second, 1U)) {
     look_at_interface();
+    choose_address(peer);
     frames_ = UniqueFd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!frames_) {
         throw SetupError("cannot open a packet socket on " + interface + ": " + reason() +
@@ -105,7 +141,7 @@ PacketPort::PacketPort(const std::string& interface, std::uint32_t frames_per_se
         ::bind(frames_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
         throw SetupError("cannot take frames from " + interface + ": " + reason());
     }
-    rocev2_sink_ = udp_sink(address_);
+    rocev2_sink_ = udp_sink(address_, index_);
 }
 
 void PacketPort::look_at_interface() {
@@ -131,24 +167,32 @@ void PacketPort::look_at_interface() {
     if ((request.ifr_flags & IFF_LOOPBACK) != 0) {
         throw SetupError("interface " + interface_ + " is the loopback; the device is to be on a network");
     }
-    ask(SIOCGIFADDR, "it has no IPv4 address; `ip address add ADDRESS/PREFIX dev " + interface_ + "`");
-    const auto address_of = [&] {
-        sockaddr_in name{};
-        std::memcpy(&name, &request.ifr_addr, sizeof name);
-        return name.sin_addr;
-    };
-    const in_addr own = address_of();
-    std::memcpy(address_.data(), &own, address_.size());
-    ask(SIOCGIFNETMASK, "no netmask");
-    netmask_ = ntohl(address_of().s_addr);
 }
 
-bool PacketPort::is_neighbour(const Ipv4Address& address) const {
-    const std::uint32_t other = as_number(address);
-    const std::uint32_t own = as_number(address_);
-    const bool is_point_to_point = (~netmask_) <= 1;
-    return other != own && (other & netmask_) == (own & netmask_) &&
-           (is_point_to_point || ((other | netmask_) != ~0U && (other & ~netmask_) != 0));
+void PacketPort::choose_address(const Gid& peer) {
+    const InterfaceAddresses addresses;
+    std::string own;
+    for (const ifaddrs* entry = addresses.list; entry != nullptr; entry = entry->ifa_next) {
+        const std::optional<Gid> address = gid_of(entry->ifa_addr);
+        const std::optional<Gid> mask = gid_of(entry->ifa_netmask);
+        if (!address || !mask || interface_ != entry->ifa_name) {
+            continue;
+        }
+        if (is_neighbour(*address, *mask, peer)) {
+            address_ = *address;
+            return;
+        }
+        if (wire::is_ipv4_mapped(*address) == wire::is_ipv4_mapped(peer)) {
+            own += (own.empty() ? "" : ", ") + address_text(*address);
+        }
+    }
+    const std::string family = wire::is_ipv4_mapped(peer) ? "IPv4" : "IPv6";
+    if (own.empty()) {
+        throw SetupError("interface " + interface_ + ": it has no " + family +
+                         " address; `ip address add ADDRESS/PREFIX dev " + interface_ + "`");
+    }
+    throw SetupError(address_text(peer) + " is no host of the network that af_packet:" + interface_ +
+                     " is on (" + own + "); the tester and the device have to be on one link");
 }
 
 TimeNs PacketPort::now() const {
@@ -235,19 +279,28 @@ std::uint64_t PacketPort::lost() {
     return lost_;
 }
 
-std::optional<Mac> PacketPort::resolve(const Ipv4Address& neighbour, TimeNs patience_ns) {
-    const FrameBytes request = arp_request(mac_, address_, neighbour);
+std::optional<Mac> PacketPort::resolve(const Gid& neighbour, TimeNs patience_ns) {
+    net::NeighbourMessage question;
+    question.eth_src = question.sender_mac = mac_;
+    question.eth_dst = net::kBroadcastMac;
+    question.sender = address_;
+    question.target = neighbour;
+    if (!wire::is_ipv4_mapped(neighbour)) {
+        const Gid group = net::solicited_node(neighbour);
+        question.eth_dst = {0x33, 0x33, group[12], group[13], group[14], group[15]};
+    }
+    FrameBytes request(net::kMaxNeighbourBytes);
+    constexpr std::size_t kLeastFrame = 60;
+    request.resize(std::max(net::build_neighbour(question, request), kLeastFrame));
     constexpr int kTries = 3;
     for (int i = 0; i < kTries; ++i) {
         const TimeNs end = send(request) + patience_ns / kTries;
         while (const std::optional<SeenFrame> frame = receive(end)) {
-            const std::byte* bytes = frame->bytes.data();
-            if (frame->bytes.size() >= kArpBytes && wire::load_be16(bytes + 12) == ETH_P_ARP &&
-                wire::load_be16(bytes + kArpOperation) == kArpReply &&
-                std::memcmp(bytes + kArpSenderIp, neighbour.data(), neighbour.size()) == 0) {
-                Mac mac{};
-                std::memcpy(mac.data(), bytes + kArpSenderMac, mac.size());
-                return mac;
+            net::NeighbourMessage answer;
+            if (net::parse_neighbour(frame->bytes, answer) == net::NeighbourParse::kGood &&
+                answer.op == net::NeighbourOp::kAnswer && answer.sender == neighbour &&
+                answer.sender_mac != Mac{}) {
+                return answer.sender_mac;
             }
             if (now() > end) {
                 break;

@@ -1,4 +1,5 @@
-// A port for single frames: a packet socket on an interface of this host, whose IPv4 address the tester uses.
+// A port for single frames: a packet socket on an interface of this host, of whose addresses the tester uses
+// one.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "base/address_text.h"
+#include "base/address.h"
 #include "conform/live/wire_port.h"
 #include "os/unique_fd.h"
 
@@ -14,8 +15,9 @@ namespace urnic::conform {
 
 class PacketPort final : public WirePort {
   public:
-    /// Sends no more frames a second. Throws SetupError: no such interface, no IPv4 address, no right.
-    PacketPort(const std::string& interface, std::uint32_t frames_per_second);
+    /// The address of the interface on the network of `peer` (IPv4-mapped or IPv6) becomes the tester's.
+    /// Sends no more frames a second. Throws SetupError: no such interface, no right, `peer` is no neighbour.
+    PacketPort(const std::string& interface, const Gid& peer, std::uint32_t frames_per_second);
 
     TimeNs send(std::span<const std::byte> frame) override;
     [[nodiscard]] std::optional<SeenFrame> receive(TimeNs until) override;
@@ -23,22 +25,18 @@ class PacketPort final : public WirePort {
     [[nodiscard]] std::uint64_t lost() override;
 
     [[nodiscard]] const Mac& mac() const { return mac_; }
-    /// In the order of the wire.
-    [[nodiscard]] const Ipv4Address& address() const { return address_; }
-    /// Asks by ARP for the MAC of a neighbour; nothing: nobody answers.
-    [[nodiscard]] std::optional<Mac> resolve(const Ipv4Address& neighbour, TimeNs patience_ns);
-    /// Returns whether the interface's subnet has that address, and it is neither the subnet's broadcast
-    /// address nor the interface's.
-    [[nodiscard]] bool is_neighbour(const Ipv4Address& address) const;
+    [[nodiscard]] const Gid& address() const { return address_; }
+    /// Asks by ARP or neighbour discovery for the MAC of a neighbour; nothing: nobody answers.
+    [[nodiscard]] std::optional<Mac> resolve(const Gid& neighbour, TimeNs patience_ns);
 
   private:
     void look_at_interface();
+    void choose_address(const Gid& peer);
 
     std::string interface_;
     int index_ = 0;
     Mac mac_{};
-    Ipv4Address address_{};
-    std::uint32_t netmask_ = 0;
+    Gid address_{};
     TimeNs gap_ns_;
     TimeNs next_send_ = 0;
     std::uint64_t lost_ = 0;

@@ -46,6 +46,18 @@ bool becomes(int fd, short events, std::int64_t deadline) {
     }
 }
 
+/// An agent may take its time; a host that is gone is noticed within 12 s.
+void notice_loss(int fd) {
+    const auto set = [fd](int level, int name, int value) {
+        (void)::setsockopt(fd, level, name, &value, sizeof value);
+    };
+    set(SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(IPPROTO_TCP, TCP_KEEPIDLE, 4);
+    set(IPPROTO_TCP, TCP_KEEPINTVL, 2);
+    set(IPPROTO_TCP, TCP_KEEPCNT, 4);
+    set(IPPROTO_TCP, TCP_USER_TIMEOUT, 12'000);
+}
+
 struct Addresses {
     addrinfo* list = nullptr;
     Addresses() = default;
@@ -90,6 +102,7 @@ TcpAgent::TcpAgent(const std::string& host, const std::string& port, int patienc
         }
         const int yes = 1;
         (void)::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+        notice_loss(fd.get());
         socket_ = std::move(fd);
     }
     if (!socket_) {

@@ -13,6 +13,8 @@ class TcpAgent final : public AgentChannel {
     /// Connects within `patience_ms`. Throws SetupError.
     TcpAgent(const std::string& host, const std::string& port, int patience_ms);
     std::string call(const std::string& line) override;
+    /// How long an answer may take from now on.
+    void set_patience(int milliseconds) { patience_ms_ = milliseconds; }
 
   private:
     std::string where_;

@@ -23,10 +23,10 @@ FEW = ["RequesterAcks.Coalesced", "ResponderExecution", "RequesterAcks.Ghost"]
 
 
 class Hosts(harness.TestCase):
-    extra = ""
+    extra, port = "", "af_packet"
 
     def setUp(self):
-        self.a, self.b = netns.make_hosts(self, "af_packet", extra=self.extra)
+        self.a, self.b = netns.make_hosts(self, self.port, extra=self.extra)
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="urnic-conform-"))
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.before_start()
@@ -116,6 +116,8 @@ class Resumed(Hosts):
             again = self.conform("ResponderAck", "--json", file, "--resume", *words)
             self.assertEqual(again.returncode, 2 if text else 0, again)
             self.assertIn(text, again.err)
+        # What was not asked for this time is kept.
+        self.assertEqual(len(json.loads(file.read_text(encoding="utf-8"))["cases"]), len(after))
         file.write_text("{", encoding="utf-8")
         again = self.conform("ResponderAck", "--json", file, "--resume")
         self.assertEqual(again.returncode, 2, again)
@@ -157,6 +159,29 @@ class GoesBackN(Hosts):
         document = self.results("ResponderGap", "ResponderDuplicate", "RequesterLoss")
         self.assertEqual(document["device"]["early_packets"], "discarded")
         self.assertLessEqual({case["verdict"] for case in document["cases"]}, {"passed", "inconclusive"}, document)
+
+
+class Ipv6(Hosts):
+    extra = 'ipv6 = "fd77::1/64"\n[rnic.congestion]\ncnp = true'
+
+    def test_the_same_over_ipv6(self):
+        netns.ip("-n", self.b.name, "addr", "add", "fd77::2/64", "dev", self.b.interface)
+        self.start_agent()
+        file = self.dir / "result.json"
+        result = self.conform("ResponderHeader", "ResponderExecution", "RequesterLoss", "LiveCongestion", "LiveHeaders", "LiveUd",
+                              "LiveIntegrity", "--agent", self.a.ip, "--json", file, peer="fd77::1")
+        self.assertEqual(result.returncode, 0, result)
+        document = json.loads(file.read_text(encoding="utf-8"))
+        verdicts = {case["name"]: case["verdict"] for case in document["cases"]}
+        self.assertLessEqual(set(verdicts.values()), {"passed", "informational", "not applicable", "inconclusive"}, verdicts)
+        self.assertEqual(verdicts["LiveIntegrity.EachBitThatTheIcrcCovers"], "not applicable")
+        self.assertIn("fd77::2 > fd77::1", "".join(document["cases"][0]["packets"]))
+        for peer, text in (("ff02::1", "multicast, broadcast or this host"), ("::1", "multicast, broadcast or this host"),
+                           ("fd78::1", "is no host of the network"), ("fd77::9", "nobody answers neighbour discovery"),
+                           ("fd77::x", "is no IP address")):
+            result = self.conform(*FEW, peer=peer)
+            self.assertEqual(result.returncode, 2, result)
+            self.assertIn(text, result.err)
 
 
 class Trouble(Hosts):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """urnic conform against Linux rxe in the virtual machine of scripts/interop.
 
-usage: run_conform.py [--label TEXT] [--json FILE] [--junit FILE] [--html FILE] [--evidence DIRECTORY] [CASE...]
+usage: run_conform.py [--release NAME] [--resume] [--label TEXT] [--json FILE] [--junit FILE] [--html FILE] [--evidence DIRECTORY] [CASE...]
 """
 
 import argparse
@@ -24,17 +24,32 @@ PATIENCE_S = 1800
 # Options of the tester.
 TAKEN = ("label", "json", "junit", "html", "evidence", "attempts")
 
+# Behind the first of these the agent answers no more in Debian's kernel 6.1.0-56: something of the QP or the region cannot be
+# destroyed. The others are about the same, so they are played only when they are named.
+HANGS = {"ResponderLength." + name for name in (
+    "WriteOnlyUnlikeItsDmaLength", "WriteFirstOfOnePacket", "WriteMiddleBeyondItsDmaLength", "WriteLastUnlikeItsDmaLength",
+    "DmaLengthOf2To31", "PadUnlikeDmaLength", "PadBeyondThePayload")}
+
+
+def live_cases():
+    listed = subprocess.run([TESTER, "--list"], check=True, capture_output=True, text=True).stdout.splitlines()
+    cases = [line.split("\t")[:3] for line in listed]
+    return [name for name, _, kind in cases if kind == "live" and name not in HANGS]
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in TAKEN:
         parser.add_argument(f"--{name}")
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--release", help="of Debian, whose kernel it is; this machine's without")
     parser.add_argument("cases", nargs="*", metavar="CASE")
     options = parser.parse_args()
     if not guests.installable():
         print(f"there is no {guests.QEMU} here")
         return 77
-    kernel, initramfs = image.make(harness.BUILD / "interop", [AGENT], name="initramfs-conform")
+    kernel, initramfs = image.make(harness.BUILD / "interop", [AGENT], name=f"initramfs-conform{options.release or ''}",
+                                   release=options.release)
     with tempfile.TemporaryDirectory(prefix=f"urnic-conform-{os.getpid()}-") as directory:
         network.unshare()
         network.set_up()
@@ -43,7 +58,8 @@ def main():
         try:
             network.wait_for_peer()
             guest.start("exec urnic-conform-agent >/tmp/agent.log 2>&1", PATIENCE_S)
-            words = [TESTER, network.PEER_IPV4, "--port", "af_packet:port", "--yes", *options.cases]
+            words = [TESTER, network.PEER_IPV4, "--port", "af_packet:port", "--yes", *(options.cases or live_cases())]
+            words += ["--resume"] if options.resume else []
             for name in TAKEN:
                 if getattr(options, name):
                     words += [f"--{name}", getattr(options, name)]

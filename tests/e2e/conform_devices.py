@@ -1,0 +1,57 @@
+"""Judges RNICs of ours, each over a veth pair, and writes the results: scripts/conform makes its table of them.
+
+usage: URNIC_CONFORM_RESULTS=DIRECTORY conform_devices.py
+"""
+
+import os
+import pathlib
+
+import conform_test
+import harness
+import netns
+
+CNPS = "[rnic.congestion]\ncnp = true\n"
+
+
+class Devices(conform_test.Hosts):
+    def judge(self, name, label):
+        folder = pathlib.Path(os.environ["URNIC_CONFORM_RESULTS"])
+        self.start_agent()
+        result = self.conform("--label", label, "--json", folder / f"{name}.json", "--evidence", folder / name,
+                              "--junit", folder / f"{name}.xml", timeout=600)
+        self.assertIn(result.returncode, (0, 1), result)
+
+
+class Selective(Devices):
+    extra = CNPS
+
+    def test_selective(self):
+        self.judge("1-selective", "urnic")
+
+
+class GoBackN(Devices):
+    extra = 'recovery = "go-back-n"\n' + CNPS
+
+    def test_go_back_n(self):
+        self.judge("2-go-back-n", "urnic, go-back-N")
+
+
+class PortCnps(Devices):
+    """CNPs as those ConnectX models send them that have one gap for a port, 4 us (docs/congestion.md)."""
+    extra = CNPS + 'cnp_scope = "port"\nmin_time_between_cnps_us = 4\n'
+
+    def test_port_cnps(self):
+        self.judge("3-port-cnps", "urnic, CNPs by port")
+
+
+class Xdp(Devices):
+    port = "af_xdp"
+    extra = CNPS
+
+    def test_xdp(self):
+        self.judge("4-af-xdp", "urnic, AF_XDP")
+
+
+if __name__ == "__main__":
+    netns.private()
+    harness.main()
