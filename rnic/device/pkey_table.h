@@ -9,7 +9,7 @@
 
 namespace urnic {
 
-/// Fixed once the port is made.
+/// Of Ethernet fixed once the port is made.
 struct PkeyTable {
     static constexpr std::uint32_t kEntries = 128;
 

@@ -1,0 +1,309 @@
+#include "rnic/subnet/subnet.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "rnic/subnet/directed_route.h"
+#include "rnic/subnet/ping_agent.h"
+
+namespace urnic::subnet {
+
+namespace {
+
+namespace mad = wire::mad;
+
+std::uint8_t first_port(const NodeOptions& options) { return options.type == mad::kSwitch ? 0 : 1; }
+
+bool is_directed(MadPacket& packet) {
+    return packet.dest_qp == wire::kQp0 && MadRef(packet.mad).is_directed();
+}
+
+/// QP0's packets pass as soon as there is a link, others while the port is active (IBA 7.2.7).
+bool passes(const PortRecord& port, bool is_qp0) {
+    return port.info.port_physical_state == mad::kLinkUp && (is_qp0 || port.info.port_state == mad::kActive);
+}
+
+}  // namespace
+
+Subnet::Place::Place(const NodeOptions& options)
+    : node(options),
+      agent(node),
+      performance(first_port(options), options.num_ports),
+      name(options.description),
+      cables(options.num_ports + 1U) {}
+
+/// The counters of one node for its performance agent.
+class Subnet::Source final : public PortCounterSource {
+  public:
+    Source(SubnetHost& host, NodeId node) : host_(host), node_(node) {}
+    void read(std::uint8_t port, PortCounterValues& values) override {
+        host_.read_counters(node_, port, values);
+    }
+
+  private:
+    SubnetHost& host_;
+    NodeId node_;
+};
+
+NodeId Subnet::add(const NodeOptions& options) {
+    places_.push_back(std::make_unique<Place>(options));
+    return static_cast<NodeId>(places_.size() - 1);
+}
+
+void Subnet::connect(NodeId a, std::uint8_t port_a, NodeId b, std::uint8_t port_b) {
+    URNIC_CHECK(port_a != 0 && port_b != 0);
+    Cable& at_a = places_.at(a)->cables.at(port_a);
+    Cable& at_b = places_.at(b)->cables.at(port_b);
+    URNIC_CHECK(at_a.node == kNobody && at_b.node == kNobody);
+    at_a = {b, port_b, true};
+    at_b = {a, port_a, true};
+    (void)set_connected(node(a), port_a, true);
+    (void)set_connected(node(b), port_b, true);
+    // Made, not changed: nobody has seen it otherwise.
+    node(a).switch_info.port_state_change = node(b).switch_info.port_state_change = false;
+}
+
+void Subnet::set_enabled(NodeId id, std::uint8_t port, bool is_enabled, TimeNs now) {
+    Cable& cable = places_.at(id)->cables.at(port);
+    if (cable.node != kNobody && cable.is_enabled != is_enabled) {
+        cable.is_enabled = is_enabled;
+        refresh_link(id, port, false, now);
+    }
+}
+
+void Subnet::set_is_sm(NodeId id, bool is_sm, TimeNs now) {
+    mad::PortInfo& info = node(id).base_port().info;
+    const std::uint32_t mask = is_sm ? info.capability_mask | kIsSm : info.capability_mask & ~kIsSm;
+    if (mask == info.capability_mask) {
+        return;
+    }
+    info.capability_mask = mask;
+    std::array<std::byte, 54> details{};
+    store_be16(&details[2], info.lid);
+    wire::store_be32(&details[6], mask);
+    send_trap(id, 4, 144, details, now);
+}
+
+void Subnet::enqueue(const UnderWay& packet) {
+    if (under_way_.size() >= kMaxUnderWay) {
+        ++counters_.drop_full;
+        return;
+    }
+    under_way_.push_back(packet);
+}
+
+void Subnet::send(NodeId from, MadPacket packet) {
+    if (!is_directed(packet)) {
+        packet.slid = node(from).lid();
+    }
+    UnderWay own;
+    own.to = from;
+    encode(packet, own.bytes);
+    enqueue(own);
+}
+
+bool Subnet::advance(TimeNs now, std::size_t count) {
+    for (; count != 0 && !under_way_.empty(); --count) {
+        const UnderWay packet = under_way_.front();
+        under_way_.pop_front();
+        arrive(packet, now);
+    }
+    return !under_way_.empty();
+}
+
+void Subnet::arrive(const UnderWay& from, TimeNs now) {
+    ++counters_.packets;
+    std::optional<MadPacket> packet = decode(from.bytes);
+    if (!packet) {
+        ++counters_.drop_malformed;
+        return;
+    }
+    if (is_directed(*packet)) {
+        route_directed(from, *packet, now);
+    } else {
+        route_by_lid(from, *packet, now);
+    }
+}
+
+void Subnet::route_directed(const UnderWay& from, MadPacket& packet, TimeNs now) {
+    const Node& here = node(from.to);
+    const RouteStep step = step_directed(MadRef(packet.mad), here.is_switch(), here.num_ports(), from.port);
+    switch (step.kind) {
+        case RouteStep::Kind::kDiscard:
+            ++counters_.drop_route;
+            return;
+        case RouteStep::Kind::kDeliver:
+            deliver(from.to, from.port, packet, now);
+            return;
+        case RouteStep::Kind::kForward:
+            transmit(from, step.port, packet);
+            return;
+    }
+}
+
+void Subnet::route_by_lid(const UnderWay& from, const MadPacket& packet, TimeNs now) {
+    const Node& here = node(from.to);
+    if (here.has_lid(packet.dlid) || packet.dlid == kPermissiveLid) {
+        deliver(from.to, from.port, packet, now);
+        return;
+    }
+    const bool is_own = from.port == kOwnPort;
+    const std::uint8_t out = here.is_switch() ? here.forward(packet.dlid) : std::uint8_t{1};
+    if (out == 0 || out == kNoPort || (!here.is_switch() && !is_own)) {
+        ++counters_.drop_route;
+        return;
+    }
+    transmit(from, out, packet);
+}
+
+void Subnet::transmit(const UnderWay& from, std::uint8_t port, const MadPacket& packet) {
+    const Place& here = *places_[from.to];
+    const Cable& cable = here.cables.at(port);
+    const bool is_qp0 = packet.dest_qp == wire::kQp0;
+    if (cable.node == kNobody || !passes(here.node.ports[port], is_qp0) ||
+        !passes(node(cable.node).ports[cable.port], is_qp0)) {
+        ++counters_.drop_link;
+        return;
+    }
+    if (from.hops >= kMaxHops) {
+        ++counters_.drop_lifetime;
+        return;
+    }
+    UnderWay next;
+    next.to = cable.node;
+    next.port = cable.port;
+    next.hops = static_cast<std::uint8_t>(from.hops + 1);
+    encode(packet, next.bytes);
+    enqueue(next);
+}
+
+void Subnet::deliver(NodeId to, std::uint8_t ingress, MadPacket packet, TimeNs now) {
+    if (packet.dest_qp == wire::kQp0) {
+        deliver_smp(to, ingress, packet, now);
+    } else {
+        deliver_gmp(to, packet);
+    }
+}
+
+void Subnet::deliver_smp(NodeId to, std::uint8_t ingress, MadPacket& packet, TimeNs now) {
+    Change change;
+    Handled handled = Handled::kDiscard;
+    if (MadRef(packet.mad).is_subnet_management()) {
+        handled = places_[to]->agent.handle(MadRef(packet.mad), ingress, now, change);
+    }
+    if (handled == Handled::kForSm) {
+        if (!host_.deliver(to, packet)) {
+            ++counters_.drop_not_taken;
+        }
+        return;
+    }
+    apply(to, change, now);
+    if (handled == Handled::kReply) {
+        reply(to, packet);
+    }
+}
+
+void Subnet::deliver_gmp(NodeId to, MadPacket& packet) {
+    MadRef mad(packet.mad);
+    Source source(host_, to);
+    if (mad.mgmt_class() == wire::kMadClassPerformance && !mad.is_response()) {
+        if (places_[to]->performance.handle(mad, source)) {
+            reply(to, packet);
+        }
+    } else if (!host_.deliver(to, packet)) {
+        if (mad.mgmt_class() == kOpenIbPingClass && answer_ping(mad, places_[to]->name)) {
+            reply(to, packet);
+        } else {
+            ++counters_.drop_not_taken;
+        }
+    }
+}
+
+/// Back to where a request came from.
+void Subnet::reply(NodeId from, MadPacket packet) {
+    std::swap(packet.slid, packet.dlid);
+    std::swap(packet.src_qp, packet.dest_qp);
+    send(from, packet);
+}
+
+void Subnet::apply(NodeId to, const Change& change, TimeNs now) {
+    if (change.is_m_key_violation) {
+        std::array<std::byte, 54> details{};
+        store_be16(&details[2], node(to).lid());
+        send_trap(to, 2, 256, details, now);
+    }
+    if (change.kind == Change::Kind::kNone) {
+        return;
+    }
+    host_.on_change(to, change);
+    if (change.kind == Change::Kind::kPort && places_[to]->cables.at(change.port).node != kNobody) {
+        refresh_link(to, change.port, change.is_reset, now);
+    }
+}
+
+/// Both ends of a cable have a link, or neither.
+void Subnet::refresh_link(NodeId id, std::uint8_t port, bool is_reset, TimeNs now) {
+    const Cable& here = places_.at(id)->cables.at(port);
+    const Cable& there = places_.at(here.node)->cables.at(here.port);
+    const auto may_link = [](const mad::PortInfo& info) {
+        return info.port_physical_state != mad::kDisabled && info.port_physical_state != mad::kSleep;
+    };
+    const bool has_link = here.is_enabled && there.is_enabled && may_link(node(id).ports[port].info) &&
+                          may_link(node(here.node).ports[here.port].info);
+    if (is_reset) {
+        // The other end sees the link go before it comes again.
+        set_connected_and_tell(here.node, here.port, false, now);
+    }
+    set_connected_and_tell(id, port, has_link, now);
+    set_connected_and_tell(here.node, here.port, has_link, now);
+    if (is_reset) {
+        host_.on_port_state(id, port);
+    }
+}
+
+void Subnet::set_connected_and_tell(NodeId id, std::uint8_t port, bool is_connected, TimeNs now) {
+    if (!set_connected(node(id), port, is_connected)) {
+        return;
+    }
+    host_.on_port_state(id, port);
+    if (node(id).is_switch()) {
+        std::array<std::byte, 54> details{};
+        store_be16(details.data(), node(id).lid());
+        send_trap(id, 1, 128, details, now);
+    }
+}
+
+/// To the master subnet manager (IBA 14.3.11): one a subnet timeout. That of a switch whose ports change more
+/// often is not missed: SwitchInfo:PortStateChange stays.
+void Subnet::send_trap(NodeId from, std::uint8_t type, std::uint16_t number,
+                       std::span<const std::byte> details, TimeNs now) {
+    Place& here = *places_[from];
+    const mad::PortInfo& info = here.node.base_port().info;
+    if (info.lid == 0 || info.master_sm_lid == 0 || now < here.next_trap) {
+        return;
+    }
+    here.next_trap = now + (TimeNs{4096} << info.subnet_timeout);
+    MadPacket packet;
+    packet.dlid = info.master_sm_lid;
+    packet.sl = info.master_sm_sl;
+    wire::MadHeader header;
+    header.mgmt_class = wire::kMadClassSubnetLidRouted;
+    header.class_version = kSubnetClassVersion;
+    header.method = wire::kMadTrap;
+    header.attribute_id = 0x0002;
+    mad::Notice notice;
+    notice.is_generic = true;
+    notice.type = type;
+    notice.producer_type = here.node.node_info.node_type;
+    notice.trap_number = number;
+    notice.issuer_lid = info.lid;
+    std::transform(details.begin(), details.end(), notice.data_details.begin(),
+                   [](std::byte octet) { return std::to_integer<std::uint8_t>(octet); });
+    MadRef mad(packet.mad);
+    mad.write(wire::kMadTable, 0, header);
+    mad.write(mad::kNoticeTable, 64, notice);
+    store_be64(mad.at(24), info.m_key);
+    send(from, packet);
+}
+
+}  // namespace urnic::subnet

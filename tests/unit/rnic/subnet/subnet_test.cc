@@ -1,0 +1,282 @@
+// A whole subnet: packets of QP0 and QP1 between two adapters and a switch, links, traps, loops, floods.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "rnic/subnet/ping_agent.h"
+#include "rnic/subnet/subnet.h"
+#include "rnic/wire/mad/performance_attributes.h"
+#include "tests/unit/rnic/subnet/smp_builder.h"
+
+namespace urnic::subnet {
+namespace {
+
+namespace mad = wire::mad;
+using test::directed;
+using test::lid_routed;
+using test::packet_of;
+using test::put;
+using test::take;
+
+class Fabric : public testing::Test, protected SubnetHost {
+  protected:
+    Fabric() {
+        NodeOptions options;
+        options.guid = 1;
+        options.description = "a";
+        a_ = subnet_.add(options);
+        options.guid = 2;
+        options.description = "b";
+        b_ = subnet_.add(options);
+        options.type = mad::kSwitch;
+        options.num_ports = 4;
+        options.guid = 3;
+        options.description = "switch";
+        switch_ = subnet_.add(options);
+        subnet_.connect(a_, 1, switch_, 1);
+        subnet_.connect(b_, 1, switch_, 2);
+    }
+    void run() {
+        while (subnet_.advance(now_, 1000)) {
+        }
+    }
+    /// What comes back to `a` after it has sent this.
+    std::vector<MadPacket> ask(const MadPacket& packet) {
+        given_.clear();
+        subnet_.send(a_, packet);
+        run();
+        return given_;
+    }
+    /// A Set of PortInfo with what `change` does to what is there.
+    template <class Change>
+    std::uint16_t set_port(std::initializer_list<std::uint8_t> path, std::uint8_t port, Change change) {
+        const auto before = ask(packet_of(directed(wire::kMadGet, mad::kPortInfo, port, path)));
+        auto info = take<mad::PortInfo>(before.at(0).mad, mad::kPortInfoTable);
+        info.port_state = info.port_physical_state = 0;
+        change(info);
+        MadBytes bytes = directed(wire::kMadSet, mad::kPortInfo, port, path);
+        put(bytes, mad::kPortInfoTable, info);
+        auto answer = ask(packet_of(bytes));
+        return MadRef(answer.at(0).mad).status();
+    }
+    /// As a subnet manager on `a` does: LIDs 1, 2 and 3, the table, and all ports active.
+    void bring_up() {
+        const auto lid = [](std::uint16_t value) {
+            return [value](mad::PortInfo& info) { info.lid = value, info.master_sm_lid = 1; };
+        };
+        ASSERT_EQ(set_port({}, 1, lid(1)), 0);
+        ASSERT_EQ(set_port({1, 2}, 1, lid(2)), 0);
+        ASSERT_EQ(set_port({1}, 0, lid(3)), 0);
+        MadBytes table = directed(wire::kMadSet, mad::kLinearForwarding, 0, {1});
+        std::fill_n(&table[test::kSmpData], 64, std::byte{255});
+        table[test::kSmpData + 1] = std::byte{1};
+        table[test::kSmpData + 2] = std::byte{2};
+        table[test::kSmpData + 3] = std::byte{0};
+        ASSERT_EQ(ask(packet_of(table)).size(), 1U);
+        for (const std::uint8_t state : {mad::kArmed, mad::kActive}) {
+            const auto to = [state](mad::PortInfo& info) {
+                info.lid = info.lid == 0 ? 9 : info.lid;
+                info.port_state = state;
+            };
+            ASSERT_EQ(set_port({}, 1, to), 0);
+            ASSERT_EQ(set_port({1, 2}, 1, to), 0);
+            ASSERT_EQ(set_port({1}, 1, to), 0);
+            ASSERT_EQ(set_port({1}, 2, to), 0);
+        }
+        given_.clear();
+    }
+    std::uint8_t state_of(NodeId node, std::uint8_t port) {
+        return subnet_.node(node).ports.at(port).info.port_state;
+    }
+
+    void on_change(NodeId node, const Change& change) override { changes_.emplace_back(node, change); }
+    void on_port_state(NodeId node, std::uint8_t port) override { states_.emplace_back(node, port); }
+    bool deliver(NodeId node, const MadPacket& packet) override {
+        if (node != a_) {
+            return false;
+        }
+        given_.push_back(packet);
+        return true;
+    }
+    void read_counters(NodeId node, std::uint8_t port, PortCounterValues& values) override {
+        values.fill(node * 100 + port);
+    }
+
+    Subnet subnet_{*this};
+    NodeId a_ = 0, b_ = 0, switch_ = 0;
+    TimeNs now_ = 0;
+    std::vector<MadPacket> given_;
+    std::vector<std::pair<NodeId, Change>> changes_;
+    std::vector<std::pair<NodeId, std::uint8_t>> states_;
+};
+
+TEST_F(Fabric, DirectedRoutesReachEachNode) {
+    const auto guid_at = [&](std::initializer_list<std::uint8_t> path) {
+        const auto answers = ask(packet_of(directed(wire::kMadGet, mad::kNodeInfo, 0, path)));
+        return answers.size() == 1 ? take<mad::NodeInfo>(answers[0].mad, mad::kNodeInfoTable).node_guid : 0;
+    };
+    EXPECT_EQ(guid_at({}), 1U);
+    EXPECT_EQ(guid_at({1}), 3U);
+    EXPECT_EQ(guid_at({1, 2}), 2U);
+    EXPECT_EQ(guid_at({1, 1}), 1U);  // back to where it came from
+    EXPECT_EQ(guid_at({1, 3}), 0U);  // no cable
+    EXPECT_EQ(guid_at({1, 5}), 0U);  // no port
+    EXPECT_EQ(subnet_.counters().drop_link, 1U);
+    EXPECT_EQ(subnet_.counters().drop_route, 1U);
+}
+
+TEST_F(Fabric, APortBecomesActiveInItsOrder) {
+    EXPECT_EQ(state_of(a_, 1), mad::kInit);
+    bring_up();
+    EXPECT_EQ(state_of(a_, 1), mad::kActive);
+    EXPECT_EQ(state_of(switch_, 2), mad::kActive);
+    EXPECT_EQ(state_of(switch_, 3), mad::kDown);
+    EXPECT_TRUE(std::any_of(changes_.begin(), changes_.end(), [&](const auto& entry) {
+        return entry.first == switch_ && entry.second.kind == Change::Kind::kLinear;
+    }));
+}
+
+TEST_F(Fabric, LidRoutesNeedTheTable) {
+    bring_up();
+    auto answers = ask(packet_of(lid_routed(wire::kMadGet, mad::kNodeInfo), 2));
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_EQ(take<mad::NodeInfo>(answers[0].mad, mad::kNodeInfoTable).node_guid, 2U);
+    EXPECT_EQ(answers[0].slid, 2);
+    answers = ask(packet_of(lid_routed(wire::kMadGet, mad::kNodeInfo), 3));
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_EQ(answers[0].slid, 3);
+    EXPECT_TRUE(ask(packet_of(lid_routed(wire::kMadGet, mad::kNodeInfo), 4)).empty());
+}
+
+/// QP1: the agents of performance and ping, over active links alone.
+TEST_F(Fabric, QueuePair1) {
+    MadPacket packet;
+    packet.dlid = 2;
+    packet.dest_qp = packet.src_qp = wire::kQp1;
+    packet.qkey = wire::kGsiQkey;
+    wire::MadHeader header;
+    header.mgmt_class = wire::kMadClassPerformance;
+    header.class_version = 1;
+    header.method = wire::kMadGet;
+    header.attribute_id = mad::kPortCounters;
+    MadRef(packet.mad).write(wire::kMadTable, 0, header);
+    packet.mad[65] = std::byte{1};
+    EXPECT_TRUE(ask(packet).empty());
+    bring_up();
+    auto answers = ask(packet);
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_EQ(MadRef(answers[0].mad).status(), 0);
+    EXPECT_EQ(load_be16(&answers[0].mad[68]), b_ * 100 + 1);
+    header.mgmt_class = kOpenIbPingClass;
+    MadRef(packet.mad).write(wire::kMadTable, 0, header);
+    packet.mad[38] = std::byte{0x14};
+    packet.mad[39] = std::byte{0x05};
+    answers = ask(packet);
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_STREQ(reinterpret_cast<const char*>(&answers[0].mad[40]), "b");
+}
+
+TEST_F(Fabric, CablesAndTraps) {
+    bring_up();
+    now_ = 10'000'000'000;
+    subnet_.set_enabled(b_, 1, false, now_);
+    run();
+    EXPECT_EQ(state_of(b_, 1), mad::kDown);
+    EXPECT_EQ(state_of(switch_, 2), mad::kDown);
+    EXPECT_TRUE(subnet_.node(switch_).switch_info.port_state_change);
+    ASSERT_EQ(given_.size(), 1U);
+    EXPECT_EQ(MadRef(given_[0].mad).method(), wire::kMadTrap);
+    EXPECT_EQ(take<mad::Notice>(given_[0].mad, mad::kNoticeTable).trap_number, 128);
+    EXPECT_EQ(take<mad::Notice>(given_[0].mad, mad::kNoticeTable).issuer_lid, 3);
+    // Once in its time, however often the link flaps.
+    for (int i = 0; i < 10; ++i) {
+        subnet_.set_enabled(b_, 1, i % 2 == 0, now_);
+        run();
+    }
+    EXPECT_EQ(given_.size(), 1U);
+    subnet_.set_enabled(b_, 1, true, now_);
+    EXPECT_EQ(state_of(b_, 1), mad::kInit);
+    EXPECT_EQ(state_of(switch_, 2), mad::kInit);
+    // A capability is told of, too.
+    subnet_.set_is_sm(a_, true, now_);
+    run();
+    ASSERT_EQ(given_.size(), 2U);
+    EXPECT_EQ(take<mad::Notice>(given_[1].mad, mad::kNoticeTable).trap_number, 144);
+}
+
+/// The other end of a link that is taken down sees it, and both begin anew.
+TEST_F(Fabric, ALinkIsResetFromOneEnd) {
+    bring_up();
+    states_.clear();
+    ASSERT_EQ(set_port({1}, 2, [](mad::PortInfo& info) { info.port_state = mad::kDown; }), 0);
+    EXPECT_EQ(state_of(switch_, 2), mad::kInit);
+    EXPECT_EQ(state_of(b_, 1), mad::kInit);
+    ASSERT_EQ(set_port({1}, 2, [](mad::PortInfo& info) { info.port_physical_state = mad::kDisabled; }), 0);
+    EXPECT_EQ(state_of(b_, 1), mad::kDown);
+    EXPECT_TRUE(ask(packet_of(directed(wire::kMadGet, mad::kNodeInfo, 0, {1, 2}))).empty());
+    ASSERT_EQ(set_port({1}, 2, [](mad::PortInfo& info) { info.port_physical_state = mad::kPolling; }), 0);
+    EXPECT_EQ(state_of(b_, 1), mad::kInit);
+}
+
+/// Two switches whose tables send a LID to each other: the packet ends.
+TEST(SubnetLoop, EndsByLifetime) {
+    struct Host final : SubnetHost {
+        void on_change(NodeId, const Change&) override {}
+        void on_port_state(NodeId, std::uint8_t) override {}
+        bool deliver(NodeId, const MadPacket&) override { return false; }
+        void read_counters(NodeId, std::uint8_t, PortCounterValues&) override {}
+    } host;
+    Subnet subnet(host);
+    NodeOptions options;
+    options.type = mad::kSwitch;
+    options.num_ports = 1;
+    const NodeId one = subnet.add(options);
+    const NodeId two = subnet.add(options);
+    subnet.connect(one, 1, two, 1);
+    subnet.node(one).linear[7] = subnet.node(two).linear[7] = 1;
+    subnet.send(one, packet_of(lid_routed(wire::kMadGet, mad::kNodeInfo), 7));
+    while (subnet.advance(0, 10)) {
+    }
+    EXPECT_EQ(subnet.counters().drop_lifetime, 1U);
+    EXPECT_EQ(subnet.counters().packets, Subnet::kMaxHops + 1U);
+}
+
+TEST_F(Fabric, AFloodIsBounded) {
+    const MadPacket packet = packet_of(directed(wire::kMadGet, mad::kNodeInfo, 0, {1}));
+    for (std::size_t i = 0; i < Subnet::kMaxUnderWay + 5; ++i) {
+        subnet_.send(a_, packet);
+    }
+    EXPECT_EQ(subnet_.counters().drop_full, 5U);
+    run();
+    EXPECT_EQ(given_.size(), Subnet::kMaxUnderWay);
+}
+
+/// Octets that changed on the way, one by one: never an answer to something else, never a crash.
+TEST(MadPacketCodec, DamageIsFound) {
+    PacketBytes good{};
+    encode(packet_of(directed(wire::kMadGet, mad::kNodeInfo, 0, {1})), good);
+    ASSERT_TRUE(decode(good));
+    EXPECT_EQ(std::to_integer<unsigned>(good[0]) >> 4U, kVl15);
+    for (std::size_t i = 0; i < good.size(); ++i) {
+        PacketBytes bad = good;
+        bad[i] ^= std::byte{0x10};
+        EXPECT_FALSE(decode(bad)) << i;
+        EXPECT_FALSE(decode(std::span(good).first(i))) << i;
+    }
+    MadPacket wrong_key = packet_of(lid_routed(wire::kMadGet, mad::kNodeInfo));
+    wrong_key.qkey = 1;
+    encode(wrong_key, good);
+    EXPECT_FALSE(decode(good));
+    wrong_key.dest_qp = 1;
+    encode(wrong_key, good);
+    EXPECT_FALSE(decode(good));
+    wrong_key.qkey = wire::kGsiQkey;
+    encode(wrong_key, good);
+    EXPECT_TRUE(decode(good));
+    wrong_key.dest_qp = 2;
+    encode(wrong_key, good);
+    EXPECT_FALSE(decode(good));
+}
+
+}  // namespace
+}  // namespace urnic::subnet
