@@ -13,7 +13,7 @@ namespace urnic::abi {
 
 inline constexpr std::uint32_t kControlMagic = 0x75726e63;  // "urnc"
 /// Raised whenever anything in abi/ changes its meaning. Provider and daemon must agree.
-inline constexpr std::uint32_t kAbiVersion = 9;
+inline constexpr std::uint32_t kAbiVersion = 10;
 inline constexpr std::size_t kMaxMessageBytes = 2048;
 /// File descriptors one message can carry: Hello's reply is the largest (2 + a wake eventfd for each worker).
 inline constexpr std::uint32_t kMaxMessageFds = 2 + kMaxWorkers;
@@ -193,6 +193,8 @@ struct QueryPortReply {
     std::uint32_t gid_table_len, port_cap_flags, max_msg_sz, bad_pkey_counter, qkey_violation_counter;
     std::uint16_t pkey_table_len, lid;
     std::uint8_t state, max_mtu, active_mtu, active_width, active_speed, phys_state, link_layer, max_vl_num;
+    std::uint16_t sm_lid;
+    std::uint8_t sm_sl, lmc;
 };
 
 /// AllocPd, CreateChannel: the context they belong to.

@@ -131,7 +131,9 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->congestion.fill(rnic.congestion);
     device->pfc = rnic.pfc;
     device->pkeys = rnic.pkeys;
-    device->lid = rnic.lid;
+    device->has_infiniband_link = rnic.is_infiniband;
+    device->subnet.lid = rnic.lid;
+    device->port_state.managed = !rnic.has_external_sm;
     device->is_ecn_capable = rnic.is_ecn_capable;
     device->udp_checksum_enabled = rnic.udp_checksum_enabled;
     std::uint32_t next = 1;
@@ -162,7 +164,8 @@ void Assembly::add_fabrics(const Config& config, dataplane::WorkerHandoff& hando
             dataplane::InProcessSwitch::PortSpec spec{device->mac,
                                                       {device->gids.begin(), device->gids.end()}};
             spec.gids[0] = link_local_gid(device->mac);
-            spec.lid = device->lid;
+            spec.is_infiniband = device->is_infiniband();
+            spec.lid = device->subnet.lid;
             specs.push_back(spec);
         }
         auto fabric = std::make_unique<dataplane::InProcessSwitch>(specs, handoff);
@@ -217,6 +220,30 @@ void Assembly::list_networks(ControlState& control) const {
         listed.view = [wire = wire.get()](std::uint32_t port) { return wire->view(port); };
         control.networks.push_back(std::move(listed));
     }
+}
+
+std::vector<InfinibandFabric> Assembly::infiniband_fabrics() const {
+    std::vector<InfinibandFabric> result;
+    for (const auto& [name, fabric] : fabrics_) {
+        InfinibandFabric listed;
+        listed.name = name;
+        // In the order of the fabric's ports: add_fabrics() has made it.
+        for (const auto& device : devices_) {
+            if (device->is_infiniband() && fabric_of_.contains(device->index) &&
+                fabric_of_.at(device->index) == name) {
+                listed.devices.push_back(device->index);
+                listed.has_external_sm = !device->port_state.managed;
+            }
+        }
+        if (!listed.devices.empty()) {
+            listed.set_forwarding = [to = fabric.get()](std::uint16_t lid,
+                                                        std::optional<std::uint32_t> port) {
+                to->set_forwarding(lid, port);
+            };
+            result.push_back(std::move(listed));
+        }
+    }
+    return result;
 }
 
 void Assembly::open_port(dataplane::Device& device, const RnicConfig& rnic, std::uint32_t num_workers,

@@ -13,6 +13,7 @@
 #include "daemon/neighbour/static_neighbours.h"
 #include "daemon/neighbour/userspace_network.h"
 #include "daemon/state/control_state.h"
+#include "daemon/subnet/subnet_service.h"
 #include "dataplane/device/device.h"
 #include "dataplane/handoff/worker_handoff.h"
 #include "dataplane/port/dpdk_port.h"
@@ -38,6 +39,9 @@ class Assembly {
     [[nodiscard]] std::vector<dataplane::Device*> devices() const;
     /// Lists the emulated networks, for status.
     void list_networks(ControlState& control) const;
+
+    /// The fabrics of InfiniBand, for who manages their subnets.
+    [[nodiscard]] std::vector<InfinibandFabric> infiniband_fabrics() const;
 
     /// Runs `function` on each thread that ports have, one after the other.
     void run_on_port_threads(FunctionRef function) const;

@@ -19,6 +19,7 @@
 #include "daemon/rights.h"
 #include "daemon/run_dir.h"
 #include "daemon/state/control_state.h"
+#include "daemon/subnet/subnet_service.h"
 #include "daemon/syscalls.h"
 #include "daemon/watchdog.h"
 #include "dataplane/port/eal.h"
@@ -141,6 +142,7 @@ class Daemon {
         ~WorkerStopper() { control.workers.clear(); }
     } stopper_{control_};
     std::optional<Sysroot> sysroot_;
+    std::optional<SubnetService> subnets_;
     std::optional<ControlServer> server_;
     ServiceManager service_manager_;
     TimerFd watchdog_timer_;
@@ -192,6 +194,14 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     sysroot_->write();
     control_.observers.push_back(&*sysroot_);
     devices_->monitor_links(control_);
+    if (std::vector<InfinibandFabric> fabrics = devices_->infiniband_fabrics(); !fabrics.empty()) {
+        try {
+            subnets_.emplace(control_, std::move(fabrics), run_dir_.sysroot_path());
+        } catch (const std::system_error& error) {
+            throw StartError(fmt::format(
+                "cannot make the sockets of the umad devices: {}. A shorter run_dir may do", error.what()));
+        }
+    }
     server_.emplace(control_);
     control_.daemon_state().alive.store(1);
     if (const int error = server_->listen(std::move(socket)); error != 0) {

@@ -249,6 +249,7 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
                  const std::string& key) { draft.rnic.pkeys = read_pkeys(node, key); }},
     {"link_layer", set_rnic<set_link_layer>},
     {"lid", set_rnic<set_lid>},
+    {"subnet_manager", set_rnic<set_subnet_manager>},
     {"recovery", set_recovery},
     {"failed_invalidation", set_failed_invalidation},
     {"gateway", set_link<set_gateway>},

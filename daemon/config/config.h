@@ -90,8 +90,9 @@ struct RnicConfig : LinkConfig {
     std::uint32_t mtu_bytes = 4096;  // largest path MTU
     bool is_mtu_set = false;         // else kAfPacket and kAfXdp take what the interface's MTU allows
     PkeyTable pkeys;
-    bool is_infiniband = false;  // the link layer; else Ethernet
-    std::uint16_t lid = 0;       // of InfiniBand alone
+    bool is_infiniband = false;    // the link layer; else Ethernet
+    std::uint16_t lid = 0;         // of InfiniBand alone; 0: its subnet manager assigns it
+    bool has_external_sm = false;  // a program manages the subnet, by umad; else its ports are active at once
     bool is_ecn_capable = false;
     congestion::Settings congestion = congestion::default_settings();
     PfcSettings pfc;

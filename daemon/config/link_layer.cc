@@ -29,6 +29,13 @@ void check_fabric_of(const RnicConfig& rnic, const std::vector<RnicConfig>& rnic
                                          "give both the same",
                                          rnic.name, other.name)};
         }
+        if (other.has_external_sm != rnic.has_external_sm) {
+            throw ParseError{
+                {rnic.line, 1},
+                fmt::format("{} has another 'subnet_manager' than {}, which is on the same fabric: "
+                            "give both the same",
+                            rnic.name, other.name)};
+        }
         if (rnic.lid != 0 && other.lid == rnic.lid) {
             throw ParseError{{rnic.line, 1},
                              fmt::format("{} and {} have the same 'lid' on one fabric; each "
@@ -52,12 +59,29 @@ void set_lid(RnicConfig& rnic, const toml::node& node, const std::string& key) {
     rnic.lid = static_cast<std::uint16_t>(get_int(node, key, 1, kLargestLid));
 }
 
+void set_subnet_manager(RnicConfig& rnic, const toml::node& node, const std::string& key) {
+    const std::string text = get_string(node, key);
+    if (text != "builtin" && text != "external") {
+        throw_at(node,
+                 fmt::format("'{}' must be \"builtin\" (ports are active at once) or \"external\" (a program "
+                             "such as opensm makes them active)",
+                             key));
+    }
+    rnic.has_external_sm = text == "external";
+}
+
 void check_link_layer(const toml::table& table, const RnicConfig& rnic) {
     if (!rnic.is_infiniband) {
         if (rnic.lid != 0) {
             throw_at(table, "'lid' goes with link_layer = \"infiniband\"");
         }
+        if (rnic.has_external_sm) {
+            throw_at(table, "subnet_manager = \"external\" goes with link_layer = \"infiniband\"");
+        }
         return;
+    }
+    if (rnic.has_external_sm && rnic.lid != 0) {
+        throw_at(table, "'lid' goes with subnet_manager = \"builtin\": an external one assigns the LIDs");
     }
     if (rnic.port != PortKind::kFabric) {
         throw_at(table, "link_layer = \"infiniband\" needs port = \"fabric\": other ports are Ethernet's");
@@ -91,7 +115,7 @@ void finish_link_layers(Config& config) {
         }
     }
     for (RnicConfig& rnic : config.rnics) {
-        for (std::uint16_t lid = 1; rnic.is_infiniband && rnic.lid == 0; ++lid) {
+        for (std::uint16_t lid = 1; rnic.is_infiniband && !rnic.has_external_sm && rnic.lid == 0; ++lid) {
             if (!is_taken(config.rnics, rnic, lid)) {
                 rnic.lid = lid;
             }

@@ -6,9 +6,10 @@
 
 namespace urnic::daemon {
 
-/// `link_layer` and `lid` of an [[rnic]].
+/// `link_layer`, `lid` and `subnet_manager` of an [[rnic]].
 void set_link_layer(RnicConfig& rnic, const toml::node& node, const std::string& key);
 void set_lid(RnicConfig& rnic, const toml::node& node, const std::string& key);
+void set_subnet_manager(RnicConfig& rnic, const toml::node& node, const std::string& key);
 
 /// After all other keys of an [[rnic]]: what goes with one link layer alone.
 void check_link_layer(const toml::table& table, const RnicConfig& rnic);

@@ -86,6 +86,11 @@ class ControlServer final : private RnicObserver {
         raise(rnic, is_up ? AsyncEventType::kPortActive : AsyncEventType::kPortErr);
     }
     void on_gids(const RnicState& rnic) override { raise(rnic, AsyncEventType::kGidChange); }
+    void on_subnet(const RnicState& rnic, std::optional<AsyncEventType> event) override {
+        if (event) {
+            raise(rnic, *event);
+        }
+    }
     void raise(const RnicState& device, AsyncEventType type) const;
     void disconnect(std::uint32_t id);
     [[nodiscard]] bool close_given(Connection& connection, Fds<UniqueFd>& fds);

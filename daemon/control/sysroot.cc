@@ -64,7 +64,11 @@ fs::path device_dir(const std::string& dir, const dataplane::Device& device) {
 }
 
 const char* state_of(const dataplane::Device& device) {
-    return device.port_state.is_up() ? "4: ACTIVE" : "1: DOWN";
+    if (device.port_state.is_up()) {
+        return "4: ACTIVE";
+    }
+    constexpr std::uint8_t kArmed = 3;
+    return !device.port_state.has_link() ? "1: DOWN" : device.subnet.state == kArmed ? "3: ARMED" : "2: INIT";
 }
 const char* phys_state_of(const dataplane::Device& device) {
     switch (device.port_state.phys()) {
@@ -77,6 +81,21 @@ const char* phys_state_of(const dataplane::Device& device) {
     }
     return "2: Polling";
 }
+
+/// What a subnet manager changes.
+std::map<std::string, std::string> subnet_files(const dataplane::Device& device) {
+    constexpr std::uint32_t kCmSupported = 0x0001'0000;
+    const dataplane::SubnetPortInfo& info = device.subnet;
+    const std::uint32_t mask = device.is_infiniband() ? info.capability_mask : kCmSupported;
+    return {{"lid", fmt::format("0x{:x}", info.lid.load())},
+            {"lid_mask_count", std::to_string(info.lmc.load())},
+            {"sm_lid", fmt::format("0x{:x}", info.sm_lid)},
+            {"sm_sl", std::to_string(info.sm_sl)},
+            {"cap_mask", fmt::format("0x{:08x}", mask)}};
+}
+
+/// For libibumad, of the devices of InfiniBand: which RNIC each number is.
+constexpr const char* kUmadAbiVersion = "5";
 
 }  // namespace
 
@@ -94,8 +113,18 @@ void Sysroot::write() {
     const Writer cm(fs::path(dir_) / "sys/class/misc/rdma_cm");
     cm("abi_version", std::to_string(RDMA_USER_CM_ABI_VERSION));
     fs::create_symlink("/dev/null", fs::path(dir_) / "dev/infiniband/rdma_cm");
+    std::uint32_t num_umads = 0;
     for (const dataplane::Device* device : devices_) {
         write_device(*device);
+        if (device->is_infiniband()) {
+            const Writer mad(fs::path(dir_) / "sys/class/infiniband_mad");
+            mad("abi_version", kUmadAbiVersion);
+            for (const char* kind : {"umad", "issm"}) {
+                mad(fmt::format("{}{}/ibdev", kind, num_umads), device->name);
+                mad(fmt::format("{}{}/port", kind, num_umads), "1");
+            }
+            ++num_umads;
+        }
         const std::string uverbs = "uverbs_" + device->name;
         verbs(uverbs + "/ibdev", device->name);
         // Switches off libibverbs' check of the device number, and its wait for udev.
@@ -127,14 +156,11 @@ void Sysroot::write_port(const dataplane::Device& device) const {
     file("phys_state", phys_state_of(device));
     file("rate", "100 Gb/sec (4X EDR)");
     file("link_layer", device.is_infiniband() ? "InfiniBand" : "Ethernet");
-    file("lid", fmt::format("0x{:x}", device.lid));
-    file("lid_mask_count", "0");
-    file("sm_lid", "0x0");
-    file("sm_sl", "0");
-    file("cap_mask", device.is_infiniband() ? "0x00000000" : "0x00010000");
-    for (std::size_t i = 0; i < device.pkeys.entries.size(); ++i) {
-        file(fmt::format("pkeys/{}", i), fmt::format("0x{:04x}", device.pkeys.entries.at(i)));
+    for (const auto& [name, value] : subnet_files(device)) {
+        file(name, value);
     }
+    fs::create_directories(port_dir(dir_, device) / "pkeys");
+    refresh_pkeys(device);
     for (std::size_t i = 0; i < device.gids.size(); ++i) {
         // For free entries too: ibv_query_gid_table gives up at the first entry without a type.
         file(fmt::format("gid_attrs/types/{}", i), device.is_infiniband() ? "IB/RoCE v1" : "RoCE v2");
@@ -175,6 +201,20 @@ void Sysroot::on_port_state(const RnicState& rnic, bool /*is_up*/) {
         refresh_port(*rnic.device);
     } catch (const std::bad_alloc&) {
         log_warning("no memory: the states of ports below {} are out of date", dir_);
+    }
+}
+
+void Sysroot::on_subnet(const RnicState& rnic, std::optional<AsyncEventType> event) {
+    on_port_state(rnic, false);
+    if (event == AsyncEventType::kPkeyChange) {
+        refresh_pkeys(*rnic.device);
+    }
+}
+
+void Sysroot::refresh_pkeys(const dataplane::Device& device) const {
+    const fs::path dir = port_dir(dir_, device) / "pkeys";
+    for (std::size_t i = 0; i < device.pkeys.entries.size(); ++i) {
+        (void)write_in_place(dir / std::to_string(i), fmt::format("0x{:04x}\n", device.pkeys.entries.at(i)));
     }
 }
 
@@ -221,6 +261,9 @@ void Sysroot::refresh_port(const dataplane::Device& device) const {
     const fs::path dir = port_dir(dir_, device);
     (void)write_in_place(dir / "state", std::string(state_of(device)) + "\n");
     (void)write_in_place(dir / "phys_state", std::string(phys_state_of(device)) + "\n");
+    for (const auto& [name, value] : subnet_files(device)) {
+        (void)write_in_place(dir / name, value + "\n");
+    }
 }
 
 }  // namespace urnic::daemon

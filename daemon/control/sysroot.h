@@ -29,9 +29,12 @@ class Sysroot final : public RnicObserver {
     /// What did not change is not written.
     void refresh_counters();
     void on_port_state(const RnicState& rnic, bool is_up) override;
+    void on_link(RnicState& rnic, bool /*has_link*/) override { on_port_state(rnic, false); }
+    void on_subnet(const RnicState& rnic, std::optional<AsyncEventType> event) override;
     void on_gids(const RnicState& rnic) override;
 
   private:
+    void refresh_pkeys(const dataplane::Device& device) const;
     void refresh_port(const dataplane::Device& device) const;
     /// The GID table of a device, and the interface that it borrows addresses of.
     void refresh_gids(const dataplane::Device& device) const;

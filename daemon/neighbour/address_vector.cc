@@ -21,7 +21,7 @@ int resolve_lid(const dataplane::Device& device, const abi::AddressVector& av, w
         return EINVAL;
     }
     spec.is_infiniband = true;
-    spec.slid = device.lid;
+    spec.slid = device.subnet.lid.load();
     spec.dlid = av.dlid;
     spec.sl = av.sl;
     spec.has_grh = av.is_global != 0;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "abi/verbs_values.h"
 #include "daemon/config/config.h"
 #include "daemon/state/active_faults.h"
 #include "daemon/state/pd_numbers.h"
@@ -58,6 +59,10 @@ class RnicObserver {
   public:
     virtual void on_port_state(const RnicState& rnic, bool is_up) = 0;
     virtual void on_gids(const RnicState& rnic) = 0;
+    /// A cable, so to speak: before on_port_state(), if that follows.
+    virtual void on_link(RnicState& /*rnic*/, bool /*has_link*/) {}
+    /// Of InfiniBand: Device::subnet has changed; `event` of the kinds that tell of it, if it is to be told.
+    virtual void on_subnet(const RnicState& /*rnic*/, std::optional<AsyncEventType> /*event*/) {}
 
   protected:
     ~RnicObserver() = default;

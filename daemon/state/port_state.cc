@@ -13,6 +13,8 @@ bool& place_of(dataplane::PortState& state, PortFact fact) {
             return state.wanted;
         case PortFact::kLink:
             return state.link;
+        case PortFact::kManaged:
+            return state.managed;
         case PortFact::kPresent:
             break;
     }
@@ -23,7 +25,9 @@ const char* reason(const dataplane::PortState& state) {
     if (!state.wanted) {
         return " as an operator wants it";
     }
-    return state.present ? ": no link" : ": its NIC or interface is gone";
+    return !state.present ? ": its NIC or interface is gone"
+           : !state.link  ? ": no link"
+                          : ": its subnet manager has not made it active";
 }
 
 }  // namespace
@@ -31,7 +35,13 @@ const char* reason(const dataplane::PortState& state) {
 void report_port(ControlState& control, RnicState& device, PortFact fact, bool value) {
     dataplane::PortState& state = device.device->port_state;
     const bool was_up = state.is_up();
+    const bool had_link = state.has_link();
     place_of(state, fact) = value;
+    if (state.has_link() != had_link) {
+        for (RnicObserver* observer : control.observers) {
+            observer->on_link(device, state.has_link());
+        }
+    }
     const bool up = state.is_up();
     if (up == was_up) {
         return;

@@ -14,6 +14,7 @@ enum class PortFact : std::uint8_t {
     kWanted,   // by the operator, as with `ip link set`
     kLink,     // there is a carrier, and the interface is up
     kPresent,  // there is a NIC or an interface at all
+    kManaged,  // of InfiniBand: the port is active
 };
 
 /// For the control thread: `fact` is now `value`. When that changes whether the port carries packets

@@ -30,6 +30,8 @@ namespace {
 
 // Values of ibv_port_attr, as an active 100 Gb/s Ethernet port shows them.
 constexpr std::uint8_t kPortDown = 1;
+constexpr std::uint8_t kPortInit = 2;
+constexpr std::uint8_t kPortArmed = 3;
 constexpr std::uint8_t kPortActive = 4;
 constexpr std::uint8_t kWidth4x = 2;
 constexpr std::uint8_t kSpeedEdr = 32;
@@ -94,6 +96,19 @@ int close_device(ClientState& client, const abi::HandleRequest& request, Reply& 
     return 0;
 }
 
+namespace {
+
+std::uint8_t port_state_of(const dataplane::Device& device) {
+    if (device.port_state.is_up()) {
+        return kPortActive;
+    }
+    return !device.port_state.has_link()       ? kPortDown
+           : device.subnet.state == kPortArmed ? kPortArmed
+                                               : kPortInit;
+}
+
+}  // namespace
+
 int query_port(ClientState& client, const abi::QueryPortRequest& request, Reply& reply) {
     const ContextObject* context = client.contexts.find(request.context);
     if (context == nullptr) {
@@ -108,7 +123,7 @@ int query_port(ClientState& client, const abi::QueryPortRequest& request, Reply&
     body.pkey_table_len = static_cast<std::uint16_t>(device.caps.pkey_table_len);
     body.port_cap_flags = kPortCmSupported;
     body.max_msg_sz = kMaxMessageBytes;
-    body.state = device.port_state.is_up() ? kPortActive : kPortDown;
+    body.state = port_state_of(device);
     body.max_mtu = kMtu4096;
     // ibv_mtu: 256 bytes are 1, and each step doubles.
     body.active_mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
@@ -116,9 +131,12 @@ int query_port(ClientState& client, const abi::QueryPortRequest& request, Reply&
     body.active_speed = kSpeedEdr;
     body.phys_state = static_cast<std::uint8_t>(device.port_state.phys());
     if (device.is_infiniband()) {
-        body.port_cap_flags = 0;  // no QP1 answers
+        body.port_cap_flags = device.subnet.capability_mask;
         body.link_layer = kLinkLayerInfiniBand;
-        body.lid = device.lid;
+        body.lid = device.subnet.lid;
+        body.lmc = device.subnet.lmc;
+        body.sm_lid = device.subnet.sm_lid;
+        body.sm_sl = device.subnet.sm_sl;
     } else {
         body.link_layer = kLinkLayerEthernet;
     }

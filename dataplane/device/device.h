@@ -31,11 +31,30 @@ struct PortState {
     bool wanted = true;
     bool link = true;
     bool present = true;
-    [[nodiscard]] bool is_up() const { return wanted && link && present; }
+    bool managed = true;  // of InfiniBand: the subnet manager has made it active
+    [[nodiscard]] bool has_link() const { return wanted && link && present; }
+    [[nodiscard]] bool is_up() const { return has_link() && managed; }
     /// As a NIC reports them (IBA 14.2.5.6, PortPhysicalState).
     enum class Phys : std::uint8_t { kPolling = 2, kDisabled = 3, kLinkUp = 5 };
     [[nodiscard]] Phys phys() const {
-        return !wanted ? Phys::kDisabled : is_up() ? Phys::kLinkUp : Phys::kPolling;
+        return !wanted ? Phys::kDisabled : has_link() ? Phys::kLinkUp : Phys::kPolling;
+    }
+};
+
+/// What a subnet manager has told a port of native InfiniBand (IBA 14.2.5.6). Control thread, but for what
+/// packets are compared with.
+struct SubnetPortInfo {
+    std::atomic<std::uint16_t> lid{0};  // 0: none yet
+    std::atomic<std::uint8_t> lmc{0};   // it has 2^lmc LIDs
+    std::uint16_t sm_lid = 0;
+    std::uint8_t sm_sl = 0;
+    std::uint32_t capability_mask = 0;
+    std::uint8_t state = 0;  // PortInfo:PortState; 0: nobody says
+
+    /// Returns whether the LID is one of the port's.
+    [[nodiscard]] bool has_lid(std::uint16_t dlid) const {
+        const std::uint16_t own = lid.load(std::memory_order_relaxed);
+        return own != 0 && (dlid ^ own) >> lmc.load(std::memory_order_relaxed) == 0;
     }
 };
 
@@ -52,11 +71,11 @@ struct Device {
     std::array<wire::Gid, kGidTableLength> gids{};  // [0] link-local, [1] IPv4-mapped; zeros are free entries
     std::array<std::uint16_t, kGidTableLength> gid_vlans{};     // of each GID's interface; 0: untagged
     std::array<std::string, kGidTableLength> gid_interfaces{};  // the kernel's, "eth0.7"; empty: none
-    /// Of a port of native InfiniBand, whose subnet has no manager: it is assigned when the daemon starts. 0:
-    /// the port is Ethernet's.
-    std::uint16_t lid = 0;
-    [[nodiscard]] bool is_infiniband() const { return lid != 0; }
-    PkeyTable pkeys;                        // does not change
+    bool has_infiniband_link = false;                           // else Ethernet's; does not change
+    SubnetPortInfo subnet;                                      // of InfiniBand
+    [[nodiscard]] bool is_infiniband() const { return has_infiniband_link; }
+    // Of InfiniBand a subnet manager changes it; QPs look at it in Worker::call() alone.
+    PkeyTable pkeys;
     NeighbourMacs neighbour_macs;           // what paths of a real port name
     FrameInbox* neighbour_inbox = nullptr;  // nullptr: ARP and ND are not received
     FrameInbox* query_inbox = nullptr;      // nullptr: membership queries are not received

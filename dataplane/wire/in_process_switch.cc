@@ -88,17 +88,24 @@ class InProcessSwitch::SwitchPort final : public Port {
 InProcessSwitch::InProcessSwitch(const std::vector<PortSpec>& ports, WorkerHandoff& handoff)
     : handoff_(handoff), specs_(ports), macs_(ports.size()), group_filters_(ports.size()) {
     const std::uint32_t workers = handoff.num_workers();
+    if (std::any_of(ports.begin(), ports.end(), [](const PortSpec& port) { return port.is_infiniband; })) {
+        forwarding_ = std::vector<std::atomic<std::uint32_t>>(kLids);
+        for (std::atomic<std::uint32_t>& port : forwarding_) {
+            port.store(kNoPort, std::memory_order_relaxed);
+        }
+    }
     // Names of rings are the process's: several fabrics may live in one (tests do that).
     static std::atomic<std::uint32_t> instances{0};
     const std::uint32_t instance = instances.fetch_add(1);
     for (std::uint32_t index = 0; index < ports.size(); ++index) {
-        if (const std::uint16_t lid = ports[index].lid; lid == 0) {
+        if (!ports[index].is_infiniband) {
             set_mac(index, ports[index].mac);
         } else {
             // What stands in a packet's first six bytes is no MAC, and never equal to this.
             macs_[index].store(kNoMac, std::memory_order_relaxed);
-            forwarding_.resize(std::max<std::size_t>(forwarding_.size(), lid + 1U), kNoPort);
-            forwarding_[lid] = index;
+            if (ports[index].lid != 0) {
+                set_forwarding(ports[index].lid, index);
+            }
         }
         ports_.push_back(std::make_unique<SwitchPort>(*this, index));
     }
@@ -157,6 +164,10 @@ void InProcessSwitch::set_mac(std::uint32_t port, const wire::Mac& mac) {
     macs_[port].store(mac_number(mac.data()), std::memory_order_relaxed);
 }
 
+void InProcessSwitch::set_forwarding(std::uint16_t lid, std::optional<std::uint32_t> port) {
+    forwarding_.at(lid).store(port.value_or(kNoPort), std::memory_order_relaxed);
+}
+
 std::optional<std::uint32_t> InProcessSwitch::port_of(std::span<const std::byte> frame) const {
     const std::uint64_t mac = mac_number(reinterpret_cast<const std::uint8_t*>(frame.data()));
     for (std::uint32_t port = 0; port < macs_.size(); ++port) {
@@ -184,11 +195,13 @@ rte_ring* InProcessSwitch::route(std::uint32_t from, const rte_mbuf& frame, std:
 rte_ring* InProcessSwitch::route_by_lid(std::uint32_t from, std::span<const std::byte> frame,
                                         std::uint32_t& worker) const {
     const std::uint16_t lid = wire::peek_dlid(frame);
-    if (lid >= forwarding_.size() || forwarding_[lid] == kNoPort) {
+    const std::uint32_t port =
+        lid < forwarding_.size() ? forwarding_[lid].load(std::memory_order_relaxed) : kNoPort;
+    if (port >= ports_.size()) {
         return nullptr;
     }
     worker = handoff_.num_workers() == 1 ? 0 : handoff_.worker_of(wire::peek_ib_dest_qp(frame));
-    return ring(from, forwarding_[lid], worker);
+    return ring(from, port, worker);
 }
 
 bool InProcessSwitch::is_subscribed(std::uint32_t port, const wire::Mac& group) const {

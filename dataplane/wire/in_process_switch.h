@@ -21,12 +21,15 @@ class InProcessSwitch final : public NeighbourResolver {
   public:
     /// Frames in flight from one worker to one port's queue. Few enough that they stay in the cache.
     static constexpr std::uint32_t kRingFrames = 256;
+    /// Unicast LIDs (IBA 4.1.3).
+    static constexpr std::uint32_t kLids = 0xc000;
 
     /// What one port answers to.
     struct PortSpec {
         wire::Mac mac{};
         std::vector<wire::Gid> gids;  // zeros are left out
-        std::uint16_t lid = 0;        // of InfiniBand, where all ports of the switch have one; 0: Ethernet
+        bool is_infiniband = false;   // all ports of a switch, or none
+        std::uint16_t lid = 0;        // of InfiniBand; 0: a subnet manager is to set the forwarding table
     };
 
     /// Throws SetupError when the packet memory is too small for the rings.
@@ -40,6 +43,8 @@ class InProcessSwitch final : public NeighbourResolver {
     [[nodiscard]] std::optional<wire::Mac> resolve(const wire::Gid& gid) const override;
     /// The port has another MAC from now on; resolve() still returns the first. For any thread.
     void set_mac(std::uint32_t port, const wire::Mac& mac);
+    /// Of InfiniBand: packets to that LID, below kLids, go to the port; nullopt: nowhere. For any thread.
+    void set_forwarding(std::uint16_t lid, std::optional<std::uint32_t> port);
     /// The port that a frame of at least 6 bytes is for; none: unknown MAC.
     [[nodiscard]] std::optional<std::uint32_t> port_of(std::span<const std::byte> frame) const;
     /// Frames that no port's MAC or LID matched, or that were too short to have one.
@@ -62,7 +67,8 @@ class InProcessSwitch final : public NeighbourResolver {
     WorkerHandoff& handoff_;
     std::vector<PortSpec> specs_;
     std::vector<std::atomic<std::uint64_t>> macs_;  // as 48-bit numbers, by port; of InfiniBand none
-    std::vector<std::uint32_t> forwarding_;         // InfiniBand: the port of each LID (IBA 18.2.4.3.1)
+    /// InfiniBand: the port of each LID (IBA 18.2.4.3.1).
+    std::vector<std::atomic<std::uint32_t>> forwarding_;
     std::vector<std::unique_ptr<SwitchPort>> ports_;
     struct alignas(64) Cursor {
         std::uint32_t next = 0;

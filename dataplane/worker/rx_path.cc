@@ -272,7 +272,7 @@ void RxPath::dispatch_infiniband(rte_mbuf& frame, TimeNs now, TimeNs protocol_no
             return;
     }
     // A packet without a GRH is for the LID alone (IBA 9.6.1.2.3).
-    if (view_.dlid != device_.lid || (view_.has_grh && !has_gid(view_.dst_gid, 0))) {
+    if (!device_.subnet.has_lid(view_.dlid) || (view_.has_grh && !has_gid(view_.dst_gid, 0))) {
         ++counters_.drop_not_for_us;
         return;
     }

@@ -52,6 +52,10 @@ namespace urnic::shim {
     X(scandirat64)              \
     X(chdir)                    \
     X(socket)                   \
+    X(read)                     \
+    X(__read_chk)               \
+    X(write)                    \
+    X(ioctl)                    \
     X(madvise)                  \
     X(process_madvise)          \
     X(mremap)                   \

@@ -16,6 +16,7 @@
 #include "abi/context_token.h"
 #include "verbs_provider/shim/functions.h"
 #include "verbs_provider/shim/path_map.h"
+#include "verbs_provider/shim/umad.h"
 
 namespace urnic::shim {
 namespace {
@@ -76,19 +77,27 @@ using Compare = int (*)(const void*, const void*);
         const urnic::shim::MappedPath mapped(path);                                      \
         return urnic::shim::call<result>(urnic::shim::Function::k_##name, mapped.get()); \
     }
+/// open(), which reaches the daemon's sockets too. `flags` is a parameter.
+#define URNIC_HOOK_OPEN(name, parameters, ...)                                                             \
+    URNIC_DECLARE(int, name, URNIC_UNPACK parameters);                                                     \
+    int urnic_shim_##name(URNIC_UNPACK parameters) {                                                       \
+        const urnic::shim::MappedPath mapped(path);                                                        \
+        const int fd = urnic::shim::call<int>(urnic::shim::Function::k_##name, mapped.get(), __VA_ARGS__); \
+        return fd >= 0 || mapped.get() == path ? fd : urnic::shim::open_umad(mapped.get(), flags);         \
+    }
 #define URNIC_UNPACK(...) __VA_ARGS__
 // NOLINTEND(bugprone-macro-parentheses)
 
 // open() and openat() are variadic; in the x86-64 and AArch64 calling conventions their mode travels like a
 // third and fourth fixed parameter, and is a harmless leftover where the caller gave none.
-URNIC_HOOK(int, open, (const char* path, int flags, mode_t mode), flags, mode)
-URNIC_HOOK(int, open64, (const char* path, int flags, mode_t mode), flags, mode)
-URNIC_HOOK(int, __open, (const char* path, int flags, mode_t mode), flags, mode)
-URNIC_HOOK(int, __open64, (const char* path, int flags, mode_t mode), flags, mode)
+URNIC_HOOK_OPEN(open, (const char* path, int flags, mode_t mode), flags, mode)
+URNIC_HOOK_OPEN(open64, (const char* path, int flags, mode_t mode), flags, mode)
+URNIC_HOOK_OPEN(__open, (const char* path, int flags, mode_t mode), flags, mode)
+URNIC_HOOK_OPEN(__open64, (const char* path, int flags, mode_t mode), flags, mode)
 URNIC_HOOK_AT(int, openat, (int dir_fd, const char* path, int flags, mode_t mode), flags, mode)
 URNIC_HOOK_AT(int, openat64, (int dir_fd, const char* path, int flags, mode_t mode), flags, mode)
-URNIC_HOOK(int, __open_2, (const char* path, int flags), flags)
-URNIC_HOOK(int, __open64_2, (const char* path, int flags), flags)
+URNIC_HOOK_OPEN(__open_2, (const char* path, int flags), flags)
+URNIC_HOOK_OPEN(__open64_2, (const char* path, int flags), flags)
 URNIC_HOOK_AT(int, __openat_2, (int dir_fd, const char* path, int flags), flags)
 URNIC_HOOK_AT(int, __openat64_2, (int dir_fd, const char* path, int flags), flags)
 
@@ -177,4 +186,31 @@ int urnic_shim_fstat(int fd, struct stat* out) {
         errno = saved;
     }
     return result;
+}
+
+// umad devices, which are sockets; for all other descriptors these cost a load and a jump.
+URNIC_DECLARE(ssize_t, read, int fd, void* buffer, size_t size);
+ssize_t urnic_shim_read(int fd, void* buffer, size_t size) {
+    return urnic::shim::is_umad(fd)
+               ? urnic::shim::read_umad(fd, buffer, size)
+               : urnic::shim::call<ssize_t>(urnic::shim::Function::k_read, fd, buffer, size);
+}
+URNIC_DECLARE(ssize_t, __read_chk, int fd, void* buffer, size_t size, size_t room);
+ssize_t urnic_shim___read_chk(int fd, void* buffer, size_t size, size_t room) {
+    return urnic::shim::is_umad(fd) && size <= room
+               ? urnic::shim::read_umad(fd, buffer, size)
+               : urnic::shim::call<ssize_t>(urnic::shim::Function::k___read_chk, fd, buffer, size, room);
+}
+URNIC_DECLARE(ssize_t, write, int fd, const void* buffer, size_t size);
+ssize_t urnic_shim_write(int fd, const void* buffer, size_t size) {
+    return urnic::shim::is_umad(fd)
+               ? urnic::shim::write_umad(fd, buffer, size)
+               : urnic::shim::call<ssize_t>(urnic::shim::Function::k_write, fd, buffer, size);
+}
+// Variadic, too.
+URNIC_DECLARE(int, ioctl, int fd, unsigned long request, void* argument);
+int urnic_shim_ioctl(int fd, unsigned long request, void* argument) {
+    return urnic::shim::is_umad(fd)
+               ? urnic::shim::ioctl_umad(fd, request, argument)
+               : urnic::shim::call<int>(urnic::shim::Function::k_ioctl, fd, request, argument);
 }

@@ -96,6 +96,9 @@ int query_port(struct ibv_context* ibv_context, std::uint8_t port_num, struct ib
     attr->qkey_viol_cntr = reply.qkey_violation_counter;
     attr->pkey_tbl_len = reply.pkey_table_len;
     attr->lid = reply.lid;
+    attr->lmc = reply.lmc;
+    attr->sm_lid = reply.sm_lid;
+    attr->sm_sl = reply.sm_sl;
     attr->max_vl_num = reply.max_vl_num;
     attr->active_width = reply.active_width;
     attr->active_speed = reply.active_speed;

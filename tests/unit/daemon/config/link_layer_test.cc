@@ -61,6 +61,21 @@ TEST(LinkLayer, Mistakes) {
                 HasSubstr("which is Ethernet's"));
 }
 
+TEST(LinkLayer, SubnetManager) {
+    const std::string external = kIb + "subnet_manager = \"external\"\n";
+    EXPECT_EQ(mistake_in(rnic_text(0, external) + rnic_text(1, external)), "");
+    const auto parsed = parse_config(rnic_text(0, external) + rnic_text(1, external), "f.toml");
+    ASSERT_TRUE(std::holds_alternative<Config>(parsed));
+    EXPECT_TRUE(std::get<Config>(parsed).rnics.at(1).has_external_sm);
+    EXPECT_EQ(std::get<Config>(parsed).rnics.at(1).lid, 0);
+    EXPECT_EQ(mistake_in(rnic_text(0, kIb + "subnet_manager = \"builtin\"\nlid = 3\n")), "");
+    EXPECT_THAT(mistake_in(rnic_text(0, kIb + "subnet_manager = \"opensm\"")), HasSubstr("\"builtin\""));
+    EXPECT_THAT(mistake_in(rnic_text(0, external + "lid = 1")), HasSubstr("'lid' goes with subnet_manager"));
+    EXPECT_THAT(mistake_in(rnic_text(0, "subnet_manager = \"external\"")), HasSubstr("goes with link_layer"));
+    EXPECT_THAT(mistake_in(rnic_text(0, external) + rnic_text(1, kIb)),
+                HasSubstr("another 'subnet_manager' than"));
+}
+
 TEST(LinkLayer, WhatIsOfEthernetAlone) {
     for (const auto& [keys, name] : {std::pair("ipv4 = \"10.0.0.1/24\"", "'ipv4'"),
                                      {"ipv6 = \"fd00::1/64\"", "'ipv6'"},

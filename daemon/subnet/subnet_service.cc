@@ -1,0 +1,263 @@
+#include "daemon/subnet/subnet_service.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "daemon/control/port_counters.h"
+#include "daemon/state/port_state.h"
+#include "os/log.h"
+#include "os/monotonic_clock.h"
+
+namespace urnic::daemon {
+
+namespace {
+
+namespace mad = wire::mad;
+using subnet::PortCounter;
+
+/// Management packets of one round of the event loop, before clients have their turn.
+constexpr std::size_t kPacketsPerRound = 4096;
+constexpr std::uint16_t kLidsPerBlock = 64;
+
+std::uint64_t host_order(std::uint64_t guid) {
+    return std::endian::native == std::endian::little ? __builtin_bswap64(guid) : guid;
+}
+
+/// Of a fabric's switch: its first RNIC's with another bit of the company's part, so that it is nobody
+/// else's.
+std::uint64_t switch_guid(std::uint64_t first_rnic_guid) { return first_rnic_guid ^ 0x0400'0000'0000'0000; }
+
+struct CounterName {
+    PortCounter counter;
+    const char* name;         // as daemon/control/port_counters.h has it
+    const char* at_the_peer;  // what the other end of the cable counts for it; nullptr: nothing is known
+};
+constexpr CounterName kCounterNames[] = {
+    {PortCounter::kLinkDowned, "link_downed", "link_downed"},
+    {PortCounter::kRcvErrors, "port_rcv_errors", nullptr},
+    {PortCounter::kXmitDiscards, "port_xmit_discards", nullptr},
+    {PortCounter::kXmitData, "port_xmit_data", "port_rcv_data"},
+    {PortCounter::kRcvData, "port_rcv_data", "port_xmit_data"},
+    {PortCounter::kXmitPkts, "port_xmit_packets", "port_rcv_packets"},
+    {PortCounter::kRcvPkts, "port_rcv_packets", "port_xmit_packets"},
+    {PortCounter::kXmitWait, "port_xmit_wait", nullptr},
+    {PortCounter::kUnicastXmitPkts, "unicast_xmit_packets", "unicast_rcv_packets"},
+    {PortCounter::kUnicastRcvPkts, "unicast_rcv_packets", "unicast_xmit_packets"},
+    {PortCounter::kMulticastXmitPkts, "multicast_xmit_packets", "multicast_rcv_packets"},
+    {PortCounter::kMulticastRcvPkts, "multicast_rcv_packets", "multicast_xmit_packets"},
+};
+
+}  // namespace
+
+SubnetService::SubnetService(ControlState& control, std::vector<InfinibandFabric> fabrics,
+                             const std::string& tree)
+    : control_(control), fabrics_(std::move(fabrics)) {
+    for (std::uint32_t i = 0; i < fabrics_.size(); ++i) {
+        add_fabric(i);
+    }
+    // The number of a umad is its RNIC's place among those of InfiniBand (Sysroot::write()).
+    std::sort(ports_.begin(), ports_.end(),
+              [](const Port& a, const Port& b) { return a.rnic->device->index < b.rnic->device->index; });
+    UmadServer::Effects effects;
+    effects.send = [this](std::uint32_t port, const subnet::MadPacket& packet) {
+        subnet_.send(ports_.at(port).node, packet);
+    };
+    effects.set_is_sm = [this](std::uint32_t port, bool is_sm) {
+        subnet_.set_is_sm(ports_.at(port).node, is_sm, clock_now());
+        sync(ports_.at(port), false);
+    };
+    effects.after_input = [this] { run(); };
+    umads_.emplace(control, tree, static_cast<std::uint32_t>(ports_.size()), std::move(effects));
+    timer_events_ = control.event_loop.add(timer_.fd(), [this] {
+        timer_.acknowledge();
+        armed_for_ = kNever;
+        run();
+    });
+    control.observers.push_back(this);
+}
+
+SubnetService::~SubnetService() {
+    std::erase(control_.observers, static_cast<RnicObserver*>(this));
+    control_.event_loop.remove(timer_events_);
+}
+
+void SubnetService::add_fabric(std::uint32_t index) {
+    const InfinibandFabric& fabric = fabrics_[index];
+    subnet::NodeOptions of_switch;
+    of_switch.type = mad::kSwitch;
+    of_switch.num_ports = static_cast<std::uint8_t>(fabric.devices.size());
+    of_switch.description = "urnic switch of " + fabric.name;
+    of_switch.guid = switch_guid(host_order(control_.devices.at(fabric.devices.front())->device->node_guid));
+    const subnet::NodeId switch_node = subnet_.add(of_switch);
+    switches_.push_back(switch_node);
+    for (std::uint32_t i = 0; i < fabric.devices.size(); ++i) {
+        RnicState& rnic = *control_.devices.at(fabric.devices[i]);
+        const dataplane::Device& device = *rnic.device;
+        subnet::NodeOptions options;
+        options.guid = host_order(device.node_guid);
+        options.description = device.name;
+        options.pkeys = device.pkeys;
+        options.port.lid = device.subnet.lid;
+        options.port.mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
+        const auto switch_port = static_cast<std::uint8_t>(i + 1);
+        ports_.push_back({subnet_.add(options), &rnic, index, switch_port});
+        subnet_.connect(ports_.back().node, 1, switch_node, switch_port);
+        if (!fabric.has_external_sm) {
+            subnet_.node(switch_node).linear.at(device.subnet.lid) = switch_port;
+            subnet_.node(switch_node).ports[switch_port].info.port_state = mad::kActive;
+            subnet_.node(ports_.back().node).ports[1].info.port_state = mad::kActive;
+        }
+        sync(ports_.back(), false);
+    }
+}
+
+SubnetService::Port* SubnetService::port_of_node(subnet::NodeId node) {
+    const auto port = std::find_if(ports_.begin(), ports_.end(),
+                                   [&](const Port& candidate) { return candidate.node == node; });
+    return port == ports_.end() ? nullptr : &*port;
+}
+
+SubnetService::Port* SubnetService::port_of_rnic(const RnicState& rnic) {
+    const auto port = std::find_if(ports_.begin(), ports_.end(),
+                                   [&](const Port& candidate) { return candidate.rnic == &rnic; });
+    return port == ports_.end() ? nullptr : &*port;
+}
+
+/// Carries what is under way to its end, and no more than a round's share.
+void SubnetService::run() {
+    if (is_running_) {
+        return;
+    }
+    is_running_ = true;
+    const TimeNs now = clock_now();
+    umads_->advance(now);
+    const bool has_more = subnet_.advance(now, kPacketsPerRound);
+    is_running_ = false;
+    arm(has_more);
+}
+
+void SubnetService::arm(bool has_more) {
+    const TimeNs next = has_more ? clock_now() : umads_->next_event();
+    if (next != armed_for_) {
+        armed_for_ = next;
+        timer_.set_at(next);
+    }
+}
+
+void SubnetService::tell(const Port& port, std::optional<AsyncEventType> event) {
+    for (RnicObserver* observer : control_.observers) {
+        observer->on_subnet(*port.rnic, event);
+    }
+}
+
+/// The RNIC follows its port's attributes.
+void SubnetService::sync(Port& port, bool is_reregister) {
+    const mad::PortInfo& info = subnet_.node(port.node).ports[1].info;
+    dataplane::SubnetPortInfo& own = port.rnic->device->subnet;
+    const bool has_new_lid = own.lid != info.lid || own.lmc != info.lmc;
+    const bool has_new_sm = own.sm_lid != info.master_sm_lid || own.sm_sl != info.master_sm_sl;
+    own.lid = info.lid;
+    own.lmc = info.lmc;
+    own.sm_lid = info.master_sm_lid;
+    own.sm_sl = info.master_sm_sl;
+    own.capability_mask = info.capability_mask;
+    own.state = info.port_state;
+    tell(port, has_new_lid ? std::optional(AsyncEventType::kLidChange) : std::nullopt);
+    if (has_new_sm) {
+        tell(port, AsyncEventType::kSmChange);
+    }
+    if (is_reregister) {
+        tell(port, AsyncEventType::kClientReregister);
+    }
+    const bool is_active = info.port_state == mad::kActive;
+    // A port that nobody manages is active while it has a link.
+    if (fabrics_[port.fabric].has_external_sm) {
+        report_port(control_, *port.rnic, PortFact::kManaged, is_active);
+    }
+}
+
+void SubnetService::on_change(subnet::NodeId node, const subnet::Change& change) {
+    if (Port* port = port_of_node(node); port != nullptr) {
+        if (change.kind == subnet::Change::Kind::kPort) {
+            sync(*port, change.is_reregister);
+        } else if (change.kind == subnet::Change::Kind::kPkeys) {
+            // QPs that have chosen an entry keep what stood in it.
+            port->rnic->device->pkeys = subnet_.node(node).ports[1].pkeys;
+            tell(*port, AsyncEventType::kPkeyChange);
+        }
+        return;
+    }
+    const auto fabric = static_cast<std::uint32_t>(
+        std::distance(switches_.begin(), std::find(switches_.begin(), switches_.end(), node)));
+    if (change.kind == subnet::Change::Kind::kLinear) {
+        write_forwarding(fabric, change.block);
+    }
+    if (change.kind == subnet::Change::Kind::kSwitch) {
+        // Its top may be another.
+        for (std::uint16_t block = 0; block < subnet::kLinearFdbCap / kLidsPerBlock; ++block) {
+            write_forwarding(fabric, block);
+        }
+    }
+}
+
+void SubnetService::write_forwarding(std::uint32_t fabric, std::uint16_t block) {
+    const subnet::Node& node = subnet_.node(switches_.at(fabric));
+    for (std::uint16_t i = 0; i < kLidsPerBlock; ++i) {
+        const auto lid = static_cast<std::uint16_t>(block * kLidsPerBlock + i);
+        const std::uint8_t port = node.forward(lid);
+        fabrics_[fabric].set_forwarding(lid, port == 0 || port == subnet::kNoPort
+                                                 ? std::nullopt
+                                                 : std::optional<std::uint32_t>(port - 1U));
+    }
+}
+
+void SubnetService::on_port_state(subnet::NodeId node, std::uint8_t /*port*/) {
+    if (Port* port = port_of_node(node); port != nullptr) {
+        sync(*port, false);
+    }
+}
+
+void SubnetService::on_link(RnicState& rnic, bool has_link) {
+    Port* port = port_of_rnic(rnic);
+    if (port == nullptr) {
+        return;
+    }
+    subnet_.set_enabled(port->node, 1, has_link, clock_now());
+    if (has_link && !fabrics_[port->fabric].has_external_sm) {
+        subnet_.node(port->node).ports[1].info.port_state = mad::kActive;
+        subnet_.node(switches_[port->fabric]).ports[port->switch_port].info.port_state = mad::kActive;
+        sync(*port, false);
+    }
+    run();
+}
+
+bool SubnetService::deliver(subnet::NodeId node, const subnet::MadPacket& packet) {
+    const Port* port = port_of_node(node);
+    return port != nullptr &&
+           umads_->deliver(static_cast<std::uint32_t>(std::distance(std::as_const(ports_).data(), port)),
+                           packet, clock_now());
+}
+
+/// A switch's port counts what its RNIC counts, the other way round.
+void SubnetService::read_counters(subnet::NodeId node, std::uint8_t port, subnet::PortCounterValues& values) {
+    const auto is_meant = [&](const Port& candidate) {
+        return candidate.node == node ||
+               (switches_[candidate.fabric] == node && candidate.switch_port == port);
+    };
+    const auto found = std::find_if(ports_.begin(), ports_.end(), is_meant);
+    if (found == ports_.end()) {
+        return;
+    }
+    std::map<std::string, std::uint64_t> named;
+    for (const auto& [name, value] :
+         port_counters(sum_counters(*found->rnic->device, control_.num_workers()))) {
+        named[name] = value;
+    }
+    for (const CounterName& one : kCounterNames) {
+        const char* name = found->node == node ? one.name : one.at_the_peer;
+        values.at(static_cast<std::size_t>(one.counter)) = name == nullptr ? 0 : named.at(name);
+    }
+}
+
+}  // namespace urnic::daemon

@@ -1,0 +1,77 @@
+// Management of the subnets of InfiniBand: their nodes, agents and programs (docs/adr/0033). The control
+// thread's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "daemon/state/control_state.h"
+#include "daemon/subnet/umad_server.h"
+#include "os/event_loop.h"
+#include "os/timer_fd.h"
+#include "rnic/subnet/subnet.h"
+
+namespace urnic::daemon {
+
+/// A fabric of InfiniBand: one switch, whose port i + 1 has devices[i].
+struct InfinibandFabric {
+    std::string name;
+    std::vector<std::uint32_t> devices;  // Device::index
+    bool has_external_sm = false;
+    /// Packets to the LID go to devices[port]; nullopt: nowhere.
+    std::function<void(std::uint16_t lid, std::optional<std::uint32_t> port)> set_forwarding;
+};
+
+class SubnetService final : private subnet::SubnetHost, private RnicObserver {
+  public:
+    /// After the sysroot was written at `tree`. Throws std::system_error: sockets cannot be made there.
+    SubnetService(ControlState& control, std::vector<InfinibandFabric> fabrics, const std::string& tree);
+    SubnetService(const SubnetService&) = delete;
+    SubnetService& operator=(const SubnetService&) = delete;
+    ~SubnetService() override;
+
+    [[nodiscard]] const subnet::SubnetCounters& counters() const { return subnet_.counters(); }
+
+  private:
+    /// An RNIC's node, and the number of its umad.
+    struct Port {
+        subnet::NodeId node = 0;
+        RnicState* rnic = nullptr;
+        std::uint32_t fabric = 0;
+        std::uint8_t switch_port = 0;
+    };
+
+    void add_fabric(std::uint32_t index);
+    [[nodiscard]] Port* port_of_node(subnet::NodeId node);
+    [[nodiscard]] Port* port_of_rnic(const RnicState& rnic);
+    void run();
+    void arm(bool has_more);
+    void tell(const Port& port, std::optional<AsyncEventType> event);
+    void sync(Port& port, bool is_reregister);
+    void write_forwarding(std::uint32_t fabric, std::uint16_t block);
+
+    void on_change(subnet::NodeId node, const subnet::Change& change) override;
+    void on_port_state(subnet::NodeId node, std::uint8_t port) override;
+    bool deliver(subnet::NodeId node, const subnet::MadPacket& packet) override;
+    void read_counters(subnet::NodeId node, std::uint8_t port, subnet::PortCounterValues& values) override;
+
+    void on_port_state(const RnicState& /*rnic*/, bool /*is_up*/) override {}
+    void on_gids(const RnicState& /*rnic*/) override {}
+    void on_link(RnicState& rnic, bool has_link) override;
+
+    ControlState& control_;
+    std::vector<InfinibandFabric> fabrics_;
+    std::vector<subnet::NodeId> switches_;  // by fabric
+    std::vector<Port> ports_;               // by umad
+    subnet::Subnet subnet_{*this};
+    std::optional<UmadServer> umads_;
+    TimerFd timer_;
+    EventLoop::Id timer_events_ = 0;
+    TimeNs armed_for_ = kNever;
+    bool is_running_ = false;
+};
+
+}  // namespace urnic::daemon

@@ -1,0 +1,171 @@
+"""A subnet of InfiniBand that a stock subnet manager runs: opensm and infiniband-diags on an in-process fabric."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+
+import harness
+import with_daemon
+
+NEEDED = ("opensm", "ibstat", "ibnetdiscover", "iblinkinfo", "ibroute", "sminfo", "smpquery", "saquery", "perfquery", "ibtracert", "ibping",
+          "ibqueryerrors")
+RNICS = 3
+SBIN = ("/usr/sbin", "/sbin")
+
+
+def tool(name):
+    return shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", ""), *SBIN)))
+
+
+class Subnet(with_daemon.WithDaemon):
+    subnet_manager = "external"
+
+    def daemon_command(self):
+        config = self.dir / "urnicd.toml"
+        text = config.read_text(encoding="utf-8").split("[[rnic]]")[0]
+        for number in range(RNICS):
+            text += (f'[[rnic]]\nname = "urnic{number}"\nport = "fabric"\nfabric = "lab"\nlink_layer = "infiniband"\n'
+                     f'subnet_manager = "{self.subnet_manager}"\n')
+        config.write_text(text, encoding="utf-8")
+        return super().daemon_command()
+
+    def here(self, name, *words):
+        return [str(harness.URNIC), "run", "--socket", str(self.socket), "--", tool(name) or name, *(str(word) for word in words)]
+
+    def port(self, number, name):
+        file = self.run_dir / f"sysroot/sys/class/infiniband/urnic{number}/ports/1/{name}"
+        return file.read_text(encoding="utf-8").strip()
+
+    def states(self):
+        return [self.port(number, "state") for number in range(RNICS)]
+
+    def start_opensm(self, number=0, priority=5):
+        """In a folder of its own; returns the process and its log."""
+        folder = self.dir / f"opensm{number}"
+        folder.mkdir(exist_ok=True)
+        guid = self.port(number, "gids/0").replace(":", "")[16:]
+        log = folder / "opensm.log"
+        (folder / "opensm.conf").write_text("sweep_interval 1\nsminfo_polling_timeout 500\npolling_retry_number 2\nforce_log_flush TRUE\n", encoding="utf-8")
+        process = harness.start(self.here("opensm", "-g", f"0x{guid}", "-p", priority, "-f", log, "-F", folder / "opensm.conf"),
+                                env={**harness.clean_environment(), "OSM_TMP_DIR": str(folder), "OSM_CACHE_DIR": str(folder)})
+        self.addCleanup(harness.finish, process)
+        self.addCleanup(harness.end_group, process)
+        return process, log
+
+    def bring_up(self):
+        process, log = self.start_opensm()
+        self.assertTrue(harness.wait_until(lambda: process.poll() is not None or self.states() == ["4: ACTIVE"] * RNICS),
+                        "opensm brings no port up")
+        self.assertIsNone(process.poll(), log.read_text(encoding="utf-8", errors="replace") if log.exists() else "opensm ended")
+        self.assertTrue(harness.wait_until(lambda: "SUBNET UP" in log.read_text(encoding="utf-8", errors="replace")))
+        return process, log
+
+    def ask(self, name, *words):
+        return self.run_ok(self.here(name, *words)).out
+
+    @classmethod
+    def setUpClass(cls):
+        missing = [name for name in NEEDED if tool(name) is None]
+        if missing:
+            raise AssertionError(f"{', '.join(missing)} not found: scripts/setup installs them")
+
+
+class External(Subnet):
+    def test_ports_wait_for_a_subnet_manager(self):
+        self.assertEqual(self.states(), ["2: INIT"] * RNICS)
+        self.assertEqual(self.port(0, "lid"), "0x0")
+        text = self.ask("ibstat", "urnic1")
+        self.assertRegex(text, r"State: Initializing\s+Physical state: LinkUp")
+        # Directed routes work before there is any LID.
+        self.assertRegex(self.ask("smpquery", "-C", "urnic0", "-D", "nodeinfo", "0,1"), r"NodeType:\.+Switch\s+NumPorts:\.+3")
+        self.assertIn("urnic2", self.ask("smpquery", "-C", "urnic0", "-D", "nodedesc", "0,1,3"))
+        refused = harness.run(self.here("smpquery", "-C", "urnic0", "-D", "-t", "100", "nodeinfo", "0,1,4"))
+        self.assertNotEqual(refused.returncode, 0, str(refused))
+
+    def test_opensm_and_diagnostics(self):
+        """One subnet manager for all of them: what each tool prints is compared with what it has set."""
+        self.bring_up()
+        lids = [int(self.port(number, "lid"), 16) for number in range(RNICS)]
+        self.assertEqual(len(set(lids) - {0}), RNICS)
+        self.assertEqual({self.port(number, "sm_lid") for number in range(RNICS)}, {hex(lids[0])})
+        self.assertRegex(self.ask("ibstat", "urnic1"), rf"State: Active[\s\S]*Base lid: {lids[1]}\n")
+        self.assertRegex(self.ask("sminfo", "-C", "urnic1"), rf"sm lid {lids[0]} .*priority 5 state 3 SMINFO_MASTER")
+        net = self.ask("ibnetdiscover", "-C", "urnic0")
+        self.assertRegex(net, r'(?m)^Switch\s+3 .*"urnic switch of lab"')
+        self.assertEqual(sorted(re.findall(r'(?m)^Ca\s+1 .*# "(\w+)"', net)), ["urnic0", "urnic1", "urnic2"])
+        self.assertEqual(len(re.findall(r"Active/\s+LinkUp", self.ask("iblinkinfo", "-C", "urnic0"))), 2 * RNICS)
+        switch_lid = int(re.search(r"base port 0 lid (\d+)", net).group(1))
+        self.assertRegex(self.ask("ibroute", "-C", "urnic0", switch_lid), rf"(?i)0x{lids[2]:04x} 003")
+        self.assertRegex(self.ask("ibtracert", "-C", "urnic0", lids[0], lids[2]), r"\[1\] -> .*switch port[\s\S]*\[3\] -> ca port")
+        self.assertIn("urnic1", self.ask("smpquery", "-C", "urnic0", "nodedesc", lids[1]))
+        self.assertRegex(self.ask("smpquery", "-C", "urnic0", "pkeys", lids[1]), "0xffff")
+        nodes = self.ask("saquery", "-C", "urnic2", "-N")
+        self.assertEqual(len(re.findall(r"NodeRecord dump", nodes)), RNICS + 1)
+        self.assertIn(f"dlid....................{lids[1]}", self.ask("saquery", "-C", "urnic2", "--src-to-dst", f"{lids[2]}:{lids[1]}"))
+        self.assertGreaterEqual(len(re.findall("PathRecord dump", self.ask("saquery", "-C", "urnic2", "-p"))), RNICS * RNICS)
+        self.assertIn("3 packets transmitted, 3 received", self.ask("ibping", "-C", "urnic0", "-c", 3, lids[1]))
+        self.ask("ibqueryerrors", "-C", "urnic0")
+
+    def test_data_and_counters(self):
+        self.bring_up()
+        port = harness.free_port()
+        common = ["-p", port, "-n", 500]
+        self.run_pair(self.here("ibv_rc_pingpong", *common, "-d", "urnic1"),
+                      self.here("ibv_rc_pingpong", *common, "-d", "urnic0", "127.0.0.1"), port)
+        lid = int(self.port(1, "lid"), 16)
+
+        def sent():
+            return int(re.search(r"PortXmitPkts:\.*(\d+)", self.ask("perfquery", "-C", "urnic0", "-x", lid, 1)).group(1))
+        self.assertGreaterEqual(sent(), 500)
+        self.ask("perfquery", "-C", "urnic0", "-x", "-R", lid, 1)
+        self.assertEqual(sent(), 0)
+
+    def test_a_link_down_and_up(self):
+        _, log = self.bring_up()
+        self.assert_ok(self.urnic("port", "urnic2", "down", "--socket", self.socket))
+        self.assertEqual(self.port(2, "state"), "1: DOWN")
+        self.assert_ok(self.urnic("port", "urnic2", "up", "--socket", self.socket))
+        self.assertTrue(harness.wait_until(lambda: self.states() == ["4: ACTIVE"] * RNICS), log.read_text(errors="replace"))
+
+    def test_another_subnet_manager_takes_over(self):
+        master, _ = self.bring_up()
+        lids = [self.port(number, "lid") for number in range(RNICS)]
+        standby, log = self.start_opensm(number=1, priority=3)
+        self.assertTrue(harness.wait_until(lambda: log.exists() and "STANDBY" in log.read_text(errors="replace")
+                                           or standby.poll() is not None))
+        self.assertIsNone(standby.poll())
+        os.killpg(master.pid, signal.SIGKILL)
+        self.assertTrue(harness.wait_until(lambda: self.port(0, "sm_lid") == lids[1]), log.read_text(errors="replace"))
+        self.assertEqual(self.states(), ["4: ACTIVE"] * RNICS)
+
+
+class Builtin(Subnet):
+    subnet_manager = "builtin"
+
+    def test_diagnostics_without_a_subnet_manager(self):
+        self.assertEqual(self.states(), ["4: ACTIVE"] * RNICS)
+        self.assertRegex(self.ask("smpquery", "-C", "urnic0", "portinfo", 3), r"LinkState:\.+Active")
+        self.assertIn("3 packets transmitted, 3 received", self.ask("ibping", "-C", "urnic0", "-c", 3, 2))
+        self.assertEqual(len(re.findall(r"(?m)^Ca\s", self.ask("ibnetdiscover", "-C", "urnic0"))), RNICS)
+
+    def test_others_may_not(self):
+        """umad is root's and the daemon's user's: with the subnet's management comes all of it."""
+        umad = self.run_dir / "sysroot/dev/infiniband/umad0"
+        self.assertTrue(umad.is_socket())
+        self.assertEqual(umad.stat().st_mode & 0o022, 0)
+        if os.getuid() != 0:
+            return
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        refused = harness.run([*nobody, *self.here("smpquery", "-C", "urnic0", "-D", "nodeinfo", "0")])
+        self.assertNotEqual(refused.returncode, 0, str(refused))
+        # Whatever the socket's mode is.
+        umad.chmod(0o666)
+        (pathlib.Path(umad).parent / ".umad_control").chmod(0o666)
+        refused = harness.run([*nobody, *self.here("smpquery", "-C", "urnic0", "-D", "nodeinfo", "0")])
+        self.assertNotEqual(refused.returncode, 0, str(refused))
+
+
+if __name__ == "__main__":
+    harness.main()
