@@ -1,5 +1,7 @@
 // The discovery shim, seen by a program that runs under it.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,7 +10,10 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
+
+#include "abi/umad.h"
 
 namespace {
 
@@ -154,6 +159,56 @@ TEST(ShimLibrary, NeedsTheCLibraryAlone) {
     }
     ASSERT_EQ(pclose(out), 0);
     EXPECT_EQ(needed, std::vector<std::string>{"[libc.so.6]\n"});
+}
+
+/// A daemon with one umad socket: it says hello to who connects, sends him a datagram, and is gone.
+class UmadSocket {
+  public:
+    UmadSocket(const fs::path& path, int error, const std::string& datagram)
+        : listener_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+        fs::create_directories(path.parent_path());
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        path.string().copy(address.sun_path, sizeof address.sun_path - 1);
+        EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+        EXPECT_EQ(listen(listener_, 1), 0);
+        daemon_ = std::thread([this, error, datagram] {
+            const int peer = accept(listener_, nullptr, nullptr);
+            const urnic::abi::UmadHello hello{urnic::abi::kUmadMagic, error, 1};
+            (void)send(peer, &hello, sizeof hello, MSG_NOSIGNAL);
+            if (!datagram.empty()) {
+                (void)send(peer, datagram.data(), datagram.size(), MSG_NOSIGNAL);
+            }
+            close(peer);
+        });
+    }
+    UmadSocket(const UmadSocket&) = delete;
+    UmadSocket& operator=(const UmadSocket&) = delete;
+    ~UmadSocket() {
+        daemon_.join();
+        close(listener_);
+    }
+
+  private:
+    int listener_;
+    std::thread daemon_;
+};
+
+TEST_F(Shim, AUmadDeviceIsASocketOfTheDaemon) {
+    const auto probe_with = [&](int error, const std::string& datagram) {
+        const fs::path path = root() / "dev/infiniband/umad0";
+        fs::remove(path);
+        const UmadSocket daemon(path, error, datagram);
+        return probe("open", "/dev/infiniband/umad0");
+    };
+    EXPECT_EQ(probe_with(0, "datagram"), "datagram");
+    // Longer than what the probe reads into: it stays where it is (ENOSPC).
+    EXPECT_EQ(probe_with(0, std::string(300, 'x')), "error 28 in read\n");
+    // The daemon is gone (ENODEV), or refuses (EACCES).
+    EXPECT_EQ(probe_with(0, ""), "error 19 in read\n");
+    EXPECT_EQ(probe_with(13, ""), "error 13 in open\n");
+    // Nobody listens there (ECONNREFUSED).
+    EXPECT_EQ(probe("open", "/dev/infiniband/umad0"), "error 111 in open\n");
 }
 
 }  // namespace
