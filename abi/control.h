@@ -70,6 +70,7 @@ enum class Op : std::uint32_t {
     kCongestion,
     kAttachProcess,
     kCmAccept,
+    kCapture,  // abi/capture.h
 };
 
 struct RequestHeader {

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <vector>
 
+#include "abi/capture.h"
 #include "abi/control.h"
 #include "cli/launch_error.h"
 #include "os/unique_fd.h"
@@ -416,6 +417,35 @@ void set_congestion(const fs::path& socket, const std::string& device, std::uint
     std::memcpy(request.device, device.data(), device.size());
     std::memcpy(request.values, values.data(), values.size());
     (void)ask_about_congestion(socket, request);
+}
+
+StartedCapture start_capture(const fs::path& socket, abi::CaptureRequest request, int buffer) {
+    StartedCapture started;
+    started.connection = connect_to(socket);
+    request.header = {abi::kControlMagic, abi::Op::kCapture, 1, sizeof(request)};
+    UniqueFd file;
+    const std::vector<std::byte> bytes =
+        exchange(started.connection.get(), socket, &request, sizeof(request), &file, buffer);
+    const abi::ReplyHeader header = header_of(bytes, abi::Op::kCapture, socket);
+    if (header.error == EPERM) {
+        throw LaunchError(fmt::format(
+            "{} may not capture at {}: only root and the user that urnicd runs as may, since packets "
+            "have the data of all who use its RNICs. Use sudo, or a daemon of your own (urnic run "
+            "--standalone)",
+            user_name(), socket.string()));
+    }
+    if (header.error == EPROTO || header.error == EOPNOTSUPP) {
+        throw LaunchError(fmt::format("urnicd at {} has no captures: it is older than this urnic. Restart it",
+                                      socket.string()));
+    }
+    const auto reply = accepted<abi::CaptureReply>(bytes, header, socket);
+    if (file.get() < 0) {
+        throw LaunchError(fmt::format("urnicd at {} names no RNICs: its reply has no file", socket.string()));
+    }
+    started.rnics = read_all(file.get());
+    started.rings = reply.rings;
+    started.ring_bytes = reply.ring_bytes;
+    return started;
 }
 
 }  // namespace urnic::cli

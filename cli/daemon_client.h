@@ -5,6 +5,9 @@
 #include <filesystem>
 #include <string>
 
+#include "abi/capture.h"
+#include "os/unique_fd.h"
+
 namespace urnic::cli {
 
 /// The daemon that the caller runs under (URNIC_RUN_DIR), otherwise /run/urnic/control.sock.
@@ -43,5 +46,16 @@ void set_port(const std::filesystem::path& socket, const std::string& device, bo
 /// lines.
 void set_congestion(const std::filesystem::path& socket, const std::string& device, std::uint32_t qpn,
                     const std::string& values);
+
+/// `urnic capture`.
+struct StartedCapture {
+    UniqueFd connection;  // the capture ends with it
+    std::string rnics;    // abi::CaptureReply's list, JSON text
+    std::uint32_t rings = 0;
+    std::uint64_t ring_bytes = 0;
+};
+/// `buffer`: a sealed memfd. Throws LaunchError with the daemon's words when it refuses.
+[[nodiscard]] StartedCapture start_capture(const std::filesystem::path& socket, abi::CaptureRequest request,
+                                           int buffer);
 
 }  // namespace urnic::cli

@@ -8,15 +8,18 @@
 #include <fmt/core.h>
 
 #include "cli/become.h"
+#include "cli/capture_command.h"
 #include "cli/cc_command.h"
 #include "cli/daemon_client.h"
 #include "cli/doctor_command.h"
+#include "cli/extcap.h"
 #include "cli/fault_command.h"
 #include "cli/launch_error.h"
 #include "cli/opcode_command.h"
 #include "cli/port_command.h"
 #include "cli/run.h"
 #include "cli/status_command.h"
+#include "cli/trace_command.h"
 #include "os/command_line.h"
 
 namespace {
@@ -87,6 +90,43 @@ void become_program(std::string_view name, char** arguments) {
     }
 }
 
+/// Commands that have a class each.
+class Tools {
+  public:
+    explicit Tools(const urnic::Command& app)
+        : fault_(app),
+          port_(app),
+          cc_(app),
+          opcode_(app),
+          capture_(app),
+          extcap_(app),
+          trace_(app),
+          status_(app) {}
+
+    /// Returns whether the command line named one of them.
+    bool run() {
+        return run(fault_) || run(port_) || run(cc_) || run(opcode_) || run(capture_) || run(extcap_) ||
+               run(trace_) || run(status_);
+    }
+
+  private:
+    template <typename Tool>
+    static bool run(Tool& tool) {
+        if (!tool.parsed()) return false;
+        tool.run();
+        return true;
+    }
+
+    launcher::FaultCommand fault_;
+    launcher::PortCommand port_;
+    launcher::CcCommand cc_;
+    launcher::OpcodeCommand opcode_;
+    launcher::CaptureCommand capture_;
+    launcher::ExtcapCommand extcap_;
+    launcher::TraceCommand trace_;
+    launcher::StatusCommand status_;
+};
+
 int start(int argc, char** argv) {
     urnic::CommandLine app{"urnic: unmodified ibverbs programs on emulated RoCE v2 RNICs", "urnic"};
     app.prints_version(std::string("urnic ") + URNIC_VERSION);
@@ -113,11 +153,7 @@ int start(int argc, char** argv) {
         .excludes(standalone);
     run.takes_foreign_words();
 
-    const launcher::StatusCommand status(app);
-    const launcher::FaultCommand fault(app);
-    const launcher::PortCommand port(app);
-    const launcher::CcCommand cc(app);
-    const launcher::OpcodeCommand opcode(app);
+    Tools tools(app);
     const launcher::DoctorCommand doctor(app);
 
     // Only for the list of commands: their command lines are those of other programs.
@@ -131,13 +167,8 @@ int start(int argc, char** argv) {
         (void)app.refuse_without("CMD: urnic run needs a command to run; it");
         return launcher::kExitOwnFailure;
     }
-    if (status.parsed()) status.run();
-    if (fault.parsed()) fault.run();
-    if (port.parsed()) port.run();
-    if (cc.parsed()) cc.run();
-    if (opcode.parsed()) opcode.run();
+    if (tools.run()) return 0;
     if (doctor.parsed()) return doctor.run();
-    if (status.parsed() || fault.parsed() || port.parsed() || cc.parsed() || opcode.parsed()) return 0;
     options.socket = socket;
     launcher::run(options);
 }

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/pcapng.h"
 #include "os/setup_error.h"
 
 namespace urnic::conform {
@@ -13,46 +14,6 @@ namespace urnic::conform {
 namespace {
 
 constexpr double kMsPerSecond = 1e3;
-
-class PcapngWriter {
-  public:
-    explicit PcapngWriter(const std::filesystem::path& path) : file_(path, std::ios::binary) {
-        // Section header: byte-order magic, version 1.0, length unknown.
-        block(0x0a0d0d0a, {0x1a2b3c4d, 1, 0xffffffff, 0xffffffff}, {});
-        // Interface: Ethernet, no snap length, if_tsresol 9 (nanoseconds), end of options.
-        block(1, {1, 0, 9U | 1U << 16U, 9, 0}, {});
-    }
-    void frame(const TracedFrame& frame) {
-        const auto length = static_cast<std::uint32_t>(frame.bytes.size());
-        std::vector<char> data(frame.bytes.size() + (4 - frame.bytes.size() % 4) % 4);
-        std::transform(frame.bytes.begin(), frame.bytes.end(), data.begin(),
-                       [](std::byte byte) { return static_cast<char>(byte); });
-        block(6,
-              {0, static_cast<std::uint32_t>(frame.time >> 32U), static_cast<std::uint32_t>(frame.time),
-               length, length},
-              data);
-    }
-    [[nodiscard]] bool is_good() const { return file_.good(); }
-
-  private:
-    void word(std::uint32_t value) {
-        for (int i = 0; i < 4; ++i) {
-            file_.put(static_cast<char>(value >> (8 * i)));
-        }
-    }
-    void block(std::uint32_t type, const std::vector<std::uint32_t>& words, const std::vector<char>& data) {
-        const auto length = static_cast<std::uint32_t>(12 + 4 * words.size() + data.size());
-        word(type);
-        word(length);
-        for (const std::uint32_t value : words) {
-            word(value);
-        }
-        file_.write(data.data(), static_cast<std::streamsize>(data.size()));
-        word(length);
-    }
-
-    std::ofstream file_;
-};
 
 }  // namespace
 
@@ -148,11 +109,17 @@ std::string summary_line(const std::vector<CaseRecord>& cases) {
 }
 
 void write_pcapng(const std::filesystem::path& path, const std::vector<TracedFrame>& trace) {
-    PcapngWriter writer(path);
+    std::ofstream file(path, std::ios::binary);
+    file << pcapng_section("urnic conform") << pcapng_interface({});
     for (const TracedFrame& frame : trace) {
-        writer.frame(frame);
+        PcapngPacket packet;
+        packet.time_ns = frame.time;
+        packet.wire_bytes = static_cast<std::uint32_t>(frame.bytes.size());
+        packet.bytes = frame.bytes;
+        packet.direction = frame.is_ours ? PcapngDirection::kOutbound : PcapngDirection::kInbound;
+        file << pcapng_packet(packet);
     }
-    if (!writer.is_good()) {
+    if (!file.good()) {
         throw SetupError("cannot write " + path.string());
     }
 }

@@ -14,7 +14,9 @@
 #include "daemon/assembly.h"
 #include "daemon/cm/service.h"
 #include "daemon/control/control_server.h"
+#include "daemon/control/metrics.h"
 #include "daemon/control/sysroot.h"
+#include "daemon/http/metrics_server.h"
 #include "daemon/port_hints.h"
 #include "daemon/rights.h"
 #include "daemon/run_dir.h"
@@ -130,6 +132,8 @@ class Daemon {
     void confine(const Config& config);
     void start_workers(const Config& config, rte_mempool* frames);
     void start_watchdog();
+    void serve_metrics(const DaemonConfig& config, UniqueFd listener);
+    void publish_metrics(std::uint32_t max_qps);
 
     std::optional<Account> account_;  // that the daemon becomes
     RunDir run_dir_;
@@ -149,7 +153,22 @@ class Daemon {
     std::optional<Watchdog> watchdog_;
     bool is_filtered_ = false;  // system calls are
     std::uint64_t counters_refreshed_ns_ = 0;
+    std::optional<MetricsServer> metrics_;
+    std::shared_ptr<const std::string> metrics_text_;
+    TimeNs metrics_made_ns_ = 0;
 };
+
+/// While the daemon may listen on any port.
+UniqueFd bind_http(const DaemonConfig& config) {
+    UniqueFd socket;
+    if (config.http) {
+        if (const int error = listen_http(*config.http, socket); error != 0) {
+            throw StartError(fmt::format("http: cannot listen on {} port {}: {}", config.http->host,
+                                         config.http->port, std::strerror(error)));
+        }
+    }
+    return socket;
+}
 
 /// Of programs that `urnic run --standalone` starts, what it inherits is not meant for the daemon.
 ServiceManager service_manager(const DaemonOptions& options) {
@@ -179,6 +198,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
         control_.devices.push_back(std::make_unique<RnicState>(*device, num_workers));
     }
     UniqueFd socket = bind_socket(config.daemon, group);
+    UniqueFd http = bind_http(config.daemon);
     give_memif_sockets(config);
     confine(config);
     cm_.emplace(control_);
@@ -204,6 +224,9 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     }
     server_.emplace(control_);
     control_.daemon_state().alive.store(1);
+    if (http) {
+        serve_metrics(config.daemon, std::move(http));
+    }
     if (const int error = server_->listen(std::move(socket)); error != 0) {
         throw StartError(
             fmt::format("cannot listen on {}: {}", run_dir_.socket_path(), std::strerror(error)));
@@ -259,6 +282,28 @@ void Daemon::confine(const Config& config) {
     give_up_rights(needed_capabilities(config, lift_locked_memory_limit()), account_, threads());
     is_filtered_ =
         has_syscall_filters() && config.daemon.seccomp.value_or(true) && filter_control_calls(config);
+}
+
+void Daemon::serve_metrics(const DaemonConfig& config, UniqueFd listener) {
+    try {
+        metrics_.emplace(std::move(listener));
+    } catch (const std::runtime_error& error) {
+        throw StartError(error.what());
+    }
+    control_.event_loop.add(metrics_->wanted_fd(),
+                            [this, max_qps = config.http_qps] { publish_metrics(max_qps); });
+    log_info("metrics at http://{}:{}/metrics", config.http->host, config.http->port);
+}
+
+/// However many ask, the text is made once a second.
+void Daemon::publish_metrics(std::uint32_t max_qps) {
+    const TimeNs now = clock_now();
+    if (metrics_text_ == nullptr || now - metrics_made_ns_ >= kSecondNs) {
+        metrics_text_ =
+            std::make_shared<const std::string>(metrics_text(control_, server_->clients(), max_qps));
+        metrics_made_ns_ = now;
+    }
+    metrics_->publish(metrics_text_);
 }
 
 void Daemon::start_watchdog() {

@@ -22,6 +22,8 @@ class CaptureError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+enum class Direction : std::uint8_t { kUnknown, kInbound, kOutbound };
+
 /// One packet of a file.
 struct Record {
     std::optional<wire::LinkLayer> link;  // nullopt: no packet that could be decoded, `note` says what it is
@@ -29,7 +31,10 @@ struct Record {
     std::vector<std::byte> bytes;  // what was captured
     std::size_t wire_bytes = 0;    // its length before the capture cut it, at least bytes.size()
     std::uint64_t time_ns = 0;     // since 1970; 0 when the file has no time
-    std::string fault;             // what the capture card says is wrong with the packet; empty: nothing
+    std::string interface;         // that captured it; empty: the file does not say
+    Direction direction = Direction::kUnknown;
+    std::string comment;  // that the file has on the packet; empty: none
+    std::string fault;    // what the capture card says is wrong with the packet; empty: nothing
 };
 
 class CaptureReader {

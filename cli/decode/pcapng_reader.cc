@@ -19,11 +19,15 @@ constexpr std::uint32_t kByteOrderMagic = 0x1a2b3c4dU;
 constexpr std::size_t kBlockHeadBytes = 8;     // type, total length
 constexpr std::size_t kBlockTrailerBytes = 4;  // total length again
 constexpr std::uint16_t kOptionEnd = 0;
+constexpr std::uint16_t kOptionComment = 1;
+constexpr std::uint16_t kOptionInterfaceName = 2;  // of an interface
+constexpr std::uint16_t kOptionPacketFlags = 2;    // of a packet
 constexpr std::uint16_t kOptionTimeResolution = 9;
 
 struct Interface {
     std::uint32_t link_type = 0;
-    std::uint32_t snap_length = 0;     // 0: no limit
+    std::uint32_t snap_length = 0;  // 0: no limit
+    std::string name;
     std::uint8_t time_resolution = 6;  // as in the option: power of ten, or of two with the top bit set
 };
 
@@ -51,6 +55,10 @@ std::uint64_t to_ns(std::uint64_t ticks, std::uint8_t resolution) {
     const unsigned bits = std::min(exponent, 32U);
     rest >>= exponent - bits;
     return (ticks >> exponent) * kNsPerSecond + (rest * kNsPerSecond >> bits);
+}
+
+std::string text(std::span<const std::byte> value) {
+    return {reinterpret_cast<const char*>(value.data()), value.size()};
 }
 
 struct Block {
@@ -105,6 +113,9 @@ class PcapngReader : public CaptureReader {
     std::uint32_t total_length(const std::vector<std::byte>& head, std::uint64_t offset);
     void add_interface(const Block& block);
     const Interface& interface_of(const Block& block, std::uint32_t index) const;
+    /// Calls visit(code, value) for each option from `at` on.
+    template <typename Visitor>
+    void for_each_option(const Block& block, std::size_t at, const Visitor& visit) const;
     Record packet(const Block& block, std::uint32_t interface, std::size_t at);
     Record simple_packet(const Block& block);
     std::vector<std::byte> data(const Block& block, std::size_t at, std::size_t captured) const;
@@ -161,19 +172,28 @@ void PcapngReader::add_interface(const Block& block) {
     Interface interface;
     interface.link_type = load16(block, 0, "link type");
     interface.snap_length = load32(block, 4, "snap length");
-    for (std::size_t at = 8; at + 4 <= block.body.size();) {
+    for_each_option(block, 8, [&](std::uint16_t code, std::span<const std::byte> value) {
+        if (code == kOptionTimeResolution && !value.empty()) {
+            interface.time_resolution = std::to_integer<std::uint8_t>(value[0]);
+        } else if (code == kOptionInterfaceName) {
+            interface.name = text(value);
+        }
+    });
+    interfaces_.push_back(interface);
+}
+
+template <typename Visitor>
+void PcapngReader::for_each_option(const Block& block, std::size_t at, const Visitor& visit) const {
+    while (at + 4 <= block.body.size()) {
         const std::uint16_t code = load16(block, at, "option");
         const std::size_t length = load16(block, at + 2, "option");
         if (code == kOptionEnd) {
-            break;
+            return;
         }
         need(block, at + 4 + length, "option");
-        if (code == kOptionTimeResolution && length >= 1) {
-            interface.time_resolution = std::to_integer<std::uint8_t>(block.body[at + 4]);
-        }
+        visit(code, std::span(block.body).subspan(at + 4, length));
         at += 4 + (length + 3) / 4 * 4;
     }
-    interfaces_.push_back(interface);
 }
 
 const Interface& PcapngReader::interface_of(const Block& block, std::uint32_t index) const {
@@ -208,6 +228,21 @@ Record PcapngReader::packet(const Block& block, std::uint32_t index, std::size_t
     Record record;
     record.time_ns = to_ns(ticks, interface.time_resolution);
     set_packet(interface.link_type, data(block, at + 16, captured), original, record);
+    record.interface = interface.name;
+    if (block.type == kEnhancedPacket) {
+        const std::size_t options = at + 16 + (std::size_t{captured} + 3) / 4 * 4;
+        for_each_option(block, options, [&](std::uint16_t code, std::span<const std::byte> value) {
+            if (code == kOptionComment) {
+                record.comment = text(value);
+            } else if (code == kOptionPacketFlags && value.size() >= sizeof(std::uint32_t)) {
+                constexpr std::uint32_t kDirectionMask = 3;
+                const std::uint32_t direction = load<std::uint32_t>(value, 0, big_endian_) & kDirectionMask;
+                record.direction = direction == 1   ? Direction::kInbound
+                                   : direction == 2 ? Direction::kOutbound
+                                                    : Direction::kUnknown;
+            }
+        });
+    }
     return record;
 }
 

@@ -20,6 +20,15 @@ std::string relative_time(std::uint64_t time_ns, std::uint64_t first_time_ns) {
     return fmt::format("{}{}.{:09}", before ? "-" : "", distance / kNsPerSecond, distance % kNsPerSecond);
 }
 
+/// What a file's writer has put into it, without what a terminal would obey.
+std::string printable(std::string text) {
+    for (char& c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        c = byte < 0x20 || byte == 0x7f ? '?' : c;
+    }
+    return text;
+}
+
 std::string hex(std::span<const std::byte> bytes) {
     std::string text;
     for (const std::byte byte : bytes) {
@@ -35,9 +44,12 @@ std::string json_line(const Record& record, std::uint64_t number, const wire::Pa
     if (!record.fault.empty()) {
         json["fault"] = record.fault;
     }
+    if (!record.comment.empty()) {
+        json["comment"] = record.comment;
+    }
     if (!record.link) {
         json["note"] = record.note;
-        return json.dump() + "\n";
+        return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
     }
     json["summary"] = wire::summary(packet, upper);
     Json& layers = json["layers"] = Json::array();
@@ -51,7 +63,8 @@ std::string json_line(const Record& record, std::uint64_t number, const wire::Pa
         }
         layers.push_back({{"name", layer.name}, {"fields", std::move(fields)}});
     }
-    return json.dump() + "\n";
+    // A comment may be no UTF-8.
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
@@ -70,8 +83,9 @@ std::string print_record(const Record& record, std::uint64_t number, std::uint64
         return json_line(record, number, packet, upper);
     }
     const std::string fault = record.fault.empty() ? "" : " [" + record.fault + "]";
-    std::string text = fmt::format("{} {} {}{}\n", number, relative_time(record.time_ns, first_time_ns),
-                                   record.link ? wire::summary(packet, upper) : record.note, fault);
+    const std::string comment = record.comment.empty() ? "" : " (" + printable(record.comment) + ")";
+    std::string text = fmt::format("{} {} {}{}{}\n", number, relative_time(record.time_ns, first_time_ns),
+                                   record.link ? wire::summary(packet, upper) : record.note, fault, comment);
     if (style == Style::kFull && record.link) {
         text += wire::dump(packet, "  ", upper);
     }

@@ -99,6 +99,16 @@ void set_socket_mode(DaemonConfig& daemon, const toml::node& node, const std::st
     daemon.socket_mode = *mode;
 }
 
+void set_http(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
+    HttpAddress address;
+    if (!parse_http_address(get_string(node, key), address)) {
+        throw_at(node, fmt::format("'{}' must be ADDRESS:PORT, for example \"127.0.0.1:8471\" or "
+                                   "\"[::1]:8471\", or a port on the loopback address, \"8471\"",
+                                   key));
+    }
+    daemon.http = address;
+}
+
 void set_workers(DaemonConfig& daemon, const toml::node& node, const std::string& key) {
     const std::string allowed = fmt::format(
         "'{}' must be a count from 1 to {} or a list of different CPU numbers", key, abi::kMaxWorkers);
@@ -159,6 +169,11 @@ constexpr Key<DaemonConfig> kDaemonKeys[] = {
                 const std::string& key) { daemon.user = get_string(node, key); }},
     {"seccomp", [](DaemonConfig& daemon, const toml::node& node,
                    const std::string& key) { daemon.seccomp = get_bool(node, key); }},
+    {"http", set_http},
+    {"http_qps",
+     [](DaemonConfig& daemon, const toml::node& node, const std::string& key) {
+         daemon.http_qps = static_cast<std::uint32_t>(get_int(node, key, 0, 100'000));
+     }},
     {"workers", set_workers},
     {"dedicated_cores", [](DaemonConfig& daemon, const toml::node& node,
                            const std::string& key) { daemon.has_dedicated_cores = get_bool(node, key); }},

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "congestion/setting_names.h"
+#include "daemon/config/http_address.h"
 #include "daemon/config/static_routes.h"
 #include "daemon/config/user_limits.h"
 #include "netsim/switch/switch.h"
@@ -59,6 +60,8 @@ struct DaemonConfig {
     std::optional<bool> hugepages;     // absent: see uses_hugepages()
     std::vector<std::string> eal_args;
     ClientLimits limits;
+    std::optional<HttpAddress> http;  // the page of metrics; absent: there is none
+    std::uint32_t http_qps = 0;       // QPs with series of their own on it
 };
 
 enum class PortKind : std::uint8_t {

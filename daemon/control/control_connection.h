@@ -27,7 +27,8 @@ struct ControlServer::Connection {
     // other, however many they are.
     bool refused = false;
     std::vector<UniqueFd> waiting;
-    bool ended = false;  // but for what is still to be closed, and for `client`
+    std::uint32_t capture = 0;  // ActiveCaptures' number of it; 0: none
+    bool ended = false;         // but for what is still to be closed, and for `client`
     // What was given to us and is being closed. Until it is, the client waits for its answer, and nothing
     // more of it is read: one at a time, whatever it does, so that it has one thread and not many.
     std::unique_ptr<FdCloser::Job> job = std::make_unique<FdCloser::Job>();  // nullptr: it is being done

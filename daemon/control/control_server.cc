@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/spin_wait.h"
 #include "daemon/cm/client.h"
+#include "daemon/control/capture_request.h"
 #include "daemon/control/congestion_request.h"
 #include "daemon/control/control_connection.h"
 #include "daemon/control/fault_request.h"
@@ -65,6 +66,7 @@ ControlServer::~ControlServer() {
     std::erase(control_.observers, static_cast<RnicObserver*>(this));
     for (const auto& [id, connection] : connections_) {
         connection->client.reset();
+        control_.captures.remove(control_, connection->capture);
         connection->ended = true;
         stop_watching(*connection);
         if (!connection->is_closing()) {
@@ -321,6 +323,7 @@ void ControlServer::disconnect(std::uint32_t id) {
         --num_in_turn_;
     }
     connection.ended = true;
+    control_.captures.remove(control_, std::exchange(connection.capture, 0));
     stop_watching(connection);
     if (connection.wants_turn()) {
         ++num_in_turn_;
@@ -391,6 +394,9 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
             return answer_congestion_request(control_, clients_for(*connection.user), *connection.user,
                                              request, reply);
         }
+        if (header.op == abi::Op::kCapture) {
+            return answer_capture_request(control_, *connection.user, request, reply, connection.capture);
+        }
         if (header.op == abi::Op::kPort) {
             return answer_port_request(control_, *connection.user, request, reply);
         }
@@ -436,6 +442,16 @@ std::vector<const ClientState*> ControlServer::clients_for(const User& user) con
     std::vector<const ClientState*> clients;
     for (const auto& [id, connection] : connections_) {
         if (connection->client != nullptr && (user.is_privileged() || connection->user == &user)) {
+            clients.push_back(connection->client.get());
+        }
+    }
+    return clients;
+}
+
+std::vector<const ClientState*> ControlServer::clients() const {
+    std::vector<const ClientState*> clients;
+    for (const auto& [id, connection] : connections_) {
+        if (connection->client != nullptr && !connection->ended) {
             clients.push_back(connection->client.get());
         }
     }

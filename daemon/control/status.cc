@@ -152,7 +152,7 @@ void write_device(JsonWriter& json, const RnicState& entry, const ControlState& 
         json.object("port", [&] {
             json.value("number", 1);
             json.value("state", device.port_state.is_up() ? "ACTIVE" : "DOWN");
-            json.value("link_layer", "Ethernet");
+            json.value("link_layer", device.is_infiniband() ? "InfiniBand" : "Ethernet");
             json.value("mtu", device.mtu_bytes);
             json.value("rx_missed", device.port->rx_missed());
         });

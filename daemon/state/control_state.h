@@ -14,6 +14,7 @@
 
 #include "abi/verbs_values.h"
 #include "daemon/config/config.h"
+#include "daemon/state/active_captures.h"
 #include "daemon/state/active_faults.h"
 #include "daemon/state/pd_numbers.h"
 #include "daemon/state/rnic_state.h"
@@ -80,6 +81,7 @@ struct ControlState {
     std::uint64_t started_ns = 0;  // CLOCK_MONOTONIC
     PdNumbers pd_numbers;
     ActiveFaults faults;
+    ActiveCaptures captures;
     std::vector<EmulatedNetworkInfo> networks;
     std::map<ContextToken, ContextOwner> contexts;
     std::uint64_t next_context_serial = 1;

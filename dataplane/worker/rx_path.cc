@@ -59,10 +59,7 @@ std::uint16_t RxPath::poll(TimeNs now, TimeNs protocol_now) {
         return 0;
     }
     if (!dispatches_roce_) [[unlikely]] {
-        for (std::uint32_t i = 0; i < count; ++i) {
-            dispatch_other(*frames[i], now, protocol_now);
-        }
-        free_frames({frames.data(), count});
+        receive_other({frames.data(), count}, now, protocol_now);
         return count;
     }
     std::uint32_t kept = 0;
@@ -72,11 +69,7 @@ std::uint16_t RxPath::poll(TimeNs now, TimeNs protocol_now) {
         }
         frames[kept++] = frames[i];
     }
-    for (std::uint32_t owner = 0; handoff_targets_ != 0; ++owner, handoff_targets_ >>= 1U) {
-        if ((handoff_targets_ & 1U) != 0) {
-            handoff_.wakeup().wake(owner);
-        }
-    }
+    wake_handoff_targets();
     for (std::uint32_t i = 0; i < kept; ++i) {
         if (i + 1 < kept) {
             rte_prefetch0(rte_pktmbuf_mtod(frames[i + 1], const void*));
@@ -85,6 +78,14 @@ std::uint16_t RxPath::poll(TimeNs now, TimeNs protocol_now) {
     }
     free_frames({frames.data(), kept});
     return count;
+}
+
+void RxPath::wake_handoff_targets() {
+    for (std::uint32_t owner = 0; handoff_targets_ != 0; ++owner, handoff_targets_ >>= 1U) {
+        if ((handoff_targets_ & 1U) != 0) {
+            handoff_.wakeup().wake(owner);
+        }
+    }
 }
 
 bool RxPath::steer(rte_mbuf* frame) {
@@ -288,12 +289,62 @@ void RxPath::dispatch_infiniband(rte_mbuf& frame, TimeNs now, TimeNs protocol_no
     dispatch_to_qp(*slot, view_, now, protocol_now);
 }
 
+void RxPath::receive_other(std::span<rte_mbuf*> frames, TimeNs now, TimeNs protocol_now) {
+    // The switch hands native InfiniBand to the workers of its QPs.
+    const bool steers = handoff_.num_workers() > 1 && port_up_ && !device_.is_infiniband();
+    for (rte_mbuf*& frame : frames) {
+        if (!steers || !steer(frame)) {
+            dispatch_other(*frame, now, protocol_now);
+            free_frames({&frame, 1});
+        }
+    }
+    wake_handoff_targets();
+}
+
 void RxPath::dispatch_other(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
-    if (port_up_) {
+    if (capture_ != nullptr) {
+        dispatch_captured(frame, now, protocol_now);
+    } else {
+        dispatch_uncaptured(frame, now, protocol_now);
+    }
+}
+
+void RxPath::dispatch_uncaptured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
+    if (!port_up_) {
+        ++counters_.drop_port_down;
+    } else if (device_.is_infiniband()) {
         dispatch_infiniband(frame, now, protocol_now);
     } else {
-        ++counters_.drop_port_down;
+        dispatch(frame, now, protocol_now);
     }
+}
+
+void RxPath::dispatch_captured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
+    WorkerCapture& capture = *capture_;
+    // What is no RoCE leaves the view as it was.
+    const bool is_roce = device_.is_infiniband() || wire::peek_dest_qp(frame_bytes(&frame)) != ~0U;
+    const std::uint64_t unparsed_before = counters_.drop_malformed.value() + counters_.drop_not_roce.value();
+    // Who keeps the frame refers to it, and so do the workers that a multicast frame goes to.
+    const bool is_group =
+        !device_.is_infiniband() && frame.data_len != 0 && wire::is_group_frame(frame_bytes(&frame).data());
+    const auto references = [&] { return is_group ? 0U : std::uint32_t{rte_mbuf_refcnt_read(&frame)}; };
+    capture.begin_receive(counters_, references());
+    dispatch_uncaptured(frame, now, protocol_now);
+    const bool is_parsed =
+        is_roce && port_up_ &&
+        counters_.drop_malformed.value() + counters_.drop_not_roce.value() == unparsed_before;
+    WorkerCapture::Packet packet;
+    packet.rnic = device_.index;
+    packet.bytes = frame_bytes(&frame);
+    packet.wire_bytes = frame.pkt_len;
+    if (is_parsed) {
+        const QpSlot* const slot = qps_.find(view_.header.dest_qp);
+        packet.header = &view_.header;
+        packet.peer = &view_.src_gid;
+        packet.qpn = view_.header.dest_qp;
+        packet.qp = slot != nullptr ? slot->qp.get() : nullptr;
+    }
+    capture.end_receive(packet, counters_, references());
 }
 
 void RxPath::dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {

@@ -7,6 +7,7 @@
 #include "dataplane/device/device.h"
 #include "dataplane/device/multicast_table.h"
 #include "dataplane/handoff/worker_handoff.h"
+#include "dataplane/worker/packet_capture.h"
 #include "dataplane/worker/qp_table.h"
 #include "dataplane/worker/round_watch.h"
 #include "dataplane/worker/run_queue.h"
@@ -29,7 +30,12 @@ class RxPath {
     /// While the port is down, received frames are dropped.
     void set_port_up(bool up) {
         port_up_ = up;
-        dispatches_roce_ = up && !device_.is_infiniband();
+        choose_dispatch();
+    }
+    /// From now on `capture` is told of received frames; nullptr: nobody is.
+    void use_capture(WorkerCapture* capture) {
+        capture_ = capture;
+        choose_dispatch();
     }
     /// Receives one burst from the port. QPs that got packets are put on the run queue, so that the ACKs for
     /// a burst are coalesced. `now` is the clock's time, `protocol_now` that of StallFreeClock. Returns the
@@ -45,10 +51,15 @@ class RxPath {
     [[nodiscard]] MulticastTable& multicast() { return multicast_; }
 
   private:
+    void choose_dispatch() { dispatches_roce_ = port_up_ && !device_.is_infiniband() && capture_ == nullptr; }
     void dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
     void dispatch_infiniband(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
-    /// While dispatches_roce_ is false.
+    // While dispatches_roce_ is false.
+    void receive_other(std::span<rte_mbuf*> frames, TimeNs now, TimeNs protocol_now);
     void dispatch_other(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
+    void dispatch_captured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
+    void dispatch_uncaptured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
+    void wake_handoff_targets();
     [[nodiscard]] bool is_for_us(const wire::PacketView& view) const;
     /// Returns whether the device has that GID on an interface with that VLAN.
     [[nodiscard]] bool has_gid(const wire::Gid& gid, std::uint16_t vlan) const;
@@ -82,7 +93,8 @@ class RxPath {
     std::uint32_t num_gids_ = 0;
     wire::Mac mac_{};
     bool port_up_ = true;
-    bool dispatches_roce_ = true;        // the port is up and Ethernet's
+    WorkerCapture* capture_ = nullptr;
+    bool dispatches_roce_ = true;        // the port is up and Ethernet's, and nobody captures
     wire::PacketView view_;              // of the frame at hand; parse_frame() fills all of it
     std::uint32_t handoff_targets_ = 0;  // bit mask of workers that got frames of this burst
 };

@@ -87,7 +87,8 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
       most_charged_ticks(ticks(kMostChargedNs)),
       notifier(config.index, !config.may_spin, clock),
       idle(config.index, config.may_spin, config.handoff->wakeup()),
-      timed_ports(config.index) {
+      timed_ports(config.index),
+      capture(config.index, clock) {
     URNIC_CHECK(config.state != nullptr && config.frames != nullptr);
     URNIC_CHECK(config.index < config.num_workers && config.num_workers == config.handoff->num_workers());
     for (Device* device : config.devices) {
@@ -121,8 +122,8 @@ void Worker::Impl::loop() {
         notifier.flush(now);
         // Frames for a full port, and QPs that found no room: no event tells when there is room.
         const bool waiting = !flushed || !run_queue.empty();
-        if (faulty_devices != 0) [[unlikely]] {
-            remove_drained_injectors();
+        if (attended_devices != 0) [[unlikely]] {
+            attend_to_devices();
         }
         rounds.end(rte_rdtsc());
         sleeps_until = wake_at();
@@ -185,6 +186,7 @@ void Worker::Impl::run_call_asleep(FunctionRef function) {
         is_flushed = flush_ports();
         notifier.flush(now);
     }
+    capture.settle();
     if (is_busy || !is_flushed || !run_queue.empty() || wake_at() < sleeps_until) {
         config.handoff->wakeup().wake(config.index);
     }
@@ -372,12 +374,17 @@ bool Worker::Impl::flush_ports() {
     return all;
 }
 
+void Worker::Impl::attend_to_devices() {
+    capture.settle();
+    remove_drained_injectors();
+}
+
 void Worker::Impl::remove_drained_injectors() {
     for (const auto& worker_device : worker_devices) {
         if (worker_device->is_faulty && worker_device->fault_injector.drained()) {
             worker_device->use_port(worker_device->device_port);
             worker_device->is_faulty = false;
-            --faulty_devices;
+            --attended_devices;
         }
     }
 }

@@ -14,6 +14,7 @@
 #include "dataplane/device/device.h"
 #include "dataplane/device/multicast_table.h"
 #include "dataplane/worker/notifying_cq.h"
+#include "dataplane/worker/packet_capture.h"
 #include "dataplane/worker/qp_slot.h"
 #include "rnic/qp/qp.h"
 
@@ -96,6 +97,8 @@ class Worker {
     /// The faults of the device with that index on this worker's queue; nullptr: none. The caller gets the
     /// plan that was in force before, which this worker does not use any more.
     void swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan);
+    /// From now on packets go into these captures as well, which the caller keeps until the next call.
+    void use_captures(const PacketCaptures& captures);
     /// Sends one packet that belongs to no QP of an application, as QP1 does; `bytes` are copied. Returns
     /// false if there is no room now.
     [[nodiscard]] bool transmit(std::uint32_t device, const wire::Path& path,

@@ -157,7 +157,22 @@ void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan
     if (!worker_device.is_faulty) {
         worker_device.use_port(worker_device.fault_injector);
         worker_device.is_faulty = true;
-        ++impl_->faulty_devices;
+        ++impl_->attended_devices;
+    }
+}
+
+void Worker::use_captures(const PacketCaptures& captures) {
+    Impl& impl = *impl_;
+    impl.capture.use(captures);
+    for (const auto& worker_device : impl.worker_devices) {
+        const bool is_captured = impl.capture.wants(worker_device->device.index);
+        impl.attended_devices += static_cast<std::uint32_t>(is_captured);
+        impl.attended_devices -= static_cast<std::uint32_t>(worker_device->is_captured);
+        worker_device->is_captured = is_captured;
+        // Frames are what is captured: whatever lets a packet leave an RNIC in another form has to take the
+        // form of a frame while is_captured.
+        worker_device->outbox.use_capture(is_captured ? &impl.capture : nullptr);
+        worker_device->rx_path.use_capture(is_captured ? &impl.capture : nullptr);
     }
 }
 

@@ -15,6 +15,7 @@
 #include "dataplane/worker/event_notifier.h"
 #include "dataplane/worker/idle_strategy.h"
 #include "dataplane/worker/mbuf_holder.h"
+#include "dataplane/worker/packet_capture.h"
 #include "dataplane/worker/paused_qps.h"
 #include "dataplane/worker/round_watch.h"
 #include "dataplane/worker/run_queue.h"
@@ -51,6 +52,7 @@ struct Worker::Impl {
         RxPath rx_path;
         FaultInjector fault_injector;  // between them and device_port while `is_faulty`
         bool is_faulty = false;
+        bool is_captured = false;
         PausedQps paused_qps;
         TimeNs pfc_applied_at = 0;  // time of the last apply_pfc_state()
         PfcSender pfc_sender;
@@ -84,6 +86,8 @@ struct Worker::Impl {
     bool send_resolved();
     bool flush_ports();
     [[nodiscard]] std::uint64_t sent_packets() const;
+    /// At the end of a round, while devices want it.
+    void attend_to_devices();
     /// Takes fault injectors that have no plan and hold no packet out of the path.
     void remove_drained_injectors();
     /// When the worker must run again at the latest.
@@ -115,7 +119,8 @@ struct Worker::Impl {
     DoorbellScan doorbells;
     bool has_polled_ports = false;
     TimedPorts timed_ports;  // of the devices
-    std::uint32_t faulty_devices = 0;
+    WorkerCapture capture;
+    std::uint32_t attended_devices = 0;  // those with a fault injector in the path, and those captured
     std::uint32_t undrained_rounds = 0;  // in a row: frames were left for the next round
     TimeNs sleeps_until = 0;             // while it sleeps
     std::atomic<bool> stopping{false};

@@ -23,7 +23,9 @@ WorkerOutbox::WorkerOutbox(std::uint32_t worker, Device& device, rte_mempool* fr
       counters_(device.counters[worker]),
       neighbours_(device.neighbour_macs),
       mac_(device.mac),
+      rnic_(device.index),
       udp_checksum_enabled_(device.udp_checksum_enabled),
+      is_plain_(!device.udp_checksum_enabled),
       pool_(frames),
       notifier_(notifier) {}
 
@@ -104,8 +106,8 @@ bool WorkerOutbox::transmit(const wire::Path& path, const wire::PacketHeader& he
     if (has_neighbour) {
         wire::set_macs({bytes, length}, mac_, neighbour);
     }
-    if (udp_checksum_enabled_) [[unlikely]] {
-        wire::set_udp_checksum(path, {bytes, length});
+    if (!is_plain_) [[unlikely]] {
+        finish_packet(path, header, {bytes, length});
     }
     set_sender(*frame, sender_qp_num_);
     if (must_wait) [[unlikely]] {
@@ -119,12 +121,34 @@ bool WorkerOutbox::transmit(const wire::Path& path, const wire::PacketHeader& he
     return true;
 }
 
+void WorkerOutbox::finish_packet(const wire::Path& path, const wire::PacketHeader& header,
+                                 std::span<std::byte> bytes) {
+    if (udp_checksum_enabled_) {
+        wire::set_udp_checksum(path, bytes);
+    }
+    if (capture_ != nullptr) {
+        const wire::Gid peer = peer_of(path);
+        // Behind make_room() the slot of the call before may be gone.
+        const Qp* const qp = sender_qp_num_ != kGsiQp ? slot_->qp.get() : nullptr;
+        capture_->sent(
+            {rnic_, bytes, static_cast<std::uint32_t>(bytes.size()), &header, &peer, sender_qp_num_, qp},
+            counters_);
+    }
+}
+
 bool WorkerOutbox::transmit_frame(std::span<const std::byte> bytes) {
     if (room() == 0 || bytes.size() > kFrameRoomBytes) {
         return false;
     }
     rte_mbuf* const frame = spare_[spares_ - 1];
     std::memcpy(rte_pktmbuf_mtod(frame, std::byte*), bytes.data(), bytes.size());
+    if (capture_ != nullptr) {
+        WorkerCapture::Packet packet;
+        packet.rnic = rnic_;
+        packet.bytes = bytes;
+        packet.wire_bytes = static_cast<std::uint32_t>(bytes.size());
+        capture_->sent(packet, counters_);
+    }
     enqueue_frame(frame, bytes.size());
     return true;
 }

@@ -7,6 +7,7 @@
 
 #include "dataplane/device/device.h"
 #include "dataplane/worker/event_notifier.h"
+#include "dataplane/worker/packet_capture.h"
 #include "dataplane/worker/unresolved_frames.h"
 #include "rnic/device/gsi.h"
 #include "rnic/qp/outbox.h"
@@ -35,6 +36,11 @@ class WorkerOutbox final : private Outbox {
     [[nodiscard]] const wire::Mac& mac() const { return mac_; }
     /// Bit n: nothing of priority n is sent until the next call of this function.
     void set_paused_priorities(std::uint8_t priorities) { set_paused(priorities); }
+    /// From now on `capture` is told of what goes out; nullptr: nobody is.
+    void use_capture(WorkerCapture* capture) {
+        capture_ = capture;
+        is_plain_ = capture_ == nullptr && !udp_checksum_enabled_;
+    }
     /// While the port is down, frames are dropped instead of sent.
     void set_port_up(bool up) { port_up_ = up; }
     using Outbox::defer_if_paused;
@@ -73,6 +79,8 @@ class WorkerOutbox final : private Outbox {
   private:
     void begin(QpSlot& slot, TimeNs now);
     void refill();
+    /// What a packet needs that is built, unless is_plain_.
+    void finish_packet(const wire::Path& path, const wire::PacketHeader& header, std::span<std::byte> bytes);
     /// Sends the spare buffer that was filled.
     void enqueue_frame(rte_mbuf* frame, std::size_t length);
     /// Keeps the frame until the MAC of the neighbour is known.
@@ -86,7 +94,10 @@ class WorkerOutbox final : private Outbox {
     Counters& counters_;
     const NeighbourMacs& neighbours_;
     wire::Mac mac_;
+    std::uint32_t rnic_;  // Device::index
     bool udp_checksum_enabled_;
+    bool is_plain_;  // packets need neither a UDP checksum nor to be captured
+    WorkerCapture* capture_ = nullptr;
     rte_mempool* pool_;
     EventNotifier& notifier_;
     QpSlot* slot_ = nullptr;

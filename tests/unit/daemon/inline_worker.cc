@@ -84,6 +84,12 @@ void Worker::call(FunctionRef function) {
     impl_->inside_call = false;
 }
 
+void Worker::use_captures(const PacketCaptures& captures) {
+    URNIC_CHECK(impl_->inside_call);
+    books_of_all.captures = static_cast<std::uint32_t>(
+        std::count_if(captures.begin(), captures.end(), [](const auto* one) { return one != nullptr; }));
+}
+
 int Worker::attach_client(ClientDoorbells& client) {
     URNIC_CHECK(impl_->inside_call && client.wake_fd() >= 0);
     if (record_of_all.attach_error != 0) {

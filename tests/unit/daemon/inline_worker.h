@@ -17,6 +17,7 @@ struct WorkerRecord {
     std::atomic<std::int64_t> qps{0};
     std::atomic<std::uint32_t> last_sends{0};  // calls of send_posted()
     std::atomic<std::uint32_t> plans{0};       // devices with faults, on the worker that was told last
+    std::atomic<std::uint32_t> captures{0};    // in force, on the worker that was told last
     std::atomic<int> ports_down{0};            // on all workers together
     std::atomic<int> attach_error{0};          // what attach_client() answers
     std::atomic<std::uint32_t> last_forgotten_srq{0};  // that a QP was told of

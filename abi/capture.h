@@ -1,0 +1,106 @@
+// A live capture (`urnic capture`): the request for it, and the rings in which workers leave what they saw.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "abi/control.h"
+
+namespace urnic::abi {
+
+/// RNICs of one daemon.
+inline constexpr std::uint32_t kCaptureRnics = 64;
+inline constexpr std::size_t kMaxCaptureBytes = std::size_t{9} << 27U;
+inline constexpr std::size_t kMinCaptureRingBytes = std::size_t{1} << 16U;
+
+/// Begins a capture, which ends with the connection: one for each. Needs no Hello. Carries one fd, a memfd
+/// sealed with F_SEAL_SHRINK | F_SEAL_GROW; the daemon divides it evenly among its workers, each part a
+/// CaptureRing and its bytes. Errors: EPERM for anybody but root and the daemon's own user, because packets
+/// are everybody's; EBUSY, EINVAL, ENODEV: the reply then is whole and says in words what is wrong.
+struct CaptureRequest {
+    RequestHeader header;
+    std::uint32_t snap_bytes;  // of each packet, at most
+    std::uint32_t filters;     // CaptureFilter
+    std::uint32_t qpn;         // at either end
+    std::uint32_t opcode;      // of the BTH
+    std::uint8_t peer[16];     // GID of the other end; ::LID without a GRH
+    char devices[1024];        // a name on each line, NUL-terminated; empty: all
+};
+enum CaptureFilter : std::uint32_t {
+    kFilterQpn = 1U << 0U,
+    kFilterOpcode = 1U << 1U,
+    kFilterPeer = 1U << 2U
+};
+/// Reply fd: [0] a memfd with {"rnics": [{"index", "name", "link_layer", "mac"}]} of those captured.
+struct CaptureReply {
+    ReplyHeader header;
+    std::uint32_t rings;
+    std::uint32_t reserved;
+    std::uint64_t ring_bytes;  // of each part, its CaptureRing included
+    char message[768];         // NUL-terminated
+};
+
+/// At the front of a part. Positions count bytes on for ever; a record lies at its position modulo the size
+/// of what is behind, which is a power of two. Written by the worker but for `tail`.
+struct CaptureRing {
+    alignas(64) std::atomic<std::uint64_t> head;  // whole records end here
+    alignas(64) std::atomic<std::uint64_t> tail;  // the reader needs nothing before it any more
+    struct Counts {
+        std::atomic<std::uint64_t> seen;  // packets that the filter chose
+        std::atomic<std::uint64_t> lost;  // of those, without room
+    };
+    alignas(64) Counts rnics[kCaptureRnics];
+};
+/// In front of the bytes, so that they begin at a page.
+inline constexpr std::size_t kCaptureRingHeaderBytes = 4096;
+static_assert(sizeof(CaptureRing) <= kCaptureRingHeaderBytes);
+
+/// What became of a packet.
+enum class PacketFate : std::uint8_t {
+    kSent,
+    kRetransmission,  // of a request: sent before
+    kDelivered,       // to the QP, or to the connection manager
+    kDuplicate,       // a request that was executed before
+    kEarlyKept,       // an earlier one is missing; it waits
+    kEarlyDropped,    // an earlier one is missing; it has to be sent again
+    kNoReceive,       // the receive queue is empty: answered by an RNR NAK
+    kRefused,         // answered by a NAK for an error
+    kDropped,         // see PacketDrop
+};
+inline constexpr std::string_view kPacketFates[] = {"sent",       "retransmission", "delivered",
+                                                    "duplicate",  "early-kept",     "early-dropped",
+                                                    "no-receive", "refused",        "dropped"};
+
+/// Names of drop counters, as `urnic status` has them; a record has the place in this list.
+inline constexpr std::string_view kPacketDrops[] = {
+    "drop_malformed", "drop_not_roce",  "drop_not_for_us",     "drop_unknown_qp",     "drop_wrong_sender",
+    "drop_qp_state",  "drop_pkey",      "drop_qkey",           "drop_opcode",         "drop_uc_message",
+    "drop_mad_full",  "drop_port_down", "drop_neighbour_msgs", "rx_icrc_encapsulated"};
+
+inline constexpr std::uint32_t kNoQp = ~0U;
+inline constexpr std::uint8_t kNoState = 0xff;
+inline constexpr std::uint16_t kCaptureFiller = 0xffff;
+
+/// The captured bytes follow. Records are aligned to 8 bytes.
+struct CaptureRecord {
+    std::uint32_t bytes;  // of the record with this header and padding
+    std::uint16_t
+        rnic;  // index; kCaptureFiller: nothing up to the end of the ring, of which only `bytes` counts
+    PacketFate fate;
+    std::uint8_t drop;           // of kDropped: place in kPacketDrops
+    std::uint64_t time_ns;       // CLOCK_MONOTONIC
+    std::uint32_t wire_bytes;    // of the frame, without FCS; an InfiniBand packet from LRH to VCRC
+    std::uint32_t captured;      // of them here
+    std::uint32_t qpn;           // of this end; kNoQp: not known
+    std::uint32_t lost_before;   // records of this RNIC and ring that had no room since its last one
+    std::uint32_t expected_psn;  // the next request's, of a QP with `state`
+    std::uint32_t next_psn;      // of its own next new request
+    std::uint8_t is_sent;        // by this end
+    std::uint8_t state;          // QpState of this end behind the packet; kNoState: not known
+    std::uint8_t reserved[6];
+};
+static_assert(sizeof(CaptureRecord) == 48);
+
+}  // namespace urnic::abi

@@ -1,0 +1,214 @@
+#include "cli/capture_session.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <ctime>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/launch_error.h"
+#include "os/monotonic_clock.h"
+#include "rnic/wire/opcodes.h"
+
+namespace urnic::cli {
+
+namespace {
+
+/// A worker stamps a packet and publishes it soon after; what is younger may still be overtaken by another
+/// worker's.
+constexpr std::uint64_t kHoldBackNs = 1'000'000;
+constexpr std::size_t kBytesPerMb = std::size_t{1} << 20U;
+constexpr std::string_view kStates[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+std::optional<std::uint32_t> number_in(std::string_view text, std::uint32_t most) {
+    const bool hex = text.starts_with("0x") || text.starts_with("0X");
+    const char* const end = text.data() + text.size();
+    std::uint32_t number = 0;
+    const auto parsed = std::from_chars(text.data() + (hex ? 2 : 0), end, number, hex ? 16 : 10);
+    const bool is_whole = parsed.ec == std::errc{} && parsed.ptr == end && number <= most;
+    return is_whole ? std::optional(number) : std::nullopt;
+}
+
+std::uint32_t opcode_in(const std::string& text) {
+    constexpr std::uint32_t kMost = 255;
+    if (const auto number = number_in(text, kMost)) return *number;
+    for (std::uint32_t opcode = 0; opcode <= kMost; ++opcode) {
+        const wire::OpcodeInfo& info = wire::opcode_info(static_cast<std::uint8_t>(opcode));
+        if ((info.flags & wire::kValid) != 0 && text == info.name) return opcode;
+    }
+    throw LaunchError(
+        fmt::format("--filter opcode={}: it has to be a number from 0 to 255 or a name that urnic opcode "
+                    "prints, for example "
+                    "\"RC SEND Only\"",
+                    text));
+}
+
+void set_peer(const std::string& text, CaptureFilter& filter) {
+    constexpr std::uint32_t kMaxLid = 0xffff;
+    if (const auto lid = number_in(text, kMaxLid)) {
+        filter.peer[14] = static_cast<std::uint8_t>(*lid >> 8U);
+        filter.peer[15] = static_cast<std::uint8_t>(*lid);
+    } else if (in_addr v4{}; inet_pton(AF_INET, text.c_str(), &v4) == 1) {
+        filter.peer[10] = filter.peer[11] = 0xff;
+        std::memcpy(filter.peer + 12, &v4, sizeof(v4));
+    } else if (inet_pton(AF_INET6, text.c_str(), filter.peer) != 1) {
+        throw LaunchError(
+            fmt::format("--filter peer={}: it has to be an IPv4 or IPv6 address, a GID, or the LID of a port "
+                        "that has no GRH",
+                        text));
+    }
+}
+
+}  // namespace
+
+CaptureFilter parse_capture_filter(const std::string& text) {
+    constexpr std::uint32_t kMaxQpn = 0xffffff;
+    CaptureFilter filter;
+    filter.text = text;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find(',', begin), text.size());
+        const std::string part = text.substr(begin, end - begin);
+        const std::size_t equals = std::min(part.find('='), part.size());
+        const std::string key = part.substr(0, equals);
+        const std::string value = equals < part.size() ? part.substr(equals + 1) : "";
+        if (key == "qpn") {
+            const auto qpn = number_in(value, kMaxQpn);
+            if (!qpn) throw LaunchError(fmt::format("--filter {}: a QP number is 0 to 0xffffff", part));
+            filter.qpn = *qpn;
+            filter.filters |= abi::kFilterQpn;
+        } else if (key == "opcode") {
+            filter.opcode = opcode_in(value);
+            filter.filters |= abi::kFilterOpcode;
+        } else if (key == "peer") {
+            set_peer(value, filter);
+            filter.filters |= abi::kFilterPeer;
+        } else {
+            throw LaunchError(
+                fmt::format("--filter \"{}\": it has to be qpn=N, peer=ADDRESS or opcode=N|NAME", part));
+        }
+        begin = end + 1;
+    }
+    return filter;
+}
+
+std::string describe(const abi::CaptureRecord& record) {
+    const auto fate = static_cast<std::size_t>(record.fate);
+    std::string text =
+        fmt::format("fate={}", fate < std::size(abi::kPacketFates) ? abi::kPacketFates[fate] : "unknown");
+    if (record.fate == abi::PacketFate::kDropped && record.drop < std::size(abi::kPacketDrops)) {
+        text += fmt::format(" drop={}", abi::kPacketDrops[record.drop]);
+    }
+    if (record.qpn != abi::kNoQp) text += fmt::format(" qpn={:#x}", record.qpn);
+    if (record.state < std::size(kStates)) {
+        text += fmt::format(" state={} expected_psn={} next_psn={}", kStates[record.state],
+                            record.expected_psn, record.next_psn);
+    }
+    return text;
+}
+
+CaptureSession::CaptureSession(const std::filesystem::path& socket, const CaptureOptions& options) {
+    abi::CaptureRequest request{};
+    std::string names;
+    for (const std::string& device : options.devices) names += (names.empty() ? "" : "\n") + device;
+    if (names.size() >= sizeof(request.devices)) {
+        throw LaunchError("too many RNICs are named: leave them out to capture on all");
+    }
+    std::memcpy(request.devices, names.data(), names.size());
+    request.snap_bytes = options.snap_bytes;
+    request.filters = options.filter.filters;
+    request.qpn = options.filter.qpn;
+    request.opcode = options.filter.opcode;
+    std::memcpy(request.peer, options.filter.peer, sizeof(request.peer));
+    // Each worker's part has a header, and is a power of two behind it.
+    const std::size_t bytes =
+        options.buffer_mb * kBytesPerMb + abi::kMaxWorkers * abi::kCaptureRingHeaderBytes;
+    if (const int error = create_memfd("urnic-capture", bytes, Sharing::kWritable, buffer_); error != 0) {
+        throw LaunchError(fmt::format("cannot make a buffer of {} MB: {}. Give a smaller --buffer",
+                                      options.buffer_mb, std::strerror(error)));
+    }
+    // The pages are there before a worker writes to them.
+    std::memset(buffer_.mapping.data(), 0, bytes);
+    started_ = start_capture(socket, request, buffer_.fd.get());
+    if (started_.rings == 0 || started_.ring_bytes < abi::kMinCaptureRingBytes ||
+        started_.ring_bytes > bytes / started_.rings) {
+        throw LaunchError("the daemon's answer makes no sense: use the urnic of its release");
+    }
+    for (std::uint32_t i = 0; i < started_.rings; ++i) {
+        std::byte* const part = buffer_.mapping.data() + i * started_.ring_bytes;
+        rings_.push_back({reinterpret_cast<abi::CaptureRing*>(part), part + abi::kCaptureRingHeaderBytes,
+                          std::bit_floor(started_.ring_bytes - abi::kCaptureRingHeaderBytes), 0});
+    }
+    try {
+        const auto list = nlohmann::json::parse(started_.rnics);
+        for (const auto& rnic : list.at("rnics")) {
+            CapturedRnic captured{rnic.at("name"), rnic.at("mac"), rnic.at("link_layer") == "InfiniBand",
+                                  static_cast<std::uint32_t>(rnics_.size())};
+            rnics_.emplace(rnic.at("index").get<std::uint16_t>(), std::move(captured));
+        }
+    } catch (const nlohmann::json::exception&) {
+        throw LaunchError("the daemon's list of RNICs is not understood: use the urnic of its release");
+    }
+    timespec realtime{};
+    clock_gettime(CLOCK_REALTIME, &realtime);
+    realtime_offset_ns_ = static_cast<std::uint64_t>(realtime.tv_sec) * kSecondNs +
+                          static_cast<std::uint64_t>(realtime.tv_nsec) - clock_now();
+}
+
+std::uint64_t CaptureSession::now() const { return clock_now() + realtime_offset_ns_; }
+
+std::vector<CapturedPacket> CaptureSession::read(bool all) {
+    const std::uint64_t until_ns = all ? ~std::uint64_t{0} : clock_now() - kHoldBackNs;
+    std::vector<CapturedPacket> packets;
+    for (Ring& ring : rings_) read_ring(ring, until_ns, packets);
+    std::stable_sort(packets.begin(), packets.end(),
+                     [](const CapturedPacket& a, const CapturedPacket& b) { return a.time_ns < b.time_ns; });
+    return packets;
+}
+
+void CaptureSession::read_ring(Ring& ring, std::uint64_t until_ns,
+                               std::vector<CapturedPacket>& packets) const {
+    const std::uint64_t head = ring.header->head.load(std::memory_order_acquire);
+    while (ring.tail != head) {
+        const std::uint64_t offset = ring.tail & (ring.capacity - 1);
+        abi::CaptureRecord record{};
+        const std::uint64_t to_end = std::min(ring.capacity - offset, head - ring.tail);
+        // A filler may be shorter than a record.
+        std::memcpy(&record, ring.data + offset, std::min<std::uint64_t>(sizeof(record), to_end));
+        const bool is_filler = record.rnic == abi::kCaptureFiller;
+        if (record.bytes == 0 || record.bytes % 8 != 0 || record.bytes > to_end ||
+            (!is_filler &&
+             (record.bytes < sizeof(record) || record.captured > record.bytes - sizeof(record)))) {
+            throw LaunchError(
+                "a record of the capture makes no sense: use the urnic of the daemon's release");
+        }
+        if (!is_filler && record.time_ns > until_ns) break;
+        if (!is_filler && rnics_.contains(record.rnic)) {
+            CapturedPacket& packet = packets.emplace_back();
+            packet.record = record;
+            packet.time_ns = record.time_ns + realtime_offset_ns_;
+            const std::byte* const bytes = ring.data + offset + sizeof(record);
+            packet.bytes.assign(bytes, bytes + record.captured);
+        }
+        ring.tail += record.bytes;
+    }
+    ring.header->tail.store(ring.tail, std::memory_order_release);
+}
+
+CaptureSession::Counts CaptureSession::counts(std::uint16_t rnic) const {
+    Counts counts;
+    for (const Ring& ring : rings_) {
+        counts.seen += ring.header->rnics[rnic].seen.load(std::memory_order_relaxed);
+        counts.lost += ring.header->rnics[rnic].lost.load(std::memory_order_relaxed);
+    }
+    return counts;
+}
+
+}  // namespace urnic::cli

@@ -1,0 +1,76 @@
+// From captured packets to the events of QPs: what was sent and received, acknowledged and sent again, and
+// why.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cli/decode/capture_file.h"
+#include "cli/trace/trace_output.h"
+#include "rnic/wire/dissect/packet.h"
+#include "rnic/wire/opcodes.h"
+
+namespace urnic::trace {
+
+/// An RNIC, or one QP of it; qpn 0: all of them.
+struct Target {
+    std::string device;
+    std::uint32_t qpn = 0;
+};
+
+class PacketTrace {
+  public:
+    /// No targets: everything.
+    PacketTrace(TraceOutput& output, std::vector<Target> targets)
+        : output_(output), targets_(std::move(targets)) {}
+
+    /// The next packet in time. One that is no packet of a QP's is left out. Of packets that urnic capture
+    /// has noted the RNIC's part is traced, of others what passes the wire.
+    void add(const decode::Record& record);
+    [[nodiscard]] std::uint64_t events() const { return events_; }
+
+  private:
+    /// What is known of a packet beside its headers.
+    struct Seen {
+        std::uint64_t time_ns = 0;
+        std::string group;
+        bool is_noted = false;  // by an RNIC
+        bool is_sent = false;
+        std::map<std::string, std::string> notes;
+        const wire::PacketHeader* header = nullptr;
+        const wire::OpcodeInfo* info = nullptr;
+        std::size_t payload_bytes = 0;
+    };
+    struct Message {
+        std::string name;
+        std::uint32_t last_psn = 0;
+        std::uint64_t begin_ns = 0;
+        bool is_whole = false;
+    };
+    struct QueuePair {
+        std::string state;
+        std::string cause;             // of the next retransmission, as far as the last answer told
+        std::deque<Message> messages;  // on their way
+        std::int64_t in_flight = -1;
+    };
+    static constexpr std::size_t kMostMessages = 65536;
+
+    [[nodiscard]] bool is_wanted(const decode::Record& record, const Seen& seen) const;
+    void emit(const Seen& seen, const char* name, nlohmann::ordered_json data);
+    void on_sent(const Seen& seen, QueuePair& qp);
+    void on_received(const Seen& seen, QueuePair& qp);
+    void on_answer(const Seen& seen, QueuePair& qp);
+    void end_messages(const Seen& seen, QueuePair& qp);
+    void update_window(const Seen& seen, QueuePair& qp, std::uint32_t acknowledged);
+
+    TraceOutput& output_;
+    std::vector<Target> targets_;
+    std::unordered_map<std::string, QueuePair> qps_;
+    std::uint64_t events_ = 0;
+};
+
+}  // namespace urnic::trace

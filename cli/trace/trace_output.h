@@ -1,0 +1,79 @@
+// Where traced events go.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <unordered_map>
+
+namespace urnic::trace {
+
+struct Event {
+    std::uint64_t time_ns = 0;  // since 1970
+    std::string group;  // the QP, "urnic0/0x11"; or a direction of a stream, "10.0.0.1 > 10.0.0.2 0x11"
+    std::string name;   // "packet_sent"
+    nlohmann::ordered_json data;
+};
+
+class TraceOutput {
+  public:
+    TraceOutput() = default;
+    TraceOutput(const TraceOutput&) = delete;
+    TraceOutput& operator=(const TraceOutput&) = delete;
+    virtual ~TraceOutput() = default;
+    virtual void add(const Event& event) = 0;
+    /// A message was on its way for so long, from its first packet to its acknowledgement.
+    virtual void add_message(const std::string& group, const std::string& name, std::uint64_t begin_ns,
+                             std::uint64_t end_ns) = 0;
+    virtual void finish() = 0;
+};
+
+/// Newline-delimited JSON, docs/trace-schema.json.
+class JsonLines final : public TraceOutput {
+  public:
+    /// `vantage_point`: "host" or "network".
+    JsonLines(std::ostream& out, std::string vantage_point)
+        : out_(out), vantage_point_(std::move(vantage_point)) {}
+    void add(const Event& event) override;
+    void add_message(const std::string& group, const std::string& name, std::uint64_t begin_ns,
+                     std::uint64_t end_ns) override;
+    void finish() override;
+
+  private:
+    void begin(std::uint64_t time_ns);
+    void write(const nlohmann::ordered_json& line);
+
+    std::ostream& out_;
+    std::string vantage_point_;
+    bool has_begun_ = false;
+    std::uint64_t reference_ns_ = 0;
+};
+
+/// Chrome's trace events, which ui.perfetto.dev opens: a track for each group.
+class PerfettoJson final : public TraceOutput {
+  public:
+    explicit PerfettoJson(std::ostream& out) : out_(out) { out_ << "{\"traceEvents\":[\n"; }
+    void add(const Event& event) override;
+    void add_message(const std::string& group, const std::string& name, std::uint64_t begin_ns,
+                     std::uint64_t end_ns) override;
+    void finish() override;
+
+  private:
+    struct Track {
+        int process = 0;
+        int thread = 0;
+    };
+    Track track_of(const std::string& group);
+    double us_since_begin(std::uint64_t time_ns);
+    void write(const nlohmann::ordered_json& event);
+
+    std::ostream& out_;
+    bool is_first_ = true;
+    std::optional<std::uint64_t> reference_ns_;  // of the first event
+    std::unordered_map<std::string, int> processes_;
+    std::unordered_map<std::string, Track> tracks_;
+};
+
+}  // namespace urnic::trace

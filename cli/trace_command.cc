@@ -1,0 +1,162 @@
+#include "cli/trace_command.h"
+
+#include <fmt/core.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "cli/capture_run.h"
+#include "cli/cc_target.h"
+#include "cli/launch_error.h"
+#include "cli/trace/packet_trace.h"
+
+namespace urnic::cli {
+
+namespace {
+
+constexpr const char* kFooter =
+    R"(FILE gets one JSON object a line, as docs/trace-schema.json has them: packets sent, received and dropped, with what
+became of them, ACKs, NAKs, RNR NAKs, retransmissions with their cause, CNPs, packets in flight, states of QPs,
+and how long messages took. With --perfetto it is for https://ui.perfetto.dev instead. "-" is standard output.
+--from reads a capture file: one of urnic capture, of a random walk, or of any other program, in which case
+nobody noted what became of the packets.
+
+Examples:
+  urnic trace events.ndjson
+  urnic trace one.ndjson urnic0/0x11
+  urnic trace --from all.pcapng --perfetto all.json)";
+
+constexpr std::uint32_t kHeaderBytes = 128;  // that all headers fit in
+constexpr int kIdleMs = 10;
+
+decode::Record record_of(const CapturedPacket& packet, const CapturedRnic& rnic) {
+    decode::Record record;
+    record.link = rnic.is_infiniband ? wire::LinkLayer::kInfiniBand : wire::LinkLayer::kEthernet;
+    record.bytes = packet.bytes;
+    record.wire_bytes = packet.record.wire_bytes;
+    record.time_ns = packet.time_ns;
+    record.interface = rnic.name;
+    record.direction =
+        packet.record.is_sent != 0 ? decode::Direction::kOutbound : decode::Direction::kInbound;
+    record.comment = describe(packet.record);
+    return record;
+}
+
+std::vector<trace::Target> targets_of(const std::vector<std::string>& words) {
+    std::vector<trace::Target> targets;
+    for (const std::string& word : words) {
+        const auto [device, qpn] = split_target(word);
+        targets.push_back({device, qpn});
+    }
+    return targets;
+}
+
+}  // namespace
+
+TraceCommand::TraceCommand(const Command& app) : socket_(default_socket().string()) {
+    constexpr std::uint32_t kMaxBufferMb = 1024;
+    trace_ = app.command("trace",
+                         "Writes what happens to QPs as events: packets, answers, losses and their causes.");
+    trace_.footer(kFooter);
+    trace_.option("FILE", file_, "where the events go").required();
+    trace_.option("DEVICE[/QPN]", targets_, "RNICs or QPs of them, for example urnic0/0x11; none: all");
+    trace_.option("--from", from_, "the packets of this capture file, instead of a daemon's")
+        .type_name("CAPTURE");
+    trace_.flag("--perfetto", perfetto_, "write a trace for ui.perfetto.dev");
+    trace_.option("-c,--count", count_, "end after N packets").type_name("N");
+    trace_.option("--buffer", buffer_mb_, "megabytes of memory between the daemon and this reader")
+        .type_name("MB")
+        .in_range<std::uint32_t>(1, kMaxBufferMb)
+        .shows_default();
+    trace_.option("--socket", socket_, "control socket of the daemon, or the directory it is in")
+        .type_name("PATH")
+        .shows_default();
+}
+
+std::uint64_t TraceCommand::trace_live(trace::PacketTrace& events, const std::ostream& out) const {
+    CaptureOptions options;
+    for (const trace::Target& target : targets_of(targets_)) {
+        if (std::find(options.devices.begin(), options.devices.end(), target.device) ==
+            options.devices.end()) {
+            options.devices.push_back(target.device);
+        }
+    }
+    options.snap_bytes = kHeaderBytes;
+    options.buffer_mb = buffer_mb_;
+    const StopSignals signals;
+    CaptureSession session(control_socket(socket_), options);
+    std::uint64_t packets = 0;
+    bool goes_on = true;
+    while (goes_on) {
+        goes_on = !StopSignals::came();
+        const std::vector<CapturedPacket> seen = session.read(!goes_on);
+        for (const CapturedPacket& packet : seen) {
+            if (count_ != 0 && packets == count_) break;
+            events.add(record_of(packet, session.rnics().at(packet.record.rnic)));
+            ++packets;
+        }
+        if (!out) throw LaunchError(fmt::format("{} cannot be written: {}", file_, std::strerror(errno)));
+        pollfd daemon{session.connection(), POLLIN, 0};
+        if (goes_on && ::poll(&daemon, 1, seen.empty() ? kIdleMs : 1) == 1) {
+            fmt::print(stderr, "urnic trace: urnicd has ended\n");
+            goes_on = false;
+        }
+        goes_on = goes_on && (count_ == 0 || packets < count_);
+    }
+    for (const auto& [index, rnic] : session.rnics()) {
+        if (const auto counts = session.counts(index); counts.lost != 0) {
+            fmt::print(stderr,
+                       "urnic trace: {} of {} packets of {} are missing, because this reader was too slow "
+                       "(--buffer)\n",
+                       counts.lost, counts.seen, rnic.name);
+        }
+    }
+    return packets;
+}
+
+std::uint64_t TraceCommand::trace_file(trace::PacketTrace& events) const {
+    errno = 0;
+    std::ifstream stream(from_, std::ios::binary);
+    if (!stream) throw LaunchError(fmt::format("{} cannot be read: {}", from_, std::strerror(errno)));
+    std::uint64_t packets = 0;
+    try {
+        const auto reader = decode::open_capture(stream, from_);
+        while (count_ == 0 || packets < count_) {
+            const auto record = reader->next();
+            if (!record) break;
+            events.add(*record);
+            ++packets;
+        }
+    } catch (const decode::CaptureError& error) {
+        fmt::print(stderr, "urnic trace: {}; what is before it is traced\n", error.what());
+    }
+    return packets;
+}
+
+void TraceCommand::run() const {
+    std::ofstream made;
+    if (file_ != "-") {
+        errno = 0;
+        made.open(file_, std::ios::binary | std::ios::trunc);
+        if (!made) throw LaunchError(fmt::format("{} cannot be written: {}", file_, std::strerror(errno)));
+    }
+    std::ostream& out = file_ == "-" ? std::cout : made;
+    std::unique_ptr<trace::TraceOutput> output;
+    if (perfetto_) {
+        output = std::make_unique<trace::PerfettoJson>(out);
+    } else {
+        output = std::make_unique<trace::JsonLines>(out, from_.empty() ? "host" : "network");
+    }
+    trace::PacketTrace events(*output, targets_of(targets_));
+    const std::uint64_t packets = from_.empty() ? trace_live(events, out) : trace_file(events);
+    output->finish();
+    if (!out) throw LaunchError(fmt::format("{} cannot be written: {}", file_, std::strerror(errno)));
+    fmt::print(stderr, "urnic trace: {} events of {} packets are in {}\n", events.events(), packets, file_);
+}
+
+}  // namespace urnic::cli

@@ -1,0 +1,255 @@
+#include "daemon/http/metrics_server.h"
+
+#include <arpa/inet.h>
+#include <microhttpd.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "os/monotonic_clock.h"
+#include "os/thread.h"
+
+namespace urnic::daemon {
+
+namespace {
+
+constexpr int kBacklog = 128;
+constexpr int kLookMs = 500;
+constexpr std::size_t kConnectionBytes = 16384;  // for what a client sends
+/// As Prometheus asks for it.
+constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
+
+void ring(const UniqueFd& event) {
+    constexpr std::uint64_t kOne = 1;
+    (void)!::write(event.get(), &kOne, sizeof kOne);
+}
+
+void quiet(const UniqueFd& event) {
+    std::uint64_t count = 0;
+    (void)!::read(event.get(), &count, sizeof count);
+}
+
+}  // namespace
+
+int listen_http(const HttpAddress& address, UniqueFd& socket) {
+    sockaddr_in v4{};
+    sockaddr_in6 v6{};
+    const bool is_v4 = ::inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr) == 1;
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(address.port);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(address.port);
+    if (!is_v4 && ::inet_pton(AF_INET6, address.host.c_str(), &v6.sin6_addr) != 1) {
+        return EINVAL;
+    }
+    UniqueFd made(::socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    if (!made || ::setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) {
+        return errno;
+    }
+    const auto* const to =
+        is_v4 ? reinterpret_cast<const sockaddr*>(&v4) : reinterpret_cast<const sockaddr*>(&v6);
+    const socklen_t length = is_v4 ? sizeof v4 : sizeof v6;
+    if (::bind(made.get(), to, length) != 0 || ::listen(made.get(), kBacklog) != 0) {
+        return errno;
+    }
+    socket = std::move(made);
+    return 0;
+}
+
+/// What the thread has; nobody else touches it once that runs.
+struct MetricsServer::Http {
+    struct Connection {
+        MHD_Connection* connection = nullptr;
+        TimeNs since = 0;  // when it began, or got its last answer
+    };
+    /// Of one request.
+    struct Asked {
+        bool has_waited = false;
+    };
+
+    explicit Http(MetricsServer& its_owner) : owner(its_owner) {}
+
+    static MHD_Result answer(void* self, MHD_Connection* connection, const char* url, const char* method,
+                             const char* version, const char* data, std::size_t* data_bytes, void** request);
+    static void on_connection(void* self, MHD_Connection* connection, void** /*context*/,
+                              MHD_ConnectionNotificationCode code);
+    static void on_completed(void* self, MHD_Connection* connection, void** request,
+                             MHD_RequestTerminationCode code);
+    [[nodiscard]] MHD_Result respond(MHD_Connection* connection, unsigned code,
+                                     const std::string& text) const;
+    void resume_waiting();
+    void cut_late();
+    void loop();
+
+    MetricsServer& owner;
+    MHD_Daemon* daemon = nullptr;
+    UniqueFd listener;
+    std::vector<Connection> connections;
+    std::vector<MHD_Connection*> waiting;  // for a text
+    TimeNs waiting_since = 0;
+};
+
+MHD_Result MetricsServer::Http::respond(MHD_Connection* connection, unsigned code,
+                                        const std::string& text) const {
+    MHD_Response* const response =
+        MHD_create_response_from_buffer(text.size(), const_cast<char*>(text.data()), MHD_RESPMEM_MUST_COPY);
+    if (response == nullptr) {
+        return MHD_NO;
+    }
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, kTextFormat);
+    (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    const MHD_Result result = MHD_queue_response(connection, code, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+MHD_Result MetricsServer::Http::answer(void* self, MHD_Connection* connection, const char* url,
+                                       const char* method, const char* /*version*/, const char* /*data*/,
+                                       std::size_t* data_bytes, void** request) {
+    auto& http = *static_cast<Http*>(self);
+    if (*request == nullptr) {
+        *request = new (std::nothrow) Asked;
+        return *request != nullptr ? MHD_YES : MHD_NO;
+    }
+    *data_bytes = 0;  // a body is not looked at
+    if (std::string_view(method) != MHD_HTTP_METHOD_GET && std::string_view(method) != MHD_HTTP_METHOD_HEAD) {
+        return http.respond(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET /metrics is all there is\n");
+    }
+    if (std::string_view(url) != "/metrics") {
+        return http.respond(connection, MHD_HTTP_NOT_FOUND, "GET /metrics is all there is\n");
+    }
+    auto& asked = *static_cast<Asked*>(*request);
+    if (!asked.has_waited) {
+        asked.has_waited = true;
+        if (http.waiting.empty()) {
+            http.waiting_since = clock_now();
+        }
+        http.waiting.push_back(connection);
+        MHD_suspend_connection(connection);
+        ring(http.owner.wanted_);
+        return MHD_YES;
+    }
+    const std::shared_ptr<const std::string> text = http.owner.text_.load();
+    return text == nullptr
+               ? http.respond(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "urnicd is busy: ask again\n")
+               : http.respond(connection, MHD_HTTP_OK, *text);
+}
+
+void MetricsServer::Http::on_connection(void* self, MHD_Connection* connection, void** /*context*/,
+                                        MHD_ConnectionNotificationCode code) {
+    auto& http = *static_cast<Http*>(self);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        http.connections.push_back({connection, clock_now()});
+    } else {
+        std::erase_if(http.connections, [=](const Connection& one) { return one.connection == connection; });
+        std::erase(http.waiting, connection);
+    }
+}
+
+void MetricsServer::Http::on_completed(void* self, MHD_Connection* connection, void** request,
+                                       MHD_RequestTerminationCode /*code*/) {
+    auto& http = *static_cast<Http*>(self);
+    delete static_cast<Asked*>(*request);
+    *request = nullptr;
+    for (Connection& one : http.connections) {
+        if (one.connection == connection) {
+            one.since = clock_now();
+        }
+    }
+}
+
+void MetricsServer::Http::resume_waiting() {
+    for (MHD_Connection* const connection : std::exchange(waiting, {})) {
+        MHD_resume_connection(connection);
+    }
+}
+
+/// Also those that send or take a byte now and then.
+void MetricsServer::Http::cut_late() {
+    const TimeNs now = clock_now();
+    for (const Connection& one : connections) {
+        if (now - one.since > kPatienceNs) {
+            const MHD_ConnectionInfo* const info =
+                MHD_get_connection_info(one.connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+            if (info != nullptr) {
+                (void)::shutdown(info->connect_fd, SHUT_RDWR);
+            }
+        }
+    }
+}
+
+void MetricsServer::Http::loop() {
+    const MHD_DaemonInfo* const info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    std::array<pollfd, 3> ready{
+        {{info->epoll_fd, POLLIN, 0}, {owner.published_.get(), POLLIN, 0}, {owner.stop_.get(), POLLIN, 0}}};
+    while (true) {
+        MHD_UNSIGNED_LONG_LONG timeout_ms = kLookMs;
+        if (MHD_get_timeout(daemon, &timeout_ms) != MHD_YES) {
+            timeout_ms = kLookMs;
+        }
+        // Without a connection there is nothing to look at.
+        const bool is_idle = connections.empty() && waiting.empty();
+        const auto wait_ms = std::min<MHD_UNSIGNED_LONG_LONG>(timeout_ms, kLookMs);
+        (void)::poll(ready.data(), ready.size(), is_idle ? -1 : static_cast<int>(wait_ms));
+        if (ready[2].revents != 0) {
+            break;
+        }
+        if (ready[1].revents != 0) {
+            quiet(owner.published_);
+            resume_waiting();
+        } else if (!waiting.empty() && clock_now() - waiting_since > kPatienceNs / 4) {
+            resume_waiting();  // the control thread is busy: the last text will do
+        }
+        (void)MHD_run(daemon);
+        cut_late();
+    }
+    resume_waiting();
+    (void)MHD_run(daemon);
+}
+
+MetricsServer::MetricsServer(UniqueFd listener)
+    : wanted_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      published_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      http_(std::make_unique<Http>(*this)) {
+    http_->connections.reserve(kMaxConnections);
+    http_->listener = std::move(listener);
+    if (wanted_ && published_ && stop_) {
+        http_->daemon =
+            MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, Http::answer,
+                             http_.get(), MHD_OPTION_LISTEN_SOCKET, http_->listener.get(),
+                             MHD_OPTION_CONNECTION_LIMIT, kMaxConnections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                             kConnectionBytes, MHD_OPTION_NOTIFY_CONNECTION, Http::on_connection, http_.get(),
+                             MHD_OPTION_NOTIFY_COMPLETED, Http::on_completed, http_.get(), MHD_OPTION_END);
+    }
+    if (http_->daemon == nullptr) {
+        throw std::runtime_error("HTTP cannot be served: " + std::string(std::strerror(errno)));
+    }
+    thread_ = start_thread([this] { http_->loop(); });
+    (void)pthread_setname_np(thread_.native_handle(), "urnic-http");
+}
+
+MetricsServer::~MetricsServer() {
+    ring(stop_);
+    thread_.join();
+    MHD_stop_daemon(http_->daemon);
+}
+
+void MetricsServer::publish(std::shared_ptr<const std::string> text) {
+    quiet(wanted_);
+    text_.store(std::move(text));
+    ring(published_);
+}
+
+}  // namespace urnic::daemon

@@ -1,0 +1,40 @@
+#include "daemon/state/active_captures.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "daemon/state/control_state.h"
+
+namespace urnic::daemon {
+
+std::uint32_t ActiveCaptures::add(const ControlState& control, std::unique_ptr<Capture> capture) {
+    URNIC_CHECK(!is_full());
+    captures_.reserve(dataplane::kMaxCaptures);
+    capture->id = ++last_id_;
+    captures_.push_back(std::move(capture));
+    publish(control);
+    return last_id_;
+}
+
+void ActiveCaptures::remove(const ControlState& control, std::uint32_t id) {
+    const auto found = std::find_if(captures_.begin(), captures_.end(),
+                                    [id](const auto& capture) { return capture->id == id; });
+    if (found == captures_.end()) {
+        return;
+    }
+    const std::unique_ptr<Capture> ended = std::move(*found);  // its memory stays until no worker has it
+    captures_.erase(found);
+    publish(control);
+}
+
+void ActiveCaptures::publish(const ControlState& control) const {
+    dataplane::PacketCaptures all{};
+    for (std::size_t i = 0; i < captures_.size(); ++i) {
+        all[i] = &captures_[i]->packets;
+    }
+    for (const auto& worker : control.workers) {
+        worker->call([&] { worker->use_captures(all); });
+    }
+}
+
+}  // namespace urnic::daemon

@@ -1,0 +1,240 @@
+"""The daemon's page of metrics: what Prometheus' own parser and prometheus-node-exporter make of it and of sysfs, and what hostile
+clients of HTTP can do."""
+
+import contextlib
+import http.client
+import os
+import random
+import re
+import socket
+
+from prometheus_client.parser import text_string_to_metric_families
+
+import harness
+import with_daemon
+
+
+class Metrics(with_daemon.WithDaemon):
+    workers = 2
+    port = 0
+
+    def setUp(self):
+        self.port = harness.free_port()
+        self.keys = f'http = "127.0.0.1:{self.port}"\nhttp_qps = 3'
+        super().setUp()
+
+    def ask(self, path="/metrics", method="GET"):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=harness.PATIENCE_S)
+        with contextlib.closing(connection):
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer, answer.read().decode()
+
+    def families(self):
+        answer, text = self.ask()
+        self.assertEqual(answer.status, 200, text)
+        self.assertEqual(answer.getheader("Content-Type"), "text/plain; version=0.0.4; charset=utf-8")
+        return {family.name: family for family in text_string_to_metric_families(text)}
+
+    def connect(self):
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=harness.PATIENCE_S)
+        self.addCleanup(connection.close)
+        return connection
+
+
+class Page(Metrics):
+    def test_it_agrees_with_status(self):
+        port = harness.free_port()
+        words = [str(word) for word in (harness.URNIC, "run", "--socket", self.socket, "--", "ib_write_bw", "-F", "-n", 100, "-s", 1000, "-p", port)]
+        self.run_pair([*words, "-d", "urnic1"], [*words, "-d", "urnic0", "127.0.0.1"], port)
+        status = self.status()
+        families = self.families()
+        for device in status["devices"]:
+            for name, value in device["counters"].items():
+                samples = [sample for sample in families[f"urnic_{name}"].samples if sample.labels["device"] == device["name"]]
+                self.assertEqual({sample.labels["worker"] for sample in samples}, {"0", "1"})
+                self.assertEqual(sum(sample.value for sample in samples), value, name)
+            self.assertIn(device["name"], [sample.labels["device"] for sample in families["urnic_port_up"].samples])
+        self.assertEqual(families["urnic_build_info"].samples[0].labels["version"], status["daemon"]["version"])
+        # A counter is one, and every family says what it is.
+        self.assertEqual(families["urnic_sent_bytes"].type, "counter")
+        self.assertTrue(all(family.documentation for family in families.values()))
+
+    def test_qps(self):
+        families = self.families()
+        self.assertEqual(families["urnic_qps_without_series"].samples[0].value, 0)
+        holder = self.start("/usr/bin/python3", "-c", HOLD_QPS)
+        self.expect_line(holder, "held")
+        # The page is made once a second.
+        self.assertTrue(harness.wait_until(lambda: "urnic_qp_info" in self.families(), pause=0.2))
+        families = self.families()
+        infos = families["urnic_qp_info"].samples
+        self.assertEqual(len(infos), 3)
+        self.assertEqual(families["urnic_qps_without_series"].samples[0].value, 2)
+        self.assertEqual({sample.labels["state"] for sample in infos}, {"INIT"})
+        self.assertEqual(len({sample.labels["qpn"] for sample in infos}), 3)
+
+    def test_the_dashboard_asks_for_what_there_is(self):
+        text = (harness.SOURCE / "docs/examples/grafana-urnic.json").read_text(encoding="utf-8")
+        asked = set(re.findall(r"\burnic_[a-z_]*[a-z]\b", " ".join(re.findall(r'"expr": "(.*)"', text)))) - {"urnic_drop_"}
+        self.assertGreater(len(asked), 15)
+        names = {sample.name for family in self.families().values() for sample in family.samples}
+        self.assertEqual(asked - names, {"urnic_qp_rate_bits_per_second"})  # of QPs alone
+
+    def test_other_pages_and_methods(self):
+        self.assertEqual(self.ask("/")[0].status, 404)
+        self.assertEqual(self.ask("/metrics/../etc/passwd")[0].status, 404)
+        self.assertEqual(self.ask(method="POST")[0].status, 405)
+        self.assertEqual(self.ask(method="DELETE")[0].status, 405)
+        answer, text = self.ask(method="HEAD")
+        self.assertEqual((answer.status, text), (200, ""))
+
+    def test_off_unless_told(self):
+        self.stop_daemon(self.daemon)
+        config = self.dir / "urnicd.toml"
+        lines = config.read_text(encoding="utf-8").splitlines()
+        config.write_text("\n".join(line for line in lines if not line.startswith("http")), encoding="utf-8")
+        self.start_daemon()
+        with self.assertRaises(ConnectionRefusedError):
+            self.connect()
+        names = harness.thread_files(self.daemon.pid, "comm").values()
+        self.assertNotIn("urnic-http\n", names)
+
+    def test_wrong_addresses(self):
+        for text in ("localhost:80", "127.0.0.1", "8471x", "[::1:8471", "127.0.0.1:0", "127.0.0.1:70000", "eth0:1"):
+            config = self.dir / "wrong.toml"
+            config.write_text(f'[daemon]\nhttp = "{text}"\n', encoding="utf-8")
+            result = harness.run([harness.BUILD / "urnicd", "--config", config, "--check"])
+            self.assertNotEqual(result.returncode, 0, text)
+            self.assertIn("'http' must be ADDRESS:PORT", result.err)
+        # A port of somebody else's.
+        config = self.dir / "taken.toml"
+        text = (self.dir / "urnicd.toml").read_text(encoding="utf-8").replace(str(self.run_dir), str(self.dir / "other"))
+        config.write_text(text, encoding="utf-8")
+        result = harness.run([harness.BUILD / "urnicd", "--config", config])
+        self.assertIn(f"http: cannot listen on 127.0.0.1 port {self.port}: Address already in use", result.err)
+
+
+# Five QPs in INIT, by pyverbs' stock modules.
+HOLD_QPS = """
+import sys, pyverbs.enums as e
+from pyverbs.device import Context
+from pyverbs.pd import PD
+from pyverbs.cq import CQ
+from pyverbs.qp import QP, QPInitAttr, QPAttr, QPCap
+context = Context(name="urnic0"); pd = PD(context); cq = CQ(context, 10)
+attr = QPAttr(port_num=1); attr.qp_access_flags = 0
+qps = [QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(1, 1, 1, 1)), attr) for _ in range(5)]
+print("held", flush=True)
+import time
+while True: time.sleep(60)
+"""
+
+
+class Hostile(Metrics):
+    def test_a_thousand_connections(self):
+        # More than are served at once, and more than the kernel keeps waiting. Some have begun a request.
+        before = harness.Footprint(self.daemon.pid).descriptors
+        crowd = []
+        for number in range(1000):
+            one = socket.socket()
+            self.addCleanup(one.close)
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", self.port))
+            if number % 32 == 0:
+                with contextlib.suppress(OSError):
+                    one.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: ")
+            crowd.append(one)
+        self.assertTrue(harness.wait_until(lambda: harness.Footprint(self.daemon.pid).descriptors >= before + 64))
+        # The daemon has few descriptors of them, and serves its own clients meanwhile.
+        for _ in range(20):
+            self.assertLessEqual(harness.Footprint(self.daemon.pid).descriptors, before + 64 + 3)
+            self.status()
+        for one in crowd:
+            one.close()
+        self.assertIn("urnic_sent_pkts", self.families())
+        self.assertTrue(harness.wait_until(lambda: harness.Footprint(self.daemon.pid).descriptors <= before + 1))
+
+    def test_a_client_that_drips_is_cut(self):
+        slow = self.connect()
+        slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: ")
+        slow.settimeout(0.1)
+
+        def is_cut():
+            try:
+                slow.send(b"x")
+                return slow.recv(100) == b""
+            except TimeoutError:
+                return False
+            except OSError:
+                return True
+        self.assertTrue(harness.wait_until(is_cut))
+
+    def test_a_client_that_does_not_read(self):
+        lazy = [self.connect() for _ in range(20)]
+        for connection in lazy:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            for _ in range(20):
+                with contextlib.suppress(OSError):
+                    connection.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assertIn("urnic_sent_pkts", self.families())
+
+    def test_garbage(self):
+        seed = int(os.environ.get("URNIC_TEST_SEED", random.randrange(1 << 32)))
+        print(f"URNIC_TEST_SEED={seed}")
+        dice = random.Random(seed)
+        good = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
+        for round_number in range(300):
+            text = bytearray(good)
+            for _ in range(dice.randrange(1, 20)):
+                kind, at = dice.randrange(3), dice.randrange(len(text))
+                if kind == 0:
+                    text[at] = dice.randrange(256)
+                elif kind == 1:
+                    del text[at:at + dice.randrange(10)]
+                else:
+                    text[at:at] = dice.randbytes(dice.randrange(1, 200))
+                text = text or bytearray(b"x")
+            # It is not waited for what is no request: that is cut after some seconds.
+            with contextlib.closing(self.connect()) as connection, contextlib.suppress(OSError):
+                connection.sendall(bytes(text) if round_number else b"A" * 100_000)
+                connection.settimeout(0.02)
+                connection.recv(1 << 16)
+        self.assertIn("urnic_sent_pkts", self.families())
+        self.assertIsNone(self.daemon.poll())
+
+
+class NodeExporter(with_daemon.WithDaemon):
+    def test_series_of_sysfs(self):
+        port = harness.free_port()
+        words = [str(word) for word in (harness.URNIC, "run", "--socket", self.socket, "--", "ib_write_bw", "-F", "-n", 100, "-s", 1000, "-p", port)]
+        self.run_pair([*words, "-d", "urnic1"], [*words, "-d", "urnic0", "127.0.0.1"], port)
+        listen = harness.free_port()
+        exporter = harness.start(["prometheus-node-exporter", "--collector.disable-defaults", "--collector.infiniband",
+                                  f"--path.sysfs={self.run_dir}/sysroot/sys", f"--web.listen-address=127.0.0.1:{listen}"])
+        self.addCleanup(harness.finish, exporter)
+        self.addCleanup(harness.end_group, exporter)
+        self.assertTrue(harness.wait_until(lambda: harness.listening(listen, exporter.pid)))
+
+        def series():
+            connection = http.client.HTTPConnection("127.0.0.1", listen, timeout=harness.PATIENCE_S)
+            with contextlib.closing(connection):
+                connection.request("GET", "/metrics")
+                text = connection.getresponse().read().decode()
+            return {(sample.name, sample.labels["device"]): sample.value for family in text_string_to_metric_families(text)
+                    for sample in family.samples if sample.name.startswith("node_infiniband_") and "device" in sample.labels}
+
+        # The daemon writes the files once a second.
+        def agree():
+            seen = series()
+            counters = {device["name"]: device["counters"] for device in self.status()["devices"]}
+            return all(seen.get(("node_infiniband_port_packets_transmitted_total", name)) == counters[name]["sent_pkts"]
+                       and seen.get(("node_infiniband_port_data_received_bytes_total", name)) == counters[name]["rcvd_bytes"] // 4 * 4
+                       for name in counters)
+        self.assertTrue(harness.wait_until(agree, pause=0.2), series())
+        of_one = [name for name, device in series() if device == "urnic0"]
+        self.assertGreaterEqual(len(of_one), 20, of_one)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,129 @@
+"""`urnic trace`: events of live RNICs and of captures, against the published schema and against the counters."""
+
+import collections
+import json
+
+import jsonschema
+
+import harness
+from capture_test import Captures
+
+SCHEMA = json.loads((harness.SOURCE / "docs/trace-schema.json").read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+class Traces(Captures):
+    """Not run itself."""
+
+    def check(self, text):
+        """The events; every line is one of the schema's."""
+        lines = [json.loads(line) for line in text.splitlines()]
+        problems = [(line, error.message) for line in lines for error in VALIDATOR.iter_errors(line)]
+        self.assertEqual(problems[:3], [])
+        self.assertEqual(lines[0]["qlog_format"], "NDJSON")
+        times = [line["time"] for line in lines[1:]]
+        self.assertEqual(times, sorted(times))
+        return lines[1:]
+
+    def names(self, events):
+        return collections.Counter(event["name"].removeprefix("rdma:") for event in events)
+
+
+class Live(Traces):
+    def trace(self, *words):
+        file = self.dir / "events.ndjson"
+        tracer = harness.start([harness.URNIC, "trace", file, *words, "--socket", self.socket])
+        self.addCleanup(harness.end_group, tracer)
+        # The file is there before the capture is: what tells is the daemon, which has the tracer's memory.
+        self.assertTrue(harness.wait_until(lambda: "urnic-capture" in
+                                           open(f"/proc/{self.daemon.pid}/maps", encoding="ascii").read()))
+        return tracer, file
+
+    def test_a_lossy_transfer(self):
+        self.fault("add", "drop", "--probability", "0.05", "--seed", "3")
+        tracer, file = self.trace()
+        before = self.status()["devices"]
+        self.transfer("-s", 20_000, "-u", 12)
+        after = self.status()["devices"]
+        result = self.end(tracer)
+        events = self.check(file.read_text(encoding="utf-8"))
+        names = self.names(events)
+
+        def grown(counter):
+            return sum(device["counters"][counter] for device in after) - sum(device["counters"][counter] for device in before)
+        self.assertEqual(names["packet_sent"] + names["cnp_sent"], grown("sent_pkts"))
+        self.assertEqual(names["retransmission"], grown("retrans_pkts"))
+        self.assertGreater(names["retransmission"], 0)
+        causes = {event["data"]["cause"] for event in events if event["name"] == "rdma:retransmission"}
+        self.assertIn("nak", causes)
+        self.assertEqual(names["nak_received"], grown("packet_seq_err"))
+        # Every message of the transfer is acknowledged once.
+        self.assertGreaterEqual(names["message_acknowledged"], 200)
+        self.assertEqual({event["group_id"].split("/")[0] for event in events}, {"urnic0", "urnic1"})
+        self.assertIn("events of", result.err)
+
+    def test_one_rnic(self):
+        tracer, file = self.trace("urnic1")
+        self.transfer("-s", 100)
+        self.end(tracer)
+        events = self.check(file.read_text(encoding="utf-8"))
+        self.assertEqual({event["group_id"].split("/")[0] for event in events}, {"urnic1"})
+        one = events[0]["group_id"]
+        self.assertGreater(len(events), 200)
+        self.assertRegex(one, r"^urnic1/0x[0-9a-f]+$")
+
+    def test_a_full_disk(self):
+        tracer = harness.start([harness.URNIC, "trace", "/dev/full", "--socket", self.socket])
+        self.addCleanup(harness.end_group, tracer)
+        self.transfer_until_ended(tracer, "-s", 65536)
+        result = harness.finish(tracer)
+        self.assertEqual(result.returncode, 125, result)
+        self.assertIn("/dev/full cannot be written: No space left on device", result.err)
+
+
+class Files(Traces):
+    def test_a_capture_gives_the_same_events(self):
+        self.fault("add", "drop", "--probability", "0.02", "--seed", "5")
+        capture_file = self.dir / "all.pcapng"
+        capture = self.begin_to(capture_file)
+        self.transfer("-s", 20_000, "-u", 12)
+        self.end(capture)
+        out = self.urnic("trace", "--from", capture_file, "-")
+        self.assert_ok(out)
+        names = self.names(self.check(out.out))
+        self.assertGreater(names["retransmission"], 0)
+        self.assertEqual(names["packet_observed"], 0)
+        # A cut file is traced up to the cut.
+        cut = self.dir / "cut.pcapng"
+        cut.write_bytes(capture_file.read_bytes()[:-10_001])
+        shorter = self.urnic("trace", "--from", cut, "-")
+        self.assert_ok(shorter)
+        self.assertIn("what is before it is traced", shorter.err)
+        self.assertEqual(out.out.splitlines()[:100], shorter.out.splitlines()[:100])
+
+    def test_captures_of_others(self):
+        out = self.urnic("trace", "--from", harness.SOURCE / "tests/golden/write_loss.pcap", "-")
+        names = self.names(self.check(out.out))
+        self.assertGreater(names["packet_observed"], 100)
+        self.assertGreater(names["nak_received"], 0)
+
+    def test_perfetto(self):
+        capture_file = self.dir / "all.pcapng"
+        capture = self.begin_to(capture_file)
+        self.transfer("-s", 20_000)
+        self.end(capture)
+        out = self.urnic("trace", "--perfetto", "--from", capture_file, "-")
+        self.assert_ok(out)
+        events = json.loads(out.out)["traceEvents"]
+        kinds = collections.Counter(event["ph"] for event in events)
+        self.assertGreaterEqual(kinds["X"], 200)
+        self.assertGreater(kinds["C"], 0)
+        named = {(event["pid"], event.get("tid")) for event in events if event["ph"] == "M"}
+        for event in events:
+            if event["ph"] in "iX":
+                self.assertIn((event["pid"], event["tid"]), named)
+                self.assertGreaterEqual(event.get("dur", 0), 0)
+
+
+if __name__ == "__main__":
+    harness.main()
