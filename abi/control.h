@@ -406,11 +406,13 @@ struct StatusRequest {
 };
 
 /// AttachMcast, DetachMcast: the QP becomes a member of the group, or leaves it. EINVAL: no UD QP, no
-/// multicast GID, or (detach) no member. ENOMEM: a limit. A QP that is a member cannot be destroyed (EBUSY).
+/// multicast GID, on InfiniBand no multicast LID or another one than the RNIC has for the group already, or
+/// (detach) no member. ENOMEM: a limit. A QP that is a member cannot be destroyed (EBUSY).
 struct McastRequest {
     RequestHeader header;
     std::uint32_t qp;
-    std::uint32_t reserved;
+    std::uint16_t lid;  // of the group, on InfiniBand
+    std::uint16_t reserved;
     std::uint8_t gid[16];
 };
 

@@ -133,6 +133,7 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->pkeys = rnic.pkeys;
     device->has_infiniband_link = rnic.is_infiniband;
     device->subnet.lid = rnic.lid;
+    device->subnet.lmc = rnic.lmc;
     device->port_state.managed = !rnic.has_external_sm;
     device->is_ecn_capable = rnic.is_ecn_capable;
     device->udp_checksum_enabled = rnic.udp_checksum_enabled;
@@ -166,6 +167,7 @@ void Assembly::add_fabrics(const Config& config, dataplane::WorkerHandoff& hando
             spec.gids[0] = link_local_gid(device->mac);
             spec.is_infiniband = device->is_infiniband();
             spec.lid = device->subnet.lid;
+            spec.lmc = device->subnet.lmc;
             specs.push_back(spec);
         }
         auto fabric = std::make_unique<dataplane::InProcessSwitch>(specs, handoff);
@@ -187,6 +189,10 @@ void Assembly::emulate(const Config& config, const std::string& name, dataplane:
     if (network == config.networks.end()) {
         return;
     }
+    if (devices.front()->is_infiniband()) {
+        emulate_subnet(*network, fabric, devices, handoff, frames);
+        return;
+    }
     const auto num_rnics = static_cast<std::uint32_t>(devices.size());
     dataplane::EmulatedNetwork::Options options;
     options.topology = topology_of(*network, num_rnics);
@@ -206,10 +212,38 @@ void Assembly::emulate(const Config& config, const std::string& name, dataplane:
     emulated_.emplace(name, std::move(made));
 }
 
+void Assembly::emulate_subnet(const NetworkConfig& network, dataplane::InProcessSwitch& fabric,
+                              const std::vector<dataplane::Device*>& devices,
+                              dataplane::WorkerHandoff& handoff, rte_mempool* frames) {
+    const SubnetConfig& subnet = network.subnet;
+    dataplane::EmulatedSubnet::Options options;
+    options.topology = topology_of(network, static_cast<std::uint32_t>(devices.size()));
+    options.pool = frames;
+    options.lmc = subnet.lmc;
+    options.network.switches.life_time = subnet.switch_life;
+    options.network.sl_to_vl = subnet.sl_to_vl;
+    options.network.vl_high = subnet.vl_high;
+    options.network.vl_low = subnet.vl_low;
+    options.network.vl_high_limit = subnet.vl_high_limit;
+    options.network.port.vl_buffer_blocks = subnet.vl_buffer_bytes / netsim::kCreditBlockBytes;
+    options.network.port.info.vl_cap = subnet.vls;
+    options.network.port.info.operational_vls = subnet.vls;
+    options.network.port.info.hoq_life = subnet.hoq_life;
+    for (const dataplane::Device* device : devices) {
+        options.lids.push_back(device->subnet.lid);
+    }
+    auto made = std::make_unique<dataplane::EmulatedSubnet>(options, fabric, handoff);
+    for (std::uint32_t i = 0; i < devices.size(); ++i) {
+        devices[i]->port = &made->port(i);
+    }
+    subnets_.emplace(network.fabric, std::move(made));
+}
+
 void Assembly::list_networks(ControlState& control) const {
-    for (const auto& [name, wire] : emulated_) {
+    const auto list = [&](const std::string& name, auto* wire, bool is_infiniband) {
         EmulatedNetworkInfo listed;
         listed.fabric = name;
+        listed.is_infiniband = is_infiniband;
         // In the order of the fabric's ports: add_fabrics() has made it.
         for (const auto& device : devices_) {
             if (fabric_of_.contains(device->index) && fabric_of_.at(device->index) == name) {
@@ -217,14 +251,48 @@ void Assembly::list_networks(ControlState& control) const {
             }
         }
         listed.trunks = wire->trunks();
-        listed.view = [wire = wire.get()](std::uint32_t port) { return wire->view(port); };
+        listed.view = [wire](std::uint32_t port) { return wire->view(port); };
         control.networks.push_back(std::move(listed));
+    };
+    for (const auto& [name, wire] : emulated_) {
+        list(name, wire.get(), false);
+    }
+    for (const auto& [name, wire] : subnets_) {
+        list(name, wire.get(), true);
+    }
+}
+
+void Assembly::route_groups(ControlState& control) {
+    for (const auto& [name, subnet] : subnets_) {
+        subnet_routes_.push_back(std::make_unique<SubnetRoutes>(*subnet));
+        SubnetRoutes& routes = *subnet_routes_.back();
+        std::uint32_t rnic = 0;
+        // In the order of the fabric's ports: add_fabrics() has made it.
+        for (const auto& device : control.devices) {
+            const std::uint32_t index = device->device->index;
+            if (fabric_of_.contains(index) && fabric_of_.at(index) == name) {
+                device->groups.set_on_lids([&routes, &control, rnic](std::span<const std::uint16_t> lids) {
+                    routes.set_groups(control, rnic, lids);
+                });
+                ++rnic;
+            }
+        }
+        for (EmulatedNetworkInfo& network : control.networks) {
+            if (network.fabric == name) {
+                network.set_link = [&routes, &control](std::uint32_t port, bool up) {
+                    routes.set_link(control, port, up);
+                };
+            }
+        }
     }
 }
 
 std::vector<InfinibandFabric> Assembly::infiniband_fabrics() const {
     std::vector<InfinibandFabric> result;
     for (const auto& [name, fabric] : fabrics_) {
+        if (subnets_.contains(name)) {
+            continue;  // its switches have no agents yet
+        }
         InfinibandFabric listed;
         listed.name = name;
         // In the order of the fabric's ports: add_fabrics() has made it.

@@ -13,6 +13,7 @@
 #include "daemon/neighbour/static_neighbours.h"
 #include "daemon/neighbour/userspace_network.h"
 #include "daemon/state/control_state.h"
+#include "daemon/state/subnet_routes.h"
 #include "daemon/subnet/subnet_service.h"
 #include "dataplane/device/device.h"
 #include "dataplane/handoff/worker_handoff.h"
@@ -20,6 +21,7 @@
 #include "dataplane/port/kernel/kernel_port.h"
 #include "dataplane/port/prefetch_port.h"
 #include "dataplane/wire/emulated_network.h"
+#include "dataplane/wire/emulated_subnet.h"
 #include "dataplane/wire/hairpin_port.h"
 #include "dataplane/wire/in_process_switch.h"
 
@@ -39,6 +41,8 @@ class Assembly {
     [[nodiscard]] std::vector<dataplane::Device*> devices() const;
     /// Lists the emulated networks, for status.
     void list_networks(ControlState& control) const;
+    /// Has the switches of emulated subnets follow the groups of their RNICs. `control` has these devices.
+    void route_groups(ControlState& control);
 
     /// The fabrics of InfiniBand, for who manages their subnets.
     [[nodiscard]] std::vector<InfinibandFabric> infiniband_fabrics() const;
@@ -55,6 +59,10 @@ class Assembly {
     void emulate(const Config& config, const std::string& name, dataplane::InProcessSwitch& fabric,
                  const std::vector<dataplane::Device*>& devices, dataplane::WorkerHandoff& handoff,
                  rte_mempool* frames);
+    /// The same of InfiniBand.
+    void emulate_subnet(const NetworkConfig& network, dataplane::InProcessSwitch& fabric,
+                        const std::vector<dataplane::Device*>& devices, dataplane::WorkerHandoff& handoff,
+                        rte_mempool* frames);
     /// Opens the port of a device that is on no fabric.
     void open_port(dataplane::Device& device, const RnicConfig& rnic, std::uint32_t num_workers,
                    rte_mempool* frames);
@@ -67,7 +75,9 @@ class Assembly {
     void add_hairpins(const Config& config, dataplane::WorkerHandoff& handoff);
 
     std::map<std::string, std::unique_ptr<dataplane::InProcessSwitch>> fabrics_;
-    std::map<std::string, std::unique_ptr<dataplane::EmulatedNetwork>> emulated_;   // before those fabrics
+    std::map<std::string, std::unique_ptr<dataplane::EmulatedNetwork>> emulated_;  // before those fabrics
+    std::map<std::string, std::unique_ptr<dataplane::EmulatedSubnet>> subnets_;    // the same
+    std::vector<std::unique_ptr<SubnetRoutes>> subnet_routes_;
     std::map<std::uint32_t, std::string> fabric_of_;                                // by Device::index
     std::map<std::uint32_t, std::unique_ptr<dataplane::DpdkPort>> dpdk_ports_;      // by Device::index
     std::map<std::uint32_t, std::unique_ptr<dataplane::KernelPort>> kernel_ports_;  // by Device::index

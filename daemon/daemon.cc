@@ -203,6 +203,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     confine(config);
     cm_.emplace(control_);
     devices_->list_networks(control_);
+    devices_->route_groups(control_);
     start_workers(config, frames);
     if (const std::string problem = control_.faults.add(control_, config.faults); !problem.empty()) {
         throw StartError("faults: " + problem);

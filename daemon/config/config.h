@@ -15,6 +15,7 @@
 #include "daemon/config/http_address.h"
 #include "daemon/config/static_routes.h"
 #include "daemon/config/user_limits.h"
+#include "netsim/infiniband/vl_arbiter.h"
 #include "netsim/switch/switch.h"
 #include "rnic/device/pfc.h"
 #include "rnic/device/pkey_table.h"
@@ -95,6 +96,7 @@ struct RnicConfig : LinkConfig {
     PkeyTable pkeys;
     bool is_infiniband = false;    // the link layer; else Ethernet
     std::uint16_t lid = 0;         // of InfiniBand alone; 0: its subnet manager assigns it
+    std::uint8_t lmc = 0;          // its network's
     bool has_external_sm = false;  // a program manages the subnet, by umad; else its ports are active at once
     bool is_ecn_capable = false;
     congestion::Settings congestion = congestion::default_settings();
@@ -121,6 +123,19 @@ struct NeighbourConfig {
 
 enum class NetworkShape : std::uint8_t { kStar, kDumbbell, kParkingLot, kLeafSpine };
 
+/// A network of InfiniBand: what a subnet manager would set, at each port alike.
+struct SubnetConfig {
+    std::uint8_t lmc = 0;                                            // of the RNICs
+    std::uint8_t vls = 8;                                            // data VLs
+    std::optional<std::array<std::uint8_t, netsim::kSls>> sl_to_vl;  // absent: SL modulo `vls`
+    std::optional<netsim::VlArbiter::Table> vl_high;                 // absent: see netsim::VlArbiter
+    std::optional<netsim::VlArbiter::Table> vl_low;
+    std::uint8_t vl_high_limit = 0;
+    std::uint32_t vl_buffer_bytes = 65'536;  // of each port and VL
+    std::uint8_t hoq_life = 18;              // PortInfo.HOQLife
+    std::uint8_t switch_life = 18;           // SwitchInfo.LifeTimeValue
+};
+
 /// A network with rates, queues and marks between the RNICs of one fabric.
 struct NetworkConfig {
     std::string fabric;
@@ -137,6 +152,7 @@ struct NetworkConfig {
     std::uint64_t ecn_kmin_bytes = 0;                          // see netsim::EcnOptions
     std::uint64_t ecn_kmax_bytes = 0;
     double ecn_pmax = 1;
+    SubnetConfig subnet;  // where the RNICs are InfiniBand's, which do without pfc, weights, buffer and ecn
 };
 
 /// Faults that can be in force at once.

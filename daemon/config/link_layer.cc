@@ -102,22 +102,37 @@ void check_link_layer(const toml::table& table, const RnicConfig& rnic) {
 }
 
 void finish_link_layers(Config& config) {
-    for (const RnicConfig& rnic : config.rnics) {
-        check_fabric_of(rnic, config.rnics);
+    for (RnicConfig& rnic : config.rnics) {
         const auto network = std::find_if(
             config.networks.begin(), config.networks.end(),
             [&](const NetworkConfig& each) { return rnic.is_infiniband && each.fabric == rnic.port_device; });
         if (network != config.networks.end()) {
+            rnic.lmc = network->subnet.lmc;
+            if (rnic.has_external_sm) {
+                throw ParseError{{rnic.line, 1},
+                                 fmt::format("{} has subnet_manager = \"external\", and its fabric \"{}\" a "
+                                             "[[network]], whose switches have no agents: leave one of them "
+                                             "out",
+                                             rnic.name, network->fabric)};
+            }
+        }
+        const std::uint32_t lids = 1U << rnic.lmc;
+        if (rnic.lid % lids != 0 || rnic.lid + lids - 1 > kLargestLid) {
             throw ParseError{{rnic.line, 1},
-                             fmt::format("{} has link_layer = \"infiniband\", and its fabric \"{}\" a "
-                                         "[[network]], which is Ethernet's: leave one of them out",
-                                         rnic.name, network->fabric)};
+                             fmt::format("{}: 'lid' must be a multiple of {}, for its [[network]] gives each "
+                                         "RNIC so many ('lmc')",
+                                         rnic.name, lids)};
         }
     }
+    for (const RnicConfig& rnic : config.rnics) {
+        check_fabric_of(rnic, config.rnics);
+    }
     for (RnicConfig& rnic : config.rnics) {
-        for (std::uint16_t lid = 1; rnic.is_infiniband && !rnic.has_external_sm && rnic.lid == 0; ++lid) {
-            if (!is_taken(config.rnics, rnic, lid)) {
-                rnic.lid = lid;
+        const std::uint32_t lids = 1U << rnic.lmc;
+        const bool is_assigned = rnic.is_infiniband && !rnic.has_external_sm;
+        for (std::uint32_t lid = lids; is_assigned && rnic.lid == 0; lid += lids) {
+            if (!is_taken(config.rnics, rnic, static_cast<std::uint16_t>(lid))) {
+                rnic.lid = static_cast<std::uint16_t>(lid);
             }
         }
     }

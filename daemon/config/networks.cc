@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "daemon/config/pfc.h"
+#include "daemon/config/subnets.h"
 
 namespace urnic::daemon {
 
@@ -106,6 +107,15 @@ constexpr Key<NetworkConfig> kNetworkKeys[] = {
          network.buffer_bytes =
              static_cast<std::uint64_t>(get_int(node, key, kMinBufferBytes, kMaxNetworkBytes));
      }},
+    {"lmc", set_lmc},
+    {"vls", set_vls},
+    {"sl_to_vl", set_sl_to_vl},
+    {"vl_high", set_vl_high},
+    {"vl_low", set_vl_low},
+    {"vl_high_limit", set_vl_high_limit},
+    {"vl_buffer_bytes", set_vl_buffer},
+    {"hoq_life", set_hoq_life},
+    {"switch_life", set_switch_life},
     {"ecn_kmin_bytes", set_bytes<&NetworkConfig::ecn_kmin_bytes>},
     {"ecn_kmax_bytes", set_bytes<&NetworkConfig::ecn_kmax_bytes>},
     {"ecn_pmax", [](NetworkConfig& network, const toml::node& node,
@@ -260,6 +270,10 @@ void read_network_tables(const toml::node* networks, Config& config) {
         read_table(table, "[[network]]", kNetworkKeys, network);
         check_fabric(table, network, config);
         check_shape(table, network, config);
+        check_subnet(table, network,
+                     std::any_of(config.rnics.begin(), config.rnics.end(), [&](const RnicConfig& rnic) {
+                         return is_on(rnic, network.fabric) && rnic.is_infiniband;
+                     }));
         check_marks(table, network);
         check_pauses(table, network);
         config.networks.push_back(network);

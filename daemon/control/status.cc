@@ -217,6 +217,38 @@ void write_switch_port(JsonWriter& json, const dataplane::NetworkPortView& view)
     json.value("watchdog_dropped", view.counters.watchdog_dropped);
 }
 
+const char* state_name(netsim::IbPortState state) {
+    switch (state) {
+        case netsim::IbPortState::kDown:
+            return "DOWN";
+        case netsim::IbPortState::kInit:
+            return "INIT";
+        case netsim::IbPortState::kArmed:
+            return "ARMED";
+        case netsim::IbPortState::kActive:
+            break;
+    }
+    return "ACTIVE";
+}
+
+// Of the switch's port: what comes from the RNIC or the other switch, and what goes there.
+void write_infiniband_port(JsonWriter& json, const dataplane::NetworkPortView& view) {
+    const netsim::IbPortCounters& counters = view.infiniband;
+    json.value("state", state_name(view.state));
+    json.value("port_xmit_data", counters.xmit_data);
+    json.value("port_rcv_data", counters.rcv_data);
+    json.value("port_xmit_packets", counters.xmit_packets);
+    json.value("port_rcv_packets", counters.rcv_packets);
+    json.value("port_xmit_wait_ns", counters.xmit_wait_ns);
+    json.value("port_xmit_discards", counters.xmit_discards);
+    json.value("port_rcv_errors", counters.rcv_errors);
+    json.value("port_rcv_switch_relay_errors", counters.rcv_switch_relay_errors);
+    json.value("port_rcv_constraint_errors", counters.rcv_constraint_errors);
+    json.value("port_xmit_constraint_errors", counters.xmit_constraint_errors);
+    json.value("vl15_dropped", counters.vl15_dropped);
+    json.value("link_downed", counters.link_downed);
+}
+
 void write_networks(JsonWriter& json, const ControlState& control, const char* name) {
     json.array(name, [&] {
         for (const EmulatedNetworkInfo& network : control.networks) {
@@ -235,6 +267,9 @@ void write_networks(JsonWriter& json, const ControlState& control, const char* n
                             json.value("sent_packets", views[port].sent_packets);
                             json.value("sent_bytes", views[port].sent_bytes);
                             write_switch_port(json, views[port]);
+                            if (network.is_infiniband) {
+                                write_infiniband_port(json, views[port]);
+                            }
                         });
                     }
                 });
@@ -243,6 +278,9 @@ void write_networks(JsonWriter& json, const ControlState& control, const char* n
                         json.object({}, [&] {
                             json.value("port", network.trunks[trunk]);
                             write_switch_port(json, views[network.devices.size() + trunk]);
+                            if (network.is_infiniband) {
+                                write_infiniband_port(json, views[network.devices.size() + trunk]);
+                            }
                         });
                     }
                 });

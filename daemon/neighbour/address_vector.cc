@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "rnic/wire/layout.h"
 #include "rnic/wire/multicast.h"
 
 namespace urnic::daemon {
@@ -10,18 +11,18 @@ namespace urnic::daemon {
 namespace {
 
 constexpr std::uint8_t kDefaultHopLimit = 64;
-constexpr std::uint16_t kLastUnicastLid = 0xbfff;  // IBA 4.1.3: multicast and the permissive LID are above
 constexpr std::uint8_t kLastServiceLevel = 15;
 
-/// Whoever has the DLID gets the packets: nobody has to be found. A port's LMC is 0, so that it has no path
-/// bits (IBA 11.2.2.1).
+/// Whoever has the DLID gets the packets: nobody has to be found. Groups have a GRH with their GID (IBA
+/// 10.5.2.3).
 int resolve_lid(const dataplane::Device& device, const abi::AddressVector& av, wire::PathSpec& spec) {
-    if (av.port_num > 1 || av.dlid == 0 || av.dlid > kLastUnicastLid || av.sl > kLastServiceLevel ||
-        av.src_path_bits != 0) {
+    const bool is_group = wire::is_multicast_lid(av.dlid);
+    if (av.port_num > 1 || av.dlid == 0 || av.dlid == wire::kPermissiveLid || av.sl > kLastServiceLevel ||
+        av.src_path_bits >> device.subnet.lmc.load() != 0 || (is_group && av.is_global == 0)) {
         return EINVAL;
     }
     spec.is_infiniband = true;
-    spec.slid = device.subnet.lid.load();
+    spec.slid = static_cast<std::uint16_t>(device.subnet.lid.load() | av.src_path_bits);
     spec.dlid = av.dlid;
     spec.sl = av.sl;
     spec.has_grh = av.is_global != 0;
@@ -30,7 +31,7 @@ int resolve_lid(const dataplane::Device& device, const abi::AddressVector& av, w
     }
     std::copy(std::begin(av.dgid), std::end(av.dgid), spec.dst_gid.begin());
     if (av.sgid_index >= device.gids.size() || device.gids[av.sgid_index] == wire::Gid{} ||
-        spec.dst_gid == wire::Gid{} || wire::is_multicast(spec.dst_gid)) {
+        spec.dst_gid == wire::Gid{} || wire::is_multicast(spec.dst_gid) != is_group) {
         return EINVAL;
     }
     spec.src_gid = device.gids[av.sgid_index];

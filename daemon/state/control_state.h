@@ -50,9 +50,12 @@ struct ContextOwner {
 /// An emulated network. It belongs to worker 0, where `view` is called.
 struct EmulatedNetworkInfo {
     std::string fabric;
+    bool is_infiniband = false;
     std::vector<std::string> devices;  // by port
     std::vector<std::string> trunks;   // ports between switches, numbered on from those
     std::function<dataplane::NetworkPortView(std::uint32_t port)> view;
+    /// Of InfiniBand, on the control thread: takes the link of a trunk down or up; `port` as for `view`.
+    std::function<void(std::uint32_t port, bool up)> set_link;
 };
 
 /// Who is told, on the control thread, what has changed on an RNIC.

@@ -23,6 +23,7 @@ MulticastGroup& MulticastGroups::find_or_make(const wire::Gid& gid, std::uint32_
     if (macs_.capacity() <= groups_.size()) {
         macs_.reserve(2 * groups_.size() + 16);
         gids_.reserve(2 * groups_.size() + 16);
+        lids_.reserve(2 * groups_.size() + 16);
     }
     return *groups_.emplace(gid, std::move(made)).first->second;
 }
@@ -46,13 +47,17 @@ void MulticastGroups::count(MulticastGroup& group, std::uint32_t worker, std::in
 }
 
 int MulticastGroups::attach(const ControlState& control, dataplane::Device& device, const GroupMemberQp& qp,
-                            const wire::Gid& gid) {
+                            const wire::Gid& gid, std::uint16_t lid) {
     const auto found = groups_.find(gid);
+    if (found != groups_.end() && found->second->lid != lid) {
+        return EINVAL;
+    }
     if (num_memberships_ == kMaxMemberships || (found == groups_.end() && groups_.size() == kMaxGroups) ||
         (found != groups_.end() && found->second->num_members == kMaxMembers)) {
         return ENOMEM;
     }
     MulticastGroup& group = find_or_make(gid, control.num_workers());
+    group.lid = lid;
     Rollback drop_new([&] {
         if (group.num_members == 0) {
             groups_.erase(gid);
@@ -93,6 +98,17 @@ void MulticastGroups::forget(const GroupMemberQp& qp, Memberships::iterator memb
     qp.memberships.erase(membership);
 }
 
+void MulticastGroups::publish_lids(dataplane::Device& device) {
+    lids_.clear();
+    URNIC_CHECK(lids_.capacity() >= groups_.size());
+    std::transform(groups_.begin(), groups_.end(), std::back_inserter(lids_),
+                   [](const auto& entry) { return entry.second->lid; });
+    device.port->set_multicast_lids(lids_);
+    if (on_lids_) {
+        on_lids_(lids_);
+    }
+}
+
 void MulticastGroups::publish(const ControlState& control, dataplane::Device& device) {
     if (dirty_ == nullptr) {
         return;
@@ -122,6 +138,10 @@ void MulticastGroups::publish(const ControlState& control, dataplane::Device& de
         if (group.num_members == 0) {
             groups_.erase(wire::Gid(group.gid));
         }
+    }
+    if (device.is_infiniband()) {
+        publish_lids(device);
+        return;
     }
     macs_.clear();
     URNIC_CHECK(macs_.capacity() >= groups_.size());

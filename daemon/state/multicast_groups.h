@@ -36,6 +36,7 @@ using Memberships = std::map<wire::Gid, Membership>;
 
 struct MulticastGroup {
     wire::Gid gid{};
+    std::uint16_t lid = 0;  // of InfiniBand
     std::vector<dataplane::GroupOnWorker> on_worker;
     std::array<std::uint32_t, abi::kMaxWorkers> members{};  // on each worker
     std::uint32_t num_members = 0;
@@ -61,10 +62,10 @@ class MulticastGroups {
     static constexpr std::uint32_t kMaxMemberships = 65536;
 
     /// Makes the QP, which is no member yet, a member. 0 or ENOMEM: one of the limits above, or the
-    /// user's number of groups. Throws
+    /// user's number of groups. EINVAL: the group has another `lid`. Throws
     /// std::bad_alloc; leaves nothing behind then.
     [[nodiscard]] int attach(const ControlState& control, dataplane::Device& device, const GroupMemberQp& qp,
-                             const wire::Gid& gid);
+                             const wire::Gid& gid, std::uint16_t lid = 0);
 
     // A QP leaves in three steps, each of which may be taken for many QPs at once; none needs memory.
     /// On the QP's worker, inside Worker::call(): `member` gets no packet any more.
@@ -77,6 +78,9 @@ class MulticastGroups {
     /// Who is told of all groups at each change; nobody by default.
     using OnChange = std::function<void(std::span<const wire::Gid>)>;
     void set_on_change(OnChange on_change) { on_change_ = std::move(on_change); }
+    /// The same by LIDs, of InfiniBand.
+    using OnLids = std::function<void(std::span<const std::uint16_t>)>;
+    void set_on_lids(OnLids on_lids) { on_lids_ = std::move(on_lids); }
 
     [[nodiscard]] std::uint32_t num_groups() const { return static_cast<std::uint32_t>(groups_.size()); }
     [[nodiscard]] std::uint32_t num_memberships() const { return num_memberships_; }
@@ -90,9 +94,13 @@ class MulticastGroups {
     std::map<wire::Gid, std::unique_ptr<MulticastGroup>> groups_;
     std::uint32_t num_memberships_ = 0;
     MulticastGroup* dirty_ = nullptr;
+    void publish_lids(dataplane::Device& device);
+
     OnChange on_change_;
-    std::vector<wire::Gid> gids_;  // as macs_
-    std::vector<wire::Mac> macs_;  // room for one of each group: leaving needs no memory
+    OnLids on_lids_;
+    std::vector<std::uint16_t> lids_;  // as macs_
+    std::vector<wire::Gid> gids_;      // as macs_
+    std::vector<wire::Mac> macs_;      // room for one of each group: leaving needs no memory
 };
 
 }  // namespace urnic::daemon

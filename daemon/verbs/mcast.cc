@@ -5,6 +5,7 @@
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/mcast.h"
 #include "daemon/verbs/operations.h"
+#include "rnic/wire/layout.h"
 #include "rnic/wire/multicast.h"
 
 namespace urnic::daemon {
@@ -27,8 +28,9 @@ int attach_mcast(ClientState& client, const abi::McastRequest& request, Reply& /
     if (qp->type != QpType::kUd || !wire::is_multicast(gid)) {
         return EINVAL;
     }
-    if (qp->pd->context->device->device->is_infiniband()) {
-        return EOPNOTSUPP;  // nobody gives groups their LIDs
+    const bool is_infiniband = qp->pd->context->device->device->is_infiniband();
+    if (is_infiniband && !wire::is_multicast_lid(request.lid)) {
+        return EINVAL;
     }
     if (qp->memberships.count(gid) != 0) {
         return 0;  // a member gets one copy, however often it was attached
@@ -39,7 +41,8 @@ int attach_mcast(ClientState& client, const abi::McastRequest& request, Reply& /
     }
     RnicState& device = *qp->pd->context->device;
     const int error = device.groups.attach(client.control, *device.device,
-                                           {qp->slot, qp->worker, qp->memberships, client.user}, gid);
+                                           {qp->slot, qp->worker, qp->memberships, client.user}, gid,
+                                           is_infiniband ? request.lid : std::uint16_t{0});
     client.num_memberships += error == 0 ? 1 : 0;
     return error;
 }

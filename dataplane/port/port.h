@@ -20,6 +20,10 @@ class Port {
     /// From now on frames to these Ethernet groups are received, too; a port may receive others besides.
     /// Called by the control thread, while workers receive and send.
     virtual void set_multicast(std::span<const wire::Mac> groups) = 0;
+    /// The same of InfiniBand, by the LIDs of the groups.
+    virtual void set_multicast_lids(std::span<const std::uint16_t> /*lids*/) {}
+    /// On the worker of `queue`: an operator takes the link down, or up again.
+    virtual void set_link(std::uint32_t /*queue*/, bool /*up*/) {}
     /// The RNIC on this port has another MAC from now on. Called by the control thread, as above.
     virtual void set_mac(const wire::Mac& /*mac*/) {}
     /// Number of frames that wait for rx_burst(queue); 0 where the port cannot count them.

@@ -1,15 +1,14 @@
 #include "dataplane/wire/emulated_network.h"
 
 #include <rte_mbuf.h>
-#include <rte_ring.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 
 #include "dataplane/handoff/worker_handoff.h"
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/wire/in_process_switch.h"
+#include "dataplane/wire/worker_rings.h"
 #include "netsim/topology/routes.h"
 #include "netsim/topology/topology.h"
 #include "os/setup_error.h"
@@ -24,9 +23,6 @@ namespace {
 
 /// Bytes that wait in an RNIC's port before it takes no more from its QPs.
 constexpr std::uint64_t kPortBytes = 16384;
-constexpr unsigned kWorkerRingFrames = 256;
-/// Frames taken from another worker's ring at once.
-constexpr unsigned kRingBurst = 32;
 /// Pause frames under way at once; RNICs leave half of them to the switches.
 constexpr std::uint32_t kPauseFrames = 1024;
 /// Source of a pause frame from a switch to an RNIC: a made-up MAC, as emulated switches have none.
@@ -86,7 +82,7 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
         }
         std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
             return queue == 0 ? impl_.transmit(index_, frames, count)
-                              : impl_.enqueue(queue, index_, frames, count);
+                              : impl_.rings.enqueue(queue, index_, frames, count);
         }
         void set_multicast(std::span<const wire::Mac> groups) override {
             impl_.wire.port(index_).set_multicast(groups);
@@ -119,11 +115,8 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
     void room(TimeNs /*now*/, netsim::NodeIndex /*host*/) override {}
     void paused(TimeNs now, netsim::NodeIndex host, std::uint8_t priority, std::uint16_t quanta) override;
 
-    void add_rings();
     void run();
     std::uint16_t transmit(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
-    std::uint16_t enqueue(std::uint32_t worker, std::uint32_t port, rte_mbuf** frames,
-                          std::uint16_t count) const;
     /// Returns false if it has to wait.
     [[nodiscard]] bool send(std::uint32_t port, rte_mbuf* frame);
     /// Sends a MAC control frame of an RNIC to its switch. Returns false if it has to wait.
@@ -131,13 +124,9 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
     /// Builds a pause frame for the RNIC if its switch has paused or resumed it. Returns the number of
     /// frames.
     std::uint16_t receive_pause(std::uint32_t port, rte_mbuf** frames, std::uint16_t count);
-    void dequeue_from_workers();
     [[nodiscard]] bool flush_arrived();
     [[nodiscard]] TimeNs next_event(std::uint32_t port) const {
         return has_arrivals[port] != 0 ? 0 : network->deadline();
-    }
-    [[nodiscard]] rte_ring* ring(std::uint32_t worker, std::uint32_t port) const {
-        return rings[(worker - 1) * ports.size() + port];
     }
 
     // The port of a switch.
@@ -147,7 +136,6 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
     };
 
     InProcessSwitch& wire;
-    WorkerHandoff& handoff;
     rte_mempool* pool;
     std::uint8_t lossless;
     bool has_equal_ways;
@@ -162,8 +150,7 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
     std::vector<std::unique_ptr<RnicPort>> ports;
     std::vector<NetworkPortView>
         sent;  // what each RNIC has given to the network; what was dropped before a switch
-    std::vector<rte_ring*> rings;    // from each worker but 0, by port
-    std::vector<rte_mbuf*> stalled;  // of the rings: the one that was taken out and found no room
+    WorkerRings rings;
     std::vector<Item> items;
     std::vector<Item*> free_items;
     rte_mbuf* arrived = nullptr;  // while the RNIC's ring has no room for it
@@ -176,13 +163,13 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
 EmulatedNetwork::Impl::Impl(const Options& options, InProcessSwitch& wire_of_all, std::uint32_t num_ports,
                             WorkerHandoff& handoff_of_all)
     : wire(wire_of_all),
-      handoff(handoff_of_all),
       pool(options.pool),
       lossless(options.switches.pfc.lossless),
       has_equal_ways(options.topology.links.size() >= options.topology.nodes.size()),  // a tree has none
       hosts(options.topology.hosts()),
       port_of_node(options.topology.nodes.size()),
       pauses(num_ports),
+      rings(num_ports, handoff_of_all),
       items(options.frames) {
     const netsim::Topology& topology = options.topology;
     if (const std::string problem = netsim::problem_of(topology); !problem.empty()) {
@@ -217,36 +204,9 @@ EmulatedNetwork::Impl::Impl(const Options& options, InProcessSwitch& wire_of_all
         free_items.push_back(&item);
     }
     has_arrivals.resize(num_ports);
-    add_rings();
-}
-
-void EmulatedNetwork::Impl::add_rings() {
-    static std::atomic<std::uint32_t> instances{0};
-    const std::string name = "emu" + std::to_string(instances.fetch_add(1)) + "_";
-    for (std::size_t i = 0; i < ports.size() * (handoff.num_workers() - 1); ++i) {
-        rte_ring* const made =
-            rte_ring_create((name + std::to_string(i)).c_str(), kWorkerRingFrames, SOCKET_ID_ANY,
-                            RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ);
-        if (made == nullptr) {
-            std::for_each(rings.begin(), rings.end(), rte_ring_free);
-            throw SetupError(
-                "cannot make the rings of an emulated wire: give the daemon more packet memory (eal_args = "
-                "[\"-m\", \"MB\"])");
-        }
-        rings.push_back(made);
-    }
-    stalled.resize(rings.size());
 }
 
 EmulatedNetwork::Impl::~Impl() {
-    for (rte_ring* ring : rings) {
-        void* frame = nullptr;
-        while (rte_ring_sc_dequeue(ring, &frame) == 0) {
-            rte_pktmbuf_free(static_cast<rte_mbuf*>(frame));
-        }
-        rte_ring_free(ring);
-    }
-    std::for_each(stalled.begin(), stalled.end(), rte_pktmbuf_free);
     for (const Item& item : items) {
         rte_pktmbuf_free(item.frame);
     }
@@ -335,9 +295,7 @@ void EmulatedNetwork::Impl::run() {
     if (arrived == nullptr) {
         time = std::max(time, now);
     }
-    if (!rings.empty()) {
-        dequeue_from_workers();
-    }
+    rings.dequeue([this](std::uint32_t port, rte_mbuf* frame) { return send(port, frame); });
 }
 
 bool EmulatedNetwork::Impl::send(std::uint32_t port, rte_mbuf* frame) {
@@ -386,33 +344,6 @@ std::uint16_t EmulatedNetwork::Impl::transmit(std::uint32_t port, rte_mbuf** fra
         ++taken;
     }
     return taken;
-}
-
-std::uint16_t EmulatedNetwork::Impl::enqueue(std::uint32_t worker, std::uint32_t port, rte_mbuf** frames,
-                                             std::uint16_t count) const {
-    const unsigned sent_frames =
-        rte_ring_sp_enqueue_burst(ring(worker, port), reinterpret_cast<void**>(frames), count, nullptr);
-    if (sent_frames != 0) {
-        handoff.wakeup().wake(0);
-    }
-    return static_cast<std::uint16_t>(sent_frames);
-}
-
-void EmulatedNetwork::Impl::dequeue_from_workers() {
-    for (std::size_t i = 0; i < rings.size(); ++i) {
-        const auto port = static_cast<std::uint32_t>(i % ports.size());
-        for (unsigned taken = 0; taken < kRingBurst; ++taken) {
-            void* frame = stalled[i];
-            if (frame == nullptr && rte_ring_sc_dequeue(rings[i], &frame) != 0) {
-                break;
-            }
-            const bool gone = send(port, static_cast<rte_mbuf*>(frame));
-            stalled[i] = gone ? nullptr : static_cast<rte_mbuf*>(frame);
-            if (!gone) {
-                break;
-            }
-        }
-    }
 }
 
 EmulatedNetwork::EmulatedNetwork(const Options& options, InProcessSwitch& wire, std::uint32_t num_ports,

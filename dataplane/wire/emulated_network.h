@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dataplane/port/timed_port.h"
+#include "netsim/infiniband/ib_port.h"
 #include "netsim/network/network.h"
 
 struct rte_mempool;
@@ -24,6 +25,9 @@ struct NetworkPortView {
     std::uint64_t queue_bytes = 0;
     std::uint64_t sent_packets = 0;
     std::uint64_t sent_bytes = 0;
+    // Of InfiniBand.
+    netsim::IbPortState state = netsim::IbPortState::kDown;
+    netsim::IbPortCounters infiniband;
 };
 
 /// One fabric's. Runs on worker 0 alone, whatever worker sends; others hand their frames to it by rings. Its

@@ -37,10 +37,8 @@ std::uint64_t filter_bit(const wire::Mac& mac) {
     return std::uint64_t{1} << (hash >> 26U);
 }
 
-bool is_group_frame(const rte_mbuf& frame) {
-    const std::span<const std::byte> bytes = frame_bytes(&frame);
-    return bytes.size() >= 14 && (bytes[0] & std::byte{1}) != std::byte{0};
-}
+/// The same for a multicast LID, whose numbers are mostly consecutive.
+std::uint64_t filter_bit(std::uint16_t mlid) { return std::uint64_t{1} << (mlid % 64U); }
 
 /// Frames for the only consumer.
 std::uint32_t count_of(const rte_ring& ring) {
@@ -68,6 +66,13 @@ class InProcessSwitch::SwitchPort final : public Port {
         std::uint64_t filter = 0;
         for (const wire::Mac& group : groups) {
             filter |= filter_bit(group);
+        }
+        switch_.group_filters_[index_].store(filter, std::memory_order_relaxed);
+    }
+    void set_multicast_lids(std::span<const std::uint16_t> lids) override {
+        std::uint64_t filter = 0;
+        for (const std::uint16_t lid : lids) {
+            filter |= filter_bit(lid);
         }
         switch_.group_filters_[index_].store(filter, std::memory_order_relaxed);
     }
@@ -103,8 +108,8 @@ InProcessSwitch::InProcessSwitch(const std::vector<PortSpec>& ports, WorkerHando
         } else {
             // What stands in a packet's first six bytes is no MAC, and never equal to this.
             macs_[index].store(kNoMac, std::memory_order_relaxed);
-            if (ports[index].lid != 0) {
-                set_forwarding(ports[index].lid, index);
+            for (std::uint32_t path = 0; ports[index].lid != 0 && path < 1U << ports[index].lmc; ++path) {
+                set_forwarding(static_cast<std::uint16_t>(ports[index].lid + path), index);
             }
         }
         ports_.push_back(std::make_unique<SwitchPort>(*this, index));
@@ -210,19 +215,50 @@ bool InProcessSwitch::is_subscribed(std::uint32_t port, const wire::Mac& group) 
            (group_filters_[port].load(std::memory_order_relaxed) & filter_bit(group)) != 0;
 }
 
-bool InProcessSwitch::replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake) {
+bool InProcessSwitch::is_member(std::uint32_t port, std::uint16_t mlid) const {
+    return (group_filters_[port].load(std::memory_order_relaxed) & filter_bit(mlid)) != 0;
+}
+
+bool InProcessSwitch::is_group_frame(std::span<const std::byte> frame) const {
+    if (!forwarding_.empty()) {
+        return frame.size() >= wire::kLrhBytes && wire::is_multicast_lid(wire::peek_dlid(frame));
+    }
+    return frame.size() >= 14 && (frame[0] & std::byte{1}) != std::byte{0};
+}
+
+bool InProcessSwitch::wants(std::uint32_t port, std::span<const std::byte> frame) const {
+    if (!forwarding_.empty()) {
+        return is_member(port, wire::peek_dlid(frame));
+    }
     wire::Mac group{};
-    std::memcpy(group.data(), frame_bytes(frame).data(), group.size());
-    const std::uint32_t to =
-        handoff_.num_workers() == 1 ? 0 : handoff_.worker_of(wire::peek_dest_qp(frame_bytes(frame)));
+    std::memcpy(group.data(), frame.data(), group.size());
+    return is_subscribed(port, group);
+}
+
+bool InProcessSwitch::deliver(std::uint32_t port, rte_mbuf* frame) {
+    const std::uint32_t worker =
+        handoff_.num_workers() == 1 ? 0 : handoff_.worker_of(wire::peek_ib_dest_qp(frame_bytes(frame)));
+    if (rte_ring_sp_enqueue(ring(0, port, worker), frame) != 0) {
+        return false;
+    }
+    if (worker != 0) {
+        handoff_.wakeup().wake(worker);
+    }
+    return true;
+}
+
+bool InProcessSwitch::replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake) {
+    const std::span<const std::byte> bytes = frame_bytes(frame);
+    const auto peek_qp = forwarding_.empty() ? wire::peek_dest_qp : wire::peek_ib_dest_qp;
+    const std::uint32_t to = handoff_.num_workers() == 1 ? 0 : handoff_.worker_of(peek_qp(bytes));
     const auto ports = static_cast<std::uint32_t>(ports_.size());
     for (std::uint32_t port = 0; port < ports; ++port) {
-        if (is_subscribed(port, group) && !has_room(*ring(from, port, to))) {
+        if (wants(port, bytes) && !has_room(*ring(from, port, to))) {
             return false;
         }
     }
     for (std::uint32_t port = 0; port < ports; ++port) {
-        if (!is_subscribed(port, group)) {
+        if (!wants(port, bytes)) {
             continue;
         }
         // The receivers share the bytes and only read them.
@@ -241,7 +277,7 @@ std::uint16_t InProcessSwitch::transmit(std::uint32_t worker, rte_mbuf** frames,
     std::uint16_t taken = 0;
     std::uint32_t to_wake = 0;  // bit mask of workers
     while (taken < count) {
-        if (is_group_frame(*frames[taken])) {
+        if (is_group_frame(frame_bytes(frames[taken]))) {
             if (!replicate(worker, frames[taken], to_wake)) {
                 break;
             }

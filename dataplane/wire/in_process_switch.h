@@ -30,6 +30,7 @@ class InProcessSwitch final : public NeighbourResolver {
         std::vector<wire::Gid> gids;  // zeros are left out
         bool is_infiniband = false;   // all ports of a switch, or none
         std::uint16_t lid = 0;        // of InfiniBand; 0: a subnet manager is to set the forwarding table
+        std::uint8_t lmc = 0;         // 2^lmc LIDs, from that one on
     };
 
     /// Throws SetupError when the packet memory is too small for the rings.
@@ -47,6 +48,13 @@ class InProcessSwitch final : public NeighbourResolver {
     void set_forwarding(std::uint16_t lid, std::optional<std::uint32_t> port);
     /// The port that a frame of at least 6 bytes is for; none: unknown MAC.
     [[nodiscard]] std::optional<std::uint32_t> port_of(std::span<const std::byte> frame) const;
+    /// On worker 0, for networks of InfiniBand in front of the switch: gives a packet of at least kLrhBytes
+    /// to a port, whatever its DLID. Returns false, and leaves the packet with the caller, if there is no
+    /// room.
+    [[nodiscard]] bool deliver(std::uint32_t port, rte_mbuf* frame);
+    /// Returns whether a port may be a member of the group of a multicast LID: the filter lets some
+    /// strangers through.
+    [[nodiscard]] bool is_member(std::uint32_t port, std::uint16_t mlid) const;
     /// Frames that no port's MAC or LID matched, or that were too short to have one.
     [[nodiscard]] std::uint64_t unknown_mac_frames() const;
 
@@ -55,6 +63,9 @@ class InProcessSwitch final : public NeighbourResolver {
     /// Sends a multicast frame to every port that wants it, the sender's too: to all of them, or to none
     /// while one of them has no room. Returns whether it did.
     [[nodiscard]] bool replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake);
+    [[nodiscard]] bool is_group_frame(std::span<const std::byte> frame) const;
+    /// Returns whether a port wants this frame to a group.
+    [[nodiscard]] bool wants(std::uint32_t port, std::span<const std::byte> frame) const;
     [[nodiscard]] bool is_subscribed(std::uint32_t port, const wire::Mac& group) const;
     std::uint16_t transmit(std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);
     std::uint16_t receive(std::uint32_t port, std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);

@@ -16,6 +16,7 @@
 #include "rnic/wire/dissect/eth/pause_frame.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/ib_frame.h"
+#include "rnic/wire/layout.h"
 #include "rnic/wire/multicast.h"
 
 namespace urnic::dataplane {
@@ -271,6 +272,16 @@ void RxPath::dispatch_infiniband(rte_mbuf& frame, TimeNs now, TimeNs protocol_no
         default:  // a bad VCRC is one of the errors that PortRcvErrors counts (IBA 16.1.3.5)
             ++counters_.drop_malformed;
             return;
+    }
+    if (wire::is_multicast_lid(view_.dlid)) [[unlikely]] {
+        ++counters_.rcvd_multicast_pkts;
+        if (view_.has_grh && view_.header.dest_qp == wire::kMulticastQp &&
+            wire::is_multicast(view_.dst_gid) && multicast_.find(view_.dst_gid) != nullptr) {
+            dispatch_multicast(frame, view_, now, protocol_now);
+        } else {
+            ++counters_.drop_not_for_us;
+        }
+        return;
     }
     // A packet without a GRH is for the LID alone (IBA 9.6.1.2.3).
     if (!device_.subnet.has_lid(view_.dlid) || (view_.has_grh && !has_gid(view_.dst_gid, 0))) {

@@ -97,6 +97,7 @@ void Worker::set_port(std::uint32_t device, bool up) {
     Impl::WorkerDevice& worker_device = *impl_->worker_devices.at(device);
     worker_device.outbox.set_port_up(up);
     worker_device.rx_path.set_port_up(up);
+    worker_device.device_port.set_link(impl_->config.index, up);
     if (!up && impl_->config.index == 0) {
         ++worker_device.device.counters[0].link_downed;
     }

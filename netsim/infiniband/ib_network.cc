@@ -1,6 +1,7 @@
 #include "netsim/infiniband/ib_network.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -20,6 +21,7 @@ IbNetwork::IbNetwork(const Topology& topology, const IbNetworkOptions& options, 
     hosts_.resize(nodes);
     for (NodeIndex node = 0; node < nodes; ++node) {
         add_node(node, options);
+        set_lanes(node, options);
     }
     timers_.resize(2 * static_cast<std::uint32_t>(directions_.size()));
     credit_packets_.resize(directions_.size() * kDataVls * kGrantsOnLink);
@@ -60,6 +62,32 @@ void IbNetwork::add_node(NodeIndex node, const IbNetworkOptions& options) {
     hosts_[node] = std::make_unique<HostNode>(of_switch.ports[0]);
     for (std::uint8_t sl = 0; sl < kSls; ++sl) {
         hosts_[node]->sl_to_vl[sl] = sl % hosts_[node]->port.info().operational_vls;
+    }
+}
+
+void IbNetwork::set_lanes(NodeIndex node, const IbNetworkOptions& options) {
+    const auto links = static_cast<IbPortNumber>(routes_.ports(node).size());
+    for (IbPortNumber number = 1; number <= links; ++number) {
+        VlArbiter& arbiter = port(node, number).arbiter();
+        for (const auto& [priority, table] : {std::pair(VlArbiter::Priority::kHigh, options.vl_high),
+                                              std::pair(VlArbiter::Priority::kLow, options.vl_low)}) {
+            if (table) {
+                arbiter.set_table(priority, *table);
+            }
+        }
+        arbiter.set_high_limit(options.vl_high_limit);
+    }
+    if (!options.sl_to_vl) {
+        return;
+    }
+    if (hosts_[node] != nullptr) {
+        hosts_[node]->sl_to_vl = *options.sl_to_vl;
+        return;
+    }
+    for (IbPortNumber in = 0; in <= links; ++in) {
+        for (IbPortNumber out = 0; out <= links; ++out) {
+            switches_[node]->logic.sl_to_vl(in, out) = *options.sl_to_vl;
+        }
     }
 }
 

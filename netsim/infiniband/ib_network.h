@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "netsim/infiniband/ib_switch.h"
@@ -40,6 +41,11 @@ class IbNetworkOutbox {
 struct IbNetworkOptions {
     IbPort::Options port;  // of every port; its rate is the link's
     IbSwitchInfo switches;
+    // Of every port; absent: SLs modulo the number of VLs, and the tables of VlArbiter().
+    std::optional<std::array<std::uint8_t, kSls>> sl_to_vl;
+    std::optional<VlArbiter::Table> vl_high;
+    std::optional<VlArbiter::Table> vl_low;
+    std::uint8_t vl_high_limit = 0;
 };
 
 class IbNetwork {
@@ -130,6 +136,7 @@ class IbNetwork {
     }
 
     void add_node(NodeIndex node, const IbNetworkOptions& options);
+    void set_lanes(NodeIndex node, const IbNetworkOptions& options);
     void put_on_link(std::uint32_t direction, IbNetworkPacket& packet, TimeNs done);
     void grant(std::uint32_t direction, std::uint8_t vl);
     void put_credits_on_link(std::uint32_t direction, const FlowControlPacket& credits);

@@ -206,6 +206,23 @@ std::uint32_t peek_ib_dest_qp(std::span<const std::byte> frame) {
     return lrh_and_grh == 0 ? ~0U : load_be32(&frame[lrh_and_grh + kBthResv8a]) & 0xff'ffffU;
 }
 
+LinkPeek peek_link(std::span<const std::byte> frame) {
+    LinkPeek seen;
+    seen.dlid = load_be16(&frame[kLrhDlid]);
+    seen.vl = std::to_integer<std::uint8_t>(frame[kLrhVl] >> 4U);
+    seen.sl = std::to_integer<std::uint8_t>(frame[kLrhSlLnh] >> 4U);
+    const std::size_t lrh_and_grh = front_bytes(frame);
+    seen.has_pkey = lrh_and_grh != 0;
+    seen.pkey = seen.has_pkey ? load_be16(&frame[lrh_and_grh + kBthPkey]) : std::uint16_t{0};
+    return seen;
+}
+
+void set_vl(std::span<std::byte> frame, std::uint8_t vl) {
+    frame[kLrhVl] = (frame[kLrhVl] & std::byte{0x0f}) | static_cast<std::byte>(vl << 4U);
+    const std::size_t covered = frame.size() - kVcrcBytes;
+    store_le16(&frame[covered], variant_crc(frame.first(covered)));
+}
+
 std::uint16_t peek_dlid(std::span<const std::byte> frame) { return load_be16(&frame[kLrhDlid]); }
 
 }  // namespace urnic::wire

@@ -38,6 +38,13 @@ inline constexpr std::size_t kLrhLength = 4;
 inline constexpr std::size_t kLrhSlid = 6;
 inline constexpr std::uint16_t kLrhLengthMask = 0x7ff;
 
+// LIDs (IBA 4.1.3): 0 is nobody's, those from here on are groups', the last one is permissive.
+inline constexpr std::uint16_t kFirstMulticastLid = 0xc000;
+inline constexpr std::uint16_t kPermissiveLid = 0xffff;
+[[nodiscard]] constexpr bool is_multicast_lid(std::uint16_t lid) {
+    return lid >= kFirstMulticastLid && lid != kPermissiveLid;
+}
+
 inline constexpr std::uint16_t kEtherTypeIpv4 = 0x0800;
 inline constexpr std::uint16_t kEtherTypeIpv6 = 0x86dd;
 inline constexpr std::uint16_t kEtherTypeVlan = 0x8100;

@@ -94,5 +94,117 @@ class InfiniBand(with_daemon.WithDaemon):
         self.assertNotEqual(rping.returncode, 0, str(rping))
 
 
+SUBNET = """
+[daemon]
+run_dir = "{run_dir}"
+socket_mode = "0666"
+workers = {workers}
+hugepages = false
+[[network]]
+fabric = "lab"
+{keys}
+"""
+RNIC = """
+[[rnic]]
+name = "urnic{number}"
+port = "fabric"
+fabric = "lab"
+link_layer = "infiniband"
+{keys}
+"""
+LEAF_SPINE = """topology = "leaf-spine"
+leaves = 2
+spines = 2
+link_mbps = 10000"""
+
+
+class Subnet(InfiniBand):
+    """The same programs through leaves and spines: urnic0 and urnic1 are on different leaves (s1 and s2; the spines are s3 and s4)."""
+
+    network = LEAF_SPINE
+    workers = 1
+    lid_of_1 = "lid = 0x4d"
+
+    def daemon_command(self):
+        text = SUBNET.format(run_dir=self.run_dir, workers=self.workers, keys=self.network)
+        for number in (0, 2, 1, 3):
+            text += RNIC.format(number=number, keys=self.lid_of_1 if number == 1 else "")
+        (self.dir / "urnicd.toml").write_text(text, encoding="utf-8")
+        return [harness.BUILD / "urnicd", "--config", self.dir / "urnicd.toml"]
+
+    def subnet(self):
+        (network,) = self.status()["networks"]
+        return ({port["device"]: port for port in network["ports"]}, {trunk["port"]: trunk for trunk in network["trunks"]})
+
+    def set_link(self, link, state):
+        self.assert_ok(self.urnic("port", link, state, "--socket", self.socket))
+
+    def test_what_programs_see(self):
+        text = self.run_ok(self.here("ibv_devinfo", "-v")).out
+        self.assertEqual(sorted(re.findall(r"port_lid:\s+(\d+)", text)), ["1", "2", "3", "77"])
+        self.assertEqual(re.findall(r"\s+state:\s+(\S+)", text), ["PORT_ACTIVE"] * 4)
+
+    def test_perftest(self):
+        for tool, connection in (("ib_write_bw", "RC"), ("ib_read_bw", "RC"), ("ib_send_bw", "UD"), ("ib_send_lat", "UC")):
+            with self.subTest(tool=tool, connection=connection):
+                _, client = self.pair(tool, "-F", "-c", connection, "-n", 200, "-s", 4096)
+                self.assertTrue(harness.perftest_rows(client), str(client))
+        ports, trunks = self.subnet()
+        for port in [*ports.values(), *trunks.values()]:
+            self.assertEqual((port["state"], port["port_xmit_discards"], port["port_rcv_errors"]), ("ACTIVE", 0, 0), port)
+        self.assertGreater(ports["urnic1"]["port_xmit_packets"], 600)
+
+    def test_verbs(self):
+        # Of an emulated subnet no port has an agent.
+        self.run_ok(self.here(harness.BUILD / "tests/e2e/ib_link_check", "--gtest_filter=-IbLink.ThePort"))
+
+    def test_two_workers(self):
+        self.stop_daemon(self.daemon)
+        self.workers = 2
+        self.start_daemon()
+        self.test_verbs()
+
+    def test_port_down_and_up(self):
+        super().test_port_down_and_up()
+        self.set_link("urnic1", "down")
+        self.assertEqual(self.subnet()[0]["urnic1"]["state"], "DOWN")
+        self.set_link("urnic1", "up")
+        self.assertEqual(self.subnet()[0]["urnic1"]["state"], "ACTIVE")
+
+    def test_packets_go_round_links_that_are_down(self):
+        for spine in ("s3", "s4"):
+            self.set_link(f"lab:s1>{spine}", "down")
+            before = self.subnet()[1]
+            self.assertEqual(before[f"s1>{spine}"]["state"], "DOWN")
+            self.assertEqual(before[f"{spine}>s1"]["state"], "DOWN")
+            self.pair("ibv_rc_pingpong", "-n", 100)
+            self.assertEqual(self.subnet()[1][f"s1>{spine}"]["port_xmit_packets"], before[f"s1>{spine}"]["port_xmit_packets"])
+            self.set_link(f"lab:s1>{spine}", "up")
+        self.pair("ibv_rc_pingpong", "-n", 100)
+        nobody = self.urnic("port", "lab:s1>s2", "down", "--socket", self.socket)
+        self.assertNotEqual(nobody.returncode, 0, str(nobody))
+
+
+class PathBits(Subnet):
+    """Four LIDs for each RNIC."""
+
+    network = LEAF_SPINE + "\nlmc = 2\nsl_to_vl = [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 15]\nvls = 4"
+    lid_of_1 = ""
+
+    def test_what_programs_see(self):
+        text = self.run_ok(self.here("ibv_devinfo", "-v")).out
+        self.assertEqual(sorted(re.findall(r"port_lid:\s+(\d+)", text), key=int), ["4", "8", "12", "16"])
+        self.assertEqual(re.findall(r"port_lmc:\s+(\S+)", text), ["0x02"] * 4)
+
+    def test_pingpongs(self):
+        self.pair("ibv_rc_pingpong", "-n", 100)
+        self.pair("ibv_rc_pingpong", "-n", 100, "-l", 14, port_option="-p")
+        # SL 15 has no VL: its packets are dropped, and counted at the sender's port.
+        self.assertEqual(self.subnet()[0]["urnic0"]["port_rcv_switch_relay_errors"], 0)
+
+    test_verbs = test_perftest = test_two_workers = test_pingpongs_with_a_grh = None
+    test_port_down_and_up = test_packets_go_round_links_that_are_down = test_what_is_for_ethernet_alone = None
+
+
 if __name__ == "__main__":
     harness.main()

@@ -15,6 +15,9 @@ constexpr std::uint16_t kLidB = 77;
 constexpr std::uint16_t kLidOfNobody = 78;
 constexpr std::uint32_t kLength = 64;
 
+constexpr std::uint16_t kGroupLid = 0xc001;
+constexpr ibv_gid kGroup{{0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+
 ibv_ah_attr to_lid(std::uint16_t lid, std::uint8_t sl = 0) {
     ibv_ah_attr attr{};
     attr.dlid = lid;
@@ -106,7 +109,19 @@ TEST(IbLink, AddressVectors) {
     EXPECT_EQ(outcome([](ibv_ah_attr& attr) { attr.sl = 15; }), 0);
     EXPECT_EQ(outcome([](ibv_ah_attr& attr) { attr.dlid = 0xbfff; }), 0);
     EXPECT_EQ(outcome([](ibv_ah_attr& attr) { attr.dlid = 0; }), EINVAL);
-    EXPECT_EQ(outcome([](ibv_ah_attr& attr) { attr.dlid = 0xc000; }), EINVAL) << "multicast";
+    EXPECT_EQ(outcome([](ibv_ah_attr& attr) { attr.dlid = 0xc000; }), EINVAL) << "a group without GID";
+    EXPECT_EQ(outcome([](ibv_ah_attr& attr) {
+                  attr.dlid = 0xc000;
+                  attr.is_global = 1;
+              }),
+              EINVAL)
+        << "a group's LID and a port's GID";
+    EXPECT_EQ(outcome([](ibv_ah_attr& attr) {
+                  attr.is_global = 1;
+                  attr.grh.dgid = kGroup;
+              }),
+              EINVAL)
+        << "a port's LID and a group's GID";
     EXPECT_EQ(outcome([](ibv_ah_attr& attr) { attr.dlid = 0xffff; }), EINVAL) << "the permissive LID";
     EXPECT_EQ(outcome([](ibv_ah_attr& attr) { attr.sl = 16; }), EINVAL);
     EXPECT_EQ(outcome([](ibv_ah_attr& attr) { attr.src_path_bits = 1; }), EINVAL) << "LMC 0";
@@ -234,11 +249,69 @@ TEST(IbLink, DatagramsTellWhereTheyCameFrom) {
     }
 }
 
-TEST(IbLink, MulticastIsNotThere) {
+TEST(IbLink, GroupsHaveMulticastLids) {
     const Endpoint a("urnic0", {.type = IBV_QPT_UD});
-    rts(a, 0, {});
-    const ibv_gid group{{0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
-    EXPECT_EQ(ibv_attach_mcast(a.qp, &group, 0xc001), EOPNOTSUPP);
+    const Endpoint b("urnic0", {.type = IBV_QPT_UD});
+    for (const std::uint16_t lid : {0, 1, 0xbfff, 0xffff}) {
+        EXPECT_EQ(ibv_attach_mcast(a.qp, &kGroup, lid), EINVAL) << lid;
+    }
+    EXPECT_EQ(ibv_attach_mcast(a.qp, &kGroup, kGroupLid), 0);
+    EXPECT_EQ(ibv_attach_mcast(b.qp, &kGroup, kGroupLid + 1), EINVAL) << "the group has another LID";
+    EXPECT_EQ(ibv_detach_mcast(a.qp, &kGroup, kGroupLid), 0);
+    EXPECT_EQ(ibv_attach_mcast(b.qp, &kGroup, kGroupLid + 1), 0);
+    EXPECT_EQ(ibv_detach_mcast(b.qp, &kGroup, kGroupLid + 1), 0);
+}
+
+// A member on each RNIC, the sender's too, and a stranger.
+TEST(IbLink, MulticastGoesToMembersAlone) {
+    const EndpointOptions options{.type = IBV_QPT_UD};
+    const Endpoint sender("urnic0", options);
+    const Endpoint near("urnic0", options);
+    const Endpoint far("urnic1", options);
+    const Endpoint stranger("urnic1", options);
+    for (const Endpoint* endpoint : {&sender, &near, &far, &stranger}) {
+        rts(*endpoint, 0, {});
+        endpoint->post_recv(1, {endpoint->sge(0, kLength + kGrhBytes)});
+    }
+    ibv_ah_attr where = to_lid(kGroupLid, 2);
+    where.is_global = 1;
+    where.grh.dgid = kGroup;
+    ibv_ah* ah = ibv_create_ah(sender.pd, &where);
+    ASSERT_NE(ah, nullptr) << std::strerror(errno);
+    ASSERT_EQ(ibv_attach_mcast(near.qp, &kGroup, kGroupLid), 0);
+    ASSERT_EQ(ibv_attach_mcast(far.qp, &kGroup, kGroupLid), 0);
+    ibv_sge sge = sender.sge(256, kLength);
+    ibv_send_wr request{};
+    request.wr_id = 2;
+    request.sg_list = &sge;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_SEND;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.wr.ud = {ah, 0xff'ffff, kQkey};
+    std::memset(sender.at(256), 0x5a, kLength);
+    sender.post(request);
+    sender.expect_success(2, IBV_WC_SEND);
+    for (const Endpoint* member : {&near, &far}) {
+        const ibv_wc got = member->poll_one();
+        ASSERT_EQ(got.status, IBV_WC_SUCCESS);
+        EXPECT_EQ(got.slid, kLidA);
+        EXPECT_EQ(got.sl, 2);
+        EXPECT_EQ(got.src_qp, sender.qp->qp_num);
+        EXPECT_NE(got.wc_flags & IBV_WC_GRH, 0U);
+        EXPECT_EQ(std::memcmp(reinterpret_cast<ibv_grh*>(member->at(0))->dgid.raw, kGroup.raw, 16), 0);
+        EXPECT_EQ(std::memcmp(sender.at(256), member->at(kGrhBytes), kLength), 0);
+    }
+    EXPECT_TRUE(stranger.quiet());
+    // Who has left gets nothing more; the others do.
+    ASSERT_EQ(ibv_detach_mcast(near.qp, &kGroup, kGroupLid), 0);
+    near.post_recv(1, {near.sge(0, kLength + kGrhBytes)});
+    far.post_recv(1, {far.sge(0, kLength + kGrhBytes)});
+    sender.post(request);
+    sender.expect_success(2, IBV_WC_SEND);
+    EXPECT_EQ(far.poll_one().status, IBV_WC_SUCCESS);
+    EXPECT_TRUE(near.quiet());
+    ASSERT_EQ(ibv_detach_mcast(far.qp, &kGroup, kGroupLid), 0);
+    EXPECT_EQ(ibv_destroy_ah(ah), 0);
 }
 
 }  // namespace

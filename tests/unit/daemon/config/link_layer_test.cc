@@ -57,8 +57,59 @@ TEST(LinkLayer, Mistakes) {
     EXPECT_THAT(mistake_in(rnic_text(0, kIb) + rnic_text(1, "")), HasSubstr("another 'link_layer' than"));
     EXPECT_THAT(mistake_in("[[rnic]]\nname = \"x\"\nport = \"af_packet\"\ninterface = \"eth0\"\n" + kIb),
                 HasSubstr("needs port = \"fabric\""));
-    EXPECT_THAT(mistake_in(rnic_text(0, kIb) + rnic_text(1, kIb) + "[[network]]\nfabric = \"a\"\n"),
-                HasSubstr("which is Ethernet's"));
+}
+
+std::string network_text(const std::string& keys) {
+    return rnic_text(0, kIb) + rnic_text(1, kIb) + "[[network]]\nfabric = \"a\"\n" + keys + "\n";
+}
+
+TEST(LinkLayer, ANetwork) {
+    const auto result = parse_config(
+        network_text("lmc = 2\nvls = 4\nsl_to_vl = [0, 1, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 15]\n"
+                     "vl_high = [[3, 8]]\nvl_low = [[0, 64], [1, 192]]\nvl_high_limit = 2\n"
+                     "vl_buffer_bytes = 8192\nhoq_life = 10\nswitch_life = 20\nlink_mbps = 100"),
+        "f");
+    const auto* config = std::get_if<Config>(&result);
+    ASSERT_NE(config, nullptr) << std::get<ConfigError>(result).message;
+    EXPECT_EQ(config->rnics[0].lid, 4);
+    EXPECT_EQ(config->rnics[1].lid, 8);
+    EXPECT_EQ(config->rnics[1].lmc, 2);
+    const SubnetConfig& subnet = config->networks.at(0).subnet;
+    EXPECT_EQ(subnet.vls, 4);
+    EXPECT_EQ(subnet.sl_to_vl.value()[15], 15);
+    EXPECT_EQ(subnet.vl_high.value()[0], (netsim::VlArbitrationEntry{3, 8}));
+    EXPECT_EQ(subnet.vl_low.value()[1], (netsim::VlArbitrationEntry{1, 192}));
+    EXPECT_EQ(subnet.vl_low.value()[2], (netsim::VlArbitrationEntry{}));
+    EXPECT_EQ(subnet.vl_high_limit, 2);
+    EXPECT_EQ(subnet.vl_buffer_bytes, 8192U);
+    EXPECT_EQ(subnet.hoq_life, 10);
+    EXPECT_EQ(subnet.switch_life, 20);
+}
+
+TEST(LinkLayer, MistakesInANetwork) {
+    for (const auto& [keys, what] :
+         {std::pair("lmc = 8", "from 0 to 7"),
+          {"vls = 3", "1, 2, 4, 8 or 15"},
+          {"sl_to_vl = [0, 1]", "a list of 16 VLs"},
+          {"vls = 2\nsl_to_vl = [0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]", "names VL 2"},
+          {"vl_high = [[15, 1]]", "from 0 to 14"},
+          {"vl_low = [[1, 256]]", "from 0 to 255"},
+          {"vl_low = [1, 2]", "pairs of a VL"},
+          {"vl_buffer_bytes = 4096", "from 4224 to 131072"},
+          {"hoq_life = 32", "from 0 to 31"},
+          {"pfc = [3]", "'pfc' is for RNICs with link_layer = \"ethernet\""},
+          {"buffer_bytes = 100000", "'buffer_bytes' is for RNICs"},
+          {"ecn_kmax_bytes = 1000", "'ecn_kmax_bytes' is for RNICs"}}) {
+        EXPECT_THAT(mistake_in(network_text(keys)), HasSubstr(what)) << keys;
+    }
+    EXPECT_THAT(mistake_in(rnic_text(0, "") + rnic_text(1, "") + "[[network]]\nfabric = \"a\"\nlmc = 1\n"),
+                HasSubstr("'lmc' is for RNICs with link_layer = \"infiniband\""));
+    const std::string external = kIb + "subnet_manager = \"external\"";
+    EXPECT_THAT(mistake_in(rnic_text(0, external) + rnic_text(1, external) + "[[network]]\nfabric = \"a\"\n"),
+                HasSubstr("whose switches have no agents"));
+    EXPECT_THAT(mistake_in(rnic_text(0, kIb + "lid = 5") + rnic_text(1, kIb) +
+                           "[[network]]\nfabric = \"a\"\nlmc = 1\n"),
+                HasSubstr("must be a multiple of 2"));
 }
 
 TEST(LinkLayer, SubnetManager) {

@@ -86,6 +86,27 @@ TEST(IbFrame, APublishedPacketIsBuilt) {
     EXPECT_EQ(build_ib(path, view.header, {view.payload.begin(), view.payload.end()}), wire);
 }
 
+// The published packet is on VL 7, with the VCRC that this makes.
+TEST(IbFrame, ASwitchPutsAPacketOnAnotherVl) {
+    IbBytes wire = test::from_hex(kPublishedPacket);
+    set_vl(wire, 3);
+    LinkPeek seen = peek_link(wire);
+    EXPECT_EQ(seen.vl, 3);
+    EXPECT_EQ(seen.sl, 1);
+    EXPECT_EQ(seen.dlid, 0x375c);
+    EXPECT_TRUE(seen.has_pkey);
+    EXPECT_EQ(seen.pkey, 0x2487);
+    PacketView view;
+    EXPECT_EQ(parse_ib_frame(wire, view), ParseError::kNone);
+    set_vl(wire, 7);
+    EXPECT_EQ(wire, test::from_hex(kPublishedPacket));
+    // What has no transport has no P_Key, however short it is.
+    wire.resize(kLrhBytes);
+    seen = peek_link(wire);
+    EXPECT_FALSE(seen.has_pkey);
+    EXPECT_EQ(seen.vl, 7);
+}
+
 TEST(IbFrame, EveryOpcodeThereAndBack) {
     test::Random random;
     PacketView view;  // one for all: nothing of an earlier packet may stay

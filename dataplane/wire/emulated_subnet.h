@@ -1,0 +1,67 @@
+// An emulated network whose link layer is InfiniBand: what the RNICs of one fabric send goes through the
+// switches of a topology (netsim/infiniband), in real time, before it is delivered.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataplane/port/timed_port.h"
+#include "dataplane/wire/emulated_network.h"
+#include "netsim/infiniband/ib_network.h"
+#include "netsim/infiniband/subnet_plan.h"
+
+struct rte_mempool;
+
+namespace urnic::dataplane {
+
+class InProcessSwitch;
+class WorkerHandoff;
+
+/// One fabric's. Runs on worker 0 alone, as EmulatedNetwork does, and in the same time. Where nothing else is
+/// said, functions are for worker 0.
+class EmulatedSubnet {
+  public:
+    struct Options {
+        netsim::Topology topology;  // its hosts are the RNICs, in their order
+        netsim::IbNetworkOptions network;
+        std::vector<netsim::Lid> lids;  // of the RNICs: multiples of 2^lmc
+        std::uint8_t lmc = 0;
+        /// In the network at once; beyond that they wait in their RNIC.
+        std::uint32_t frames = EmulatedNetwork::kFrames;
+        rte_mempool* pool = nullptr;  // for copies of frames that several RNICs get on different VLs
+    };
+
+    /// Throws SetupError: the packet memory is too small, or the topology has something wrong with it.
+    EmulatedSubnet(const Options& options, InProcessSwitch& wire, WorkerHandoff& handoff);
+    ~EmulatedSubnet();
+    EmulatedSubnet(const EmulatedSubnet&) = delete;
+    EmulatedSubnet& operator=(const EmulatedSubnet&) = delete;
+
+    /// The RNIC's port; lives as long as this does.
+    [[nodiscard]] TimedPort& port(std::uint32_t index);
+
+    /// Ports of switches to other switches, as "s1>s2".
+    [[nodiscard]] const std::vector<std::string>& trunks() const;
+    /// Of the switch's port to an RNIC; of trunks()[i] with the number of RNICs + i.
+    [[nodiscard]] NetworkPortView view(std::uint32_t port) const;
+
+    /// Takes the link of an RNIC, or of a trunk, down or up; ports are numbered as for view(). Nobody manages
+    /// the subnet: the ports of a link that comes up are Active at once.
+    void set_link(std::uint32_t port, bool up);
+
+    /// For who plans routes; on the control thread, which is also the only one that calls set_link().
+    [[nodiscard]] const netsim::IbNetwork& network() const;
+    [[nodiscard]] const netsim::SubnetPlan& plan() const;
+    [[nodiscard]] netsim::NodeIndex node_of(std::uint32_t rnic) const;
+    /// Fills the tables of the switches.
+    void set_linear_routes(const netsim::LinearRoutes& routes);
+    void set_multicast_routes(netsim::Lid mlid, const netsim::MulticastRoutes& routes);
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace urnic::dataplane
