@@ -175,8 +175,23 @@ void Assembly::add_fabrics(const Config& config, dataplane::WorkerHandoff& hando
             devices[i]->port = &fabric->port(i);
             devices[i]->neighbours = fabric.get();
         }
+        offload(config, devices);
         emulate(config, name, *fabric, devices, handoff, frames);
         fabrics_.emplace(name, std::move(fabric));
+    }
+}
+
+// All RNICs of a fabric, or none: which of them a packet is for is not known before it is made.
+void Assembly::offload(const Config& config, const std::vector<dataplane::Device*>& devices) {
+    using enum dataplane::LocalOffload;
+    const auto any = [&](auto&& property) { return std::any_of(devices.begin(), devices.end(), property); };
+    const dataplane::LocalOffload offload =
+        any([&](const auto* device) { return config.rnics[device->index].is_offload_off; }) ? kOff
+        : any([](const auto* device) { return device->is_infiniband(); })                   ? kInfiniband
+        : any([](const auto* device) { return device->pfc.tx_priorities != 0; })            ? kPfc
+                                                                                            : kOn;
+    for (dataplane::Device* device : devices) {
+        device->local_offload = offload;
     }
 }
 
@@ -207,6 +222,7 @@ void Assembly::emulate(const Config& config, const std::string& name, dataplane:
     auto made = std::make_unique<dataplane::EmulatedNetwork>(options, fabric, num_rnics, handoff);
     for (std::uint32_t i = 0; i < num_rnics; ++i) {
         devices[i]->port = &made->port(i);
+        devices[i]->local_offload = dataplane::LocalOffload::kNetwork;
         devices[i]->pfc.link_bits_per_second = network->link_rate;
     }
     emulated_.emplace(name, std::move(made));

@@ -55,6 +55,8 @@ class Assembly {
   private:
     void add_device(const RnicConfig& rnic, std::uint32_t index);
     void add_fabrics(const Config& config, dataplane::WorkerHandoff& handoff, rte_mempool* frames);
+    /// Says whether packets between the devices of a fabric need not be frames.
+    static void offload(const Config& config, const std::vector<dataplane::Device*>& devices);
     /// Puts a network between the devices of a fabric, if the configuration has one for it.
     void emulate(const Config& config, const std::string& name, dataplane::InProcessSwitch& fabric,
                  const std::vector<dataplane::Device*>& devices, dataplane::WorkerHandoff& handoff,

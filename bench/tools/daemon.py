@@ -22,18 +22,19 @@ port = "fabric"
 fabric = "bench"
 ipv4 = "198.18.0.{address}/24"
 recovery = "{recovery}"
+offload = "{offload}"
 """
 
 
 class Daemon:
-    """`workers`: how many, or the CPUs of each. `settings`: further lines of [daemon]."""
+    """`workers`: how many, or the CPUs of each. `settings`: further lines of [daemon]. `offload`: "auto", or "off" for frames."""
 
-    def __init__(self, build, directory, name, workers, recovery="selective", socket_mode="0600", settings=""):
+    def __init__(self, build, directory, name, workers, recovery="selective", socket_mode="0600", settings="", offload="auto"):
         self.urnic, self.build = str(build / "urnic"), build
         self.run_dir = pathlib.Path(directory, name)
         config = pathlib.Path(directory, name + ".toml")
         config.write_text(CONFIG.format(run_dir=self.run_dir, workers=workers, socket_mode=socket_mode) + settings +
-                          "".join(RNIC.format(number=i, address=i + 1, recovery=recovery) for i in range(2)),
+                          "".join(RNIC.format(number=i, address=i + 1, recovery=recovery, offload=offload) for i in range(2)),
                           encoding="utf-8")
         self.log = open(pathlib.Path(directory, name + ".log"), "w+", encoding="utf-8")
         self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", build / "urnicd", "--config", config], stderr=self.log)

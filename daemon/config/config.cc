@@ -245,6 +245,14 @@ void set_failed_invalidation(RnicDraft& draft, const toml::node& node, const std
     draft.rnic.nak_failed_invalidation = answer == "nak";
 }
 
+void set_offload(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    const std::string offload = get_string(node, key);
+    if (offload != "auto" && offload != "off") {
+        throw_at(node, fmt::format("'{}' must be \"auto\" or \"off\"", key));
+    }
+    draft.rnic.is_offload_off = offload == "off";
+}
+
 constexpr Key<RnicDraft> kRnicKeys[] = {
     {"name", set_name},
     {"port", set_port_key<&PortKeys::port>},
@@ -267,6 +275,7 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"subnet_manager", set_rnic<set_subnet_manager>},
     {"recovery", set_recovery},
     {"failed_invalidation", set_failed_invalidation},
+    {"offload", set_offload},
     {"gateway", set_link<set_gateway>},
     {"routes", set_link<set_routes>},
     {"congestion",

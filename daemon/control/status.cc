@@ -134,6 +134,28 @@ void write_all_object_counts(JsonWriter& json, const RnicState& entry) {
     json.value("xrc_domains", entry.xrc_domains.size());
 }
 
+/// Whether packets between RNICs of one worker are sent without being frames, and if not, why.
+const char* offload_text(const ControlState& control, const dataplane::Device& device) {
+    switch (device.local_offload) {
+        case dataplane::LocalOffload::kOn:
+            return std::any_of(control.workers.begin(), control.workers.end(),
+                               [](const auto& worker) { return worker->is_observed(); })
+                       ? "off while somebody looks at frames"
+                       : "on";
+        case dataplane::LocalOffload::kNotFabric:
+            return "off: not on a fabric";
+        case dataplane::LocalOffload::kNetwork:
+            return "off: an emulated network";
+        case dataplane::LocalOffload::kInfiniband:
+            return "off: link layer InfiniBand";
+        case dataplane::LocalOffload::kPfc:
+            return "off: priority flow control on its fabric";
+        case dataplane::LocalOffload::kOff:
+            break;
+    }
+    return "off: 'offload' in the configuration of its fabric";
+}
+
 void write_device(JsonWriter& json, const RnicState& entry, const ControlState& control,
                   const Reader& reader) {
     const std::uint32_t num_workers = control.num_workers();
@@ -155,6 +177,7 @@ void write_device(JsonWriter& json, const RnicState& entry, const ControlState& 
             json.value("link_layer", device.is_infiniband() ? "InfiniBand" : "Ethernet");
             json.value("mtu", device.mtu_bytes);
             json.value("rx_missed", device.port->rx_missed());
+            json.value("offload", offload_text(control, device));
         });
         if (reader.sees_all()) {
             write_all_object_counts(json, entry);

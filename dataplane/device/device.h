@@ -58,6 +58,17 @@ struct SubnetPortInfo {
     }
 };
 
+/// Whether a device takes part in local offload, and if not, why. What comes and goes (faults, observers) is
+/// the workers' (Worker::is_observed()).
+enum class LocalOffload : std::uint8_t {
+    kOn,
+    kNotFabric,   // its port is none of the in-process switch
+    kNetwork,     // an emulated network is between it and the switch
+    kInfiniband,  // VCRC and link layer are those of InfiniBand
+    kPfc,         // an RNIC of the fabric counts waiting frames
+    kOff,         // an RNIC of the fabric has offload = "off"
+};
+
 /// Built by the control thread before the workers start. Afterwards it changes addresses (workers copy them
 /// in Worker::refresh_addresses()), `neighbour_macs`, `keys`, `handles` and `port_state`, at which it alone
 /// looks; workers change their `counters`.
@@ -93,6 +104,8 @@ struct Device {
     AddressHandles handles;
     std::array<Counters, abi::kMaxWorkers> counters;
     Port* port = nullptr;
+    /// Whether packets between RNICs of one worker need not become frames (docs/adr/0035).
+    LocalOffload local_offload = LocalOffload::kNotFabric;
     PfcSettings pfc;
     PfcCounters pfc_counters;
     PfcReceiver pfc_receiver{pfc, pfc_counters};    // worker 0 is the owner

@@ -15,7 +15,8 @@ class Port {
     virtual ~Port() = default;
     /// Up to `count` received frames, owned by the caller from now on.
     virtual std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) = 0;
-    /// Sends complete frames. Returns how many were taken, from the front; the caller keeps the others.
+    /// Sends complete frames, the in-process switch others, too (dataplane/wire/local_frame.h). Returns how
+    /// many were taken, from the front; the caller keeps the others.
     virtual std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) = 0;
     /// From now on frames to these Ethernet groups are received, too; a port may receive others besides.
     /// Called by the control thread, while workers receive and send.
@@ -28,6 +29,8 @@ class Port {
     virtual void set_mac(const wire::Mac& /*mac*/) {}
     /// Number of frames that wait for rx_burst(queue); 0 where the port cannot count them.
     [[nodiscard]] virtual std::uint32_t rx_waiting(std::uint32_t /*queue*/) { return 0; }
+    /// Number of those that are no frames (dataplane/wire/local_frame.h).
+    [[nodiscard]] virtual std::uint32_t local_waiting(std::uint32_t /*queue*/) { return 0; }
     /// Number of frames that were lost before rx_burst(), or that the device dropped as damaged; 0 where the
     /// port cannot count them. Called by the control thread.
     [[nodiscard]] virtual std::uint64_t rx_missed() { return 0; }

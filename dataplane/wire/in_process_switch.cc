@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "dataplane/port/frame_pool.h"
+#include "dataplane/wire/local_frame.h"
 #include "os/setup_error.h"
 #include "rnic/wire/dissect/eth/headers.h"
 #include "rnic/wire/frame.h"
@@ -82,6 +83,9 @@ class InProcessSwitch::SwitchPort final : public Port {
             waiting += count_of(*switch_.ring(from, index_, queue));
         }
         return waiting;
+    }
+    [[nodiscard]] std::uint32_t local_waiting(std::uint32_t queue) override {
+        return count_of(*switch_.ring(queue, index_, queue));
     }
     [[nodiscard]] int wait_fd(std::uint32_t /*queue*/) const override { return -1; }
 
@@ -191,7 +195,9 @@ rte_ring* InProcessSwitch::route(std::uint32_t from, const rte_mbuf& frame, std:
     if (const auto port = port_of(bytes)) {
         // As a NIC's flow rules would: directly to the worker that owns the QP. ~0u (not RoCEv2) goes to one
         // of them, which counts and drops it.
-        worker = handoff_.num_workers() == 1 ? 0 : handoff_.worker_of(wire::peek_dest_qp(bytes));
+        worker = handoff_.num_workers() == 1 ? 0
+                 : is_local(frame)           ? from
+                                             : handoff_.worker_of(wire::peek_dest_qp(bytes));
         return ring(from, *port, worker);
     }
     return forwarding_.empty() ? nullptr : route_by_lid(from, bytes, worker);
@@ -287,7 +293,7 @@ std::uint16_t InProcessSwitch::transmit(std::uint32_t worker, rte_mbuf** frames,
         std::uint32_t to = 0;
         rte_ring* const ring = route(worker, *frames[taken], to);
         if (ring == nullptr) {
-            unknown_mac_frames_.fetch_add(1, std::memory_order_relaxed);
+            unknown_mac_frames_.fetch_add(packets_in(*frames[taken]), std::memory_order_relaxed);
             free_frames({frames + taken, 1});
             ++taken;
             continue;

@@ -48,6 +48,8 @@ struct QpSlot {
     std::uint32_t peer_qp_num = kAnySender;
 
     // The worker's own, from add_qp() to remove_qp():
+    /// Changes when the application may have the memory of requests back that were not acknowledged.
+    std::uint32_t local_epoch = 0;
     struct Timer : TimerNode {
         QpSlot* slot = nullptr;
     } timer;

@@ -11,6 +11,7 @@
 #include "dataplane/handoff/mad_inbox.h"
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/port/frame_sender.h"
+#include "dataplane/wire/local_frame.h"
 #include "rnic/neighbour/membership_message.h"
 #include "rnic/neighbour/neighbour_message.h"
 #include "rnic/wire/dissect/eth/pause_frame.h"
@@ -65,7 +66,7 @@ std::uint16_t RxPath::poll(TimeNs now, TimeNs protocol_now) {
     }
     std::uint32_t kept = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
-        if (handoff_.num_workers() > 1 && steer(frames[i])) {
+        if (handoff_.num_workers() > 1 && !is_local(*frames[i]) && steer(frames[i])) {
             continue;
         }
         frames[kept++] = frames[i];
@@ -304,7 +305,7 @@ void RxPath::receive_other(std::span<rte_mbuf*> frames, TimeNs now, TimeNs proto
     // The switch hands native InfiniBand to the workers of its QPs.
     const bool steers = handoff_.num_workers() > 1 && port_up_ && !device_.is_infiniband();
     for (rte_mbuf*& frame : frames) {
-        if (!steers || !steer(frame)) {
+        if (!steers || is_local(*frame) || !steer(frame)) {
             dispatch_other(*frame, now, protocol_now);
             free_frames({&frame, 1});
         }
@@ -322,7 +323,7 @@ void RxPath::dispatch_other(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
 
 void RxPath::dispatch_uncaptured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
     if (!port_up_) {
-        ++counters_.drop_port_down;
+        counters_.drop_port_down.add(packets_in(frame));
     } else if (device_.is_infiniband()) {
         dispatch_infiniband(frame, now, protocol_now);
     } else {
@@ -359,6 +360,10 @@ void RxPath::dispatch_captured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now)
 }
 
 void RxPath::dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
+    if (is_local(frame)) {
+        dispatch_local(frame, now, protocol_now);
+        return;
+    }
     ++counters_.rcvd_pkts;
     counters_.rcvd_bytes.add(frame.pkt_len);
     if (frame.nb_segs != 1) {

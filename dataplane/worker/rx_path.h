@@ -53,6 +53,9 @@ class RxPath {
   private:
     void choose_dispatch() { dispatches_roce_ = port_up_ && !device_.is_infiniband() && capture_ == nullptr; }
     void dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
+    /// Packets that are not in the form of frames (docs/adr/0035): the checks are those of dispatch(), but
+    /// for what only bytes on a wire can suffer.
+    void dispatch_local(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
     void dispatch_infiniband(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
     // While dispatches_roce_ is false.
     void receive_other(std::span<rte_mbuf*> frames, TimeNs now, TimeNs protocol_now);

@@ -104,6 +104,7 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
                                     "cannot watch the port of " + device->name);
         }
     }
+    apply_offload();
 }
 
 void Worker::Impl::loop() {
@@ -385,6 +386,7 @@ void Worker::Impl::remove_drained_injectors() {
             worker_device->use_port(worker_device->device_port);
             worker_device->is_faulty = false;
             --attended_devices;
+            end_observation();
         }
     }
 }

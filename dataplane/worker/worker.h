@@ -64,6 +64,9 @@ class Worker {
     /// that sleeps begins none until it is woken.
     [[nodiscard]] std::uint64_t last_round() const;
 
+    /// For the control thread: whether anybody looks now.
+    [[nodiscard]] bool is_observed() const;
+
     void start();
     /// Ends the loop and joins the thread.
     void stop();
@@ -94,6 +97,13 @@ class Worker {
     /// port allow at this moment. It does not wait for an answer, and does not take longer than some
     /// thousands of packets (docs/adr/0022).
     void send_posted(QpSlot& slot);
+    /// Somebody looks at the frames of this worker's devices from now on, or no longer; each who begins ends,
+    /// too. While anybody looks, packets between RNICs of this daemon are complete frames with ICRC
+    /// (docs/adr/0035), and all that were not have been handled when this returns. Whoever puts a port
+    /// between the QPs and a device's port, or reads frames, calls this first, on every worker; swap_faults()
+    /// and use_captures() do so by themselves.
+    void begin_observation();
+    void end_observation();
     /// The faults of the device with that index on this worker's queue; nullptr: none. The caller gets the
     /// plan that was in force before, which this worker does not use any more.
     void swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan);

@@ -51,6 +51,7 @@ void Worker::add_qp(QpSlot& slot, QpTablePages& room) {
 
 void Worker::remove_qp(QpSlot& slot) {
     Impl& impl = *impl_;
+    impl.settle_local();
     impl.worker_device(slot).rx_path.qps().clear(slot.qp->qp_num());
     if (slot.client != nullptr) {
         const bool had_qps = slot.client->num_qps() != 0;
@@ -149,10 +150,19 @@ void Worker::send_posted(QpSlot& slot) {
     }
 }
 
+void Worker::begin_observation() { impl_->begin_observation(); }
+
+void Worker::end_observation() { impl_->end_observation(); }
+
+bool Worker::is_observed() const { return impl_->observers.load(std::memory_order_relaxed) != 0; }
+
 void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan>& plan) {
     Impl::WorkerDevice& worker_device = *impl_->worker_devices.at(device);
     if (plan == nullptr && !worker_device.is_faulty) {
         return;
+    }
+    if (!worker_device.is_faulty) {
+        impl_->begin_observation();
     }
     worker_device.fault_injector.swap_plan(plan);
     if (!worker_device.is_faulty) {
@@ -167,13 +177,19 @@ void Worker::use_captures(const PacketCaptures& captures) {
     impl.capture.use(captures);
     for (const auto& worker_device : impl.worker_devices) {
         const bool is_captured = impl.capture.wants(worker_device->device.index);
+        const bool was_captured = worker_device->is_captured;
+        // Frames are what is captured: what is on its way in another form is handled before.
+        if (is_captured && !was_captured) {
+            impl.begin_observation();
+        }
         impl.attended_devices += static_cast<std::uint32_t>(is_captured);
-        impl.attended_devices -= static_cast<std::uint32_t>(worker_device->is_captured);
+        impl.attended_devices -= static_cast<std::uint32_t>(was_captured);
         worker_device->is_captured = is_captured;
-        // Frames are what is captured: whatever lets a packet leave an RNIC in another form has to take the
-        // form of a frame while is_captured.
         worker_device->outbox.use_capture(is_captured ? &impl.capture : nullptr);
         worker_device->rx_path.use_capture(is_captured ? &impl.capture : nullptr);
+        if (was_captured && !is_captured) {
+            impl.end_observation();
+        }
     }
 }
 
@@ -188,6 +204,8 @@ int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& p
     Impl& impl = *impl_;
     if (stops_sending(attr)) {
         send_posted(slot);
+        // The completions that follow give the application its memory back.
+        impl.settle_local();
     }
     impl.rounds.enter(*slot.share, rte_rdtsc);
     WorkerOutbox& outbox = impl.worker_device(slot).outbox;

@@ -38,7 +38,7 @@ struct Worker::Impl {
                      RoundWatch& rounds, const TimeNs& now)
             : device(of),
               device_port(*of.port),
-              outbox(config.index, of, config.frames, notifier),
+              outbox(config.index, config.num_workers, of, config.frames, notifier),
               rx_path(config.index, of, *config.handoff, outbox, run_queue, rounds),
               fault_injector(device_port, now),
               pfc_sender(of.pfc, of.pausing_workers, config.index) {}
@@ -85,6 +85,13 @@ struct Worker::Impl {
     /// Sends frames whose neighbours have become known. Returns whether there were any.
     bool send_resolved();
     bool flush_ports();
+    /// Handles all packets on the way from this worker to itself that are no frames (docs/adr/0035). Between
+    /// rounds. Those that a full port keeps back are lost.
+    void settle_local();
+    [[nodiscard]] bool has_local() const;
+    void begin_observation();
+    void end_observation();
+    void apply_offload();
     [[nodiscard]] std::uint64_t sent_packets() const;
     /// At the end of a round, while devices want it.
     void attend_to_devices();
@@ -120,9 +127,10 @@ struct Worker::Impl {
     bool has_polled_ports = false;
     TimedPorts timed_ports;  // of the devices
     WorkerCapture capture;
-    std::uint32_t attended_devices = 0;  // those with a fault injector in the path, and those captured
-    std::uint32_t undrained_rounds = 0;  // in a row: frames were left for the next round
-    TimeNs sleeps_until = 0;             // while it sleeps
+    std::uint32_t attended_devices = 0;       // those with a fault injector in the path, and those captured
+    std::atomic<std::uint32_t> observers{0};  // changed on this worker alone; those devices are among them
+    std::uint32_t undrained_rounds = 0;       // in a row: frames were left for the next round
+    TimeNs sleeps_until = 0;                  // while it sleeps
     std::atomic<bool> stopping{false};
     std::thread thread;
 };

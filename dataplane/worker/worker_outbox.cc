@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/port/frame_sender.h"
+#include "dataplane/wire/local_frame.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/multicast.h"
 
@@ -17,7 +18,8 @@ constexpr std::uint32_t kRefillFrames = WorkerOutbox::kMaxFrames / 2;
 
 }  // namespace
 
-WorkerOutbox::WorkerOutbox(std::uint32_t worker, Device& device, rte_mempool* frames, EventNotifier& notifier)
+WorkerOutbox::WorkerOutbox(std::uint32_t worker, std::uint32_t num_workers, Device& device,
+                           rte_mempool* frames, EventNotifier& notifier)
     : worker_(worker),
       port_(device.port),
       counters_(device.counters[worker]),
@@ -26,6 +28,8 @@ WorkerOutbox::WorkerOutbox(std::uint32_t worker, Device& device, rte_mempool* fr
       rnic_(device.index),
       udp_checksum_enabled_(device.udp_checksum_enabled),
       is_plain_(!device.udp_checksum_enabled),
+      num_workers_(num_workers),
+      keys_(device.keys),
       pool_(frames),
       notifier_(notifier) {}
 
@@ -48,6 +52,7 @@ void WorkerOutbox::begin(QpSlot& slot, TimeNs now) {
 void WorkerOutbox::make_room(TimeNs now) {
     now_ = now;
     sender_qp_num_ = kGsiQp;
+    last_local_ = nullptr;
     if (built_ >= kMaxFrames / 2) {
         flush();
     }
@@ -65,9 +70,14 @@ void WorkerOutbox::refill() {
 }
 
 bool WorkerOutbox::flush() {
+    last_local_ = nullptr;
     if (!port_up_) [[unlikely]] {
-        counters_.drop_port_down.add(built_ - first_);
-        counters_.xmit_discard_port_down.add(built_ - first_);
+        std::uint64_t packets = 0;
+        for (std::uint32_t i = first_; i < built_; ++i) {
+            packets += packets_in(*frames_[i]);
+        }
+        counters_.drop_port_down.add(packets);
+        counters_.xmit_discard_port_down.add(packets);
         free_frames({frames_.data() + first_, built_ - first_});
         first_ = built_;
     }
@@ -93,6 +103,10 @@ std::uint32_t WorkerOutbox::room() const { return std::min(kMaxFrames - built_, 
 bool WorkerOutbox::transmit(const wire::Path& path, const wire::PacketHeader& header,
                             std::span<const MemoryPiece> pieces) {
     URNIC_CHECK(room() != 0);
+    if (offload_enabled_ && is_own_qp(header.dest_qp) && wire::can_be_local(path, header)) {
+        return transmit_local(path, header, pieces);
+    }
+    last_local_ = nullptr;
     wire::Mac neighbour{};
     const bool has_neighbour = path.neighbour != wire::kNoNeighbour;
     const bool must_wait = has_neighbour && (!neighbours_.find(path.neighbour, neighbour) ||
@@ -199,6 +213,9 @@ void WorkerOutbox::send_resolved(TimeNs now) {
 }
 
 bool WorkerOutbox::complete(CompletionQueue& cq, const Completion& completion) {
+    if (completion.status != WcStatus::kSuccess) [[unlikely]] {
+        ++slot_->local_epoch;
+    }
     auto& notifying = static_cast<NotifyingCq&>(cq);
     const bool taken = notifier_.complete(notifying, completion, now_);
     if (!taken) {

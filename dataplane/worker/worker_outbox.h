@@ -16,13 +16,16 @@ struct rte_mempool;
 
 namespace urnic::dataplane {
 
+struct LocalFrame;
+
 /// A QP reaches it through begin_call() alone, which says whose effects come and when.
 class WorkerOutbox final : private Outbox {
   public:
     /// Frames that wait for the port. The batch is sent when the worker flushes, or when it is full.
     static constexpr std::uint32_t kMaxFrames = 64;
 
-    WorkerOutbox(std::uint32_t worker, Device& device, rte_mempool* frames, EventNotifier& notifier);
+    WorkerOutbox(std::uint32_t worker, std::uint32_t num_workers, Device& device, rte_mempool* frames,
+                 EventNotifier& notifier);
     ~WorkerOutbox() override;
     WorkerOutbox(const WorkerOutbox&) = delete;
     WorkerOutbox& operator=(const WorkerOutbox&) = delete;
@@ -57,6 +60,13 @@ class WorkerOutbox final : private Outbox {
     void make_room(TimeNs now);
     /// Gives the port what it takes. Returns whether nothing is left.
     bool flush();
+    /// Whether packets may go out as something else than frames (docs/adr/0035): the port is an in-process
+    /// switch, and nobody looks.
+    void set_offload(bool enabled) { offload_enabled_ = enabled; }
+    /// Returns whether such packets wait for the port.
+    [[nodiscard]] bool has_local() const;
+    /// Drops them, as if the wire had lost them.
+    void drop_local();
 
     /// Returns whether frames wait for their neighbours' MACs: send_resolved() is to be called again soon.
     [[nodiscard]] bool has_waiting() const { return unresolved_.size() != 0; }
@@ -81,6 +91,15 @@ class WorkerOutbox final : private Outbox {
     void refill();
     /// What a packet needs that is built, unless is_plain_.
     void finish_packet(const wire::Path& path, const wire::PacketHeader& header, std::span<std::byte> bytes);
+    [[nodiscard]] bool transmit_local(const wire::Path& path, const wire::PacketHeader& header,
+                                      std::span<const MemoryPiece> pieces);
+    /// Returns whether a QP with this number is this worker's; the bits beyond 24 do not count.
+    [[nodiscard]] bool is_own_qp(std::uint32_t qp_num) const {
+        return num_workers_ == 1 || (qp_num & 0xff'ffffU) % num_workers_ == worker_;
+    }
+    /// Adds the packet to the one before it, if that is possible.
+    [[nodiscard]] bool extend_last(const wire::Path& path, const wire::PacketHeader& header,
+                                   const MemoryPiece& piece);
     /// Sends the spare buffer that was filled.
     void enqueue_frame(rte_mbuf* frame, std::size_t length);
     /// Keeps the frame until the MAC of the neighbour is known.
@@ -98,12 +117,16 @@ class WorkerOutbox final : private Outbox {
     bool udp_checksum_enabled_;
     bool is_plain_;  // packets need neither a UDP checksum nor to be captured
     WorkerCapture* capture_ = nullptr;
+    bool offload_enabled_ = false;
+    std::uint32_t num_workers_;
+    const KeyTable& keys_;
     rte_mempool* pool_;
     EventNotifier& notifier_;
     QpSlot* slot_ = nullptr;
     std::uint32_t sender_qp_num_ = kGsiQp;
     TimeNs now_ = 0;
     bool use_protocol_time_ = false;
+    LocalFrame* last_local_ = nullptr;  // sent in this call of the QP; nullptr: another packet was
     // Built frames, the oldest at first_; packets of one QP never overtake each other.
     std::uint32_t first_ = 0;
     std::uint32_t built_ = 0;

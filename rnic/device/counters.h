@@ -27,7 +27,7 @@ namespace urnic {
     /* bytes on the wire and drops, by reason */                                                       \
     X(sent_bytes) X(rcvd_bytes) X(drop_malformed) X(drop_not_roce) X(drop_not_for_us)                  \
     X(drop_unknown_qp) X(drop_wrong_sender) X(drop_qp_state) X(drop_pkey) X(drop_qkey) X(drop_opcode)                       \
-    X(drop_uc_message) X(drop_no_mbuf) X(drop_tx_full) X(drop_steering_full) X(drop_port_down) X(cq_overrun)    \
+    X(drop_uc_message) X(drop_no_mbuf) X(drop_tx_full) X(drop_steering_full) X(drop_local_payload) X(drop_port_down) X(cq_overrun)    \
     X(rcvd_mads) X(drop_mad_full)                                                                      \
     X(sent_multicast_pkts) X(rcvd_multicast_pkts)                                                      \
     /* of drop_port_down what was to be sent; and how long QPs had to wait for the end of a pause */    \

@@ -17,12 +17,15 @@ class AddressSpace {
 };
 
 /// A checked, contiguous piece of application memory (or of a WQE's inline data): `direct` when it is mapped
-/// in this process, else `space` and `va`.
+/// in this process, else `space` and `va`, which mean nothing otherwise.
 struct MemoryPiece {
     std::byte* direct = nullptr;
     AddressSpace* space = nullptr;
     std::uint64_t va = 0;
     std::uint32_t length_bytes = 0;
+    /// The key of the region that `direct` lies in, by which it can be seen later whether it still does; 0:
+    /// the piece is valid only until the next loop boundary, or the next change of the WQE.
+    std::uint32_t key = 0;
 };
 
 }  // namespace urnic

@@ -121,10 +121,16 @@ KeyTable::Verdict KeyTable::resolve(std::uint32_t key, std::uint32_t pd, std::ui
         return Verdict::kBadRange;
     }
     const std::uint64_t offset = addr - region->iova;
-    piece.direct = region->direct == nullptr ? nullptr : region->direct + offset;
+    piece.length_bytes = length_bytes;
+    if (region->direct != nullptr) [[likely]] {
+        piece.direct = region->direct + offset;
+        piece.key = key;
+        return Verdict::kOk;
+    }
+    piece.direct = nullptr;
     piece.space = region->space;
     piece.va = region->va + offset;
-    piece.length_bytes = length_bytes;
+    piece.key = 0;
     return Verdict::kOk;
 }
 

@@ -211,6 +211,7 @@ KeyTable::Verdict KeyTable::resolve_window(const Slot& slot, std::uint32_t key, 
     piece.space = space;
     piece.va = va + offset;
     piece.length_bytes = length_bytes;
+    piece.key = 0;
     return Verdict::kOk;
 }
 

@@ -1,8 +1,7 @@
 #include "rnic/qp/sge_list.h"
 
 #include <algorithm>
-
-#include "rnic/wire/crc/copy_payload.h"
+#include <cstring>
 
 namespace urnic {
 
@@ -31,6 +30,22 @@ bool for_each_part(std::span<const abi::Sge> list, std::uint64_t offset, std::ui
     return length == 0;
 }
 
+/// Of a list with any number of entries. Not inlined: the usual list has one.
+[[gnu::noinline]] bool scatter_parts(const KeyTable& keys, std::uint32_t pd, std::span<const abi::Sge> list,
+                                     std::uint64_t offset, std::span<const std::byte> payload) {
+    const std::byte* from = payload.data();
+    return for_each_part(
+        list, offset, payload.size(), [&](std::uint32_t key, std::uint64_t addr, std::uint32_t length) {
+            MemoryPiece piece;
+            if (keys.resolve(key, pd, kAccessLocalWrite, addr, length, piece) != KeyTable::Verdict::kOk ||
+                !write_piece(piece, from)) {
+                return false;
+            }
+            from += length;
+            return true;
+        });
+}
+
 }  // namespace
 
 bool gather(const KeyTable& keys, std::uint32_t pd, std::uint32_t access, std::span<const abi::Sge> list,
@@ -49,25 +64,15 @@ bool gather(const KeyTable& keys, std::uint32_t pd, std::uint32_t access, std::s
 
 bool scatter(const KeyTable& keys, std::uint32_t pd, std::span<const abi::Sge> list, std::uint64_t offset,
              std::span<const std::byte> payload) {
-    const std::byte* from = payload.data();
     if (list.size() == 1 && !payload.empty()) [[likely]] {
         const abi::Sge& sge = list[0];
         MemoryPiece piece;
         return offset <= sge.length && payload.size() <= sge.length - offset &&
                keys.resolve(sge.lkey, pd, kAccessLocalWrite, sge.addr + offset,
                             static_cast<std::uint32_t>(payload.size()), piece) == KeyTable::Verdict::kOk &&
-               write_piece(piece, from);
+               write_piece(piece, payload.data());
     }
-    return for_each_part(
-        list, offset, payload.size(), [&](std::uint32_t key, std::uint64_t addr, std::uint32_t length) {
-            MemoryPiece piece;
-            if (keys.resolve(key, pd, kAccessLocalWrite, addr, length, piece) != KeyTable::Verdict::kOk ||
-                !write_piece(piece, from)) {
-                return false;
-            }
-            from += length;
-            return true;
-        });
+    return scatter_parts(keys, pd, list, offset, payload);
 }
 
 bool may_write_all(const KeyTable& keys, std::uint32_t pd, std::span<const abi::Sge> list) {
@@ -78,11 +83,11 @@ bool may_write_all(const KeyTable& keys, std::uint32_t pd, std::span<const abi::
     });
 }
 
-bool write_piece(const MemoryPiece& piece, const std::byte* from) {
-    if (piece.direct != nullptr) {
-        wire::copy_payload(piece.direct, from, piece.length_bytes);
-        return true;
-    }
+void write_shared(const MemoryPiece& piece, const std::byte* from) {
+    std::memmove(piece.direct, from, piece.length_bytes);
+}
+
+bool write_unmapped(const MemoryPiece& piece, const std::byte* from) {
     return piece.space != nullptr && piece.space->write(piece.va, from, piece.length_bytes);
 }
 

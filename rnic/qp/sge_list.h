@@ -10,6 +10,8 @@
 #include "rnic/mem/address_space.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/queue/work_queue.h"
+#include "rnic/wire/crc/copy_payload.h"
+#include "rnic/wire/local_packet.h"
 
 namespace urnic {
 
@@ -41,6 +43,7 @@ struct PieceList {
         // The bytes of a piece that is sent are only read.
         pieces.piece[0].direct = const_cast<std::byte*>(work.inline_data) + offset;
         pieces.piece[0].length_bytes = length_bytes;
+        pieces.piece[0].key = 0;
         pieces.count = 1;
         return true;
     }
@@ -64,7 +67,26 @@ struct PieceList {
 /// the request goes out (IBA 10.6.3).
 [[nodiscard]] bool may_write_all(const KeyTable& keys, std::uint32_t pd, std::span<const abi::Sge> list);
 
+/// write_piece() where both lie in the same memory of an application.
+void write_shared(const MemoryPiece& piece, const std::byte* from);
+/// write_piece() where the piece is not mapped here.
+[[nodiscard]] bool write_unmapped(const MemoryPiece& piece, const std::byte* from);
+
 /// Copies `from` into a resolved piece of the same length. Returns whether the memory is still there.
-[[nodiscard]] bool write_piece(const MemoryPiece& piece, const std::byte* from);
+[[nodiscard]] [[gnu::always_inline]] inline bool write_piece(const MemoryPiece& piece,
+                                                             const std::byte* from) {
+    if (piece.direct == nullptr) [[unlikely]] {
+        return write_unmapped(piece, from);
+    }
+    // Payload of a packet that is no frame lies in memory of an application, perhaps the same.
+    const auto distance = static_cast<std::uint64_t>(piece.direct - from);
+    if (piece.length_bytes >= wire::kLeastReferredBytes &&
+        distance + piece.length_bytes < std::uint64_t{2} * piece.length_bytes) [[unlikely]] {
+        write_shared(piece, from);
+    } else {
+        wire::copy_payload(piece.direct, from, piece.length_bytes);
+    }
+    return true;
+}
 
 }  // namespace urnic

@@ -6,6 +6,7 @@
 #include "rnic/wire/frame.h"
 #include "rnic/wire/layout.h"
 #include "rnic/wire/opcodes.h"
+#include "rnic/wire/packet_front.h"
 #include "rnic/wire/peek.h"
 #include "rnic/wire/transport_headers.h"
 
@@ -130,28 +131,6 @@ std::size_t checked_udp_bytes(const Layers& layers) {
     return udp_bytes;
 }
 
-void parse_addresses(std::span<const std::byte> frame, const Layers& layers, PacketView& view) {
-    std::memcpy(view.dst_mac.data(), frame.data(), view.dst_mac.size());
-    std::memcpy(view.src_mac.data(), frame.data() + view.dst_mac.size(), view.src_mac.size());
-    view.is_ipv4 = layers.is_ipv4;
-    view.vlan_tci = layers.vlan_tci;
-    view.udp_src_port = load_be16(layers.udp + kUdpSourcePort);
-    if (layers.is_ipv4) {
-        constexpr Gid kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-        view.src_gid = kMapped;
-        view.dst_gid = kMapped;
-        std::memcpy(&view.src_gid[12], layers.ip + kIpv4Source, 4);
-        std::memcpy(&view.dst_gid[12], layers.ip + kIpv4Destination, 4);
-        view.traffic_class = std::to_integer<std::uint8_t>(layers.ip[kIpv4Tos]);
-        view.hop_limit = std::to_integer<std::uint8_t>(layers.ip[kIpv4Ttl]);
-        return;
-    }
-    std::memcpy(view.src_gid.data(), layers.ip + kIpv6Source, view.src_gid.size());
-    std::memcpy(view.dst_gid.data(), layers.ip + kIpv6Destination, view.dst_gid.size());
-    view.traffic_class = static_cast<std::uint8_t>(load_be16(layers.ip) >> 4U);
-    view.hop_limit = std::to_integer<std::uint8_t>(layers.ip[kIpv6HopLimit]);
-}
-
 }  // namespace
 
 ParseError parse_frame(std::span<const std::byte> frame, PacketView& view) {
@@ -181,7 +160,7 @@ ParseError parse_frame(std::span<const std::byte> frame, PacketView& view) {
         return ParseError::kMalformed;
     }
     parse_extended(bth + kBthBytes, info.headers, view.header);
-    parse_addresses(frame, layers, view);
+    parse_addresses({frame.data(), layers.ip, layers.udp, layers.vlan_tci, layers.is_ipv4}, view);
     view.payload = {bth + info.header_bytes, payload_bytes};
     view.l3 = {layers.ip, static_cast<std::size_t>(bth - layers.ip) + transport_bytes};
     return ParseError::kNone;

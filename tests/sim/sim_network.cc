@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/opcodes.h"
+#include "tests/sim/local_form.h"
 
 namespace urnic::sim {
 
@@ -73,6 +74,7 @@ bool SimNetwork::transmit(SimHost& from, const wire::Path& path, const wire::Pac
         network.release(frame);
         return false;
     }
+    check_local_form(path, header, pieces, frame.span());
     SentPacket packet{now(), from.name(), path, header, 0, {frame.span().begin(), frame.span().end()}};
     for (const MemoryPiece& piece : pieces) {
         packet.payload_bytes += piece.length_bytes;
@@ -111,6 +113,7 @@ void SimNetwork::Link::receive(TimeNs /*now*/, DirectionId /*from*/, Frame& fram
             return each->qp().qp_num() == view.header.dest_qp;
         });
         if (host != hosts.end()) {
+            overwrite_absent_fields(view.header);
             (*host)->deliver(view);
         }
     }

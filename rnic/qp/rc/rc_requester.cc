@@ -99,7 +99,7 @@ bool RcRequester::send_next(TimeNs now, Outbox& outbox) {
         return false;
     }
     const std::uint32_t index = window.cursor_index();
-    PacketPlan plan{};
+    PacketPlan plan;
     plan_packet(index, psn_to_send(), plan);
     if (!admit(plan) || !load_wqe(index, outbox) || !transmit(index, plan, outbox)) {
         return false;
@@ -144,7 +144,7 @@ bool RcRequester::send_retransmission(TimeNs now, Outbox& outbox) {
         return retry_next_gap(now, outbox);
     }
     const std::uint32_t index = state_.window.index_of(recovery.resend_psn());
-    PacketPlan plan{};
+    PacketPlan plan;
     plan_packet(index, recovery.resend_psn(), plan);
     plan.asks_ack = true;
     if (plan.wqe->has_response) {
@@ -184,7 +184,7 @@ bool RcRequester::retry_next_gap(TimeNs now, Outbox& outbox) {
 bool RcRequester::retry_gap(TimeNs now, std::uint32_t index, Psn gap, Outbox& outbox) {
     const InflightWqe& wqe = state_.window.at(index);
     const Psn gap_end = end_of_gap(wqe, gap);
-    PacketPlan plan{};
+    PacketPlan plan;
     plan_packet(index, gap, plan);
     plan.read_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(
         wqe.length_bytes - plan.offset,
@@ -325,7 +325,7 @@ bool RcRequester::fetch_again(std::uint32_t index, Outbox& outbox) {
     return wqe_loaded_;
 }
 
-// Works out the packet of the WQE `index` that has this PSN.
+// Works out the packet of the WQE `index` that has this PSN: gives each field a value.
 void RcRequester::plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) const {
     plan.wqe = &state_.window.at(index);
     plan.info = &rc_wr_opcode_info(plan.wqe->opcode);
@@ -342,6 +342,7 @@ void RcRequester::plan_packet(std::uint32_t index, Psn psn, PacketPlan& plan) co
         return;
     }
     plan.asks_ack = plan.is_last || (psn.value() % kAckEveryPackets) == kAckEveryPackets - 1;
+    plan.read_bytes = 0;
     plan.payload_bytes = static_cast<std::uint32_t>(std::min<std::uint64_t>(left_bytes, common_.mtu_bytes));
 }
 

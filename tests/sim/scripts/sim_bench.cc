@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "tests/sim/local_form.h"
+
 namespace urnic::sim {
 
 namespace {
@@ -139,6 +141,7 @@ void SimBench::transmit(const std::vector<conform::FrameBytes>& burst) {
         wire::PacketView view;
         if (wire::peek_dest_qp(frame) == kQp && wire::parse_frame(frame, view) == wire::ParseError::kNone &&
             wire::icrc_ok(view)) {
+            overwrite_absent_fields(view.header);
             host_->deliver(view);
         }
     }

@@ -74,6 +74,7 @@ bool Worker::take_long_round(LongRound& round) {
 }
 std::uint64_t Worker::last_round() const { return 0; }
 std::uint64_t Worker::long_rounds() const { return 0; }
+bool Worker::is_observed() const { return false; }
 
 void Worker::call(FunctionRef function) {
     const std::lock_guard lock(impl_->mutex);

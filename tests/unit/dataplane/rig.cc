@@ -35,6 +35,11 @@ std::chrono::milliseconds patience() {
                                                            : std::chrono::minutes(1);
 }
 
+bool offloads(const RigOptions& options) {
+    const char* const asked = std::getenv("URNIC_RIG_OFFLOAD");
+    return options.offload.value_or(asked != nullptr && std::string_view(asked) == "1" && !options.port);
+}
+
 wire::Mac mac_of(std::uint32_t device) { return {2, 0, 0, 0, 0, static_cast<std::uint8_t>(device + 1)}; }
 
 }  // namespace
@@ -323,6 +328,7 @@ Rig::Rig(const RigOptions& options) {
         device->gids[1] = ipv4_gid(i);
         device->port = options.port ? options.port(i, switch_->port(i)) : &switch_->port(i);
         device->neighbours = switch_.get();
+        device->local_offload = offloads(options) ? LocalOffload::kOn : LocalOffload::kOff;
         if (options.mads) {
             mads_.push_back(std::make_unique<MadInbox>());
             device->mads = mads_.back().get();
@@ -355,12 +361,12 @@ Rig::~Rig() {
 
 std::unique_ptr<TestClient> Rig::make_client() { return std::make_unique<TestClient>(*this); }
 
-std::uint32_t Rig::register_memory(std::uint32_t device, const PageMemory& memory) {
+std::uint32_t Rig::register_memory(std::uint32_t device, std::byte* data, std::size_t bytes) {
     MemoryRegion region;
-    region.iova = reinterpret_cast<std::uint64_t>(memory.data());
+    region.iova = reinterpret_cast<std::uint64_t>(data);
     region.va = region.iova;
-    region.length_bytes = memory.size();
-    region.direct = memory.data();
+    region.length_bytes = bytes;
+    region.direct = data;
     region.pd = kPd;
     region.access = kAccessLocalWrite | kAccessRemoteWrite | kAccessRemoteRead | kAccessRemoteAtomic;
     return devices_[device]->keys.add(region, next_key_random_ += 0x9e3779b9U);

@@ -153,6 +153,9 @@ struct RigOptions {
     std::vector<int> cpus = {};         // pins worker i to cpus[i] and lets it spin
     bool mads = false;                  // somebody listens to QP1
     std::vector<PfcSettings> pfc = {};  // by device; the rest heed all pauses
+    /// Whether packets within a worker need not be frames; by default as $URNIC_RIG_OFFLOAD says (1), unless
+    /// `port` makes ports.
+    std::optional<bool> offload = std::nullopt;
     /// Called when the switch exists and no device does.
     std::function<void(InProcessSwitch&, WorkerHandoff&)> prepare = {};
     /// Makes the port of a device; by default the switch's.
@@ -187,7 +190,10 @@ class Rig {
     }
     [[nodiscard]] std::unique_ptr<TestClient> make_client();
     /// Registers `memory` with every right and returns its key (L_Key and R_Key).
-    [[nodiscard]] std::uint32_t register_memory(std::uint32_t device, const PageMemory& memory);
+    [[nodiscard]] std::uint32_t register_memory(std::uint32_t device, const PageMemory& memory) {
+        return register_memory(device, memory.data(), memory.size());
+    }
+    [[nodiscard]] std::uint32_t register_memory(std::uint32_t device, std::byte* data, std::size_t bytes);
     /// Sum over the workers.
     [[nodiscard]] std::uint64_t count(std::uint32_t device, Counter Counters::*counter) const;
 

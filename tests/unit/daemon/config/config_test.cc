@@ -437,6 +437,18 @@ TEST(Config, RoutesOfAnRnicWithAddressesOfItsOwn) {
     }
 }
 
+TEST(Config, OffloadIsAutomaticOrOff) {
+    for (const auto& [text, is_off] : std::initializer_list<std::pair<const char*, bool>>{
+             {"", false}, {"offload = \"auto\"", false}, {"offload = \"off\"", true}}) {
+        const auto result = parse_config(std::string(kRnic) + text + "\n", "f");
+        ASSERT_NE(std::get_if<Config>(&result), nullptr) << text;
+        EXPECT_EQ(std::get<Config>(result).rnics[0].is_offload_off, is_off) << text;
+    }
+    const auto bad = parse_config(std::string(kRnic) + "offload = \"on\"\n", "f");
+    ASSERT_NE(std::get_if<ConfigError>(&bad), nullptr);
+    EXPECT_THAT(std::get<ConfigError>(bad).message, testing::HasSubstr("\"auto\" or \"off\""));
+}
+
 TEST(Config, AMissingFileIsNamed) {
     const auto result = read_config("/nonexistent/urnic.toml");
     const auto* error = std::get_if<ConfigError>(&result);
