@@ -27,9 +27,9 @@ offload = "{offload}"
 
 
 class Daemon:
-    """`workers`: how many, or the CPUs of each. `settings`: further lines of [daemon]. `offload`: "auto", or "off" for frames."""
+    """`workers`: how many, or the CPUs of each. `settings`: further lines of [daemon]. `offload`: "off" for frames, or "auto"."""
 
-    def __init__(self, build, directory, name, workers, recovery="selective", socket_mode="0600", settings="", offload="auto"):
+    def __init__(self, build, directory, name, workers, recovery="selective", socket_mode="0600", settings="", offload="off"):
         self.urnic, self.build = str(build / "urnic"), build
         self.run_dir = pathlib.Path(directory, name)
         config = pathlib.Path(directory, name + ".toml")

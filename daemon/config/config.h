@@ -105,7 +105,7 @@ struct RnicConfig : LinkConfig {
     bool udp_checksum_enabled = false;
     bool use_go_back_n = false;  // after a loss; else early packets are held and the missing one is resent
     bool nak_failed_invalidation = false;  // QpConfig::nak_failed_invalidation
-    bool is_offload_off = false;           // packets between RNICs of its fabric are always frames
+    bool is_offload_off = true;            // packets between RNICs of its fabric are always frames
     bool reports_multicast = true;         // on real ports, by IGMP and MLD
     std::uint32_t line = 0;                // where it stands in the file
 };
