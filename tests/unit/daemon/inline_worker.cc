@@ -87,7 +87,7 @@ void Worker::call(FunctionRef function) {
 
 void Worker::use_captures(const PacketCaptures& captures) {
     URNIC_CHECK(impl_->inside_call);
-    books_of_all.captures = static_cast<std::uint32_t>(
+    record_of_all.captures = static_cast<std::uint32_t>(
         std::count_if(captures.begin(), captures.end(), [](const auto* one) { return one != nullptr; }));
 }
 

@@ -18,7 +18,7 @@ constexpr std::size_t kBufferBytes = std::size_t{1} << 20U;
 
 class ControlCapture : public ControlTest {
   public:
-    ControlCapture() { dataplane::worker_books().captures = 0; }
+    ControlCapture() { dataplane::worker_record().captures = 0; }
     static UniqueFd buffer(std::size_t bytes = kBufferBytes) {
         Memfd file;
         EXPECT_EQ(create_memfd("buffer", bytes, Sharing::kWritable, file), 0);
@@ -32,7 +32,7 @@ class ControlCapture : public ControlTest {
         return client.ask(abi::Op::kCapture, request, {fd});
     }
     static std::string words(const Answer& answer) { return answer.as<abi::CaptureReply>().message; }
-    static std::uint32_t captures() { return dataplane::worker_books().captures; }
+    static std::uint32_t captures() { return dataplane::worker_record().captures; }
 };
 
 TEST_F(ControlCapture, ItEndsWithItsConnection) {
