@@ -7,8 +7,6 @@ namespace urnic::netsim {
 
 namespace {
 
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
-constexpr std::uint32_t kPsPerNs = 1'000;
 // VLStalled lasts for so many HOQ lifetimes (IBA 18.2.5.4).
 constexpr TimeNs kStallLifetimes = 8;
 
@@ -213,6 +211,8 @@ IbPacket* IbPort::pop(TimeNs now) {
 }
 
 void IbPort::occupy(TimeNs now, std::uint32_t bytes) {
+    constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+    constexpr std::uint32_t kPsPerNs = 1'000;
     // Picoseconds are carried on, so that many small packets take as long as they should.
     const std::uint64_t work = std::uint64_t{bytes} * 8 * kNsPerSecond;
     const std::uint64_t ps = work % rate_ * kPsPerNs / rate_;
