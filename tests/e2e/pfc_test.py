@@ -146,7 +146,7 @@ class Pfc(harness.TestCase):
 
     def test_a_storm_with_resumes(self):
         """Each pause is resumed before the watchdog's time, and renewed at once: it counts over resumes."""
-        self.begin(extra="[rnic.pfc]\nrx_priorities = [0, 1, 2, 3, 4, 5, 6, 7]\nlink_mbps = 1\nwatchdog_ms = 200\n")
+        self.begin(extra="[rnic.pfc]\nrx_priorities = [0, 1, 2, 3, 4, 5, 6, 7]\nlink_mbps = 1\nwatchdog_ms = 100\n")
         self.link.pause(dict.fromkeys(range(8), FOR_EVER))
         over = threading.Event()
 
