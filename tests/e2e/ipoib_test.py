@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 import harness
 import netns
@@ -275,7 +276,8 @@ class Links(LinkTest):
         self.assertTrue(harness.wait_until(lambda: len(rounds) >= 2 or hostile.poll() is not None, pause=0.1) and hostile.poll() is None,
                         "the hostile member ended")
         seen = len(rounds)
-        while len(rounds) < seen + 2 and hostile.poll() is None:
+        deadline = time.monotonic() + harness.PATIENCE_S
+        while (len(rounds) < seen + 2 or answered == 0) and hostile.poll() is None and time.monotonic() < deadline:
             answered += self.ping(a, "-c", "1", "-W", "1", b.ip).returncode == 0
         harness.end_group(hostile)
         thread.join()
