@@ -77,8 +77,15 @@ ssize_t do_process_madvise(int pidfd, const iovec* ranges, std::size_t count, in
 void* do_mremap(void* old_addr, std::size_t old_length, std::size_t new_length, int flags, void* new_addr,
                 memory::RealMremap real) {
     const memory::Calls* calls = urnic_memory_calls.load(std::memory_order_acquire);
-    return calls == nullptr ? real(old_addr, old_length, new_length, flags, new_addr)
+    void* const moved = calls == nullptr
+                            ? real(old_addr, old_length, new_length, flags, new_addr)
                             : calls->remap(old_addr, old_length, new_length, flags, new_addr, real);
+    // Advice goes with the pages.
+    const auto old_start = reinterpret_cast<std::uint64_t>(old_addr);
+    if (moved != MAP_FAILED && urnic_advised_memory.may_be_in(old_start, old_start + old_length)) {
+        urnic_advised_memory.note(reinterpret_cast<std::uint64_t>(moved), new_length);
+    }
+    return moved;
 }
 
 void* call_realloc(void* block, std::size_t bytes) {
