@@ -23,8 +23,10 @@ void SubnetRoutes::set_groups(const ControlState& control, std::uint32_t rnic,
             route(control, lid);
         }
     }
+    std::vector<std::uint16_t> sorted(lids.begin(), lids.end());
+    std::sort(sorted.begin(), sorted.end());
     for (auto group = members_.begin(); group != members_.end();) {
-        const bool is_member = std::find(lids.begin(), lids.end(), group->first) != lids.end();
+        const bool is_member = std::binary_search(sorted.begin(), sorted.end(), group->first);
         if (!is_member && group->second.erase(rnic) != 0) {
             route(control, group->first);
         }

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "dataplane/handoff/worker_handoff.h"
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/wire/in_process_switch.h"
+#include "dataplane/wire/network_port.h"
 #include "dataplane/wire/worker_rings.h"
 #include "netsim/topology/routes.h"
 #include "netsim/topology/topology.h"
@@ -59,49 +61,15 @@ struct EmulatedNetwork::Impl final : netsim::NetworkOutbox {
         rte_mbuf* frame = nullptr;
         std::uint32_t port = 0;  // that it is for
     };
-    class RnicPort final : public TimedPort {
+    class RnicPort final : public NetworkPort<Impl> {
       public:
-        RnicPort(Impl& impl, std::uint32_t index) : impl_(impl), index_(index) {}
-        std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
-            if (queue != 0) {
-                return impl_.wire.port(index_).rx_burst(queue, frames, count);
-            }
-            impl_.run();
-            const std::uint16_t pauses = impl_.receive_pause(index_, frames, count);
-            const auto got = static_cast<std::uint16_t>(
-                pauses + impl_.wire.port(index_).rx_burst(queue, frames + pauses,
-                                                          static_cast<std::uint16_t>(count - pauses)));
-            impl_.has_arrivals[index_] = got == count;
-            return got;
-        }
-        [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override {
-            if (queue == 0) {
-                impl_.run();
-            }
-            return impl_.wire.port(index_).rx_waiting(queue);
-        }
-        std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
-            return queue == 0 ? impl_.transmit(index_, frames, count)
-                              : impl_.rings.enqueue(queue, index_, frames, count);
-        }
-        void set_multicast(std::span<const wire::Mac> groups) override {
-            impl_.wire.port(index_).set_multicast(groups);
-        }
-        void set_mac(const wire::Mac& mac) override { impl_.wire.port(index_).set_mac(mac); }
-        [[nodiscard]] int wait_fd(std::uint32_t /*queue*/) const override { return -1; }
-        [[nodiscard]] bool has_events(std::uint32_t queue) const override { return queue == 0; }
-        void set_time(std::uint32_t queue, TimeNs protocol_now) override {
-            if (queue == 0) {
-                impl_.now = protocol_now;
-            }
-        }
-        [[nodiscard]] TimeNs next_event(std::uint32_t queue) const override {
-            return queue == 0 ? impl_.next_event(index_) : kNever;
-        }
+        using NetworkPort::NetworkPort;
+        void set_mac(const wire::Mac& mac) override { switch_port().set_mac(mac); }
 
       private:
-        Impl& impl_;
-        std::uint32_t index_;
+        std::uint16_t rx_own(rte_mbuf** frames, std::uint16_t count) override {
+            return network().receive_pause(index(), frames, count);
+        }
     };
 
     Impl(const Options& options, InProcessSwitch& wire_of_all, std::uint32_t num_ports,

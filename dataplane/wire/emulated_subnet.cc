@@ -9,6 +9,7 @@
 #include "dataplane/handoff/worker_handoff.h"
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/wire/in_process_switch.h"
+#include "dataplane/wire/network_port.h"
 #include "dataplane/wire/worker_rings.h"
 #include "os/setup_error.h"
 #include "rnic/wire/ib_frame.h"
@@ -38,54 +39,17 @@ struct EmulatedSubnet::Impl final : netsim::IbNetworkOutbox {
         Item* head = nullptr;
         Item* tail = nullptr;
     };
-    class RnicPort final : public TimedPort {
+    class RnicPort final : public NetworkPort<Impl> {
       public:
-        RnicPort(Impl& impl, std::uint32_t index) : impl_(impl), index_(index) {}
-        std::uint16_t rx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
-            if (queue == 0) {
-                impl_.run();
-            }
-            const std::uint16_t got = impl_.wire.port(index_).rx_burst(queue, frames, count);
-            if (queue == 0) {
-                impl_.has_arrivals[index_] = got == count;
-            }
-            return got;
-        }
-        [[nodiscard]] std::uint32_t rx_waiting(std::uint32_t queue) override {
-            if (queue == 0) {
-                impl_.run();
-            }
-            return impl_.wire.port(index_).rx_waiting(queue);
-        }
-        std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
-            return queue == 0 ? impl_.transmit(index_, frames, count)
-                              : impl_.rings.enqueue(queue, index_, frames, count);
-        }
-        void set_multicast(std::span<const wire::Mac> groups) override {
-            impl_.wire.port(index_).set_multicast(groups);
-        }
+        using NetworkPort::NetworkPort;
         void set_multicast_lids(std::span<const std::uint16_t> lids) override {
-            impl_.wire.port(index_).set_multicast_lids(lids);
+            switch_port().set_multicast_lids(lids);
         }
         void set_link(std::uint32_t queue, bool up) override {
             if (queue == 0) {
-                impl_.set_link(impl_.hosts[index_], 1, up);
+                network().set_link(network().hosts[index()], 1, up);
             }
         }
-        [[nodiscard]] int wait_fd(std::uint32_t /*queue*/) const override { return -1; }
-        [[nodiscard]] bool has_events(std::uint32_t queue) const override { return queue == 0; }
-        void set_time(std::uint32_t queue, TimeNs protocol_now) override {
-            if (queue == 0) {
-                impl_.now = protocol_now;
-            }
-        }
-        [[nodiscard]] TimeNs next_event(std::uint32_t queue) const override {
-            return queue == 0 ? impl_.next_event(index_) : kNever;
-        }
-
-      private:
-        Impl& impl_;
-        std::uint32_t index_;
     };
 
     Impl(const Options& options, InProcessSwitch& wire_of_all, WorkerHandoff& handoff);

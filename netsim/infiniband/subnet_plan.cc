@@ -10,12 +10,13 @@ constexpr std::uint32_t kUnreached = ~0U;
 
 bool is_switch(const IbNetwork& network, NodeIndex node) { return network.switch_at(node) != nullptr; }
 
-/// Calls `visit(port, neighbour)` for each link of the node that is up.
+/// Calls `visit(port, neighbour)` for each link of the node that is up. A host's counts as up: it has no
+/// other way, and nobody computes routes again when it comes up.
 template <typename Visit>
 void for_each_link(const IbNetwork& network, NodeIndex node, const Visit& visit) {
     IbPortNumber number = 1;
     for (const TopologyPort& port : network.routes().ports(node)) {
-        if (network.is_up(node, number)) {
+        if (network.is_up(node, number) || !is_switch(network, node) || !is_switch(network, port.neighbour)) {
             visit(number, port.neighbour);
         }
         ++number;

@@ -317,6 +317,19 @@ TEST(IbSubnet, TablesAvoidALinkThatIsDown) {
     }
 }
 
+TEST(IbSubnet, AHostThatWasDownWhenRoutesWereMadeIsReachedOnceItIsUp) {
+    SubnetLab lab(leaf_spine(2, 2, 1, kGigabit, kGigabit));
+    const NodeIndex host = lab.network.topology().hosts()[1];
+    lab.network.enable(lab.now, host, 1, false);
+    lab.route();
+    lab.network.enable(lab.now, host, 1, true);
+    activate_ports(lab.network, lab.now);
+    lab.run();
+    lab.send(0, lab.lid(1));
+    lab.run();
+    EXPECT_EQ(lab.arrived_at(1), 1U);
+}
+
 TEST(IbSubnet, TheLidsOfOneHostTakeDifferentWays) {
     SubnetLab lab(leaf_spine(2, 4, 1, kGigabit, kGigabit), SubnetLab::options(), 2);
     EXPECT_EQ(lab.lid(0), 4);
