@@ -29,7 +29,8 @@ class Port {
     virtual void set_mac(const wire::Mac& /*mac*/) {}
     /// Number of frames that wait for rx_burst(queue); 0 where the port cannot count them.
     [[nodiscard]] virtual std::uint32_t rx_waiting(std::uint32_t /*queue*/) { return 0; }
-    /// Number of those that are no frames (dataplane/wire/local_frame.h).
+    /// Number of those that this queue's worker sent itself: what is no frame (dataplane/wire/local_frame.h)
+    /// is among them.
     [[nodiscard]] virtual std::uint32_t local_waiting(std::uint32_t /*queue*/) { return 0; }
     /// Number of frames that were lost before rx_burst(), or that the device dropped as damaged; 0 where the
     /// port cannot count them. Called by the control thread.

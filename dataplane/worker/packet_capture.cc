@@ -107,6 +107,7 @@ bool WorkerCapture::is_chosen(const PacketCapture& capture, const Packet& packet
 
 void WorkerCapture::begin_receive(const Counters& counters, std::uint32_t held) {
     settle();
+    is_receiving_ = true;
     received_at_ = clock_.now();
     look(counters, held, before_);
 }
@@ -115,7 +116,12 @@ void WorkerCapture::end_receive(const Packet& packet, const Counters& counters, 
     Seen after;
     look(counters, held, after);
     settle();
+    is_receiving_ = false;
     record(packet, received_at_, false, fate_between(before_, after));
+    publish();
+}
+
+void WorkerCapture::publish() {
     for (PacketCapture* capture : captures_) {
         if (capture != nullptr) {
             capture->rings[worker_].publish();
@@ -134,16 +140,17 @@ void WorkerCapture::sent(const Packet& packet, const Counters& counters) {
 // A requester counts a retransmission behind its transmit(), and nobody else does in between.
 void WorkerCapture::publish_pending() {
     const bool again = pending_counters_->retrans_pkts.value() != retransmitted_before_;
-    for (std::size_t i = 0; i < kMaxCaptures; ++i) {
-        if (pending_[i] != nullptr && again) {
-            pending_[i]->fate = abi::PacketFate::kRetransmission;
-        }
-        if (captures_[i] != nullptr) {
-            captures_[i]->rings[worker_].publish();
+    for (abi::CaptureRecord* const record : pending_) {
+        if (record != nullptr && again) {
+            record->fate = abi::PacketFate::kRetransmission;
         }
     }
     pending_ = {};
     pending_counters_ = nullptr;
+    // The answers to a packet are seen together with it: the reader puts them in the order of time.
+    if (!is_receiving_) {
+        publish();
+    }
 }
 
 void WorkerCapture::record(const Packet& packet, TimeNs time, bool is_sent, Fate fate) {

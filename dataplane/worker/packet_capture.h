@@ -91,6 +91,7 @@ class WorkerCapture {
     [[nodiscard]] static bool is_chosen(const PacketCapture& capture, const Packet& packet);
     void record(const Packet& packet, TimeNs time, bool is_sent, Fate fate);
     void publish_pending();
+    void publish();
 
     std::uint32_t worker_;
     TscClock& clock_;
@@ -99,6 +100,7 @@ class WorkerCapture {
     std::array<std::array<std::uint32_t, abi::kCaptureRnics>, kMaxCaptures> lost_{};  // since the last record
     Seen before_;
     TimeNs received_at_ = 0;
+    bool is_receiving_ = false;  // between begin_receive() and end_receive()
     // What was sent last, until its fate is known.
     std::array<abi::CaptureRecord*, kMaxCaptures> pending_{};
     const Counters* pending_counters_ = nullptr;

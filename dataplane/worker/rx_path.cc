@@ -304,13 +304,15 @@ void RxPath::dispatch_infiniband(rte_mbuf& frame, TimeNs now, TimeNs protocol_no
 void RxPath::receive_other(std::span<rte_mbuf*> frames, TimeNs now, TimeNs protocol_now) {
     // The switch hands native InfiniBand to the workers of its QPs.
     const bool steers = handoff_.num_workers() > 1 && port_up_ && !device_.is_infiniband();
-    for (rte_mbuf*& frame : frames) {
+    std::size_t kept = 0;
+    for (rte_mbuf* const frame : frames) {
         if (!steers || is_local(*frame) || !steer(frame)) {
             dispatch_other(*frame, now, protocol_now);
-            free_frames({&frame, 1});
+            frames[kept++] = frame;
         }
     }
     wake_handoff_targets();
+    free_frames(frames.first(kept));
 }
 
 void RxPath::dispatch_other(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {

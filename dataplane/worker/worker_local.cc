@@ -14,8 +14,9 @@ constexpr int kSettleRounds = 64;
 
 bool Worker::Impl::has_local() const {
     return std::any_of(worker_devices.begin(), worker_devices.end(), [this](const auto& worker_device) {
-        return worker_device->outbox.has_local() ||
-               worker_device->device_port.local_waiting(config.index) != 0;
+        return worker_device->outbox.offloads() &&
+               (worker_device->outbox.has_local() ||
+                worker_device->device_port.local_waiting(config.index) != 0);
     });
 }
 

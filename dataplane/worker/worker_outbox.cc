@@ -103,10 +103,12 @@ std::uint32_t WorkerOutbox::room() const { return std::min(kMaxFrames - built_, 
 bool WorkerOutbox::transmit(const wire::Path& path, const wire::PacketHeader& header,
                             std::span<const MemoryPiece> pieces) {
     URNIC_CHECK(room() != 0);
-    if (offload_enabled_ && is_own_qp(header.dest_qp) && wire::can_be_local(path, header)) {
-        return transmit_local(path, header, pieces);
+    if (offload_enabled_) {
+        if (is_own_qp(header.dest_qp) && wire::can_be_local(path, header)) {
+            return transmit_local(path, header, pieces);
+        }
+        last_local_ = nullptr;
     }
-    last_local_ = nullptr;
     wire::Mac neighbour{};
     const bool has_neighbour = path.neighbour != wire::kNoNeighbour;
     const bool must_wait = has_neighbour && (!neighbours_.find(path.neighbour, neighbour) ||

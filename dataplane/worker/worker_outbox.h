@@ -62,7 +62,11 @@ class WorkerOutbox final : private Outbox {
     bool flush();
     /// Whether packets may go out as something else than frames (docs/adr/0035): the port is an in-process
     /// switch, and nobody looks.
-    void set_offload(bool enabled) { offload_enabled_ = enabled; }
+    void set_offload(bool enabled) {
+        offload_enabled_ = enabled;
+        last_local_ = nullptr;
+    }
+    [[nodiscard]] bool offloads() const { return offload_enabled_; }
     /// Returns whether such packets wait for the port.
     [[nodiscard]] bool has_local() const;
     /// Drops them, as if the wire had lost them.

@@ -47,8 +47,9 @@ inline constexpr std::uint32_t kLeastReferredBytes = 512;
 /// known.
 [[nodiscard]] inline bool can_be_local(const Path& path, const PacketHeader& header) {
     const std::uint8_t service = header.opcode & kServiceMask;
-    return (service == kServiceRc || service == kServiceXrc) && path.l3_offset != 0 &&
-           path.neighbour == kNoNeighbour && (path.bytes[0] & 1U) == 0;
+    // Not to QP0 and QP1, whose packets are management datagrams.
+    return (service == kServiceRc || service == kServiceXrc) && (header.dest_qp & 0xff'ffffU) > 1 &&
+           path.l3_offset != 0 && path.neighbour == kNoNeighbour && (path.bytes[0] & 1U) == 0;
 }
 
 [[nodiscard]] inline std::uint32_t frame_bytes_of(const Path& path, std::uint8_t opcode,

@@ -4,6 +4,7 @@
 #include <rte_mbuf.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -12,6 +13,7 @@
 
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/wire/local_frame.h"
+#include "dataplane/worker/mbuf_holder.h"
 #include "rnic/fault/plan.h"
 #include "rnic/wire/frame.h"
 #include "tests/unit/dataplane/rig.h"
@@ -314,7 +316,27 @@ TEST_F(LocalOffloadTest, NothingOfAQpThatIsGoneIsOnItsWay) {
 }
 
 // An early packet waits in a buffer of its own: whoever keeps it does not know how long.
-TEST_F(LocalOffloadTest, WhatWaitsForAMissingPacketIsACopy) {
+TEST_F(LocalOffloadTest, WhatIsHeldIsACopy) {
+    rte_mbuf* frame = nullptr;
+    ASSERT_TRUE(alloc_frames(rig::frame_pool(), {&frame, 1}));
+    std::vector<std::byte> source(kPathMtu, std::byte{0x11});
+    frame->ol_flags |= kLocalFrameFlag;
+    auto& local = *new (rte_pktmbuf_mtod(frame, void*)) LocalFrame{};
+    local.packet.key = 1;
+    MbufHolder holder;
+    std::span<const std::byte> payload = source;
+    void* const held = holder.retain(frame, payload);
+    ASSERT_NE(held, nullptr);
+    EXPECT_NE(payload.data(), source.data());
+    std::fill(source.begin(), source.end(), std::byte{0x22});
+    EXPECT_EQ(payload.size(), kPathMtu);
+    EXPECT_TRUE(
+        std::all_of(payload.begin(), payload.end(), [](std::byte byte) { return byte == std::byte{0x11}; }));
+    holder.release(held);
+    free_frames({&frame, 1});
+}
+
+TEST_F(LocalOffloadTest, APacketThatIsNotThereYetIsSentAgain) {
     for (std::uint64_t i = 0; i < 3; ++i) {
         SendRequest request = write_of(8 * 1024, i);
         request.opcode = WrOpcode::kSend;
