@@ -75,8 +75,6 @@ pid_t start_decoder(UniqueFd& to) {
 }  // namespace
 
 CaptureCommand::CaptureCommand(const Command& app) : socket_(default_socket().string()) {
-    constexpr std::uint32_t kMaxSnap = 65535;
-    constexpr std::uint32_t kMaxBufferMb = 1024;
     capture_ =
         app.command("capture", "Captures the packets of RNICs while they run, with what became of each.");
     capture_.footer(kFooter);

@@ -10,6 +10,8 @@
 #include <system_error>
 
 #include "cli/launch_error.h"
+#include "cli/private_file.h"
+#include "os/rollback.h"
 
 namespace urnic::cli {
 
@@ -39,9 +41,8 @@ void CaptureFile::open_next() {
         files_.push_back(next);
     }
     name_ = next.string();
-    constexpr mode_t kForTheOwner = 0600;  // packets are everybody's data
-    fd_ = UniqueFd(::open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kForTheOwner));
-    if (!fd_) throw LaunchError(fmt::format("{} cannot be written: {}", name_, std::strerror(errno)));
+    // The names of a ring are guessed easily.
+    fd_ = open_private_file(name_, ring_.files != 0 ? Replace::kFile : Replace::kContents);
     buffer_ = head_;
     file_bytes_ = head_.size();
 }
@@ -57,7 +58,10 @@ void CaptureFile::add(const std::string& block) {
 }
 
 void CaptureFile::finish() {
-    (void)::fcntl(fd_.get(), F_SETFL, ::fcntl(fd_.get(), F_GETFL) | O_NONBLOCK);
+    // Who shares the descriptor, as the shell does with "-", has its flags back behind.
+    const int flags = ::fcntl(fd_.get(), F_GETFL);
+    (void)::fcntl(fd_.get(), F_SETFL, flags | O_NONBLOCK);
+    const Rollback restore([&] { (void)::fcntl(fd_.get(), F_SETFL, flags); });
     while (!buffer_.empty()) flush();
 }
 

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "abi/verbs_values.h"
 #include "cli/launch_error.h"
 #include "os/monotonic_clock.h"
 #include "rnic/wire/opcodes.h"
@@ -26,7 +27,6 @@ namespace {
 /// worker's.
 constexpr std::uint64_t kHoldBackNs = 1'000'000;
 constexpr std::size_t kBytesPerMb = std::size_t{1} << 20U;
-constexpr std::string_view kStates[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
 std::optional<std::uint32_t> number_in(std::string_view text, std::uint32_t most) {
     const bool hex = text.starts_with("0x") || text.starts_with("0X");
@@ -107,8 +107,8 @@ std::string describe(const abi::CaptureRecord& record) {
         text += fmt::format(" drop={}", abi::kPacketDrops[record.drop]);
     }
     if (record.qpn != abi::kNoQp) text += fmt::format(" qpn={:#x}", record.qpn);
-    if (record.state < std::size(kStates)) {
-        text += fmt::format(" state={} expected_psn={} next_psn={}", kStates[record.state],
+    if (record.state != abi::kNoState) {
+        text += fmt::format(" state={} expected_psn={} next_psn={}", qp_state_name(QpState{record.state}),
                             record.expected_psn, record.next_psn);
     }
     return text;

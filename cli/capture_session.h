@@ -24,10 +24,14 @@ struct CaptureFilter {
 /// "qpn=0x11,peer=10.0.0.1,opcode=RC SEND Only". Throws LaunchError.
 [[nodiscard]] CaptureFilter parse_capture_filter(const std::string& text);
 
+/// What the commands that capture take.
+inline constexpr std::uint32_t kMaxSnap = 65535;
+inline constexpr std::uint32_t kMaxBufferMb = 1024;
+
 struct CaptureOptions {
     std::vector<std::string> devices;  // none: all
     CaptureFilter filter;
-    std::uint32_t snap_bytes = 65535;
+    std::uint32_t snap_bytes = kMaxSnap;
     std::size_t buffer_mb = 32;
 };
 

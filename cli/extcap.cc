@@ -51,8 +51,6 @@ std::string sentence_part(std::string text) {
 }  // namespace
 
 ExtcapCommand::ExtcapCommand(const Command& app) : socket_(default_socket().string()) {
-    constexpr std::uint32_t kMaxSnap = 65535;
-    constexpr std::uint32_t kMaxBufferMb = 1024;
     extcap_ = app.command("extcap", "Shows RNICs to Wireshark as interfaces, and captures for it.");
     extcap_.footer(kFooter);
     extcap_.flag("--extcap-interfaces", wants_interfaces_, "list the interfaces");

@@ -9,10 +9,12 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "cli/capture_run.h"
 #include "cli/cc_target.h"
 #include "cli/launch_error.h"
+#include "cli/private_file.h"
 #include "cli/trace/packet_trace.h"
 
 namespace urnic::cli {
@@ -59,7 +61,6 @@ std::vector<trace::Target> targets_of(const std::vector<std::string>& words) {
 }  // namespace
 
 TraceCommand::TraceCommand(const Command& app) : socket_(default_socket().string()) {
-    constexpr std::uint32_t kMaxBufferMb = 1024;
     trace_ = app.command("trace",
                          "Writes what happens to QPs as events: packets, answers, losses and their causes.");
     trace_.footer(kFooter);
@@ -78,7 +79,7 @@ TraceCommand::TraceCommand(const Command& app) : socket_(default_socket().string
         .shows_default();
 }
 
-std::uint64_t TraceCommand::trace_live(trace::PacketTrace& events, const std::ostream& out) const {
+CaptureOptions TraceCommand::capture_options() const {
     CaptureOptions options;
     for (const trace::Target& target : targets_of(targets_)) {
         if (std::find(options.devices.begin(), options.devices.end(), target.device) ==
@@ -88,12 +89,16 @@ std::uint64_t TraceCommand::trace_live(trace::PacketTrace& events, const std::os
     }
     options.snap_bytes = kHeaderBytes;
     options.buffer_mb = buffer_mb_;
-    const StopSignals signals;
-    CaptureSession session(control_socket(socket_), options);
+    return options;
+}
+
+TraceCommand::Traced TraceCommand::trace_live(CaptureSession& session, trace::PacketTrace& events,
+                                              const std::ostream& out) const {
     std::uint64_t packets = 0;
     bool goes_on = true;
+    bool has_ended = false;
     while (goes_on) {
-        goes_on = !StopSignals::came();
+        goes_on = !StopSignals::came() && !has_ended;
         const std::vector<CapturedPacket> seen = session.read(!goes_on);
         for (const CapturedPacket& packet : seen) {
             if (count_ != 0 && packets == count_) break;
@@ -102,10 +107,8 @@ std::uint64_t TraceCommand::trace_live(trace::PacketTrace& events, const std::os
         }
         if (!out) throw LaunchError(fmt::format("{} cannot be written: {}", file_, std::strerror(errno)));
         pollfd daemon{session.connection(), POLLIN, 0};
-        if (goes_on && ::poll(&daemon, 1, seen.empty() ? kIdleMs : 1) == 1) {
-            fmt::print(stderr, "urnic trace: urnicd has ended\n");
-            goes_on = false;
-        }
+        // What is left in its rings is read once more.
+        has_ended = goes_on && ::poll(&daemon, 1, seen.empty() ? kIdleMs : 1) == 1;
         goes_on = goes_on && (count_ == 0 || packets < count_);
     }
     for (const auto& [index, rnic] : session.rnics()) {
@@ -116,10 +119,10 @@ std::uint64_t TraceCommand::trace_live(trace::PacketTrace& events, const std::os
                        counts.lost, counts.seen, rnic.name);
         }
     }
-    return packets;
+    return {packets, has_ended};
 }
 
-std::uint64_t TraceCommand::trace_file(trace::PacketTrace& events) const {
+TraceCommand::Traced TraceCommand::trace_file(trace::PacketTrace& events) const {
     errno = 0;
     std::ifstream stream(from_, std::ios::binary);
     if (!stream) throw LaunchError(fmt::format("{} cannot be read: {}", from_, std::strerror(errno)));
@@ -135,14 +138,22 @@ std::uint64_t TraceCommand::trace_file(trace::PacketTrace& events) const {
     } catch (const decode::CaptureError& error) {
         fmt::print(stderr, "urnic trace: {}; what is before it is traced\n", error.what());
     }
-    return packets;
+    return {packets};
 }
 
 void TraceCommand::run() const {
+    // First who is asked, then the file: a trace that is refused leaves what was there.
+    std::optional<StopSignals> signals;
+    std::optional<CaptureSession> session;
+    if (from_.empty()) {
+        signals.emplace();
+        session.emplace(control_socket(socket_), capture_options());
+    }
+    UniqueFd file;
     std::ofstream made;
     if (file_ != "-") {
-        errno = 0;
-        made.open(file_, std::ios::binary | std::ios::trunc);
+        file = open_private_file(file_, Replace::kContents);
+        made.open(fmt::format("/proc/self/fd/{}", file.get()), std::ios::binary);
         if (!made) throw LaunchError(fmt::format("{} cannot be written: {}", file_, std::strerror(errno)));
     }
     std::ostream& out = file_ == "-" ? std::cout : made;
@@ -153,10 +164,13 @@ void TraceCommand::run() const {
         output = std::make_unique<trace::JsonLines>(out, from_.empty() ? "host" : "network");
     }
     trace::PacketTrace events(*output, targets_of(targets_));
-    const std::uint64_t packets = from_.empty() ? trace_live(events, out) : trace_file(events);
+    const Traced traced = session ? trace_live(*session, events, out) : trace_file(events);
     output->finish();
+    out.flush();
     if (!out) throw LaunchError(fmt::format("{} cannot be written: {}", file_, std::strerror(errno)));
-    fmt::print(stderr, "urnic trace: {} events of {} packets are in {}\n", events.events(), packets, file_);
+    fmt::print(stderr, "urnic trace: {} events of {} packets are in {}\n", events.events(), traced.packets,
+               file_);
+    if (traced.has_daemon_ended) throw LaunchError("urnicd has ended, and the trace with it");
 }
 
 }  // namespace urnic::cli

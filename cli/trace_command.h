@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/capture_session.h"
 #include "os/command_line.h"
 
 namespace urnic::trace {
@@ -25,8 +26,14 @@ class TraceCommand {
     void run() const;
 
   private:
-    [[nodiscard]] std::uint64_t trace_live(trace::PacketTrace& events, const std::ostream& out) const;
-    [[nodiscard]] std::uint64_t trace_file(trace::PacketTrace& events) const;
+    struct Traced {
+        std::uint64_t packets = 0;
+        bool has_daemon_ended = false;
+    };
+    [[nodiscard]] CaptureOptions capture_options() const;
+    [[nodiscard]] Traced trace_live(CaptureSession& session, trace::PacketTrace& events,
+                                    const std::ostream& out) const;
+    [[nodiscard]] Traced trace_file(trace::PacketTrace& events) const;
 
     Command trace_;
     std::string file_;

@@ -7,6 +7,8 @@
 #include <sstream>
 
 #include "base/address_text.h"
+#include "base/psn.h"
+#include "rnic/wire/dissect/ib/transport.h"
 #include "rnic/wire/packet_view.h"
 
 namespace urnic::trace {
@@ -14,17 +16,6 @@ namespace urnic::trace {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::uint32_t kPsnMask = 0xff'ffff;
-constexpr std::uint32_t kHalfPsns = 0x80'0000;
-
-/// How far `a` is ahead of `b`, in 24 bits.
-std::int32_t ahead(std::uint32_t a, std::uint32_t b) {
-    const std::uint32_t distance = (a - b) & kPsnMask;
-    return distance >= kHalfPsns
-               ? static_cast<std::int32_t>(distance) - static_cast<std::int32_t>(kPsnMask) - 1
-               : static_cast<std::int32_t>(distance);
-}
 
 std::map<std::string, std::string> notes_in(const std::string& comment) {
     std::map<std::string, std::string> notes;
@@ -54,31 +45,10 @@ std::string stream_of(const wire::Packet& packet) {
     return fmt::format("{} {:#x}", ends, packet.transport.dest_qp);
 }
 
-/// IBA table 46: what a NAK says.
-const char* nak_name(std::uint8_t syndrome) {
-    switch (syndrome) {
-        case wire::kNakPsnSequenceError:
-            return "PSN sequence error";
-        case wire::kNakInvalidRequest:
-            return "invalid request";
-        case wire::kNakRemoteAccessError:
-            return "remote access error";
-        case wire::kNakRemoteOperationalError:
-            return "remote operational error";
-        case wire::kNakInvalidRdRequest:
-            return "invalid RD request";
-        default:
-            return "reserved";
-    }
-}
-
-enum class Answer : std::uint8_t { kAck, kRnrNak, kNak };
-Answer answer_of(std::uint8_t syndrome) {
-    constexpr std::uint8_t kKindShift = 5;
-    constexpr std::uint8_t kRnr = 1;
-    constexpr std::uint8_t kNakKind = 3;
-    const auto kind = static_cast<std::uint8_t>(syndrome >> kKindShift & 3U);
-    return kind == kRnr ? Answer::kRnrNak : kind == kNakKind ? Answer::kNak : Answer::kAck;
+/// Of a NAK.
+std::string nak_name(std::uint8_t syndrome) {
+    const char* const name = wire::syndrome_name(syndrome);
+    return name == nullptr ? "reserved" : std::string_view(name).substr(sizeof "NAK").data();
 }
 
 }  // namespace
@@ -181,32 +151,35 @@ void PacketTrace::on_answer(const Seen& seen, QueuePair& qp) {
     const std::uint32_t psn = seen.header->psn.value();
     Json data = {{"psn", psn}, {"msn", aeth.msn}};
     const auto value = static_cast<std::uint32_t>(aeth.syndrome & wire::kSyndromeValueMask);
-    switch (answer_of(aeth.syndrome)) {
-        case Answer::kAck:
+    switch (aeth.syndrome & wire::kSyndromeKindMask) {
+        case wire::kSyndromeAck:
             data["credits"] = value;
             emit(seen, "ack_received", std::move(data));
             qp.cause.clear();
-            update_window(seen, qp, (psn + 1) & kPsnMask);
+            update_window(seen, qp, (Psn(psn) + 1).value());
             if ((seen.info->flags & (wire::kIsAck | wire::kEnds)) != 0) end_messages(seen, qp);
             break;
-        case Answer::kRnrNak:
+        case wire::kSyndromeRnrNak:
             data["timer"] = value;
             emit(seen, "rnr_nak_received", std::move(data));
             qp.cause = "rnr_nak";
             update_window(seen, qp, psn);
             break;
-        case Answer::kNak:
+        case wire::kSyndromeNak:
             data["code"] = nak_name(aeth.syndrome);
             emit(seen, "nak_received", std::move(data));
             qp.cause = "nak";
             update_window(seen, qp, psn);
+            break;
+        default:  // reserved
             break;
     }
 }
 
 void PacketTrace::update_window(const Seen& seen, QueuePair& qp, std::uint32_t acknowledged) {
     if (!seen.is_noted || !seen.notes.contains("next_psn")) return;
-    const std::int32_t in_flight = std::max(ahead(number_of(seen.notes, "next_psn"), acknowledged), 0);
+    const std::int32_t in_flight =
+        std::max(Psn(number_of(seen.notes, "next_psn")).distance(Psn(acknowledged)), 0);
     if (in_flight == qp.in_flight) return;
     qp.in_flight = in_flight;
     emit(seen, "window_updated", {{"packets_in_flight", in_flight}, {"unacknowledged_psn", acknowledged}});
@@ -215,7 +188,7 @@ void PacketTrace::update_window(const Seen& seen, QueuePair& qp, std::uint32_t a
 /// An ACK is for everything up to its PSN (IBA 9.7.5.1.1); so is the last response of a READ.
 void PacketTrace::end_messages(const Seen& seen, QueuePair& qp) {
     while (!qp.messages.empty() && qp.messages.front().is_whole &&
-           ahead(seen.header->psn.value(), qp.messages.front().last_psn) >= 0) {
+           seen.header->psn >= Psn(qp.messages.front().last_psn)) {
         const Message& message = qp.messages.front();
         output_.add_message(seen.group, message.name, message.begin_ns, seen.time_ns);
         ++events_;

@@ -34,7 +34,7 @@ class Live(Traces):
         file = self.dir / "events.ndjson"
         tracer = harness.start([harness.URNIC, "trace", file, *words, "--socket", self.socket])
         self.addCleanup(harness.end_group, tracer)
-        # The file is there before the capture is: what tells is the daemon, which has the tracer's memory.
+        # What tells that it has begun is the daemon, which has the tracer's memory.
         self.assertTrue(harness.wait_until(lambda: "urnic-capture" in
                                            open(f"/proc/{self.daemon.pid}/maps", encoding="ascii").read()))
         return tracer, file
@@ -71,6 +71,14 @@ class Live(Traces):
         one = events[0]["group_id"]
         self.assertGreater(len(events), 200)
         self.assertRegex(one, r"^urnic1/0x[0-9a-f]+$")
+
+    def test_a_trace_that_is_refused_leaves_the_file(self):
+        file = self.dir / "events.ndjson"
+        file.write_text("of yesterday", encoding="utf-8")
+        result = self.urnic("trace", file, "urnic7", "--socket", self.socket)
+        self.assertEqual(result.returncode, 125, result)
+        self.assertIn("urnic7", result.err)
+        self.assertEqual(file.read_text(encoding="utf-8"), "of yesterday")
 
     def test_a_full_disk(self):
         tracer = harness.start([harness.URNIC, "trace", "/dev/full", "--socket", self.socket])
