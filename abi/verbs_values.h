@@ -2,7 +2,9 @@
 // <infiniband/verbs.h> (verbs_provider/core/abi_check.cc asserts it), so that neither side translates.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 namespace urnic {
 
@@ -98,6 +100,12 @@ enum class QpState : std::uint8_t {
     kSqe = 5,
     kErr = 6,
 };
+/// "RTS"; "unknown" for a value that is none.
+constexpr const char* qp_state_name(QpState state) {
+    constexpr const char* kNames[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+    const auto index = static_cast<std::size_t>(state);
+    return index < std::size(kNames) ? kNames[index] : "unknown";
+}
 
 /// ibv_qp_attr_mask, a bit mask.
 enum QpAttrMask : std::uint32_t {

@@ -122,12 +122,6 @@ void add_counters(Page& page, const ControlState& control) {
 #undef URNIC_ADD
 }
 
-const char* name_of(QpState state) {
-    constexpr std::array<const char*, 7> kNames = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-    const auto index = static_cast<std::size_t>(state);
-    return index < kNames.size() ? kNames[index] : "unknown";
-}
-
 void add_qps(Page& page, const ControlState& control, const std::vector<const ClientState*>& clients,
              std::size_t max_qps) {
     QpSnapshots qps = list_qps(clients);
@@ -150,7 +144,7 @@ void add_qps(Page& page, const ControlState& control, const std::vector<const Cl
         page.series(
             "urnic_qp_info",
             fmt::format("{},worker=\"{}\",state=\"{}\",peer_qpn=\"{:#x}\",program=\"{}\"", labels(qp),
-                        qp.worker, name_of(qp.attr.state), qp.attr.dest_qp_num, escaped(qp.client->program)),
+                        qp.worker, qp_state_name(qp.attr.state), qp.attr.dest_qp_num, escaped(qp.client->program)),
             1);
     }
     page.family("urnic_qp_rate_bits_per_second", "gauge", "How fast congestion control lets a QP send.");

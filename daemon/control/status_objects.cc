@@ -1,7 +1,6 @@
 #include "daemon/control/status_objects.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "daemon/cm/client.h"
@@ -9,13 +8,6 @@
 namespace urnic::daemon {
 
 namespace {
-
-constexpr std::array kStateNames{"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-
-const char* state_name(QpState state) {
-    const auto index = static_cast<std::size_t>(state);
-    return index < kStateNames.size() ? kStateNames[index] : "?";
-}
 
 const char* type_name(QpType type) {
     switch (type) {
@@ -59,7 +51,7 @@ void write_qps(JsonWriter& json, std::span<const QpSnapshot> qps) {
                 json.value("device", qp.slot->device->name);
                 json.value("qpn", qp.slot->qp->qp_num());
                 json.value("type", type_name(qp.type));
-                json.value("state", state_name(qp.attr.state));
+                json.value("state", qp_state_name(qp.attr.state));
                 json.value("peer_qpn", qp.attr.dest_qp_num);
                 json.value("worker", qp.worker);
             });

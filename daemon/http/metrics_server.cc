@@ -86,8 +86,11 @@ struct MetricsServer::Http {
                               MHD_ConnectionNotificationCode code);
     static void on_completed(void* self, MHD_Connection* connection, void** request,
                              MHD_RequestTerminationCode code);
-    [[nodiscard]] MHD_Result respond(MHD_Connection* connection, unsigned code,
-                                     const std::string& text) const;
+    [[nodiscard]] static MHD_Result respond(MHD_Connection* connection, unsigned code,
+                                            std::shared_ptr<const std::string> text);
+    [[nodiscard]] static MHD_Result respond(MHD_Connection* connection, unsigned code, const char* text) {
+        return respond(connection, code, std::make_shared<const std::string>(text));
+    }
     void resume_waiting();
     void cut_late();
     void loop();
@@ -101,14 +104,25 @@ struct MetricsServer::Http {
 };
 
 MHD_Result MetricsServer::Http::respond(MHD_Connection* connection, unsigned code,
-                                        const std::string& text) const {
-    MHD_Response* const response =
-        MHD_create_response_from_buffer(text.size(), const_cast<char*>(text.data()), MHD_RESPMEM_MUST_COPY);
+                                        std::shared_ptr<const std::string> text) {
+    // One text for all who read it, however slowly.
+    auto* const kept = new (std::nothrow) std::shared_ptr<const std::string>(std::move(text));
+    if (kept == nullptr) {
+        return MHD_NO;
+    }
+    const auto release = [](void* shared) {
+        delete static_cast<std::shared_ptr<const std::string>*>(shared);
+    };
+    MHD_Response* const response = MHD_create_response_from_buffer_with_free_callback_cls(
+        (*kept)->size(), const_cast<char*>((*kept)->data()), release, kept);
     if (response == nullptr) {
+        release(kept);
         return MHD_NO;
     }
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, kTextFormat);
     (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    // Whoever asks again waits for a place like everybody else.
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     const MHD_Result result = MHD_queue_response(connection, code, response);
     MHD_destroy_response(response);
     return result;
@@ -124,10 +138,10 @@ MHD_Result MetricsServer::Http::answer(void* self, MHD_Connection* connection, c
     }
     *data_bytes = 0;  // a body is not looked at
     if (std::string_view(method) != MHD_HTTP_METHOD_GET && std::string_view(method) != MHD_HTTP_METHOD_HEAD) {
-        return http.respond(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET /metrics is all there is\n");
+        return respond(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET /metrics is all there is\n");
     }
     if (std::string_view(url) != "/metrics") {
-        return http.respond(connection, MHD_HTTP_NOT_FOUND, "GET /metrics is all there is\n");
+        return respond(connection, MHD_HTTP_NOT_FOUND, "GET /metrics is all there is\n");
     }
     auto& asked = *static_cast<Asked*>(*request);
     if (!asked.has_waited) {
@@ -141,9 +155,8 @@ MHD_Result MetricsServer::Http::answer(void* self, MHD_Connection* connection, c
         return MHD_YES;
     }
     const std::shared_ptr<const std::string> text = http.owner.text_.load();
-    return text == nullptr
-               ? http.respond(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "urnicd is busy: ask again\n")
-               : http.respond(connection, MHD_HTTP_OK, *text);
+    return text == nullptr ? respond(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "urnicd is busy: ask again\n")
+                           : respond(connection, MHD_HTTP_OK, text);
 }
 
 void MetricsServer::Http::on_connection(void* self, MHD_Connection* connection, void** /*context*/,
@@ -157,16 +170,10 @@ void MetricsServer::Http::on_connection(void* self, MHD_Connection* connection, 
     }
 }
 
-void MetricsServer::Http::on_completed(void* self, MHD_Connection* connection, void** request,
+void MetricsServer::Http::on_completed(void* /*self*/, MHD_Connection* /*connection*/, void** request,
                                        MHD_RequestTerminationCode /*code*/) {
-    auto& http = *static_cast<Http*>(self);
     delete static_cast<Asked*>(*request);
     *request = nullptr;
-    for (Connection& one : http.connections) {
-        if (one.connection == connection) {
-            one.since = clock_now();
-        }
-    }
 }
 
 void MetricsServer::Http::resume_waiting() {

@@ -171,7 +171,7 @@ class Hostile(Metrics):
         self.assertTrue(harness.wait_until(is_cut))
 
     def test_a_client_that_does_not_read(self):
-        lazy = [self.connect() for _ in range(20)]
+        lazy = [self.connect() for _ in range(64)]
         for connection in lazy:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             for _ in range(20):
