@@ -132,6 +132,7 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->pfc = rnic.pfc;
     device->pkeys = rnic.pkeys;
     device->has_infiniband_link = rnic.is_infiniband;
+    device->has_umad = rnic.is_infiniband;
     device->subnet.lid = rnic.lid;
     device->subnet.lmc = rnic.lmc;
     device->port_state.managed = !rnic.has_external_sm;
@@ -251,6 +252,7 @@ void Assembly::emulate_subnet(const NetworkConfig& network, dataplane::InProcess
     auto made = std::make_unique<dataplane::EmulatedSubnet>(options, fabric, handoff);
     for (std::uint32_t i = 0; i < devices.size(); ++i) {
         devices[i]->port = &made->port(i);
+        devices[i]->has_umad = false;  // its switches have no agents yet
     }
     subnets_.emplace(network.fabric, std::move(made));
 }

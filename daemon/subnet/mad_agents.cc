@@ -19,8 +19,11 @@ using subnet::MadRef;
 static_assert(sizeof(ib_user_mad_hdr) == abi::kUmadHeaderBytes);
 
 constexpr TimeNs kNsPerMs = 1'000'000;
-/// A message of several segments whose other end has gone.
+/// A message of several segments that comes in and whose other end has gone.
 constexpr TimeNs kMessageNs = 20'000 * kNsPerMs;
+/// Segments of one that goes out are sent again when no ACK comes.
+constexpr TimeNs kAckNs = 500 * kNsPerMs;
+constexpr std::uint32_t kAckRetries = 7;
 constexpr std::uint8_t kFirstVendorClassWithOui = 0x30;
 constexpr std::uint8_t kLastVendorClassWithOui = 0x4f;
 constexpr std::size_t kVendorOui = 37;
@@ -62,6 +65,7 @@ int MadFile::remove_agent(std::uint32_t id) {
         return EINVAL;
     }
     requests_.remove_if([&](const Request& request) { return request.agent == id; });
+    outgoing_.remove_if([&](const Outgoing& outgoing) { return outgoing.agent == id; });
     incoming_.remove_if([&](const Incoming& incoming) { return incoming.agent == id; });
     return 0;
 }
@@ -106,8 +110,7 @@ bool MadFile::write(std::span<const std::byte> datagram, TimeNs now) {
     }
     // Programs set the flag alone; the rest of RMPP's header is written here, as Linux does.
     if (agent->second.rmpp_version != 0 && subnet::is_rmpp_active(packet.mad)) {
-        start_message(message, packet, now);
-        return true;
+        return start_message(header.id, message, packet, now);
     }
     if (message.size() > wire::kMadBytes) {
         return false;
@@ -152,7 +155,7 @@ bool MadFile::take(const MadPacket& packet, TimeNs now) {
     const auto mgmt_class = std::to_integer<std::uint8_t>(packet.mad[1]);
     const bool is_rmpp = can_have_rmpp(mgmt_class) && subnet::is_rmpp_active(packet.mad);
     if (is_rmpp && subnet::rmpp_type(packet.mad) != wire::mad::kRmppData) {
-        return take_control(packet);
+        return take_control(packet, now);
     }
     const std::optional<std::uint32_t> agent = agent_for(packet);
     if (!agent) {
@@ -180,7 +183,7 @@ void MadFile::finish_request(std::uint64_t transaction_id) {
 }
 
 /// ACK, STOP or ABORT of a message that goes out.
-bool MadFile::take_control(const MadPacket& packet) {
+bool MadFile::take_control(const MadPacket& packet, TimeNs now) {
     subnet::MadBytes bytes = packet.mad;
     const MadRef mad(bytes);
     const auto outgoing = std::find_if(outgoing_.begin(), outgoing_.end(), [&](const Outgoing& candidate) {
@@ -193,14 +196,17 @@ bool MadFile::take_control(const MadPacket& packet) {
     if (!outgoing->sender.on_control(packet.mad) || outgoing->sender.is_done()) {
         outgoing_.erase(outgoing);
     } else {
+        outgoing->retries = kAckRetries;
+        outgoing->deadline = now + kAckNs;
         pump(*outgoing);
     }
     return true;
 }
 
-void MadFile::start_message(std::span<const std::byte> message, const MadPacket& packet, TimeNs now) {
+bool MadFile::start_message(std::uint32_t agent, std::span<const std::byte> message, const MadPacket& packet,
+                            TimeNs now) {
     if (outgoing_.size() >= kMaxMessages) {
-        return;
+        return false;
     }
     MadPacket first = packet;
     MadRef mad(first.mad);
@@ -208,9 +214,10 @@ void MadFile::start_message(std::span<const std::byte> message, const MadPacket&
     // Its transaction ID may be ours now.
     std::vector<std::byte> whole(message.begin(), message.end());
     std::copy_n(first.mad.begin(), wire::kMadHeaderBytes, whole.begin());
-    outgoing_.push_back({mad.transaction_id(), mad.mgmt_class(), packet,
-                         subnet::RmppSender(whole, header_bytes), now + kMessageNs});
+    outgoing_.push_back({mad.transaction_id(), mad.mgmt_class(), agent, packet,
+                         subnet::RmppSender(whole, header_bytes), kAckRetries, now + kAckNs});
     pump(outgoing_.back());
+    return true;
 }
 
 void MadFile::pump(Outgoing& outgoing) {
@@ -292,6 +299,14 @@ void MadFile::advance(TimeNs now) {
         std::copy_n(request->packet.mad.begin(), wire::kMadHeaderBytes, datagram.begin() + sizeof header);
         request = requests_.erase(request);
         effects_.give(datagram);
+    }
+    for (Outgoing& one : outgoing_) {
+        if (one.deadline <= now && one.retries != 0) {
+            --one.retries;
+            one.deadline = now + kAckNs;
+            one.sender.rewind();
+            pump(one);
+        }
     }
     std::erase_if(outgoing_, [&](const Outgoing& one) { return one.deadline <= now; });
     std::erase_if(incoming_, [&](const Incoming& one) { return one.deadline <= now; });

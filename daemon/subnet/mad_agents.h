@@ -2,6 +2,7 @@
 // their responses, messages of several segments.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -70,9 +71,11 @@ class MadFile {
     struct Outgoing {
         std::uint64_t transaction_id = 0;
         std::uint8_t mgmt_class = 0;
+        std::uint32_t agent = 0;
         subnet::MadPacket packet;  // addresses
         subnet::RmppSender sender;
-        TimeNs deadline = kNever;
+        std::uint32_t retries = 0;   // left
+        TimeNs deadline = kNever;    // of the next ACK
     };
     struct Incoming {
         std::uint64_t transaction_id = 0;
@@ -84,10 +87,12 @@ class MadFile {
     };
 
     [[nodiscard]] std::optional<std::uint32_t> agent_for(const subnet::MadPacket& packet) const;
-    bool take_control(const subnet::MadPacket& packet);
+    bool take_control(const subnet::MadPacket& packet, TimeNs now);
     void take_segment(std::uint32_t agent, const subnet::MadPacket& packet, TimeNs now);
     void pump(Outgoing& outgoing);
-    void start_message(std::span<const std::byte> message, const subnet::MadPacket& packet, TimeNs now);
+    /// Returns false if too many are under way.
+    bool start_message(std::uint32_t agent, std::span<const std::byte> message, const subnet::MadPacket& packet,
+                       TimeNs now);
     void finish_request(std::uint64_t transaction_id);
     void give(std::uint32_t agent, const subnet::MadPacket& from, std::span<const std::byte> message);
 

@@ -16,8 +16,9 @@ namespace {
 namespace mad = wire::mad;
 using subnet::PortCounter;
 
-/// Management packets of one round of the event loop, before clients have their turn.
-constexpr std::size_t kPacketsPerRound = 4096;
+/// What management packets take of a round of the event loop, before clients have their turn.
+constexpr TimeNs kRoundNs = 2'000'000;
+constexpr std::size_t kPacketsPerStep = 32;
 constexpr std::uint16_t kLidsPerBlock = 64;
 
 std::uint64_t host_order(std::uint64_t guid) {
@@ -132,7 +133,10 @@ void SubnetService::run() {
     is_running_ = true;
     const TimeNs now = clock_now();
     umads_->advance(now);
-    const bool has_more = subnet_.advance(now, kPacketsPerRound);
+    bool has_more = true;
+    while (has_more && clock_now() - now < kRoundNs) {
+        has_more = subnet_.advance(now, kPacketsPerStep);
+    }
     is_running_ = false;
     arm(has_more);
 }
@@ -182,7 +186,7 @@ void SubnetService::on_change(subnet::NodeId node, const subnet::Change& change)
         if (change.kind == subnet::Change::Kind::kPort) {
             sync(*port, change.is_reregister);
         } else if (change.kind == subnet::Change::Kind::kPkeys) {
-            // QPs that have chosen an entry keep what stood in it.
+            // QPs keep what stood in their entry until they are modified.
             port->rnic->device->pkeys = subnet_.node(node).ports[1].pkeys;
             tell(*port, AsyncEventType::kPkeyChange);
         }

@@ -33,8 +33,6 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver {
     SubnetService& operator=(const SubnetService&) = delete;
     ~SubnetService() override;
 
-    [[nodiscard]] const subnet::SubnetCounters& counters() const { return subnet_.counters(); }
-
   private:
     /// An RNIC's node, and the number of its umad.
     struct Port {

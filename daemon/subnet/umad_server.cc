@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 #include <system_error>
 
 #include "daemon/state/user.h"
@@ -32,7 +33,7 @@ constexpr int kBufferBytes = 4 * static_cast<int>(abi::kMaxUmadBytes);
     return is_root_or_daemon(credentials.uid) ? 0 : EACCES;
 }
 
-std::uint32_t oui_of(const std::uint8_t (&oui)[3]) {
+std::uint32_t oui_of_request(const std::uint8_t (&oui)[3]) {
     return static_cast<std::uint32_t>(oui[0]) << 16U | static_cast<std::uint32_t>(oui[1]) << 8U | oui[2];
 }
 
@@ -82,13 +83,16 @@ void UmadServer::listen(Kind kind, std::uint32_t port, const std::string& path) 
 void UmadServer::on_connection(const Listener& listener) {
     UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            pause_accept();
+        }
         return;
     }
     abi::UmadHello hello{abi::kUmadMagic, peer_error(socket.get()), 0};
     if (hello.error == 0 && files_.size() >= kMaxFiles) {
         hello.error = EMFILE;
     }
-    auto file = std::make_unique<File>(File{listener.kind, listener.port, std::move(socket), 0, nullptr});
+    auto file = std::make_unique<File>(listener.kind, listener.port, std::move(socket));
     const int fd = file->socket.get();
     if (hello.error == 0) {
         hello.token = std::uint64_t{secure_random()} << 32U | secure_random();
@@ -107,12 +111,23 @@ void UmadServer::on_connection(const Listener& listener) {
     }
     (void)::send(fd, &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (hello.error != 0) {
+        control_.disposer.take(std::move(file));
         return;
     }
     if (file->kind == Kind::kIssm && num_sms_.at(file->port)++ == 0) {
         effects_.set_is_sm(file->port, true);
     }
     files_.emplace(hello.token, std::move(file));
+    effects_.after_input();
+}
+
+/// Nobody can be accepted now, and the listeners would go on saying that somebody waits.
+void UmadServer::pause_accept() {
+    constexpr TimeNs kAcceptRetryNs = 100'000'000;
+    for (const auto& listener : listeners_) {
+        control_.event_loop.disable(listener->events);
+    }
+    accept_again_ = clock_now() + kAcceptRetryNs;
     effects_.after_input();
 }
 
@@ -129,6 +144,8 @@ void UmadServer::close(std::uint64_t token) {
     control_.event_loop.remove(found->second->events);
     const Kind kind = found->second->kind;
     const std::uint32_t port = found->second->port;
+    // Its end wakes whoever waits for the socket: not on this thread.
+    control_.disposer.take(std::move(found->second));
     files_.erase(found);
     if (kind == Kind::kIssm && --num_sms_.at(port) == 0) {
         effects_.set_is_sm(port, false);
@@ -153,8 +170,8 @@ bool UmadServer::read_some(File& file) {
                                                   is_whole ? static_cast<std::size_t>(length) : 0);
         if (file.kind == Kind::kControl) {
             answer_call(file, datagram);
-        } else if (file.mads == nullptr || !file.mads->write(datagram, clock_now())) {
-            ++drop_bad_write_;
+        } else if (file.mads != nullptr) {
+            (void)file.mads->write(datagram, clock_now());  // what is no MAD is dropped, as by a port
         }
     }
     return true;
@@ -189,7 +206,7 @@ int UmadServer::call(abi::UmadCall& call) {
             ib_user_mad_reg_req request{};
             std::memcpy(&request, call.argument, sizeof request);
             agent = {request.qpn,          request.mgmt_class,  request.mgmt_class_version,
-                     request.rmpp_version, oui_of(request.oui), {}};
+                     request.rmpp_version, oui_of_request(request.oui), {}};
             static_assert(sizeof request.method_mask == sizeof agent.methods);
             std::memcpy(agent.methods.data(), request.method_mask, sizeof agent.methods);
             break;
@@ -227,7 +244,10 @@ int UmadServer::call(abi::UmadCall& call) {
 
 void UmadServer::give(int socket, std::span<const std::byte> datagram) {
     if (::send(socket, datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-        ++drop_not_read_;
+        // As the kernel's, a program that does not read loses what comes.
+        if (!std::exchange(is_loss_logged_, true)) {
+            log_warning("a program does not read its umad device: management datagrams for it are lost");
+        }
     }
 }
 
@@ -241,6 +261,12 @@ bool UmadServer::deliver(std::uint32_t port, const subnet::MadPacket& packet, Ti
 }
 
 void UmadServer::advance(TimeNs now) {
+    if (accept_again_ <= now) {
+        accept_again_ = kNever;
+        for (const auto& listener : listeners_) {
+            (void)control_.event_loop.enable(listener->events);
+        }
+    }
     for (const auto& [token, file] : files_) {
         if (file->mads != nullptr) {
             file->mads->advance(now);
@@ -249,7 +275,7 @@ void UmadServer::advance(TimeNs now) {
 }
 
 TimeNs UmadServer::next_event() const {
-    TimeNs next = kNever;
+    TimeNs next = accept_again_;
     for (const auto& [token, file] : files_) {
         next = file->mads == nullptr ? next : std::min(next, file->mads->next_event());
     }

@@ -11,6 +11,7 @@
 #include "abi/umad.h"
 #include "daemon/state/control_state.h"
 #include "daemon/subnet/mad_agents.h"
+#include "os/disposer.h"
 #include "os/event_loop.h"
 #include "os/unique_fd.h"
 
@@ -29,7 +30,7 @@ class UmadServer {
         std::function<void()> after_input;  // what programs sent is under way
     };
 
-    /// `tree`: the daemon's sysroot, where `names` become umad0, issm0 and so on. Throws std::system_error;
+    /// `tree`: the daemon's sysroot, where the sockets are umad0, issm0 and so on. Throws std::system_error;
     /// paths that are too long for a socket are an error, too.
     UmadServer(ControlState& control, const std::string& tree, std::uint32_t num_ports, Effects effects);
     UmadServer(const UmadServer&) = delete;
@@ -40,10 +41,6 @@ class UmadServer {
     bool deliver(std::uint32_t port, const subnet::MadPacket& packet, TimeNs now);
     void advance(TimeNs now);
     [[nodiscard]] TimeNs next_event() const;
-    [[nodiscard]] std::size_t num_files() const { return files_.size(); }
-    /// Datagrams that a program did not read in time, and those that were none.
-    [[nodiscard]] std::uint64_t drop_not_read() const { return drop_not_read_; }
-    [[nodiscard]] std::uint64_t drop_bad_write() const { return drop_bad_write_; }
 
   private:
     enum class Kind : std::uint8_t { kUmad, kIssm, kControl };
@@ -53,7 +50,10 @@ class UmadServer {
         UniqueFd socket;
         EventLoop::Id events = 0;
     };
-    struct File {
+    struct File final : Disposable {
+        File(Kind kind_of_it, std::uint32_t its_port, UniqueFd its_socket)
+            : kind(kind_of_it), port(its_port), socket(std::move(its_socket)) {}
+
         Kind kind;
         std::uint32_t port;
         UniqueFd socket;
@@ -63,6 +63,7 @@ class UmadServer {
 
     void listen(Kind kind, std::uint32_t port, const std::string& path);
     void on_connection(const Listener& listener);
+    void pause_accept();
     void on_input(std::uint64_t token);
     void close(std::uint64_t token);
     [[nodiscard]] bool read_some(File& file);
@@ -76,8 +77,8 @@ class UmadServer {
     std::map<std::uint64_t, std::unique_ptr<File>> files_;  // by token
     std::vector<std::uint32_t> num_sms_;                    // open issm devices, by port
     std::uint32_t next_tid_ = 1;
-    std::uint64_t drop_not_read_ = 0;
-    std::uint64_t drop_bad_write_ = 0;
+    TimeNs accept_again_ = kNever;  // when there were no descriptors
+    bool is_loss_logged_ = false;
 };
 
 }  // namespace urnic::daemon

@@ -85,6 +85,7 @@ struct Device {
     bool has_infiniband_link = false;                           // else Ethernet's; does not change
     SubnetPortInfo subnet;                                      // of InfiniBand
     [[nodiscard]] bool is_infiniband() const { return has_infiniband_link; }
+    bool has_umad = false;  // agents of subnet management, which programs reach by a umad device
     // Of InfiniBand a subnet manager changes it; QPs look at it in Worker::call() alone.
     PkeyTable pkeys;
     NeighbourMacs neighbour_macs;           // what paths of a real port name

@@ -69,7 +69,6 @@ struct Node {
     std::vector<PortRecord> ports;                                       // [0] of a switch alone
     std::vector<std::uint8_t> linear;                                    // kLinearFdbCap of a switch
     std::vector<std::array<std::uint16_t, kMulticastFdbCap>> multicast;  // port masks, by position
-    bool notes_traps = true;
 };
 
 /// The cable of a port is plugged in, and the other end on, or not: the physical state follows, and the

@@ -13,7 +13,7 @@ namespace {
 namespace mad = wire::mad;
 using enum PortCounter;
 
-constexpr std::size_t kData = mad::kPerformanceDataOffset;
+constexpr std::size_t kPerformanceData = mad::kPerformanceDataOffset;
 constexpr std::uint8_t kPerformanceClassVersion = 1;
 constexpr std::uint16_t kClassPortInfoId = 0x0001;
 /// ClassPortInfo:CapabilityMask: it has PortCountersExtended.
@@ -105,7 +105,7 @@ std::uint16_t PerformanceAgent::answer(MadRef mad, PortCounterSource& source) {
             info.class_version = kPerformanceClassVersion;
             info.capability_mask = kIsExtendedWidthSupported;
             info.resp_time_value = 16;
-            mad.write(mad::kClassPortInfoTable, kData, info);
+            mad.write(mad::kClassPortInfoTable, kPerformanceData, info);
             return kStatusGood;
         }
         case mad::kPortCounters:
@@ -119,7 +119,7 @@ std::uint16_t PerformanceAgent::answer(MadRef mad, PortCounterSource& source) {
 
 std::uint16_t PerformanceAgent::counters(MadRef mad, bool is_set, bool is_extended,
                                          PortCounterSource& source) {
-    std::byte* data = mad.at(kData);
+    std::byte* data = mad.at(kPerformanceData);
     const auto port = std::to_integer<std::uint8_t>(data[1]);
     if (port < first_port_ || port > last_port_) {
         return kStatusBadValue;

@@ -61,7 +61,8 @@ std::optional<MadBytes> RmppSender::next() {
     rmpp.type = mad::kRmppData;
     rmpp.flags = mad::kRmppActive;
     rmpp.data1 = ++sent_;
-    if (sent_ == 1) {
+    most_sent_ = std::max(most_sent_, sent_);
+    if (rmpp.data1 == 1) {
         rmpp.flags |= mad::kRmppFirst;
         rmpp.data2 = static_cast<std::uint32_t>(message_.size() - header_bytes_) + segments_ * own;
     }
@@ -75,11 +76,12 @@ std::optional<MadBytes> RmppSender::next() {
 
 bool RmppSender::on_control(const MadBytes& mad) {
     const mad::Rmpp rmpp = header_of(mad);
-    if (rmpp.type != mad::kRmppAck || rmpp.data1 > sent_ || rmpp.data1 < acknowledged_ ||
-        rmpp.data2 < rmpp.data1) {
+    if (rmpp.type != mad::kRmppAck || rmpp.data1 > most_sent_ || rmpp.data2 < rmpp.data1) {
         return false;
     }
-    acknowledged_ = rmpp.data1;
+    // One that was overtaken says nothing new.
+    acknowledged_ = std::max(acknowledged_, rmpp.data1);
+    sent_ = std::max(sent_, acknowledged_);
     window_end_ = std::max(window_end_, rmpp.data2);
     return true;
 }
@@ -103,7 +105,7 @@ RmppReceiver::Result RmppReceiver::on_data(const MadBytes& mad, std::optional<Ma
             }
             length = rmpp.data2 - own;
         }
-        if (message_.size() + header_bytes + length > max_bytes_) {
+        if (message_.size() + (is_first ? header_bytes : 0) + length > max_bytes_) {
             return Result::kBad;
         }
         if (is_first) {

@@ -34,18 +34,21 @@ class RmppSender {
     /// An ACK, STOP or ABORT. Returns whether the message goes on.
     [[nodiscard]] bool on_control(const MadBytes& mad);
     [[nodiscard]] bool is_done() const { return acknowledged_ == segments_; }
+    /// What is not acknowledged goes out again.
+    void rewind() { sent_ = acknowledged_; }
 
   private:
     std::vector<std::byte> message_;
     std::size_t header_bytes_;
     std::uint32_t segments_;
     std::uint32_t sent_ = 0;
+    std::uint32_t most_sent_ = 0;
     std::uint32_t acknowledged_ = 0;
     std::uint32_t window_end_ = 1;  // the receiver's first ACK opens it
 };
 
-/// A message on its way in. Segments come in order: VL15's buffers and the links lose none, and one that is
-/// missing is asked for by an ACK of the last before it.
+/// A message on its way in. Segments come in order; one behind a gap is not kept, and its ACK names the last
+/// before the gap. The sender repeats what is not acknowledged in time.
 class RmppReceiver {
   public:
     explicit RmppReceiver(std::size_t max_bytes) : max_bytes_(max_bytes) {}

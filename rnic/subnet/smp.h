@@ -65,7 +65,6 @@ class MadRef {
         return is_directed() || mgmt_class() == wire::kMadClassSubnetLidRouted;
     }
     [[nodiscard]] std::uint64_t m_key() const { return load_be64(at(24)); }
-    [[nodiscard]] std::span<std::byte, 64> smp_data() const { return std::span<std::byte, 64>(at(64), 64); }
     // And of those with a directed route (IBA 14.2.1.2). `hop` is below 64.
     [[nodiscard]] bool is_returning() const { return (octet(4) & 0x80U) != 0; }
     void set_returning() { *at(4) |= std::byte{0x80}; }

@@ -65,10 +65,6 @@ class Subnet {
     bool advance(TimeNs now, std::size_t count);
 
     [[nodiscard]] Node& node(NodeId id) { return places_.at(id)->node; }
-    [[nodiscard]] const AgentCounters& agent_counters(NodeId id) const {
-        return places_.at(id)->agent.counters();
-    }
-    [[nodiscard]] std::size_t num_nodes() const { return places_.size(); }
     [[nodiscard]] const SubnetCounters& counters() const { return counters_; }
 
   private:

@@ -9,7 +9,7 @@ namespace {
 
 namespace mad = wire::mad;
 
-constexpr std::size_t kData = 64;
+constexpr std::size_t kSmpData = 64;
 constexpr std::uint32_t kPkeysPerBlock = 32;
 constexpr std::uint32_t kLidsPerBlock = 64;
 constexpr std::uint32_t kMlidsPerBlock = 32;
@@ -121,23 +121,27 @@ PortRecord* SubnetAgent::port_of(std::uint32_t number, std::uint8_t ingress, std
 }
 
 std::uint16_t SubnetAgent::node_description(const Request& request) {
-    MadRef(request.mad).write(mad::kNodeDescriptionTable, kData, node_.description);
+    MadRef(request.mad).write(mad::kNodeDescriptionTable, kSmpData, node_.description);
     return kStatusGood;
 }
 
 std::uint16_t SubnetAgent::node_info(const Request& request) {
     mad::NodeInfo info = node_.node_info;
     info.local_port_num = node_.is_switch() ? request.ingress : 1;
-    MadRef(request.mad).write(mad::kNodeInfoTable, kData, info);
+    MadRef(request.mad).write(mad::kNodeInfoTable, kSmpData, info);
     return kStatusGood;
 }
 
 std::uint16_t SubnetAgent::switch_info(const Request& request) {
     mad::SwitchInfo& info = node_.switch_info;
     if (request.is_set) {
-        const auto wanted = request.mad.read<mad::SwitchInfo>(mad::kSwitchInfoTable, kData);
+        const auto wanted = request.mad.read<mad::SwitchInfo>(mad::kSwitchInfoTable, kSmpData);
         if (wanted.linear_fdb_top >= info.linear_fdb_cap) {
             return kStatusBadValue;
+        }
+        // Nothing else of it is for who forwards.
+        if (info.linear_fdb_top != wanted.linear_fdb_top) {
+            request.change.kind = Change::Kind::kSwitch;
         }
         info.linear_fdb_top = wanted.linear_fdb_top;
         info.default_port = wanted.default_port;
@@ -147,9 +151,8 @@ std::uint16_t SubnetAgent::switch_info(const Request& request) {
         info.multicast_fdb_top = wanted.multicast_fdb_top;
         // A one clears it (IBA table 144).
         info.port_state_change = info.port_state_change && !wanted.port_state_change;
-        request.change.kind = Change::Kind::kSwitch;
     }
-    MadRef(request.mad).write(mad::kSwitchInfoTable, kData, info);
+    MadRef(request.mad).write(mad::kSwitchInfoTable, kSmpData, info);
     return kStatusGood;
 }
 
@@ -162,17 +165,18 @@ std::uint16_t SubnetAgent::port_info(const Request& request) {
         return kStatusBadValue;
     }
     if (request.is_set) {
-        const auto wanted = request.mad.read<mad::PortInfo>(mad::kPortInfoTable, kData);
+        const auto wanted = request.mad.read<mad::PortInfo>(mad::kPortInfoTable, kSmpData);
         if (const std::uint16_t status = set_port_info(node_, port, wanted, request.change); status != 0) {
             return status;
         }
     }
     mad::PortInfo shown = record->info;
     shown.local_port_num = node_.is_switch() ? request.ingress : port;
-    if (!has_key_) {
+    // At level 0 everybody may read it, and take over once the lease is over (IBA 14.2.4.1).
+    if (!has_key_ && node_.base_port().info.m_key_protect_bits != 0) {
         shown.m_key = 0;
     }
-    MadRef(request.mad).write(mad::kPortInfoTable, kData, shown);
+    MadRef(request.mad).write(mad::kPortInfoTable, kSmpData, shown);
     return kStatusGood;
 }
 
@@ -181,8 +185,8 @@ std::uint16_t SubnetAgent::guid_info(const Request& request) {
     if (request.mad.attribute_modifier() != 0) {
         return kStatusBadValue;
     }
-    std::byte* data = request.mad.at(kData);
-    std::memset(data, 0, kData);
+    std::byte* data = request.mad.at(kSmpData);
+    std::memset(data, 0, kSmpData);
     store_be64(data, node_.node_info.port_guid);
     return kStatusGood;
 }
@@ -196,7 +200,7 @@ std::uint16_t SubnetAgent::pkey_table(const Request& request) {
         return kStatusBadValue;
     }
     std::uint16_t* entries = &record->pkeys.entries.at(std::size_t{block} * kPkeysPerBlock);
-    std::byte* data = request.mad.at(kData);
+    std::byte* data = request.mad.at(kSmpData);
     for (std::size_t i = 0; i < kPkeysPerBlock; ++i) {
         if (request.is_set) {
             entries[i] = load_be16(data + i * 2);
@@ -223,12 +227,12 @@ std::uint16_t SubnetAgent::sl_to_vl(const Request& request) {
     }
     mad::SlToVlMapping& mapping = record->sl_to_vl[in];
     if (request.is_set) {
-        mapping = request.mad.read<mad::SlToVlMapping>(mad::kSlToVlMappingTable, kData);
+        mapping = request.mad.read<mad::SlToVlMapping>(mad::kSlToVlMappingTable, kSmpData);
         request.change.kind = Change::Kind::kSlToVl;
         request.change.port = out;
         request.change.block = static_cast<std::uint16_t>(in);
     }
-    MadRef(request.mad).write(mad::kSlToVlMappingTable, kData, mapping);
+    MadRef(request.mad).write(mad::kSlToVlMappingTable, kSmpData, mapping);
     return kStatusGood;
 }
 
@@ -243,12 +247,12 @@ std::uint16_t SubnetAgent::vl_arbitration(const Request& request) {
     }
     mad::VlArbitration& table = record->vl_arbitration.at(block - 1);
     if (request.is_set) {
-        table = request.mad.read<mad::VlArbitration>(mad::kVlArbitrationTable, kData);
+        table = request.mad.read<mad::VlArbitration>(mad::kVlArbitrationTable, kSmpData);
         request.change.kind = Change::Kind::kVlArbitration;
         request.change.port = port;
         request.change.block = static_cast<std::uint16_t>(block);
     }
-    MadRef(request.mad).write(mad::kVlArbitrationTable, kData, table);
+    MadRef(request.mad).write(mad::kVlArbitrationTable, kSmpData, table);
     return kStatusGood;
 }
 
@@ -259,11 +263,11 @@ std::uint16_t SubnetAgent::linear_forwarding(const Request& request) {
     }
     std::uint8_t* ports = &node_.linear.at(std::size_t{block} * kLidsPerBlock);
     if (request.is_set) {
-        std::memcpy(ports, request.mad.at(kData), kLidsPerBlock);
+        std::memcpy(ports, request.mad.at(kSmpData), kLidsPerBlock);
         request.change.kind = Change::Kind::kLinear;
         request.change.block = static_cast<std::uint16_t>(block);
     }
-    std::memcpy(request.mad.at(kData), ports, kLidsPerBlock);
+    std::memcpy(request.mad.at(kSmpData), ports, kLidsPerBlock);
     return kStatusGood;
 }
 
@@ -274,7 +278,7 @@ std::uint16_t SubnetAgent::multicast_forwarding(const Request& request) {
         return kStatusBadValue;
     }
     std::uint16_t* masks = &node_.multicast[position].at(std::size_t{block} * kMlidsPerBlock);
-    std::byte* data = request.mad.at(kData);
+    std::byte* data = request.mad.at(kSmpData);
     for (std::size_t i = 0; i < kMlidsPerBlock; ++i) {
         if (request.is_set) {
             masks[i] = load_be16(data + i * 2);

@@ -199,8 +199,6 @@ class PathBits(Subnet):
     def test_pingpongs(self):
         self.pair("ibv_rc_pingpong", "-n", 100)
         self.pair("ibv_rc_pingpong", "-n", 100, "-l", 14, port_option="-p")
-        # SL 15 has no VL: its packets are dropped, and counted at the sender's port.
-        self.assertEqual(self.subnet()[0]["urnic0"]["port_rcv_switch_relay_errors"], 0)
 
     test_verbs = test_perftest = test_two_workers = test_pingpongs_with_a_grh = None
     test_port_down_and_up = test_packets_go_round_links_that_are_down = test_what_is_for_ethernet_alone = None

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -72,6 +73,25 @@ bool add(int fd, std::uint64_t token) {
     return place < kMaxEntries;
 }
 
+/// A daemon that says nothing for so long counts as gone, as for the provider.
+constexpr time_t kPatienceSeconds = 60;
+
+/// How long connect(), send() and recv() wait; 0: without end.
+void set_patience(int fd, time_t seconds) {
+    const struct timeval limit {seconds, 0};
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
+
+/// A signal of the program's does not end the wait.
+ssize_t receive(int fd, void* buffer, std::size_t size) {
+    ssize_t length = 0;
+    do {
+        length = recv(fd, buffer, size, 0);
+    } while (length < 0 && errno == EINTR);
+    return length;
+}
+
 /// A connection to a socket of the daemon, and what it says first. -1 and errno.
 int connect_to(const char* path, std::uint64_t& token) {
     struct sockaddr_un address {};
@@ -83,11 +103,12 @@ int connect_to(const char* path, std::uint64_t& token) {
     strcpy(address.sun_path, path);
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0) return -1;
+    set_patience(fd, kPatienceSeconds);
     abi::UmadHello hello{};
     int error = 0;
     if (connect(fd, reinterpret_cast<struct sockaddr*>(&address), sizeof(address)) != 0) {
         error = errno;
-    } else if (recv(fd, &hello, sizeof(hello), 0) != static_cast<ssize_t>(sizeof(hello)) ||
+    } else if (receive(fd, &hello, sizeof(hello)) != static_cast<ssize_t>(sizeof(hello)) ||
                hello.magic != abi::kUmadMagic) {
         error = ENODEV;
     } else {
@@ -113,7 +134,7 @@ int call(std::uint64_t token, abi::UmadCommand command, void* argument, std::siz
     abi::UmadReply reply{};
     int error = ENODEV;
     if (send(fd, &request, sizeof(request), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(request)) &&
-        recv(fd, &reply, sizeof(reply), 0) == static_cast<ssize_t>(sizeof(reply))) {
+        receive(fd, &reply, sizeof(reply)) == static_cast<ssize_t>(sizeof(reply))) {
         error = reply.error;
     }
     close(fd);
@@ -128,6 +149,7 @@ int open_umad(const char* path, int flags) {
     std::uint64_t token = 0;
     const int fd = connect_to(path, token);
     if (fd < 0) return -1;
+    set_patience(fd, 0);  // read() waits for what comes
     const int size = 4 * static_cast<int>(abi::kMaxUmadBytes);
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
     if ((flags & O_CLOEXEC) == 0) (void)fcntl(fd, F_SETFD, 0);
@@ -144,7 +166,10 @@ bool is_umad(int fd) { return num_entries.load(std::memory_order_acquire) != 0 &
 
 ssize_t read_umad(int fd, void* buffer, std::size_t size) {
     const ssize_t length = recv(fd, buffer, size, MSG_PEEK | MSG_TRUNC);
-    if (length < 0) return -1;
+    if (length < 0) {
+        if (errno == ECONNRESET) errno = ENODEV;
+        return -1;
+    }
     if (length == 0) {
         errno = ENODEV;
         return -1;
@@ -157,6 +182,11 @@ ssize_t read_umad(int fd, void* buffer, std::size_t size) {
 }
 
 ssize_t write_umad(int fd, const void* buffer, std::size_t size) {
+    // An empty datagram would be the device's end.
+    if (size < abi::kUmadHeaderBytes) {
+        errno = EINVAL;
+        return -1;
+    }
     if (size > abi::kUmadHeaderBytes + abi::kMaxUmadBytes) {
         errno = EMSGSIZE;
         return -1;

@@ -153,6 +153,40 @@ TEST(Rmpp, ALongMessageIsRefused) {
     EXPECT_EQ(segments, 5);
 }
 
+TEST(Rmpp, AMessageOfTheGreatestLengthIsTaken) {
+    RmppReceiver receiver(56 + 600);
+    RmppSender sender(message_of(600, 0x03), 56);
+    std::optional<MadBytes> answer;
+    for (int segment = 1; segment <= 3; ++segment) {
+        const auto bytes = sender.next();
+        ASSERT_TRUE(bytes);
+        EXPECT_EQ(receiver.on_data(*bytes, answer),
+                  segment == 3 ? RmppReceiver::Result::kDone : RmppReceiver::Result::kMore);
+        ASSERT_TRUE(!answer || sender.on_control(*answer));
+    }
+}
+
+/// The sender repeats what is not acknowledged, and an ACK of before changes nothing.
+TEST(Rmpp, ALostSegmentIsSentAgain) {
+    RmppSender sender(message_of(600, 0x03), 56);
+    RmppReceiver receiver(kMost);
+    std::optional<MadBytes> answer;
+    EXPECT_EQ(receiver.on_data(*sender.next(), answer), RmppReceiver::Result::kMore);
+    const std::optional<MadBytes> old = answer;
+    ASSERT_TRUE(old && sender.on_control(*old));
+    (void)sender.next();  // lost
+    const MadBytes third = *sender.next();
+    EXPECT_EQ(receiver.on_data(third, answer), RmppReceiver::Result::kMore);
+    EXPECT_FALSE(sender.next());
+    sender.rewind();
+    EXPECT_EQ(receiver.on_data(*sender.next(), answer), RmppReceiver::Result::kMore);
+    EXPECT_TRUE(sender.on_control(*old));
+    EXPECT_EQ(receiver.on_data(*sender.next(), answer), RmppReceiver::Result::kDone);
+    ASSERT_TRUE(answer && sender.on_control(*answer));
+    EXPECT_TRUE(sender.is_done());
+    EXPECT_EQ(receiver.message().size(), 56U + 600U);
+}
+
 /// A segment that comes twice is not taken twice; one that comes early asks for the missing one.
 TEST(Rmpp, OrderAndDoubles) {
     RmppSender sender(message_of(600, 0x03), 56);
