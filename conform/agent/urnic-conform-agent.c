@@ -1,7 +1,7 @@
 /* urnic-conform-agent: runs beside an RDMA device that `urnic conform` tests, and does to it what the tester says:
  * makes QPs, regions and windows, posts work, reports completions, events, states and memory.
  *
- * One file of C99 on libibverbs of rdma-core 22 or later:
+ * One file of GNU C99 on libibverbs of rdma-core 22 or later:
  *     cc -O2 -o urnic-conform-agent urnic-conform-agent.c -libverbs
  *
  * The protocol (version 2) is lines of text over TCP, one answer for each request: "ok ..." or "error ERRNO what".
@@ -80,7 +80,7 @@ static void fail(int error, const char *what) { say("error %d %s: %s\n", error, 
 static char *cursor;
 
 /* The next word of the line; NULL at its end. */
-static char *word(void) { return strsep(&cursor, " ") ?: NULL; }
+static char *word(void) { return strsep(&cursor, " "); }
 
 static int number_in(const char *text, uint64_t most, uint64_t *value) {
     char *end;

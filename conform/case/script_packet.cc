@@ -56,13 +56,7 @@ void route(FrameBytes& frame) {
     }
     ip[wire::kIpv4Ttl] = static_cast<std::byte>(std::to_integer<unsigned>(ip[wire::kIpv4Ttl]) - 1);
     ip[wire::kIpv4Tos] = std::byte{0x6b};  // DSCP 26, CE
-    wire::store_be16(ip + wire::kIpv4Checksum, 0);
-    std::uint32_t sum = 0;
-    for (std::size_t i = 0; i < wire::kIpv4Bytes; i += 2) {
-        sum += wire::load_be16(ip + i);
-    }
-    sum = (sum & 0xffffU) + (sum >> 16U);
-    wire::store_be16(ip + wire::kIpv4Checksum, static_cast<std::uint16_t>(~((sum & 0xffffU) + (sum >> 16U))));
+    mend_ip_checksum(frame);
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -75,6 +69,17 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 }  // namespace
+
+void mend_ip_checksum(FrameBytes& frame) {
+    std::byte* ip = frame.data() + kL3;
+    wire::store_be16(ip + wire::kIpv4Checksum, 0);
+    std::uint32_t sum = 0;
+    for (std::size_t i = 0; i < wire::kIpv4Bytes; i += 2) {
+        sum += wire::load_be16(ip + i);
+    }
+    sum = (sum & 0xffffU) + (sum >> 16U);
+    wire::store_be16(ip + wire::kIpv4Checksum, static_cast<std::uint16_t>(~((sum & 0xffffU) + (sum >> 16U))));
+}
 
 ScriptPacket::ScriptPacket(std::uint8_t operation, std::uint32_t psn) {
     header_.opcode = static_cast<std::uint8_t>(wire::kServiceRc | operation);

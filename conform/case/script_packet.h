@@ -18,6 +18,9 @@ namespace urnic::conform {
 /// Whole Ethernet frame, from the destination MAC to the ICRC.
 using FrameBytes = std::vector<std::byte>;
 
+/// Makes the checksum of the frame's IPv4 header right again.
+void mend_ip_checksum(FrameBytes& frame);
+
 /// What the packet is made of, field by field. As an expectation, every byte from the BTH to the ICRC has to
 /// be as given, but for the fields that are open.
 class ScriptPacket {

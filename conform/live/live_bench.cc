@@ -315,12 +315,9 @@ OtherQp LiveBench::add_qp() {
     return other;
 }
 
-LiveWindow LiveBench::add_window() {
-    const AgentWindow window = agent_.allocate_window();
-    return {window.index, window.rkey};
-}
+AgentWindow LiveBench::add_window() { return agent_.allocate_window(); }
 
-void LiveBench::bind(std::uint64_t wr_id, const LiveWindow& window, std::uint32_t rkey, const Region& region,
+void LiveBench::bind(std::uint64_t wr_id, const AgentWindow& window, std::uint32_t rkey, const Region& region,
                      std::size_t offset, std::uint64_t length, std::uint32_t access) {
     const std::uint32_t index = static_cast<const AgentRegion&>(region).index();
     std::string text = std::to_string(static_cast<unsigned>(WrOpcode::kBindMw));

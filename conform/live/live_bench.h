@@ -39,12 +39,6 @@ struct OtherQp {
     std::uint32_t peer_number = 0;
 };
 
-/// A memory window.
-struct LiveWindow {
-    std::uint32_t index = 0;
-    std::uint32_t rkey = 0;
-};
-
 /// A frame of the conversation, as evidence.
 struct TracedFrame {
     TimeNs time = 0;
@@ -79,9 +73,9 @@ class LiveBench final : public Bench {
     /// An RC QP with the attributes of the one under test; its frames come to next() as well.
     [[nodiscard]] OtherQp add_qp();
     /// Throws NotApplicable when the device has none.
-    [[nodiscard]] LiveWindow add_window();
+    [[nodiscard]] AgentWindow add_window();
     /// Posts BIND_MW of a type 2 window to `length` bytes of a region of add_region(), with this R_Key.
-    void bind(std::uint64_t wr_id, const LiveWindow& window, std::uint32_t rkey, const Region& region,
+    void bind(std::uint64_t wr_id, const AgentWindow& window, std::uint32_t rkey, const Region& region,
               std::size_t offset, std::uint64_t length, std::uint32_t access);
     /// What the UD QP under test sends to: the tester; for SendRequest::address_handle.
     [[nodiscard]] std::uint32_t add_address_handle();

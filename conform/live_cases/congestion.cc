@@ -49,7 +49,7 @@ CONFORM_CASE_IN(
             check(frame);
             cnp = frame;
         } else {
-            is_acknowledged = frame_header(frame.bytes).psn.value() == 2000;
+            is_acknowledged = is_acknowledged || frame_header(frame.bytes).psn.value() == 2000;
         }
     }
     require(is_acknowledged, "a marked request is not acknowledged");

@@ -1,4 +1,4 @@
-// UC and UD: what is carried out without an answer, and what is dropped without a word.
+// UC and UD: what is executed without an answer, and what is dropped without a word.
 #include "conform/live_cases/live_script.h"
 
 namespace urnic::conform {
@@ -102,7 +102,7 @@ CONFORM_CASE_IN(LiveUd, WrongQkey, "10.2.5 (9.6.1.5)",
 }
 
 CONFORM_CASE_IN(LiveUd, WithoutAReceive, "9.8.3.2",
-                "a datagram for which no receive is posted is dropped; the QP goes on") {
+                "a datagram for which no receive is posted is dropped; the QP continues") {
     connect_ud();
     peer(datagram(0, 100));
     sends_nothing();

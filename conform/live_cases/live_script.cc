@@ -6,17 +6,6 @@
 
 namespace urnic::conform {
 
-void mend_ip_checksum(FrameBytes& frame) {
-    std::byte* ip = frame.data() + kIpAt;
-    wire::store_be16(ip + wire::kIpv4Checksum, 0);
-    std::uint32_t sum = 0;
-    for (std::size_t i = 0; i < wire::kIpv4Bytes; i += 2) {
-        sum += wire::load_be16(ip + i);
-    }
-    sum = (sum & 0xffffU) + (sum >> 16U);
-    wire::store_be16(ip + wire::kIpv4Checksum, static_cast<std::uint16_t>(~((sum & 0xffffU) + (sum >> 16U))));
-}
-
 unsigned traffic_class_of(const FrameBytes& frame) {
     const bool is_ipv6 = (frame[kIpAt] >> 4U) == std::byte{6};
     return is_ipv6 ? wire::load_be16(frame.data() + kIpAt) >> 4U & 0xffU

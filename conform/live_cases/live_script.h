@@ -23,8 +23,6 @@ inline constexpr std::size_t kIpAt = wire::kEthernetBytes;
 inline constexpr std::size_t kUdpAt = kIpAt + wire::kIpv4Bytes;
 inline constexpr std::size_t kBthAt = kUdpAt + wire::kUdpBytes;
 
-/// Makes the checksum of the frame's IPv4 header right again.
-void mend_ip_checksum(FrameBytes& frame);
 /// Its DSCP and ECN: TOS of IPv4, traffic class of IPv6.
 [[nodiscard]] unsigned traffic_class_of(const FrameBytes& frame);
 /// "12.3 us", "4.56 ms".

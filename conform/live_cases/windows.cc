@@ -18,7 +18,7 @@ class LiveWindows : public LiveScript {
     void bind(std::uint32_t access) {
         connect();
         region_ = &add_region(std::size_t{2} * 4096, kAllAccess | kAccessMwBind);
-        const LiveWindow window = live().add_window();
+        const AgentWindow window = live().add_window();
         key_ = (window.rkey & ~0xffU) | ((window.rkey + 1) & 0xffU);
         live().bind(1, window, key_, *region_, kWindowOffset, kWindowLength, access);
         completes(ok(1));

@@ -46,7 +46,10 @@ class Mutants(conform_test.Hosts):
         unseen = []
         for number, mutant in enumerate(mutants.MUTANTS, 1):
             self.switch_on(number)
-            case = self.verdicts("--attempts", "1", mutant.case)[mutant.case]
+            for _ in range(3):  # a busy machine may leave it open
+                case = self.verdicts("--attempts", "1", mutant.case)[mutant.case]
+                if case["verdict"] != "inconclusive":
+                    break
             if case["verdict"] != "failed":
                 unseen.append(f"{mutant.name}: {mutant.case} is {case['verdict']}: {case['reason'][:400]}")
         self.switch_on(0)
