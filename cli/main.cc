@@ -30,12 +30,14 @@ constexpr const char* kRunFooter =
     R"(By default CMD uses the RNICs of the running urnicd. With --standalone it gets a daemon of its own with
 two RNICs joined by a wire: urnic0 (198.18.0.1/24) and urnic1 (198.18.0.2/24). That needs no root, no huge
 pages and no NIC; the daemon ends with CMD. GID 0 is the link-local RoCE v2 address, GID 1 the
-IPv4-mapped one.
+IPv4-mapped one. With --link-layer infiniband the two are ports of an InfiniBand subnet, Active, with
+LIDs 1 and 2 and without IP addresses.
 
 Examples:
   urnic run --standalone -- ibv_devinfo -v
   urnic run --standalone -- sh -c 'ib_write_bw -d urnic0 & sleep 1; ib_write_bw -d urnic1 127.0.0.1'
   urnic run --standalone --faults faults.json -- ib_write_bw ...    with lossy wires, see urnic fault
+  urnic run --standalone --link-layer infiniband -- sh -c 'ibv_rc_pingpong & sleep 1; ibv_rc_pingpong localhost'
   urnic run --standalone -- bash        a shell whose commands see the RNICs
   urnic run -- ibv_rc_pingpong -d urnic0 -g 1
 
@@ -57,7 +59,8 @@ files lie at their places:
 constexpr const char* kFooter = R"(Every command has its own --help. The daemon is urnicd(8).)";
 
 constexpr const char* kRunUsage =
-    "Usage: urnic run [--mount] [--standalone [--keep] [--faults FILE.json] | --socket PATH] [--] CMD "
+    "Usage: urnic run [--mount] [--standalone [--keep] [--link-layer LAYER | --faults FILE.json] | --socket "
+    "PATH] [--] CMD "
     "ARGS...\n";
 
 /// Everything after the first "--" belongs to the command, whatever it looks like.
@@ -142,6 +145,12 @@ int start(int argc, char** argv) {
     const auto standalone = run.flag("--standalone", options.standalone, "start a private daemon for CMD");
     run.option("--faults", options.faults, "inject these faults, see urnic fault")
         .type_name("FILE.json")
+        .needs(standalone);
+    run.option("--link-layer", options.link_layer,
+               "of the private daemon's RNICs; of infiniband: LIDs 1 and 2")
+        .type_name("LAYER")
+        .one_of({"ethernet", "infiniband"})
+        .shows_default()
         .needs(standalone);
     run.flag("--keep", options.keep, "keep the private daemon's run directory, with its log")
         .needs(standalone);

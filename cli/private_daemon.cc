@@ -15,6 +15,7 @@
 #include <cstring>
 #include <fstream>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "cli/launch_error.h"
@@ -30,6 +31,8 @@ constexpr int kReadyFd = 3;
 constexpr const char* kLogName = "urnicd.log";
 /// A Unix socket's path has 107 bytes, of which the directory's own name and "control.sock" need about 30.
 constexpr std::size_t kLongestParent = 70;
+/// "sysroot/dev/infiniband/.umad_control" needs more.
+constexpr std::size_t kLongestParentWithUmad = 57;
 
 std::string describe_end(int wait_status) {
     if (WIFSIGNALED(wait_status)) {
@@ -39,11 +42,11 @@ std::string describe_end(int wait_status) {
     return fmt::format("ended with exit status {}", WEXITSTATUS(wait_status));
 }
 
-fs::path make_run_dir() {
+fs::path make_run_dir(std::size_t longest_parent) {
     std::string tried;
     for (const char* name : {"XDG_RUNTIME_DIR", "TMPDIR", ""}) {
         const char* value = *name == '\0' ? "/tmp" : std::getenv(name);
-        if (value == nullptr || *value != '/' || std::strlen(value) > kLongestParent) continue;
+        if (value == nullptr || *value != '/' || std::strlen(value) > longest_parent) continue;
         std::string path = (fs::path(value) / "urnic-XXXXXX").string();
         if (mkdtemp(path.data()) != nullptr) return path;
         tried += fmt::format("{}{}: {}", tried.empty() ? "" : ", ", value, std::strerror(errno));
@@ -80,16 +83,16 @@ fs::path make_run_dir() {
 
 }  // namespace
 
-PrivateDaemon::PrivateDaemon(const SignalGate& gate, bool keep_run_dir, const std::string& faults_file)
-    : gate_(gate), keep_run_dir_(keep_run_dir) {
+PrivateDaemon::PrivateDaemon(const SignalGate& gate, PrivateDaemonOptions options)
+    : gate_(gate), options_(std::move(options)) {
     const fs::path program = find_part(Part::kDaemon);
-    run_dir_ = make_run_dir();
+    run_dir_ = make_run_dir(options_.is_infiniband ? kLongestParentWithUmad : kLongestParent);
     try {
         int ends[2];
         if (pipe2(ends, O_CLOEXEC) != 0) throw LaunchError(fmt::format("pipe: {}", std::strerror(errno)));
         const UniqueFd ready(ends[0]);
         UniqueFd daemons_end(ends[1]);
-        spawn(program, faults_file, daemons_end.get());
+        spawn(program, daemons_end.get());
         daemons_end.reset();
         wait_until_ready(ready.get());
     } catch (...) {
@@ -100,10 +103,11 @@ PrivateDaemon::PrivateDaemon(const SignalGate& gate, bool keep_run_dir, const st
 
 PrivateDaemon::~PrivateDaemon() { clean_up(); }
 
-void PrivateDaemon::spawn(const fs::path& program, const std::string& faults_file, int ready_fd) {
+void PrivateDaemon::spawn(const fs::path& program, int ready_fd) {
     std::vector<std::string> words = {program.string(),  "--standalone", "--run-dir",
                                       run_dir_.string(), "--ready-fd",   std::to_string(kReadyFd)};
-    if (!faults_file.empty()) words.insert(words.end(), {"--faults", faults_file});
+    if (options_.is_infiniband) words.insert(words.end(), {"--link-layer", "infiniband"});
+    if (!options_.faults_file.empty()) words.insert(words.end(), {"--faults", options_.faults_file});
     std::vector<char*> arguments;
     arguments.reserve(words.size() + 1);
     for (std::string& word : words) arguments.push_back(word.data());
@@ -160,7 +164,7 @@ void PrivateDaemon::clean_up() {
     if (pid_ > 0) end_child(gate_, pid_, kStopGraceMs);
     pid_ = -1;
     if (run_dir_.empty()) return;
-    if (keep_run_dir_) {
+    if (options_.keep_run_dir) {
         fmt::print(stderr, "urnic run: the run directory {} is kept; the daemon's log is {}/{}\n",
                    run_dir_.string(), run_dir_.string(), kLogName);
     } else {

@@ -10,12 +10,17 @@
 
 namespace urnic::cli {
 
+struct PrivateDaemonOptions {
+    bool keep_run_dir = false;
+    bool is_infiniband = false;  // the link layer of its RNICs
+    std::string faults_file;     // injected from the start; empty: none
+};
+
 class PrivateDaemon {
   public:
     /// Makes a run directory that only this user can enter and starts `urnicd --standalone` in it; returns
     /// when the daemon serves. Throws LaunchError with the daemon's own words when it does not come up.
-    /// `faults_file`: injected from the start; empty: none.
-    PrivateDaemon(const SignalGate& gate, bool keep_run_dir, const std::string& faults_file);
+    PrivateDaemon(const SignalGate& gate, PrivateDaemonOptions options);
     PrivateDaemon(const PrivateDaemon&) = delete;
     PrivateDaemon& operator=(const PrivateDaemon&) = delete;
     /// Ends the daemon and removes the directory.
@@ -27,13 +32,13 @@ class PrivateDaemon {
     void report_end(int wait_status);
 
   private:
-    void spawn(const std::filesystem::path& program, const std::string& faults_file, int ready_fd);
+    void spawn(const std::filesystem::path& program, int ready_fd);
     void wait_until_ready(int ready_fd);
     void clean_up();
     [[nodiscard]] std::string log_tail() const;
 
     const SignalGate& gate_;
-    bool keep_run_dir_;
+    PrivateDaemonOptions options_;
     std::filesystem::path run_dir_;
     pid_t pid_ = -1;
 };

@@ -58,10 +58,16 @@ void mount_or_exit(const std::filesystem::path& run_dir) {
     // The parts are looked for before anything is started.
     if (!options.mount) (void)find_part(Part::kShim);
     (void)find_part(Part::kProvider);
+    const bool is_infiniband = options.link_layer == "infiniband";
+    if (is_infiniband && !options.faults.empty()) {
+        throw LaunchError(
+            "--faults goes with --link-layer ethernet alone: faults of InfiniBand's packets are not there "
+            "yet; leave one of them out");
+    }
     const SignalGate gate;
     int status = 0;
     {
-        PrivateDaemon daemon(gate, options.keep, options.faults);
+        PrivateDaemon daemon(gate, {options.keep, is_infiniband, options.faults});
         set_program_environment(daemon.run_dir(), discovery_of(options));
         const Arguments arguments(options.command);
         const pid_t command = fork();

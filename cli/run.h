@@ -10,8 +10,9 @@ namespace urnic::cli {
 struct RunOptions {
     bool standalone = false;
     bool keep = false;
-    bool mount = false;  // the RNICs' files by mounts, not by LD_PRELOAD
-    std::string faults;  // a file, empty: none
+    bool mount = false;                   // the RNICs' files by mounts, not by LD_PRELOAD
+    std::string faults;                   // a file, empty: none
+    std::string link_layer = "ethernet";  // of the RNICs of --standalone
     std::filesystem::path socket;
     std::vector<std::string> command;
 };

@@ -170,6 +170,7 @@ struct Arguments {
     bool check = false;
     bool verbose = false;
     bool standalone = false;
+    std::string link_layer = "ethernet";
     std::string run_dir;
     std::string faults_file;
     int ready_fd = -1;
@@ -193,7 +194,7 @@ bool add_faults(const std::string& file, Config& config) {
 int run(const Arguments& arguments) {
     Config config;
     if (arguments.standalone) {
-        config = standalone_config(arguments.run_dir);
+        config = standalone_config(arguments.run_dir, arguments.link_layer == "infiniband");
         // The RNICs of a program end with it, however it ends.
         (void)::prctl(PR_SET_PDEATHSIG, SIGTERM);
     } else {
@@ -249,6 +250,11 @@ void define_options(const Command& app, Arguments& arguments) {
             .needs(run_dir)
             .excludes(config);
     run_dir.needs(standalone);
+    app.option("--link-layer", arguments.link_layer,
+               "Of the RNICs of --standalone; of infiniband: with LIDs 1 and 2, without IP addresses")
+        .type_name("LAYER")
+        .one_of({"ethernet", "infiniband"})
+        .needs(standalone);
     app.option("--ready-fd", arguments.ready_fd, "Descriptor that gets one byte when the RNICs are served")
         .type_name("N")
         .needs(standalone)

@@ -466,7 +466,7 @@ bool uses_hugepages(const Config& config) {
                     [](const RnicConfig& rnic) { return rnic.port == PortKind::kPci; }));
 }
 
-Config standalone_config(const std::string& run_dir) {
+Config standalone_config(const std::string& run_dir, bool is_infiniband) {
     Config config;
     config.daemon.run_dir = run_dir;
     config.daemon.socket_mode = 0600;
@@ -476,9 +476,13 @@ Config standalone_config(const std::string& run_dir) {
         rnic.name = fmt::format("urnic{}", i);
         rnic.port_device = "standalone";
         rnic.mac = wire::Mac{0x02, 0x00, 0xc6, 0x12, 0x00, static_cast<std::uint8_t>(i + 1)};
-        rnic.ipv4 = parse_ipv4(fmt::format("198.18.0.{}/24", i + 1));
+        rnic.is_infiniband = is_infiniband;
+        if (!is_infiniband) {
+            rnic.ipv4 = parse_ipv4(fmt::format("198.18.0.{}/24", i + 1));
+        }
         config.rnics.push_back(rnic);
     }
+    finish_link_layers(config);
     return config;
 }
 

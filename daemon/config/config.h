@@ -181,8 +181,9 @@ struct ConfigError {
 [[nodiscard]] std::variant<Config, ConfigError> parse_config(std::string_view text, const std::string& file);
 [[nodiscard]] std::variant<Config, ConfigError> read_config(const std::string& file);
 
-/// urnic0 198.18.0.1/24 and urnic1 198.18.0.2/24 on one in-process wire, one worker, no hugepages.
-[[nodiscard]] Config standalone_config(const std::string& run_dir);
+/// urnic0 198.18.0.1/24 and urnic1 198.18.0.2/24 on one in-process wire, one worker, no hugepages. Of
+/// InfiniBand: with LIDs 1 and 2, no IP addresses.
+[[nodiscard]] Config standalone_config(const std::string& run_dir, bool is_infiniband = false);
 
 /// EUI-64 of a MAC in network order, as rxe makes node GUIDs.
 [[nodiscard]] std::uint64_t node_guid(const wire::Mac& mac);

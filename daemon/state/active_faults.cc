@@ -55,6 +55,12 @@ std::string ActiveFaults::add(const ControlState& control, const std::vector<fau
         if (!rule.device.empty() && named == nullptr) {
             return fmt::format("'device' is \"{}\"; there are {}", rule.device, device_names(control));
         }
+        const bool is_for_nobody =
+            named == nullptr && std::all_of(control.devices.begin(), control.devices.end(),
+                                            [](const auto& entry) { return entry->device->is_infiniband(); });
+        if (is_for_nobody) {
+            return "all RNICs have the link layer InfiniBand: faults are for RNICs on Ethernet";
+        }
         if (named != nullptr && named->device->is_infiniband()) {
             return fmt::format(
                 "'device' is \"{}\", whose link layer is InfiniBand: faults are for RNICs on Ethernet",
