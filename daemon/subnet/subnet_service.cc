@@ -107,10 +107,38 @@ void SubnetService::add_fabric(std::uint32_t index) {
         if (!fabric.has_external_sm) {
             subnet_.node(switch_node).linear.at(device.subnet.lid) = switch_port;
             subnet_.node(switch_node).ports[switch_port].info.port_state = mad::kActive;
-            subnet_.node(ports_.back().node).ports[1].info.port_state = mad::kActive;
+            mad::PortInfo& info = subnet_.node(ports_.back().node).ports[1].info;
+            info.port_state = mad::kActive;
+            info.master_sm_lid = control_.devices.at(fabric.devices.front())->device->subnet.lid;
         }
         sync(ports_.back(), false);
     }
+    administrators_.push_back(nullptr);
+    if (!fabric.has_external_sm) {
+        add_administrator(index);
+    }
+}
+
+void SubnetService::add_administrator(std::uint32_t index) {
+    const subnet::NodeId switch_node = switches_[index];
+    std::vector<const subnet::Node*> nodes{&subnet_.node(switch_node)};
+    for (const Port& port : ports_) {
+        if (port.fabric == index) {
+            nodes.push_back(&subnet_.node(port.node));
+        }
+    }
+    const subnet::NodeId home = switch_node + 1;
+    administrators_[index] = std::make_unique<subnet::SubnetAdministrator>(
+        subnet_.node(home), std::move(nodes),
+        [this, home](const subnet::MadPacket& packet) { subnet_.send(home, packet); });
+}
+
+/// Who administers the subnet at this port: nobody any more once a program has become its manager elsewhere.
+subnet::SubnetAdministrator* SubnetService::administrator_at(const Port& port) {
+    const bool is_home = port.node == switches_[port.fabric] + 1;
+    const subnet::Node& node = subnet_.node(port.node);
+    return is_home && node.has_lid(node.ports[1].info.master_sm_lid) ? administrators_[port.fabric].get()
+                                                                     : nullptr;
 }
 
 SubnetService::Port* SubnetService::port_of_node(subnet::NodeId node) {
@@ -133,6 +161,11 @@ void SubnetService::run() {
     is_running_ = true;
     const TimeNs now = clock_now();
     umads_->advance(now);
+    for (const auto& administrator : administrators_) {
+        if (administrator != nullptr) {
+            administrator->advance(now);
+        }
+    }
     bool has_more = true;
     while (has_more && clock_now() - now < kRoundNs) {
         has_more = subnet_.advance(now, kPacketsPerStep);
@@ -142,7 +175,10 @@ void SubnetService::run() {
 }
 
 void SubnetService::arm(bool has_more) {
-    const TimeNs next = has_more ? clock_now() : umads_->next_event();
+    TimeNs next = has_more ? clock_now() : umads_->next_event();
+    for (const auto& administrator : administrators_) {
+        next = administrator == nullptr ? next : std::min(next, administrator->next_event());
+    }
     if (next != armed_for_) {
         armed_for_ = next;
         timer_.set_at(next);
@@ -228,6 +264,9 @@ void SubnetService::on_link(RnicState& rnic, bool has_link) {
         return;
     }
     subnet_.set_enabled(port->node, 1, has_link, clock_now());
+    if (!has_link && administrators_[port->fabric] != nullptr) {
+        administrators_[port->fabric]->on_port_down(subnet_.node(port->node));
+    }
     if (has_link && !fabrics_[port->fabric].has_external_sm) {
         subnet_.node(port->node).ports[1].info.port_state = mad::kActive;
         subnet_.node(switches_[port->fabric]).ports[port->switch_port].info.port_state = mad::kActive;
@@ -238,9 +277,15 @@ void SubnetService::on_link(RnicState& rnic, bool has_link) {
 
 bool SubnetService::deliver(subnet::NodeId node, const subnet::MadPacket& packet) {
     const Port* port = port_of_node(node);
-    return port != nullptr &&
-           umads_->deliver(static_cast<std::uint32_t>(std::distance(std::as_const(ports_).data(), port)),
-                           packet, clock_now());
+    if (port == nullptr) {
+        return false;
+    }
+    const auto number = static_cast<std::uint32_t>(std::distance(std::as_const(ports_).data(), port));
+    if (umads_->deliver(number, packet, clock_now())) {
+        return true;
+    }
+    subnet::SubnetAdministrator* const administrator = administrator_at(*port);
+    return administrator != nullptr && administrator->handle(packet, clock_now());
 }
 
 /// A switch's port counts what its RNIC counts, the other way round.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "os/event_loop.h"
 #include "os/timer_fd.h"
 #include "rnic/subnet/subnet.h"
+#include "rnic/subnet/subnet_administrator.h"
 
 namespace urnic::daemon {
 
@@ -43,6 +45,8 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver {
     };
 
     void add_fabric(std::uint32_t index);
+    void add_administrator(std::uint32_t index);
+    [[nodiscard]] subnet::SubnetAdministrator* administrator_at(const Port& port);
     [[nodiscard]] Port* port_of_node(subnet::NodeId node);
     [[nodiscard]] Port* port_of_rnic(const RnicState& rnic);
     void run();
@@ -65,6 +69,8 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver {
     std::vector<subnet::NodeId> switches_;  // by fabric
     std::vector<Port> ports_;               // by umad
     subnet::Subnet subnet_{*this};
+    /// Of fabrics that no program manages; by fabric, nullptr of the others. It is at the first RNIC's port.
+    std::vector<std::unique_ptr<subnet::SubnetAdministrator>> administrators_;
     std::optional<UmadServer> umads_;
     TimerFd timer_;
     EventLoop::Id timer_events_ = 0;

@@ -59,6 +59,10 @@ class Standalone(harness.TestCase):
         _, client = self.pair("ib_write_bw", "-F", "-n", 200)
         self.assertIn("Link type       : IB", client.out)
         self.assertTrue(harness.perftest_rows(client), str(client))
+        # It joins its group by umad: the built-in subnet administrator chooses the LID.
+        _, client = self.pair("ib_send_bw", "-F", "-c", "UD", "-g", "-n", 100)
+        self.assertRegex(client.out, r"remote address: LID 0xc001 QPN 0xffffff")
+        self.assertTrue(harness.perftest_rows(client), str(client))
 
     def test_one_line_does_it(self):
         port = harness.free_port()

@@ -1,5 +1,6 @@
 """A subnet of InfiniBand that a stock subnet manager runs: opensm and infiniband-diags on an in-process fabric."""
 
+import ipaddress
 import os
 import pathlib
 import re
@@ -13,6 +14,11 @@ NEEDED = ("opensm", "ibstat", "ibnetdiscover", "iblinkinfo", "ibroute", "sminfo"
           "ibqueryerrors")
 RNICS = 3
 SBIN = ("/usr/sbin", "/sbin")
+
+
+def short_gid(gid):
+    """As inet_ntop writes what sysfs has in full."""
+    return str(ipaddress.ip_address(gid))
 
 
 def tool(name):
@@ -149,6 +155,54 @@ class Builtin(Subnet):
         self.assertRegex(self.ask("smpquery", "-C", "urnic0", "portinfo", 3), r"LinkState:\.+Active")
         self.assertIn("3 packets transmitted, 3 received", self.ask("ibping", "-C", "urnic0", "-c", 3, 2))
         self.assertEqual(len(re.findall(r"(?m)^Ca\s", self.ask("ibnetdiscover", "-C", "urnic0"))), RNICS)
+
+    def gid(self, number):
+        return self.port(number, "gids/0")
+
+    def test_subnet_administration(self):
+        """saquery asks the built-in subnet administrator, which is at the first RNIC's port."""
+        self.assertEqual({self.port(number, "sm_lid") for number in range(RNICS)}, {"0x1"})
+        self.assertRegex(self.ask("saquery", "-C", "urnic1", "-c"), r"Class version\.+2")
+        nodes = self.ask("saquery", "-C", "urnic2", "-N")
+        self.assertEqual(re.findall(r"NodeDescription\.+(\S+)", nodes), ["urnic0", "urnic1", "urnic2"])
+        self.assertEqual(self.ask("saquery", "-C", "urnic1", "-O", 3).strip(), "urnic2")
+        path = self.ask("saquery", "-C", "urnic2", "--src-to-dst", "3:2")
+        for line in (f"dgid....................{short_gid(self.gid(1))}", f"sgid....................{short_gid(self.gid(2))}",
+                     "dlid....................2", "slid....................3", "pkey....................0xFFFF", "mtu.....................0x85",
+                     "rate....................0x90"):
+            self.assertIn(line, path)
+        self.assertIn("dlid....................1", self.ask("saquery", "-C", "urnic1", "--sgid-to-dgid", f"{self.gid(2)}-{self.gid(0)}"))
+        # More than one MAD holds.
+        self.assertEqual(len(re.findall("PathRecord dump", self.ask("saquery", "-C", "urnic2", "-p"))), RNICS * RNICS)
+        self.assertRegex(self.ask("saquery", "-C", "urnic1", "PIR", "2"), r"EndPortLid\.+2[\s\S]*LinkState:\.+Active")
+        refused = harness.run(self.here("saquery", "-C", "urnic1", "PR", "--dgid", "fe80::1"))
+        self.assertIn("SA_ERR_REQ_INVALID_GID", refused.out + refused.err, str(refused))
+
+    def test_multicast_members(self):
+        """By libibumad, as programs join: MLIDs are given out, groups end with their last full member or its link."""
+        mgid = "ff12601bffff00000000000000000abc"
+
+        def change(number, method, state, *more):
+            script = pathlib.Path(__file__).with_name("sa_client.py")
+            gid = self.gid(number).replace(":", "")
+            return self.ask("/usr/bin/python3", script, f"urnic{number}", method, mgid, gid, state, *more).strip()
+
+        def groups():
+            return re.findall(r"Mlid\.+(\S+)", self.ask("saquery", "-C", "urnic0", "-g"))
+        # IPoIB's broadcast group is there.
+        self.assertEqual(groups(), ["0xC000"])
+        self.assertEqual(change(1, "set", 1), "status 0x0600 mlid 0x0000")
+        self.assertEqual(change(1, "set", 1, "create"), "status 0x0000 mlid 0xc001")
+        self.assertEqual(change(2, "set", 1), "status 0x0000 mlid 0xc001")
+        self.assertEqual(groups(), ["0xC000", "0xC001"])
+        members = self.ask("saquery", "-C", "urnic0", "--smkey", 1, "-m", "0xC001")
+        for number in (1, 2):
+            self.assertIn(short_gid(self.gid(number)), members)
+        self.assertEqual(change(1, "delete", 1), "status 0x0000 mlid 0xc001")
+        self.assertEqual(change(1, "delete", 1), "status 0x0200 mlid 0x0000")
+        self.assertEqual(groups(), ["0xC000", "0xC001"])
+        self.assert_ok(self.urnic("port", "urnic2", "down", "--socket", self.socket))
+        self.assertEqual(groups(), ["0xC000"])
 
     def test_others_may_not(self):
         """umad is root's and the daemon's user's: with the subnet's management comes all of it."""

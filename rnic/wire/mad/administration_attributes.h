@@ -17,6 +17,15 @@ inline constexpr std::size_t kRmppOffset = 24;
 inline constexpr std::size_t kSaHeaderOffset = 36;
 inline constexpr std::size_t kSaDataOffset = 56;
 
+/// Attribute IDs (IBA 15.2.5).
+enum AdministrationAttribute : std::uint16_t {
+    kClassPortInfo = 0x0001,
+    kNodeRecord = 0x0011,
+    kPortInfoRecord = 0x0012,
+    kPathRecord = 0x0035,
+    kMcMemberRecord = 0x0038,
+};
+
 /// The reliable multi-packet protocol's header (IBA 13.6.2.1).
 struct Rmpp {
     std::uint8_t version = 0;

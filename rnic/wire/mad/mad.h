@@ -30,7 +30,11 @@ enum MadMethod : std::uint8_t {
     kMadTrap = 0x05,
     kMadReport = 0x06,
     kMadTrapRepress = 0x07,
+    kMadGetTable = 0x12,  // of subnet administration, as the next
+    kMadDelete = 0x15,
     kMadGetResponse = 0x81,
+    kMadGetTableResponse = 0x92,
+    kMadDeleteResponse = 0x95,
 };
 
 /// The common header.

@@ -77,7 +77,7 @@ TEST(IbLink, ThePort) {
     EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_INFINIBAND);
     EXPECT_EQ(port.lid, kLidB);
     EXPECT_EQ(port.lmc, 0);
-    EXPECT_EQ(port.sm_lid, 0) << "nobody manages the subnet";
+    EXPECT_EQ(port.sm_lid, 1) << "the built-in administrator is at the first RNIC";
     EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
     EXPECT_NE(port.port_cap_flags & IBV_PORT_TRAP_SUP, 0U) << "of PortInfo:CapabilityMask";
     EXPECT_EQ(port.port_cap_flags & (IBV_PORT_SM | IBV_PORT_CM_SUP), 0U) << "nobody is a subnet manager";

@@ -481,18 +481,6 @@ TEST(Config, StandaloneIsTheDocumentedPair) {
     EXPECT_EQ(config.daemon.socket_mode, 0600U);
 }
 
-TEST(Config, StandaloneOfInfiniBandHasLidsInPlaceOfAddresses) {
-    const Config config = standalone_config("/tmp/x", true);
-    ASSERT_EQ(config.rnics.size(), 2U);
-    for (std::uint16_t i = 0; i < 2; ++i) {
-        const RnicConfig& rnic = config.rnics[i];
-        EXPECT_TRUE(rnic.is_infiniband);
-        EXPECT_FALSE(rnic.has_external_sm);
-        EXPECT_EQ(rnic.lid, i + 1);
-        EXPECT_FALSE(rnic.ipv4.has_value());
-    }
-}
-
 TEST(Config, LinkLocalGidFollowsModifiedEui64) {
     const wire::Gid gid = link_local_gid({0x02, 0x00, 0xc6, 0x12, 0x00, 0x01});
     EXPECT_EQ(gid, (wire::Gid{0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x00, 0x00, 0xc6, 0xff, 0xfe, 0x12, 0x00, 0x01}));

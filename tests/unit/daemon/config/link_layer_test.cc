@@ -127,6 +127,18 @@ TEST(LinkLayer, SubnetManager) {
                 HasSubstr("another 'subnet_manager' than"));
 }
 
+TEST(LinkLayer, StandaloneHasLidsInPlaceOfAddresses) {
+    const Config config = standalone_config("/tmp/x", true);
+    ASSERT_EQ(config.rnics.size(), 2U);
+    for (std::uint16_t i = 0; i < 2; ++i) {
+        const RnicConfig& rnic = config.rnics[i];
+        EXPECT_TRUE(rnic.is_infiniband);
+        EXPECT_FALSE(rnic.has_external_sm);
+        EXPECT_EQ(rnic.lid, i + 1);
+        EXPECT_FALSE(rnic.ipv4.has_value());
+    }
+}
+
 TEST(LinkLayer, WhatIsOfEthernetAlone) {
     for (const auto& [keys, name] : {std::pair("ipv4 = \"10.0.0.1/24\"", "'ipv4'"),
                                      {"ipv6 = \"fd00::1/64\"", "'ipv6'"},
