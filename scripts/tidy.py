@@ -68,7 +68,8 @@ def sources_of(entry):
     file = pathlib.Path(entry["directory"], entry["file"])
     if not re.search(r"-unity\d+\.cpp$", file.name):
         return [os.path.abspath(file)]
-    return [os.path.abspath(source) for source in re.findall(r"#include\s*<(.*)>", file.read_text(encoding="utf-8"))]
+    # Absolute paths, or after Meson has configured anew such that begin at the build folder.
+    return [os.path.abspath(os.path.join(entry["directory"], source)) for source in re.findall(r"#include\s*<(.*)>", file.read_text(encoding="utf-8"))]
 
 
 def arguments_of(entry, source="", output=""):
