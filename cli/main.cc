@@ -20,6 +20,7 @@
 #include "cli/run.h"
 #include "cli/status_command.h"
 #include "cli/trace_command.h"
+#include "cli/view_command.h"
 #include "os/command_line.h"
 
 namespace {
@@ -104,12 +105,13 @@ class Tools {
           capture_(app),
           extcap_(app),
           trace_(app),
+          view_(app),
           status_(app) {}
 
     /// Returns whether the command line named one of them.
     bool run() {
         return run(fault_) || run(port_) || run(cc_) || run(opcode_) || run(capture_) || run(extcap_) ||
-               run(trace_) || run(status_);
+               run(trace_) || run(view_) || run(status_);
     }
 
   private:
@@ -127,6 +129,7 @@ class Tools {
     launcher::CaptureCommand capture_;
     launcher::ExtcapCommand extcap_;
     launcher::TraceCommand trace_;
+    launcher::ViewCommand view_;
     launcher::StatusCommand status_;
 };
 

@@ -27,7 +27,7 @@ daemon/config daemon/state daemon/neighbour daemon/ipc daemon/http daemon/cm dae
 verbs_provider/memory verbs_provider/core verbs_provider/datapath verbs_provider/interpose verbs_provider/verbs verbs_provider/shim
 ulp/rpcrdma/codec ulp/rpcrdma/engine ulp/rpcrdma/include/urnic ulp/rpcrdma/verbs ulp/rpcrdma/onc
 ulp/ipoib/codec ulp/ipoib/engine ulp/ipoib/tap ulp/ipoib/verbs ulp/ipoib
-cli/decode cli/trace cli
+cli/decode cli/trace cli/view cli
 experiment
 conform/case conform/cases conform/live conform/live_cases conform/port conform
 """.split()

@@ -1,0 +1,137 @@
+#include "cli/view/page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
+
+#include "cli/view/diagnosis.h"
+#include "cli/view/page_parts.h"
+
+namespace urnic::view {
+
+namespace {
+
+constexpr const char* kSeverities[] = {"note", "warning", "error"};
+
+/// Plain ASCII whatever the text is.
+std::string quoted(const std::string& text) {
+    return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+/// A JSON string that is data between <script> tags, too.
+std::string embedded(const std::string& text) {
+    std::string made;
+    for (const char letter : quoted(text)) {
+        if (letter == '<' || letter == '>' || letter == '&') {
+            made += fmt::format("\\u{:04x}", static_cast<unsigned>(letter));
+        } else {
+            made += letter;
+        }
+    }
+    return made;
+}
+
+std::string plain(const std::string& text) {
+    const std::string made = quoted(text);
+    return made.substr(1, made.size() - 2);
+}
+
+/// "NAME":[...] with one word of each event.
+template <typename Format>
+void write_column(std::ostream& out, const char* name, const Connection& connection, Format format) {
+    fmt::memory_buffer text;
+    fmt::format_to(std::back_inserter(text), ",\"{}\":[", name);
+    bool is_first = true;
+    for (const Event& event : connection.events) {
+        if (!is_first) text.push_back(',');
+        is_first = false;
+        format(std::back_inserter(text), event);
+    }
+    text.push_back(']');
+    out.write(text.data(), static_cast<std::streamsize>(text.size()));
+}
+
+void write_findings(std::ostream& out, const std::vector<Finding>& findings) {
+    out << ",\"findings\":[";
+    const char* between = "";
+    for (const Finding& finding : findings) {
+        out << between
+            << fmt::format(
+                   "{{\"id\":\"{}\",\"severity\":\"{}\",\"sentence\":{},\"count\":{},\"evidence\":[{}]}}",
+                   finding.id, kSeverities[static_cast<std::size_t>(finding.severity)],
+                   embedded(finding.sentence), finding.count, fmt::join(finding.evidence, ","));
+        between = ",";
+    }
+    out << ']';
+}
+
+void write_connection(std::ostream& out, const EventLog& log, const Connection& connection) {
+    const Connection* const peer = log.peer_of(connection);
+    out << "{\"name\":" << embedded(connection.name)
+        << fmt::format(",\"peer\":{},\"peer_qpn\":{}", peer != nullptr ? peer - log.connections().data() : -1,
+                       connection.peer_qpn);
+    // JSON has numbers as JavaScript has; six digits behind the point are nanoseconds.
+    write_column(out, "time", connection,
+                 [](auto to, const Event& event) { fmt::format_to(to, "{:.6f}", event.time_ms); });
+    write_column(out, "kind", connection,
+                 [](auto to, const Event& event) { fmt::format_to(to, "{}", static_cast<int>(event.kind)); });
+    write_column(out, "side", connection,
+                 [](auto to, const Event& event) { fmt::format_to(to, "{}", static_cast<int>(event.side)); });
+    write_column(out, "psn", connection,
+                 [](auto to, const Event& event) { fmt::format_to(to, "{}", event.psn); });
+    write_column(out, "distance", connection,
+                 [](auto to, const Event& event) { fmt::format_to(to, "{}", event.psn_distance); });
+    write_column(out, "value", connection,
+                 [](auto to, const Event& event) { fmt::format_to(to, "{:.6g}", event.value); });
+    write_column(out, "text", connection,
+                 [](auto to, const Event& event) { fmt::format_to(to, "{}", event.text); });
+    write_findings(out, diagnose(log, connection, peer));
+    out << '}';
+}
+
+}  // namespace
+
+void write_page(std::ostream& out, const EventLog& log, const std::string& source) {
+    out << kPageBegin << "{\"source\":" << embedded(source) << ",\"shortfall\":" << embedded(log.shortfall())
+        << ",\"texts\":[";
+    const char* between = "";
+    for (const std::string& text : log.texts()) {
+        out << between << embedded(text);
+        between = ",";
+    }
+    out << "],\"connections\":[";
+    between = "";
+    for (const Connection& connection : log.connections()) {
+        out << between;
+        write_connection(out, log, connection);
+        between = ",\n";
+    }
+    out << "]}" << kPageEnd;
+    out.flush();
+}
+
+void write_text(std::ostream& out, const EventLog& log) {
+    for (const Connection& connection : log.connections()) {
+        std::string peer;
+        if (connection.peer_qpn >= 0) peer = fmt::format(" to QP {:#x}", connection.peer_qpn);
+        out << fmt::format("{}{}: {} events\n", plain(connection.name), peer, connection.events.size());
+        const std::vector<Finding> findings = diagnose(log, connection, log.peer_of(connection));
+        if (findings.empty()) out << "  nothing unusual\n";
+        for (const Finding& finding : findings) {
+            out << fmt::format("  {:7} {}: {}", kSeverities[static_cast<std::size_t>(finding.severity)],
+                               finding.id, plain(finding.sentence));
+            if (!finding.evidence.empty()) {
+                out << fmt::format(" First at {:.6f} ms.",
+                                   connection.events[finding.evidence.front()].time_ms);
+            }
+            out << '\n';
+        }
+    }
+    out.flush();
+}
+
+}  // namespace urnic::view

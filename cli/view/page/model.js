@@ -1,0 +1,190 @@
+// What the page knows of a connection: columns of numbers, and what is looked up in them.
+"use strict";
+
+/** As Kind of event_log.h, in its order: what it is called, its colour, and the radius of its mark in pixels (0: none). */
+const KINDS = [
+  {name: "sent", colour: "#3574b5", radius: 1},
+  {name: "retransmission", colour: "#c0182b", radius: 2.5},
+  {name: "delivered", colour: "#3574b5", radius: 1},
+  {name: "duplicate", colour: "#8e44ad", radius: 2.5},
+  {name: "early, kept", colour: "#e08a00", radius: 2},
+  {name: "early, dropped", colour: "#c0182b", radius: 2.5},
+  {name: "no receive", colour: "#b8336a", radius: 3},
+  {name: "refused", colour: "#000000", radius: 3},
+  {name: "dropped", colour: "#000000", radius: 2.5},
+  {name: "observed", colour: "#3574b5", radius: 1},
+  {name: "observed again", colour: "#c0182b", radius: 2.5},
+  {name: "response", colour: "#9aa5b1", radius: 1},
+  {name: "ACK", colour: "#2e8b57", radius: 1},
+  {name: "NAK", colour: "#c0182b", radius: 4},
+  {name: "RNR NAK", colour: "#b8336a", radius: 4},
+  {name: "CNP sent", colour: "#00897b", radius: 0},
+  {name: "CNP received", colour: "#00897b", radius: 0},
+  {name: "goes again", colour: "#c0182b", radius: 0},
+  {name: "window", colour: "#555555", radius: 0},
+  {name: "state", colour: "#000000", radius: 0},
+  {name: "message", colour: "#3574b5", radius: 0},
+];
+const KIND = {SENT: 0, RETRANSMISSION: 1, DELIVERED: 2, OBSERVED: 9, OBSERVED_AGAIN: 10, RNR_NAK: 14, CNP_SENT: 15, CNP_RECEIVED: 16,
+  WINDOW: 18, STATE: 19, MESSAGE: 20};
+/** Kinds that are a vertical line in the graph of PSNs. */
+const LINES = new Set([KIND.CNP_SENT, KIND.CNP_RECEIVED, KIND.STATE]);
+/** Events in a block of which the least and the most PSN are known. */
+const BLOCK = 1024;
+
+/** The first place in the ascending `column` whose number is not below `value`. */
+function lowerBound(column, value) {
+  let low = 0, high = column.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (column[middle] < value) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+/** A connection of the data, with its columns as typed arrays, in the order of time. */
+class Connection {
+  constructor(data, texts) {
+    this.name = data.name;
+    this.peer = data.peer;
+    this.peerQpn = data.peer_qpn;
+    this.findings = data.findings;
+    this.texts = texts;
+    this.raw = data;
+    this.isPrepared = false;
+    this.counts = new Array(KINDS.length).fill(0);
+    for (const kind of data.kind) this.counts[kind]++;
+    this.length = data.kind.length;
+  }
+
+  /** The work that only a connection that is looked at is worth. */
+  prepare() {
+    if (this.isPrepared) return;
+    this.isPrepared = true;
+    const raw = this.raw;
+    // Places of evidence are those of the file; drawing wants the order of time.
+    const order = Uint32Array.from(raw.time.keys());
+    let isSorted = true;
+    for (let i = 1; i < raw.time.length; i++) isSorted = isSorted && raw.time[i - 1] <= raw.time[i];
+    if (!isSorted) order.sort((a, b) => raw.time[a] - raw.time[b] || a - b);
+    this.placeOf = new Uint32Array(order.length);
+    order.forEach((from, place) => { this.placeOf[from] = place; });
+    const column = (type, of) => type.from(order, place => of[place]);
+    this.time = column(Float64Array, raw.time);
+    this.kind = column(Uint8Array, raw.kind);
+    this.side = column(Uint8Array, raw.side);
+    this.psn = column(Uint32Array, raw.psn);
+    this.distance = column(Float64Array, raw.distance);
+    this.value = column(Float64Array, raw.value);
+    this.text = column(Uint32Array, raw.text);
+    this.raw = null;
+    this.fillBlocks();
+    this.fillSeries();
+  }
+
+  fillBlocks() {
+    this.blocks = [0, 1].map(() => ({least: [], most: []}));
+    for (let begin = 0; begin < this.length; begin += BLOCK) {
+      for (const side of [0, 1]) {
+        const [least, most] = this.scan(side, begin, Math.min(begin + BLOCK, this.length));
+        this.blocks[side].least.push(least);
+        this.blocks[side].most.push(most);
+      }
+    }
+  }
+
+  /** The least and the most PSN of that side among the events from `begin` to before `end`. */
+  scan(side, begin, end) {
+    let least = Infinity, most = -Infinity;
+    for (let i = begin; i < end; i++) {
+      if (this.side[i] !== side || KINDS[this.kind[i]].radius === 0) continue;
+      least = Math.min(least, this.distance[i]);
+      most = Math.max(most, this.distance[i]);
+    }
+    return [least, most];
+  }
+
+  extent(side, begin, end) {
+    const {least, most} = this.blocks[side];
+    const first = Math.ceil(begin / BLOCK), last = Math.floor(end / BLOCK);
+    if (first >= last) return this.scan(side, begin, end);
+    const parts = [this.scan(side, begin, first * BLOCK), this.scan(side, last * BLOCK, end)];
+    for (let block = first; block < last; block++) parts.push([least[block], most[block]]);
+    return [Math.min(...parts.map(part => part[0])), Math.max(...parts.map(part => part[1]))];
+  }
+
+  fillSeries() {
+    // Bytes of payload up to each packet, of requests sent, or else of those received.
+    const isSender = this.counts[KIND.SENT] + this.counts[KIND.OBSERVED] > 0;
+    const kinds = isSender ? [KIND.SENT, KIND.RETRANSMISSION, KIND.OBSERVED, KIND.OBSERVED_AGAIN] : [KIND.DELIVERED];
+    const bytes = {time: [], total: []}, steps = {time: [], value: []}, messages = [];
+    let total = 0;
+    for (let i = 0; i < this.length; i++) {
+      if (kinds.includes(this.kind[i])) {
+        total += this.value[i];
+        bytes.time.push(this.time[i]);
+        bytes.total.push(total);
+      } else if (this.kind[i] === KIND.WINDOW) {
+        steps.time.push(this.time[i]);
+        steps.value.push(this.value[i]);
+      } else if (this.kind[i] === KIND.MESSAGE) {
+        messages.push({begin: this.time[i] - this.value[i] / 1000, end: this.time[i], us: this.value[i], text: this.text[i]});
+      }
+    }
+    this.bytes = bytes;
+    this.steps = steps;
+    // They are acknowledged in the order in which they began, so that both columns ascend.
+    this.messages = messages;
+    this.messageBegins = Float64Array.from(messages, message => message.begin);
+    this.messageEnds = Float64Array.from(messages, message => message.end);
+    this.durations = Float64Array.from(messages, message => message.us).sort();
+  }
+
+  /** Mbit/s of payload in each of `count` parts of the time from `from` to `to`, in milliseconds. */
+  rates(from, to, count) {
+    const width = (to - from) / count, rates = [];
+    const upTo = time => {
+      const place = lowerBound(this.bytes.time, time);
+      return place === 0 ? 0 : this.bytes.total[place - 1];
+    };
+    let before = upTo(from);
+    for (let i = 1; i <= count; i++) {
+      const here = upTo(from + i * width);
+      rates.push((here - before) * 8 / 1000 / width);
+      before = here;
+    }
+    return rates;
+  }
+
+  /** Microseconds below which this part of the messages stayed. */
+  quantile(part) {
+    return this.durations[Math.min(this.durations.length - 1, Math.floor(part * this.durations.length))];
+  }
+
+  /** Bars of the distribution: powers of 2^(1/4) microseconds. */
+  distribution() {
+    const bars = new Map();
+    for (const us of this.durations) {
+      const power = Math.floor(Math.log2(Math.max(us, 0.001)) * 4);
+      bars.set(power, (bars.get(power) || 0) + 1);
+    }
+    return Array.from(bars, ([power, count]) => ({from: 2 ** (power / 4), to: 2 ** ((power + 1) / 4), count}));
+  }
+
+  /** What an event is, in a line. */
+  describe(place) {
+    const kind = this.kind[place], text = this.texts[this.text[place]];
+    const words = [`${this.time[place].toFixed(6)} ms`, KINDS[kind].name, text];
+    if (KINDS[kind].radius !== 0) words.push(`PSN ${this.psn[place]}`);
+    if (kind <= 11) words.push(`${this.value[place]} bytes`);
+    return words.filter(word => word !== "").join("  ");
+  }
+}
+
+/** The connections of the page. */
+function readModel(data) {
+  return {source: data.source, shortfall: data.shortfall,
+    connections: data.connections.map(connection => new Connection(connection, data.texts))};
+}
+
+if (typeof module !== "undefined") module.exports = {readModel, lowerBound, KINDS};

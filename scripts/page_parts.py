@@ -1,0 +1,45 @@
+#!/usr/bin/python3
+"""Makes a C++ header of an HTML page with its style and its scripts in it: what is before and what is behind @DATA@ there.
+
+usage: page_parts.py NAMESPACE PAGE.html PAGE.css SCRIPT.js... HEADER.h
+
+No other script and no other style can run in it: its Content-Security-Policy names the hashes of these.
+"""
+
+import base64
+import hashlib
+import pathlib
+import sys
+
+
+def digest(text):
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def literal(name, text):
+    """The text as a constant array of characters."""
+    data = text.encode()
+    lines = [", ".join(str(byte - 256 if byte > 127 else byte) for byte in data[at:at + 64]) for at in range(0, len(data), 64)]
+    return f"inline constexpr char {name}Text[] = {{\n" + ",\n".join(lines) + f"}};\n" \
+           f"inline constexpr std::string_view {name}({name}Text, sizeof {name}Text);\n"
+
+
+def main():
+    namespace, page, style, *scripts, header = sys.argv[1:]
+    style = pathlib.Path(style).read_text(encoding="utf-8")
+    scripts = [pathlib.Path(script).read_text(encoding="utf-8") for script in scripts]
+    for script in scripts:
+        assert "</script" not in script.lower()
+    text = pathlib.Path(page).read_text(encoding="utf-8")
+    text = text.replace("@STYLE_HASH@", digest(style)).replace("@SCRIPT_HASHES@", " ".join(map(digest, scripts)))
+    begin, rest = text.split("@DATA@")
+    begin = begin.replace("@STYLE@", style)
+    end = rest.replace("@SCRIPTS@", "\n".join(f"<script>{script}</script>" for script in scripts))
+    pathlib.Path(header).write_text(
+        f"// Made by page_parts.py.\n#pragma once\n#include <string_view>\nnamespace {namespace} {{\n"
+        + literal("kPageBegin", begin) + literal("kPageEnd", end) + f"}}  // namespace {namespace}\n",
+        encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
