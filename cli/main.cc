@@ -10,6 +10,7 @@
 #include "cli/become.h"
 #include "cli/capture_command.h"
 #include "cli/cc_command.h"
+#include "cli/completion_command.h"
 #include "cli/daemon_client.h"
 #include "cli/doctor_command.h"
 #include "cli/extcap.h"
@@ -17,6 +18,7 @@
 #include "cli/launch_error.h"
 #include "cli/opcode_command.h"
 #include "cli/port_command.h"
+#include "cli/reach_command.h"
 #include "cli/run.h"
 #include "cli/status_command.h"
 #include "cli/trace_command.h"
@@ -106,12 +108,14 @@ class Tools {
           extcap_(app),
           trace_(app),
           view_(app),
-          status_(app) {}
+          status_(app),
+          reach_(app),
+          completion_(app) {}
 
     /// Returns whether the command line named one of them.
     bool run() {
         return run(fault_) || run(port_) || run(cc_) || run(opcode_) || run(capture_) || run(extcap_) ||
-               run(trace_) || run(view_) || run(status_);
+               run(trace_) || run(view_) || run(status_) || run(reach_) || run(completion_);
     }
 
   private:
@@ -131,6 +135,8 @@ class Tools {
     launcher::TraceCommand trace_;
     launcher::ViewCommand view_;
     launcher::StatusCommand status_;
+    launcher::ReachCommand reach_;
+    launcher::CompletionCommand completion_;
 };
 
 int start(int argc, char** argv) {

@@ -2,20 +2,19 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <linux/nsfs.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <set>
 #include <string>
-#include <system_error>
-#include <utility>
-#include <vector>
 
 #include "cli/launch_error.h"
+#include "cli/placements.h"
 #include "os/unique_fd.h"
 
 namespace urnic::cli {
@@ -23,73 +22,20 @@ namespace fs = std::filesystem;
 
 namespace {
 
-[[noreturn]] void fail(const std::string& what, int error) {
+[[noreturn]] void refuse(const std::string& what, int error) {
     throw LaunchError(fmt::format("{}: {}", what, std::strerror(error)));
-}
-
-void bind_mount(const std::string& from, const fs::path& to) {
-    if (mount(from.c_str(), to.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) {
-        fail(fmt::format("cannot mount {} on {}", from, to.string()), errno);
-    }
-}
-
-void make_file(const fs::path& path) {
-    const UniqueFd file(open(path.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
-    if (!file) fail("cannot make " + path.string(), errno);
-}
-
-/// Puts `from` at `to`, which is not there, in a directory that can be written.
-void put_entry(const fs::path& from, const fs::path& to) {
-    const fs::file_status status = fs::symlink_status(from);
-    if (status.type() == fs::file_type::symlink) {
-        fs::create_symlink(fs::read_symlink(from), to);
-        return;
-    }
-    if (status.type() == fs::file_type::directory) {
-        fs::create_directory(to);
-    } else {
-        make_file(to);
-    }
-    bind_mount(from.string(), to);
-}
-
-/// Covers a directory in which nothing can be made (sysfs, the system's /dev) with one that has the same
-/// entries.
-void cover(const fs::path& directory) {
-    const UniqueFd covered(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!covered) fail("cannot open " + directory.string(), errno);
-    std::vector<fs::path> names;
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory)) {
-        names.push_back(entry.path().filename());
-    }
-    if (mount("urnic", directory.c_str(), "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=755,size=1m") != 0) {
-        fail("cannot mount a tmpfs on " + directory.string(), errno);
-    }
-    const fs::path source = fmt::format("/proc/self/fd/{}", covered.get());
-    for (const fs::path& name : names) put_entry(source / name, directory / name);
-}
-
-/// Puts the daemon's directory `from` at `to`, whether that is there or not. `covered`: directories that are
-/// ours already.
-void place(const fs::path& from, const fs::path& to, std::set<fs::path>& covered) {
-    if (!fs::is_directory(to)) {
-        // A directory made by root in the system's own /dev would be seen by everybody.
-        if (covered.insert(to.parent_path()).second) cover(to.parent_path());
-        fs::create_directory(to);
-    }
-    bind_mount(from.string(), to);
 }
 
 void write_map(const char* path, const std::string& text) {
     const UniqueFd file(open(path, O_WRONLY | O_CLOEXEC));
     if (!file || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-        fail(fmt::format("cannot write {} for a user namespace", path), errno);
+        refuse(fmt::format("cannot write {} for a user namespace", path), errno);
     }
 }
 
-void enter_namespaces() {
+void make_namespaces() {
     if (unshare(CLONE_NEWNS) == 0) return;
-    if (errno != EPERM) fail("cannot make a mount namespace", errno);
+    if (errno != EPERM) refuse("cannot make a mount namespace", errno);
     const uid_t uid = geteuid();
     const gid_t gid = getegid();
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
@@ -107,42 +53,85 @@ void enter_namespaces() {
     write_map("/proc/self/gid_map", fmt::format("{0} {0} 1", gid));
 }
 
-/// What the daemon's tree has: classes by name, the connection manager's, and the device files.
-std::vector<std::pair<fs::path, fs::path>> placements(const fs::path& run_dir) {
-    const fs::path tree = run_dir / "sysroot";
-    const fs::path classes = tree / "sys/class";
-    std::error_code missing;
-    std::vector<std::pair<fs::path, fs::path>> made;
-    for (const fs::directory_entry& entry : fs::directory_iterator(classes, missing)) {
-        if (entry.path().filename() != "misc") {
-            made.emplace_back(entry.path(), "/sys/class" / entry.path().filename());
+UniqueFd open_namespace(const std::string& process, const char* kind) {
+    const std::string path = fmt::format("/proc/{}/ns/{}", process, kind);
+    UniqueFd found(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!found && errno == ENOENT) {
+        throw LaunchError(fmt::format("there is no process {}: give the ID of one that runs", process));
+    }
+    if (!found) {
+        throw LaunchError(fmt::format("cannot open {}: {}; run this as root, or as the process's own user",
+                                      path, std::strerror(errno)));
+    }
+    return found;
+}
+
+bool are_same(const UniqueFd& one, const UniqueFd& other) {
+    struct stat first {};
+    struct stat second {};
+    return fstat(one.get(), &first) == 0 && fstat(other.get(), &second) == 0 &&
+           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+void join(const UniqueFd& space, int kind, pid_t pid) {
+    if (setns(space.get(), kind) == 0) return;
+    throw LaunchError(fmt::format("cannot enter the {} namespace of process {}: {}; run this as root{}",
+                                  kind == CLONE_NEWUSER ? "user" : "mount", pid, std::strerror(errno),
+                                  kind == CLONE_NEWUSER ? ", or as the user that made it" : ""));
+}
+
+void join_namespaces_of(pid_t pid) {
+    const UniqueFd mounts = open_namespace(std::to_string(pid), "mnt");
+    if (are_same(mounts, open_namespace("self", "mnt"))) {
+        throw LaunchError(fmt::format(
+            "process {} has no mount namespace of its own: whatever is mounted for it is seen by everybody. "
+            "Start "
+            "it anew with urnic run --mount, or if it is a service, with what urnic systemd-dropin prints",
+            pid));
+    }
+    const UniqueFd owner(ioctl(mounts.get(), NS_GET_USERNS));
+    if (!owner) {
+        throw LaunchError(fmt::format(
+            "cannot enter the namespaces of process {}: {}; run this outside of a container, as root or "
+            "as the process's own user",
+            pid, std::strerror(errno)));
+    }
+    if (!are_same(owner, open_namespace("self", "user"))) {
+        uid_t uid = 0;
+        (void)ioctl(owner.get(), NS_GET_OWNER_UID, &uid);
+        // Who has all rights in there decides what paths mean; root would make files where a link of theirs
+        // leads.
+        if (geteuid() == 0 && uid != 0) {
+            throw LaunchError(fmt::format(
+                "process {0} is in a user namespace of user {1}: run this as that user (setpriv --reuid={1} "
+                "--regid={1} --clear-groups urnic enter {0})",
+                pid, uid));
         }
+        join(owner, CLONE_NEWUSER, pid);
     }
-    if (missing) {
-        throw LaunchError(fmt::format("cannot read {}: {}; is a daemon running there?", classes.string(),
-                                      missing.message()));
-    }
-    for (const char* name : {"sys/class/misc/rdma_cm", "dev/infiniband"}) {
-        if (fs::is_directory(tree / name)) made.emplace_back(tree / name, fs::path("/") / name);
-    }
-    return made;
+    join(mounts, CLONE_NEWNS, pid);
 }
 
 }  // namespace
 
 void mount_rdma_tree(const fs::path& run_dir) {
-    try {
-        const auto places = placements(run_dir);
-        enter_namespaces();
-        // Nothing that is mounted from here on is seen outside, and what is mounted outside is not seen here.
-        if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
-            fail("cannot make the mounts of this namespace private", errno);
-        }
-        std::set<fs::path> covered;
-        for (const auto& [from, to] : places) place(from, to, covered);
-    } catch (const fs::filesystem_error& error) {
-        throw LaunchError(error.what());
+    Placements placements(run_dir);
+    make_namespaces();
+    // Nothing that is mounted from here on is seen outside, and what is mounted outside is not seen here.
+    if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+        refuse("cannot make the mounts of this namespace private", errno);
     }
+    placements.mount();
+}
+
+bool mount_rdma_tree_of(pid_t pid, const fs::path& run_dir) {
+    Placements placements(run_dir);
+    placements.hold();
+    join_namespaces_of(pid);
+    if (placements.are_mounted()) return false;
+    placements.keep_within();
+    placements.mount();
+    return true;
 }
 
 }  // namespace urnic::cli

@@ -1,6 +1,8 @@
 #include "os/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 
@@ -17,6 +19,46 @@ class FixedUsage : public CLI::Formatter {
   private:
     std::string usage_;
 };
+
+/// CLI11 puts the values of IsMember behind the type: "TEXT:{up,down}".
+std::vector<std::string> values_of(const std::string& type) {
+    std::vector<std::string> values;
+    const std::size_t begin = type.find(":{");
+    const std::size_t end = type.find('}', begin == std::string::npos ? 0 : begin);
+    if (begin == std::string::npos || end == std::string::npos) return values;
+    for (std::size_t at = begin + 2; at < end;) {
+        const std::size_t comma = std::min(type.find(',', at), end);
+        values.push_back(type.substr(at, comma - at));
+        at = comma + 1;
+    }
+    return values;
+}
+
+OptionText describe_option(const CLI::Option& option) {
+    OptionText text;
+    for (const std::string& name : option.get_snames()) text.names.push_back("-" + name);
+    for (const std::string& name : option.get_lnames()) text.names.push_back("--" + name);
+    text.is_positional = text.names.empty();
+    if (text.is_positional) text.names.push_back(option.get_name(true));
+    text.takes_value = option.get_items_expected_max() > 0;
+    text.repeats = option.get_items_expected_max() > 1;
+    const std::string type = option.get_type_name();
+    text.values = values_of(type);
+    text.type = type.substr(0, type.find(':'));
+    text.help = option.get_description();
+    return text;
+}
+
+CommandText describe_command(const CLI::App& app) {
+    CommandText text;
+    text.name = app.get_name();
+    text.help = app.get_description();
+    text.takes_foreign_words = app.get_prefix_command();
+    for (const CLI::Option* option : app.get_options()) text.options.push_back(describe_option(*option));
+    for (const CLI::App* command : app.get_subcommands(nullptr))
+        text.commands.push_back(describe_command(*command));
+    return text;
+}
 
 }  // namespace
 
@@ -119,6 +161,8 @@ void Command::footer(const std::string& text) const { app_->footer(text); }
 void Command::usage(const std::string& text) const { app_->formatter(std::make_shared<FixedUsage>(text)); }
 
 void Command::takes_foreign_words() const { app_->prefix_command(); }
+
+CommandText Command::describe() const { return describe_command(*app_); }
 
 bool Command::parsed() const { return app_->parsed(); }
 

@@ -46,6 +46,24 @@ class CommandLineOption {
     CLI::Option* option_;
 };
 
+/// What completion of a shell needs of a command line.
+struct OptionText {
+    std::vector<std::string> names;  // "-c", "--count"; "FILE" for a positional word
+    bool is_positional = false;
+    bool takes_value = false;
+    bool repeats = false;             // has any number of values
+    std::string type;                 // "FILE.toml", "TEXT"
+    std::vector<std::string> values;  // those that it may have, if it may not have others
+    std::string help;
+};
+struct CommandText {
+    std::string name;
+    std::string help;
+    std::vector<OptionText> options;
+    std::vector<CommandText> commands;
+    bool takes_foreign_words = false;
+};
+
 /// A program, or a command of one such as `urnic status`. Owned by its command line; without one it is only
 /// to be assigned to.
 class Command {
@@ -70,6 +88,7 @@ class Command {
     /// The first word that is no option of it and everything behind belong to another program: remaining().
     void takes_foreign_words() const;
 
+    [[nodiscard]] CommandText describe() const;
     /// Returns whether the command line names it.
     [[nodiscard]] bool parsed() const;
     [[nodiscard]] std::vector<std::string> remaining() const;

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "e2e"))
 
@@ -133,6 +134,49 @@ class Unit(harness.TestCase):
             self.expect_restart(pid)
         self.assertIn("Watchdog timeout", self.journal())
         self.assert_ok(self.as_alice("ibv_devinfo"))
+
+    def service(self, text, dropin=""):
+        """Installs other.service."""
+        directory = ROOT / "etc/systemd/system"
+        (directory / "other.service.d").mkdir(exist_ok=True)
+        (directory / "other.service").write_text(f"[Service]\n{text}\n", encoding="ascii")
+        (directory / "other.service.d/urnic.conf").write_text(dropin, encoding="ascii")
+        self.addCleanup(self.systemctl, "stop", "other")
+        self.assert_ok(self.systemctl("daemon-reload"))
+
+    def said_by_service(self, since):
+        return self.container.run("journalctl", "--boot", "--unit", "other", "--no-pager", "--output", "cat", "--since", f"@{since}").out
+
+    def test_a_service_with_a_drop_in(self):
+        """A static program, which no preloading reaches, and a program of libibverbs."""
+        self.configure(FABRIC)
+        self.start()
+        dropin = self.container.run("urnic", "systemd-dropin", "other")
+        self.assert_ok(dropin)
+        self.assertIn("SupplementaryGroups=rdma\n", dropin.out)
+        for program, user, words in (("list_rnics", "alice", ["urnic0", "urnic1"]), ("/usr/bin/ibv_devinfo -d urnic1", "alice", ["PORT_ACTIVE"])):
+            for text in ("", dropin.out):
+                since = int(time.time())
+                command = program if program.startswith("/") else f"/usr/local/bin/{program}"
+                self.service(f"Type=oneshot\nUser={user}\nExecStart=-{command}", text)
+                self.assert_ok(self.systemctl("start", "other"), text + self.said_by_service(since))
+                said = self.said_by_service(since)
+                self.assertEqual([word in said for word in words], [text != ""] * len(words), said)
+
+    def test_a_service_that_runs_is_entered(self):
+        self.configure(FABRIC)
+        self.start()
+        self.service("PrivateTmp=yes\nExecStart=/bin/sh -c 'until /usr/local/bin/list_rnics | grep urnic1; do sleep 0.1; done; exec sleep infinity'")
+        since = int(time.time())
+        self.assert_ok(self.systemctl("start", "other"))
+        self.assertNotIn("urnic1", self.said_by_service(since))
+        entered = self.container.run("urnic", "enter", "other")
+        self.assert_ok(entered)
+        self.assertTrue(harness.wait_until(lambda: "urnic1" in self.said_by_service(since), pause=0.2), self.said_by_service(since))
+        self.assertNotIn("urnic", self.container.run("list_rnics").out)
+        self.assert_ok(self.systemctl("stop", "other"))
+        stopped = self.container.run("urnic", "enter", "other")
+        self.assertIn("other.service does not run: systemctl start other.service", stopped.err)
 
     def test_stop(self):
         self.configure(FABRIC)
