@@ -71,7 +71,7 @@ int listen_http(const HttpAddress& address, UniqueFd& socket) {
 struct MetricsServer::Http {
     struct Connection {
         MHD_Connection* connection = nullptr;
-        TimeNs since = 0;  // when it began, or got its last answer
+        TimeNs since = 0;  // when it began
     };
     /// Of one request.
     struct Asked {
@@ -99,6 +99,9 @@ struct MetricsServer::Http {
     MHD_Daemon* daemon = nullptr;
     UniqueFd listener;
     std::vector<Connection> connections;
+    // One began or ended in the last run: a full table takes the listener out of the epoll set, and only a
+    // run that begins with room puts it back.
+    bool has_changed = false;
     std::vector<MHD_Connection*> waiting;  // for a text
     TimeNs waiting_since = 0;
 };
@@ -162,6 +165,7 @@ MHD_Result MetricsServer::Http::answer(void* self, MHD_Connection* connection, c
 void MetricsServer::Http::on_connection(void* self, MHD_Connection* connection, void** /*context*/,
                                         MHD_ConnectionNotificationCode code) {
     auto& http = *static_cast<Http*>(self);
+    http.has_changed = true;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         http.connections.push_back({connection, clock_now()});
     } else {
@@ -207,8 +211,9 @@ void MetricsServer::Http::loop() {
         }
         // Without a connection there is nothing to look at.
         const bool is_idle = connections.empty() && waiting.empty();
-        const auto wait_ms = std::min<MHD_UNSIGNED_LONG_LONG>(timeout_ms, kLookMs);
-        (void)::poll(ready.data(), ready.size(), is_idle ? -1 : static_cast<int>(wait_ms));
+        const auto look_ms = static_cast<int>(std::min<MHD_UNSIGNED_LONG_LONG>(timeout_ms, kLookMs));
+        const int idle_ms = has_changed ? 0 : -1;
+        (void)::poll(ready.data(), ready.size(), is_idle ? idle_ms : look_ms);
         if (ready[2].revents != 0) {
             break;
         }
@@ -218,6 +223,7 @@ void MetricsServer::Http::loop() {
         } else if (!waiting.empty() && clock_now() - waiting_since > kPatienceNs / 4) {
             resume_waiting();  // the control thread is busy: the last text will do
         }
+        has_changed = false;
         (void)MHD_run(daemon);
         cut_late();
     }

@@ -170,6 +170,8 @@ void Worker::swap_faults(std::uint32_t device, std::shared_ptr<const fault::Plan
         worker_device.is_faulty = true;
         ++impl_->attended_devices;
     }
+    // A worker that has nothing to do does not come round to it.
+    impl_->remove_drained_injectors();
 }
 
 void Worker::use_captures(const PacketCaptures& captures) {
