@@ -237,6 +237,7 @@ void Assembly::emulate_subnet(const NetworkConfig& network, dataplane::InProcess
     options.topology = topology_of(network, static_cast<std::uint32_t>(devices.size()));
     options.pool = frames;
     options.lmc = subnet.lmc;
+    options.has_external_sm = !devices.front()->port_state.managed;
     options.network.switches.life_time = subnet.switch_life;
     options.network.sl_to_vl = subnet.sl_to_vl;
     options.network.vl_high = subnet.vl_high;
@@ -252,7 +253,7 @@ void Assembly::emulate_subnet(const NetworkConfig& network, dataplane::InProcess
     auto made = std::make_unique<dataplane::EmulatedSubnet>(options, fabric, handoff);
     for (std::uint32_t i = 0; i < devices.size(); ++i) {
         devices[i]->port = &made->port(i);
-        devices[i]->has_umad = false;  // its switches have no agents yet
+        devices[i]->has_umad = options.has_external_sm;  // who manages it asks the switches
     }
     subnets_.emplace(network.fabric, std::move(made));
 }
@@ -282,6 +283,9 @@ void Assembly::list_networks(ControlState& control) const {
 
 void Assembly::route_groups(ControlState& control) {
     for (const auto& [name, subnet] : subnets_) {
+        if (subnet->has_external_sm()) {
+            continue;
+        }
         subnet_routes_.push_back(std::make_unique<SubnetRoutes>(*subnet));
         SubnetRoutes& routes = *subnet_routes_.back();
         std::uint32_t rnic = 0;
@@ -305,29 +309,28 @@ void Assembly::route_groups(ControlState& control) {
     }
 }
 
-std::vector<InfinibandFabric> Assembly::infiniband_fabrics() const {
+std::vector<InfinibandFabric> Assembly::infiniband_fabrics(const ControlState& control) const {
     std::vector<InfinibandFabric> result;
     for (const auto& [name, fabric] : fabrics_) {
-        if (subnets_.contains(name)) {
-            continue;  // its switches have no agents yet
-        }
-        InfinibandFabric listed;
-        listed.name = name;
+        std::vector<std::uint32_t> devices;
+        bool has_external_sm = false;
         // In the order of the fabric's ports: add_fabrics() has made it.
         for (const auto& device : devices_) {
             if (device->is_infiniband() && fabric_of_.contains(device->index) &&
                 fabric_of_.at(device->index) == name) {
-                listed.devices.push_back(device->index);
-                listed.has_external_sm = !device->port_state.managed;
+                devices.push_back(device->index);
+                has_external_sm = !device->port_state.managed;
             }
         }
-        if (!listed.devices.empty()) {
-            listed.set_forwarding = [to = fabric.get()](std::uint16_t lid,
-                                                        std::optional<std::uint32_t> port) {
-                to->set_forwarding(lid, port);
-            };
-            result.push_back(std::move(listed));
+        const auto subnet = subnets_.find(name);
+        // Switches of emulated subnets have agents where somebody manages them.
+        if (devices.empty() || (subnet != subnets_.end() && !has_external_sm)) {
+            continue;
         }
+        result.push_back(subnet == subnets_.end()
+                             ? fabric_of(name, std::move(devices), *fabric)
+                             : fabric_of(name, std::move(devices), control, *subnet->second));
+        result.back().has_external_sm = has_external_sm;
     }
     return result;
 }

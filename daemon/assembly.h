@@ -45,7 +45,7 @@ class Assembly {
     void route_groups(ControlState& control);
 
     /// The fabrics of InfiniBand, for who manages their subnets.
-    [[nodiscard]] std::vector<InfinibandFabric> infiniband_fabrics() const;
+    [[nodiscard]] std::vector<InfinibandFabric> infiniband_fabrics(const ControlState& control) const;
 
     /// Runs `function` on each thread that ports have, one after the other.
     void run_on_port_threads(FunctionRef function) const;

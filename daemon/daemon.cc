@@ -215,7 +215,7 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     sysroot_->write();
     control_.observers.push_back(&*sysroot_);
     devices_->monitor_links(control_);
-    if (std::vector<InfinibandFabric> fabrics = devices_->infiniband_fabrics(); !fabrics.empty()) {
+    if (std::vector<InfinibandFabric> fabrics = devices_->infiniband_fabrics(control_); !fabrics.empty()) {
         try {
             subnets_.emplace(control_, std::move(fabrics), run_dir_.sysroot_path());
         } catch (const std::system_error& error) {

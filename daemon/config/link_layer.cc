@@ -108,12 +108,12 @@ void finish_link_layers(Config& config) {
             [&](const NetworkConfig& each) { return rnic.is_infiniband && each.fabric == rnic.port_device; });
         if (network != config.networks.end()) {
             rnic.lmc = network->subnet.lmc;
-            if (rnic.has_external_sm) {
-                throw ParseError{{rnic.line, 1},
-                                 fmt::format("{} has subnet_manager = \"external\", and its fabric \"{}\" a "
-                                             "[[network]], whose switches have no agents: leave one of them "
-                                             "out",
-                                             rnic.name, network->fabric)};
+            if (rnic.has_external_sm && rnic.lmc != 0) {
+                throw ParseError{
+                    {rnic.line, 1},
+                    fmt::format("{} has subnet_manager = \"external\", which chooses the LMC: leave "
+                                "'lmc' out of the [[network]] of fabric \"{}\"",
+                                rnic.name, network->fabric)};
             }
         }
         const std::uint32_t lids = 1U << rnic.lmc;

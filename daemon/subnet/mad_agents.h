@@ -74,8 +74,8 @@ class MadFile {
         std::uint32_t agent = 0;
         subnet::MadPacket packet;  // addresses
         subnet::RmppSender sender;
-        std::uint32_t retries = 0;   // left
-        TimeNs deadline = kNever;    // of the next ACK
+        std::uint32_t retries = 0;  // left
+        TimeNs deadline = kNever;   // of the next ACK
     };
     struct Incoming {
         std::uint64_t transaction_id = 0;
@@ -91,8 +91,8 @@ class MadFile {
     void take_segment(std::uint32_t agent, const subnet::MadPacket& packet, TimeNs now);
     void pump(Outgoing& outgoing);
     /// Returns false if too many are under way.
-    bool start_message(std::uint32_t agent, std::span<const std::byte> message, const subnet::MadPacket& packet,
-                       TimeNs now);
+    bool start_message(std::uint32_t agent, std::span<const std::byte> message,
+                       const subnet::MadPacket& packet, TimeNs now);
     void finish_request(std::uint64_t transaction_id);
     void give(std::uint32_t agent, const subnet::MadPacket& from, std::span<const std::byte> message);
 

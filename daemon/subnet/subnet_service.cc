@@ -20,14 +20,17 @@ using subnet::PortCounter;
 constexpr TimeNs kRoundNs = 2'000'000;
 constexpr std::size_t kPacketsPerStep = 32;
 constexpr std::uint16_t kLidsPerBlock = 64;
+constexpr std::size_t kMlidsPerBlock = 32;
 
 std::uint64_t host_order(std::uint64_t guid) {
     return std::endian::native == std::endian::little ? __builtin_bswap64(guid) : guid;
 }
 
-/// Of a fabric's switch: its first RNIC's with another bit of the company's part, so that it is nobody
-/// else's.
-std::uint64_t switch_guid(std::uint64_t first_rnic_guid) { return first_rnic_guid ^ 0x0400'0000'0000'0000; }
+/// Of a fabric's switches: its first RNIC's with another bit of the company's part, so that it is nobody
+/// else's, and a number where all RNICs have the same (EUI-64 of a MAC).
+std::uint64_t switch_guid(std::uint64_t first_rnic_guid, std::uint32_t at) {
+    return first_rnic_guid ^ 0x0400'0000'0000'0000 ^ std::uint64_t{at} << 24U;
+}
 
 struct CounterName {
     PortCounter counter;
@@ -85,49 +88,92 @@ SubnetService::~SubnetService() {
 
 void SubnetService::add_fabric(std::uint32_t index) {
     const InfinibandFabric& fabric = fabrics_[index];
-    subnet::NodeOptions of_switch;
-    of_switch.type = mad::kSwitch;
-    of_switch.num_ports = static_cast<std::uint8_t>(fabric.devices.size());
-    of_switch.description = "urnic switch of " + fabric.name;
-    of_switch.guid = switch_guid(host_order(control_.devices.at(fabric.devices.front())->device->node_guid));
-    const subnet::NodeId switch_node = subnet_.add(of_switch);
-    switches_.push_back(switch_node);
-    for (std::uint32_t i = 0; i < fabric.devices.size(); ++i) {
-        RnicState& rnic = *control_.devices.at(fabric.devices[i]);
-        const dataplane::Device& device = *rnic.device;
+    std::vector<subnet::NodeId> switches;
+    for (std::uint32_t at = 0; at < fabric.switches.size(); ++at) {
         subnet::NodeOptions options;
-        options.guid = host_order(device.node_guid);
-        options.description = device.name;
-        options.pkeys = device.pkeys;
-        options.port.lid = device.subnet.lid;
-        options.port.mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
-        const auto switch_port = static_cast<std::uint8_t>(i + 1);
-        ports_.push_back({subnet_.add(options), &rnic, index, switch_port});
-        subnet_.connect(ports_.back().node, 1, switch_node, switch_port);
-        if (!fabric.has_external_sm) {
-            subnet_.node(switch_node).linear.at(device.subnet.lid) = switch_port;
-            subnet_.node(switch_node).ports[switch_port].info.port_state = mad::kActive;
-            mad::PortInfo& info = subnet_.node(ports_.back().node).ports[1].info;
-            info.port_state = mad::kActive;
-            info.master_sm_lid = control_.devices.at(fabric.devices.front())->device->subnet.lid;
-        }
-        sync(ports_.back(), false);
+        options.type = mad::kSwitch;
+        options.num_ports = fabric.switches[at].num_ports;
+        options.description = fabric.switches[at].description;
+        options.guid =
+            switch_guid(host_order(control_.devices.at(fabric.devices.front())->device->node_guid), at);
+        options.port.vl_cap = fabric.vl_cap;
+        switches.push_back(subnet_.add(options));
+        switches_.push_back({switches.back(), index, at});
+    }
+    for (const auto& [a, b] : fabric.cables) {
+        subnet_.connect(switches[a.at], a.port, switches[b.at], b.port);
+    }
+    for (std::uint32_t number = 0; number < fabric.devices.size(); ++number) {
+        add_port(index, number, switches);
     }
     administrators_.push_back(nullptr);
     if (!fabric.has_external_sm) {
         add_administrator(index);
+    } else {
+        take_trunks(index);
+    }
+}
+
+void SubnetService::add_port(std::uint32_t index, std::uint32_t number,
+                             const std::vector<subnet::NodeId>& switches) {
+    const InfinibandFabric& fabric = fabrics_[index];
+    RnicState& rnic = *control_.devices.at(fabric.devices[number]);
+    const dataplane::Device& device = *rnic.device;
+    const InfinibandFabric::SwitchPort uplink = fabric.uplinks[number];
+    const subnet::NodeId switch_node = switches[uplink.at];
+    subnet::NodeOptions options;
+    options.guid = host_order(device.node_guid);
+    options.description = device.name;
+    options.pkeys = device.pkeys;
+    options.port.lid = device.subnet.lid;
+    options.port.mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
+    options.port.vl_cap = fabric.vl_cap;
+    ports_.push_back({subnet_.add(options), &rnic, index, number, switch_node, uplink.port});
+    subnet_.connect(ports_.back().node, 1, switch_node, uplink.port);
+    // One switch joins the ports of a fabric that is managed here.
+    if (!fabric.has_external_sm) {
+        subnet_.node(switch_node).linear.at(device.subnet.lid) = uplink.port;
+        subnet_.node(switch_node).ports[uplink.port].info.port_state = mad::kActive;
+        mad::PortInfo& info = subnet_.node(ports_.back().node).ports[1].info;
+        info.port_state = mad::kActive;
+        info.master_sm_lid = control_.devices.at(fabric.devices.front())->device->subnet.lid;
+    }
+    sync(ports_.back(), false);
+}
+
+/// `urnic port` takes links between switches down and up where a subnet manager sees them go.
+void SubnetService::take_trunks(std::uint32_t index) {
+    const InfinibandFabric& fabric = fabrics_[index];
+    for (EmulatedNetworkInfo& network : control_.networks) {
+        if (network.fabric != fabric.name) {
+            continue;
+        }
+        network.set_link = [this, index](std::uint32_t port, bool up) {
+            const InfinibandFabric& of = fabrics_[index];
+            const InfinibandFabric::SwitchPort& trunk = of.trunks.at(port - of.devices.size());
+            const auto at = std::find_if(switches_.begin(), switches_.end(), [&](const Switch& candidate) {
+                return candidate.fabric == index && candidate.at == trunk.at;
+            });
+            subnet_.set_enabled(at->node, trunk.port, up, clock_now());
+            run();
+        };
     }
 }
 
 void SubnetService::add_administrator(std::uint32_t index) {
-    const subnet::NodeId switch_node = switches_[index];
-    std::vector<const subnet::Node*> nodes{&subnet_.node(switch_node)};
+    std::vector<const subnet::Node*> nodes;
+    for (const Switch& each : switches_) {
+        if (each.fabric == index) {
+            nodes.push_back(&subnet_.node(each.node));
+        }
+    }
+    subnet::NodeId home = 0;
     for (const Port& port : ports_) {
         if (port.fabric == index) {
             nodes.push_back(&subnet_.node(port.node));
+            home = port.number == 0 ? port.node : home;
         }
     }
-    const subnet::NodeId home = switch_node + 1;
     administrators_[index] = std::make_unique<subnet::SubnetAdministrator>(
         subnet_.node(home), std::move(nodes),
         [this, home](const subnet::MadPacket& packet) { subnet_.send(home, packet); });
@@ -135,10 +181,10 @@ void SubnetService::add_administrator(std::uint32_t index) {
 
 /// Who administers the subnet at this port: nobody any more once a program has become its manager elsewhere.
 subnet::SubnetAdministrator* SubnetService::administrator_at(const Port& port) {
-    const bool is_home = port.node == switches_[port.fabric] + 1;
     const subnet::Node& node = subnet_.node(port.node);
-    return is_home && node.has_lid(node.ports[1].info.master_sm_lid) ? administrators_[port.fabric].get()
-                                                                     : nullptr;
+    return port.number == 0 && node.has_lid(node.ports[1].info.master_sm_lid)
+               ? administrators_[port.fabric].get()
+               : nullptr;
 }
 
 SubnetService::Port* SubnetService::port_of_node(subnet::NodeId node) {
@@ -175,7 +221,7 @@ void SubnetService::run() {
 }
 
 void SubnetService::arm(bool has_more) {
-    TimeNs next = has_more ? clock_now() : umads_->next_event();
+    TimeNs next = has_more ? clock_now() : std::min(umads_->next_event(), subnet_.next_event());
     for (const auto& administrator : administrators_) {
         next = administrator == nullptr ? next : std::min(next, administrator->next_event());
     }
@@ -203,6 +249,7 @@ void SubnetService::sync(Port& port, bool is_reregister) {
     own.sm_sl = info.master_sm_sl;
     own.capability_mask = info.capability_mask;
     own.state = info.port_state;
+    fabrics_[port.fabric].wire->set_rnic_port(port.number, info);
     tell(port, has_new_lid ? std::optional(AsyncEventType::kLidChange) : std::nullopt);
     if (has_new_sm) {
         tell(port, AsyncEventType::kSmChange);
@@ -228,33 +275,66 @@ void SubnetService::on_change(subnet::NodeId node, const subnet::Change& change)
         }
         return;
     }
-    const auto fabric = static_cast<std::uint32_t>(
-        std::distance(switches_.begin(), std::find(switches_.begin(), switches_.end(), node)));
-    if (change.kind == subnet::Change::Kind::kLinear) {
-        write_forwarding(fabric, change.block);
+    if (const Switch* const at = switch_of_node(node); at != nullptr) {
+        on_switch_change(*at, change);
     }
-    if (change.kind == subnet::Change::Kind::kSwitch) {
-        // Its top may be another.
-        for (std::uint16_t block = 0; block < subnet::kLinearFdbCap / kLidsPerBlock; ++block) {
-            write_forwarding(fabric, block);
+}
+
+const SubnetService::Switch* SubnetService::switch_of_node(subnet::NodeId node) const {
+    const auto at = std::find_if(switches_.begin(), switches_.end(),
+                                 [&](const Switch& candidate) { return candidate.node == node; });
+    return at == switches_.end() ? nullptr : &*at;
+}
+
+void SubnetService::on_switch_change(const Switch& at, const subnet::Change& change) {
+    using Kind = subnet::Change::Kind;
+    switch (change.kind) {
+        case Kind::kPort:
+            on_port_state(at.node, change.port);
+            return;
+        case Kind::kLinear:
+            write_linear(at, static_cast<std::uint16_t>(change.block * kLidsPerBlock), kLidsPerBlock);
+            return;
+        case Kind::kSwitch:
+            // Its top may be another.
+            write_linear(at, 0, subnet::kLinearFdbCap);
+            return;
+        case Kind::kMulticast:
+            write_multicast(at, change.block);
+            return;
+        default:
+            return;  // kept, not followed
+    }
+}
+
+void SubnetService::write_linear(const Switch& at, std::uint16_t first, std::size_t count) {
+    const subnet::Node& node = subnet_.node(at.node);
+    std::vector<std::uint8_t> ports(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        ports[i] = node.forward(static_cast<std::uint16_t>(first + i));
+    }
+    fabrics_[at.fabric].wire->set_linear(at.at, first, ports);
+}
+
+/// A block of MLIDs: its ports come in masks of 16, one for each position.
+void SubnetService::write_multicast(const Switch& at, std::uint16_t block) {
+    const subnet::Node& node = subnet_.node(at.node);
+    std::array<SubnetWire::Ports, kMlidsPerBlock> ports;
+    const std::size_t first = std::size_t{block} * kMlidsPerBlock;
+    for (std::size_t port = 1; port <= node.num_ports(); ++port) {
+        for (std::size_t i = 0; i < ports.size(); ++i) {
+            ports[i][port] = (node.multicast[port / 16][first + i] >> port % 16 & 1U) != 0;
         }
     }
+    fabrics_[at.fabric].wire->set_multicast(
+        at.at, static_cast<std::uint16_t>(subnet::SaGroups::kFirstMlid + first), ports);
 }
 
-void SubnetService::write_forwarding(std::uint32_t fabric, std::uint16_t block) {
-    const subnet::Node& node = subnet_.node(switches_.at(fabric));
-    for (std::uint16_t i = 0; i < kLidsPerBlock; ++i) {
-        const auto lid = static_cast<std::uint16_t>(block * kLidsPerBlock + i);
-        const std::uint8_t port = node.forward(lid);
-        fabrics_[fabric].set_forwarding(lid, port == 0 || port == subnet::kNoPort
-                                                 ? std::nullopt
-                                                 : std::optional<std::uint32_t>(port - 1U));
-    }
-}
-
-void SubnetService::on_port_state(subnet::NodeId node, std::uint8_t /*port*/) {
+void SubnetService::on_port_state(subnet::NodeId node, std::uint8_t number) {
     if (Port* port = port_of_node(node); port != nullptr) {
         sync(*port, false);
+    } else if (const Switch* const at = switch_of_node(node); at != nullptr && number != 0) {
+        fabrics_[at->fabric].wire->set_switch_port(at->at, number, subnet_.node(node).ports[number].info);
     }
 }
 
@@ -269,7 +349,7 @@ void SubnetService::on_link(RnicState& rnic, bool has_link) {
     }
     if (has_link && !fabrics_[port->fabric].has_external_sm) {
         subnet_.node(port->node).ports[1].info.port_state = mad::kActive;
-        subnet_.node(switches_[port->fabric]).ports[port->switch_port].info.port_state = mad::kActive;
+        subnet_.node(port->switch_node).ports[port->switch_port].info.port_state = mad::kActive;
         sync(*port, false);
     }
     run();
@@ -291,9 +371,12 @@ bool SubnetService::deliver(subnet::NodeId node, const subnet::MadPacket& packet
 /// A switch's port counts what its RNIC counts, the other way round.
 void SubnetService::read_counters(subnet::NodeId node, std::uint8_t port, subnet::PortCounterValues& values) {
     const auto is_meant = [&](const Port& candidate) {
-        return candidate.node == node ||
-               (switches_[candidate.fabric] == node && candidate.switch_port == port);
+        return candidate.node == node || (candidate.switch_node == node && candidate.switch_port == port);
     };
+    const Switch* const at = switch_of_node(node);
+    if (at != nullptr && fabrics_[at->fabric].wire->read_counters(at->at, port, values)) {
+        return;
+    }
     const auto found = std::find_if(ports_.begin(), ports_.end(), is_meant);
     if (found == ports_.end()) {
         return;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/state/control_state.h"
+#include "daemon/subnet/infiniband_fabric.h"
 #include "daemon/subnet/umad_server.h"
 #include "os/event_loop.h"
 #include "os/timer_fd.h"
@@ -17,15 +18,6 @@
 #include "rnic/subnet/subnet_administrator.h"
 
 namespace urnic::daemon {
-
-/// A fabric of InfiniBand: one switch, whose port i + 1 has devices[i].
-struct InfinibandFabric {
-    std::string name;
-    std::vector<std::uint32_t> devices;  // Device::index
-    bool has_external_sm = false;
-    /// Packets to the LID go to devices[port]; nullopt: nowhere.
-    std::function<void(std::uint16_t lid, std::optional<std::uint32_t> port)> set_forwarding;
-};
 
 class SubnetService final : private subnet::SubnetHost, private RnicObserver {
   public:
@@ -41,10 +33,18 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver {
         subnet::NodeId node = 0;
         RnicState* rnic = nullptr;
         std::uint32_t fabric = 0;
+        std::uint32_t number = 0;  // on the fabric
+        subnet::NodeId switch_node = 0;
         std::uint8_t switch_port = 0;
+    };
+    struct Switch {
+        subnet::NodeId node = 0;
+        std::uint32_t fabric = 0;
+        std::uint32_t at = 0;  // in InfinibandFabric::switches
     };
 
     void add_fabric(std::uint32_t index);
+    void add_port(std::uint32_t index, std::uint32_t number, const std::vector<subnet::NodeId>& switches);
     void add_administrator(std::uint32_t index);
     [[nodiscard]] subnet::SubnetAdministrator* administrator_at(const Port& port);
     [[nodiscard]] Port* port_of_node(subnet::NodeId node);
@@ -53,7 +53,11 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver {
     void arm(bool has_more);
     void tell(const Port& port, std::optional<AsyncEventType> event);
     void sync(Port& port, bool is_reregister);
-    void write_forwarding(std::uint32_t fabric, std::uint16_t block);
+    void take_trunks(std::uint32_t fabric);
+    void write_linear(const Switch& at, std::uint16_t first, std::size_t count);
+    void write_multicast(const Switch& at, std::uint16_t block);
+    void on_switch_change(const Switch& at, const subnet::Change& change);
+    [[nodiscard]] const Switch* switch_of_node(subnet::NodeId node) const;
 
     void on_change(subnet::NodeId node, const subnet::Change& change) override;
     void on_port_state(subnet::NodeId node, std::uint8_t port) override;
@@ -66,8 +70,8 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver {
 
     ControlState& control_;
     std::vector<InfinibandFabric> fabrics_;
-    std::vector<subnet::NodeId> switches_;  // by fabric
-    std::vector<Port> ports_;               // by umad
+    std::vector<Switch> switches_;
+    std::vector<Port> ports_;  // by umad
     subnet::Subnet subnet_{*this};
     /// Of fabrics that no program manages; by fabric, nullptr of the others. It is at the first RNIC's port.
     std::vector<std::unique_ptr<subnet::SubnetAdministrator>> administrators_;

@@ -8,8 +8,8 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 #include <system_error>
+#include <utility>
 
 #include "daemon/state/user.h"
 #include "os/log.h"
@@ -205,7 +205,7 @@ int UmadServer::call(abi::UmadCall& call) {
         case abi::UmadCommand::kRegister: {
             ib_user_mad_reg_req request{};
             std::memcpy(&request, call.argument, sizeof request);
-            agent = {request.qpn,          request.mgmt_class,  request.mgmt_class_version,
+            agent = {request.qpn,          request.mgmt_class,          request.mgmt_class_version,
                      request.rmpp_version, oui_of_request(request.oui), {}};
             static_assert(sizeof request.method_mask == sizeof agent.methods);
             std::memcpy(agent.methods.data(), request.method_mask, sizeof agent.methods);

@@ -46,7 +46,8 @@ struct EmulatedSubnet::Impl final : netsim::IbNetworkOutbox {
             switch_port().set_multicast_lids(lids);
         }
         void set_link(std::uint32_t queue, bool up) override {
-            if (queue == 0) {
+            // A manager makes a port active when its link has long been up: EmulatedSubnet::set_state().
+            if (queue == 0 && !network().has_external_sm) {
                 network().set_link(network().hosts[index()], 1, up);
             }
         }
@@ -90,11 +91,13 @@ struct EmulatedSubnet::Impl final : netsim::IbNetworkOutbox {
 
     InProcessSwitch& wire;
     rte_mempool* pool;
+    bool has_external_sm;
     TimeNs now = 0;   // that it is
     TimeNs time = 0;  // that the network has come to
     std::unique_ptr<netsim::IbNetwork> network;
     netsim::SubnetPlan plan;
-    std::vector<netsim::NodeIndex> hosts;     // by port
+    std::vector<netsim::NodeIndex> hosts;  // by port
+    std::vector<netsim::NodeIndex> switches;
     std::vector<std::uint32_t> port_of_node;  // of the hosts
     std::vector<Trunk> trunks;
     std::vector<std::string> trunk_names;
@@ -110,6 +113,7 @@ struct EmulatedSubnet::Impl final : netsim::IbNetworkOutbox {
 EmulatedSubnet::Impl::Impl(const Options& options, InProcessSwitch& wire_of_all, WorkerHandoff& handoff)
     : wire(wire_of_all),
       pool(options.pool),
+      has_external_sm(options.has_external_sm),
       hosts(options.topology.hosts()),
       port_of_node(options.topology.nodes.size()),
       rings(static_cast<std::uint32_t>(options.lids.size()), handoff),
@@ -124,14 +128,22 @@ EmulatedSubnet::Impl::Impl(const Options& options, InProcessSwitch& wire_of_all,
         throw SetupError("cannot emulate a subnet: its topology has another number of hosts than RNICs");
     }
     network = std::make_unique<netsim::IbNetwork>(topology, options.network, *this);
-    plan = netsim::make_subnet_plan(topology, options.lids, options.lmc);
-    netsim::set_linear_routes(*network, plan, netsim::find_linear_routes(*network, plan));
-    netsim::activate_ports(*network, 0);
+    if (has_external_sm) {
+        plan.lids.resize(topology.nodes.size());
+        plan.lmcs.resize(topology.nodes.size());
+    } else {
+        plan = netsim::make_subnet_plan(topology, options.lids, options.lmc);
+        netsim::set_linear_routes(*network, plan, netsim::find_linear_routes(*network, plan));
+        netsim::activate_ports(*network, 0);
+    }
     for (std::uint32_t i = 0; i < hosts.size(); ++i) {
         port_of_node[hosts[i]] = i;
         ports.push_back(std::make_unique<RnicPort>(*this, i));
     }
     for (netsim::NodeIndex node = 0; node < topology.nodes.size(); ++node) {
+        if (!topology.nodes[node].is_host) {
+            switches.push_back(node);
+        }
         netsim::IbPortNumber number = 1;
         for (const netsim::TopologyPort& port : network->routes().ports(node)) {
             const netsim::TopologyNode& there = topology.nodes[port.neighbour];
@@ -166,7 +178,7 @@ void EmulatedSubnet::Impl::drop(TimeNs /*at*/, netsim::NodeIndex /*node*/, netsi
     free(static_cast<Item&>(packet));
 }
 
-// Switches have no agent yet.
+// Management packets have ways of their own (docs/adr/0033).
 void EmulatedSubnet::Impl::to_management(TimeNs /*at*/, netsim::NodeIndex /*node*/,
                                          netsim::IbPortNumber /*ingress*/, netsim::IbNetworkPacket& packet) {
     free(static_cast<Item&>(packet));
@@ -378,6 +390,51 @@ void EmulatedSubnet::set_linear_routes(const netsim::LinearRoutes& routes) {
 
 void EmulatedSubnet::set_multicast_routes(netsim::Lid mlid, const netsim::MulticastRoutes& routes) {
     netsim::set_multicast_routes(*impl_->network, mlid, routes);
+}
+
+bool EmulatedSubnet::has_external_sm() const { return impl_->has_external_sm; }
+const std::vector<netsim::NodeIndex>& EmulatedSubnet::switches() const { return impl_->switches; }
+
+void EmulatedSubnet::set_linear(netsim::NodeIndex at, netsim::Lid first,
+                                std::span<const std::uint8_t> ports) {
+    netsim::IbSwitch& there = *impl_->network->switch_at(at);
+    for (std::size_t i = 0; i < ports.size(); ++i) {
+        // Of ports that the switch does not have, nothing comes.
+        const bool has_port = ports[i] <= there.num_ports();
+        there.linear().set(static_cast<netsim::Lid>(first + i), has_port ? ports[i] : netsim::kNoIbPort);
+    }
+}
+
+void EmulatedSubnet::set_multicast(netsim::NodeIndex at, netsim::Lid first,
+                                   std::span<const netsim::MulticastForwardingTable::Ports> ports) {
+    for (std::size_t i = 0; i < ports.size(); ++i) {
+        impl_->network->switch_at(at)->multicast().set(static_cast<netsim::Lid>(first + i), ports[i]);
+    }
+}
+
+void EmulatedSubnet::set_state(netsim::NodeIndex node, netsim::IbPortNumber port, netsim::IbPortState state) {
+    using enum netsim::IbPortState;
+    netsim::IbNetwork& network = *impl_->network;
+    impl_->time = std::max(impl_->time, impl_->now);
+    const bool begins_anew = state == kInit && network.port(node, port).state() > kInit;
+    if (state == kDown || begins_anew) {
+        network.enable(impl_->time, node, port, false);
+    }
+    if (state == kDown) {
+        return;
+    }
+    network.enable(impl_->time, node, port, true);
+    for (const netsim::IbPortState step : {kArmed, kActive}) {
+        if (step <= state) {
+            (void)network.set_state(impl_->time, node, port, step);
+        }
+    }
+}
+
+void EmulatedSubnet::set_lid(std::uint32_t rnic, netsim::Lid lid, std::uint8_t lmc) {
+    const netsim::NodeIndex node = impl_->hosts.at(rnic);
+    impl_->plan.lids[node] = lid;
+    impl_->plan.lmcs[node] = lmc;
 }
 
 }  // namespace urnic::dataplane

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ class EmulatedSubnet {
         std::uint8_t lmc = 0;
         /// In the network at once; beyond that they wait in their RNIC.
         std::uint32_t frames = EmulatedNetwork::kFrames;
+        /// A subnet manager rules it: switches begin without routes, ports stay in Init, and `lids` are 0.
+        bool has_external_sm = false;
         rte_mempool* pool = nullptr;  // for copies of frames that several RNICs get on different VLs
     };
 
@@ -58,6 +61,17 @@ class EmulatedSubnet {
     /// Fills the tables of the switches.
     void set_linear_routes(const netsim::LinearRoutes& routes);
     void set_multicast_routes(netsim::Lid mlid, const netsim::MulticastRoutes& routes);
+
+    // --- For a subnet manager.
+    [[nodiscard]] bool has_external_sm() const;
+    /// In the order of the topology.
+    [[nodiscard]] const std::vector<netsim::NodeIndex>& switches() const;
+    void set_linear(netsim::NodeIndex at, netsim::Lid first, std::span<const std::uint8_t> ports);
+    void set_multicast(netsim::NodeIndex at, netsim::Lid first,
+                       std::span<const netsim::MulticastForwardingTable::Ports> ports);
+    /// Down disables the port, and Init, where it was beyond, trains its link anew.
+    void set_state(netsim::NodeIndex node, netsim::IbPortNumber port, netsim::IbPortState state);
+    void set_lid(std::uint32_t rnic, netsim::Lid lid, std::uint8_t lmc);
 
   private:
     struct Impl;

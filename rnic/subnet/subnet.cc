@@ -103,12 +103,21 @@ void Subnet::send(NodeId from, MadPacket packet) {
 }
 
 bool Subnet::advance(TimeNs now, std::size_t count) {
+    send_late_traps(now);
     for (; count != 0 && !under_way_.empty(); --count) {
         const UnderWay packet = under_way_.front();
         under_way_.pop_front();
         arrive(packet, now);
     }
     return !under_way_.empty();
+}
+
+TimeNs Subnet::next_event() const {
+    TimeNs next = kNever;
+    for (const auto& place : places_) {
+        next = place->has_late_trap ? std::min(next, place->next_trap) : next;
+    }
+    return next;
 }
 
 void Subnet::arrive(const UnderWay& from, TimeNs now) {
@@ -267,14 +276,29 @@ void Subnet::set_connected_and_tell(NodeId id, std::uint8_t port, bool is_connec
     }
     host_.on_port_state(id, port);
     if (node(id).is_switch()) {
-        std::array<std::byte, 54> details{};
-        store_be16(details.data(), node(id).lid());
-        send_trap(id, 1, 128, details, now);
+        send_link_trap(id, now);
     }
 }
 
-/// To the master subnet manager (IBA 14.3.11): one a subnet timeout. That of a switch whose ports change more
-/// often is not missed: SwitchInfo:PortStateChange stays.
+/// A link that changes again within a subnet timeout is told of when that is over: the subnet manager may
+/// have looked at it in between and cleared SwitchInfo:PortStateChange since.
+void Subnet::send_link_trap(NodeId from, TimeNs now) {
+    Place& here = *places_[from];
+    here.has_late_trap = now < here.next_trap;
+    std::array<std::byte, 54> details{};
+    store_be16(details.data(), here.node.lid());
+    send_trap(from, 1, 128, details, now);
+}
+
+void Subnet::send_late_traps(TimeNs now) {
+    for (NodeId id = 0; id < places_.size(); ++id) {
+        if (places_[id]->has_late_trap && places_[id]->next_trap <= now) {
+            send_link_trap(id, now);
+        }
+    }
+}
+
+/// To the master subnet manager (IBA 14.3.11): one a subnet timeout.
 void Subnet::send_trap(NodeId from, std::uint8_t type, std::uint16_t number,
                        std::span<const std::byte> details, TimeNs now) {
     Place& here = *places_[from];

@@ -63,6 +63,8 @@ class Subnet {
     void send(NodeId node, MadPacket packet);
     /// Carries packets on, at most `count`. Returns whether there are more.
     bool advance(TimeNs now, std::size_t count);
+    /// When advance() has something to do, though nothing is under way: a trap that had to wait.
+    [[nodiscard]] TimeNs next_event() const;
 
     [[nodiscard]] Node& node(NodeId id) { return places_.at(id)->node; }
     [[nodiscard]] const SubnetCounters& counters() const { return counters_; }
@@ -82,6 +84,7 @@ class Subnet {
         std::string name;
         std::vector<Cable> cables;  // by port
         TimeNs next_trap = 0;
+        bool has_late_trap = false;  // of a link's state, which came before next_trap
     };
     struct UnderWay {
         NodeId to = 0;
@@ -103,6 +106,8 @@ class Subnet {
     void apply(NodeId to, const Change& change, TimeNs now);
     void refresh_link(NodeId id, std::uint8_t port, bool is_reset, TimeNs now);
     void set_connected_and_tell(NodeId id, std::uint8_t port, bool is_connected, TimeNs now);
+    void send_link_trap(NodeId from, TimeNs now);
+    void send_late_traps(TimeNs now);
     void send_trap(NodeId from, std::uint8_t type, std::uint16_t number, std::span<const std::byte> details,
                    TimeNs now);
 

@@ -27,11 +27,14 @@ def tool(name):
 
 class Subnet(with_daemon.WithDaemon):
     subnet_manager = "external"
+    rnics = RNICS
+    network = ""
 
     def daemon_command(self):
         config = self.dir / "urnicd.toml"
         text = config.read_text(encoding="utf-8").split("[[rnic]]")[0]
-        for number in range(RNICS):
+        text += self.network
+        for number in range(self.rnics):
             text += (f'[[rnic]]\nname = "urnic{number}"\nport = "fabric"\nfabric = "lab"\nlink_layer = "infiniband"\n'
                      f'subnet_manager = "{self.subnet_manager}"\n')
         config.write_text(text, encoding="utf-8")
@@ -45,7 +48,7 @@ class Subnet(with_daemon.WithDaemon):
         return file.read_text(encoding="utf-8").strip()
 
     def states(self):
-        return [self.port(number, "state") for number in range(RNICS)]
+        return [self.port(number, "state") for number in range(self.rnics)]
 
     def start_opensm(self, number=0, priority=5):
         """In a folder of its own; returns the process and its log."""
@@ -62,7 +65,7 @@ class Subnet(with_daemon.WithDaemon):
 
     def bring_up(self):
         process, log = self.start_opensm()
-        self.assertTrue(harness.wait_until(lambda: process.poll() is not None or self.states() == ["4: ACTIVE"] * RNICS),
+        self.assertTrue(harness.wait_until(lambda: process.poll() is not None or self.states() == ["4: ACTIVE"] * self.rnics),
                         "opensm brings no port up")
         self.assertIsNone(process.poll(), log.read_text(encoding="utf-8", errors="replace") if log.exists() else "opensm ended")
         self.assertTrue(harness.wait_until(lambda: "SUBNET UP" in log.read_text(encoding="utf-8", errors="replace")))
@@ -145,6 +148,102 @@ class External(Subnet):
         os.killpg(master.pid, signal.SIGKILL)
         self.assertTrue(harness.wait_until(lambda: self.port(0, "sm_lid") == lids[1]), log.read_text(errors="replace"))
         self.assertEqual(self.states(), ["4: ACTIVE"] * RNICS)
+
+
+class LeafSpine(Subnet):
+    """opensm rules emulated switches: urnic0 and urnic1 are on leaf s1, urnic2 and urnic3 on s2; the spines are s3 and s4."""
+
+    rnics = 4
+    network = '[[network]]\nfabric = "lab"\ntopology = "leaf-spine"\nleaves = 2\nspines = 2\nlink_mbps = 10000\n'
+
+    def trunks(self):
+        (network,) = self.status()["networks"]
+        return {trunk["port"]: trunk for trunk in network["trunks"]}
+
+    def switch_lids(self):
+        net = self.ask("ibnetdiscover", "-C", "urnic0")
+        return {name: int(lid) for name, lid in re.findall(r'(?m)^Switch\s.*"urnic switch (s\d) of lab".* lid (\d+)', net)}
+
+    def pingpong(self):
+        port = harness.free_port()
+        common = ["-p", port, "-n", 200]
+        self.run_pair(self.here("ibv_rc_pingpong", *common, "-d", "urnic2"),
+                      self.here("ibv_rc_pingpong", *common, "-d", "urnic0", "127.0.0.1"), port)
+
+    def test_switches_are_swept_and_routed(self):
+        self.assertEqual(self.states(), ["2: INIT"] * self.rnics)
+        self.assertEqual({trunk["state"] for trunk in self.trunks().values()}, {"INIT"})
+        self.bring_up()
+        self.assertEqual({trunk["state"] for trunk in self.trunks().values()}, {"ACTIVE"})
+        lids = self.switch_lids()
+        self.assertEqual(sorted(lids), ["s1", "s2", "s3", "s4"])
+        # Both ends of four links to RNICs and of four between switches.
+        self.assertEqual(len(re.findall(r"Active/\s+LinkUp", self.ask("iblinkinfo", "-C", "urnic0"))), 16)
+        host = [int(self.port(number, "lid"), 16) for number in range(self.rnics)]
+        way = self.ask("ibtracert", "-C", "urnic0", host[0], host[2])
+        self.assertEqual(len(re.findall(r"-> switch port", way)), 3, way)
+        self.assertRegex(way, r'urnic switch s1 of lab[\s\S]*urnic switch s[34] of lab[\s\S]*urnic switch s2 of lab')
+        before = sum(trunk["port_xmit_packets"] for trunk in self.trunks().values())
+        self.pingpong()
+        self.assertGreaterEqual(sum(trunk["port_xmit_packets"] for trunk in self.trunks().values()), before + 800)
+        # The switch's own counters: port 1 of s1 has urnic0.
+        counters = self.ask("perfquery", "-C", "urnic0", "-x", lids["s1"], 1)
+        self.assertGreaterEqual(int(re.search(r"PortRcvPkts:\.*(\d+)", counters).group(1)), 200)
+
+    def test_a_link_between_switches(self):
+        """opensm hears of it by a trap, and finds another way."""
+        self.bring_up()
+        lids = self.switch_lids()
+        host = int(self.port(2, "lid"), 16)
+
+        def port_to_host():
+            return int(re.search(rf"(?i)0x{host:04x} (\d+)", self.ask("ibroute", "-C", "urnic0", lids["s1"])).group(1))
+        # Ports 1 and 2 of s1 have RNICs, 3 and 4 the spines.
+        first = port_to_host()
+        self.assertIn(first, (3, 4))
+        link = f"lab:s1>s{first}"
+        self.assert_ok(self.urnic("port", link, "down", "--socket", self.socket))
+        self.assertEqual(self.trunks()[f"s1>s{first}"]["state"], "DOWN")
+        self.assertEqual(self.trunks()[f"s{first}>s1"]["state"], "DOWN")
+        self.assertTrue(harness.wait_until(lambda: port_to_host() == 7 - first, pause=0.2))
+        self.pingpong()
+        self.assert_ok(self.urnic("port", link, "up", "--socket", self.socket))
+        self.assertTrue(harness.wait_until(lambda: {trunk["state"] for trunk in self.trunks().values()} == {"ACTIVE"}))
+        self.pingpong()
+        # And one to an RNIC.
+        self.assert_ok(self.urnic("port", "urnic2", "down", "--socket", self.socket))
+        self.assertEqual(self.port(2, "state"), "1: DOWN")
+        self.assert_ok(self.urnic("port", "urnic2", "up", "--socket", self.socket))
+        self.assertTrue(harness.wait_until(lambda: self.states() == ["4: ACTIVE"] * self.rnics))
+        self.pingpong()
+
+
+    def test_groups_go_by_the_tables(self):
+        """opensm sets the multicast tables for who has joined, and perftest's datagrams to the group follow them."""
+        self.bring_up()
+        mgid = "ff150000000000000000000000000abc"
+        script = pathlib.Path(__file__).with_name("sa_client.py")
+
+        def join(number, *more):
+            gid = self.port(number, "gids/0").replace(":", "")
+            return self.ask("/usr/bin/python3", script, f"urnic{number}", "set", mgid, gid, 1, *more).strip()
+        self.assertEqual(join(0, "create"), "status 0x0000 mlid 0xc001")
+        self.assertEqual(join(2), "status 0x0000 mlid 0xc001")
+        lids = self.switch_lids()
+
+        def ports(switch):
+            """Of that group; a column of two characters for each port, below its number."""
+            text = self.ask("ibroute", "-C", "urnic0", "-M", lids[switch])
+            first = text.splitlines()[1].index("0")
+            row = next((line for line in text.splitlines() if line.startswith("0xc001")), "")
+            return [number for number in range(5) if row[first + 2 * number:first + 2 * number + 1] == "x"]
+        # Port 1 of each leaf has a member, 3 or 4 lead to the other leaf.
+        self.assertTrue(harness.wait_until(lambda: all(ports(leaf) in ([1, 3], [1, 4]) for leaf in ("s1", "s2")), pause=0.2),
+                        f"s1 {ports('s1')}, s2 {ports('s2')}")
+        port = harness.free_port()
+        common = ["ib_send_bw", "-F", "-c", "UD", "-g", "-n", 100, "-p", port, "-M", ":".join(str(octet) for octet in bytes.fromhex(mgid))]
+        _, client = self.run_pair(self.here(*common, "-d", "urnic2"), self.here(*common, "-d", "urnic0", "127.0.0.1"), port)
+        self.assertRegex(client.out, "remote address: LID 0xc001 QPN 0xffffff")
 
 
 class Builtin(Subnet):

@@ -105,8 +105,10 @@ TEST(LinkLayer, MistakesInANetwork) {
     EXPECT_THAT(mistake_in(rnic_text(0, "") + rnic_text(1, "") + "[[network]]\nfabric = \"a\"\nlmc = 1\n"),
                 HasSubstr("'lmc' is for RNICs with link_layer = \"infiniband\""));
     const std::string external = kIb + "subnet_manager = \"external\"";
-    EXPECT_THAT(mistake_in(rnic_text(0, external) + rnic_text(1, external) + "[[network]]\nfabric = \"a\"\n"),
-                HasSubstr("whose switches have no agents"));
+    const std::string managed =
+        rnic_text(0, external) + rnic_text(1, external) + "[[network]]\nfabric = \"a\"\n";
+    EXPECT_EQ(mistake_in(managed), "");
+    EXPECT_THAT(mistake_in(managed + "lmc = 1\n"), HasSubstr("which chooses the LMC"));
     EXPECT_THAT(mistake_in(rnic_text(0, kIb + "lid = 5") + rnic_text(1, kIb) +
                            "[[network]]\nfabric = \"a\"\nlmc = 1\n"),
                 HasSubstr("must be a multiple of 2"));

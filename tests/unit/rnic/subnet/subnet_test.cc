@@ -194,6 +194,18 @@ TEST_F(Fabric, CablesAndTraps) {
         run();
     }
     EXPECT_EQ(given_.size(), 1U);
+    // And once more when that is over: who has looked in between must look again.
+    const TimeNs later = now_ + (TimeNs{4096} << 18U);
+    EXPECT_EQ(subnet_.next_event(), later);
+    now_ = later - 1;
+    run();
+    EXPECT_EQ(given_.size(), 1U);
+    now_ = later;
+    run();
+    ASSERT_EQ(given_.size(), 2U);
+    EXPECT_EQ(take<mad::Notice>(given_[1].mad, mad::kNoticeTable).trap_number, 128);
+    EXPECT_EQ(subnet_.next_event(), kNever);
+    given_.pop_back();
     subnet_.set_enabled(b_, 1, true, now_);
     EXPECT_EQ(state_of(b_, 1), mad::kInit);
     EXPECT_EQ(state_of(switch_, 2), mad::kInit);

@@ -1,0 +1,160 @@
+#include "daemon/subnet/infiniband_fabric.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <optional>
+
+#include "rnic/subnet/node.h"
+
+namespace urnic::daemon {
+
+namespace {
+
+namespace mad = wire::mad;
+using Counter = subnet::PortCounter;
+
+class InProcessWire final : public SubnetWire {
+  public:
+    explicit InProcessWire(dataplane::InProcessSwitch& wire) : wire_(wire) {}
+
+    void set_linear(std::uint32_t /*at*/, std::uint16_t first, std::span<const std::uint8_t> ports) override {
+        for (std::size_t i = 0; i < ports.size(); ++i) {
+            const bool leads = ports[i] != 0 && ports[i] != subnet::kNoPort;
+            wire_.set_forwarding(static_cast<std::uint16_t>(first + i),
+                                 leads ? std::optional<std::uint32_t>(ports[i] - 1U) : std::nullopt);
+        }
+    }
+    // It carries groups to who has attached.
+    void set_multicast(std::uint32_t /*at*/, std::uint16_t /*first*/,
+                       std::span<const Ports> /*ports*/) override {}
+    // RNICs that are not active send and take nothing.
+    void set_switch_port(std::uint32_t /*at*/, std::uint8_t /*port*/,
+                         const mad::PortInfo& /*info*/) override {}
+    void set_rnic_port(std::uint32_t /*rnic*/, const mad::PortInfo& /*info*/) override {}
+    bool read_counters(std::uint32_t /*at*/, std::uint8_t /*port*/,
+                       subnet::PortCounterValues& /*values*/) override {
+        return false;
+    }
+
+  private:
+    dataplane::InProcessSwitch& wire_;
+};
+
+class EmulatedWire final : public SubnetWire {
+  public:
+    EmulatedWire(const ControlState& control, dataplane::EmulatedSubnet& subnet)
+        : control_(control), subnet_(subnet), switches_(subnet.switches()) {}
+
+    void set_linear(std::uint32_t at, std::uint16_t first, std::span<const std::uint8_t> ports) override {
+        call([&] { subnet_.set_linear(switches_.at(at), first, ports); });
+    }
+    void set_multicast(std::uint32_t at, std::uint16_t first, std::span<const Ports> ports) override {
+        call([&] { subnet_.set_multicast(switches_.at(at), first, ports); });
+    }
+    void set_switch_port(std::uint32_t at, std::uint8_t port, const mad::PortInfo& info) override {
+        call([&] { subnet_.set_state(switches_.at(at), port, state_of(info)); });
+    }
+    void set_rnic_port(std::uint32_t rnic, const mad::PortInfo& info) override {
+        call([&] {
+            subnet_.set_lid(rnic, info.lid, info.lmc);
+            subnet_.set_state(subnet_.node_of(rnic), 1, state_of(info));
+        });
+    }
+    bool read_counters(std::uint32_t at, std::uint8_t port, subnet::PortCounterValues& values) override {
+        if (port == 0) {
+            return true;
+        }
+        netsim::IbPortCounters counters;
+        call([&] { counters = subnet_.network().port(switches_.at(at), port).counters(); });
+        const auto set = [&](Counter counter, std::uint64_t value) {
+            values.at(static_cast<std::size_t>(counter)) = value;
+        };
+        set(Counter::kXmitData, counters.xmit_data);
+        set(Counter::kRcvData, counters.rcv_data);
+        set(Counter::kXmitPkts, counters.xmit_packets);
+        set(Counter::kRcvPkts, counters.rcv_packets);
+        set(Counter::kRcvErrors, counters.rcv_errors);
+        set(Counter::kRcvSwitchRelayErrors, counters.rcv_switch_relay_errors);
+        set(Counter::kRcvConstraintErrors, counters.rcv_constraint_errors);
+        set(Counter::kXmitConstraintErrors, counters.xmit_constraint_errors);
+        set(Counter::kXmitDiscards, counters.xmit_discards);
+        set(Counter::kVl15Dropped, counters.vl15_dropped);
+        set(Counter::kLinkDowned, counters.link_downed);
+        return true;
+    }
+
+  private:
+    static netsim::IbPortState state_of(const mad::PortInfo& info) {
+        using enum netsim::IbPortState;
+        return info.port_state == mad::kActive  ? kActive
+               : info.port_state == mad::kArmed ? kArmed
+               : info.port_state == mad::kInit  ? kInit
+                                                : kDown;
+    }
+    template <typename Function>
+    void call(const Function& function) const {
+        control_.workers[0]->call(function);
+    }
+
+    const ControlState& control_;
+    dataplane::EmulatedSubnet& subnet_;
+    std::vector<netsim::NodeIndex> switches_;
+};
+
+}  // namespace
+
+InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> devices,
+                           dataplane::InProcessSwitch& wire) {
+    InfinibandFabric fabric;
+    fabric.name = name;
+    fabric.switches.push_back({"urnic switch of " + name, static_cast<std::uint8_t>(devices.size())});
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        fabric.uplinks.push_back({0, static_cast<std::uint8_t>(i + 1)});
+    }
+    fabric.devices = std::move(devices);
+    fabric.wire = std::make_unique<InProcessWire>(wire);
+    return fabric;
+}
+
+InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> devices,
+                           const ControlState& control, dataplane::EmulatedSubnet& subnet) {
+    const netsim::IbNetwork& network = subnet.network();
+    const netsim::Topology& topology = network.topology();
+    InfinibandFabric fabric;
+    fabric.name = name;
+    std::vector<std::uint32_t> places(topology.nodes.size());  // in fabric.switches
+    for (const netsim::NodeIndex node : subnet.switches()) {
+        places[node] = static_cast<std::uint32_t>(fabric.switches.size());
+        fabric.switches.push_back({fmt::format("urnic switch {} of {}", topology.nodes[node].name, name),
+                                   network.switch_at(node)->num_ports()});
+    }
+    for (std::uint32_t rnic = 0; rnic < devices.size(); ++rnic) {
+        const netsim::TopologyPort& link = network.routes().ports(subnet.node_of(rnic))[0];
+        fabric.uplinks.push_back({places[link.neighbour], static_cast<std::uint8_t>(link.port_there + 1)});
+    }
+    for (const netsim::NodeIndex node : subnet.switches()) {
+        std::uint8_t number = 1;
+        for (const netsim::TopologyPort& link : network.routes().ports(node)) {
+            const InfinibandFabric::SwitchPort here{places[node], number++};
+            if (topology.nodes[link.neighbour].is_host) {
+                continue;
+            }
+            fabric.trunks.push_back(here);
+            // Each cable once.
+            if (node < link.neighbour || (node == link.neighbour && here.port <= link.port_there)) {
+                fabric.cables.emplace_back(
+                    here, InfinibandFabric::SwitchPort{places[link.neighbour],
+                                                       static_cast<std::uint8_t>(link.port_there + 1)});
+            }
+        }
+    }
+    // 1, 2, 4, 8, 15 VLs (IBA table 146).
+    const unsigned vls = network.port(subnet.switches().front(), 1).info().vl_cap;
+    fabric.vl_cap = static_cast<std::uint8_t>(vls == 15 ? 5 : std::bit_width(vls));
+    fabric.devices = std::move(devices);
+    fabric.wire = std::make_unique<EmulatedWire>(control, subnet);
+    return fabric;
+}
+
+}  // namespace urnic::daemon

@@ -1,0 +1,65 @@
+// A fabric of InfiniBand as a subnet manager meets it: switches, RNICs, cables, and who carries its packets.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/state/control_state.h"
+#include "dataplane/wire/emulated_subnet.h"
+#include "dataplane/wire/in_process_switch.h"
+#include "netsim/infiniband/forwarding_tables.h"
+#include "rnic/subnet/performance_agent.h"
+#include "rnic/wire/mad/subnet_attributes.h"
+
+namespace urnic::daemon {
+
+/// Who carries the data packets of a fabric, ruled by its subnet manager. For the control thread. `at`: the
+/// switch's place in InfinibandFabric::switches.
+class SubnetWire {
+  public:
+    using Ports = netsim::MulticastForwardingTable::Ports;
+
+    virtual ~SubnetWire() = default;
+    /// Where a switch sends packets to the LIDs from `first` on; kNoPort: nowhere.
+    virtual void set_linear(std::uint32_t at, std::uint16_t first, std::span<const std::uint8_t> ports) = 0;
+    virtual void set_multicast(std::uint32_t at, std::uint16_t first, std::span<const Ports> ports) = 0;
+    /// The state of a switch's port, or the state and LIDs of an RNIC's (its number on the fabric).
+    virtual void set_switch_port(std::uint32_t at, std::uint8_t port, const wire::mad::PortInfo& info) = 0;
+    virtual void set_rnic_port(std::uint32_t rnic, const wire::mad::PortInfo& info) = 0;
+    /// Returns whether switches count themselves; else their ports count what RNICs do.
+    virtual bool read_counters(std::uint32_t at, std::uint8_t port, subnet::PortCounterValues& values) = 0;
+};
+
+struct InfinibandFabric {
+    struct Switch {
+        std::string description;
+        std::uint8_t num_ports = 0;
+    };
+    struct SwitchPort {
+        std::uint32_t at = 0;  // in `switches`
+        std::uint8_t port = 0;
+    };
+
+    std::string name;
+    std::vector<std::uint32_t> devices;  // Device::index
+    bool has_external_sm = false;
+    std::vector<Switch> switches;
+    std::vector<SwitchPort> uplinks;                        // of the devices
+    std::vector<std::pair<SwitchPort, SwitchPort>> cables;  // between switches
+    std::vector<SwitchPort> trunks;                         // as EmulatedNetworkInfo numbers them
+    std::uint8_t vl_cap = 1;                                // PortInfo:VLCap
+    std::unique_ptr<SubnetWire> wire;
+};
+
+/// One switch, whose port i + 1 has devices[i].
+[[nodiscard]] InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> devices,
+                                         dataplane::InProcessSwitch& wire);
+/// The switches of a topology. `subnet`, which nobody else manages, is worker 0's.
+[[nodiscard]] InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> devices,
+                                         const ControlState& control, dataplane::EmulatedSubnet& subnet);
+
+}  // namespace urnic::daemon
