@@ -41,6 +41,8 @@ class Installed(harness.TestCase):
                      self.prefix / self.options["datadir"] / "urnic/wireshark/urnic.lua",
                      self.prefix / self.options["datadir"] / "doc/urnic/examples/grafana-urnic.json",
                      self.prefix / self.options["mandir"] / "man1/urnic.1",
+                     self.prefix / self.options["datadir"] / "bash-completion/completions/urnic.bash",
+                     self.prefix / self.options["datadir"] / "zsh/site-functions/_urnic",
                      self.prefix / self.options["mandir"] / "man8/urnicd.8",
                      self.prefix / self.options["mandir"] / "man3/rpcrdma.3",
                      self.prefix / self.options["mandir"] / "man3/clnt_rdma_create.3",
