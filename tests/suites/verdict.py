@@ -105,6 +105,14 @@ class Verdict:
         print(f"{self.name}: {state}: {name}{': ' + text if text else ''}", flush=True)
         return state
 
+    def print_table(self, name, result):
+        """All checks as a table of Markdown, in the order in which they ran."""
+        print(f"\n| {name} | {result} |\n|---|---|")
+        for check, reported in self._results.items():
+            state, text = check_state(*reported, self._list.get(check))
+            print(f"| {check} | {state}{': ' + text if text and state == SKIPPED else ''} |")
+        print(flush=True)
+
     def end(self, expected=None, already_printed=True):
         """Prints the summary and ends the program. `expected`: the names that must have run; None: the whole list."""
         if self._renew:

@@ -1,0 +1,262 @@
+"""A subnet of InfiniBand: opensm on four leaves and two spines with eight RNICs, infiniband-diags, libibverbs' pingpongs and
+perftest over its routes and groups; then saquery and perftest on a subnet without a subnet manager.
+
+Ends with a table of all tools and their results. The short form leaves out most of perftest and of the routing engines."""
+
+import contextlib
+import functools
+import os
+import pathlib
+import re
+import shutil
+import signal
+import sys
+import tempfile
+
+import verdict
+import harness
+import pair
+
+RNICS, LEAVES, SPINES = 8, 4, 2
+SWITCHES = LEAVES + SPINES
+# Links, each of which has two ends: RNICs' and those between switches.
+LINKS = RNICS + LEAVES * SPINES
+CONFIG = """[daemon]
+run_dir = "{run_dir}"
+workers = 1
+[[network]]
+fabric = "tree"
+topology = "leaf-spine"
+leaves = {leaves}
+spines = {spines}
+link_mbps = 10000
+"""
+RNIC = """[[rnic]]
+name = "urnic{number}"
+port = "fabric"
+fabric = "tree"
+link_layer = "infiniband"
+subnet_manager = "external"
+"""
+SBIN = ("/usr/sbin", "/sbin")
+ENGINES = ("ftree", "updn", "minhop")
+PINGPONGS = ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong")
+PERFTEST = (("ib_send_bw", "RC"), ("ib_send_bw", "UC"), ("ib_send_bw", "UD"), ("ib_send_bw", "XRC"), ("ib_send_lat", "RC"),
+            ("ib_write_bw", "RC"), ("ib_write_lat", "UC"), ("ib_read_bw", "RC"), ("ib_read_lat", "XRC"), ("ib_atomic_bw", "RC"),
+            ("ib_atomic_lat", "RC"))
+
+
+def tool(name):
+    return shutil.which(name, path=os.pathsep.join((os.environ.get("PATH", ""), *SBIN))) or name
+
+
+def match(pattern, text):
+    """The first group; Refused when there is none."""
+    found = re.search(pattern, text)
+    if not found:
+        raise verdict.Refused(f"no {pattern!r} in {text}")
+    return found.group(1) if found.groups() else found.group(0)
+
+
+class Tree:
+    """urnicd and opensm, each in the same folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.run_dir = folder / "run"
+        self.run_dir.mkdir(mode=0o700)
+        config = folder / "urnicd.toml"
+        config.write_text(CONFIG.format(run_dir=self.run_dir, leaves=LEAVES, spines=SPINES) +
+                          "".join(RNIC.format(number=number) for number in range(RNICS)), encoding="utf-8")
+        self.daemon = harness.start([harness.BUILD / "urnicd", "--config", config])
+        self.managers = {}
+        ask = [harness.URNIC, "status", "--json", "--socket", self.run_dir]
+        if not harness.wait_until(lambda: self.daemon.poll() is not None or harness.run(ask).returncode == 0, pause=0.1) or \
+                self.daemon.poll() is not None:
+            raise verdict.Refused(f"urnicd does not come up: {harness.finish(self.daemon)}")
+
+    def here(self, name, *words):
+        return [str(harness.URNIC), "run", "--socket", str(self.run_dir), "--", tool(name), *(str(word) for word in words)]
+
+    def ask(self, name, *words):
+        result = harness.run(self.here(name, *words), env=dict(os.environ))
+        if result.returncode != 0:
+            raise verdict.Refused(str(result))
+        return result.out
+
+    def port(self, number, name):
+        file = self.run_dir / f"sysroot/sys/class/infiniband/urnic{number}/ports/1/{name}"
+        return file.read_text(encoding="utf-8").strip()
+
+    def lid(self, number):
+        return int(self.port(number, "lid"), 16)
+
+    def start_manager(self, number=0, priority=5, engine="minhop"):
+        folder = self.folder / f"opensm{number}-{engine}"
+        folder.mkdir(exist_ok=True)
+        log = folder / "opensm.log"
+        (folder / "opensm.conf").write_text("sweep_interval 1\nsminfo_polling_timeout 500\npolling_retry_number 2\nforce_log_flush TRUE\n",
+                                            encoding="utf-8")
+        guid = self.port(number, "gids/0").replace(":", "")[16:]
+        process = harness.start(self.here("opensm", "-g", f"0x{guid}", "-p", priority, "-R", engine, "-f", log, "-F", folder / "opensm.conf"),
+                                env={**os.environ, "OSM_TMP_DIR": str(folder), "OSM_CACHE_DIR": str(folder)})
+        self.managers[number] = process
+        return process, log
+
+    def wait_for(self, process, log, text):
+        def said():
+            return log.exists() and text in log.read_text(encoding="utf-8", errors="replace")
+        if not harness.wait_until(lambda: said() or process.poll() is not None) or not said():
+            raise verdict.Refused(f"opensm does not say {text}: " +
+                                  (log.read_text(encoding="utf-8", errors="replace")[-4000:] if log.exists() else ""))
+
+    def bring_up(self, number=0, engine="minhop"):
+        process, log = self.start_manager(number, engine=engine)
+        self.wait_for(process, log, "SUBNET UP")
+        states = [self.port(each, "state") for each in range(RNICS)]
+        if states != ["4: ACTIVE"] * RNICS:
+            raise verdict.Refused(f"SUBNET UP, but {states}")
+
+    def end_manager(self, number):
+        process = self.managers.pop(number, None)
+        if process is not None:
+            harness.end_group(process)
+            harness.finish(process)
+
+    def end(self):
+        for number in list(self.managers):
+            self.end_manager(number)
+        self.daemon.send_signal(signal.SIGTERM)
+        result = harness.finish(self.daemon)
+        if result.returncode != 0:
+            raise verdict.Refused(f"urnicd ended badly: {result}")
+
+    def pair(self, *words, server="urnic1", client=f"urnic{RNICS - 1}"):
+        _, result = pair.run_pair(lambda port: self.here(*words, "-p", port, "-d", server),
+                                  lambda port: self.here(*words, "-p", port, "-d", client, "127.0.0.1"))
+        return result
+
+    def perftest(self, *words):
+        try:
+            harness.perftest_rows(self.pair(*words, "-F", "-n", "200"))
+        except ValueError as problem:
+            raise verdict.Refused(str(problem)) from problem
+
+
+def count(expected, pattern, text):
+    found = len(re.findall(pattern, text))
+    if found != expected:
+        raise verdict.Refused(f"{found} times {pattern!r}, not {expected}: {text}")
+
+
+def route_by(tree, engine):
+    tree.end_manager(0)
+    tree.bring_up(engine=engine)
+    tree.pair("ibv_rc_pingpong", "-n", "100")
+
+
+def hand_over(tree):
+    """The master is killed; the one that stood by takes its place."""
+    if 0 not in tree.managers:
+        tree.bring_up()
+    standby, log = tree.start_manager(3, priority=3)
+    tree.wait_for(standby, log, "STANDBY")
+    tree.end_manager(0)
+    if not harness.wait_until(lambda: tree.port(0, "sm_lid") == tree.port(3, "lid")):
+        raise verdict.Refused(log.read_text(encoding="utf-8", errors="replace")[-4000:])
+    tree.pair("ibv_rc_pingpong", "-n", "100")
+
+
+def switch_lid(tree):
+    return match(r'(?m)^Switch\s.*"urnic switch s1 of tree".* lid (\d+)', tree.ask("ibnetdiscover", "-C", "urnic0"))
+
+
+def diagnostics(tree):
+    """{tool: check}: what each prints is compared with what there is."""
+    far = RNICS - 1
+    return {
+        "ibstat": lambda: match(rf"State: Active[\s\S]*Base lid: {tree.lid(1)}\n", tree.ask("ibstat", "urnic1")),
+        "ibstatus": lambda: match(rf"base lid:\s+{tree.lid(1):#x}", tree.ask("ibstatus", "urnic1")),
+        "ibaddr": lambda: match(rf"LID start {tree.lid(0):#x} ", tree.ask("ibaddr", "-C", "urnic0")),
+        "ibnetdiscover": lambda: (count(SWITCHES, r"(?m)^Switch\s", tree.ask("ibnetdiscover", "-C", "urnic0")),
+                                  count(RNICS, r"(?m)^Ca\s", tree.ask("ibnetdiscover", "-C", "urnic0"))),
+        "ibhosts": lambda: count(RNICS, r"(?m)^Ca\s", tree.ask("ibhosts", "-C", "urnic0")),
+        "ibswitches": lambda: count(SWITCHES, r"(?m)^Switch\s", tree.ask("ibswitches", "-C", "urnic0")),
+        "iblinkinfo": lambda: count(2 * LINKS, r"Active/\s+LinkUp", tree.ask("iblinkinfo", "-C", "urnic0")),
+        "ibroute": lambda: count(RNICS, r"(?i)0x[0-9a-f]{4} \d+ : \(Channel Adapter", tree.ask("ibroute", "-C", "urnic0", switch_lid(tree))),
+        "dump_fts": lambda: count(SWITCHES, r"Unicast lids", tree.ask("dump_fts", "-C", "urnic0")),
+        "ibtracert": lambda: count(3, r"-> switch port", tree.ask("ibtracert", "-C", "urnic0", tree.lid(0), tree.lid(far))),
+        "sminfo": lambda: match(r"SMINFO_MASTER", tree.ask("sminfo", "-C", "urnic1")),
+        "smpquery": lambda: (match(r"NodeType:\.+Switch", tree.ask("smpquery", "-C", "urnic0", "-D", "nodeinfo", "0,1")),
+                             match(r"LinkState:\.+Active", tree.ask("smpquery", "-C", "urnic0", "portinfo", tree.lid(far))),
+                             match(r"LinearFdbCap:\.+49152", tree.ask("smpquery", "-C", "urnic0", "switchinfo", switch_lid(tree)))),
+        "ibportstate": lambda: match(r"LinkState:\.+Active", tree.ask("ibportstate", "-C", "urnic0", tree.lid(far), 1, "query")),
+        "saquery": lambda: (count(RNICS + SWITCHES, "NodeRecord dump", tree.ask("saquery", "-C", "urnic2", "-N")),
+                            match(f"dlid\\.+{tree.lid(1)}\n", tree.ask("saquery", "-C", "urnic2", "--src-to-dst", f"{tree.lid(2)}:{tree.lid(1)}"))),
+        "perfquery": lambda: match(r"PortXmitPkts:\.+\d+", tree.ask("perfquery", "-C", "urnic0", "-x", switch_lid(tree), 1)),
+        "ibqueryerrors": lambda: tree.ask("ibqueryerrors", "-C", "urnic0"),
+        "ibping": lambda: match("3 packets transmitted, 3 received", tree.ask("ibping", "-C", "urnic0", "-c", 3, tree.lid(far))),
+    }
+
+
+class Checks:
+    """Runs the checks of a suite, and remembers their names."""
+
+    def __init__(self, suite):
+        self._suite = suite
+        self.names = []
+
+    def run(self, name, check):
+        self.names.append(name)
+        self._suite.run(name, check)
+
+
+def on_a_tree(suite, is_short):
+    with tempfile.TemporaryDirectory(prefix="urnic-ib-") as folder:
+        tree = Tree(pathlib.Path(folder))
+        with contextlib.ExitStack() as stack:
+            stack.callback(tree.end)
+            suite.run("opensm: first sweep", tree.bring_up)
+            for name, check in diagnostics(tree).items():
+                suite.run(f"{name}: opensm's subnet", check)
+            for name in PINGPONGS:
+                suite.run(f"{name}: opensm's routes", functools.partial(tree.pair, name, "-n", "200"))
+            for name, connection in PERFTEST[2:6] if is_short else PERFTEST:
+                suite.run(f"{name} -c {connection}: opensm's routes", functools.partial(tree.perftest, name, "-c", connection))
+            for engine in ENGINES[:1] if is_short else ENGINES:
+                suite.run(f"opensm -R {engine}: routes carry data", functools.partial(route_by, tree, engine))
+            suite.run("opensm: a second one takes over", functools.partial(hand_over, tree))
+
+
+def alone(*words):
+    """On the subnet of `urnic run --standalone --link-layer infiniband`."""
+    result = harness.run([harness.URNIC, "run", "--standalone", "--link-layer", "infiniband", "--", tool(words[0]), *words[1:]])
+    if result.returncode != 0:
+        raise verdict.Refused(str(result))
+    return result.out
+
+
+def without_a_manager(suite):
+    checks = {
+        "ibstat": lambda: count(2, "State: Active", alone("ibstat")),
+        "ibnetdiscover": lambda: count(2, r"(?m)^Ca\s", alone("ibnetdiscover")),
+        "saquery nodes": lambda: count(2, "NodeRecord dump", alone("saquery", "-N")),
+        "saquery paths": lambda: count(4, "PathRecord dump", alone("saquery", "-p")),
+        "saquery --src-to-dst": lambda: match(r"dlid\.+2\n", alone("saquery", "--src-to-dst", "1:2")),
+        "saquery groups": lambda: match(r"Mlid\.+0xC000", alone("saquery", "-g")),
+    }
+    for name, check in checks.items():
+        suite.run(f"{name}: built-in administrator", check)
+
+
+def main():
+    suite = verdict.Verdict("infiniband", __doc__)
+    checks = Checks(suite)
+    on_a_tree(checks, suite.short)
+    without_a_manager(checks)
+    suite.print_table("tool", "result")
+    suite.end(expected=checks.names if suite.short else None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
