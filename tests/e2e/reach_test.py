@@ -44,7 +44,8 @@ class Enter(with_daemon.WithDaemon):
         before = str(harness.run([STATIC]))
         cases = {"user": (as_user("unshare", "--map-current-user", "--mount", "sh", "-c", waiting), as_user())}
         if ROOT:
-            cases["root"] = (["unshare", "--mount", "sh", "-c", waiting], [])
+            # Where it has no path to the daemon's files.
+            cases["root"] = (["unshare", "--mount", "sh", "-c", f"mount -t tmpfs tmpfs {self.run_dir}; {waiting}"], [])
         for name, (words, caller) in cases.items():
             with self.subTest(user=name):
                 process = self.begin(*words)
