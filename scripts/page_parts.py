@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes a C++ header of an HTML page with its style and its scripts in it: what is before and what is behind @DATA@ there.
+"""Makes a C++ header of an HTML page with its style and its scripts in it: kPage, or, if @DATA@ is there, what is before it and behind it.
 
 usage: page_parts.py NAMESPACE PAGE.html PAGE.css SCRIPT.js... HEADER.h
 
@@ -32,12 +32,12 @@ def main():
         assert "</script" not in script.lower()
     text = pathlib.Path(page).read_text(encoding="utf-8")
     text = text.replace("@STYLE_HASH@", digest(style)).replace("@SCRIPT_HASHES@", " ".join(map(digest, scripts)))
-    begin, rest = text.split("@DATA@")
-    begin = begin.replace("@STYLE@", style)
-    end = rest.replace("@SCRIPTS@", "\n".join(f"<script>{script}</script>" for script in scripts))
+    parts = [part.replace("@STYLE@", style) if "@STYLE@" in part else part for part in text.split("@DATA@")]
+    parts[-1] = parts[-1].replace("@SCRIPTS@", "\n".join(f"<script>{script}</script>" for script in scripts))
+    names = ["kPage"] if len(parts) == 1 else ["kPageBegin", "kPageEnd"]
     pathlib.Path(header).write_text(
         f"// Made by page_parts.py.\n#pragma once\n#include <string_view>\nnamespace {namespace} {{\n"
-        + literal("kPageBegin", begin) + literal("kPageEnd", end) + f"}}  // namespace {namespace}\n",
+        + "".join(map(literal, names, parts)) + f"}}  // namespace {namespace}\n",
         encoding="utf-8")
 
 

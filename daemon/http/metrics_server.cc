@@ -14,8 +14,11 @@
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "daemon/http/host_header.h"
+#include "daemon/http/live_page_parts.h"
 #include "os/monotonic_clock.h"
 #include "os/thread.h"
 
@@ -28,6 +31,10 @@ constexpr int kLookMs = 500;
 constexpr std::size_t kConnectionBytes = 16384;  // for what a client sends
 /// As Prometheus asks for it.
 constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
+constexpr const char* kHtml = "text/html; charset=utf-8";
+constexpr const char* kWhatThereIs = "GET / and GET /metrics are all there is\n";
+constexpr const char* kForeignName =
+    "This server of the loopback address is asked by address or as localhost, not by another name\n";
 
 void ring(const UniqueFd& event) {
     constexpr std::uint64_t kOne = 1;
@@ -37,6 +44,19 @@ void ring(const UniqueFd& event) {
 void quiet(const UniqueFd& event) {
     std::uint64_t count = 0;
     (void)!::read(event.get(), &count, sizeof count);
+}
+
+bool is_loopback(const UniqueFd& listener) {
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+        return true;
+    }
+    if (address.ss_family == AF_INET6) {
+        return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr) != 0;
+    }
+    constexpr std::uint32_t kLoopbackByte = 127;
+    return ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr) >> 24U == kLoopbackByte;
 }
 
 }  // namespace
@@ -91,6 +111,9 @@ struct MetricsServer::Http {
     [[nodiscard]] static MHD_Result respond(MHD_Connection* connection, unsigned code, const char* text) {
         return respond(connection, code, std::make_shared<const std::string>(text));
     }
+    [[nodiscard]] static MHD_Result respond_page(MHD_Connection* connection);
+    [[nodiscard]] static MHD_Result finish(MHD_Connection* connection, unsigned code, const char* type,
+                                           MHD_Response* response);
     void resume_waiting();
     void cut_late();
     void loop();
@@ -98,6 +121,7 @@ struct MetricsServer::Http {
     MetricsServer& owner;
     MHD_Daemon* daemon = nullptr;
     UniqueFd listener;
+    bool only_loopback = true;
     std::vector<Connection> connections;
     // One began or ended in the last run: a full table takes the listener out of the epoll set, and only a
     // run that begins with room puts it back.
@@ -122,7 +146,24 @@ MHD_Result MetricsServer::Http::respond(MHD_Connection* connection, unsigned cod
         release(kept);
         return MHD_NO;
     }
-    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, kTextFormat);
+    return finish(connection, code, kTextFormat, response);
+}
+
+/// Asks for /metrics each second, and shows that.
+MHD_Result MetricsServer::Http::respond_page(MHD_Connection* connection) {
+    MHD_Response* const response = MHD_create_response_from_buffer(
+        kPage.size(), const_cast<char*>(kPage.data()), MHD_RESPMEM_PERSISTENT);
+    if (response == nullptr) {
+        return MHD_NO;
+    }
+    // Its own policy is in it, except for this, which must be a header.
+    (void)MHD_add_response_header(response, "Content-Security-Policy", "frame-ancestors 'none'");
+    return finish(connection, MHD_HTTP_OK, kHtml, response);
+}
+
+MHD_Result MetricsServer::Http::finish(MHD_Connection* connection, unsigned code, const char* type,
+                                       MHD_Response* response) {
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     // Whoever asks again waits for a place like everybody else.
     (void)MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
@@ -141,10 +182,17 @@ MHD_Result MetricsServer::Http::answer(void* self, MHD_Connection* connection, c
     }
     *data_bytes = 0;  // a body is not looked at
     if (std::string_view(method) != MHD_HTTP_METHOD_GET && std::string_view(method) != MHD_HTTP_METHOD_HEAD) {
-        return respond(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET /metrics is all there is\n");
+        return respond(connection, MHD_HTTP_METHOD_NOT_ALLOWED, kWhatThereIs);
+    }
+    const char* const host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    if (http.only_loopback && host != nullptr && !is_numeric_or_localhost(host)) {
+        return respond(connection, MHD_HTTP_MISDIRECTED_REQUEST, kForeignName);
+    }
+    if (std::string_view(url) == "/") {
+        return respond_page(connection);
     }
     if (std::string_view(url) != "/metrics") {
-        return respond(connection, MHD_HTTP_NOT_FOUND, "GET /metrics is all there is\n");
+        return respond(connection, MHD_HTTP_NOT_FOUND, kWhatThereIs);
     }
     auto& asked = *static_cast<Asked*>(*request);
     if (!asked.has_waited) {
@@ -238,6 +286,7 @@ MetricsServer::MetricsServer(UniqueFd listener)
       http_(std::make_unique<Http>(*this)) {
     http_->connections.reserve(kMaxConnections);
     http_->listener = std::move(listener);
+    http_->only_loopback = is_loopback(http_->listener);
     if (wanted_ && published_ && stop_) {
         http_->daemon =
             MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, Http::answer,

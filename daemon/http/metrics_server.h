@@ -18,9 +18,10 @@ namespace urnic::daemon {
 /// Opens a listening socket. Returns 0 or errno.
 [[nodiscard]] int listen_http(const HttpAddress& address, UniqueFd& socket);
 
-/// Answers GET /metrics and nothing else. It reads no object of the daemon's: the text of each answer comes
-/// by publish(). Connections are few, those beyond wait in the kernel's backlog; one that has not got its
-/// answer in time is cut.
+/// Answers GET /metrics, and GET / with a page that shows it to people, and nothing else. On a loopback
+/// address it answers no request for a name of somebody else's (host_header.h). It reads no object of the
+/// daemon's: the text of each answer comes by publish(). Connections are few, those beyond wait in the
+/// kernel's backlog; one that has not got its answer in time is cut.
 class MetricsServer {
   public:
     static constexpr unsigned kMaxConnections = 64;

@@ -10,6 +10,7 @@ import socket
 
 from prometheus_client.parser import text_string_to_metric_families
 
+import browser
 import harness
 import with_daemon
 
@@ -82,12 +83,25 @@ class Page(Metrics):
         self.assertEqual(asked - names, {"urnic_qp_rate_bits_per_second"})  # of QPs alone
 
     def test_other_pages_and_methods(self):
-        self.assertEqual(self.ask("/")[0].status, 404)
+        self.assertEqual(self.ask("/index.html")[0].status, 404)
         self.assertEqual(self.ask("/metrics/../etc/passwd")[0].status, 404)
         self.assertEqual(self.ask(method="POST")[0].status, 405)
         self.assertEqual(self.ask(method="DELETE")[0].status, 405)
         answer, text = self.ask(method="HEAD")
         self.assertEqual((answer.status, text), (200, ""))
+
+    def test_foreign_names_are_not_served(self):
+        # As a browser asks that was led to 127.0.0.1 by a name of somebody else's.
+        for path in ("/", "/metrics"):
+            for host, status in (("evil.example", 421), (f"evil.example:{self.port}", 421), (f"localhost:{self.port}", 200)):
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=harness.PATIENCE_S)
+                with contextlib.closing(connection):
+                    connection.putrequest("GET", path, skip_host=True)
+                    connection.putheader("Host", host)
+                    connection.endheaders()
+                    answer = connection.getresponse()
+                    self.assertEqual(answer.status, status, (path, host))
+                    self.assertEqual("urnic" in answer.read().decode(), status == 200)
 
     def test_off_unless_told(self):
         self.stop_daemon(self.daemon)
@@ -113,6 +127,44 @@ class Page(Metrics):
         config.write_text(text, encoding="utf-8")
         result = harness.run([harness.BUILD / "urnicd", "--config", config])
         self.assertIn(f"http: cannot listen on 127.0.0.1 port {self.port}: Address already in use", result.err)
+
+
+class Live(Metrics):
+    """The page for people, in a browser."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = browser.Browser(cls)
+
+    def test_rates_and_troubles(self):
+        page = self.browser
+        page.open(f"http://127.0.0.1:{self.port}/")
+        rows = "Array.from(document.querySelectorAll('#rnics tbody tr'), row => Array.from(row.cells, cell => cell.textContent))"
+        self.assertEqual([row[:2] for row in page.evaluate(rows)], [["urnic0", "ACTIVE"], ["urnic1", "ACTIVE"]])
+        self.assertIn("Nothing since", page.evaluate("document.getElementById('troubles').textContent"))
+        # A program whose name is markup, and a port that goes down.
+        holder = self.start("/usr/bin/python3", "-c", HOLD_QPS)
+        self.expect_line(holder, "held")
+        page.wait_for("document.querySelectorAll('#qps tbody tr').length === 3")
+        self.assertIn("2 more are not shown", page.evaluate("document.getElementById('qps_left_out').textContent"))
+        self.assert_ok(self.urnic("port", "urnic1", "down", "--socket", self.socket))
+        page.wait_for(f"{rows}[1][1] === 'DOWN'")
+        self.assert_ok(self.urnic("port", "urnic1", "up", "--socket", self.socket))
+        page.wait_for(f"{rows}[1][1] === 'ACTIVE'")
+        # Losses are named, and traffic has a rate while it flows.
+        self.assert_ok(self.urnic("fault", "add", "drop", "--probability", "0.05", "--seed", "3", "--socket", self.socket))
+        port = harness.free_port()
+        words = [str(word) for word in (harness.URNIC, "run", "--socket", self.socket, "--", "ib_write_bw", "-F", "-D", 4, "-s", 20_000, "-u", 12,
+                                        "-p", port)]
+        self.run_pair([*words, "-d", "urnic1"], [*words, "-d", "urnic0", "127.0.0.1"], port)
+        page.wait_for("document.getElementById('troubles').textContent.includes('urnic0: ') && "
+                      "document.getElementById('troubles').textContent.includes(' retransmissions since')")
+        self.assertEqual(page.problems, [])
+        self.assertEqual({url for url in page.requests if not url.startswith("about:")},
+                         {f"http://127.0.0.1:{self.port}/", f"http://127.0.0.1:{self.port}/metrics"})
+        # A daemon that is gone is said to be.
+        self.stop_daemon(self.daemon)
+        page.wait_for("document.body.className === 'stale'")
 
 
 # Five QPs in INIT, by pyverbs' stock modules.
@@ -143,7 +195,7 @@ class Hostile(Metrics):
             one.connect_ex(("127.0.0.1", self.port))
             if number % 32 == 0:
                 with contextlib.suppress(OSError):
-                    one.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: ")
+                    one.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: ")
             crowd.append(one)
         self.assertTrue(harness.wait_until(lambda: harness.Footprint(self.daemon.pid).descriptors >= before + 64))
         # The daemon has few descriptors of them, and serves its own clients meanwhile.
@@ -157,7 +209,7 @@ class Hostile(Metrics):
 
     def test_a_client_that_drips_is_cut(self):
         slow = self.connect()
-        slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX: ")
+        slow.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: ")
         slow.settimeout(0.1)
 
         def is_cut():
@@ -176,7 +228,7 @@ class Hostile(Metrics):
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             for _ in range(20):
                 with contextlib.suppress(OSError):
-                    connection.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                    connection.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         self.assertIn("urnic_sent_pkts", self.families())
 
     def test_garbage(self):

@@ -2,6 +2,7 @@
 of the page."""
 
 import json
+import os
 import pathlib
 import shutil
 import tempfile
@@ -106,7 +107,10 @@ class Planted(Captures, Pages):
         self.view(file)
         self.assertEqual(set(self.panel()) - {"slow_messages"}, set())
         self.plant("drop", "--opcode", "RC WRITE Middle", "--probability", "0.05", "--seed", "3")
-        self.expect(clean, "packet_loss", "early_packets", absent=("reordering", "path_mtu"))
+        file = self.expect(clean, "packet_loss", "early_packets", absent=("reordering", "path_mtu"))
+        if picture := os.environ.get("URNIC_PICTURE"):  # that of docs/observe.md
+            self.open(file.with_suffix(".html"))
+            self.browser.screenshot(pathlib.Path(picture))
         self.plant("corrupt", "--opcode", "RC WRITE Middle", "--offset", "payload", "--probability", "0.05", "--seed", "3")
         self.expect(clean, "damaged_packets", "packet_loss")
         self.plant("reorder", "--probability", "0.05", "--seed", "3")

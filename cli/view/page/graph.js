@@ -183,7 +183,7 @@ class Graph {
         psns.line(px, MARGIN.top, px, psns.height - MARGIN.bottom);
         if (kind === KIND.STATE) {
           context.fillStyle = KINDS[kind].colour;
-          context.fillText(connection.texts[connection.text[place]], px + 2, MARGIN.top + 10);
+          context.fillText(connection.texts[connection.text[place]], px + 2, psns.height - MARGIN.bottom - 4);
         }
         this.statistics.marks++;
         return;
