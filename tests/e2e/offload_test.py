@@ -23,23 +23,23 @@ class Offload(with_daemon.WithDaemon):
         """Of both RNICs."""
         return {device["port"]["offload"] for device in self.status()["devices"]}
 
-    def run_check(self, program):
-        result = harness.run([harness.URNIC, "run", "--socket", self.socket, "--", harness.BUILD / "tests/e2e" / program],
-                             timeout=280)
+    def run_check(self, program, *words):
+        result = harness.run([harness.URNIC, "run", "--socket", self.socket, "--", harness.BUILD / "tests/e2e" / program, *words])
         self.assert_ok(result, program)
 
 
 class Programs(Offload):
     def test_every_verb(self):
         self.assertEqual(self.offloads(), {"on"})
-        self.run_check("verbs_check")
+        # But for those that make as many objects as there can be.
+        self.run_check("verbs_check", "--gtest_filter=-DeviceLimits.*:MulticastNumbers.*:DatagramPeers.*")
         self.assertEqual(self.offloads(), {"on"})
 
     def test_connections(self):
         self.run_check("cm_check")
 
     def test_processes_that_die(self):
-        self.run_check("app_crash")
+        self.run_check("app_crash", "--gtest_filter=*WhatWasSentBeforeTheEndArrives")
 
 
 class Observers(Offload):
