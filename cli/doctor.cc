@@ -20,11 +20,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 #include "cli/daemon_client.h"
 #include "cli/layout.h"
+#include "cli/private_run_dir.h"
 #include "os/unique_fd.h"
 
 namespace urnic::cli {
@@ -106,16 +109,15 @@ Finding check_conversion() {
 
 Finding check_run_dir() {
     std::string tried;
-    for (const char* name : {"XDG_RUNTIME_DIR", "TMPDIR", ""}) {
-        const char* value = *name == '\0' ? "/tmp" : std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-        if (value == nullptr || *value != '/') continue;
-        if (access(value, W_OK | X_OK) == 0) {
-            return {Health::kWorks, "run directory", fmt::format("{} can be written to", value), ""};
-        }
-        tried += fmt::format("{}{}: {}", tried.empty() ? "" : ", ", value, reason());
+    const fs::path made = make_run_dir(false, tried);
+    if (made.empty()) {
+        return {Health::kFails, "run directory", fmt::format("no place for sockets ({})", tried),
+                kRunDirRemedy};
     }
-    return {Health::kFails, "run directory", fmt::format("no place for sockets ({})", tried),
-            "point TMPDIR at a directory that you may write to"};
+    std::error_code ignored;
+    fs::remove(made, ignored);
+    return {Health::kWorks, "run directory", fmt::format("{} can be written to", made.parent_path().string()),
+            ""};
 }
 
 Finding check_mounts() {

@@ -20,6 +20,7 @@
 
 #include "cli/launch_error.h"
 #include "cli/layout.h"
+#include "cli/private_run_dir.h"
 
 namespace urnic::cli {
 namespace fs = std::filesystem;
@@ -29,10 +30,6 @@ namespace {
 constexpr int kStopGraceMs = 10'000;
 constexpr int kReadyFd = 3;
 constexpr const char* kLogName = "urnicd.log";
-/// A Unix socket's path has 107 bytes, of which the directory's own name and "control.sock" need about 30.
-constexpr std::size_t kLongestParent = 70;
-/// "sysroot/dev/infiniband/.umad_control" needs more.
-constexpr std::size_t kLongestParentWithUmad = 57;
 
 std::string describe_end(int wait_status) {
     if (WIFSIGNALED(wait_status)) {
@@ -40,19 +37,6 @@ std::string describe_end(int wait_status) {
                            strsignal(WTERMSIG(wait_status)));
     }
     return fmt::format("ended with exit status {}", WEXITSTATUS(wait_status));
-}
-
-fs::path make_run_dir(std::size_t longest_parent) {
-    std::string tried;
-    for (const char* name : {"XDG_RUNTIME_DIR", "TMPDIR", ""}) {
-        const char* value = *name == '\0' ? "/tmp" : std::getenv(name);
-        if (value == nullptr || *value != '/' || std::strlen(value) > longest_parent) continue;
-        std::string path = (fs::path(value) / "urnic-XXXXXX").string();
-        if (mkdtemp(path.data()) != nullptr) return path;
-        tried += fmt::format("{}{}: {}", tried.empty() ? "" : ", ", value, std::strerror(errno));
-    }
-    throw LaunchError(fmt::format(
-        "cannot make a run directory ({}): point TMPDIR at a directory that you may write to", tried));
 }
 
 /// In the child: nothing but async-signal-safe calls.
@@ -86,7 +70,11 @@ fs::path make_run_dir(std::size_t longest_parent) {
 PrivateDaemon::PrivateDaemon(const SignalGate& gate, PrivateDaemonOptions options)
     : gate_(gate), options_(std::move(options)) {
     const fs::path program = find_part(Part::kDaemon);
-    run_dir_ = make_run_dir(options_.is_infiniband ? kLongestParentWithUmad : kLongestParent);
+    std::string tried;
+    run_dir_ = make_run_dir(options_.is_infiniband, tried);
+    if (run_dir_.empty()) {
+        throw LaunchError(fmt::format("cannot make a run directory ({}): {}", tried, kRunDirRemedy));
+    }
     try {
         int ends[2];
         if (pipe2(ends, O_CLOEXEC) != 0) throw LaunchError(fmt::format("pipe: {}", std::strerror(errno)));

@@ -34,10 +34,10 @@ class Doctor(harness.TestCase):
         for name in ("urnicd", "provider", "shim", "libibverbs", "memfd", "run directory", "--standalone"):
             self.assertEqual(found[name]["health"], "works", found[name])
 
-    def test_text_names_what_mends(self):
+    def test_text_names_the_remedy(self):
         result = self.run_ok([harness.URNIC, "doctor"], env={**self.env, "URNIC_RUN_DIR": str(self.dir)})
         self.assertRegex(result.out, r"(?m)^works +libibverbs ")
-        self.assertRegex(result.out, r"(?m)^limited +daemon +no urnicd at .*\n +mend: .*systemctl enable --now urnicd$")
+        self.assertRegex(result.out, r"(?m)^limited +daemon +no urnicd at .*\n +remedy: .*systemctl enable --now urnicd$")
 
     def test_a_container(self):
         """Without a capability and without userfaultfd, as Docker's and Podman's are."""
@@ -68,12 +68,14 @@ class Doctor(harness.TestCase):
 
     def test_no_place_for_sockets(self):
         # Owned by root, or by whom the user namespace takes for root, and the command has no rights of root's.
-        command = "mount -t tmpfs -o mode=500 tmpfs /tmp && chown 0:0 /tmp && exec setpriv --bounding-set=-all --inh-caps=-all "
+        long = f"/tmp/{'long' * 20}"  # a socket's path would not fit, though the directory may be written to
+        command = f"mount -t tmpfs -o mode=555 tmpfs /tmp && chown 0:0 /tmp && mkdir -m 777 {long} && exec setpriv --bounding-set=-all --inh-caps=-all "
         command += f"{'--reuid=65534 --regid=65534 --clear-groups ' if os.geteuid() == 0 else ''}-- {harness.URNIC} doctor --json"
         words = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount", "sh", "-c", command]
-        env = {"XDG_RUNTIME_DIR": str(self.dir / "none"), "TMPDIR": str(self.dir / "none")}
+        env = {"XDG_RUNTIME_DIR": long, "TMPDIR": str(self.dir / "none")}
         found = self.ask(words, 1, **env)
         self.assertEqual(found["run directory"]["health"], "fails")
+        self.assertIn(f"{long}: longer than 70 characters", found["run directory"]["detail"])
         self.assertIn("TMPDIR", found["run directory"]["remedy"])
 
 
