@@ -11,6 +11,7 @@
 #include <functional>
 #include <sstream>
 
+#include "abi/capture.h"
 #include "abi/queues.h"
 #include "daemon/config/congestion.h"
 #include "daemon/config/faults.h"
@@ -419,8 +420,9 @@ Config read_document(toml::table document, const std::string& file) {
     if (config.rnics.empty()) {
         throw ParseError{{1, 1}, "no RNIC is configured: add at least one [[rnic]] with 'name' and 'port'"};
     }
-    if (config.rnics.size() > 64) {
-        throw ParseError{{config.rnics[64].line, 1}, "more than 64 RNICs"};
+    if (config.rnics.size() > abi::kCaptureRnics) {
+        throw ParseError{{config.rnics[abi::kCaptureRnics].line, 1},
+                         fmt::format("more than {} RNICs", abi::kCaptureRnics)};
     }
     if (config.daemon.has_dedicated_cores && config.daemon.worker_cpus.front() < 0) {
         throw ParseError{{1, 1},
