@@ -245,11 +245,6 @@ void VirtualHost::run(TimeNs now) {
     running_ = false;
 }
 
-std::uint32_t VirtualHost::failed_qps() const {
-    return static_cast<std::uint32_t>(std::count_if(
-        qps_.begin(), qps_.end(), [](const auto& each) { return each->qp->state() == QpState::kErr; }));
-}
-
 // One packet may wait behind the one that is being sent: a pause and the QPs' turns then count at once. A CNP
 // has a priority of its own.
 std::uint32_t VirtualHost::room() const {

@@ -93,8 +93,6 @@ class VirtualHost final : public Outbox, public FrameRetainer {
     [[nodiscard]] static std::uint32_t qp_num(QpIndex index) { return kFirstQpNum + index; }
     [[nodiscard]] static QpIndex index_of(std::uint32_t qp_num) { return qp_num - kFirstQpNum; }
     [[nodiscard]] std::uint16_t udp_source_port(QpIndex index) const { return qps_[index]->port; }
-    /// QPs that are in error: none is, unless retries ran out.
-    [[nodiscard]] std::uint32_t failed_qps() const;
 
     // Outbox, FrameRetainer
     [[nodiscard]] std::uint32_t room() const override;

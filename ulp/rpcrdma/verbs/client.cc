@@ -137,11 +137,6 @@ void Client::on_ended(const Connection& ended) {
     }
 }
 
-bool Client::has_kept() {
-    const std::lock_guard lock(mutex_);
-    return !kept_.empty();
-}
-
 bool Client::goes_on() {
     run_timer();  // of kept calls
     deliver();

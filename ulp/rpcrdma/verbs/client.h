@@ -49,7 +49,6 @@ class Client final : public Transport {
     /// Asked while a connection is made.
     [[nodiscard]] bool goes_on();
     void fail_kept(int error);
-    [[nodiscard]] bool has_kept();
 
     const sockaddr_storage server_;
     const rpcrdma_options options_;

@@ -31,7 +31,6 @@ class Worker {
     void wake();
     /// Ends the thread; what it has is let go. Not by the thread itself.
     void stop();
-    [[nodiscard]] bool is_stopping() const { return is_stopping_.load(); }
     [[nodiscard]] bool is_this_thread() const;
     /// Transports that were added.
     [[nodiscard]] std::uint32_t load() const { return load_.load(); }
