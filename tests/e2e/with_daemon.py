@@ -1,7 +1,9 @@
 """A long-running daemon, urnicd --config, with two RNICs on one fabric, for each case of a test."""
 
 import json
+import os
 import pathlib
+import pwd
 import shutil
 import signal
 import tempfile
@@ -25,6 +27,14 @@ port = "fabric"
 fabric = "lab"
 ipv4 = "198.18.0.2/24"
 {wire}"""
+
+
+def as_nobody():
+    """Options of a process of another user's, where there can be one."""
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
 
 
 class WithDaemon(harness.TestCase):

@@ -60,17 +60,20 @@ class RawClient:
 
     def call(self, operation, body, fds=()):
         """What the reply has behind its header."""
+        error, reply, given = self.exchange(operation, body, fds)
+        for fd in given:
+            os.close(fd)
+        if error != 0:
+            raise OSError(error, f"{operation}: {os.strerror(error)}")
+        return reply
+
+    def exchange(self, operation, body, fds=()):
+        """Error, what the reply has behind its header, and descriptors that are the caller's."""
         header = struct.pack("=IIII", _MAGIC, OP[operation], 1, 16 + len(body))
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         self.socket.sendmsg([header + body], rights)
-        reply, given, _, _ = self.socket.recvmsg(1024, socket.CMSG_LEN(4 * 64))
-        for _, _, data in given:
-            for fd in array.array("i", data[:len(data) // 4 * 4]):
-                os.close(fd)
-        error = struct.unpack_from("=i", reply, 12)[0]
-        if error != 0:
-            raise OSError(error, f"{operation}: {os.strerror(error)}")
-        return reply[24:]
+        reply, given, _, _ = self.socket.recvmsg(4096, socket.CMSG_LEN(4 * 64))
+        return struct.unpack_from("=i", reply, 12)[0], reply[24:], [fd for _, _, data in given for fd in array.array("i", data[:len(data) // 4 * 4])]
 
     def open_device(self, name="urnic0"):
         return struct.unpack_from("=I", self.call("OpenDevice", struct.pack("=64s", name.encode())))[0]
