@@ -51,7 +51,7 @@ void ControlServer::keep_refused(UniqueFd& socket) {
 /// Returns whether all is closed; otherwise the answer waits for it.
 bool ControlServer::close_given(Connection& connection, Fds<UniqueFd>& fds) {
     for (UniqueFd& fd : fds) {
-        if (fd && !is_memory_file(fd.get())) {
+        if (fd && !is_small_memory_file(fd.get())) {
             connection.job->fds.push_back(std::move(fd));
         }
     }

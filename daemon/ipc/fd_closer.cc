@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <csignal>
 #include <utility>
@@ -24,6 +25,13 @@ struct FdCloser::Done {
 };
 
 bool is_memory_file(int fd) { return ::fcntl(fd, F_GET_SEALS) >= 0; }
+
+bool is_small_memory_file(int fd) {
+    constexpr std::uint64_t kBlockBytes = 512;  // of st_blocks
+    struct stat status {};
+    return is_memory_file(fd) && ::fstat(fd, &status) == 0 &&
+           static_cast<std::uint64_t>(status.st_blocks) <= kMostSmallFileBytes / kBlockBytes;
+}
 
 bool drain(int socket) {
     constexpr int kMostMessages = 16;

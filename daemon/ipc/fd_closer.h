@@ -11,8 +11,12 @@
 
 namespace urnic::daemon {
 
-/// Returns whether the file lies in memory alone (memfd): no call on it, close() included, blocks.
+/// Returns whether the file lies in memory alone (memfd): no call on it blocks, though the close() of the
+/// last descriptor frees its pages, which takes a second for gigabytes.
 [[nodiscard]] bool is_memory_file(int fd);
+/// Returns whether close() takes no time: it is such a file, with kMostSmallFileBytes of pages at most.
+[[nodiscard]] bool is_small_memory_file(int fd);
+inline constexpr std::uint64_t kMostSmallFileBytes = 1ULL << 20U;
 
 /// For a Unix socket that is to be closed: lets nobody send any more, and takes out what lies in it. Returns
 /// whether it is empty then, so that close() does not wait; otherwise there are descriptors in it, or more

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
+#include <span>
 
 #include "abi/control.h"
 #include "base/check.h"
@@ -18,9 +20,10 @@ namespace urnic::daemon {
 
 namespace {
 
-/// The control thread serves everybody: of a larger region the workers fault in the rest on first use.
+/// Other clients' ranges wait meanwhile: of a larger one the workers fault in the rest on first use.
 constexpr std::uint64_t kMaxPopulateBytes = 64ULL << 20U;
 constexpr std::uint64_t kPageBytes = 4096;
+constexpr std::uint64_t kBlockBytes = 512;  // of st_blocks
 
 /// Access through a mapping raises SIGBUS where the file ends or cannot give a page. A memfd (tmpfs, not
 /// hugetlbfs, whose pool can run dry; not on a mounted tmpfs, whose size limit can be hit, and whose files
@@ -36,82 +39,147 @@ bool is_safe_memory_file(int fd) {
            ::fstatfs(fd, &filesystem) == 0 && filesystem.f_type == TMPFS_MAGIC;
 }
 
+/// Bytes of the file that are there. None: mincore() takes every page of it for there, as it does for those
+/// who could not open the file for writing, and whoever made the file has seen to that (fchmod).
+std::optional<std::uint64_t> present_bytes(int file) {
+    constexpr mode_t kWritable = S_IWUSR | S_IWGRP | S_IWOTH;
+    struct stat status {};
+    if (::fstat(file, &status) != 0 || (status.st_mode & kWritable) != kWritable) {
+        return std::nullopt;
+    }
+    return static_cast<std::uint64_t>(status.st_blocks) * kBlockBytes;
+}
+
+/// Brings runs of pages that are there into our page tables. Returns how many bytes that were.
+std::uint64_t map_runs(std::byte* base, std::span<const unsigned char> is_present) {
+    std::uint64_t mapped_bytes = 0;
+    for (std::size_t page = 0; page < is_present.size();) {
+        const std::size_t begin = page;
+        while (page < is_present.size() && (is_present[page] & 1U) != 0) {
+            ++page;
+        }
+        if (page == begin) {
+            ++page;
+            continue;
+        }
+        const std::uint64_t bytes = (page - begin) * kPageBytes;
+        // Whatever it says: faulting later is only slower.
+        (void)::madvise(base + begin * kPageBytes, bytes, MADV_POPULATE_WRITE);
+        mapped_bytes += bytes;
+    }
+    return mapped_bytes;
+}
+
 /// Brings those pages of a mapping into our page tables that the file has. Holes stay holes: who fills one
-/// pays for it (in his cgroup), and who fills it here would be the daemon.
-void map_present_pages(std::byte* first_page, std::uint64_t bytes) {
-    constexpr std::uint64_t kPagesAtOnce = 4096;
+/// pays for it (in his cgroup), and who fills it here would be the daemon. A file that grows by that has lied
+/// for a moment; what its program fills meanwhile may look so, and then is only faulted in later.
+void map_present_pages(int file, std::byte* first_page, std::uint64_t bytes) {
+    constexpr std::uint64_t kPagesAtOnce = 512;
     std::array<unsigned char, kPagesAtOnce> is_present{};
     const std::uint64_t num_pages = (bytes + kPageBytes - 1) / kPageBytes;
     for (std::uint64_t done = 0; done < num_pages; done += kPagesAtOnce) {
         const std::uint64_t count = std::min(num_pages - done, kPagesAtOnce);
         std::byte* const base = first_page + done * kPageBytes;
-        if (::mincore(base, count * kPageBytes, is_present.data()) != 0) {
+        const auto before = present_bytes(file);
+        if (!before || ::mincore(base, count * kPageBytes, is_present.data()) != 0) {
             return;
         }
-        for (std::uint64_t page = 0; page < count;) {
-            const std::uint64_t begin = page;
-            while (page < count && (is_present[page] & 1U) != 0) {
-                ++page;
-            }
-            if (page > begin) {
-                // Whatever it says: faulting later is only slower.
-                (void)::madvise(base + begin * kPageBytes, (page - begin) * kPageBytes, MADV_POPULATE_WRITE);
-            } else {
-                ++page;
-            }
+        const std::uint64_t mapped = map_runs(base, std::span(is_present).first(count));
+        const auto after = present_bytes(file);
+        if (mapped != 0 && (!after || *after >= *before + mapped / 2)) {
+            return;
         }
     }
 }
 
 }  // namespace
 
-int AppMemory::attach(UniqueFd file) {
-    if (file_) {
+/// Brings the pages of a range into our page tables when it ends.
+class AppMemory::Population final : public Disposable {
+  public:
+    Population(std::shared_ptr<const UniqueFd> file, std::shared_ptr<Mapped> mapped, std::byte* first_page,
+               std::uint64_t bytes)
+        : file_(std::move(file)), mapped_(std::move(mapped)), first_page_(first_page), bytes_(bytes) {
+        mapped_->counts->populations.fetch_add(1);
+    }
+    Population(const Population&) = delete;
+    Population& operator=(const Population&) = delete;
+    ~Population() override {
+        map_present_pages(file_->get(), first_page_, bytes_);
+        mapped_->counts->populations.fetch_sub(1);
+    }
+
+  private:
+    // Both stay until it has ended.
+    std::shared_ptr<const UniqueFd> file_;
+    std::shared_ptr<Mapped> mapped_;
+    std::byte* first_page_;
+    std::uint64_t bytes_;
+};
+
+int AppMemory::attach(UniqueFd&& file) {
+    if (file_ != nullptr) {
         return EEXIST;
     }
     if (!is_safe_memory_file(file.get())) {
         return EINVAL;
     }
-    file_ = std::move(file);
+    file_ = std::make_shared<const UniqueFd>(std::move(file));
     return 0;
 }
 
 int AppMemory::acquire(std::uint64_t addr, std::uint64_t length_bytes, Window*& window) {
-    if (!file_ || length_bytes == 0 || length_bytes > abi::kMemoryFileBytes ||
+    if (file_ == nullptr || length_bytes == 0 || length_bytes > abi::kMemoryFileBytes ||
         addr > abi::kMemoryFileBytes - length_bytes) {
         return EINVAL;
     }
     const std::uint64_t end = addr + length_bytes;
     const auto holds = [&](const auto& candidate) {
-        return candidate->start <= addr && end <= candidate->start + candidate->mapping.size();
+        return candidate->start <= addr && end <= candidate->start + candidate->mapped->mapping.size();
     };
     auto found = std::find_if(windows_.begin(), windows_.end(), holds);
     if (found == windows_.end()) {
         auto made = std::make_unique<Window>();
         made->start = addr / kWindowBytes * kWindowBytes;
+        made->mapped = std::make_shared<Mapped>();
         const std::uint64_t bytes = (end - made->start + kWindowBytes - 1) / kWindowBytes * kWindowBytes;
-        if (windows_.size() >= kMaxWindows || bytes > kMaxMappedBytes - mapped_bytes_->load()) {
+        if (windows_.size() >= kMaxWindows || bytes > kMaxMappedBytes - counts_->mapped_bytes.load()) {
             return ENOMEM;
         }
-        if (const int error = made->mapping.map(file_.get(), made->start, bytes); error != 0) {
+        if (const int error = made->mapped->mapping.map(file_->get(), made->start, bytes); error != 0) {
             return error;
         }
-        mapped_bytes_->fetch_add(bytes);
-        made->mapped_bytes = mapped_bytes_;
+        counts_->mapped_bytes.fetch_add(bytes);
+        made->mapped->counts = counts_;
         windows_.push_back(std::move(made));
         found = std::prev(windows_.end());
     }
     window = found->get();
     ++window->users;
     Rollback undo([&] { give_up(*std::exchange(window, nullptr)); });
-    std::uint32_t& holders = held_[{addr, length_bytes}];
-    if (holders == 0) {
-        const std::uint64_t first_page = addr / kPageBytes * kPageBytes;
-        map_present_pages(at(*window, first_page), std::min(end - first_page, kMaxPopulateBytes));
+    const auto held = held_.try_emplace({addr, length_bytes}, 0).first;
+    Rollback forget([&] { held_.erase(held); });
+    std::unique_ptr<Population> population;
+    if (held->second == 0) {
+        population = populate(*window, addr, end);
     }
-    ++holders;
+    ++held->second;
+    forget.keep();
     undo.keep();
+    if (populator_ != nullptr) {
+        populator_->take(std::move(population));
+    }
     return 0;
+}
+
+std::unique_ptr<AppMemory::Population> AppMemory::populate(const Window& window, std::uint64_t addr,
+                                                           std::uint64_t end) const {
+    if (counts_->populations.load() >= kMostPopulations) {
+        return nullptr;
+    }
+    const std::uint64_t first_page = addr / kPageBytes * kPageBytes;
+    return std::make_unique<Population>(file_, window.mapped, at(window, first_page),
+                                        std::min(end - first_page, kMaxPopulateBytes));
 }
 
 void AppMemory::release(Window* window, std::uint64_t addr, std::uint64_t length_bytes) {

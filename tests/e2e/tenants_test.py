@@ -6,6 +6,7 @@ import os
 import pathlib
 import pwd
 import shutil
+import signal
 import sys
 import tempfile
 import unittest
@@ -20,28 +21,24 @@ SET_USER_ID = harness.BUILD / "tests/e2e/set_user_id"
 MIB = 1 << 20
 
 
-def as_nobody():
-    """Options of a process of another user's, where there can be one."""
-    if os.geteuid() != 0:
-        return {}
-    nobody = pwd.getpwnam("nobody")
-    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-
-
 class WithAttacker(with_daemon.WithDaemon):
+    def attack_command(self, name, *words):
+        return [sys.executable, __file__, "attack", name, self.socket, *words]
+
     def attack(self, name, *words):
         """Runs attack_NAME() of this file as the attacker. Returns what it prints."""
-        command = [sys.executable, __file__, "attack", name, self.socket, *words]
-        return self.run_ok(command, **as_nobody()).out
+        return self.run_ok(self.attack_command(name, *words), **with_daemon.as_nobody()).out
 
 
-def attack_holes(path):
+def attack_holes(path, mode):
     client, file = raw_client.RawClient(path), raw_client.memory_file()
+    os.fchmod(file, int(mode, 8))
     client.attach_memory(file)
     pd = client.alloc_pd(client.open_device())
     for number in range(16):
         client.reg_mr(pd, (1 << 40) + number * 64 * MIB, 64 * MIB)
-    print(os.fstat(file).st_blocks * 512)
+    print(f"/proc/{os.getpid()}/fd/{file}", flush=True)
+    signal.pause()
 
 
 class Memory(WithAttacker):
@@ -55,7 +52,7 @@ class Memory(WithAttacker):
         program = self.dir / "set_user_id"
         shutil.copy(SET_USER_ID, program)
         program.chmod(0o4755)
-        result = self.run_ok([harness.URNIC, "run", "--socket", self.socket, "--", SET_USER_ID, "attack", program], **as_nobody())
+        result = self.run_ok([harness.URNIC, "run", "--socket", self.socket, "--", SET_USER_ID, "attack", program], **with_daemon.as_nobody())
         self.assertIn("own memory: success", result.out)
         self.assertIn("victim runs as 0", result.out)
         self.assertIn("the secret is not seen", result.out)
@@ -63,7 +60,35 @@ class Memory(WithAttacker):
         self.assertIn("victim is intact", result.out)
 
     def test_holes_of_a_memory_file_are_not_filled_by_the_daemon(self):
-        self.assertEqual(int(self.attack("holes")), 0, "bytes that the daemon allocated in the attacker's file")
+        # Of a file of mode 0 the kernel tells others than its owner that every page is there.
+        for mode in ("777", "0"):
+            attacker = harness.start(self.attack_command("holes", mode), **with_daemon.as_nobody())
+            self.addCleanup(harness.end_group, attacker)
+            file = harness.read_line(attacker).strip()
+            self.wait_for_the_populator()
+            self.assertEqual(os.stat(file).st_blocks, 0, f"blocks that the daemon allocated in the attacker's file of mode {mode}")
+
+    def wait_for_the_populator(self):
+        """It has looked at all memory that was registered until now: a page of another program's is in the daemon's page tables."""
+        client, file = raw_client.RawClient(self.socket), raw_client.memory_file()
+        self.addCleanup(client.close)
+        self.addCleanup(os.close, file)
+        os.pwrite(file, b"there", 1 << 40)
+        client.attach_memory(file)
+        client.reg_mr(client.alloc_pd(client.open_device()), 1 << 40, 4096)
+        inode = os.fstat(file).st_ino
+        self.assertTrue(harness.wait_until(lambda: self.resident_kb(inode) > 0), "the page does not come")
+
+    def resident_kb(self, inode):
+        """Of the daemon's mappings of that file."""
+        found, of_it = 0, False
+        for line in pathlib.Path(f"/proc/{self.daemon.pid}/smaps").read_text(encoding="ascii").splitlines():
+            words = line.split()
+            if not words[0].endswith(":"):
+                of_it = words[4] == str(inode)
+            elif words[0] == "Rss:" and of_it:
+                found += int(words[1])
+        return found
 
 
 def attack_domain(path, file):

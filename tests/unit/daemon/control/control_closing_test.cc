@@ -146,8 +146,22 @@ TEST(MemoryFiles, AreKnown) {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
     EXPECT_FALSE(is_memory_file(ends[0]));
+    EXPECT_FALSE(is_small_memory_file(ends[0]));
     ::close(ends[0]);
     ::close(ends[1]);
+}
+
+// Of holes there is nothing to free.
+TEST(MemoryFiles, AreSmallByTheirPages) {
+    const UniqueFd memory = make_memory_file(F_SEAL_SHRINK);
+    EXPECT_TRUE(is_small_memory_file(memory.get()));
+    const auto fill = [&](std::uint64_t bytes) {
+        EXPECT_EQ(::fallocate(memory.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)), 0);
+    };
+    fill(kMostSmallFileBytes);
+    EXPECT_TRUE(is_small_memory_file(memory.get()));
+    fill(kMostSmallFileBytes + 1);
+    EXPECT_FALSE(is_small_memory_file(memory.get()));
 }
 
 }  // namespace
