@@ -109,8 +109,15 @@ def folder_problems(page):
             yield number, f"{folder} is not in FOLDERS of scripts/check_layers.py"
 
 
+@functools.cache
+def words_of_tests():
+    """Each word in the sources of tests."""
+    sources = (path for folder in ("tests", "conform") for path in (TOP / folder).rglob("*") if path.suffix in (".cc", ".h", ".py"))
+    return {word for path in sources for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+
+
 def test_problems(page, programs):
-    """Programs in the last column of tables whose last column is headed "test"."""
+    """Programs, and their cases, in the last column of tables whose last column is headed "test"."""
     known = programs.tests()[0] | {os.path.basename(target) for target in programs.targets()}
     known |= {name.removeprefix("fuzz_corpus_") for name in known}
     inside = False
@@ -120,9 +127,13 @@ def test_problems(page, programs):
         elif line.endswith("| test |"):
             inside = True
         elif inside:
-            for name in re.findall(r"`([a-z]\w*)`", line.rstrip(" |").rpartition(" | ")[2]):
+            column = line.rstrip(" |").rpartition(" | ")[2]
+            for name in re.findall(r"`([a-z]\w*)`", column):
                 if name not in known:
                     yield number, f"there is no test {name}"
+            for case in re.findall(r"\b(?:[A-Z]\w*|test_\w+)(?:\.\w+)*", CODE.sub("", LINK.sub("", column))):
+                if not words_of_tests().issuperset(case.split(".")):
+                    yield number, f"there is no test {case}"
 
 
 class Programs:

@@ -267,6 +267,8 @@ class Ends(Captures):
         counts = [len(tshark(self.dir / f"{number}.pcapng", "frame.number")) for number in range(4)]
         self.assertGreater(counts[0], ITERATIONS)
         self.assertEqual(len(set(counts)), 1)
+        modes = {(self.dir / f"{number}.pcapng").stat().st_mode & 0o777 for number in range(4)}
+        self.assertEqual(modes, {0o600}, "packets are everybody's data")
 
     @unittest.skipIf(os.geteuid() != 0, "a second user needs root")
     def test_other_users_may_not(self):

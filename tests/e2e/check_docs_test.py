@@ -46,6 +46,8 @@ WRONG = (
     ("`meson test -C build --suite nosuch`", "no suite nosuch"),
     ("`meson walk`", "no command walk"),
     ("| what | test |\n|---|---|\n| a | `no_such` Suite.Name |", "no test no_such"),
+    ("| what | test |\n|---|---|\n| a | `verbs_list` Documents.test_no_such_" + "case |", "no test Documents.test_no_such_" + "case"),
+    ("| what | test |\n|---|---|\n| a | `verbs_list` test_right_page, NoSuch" + "Suite |", "no test NoSuch" + "Suite"),
     ("```\nls && urnic status --no-such\n```", "no option --no-such"),
 )
 
