@@ -122,6 +122,10 @@ TEST(Diagnosis, OfTimeoutsThatAreNotOfSize) {
     TraceText late;
     late.sent(0, 1, 64).ack(1, 1).sent(2, 2, 4096).sent_again(10, 2, "timeout", 4096).ack(11, 2);
     EXPECT_THAT(ids(diagnose_one(late)), ElementsAre("timeouts"));
+    // One that is stuck, of a size that passed.
+    TraceText stuck;
+    stuck.sent(0, 1, 1024).ack(1, 1).sent(2, 2, 1024).sent_again(10, 2, "timeout", 1024);
+    EXPECT_THAT(ids(diagnose_one(stuck)), ElementsAre("timeouts"));
 }
 
 TEST(Diagnosis, OfAPeerThatIsGone) {
