@@ -41,8 +41,8 @@ TEST(AppMemoryFile, TakesAProperOneOnce) {
     EXPECT_EQ(memory.attach(memory_file(kGoodSeals)), 0);
     UniqueFd another = memory_file(kGoodSeals);
     EXPECT_EQ(memory.attach(std::move(another)), EEXIST);
-    EXPECT_TRUE(another)
-        << "it is the caller's to close, who knows where";  // NOLINT(bugprone-use-after-move)
+    // NOLINTNEXTLINE(bugprone-use-after-move): it is moved from when it is taken
+    EXPECT_TRUE(another) << "it is the caller's to close, who knows where";
 }
 
 TEST(AppMemoryFile, RefusesWhatCouldRaiseSigbus) {
