@@ -12,8 +12,9 @@ struct Covered {
     std::uint8_t mask;
 };
 
-// Lengths, version, protocol, fragment fields, addresses and destination port decide who gets the frame at all,
-// so they are left out; so is what the ICRC leaves out: TOS, TTL, both checksums, BTH byte 4 (annex A17.3.3).
+// Lengths, version, protocol, fragment fields, addresses and destination port decide who gets the frame at
+// all, so they are left out; so is what the ICRC leaves out: TOS, TTL, both checksums, BTH byte 4 (annex
+// A17.3.3).
 constexpr Covered kCovered[] = {
     {"IP identification", kIpAt + 4, kIpAt + 5, 0xff}, {"IP flag DF", kIpAt + 6, kIpAt + 6, 0x40},
     {"UDP source port", kUdpAt, kUdpAt + 1, 0xff},     {"BTH", kBthAt, kBthAt + 3, 0xff},
@@ -24,9 +25,8 @@ constexpr Covered kCovered[] = {
 
 }  // namespace
 
-LIVE_CASE(
-    LiveIntegrity, EachBitThatTheIcrcCovers, "7.8.1 (A17.3.3)",
-    "a packet of which one bit that the ICRC covers changed on the way is dropped without an answer") {
+LIVE_CASE(LiveIntegrity, EachBitThatTheIcrcCovers, "7.8.1 (A17.3.3)",
+          "a packet of which one bit that the ICRC covers changed on the way is dropped without an answer") {
     need_ipv4();
     connect({.mtu = 256});
     const FrameBytes good = built(write_only(2000, 8));

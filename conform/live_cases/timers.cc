@@ -95,8 +95,9 @@ LIVE_CASE(LiveTimers, SevenRetries, "9.7.6.1.3", "retry_cnt 7 is seven times mor
     const std::vector<SeenCompletion> seen = bench().completions(false, 1);
     require(!seen.empty(),
             "sent again " + std::to_string(again) + " times within a second, and no end of it");
-    require(again == 7 && seen[0].status == WcStatus::kRetryExcErr,
-            "sent again " + std::to_string(again) + " times, and completed otherwise than with RETRY_EXC_ERR");
+    require(
+        again == 7 && seen[0].status == WcStatus::kRetryExcErr,
+        "sent again " + std::to_string(again) + " times, and completed otherwise than with RETRY_EXC_ERR");
     measured("retry_cnt 7, timeout " + duration_text(least_timeout(kShort)),
              std::to_string(again) + " repetitions, then an error");
     live().forget();

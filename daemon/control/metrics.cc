@@ -141,11 +141,11 @@ void add_qps(Page& page, const ControlState& control, const std::vector<const Cl
     }
     page.family("urnic_qp_info", "gauge", "A QP: its program, state and peer.");
     for (const QpSnapshot& qp : qps) {
-        page.series(
-            "urnic_qp_info",
-            fmt::format("{},worker=\"{}\",state=\"{}\",peer_qpn=\"{:#x}\",program=\"{}\"", labels(qp),
-                        qp.worker, qp_state_name(qp.attr.state), qp.attr.dest_qp_num, escaped(qp.client->program)),
-            1);
+        page.series("urnic_qp_info",
+                    fmt::format("{},worker=\"{}\",state=\"{}\",peer_qpn=\"{:#x}\",program=\"{}\"", labels(qp),
+                                qp.worker, qp_state_name(qp.attr.state), qp.attr.dest_qp_num,
+                                escaped(qp.client->program)),
+                    1);
     }
     page.family("urnic_qp_rate_bits_per_second", "gauge", "How fast congestion control lets a QP send.");
     for (const QpSnapshot& qp : qps) {

@@ -78,7 +78,7 @@ constexpr time_t kPatienceSeconds = 60;
 
 /// How long connect(), send() and recv() wait; 0: without end.
 void set_patience(int fd, time_t seconds) {
-    const struct timeval limit {seconds, 0};
+    const struct timeval limit { seconds, 0 };
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 }
