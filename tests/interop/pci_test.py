@@ -27,7 +27,9 @@ E1000E = pci_guest.Nic(2, "e1000e", "e1000e", 1, "52:54:00:77:00:16", "10.77.0.2
 SMALL = pci_guest.Nic(3, "small", f"{pci_guest.VIRTIO},host_mtu=1500", 2, "52:54:00:77:00:17", "10.77.0.23", "fd77::17", workers=1)
 # What an emulated NIC drops while its machine waits for a processor comes again by RC; these have to run again.
 UNRELIABLE = ("uc_write", "ud", "multicast")
-UNRELIABLE_ATTEMPTS = 4
+UNRELIABLE_ATTEMPTS = 10
+# 4 s: an emulated processor that waits for a real one, and has a window to send again each time, answers before the retries have gone.
+PEER = "peer --timeout 20 --device urnic0"
 TRANSFERS = ("send_imm", "write_imm", "read", "uc_write", "ud", "multicast")
 # Frames like those of others to a NIC: tried on one, in one role.
 ENGINES_OWN = ("fetch_add", "cmp_swap", "window", "send_inv")
@@ -108,14 +110,14 @@ class PciPorts(harness.TestCase):
         recording = capture.Capture(path)
         for name in TRANSFERS:
             with self.subTest(nic=nic.name, transfer=name):
-                self.in_both_roles(nic, f"peer --test {name} --device urnic0 --gid {self.ours.gid('ipv4')} --mtu 4096",
+                self.in_both_roles(nic, f"{PEER} --test {name} --gid {self.ours.gid('ipv4')} --mtu 4096",
                                    UNRELIABLE_ATTEMPTS if name in UNRELIABLE else 1)
         if nic is VIRTIO:
             for name in ENGINES_OWN:
                 with self.subTest(nic=nic.name, transfer=name):
                     self.run_pair(self.ours, pci_guest.OnPci(self.machine, nic),
-                                  f"peer --test {name} --device urnic0 --gid {self.ours.gid('ipv4')} --mtu 4096")
-            self.in_both_roles(nic, f"peer --test write_imm --device urnic0 --gid {self.ours.gid('ipv6')} --mtu 1024")
+                                  f"{PEER} --test {name} --gid {self.ours.gid('ipv4')} --mtu 4096")
+            self.in_both_roles(nic, f"{PEER} --test write_imm --gid {self.ours.gid('ipv6')} --mtu 1024")
         recording.close()
         _, packets = icrc.read_capture(path)
         self.assertEqual([packet.faults for packet in packets if packet.faults], [])
