@@ -43,7 +43,7 @@ class MemoryCalls : public testing::Test {
     }
     void TearDown() override {
         EXPECT_TRUE(mr_ == nullptr || ibv_dereg_mr(mr_) == 0);
-        munmap(at_, kGuestBytes);
+        munmap(at_ + moved_bytes_, kGuestBytes - moved_bytes_);
     }
     /// A WRITE of a page's beginning into the memory.
     void write_to(std::size_t page, std::uint32_t seed) {
@@ -72,6 +72,7 @@ class MemoryCalls : public testing::Test {
 
     std::unique_ptr<Endpoint> a_, b_;
     std::uint8_t* at_ = nullptr;
+    std::size_t moved_bytes_ = 0;  // from at_ on; what is there now may be the provider's
     ibv_mr* mr_ = nullptr;
 };
 
@@ -135,6 +136,7 @@ TEST_F(MemoryCalls, ErrorsAreThoseOfTheKernel) {
 TEST_F(MemoryCalls, MemoryThatGrowsTakesTheRegionAlongAndNothingElse) {
     auto* grown = static_cast<std::uint8_t*>(mremap(at_, 16 * kPage, 64 * kPage, MREMAP_MAYMOVE));
     ASSERT_NE(grown, MAP_FAILED);
+    moved_bytes_ = 16 * kPage;
     EXPECT_EQ(grown[15 * kPage], 0x55);
     EXPECT_TRUE(
         std::all_of(grown + 16 * kPage, grown + 64 * kPage, [](std::uint8_t byte) { return byte == 0; }));
