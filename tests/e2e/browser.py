@@ -40,7 +40,7 @@ class Browser:
         self.process = harness.start(["bash", "-c", START, "bash", their_in, their_out, "chromium", *FLAGS,
                                       f"--user-data-dir={self.profile}", "about:blank"],
                                      pass_fds=(their_in, their_out),
-                                     env={**harness.clean_environment(), "HOME": str(self.profile)})
+                                     env={**harness.clean_environment(), "HOME": str(self.profile), "TMPDIR": str(self.profile)})
         os.close(their_in)
         os.close(their_out)
         test.addClassCleanup(self._end)
