@@ -37,8 +37,9 @@ class TraitsTest : public CallsTest {
 INSTANTIATE_TEST_SUITE_P(Kernels, TraitsTest, testing::Values(false, true),
                          [](const auto& info) { return info.param ? "AsDebian12" : "ThisOne"; });
 
-/// The address sanitizer's mlock() does nothing.
+/// The sanitizers' mlock() and munlock() do nothing.
 int lock(const void* at, std::size_t bytes) { return static_cast<int>(::syscall(SYS_mlock, at, bytes)); }
+int unlock(const void* at, std::size_t bytes) { return static_cast<int>(::syscall(SYS_munlock, at, bytes)); }
 
 /// "rd wr mr mw me lo ", of the mapping that the page lies in.
 std::string flags_of(const void* at) {
@@ -93,7 +94,7 @@ TEST_P(TraitsTest, LockedMemoryStaysLocked) {
     EXPECT_EQ(pages_with(area, "lo"), "-ll-");
     EXPECT_EQ(locked_kb() - others_kb, 8U);
     EXPECT_TRUE(area.holds(1));
-    ASSERT_EQ(::munlock(area.data(), area.size()), 0);
+    ASSERT_EQ(unlock(area.data(), area.size()), 0);
 }
 
 TEST_P(TraitsTest, ALockOfWhileItIsRegisteredStaysToo) {
@@ -102,12 +103,12 @@ TEST_P(TraitsTest, ALockOfWhileItIsRegisteredStaysToo) {
     ASSERT_EQ(lock(area.data(), kPageBytes), 0);
     {
         const Registered registration(area.data(), area.size());
-        ASSERT_EQ(::munlock(area.data(), kPageBytes), 0);
+        ASSERT_EQ(unlock(area.data(), kPageBytes), 0);
         ASSERT_EQ(lock(area.data() + 2 * kPageBytes, 2 * kPageBytes), 0);
     }
     EXPECT_EQ(pages_with(area, "lo"), "--ll");
     EXPECT_TRUE(area.holds(1));
-    ASSERT_EQ(::munlock(area.data(), area.size()), 0);
+    ASSERT_EQ(unlock(area.data(), area.size()), 0);
 }
 
 long mbind_to_first_node(const Area& area, std::size_t page, std::size_t pages, int mode) {
