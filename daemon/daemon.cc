@@ -271,7 +271,6 @@ Threads Daemon::threads() {
     };
     threads.others = [this](FunctionRef function) {
         control_.disposer.call(function);
-        control_.populator.call(function);
         if (!dataplane::run_on_eal_thread(function)) {
             log_warning("DPDK's thread keeps the rights that urnicd was started with");
         }

@@ -89,7 +89,6 @@ struct ControlState {
     std::map<ContextToken, ContextOwner> contexts;
     std::uint64_t next_context_serial = 1;
     Disposer disposer;                     // of what clients leave behind
-    Disposer populator;                    // of page tables, with what clients register (AppMemory)
     CmService* cm = nullptr;               // nullptr: rdma_cm is not served
     std::vector<RnicObserver*> observers;  // called in this order
 

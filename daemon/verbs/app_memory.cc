@@ -20,7 +20,7 @@ namespace urnic::daemon {
 
 namespace {
 
-/// Other clients' ranges wait meanwhile: of a larger one the workers fault in the rest on first use.
+/// The control thread serves everybody: of a larger region the workers fault in the rest on first use.
 constexpr std::uint64_t kMaxPopulateBytes = 64ULL << 20U;
 constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kBlockBytes = 512;  // of st_blocks
@@ -94,92 +94,56 @@ void map_present_pages(int file, std::byte* first_page, std::uint64_t bytes) {
 
 }  // namespace
 
-/// Brings the pages of a range into our page tables when it ends.
-class AppMemory::Population final : public Disposable {
-  public:
-    Population(std::shared_ptr<const UniqueFd> file, std::shared_ptr<Mapped> mapped, std::byte* first_page,
-               std::uint64_t bytes)
-        : file_(std::move(file)), mapped_(std::move(mapped)), first_page_(first_page), bytes_(bytes) {
-        mapped_->counts->populations.fetch_add(1);
-    }
-    Population(const Population&) = delete;
-    Population& operator=(const Population&) = delete;
-    ~Population() override {
-        map_present_pages(file_->get(), first_page_, bytes_);
-        mapped_->counts->populations.fetch_sub(1);
-    }
-
-  private:
-    // Both stay until it has ended.
-    std::shared_ptr<const UniqueFd> file_;
-    std::shared_ptr<Mapped> mapped_;
-    std::byte* first_page_;
-    std::uint64_t bytes_;
-};
-
 int AppMemory::attach(UniqueFd&& file) {
-    if (file_ != nullptr) {
+    if (file_) {
         return EEXIST;
     }
     if (!is_safe_memory_file(file.get())) {
         return EINVAL;
     }
-    file_ = std::make_shared<const UniqueFd>(std::move(file));
+    file_ = std::move(file);
     return 0;
 }
 
 int AppMemory::acquire(std::uint64_t addr, std::uint64_t length_bytes, Window*& window) {
-    if (file_ == nullptr || length_bytes == 0 || length_bytes > abi::kMemoryFileBytes ||
+    if (!file_ || length_bytes == 0 || length_bytes > abi::kMemoryFileBytes ||
         addr > abi::kMemoryFileBytes - length_bytes) {
         return EINVAL;
     }
     const std::uint64_t end = addr + length_bytes;
     const auto holds = [&](const auto& candidate) {
-        return candidate->start <= addr && end <= candidate->start + candidate->mapped->mapping.size();
+        return candidate->start <= addr && end <= candidate->start + candidate->mapping.size();
     };
     auto found = std::find_if(windows_.begin(), windows_.end(), holds);
     if (found == windows_.end()) {
         auto made = std::make_unique<Window>();
         made->start = addr / kWindowBytes * kWindowBytes;
-        made->mapped = std::make_shared<Mapped>();
         const std::uint64_t bytes = (end - made->start + kWindowBytes - 1) / kWindowBytes * kWindowBytes;
-        if (windows_.size() >= kMaxWindows || bytes > kMaxMappedBytes - counts_->mapped_bytes.load()) {
+        if (windows_.size() >= kMaxWindows || bytes > kMaxMappedBytes - mapped_bytes_->load()) {
             return ENOMEM;
         }
-        if (const int error = made->mapped->mapping.map(file_->get(), made->start, bytes); error != 0) {
+        if (const int error = made->mapping.map(file_.get(), made->start, bytes); error != 0) {
             return error;
         }
-        counts_->mapped_bytes.fetch_add(bytes);
-        made->mapped->counts = counts_;
+        mapped_bytes_->fetch_add(bytes);
+        made->mapped_bytes = mapped_bytes_;
         windows_.push_back(std::move(made));
         found = std::prev(windows_.end());
     }
     window = found->get();
     ++window->users;
     Rollback undo([&] { give_up(*std::exchange(window, nullptr)); });
-    const auto held = held_.try_emplace({addr, length_bytes}, 0).first;
-    Rollback forget([&] { held_.erase(held); });
-    std::unique_ptr<Population> population;
-    if (held->second == 0) {
-        population = populate(*window, addr, end);
+    std::uint32_t& holders = held_[{addr, length_bytes}];
+    if (holders == 0) {
+        // Before the program continues: a page that it discards in between would come back, and no
+        // userfaultfd of its own would be asked for it.
+        const std::uint64_t first_page = addr / kPageBytes * kPageBytes;
+        map_present_pages(file_.get(), at(*window, first_page),
+                          std::min(end - first_page, kMaxPopulateBytes));
     }
-    ++held->second;
-    forget.keep();
+    ++holders;
     undo.keep();
-    if (populator_ != nullptr) {
-        populator_->take(std::move(population));
-    }
     return 0;
-}
-
-std::unique_ptr<AppMemory::Population> AppMemory::populate(const Window& window, std::uint64_t addr,
-                                                           std::uint64_t end) const {
-    if (counts_->populations.load() >= kMostPopulations) {
-        return nullptr;
-    }
-    const std::uint64_t first_page = addr / kPageBytes * kPageBytes;
-    return std::make_unique<Population>(file_, window.mapped, at(window, first_page),
-                                        std::min(end - first_page, kMaxPopulateBytes));
 }
 
 void AppMemory::release(Window* window, std::uint64_t addr, std::uint64_t length_bytes) {

@@ -91,7 +91,7 @@ ClientState::ClientState(ControlState& the_control, const Peer& peer, std::uint3
       uid(peer.uid),
       user(the_control.user(peer.uid)),
       program(std::move(the_program)),
-      memory(&the_control.disposer, &the_control.populator),
+      memory(&the_control.disposer),
       doorbell_slots(the_control.num_workers()) {}
 
 int hello(ControlState& control, const Peer& peer, std::uint32_t id, const Request& request, Reply& reply,

@@ -27,7 +27,7 @@ class CmClient;
 
 /// What a client leaves behind that takes long to end.
 struct ClientRemains : Disposable {
-    std::shared_ptr<const UniqueFd> memory_file;
+    UniqueFd memory_file;
     std::unique_ptr<RingMemory> rings;
     Memfd doorbells;
     std::vector<UniqueFd> wake_fds;

@@ -65,30 +65,7 @@ class Memory(WithAttacker):
             attacker = harness.start(self.attack_command("holes", mode), **with_daemon.as_nobody())
             self.addCleanup(harness.end_group, attacker)
             file = harness.read_line(attacker).strip()
-            self.wait_for_the_populator()
             self.assertEqual(os.stat(file).st_blocks, 0, f"blocks that the daemon allocated in the attacker's file of mode {mode}")
-
-    def wait_for_the_populator(self):
-        """It has looked at all memory that was registered until now: a page of another program's is in the daemon's page tables."""
-        client, file = raw_client.RawClient(self.socket), raw_client.memory_file()
-        self.addCleanup(client.close)
-        self.addCleanup(os.close, file)
-        os.pwrite(file, b"there", 1 << 40)
-        client.attach_memory(file)
-        client.reg_mr(client.alloc_pd(client.open_device()), 1 << 40, 4096)
-        inode = os.fstat(file).st_ino
-        self.assertTrue(harness.wait_until(lambda: self.resident_kb(inode) > 0), "the page does not come")
-
-    def resident_kb(self, inode):
-        """Of the daemon's mappings of that file."""
-        found, of_it = 0, False
-        for line in pathlib.Path(f"/proc/{self.daemon.pid}/smaps").read_text(encoding="ascii").splitlines():
-            words = line.split()
-            if not words[0].endswith(":"):
-                of_it = words[4] == str(inode)
-            elif words[0] == "Rss:" and of_it:
-                found += int(words[1])
-        return found
 
 
 def attack_domain(path, file):

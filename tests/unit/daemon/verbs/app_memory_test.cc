@@ -10,7 +10,6 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <future>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -89,7 +88,7 @@ TEST(AppMemoryWindows, RegionsShareAWindow) {
     ASSERT_EQ(memory.acquire(5 * kGiB + 100, 4096, first), 0);
     ASSERT_EQ(memory.acquire(6 * kGiB - 4096, 4096, second), 0);
     EXPECT_EQ(first, second);
-    EXPECT_EQ(AppMemory::at(*first, 5 * kGiB + 100) - first->mapped->mapping.data(), 100);
+    EXPECT_EQ(AppMemory::at(*first, 5 * kGiB + 100) - first->mapping.data(), 100);
     EXPECT_EQ(memory.window_count(), 1U);
     memory.release(first, 5 * kGiB + 100, 4096);
     EXPECT_EQ(memory.window_count(), 1U) << "the second region is in it";
@@ -107,7 +106,7 @@ TEST(AppMemoryWindows, ARegionOverABoundaryGetsALargerWindow) {
     ASSERT_EQ(memory.acquire(8 * kGiB - 4096, 2 * kGiB, large), 0);
     EXPECT_NE(small, large);
     EXPECT_EQ(large->start, 7 * kGiB);
-    EXPECT_EQ(large->mapped->mapping.size(), 3 * kGiB);
+    EXPECT_EQ(large->mapping.size(), 3 * kGiB);
     ASSERT_EQ(memory.acquire(9 * kGiB, 4096, inside), 0);
     EXPECT_EQ(inside, large);
     std::memcpy(AppMemory::at(*large, 8 * kGiB - 2), "abcd", 4);
@@ -234,67 +233,6 @@ TEST(AppMemoryWindows, HolesAreNotFilled) {
             << page;
     }
     memory.release(window, kGiB + 100, 256 << 20);
-}
-
-/// Ends when it is told to.
-struct Held final : Disposable {
-    explicit Held(std::promise<void>& until) : end(until.get_future()) {}
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
-    ~Held() override { end.wait(); }
-
-    std::future<void> end;
-};
-
-// A page of a range that is being punched comes when all of it is punched: seconds, for gigabytes.
-TEST(AppMemoryWindows, PagesAreLookedForOnAnotherThread) {
-    Disposer populator;
-    UniqueFd file = memory_file(kGoodSeals);
-    write_pages(file, kGiB, 4096);
-    write_pages(file, 2 * kGiB, 4096);
-    AppMemory memory(nullptr, &populator);
-    ASSERT_EQ(memory.attach(std::move(file)), 0);
-    std::promise<void> end;
-    populator.take(std::make_unique<Held>(end));
-    AppMemory::Window* window = nullptr;
-    ASSERT_EQ(memory.acquire(kGiB, 4096, window), 0);
-    EXPECT_FALSE(is_mapped(AppMemory::at(*window, kGiB))) << "that thread is busy";
-    AppMemory::Window* gone = nullptr;
-    ASSERT_EQ(memory.acquire(2 * kGiB, 4096, gone), 0);
-    memory.release(gone, 2 * kGiB, 4096);
-    end.set_value();
-    populator.call([] {});
-    EXPECT_TRUE(is_mapped(AppMemory::at(*window, kGiB)));
-    memory.release(window, kGiB, 4096);
-}
-
-// Who punches what he registers has that thread busy for long, but not his mappings kept.
-TEST(AppMemoryWindows, FewRangesWaitForThatThread) {
-    constexpr std::uint64_t kRanges = AppMemory::kMostPopulations + 1;
-    Disposer populator;
-    UniqueFd file = memory_file(kGoodSeals);
-    AppMemory memory(nullptr, &populator);
-    for (std::uint64_t i = 1; i <= kRanges; ++i) {
-        write_pages(file, i * kGiB, 4096);
-    }
-    ASSERT_EQ(memory.attach(std::move(file)), 0);
-    std::promise<void> end;
-    populator.take(std::make_unique<Held>(end));
-    std::array<AppMemory::Window*, kRanges + 1> windows{};
-    for (std::uint64_t i = 1; i <= kRanges; ++i) {
-        ASSERT_EQ(memory.acquire(i * kGiB, 4096, windows.at(i)), 0);
-    }
-    end.set_value();
-    populator.call([] {});
-    for (std::uint64_t i = 1; i <= kRanges; ++i) {
-        EXPECT_EQ(is_mapped(AppMemory::at(*windows.at(i), i * kGiB)), i != kRanges) << i;
-        memory.release(windows.at(i), i * kGiB, 4096);
-    }
-    AppMemory::Window* window = nullptr;
-    ASSERT_EQ(memory.acquire(kRanges * kGiB, 4096, window), 0);
-    populator.call([] {});
-    EXPECT_TRUE(is_mapped(AppMemory::at(*window, kRanges * kGiB))) << "there is room again";
-    memory.release(window, kRanges * kGiB, 4096);
 }
 
 /// Registers holes of the file as another user, until pages of it have come a few times. Returns whether none
