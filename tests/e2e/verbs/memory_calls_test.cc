@@ -212,17 +212,23 @@ class Postcopy {
   private:
     void serve() {
         std::vector<std::uint8_t> page(kPage);
+        std::vector<bool> has_come(bytes_ / kPage);
         while (!stop_) {
             pollfd readable{fd_, POLLIN, 0};
             uffd_msg message{};
             if (poll(&readable, 1, 20) != 1 || read(fd_, &message, sizeof(message)) != sizeof(message))
                 continue;
             const std::uint64_t missing = message.arg.pagefault.address / kPage * kPage;
-            std::memset(page.data(), content((missing - reinterpret_cast<std::uint64_t>(at_)) / kPage),
-                        kPage);
+            const std::size_t number = (missing - reinterpret_cast<std::uint64_t>(at_)) / kPage;
+            std::memset(page.data(), content(number), kPage);
             uffdio_copy copy{missing, reinterpret_cast<std::uint64_t>(page.data()), kPage, 0, 0};
             if (ioctl(fd_, UFFDIO_COPY, &copy) == 0) {
                 ++served_;
+                has_come[number] = true;
+            } else if (errno == EEXIST && has_come[number]) {
+                // Two processors asked at once.
+                uffdio_range range{missing, kPage};
+                ioctl(fd_, UFFDIO_WAKE, &range);
             } else if (error_ == 0) {
                 error_ = errno;
             }
