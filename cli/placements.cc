@@ -125,7 +125,7 @@ void Placements::keep_within() const {
     std::set<fs::path> roots;
     for (const Directory& directory : directories_) roots.insert(mount_point_of(directory.to));
     for (const fs::path& root : roots) {
-        // It goes on to receive what is mounted elsewhere.
+        // It still receives what is mounted elsewhere.
         if (::mount(nullptr, root.c_str(), nullptr, MS_SLAVE, nullptr) != 0) {
             fail(fmt::format("cannot keep mounts below {} within the namespace", root.string()), errno);
         }

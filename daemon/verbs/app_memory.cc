@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "abi/control.h"
 #include "base/check.h"
