@@ -218,7 +218,8 @@ end
 local function show_new_headers(tvb, tree, place, opcode)
     local at = place.bth + (opcode < 32 and 12 or 16)  -- behind XRCETH
     local kind = opcode % 32
-    if new_names[kind] == nil or tvb:captured_len() < at + 24 then return end
+    local last = math.min(place.icrc, tvb:captured_len())
+    if new_names[kind] == nil or last < at + (kind == 28 and 20 or 16) then return end
     if kind == 28 then
         local feth = tvb(at, 4):uint()
         tree:add(fields.flush_type, tvb(at, 4), band(feth, 0xf))
@@ -228,7 +229,7 @@ local function show_new_headers(tvb, tree, place, opcode)
     tree:add(fields.va, tvb(at, 8))
     tree:add(fields.rkey, tvb(at + 8, 4))
     tree:add(fields.length, tvb(at + 12, 4))
-    if kind == 29 and tvb:captured_len() >= at + 24 then
+    if kind == 29 and last >= at + 24 then
         tree:add(fields.value, tvb(at + 16, 8))
     end
 end

@@ -14,6 +14,7 @@ ERROR_BYTES = 256  # PCAP_ERRBUF_SIZE
 SNAP_LENGTH = network.MTU + 32
 BUFFER_BYTES = 64 << 20
 NETMASK_UNKNOWN = 0xFFFFFFFF
+DISCARD_PORT = 9  # RFC 863
 
 
 class Program(ctypes.Structure):
@@ -69,10 +70,12 @@ class Capture:
             return mark in file.read()
 
     def close(self):
-        """How many packets were dropped before they were written. A datagram of ours goes last and is waited for."""
+        """How many packets were dropped before they were written. A datagram of ours goes last and is waited for; from a port
+        that no protocol has, where Wireshark would look for what the port that it goes to does not tell."""
         mark = f"the end of {self.path}".encode()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
-            last.sendto(mark, (network.PEER_IPV4, 9))
+            last.bind(("", DISCARD_PORT))
+            last.sendto(mark, (network.PEER_IPV4, DISCARD_PORT))
             complete = guests.wait_until(lambda: self._has_end(mark), 60)
         LIBPCAP.pcap_breakloop(self._handle)
         self._thread.join()

@@ -53,7 +53,7 @@ def complaints(captures, guessed_rightly=(), but_for=""):
             continue
         messages = text.split(AND)
         if not all(message in KNOWN for message in messages):
-            yield owners[int(number) - 1], f"frame {number} of {merged.name}, opcode {opcode or 'none'}: {messages}"
+            yield owners[int(number) - 1], f"frame {number} of {merged.name}, {layers}, opcode {opcode or 'none'}: {messages}"
 
 
 def nfs_messages(path):

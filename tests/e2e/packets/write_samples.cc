@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "rnic/wire/dissect/describe.h"
@@ -74,6 +75,7 @@ int main(int argc, char** argv) {
     }
     try {
         urnic::test::Random random;
+        std::cout << random << '\n';
         const std::vector<urnic::test::Sample> samples =
             urnic::test::make_samples(random, urnic::kMostPayloadBytes);
         urnic::write_link(argv[1], "ethernet", urnic::wire::LinkLayer::kEthernet, samples);
