@@ -2,9 +2,12 @@
 // no transport protocol, no DPDK. What the product is measured against, together with TCP over loopback.
 
 #include <unistd.h>
+
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "bench/e2e/floor_daemon.h"
 #include "bench/e2e/processes.h"
@@ -102,6 +105,24 @@ void stream(FloorMemory& memory, std::uint32_t size, double seconds, const Miss&
     memory.stop.store(true);
 }
 
+/// One core copies a message to another place, again and again, out of its caches: nothing that copies once
+/// is faster.
+void copy_again(std::uint32_t size, double seconds, Results& results) {
+    std::vector<std::byte> source(size, std::byte{1});
+    std::vector<std::byte> target(size);
+    constexpr std::uint32_t kCopiesBetweenLooks = 64;
+    const std::uint64_t begin = now_ns();
+    for (const std::uint64_t end = deadline_after(seconds); now_ns() < end;) {
+        for (std::uint32_t i = 0; i < kCopiesBetweenLooks; ++i) {
+            std::memcpy(target.data(), source.data(), size);
+            asm volatile("" : : "r"(target.data()) : "memory");  // so that no copy is left out
+        }
+        results.messages += kCopiesBetweenLooks;
+    }
+    results.elapsed_ns = now_ns() - begin;
+    results.bytes = results.messages * size;
+}
+
 /// One daemon and two applications, each a process of its own.
 void run_floor(const Options& options, std::uint32_t size, FloorMemory& memory) {
     const bool is_latency = options.mode == "latency";
@@ -127,11 +148,13 @@ int run(int argc, char** argv) {
     CommandLine app(
         "The floor that urnic is measured against, and TCP over loopback. Prints one line of JSON.");
     Options options;
-    app.option("mode", options.mode,
-               "latency (8 B ping-pong), bandwidth (64 KiB WRITEs), rate (64 B WRITEs), tcp-latency, "
-               "tcp-bandwidth, wake (sleepers on the CPUs of the first application and of the daemon)")
+    app.option(
+           "mode", options.mode,
+           "latency (8 B ping-pong), bandwidth (64 KiB WRITEs), rate (64 B WRITEs), tcp-latency, "
+           "tcp-bandwidth, wake (sleepers on the CPUs of the first application and of the daemon), memcpy "
+           "(64 KiB by one core, on the daemon's CPU)")
         .required()
-        .one_of({"latency", "bandwidth", "rate", "tcp-latency", "tcp-bandwidth", "wake"});
+        .one_of({"latency", "bandwidth", "rate", "tcp-latency", "tcp-bandwidth", "wake", "memcpy"});
     app.option("--seconds", options.seconds, "how long to measure").in_range(0.01, 600.0);
     app.option("--size", options.size_bytes, "message size in bytes instead of the mode's own")
         .in_range(1U, kMaxMessage);
@@ -154,6 +177,9 @@ int run(int argc, char** argv) {
         tcp_bandwidth(options.cpu_a, options.cpu_b, options.seconds, memory.results);
     } else if (options.mode == "wake") {
         wake_latency(options.cpu_a, options.cpu_daemon, options.seconds, options.pause_ms, memory.results);
+    } else if (options.mode == "memcpy") {
+        const std::uint32_t size = options.size_bytes != 0 ? options.size_bytes : kMaxMessage;
+        wait_for(start_child(options.cpu_daemon, [&] { copy_again(size, options.seconds, memory.results); }));
     } else {
         const std::uint32_t own = options.mode == "latency" ? 8 : options.mode == "rate" ? 64 : kMaxMessage;
         run_floor(options, options.size_bytes != 0 ? options.size_bytes : own, memory);

@@ -24,7 +24,8 @@ from programs import Programs
 from talker import Talker
 
 HERE = pathlib.Path(__file__).resolve().parent
-MARK = "table of targets: scripts/bench writes it"
+MARKS = {"here": "table of targets: scripts/bench writes it",
+         "many CPUs": "table of targets on many CPUs: scripts/bench writes it"}
 MANY_CONNECTED, IN_FLIGHT = 10_000, 128
 
 
@@ -39,8 +40,8 @@ class Rows(Programs):
         self.talkers = {}
         self.registered = {}
 
-    def start(self, name, workers):
-        daemon = Daemon(self.build, self.directory, name, workers)
+    def start(self, name, workers, **settings):
+        daemon = Daemon(self.build, self.directory, name, workers, **settings)
         self.stack.callback(daemon.end)
         return daemon
 
@@ -67,6 +68,9 @@ class Rows(Programs):
                 self.waiting_daemon = self.start("waiting", 1)
                 self.talk("waiting", self.waiting_daemon, None, "waiting")
                 self.talk("turns", self.waiting_daemon, None, "turns")
+        elif need == "offload":
+            if not hasattr(self, "offloaded"):
+                self.offloaded = self.start("offload", [cpus.daemon], offload="auto")
         elif need == "pause":
             if "pause" not in self.talkers:
                 self.quiet = self.start("quiet", [cpus.daemon])
@@ -78,6 +82,10 @@ class Rows(Programs):
         if name.startswith("perftest_"):
             rest = [self.main, *rest]
         return getattr(self, name)(*rest)
+
+    def offload(self, name, *words):
+        """A function of perftest's programs, on RNICs whose packets are no frames."""
+        return getattr(self, name)(self.offloaded, *words)
 
     def many_qps(self, which, active):
         return self.talkers[which].ask(min(int(active), self.options.connected), 64, IN_FLIGHT, self.seconds)["messages_per_second"] / 1e6
@@ -214,6 +222,7 @@ def arguments():
     parser.add_argument("--only", default="", help="only groups and rows whose name contains this; the table is then printed only")
     parser.add_argument("--renew", action="store_true", help="with --only: puts these rows into the page's table")
     options_of.add_results(parser, "results", what="page that the table goes into (%(default)s); of --only and of --print it stays as it is")
+    parser.add_argument("--table", choices=MARKS, default="here", help="which table of the page it is (%(default)s)")
     options_of.add_print(parser)
     options = options_of.parse(parser)
     if options.renew and not options.only:
@@ -252,10 +261,11 @@ def main():
     found |= {"took_seconds": round(time.monotonic() - begin, 1), **cpu_times.disturbances()}
     machine.write_json(options.json, {"context": found, "results": results})
     text = table(results, found, options)
+    mark = MARKS[options.table]
     if options.renew and options.only:
-        machine.write_between(options.page, MARK, renewed(machine.read_between(options.page, MARK), results, found, options))
+        machine.write_between(options.page, mark, renewed(machine.read_between(options.page, mark), results, found, options))
     elif not options.only and not options.print:
-        machine.write_between(options.page, MARK, text)
+        machine.write_between(options.page, mark, text)
     print(text, end="")
     say(f"{sum(entry['held'] for entry in results)} of {len(results)} targets met; took {found['took_seconds']:.0f} s; {options.json}")
 

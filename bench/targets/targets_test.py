@@ -128,7 +128,7 @@ class Writing(unittest.TestCase):
         self.assertIn("Do not quote", machine.about({**quiet, "load_before": 1.0}))
 
     def test_pages_have_their_marks(self):
-        for page, mark in (("bench/RESULTS.md", run.MARK), ("docs/performance.md", "comparison: scripts/bench compare writes it"),
+        for page, mark in (*(("bench/RESULTS.md", mark) for mark in run.MARKS.values()), ("docs/performance.md", "comparison: scripts/bench compare writes it"),
                            ("docs/performance.md", "table of stages: scripts/bench stages writes it")):
             text = (machine.SOURCE / page).read_text(encoding="utf-8")
             self.assertEqual((text.count(f"<!-- {mark} -->"), text.count(f"<!-- end of {mark} -->")), (1, 1), page)

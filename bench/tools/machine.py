@@ -207,8 +207,7 @@ def check_build(build, program="urnicd"):
     """Figures of anything but the release build are worth nothing."""
     if not (build / program).exists():
         raise Failure(f"{build} holds no built {program}: scripts/build")
-    options = json.loads(subprocess.run(["meson", "introspect", "--buildoptions", build], capture_output=True, text=True,
-                                        check=True).stdout)
+    options = json.loads((build / "meson-info" / "intro-buildoptions.json").read_text(encoding="utf-8"))
     chosen = {option["name"]: option["value"] for option in options}
     if chosen["optimization"] != "3" or chosen["b_sanitize"] != "none":
         say(f"warning: {build} is no release build (optimization {chosen['optimization']}, sanitizers "

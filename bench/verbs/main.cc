@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "bench/verbs/load.h"
+#include "bench/verbs/pairs.h"
 #include "bench/verbs/turns.h"
 #include "bench/verbs/waiting.h"
 #include "os/command_line.h"
@@ -234,6 +235,14 @@ int run(int argc, char** argv) {
     const Command qps =
         app.command("qps", "WRITEs over many connections; lines: ACTIVE BYTES IN_FLIGHT SECONDS");
     qps.option("--connected", connected, "connections").in_range(1, 16384);
+    std::uint32_t threads = 1;
+    bool apart = false;
+    const Command pairs = app.command(
+        "pairs",
+        "WRITEs of several threads, each with connections of its own; lines: BYTES IN_FLIGHT SECONDS");
+    pairs.option("--threads", threads, "threads that write").in_range(1, 64);
+    pairs.option("--connected", connected, "connections of each").in_range(1, 1024);
+    pairs.flag("--apart", apart, "both ends of each connection on neighbouring workers, instead of on one");
     std::size_t bytes = 1U << 20U;
     const Command reg = app.command("registration", "a memory region made, and made again and again");
     reg.option("--bytes", bytes, "its length").in_range(std::size_t{1}, std::size_t{1} << 40U);
@@ -263,6 +272,9 @@ int run(int argc, char** argv) {
     }
     if (qps.parsed()) {
         return many_qps(connected);
+    }
+    if (pairs.parsed()) {
+        return write_in_threads(threads, connected, apart);
     }
     return reg.parsed() ? registration(bytes, writers, content) : after_pause();
 }

@@ -57,7 +57,7 @@ class PciPorts(harness.TestCase):
         cls.ours = sides.Ours(cls.daemon)
         cls.port = 20000
 
-    def run_pair(self, server, client, command, seconds=120):
+    def run_pair(self, server, client, command, seconds=200):
         """Both programs, which must succeed."""
         type(self).port += 1
         serving = server.start(f"{command} {'--port' if command.startswith('peer') else '-p'} {self.port}", seconds)
