@@ -17,8 +17,10 @@ class YieldMonitor {
     static constexpr std::uint64_t kSlowNs = 500'000;
     /// Slow yields that are proof. A hypervisor takes the CPU away as well, but not at every other yield.
     static constexpr std::uint32_t kSlowYields = 3;
-    /// Quick yields after which slow ones before them count no more.
+    /// Slow yields count no more after so many quick ones, when these have also had this part of the time
+    /// that the last slow one took: a thread that was away for milliseconds may be left alone for some 50 us.
     static constexpr std::uint32_t kQuickYields = 16;
+    static constexpr std::uint64_t kQuickPart = 8;
     static constexpr std::uint64_t kMinContendedNs = 100'000'000;
     static constexpr std::uint64_t kMaxContendedNs = 1'000'000'000;
 
@@ -29,7 +31,7 @@ class YieldMonitor {
     /// A yield ended at `now_ns` that took `took_ns`.
     void on_yield(std::uint64_t now_ns, std::uint64_t took_ns) {
         if (took_ns <= kSlowNs) {
-            if (++quick_ >= kQuickYields) {
+            if (++quick_ >= kQuickYields && now_ns >= forgets_at_ns_) {
                 slow_ = 0;
                 next_ns_ = kMinContendedNs;
             }
@@ -41,12 +43,14 @@ class YieldMonitor {
             contended_until_ns_ = now_ns + next_ns_;
             next_ns_ = std::min(2 * next_ns_, kMaxContendedNs);
         }
+        forgets_at_ns_ = std::max(now_ns, contended_until_ns_) + took_ns / kQuickPart;
     }
 
   private:
     std::uint32_t slow_ = 0;
     std::uint32_t quick_ = 0;  // since the last slow one
     std::uint64_t contended_until_ns_ = 0;
+    std::uint64_t forgets_at_ns_ = 0;  // after enough quick ones
     std::uint64_t next_ns_ = kMinContendedNs;
 };
 

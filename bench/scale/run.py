@@ -1,12 +1,14 @@
 #!/usr/bin/python3
 """What more workers bring: WRITEs between two RNICs of one daemon by 1, 2, 4 and 8 workers, as far as there are CPUs.
 
-Each worker has a CPU of its own, and each thread that posts has one. Both ends of a connection have the same worker, or (between
+Each worker has a CPU of its own, and each thread that posts has one; where cores have two hardware threads, a core of its own and its
+core's other thread. Both ends of a connection have the same worker, or (between
 workers) neighbours. In each repetition all numbers of workers are measured one after the other; ratios to one worker are taken
 within it. Writes the table into bench/RESULTS.md.
 """
 
 import contextlib
+import os
 import pathlib
 import sys
 import tempfile
@@ -29,18 +31,22 @@ FORMS = (("frames, both ends on one worker", "off", ()), ("frames, between worke
 SIZES = ((64, "64 B WRITE", "M messages/s", 1e-6), (65536, "64 KB WRITE", "GB/s", 65536e-9))
 
 
-def numbers_of_workers(cpus):
-    """Half of the CPUs post."""
-    return [number for number in WORKERS if 2 * number <= cpus]
+def places(cores):
+    """(CPU of a worker, CPU of a thread that posts) for as many as there is room for. `cores`: CPUs of each."""
+    if all(len(core) > 1 for core in cores):
+        return [tuple(core[:2]) for core in cores]
+    cpus = [core[0] for core in cores]
+    half = len(cpus) // 2
+    return list(zip(cpus[:half], cpus[half:]))
 
 
 class Setup:
     """A daemon with so many workers, and as many threads that post."""
 
-    def __init__(self, build, directory, number, form, stack):
+    def __init__(self, build, directory, where, form, stack):
         _, offload, words = form
-        cpus = machine.Cpus().all
-        workers, posting = cpus[:number], cpus[number:2 * number]
+        workers, posting = map(list, zip(*where))
+        number = len(where)
         name = f"{offload}{''.join(words)}{number}"
         daemon = Daemon(build, directory, name, workers, offload=offload)
         stack.callback(daemon.end)
@@ -52,11 +58,11 @@ class Setup:
         return self.talker.ask(size, IN_FLIGHT[size], seconds)["messages_per_second"]
 
 
-def measure(form, numbers, options, directory):
+def measure(form, where, numbers, options, directory):
     """{size: {number of workers: messages a second of each repetition}}."""
     found = {size: {number: [] for number in numbers} for size, *_ in SIZES}
     with contextlib.ExitStack() as stack:
-        setups = {number: Setup(options.build, directory, number, form, stack) for number in numbers}
+        setups = {number: Setup(options.build, directory, where[:number], form, stack) for number in numbers}
         for repetition in range(options.repetitions):
             shift = repetition % len(numbers)
             for size, what, unit, factor in SIZES:
@@ -84,7 +90,8 @@ def main():
     options = options_of.parse(parser)
     if options.repetitions < 1 or not 0 < options.seconds <= 600:
         parser.error("--repetitions must be at least 1, --seconds positive")
-    numbers = numbers_of_workers(len(machine.Cpus().all))
+    where = places(machine.threads_of_cores(sorted(os.sched_getaffinity(0))))
+    numbers = [number for number in WORKERS if number <= len(where)]
     if not numbers:
         raise Failure("a worker and a thread that posts need a CPU each: there is one")
     about = {**machine.context(), "build": machine.check_build(options.build)}
@@ -92,12 +99,16 @@ def main():
     with tempfile.TemporaryDirectory(prefix="urnic-bench-") as directory:
         for form in FORMS:
             # One worker has no neighbour.
-            results[form[0]] = measure(form, [number for number in numbers if number > 1 or "--apart" not in form[2]], options, directory)
-            lines += rows(form, results[form[0]])
+            of_form = [number for number in numbers if number > 1 or "--apart" not in form[2]]
+            if of_form:
+                results[form[0]] = measure(form, where, of_form, options, directory)
+                lines += rows(form, results[form[0]])
+    shared = any(worker in core and posting in core for core in machine.threads_of_cores(sorted(os.sched_getaffinity(0)))
+                 for worker, posting in where)
     about |= cpu_times.disturbances()
     machine.write_json(options.json, {"context": about, "results": results})
     text = "\n".join([f"{machine.about(about)} {options.repetitions} repetitions of blocks of {options.seconds:g} s; medians (first to "
-                      "third quartile).", "", "| what | unit | workers | all together | ratio to one worker |", "|---|---|---|---|---|",
+                      "third quartile). " + ("A worker and a thread that posts share a core of two hardware threads." if shared else ""), "", "| what | unit | workers | all together | ratio to one worker |", "|---|---|---|---|---|",
                       *lines]) + "\n"
     if not options.print:
         machine.write_between(options.page, MARK, text)

@@ -1,6 +1,7 @@
 """What every measurement needs to know of the machine, and how it is written down."""
 
 import datetime
+import itertools
 import json
 import os
 import pathlib
@@ -38,11 +39,25 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+def threads_of_cores(cpus):
+    """These CPUs by the core that they are hardware threads of."""
+    cores = {}
+    for cpu in cpus:
+        path = pathlib.Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        cores.setdefault(path.read_text(encoding="ascii") if path.exists() else cpu, []).append(cpu)
+    return list(cores.values())
+
+
+def cores_first(cpus):
+    """One CPU of each core, then the second ones of all cores, and so on."""
+    return [cpu for row in itertools.zip_longest(*threads_of_cores(cpus)) for cpu in row if cpu is not None]
+
+
 class Cpus:
     """Where the daemon and the two applications of a test run."""
 
     def __init__(self):
-        allowed = sorted(os.sched_getaffinity(0))
+        allowed = cores_first(sorted(os.sched_getaffinity(0)))
         # The daemon keeps a core to itself where there are two; the applications share the other or have their own.
         # Programs without a daemon get two cores where there are two.
         self.daemon = allowed[1 % len(allowed)]

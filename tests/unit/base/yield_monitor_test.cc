@@ -37,12 +37,34 @@ TEST_F(YieldMonitorTest, OneSlowYieldIsNoProofThreeAre) {
     EXPECT_TRUE(contended());
 }
 
+/// Quick yields that together take a part of a slow one.
+constexpr std::uint32_t kEnough = kSliceNs / YieldMonitor::kQuickPart / kQuickNs;
+static_assert(kEnough > YieldMonitor::kQuickYields);
+
 TEST_F(YieldMonitorTest, SlowYieldsFarApartAreTheHypervisors) {
     for (int i = 0; i < 100; ++i) {
         yield(kSliceNs);
-        yields(YieldMonitor::kQuickYields, kQuickNs);
+        yields(kEnough, kQuickNs);
         EXPECT_FALSE(contended());
     }
+}
+
+TEST_F(YieldMonitorTest, QuickYieldsOfLittleTimeDoNotHideAThreadThatComputes) {
+    for (std::uint32_t i = 0; i < YieldMonitor::kSlowYields; ++i) {
+        EXPECT_FALSE(contended());
+        yield(kSliceNs);
+        yields(kEnough - 1, kQuickNs);
+    }
+    EXPECT_TRUE(contended());
+}
+
+TEST_F(YieldMonitorTest, QuickYieldsOfLittleTimeDoNotHideThatItIsStillThere) {
+    yields(YieldMonitor::kSlowYields, kSliceNs);
+    now_ += YieldMonitor::kMinContendedNs;
+    yields(kEnough - 1, kQuickNs);
+    EXPECT_FALSE(contended());
+    yield(kSliceNs);
+    EXPECT_TRUE(contended());
 }
 
 TEST_F(YieldMonitorTest, AFewQuickYieldsBetweenThemDoNotHideAThreadThatComputes) {
@@ -66,7 +88,7 @@ TEST_F(YieldMonitorTest, TriesAgainAndWaitsLongerEachTime) {
         wait_ns = std::min(2 * wait_ns, YieldMonitor::kMaxContendedNs);
     }
     now_ += wait_ns;
-    yields(YieldMonitor::kQuickYields, kQuickNs);  // gone
+    yields(kEnough, kQuickNs);  // gone
     yield(kSliceNs);
     EXPECT_FALSE(contended());
 }
