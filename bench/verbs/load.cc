@@ -6,7 +6,8 @@
 namespace urnic::bench {
 
 void WriteLoad::post(std::uint32_t qp, std::uint32_t bytes) const {
-    ibv_sge piece{reinterpret_cast<std::uint64_t>(side_.buffer()), bytes, side_.mr().lkey};
+    const std::uint64_t place = std::uint64_t{qp} * own_place_bytes_;
+    ibv_sge piece{reinterpret_cast<std::uint64_t>(side_.buffer()) + place, bytes, side_.mr().lkey};
     std::array<ibv_send_wr, kBatch> requests{};
     for (std::uint32_t i = 0; i < kBatch; ++i) {
         ibv_send_wr& request = requests[i];
@@ -14,7 +15,7 @@ void WriteLoad::post(std::uint32_t qp, std::uint32_t bytes) const {
         request.sg_list = &piece;
         request.num_sge = 1;
         request.opcode = IBV_WR_RDMA_WRITE;
-        request.wr.rdma.remote_addr = peer_.buffer;
+        request.wr.rdma.remote_addr = peer_.buffer + place;
         request.wr.rdma.rkey = peer_.rkey;
         request.next = i + 1 < kBatch ? &requests[i + 1] : nullptr;
     }

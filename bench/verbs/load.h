@@ -13,7 +13,10 @@ class WriteLoad {
     /// WRITEs posted by one call, of which the last is signaled.
     static constexpr std::uint32_t kBatch = 32;
 
-    WriteLoad(const Side& side, const SideAddress& peer) : side_(side), peer_(peer) {}
+    /// All QPs read and write the same place, or each QP `own_place_bytes` further than the one before: then
+    /// no two workers write to the same memory.
+    WriteLoad(const Side& side, const SideAddress& peer, std::uint32_t own_place_bytes = 0)
+        : side_(side), peer_(peer), own_place_bytes_(own_place_bytes) {}
 
     /// Keeps `in_flight` (a multiple of kBatch) WRITEs of that many bytes going on each of the first `active`
     /// QPs for so long. Returns messages a second.
@@ -27,6 +30,7 @@ class WriteLoad {
 
     const Side& side_;
     SideAddress peer_;
+    std::uint32_t own_place_bytes_;
 };
 
 }  // namespace urnic::bench

@@ -34,8 +34,9 @@ class Pair {
     }
 
     [[nodiscard]] double run(std::uint32_t bytes, std::uint32_t in_flight, double seconds) const {
-        return WriteLoad(from_, to_.address())
-            .run(static_cast<std::uint32_t>(from_.size()), bytes, in_flight, seconds);
+        const auto connections = static_cast<std::uint32_t>(from_.size());
+        return WriteLoad(from_, to_.address(), Side::kBufferBytes / connections)
+            .run(connections, bytes, in_flight, seconds);
     }
 
   private:
@@ -72,7 +73,7 @@ int write_in_threads(std::uint32_t threads, std::uint32_t connections, bool apar
     std::uint32_t in_flight = 0;
     double seconds = 0;
     while (std::cin >> bytes >> in_flight >> seconds) {
-        if (bytes == 0 || bytes > Side::kBufferBytes || in_flight < WriteLoad::kBatch ||
+        if (bytes == 0 || bytes > Side::kBufferBytes / connections || in_flight < WriteLoad::kBatch ||
             in_flight > Side::kQueueDepth || !(seconds > 0)) {
             errno = EINVAL;
             give_up("BYTES IN_FLIGHT SECONDS");
