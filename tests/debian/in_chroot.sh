@@ -13,8 +13,9 @@ say() { echo "== $*"; }
 files() { find / -xdev \( -path /packages -o -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /var/cache -o -path /var/log -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /root -o -path /home \) -prune -o -print | sort; }
 apt-get update -qq
 # What the packages need, and what runs over them, stays; then what is left is theirs.
-apt-get install -y -qq --no-install-recommends perftest ibverbs-utils rdmacm-utils librte-meta-all libtirpc-dev libibverbs-dev librdmacm-dev apparmor $(dpkg-deb -f /packages/urnic_*.deb Depends | tr ',' '\n' |
-    grep -v urnic | sed 's/[ (|].*//; s/^ *//' | tr '\n' ' ') systemd-standalone-sysusers python3-matplotlib >/packages/apt.log 2>&1
+apt-get install -y -qq --no-install-recommends perftest ibverbs-utils rdmacm-utils librte-meta-all libtirpc-dev libibverbs-dev librdmacm-dev apparmor systemd-standalone-sysusers python3-matplotlib \
+    $(for package in /packages/*.deb; do dpkg-deb -f "$package" Depends; done | tr ',' '\n' | sed 's/^ *//; s/[ (|:].*//' | grep -v -e urnic -e systemd | sort -u) \
+    >/packages/apt.log 2>&1 || { tail -20 /packages/apt.log; exit 1; }
 id alice >/dev/null 2>&1 || useradd -m alice
 files >/packages/before
 say "apt install ./*.deb"
