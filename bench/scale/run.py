@@ -108,7 +108,7 @@ def main():
     about |= cpu_times.disturbances()
     machine.write_json(options.json, {"context": about, "results": results})
     text = "\n".join([f"{machine.about(about)} {options.repetitions} repetitions of blocks of {options.seconds:g} s; medians (first to "
-                      "third quartile). " + ("A worker and a thread that posts share a core of two hardware threads." if shared else ""), "", "| what | unit | workers | all together | ratio to one worker |", "|---|---|---|---|---|",
+                      "third quartile)." + (" A worker and a thread that posts share a core of two hardware threads." if shared else ""), "", "| what | unit | workers | all together | ratio to one worker |", "|---|---|---|---|---|",
                       *lines]) + "\n"
     if not options.print:
         machine.write_between(options.page, MARK, text)
