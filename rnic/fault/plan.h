@@ -46,7 +46,6 @@ struct Verdict {
     TimeNs copy_delay_ns = 0;
     std::uint32_t dest_qp = 0;
 
-    [[nodiscard]] bool is_held() const { return holder != nullptr; }
 };
 
 /// The rules for one RNIC, in the order in which they are asked.
