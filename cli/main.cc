@@ -21,6 +21,7 @@
 #include "cli/reach_command.h"
 #include "cli/run.h"
 #include "cli/status_command.h"
+#include "cli/top_command.h"
 #include "cli/trace_command.h"
 #include "cli/view_command.h"
 #include "os/command_line.h"
@@ -109,13 +110,14 @@ class Tools {
           trace_(app),
           view_(app),
           status_(app),
+          top_(app),
           reach_(app),
           completion_(app) {}
 
     /// Returns whether the command line named one of them.
     bool run() {
         return run(fault_) || run(port_) || run(cc_) || run(opcode_) || run(capture_) || run(extcap_) ||
-               run(trace_) || run(view_) || run(status_) || run(reach_) || run(completion_);
+               run(trace_) || run(view_) || run(status_) || run(top_) || run(reach_) || run(completion_);
     }
 
   private:
@@ -135,6 +137,7 @@ class Tools {
     launcher::TraceCommand trace_;
     launcher::ViewCommand view_;
     launcher::StatusCommand status_;
+    launcher::TopCommand top_;
     launcher::ReachCommand reach_;
     launcher::CompletionCommand completion_;
 };

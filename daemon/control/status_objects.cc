@@ -53,6 +53,8 @@ void write_qps(JsonWriter& json, std::span<const QpSnapshot> qps) {
                 json.value("type", type_name(qp.type));
                 json.value("state", qp_state_name(qp.attr.state));
                 json.value("peer_qpn", qp.attr.dest_qp_num);
+                json.value("sq_psn", qp.attr.sq_psn);  // of the next packet
+                json.value("rq_psn", qp.attr.rq_psn);
                 json.value("worker", qp.worker);
             });
         }
