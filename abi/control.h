@@ -71,6 +71,7 @@ enum class Op : std::uint32_t {
     kAttachProcess,
     kCmAccept,
     kCapture,  // abi/capture.h
+    kNetlink,  // abi/netlink.h
 };
 
 struct RequestHeader {

@@ -23,6 +23,7 @@
 #include "daemon/control/control_connection.h"
 #include "daemon/control/fault_request.h"
 #include "daemon/control/long_rounds.h"
+#include "daemon/control/netlink_request.h"
 #include "daemon/control/port_request.h"
 #include "daemon/control/status.h"
 #include "daemon/ipc/message.h"
@@ -396,6 +397,9 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
         }
         if (header.op == abi::Op::kCapture) {
             return answer_capture_request(control_, *connection.user, request, reply, connection.capture);
+        }
+        if (header.op == abi::Op::kNetlink) {
+            return answer_netlink_request(control_, clients_for(*connection.user), request, reply);
         }
         if (header.op == abi::Op::kPort) {
             return answer_port_request(control_, *connection.user, request, reply);

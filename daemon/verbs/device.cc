@@ -96,7 +96,7 @@ int close_device(ClientState& client, const abi::HandleRequest& request, Reply& 
     return 0;
 }
 
-namespace {
+}  // namespace
 
 std::uint8_t port_state_of(const dataplane::Device& device) {
     if (device.port_state.is_up()) {
@@ -107,7 +107,7 @@ std::uint8_t port_state_of(const dataplane::Device& device) {
                                                : kPortInit;
 }
 
-}  // namespace
+namespace {
 
 int query_port(ClientState& client, const abi::QueryPortRequest& request, Reply& reply) {
     const ContextObject* context = client.contexts.find(request.context);

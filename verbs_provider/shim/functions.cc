@@ -11,7 +11,7 @@ namespace {
 constexpr int kCount = static_cast<int>(Function::kCount);
 constexpr const char* kNames[kCount] = {
 #define URNIC_SHIM_NAME(name) #name,
-    URNIC_SHIM_FUNCTIONS(URNIC_SHIM_NAME)
+    URNIC_SHIM_FUNCTIONS(URNIC_SHIM_NAME) URNIC_SHIM_LIBMNL_FUNCTIONS(URNIC_SHIM_NAME)
 #undef URNIC_SHIM_NAME
 };
 constinit std::atomic<void*> addresses[kCount] = {};
@@ -44,7 +44,7 @@ void* known_function(Function function) {
 }
 
 void resolve_all() {
-    for (int i = 0; i < kCount; ++i) look_up(i);
+    for (int i = 0; i < static_cast<int>(Function::k_mnl_socket_open); ++i) look_up(i);
 }
 
 }  // namespace urnic::shim

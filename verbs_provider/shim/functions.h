@@ -62,9 +62,22 @@ namespace urnic::shim {
     X(realloc)                  \
     X(syscall)
 
+// Of libmnl, which few programs have: looked up when one calls them.
+#define URNIC_SHIM_LIBMNL_FUNCTIONS(X) \
+    X(mnl_socket_open)                 \
+    X(mnl_socket_open2)                \
+    X(mnl_socket_bind)                 \
+    X(mnl_socket_sendto)               \
+    X(mnl_socket_recvfrom)             \
+    X(mnl_socket_close)                \
+    X(mnl_socket_get_fd)               \
+    X(mnl_socket_get_portid)           \
+    X(mnl_socket_setsockopt)           \
+    X(mnl_socket_getsockopt)
+
 enum class Function : int {
 #define URNIC_SHIM_ENUM(name) k_##name,
-    URNIC_SHIM_FUNCTIONS(URNIC_SHIM_ENUM)
+    URNIC_SHIM_FUNCTIONS(URNIC_SHIM_ENUM) URNIC_SHIM_LIBMNL_FUNCTIONS(URNIC_SHIM_ENUM)
 #undef URNIC_SHIM_ENUM
         kCount,
 };
@@ -76,8 +89,8 @@ enum class Function : int {
 /// The same where it has been looked up already, else null.
 [[nodiscard]] void* known_function(Function function);
 
-/// Looks all of them up. dlsym() takes the loader's lock, so it must not wait for the first call, which may
-/// come in a child of a threaded program.
+/// Looks those of the C library up. dlsym() takes the loader's lock, so it must not wait for the first call,
+/// which may come in a child of a threaded program.
 void resolve_all();
 
 }  // namespace urnic::shim

@@ -17,6 +17,7 @@ constexpr std::size_t kSysrootLength = sizeof(kSysroot) - 1;
 
 enum class State : int { kUnread, kInactive, kActive };
 constinit std::atomic<State> state{State::kUnread};
+constinit char run_dir_path[PATH_MAX] = {};
 constinit char sysroot[PATH_MAX] = {};
 constinit std::size_t sysroot_length = 0;
 
@@ -72,6 +73,7 @@ void load_environment() {
     State found = State::kInactive;
     if (length != 0 && run_dir[0] == '/' && length + sizeof(kSysroot) <= sizeof(sysroot) &&
         getuid() == geteuid()) {
+        memcpy(run_dir_path, run_dir, length + 1);
         memcpy(sysroot, run_dir, length);  // NOLINT(bugprone-not-null-terminated-result): more follows
         memcpy(sysroot + length, kSysroot, sizeof(kSysroot));
         sysroot_length = length + kSysrootLength;
@@ -84,6 +86,8 @@ bool active() {
     load_environment();
     return state.load(std::memory_order_acquire) == State::kActive;
 }
+
+const char* run_directory() { return run_dir_path; }
 
 // The buffer is filled only where a path is mapped: clearing it would cost every open() 4 KB.
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)

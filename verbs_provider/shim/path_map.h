@@ -12,6 +12,9 @@ void load_environment();
 /// True when the program was started under `urnic run`.
 [[nodiscard]] bool active();
 
+/// Where active() says true: URNIC_RUN_DIR as it was at the start.
+[[nodiscard]] const char* run_directory();
+
 /// The path to use in place of `path`: below $URNIC_RUN_DIR/sysroot when it is one of the RDMA trees and
 /// exists there, otherwise `path` itself. Preserves errno, allocates nothing, and may run in a signal handler
 /// or in a child between vfork and exec.
