@@ -85,6 +85,7 @@ rte_mempool* start_dpdk(const Config& config, bool verbose) {
     const auto num_workers = static_cast<std::uint32_t>(config.daemon.worker_cpus.size());
     dataplane::EalConfig eal;
     eal.hugepages = uses_hugepages(config);
+    eal.telemetry_dir = config.daemon.has_telemetry ? config.daemon.run_dir : "";
     eal.extra = config.daemon.eal_args;
     eal.verbose = verbose;
     std::uint32_t index = 0;
@@ -191,6 +192,9 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
         throw StartError(fmt::format("cannot make shared memory: {}", std::strerror(error)));
     }
     const auto num_workers = static_cast<std::uint32_t>(config.daemon.worker_cpus.size());
+    if (config.daemon.has_telemetry) {
+        run_dir_.make_dpdk_dir(account_);
+    }
     rte_mempool* frames = start_dpdk(config, options.verbose);
     handoff_.emplace(control_.daemon_state(), num_workers);
     devices_.emplace(config, *handoff_, frames);
@@ -273,6 +277,9 @@ Threads Daemon::threads() {
         control_.disposer.call(function);
         if (!dataplane::run_on_eal_thread(function)) {
             log_warning("DPDK's thread keeps the rights that urnicd was started with");
+        }
+        if (!dataplane::run_on_telemetry_threads(function)) {
+            log_warning("DPDK's telemetry keeps the rights that urnicd was started with");
         }
     };
     return threads;

@@ -40,6 +40,7 @@ The configuration file is TOML. Every key, with its default:
   workers = [0]                 # a worker for each of these CPUs; or a count, and the scheduler chooses
   dedicated_cores = false       # true: nothing else runs on the CPUs of 'workers' (a list)
   hugepages = false             # packet memory from huge pages; left out: true where a port is "pci", else false
+  telemetry = false             # true: RUNTIME_DIRECTORY=RUN_DIR dpdk-telemetry.py -f urnic reads DPDK's state
   eal_args = []                 # further arguments for DPDK's EAL
   copied_memory = "own"         # whose memory that the kernel has to copy is registered: root's and the daemon's user's, or "all"
                                 # users', of whom each can then stop the workers

@@ -138,7 +138,7 @@ void RunDir::give_to(const Account& owner) {
 /// Nobody but root can have put it there: see check_owner().
 void RunDir::remove_what_root_left() const {
     namespace fs = std::filesystem;
-    const std::array<std::string, 3> ours{socket_path(), sysroot_path(), lock_path()};
+    const std::array ours{socket_path(), sysroot_path(), lock_path(), dpdk_path()};
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(dir_, error)) {
         if (std::find(ours.begin(), ours.end(), entry.path().string()) == ours.end()) {
@@ -171,7 +171,23 @@ void RunDir::lock() {
     }
 }
 
+void RunDir::make_dpdk_dir(const std::optional<Account>& owner) const {
+    const ActingAs acting(owner ? &*owner : nullptr);
+    std::error_code error;
+    // Left by a daemon that was killed.
+    std::filesystem::remove_all(dpdk_path(), error);
+    if (::mkdir(dpdk_path().c_str(), 0700) != 0 || ::mkdir((dpdk_path() + "/urnic").c_str(), 0700) != 0) {
+        throw StartError(
+            fmt::format("cannot make {}/urnic for telemetry: {}. Remove {} (sudo rm -r {}), or leave "
+                        "'telemetry' out under "
+                        "[daemon]",
+                        dpdk_path(), std::strerror(errno), dpdk_path(), dpdk_path()));
+    }
+}
+
 RunDir::~RunDir() {
+    std::error_code error;
+    std::filesystem::remove_all(dpdk_path(), error);
     ::unlink(socket_path().c_str());
     ::unlink(lock_path().c_str());
     if (made_) {

@@ -21,11 +21,14 @@ class RunDir {
     /// then, if one is given, and what lies in it is touched with his rights alone. Throws StartError:
     /// another daemon serves it, or it cannot be made or written.
     RunDir(std::string dir, unsigned mode, const std::optional<Account>& owner);
-    /// Removes the socket, the lock, and the directory if it was made here and is empty, as far as the daemon
-    /// may still do that.
+    /// Removes the socket, the lock, what DPDK has, and the directory if it was made here and is empty, as
+    /// far as the daemon may still do that.
     ~RunDir();
     RunDir(const RunDir&) = delete;
     RunDir& operator=(const RunDir&) = delete;
+
+    /// Makes the directory in which DPDK's telemetry listens, for its owner alone. Throws StartError.
+    void make_dpdk_dir(const std::optional<Account>& owner) const;
 
     [[nodiscard]] const std::string& path() const { return dir_; }
     [[nodiscard]] std::string socket_path() const { return dir_ + "/control.sock"; }
@@ -33,6 +36,7 @@ class RunDir {
 
   private:
     [[nodiscard]] std::string lock_path() const { return dir_ + "/urnicd.lock"; }
+    [[nodiscard]] std::string dpdk_path() const { return dir_ + "/dpdk"; }
     void make(unsigned mode);
     void check_owner(const std::optional<Account>& owner) const;
     void give_to(const Account& owner);

@@ -175,6 +175,8 @@ constexpr Key<DaemonConfig> kDaemonKeys[] = {
      [](DaemonConfig& daemon, const toml::node& node, const std::string& key) {
          daemon.http_qps = static_cast<std::uint32_t>(get_int(node, key, 0, 100'000));
      }},
+    {"telemetry", [](DaemonConfig& daemon, const toml::node& node,
+                     const std::string& key) { daemon.has_telemetry = get_bool(node, key); }},
     {"workers", set_workers},
     {"dedicated_cores", [](DaemonConfig& daemon, const toml::node& node,
                            const std::string& key) { daemon.has_dedicated_cores = get_bool(node, key); }},

@@ -63,6 +63,7 @@ struct DaemonConfig {
     ClientLimits limits;
     std::optional<HttpAddress> http;  // the page of metrics; absent: there is none
     std::uint32_t http_qps = 0;       // QPs with series of their own on it
+    bool has_telemetry = false;       // DPDK's socket for dpdk-telemetry.py
 };
 
 enum class PortKind : std::uint8_t {

@@ -5,14 +5,20 @@
 #include <rte_errno.h>
 #include <rte_log.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <semaphore>
+#include <system_error>
 
 namespace urnic::dataplane {
 
@@ -45,8 +51,8 @@ class AffinityKeeper {
 
 std::vector<std::string> arguments(const EalConfig& config, int cpu) {
     // Workers are threads of our own: the EAL gets one lcore, on a CPU that we may use at all.
-    std::vector<std::string> list = {"urnicd", "--no-shconf", "--no-telemetry",
-                                     "--lcores=0@" + std::to_string(cpu)};
+    std::vector<std::string> list = {"urnicd", "--no-shconf", "--lcores=0@" + std::to_string(cpu)};
+    list.emplace_back(config.telemetry_dir.empty() ? "--no-telemetry" : "--file-prefix=urnic");
     if (config.hugepages) {
         list.emplace_back("--in-memory");
     } else {
@@ -75,6 +81,11 @@ std::string remedy(const EalConfig& config, const std::string& said) {
                "systemd-nspawn leaves it out of containers with a network of their own: set "
                "SYSTEMD_NSPAWN_API_VFS_WRITABLE=1 for it";
     }
+    if (said.find("TELEMETRY: ") != std::string::npos) {
+        return "Its telemetry cannot listen in dpdk/urnic/ of the run directory: set a run_dir with a "
+               "shorter "
+               "path, or leave 'telemetry' out under [daemon]";
+    }
     if (!config.vdevs.empty() && said.find("parse device") != std::string::npos) {
         return "Check 'device' of the ports with port = \"vdev\": no driver of DPDK's has that name";
     }
@@ -99,6 +110,30 @@ void run_eal_call(void* argument) {
     EalCall& call = *static_cast<EalCall*>(argument);
     call.function();
     call.done.release();
+}
+
+/// What the thread that gets the signal runs.
+std::atomic<EalCall*> signalled_call{nullptr};
+
+void on_call_signal(int /*number*/) {
+    if (EalCall* call = signalled_call.exchange(nullptr); call != nullptr) {
+        run_eal_call(call);
+    }
+}
+
+/// By their names, of which DPDK has changed the beginning.
+std::vector<pid_t> telemetry_threads() {
+    std::vector<pid_t> threads;
+    std::error_code error;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+        std::ifstream file(task.path() / "comm");
+        std::string name;
+        (void)std::getline(file, name);
+        if (name.starts_with("telemetry-v") || name.starts_with("dpdk-telemet")) {
+            threads.push_back(static_cast<pid_t>(std::atoi(task.path().filename().c_str())));
+        }
+    }
+    return threads;
 }
 
 struct LogCapture {
@@ -139,6 +174,10 @@ void start_eal(const EalConfig& config) {
     if (!config.verbose && log.stream != nullptr) {
         (void)rte_openlog_stream(log.stream);
     }
+    if (!config.telemetry_dir.empty()) {
+        // As systemd says it: elsewhere DPDK falls back to /tmp, where everybody could connect.
+        (void)setenv("RUNTIME_DIRECTORY", config.telemetry_dir.c_str(), 1);
+    }
     const int result = rte_eal_init(static_cast<int>(list.size()), argv.data());
     const int error = rte_errno;
     const std::string said = log.take();
@@ -161,6 +200,32 @@ bool run_on_eal_thread(FunctionRef function) {
     }
     call.done.acquire();
     return true;
+}
+
+// They lie in accept(), which goes on after the handler.
+bool run_on_telemetry_threads(FunctionRef function) {
+    constexpr auto kPatience = std::chrono::seconds(10);
+    const std::vector<pid_t> threads = telemetry_threads();
+    if (threads.empty()) {
+        return true;
+    }
+    const int number = SIGRTMAX - 1;
+    struct sigaction action {};
+    action.sa_handler = on_call_signal;
+    action.sa_flags = SA_RESTART;
+    struct sigaction before {};
+    bool is_done = sigaction(number, &action, &before) == 0;
+    for (const pid_t thread : threads) {
+        EalCall call{function};
+        signalled_call.store(&call);
+        is_done = is_done && syscall(SYS_tgkill, getpid(), thread, number) == 0 &&
+                  (call.done.try_acquire_for(kPatience) ||
+                   // Too late to take it back: it runs, and ends.
+                   (signalled_call.exchange(nullptr) == nullptr && (call.done.acquire(), true)));
+        signalled_call.store(nullptr);
+    }
+    (void)sigaction(number, &before, nullptr);
+    return is_done;
 }
 
 }  // namespace urnic::dataplane
