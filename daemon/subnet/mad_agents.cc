@@ -21,9 +21,6 @@ static_assert(sizeof(ib_user_mad_hdr) == abi::kUmadHeaderBytes);
 constexpr TimeNs kNsPerMs = 1'000'000;
 /// A message of several segments that comes in and whose other end has gone.
 constexpr TimeNs kMessageNs = 20'000 * kNsPerMs;
-/// Segments of one that goes out are sent again when no ACK comes.
-constexpr TimeNs kAckNs = 500 * kNsPerMs;
-constexpr std::uint32_t kAckRetries = 7;
 constexpr std::uint8_t kFirstVendorClassWithOui = 0x30;
 constexpr std::uint8_t kLastVendorClassWithOui = 0x4f;
 constexpr std::size_t kVendorOui = 37;
@@ -184,21 +181,14 @@ void MadFile::finish_request(std::uint64_t transaction_id) {
 
 /// ACK, STOP or ABORT of a message that goes out.
 bool MadFile::take_control(const MadPacket& packet, TimeNs now) {
-    subnet::MadBytes bytes = packet.mad;
-    const MadRef mad(bytes);
     const auto outgoing = std::find_if(outgoing_.begin(), outgoing_.end(), [&](const Outgoing& candidate) {
-        return candidate.transaction_id == mad.transaction_id() && candidate.mgmt_class == mad.mgmt_class() &&
-               candidate.packet.dlid == packet.slid;
+        return candidate.transfer.is_of(packet);
     });
     if (outgoing == outgoing_.end()) {
         return false;
     }
-    if (!outgoing->sender.on_control(packet.mad) || outgoing->sender.is_done()) {
+    if (!outgoing->transfer.on_control(packet, now, effects_.send)) {
         outgoing_.erase(outgoing);
-    } else {
-        outgoing->retries = kAckRetries;
-        outgoing->deadline = now + kAckNs;
-        pump(*outgoing);
     }
     return true;
 }
@@ -208,24 +198,12 @@ bool MadFile::start_message(std::uint32_t agent, std::span<const std::byte> mess
     if (outgoing_.size() >= kMaxMessages) {
         return false;
     }
-    MadPacket first = packet;
-    MadRef mad(first.mad);
-    const std::size_t header_bytes = subnet::rmpp_header_bytes(mad.mgmt_class());
     // Its transaction ID may be ours now.
     std::vector<std::byte> whole(message.begin(), message.end());
-    std::copy_n(first.mad.begin(), wire::kMadHeaderBytes, whole.begin());
-    outgoing_.push_back({mad.transaction_id(), mad.mgmt_class(), agent, packet,
-                         subnet::RmppSender(whole, header_bytes), kAckRetries, now + kAckNs});
-    pump(outgoing_.back());
+    std::copy_n(packet.mad.begin(), wire::kMadHeaderBytes, whole.begin());
+    outgoing_.push_back({agent, subnet::RmppTransfer(packet, whole, now)});
+    outgoing_.back().transfer.pump(effects_.send);
     return true;
-}
-
-void MadFile::pump(Outgoing& outgoing) {
-    while (const std::optional<subnet::MadBytes> segment = outgoing.sender.next()) {
-        MadPacket packet = outgoing.packet;
-        packet.mad = *segment;
-        effects_.send(packet);
-    }
 }
 
 void MadFile::take_segment(std::uint32_t agent, const MadPacket& packet, TimeNs now) {
@@ -300,28 +278,21 @@ void MadFile::advance(TimeNs now) {
         request = requests_.erase(request);
         effects_.give(datagram);
     }
-    for (Outgoing& one : outgoing_) {
-        if (one.deadline <= now && one.retries != 0) {
-            --one.retries;
-            one.deadline = now + kAckNs;
-            one.sender.rewind();
-            pump(one);
-        }
-    }
-    std::erase_if(outgoing_, [&](const Outgoing& one) { return one.deadline <= now; });
+    outgoing_.remove_if([&](Outgoing& one) { return !one.transfer.advance(now, effects_.send); });
     std::erase_if(incoming_, [&](const Incoming& one) { return one.deadline <= now; });
 }
 
 TimeNs MadFile::next_event() const {
     TimeNs next = kNever;
-    const auto look = [&](const auto& list) {
-        for (const auto& one : list) {
-            next = std::min(next, one.deadline);
-        }
-    };
-    look(requests_);
-    look(outgoing_);
-    look(incoming_);
+    for (const Request& one : requests_) {
+        next = std::min(next, one.deadline);
+    }
+    for (const Outgoing& one : outgoing_) {
+        next = std::min(next, one.transfer.next_event());
+    }
+    for (const Incoming& one : incoming_) {
+        next = std::min(next, one.deadline);
+    }
     return next;
 }
 

@@ -14,7 +14,7 @@
 
 #include "base/time.h"
 #include "rnic/subnet/mad_packet.h"
-#include "rnic/subnet/rmpp.h"
+#include "rnic/subnet/rmpp_transfer.h"
 
 namespace urnic::daemon {
 
@@ -69,13 +69,8 @@ class MadFile {
         TimeNs deadline = kNever;
     };
     struct Outgoing {
-        std::uint64_t transaction_id = 0;
-        std::uint8_t mgmt_class = 0;
         std::uint32_t agent = 0;
-        subnet::MadPacket packet;  // addresses
-        subnet::RmppSender sender;
-        std::uint32_t retries = 0;  // left
-        TimeNs deadline = kNever;   // of the next ACK
+        subnet::RmppTransfer transfer;
     };
     struct Incoming {
         std::uint64_t transaction_id = 0;
@@ -89,7 +84,6 @@ class MadFile {
     [[nodiscard]] std::optional<std::uint32_t> agent_for(const subnet::MadPacket& packet) const;
     bool take_control(const subnet::MadPacket& packet, TimeNs now);
     void take_segment(std::uint32_t agent, const subnet::MadPacket& packet, TimeNs now);
-    void pump(Outgoing& outgoing);
     /// Returns false if too many are under way.
     bool start_message(std::uint32_t agent, std::span<const std::byte> message,
                        const subnet::MadPacket& packet, TimeNs now);

@@ -104,20 +104,13 @@ bool SubnetAdministrator::handle(const MadPacket& packet, TimeNs now) {
 }
 
 bool SubnetAdministrator::take_control(const MadPacket& packet, TimeNs now) {
-    MadBytes bytes = packet.mad;
-    const std::uint64_t transaction_id = MadRef(bytes).transaction_id();
-    const auto table = std::find_if(tables_.begin(), tables_.end(), [&](const Table& candidate) {
-        return candidate.transaction_id == transaction_id && candidate.addresses.dlid == packet.slid;
-    });
+    const auto table = std::find_if(tables_.begin(), tables_.end(),
+                                    [&](const RmppTransfer& candidate) { return candidate.is_of(packet); });
     if (table == tables_.end()) {
         return false;
     }
-    if (!table->sender.on_control(packet.mad) || table->sender.is_done()) {
+    if (!table->on_control(packet, now, send_)) {
         tables_.erase(table);
-    } else {
-        table->retries = kAckRetries;
-        table->deadline = now + kAckNs;
-        pump(*table);
     }
     return true;
 }
@@ -127,9 +120,8 @@ void SubnetAdministrator::answer(MadPacket packet, TimeNs now) {
     const auto header = mad.read<mad::SaHeader>(mad::kSaHeaderTable, mad::kSaHeaderOffset);
     const Request request{mad.method(),          mad.attribute_id(), mad.attribute_modifier(),
                           header.component_mask, header.sm_key != 0, packet.slid};
-    const bool is_repeated = std::any_of(tables_.begin(), tables_.end(), [&](const Table& table) {
-        return table.transaction_id == mad.transaction_id() && table.addresses.dlid == packet.slid;
-    });
+    const bool is_repeated = std::any_of(tables_.begin(), tables_.end(),
+                                         [&](const RmppTransfer& table) { return table.is_of(packet); });
     if (is_repeated) {
         ++counters_.drop_repeated;
         return;
@@ -325,36 +317,18 @@ std::uint16_t SubnetAdministrator::reply_with_table(const MadPacket& packet, con
         message.insert(message.end(), record.begin(), record.end());
         message.resize(message.size() + stride - record.size());
     }
-    tables_.push_back(
-        {first, mad.transaction_id(), RmppSender(message, mad::kSaDataOffset), kAckRetries, now + kAckNs});
-    pump(tables_.back());
+    tables_.emplace_back(first, message, now).pump(send_);
     return kStatusGood;
 }
 
-void SubnetAdministrator::pump(Table& table) {
-    while (const std::optional<MadBytes> segment = table.sender.next()) {
-        MadPacket packet = table.addresses;
-        packet.mad = *segment;
-        send_(packet);
-    }
-}
-
 void SubnetAdministrator::advance(TimeNs now) {
-    for (Table& table : tables_) {
-        if (table.deadline <= now && table.retries != 0) {
-            --table.retries;
-            table.deadline = now + kAckNs;
-            table.sender.rewind();
-            pump(table);
-        }
-    }
-    tables_.remove_if([&](const Table& table) { return table.deadline <= now; });
+    tables_.remove_if([&](RmppTransfer& table) { return !table.advance(now, send_); });
 }
 
 TimeNs SubnetAdministrator::next_event() const {
     TimeNs next = kNever;
-    for (const Table& table : tables_) {
-        next = std::min(next, table.deadline);
+    for (const RmppTransfer& table : tables_) {
+        next = std::min(next, table.next_event());
     }
     return next;
 }

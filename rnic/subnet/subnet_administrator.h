@@ -11,7 +11,7 @@
 #include "base/time.h"
 #include "rnic/subnet/endpoint.h"
 #include "rnic/subnet/mad_packet.h"
-#include "rnic/subnet/rmpp.h"
+#include "rnic/subnet/rmpp_transfer.h"
 #include "rnic/subnet/sa_groups.h"
 
 namespace urnic::subnet {
@@ -30,9 +30,6 @@ class SubnetAdministrator {
     static constexpr std::uint64_t kSmKey = 1;
     /// Tables under way at once.
     static constexpr std::size_t kMaxTables = 64;
-    /// Segments are sent again when no ACK comes, so many times.
-    static constexpr TimeNs kAckNs = 500'000'000;
-    static constexpr std::uint32_t kAckRetries = 7;
     /// Of one table: what a program that reads by umad can take at once.
     static constexpr std::size_t kMaxTableBytes = 192 * 1024 - 256;
 
@@ -54,13 +51,6 @@ class SubnetAdministrator {
     [[nodiscard]] const SaGroups& groups() const { return groups_; }
 
   private:
-    struct Table {
-        MadPacket addresses;
-        std::uint64_t transaction_id = 0;
-        RmppSender sender;
-        std::uint32_t retries = kAckRetries;  // left
-        TimeNs deadline = kNever;             // of the next ACK
-    };
     struct Request {
         std::uint8_t method = 0;
         std::uint16_t attribute_id = 0;
@@ -88,13 +78,12 @@ class SubnetAdministrator {
                                               Records& records);
     void reply(MadPacket packet, std::uint16_t status, const Records& records);
     [[nodiscard]] std::uint16_t reply_with_table(const MadPacket& packet, const Records& records, TimeNs now);
-    void pump(Table& table);
 
     const Node& home_;
     std::vector<const Node*> nodes_;
     std::function<void(const MadPacket&)> send_;
     SaGroups groups_;
-    std::list<Table> tables_;
+    std::list<RmppTransfer> tables_;
     SubnetAdministratorCounters counters_;
 };
 

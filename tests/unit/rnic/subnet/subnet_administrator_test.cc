@@ -297,14 +297,14 @@ TEST_F(AdministratorTest, TablesWaitForTheirReader) {
         ask(path_request(wire::kMadGetTable, 0, {}));
     }
     EXPECT_EQ(status_of(path_request(wire::kMadGetTable, 0, {})), kSaNoResources);
-    for (std::uint32_t i = 0; i < SubnetAdministrator::kAckRetries; ++i) {
-        EXPECT_EQ(administrator_->next_event(), now_ + SubnetAdministrator::kAckNs);
-        now_ += SubnetAdministrator::kAckNs;
+    for (std::uint32_t i = 0; i < RmppTransfer::kAckRetries; ++i) {
+        EXPECT_EQ(administrator_->next_event(), now_ + RmppTransfer::kAckNs);
+        now_ += RmppTransfer::kAckNs;
         sent_.clear();
         administrator_->advance(now_);
         EXPECT_EQ(sent_.size(), SubnetAdministrator::kMaxTables);
     }
-    now_ += SubnetAdministrator::kAckNs;
+    now_ += RmppTransfer::kAckNs;
     administrator_->advance(now_);
     EXPECT_EQ(administrator_->next_event(), kNever);
     EXPECT_EQ(table<mad::PathRecord>(path_request(wire::kMadGetTable, 0, {}), mad::kPathRecordTable).size(),
@@ -329,7 +329,7 @@ TEST_F(AdministratorTest, Noise) {
         sent_.clear();
         (void)administrator_->handle(packet, now_);
         ASSERT_LE(sent_.size(), 1U);
-        now_ += SubnetAdministrator::kAckNs / 10;
+        now_ += RmppTransfer::kAckNs / 10;
         administrator_->advance(now_);
     }
     EXPECT_LE(administrator_->groups().size(), SaGroups::kMaxGroups);
