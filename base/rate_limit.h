@@ -1,6 +1,7 @@
 // How often something may be done.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -25,6 +26,23 @@ class RateLimit {
   private:
     std::array<TimeNs, kTimes> free_at_{};  // when each may come again, the oldest at next_
     std::size_t next_ = 0;
+};
+
+/// Time that may be spent: kMostNs at once, and one part in kPart of what passes.
+template <TimeNs kMostNs, TimeNs kPart>
+class TimeBudget {
+  public:
+    /// Returns whether there is some at `now`. What is spent then may be more than what is left.
+    [[nodiscard]] bool has_some(TimeNs now) {
+        spent_ns_ -= std::min(spent_ns_, (now - since_) / kPart);
+        since_ = now;
+        return spent_ns_ < kMostNs;
+    }
+    void spend(TimeNs time_ns) { spent_ns_ += time_ns; }
+
+  private:
+    TimeNs spent_ns_ = 0;  // and not forgotten
+    TimeNs since_ = 0;
 };
 
 }  // namespace urnic

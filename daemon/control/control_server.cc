@@ -399,7 +399,7 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
             return answer_capture_request(control_, *connection.user, request, reply, connection.capture);
         }
         if (header.op == abi::Op::kNetlink) {
-            return answer_netlink_request(control_, clients_for(*connection.user), request, reply);
+            return answer_netlink(*connection.user, request, reply);
         }
         if (header.op == abi::Op::kPort) {
             return answer_port_request(control_, *connection.user, request, reply);
@@ -421,6 +421,17 @@ void ControlServer::raise(const RnicState& device, AsyncEventType type) const {
             raise_port_event(*connection->client, device, type);
         }
     }
+}
+
+int ControlServer::answer_netlink(User& user, Request& request, Reply& reply) {
+    const TimeNs begin = options_.clock();
+    if (!user.is_privileged() && !user.question_time().has_some(begin)) {
+        user.refuse("a question by RDMA netlink: those before have taken too much time");
+        return EAGAIN;
+    }
+    const int error = answer_netlink_request(control_, clients_for(user), request, reply);
+    user.question_time().spend(options_.clock() - begin);
+    return error;
 }
 
 int ControlServer::status(const User& user, const Request& request, Reply& reply) {

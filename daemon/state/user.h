@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/rate_limit.h"
 #include "daemon/config/user_limits.h"
 #include "daemon/state/limited_log.h"
 #include "dataplane/worker/run_queue.h"
@@ -58,6 +59,10 @@ class User {
     /// Returns whether it is root or the daemon's own user: without limits, and allowed what concerns others.
     [[nodiscard]] bool is_privileged() const { return limits_ == nullptr; }
 
+    /// What its questions by RDMA netlink may take of the control thread: answers with thousands of objects
+    /// take tens of milliseconds each, in which nobody else is served.
+    using QuestionTime = TimeBudget<200'000'000, 20>;
+    [[nodiscard]] QuestionTime& question_time() { return question_time_; }
     /// What waking its processes may cost.
     [[nodiscard]] WakeBudget& wake_budget() { return wake_budget_; }
     /// Its turns on a worker. The worker's own while a process of the user is attached to it.
@@ -100,6 +105,7 @@ class User {
     LimitedLog long_rounds_;
     pid_t served_pid_ = 0;  // 0: none, a packet has come for it
     WakeBudget wake_budget_;
+    QuestionTime question_time_;
     std::vector<dataplane::UserShare> shares_;  // by worker
 };
 

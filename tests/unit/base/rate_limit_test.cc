@@ -17,5 +17,25 @@ TEST(RateLimit, SoManyTimesInAnyInterval) {
     EXPECT_TRUE(limit.take(1000));
 }
 
+TEST(TimeBudget, APartOfTheTimeThatPasses) {
+    TimeBudget<100, 10> budget;
+    EXPECT_TRUE(budget.has_some(5000));
+    budget.spend(99);
+    EXPECT_TRUE(budget.has_some(5000));
+    budget.spend(51);
+    EXPECT_FALSE(budget.has_some(5000));
+    EXPECT_FALSE(budget.has_some(5500));
+    EXPECT_TRUE(budget.has_some(5510));
+    budget.spend(1);
+    EXPECT_FALSE(budget.has_some(5519));
+}
+
+TEST(TimeBudget, WhoWaitsForLongHasNoMoreThanTheMost) {
+    TimeBudget<100, 10> budget;
+    EXPECT_TRUE(budget.has_some(1'000'000));
+    budget.spend(100);
+    EXPECT_FALSE(budget.has_some(1'000'000));
+}
+
 }  // namespace
 }  // namespace urnic
