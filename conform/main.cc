@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "conform/cm/cm_script.h"
 #include "conform/pages.h"
 #include "conform/run.h"
 #include "os/command_line.h"
@@ -21,14 +22,16 @@ using namespace urnic::conform;  // NOLINT(google-build-using-namespace)
 
 constexpr const char* kFooter =
     R"(PEER is the IPv4 or IPv6 address of the device under test, on the network of --port. Beside the device runs
-urnic-conform-agent. The tester sends packets that are wrong on purpose: to that address alone, at most --rate
-a second. Keep it away from production.
+urnic-conform-agent. Where it cannot run, --cm judges what a librdmacm listener shows without one: rping -s -P,
+an NFS server, any other. The tester sends packets that are wrong on purpose: to that address alone, at most
+--rate a second. Keep it away from production.
 
 Examples:
   urnic conform 192.0.2.10 --port af_packet:eth1
   urnic conform 192.0.2.10 --port af_packet:eth1 ResponderGap RequesterRnr.Infinite 9.7.5
   urnic conform 192.0.2.10 --port af_packet:eth1 --yes --json result.json --html result.html --evidence captures
   urnic conform matrix result.json other.json --html matrix.html
+  urnic conform 192.0.2.10 --port af_packet:eth1 --cm --cm-port 20049
   urnic conform --list
 
 Exit status: 0 no case failed, 1 a case failed, 2 the run did not come to its end.)";
@@ -42,9 +45,11 @@ bool is_chosen(const Case& entry, const std::vector<std::string>& filters) {
            });
 }
 
+std::vector<Case>& all_cases(const Options& options) { return options.cm ? cm_case_list() : case_list(); }
+
 std::vector<const Case*> chosen_cases(const Options& options) {
     std::vector<const Case*> cases;
-    for (const Case& entry : case_list()) {
+    for (const Case& entry : all_cases(options)) {
         if (is_chosen(entry, options.filters) && why_not_live(entry).empty()) {
             cases.push_back(&entry);
         }
@@ -52,8 +57,8 @@ std::vector<const Case*> chosen_cases(const Options& options) {
     return cases;
 }
 
-void print_list() {
-    for (const Case& entry : case_list()) {
+void print_list(const Options& options) {
+    for (const Case& entry : all_cases(options)) {
         const std::string_view why = why_not_live(entry);
         std::printf("%s\t%s\t%s\t%s\n", case_name(entry).c_str(), entry.clause,
                     why.empty() ? "live" : std::string(why).c_str(), entry.what);
@@ -84,8 +89,15 @@ void declare(const CommandLine& app, Options& options) {
     app.option("CASE", options.filters,
                "suites, cases (Suite.Name) or clauses of the specification; all without");
     app.option("--port", options.port, "where frames go out and come in").type_name("af_packet:INTERFACE");
-    app.option("--agent", options.agent, "where urnic-conform-agent is, if not at PEER")
-        .type_name("HOST[:PORT]");
+    const CommandLineOption agent =
+        app.option("--agent", options.agent, "where urnic-conform-agent is, if not at PEER")
+            .type_name("HOST[:PORT]");
+    const CommandLineOption cm =
+        app.flag("--cm", options.cm, "no agent: the cases that a librdmacm listener shows").excludes(agent);
+    app.option("--cm-port", options.cm_port, "where it listens, a port of RDMA_PS_TCP")
+        .in_range<std::uint32_t>(1, 65535)
+        .shows_default()
+        .needs(cm);
     app.option("--device", options.device, "name of the device, if several have PEER's address");
     app.option("--label", options.label, "what reports call the device").type_name("TEXT");
     const CommandLineOption json =
@@ -123,7 +135,7 @@ int start(int argc, char** argv) {
         return !std::string_view(entry.suite).starts_with("Live");
     });
     if (options.list) {
-        print_list();
+        print_list(options);
         return 0;
     }
     if (options.peer.empty() || options.port.empty()) {

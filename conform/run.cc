@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/address_text.h"
-#include "conform/live/probe.h"
 #include "conform/pages.h"
 #include "conform/report.h"
 #include "os/setup_error.h"
@@ -20,12 +19,10 @@ namespace urnic::conform {
 
 namespace {
 
-constexpr int kFirstPatienceMs = 5'000;
-// Linux rxe waits 50 s for each object that something still holds before it destroys it all the same.
-constexpr int kPatienceMs = 110'000;
 constexpr TimeNs kArpPatienceNs = 3'000'000'000;
 constexpr TimeNs kSaveEachNs = 1'000'000'000;
-constexpr const char* kAgentPort = "18590";
+
+}  // namespace
 
 std::string interface_of(const std::string& port) {
     constexpr std::string_view kKind = "af_packet:";
@@ -34,8 +31,6 @@ std::string interface_of(const std::string& port) {
     }
     return port.substr(kKind.size());
 }
-
-}  // namespace
 
 Gid peer_address(const std::string& text) {
     Gid gid{};
@@ -83,9 +78,8 @@ Run::Run(const Options& options)
       peer_(peer_address(options.peer)),
       port_(interface_of(options.port), peer_, options.rate),
       path_(find_path()),
-      channel_(agent_host(), agent_port(), kFirstPatienceMs),
-      agent_(channel_),
-      bench_(port_, agent_, path_, first_qp()) {
+      device_(options.cm ? device_with_listener(options, port_, path_, first_qp())
+                         : device_with_agent(options, port_, path_, first_qp())) {
     run_.facts.label = options.label;
     run_.facts.peer = options.peer;
     run_.facts.port = options.port;
@@ -111,22 +105,6 @@ LivePath Run::find_path() {
     return {port_.mac(), *mac, port_.address(), peer_};
 }
 
-// HOST, HOST:PORT, [IPv6] or [IPv6]:PORT.
-std::string Run::agent_host() const {
-    const std::string& agent = options_.agent;
-    if (agent.empty()) {
-        return options_.peer +
-               (net::is_link_local(peer_) ? "%" + interface_of(options_.port) : std::string{});
-    }
-    return agent.front() == '[' ? agent.substr(1, agent.find(']') - 1) : agent.substr(0, agent.find(':'));
-}
-
-std::string Run::agent_port() const {
-    const std::size_t end = options_.agent.find(']');
-    const std::size_t colon = options_.agent.find(':', end == std::string::npos ? 0 : end);
-    return colon == std::string::npos ? kAgentPort : options_.agent.substr(colon + 1);
-}
-
 std::uint32_t Run::first_qp() const {
     std::mt19937_64 random(options_.seed);
     return static_cast<std::uint32_t>(random() % 0x70'0000U) + 0x1000U;
@@ -150,26 +128,13 @@ void Run::resume() {
 
 void Run::prepare() {
     auto& device = run_.facts.device;
-    agent_.hello();
-    channel_.set_patience(kPatienceMs);
-    device = agent_.open(options_.device, path_.device_gid);
-    const auto number = [&](const char* name, std::uint32_t fallback) {
-        const auto found = device.find(name);
-        return found == device.end() ? fallback : static_cast<std::uint32_t>(agent_number(found->second));
-    };
-    DeviceFacts facts;
-    facts.mtu = number("mtu", facts.mtu);
-    facts.max_dest_rd_atomic = number("max_rd", facts.max_dest_rd_atomic);
-    facts.max_rd_atomic = number("max_init_rd", facts.max_rd_atomic);
-    facts.has_atomics = number("atomic", 1) != 0;
-    bench_.set_facts(facts);
-    prove_transport(bench_);
-    facts.is_selective = keeps_early_packets(bench_);
-    bench_.set_facts(facts);
-    device["early_packets"] = facts.is_selective ? "kept" : "discarded";
-    std::printf("%s at %s (%s), firmware %s, path MTU %u, early packets %s; seed %llu\n",
-                device["name"].c_str(), options_.peer.c_str(), mac_text(path_.device_mac).c_str(),
-                device["firmware"].c_str(), facts.mtu, device["early_packets"].c_str(),
+    device = device_->prepare();
+    std::printf("%s at %s (%s)", device["name"].c_str(), options_.peer.c_str(),
+                mac_text(path_.device_mac).c_str());
+    if (device.count("firmware") != 0) {
+        std::printf(", firmware %s, path MTU %s", device["firmware"].c_str(), device["mtu"].c_str());
+    }
+    std::printf(", early packets %s; seed %llu\n", device["early_packets"].c_str(),
                 static_cast<unsigned long long>(options_.seed));
 }
 
@@ -204,7 +169,7 @@ void Run::play_all(const std::vector<const Case*>& cases) {
 }
 
 void Run::play_case(const Case& entry, PathProof& proof) {
-    const CaseResult result = judge(entry, bench_, proof, {.attempts = options_.attempts});
+    const CaseResult result = judge(entry, device_->bench(), proof, {.attempts = options_.attempts});
     std::filesystem::path evidence;
     if (!options_.evidence.empty()) {
         evidence = std::filesystem::path(options_.evidence) / (case_name(entry) + ".pcapng");

@@ -2,16 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "conform/case/case_list.h"
-#include "conform/live/agent.h"
+#include "conform/judged_device.h"
 #include "conform/live/judge.h"
-#include "conform/live/live_bench.h"
 #include "conform/port/packet_port.h"
-#include "conform/port/tcp_agent.h"
 #include "conform/record.h"
 
 namespace urnic::conform {
@@ -33,6 +31,8 @@ struct Options {
     std::uint32_t rate = 20'000;
     std::uint64_t seed = 0;
     std::uint32_t attempts = 3;
+    std::uint16_t cm_port = 7174;  // rping's
+    bool cm = false;
     bool resume = false;
     bool yes = false;
     bool list = false;
@@ -40,6 +40,9 @@ struct Options {
 
 /// IPv4-mapped or IPv6. Throws SetupError: no IP address, or not that of one device.
 [[nodiscard]] Gid peer_address(const std::string& text);
+
+/// Of a --port. Throws SetupError when it is none.
+[[nodiscard]] std::string interface_of(const std::string& port);
 
 class Run {
   public:
@@ -52,8 +55,6 @@ class Run {
     class Neighbour;
 
     [[nodiscard]] LivePath find_path();
-    [[nodiscard]] std::string agent_host() const;
-    [[nodiscard]] std::string agent_port() const;
     [[nodiscard]] std::uint32_t first_qp() const;
     void resume();
     void prepare();
@@ -67,9 +68,7 @@ class Run {
     Gid peer_;
     PacketPort port_;
     LivePath path_;
-    TcpAgent channel_;
-    Agent agent_;
-    LiveBench bench_;
+    std::unique_ptr<JudgedDevice> device_;
     RunRecord run_;
     std::vector<CaseRecord> earlier_;  // of the run that this one resumes
     TimeNs saved_ = 0;

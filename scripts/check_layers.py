@@ -29,7 +29,7 @@ ulp/rpcrdma/codec ulp/rpcrdma/engine ulp/rpcrdma/include/urnic ulp/rpcrdma/verbs
 ulp/ipoib/codec ulp/ipoib/engine ulp/ipoib/tap ulp/ipoib/verbs ulp/ipoib
 cli/decode cli/trace cli/view cli
 experiment
-conform/case conform/cases conform/live conform/live_cases conform/port conform
+conform/case conform/cases conform/live conform/live_cases conform/cm conform/cm_cases conform/port conform
 """.split()
 ROOMS = {folder.split("/")[0] for folder in FOLDERS}
 LEVEL = {folder: level for level, folder in enumerate(FOLDERS)}
@@ -50,7 +50,7 @@ MAY_USE = {
 # Pure: no operating system, no clock, no thread, no DPDK.
 PURE = ("base", "congestion", "rnic", "netsim", "ulp/rpcrdma/codec", "ulp/rpcrdma/engine",
         "ulp/ipoib/codec", "ulp/ipoib/engine", "conform/case", "conform/cases", "conform/live",
-        "conform/live_cases")
+        "conform/live_cases", "conform/cm", "conform/cm_cases")
 IMPURE_HEADER = re.compile(r"^(sys/|linux/|net/|arpa/|infiniband/|rte_|fmt/)|^(unistd|pthread|fcntl|poll|time|signal|dlfcn)\.h$"
                            r"|^(thread|chrono|mutex|condition_variable|ctime|csignal|iostream|fstream|future)$")
 # base/json_writer.h prints by fmt, for rooms that are not pure.

@@ -248,6 +248,8 @@ class Script {
     void measured(const std::string& what, const std::string& value) {
         measurements_.push_back({what, value});
     }
+    /// The peer bears it, but not as written.
+    void deviates(const std::string& what) { deviations_.push_back(what); }
 
   private:
     void forget_history();

@@ -15,7 +15,7 @@ bool counts_for(const Case& entry, const std::string& deviation) {
 }
 
 /// Returns whether that attempt decides.
-bool attempt(const Case& entry, LiveBench& bench, CaseResult& result, std::string& failure, bool& is_late) {
+bool attempt(const Case& entry, JudgedBench& bench, CaseResult& result, std::string& failure, bool& is_late) {
     const std::unique_ptr<Script> script = entry.make();
     try {
         script->play(bench);
@@ -71,7 +71,7 @@ std::string_view why_not_live(const Case& entry) {
     return found == list.end() ? std::string_view{} : found->reason;
 }
 
-CaseResult judge(const Case& entry, LiveBench& bench, PathProof& path, const JudgeOptions& options) {
+CaseResult judge(const Case& entry, JudgedBench& bench, PathProof& path, const JudgeOptions& options) {
     CaseResult result;
     result.entry = &entry;
     std::string failure;

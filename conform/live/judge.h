@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "conform/case/case_list.h"
-#include "conform/live/live_bench.h"
+#include "conform/live/live_wire.h"
 
 namespace urnic::conform {
 
@@ -57,7 +57,7 @@ struct JudgeOptions {
 
 /// Plays the case, several times while it fails. Throws BenchFailed when the agent or the port are gone: no
 /// other case can be played then.
-[[nodiscard]] CaseResult judge(const Case& entry, LiveBench& bench, PathProof& path,
+[[nodiscard]] CaseResult judge(const Case& entry, JudgedBench& bench, PathProof& path,
                                const JudgeOptions& options);
 
 }  // namespace urnic::conform

@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/bytes.h"
-#include "rnic/wire/frame.h"
-#include "rnic/wire/layout.h"
-
 namespace urnic::conform {
 
 namespace {
@@ -15,8 +11,6 @@ constexpr std::size_t kArenaBytes = 1U << 20U;
 constexpr std::size_t kScratchBytes = 64U << 10U;  // at the arena's end, for inline data
 constexpr std::size_t kPage = 4096;
 constexpr std::uint32_t kOwnSeed = 1;
-constexpr std::size_t kL3 = wire::kEthernetBytes;
-constexpr unsigned kUdpProtocol = 17;
 
 constexpr TimeNs kMs = 1'000'000;
 
@@ -57,7 +51,11 @@ class LiveBench::AgentRegion final : public Region {
 };
 
 LiveBench::LiveBench(WirePort& port, Agent& agent, const LivePath& path, std::uint32_t first_qp)
-    : port_(port), agent_(agent), path_(path), peer_qp_(first_qp & 0xff'ffffU), last_peer_qp_(peer_qp_) {
+    : wire_(port, path, [this](std::uint32_t number) { return is_ours(number); }),
+      agent_(agent),
+      path_(path),
+      peer_qp_(first_qp & 0xff'ffffU),
+      last_peer_qp_(peer_qp_) {
     tolerance_.patience_ns = 1000 * kMs;
     tolerance_.settle_ns = 10 * kMs;
     tolerance_.late_ns = 250 * kMs;
@@ -69,28 +67,18 @@ LiveBench::LiveBench(WirePort& port, Agent& agent, const LivePath& path, std::ui
 
 LiveBench::~LiveBench() = default;
 
-void LiveBench::begin_case(TimeNs limit_ns) {
-    trace_.clear();
-    frames_.clear();
-    clock_ = port_.now();
-    case_end_ = clock_ + limit_ns;
-}
-
-void LiveBench::check_limits(TimeNs until) const {
-    const TimeNs now = port_.now();
-    if (until != kNever && until > now + kLongestWaitNs) {
-        throw CannotPlay("a step waits for " + std::to_string((until - now) / (1000 * kMs)) + " s");
-    }
-    if (now > case_end_) {
-        throw CaseTooLong("the case did not come to its end in time");
-    }
+// The QP under test and those beside it.
+bool LiveBench::is_ours(std::uint32_t number) const {
+    return number == peer_qp_ || std::any_of(others_.begin(), others_.end(), [number](const OtherQp& other) {
+               return other.peer_number == number;
+           });
 }
 
 // --- The QP
 // ---------------------------------------------------------------------------------------------------
 
 void LiveBench::create(const ConnectOptions& connect, const QpOptions& qp, std::span<const std::byte> data) {
-    check_limits(0);
+    wire_.check_limits(0);
     if (qp.pkeys != std::vector<std::uint16_t>{0xffff}) {
         throw CannotPlay("the P_Key table of a real device is not the tester's to write");
     }
@@ -101,8 +89,7 @@ void LiveBench::create(const ConnectOptions& connect, const QpOptions& qp, std::
     options_ = connect;
     regions_.clear();
     agent_.reset();
-    receive_until(0, false);
-    frames_.clear();
+    wire_.forget_frames();
     if (arena_.address == 0) {
         arena_.address = agent_.arena(kArenaBytes);
     }
@@ -129,7 +116,7 @@ void LiveBench::must_modify(std::uint32_t qp, const std::string& attributes) {
         throw NotApplicable("the device refuses modify_qp(" + attributes + ") with errno " +
                             std::to_string(error));
     }
-    clock_ = port_.now();
+    wire_.set_clock_to_now();
 }
 
 void LiveBench::init() { make_init(qp_.index, type_); }
@@ -193,19 +180,19 @@ int LiveBench::modify(const abi::QpAttr& attr) {
     add(kQpAttrMinRnrTimer, "min_rnr", attr.min_rnr_timer);
     add(kQpAttrDestQpn, "dest_qp", attr.dest_qp_num);
     add(kQpAttrAccessFlags, "access", attr.access_flags & 0xfU);
-    clock_ = port_.now();
+    wire_.set_clock_to_now();
     return agent_.modify(qp_.index, text);
 }
 
 QpState LiveBench::state(QpState hoped) {
-    const TimeNs end = port_.now() + tolerance_.patience_ns;
+    const TimeNs end = wire_.real_now() + tolerance_.patience_ns;
     for (;;) {
-        check_limits(0);
+        wire_.check_limits(0);
         const QpState state = agent_.query(qp_.index).state;
-        if (state == hoped || port_.now() > end) {
+        if (state == hoped || wire_.real_now() > end) {
             return state;
         }
-        receive_until(port_.now() + kMs, false);
+        wire_.collect(wire_.real_now() + kMs);
     }
 }
 
@@ -260,7 +247,7 @@ void LiveBench::post(const std::vector<SendRequest>& requests) {
         for (std::size_t i = at; i < std::min(requests.size(), at + kBatch); ++i) {
             texts.push_back(request_text(requests[i]));
         }
-        clock_ = port_.now();
+        wire_.set_clock_to_now();
         if (const int error = agent_.send(qp_.index, texts); error != 0) {
             throw NotApplicable("ibv_post_send refuses the request with errno " + std::to_string(error));
         }
@@ -275,17 +262,17 @@ void LiveBench::post_receive(std::uint64_t wr_id, const std::vector<abi::Sge>& s
 
 template <typename Item, typename Poll>
 std::vector<Item> LiveBench::poll_until(std::size_t hoped, Poll&& poll) {
-    const TimeNs begin = port_.now();
+    const TimeNs begin = wire_.real_now();
     const TimeNs end = begin + (hoped == 0 ? tolerance_.settle_ns / 4 : tolerance_.patience_ns);
     std::vector<Item> items;
     for (;;) {
-        check_limits(0);
+        wire_.check_limits(0);
         const std::vector<Item> more = poll();
         items.insert(items.end(), more.begin(), more.end());
-        if ((hoped != 0 && items.size() >= hoped) || port_.now() >= end) {
+        if ((hoped != 0 && items.size() >= hoped) || wire_.real_now() >= end) {
             return items;
         }
-        receive_until(port_.now() + kMs / 2, false);
+        wire_.collect(wire_.real_now() + kMs / 2);
     }
 }
 
@@ -327,7 +314,7 @@ void LiveBench::bind(std::uint64_t wr_id, const AgentWindow& window, std::uint32
           std::uint64_t{access}}) {
         text += ":" + std::to_string(value);
     }
-    clock_ = port_.now();
+    wire_.set_clock_to_now();
     if (const int error = agent_.send(qp_.index, {text}); error != 0) {
         throw NotApplicable("ibv_post_send refuses the bind with errno " + std::to_string(error));
     }
@@ -338,122 +325,11 @@ std::uint32_t LiveBench::add_address_handle() {
 }
 
 void LiveBench::forget() {
-    receive_until(0, false);
-    frames_.clear();
+    wire_.forget_frames();
     (void)agent_.poll(qp_.index, false);
     (void)agent_.poll(qp_.index, true);
     (void)agent_.events();
-    clock_ = port_.now();
-}
-
-// --- The wire
-// -------------------------------------------------------------------------------------------------
-
-wire::PathSpec LiveBench::path() const {
-    wire::PathSpec spec;
-    spec.src_mac = path_.own_mac;
-    spec.dst_mac = path_.device_mac;
-    spec.src_gid = path_.own_gid;
-    spec.dst_gid = path_.device_gid;
-    return spec;
-}
-
-void LiveBench::transmit(const std::vector<FrameBytes>& burst) {
-    check_limits(0);
-    receive_until(0, false);
-    for (const FrameBytes& frame : burst) {
-        clock_ = port_.send(frame);
-        if (trace_.size() < kMaxTrace) {
-            trace_.push_back({clock_, true, frame});
-        }
-    }
-}
-
-// Where IP ends in a frame of RoCEv2 between these two; 0: it is something else.
-std::size_t LiveBench::end_of_ip(const FrameBytes& frame) const {
-    if (frame.size() < kL3 + wire::kIpv4Bytes + wire::kUdpBytes + wire::kBthBytes) {
-        return 0;
-    }
-    const auto byte = [&frame](std::size_t at) { return std::to_integer<unsigned>(frame[kL3 + at]); };
-    const unsigned type = wire::load_be16(frame.data() + 12);
-    const bool is_ipv4 = type == wire::kEtherTypeIpv4 && byte(0) == 0x45 && byte(9) == kUdpProtocol;
-    const bool is_ipv6 = type == wire::kEtherTypeIpv6 && (byte(0) >> 4U) == 6 && byte(6) == kUdpProtocol;
-    const std::size_t header = is_ipv6 ? wire::kIpv6Bytes : wire::kIpv4Bytes;
-    if ((!is_ipv4 && !is_ipv6) || frame.size() < kL3 + header + wire::kUdpBytes + wire::kBthBytes ||
-        wire::load_be16(frame.data() + kL3 + header + 2) != wire::kRocev2UdpPort) {
-        return 0;
-    }
-    // The last four or all 16 bytes of a GID.
-    const std::size_t address = is_ipv6 ? 16 : 4;
-    const auto same = [&](std::size_t at, const Gid& gid) {
-        return std::equal(gid.end() - static_cast<std::ptrdiff_t>(address), gid.end(),
-                          frame.begin() + static_cast<std::ptrdiff_t>(kL3 + at),
-                          [](std::uint8_t a, std::byte b) { return a == std::to_integer<unsigned>(b); });
-    };
-    const std::size_t source = is_ipv6 ? 8 : 12;
-    if (!same(source, path_.device_gid) || !same(source + address, path_.own_gid)) {
-        return 0;
-    }
-    return is_ipv6 ? kL3 + header + wire::load_be16(frame.data() + kL3 + 4)
-                   : kL3 + wire::load_be16(frame.data() + kL3 + 2);
-}
-
-// A frame from the device to the tester's QP of now, cut to the length that IP has. Whatever its ICRC.
-bool LiveBench::is_for_this_qp(FrameBytes& frame) const {
-    const std::size_t length = end_of_ip(frame);
-    if (length == 0 || length > frame.size() || length < bth_offset(frame) + wire::kBthBytes) {
-        return false;
-    }
-    frame.resize(length);
-    const std::uint32_t number = wire::load_be32(frame.data() + bth_offset(frame) + 4) & 0xff'ffffU;
-    return number == peer_qp_ || std::any_of(others_.begin(), others_.end(), [number](const OtherQp& other) {
-               return other.peer_number == number;
-           });
-}
-
-void LiveBench::receive_until(TimeNs until, bool until_next) {
-    constexpr std::size_t kMostFrames = 100'000;
-    std::size_t taken = 0;
-    while (std::optional<SeenFrame> frame = port_.receive(until)) {
-        if (++taken > kMostFrames) {
-            throw BenchFailed("the port is flooded");
-        }
-        // A port that is never empty does not make a wait longer than it is.
-        const bool is_over = until != 0 && frame->time > until;
-        if (is_for_this_qp(frame->bytes)) {
-            if (trace_.size() < kMaxTrace) {
-                trace_.push_back({frame->time, false, frame->bytes});
-            }
-            frames_.push_back(std::move(*frame));
-            if (until_next) {
-                return;
-            }
-        }
-        if (is_over) {
-            return;
-        }
-    }
-}
-
-const SeenFrame* LiveBench::next(TimeNs until) {
-    check_limits(until);
-    if (frames_.empty()) {
-        receive_until(until, true);
-    }
-    return frames_.empty() || frames_.front().time > until ? nullptr : &frames_.front();
-}
-
-SeenFrame LiveBench::take() {
-    SeenFrame frame = std::move(frames_.front());
-    frames_.pop_front();
-    clock_ = std::max(clock_, frame.time);
-    return frame;
-}
-
-void LiveBench::wait_until(TimeNs time) {
-    check_limits(time);
-    receive_until(time, false);
-    clock_ = std::max(clock_, time);
+    wire_.set_clock_to_now();
 }
 
 }  // namespace urnic::conform

@@ -6,23 +6,14 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "conform/case/bench.h"
 #include "conform/live/agent.h"
-#include "conform/live/wire_port.h"
+#include "conform/live/live_wire.h"
 
 namespace urnic::conform {
-
-/// Who talks to whom.
-struct LivePath {
-    Mac own_mac{};
-    Mac device_mac{};
-    Gid own_gid{};  // both IPv4-mapped, or both IPv6
-    Gid device_gid{};
-};
 
 /// What is known about the device.
 struct DeviceFacts {
@@ -39,35 +30,18 @@ struct OtherQp {
     std::uint32_t peer_number = 0;
 };
 
-/// A frame of the conversation, as evidence.
-struct TracedFrame {
-    TimeNs time = 0;
-    bool is_ours = false;
-    FrameBytes bytes;
-};
-
-/// A case that does not come to its end.
-struct CaseTooLong : std::runtime_error {
-    using runtime_error::runtime_error;
-};
-
-class LiveBench final : public Bench {
+class LiveBench final : public JudgedBench {
   public:
-    /// No step waits longer: what needs more is no case for a real device.
-    static constexpr TimeNs kLongestWaitNs = 10'000'000'000;
-    static constexpr std::size_t kMaxTrace = 20'000;
-
     /// `first_qp`: the tester's QP numbers begin there, a new one for each connection.
     LiveBench(WirePort& port, Agent& agent, const LivePath& path, std::uint32_t first_qp);
     ~LiveBench() override;
 
     void set_facts(const DeviceFacts& facts) { facts_ = facts; }
     [[nodiscard]] const DeviceFacts& facts() const { return facts_; }
-    /// Forgets what was; the case has to end by then.
-    void begin_case(TimeNs limit_ns);
-    /// Nothing of the case is left at the device.
-    void end_case() { agent_.reset(); }
-    [[nodiscard]] TimeNs real_now() const { return port_.now(); }
+    void begin_case(TimeNs limit_ns) override { wire_.begin_case(limit_ns); }
+    void end_case() override { agent_.reset(); }
+    [[nodiscard]] TimeNs real_now() const override { return wire_.real_now(); }
+    [[nodiscard]] const std::vector<TracedFrame>& trace() const override { return wire_.trace(); }
 
     // --- What only this engine has
     /// An RC QP with the attributes of the one under test; its frames come to next() as well.
@@ -81,7 +55,6 @@ class LiveBench final : public Bench {
     [[nodiscard]] std::uint32_t add_address_handle();
     /// Everything that came or completed and was not looked at is forgotten.
     void forget();
-    [[nodiscard]] const std::vector<TracedFrame>& trace() const { return trace_; }
 
     void create(const ConnectOptions& connect, const QpOptions& qp, std::span<const std::byte> data) override;
     void rtr() override;
@@ -98,12 +71,12 @@ class LiveBench final : public Bench {
     [[nodiscard]] std::vector<AsyncEventType> events(std::size_t hoped) override;
     [[nodiscard]] std::uint32_t qp_num() const override { return qp_.number; }
     [[nodiscard]] std::uint32_t peer_qp_num() const override { return peer_qp_; }
-    [[nodiscard]] wire::PathSpec path() const override;
-    void transmit(const std::vector<FrameBytes>& burst) override;
-    [[nodiscard]] const SeenFrame* next(TimeNs until) override;
-    SeenFrame take() override;
-    [[nodiscard]] TimeNs now() const override { return clock_; }
-    void wait_until(TimeNs time) override;
+    [[nodiscard]] wire::PathSpec path() const override { return wire_.path(); }
+    void transmit(const std::vector<FrameBytes>& burst) override { wire_.transmit(burst); }
+    [[nodiscard]] const SeenFrame* next(TimeNs until) override { return wire_.next(until); }
+    SeenFrame take() override { return wire_.take(); }
+    [[nodiscard]] TimeNs now() const override { return wire_.clock(); }
+    void wait_until(TimeNs time) override { wire_.wait_until(time); }
     [[nodiscard]] const Tolerance& tolerance() const override { return tolerance_; }
     [[nodiscard]] bool is_selective() const override { return facts_.is_selective; }
 
@@ -114,20 +87,17 @@ class LiveBench final : public Bench {
         std::size_t used = 0;
     };
 
-    void check_limits(TimeNs until) const;
+    [[nodiscard]] bool is_ours(std::uint32_t number) const;
     void must_modify(std::uint32_t qp, const std::string& attributes);
     void make_init(std::uint32_t qp, QpType type);
     void make_rtr(std::uint32_t qp, QpType type, std::uint32_t dest_qp);
     void make_rts(std::uint32_t qp, QpType type);
     [[nodiscard]] std::uint32_t next_peer_qp();
-    void receive_until(TimeNs until, bool until_next);
-    [[nodiscard]] std::size_t end_of_ip(const FrameBytes& frame) const;
-    [[nodiscard]] bool is_for_this_qp(FrameBytes& frame) const;
     [[nodiscard]] std::string request_text(const SendRequest& request);
     template <typename Item, typename Poll>
     std::vector<Item> poll_until(std::size_t hoped, Poll&& poll);
 
-    WirePort& port_;
+    LiveWire wire_;
     Agent& agent_;
     LivePath path_;
     DeviceFacts facts_;
@@ -140,10 +110,6 @@ class LiveBench final : public Bench {
     std::vector<OtherQp> others_;
     Bytes arena_;
     std::deque<std::unique_ptr<AgentRegion>> regions_;
-    std::deque<SeenFrame> frames_;
-    std::vector<TracedFrame> trace_;
-    TimeNs clock_ = 0;
-    TimeNs case_end_ = kNever;
 };
 
 }  // namespace urnic::conform

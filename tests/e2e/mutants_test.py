@@ -4,6 +4,7 @@ import json
 import pathlib
 import sys
 
+import conform_cm_test
 import conform_test
 import harness
 import netns
@@ -12,7 +13,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "mutants
 import mutants
 
 
-class Mutants(conform_test.Hosts):
+# What a peer without an agent finds of them.
+CM_CASES = {"P_Keys are not compared": "WrongPkey", "packets of other addresses are taken": "FromAnotherAddress",
+            "the ICRC is not looked at": "EachBitThatTheIcrcCovers", "the header version is not looked at": "WrongTver",
+            "First, Middle, Last and Only in any order": "MiddleAlone", "invalid requests get the NAK of access errors": "ReservedOpcode",
+            "duplicate SENDs are not acknowledged": "DuplicateWrite", "duplicate READs are not answered": "DuplicateRead",
+            "each packet behind a gap gets a NAK": "Gap"}
+
+
+class Defects(conform_cm_test.Hosts):
     extra = "[rnic.congestion]\ncnp = true"
 
     def before_start(self):
@@ -31,6 +40,22 @@ class Mutants(conform_test.Hosts):
         self.assertIn(result.returncode, (0, 1), result)
         return {case["name"]: case for case in json.loads(file.read_text(encoding="utf-8"))["cases"]}
 
+    def unseen(self, cases, *words):
+        """What is not found, of the cases of mutants by their numbers."""
+        unseen = []
+        for number, name in cases.items():
+            self.switch_on(number)
+            for _ in range(3):  # a busy machine may leave it open
+                case = self.verdicts("--attempts", "1", *words, name)[name]
+                if case["verdict"] != "inconclusive":
+                    break
+            if case["verdict"] != "failed":
+                unseen.append(f"{mutants.MUTANTS[number - 1].name}: {name} is {case['verdict']}: {case['reason'][:400]}")
+        self.switch_on(0)
+        return unseen
+
+
+class Mutants(Defects):
     def test_the_document_lists_them(self):
         text = (harness.SOURCE / "docs/conformance/mutation.md").read_text(encoding="utf-8")
         for mutant in mutants.MUTANTS:
@@ -43,18 +68,20 @@ class Mutants(conform_test.Hosts):
         # Without a defect none of them fails; on a busy machine one may have to be played again.
         for name, case in self.verdicts("--attempts", "3", *(mutant.case for mutant in mutants.MUTANTS)).items():
             self.assertIn(case["verdict"], ("passed", "informational", "inconclusive"), f"{name}: {case['reason']}")
-        unseen = []
-        for number, mutant in enumerate(mutants.MUTANTS, 1):
-            self.switch_on(number)
-            for _ in range(3):  # a busy machine may leave it open
-                case = self.verdicts("--attempts", "1", mutant.case)[mutant.case]
-                if case["verdict"] != "inconclusive":
-                    break
-            if case["verdict"] != "failed":
-                unseen.append(f"{mutant.name}: {mutant.case} is {case['verdict']}: {case['reason'][:400]}")
-        self.switch_on(0)
+        unseen = self.unseen({number: mutant.case for number, mutant in enumerate(mutants.MUTANTS, 1)})
         self.assertEqual(unseen, [], "\n".join(unseen))
         self.nothing_is_left()
+
+
+class Listeners(Defects):
+    def test_each_defect_is_found_without_an_agent(self):
+        self.start_listener()
+        names = {mutant.name: number for number, mutant in enumerate(mutants.MUTANTS, 1)}
+        cases = {names[name]: f"CmTransport.{case}" for name, case in CM_CASES.items()}
+        for name, case in self.verdicts("--cm", *cases.values()).items():
+            self.assertIn(case["verdict"], ("passed", "informational", "inconclusive"), f"{name}: {case['reason']}")
+        unseen = self.unseen(cases, "--cm")
+        self.assertEqual(unseen, [], "\n".join(unseen))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """urnic conform against Linux rxe in the virtual machine of scripts/interop.
 
-usage: run_conform.py [--release NAME] [--resume] [--label TEXT] [--json FILE] [--junit FILE] [--html FILE] [--evidence DIRECTORY] [CASE...]
+usage: run_conform.py [--cm] [--release NAME] [--resume] [--label TEXT] [--json FILE] [--junit FILE] [--html FILE] [--evidence DIRECTORY] [CASE...]
 """
 
 import argparse
@@ -37,11 +37,32 @@ def live_cases():
     return [name for name, _, kind in cases if kind == "live" and name not in HANGS]
 
 
+def start_agent(guest):
+    """Whether it listens; else it says why not."""
+    guest.start("exec urnic-conform-agent >/tmp/agent.log 2>&1", PATIENCE_S)
+    listens = guest.run("for i in $(seq 600); do grep -q ':489E ' /proc/net/tcp /proc/net/tcp6 && break; "
+                        "usleep 100000; done; cat /tmp/agent.log", 120)
+    if "port 18590" not in listens:
+        print(f"the agent does not start: {listens}", file=sys.stderr)
+    return "port 18590" in listens
+
+
+def start_listener(guest):
+    """rping, which ends at connections that come to nothing, again and again."""
+    guest.start(f"while :; do rping -s -P -a {network.PEER_IPV4} >/tmp/rping.log 2>&1; usleep 50000; done", PATIENCE_S)
+    listens = guest.run("for i in $(seq 600); do rdma resource show cm_id | grep -q LISTEN && break; usleep 100000; done; "
+                        "rdma resource show cm_id; cat /tmp/rping.log", 120)
+    if "LISTEN" not in listens:
+        print(f"rping does not listen: {listens}", file=sys.stderr)
+    return "LISTEN" in listens
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in TAKEN:
         parser.add_argument(f"--{name}")
     parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--cm", action="store_true", help="no agent: rping listens")
     parser.add_argument("--release", help="of Debian, whose kernel it is; this machine's without")
     parser.add_argument("cases", nargs="*", metavar="CASE")
     options = parser.parse_args()
@@ -57,17 +78,14 @@ def main():
                              network.guest_arguments())
         try:
             network.wait_for_peer()
-            guest.start("exec urnic-conform-agent >/tmp/agent.log 2>&1", PATIENCE_S)
-            words = [TESTER, network.PEER_IPV4, "--port", "af_packet:port", "--yes", *(options.cases or live_cases())]
+            if not (start_listener(guest) if options.cm else start_agent(guest)):
+                return 2
+            words = [TESTER, network.PEER_IPV4, "--port", "af_packet:port", "--yes", *(["--cm"] if options.cm else [])]
+            words += options.cases or ([] if options.cm else live_cases())
             words += ["--resume"] if options.resume else []
             for name in TAKEN:
                 if getattr(options, name):
                     words += [f"--{name}", getattr(options, name)]
-            listens = guest.run("for i in $(seq 600); do grep -q ':489E ' /proc/net/tcp /proc/net/tcp6 && break; "
-                                "usleep 100000; done; cat /tmp/agent.log", 120)
-            if "port 18590" not in listens:
-                print(f"the agent does not start: {listens}", file=sys.stderr)
-                return 2
             return subprocess.run(words, check=False, timeout=PATIENCE_S).returncode
         finally:
             guest.close()

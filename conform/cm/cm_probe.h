@@ -1,0 +1,19 @@
+// What the tester finds out about a listener before the first case.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "conform/cm/cm_bench.h"
+
+namespace urnic::conform {
+
+/// A connection is made and its QP answers; what the REP says about the device, by name. `port`: of the
+/// listener, for messages. Throws BenchFailed with what was missing after several attempts.
+[[nodiscard]] std::map<std::string, std::string> prove_listener(CmBench& bench, std::uint16_t port);
+
+/// Returns whether the responder keeps packets that come early (IBA 9.7.5.1.2 leaves the choice).
+[[nodiscard]] bool listener_keeps_early_packets(CmBench& bench);
+
+}  // namespace urnic::conform

@@ -1,0 +1,28 @@
+// What a bench has beside the QP and the wire so that judge() can play cases on it one after the other.
+#pragma once
+
+#include <vector>
+
+#include "conform/case/bench.h"
+
+namespace urnic::conform {
+
+/// A frame of the conversation, as evidence.
+struct TracedFrame {
+    TimeNs time = 0;
+    bool is_ours = false;
+    FrameBytes bytes;
+};
+
+class JudgedBench : public Bench {
+  public:
+    /// Forgets what was; the case has to end by then.
+    virtual void begin_case(TimeNs limit_ns) = 0;
+    /// Nothing of the case is left at the device.
+    virtual void end_case() = 0;
+    [[nodiscard]] virtual TimeNs real_now() const = 0;
+    /// The frames of the case.
+    [[nodiscard]] virtual const std::vector<TracedFrame>& trace() const = 0;
+};
+
+}  // namespace urnic::conform

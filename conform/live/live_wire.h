@@ -1,0 +1,76 @@
+// The wire between the tester's port and the device under test: of all that the port takes, the frames that
+// the device sends to QPs of the tester's, with their times, and a trace of both directions.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <stdexcept>
+#include <vector>
+
+#include "base/address.h"
+#include "conform/live/judged_bench.h"
+#include "conform/live/wire_port.h"
+
+namespace urnic::conform {
+
+/// Who talks to whom.
+struct LivePath {
+    Mac own_mac{};
+    Mac device_mac{};
+    Gid own_gid{};  // both IPv4-mapped, or both IPv6
+    Gid device_gid{};
+};
+
+/// A case that does not come to its end.
+struct CaseTooLong : std::runtime_error {
+    using runtime_error::runtime_error;
+};
+
+class LiveWire {
+  public:
+    /// No step waits longer: what needs more is no case for a real device.
+    static constexpr TimeNs kLongestWaitNs = 10'000'000'000;
+    static constexpr std::size_t kMaxTrace = 20'000;
+
+    /// `is_ours`: whether a QP number is one of the tester's.
+    LiveWire(WirePort& port, const LivePath& path, std::function<bool(std::uint32_t)> is_ours)
+        : port_(port), path_(path), is_ours_(std::move(is_ours)) {}
+
+    /// Forgets frames and trace; the case has to end by then.
+    void begin_case(TimeNs limit_ns);
+    /// Throws CannotPlay when a step would wait for too long, CaseTooLong when the case has to have ended.
+    void check_limits(TimeNs until) const;
+    /// From the tester to the device.
+    [[nodiscard]] wire::PathSpec path() const;
+    void transmit(const std::vector<FrameBytes>& burst);
+    /// The next frame, which stays the next until take(); null: none came up to and including `until`.
+    [[nodiscard]] const SeenFrame* next(TimeNs until);
+    SeenFrame take();
+    void wait_until(TimeNs time);
+    /// Takes in what has come, for so long.
+    void collect(TimeNs until) { receive_until(until, false); }
+    /// What was not taken is forgotten.
+    void forget_frames();
+    [[nodiscard]] const std::vector<TracedFrame>& trace() const { return trace_; }
+
+    /// Of the last frame or request.
+    [[nodiscard]] TimeNs clock() const { return clock_; }
+    void set_clock_to_now() { clock_ = port_.now(); }
+    [[nodiscard]] TimeNs real_now() const { return port_.now(); }
+
+  private:
+    void receive_until(TimeNs until, bool until_next);
+    [[nodiscard]] std::size_t end_of_ip(const FrameBytes& frame) const;
+    [[nodiscard]] bool is_for_us(FrameBytes& frame) const;
+
+    WirePort& port_;
+    LivePath path_;
+    std::function<bool(std::uint32_t)> is_ours_;
+    std::deque<SeenFrame> frames_;
+    std::vector<TracedFrame> trace_;
+    TimeNs clock_ = 0;
+    TimeNs case_end_ = kNever;
+};
+
+}  // namespace urnic::conform
