@@ -235,6 +235,8 @@ std::optional<SeenFrame> PacketPort::receive(TimeNs until) {
         message.msg_iovlen = 1;
         message.msg_control = control.data();
         message.msg_controllen = control.size();
+        // Before the look: who is kept from running between the two sees what came until then.
+        const TimeNs time = now();
         const ssize_t length = ::recvmsg(frames_.get(), &message, MSG_DONTWAIT);
         if (length >= 0) {
             if (from.sll_pkttype == PACKET_OUTGOING) {
@@ -259,7 +261,6 @@ std::optional<SeenFrame> PacketPort::receive(TimeNs until) {
         if (errno != EAGAIN && errno != EINTR) {
             throw BenchFailed("cannot receive on " + interface_ + ": " + reason());
         }
-        const TimeNs time = now();
         if (time >= until) {
             return {};
         }

@@ -45,7 +45,6 @@ struct Verdict {
     ActiveRule* copier = nullptr;  // the rule that wants a copy; nullptr: none
     TimeNs copy_delay_ns = 0;
     std::uint32_t dest_qp = 0;
-
 };
 
 /// The rules for one RNIC, in the order in which they are asked.
