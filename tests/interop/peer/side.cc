@@ -9,7 +9,8 @@ namespace urnic::interop {
 
 namespace {
 
-// More than all retries take at a local ACK timeout of 4 s. Whoever started the program has a limit of its own.
+// More than all retries take at a local ACK timeout of 4 s. Whoever started the program has a limit of its
+// own.
 constexpr auto kPatience = std::chrono::seconds(110);
 constexpr unsigned kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                              IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
