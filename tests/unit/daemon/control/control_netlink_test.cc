@@ -3,6 +3,7 @@
 #include <rdma/rdma_netlink.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -62,7 +63,7 @@ class ControlNetlink : public ControlTest {
     [[nodiscard]] Answer send(const std::vector<std::byte>& bytes) const {
         abi::NetlinkRequest request{};
         request.message_bytes = static_cast<std::uint32_t>(bytes.size());
-        std::memcpy(request.message, bytes.data(), std::min(bytes.size(), sizeof request.message));
+        std::copy_n(bytes.begin(), std::min(bytes.size(), sizeof request.message), request.message);
         return connect().ask(abi::Op::kNetlink, request);
     }
     /// The messages of an answer; each has to be whole.
