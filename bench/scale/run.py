@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """What more workers bring: WRITEs between two RNICs of one daemon by 1, 2, 4 and 8 workers, as far as there are CPUs.
 
-Each worker has a CPU of its own, and each thread that posts has one; where cores have two hardware threads, a core of its own and its
-core's other thread. Both ends of a connection have the same worker, or (between
-workers) neighbours. In each repetition all numbers of workers are measured one after the other; ratios to one worker are taken
-within it. Writes the table into bench/RESULTS.md.
+Each worker has a CPU of its own, and each thread that posts has one; where cores have two hardware threads, a worker
+has a core of its own, and the thread that posts its other hardware thread. Both ends of a connection have the same worker, or
+(between workers) neighbours. In each repetition all numbers of workers are measured one after the other; ratios to one worker are
+taken within it. Writes the table into bench/RESULTS.md.
 """
 
 import contextlib
@@ -107,9 +107,9 @@ def main():
                  for worker, posting in where)
     about |= cpu_times.disturbances()
     machine.write_json(options.json, {"context": about, "results": results})
-    text = "\n".join([f"{machine.about(about)} {options.repetitions} repetitions of blocks of {options.seconds:g} s; medians (first to "
-                      "third quartile)." + (" A worker and a thread that posts share a core of two hardware threads." if shared else ""), "", "| what | unit | workers | all together | ratio to one worker |", "|---|---|---|---|---|",
-                      *lines]) + "\n"
+    words = (f"{machine.about(about)} {options.repetitions} repetitions of blocks of {options.seconds:g} s; medians (first to third "
+             "quartile)." + (" A worker and a thread that posts share a core of two hardware threads." if shared else ""))
+    text = "\n".join([words, "", "| what | unit | workers | all together | ratio to one worker |", "|---|---|---|---|---|", *lines]) + "\n"
     if not options.print:
         machine.write_between(options.page, MARK, text)
     print(text, end="")

@@ -6,7 +6,7 @@ namespace urnic::subnet {
 
 namespace {
 
-/// `packet`'s, which MadRef reads from memory that may be changed.
+/// What all MADs of a message have in common.
 struct Label {
     std::uint8_t mgmt_class;
     std::uint64_t transaction_id;
