@@ -100,13 +100,7 @@ CmBench::CmBench(WirePort& port, const LivePath& path, std::uint64_t service_id,
       guid_(0x0200'0000'0000'0000U | (static_cast<std::uint64_t>(port.now()) & 0xffff'ffff'ffffU)),
       last_id_(static_cast<std::uint32_t>(port.now() / kMs) | 1U),
       last_qp_(first_qp & 0x7f'ffffU) {
-    tolerance_.patience_ns = 1000 * kMs;
-    tolerance_.settle_ns = 10 * kMs;
-    tolerance_.late_ns = 250 * kMs;
-    tolerance_.too_late_ns = 2000 * kMs;
-    tolerance_.early_ns = 5 * kMs;
-    tolerance_.longest_silence_ns = 100 * kMs;
-    tolerance_.takes_what_specification_leaves_open = true;
+    tolerance_ = LiveWire::tolerance();
     tolerance_.recovery_is_unknown = true;
 }
 

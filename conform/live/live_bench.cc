@@ -56,13 +56,7 @@ LiveBench::LiveBench(WirePort& port, Agent& agent, const LivePath& path, std::ui
       path_(path),
       peer_qp_(first_qp & 0xff'ffffU),
       last_peer_qp_(peer_qp_) {
-    tolerance_.patience_ns = 1000 * kMs;
-    tolerance_.settle_ns = 10 * kMs;
-    tolerance_.late_ns = 250 * kMs;
-    tolerance_.too_late_ns = 2000 * kMs;
-    tolerance_.early_ns = 5 * kMs;
-    tolerance_.longest_silence_ns = 100 * kMs;
-    tolerance_.takes_what_specification_leaves_open = true;
+    tolerance_ = LiveWire::tolerance();
 }
 
 LiveBench::~LiveBench() = default;

@@ -15,6 +15,18 @@ constexpr TimeNs kNsPerSecond = 1'000'000'000;
 
 }  // namespace
 
+Tolerance LiveWire::tolerance() {
+    constexpr TimeNs kMillisecond = kNsPerSecond / 1000;
+    return {.patience_ns = 1000 * kMillisecond,
+            .settle_ns = 10 * kMillisecond,
+            .late_ns = 250 * kMillisecond,
+            .too_late_ns = 2000 * kMillisecond,
+            .early_ns = 5 * kMillisecond,
+            .longest_silence_ns = 100 * kMillisecond,
+            .takes_what_specification_leaves_open = true,
+            .recovery_is_unknown = false};
+}
+
 void LiveWire::begin_case(TimeNs limit_ns) {
     trace_.clear();
     frames_.clear();

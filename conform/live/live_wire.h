@@ -37,6 +37,9 @@ class LiveWire {
     LiveWire(WirePort& port, const LivePath& path, std::function<bool(std::uint32_t)> is_ours)
         : port_(port), path_(path), is_ours_(std::move(is_ours)) {}
 
+    /// What a real device and a machine with other work may take, where the case says an exact time.
+    [[nodiscard]] static Tolerance tolerance();
+
     /// Forgets frames and trace; the case has to end by then.
     void begin_case(TimeNs limit_ns);
     /// Throws CannotPlay when a step would wait for too long, CaseTooLong when the case has to have ended.
