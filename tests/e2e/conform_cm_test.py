@@ -13,7 +13,7 @@ GOOD = ("passed", "informational", "inconclusive")
 
 class Hosts(conform_test.Hosts):
     def listens(self):
-        clients = json.loads(self.a.urnic("status", "--json").out)["clients"]
+        clients = json.loads(self.a.status_text())["clients"]
         return any(client.get("cm_listeners", 0) > 0 for client in clients)
 
     def start_listener(self, port=LISTENER_PORT):
@@ -64,7 +64,7 @@ class Listener(Hosts):
     def test_a_listener_that_ends(self):
         """In the middle of a run: the run ends and says why; with the next listener it goes on."""
         listener, file = self.start_listener(), self.dir / "result.json"
-        tester = harness.start(self.command("--cm", "CmTransport", "--json", file))
+        tester = harness.start(self.command("--cm", "--json", file))
         self.addCleanup(harness.end_group, tester)
         self.assertTrue(harness.wait_until(file.exists), "nothing was judged")
         harness.end_group(listener)

@@ -97,11 +97,15 @@ def finish(process, timeout=PATIENCE_S):
 
 
 def read_line(process, timeout=60):
-    """The next line of its output. "" at its end, or when none came in time: the process is ended then."""
+    """The next line of its output. "" at its end, or when none came in time: the process is ended then. Nothing behind the line
+    is read: finish() would not see what was read ahead."""
     impatience = threading.Timer(timeout, end_group, (process,))
     impatience.start()
+    line = b""
     try:
-        return process.stdout.readline()
+        while not line.endswith(b"\n") and (octet := os.read(process.stdout.fileno(), 1)):
+            line += octet
+        return line.decode(errors="replace")
     finally:
         impatience.cancel()
 

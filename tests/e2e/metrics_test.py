@@ -32,10 +32,15 @@ class Metrics(with_daemon.WithDaemon):
             return answer, answer.read().decode()
 
     def families(self):
+        self.wait_for_text()
         answer, text = self.ask()
         self.assertEqual(answer.status, 200, text)
         self.assertEqual(answer.getheader("Content-Type"), "text/plain; version=0.0.4; charset=utf-8")
         return {family.name: family for family in text_string_to_metric_families(text)}
+
+    def wait_for_text(self):
+        """The first question has a limit of time, behind which it is answered with 503; the others have the text before them."""
+        self.assertTrue(harness.wait_until(lambda: self.ask()[0].status == 200))
 
     def connect(self):
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=harness.PATIENCE_S)

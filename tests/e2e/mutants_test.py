@@ -45,9 +45,9 @@ class Defects(conform_cm_test.Hosts):
         unseen = []
         for number, name in cases.items():
             self.switch_on(number)
-            for _ in range(3):  # a busy machine may leave it open
+            for _ in range(3):  # a busy machine may leave it open, or hold up the packet that gives the defect away
                 case = self.verdicts("--attempts", "1", *words, name)[name]
-                if case["verdict"] != "inconclusive":
+                if case["verdict"] == "failed":
                     break
             if case["verdict"] != "failed":
                 unseen.append(f"{mutants.MUTANTS[number - 1].name}: {name} is {case['verdict']}: {case['reason'][:400]}")

@@ -114,7 +114,13 @@ mac = "02:00:00:00:77:0{other}"
         return harness.run([harness.URNIC, *words, "--socket", self.socket])
 
     def status(self):
-        return json.loads(self.urnic("status", "--json").out)["devices"][0]
+        return json.loads(self.status_text())["devices"][0]
+
+    def status_text(self):
+        """Of a daemon that is kept from running for longer than the command waits, it is empty."""
+        texts = []
+        harness.wait_until(lambda: texts.append(self.urnic("status", "--json").out) or texts[-1])
+        return texts[-1]
 
     def state(self):
         return self.status()["port"]["state"]
@@ -131,7 +137,7 @@ mac = "02:00:00:00:77:0{other}"
 
     def qps(self):
         """The QPs of all programs on this host, as urnic status has them."""
-        document = json.loads(self.urnic("status", "--json").out)
+        document = json.loads(self.status_text())
         return [qp for client in document["clients"] for qp in client["qps"]]
 
     def resident_bytes(self):

@@ -30,7 +30,8 @@ class Rdma(with_daemon.WithDaemon):
         found = []
 
         def has_qp():
-            found[:] = [client for client in self.status()["clients"] if client["pid"] == held.pid and client["qps"]]
+            found[:] = [client for client in self.status()["clients"]
+                        if client["pid"] == held.pid and any(qp["state"] == "INIT" for qp in client["qps"])]
             return bool(found)
 
         self.assertTrue(harness.wait_until(has_qp), "it made no QP")

@@ -194,18 +194,18 @@ class LeafSpine(Subnet):
         """opensm hears of it by a trap, and finds another way."""
         self.bring_up()
         lids = self.switch_lids()
-        host = int(self.port(2, "lid"), 16)
+        host, back = (int(self.port(number, "lid"), 16) for number in (2, 0))
 
-        def port_to_host():
-            return int(re.search(rf"(?i)0x{host:04x} (\d+)", self.ask("ibroute", "-C", "urnic0", lids["s1"])).group(1))
-        # Ports 1 and 2 of s1 have RNICs, 3 and 4 the spines.
-        first = port_to_host()
+        def port_to(lid, switch="s1"):
+            return int(re.search(rf"(?i)0x{lid:04x} (\d+)", self.ask("ibroute", "-C", "urnic0", lids[switch])).group(1))
+        # Ports 1 and 2 of a leaf have RNICs, 3 and 4 the spines.
+        first = port_to(host)
         self.assertIn(first, (3, 4))
         link = f"lab:s1>s{first}"
         self.assert_ok(self.urnic("port", link, "down", "--socket", self.socket))
         self.assertEqual(self.trunks()[f"s1>s{first}"]["state"], "DOWN")
         self.assertEqual(self.trunks()[f"s{first}>s1"]["state"], "DOWN")
-        self.assertTrue(harness.wait_until(lambda: port_to_host() == 7 - first, pause=0.2))
+        self.assertTrue(harness.wait_until(lambda: port_to(host) == port_to(back, "s2") == 7 - first, pause=0.2))
         self.pingpong()
         self.assert_ok(self.urnic("port", link, "up", "--socket", self.socket))
         self.assertTrue(harness.wait_until(lambda: {trunk["state"] for trunk in self.trunks().values()} == {"ACTIVE"}))
@@ -237,9 +237,10 @@ class LeafSpine(Subnet):
             first = text.splitlines()[1].index("0")
             row = next((line for line in text.splitlines() if line.startswith("0xc001")), "")
             return [number for number in range(5) if row[first + 2 * number:first + 2 * number + 1] == "x"]
-        # Port 1 of each leaf has a member, 3 or 4 lead to the other leaf.
-        self.assertTrue(harness.wait_until(lambda: all(ports(leaf) in ([1, 3], [1, 4]) for leaf in ("s1", "s2")), pause=0.2),
-                        f"s1 {ports('s1')}, s2 {ports('s2')}")
+        # Port 1 of each leaf has a member, 3 or 4 lead to the other leaf, by a spine.
+        self.assertTrue(harness.wait_until(lambda: all(ports(leaf) in ([1, 3], [1, 4]) for leaf in ("s1", "s2")) and
+                                           any(len(ports(spine)) == 2 for spine in ("s3", "s4")), pause=0.2),
+                        f"{[(switch, ports(switch)) for switch in lids]}")
         port = harness.free_port()
         common = ["ib_send_bw", "-F", "-c", "UD", "-g", "-n", 100, "-p", port, "-M", ":".join(str(octet) for octet in bytes.fromhex(mgid))]
         _, client = self.run_pair(self.here(*common, "-d", "urnic2"), self.here(*common, "-d", "urnic0", "127.0.0.1"), port)
