@@ -24,7 +24,7 @@ class Offload(with_daemon.WithDaemon):
         return {device["port"]["offload"] for device in self.status()["devices"]}
 
     def run_check(self, program, *words):
-        result = harness.run([harness.URNIC, "run", "--socket", self.socket, "--", harness.BUILD / "tests/e2e" / program, *words])
+        result = harness.run([harness.URNIC, "run", "--socket", self.socket, "--", harness.BUILD / "tests/e2e" / program, *words], timeout=250)
         self.assert_ok(result, program)
 
 

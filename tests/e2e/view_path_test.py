@@ -47,7 +47,7 @@ class NarrowPath(WithDaemon):
                                            open(f"/proc/{self.daemon.pid}/maps", encoding="ascii").read()))
         # All sizes from 2 bytes on, until one of them gets stuck.
         port = harness.free_port()
-        words = [harness.URNIC, "run", "--socket", self.socket, "--", "ib_write_bw", "-F", "-a", "-n", 5, "-u", 10, "-m", 4096, "-p", port]
+        words = [harness.URNIC, "run", "--socket", self.socket, "--", "ib_write_bw", "-F", "-a", "-n", 5, "-u", 14, "-m", 4096, "-p", port]
         server, client = netns.run_pair(self, [*words, "-d", "urnic1"], [*words, "-d", "urnic0", "127.0.0.1"], port)
         self.assertNotEqual(client.returncode, 0, server)
         tracer.send_signal(signal.SIGINT)

@@ -18,16 +18,19 @@ def _is_answer(packet):
 
 
 def peers_of(packets, own):
-    """{QPN of ours: QPN of the other side's that it talks to}: an answer of ours names the PSN of a request for us. PSNs
-    begin at random, so that of few QPs they are each of one alone. `own`: our MACs' bytes."""
-    asked, peers = {}, {}
+    """{QPN of ours: QPN of the other side's that it talks to}: an answer names the PSN of a request. PSNs begin at random, so
+    that of few QPs they are each of one alone. `own`: our MACs' bytes."""
+    asked, peers = {True: {}, False: {}}, {}  # by whether ours asks
     for packet in packets:
         if packet.opcode >> 5 != RC:
             continue
-        if packet.sender not in own and not _is_answer(packet):
-            asked[packet.psn] = packet.destination
-        elif packet.sender in own and _is_answer(packet) and packet.psn in asked:
-            peers[asked[packet.psn]] = packet.destination
+        is_ours = packet.sender in own
+        if not _is_answer(packet):
+            asked[is_ours][packet.psn] = packet.destination
+        elif packet.psn in asked[not is_ours]:
+            asker_asked = asked[not is_ours][packet.psn]
+            own_qp, other_qp = (asker_asked, packet.destination) if is_ours else (packet.destination, asker_asked)
+            peers[own_qp] = other_qp
     return peers
 
 

@@ -84,6 +84,12 @@ class Afterwards(harness.TestCase):
         self.assertEqual(self._count(*talk, (self.OTHER, self.SEND, 2, 100)), 0)
         self.assertEqual(self._count(*talk, (self.OTHER, self.UD_SEND, 1, 101)), 0)
 
+    def test_for_a_qp_that_only_asks(self):
+        talk = [(self.OWN, self.SEND, 7, 500), (self.OTHER, self.ACK, 1, 500)]
+        self.assertEqual(self._count(*talk), 1)
+        self.assertEqual(self._count(*talk, (self.OWN, self.SEND, 7, 500), (self.OTHER, self.ACK, 1, 500)), 1)
+        self.assertEqual(self._count(*talk, (self.OTHER, self.ACK, 2, 900)), 1)
+
     def test_each_qp_by_itself(self):
         self.assertEqual(self._count((self.OTHER, self.SEND, 1, 100), (self.OTHER, self.SEND, 2, 900),
                                      (self.OWN, self.ACK, 7, 100), (self.OTHER, self.SEND, 1, 101),

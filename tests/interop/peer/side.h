@@ -22,7 +22,7 @@ struct Options {
     int port = 18600;
     int gid_index = 1;
     int mtu = 1024;    // path MTU
-    int timeout = 18;  // local ACK timeout, as ibv_qp_attr has it
+    int timeout = 20;  // local ACK timeout, as ibv_qp_attr has it
     int retries = 6;   // 7 would be for ever with rxe
     int count = 20;    // atomics
     int rounds = 1;    // times that the messages of all sizes are sent
