@@ -30,6 +30,7 @@ class RawPeer {
     void disconnect();
 
   private:
+    void accept_next();
     void post_receive();
     [[nodiscard]] ibv_wc_status sent();
 
