@@ -91,6 +91,7 @@ constexpr Setting kSettings[] = {
     {"cnp", Kind::kFlag, 0, 1, URNIC_AT(cnp_enabled)},
     {"min_time_between_cnps_us", Kind::kMicroseconds, 0, kSecond, URNIC_AT(min_time_between_cnps_ns)},
     {"cnp_scope", Kind::kWord, 0, 0, URNIC_AT(cnp_scope), kScopes},
+    {"nak_triggers_cnp", Kind::kFlag, 0, 1, URNIC_AT(nak_triggers_cnp)},
     {"cnp_dscp", Kind::kNumber, 0, 63, URNIC_AT(cnp_dscp)},
     {"cnp_priority", Kind::kNumber, 0, 7, URNIC_AT(cnp_priority)},
 };

@@ -26,6 +26,7 @@ struct Settings {
     bool cnp_enabled = true;                   // in answer to packets with a CE mark
     TimeNs min_time_between_cnps_ns = 50'000;  // between two CNPs
     CnpScope cnp_scope = CnpScope::kFlow;
+    bool nak_triggers_cnp = false;  // a NAK of a packet that is missing is answered like a mark, too
     std::uint8_t cnp_dscp = 48;
     std::uint8_t cnp_priority = 6;  // of frames with a VLAN tag
 

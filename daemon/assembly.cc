@@ -128,6 +128,9 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->mtu_bytes = rnic.mtu_bytes;
     device->use_go_back_n = rnic.use_go_back_n;
     device->nak_failed_invalidation = rnic.nak_failed_invalidation;
+    device->profile = rnic.profile;
+    device->sends_mig_req = rnic.sends_mig_req;
+    device->source_port_rule = rnic.source_port_rule;
     device->congestion.fill(rnic.congestion);
     device->pfc = rnic.pfc;
     device->pkeys = rnic.pkeys;

@@ -60,6 +60,25 @@ CONFORM_CASE_IN(
     }
 }
 
+CONFORM_CASE_IN(LiveCongestion, CnpOfAGap, "A17.9.3",
+                "a responder that misses a packet may take that for congestion: a CNP beside the NAK") {
+    connect();
+    peer(write_only(2001, 8));
+    bool is_nak = false;
+    std::size_t cnps = 0;
+    for (const SeenFrame& frame : frames_until_silence(5 * kIdle)) {
+        if (is_cnp(frame)) {
+            check(frame);
+            ++cnps;
+        } else {
+            is_nak = is_nak || frame_header(frame.bytes).aeth.syndrome == wire::kNakPsnSequenceError;
+        }
+    }
+    require(is_nak, "a gap has no NAK");
+    measured("CNPs beside a NAK", std::to_string(cnps));
+    live().forget();
+}
+
 CONFORM_CASE_IN(LiveCongestion, GapOfCnps, "A17.9.3", "CNPs for marks of one flow may have a least gap") {
     constexpr std::uint32_t kMarks = 400;
     connect();

@@ -34,6 +34,14 @@ std::optional<SeenFrame> LiveScript::next_frame(TimeNs patience) {
     return bench().take();
 }
 
+std::optional<SeenFrame> LiveScript::next_but_cnps(TimeNs patience) {
+    std::optional<SeenFrame> frame = next_frame(patience);
+    while (frame && is_cnp(*frame)) {
+        frame = next_frame(patience);
+    }
+    return frame;
+}
+
 std::vector<SeenFrame> LiveScript::frames_until_silence(TimeNs silence) {
     constexpr std::size_t kMost = 10'000;
     std::vector<SeenFrame> frames;

@@ -35,6 +35,8 @@ class LiveScript : public Script {
     [[nodiscard]] LiveBench& live() { return static_cast<LiveBench&>(bench()); }
     /// The next frame from the device; nothing: none came for so long.
     [[nodiscard]] std::optional<SeenFrame> next_frame(TimeNs patience);
+    /// The same, of frames that are no CNPs: a device may send one beside a NAK.
+    [[nodiscard]] std::optional<SeenFrame> next_but_cnps(TimeNs patience);
     /// All frames from now on, until none came for so long.
     [[nodiscard]] std::vector<SeenFrame> frames_until_silence(TimeNs silence);
     /// Requests with a payload of one path MTU each: what `post(write(1, packets * 256))` sends at 256.

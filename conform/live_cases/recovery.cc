@@ -67,7 +67,7 @@ CONFORM_CASE_IN(LiveRecovery, ReorderedRequests, "9.7.5.1.2 (9.7.5.2)",
     std::size_t again = 0;
     bool is_done = false;
     for (int i = 0; i < 16 && !is_done; ++i) {
-        const std::optional<SeenFrame> frame = next_frame(100 * kMillisecond);
+        const std::optional<SeenFrame> frame = next_but_cnps(100 * kMillisecond);
         require(frame.has_value() || again < 4, "the message does not arrive");
         const std::uint32_t psn = frame ? frame_header(frame->bytes).psn.value() : 2000;
         const bool is_nak = frame && frame_header(frame->bytes).aeth.syndrome == wire::kNakPsnSequenceError;
@@ -96,7 +96,7 @@ CONFORM_CASE_IN(LiveRecovery, ResponderHoldsOrDiscards, "9.7.5.1.2",
     connect({.mtu = kLossMtu});
     const TimeNs begin = live().real_now();
     peer({write_only(2001, 8, 64), write_only(2002, 8, 128), write_only(2003, 8, 192)});
-    const std::optional<SeenFrame> nak = next_frame(bench().tolerance().patience_ns);
+    const std::optional<SeenFrame> nak = next_but_cnps(bench().tolerance().patience_ns);
     require(nak && frame_header(nak->bytes).aeth.syndrome == wire::kNakPsnSequenceError, "a gap has no NAK");
     measured("from the gap to the NAK", duration_text(nak->time > begin ? nak->time - begin : 0));
     peer(write_only(2000, 8));

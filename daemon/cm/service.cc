@@ -105,6 +105,7 @@ void CmService::Port::send(const cm::SendMad& mad) {
     spec.udp_src_port = wire::udp_source_port(mad.route.flow_label, kGsiQp, kGsiQp);
     const wire::Path path = wire::make_path(spec);
     wire::PacketHeader header;
+    header.mig_req = sender.sends_mig_req;
     header.opcode = std::uint8_t{wire::kServiceUd} | std::uint8_t{wire::kSendOnly};
     header.pkey = mad.route.pkey;
     header.dest_qp = kGsiQp;

@@ -21,6 +21,7 @@
 #include "daemon/config/pfc.h"
 #include "daemon/config/pkeys.h"
 #include "daemon/config/ports.h"
+#include "daemon/config/profiles.h"
 #include "daemon/config/renamed_keys.h"
 #include "daemon/config/toml_table.h"
 #include "daemon/config/values.h"
@@ -232,22 +233,6 @@ void set_mtu(RnicDraft& draft, const toml::node& node, const std::string& key) {
     draft.rnic.is_mtu_set = true;
 }
 
-void set_recovery(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    const std::string recovery = get_string(node, key);
-    if (recovery != "selective" && recovery != "go-back-n") {
-        throw_at(node, fmt::format("'{}' must be \"selective\" or \"go-back-n\"", key));
-    }
-    draft.rnic.use_go_back_n = recovery == "go-back-n";
-}
-
-void set_failed_invalidation(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    const std::string answer = get_string(node, key);
-    if (answer != "ack" && answer != "nak") {
-        throw_at(node, fmt::format("'{}' must be \"ack\" or \"nak\"", key));
-    }
-    draft.rnic.nak_failed_invalidation = answer == "nak";
-}
-
 void set_offload(RnicDraft& draft, const toml::node& node, const std::string& key) {
     const std::string offload = get_string(node, key);
     if (offload != "auto" && offload != "off") {
@@ -276,8 +261,11 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"link_layer", set_rnic<set_link_layer>},
     {"lid", set_rnic<set_lid>},
     {"subnet_manager", set_rnic<set_subnet_manager>},
-    {"recovery", set_recovery},
-    {"failed_invalidation", set_failed_invalidation},
+    {"profile", [](RnicDraft&, const toml::node&, const std::string&) {}},  // see read_rnic()
+    {"recovery", set_rnic<set_recovery>},
+    {"mig_req", set_rnic<set_mig_req>},
+    {"udp_source_port", set_rnic<set_source_port>},
+    {"failed_invalidation", set_rnic<set_failed_invalidation>},
     {"offload", set_offload},
     {"gateway", set_link<set_gateway>},
     {"routes", set_link<set_routes>},
@@ -296,6 +284,9 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
 
 RnicConfig read_rnic(const toml::table& table) {
     RnicDraft draft;
+    if (const toml::node* const profile = table.get("profile")) {
+        read_profile(*profile, draft.rnic);  // the other keys go before it
+    }
     read_table(table, "[[rnic]]", kRnicKeys, draft);
     RnicConfig& rnic = draft.rnic;
     rnic.line = table.source().begin.line;

@@ -20,6 +20,7 @@
 #include "rnic/device/pfc.h"
 #include "rnic/device/pkey_table.h"
 #include "rnic/fault/rule.h"
+#include "rnic/wire/frame.h"
 #include "rnic/wire/packet_view.h"
 
 namespace urnic::daemon {
@@ -106,9 +107,12 @@ struct RnicConfig : LinkConfig {
     bool udp_checksum_enabled = false;
     bool use_go_back_n = false;  // after a loss; else early packets are held and the missing one is resent
     bool nak_failed_invalidation = false;  // QpConfig::nak_failed_invalidation
-    bool is_offload_off = true;            // packets between RNICs of its fabric are always frames
-    bool reports_multicast = true;         // on real ports, by IGMP and MLD
-    std::uint32_t line = 0;                // where it stands in the file
+    bool sends_mig_req = true;             // QpConfig::sends_mig_req
+    wire::SourcePortRule source_port_rule = wire::SourcePortRule::kFlow;
+    std::string profile;            // whose ways it has, see profiles.h; empty: its own
+    bool is_offload_off = true;     // packets between RNICs of its fabric are always frames
+    bool reports_multicast = true;  // on real ports, by IGMP and MLD
+    std::uint32_t line = 0;         // where it stands in the file
 };
 
 /// The RNIC takes MAC and addresses from the kernel's interface and follows them: it has none of its own.

@@ -164,6 +164,9 @@ void write_device(JsonWriter& json, const RnicState& entry, const ControlState& 
         json.value("name", device.name);
         json.value("node_guid", guid_text(device.node_guid));
         json.value("mac", mac_text(device.mac));
+        if (!device.profile.empty()) {
+            json.value("profile", device.profile);
+        }
         json.array("gids", [&] {
             for (const wire::Gid& gid : device.gids) {
                 if (gid != wire::Gid{}) {

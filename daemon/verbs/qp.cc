@@ -95,6 +95,7 @@ void use_device(dataplane::Device& device, std::uint32_t worker, QpConfig& confi
     config.pkeys = &device.pkeys;
     config.is_infiniband = device.is_infiniband();
     config.nak_failed_invalidation = device.nak_failed_invalidation;
+    config.sends_mig_req = device.sends_mig_req;
     config.port_mtu_bytes = device.mtu_bytes;
     config.counters = &device.counters[worker];
 }
@@ -211,7 +212,8 @@ int resolve_path(const dataplane::QpSlot& qp, dataplane::Worker& worker, const a
         worker.call([&] { qp.qp->query(current); });
         dest_qp_num = current.dest_qp_num;
     }
-    spec.udp_src_port = wire::udp_source_port(attr.av.flow_label, qp.qp->qp_num(), dest_qp_num);
+    spec.udp_src_port =
+        wire::udp_source_port(qp.device->source_port_rule, attr.av.flow_label, qp.qp->qp_num(), dest_qp_num);
     if (dataplane::controls_congestion(*qp.device) && qp.qp->config().congestion != nullptr) {
         spec.traffic_class = static_cast<std::uint8_t>((spec.traffic_class & ~wire::kEcnMask) | wire::kEct0);
     }

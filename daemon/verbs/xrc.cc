@@ -206,6 +206,7 @@ int create_xrc_target(ClientState& client, const abi::CreateQpRequest& request, 
     config.port_mtu_bytes = device.device->mtu_bytes;
     config.counters = &device.device->counters[domain.worker];
     config.nak_failed_invalidation = device.device->nak_failed_invalidation;
+    config.sends_mig_req = device.device->sends_mig_req;
     config.reorder_buffers = device.device->use_go_back_n ? nullptr : &worker.reorder_buffers();
     dataplane::use_congestion(*device.device, domain.worker, config);
     auto made = std::make_unique<XrcTarget>();

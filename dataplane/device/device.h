@@ -19,6 +19,7 @@
 #include "rnic/mem/key_table.h"
 #include "rnic/neighbour/neighbour_resolver.h"
 #include "rnic/qp/qp.h"
+#include "rnic/wire/frame.h"
 #include "rnic/wire/packet_view.h"
 
 namespace urnic::dataplane {
@@ -75,7 +76,8 @@ enum class LocalOffload : std::uint8_t {
 struct Device {
     static constexpr std::uint32_t kGidTableLength = 16;
 
-    std::string name;  // "urnic0"
+    std::string name;     // "urnic0"
+    std::string profile;  // RnicConfig::profile
     std::uint32_t index = 0;
     std::uint64_t node_guid = 0;  // network order
     wire::Mac mac{};
@@ -96,6 +98,8 @@ struct Device {
     std::uint32_t mtu_bytes = 4096;        // largest path MTU
     bool use_go_back_n = false;            // RnicConfig::use_go_back_n
     bool nak_failed_invalidation = false;  // RnicConfig::nak_failed_invalidation
+    bool sends_mig_req = true;             // QpConfig::sends_mig_req
+    wire::SourcePortRule source_port_rule = wire::SourcePortRule::kFlow;
     /// Of connected QPs, on each worker: changed in Worker::call() alone. All are the same, for a worker must
     /// not see half a change.
     std::array<congestion::Settings, abi::kMaxWorkers> congestion{};

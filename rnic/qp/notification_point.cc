@@ -56,9 +56,25 @@ void NotificationPoint::on_ce_mark(TimeNs now, const QpCommon& common, const wir
     ++common.config.counters->np_ecn_marked_roce_packets;
     const congestion::Settings* const settings = common.config.congestion;
     const bool is_data = (wire::opcode_info(packet.header.opcode).flags & wire::kHasPayload) != 0;
-    if (settings == nullptr || !settings->cnp_enabled || !is_data || outbox.room() == 0) {
+    if (settings != nullptr && settings->cnp_enabled && is_data) {
+        send_cnp(now, common, packet, outbox);
+    }
+}
+
+void NotificationPoint::on_sequence_nak(TimeNs now, const QpCommon& common, const wire::PacketView& packet,
+                                        Outbox& outbox) {
+    const congestion::Settings* const settings = common.config.congestion;
+    if (settings != nullptr && settings->cnp_enabled && settings->nak_triggers_cnp) {
+        send_cnp(now, common, packet, outbox);
+    }
+}
+
+void NotificationPoint::send_cnp(TimeNs now, const QpCommon& common, const wire::PacketView& packet,
+                                 Outbox& outbox) {
+    if (outbox.room() == 0) {
         return;
     }
+    const congestion::Settings* const settings = common.config.congestion;
     wire::Path path = common.path;
     // Not ECN-capable: nothing answers its mark.
     wire::set_traffic_class(path, static_cast<std::uint8_t>(settings->cnp_dscp << 2U),

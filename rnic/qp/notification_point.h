@@ -12,8 +12,12 @@ class NotificationPoint {
     /// A packet that the QP accepts has a CE mark. Counts it, and sends a CNP when the packet is data and the
     /// gap since the last CNP is over. Without room in the outbox none goes: the next mark asks again.
     void on_ce_mark(TimeNs now, const QpCommon& common, const wire::PacketView& packet, Outbox& outbox);
+    /// The QP sends a NAK because of this packet, before which another is missing: a CNP goes with it where
+    /// the settings say so.
+    void on_sequence_nak(TimeNs now, const QpCommon& common, const wire::PacketView& packet, Outbox& outbox);
 
   private:
+    void send_cnp(TimeNs now, const QpCommon& common, const wire::PacketView& packet, Outbox& outbox);
     [[nodiscard]] bool gap_is_over(TimeNs clock, const QpCommon& common, const wire::PacketView& packet);
 
     TimeNs last_ns_ = kNever;  // when the QP's last CNP went

@@ -46,6 +46,8 @@ struct QpConfig {
     congestion::CnpGaps* cnp_gaps = nullptr;  // the device's; nullptr: each QP has a gap of its own
     /// RC: a SEND with Invalidate of a key that may not be invalidated gets a NAK, not an ACK.
     bool nak_failed_invalidation = false;
+    /// MigReq of what it sends but CNPs. 1 while a path does not migrate (IBA 9.2.1); some NICs send 0.
+    bool sends_mig_req = true;
     std::uint32_t port_mtu_bytes = 4096;  // largest payload of a UD packet
     bool is_infiniband = false;           // of what link layer the port is: only UD QPs ask
     const PkeyTable* pkeys = &kDefaultPkeys;

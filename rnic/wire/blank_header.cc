@@ -3,5 +3,6 @@
 namespace urnic::wire {
 
 constexpr PacketHeader kBlankHeader;
+constexpr PacketHeader kBlankHeaderWithoutMigReq{.mig_req = false};
 
 }  // namespace urnic::wire

@@ -21,6 +21,13 @@ inline constexpr std::size_t kMaxFrameBytes = 4096 + 256;
 /// A17.9.2 leaves the choice to the sender).
 [[nodiscard]] std::uint16_t udp_source_port(std::uint32_t flow_label, std::uint32_t qp_num,
                                             std::uint32_t dest_qp_num);
+/// How a sender makes the source port of a connection.
+enum class SourcePortRule : std::uint8_t {
+    kFlow,   // as above
+    kLinux,  // as Linux' rdma_get_udp_sport(): the same with another folding of the QP numbers' product
+};
+[[nodiscard]] std::uint16_t udp_source_port(SourcePortRule rule, std::uint32_t flow_label,
+                                            std::uint32_t qp_num, std::uint32_t dest_qp_num);
 void set_udp_source_port(Path& path, std::uint16_t port);
 /// Gives the packets of a path another traffic class and, where there is a VLAN tag, another priority.
 void set_traffic_class(Path& path, std::uint8_t traffic_class, std::uint8_t priority);

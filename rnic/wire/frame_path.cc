@@ -86,6 +86,17 @@ std::uint16_t udp_source_port(std::uint32_t flow_label, std::uint32_t qp_num, st
     return static_cast<std::uint16_t>(0xc000U | (mixed & 0x3fffU));
 }
 
+std::uint16_t udp_source_port(SourcePortRule rule, std::uint32_t flow_label, std::uint32_t qp_num,
+                              std::uint32_t dest_qp_num) {
+    if (rule == SourcePortRule::kLinux && flow_label == 0) {
+        std::uint64_t product = std::uint64_t{qp_num} * dest_qp_num;
+        product ^= product >> 20U;
+        product ^= product >> 40U;
+        flow_label = product & 0xf'ffff;
+    }
+    return udp_source_port(flow_label, qp_num, dest_qp_num);
+}
+
 void set_macs(std::span<std::byte> frame, const Mac& src, const Mac& dst) {
     std::memcpy(frame.data(), dst.data(), dst.size());
     std::memcpy(frame.data() + dst.size(), src.data(), src.size());

@@ -89,8 +89,8 @@ MUTANTS = [
     Mutant("each packet behind a gap gets a NAK", GAP, "if (gap_.state == kNone || gap_.state == kNakDeferred) {",
            "if (MUTANT || gap_.state == kNone || gap_.state == kNakDeferred) {", "ResponderGap.OneNakThenSilence"),
     Mutant("the NAK of a gap names the packet behind it", GAP,
-           "        responses_.schedule_nak(wire::kNakPsnSequenceError, expected_psn_);\n    } else if",
-           "        responses_.schedule_nak(wire::kNakPsnSequenceError, MUTANT ? psn : expected_psn_);\n    } else if",
+           "    responses_.schedule_nak(wire::kNakPsnSequenceError, expected_psn_);\n    notification_point_",
+           "    responses_.schedule_nak(wire::kNakPsnSequenceError, MUTANT ? packet.header.psn : expected_psn_);\n    notification_point_",
            "ResponderGap.NakSaysWhatCameBefore"),
     # --- What a requester sends
     Mutant("SE is never set", REQUESTER, "plan.is_last && info.is(WrOpcodeInfo::kNeedsReceive) && (work_",

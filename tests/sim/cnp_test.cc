@@ -1,5 +1,7 @@
 // Marks and the congestion notification packets (CNPs) that answer them: who sends one, how often, and what
 // it does to the QP that gets it.
+#include <tuple>
+
 #include "congestion/cnp_gaps.h"
 #include "congestion/profiles.h"
 #include "tests/sim/rc_fixture.h"
@@ -182,6 +184,26 @@ TEST_F(Cnp, HasAGapForEachScope) {
     EXPECT_EQ(sent_with(CnpScope::kDestinationIp, 11), 1U);
     EXPECT_EQ(sent_with(CnpScope::kDestinationIp, 13), 2U);
     EXPECT_EQ(sent_with(CnpScope::kPort, 13), 1U);
+}
+
+// As NICs do that take a loss for congestion: one CNP beside the NAK, whether packets are marked or not.
+class CnpOfAGap : public Cnp, public testing::WithParamInterface<std::tuple<bool, bool>> {};
+INSTANTIATE_TEST_SUITE_P(AskedAndHoldsEarlyPackets, CnpOfAGap,
+                         testing::Combine(testing::Bool(), testing::Bool()));
+
+TEST_P(CnpOfAGap, GoesWithTheNakWhereAsked) {
+    SimHost::Options options = host();
+    std::tie(settings_.nak_triggers_cnp, options.holds_early_packets) = GetParam();
+    const std::uint32_t expected = settings_.nak_triggers_cnp ? 1 : 0;
+    connect_pair({}, options);
+    lose("A", {2});
+    a_->post_send(write(1, 5000));
+    ASSERT_TRUE(net_.run());
+    EXPECT_EQ(a_->poll_send(), std::vector{ok(1)});
+    EXPECT_EQ(a_->counters.packet_seq_err.value(), 1U);
+    EXPECT_EQ(b_->counters.np_cnp_sent.value(), expected);
+    EXPECT_EQ(a_->counters.rp_cnp_handled.value(), expected);
+    EXPECT_EQ(b_->counters.np_ecn_marked_roce_packets.value(), 0U);
 }
 
 TEST_F(Cnp, IsNotSentWhereItIsTurnedOff) {

@@ -49,6 +49,7 @@ SimHost::SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Op
     config.congestion = options.congestion;
     config.cnp_gaps = options.cnp_gaps;
     config.nak_failed_invalidation = options.nak_failed_invalidation;
+    config.sends_mig_req = options.sends_mig_req;
     config.reorder_buffers = options.holds_early_packets ? &reorder_buffers : nullptr;
     qp_ = make_qp(options.type, config);
     wire_.attach(*this);

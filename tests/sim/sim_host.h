@@ -44,6 +44,7 @@ class SimHost : public Outbox {
         /// Holds packets that come early; without it the QP goes back N (QpConfig::reorder_buffers).
         bool holds_early_packets = false;
         bool nak_failed_invalidation = false;  // as in QpConfig
+        bool sends_mig_req = true;             // the same
         QpType type = QpType::kRc;
         std::uint32_t port_mtu = 4096;
         bool ipv6 = false;

@@ -22,7 +22,7 @@ RcQp::RcQp(const QpConfig& config, QpType type)
       send_state_(common_),
       requester_(common_, send_state_),
       completer_(common_, send_state_),
-      responder_(common_) {
+      responder_(common_, notification_point_) {
     reset();
 }
 
@@ -138,7 +138,7 @@ void RcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& out
             comm_established_ = true;
             outbox.event(*this, AsyncEventType::kCommEst);
         }
-        responder_.handle_request(packet, info, outbox);
+        responder_.handle_request(now, packet, info, outbox);
     } else {
         completer_.handle_response(now, packet, info, outbox);
     }

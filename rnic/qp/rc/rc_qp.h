@@ -47,11 +47,11 @@ class RcQp final : public Qp {
     RcSendState send_state_;
     RcRequester requester_;
     RcCompleter completer_;
+    NotificationPoint notification_point_;
     RcResponder responder_;
     bool comm_established_ = false;
     bool drain_reported_ = false;
     bool requests_first_ = false;  // while paced: requests and responses take turns
-    NotificationPoint notification_point_;
 };
 
 // The daemon keeps 4,096 QPs and more; 8 KB each is the budget, with room for the worker's own bookkeeping.

@@ -27,19 +27,19 @@ void RcResponder::reset(Psn first_psn) {
     replay_cache_.reset();
 }
 
-void RcResponder::handle_request(const wire::PacketView& packet, const wire::OpcodeInfo& info,
+void RcResponder::handle_request(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
                                  Outbox& outbox) {
     const std::int32_t ahead = packet.header.psn.distance(expected_psn_);
     if (ahead != 0) [[unlikely]] {
         if (ahead > 0) {
-            handle_out_of_sequence(packet);
+            handle_out_of_sequence(now, packet, outbox);
         } else {
             handle_duplicate(packet, info);
         }
         return;
     }
     if (gap_.is_open()) [[unlikely]] {
-        on_gap_filled(packet, info, outbox);
+        on_gap_filled(now, packet, info, outbox);
         return;
     }
     execute(packet, info, outbox);

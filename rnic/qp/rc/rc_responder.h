@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "rnic/qp/notification_point.h"
 #include "rnic/qp/rc/atomic_replay_cache.h"
 #include "rnic/qp/rc/rc_common.h"
 #include "rnic/qp/rc/request_gap.h"
@@ -15,8 +16,9 @@ namespace urnic {
 
 class RcResponder {
   public:
-    explicit RcResponder(RcCommon& common)
+    RcResponder(RcCommon& common, NotificationPoint& notification_point)
         : common_(common),
+          notification_point_(notification_point),
           early_requests_(common.config.reorder_buffers),
           responses_(common),
           srq_(common.config.srq),
@@ -24,7 +26,8 @@ class RcResponder {
 
     /// As new, with the first PSN to expect.
     void reset(Psn first_psn);
-    void handle_request(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
+    void handle_request(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
+                        Outbox& outbox);
     /// Sends what is owed, up to `max_packets`, responses by `data` and acknowledgements by `outbox`.
     /// Returns whether there is more.
     [[nodiscard]] bool progress(std::uint32_t max_packets, Outbox& outbox, Outbox& data);
@@ -56,9 +59,11 @@ class RcResponder {
     static const Refusal kAccessError;
 
     // rc_responder_gap.cc: a request is missing.
-    void handle_out_of_sequence(const wire::PacketView& packet);
+    void handle_out_of_sequence(TimeNs now, const wire::PacketView& packet, Outbox& outbox);
+    void report_gap(TimeNs now, const wire::PacketView& packet, Outbox& outbox);
     void drain_reorder_buffer(Outbox& outbox);
-    void on_gap_filled(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
+    void on_gap_filled(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
+                       Outbox& outbox);
     void expect_go_back_n(Psn filled);
     void on_repeated_request(Psn psn, bool ack_req);
     /// Acknowledgements are of what lies before this.
@@ -90,6 +95,7 @@ class RcResponder {
     [[nodiscard]] std::uint8_t credits();
 
     RcCommon& common_;
+    NotificationPoint& notification_point_;
     Psn expected_psn_;
     std::uint32_t msn_ = 0;
     bool final_ack_pending_ = false;  // in ERR: the ACK of the last message is still to be sent

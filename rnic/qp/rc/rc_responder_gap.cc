@@ -5,7 +5,7 @@ namespace urnic {
 
 // A packet before this one is missing: one NAK for it. This packet is kept until the missing one has arrived,
 // or else discarded; the requester learns which from what is acknowledged then.
-void RcResponder::handle_out_of_sequence(const wire::PacketView& packet) {
+void RcResponder::handle_out_of_sequence(TimeNs now, const wire::PacketView& packet, Outbox& outbox) {
     using enum RequestGap::State;
     ++common_.config.counters->out_of_seq_request;
     ++common_.config.counters->out_of_sequence;
@@ -15,8 +15,7 @@ void RcResponder::handle_out_of_sequence(const wire::PacketView& packet) {
         gap_.highest_early_psn = psn;
     }
     if (gap_.state == kNone || gap_.state == kNakDeferred) {
-        gap_.state = kNakSent;
-        responses_.schedule_nak(wire::kNakPsnSequenceError, expected_psn_);
+        report_gap(now, packet, outbox);
     } else if (gap_.state == kNakSent && early_requests_.is_enabled() && packet.header.ack_req) {
         // The NAK is sent once. Should it be lost, the requester sees acknowledgements that do not advance,
         // which one that knows nothing of this takes for duplicates.
@@ -24,10 +23,16 @@ void RcResponder::handle_out_of_sequence(const wire::PacketView& packet) {
     }
 }
 
+void RcResponder::report_gap(TimeNs now, const wire::PacketView& packet, Outbox& outbox) {
+    gap_.state = RequestGap::State::kNakSent;
+    responses_.schedule_nak(wire::kNakPsnSequenceError, expected_psn_);
+    notification_point_.on_sequence_nak(now, common_, packet, outbox);
+}
+
 // The packet that a NAK asked for, and with it what is kept behind it. Another gap there is reported at once.
 // If the packet arrived before its NAK was sent (reordered inside one burst), what was discarded behind it is
 // still missing: the NAK is sent all the same, for the packet that is expected now.
-void RcResponder::on_gap_filled(const wire::PacketView& packet, const wire::OpcodeInfo& info,
+void RcResponder::on_gap_filled(TimeNs now, const wire::PacketView& packet, const wire::OpcodeInfo& info,
                                 Outbox& outbox) {
     using enum RequestGap::State;
     gap_.state = kNone;
@@ -47,9 +52,10 @@ void RcResponder::on_gap_filled(const wire::PacketView& packet, const wire::Opco
     // are missing it gets one NAK, or it would go back again with each of them.
     const bool is_next_on_the_way =
         !was_unsent && !packet.header.ack_req && expected_psn_.distance(packet.header.psn) == 1;
-    gap_.state = is_next_on_the_way ? kNakDeferred : kNakSent;
-    if (gap_.state == kNakSent) {
-        responses_.schedule_nak(wire::kNakPsnSequenceError, expected_psn_);
+    if (is_next_on_the_way) {
+        gap_.state = kNakDeferred;
+    } else {
+        report_gap(now, packet, outbox);
     }
 }
 

@@ -13,7 +13,9 @@ namespace urnic {
 class UnreliableRequester {
   public:
     /// `service`: wire::kServiceUc or wire::kServiceUd.
-    UnreliableRequester(QpCommon& common, wire::Service service) : common_(common), service_(service) {}
+    UnreliableRequester(QpCommon& common, wire::Service service) : common_(common), service_(service) {
+        header_.mig_req = common.config.sends_mig_req;
+    }
 
     /// As new.
     void reset();
