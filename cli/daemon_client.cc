@@ -12,9 +12,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "abi/capture.h"
@@ -366,8 +368,24 @@ UniqueFd ask_about_congestion(const fs::path& socket, abi::CongestionRequest req
     const UniqueFd fd = connect_to(socket);
     request.header = {abi::kControlMagic, abi::Op::kCongestion, 1, sizeof(request)};
     UniqueFd reply_fd;
-    const std::vector<std::byte> bytes = exchange(fd.get(), socket, &request, sizeof(request), &reply_fd);
-    const abi::ReplyHeader header = header_of(bytes, abi::Op::kCongestion, socket);
+    std::vector<std::byte> bytes;
+    abi::ReplyHeader header{};
+    // The user's questions have taken their part of the daemon's time: it comes back as time passes.
+    constexpr std::chrono::milliseconds kPause(50);
+    for (auto left = std::chrono::seconds(kReplyTimeoutSeconds) / kPause; left > 0; --left) {
+        bytes = exchange(fd.get(), socket, &request, sizeof(request), &reply_fd);
+        header = header_of(bytes, abi::Op::kCongestion, socket);
+        if (header.error != EAGAIN) {
+            break;
+        }
+        std::this_thread::sleep_for(kPause);
+    }
+    if (header.error == EAGAIN) {
+        throw LaunchError(
+            fmt::format("urnicd at {} answers no more questions about rates for now: those that {} has asked "
+                        "have taken too much of its time. Ask again later, and less often",
+                        socket.string(), user_name()));
+    }
     if (header.error == EPERM) {
         throw LaunchError(
             fmt::format("{} may not change congestion control at {}: only root and the user that urnicd runs "

@@ -377,6 +377,23 @@ bool ControlServer::finish_request(Connection& connection, Request& request, int
     return send_reply(connection.socket.get(), request.header(), error, reply);
 }
 
+namespace {
+
+/// What answers a user's question, unless those before have taken too much of the control thread's time.
+template <typename Clock, typename Answer>
+int within_question_time(const Clock& clock, User& user, const char* what, Answer&& answer) {
+    const TimeNs begin = clock();
+    if (!user.is_privileged() && !user.question_time().has_some(begin)) {
+        user.refuse("a question {}: those before have taken too much time", what);
+        return EAGAIN;
+    }
+    const int error = answer();
+    user.question_time().spend(clock() - begin);
+    return error;
+}
+
+}  // namespace
+
 int ControlServer::answer(Connection& connection, Request& request, Reply& reply) {
     const abi::RequestHeader header = request.header();
     const User::Serving serving(*connection.user, connection.peer.pid);
@@ -392,14 +409,18 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
             return answer_fault_request(control_, *connection.user, request, reply);
         }
         if (header.op == abi::Op::kCongestion) {
-            return answer_congestion_request(control_, clients_for(*connection.user), *connection.user,
-                                             request, reply);
+            return within_question_time(options_.clock, *connection.user, "about rates", [&] {
+                return answer_congestion_request(control_, clients_for(*connection.user), *connection.user,
+                                                 request, reply);
+            });
         }
         if (header.op == abi::Op::kCapture) {
             return answer_capture_request(control_, *connection.user, request, reply, connection.capture);
         }
         if (header.op == abi::Op::kNetlink) {
-            return answer_netlink(*connection.user, request, reply);
+            return within_question_time(options_.clock, *connection.user, "by RDMA netlink", [&] {
+                return answer_netlink_request(control_, clients_for(*connection.user), request, reply);
+            });
         }
         if (header.op == abi::Op::kPort) {
             return answer_port_request(control_, *connection.user, request, reply);
@@ -421,17 +442,6 @@ void ControlServer::raise(const RnicState& device, AsyncEventType type) const {
             raise_port_event(*connection->client, device, type);
         }
     }
-}
-
-int ControlServer::answer_netlink(User& user, Request& request, Reply& reply) {
-    const TimeNs begin = options_.clock();
-    if (!user.is_privileged() && !user.question_time().has_some(begin)) {
-        user.refuse("a question by RDMA netlink: those before have taken too much time");
-        return EAGAIN;
-    }
-    const int error = answer_netlink_request(control_, clients_for(user), request, reply);
-    user.question_time().spend(options_.clock() - begin);
-    return error;
 }
 
 int ControlServer::status(const User& user, const Request& request, Reply& reply) {

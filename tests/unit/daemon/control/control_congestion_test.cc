@@ -1,7 +1,9 @@
 // The request of `urnic cc`: who may, what is refused, what reaches the QPs.
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/daemon/control_fixture.h"
@@ -13,6 +15,8 @@ using abi::CongestionAction;
 
 class ControlCongestion : public ControlTest {
   protected:
+    explicit ControlCongestion(const ControlServer::Options& options = {}) : ControlTest(options) {}
+
     [[nodiscard]] Answer set(const char* device, std::uint32_t qpn, const std::string& values) const {
         abi::CongestionRequest request{};
         request.action = CongestionAction::kSet;
@@ -96,6 +100,42 @@ TEST_F(ControlCongestion, WhatIsWrongIsSaidAndChangesNothing) {
     EXPECT_EQ(connect().ask(abi::Op::kCongestion, request).error(), ENODEV);
     std::strcpy(request.device, "urnic0");
     EXPECT_EQ(connect().ask(abi::Op::kCongestion, request).error(), EINVAL);
+}
+
+// Each look at the server's clock takes 15 ms, and so each answer.
+class CongestionQuestions : public ControlCongestion {
+  protected:
+    explicit CongestionQuestions() : CongestionQuestions(std::make_shared<std::atomic<TimeNs>>(0)) {}
+    [[nodiscard]] int ask() const {
+        abi::CongestionRequest request{};
+        request.action = CongestionAction::kShow;
+        return connect().ask(abi::Op::kCongestion, request).error();
+    }
+    std::shared_ptr<std::atomic<TimeNs>> now_;
+
+  private:
+    explicit CongestionQuestions(const std::shared_ptr<std::atomic<TimeNs>>& now)
+        : ControlCongestion({.clock = [now] { return now->fetch_add(15'000'000); }}), now_(now) {}
+};
+
+TEST_F(CongestionQuestions, OfAUserTakeAPartOfTheTime) {
+    on_control_thread([this] { control.is_privileged = [](uid_t) { return false; }; });
+    int answered = 0;
+    int refused = 0;
+    for (int i = 0; i < 100; ++i) {
+        ++(ask() == EAGAIN ? refused : answered);
+    }
+    EXPECT_GE(answered, 13) << "200 ms at once, of 15 ms each";
+    EXPECT_GE(refused, 20);
+    *now_ += 60'000'000'000;
+    EXPECT_EQ(ask(), 0) << "when time has passed";
+}
+
+TEST_F(CongestionQuestions, OfRootHaveNoLimit) {
+    on_control_thread([this] { control.is_privileged = [](uid_t) { return true; }; });
+    for (int i = 0; i < 100; ++i) {
+        ASSERT_EQ(ask(), 0);
+    }
 }
 
 }  // namespace
