@@ -48,6 +48,7 @@ class CmClient {
     [[nodiscard]] CmId* on_request(CmId& listener, RnicState& device, const cm::Event& event);
     void on_event(CmId& id, const cm::Event& event);
 
+    [[nodiscard]] const HandleTable<CmId>& ids() const { return ids_; }
     [[nodiscard]] std::size_t num_ids() const { return ids_.size(); }
     [[nodiscard]] std::size_t num_channels() const { return channels_.size(); }
     [[nodiscard]] std::size_t num_listeners() const;

@@ -11,15 +11,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <initializer_list>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "abi/netlink.h"
+#include "daemon/cm/client.h"
 #include "daemon/control/netlink_answer.h"
+#include "daemon/control/netlink_objects.h"
 #include "daemon/control/port_counters.h"
-#include "daemon/control/qp_snapshot.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/device.h"
 
@@ -27,32 +26,8 @@ namespace urnic::daemon {
 
 namespace {
 
-// <rdma/ib_verbs.h> of the kernel: RDMA_NODE_IB_CA, ib_srq_type.
+// <rdma/ib_verbs.h> of the kernel: RDMA_NODE_IB_CA.
 constexpr std::uint8_t kNodeTypeCa = 1;
-constexpr std::uint8_t kSrqBasic = 0;
-constexpr std::uint8_t kSrqXrc = 1;
-constexpr std::uint32_t kPortNumber = 1;
-
-/// What one request is about.
-struct Question {
-    const ControlState& control;
-    const std::vector<const ClientState*>& clients;
-    std::uint32_t index = 0;  // of the RNIC
-    bool has_port = false;
-
-    [[nodiscard]] const RnicState& rnic() const { return *control.devices[index]; }
-    [[nodiscard]] const dataplane::Device& device() const { return *rnic().device; }
-};
-
-/// Returns whether all of them did.
-bool have_put(std::initializer_list<int> results) {
-    return std::all_of(results.begin(), results.end(), [](int result) { return result == 0; });
-}
-
-bool put_device(nl_msg* to, const Question& question) {
-    return have_put({nla_put_u32(to, RDMA_NLDEV_ATTR_DEV_INDEX, question.index),
-                     nla_put_string(to, RDMA_NLDEV_ATTR_DEV_NAME, question.device().name.c_str())});
-}
 
 /// GUIDs lie in network order; the attribute is a number.
 std::uint64_t guid_value(std::uint64_t guid) {
@@ -104,6 +79,7 @@ bool put_summary(nl_msg* to, const Question& question) {
     std::uint64_t pds = 0;
     std::uint64_t cqs = 0;
     std::uint64_t qps = 0;
+    std::uint64_t cm_ids = 0;
     std::uint64_t mrs = 0;
     std::uint64_t contexts = 0;
     std::uint64_t srqs = 0;
@@ -112,12 +88,20 @@ bool put_summary(nl_msg* to, const Question& question) {
         for (const auto& [handle, cq] : client->cqs) cqs += is_here(*cq->context) ? 1 : 0;
         for (const auto& [handle, qp] : client->qps) qps += is_here(*qp->pd->context) ? 1 : 0;
         for (const auto& [handle, qp] : client->xrc_targets) qps += is_here(*qp->xrcd->context) ? 1 : 0;
+        if (client->cm != nullptr) {
+            for (const auto& [handle, id] : client->cm->ids()) cm_ids += is_on(*id, question.rnic()) ? 1 : 0;
+        }
         for (const auto& [handle, mr] : client->mrs) mrs += is_here(*mr->pd->context) ? 1 : 0;
         for (const auto& [handle, context] : client->contexts) contexts += is_here(*context) ? 1 : 0;
         for (const auto& [handle, srq] : client->srqs) srqs += is_here(*srq->pd->context) ? 1 : 0;
     }
-    const std::array<std::pair<const char*, std::uint64_t>, 6> counts{
-        {{"pd", pds}, {"cq", cqs}, {"qp", qps}, {"mr", mrs}, {"ctx", contexts}, {"srq", srqs}}};
+    const std::array<std::pair<const char*, std::uint64_t>, 7> counts{{{"pd", pds},
+                                                                       {"cq", cqs},
+                                                                       {"qp", qps},
+                                                                       {"cm_id", cm_ids},
+                                                                       {"mr", mrs},
+                                                                       {"ctx", contexts},
+                                                                       {"srq", srqs}}};
     if (!put_device(to, question)) {
         return false;
     }
@@ -146,155 +130,6 @@ bool put_counters(nl_msg* to, const Question& question) {
     return is_put;
 }
 
-// --- messages with entries, one for each object of the asker's on an RNIC
-
-/// As many messages as the entries need.
-class Entries {
-  public:
-    Entries(NetlinkAnswer& answer, const Question& question, int table, int entry)
-        : answer_(answer), question_(question), table_type_(table), entry_type_(entry) {
-        begin();
-    }
-
-    /// `put` puts the attributes of one entry into a message: false: they did not fit.
-    template <typename Put>
-    void add(const Put& put) {
-        if (!try_add(put)) {
-            end();
-            begin();
-            // An entry alone fits.
-            (void)try_add(put);
-        }
-    }
-    /// A message without entries is none.
-    void end() {
-        table_.reset();
-        if (is_filled_) {
-            answer_.add(message_);
-        }
-    }
-
-  private:
-    void begin() {
-        message_ = answer_.begin();
-        is_filled_ = false;
-        (void)put_device(message_.get(), question_);
-        table_.emplace(message_.get(), table_type_);
-    }
-    template <typename Put>
-    bool try_add(const Put& put) {
-        NetlinkNest entry(message_.get(), entry_type_);
-        if (entry.is_open() && put(message_.get())) {
-            is_filled_ = true;
-            return true;
-        }
-        entry.cancel();
-        return false;
-    }
-
-    NetlinkAnswer& answer_;
-    const Question& question_;
-    int table_type_;
-    int entry_type_;
-    NetlinkAnswer::Message message_;
-    std::optional<NetlinkNest> table_;
-    bool is_filled_ = false;
-};
-
-bool put_pid(nl_msg* to, const ClientState& client) {
-    return nla_put_u32(to, RDMA_NLDEV_ATTR_RES_PID, static_cast<std::uint32_t>(client.pid)) == 0;
-}
-
-/// The attributes of a QP; its PD is not among them, because an XRC target has none.
-bool put_qp(nl_msg* to, const QpSnapshot& qp) {
-    const bool has_peer = qp.type != QpType::kUd;
-    if (qp.attr.port_num != 0 && nla_put_u32(to, RDMA_NLDEV_ATTR_PORT_INDEX, qp.attr.port_num) != 0) {
-        return false;
-    }
-    if (has_peer && !have_put({nla_put_u32(to, RDMA_NLDEV_ATTR_RES_RQPN, qp.attr.dest_qp_num),
-                               nla_put_u32(to, RDMA_NLDEV_ATTR_RES_RQ_PSN, qp.attr.rq_psn)})) {
-        return false;
-    }
-    return have_put({nla_put_u32(to, RDMA_NLDEV_ATTR_RES_LQPN, qp.slot->qp->qp_num()),
-                     nla_put_u32(to, RDMA_NLDEV_ATTR_RES_SQ_PSN, qp.attr.sq_psn),
-                     nla_put_u8(to, RDMA_NLDEV_ATTR_RES_TYPE, static_cast<std::uint8_t>(qp.type)),
-                     nla_put_u8(to, RDMA_NLDEV_ATTR_RES_STATE, static_cast<std::uint8_t>(qp.attr.state))}) &&
-           put_pid(to, *qp.client);
-}
-
-void add_qps(NetlinkAnswer& answer, const Question& question) {
-    QpSnapshots qps = list_qps(question.clients);
-    std::erase_if(qps, [&](const QpSnapshot& qp) { return qp.slot->device != question.rnic().device; });
-    query_qps(question.control, qps);
-    Entries entries(answer, question, RDMA_NLDEV_ATTR_RES_QP, RDMA_NLDEV_ATTR_RES_QP_ENTRY);
-    for (const QpSnapshot& qp : qps) {
-        // In RESET a QP is of no port.
-        if (!question.has_port || qp.attr.port_num == kPortNumber) {
-            entries.add([&](nl_msg* to) { return put_qp(to, qp); });
-        }
-    }
-    entries.end();
-}
-
-/// `put(message, object)` puts what is of this kind; the process is put as well.
-template <typename Table, typename ContextOf, typename Put>
-void add_objects(NetlinkAnswer& answer, const Question& question, int table, int entry,
-                 Table ClientState::*objects, const ContextOf& context_of, const Put& put) {
-    Entries entries(answer, question, table, entry);
-    for (const ClientState* client : question.clients) {
-        for (const auto& [handle, object] : client->*objects) {
-            if (context_of(*object)->device == &question.rnic()) {
-                entries.add(
-                    [&, &object = object](nl_msg* to) { return put(to, *object) && put_pid(to, *client); });
-            }
-        }
-    }
-    entries.end();
-}
-
-void add_cqs(NetlinkAnswer& answer, const Question& question) {
-    add_objects(
-        answer, question, RDMA_NLDEV_ATTR_RES_CQ, RDMA_NLDEV_ATTR_RES_CQ_ENTRY, &ClientState::cqs,
-        [](const CqObject& cq) { return cq.context; },
-        [](nl_msg* to, const CqObject& cq) {
-            return have_put({nla_put_u32(to, RDMA_NLDEV_ATTR_RES_CQE, cq.entries),
-                             nla_put_u64(to, RDMA_NLDEV_ATTR_RES_USECNT, cq.users)});
-        });
-}
-
-/// Without keys and addresses, which the kernel gives to CAP_NET_ADMIN alone.
-void add_mrs(NetlinkAnswer& answer, const Question& question) {
-    add_objects(
-        answer, question, RDMA_NLDEV_ATTR_RES_MR, RDMA_NLDEV_ATTR_RES_MR_ENTRY, &ClientState::mrs,
-        [](const MrObject& mr) { return mr.pd->context; },
-        [](nl_msg* to, const MrObject& mr) {
-            return have_put({nla_put_u64(to, RDMA_NLDEV_ATTR_RES_MRLEN, mr.length_bytes),
-                             nla_put_u32(to, RDMA_NLDEV_ATTR_RES_PDN, mr.pd->number)});
-        });
-}
-
-void add_pds(NetlinkAnswer& answer, const Question& question) {
-    add_objects(
-        answer, question, RDMA_NLDEV_ATTR_RES_PD, RDMA_NLDEV_ATTR_RES_PD_ENTRY, &ClientState::pds,
-        [](const PdObject& pd) { return pd.context; },
-        [](nl_msg* to, const PdObject& pd) {
-            return have_put({nla_put_u64(to, RDMA_NLDEV_ATTR_RES_USECNT, pd.users),
-                             nla_put_u32(to, RDMA_NLDEV_ATTR_RES_PDN, pd.number)});
-        });
-}
-
-void add_srqs(NetlinkAnswer& answer, const Question& question) {
-    add_objects(
-        answer, question, RDMA_NLDEV_ATTR_RES_SRQ, RDMA_NLDEV_ATTR_RES_SRQ_ENTRY, &ClientState::srqs,
-        [](const SrqObject& srq) { return srq.pd->context; },
-        [](nl_msg* to, const SrqObject& srq) {
-            return have_put(
-                {nla_put_u32(to, RDMA_NLDEV_ATTR_RES_SRQN, srq.srq->identity().number),
-                 nla_put_u8(to, RDMA_NLDEV_ATTR_RES_TYPE, srq.xrcd != nullptr ? kSrqXrc : kSrqBasic),
-                 nla_put_u32(to, RDMA_NLDEV_ATTR_RES_PDN, srq.pd->number)});
-        });
-}
-
 // --- requests
 
 using PutOne = bool (*)(nl_msg* to, const Question& question);
@@ -311,11 +146,12 @@ constexpr std::array kCommands{
     NetlinkCommand{RDMA_NLDEV_CMD_PORT_GET, put_port, nullptr},
     NetlinkCommand{RDMA_NLDEV_CMD_RES_GET, put_summary, nullptr},
     NetlinkCommand{RDMA_NLDEV_CMD_STAT_GET, put_counters, nullptr},
-    NetlinkCommand{RDMA_NLDEV_CMD_RES_QP_GET, nullptr, add_qps},
-    NetlinkCommand{RDMA_NLDEV_CMD_RES_CQ_GET, nullptr, add_cqs},
-    NetlinkCommand{RDMA_NLDEV_CMD_RES_MR_GET, nullptr, add_mrs},
-    NetlinkCommand{RDMA_NLDEV_CMD_RES_PD_GET, nullptr, add_pds},
-    NetlinkCommand{RDMA_NLDEV_CMD_RES_SRQ_GET, nullptr, add_srqs},
+    NetlinkCommand{RDMA_NLDEV_CMD_RES_QP_GET, nullptr, add_qp_entries},
+    NetlinkCommand{RDMA_NLDEV_CMD_RES_CM_ID_GET, nullptr, add_cm_id_entries},
+    NetlinkCommand{RDMA_NLDEV_CMD_RES_CQ_GET, nullptr, add_cq_entries},
+    NetlinkCommand{RDMA_NLDEV_CMD_RES_MR_GET, nullptr, add_mr_entries},
+    NetlinkCommand{RDMA_NLDEV_CMD_RES_PD_GET, nullptr, add_pd_entries},
+    NetlinkCommand{RDMA_NLDEV_CMD_RES_SRQ_GET, nullptr, add_srq_entries},
 };
 
 const NetlinkCommand* find_command(std::uint16_t type) {

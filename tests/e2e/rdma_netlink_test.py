@@ -54,7 +54,7 @@ class Rdma(with_daemon.WithDaemon):
         self.assertEqual(self.shown("resource", "show", "qp"), "")
         client = self.hold_qp()
         qp = client["qps"][0]
-        self.assertRegex(self.shown("resource", "show"), r"\A0: urnic0: pd 1 cq 1 qp 1 mr 1 ctx 1 srq 0 \n1: urnic1: pd 0 cq 0 qp 0 mr 0 ctx 0 srq 0 \n\Z")
+        self.assertRegex(self.shown("resource", "show"), r"\A0: urnic0: pd 1 cq 1 qp 1 cm_id 0 mr 1 ctx 1 srq 0 \n1: urnic1: pd 0 cq 0 qp 0 cm_id 0 mr 0 ctx 0 srq 0 \n\Z")
         text = self.shown("resource", "show", "qp")
         self.assertRegex(text, rf"\Alink urnic0/1 lqpn {qp['qpn']} rqpn 0 type RC state INIT rq-psn \d+ sq-psn \d+ pid {client['pid']} comm ibv_rc_pingpong \n\Z")
         shown = self.parsed("resource", "show", "qp", "link", "urnic0/1", "lqpn", str(qp["qpn"]))
@@ -66,6 +66,38 @@ class Rdma(with_daemon.WithDaemon):
         (domain,) = self.parsed("resource", "show", "pd")
         self.assertEqual(domain["pid"], client["pid"])
         self.assertEqual([entry["pdn"] for entry in self.parsed("resource", "show", "mr")], [domain["pdn"]])
+
+    def cm_ids(self, *filters):
+        """(RNIC, port, state, process, addresses) of each."""
+        return sorted((entry["ifname"], entry.get("port", 0), entry["state"], entry["pid"], entry["src-addr"], entry.get("dst-addr", ""))
+                      for entry in self.parsed("resource", "show", "cm_id", *filters))
+
+    def start_rping(self, *words):
+        rping = harness.start([harness.URNIC, "run", "--socket", self.socket, "--", "rping", *map(str, words)])
+        self.addCleanup(harness.finish, rping)
+        self.addCleanup(harness.end_group, rping)
+        return rping
+
+    def test_connections(self):
+        own, everywhere = harness.free_port(), harness.free_port()
+        server = self.start_rping("-s", "-a", "198.18.0.1", "-p", own)
+        listener = ("urnic0", 1, "LISTEN", server.pid, f"198.18.0.1:{own}", "")
+        self.assertTrue(harness.wait_until(lambda: self.cm_ids() == [listener]), self.cm_ids())
+        client = self.start_rping("-c", "-a", "198.18.0.1", "-p", own, "-C", 1_000_000_000)
+
+        def connected():
+            return [entry for entry in self.cm_ids() if entry[2] == "CONNECT"]
+        self.assertTrue(harness.wait_until(lambda: {entry[3] for entry in connected()} == {server.pid, client.pid}), self.cm_ids())
+        (_, _, _, _, here, there), (*_, theirs, ours) = connected()
+        self.assertEqual((here, there), (ours, theirs))
+        self.assertEqual(here, f"198.18.0.1:{own}")
+        self.assertEqual({entry["lqpn"] for entry in self.parsed("resource", "show", "cm_id") if entry["state"] == "CONNECT"},
+                         {qp["qpn"] for one in self.status()["clients"] for qp in one["qps"]})
+        # One for all addresses listens on each RNIC, on no port of its own.
+        anywhere = self.start_rping("-s", "-p", everywhere)
+        expected = [(f"urnic{number}", 0, "LISTEN", anywhere.pid, f"0.0.0.0:{everywhere}", "") for number in range(2)]
+        self.assertTrue(harness.wait_until(lambda: [entry for entry in self.cm_ids() if entry[3] == anywhere.pid] == expected), self.cm_ids())
+        self.assertEqual(self.cm_ids("link", "urnic0/1", "state", "LISTEN"), [listener])
 
     def test_one_sees_the_objects_of_ones_own_programs(self):
         options = with_daemon.as_nobody()
@@ -124,7 +156,7 @@ signal.pause()
 
     def test_what_it_does_not_do_is_said(self):
         for words in (("link", "add", "x", "type", "rxe", "netdev", "lo"), ("dev", "set", "urnic0", "name", "other"),
-                      ("statistic", "qp", "mode"), ("resource", "show", "cm_id")):
+                      ("statistic", "qp", "mode"), ("resource", "show", "ctx")):
             result = self.rdma(*words)
             self.assertNotEqual(result.returncode, 0, words)
             self.assertRegex(result.out + result.err, r"(?i)not supported", words)

@@ -147,7 +147,7 @@ TEST_F(ControlNetlink, OneMessageIsAcknowledgedWhenThatIsAskedFor) {
 TEST_F(ControlNetlink, AnEmptyDumpIsItsEndAlone) {
     for (const std::uint32_t command :
          {RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_CMD_RES_CQ_GET, RDMA_NLDEV_CMD_RES_MR_GET,
-          RDMA_NLDEV_CMD_RES_PD_GET, RDMA_NLDEV_CMD_RES_SRQ_GET}) {
+          RDMA_NLDEV_CMD_RES_PD_GET, RDMA_NLDEV_CMD_RES_SRQ_GET, RDMA_NLDEV_CMD_RES_CM_ID_GET}) {
         const std::vector<Message> all = ask(command, kDump, {{RDMA_NLDEV_ATTR_DEV_INDEX, 0}});
         ASSERT_EQ(all.size(), 1U) << command;
         EXPECT_EQ(all[0].header.nlmsg_type, NLMSG_DONE) << command;
