@@ -41,7 +41,7 @@ void RawClient::connect(const sockaddr_in& server) {
     rdma_conn_param param{};
     param.responder_resources = 4;
     param.initiator_depth = 4;
-    param.retry_count = 7;
+    param.retry_count = 6;
     param.rnr_retry_count = 7;
     ASSERT_EQ(rdma_connect(id_, &param), 0) << std::strerror(errno);
 }
