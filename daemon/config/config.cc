@@ -234,11 +234,7 @@ void set_mtu(RnicDraft& draft, const toml::node& node, const std::string& key) {
 }
 
 void set_offload(RnicDraft& draft, const toml::node& node, const std::string& key) {
-    const std::string offload = get_string(node, key);
-    if (offload != "auto" && offload != "off") {
-        throw_at(node, fmt::format("'{}' must be \"auto\" or \"off\"", key));
-    }
-    draft.rnic.is_offload_off = offload == "off";
+    draft.rnic.is_offload_off = is_second_of(node, key, "auto", "off");
 }
 
 constexpr Key<RnicDraft> kRnicKeys[] = {

@@ -48,11 +48,7 @@ void check_fabric_of(const RnicConfig& rnic, const std::vector<RnicConfig>& rnic
 }  // namespace
 
 void set_link_layer(RnicConfig& rnic, const toml::node& node, const std::string& key) {
-    const std::string text = get_string(node, key);
-    if (text != "ethernet" && text != "infiniband") {
-        throw_at(node, fmt::format("'{}' must be \"ethernet\" or \"infiniband\"", key));
-    }
-    rnic.is_infiniband = text == "infiniband";
+    rnic.is_infiniband = is_second_of(node, key, "ethernet", "infiniband");
 }
 
 void set_lid(RnicConfig& rnic, const toml::node& node, const std::string& key) {

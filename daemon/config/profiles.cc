@@ -2,14 +2,26 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <string_view>
 
 #include "base/check.h"
+#include "congestion/setting_names.h"
 
 namespace urnic::daemon {
 
 namespace {
 
 using wire::SourcePortRule;
+
+/// docs/conform.md names the public source of each.
+struct RnicProfile {
+    std::string_view name;
+    bool uses_go_back_n;
+    bool sends_mig_req;
+    SourcePortRule source_port_rule;
+    std::span<const congestion::NamedValue> congestion;  // as in [rnic.congestion]
+};
 
 const std::array<congestion::NamedValue, 4> kConnectX{{
     {"algorithm", "dcqcn"},
@@ -32,55 +44,35 @@ const std::array<RnicProfile, 4> kProfiles{{
 
 }  // namespace
 
-std::span<const RnicProfile> rnic_profiles() { return kProfiles; }
-
-bool use_profile(std::string_view name, RnicConfig& rnic) {
+void read_profile(const toml::node& node, RnicConfig& rnic) {
+    const std::string name = get_string(node, "profile");
     const auto* const found = std::find_if(kProfiles.begin(), kProfiles.end(),
                                            [&](const RnicProfile& profile) { return profile.name == name; });
     if (found == kProfiles.end()) {
-        return false;
+        std::string names;
+        for (const RnicProfile& profile : kProfiles) {
+            names += (names.empty() ? "" : ", ") + fmt::format("\"{}\"", profile.name);
+        }
+        throw_at(node, fmt::format("'profile' must be one of {}", names));
     }
     rnic.profile = name;
     rnic.use_go_back_n = found->uses_go_back_n;
     rnic.sends_mig_req = found->sends_mig_req;
     rnic.source_port_rule = found->source_port_rule;
     URNIC_CHECK(!congestion::apply_named(found->congestion, rnic.congestion));
-    return true;
-}
-
-void read_profile(const toml::node& node, RnicConfig& rnic) {
-    if (use_profile(get_string(node, "profile"), rnic)) {
-        return;
-    }
-    std::string names;
-    for (const RnicProfile& profile : rnic_profiles()) {
-        names += (names.empty() ? "" : ", ") + fmt::format("\"{}\"", profile.name);
-    }
-    throw_at(node, fmt::format("'profile' must be one of {}", names));
 }
 
 void set_recovery(RnicConfig& rnic, const toml::node& node, const std::string& key) {
-    const std::string recovery = get_string(node, key);
-    if (recovery != "selective" && recovery != "go-back-n") {
-        throw_at(node, fmt::format("'{}' must be \"selective\" or \"go-back-n\"", key));
-    }
-    rnic.use_go_back_n = recovery == "go-back-n";
+    rnic.use_go_back_n = is_second_of(node, key, "selective", "go-back-n");
 }
 
 void set_failed_invalidation(RnicConfig& rnic, const toml::node& node, const std::string& key) {
-    const std::string answer = get_string(node, key);
-    if (answer != "ack" && answer != "nak") {
-        throw_at(node, fmt::format("'{}' must be \"ack\" or \"nak\"", key));
-    }
-    rnic.nak_failed_invalidation = answer == "nak";
+    rnic.nak_failed_invalidation = is_second_of(node, key, "ack", "nak");
 }
 
 void set_source_port(RnicConfig& rnic, const toml::node& node, const std::string& key) {
-    const std::string rule = get_string(node, key);
-    if (rule != "flow" && rule != "linux") {
-        throw_at(node, fmt::format("'{}' must be \"flow\" or \"linux\"", key));
-    }
-    rnic.source_port_rule = rule == "linux" ? wire::SourcePortRule::kLinux : wire::SourcePortRule::kFlow;
+    rnic.source_port_rule =
+        is_second_of(node, key, "flow", "linux") ? SourcePortRule::kLinux : SourcePortRule::kFlow;
 }
 
 void set_mig_req(RnicConfig& rnic, const toml::node& node, const std::string& key) {

@@ -29,4 +29,13 @@ std::int64_t get_int(const toml::node& node, const std::string& key, std::int64_
     return number->get();
 }
 
+bool is_second_of(const toml::node& node, const std::string& key, std::string_view first,
+                  std::string_view second) {
+    const std::string text = get_string(node, key);
+    if (text != first && text != second) {
+        throw_at(node, fmt::format("'{}' must be \"{}\" or \"{}\"", key, first, second));
+    }
+    return text == second;
+}
+
 }  // namespace urnic::daemon

@@ -53,6 +53,9 @@ void read_table(const toml::table& table, const std::string& title, const Key<Ta
 /// The value of a key; a mistake when it is of another kind, or out of range.
 [[nodiscard]] std::string get_string(const toml::node& node, const std::string& key);
 [[nodiscard]] bool get_bool(const toml::node& node, const std::string& key);
+/// Of two words; returns whether it is the second.
+[[nodiscard]] bool is_second_of(const toml::node& node, const std::string& key, std::string_view first,
+                                std::string_view second);
 [[nodiscard]] std::int64_t get_int(const toml::node& node, const std::string& key, std::int64_t least,
                                    std::int64_t most);
 
