@@ -36,7 +36,9 @@ class HostileDaemon(with_daemon.WithDaemon):
     def believe(self, socket, rounds, seed):
         # Where it is built for a sanitizer: the shim stands before its runtime in the list of libraries and allocates nothing.
         environment = dict(harness.clean_environment(), ASAN_OPTIONS="verify_asan_link_order=0")
-        return harness.start([harness.URNIC, "run", "--socket", socket, "--", BELIEVER, str(rounds), str(seed)], env=environment)
+        # `urnic run` asks the real daemon: connections to the liar are the program's alone.
+        program = ["/usr/bin/env", f"URNIC_RUN_DIR={socket.parent}", BELIEVER, str(rounds), str(seed)]
+        return harness.start([harness.URNIC, "run", "--socket", self.socket, "--", *program], env=environment)
 
     def test_a_daemon_that_tells_the_truth(self):
         _, socket = self.start_liar("truthful")

@@ -116,6 +116,16 @@ int drain(Cq& cq, int wanted, Take take) {
     return got;
 }
 
+inline int take(Cq& cq, int num_entries, struct ibv_wc* wc) {
+    cq.lock.lock();
+    const int got = drain(cq, num_entries, [&wc](const abi::Cqe& cqe) { fill(*wc++, cqe); });
+    if (got == num_entries) {
+        notify_rest(cq);
+    }
+    cq.lock.unlock();
+    return got;
+}
+
 }  // namespace
 
 bool has_completion(const Cq& cq) {
@@ -150,17 +160,14 @@ int poll_cq(struct ibv_cq* ibv_cq, int num_entries, struct ibv_wc* wc) {
     if (num_entries <= 0) {
         return 0;
     }
-    cq.lock.lock();
-    const int got = drain(cq, num_entries, [&wc](const abi::Cqe& cqe) { fill(*wc++, cqe); });
-    if (got == num_entries) {
-        notify_rest(cq);
-    }
-    cq.lock.unlock();
+    int got = take(cq, num_entries, wc);
     if (got == 0) {
-        poll_missed(cq);
+        if (poll_missed(cq)) {
+            got = take(cq, num_entries, wc);
+        }
         // An rsocket that waits for its peer's credit has nothing outstanding that could be flushed: the
         // error of its CQ is what ends it.
-        if (cq.is_librdmacms && session.state_relaxed() == SessionState::kDead) [[unlikely]] {
+        if (got == 0 && cq.is_librdmacms && session.state_relaxed() == SessionState::kDead) [[unlikely]] {
             errno = EIO;
             return -1;
         }

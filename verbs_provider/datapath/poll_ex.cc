@@ -24,6 +24,18 @@ bool advance(Cq& cq) {
     return true;
 }
 
+/// Where there is a completion, the CQ stays locked until end_poll().
+bool begin_poll(Cq& cq) {
+    cq.lock.lock();
+    cq.has_wallclock = false;
+    if (advance(cq)) {
+        cq.poller.store(pthread_self(), std::memory_order_relaxed);
+        return true;
+    }
+    cq.lock.unlock();
+    return false;
+}
+
 int start_poll(struct ibv_cq_ex* ibv_cq, struct ibv_poll_cq_attr* attr) {
     Cq& cq = *cq_of(ibv_cq);
     const Session& session = *cq.context->session;
@@ -33,15 +45,7 @@ int start_poll(struct ibv_cq_ex* ibv_cq, struct ibv_poll_cq_attr* attr) {
     if (session.state_relaxed() == SessionState::kForkedChild) [[unlikely]] {
         return EIO;
     }
-    cq.lock.lock();
-    cq.has_wallclock = false;
-    if (advance(cq)) {
-        cq.poller.store(pthread_self(), std::memory_order_relaxed);
-        return 0;
-    }
-    cq.lock.unlock();
-    poll_missed(cq);
-    return ENOENT;
+    return begin_poll(cq) || (poll_missed(cq) && begin_poll(cq)) ? 0 : ENOENT;
 }
 
 int next_poll(struct ibv_cq_ex* cq) { return advance(*cq_of(cq)) ? 0 : ENOENT; }

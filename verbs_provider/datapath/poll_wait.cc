@@ -94,8 +94,8 @@ void sleep_on(const PollWait& wait, const std::atomic<std::uint32_t>& word, std:
     errno = saved;
 }
 
-/// A step on the way to sleep, see PollWait.
-void go_to_sleep(PollWait& wait, Cq& cq, std::uint64_t now_ns) {
+/// A step on the way to sleep, see PollWait. Returns whether it slept.
+bool go_to_sleep(PollWait& wait, Cq& cq, std::uint64_t now_ns) {
     const std::atomic<std::uint32_t>& word = cq.context->session->wake_word();
     const bool begins = wait.turns == 0;
     if (begins) {
@@ -111,11 +111,13 @@ void go_to_sleep(PollWait& wait, Cq& cq, std::uint64_t now_ns) {
         cq.rings.header().sleepers.fetch_or(wait.bit, std::memory_order_seq_cst);
         cq.lock.unlock();
     } else if (wait.turns == 3) {
+        wait.turns = 0;
         if (cq.context->session->state() == SessionState::kLive) {
             sleep_on(wait, word, now_ns);
+            return true;
         }
-        wait.turns = 0;
     }
+    return false;
 }
 
 void yield(PollWait& wait, std::uint64_t now_ns) {
@@ -143,10 +145,10 @@ bool worker_is_here(const Session& session) {
 
 }  // namespace
 
-void poll_missed(Cq& cq) {
+bool poll_missed(Cq& cq) {
     const bool is_dead = cq.context->session->state_relaxed() == SessionState::kDead;
     if (!is_dead && cq.context->session->daemon().cores_shared.load(std::memory_order_relaxed) == 0) {
-        return;
+        return false;
     }
     PollWait& wait = this_wait;
     const std::uint64_t now_ns = poll_clock_ns();
@@ -160,20 +162,21 @@ void poll_missed(Cq& cq) {
             errno = saved;
         }
         wait.left_at_ns = poll_clock_ns();
-        return;
+        return waits;
     }
     note_row(wait, cq, now_ns);
+    bool gave_way = true;
     if (wait.yields.contended(now_ns)) {
         // A thread that does other work is one that computes: it needs no turn of anybody's, nor gives one.
-        if (waits && (!wait.spin.should_poll(now_ns) || worker_is_here(*cq.context->session))) {
-            go_to_sleep(wait, cq, now_ns);
-        }
+        const bool sleeps = waits && (!wait.spin.should_poll(now_ns) || worker_is_here(*cq.context->session));
+        gave_way = sleeps && go_to_sleep(wait, cq, now_ns);
     } else if (wait.vain_yields >= kVainYields) {
-        go_to_sleep(wait, cq, now_ns);
+        gave_way = go_to_sleep(wait, cq, now_ns);
     } else {
         yield(wait, now_ns);
     }
     wait.left_at_ns = poll_clock_ns();
+    return gave_way;
 }
 
 }  // namespace urnic::provider
