@@ -156,7 +156,8 @@ def lanes(mode, names):
     later = ["nice", "-n", "10"]
     suites = {"URNIC_SUITES": str(BUILD / "suites")}
     interop = {"URNIC_INTEROP": str(BUILD / "interop.xml")}
-    return [[Stage("tests", "Suites unit, sim and e2e", meson_test("tests"), environment=GTEST),
+    return [[Stage("tests", "Suites unit, sim and e2e", meson_test("tests", "--no-suite", "vm"), environment=GTEST),
+             Stage("vm", "Suite vm: virtual machines", meson_test("vm", "--suite", "vm", "--num-processes", "1")),
              Stage("suites", "Suites of others", ["scripts/suites", "--short"], environment=suites),
              Stage("interop", "Linux rxe as the peer", ["scripts/interop"], environment=interop)],
             [Stage("asan", "ASan and UBSan", ["scripts/sanitize", "asan"], later),
@@ -202,7 +203,7 @@ def main():
     report = ["/usr/bin/python3", "scripts/report.py", "--skips", "tests/skips.txt", "--logs", logs]
     if mode == "whole":
         report += ["--suites", BUILD / "suites", "--interop", BUILD / "interop.xml", "--checks", "lint", "fuzz", "--",
-                   f"{BUILD}:tests", f"{BUILD}-asan:asan", f"{BUILD}-tsan:tsan"]
+                   f"{BUILD}:tests", f"{BUILD}:vm", f"{BUILD}-asan:asan", f"{BUILD}-tsan:tsan"]
     else:
         report += [*(["--checks", "demo"] if mode == "quick" else []), "--", f"{BUILD}:quick"]
     return subprocess.run(report, cwd=TOP, check=False).returncode

@@ -21,6 +21,7 @@
 namespace urnic::provider {
 
 struct Cq;
+struct Pd;
 struct Qp;
 
 /// A zeroed object, or nullptr with errno set to ENOMEM. Ended by free_object().
@@ -109,6 +110,7 @@ struct Context {
     EventQueue events;  // between the two
     // Objects; the mutex guards the lists and changes to the QP table.
     Mutex objects_mutex;
+    Pd* pds;  // librdmacm forgets one that the daemon did not end: it is found here
     Cq* cqs;
     Qp* qps;
     Channel* channels;
@@ -127,6 +129,8 @@ struct Td {
 /// A protection domain, or a parent domain: then `parent_of` is the domain it stands for.
 struct Pd {
     struct ibv_pd pd;
+    Pd* previous;  // in the context's list, unless it is a parent domain or was imported
+    Pd* next;
     Pd* parent_of;
     Td* td;
     // The application's allocators for objects of this parent domain; nullptr: the heap.

@@ -309,12 +309,13 @@ int exchange(CmChannel& channel, abi::CmCommandRequest& request, abi::CmCommandR
         }
         // EAGAIN: another thread was first.
         if (error != EAGAIN || request.command != RDMA_USER_CM_CMD_GET_EVENT) {
-            if (error == EIO && ends_something(request.command)) {
-                // With the daemon it has gone already; no event was reported that is not acknowledged.
+            if (ends_something(request.command)) {
+                // It has gone already, with the daemon or before; no event was reported that is not
+                // acknowledged. librdmacm itself drops ids and groups whatever the answer.
                 reply.out_bytes = sizeof(rdma_ucm_destroy_id_resp);
                 (void)take_cm_answer(place_of(channel), request.command, request.body, request.in_bytes,
                                      reply.body, reply.out_bytes);
-                return 0;
+                return error == EIO || request.command == RDMA_USER_CM_CMD_DESTROY_ID ? 0 : error;
             }
             forget_refused_join(request.command, request.body, request.in_bytes);
             return error;

@@ -22,6 +22,8 @@ struct ibv_pd* alloc_pd(struct ibv_context* ibv_context) {
     }
     pd->pd.context = ibv_context;
     pd->pd.handle = reply.handle;
+    Guard guard(context->objects_mutex);
+    link(context->pds, pd);
     return &pd->pd;
 }
 
@@ -42,10 +44,14 @@ int dealloc_pd(struct ibv_pd* ibv_pd) {
         free_object(pd);
         return 0;
     }
-    Session* session = context_of(ibv_pd->context)->session;
-    const int error = session->call_handle(abi::Op::kDeallocPd, ibv_pd->handle);
-    if (session->is_refusal(error)) {
+    Context* context = context_of(ibv_pd->context);
+    const int error = context->session->call_handle(abi::Op::kDeallocPd, ibv_pd->handle);
+    if (context->session->is_refusal(error)) {
         return error;
+    }
+    {
+        Guard guard(context->objects_mutex);
+        unlink_from(context->pds, pd);
     }
     free_object(pd);
     return 0;
