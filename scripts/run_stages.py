@@ -157,7 +157,8 @@ def lanes(mode, names):
     suites = {"URNIC_SUITES": str(BUILD / "suites")}
     interop = {"URNIC_INTEROP": str(BUILD / "interop.xml")}
     return [[Stage("tests", "Suites unit, sim and e2e", meson_test("tests", "--no-suite", "vm"), environment=GTEST),
-             Stage("vm", "Suite vm: virtual machines", meson_test("vm", "--suite", "vm", "--num-processes", "1")),
+             Stage("vm", "Suite vm: virtual machines", meson_test("vm", "--suite", "vm", "--num-processes", "1"),
+                   environment=GTEST),
              Stage("suites", "Suites of others", ["scripts/suites", "--short"], environment=suites),
              Stage("interop", "Linux rxe as the peer", ["scripts/interop"], environment=interop)],
             [Stage("asan", "ASan and UBSan", ["scripts/sanitize", "asan"], later),
