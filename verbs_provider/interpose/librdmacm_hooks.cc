@@ -311,7 +311,7 @@ int exchange(CmChannel& channel, abi::CmCommandRequest& request, abi::CmCommandR
         if (error != EAGAIN || request.command != RDMA_USER_CM_CMD_GET_EVENT) {
             if (ends_something(request.command)) {
                 // It has gone already, with the daemon or before; no event was reported that is not
-                // acknowledged. librdmacm itself drops ids and groups whatever the answer.
+                // acknowledged. librdmacm drops its ids of its own and all groups whatever the answer.
                 reply.out_bytes = sizeof(rdma_ucm_destroy_id_resp);
                 (void)take_cm_answer(place_of(channel), request.command, request.body, request.in_bytes,
                                      reply.body, reply.out_bytes);
