@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE.parent.parent / "tests/e2e"))
 import harness
 import netns
 
-harness.SLEEPING_CLOCK = None
+harness.PRELOADS.clear()
 PORT = 18700
 # (what, program, column behind the size, digits)
 FIGURES = (

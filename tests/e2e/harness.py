@@ -27,10 +27,11 @@ URNIC = str(BUILD / "urnic")
 ABI_VERSION = int(next(line.split("=")[1].strip(" ;\n")
                        for line in (SOURCE / "abi/control.h").read_text(encoding="utf-8").splitlines()
                        if "kAbiVersion" in line and "=" in line))
-# Preloaded into perftest's tools: their measurements of the clock sleep instead of spinning (its source says more). Benchmarks set this
-# to None: theirs run as they are.
-SLEEPING_CLOCK = BUILD / "tests/e2e/libsleeping_clock.so"
-PERFTEST_TOOL = re.compile(r"(?:^|[/ ])ib_(?:write|read|send|atomic)_(?:bw|lat)\b")
+# (programs, what is preloaded into them; the sources say why). Benchmarks empty this: theirs run as they are.
+PRELOADS = [
+    (re.compile(r"(?:^|['/ ])ib_(?:write|read|send|atomic)_(?:bw|lat)\b"), BUILD / "tests/e2e/libsleeping_clock.so"),
+    (re.compile(r"(?:^|['/ ])rping\b"), BUILD / "tests/e2e/libkept_channel.so"),
+]
 # Long enough for a busy machine; what hangs is ended then.
 PATIENCE_S = 120
 
@@ -48,10 +49,11 @@ def clean_environment():
     return {name: value for name, value in os.environ.items() if name not in unwanted}
 
 
-def with_sleeping_clock(environment):
-    if SLEEPING_CLOCK is None or not SLEEPING_CLOCK.exists():
+def with_preloads(command, environment):
+    wanted = [str(library) for programs, library in PRELOADS if any(map(programs.search, command)) and library.exists()]
+    if not wanted:
         return environment
-    return {**environment, "LD_PRELOAD": ":".join(filter(None, [environment.get("LD_PRELOAD"), str(SLEEPING_CLOCK)]))}
+    return {**environment, "LD_PRELOAD": ":".join(filter(None, [environment.get("LD_PRELOAD"), *wanted]))}
 
 
 class Result:
@@ -74,8 +76,7 @@ def start(command, **options):
     options.setdefault("env", clean_environment())
     options.setdefault("preexec_fn", default_signals)
     command = [str(word) for word in command]
-    if any(map(PERFTEST_TOOL.search, command)):
-        options["env"] = with_sleeping_clock(options["env"])
+    options["env"] = with_preloads(command, options["env"])
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True, **options)
 

@@ -60,7 +60,7 @@ class ShownCommands(harness.TestCase):
         self.environment = {**harness.clean_environment(), "PATH": f"{sleep.parent}:{harness.BUILD}:{os.environ['PATH']}"}
 
     def start(self, command):
-        process = harness.start(["sh", "-c", command], cwd=self.dir, env=harness.with_sleeping_clock(self.environment))
+        process = harness.start(["sh", "-c", command], cwd=self.dir, env=self.environment)
         self.addCleanup(harness.end_group, process)
         return process
 
