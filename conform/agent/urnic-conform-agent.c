@@ -614,6 +614,15 @@ static void run_session(int listener, pid_t parent) {
     _exit(0);
 }
 
+/* One that is just ending is waited for: its tester has gone, and the next one may be here. */
+static int is_busy(pid_t session) {
+    for (int turns = 0; turns < 100; turns++) {
+        if (waitpid(session, NULL, WNOHANG) != 0) return 0;
+        usleep(10000);
+    }
+    return 1;
+}
+
 int main(int argc, char **argv) {
     const char *address = NULL, *port = "18590";
     for (int option; (option = getopt(argc, argv, "a:p:h")) != -1;) {
@@ -634,7 +643,7 @@ int main(int argc, char **argv) {
     for (pid_t session = 0;;) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0) continue;
-        if (session > 0 && waitpid(session, NULL, WNOHANG) == 0) {
+        if (session > 0 && is_busy(session)) {
             static const char busy[] = "error 16 another tester is connected\n";
             (void)!send(fd, busy, sizeof busy - 1, MSG_NOSIGNAL);
             close(fd);

@@ -101,7 +101,7 @@ CONFORM_CASE_IN(LiveRecovery, ResponderHoldsOrDiscards, "9.7.5.1.2",
     measured("from the gap to the NAK", duration_text(nak->time > begin ? nak->time - begin : 0));
     peer(write_only(2000, 8));
     std::uint32_t acknowledged = 2000;
-    for (const SeenFrame& frame : frames_until_silence(5 * bench().tolerance().settle_ns)) {
+    for (const SeenFrame& frame : frames_until_silence(bench().tolerance().patience_ns)) {
         acknowledged = std::max(acknowledged, frame_header(frame.bytes).psn.value());
     }
     measured("of 3 packets behind the gap", std::to_string(acknowledged - 2000) + " kept");

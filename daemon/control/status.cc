@@ -92,6 +92,11 @@ void write_cm(JsonWriter& json, const cm::Manager& manager, bool sees_all) {
 void write_pfc(JsonWriter& json, const ControlState& control, dataplane::Device& device) {
     std::array<TimeNs, wire::kPriorities> paused_ns{};
     std::uint8_t paused = 0;
+    // Read before: a pause that is counted is in the state, too.
+    std::array<std::uint64_t, wire::kPriorities> rx_pause{};
+    for (std::uint32_t index = 0; index < wire::kPriorities; ++index) {
+        rx_pause[index] = device.pfc_counters.priorities[index].rx_pause.value();
+    }
     control.workers[0]->call([&] {
         const TimeNs now = clock_now();
         device.pfc_receiver.expire(now);
@@ -108,7 +113,7 @@ void write_pfc(JsonWriter& json, const ControlState& control, dataplane::Device&
                 json.object({}, [&] {
                     json.value("paused", (paused >> index & 1U) != 0);
                     json.value("paused_us", paused_ns[index] / 1000);
-                    json.value("rx_pause", counters.rx_pause.value());
+                    json.value("rx_pause", rx_pause[index]);
                     json.value("rx_resume", counters.rx_resume.value());
                     json.value("rx_ignored", counters.rx_ignored.value());
                     json.value("watchdog", counters.watchdog.value());

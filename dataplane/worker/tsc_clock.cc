@@ -28,6 +28,11 @@ struct Reading {
     std::uint64_t ticks;
 };
 
+/// Within 1/64.
+bool is_near(std::uint64_t rate, std::uint64_t other) {
+    return rate > other - other / 64 && rate < other + other / 64;
+}
+
 /// Both clocks at the same moment: of a few readings the quickest, since a thread may lose its core in one.
 Reading read_both() {
     constexpr int kTries = 4;
@@ -64,10 +69,12 @@ void TscClock::anchor() {
     const Reading reading = read_both();
     const std::uint64_t ticks = reading.ticks - anchor_ticks_;
     const auto measured = static_cast<std::uint64_t>((Wide{reading.ns - anchor_ns_} << 32U) / ticks);
-    // Further off than any rounding: the machine was stopped, or the counter was set.
-    if (measured > nominal_q32_ - nominal_q32_ / 64 && measured < nominal_q32_ + nominal_q32_ / 64) {
+    // Further off than any rounding: the machine was stopped, or the counter was set, unless the interval
+    // before says the same. The EAL's estimate is wrong where its thread lost its core in the middle of it.
+    if (is_near(measured, nominal_q32_) || is_near(measured, measured_q32_)) {
         ns_per_tick_q32_ = measured;
     }
+    measured_q32_ = measured;
     anchored_for_ticks_ = std::min(anchored_for_ticks_ * kPartGrowth, ticks_per_second_);
     anchor_ns_ = reading.ns;
     anchor_ticks_ = reading.ticks;

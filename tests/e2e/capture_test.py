@@ -6,6 +6,7 @@ import pwd
 import re
 import signal
 import subprocess
+import time
 import unittest
 
 import harness
@@ -57,10 +58,10 @@ class Captures(with_daemon.WithDaemon):
 
     def transfer_until_ended(self, process, *words):
         """Whoever captures has enough after some transfers, and ends."""
-        for _ in range(10):
-            if process.poll() is None:
-                self.transfer(*words)
-        self.assertTrue(harness.wait_until(lambda: process.poll() is not None, 20), "it captured on")
+        deadline = time.monotonic() + harness.PATIENCE_S
+        while process.poll() is None and time.monotonic() < deadline:
+            self.transfer(*words)
+        self.assertIsNotNone(process.poll(), "it captured on")
 
     def fault(self, *words):
         self.assert_ok(self.urnic("fault", *words, "--socket", self.socket))
@@ -72,7 +73,7 @@ class Files(Captures):
     def test_both_ends_of_a_transfer(self):
         file = self.dir / "both.pcapng"
         capture = self.begin_to(file)
-        self.transfer("-s", 10_000)
+        self.transfer("-s", 10_000, "-u", 18)  # patience for a worker that does not run: nothing is sent twice
         text = self.end(capture).err
         rows = tshark(file, "frame.interface_name", "frame.packet_flags_direction", "infiniband.bth.opcode", "frame.comment",
                       "frame.encap_type", display="infiniband.bth.opcode >= 6 && infiniband.bth.opcode <= 11")
@@ -88,11 +89,14 @@ class Files(Captures):
         for row in received:
             self.assertRegex(row[3], r"^fate=delivered qpn=0x[0-9a-f]+ state=RT[RS] expected_psn=\d+ next_psn=\d+$")
         self.assertRegex(text, r"urnic capture: urnic0: \d+ packets, urnic1: \d+ packets; \d+ are in .*both\.pcapng")
-        # In the order of time, with every right check, also to our own eyes.
-        times = [float(time) for (time,) in tshark(file, "frame.time_epoch")]
-        self.assertEqual(times, sorted(times))
+        # Each worker's in the order of time (one that does not run may hand over later than the reader waits), with every right check,
+        # also to our own eyes.
+        rows = tshark(file, "frame.interface_name", "frame.time_epoch")
+        for device in ("urnic0", "urnic1"):
+            times = [float(time) for name, time in rows if name == device]
+            self.assertEqual(times, sorted(times))
         lines = self.run_ok([harness.URNIC, "decode", file]).out.splitlines()
-        self.assertEqual(len(lines), len(times))
+        self.assertEqual(len(lines), len(rows))
         self.assertEqual([line for line in lines if " RC " in line and "icrc=good" not in line], [])
         self.assertRegex(lines[-1], r"\(fate=\S+.*\)$")
 
@@ -102,7 +106,7 @@ class Files(Captures):
         file = self.dir / "faults.pcapng"
         before = self.counters()
         capture = self.begin_to(file, "--snaplen", 96)
-        self.transfer("-s", 20_000, "-u", 12)
+        self.transfer("-s", 20_000, "-u", 17)
         self.end(capture)
         after = self.counters()
         grown = {name: after[name] - before[name] for name in after}
@@ -134,7 +138,7 @@ class Files(Captures):
         self.fault("add", "corrupt", "--count", "1", "--offset", "payload")
         file = self.dir / "drops.pcapng"
         capture = self.begin_to(file, "urnic1")
-        self.transfer("-s", 100, "-u", 12)
+        self.transfer("-s", 100, "-u", 17)
         self.end(capture)
         drops = [comment for (comment,) in tshark(file, "frame.comment") if "fate=dropped" in comment]
         self.assertEqual([re.search(r"drop=(\S+)", drop)[1] for drop in drops], ["rx_icrc_encapsulated"])
@@ -158,7 +162,7 @@ class Files(Captures):
 
     def test_text(self):
         capture = self.begin("-c", 20)
-        self.transfer("-s", 100)
+        self.transfer_until_ended(capture, "-s", 100)
         result = harness.finish(capture)
         self.assert_ok(result)
         lines = result.out.splitlines()
@@ -176,7 +180,8 @@ class Files(Captures):
         self.assertFalse(first.exists())
         for file in files:
             self.assertLessEqual(file.stat().st_size, 1_001_000)
-            self.assertGreater(len(tshark(file, "frame.number")), 100)
+        self.assertGreater(len(tshark(files[0], "frame.number")), 100)
+        self.assertGreater(len(tshark(files[1], "frame.number")), 0)
 
 
 class Ends(Captures):
@@ -202,12 +207,14 @@ class Ends(Captures):
         self.assertIn("small.pcapng cannot be written any more: No space left on device", result.err)
         # What is there is readable up to the cut.
         decoded = self.urnic("decode", file)
-        self.assertEqual(decoded.returncode, 1)
         self.assertGreater(len(decoded.out.splitlines()), 10)
-        self.assertIn("small.pcapng: offset ", decoded.err)
+        # Seldom the disk is full just behind a packet.
+        is_cut = decoded.returncode == 1
+        self.assertIn(decoded.returncode, (0, 1))
+        self.assertEqual("small.pcapng: offset " in decoded.err, is_cut)
         shown = harness.run(["tshark", "-n", "-r", file])
         self.assertEqual(len(shown.out.splitlines()), len(decoded.out.splitlines()))
-        self.assertIn("cut short in the middle of a packet", shown.err)
+        self.assertEqual("cut short in the middle of a packet" in shown.err, is_cut)
 
     def test_a_reader_that_stalls(self):
         # Nobody reads the pipe; the RNICs go on, and the buffer fills.

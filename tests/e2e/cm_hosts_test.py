@@ -51,27 +51,28 @@ class Hosts(cm_test.CmCase):
         _, client = self.connect(program, f"{program} -i 50 -o read,write {SERVER}", server_ends=False, env=environment)
         self.assertIn("Client exit with status 'OK'", client.out + client.err)
 
-    def test_fio(self):
-        common = "--ioengine=rdma --port=7654 --bs=64k --size=8m --name"
-        for verb in ("write", "read"):
-            self.connect(f"fio {common}=server --rw=read --iodepth=8",
-                         f"fio {common}=client --hostname={SERVER} --verb={verb} --rw=write --iodepth=4")
-
-    def test_fio_send_verified(self):
+    def fio(self, server, client):
         """fio asks for no RNR retries, and waits for ever once it has run into one. So there are receives for all messages;
         who is so slow that they are not posted after half a second, when fio's client begins, has another try."""
-        common = "--ioengine=rdma --port=7654 --bs=64k --size=1m --verify=crc32c --name"
+        common = "--ioengine=rdma --port=7654 --bs=64k"
         for _ in range(5):
             before = refused_by_rnr()
             try:
-                self.connect_once(f"fio {common}=server --rw=read --iodepth=32",
-                                  f"fio {common}=client --hostname={SERVER} --verb=send --rw=write --iodepth=4 --do_verify=0 "
-                                  "--verify_state_save=0", timeout=20)
+                self.connect_once(f"fio {common} --name=server --rw=read {server}",
+                                  f"fio {common} --name=client --hostname={SERVER} --rw=write --iodepth=4 {client}", timeout=20)
                 return
             except AssertionError:
                 if refused_by_rnr() == before:
                     raise
         self.fail("receives were late five times")
+
+    def test_fio(self):
+        for verb in ("write", "read"):
+            self.fio("--size=8m --iodepth=8", f"--size=8m --verb={verb}")
+
+    def test_fio_send_verified(self):
+        verified = "--size=1m --verify=crc32c"
+        self.fio(f"{verified} --iodepth=32", f"{verified} --verb=send --do_verify=0 --verify_state_save=0")
 
 
 if __name__ == "__main__":

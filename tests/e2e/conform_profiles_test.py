@@ -16,16 +16,24 @@ class Own(conform_test.Hosts):
     def extra(self):
         return f'profile = "{self.profile}"\n' if self.profile else ""
 
-    def test_its_ways(self):
-        self.start_agent()
+    def judged(self):
+        """(verdicts, ways) of one run."""
         document = self.results(*CASES, status=None)
         verdicts = {case["name"]: case["verdict"] for case in document["cases"]}
-        self.assertIn(verdicts.pop("ResponderHeader.MigReq"), (self.mig_req, "inconclusive"))
-        self.assertEqual({*verdicts, "ResponderHeader.MigReq"}, set(CASES))
-        self.assertLessEqual(set(verdicts.values()), {"informational", "passed", "inconclusive"}, document)
+        self.assertEqual(set(verdicts), set(CASES))
+        for name, verdict in verdicts.items():
+            right = {self.mig_req} if name == "ResponderHeader.MigReq" else {"informational", "passed"}
+            self.assertIn(verdict, right | {"inconclusive"}, document)
         measured = {each["what"]: each["value"] for case in document["cases"] for each in case["measurements"]}
-        self.assertEqual((measured["MigReq"], measured["of 3 packets behind the gap"], measured["CNP"] != "none", measured["CNPs beside a NAK"]),
-                         self.ways)
+        return verdicts, tuple(measured.get(what) for what in ("MigReq", "of 3 packets behind the gap", "CNP", "CNPs beside a NAK"))
+
+    def test_its_ways(self):
+        self.start_agent()
+        for _ in range(5):  # a case that was played again, after a pause of this machine, is inconclusive and measures nothing
+            verdicts, (mig_req, kept, cnp, beside_a_nak) = self.judged()
+            if "inconclusive" not in verdicts.values():
+                break
+        self.assertEqual((mig_req, kept, cnp != "none", beside_a_nak), self.ways)
         self.assertEqual(self.a.status().get("profile", ""), self.profile)
 
 

@@ -128,8 +128,12 @@ class Resumed(Hosts):
         files = []
         for name, cases in (("one", ["RequesterAcks.Ghost"]), ("two", ["RequesterAcks", "LiveTimers.AckLatency"])):
             files.append(self.dir / f"{name}.json")
-            result = self.conform("--json", files[-1], "--label", f"device <{name}>", "--evidence", self.dir / name, *cases)
-            self.assertEqual(result.returncode, 0, result)
+            for _ in range(5):  # a case that was played again, after a pause of this machine, is inconclusive
+                result = self.conform("--json", files[-1], "--label", f"device <{name}>", "--evidence", self.dir / name, *cases)
+                self.assertEqual(result.returncode, 0, result)
+                verdicts = {case["verdict"] for case in json.loads(files[-1].read_text(encoding="utf-8"))["cases"]}
+                if "inconclusive" not in verdicts:
+                    break
         page, table, evidence = (self.dir / name for name in ("matrix.html", "matrix.md", "seen.md"))
         words = [harness.URNIC, "conform", "matrix", *files]
         self.assert_ok(harness.run([*words, "--html", page, "--markdown", table, "--markdown-evidence", evidence]), "matrix")

@@ -4,6 +4,7 @@ A test file ends with `harness.main()`. Meson runs it with the build directory i
     URNIC_BUILD=build /usr/bin/python3 tests/e2e/FILE.py [Class[.test_name]]
 """
 
+import collections
 import contextlib
 import fcntl
 import math
@@ -115,6 +116,9 @@ def run(command, timeout=PATIENCE_S, **options):
     return finish(start(command, **options), timeout)
 
 
+_claims = collections.deque(maxlen=200)
+
+
 def free_port():
     """A TCP port that nobody uses. None of those that the kernel gives to connections: one of another test's could have it
     before the program that is to listen on it has started."""
@@ -122,9 +126,17 @@ def free_port():
         first_given = int(text.read().split()[0])
     while True:
         port = random.randrange(min(10_000, first_given // 2), first_given)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("", port))
-            return port
+        # No other test takes it before the program listens: an abstract name belongs to the network namespace as a port does.
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0urnic-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("", port))
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        return port
 
 
 def listening(port, pid):

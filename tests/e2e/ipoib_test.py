@@ -22,8 +22,7 @@ class Member:
         self.test, self.rnic, self.number = test, rnic, number
         self.namespace = f"ipoib{os.getpid()}{number}"
         self.ip = f"10.9.0.{number}"
-        netns.ip("netns", "add", self.namespace)
-        test.addCleanup(netns.ip, "netns", "del", self.namespace)
+        netns.add_namespace(test, self.namespace)
         self.program = None
         self.start(*options)
         test.addCleanup(self.stop)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import tempfile
 
 import harness
@@ -51,7 +52,7 @@ class Status(with_daemon.WithDaemon):
     def test_views(self):
         held = harness.start(self.pingpong("urnic0", harness.free_port()))
         self.addCleanup(harness.end_group, held)
-        found = harness.wait_until(lambda: "ibv_rc_pingpong" in self.page("qps"))
+        found = harness.wait_until(lambda: re.search(r"\n  urnic0 +\d+ +RC +INIT .*ibv_rc_pingpong", self.page("qps")))
         self.assertTrue(found, self.page("qps"))
         self.assertRegex(self.page("qps", "urnic0"), r"\n  urnic0 +\d+ +RC +INIT ")
         self.assertEqual(self.page("qps", "urnic1"), "There are no QPs.\n")

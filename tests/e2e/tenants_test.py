@@ -122,7 +122,7 @@ class Status(WithAttacker):
         for seen in json.loads(self.attack("objects")):
             text = json.dumps(seen)
             for qpn in self.qpns:
-                self.assertNotIn(str(qpn), text, "a number of the victim's QPs")
+                self.assertNotRegex(text, rf"\b{qpn}\b", "a number of the victim's QPs")
             status = seen["status"]
             self.assertEqual([client["uid"] for client in status["clients"]], [pwd.getpwnam("nobody").pw_uid])
             self.assertEqual([[qp["device"] for qp in client["qps"]] for client in status["clients"]], [["urnic0"]])

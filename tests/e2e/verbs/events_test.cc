@@ -160,7 +160,7 @@ TEST_F(PortEvents, NothingGoesThroughAPortThatIsDown) {
 TEST_F(PortEvents, AConnectionThatWaitsLongEnoughGoesOn) {
     const Endpoint a("urnic0");
     const Endpoint b("urnic1");
-    connect(a, b, {.timeout = 14, .retry_cnt = 7});
+    connect(a, b, {.timeout = 18, .retry_cnt = 7});
     fill(a.at(0), 64, 1);
     set_port("urnic0", "down");
     ibv_sge sge = a.sge(0, 64);

@@ -36,11 +36,15 @@ ibv_ah_attr to_gid(const Endpoint& peer, std::uint16_t lid) {
     return attr;
 }
 
+/// Whether somebody answers: then there is patience for a peer whose worker does not run.
+enum class Peer : std::uint8_t { kSilent, kAnswers };
+
 /// Takes a QP of any type to RTS; what it sends goes where `where` says.
-void rts(const Endpoint& endpoint, std::uint32_t peer_qp_num, const ibv_ah_attr& where) {
+void rts(const Endpoint& endpoint, std::uint32_t peer_qp_num, const ibv_ah_attr& where,
+         Peer peer = Peer::kSilent) {
     PathOptions path;
-    path.retry_cnt = 1;
-    path.timeout = 10;  // 4 ms
+    path.retry_cnt = peer == Peer::kAnswers ? 7 : 1;
+    path.timeout = peer == Peer::kAnswers ? 18 : 10;  // 1 s, or 4 ms
     ASSERT_EQ(to_init(endpoint, path), 0);
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_RTR;
@@ -149,8 +153,8 @@ TEST(IbLink, ConnectionsWithAndWithoutAGrh) {
             const EndpointOptions options{.type = type};
             const Endpoint a("urnic0", options);
             const Endpoint b("urnic1", options);
-            rts(a, b.qp->qp_num, has_grh ? to_gid(b, kLidB) : to_lid(kLidB, 3));
-            rts(b, a.qp->qp_num, has_grh ? to_gid(a, kLidA) : to_lid(kLidA, 3));
+            rts(a, b.qp->qp_num, has_grh ? to_gid(b, kLidB) : to_lid(kLidB, 3), Peer::kAnswers);
+            rts(b, a.qp->qp_num, has_grh ? to_gid(a, kLidA) : to_lid(kLidA, 3), Peer::kAnswers);
             std::memset(a.at(0), 0x5a, kLength);
             b.post_recv(1, {b.sge(0, kLength)});
             send(a, 0);

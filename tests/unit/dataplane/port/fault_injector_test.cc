@@ -395,7 +395,7 @@ TEST(FaultyWorker, ASleepingWorkerWakesForADelayedPacket) {
     rig::Rig rig({});
     Pair pair(rig);
     // Long enough that the worker sleeps meanwhile; the QP's own timer, after 4 s, would be later.
-    const auto rule = activate({.action = Action::kDelay, .count = 1, .delay_ns = 300'000'000});
+    const auto rule = activate({.action = Action::kDelay, .count = 1, .delay_ns = 1'500'000'000});
     set_faults(rig, 0, {rule});
     std::atomic<bool> slept{false};
     std::atomic<bool> done{false};

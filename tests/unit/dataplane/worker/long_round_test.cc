@@ -60,10 +60,11 @@ TEST(LongRounds, AreOfTheProgramWhoseMemoryMadeTheWorkerWait) {
     ASSERT_TRUE(cq.wait());
     // A machine that is busy can make other rounds long, too.
     LongRound round;
-    EXPECT_TRUE(
-        rig::wait_for([&] { return rig.worker(0).take_long_round(round) && round.program.pid == 200; }));
+    EXPECT_TRUE(rig::wait_for([&] {
+        return rig.worker(0).take_long_round(round) && round.program.pid == 200 &&
+               round.longest_turn_ns >= RoundWatch::kLongNs;
+    }));
     EXPECT_EQ(round.program.uid, 2000U);
-    EXPECT_GE(round.longest_turn_ns, RoundWatch::kLongNs);
     EXPECT_GE(round.took_ns, round.longest_turn_ns);
     EXPECT_GE(rig.worker(0).long_rounds(), 1U);
 }

@@ -199,7 +199,7 @@ TEST_P(PauseTest, AQpIsFlushedWhileItWaits) {
 
 TEST_P(PauseTest, TimersDoNotRunOutWhileNothingCanBeSent) {
     TestQp lonely(rig_, *client_, 0, 27, 4, cq_a_);
-    ASSERT_EQ(lonely.connect(b_, 5, 14), 0);  // an ACK timeout of 67 ms, and 7 retries
+    ASSERT_EQ(lonely.connect(b_, 5, 16), 0);  // an ACK timeout of 268 ms, and 7 retries
     abi::QpAttr attr{};
     attr.state = QpState::kErr;
     attr.mask = kQpAttrState;
@@ -211,7 +211,7 @@ TEST_P(PauseTest, TimersDoNotRunOutWhileNothingCanBeSent) {
     ASSERT_TRUE(rig::wait_for([&] {
         TimeNs paused_ns = 0;
         rig_.call(0, [&] { paused_ns = rig_.device(0).pfc_receiver.paused_ns(monotonic_ns(), 0); });
-        return paused_ns > 300'000'000;
+        return paused_ns > 600'000'000;
     }));
     EXPECT_EQ(rig_.count(0, &Counters::local_ack_timeout_err), before);
     EXPECT_FALSE(cq_a_.poll().has_value());
