@@ -8,6 +8,7 @@
 #include "tests/fuzz/input.h"
 #include "ulp/ipoib/codec/announcement.h"
 #include "ulp/ipoib/engine/link.h"
+#include "ulp/ipoib/engine/subnet_client.h"
 
 namespace urnic::fuzz {
 namespace {
@@ -44,7 +45,9 @@ class Host : public Outbox, public RcPort {
         last_frame.assign(header.begin(), header.end());
         last_frame.insert(last_frame.end(), payload.begin(), payload.end());
     }
-    [[nodiscard]] bool join(const Gid& group) override { return groups.insert(group).second; }
+    [[nodiscard]] Progress join(const Gid& group) override {
+        return groups.insert(group).second ? Progress::kDone : Progress::kFailed;
+    }
     void leave(const Gid& group) override { URNIC_CHECK(groups.erase(group) == 1); }
 
     [[nodiscard]] std::uint32_t create_qp() override {
@@ -164,12 +167,94 @@ void step(Link& link, Host& host, Input& input, const LinkConfig& config, std::u
     URNIC_CHECK(link.neighbours() <= kMostNeighbours && link.groups() <= kMostGroups);
 }
 
+/// A subnet administrator whose answers are the requests, damaged.
+class Administrator : public SaPort {
+  public:
+    [[nodiscard]] bool request(const SaMad& mad) override {
+        last.assign(mad.begin(), mad.end());
+        ++requests;
+        return !is_silent;
+    }
+    Bytes last;
+    std::size_t requests = 0;
+    bool is_silent = false;
+};
+
+Gid gid_from(Input& input) {
+    Gid gid{};
+    gid[0] = input.flag() ? std::byte{0xFF} : std::byte{0xFE};
+    gid[15] = static_cast<std::byte>(input.below(6));
+    return gid;
+}
+
+void step_subnet(SubnetClient& client, Administrator& administrator, Input& input, std::uint64_t& now) {
+    switch (input.below(7)) {
+        case 0:
+        case 1: {
+            // Set becomes GetResp, Delete DeleteResp.
+            Bytes answer = octets_from(input, administrator.last);
+            if (answer.size() > 3 && input.flag()) {
+                answer[3] |= std::byte{0x80};
+                answer[3] = answer[3] == std::byte{0x82} ? std::byte{0x81} : answer[3];
+            }
+            client.on_answer(answer);
+            break;
+        }
+        case 2: {
+            const Gid group = gid_from(input);
+            const JoinState state = input.flag() ? JoinState::kFullMember : JoinState::kSendOnlyNonMember;
+            const bool is_done = client.join(group, state) == Progress::kDone;
+            URNIC_CHECK(!is_done || client.group(group)->mlid >= 0xC000);
+            break;
+        }
+        case 3: {
+            const Gid destination = gid_from(input);
+            const bool is_done = client.find_path(destination) == Progress::kDone;
+            URNIC_CHECK(!is_done ||
+                        (client.path(destination)->dlid >= 1 && client.path(destination)->dlid <= 0xBFFF));
+            break;
+        }
+        case 4:
+            client.leave(gid_from(input));
+            break;
+        case 5:
+            client.on_timeout(input.below(8));
+            administrator.is_silent = input.flag();
+            break;
+        default:
+            now += input.number<std::uint16_t>();
+            client.advance(now);
+            static_cast<void>(client.expire_senders());
+            if (input.below(8) == 0) {
+                client.forget();
+            } else if (input.below(8) == 0) {
+                client.leave_all();
+            }
+            break;
+    }
+    URNIC_CHECK(client.take_settled().size() <= SubnetClient::kMostRequests + 1);
+}
+
+void run_subnet(Input& input) {
+    Administrator administrator;
+    SubnetClient client({}, gid_from(input), administrator);
+    std::uint64_t now = 0;
+    for (int steps = 0; !input.empty() && steps < 1000; ++steps) {
+        step_subnet(client, administrator, input, now);
+    }
+    URNIC_CHECK(client.counters().requests <= administrator.requests);
+}
+
 }  // namespace
 }  // namespace urnic::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace urnic::fuzz;  // NOLINT(google-build-using-namespace)
     Input input(data, size);
+    if (input.below(4) == 0) {
+        run_subnet(input);
+        return 0;
+    }
     LinkConfig config;
     config.own = {.qpn = 0x11, .gid = {std::byte{0xFE}, std::byte{0x80}}};
     config.own.gid[15] = std::byte{1};

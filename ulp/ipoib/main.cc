@@ -16,6 +16,8 @@ namespace {
 using urnic::ipoib::ServiceConfig;
 
 constexpr const char* kFooter = R"(All members of a link have one Q_Key, P_Key, MTU and scope.
+On an InfiniBand port Q_Key, MTU and traffic are those of the broadcast group, which the
+subnet administrator has.
 The link ends with this program; SIGUSR1 prints its counters.
 
 Examples:
@@ -44,27 +46,29 @@ int signal_descriptor(std::initializer_list<int> signals) {
 }
 
 void add_options(CLI::App& app, ServiceConfig& config) {
-    app.add_option("-d,--device", config.ud.device, "RDMA device (default: the first)");
-    app.add_option("-p,--port", config.ud.port, "Port of the device")
+    app.add_option("-d,--device", config.port.device, "RDMA device (default: the first)");
+    app.add_option("-p,--port", config.port.port, "Port of the device")
         ->capture_default_str()
         ->check(CLI::Range(1, 255));
     app.add_option("-i,--interface", config.interface, "Name of the TAP device; %d is replaced by a number")
         ->capture_default_str();
-    app.add_option("-g,--gid-index", config.ud.gid_index,
-                   "Index of an IPv6 GID (default: the first link-local one)")
+    app.add_option("-g,--gid-index", config.port.gid_index,
+                   "Index of an IPv6 GID (default: on RoCE the first link-local one)")
         ->check(CLI::Range(0, 255));
-    app.add_option("-m,--mtu", config.ud.mtu, "Octets of an IP packet: path MTU - 4")
-        ->capture_default_str()
+    app.add_option("-m,--mtu", config.mtu, "RoCE: octets of an IP packet, path MTU - 4")
+        ->default_str("2044")
         ->check(CLI::Range(252, static_cast<int>(urnic::ipoib::kLargestUdMtu)));
-    app.add_option("--qkey", config.ud.qkey, "Q_Key of the link")->default_str("0x80001b0b");
-    app.add_option("--pkey-index", config.ud.pkey_index, "Index of the link's P_Key")->capture_default_str();
+    app.add_option("--qkey", config.qkey, "RoCE: Q_Key of the link")->default_str("0x80001b0b");
+    app.add_option("--pkey-index", config.port.pkey_index, "Index of the link's P_Key")
+        ->capture_default_str();
     app.add_option("--scope", config.scope, "Scope of the multicast GIDs (RFC 4391, 4.1)")
         ->capture_default_str()
         ->check(CLI::Range(1, 14));
-    app.add_option("--traffic-class", config.ud.traffic_class, "Traffic class of all datagrams")
+    app.add_option("--traffic-class", config.traffic.traffic_class, "RoCE: traffic class of all datagrams")
         ->capture_default_str();
-    app.add_option("--hop-limit", config.ud.hop_limit, "Hop limit of all datagrams")->capture_default_str();
-    app.add_option("--service-level", config.ud.service_level, "Service level of all datagrams")
+    app.add_option("--hop-limit", config.traffic.hop_limit, "RoCE: hop limit of all datagrams")
+        ->capture_default_str();
+    app.add_option("--service-level", config.traffic.service_level, "RoCE: service level of all datagrams")
         ->capture_default_str()
         ->check(CLI::Range(0, 15));
     app.add_option("--mode", config.is_connected,
@@ -84,7 +88,7 @@ void add_options(CLI::App& app, ServiceConfig& config) {
     app.add_option("--idle", config.idle_seconds, "Seconds after which an unused connection is closed")
         ->capture_default_str()
         ->check(CLI::Range(1, 86400));
-    app.add_option("--depth", config.ud.depth, "Receives, and send slots")
+    app.add_option("--depth", config.depth, "Receives, and send slots")
         ->capture_default_str()
         ->check(CLI::Range(16, 16384));
 }

@@ -1,6 +1,5 @@
 #include "ulp/ipoib/service.h"
 
-#include <arpa/inet.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -9,8 +8,10 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <utility>
 
 #include "ulp/ipoib/codec/announcement.h"
+#include "ulp/ipoib/codec/gid_text.h"
 #include "ulp/ipoib/tap/memberships.h"
 #include "ulp/ipoib/tap/posix_error.h"
 
@@ -48,19 +49,19 @@ Mac mac_of(const Gid& gid, std::uint32_t qpn) {
     return mac;
 }
 
-std::string text_of(const Gid& gid) {
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    inet_ntop(AF_INET6, gid.data(), text.data(), text.size());
-    return text.data();
-}
-
 }  // namespace
 
-Service::Service(const ServiceConfig& config) : config_(config), endpoint_(config.ud) {
-    link_config_.own = {.qpn = endpoint_.qpn(), .gid = endpoint_.gid()};
-    link_config_.own_mac = mac_of(endpoint_.gid(), endpoint_.qpn());
-    link_config_.scope = {static_cast<std::uint16_t>(endpoint_.pkey() | 0x8000U), config.scope};
-    link_config_.mtu = config.ud.mtu;
+Service::Service(const ServiceConfig& config)
+    : config_(config),
+      port_(config.port),
+      scope_{static_cast<std::uint16_t>(port_.pkey() | 0x8000U), config.scope},
+      ud_config_(make_addressing()),
+      endpoint_(port_, subnet_ == nullptr ? static_cast<Addressing&>(*roce_) : subnet_->addressing(),
+                ud_config_) {
+    link_config_.own = {.qpn = endpoint_.qpn(), .gid = port_.gid()};
+    link_config_.own_mac = mac_of(port_.gid(), endpoint_.qpn());
+    link_config_.scope = scope_;
+    link_config_.mtu = ud_config_.mtu;
     if (config.is_connected) {
         make_connected_mode();
     }
@@ -68,10 +69,10 @@ Service::Service(const ServiceConfig& config) : config_(config), endpoint_(confi
     link_->advance(now_ms());
     if (!link_->join_broadcast()) {
         throw SetupError("cannot join the broadcast group " + text_of(broadcast_gid(link_config_.scope)) +
-                         " on " + endpoint_.device_name());
+                         " on " + port_.device_name());
     }
     tap_ = std::make_unique<TapDevice>(config.interface, link_config_.own_mac,
-                                       config.is_connected ? config.connected_mtu : config.ud.mtu);
+                                       config.is_connected ? config.connected_mtu : ud_config_.mtu);
     coalescer_ = std::make_unique<Coalescer>(*tap_);
     endpoint_.on_frame(
         [this](ConstOctets header, ConstOctets payload) { coalescer_->take(header, payload); });
@@ -81,6 +82,27 @@ Service::Service(const ServiceConfig& config) : config_(config), endpoint_(confi
         [this](const Ipv6Address& address) {
             link_->on_frame(unsolicited_advertisement(link_config_.own_mac, address));
         });
+}
+
+UdConfig Service::make_addressing() {
+    UdConfig ud;
+    ud.pkey_index = config_.port.pkey_index;
+    ud.depth = config_.depth;
+    if (!port_.is_infiniband()) {
+        roce_ = std::make_unique<RoceAddressing>(port_, config_.traffic);
+        ud.qkey = config_.qkey.value_or(ud.qkey);
+        ud.mtu = config_.mtu.value_or(ud.mtu);
+        return ud;
+    }
+    subnet_ = std::make_unique<Subnet>(port_, scope_);
+    ud.qkey = subnet_->broadcast().qkey;
+    ud.mtu = subnet_->mtu();
+    if (config_.qkey.value_or(ud.qkey) != ud.qkey || config_.mtu.value_or(ud.mtu) != ud.mtu) {
+        throw SetupError("the broadcast group of " + port_.text() + " has Q_Key " + std::to_string(ud.qkey) +
+                         " and MTU " + std::to_string(ud.mtu) +
+                         ": on InfiniBand a link takes them from there, leave out --qkey and --mtu");
+    }
+    return ud;
 }
 
 Service::~Service() {
@@ -95,18 +117,21 @@ Service::~Service() {
 }
 
 void Service::make_connected_mode() {
-    if (config_.ud.mtu < kMadOctets) {
+    if (ud_config_.mtu < kMadOctets) {
         throw SetupError("connected mode needs a link of MTU " + std::to_string(kMadOctets) +
                          " at least: its messages have that length");
     }
-    if (config_.connected_mtu < config_.ud.mtu) {
+    if (config_.connected_mtu < ud_config_.mtu) {
         throw SetupError("the MTU of connections, " + std::to_string(config_.connected_mtu) +
                          ", is less than that of datagrams: see --connected-mtu and --mtu");
     }
-    rc_ = std::make_unique<RcEndpoint>(endpoint_, config_.ud, config_.connected_depth);
+    rc_ = std::make_unique<RcEndpoint>(endpoint_, ud_config_.pkey_index, config_.connected_depth);
     ConnectionConfig& connections = link_config_.connections;
     connections.receive_mtu = config_.connected_mtu + static_cast<std::uint32_t>(kEncapsulationOctets);
-    connections.path_mtu = rc_->path_mtu();
+    // On InfiniBand every path of the link carries the broadcast group's packets; the port's own may be
+    // longer than one of them does.
+    connections.path_mtu =
+        subnet_ == nullptr ? rc_->path_mtu() : std::min(rc_->path_mtu(), subnet_->broadcast().mtu);
     connections.max_connections = config_.max_connections;
     connections.idle_ms = std::uint64_t{config_.idle_seconds} * 1000;
     if (::getrandom(&connections.seed, sizeof connections.seed, 0) != sizeof connections.seed) {
@@ -117,9 +142,8 @@ void Service::make_connected_mode() {
 std::string Service::description() const {
     std::array<char, 16> qpn{};
     std::snprintf(qpn.data(), qpn.size(), "0x%06x", endpoint_.qpn());
-    return tap_->name() + ": " + endpoint_.device_name() + " port " + std::to_string(config_.ud.port) +
-           ", GID " + text_of(endpoint_.gid()) + ", QPN " + qpn.data() + ", MTU " +
-           std::to_string(config_.ud.mtu) + ", broadcast group " +
+    return tap_->name() + ": " + port_.text() + ", GID " + text_of(port_.gid()) + ", QPN " + qpn.data() +
+           ", MTU " + std::to_string(ud_config_.mtu) + ", broadcast group " +
            text_of(broadcast_gid(link_config_.scope)) +
            (rc_ == nullptr ? "" : ", connected mode, MTU " + std::to_string(config_.connected_mtu));
 }
@@ -133,6 +157,10 @@ void Service::watch_memberships(ConstOctets frame) {
 
 void Service::follow_memberships() {
     has_new_memberships_ = false;
+    // What groups are made like is the broadcast group's record.
+    if (!link_->is_up()) {
+        return;
+    }
     link_->set_memberships(parse_igmp(read_proc_file("/proc/self/net/igmp"), tap_->name()),
                            parse_igmp6(read_proc_file("/proc/self/net/igmp6"), tap_->name()));
 }
@@ -160,6 +188,9 @@ bool Service::read_frames() {
 }
 
 bool Service::move() {
+    if (subnet_ != nullptr) {
+        follow_subnet();
+    }
     const bool has_read = read_frames();
     if (has_new_memberships_) {
         follow_memberships();
@@ -183,8 +214,35 @@ bool Service::move() {
 }
 
 void Service::take_events() {
-    endpoint_.take_events(
-        [this](const ibv_async_event& event) { return rc_ != nullptr && rc_->take_event(event, *this); });
+    endpoint_.take_events([this](const ibv_async_event& event) {
+        has_new_subnet_ = has_new_subnet_ || (subnet_ != nullptr && changes_subnet(event, port_));
+        return rc_ != nullptr && rc_->take_event(event, *this);
+    });
+}
+
+void Service::follow_subnet() {
+    if (std::exchange(has_new_subnet_, false)) {
+        port_.check_unchanged();
+        subnet_->forget();
+        link_->forget_subnet();
+        next_join_ms_ = 0;
+    }
+    for (const Gid& gid : subnet_->take(std::exchange(has_answers_, false))) {
+        link_->on_settled(gid);
+        next_join_ms_ = is_multicast(gid) ? 0 : next_join_ms_;
+    }
+    // What was refused is tried again, however much there is to do meanwhile.
+    if (now_ms() < next_join_ms_) {
+        return;
+    }
+    next_join_ms_ = now_ms() + kMembershipPeriodMs;
+    if (!link_->is_up() && link_->join_broadcast()) {
+        subnet_->check_broadcast();
+    }
+    for (const Gid& group : subnet_->expire_senders()) {
+        link_->forget_handle(group);
+    }
+    has_new_memberships_ = true;
 }
 
 int Service::patience_ms() const {
@@ -197,13 +255,14 @@ int Service::patience_ms() const {
 }
 
 void Service::run(int stop_fd, int report_fd) {
-    std::array<pollfd, 7> events = {{{stop_fd, POLLIN, 0},
+    std::array<pollfd, 8> events = {{{stop_fd, POLLIN, 0},
                                      {report_fd, POLLIN, 0},
                                      {tap_->fd(), POLLIN, 0},
                                      {endpoint_.completion_fd(), POLLIN, 0},
                                      {addresses_->fd(), POLLIN, 0},
                                      {endpoint_.event_fd(), POLLIN, 0},
-                                     {rc_ == nullptr ? -1 : rc_->completion_fd(), POLLIN, 0}}};
+                                     {rc_ == nullptr ? -1 : rc_->completion_fd(), POLLIN, 0},
+                                     {subnet_ == nullptr ? -1 : subnet_->fd(), POLLIN, 0}}};
     follow_memberships();
     while ((events[0].revents & POLLIN) == 0) {
         const bool has_moved = move();
@@ -223,6 +282,7 @@ void Service::run(int stop_fd, int report_fd) {
         if ((events[5].revents & POLLIN) != 0) {
             take_events();
         }
+        has_answers_ = has_answers_ || (events[7].revents & POLLIN) != 0;
         if ((events[1].revents & POLLIN) != 0) {
             std::array<char, 256> taken{};
             if (::read(report_fd, taken.data(), taken.size()) > 0) {
@@ -292,6 +352,14 @@ void Service::print_counters() const {
             {"connected_failed_completions", rc_->failed_completions()},
         };
         rows.insert(rows.end(), connected);
+    }
+    if (subnet_ != nullptr) {
+        const SubnetCounters& subnet = subnet_->counters();
+        const std::initializer_list<Row> of_subnet = {{"sa_requests", subnet.requests},
+                                                      {"sa_refused", subnet.refused},
+                                                      {"sa_timeouts", subnet.timeouts},
+                                                      {"sa_malformed", subnet.malformed}};
+        rows.insert(rows.end(), of_subnet);
     }
     rows.emplace_back("mtu", link_config_.mtu);
     for (const auto& [name, value] : rows) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ulp/ipoib/engine/coalescer.h"
@@ -9,12 +10,20 @@
 #include "ulp/ipoib/tap/address_monitor.h"
 #include "ulp/ipoib/tap/tap_device.h"
 #include "ulp/ipoib/verbs/rc_endpoint.h"
+#include "ulp/ipoib/verbs/rdma_port.h"
+#include "ulp/ipoib/verbs/subnet.h"
 #include "ulp/ipoib/verbs/ud_endpoint.h"
 
 namespace urnic::ipoib {
 
 struct ServiceConfig {
-    UdConfig ud;
+    PortSelection port;
+    /// Of the UD QP and of its datagrams on RoCE; none: 0x80001B0B, and 2044. On InfiniBand the broadcast
+    /// group says what they are.
+    std::optional<std::uint32_t> qkey;
+    std::optional<std::uint32_t> mtu;
+    RoceTraffic traffic;
+    std::uint32_t depth = 512;  ///< receives, and send slots
     std::string interface = "ib%d";
     std::uint8_t scope = 2;
     bool is_connected = false;  ///< connected mode (RFC 4755)
@@ -45,8 +54,12 @@ class Service : private RcEndpoint::Listener {
         return !link_->has_waiting_segments() && endpoint_.free_slots() != 0 &&
                (rc_ == nullptr || rc_->free_slots() != 0);
     }
+    /// What the QP is to be, by the options or by the subnet.
+    [[nodiscard]] UdConfig make_addressing();
     void make_connected_mode();
     void take_events();
+    /// InfiniBand: answers of the subnet administrator, and what has to be joined again.
+    void follow_subnet();
     /// Milliseconds until there is something to do at the latest.
     [[nodiscard]] int patience_ms() const;
     void on_connected(std::uint32_t qpn, ConstOctets payload) override { link_->on_connected(qpn, payload); }
@@ -55,6 +68,11 @@ class Service : private RcEndpoint::Listener {
     void watch_memberships(ConstOctets frame);
 
     ServiceConfig config_;
+    RdmaPort port_;
+    LinkScope scope_;
+    std::unique_ptr<Subnet> subnet_;
+    std::unique_ptr<RoceAddressing> roce_;
+    UdConfig ud_config_;
     UdEndpoint endpoint_;
     std::unique_ptr<RcEndpoint> rc_;
     LinkConfig link_config_;
@@ -63,6 +81,9 @@ class Service : private RcEndpoint::Listener {
     std::unique_ptr<Link> link_;
     std::unique_ptr<AddressMonitor> addresses_;
     bool has_new_memberships_ = true;
+    bool has_new_subnet_ = false;
+    bool has_answers_ = true;  ///< of the subnet administrator
+    std::uint64_t next_join_ms_ = 0;
 };
 
 }  // namespace urnic::ipoib

@@ -1,7 +1,6 @@
 #include "ulp/ipoib/engine/link.h"
 
 #include <algorithm>
-#include <iterator>
 
 namespace urnic::ipoib {
 
@@ -31,18 +30,14 @@ Link::Link(const LinkConfig& config, Outbox& outbox, RcPort* rc)
 
 Link::~Link() {
     connections_.reset();
-    for (const Gid& group : groups_) {
-        outbox_.leave(group);
+    for (const std::vector<Gid>* groups : {&groups_, &joining_}) {
+        for (const Gid& group : *groups) {
+            outbox_.leave(group);
+        }
     }
     if (has_joined_broadcast_) {
         outbox_.leave(broadcast_gid(config_.scope));
     }
-}
-
-bool Link::join_broadcast() {
-    has_joined_broadcast_ = has_joined_broadcast_ || outbox_.join(broadcast_gid(config_.scope));
-    counters_.joins_failed += has_joined_broadcast_ ? 0 : 1;
-    return has_joined_broadcast_;
 }
 
 // --- addresses
@@ -141,27 +136,36 @@ void Link::on_frame(ConstOctets frame) {
 }
 
 void Link::send_datagram(const LinkAddress& to, std::uint16_t type, ConstOctets packet) {
-    const Neighbour* neighbour = with_handle(to);
-    if (neighbour == nullptr) {
-        return;
+    if (send_or_wait(to, type, packet)) {
+        count_sent(to, packet.size());
     }
-    if (!outbox_.send(neighbour->handle, to.qpn, encapsulation(type), packet)) {
-        ++counters_.tx_no_slot;
-        return;
-    }
-    count_sent(to, packet.size());
 }
 
-Neighbour* Link::with_handle(const LinkAddress& address) {
+bool Link::send_or_wait(const LinkAddress& to, std::uint16_t type, ConstOctets packet) {
+    const AddressHandle handle = handle_of(to);
+    if (handle == kPendingHandle) {
+        wait_for_handle(to, type, packet);
+        return false;
+    }
+    if (handle == 0) {
+        return false;
+    }
+    const bool is_sent = outbox_.send(handle, to.qpn, encapsulation(type), packet);
+    counters_.tx_no_slot += is_sent ? 0 : 1;
+    return is_sent;
+}
+
+AddressHandle Link::handle_of(const LinkAddress& address) {
     Neighbour& neighbour = neighbours_.of_address(address, Evidence::kNamed);
     if (neighbour.handle == 0) {
-        neighbour.handle = outbox_.create_handle(address.gid);
+        const AddressHandle handle = outbox_.create_handle(address.gid);
+        if (handle == kPendingHandle) {
+            return handle;
+        }
+        neighbour.handle = handle;
     }
-    if (neighbour.handle == 0) {
-        ++counters_.tx_no_handle;
-        return nullptr;
-    }
-    return &neighbour;
+    counters_.tx_no_handle += neighbour.handle == 0 ? 1 : 0;
+    return neighbour.handle;
 }
 
 void Link::count_sent(const LinkAddress& address, std::size_t octets) {
@@ -225,14 +229,16 @@ void Link::resume() {
         resume_connected();
         return;
     }
-    const Neighbour* neighbour = with_handle(segments_to_);
-    if (neighbour == nullptr) {
+    const AddressHandle handle = handle_of(segments_to_);
+    if (handle == 0 || handle == kPendingHandle) {
+        // TCP sends them again; a way to a neighbour that it has a connection with is rarely unknown.
+        counters_.tx_no_handle += handle == kPendingHandle ? 1 : 0;
         segmenter_.drop();
         return;
     }
     for (; !segmenter_.is_done(); segmenter_.advance()) {
         const Segment segment = segmenter_.segment();
-        if (!outbox_.send(neighbour->handle, segments_to_.qpn, segment.header, segment.data)) {
+        if (!outbox_.send(handle, segments_to_.qpn, segment.header, segment.data)) {
             return;
         }
         count_sent(segments_to_, segment.header.size() - kEncapsulationOctets + segment.data.size());
@@ -279,6 +285,10 @@ void Link::on_datagram(ConstOctets grh, std::uint32_t source_qpn, ConstOctets pa
     const std::uint16_t type = u16_at(payload, 0);
     const ConstOctets packet = payload.subspan(kEncapsulationOctets);
     if (type == kTypeCm && connections_ != nullptr && source.is_unicast()) {
+        if (handle_of(source) == kPendingHandle) {
+            // Neither an answer nor a connection has a way yet; its sender repeats it.
+            return;
+        }
         connections_->on_message(source, packet);
         settle();
         return;
@@ -324,42 +334,6 @@ void Link::count_failure(Translation result, bool is_outgoing) {
             ++(is_outgoing ? counters_.tx_too_long : counters_.rx_too_long);
             break;
     }
-}
-
-// --- groups
-
-void Link::set_memberships(std::span<const std::uint32_t> ipv4, std::span<const Ipv6Address> ipv6) {
-    std::vector<Gid> wanted;
-    for (const std::uint32_t address : ipv4) {
-        wanted.push_back(ipv4_group_gid(config_.scope, address));
-    }
-    for (const Ipv6Address& address : ipv6) {
-        wanted.push_back(ipv6_group_gid(config_.scope, address));
-    }
-    std::sort(wanted.begin(), wanted.end());
-    // Addresses of several scopes may share a group.
-    wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
-    std::erase(wanted, broadcast_gid(config_.scope));
-    std::vector<Gid> kept;
-    for (const Gid& group : groups_) {
-        if (std::binary_search(wanted.begin(), wanted.end(), group)) {
-            kept.push_back(group);
-        } else {
-            outbox_.leave(group);
-        }
-    }
-    for (const Gid& group : wanted) {
-        if (std::binary_search(groups_.begin(), groups_.end(), group)) {
-            continue;
-        }
-        if (kept.size() < config_.max_groups && outbox_.join(group)) {
-            kept.push_back(group);
-        } else {
-            ++counters_.joins_failed;
-        }
-    }
-    std::sort(kept.begin(), kept.end());
-    groups_ = std::move(kept);
 }
 
 }  // namespace urnic::ipoib

@@ -49,7 +49,7 @@ struct LinkCounters {
     std::uint64_t tx_unknown_neighbour = 0;
     std::uint64_t tx_too_long = 0;
     std::uint64_t tx_no_slot = 0;
-    std::uint64_t tx_no_handle = 0;
+    std::uint64_t tx_no_handle = 0;   ///< or there was no way there, or too much waited for one
     std::uint64_t tx_other_type = 0;  ///< neither IP nor ARP, or an address that is no group of IP
     std::uint64_t tx_malformed = 0;
     std::uint64_t rx_too_short = 0;
@@ -77,6 +77,14 @@ class Link : private AddressMap, private CmSender {
     /// Joins the broadcast group; the link is up when that is true (section 5: every interface is FullMember
     /// of it).
     [[nodiscard]] bool join_broadcast();
+    [[nodiscard]] bool is_up() const { return has_joined_broadcast_; }
+    /// A group or a destination is pending no longer: packets that wait for it go, or are lost.
+    void on_settled(const Gid& gid);
+    /// The membership of a group that was only sent to is over: the next packet asks for the way.
+    void forget_handle(const Gid& group);
+    /// The subnet has changed: groups are to be joined again, by join_broadcast() and set_memberships(), and
+    /// ways to neighbours to be found.
+    void forget_subnet();
     /// A frame that the TAP device sends.
     void on_frame(ConstOctets frame);
     /// The same with its checksum still to be made, or in one piece that is still to be cut. Segments without
@@ -111,9 +119,14 @@ class Link : private AddressMap, private CmSender {
     /// The payload as it travels, translated into `scratch_` if it has to be; empty: counted.
     [[nodiscard]] ConstOctets outgoing(std::uint16_t type, ConstOctets payload);
     [[nodiscard]] ConstOctets incoming(std::uint16_t type, ConstOctets payload);
-    /// The entry with its handle; nullptr: there is no handle, which is counted.
-    [[nodiscard]] Neighbour* with_handle(const LinkAddress& address);
+    /// The handle to an address, or kPendingHandle; 0: there is none, which is counted.
+    [[nodiscard]] AddressHandle handle_of(const LinkAddress& address);
+    /// Returns whether it was sent: it may wait for a handle, or be lost, which is counted.
+    [[nodiscard]] bool send_or_wait(const LinkAddress& to, std::uint16_t type, ConstOctets packet);
+    /// A packet whose destination is pending.
+    void wait_for_handle(const LinkAddress& to, std::uint16_t type, ConstOctets packet);
     void count_sent(const LinkAddress& address, std::size_t octets);
+    void leave(const Gid& group);
     /// To the TAP device: a packet of that neighbour.
     void deliver(const LinkAddress& source, std::uint16_t type, ConstOctets packet);
     /// An IP packet, whole and with its checksum, as one datagram.
@@ -141,6 +154,7 @@ class Link : private AddressMap, private CmSender {
     Outbox& outbox_;
     NeighbourTable neighbours_;
     std::vector<Gid> groups_;  // joined, without the broadcast group; sorted
+    std::vector<Gid> joining_;
     bool has_joined_broadcast_ = false;
     LinkCounters counters_;
     Segmenter segmenter_;
@@ -152,6 +166,12 @@ class Link : private AddressMap, private CmSender {
         std::vector<std::byte> frame;
     };
     std::vector<Held> held_;
+    struct Waiting {
+        LinkAddress to;
+        std::uint16_t type;
+        std::vector<std::byte> packet;
+    };
+    std::vector<Waiting> waiting_;  ///< for a handle
     RcPort* rc_;
     std::unique_ptr<Connections> connections_;
     /// A translated message: no longer than the largest MTU.

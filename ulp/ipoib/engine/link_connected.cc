@@ -46,11 +46,8 @@ Offload cut_tcp(ConstOctets packet, Offload offload, std::uint32_t mtu) {
 // --- out
 
 void Link::send_cm(const LinkAddress& to, const Mad& mad) {
-    const Neighbour* neighbour = with_handle(to);
     // Without a slot it is lost, as on the wire; it is sent again by a timer.
-    if (neighbour != nullptr && !outbox_.send(neighbour->handle, to.qpn, encapsulation(kTypeCm), mad)) {
-        ++counters_.tx_no_slot;
-    }
+    static_cast<void>(send_or_wait(to, kTypeCm, mad));
 }
 
 bool Link::take_connected(Octets frame, const Offload& offload) {

@@ -1,5 +1,7 @@
 #include "ulp/ipoib/engine/neighbour_table.h"
 
+#include <utility>
+
 namespace urnic::ipoib {
 
 namespace {
@@ -9,12 +11,24 @@ constexpr std::uint16_t kNeighbourPrefix = 0x0249;
 
 }  // namespace
 
-NeighbourTable::~NeighbourTable() {
-    for (const List* entries : {&named_, &seen_}) {
-        for (const Neighbour& entry : *entries) {
-            if (entry.handle != 0) {
-                outbox_.destroy_handle(entry.handle);
-            }
+NeighbourTable::~NeighbourTable() { forget_handles(); }
+
+void NeighbourTable::end_handle(Neighbour& entry) {
+    if (entry.handle != 0) {
+        outbox_.destroy_handle(std::exchange(entry.handle, 0));
+    }
+}
+
+void NeighbourTable::forget_handle(const LinkAddress& address) {
+    if (const auto found = by_address_.find(address); found != by_address_.end()) {
+        end_handle(*found->second);
+    }
+}
+
+void NeighbourTable::forget_handles() {
+    for (List* entries : {&named_, &seen_}) {
+        for (Neighbour& entry : *entries) {
+            end_handle(entry);
         }
     }
 }
@@ -32,10 +46,8 @@ void NeighbourTable::touch(List::iterator entry, Evidence evidence) {
 
 void NeighbourTable::drop_oldest() {
     List& entries = named_.empty() ? seen_ : named_;
-    const Neighbour& oldest = entries.back();
-    if (oldest.handle != 0) {
-        outbox_.destroy_handle(oldest.handle);
-    }
+    Neighbour& oldest = entries.back();
+    end_handle(oldest);
     by_address_.erase(oldest.address);
     by_number_.erase(number_of(oldest.mac));
     entries.pop_back();

@@ -38,6 +38,9 @@ class NeighbourTable {
     [[nodiscard]] Neighbour& of_address(const LinkAddress& address, Evidence evidence);
     /// The neighbour of a MAC that of_address() has given; nullptr: none, or no longer.
     [[nodiscard]] Neighbour* of_mac(const Mac& mac);
+    /// Destroys the handle of an address, or all: the way there has changed.
+    void forget_handle(const LinkAddress& address);
+    void forget_handles();
     [[nodiscard]] std::size_t size() const { return named_.size() + seen_.size(); }
 
   private:
@@ -45,6 +48,7 @@ class NeighbourTable {
     [[nodiscard]] List& list_of(const Neighbour& entry) { return entry.is_seen ? seen_ : named_; }
     void touch(List::iterator entry, Evidence evidence);
     void drop_oldest();
+    void end_handle(Neighbour& entry);
     [[nodiscard]] static std::uint32_t number_of(const Mac& mac);
 
     Outbox& outbox_;

@@ -9,6 +9,15 @@ namespace urnic::ipoib {
 
 /// An address handle; 0: none.
 using AddressHandle = std::uint64_t;
+/// Not yet: the path is being asked for, and Link::on_settled() follows.
+inline constexpr AddressHandle kPendingHandle = ~AddressHandle{0};
+
+/// Of what may need an answer of the subnet administrator.
+enum class Progress : std::uint8_t {
+    kDone,
+    kPending,  ///< Link::on_settled() follows
+    kFailed,   ///< for now: it is tried again
+};
 
 class Outbox {
   public:
@@ -17,7 +26,7 @@ class Outbox {
     Outbox(const Outbox&) = delete;
     Outbox& operator=(const Outbox&) = delete;
 
-    /// 0 if it cannot be made.
+    /// 0 if it cannot be made, or kPendingHandle.
     [[nodiscard]] virtual AddressHandle create_handle(const Gid& destination) = 0;
     /// It ends when the SENDs that use it have.
     virtual void destroy_handle(AddressHandle handle) = 0;
@@ -27,9 +36,8 @@ class Outbox {
                                     ConstOctets payload) = 0;
     /// One Ethernet frame of both pieces.
     virtual void deliver(ConstOctets header, ConstOctets payload) = 0;
-    /// Joins and leaves a group as FullMember. Returns false when it cannot be joined now; it is tried
-    /// again.
-    [[nodiscard]] virtual bool join(const Gid& group) = 0;
+    /// Joins and leaves a group as FullMember.
+    [[nodiscard]] virtual Progress join(const Gid& group) = 0;
     virtual void leave(const Gid& group) = 0;
 };
 

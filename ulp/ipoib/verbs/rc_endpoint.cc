@@ -27,13 +27,9 @@ constexpr std::uint64_t kRetireMs = 1000;
 
 }  // namespace
 
-RcEndpoint::RcEndpoint(const UdEndpoint& ud, const UdConfig& config, std::uint32_t depth)
-    : ud_(ud), config_(config), depth_(depth) {
-    ibv_port_attr port{};
-    if (ibv_query_port(ud.context(), config.port, &port) != 0) {
-        throw errno_error("cannot query the port of " + ud.device_name(), "");
-    }
-    path_mtu_ = static_cast<std::uint8_t>(port.active_mtu);
+RcEndpoint::RcEndpoint(const UdEndpoint& ud, std::uint16_t pkey_index, std::uint32_t depth)
+    : ud_(ud), pkey_index_(pkey_index), depth_(depth) {
+    path_mtu_ = static_cast<std::uint8_t>(ud.port().query().active_mtu);
     create_queues();
     release_receives();
     arm();
@@ -42,20 +38,20 @@ RcEndpoint::RcEndpoint(const UdEndpoint& ud, const UdConfig& config, std::uint32
 RcEndpoint::~RcEndpoint() = default;
 
 void RcEndpoint::create_queues() {
-    channel_.reset(ibv_create_comp_channel(ud_.context()));
+    channel_.reset(ibv_create_comp_channel(ud_.port().context()));
     if (channel_ == nullptr) {
-        throw errno_error("cannot make a completion channel on " + ud_.device_name(), "");
+        throw errno_error("cannot make a completion channel on " + ud_.port().device_name(), "");
     }
     fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
     // SENDs and receives, and again as many of QPs that end.
-    cq_.reset(ibv_create_cq(ud_.context(), static_cast<int>(4 * depth_), nullptr, channel_.get(), 0));
+    cq_.reset(ibv_create_cq(ud_.port().context(), static_cast<int>(4 * depth_), nullptr, channel_.get(), 0));
     ibv_srq_init_attr attr{};
     attr.attr.max_wr = depth_;
     attr.attr.max_sge = 1;
     srq_.reset(cq_ == nullptr ? nullptr : ibv_create_srq(ud_.pd(), &attr));
     if (srq_ == nullptr) {
         throw errno_error("cannot make a CQ and a shared receive queue of " + std::to_string(depth_) +
-                              " on " + ud_.device_name(),
+                              " on " + ud_.port().device_name(),
                           "connected mode needs both: try a smaller --connected-depth, or --mode datagram");
     }
     memory_.resize(kSlotOctets * 2 * depth_);
@@ -91,8 +87,8 @@ std::uint32_t RcEndpoint::create_qp() {
     made.qp.reset(ibv_create_qp(ud_.pd(), &init));
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
-    attr.pkey_index = config_.pkey_index;
-    attr.port_num = config_.port;
+    attr.pkey_index = pkey_index_;
+    attr.port_num = ud_.port().number();
     if (made.qp == nullptr ||
         ibv_modify_qp(made.qp.get(), &attr,
                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
@@ -111,13 +107,10 @@ bool RcEndpoint::connect_qp(std::uint32_t qpn, const RemoteQp& remote) {
     attr.dest_qp_num = remote.qpn;
     attr.rq_psn = remote.psn;
     attr.min_rnr_timer = kMinRnrTimer;
-    std::memcpy(attr.ah_attr.grh.dgid.raw, remote.gid.data(), remote.gid.size());
-    attr.ah_attr.grh.sgid_index = static_cast<std::uint8_t>(ud_.gid_index());
-    attr.ah_attr.grh.hop_limit = config_.hop_limit;
-    attr.ah_attr.grh.traffic_class = config_.traffic_class;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.sl = config_.service_level;
-    attr.ah_attr.port_num = config_.port;
+    // The link takes no message from where it has no way to.
+    if (ud_.addressing().find(remote.gid, attr.ah_attr) != Progress::kDone) {
+        return false;
+    }
     if (ibv_modify_qp(qp, &attr,
                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0) {

@@ -18,7 +18,7 @@ namespace urnic::ipoib {
 class RcEndpoint : public RcPort {
   public:
     /// Receives, and send slots, of 64 KiB each, on the device of `ud`, which outlives it. Throws SetupError.
-    RcEndpoint(const UdEndpoint& ud, const UdConfig& config, std::uint32_t depth);
+    RcEndpoint(const UdEndpoint& ud, std::uint16_t pkey_index, std::uint32_t depth);
     ~RcEndpoint() override;
 
     /// Of the port: 1: 256 octets ... 5: 4096.
@@ -80,7 +80,7 @@ class RcEndpoint : public RcPort {
     /// The largest message: an encapsulation header and 65,520 octets; slots begin at lines of the cache.
     static constexpr std::size_t kSlotOctets = 65536;
     const UdEndpoint& ud_;
-    UdConfig config_;
+    std::uint16_t pkey_index_;
     std::uint32_t depth_;
     std::uint8_t path_mtu_ = 0;
     std::uint64_t now_ms_ = 0;

@@ -17,25 +17,29 @@ namespace {
 constexpr std::uint64_t kSignalEvery = 32;
 /// A WR ID with this bit is a receive's slot.
 constexpr std::uint64_t kReceive = 1ULL << 63U;
-constexpr int kMaxGids = 256;
 
 std::uint32_t octets_of(ibv_mtu mtu) { return 128U << static_cast<unsigned>(mtu); }
 
+union ibv_gid raw_gid(const Gid& gid) {
+    union ibv_gid raw {};
+    std::copy(gid.begin(), gid.end(), reinterpret_cast<std::byte*>(raw.raw));
+    return raw;
+}
+
 }  // namespace
 
-UdEndpoint::UdEndpoint(const UdConfig& config) : config_(config) {
-    open_device();
-    find_gid();
+UdEndpoint::UdEndpoint(const RdmaPort& port, Addressing& addressing, const UdConfig& config)
+    : port_(port), addressing_(addressing), config_(config) {
+    memberships_.set_interface(port.interface_index());
     check_mtu();
     create_qp();
     start_qp();
 }
 
 UdEndpoint::~UdEndpoint() {
-    for (const Gid& group : groups_) {
-        union ibv_gid raw {};
-        std::copy(group.begin(), group.end(), reinterpret_cast<std::byte*>(raw.raw));
-        ibv_detach_mcast(qp_.get(), &raw, 0);
+    for (const auto& [group, mlid] : groups_) {
+        const union ibv_gid raw = raw_gid(group);
+        ibv_detach_mcast(qp_.get(), &raw, mlid);
     }
     qp_.reset();
     for (const Retired& retired : retired_) {
@@ -46,11 +50,11 @@ UdEndpoint::~UdEndpoint() {
 std::uint32_t UdEndpoint::qpn() const { return qp_->qp_num; }
 int UdEndpoint::completion_fd() const { return channel_->fd; }
 
-int UdEndpoint::event_fd() const { return context_->async_fd; }
+int UdEndpoint::event_fd() const { return port_.context()->async_fd; }
 
 void UdEndpoint::take_events(const std::function<bool(const ibv_async_event&)>& is_taken) {
     ibv_async_event event{};
-    while (ibv_get_async_event(context_.get(), &event) == 0) {
+    while (ibv_get_async_event(port_.context(), &event) == 0) {
         const ibv_event_type type = event.event_type;
         const bool is_others = is_taken(event);
         ibv_ack_async_event(&event);
@@ -58,7 +62,7 @@ void UdEndpoint::take_events(const std::function<bool(const ibv_async_event&)>& 
             continue;
         }
         if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_QP_FATAL) {
-            throw SetupError("RDMA device " + device_name_ + " is gone (" + ibv_event_type_str(type) +
+            throw SetupError("RDMA device " + port_.device_name() + " is gone (" + ibv_event_type_str(type) +
                              "): start again when it is back");
         }
     }
@@ -66,89 +70,34 @@ void UdEndpoint::take_events(const std::function<bool(const ibv_async_event&)>& 
 
 // --- set-up
 
-void UdEndpoint::open_device() {
-    int count = 0;
-    const std::unique_ptr<ibv_device*, void (*)(ibv_device**)> list(ibv_get_device_list(&count),
-                                                                    ibv_free_device_list);
-    if (list == nullptr || count == 0) {
-        throw SetupError("no RDMA device: for urnic's run this program by `urnic run`, see ibv_devices");
-    }
-    std::string names;
-    ibv_device* found = nullptr;
-    for (int i = 0; i < count && found == nullptr; ++i) {
-        ibv_device* device = list.get()[i];
-        const std::string name = ibv_get_device_name(device);
-        names += (names.empty() ? "" : ", ") + name;
-        found = config_.device.empty() || config_.device == name ? device : nullptr;
-    }
-    if (found == nullptr) {
-        throw SetupError("no RDMA device " + config_.device + "; there are " + names);
-    }
-    device_name_ = ibv_get_device_name(found);
-    context_.reset(ibv_open_device(found));
-    if (context_ == nullptr) {
-        throw errno_error("cannot open RDMA device " + device_name_, "");
-    }
-}
-
-/// A link needs GIDs of IPv6: its groups are IPv6 addresses, and source and destination are of one family.
-void UdEndpoint::find_gid() {
-    const int first = std::max(config_.gid_index, 0);
-    const int last = config_.gid_index < 0 ? kMaxGids - 1 : config_.gid_index;
-    for (int index = first; index <= last; ++index) {
-        ibv_gid_entry entry{};
-        if (ibv_query_gid_ex(context_.get(), config_.port, static_cast<std::uint32_t>(index), &entry, 0) !=
-            0) {
-            continue;
-        }
-        const bool is_link_local = entry.gid.raw[0] == 0xFE && (entry.gid.raw[1] & 0xC0U) == 0x80;
-        if (entry.gid_type == IBV_GID_TYPE_ROCE_V1 || (config_.gid_index < 0 && !is_link_local)) {
-            continue;
-        }
-        std::memcpy(gid_.data(), entry.gid.raw, gid_.size());
-        config_.gid_index = index;
-        memberships_.set_interface(entry.ndev_ifindex);
-        __be16 pkey = 0;
-        if (ibv_query_pkey(context_.get(), config_.port, config_.pkey_index, &pkey) != 0) {
-            throw SetupError(device_name_ + " has no P_Key at index " + std::to_string(config_.pkey_index));
-        }
-        pkey_ = be16toh(pkey);
-        return;
-    }
-    throw SetupError(device_name_ + " port " + std::to_string(config_.port) +
-                     (config_.gid_index < 0 ? " has no link-local GID"
-                                            : " has no RoCE v2 or InfiniBand GID at that index") +
-                     ": see ibv_devinfo -v, and --gid-index");
-}
-
 void UdEndpoint::check_mtu() const {
-    ibv_port_attr port{};
-    if (const int error = ibv_query_port(context_.get(), config_.port, &port); error != 0) {
-        throw SetupError(device_name_ + " port " + std::to_string(config_.port) + ": " +
-                         std::strerror(error));
-    }
-    const std::uint32_t path = octets_of(port.active_mtu);
+    const std::uint32_t path = octets_of(port_.query().active_mtu);
     if (config_.mtu + kEncapsulationOctets > path) {
         // RFC 4391, section 7: the encapsulation is part of the datagram.
         throw SetupError("MTU " + std::to_string(config_.mtu) + " needs a path MTU of " +
-                         std::to_string(config_.mtu + kEncapsulationOctets) + "; " + device_name_ + " has " +
-                         std::to_string(path) + ": use --mtu " + std::to_string(path - kEncapsulationOctets) +
-                         " on all members, or a larger MTU below");
+                         std::to_string(config_.mtu + kEncapsulationOctets) + "; " + port_.device_name() +
+                         " has " + std::to_string(path) + ": " +
+                         (port_.is_infiniband()
+                              ? std::string("the broadcast group is made for ports with more")
+                              : "use --mtu " + std::to_string(path - kEncapsulationOctets) +
+                                    " on all members, or a larger MTU below"));
     }
 }
 
 void UdEndpoint::create_qp() {
-    pd_.reset(ibv_alloc_pd(context_.get()));
-    channel_.reset(ibv_create_comp_channel(context_.get()));
+    pd_.reset(ibv_alloc_pd(port_.context()));
+    channel_.reset(ibv_create_comp_channel(port_.context()));
     if (pd_ == nullptr || channel_ == nullptr) {
-        throw errno_error("cannot make a PD and a completion channel on " + device_name_, "");
+        throw errno_error("cannot make a PD and a completion channel on " + port_.device_name(), "");
     }
     fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
-    fcntl(context_->async_fd, F_SETFL, fcntl(context_->async_fd, F_GETFL) | O_NONBLOCK);
-    cq_.reset(ibv_create_cq(context_.get(), static_cast<int>(2 * config_.depth), nullptr, channel_.get(), 0));
+    fcntl(port_.context()->async_fd, F_SETFL, fcntl(port_.context()->async_fd, F_GETFL) | O_NONBLOCK);
+    cq_.reset(
+        ibv_create_cq(port_.context(), static_cast<int>(2 * config_.depth), nullptr, channel_.get(), 0));
     if (cq_ == nullptr) {
-        throw errno_error("cannot make a CQ of " + std::to_string(2 * config_.depth) + " on " + device_name_,
-                          "try a smaller --depth");
+        throw errno_error(
+            "cannot make a CQ of " + std::to_string(2 * config_.depth) + " on " + port_.device_name(),
+            "try a smaller --depth");
     }
     ibv_qp_init_attr_ex init{};
     init.send_cq = cq_.get();
@@ -163,14 +112,14 @@ void UdEndpoint::create_qp() {
     init.pd = pd_.get();
     // Own broadcasts do not come back; where a device cannot do that, they are dropped when they do.
     init.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
-    qp_.reset(ibv_create_qp_ex(context_.get(), &init));
+    qp_.reset(ibv_create_qp_ex(port_.context(), &init));
     if (qp_ == nullptr) {
         init.comp_mask = IBV_QP_INIT_ATTR_PD;
         init.create_flags = 0;
-        qp_.reset(ibv_create_qp_ex(context_.get(), &init));
+        qp_.reset(ibv_create_qp_ex(port_.context(), &init));
     }
     if (qp_ == nullptr) {
-        throw errno_error("cannot make a UD QP on " + device_name_, "try a smaller --depth");
+        throw errno_error("cannot make a UD QP on " + port_.device_name(), "try a smaller --depth");
     }
     slot_octets_ = (kGrhOctets + kEncapsulationOctets + config_.mtu + 63) / 64 * 64;
     memory_.resize(slot_octets_ * 2 * config_.depth);
@@ -195,13 +144,14 @@ void UdEndpoint::start_qp() {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.pkey_index = config_.pkey_index;
-    attr.port_num = config_.port;
+    attr.port_num = port_.number();
     attr.qkey = config_.qkey;
     int error = ibv_modify_qp(qp_.get(), &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
     if (error == EPERM) {
         throw SetupError("Q_Key " + std::to_string(config_.qkey) +
-                         " has bit 31 set, which this device leaves to privileged users: use another --qkey "
-                         "on all members");
+                         " has bit 31 set, which this device leaves to privileged users: " +
+                         (port_.is_infiniband() ? "it is the broadcast group's, start as root"
+                                                : "use another --qkey on all members"));
     }
     attr.qp_state = IBV_QPS_RTR;
     error = error != 0 ? error : ibv_modify_qp(qp_.get(), &attr, IBV_QP_STATE);
@@ -209,7 +159,8 @@ void UdEndpoint::start_qp() {
     attr.sq_psn = 0;
     error = error != 0 ? error : ibv_modify_qp(qp_.get(), &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
     if (error != 0) {
-        throw SetupError("cannot take the UD QP of " + device_name_ + " to RTS: " + std::strerror(error));
+        throw SetupError("cannot take the UD QP of " + port_.device_name() +
+                         " to RTS: " + std::strerror(error));
     }
     release_receives();
     arm();
@@ -237,7 +188,10 @@ void UdEndpoint::on_received(const ibv_wc& completion, const OnDatagram& on_data
     if (completion.status != IBV_WC_SUCCESS) {
         ++failed_completions_;
     } else if (completion.byte_len >= kGrhOctets && completion.byte_len <= slot_octets_) {
-        on_datagram(room.first(kGrhOctets), completion.src_qp,
+        // Without a GRH those octets stay as they were.
+        const bool has_grh = !port_.is_infiniband() || (completion.wc_flags & IBV_WC_GRH) != 0;
+        static constexpr std::array<std::byte, kGrhOctets> kNone{};
+        on_datagram(has_grh ? room.first(kGrhOctets) : ConstOctets(kNone), completion.src_qp,
                     room.subspan(kGrhOctets, completion.byte_len - kGrhOctets));
     }
     taken_.push_back(slot);
@@ -350,15 +304,16 @@ void UdEndpoint::recover_send_queue() {
 // --- handles and groups
 
 AddressHandle UdEndpoint::create_handle(const Gid& destination) {
-    ibv_ah_attr attr{};
-    std::copy(destination.begin(), destination.end(), reinterpret_cast<std::byte*>(attr.grh.dgid.raw));
-    attr.grh.sgid_index = static_cast<std::uint8_t>(config_.gid_index);
-    attr.grh.hop_limit = config_.hop_limit;
-    attr.grh.traffic_class = config_.traffic_class;
-    attr.is_global = 1;
-    attr.sl = config_.service_level;
-    attr.port_num = config_.port;
-    return std::bit_cast<AddressHandle>(ibv_create_ah(pd_.get(), &attr));
+    ibv_ah_attr vector{};
+    switch (addressing_.find(destination, vector)) {
+        case Progress::kDone:
+            return std::bit_cast<AddressHandle>(ibv_create_ah(pd_.get(), &vector));
+        case Progress::kPending:
+            return kPendingHandle;
+        case Progress::kFailed:
+            break;
+    }
+    return 0;
 }
 
 void UdEndpoint::destroy_handle(AddressHandle handle) {
@@ -373,26 +328,33 @@ void UdEndpoint::end_retired() {
     }
 }
 
-bool UdEndpoint::join(const Gid& group) {
-    union ibv_gid raw {};
-    std::copy(group.begin(), group.end(), reinterpret_cast<std::byte*>(raw.raw));
+Progress UdEndpoint::join(const Gid& group) {
+    std::uint16_t mlid = 0;
+    if (const Progress progress = addressing_.join(group, mlid); progress != Progress::kDone) {
+        return progress;
+    }
+    const union ibv_gid raw = raw_gid(group);
     if (!memberships_.join(group)) {
-        return false;
+        addressing_.leave(group);
+        return Progress::kFailed;
     }
-    if (ibv_attach_mcast(qp_.get(), &raw, 0) != 0) {
+    if (ibv_attach_mcast(qp_.get(), &raw, mlid) != 0) {
         memberships_.leave(group);
-        return false;
+        addressing_.leave(group);
+        return Progress::kFailed;
     }
-    groups_.push_back(group);
-    return true;
+    groups_.emplace(group, mlid);
+    return Progress::kDone;
 }
 
 void UdEndpoint::leave(const Gid& group) {
-    union ibv_gid raw {};
-    std::copy(group.begin(), group.end(), reinterpret_cast<std::byte*>(raw.raw));
-    ibv_detach_mcast(qp_.get(), &raw, 0);
-    memberships_.leave(group);
-    std::erase(groups_, group);
+    if (const auto attached = groups_.find(group); attached != groups_.end()) {
+        const union ibv_gid raw = raw_gid(group);
+        ibv_detach_mcast(qp_.get(), &raw, attached->second);
+        memberships_.leave(group);
+        groups_.erase(attached);
+    }
+    addressing_.leave(group);
 }
 
 }  // namespace urnic::ipoib

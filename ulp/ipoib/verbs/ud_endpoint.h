@@ -6,43 +6,35 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "ulp/ipoib/codec/frame.h"
 #include "ulp/ipoib/engine/outbox.h"
+#include "ulp/ipoib/verbs/addressing.h"
 #include "ulp/ipoib/verbs/kernel_memberships.h"
+#include "ulp/ipoib/verbs/rdma_port.h"
 
 namespace urnic::ipoib {
 
 struct UdConfig {
-    std::string device;  ///< "": the first
-    std::uint8_t port = 1;
-    int gid_index = -1;               ///< -1: the first link-local GID
     std::uint32_t qkey = 0x80001B0B;  ///< controlled (RFC 4391, 13); not the GSI's
     std::uint16_t pkey_index = 0;
     std::uint32_t mtu = kDefaultMtu;
-    std::uint8_t traffic_class = 0;
-    std::uint8_t hop_limit = 64;
-    std::uint8_t service_level = 0;
     std::uint32_t depth = 512;  ///< receives, and send slots
 };
 
 class UdEndpoint : public Outbox {
   public:
-    /// Opens the device and takes the QP to RTS with all receives posted. Throws SetupError.
-    explicit UdEndpoint(const UdConfig& config);
+    /// Takes the QP to RTS with all receives posted; port and addressing outlive it. Throws SetupError.
+    UdEndpoint(const RdmaPort& port, Addressing& addressing, const UdConfig& config);
     ~UdEndpoint() override;
 
-    [[nodiscard]] const Gid& gid() const { return gid_; }
     [[nodiscard]] std::uint32_t qpn() const;
-    [[nodiscard]] std::uint16_t pkey() const { return pkey_; }
-    [[nodiscard]] const std::string& device_name() const { return device_name_; }
-    [[nodiscard]] ibv_context* context() const { return context_.get(); }
+    [[nodiscard]] const RdmaPort& port() const { return port_; }
+    [[nodiscard]] Addressing& addressing() const { return addressing_; }
     [[nodiscard]] ibv_pd* pd() const { return pd_.get(); }
-    /// The one that was found, where the configuration has none.
-    [[nodiscard]] int gid_index() const { return config_.gid_index; }
     /// Readable when there are completions.
     [[nodiscard]] int completion_fd() const;
     /// Readable when there are events of the device.
@@ -74,7 +66,7 @@ class UdEndpoint : public Outbox {
     [[nodiscard]] bool send(AddressHandle handle, std::uint32_t qpn, ConstOctets header,
                             ConstOctets payload) override;
     void deliver(ConstOctets header, ConstOctets payload) override { deliver_(header, payload); }
-    [[nodiscard]] bool join(const Gid& group) override;
+    [[nodiscard]] Progress join(const Gid& group) override;
     void leave(const Gid& group) override;
 
   private:
@@ -84,8 +76,6 @@ class UdEndpoint : public Outbox {
         std::uint64_t after;  ///< SENDs that have to be complete first
         ibv_ah* handle;
     };
-    void open_device();
-    void find_gid();
     void check_mtu() const;
     void create_qp();
     void start_qp();
@@ -94,11 +84,9 @@ class UdEndpoint : public Outbox {
     void end_retired();
     void recover_send_queue();
 
+    const RdmaPort& port_;
+    Addressing& addressing_;
     UdConfig config_;
-    std::string device_name_;
-    Gid gid_{};
-    std::uint16_t pkey_ = 0xFFFF;
-    Owned<ibv_context> context_{nullptr, ibv_close_device};
     Owned<ibv_pd> pd_{nullptr, ibv_dealloc_pd};
     Owned<ibv_comp_channel> channel_{nullptr, ibv_destroy_comp_channel};
     Owned<ibv_cq> cq_{nullptr, ibv_destroy_cq};
@@ -115,7 +103,7 @@ class UdEndpoint : public Outbox {
     std::uint64_t posted_ = 0;
     std::uint64_t complete_ = 0;
     std::deque<Retired> retired_;
-    std::vector<Gid> groups_;
+    std::map<Gid, std::uint16_t> groups_;  ///< attached, with their LIDs
     KernelMemberships memberships_;
     std::uint64_t failed_completions_ = 0;
     OnFrame deliver_;

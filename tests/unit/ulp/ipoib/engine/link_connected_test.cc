@@ -27,7 +27,7 @@ class Device : public Outbox, public RcPort {
         delivered.emplace_back(header.begin(), header.end());
         delivered.back().insert(delivered.back().end(), payload.begin(), payload.end());
     }
-    [[nodiscard]] bool join(const Gid& /*group*/) override { return true; }
+    [[nodiscard]] Progress join(const Gid& /*group*/) override { return Progress::kDone; }
     void leave(const Gid& /*group*/) override {}
     [[nodiscard]] std::uint32_t create_qp() override { return has_qps ? ++qps : 0; }
     [[nodiscard]] bool connect_qp(std::uint32_t /*qpn*/, const RemoteQp& /*remote*/) override { return true; }

@@ -63,7 +63,9 @@ class IpoibLink : public ::testing::Test, public Outbox {
         frame.insert(frame.end(), payload.begin(), payload.end());
         delivered_.push_back(frame);
     }
-    [[nodiscard]] bool join(const Gid& group) override { return joined_.insert(group).second; }
+    [[nodiscard]] Progress join(const Gid& group) override {
+        return joined_.insert(group).second ? Progress::kDone : Progress::kFailed;
+    }
     void leave(const Gid& group) override { EXPECT_EQ(joined_.erase(group), 1U); }
 
     /// A datagram from that neighbour.
