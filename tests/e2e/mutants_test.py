@@ -56,7 +56,7 @@ class Defects(conform_cm_test.Hosts):
         unseen = []
         for number, name in cases.items():
             self.switch_on(number)
-            for _ in range(3):  # a busy machine may leave it open, or hold up the packet that gives the defect away
+            for _ in range(10):  # a busy machine may leave it open, or hold up the packet that gives the defect away
                 case = self.verdicts("--attempts", "1", *words, name)[name]
                 if case["verdict"] == "failed":
                     break

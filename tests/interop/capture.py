@@ -75,8 +75,12 @@ class Capture:
         mark = f"the end of {self.path}".encode()
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
             last.bind(("", DISCARD_PORT))
-            last.sendto(mark, (network.PEER_IPV4, DISCARD_PORT))
-            complete = guests.wait_until(lambda: self._has_end(mark), 60)
+
+            def has_come():
+                # Again and again: one that waits for the neighbour's address may be dropped.
+                last.sendto(mark, (network.PEER_IPV4, DISCARD_PORT))
+                return self._has_end(mark)
+            complete = guests.wait_until(has_come, 60, 0.1)
         LIBPCAP.pcap_breakloop(self._handle)
         self._thread.join()
         statistics = Statistics()

@@ -57,6 +57,8 @@ class Case:
     not_from_rxe: str = ""
     # Half a second without an answer ends it, and it has no option for that.
     gives_up_soon: bool = False
+    # fio asks for no RNR retries, and its server may be late with its receives.
+    rnr_ends_it: bool = False
     # The programs end without a word to each other: afterwards.py.
     ends_alone: bool = False
 
@@ -70,7 +72,7 @@ def pingpong(kind, arguments, what, name=None, **options):
 def cm(name, what, server, client, **options):
     """They end their connections without waiting for the last acknowledgements, so rxe may send its last packets again, and what
     answers a repeated request comes behind the disconnect. They wait half a second for an acknowledgement (ACK timeout 17)."""
-    return Case(name, what, server, client=client, ends_alone=True, moves=IMPATIENT, drops=REFUSED, **options)
+    return Case(name, what, server, client=client, ends_alone=True, gives_up_soon=True, moves=IMPATIENT, drops=REFUSED, **options)
 
 
 def perftest(tool, arguments, what, name=None, **options):
@@ -198,7 +200,7 @@ def cm_perftest(tool, size=4001, count=20, more=""):
 def cm_fio(verb, server="", client=""):
     return cm(f"cm_fio_{verb}", f"fio, verb={verb}" + (", verified" if server else ""),
               FIO.format(name="server", more=f"--rw=read --iodepth=32 {server}"),
-              FIO.format(name="client", more=f"--hostname={{address}} --verb={verb} --rw=write --iodepth=4 {client}"))
+              FIO.format(name="client", more=f"--hostname={{address}} --verb={verb} --rw=write --iodepth=4 {client}"), rnr_ends_it=True)
 
 
 CM = [

@@ -138,7 +138,7 @@ class PciPorts(harness.TestCase):
         self.machine.monitor.ask("set_link", name=nic.name, up=True)
         self.expect_event(events, "IBV_EVENT_PORT_ACTIVE")
         self.expect_state(nic, "ACTIVE")
-        self.in_both_roles(nic, f"ibv_rc_pingpong -d urnic0 -g {self.ours.gid('ipv4')} -c -n 10")
+        self.in_both_roles(nic, f"{PEER} --test send --gid {self.ours.gid('ipv4')} --mtu 1024")
 
 
 class Virtio(PciPorts):
@@ -194,7 +194,7 @@ class VirtioLinks(PciPorts):
         rcvd_before = [worker["rcvd_pkts"] for worker in self.machine.device(VIRTIO)["counters_per_worker"]]
         # Little under way at a time: an emulated machine is slow, and a queue that is full is a loss.
         for program in ("ib_write_bw", "ib_read_bw"):
-            self.in_both_roles(VIRTIO, f"{program} -F -x {self.ours.gid('ipv4')} -d urnic0 -q 8 -n 100 -t 2 -s 16384 -m 4096")
+            self.in_both_roles(VIRTIO, f"{program} -F -u 20 -x {self.ours.gid('ipv4')} -d urnic0 -q 8 -n 100 -t 2 -s 16384 -m 4096")
         self.assertTrue(all(self.machine.monitor.received("virtio", queue) != before[queue] for queue in queues),
                         "a queue got nothing")
         rcvd = [worker["rcvd_pkts"] for worker in self.machine.device(VIRTIO)["counters_per_worker"]]

@@ -18,7 +18,7 @@ INSTALLED = pathlib.Path("/usr/share/doc/rdma-core/tests")
 
 def _fetch(directory, version):
     """The tests in the package's file, which apt downloads."""
-    subprocess.run(["apt-get", "-q", "download", f"{PACKAGE}={version}"], cwd=directory, check=True)
+    subprocess.run(["apt-get", "-q", "-o", "Acquire::Retries=3", "download", f"{PACKAGE}={version}"], cwd=directory, check=True)
     package, = directory.glob(f"{PACKAGE}_*.deb")
     subprocess.run(["dpkg-deb", "-x", package, directory / "package"], check=True)
     return directory / "package" / INSTALLED.relative_to("/")

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "verbs_provider/core/verbs.h"
@@ -171,7 +172,11 @@ int create_channel(Context& context) {
     abi::HandleReply reply{};
     ReplyFds fds;
     int error = context.session->call(abi::Op::kCreateChannel, request, reply, &fds);
-    if (error == 0 && fds.count() != 2) {
+    // Of anything else, a file of gigabytes for one, libibverbs would read events until its end.
+    struct stat read_end {};
+    if (error == 0 &&
+        (fds.count() != 2 || fstat(fds.peek(0), &read_end) != 0 || !S_ISSOCK(read_end.st_mode))) {
+        (void)context.session->call_handle(abi::Op::kDestroyChannel, reply.handle);
         error = EPROTO;
     }
     if (error != 0) {

@@ -104,6 +104,19 @@ TEST_F(Lies, MemoryThatCouldGoAwayIsNotMapped) {
     EXPECT_EQ(daemon.object_count(), 0U);
 }
 
+TEST_F(Lies, AChannelIsASocket) {
+    open();
+    spoil(abi::Op::kCreateChannel, [](FakeDaemon::Sent& sent) {
+        // Read as events it has no end.
+        const int fd = memfd_create("large", MFD_CLOEXEC);
+        ASSERT_EQ(ftruncate(fd, std::int64_t{1} << 42U), 0);
+        sent.replace_fd(0, fd);
+    });
+    EXPECT_EQ(ibv_create_comp_channel(context), nullptr);
+    EXPECT_EQ(errno, EPROTO);
+    EXPECT_EQ(daemon.object_count(), 0U);
+}
+
 TEST_F(Lies, ACqThatCannotBeSoIsGivenBack) {
     open();
     for (const std::uint32_t entries : {0U, 9U, abi::kMaxCqEntries * 2, 1U << 31U}) {

@@ -196,13 +196,18 @@ TEST(OrdinaryUser, StoppedWritersGoOn) {
         const Area area(64 * kPageBytes);
         auto* word = reinterpret_cast<volatile std::uint64_t*>(area.data() + 33 * kPageBytes);
         std::atomic<bool> stop{false};
+        std::atomic<bool> has_begun{false};
         std::uint64_t written = 0;
         std::thread writer([&] {
             while (!stop) {
                 *word = *word + 1;
                 ++written;
+                has_begun = true;
             }
         });
+        while (!has_begun) {
+            ::usleep(100);
+        }
         for (int i = 0; i < 200; ++i) {
             release(convert(area.address(), area.size(), true));
         }
