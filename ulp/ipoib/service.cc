@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "ulp/ipoib/codec/announcement.h"
-#include "ulp/ipoib/codec/gid_text.h"
 #include "ulp/ipoib/tap/memberships.h"
 #include "ulp/ipoib/tap/posix_error.h"
+#include "ulp/ipoib/verbs/gid_text.h"
 
 namespace urnic::ipoib {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "ulp/ipoib/codec/frame.h"
-#include "ulp/ipoib/codec/gid_text.h"
 #include "ulp/ipoib/tap/posix_error.h"
+#include "ulp/ipoib/verbs/gid_text.h"
 
 namespace urnic::ipoib {
 
