@@ -1,5 +1,5 @@
-"""A subnet of InfiniBand: opensm on four leaves and two spines with eight RNICs, infiniband-diags, libibverbs' pingpongs and
-perftest over its routes and groups; then saquery and perftest on a subnet without a subnet manager.
+"""A subnet of InfiniBand: opensm on four leaves and two spines with eight RNICs, infiniband-diags, libibverbs' pingpongs,
+perftest and IP over InfiniBand over its routes and groups; then saquery on a subnet without a subnet manager.
 
 Ends with a table of all tools and their results. The short form leaves out most of perftest and of the routing engines."""
 
@@ -15,6 +15,7 @@ import tempfile
 
 import verdict
 import harness
+import ipoib_test
 import pair
 
 RNICS, LEAVES, SPINES = 8, 4, 2
@@ -205,6 +206,57 @@ def diagnostics(tree):
     }
 
 
+class IpoibLink:
+    """A link in a network namespace of its own, which ends with it."""
+
+    def __init__(self, tree, number, *options):
+        self.ip = f"10.9.0.{number + 1}"
+        self.program = harness.start(["unshare", "-n" if os.geteuid() == 0 else "-Urn", *tree.here(harness.URNIC, "ipoib", "-d", f"urnic{number}", "-i", "ib0", *options)])
+        line = harness.read_line(self.program)
+        if not line.startswith("ib0: "):
+            raise verdict.Refused(f"no link: {line}{harness.finish(self.program)}")
+        for words in (("address", "add", f"{self.ip}/24", "dev", "ib0"), ("link", "set", "lo", "up")):
+            self.run("ip", *words)
+
+    def inside(self, *words):
+        user = [] if os.geteuid() == 0 else ["-U", "--preserve-credentials"]
+        return ["nsenter", "-t", str(self.program.pid), *user, "-n", *(str(word) for word in words)]
+
+    def run(self, *words):
+        result = harness.run(self.inside(*words))
+        if result.returncode != 0:
+            raise verdict.Refused(str(result))
+        return result.out
+
+    def end(self):
+        self.program.terminate()
+        result = harness.finish(self.program)
+        if result.returncode != 0:
+            raise verdict.Refused(f"the link ended badly: {result}")
+
+
+def ipoib(tree, *options):
+    """Ping, and a megabyte of TCP, compared; the members are those that opensm knows."""
+    if not tree.managers:
+        tree.bring_up()
+    with contextlib.ExitStack() as stack:
+        links = []
+        for number in (1, RNICS - 1):
+            links.append(IpoibLink(tree, number, *options))
+            stack.callback(links[-1].end)
+        near, far = links
+        near.run("ping", "-c", "3", "-W", "10", far.ip)
+        members = tree.ask("saquery", "-C", "urnic0", "--smkey", 1, "MCMR", "--mgid", "ff12:401b:ffff::ffff:ffff")
+        count(len(links), r"(?m)PortGid\.+fe80:", members)
+        receiving = harness.start(far.inside(sys.executable, "-c", ipoib_test.RECEIVE, 5001))
+        stack.callback(harness.end_group, receiving)
+        harness.read_line(receiving)
+        sent = near.run(sys.executable, "-c", ipoib_test.SEND, far.ip, 5001, 1_000_000)
+        received = harness.finish(receiving).out
+        if not received.endswith(sent):
+            raise verdict.Refused(f"sent {sent}, received {received}")
+
+
 class Checks:
     """Runs the checks of a suite, and remembers their names."""
 
@@ -229,6 +281,8 @@ def on_a_tree(suite, is_short):
                 suite.run(f"{name}: opensm's routes", functools.partial(tree.pair, name, "-n", "200"))
             for name, connection in PERFTEST[2:6] if is_short else PERFTEST:
                 suite.run(f"{name} -c {connection}: opensm's routes", functools.partial(tree.perftest, name, "-c", connection))
+            suite.run("urnic ipoib: opensm's groups and paths", functools.partial(ipoib, tree))
+            suite.run("urnic ipoib --mode connected: opensm's paths", functools.partial(ipoib, tree, "--mode", "connected"))
             for engine in ENGINES[:1] if is_short else ENGINES:
                 suite.run(f"opensm -R {engine}: routes carry data", functools.partial(route_by, tree, engine))
             suite.run("opensm: a second one takes over", functools.partial(hand_over, tree))
