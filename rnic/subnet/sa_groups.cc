@@ -83,12 +83,16 @@ void set_exactly(mad::McMemberRecord& group) {
 
 }  // namespace
 
-void SaGroups::add_broadcast(const Endpoint& port) {
+void SaGroups::add_broadcast(const Endpoint& port, std::uint16_t pkey) {
     mad::McMemberRecord group;
-    group.mgid = {0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+    group.mgid = {0xff, 0x12, 0x40, 0x1b, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+    store_be16(reinterpret_cast<std::byte*>(group.mgid.data()) + 4, pkey);
+    if (groups_.contains(group.mgid) || groups_.size() >= kMaxGroups) {
+        return;
+    }
     group.qkey = 0x0b1b;
     group.mlid = free_mlid();
-    group.pkey = wire::kDefaultPkey;
+    group.pkey = pkey;
     group.mtu = std::min<std::uint8_t>(port.mtu(), 4);
     group.rate = 3;
     group.packet_life_time = kPathLifeTime;

@@ -19,9 +19,9 @@ class SaGroups {
     static constexpr std::size_t kMaxGroups = kMulticastFdbCap;
     static constexpr std::uint16_t kFirstMlid = 0xc000;
 
-    /// The broadcast group of IPoIB in the default partition (RFC 4391 4): it must be there before anybody
-    /// joins, and stays. Q_Key, MTU and rate as opensm's, no more than `port` has.
-    void add_broadcast(const Endpoint& port);
+    /// The broadcast group of IPoIB in a partition (RFC 4391 4), unless it is there: it must be before
+    /// anybody joins, and stays. Q_Key, MTU and rate as opensm's, no more than `port` has.
+    void add_broadcast(const Endpoint& port, std::uint16_t pkey);
 
     /// Set: `port` joins, or makes the group. `mask`: the components that the request names, known ones.
     /// Returns the status; `record`, which is the request's, becomes the answer's.

@@ -77,7 +77,14 @@ std::size_t stride_of(std::size_t record_bytes) { return (record_bytes + 7) / 8 
 SubnetAdministrator::SubnetAdministrator(const Node& home, std::vector<const Node*> nodes,
                                          std::function<void(const MadPacket&)> send)
     : home_(home), nodes_(std::move(nodes)), send_(std::move(send)) {
-    groups_.add_broadcast(Endpoint(home));
+    groups_.add_broadcast(Endpoint(home), wire::kDefaultPkey);
+    for (const Node* node : nodes_) {
+        for (const std::uint16_t pkey : Endpoint(*node).pkeys().entries) {
+            if (wire::is_partition(pkey) && (pkey & wire::kFullMember) != 0) {
+                groups_.add_broadcast(Endpoint(home), pkey);
+            }
+        }
+    }
 }
 
 bool SubnetAdministrator::handle(const MadPacket& packet, TimeNs now) {

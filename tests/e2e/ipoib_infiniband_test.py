@@ -113,6 +113,19 @@ class Builtin(Links):
         self.assertEqual(self.members(BROADCAST), set(), "what cannot be made is no member")
 
 
+class BuiltinPartitions(Links):
+    """Each partition with full members has a broadcast group."""
+    subnet_manager = "builtin"
+    rnic_keys = "pkeys = [0xffff, 0x8012]\n"
+
+    def test_a_link_of_its_own(self):
+        a, b = (Member(self, f"urnic{number}", number + 1, "--pkey-index", 1) for number in range(2))
+        self.assertIn("MTU 2044, broadcast group ff12:401b:8012::ffff:ffff", a.line)
+        self.assert_reaches(a, b.ip)
+        self.assertEqual(self.members("ff12:401b:8012::ffff:ffff"), {self.gid(0), self.gid(1)})
+        self.assertEqual(self.members(BROADCAST), set())
+
+
 class External(Links):
     def test_subnet_managers(self):
         """None, one, and another one after it, which knows nothing of what was joined."""

@@ -29,6 +29,7 @@ class Subnet(with_daemon.WithDaemon):
     subnet_manager = "external"
     rnics = RNICS
     network = ""
+    rnic_keys = ""
 
     def daemon_command(self):
         config = self.dir / "urnicd.toml"
@@ -36,7 +37,7 @@ class Subnet(with_daemon.WithDaemon):
         text += self.network
         for number in range(self.rnics):
             text += (f'[[rnic]]\nname = "urnic{number}"\nport = "fabric"\nfabric = "lab"\nlink_layer = "infiniband"\n'
-                     f'subnet_manager = "{self.subnet_manager}"\n')
+                     f'subnet_manager = "{self.subnet_manager}"\n{self.rnic_keys}')
         config.write_text(text, encoding="utf-8")
         return super().daemon_command()
 

@@ -40,6 +40,30 @@ TEST_F(AdministratorTest, TheBroadcastGroupIsThere) {
     EXPECT_NE(administrator_->groups().find(record.mgid), nullptr);
 }
 
+TEST_F(AdministratorTest, EachPartitionHasABroadcastGroup) {
+    nodes_[1].ports[1].pkeys.entries = {0xffff, 0x8005, 0x0006};
+    nodes_[2].ports[1].pkeys.entries = {0xffff, 0x8005};
+    std::vector<const Node*> nodes;
+    for (const Node& node : nodes_) {
+        nodes.push_back(&node);
+    }
+    administrator_.emplace(nodes_.front(), nodes,
+                           [this](const MadPacket& packet) { sent_.push_back(packet); });
+    EXPECT_EQ(administrator_->groups().size(), 2U) << "of partitions with full members";
+    const wire::Gid mgid{0xff, 0x12, 0x40, 0x1b, 0x80, 0x05, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+    auto record = member(mgid);
+    record.pkey = 0x8005;
+    const auto joined = member_of(ask(member_request(wire::kMadSet, kLinuxJoin, record)));
+    EXPECT_EQ(joined.mlid, 0xc001);
+    EXPECT_EQ(joined.qkey, 0x0b1bU);
+    EXPECT_EQ(joined.pkey, 0x8005);
+    auto stranger = member(mgid, 1);
+    stranger.pkey = 0x8005;
+    EXPECT_EQ(join(kLinuxJoin, stranger, 1), kSaRequestInvalid);
+    EXPECT_EQ(leave(record), 0);
+    EXPECT_NE(administrator_->groups().find(mgid), nullptr);
+}
+
 TEST_F(AdministratorTest, AGroupLivesWithItsFullMembers) {
     const wire::Gid mgid = group_gid(1);
     EXPECT_EQ(join(kLinuxJoin, member(mgid)), kSaInsufficientComponents);  // it would have to be made
