@@ -16,6 +16,7 @@ import shutil
 import stat
 import struct
 import subprocess
+import sys
 import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -262,17 +263,27 @@ def write_changed(path, content):
     note.write_text(digest, encoding="ascii")
 
 
-def make(cache, extra=(), files=None, name="initramfs", modules=tuple(MODULES), release=None):
-    """(kernel, initramfs `name`), two files in the directory `cache`. `extra`: programs that go in too; `files`: others,
-    by the path they have inside; `modules`: what the kernel loads, the last one a module in any case; `release`: of Debian,
-    whose kernel it is, this machine's where None. Raises Missing. Tests that need it at once wait for one that makes it."""
+def locked(cache, work):
+    """One at a time in that directory, which is made."""
     cache.mkdir(parents=True, exist_ok=True)
     lock = os.open(cache, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return _make(cache, extra, files, name, modules, release)
+        return work()
     finally:
         os.close(lock)
+
+
+def fetch(cache):
+    """(kernel, busybox): what apt brings."""
+    return download(cache, kernel_package()), download(cache, "busybox-static")
+
+
+def make(cache, extra=(), files=None, name="initramfs", modules=tuple(MODULES), release=None):
+    """(kernel, initramfs `name`), two files in the directory `cache`. `extra`: programs that go in too; `files`: others,
+    by the path they have inside; `modules`: what the kernel loads, the last one a module in any case; `release`: of Debian,
+    whose kernel it is, this machine's where None. Raises Missing. Tests that need it at once wait for one that makes it."""
+    return locked(cache, lambda: _make(cache, extra, files, name, modules, release))
 
 
 def _make(cache, extra, files, name, modules, release):
@@ -284,3 +295,12 @@ def _make(cache, extra, files, name, modules, release):
     image = cache / name
     write_changed(image, initramfs(kernel, busybox, extra, files or {}, modules))
     return vmlinux, image
+
+
+if __name__ == "__main__":
+    # Before a test, whose time is limited, would have to wait for it: `image.py DIRECTORY`.
+    directory = pathlib.Path(sys.argv[1])
+    try:
+        locked(directory, lambda: fetch(directory))
+    except Missing as problem:
+        print(f"no kernel for virtual machines: {problem}", file=sys.stderr)
