@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <utility>
 
 #include "ulp/ipoib/codec/announcement.h"
+#include "ulp/ipoib/tap/clock.h"
 #include "ulp/ipoib/tap/memberships.h"
 #include "ulp/ipoib/tap/posix_error.h"
 #include "ulp/ipoib/verbs/gid_text.h"
@@ -29,12 +29,6 @@ constexpr int kMembershipPeriodMs = 1000;
 constexpr std::size_t kConnectedCompletions = 32;
 /// So long the last datagrams have to leave.
 constexpr int kFarewellMs = 100;
-
-std::uint64_t now_ms() {
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                          std::chrono::steady_clock::now().time_since_epoch())
-                                          .count());
-}
 
 /// Locally administered, from the octets of the GID that differ between ports.
 Mac mac_of(const Gid& gid, std::uint32_t qpn) {

@@ -16,6 +16,19 @@ ibv_ah_attr global_vector(const RdmaPort& port, const Gid& destination) {
     return vector;
 }
 
+/// As the administrator's record of a group or a path says.
+template <class Record>
+ibv_ah_attr recorded_vector(const RdmaPort& port, const Gid& destination, std::uint16_t lid,
+                            const Record& record) {
+    ibv_ah_attr vector = global_vector(port, destination);
+    vector.grh.flow_label = record.flow_label;
+    vector.grh.hop_limit = record.hop_limit;
+    vector.grh.traffic_class = record.traffic_class;
+    vector.dlid = lid;
+    vector.sl = record.service_level;
+    return vector;
+}
+
 }  // namespace
 
 Progress RoceAddressing::find(const Gid& destination, ibv_ah_attr& vector) {
@@ -39,12 +52,7 @@ Progress SubnetAddressing::find(const Gid& destination, ibv_ah_attr& vector) {
         const Progress progress = client_.join(destination, JoinState::kSendOnlyNonMember);
         if (progress == Progress::kDone) {
             const GroupRecord& group = *client_.group(destination);
-            vector = global_vector(port_, destination);
-            vector.grh.flow_label = group.flow_label;
-            vector.grh.hop_limit = group.hop_limit;
-            vector.grh.traffic_class = group.traffic_class;
-            vector.dlid = group.mlid;
-            vector.sl = group.service_level;
+            vector = recorded_vector(port_, destination, group.mlid, group);
         }
         return progress;
     }
@@ -55,12 +63,7 @@ Progress SubnetAddressing::find(const Gid& destination, ibv_ah_attr& vector) {
             return Progress::kFailed;
         }
         const PathRecord& path = *client_.path(destination);
-        vector = global_vector(port_, destination);
-        vector.grh.flow_label = path.flow_label;
-        vector.grh.hop_limit = path.hop_limit;
-        vector.grh.traffic_class = path.traffic_class;
-        vector.dlid = path.dlid;
-        vector.sl = path.service_level;
+        vector = recorded_vector(port_, destination, path.dlid, path);
         // The LID that the path begins with is one of the port's 2^LMC.
         vector.src_path_bits = static_cast<std::uint8_t>(path.slid & ((1U << port->lmc) - 1));
     }

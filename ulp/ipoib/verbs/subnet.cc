@@ -3,11 +3,11 @@
 #include <poll.h>
 
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <string>
 
 #include "ulp/ipoib/codec/frame.h"
+#include "ulp/ipoib/tap/clock.h"
 #include "ulp/ipoib/tap/posix_error.h"
 #include "ulp/ipoib/verbs/gid_text.h"
 
@@ -19,12 +19,6 @@ namespace {
 constexpr std::uint64_t kPatienceMs = 10'000;
 constexpr int kTurnMs = 100;
 constexpr std::uint64_t kFarewellMs = 100;
-
-std::uint64_t now_ms() {
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
-                                          std::chrono::steady_clock::now().time_since_epoch())
-                                          .count());
-}
 
 void wait_for(int fd, int milliseconds) {
     pollfd answer{fd, POLLIN, 0};

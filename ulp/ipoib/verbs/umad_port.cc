@@ -64,8 +64,8 @@ void UmadPort::take(SubnetClient& client) {
             return;
         }
         if (agent < 0 || octets <= 0) {
-            throw SetupError("the subnet administrator of " + port_.text() +
-                             " cannot be asked any more: start again when the device is back");
+            throw SetupError("RDMA device " + port_.device_name() +
+                             " is gone (umad): start again when it is back");
         }
         const auto* const mad = static_cast<const std::byte*>(umad_get_mad(buffer_.data()));
         const ConstOctets answer(
