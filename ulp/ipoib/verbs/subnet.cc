@@ -18,7 +18,7 @@ namespace {
 /// So long the broadcast group may take at the beginning.
 constexpr std::uint64_t kPatienceMs = 10'000;
 constexpr int kTurnMs = 100;
-constexpr std::uint64_t kFarewellMs = 100;
+constexpr std::uint64_t kFarewellMs = 1000;
 
 void wait_for(int fd, int milliseconds) {
     pollfd answer{fd, POLLIN, 0};
