@@ -46,10 +46,15 @@ std::string address_text(const std::string& gid) {
     return text.data();
 }
 
-/// The address that programs use: the first that is not link-local; and how many others there are.
-std::string addresses_text(const ViewJson& gids) {
+/// The address that programs use: the first that is not link-local; and how many others there are. Over
+/// InfiniBand IP addresses are no GIDs.
+std::string addresses_text(const ViewJson& device) {
     std::vector<std::string> texts;
-    for (const ViewJson& gid : gids) texts.push_back(address_text(gid.get<std::string>()));
+    for (const char* const list : {"ip_addresses", "gids"}) {
+        for (const ViewJson& address : device.value(list, ViewJson::array())) {
+            texts.push_back(address_text(address.get<std::string>()));
+        }
+    }
     if (texts.empty()) return "-";
     const auto first = std::find_if(texts.begin(), texts.end(),
                                     [](const std::string& text) { return !text.starts_with("fe80"); });
@@ -96,7 +101,7 @@ std::string rnics_text(const std::vector<const ViewJson*>& devices, const Rates&
     for (const ViewJson* device : devices) {
         if (rows.size() > kMostRnics && devices.size() > kMostRnics + 1) break;
         rows.push_back({cell_of(*device, "name"), cell_of(device->at("port"), "state"),
-                        addresses_text(device->at("gids")), cell_of(*device, "qps"), cell_of(*device, "mrs"),
+                        addresses_text(*device), cell_of(*device, "qps"), cell_of(*device, "mrs"),
                         rates.of(*device, "sent_bytes"), rates.of(*device, "rcvd_bytes")});
     }
     if (rows.size() - 1 < devices.size()) {

@@ -3,53 +3,18 @@
 #include <algorithm>
 
 #include "daemon/config/pfc.h"
+#include "daemon/device_caps.h"
 #include "daemon/neighbour/link_monitor.h"
 #include "daemon/port_hints.h"
-#include "daemon/state/multicast_groups.h"
 #include "os/secure_random.h"
 #include "os/setup_error.h"
 #include "rnic/neighbour/neighbour_message.h"
-#include "rnic/qp/limits.h"
 #include "rnic/wire/dissect/eth/headers.h"
 #include "rnic/wire/multicast.h"
 
 namespace urnic::daemon {
 
 namespace {
-
-/// What can really be made: every number here is within the daemon's own tables (KeyTable::kMaxKeys,
-/// AddressHandles::kSlots, abi::kDoorbellSlots, abi::kMaxCqEntries).
-abi::DeviceCaps caps_of(const dataplane::Device& device) {
-    abi::DeviceCaps caps{};
-    caps.node_guid = device.node_guid;
-    caps.max_mr_size = abi::kMemoryFileBytes;
-    caps.max_qp = 16384;
-    caps.max_qp_wr = abi::kMaxQueueEntries;
-    caps.max_sge = abi::kMaxSge;
-    caps.max_sge_rd = abi::kMaxSge;
-    caps.max_inline = abi::kMaxInlineBytes;
-    caps.max_cq = 16384;
-    caps.max_cqe = abi::kMaxCqEntries - 1;
-    caps.max_mr = 65536;
-    caps.max_mw = 65536;
-    static_assert(65536 + 65536 <= KeyTable::kMaxKeys);
-    caps.max_dm_bytes = 4U << 20U;
-    caps.max_pd = 32768;
-    caps.max_ah = AddressHandles::kSlots;
-    caps.max_srq = 16384;
-    caps.max_srq_wr = abi::kMaxQueueEntries;
-    caps.max_srq_sge = abi::kMaxSge;
-    caps.max_qp_rd_atom = kMaxRdAtomic;
-    caps.max_qp_init_rd_atom = kMaxRdAtomic;
-    caps.max_res_rd_atom = kMaxRdAtomic * caps.max_qp;
-    caps.gid_table_len = dataplane::Device::kGidTableLength;
-    caps.pkey_table_len = PkeyTable::kEntries;
-    caps.num_ports = 1;
-    caps.max_mcast_grp = MulticastGroups::kMaxGroups;
-    caps.max_mcast_qp_attach = MulticastGroups::kMaxMembers;
-    caps.max_total_mcast_qp_attach = MulticastGroups::kMaxMemberships;
-    return caps;
-}
 
 /// Ethernet groups in which an RNIC with addresses of its own is: questions for its IPv6 addresses and
 /// answers to all (RFC 4861 2.3), and pauses, where the NIC leaves them to others.
@@ -141,6 +106,15 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->port_state.managed = !rnic.has_external_sm;
     device->is_ecn_capable = rnic.is_ecn_capable;
     device->udp_checksum_enabled = rnic.udp_checksum_enabled;
+    if (rnic.is_infiniband) {
+        // RFC 4391, section 8: the identifier of the link-local one is the port's GUID, as a universal one.
+        wire::Gid link_local = link_local_gid(device->mac);
+        link_local[8] |= 0x02U;
+        device->ipoib_addresses = {rnic.ipv4.value_or(wire::Gid{}), rnic.ipv6.value_or(wire::Gid{}),
+                                   link_local};
+        devices_.push_back(std::move(device));
+        return;
+    }
     std::uint32_t next = 1;
     const auto add_link = [&](const LinkConfig& link) {
         for (const auto& address : {link.ipv4, link.ipv6}) {

@@ -4,25 +4,29 @@
 #include <cstring>
 #include <iterator>
 #include <optional>
+#include <span>
 
 #include "daemon/cm/client.h"
+#include "daemon/cm/infiniband.h"
+#include "daemon/state/subnet_gsi.h"
 #include "rnic/wire/multicast.h"
 
 namespace urnic::daemon {
 
 namespace {
 
+bool is_link_local(const wire::Gid& ip) { return ip[0] == 0xfe && (ip[1] & 0xc0U) == 0x80; }
+
 /// The first address of that family of a device that is not a link-local one; else any of the family.
-std::optional<std::uint8_t> first_gid(const dataplane::Device& device, sa_family_t family) {
+std::optional<std::uint8_t> first_ip(const dataplane::Device& device, sa_family_t family) {
     std::optional<std::uint8_t> found;
-    for (std::size_t i = 0; i < device.gids.size(); ++i) {
-        const wire::Gid& gid = device.gids[i];
-        if (device.is_infiniband() || gid == wire::Gid{} ||
-            wire::is_ipv4_mapped(gid) != (family == AF_INET)) {
+    const std::span<const wire::Gid> addresses = device.ip_addresses();
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+        const wire::Gid& ip = addresses[i];
+        if (ip == wire::Gid{} || wire::is_ipv4_mapped(ip) != (family == AF_INET)) {
             continue;
         }
-        const bool is_link_local = gid[0] == 0xfe && (gid[1] & 0xc0U) == 0x80;
-        if (!is_link_local) {
+        if (!is_link_local(ip)) {
             return static_cast<std::uint8_t>(i);
         }
         if (!found) {
@@ -32,21 +36,23 @@ std::optional<std::uint8_t> first_gid(const dataplane::Device& device, sa_family
     return found;
 }
 
-std::optional<std::uint8_t> find_gid(const dataplane::Device& device, const wire::Gid& gid) {
-    const auto* found = std::find(device.gids.begin(), device.gids.end(), gid);
-    // Over InfiniBand a GID is no IP address.
-    if (found == device.gids.end() || device.is_infiniband()) {
+std::optional<std::uint8_t> find_ip(const dataplane::Device& device, const wire::Gid& ip) {
+    const std::span<const wire::Gid> addresses = device.ip_addresses();
+    const auto found = std::find(addresses.begin(), addresses.end(), ip);
+    if (found == addresses.end() || ip == wire::Gid{}) {
         return std::nullopt;
     }
-    return static_cast<std::uint8_t>(std::distance(device.gids.begin(), found));
+    return static_cast<std::uint8_t>(std::distance(addresses.begin(), found));
 }
 
-bool owns(const dataplane::Device& device, const wire::Gid& gid) { return find_gid(device, gid).has_value(); }
+bool owns(const dataplane::Device& device, const wire::Gid& ip) { return find_ip(device, ip).has_value(); }
 
-void use_gid(CmId& id, RnicState& device, std::uint8_t index) {
+void use_ip(CmId& id, RnicState& device, std::uint8_t index) {
     id.device = &device;
-    id.gid_index = index;
-    id.local_gid = device.device->gids.at(index);
+    id.ip_index = index;
+    id.local_ip = device.device->ip_addresses()[index];
+    id.gid_index = device.device->is_infiniband() ? std::uint8_t{0} : index;
+    id.local_gid = device.device->gids.at(id.gid_index);
 }
 
 }  // namespace
@@ -60,8 +66,8 @@ int CmClient::bind_to(CmId& id, const Endpoint& local) {
     std::uint8_t index = 0;
     if (!local.is_any()) {
         for (const auto& candidate : service_.control().devices) {
-            const auto found = local.is_loopback() ? first_gid(*candidate->device, local.family)
-                                                   : find_gid(*candidate->device, local.gid);
+            const auto found = local.is_loopback() ? first_ip(*candidate->device, local.family)
+                                                   : find_ip(*candidate->device, local.gid);
             if (found) {
                 device = candidate.get();
                 index = *found;
@@ -91,7 +97,7 @@ int CmClient::bind_to(CmId& id, const Endpoint& local) {
         return error;
     }
     if (device != nullptr) {
-        use_gid(id, *device, index);
+        use_ip(id, *device, index);
     }
     id.state = CmId::State::kBound;
     return 0;
@@ -125,11 +131,14 @@ int CmClient::bind(const rdma_ucm_bind& command, Call& call) {
 }
 
 /// Acquires the path to the destination, so that the neighbour is resolved before it is needed. 0 or errno.
-int CmClient::reach(CmId& id, RnicState& device, std::uint8_t gid_index, const wire::Gid& destination) {
+int CmClient::reach(CmId& id, RnicState& device, std::uint8_t ip_index, const wire::Gid& destination) {
+    if (device.device->is_infiniband()) {
+        return reach_port(id, device, ip_index, destination);
+    }
     NeighbourResolver::ResolvedPath path;
     if (!wire::is_multicast(destination)) {
         const int error = device.device->neighbours->acquire(
-            device.device->gids.at(gid_index), device.device->gid_vlans.at(gid_index), destination, path);
+            device.device->gids.at(ip_index), device.device->gid_vlans.at(ip_index), destination, path);
         if (error != 0) {
             return error;
         }
@@ -139,9 +148,33 @@ int CmClient::reach(CmId& id, RnicState& device, std::uint8_t gid_index, const w
         id.has_way = true;
         id.neighbour = path.neighbour;
     }
-    use_gid(id, device, gid_index);
-    id.remote_gid = destination;
+    use_ip(id, device, ip_index);
+    id.remote_ip = id.remote_gid = destination;
     return 0;
+}
+
+/// Of InfiniBand: the port on the same subnet that has the address. How it is reached resolve_route() asks.
+int CmClient::reach_port(CmId& id, RnicState& device, std::uint8_t ip_index, const wire::Gid& destination) {
+    const SubnetGsi* const gsi = service_.control().gsi;
+    if (gsi == nullptr || !gsi->share_subnet(device, device)) {
+        return ENETUNREACH;  // a subnet without administration
+    }
+    id.neighbour = wire::kNoNeighbour;
+    if (wire::is_multicast(destination)) {
+        use_ip(id, device, ip_index);
+        id.remote_ip = destination;
+        id.remote_gid = multicast_gid(destination, device.device->pkeys.entries.at(id.pkey_index));
+        return 0;
+    }
+    for (const auto& other : service_.control().devices) {
+        if (owns(*other->device, destination) && gsi->share_subnet(device, *other)) {
+            use_ip(id, device, ip_index);
+            id.remote_ip = destination;
+            id.remote_gid = other->device->gids[0];
+            return 0;
+        }
+    }
+    return EHOSTUNREACH;
 }
 
 /// An RNIC and an address of it that reach the destination, for an id that has none. On the in-process wire
@@ -152,15 +185,14 @@ int CmClient::find_source(CmId& id, const Endpoint& destination) {
     int error = ENETUNREACH;
     for (const bool own : {false, true}) {
         for (const auto& device : devices) {
-            if (device->device->is_infiniband() || owns(*device->device, destination.gid) != own) {
+            if (owns(*device->device, destination.gid) != own) {
                 continue;
             }
-            for (std::size_t i = 0; i < device->device->gids.size(); ++i) {
-                const wire::Gid& gid = device->device->gids.at(i);
-                const bool is_link_local = gid[0] == 0xfe && (gid[1] & 0xc0U) == 0x80;
-                const bool to_link_local = destination.gid[0] == 0xfe && (destination.gid[1] & 0xc0U) == 0x80;
-                if (gid == wire::Gid{} || wire::is_ipv4_mapped(gid) != (destination.family == AF_INET) ||
-                    is_link_local != to_link_local) {
+            const std::span<const wire::Gid> addresses = device->device->ip_addresses();
+            for (std::size_t i = 0; i < addresses.size(); ++i) {
+                const wire::Gid& ip = addresses[i];
+                if (ip == wire::Gid{} || wire::is_ipv4_mapped(ip) != (destination.family == AF_INET) ||
+                    is_link_local(ip) != is_link_local(destination.gid)) {
                     continue;
                 }
                 const int result = reach(id, *device, static_cast<std::uint8_t>(i), destination.gid);
@@ -203,20 +235,21 @@ int CmClient::resolve(CmId& id, const Endpoint& source, const Endpoint& destinat
     if (destination.is_any() || destination.is_loopback()) {
         // To itself: the RNIC that it is bound to, or the first that has such an address.
         RnicState* device = id.device;
-        std::optional<std::uint8_t> index = id.gid_index;
+        std::optional<std::uint8_t> index = id.ip_index;
         for (auto at = service_.control().devices.begin();
              device == nullptr && at != service_.control().devices.end(); ++at) {
-            index = first_gid(*(*at)->device, destination.family);
+            index = first_ip(*(*at)->device, destination.family);
             device = index ? at->get() : nullptr;
         }
-        error = device == nullptr ? ENODEV
-                                  : reach(id, *device, *index, wire::Gid(device->device->gids.at(*index)));
+        error = device == nullptr
+                    ? ENODEV
+                    : reach(id, *device, *index, wire::Gid(device->device->ip_addresses()[*index]));
     } else if (id.device != nullptr) {
-        error = reach(id, *id.device, id.gid_index, destination.gid);
+        error = reach(id, *id.device, id.ip_index, destination.gid);
     } else if (destination.is_multicast()) {
         error = ENODEV;
         for (const auto& device : service_.control().devices) {
-            if (const auto index = first_gid(*device->device, destination.family); index) {
+            if (const auto index = first_ip(*device->device, destination.family); index) {
                 error = reach(id, *device, *index, destination.gid);
                 break;
             }
@@ -229,7 +262,7 @@ int CmClient::resolve(CmId& id, const Endpoint& source, const Endpoint& destinat
     }
     id.remote = destination;
     if (id.local.at.is_any()) {
-        id.local.at.gid = destination.is_loopback() ? destination.gid : id.local_gid;
+        id.local.at.gid = destination.is_loopback() ? destination.gid : id.local_ip;
     }
     if (id.remote.is_any()) {
         id.remote.gid = id.local.at.gid;
@@ -258,6 +291,9 @@ int CmClient::resolve_route(const rdma_ucm_resolve_route& command, Call& call) {
     }
     if (id->state != CmId::State::kAddrResolved) {
         return EINVAL;
+    }
+    if (id->device->device->is_infiniband()) {
+        return ask_for_path(*id, command.timeout_ms);
     }
     raise(*id, kRouteResolved);
     id->state = CmId::State::kRouteResolved;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "daemon/cm/client.h"
+#include "daemon/cm/infiniband.h"
 
 namespace urnic::daemon {
 
@@ -42,6 +43,9 @@ constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint8_t kPort = 1;
 
 ib_user_path_rec path_of(const CmId& id) {
+    if (id.path) {
+        return user_path(*id.path);
+    }
     ib_user_path_rec path{};
     std::copy(id.remote_gid.begin(), id.remote_gid.end(), std::begin(path.dgid));
     std::copy(id.local_gid.begin(), id.local_gid.end(), std::begin(path.sgid));
@@ -132,11 +136,17 @@ int describe_rts(const CmId& id, const cm::ConnectionInfo& info, ib_uverbs_qp_at
 }  // namespace
 
 std::uint8_t path_mtu_of(const CmId& id) {
+    if (id.path) {
+        return id.path->mtu;
+    }
     // 256 bytes are 1, and each step doubles.
     return static_cast<std::uint8_t>(std::bit_width(id.device->device->mtu_bytes / 256));
 }
 
 ib_uverbs_ah_attr address_attributes(const CmId& id) {
+    if (id.device->device->is_infiniband()) {
+        return path_attributes(id);
+    }
     ib_uverbs_ah_attr attr{};
     std::copy(id.remote_gid.begin(), id.remote_gid.end(), std::begin(attr.grh.dgid));
     attr.grh.sgid_index = id.gid_index;

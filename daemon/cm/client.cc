@@ -254,6 +254,10 @@ void CmClient::stop(CmId& id) {
         });
     }
     id.listeners.clear();
+    if (id.request != 0) {
+        service_.forget_request(*id.device, id.request);
+        id.request = 0;
+    }
     if (id.connection != 0) {
         service_.use(*id.device, [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
             manager.destroy(id.connection, now, out);
@@ -272,7 +276,12 @@ bool CmClient::end(CmId& id, std::size_t& left) {
     --left;
     if (id.num_groups != 0) {
         for (auto at = groups_.begin(); at != groups_.end();) {
-            at = at->second->id == &id ? groups_.remove(at) : std::next(at);
+            if (at->second->id != &id) {
+                ++at;
+                continue;
+            }
+            leave_group(*at->second);
+            at = groups_.remove(at);
         }
         id.num_groups = 0;
     }

@@ -48,6 +48,10 @@ class CmClient {
     [[nodiscard]] CmId* on_request(CmId& listener, RnicState& device, const cm::Event& event);
     void on_event(CmId& id, const cm::Event& event);
 
+    /// Of InfiniBand: the answer to a request of CmService::ask_administration(); nullptr: there was none.
+    void on_administration(CmId& id, subnet::SaRequests::Id request,
+                           const subnet::SaRequests::Answer* answer);
+
     [[nodiscard]] const HandleTable<CmId>& ids() const { return ids_; }
     [[nodiscard]] std::size_t num_ids() const { return ids_.size(); }
     [[nodiscard]] std::size_t num_channels() const { return channels_.size(); }
@@ -100,9 +104,16 @@ class CmClient {
     int bind_to(CmId& id, const Endpoint& local);
     int resolve(CmId& id, const Endpoint& source, const Endpoint& destination);
     int find_source(CmId& id, const Endpoint& destination);
-    int reach(CmId& id, RnicState& device, std::uint8_t gid_index, const wire::Gid& destination);
-    /// An answer that comes at once, as an event.
-    void raise(CmId& id, std::uint32_t type);
+    int reach(CmId& id, RnicState& device, std::uint8_t ip_index, const wire::Gid& destination);
+    int reach_port(CmId& id, RnicState& device, std::uint8_t ip_index, const wire::Gid& destination);
+    int ask_for_path(CmId& id, std::uint32_t timeout_ms);
+    void on_path(CmId& id, const subnet::SaRequests::Answer* answer);
+    int join_by_administration(CmGroup& group, const Endpoint& address, Call& call);
+    void ask_for_group(CmGroup& group, const Endpoint& address);
+    void on_group(CmGroup& group, const subnet::SaRequests::Answer* answer);
+    void leave_group(CmGroup& group);
+    /// As an event; `status`: 0, or an errno value of what went wrong.
+    void raise(CmId& id, std::uint32_t type, int status = 0);
     [[nodiscard]] cm::Route route_of(const CmId& id) const;
     int connect_stream(CmId& id, const rdma_ucm_conn_param& param);
     [[nodiscard]] bool may_name_qp(CmId& id, std::uint32_t qp_num) const;

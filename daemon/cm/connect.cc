@@ -52,11 +52,11 @@ cm::Transport transport_of(CmQpType type) {
 
 wire::cm::IpCmHeader ip_header(const CmId& id) {
     wire::cm::IpCmHeader header;
-    header.ip_version = wire::is_ipv4_mapped(id.local_gid) ? 4 : 6;
+    header.ip_version = wire::is_ipv4_mapped(id.local_ip) ? 4 : 6;
     header.src_port = id.local.at.port;
     // The loopback address is known by that name here alone.
-    header.src_address = ip_cm_address(id.local_gid);
-    header.dst_address = ip_cm_address(id.remote_gid);
+    header.src_address = ip_cm_address(id.local_ip);
+    header.dst_address = ip_cm_address(id.remote_ip);
     return header;
 }
 
@@ -64,12 +64,20 @@ std::span<const std::uint8_t> private_data(const rdma_ucm_conn_param& param) {
     return {param.private_data, param.private_data_len};
 }
 
+/// Of the data path: twice a packet's lifetime at least (IBA 12.7.34), or what the application has said.
+std::uint8_t ack_timeout_of(const CmId& id) {
+    if (id.has_ack_timeout) {
+        return id.ack_timeout;
+    }
+    return id.path ? static_cast<std::uint8_t>(std::min(id.path->packet_life_time + 1, 31)) : kAckTimeout;
+}
+
 cm::ListenParams listen_params(CmId& id, std::uint32_t backlog) {
     cm::ListenParams params;
     params.owner = std::bit_cast<cm::Cookie>(&id);
     params.service_id = cm::ip_service_id(id.space, id.local.at.port);
     if (id.device != nullptr) {
-        params.local_gid = id.local_gid;
+        params.local_gid = id.local_ip;
     } else if (id.local.at.family == AF_INET) {
         params.families = cm::Families::kIpv4;
     } else if (id.local.one_family) {
@@ -139,6 +147,13 @@ cm::Route CmClient::route_of(const CmId& id) const {
     route.remote_gid = id.remote_gid;
     route.pkey = id.device->device->pkeys.entries.at(id.pkey_index);
     route.traffic_class = id.tos;
+    if (id.path) {
+        route.local_lid = id.path->slid;
+        route.remote_lid = id.path->dlid;
+        route.sl = id.path->sl;
+        route.hop_limit = id.path->hop_limit;
+        route.flow_label = id.path->flow_label;
+    }
     return route;
 }
 
@@ -172,7 +187,8 @@ int CmClient::connect_stream(CmId& id, const rdma_ucm_conn_param& param) {
     params.srq = param.srq != 0;
     params.flow_control = param.flow_control != 0;
     params.path_mtu = path_mtu_of(id);
-    params.local_ack_timeout = id.has_ack_timeout ? id.ack_timeout : kAckTimeout;
+    params.packet_rate = id.path ? id.path->rate : std::uint8_t{0};
+    params.local_ack_timeout = ack_timeout_of(id);
     params.ip = ip_header(id);
     params.private_data = private_data(param);
     const auto opened = service_.use(*id.device, [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {

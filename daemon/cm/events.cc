@@ -6,7 +6,9 @@
 
 #include "daemon/cm/attributes.h"
 #include "daemon/cm/client.h"
+#include "daemon/cm/infiniband.h"
 #include "os/secure_random.h"
+#include "rnic/cm/checks.h"
 
 namespace urnic::daemon {
 
@@ -38,8 +40,6 @@ void describe_reply(const wire::cm::Rep& rep, rdma_ucm_conn_param& param) {
     param.rnr_retry_count = rep.rnr_retry_count;
 }
 
-std::uint32_t status_of(int error) { return static_cast<std::uint32_t>(-error); }
-
 /// The event's type and status; nullopt: the application does not hear of it.
 struct Meaning {
     std::uint32_t type = 0;
@@ -56,9 +56,9 @@ Meaning meaning_of(const cm::Event& event) {
             return {kRejected, event.reason};
         case cm::EventType::kUnreachable:
         case cm::EventType::kSidrUnreachable:
-            return {kUnreachable, status_of(ETIMEDOUT)};
+            return {kUnreachable, event_status(ETIMEDOUT)};
         case cm::EventType::kDisconnectTimeout:
-            return {kDisconnected, status_of(ETIMEDOUT)};
+            return {kDisconnected, event_status(ETIMEDOUT)};
         case cm::EventType::kTimewaitExit:
             return {kTimewaitExit};
         case cm::EventType::kSidrReply: {
@@ -83,12 +83,13 @@ bool precedes_questions(std::uint32_t type) {
 
 }  // namespace
 
-void CmClient::raise(CmId& id, std::uint32_t type) {
+void CmClient::raise(CmId& id, std::uint32_t type, int status) {
     CmEvent event;
     event.id = &id;
     event.body.uid = id.uid;
     event.body.id = id.handle;
     event.body.event = type;
+    event.body.status = event_status(status);
     id.channel->push(event);
 }
 
@@ -181,11 +182,18 @@ CmId* CmClient::on_request(CmId& listener, RnicState& device, const cm::Event& e
     made->pkey_index = device.device->pkeys.find(event.route.pkey).value_or(0);
     made->local_gid = event.route.local_gid;
     made->remote_gid = event.route.remote_gid;
-    made->local.at = endpoint_of(made->local_gid, listener.local.at.port);
-    made->remote = endpoint_of(made->remote_gid, event.ip->src_port);
+    const bool is_infiniband = device.device->is_infiniband();
+    made->local_ip = is_infiniband ? cm::full_address(*event.ip, event.ip->dst_address) : made->local_gid;
+    made->remote_ip = is_infiniband ? cm::full_address(*event.ip, event.ip->src_address) : made->remote_gid;
+    made->local.at = endpoint_of(made->local_ip, listener.local.at.port);
+    made->remote = endpoint_of(made->remote_ip, event.ip->src_port);
     made->has_route = true;
     made->connection = event.handle;
     made->starting_psn = secure_random() & 0xff'ffffU;
+    if (is_infiniband) {
+        made->path = path_of_request(device, event);
+        return made;
+    }
     // From now on the neighbour is looked for; without it the answer may be lost once.
     NeighbourResolver::ResolvedPath path;
     if (device.device->neighbours->acquire(made->local_gid, device.device->gid_vlans.at(made->gid_index),

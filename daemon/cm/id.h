@@ -4,12 +4,15 @@
 #include <rdma/rdma_user_cm.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "daemon/cm/channel.h"
 #include "daemon/cm/ports.h"
 #include "daemon/state/control_state.h"
 #include "rnic/cm/types.h"
+#include "rnic/subnet/sa_requests.h"
+#include "rnic/wire/mad/administration_attributes.h"
 
 namespace urnic::daemon {
 
@@ -19,6 +22,7 @@ class CmClient;
 enum CmEventType : std::uint32_t {
     kAddrResolved = 0,
     kRouteResolved = 2,
+    kRouteError = 3,
     kConnectRequest = 4,
     kConnectResponse = 5,
     kUnreachable = 7,
@@ -26,20 +30,30 @@ enum CmEventType : std::uint32_t {
     kEstablished = 9,
     kDisconnected = 10,
     kMulticastJoin = 12,
+    kMulticastError = 13,
     kTimewaitExit = 15,
 };
 
 /// What UD services of rdma_cm use (RDMA_UDP_QKEY).
 inline constexpr std::uint32_t kUdpQkey = 0x0123'4567;
 
+/// Of datagrams to a group (IBA 10.5.2).
+inline constexpr std::uint32_t kMulticastQp = 0xff'ffff;
+
+/// As events have it: 0, or what went wrong.
+[[nodiscard]] constexpr std::uint32_t event_status(int error) { return static_cast<std::uint32_t>(-error); }
+
 /// Values of ibv_qp_type.
 enum class CmQpType : std::uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kXrcRecv = 10 };
 
-/// A multicast group that an id has joined.
+/// A multicast group that an id has joined, or of InfiniBand is about to join.
 struct CmGroup {
     std::uint64_t uid = 0;
     CmId* id = nullptr;
+    std::uint32_t handle = 0;
     std::uint32_t events_reported = 0;
+    subnet::SaRequests::Id request = 0;  // of InfiniBand: to become a member, not answered yet
+    wire::Gid mgid{};                    // of InfiniBand; zeros: no member
 };
 
 /// A number that a connection names and no QP has: none gets it while the connection lives, whose peer would
@@ -77,6 +91,7 @@ struct CmId {
         kIdle,
         kBound,         // has a local address, which may be the wildcard
         kAddrResolved,  // knows its peer's address and its own
+        kAsksForRoute,  // of InfiniBand: subnet administration has not answered yet
         kRouteResolved,
         kConnecting,  // from the request to the end of the connection, on both sides
         kDisconnected,
@@ -95,11 +110,16 @@ struct CmId {
     bool has_one_family = false;  // the application has said whether `local` is of one family
     Endpoint remote;
     RnicState* device = nullptr;   // nullptr: of no device (yet)
-    std::uint8_t gid_index = 0;    // its address in the device's table
+    std::uint8_t ip_index = 0;     // its address among the device's (Device::ip_addresses())
+    std::uint8_t gid_index = 0;    // its GID in the device's table
     std::uint16_t pkey_index = 0;  // of a request's id, its peer's partition
-    wire::Gid local_gid{};         // that address; the loopback address stands for it
+    wire::Gid local_ip{};          // that address; the loopback address stands for it
+    wire::Gid remote_ip{};
+    wire::Gid local_gid{};  // over RoCE the addresses
     wire::Gid remote_gid{};
     bool has_route = false;
+    subnet::SaRequests::Id request = 0;         // of InfiniBand: for the path, not answered yet
+    std::optional<wire::mad::PathRecord> path;  // of InfiniBand: once there is a route
     bool has_way =
         false;  // holds `neighbour` (NeighbourResolver), so that the neighbour is known when it is needed
     std::uint16_t neighbour = wire::kNoNeighbour;

@@ -11,7 +11,6 @@ namespace urnic::daemon {
 namespace {
 
 constexpr std::uint8_t kMostAckTimeout = 31;
-constexpr std::uint32_t kMulticastQp = 0xff'ffff;
 constexpr std::uint16_t kRoceMulticastLid = 0xc000;
 
 /// The value has exactly that length.
@@ -108,8 +107,13 @@ int CmClient::join_ip_mcast(const rdma_ucm_join_ip_mcast& command, Call& call) {
     made->id = id;
     CmEvent event;
     event.id = id;
-    event.group = made.get();
+    CmGroup& joined = *made;
+    event.group = &joined;
     const std::uint32_t handle = groups_.add(std::move(made));
+    joined.handle = handle;
+    if (id->device->device->is_infiniband()) {
+        return join_by_administration(joined, group, call);
+    }
     event.body.uid = command.uid;
     event.body.id = handle;
     event.body.event = kMulticastJoin;
@@ -126,6 +130,19 @@ int CmClient::join_ip_mcast(const rdma_ucm_join_ip_mcast& command, Call& call) {
         throw;
     }
     ++id->num_groups;
+    return call.answer(rdma_ucm_create_id_resp{handle});
+}
+
+/// Of InfiniBand: the event comes with subnet administration's answer.
+int CmClient::join_by_administration(CmGroup& group, const Endpoint& address, Call& call) {
+    const std::uint32_t handle = group.handle;
+    try {
+        ask_for_group(group, address);
+    } catch (...) {
+        groups_.remove(handle);
+        throw;
+    }
+    ++group.id->num_groups;
     return call.answer(rdma_ucm_create_id_resp{handle});
 }
 
@@ -147,6 +164,7 @@ int CmClient::leave_mcast(const rdma_ucm_destroy_id& command, Call& call) {
             (void)call.channel.take(events, event);
         }
     }
+    leave_group(*group);
     const rdma_ucm_destroy_id_resp answer{group->events_reported};
     --group->id->num_groups;
     groups_.remove(command.id);

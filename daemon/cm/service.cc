@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "daemon/cm/client.h"
 #include "daemon/cm/mad_listener.h"
 #include "daemon/neighbour/address_vector.h"
+#include "daemon/state/subnet_gsi.h"
 #include "os/secure_random.h"
 #include "rnic/device/gsi.h"
 #include "rnic/wire/frame.h"
@@ -21,7 +24,20 @@ constexpr std::uint32_t kPsnMask = 0xff'ffff;
 /// again by its time-out.
 constexpr int kSendTries = 8;
 
-cm::Config config_of(const dataplane::Device& device) {
+/// Of InfiniBand: addresses are different on all subnets, so those of other subnets do no harm.
+cm::IpOwners ip_owners(const ControlState& control) {
+    std::vector<cm::IpOwners::Entry> entries;
+    for (const auto& rnic : control.devices) {
+        for (const wire::Gid& ip : rnic->device->ipoib_addresses) {
+            if (ip != wire::Gid{}) {
+                entries.push_back({ip, rnic->device->gids[0]});
+            }
+        }
+    }
+    return cm::IpOwners(std::move(entries));
+}
+
+cm::Config config_of(const ControlState& control, const dataplane::Device& device) {
     cm::Config config;
     config.ca_guid =
         std::endian::native == std::endian::little ? __builtin_bswap64(device.node_guid) : device.node_guid;
@@ -31,6 +47,9 @@ cm::Config config_of(const dataplane::Device& device) {
     config.pkeys = device.pkeys;
     // ibv_mtu: 256 bytes are 1, and each step doubles.
     config.max_path_mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
+    if (device.is_infiniband()) {
+        config.ip_owners = ip_owners(control);
+    }
     return config;
 }
 
@@ -38,7 +57,7 @@ cm::Config config_of(const dataplane::Device& device) {
 
 CmService::CmService(ControlState& control) : ports(secure_random()), control_(control) {
     for (const auto& device : control.devices) {
-        ports_of_.push_back(std::make_unique<Port>(*this, *device, config_of(*device->device)));
+        ports_of_.push_back(std::make_unique<Port>(*this, *device, config_of(control, *device->device)));
     }
     control.event_loop.add(timer_.fd(), [this] { on_time(); });
     listen_for_mads(control, [this](RnicState& device, const ReceivedMad& mad) {
@@ -65,7 +84,7 @@ void CmService::finish(Port& port) {
 void CmService::arm() {
     TimeNs next = kNever;
     for (const auto& port : ports_of_) {
-        next = std::min(next, port->manager.next_event());
+        next = std::min({next, port->manager.next_event(), port->administration.next_event()});
     }
     if (next == armed_for_) {
         return;
@@ -80,11 +99,105 @@ void CmService::on_time() {
     for (const auto& port : ports_of_) {
         use(port->device,
             [](cm::Manager& manager, TimeNs now, cm::Outbox& out) { manager.advance(now, out); });
+        for (const subnet::SaRequests::Ended& ended : port->administration.advance(
+                 clock_now(), [&](const subnet::MadPacket& packet) { port->send_to_lid(packet); })) {
+            end_request(ended, nullptr);
+        }
+    }
+    arm();
+}
+
+void CmService::end_request(const subnet::SaRequests::Ended& ended,
+                            const subnet::SaRequests::Answer* answer) {
+    if (auto* const id = std::bit_cast<CmId*>(ended.owner); id != nullptr) {
+        id->client->on_administration(*id, ended.id, answer);
+    }
+}
+
+void CmService::add_member(const RnicState& device, const wire::Gid& mgid) {
+    ++ports_of_.at(device.device->index)->members[mgid];
+}
+
+bool CmService::remove_member(const RnicState& device, const wire::Gid& mgid) {
+    auto& members = ports_of_.at(device.device->index)->members;
+    const auto found = members.find(mgid);
+    if (found == members.end() || --found->second != 0) {
+        return false;
+    }
+    members.erase(found);
+    return true;
+}
+
+bool CmService::receive(RnicState& device, const subnet::MadPacket& packet) {
+    Port& port = *ports_of_.at(device.device->index);
+    if (const auto answer = port.administration.take(packet)) {
+        end_request(*answer, &*answer);
+        arm();
+        return true;
+    }
+    subnet::MadBytes bytes = packet.mad;
+    if (packet.dest_qp != kGsiQp || subnet::MadRef(bytes).mgmt_class() != wire::kMadClassCommunication) {
+        return false;
+    }
+    const RnicState* const sender = control_.gsi->find_lid(device, packet.slid);
+    const auto pkey = device.device->pkeys.match(packet.pkey);
+    if (sender == nullptr || !pkey) {
+        return true;  // dropped: from nobody, or by another partition
+    }
+    const ReceivedMad mad{.src_gid = sender->device->gids[0],
+                          .dst_gid = device.device->gids[0],
+                          .src_mac = {},
+                          .pkey = *pkey,
+                          .src_qp = packet.src_qp,
+                          .slid = packet.slid,
+                          .sl = packet.sl,
+                          .bytes = packet.mad};
+    use(device, [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
+        manager.set_pkeys(device.device->pkeys);
+        manager.receive(mad, now, out);
+    });
+    return true;
+}
+
+subnet::SaRequests::Id CmService::ask_administration(const RnicState& device,
+                                                     const subnet::SaRequest& request, TimeNs time_ns,
+                                                     CmId* id) {
+    Port& port = *ports_of_.at(device.device->index);
+    const dataplane::SubnetPortInfo& info = device.device->subnet;
+    const subnet::SaAddress to{
+        info.sm_lid, info.sm_sl,
+        device.device->pkeys.match(wire::kDefaultPkey).value_or(device.device->pkeys.entries[0])};
+    const auto asked = port.administration.ask(
+        request, to, time_ns, std::bit_cast<subnet::SaRequests::Owner>(id), clock_now(),
+        [&](const subnet::MadPacket& packet) { port.send_to_lid(packet); });
+    arm();
+    return asked;
+}
+
+void CmService::forget_request(const RnicState& device, subnet::SaRequests::Id request) {
+    ports_of_.at(device.device->index)->administration.forget(request);
+    arm();
+}
+
+void CmService::Port::send_to_lid(const subnet::MadPacket& packet) const {
+    if (SubnetGsi* const gsi = service.control_.gsi; gsi != nullptr) {
+        gsi->send(device, packet);
     }
 }
 
 void CmService::Port::send(const cm::SendMad& mad) {
     const dataplane::Device& sender = *device.device;
+    if (sender.is_infiniband()) {
+        subnet::MadPacket packet;
+        packet.dlid = mad.route.remote_lid;
+        packet.sl = mad.route.sl;
+        packet.pkey = mad.route.pkey;
+        packet.src_qp = packet.dest_qp = kGsiQp;
+        packet.qkey = kGsiQkey;
+        packet.mad = mad.bytes;
+        send_to_lid(packet);
+        return;
+    }
     const auto* gid = std::find(sender.gids.begin(), sender.gids.end(), mad.route.local_gid);
     if (gid == sender.gids.end()) {
         return;  // the address has gone

@@ -3,14 +3,17 @@
 
 #include <boost/container/static_vector.hpp>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "daemon/cm/ports.h"
 #include "daemon/state/control_state.h"
 #include "os/monotonic_clock.h"
+#include "os/secure_random.h"
 #include "os/timer_fd.h"
 #include "rnic/cm/manager.h"
+#include "rnic/subnet/sa_requests.h"
 
 namespace urnic::daemon {
 
@@ -40,6 +43,20 @@ class CmService {
         return ports_of_.at(device.device->index)->manager;
     }
 
+    /// Of InfiniBand: what has come for QP1 of the RNIC's port. Returns whether it is connection
+    /// management's, or an answer to one of the requests below.
+    bool receive(RnicState& device, const subnet::MadPacket& packet);
+    /// Of InfiniBand: asks subnet administration. CmClient::on_administration() has the answer, unless it is
+    /// forgotten before. Throws std::bad_alloc.
+    /// `id`: nullptr when nobody waits for the answer.
+    subnet::SaRequests::Id ask_administration(const RnicState& device, const subnet::SaRequest& request,
+                                              TimeNs time_ns, CmId* id);
+    void forget_request(const RnicState& device, subnet::SaRequests::Id request);
+    /// Of InfiniBand: a port is a member of a group once, however many of its users are. One more.
+    void add_member(const RnicState& device, const wire::Gid& mgid);
+    /// And one fewer. Returns whether it was the last.
+    [[nodiscard]] bool remove_member(const RnicState& device, const wire::Gid& mgid);
+
     [[nodiscard]] ControlState& control() { return control_; }
     PortTable ports;
 
@@ -48,11 +65,14 @@ class CmService {
         Port(CmService& of, RnicState& on, const cm::Config& config)
             : service(of), device(on), manager(config) {}
         void send(const cm::SendMad& mad) override;
+        void send_to_lid(const subnet::MadPacket& packet) const;
         void event(const cm::Event& event) override;
         CmService& service;
         RnicState& device;
         cm::Manager manager;
         std::uint32_t psn = 0;
+        subnet::SaRequests administration{secure_random()};  // of InfiniBand
+        std::map<wire::Gid, std::uint32_t> members;          // of InfiniBand: by group
         /// Requests that came in the call that runs: with whose they are now, or nullptr.
         struct Fresh {
             cm::Handle connection = 0;
@@ -63,6 +83,7 @@ class CmService {
 
     void finish(Port& port);
     void arm();
+    static void end_request(const subnet::SaRequests::Ended& ended, const subnet::SaRequests::Answer* answer);
     void on_time();
 
     ControlState& control_;

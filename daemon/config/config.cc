@@ -468,9 +468,7 @@ Config standalone_config(const std::string& run_dir, bool is_infiniband) {
         rnic.port_device = "standalone";
         rnic.mac = wire::Mac{0x02, 0x00, 0xc6, 0x12, 0x00, static_cast<std::uint8_t>(i + 1)};
         rnic.is_infiniband = is_infiniband;
-        if (!is_infiniband) {
-            rnic.ipv4 = parse_ipv4(fmt::format("198.18.0.{}/24", i + 1));
-        }
+        rnic.ipv4 = parse_ipv4(fmt::format("198.18.0.{}/24", i + 1));
         config.rnics.push_back(rnic);
     }
     finish_link_layers(config);

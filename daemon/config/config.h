@@ -76,7 +76,7 @@ enum class PortKind : std::uint8_t {
     kMemif,     // shared memory with another process on this host, found by the socket `port_device`
 };
 
-/// Addresses of an RNIC on the wire, or on one VLAN of it.
+/// Addresses of an RNIC on the wire, or on one VLAN of it. Of InfiniBand: by which librdmacm knows the port.
 struct LinkConfig {
     std::uint16_t vlan = 0;         // 0: untagged
     std::optional<wire::Gid> ipv4;  // IPv4-mapped
@@ -187,7 +187,7 @@ struct ConfigError {
 [[nodiscard]] std::variant<Config, ConfigError> read_config(const std::string& file);
 
 /// urnic0 198.18.0.1/24 and urnic1 198.18.0.2/24 on one in-process wire, one worker, no hugepages. Of
-/// InfiniBand: with LIDs 1 and 2, no IP addresses.
+/// InfiniBand: with LIDs 1 and 2.
 [[nodiscard]] Config standalone_config(const std::string& run_dir, bool is_infiniband = false);
 
 /// EUI-64 of a MAC in network order, as rxe makes node GUIDs.

@@ -84,9 +84,11 @@ void check_link_layer(const toml::table& table, const RnicConfig& rnic) {
     }
     const bool has_pfc = rnic.pfc.rx_priorities != 0 || rnic.pfc.tx_priorities != 0;
     const bool has_congestion = rnic.congestion.rate.algorithm != congestion::Algorithm::kNone;
-    const char* const wrong = rnic.ipv4 || rnic.ipv6      ? "ipv4' and 'ipv6"
-                              : !rnic.vlans.empty()       ? "vlan"
-                              : !rnic.routes.empty()      ? "routes' and 'gateway"
+    // An address brings the route to its own link along.
+    const bool has_gateways = std::any_of(rnic.routes.begin(), rnic.routes.end(),
+                                          [](const RouteConfig& route) { return route.via.has_value(); });
+    const char* const wrong = !rnic.vlans.empty()         ? "vlan"
+                              : has_gateways              ? "routes' and 'gateway"
                               : rnic.is_ecn_capable       ? "ecn"
                               : rnic.udp_checksum_enabled ? "udp_checksum"
                               : has_pfc                   ? "pfc"

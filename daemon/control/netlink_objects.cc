@@ -174,6 +174,7 @@ std::uint8_t kernel_state_of(CmId::State state) {
     enum : std::uint8_t {
         kIdle = 0,
         kAddrResolved = 2,
+        kRouteQuery = 3,
         kRouteResolved = 4,
         kConnect = 5,
         kDisconnect = 6,
@@ -187,6 +188,8 @@ std::uint8_t kernel_state_of(CmId::State state) {
             return kAddrBound;
         case CmId::State::kAddrResolved:
             return kAddrResolved;
+        case CmId::State::kAsksForRoute:
+            return kRouteQuery;
         case CmId::State::kRouteResolved:
             return kRouteResolved;
         case CmId::State::kConnecting:

@@ -179,6 +179,15 @@ void write_device(JsonWriter& json, const RnicState& entry, const ControlState& 
                 }
             }
         });
+        if (device.is_infiniband()) {
+            json.array("ip_addresses", [&] {
+                for (const wire::Gid& ip : device.ipoib_addresses) {
+                    if (ip != wire::Gid{}) {
+                        json.value({}, full_gid_text(ip));
+                    }
+                }
+            });
+        }
         json.object("port", [&] {
             json.value("number", 1);
             json.value("state", device.port_state.is_up() ? "ACTIVE" : "DOWN");

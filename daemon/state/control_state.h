@@ -30,6 +30,7 @@ namespace urnic::daemon {
 
 struct ClientState;
 class CmService;
+class SubnetGsi;
 
 /// Tells a context's command fd: no other file has it while we hold ours.
 struct ContextToken {
@@ -90,6 +91,7 @@ struct ControlState {
     std::uint64_t next_context_serial = 1;
     Disposer disposer;                     // of what clients leave behind
     CmService* cm = nullptr;               // nullptr: rdma_cm is not served
+    SubnetGsi* gsi = nullptr;              // nullptr: no subnet of InfiniBand is managed here
     std::vector<RnicObserver*> observers;  // called in this order
 
     /// Everybody who ever connected, with what he has now: who comes again is the one he was.

@@ -4,6 +4,7 @@
 #include <bit>
 #include <map>
 
+#include "daemon/cm/service.h"
 #include "daemon/control/port_counters.h"
 #include "daemon/state/port_state.h"
 #include "os/log.h"
@@ -52,6 +53,13 @@ constexpr CounterName kCounterNames[] = {
     {PortCounter::kMulticastRcvPkts, "multicast_rcv_packets", "multicast_xmit_packets"},
 };
 
+template <class Ports>
+auto* find_port(Ports& ports, const RnicState& rnic) {
+    const auto found = std::find_if(ports.begin(), ports.end(),
+                                    [&](const auto& candidate) { return candidate.rnic == &rnic; });
+    return found == ports.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
 SubnetService::SubnetService(ControlState& control, std::vector<InfinibandFabric> fabrics,
@@ -79,9 +87,11 @@ SubnetService::SubnetService(ControlState& control, std::vector<InfinibandFabric
         run();
     });
     control.observers.push_back(this);
+    control.gsi = this;
 }
 
 SubnetService::~SubnetService() {
+    control_.gsi = nullptr;
     std::erase(control_.observers, static_cast<RnicObserver*>(this));
     control_.event_loop.remove(timer_events_);
 }
@@ -129,6 +139,8 @@ void SubnetService::add_port(std::uint32_t index, std::uint32_t number,
     options.port.mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
     options.port.vl_cap = fabric.vl_cap;
     ports_.push_back({subnet_.add(options), &rnic, index, number, switch_node, uplink.port});
+    subnet_.node(ports_.back().node).ports[1].info.capability_mask |=
+        subnet::kIsCommunicationManagementSupported;
     subnet_.connect(ports_.back().node, 1, switch_node, uplink.port);
     // One switch joins the ports of a fabric that is managed here.
     if (!fabric.has_external_sm) {
@@ -193,10 +205,10 @@ SubnetService::Port* SubnetService::port_of_node(subnet::NodeId node) {
     return port == ports_.end() ? nullptr : &*port;
 }
 
-SubnetService::Port* SubnetService::port_of_rnic(const RnicState& rnic) {
-    const auto port = std::find_if(ports_.begin(), ports_.end(),
-                                   [&](const Port& candidate) { return candidate.rnic == &rnic; });
-    return port == ports_.end() ? nullptr : &*port;
+SubnetService::Port* SubnetService::port_of_rnic(const RnicState& rnic) { return find_port(ports_, rnic); }
+
+const SubnetService::Port* SubnetService::port_of_rnic(const RnicState& rnic) const {
+    return find_port(ports_, rnic);
 }
 
 /// Carries what is under way to its end, and no more than a round's share.
@@ -360,12 +372,42 @@ bool SubnetService::deliver(subnet::NodeId node, const subnet::MadPacket& packet
     if (port == nullptr) {
         return false;
     }
+    if (control_.cm != nullptr && control_.cm->receive(*port->rnic, packet)) {
+        return true;
+    }
     const auto number = static_cast<std::uint32_t>(std::distance(std::as_const(ports_).data(), port));
     if (umads_->deliver(number, packet, clock_now())) {
         return true;
     }
     subnet::SubnetAdministrator* const administrator = administrator_at(*port);
     return administrator != nullptr && administrator->handle(packet, clock_now());
+}
+
+bool SubnetService::share_subnet(const RnicState& a, const RnicState& b) const {
+    const Port* const one = port_of_rnic(a);
+    const Port* const other = port_of_rnic(b);
+    return one != nullptr && other != nullptr && one->fabric == other->fabric;
+}
+
+RnicState* SubnetService::find_lid(const RnicState& on, std::uint16_t lid) const {
+    const Port* const port = port_of_rnic(on);
+    const auto found = std::find_if(ports_.begin(), ports_.end(), [&](const Port& candidate) {
+        return port != nullptr && candidate.fabric == port->fabric &&
+               subnet_.node(candidate.node).has_lid(lid);
+    });
+    return found == ports_.end() ? nullptr : found->rnic;
+}
+
+/// Those who send may be in the middle of a call that its answer would change: it goes on by the event loop.
+void SubnetService::send(const RnicState& from, const subnet::MadPacket& packet) {
+    const Port* const port = port_of_rnic(from);
+    if (port == nullptr) {
+        return;
+    }
+    subnet_.send(port->node, packet);
+    if (!is_running_ && armed_for_ > clock_now()) {
+        arm(true);
+    }
 }
 
 /// A switch's port counts what its RNIC counts, the other way round.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon/state/control_state.h"
+#include "daemon/state/subnet_gsi.h"
 #include "daemon/subnet/infiniband_fabric.h"
 #include "daemon/subnet/umad_server.h"
 #include "os/event_loop.h"
@@ -19,7 +20,7 @@
 
 namespace urnic::daemon {
 
-class SubnetService final : private subnet::SubnetHost, private RnicObserver {
+class SubnetService final : private subnet::SubnetHost, private RnicObserver, private SubnetGsi {
   public:
     /// After the sysroot was written at `tree`. Throws std::system_error: sockets cannot be made there.
     SubnetService(ControlState& control, std::vector<InfinibandFabric> fabrics, const std::string& tree);
@@ -49,6 +50,7 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver {
     [[nodiscard]] subnet::SubnetAdministrator* administrator_at(const Port& port);
     [[nodiscard]] Port* port_of_node(subnet::NodeId node);
     [[nodiscard]] Port* port_of_rnic(const RnicState& rnic);
+    [[nodiscard]] const Port* port_of_rnic(const RnicState& rnic) const;
     void run();
     void arm(bool has_more);
     void tell(const Port& port, std::optional<AsyncEventType> event);
@@ -67,6 +69,10 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver {
     void on_port_state(const RnicState& /*rnic*/, bool /*is_up*/) override {}
     void on_gids(const RnicState& /*rnic*/) override {}
     void on_link(RnicState& rnic, bool has_link) override;
+
+    [[nodiscard]] bool share_subnet(const RnicState& a, const RnicState& b) const override;
+    [[nodiscard]] RnicState* find_lid(const RnicState& on, std::uint16_t lid) const override;
+    void send(const RnicState& from, const subnet::MadPacket& packet) override;
 
     ControlState& control_;
     std::vector<InfinibandFabric> fabrics_;

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -86,7 +87,15 @@ struct Device {
     std::array<std::string, kGidTableLength> gid_interfaces{};  // the kernel's, "eth0.7"; empty: none
     bool has_infiniband_link = false;                           // else Ethernet's; does not change
     SubnetPortInfo subnet;                                      // of InfiniBand
+    /// Of InfiniBand, where a GID is no IP address: those by which librdmacm knows the port, IPv4-mapped,
+    /// IPv6 and link-local; zeros: none.
+    std::array<wire::Gid, 3> ipoib_addresses{};
     [[nodiscard]] bool is_infiniband() const { return has_infiniband_link; }
+    /// Of either link layer; zeros are free entries. Over RoCE an address is the GID of the same index.
+    [[nodiscard]] std::span<const wire::Gid> ip_addresses() const {
+        return is_infiniband() ? std::span<const wire::Gid>(ipoib_addresses)
+                               : std::span<const wire::Gid>(gids);
+    }
     bool has_umad = false;  // agents of subnet management, which programs reach by a umad device
     // Of InfiniBand a subnet manager changes it; QPs look at it in Worker::call() alone.
     PkeyTable pkeys;

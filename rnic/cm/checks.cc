@@ -14,18 +14,6 @@ Refusal refuse(RejectReason reason, std::span<const std::uint8_t> info = {}) {
     return refusal;
 }
 
-/// The GID that stands for an address of an IP CM header.
-wire::Gid gid_of(const wire::cm::IpCmHeader& ip, const wire::Gid& address) {
-    if (ip.ip_version != 4) {
-        return address;
-    }
-    wire::Gid gid{};
-    gid[10] = 0xff;
-    gid[11] = 0xff;
-    std::copy(address.begin() + 12, address.end(), gid.begin() + 12);
-    return gid;
-}
-
 }  // namespace
 
 HeaderCheck check_header(const ReceivedMad& mad, wire::MadHeader& header) {
@@ -55,7 +43,7 @@ std::optional<Transport> transport_of(const wire::cm::Req& req) {
 }
 
 std::optional<Refusal> check_req(const wire::cm::Req& req, const ReceivedMad& mad, const PkeyTable& pkeys,
-                                 std::uint8_t max_path_mtu) {
+                                 std::uint8_t max_path_mtu, const IpOwners& owners) {
     if (!transport_of(req)) {
         return refuse(kRejInvalidTransportType);
     }
@@ -63,7 +51,7 @@ std::optional<Refusal> check_req(const wire::cm::Req& req, const ReceivedMad& ma
         return refuse(kRejPrimaryGid, mad.dst_gid);
     }
     // The connection would go to somebody who has not asked for it.
-    if (req.primary.local_gid != mad.src_gid) {
+    if (req.primary.local_gid != mad.src_gid || (mad.slid != 0 && req.primary.local_lid != mad.slid)) {
         return refuse(kRejUnsupported);
     }
     if (req.path_mtu < 1 || req.path_mtu > max_path_mtu) {
@@ -74,7 +62,7 @@ std::optional<Refusal> check_req(const wire::cm::Req& req, const ReceivedMad& ma
     }
     if (wire::cm::is_ip_cm_service(req.service_id)) {
         const wire::cm::IpCmHeader ip = ip_header(req.private_data);
-        if (!is_known_version(ip) || !agrees(ip, mad)) {
+        if (!is_known_version(ip) || !agrees(ip, mad, owners)) {
             return refuse(kRejConsumer);
         }
     }
@@ -91,9 +79,30 @@ bool is_known_version(const wire::cm::IpCmHeader& ip) {
     return ip.major_version == 0 && (ip.ip_version == 4 || ip.ip_version == 6);
 }
 
-bool agrees(const wire::cm::IpCmHeader& ip, const ReceivedMad& mad) {
-    return mad.src_gid == mad.dst_gid ||
-           (gid_of(ip, ip.src_address) == mad.src_gid && gid_of(ip, ip.dst_address) == mad.dst_gid);
+wire::Gid full_address(const wire::cm::IpCmHeader& ip, const wire::Gid& address) {
+    if (ip.ip_version != 4) {
+        return address;
+    }
+    wire::Gid full{};
+    full[10] = 0xff;
+    full[11] = 0xff;
+    std::copy(address.begin() + 12, address.end(), full.begin() + 12);
+    return full;
+}
+
+bool agrees(const wire::cm::IpCmHeader& ip, const ReceivedMad& mad, const IpOwners& owners) {
+    return (owners.are_gids() && mad.src_gid == mad.dst_gid) ||
+           (owners.gid_of(full_address(ip, ip.src_address)) == mad.src_gid &&
+            owners.gid_of(full_address(ip, ip.dst_address)) == mad.dst_gid);
+}
+
+wire::Gid listened_address(std::uint64_t service_id, std::span<const std::uint8_t> private_data,
+                           const ReceivedMad& mad, const IpOwners& owners) {
+    if (owners.are_gids() || !wire::cm::is_ip_cm_service(service_id)) {
+        return mad.dst_gid;
+    }
+    const wire::cm::IpCmHeader ip = ip_header(private_data);
+    return full_address(ip, ip.dst_address);
 }
 
 bool is_well_formed(const wire::cm::Rej& rej) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "rnic/cm/ip_owners.h"
 #include "rnic/cm/types.h"
 #include "rnic/device/gsi.h"
 #include "rnic/wire/mad/cm.h"
@@ -37,14 +38,22 @@ enum class HeaderCheck : std::uint8_t {
 
 /// A REQ's own fields against the packet that it came in and what we can do.
 [[nodiscard]] std::optional<Refusal> check_req(const wire::cm::Req& req, const ReceivedMad& mad,
-                                               const PkeyTable& pkeys, std::uint8_t max_path_mtu);
+                                               const PkeyTable& pkeys, std::uint8_t max_path_mtu,
+                                               const IpOwners& owners);
 
 /// The IP CM header of private data.
 [[nodiscard]] wire::cm::IpCmHeader ip_header(std::span<const std::uint8_t> private_data);
 /// It is of a version that we know.
 [[nodiscard]] bool is_known_version(const wire::cm::IpCmHeader& ip);
-/// Its addresses are those of the packet. Between two QPs of one address any will do: loopback's are no GIDs.
-[[nodiscard]] bool agrees(const wire::cm::IpCmHeader& ip, const ReceivedMad& mad);
+/// An address of an IP CM header as an IPv4-mapped or IPv6 address.
+[[nodiscard]] wire::Gid full_address(const wire::cm::IpCmHeader& ip, const wire::Gid& address);
+/// Its addresses are those of the ports that the packet came from and to. Over RoCE any will do between two
+/// QPs of one address: loopback's are no GIDs.
+[[nodiscard]] bool agrees(const wire::cm::IpCmHeader& ip, const ReceivedMad& mad, const IpOwners& owners);
+/// What tells listeners apart: the IP address that the request is for where it is no GID, else the packet's
+/// GID.
+[[nodiscard]] wire::Gid listened_address(std::uint64_t service_id, std::span<const std::uint8_t> private_data,
+                                         const ReceivedMad& mad, const IpOwners& owners);
 
 /// A REJ's own fields: lengths, which message.
 [[nodiscard]] bool is_well_formed(const wire::cm::Rej& rej);

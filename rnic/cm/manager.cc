@@ -253,6 +253,7 @@ Manager::Opened Manager::connect(const ConnectParams& params, TimeNs now, Outbox
     info.rnr_retry_count = params.rnr_retry_count;
     info.ack_timeout = params.local_ack_timeout;
     info.path_mtu = params.path_mtu;
+    info.packet_rate = params.packet_rate;
     const Call call{now, out};
     send(connection, make_req(connection.id, config_.ca_guid, params), connection.transaction_id, call);
     await_answer(connection, State::kReqSent, now);

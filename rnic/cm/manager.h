@@ -28,6 +28,7 @@
 #include "base/rate_limit.h"
 #include "rnic/cm/connections.h"
 #include "rnic/cm/events.h"
+#include "rnic/cm/ip_owners.h"
 #include "rnic/cm/listeners.h"
 #include "rnic/cm/messages.h"
 #include "rnic/cm/random_ids.h"
@@ -41,8 +42,9 @@ struct Config {
     /// Key of the generator of communication and transaction IDs: from the OS's entropy, so that nobody
     /// guesses them.
     std::array<std::uint64_t, 2> seed{};
-    PkeyTable pkeys = kDefaultPkeys;  // of the port
-    std::uint8_t max_path_mtu = 5;    // REQs with a larger one are rejected (reason 26, with this as hint)
+    PkeyTable pkeys = kDefaultPkeys;  // of the port; see Manager::set_pkeys()
+    IpOwners ip_owners;
+    std::uint8_t max_path_mtu = 5;  // REQs with a larger one are rejected (reason 26, with this as hint)
     /// Records of all kinds, timewait included.
     std::uint32_t max_connections = 65536;
     /// Requests from peers whose handshake is not over: beyond that REQs and SIDR_REQs go unanswered. One
@@ -136,6 +138,9 @@ class Manager {
     /// Ends a request that was not answered, without a word to the peer, who will ask again: for an owner
     /// that has no memory for it. Others are ignored.
     void discard(Handle handle);
+
+    /// The port's P_Keys are others now: requests are compared with these.
+    void set_pkeys(const PkeyTable& pkeys) { config_.pkeys = pkeys; }
 
     /// What has come for QP1 of our CA.
     void receive(const ReceivedMad& mad, TimeNs now, Outbox& out);

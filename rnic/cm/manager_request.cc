@@ -38,6 +38,8 @@ void describe(const wire::cm::Req& req, Transport transport, ConnectionInfo& inf
     info.route.traffic_class = req.primary.traffic_class;
     info.route.hop_limit = req.primary.hop_limit == 0 ? kDefaultHopLimit : req.primary.hop_limit;
     info.route.sl = req.primary.sl;
+    info.route.local_lid = info.route.is_infiniband() ? req.primary.remote_lid : std::uint16_t{0};
+    info.packet_rate = req.primary.packet_rate;
     info.service_id = req.service_id;
     info.remote_qpn = req.local_qpn;
     info.remote_qkey = req.local_qkey;
@@ -70,7 +72,8 @@ void Manager::handle_req(const wire::cm::Req& req, const Incoming& in, Call call
         handle_repeated_req(*known, req, in, call);
         return;
     }
-    if (const std::optional<Refusal> refusal = check_req(req, in.mad, config_.pkeys, config_.max_path_mtu)) {
+    if (const std::optional<Refusal> refusal =
+            check_req(req, in.mad, config_.pkeys, config_.max_path_mtu, config_.ip_owners)) {
         reject_req(req, {.reason = refusal->reason, .info = refusal->information(), .private_data = {}}, in,
                    call);
         return;
@@ -85,7 +88,8 @@ void Manager::handle_req(const wire::cm::Req& req, const Incoming& in, Call call
         end_stale(*known, call);
         return;
     }
-    Listener* listener = listeners_.find(req.service_id, in.mad.dst_gid);
+    Listener* listener = listeners_.find(
+        req.service_id, listened_address(req.service_id, req.private_data, in.mad, config_.ip_owners));
     if (listener == nullptr || !allows_connections(listener->params)) {
         reject_req(req, {.reason = kRejInvalidServiceId, .info = {}, .private_data = {}}, in, call);
         return;
@@ -160,6 +164,8 @@ Connection* Manager::make_request(Listener& listener, const RemoteId& remote, co
     connection->backlog_of = listener.id;
     connection->info.route.local_gid = mad.dst_gid;
     connection->info.route.pkey = mad.pkey;
+    connection->info.route.remote_lid = mad.slid;
+    connection->info.route.sl = mad.sl;
     URNIC_CHECK(connections_.set_remote(*connection, remote));
     return connection;
 }
@@ -202,14 +208,15 @@ void Manager::handle_sidr_req(const wire::cm::SidrReq& req, const Incoming& in, 
         connections_.forget(*known);
         close(*known);
     }
-    Listener* listener = listeners_.find(req.service_id, in.mad.dst_gid);
+    Listener* listener = listeners_.find(
+        req.service_id, listened_address(req.service_id, req.private_data, in.mad, config_.ip_owners));
     if (listener == nullptr || !listener->params.allow_sidr) {
         answer(in, refuse(req, kSidrUnsupported), call);
         return;
     }
     if (wire::cm::is_ip_cm_service(req.service_id)) {
         const wire::cm::IpCmHeader ip = ip_header(req.private_data);
-        if (!is_known_version(ip) || !agrees(ip, in.mad)) {
+        if (!is_known_version(ip) || !agrees(ip, in.mad, config_.ip_owners)) {
             answer(in, refuse(req, is_known_version(ip) ? kSidrRejected : kSidrUnsupportedVersion), call);
             return;
         }

@@ -27,6 +27,8 @@ bool Manager::answer(const Incoming& in, const M& message, Call call) {
     route.local_gid = in.mad.dst_gid;
     route.remote_gid = in.mad.src_gid;
     route.pkey = in.mad.pkey;
+    route.remote_lid = in.mad.slid;
+    route.sl = in.mad.sl;
     ++stats_.sent;
     call.out.send({route, build_mad(message, in.transaction_id)});
     return true;

@@ -34,7 +34,7 @@ bool fits_private(const std::array<std::uint8_t, Size>& field, bool ip, std::siz
 }  // namespace
 
 bool is_valid(const Route& route) {
-    return route.flow_label <= 0xfffff && route.sl <= 15 && route.hop_limit != 0 &&
+    return route.flow_label <= 0xfffff && route.sl <= 15 && (route.hop_limit != 0 || route.is_infiniband()) &&
            route.local_gid != wire::Gid{} && route.remote_gid != wire::Gid{};
 }
 
@@ -90,8 +90,10 @@ wire::cm::Req make_req(Handle id, std::uint64_t ca_guid, const ConnectParams& pa
         req.rnr_retry_count = params.rnr_retry_count;
         req.srq = params.srq;
     }
-    req.primary.local_lid = kPermissiveLid;
-    req.primary.remote_lid = kPermissiveLid;
+    const bool is_infiniband = params.route.is_infiniband();
+    req.primary.local_lid = is_infiniband ? params.route.local_lid : kPermissiveLid;
+    req.primary.remote_lid = is_infiniband ? params.route.remote_lid : kPermissiveLid;
+    req.primary.subnet_local = is_infiniband;
     req.primary.local_gid = params.route.local_gid;
     req.primary.remote_gid = params.route.remote_gid;
     req.primary.flow_label = params.route.flow_label;

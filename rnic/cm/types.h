@@ -117,6 +117,9 @@ struct Route {
     std::uint8_t hop_limit = 64;
     std::uint32_t flow_label = 0;
     std::uint8_t sl = 0;
+    std::uint16_t local_lid = 0;   // of InfiniBand; 0 over RoCE
+    std::uint16_t remote_lid = 0;  // the same
+    [[nodiscard]] bool is_infiniband() const { return remote_lid != 0; }
 };
 
 enum class Families : std::uint8_t { kAny, kIpv4, kIpv6 };
@@ -125,7 +128,8 @@ struct ListenParams {
     Cookie owner = 0;
     std::uint64_t service_id = 0;
     /// Of the packets that it takes; nullopt: every address of ours. A listener with an address goes before
-    /// one without.
+    /// one without. Over InfiniBand the IP address, IPv4-mapped or IPv6, that requests of the RDMA IP CM
+    /// service name.
     std::optional<wire::Gid> local_gid;
     Families families = Families::kAny;  // without local_gid; rdma_cm's afonly and 0.0.0.0
     /// What it takes: REQs of these transports, or SIDR_REQs.
@@ -226,7 +230,8 @@ struct ConnectionInfo {
     std::uint8_t rnr_retry_count = 0;
     std::uint8_t ack_timeout = 0;
     std::uint8_t path_mtu = 0;
-    bool srq = false;  // the peer's QP has one
+    std::uint8_t packet_rate = 0;  // of the path, as the REQ has it
+    bool srq = false;              // the peer's QP has one
 };
 
 }  // namespace urnic::cm

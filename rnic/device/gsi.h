@@ -23,6 +23,8 @@ struct ReceivedMad {
     wire::Mac src_mac{};
     std::uint16_t pkey = 0;  // ours: the entry of the P_Key table that the packet's matches
     std::uint32_t src_qp = 0;
+    std::uint16_t slid = 0;  // of InfiniBand: the sender's LID; 0 over RoCE
+    std::uint8_t sl = 0;     // of InfiniBand
     std::array<std::byte, kMadBytes> bytes{};
 };
 

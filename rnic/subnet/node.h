@@ -22,6 +22,7 @@ inline constexpr std::uint32_t kIsTrapSupported = 1U << 3U;
 inline constexpr std::uint32_t kIsSlMappingSupported = 1U << 6U;
 inline constexpr std::uint32_t kIsSystemImageGuidSupported = 1U << 11U;
 inline constexpr std::uint32_t kIsExtendedSpeedsSupported = 1U << 14U;
+inline constexpr std::uint32_t kIsCommunicationManagementSupported = 1U << 16U;
 inline constexpr std::uint32_t kIsCapabilityMaskNoticeSupported = 1U << 22U;
 
 struct PortOptions {

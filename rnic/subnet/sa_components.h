@@ -8,6 +8,8 @@
 
 namespace urnic::subnet {
 
+inline constexpr std::uint8_t kSaClassVersion = 2;
+
 /// In the upper octet of a MAD's status (IBA table 188).
 enum SaStatus : std::uint16_t {
     kSaNoResources = 0x0100,
@@ -30,8 +32,8 @@ namespace path_component {
 inline constexpr std::uint64_t kDgid = component(2), kSgid = component(3), kDlid = component(4),
                                kSlid = component(5), kRawTraffic = component(6), kFlowLabel = component(8),
                                kHopLimit = component(9), kTclass = component(10), kReversible = component(11),
-                               kNumbPath = component(12), kPkey = component(13), kSl = component(15),
-                               kMtuSelector = component(16), kMtu = component(17),
+                               kNumbPath = component(12), kPkey = component(13), kQosClass = component(14),
+                               kSl = component(15), kMtuSelector = component(16), kMtu = component(17),
                                kRateSelector = component(18), kRate = component(19),
                                kLifeSelector = component(20), kLife = component(21);
 }  // namespace path_component

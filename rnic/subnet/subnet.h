@@ -67,6 +67,7 @@ class Subnet {
     [[nodiscard]] TimeNs next_event() const;
 
     [[nodiscard]] Node& node(NodeId id) { return places_.at(id)->node; }
+    [[nodiscard]] const Node& node(NodeId id) const { return places_.at(id)->node; }
     [[nodiscard]] const SubnetCounters& counters() const { return counters_; }
 
   private:

@@ -14,7 +14,6 @@ namespace {
 namespace mad = wire::mad;
 namespace mc = member_component;
 
-constexpr std::uint8_t kSaClassVersion = 2;
 /// ClassPortInfo:CapabilityMask (IBA table 190).
 constexpr std::uint16_t kIsUdMulticastSupported = 1U << 9U;
 constexpr std::uint16_t kIsCapabilityMaskMatchSupported = 1U << 13U;

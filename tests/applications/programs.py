@@ -177,7 +177,7 @@ PROGRAMS = [
         Measure("verb=write, 64 KB, depth 16", "MiB/s", both(fio, "write")),
         Measure("verb=read, 64 KB, depth 16", "MiB/s", both(fio, "read"))]),
     Program("rstream", "rsockets", [Measure("64 KB, to and fro", "Gbit/s", both(rstream, 65536)),
-                                    Measure("64 bytes, to and fro", "Gbit/s", both(rstream, 64), least_bytes=1 << 18)]),
+                                    Measure("64 bytes, to and fro", "Gbit/s", both(rstream, 64), least_bytes=1 << 16)]),
     Program("librspreload", "NPtcp, its sockets made into rsockets", [
         Measure("8 bytes, one way", "us", both(rsocket_netpipe, 8, "usec"), less_is_better=True,
                 least_bytes=1 << 14),

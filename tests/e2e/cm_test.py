@@ -1,9 +1,10 @@
-"""librdmacm's programs, unmodified, between urnic0 and urnic1, under `urnic run --standalone`.
+"""librdmacm's programs, unmodified, between urnic0 and urnic1, under `urnic run --standalone`, of either link layer.
 
 Each case: a server that listens, a client that connects to it, and both end well. That a server listens is seen in the
 daemon's status; TCP ports have nothing to do with it.
 """
 
+import ipaddress
 import json
 import os
 import re
@@ -86,9 +87,21 @@ class CmCase(harness.TestCase):
         self.assert_nothing_left()
 
 
+def port_attribute(device, name):
+    with open(f"{os.environ['URNIC_RUN_DIR']}/sysroot/sys/class/infiniband/{device}/ports/1/{name}", encoding="ascii") as attribute:
+        return attribute.read().strip()
+
+
+def is_infiniband():
+    return port_attribute("urnic0", "link_layer") == "InfiniBand"
+
+
 def link_local(device):
-    with open(f"{os.environ['URNIC_RUN_DIR']}/sysroot/sys/class/infiniband/{device}/ports/1/gids/0", encoding="ascii") as gid:
-        return gid.read().strip()
+    """Over RoCE the first GID; over InfiniBand the port's GUID as a universal identifier (RFC 4391, section 8)."""
+    gid = bytearray(ipaddress.ip_address(port_attribute(device, "gids/0")).packed)
+    if is_infiniband():
+        gid[8] |= 2
+    return str(ipaddress.ip_address(bytes(gid)))
 
 
 class Rping(CmCase):

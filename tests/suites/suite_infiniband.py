@@ -1,10 +1,11 @@
 """A subnet of InfiniBand: opensm on four leaves and two spines with eight RNICs, infiniband-diags, libibverbs' pingpongs,
-perftest and IP over InfiniBand over its routes and groups; then saquery on a subnet without a subnet manager.
+perftest, librdmacm and IP over InfiniBand over its routes and groups; then saquery on a subnet without a subnet manager.
 
 Ends with a table of all tools and their results. The short form leaves out most of perftest and of the routing engines."""
 
 import contextlib
 import functools
+import json
 import os
 import pathlib
 import re
@@ -38,6 +39,7 @@ port = "fabric"
 fabric = "tree"
 link_layer = "infiniband"
 subnet_manager = "external"
+ipv4 = "198.18.1.{address}/24"
 """
 SBIN = ("/usr/sbin", "/sbin")
 ENGINES = ("ftree", "updn", "minhop")
@@ -73,7 +75,7 @@ class Tree:
         self.run_dir.mkdir(mode=0o700)
         config = folder / "urnicd.toml"
         config.write_text(CONFIG.format(run_dir=self.run_dir, leaves=LEAVES, spines=SPINES) +
-                          "".join(RNIC.format(number=number) for number in range(RNICS)), encoding="utf-8")
+                          "".join(RNIC.format(number=number, address=number + 1) for number in range(RNICS)), encoding="utf-8")
         self.daemon = harness.start([harness.BUILD / "urnicd", "--config", config])
         self.managers = {}
         ask = [harness.URNIC, "status", "--json", "--socket", self.run_dir]
@@ -257,6 +259,60 @@ def ipoib(tree, *options):
             raise verdict.Refused(f"sent {sent}, received {received}")
 
 
+# Of librdmacm: a server and its client; whether the server ends by itself.
+CM_PROGRAMS = {
+    "rping": ("rping -s -a {server} -V -C 20", "rping -c -a {server} -V -C 20", True),
+    "ucmatose": ("ucmatose -b {server} -c 10", "ucmatose -s {server} -c 10", True),
+    "udaddy": ("udaddy -b {server} -c 3", "udaddy -s {server} -c 3", True),
+    "rstream": ("rstream -b {server} -T v -S 100000 -C 20", "rstream -s {server} -T v -S 100000 -C 20", True),
+    "cmtime": ("cmtime -b {server} -c 50", "cmtime -s {server} -c 50", False),
+    "ib_send_bw -R": ("ib_send_bw -R -F -n 200 -p 18720", "ib_send_bw -R -F -n 200 -p 18720 {server}", True),
+    "ib_write_lat -R": ("ib_write_lat -R -F -n 200 -p 18721", "ib_write_lat -R -F -n 200 -p 18721 {server}", True),
+}
+
+
+def has_listener(tree):
+    status = json.loads(harness.run([harness.URNIC, "status", "--json", "--socket", tree.run_dir]).out)
+    return any(client.get("cm_listeners") for client in status["clients"])
+
+
+def rdma_cm(tree, name):
+    """By IP addresses, over paths that opensm gives."""
+    if not tree.managers:
+        tree.bring_up()
+    server, client, ends = (words.format(server="198.18.1.2") if isinstance(words, str) else words for words in CM_PROGRAMS[name])
+    serving = harness.start(tree.here(*server.split()))
+    try:
+        if not harness.wait_until(lambda: has_listener(tree) or serving.poll() is not None, pause=0.05):
+            raise verdict.Refused(f"{server} does not listen")
+        result = harness.run(tree.here(*client.split()))
+        if result.returncode != 0:
+            raise verdict.Refused(str(result))
+    finally:
+        if not ends:
+            harness.end_group(serving)
+        served = harness.finish(serving)
+    if ends and served.returncode != 0:
+        raise verdict.Refused(str(served))
+
+
+def mckey(tree):
+    """A group that opensm makes."""
+    if not tree.managers:
+        tree.bring_up()
+    receiver = harness.start(tree.here("mckey", "-m", "239.1.2.3", "-b", "198.18.1.2", "-C", "4"))
+    try:
+        status = [harness.URNIC, "status", "--json", "--socket", tree.run_dir]
+        harness.wait_until(lambda: any(each["mcast_groups"] for each in json.loads(harness.run(status).out)["devices"]), pause=0.05)
+        sender = harness.run(tree.here("mckey", "-m", "239.1.2.3", "-b", f"198.18.1.{RNICS}", "-s", "-C", "4"))
+        received = harness.finish(receiver, 30)
+    finally:
+        harness.end_group(receiver)
+    for result in (sender, received):
+        if result.returncode != 0:
+            raise verdict.Refused(str(result))
+
+
 class Checks:
     """Runs the checks of a suite, and remembers their names."""
 
@@ -283,6 +339,9 @@ def on_a_tree(suite, is_short):
                 suite.run(f"{name} -c {connection}: opensm's routes", functools.partial(tree.perftest, name, "-c", connection))
             suite.run("urnic ipoib: opensm's groups and paths", functools.partial(ipoib, tree))
             suite.run("urnic ipoib --mode connected: opensm's paths", functools.partial(ipoib, tree, "--mode", "connected"))
+            for name in list(CM_PROGRAMS)[:2] if is_short else CM_PROGRAMS:
+                suite.run(f"{name}: librdmacm, opensm's paths", functools.partial(rdma_cm, tree, name))
+            suite.run("mckey: librdmacm, a group of opensm's", functools.partial(mckey, tree))
             for engine in ENGINES[:1] if is_short else ENGINES:
                 suite.run(f"opensm -R {engine}: routes carry data", functools.partial(route_by, tree, engine))
             suite.run("opensm: a second one takes over", functools.partial(hand_over, tree))

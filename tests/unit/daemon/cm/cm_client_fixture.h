@@ -23,7 +23,7 @@ class OneQp final : public QpOwner {
 
 class CmClientTest : public testing::Test {
   protected:
-    CmClientTest() {
+    explicit CmClientTest(bool is_infiniband = false) {
         for (std::uint32_t i = 0; i < 2; ++i) {
             auto device = std::make_unique<dataplane::Device>();
             device->name = "urnic" + std::to_string(i);
@@ -32,8 +32,10 @@ class CmClientTest : public testing::Test {
             device->mac = {2, 0, 0, 0, 0, static_cast<std::uint8_t>(i + 1)};
             device->gids[0] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0,
                                0,    0,    0, 0, 0, 0, 0, static_cast<std::uint8_t>(i + 1)};
-            device->gids[1] = {0, 0, 0,    0,    0,   0,  0, 0,
-                               0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(i + 1)};
+            const wire::Gid ip = {0, 0, 0,    0,    0,   0,  0, 0,
+                                  0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(i + 1)};
+            device->has_infiniband_link = is_infiniband;
+            (is_infiniband ? device->ipoib_addresses[0] : device->gids[1]) = ip;
             device->neighbours = &neighbours_;
             control_.devices.push_back(std::make_unique<RnicState>(*device, 1));
             devices_.push_back(std::move(device));

@@ -129,7 +129,7 @@ TEST(LinkLayer, SubnetManager) {
                 HasSubstr("another 'subnet_manager' than"));
 }
 
-TEST(LinkLayer, StandaloneHasLidsInPlaceOfAddresses) {
+TEST(LinkLayer, StandaloneHasLidsAndAddresses) {
     const Config config = standalone_config("/tmp/x", true);
     ASSERT_EQ(config.rnics.size(), 2U);
     for (std::uint16_t i = 0; i < 2; ++i) {
@@ -137,18 +137,28 @@ TEST(LinkLayer, StandaloneHasLidsInPlaceOfAddresses) {
         EXPECT_TRUE(rnic.is_infiniband);
         EXPECT_FALSE(rnic.has_external_sm);
         EXPECT_EQ(rnic.lid, i + 1);
-        EXPECT_FALSE(rnic.ipv4.has_value());
+        ASSERT_TRUE(rnic.ipv4.has_value());
+        EXPECT_EQ(rnic.ipv4->back(), i + 1);
     }
 }
 
+/// By which librdmacm knows the port.
+TEST(LinkLayer, InfiniBandHasAddresses) {
+    EXPECT_EQ(mistake_in(rnic_text(0, kIb + "ipv4 = \"10.0.0.1/24\"\nipv6 = \"fd00::1/64\"")), "");
+    EXPECT_THAT(mistake_in(rnic_text(0, kIb + "ipv4 = \"10.0.0.1/24\"") +
+                           rnic_text(1, kIb + "ipv4 = \"10.0.0.1/24\"")),
+                HasSubstr("'ipv4' is the same"));
+}
+
 TEST(LinkLayer, WhatIsOfEthernetAlone) {
-    for (const auto& [keys, name] : {std::pair("ipv4 = \"10.0.0.1/24\"", "'ipv4'"),
-                                     {"ipv6 = \"fd00::1/64\"", "'ipv6'"},
-                                     {"ecn = true", "'ecn'"},
-                                     {"udp_checksum = true", "'udp_checksum'"},
-                                     {"[[rnic.vlan]]\nid = 7\nipv4 = \"10.0.0.1/24\"", "'vlan'"},
-                                     {"[rnic.pfc]\nrx_priorities = [3]", "'pfc'"},
-                                     {"[rnic.congestion]\nalgorithm = \"dcqcn\"", "'congestion'"}}) {
+    for (const auto& [keys, name] :
+         {std::pair("ecn = true", "'ecn'"),
+          {"ipv4 = \"10.0.0.1/24\"\ngateway = \"10.0.0.254\"", "'gateway'"},
+          {"ipv4 = \"10.0.0.1/24\"\nroutes = [\"10.1.0.0/16 via 10.0.0.254\"]", "'routes'"},
+          {"udp_checksum = true", "'udp_checksum'"},
+          {"[[rnic.vlan]]\nid = 7\nipv4 = \"10.0.0.1/24\"", "'vlan'"},
+          {"[rnic.pfc]\nrx_priorities = [3]", "'pfc'"},
+          {"[rnic.congestion]\nalgorithm = \"dcqcn\"", "'congestion'"}}) {
         EXPECT_EQ(mistake_in(rnic_text(0, keys)), "") << keys;
         const std::string mistake = mistake_in(rnic_text(0, kIb + keys));
         EXPECT_THAT(mistake, HasSubstr("goes with link_layer = \"ethernet\" alone")) << keys;

@@ -1,0 +1,254 @@
+#include "daemon/cm/infiniband.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <iterator>
+#include <new>
+
+#include "daemon/cm/client.h"
+#include "rnic/subnet/sa_components.h"
+#include "rnic/wire/multicast.h"
+
+namespace urnic::daemon {
+
+namespace {
+
+namespace mad = wire::mad;
+namespace pc = subnet::path_component;
+namespace mc = subnet::member_component;
+
+constexpr TimeNs kMillisecondNs = 1'000'000;
+constexpr TimeNs kMembershipNs = 3'000 * kMillisecondNs;  // that Linux's rdma_cm waits for a membership
+constexpr std::uint8_t kOnlyPort = 1;
+constexpr std::uint8_t kJoinAsFullMember = 1;  // MCMemberRecord:JoinState
+constexpr std::size_t kIpv4InGid = 12;
+
+/// A path that packets can follow: between these ports, by a partition of ours.
+bool is_usable_path(const mad::PathRecord& path, const CmId& id) {
+    const dataplane::Device& device = *id.device->device;
+    return path.dgid == id.remote_gid && path.sgid == id.local_gid && path.dlid != 0 &&
+           path.dlid <= subnet::kLastUnicastLid && device.subnet.has_lid(path.slid) && path.mtu >= 1 &&
+           path.mtu <= 5 && device.pkeys.find(path.pkey).has_value();
+}
+
+std::uint8_t source_path_bits(const CmId& id) {
+    const unsigned mask = (1U << id.device->device->subnet.lmc.load()) - 1U;
+    return static_cast<std::uint8_t>(id.path->slid & mask);
+}
+
+}  // namespace
+
+wire::Gid multicast_gid(const wire::Gid& ip, std::uint16_t pkey) {
+    wire::Gid gid{};
+    const bool is_ipv4 = wire::is_ipv4_mapped(ip);
+    gid[0] = 0xff;
+    gid[1] = 0x12;                   // transient, link-local
+    gid[2] = is_ipv4 ? 0x40 : 0x60;  // IPoIB's signature but for its last octet
+    gid[3] = 0x01;
+    gid[4] = static_cast<std::uint8_t>(pkey >> 8U);
+    gid[5] = static_cast<std::uint8_t>(pkey);
+    if (is_ipv4) {
+        std::copy(ip.begin() + kIpv4InGid, ip.end(), gid.begin() + kIpv4InGid);
+        gid[kIpv4InGid] &= 0x0fU;
+    } else {
+        std::copy(ip.begin() + 6, ip.end(), gid.begin() + 6);  // the last 80 bits
+    }
+    return gid;
+}
+
+ib_user_path_rec user_path(const mad::PathRecord& path) {
+    ib_user_path_rec user{};
+    std::copy(path.dgid.begin(), path.dgid.end(), std::begin(user.dgid));
+    std::copy(path.sgid.begin(), path.sgid.end(), std::begin(user.sgid));
+    user.dlid = htons(path.dlid);
+    user.slid = htons(path.slid);
+    user.flow_label = htonl(path.flow_label);
+    user.reversible = 1;
+    user.mtu = path.mtu;
+    user.pkey = htons(path.pkey);
+    user.hop_limit = path.hop_limit;
+    user.traffic_class = path.tclass;
+    user.sl = path.sl;
+    user.mtu_selector = user.rate_selector = user.packet_life_time_selector = 2;  // exactly
+    user.rate = path.rate;
+    user.packet_life_time = path.packet_life_time;
+    user.preference = path.preference;
+    return user;
+}
+
+ib_uverbs_ah_attr path_attributes(const CmId& id) {
+    ib_uverbs_ah_attr attr{};
+    attr.port_num = kOnlyPort;
+    if (id.path) {
+        attr.dlid = id.path->dlid;
+        attr.sl = id.path->sl;
+        attr.static_rate = id.path->rate;
+        attr.src_path_bits = source_path_bits(id);
+    }
+    return attr;
+}
+
+ib_uverbs_ah_attr group_attributes(const mad::McMemberRecord& group) {
+    ib_uverbs_ah_attr attr{};
+    std::copy(group.mgid.begin(), group.mgid.end(), std::begin(attr.grh.dgid));
+    attr.grh.flow_label = group.flow_label;
+    attr.grh.hop_limit = group.hop_limit;
+    attr.grh.traffic_class = group.tclass;
+    attr.is_global = 1;
+    attr.dlid = group.mlid;
+    attr.sl = group.sl;
+    attr.static_rate = group.rate;
+    attr.port_num = kOnlyPort;
+    return attr;
+}
+
+mad::PathRecord path_of_request(const RnicState& device, const cm::Event& event) {
+    mad::PathRecord path;
+    path.sgid = event.route.local_gid;
+    path.dgid = event.route.remote_gid;
+    path.slid = event.route.local_lid != 0 ? event.route.local_lid : device.device->subnet.lid.load();
+    path.dlid = event.route.remote_lid;
+    path.sl = event.route.sl;
+    path.pkey = event.route.pkey;
+    path.mtu = static_cast<std::uint8_t>(std::bit_width(device.device->mtu_bytes / 256));
+    if (const auto* req = event.as<wire::cm::Req>(); req != nullptr) {
+        path.mtu = req->path_mtu;
+        path.rate = req->primary.packet_rate;
+        const std::uint8_t timeout = req->primary.local_ack_timeout;
+        path.packet_life_time = timeout == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(timeout - 1);
+    }
+    return path;
+}
+
+int CmClient::ask_for_path(CmId& id, std::uint32_t timeout_ms) {
+    mad::PathRecord wanted;
+    wanted.dgid = id.remote_gid;
+    wanted.sgid = id.local_gid;
+    wanted.reversible = true;
+    wanted.numb_path = 1;
+    std::uint64_t components = pc::kDgid | pc::kSgid | pc::kReversible | pc::kNumbPath;
+    // As Linux: the type of service of IPv4 is the path's QoS class.
+    if (id.tos != 0 && wire::is_ipv4_mapped(id.remote_ip)) {
+        wanted.qos_class = id.tos;
+        components |= pc::kQosClass;
+    } else if (id.tos != 0) {
+        wanted.tclass = id.tos;
+        components |= pc::kTclass;
+    }
+    id.request = service_.ask_administration(
+        *id.device,
+        subnet::sa_request(wire::kMadGet, mad::kPathRecord, components, mad::kPathRecordTable, wanted),
+        timeout_ms * kMillisecondNs, &id);
+    id.state = CmId::State::kAsksForRoute;
+    return 0;
+}
+
+void CmClient::on_path(CmId& id, const subnet::SaRequests::Answer* answer) {
+    id.request = 0;
+    id.state = CmId::State::kAddrResolved;
+    if (answer == nullptr) {
+        raise(id, kRouteError, ETIMEDOUT);
+        return;
+    }
+    const auto path = answer->record<mad::PathRecord>(mad::kPathRecordTable);
+    if (answer->status != 0 || !is_usable_path(path, id)) {
+        raise(id, kRouteError, EINVAL);  // as Linux, whatever the status is
+        return;
+    }
+    id.path = path;
+    id.pkey_index = *id.device->device->pkeys.find(path.pkey);
+    id.has_route = true;
+    id.state = CmId::State::kRouteResolved;
+    raise(id, kRouteResolved);
+}
+
+/// The components are those that make the group where there is none yet (IBA 15.2.5.17.2).
+void CmClient::ask_for_group(CmGroup& group, const Endpoint& address) {
+    const CmId& id = *group.id;
+    mad::McMemberRecord wanted;
+    wanted.pkey = id.device->device->pkeys.entries.at(id.pkey_index);
+    wanted.mgid = multicast_gid(address.gid, wanted.pkey);
+    wanted.port_gid = id.local_gid;
+    wanted.qkey = id.qkey != 0 ? id.qkey : kUdpQkey;
+    wanted.join_state = kJoinAsFullMember;
+    group.request =
+        service_.ask_administration(*id.device,
+                                    subnet::sa_request(wire::kMadSet, mad::kMcMemberRecord,
+                                                       mc::kMgid | mc::kPortGid | mc::kPkey | mc::kJoinState |
+                                                           mc::kQkey | mc::kSl | mc::kFlowLabel | mc::kTclass,
+                                                       mad::kMcMemberRecordTable, wanted),
+                                    kMembershipNs, group.id);
+}
+
+void CmClient::on_group(CmGroup& group, const subnet::SaRequests::Answer* answer) {
+    group.request = 0;
+    const auto record = answer == nullptr ? mad::McMemberRecord{}
+                                          : answer->record<mad::McMemberRecord>(mad::kMcMemberRecordTable);
+    const bool is_member = answer != nullptr && answer->status == 0 && wire::is_multicast_lid(record.mlid) &&
+                           record.port_gid == group.id->local_gid;
+    CmEvent event;
+    event.id = group.id;
+    event.group = &group;
+    event.body.uid = group.uid;
+    event.body.id = group.handle;
+    if (is_member) {
+        service_.add_member(*group.id->device, record.mgid);
+        group.mgid = record.mgid;
+        event.body.event = kMulticastJoin;
+        rdma_ucm_ud_param& ud = event.body.param.ud;
+        ud.qp_num = kMulticastQp;
+        ud.qkey = record.qkey;
+        ud.ah_attr = group_attributes(record);
+    } else {
+        event.body.event = kMulticastError;
+        event.body.status = event_status(answer == nullptr ? ETIMEDOUT : EINVAL);
+    }
+    group.id->channel->push(event);
+}
+
+/// Before the group ends. Nobody waits for the answer.
+void CmClient::leave_group(CmGroup& group) {
+    const CmId& id = *group.id;
+    if (group.request != 0) {
+        service_.forget_request(*id.device, group.request);
+        group.request = 0;
+    }
+    if (group.mgid == wire::Gid{} || !service_.remove_member(*id.device, group.mgid)) {
+        return;
+    }
+    mad::McMemberRecord member;
+    member.mgid = group.mgid;
+    member.port_gid = id.local_gid;
+    member.join_state = kJoinAsFullMember;
+    group.mgid = {};
+    try {
+        (void)service_.ask_administration(
+            *id.device,
+            subnet::sa_request(wire::kMadDelete, mad::kMcMemberRecord,
+                               mc::kMgid | mc::kPortGid | mc::kJoinState, mad::kMcMemberRecordTable, member),
+            kMembershipNs, nullptr);
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the port stays a member
+    }
+}
+
+void CmClient::on_administration(CmId& id, subnet::SaRequests::Id request,
+                                 const subnet::SaRequests::Answer* answer) {
+    try {
+        if (id.request == request) {
+            on_path(id, answer);
+            return;
+        }
+        for (const auto& [handle, group] : groups_) {
+            if (group->id == &id && group->request == request) {
+                on_group(*group, answer);
+                return;
+            }
+        }
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the event is lost, as in Linux
+    }
+}
+
+}  // namespace urnic::daemon

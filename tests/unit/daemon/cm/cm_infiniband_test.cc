@@ -1,0 +1,344 @@
+// librdmacm's commands on ports of InfiniBand, with a subnet administrator that answers well, badly, late or
+// not at all.
+#include <poll.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "daemon/cm/infiniband.h"
+#include "daemon/state/subnet_gsi.h"
+#include "rnic/subnet/sa_components.h"
+#include "tests/unit/daemon/cm/cm_client_fixture.h"
+
+namespace urnic::daemon {
+namespace {
+
+namespace mad = wire::mad;
+
+constexpr std::uint16_t kAdministratorLid = 9;
+constexpr std::uint32_t kGroup = 0xef010203;  // 239.1.2.3
+constexpr std::uint16_t kMlid = 0xc005;
+
+/// What has been sent, and is not delivered unless the test does it.
+class RecordedGsi final : public SubnetGsi {
+  public:
+    explicit RecordedGsi(ControlState& control) : control_(control) {}
+    [[nodiscard]] bool share_subnet(const RnicState& a, const RnicState& b) const override {
+        return is_managed && (&a == &b || is_one_subnet);
+    }
+    [[nodiscard]] RnicState* find_lid(const RnicState& /*on*/, std::uint16_t lid) const override {
+        const auto found = std::find_if(control_.devices.begin(), control_.devices.end(),
+                                        [&](const auto& rnic) { return rnic->device->subnet.has_lid(lid); });
+        return found == control_.devices.end() ? nullptr : found->get();
+    }
+    void send(const RnicState& from, const subnet::MadPacket& packet) override {
+        sent.push_back(packet);
+        sent.back().slid = from.device->subnet.lid;
+    }
+
+    bool is_managed = true;
+    bool is_one_subnet = true;
+    std::vector<subnet::MadPacket> sent;
+
+  private:
+    ControlState& control_;
+};
+
+class CmInfinibandTest : public CmClientTest {
+  protected:
+    CmInfinibandTest() : CmClientTest(true) {
+        for (const auto& device : devices_) {
+            device->subnet.lid = static_cast<std::uint16_t>(device->index + 1);
+            device->subnet.sm_lid = kAdministratorLid;
+            device->subnet.sm_sl = 2;
+        }
+        control_.gsi = &gsi_;
+    }
+    ~CmInfinibandTest() override { client_.reset(); }
+
+    [[nodiscard]] static subnet::MadPacket answer_to(subnet::MadPacket packet, std::uint16_t status = 0) {
+        std::swap(packet.slid, packet.dlid);
+        subnet::make_response(subnet::MadRef(packet.mad), status);
+        return packet;
+    }
+    /// To the last request, by a path that `change` may spoil. Returns whether it was taken.
+    bool answer_path(const std::function<void(mad::PathRecord&)>& change = {}, std::uint16_t status = 0) {
+        subnet::MadPacket packet = answer_to(gsi_.sent.back(), status);
+        const subnet::MadRef ref(packet.mad);
+        auto path = ref.read<mad::PathRecord>(mad::kPathRecordTable, mad::kSaDataOffset);
+        path.slid = packet.dlid;
+        path.dlid = static_cast<std::uint16_t>(path.dgid[15]);
+        path.mtu = 4;
+        path.rate = 3;
+        path.sl = 5;
+        path.pkey = 0xffff;
+        path.packet_life_time = 14;
+        if (change) {
+            change(path);
+        }
+        subnet::MadRef(packet.mad).write(mad::kPathRecordTable, mad::kSaDataOffset, path);
+        return service_->receive(*gsi_.find_lid(*control_.devices[0], packet.dlid), packet);
+    }
+    std::uint32_t resolved(std::uint32_t address = kSecond) {
+        const std::uint32_t id = create();
+        EXPECT_EQ(resolve(id, ipv4(address, 7174)), 0);
+        EXPECT_EQ(next_event(), kAddrResolved);
+        return id;
+    }
+    int ask_route(std::uint32_t id, std::uint32_t timeout_ms = 1'000'000) {
+        return give(RDMA_USER_CM_CMD_RESOLVE_ROUTE, rdma_ucm_resolve_route{id, timeout_ms});
+    }
+    std::uint32_t next_event() {
+        EXPECT_EQ(get_event(), 0);
+        return answer<rdma_ucm_event_resp>().event;
+    }
+    [[nodiscard]] int event_error() const { return -static_cast<int>(answer<rdma_ucm_event_resp>().status); }
+    int connect(std::uint32_t id) {
+        rdma_ucm_connect command{};
+        command.id = id;
+        command.conn_param.valid = 1;
+        command.conn_param.qp_num = 17;
+        return give(RDMA_USER_CM_CMD_CONNECT, command);
+    }
+    int join(std::uint32_t id, std::uint32_t& group) {
+        rdma_ucm_join_ip_mcast command{};
+        command.id = id;
+        command.addr = ipv4(kGroup, 0);
+        const int error = give(RDMA_USER_CM_CMD_JOIN_IP_MCAST, command);
+        group = answer<rdma_ucm_create_id_resp>().id;
+        return error;
+    }
+    bool answer_join(std::uint16_t status = 0, std::uint16_t mlid = kMlid) {
+        subnet::MadPacket packet = answer_to(gsi_.sent.back(), status);
+        const subnet::MadRef ref(packet.mad);
+        auto record = ref.read<mad::McMemberRecord>(mad::kMcMemberRecordTable, mad::kSaDataOffset);
+        record.mlid = mlid;
+        record.sl = 5;
+        record.rate = 3;
+        subnet::MadRef(packet.mad).write(mad::kMcMemberRecordTable, mad::kSaDataOffset, record);
+        return service_->receive(*gsi_.find_lid(*control_.devices[0], packet.dlid), packet);
+    }
+    int leave(std::uint32_t group) {
+        rdma_ucm_destroy_id command{};
+        command.id = group;
+        return give(RDMA_USER_CM_CMD_LEAVE_MCAST, command);
+    }
+    [[nodiscard]] std::uint8_t method_sent() { return subnet::MadRef(gsi_.sent.back().mad).method(); }
+    std::uint32_t datagram_id() {
+        rdma_ucm_create_id command{};
+        command.uid = ++uid_;
+        command.ps = RDMA_PS_UDP;
+        command.qp_type = 4;
+        EXPECT_EQ(give(RDMA_USER_CM_CMD_CREATE_ID, command), 0);
+        const std::uint32_t id = answer<rdma_ucm_create_id_resp>().id;
+        EXPECT_EQ(bind(id, ipv4(kFirst, 0)), 0);
+        return id;
+    }
+    /// Until an event is there: time-outs are the service's timer's.
+    void wait_for_event() {
+        for (int rounds = 0; !readable() && rounds < 3000; ++rounds) {
+            control_.event_loop.run_once(10);
+        }
+    }
+
+    RecordedGsi gsi_{control_};
+};
+
+TEST_F(CmInfinibandTest, ARouteIsWhatTheAdministratorSays) {
+    const std::uint32_t id = resolved();
+    EXPECT_TRUE(gsi_.sent.empty());
+    ASSERT_EQ(ask_route(id), 0);
+    ASSERT_EQ(gsi_.sent.size(), 1U);
+    EXPECT_EQ(gsi_.sent[0].dlid, kAdministratorLid);
+    EXPECT_EQ(gsi_.sent[0].sl, 2);
+    EXPECT_EQ(gsi_.sent[0].slid, 1) << "of the RNIC that has another address than the one looked for";
+    EXPECT_EQ(ask_route(id), EINVAL) << "it is under way";
+    EXPECT_EQ(connect(id), EINVAL) << "there is no path yet";
+    EXPECT_EQ(get_event(), EAGAIN);
+    ASSERT_TRUE(answer_path());
+    ASSERT_EQ(next_event(), kRouteResolved);
+
+    rdma_ucm_query query{};
+    query.id = id;
+    ASSERT_EQ(give(RDMA_USER_CM_CMD_QUERY_ROUTE, query), 0);
+    const auto route = answer<rdma_ucm_query_route_resp>();
+    ASSERT_EQ(route.num_paths, 1U);
+    EXPECT_EQ(ntohs(route.ib_route[0].dlid), 2);
+    EXPECT_EQ(ntohs(route.ib_route[0].slid), 1);
+    EXPECT_EQ(ntohs(route.ib_route[0].pkey), 0xffff);
+    EXPECT_EQ(route.ib_route[0].sl, 5);
+    EXPECT_EQ(route.ib_route[0].mtu, 4);
+    EXPECT_EQ(route.ib_route[0].rate, 3);
+    EXPECT_TRUE(std::equal(devices_[1]->gids[0].begin(), devices_[1]->gids[0].end(), route.ib_route[0].dgid));
+}
+
+TEST_F(CmInfinibandTest, ARequestTakesThePath) {
+    const std::uint32_t id = resolved();
+    ASSERT_EQ(ask_route(id), 0);
+    ASSERT_TRUE(answer_path());
+    ASSERT_EQ(next_event(), kRouteResolved);
+    ASSERT_EQ(connect(id), 0);
+    const subnet::MadPacket& packet = gsi_.sent.back();
+    EXPECT_EQ(packet.dlid, 2);
+    EXPECT_EQ(packet.sl, 5);
+    const auto message = wire::cm::parse_message(
+        wire::cm::Req::kAttributeId, wire::cm::MessageBytes(packet.mad.data() + 24, wire::cm::kMessageBytes));
+    ASSERT_TRUE(message);
+    const auto& req = std::get<wire::cm::Req>(*message);
+    EXPECT_EQ(req.primary.remote_lid, 2);
+    EXPECT_EQ(req.primary.packet_rate, 3);
+    EXPECT_EQ(req.primary.local_ack_timeout, 15) << "one more than the path's lifetime";
+    EXPECT_EQ(req.path_mtu, 4);
+    EXPECT_EQ(req.primary.local_gid, devices_[0]->gids[0]);
+}
+
+TEST_F(CmInfinibandTest, PathsThatAreNone) {
+    const std::vector<std::pair<const char*, std::function<void(mad::PathRecord&)>>> lies{
+        {"to another port", [](mad::PathRecord& path) { path.dgid[15] ^= 1; }},
+        {"from another port", [](mad::PathRecord& path) { path.sgid[15] ^= 1; }},
+        {"from another LID", [](mad::PathRecord& path) { path.slid = 2; }},
+        {"without a LID", [](mad::PathRecord& path) { path.dlid = 0; }},
+        {"to a group", [](mad::PathRecord& path) { path.dlid = kMlid; }},
+        {"without an MTU", [](mad::PathRecord& path) { path.mtu = 0; }},
+        {"with an MTU that there is not", [](mad::PathRecord& path) { path.mtu = 6; }},
+        {"by a partition of others", [](mad::PathRecord& path) { path.pkey = 0x8123; }},
+    };
+    const std::uint32_t id = resolved();
+    for (const auto& [what, change] : lies) {
+        ASSERT_EQ(ask_route(id), 0) << what;
+        ASSERT_TRUE(answer_path(change));
+        ASSERT_EQ(next_event(), kRouteError) << what;
+        EXPECT_EQ(event_error(), EINVAL);
+        EXPECT_EQ(connect(id), EINVAL);
+    }
+    ASSERT_EQ(ask_route(id), 0);
+    ASSERT_TRUE(answer_path({}, subnet::kSaNoRecords));
+    ASSERT_EQ(next_event(), kRouteError);
+    EXPECT_EQ(event_error(), EINVAL);
+    ASSERT_EQ(ask_route(id), 0) << "it may be asked for again";
+    ASSERT_TRUE(answer_path());
+    EXPECT_EQ(next_event(), kRouteResolved);
+}
+
+TEST_F(CmInfinibandTest, AnAdministratorThatDoesNotAnswer) {
+    const std::uint32_t id = resolved();
+    ASSERT_EQ(ask_route(id, 8), 0);
+    wait_for_event();
+    ASSERT_EQ(next_event(), kRouteError);
+    EXPECT_EQ(event_error(), ETIMEDOUT);
+    EXPECT_EQ(gsi_.sent.size(), subnet::SaRequests::kTries);
+    EXPECT_FALSE(answer_path()) << "too late";
+}
+
+TEST_F(CmInfinibandTest, WhoHasGoneHearsNothing) {
+    const std::uint32_t id = resolved();
+    ASSERT_EQ(ask_route(id), 0);
+    ASSERT_EQ(destroy(id), 0);
+    EXPECT_FALSE(answer_path());
+    EXPECT_EQ(get_event(), EAGAIN);
+    const std::uint32_t other = resolved();
+    ASSERT_EQ(ask_route(other), 0);
+    client_.reset();
+    EXPECT_FALSE(answer_path());
+}
+
+TEST_F(CmInfinibandTest, SubnetsOfTheirOwn) {
+    const std::uint32_t id = create();
+    gsi_.is_one_subnet = false;
+    EXPECT_EQ(resolve(id, ipv4(kSecond, 7174), ipv4(kFirst, 0)), EHOSTUNREACH);
+    gsi_.is_one_subnet = true;
+    EXPECT_EQ(resolve(create(), ipv4(0xc6120063, 7174)), ENETUNREACH) << "of nobody";
+    gsi_.is_managed = false;
+    EXPECT_EQ(resolve(create(), ipv4(kSecond, 7174)), ENETUNREACH) << "without an administrator";
+    control_.gsi = nullptr;
+    EXPECT_EQ(resolve(create(), ipv4(kSecond, 7174)), ENETUNREACH);
+    control_.gsi = &gsi_;
+}
+
+TEST_F(CmInfinibandTest, StrangersMads) {
+    subnet::MadPacket packet;
+    packet.slid = 3;  // nobody's
+    packet.dlid = 1;
+    packet.src_qp = packet.dest_qp = 1;
+    packet.mad[0] = std::byte{1};
+    packet.mad[1] = std::byte{wire::kMadClassCommunication};
+    const std::uint64_t before = service_->manager(*control_.devices[0]).stats().received;
+    EXPECT_TRUE(service_->receive(*control_.devices[0], packet));
+    packet.slid = 2;
+    packet.pkey = 0x8123;
+    EXPECT_TRUE(service_->receive(*control_.devices[0], packet));
+    EXPECT_EQ(service_->manager(*control_.devices[0]).stats().received, before);
+    packet.pkey = 0x7fff;
+    EXPECT_TRUE(service_->receive(*control_.devices[0], packet));
+    EXPECT_EQ(service_->manager(*control_.devices[0]).stats().received, before + 1);
+    packet.mad[1] = std::byte{wire::kMadClassSubnetAdministration};
+    EXPECT_FALSE(service_->receive(*control_.devices[0], packet)) << "somebody else's";
+}
+
+TEST_F(CmInfinibandTest, AGroupIsJoinedOnceForEachPort) {
+    const std::uint32_t first = datagram_id();
+    const std::uint32_t second = datagram_id();
+    std::uint32_t groups[2]{};
+    ASSERT_EQ(join(first, groups[0]), 0);
+    EXPECT_EQ(method_sent(), wire::kMadSet);
+    EXPECT_EQ(get_event(), EAGAIN);
+    ASSERT_TRUE(answer_join());
+    ASSERT_EQ(next_event(), kMulticastJoin);
+    const auto event = answer<rdma_ucm_event_resp>();
+    EXPECT_EQ(event.id, groups[0]);
+    EXPECT_EQ(event.param.ud.qp_num, kMulticastQp);
+    EXPECT_EQ(event.param.ud.qkey, kUdpQkey);
+    EXPECT_EQ(event.param.ud.ah_attr.dlid, kMlid);
+    EXPECT_EQ(event.param.ud.ah_attr.sl, 5);
+    EXPECT_EQ(event.param.ud.ah_attr.is_global, 1);
+    // ff12:4001:PKEY::0f01:0203
+    EXPECT_EQ(event.param.ud.ah_attr.grh.dgid[1], 0x12);
+    EXPECT_EQ(event.param.ud.ah_attr.grh.dgid[2], 0x40);
+    EXPECT_EQ(event.param.ud.ah_attr.grh.dgid[3], 0x01);
+    EXPECT_EQ(event.param.ud.ah_attr.grh.dgid[4], 0xff);
+    EXPECT_EQ(event.param.ud.ah_attr.grh.dgid[12], 0x0f);
+    ASSERT_EQ(join(second, groups[1]), 0);
+    ASSERT_TRUE(answer_join());
+    ASSERT_EQ(next_event(), kMulticastJoin);
+
+    const std::size_t before = gsi_.sent.size();
+    ASSERT_EQ(leave(groups[0]), 0);
+    EXPECT_EQ(gsi_.sent.size(), before) << "the other one is still there";
+    ASSERT_EQ(destroy(second), 0);
+    ASSERT_EQ(gsi_.sent.size(), before + 1);
+    EXPECT_EQ(method_sent(), wire::kMadDelete);
+}
+
+TEST_F(CmInfinibandTest, MembershipsThatAreRefusedOrNotWaitedFor) {
+    const std::uint32_t id = datagram_id();
+    std::uint32_t group = 0;
+    ASSERT_EQ(join(id, group), 0);
+    ASSERT_TRUE(answer_join(subnet::kSaRequestInvalid));
+    ASSERT_EQ(next_event(), kMulticastError);
+    EXPECT_EQ(event_error(), EINVAL);
+    ASSERT_EQ(leave(group), 0);
+    ASSERT_EQ(join(id, group), 0);
+    ASSERT_TRUE(answer_join(0, 0x1234)) << "no group's LID";
+    ASSERT_EQ(next_event(), kMulticastError);
+    ASSERT_EQ(leave(group), 0);
+
+    ASSERT_EQ(join(id, group), 0);
+    ASSERT_EQ(leave(group), 0);
+    EXPECT_FALSE(answer_join()) << "it was left before";
+    ASSERT_EQ(join(id, group), 0);
+    ASSERT_EQ(destroy(id), 0);
+    EXPECT_FALSE(answer_join());
+    EXPECT_EQ(get_event(), EAGAIN);
+    EXPECT_EQ(method_sent(), wire::kMadSet) << "nothing to leave";
+}
+
+TEST_F(CmInfinibandTest, AGroupsGid) {
+    const wire::Gid ipv6 = {0xff, 0x15, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
+    const wire::Gid expected = {0xff, 0x12, 0x60, 0x01, 0x80, 0x02, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
+    EXPECT_EQ(multicast_gid(ipv6, 0x8002), expected);
+}
+
+}  // namespace
+}  // namespace urnic::daemon
