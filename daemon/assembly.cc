@@ -100,7 +100,6 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->pfc = rnic.pfc;
     device->pkeys = rnic.pkeys;
     device->has_infiniband_link = rnic.is_infiniband;
-    device->has_umad = rnic.is_infiniband;
     device->subnet.lid = rnic.lid;
     device->subnet.lmc = rnic.lmc;
     device->port_state.managed = !rnic.has_external_sm;
@@ -230,7 +229,6 @@ void Assembly::emulate_subnet(const NetworkConfig& network, dataplane::InProcess
     auto made = std::make_unique<dataplane::EmulatedSubnet>(options, fabric, handoff);
     for (std::uint32_t i = 0; i < devices.size(); ++i) {
         devices[i]->port = &made->port(i);
-        devices[i]->has_umad = options.has_external_sm;  // who manages it asks the switches
     }
     subnets_.emplace(network.fabric, std::move(made));
 }
@@ -300,8 +298,7 @@ std::vector<InfinibandFabric> Assembly::infiniband_fabrics(const ControlState& c
             }
         }
         const auto subnet = subnets_.find(name);
-        // Switches of emulated subnets have agents where somebody manages them.
-        if (devices.empty() || (subnet != subnets_.end() && !has_external_sm)) {
+        if (devices.empty()) {
             continue;
         }
         result.push_back(subnet == subnets_.end()

@@ -9,6 +9,7 @@
 #include "daemon/cm/client.h"
 #include "daemon/cm/infiniband.h"
 #include "daemon/state/subnet_gsi.h"
+#include "rnic/subnet/endpoint.h"
 #include "rnic/wire/multicast.h"
 
 namespace urnic::daemon {
@@ -17,7 +18,8 @@ namespace {
 
 bool is_link_local(const wire::Gid& ip) { return ip[0] == 0xfe && (ip[1] & 0xc0U) == 0x80; }
 
-/// The first address of that family of a device that is not a link-local one; else any of the family.
+/// The first address of that family of a device that is not a link-local one; else, over RoCE, any of the
+/// family.
 std::optional<std::uint8_t> first_ip(const dataplane::Device& device, sa_family_t family) {
     std::optional<std::uint8_t> found;
     const std::span<const wire::Gid> addresses = device.ip_addresses();
@@ -29,7 +31,7 @@ std::optional<std::uint8_t> first_ip(const dataplane::Device& device, sa_family_
         if (!is_link_local(ip)) {
             return static_cast<std::uint8_t>(i);
         }
-        if (!found) {
+        if (!found && !device.is_infiniband()) {
             found = static_cast<std::uint8_t>(i);
         }
     }
@@ -163,11 +165,18 @@ int CmClient::reach_port(CmId& id, RnicState& device, std::uint8_t ip_index, con
     if (wire::is_multicast(destination)) {
         use_ip(id, device, ip_index);
         id.remote_ip = destination;
-        id.remote_gid = multicast_gid(destination, device.device->pkeys.entries.at(id.pkey_index));
+        id.remote_gid = multicast_gid(
+            destination, device.device->pkeys.entries.at(id.pkey_index) | wire::kFullMember, id.space);
         return 0;
     }
     for (const auto& other : service_.control().devices) {
         if (owns(*other->device, destination) && gsi->share_subnet(device, *other)) {
+            // As on Linux the partition is known before the path: UD QPs are brought up in it.
+            const auto pkey = subnet::shared_pkey(device.device->pkeys, other->device->pkeys, std::nullopt);
+            if (!pkey) {
+                return EHOSTUNREACH;
+            }
+            id.pkey_index = *device.device->pkeys.index_of(*pkey);
             use_ip(id, device, ip_index);
             id.remote_ip = destination;
             id.remote_gid = other->device->gids[0];

@@ -274,16 +274,15 @@ bool CmClient::end(CmId& id, std::size_t& left) {
         return false;
     }
     --left;
-    if (id.num_groups != 0) {
-        for (auto at = groups_.begin(); at != groups_.end();) {
-            if (at->second->id != &id) {
-                ++at;
-                continue;
-            }
-            leave_group(*at->second);
-            at = groups_.remove(at);
+    while (!id.groups.empty()) {
+        if (left == 0) {
+            return false;
         }
-        id.num_groups = 0;
+        --left;
+        const std::uint32_t group = *id.groups.begin();
+        leave_group(*groups_.find(group));
+        groups_.remove(group);
+        id.groups.erase(id.groups.begin());
     }
     if (id.has_way) {
         id.device->device->neighbours->release(id.neighbour);

@@ -48,9 +48,10 @@ class CmClient {
     [[nodiscard]] CmId* on_request(CmId& listener, RnicState& device, const cm::Event& event);
     void on_event(CmId& id, const cm::Event& event);
 
-    /// Of InfiniBand: the answer to a request of CmService::ask_administration(); nullptr: there was none.
-    void on_administration(CmId& id, subnet::SaRequests::Id request,
-                           const subnet::SaRequests::Answer* answer);
+    /// Of InfiniBand: the answer to the id's request for a path; nullptr: there was none.
+    void on_path(CmId& id, const subnet::SaRequests::Answer* answer);
+    /// Of InfiniBand: see SubnetMemberships::Effects.
+    void on_group(CmGroup& group, const SubnetMemberships::Record* record, int error);
 
     [[nodiscard]] const HandleTable<CmId>& ids() const { return ids_; }
     [[nodiscard]] std::size_t num_ids() const { return ids_.size(); }
@@ -107,10 +108,8 @@ class CmClient {
     int reach(CmId& id, RnicState& device, std::uint8_t ip_index, const wire::Gid& destination);
     int reach_port(CmId& id, RnicState& device, std::uint8_t ip_index, const wire::Gid& destination);
     int ask_for_path(CmId& id, std::uint32_t timeout_ms);
-    void on_path(CmId& id, const subnet::SaRequests::Answer* answer);
-    int join_by_administration(CmGroup& group, const Endpoint& address, Call& call);
-    void ask_for_group(CmGroup& group, const Endpoint& address);
-    void on_group(CmGroup& group, const subnet::SaRequests::Answer* answer);
+    int join(CmGroup& group, const Endpoint& address);
+    int join_by_administration(CmGroup& group, const Endpoint& address);
     void leave_group(CmGroup& group);
     /// As an event; `status`: 0, or an errno value of what went wrong.
     void raise(CmId& id, std::uint32_t type, int status = 0);

@@ -148,6 +148,7 @@ cm::Route CmClient::route_of(const CmId& id) const {
     route.pkey = id.device->device->pkeys.entries.at(id.pkey_index);
     route.traffic_class = id.tos;
     if (id.path) {
+        route.pkey = id.path->pkey;
         route.local_lid = id.path->slid;
         route.remote_lid = id.path->dlid;
         route.sl = id.path->sl;

@@ -179,7 +179,7 @@ CmId* CmClient::on_request(CmId& listener, RnicState& device, const cm::Event& e
     }
     made->device = &device;
     made->gid_index = static_cast<std::uint8_t>(std::distance(gids.begin(), gid));
-    made->pkey_index = device.device->pkeys.find(event.route.pkey).value_or(0);
+    made->pkey_index = device.device->pkeys.index_of(event.route.pkey).value_or(0);
     made->local_gid = event.route.local_gid;
     made->remote_gid = event.route.remote_gid;
     const bool is_infiniband = device.device->is_infiniband();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "daemon/cm/channel.h"
@@ -52,8 +53,7 @@ struct CmGroup {
     CmId* id = nullptr;
     std::uint32_t handle = 0;
     std::uint32_t events_reported = 0;
-    subnet::SaRequests::Id request = 0;  // of InfiniBand: to become a member, not answered yet
-    wire::Gid mgid{};                    // of InfiniBand; zeros: no member
+    wire::Gid mgid{};  // of InfiniBand: see SubnetMemberships
 };
 
 /// A number that a connection names and no QP has: none gets it while the connection lives, whose peer would
@@ -143,7 +143,7 @@ struct CmId {
 
     CmEventsOfId events;  // that wait in `channel`
     std::uint32_t events_reported = 0;
-    std::uint32_t num_groups = 0;
+    std::set<std::uint32_t> groups;  // handles of those that it has joined
 
     [[nodiscard]] bool is_datagram() const { return qp_type == CmQpType::kUd; }
 };

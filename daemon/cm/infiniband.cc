@@ -18,10 +18,8 @@ namespace {
 
 namespace mad = wire::mad;
 namespace pc = subnet::path_component;
-namespace mc = subnet::member_component;
 
 constexpr TimeNs kMillisecondNs = 1'000'000;
-constexpr TimeNs kMembershipNs = 3'000 * kMillisecondNs;  // that Linux's rdma_cm waits for a membership
 constexpr std::uint8_t kOnlyPort = 1;
 constexpr std::uint8_t kJoinAsFullMember = 1;  // MCMemberRecord:JoinState
 constexpr std::size_t kIpv4InGid = 12;
@@ -31,7 +29,7 @@ bool is_usable_path(const mad::PathRecord& path, const CmId& id) {
     const dataplane::Device& device = *id.device->device;
     return path.dgid == id.remote_gid && path.sgid == id.local_gid && path.dlid != 0 &&
            path.dlid <= subnet::kLastUnicastLid && device.subnet.has_lid(path.slid) && path.mtu >= 1 &&
-           path.mtu <= 5 && device.pkeys.find(path.pkey).has_value();
+           path.mtu <= 5 && device.pkeys.index_of(path.pkey).has_value();
 }
 
 std::uint8_t source_path_bits(const CmId& id) {
@@ -41,13 +39,16 @@ std::uint8_t source_path_bits(const CmId& id) {
 
 }  // namespace
 
-wire::Gid multicast_gid(const wire::Gid& ip, std::uint16_t pkey) {
-    wire::Gid gid{};
+wire::Gid multicast_gid(const wire::Gid& ip, std::uint16_t pkey, std::uint16_t space) {
     const bool is_ipv4 = wire::is_ipv4_mapped(ip);
+    if (!is_ipv4 && (ip[1] & 0xf0U) == 0x10 && ip[2] == 0xa0 && ip[3] == 0x1b) {
+        return ip;  // an MGID that subnet administration has assigned
+    }
+    wire::Gid gid{};
     gid[0] = 0xff;
-    gid[1] = 0x12;                   // transient, link-local
-    gid[2] = is_ipv4 ? 0x40 : 0x60;  // IPoIB's signature but for its last octet
-    gid[3] = 0x01;
+    gid[1] = 0x12;  // transient, link-local
+    gid[2] = is_ipv4 ? 0x40 : 0x60;
+    gid[3] = space == RDMA_PS_UDP ? 0x01 : 0x1b;
     gid[4] = static_cast<std::uint8_t>(pkey >> 8U);
     gid[5] = static_cast<std::uint8_t>(pkey);
     if (is_ipv4) {
@@ -129,7 +130,8 @@ int CmClient::ask_for_path(CmId& id, std::uint32_t timeout_ms) {
     wanted.sgid = id.local_gid;
     wanted.reversible = true;
     wanted.numb_path = 1;
-    std::uint64_t components = pc::kDgid | pc::kSgid | pc::kReversible | pc::kNumbPath;
+    wanted.pkey = id.device->device->pkeys.entries.at(id.pkey_index);
+    std::uint64_t components = pc::kDgid | pc::kSgid | pc::kReversible | pc::kNumbPath | pc::kPkey;
     // As Linux: the type of service of IPv4 is the path's QoS class.
     if (id.tos != 0 && wire::is_ipv4_mapped(id.remote_ip)) {
         wanted.qos_class = id.tos;
@@ -149,105 +151,66 @@ int CmClient::ask_for_path(CmId& id, std::uint32_t timeout_ms) {
 void CmClient::on_path(CmId& id, const subnet::SaRequests::Answer* answer) {
     id.request = 0;
     id.state = CmId::State::kAddrResolved;
-    if (answer == nullptr) {
-        raise(id, kRouteError, ETIMEDOUT);
-        return;
+    const auto path =
+        answer == nullptr ? mad::PathRecord{} : answer->record<mad::PathRecord>(mad::kPathRecordTable);
+    const bool is_found = answer != nullptr && answer->status == 0 && is_usable_path(path, id);
+    if (is_found) {
+        id.path = path;
+        id.pkey_index = *id.device->device->pkeys.index_of(path.pkey);
+        id.has_route = true;
+        id.state = CmId::State::kRouteResolved;
     }
-    const auto path = answer->record<mad::PathRecord>(mad::kPathRecordTable);
-    if (answer->status != 0 || !is_usable_path(path, id)) {
-        raise(id, kRouteError, EINVAL);  // as Linux, whatever the status is
-        return;
+    try {
+        // As Linux, whatever the status is.
+        raise(id, is_found ? kRouteResolved : kRouteError,
+              is_found            ? 0
+              : answer == nullptr ? ETIMEDOUT
+                                  : EINVAL);
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the event is lost, as in Linux
     }
-    id.path = path;
-    id.pkey_index = *id.device->device->pkeys.find(path.pkey);
-    id.has_route = true;
-    id.state = CmId::State::kRouteResolved;
-    raise(id, kRouteResolved);
 }
 
-/// The components are those that make the group where there is none yet (IBA 15.2.5.17.2).
-void CmClient::ask_for_group(CmGroup& group, const Endpoint& address) {
+/// The groups of IPoIB itself have the Q_Key of its broadcast group, which is not looked for here.
+int CmClient::join_by_administration(CmGroup& group, const Endpoint& address) {
     const CmId& id = *group.id;
+    if (id.space == RDMA_PS_IPOIB) {
+        return EOPNOTSUPP;
+    }
     mad::McMemberRecord wanted;
-    wanted.pkey = id.device->device->pkeys.entries.at(id.pkey_index);
-    wanted.mgid = multicast_gid(address.gid, wanted.pkey);
+    // Full and limited members are in one group.
+    wanted.pkey = id.device->device->pkeys.entries.at(id.pkey_index) | wire::kFullMember;
+    wanted.mgid = multicast_gid(address.gid, wanted.pkey, id.space);
     wanted.port_gid = id.local_gid;
     wanted.qkey = id.qkey != 0 ? id.qkey : kUdpQkey;
     wanted.join_state = kJoinAsFullMember;
-    group.request =
-        service_.ask_administration(*id.device,
-                                    subnet::sa_request(wire::kMadSet, mad::kMcMemberRecord,
-                                                       mc::kMgid | mc::kPortGid | mc::kPkey | mc::kJoinState |
-                                                           mc::kQkey | mc::kSl | mc::kFlowLabel | mc::kTclass,
-                                                       mad::kMcMemberRecordTable, wanted),
-                                    kMembershipNs, group.id);
+    group.mgid = wanted.mgid;
+    return service_.memberships(*id.device).join(group, wanted);
 }
 
-void CmClient::on_group(CmGroup& group, const subnet::SaRequests::Answer* answer) {
-    group.request = 0;
-    const auto record = answer == nullptr ? mad::McMemberRecord{}
-                                          : answer->record<mad::McMemberRecord>(mad::kMcMemberRecordTable);
-    const bool is_member = answer != nullptr && answer->status == 0 && wire::is_multicast_lid(record.mlid) &&
-                           record.port_gid == group.id->local_gid;
+void CmClient::on_group(CmGroup& group, const SubnetMemberships::Record* record, int error) {
     CmEvent event;
     event.id = group.id;
     event.group = &group;
     event.body.uid = group.uid;
     event.body.id = group.handle;
-    if (is_member) {
-        service_.add_member(*group.id->device, record.mgid);
-        group.mgid = record.mgid;
-        event.body.event = kMulticastJoin;
+    event.body.event = record != nullptr ? kMulticastJoin : kMulticastError;
+    event.body.status = event_status(error);
+    if (record != nullptr) {
         rdma_ucm_ud_param& ud = event.body.param.ud;
         ud.qp_num = kMulticastQp;
-        ud.qkey = record.qkey;
-        ud.ah_attr = group_attributes(record);
-    } else {
-        event.body.event = kMulticastError;
-        event.body.status = event_status(answer == nullptr ? ETIMEDOUT : EINVAL);
+        ud.qkey = record->qkey;
+        ud.ah_attr = group_attributes(*record);
     }
-    group.id->channel->push(event);
-}
-
-/// Before the group ends. Nobody waits for the answer.
-void CmClient::leave_group(CmGroup& group) {
-    const CmId& id = *group.id;
-    if (group.request != 0) {
-        service_.forget_request(*id.device, group.request);
-        group.request = 0;
-    }
-    if (group.mgid == wire::Gid{} || !service_.remove_member(*id.device, group.mgid)) {
-        return;
-    }
-    mad::McMemberRecord member;
-    member.mgid = group.mgid;
-    member.port_gid = id.local_gid;
-    member.join_state = kJoinAsFullMember;
-    group.mgid = {};
     try {
-        (void)service_.ask_administration(
-            *id.device,
-            subnet::sa_request(wire::kMadDelete, mad::kMcMemberRecord,
-                               mc::kMgid | mc::kPortGid | mc::kJoinState, mad::kMcMemberRecordTable, member),
-            kMembershipNs, nullptr);
-    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the port stays a member
-    }
-}
-
-void CmClient::on_administration(CmId& id, subnet::SaRequests::Id request,
-                                 const subnet::SaRequests::Answer* answer) {
-    try {
-        if (id.request == request) {
-            on_path(id, answer);
-            return;
-        }
-        for (const auto& [handle, group] : groups_) {
-            if (group->id == &id && group->request == request) {
-                on_group(*group, answer);
-                return;
-            }
-        }
+        group.id->channel->push(event);
     } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the event is lost, as in Linux
+    }
+}
+
+/// Before the group ends.
+void CmClient::leave_group(CmGroup& group) {
+    if (group.mgid != wire::Gid{}) {
+        service_.memberships(*group.id->device).leave(group, group.mgid);
     }
 }
 

@@ -14,9 +14,9 @@
 
 namespace urnic::daemon {
 
-/// The group of an IP multicast address for UD services, as Linux's rdma_cm maps it: that of IPoIB (RFC 4391,
-/// section 4) with a signature of its own.
-[[nodiscard]] wire::Gid multicast_gid(const wire::Gid& ip, std::uint16_t pkey);
+/// The group of an IP multicast address, as Linux's rdma_cm maps it: that of IPoIB (RFC 4391, section 4), in
+/// the port space UDP with a signature of its own.
+[[nodiscard]] wire::Gid multicast_gid(const wire::Gid& ip, std::uint16_t pkey, std::uint16_t space);
 
 /// A path as librdmacm reads it.
 [[nodiscard]] ib_user_path_rec user_path(const wire::mad::PathRecord& path);

@@ -79,7 +79,7 @@ int CmClient::set_option(const rdma_ucm_set_option& command, Call& call) {
     if (command.level == RDMA_OPTION_ID) {
         return set_id_option(*id, command.optname, value);
     }
-    // InfiniBand paths; RoCE has none that a program could give.
+    // A path that the program gives is not taken: over InfiniBand the administrator's are.
     return command.level == RDMA_OPTION_IB && command.optname == RDMA_OPTION_IB_PATH ? EINVAL : ENOSYS;
 }
 
@@ -103,47 +103,47 @@ int CmClient::join_ip_mcast(const rdma_ucm_join_ip_mcast& command, Call& call) {
         return ENOMEM;
     }
     auto made = std::make_unique<CmGroup>();
-    made->uid = command.uid;
-    made->id = id;
-    CmEvent event;
-    event.id = id;
     CmGroup& joined = *made;
-    event.group = &joined;
-    const std::uint32_t handle = groups_.add(std::move(made));
-    joined.handle = handle;
-    if (id->device->device->is_infiniband()) {
-        return join_by_administration(joined, group, call);
+    joined.uid = command.uid;
+    joined.id = id;
+    joined.handle = groups_.add(std::move(made));
+    int error = 0;
+    try {
+        id->groups.insert(joined.handle);
+        error = join(joined, group);
+    } catch (...) {
+        id->groups.erase(joined.handle);
+        groups_.remove(joined.handle);
+        throw;
     }
-    event.body.uid = command.uid;
-    event.body.id = handle;
+    if (error != 0) {
+        id->groups.erase(joined.handle);
+        groups_.remove(joined.handle);
+        return error;
+    }
+    return call.answer(rdma_ucm_create_id_resp{joined.handle});
+}
+
+/// Over RoCE there is nobody to ask.
+int CmClient::join(CmGroup& group, const Endpoint& address) {
+    const CmId& id = *group.id;
+    if (id.device->device->is_infiniband()) {
+        return join_by_administration(group, address);
+    }
+    CmEvent event;
+    event.id = group.id;
+    event.group = &group;
+    event.body.uid = group.uid;
+    event.body.id = group.handle;
     event.body.event = kMulticastJoin;
     rdma_ucm_ud_param& ud = event.body.param.ud;
     ud.qp_num = kMulticastQp;
-    ud.qkey = id->qkey != 0 ? id->qkey : kUdpQkey;
-    ud.ah_attr = address_attributes(*id);
-    std::copy(group.gid.begin(), group.gid.end(), std::begin(ud.ah_attr.grh.dgid));
+    ud.qkey = id.qkey != 0 ? id.qkey : kUdpQkey;
+    ud.ah_attr = address_attributes(id);
+    std::copy(address.gid.begin(), address.gid.end(), std::begin(ud.ah_attr.grh.dgid));
     ud.ah_attr.dlid = kRoceMulticastLid;
-    try {
-        id->channel->push(event);
-    } catch (...) {
-        groups_.remove(handle);
-        throw;
-    }
-    ++id->num_groups;
-    return call.answer(rdma_ucm_create_id_resp{handle});
-}
-
-/// Of InfiniBand: the event comes with subnet administration's answer.
-int CmClient::join_by_administration(CmGroup& group, const Endpoint& address, Call& call) {
-    const std::uint32_t handle = group.handle;
-    try {
-        ask_for_group(group, address);
-    } catch (...) {
-        groups_.remove(handle);
-        throw;
-    }
-    ++group.id->num_groups;
-    return call.answer(rdma_ucm_create_id_resp{handle});
+    id.channel->push(event);
+    return 0;
 }
 
 int CmClient::leave_mcast(const rdma_ucm_destroy_id& command, Call& call) {
@@ -166,7 +166,7 @@ int CmClient::leave_mcast(const rdma_ucm_destroy_id& command, Call& call) {
     }
     leave_group(*group);
     const rdma_ucm_destroy_id_resp answer{group->events_reported};
-    --group->id->num_groups;
+    group->id->groups.erase(command.id);
     groups_.remove(command.id);
     return call.answer(answer);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,8 @@ constexpr std::uint32_t kPsnMask = 0xff'ffff;
 /// A worker whose port takes nothing just now is asked again so often; after that the MAD is lost, and sent
 /// again by its time-out.
 constexpr int kSendTries = 8;
+/// That Linux's rdma_cm waits for a membership.
+constexpr TimeNs kMembershipNs = 3'000'000'000;
 
 /// Of InfiniBand: addresses are different on all subnets, so those of other subnets do no harm.
 cm::IpOwners ip_owners(const ControlState& control) {
@@ -65,9 +68,22 @@ CmService::CmService(ControlState& control) : ports(secure_random()), control_(c
             [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) { manager.receive(mad, now, out); });
     });
     control.cm = this;
+    control.observers.push_back(this);
 }
 
-CmService::~CmService() { control_.cm = nullptr; }
+CmService::~CmService() {
+    std::erase(control_.observers, static_cast<RnicObserver*>(this));
+    control_.cm = nullptr;
+}
+
+CmService::Port::Port(CmService& of, RnicState& on, const cm::Config& config)
+    : service(of),
+      device(on),
+      manager(config),
+      memberships({[this](const subnet::SaRequest& request) { return ask(request, kMembershipNs, nullptr); },
+                   [](CmGroup& group, const SubnetMemberships::Record* record, int error) {
+                       group.id->client->on_group(group, record, error);
+                   }}) {}
 
 void CmService::finish(Port& port) {
     for (const Port::Fresh& fresh : port.fresh) {
@@ -99,39 +115,41 @@ void CmService::on_time() {
     for (const auto& port : ports_of_) {
         use(port->device,
             [](cm::Manager& manager, TimeNs now, cm::Outbox& out) { manager.advance(now, out); });
-        for (const subnet::SaRequests::Ended& ended : port->administration.advance(
-                 clock_now(), [&](const subnet::MadPacket& packet) { port->send_to_lid(packet); })) {
-            end_request(ended, nullptr);
+        const auto send = [&](const subnet::MadPacket& packet) { port->send_to_lid(packet); };
+        while (const auto ended = port->administration.advance(clock_now(), send)) {
+            end_request(*port, *ended, nullptr);
         }
     }
     arm();
 }
 
-void CmService::end_request(const subnet::SaRequests::Ended& ended,
+void CmService::end_request(Port& port, const subnet::SaRequests::Ended& ended,
                             const subnet::SaRequests::Answer* answer) {
-    if (auto* const id = std::bit_cast<CmId*>(ended.owner); id != nullptr) {
-        id->client->on_administration(*id, ended.id, answer);
+    if (port.memberships.take(ended.id, answer)) {
+        return;
+    }
+    auto* const id = std::bit_cast<CmId*>(ended.owner);
+    id->client->on_path(*id, answer);
+}
+
+/// What a port was a member of, subnet administration has forgotten, or soon will have.
+void CmService::on_subnet(const RnicState& rnic, std::optional<AsyncEventType> event) {
+    using enum AsyncEventType;
+    if (event == kLidChange || event == kClientReregister) {
+        ports_of_.at(rnic.device->index)->memberships.reset();
     }
 }
 
-void CmService::add_member(const RnicState& device, const wire::Gid& mgid) {
-    ++ports_of_.at(device.device->index)->members[mgid];
-}
-
-bool CmService::remove_member(const RnicState& device, const wire::Gid& mgid) {
-    auto& members = ports_of_.at(device.device->index)->members;
-    const auto found = members.find(mgid);
-    if (found == members.end() || --found->second != 0) {
-        return false;
+void CmService::on_link(RnicState& rnic, bool has_link) {
+    if (!has_link) {
+        ports_of_.at(rnic.device->index)->memberships.reset();
     }
-    members.erase(found);
-    return true;
 }
 
 bool CmService::receive(RnicState& device, const subnet::MadPacket& packet) {
     Port& port = *ports_of_.at(device.device->index);
     if (const auto answer = port.administration.take(packet)) {
-        end_request(*answer, &*answer);
+        end_request(port, *answer, &*answer);
         arm();
         return true;
     }
@@ -152,26 +170,31 @@ bool CmService::receive(RnicState& device, const subnet::MadPacket& packet) {
                           .slid = packet.slid,
                           .sl = packet.sl,
                           .bytes = packet.mad};
-    use(device, [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
-        manager.set_pkeys(device.device->pkeys);
-        manager.receive(mad, now, out);
-    });
+    try {
+        use(device, [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {
+            manager.set_pkeys(device.device->pkeys);
+            manager.receive(mad, now, out);
+        });
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): lost, as any datagram may be
+    }
     return true;
 }
 
 subnet::SaRequests::Id CmService::ask_administration(const RnicState& device,
                                                      const subnet::SaRequest& request, TimeNs time_ns,
                                                      CmId* id) {
-    Port& port = *ports_of_.at(device.device->index);
-    const dataplane::SubnetPortInfo& info = device.device->subnet;
-    const subnet::SaAddress to{
-        info.sm_lid, info.sm_sl,
-        device.device->pkeys.match(wire::kDefaultPkey).value_or(device.device->pkeys.entries[0])};
-    const auto asked = port.administration.ask(
-        request, to, time_ns, std::bit_cast<subnet::SaRequests::Owner>(id), clock_now(),
-        [&](const subnet::MadPacket& packet) { port.send_to_lid(packet); });
+    const subnet::SaRequests::Id asked = ports_of_.at(device.device->index)->ask(request, time_ns, id);
     arm();
     return asked;
+}
+
+subnet::SaRequests::Id CmService::Port::ask(const subnet::SaRequest& request, TimeNs time_ns, CmId* id) {
+    const dataplane::SubnetPortInfo& info = device.device->subnet;
+    const PkeyTable& pkeys = device.device->pkeys;
+    const subnet::SaAddress to{info.sm_lid, info.sm_sl,
+                               pkeys.match(wire::kDefaultPkey).value_or(pkeys.entries[0])};
+    return administration.ask(request, to, time_ns, std::bit_cast<subnet::SaRequests::Owner>(id), clock_now(),
+                              [this](const subnet::MadPacket& packet) { send_to_lid(packet); });
 }
 
 void CmService::forget_request(const RnicState& device, subnet::SaRequests::Id request) {
@@ -189,6 +212,7 @@ void CmService::Port::send(const cm::SendMad& mad) {
     const dataplane::Device& sender = *device.device;
     if (sender.is_infiniband()) {
         subnet::MadPacket packet;
+        packet.slid = mad.route.local_lid;
         packet.dlid = mad.route.remote_lid;
         packet.sl = mad.route.sl;
         packet.pkey = mad.route.pkey;

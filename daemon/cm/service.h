@@ -3,11 +3,12 @@
 
 #include <boost/container/static_vector.hpp>
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "daemon/cm/ports.h"
+#include "daemon/cm/subnet_memberships.h"
 #include "daemon/state/control_state.h"
 #include "os/monotonic_clock.h"
 #include "os/secure_random.h"
@@ -19,7 +20,7 @@ namespace urnic::daemon {
 
 struct CmId;
 
-class CmService {
+class CmService final : private RnicObserver {
   public:
     /// Before the workers start: from now on the devices have a QP1. Throws std::system_error.
     explicit CmService(ControlState& control);
@@ -46,24 +47,24 @@ class CmService {
     /// Of InfiniBand: what has come for QP1 of the RNIC's port. Returns whether it is connection
     /// management's, or an answer to one of the requests below.
     bool receive(RnicState& device, const subnet::MadPacket& packet);
-    /// Of InfiniBand: asks subnet administration. CmClient::on_administration() has the answer, unless it is
-    /// forgotten before. Throws std::bad_alloc.
-    /// `id`: nullptr when nobody waits for the answer.
-    subnet::SaRequests::Id ask_administration(const RnicState& device, const subnet::SaRequest& request,
-                                              TimeNs time_ns, CmId* id);
+    /// Of InfiniBand: asks subnet administration. CmClient::on_path() has the answer, unless it is forgotten
+    /// before. Throws std::bad_alloc.
+    [[nodiscard]] subnet::SaRequests::Id ask_administration(const RnicState& device,
+                                                            const subnet::SaRequest& request, TimeNs time_ns,
+                                                            CmId* id);
     void forget_request(const RnicState& device, subnet::SaRequests::Id request);
-    /// Of InfiniBand: a port is a member of a group once, however many of its users are. One more.
-    void add_member(const RnicState& device, const wire::Gid& mgid);
-    /// And one fewer. Returns whether it was the last.
-    [[nodiscard]] bool remove_member(const RnicState& device, const wire::Gid& mgid);
+    /// Of InfiniBand: what the port is a member of.
+    [[nodiscard]] SubnetMemberships& memberships(const RnicState& device) {
+        return ports_of_.at(device.device->index)->memberships;
+    }
 
     [[nodiscard]] ControlState& control() { return control_; }
     PortTable ports;
 
   private:
     struct Port final : cm::Outbox {
-        Port(CmService& of, RnicState& on, const cm::Config& config)
-            : service(of), device(on), manager(config) {}
+        Port(CmService& of, RnicState& on, const cm::Config& config);
+        subnet::SaRequests::Id ask(const subnet::SaRequest& request, TimeNs time_ns, CmId* id);
         void send(const cm::SendMad& mad) override;
         void send_to_lid(const subnet::MadPacket& packet) const;
         void event(const cm::Event& event) override;
@@ -72,7 +73,7 @@ class CmService {
         cm::Manager manager;
         std::uint32_t psn = 0;
         subnet::SaRequests administration{secure_random()};  // of InfiniBand
-        std::map<wire::Gid, std::uint32_t> members;          // of InfiniBand: by group
+        SubnetMemberships memberships;                       // of InfiniBand
         /// Requests that came in the call that runs: with whose they are now, or nullptr.
         struct Fresh {
             cm::Handle connection = 0;
@@ -83,7 +84,13 @@ class CmService {
 
     void finish(Port& port);
     void arm();
-    static void end_request(const subnet::SaRequests::Ended& ended, const subnet::SaRequests::Answer* answer);
+    static void end_request(Port& port, const subnet::SaRequests::Ended& ended,
+                            const subnet::SaRequests::Answer* answer);
+
+    void on_port_state(const RnicState& /*rnic*/, bool /*is_up*/) override {}
+    void on_gids(const RnicState& /*rnic*/) override {}
+    void on_link(RnicState& rnic, bool has_link) override;
+    void on_subnet(const RnicState& rnic, std::optional<AsyncEventType> event) override;
     void on_time();
 
     ControlState& control_;

@@ -116,7 +116,7 @@ void Sysroot::write() {
     std::uint32_t num_umads = 0;
     for (const dataplane::Device* device : devices_) {
         write_device(*device);
-        if (device->has_umad) {
+        if (device->is_infiniband()) {
             const Writer mad(fs::path(dir_) / "sys/class/infiniband_mad");
             mad("abi_version", kUmadAbiVersion);
             for (const char* kind : {"umad", "issm"}) {

@@ -41,7 +41,7 @@ class InProcessWire final : public SubnetWire {
     dataplane::InProcessSwitch& wire_;
 };
 
-class EmulatedWire final : public SubnetWire {
+class EmulatedWire : public SubnetWire {
   public:
     EmulatedWire(const ControlState& control, dataplane::EmulatedSubnet& subnet)
         : control_(control), subnet_(subnet), switches_(subnet.switches()) {}
@@ -102,6 +102,34 @@ class EmulatedWire final : public SubnetWire {
     std::vector<netsim::NodeIndex> switches_;
 };
 
+/// Whose routes and states are planned elsewhere.
+class PlannedWire final : public EmulatedWire {
+  public:
+    using EmulatedWire::EmulatedWire;
+    void set_linear(std::uint32_t /*at*/, std::uint16_t /*first*/,
+                    std::span<const std::uint8_t> /*ports*/) override {}
+    void set_multicast(std::uint32_t /*at*/, std::uint16_t /*first*/,
+                       std::span<const Ports> /*ports*/) override {}
+    void set_switch_port(std::uint32_t /*at*/, std::uint8_t /*port*/,
+                         const mad::PortInfo& /*info*/) override {}
+    void set_rnic_port(std::uint32_t /*rnic*/, const mad::PortInfo& /*info*/) override {}
+};
+
+void take_plan(InfinibandFabric& fabric, const ControlState& control, dataplane::EmulatedSubnet& subnet) {
+    for (const netsim::NodeIndex node : subnet.switches()) {
+        fabric.switch_lids.push_back(subnet.plan().lids[node]);
+    }
+    fabric.find_routes = [&subnet] {
+        netsim::LinearRoutes routes = netsim::find_linear_routes(subnet.network(), subnet.plan());
+        std::vector<std::vector<std::uint8_t>> tables;
+        for (const netsim::NodeIndex node : subnet.switches()) {
+            tables.push_back(std::move(routes[node]));
+        }
+        return tables;
+    };
+    fabric.wire = std::make_unique<PlannedWire>(control, subnet);
+}
+
 }  // namespace
 
 InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> devices,
@@ -153,7 +181,11 @@ InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> d
     const unsigned vls = network.port(subnet.switches().front(), 1).info().vl_cap;
     fabric.vl_cap = static_cast<std::uint8_t>(vls == 15 ? 5 : std::bit_width(vls));
     fabric.devices = std::move(devices);
-    fabric.wire = std::make_unique<EmulatedWire>(control, subnet);
+    if (subnet.has_external_sm()) {
+        fabric.wire = std::make_unique<EmulatedWire>(control, subnet);
+    } else {
+        take_plan(fabric, control, subnet);
+    }
     return fabric;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -53,12 +54,18 @@ struct InfinibandFabric {
     std::vector<SwitchPort> trunks;                         // as EmulatedNetworkInfo numbers them
     std::uint8_t vl_cap = 1;                                // PortInfo:VLCap
     std::unique_ptr<SubnetWire> wire;
+    /// Where the daemon has planned several switches: their LIDs, by switch, and the linear forwarding tables
+    /// that they have now, by switch and LID. Else empty.
+    std::vector<std::uint16_t> switch_lids;
+    std::function<std::vector<std::vector<std::uint8_t>>()> find_routes;
+    [[nodiscard]] bool is_planned() const { return find_routes != nullptr; }
 };
 
 /// One switch, whose port i + 1 has devices[i].
 [[nodiscard]] InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> devices,
                                          dataplane::InProcessSwitch& wire);
-/// The switches of a topology. `subnet`, which nobody else manages, is worker 0's.
+/// The switches of a topology. `subnet` is worker 0's; where it has no external subnet manager, its routes
+/// and states remain its own, and no MAD changes them.
 [[nodiscard]] InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> devices,
                                          const ControlState& control, dataplane::EmulatedSubnet& subnet);
 

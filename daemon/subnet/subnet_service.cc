@@ -107,6 +107,7 @@ void SubnetService::add_fabric(std::uint32_t index) {
         options.guid =
             switch_guid(host_order(control_.devices.at(fabric.devices.front())->device->node_guid), at);
         options.port.vl_cap = fabric.vl_cap;
+        options.port.lid = fabric.is_planned() ? fabric.switch_lids[at] : std::uint16_t{0};
         switches.push_back(subnet_.add(options));
         switches_.push_back({switches.back(), index, at});
     }
@@ -117,10 +118,15 @@ void SubnetService::add_fabric(std::uint32_t index) {
         add_port(index, number, switches);
     }
     administrators_.push_back(nullptr);
-    if (!fabric.has_external_sm) {
-        add_administrator(index);
-    } else {
+    if (fabric.has_external_sm) {
         take_trunks(index);
+        return;
+    }
+    add_administrator(index);
+    if (fabric.is_planned()) {
+        lock(index);
+        take_plan(index);
+        follow_trunks(index);
     }
 }
 
@@ -148,28 +154,10 @@ void SubnetService::add_port(std::uint32_t index, std::uint32_t number,
         subnet_.node(switch_node).ports[uplink.port].info.port_state = mad::kActive;
         mad::PortInfo& info = subnet_.node(ports_.back().node).ports[1].info;
         info.port_state = mad::kActive;
-        info.master_sm_lid = control_.devices.at(fabric.devices.front())->device->subnet.lid;
+        info.lmc = device.subnet.lmc;
+        info.master_sm_lid = home_lid(index);
     }
     sync(ports_.back(), false);
-}
-
-/// `urnic port` takes links between switches down and up where a subnet manager sees them go.
-void SubnetService::take_trunks(std::uint32_t index) {
-    const InfinibandFabric& fabric = fabrics_[index];
-    for (EmulatedNetworkInfo& network : control_.networks) {
-        if (network.fabric != fabric.name) {
-            continue;
-        }
-        network.set_link = [this, index](std::uint32_t port, bool up) {
-            const InfinibandFabric& of = fabrics_[index];
-            const InfinibandFabric::SwitchPort& trunk = of.trunks.at(port - of.devices.size());
-            const auto at = std::find_if(switches_.begin(), switches_.end(), [&](const Switch& candidate) {
-                return candidate.fabric == index && candidate.at == trunk.at;
-            });
-            subnet_.set_enabled(at->node, trunk.port, up, clock_now());
-            run();
-        };
-    }
 }
 
 void SubnetService::add_administrator(std::uint32_t index) {
@@ -217,6 +205,16 @@ void SubnetService::run() {
         return;
     }
     is_running_ = true;
+    bool has_more = true;
+    // Whatever ends a round, another one follows.
+    const struct Finish {
+        SubnetService& service;
+        const bool& has_more;
+        ~Finish() {
+            service.is_running_ = false;
+            service.arm(has_more);
+        }
+    } finish{*this, has_more};
     const TimeNs now = clock_now();
     umads_->advance(now);
     for (const auto& administrator : administrators_) {
@@ -224,12 +222,9 @@ void SubnetService::run() {
             administrator->advance(now);
         }
     }
-    bool has_more = true;
     while (has_more && clock_now() - now < kRoundNs) {
         has_more = subnet_.advance(now, kPacketsPerStep);
     }
-    is_running_ = false;
-    arm(has_more);
 }
 
 void SubnetService::arm(bool has_more) {
@@ -404,7 +399,11 @@ void SubnetService::send(const RnicState& from, const subnet::MadPacket& packet)
     if (port == nullptr) {
         return;
     }
-    subnet_.send(port->node, packet);
+    try {
+        subnet_.send(port->node, packet);
+    } catch (const std::bad_alloc&) {
+        return;
+    }
     if (!is_running_ && armed_for_ > clock_now()) {
         arm(true);
     }

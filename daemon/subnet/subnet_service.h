@@ -47,6 +47,11 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver, pr
     void add_fabric(std::uint32_t index);
     void add_port(std::uint32_t index, std::uint32_t number, const std::vector<subnet::NodeId>& switches);
     void add_administrator(std::uint32_t index);
+    void lock(std::uint32_t index);
+    void take_plan(std::uint32_t index);
+    void follow_trunks(std::uint32_t index);
+    void set_trunk(std::uint32_t index, std::uint32_t port, bool up);
+    [[nodiscard]] std::uint16_t home_lid(std::uint32_t index) const;
     [[nodiscard]] subnet::SubnetAdministrator* administrator_at(const Port& port);
     [[nodiscard]] Port* port_of_node(subnet::NodeId node);
     [[nodiscard]] Port* port_of_rnic(const RnicState& rnic);

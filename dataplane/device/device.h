@@ -96,7 +96,6 @@ struct Device {
         return is_infiniband() ? std::span<const wire::Gid>(ipoib_addresses)
                                : std::span<const wire::Gid>(gids);
     }
-    bool has_umad = false;  // agents of subnet management, which programs reach by a umad device
     // Of InfiniBand a subnet manager changes it; QPs look at it in Worker::call() alone.
     PkeyTable pkeys;
     NeighbourMacs neighbour_macs;           // what paths of a real port name

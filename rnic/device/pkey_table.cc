@@ -16,4 +16,17 @@ std::optional<std::uint16_t> PkeyTable::find(std::uint16_t pkey) const {
     return limited;
 }
 
+std::optional<std::uint16_t> PkeyTable::index_of(std::uint16_t pkey) const {
+    std::optional<std::uint16_t> same_partition;
+    for (std::uint16_t i = 0; i < kEntries; ++i) {
+        if (has(i) && entries[i] == pkey) {
+            return i;
+        }
+        if (has(i) && ((entries[i] ^ pkey) & ~wire::kFullMember) == 0) {
+            same_partition = same_partition.value_or(i);
+        }
+    }
+    return same_partition;
+}
+
 }  // namespace urnic

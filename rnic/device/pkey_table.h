@@ -22,6 +22,8 @@ struct PkeyTable {
     /// The entry for a packet with this P_Key: that of its partition through which both may talk, a full
     /// member's before a limited one's; nullopt: none (IBA 10.9.3).
     [[nodiscard]] std::optional<std::uint16_t> find(std::uint16_t pkey) const;
+    /// The entry that has this P_Key of ours, or else one of its partition; nullopt: none.
+    [[nodiscard]] std::optional<std::uint16_t> index_of(std::uint16_t pkey) const;
     /// The P_Key in the entry of find().
     [[nodiscard]] std::optional<std::uint16_t> match(std::uint16_t pkey) const {
         const std::optional<std::uint16_t> index = find(pkey);

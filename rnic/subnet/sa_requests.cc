@@ -52,7 +52,12 @@ SaRequests::Id SaRequests::ask(const SaRequest& request, const SaAddress& to, Ti
         requests_.erase(added);
         throw;
     }
-    send(made.packet);
+    try {
+        send(made.packet);
+    } catch (...) {
+        forget(id);
+        throw;
+    }
     return id;
 }
 
@@ -81,15 +86,14 @@ std::optional<SaRequests::Answer> SaRequests::take(const MadPacket& packet) {
     return answer;
 }
 
-std::vector<SaRequests::Ended> SaRequests::advance(TimeNs now, const Send& send) {
-    std::vector<Ended> ended;
+std::optional<SaRequests::Ended> SaRequests::advance(TimeNs now, const Send& send) {
     while (next_event() <= now) {
         const Id id = due_.begin()->second;
         Request& request = requests_.at(id);
         if (request.tries_left == 0) {
-            ended.push_back({id, request.owner});
+            const Ended ended{id, request.owner};
             forget(id);
-            continue;
+            return ended;
         }
         --request.tries_left;
         request.due = now + request.interval_ns;
@@ -98,7 +102,7 @@ std::vector<SaRequests::Ended> SaRequests::advance(TimeNs now, const Send& send)
         due_.insert(std::move(due));
         send(request.packet);
     }
-    return ended;
+    return std::nullopt;
 }
 
 }  // namespace urnic::subnet

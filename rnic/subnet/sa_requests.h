@@ -10,7 +10,6 @@
 #include <set>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "base/time.h"
 #include "rnic/subnet/mad_packet.h"
@@ -81,8 +80,9 @@ class SaRequests {
     /// The answer to a request, which is over then; nullopt: the packet is none.
     [[nodiscard]] std::optional<Answer> take(const MadPacket& packet);
 
-    /// Repeats what is due, and ends what has waited long enough, which it returns.
-    [[nodiscard]] std::vector<Ended> advance(TimeNs now, const Send& send);
+    /// Repeats what is due. Returns a request that has waited long enough, which is over then; nullopt:
+    /// nothing more is due.
+    [[nodiscard]] std::optional<Ended> advance(TimeNs now, const Send& send);
     [[nodiscard]] TimeNs next_event() const { return due_.empty() ? kNever : due_.begin()->first; }
     [[nodiscard]] std::size_t size() const { return requests_.size(); }
 

@@ -93,7 +93,7 @@ void Subnet::enqueue(const UnderWay& packet) {
 }
 
 void Subnet::send(NodeId from, MadPacket packet) {
-    if (!is_directed(packet)) {
+    if (!is_directed(packet) && !node(from).has_lid(packet.slid)) {
         packet.slid = node(from).lid();
     }
     UnderWay own;

@@ -59,7 +59,8 @@ class Subnet {
     /// A program on the node is a subnet manager, or is no longer.
     void set_is_sm(NodeId node, bool is_sm, TimeNs now);
 
-    /// A MAD from QP0 or QP1 of a node; the source LID is filled in. It is under way then.
+    /// A MAD from QP0 or QP1 of a node; a source LID that is none of its own is filled in. It is under way
+    /// then.
     void send(NodeId node, MadPacket packet);
     /// Carries packets on, at most `count`. Returns whether there are more.
     bool advance(TimeNs now, std::size_t count);

@@ -110,6 +110,7 @@ name = "urnic{number}"
 port = "fabric"
 fabric = "lab"
 link_layer = "infiniband"
+ipv4 = "198.18.2.{address}/24"
 {keys}
 """
 LEAF_SPINE = """topology = "leaf-spine"
@@ -128,7 +129,7 @@ class Subnet(InfiniBand):
     def daemon_command(self):
         text = SUBNET.format(run_dir=self.run_dir, workers=self.workers, keys=self.network)
         for number in (0, 2, 1, 3):
-            text += RNIC.format(number=number, keys=self.lid_of_1 if number == 1 else "")
+            text += RNIC.format(number=number, address=number + 1, keys=self.lid_of_1 if number == 1 else "")
         (self.dir / "urnicd.toml").write_text(text, encoding="utf-8")
         return [harness.BUILD / "urnicd", "--config", self.dir / "urnicd.toml"]
 
@@ -154,15 +155,53 @@ class Subnet(InfiniBand):
             self.assertEqual((port["state"], port["port_xmit_discards"], port["port_rcv_errors"]), ("ACTIVE", 0, 0), port)
         self.assertGreater(ports["urnic1"]["port_xmit_packets"], 600)
 
-    def test_verbs(self):
-        # Of an emulated subnet no port has an agent.
-        self.run_ok(self.here(harness.BUILD / "tests/e2e/ib_link_check", "--gtest_filter=-IbLink.ThePort"))
-
     def test_two_workers(self):
         self.stop_daemon(self.daemon)
         self.workers = 2
         self.start_daemon()
         self.test_verbs()
+
+    def ask(self, tool, *words):
+        # Some of infiniband-diags are in sbin, and a user's PATH is without it.
+        return self.run_ok(self.here("env", "PATH=/usr/sbin:/sbin:/usr/bin:/bin", tool, "-C", "urnic0", *words)).out
+
+    def test_management(self):
+        """infiniband-diags see the switches, their tables and what becomes of their links; nobody changes what the daemon has planned."""
+        network = self.ask("ibnetdiscover")
+        self.assertEqual(len(re.findall(r"(?m)^Switch\s", network)), 4, network)
+        self.assertEqual(len(re.findall(r"(?m)^Ca\s", network)), 4, network)
+        links = self.ask("iblinkinfo")
+        self.assertEqual(len(re.findall(r"Active/\s+LinkUp", links)), 2 * (4 + 4), links)
+        route = self.ask("ibtracert", 1, 0x4d)
+        self.assertEqual(route.count("-> switch port"), 3, route)
+        path = self.ask("saquery", "-t", 10_000, "--src-to-dst", f"1:{0x4d}")
+        self.assertIn(f"dlid....................{0x4d}\n", path)
+        self.assertEqual(self.ask("saquery", "-t", 10_000, "-N").count("NodeRecord dump"), 8)
+        first_switch = re.search(r'(?m)^Switch\s.*"urnic switch s1 of lab".* lid (\d+)', network).group(1)
+        self.assertRegex(self.ask("perfquery", "-x", first_switch, 1), r"PortXmitPkts:\.+\d+")
+        # s1's ports: two RNICs, then the spines.
+        refused = harness.run(self.here("env", "PATH=/usr/sbin:/sbin:/usr/bin:/bin", "ibportstate", "-C", "urnic0", first_switch, 3, "disable"))
+        self.assertNotEqual(refused.returncode, 0, str(refused))
+        self.assertEqual(self.subnet()[1]["s1>s3"]["state"], "ACTIVE")
+        for spine in ("s3", "s4"):
+            self.set_link(f"lab:s1>{spine}", "down")
+            links = self.ask("iblinkinfo")
+            self.assertEqual(len(re.findall(r"Active/\s+LinkUp", links)), 2 * (4 + 3), links)
+            self.assertNotIn(f"switch {spine} of lab", self.ask("ibtracert", 1, 0x4d))
+            self.set_link(f"lab:s1>{spine}", "up")
+
+    def test_connections(self):
+        """librdmacm finds paths and groups by the built-in administrator."""
+        server = harness.start(self.here("rping", "-s", "-a", "198.18.2.2", "-C", 3))
+        self.addCleanup(harness.end_group, server)
+        self.assertTrue(harness.wait_until(lambda: any(each.get("cm_listeners") for each in self.status()["clients"]) or server.poll() is not None))
+        self.run_ok(self.here("rping", "-c", "-a", "198.18.2.2", "-C", 3))
+        self.assert_ok(harness.finish(server))
+        receiver = harness.start(self.here("mckey", "-m", "239.1.2.3", "-b", "198.18.2.2", "-C", 4))
+        self.addCleanup(harness.end_group, receiver)
+        self.assertTrue(harness.wait_until(lambda: any(device["mcast_groups"] for device in self.status()["devices"]), pause=0.05))
+        self.run_ok(self.here("mckey", "-m", "239.1.2.3", "-b", "198.18.2.4", "-s", "-C", 4))
+        self.assert_ok(harness.finish(receiver, 30))
 
     def test_port_down_and_up(self):
         super().test_port_down_and_up()
@@ -200,7 +239,7 @@ class PathBits(Subnet):
         self.pair("ibv_rc_pingpong", "-n", 100)
         self.pair("ibv_rc_pingpong", "-n", 100, "-l", 14, port_option="-p")
 
-    test_verbs = test_perftest = test_two_workers = test_pingpongs_with_a_grh = None
+    test_verbs = test_perftest = test_two_workers = test_pingpongs_with_a_grh = test_management = None
     test_port_down_and_up = test_packets_go_round_links_that_are_down = test_what_is_for_ethernet_alone = None
 
 

@@ -112,6 +112,19 @@ class Builtin(Links):
         self.assertTrue(harness.wait_until(lambda: not self.members(BROADCAST)), "what cannot be made is no member")
 
 
+class Planned(Links):
+    """Through leaves and spines that nobody manages."""
+    subnet_manager = "builtin"
+    rnics = subnet_test.LeafSpine.rnics
+    network = subnet_test.LeafSpine.network
+
+    def test_datagrams(self):
+        a, b = Member(self, "urnic0", 1), Member(self, "urnic2", 2)
+        self.assert_reaches(a, b.ip)
+        self.transfer(a, b, 1_000_001)
+        self.assertEqual(self.members(BROADCAST), {self.gid(0), self.gid(2)})
+
+
 class BuiltinPartitions(Links):
     """Each partition with full members has a broadcast group."""
     subnet_manager = "builtin"

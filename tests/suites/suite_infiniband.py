@@ -303,7 +303,8 @@ def mckey(tree):
     receiver = harness.start(tree.here("mckey", "-m", "239.1.2.3", "-b", "198.18.1.2", "-C", "4"))
     try:
         status = [harness.URNIC, "status", "--json", "--socket", tree.run_dir]
-        harness.wait_until(lambda: any(each["mcast_groups"] for each in json.loads(harness.run(status).out)["devices"]), pause=0.05)
+        if not harness.wait_until(lambda: any(each["mcast_groups"] for each in json.loads(harness.run(status).out)["devices"]), pause=0.05):
+            raise verdict.Refused("the receiver does not join")
         sender = harness.run(tree.here("mckey", "-m", "239.1.2.3", "-b", f"198.18.1.{RNICS}", "-s", "-C", "4"))
         received = harness.finish(receiver, 30)
     finally:

@@ -313,7 +313,11 @@ TEST_F(Connection, TypeOfServiceAndAckTimeout) {
     EXPECT_EQ(attributes_of(active).qp_state, IBV_QPS_RTS);
     EXPECT_EQ(attributes_of(active).timeout, kAckTimeout);
     // Over InfiniBand it is what the path is asked for; packets have no GRH.
-    const std::uint8_t traffic_class = attributes_of(active).ah_attr.is_global != 0 ? kTos : std::uint8_t{0};
+    ibv_port_attr port{};
+    ASSERT_EQ(ibv_query_port(active->verbs, 1, &port), 0);
+    const bool is_infiniband = port.link_layer == IBV_LINK_LAYER_INFINIBAND;
+    const std::uint8_t traffic_class = is_infiniband ? std::uint8_t{0} : kTos;
+    EXPECT_EQ(attributes_of(active).ah_attr.is_global, is_infiniband ? 0 : 1);
     EXPECT_EQ(attributes_of(active).ah_attr.grh.traffic_class, traffic_class);
     EXPECT_EQ(attributes_of(passive).ah_attr.grh.traffic_class, traffic_class);
     disconnect(active, passive);

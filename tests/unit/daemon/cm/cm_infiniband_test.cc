@@ -125,6 +125,7 @@ class CmInfinibandTest : public CmClientTest {
         command.id = group;
         return give(RDMA_USER_CM_CMD_LEAVE_MCAST, command);
     }
+    [[nodiscard]] std::size_t memberships() { return service_->memberships(*control_.devices[0]).size(); }
     [[nodiscard]] std::uint8_t method_sent() { return subnet::MadRef(gsi_.sent.back().mad).method(); }
     std::uint32_t datagram_id() {
         rdma_ucm_create_id command{};
@@ -299,19 +300,20 @@ TEST_F(CmInfinibandTest, AGroupIsJoinedOnceForEachPort) {
     EXPECT_EQ(event.param.ud.ah_attr.grh.dgid[3], 0x01);
     EXPECT_EQ(event.param.ud.ah_attr.grh.dgid[4], 0xff);
     EXPECT_EQ(event.param.ud.ah_attr.grh.dgid[12], 0x0f);
-    ASSERT_EQ(join(second, groups[1]), 0);
-    ASSERT_TRUE(answer_join());
-    ASSERT_EQ(next_event(), kMulticastJoin);
-
     const std::size_t before = gsi_.sent.size();
+    ASSERT_EQ(join(second, groups[1]), 0);
+    ASSERT_EQ(next_event(), kMulticastJoin) << "the port is a member already";
+    EXPECT_EQ(answer<rdma_ucm_event_resp>().param.ud.ah_attr.dlid, kMlid);
     ASSERT_EQ(leave(groups[0]), 0);
     EXPECT_EQ(gsi_.sent.size(), before) << "the other one is still there";
     ASSERT_EQ(destroy(second), 0);
     ASSERT_EQ(gsi_.sent.size(), before + 1);
     EXPECT_EQ(method_sent(), wire::kMadDelete);
+    ASSERT_TRUE(answer_join());
+    EXPECT_EQ(memberships(), 0U);
 }
 
-TEST_F(CmInfinibandTest, MembershipsThatAreRefusedOrNotWaitedFor) {
+TEST_F(CmInfinibandTest, MembershipsThatAreRefused) {
     const std::uint32_t id = datagram_id();
     std::uint32_t group = 0;
     ASSERT_EQ(join(id, group), 0);
@@ -323,21 +325,125 @@ TEST_F(CmInfinibandTest, MembershipsThatAreRefusedOrNotWaitedFor) {
     ASSERT_TRUE(answer_join(0, 0x1234)) << "no group's LID";
     ASSERT_EQ(next_event(), kMulticastError);
     ASSERT_EQ(leave(group), 0);
+    EXPECT_EQ(method_sent(), wire::kMadSet) << "there is nothing to leave";
+    EXPECT_EQ(memberships(), 0U);
+}
 
+/// One request of a group is under way at a time, and what it leaves is what its users want.
+TEST_F(CmInfinibandTest, WhoLeavesBeforeTheAnswerLeavesNothing) {
+    const std::uint32_t id = datagram_id();
+    std::uint32_t group = 0;
     ASSERT_EQ(join(id, group), 0);
     ASSERT_EQ(leave(group), 0);
-    EXPECT_FALSE(answer_join()) << "it was left before";
-    ASSERT_EQ(join(id, group), 0);
-    ASSERT_EQ(destroy(id), 0);
-    EXPECT_FALSE(answer_join());
+    const std::size_t before = gsi_.sent.size();
+    ASSERT_TRUE(answer_join());
+    ASSERT_EQ(gsi_.sent.size(), before + 1);
+    EXPECT_EQ(method_sent(), wire::kMadDelete);
     EXPECT_EQ(get_event(), EAGAIN);
-    EXPECT_EQ(method_sent(), wire::kMadSet) << "nothing to leave";
+
+    ASSERT_EQ(join(id, group), 0);
+    EXPECT_EQ(gsi_.sent.size(), before + 1) << "the Delete is not answered yet";
+    ASSERT_TRUE(answer_join());
+    ASSERT_EQ(gsi_.sent.size(), before + 2);
+    EXPECT_EQ(method_sent(), wire::kMadSet);
+    ASSERT_TRUE(answer_join());
+    ASSERT_EQ(next_event(), kMulticastJoin);
+
+    std::uint32_t second = 0;
+    ASSERT_EQ(join(id, second), 0);
+    ASSERT_EQ(next_event(), kMulticastJoin);
+    ASSERT_EQ(destroy(id), 0);
+    EXPECT_EQ(method_sent(), wire::kMadDelete);
+    ASSERT_TRUE(answer_join());
+    EXPECT_EQ(memberships(), 0U);
+}
+
+TEST_F(CmInfinibandTest, APortThatGoesDownIsNoMember) {
+    const std::uint32_t id = datagram_id();
+    std::uint32_t group = 0;
+    ASSERT_EQ(join(id, group), 0);
+    ASSERT_TRUE(answer_join());
+    ASSERT_EQ(next_event(), kMulticastJoin);
+    ASSERT_EQ(control_.observers.size(), 1U);
+    control_.observers[0]->on_link(*control_.devices[1], false);
+    EXPECT_EQ(get_event(), EAGAIN) << "another port";
+    control_.observers[0]->on_subnet(*control_.devices[0], AsyncEventType::kSmChange);
+    EXPECT_EQ(get_event(), EAGAIN);
+    control_.observers[0]->on_link(*control_.devices[0], false);
+    ASSERT_EQ(next_event(), kMulticastError);
+    EXPECT_EQ(event_error(), ENETRESET);
+    const std::size_t before = gsi_.sent.size();
+    ASSERT_EQ(leave(group), 0);
+    EXPECT_EQ(gsi_.sent.size(), before);
+
+    ASSERT_EQ(join(id, group), 0);
+    ASSERT_TRUE(answer_join());
+    ASSERT_EQ(next_event(), kMulticastJoin);
+    control_.observers[0]->on_subnet(*control_.devices[0], AsyncEventType::kClientReregister);
+    ASSERT_EQ(next_event(), kMulticastError);
+    EXPECT_EQ(memberships(), 0U);
+}
+
+TEST_F(CmInfinibandTest, AsManyGroupsAsThereAre) {
+    const std::uint32_t id = datagram_id();
+    rdma_ucm_join_ip_mcast command{};
+    command.id = id;
+    for (std::uint32_t i = 0; i <= SubnetMemberships::kMaxGroups; ++i) {
+        command.addr = ipv4(kGroup + i, 0);
+        ASSERT_EQ(give(RDMA_USER_CM_CMD_JOIN_IP_MCAST, command),
+                  i < SubnetMemberships::kMaxGroups ? 0 : ENOMEM)
+            << i;
+    }
+    for (int error = -1; error != 0;) {
+        error = destroy(id);
+        ASSERT_TRUE(error == 0 || error == kUnfinished);
+    }
+}
+
+/// Limited members of a partition are in the groups of its full members.
+TEST_F(CmInfinibandTest, LimitedMembers) {
+    devices_[0]->pkeys.entries = {0x8005, 0x7fff};
+    const std::uint32_t id = resolved();
+    ASSERT_EQ(ask_route(id), 0);
+    ASSERT_TRUE(answer_path([](mad::PathRecord& path) { path.pkey = 0x7fff; }));
+    ASSERT_EQ(next_event(), kRouteResolved);
+    rdma_ucm_init_qp_attr command{};
+    command.id = id;
+    command.qp_state = 1;
+    ASSERT_EQ(give(RDMA_USER_CM_CMD_INIT_QP_ATTR, command), 0);
+    EXPECT_EQ(answer<ib_uverbs_qp_attr>().pkey_index, 1);
+    devices_[0]->pkeys.entries = {0x7fff};
+    std::uint32_t group = 0;
+    ASSERT_EQ(join(datagram_id(), group), 0);
+    subnet::MadPacket packet = gsi_.sent.back();
+    const auto record =
+        subnet::MadRef(packet.mad).read<mad::McMemberRecord>(mad::kMcMemberRecordTable, mad::kSaDataOffset);
+    EXPECT_EQ(record.pkey, 0xffff);
+    EXPECT_EQ(record.mgid[4], 0xff);
+    devices_[1]->pkeys.entries = {0x8009};
+    EXPECT_EQ(resolve(create(), ipv4(kSecond, 7174), ipv4(kFirst, 0)), EHOSTUNREACH)
+        << "no partition in common";
+}
+
+TEST_F(CmInfinibandTest, TheTypeOfServiceIsThePaths) {
+    const std::uint32_t id = create();
+    ASSERT_EQ(option(id, RDMA_OPTION_ID_TOS, 0x48, 1), 0);
+    ASSERT_EQ(resolve(id, ipv4(kSecond, 7174)), 0);
+    ASSERT_EQ(next_event(), kAddrResolved);
+    ASSERT_EQ(ask_route(id), 0);
+    subnet::MadPacket packet = gsi_.sent.back();
+    const subnet::MadRef ref(packet.mad);
+    EXPECT_EQ(ref.read<mad::PathRecord>(mad::kPathRecordTable, mad::kSaDataOffset).qos_class, 0x48);
+    EXPECT_NE(subnet::load_be64(ref.at(48)) & subnet::path_component::kQosClass, 0U);
 }
 
 TEST_F(CmInfinibandTest, AGroupsGid) {
     const wire::Gid ipv6 = {0xff, 0x15, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
     const wire::Gid expected = {0xff, 0x12, 0x60, 0x01, 0x80, 0x02, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
-    EXPECT_EQ(multicast_gid(ipv6, 0x8002), expected);
+    EXPECT_EQ(multicast_gid(ipv6, 0x8002, RDMA_PS_UDP), expected);
+    const wire::Gid assigned = {0xff, 0x12, 0xa0, 0x1b, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
+    EXPECT_EQ(multicast_gid(assigned, 0x8002, RDMA_PS_UDP), assigned);
+    EXPECT_EQ(multicast_gid(ipv6, 0x8002, RDMA_PS_IB)[3], 0x1b);
 }
 
 }  // namespace

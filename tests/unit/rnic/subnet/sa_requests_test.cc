@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+#include <vector>
+
 #include "rnic/subnet/sa_components.h"
 
 namespace urnic::subnet {
@@ -104,20 +107,29 @@ TEST_F(SaRequestsTest, WhatIsNoAnswer) {
 TEST_F(SaRequestsTest, RepeatedWhileTheTimeLasts) {
     const SaRequests::Id id = ask(1, 400 * kMs, 1000 * kMs);
     EXPECT_EQ(requests_.next_event(), 1100 * kMs);
-    EXPECT_TRUE(requests_.advance(1100 * kMs - 1, send_).empty());
+    EXPECT_FALSE(requests_.advance(1100 * kMs - 1, send_));
     EXPECT_EQ(sent_.size(), 1U);
     for (std::uint32_t tries = 2; tries <= SaRequests::kTries; ++tries) {
-        EXPECT_TRUE(requests_.advance(requests_.next_event(), send_).empty());
+        EXPECT_FALSE(requests_.advance(requests_.next_event(), send_));
         ASSERT_EQ(sent_.size(), tries);
         EXPECT_EQ(sent_.back().mad, sent_.front().mad);
     }
     EXPECT_EQ(requests_.next_event(), 1400 * kMs);
     const auto ended = requests_.advance(1400 * kMs, send_);
-    ASSERT_EQ(ended.size(), 1U);
-    EXPECT_EQ(ended[0].id, id);
-    EXPECT_EQ(ended[0].owner, 1U);
+    ASSERT_TRUE(ended);
+    EXPECT_EQ(ended->id, id);
+    EXPECT_EQ(ended->owner, 1U);
+    EXPECT_FALSE(requests_.advance(1400 * kMs, send_));
     EXPECT_EQ(sent_.size(), SaRequests::kTries);
     EXPECT_FALSE(requests_.take(answer())) << "too late";
+    EXPECT_EQ(requests_.next_event(), kNever);
+}
+
+/// As where there is no memory for the packet.
+TEST_F(SaRequestsTest, WhatCannotBeSentIsNotUnderWay) {
+    send_ = [](const MadPacket& /*packet*/) { throw std::bad_alloc(); };
+    EXPECT_THROW((void)ask(1, 400 * kMs), std::bad_alloc);
+    EXPECT_EQ(requests_.size(), 0U);
     EXPECT_EQ(requests_.next_event(), kNever);
 }
 
@@ -128,7 +140,7 @@ TEST_F(SaRequestsTest, NobodyHearsOfWhatIsForgotten) {
     requests_.forget(id);
     requests_.forget(0);
     EXPECT_FALSE(requests_.take(answer()));
-    EXPECT_TRUE(requests_.advance(1000 * kMs, send_).empty());
+    EXPECT_FALSE(requests_.advance(1000 * kMs, send_));
     EXPECT_EQ(sent_.size(), 1U);
 }
 
@@ -141,8 +153,8 @@ TEST_F(SaRequestsTest, ManyAtOnceEndInTheOrderOfTheirTimes) {
     while (requests_.size() != 0) {
         ASSERT_GT(requests_.next_event(), now);
         now = requests_.next_event();
-        for (const auto& ended : requests_.advance(now, send_)) {
-            EXPECT_EQ(ended.owner, next--);
+        while (const auto ended = requests_.advance(now, send_)) {
+            EXPECT_EQ(ended->owner, next--);
         }
     }
     EXPECT_EQ(next, 0U);

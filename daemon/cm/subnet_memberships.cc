@@ -1,0 +1,142 @@
+#include "daemon/cm/subnet_memberships.h"
+
+#include <cerrno>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "rnic/subnet/sa_components.h"
+#include "rnic/wire/layout.h"
+
+namespace urnic::daemon {
+
+namespace {
+
+namespace mc = subnet::member_component;
+
+subnet::SaRequest request_of(std::uint8_t method, std::uint64_t components,
+                             const SubnetMemberships::Record& record) {
+    return subnet::sa_request(method, wire::mad::kMcMemberRecord, components, wire::mad::kMcMemberRecordTable,
+                              record);
+}
+
+}  // namespace
+
+/// The components of a Set are those that make the group where there is none yet (IBA 15.2.5.17.2).
+void SubnetMemberships::ask(const wire::Gid& mgid, Group& group, State state) {
+    const subnet::SaRequest request =
+        state == State::kJoining
+            ? request_of(wire::kMadSet,
+                         mc::kMgid | mc::kPortGid | mc::kPkey | mc::kJoinState | mc::kQkey | mc::kSl |
+                             mc::kFlowLabel | mc::kTclass,
+                         group.wanted)
+            : request_of(wire::kMadDelete, mc::kMgid | mc::kPortGid | mc::kJoinState, group.wanted);
+    requests_.emplace(effects_.ask(request), mgid);
+    group.state = state;
+}
+
+int SubnetMemberships::join(CmGroup& user, const Record& wanted) {
+    const auto found = groups_.find(wanted.mgid);
+    if (found != groups_.end()) {
+        Group& group = found->second;
+        group.users.insert(&user);
+        if (group.state == State::kMember) {
+            effects_.tell(user, &group.record, 0);
+        }
+        return 0;
+    }
+    if (groups_.size() >= kMaxGroups) {
+        return ENOMEM;
+    }
+    const auto made = groups_.try_emplace(wanted.mgid).first;
+    try {
+        made->second.wanted = wanted;
+        made->second.users.insert(&user);
+        ask(made->first, made->second, State::kJoining);
+    } catch (...) {
+        groups_.erase(made);
+        throw;
+    }
+    return 0;
+}
+
+void SubnetMemberships::leave(CmGroup& user, const wire::Gid& mgid) {
+    const auto found = groups_.find(mgid);
+    if (found == groups_.end() || found->second.users.erase(&user) == 0 || !found->second.users.empty() ||
+        found->second.state != State::kMember) {
+        return;
+    }
+    try {
+        ask(found->first, found->second, State::kLeaving);
+    } catch (const std::bad_alloc&) {
+        groups_.erase(found);  // the port stays a member
+    }
+}
+
+bool SubnetMemberships::take(subnet::SaRequests::Id id, const subnet::SaRequests::Answer* answer) {
+    const auto request = requests_.find(id);
+    if (request == requests_.end()) {
+        return false;
+    }
+    const auto group = groups_.find(request->second);
+    requests_.erase(request);
+    if (group == groups_.end()) {
+        return true;
+    }
+    if (group->second.state == State::kJoining) {
+        end_joining(group, answer);
+    } else if (group->second.users.empty()) {
+        groups_.erase(group);
+    } else {  // somebody came meanwhile
+        try {
+            ask(group->first, group->second, State::kJoining);
+        } catch (const std::bad_alloc&) {
+            end_joining(group, nullptr);
+        }
+    }
+    return true;
+}
+
+void SubnetMemberships::end_joining(Groups::iterator at, const subnet::SaRequests::Answer* answer) {
+    Group& group = at->second;
+    const Record record =
+        answer == nullptr ? Record{} : answer->record<Record>(wire::mad::kMcMemberRecordTable);
+    const bool is_member = answer != nullptr && answer->status == 0 && wire::is_multicast_lid(record.mlid) &&
+                           record.mgid == at->first && record.port_gid == group.wanted.port_gid;
+    if (is_member && !group.users.empty()) {
+        group.state = State::kMember;
+        group.record = record;
+        for (CmGroup* const user : group.users) {
+            effects_.tell(*user, &group.record, 0);
+        }
+        return;
+    }
+    if (is_member) {  // all have gone meanwhile
+        try {
+            ask(at->first, group, State::kLeaving);
+            return;
+        } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the port stays a member
+        }
+    }
+    const std::set<CmGroup*> users = std::move(group.users);
+    groups_.erase(at);
+    for (CmGroup* const user : users) {
+        effects_.tell(*user, nullptr, answer == nullptr ? ETIMEDOUT : EINVAL);
+    }
+}
+
+void SubnetMemberships::reset() {
+    for (auto group = groups_.begin(); group != groups_.end();) {
+        if (group->second.state != State::kMember) {
+            ++group;
+            continue;
+        }
+        const std::set<CmGroup*> users = std::move(group->second.users);
+        group = groups_.erase(group);
+        for (CmGroup* const user : users) {
+            effects_.tell(*user, nullptr, ENETRESET);
+        }
+    }
+}
+
+}  // namespace urnic::daemon

@@ -1,0 +1,64 @@
+// SubnetMemberships of a port of InfiniBand in multicast groups, for the ids of rdma_cm: a port is a member
+// once, however many ids are, and of each group one request is under way at a time.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "rnic/subnet/sa_requests.h"
+#include "rnic/wire/mad/administration_attributes.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic::daemon {
+
+struct CmGroup;
+
+class SubnetMemberships {
+  public:
+    using Record = wire::mad::McMemberRecord;
+    /// Groups that a port is a member of, or about to be.
+    static constexpr std::size_t kMaxGroups = 1024;
+
+    struct Effects {
+        /// Asks subnet administration; take() or take_nothing() have the end. Throws std::bad_alloc.
+        std::function<subnet::SaRequests::Id(const subnet::SaRequest&)> ask;
+        /// A user is a member; nullptr: it is not, or no longer, for `error`. Calls nothing here.
+        std::function<void(CmGroup&, const Record*, int error)> tell;
+    };
+    explicit SubnetMemberships(Effects effects) : effects_(std::move(effects)) {}
+
+    /// 0; tell() follows, perhaps at once. ENOMEM: too many groups. Throws std::bad_alloc.
+    [[nodiscard]] int join(CmGroup& user, const Record& wanted);
+    /// Nothing more is told. Nothing happens when it is no user.
+    void leave(CmGroup& user, const wire::Gid& mgid);
+
+    /// The end of a request, `answer` or nullptr; returns whether it was one of these.
+    bool take(subnet::SaRequests::Id id, const subnet::SaRequests::Answer* answer);
+    /// Subnet administration knows of no membership any more: the port was down, or has another LID or
+    /// manager. Members are told ENETRESET, as on Linux.
+    void reset();
+
+    [[nodiscard]] std::size_t size() const { return groups_.size(); }
+
+  private:
+    enum class State : std::uint8_t { kJoining, kMember, kLeaving };
+    struct Group {
+        State state = State::kJoining;
+        Record wanted;
+        Record record;
+        std::set<CmGroup*> users;
+    };
+    using Groups = std::map<wire::Gid, Group>;
+
+    void ask(const wire::Gid& mgid, Group& group, State state);
+    void end_joining(Groups::iterator group, const subnet::SaRequests::Answer* answer);
+
+    Effects effects_;
+    Groups groups_;
+    std::unordered_map<subnet::SaRequests::Id, wire::Gid> requests_;
+};
+
+}  // namespace urnic::daemon
