@@ -159,7 +159,7 @@ int CmClient::reach(CmId& id, RnicState& device, std::uint8_t ip_index, const wi
 int CmClient::reach_port(CmId& id, RnicState& device, std::uint8_t ip_index, const wire::Gid& destination) {
     const SubnetGsi* const gsi = service_.control().gsi;
     if (gsi == nullptr || !gsi->share_subnet(device, device)) {
-        return ENETUNREACH;  // a subnet without administration
+        return ENETUNREACH;  // the daemon is ending
     }
     id.neighbour = wire::kNoNeighbour;
     if (wire::is_multicast(destination)) {

@@ -81,6 +81,7 @@ CmService::Port::Port(CmService& of, RnicState& on, const cm::Config& config)
       device(on),
       manager(config),
       memberships({[this](const subnet::SaRequest& request) { return ask(request, kMembershipNs, nullptr); },
+                   [this](subnet::SaRequests::Id request) { administration.forget(request); },
                    [](CmGroup& group, const SubnetMemberships::Record* record, int error) {
                        group.id->client->on_group(group, record, error);
                    }}) {}
@@ -128,8 +129,9 @@ void CmService::end_request(Port& port, const subnet::SaRequests::Ended& ended,
     if (port.memberships.take(ended.id, answer)) {
         return;
     }
-    auto* const id = std::bit_cast<CmId*>(ended.owner);
-    id->client->on_path(*id, answer);
+    if (auto* const id = std::bit_cast<CmId*>(ended.owner); id != nullptr) {
+        id->client->on_path(*id, answer);
+    }
 }
 
 /// What a port was a member of, subnet administration has forgotten, or soon will have.
@@ -183,9 +185,7 @@ bool CmService::receive(RnicState& device, const subnet::MadPacket& packet) {
 subnet::SaRequests::Id CmService::ask_administration(const RnicState& device,
                                                      const subnet::SaRequest& request, TimeNs time_ns,
                                                      CmId* id) {
-    const subnet::SaRequests::Id asked = ports_of_.at(device.device->index)->ask(request, time_ns, id);
-    arm();
-    return asked;
+    return ports_of_.at(device.device->index)->ask(request, time_ns, id);
 }
 
 subnet::SaRequests::Id CmService::Port::ask(const subnet::SaRequest& request, TimeNs time_ns, CmId* id) {
@@ -193,8 +193,11 @@ subnet::SaRequests::Id CmService::Port::ask(const subnet::SaRequest& request, Ti
     const PkeyTable& pkeys = device.device->pkeys;
     const subnet::SaAddress to{info.sm_lid, info.sm_sl,
                                pkeys.match(wire::kDefaultPkey).value_or(pkeys.entries[0])};
-    return administration.ask(request, to, time_ns, std::bit_cast<subnet::SaRequests::Owner>(id), clock_now(),
-                              [this](const subnet::MadPacket& packet) { send_to_lid(packet); });
+    const subnet::SaRequests::Id asked =
+        administration.ask(request, to, time_ns, std::bit_cast<subnet::SaRequests::Owner>(id), clock_now(),
+                           [this](const subnet::MadPacket& packet) { send_to_lid(packet); });
+    service.arm();
+    return asked;
 }
 
 void CmService::forget_request(const RnicState& device, subnet::SaRequests::Id request) {

@@ -31,14 +31,26 @@ void SubnetMemberships::ask(const wire::Gid& mgid, Group& group, State state) {
                              mc::kFlowLabel | mc::kTclass,
                          group.wanted)
             : request_of(wire::kMadDelete, mc::kMgid | mc::kPortGid | mc::kJoinState, group.wanted);
-    requests_.emplace(effects_.ask(request), mgid);
+    const subnet::SaRequests::Id id = effects_.ask(request);
+    try {
+        requests_.emplace(id, mgid);
+    } catch (...) {
+        effects_.forget(id);
+        throw;
+    }
     group.state = state;
+    group.is_stale = false;
 }
 
 int SubnetMemberships::join(CmGroup& user, const Record& wanted) {
     const auto found = groups_.find(wanted.mgid);
     if (found != groups_.end()) {
         Group& group = found->second;
+        if (group.users.empty()) {
+            group.wanted = wanted;
+        } else if (group.wanted.pkey != wanted.pkey) {
+            return EINVAL;
+        }
         group.users.insert(&user);
         if (group.state == State::kMember) {
             effects_.tell(user, &group.record, 0);
@@ -83,11 +95,11 @@ bool SubnetMemberships::take(subnet::SaRequests::Id id, const subnet::SaRequests
     if (group == groups_.end()) {
         return true;
     }
-    if (group->second.state == State::kJoining) {
+    if (group->second.state == State::kJoining && !group->second.is_stale) {
         end_joining(group, answer);
     } else if (group->second.users.empty()) {
         groups_.erase(group);
-    } else {  // somebody came meanwhile
+    } else {  // somebody came meanwhile, or the answer is of a membership that is forgotten
         try {
             ask(group->first, group->second, State::kJoining);
         } catch (const std::bad_alloc&) {
@@ -128,6 +140,7 @@ void SubnetMemberships::end_joining(Groups::iterator at, const subnet::SaRequest
 void SubnetMemberships::reset() {
     for (auto group = groups_.begin(); group != groups_.end();) {
         if (group->second.state != State::kMember) {
+            group->second.is_stale = true;
             ++group;
             continue;
         }

@@ -25,12 +25,15 @@ class SubnetMemberships {
     struct Effects {
         /// Asks subnet administration; take() or take_nothing() have the end. Throws std::bad_alloc.
         std::function<subnet::SaRequests::Id(const subnet::SaRequest&)> ask;
+        /// Nobody waits for the end of a request.
+        std::function<void(subnet::SaRequests::Id)> forget;
         /// A user is a member; nullptr: it is not, or no longer, for `error`. Calls nothing here.
         std::function<void(CmGroup&, const Record*, int error)> tell;
     };
     explicit SubnetMemberships(Effects effects) : effects_(std::move(effects)) {}
 
-    /// 0; tell() follows, perhaps at once. ENOMEM: too many groups. Throws std::bad_alloc.
+    /// 0; tell() follows, perhaps at once. ENOMEM: too many groups; EINVAL: the group is another partition's.
+    /// Throws std::bad_alloc.
     [[nodiscard]] int join(CmGroup& user, const Record& wanted);
     /// Nothing more is told. Nothing happens when it is no user.
     void leave(CmGroup& user, const wire::Gid& mgid);
@@ -47,6 +50,7 @@ class SubnetMemberships {
     enum class State : std::uint8_t { kJoining, kMember, kLeaving };
     struct Group {
         State state = State::kJoining;
+        bool is_stale = false;  // what is under way was asked before reset()
         Record wanted;
         Record record;
         std::set<CmGroup*> users;

@@ -27,10 +27,11 @@ void SubnetService::take_trunks(std::uint32_t index) {
     }
 }
 
-/// No program sets what the plan would not follow: nobody has the M_Key (IBA 14.2.4).
+/// No program sets what the plan would not follow: no M_Key is good enough (IBA 14.2.4).
 void SubnetService::lock(std::uint32_t index) {
     const std::uint64_t key = std::uint64_t{secure_random()} << 32U | secure_random();
     const auto lock_node = [&](subnet::NodeId node) {
+        subnet_.node(node).is_locked = true;
         mad::PortInfo& info = subnet_.node(node).base_port().info;
         info.m_key = key;
         info.m_key_protect_bits = 1;

@@ -371,11 +371,15 @@ bool SubnetService::deliver(subnet::NodeId node, const subnet::MadPacket& packet
         return true;
     }
     const auto number = static_cast<std::uint32_t>(std::distance(std::as_const(ports_).data(), port));
-    if (umads_->deliver(number, packet, clock_now())) {
+    subnet::SubnetAdministrator* const administrator = administrator_at(*port);
+    const auto administer = [&] {
+        return administrator != nullptr && administrator->handle(packet, clock_now());
+    };
+    // A program takes its place where it can manage the subnet, too.
+    if (fabrics_[port->fabric].is_planned() && administer()) {
         return true;
     }
-    subnet::SubnetAdministrator* const administrator = administrator_at(*port);
-    return administrator != nullptr && administrator->handle(packet, clock_now());
+    return umads_->deliver(number, packet, clock_now()) || administer();
 }
 
 bool SubnetService::share_subnet(const RnicState& a, const RnicState& b) const {

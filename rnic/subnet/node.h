@@ -64,6 +64,7 @@ struct Node {
     /// The port that a switch forwards a LID through; kNoPort.
     [[nodiscard]] std::uint8_t forward(std::uint16_t dlid) const;
 
+    bool is_locked = false;  // no Set changes it, whatever M_Key it has
     wire::mad::NodeInfo node_info;
     wire::mad::NodeDescription description;
     wire::mad::SwitchInfo switch_info;                                   // of a switch

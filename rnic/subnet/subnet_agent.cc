@@ -84,7 +84,7 @@ Handled SubnetAgent::handle(MadRef mad, std::uint8_t ingress, TimeNs now, Change
 bool SubnetAgent::is_allowed(MadRef mad, bool is_set, TimeNs now, Change& change) {
     mad::PortInfo& info = node_.base_port().info;
     end_lease(now);
-    has_key_ = info.m_key == 0 || info.m_key == mad.m_key();
+    has_key_ = !node_.is_locked && (info.m_key == 0 || info.m_key == mad.m_key());
     if (has_key_) {
         lease_ends_ = kNever;
         return true;

@@ -384,6 +384,31 @@ TEST_F(CmInfinibandTest, APortThatGoesDownIsNoMember) {
     EXPECT_EQ(memberships(), 0U);
 }
 
+/// What was under way when the port went down says nothing of what it is afterwards.
+TEST_F(CmInfinibandTest, AnAnswerOfBeforeThePortWentDown) {
+    const std::uint32_t id = datagram_id();
+    std::uint32_t group = 0;
+    ASSERT_EQ(join(id, group), 0);
+    control_.observers[0]->on_link(*control_.devices[0], false);
+    const std::size_t before = gsi_.sent.size();
+    ASSERT_TRUE(answer_join());
+    EXPECT_EQ(get_event(), EAGAIN);
+    ASSERT_EQ(gsi_.sent.size(), before + 1);
+    EXPECT_EQ(method_sent(), wire::kMadSet);
+    ASSERT_TRUE(answer_join());
+    EXPECT_EQ(next_event(), kMulticastJoin);
+}
+
+TEST_F(CmInfinibandTest, AnAdministratorThatDoesNotAnswerAJoin) {
+    std::uint32_t group = 0;
+    ASSERT_EQ(join(datagram_id(), group), 0);
+    wait_for_event();
+    ASSERT_EQ(next_event(), kMulticastError);
+    EXPECT_EQ(event_error(), ETIMEDOUT);
+    EXPECT_EQ(gsi_.sent.size(), subnet::SaRequests::kTries);
+    EXPECT_EQ(memberships(), 0U);
+}
+
 TEST_F(CmInfinibandTest, AsManyGroupsAsThereAre) {
     const std::uint32_t id = datagram_id();
     rdma_ucm_join_ip_mcast command{};

@@ -259,6 +259,23 @@ TEST(SubnetAgent, MKey) {
     EXPECT_EQ(host.counters().m_key_violations, 4U);
 }
 
+TEST(SubnetAgent, ALockedNodeIsReadAndNotSet) {
+    Agent host(adapter());
+    mad::PortInfo& info = host.node.ports[1].info;
+    info.m_key = 0xabc;
+    info.m_key_protect_bits = 1;
+    host.node.is_locked = true;
+    MadBytes bytes = lid_routed(wire::kMadGet, mad::kPortInfo, 1, 0xabc);
+    EXPECT_EQ(host.handle(bytes, 1, 0), Handled::kReply);
+    EXPECT_EQ(take<mad::PortInfo>(bytes, mad::kPortInfoTable).m_key, 0U);
+    mad::PortInfo wanted = host.wanted(1);
+    wanted.lid = 77;
+    bytes = lid_routed(wire::kMadSet, mad::kPortInfo, 1, 0xabc);
+    put(bytes, mad::kPortInfoTable, wanted);
+    EXPECT_EQ(host.handle(bytes, 1, 0), Handled::kDiscard);
+    EXPECT_NE(info.lid, 77);
+}
+
 TEST(SubnetAgent, TablesOfASwitch) {
     Agent leaf(big_switch());
     MadBytes bytes = lid_routed(wire::kMadSet, mad::kLinearForwarding, 2);
