@@ -25,6 +25,9 @@ BUILD = pathlib.Path(os.environ["build"])
 # Messages of each of the two shards' share in the quick run: seconds instead of half a minute.
 QUICK_WALK_MESSAGES = "200000"
 
+# End-to-end tests wait more than they compute: with one for each core the cores are idle for half of the time.
+TESTS_AT_ONCE = 2 * (os.cpu_count() or 1)
+
 RESULT = re.compile(r"^\s*\d+/\d+ (.+?)\s+(OK|FAIL|TIMEOUT|ERROR|SKIP|INTERRUPT|UNEXPECTEDPASS|EXPECTEDFAIL)\s+[\d.]+s")
 GOOD = ("OK", "SKIP", "EXPECTEDFAIL")
 # Meson's lines below the output of a test, and above those that name all failures once more.
@@ -156,7 +159,7 @@ def lanes(mode, names):
     later = ["nice", "-n", "10"]
     suites = {"URNIC_SUITES": str(BUILD / "suites")}
     interop = {"URNIC_INTEROP": str(BUILD / "interop.xml")}
-    return [[Stage("tests", "Suites unit, sim and e2e", meson_test("tests", "--no-suite", "vm"), environment=GTEST),
+    return [[Stage("tests", "Suites unit, sim and e2e", meson_test("tests", "--no-suite", "vm", "--num-processes", TESTS_AT_ONCE), environment=GTEST),
              Stage("vm", "Suite vm: virtual machines", meson_test("vm", "--suite", "vm", "--num-processes", "1"),
                    environment=GTEST),
              Stage("suites", "Suites of others", ["scripts/suites", "--short"], environment=suites),
