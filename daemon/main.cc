@@ -108,6 +108,7 @@ The configuration file is TOML. Every key, with its default:
   ecn = false                   # true: packets may be marked by switches; udp_checksum = true: they carry one
   multicast_reports = true      # groups are reported by IGMP and MLD on af_packet, af_xdp and pci
   recovery = "selective"        # after a loss: resend what is missing, or everything since: "go-back-n"
+  offload = "auto"              # packets within a worker of a fabric need not be frames; "off": all are
   profile = "strict"            # the ways of other RNICs: "connectx", "e810", "rxe" as well; keys beside it go before
   mig_req = true                # MigReq of all packets but CNPs
   udp_source_port = "flow"      # of connections; "linux": as Linux makes it of the QP numbers

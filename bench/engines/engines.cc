@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "rnic/wire/crc/copy_payload.h"
 
 namespace urnic::bench {
 
@@ -17,10 +18,40 @@ constexpr std::uint32_t kAccess =
 
 bool LoopOutbox::transmit(const wire::Path& path, const wire::PacketHeader& header,
                           std::span<const MemoryPiece> pieces) {
+    if (form_ == PacketForm::kLocal) {
+        transmit_local(path, header, pieces);
+        return true;
+    }
     Frame& frame = frames_[count_];
     frame.length = wire::build_frame(path, header, pieces, frame.bytes);
     count_ += frame.length != 0 ? 1U : 0U;
     return frame.length != 0;
+}
+
+/// As WorkerOutbox does it. All memory here is mapped.
+void LoopOutbox::transmit_local(const wire::Path& path, const wire::PacketHeader& header,
+                                std::span<const MemoryPiece> pieces) {
+    const bool is_referred_to =
+        pieces.size() == 1 && pieces[0].key != 0 && pieces[0].length_bytes >= wire::kLeastReferredBytes;
+    if (is_referred_to && count_ != 0 && frames_[count_ - 1].local.key != 0 &&
+        wire::extend_local(frames_[count_ - 1].local, path, header, pieces[0])) {
+        return;
+    }
+    Frame& frame = frames_[count_++];
+    std::uint32_t payload_bytes = 0;
+    if (is_referred_to) {
+        frame.local.payload = pieces[0].direct;
+        frame.local.key = pieces[0].key;
+        payload_bytes = pieces[0].length_bytes;
+    } else {
+        for (const MemoryPiece& piece : pieces) {
+            wire::copy_payload(frame.bytes + payload_bytes, piece.direct, piece.length_bytes);
+            payload_bytes += piece.length_bytes;
+        }
+        frame.local.payload = frame.bytes;
+        frame.local.key = 0;
+    }
+    wire::make_local(path, header, payload_bytes, frame.local);
 }
 
 bool LoopOutbox::complete(CompletionQueue& cq, const Completion& completion) {
@@ -29,11 +60,29 @@ bool LoopOutbox::complete(CompletionQueue& cq, const Completion& completion) {
 }
 
 void LoopOutbox::deliver(Qp& qp, TimeNs now, Outbox& answers) {
+    if (form_ == PacketForm::kLocal) {
+        deliver_local(qp, now, answers);
+        return;
+    }
     const std::uint32_t count = count_;
     for (std::uint32_t i = 0; i < count; ++i) {
         URNIC_CHECK(wire::parse_frame(frame(i), view_) == wire::ParseError::kNone);
         URNIC_CHECK(wire::icrc_ok(view_));
         qp.handle_packet(now, view_, answers);
+    }
+    count_ = 0;
+}
+
+void LoopOutbox::deliver_local(Qp& qp, TimeNs now, Outbox& answers) {
+    const std::uint32_t count = count_;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const wire::LocalPacket& packet = frames_[i].local;
+        wire::view_first(packet, view_);
+        qp.handle_packet(now, view_, answers);
+        for (std::uint32_t index = 1; index < packet.packets; ++index) {
+            wire::view_next(packet, index, view_);
+            qp.handle_packet(now, view_, answers);
+        }
     }
     count_ = 0;
 }
@@ -126,8 +175,11 @@ std::uint32_t Node::poll() {
     return polled_ - before;
 }
 
-Engines::Engines(const congestion::Settings* congestion)
-    : requester_(10, from_requester_, congestion), responder_(11, from_responder_, congestion) {
+Engines::Engines(const congestion::Settings* congestion, PacketForm form)
+    : from_requester_(form),
+      from_responder_(form),
+      requester_(10, from_requester_, congestion),
+      responder_(11, from_responder_, congestion) {
     requester_.connect(responder_.qp().qp_num());
     responder_.connect(requester_.qp().qp_num());
 }

@@ -1,6 +1,6 @@
 // Two RC engines joined by a loop-back wire, in one thread: everything the daemon does for a message but
-// rings, doorbells and DPDK. Frames are built, parsed and checked as on a real wire. What the benchmarks that
-// need no second thread measure.
+// rings, doorbells and DPDK. Frames are built, parsed and checked as on a real wire, or packets are no
+// frames, as within a worker (docs/adr/0035). What the benchmarks that need no second thread measure.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/rc/rc_qp.h"
 #include "rnic/wire/frame.h"
+#include "rnic/wire/local_packet.h"
 #include "tests/support/ring_memory.h"
 
 namespace urnic::bench {
@@ -23,11 +24,14 @@ using Memory = RingMemory;
     return urnic::zeroed_memory(bytes, kPageBytes);
 }
 
+enum class PacketForm { kFrames, kLocal };
+
 /// Sends into a row of frames that the peer then receives. Completions must be successes.
 class LoopOutbox final : public Outbox, public FrameRetainer {
   public:
     static constexpr std::uint32_t kFrames = 64;
 
+    explicit LoopOutbox(PacketForm form = PacketForm::kFrames) : form_(form) {}
     [[nodiscard]] std::uint32_t room() const override { return kFrames - count_; }
     [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override;
@@ -48,9 +52,15 @@ class LoopOutbox final : public Outbox, public FrameRetainer {
 
   private:
     struct Frame {
+        wire::LocalPacket local;  // where packets are no frames; `bytes` holds payload that is copied
         std::byte bytes[wire::kMaxFrameBytes];
         std::size_t length = 0;
     };
+    void transmit_local(const wire::Path& path, const wire::PacketHeader& header,
+                        std::span<const MemoryPiece> pieces);
+    void deliver_local(Qp& qp, TimeNs now, Outbox& answers);
+
+    PacketForm form_;
     std::vector<Frame> frames_ = std::vector<Frame>(kFrames);
     std::uint32_t count_ = 0;
     wire::PacketView view_;
@@ -96,7 +106,7 @@ class Node {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order 
 class Engines {
   public:
     /// The settings outlive the engines; nullptr: without congestion control.
-    explicit Engines(const congestion::Settings* congestion = nullptr);
+    explicit Engines(const congestion::Settings* congestion = nullptr, PacketForm form = PacketForm::kFrames);
 
     /// Posts `batch` requests at once (at most 64), and ends when all have completed.
     void run(WrOpcode opcode, std::uint32_t length_bytes, std::uint32_t batch);

@@ -35,6 +35,12 @@ CASES = {
     "8 B READ, 16 at once": ("read", 8, 16),
     "8 B FETCH_ADD, 16 at once": ("add", 8, 16),
     "64 B WRITE, 32 at once, DCQCN at the full rate": ("write-dcqcn", 64, 32),
+    # Within a worker, where packets are no frames (docs/adr/0035).
+    "64 B WRITE, 32 at once, no frames": ("write-local", 64, 32),
+    "4 KB WRITE, 32 at once, no frames": ("write-local", 4096, 32),
+    "64 KB WRITE, 2 at once, no frames": ("write-local", 65536, 2),
+    "64 B SEND, 32 at once, no frames": ("send-local", 64, 32),
+    "8 B READ, 16 at once, no frames": ("read-local", 8, 16),
 }
 
 

@@ -40,6 +40,7 @@ hugepages = false
 """ + "".join(f"""[[rnic]]
 name = "urnic{i}"
 port = "fabric"
+offload = "off"
 fabric = "bench"
 ipv4 = "198.18.0.{i + 1}/24"
 """ for i in range(2))

@@ -256,7 +256,7 @@ def main():
     rounds = {name: [] for name in NEIGHBOURS}
     with tempfile.TemporaryDirectory(prefix="urnic-bench-") as directory:
         os.chmod(directory, 0o755)
-        daemon = Daemon(options.build, directory, "tenants", 1, socket_mode="0666", settings="copied_memory = \"all\"\n")
+        daemon = Daemon(options.build, directory, "tenants", 1, socket_mode="0666", settings="copied_memory = \"all\"\n", offload="auto")
         try:
             for i in range(options.rounds):
                 for name, command in NEIGHBOURS.items():

@@ -110,7 +110,7 @@ struct RnicConfig : LinkConfig {
     bool sends_mig_req = true;             // QpConfig::sends_mig_req
     wire::SourcePortRule source_port_rule = wire::SourcePortRule::kFlow;
     std::string profile;            // whose ways it has, see profiles.h; empty: its own
-    bool is_offload_off = true;     // packets between RNICs of its fabric are always frames
+    bool is_offload_off = false;    // packets between RNICs of its fabric are always frames
     bool reports_multicast = true;  // on real ports, by IGMP and MLD
     std::uint32_t line = 0;         // where it stands in the file
 };

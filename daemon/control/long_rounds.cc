@@ -19,10 +19,15 @@ void log_long_round(ControlState& control, std::size_t worker, const dataplane::
     if (!suppressed) {
         return;
     }
-    const std::string whose = is_somebodys ? fmt::format("{} ms of it in the turn of user {}, process {}",
-                                                         round.longest_turn_ns / kMillisecondNs,
-                                                         round.program.uid, round.program.pid)
-                                           : "in no program's turn";
+    std::string whose = "in no program's turn";
+    if (is_somebodys) {
+        whose = fmt::format("{} ms of it in the turn of user {}, process {}",
+                            round.longest_turn_ns / kMillisecondNs, round.program.uid, round.program.pid);
+        if (round.sender.pid != 0 && round.sender.pid != round.program.pid) {
+            whose += fmt::format(", copying from the memory of user {}, process {}", round.sender.uid,
+                                 round.sender.pid);
+        }
+    }
     const std::string others =
         *suppressed == 0 ? "" : fmt::format(" ({} since the last line are not logged)", *suppressed);
     log_warning("a round of worker {} took {} ms, {}{}", worker, round.took_ns / kMillisecondNs, whose,

@@ -18,6 +18,7 @@ struct LongRound {
     TimeNs took_ns = 0;
     TimeNs longest_turn_ns = 0;  // 0: none of it was a program's
     ProgramId program;           // whose turn that was
+    ProgramId sender;            // from whose memory it copied, if that is another one
 };
 
 /// Times are ticks of the worker's counter. All but take(), last_round() and long_rounds() are the
@@ -35,24 +36,33 @@ class RoundWatch {
 
     void begin(std::uint64_t ticks) {
         began_.store(ticks, std::memory_order_relaxed);
-        in_turn_ = nullptr;
+        leave();
         longest_ticks_ = 0;
         longest_ = {};
     }
     /// What follows is done for that program. `ticks()` is asked for the time only if that is another one.
     template <typename Ticks>
     void enter(const ProgramShare& program, Ticks&& ticks) {
-        if (in_turn_ != &program) [[unlikely]] {
-            switch_to(&program, program.id, ticks());
+        if (in_turn_.program != &program || in_turn_.sender != nullptr) [[unlikely]] {
+            end_turn(ticks());
+            in_turn_ = {&program, nullptr, {program.id, {}}};
+        }
+    }
+    /// The same; it copies from the memory of `sender`.
+    template <typename Ticks>
+    void enter(const ProgramShare& program, const ProgramShare& sender, Ticks&& ticks) {
+        if (in_turn_.program != &program || in_turn_.sender != &sender) [[unlikely]] {
+            end_turn(ticks());
+            in_turn_ = {&program, &sender, {program.id, sender.id}};
         }
     }
     void end(std::uint64_t ticks) {
         const std::uint64_t took = ticks - began_.load(std::memory_order_relaxed);
         if (took > long_ticks_) [[unlikely]] {
-            switch_to(nullptr, {}, ticks);
+            end_turn(ticks);
             record(took);
         }
-        in_turn_ = nullptr;
+        leave();
     }
 
     /// For the control thread alone: the oldest record that it has not taken. Returns whether there is one.
@@ -71,13 +81,23 @@ class RoundWatch {
     [[nodiscard]] std::uint64_t long_rounds() const { return long_rounds_.load(std::memory_order_relaxed); }
 
   private:
-    void switch_to(const ProgramShare* program, ProgramId id, std::uint64_t ticks) {
-        if (in_turn_ != nullptr && ticks - entered_ > longest_ticks_) {
+    struct Who {
+        ProgramId program;
+        ProgramId sender;
+    };
+    struct Turn {
+        const ProgramShare* program = nullptr;  // only compared: they may have gone
+        const ProgramShare* sender = nullptr;
+        Who who;
+    };
+
+    void leave() { in_turn_.program = in_turn_.sender = nullptr; }
+    /// Whose turn it was has no more of it.
+    void end_turn(std::uint64_t ticks) {
+        if (in_turn_.program != nullptr && ticks - entered_ > longest_ticks_) {
             longest_ticks_ = ticks - entered_;
-            longest_ = id_in_turn_;
+            longest_ = in_turn_.who;
         }
-        in_turn_ = program;
-        id_in_turn_ = id;
         entered_ = ticks;
     }
     [[nodiscard]] TimeNs ns(std::uint64_t ticks) const { return ticks / ticks_per_us_ * 1'000; }
@@ -85,7 +105,7 @@ class RoundWatch {
         long_rounds_.store(long_rounds() + 1, std::memory_order_relaxed);
         const std::uint32_t left = left_.load(std::memory_order_relaxed);
         if (left - taken_.load(std::memory_order_acquire) < kRecords) {
-            records_[left % kRecords] = {ns(ticks), ns(longest_ticks_), longest_};
+            records_[left % kRecords] = {ns(ticks), ns(longest_ticks_), longest_.program, longest_.sender};
             left_.store(left + 1, std::memory_order_release);
         }
     }
@@ -93,11 +113,10 @@ class RoundWatch {
     std::uint64_t ticks_per_us_;
     std::uint64_t long_ticks_;
     std::atomic<std::uint64_t> began_{0};
-    const ProgramShare* in_turn_ = nullptr;  // only compared: it may have gone
-    ProgramId id_in_turn_;
+    Turn in_turn_;
     std::uint64_t entered_ = 0;
     std::uint64_t longest_ticks_ = 0;
-    ProgramId longest_;
+    Who longest_;
     std::array<LongRound, kRecords> records_;
     std::atomic<std::uint32_t> left_{0};   // records that were written
     std::atomic<std::uint32_t> taken_{0};  // records that were read

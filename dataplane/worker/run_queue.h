@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "dataplane/worker/qp_slot.h"
 
@@ -87,6 +88,8 @@ struct ProgramShare {
 
     UserShare* user = nullptr;
     ProgramId id;
+    /// What receivers have taken to copy from its memory since its last turn (CopyCharge).
+    std::int64_t copied = 0;
     // The run queue's own:
     QpSlot* first = nullptr;
     QpSlot** end = &first;
@@ -163,12 +166,15 @@ class RunQueue {
     [[nodiscard]] bool do_others_wait(const QpSlot& popped) const {
         return waiting_programs_ > (popped.share->first != nullptr ? 1U : 0U);
     }
-    /// The QP that was popped last took that long.
+    /// The QP that was popped last took that long, beside what was copied for its program.
     void charge(std::int64_t cost) {
         UserShare& user = users_.front();
+        cost += std::exchange(user.programs.front().copied, 0);
         user.programs.charge(cost, quantum_);
         users_.charge(cost, quantum_);
     }
+    /// It ran while nobody else waited: it owes nothing.
+    static void forgive(const QpSlot& popped) { popped.share->copied = 0; }
 
     /// Off the packet path: walks the queue.
     void remove(QpSlot& slot) {

@@ -30,7 +30,7 @@ constexpr std::uint32_t kPausesWorker = 0;  // that owns Device::pfc_receiver
 }  // namespace
 
 RxPath::RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, WorkerOutbox& outbox,
-               RunQueue& run_queue, RoundWatch& rounds)
+               RunQueue& run_queue, RoundWatch& rounds, std::int64_t most_charged_ticks)
     : worker_(worker),
       device_(device),
       port_(device.port),
@@ -39,6 +39,7 @@ RxPath::RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, Wor
       outbox_(outbox),
       run_queue_(run_queue),
       rounds_(rounds),
+      copies_(most_charged_ticks),
       qps_(handoff.num_workers()) {
     set_port_up(true);
     refresh_addresses();
@@ -78,6 +79,7 @@ std::uint16_t RxPath::poll(TimeNs now, TimeNs protocol_now) {
         }
         dispatch(*frames[i], now, protocol_now);
     }
+    copies_.end(rte_rdtsc);
     free_frames({frames.data(), kept});
     return count;
 }
@@ -311,6 +313,7 @@ void RxPath::receive_other(std::span<rte_mbuf*> frames, TimeNs now, TimeNs proto
             frames[kept++] = frame;
         }
     }
+    copies_.end(rte_rdtsc);
     wake_handoff_targets();
     free_frames(frames.first(kept));
 }
@@ -366,6 +369,7 @@ void RxPath::dispatch(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
         dispatch_local(frame, now, protocol_now);
         return;
     }
+    copies_.end(rte_rdtsc);
     ++counters_.rcvd_pkts;
     counters_.rcvd_bytes.add(frame.pkt_len);
     if (frame.nb_segs != 1) {

@@ -7,6 +7,7 @@
 #include "dataplane/device/device.h"
 #include "dataplane/device/multicast_table.h"
 #include "dataplane/handoff/worker_handoff.h"
+#include "dataplane/worker/copy_charge.h"
 #include "dataplane/worker/packet_capture.h"
 #include "dataplane/worker/qp_table.h"
 #include "dataplane/worker/round_watch.h"
@@ -21,7 +22,7 @@ class RxPath {
     static constexpr std::uint16_t kBurst = 32;
 
     RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, WorkerOutbox& outbox,
-           RunQueue& run_queue, RoundWatch& rounds);
+           RunQueue& run_queue, RoundWatch& rounds, std::int64_t most_charged_ticks);
 
     /// From now on packets come through `port`: the device's own or one that stacks on it.
     void use_port(Port& port) { port_ = &port; }
@@ -86,6 +87,7 @@ class RxPath {
     WorkerOutbox& outbox_;
     RunQueue& run_queue_;
     RoundWatch& rounds_;
+    CopyCharge copies_;
     QpTable qps_;
     MulticastTable multicast_;
     struct OwnGid {

@@ -53,7 +53,13 @@ void RxPath::dispatch_local(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
         counters_.drop_local_payload.add(packet.packets);
         return;
     }
-    rounds_.enter(*slot->share, rte_rdtsc);
+    if (packet.key != 0) {
+        copies_.begin(*local.sender->share, rte_rdtsc);
+        rounds_.enter(*slot->share, *local.sender->share, rte_rdtsc);
+    } else {
+        copies_.end(rte_rdtsc);
+        rounds_.enter(*slot->share, rte_rdtsc);
+    }
     Outbox& effects = outbox_.begin_call(*slot, now);
     view_.frame = &frame;
     slot->qp->handle_packet(protocol_now, view_, effects);

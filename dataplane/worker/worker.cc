@@ -93,8 +93,8 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
     URNIC_CHECK(config.index < config.num_workers && config.num_workers == config.handoff->num_workers());
     for (Device* device : config.devices) {
         URNIC_CHECK(device->index == worker_devices.size());
-        worker_devices.push_back(
-            std::make_unique<WorkerDevice>(config, *device, notifier, run_queue, rounds, now));
+        worker_devices.push_back(std::make_unique<WorkerDevice>(config, *device, notifier, run_queue, rounds,
+                                                                most_charged_ticks, now));
         has_polled_ports = has_polled_ports || device->port->must_be_polled(config.index);
         worker_devices.back()->outbox.use_protocol_time(timed_ports.add(device->port));
         const int fd = device->port->wait_fd(config.index);
@@ -332,6 +332,7 @@ bool Worker::Impl::run_qps() {
 
 bool Worker::Impl::run_turn(QpSlot& slot) {
     if (!run_queue.do_others_wait(slot)) {
+        RunQueue::forgive(slot);
         return run_qp(slot);
     }
     const std::uint64_t begin = rte_rdtsc();

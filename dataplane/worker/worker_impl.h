@@ -35,11 +35,11 @@ struct Worker::Impl {
     /// What the worker has for each device.
     struct WorkerDevice {
         WorkerDevice(const WorkerConfig& config, Device& of, EventNotifier& notifier, RunQueue& run_queue,
-                     RoundWatch& rounds, const TimeNs& now)
+                     RoundWatch& rounds, std::int64_t most_charged_ticks, const TimeNs& now)
             : device(of),
               device_port(*of.port),
               outbox(config.index, config.num_workers, of, config.frames, notifier),
-              rx_path(config.index, of, *config.handoff, outbox, run_queue, rounds),
+              rx_path(config.index, of, *config.handoff, outbox, run_queue, rounds, most_charged_ticks),
               fault_injector(device_port, now),
               pfc_sender(of.pfc, of.pausing_workers, config.index) {}
         void use_port(Port& port) {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "rnic/wire/multicast.h"
+#include "tests/sim/local_form.h"
 #include "tests/support/make_qp.h"
 
 namespace urnic::fuzz {
@@ -149,6 +150,7 @@ bool QpHost::transmit(const wire::Path& path, const wire::PacketHeader& header,
         URNIC_CHECK(far_memory.gone);
         return false;
     }
+    sim::check_local_form(path, header, pieces, frame);
     --room_;
     const bool is_request = (wire::opcode_info(header.opcode).flags & wire::kIsRequest) != 0;
     if (!is_request) {

@@ -439,7 +439,7 @@ TEST(Config, RoutesOfAnRnicWithAddressesOfItsOwn) {
 
 TEST(Config, OffloadIsAutomaticOrOff) {
     for (const auto& [text, is_off] : std::initializer_list<std::pair<const char*, bool>>{
-             {"", true}, {"offload = \"auto\"", false}, {"offload = \"off\"", true}}) {
+             {"", false}, {"offload = \"auto\"", false}, {"offload = \"off\"", true}}) {
         const auto result = parse_config(std::string(kRnic) + text + "\n", "f");
         ASSERT_NE(std::get_if<Config>(&result), nullptr) << text;
         EXPECT_EQ(std::get<Config>(result).rnics[0].is_offload_off, is_off) << text;

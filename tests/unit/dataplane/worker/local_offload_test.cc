@@ -62,6 +62,9 @@ class Recorder final : public Port {
         return below_.rx_burst(queue, frames, count);
     }
     std::uint16_t tx_burst(std::uint32_t queue, rte_mbuf** frames, std::uint16_t count) override {
+        if (is_full) {
+            return 0;
+        }
         for (std::uint16_t i = 0; i < count; ++i) {
             wire::PacketView view;
             if (is_local(*frames[i])) {
@@ -92,6 +95,7 @@ class Recorder final : public Port {
     std::vector<Seen> packets;  // without acknowledgements, whose number depends on the bursts
     std::uint64_t local_frames = 0;
     std::uint64_t wire_frames = 0;
+    bool is_full = false;
 
   private:
     void note(const wire::PacketView& view) {
@@ -256,6 +260,30 @@ TEST_F(LocalOffloadTest, OneStandsForARunOfPackets) {
     EXPECT_TRUE(has_arrived(kBytes));
     EXPECT_EQ(recorders_[0]->packets.size(), kBytes / kPathMtu);
     EXPECT_EQ(recorders_[0]->local_frames, 2U) << "first and middle ones; the last";
+}
+
+// The receiver copies it, in a turn that is not the sender's.
+TEST_F(LocalOffloadTest, TheCopyIsChargedToTheSender) {
+    const std::unique_ptr<rig::TestClient> sender = rig_.make_client();
+    TestQp from(rig_, *sender, 0, 33, 3, cq_a_);
+    TestQp to(rig_, *client_, 1, 34, 71, cq_b_);
+    ASSERT_EQ(from.connect(to), 0);
+    ASSERT_EQ(to.connect(from), 0);
+    // The sender has no further turn while no acknowledgement comes.
+    const auto keep_answers = [&](bool keep) { rig_.call(0, [&] { recorders_[1]->is_full = keep; }); };
+    const auto copied = [&](rig::TestClient& client) {
+        std::int64_t ticks = 0;
+        rig_.call(0, [&] { ticks = client.on_worker(0).share().copied; });
+        return ticks;
+    };
+    keep_answers(true);
+    from.post_send(write_of(kBytes));
+    EXPECT_TRUE(rig::wait_for([&] { return copied(*sender) > 0; }));
+    EXPECT_TRUE(has_arrived(kBytes));
+    EXPECT_EQ(copied(*client_), 0);
+    keep_answers(false);
+    expect(cq_a_, 1, WcStatus::kSuccess);
+    EXPECT_EQ(copied(*sender), 0) << "it had a turn, and nobody else waited";
 }
 
 TEST_F(LocalOffloadTest, ADeregisteredPayloadIsNotRead) {

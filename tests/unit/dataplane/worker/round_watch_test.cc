@@ -60,6 +60,31 @@ TEST_F(RoundWatchTest, ALongRoundIsHisInWhoseTurnItWasLong) {
     EXPECT_EQ(watch_.long_rounds(), 2U);
 }
 
+TEST_F(RoundWatchTest, WhoseMemoryWasCopiedIsNamedToo) {
+    const auto enter_copy = [this](const ProgramShare& program, const ProgramShare& sender) {
+        watch_.enter(program, sender, [this] { return now_; });
+    };
+    watch_.begin(now_);
+    enter_copy(first_, second_);
+    spend(60 * kMs);
+    enter(first_);
+    spend(10 * kMs);
+    enter_copy(first_, second_);
+    spend(10 * kMs);
+    enter(second_);
+    spend(20 * kMs);
+    watch_.end(now_);
+    auto long_one = taken();
+    ASSERT_TRUE(long_one);
+    EXPECT_EQ(long_one->longest_turn_ns, 60 * kMs);
+    EXPECT_EQ(long_one->program.pid, 100);
+    EXPECT_EQ(long_one->sender.pid, 200);
+    round(60 * kMs, kMs);
+    long_one = taken();
+    ASSERT_TRUE(long_one);
+    EXPECT_EQ(long_one->sender.pid, 0);
+}
+
 TEST_F(RoundWatchTest, ShortRoundsAreNobodysBusiness) {
     for (int i = 0; i < 100; ++i) {
         round(25 * kMs, 25 * kMs);

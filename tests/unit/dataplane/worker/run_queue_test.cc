@@ -101,6 +101,42 @@ TEST_F(RunQueueTest, ManyProgramsOfAUserShareHisTime) {
     }
 }
 
+// Its packets are no frames: their payload is copied when they are received (CopyCharge).
+TEST_F(RunQueueTest, WhatReceiversCopyFromItsMemoryIsPaidForToo) {
+    UserShare large_user;
+    UserShare small_user;
+    Program large(large_user, 1, 10);
+    Program small(small_user, 1, 10);
+    push_all(large);
+    push_all(small);
+    constexpr std::int64_t kCopied = 190;
+    std::int64_t large_time = 0;
+    for (int i = 0; i < 10'000; ++i) {
+        if (&run_one() == &large) {
+            large.share.copied += kCopied;
+            large_time += 10 + kCopied;
+        }
+    }
+    EXPECT_NEAR(static_cast<double>(large_time), static_cast<double>(small.time), 500);
+}
+
+// As with its own time: nobody has lost anything by it.
+TEST_F(RunQueueTest, WhatWasCopiedWhileNobodyWaitedIsForgiven) {
+    UserShare user;
+    UserShare late_user;
+    Program lone(user, 1, 10);
+    push_all(lone);
+    lone.share.copied = 1'000'000;
+    QpSlot& slot = queue_.pop();
+    ASSERT_FALSE(queue_.do_others_wait(slot));
+    RunQueue::forgive(slot);
+    queue_.push(slot);
+    Program late(late_user, 1, 10);
+    push_all(late);
+    run_for(100'000);
+    EXPECT_NEAR(static_cast<double>(lone.time), 50'000, 500);
+}
+
 TEST_F(RunQueueTest, ALongRunIsPaidForWithLaterTurns) {
     UserShare slow_user;
     UserShare user;
