@@ -1,5 +1,6 @@
 #include "daemon/control/long_rounds.h"
 
+#include <optional>
 #include <string>
 
 #include "dataplane/worker/round_watch.h"
@@ -11,26 +12,43 @@ namespace {
 
 constexpr TimeNs kMillisecondNs = 1'000'000;
 
+/// Whose turn it was, and from whose memory it copied: one of the two has made it wait. Each has lines of his
+/// own, and either's is enough. nullopt: both have had enough of them.
+std::optional<std::uint64_t> count_round(ControlState& control, const dataplane::LongRound& round) {
+    const TimeNs now = clock_now();
+    if (round.program.pid == 0) {
+        return control.nobodys_long_rounds.add(now);
+    }
+    const auto suppressed = control.user(round.program.uid).long_rounds().add(now);
+    if (round.sender.pid == 0 || round.sender.uid == round.program.uid) {
+        return suppressed;
+    }
+    const auto of_sender = control.user(round.sender.uid).long_rounds().add(now);
+    return suppressed ? suppressed : of_sender;
+}
+
+std::string whose(const dataplane::LongRound& round) {
+    if (round.program.pid == 0) {
+        return "in no program's turn";
+    }
+    std::string text =
+        fmt::format("{} ms of it in the turn of user {}, process {}", round.longest_turn_ns / kMillisecondNs,
+                    round.program.uid, round.program.pid);
+    if (round.sender.pid != 0 && round.sender.pid != round.program.pid) {
+        text += fmt::format(", with payload in the memory of user {}, process {}", round.sender.uid,
+                            round.sender.pid);
+    }
+    return text;
+}
+
 void log_long_round(ControlState& control, std::size_t worker, const dataplane::LongRound& round) {
-    const bool is_somebodys = round.program.pid != 0;
-    LimitedLog& log =
-        is_somebodys ? control.user(round.program.uid).long_rounds() : control.nobodys_long_rounds;
-    const auto suppressed = log.add(clock_now());
+    const auto suppressed = count_round(control, round);
     if (!suppressed) {
         return;
     }
-    std::string whose = "in no program's turn";
-    if (is_somebodys) {
-        whose = fmt::format("{} ms of it in the turn of user {}, process {}",
-                            round.longest_turn_ns / kMillisecondNs, round.program.uid, round.program.pid);
-        if (round.sender.pid != 0 && round.sender.pid != round.program.pid) {
-            whose += fmt::format(", copying from the memory of user {}, process {}", round.sender.uid,
-                                 round.sender.pid);
-        }
-    }
     const std::string others =
         *suppressed == 0 ? "" : fmt::format(" ({} since the last line are not logged)", *suppressed);
-    log_warning("a round of worker {} took {} ms, {}{}", worker, round.took_ns / kMillisecondNs, whose,
+    log_warning("a round of worker {} took {} ms, {}{}", worker, round.took_ns / kMillisecondNs, whose(round),
                 others);
 }
 

@@ -9,23 +9,31 @@
 
 namespace urnic::dataplane {
 
-/// Times are in the unit of RunQueue::charge().
+/// Times are ticks of the worker's counter, as RunQueue::charge() has them.
 class CopyCharge {
   public:
-    /// `most`: what is charged at once; while packets were handled, the kernel may have given the CPU to
-    /// others.
-    explicit CopyCharge(std::int64_t most) : most_(most) {}
+    /// Nobody pays more than this for what is copied from his memory. What takes longer, the receiver's
+    /// memory or rings have made so, or the kernel, which gave the CPU to others: it is nobody's, as all
+    /// receiving is. A core copies and checks frames about that fast.
+    static constexpr std::uint64_t kBytesPerUs = 5'000;
+    static constexpr std::uint64_t kPacketsPerUs = 10;
 
-    /// What follows copies from that program's memory. `ticks()` is asked for the time only if that is
-    /// another one.
+    explicit CopyCharge(std::uint64_t ticks_per_second)
+        : ticks_per_packet_(ticks_per_second / (kPacketsPerUs * 1'000'000)),
+          ticks_per_64_kb_(ticks_per_second * 65'536 / (kBytesPerUs * 1'000'000)) {}
+
+    /// What follows copies that payload from the memory of that program. `ticks()` is asked for the time only
+    /// if the program is another one.
     template <typename Ticks>
-    void begin(ProgramShare& sender, Ticks&& ticks) {
+    void begin(ProgramShare& sender, std::uint32_t payload_bytes, std::uint32_t packets, Ticks&& ticks) {
         if (sender_ != &sender) {
             const std::uint64_t now = ticks();
             charge(now);
             sender_ = &sender;
             began_ = now;
+            most_ = 0;
         }
+        most_ += packets * ticks_per_packet_ + payload_bytes * ticks_per_64_kb_ / 65'536;
     }
     /// What follows does not. To be called before programs can go.
     template <typename Ticks>
@@ -39,13 +47,15 @@ class CopyCharge {
   private:
     void charge(std::uint64_t now) {
         if (sender_ != nullptr) {
-            sender_->copied += std::min(static_cast<std::int64_t>(now - began_), most_);
+            sender_->copied += static_cast<std::int64_t>(std::min(now - began_, most_));
         }
     }
 
-    std::int64_t most_;
+    std::uint64_t ticks_per_packet_;
+    std::uint64_t ticks_per_64_kb_;
     ProgramShare* sender_ = nullptr;
     std::uint64_t began_ = 0;
+    std::uint64_t most_ = 0;
 };
 
 }  // namespace urnic::dataplane

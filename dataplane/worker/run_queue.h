@@ -196,10 +196,11 @@ class RunQueue {
     }
     /// The program, which has no QP any more, goes.
     void remove(ProgramShare& program) {
+        UserShare& user = *program.user;
+        user.deficit -= std::exchange(program.copied, 0);
         if (!program.is_listed) {
             return;
         }
-        UserShare& user = *program.user;
         program.is_listed = false;
         user.programs.remove(program);
         if (user.programs.empty()) {

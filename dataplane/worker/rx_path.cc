@@ -30,7 +30,7 @@ constexpr std::uint32_t kPausesWorker = 0;  // that owns Device::pfc_receiver
 }  // namespace
 
 RxPath::RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, WorkerOutbox& outbox,
-               RunQueue& run_queue, RoundWatch& rounds, std::int64_t most_charged_ticks)
+               RunQueue& run_queue, RoundWatch& rounds)
     : worker_(worker),
       device_(device),
       port_(device.port),
@@ -39,7 +39,7 @@ RxPath::RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, Wor
       outbox_(outbox),
       run_queue_(run_queue),
       rounds_(rounds),
-      copies_(most_charged_ticks),
+      copies_(rte_get_tsc_hz()),
       qps_(handoff.num_workers()) {
     set_port_up(true);
     refresh_addresses();

@@ -7,6 +7,7 @@
 #include "dataplane/device/device.h"
 #include "dataplane/device/multicast_table.h"
 #include "dataplane/handoff/worker_handoff.h"
+#include "dataplane/wire/local_frame.h"
 #include "dataplane/worker/copy_charge.h"
 #include "dataplane/worker/packet_capture.h"
 #include "dataplane/worker/qp_table.h"
@@ -22,7 +23,7 @@ class RxPath {
     static constexpr std::uint16_t kBurst = 32;
 
     RxPath(std::uint32_t worker, Device& device, WorkerHandoff& handoff, WorkerOutbox& outbox,
-           RunQueue& run_queue, RoundWatch& rounds, std::int64_t most_charged_ticks);
+           RunQueue& run_queue, RoundWatch& rounds);
 
     /// From now on packets come through `port`: the device's own or one that stacks on it.
     void use_port(Port& port) { port_ = &port; }
@@ -57,6 +58,10 @@ class RxPath {
     /// Packets that are not in the form of frames (docs/adr/0035): the checks are those of dispatch(), but
     /// for what only bytes on a wire can suffer.
     void dispatch_local(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
+    /// Whose they are; nullptr: they were dropped and counted. Fills view_ with the first of them.
+    [[nodiscard]] QpSlot* receiver_of_local(const rte_mbuf& frame);
+    /// Their time is that of whose memory they are copied from, and whose QP they are for.
+    void enter_local(const QpSlot& receiver, const LocalFrame& local);
     void dispatch_infiniband(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
     // While dispatches_roce_ is false.
     void receive_other(std::span<rte_mbuf*> frames, TimeNs now, TimeNs protocol_now);

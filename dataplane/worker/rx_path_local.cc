@@ -2,7 +2,6 @@
 #include <rte_cycles.h>
 
 #include "dataplane/port/frame_sender.h"
-#include "dataplane/wire/local_frame.h"
 #include "dataplane/worker/qp_slot.h"
 #include "dataplane/worker/rx_path.h"
 
@@ -30,36 +29,55 @@ bool may_read_payload(const LocalFrame& local) {
 
 }  // namespace
 
-void RxPath::dispatch_local(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
+QpSlot* RxPath::receiver_of_local(const rte_mbuf& frame) {
     const LocalFrame& local = local_frame(frame);
     const wire::LocalPacket& packet = local.packet;
-    counters_.rcvd_pkts.add(packet.packets);
-    counters_.rcvd_bytes.add(packet.frame_bytes);
     wire::view_first(packet, view_);
     if (!is_for_us(view_)) {
         counters_.drop_not_for_us.add(packet.packets);
-        return;
+        return nullptr;
     }
     QpSlot* const slot = qps_.find(view_.header.dest_qp);
     if (slot == nullptr) {
         counters_.drop_unknown_qp.add(packet.packets);
-        return;
+        return nullptr;
     }
     if (slot->peer_qp_num != QpSlot::kAnySender && !may_be_from(frame, slot->peer_qp_num)) [[unlikely]] {
         counters_.drop_wrong_sender.add(packet.packets);
-        return;
+        return nullptr;
     }
     if (!may_read_payload(local)) [[unlikely]] {
         counters_.drop_local_payload.add(packet.packets);
+        return nullptr;
+    }
+    return slot;
+}
+
+void RxPath::enter_local(const QpSlot& receiver, const LocalFrame& local) {
+    std::uint64_t ticks = 0;
+    const auto look = [&ticks] { return ticks != 0 ? ticks : ticks = rte_rdtsc(); };
+    if (local.packet.key != 0) {
+        ProgramShare& sender = *local.sender->share;
+        copies_.begin(sender, local.packet.payload_bytes, local.packet.packets, look);
+        rounds_.enter(*receiver.share, sender, look);
+    } else {
+        copies_.end(look);
+        rounds_.enter(*receiver.share, look);
+    }
+}
+
+void RxPath::dispatch_local(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
+    const LocalFrame& local = local_frame(frame);
+    const wire::LocalPacket& packet = local.packet;
+    counters_.rcvd_pkts.add(packet.packets);
+    counters_.rcvd_local_pkts.add(packet.packets);
+    counters_.rcvd_bytes.add(packet.frame_bytes);
+    QpSlot* const slot = receiver_of_local(frame);
+    if (slot == nullptr) [[unlikely]] {
+        copies_.end(rte_rdtsc);
         return;
     }
-    if (packet.key != 0) {
-        copies_.begin(*local.sender->share, rte_rdtsc);
-        rounds_.enter(*slot->share, *local.sender->share, rte_rdtsc);
-    } else {
-        copies_.end(rte_rdtsc);
-        rounds_.enter(*slot->share, rte_rdtsc);
-    }
+    enter_local(*slot, local);
     Outbox& effects = outbox_.begin_call(*slot, now);
     view_.frame = &frame;
     slot->qp->handle_packet(protocol_now, view_, effects);

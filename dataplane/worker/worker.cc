@@ -44,7 +44,7 @@ constexpr TimeNs kNeighbourNs = 1'000'000;
 /// How long a program runs before another one's turn, when there is one: as long as one QP's packets of 4 KB
 /// take, or some tens of small ones.
 constexpr TimeNs kTurnNs = 4'000;
-/// What one QP is charged at most: while it ran, the kernel may have given the CPU to others.
+/// What one QP is charged at most for a run: in it the kernel may have given the CPU to others.
 constexpr TimeNs kMostChargedNs = 200'000;
 
 std::int64_t ticks(TimeNs duration) {
@@ -93,8 +93,8 @@ Worker::Impl::Impl(const WorkerConfig& worker_config)
     URNIC_CHECK(config.index < config.num_workers && config.num_workers == config.handoff->num_workers());
     for (Device* device : config.devices) {
         URNIC_CHECK(device->index == worker_devices.size());
-        worker_devices.push_back(std::make_unique<WorkerDevice>(config, *device, notifier, run_queue, rounds,
-                                                                most_charged_ticks, now));
+        worker_devices.push_back(
+            std::make_unique<WorkerDevice>(config, *device, notifier, run_queue, rounds, now));
         has_polled_ports = has_polled_ports || device->port->must_be_polled(config.index);
         worker_devices.back()->outbox.use_protocol_time(timed_ports.add(device->port));
         const int fd = device->port->wait_fd(config.index);

@@ -51,7 +51,7 @@ void Worker::add_qp(QpSlot& slot, QpTablePages& room) {
 
 void Worker::remove_qp(QpSlot& slot) {
     Impl& impl = *impl_;
-    impl.settle_local();
+    impl.settle_local(&slot);
     impl.worker_device(slot).rx_path.qps().clear(slot.qp->qp_num());
     if (slot.client != nullptr) {
         const bool had_qps = slot.client->num_qps() != 0;
@@ -207,7 +207,7 @@ int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& p
     if (stops_sending(attr)) {
         send_posted(slot);
         // The completions that follow give the application its memory back.
-        impl.settle_local();
+        impl.settle_local(&slot);
     }
     impl.rounds.enter(*slot.share, rte_rdtsc);
     WorkerOutbox& outbox = impl.worker_device(slot).outbox;

@@ -35,11 +35,11 @@ struct Worker::Impl {
     /// What the worker has for each device.
     struct WorkerDevice {
         WorkerDevice(const WorkerConfig& config, Device& of, EventNotifier& notifier, RunQueue& run_queue,
-                     RoundWatch& rounds, std::int64_t most_charged_ticks, const TimeNs& now)
+                     RoundWatch& rounds, const TimeNs& now)
             : device(of),
               device_port(*of.port),
               outbox(config.index, config.num_workers, of, config.frames, notifier),
-              rx_path(config.index, of, *config.handoff, outbox, run_queue, rounds, most_charged_ticks),
+              rx_path(config.index, of, *config.handoff, outbox, run_queue, rounds),
               fault_injector(device_port, now),
               pfc_sender(of.pfc, of.pausing_workers, config.index) {}
         void use_port(Port& port) {
@@ -86,9 +86,11 @@ struct Worker::Impl {
     bool send_resolved();
     bool flush_ports();
     /// Handles all packets on the way from this worker to itself that are no frames (docs/adr/0035). Between
-    /// rounds. Those that a full port keeps back are lost.
-    void settle_local();
-    [[nodiscard]] bool has_local() const;
+    /// rounds. Those that a full port keeps back are lost, but for packets of other QPs than `of`; nullptr:
+    /// of all.
+    void settle_local(const QpSlot* of);
+    /// Those of such packets that wait for a port, of that QP or of all, and those that have left.
+    [[nodiscard]] std::uint32_t num_local(const QpSlot* of) const;
     void begin_observation();
     void end_observation();
     void apply_offload();

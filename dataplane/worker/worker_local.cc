@@ -1,6 +1,4 @@
 // When packets between a worker's own QPs are frames, and when they need not be (docs/adr/0035).
-#include <algorithm>
-
 #include "dataplane/worker/worker_impl.h"
 
 namespace urnic::dataplane {
@@ -12,22 +10,32 @@ constexpr int kSettleRounds = 64;
 
 }  // namespace
 
-bool Worker::Impl::has_local() const {
-    return std::any_of(worker_devices.begin(), worker_devices.end(), [this](const auto& worker_device) {
-        return worker_device->outbox.offloads() &&
-               (worker_device->outbox.has_local() ||
-                worker_device->device_port.local_waiting(config.index) != 0);
-    });
+std::uint32_t Worker::Impl::num_local(const QpSlot* of) const {
+    std::uint32_t count = 0;
+    for (const auto& worker_device : worker_devices) {
+        if (worker_device->outbox.offloads()) {
+            count +=
+                worker_device->outbox.num_local(of) + worker_device->device_port.local_waiting(config.index);
+        }
+    }
+    return count;
 }
 
-// Handling them sends nothing, so there are fewer after each round.
-void Worker::Impl::settle_local() {
-    for (int round = 0; round < kSettleRounds && has_local(); ++round) {
+// Handling them sends nothing, so there are fewer after each round, until what is left waits behind frames
+// for another worker.
+void Worker::Impl::settle_local(const QpSlot* of) {
+    std::uint32_t before = ~0U;
+    for (int round = 0; round < kSettleRounds && num_local(of) != 0; ++round) {
         (void)flush_ports();
         (void)receive();
+        const std::uint32_t left = num_local(nullptr);
+        if (left >= before) {
+            break;
+        }
+        before = left;
     }
     for (const auto& worker_device : worker_devices) {
-        worker_device->outbox.drop_local();
+        worker_device->outbox.drop_local(of);
     }
 }
 
@@ -41,7 +49,7 @@ void Worker::Impl::apply_offload() {
 
 void Worker::Impl::begin_observation() {
     if (observers.fetch_add(1, std::memory_order_relaxed) == 0) {
-        settle_local();
+        settle_local(nullptr);
         apply_offload();
     }
 }

@@ -67,10 +67,10 @@ class WorkerOutbox final : private Outbox {
         last_local_ = nullptr;
     }
     [[nodiscard]] bool offloads() const { return offload_enabled_; }
-    /// Returns whether such packets wait for the port.
-    [[nodiscard]] bool has_local() const;
-    /// Drops them, as if the wire had lost them.
-    void drop_local();
+    /// How many buffers with such packets of that QP wait for the port; nullptr: of all QPs.
+    [[nodiscard]] std::uint32_t num_local(const QpSlot* of) const;
+    /// Drops these, as if the wire had lost them.
+    void drop_local(const QpSlot* of);
 
     /// Returns whether frames wait for their neighbours' MACs: send_resolved() is to be called again soon.
     [[nodiscard]] bool has_waiting() const { return unresolved_.size() != 0; }

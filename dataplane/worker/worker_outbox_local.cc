@@ -90,16 +90,25 @@ bool WorkerOutbox::transmit_local(const wire::Path& path, const wire::PacketHead
     return true;
 }
 
-bool WorkerOutbox::has_local() const {
-    return std::any_of(frames_.begin() + first_, frames_.begin() + built_,
-                       [](const rte_mbuf* frame) { return is_local(*frame); });
+namespace {
+
+bool is_local_of(const rte_mbuf& frame, const QpSlot* of) {
+    return is_local(frame) && (of == nullptr || local_frame(frame).sender == of);
 }
 
-void WorkerOutbox::drop_local() {
+}  // namespace
+
+std::uint32_t WorkerOutbox::num_local(const QpSlot* of) const {
+    return static_cast<std::uint32_t>(
+        std::count_if(frames_.begin() + first_, frames_.begin() + built_,
+                      [of](const rte_mbuf* frame) { return is_local_of(*frame, of); }));
+}
+
+void WorkerOutbox::drop_local(const QpSlot* of) {
     last_local_ = nullptr;
     std::uint32_t kept = first_;
     for (std::uint32_t i = first_; i < built_; ++i) {
-        if (is_local(*frames_[i])) {
+        if (is_local_of(*frames_[i], of)) {
             counters_.drop_tx_full.add(packets_in(*frames_[i]));
             free_frames({&frames_[i], 1});
         } else {

@@ -30,6 +30,8 @@ namespace urnic {
     X(drop_uc_message) X(drop_no_mbuf) X(drop_tx_full) X(drop_steering_full) X(drop_local_payload) X(drop_port_down) X(cq_overrun)    \
     X(rcvd_mads) X(drop_mad_full)                                                                      \
     X(sent_multicast_pkts) X(rcvd_multicast_pkts)                                                      \
+    /* of rcvd_pkts those that were no frames */                                                       \
+    X(rcvd_local_pkts)                                                                                 \
     /* of drop_port_down what was to be sent; and how long QPs had to wait for the end of a pause */    \
     X(xmit_discard_port_down) X(xmit_wait_ns)                                                          \
     /* the control thread's business: neighbours */                                                    \

@@ -28,6 +28,10 @@ class Offload(with_daemon.WithDaemon):
         """Of both RNICs."""
         return {device["port"]["offload"] for device in self.status()["devices"]}
 
+    def local_packets(self):
+        """Received by the two, and no frames."""
+        return sum(device["counters"]["rcvd_local_pkts"] for device in self.status()["devices"])
+
     def run_check(self, program, *words):
         result = harness.run([harness.URNIC, "run", "--socket", self.socket, "--", harness.BUILD / "tests/e2e" / program, *words], timeout=250)
         self.assert_ok(result, program)
@@ -40,6 +44,7 @@ class Frames(Offload):
         self.assertEqual(self.offloads(), {OFF})
         # But for those that make as many objects as there can be.
         self.run_check("verbs_check", "--gtest_filter=-DeviceLimits.*:MulticastNumbers.*:DatagramPeers.*")
+        self.assertEqual(self.local_packets(), 0)
 
     def test_connections(self):
         self.run_check("cm_check")
@@ -51,6 +56,8 @@ class Frames(Offload):
 class Observers(Offload):
     def test_nobody_looks(self):
         self.assertEqual(self.offloads(), {"on"})
+        self.transfer()
+        self.assertGreater(self.local_packets(), 200, "packets of 100 WRITEs of 8 KB")
 
     def test_a_fault_sees_frames(self):
         self.assert_ok(self.urnic("fault", "add", "drop", "--probability", "0.001", "--socket", self.socket))
@@ -64,7 +71,9 @@ class Observers(Offload):
         capture = harness.start([harness.URNIC, "capture", "-w", file, "--socket", self.socket])
         self.addCleanup(harness.end_group, capture)
         self.assertTrue(harness.wait_until(lambda: self.offloads() == {"off while somebody looks at frames"}))
+        before = self.local_packets()
         self.transfer()
+        self.assertEqual(self.local_packets(), before)
         capture.send_signal(signal.SIGINT)
         self.assert_ok(harness.finish(capture), "urnic capture")
         lines = self.run_ok([harness.URNIC, "decode", file]).out.splitlines()

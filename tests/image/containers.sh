@@ -54,11 +54,13 @@ copied_memory = "all"
 name = "urnic0"
 port = "fabric"
 fabric = "lab"
+offload = "off"
 ipv4 = "198.18.0.1/24"
 [[rnic]]
 name = "urnic1"
 port = "fabric"
 fabric = "lab"
+offload = "off"
 ipv4 = "198.18.0.2/24"
 TOML
 "$dir/sbin/urnicd" --config "$dir/urnicd.toml" >"$dir/log" 2>&1 &

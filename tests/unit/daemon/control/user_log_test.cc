@@ -80,10 +80,11 @@ TEST(LongRounds, AreLoggedWithWhoseTurnItWasAndCounted) {
     EXPECT_EQ(
         log_of({60'000'000, 60'000'000, {4713, 1001}, {4711, 1000}}),
         "urnicd: warning: a round of worker 0 took 60 ms, 60 ms of it in the turn of user 1001, process "
-        "4713, copying from the memory of user 1000, process 4711\n");
+        "4713, with payload in the memory of user 1000, process 4711\n");
     EXPECT_EQ(log_of({60'000'000, 0, {}}),
               "urnicd: warning: a round of worker 0 took 60 ms, in no program's turn\n");
-    EXPECT_EQ(control.user(1000).long_rounds().total(), 101U);
+    EXPECT_EQ(control.user(1000).long_rounds().total(), 102U) << "with the one that copied from its memory";
+    EXPECT_EQ(control.user(1001).long_rounds().total(), 2U);
 }
 
 }  // namespace

@@ -6,16 +6,17 @@
 namespace urnic::dataplane {
 namespace {
 
+/// A tick is a nanosecond.
 class CopyChargeTest : public testing::Test {
   protected:
-    static constexpr std::int64_t kMost = 1'000;
+    static constexpr std::uint32_t kBytes = 64 * 1024;
 
     std::uint64_t look() {
         ++looks_;
         return now_;
     }
-    void copy(ProgramShare& sender, std::uint64_t time) {
-        charge_.begin(sender, [this] { return look(); });
+    void copy(ProgramShare& sender, std::uint64_t time, std::uint32_t bytes = kBytes) {
+        charge_.begin(sender, bytes, 1, [this] { return look(); });
         now_ += time;
     }
     void end() {
@@ -24,19 +25,19 @@ class CopyChargeTest : public testing::Test {
 
     std::uint64_t now_ = 77;
     int looks_ = 0;
-    CopyCharge charge_{kMost};
+    CopyCharge charge_{1'000'000'000};
     ProgramShare first_;
     ProgramShare second_;
 };
 
 TEST_F(CopyChargeTest, EachPaysForWhatIsCopiedFromItsMemory) {
-    copy(first_, 10);
-    copy(first_, 20);
-    copy(second_, 5);
-    copy(first_, 3);
+    copy(first_, 4'000);
+    copy(first_, 5'000);
+    copy(second_, 3'000);
+    copy(first_, 2'000);
     end();
-    EXPECT_EQ(first_.copied, 33);
-    EXPECT_EQ(second_.copied, 5);
+    EXPECT_EQ(first_.copied, 11'000);
+    EXPECT_EQ(second_.copied, 3'000);
     EXPECT_EQ(looks_, 4) << "one for each change and one at the end";
 }
 
@@ -52,10 +53,23 @@ TEST_F(CopyChargeTest, WhatIsNoCopyIsNobodys) {
     EXPECT_EQ(first_.copied, 11);
 }
 
-TEST_F(CopyChargeTest, OneThatTookForEverIsChargedALittle) {
+// Whose memory the payload goes to may make that take as long as he likes.
+TEST_F(CopyChargeTest, ASlowReceiverIsNotTheSendersCost) {
+    constexpr std::int64_t kMost = kBytes / 5 + 100;
+    copy(first_, 50'000'000);
+    copy(second_, 4'000);
+    end();
+    EXPECT_NEAR(static_cast<double>(first_.copied), kMost, 10);
+    EXPECT_EQ(second_.copied, 4'000);
+    first_.copied = 0;
+    copy(first_, 50'000'000, 512);
+    end();
+    EXPECT_NEAR(static_cast<double>(first_.copied), 512.0 / 5 + 100, 2);
+    first_.copied = 0;
+    copy(first_, 1);
     copy(first_, 50'000'000);
     end();
-    EXPECT_EQ(first_.copied, kMost);
+    EXPECT_NEAR(static_cast<double>(first_.copied), 2 * kMost, 10) << "for all that was copied in that time";
 }
 
 }  // namespace

@@ -21,7 +21,6 @@
 namespace urnic::dataplane {
 namespace {
 
-using rig::PageMemory;
 using rig::Rig;
 using rig::SendRequest;
 using rig::TestCq;
@@ -250,6 +249,8 @@ TEST(LocalOffload, DecidesWhatFramesWouldHaveSaid) {
         EXPECT_EQ(wire.bytes(device, &Counters::sent_bytes), local.bytes(device, &Counters::sent_bytes));
         EXPECT_EQ(wire.bytes(device, &Counters::rcvd_pkts), local.bytes(device, &Counters::rcvd_pkts));
         EXPECT_EQ(wire.bytes(device, &Counters::rcvd_bytes), local.bytes(device, &Counters::rcvd_bytes));
+        EXPECT_EQ(wire.bytes(device, &Counters::rcvd_local_pkts), 0U);
+        EXPECT_EQ(local.bytes(device, &Counters::rcvd_local_pkts), local.bytes(device, &Counters::rcvd_pkts));
     }
 }
 
@@ -284,6 +285,32 @@ TEST_F(LocalOffloadTest, TheCopyIsChargedToTheSender) {
     keep_answers(false);
     expect(cq_a_, 1, WcStatus::kSuccess);
     EXPECT_EQ(copied(*sender), 0) << "it had a turn, and nobody else waited";
+
+    SendRequest read = write_of(kBytes, 2);
+    read.opcode = WrOpcode::kRead;
+    from.post_send(read);
+    expect(cq_a_, 2, WcStatus::kSuccess);
+    EXPECT_GT(copied(*client_), 0) << "of a READ the responder is the sender";
+    EXPECT_EQ(copied(*sender), 0);
+}
+
+// A full port keeps packets of several QPs, and one of these goes.
+TEST_F(LocalOffloadTest, AQpThatEndsTakesNoPacketsOfOthersAlong) {
+    auto doomed = std::make_unique<TestQp>(rig_, *client_, 0, 33, 5, cq_a_);
+    TestQp to(rig_, *client_, 1, 34, 71, cq_b_);
+    ASSERT_EQ(doomed->connect(to), 0);
+    ASSERT_EQ(to.connect(*doomed), 0);
+    rig_.call(0, [&] {
+        recorders_[0]->is_full = true;
+        send_alone(*doomed, write_of(kBytes, 2));
+        send_alone(a_, write_of(kBytes, 1));
+    });
+    doomed.reset();
+    EXPECT_EQ(rig_.count(0, &Counters::drop_tx_full), kBytes / kPathMtu);
+    rig_.call(0, [&] { recorders_[0]->is_full = false; });
+    expect(cq_a_, 1, WcStatus::kSuccess);
+    EXPECT_TRUE(has_arrived(kBytes));
+    EXPECT_EQ(rig_.count(0, &Counters::retrans_pkts), 0U) << "nothing of it was lost";
 }
 
 TEST_F(LocalOffloadTest, ADeregisteredPayloadIsNotRead) {

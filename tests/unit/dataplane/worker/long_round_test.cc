@@ -21,52 +21,90 @@ using rig::TestQp;
 class LateMemory final : public AddressSpace {
   public:
     bool read(std::uint64_t /*va*/, std::byte* to, std::size_t length_bytes) override {
-        const auto come =
-            std::chrono::steady_clock::now() + std::chrono::nanoseconds(2 * RoundWatch::kLongNs);
-        std::this_thread::sleep_until(come);
+        wait();
         std::memset(to, 0, length_bytes);
         return true;
     }
     bool write(std::uint64_t /*va*/, const std::byte* /*from*/, std::size_t /*length_bytes*/) override {
+        wait();
         return true;
+    }
+    [[nodiscard]] std::uint32_t register_with(KeyTable& keys) {
+        MemoryRegion region;
+        region.iova = region.va = kAddress;
+        region.length_bytes = kBytes;
+        region.space = this;
+        region.pd = Rig::kPd;
+        region.access = kAccessLocalWrite | kAccessRemoteWrite;
+        return keys.add(region, 99);
+    }
+    static constexpr std::uint64_t kAddress = 4096;
+    static constexpr std::uint32_t kBytes = 4096;
+
+  private:
+    static void wait() {
+        const auto come =
+            std::chrono::steady_clock::now() + std::chrono::nanoseconds(2 * RoundWatch::kLongNs);
+        std::this_thread::sleep_until(come);
     }
 };
 
-TEST(LongRounds, AreOfTheProgramWhoseMemoryMadeTheWorkerWait) {
-    Rig rig({});
-    const std::unique_ptr<TestClient> victim = rig.make_client();
-    const std::unique_ptr<TestClient> slow = rig.make_client();
-    victim->on_worker(0).share().id = {100, 1000};
-    slow->on_worker(0).share().id = {200, 2000};
-    TestCq cq(rig.num_workers(), 256);
-    TestQp a(rig, *slow, 0, 17, 3, cq);
-    TestQp b(rig, *victim, 1, 18, 70, cq);
-    ASSERT_EQ(a.connect(b), 0);
-    ASSERT_EQ(b.connect(a), 0);
-    const rig::PageMemory memory(4096);
-    LateMemory late;
-    MemoryRegion region;
-    region.iova = region.va = 4096;
-    region.length_bytes = 4096;
-    region.space = &late;
-    region.pd = Rig::kPd;
-    region.access = kAccessLocalWrite;
+/// Two programs with a QP each, of which one writes into the other one's memory.
+class LongRounds : public testing::Test {
+  protected:
+    LongRounds() {
+        from_->on_worker(0).share().id = {200, 2000};
+        to_->on_worker(0).share().id = {100, 1000};
+        EXPECT_EQ(a_.connect(b_), 0);
+        EXPECT_EQ(b_.connect(a_), 0);
+    }
+    /// A machine that is busy can make other rounds long, too.
+    [[nodiscard]] LongRound round_of(pid_t pid) {
+        LongRound round;
+        EXPECT_TRUE(rig::wait_for([&] {
+            return rig_.worker(0).take_long_round(round) && round.program.pid == pid &&
+                   round.longest_turn_ns >= RoundWatch::kLongNs;
+        }));
+        EXPECT_GE(round.took_ns, round.longest_turn_ns);
+        EXPECT_GE(rig_.worker(0).long_rounds(), 1U);
+        return round;
+    }
+
+    Rig rig_{{.offload = true}};
+    std::unique_ptr<TestClient> from_ = rig_.make_client();
+    std::unique_ptr<TestClient> to_ = rig_.make_client();
+    TestCq cq_{rig_.num_workers(), 256};
+    TestQp a_{rig_, *from_, 0, 17, 3, cq_};
+    TestQp b_{rig_, *to_, 1, 18, 70, cq_};
+    rig::PageMemory memory_{LateMemory::kBytes};
+    LateMemory late_;
+};
+
+TEST_F(LongRounds, AreOfTheProgramWhoseMemoryMadeTheWorkerWait) {
     SendRequest write;
     write.opcode = WrOpcode::kWrite;
-    write.sges = {{4096, 8, rig.device(0).keys.add(region, 99)}};
-    write.remote_addr = reinterpret_cast<std::uint64_t>(memory.data());
-    write.rkey = rig.register_memory(1, memory);
-    a.post_send(write);
-    ASSERT_TRUE(cq.wait());
-    // A machine that is busy can make other rounds long, too.
-    LongRound round;
-    EXPECT_TRUE(rig::wait_for([&] {
-        return rig.worker(0).take_long_round(round) && round.program.pid == 200 &&
-               round.longest_turn_ns >= RoundWatch::kLongNs;
-    }));
+    write.sges = {{LateMemory::kAddress, 8, late_.register_with(rig_.device(0).keys)}};
+    write.remote_addr = reinterpret_cast<std::uint64_t>(memory_.data());
+    write.rkey = rig_.register_memory(1, memory_);
+    a_.post_send(write);
+    ASSERT_TRUE(cq_.wait());
+    const LongRound round = round_of(200);
     EXPECT_EQ(round.program.uid, 2000U);
-    EXPECT_GE(round.took_ns, round.longest_turn_ns);
-    EXPECT_GE(rig.worker(0).long_rounds(), 1U);
+    EXPECT_EQ(round.sender.pid, 0);
+}
+
+// The receiver copies from the sender's memory into its own: either may come late.
+TEST_F(LongRounds, OfACopyNameBoth) {
+    SendRequest write;
+    write.opcode = WrOpcode::kWrite;
+    write.sges = {rig::sge(memory_, 0, LateMemory::kBytes, rig_.register_memory(0, memory_))};
+    write.remote_addr = LateMemory::kAddress;
+    write.rkey = late_.register_with(rig_.device(1).keys);
+    a_.post_send(write);
+    ASSERT_TRUE(cq_.wait());
+    const LongRound round = round_of(100);
+    EXPECT_EQ(round.sender.pid, 200);
+    EXPECT_EQ(round.sender.uid, 2000U);
 }
 
 }  // namespace

@@ -137,6 +137,22 @@ TEST_F(RunQueueTest, WhatWasCopiedWhileNobodyWaitedIsForgiven) {
     EXPECT_NEAR(static_cast<double>(lone.time), 50'000, 500);
 }
 
+TEST_F(RunQueueTest, TheDebtOfAProgramThatGoesIsItsUsers) {
+    UserShare user;
+    UserShare other_user;
+    Program other(other_user, 1, 10);
+    push_all(other);
+    {
+        Program gone(user, 1, 10);
+        gone.share.copied = 10'000;
+        queue_.remove(gone.share);
+    }
+    Program next(user, 1, 10);
+    push_all(next);
+    run_for(100'000);
+    EXPECT_NEAR(static_cast<double>(other.time - next.time), 10'000, 500);
+}
+
 TEST_F(RunQueueTest, ALongRunIsPaidForWithLaterTurns) {
     UserShare slow_user;
     UserShare user;
