@@ -1,7 +1,8 @@
-"""A subnet of InfiniBand: opensm on four leaves and two spines with eight RNICs, infiniband-diags, libibverbs' pingpongs,
+"""A subnet of InfiniBand: opensm on a fat tree of 16 leaves and four spines with 64 RNICs, infiniband-diags, libibverbs' pingpongs,
 perftest, librdmacm and IP over InfiniBand over its routes and groups; then saquery on a subnet without a subnet manager.
 
-Ends with a table of all tools and their results. The short form leaves out most of perftest and of the routing engines."""
+Ends with a table of all tools and their results. The short form has four leaves, two spines and eight RNICs, and leaves out most of
+perftest and of the routing engines."""
 
 import contextlib
 import functools
@@ -13,16 +14,31 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
+import typing
 
 import verdict
 import harness
 import ipoib_test
 import pair
 
-RNICS, LEAVES, SPINES = 8, 4, 2
-SWITCHES = LEAVES + SPINES
-# Links, each of which has two ends: RNICs' and those between switches.
-LINKS = RNICS + LEAVES * SPINES
+
+class Shape(typing.NamedTuple):
+    rnics: int
+    leaves: int
+    spines: int
+
+    @property
+    def switches(self):
+        return self.leaves + self.spines
+
+    @property
+    def links(self):
+        """RNICs' and those between switches; each has two ends."""
+        return self.rnics + self.leaves * self.spines
+
+
+WHOLE, SHORT = Shape(rnics=64, leaves=16, spines=4), Shape(rnics=8, leaves=4, spines=2)
 CONFIG = """[daemon]
 run_dir = "{run_dir}"
 workers = 1
@@ -39,8 +55,15 @@ port = "fabric"
 fabric = "tree"
 link_layer = "infiniband"
 subnet_manager = "external"
-ipv4 = "198.18.1.{address}/24"
+ipv4 = "{ip}/24"
 """
+
+
+def ip(number):
+    """What librdmacm knows an RNIC by."""
+    return f"198.18.1.{number + 1}"
+
+
 SBIN = ("/usr/sbin", "/sbin")
 ENGINES = ("ftree", "updn", "minhop")
 PINGPONGS = ("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong")
@@ -69,13 +92,13 @@ def patience(name):
 class Tree:
     """urnicd and opensm, each in the same folder."""
 
-    def __init__(self, folder):
-        self.folder = folder
+    def __init__(self, folder, shape):
+        self.folder, self.shape = folder, shape
         self.run_dir = folder / "run"
         self.run_dir.mkdir(mode=0o700)
         config = folder / "urnicd.toml"
-        config.write_text(CONFIG.format(run_dir=self.run_dir, leaves=LEAVES, spines=SPINES) +
-                          "".join(RNIC.format(number=number, address=number + 1) for number in range(RNICS)), encoding="utf-8")
+        config.write_text(CONFIG.format(run_dir=self.run_dir, leaves=shape.leaves, spines=shape.spines) +
+                          "".join(RNIC.format(number=number, ip=ip(number)) for number in range(shape.rnics)), encoding="utf-8")
         self.daemon = harness.start([harness.BUILD / "urnicd", "--config", config])
         self.managers = {}
         ask = [harness.URNIC, "status", "--json", "--socket", self.run_dir]
@@ -122,8 +145,8 @@ class Tree:
     def bring_up(self, number=0, engine="minhop"):
         process, log = self.start_manager(number, engine=engine)
         self.wait_for(process, log, "SUBNET UP")
-        states = [self.port(each, "state") for each in range(RNICS)]
-        if states != ["4: ACTIVE"] * RNICS:
+        states = [self.port(each, "state") for each in range(self.shape.rnics)]
+        if states != ["4: ACTIVE"] * self.shape.rnics:
             raise verdict.Refused(f"SUBNET UP, but {states}")
 
     def end_manager(self, number):
@@ -140,7 +163,8 @@ class Tree:
         if result.returncode != 0:
             raise verdict.Refused(f"urnicd ended badly: {result}")
 
-    def pair(self, *words, server="urnic1", client=f"urnic{RNICS - 1}"):
+    def pair(self, *words):
+        server, client = "urnic1", f"urnic{self.shape.rnics - 1}"
         _, result = pair.run_pair(lambda port: self.here(*words, "-p", port, "-d", server),
                                   lambda port: self.here(*words, "-p", port, "-d", client, "127.0.0.1"))
         return result
@@ -182,25 +206,26 @@ def switch_lid(tree):
 
 def diagnostics(tree):
     """{tool: check}: what each prints is compared with what there is."""
-    far = RNICS - 1
+    rnics, switches, links = tree.shape.rnics, tree.shape.switches, tree.shape.links
+    far = rnics - 1
     return {
         "ibstat": lambda: match(rf"State: Active[\s\S]*Base lid: {tree.lid(1)}\n", tree.ask("ibstat", "urnic1")),
         "ibstatus": lambda: match(rf"base lid:\s+{tree.lid(1):#x}", tree.ask("ibstatus", "urnic1")),
         "ibaddr": lambda: match(rf"LID start {tree.lid(0):#x} ", tree.ask("ibaddr", "-C", "urnic0")),
-        "ibnetdiscover": lambda: (count(SWITCHES, r"(?m)^Switch\s", tree.ask("ibnetdiscover", "-C", "urnic0")),
-                                  count(RNICS, r"(?m)^Ca\s", tree.ask("ibnetdiscover", "-C", "urnic0"))),
-        "ibhosts": lambda: count(RNICS, r"(?m)^Ca\s", tree.ask("ibhosts", "-C", "urnic0")),
-        "ibswitches": lambda: count(SWITCHES, r"(?m)^Switch\s", tree.ask("ibswitches", "-C", "urnic0")),
-        "iblinkinfo": lambda: count(2 * LINKS, r"Active/\s+LinkUp", tree.ask("iblinkinfo", "-C", "urnic0")),
-        "ibroute": lambda: count(RNICS, r"(?i)0x[0-9a-f]{4} \d+ : \(Channel Adapter", tree.ask("ibroute", "-C", "urnic0", switch_lid(tree))),
-        "dump_fts": lambda: count(SWITCHES, r"Unicast lids", tree.ask("dump_fts", "-C", "urnic0")),
+        "ibnetdiscover": lambda: (count(switches, r"(?m)^Switch\s", tree.ask("ibnetdiscover", "-C", "urnic0")),
+                                  count(rnics, r"(?m)^Ca\s", tree.ask("ibnetdiscover", "-C", "urnic0"))),
+        "ibhosts": lambda: count(rnics, r"(?m)^Ca\s", tree.ask("ibhosts", "-C", "urnic0")),
+        "ibswitches": lambda: count(switches, r"(?m)^Switch\s", tree.ask("ibswitches", "-C", "urnic0")),
+        "iblinkinfo": lambda: count(2 * links, r"Active/\s+LinkUp", tree.ask("iblinkinfo", "-C", "urnic0")),
+        "ibroute": lambda: count(rnics, r"(?i)0x[0-9a-f]{4} \d+ : \(Channel Adapter", tree.ask("ibroute", "-C", "urnic0", switch_lid(tree))),
+        "dump_fts": lambda: count(switches, r"Unicast lids", tree.ask("dump_fts", "-C", "urnic0")),
         "ibtracert": lambda: count(3, r"-> switch port", tree.ask("ibtracert", "-C", "urnic0", tree.lid(0), tree.lid(far))),
         "sminfo": lambda: match(r"SMINFO_MASTER", tree.ask("sminfo", "-C", "urnic1")),
         "smpquery": lambda: (match(r"NodeType:\.+Switch", tree.ask("smpquery", "-C", "urnic0", "-D", "nodeinfo", "0,1")),
                              match(r"LinkState:\.+Active", tree.ask("smpquery", "-C", "urnic0", "portinfo", tree.lid(far))),
                              match(r"LinearFdbCap:\.+49152", tree.ask("smpquery", "-C", "urnic0", "switchinfo", switch_lid(tree)))),
         "ibportstate": lambda: match(r"LinkState:\.+Active", tree.ask("ibportstate", "-C", "urnic0", tree.lid(far), 1, "query")),
-        "saquery": lambda: (count(RNICS + SWITCHES, "NodeRecord dump", tree.ask("saquery", "-C", "urnic2", "-N")),
+        "saquery": lambda: (count(rnics + switches, "NodeRecord dump", tree.ask("saquery", "-C", "urnic2", "-N")),
                             match(f"dlid\\.+{tree.lid(1)}\n", tree.ask("saquery", "-C", "urnic2", "--src-to-dst", f"{tree.lid(2)}:{tree.lid(1)}"))),
         "perfquery": lambda: match(r"PortXmitPkts:\.+\d+", tree.ask("perfquery", "-C", "urnic0", "-x", switch_lid(tree), 1)),
         "ibqueryerrors": lambda: tree.ask("ibqueryerrors", "-C", "urnic0"),
@@ -243,7 +268,7 @@ def ipoib(tree, *options):
         tree.bring_up()
     with contextlib.ExitStack() as stack:
         links = []
-        for number in (1, RNICS - 1):
+        for number in (1, tree.shape.rnics - 1):
             links.append(IpoibLink(tree, number, *options))
             stack.callback(links[-1].end)
         near, far = links
@@ -280,7 +305,7 @@ def rdma_cm(tree, name):
     """By IP addresses, over paths that opensm gives."""
     if not tree.managers:
         tree.bring_up()
-    server, client, ends = (words.format(server="198.18.1.2") if isinstance(words, str) else words for words in CM_PROGRAMS[name])
+    server, client, ends = (words.format(server=ip(1)) if isinstance(words, str) else words for words in CM_PROGRAMS[name])
     serving = harness.start(tree.here(*server.split()))
     try:
         if not harness.wait_until(lambda: has_listener(tree) or serving.poll() is not None, pause=0.05):
@@ -300,12 +325,12 @@ def mckey(tree):
     """A group that opensm makes."""
     if not tree.managers:
         tree.bring_up()
-    receiver = harness.start(tree.here("mckey", "-m", "239.1.2.3", "-b", "198.18.1.2", "-C", "4"))
+    receiver = harness.start(tree.here("mckey", "-m", "239.1.2.3", "-b", ip(1), "-C", "4"))
     try:
         status = [harness.URNIC, "status", "--json", "--socket", tree.run_dir]
         if not harness.wait_until(lambda: any(each["mcast_groups"] for each in json.loads(harness.run(status).out)["devices"]), pause=0.05):
             raise verdict.Refused("the receiver does not join")
-        sender = harness.run(tree.here("mckey", "-m", "239.1.2.3", "-b", f"198.18.1.{RNICS}", "-s", "-C", "4"))
+        sender = harness.run(tree.here("mckey", "-m", "239.1.2.3", "-b", ip(tree.shape.rnics - 1), "-s", "-C", "4"))
         received = harness.finish(receiver, 30)
     finally:
         harness.end_group(receiver)
@@ -328,10 +353,12 @@ class Checks:
 
 def on_a_tree(suite, is_short):
     with tempfile.TemporaryDirectory(prefix="urnic-ib-") as folder:
-        tree = Tree(pathlib.Path(folder))
+        tree = Tree(pathlib.Path(folder), SHORT if is_short else WHOLE)
         with contextlib.ExitStack() as stack:
             stack.callback(tree.end)
+            began = time.monotonic()
             suite.run("opensm: first sweep", tree.bring_up)
+            print(f"{tree.shape.rnics} RNICs and {tree.shape.switches} switches: up after {time.monotonic() - began:.1f} s", flush=True)
             for name, check in diagnostics(tree).items():
                 suite.run(f"{name}: opensm's subnet", check)
             for name in PINGPONGS:
