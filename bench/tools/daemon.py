@@ -1,4 +1,4 @@
-"""A daemon of its own with two RNICs, urnic0 and urnic1, on an in-process wire."""
+"""A daemon of its own with two RNICs, urnic0 and urnic1, on an in-process wire or an emulated network."""
 
 import pathlib
 import signal
@@ -23,18 +23,22 @@ fabric = "bench"
 ipv4 = "198.18.0.{address}/24"
 recovery = "{recovery}"
 offload = "{offload}"
+link_layer = "{link_layer}"
 """
 
 
 class Daemon:
-    """`workers`: how many, or the CPUs of each. `settings`: further lines of [daemon]. `offload`: "off" for frames, or "auto"."""
+    """`workers`: how many, or the CPUs of each. `settings`: further lines of [daemon]. `offload`: "off" for frames, or "auto".
+    `networks`: [[network]] tables."""
 
-    def __init__(self, build, directory, name, workers, recovery="selective", socket_mode="0600", settings="", offload="off"):
+    def __init__(self, build, directory, name, workers, recovery="selective", socket_mode="0600", settings="", offload="off",
+                 link_layer="ethernet", networks=""):
         self.urnic, self.build = str(build / "urnic"), build
         self.run_dir = pathlib.Path(directory, name)
         config = pathlib.Path(directory, name + ".toml")
         config.write_text(CONFIG.format(run_dir=self.run_dir, workers=workers, socket_mode=socket_mode) + settings +
-                          "".join(RNIC.format(number=i, address=i + 1, recovery=recovery, offload=offload) for i in range(2)),
+                          "".join(RNIC.format(number=i, address=i + 1, recovery=recovery, offload=offload, link_layer=link_layer)
+                                  for i in range(2)) + networks,
                           encoding="utf-8")
         self.log = open(pathlib.Path(directory, name + ".log"), "w+", encoding="utf-8")
         self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", build / "urnicd", "--config", config], stderr=self.log)

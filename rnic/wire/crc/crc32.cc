@@ -3,6 +3,7 @@
 
 #include "rnic/wire/crc/copy_payload.h"
 #include "rnic/wire/crc/crc32_variants.h"
+#include "rnic/wire/vcrc.h"
 
 namespace urnic::wire {
 
@@ -47,6 +48,10 @@ std::uint32_t crc32_headed_copy(const MaskedHead& head, std::byte* to, const std
 
 void copy_payload(std::byte* to, const std::byte* from, std::size_t length_bytes) {
     active->copy_payload(to, from, length_bytes);
+}
+
+std::uint16_t variant_crc(std::span<const std::byte> covered) {
+    return static_cast<std::uint16_t>(~active->vcrc(0xffff, covered));
 }
 
 const char* crc32_variant() { return active->name; }

@@ -1,6 +1,7 @@
 // CRC-32 with VPCLMULQDQ on 256-bit registers: 128 bytes a step in four ymm registers.
 #include "rnic/wire/crc/crc32_clmul.h"
 #include "rnic/wire/crc/crc32_variants.h"
+#include "rnic/wire/crc/vcrc_variants.h"
 
 #define URNIC_AVX2 __attribute__((target("avx2,pclmul,vpclmulqdq")))
 #define URNIC_AVX2_INLINE __attribute__((target("avx2,pclmul,vpclmulqdq"), always_inline)) inline
@@ -162,7 +163,7 @@ bool supported() {
 
 }  // namespace
 
-const Crc32Variant kCrc32Avx2 = {"vpclmulqdq-avx2", supported,     update,          run<true>,
-                                 copy_payload,      headed_update, run_headed<true>};
+const Crc32Variant kCrc32Avx2 = {"vpclmulqdq-avx2", supported,     update,           run<true>,
+                                 copy_payload,      headed_update, run_headed<true>, vcrc_pclmul};
 
 }  // namespace urnic::wire

@@ -2,6 +2,7 @@
 // 256-bit variant, which every CPU that has this one has too.
 #include "rnic/wire/crc/crc32_clmul.h"
 #include "rnic/wire/crc/crc32_variants.h"
+#include "rnic/wire/crc/vcrc_clmul.h"
 
 #define URNIC_AVX512 __attribute__((target("avx512f,avx512vl,avx512bw,pclmul,vpclmulqdq")))
 #define URNIC_AVX512_INLINE \
@@ -34,16 +35,13 @@ URNIC_AVX512_INLINE __m512i fold_zmm(__m512i accumulator, __m512i by, __m512i da
     return _mm512_ternarylogic_epi64(low, high, data, 0x96);  // exclusive or of all three
 }
 
-/// Four neighbouring 128-bit quarters as one.
-URNIC_AVX512_INLINE __m128i join(__m512i value) {
+/// Four neighbouring 128-bit quarters as one, by factors for so many bits.
+URNIC_AVX512_INLINE __m128i join(__m512i value, FoldFactors by_384, FoldFactors by_256, FoldFactors by_128) {
     constexpr __mmask8 kAll = 0xff;  // the forms without a mask look uninitialised to GCC 12
     __m128i last = _mm512_maskz_extracti32x4_epi32(kAll, value, 3);
-    last =
-        clmul::fold(_mm512_maskz_extracti32x4_epi32(kAll, value, 0), clmul::factors(clmul::kFold384), last);
-    last =
-        clmul::fold(_mm512_maskz_extracti32x4_epi32(kAll, value, 1), clmul::factors(clmul::kFold256), last);
-    return clmul::fold(_mm512_maskz_extracti32x4_epi32(kAll, value, 2), clmul::factors(clmul::kFold128),
-                       last);
+    last = clmul::fold(_mm512_maskz_extracti32x4_epi32(kAll, value, 0), clmul::factors(by_384), last);
+    last = clmul::fold(_mm512_maskz_extracti32x4_epi32(kAll, value, 1), clmul::factors(by_256), last);
+    return clmul::fold(_mm512_maskz_extracti32x4_epi32(kAll, value, 2), clmul::factors(by_128), last);
 }
 
 inline constexpr FoldFactors kFold1024 = fold_factors(1024);
@@ -76,7 +74,8 @@ URNIC_AVX512_INLINE std::uint32_t run_from(__m128i start, std::byte* to, const s
     for (; at + 64 <= length_bytes; at += 64) {
         d = fold_zmm(d, by_512, take64<kCopy>(to + at, from + at));
     }
-    return clmul::finish<kCopy>(join(d), to + at, from + at, length_bytes - at);
+    const __m128i last = join(d, clmul::kFold384, clmul::kFold256, clmul::kFold128);
+    return clmul::finish<kCopy>(last, to + at, from + at, length_bytes - at);
 }
 
 template <bool kCopy>
@@ -113,6 +112,36 @@ void copy_payload(std::byte* to, const std::byte* from, std::size_t length_bytes
     kCrc32Avx2.copy_payload(to, from, length_bytes);
 }
 
+inline constexpr FoldFactors kVcrcFold1024 = clmul::vcrc_factors(1024);
+inline constexpr FoldFactors kVcrcFold1536 = clmul::vcrc_factors(1536);
+inline constexpr FoldFactors kVcrcFold2048 = clmul::vcrc_factors(2048);
+
+/// kLeastBytes or more.
+URNIC_AVX512 std::uint16_t run_vcrc(std::uint16_t crc, const std::byte* from, std::size_t length_bytes) {
+    __m512i a =
+        _mm512_xor_si512(take64<false>(nullptr, from), _mm512_zextsi128_si512(_mm_cvtsi32_si128(crc)));
+    __m512i b = take64<false>(nullptr, from + 64);
+    __m512i c = take64<false>(nullptr, from + 128);
+    __m512i d = take64<false>(nullptr, from + 192);
+    const __m512i by_2048 = factors_zmm(kVcrcFold2048);
+    std::size_t at = kLeastBytes;
+    for (; at + 256 <= length_bytes; at += 256) {
+        a = fold_zmm(a, by_2048, take64<false>(nullptr, from + at));
+        b = fold_zmm(b, by_2048, take64<false>(nullptr, from + at + 64));
+        c = fold_zmm(c, by_2048, take64<false>(nullptr, from + at + 128));
+        d = fold_zmm(d, by_2048, take64<false>(nullptr, from + at + 192));
+    }
+    d = fold_zmm(a, factors_zmm(kVcrcFold1536), d);
+    d = fold_zmm(b, factors_zmm(kVcrcFold1024), d);
+    d = fold_zmm(c, factors_zmm(clmul::kVcrcFold512), d);
+    const __m128i last = join(d, clmul::kVcrcFold384, clmul::kVcrcFold256, clmul::kVcrcFold128);
+    return clmul::vcrc_finish(last, from + at, length_bytes - at);
+}
+
+std::uint16_t vcrc(std::uint16_t crc, std::span<const std::byte> data) {
+    return data.size() < kLeastBytes ? vcrc_pclmul(crc, data) : run_vcrc(crc, data.data(), data.size());
+}
+
 bool supported() {
     return kCrc32Avx2.supported() && __builtin_cpu_supports("avx512f") != 0 &&
            __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx512bw") != 0;
@@ -120,7 +149,7 @@ bool supported() {
 
 }  // namespace
 
-const Crc32Variant kCrc32Avx512 = {"vpclmulqdq-avx512", supported,     update,          run<true>,
-                                   copy_payload,        headed_update, run_headed<true>};
+const Crc32Variant kCrc32Avx512 = {"vpclmulqdq-avx512", supported,     update,           run<true>,
+                                   copy_payload,        headed_update, run_headed<true>, vcrc};
 
 }  // namespace urnic::wire

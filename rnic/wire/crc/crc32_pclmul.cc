@@ -1,6 +1,7 @@
 // CRC-32 with PCLMULQDQ: 64 bytes a step in four xmm registers.
 #include "rnic/wire/crc/crc32_clmul.h"
 #include "rnic/wire/crc/crc32_variants.h"
+#include "rnic/wire/crc/vcrc_variants.h"
 
 #define URNIC_PCLMUL __attribute__((target("sse4.1,pclmul")))
 
@@ -73,7 +74,7 @@ bool supported() { return __builtin_cpu_supports("pclmul") != 0 && __builtin_cpu
 
 }  // namespace
 
-const Crc32Variant kCrc32Pclmul = {"pclmulqdq",  supported,     update,          run<true>,
-                                   copy_payload, headed_update, run_headed<true>};
+const Crc32Variant kCrc32Pclmul = {"pclmulqdq",  supported,     update,           run<true>,
+                                   copy_payload, headed_update, run_headed<true>, vcrc_pclmul};
 
 }  // namespace urnic::wire

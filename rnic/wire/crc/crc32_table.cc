@@ -3,6 +3,7 @@
 #include "rnic/wire/crc/copy_bytes.h"
 #include "rnic/wire/crc/crc32_poly.h"
 #include "rnic/wire/crc/crc32_variants.h"
+#include "rnic/wire/crc/vcrc_variants.h"
 
 namespace urnic::wire {
 
@@ -78,6 +79,7 @@ bool supported() { return true; }
 
 }  // namespace
 
-const Crc32Variant kCrc32Table = {"table", supported, update, copy, copy_payload, headed_update, headed_copy};
+const Crc32Variant kCrc32Table = {"table",      supported,     update,      copy,
+                                  copy_payload, headed_update, headed_copy, vcrc_table};
 
 }  // namespace urnic::wire

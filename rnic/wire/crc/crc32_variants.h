@@ -21,6 +21,8 @@ struct Crc32Variant {
     std::uint32_t (*headed_update)(const MaskedHead& head, const std::byte* data, std::size_t length_bytes);
     std::uint32_t (*headed_copy)(const MaskedHead& head, std::byte* to, const std::byte* from,
                                  std::size_t length_bytes);
+    // The variant CRC of native InfiniBand: the register over more data.
+    std::uint16_t (*vcrc)(std::uint16_t crc, std::span<const std::byte> data);
 };
 
 extern const Crc32Variant kCrc32Avx512;

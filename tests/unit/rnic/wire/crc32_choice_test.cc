@@ -38,7 +38,7 @@ std::uint32_t copy_must_not_run(std::uint32_t crc, std::byte* /*to*/, const std:
 using Copy = decltype(Crc32Variant::copy);
 Crc32Variant variant(const char* name, Copy copy, bool supported = true) {
     bool (*const answer)() = supported ? +[] { return true; } : +[] { return false; };
-    return {name, answer, nullptr, copy, nullptr, nullptr, nullptr};
+    return {name, answer, nullptr, copy, nullptr, nullptr, nullptr, nullptr};
 }
 
 std::string fastest_of(const std::vector<Crc32Variant>& variants) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,34 @@ TEST_P(Crc32VariantTest, UpdateEqualsReferenceForEveryLengthAndAlignment) {
             ASSERT_EQ(GetParam()->update(start, room.data() + offset, length), expected[length])
                 << "length " << length << " offset " << offset << ' ' << random;
         }
+    }
+}
+
+/// Registers of polynomial 0x100B, bit by bit, after 0, 1, 2 ... bytes.
+std::vector<std::uint16_t> reference_vcrc_registers(std::uint16_t crc, const std::vector<std::byte>& data) {
+    constexpr std::uint32_t kReflected = 0xd008;
+    std::vector<std::uint16_t> registers = {crc};
+    for (const std::byte byte : data) {
+        std::uint32_t value = registers.back() ^ std::to_integer<std::uint32_t>(byte);
+        for (int bit = 0; bit < 8; ++bit) {
+            value = (value & 1U) != 0 ? value >> 1U ^ kReflected : value >> 1U;
+        }
+        registers.push_back(static_cast<std::uint16_t>(value));
+    }
+    return registers;
+}
+
+TEST_P(Crc32VariantTest, VcrcEqualsReferenceForEveryLengthAndAlignment) {
+    test::Random random;
+    const std::vector<std::byte> data = random.bytes(kMaxLength);
+    const auto start = static_cast<std::uint16_t>(random.next());
+    const std::vector<std::uint16_t> expected = reference_vcrc_registers(start, data);
+    std::vector<std::byte> room(kMaxLength + kMaxOffset);
+    for (std::size_t length = 0; length <= kMaxLength; ++length) {
+        const std::size_t offset = length * 7 % kMaxOffset;
+        std::memcpy(room.data() + offset, data.data(), length);
+        ASSERT_EQ(GetParam()->vcrc(start, std::span(room).subspan(offset, length)), expected[length])
+            << "length " << length << " offset " << offset << ' ' << random;
     }
 }
 
