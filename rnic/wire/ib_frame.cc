@@ -4,8 +4,8 @@
 
 #include "rnic/wire/blank_header.h"
 #include "rnic/wire/crc/crc32.h"
+#include "rnic/wire/crc/vcrc.h"
 #include "rnic/wire/transport_headers.h"
-#include "rnic/wire/vcrc.h"
 
 namespace urnic::wire {
 

@@ -5,11 +5,11 @@
 
 #include "base/bytes.h"
 #include "rnic/wire/checksum.h"
+#include "rnic/wire/crc/vcrc.h"
 #include "rnic/wire/dissect/ib/crc.h"
 #include "rnic/wire/dissect/ib/transport.h"
 #include "rnic/wire/dissect/packet.h"
 #include "rnic/wire/opcodes.h"
-#include "rnic/wire/vcrc.h"
 
 namespace urnic::wire {
 

@@ -3,7 +3,7 @@
 
 #include "rnic/wire/crc/copy_payload.h"
 #include "rnic/wire/crc/crc32_variants.h"
-#include "rnic/wire/vcrc.h"
+#include "rnic/wire/crc/vcrc.h"
 
 namespace urnic::wire {
 

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "rnic/wire/crc/vcrc.h"
 #include "rnic/wire/dissect/ib/crc.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/layout.h"
 #include "rnic/wire/opcodes.h"
-#include "rnic/wire/vcrc.h"
 #include "tests/support/hex.h"
 #include "tests/support/random_bytes.h"
 

@@ -5,12 +5,12 @@
 #include <cstring>
 
 #include "conform/case/reference_icrc.h"
+#include "rnic/wire/crc/vcrc.h"
 #include "rnic/wire/dissect/dump.h"
 #include "rnic/wire/dissect/ib/crc.h"
 #include "rnic/wire/dissect/ib/transport.h"
 #include "rnic/wire/frame.h"
 #include "rnic/wire/opcodes.h"
-#include "rnic/wire/vcrc.h"
 #include "tests/support/hex.h"
 #include "tests/support/packet_build.h"
 #include "tests/support/packet_samples.h"
