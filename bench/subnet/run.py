@@ -40,7 +40,8 @@ def block(daemon, link_layer, words, seconds):
     port = machine.free_port()
     length = ["-n", "2000"] if words[0].endswith("_lat") else ["-D", str(seconds), "--report_gbits"]
     command = [*words, "-F", "-p", str(port), *length, *(["-x", "1"] if link_layer == ETHERNET else [])]
-    return numbers_of_last_row(machine.pair(daemon.run([*command, "-d", "urnic1"]), daemon.run([*command, "-d", "urnic0", "127.0.0.1"]), port))
+    server, client = ([*command, "-d", "urnic1"], [*command, "-d", "urnic0", "127.0.0.1"])
+    return numbers_of_last_row(machine.pair(daemon.run(server), daemon.run(client), port))
 
 
 def measure(options):
@@ -66,7 +67,7 @@ def table(found, context, options):
         ratios = [b / a for a, b in zip(values[ETHERNET], values[INFINIBAND])]
         cells = [machine.cell(machine.summary(each)) for each in (values[ETHERNET], values[INFINIBAND], ratios)]
         lines.append(f"| {what} | {' | '.join(cells)} | {ROWS[what][3]} |")
-    return (f"{machine.about(context)} {options.repetitions} blocks of {options.seconds} s of each, one worker; medians, first to third "
+    return (f"{machine.about(context)} {options.repetitions} blocks of {options.seconds} s of each, of latency 2,000 iterations; one worker; medians, first to third "
             "quartile in brackets.\n\n" + "\n".join(lines) + "\n\n")
 
 

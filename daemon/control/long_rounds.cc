@@ -12,8 +12,8 @@ namespace {
 
 constexpr TimeNs kMillisecondNs = 1'000'000;
 
-/// Whose turn it was, and from whose memory it copied: one of the two has made it wait. Each has lines of his
-/// own, and either's is enough. nullopt: both have had enough of them.
+/// Counts it for whose turn it was and for from whose memory was copied: one of the two has made the worker
+/// wait. The line is one of the first's, or of the other's when he has none left. nullopt: neither has.
 std::optional<std::uint64_t> count_round(ControlState& control, const dataplane::LongRound& round) {
     const TimeNs now = clock_now();
     if (round.program.pid == 0) {
@@ -23,8 +23,12 @@ std::optional<std::uint64_t> count_round(ControlState& control, const dataplane:
     if (round.sender.pid == 0 || round.sender.uid == round.program.uid) {
         return suppressed;
     }
-    const auto of_sender = control.user(round.sender.uid).long_rounds().add(now);
-    return suppressed ? suppressed : of_sender;
+    LimitedLog& of_sender = control.user(round.sender.uid).long_rounds();
+    if (suppressed) {
+        of_sender.note();
+        return suppressed;
+    }
+    return of_sender.add(now);
 }
 
 std::string whose(const dataplane::LongRound& round) {

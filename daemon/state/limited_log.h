@@ -28,6 +28,8 @@ class LimitedLog {
         told_of_ = suppressed_;
         return since;
     }
+    /// It has happened once more, and somebody else's line says so.
+    void note() { ++total_; }
     /// How often it has happened.
     [[nodiscard]] std::uint64_t total() const { return total_; }
     /// And how often without a line.

@@ -197,7 +197,9 @@ class RunQueue {
     /// The program, which has no QP any more, goes.
     void remove(ProgramShare& program) {
         UserShare& user = *program.user;
-        user.deficit -= std::exchange(program.copied, 0);
+        // While nobody waits it is forgiven, as forgive() does.
+        user.deficit -= waiting_programs_ != 0 ? program.copied : 0;
+        program.copied = 0;
         if (!program.is_listed) {
             return;
         }

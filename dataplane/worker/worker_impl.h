@@ -89,8 +89,9 @@ struct Worker::Impl {
     /// rounds. Those that a full port keeps back are lost, but for packets of other QPs than `of`; nullptr:
     /// of all.
     void settle_local(const QpSlot* of);
-    /// Those of such packets that wait for a port, of that QP or of all, and those that have left.
-    [[nodiscard]] std::uint32_t num_local(const QpSlot* of) const;
+    /// Buffers with such packets that wait for a port, of that QP or of all; and those that have left.
+    [[nodiscard]] std::uint32_t local_held(const QpSlot* of) const;
+    [[nodiscard]] std::uint32_t local_sent() const;
     void begin_observation();
     void end_observation();
     void apply_offload();

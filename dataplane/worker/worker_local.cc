@@ -1,38 +1,43 @@
 // When packets between a worker's own QPs are frames, and when they need not be (docs/adr/0035).
+#include "base/check.h"
 #include "dataplane/worker/worker_impl.h"
 
 namespace urnic::dataplane {
 
 namespace {
 
-/// A round handles half of the deepest ring; what lies before it in an outbox may wait for another worker.
-constexpr int kSettleRounds = 64;
+/// Far more than it takes to empty the rings of all workers, of which each round handles some.
+constexpr int kMostSettleRounds = 10'000;
 
 }  // namespace
 
-std::uint32_t Worker::Impl::num_local(const QpSlot* of) const {
+std::uint32_t Worker::Impl::local_held(const QpSlot* of) const {
     std::uint32_t count = 0;
     for (const auto& worker_device : worker_devices) {
-        if (worker_device->outbox.offloads()) {
-            count +=
-                worker_device->outbox.num_local(of) + worker_device->device_port.local_waiting(config.index);
-        }
+        count += worker_device->outbox.num_local(of);
     }
     return count;
 }
 
-// Handling them sends nothing, so there are fewer after each round, until what is left waits behind frames
-// for another worker.
+std::uint32_t Worker::Impl::local_sent() const {
+    std::uint32_t count = 0;
+    for (const auto& worker_device : worker_devices) {
+        count += worker_device->device_port.local_waiting(config.index);
+    }
+    return count;
+}
+
+// Those that have left are all handled, whatever else comes meanwhile: nothing may refer to a QP that goes.
+// Those in an outbox leave it, unless they wait behind frames for another worker.
 void Worker::Impl::settle_local(const QpSlot* of) {
-    std::uint32_t before = ~0U;
-    for (int round = 0; round < kSettleRounds && num_local(of) != 0; ++round) {
+    int round = 0;
+    bool goes_on = true;
+    while (local_sent() != 0 || (goes_on && local_held(of) != 0)) {
+        URNIC_CHECK(++round < kMostSettleRounds);
+        const std::uint32_t before = local_held(nullptr);
         (void)flush_ports();
         (void)receive();
-        const std::uint32_t left = num_local(nullptr);
-        if (left >= before) {
-            break;
-        }
-        before = left;
+        goes_on = local_sent() != 0 || local_held(nullptr) < before;
     }
     for (const auto& worker_device : worker_devices) {
         worker_device->outbox.drop_local(of);

@@ -127,10 +127,12 @@ class Tree:
         folder = self.folder / f"opensm{number}-{engine}"
         folder.mkdir(exist_ok=True)
         log = folder / "opensm.log"
+        log.unlink(missing_ok=True)  # opensm appends, and what an earlier one said is not looked for
         (folder / "opensm.conf").write_text("sweep_interval 1\nsminfo_polling_timeout 500\npolling_retry_number 2\nforce_log_flush TRUE\n",
                                             encoding="utf-8")
         guid = self.port(number, "gids/0").replace(":", "")[16:]
-        process = harness.start(self.here("opensm", "-g", f"0x{guid}", "-p", priority, "-R", engine, "-f", log, "-F", folder / "opensm.conf"),
+        process = harness.start(self.here("opensm", "-g", f"0x{guid}", "-p", priority, "-R", f"{engine},no_fallback", "-f", log,
+                                          "-F", folder / "opensm.conf"),
                                 env={**os.environ, "OSM_TMP_DIR": str(folder), "OSM_CACHE_DIR": str(folder)})
         self.managers[number] = process
         return process, log
@@ -217,7 +219,8 @@ def diagnostics(tree):
         "ibhosts": lambda: count(rnics, r"(?m)^Ca\s", tree.ask("ibhosts", "-C", "urnic0")),
         "ibswitches": lambda: count(switches, r"(?m)^Switch\s", tree.ask("ibswitches", "-C", "urnic0")),
         "iblinkinfo": lambda: count(2 * links, r"Active/\s+LinkUp", tree.ask("iblinkinfo", "-C", "urnic0")),
-        "ibroute": lambda: count(rnics, r"(?i)0x[0-9a-f]{4} \d+ : \(Channel Adapter", tree.ask("ibroute", "-C", "urnic0", switch_lid(tree))),
+        "ibroute": lambda: count(rnics, r"(?i)0x[0-9a-f]{4} \d+ : \(Channel Adapter",
+                                 tree.ask("ibroute", "-C", "urnic0", switch_lid(tree))),
         "dump_fts": lambda: count(switches, r"Unicast lids", tree.ask("dump_fts", "-C", "urnic0")),
         "ibtracert": lambda: count(3, r"-> switch port", tree.ask("ibtracert", "-C", "urnic0", tree.lid(0), tree.lid(far))),
         "sminfo": lambda: match(r"SMINFO_MASTER", tree.ask("sminfo", "-C", "urnic1")),

@@ -81,9 +81,14 @@ TEST(LongRounds, AreLoggedWithWhoseTurnItWasAndCounted) {
         log_of({60'000'000, 60'000'000, {4713, 1001}, {4711, 1000}}),
         "urnicd: warning: a round of worker 0 took 60 ms, 60 ms of it in the turn of user 1001, process "
         "4713, with payload in the memory of user 1000, process 4711\n");
+    const dataplane::LongRound of_two{60'000'000, 60'000'000, {4712, 1000}, {4714, 1002}};
+    EXPECT_EQ(log_of(of_two),
+              "urnicd: warning: a round of worker 0 took 60 ms, 60 ms of it in the turn of user "
+              "1000, process 4712, with payload in the memory of user 1002, process 4714\n")
+        << "the first has no line left, the other has";
     EXPECT_EQ(log_of({60'000'000, 0, {}}),
               "urnicd: warning: a round of worker 0 took 60 ms, in no program's turn\n");
-    EXPECT_EQ(control.user(1000).long_rounds().total(), 102U) << "with the one that copied from its memory";
+    EXPECT_EQ(control.user(1000).long_rounds().total(), 103U) << "with the one that copied from its memory";
     EXPECT_EQ(control.user(1001).long_rounds().total(), 2U);
 }
 

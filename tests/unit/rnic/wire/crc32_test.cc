@@ -1,4 +1,5 @@
-// Every CRC-32 variant against a bit-by-bit reference, and the order in which copied payload appears.
+// Every variant of the CRC-32 and of the VCRC against a bit-by-bit reference, and the order in which copied
+// payload appears.
 #include "rnic/wire/crc/crc32.h"
 
 #include <gtest/gtest.h>
@@ -84,12 +85,16 @@ TEST_P(Crc32VariantTest, VcrcEqualsReferenceForEveryLengthAndAlignment) {
     const std::vector<std::byte> data = random.bytes(kMaxLength);
     const auto start = static_cast<std::uint16_t>(random.next());
     const std::vector<std::uint16_t> expected = reference_vcrc_registers(start, data);
-    std::vector<std::byte> room(kMaxLength + kMaxOffset);
     for (std::size_t length = 0; length <= kMaxLength; ++length) {
-        const std::size_t offset = length * 7 % kMaxOffset;
-        std::memcpy(room.data() + offset, data.data(), length);
-        ASSERT_EQ(GetParam()->vcrc(start, std::span(room).subspan(offset, length)), expected[length])
-            << "length " << length << " offset " << offset << ' ' << random;
+        const bool all = length < 300;
+        for (std::size_t step = 0; step < (all ? kMaxOffset : 1); ++step) {
+            const std::size_t offset = all ? step : length * 7 % kMaxOffset;
+            // Of its own size: a byte too far is seen.
+            std::vector<std::byte> room(offset + length);
+            std::copy_n(data.begin(), length, room.begin() + static_cast<std::ptrdiff_t>(offset));
+            ASSERT_EQ(GetParam()->vcrc(start, std::span(room).subspan(offset)), expected[length])
+                << "length " << length << " offset " << offset << ' ' << random;
+        }
     }
 }
 
