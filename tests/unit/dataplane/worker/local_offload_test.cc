@@ -264,13 +264,14 @@ TEST(LocalOffload, AllThatHaveLeftAreHandledBeforeSomebodyLooks) {
                  return &port;
              }});
     const std::unique_ptr<rig::TestClient> client = rig.make_client();
-    MappedMemory memory;
+    MappedMemory from;
+    MappedMemory to;
     SendRequest write;
     write.opcode = WrOpcode::kWrite;
-    write.sges = {{reinterpret_cast<std::uint64_t>(memory.data()), kPathMtu,
-                   rig.register_memory(0, memory.data(), kBytes)}};
-    write.remote_addr = reinterpret_cast<std::uint64_t>(memory.data());
-    write.rkey = rig.register_memory(1, memory.data(), kBytes);
+    write.sges = {{reinterpret_cast<std::uint64_t>(from.data()), kPathMtu,
+                   rig.register_memory(0, from.data(), kBytes)}};
+    write.remote_addr = reinterpret_cast<std::uint64_t>(to.data());
+    write.rkey = rig.register_memory(1, to.data(), kBytes);
     // QP n is of worker n modulo 12; those that receive are all of worker 0.
     TestCq cq(kWorkers, 4096);
     std::vector<std::unique_ptr<TestQp>> senders;
