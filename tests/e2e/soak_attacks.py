@@ -31,6 +31,7 @@ class Victim:
 
     def __init__(self, process):
         self.process, self.count, self.last, self.slowest = process, 0, 0, None
+        self.said = []
         self.thread = threading.Thread(target=self.follow, daemon=True)
         self.thread.start()
 
@@ -38,6 +39,15 @@ class Victim:
         for line in self.process.stdout:
             if line.strip().isdigit():
                 self.count = int(line)
+            else:
+                self.said.append(line)
+
+    def check(self, test):
+        """It runs; what it said when it ended is what was wrong."""
+        if self.process.poll() is None:
+            return
+        self.thread.join()
+        test.fail(f"one of the ten ended with status {self.process.returncode} after {self.count} exchanges:\n{''.join(self.said)}")
 
     def minute(self):
         """What it did in the minute that ends now."""
@@ -103,7 +113,8 @@ class Soak(with_daemon.WithDaemon):
                 minute = time.monotonic()
                 done = [victim.minute() for victim in victims]
                 print(f"{(minute - begin) / 60:.0f} min: exchanges of each {min(done)} to {max(done)}, {attackers} attackers", flush=True)
-                self.assertTrue(all(victim.process.poll() is None for victim in victims), "one of the ten has ended")
+                for victim in victims:
+                    victim.check(self)
                 self.assertGreater(min(done), 0, "one of the ten stood still for a minute")
         after, threads_after = self.settled()
         growth_kb = after.resident_kb - before.resident_kb
@@ -111,7 +122,7 @@ class Soak(with_daemon.WithDaemon):
               f"slowest minute of one {min(victim.slowest or 0 for victim in victims)}; daemon: {growth_kb:+d} KiB, descriptors "
               f"{before.descriptors} -> {after.descriptors}, threads {threads_before} -> {threads_after}, mappings {before.mappings} -> {after.mappings}")
         for victim in victims:
-            self.assertIsNone(victim.process.poll(), "one of the ten has ended")
+            victim.check(self)
         self.assertLessEqual(growth_kb, MAX_GROWTH_KB)
         self.assertEqual(after.descriptors, before.descriptors)
         self.assertLessEqual(threads_after, threads_before)
