@@ -18,7 +18,7 @@ namespace urnic::cli {
 
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kCaptureFooter =
     R"(Without -w the packets are printed as urnic decode prints them. Each packet has its direction and what became
 of it: sent, retransmission, delivered, duplicate, early-kept, early-dropped, no-receive, refused, dropped; and
 the QP's state and PSNs behind it. Packets are those of the RNIC itself, on every kind of port: faults that are
@@ -77,7 +77,7 @@ pid_t start_decoder(UniqueFd& to) {
 CaptureCommand::CaptureCommand(const Command& app) : socket_(default_socket().string()) {
     capture_ =
         app.command("capture", "Captures the packets of RNICs while they run, with what became of each.");
-    capture_.footer(kFooter);
+    capture_.footer(kCaptureFooter);
     capture_.option("DEVICE", options_.devices, "RNICs, for example urnic0; none: all");
     capture_.option("-w,--write", file_, "write a pcapng file; \"-\": to standard output").type_name("FILE");
     capture_.option("--filter", filter_, "only packets with this QP at either end, this peer, this opcode")

@@ -15,7 +15,7 @@ namespace urnic::cli {
 
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kExtcapFooter =
     R"(Wireshark calls this; nobody else needs to. It looks for programs in its extcap folder (tshark -G folders),
 where the installation puts urnic-extcap, which runs this command. The daemon is the one at
 /run/urnic/control.sock, or that of the environment (URNIC_RUN_DIR).
@@ -52,7 +52,7 @@ std::string sentence_part(std::string text) {
 
 ExtcapCommand::ExtcapCommand(const Command& app) : socket_(default_socket().string()) {
     extcap_ = app.command("extcap", "Shows RNICs to Wireshark as interfaces, and captures for it.");
-    extcap_.footer(kFooter);
+    extcap_.footer(kExtcapFooter);
     extcap_.flag("--extcap-interfaces", wants_interfaces_, "list the interfaces");
     extcap_.option("--extcap-version", version_, "Wireshark's version").type_name("N.N");
     extcap_.option("--extcap-interface", interface_, "the interface meant").type_name("NAME");

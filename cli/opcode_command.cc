@@ -86,7 +86,7 @@ std::string clause_of(unsigned opcode, const wire::OpcodeInfo& info) {
     return clause;
 }
 
-std::string describe(unsigned opcode) {
+std::string describe_opcode(unsigned opcode) {
     const wire::OpcodeInfo& info = wire::opcode_info(static_cast<std::uint8_t>(opcode));
     std::string text = fmt::format("opcode     0x{:02x} ({})\n", opcode, opcode);
     const bool is_valid = (info.flags & wire::kValid) != 0;
@@ -132,7 +132,7 @@ std::string opcode_text(const std::vector<std::string>& words) {
             if (*number > 0xff) {
                 throw LaunchError(words.front() + " is no opcode: an opcode has 8 bits, 0x00 to 0xff");
             }
-            return describe(static_cast<unsigned>(*number));
+            return describe_opcode(static_cast<unsigned>(*number));
         }
     }
     std::string wanted;
@@ -147,7 +147,7 @@ std::string opcode_text(const std::vector<std::string>& words) {
         }
         const std::string name = lower(info.name);
         if (name == wanted) {
-            return describe(opcode);
+            return describe_opcode(opcode);
         }
         if (name.find(wanted) != std::string::npos) {
             found.push_back(opcode);
@@ -157,7 +157,7 @@ std::string opcode_text(const std::vector<std::string>& words) {
         throw LaunchError("no packet is called \"" + wanted +
                           "\": urnic opcode without a name prints all of them");
     }
-    return found.size() == 1 ? describe(found.front()) : table_of(found);
+    return found.size() == 1 ? describe_opcode(found.front()) : table_of(found);
 }
 
 OpcodeCommand::OpcodeCommand(const Command& app) {

@@ -21,7 +21,7 @@ namespace urnic::cli {
 
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kEventsFooter =
     R"(FILE gets one JSON object a line, as docs/trace-schema.json has them: packets sent, received and dropped, with what
 became of them, ACKs, NAKs, RNR NAKs, retransmissions with their cause, CNPs, packets in flight, states of QPs,
 and how long messages took. With --perfetto it is for https://ui.perfetto.dev instead. "-" is standard output.
@@ -34,7 +34,7 @@ Examples:
   urnic trace --from all.pcapng --perfetto all.json)";
 
 constexpr std::uint32_t kHeaderBytes = 128;  // that all headers fit in
-constexpr int kIdleMs = 10;
+constexpr int kTraceIdleMs = 10;
 
 decode::Record record_of(const CapturedPacket& packet, const CapturedRnic& rnic) {
     decode::Record record;
@@ -63,7 +63,7 @@ std::vector<trace::Target> targets_of(const std::vector<std::string>& words) {
 TraceCommand::TraceCommand(const Command& app) : socket_(default_socket().string()) {
     trace_ = app.command("trace",
                          "Writes what happens to QPs as events: packets, answers, losses and their causes.");
-    trace_.footer(kFooter);
+    trace_.footer(kEventsFooter);
     trace_.option("FILE", file_, "where the events go").required();
     trace_.option("DEVICE[/QPN]", targets_, "RNICs or QPs of them, for example urnic0/0x11; none: all");
     trace_.option("--from", from_, "the packets of this capture file, instead of a daemon's")
@@ -108,7 +108,7 @@ TraceCommand::Traced TraceCommand::trace_live(CaptureSession& session, trace::Pa
         if (!out) throw LaunchError(fmt::format("{} cannot be written: {}", file_, std::strerror(errno)));
         pollfd daemon{session.connection(), POLLIN, 0};
         // What is left in its rings is read once more.
-        has_ended = goes_on && ::poll(&daemon, 1, seen.empty() ? kIdleMs : 1) == 1;
+        has_ended = goes_on && ::poll(&daemon, 1, seen.empty() ? kTraceIdleMs : 1) == 1;
         goes_on = goes_on && (count_ == 0 || packets < count_);
     }
     for (const auto& [index, rnic] : session.rnics()) {

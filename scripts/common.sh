@@ -40,7 +40,7 @@ configure_sanitized() {  # TREE SANITIZERS [OPTION...]
     [ ! -e "$1/build.ninja" ] || return 0
     say "Configuring $1"
     meson setup "$1" "$top" -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Db_sanitize="$2" -Db_lundef=false \
-        -Dbench=false -Dunity=on -Dunity_size=12 "${@:3}" >/dev/null
+        -Dbench=false -Dunity=on -Dunity_size=40 "${@:3}" >/dev/null
 }
 # One tree for the suites and the fuzz targets. clang: libFuzzer is its own, and it compiles these in half of GCC's time.
 asan_tree=$build-asan

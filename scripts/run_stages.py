@@ -5,8 +5,8 @@ usage: run_stages.py whole LOGS
        run_stages.py quick LOGS
        run_stages.py named LOGS TEST...
 
-What a stage prints goes to LOGS/STAGE.log. scripts/report.py adds up the results. Of the lanes one has the processors' priority: its tests
-mostly wait, and the builds and tests of the other lanes take what it leaves.
+What a stage prints goes to LOGS/STAGE.log. scripts/report.py adds up the results. Lanes whose tests mostly wait have the processors'
+priority, and the builds of the other lanes take what these leave.
 """
 
 import os
@@ -100,11 +100,20 @@ class Watch:
         self._name, self._in_build, self._lines = None, False, []
 
 
-class Stage:
-    """A command with a log. `policy`: words in front of it that lower its priority. `verdict`: its status is a check of its own."""
+def yield_to_others(pid, nice):
+    """Where Linux shares the processors out among sessions (autogroup), a process's own priority counts within its session alone."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, pid, nice)
+        pathlib.Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
+    except OSError:
+        pass  # a kernel without, or the process has ended
 
-    def __init__(self, name, title, command, policy=(), environment=None, verdict=False):
-        self.name, self.title, self.command = name, title, [*policy, *map(str, command)]
+
+class Stage:
+    """A command with a log. `nice`: priority, of its whole session. `verdict`: its status is a check of its own."""
+
+    def __init__(self, name, title, command, nice=0, environment=None, verdict=False):
+        self.name, self.title, self.command, self.nice = name, title, [*map(str, command)], nice
         self.environment = {**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})}
         self.verdict, self.failures = verdict, 0
         self.began = self.wall = self.cpu = 0.0
@@ -123,6 +132,8 @@ class Stage:
             process = subprocess.Popen(self.command, cwd=TOP, env=self.environment, stdin=subprocess.DEVNULL, text=True,
                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace", start_new_session=True)
             _running.add(process.pid)
+            if self.nice:
+                yield_to_others(process.pid, self.nice)
             for line in process.stdout:
                 file.write(line)
                 file.flush()
@@ -156,18 +167,17 @@ def lanes(mode, names):
                  Stage("demo", "The programs of scripts/demo", programs, verdict=True)]]
     if mode == "named":
         return [[Stage("tests", f"Tests {' '.join(names)}", meson_test("quick", *names), environment=GTEST)]]
-    later = ["nice", "-n", "10"]
     suites = {"URNIC_SUITES": str(BUILD / "suites")}
     interop = {"URNIC_INTEROP": str(BUILD / "interop.xml")}
     return [[Stage("tests", "Suites unit, sim and e2e", meson_test("tests", "--no-suite", "vm", "--num-processes", TESTS_AT_ONCE), environment=GTEST),
-             Stage("vm", "Suite vm: virtual machines", meson_test("vm", "--suite", "vm", "--num-processes", "1"),
+             Stage("suites", "Suites of others", ["scripts/suites", "--short"], environment=suites)],
+            [Stage("vm", "Suite vm: virtual machines", meson_test("vm", "--suite", "vm", "--num-processes", "1"),
                    environment=GTEST),
-             Stage("suites", "Suites of others", ["scripts/suites", "--short"], environment=suites),
              Stage("interop", "Linux rxe as the peer", ["scripts/interop"], environment=interop)],
-            [Stage("asan", "ASan and UBSan", ["scripts/sanitize", "asan"], later),
-             Stage("fuzz", "Fuzz targets", ["scripts/fuzz"], later),
-             Stage("tsan", "TSan", ["scripts/sanitize", "tsan"], later)],
-            [Stage("lint", "Lint", ["scripts/lint"], ["chrt", "--idle", "0"])]]
+            [Stage("asan", "ASan and UBSan", ["scripts/sanitize", "asan"], 10),
+             Stage("fuzz", "Fuzz targets", ["scripts/fuzz"], 10),
+             Stage("tsan", "TSan", ["scripts/sanitize", "tsan"], 10)],
+            [Stage("lint", "Lint", ["scripts/lint"], 15)]]
 
 
 def run_lane(lane, logs):

@@ -7,8 +7,8 @@ A source is checked again only when it, a header it includes or .clang-tidy has 
 dependency records (ninja -t deps) say which headers those are.
 
 clang-tidy spends most of its time on the headers of the system and of libraries, anew in each source. So sources that are
-compiled alike are checked as one file, made of them all; those that cannot be one (two functions of one name) are checked in
-smaller groups.
+compiled alike are checked as one file, made of them all, whatever library they belong to. Sources that define one name each for
+themselves cannot be one file and are put in different ones; what cannot be one for another reason is checked in smaller groups.
 """
 
 import collections
@@ -22,7 +22,19 @@ import shlex
 import subprocess
 import sys
 
-GROUP = 40  # sources in one file: more than any library has
+GROUP = 150  # sources in one file; what it says comes when all of them have been read
+# What may differ between the sources of one file: where headers are and what macros of libraries are defined (the file has all of them),
+# how it is optimized and hardened, and where the outcome goes.
+UNITED = re.compile(r"-I|-isystem|-D(?!_)")
+OURS = re.compile(r"-I(?=[^/]+/|\.\./)(?!.*/include$)")
+IGNORED = re.compile(r"-I|-O|-f(?!no-exceptions|no-rtti)|-W|-[DU]_FORTIFY_SOURCE|-march=|-pthread|-M|-c|-o|/|.*\.p/")
+# The library's and the kernel's header of one protocol define the same names.
+RIVALS = re.compile(r"/rdma/rdma_(?:user_cm|cma)\.h$")
+# What a source defines at the left margin: a function, a constant, a type. Its name stands in one of the groups.
+DEFINITION = re.compile(
+    r"^(?!(?:return|using|namespace|extern|template|friend|typedef|case|else)\b)[A-Za-z_\[][^;=(){}\"]*?[ &*](\w+)\("
+    r"|^(?:inline |static |constexpr |const |constinit |thread_local )+[^;(={]*?[ &*](\w+)(?:\[[^\]]*\])?\s*[={]"
+    r"|^(?:struct|class|enum class|enum|union)\s+(?:alignas\([^)]*\)\s*)?(\w+)\s*[:{]", re.MULTILINE)
 
 
 def dependencies(build):
@@ -94,6 +106,24 @@ class Tidy:
 
     def check(self, group):
         """The clean ones of a group."""
+        source, done = self.run(group)
+        if done.returncode == 0:
+            return group
+        if len(group) == 1:
+            self.bad[group[0]] = done.stdout + done.stderr
+            return []
+        blamed = self.blamed(group, source, done.stdout)
+        if not blamed or len(blamed) == len(group):
+            # A header, or nobody: a smaller group says more.
+            half = len(group) // 2
+            return self.check(group[:half]) + self.check(group[half:])
+        rest = [one for one in group if one not in blamed]
+        # Something is wrong, or these cannot be one file with the others: alone they say. After an error of the compiler's not all of
+        # the rest has been looked at.
+        is_compiled = "clang-diagnostic-error" not in done.stdout
+        return [one for suspect in blamed for one in self.check([suspect])] + (rest if is_compiled else self.check(rest))
+
+    def run(self, group):
         folder = pathlib.Path(self.build, "tidy", hashlib.sha256("".join(group).encode()).hexdigest()[:16])
         folder.mkdir(parents=True, exist_ok=True)
         source = group[0]
@@ -102,28 +132,68 @@ class Tidy:
             # Not by #include: some checks look at the main file alone.
             pathlib.Path(source).write_text("\n".join(pathlib.Path(one).read_text(encoding="utf-8") for one in group), encoding="utf-8")
         entry = self.entries[group[0]]
+        words = arguments_of(entry, source, str(folder / "together.o"))
+        more = [word for one in group[1:] for word in arguments_of(self.entries[one]) if UNITED.match(word)]
+        # A folder of ours may have a header that is named as one of the system's.
+        words = [OURS.sub("-iquote", word) for word in [*words, *dict.fromkeys(more)]]
         (folder / "compile_commands.json").write_text(json.dumps([{
-            "directory": entry["directory"], "file": source,
-            "arguments": arguments_of(entry, source, str(folder / "together.o"))}]), encoding="utf-8")
-        done = clang_tidy(str(folder), source, settings_of(group[0]), self.options)
-        if done.returncode == 0:
-            return group
-        if len(group) == 1:
-            self.bad[source] = done.stdout + done.stderr
+            "directory": entry["directory"], "file": source, "arguments": words}]), encoding="utf-8")
+        return source, clang_tidy(str(folder), source, settings_of(group[0]), self.options)
+
+    @staticmethod
+    def blamed(group, source, said):
+        """The sources whose lines of the common file `said` names; none when it names a header too."""
+        places = re.findall(r"^(\S+?):(\d+):\d+: (?:error|warning): ", said, re.MULTILINE)
+        if any(file != source for file, _ in places):
             return []
-        # Something is wrong, or these cannot be one file: which and what, a smaller group says.
-        half = len(group) // 2
-        return self.check(group[:half]) + self.check(group[half:])
+        lines = {int(line) for _, line in places}
+        found, begin = [], 1
+        for one in group:
+            end = begin + len(pathlib.Path(one).read_text(encoding="utf-8").split("\n"))
+            if any(begin <= line < end for line in lines):
+                found.append(one)
+            begin = end
+        return found
 
 
-def groups_of(todo, entries):
-    """Sources in groups that are compiled alike and have the same settings."""
+class Group:
+    """Sources that can be one file."""
+
+    def __init__(self):
+        self.sources, self.names, self.macros, self.rivals = [], set(), {}, set()
+
+    def take(self, source, words, rivals):
+        """False: it has a name of another source's, a macro has another value there, or a header is a rival of one there."""
+        names = {name for found in DEFINITION.findall(pathlib.Path(source).read_text(encoding="utf-8")) for name in found if name}
+        macros = dict((word[2:] + "=").split("=", 1) for word in words if word.startswith("-D") and UNITED.match(word))
+        if len(self.sources) == GROUP or self.names & names or any(self.macros.get(name, value) != value for name, value in macros.items()):
+            return False
+        if self.rivals and rivals and self.rivals != rivals:
+            return False
+        self.sources.append(source)
+        self.names |= names
+        self.macros |= macros
+        self.rivals |= rivals
+        return True
+
+
+def groups_of(todo, entries, inputs):
+    """Sources in groups that are compiled alike and have the same settings. What the build compiles alone stays alone."""
     alike = collections.defaultdict(list)
     for source in todo:
-        alike[(settings_of(source), *arguments_of(entries[source]))].append(source)
-    groups = [sources[i:i + GROUP] for sources in alike.values() for i in range(0, len(sources), GROUP)]
+        entry = entries[source]
+        words = arguments_of(entry)
+        alone = source if sources_of(entry) == [source] else ""
+        rivals = {path for path in inputs.get(entry["output"], []) if RIVALS.search(path)}
+        # Of several -march the last counts.
+        machine = [word for word in words if word.startswith("-march=")][-1:]
+        shape = (settings_of(source), alone, *machine, *sorted(word for word in words if not UNITED.match(word) and not IGNORED.match(word)))
+        groups = alike[shape]
+        if not any(group.take(source, words, rivals) for group in groups):
+            groups.append(Group())
+            groups[-1].take(source, words, rivals)
     # The large ones first, so that the last one does not run alone.
-    return sorted(groups, key=len, reverse=True)
+    return sorted((group.sources for groups in alike.values() for group in groups), key=len, reverse=True)
 
 
 def main():
@@ -147,7 +217,7 @@ def main():
     print(f"clang-tidy: {len(todo)} of {len(wanted & entries.keys())} sources are new or changed", flush=True)
     tidy = Tidy(build, entries, options)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for clean in pool.map(tidy.check, groups_of(todo, entries)):
+        for clean in pool.map(tidy.check, groups_of(todo, entries, inputs)):
             for source in clean:
                 (cache / todo[source]).touch()
     for source, said in sorted(tidy.bad.items()):
