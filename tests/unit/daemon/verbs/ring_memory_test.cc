@@ -50,20 +50,39 @@ TEST(RingMemory, AFreedPieceComesBackAsZeros) {
     }
 }
 
+// A page that is made by clearing is the daemon's.
 TEST(RingMemory, AHoleStaysAHole) {
-    RingMemory memory;
-    constexpr std::uint64_t kBytes = 256ULL << 20U;
-    ASSERT_EQ(memory.create(kBytes), 0);
-    RingPiece a;
-    ASSERT_EQ(memory.allocate(kBytes, kNoQuota, a), 0);
-    std::memset(memory.at(a), 0xff, 4096);
-    memory.release(a);
-    while (memory.allocate(kBytes, kNoQuota, a) == ENOMEM) {
-        std::this_thread::yield();
+    for (const std::uint64_t bytes :
+         {RingMemory::kClearHereBytes + 4096, std::uint64_t{512U << 10U}, std::uint64_t{256U << 20U}}) {
+        SCOPED_TRACE(bytes);
+        RingMemory memory;
+        ASSERT_EQ(memory.create(bytes), 0);
+        RingPiece a;
+        ASSERT_EQ(memory.allocate(bytes, kNoQuota, a), 0);
+        std::memset(memory.at(a), 0xff, 4096);
+        memory.release(a);
+        while (memory.allocate(bytes, kNoQuota, a) == ENOMEM) {
+            std::this_thread::yield();
+        }
+        struct stat status {};
+        ASSERT_EQ(::fstat(memory.fd(), &status), 0);
+        EXPECT_LE(status.st_blocks * 512, 4096);
+        EXPECT_EQ(*memory.at(a), std::byte{0});
     }
-    struct stat status {};
-    ASSERT_EQ(::fstat(memory.fd(), &status), 0);
-    EXPECT_LE(status.st_blocks * 512, 4096);
+}
+
+TEST(RingMemory, WhatIsNotZeroIsClearedWhereverItStands) {
+    RingMemory memory;
+    ASSERT_EQ(memory.create(1U << 20U), 0);
+    for (const std::size_t at : {0U, 1U, 4094U, 4095U, 4096U, 8191U}) {
+        RingPiece a;
+        ASSERT_EQ(memory.allocate(8192, kNoQuota, a), 0);
+        memory.at(a)[at] = std::byte{1};
+        memory.release(a);
+        ASSERT_EQ(memory.allocate(8192, kNoQuota, a), 0);
+        EXPECT_EQ(memory.at(a)[at], std::byte{0}) << at;
+        memory.release(a);
+    }
 }
 
 TEST(RingMemory, TheLimitHolds) {
@@ -137,7 +156,9 @@ TEST(RingMemory, RandomUseLeavesNoFragments) {
         memory.release(piece);
     }
     RingPiece all;
-    EXPECT_EQ(memory.allocate(kLimit, kNoQuota, all), 0);
+    while (memory.allocate(kLimit, kNoQuota, all) == ENOMEM) {
+        std::this_thread::yield();
+    }
     EXPECT_EQ(memory.used_bytes(), kLimit);
 }
 
