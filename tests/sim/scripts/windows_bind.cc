@@ -146,6 +146,12 @@ RC_SCRIPT_IN(WindowBinding, Refused, "10.6.7.2.3",
         {"a writable window of a read-only region", [](SendRequest&) {}, WindowType::kType2, kAccessMwBind},
         {"window of another PD", [](SendRequest&) {}, WindowType::kType2, kAccessLocalWrite | kAccessMwBind,
          2},
+        {"region of another PD",
+         [this](SendRequest& r) {
+             SimRegion& other = host().add_region(16384, {.access = kAllAccess | kAccessMwBind, .pd = 2});
+             r.region_key = other.key();
+             r.remote_addr = other.addr(4096);
+         }},
         {"type 1, zero-based", [](SendRequest& r) { r.window_access |= kAccessZeroBased; },
          WindowType::kType1},
     };

@@ -270,6 +270,24 @@ TEST_F(CmClientTest, ConnectingToOneselfNeedsARouteAndEndsWithTheId) {
     EXPECT_EQ(service_->ports.size(), 0U);
 }
 
+/// What is refused can be said again.
+TEST_F(CmClientTest, WhoAcceptsNamesHisOwnQp) {
+    const std::uint32_t listener = create();
+    ASSERT_EQ(bind(listener, ipv4(kFirst, 7174)), 0);
+    ASSERT_EQ(listen(listener), 0);
+    const std::uint32_t of_another = control_.devices[0]->qp_numbers.allocate(0).value();
+    request(7174);
+    ASSERT_EQ(get_event(), 0);
+    rdma_ucm_accept accept{};
+    accept.id = answer<rdma_ucm_event_resp>().id;
+    accept.conn_param.valid = 1;
+    accept.conn_param.qp_num = of_another;
+    EXPECT_EQ(give(RDMA_USER_CM_CMD_ACCEPT, accept), EINVAL);
+    EXPECT_EQ(service_->manager(*control_.devices[0]).half_open(), 1U) << "it waits for an answer";
+    accept.conn_param.qp_num = 17;
+    EXPECT_EQ(give(RDMA_USER_CM_CMD_ACCEPT, accept), 0);
+}
+
 /// A number that a connection names is nobody else's while it lives.
 TEST_F(CmClientTest, AQpNumberThatAConnectionNamesIsNotGiven) {
     constexpr std::uint32_t kNamed = 18;

@@ -16,6 +16,13 @@ namespace {
 
 using abi::Op;
 
+abi::AllocMwReply make_window(const TestClient& client, std::uint32_t pd) {
+    abi::AllocMwRequest request{};
+    request.pd = pd;
+    request.type = static_cast<std::uint32_t>(WindowType::kType2);
+    return client.ask(Op::kAllocMw, request).as<abi::AllocMwReply>();
+}
+
 TEST_F(Control, HelloGivesTheSharedPages) {
     const TestClient other = connect();
     const Answer answer = other.hello();
@@ -111,16 +118,19 @@ TEST_F(Control, WhatIsInUseCannotGo) {
 TEST_F(Control, HandlesOfAnotherClientDoNotExist) {
     const auto qp = client_.qp(pd_, cq_);
     const auto mr = reg_mr(mr_request()).as<abi::RegMrReply>();
+    const auto mw = make_window(client_, pd_);
     TestClient other = client();
     EXPECT_EQ(other.on_handle(Op::kDestroyQp, qp.handle), ENOENT);
     EXPECT_EQ(other.on_handle(Op::kQueryQp, qp.handle), ENOENT);
     EXPECT_EQ(other.on_handle(Op::kDestroyCq, cq_), ENOENT);
     EXPECT_EQ(other.on_handle(Op::kDeregMr, mr.handle), ENOENT);
+    EXPECT_EQ(other.on_handle(Op::kDeallocMw, mw.handle), ENOENT);
     EXPECT_EQ(other.on_handle(Op::kDeallocPd, pd_), ENOENT);
     EXPECT_EQ(other.on_handle(Op::kCloseDevice, context_), ENOENT);
     EXPECT_EQ(other.ask(Op::kCreateQp, qp_request(pd_, cq_)).error(), ENOENT);
     EXPECT_EQ(other.ask(Op::kRegMr, mr_request()).error(), ENOENT);
     EXPECT_EQ(client_.on_handle(Op::kQueryQp, qp.handle), 0) << "untouched";
+    EXPECT_EQ(client_.on_handle(Op::kDeallocMw, mw.handle), 0) << "untouched";
 }
 
 // A key is good for QPs of its PD alone: another client's have other numbers.
@@ -272,14 +282,18 @@ TEST_F(Control, AConvertedMrIsReachedThroughTheMemoryFile) {
 }
 
 TEST_F(Control, KeysAreNotGuessable) {
-    std::set<std::uint32_t> differences;
-    std::uint32_t previous = 0;
-    for (int i = 0; i < 64; ++i) {
-        const std::uint32_t key = reg_mr(mr_request()).as<abi::RegMrReply>().rkey;
-        differences.insert(key - previous);
-        previous = key;
-    }
-    EXPECT_GE(differences.size(), 60U);
+    const auto expect_random = [](auto&& make_key) {
+        std::set<std::uint32_t> differences;
+        std::uint32_t previous = 0;
+        for (int i = 0; i < 64; ++i) {
+            const std::uint32_t key = make_key();
+            differences.insert(key - previous);
+            previous = key;
+        }
+        EXPECT_GE(differences.size(), 60U);
+    };
+    expect_random([this] { return reg_mr(mr_request()).as<abi::RegMrReply>().rkey; });
+    expect_random([this] { return make_window(client_, pd_).rkey; });
 }
 
 TEST_F(Control, FourThousandQpsAnd65536Mrs) {

@@ -2,9 +2,14 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <cstring>
 #include <filesystem>
+#include <memory>
+#include <set>
 
 #include "daemon/ipc/fd_closer.h"
+#include "daemon/verbs/client.h"
+#include "dataplane/worker/client_doorbells.h"
 #include "tests/unit/daemon/control_fixture.h"
 #include "tests/unit/daemon/lingering.h"
 
@@ -326,6 +331,48 @@ TEST_F(FewDescriptors, AreCountedOverAllProcesses) {
     EXPECT_EQ(other.ask(Op::kOpenDevice, open).error(), ENOMEM);
     EXPECT_EQ(one.on_handle(Op::kCloseDevice, in_context.context), 0);
     EXPECT_EQ(other.ask(Op::kOpenDevice, open).error(), 0);
+}
+
+class TurnsOfUsers : public UserLimitsTest {
+  protected:
+    TurnsOfUsers() : UserLimitsTest({}) {}
+
+    /// As a program of that user says Hello; the workers have it then. On the control thread.
+    std::unique_ptr<ClientState> client_of(uid_t uid) {
+        abi::HelloRequest body{};
+        body.abi_version = abi::kAbiVersion;
+        Request request;
+        request.length = sizeof body;
+        std::memcpy(request.bytes.data(), &body, sizeof body);
+        Reply reply;
+        std::unique_ptr<ClientState> made;
+        EXPECT_EQ(hello(control, Peer{::getpid(), uid, {}}, ++id_, request, reply, made), 0);
+        return made;
+    }
+    static const dataplane::UserShare* turns(const ClientState& client, std::uint32_t worker) {
+        return client.on_worker.at(worker)->share().user;
+    }
+
+  private:
+    std::uint32_t id_ = 1000;
+};
+
+// Who starts many programs has no more turns for that. A share is one worker's alone, which has no locks.
+TEST_F(TurnsOfUsers, AllProgramsOfAUserHaveTheSameOnAWorker) {
+    constexpr uid_t kUid = 4000;
+    on_control_thread([this] {
+        const auto first = client_of(kUid);
+        const auto second = client_of(kUid);
+        const auto another = client_of(kUid + 1);
+        ASSERT_TRUE(first && second && another);
+        std::set<const dataplane::UserShare*> shares;
+        for (std::uint32_t worker = 0; worker < kWorkers; ++worker) {
+            EXPECT_EQ(turns(*first, worker), turns(*second, worker));
+            EXPECT_NE(turns(*first, worker), turns(*another, worker));
+            shares.insert({turns(*first, worker), turns(*another, worker)});
+        }
+        EXPECT_EQ(shares.size(), 2 * kWorkers);
+    });
 }
 
 class FewConnectionsOfAUser : public UserLimitsTest {
