@@ -17,6 +17,8 @@ import with_daemon
 TESTS = harness.BUILD / "tests/e2e"
 VICTIM, ATTACKER = 65533, 65534
 VICTIMS = 10
+GREEDY = pathlib.Path(__file__).resolve().parents[2] / "bench/tenants/greedy.py"
+ASK_FOR_EVER = 'while :; do "$0" status --json --socket "$1"; done'
 # What a step of the attackers lasts, before they are ended and others begin.
 STEP_S = 10
 MAX_GROWTH_KB = 4096
@@ -73,7 +75,12 @@ class Soak(with_daemon.WithDaemon):
         commands.append(as_user(ATTACKER, *self.command(TESTS / "believer", 1000, seed)))
         garbage = pathlib.Path(__file__).parent / "tenants/garbage_client.py"
         commands.append(as_user(ATTACKER, "/usr/bin/python3", garbage, self.socket, seed))
+        commands.append(self.greedy("deaths" if seed % 2 == 0 else "registrations"))
+        commands.append(as_user(ATTACKER, "sh", "-c", ASK_FOR_EVER, harness.URNIC, self.socket))
         return commands
+
+    def greedy(self, mode):
+        return as_user(ATTACKER, "/usr/bin/python3", GREEDY, self.socket, mode)
 
     def step(self, seed):
         running = [subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -100,7 +107,9 @@ class Soak(with_daemon.WithDaemon):
         for victim in victims:
             self.addCleanup(harness.end_group, victim.process)
         self.assertTrue(harness.wait_until(lambda: all(victim.count > 0 for victim in victims)), "the ten do not come up")
-        self.step(1)  # tables of the daemon's that grow with the first of a kind
+        # Tables of the daemon's that grow with the first of a kind, and with the most that there ever were.
+        self.step(1)
+        subprocess.run(self.greedy("deaths"), check=False)
         before, threads_before = self.settled()
         begin = minute = time.monotonic()
         attackers, steps = 0, 1
