@@ -59,8 +59,8 @@ class User {
     /// Returns whether it is root or the daemon's own user: without limits, and allowed what concerns others.
     [[nodiscard]] bool is_privileged() const { return limits_ == nullptr; }
 
-    /// What its questions by RDMA netlink, about rates and for the status may take of the control thread: answers with
-    /// thousands of objects take tens of milliseconds each, in which nobody else is served.
+    /// What its questions by RDMA netlink, about rates and for the status may take of the control thread:
+    /// answers with thousands of objects take tens of milliseconds each, in which nobody else is served.
     using QuestionTime = TimeBudget<200'000'000, 20>;
     [[nodiscard]] QuestionTime& question_time() { return question_time_; }
     /// What waking its processes may cost.

@@ -20,18 +20,9 @@ namespace urnic::daemon {
 
 namespace {
 
-constexpr int kBacklog = 16;
+constexpr int kUmadBacklog = 16;
 /// Asked for; the kernel's own limit may be less.
 constexpr int kBufferBytes = 4 * static_cast<int>(abi::kMaxUmadBytes);
-
-[[nodiscard]] int peer_error(int socket) {
-    ucred credentials{};
-    socklen_t length = sizeof credentials;
-    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
-        return errno;
-    }
-    return is_root_or_daemon(credentials.uid) ? 0 : EACCES;
-}
 
 std::uint32_t oui_of_request(const std::uint8_t (&oui)[3]) {
     return static_cast<std::uint32_t>(oui[0]) << 16U | static_cast<std::uint32_t>(oui[1]) << 8U | oui[2];
@@ -72,12 +63,29 @@ void UmadServer::listen(Kind kind, std::uint32_t port, const std::string& path) 
         kind, port, UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)), 0});
     if (!listener->socket ||
         ::bind(listener->socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-        ::listen(listener->socket.get(), kBacklog) != 0) {
+        ::listen(listener->socket.get(), kUmadBacklog) != 0) {
         throw std::system_error(errno, std::generic_category(), path);
     }
     listener->events = control_.event_loop.add(listener->socket.get(),
                                                [this, one = listener.get()] { on_connection(*one); });
     listeners_.push_back(std::move(listener));
+}
+
+/// 0, or what the program hears that has connected (errno).
+int UmadServer::peer_error(const Listener& listener, int socket) const {
+    ucred credentials{};
+    socklen_t length = sizeof credentials;
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) {
+        return errno;
+    }
+    if (is_root_or_daemon(credentials.uid)) {
+        return 0;
+    }
+    User& user = control_.user(credentials.uid);
+    const User::Serving serving(user, credentials.pid);
+    user.refuse("to open {}{}: that is for root and the daemon's own user",
+                listener.kind == Kind::kIssm ? "issm" : "umad", listener.port);
+    return EACCES;
 }
 
 void UmadServer::on_connection(const Listener& listener) {
@@ -88,7 +96,7 @@ void UmadServer::on_connection(const Listener& listener) {
         }
         return;
     }
-    abi::UmadHello hello{abi::kUmadMagic, peer_error(socket.get()), 0};
+    abi::UmadHello hello{abi::kUmadMagic, peer_error(listener, socket.get()), 0};
     if (hello.error == 0 && files_.size() >= kMaxFiles) {
         hello.error = EMFILE;
     }

@@ -62,6 +62,7 @@ class UmadServer {
     };
 
     void listen(Kind kind, std::uint32_t port, const std::string& path);
+    [[nodiscard]] int peer_error(const Listener& listener, int socket) const;
     void on_connection(const Listener& listener);
     void pause_accept();
     void on_input(std::uint64_t token);

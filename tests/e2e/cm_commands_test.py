@@ -5,6 +5,7 @@ are as librdmacm makes them, so that ids get through all their states; the other
 """
 
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -26,7 +27,8 @@ PORTS = range(7000, 7003)
 BODY_BYTES = 512
 PRIVATE_BYTES = 256  # RDMA_MAX_PRIVATE_DATA
 KEPT_IDS = 12
-SPACES = {0x106: 2, 0x111: 4}  # RDMA_PS_TCP, RDMA_PS_UDP: ibv_qp_type
+TCP, UDP = 0x106, 0x111  # RDMA_PS_...
+SPACES = {TCP: 2, UDP: 4}  # ibv_qp_type
 # RDMA_USER_CM_CMD_...
 (CREATE_ID, DESTROY_ID, BIND_IP, RESOLVE_IP, RESOLVE_ROUTE, QUERY_ROUTE, CONNECT, LISTEN, ACCEPT, REJECT, DISCONNECT, INIT_QP_ATTR,
  GET_EVENT, GET_OPTION, SET_OPTION, NOTIFY, JOIN_IP_MCAST, LEAVE_MCAST, MIGRATE_ID) = range(19)
@@ -36,6 +38,8 @@ STEPS = {CREATE_ID, DESTROY_ID, BIND_IP, RESOLVE_IP, RESOLVE_ROUTE, QUERY_ROUTE,
 # What leads an id on from the last command that it had success with.
 NEXT = {CREATE_ID: (BIND_IP, RESOLVE_IP), BIND_IP: (LISTEN,), RESOLVE_IP: (RESOLVE_ROUTE,), RESOLVE_ROUTE: (CONNECT,), CONNECT: (DISCONNECT, GET_EVENT),
         LISTEN: (GET_EVENT,), GET_EVENT: (ACCEPT, ACCEPT, REJECT), ACCEPT: (DISCONNECT, GET_EVENT)}
+# Where the commands that name a QP have its number.
+QPN_AT = {CONNECT: 0, ACCEPT: 8}
 CHANGES = {BIND_IP, RESOLVE_IP, RESOLVE_ROUTE, CONNECT, LISTEN, ACCEPT, REJECT, DISCONNECT}
 
 
@@ -61,9 +65,13 @@ class Channel:
 
 
 class Program:
-    def __init__(self, path, seed):
-        self.path, self.chooser = path, random.Random(seed)
+    """`victim`: (number of a QP that is somebody else's, node GUID of its RNIC as librdmacm has it)."""
+
+    def __init__(self, path, seed, victim):
+        self.path, self.chooser, self.victim = path, random.Random(seed), victim
         self.succeeded, self.sent, self.hung_up = set(), 0, 0
+        # Commands with the victim's number: refused while one's own was taken; and successes.
+        self.refused, self.breaches = {CONNECT: 0, ACCEPT: 0}, []
         self.connect()
 
     def connect(self):
@@ -73,6 +81,9 @@ class Program:
         self.qpn = self.client.create_qp(pd, self.client.create_cq(context))[1]
         self.channels, self.ids = [Channel(self.client) for _ in range(CHANNELS)], []
         self.last = {}  # command that an id was successful with; GET_EVENT: it came with a connection request
+        # Ids of RDMA_PS_TCP, whose commands name a QP that has to be one's own, and the uids that they were made with: what a
+        # listener is asked for comes with its uid.
+        self.streams, self.stream_uids = set(), set()
 
     def conn_param(self):
         """rdma_ucm_conn_param."""
@@ -135,6 +146,7 @@ class Program:
         if is_spoilt:
             handle, command, length, room, body = self.spoilt(command, body)
         handle = channel.handle if handle is None else handle
+        is_refused = not is_spoilt and command in QPN_AT and self.name_victim(channel, command, number, body)
         request = struct.pack("=IIII", handle, command, length, room) + body.ljust(BODY_BYTES, b"\0")
         self.sent += 1
         if pick.random() < 0.01:
@@ -148,9 +160,37 @@ class Program:
             channel.take(announced, waiting)
         if error == 0:
             self.succeeded.add(command)
+            if is_refused:
+                self.refused[command] += 1
             if not is_spoilt and command in CHANGES:
                 self.last[number] = command
+            if not is_spoilt and command == CREATE_ID and struct.unpack_from("=H", body, 16)[0] == TCP:
+                self.stream_uids.add(struct.unpack_from("=Q", body)[0])
+                self.streams.add(struct.unpack_from("=I", reply, 24)[0])
             self.follow(command, channel, body, reply[24:24 + out_bytes])
+
+    def ask(self, channel, command, body):
+        """An errno and what librdmacm would read; nothing of it is spoilt."""
+        request = struct.pack("=IIII", channel.handle, command, len(body), BODY_BYTES) + body.ljust(BODY_BYTES, b"\0")
+        error, reply, _ = self.client.exchange("CmCommand", request)
+        out_bytes, _, announced, waiting = struct.unpack_from("=IIII", reply)
+        if error != errno.EINVAL:
+            channel.take(announced, waiting)
+        return error, reply[24:24 + out_bytes]
+
+    def name_victim(self, channel, command, number, body):
+        """The same with the victim's QP before it is done with one's own. Returns whether it was refused."""
+        if number not in self.streams:
+            return False
+        with_victims = bytearray(body)
+        struct.pack_into("=I", with_victims, QPN_AT[command], self.victim[0])
+        if self.ask(channel, command, bytes(with_victims))[0] != 0:
+            return True
+        # On the other RNIC that number may be free.
+        error, route = self.ask(channel, QUERY_ROUTE, struct.pack("=QII", 0, number, 0))
+        if error != 0 or struct.unpack_from("=Q", route)[0] == self.victim[1]:
+            self.breaches.append((command, number, error))
+        return False
 
     def follow(self, command, channel, body, answer):
         """Which ids there are, roughly: some go on being used when they are gone."""
@@ -162,6 +202,8 @@ class Program:
             if all(known != number for known, _ in self.ids):
                 self.ids.append((number, channel))
                 self.last[number] = GET_EVENT
+            if struct.unpack_from("=Q", answer)[0] in self.stream_uids:
+                self.streams.add(number)
         elif command == DESTROY_ID and len(body) >= 12 and self.chooser.random() < 0.9:
             gone = struct.unpack_from("=I", body, 8)[0]
             self.ids = [(number, of) for number, of in self.ids if number != gone]
@@ -185,15 +227,16 @@ class Program:
         self.connect()
 
 
-def attack(path, seed):
-    program = Program(path, int(seed))
+def attack(path, seed, qpn, node_guid):
+    program = Program(path, int(seed), (int(qpn), int(node_guid)))
     print("begun", flush=True)
     # Which of them succeed is chance: it goes on until each step has.
     for done in range(MOST_COMMANDS):
-        if done >= COMMANDS and program.succeeded >= STEPS:
+        if program.breaches or (done >= COMMANDS and program.succeeded >= STEPS and all(program.refused.values())):
             break
         program.step()
-    print(json.dumps({"pid": os.getpid(), "sent": program.sent, "hung_up": program.hung_up, "succeeded": sorted(program.succeeded)}), flush=True)
+    print(json.dumps({"pid": os.getpid(), "sent": program.sent, "hung_up": program.hung_up, "succeeded": sorted(program.succeeded),
+                      "refused": list(program.refused.values()), "breaches": program.breaches}), flush=True)
 
 
 class Commands(with_daemon.WithDaemon):
@@ -213,7 +256,12 @@ class Commands(with_daemon.WithDaemon):
         self.neighbours()
         self.assertTrue(harness.wait_until(lambda: not self.status()["clients"]))
         before = harness.Footprint(self.daemon.pid)
-        attackers = [harness.start([sys.executable, __file__, "attack", self.socket, seed], **with_daemon.as_nobody()) for seed in (1, 2)]
+        victim = raw_client.RawClient(self.socket)
+        context = victim.open_device()
+        qpn = victim.create_qp(victim.alloc_pd(context), victim.create_cq(context))[1]
+        node_guid = int.from_bytes(bytes.fromhex(self.status()["devices"][0]["node_guid"].replace(":", "")), sys.byteorder)
+        attackers = [harness.start([sys.executable, __file__, "attack", self.socket, seed, qpn, node_guid], **with_daemon.as_nobody())
+                     for seed in (1, 2)]
         for attacker in attackers:
             self.addCleanup(harness.end_group, attacker)
             self.assertEqual(harness.read_line(attacker), "begun\n")
@@ -223,9 +271,12 @@ class Commands(with_daemon.WithDaemon):
             result = harness.finish(attacker)
             self.assert_ok(result)
             found = json.loads(result.out)
+            self.assertEqual(found["breaches"], [], "the victim's QP in commands of others")
             self.assertGreater(found["sent"], COMMANDS * 9 // 10)
             self.assertGreater(found["hung_up"], 0)
             succeeded |= set(found["succeeded"])
+            self.assertTrue(all(found["refused"]), f"{found['refused']}: the victim's QP was named too seldom")
+        victim.close()
         self.assertLessEqual(STEPS, succeeded, "commands that never had success")
         self.assertTrue(harness.wait_until(lambda: not self.status()["clients"]), "clients are left")
         managers = [device["cm"] for device in self.status()["devices"]]

@@ -104,9 +104,14 @@ class Rdma(with_daemon.WithDaemon):
         if not options:
             self.skipTest("needs another user")
         self.hold_qp()
-        self.assertEqual(len(self.parsed("resource", "show", "qp")), 1)
-        self.assertEqual(self.parsed("resource", "show", "qp", **options), [])
-        self.assertIn("qp 0 ", self.shown("resource", "show", "urnic0", **options))
+        server = self.start_rping("-s", "-a", "198.18.0.1", "-p", harness.free_port())
+        kinds = ("qp", "cq", "mr", "pd", "cm_id")
+        self.assertTrue(harness.wait_until(lambda: self.cm_ids() or server.poll() is not None))
+        for kind in kinds:
+            self.assertNotEqual(self.parsed("resource", "show", kind), [], kind)
+        for kind in kinds:
+            self.assertEqual(self.parsed("resource", "show", kind, **options), [], kind)
+        self.assertEqual(self.shown("resource", "show", "urnic0", **options), "0: urnic0: pd 0 cq 0 qp 0 cm_id 0 mr 0 ctx 0 srq 0 \n")
 
     def test_more_qps_than_one_message_has(self):
         script = """

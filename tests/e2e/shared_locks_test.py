@@ -4,6 +4,7 @@ The daemon runs under strace, which names the object behind each descriptor. Eve
 one is shared; on a shared object these threads may send, watch, map, seal and close, and nothing else (docs/adr/0025).
 """
 
+import os
 import re
 import signal
 
@@ -13,6 +14,10 @@ import with_daemon
 ATTACK = harness.BUILD / "tests/e2e/attack"
 VERBS_CHECK = harness.BUILD / "tests/e2e/verbs_check"
 CM_CHECK = harness.BUILD / "tests/e2e/cm_check"
+# What a program shares with the daemon in each way that there is: queues, channels, memory, SRQs, XRC domains, memory of the device,
+# windows, contexts that another process imports. No case is of speed, or of memory that the kernel copies.
+CHECKS = ("*Channel*:CompletionQueues.*:Memory.AddressesThatAreNotThere:Memory.OverlappingRegionsAndSmallOnesInOnePage:Memory.AChild*:"
+          "MemoryCalls.*:Srq.*:Xrc*.*:DeviceMemory.*:Windows.Type*:Regions.*:Imports.*:Queue.*-*AHypervisorReceivesItsGuestLate")
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 # Calls on a descriptor that take a lock of its object which others can hold while a page is missing.
@@ -89,12 +94,40 @@ class SharedLocks(with_daemon.WithDaemon):
         self.assertGreater(len(guarded), 1)
         return guarded
 
+    def sent(self):
+        return sum(device["counters"]["sent_pkts"] for device in self.status()["devices"])
+
+    def kill_client(self, launcher):
+        """It ends with a connection in use."""
+        port = str(harness.free_port())
+        words = [*NOBODY, *launcher, "ib_write_bw", "-F", "-p", port, "--run_infinitely", "-d"]
+        server = harness.start([*words, "urnic0"])
+        self.addCleanup(harness.finish, server)
+        self.addCleanup(harness.end_group, server)
+        self.assertTrue(harness.wait_until(lambda: harness.listening(int(port), server.pid) or server.poll() is not None))
+        client = harness.start([*words, "urnic1", "127.0.0.1"])
+        self.addCleanup(harness.finish, client)
+        self.addCleanup(harness.end_group, client)
+        before = self.sent()
+        self.assertTrue(harness.wait_until(lambda: client.poll() is not None or self.sent() > before + 1000, pause=0.1), "no transfer runs")
+        self.assertIsNone(client.poll(), "it ended")
+        os.killpg(client.pid, signal.SIGKILL)
+        os.killpg(server.pid, signal.SIGKILL)
+        self.assertTrue(harness.wait_until(lambda: not self.status()["clients"]), "clients are left")
+
     def run_clients(self):
         launcher = [harness.URNIC, "run", "--socket", self.socket, "--"]
+        watching = f"while {harness.URNIC} status --socket {self.socket} >/dev/null; do sleep 0.2; done"
+        watcher = harness.start([*NOBODY, "sh", "-c", watching])
+        self.addCleanup(harness.end_group, watcher)
         # `attack` gives its rights up by itself.
         self.run_ok([*launcher, ATTACK, "neighbour"])
-        for program in ([VERBS_CHECK, "--gtest_filter=*Channel*:CompletionQueues.*"], [CM_CHECK]):
+        for program in ([VERBS_CHECK, f"--gtest_filter={CHECKS}"], [CM_CHECK]):
             self.run_ok([*NOBODY, *launcher, *program], timeout=300)
+        self.kill_client(launcher)
+        self.assertIsNone(watcher.poll(), "a status was refused")
+        harness.end_group(watcher)
+        harness.finish(watcher)
 
     def test_workers_and_the_control_thread(self):
         threads = self.guarded_threads()
@@ -102,7 +135,8 @@ class SharedLocks(with_daemon.WithDaemon):
         self.stop_strace()
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         shared = shared_objects(lines)
-        for kind in ("memfd:urnic-rings", "memfd:urnic-doorbells", "memfd:urnic-memory", "socket:["):
+        for kind in ("memfd:urnic-rings", "memfd:urnic-doorbells", "memfd:urnic-memory", "memfd:urnic-dm", "memfd:urnic-context",
+                     "memfd:urnic-status", "socket:["):
             self.assertTrue(any(kind in name for name in shared), f"no {kind} went from one to the other: {sorted(shared)}")
         self.assertEqual(list(breaches(lines, shared, threads)), [])
 

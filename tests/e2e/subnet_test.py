@@ -159,6 +159,17 @@ class LeafSpine(Subnet):
     rnics = 4
     network = '[[network]]\nfabric = "lab"\ntopology = "leaf-spine"\nleaves = 2\nspines = 2\nlink_mbps = 10000\n'
 
+    def test_others_do_not_change_links(self):
+        options = with_daemon.as_nobody()
+        if not options:
+            self.skipTest("needs another user")
+        refused = self.urnic("port", "lab:s1>s3", "down", "--socket", self.socket, **options)
+        self.assertNotEqual(refused.returncode, 0, str(refused))
+        self.assertIn("may not change ports", refused.err, str(refused))
+        self.assertEqual([user["refusals"] for user in self.status()["users"] if user["uid"] == options["user"]], [1])
+        self.assertEqual({trunk["state"] for trunk in self.trunks().values()}, {"INIT"})
+        self.assert_ok(self.urnic("port", "lab:s1>s3", "--socket", self.socket, **options), "to look is for all")
+
     def trunks(self):
         (network,) = self.status()["networks"]
         return {trunk["port"]: trunk for trunk in network["trunks"]}
@@ -259,6 +270,13 @@ class LeafSpine(Subnet):
 class Builtin(Subnet):
     subnet_manager = "builtin"
 
+    def daemon_command(self):
+        self.log = self.dir / "urnicd.log"
+        return ["sh", "-c", 'exec "$0" "$@" 2>"$LOG"'.replace("$LOG", str(self.log)), *super().daemon_command()]
+
+    def logged(self, *words):
+        return [line for line in self.log.read_text(encoding="utf-8").splitlines() if all(word in line for word in words)]
+
     def test_diagnostics_without_a_subnet_manager(self):
         self.assertEqual(self.states(), ["4: ACTIVE"] * RNICS)
         self.assertRegex(self.ask("smpquery", "-C", "urnic0", "portinfo", 3), r"LinkState:\.+Active")
@@ -318,8 +336,8 @@ class Builtin(Subnet):
         umad = self.run_dir / "sysroot/dev/infiniband/umad0"
         self.assertTrue(umad.is_socket())
         self.assertEqual(umad.stat().st_mode & 0o022, 0)
-        if os.getuid() != 0:
-            return  # another user is needed for the rest
+        if os.geteuid() != 0:
+            self.skipTest("the rest needs another user")
         nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
         ask = "import os, sys; os.close(os.open('/dev/infiniband/umad0', os.O_RDWR))"
         self.run_ok(self.here("/usr/bin/python3", "-c", ask))
@@ -330,6 +348,25 @@ class Builtin(Subnet):
             self.run_ok([*nobody, *self.here("true")])
             refused = harness.run([*nobody, *self.here("/usr/bin/python3", "-c", ask)])
             self.assertIn("PermissionError", refused.err, str(refused))
+        # Of what the mode forbids the daemon does not hear.
+        lines = self.logged("user 65534, process ", " is refused to open umad0: ")
+        self.assertEqual(len(lines), 1, self.logged())
+        (user,) = (user for user in self.status()["users"] if user["uid"] == 65534)
+        self.assertEqual(user["refusals"], 1)
+
+    def test_a_program_that_does_not_read_loses_answers_alone(self):
+        script = pathlib.Path(__file__).with_name("sa_client.py")
+        program = harness.start(self.here("/usr/bin/python3", script, "urnic0", "flood"))
+        self.addCleanup(harness.finish, program)
+        self.addCleanup(harness.end_group, program)
+        self.assertEqual(harness.read_line(program), "flooding\n")
+        self.assertTrue(harness.wait_until(lambda: self.logged("does not read its umad device") or program.poll() is not None))
+        self.assertIsNone(program.poll(), "it ended")
+        self.assertEqual(len(self.status()["devices"]), RNICS)
+        for asked in ("urnic0", "urnic1"):
+            self.assertRegex(self.ask("saquery", "-C", asked, "-c"), r"Class version\.+2")
+        self.assertIsNone(program.poll(), "it ended")
+        self.assertEqual(len(self.logged("does not read its umad device")), 1, "once is enough")
 
 
 if __name__ == "__main__":

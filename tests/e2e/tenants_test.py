@@ -5,10 +5,12 @@ import json
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import signal
 import sys
 import tempfile
+import time
 import unittest
 
 import harness
@@ -53,10 +55,11 @@ class Memory(WithAttacker):
         shutil.copy(SET_USER_ID, program)
         program.chmod(0o4755)
         result = self.run_ok([harness.URNIC, "run", "--socket", self.socket, "--", SET_USER_ID, "attack", program], **with_daemon.as_nobody())
-        self.assertIn("own memory: success", result.out)
+        self.assertEqual(result.out.count("own memory: success"), 2)
         self.assertIn("victim runs as 0", result.out)
         self.assertIn("the secret is not seen", result.out)
-        self.assertNotIn("read: success", result.out)
+        for access in ("read", "write"):
+            self.assertRegex(result.out, rf"(?m)^{access}: (?!success)")
         self.assertIn("victim is intact", result.out)
 
     def test_holes_of_a_memory_file_are_not_filled_by_the_daemon(self):
@@ -68,10 +71,10 @@ class Memory(WithAttacker):
             self.assertEqual(os.stat(file).st_blocks, 0, f"blocks that the daemon allocated in the attacker's file of mode {mode}")
 
 
-def attack_domain(path, file):
+def attack_domain(path, file, flags):
     client = raw_client.RawClient(path)
     context = client.open_device()
-    fd = os.open(file, os.O_PATH)
+    fd = os.open(file, getattr(os, flags))
     try:
         client.open_xrcd_of_file(context, fd, create=False)
         print("joined")
@@ -82,12 +85,14 @@ def attack_domain(path, file):
 class XrcDomains(WithAttacker):
     def test_a_file_that_one_may_not_read_leads_to_no_domain(self):
         file = self.dir / "domain"
-        file.touch(mode=0o600)
+        file.touch()
+        file.chmod(0o602)  # whatever the umask is
         owner = raw_client.RawClient(self.socket)
         self.addCleanup(owner.close)
         with file.open("rb") as opened:
             owner.open_xrcd_of_file(owner.open_device(), opened.fileno(), create=True)
-        self.assertEqual(self.attack("domain", file).strip(), "EBADF")
+        for flags, error in (("O_PATH", "EBADF"), ("O_WRONLY", "EACCES")):
+            self.assertEqual(self.attack("domain", file, flags).strip(), error, flags)
 
 
 def attack_objects(path):
@@ -102,6 +107,10 @@ def attack_objects(path):
                        for name, command in words.items()} for _ in range(12)]))
 
 
+# Of the victim's memory: numbers that are nothing else's.
+MEMORY_ADDRESS, MEMORY_BYTES = (1 << 40) + 0x345678, 0x23457
+
+
 @unittest.skipIf(os.geteuid() != 0, "a second user needs root")
 class Status(WithAttacker):
     """A victim's program has two QPs, one of which a fault names, a CQ and memory."""
@@ -113,17 +122,22 @@ class Status(WithAttacker):
         context = self.victim.open_device()
         pd, cq = self.victim.alloc_pd(context), self.victim.create_cq(context)
         self.qpns = [self.victim.create_qp(pd, cq)[1] for _ in range(2)]
+        self.victim.attach_memory(raw_client.memory_file())
+        self.victim.reg_mr(pd, MEMORY_ADDRESS, MEMORY_BYTES)
         self.run_ok([harness.URNIC, "fault", "add", "drop", "--qpn", str(self.qpns[0]), "--socket", self.socket])
         self.run_ok([harness.URNIC, "fault", "add", "ecn", "--socket", self.socket])
 
     def test_others_objects_are_not_shown(self):
         before = self.status()
         self.assertEqual({qp["qpn"] for client in before["clients"] for qp in client["qps"]}, set(self.qpns))
+        self.assertEqual([(region["addr"], region["length"]) for client in before["clients"] for region in client["mrs"]],
+                         [(MEMORY_ADDRESS, MEMORY_BYTES)])
         for seen in json.loads(self.attack("objects")):
             text = json.dumps(seen)
-            for qpn in self.qpns:
-                self.assertNotRegex(text, rf"\b{qpn}\b", "a number of the victim's QPs")
+            for number in (*self.qpns, MEMORY_ADDRESS, MEMORY_BYTES):
+                self.assertNotRegex(text, rf"\b{number}\b", "a number of the victim's QPs, or of its memory")
             status = seen["status"]
+            self.assertEqual([user["uid"] for user in status["users"]], [pwd.getpwnam("nobody").pw_uid])
             self.assertEqual([client["uid"] for client in status["clients"]], [pwd.getpwnam("nobody").pw_uid])
             self.assertEqual([[qp["device"] for qp in client["qps"]] for client in status["clients"]], [["urnic0"]])
             self.assertEqual([device["qps"] for device in status["devices"]], [1, 0])
@@ -207,7 +221,9 @@ class Refusals(WithLog):
     def test_each_is_logged_with_whom_and_what(self):
         file = self.dir / "domain"
         file.touch(mode=0o600)
+        begin = time.monotonic()
         pid, found = self.attack("refusals", file).split(maxsplit=1)
+        minutes = 1 + int((time.monotonic() - begin) / 60)
         found = json.loads(found)
         self.assertEqual({name: found[name] for name in ("Q_Key of QP1", "Q_Key of anybody", "domain", "memory file", "copied memory",
                                                          "import", "descriptors", "second PD", "third PD", "second connection")},
@@ -220,6 +236,7 @@ class Refusals(WithLog):
                 "a descriptor of no context", "1 descriptors instead of", "more than max_pds = 2", "more than max_connections = 1"]
         lines = self.refused()
         self.assertGreaterEqual(len(lines), len(what), lines)
+        self.assertLessEqual(len(lines), 8 * minutes, lines)
         for line, words in zip(lines, what, strict=False):
             self.assertIn(f"user {uid}, process {pid} is refused ", line)
             self.assertIn(words, line)
@@ -260,6 +277,43 @@ class Bytes(WithLog):
         self.assertTrue(harness.wait_until(lambda: not self.status()["clients"]))
         self.assertEqual(self.attack("bytes"), "128 ENOMEM\n", "what programs had that have ended is free again")
         self.assertTrue(self.warnings(f"more than max_registered_bytes = {128 * MIB}"))
+
+
+@unittest.skipIf(os.geteuid() != 0, "a second user needs root")
+class LongRounds(WithLog):
+    """When a worker stands still in a program's turn, the log says in whose."""
+
+    def start_as_attacker(self, *words):
+        process = harness.start([harness.URNIC, "run", "--socket", self.socket, "--", *words], **with_daemon.as_nobody())
+        self.addCleanup(harness.finish, process)
+        self.addCleanup(harness.end_group, process)
+        return process
+
+    def start_writes(self):
+        """A transfer without end of the attacker's; its processes."""
+        port = harness.free_port()
+        words = ["ib_write_bw", "-F", "-s", 65536, "-p", port, "--run_infinitely", "-d"]
+        server = self.start_as_attacker(*words, "urnic0")
+        self.assertTrue(harness.wait_until(lambda: harness.listening(port, server.pid) or server.poll() is not None))
+        client = self.start_as_attacker(*words, "urnic1", "127.0.0.1")
+        self.assertTrue(harness.wait_until(lambda: sum(device["counters"]["sent_pkts"] for device in self.status()["devices"]) > 1000,
+                                           pause=0.05), "no transfer runs")
+        return server, client
+
+    def test_are_in_the_log_with_the_program(self):
+        pids = "|".join(str(process.pid) for process in self.start_writes())
+        uid = pwd.getpwnam("nobody").pw_uid
+        line = rf"a round of worker 0 took \d+ ms, \d+ ms of it in the turn of user {uid}, process ({pids})\b"
+
+        def is_told():
+            # Whose turn it is at that moment is chance.
+            self.daemon.send_signal(signal.SIGSTOP)
+            time.sleep(0.2)
+            self.daemon.send_signal(signal.SIGCONT)
+            return any(re.search(line, warning) for warning in self.warnings())
+        self.assertTrue(harness.wait_until(is_told, pause=0.1), self.warnings())
+        self.assertGreater(self.status()["workers"][0]["long_rounds"], 0)
+        self.assertGreater(self.user()["long_rounds"], 0)
 
 
 class RunDirectory(harness.TestCase):

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "tests/e2e/crash/victim.h"
 #include "tests/e2e/verbs/endpoint.h"
@@ -82,8 +83,8 @@ void keep_descriptors_open() {
     }
 }
 
-[[noreturn]] void become(const char* program, int from_reader, int to_reader) {
-    Endpoint endpoint("urnic0");
+/// A way to the secret, for the reader.
+void offer(const Endpoint& endpoint, int from_reader, int to_reader) {
     ibv_mr* region = ibv_reg_mr(endpoint.pd, secret.data(), secret.size(),
                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
     if (!endpoint.ok() || region == nullptr) {
@@ -95,6 +96,13 @@ void keep_descriptors_open() {
     give(to_reader, mine);
     connect_to(endpoint, take<Identity>(from_reader));
     give(to_reader, 'c');
+}
+
+[[noreturn]] void become(const char* program, int from_reader, int to_reader) {
+    const Endpoint to_read("urnic0");
+    const Endpoint to_write("urnic0");
+    offer(to_read, from_reader, to_reader);
+    offer(to_write, from_reader, to_reader);
     (void)take<char>(from_reader);
     keep_descriptors_open();
     ::execl(program, program, "victim", std::to_string(from_reader).c_str(),
@@ -112,25 +120,33 @@ ibv_wc_status carry_out(const Endpoint& endpoint, const Identity& peer, ibv_wr_o
     return endpoint.poll_one().status;
 }
 
-/// Prints what the peer's key leads to before and after it has become another program.
-int reader(int from_peer, int to_peer) {
-    const Endpoint endpoint("urnic1");
+Identity accept_offer(const Endpoint& endpoint, int from_peer, int to_peer) {
     give(to_peer, identity_of(endpoint));
     const auto peer = take<Identity>(from_peer);
     connect_to(endpoint, peer);
     (void)take<char>(from_peer);
-    std::printf("own memory: %s\n", ibv_wc_status_str(carry_out(endpoint, peer, IBV_WR_RDMA_READ)));
+    return peer;
+}
+
+/// Prints what the peer's keys lead to before and after it has become another program.
+int reader(int from_peer, int to_peer) {
+    // One that is refused a READ is in error: another one WRITEs.
+    const Endpoint reads("urnic1");
+    const Endpoint writes("urnic1");
+    const Identity to_read = accept_offer(reads, from_peer, to_peer);
+    const Identity to_write = accept_offer(writes, from_peer, to_peer);
+    for (const auto& [endpoint, peer] : {std::pair{&reads, &to_read}, std::pair{&writes, &to_write}}) {
+        std::printf("own memory: %s\n", ibv_wc_status_str(carry_out(*endpoint, *peer, IBV_WR_RDMA_READ)));
+    }
     std::fflush(stdout);
     give(to_peer, 'x');
     (void)take<char>(from_peer);
-    std::memset(endpoint.at(0), 0, kSecretBytes);
-    const ibv_wc_status read = carry_out(endpoint, peer, IBV_WR_RDMA_READ);
-    const bool seen = std::memchr(endpoint.at(0), kSecret, kSecretBytes) != nullptr;
+    std::memset(reads.at(0), 0, kSecretBytes);
+    const ibv_wc_status read = carry_out(reads, to_read, IBV_WR_RDMA_READ);
+    const bool seen = std::memchr(reads.at(0), kSecret, kSecretBytes) != nullptr;
     std::printf("read: %s, the secret is %s\n", ibv_wc_status_str(read), seen ? "seen" : "not seen");
-    if (read == IBV_WC_SUCCESS) {
-        std::memset(endpoint.at(0), kForged, kSecretBytes);
-        std::printf("write: %s\n", ibv_wc_status_str(carry_out(endpoint, peer, IBV_WR_RDMA_WRITE)));
-    }
+    std::memset(writes.at(0), kForged, kSecretBytes);
+    std::printf("write: %s\n", ibv_wc_status_str(carry_out(writes, to_write, IBV_WR_RDMA_WRITE)));
     std::fflush(stdout);
     give(to_peer, 'e');
     return 0;

@@ -3,7 +3,10 @@
 #include <arpa/inet.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "tests/e2e/verbs/endpoint.h"
 
@@ -201,6 +204,47 @@ TEST(IbLink, OnlyThePeersLidIsHeard) {
     send(c, 0);
     EXPECT_EQ(c.poll_one().status, IBV_WC_RETRY_EXC_ERR);
     EXPECT_TRUE(d.quiet());
+}
+
+/// Of that RNIC, as `urnic status` has it now; files in sysfs are up to a second old.
+std::uint64_t counter(const std::string& device, const std::string& name) {
+    const char* build = std::getenv("URNIC_BUILD");
+    const std::string command = std::string(build != nullptr ? build : "build") + "/urnic status --json";
+    FILE* const out = popen(command.c_str(), "r");
+    std::string text;
+    for (int c = fgetc(out); c != EOF; c = fgetc(out)) {
+        text.push_back(static_cast<char>(c));
+    }
+    EXPECT_EQ(pclose(out), 0) << command;
+    const std::size_t digits =
+        text.find_first_of("0123456789", text.find(name + '"', text.find('"' + device + '"')));
+    if (digits == std::string::npos) {
+        ADD_FAILURE() << text;
+        return 0;
+    }
+    return std::strtoull(text.c_str() + digits, nullptr, 10);
+}
+
+// On the RNIC of the peer, with its LID, its QP's number and the PSN that comes next.
+TEST(IbLink, AStrangersRequestsAreNotThePeers) {
+    const Endpoint a("urnic0");
+    const Endpoint b("urnic1");
+    const Endpoint stranger("urnic0");
+    rts(a, b.qp->qp_num, to_lid(kLidB), Peer::kAnswers);
+    rts(b, a.qp->qp_num, to_lid(kLidA), Peer::kAnswers);
+    rts(stranger, b.qp->qp_num, to_lid(kLidB));
+    const std::uint64_t before = counter("urnic1", "drop_wrong_sender");
+    std::memset(a.at(0), 0x5a, kLength);
+    std::memset(stranger.at(0), 0x66, kLength);
+    b.post_recv(1, {b.sge(0, kLength)});
+    send(stranger, 0);
+    EXPECT_EQ(stranger.poll_one().status, IBV_WC_RETRY_EXC_ERR);
+    EXPECT_GT(counter("urnic1", "drop_wrong_sender"), before);
+    EXPECT_TRUE(b.quiet());
+    send(a, 0);
+    a.expect_success(2, IBV_WC_SEND);
+    b.expect_success(1, IBV_WC_RECV);
+    EXPECT_EQ(std::memcmp(a.at(0), b.at(0), kLength), 0);
 }
 
 TEST(IbLink, DatagramsTellWhereTheyCameFrom) {
