@@ -173,6 +173,26 @@ abi::ReplyHeader header_of(const std::vector<std::byte>& reply, abi::Op op, cons
     return header;
 }
 
+/// The reply to a question of which each user has a part of the daemon's time: when that is taken, it comes
+/// back as time passes.
+template <typename Question>
+std::vector<std::byte> ask_in_turn(int fd, const fs::path& socket, abi::Op op, Question request,
+                                   UniqueFd& reply_fd) {
+    request.header = {abi::kControlMagic, op, 1, sizeof(request)};
+    constexpr std::chrono::milliseconds kPause(50);
+    for (auto left = std::chrono::seconds(kReplyTimeoutSeconds) / kPause; left > 0; --left) {
+        std::vector<std::byte> bytes = exchange(fd, socket, &request, sizeof(request), &reply_fd);
+        if (header_of(bytes, op, socket).error != EAGAIN) {
+            return bytes;
+        }
+        std::this_thread::sleep_for(kPause);
+    }
+    throw LaunchError(
+        fmt::format("urnicd at {} answers no more questions for now: those that {} has asked have "
+                    "taken too much of its time. Ask again later, and less often",
+                    socket.string(), user_name()));
+}
+
 std::string read_all(int file) {
     std::string text;
     char part[4096];
@@ -280,10 +300,9 @@ void check_daemon(const fs::path& socket) {
 
 std::string fetch_status(const fs::path& socket) {
     const UniqueFd fd = connect_to(socket);
-    abi::StatusRequest request{};
-    request.header = {abi::kControlMagic, abi::Op::kStatus, 1, sizeof(request)};
     UniqueFd text_fd;
-    const std::vector<std::byte> bytes = exchange(fd.get(), socket, &request, sizeof(request), &text_fd);
+    const std::vector<std::byte> bytes =
+        ask_in_turn(fd.get(), socket, abi::Op::kStatus, abi::StatusRequest{}, text_fd);
     const abi::ReplyHeader header = header_of(bytes, abi::Op::kStatus, socket);
     if (header.error != 0 || text_fd.get() < 0) {
         throw LaunchError(
@@ -366,26 +385,10 @@ namespace {
 
 UniqueFd ask_about_congestion(const fs::path& socket, abi::CongestionRequest request) {
     const UniqueFd fd = connect_to(socket);
-    request.header = {abi::kControlMagic, abi::Op::kCongestion, 1, sizeof(request)};
     UniqueFd reply_fd;
-    std::vector<std::byte> bytes;
-    abi::ReplyHeader header{};
-    // The user's questions have taken their part of the daemon's time: it comes back as time passes.
-    constexpr std::chrono::milliseconds kPause(50);
-    for (auto left = std::chrono::seconds(kReplyTimeoutSeconds) / kPause; left > 0; --left) {
-        bytes = exchange(fd.get(), socket, &request, sizeof(request), &reply_fd);
-        header = header_of(bytes, abi::Op::kCongestion, socket);
-        if (header.error != EAGAIN) {
-            break;
-        }
-        std::this_thread::sleep_for(kPause);
-    }
-    if (header.error == EAGAIN) {
-        throw LaunchError(
-            fmt::format("urnicd at {} answers no more questions about rates for now: those that {} has asked "
-                        "have taken too much of its time. Ask again later, and less often",
-                        socket.string(), user_name()));
-    }
+    const std::vector<std::byte> bytes =
+        ask_in_turn(fd.get(), socket, abi::Op::kCongestion, request, reply_fd);
+    const abi::ReplyHeader header = header_of(bytes, abi::Op::kCongestion, socket);
     if (header.error == EPERM) {
         throw LaunchError(
             fmt::format("{} may not change congestion control at {}: only root and the user that urnicd runs "

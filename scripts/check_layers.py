@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Checks what the compiler cannot: the length of files and functions, and which room may include what."""
+"""Checks what the compiler cannot: the length of files and functions, which room may include what, and names taken over for nothing."""
 
 import os
 import pathlib
@@ -10,6 +10,8 @@ MAX_LINES = 500
 MAX_FUNCTION_LINES = 70
 NOT_CODE = re.compile(r'//.*|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])+\'')
 NO_FUNCTION = re.compile(r"\b(namespace|struct|class|union|enum|extern)\b|=[^{]*\{")
+# A name that a source takes over for itself. clang-tidy reads many sources as one, and takes the use in another for one.
+TAKEN_OVER = re.compile(r"^using (?:\w+::)+(\w+);|^namespace (\w+) = ")
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]')
 
 # Every folder of the sources, lowest first: a folder includes from itself and from folders above it in this list, so there is no
@@ -98,6 +100,15 @@ def long_functions(path, lines):
                     yield f"{path}:{start}: a block of {length} lines; split it, a function has at most {MAX_FUNCTION_LINES}"
 
 
+def unused_names(path, lines):
+    code = [NOT_CODE.sub("", line) for line in lines]
+    for number, line in enumerate(code, 1):
+        found = TAKEN_OVER.match(line)
+        name = found and (found.group(1) or found.group(2))
+        if name and not any(re.search(rf"\b{name}\b", other) for at, other in enumerate(code, 1) if at != number):
+            yield f"{path}:{number}: {name} is not used here; leave the line out"
+
+
 def problems(path):
     text = pathlib.Path(path).read_text(encoding="utf-8")
     lines = text.splitlines()
@@ -105,6 +116,8 @@ def problems(path):
         yield f"{path}: {len(lines)} lines; split it, a file has fewer than {MAX_LINES}"
     if path.endswith((".h", ".cc")):
         yield from long_functions(path, lines)
+    if path.endswith(".cc"):
+        yield from unused_names(path, lines)
     for number, line in enumerate(lines, 1):
         found = INCLUDE.match(line)
         why = wrong_include(path, found.group(1)) if found else None

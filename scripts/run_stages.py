@@ -104,13 +104,20 @@ def yield_to_others(pid, nice):
     """Where Linux shares the processors out among sessions (autogroup), a process's own priority counts within its session alone."""
     try:
         os.setpriority(os.PRIO_PROCESS, pid, nice)
-        pathlib.Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
-    except OSError:
-        pass  # a kernel without, or the process has ended
+    except ProcessLookupError:
+        return
+    for _ in range(10):
+        try:
+            pathlib.Path(f"/proc/{pid}/autogroup").write_text(str(nice), encoding="ascii")
+            return
+        except BlockingIOError:
+            time.sleep(0.1)  # who is not root may do it once in 100 ms
+        except OSError:
+            return  # a kernel without, or the process has ended
 
 
 class Stage:
-    """A command with a log. `nice`: priority, of its whole session. `verdict`: its status is a check of its own."""
+    """A command with a log. `nice`: priority, of its session; tests that Meson starts have sessions of their own. `verdict`: its status is a check of its own."""
 
     def __init__(self, name, title, command, nice=0, environment=None, verdict=False):
         self.name, self.title, self.command, self.nice = name, title, [*map(str, command)], nice

@@ -11,9 +11,11 @@ compiled alike are checked as one file, made of them all, whatever library they 
 themselves cannot be one file and are put in different ones; what cannot be one for another reason is checked in smaller groups.
 """
 
+import bisect
 import collections
 import concurrent.futures
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -27,7 +29,7 @@ GROUP = 150  # sources in one file; what it says comes when all of them have bee
 # how it is optimized and hardened, and where the outcome goes.
 UNITED = re.compile(r"-I|-isystem|-D(?!_)")
 OURS = re.compile(r"-I(?=[^/]+/|\.\./)(?!.*/include$)")
-IGNORED = re.compile(r"-I|-O|-f(?!no-exceptions|no-rtti)|-W|-[DU]_FORTIFY_SOURCE|-march=|-pthread|-M|-c|-o|/|.*\.p/")
+IGNORED = re.compile(r"-I|-O|-f(?!no-exceptions|no-rtti)|-[DU]_FORTIFY_SOURCE|-march=|-pthread|-M|-c|-o|/|.*\.p/")
 # The library's and the kernel's header of one protocol define the same names.
 RIVALS = re.compile(r"/rdma/rdma_(?:user_cm|cma)\.h$")
 # What a source defines at the left margin: a function, a constant, a type. Its name stands in one of the groups.
@@ -106,31 +108,37 @@ class Tidy:
 
     def check(self, group):
         """The clean ones of a group."""
-        source, done = self.run(group)
+        source, ends, done = self.run(group)
         if done.returncode == 0:
             return group
-        if len(group) == 1:
-            self.bad[group[0]] = done.stdout + done.stderr
+        # After an error of the compiler's not all of the rest has been looked at.
+        is_compiled = "[clang-diagnostic-" not in done.stdout
+        headers, lines = self.places(source, done.stdout)
+        if len(group) == 1 or (headers and is_compiled):
+            self.bad[group[0] if len(group) == 1 else ", ".join(sorted(headers))] = done.stdout + done.stderr
             return []
-        blamed = self.blamed(group, source, done.stdout)
-        if not blamed or len(blamed) == len(group):
-            # A header, or nobody: a smaller group says more.
+        blamed = {group[bisect.bisect_left(ends, line)] for line in lines}
+        if headers or not blamed or len(blamed) == len(group):
+            # Nobody's, or everybody's: a smaller group says more.
             half = len(group) // 2
             return self.check(group[:half]) + self.check(group[half:])
+        # Something is wrong, or these cannot be one file with the others: alone they say.
         rest = [one for one in group if one not in blamed]
-        # Something is wrong, or these cannot be one file with the others: alone they say. After an error of the compiler's not all of
-        # the rest has been looked at.
-        is_compiled = "clang-diagnostic-error" not in done.stdout
-        return [one for suspect in blamed for one in self.check([suspect])] + (rest if is_compiled else self.check(rest))
+        return [one for suspect in sorted(blamed) for one in self.check([suspect])] + (rest if is_compiled else self.check(rest))
 
     def run(self, group):
+        """The file that was checked, the last line of each source in it, and what clang-tidy said."""
         folder = pathlib.Path(self.build, "tidy", hashlib.sha256("".join(group).encode()).hexdigest()[:16])
         folder.mkdir(parents=True, exist_ok=True)
-        source = group[0]
+        source, ends, options = group[0], [], self.options
         if len(group) > 1:
             source = str(folder / "together.cc")
             # Not by #include: some checks look at the main file alone.
-            pathlib.Path(source).write_text("\n".join(pathlib.Path(one).read_text(encoding="utf-8") for one in group), encoding="utf-8")
+            texts = [pathlib.Path(one).read_text(encoding="utf-8") for one in group]
+            pathlib.Path(source).write_text("\n".join(texts), encoding="utf-8")
+            ends = list(itertools.accumulate(text.count("\n") + 1 for text in texts))
+            # What another source uses is used: scripts/check_layers.py looks at these source by source.
+            options = [f"--checks={','.join([*(word[9:] for word in options), '-misc-unused-using-decls', '-misc-unused-alias-decls'])}"]
         entry = self.entries[group[0]]
         words = arguments_of(entry, source, str(folder / "together.o"))
         more = [word for one in group[1:] for word in arguments_of(self.entries[one]) if UNITED.match(word)]
@@ -138,22 +146,13 @@ class Tidy:
         words = [OURS.sub("-iquote", word) for word in [*words, *dict.fromkeys(more)]]
         (folder / "compile_commands.json").write_text(json.dumps([{
             "directory": entry["directory"], "file": source, "arguments": words}]), encoding="utf-8")
-        return source, clang_tidy(str(folder), source, settings_of(group[0]), self.options)
+        return source, ends, clang_tidy(str(folder), source, settings_of(group[0]), options)
 
     @staticmethod
-    def blamed(group, source, said):
-        """The sources whose lines of the common file `said` names; none when it names a header too."""
+    def places(source, said):
+        """The headers that `said` names, and the lines of the source."""
         places = re.findall(r"^(\S+?):(\d+):\d+: (?:error|warning): ", said, re.MULTILINE)
-        if any(file != source for file, _ in places):
-            return []
-        lines = {int(line) for _, line in places}
-        found, begin = [], 1
-        for one in group:
-            end = begin + len(pathlib.Path(one).read_text(encoding="utf-8").split("\n"))
-            if any(begin <= line < end for line in lines):
-                found.append(one)
-            begin = end
-        return found
+        return {file for file, _ in places if file != source}, {int(line) for file, line in places if file == source}
 
 
 class Group:

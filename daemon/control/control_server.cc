@@ -403,7 +403,8 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
     }
     try {
         if (header.op == abi::Op::kStatus) {
-            return status(*connection.user, request, reply);
+            return within_question_time(options_.clock, *connection.user, "for the status",
+                                        [&] { return status(*connection.user, request, reply); });
         }
         if (header.op == abi::Op::kFault) {
             return answer_fault_request(control_, *connection.user, request, reply);
@@ -444,7 +445,7 @@ void ControlServer::raise(const RnicState& device, AsyncEventType type) const {
     }
 }
 
-int ControlServer::status(User& user, const Request& request, Reply& reply) {
+int ControlServer::status(const User& user, const Request& request, Reply& reply) {
     if (request.length != sizeof(abi::StatusRequest) || !request.fds.empty()) {
         return EINVAL;
     }
@@ -452,13 +453,9 @@ int ControlServer::status(User& user, const Request& request, Reply& reply) {
     if (!file) {
         return errno;
     }
-    const std::string* const text = status_cache_.text_for(
-        user, options_.clock, [&] { return status_json(control_, clients_for(user), user); });
-    if (text == nullptr) {
-        user.refuse("the status: what it asked before has taken too much time");
-        return EAGAIN;
-    }
-    if (::pwrite(file.get(), text->data(), text->size(), 0) != static_cast<ssize_t>(text->size())) {
+    const std::string& text = status_cache_.text_for(
+        user, clock_now(), [&] { return status_json(control_, clients_for(user), user); });
+    if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
         return errno;
     }
     reply.set(abi::EmptyReply{});

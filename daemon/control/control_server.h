@@ -79,7 +79,7 @@ class ControlServer final : private RnicObserver {
     [[nodiscard]] bool go_on_with(Connection& connection);
     void take_turn();
     [[nodiscard]] int answer(Connection& connection, Request& request, Reply& reply);
-    [[nodiscard]] int status(User& user, const Request& request, Reply& reply);
+    [[nodiscard]] int status(const User& user, const Request& request, Reply& reply);
     [[nodiscard]] std::vector<const ClientState*> clients_for(const User& user) const;
     [[nodiscard]] bool run_round(int timeout_ms);
     void on_socket(std::uint32_t id);

@@ -24,26 +24,19 @@ class StatusCache {
     /// Users who are not privileged; one more takes the place of the one who has not asked for longest.
     static constexpr std::size_t kMostUsers = 16;
 
-    /// The text for that user, who asks at clock(): from make() ten times a second, and otherwise the last
-    /// one unless it is old. The privileged, who see the same, share one. What making took is part of the
-    /// time that the user's questions may take; when that is spent, the last text is given however old it is,
-    /// or none (nullptr) where there is none.
-    template <typename Clock, typename Make>
-    [[nodiscard]] const std::string* text_for(User& user, const Clock& clock, Make&& make) {
-        const TimeNs now = clock();
+    /// The text for that user, who asks at `now`: from make() ten times a second, and otherwise the last one
+    /// unless it is old. The privileged, who see the same, share one.
+    template <typename Make>
+    [[nodiscard]] const std::string& text_for(const User& user, TimeNs now, Make&& make) {
         Entry& entry = user.is_privileged() ? privileged_ : entry_of(user.uid());
         entry.asked_at = now;
         const bool may_be_new = entry.limit.take(now);
-        if (!may_be_new && entry.is_made && now - entry.made_at < kOldNs) {
-            return &entry.text;
-        }
-        if (user.is_privileged() || user.question_time().has_some(now)) {
+        if (may_be_new || !entry.is_made || now - entry.made_at >= kOldNs) {
             entry.text = std::forward<Make>(make)();
             entry.made_at = now;
             entry.is_made = true;
-            user.question_time().spend(clock() - now);
         }
-        return entry.is_made ? &entry.text : nullptr;
+        return entry.text;
     }
     [[nodiscard]] std::size_t num_users() const { return users_.size(); }
 

@@ -23,9 +23,8 @@ class RingMemory {
   public:
     /// Sparse: only pages that are used cost memory. Large enough for every limit of ClientLimits.
     static constexpr std::uint64_t kFileBytes = 64ULL << 30U;
-    /// Longer pieces are cleared on another thread, which looks what of them is there. Clearing makes pages
-    /// of holes, the daemon's then, and takes the control thread's time: an end takes 64 objects a step.
-    static constexpr std::uint64_t kClearHereBytes = 1ULL << 14U;
+    /// Longer pieces are cleared on another thread.
+    static constexpr std::uint64_t kClearHereBytes = 1ULL << 20U;
 
     RingMemory();
     RingMemory(const RingMemory&) = delete;

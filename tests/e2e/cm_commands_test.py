@@ -257,6 +257,7 @@ class Commands(with_daemon.WithDaemon):
         self.assertTrue(harness.wait_until(lambda: not self.status()["clients"]))
         before = harness.Footprint(self.daemon.pid)
         victim = raw_client.RawClient(self.socket)
+        self.addCleanup(victim.close)
         context = victim.open_device()
         qpn = victim.create_qp(victim.alloc_pd(context), victim.create_cq(context))[1]
         node_guid = int.from_bytes(bytes.fromhex(self.status()["devices"][0]["node_guid"].replace(":", "")), sys.byteorder)

@@ -7,6 +7,7 @@ when the attackers have gone; in each minute each of the ten must get on.
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import threading
 import time
@@ -66,7 +67,7 @@ class Soak(with_daemon.WithDaemon):
         return [harness.URNIC, "run", "--socket", self.socket, "--", *words]
 
     def attackers(self, seed):
-        """Each a command that is started again when it ends. Those of `attack` and `scribbler` give up their rights by themselves."""
+        """Commands. Those of `attack` and `scribbler` give up their rights by themselves."""
         attack = [["attack", mode] for mode in ("channel", "watchers", "copied_write", "copied_send")]
         attack += [["attack", mode, self.socket] for mode in ("cm", "ring", "ring_end")]
         chosen = random.Random(seed).sample(attack, 3)
@@ -109,7 +110,9 @@ class Soak(with_daemon.WithDaemon):
         self.assertTrue(harness.wait_until(lambda: all(victim.count > 0 for victim in victims)), "the ten do not come up")
         # Tables of the daemon's that grow with the first of a kind, and with the most that there ever were.
         self.step(1)
-        subprocess.run(self.greedy("deaths"), check=False)
+        self.settled()
+        died = subprocess.run(list(map(str, self.greedy("deaths"))), check=False, timeout=600)
+        self.assertEqual(died.returncode, -signal.SIGKILL, "it did not come as far as its own end")
         before, threads_before = self.settled()
         begin = minute = time.monotonic()
         attackers, steps = 0, 1

@@ -211,6 +211,10 @@ std::uint64_t counter(const std::string& device, const std::string& name) {
     const char* build = std::getenv("URNIC_BUILD");
     const std::string command = std::string(build != nullptr ? build : "build") + "/urnic status --json";
     FILE* const out = popen(command.c_str(), "r");
+    if (out == nullptr) {
+        ADD_FAILURE() << command << ": " << std::strerror(errno);
+        return 0;
+    }
     std::string text;
     for (int c = fgetc(out); c != EOF; c = fgetc(out)) {
         text.push_back(static_cast<char>(c));

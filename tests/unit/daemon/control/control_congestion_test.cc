@@ -131,6 +131,20 @@ TEST_F(CongestionQuestions, OfAUserTakeAPartOfTheTime) {
     EXPECT_EQ(ask(), 0) << "when time has passed";
 }
 
+TEST_F(CongestionQuestions, ForTheStatusTakeTheSamePart) {
+    on_control_thread([this] { control.is_privileged = [](uid_t) { return false; }; });
+    const auto ask_status = [this] { return connect().ask(abi::Op::kStatus, abi::StatusRequest{}).error(); };
+    int refused = 0;
+    for (int i = 0; i < 100; ++i) {
+        refused += ask_status() == EAGAIN ? 1 : 0;
+    }
+    EXPECT_GE(refused, 20);
+    EXPECT_LE(refused, 100 - 13);
+    EXPECT_EQ(ask(), EAGAIN) << "the time is one for all questions";
+    *now_ += 60'000'000'000;
+    EXPECT_EQ(ask_status(), 0) << "when time has passed";
+}
+
 TEST_F(CongestionQuestions, OfRootHaveNoLimit) {
     on_control_thread([this] { control.is_privileged = [](uid_t) { return true; }; });
     for (int i = 0; i < 100; ++i) {

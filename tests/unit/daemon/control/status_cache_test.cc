@@ -8,19 +8,9 @@ namespace {
 class StatusCacheTest : public testing::Test {
   protected:
     [[nodiscard]] std::string ask(uid_t uid, TimeNs now, bool is_privileged = false) {
-        User user(uid, is_privileged, limits_, 0);
-        return ask(user, now, 0);
-    }
-    /// Making a text takes `took`. Empty: there was none.
-    [[nodiscard]] std::string ask(User& user, TimeNs now, TimeNs took) {
-        TimeNs time = now;
-        const std::string* const text = cache_.text_for(
-            user, [&] { return time; },
-            [&] {
-                time += took;
-                return std::to_string(user.uid()) + "/" + std::to_string(++made_);
-            });
-        return text == nullptr ? "" : *text;
+        const User user(uid, is_privileged, limits_, 0);
+        return cache_.text_for(user, now,
+                               [&] { return std::to_string(uid) + "/" + std::to_string(++made_); });
     }
     UserLimits limits_;
     StatusCache cache_;
@@ -44,32 +34,6 @@ TEST_F(StatusCacheTest, WhoAsksWithoutEndGetsTextsOfAHundredMilliseconds) {
         (void)ask(1000, at);
     }
     EXPECT_EQ(made_, 10 + 4);
-}
-
-// A text of thousands of objects: a twentieth of the control thread's time is what he gets.
-TEST_F(StatusCacheTest, WhoseTextsTakeLongGetsOldOnes) {
-    constexpr TimeNs kTookNs = 100'000'000;
-    User user(1000, false, limits_, 0);
-    for (TimeNs at = 0; at < 20 * kSecondNs; at += kTookNs) {
-        EXPECT_NE(ask(user, at, kTookNs), "") << "an old one";
-    }
-    EXPECT_GE(made_, 10) << "a text each two seconds";
-    EXPECT_LE(made_, 10 + 3) << "and what he may have at once";
-    const int before = made_;
-    User root(0, true, limits_, 0);
-    for (int i = 0; i < 10; ++i) {
-        EXPECT_NE(ask(root, 20 * kSecondNs, kTookNs), "");
-    }
-    EXPECT_EQ(made_, before + 10) << "the privileged are not bounded";
-}
-
-TEST_F(StatusCacheTest, WhoHasSpentHisTimeOnOtherQuestionsHasNoText) {
-    User user(1000, false, limits_, 0);
-    (void)user.question_time().has_some(kSecondNs);
-    user.question_time().spend(2 * kSecondNs);
-    EXPECT_EQ(ask(user, kSecondNs, 0), "");
-    EXPECT_EQ(made_, 0);
-    EXPECT_EQ(ask(user, 60 * kSecondNs, 0), "1000/1");
 }
 
 TEST_F(StatusCacheTest, ThePrivilegedShareOne) {
