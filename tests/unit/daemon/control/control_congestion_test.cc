@@ -140,11 +140,6 @@ TEST_F(CongestionQuestions, ForTheStatusTakeTheSamePart) {
     }
     EXPECT_GE(refused, 20);
     EXPECT_LE(refused, 100 - 13);
-    int answered = 0;
-    for (int i = 0; i < 100; ++i) {
-        answered += ask() == 0 ? 1 : 0;
-    }
-    EXPECT_LT(answered, 13) << "the time is one for all questions";
     *now_ += 60'000'000'000;
     EXPECT_EQ(ask_status(), 0) << "when time has passed";
 }
