@@ -117,7 +117,8 @@ def yield_to_others(pid, nice):
 
 
 class Stage:
-    """A command with a log. `nice`: priority, of its session; tests that Meson starts have sessions of their own. `verdict`: its status is a check of its own."""
+    """A command with a log. `nice`: priority of its session; tests that Meson starts have sessions of their own. `verdict`: its status
+    is a check of its own."""
 
     def __init__(self, name, title, command, nice=0, environment=None, verdict=False):
         self.name, self.title, self.command, self.nice = name, title, [*map(str, command)], nice

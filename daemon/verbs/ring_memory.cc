@@ -28,9 +28,7 @@ void clear_sparse(const Memfd& file, std::uint64_t offset, std::uint64_t bytes) 
     for (const std::uint64_t end = offset + bytes; offset < end; offset += page.size()) {
         const bool is_read = ::pread(file.fd.get(), page.data(), page.size(), static_cast<off_t>(offset)) ==
                              static_cast<ssize_t>(page.size());
-        // Zeros: the first is one, and each is as the one before it.
-        if (!is_read || page.front() != std::byte{} ||
-            std::memcmp(page.data(), page.data() + 1, page.size() - 1) != 0) {
+        if (!is_read || std::any_of(page.begin(), page.end(), [](std::byte x) { return x != std::byte{}; })) {
             std::memset(file.mapping.data() + offset, 0, page.size());
         }
     }
