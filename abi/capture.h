@@ -16,9 +16,11 @@ inline constexpr std::size_t kMaxCaptureBytes = std::size_t{9} << 27U;
 inline constexpr std::size_t kMinCaptureRingBytes = std::size_t{1} << 16U;
 
 /// Begins a capture, which ends with the connection: one for each. Needs no Hello. Carries one fd, a memfd
-/// sealed with F_SEAL_SHRINK | F_SEAL_GROW; the daemon divides it evenly among its workers, each part a
-/// CaptureRing and its bytes. Errors: EPERM for anybody but root and the daemon's own user, because packets
-/// are everybody's; EBUSY, EINVAL, ENODEV: the reply then is whole and says in words what is wrong.
+/// sealed with F_SEAL_SHRINK | F_SEAL_GROW; the daemon divides it evenly among its workers, but for
+/// kControlCaptureBytes behind those for the control thread, which has the MADs of InfiniBand
+/// (docs/adr/0033). Each part is a CaptureRing and its bytes. Errors: EPERM for anybody but root and the
+/// daemon's own user, because packets are everybody's; EBUSY, EINVAL, ENODEV: the reply then is whole and
+/// says in words what is wrong.
 struct CaptureRequest {
     RequestHeader header;
     std::uint32_t snap_bytes;  // of each packet, at most
@@ -36,14 +38,14 @@ enum CaptureFilter : std::uint32_t {
 /// Reply fd: [0] a memfd with {"rnics": [{"index", "name", "link_layer", "mac"}]} of those captured.
 struct CaptureReply {
     ReplyHeader header;
-    std::uint32_t rings;
-    std::uint32_t reserved;
-    std::uint64_t ring_bytes;  // of each part, its CaptureRing included
-    char message[768];         // NUL-terminated
+    std::uint32_t rings;          // of workers
+    std::uint32_t control_bytes;  // of the control thread's part; 0: there is none
+    std::uint64_t ring_bytes;     // of each other part, its CaptureRing included
+    char message[768];            // NUL-terminated
 };
 
 /// At the front of a part. Positions count bytes on for ever; a record lies at its position modulo the size
-/// of what is behind, which is a power of two. Written by the worker but for `tail`.
+/// of what is behind, which is a power of two. Written by one thread of the daemon, but for `tail`.
 struct CaptureRing {
     alignas(64) std::atomic<std::uint64_t> head;  // whole records end here
     alignas(64) std::atomic<std::uint64_t> tail;  // the reader needs nothing before it any more
@@ -56,6 +58,8 @@ struct CaptureRing {
 /// In front of the bytes, so that they begin at a page.
 inline constexpr std::size_t kCaptureRingHeaderBytes = 4096;
 static_assert(sizeof(CaptureRing) <= kCaptureRingHeaderBytes);
+/// Of the control thread's part: room for more MADs than a subnet has under way at once.
+inline constexpr std::size_t kControlCaptureBytes = kCaptureRingHeaderBytes + (std::size_t{4} << 20U);
 
 /// What became of a packet.
 enum class PacketFate : std::uint8_t {
@@ -73,11 +77,14 @@ inline constexpr std::string_view kPacketFates[] = {"sent",       "retransmissio
                                                     "duplicate",  "early-kept",     "early-dropped",
                                                     "no-receive", "refused",        "dropped"};
 
-/// Names of drop counters, as `urnic status` has them; a record has the place in this list.
+/// Names of drop counters, as `urnic status` has them; a record has the place in this list. The last
+/// kMadDrops are of MADs on InfiniBand, which have no counters there.
 inline constexpr std::string_view kPacketDrops[] = {
-    "drop_malformed", "drop_not_roce",  "drop_not_for_us",     "drop_unknown_qp",     "drop_wrong_sender",
-    "drop_qp_state",  "drop_pkey",      "drop_qkey",           "drop_opcode",         "drop_uc_message",
-    "drop_mad_full",  "drop_port_down", "drop_neighbour_msgs", "rx_icrc_encapsulated"};
+    "drop_malformed", "drop_not_roce",     "drop_not_for_us",     "drop_unknown_qp",      "drop_wrong_sender",
+    "drop_qp_state",  "drop_pkey",         "drop_qkey",           "drop_opcode",          "drop_uc_message",
+    "drop_mad_full",  "drop_port_down",    "drop_neighbour_msgs", "rx_icrc_encapsulated", "drop_mad_route",
+    "drop_mad_m_key", "drop_mad_not_taken"};
+inline constexpr std::size_t kMadDrops = 3;
 
 inline constexpr std::uint32_t kNoQp = ~0U;
 inline constexpr std::uint8_t kNoState = 0xff;

@@ -36,7 +36,8 @@ struct CmChannelFill {
     std::uint32_t waiting;    // events
 };
 /// What QUERY_ROUTE and INIT_QP_ATTR would answer about an id at this moment, in the structures of
-/// <rdma/rdma_user_cm.h>. Good until a command changes the id.
+/// <rdma/rdma_user_cm.h>. Good until a command changes the id. QUERY's answers follow from the route, unless
+/// the id has addresses of AF_IB, which it has as none.
 struct CmIdSnapshot {
     static constexpr std::size_t kRouteBytes = 208;   // rdma_ucm_query_route_resp
     static constexpr std::size_t kQpAttrBytes = 144;  // ib_uverbs_qp_attr

@@ -22,8 +22,9 @@ constexpr const char* kCaptureFooter =
     R"(Without -w the packets are printed as urnic decode prints them. Each packet has its direction and what became
 of it: sent, retransmission, delivered, duplicate, early-kept, early-dropped, no-receive, refused, dropped; and
 the QP's state and PSNs behind it. Packets are those of the RNIC itself, on every kind of port: faults that are
-injected lie between them and the wire. A reader that is too slow loses packets and is told how many; it never
-slows an RNIC. Only root and the daemon's own user may capture. SIGINT ends the capture.
+injected lie between them and the wire. On InfiniBand its management datagrams are among them (qpn=0, qpn=1). A
+reader that is too slow loses packets and is told how many; it never slows an RNIC. Only root and the daemon's own
+user may capture. SIGINT ends the capture.
 
 Examples:
   urnic capture urnic0

@@ -127,9 +127,9 @@ CaptureSession::CaptureSession(const std::filesystem::path& socket, const Captur
     request.qpn = options.filter.qpn;
     request.opcode = options.filter.opcode;
     std::memcpy(request.peer, options.filter.peer, sizeof(request.peer));
-    // Each worker's part has a header, and is a power of two behind it.
-    const std::size_t bytes =
-        options.buffer_mb * kBytesPerMb + abi::kMaxWorkers * abi::kCaptureRingHeaderBytes;
+    // Each worker's part has a header, and is a power of two behind it; the control thread's comes on top.
+    const std::size_t bytes = options.buffer_mb * kBytesPerMb +
+                              abi::kMaxWorkers * abi::kCaptureRingHeaderBytes + abi::kControlCaptureBytes;
     if (const int error = create_memfd("urnic-capture", bytes, Sharing::kWritable, buffer_); error != 0) {
         throw LaunchError(fmt::format("cannot make a buffer of {} MB: {}. Give a smaller --buffer",
                                       options.buffer_mb, std::strerror(error)));
@@ -137,15 +137,7 @@ CaptureSession::CaptureSession(const std::filesystem::path& socket, const Captur
     // The pages are there before a worker writes to them.
     std::memset(buffer_.mapping.data(), 0, bytes);
     started_ = start_capture(socket, request, buffer_.fd.get());
-    if (started_.rings == 0 || started_.ring_bytes < abi::kMinCaptureRingBytes ||
-        started_.ring_bytes > bytes / started_.rings) {
-        throw LaunchError("the daemon's answer makes no sense: use the urnic of its release");
-    }
-    for (std::uint32_t i = 0; i < started_.rings; ++i) {
-        std::byte* const part = buffer_.mapping.data() + i * started_.ring_bytes;
-        rings_.push_back({reinterpret_cast<abi::CaptureRing*>(part), part + abi::kCaptureRingHeaderBytes,
-                          std::bit_floor(started_.ring_bytes - abi::kCaptureRingHeaderBytes), 0});
-    }
+    add_rings();
     try {
         const auto list = nlohmann::json::parse(started_.rnics);
         for (const auto& rnic : list.at("rnics")) {
@@ -160,6 +152,27 @@ CaptureSession::CaptureSession(const std::filesystem::path& socket, const Captur
     clock_gettime(CLOCK_REALTIME, &realtime);
     realtime_offset_ns_ = static_cast<std::uint64_t>(realtime.tv_sec) * kSecondNs +
                           static_cast<std::uint64_t>(realtime.tv_nsec) - clock_now();
+}
+
+void CaptureSession::add_rings() {
+    const std::uint64_t bytes = buffer_.mapping.size();
+    const std::uint64_t control_bytes = started_.control_bytes;
+    if (started_.rings == 0 || started_.ring_bytes < abi::kMinCaptureRingBytes ||
+        started_.ring_bytes > bytes / started_.rings ||
+        control_bytes > bytes - started_.rings * started_.ring_bytes ||
+        (control_bytes != 0 && control_bytes < abi::kMinCaptureRingBytes)) {
+        throw LaunchError("the daemon's answer makes no sense: use the urnic of its release");
+    }
+    const auto add = [&](std::byte* part, std::uint64_t part_bytes) {
+        rings_.push_back({reinterpret_cast<abi::CaptureRing*>(part), part + abi::kCaptureRingHeaderBytes,
+                          std::bit_floor(part_bytes - abi::kCaptureRingHeaderBytes), 0});
+    };
+    for (std::uint32_t i = 0; i < started_.rings; ++i) {
+        add(buffer_.mapping.data() + i * started_.ring_bytes, started_.ring_bytes);
+    }
+    if (control_bytes != 0) {
+        add(buffer_.mapping.data() + started_.rings * started_.ring_bytes, control_bytes);
+    }
 }
 
 std::uint64_t CaptureSession::now() const { return clock_now() + realtime_offset_ns_; }

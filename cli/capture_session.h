@@ -1,4 +1,4 @@
-// A running live capture: the rings that the daemon's workers write, read in the order of time.
+// A running live capture: the rings that the daemon's threads write, read in the order of time.
 #pragma once
 
 #include <cstddef>
@@ -80,6 +80,7 @@ class CaptureSession {
         std::uint64_t capacity = 0;
         std::uint64_t tail = 0;
     };
+    void add_rings();
     void read_ring(Ring& ring, std::uint64_t until_ns, std::vector<CapturedPacket>& packets) const;
 
     Memfd buffer_;

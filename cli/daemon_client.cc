@@ -466,6 +466,7 @@ StartedCapture start_capture(const fs::path& socket, abi::CaptureRequest request
     started.rnics = read_all(file.get());
     started.rings = reply.rings;
     started.ring_bytes = reply.ring_bytes;
+    started.control_bytes = reply.control_bytes;
     return started;
 }
 

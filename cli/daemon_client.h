@@ -53,6 +53,7 @@ struct StartedCapture {
     std::string rnics;    // abi::CaptureReply's list, JSON text
     std::uint32_t rings = 0;
     std::uint64_t ring_bytes = 0;
+    std::uint64_t control_bytes = 0;  // of a ring of the control thread behind those; 0: there is none
 };
 /// `buffer`: a sealed memfd. Throws LaunchError with the daemon's words when it refuses.
 [[nodiscard]] StartedCapture start_capture(const std::filesystem::path& socket, abi::CaptureRequest request,

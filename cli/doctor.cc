@@ -3,11 +3,11 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <link.h>
 #include <linux/capability.h>
 #include <linux/userfaultfd.h>
 #include <sched.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
@@ -28,6 +28,8 @@
 #include "cli/daemon_client.h"
 #include "cli/layout.h"
 #include "cli/private_run_dir.h"
+#include "cli/start_remedy.h"
+#include "os/memfd.h"
 #include "os/unique_fd.h"
 
 namespace urnic::cli {
@@ -56,29 +58,132 @@ Finding check_part(Part part, const char* name) {
     }
 }
 
+/// How a program ended, and all that it said.
+struct Ended {
+    int status = 0;  // of waitpid()
+    std::string said;
+};
+
+/// Throws std::system_error.
+Ended run_program(const fs::path& program, std::vector<std::string> words) {
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe");
+    const UniqueFd reader(ends[0]);
+    UniqueFd writer(ends[1]);
+    const pid_t child = fork();
+    if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
+    if (child == 0) {
+        dup2(writer.get(), STDOUT_FILENO);
+        dup2(writer.get(), STDERR_FILENO);
+        execv(program.c_str(), arguments.data());
+        dprintf(STDERR_FILENO, "cannot run %s: %s", program.c_str(), strerror(errno));
+        _exit(127);
+    }
+    writer.reset();
+    Ended ended;
+    std::array<char, 4096> piece{};
+    for (ssize_t got = 0; (got = read(reader.get(), piece.data(), piece.size())) > 0;) {
+        ended.said.append(piece.data(), static_cast<std::size_t>(got));
+    }
+    waitpid(child, &ended.status, 0);
+    while (!ended.said.empty() && ended.said.back() == '\n') ended.said.pop_back();
+    return ended;
+}
+
+/// It may be there and not start, or be of another release than this program.
+Finding check_daemon_program(const std::string& version) {
+    Finding found = check_part(Part::kDaemon, "urnicd");
+    if (found.health != Health::kWorks) return found;
+    try {
+        const Ended ended = run_program(found.detail, {"urnicd", "--version"});
+        const std::string wanted = fmt::format("urnicd {}", version);
+        if (ended.status != 0) {
+            const std::string remedy = start_remedy(ended.said);
+            found = {Health::kFails, "urnicd", fmt::format("{} does not start: {}", found.detail, ended.said),
+                     remedy.empty() ? "install the package urnicd again" : remedy};
+        } else if (ended.said != wanted) {
+            found = {Health::kFails, "urnicd",
+                     fmt::format("{} is \"{}\", and this is urnic {}", found.detail, ended.said, version),
+                     "install the packages urnicd, urnic and libibverbs-urnic of one release"};
+        }
+    } catch (const std::system_error& error) {
+        found = {Health::kFails, "urnicd", error.what(), "try again"};
+    }
+    return found;
+}
+
+/// Where the libibverbs that programs load here has providers that are named without a path; empty: there is
+/// none.
+fs::path providers_of_libibverbs() {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
+    void* library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return {};
+    fs::path place;
+    if (link_map* map = nullptr; dlinfo(library, RTLD_DI_LINKMAP, &map) == 0) {
+        place = fs::path(map->l_name).parent_path() / "libibverbs";
+    }
+    dlclose(library);
+    return place;
+}
+
+/// By which libibverbs finds the provider in programs that urnic run does not start.
+constexpr const char* kDriverFile = "/etc/libibverbs.d/urnic.driver";
+
+Finding check_driver_file() {
+    std::ifstream file(kDriverFile);
+    std::string driver;
+    if (!(file >> driver >> driver)) {
+        return {
+            Health::kLimited, "driver file",
+            fmt::format("no driver in {}: urnic run does not need it, but programs find no provider after "
+                        "urnic enter and urnic systemd-dropin",
+                        kDriverFile),
+            "apt install --reinstall -o Dpkg::Options::=--force-confmiss libibverbs-urnic"};
+    }
+    // As libibverbs does it: what has no slash lies in its own directory.
+    const bool is_path = driver.find('/') != std::string::npos;
+    const std::string provider =
+        (is_path ? driver : (providers_of_libibverbs() / ("lib" + driver)).string()) + "-rdmav34.so";
+    if (access(provider.c_str(), R_OK) != 0) {
+        return {
+            Health::kLimited, "driver file",
+            fmt::format("{} names {}, which is not there: programs that urnic run does not start find no "
+                        "provider, and libibverbs warns of it",
+                        kDriverFile, provider),
+            "apt install --reinstall libibverbs-urnic, or apt purge libibverbs-urnic to be rid of the rest"};
+    }
+    return {Health::kWorks, "driver file", fmt::format("{} names {}", kDriverFile, provider), ""};
+}
+
 Finding check_libibverbs() {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
     void* library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) {
         return {Health::kFails, "libibverbs", dlerror(),  // NOLINT(concurrency-mt-unsafe)
-                "apt install libibverbs1"};
+                "apt install --reinstall libibverbs1"};
     }
     const bool fits = dlvsym(library, "verbs_register_driver_34", "IBVERBS_PRIVATE_34") != nullptr;
     dlclose(library);
     if (!fits) {
         return {Health::kFails, "libibverbs",
-                "this libibverbs has another private interface than the provider's (IBVERBS_PRIVATE_34)",
+                fmt::format("that of {} has another private interface than the provider's "
+                            "(IBVERBS_PRIVATE_34), so programs see no RNIC",
+                            system_name()),
                 "use rdma-core 34 to 56: Debian 12 and 13, Ubuntu 22.04 and 24.04 have one"};
     }
     return {Health::kWorks, "libibverbs", "libibverbs.so.1 loads providers of private ABI 34", ""};
 }
 
 Finding check_memfd() {
-    const UniqueFd file(memfd_create("urnic-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!file || fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
-        return {
-            Health::kFails, "memfd", fmt::format("no sealed memory files: {}", reason()),
-            "allow memfd_create() and F_ADD_SEALS in the container's seccomp profile; Linux 3.17 or later"};
+    Memfd file;
+    if (const int error = create_memfd("urnic-doctor", 4096, Sharing::kReadOnlyForClients, file);
+        error != 0) {
+        return {Health::kFails, "memfd", fmt::format("no sealed memory files: {}", std::strerror(error)),
+                "allow memfd_create() and fcntl(F_ADD_SEALS) in the container's seccomp profile; Linux 5.1 "
+                "or later"};
     }
     return {Health::kWorks, "memfd", "rings and registered memory can be shared with a daemon", ""};
 }
@@ -186,11 +291,12 @@ KernelRelease kernel_release(const std::string& text) {
     return release;
 }
 
-std::vector<Finding> examine_machine() {
-    std::vector<Finding> findings{check_part(Part::kDaemon, "urnicd"),
+std::vector<Finding> examine_machine(const std::string& version) {
+    std::vector<Finding> findings{check_daemon_program(version),
                                   check_part(Part::kProvider, "provider"),
                                   check_part(Part::kShim, "shim"),
                                   check_libibverbs(),
+                                  check_driver_file(),
                                   check_memfd(),
                                   check_run_dir(),
                                   check_conversion(),
@@ -201,30 +307,16 @@ std::vector<Finding> examine_machine() {
 }
 
 Finding try_standalone() {
-    std::array<int, 2> ends{};
-    if (pipe2(ends.data(), O_CLOEXEC) != 0) return {Health::kFails, "--standalone", reason(), "try again"};
-    const UniqueFd said(ends[0]);
-    UniqueFd says(ends[1]);
-    const std::string program = (executable_directory() / "urnic").string();
-    const pid_t child = fork();
-    if (child == 0) {
-        dup2(says.get(), STDERR_FILENO);
-        execl(program.c_str(), "urnic", "run", "--standalone", "--", "true", nullptr);
-        dprintf(STDERR_FILENO, "cannot run %s: %s", program.c_str(), strerror(errno));
-        _exit(127);
+    try {
+        const Ended ended =
+            run_program(executable_directory() / "urnic", {"urnic", "run", "--standalone", "--", "true"});
+        if (ended.status == 0)
+            return {Health::kWorks, "--standalone", "a daemon started, served a command and ended", ""};
+        return {Health::kFails, "--standalone", fmt::format("it does not start: {}", ended.said),
+                "what the lines above say; urnic run --standalone --keep -- true keeps the daemon's log"};
+    } catch (const std::system_error& error) {
+        return {Health::kFails, "--standalone", error.what(), "try again"};
     }
-    says.reset();
-    std::string text;
-    std::array<char, 4096> piece{};
-    for (ssize_t got = 0; (got = read(said.get(), piece.data(), piece.size())) > 0;) {
-        text.append(piece.data(), static_cast<std::size_t>(got));
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (status == 0)
-        return {Health::kWorks, "--standalone", "a daemon started, served a command and ended", ""};
-    return {Health::kFails, "--standalone", fmt::format("it does not start: {}", text),
-            "what the lines above say; urnic run --standalone --keep -- true keeps the daemon's log"};
 }
 
 }  // namespace urnic::cli

@@ -20,8 +20,8 @@ struct Finding {
 };
 
 /// Looks at parts, libraries, kernel and rights, in the order in which a first run would meet them. Changes
-/// nothing and leaves nothing behind.
-[[nodiscard]] std::vector<Finding> examine_machine();
+/// nothing and leaves nothing behind. `version`: of this program.
+[[nodiscard]] std::vector<Finding> examine_machine(const std::string& version);
 
 /// Starts a private daemon as `urnic run --standalone -- true` does.
 [[nodiscard]] Finding try_standalone();

@@ -60,8 +60,8 @@ DoctorCommand::DoctorCommand(const Command& app) {
     doctor_.flag("--json", json_, "print JSON");
 }
 
-int DoctorCommand::run() const {
-    std::vector<Finding> findings = examine_machine();
+int DoctorCommand::run(const std::string& version) const {
+    std::vector<Finding> findings = examine_machine(version);
     const auto fails = [](const Finding& finding) { return finding.health == Health::kFails; };
     // Without its parts it would only say again what is missing.
     if (std::none_of(findings.begin(), findings.end(), fails)) findings.push_back(try_standalone());

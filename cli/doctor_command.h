@@ -1,6 +1,8 @@
 // `urnic doctor`.
 #pragma once
 
+#include <string>
+
 #include "os/command_line.h"
 
 namespace urnic::cli {
@@ -14,8 +16,8 @@ class DoctorCommand {
 
     /// Returns whether the command line names it.
     [[nodiscard]] bool parsed() const { return doctor_.parsed(); }
-    /// Prints. Returns the exit status: 0 if programs can use an RNIC here.
-    [[nodiscard]] int run() const;
+    /// Prints. Returns the exit status: 0 if programs can use an RNIC here. `version`: of this program.
+    [[nodiscard]] int run(const std::string& version) const;
 
   private:
     Command doctor_;

@@ -21,30 +21,33 @@ struct PartPlace {
     const char* in_build_tree;  // relative to the executable
     const char* install_dir;    // relative to the prefix
     const char* below;          // relative to install_dir
+    const char* package;        // Debian's
 };
 
 PartPlace place_of(Part part) {
     switch (part) {
         case Part::kShim:
             return {"discovery shim", "verbs_provider/liburnic-discovery.so", kLibDir,
-                    "urnic/liburnic-discovery.so"};
+                    "urnic/liburnic-discovery.so", "libibverbs-urnic"};
         case Part::kProvider:
             return {"verbs provider", "verbs_provider/liburnic-rdmav34.so", kLibDir,
-                    "libibverbs/liburnic-rdmav34.so"};
+                    "libibverbs/liburnic-rdmav34.so", "libibverbs-urnic"};
         case Part::kDecoder:
-            return {"decoder of captures", "cli/decode/urnic-decode", kLibexecDir, "urnic/urnic-decode"};
+            return {"decoder of captures", "cli/decode/urnic-decode", kLibexecDir, "urnic/urnic-decode",
+                    "urnic"};
         case Part::kExperiment:
             return {"program for experiments", "experiment/urnic-experiment", kLibexecDir,
-                    "urnic/urnic-experiment"};
+                    "urnic/urnic-experiment", "urnic-experiments"};
         case Part::kIpoib:
             return {"program for IP over InfiniBand", "ulp/ipoib/urnic-ipoib", kLibexecDir,
-                    "urnic/urnic-ipoib"};
+                    "urnic/urnic-ipoib", "urnic"};
         case Part::kConform:
-            return {"conformance tester", "conform/urnic-conform", kLibexecDir, "urnic/urnic-conform"};
+            return {"conformance tester", "conform/urnic-conform", kLibexecDir, "urnic/urnic-conform",
+                    "urnic"};
         case Part::kDaemon:
             break;
     }
-    return {"daemon", "urnicd", kSbinDir, "urnicd"};
+    return {"daemon", "urnicd", kSbinDir, "urnicd", "urnicd"};
 }
 
 /// The install prefix: the executable's directory without the components of bindir.
@@ -66,14 +69,15 @@ std::vector<fs::path> candidates(Part part, const fs::path& exe_dir) {
 fs::path executable_directory() { return fs::read_symlink("/proc/self/exe").parent_path(); }
 
 fs::path find_part(Part part) {
+    const PartPlace part_place = place_of(part);
     const std::vector<fs::path> places = candidates(part, executable_directory());
     for (const fs::path& place : places) {
         if (access(place.c_str(), R_OK) == 0) return place;
     }
     throw LaunchError(fmt::format(
-        "the {} was found neither at {} nor at {}: build it with scripts/build, or install it with "
-        "meson install",
-        place_of(part).what, places[0].string(), places[1].string()));
+        "the {0} was found neither at {1} nor at {2}: build it with scripts/build, or install the "
+        "package {3} again (sudo apt install --reinstall {3}), or unpack the tarball anew",
+        part_place.what, places[0].string(), places[1].string(), part_place.package));
 }
 
 }  // namespace urnic::cli

@@ -189,7 +189,7 @@ int start(int argc, char** argv) {
         return launcher::kExitOwnFailure;
     }
     if (tools.run()) return 0;
-    if (doctor.parsed()) return doctor.run();
+    if (doctor.parsed()) return doctor.run(URNIC_VERSION);
     options.socket = socket;
     launcher::run(options);
 }

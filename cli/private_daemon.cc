@@ -21,6 +21,7 @@
 #include "cli/launch_error.h"
 #include "cli/layout.h"
 #include "cli/private_run_dir.h"
+#include "cli/start_remedy.h"
 
 namespace urnic::cli {
 namespace fs = std::filesystem;
@@ -125,8 +126,10 @@ void PrivateDaemon::wait_until_ready(int ready_fd) {
     int status = 0;
     waitpid(pid_, &status, 0);
     pid_ = -1;
-    throw LaunchError(
-        fmt::format("urnicd --standalone did not come up: it {}\n{}", describe_end(status), log_tail()));
+    const std::string said = log_tail();
+    const std::string remedy = start_remedy(said);
+    throw LaunchError(fmt::format("urnicd --standalone did not come up: it {}\n{}{}{}", describe_end(status),
+                                  said, said.empty() || remedy.empty() ? "" : "\n", remedy));
 }
 
 std::string PrivateDaemon::log_tail() const {
@@ -137,15 +140,16 @@ std::string PrivateDaemon::log_tail() const {
     std::string text = all.str();
     if (text.size() > kMostBytes) text.erase(0, text.size() - kMostBytes);
     while (!text.empty() && text.back() == '\n') text.pop_back();
-    return text.empty() ? "(it left no message)" : text;
+    return text;
 }
 
 void PrivateDaemon::report_end(int wait_status) {
     pid_ = -1;
+    const std::string said = log_tail();
     fmt::print(
         stderr,
         "urnic run: urnicd {} while the command was running; its RNICs are gone. Its last words:\n{}\n",
-        describe_end(wait_status), log_tail());
+        describe_end(wait_status), said.empty() ? "(it left no message)" : said);
 }
 
 void PrivateDaemon::clean_up() {

@@ -44,18 +44,22 @@ std::string facts_table(const RunFacts& facts) {
     for (const auto& [name, value] : facts.device) {
         row(name, value);
     }
+    if (!facts.profile.empty()) {
+        row("compared with profile", facts.profile);
+    }
     if (!facts.ended_by.empty()) {
         row("ended early by", facts.ended_by);
     }
     return text + "</table>\n";
 }
 
-std::string counts_line(const std::vector<CaseRecord>& cases) {
-    std::string text = fmt::format("<p>{} cases", cases.size());
-    for (const auto& [kind, number] : count_verdicts(cases)) {
+std::string counts_line(const RunRecord& run) {
+    std::string text = fmt::format("<p>{} cases", run.cases.size());
+    for (const auto& [kind, number] : count_verdicts(run.cases)) {
         text += fmt::format(", <span class=\"{}\">{} {}</span>", css_class(kind), number, verdict_name(kind));
     }
-    return text + ".</p>\n";
+    const std::string line = profile_line(run);
+    return text + ".</p>\n" + (line.empty() ? "" : "<p>" + xml(line) + "</p>\n");
 }
 
 std::string block(const std::string& text) { return text.empty() ? "" : "<pre>" + xml(text) + "</pre>\n"; }
@@ -84,7 +88,7 @@ std::string details(const CaseRecord& record, const std::string& id, const std::
 std::string html_report(const RunRecord& run, const std::filesystem::path& folder) {
     const std::filesystem::path whole = std::filesystem::absolute(folder).lexically_normal();
     std::string text = head("urnic conform: " + run_label(run.facts));
-    text += facts_table(run.facts) + counts_line(run.cases);
+    text += facts_table(run.facts) + counts_line(run);
     std::string suite;
     for (const CaseRecord& record : run.cases) {
         if (suite != record.suite) {
@@ -130,7 +134,7 @@ std::string html_matrix(const std::vector<RunRecord>& runs, const std::filesyste
     text += "</table>\n";
     for (const RunRecord& run : runs) {
         text += fmt::format("<h2>{}</h2>\n", xml(run_label(run.facts))) + facts_table(run.facts) +
-                counts_line(run.cases);
+                counts_line(run);
     }
     return text + evidence + "</body></html>\n";
 }

@@ -30,6 +30,7 @@ Examples:
   urnic conform 192.0.2.10 --port af_packet:eth1
   urnic conform 192.0.2.10 --port af_packet:eth1 ResponderGap RequesterRnr.Infinite 9.7.5
   urnic conform 192.0.2.10 --port af_packet:eth1 --yes --json result.json --html result.html --evidence captures
+  urnic conform 192.0.2.10 --port af_packet:eth1 --profile connectx LiveHeaders LiveRecovery LiveCongestion
   urnic conform matrix result.json other.json --html matrix.html
   urnic conform 192.0.2.10 --port af_packet:eth1 --cm --cm-port 20049
   urnic conform --list
@@ -100,6 +101,10 @@ void declare(const CommandLine& app, Options& options) {
         .needs(cm);
     app.option("--device", options.device, "name of the device, if several have PEER's address");
     app.option("--label", options.label, "what reports call the device").type_name("TEXT");
+    app.option("--profile", options.profile,
+               "compare the device's choices with those of another RNIC: " + rnic_profile_names())
+        .type_name("NAME")
+        .excludes(cm);
     const CommandLineOption json =
         app.option("--json", options.json, "write the results as JSON, while they come").type_name("FILE");
     app.flag("--resume", options.resume, "go on where the run ended whose results are in that file")
@@ -150,6 +155,7 @@ int start(int argc, char** argv) {
         std::filesystem::create_directories(options.evidence);
     }
     (void)peer_address(options.peer);
+    (void)profile_named(options.profile);
     if (!may_send(options)) {
         return kExitNotRun;
     }

@@ -79,14 +79,22 @@ std::string device_table(const std::vector<RunRecord>& runs) {
         text += fmt::format(" {} |", verdict_name(static_cast<VerdictKind>(i)));
         line += "---|";
     }
-    text += " early packets | path MTU | firmware |\n" + line + "---|---|---|\n";
+    const bool has_profiles = std::any_of(runs.begin(), runs.end(),
+                                          [](const RunRecord& run) { return !run.facts.profile.empty(); });
+    text += " early packets | path MTU | firmware |" + std::string(has_profiles ? " beside a profile |" : "");
+    text += "\n" + line + "---|---|---|" + (has_profiles ? "---|\n" : "\n");
     for (const RunRecord& run : runs) {
         text += fmt::format("| {} |", cell(run_label(run.facts)));
         for (const auto& [kind, number] : count_verdicts(run.cases)) {
             text += fmt::format(" {} |", number);
         }
-        text += fmt::format(" {} | {} | {} |\n", cell(fact(run.facts, "early_packets")),
+        text += fmt::format(" {} | {} | {} |", cell(fact(run.facts, "early_packets")),
                             cell(fact(run.facts, "mtu")), cell(fact(run.facts, "firmware")));
+        if (has_profiles) {
+            const std::string compared = profile_line(run);
+            text += compared.empty() ? " |" : " " + cell(compared.substr(0, compared.size() - 1)) + " |";
+        }
+        text += "\n";
     }
     return text;
 }
@@ -106,7 +114,8 @@ int make(const std::vector<std::string>& files, const std::string& html, const s
         write_text(evidence, markdown_evidence(runs));
     }
     for (const RunRecord& run : runs) {
-        std::printf("%s: %s", run_label(run.facts).c_str(), summary_line(run.cases).c_str());
+        std::printf("%s: %s%s", run_label(run.facts).c_str(), summary_line(run.cases).c_str(),
+                    profile_line(run).c_str());
     }
     return 0;
 }

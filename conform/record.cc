@@ -1,6 +1,7 @@
 #include "conform/record.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/json_writer.h"
+#include "conform/live/compare.h"
 #include "os/setup_error.h"
 
 namespace urnic::conform {
@@ -42,6 +44,24 @@ std::optional<VerdictKind> verdict_of(const std::string& name) {
     return {};
 }
 
+Measurement measurement_from(const nlohmann::json& json) {
+    Measurement measurement{json.at("what"), json.at("value"), {}, {}};
+    if (!json.contains("way")) {
+        return measurement;
+    }
+    const std::string name = json.at("way");
+    const auto* const found = std::find(kWayNames.begin(), kWayNames.end(), name);
+    if (found == kWayNames.end()) {
+        throw SetupError("a measurement shows '" + name + "', which no device has a choice of");
+    }
+    measurement.shown =
+        ShownWay{static_cast<Way>(found - kWayNames.begin()), json.at("shown").get<std::uint64_t>()};
+    if (json.contains("profile")) {
+        measurement.comparison = Comparison{json.at("agrees"), json.at("profile")};
+    }
+    return measurement;
+}
+
 CaseRecord case_from(const nlohmann::json& json, const std::filesystem::path& folder) {
     CaseRecord record;
     const std::string name = json.at("name");
@@ -57,7 +77,7 @@ CaseRecord case_from(const nlohmann::json& json, const std::filesystem::path& fo
     record.verdict = *verdict;
     record.reason = json.at("reason");
     for (const auto& entry : json.at("measurements")) {
-        record.measurements.push_back({entry.at("what"), entry.at("value")});
+        record.measurements.push_back(measurement_from(entry));
     }
     record.packets = json.at("packets").get<std::vector<std::string>>();
     const std::string evidence = json.at("evidence");
@@ -81,10 +101,41 @@ RunRecord run_from(const nlohmann::json& json, const std::filesystem::path& fold
     run.facts.seed = json.at("seed");
     run.facts.ended_by = json.at("ended_by");
     run.facts.device = json.at("device").get<std::map<std::string, std::string>>();
+    if (json.contains("profile")) {
+        run.facts.profile = json.at("profile").at("name");
+    }
     for (const auto& entry : json.at("cases")) {
         run.cases.push_back(case_from(entry, folder));
     }
     return run;
+}
+
+void measurement_json(JsonWriter& json, const Measurement& measurement) {
+    json.value("what", measurement.what);
+    json.value("value", measurement.value);
+    if (measurement.shown) {
+        json.value("way", way_name(measurement.shown->way));
+        json.value("shown", measurement.shown->value);
+    }
+    if (measurement.comparison) {
+        json.value("agrees", measurement.comparison->agrees);
+        json.value("profile", measurement.comparison->text);
+    }
+}
+
+void profile_json(JsonWriter& json, const RunRecord& run) {
+    const ComparedWays ways = compared_ways(run);
+    const auto list = [&json](const char* name, const std::vector<std::string_view>& names) {
+        json.array(name, [&] {
+            for (const std::string_view way : names) {
+                json.value("", way);
+            }
+        });
+    };
+    json.value("name", run.facts.profile);
+    list("agrees", ways.agreeing);
+    list("differs", ways.differing);
+    list("not_compared", ways.not_compared);
 }
 
 void case_json(JsonWriter& json, const CaseRecord& record, const std::filesystem::path& folder) {
@@ -95,10 +146,7 @@ void case_json(JsonWriter& json, const CaseRecord& record, const std::filesystem
     json.value("reason", record.reason);
     json.array("measurements", [&] {
         for (const Measurement& measurement : record.measurements) {
-            json.object("", [&] {
-                json.value("what", measurement.what);
-                json.value("value", measurement.value);
-            });
+            json.object("", [&] { measurement_json(json, measurement); });
         }
     });
     json.value("attempts", record.attempts);
@@ -150,6 +198,28 @@ std::map<VerdictKind, std::size_t> count_verdicts(const std::vector<CaseRecord>&
     return counts;
 }
 
+ComparedWays compared_ways(const RunRecord& run) {
+    ComparedWays ways;
+    std::array<const Comparison*, kWays> comparisons{};
+    for (const CaseRecord& record : run.cases) {
+        for (const Measurement& measurement : record.measurements) {
+            if (measurement.shown && measurement.comparison) {
+                comparisons[static_cast<std::size_t>(measurement.shown->way)] = &*measurement.comparison;
+            }
+        }
+    }
+    const RnicProfile* const profile = find_rnic_profile(run.facts.profile);
+    for (std::size_t i = 0; i < kWays; ++i) {
+        const Comparison* const comparison = comparisons[i];
+        if (comparison != nullptr) {
+            (comparison->agrees ? ways.agreeing : ways.differing).push_back(kWayNames[i]);
+        } else if (profile != nullptr && way_of(*profile, static_cast<Way>(i))) {
+            ways.not_compared.push_back(kWayNames[i]);
+        }
+    }
+    return ways;
+}
+
 std::string to_json(const RunRecord& run, const std::filesystem::path& folder) {
     const std::filesystem::path whole = std::filesystem::absolute(folder).lexically_normal();
     JsonWriter json;
@@ -165,6 +235,9 @@ std::string to_json(const RunRecord& run, const std::filesystem::path& folder) {
                 json.value(name, value);
             }
         });
+        if (!run.facts.profile.empty()) {
+            json.object("profile", [&] { profile_json(json, run); });
+        }
         json.object("counts", [&] {
             for (const auto& [kind, number] : count_verdicts(run.cases)) {
                 json.value(verdict_name(kind), number);

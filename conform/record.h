@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "conform/live/judge.h"
@@ -20,6 +21,7 @@ struct RunFacts {
     std::map<std::string, std::string> device;  // as the agent says
     std::uint64_t seed = 0;
     std::string ended_by;  // why the run ended early; empty when it did not
+    std::string profile;   // of the RNIC that the device is compared with; empty: none
 };
 
 struct CaseRecord {
@@ -48,6 +50,14 @@ struct RunRecord {
 [[nodiscard]] CaseRecord record_of(const CaseResult& result, const std::filesystem::path& evidence);
 /// How many cases have each verdict.
 [[nodiscard]] std::map<VerdictKind, std::size_t> count_verdicts(const std::vector<CaseRecord>& cases);
+
+/// How the device's ways stand to the profile of the run, by the names of the ways.
+struct ComparedWays {
+    std::vector<std::string_view> agreeing;
+    std::vector<std::string_view> differing;
+    std::vector<std::string_view> not_compared;  // the profile says something, and nothing showed it
+};
+[[nodiscard]] ComparedWays compared_ways(const RunRecord& run);
 
 /// JSON; evidence is named relative to the folder that the file is in.
 [[nodiscard]] std::string to_json(const RunRecord& run, const std::filesystem::path& folder);

@@ -15,6 +15,14 @@ namespace {
 
 constexpr double kMsPerSecond = 1e3;
 
+std::string listed(const char* head, const std::vector<std::string_view>& names) {
+    std::string text;
+    for (const std::string_view name : names) {
+        text += (text.empty() ? head : ", ") + std::string(name);
+    }
+    return text;
+}
+
 }  // namespace
 
 std::string xml(std::string_view text) {
@@ -48,6 +56,10 @@ std::string junit_report(const RunRecord& run) {
         "failures=\"{}\" errors=\"{}\" skipped=\"{}\">\n",
         xml(run_label(run.facts)), run.cases.size(), counts[VerdictKind::kFailed],
         counts[VerdictKind::kInconclusive], counts[VerdictKind::kNotApplicable]);
+    if (const std::string line = profile_line(run); !line.empty()) {
+        text += fmt::format("<properties><property name=\"profile\" value=\"{}\"/></properties>\n",
+                            xml(line.substr(0, line.size() - 1)));
+    }
     for (const CaseRecord& record : run.cases) {
         text += fmt::format("<testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\">", record.suite,
                             record.name, static_cast<double>(record.milliseconds) / kMsPerSecond);
@@ -78,6 +90,7 @@ std::string seen_text(const CaseRecord& record) {
     std::string text = record.reason;
     for (const Measurement& measurement : record.measurements) {
         text += (text.empty() ? "" : "\n") + measurement.what + ": " + measurement.value;
+        text += measurement.comparison ? " (" + measurement.comparison->text + ")" : "";
     }
     return text;
 }
@@ -98,6 +111,16 @@ std::string case_lines(const CaseRecord& record) {
         at = end + 1;
     }
     return text;
+}
+
+std::string profile_line(const RunRecord& run) {
+    if (run.facts.profile.empty()) {
+        return {};
+    }
+    const ComparedWays ways = compared_ways(run);
+    return fmt::format("profile {}: agrees in {}, differs in {}{}{}\n", run.facts.profile,
+                       ways.agreeing.size(), ways.differing.size(), listed(": ", ways.differing),
+                       listed("; not compared: ", ways.not_compared));
 }
 
 std::string summary_line(const std::vector<CaseRecord>& cases) {

@@ -20,6 +20,8 @@ namespace urnic::conform {
 /// A block of lines for one case, in the manner of h2spec: a mark, the requirement, and what was seen when it
 /// did not pass.
 [[nodiscard]] std::string case_lines(const CaseRecord& record);
+/// How the device stands to the profile of the run, and a line's end; empty without one.
+[[nodiscard]] std::string profile_line(const RunRecord& run);
 [[nodiscard]] std::string summary_line(const std::vector<CaseRecord>& cases);
 /// Throws SetupError when the file cannot be written.
 void write_pcapng(const std::filesystem::path& path, const std::vector<TracedFrame>& trace);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/address_text.h"
+#include "conform/live/compare.h"
 #include "conform/pages.h"
 #include "conform/report.h"
 #include "os/setup_error.h"
@@ -23,6 +24,15 @@ constexpr TimeNs kArpPatienceNs = 3'000'000'000;
 constexpr TimeNs kSaveEachNs = 1'000'000'000;
 
 }  // namespace
+
+const RnicProfile* profile_named(const std::string& name) {
+    const RnicProfile* const profile = name.empty() ? nullptr : find_rnic_profile(name);
+    if (!name.empty() && profile == nullptr) {
+        throw SetupError("--profile " + name + " is not known; it is one of " + rnic_profile_names() +
+                         " (docs/conform.md)");
+    }
+    return profile;
+}
 
 std::string interface_of(const std::string& port) {
     constexpr std::string_view kKind = "af_packet:";
@@ -75,6 +85,7 @@ class Run::Neighbour final : public PathProof {
 
 Run::Run(const Options& options)
     : options_(options),
+      profile_(profile_named(options.profile)),
       peer_(peer_address(options.peer)),
       port_(interface_of(options.port), peer_, options.rate),
       path_(find_path()),
@@ -84,6 +95,7 @@ Run::Run(const Options& options)
     run_.facts.peer = options.peer;
     run_.facts.port = options.port;
     run_.facts.seed = options.seed;
+    run_.facts.profile = options.profile;
     if (options.resume) {
         resume();
     }
@@ -119,6 +131,12 @@ void Run::resume() {
         throw SetupError(options_.json + " is of a run against " + earlier.facts.peer + " with seed " +
                          std::to_string(earlier.facts.seed) +
                          "; resume that one, or name another file with --json");
+    }
+    if (earlier.facts.profile != options_.profile) {
+        throw SetupError(options_.json + " is of a run " +
+                         (earlier.facts.profile.empty() ? "without --profile"
+                                                        : "with --profile " + earlier.facts.profile) +
+                         "; resume it as it was, or name another file with --json");
     }
     std::erase_if(earlier.cases,
                   [](const CaseRecord& record) { return record.verdict == VerdictKind::kInconclusive; });
@@ -169,7 +187,10 @@ void Run::play_all(const std::vector<const Case*>& cases) {
 }
 
 void Run::play_case(const Case& entry, PathProof& proof) {
-    const CaseResult result = judge(entry, device_->bench(), proof, {.attempts = options_.attempts});
+    CaseResult result = judge(entry, device_->bench(), proof, {.attempts = options_.attempts});
+    if (profile_ != nullptr) {
+        compare(*profile_, result.measurements);
+    }
     std::filesystem::path evidence;
     if (!options_.evidence.empty()) {
         evidence = std::filesystem::path(options_.evidence) / (case_name(entry) + ".pcapng");
@@ -213,7 +234,7 @@ int Run::finish(std::size_t wanted) {
     if (!options_.html.empty()) {
         write_text(options_.html, html_report(run_, std::filesystem::path(options_.html).parent_path()));
     }
-    std::printf("\n%s", summary_line(run_.cases).c_str());
+    std::printf("\n%s%s", summary_line(run_.cases).c_str(), profile_line(run_).c_str());
     if (!run_.facts.ended_by.empty()) {
         std::fprintf(stderr, "urnic conform: ended after %zu of %zu cases: %s\n", judged, wanted,
                      run_.facts.ended_by.c_str());

@@ -11,6 +11,7 @@
 #include "conform/live/judge.h"
 #include "conform/port/packet_port.h"
 #include "conform/record.h"
+#include "rnic/device/rnic_profile.h"
 
 namespace urnic::conform {
 
@@ -24,6 +25,7 @@ struct Options {
     std::string agent;
     std::string device;
     std::string label;
+    std::string profile;
     std::string json;
     std::string junit;
     std::string html;
@@ -40,6 +42,10 @@ struct Options {
 
 /// IPv4-mapped or IPv6. Throws SetupError: no IP address, or not that of one device.
 [[nodiscard]] Gid peer_address(const std::string& text);
+
+/// Of a --profile; nullptr of none. Throws SetupError, with the names that there are, when none has that
+/// name.
+[[nodiscard]] const RnicProfile* profile_named(const std::string& name);
 
 /// Of a --port. Throws SetupError when it is none.
 [[nodiscard]] std::string interface_of(const std::string& port);
@@ -65,6 +71,7 @@ class Run {
     [[nodiscard]] int finish(std::size_t wanted);
 
     const Options& options_;
+    const RnicProfile* profile_;  // null: the device is compared with none
     Gid peer_;
     PacketPort port_;
     LivePath path_;

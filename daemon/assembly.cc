@@ -80,6 +80,9 @@ Assembly::Assembly(const Config& config, dataplane::WorkerHandoff& handoff, rte_
         device.gids[0] = link_local_gid(device.mac);
         device.node_guid = node_guid(device.mac);
         device.caps = caps_of(device);
+        if (config.daemon.has_histograms) {
+            device.message_histograms = std::vector<MessageHistograms>(handoff.num_workers());
+        }
     }
     add_hairpins(config, handoff);
     add_networks(config);
@@ -231,6 +234,7 @@ void Assembly::emulate_subnet(const NetworkConfig& network, dataplane::InProcess
         devices[i]->port = &made->port(i);
     }
     subnets_.emplace(network.fabric, std::move(made));
+    idle_hosts_.emplace(network.fabric, subnet.idle_hosts);
 }
 
 void Assembly::list_networks(ControlState& control) const {
@@ -301,9 +305,9 @@ std::vector<InfinibandFabric> Assembly::infiniband_fabrics(const ControlState& c
         if (devices.empty()) {
             continue;
         }
-        result.push_back(subnet == subnets_.end()
-                             ? fabric_of(name, std::move(devices), *fabric)
-                             : fabric_of(name, std::move(devices), control, *subnet->second));
+        result.push_back(subnet == subnets_.end() ? fabric_of(name, std::move(devices), *fabric)
+                                                  : fabric_of(name, std::move(devices), control,
+                                                              *subnet->second, idle_hosts_.at(name)));
         result.back().has_external_sm = has_external_sm;
     }
     return result;

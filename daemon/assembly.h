@@ -79,6 +79,7 @@ class Assembly {
     std::map<std::string, std::unique_ptr<dataplane::InProcessSwitch>> fabrics_;
     std::map<std::string, std::unique_ptr<dataplane::EmulatedNetwork>> emulated_;  // before those fabrics
     std::map<std::string, std::unique_ptr<dataplane::EmulatedSubnet>> subnets_;    // the same
+    std::map<std::string, std::uint8_t> idle_hosts_;                               // of those
     std::vector<std::unique_ptr<SubnetRoutes>> subnet_routes_;
     std::map<std::uint32_t, std::string> fabric_of_;                                // by Device::index
     std::map<std::uint32_t, std::unique_ptr<dataplane::DpdkPort>> dpdk_ports_;      // by Device::index

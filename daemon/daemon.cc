@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <system_error>
 
 #include "daemon/assembly.h"
@@ -23,6 +24,7 @@
 #include "daemon/state/control_state.h"
 #include "daemon/subnet/subnet_service.h"
 #include "daemon/syscalls.h"
+#include "daemon/verbs/client_state.h"
 #include "daemon/watchdog.h"
 #include "dataplane/port/eal.h"
 #include "dataplane/port/frame_pool.h"
@@ -135,6 +137,7 @@ class Daemon {
     void start_watchdog();
     void serve_metrics(const DaemonConfig& config, UniqueFd listener);
     void publish_metrics(std::uint32_t max_qps);
+    void log_end() const;
 
     std::optional<Account> account_;  // that the daemon becomes
     RunDir run_dir_;
@@ -155,7 +158,7 @@ class Daemon {
     bool is_filtered_ = false;  // system calls are
     std::uint64_t counters_refreshed_ns_ = 0;
     std::optional<MetricsServer> metrics_;
-    std::shared_ptr<const std::string> metrics_text_;
+    std::shared_ptr<const MetricsText> metrics_text_;
     TimeNs metrics_made_ns_ = 0;
 };
 
@@ -189,7 +192,10 @@ Daemon::Daemon(const Config& config, const DaemonOptions& options)
     if (const int error = create_memfd("urnic-state", sizeof(abi::DaemonState), Sharing::kReadOnlyForClients,
                                        control_.daemon_state_memfd);
         error != 0) {
-        throw StartError(fmt::format("cannot make shared memory: {}", std::strerror(error)));
+        throw StartError(
+            fmt::format("cannot make shared memory: {}. It is files of memfd_create() with seals: allow that "
+                        "and fcntl(F_ADD_SEALS) in the container's seccomp profile; they need Linux 5.1",
+                        std::strerror(error)));
     }
     const auto num_workers = static_cast<std::uint32_t>(config.daemon.worker_cpus.size());
     if (config.daemon.has_telemetry) {
@@ -308,7 +314,7 @@ void Daemon::publish_metrics(std::uint32_t max_qps) {
     const TimeNs now = clock_now();
     if (metrics_text_ == nullptr || now - metrics_made_ns_ >= kSecondNs) {
         metrics_text_ =
-            std::make_shared<const std::string>(metrics_text(control_, server_->clients(), max_qps));
+            std::make_shared<const MetricsText>(metrics_text(control_, server_->clients(), max_qps));
         metrics_made_ns_ = now;
     }
     metrics_->publish(metrics_text_);
@@ -377,6 +383,27 @@ void Daemon::run(std::span<const int> stop_fds) {
         }
     });
     service_manager_.tell("STOPPING=1");
+    log_end();
+}
+
+/// Whoever restarts or upgrades the daemon may not know who uses it.
+void Daemon::log_end() const {
+    const std::vector<const ClientState*> clients = server_->clients();
+    if (clients.empty()) {
+        log_info("ending");
+        return;
+    }
+    constexpr std::size_t kMostNames = 8;
+    std::string names;
+    for (const ClientState* client : std::span(clients).first(std::min(clients.size(), kMostNames))) {
+        names += fmt::format("{}{} ({})", names.empty() ? "" : ", ", client->program, client->pid);
+    }
+    if (clients.size() > kMostNames) {
+        names += fmt::format(" and {} more", clients.size() - kMostNames);
+    }
+    log_info("ending: {} program{} {} RNICs and {} IBV_EVENT_DEVICE_FATAL: {}", clients.size(),
+             clients.size() == 1 ? "" : "s", clients.size() == 1 ? "loses its" : "lose their",
+             clients.size() == 1 ? "gets" : "get", names);
 }
 
 }  // namespace
@@ -398,7 +425,6 @@ void serve(const Config& config, const DaemonOptions& options, std::span<const i
         (void)!::write(ready.get(), "r", 1);
     }
     daemon.run(stop_fds);
-    log_info("ending");
 }
 
 }  // namespace urnic::daemon

@@ -7,12 +7,14 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <string>
 #include <system_error>
 
 #include "daemon/config/config.h"
 #include "daemon/control/fault_json.h"
 #include "daemon/daemon.h"
 #include "os/command_line.h"
+#include "os/confinement.h"
 #include "os/log.h"
 #include "os/monotonic_clock.h"
 #include "os/unique_fd.h"
@@ -83,6 +85,7 @@ The configuration file is TOML. Every key, with its default:
   max_mcast_attachments = 16384
   max_cm_channels = 4096
   max_cm_ids = 8192
+  max_cm_groups = 16384
   max_cm_ports = 7058
   max_registered_bytes = 68719476736  # left out: the machine's memory
   max_ring_bytes = 17179869184  # of queues, as many as there have been; left out: a quarter of the machine's memory
@@ -196,6 +199,17 @@ bool add_faults(const std::string& file, Config& config) {
     return true;
 }
 
+/// Whether a security module has refused something is not in the errno.
+void print_confinement_hint(const char* error) noexcept {
+    try {
+        const std::string hint = confinement_hint(confinement_label(), error);
+        if (!hint.empty()) {
+            (void)std::fprintf(stderr, "urnicd: %s\n", hint.c_str());
+        }
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the error has been told
+    }
+}
+
 int run(const Arguments& arguments) {
     Config config;
     if (arguments.standalone) {
@@ -206,6 +220,7 @@ int run(const Arguments& arguments) {
         auto result = read_config(arguments.config_file);
         if (const auto* error = std::get_if<ConfigError>(&result)) {
             log_error("{}", error->message);
+            print_confinement_hint(error->message.c_str());
             return 1;
         }
         config = std::get<Config>(std::move(result));
@@ -285,6 +300,7 @@ int main(int argc, char** argv) {
     } catch (const std::exception& error) {
         // Not through fmt, which may throw itself.
         (void)std::fprintf(stderr, "urnicd: error: %s\n", error.what());
+        print_confinement_hint(error.what());
         return 1;
     }
 }

@@ -22,15 +22,25 @@ namespace {
 
 constexpr std::size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
-/// True when somebody accepts connections there.
-bool is_served(const std::string& path) {
+constexpr pid_t kUnknown = 0;
+
+/// Who accepts connections there; nullopt: nobody. kUnknown: a process of another PID namespace, or one that
+/// is too busy to be asked.
+std::optional<pid_t> server_at(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, path.c_str(), path.size());
     const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    return socket &&
-           (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
-            errno == EAGAIN);
+    if (!socket) {
+        return std::nullopt;
+    }
+    if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+        return errno == EAGAIN ? std::optional(kUnknown) : std::nullopt;
+    }
+    ucred listener{};
+    socklen_t length = sizeof listener;
+    return ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &listener, &length) == 0 ? listener.pid
+                                                                                        : kUnknown;
 }
 
 /// Returns whether somebody holds the lock that a daemon leaves there.
@@ -39,8 +49,28 @@ bool is_locked(const std::string& path) {
     return file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0;
 }
 
-StartError is_taken(const std::string& dir) {
-    return StartError(fmt::format("another urnicd serves {}: end it first, or set another run_dir", dir));
+StartError is_taken(const std::string& dir, pid_t by) {
+    if (by == kUnknown) {
+        return StartError(fmt::format(
+            "another urnicd serves {}: end it first (sudo systemctl stop urnicd), or set another run_dir",
+            dir));
+    }
+    return StartError(fmt::format(
+        "another urnicd serves {} (process {}): end it first (sudo systemctl stop urnicd, or sudo "
+        "kill {}), or set another run_dir",
+        dir, by, by));
+}
+
+/// What to do where files cannot be made; `otherwise`: where the file system is none to be only read.
+std::string remedy(int error, const std::string& dir, const std::string& otherwise) {
+    if (error != EROFS) {
+        return otherwise;
+    }
+    const std::string parent = std::filesystem::path(dir).parent_path().string();
+    return fmt::format(
+        "Set run_dir to a directory that can be written to, or mount something there that can (mount -t "
+        "tmpfs tmpfs {0}; of a container: --tmpfs {0})",
+        parent);
 }
 
 }  // namespace
@@ -80,10 +110,13 @@ void RunDir::make(unsigned mode) {
         // Whatever the caller's umask: other users' programs must be able to look in.
         (void)::chmod(dir_.c_str(), mode);
     } else if (errno != EEXIST) {
+        const int error = errno;
         throw StartError(
-            fmt::format("cannot make the run directory {}: {}. Make it for this user (sudo install -d "
-                        "-o $USER {}), or set another run_dir",
-                        dir_, std::strerror(errno), dir_));
+            fmt::format("cannot make the run directory {}: {}. {}", dir_, std::strerror(error),
+                        remedy(error, dir_,
+                               fmt::format("Make it for this user (sudo install -d -o $USER {}), or set "
+                                           "another run_dir",
+                                           dir_))));
     }
 }
 
@@ -148,8 +181,9 @@ void RunDir::remove_what_root_left() const {
                 dir_, entry.path().filename().string()));
         }
     }
-    if (is_locked(lock_path()) || is_served(socket_path())) {
-        throw is_taken(dir_);
+    const std::optional<pid_t> server = server_at(socket_path());
+    if (server || is_locked(lock_path())) {
+        throw is_taken(dir_, server.value_or(kUnknown));
     }
     for (const std::string& path : ours) {
         fs::remove_all(path, error);
@@ -161,13 +195,13 @@ void RunDir::lock() {
     if (!lock_) {
         const int error = errno;
         throw StartError(
-            fmt::format("cannot write to the run directory {}: {}. Start urnicd as its owner, or set "
-                        "another run_dir",
-                        dir_, std::strerror(error)));
+            fmt::format("cannot write to the run directory {}: {}. {}", dir_, std::strerror(error),
+                        remedy(error, dir_, "Start urnicd as its owner, or set another run_dir")));
     }
-    if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 || is_served(socket_path())) {
+    const bool is_ours = ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0;
+    if (const std::optional<pid_t> server = server_at(socket_path()); server || !is_ours) {
         lock_.reset();
-        throw is_taken(dir_);
+        throw is_taken(dir_, server.value_or(kUnknown));
     }
 }
 

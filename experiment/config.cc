@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <set>
+#include <utility>
 
 #include "congestion/profiles.h"
 
@@ -82,6 +83,13 @@ std::string problem_of_switches(const netsim::SwitchOptions& options) {
 std::string problem_of_rates(const ExperimentConfig& config) {
     for (const HostConfig& host : config.hosts) {
         const congestion::RateParameters& rate = host.settings.rate;
+        if (config.link_layer == LinkLayer::kInfiniband && rate.algorithm != congestion::Algorithm::kNone &&
+            rate.algorithm != congestion::Algorithm::kFixed) {
+            return fmt::format(
+                "host \"{}\": algorithm must be \"none\" or \"fixed\" with link_layer = "
+                "\"infiniband\", where nothing marks packets",
+                host.name);
+        }
         if (rate.algorithm == congestion::Algorithm::kDcqcn) {
             if (const std::string_view problem = congestion::problem_of(rate.dcqcn); !problem.empty()) {
                 return fmt::format("host \"{}\": {}", host.name, problem);
@@ -96,14 +104,67 @@ std::string problem_of_rates(const ExperimentConfig& config) {
     return {};
 }
 
+std::string problem_of_ports(const ExperimentConfig& config) {
+    std::vector<std::uint32_t> ports(config.topology.nodes.size());
+    for (const netsim::TopologyLink& link : config.topology.links) {
+        for (const netsim::NodeIndex node : {link.a, link.b}) {
+            if (++ports[node] > netsim::kMaxIbPorts) {
+                return fmt::format(
+                    "[topology] \"{}\" has more than {} links, which a switch with link_layer = "
+                    "\"infiniband\" cannot have",
+                    config.topology.nodes[node].name, netsim::kMaxIbPorts);
+            }
+        }
+    }
+    return {};
+}
+
+// What nobody would ever send is a mistake.
+std::string problem_of_lanes(const ExperimentConfig& config) {
+    const netsim::IbNetworkOptions& subnet = config.subnet;
+    netsim::VlArbiter arbiter;
+    using Priority = netsim::VlArbiter::Priority;
+    for (const auto& [priority, table] :
+         {std::pair(Priority::kHigh, subnet.vl_high), std::pair(Priority::kLow, subnet.vl_low)}) {
+        if (table) {
+            arbiter.set_table(priority, *table);
+        }
+    }
+    for (const FlowConfig& flow : config.flows) {
+        const std::uint8_t vl = subnet.sl_to_vl
+                                    ? (*subnet.sl_to_vl)[flow.sl]
+                                    : static_cast<std::uint8_t>(flow.sl % subnet.port.info.operational_vls);
+        if (vl == netsim::kManagementVl) {
+            return fmt::format("flow \"{}\": 'sl_to_vl' of [subnet] drops the packets of its sl {}",
+                               flow.name, flow.sl);
+        }
+        if (!arbiter.serves(vl)) {
+            return fmt::format(
+                "flow \"{}\": its VL {} has no weight in 'vl_high' or 'vl_low' of [subnet], so nothing of it "
+                "would be sent",
+                flow.name, vl);
+        }
+    }
+    return {};
+}
+
+std::string problem_of_subnet(const ExperimentConfig& config) {
+    if (config.link_layer != LinkLayer::kInfiniband) {
+        return {};
+    }
+    std::string problem = problem_of_ports(config);
+    return problem.empty() ? problem_of_lanes(config) : problem;
+}
+
 }  // namespace
 
 std::string problem_of(const ExperimentConfig& config) {
     if (std::string problem = netsim::problem_of(config.topology); !problem.empty()) {
         return "[topology] " + problem;
     }
-    for (std::string problem : {problem_of_times(config), problem_of_switches(config.fabric.switches),
-                                problem_of_rates(config), problem_of_flows(config)}) {
+    for (std::string problem :
+         {problem_of_times(config), problem_of_switches(config.fabric.switches), problem_of_rates(config),
+          problem_of_flows(config), problem_of_subnet(config)}) {
         if (!problem.empty()) {
             return problem;
         }

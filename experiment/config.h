@@ -8,6 +8,7 @@
 
 #include "base/time.h"
 #include "congestion/settings.h"
+#include "netsim/infiniband/ib_network.h"
 #include "netsim/network/network.h"
 #include "netsim/topology/topology.h"
 
@@ -26,7 +27,8 @@ struct FlowConfig {
     std::uint32_t depth = 4;     // work requests posted at once
     TimeNs start_ns = 0;
     TimeNs stop_ns = kNever;            // no message begins after it
-    std::uint16_t udp_source_port = 0;  // 0: the RNIC chooses it
+    std::uint16_t udp_source_port = 0;  // of Ethernet; 0: the RNIC chooses it
+    std::uint8_t sl = 0;                // of InfiniBand
 };
 
 /// What differs from host to host.
@@ -39,8 +41,10 @@ struct RnicConfig {
     std::uint32_t mtu_bytes = 1024;
     bool selective_repeat = true;    // else go-back-N
     std::uint8_t timeout_code = 14;  // 4.096 us * 2^code
-    std::uint8_t priority = 3;       // of all data
+    std::uint8_t priority = 3;       // of all data, on Ethernet
 };
+
+enum class LinkLayer : std::uint8_t { kEthernet, kInfiniband };
 
 struct ExperimentConfig {
     std::string name;
@@ -48,8 +52,10 @@ struct ExperimentConfig {
     TimeNs duration_ns = 10'000'000;
     TimeNs warm_up_ns = 0;  // figures of the steady state begin here
     TimeNs sample_ns = 10'000;
+    LinkLayer link_layer = LinkLayer::kEthernet;
     netsim::Topology topology;
-    netsim::NetworkOptions fabric;
+    netsim::NetworkOptions fabric;    // of Ethernet
+    netsim::IbNetworkOptions subnet;  // of InfiniBand
     RnicConfig rnic;
     std::vector<HostConfig> hosts;  // all of the topology, in its order
     std::vector<FlowConfig> flows;

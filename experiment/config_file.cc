@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <sstream>
 
 #include "congestion/profiles.h"
 #include "congestion/setting_names.h"
+#include "experiment/subnet_file.h"
+#include "experiment/variants.h"
 
 namespace urnic::experiment {
 
@@ -56,7 +57,16 @@ netsim::Topology read_custom(TableReader& reader, const netsim::LinkSpec& edge) 
     return topology;
 }
 
-netsim::Topology read_topology(const toml::table* table, std::uint64_t& ecmp_seed) {
+/// Refuses a key of the one link layer where the network has the other.
+void only_with(LinkLayer wanted, LinkLayer is, const TableReader& reader, const char* key,
+               const std::string& instead) {
+    if (wanted != is && reader.has(key)) {
+        reader.fail(key, fmt::format("is of no use with link_layer = \"{}\"; {}",
+                                     is == LinkLayer::kInfiniband ? "infiniband" : "ethernet", instead));
+    }
+}
+
+netsim::Topology read_topology(const toml::table* table, LinkLayer link_layer, std::uint64_t& ecmp_seed) {
     if (table == nullptr) {
         throw ConfigError("there is no [topology]");
     }
@@ -65,6 +75,8 @@ netsim::Topology read_topology(const toml::table* table, std::uint64_t& ecmp_see
     const std::size_t kind =
         reader.choice("kind", {"star", "dumbbell", "parking-lot", "leaf-spine", "custom"});
     ecmp_seed = reader.whole("ecmp_seed", 0, 1U << 31U, 1);
+    only_with(LinkLayer::kEthernet, link_layer, reader, "ecmp_seed",
+              "forwarding tables give each LID one way");
     const auto count = [&](const char* key, std::uint64_t least, std::uint64_t otherwise) {
         return static_cast<std::uint32_t>(reader.whole(key, least, kMostHosts, otherwise));
     };
@@ -220,7 +232,8 @@ void read_hosts(TableReader& root, ExperimentConfig& config) {
         HostConfig host;
         host.name = config.topology.nodes[node].name;
         congestion::RateParameters& rate = host.settings.rate;
-        rate.algorithm = congestion::Algorithm::kDcqcn;
+        rate.algorithm = config.link_layer == LinkLayer::kInfiniband ? congestion::Algorithm::kNone
+                                                                     : congestion::Algorithm::kDcqcn;
         rate.line_rate = rate_of(config.topology, node);
         rate.fixed_rate = rate.line_rate;
         rate.timely = congestion::timely_of_paper();
@@ -248,7 +261,7 @@ void read_hosts(TableReader& root, ExperimentConfig& config) {
     }
 }
 
-void read_rnic(const toml::table* table, RnicConfig& rnic) {
+void read_rnic(const toml::table* table, LinkLayer link_layer, RnicConfig& rnic) {
     const toml::table nothing;
     TableReader reader(table != nullptr ? *table : nothing, "[rnic]");
     rnic.mtu_bytes = static_cast<std::uint32_t>(reader.whole("mtu", 256, 4096, rnic.mtu_bytes));
@@ -258,6 +271,7 @@ void read_rnic(const toml::table* table, RnicConfig& rnic) {
     rnic.selective_repeat = reader.choice("recovery", {"selective", "go-back-n"}) == 0;
     rnic.timeout_code = static_cast<std::uint8_t>(reader.whole("timeout", 0, 31, rnic.timeout_code));
     rnic.priority = static_cast<std::uint8_t>(reader.whole("priority", 0, 5, rnic.priority));
+    only_with(LinkLayer::kEthernet, link_layer, reader, "priority", "a [[flow]] has an 'sl'");
     reader.finish();
 }
 
@@ -277,6 +291,11 @@ void read_flow(const toml::table& table, ExperimentConfig& config) {
     flow.start_ns = reader.scaled("start_us", kKilo, 0, kMostUs, 0);
     flow.stop_ns = reader.scaled("stop_us", kKilo, 0, kMostUs, kNever);
     flow.udp_source_port = static_cast<std::uint16_t>(reader.whole("udp_source_port", 0, 65535, 0));
+    flow.sl = static_cast<std::uint8_t>(reader.whole("sl", 0, netsim::kSls - 1, 0));
+    only_with(LinkLayer::kEthernet, config.link_layer, reader, "udp_source_port",
+              "its packets have no UDP header");
+    only_with(LinkLayer::kInfiniband, config.link_layer, reader, "sl",
+              "all data has the 'priority' of [rnic]");
     const std::uint64_t step_ns = reader.scaled("start_step_us", kKilo, 0, kMostUs, 0);
     const std::uint64_t count = reader.whole("count", 1, kMaxFlows, 1);
     const std::string name = reader.text("name", fmt::format("f{}", config.flows.size() + 1));
@@ -302,12 +321,22 @@ ExperimentConfig read_config(const toml::table& root, const std::string& name) {
     config.sample_ns = reader.scaled("sample_us", kKilo, 1, kMostUs, config.sample_ns);
     config.fluid_port = reader.text("fluid_port", {});
     (void)reader.table("sweep");
+    (void)reader.tables("variant");
     // What the table of docs/congestion.md is made of, and its picture: not for us.
     (void)reader.tables("expect");
     (void)reader.text("picture", {});
-    config.topology = read_topology(reader.table("topology"), config.fabric.ecmp_seed);
-    read_rnic(reader.table("rnic"), config.rnic);
-    read_switches(reader.table("switch"), config.rnic.priority, config.fabric);
+    config.link_layer = reader.choice("link_layer", {"ethernet", "infiniband"}) == 0 ? LinkLayer::kEthernet
+                                                                                     : LinkLayer::kInfiniband;
+    config.topology = read_topology(reader.table("topology"), config.link_layer, config.fabric.ecmp_seed);
+    read_rnic(reader.table("rnic"), config.link_layer, config.rnic);
+    const toml::table* const switches = reader.table("switch");
+    const toml::table* const subnet = reader.table("subnet");
+    only_with(LinkLayer::kEthernet, config.link_layer, reader, "switch", "switches have what [subnet] says");
+    only_with(LinkLayer::kEthernet, config.link_layer, reader, "fluid_port", "nothing marks packets there");
+    only_with(LinkLayer::kInfiniband, config.link_layer, reader, "subnet",
+              "switches have what [switch] says");
+    read_switches(switches, config.rnic.priority, config.fabric);
+    config.subnet = read_subnet(subnet);
     read_hosts(reader, config);
     for (const toml::table* const each : reader.tables("flow")) {
         read_flow(*each, config);
@@ -327,25 +356,6 @@ toml::table parse(std::string_view text) {
     }
 }
 
-// "switch.kmin_kb": the last word is a key of the table that the others lead to, which is made if need be.
-void change(toml::table& root, const std::string& key, const toml::node& value) {
-    toml::table* table = &root;
-    std::size_t begin = 0;
-    for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', begin)) {
-        toml::node& below = table->insert(key.substr(begin, dot - begin), toml::table()).first->second;
-        if (!below.is_table()) {
-            throw ConfigError(
-                fmt::format("'{}' cannot be set: '{}' is not a table", key, key.substr(0, dot)));
-        }
-        table = below.as_table();
-        begin = dot + 1;
-    }
-    if (begin == key.size()) {
-        throw ConfigError(fmt::format("'{}' does not end in the name of a key", key));
-    }
-    table->insert_or_assign(key.substr(begin), value);
-}
-
 toml::table parse_value(const std::string& key, const std::string& value) {
     try {
         return toml::parse(fmt::format("value = {}", value));
@@ -362,13 +372,22 @@ std::string current_path(const std::string& path) {
     return path.substr(0, begin).append(key_now(std::string_view(path).substr(begin)));
 }
 
-std::string text_of(const toml::node& value) {
-    if (const auto* const number = value.as_floating_point(); number != nullptr) {
-        return fmt::format("{}", number->get());
+Run make_run(const toml::table& root, const Variation& variation, const std::string& name) {
+    if (variation.changes.empty()) {
+        return {variation.label, variation.is_variant, read_config(root, name)};  // a copy knows no lines
     }
-    std::ostringstream text;
-    value.visit([&text](const auto& each) { text << each; });
-    return text.str();
+    toml::table changed = root;
+    try {
+        for (const auto& [key, value] : variation.changes) {
+            change(changed, current_path(key), *value);
+        }
+        return {variation.label, variation.is_variant, read_config(changed, name)};
+    } catch (const ConfigError& error) {
+        if (!variation.is_variant) {
+            throw;
+        }
+        throw ConfigError(fmt::format("[[variant]] \"{}\": {}", variation.label, error.what()));
+    }
 }
 
 }  // namespace
@@ -381,22 +400,8 @@ std::vector<Run> read_experiment(std::string_view text, const std::string& name,
     }
     use_current_names_in(root);
     std::vector<Run> runs;
-    const toml::table* const sweep = root["sweep"].as_table();
-    if (sweep == nullptr) {
-        runs.push_back({"", read_config(root, name)});
-        return runs;
-    }
-    TableReader reader(*sweep, "[sweep]");
-    const std::string key = reader.text("key", {});
-    const toml::array* const values = sweep->get_as<toml::array>("values");
-    if (key.empty() || values == nullptr || values->empty() || sweep->size() != 2) {
-        throw ConfigError(
-            "[sweep] needs key = \"congestion.g\", say, and values = [...], and has nothing else");
-    }
-    for (const toml::node& value : *values) {
-        toml::table changed = root;
-        change(changed, current_path(key), value);
-        runs.push_back({fmt::format("{} = {}", key, text_of(value)), read_config(changed, name)});
+    for (const Variation& variation : variations_of(root)) {
+        runs.push_back(make_run(root, variation, name));
     }
     return runs;
 }

@@ -10,9 +10,11 @@
 
 namespace urnic::experiment {
 
-/// One run of a file: with [sweep] there are several, each with one value of the swept key.
+/// One run of a file: with [sweep] there are several, each with one value of the swept key, and with
+/// [[variant]] one for each.
 struct Run {
-    std::string label;  // "congestion.g = 0.01"; empty without a sweep
+    std::string label;  // "congestion.g = 0.01", or the variant's name; empty with neither
+    bool is_variant = false;
     ExperimentConfig config;
 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""draw.py RESULTS.json DIR: draws what an experiment gave, one SVG a run, one more for a sweep."""
+"""draw.py RESULTS.json DIR: draws what an experiment gave, one SVG a run, one more for a sweep or for variants beside each other."""
 
 import json
 import pathlib
@@ -42,22 +42,64 @@ def lines(axes, times, series, label):
         axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
 
 
-def draw_run(name, run, path):
+def milliseconds(run):
+    return [time / 1000 for time in run["series"]["time_us"]]
+
+
+def lines_of_events(axes, run):
     series = run["series"]
-    times = [time / 1000 for time in series["time_us"]]
-    figure, rows = pyplot.subplots(5, 1, figsize=(9, 12), sharex=True)
-    lines(rows[0], times, series["goodput_gbit"], "goodput (Gbit/s)")
-    lines(rows[1], times, series["rate_gbit"], "rate RC (Gbit/s)")
-    for values in list(series["target_gbit"].values())[:MOST_LINES]:
-        rows[1].plot(*thinned(times, values), linewidth=0.5, linestyle=":", color="grey")
-    lines(rows[2], times, series["alpha"], "alpha")
-    lines(rows[3], times, series["queue_kb"], "queue (KB)")
-    if run["fluid"]:
-        rows[3].axhline(run["fluid"]["queue_kb"], linewidth=0.8, linestyle="--", color="black")
-    lines(rows[4], times, {what: series[what] for what in ("marks", "cnps", "pauses", "drops") if any(series[what])},
+    lines(axes, milliseconds(run), {what: series[what] for what in ("marks", "cnps", "pauses", "drops") if any(series[what])},
           "events so far")
-    rows[4].set_xlabel("time (ms)")
+
+
+def lines_of_credit(axes, run):
+    """The part of each sample's time in which a port had packets to send and no credit for any of them."""
+    times = [0, *run["series"]["time_us"]]
+    parts = {}
+    for port, so_far in run["series"]["xmit_wait_us"].items():
+        waits = [0, *so_far]
+        parts[port] = [100 * (waits[i] - waits[i - 1]) / (times[i] - times[i - 1]) for i in range(1, len(times))]
+    lines(axes, milliseconds(run), parts, "without credit (% of time)")
+
+
+def has_credits(run):
+    return "xmit_wait_us" in run["series"]
+
+
+def draw_run(name, run, path):
+    series, times = run["series"], milliseconds(run)
+    figure, rows = pyplot.subplots(3 if has_credits(run) else 5, 1, figsize=(9, 7.5 if has_credits(run) else 12), sharex=True)
+    lines(rows[0], times, series["goodput_gbit"], "goodput (Gbit/s)")
+    lines(rows[-2], times, series["queue_kb"], "queue (KB)")
+    if has_credits(run):
+        lines_of_credit(rows[-1], run)
+    else:
+        lines(rows[1], times, series["rate_gbit"], "rate RC (Gbit/s)")
+        for values in list(series["target_gbit"].values())[:MOST_LINES]:
+            rows[1].plot(*thinned(times, values), linewidth=0.5, linestyle=":", color="grey")
+        lines(rows[2], times, series["alpha"], "alpha")
+        if run["fluid"]:
+            rows[3].axhline(run["fluid"]["queue_kb"], linewidth=0.8, linestyle="--", color="black")
+        lines_of_events(rows[4], run)
+    rows[-1].set_xlabel("time (ms)")
     rows[0].set_title(name + (": " + run["label"] if run["label"] else ""), fontsize=11)
+    save(figure, path)
+
+
+def draw_beside(runs, path):
+    """Variants in columns, with the same axes for goodput and for queues."""
+    figure, columns = pyplot.subplots(3, len(runs), figsize=(5.5 * len(runs), 7.5), sharex="col", squeeze=False)
+    for run, (goodput, queue, held) in zip(runs, columns.T):
+        lines(goodput, milliseconds(run), run["series"]["goodput_gbit"], "goodput (Gbit/s)")
+        lines(queue, milliseconds(run), run["series"]["queue_kb"], "queue (KB)")
+        (lines_of_credit if has_credits(run) else lines_of_events)(held, run)
+        held.set_xlabel("time (ms)")
+        goodput.set_title(run["label"], fontsize=11)
+    for row in columns[:2]:
+        top = max(axes.get_ylim()[1] for axes in row)
+        for axes in row:
+            axes.set_ylim(0, top)
+    figure.tight_layout()
     save(figure, path)
 
 
@@ -103,7 +145,9 @@ def draw(document, out):
     for run in document["runs"]:
         suffix = "-" + re.sub(r"[^A-Za-z0-9.]+", "-", run["label"]) if run["label"] else ""
         draw_run(document["name"], run, out / f"{document['name']}{suffix}.svg")
-    if len(document["runs"]) > 1:
+    if document.get("is_comparison"):
+        draw_beside(document["runs"], out / f"{document['name']}.svg")
+    elif len(document["runs"]) > 1:
         draw_sweep(document["name"], document["runs"], out / f"{document['name']}.svg")
 
 

@@ -33,7 +33,7 @@ Examples:
   urnic experiment incast.toml --no-draw --seed 7
   urnic experiment trace.json        # draws results again, or what urnic cc trace has written
 
-docs/congestion.md tells the keys of a file, what is simulated and what is not; examples lie in
+docs/experiments.md tells the keys of a file, what is simulated and what is not; examples lie in
 experiment/scenarios.)";
 constexpr int kExitOwnFailure = 125;
 

@@ -58,6 +58,25 @@ std::uint64_t total_of(const Results& results, std::uint64_t netsim::SwitchPortC
     return sum;
 }
 
+bool is_infiniband(const ExperimentConfig& config) { return config.link_layer == LinkLayer::kInfiniband; }
+
+/// Time without credit, of all ports of switches, or of all hosts'.
+TimeNs xmit_wait_of(const Results& results, bool of_hosts) {
+    TimeNs sum = 0;
+    for (const PortResult& port : results.ports) {
+        sum += port.is_host == of_hosts && !port.xmit_wait_ns.empty() ? port.xmit_wait_ns.back() : 0;
+    }
+    return sum;
+}
+
+/// The part of the time after the warm-up.
+double xmit_wait_part(const Results& results, const PortResult& port) {
+    const double span = steady_ns(results);
+    return span == 0 || port.xmit_wait_ns.empty()
+               ? 0
+               : static_cast<double>(port.xmit_wait_ns.back() - port.xmit_wait_at_warm_up_ns) / span;
+}
+
 Json queue_of(const Results& results, const PortResult& port) {
     Json json;
     json["mean"] = rounded(mean_queue(results, port) / kThousand);
@@ -67,7 +86,7 @@ Json queue_of(const Results& results, const PortResult& port) {
     return json;
 }
 
-Json summary_of(const Results& results) {
+Json summary_of(const ExperimentConfig& config, const Results& results) {
     Json json;
     double goodput = 0;
     std::uint64_t failed = 0;
@@ -87,6 +106,10 @@ Json summary_of(const Results& results) {
     json["cnps_handled"] = results.total.cnps_handled;
     json["pauses"] = total_of(results, &netsim::SwitchPortCounters::pauses_sent);
     json["pauses_to_hosts"] = results.total.host_pauses;
+    if (is_infiniband(config)) {
+        json["xmit_wait_us"] = us(xmit_wait_of(results, false));
+        json["xmit_wait_of_hosts_us"] = us(xmit_wait_of(results, true));
+    }
     json["watchdog_trips"] = total_of(results, &netsim::SwitchPortCounters::watchdog_trips);
     json["drops"] = results.total.drops;
     json["sent_again"] = results.total.sent_again;
@@ -162,13 +185,18 @@ Json fluid_of(const ExperimentConfig& config, const Results& results) {
     return json;
 }
 
-Json flow_json(const FlowConfig& config, const Results& results, const FlowResult& flow) {
+Json flow_json(const ExperimentConfig& experiment, const FlowConfig& config, const Results& results,
+               const FlowResult& flow) {
     Json json;
     json["name"] = config.name;
     json["from"] = config.from;
     json["to"] = config.to;
     json["verb"] = config.verb == Verb::kRead ? "read" : "write";
-    json["udp_source_port"] = flow.udp_source_port;
+    if (is_infiniband(experiment)) {
+        json["sl"] = config.sl;
+    } else {
+        json["udp_source_port"] = flow.udp_source_port;
+    }
     json["steady_gbit"] = rounded(steady_gbit(results, flow));
     json["is_steady"] = flow.is_steady;
     json["bytes"] = flow.bytes;
@@ -179,7 +207,7 @@ Json flow_json(const FlowConfig& config, const Results& results, const FlowResul
     return json;
 }
 
-Json port_json(const Results& results, const PortResult& port) {
+Json port_json(const ExperimentConfig& config, const Results& results, const PortResult& port) {
     Json json;
     json["name"] = port.name;
     json["utilisation"] = rounded(utilisation(results, port));
@@ -187,6 +215,11 @@ Json port_json(const Results& results, const PortResult& port) {
     json["packets"] = port.counters.tx_packets;
     json["marked"] = port.counters.marked;
     json["dropped"] = port.counters.dropped + port.counters.watchdog_dropped;
+    if (is_infiniband(config)) {
+        json["xmit_wait_us"] = us(port.xmit_wait_ns.empty() ? 0 : port.xmit_wait_ns.back());
+        json["xmit_wait_part"] = rounded(xmit_wait_part(results, port));
+        return json;
+    }
     json["pauses_sent"] = port.counters.pauses_sent;
     json["pauses_received"] = port.counters.pauses_received;
     return json;
@@ -195,6 +228,10 @@ Json port_json(const Results& results, const PortResult& port) {
 bool ever_waited(const PortResult& port) {
     return std::any_of(port.queue_bytes.begin(), port.queue_bytes.end(),
                        [](std::uint64_t bytes) { return bytes != 0; });
+}
+
+bool ever_lacked_credit(const PortResult& port) {
+    return !port.xmit_wait_ns.empty() && port.xmit_wait_ns.back() != 0;
 }
 
 Json series_of(const ExperimentConfig& config, const Results& results) {
@@ -219,12 +256,23 @@ Json series_of(const ExperimentConfig& config, const Results& results) {
     }
     Json& queues = json["queue_kb"] = Json::object();
     for (const PortResult& port : results.ports) {
-        if (!ever_waited(port)) {
-            continue;
+        if (port.is_host || !ever_waited(port)) {
+            continue;  // hosts' queues are those of their QPs
         }
         Json& list = queues[port.name] = Json::array();
         for (const std::uint64_t bytes : port.queue_bytes) {
             list.push_back(static_cast<double>(bytes) / kThousand);
+        }
+    }
+    if (is_infiniband(config)) {
+        Json& waits = json["xmit_wait_us"] = Json::object();
+        for (const PortResult& port : results.ports) {
+            if (ever_lacked_credit(port)) {
+                Json& list = waits[port.name] = Json::array();
+                for (const TimeNs so_far : port.xmit_wait_ns) {
+                    list.push_back(us(so_far));
+                }
+            }
         }
     }
     using Count = std::uint64_t TotalSample::*;
@@ -245,19 +293,20 @@ Json run_json(const Finished& finished, bool with_series) {
     const Results& results = *finished.results;
     Json json;
     json["label"] = finished.run->label;
+    json["link_layer"] = is_infiniband(config) ? "infiniband" : "ethernet";
     json["seed"] = config.seed;
     json["duration_us"] = us(config.duration_ns);
     json["steady_from_us"] = us(results.steady_from_ns);
-    json["summary"] = summary_of(results);
+    json["summary"] = summary_of(config, results);
     json["fluid"] = fluid_of(config, results);
     Json& flows = json["flows"] = Json::array();
     for (std::size_t i = 0; i < results.flows.size(); ++i) {
-        flows.push_back(flow_json(config.flows[i], results, results.flows[i]));
+        flows.push_back(flow_json(config, config.flows[i], results, results.flows[i]));
     }
     Json& ports = json["ports"] = Json::array();
     for (const PortResult& port : results.ports) {
         if (port.counters.tx_packets != 0 || port.counters.dropped != 0) {
-            ports.push_back(port_json(results, port));
+            ports.push_back(port_json(config, results, port));
         }
     }
     if (with_series) {
@@ -291,10 +340,11 @@ double utilisation(const Results& results, const PortResult& port) {
 }
 
 const PortResult& busiest_port(const Results& results) {
+    const auto used = [&results](const PortResult& port) {
+        return port.is_host ? -1 : utilisation(results, port);
+    };
     return *std::max_element(results.ports.begin(), results.ports.end(),
-                             [&results](const PortResult& a, const PortResult& b) {
-                                 return utilisation(results, a) < utilisation(results, b);
-                             });
+                             [&used](const PortResult& a, const PortResult& b) { return used(a) < used(b); });
 }
 
 std::uint64_t queue_quantile(const Results& results, const PortResult& port, double part) {
@@ -316,6 +366,9 @@ std::uint64_t queue_quantile(const Results& results, const PortResult& port, dou
 std::string to_json(std::span<const Finished> runs, bool with_series) {
     Json json;
     json["name"] = runs.empty() ? "" : runs[0].run->config.name;
+    if (!runs.empty() && runs[0].run->is_variant) {
+        json["is_comparison"] = true;
+    }
     Json& list = json["runs"] = Json::array();
     for (const Finished& run : runs) {
         list.push_back(run_json(run, with_series));
@@ -340,13 +393,16 @@ std::string flows_csv(std::span<const Finished> runs) {
 }
 
 std::string ports_csv(std::span<const Finished> runs) {
-    std::string text = "run,time_us,port,queue_bytes\n";
+    std::string text = "run,time_us,port,queue_bytes,xmit_wait_us\n";
     for (const Finished& each : runs) {
         const Results& results = *each.results;
         for (const PortResult& port : results.ports) {
-            for (std::size_t at = 0; ever_waited(port) && at < results.sampled_at.size(); ++at) {
-                text += fmt::format("\"{}\",{},\"{}\",{}\n", each.run->label, us(results.sampled_at[at]),
-                                    port.name, port.queue_bytes[at]);
+            const bool is_shown = ever_waited(port) || ever_lacked_credit(port);
+            for (std::size_t at = 0; is_shown && at < results.sampled_at.size(); ++at) {
+                text += fmt::format(
+                    "\"{}\",{},\"{}\",{},{}\n", each.run->label, us(results.sampled_at[at]), port.name,
+                    port.queue_bytes[at],
+                    port.xmit_wait_ns.empty() ? "" : fmt::format("{}", us(port.xmit_wait_ns[at])));
             }
         }
     }
@@ -355,7 +411,7 @@ std::string ports_csv(std::span<const Finished> runs) {
 
 std::string summary_text(const Finished& run) {
     const Results& results = *run.results;
-    const Json summary = summary_of(results);
+    const Json summary = summary_of(run.run->config, results);
     const PortResult& busiest = busiest_port(results);
     std::string text = fmt::format(
         "{}{}{}: {} flows, Jain {:.4f}, {:.2f} Gbit/s; {} used to {:.1f} %, its queue {:.1f} KB "
@@ -365,10 +421,14 @@ std::string summary_text(const Finished& run) {
         100 * utilisation(results, busiest), mean_queue(results, busiest) / kThousand,
         static_cast<double>(queue_quantile(results, busiest, 0.9)) / kThousand,
         static_cast<double>(queue_quantile(results, busiest, 1)) / kThousand);
-    text += fmt::format("  {} marked, {} CNPs, {} pauses, {} drops, {} packets sent again, {} time-outs\n",
-                        summary["marked_by_switches"].get<std::uint64_t>(), results.total.cnps_sent,
-                        summary["pauses"].get<std::uint64_t>(), results.total.drops, results.total.sent_again,
-                        results.total.timeouts);
+    text += is_infiniband(run.run->config)
+                ? fmt::format("  without credit: ports of switches {:.0f} us, of hosts {:.0f} us",
+                              us(xmit_wait_of(results, false)), us(xmit_wait_of(results, true)))
+                : fmt::format("  {} marked, {} CNPs, {} pauses",
+                              summary["marked_by_switches"].get<std::uint64_t>(), results.total.cnps_sent,
+                              summary["pauses"].get<std::uint64_t>());
+    text += fmt::format(", {} drops, {} packets sent again, {} time-outs\n", results.total.drops,
+                        results.total.sent_again, results.total.timeouts);
     if (const auto failed = summary["failed_flows"].get<std::uint64_t>(); failed != 0) {
         text += fmt::format("  {} flows failed: retries ran out\n", failed);
     }

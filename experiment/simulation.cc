@@ -2,23 +2,28 @@
 
 #include <algorithm>
 
+#include "experiment/ethernet_network.h"
+#include "experiment/subnet_network.h"
+
 namespace urnic::experiment {
 
 namespace {
 
 constexpr double kBitsPerByte = 8;
 
-netsim::NetworkOptions with_seed(const ExperimentConfig& config) {
-    netsim::NetworkOptions options = config.fabric;
-    options.seed = config.seed;
-    return options;
+std::unique_ptr<VirtualNetwork> make_network(const ExperimentConfig& config,
+                                             VirtualNetworkListener& listener) {
+    if (config.link_layer == LinkLayer::kInfiniband) {
+        return std::make_unique<SubnetNetwork>(config, listener);
+    }
+    return std::make_unique<EthernetNetwork>(config, listener);
 }
 
 }  // namespace
 
 Simulation::Simulation(const ExperimentConfig& config)
-    : config_(config), fabric_(config.topology, with_seed(config), *this) {
-    world_.fabric = &fabric_;
+    : config_(config), network_(make_network(config, *this)) {
+    world_.network = network_.get();
     warmed_up_ = config.warm_up_ns == 0;
     add_hosts();
     add_flows();
@@ -58,8 +63,8 @@ void Simulation::add_flows() {
         const bool is_read = flow.verb == Verb::kRead;
         made.asker = is_read ? made.receiver : made.sender;
         made.asker_qp = is_read ? made.receiver_qp : made.sender_qp;
-        made.sender->connect(made.sender_qp, *made.receiver, made.receiver_qp, flow.udp_source_port);
-        made.receiver->connect(made.receiver_qp, *made.sender, made.sender_qp, 0);
+        made.sender->connect(made.sender_qp, *made.receiver, made.receiver_qp, flow.udp_source_port, flow.sl);
+        made.receiver->connect(made.receiver_qp, *made.sender, made.sender_qp, 0, flow.sl);
         flows_.push_back(made);
         FlowResult result;
         result.udp_source_port = made.sender->udp_source_port(made.sender_qp);
@@ -73,33 +78,26 @@ void Simulation::add_flows() {
 }
 
 void Simulation::add_ports() {
-    for (netsim::NodeIndex node = 0; node < config_.topology.nodes.size(); ++node) {
-        if (fabric_.switch_at(node) == nullptr) {
-            continue;
-        }
-        netsim::PortIndex number = 0;
-        for (const netsim::TopologyPort& port : fabric_.routes().ports(node)) {
-            PortResult result;
-            result.name =
-                config_.topology.nodes[node].name + ">" + config_.topology.nodes[port.neighbour].name;
-            result.rate = config_.topology.links[port.link].spec.rate;
-            results_.ports.push_back(result);
-            ports_.push_back({node, number++});
-        }
+    for (const VirtualPort& port : network_->ports()) {
+        PortResult result;
+        result.name = port.name;
+        result.rate = port.rate;
+        result.is_host = port.is_host;
+        results_.ports.push_back(result);
     }
 }
 
 void Simulation::run_until(TimeNs end) {
     end = std::min(end, config_.duration_ns);
     for (;;) {
-        const TimeNs fabric = fabric_.deadline();
+        const TimeNs network = network_->deadline();
         const TimeNs timer = world_.timers.first_time();
-        if (std::min(fabric, timer) > end) {
+        if (std::min(network, timer) > end) {
             break;
         }
-        if (fabric <= timer) {
-            now_ = fabric;
-            fabric_.on_timer(now_);
+        if (network <= timer) {
+            now_ = network;
+            network_->on_timer(now_);
         } else {
             now_ = timer;
             on_timer(world_.timers.first());
@@ -160,14 +158,9 @@ void Simulation::completed(TimeNs now, netsim::NodeIndex host, const Completion&
     post_more(flow);
 }
 
-void Simulation::deliver(TimeNs now, netsim::NodeIndex host, netsim::NetworkPacket& packet) {
+void Simulation::deliver(TimeNs now, netsim::NodeIndex host, VirtualPacket& packet) {
     ++results_.total.packets;
-    hosts_[host]->receive(now, static_cast<VirtualPacket&>(packet));
-}
-
-void Simulation::drop(TimeNs /*now*/, netsim::NodeIndex /*at*/, netsim::NetworkPacket& packet) {
-    ++results_.total.drops;
-    world_.packets.give_back(static_cast<VirtualPacket&>(packet));
+    hosts_[host]->receive(now, packet);
 }
 
 void Simulation::room(TimeNs now, netsim::NodeIndex host) { hosts_[host]->room(now); }
@@ -207,6 +200,23 @@ void Simulation::take_totals() {
     }
 }
 
+void Simulation::read_ports(bool ends_warm_up, TotalSample& totals) {
+    for (std::size_t i = 0; i < results_.ports.size(); ++i) {
+        const PortReading reading = network_->read(i, now_);
+        PortResult& result = results_.ports[i];
+        result.queue_bytes.push_back(reading.queue_bytes);
+        result.counters = reading.counters;
+        totals.pauses += result.counters.pauses_sent;
+        if (config_.link_layer == LinkLayer::kInfiniband) {
+            result.xmit_wait_ns.push_back(reading.xmit_wait_ns);
+        }
+        if (ends_warm_up) {
+            result.at_warm_up = result.counters;
+            result.xmit_wait_at_warm_up_ns = reading.xmit_wait_ns;
+        }
+    }
+}
+
 void Simulation::take_sample() {
     constexpr double kGiga = 1e9;
     const auto span = static_cast<double>(now_ - sampled_at_);
@@ -227,20 +237,7 @@ void Simulation::take_sample() {
         result.steady_bytes = ends_warm_up ? result.bytes : result.steady_bytes;
     }
     TotalSample totals;
-    for (std::size_t i = 0; i < ports_.size(); ++i) {
-        const netsim::Switch& at = *fabric_.switch_at(ports_[i].node);
-        PortResult& result = results_.ports[i];
-        std::uint64_t queue = 0;
-        for (std::uint8_t priority = 0; priority < netsim::kPriorities; ++priority) {
-            queue += at.queue_bytes(ports_[i].port, priority);
-        }
-        result.queue_bytes.push_back(queue);
-        result.counters = at.counters(ports_[i].port);
-        totals.pauses += result.counters.pauses_sent;
-        if (ends_warm_up) {
-            result.at_warm_up = result.counters;
-        }
-    }
+    read_ports(ends_warm_up, totals);
     take_totals();
     totals.marks = results_.total.marks;
     totals.cnps = results_.total.cnps_sent;
@@ -265,9 +262,9 @@ void Simulation::finish() {
         result.cnps = flows_[i].sender->qp(flows_[i].sender_qp).flow().cnps();
     }
     for (const HostConfig& host : config_.hosts) {
-        results_.total.host_pauses += fabric_.pauses_received(config_.topology.find(host.name));
+        results_.total.host_pauses += network_->pauses_received(config_.topology.find(host.name));
     }
-    results_.total.events += fabric_.events();
+    results_.total.events += network_->events();
 }
 
 }  // namespace urnic::experiment

@@ -1,5 +1,5 @@
-// An experiment in virtual time: hosts with real QPs on a fabric, flows that keep them busy, and what is seen
-// of it at regular times. The same configuration gives the same results, to the last bit.
+// An experiment in virtual time: hosts with real QPs on a network, flows that keep them busy, and what is
+// seen of it at regular times. The same configuration gives the same results, to the last bit.
 #pragma once
 
 #include <memory>
@@ -34,9 +34,12 @@ struct FlowResult {
 struct PortResult {
     std::string name;  // "s1>h3"
     BitsPerSecond rate = 0;
+    bool is_host = false;
     netsim::SwitchPortCounters counters;
     netsim::SwitchPortCounters at_warm_up;
     std::vector<std::uint64_t> queue_bytes;  // one a sample
+    std::vector<TimeNs> xmit_wait_ns;        // so far, one a sample; empty on Ethernet
+    TimeNs xmit_wait_at_warm_up_ns = 0;
 };
 
 /// Of all hosts together.
@@ -61,14 +64,14 @@ struct TotalSample {
 
 struct Results {
     std::vector<FlowResult> flows;  // as in the configuration
-    std::vector<PortResult> ports;  // of all switches
+    std::vector<PortResult> ports;  // of all switches; on InfiniBand of hosts, too
     TotalResult total;
     TimeNs steady_from_ns = 0;  // the first sample at the end of the warm-up or behind it
     std::vector<TimeNs> sampled_at;
     std::vector<TotalSample> totals;
 };
 
-class Simulation final : public netsim::NetworkOutbox, public CompletionListener {
+class Simulation final : public VirtualNetworkListener, public CompletionListener {
   public:
     /// problem_of(config) is empty; it outlives the simulation.
     explicit Simulation(const ExperimentConfig& config);
@@ -78,8 +81,8 @@ class Simulation final : public netsim::NetworkOutbox, public CompletionListener
     /// After the end.
     [[nodiscard]] const Results& results() const { return results_; }
 
-    void deliver(TimeNs now, netsim::NodeIndex host, netsim::NetworkPacket& packet) override;
-    void drop(TimeNs now, netsim::NodeIndex at, netsim::NetworkPacket& packet) override;
+    void deliver(TimeNs now, netsim::NodeIndex host, VirtualPacket& packet) override;
+    void dropped() override { ++results_.total.drops; }
     void room(TimeNs now, netsim::NodeIndex host) override;
     void completed(TimeNs now, netsim::NodeIndex host, const Completion& completion) override;
 
@@ -98,10 +101,6 @@ class Simulation final : public netsim::NetworkOutbox, public CompletionListener
         double bytes = 0;
         double at_sample = 0;
     };
-    struct Port {
-        netsim::NodeIndex node;
-        netsim::PortIndex port;
-    };
     // Timers behind those of QPs.
     [[nodiscard]] std::uint32_t start_timer(std::size_t flow) const {
         return static_cast<std::uint32_t>(timer_owners_.size() + flow);
@@ -115,17 +114,17 @@ class Simulation final : public netsim::NetworkOutbox, public CompletionListener
     void post_more(Flow& flow);
     void count_bytes(Flow& flow);
     void take_sample();
+    void read_ports(bool ends_warm_up, TotalSample& totals);
     void take_totals();
     void finish();
 
     const ExperimentConfig& config_;
+    std::unique_ptr<VirtualNetwork> network_;
     HostWorld world_;
-    netsim::Network fabric_;
     std::vector<std::unique_ptr<VirtualHost>> hosts_;  // by node
     std::vector<Flow> flows_;
     std::vector<std::vector<std::size_t>> flow_of_qp_;  // by node and QP
     std::vector<std::pair<VirtualHost*, VirtualHost::QpIndex>> timer_owners_;
-    std::vector<Port> ports_;
     TimeNs now_ = 0;
     TimeNs sampled_at_ = 0;
     bool warmed_up_ = false;

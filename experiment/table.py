@@ -15,7 +15,7 @@ import time
 import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOP = HERE.parents[1]
+TOP = HERE.parent
 PAGE = TOP / "docs/congestion.md"
 PICTURES = TOP / "docs/pictures"
 BEGIN, END = "<!-- experiments: scripts/bench experiments writes this -->", "<!-- end of experiments -->"

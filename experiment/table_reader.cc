@@ -146,6 +146,41 @@ std::vector<std::uint64_t> TableReader::wholes(std::string_view key, std::size_t
     return list;
 }
 
+std::vector<std::pair<std::uint64_t, std::uint64_t>> TableReader::pairs(std::string_view key,
+                                                                        std::size_t most_pairs,
+                                                                        std::uint64_t most_first,
+                                                                        std::uint64_t most_second) {
+    const toml::node* const node = find(key);
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> list;
+    if (node == nullptr) {
+        return list;
+    }
+    const auto* const array = node->as_array();
+    bool is_right = array != nullptr && array->size() <= most_pairs;
+    for (std::size_t i = 0; is_right && i < array->size(); ++i) {
+        const auto* const pair = (*array)[i].as_array();
+        is_right = pair != nullptr && pair->size() == 2;
+        const auto part = [&](std::size_t which, std::uint64_t most) {
+            const auto* const number = (*pair)[which].as_integer();
+            const auto value =
+                number == nullptr ? ~std::uint64_t{0} : static_cast<std::uint64_t>(number->get());
+            is_right = is_right && value <= most;
+            return value;
+        };
+        if (is_right) {
+            const std::uint64_t first = part(0, most_first);
+            list.emplace_back(first, part(1, most_second));
+        }
+    }
+    if (!is_right) {
+        fail(key,
+             fmt::format("must be a list of at most {} pairs of whole numbers, the first from 0 to {} and "
+                         "the second from 0 to {}",
+                         most_pairs, most_first, most_second));
+    }
+    return list;
+}
+
 const toml::table* TableReader::table(std::string_view key) {
     const toml::node* const node = find(key);
     if (node != nullptr && !node->is_table()) {

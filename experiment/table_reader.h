@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <toml++/toml.h>
@@ -39,6 +40,11 @@ class TableReader {
     /// A list of that many whole numbers from 0 to `most`; zeros where the key is absent.
     [[nodiscard]] std::vector<std::uint64_t> wholes(std::string_view key, std::size_t count,
                                                     std::uint64_t most);
+    /// A list of at most so many pairs of whole numbers from 0 on; empty where the key is absent.
+    [[nodiscard]] std::vector<std::pair<std::uint64_t, std::uint64_t>> pairs(std::string_view key,
+                                                                             std::size_t most_pairs,
+                                                                             std::uint64_t most_first,
+                                                                             std::uint64_t most_second);
     /// The key is there.
     [[nodiscard]] bool has(std::string_view key) const { return table_.contains(key); }
     /// nullptr: the key is absent.

@@ -6,55 +6,16 @@
 
 #include "base/check.h"
 #include "rnic/wire/frame.h"
-#include "rnic/wire/layout.h"
-#include "rnic/wire/opcodes.h"
 
 namespace urnic::experiment {
 
 namespace {
 
-// Preamble, start of frame, FCS and the gap between frames.
-constexpr std::uint32_t kEthernetOverheadBytes = 24;
 constexpr std::uint32_t kPd = 1;
 // What payload points to; nobody looks.
 constexpr std::array<std::byte, 4096> kNothing{};
 
-wire::Gid gid_of(netsim::NodeIndex node) {
-    const std::uint32_t number = node + 1;
-    return {0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0xff,
-            0xff,
-            198,
-            18,
-            static_cast<std::uint8_t>(number >> 8U),
-            static_cast<std::uint8_t>(number)};
-}
-
-netsim::NodeIndex node_of(const wire::Path& path) {
-    const std::uint8_t* const to = path.bytes.data() + path.l3_offset + wire::kIpv4Destination;
-    return (std::uint32_t{to[2]} << 8U | to[3]) - 1;
-}
-
 }  // namespace
-
-VirtualPacket& PacketPool::take() {
-    if (free_.empty()) {
-        free_.push_back(&packets_.emplace_back());
-        free_.reserve(packets_.size());
-    }
-    VirtualPacket& packet = *free_.back();
-    free_.pop_back();
-    return packet;
-}
 
 VirtualMemory::VirtualMemory() {
     MemoryRegion region;
@@ -79,7 +40,6 @@ VirtualHost::VirtualHost(HostWorld& world, const Options& options, CompletionLis
     : world_(world),
       options_(options),
       listener_(listener),
-      gid_(gid_of(options.node)),
       cq_memory_(abi::cq_bytes(1, 1) / sizeof(Line) + 1),
       cq_(std::make_unique<CompletionQueue>(cq_memory_[0].bytes.data(), 1)),
       reorder_buffers_(*this, options.rnic.selective_repeat ? kHeldTables : 0) {}
@@ -111,26 +71,18 @@ VirtualHost::QpIndex VirtualHost::add_qp(std::uint32_t timer, std::uint32_t dept
     return static_cast<QpIndex>(qps_.size() - 1);
 }
 
-void VirtualHost::connect(QpIndex index, const VirtualHost& peer, QpIndex peer_qp, std::uint16_t port) {
+void VirtualHost::connect(QpIndex index, const VirtualHost& peer, QpIndex peer_qp, std::uint16_t port,
+                          std::uint8_t sl) {
     HostQp& each = *qps_[index];
     each.port = port != 0 ? port : wire::udp_source_port(0, qp_num(index), qp_num(peer_qp));
-    wire::PathSpec spec;
-    spec.src_gid = gid_;
-    spec.dst_gid = peer.gid_;
-    spec.traffic_class = static_cast<std::uint8_t>(options_.rnic.priority << 5U | wire::kEct0);
-    spec.udp_src_port = each.port;
-    netsim::FlowKey key;
-    key.source = gid_;
-    key.destination = peer.gid_;
-    key.source_port = each.port;
-    key.destination_port = wire::kRocev2UdpPort;
-    each.hash = netsim::flow_hash(key);
+    each.path = world_.network->path(options_.node, peer.options_.node, each.port, sl);
     current_ = &each;
-    modify(each, peer, peer_qp, wire::make_path(spec));
+    modify(each, peer_qp);
     current_ = nullptr;
 }
 
-void VirtualHost::modify(HostQp& each, const VirtualHost& peer, QpIndex peer_qp, const wire::Path& path) {
+void VirtualHost::modify(HostQp& each, QpIndex peer_qp) {
+    const wire::Path& path = each.path.path;
     abi::QpAttr attr{};
     attr.mask = kQpAttrState | kQpAttrPkeyIndex | kQpAttrPort | kQpAttrAccessFlags;
     attr.state = QpState::kInit;
@@ -145,7 +97,7 @@ void VirtualHost::modify(HostQp& each, const VirtualHost& peer, QpIndex peer_qp,
     }
     attr.dest_qp_num = qp_num(peer_qp);
     attr.max_dest_rd_atomic = kMaxRdAtomic;
-    std::copy(peer.gid_.begin(), peer.gid_.end(), attr.av.dgid);
+    attr.av = each.path.address;
     error |= each.qp->modify(0, attr, path, *this);
     attr.mask = kQpAttrState | kQpAttrTimeout | kQpAttrRetryCnt | kQpAttrRnrRetry | kQpAttrSqPsn |
                 kQpAttrMaxQpRdAtomic;
@@ -180,19 +132,21 @@ void VirtualHost::make_ready(HostQp& each) {
     }
     each.ready = true;
     each.next = nullptr;
-    if (first_ready_ == nullptr) {
-        first_ready_ = &each;
+    ReadyQps& ready = ready_[each.path.lane];
+    if (ready.first == nullptr) {
+        ready.first = &each;
+        ready_lanes_ |= 1U << each.path.lane;
     } else {
-        last_ready_->next = &each;
+        ready.last->next = &each;
     }
-    last_ready_ = &each;
+    ready.last = &each;
 }
 
 void VirtualHost::receive(TimeNs now, VirtualPacket& packet) {
     const QpIndex index = index_of(packet.header.dest_qp);
     if (index >= qps_.size()) {
         ++counters.drop_unknown_qp;
-        world_.packets.give_back(packet);
+        world_.network->give_back(packet);
         return;
     }
     now_ = now;
@@ -200,10 +154,8 @@ void VirtualHost::receive(TimeNs now, VirtualPacket& packet) {
     wire::PacketView view;
     view.header = packet.header;
     view.payload = {kNothing.data(), packet.payload_bytes};
-    view.src_gid = gid_of(packet.from);
-    view.dst_gid = gid_;
-    view.traffic_class = packet.traffic_class | (packet.marked ? wire::kEcnCe : 0);
-    world_.packets.give_back(packet);
+    world_.network->describe(packet, options_.node, view);
+    world_.network->give_back(packet);
     current_ = &each;
     running_ = receiving_ = true;
     each.qp->handle_packet(now, view, *this);
@@ -224,36 +176,50 @@ void VirtualHost::on_timer(TimeNs now, QpIndex index) {
     run(now);
 }
 
-// Each QP in turn sends a packet, as long as the port takes one. What a QP does may call back: a completion
-// posts the next request, a packet that leaves makes room. That is for the loop here to see.
+// Each QP in turn sends a packet, as long as its lane of the port takes one. What a QP does may call back: a
+// completion posts the next request, a packet that leaves makes room. That is for the loop here to see.
 void VirtualHost::run(TimeNs now) {
     if (running_) {
         return;
     }
     running_ = true;
     now_ = now;
-    while (first_ready_ != nullptr && room() != 0) {
-        HostQp& each = *first_ready_;
-        first_ready_ = each.next;
-        each.ready = false;
-        current_ = &each;
-        if (each.qp->progress(now, 1, *this)) {
-            make_ready(each);
+    for (bool has_run = true; has_run;) {
+        has_run = false;
+        for (std::uint32_t lanes = ready_lanes_; lanes != 0; lanes &= lanes - 1) {
+            has_run |= run_next(now, static_cast<std::uint8_t>(std::countr_zero(lanes)));
         }
-        world_.timers.set(each.timer, std::max(each.qp->deadline(), now + 1));
     }
     running_ = false;
 }
 
-// One packet may wait behind the one that is being sent: a pause and the QPs' turns then count at once. A CNP
-// has a priority of its own.
+// Returns whether there was a QP, and room for it.
+bool VirtualHost::run_next(TimeNs now, std::uint8_t lane) {
+    ReadyQps& ready = ready_[lane];
+    if (ready.first == nullptr || !world_.network->has_room(options_.node, lane)) {
+        return false;
+    }
+    HostQp& each = *ready.first;
+    ready.first = each.next;
+    ready_lanes_ &= ready.first == nullptr ? ~(1U << lane) : ~0U;
+    each.ready = false;
+    current_ = &each;
+    if (each.qp->progress(now, 1, *this)) {
+        make_ready(each);
+    }
+    world_.timers.set(each.timer, std::max(each.qp->deadline(), now + 1));
+    return true;
+}
+
+// One packet may wait behind the one that is being sent: a pause, missing credit and the QPs' turns then
+// count at once. A CNP has a priority of its own.
 std::uint32_t VirtualHost::room() const {
-    return receiving_ || world_.fabric->waiting_bytes(options_.node, options_.rnic.priority) == 0 ? 1 : 0;
+    return receiving_ || world_.network->has_room(options_.node, current_->path.lane) ? 1 : 0;
 }
 
 bool VirtualHost::transmit(const wire::Path& path, const wire::PacketHeader& header,
                            std::span<const MemoryPiece> pieces) {
-    VirtualPacket& packet = world_.packets.take();
+    VirtualPacket& packet = world_.network->take();
     packet.header = header;
     packet.payload_bytes = 0;
     for (const MemoryPiece& piece : pieces) {
@@ -261,16 +227,7 @@ bool VirtualHost::transmit(const wire::Path& path, const wire::PacketHeader& hea
     }
     packet.header.pad_count = static_cast<std::uint8_t>(-packet.payload_bytes & 3U);
     packet.from = options_.node;
-    packet.to = node_of(path);
-    packet.hash = current_->hash;
-    packet.traffic_class = path.bytes[path.l3_offset + wire::kIpv4Tos];
-    packet.priority = packet.traffic_class >> 5U;
-    packet.ecn_capable = (packet.traffic_class & wire::kEcnMask) != 0;
-    packet.marked = false;
-    packet.bytes = static_cast<std::uint32_t>(path.length + wire::opcode_info(header.opcode).header_bytes +
-                                              packet.payload_bytes + packet.header.pad_count +
-                                              wire::kIcrcBytes + kEthernetOverheadBytes);
-    world_.fabric->send(now_, options_.node, packet);
+    world_.network->send(now_, path, current_->path.hash, packet);
     return true;
 }
 

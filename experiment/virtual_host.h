@@ -1,39 +1,18 @@
 // A host in virtual time: its RNIC with real QPs (rnic/qp), between the work requests of flows and a port of
-// the fabric.
-//
-// Packets are not bytes here: their headers pass as the engine makes them, and payload is a length. So frames
-// are neither built nor parsed, and no memory is copied; keys, addresses and lengths are checked as ever.
+// the network. No memory is copied; keys, addresses and lengths are checked as ever.
 #pragma once
 
 #include <array>
-#include <deque>
 #include <memory>
 #include <vector>
 
 #include "experiment/config.h"
-#include "netsim/network/network.h"
+#include "experiment/virtual_network.h"
+#include "netsim/network/timer_heap.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/rc/rc_qp.h"
 
 namespace urnic::experiment {
-
-struct VirtualPacket : netsim::NetworkPacket {
-    wire::PacketHeader header;
-    std::uint32_t payload_bytes = 0;
-    netsim::NodeIndex from = netsim::kNoNode;
-    std::uint8_t traffic_class = 0;
-};
-
-/// All packets of an experiment; memory grows to the most that were under way.
-class PacketPool {
-  public:
-    [[nodiscard]] VirtualPacket& take();
-    void give_back(VirtualPacket& packet) { free_.push_back(&packet); }
-
-  private:
-    std::deque<VirtualPacket> packets_;
-    std::vector<VirtualPacket*> free_;
-};
 
 /// Memory of every host alike: any address below its size is there, and what is written is forgotten.
 class VirtualMemory final : public AddressSpace {
@@ -52,8 +31,7 @@ class VirtualMemory final : public AddressSpace {
 
 /// What hosts have in common.
 struct HostWorld {
-    netsim::Network* fabric = nullptr;
-    PacketPool packets;
+    VirtualNetwork* network = nullptr;
     VirtualMemory memory;
     netsim::TimerHeap timers;
 };
@@ -80,7 +58,7 @@ class VirtualHost final : public Outbox, public FrameRetainer {
     /// `timer` is the QP's own in the world's heap. Send queues hold `depth` work requests.
     [[nodiscard]] QpIndex add_qp(std::uint32_t timer, std::uint32_t depth);
     /// `port` 0: as the RNIC chooses it.
-    void connect(QpIndex qp, const VirtualHost& peer, QpIndex peer_qp, std::uint16_t port);
+    void connect(QpIndex qp, const VirtualHost& peer, QpIndex peer_qp, std::uint16_t port, std::uint8_t sl);
     void post(TimeNs now, QpIndex qp, WrOpcode opcode, std::uint32_t length_bytes);
 
     void receive(TimeNs now, VirtualPacket& packet);
@@ -118,27 +96,32 @@ class VirtualHost final : public Outbox, public FrameRetainer {
         std::uint32_t entries = 0;
         std::uint32_t posted = 0;
         std::uint32_t timer = 0;
-        std::uint64_t hash = 0;  // of its five-tuple
+        VirtualPath path;
         std::uint16_t port = 0;
         bool ready = false;
         HostQp* next = nullptr;  // that is ready
     };
+    // QPs of one lane that may have something to send, in turns.
+    struct ReadyQps {
+        HostQp* first = nullptr;
+        HostQp* last = nullptr;
+    };
 
-    void modify(HostQp& each, const VirtualHost& peer, QpIndex peer_qp, const wire::Path& path);
+    void modify(HostQp& each, QpIndex peer_qp);
     void make_ready(HostQp& each);
     void run(TimeNs now);
+    [[nodiscard]] bool run_next(TimeNs now, std::uint8_t lane);
 
     HostWorld& world_;
     Options options_;
     CompletionListener& listener_;
-    wire::Gid gid_{};
     std::vector<Line> cq_memory_;
     std::unique_ptr<CompletionQueue> cq_;
     ReorderBufferPool reorder_buffers_;
     std::uint32_t held_ = 0;
     std::vector<std::unique_ptr<HostQp>> qps_;
-    HostQp* first_ready_ = nullptr;  // QPs that may have something to send, in turns
-    HostQp* last_ready_ = nullptr;
+    std::array<ReadyQps, kPortLanes> ready_{};
+    std::uint32_t ready_lanes_ = 0;  // bit n: lane n has some
     TimeNs now_ = 0;
     HostQp* current_ = nullptr;
     bool running_ = false;

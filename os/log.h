@@ -3,9 +3,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <new>
 #include <string>
+#include <string_view>
 
 namespace urnic {
 
@@ -14,14 +14,21 @@ inline bool& log_verbosely() {
     return verbosely;
 }
 
+/// Writes a line to stderr, its first 4 KiB, unless whoever reads there has no room: a pipe that nobody
+/// empties holds no thread up. What is lost is counted, and said before the next line.
+void write_log_line(std::string_view line);
+
+/// Writes a line to stderr, its first 4 KiB, unless whoever reads there has no room: a pipe that nobody empties
+/// holds no thread up. What is lost is counted, and said before the next line.
+void write_log_line(std::string_view line);
+
 template <typename... Args>
 void log_line(const char* level, fmt::format_string<Args...> format, Args&&... args) {
     try {
-        const std::string line =
-            fmt::format("urnicd: {}{}\n", level, fmt::format(format, std::forward<Args>(args)...));
-        (void)std::fputs(line.c_str(), stderr);
+        write_log_line(
+            fmt::format("urnicd: {}{}\n", level, fmt::format(format, std::forward<Args>(args)...)));
     } catch (const std::bad_alloc&) {
-        (void)std::fputs("urnicd: no memory for a message\n", stderr);
+        write_log_line("urnicd: no memory for a message\n");
     }
 }
 template <typename... Args>

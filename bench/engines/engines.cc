@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "rnic/qp/rc/measured_rc_qp.h"
 #include "rnic/wire/crc/copy_payload.h"
 
 namespace urnic::bench {
@@ -87,7 +88,7 @@ void LoopOutbox::deliver_local(Qp& qp, TimeNs now, Outbox& answers) {
     count_ = 0;
 }
 
-Node::Node(std::uint32_t qp_num, LoopOutbox& outbox, const congestion::Settings* congestion)
+Node::Node(std::uint32_t qp_num, LoopOutbox& outbox, const congestion::Settings* congestion, bool is_measured)
     : outbox_(outbox),
       sq_memory_(zeroed_memory(std::size_t{kEntries} * kSendStride)),
       rq_memory_(zeroed_memory(std::size_t{kEntries} * kRecvStride)),
@@ -113,7 +114,8 @@ Node::Node(std::uint32_t qp_num, LoopOutbox& outbox, const congestion::Settings*
     config.counters = &counters_;
     config.reorder_buffers = &reorder_buffers_;
     config.congestion = congestion;
-    qp_ = std::make_unique<RcQp>(config);
+    config.histograms = &histograms_;
+    qp_ = is_measured ? std::make_unique<MeasuredRcQp>(config) : std::make_unique<RcQp>(config);
 }
 
 void Node::connect(std::uint32_t peer_qp) {
@@ -175,11 +177,11 @@ std::uint32_t Node::poll() {
     return polled_ - before;
 }
 
-Engines::Engines(const congestion::Settings* congestion, PacketForm form)
+Engines::Engines(const congestion::Settings* congestion, PacketForm form, bool is_measured)
     : from_requester_(form),
       from_responder_(form),
-      requester_(10, from_requester_, congestion),
-      responder_(11, from_responder_, congestion) {
+      requester_(10, from_requester_, congestion, is_measured),
+      responder_(11, from_responder_, congestion, is_measured) {
     requester_.connect(responder_.qp().qp_num());
     responder_.connect(requester_.qp().qp_num());
 }

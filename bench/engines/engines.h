@@ -10,6 +10,7 @@
 
 #include "congestion/settings.h"
 #include "rnic/device/counters.h"
+#include "rnic/device/message_histograms.h"
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/rc/rc_qp.h"
 #include "rnic/wire/frame.h"
@@ -73,8 +74,9 @@ class Node {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order 
     static constexpr std::uint32_t kPd = 1;
     static constexpr std::size_t kBufferBytes = 65536;
 
-    /// `congestion`: what its QP goes by; nullptr: without congestion control.
-    Node(std::uint32_t qp_num, LoopOutbox& outbox, const congestion::Settings* congestion);
+    /// `congestion`: what its QP goes by; nullptr: without congestion control. `is_measured`: its QP fills
+    /// histograms of its messages.
+    Node(std::uint32_t qp_num, LoopOutbox& outbox, const congestion::Settings* congestion, bool is_measured);
 
     void connect(std::uint32_t peer_qp);
     /// One signaled request of the whole buffer's first bytes.
@@ -95,6 +97,7 @@ class Node {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order 
     ReorderBufferPool reorder_buffers_;
     KeyTable keys_;
     Counters counters_;
+    MessageHistograms histograms_;
     std::uint32_t key_ = 0;
     std::uint32_t posted_ = 0;
     std::uint32_t receives_ = 0;
@@ -105,8 +108,10 @@ class Node {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order 
 /// A requester and a responder.
 class Engines {
   public:
-    /// The settings outlive the engines; nullptr: without congestion control.
-    explicit Engines(const congestion::Settings* congestion = nullptr, PacketForm form = PacketForm::kFrames);
+    /// The settings outlive the engines; nullptr: without congestion control. `is_measured`: with histograms
+    /// of messages.
+    explicit Engines(const congestion::Settings* congestion = nullptr, PacketForm form = PacketForm::kFrames,
+                     bool is_measured = false);
 
     /// Posts `batch` requests at once (at most 64), and ends when all have completed.
     void run(WrOpcode opcode, std::uint32_t length_bytes, std::uint32_t batch);

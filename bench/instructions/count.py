@@ -35,6 +35,10 @@ CASES = {
     "8 B READ, 16 at once": ("read", 8, 16),
     "8 B FETCH_ADD, 16 at once": ("add", 8, 16),
     "64 B WRITE, 32 at once, DCQCN at the full rate": ("write-dcqcn", 64, 32),
+    # With histograms of messages (docs/adr/0029); without them nothing is different from the first cases.
+    "64 B WRITE, 32 at once, histograms": ("write-measured", 64, 32),
+    "8 B WRITE, alone, histograms": ("write-measured", 8, 1),
+    "8 B READ, 16 at once, histograms": ("read-measured", 8, 16),
     # Within a worker, where packets are no frames (docs/adr/0035).
     "64 B WRITE, 32 at once, no frames": ("write-local", 64, 32),
     "4 KB WRITE, 32 at once, no frames": ("write-local", 4096, 32),

@@ -17,13 +17,17 @@ struct Name {
     WrOpcode opcode;
     bool has_congestion_control = false;  // DCQCN, of which no mark is ever heard: at the full rate
     urnic::bench::PacketForm form = urnic::bench::PacketForm::kFrames;
+    bool is_measured = false;  // with histograms of messages
 };
+constexpr urnic::bench::PacketForm kFrames = urnic::bench::PacketForm::kFrames;
 constexpr urnic::bench::PacketForm kLocal = urnic::bench::PacketForm::kLocal;
 constexpr Name kNames[] = {{"write", WrOpcode::kWrite},
                            {"read", WrOpcode::kRead},
                            {"send", WrOpcode::kSend},
                            {"add", WrOpcode::kFetchAdd},
                            {"write-dcqcn", WrOpcode::kWrite, true},
+                           {"write-measured", WrOpcode::kWrite, false, kFrames, true},
+                           {"read-measured", WrOpcode::kRead, false, kFrames, true},
                            {"write-local", WrOpcode::kWrite, false, kLocal},
                            {"send-local", WrOpcode::kSend, false, kLocal},
                            {"read-local", WrOpcode::kRead, false, kLocal}};
@@ -61,14 +65,15 @@ int main(int argc, char** argv) {
     const std::uint32_t batches = chosen != nullptr ? number(argv[4], 1'000'000) : 0;
     if (length == 0 || batch == 0 || batches == 0) {
         std::fprintf(stderr,
-                     "usage: messages write|read|send|add|write-dcqcn|write-local|send-local|read-local "
-                     "BYTES BATCH BATCHES\n");
+                     "usage: messages write|read|send|add|write-dcqcn|write-measured|read-measured|"
+                     "write-local|send-local|read-local BYTES BATCH BATCHES\n");
         return 2;
     }
     urnic::congestion::Settings settings;
     settings.rate.algorithm = urnic::congestion::Algorithm::kDcqcn;
     settings.rate.line_rate = 100'000'000'000;
-    urnic::bench::Engines engines(chosen->has_congestion_control ? &settings : nullptr, chosen->form);
+    urnic::bench::Engines engines(chosen->has_congestion_control ? &settings : nullptr, chosen->form,
+                                  chosen->is_measured);
     engines.run(chosen->opcode, length, batch);  // everything that happens once
     measured_messages(&engines, chosen->opcode, length, batch, batches);
     std::printf("{\"crc32\": \"%s\", \"compiler\": \"%s\"}\n", urnic::wire::crc32_variant(), __VERSION__);

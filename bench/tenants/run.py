@@ -205,9 +205,16 @@ def measure(daemon, command, seconds):
         bandwidth = Pair(daemon, INNOCENT, ["ib_write_bw", "-s", "65536"], ["-D", str(seconds), "--report_gbits"])
         found["gbyte_per_second"] = bandwidth.result()[3] / 8
     with neighbour(daemon, command):
-        latency = Pair(daemon, INNOCENT, ["ib_write_lat", "-s", "8"], ["-n", "20000"])
-        found["p99_us"] = latency.result()[7]
+        found["p99_us"] = ping_pong(daemon, seconds)
     return found
+
+
+def ping_pong(daemon, seconds):
+    """The 99th percentile of about so many seconds, of half a round trip in us: what the neighbour does now and then falls into them."""
+    command = ["ib_write_lat", "-s", "8"]
+    average_us = Pair(daemon, INNOCENT, command, ["-n", "2000"]).result()[5]
+    iterations = round(min(max(seconds * 1e6 / (2 * average_us), 2000), 1_000_000))
+    return Pair(daemon, INNOCENT, command, ["-n", str(iterations)]).result()[7]
 
 
 def ten_users(daemon, seconds):

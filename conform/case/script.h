@@ -27,6 +27,7 @@
 #include "conform/case/bench.h"
 #include "conform/case/requests.h"
 #include "conform/case/script_packet.h"
+#include "conform/case/way.h"
 #include "conform/case/where.h"
 
 namespace urnic::conform {
@@ -44,10 +45,18 @@ inline constexpr TimeNs kMost = 4 * kLeast;
 /// What a peer that does not migrate should not do, and what breaks nothing (IBA 9.2).
 inline constexpr const char* kMigReqZero = "MigReq is 0; it is 1 while a path does not migrate (IBA 9.2)";
 
+/// How what was measured stands to a profile.
+struct Comparison {
+    bool agrees = false;
+    std::string text;  // "as connectx"
+};
+
 /// What a case found out where the specification leaves a choice.
 struct Measurement {
     std::string what;
     std::string value;  // with its unit
+    std::optional<ShownWay> shown;
+    std::optional<Comparison> comparison;  // when the run is compared with a profile that says something
 };
 
 /// A step that did not come out as written.
@@ -245,8 +254,9 @@ class Script {
     /// The frame that the peer sends for a packet.
     [[nodiscard]] FrameBytes built(const ScriptPacket& packet) const;
     /// A case that measures is informational when nothing about it is wrong.
-    void measured(const std::string& what, const std::string& value) {
-        measurements_.push_back({what, value});
+    void measured(const std::string& what, const std::string& value,
+                  std::optional<ShownWay> shown = std::nullopt) {
+        measurements_.push_back({what, value, shown, {}});
     }
     /// The peer bears it, but not as written.
     void deviates(const std::string& what) { deviations_.push_back(what); }

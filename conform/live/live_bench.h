@@ -53,6 +53,8 @@ class LiveBench final : public JudgedBench {
               std::size_t offset, std::uint64_t length, std::uint32_t access);
     /// What the UD QP under test sends to: the tester; for SendRequest::address_handle.
     [[nodiscard]] std::uint32_t add_address_handle();
+    /// As transmit(), with nothing between the frames: for what a device does about a burst.
+    void transmit_together(const std::vector<FrameBytes>& burst) { wire_.transmit_together(burst); }
     /// Everything that came or completed and was not looked at is forgotten.
     void forget();
 

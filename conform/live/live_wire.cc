@@ -69,6 +69,17 @@ void LiveWire::transmit(const std::vector<FrameBytes>& burst) {
     }
 }
 
+void LiveWire::transmit_together(const std::vector<FrameBytes>& burst) {
+    check_limits(0);
+    receive_until(0, false);
+    clock_ = port_.send_together(burst);
+    for (const FrameBytes& frame : burst) {
+        if (trace_.size() < kMaxTrace) {
+            trace_.push_back({clock_, true, frame});
+        }
+    }
+}
+
 // Where IP ends in a frame of RoCEv2 between these two; 0: it is something else.
 std::size_t LiveWire::end_of_ip(const FrameBytes& frame) const {
     if (frame.size() < kIpOffset + wire::kIpv4Bytes + wire::kUdpBytes + wire::kBthBytes) {

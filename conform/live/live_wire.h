@@ -47,6 +47,8 @@ class LiveWire {
     /// From the tester to the device.
     [[nodiscard]] wire::PathSpec path() const;
     void transmit(const std::vector<FrameBytes>& burst);
+    /// Whatever the rate that the port keeps to.
+    void transmit_together(const std::vector<FrameBytes>& burst);
     /// The next frame, which stays the next until take(); null: none came up to and including `until`.
     [[nodiscard]] const SeenFrame* next(TimeNs until);
     SeenFrame take();

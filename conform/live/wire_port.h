@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/time.h"
 #include "conform/case/bench.h"
@@ -18,6 +19,9 @@ class WirePort {
     virtual ~WirePort() = default;
     /// Puts one whole Ethernet frame on the wire; the time just before.
     virtual TimeNs send(std::span<const std::byte> frame) = 0;
+    /// The same for some frames with nothing between them; the time before the first. What comes next waits
+    /// for as long as they would have taken one by one.
+    virtual TimeNs send_together(const std::vector<FrameBytes>& frames) = 0;
     /// The next frame from the wire; nothing came until `until`. A time that has passed means: what is here
     /// already.
     [[nodiscard]] virtual std::optional<SeenFrame> receive(TimeNs until) = 0;

@@ -12,6 +12,10 @@ unsigned traffic_class_of(const FrameBytes& frame) {
                    : std::to_integer<unsigned>(frame[kIpAt + wire::kIpv4Tos]);
 }
 
+unsigned udp_source_port_of(const FrameBytes& frame) {
+    return wire::load_be16(frame.data() + bth_offset(frame) - wire::kUdpBytes);
+}
+
 std::string duration_text(TimeNs time) {
     constexpr double kUs = 1e3;
     constexpr double kMs = 1e6;

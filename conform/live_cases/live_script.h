@@ -25,6 +25,7 @@ inline constexpr std::size_t kBthAt = kUdpAt + wire::kUdpBytes;
 
 /// Its DSCP and ECN: TOS of IPv4, traffic class of IPv6.
 [[nodiscard]] unsigned traffic_class_of(const FrameBytes& frame);
+[[nodiscard]] unsigned udp_source_port_of(const FrameBytes& frame);
 /// "12.3 us", "4.56 ms".
 [[nodiscard]] std::string duration_text(TimeNs time);
 /// The middle one; 0 of none.

@@ -201,7 +201,7 @@ TimeNs PacketPort::now() const {
     return to_ns(time);
 }
 
-TimeNs PacketPort::send(std::span<const std::byte> frame) {
+TimeNs PacketPort::take_turn(std::size_t frames) {
     TimeNs time = now();
     // Unless the clock was set back meanwhile.
     if (next_send_ > time && next_send_ < time + kSecondNs) {
@@ -209,15 +209,46 @@ TimeNs PacketPort::send(std::span<const std::byte> frame) {
         ::nanosleep(&gap, nullptr);
         time = now();
     }
-    next_send_ = std::max(time, next_send_ > time + kSecondNs ? time : next_send_) + gap_ns_;
-    const TimeNs end = time + kSecondNs;
+    next_send_ = std::max(time, next_send_ > time + kSecondNs ? time : next_send_) + frames * gap_ns_;
+    return time;
+}
+
+void PacketPort::wait_to_send(TimeNs end) const {
+    if ((errno != EAGAIN && errno != ENOBUFS && errno != EINTR) || now() > end) {
+        throw BenchFailed("cannot send on " + interface_ + ": " + reason() +
+                          (errno == EMSGSIZE ? "; its MTU is smaller than the path MTU needs" : ""));
+    }
+    pollfd ready{frames_.get(), POLLOUT, 0};
+    (void)::poll(&ready, 1, 1);
+}
+
+TimeNs PacketPort::send(std::span<const std::byte> frame) {
+    const TimeNs time = take_turn(1);
     while (::send(frames_.get(), frame.data(), frame.size(), 0) < 0) {
-        if ((errno != EAGAIN && errno != ENOBUFS && errno != EINTR) || now() > end) {
-            throw BenchFailed("cannot send on " + interface_ + ": " + reason() +
-                              (errno == EMSGSIZE ? "; its MTU is smaller than the path MTU needs" : ""));
+        wait_to_send(time + kSecondNs);
+    }
+    return time;
+}
+
+TimeNs PacketPort::send_together(const std::vector<FrameBytes>& frames) {
+    std::vector<iovec> pieces;
+    std::vector<mmsghdr> messages(frames.size());
+    pieces.reserve(frames.size());
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+        // The kernel only reads it.
+        pieces.push_back({const_cast<std::byte*>(frames[i].data()), frames[i].size()});
+        messages[i].msg_hdr.msg_iov = &pieces[i];
+        messages[i].msg_hdr.msg_iovlen = 1;
+    }
+    const TimeNs time = take_turn(frames.size());
+    for (std::size_t sent = 0; sent < frames.size();) {
+        const auto left = static_cast<unsigned>(frames.size() - sent);
+        const int taken = ::sendmmsg(frames_.get(), &messages[sent], left, 0);
+        if (taken < 0) {
+            wait_to_send(time + kSecondNs);
+        } else {
+            sent += static_cast<std::size_t>(taken);
         }
-        pollfd ready{frames_.get(), POLLOUT, 0};
-        (void)::poll(&ready, 1, 1);
     }
     return time;
 }

@@ -2,10 +2,12 @@
 // one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/address.h"
 #include "conform/live/wire_port.h"
@@ -20,6 +22,7 @@ class PacketPort final : public WirePort {
     PacketPort(const std::string& interface, const Gid& peer, std::uint32_t frames_per_second);
 
     TimeNs send(std::span<const std::byte> frame) override;
+    TimeNs send_together(const std::vector<FrameBytes>& frames) override;
     [[nodiscard]] std::optional<SeenFrame> receive(TimeNs until) override;
     [[nodiscard]] TimeNs now() const override;
     [[nodiscard]] std::uint64_t lost() override;
@@ -32,6 +35,11 @@ class PacketPort final : public WirePort {
   private:
     void look_at_interface();
     void choose_address(const Gid& peer);
+    /// Waits until so many frames may go; the time then.
+    TimeNs take_turn(std::size_t frames);
+    /// The kernel did not take a frame: waits a little. Throws BenchFailed when it never will, or did not
+    /// until `end`.
+    void wait_to_send(TimeNs end) const;
 
     std::string interface_;
     int index_ = 0;

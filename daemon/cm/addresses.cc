@@ -1,12 +1,12 @@
 // Local addresses, and the path from one to a peer: which RNIC, which of its addresses.
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <iterator>
 #include <optional>
 #include <span>
 
 #include "daemon/cm/client.h"
+#include "daemon/cm/gid_addresses.h"
 #include "daemon/cm/infiniband.h"
 #include "daemon/state/subnet_gsi.h"
 #include "rnic/subnet/endpoint.h"
@@ -47,6 +47,15 @@ std::optional<std::uint8_t> find_ip(const dataplane::Device& device, const wire:
     return static_cast<std::uint8_t>(std::distance(addresses.begin(), found));
 }
 
+/// What a local address stands for on a device: an index of its IP addresses, of AF_IB 0.
+std::optional<std::uint8_t> find_local(const dataplane::Device& device, const Endpoint& local) {
+    if (local.is_ib()) {
+        const bool is_ours = device.is_infiniband() && (local.is_loopback() || device.gids[0] == local.gid);
+        return is_ours ? std::optional<std::uint8_t>(0) : std::nullopt;
+    }
+    return local.is_loopback() ? first_ip(device, local.family) : find_ip(device, local.gid);
+}
+
 bool owns(const dataplane::Device& device, const wire::Gid& ip) { return find_ip(device, ip).has_value(); }
 
 void use_ip(CmId& id, RnicState& device, std::uint8_t index) {
@@ -59,8 +68,12 @@ void use_ip(CmId& id, RnicState& device, std::uint8_t index) {
 
 }  // namespace
 
-/// Gives the id a local address and a port. 0 or errno: EADDRNOTAVAIL for an address of no RNIC.
+/// Gives the id a local address and a port. 0 or errno: for an address of no RNIC EADDRNOTAVAIL, for a GID
+/// ENODEV, and EAFNOSUPPORT where no RNIC is of InfiniBand.
 int CmClient::bind_to(CmId& id, const Endpoint& local) {
+    if (local.is_ib() && !has_infiniband(service_.control())) {
+        return EAFNOSUPPORT;
+    }
     if (id.state != CmId::State::kIdle) {
         return EINVAL;
     }
@@ -68,18 +81,21 @@ int CmClient::bind_to(CmId& id, const Endpoint& local) {
     std::uint8_t index = 0;
     if (!local.is_any()) {
         for (const auto& candidate : service_.control().devices) {
-            const auto found = local.is_loopback() ? first_ip(*candidate->device, local.family)
-                                                   : find_ip(*candidate->device, local.gid);
-            if (found) {
+            if (const auto found = find_local(*candidate->device, local); found) {
                 device = candidate.get();
                 index = *found;
                 break;
             }
         }
         if (device == nullptr) {
-            return EADDRNOTAVAIL;
+            return local.is_ib() ? ENODEV : EADDRNOTAVAIL;
         }
     }
+    const std::uint16_t space = local.is_ib() ? port_space_of(local, id.space) : id.space;
+    if (space == 0) {
+        return EPROTONOSUPPORT;
+    }
+    id.local.space = space;
     id.local.at = local;
     // As Linux: an IPv4 address says nothing of IPv6, [::] is everybody's unless the application says
     // otherwise.
@@ -98,7 +114,12 @@ int CmClient::bind_to(CmId& id, const Endpoint& local) {
         id.local.at = {};
         return error;
     }
-    if (device != nullptr) {
+    if (local.is_ib()) {
+        say_service(id.local);
+    }
+    if (device != nullptr && local.is_ib()) {
+        use_gid(id, *device);
+    } else if (device != nullptr) {
         use_ip(id, *device, index);
     }
     id.state = CmId::State::kBound;
@@ -115,18 +136,11 @@ int CmClient::bind_ip(const rdma_ucm_bind_ip& command, Call& call) {
     return error != 0 ? error : bind_to(*id, local);
 }
 
-/// With an AF_IB address librdmacm asks whether we take those.
 int CmClient::bind(const rdma_ucm_bind& command, Call& call) {
     CmId* id = nullptr;
-    sockaddr_in6 address{};
     Endpoint local;
-    if (command.reserved != 0 || command.addr_size < sizeof(sockaddr_in) ||
-        command.addr_size > sizeof command.addr) {
+    if (command.reserved != 0 || !read_address(command.addr, command.addr_size, local)) {
         return EINVAL;
-    }
-    std::memcpy(&address, &command.addr, std::min<std::size_t>(sizeof address, command.addr_size));
-    if (!read_endpoint(address, false, local)) {
-        return EAFNOSUPPORT;
     }
     const int error = find(call, command.id, id);
     return error != 0 ? error : bind_to(*id, local);
@@ -224,12 +238,43 @@ int CmClient::find_source(CmId& id, const Endpoint& destination) {
     return error;
 }
 
+/// The RNIC and its address for a bound id.
+int CmClient::resolve_ip_address(CmId& id, const Endpoint& destination) {
+    if (destination.is_any() || destination.is_loopback()) {
+        // To itself: the RNIC that it is bound to, or the first that has such an address.
+        RnicState* device = id.device;
+        std::optional<std::uint8_t> index = id.ip_index;
+        for (auto at = service_.control().devices.begin();
+             device == nullptr && at != service_.control().devices.end(); ++at) {
+            index = first_ip(*(*at)->device, destination.family);
+            device = index ? at->get() : nullptr;
+        }
+        return device == nullptr
+                   ? ENODEV
+                   : reach(id, *device, *index, wire::Gid(device->device->ip_addresses()[*index]));
+    }
+    if (id.device != nullptr) {
+        return reach(id, *id.device, id.ip_index, destination.gid);
+    }
+    if (!destination.is_multicast()) {
+        return find_source(id, destination);
+    }
+    for (const auto& device : service_.control().devices) {
+        if (const auto index = first_ip(*device->device, destination.family); index) {
+            return reach(id, *device, *index, destination.gid);
+        }
+    }
+    return ENODEV;
+}
+
 int CmClient::resolve(CmId& id, const Endpoint& source, const Endpoint& destination) {
     if (id.state == CmId::State::kIdle) {
         Endpoint local = source;
         if (!local.is_set()) {
             local.family = destination.family;
-            if (wire::is_ipv4_mapped(destination.gid)) {
+            if (destination.is_ib()) {
+                local.ib.pkey = destination.ib.pkey;
+            } else if (wire::is_ipv4_mapped(destination.gid)) {
                 local.gid[10] = local.gid[11] = 0xff;
             }
         }
@@ -240,32 +285,8 @@ int CmClient::resolve(CmId& id, const Endpoint& source, const Endpoint& destinat
     if (id.state != CmId::State::kBound || id.local.at.family != destination.family) {
         return EINVAL;
     }
-    int error = 0;
-    if (destination.is_any() || destination.is_loopback()) {
-        // To itself: the RNIC that it is bound to, or the first that has such an address.
-        RnicState* device = id.device;
-        std::optional<std::uint8_t> index = id.ip_index;
-        for (auto at = service_.control().devices.begin();
-             device == nullptr && at != service_.control().devices.end(); ++at) {
-            index = first_ip(*(*at)->device, destination.family);
-            device = index ? at->get() : nullptr;
-        }
-        error = device == nullptr
-                    ? ENODEV
-                    : reach(id, *device, *index, wire::Gid(device->device->ip_addresses()[*index]));
-    } else if (id.device != nullptr) {
-        error = reach(id, *id.device, id.ip_index, destination.gid);
-    } else if (destination.is_multicast()) {
-        error = ENODEV;
-        for (const auto& device : service_.control().devices) {
-            if (const auto index = first_ip(*device->device, destination.family); index) {
-                error = reach(id, *device, *index, destination.gid);
-                break;
-            }
-        }
-    } else {
-        error = find_source(id, destination);
-    }
+    const int error =
+        destination.is_ib() ? resolve_gid(id, destination) : resolve_ip_address(id, destination);
     if (error != 0) {
         return error;
     }
@@ -287,6 +308,19 @@ int CmClient::resolve_ip(const rdma_ucm_resolve_ip& command, Call& call) {
     Endpoint destination;
     if (!read_endpoint(command.src_addr, true, source) ||
         !read_endpoint(command.dst_addr, false, destination)) {
+        return EINVAL;
+    }
+    const int error = find(call, command.id, id);
+    return error != 0 ? error : resolve(*id, source, destination);
+}
+
+int CmClient::resolve_addr(const rdma_ucm_resolve_addr& command, Call& call) {
+    CmId* id = nullptr;
+    Endpoint source;
+    Endpoint destination;
+    if (command.reserved != 0 ||
+        (command.src_size != 0 && !read_address(command.src_addr, command.src_size, source)) ||
+        !read_address(command.dst_addr, command.dst_size, destination)) {
         return EINVAL;
     }
     const int error = find(call, command.id, id);

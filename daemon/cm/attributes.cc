@@ -42,24 +42,6 @@ constexpr std::uint8_t kPacketLifeTime = 16;
 constexpr std::uint8_t kHopLimit = 64;
 constexpr std::uint8_t kPort = 1;
 
-ib_user_path_rec path_of(const CmId& id) {
-    if (id.path) {
-        return user_path(*id.path);
-    }
-    ib_user_path_rec path{};
-    std::copy(id.remote_gid.begin(), id.remote_gid.end(), std::begin(path.dgid));
-    std::copy(id.local_gid.begin(), id.local_gid.end(), std::begin(path.sgid));
-    path.reversible = 1;
-    path.mtu = path_mtu_of(id);
-    path.pkey = htons(id.device->device->pkeys.entries.at(id.pkey_index));
-    path.hop_limit = kHopLimit;
-    path.traffic_class = id.tos;
-    path.mtu_selector = path.rate_selector = path.packet_life_time_selector = kExactly;
-    path.rate = kRate100Gbps;
-    path.packet_life_time = kPacketLifeTime;
-    return path;
-}
-
 bool is_reliable(CmQpType type) {
     return type == CmQpType::kRc || type == CmQpType::kXrcSend || type == CmQpType::kXrcRecv;
 }
@@ -143,6 +125,26 @@ std::uint8_t path_mtu_of(const CmId& id) {
     return static_cast<std::uint8_t>(std::bit_width(id.device->device->mtu_bytes / 256));
 }
 
+wire::mad::PathRecord path_of(const CmId& id) {
+    wire::mad::PathRecord path;
+    if (id.path) {
+        path = *id.path;
+    } else {
+        path.dgid = id.remote_gid;
+        path.sgid = id.local_gid;
+        path.mtu = path_mtu_of(id);
+        path.pkey = id.device->device->pkeys.entries.at(id.pkey_index);
+        path.hop_limit = kHopLimit;
+        path.tclass = id.tos;
+        path.rate = kRate100Gbps;
+        path.packet_life_time = kPacketLifeTime;
+    }
+    path.reversible = true;
+    path.numb_path = 1;
+    path.mtu_selector = path.rate_selector = path.packet_life_time_selector = kExactly;
+    return path;
+}
+
 ib_uverbs_ah_attr address_attributes(const CmId& id) {
     if (id.device->device->is_infiniband()) {
         return path_attributes(id);
@@ -186,7 +188,7 @@ rdma_ucm_query_route_resp describe_route(const CmId& id) {
     if (id.device != nullptr) {
         answer.node_guid = id.device->device->node_guid;
         answer.port_num = kPort;
-        const ib_user_path_rec path = path_of(id);
+        const ib_user_path_rec path = user_path(path_of(id));
         answer.ib_route[0] = path;
         answer.num_paths = id.has_route ? 1 : 0;
     }

@@ -30,9 +30,9 @@ constexpr Command kNotServed{0, nullptr};
 /// Ids that end in one step. Each may tell its peer, and looks at its client's groups.
 constexpr std::size_t kEndsPerStep = 16;
 
-/// By RDMA_USER_CM_CMD_... CONNECT and ACCEPT had no ECE at first. Without an answer to BIND of an AF_IB
-/// address librdmacm keeps to the commands for IP addresses, so QUERY, RESOLVE_ADDR and JOIN_MCAST never
-/// come.
+/// By RDMA_USER_CM_CMD_... CONNECT and ACCEPT had no ECE at first. librdmacm asks at its beginning whether an
+/// AF_IB address can be bound. Where it can, BIND, RESOLVE_ADDR, QUERY and JOIN_MCAST come for all families;
+/// else BIND_IP, RESOLVE_IP, QUERY_ROUTE and JOIN_IP_MCAST.
 constexpr Command kCommands[] = {
     command<rdma_ucm_create_id, &CmClient::create_id>(),
     command<rdma_ucm_destroy_id, &CmClient::destroy_id>(),
@@ -53,10 +53,10 @@ constexpr Command kCommands[] = {
     command<rdma_ucm_join_ip_mcast, &CmClient::join_ip_mcast>(),
     command<rdma_ucm_destroy_id, &CmClient::leave_mcast>(),
     command<rdma_ucm_migrate_id, &CmClient::migrate_id>(),
-    kNotServed,  // QUERY
+    command<rdma_ucm_query, &CmClient::query>(),
     command<rdma_ucm_bind, &CmClient::bind>(),
-    kNotServed,  // RESOLVE_ADDR
-    kNotServed,  // JOIN_MCAST
+    command<rdma_ucm_resolve_addr, &CmClient::resolve_addr>(),
+    command<rdma_ucm_join_mcast, &CmClient::join_mcast>(),
 };
 
 /// 0: no such port space, or no QP type for it.

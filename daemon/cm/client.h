@@ -78,8 +78,10 @@ class CmClient {
     int bind_ip(const rdma_ucm_bind_ip& command, Call& call);
     int bind(const rdma_ucm_bind& command, Call& call);
     int resolve_ip(const rdma_ucm_resolve_ip& command, Call& call);
+    int resolve_addr(const rdma_ucm_resolve_addr& command, Call& call);
     int resolve_route(const rdma_ucm_resolve_route& command, Call& call);
     int query_route(const rdma_ucm_query& command, Call& call);
+    int query(const rdma_ucm_query& command, Call& call);
     int connect(const rdma_ucm_connect& command, Call& call);
     int listen(const rdma_ucm_listen& command, Call& call);
     int accept(const rdma_ucm_accept& command, Call& call);
@@ -90,6 +92,7 @@ class CmClient {
     int set_option(const rdma_ucm_set_option& command, Call& call);
     int notify(const rdma_ucm_notify& command, Call& call);
     int join_ip_mcast(const rdma_ucm_join_ip_mcast& command, Call& call);
+    int join_mcast(const rdma_ucm_join_mcast& command, Call& call);
     int leave_mcast(const rdma_ucm_destroy_id& command, Call& call);
     int migrate_id(const rdma_ucm_migrate_id& command, Call& call);
 
@@ -104,10 +107,15 @@ class CmClient {
 
     int bind_to(CmId& id, const Endpoint& local);
     int resolve(CmId& id, const Endpoint& source, const Endpoint& destination);
+    int resolve_ip_address(CmId& id, const Endpoint& destination);
+    int resolve_gid(CmId& id, const Endpoint& destination);
+    [[nodiscard]] RnicState* find_port_towards(const Endpoint& destination) const;
     int find_source(CmId& id, const Endpoint& destination);
     int reach(CmId& id, RnicState& device, std::uint8_t ip_index, const wire::Gid& destination);
     int reach_port(CmId& id, RnicState& device, std::uint8_t ip_index, const wire::Gid& destination);
     int ask_for_path(CmId& id, std::uint32_t timeout_ms);
+    int set_paths(CmId& id, std::span<const std::uint8_t> records);
+    int join_group(std::uint32_t id, std::uint64_t uid, const Endpoint& address, Call& call);
     int join(CmGroup& group, const Endpoint& address);
     int join_by_administration(CmGroup& group, const Endpoint& address);
     void leave_group(CmGroup& group);
@@ -125,7 +133,7 @@ class CmClient {
     bool is_ending_ = false;
     HandleTable<CmChannel> channels_{user_.count(Resource::kCmChannels)};
     HandleTable<CmId> ids_{user_.count(Resource::kCmIds)};
-    HandleTable<CmGroup> groups_;
+    HandleTable<CmGroup> groups_{user_.count(Resource::kCmGroups)};
 };
 
 template <typename T>

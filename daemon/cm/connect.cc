@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <optional>
 
 #include "daemon/cm/attributes.h"
 #include "daemon/cm/client.h"
@@ -50,7 +51,16 @@ cm::Transport transport_of(CmQpType type) {
     return cm::Transport::kRc;
 }
 
-wire::cm::IpCmHeader ip_header(const CmId& id) {
+/// AF_IB says any, as Linux sends it; IP addresses those of their port space.
+std::uint64_t service_id_of(const CmId& id) {
+    return id.remote.is_ib() ? id.remote.ib.service_id : cm::ip_service_id(id.space, id.remote.port);
+}
+
+/// AF_IB has none.
+std::optional<wire::cm::IpCmHeader> ip_header(const CmId& id) {
+    if (id.remote.is_ib()) {
+        return std::nullopt;
+    }
     wire::cm::IpCmHeader header;
     header.ip_version = wire::is_ipv4_mapped(id.local_ip) ? 4 : 6;
     header.src_port = id.local.at.port;
@@ -75,12 +85,15 @@ std::uint8_t ack_timeout_of(const CmId& id) {
 cm::ListenParams listen_params(CmId& id, std::uint32_t backlog) {
     cm::ListenParams params;
     params.owner = std::bit_cast<cm::Cookie>(&id);
-    params.service_id = cm::ip_service_id(id.space, id.local.at.port);
+    params.service_id = cm::ip_service_id(id.local.space, id.local.at.port);
     if (id.device != nullptr) {
         params.local_gid = id.local_ip;
-    } else if (id.local.at.family == AF_INET) {
+    }
+    if (id.local.at.is_ib()) {
+        params.families = cm::Families::kGid;
+    } else if (id.device == nullptr && id.local.at.family == AF_INET) {
         params.families = cm::Families::kIpv4;
-    } else if (id.local.one_family) {
+    } else if (id.device == nullptr && id.local.one_family) {
         params.families = cm::Families::kIpv6;
     }
     params.allow_rc = id.qp_type == CmQpType::kRc;
@@ -124,7 +137,8 @@ int CmClient::listen(const rdma_ucm_listen& command, Call& call) {
         id->listeners.clear();
     });
     for (const auto& device : devices) {
-        if (id->device != nullptr && id->device != device.get()) {
+        if ((id->device != nullptr && id->device != device.get()) ||
+            (id->local.at.is_ib() && !device->device->is_infiniband())) {
             continue;
         }
         const auto listening =
@@ -176,7 +190,7 @@ int CmClient::connect_stream(CmId& id, const rdma_ucm_conn_param& param) {
     cm::ConnectParams params;
     params.owner = std::bit_cast<cm::Cookie>(&id);
     params.route = route_of(id);
-    params.service_id = cm::ip_service_id(id.space, id.remote.port);
+    params.service_id = service_id_of(id);
     params.transport = transport_of(id.qp_type);
     params.local_qpn = param.qp_num;
     id.starting_psn = secure_random() & 0xff'ffffU;
@@ -203,7 +217,7 @@ int CmClient::resolve_service(CmId& id, const rdma_ucm_conn_param& param) {
     cm::SidrReqParams params;
     params.owner = std::bit_cast<cm::Cookie>(&id);
     params.route = route_of(id);
-    params.service_id = cm::ip_service_id(id.space, id.remote.port);
+    params.service_id = service_id_of(id);
     params.ip = ip_header(id);
     params.private_data = private_data(param);
     const auto opened = service_.use(*id.device, [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) {

@@ -1,5 +1,7 @@
 #include "daemon/cm/endpoint.h"
 
+#include <endian.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -14,19 +16,59 @@ bool all_zero(const wire::Gid& gid, std::size_t from, std::size_t to) {
                        gid.begin() + static_cast<std::ptrdiff_t>(to), [](auto byte) { return byte == 0; });
 }
 
-}  // namespace
+/// A GID of AF_IB is no IPv4 address, whatever it looks like.
+bool is_ipv4(const Endpoint& endpoint) { return !endpoint.is_ib() && wire::is_ipv4_mapped(endpoint.gid); }
 
-bool Endpoint::is_any() const {
-    return all_zero(gid, wire::is_ipv4_mapped(gid) ? kIpv4Place : 0, gid.size());
+/// 0: none that rdma_cm has.
+std::uint16_t address_bytes(sa_family_t family) {
+    switch (family) {
+        case AF_INET:
+            return sizeof(sockaddr_in);
+        case AF_INET6:
+            return sizeof(sockaddr_in6);
+        case AF_IB:
+            return sizeof(SockaddrIb);
+        default:
+            return 0;
+    }
 }
 
+Endpoint endpoint_of_ib(const SockaddrIb& address) {
+    Endpoint endpoint;
+    endpoint.family = AF_IB;
+    std::copy(std::begin(address.gid), std::end(address.gid), endpoint.gid.begin());
+    endpoint.ib.pkey = ntohs(address.pkey);
+    endpoint.ib.flow_info = ntohl(address.flow_info);
+    endpoint.ib.service_id = be64toh(address.service_id);
+    endpoint.ib.service_mask = be64toh(address.service_mask);
+    endpoint.ib.scope_id = address.scope_id;
+    endpoint.port = static_cast<std::uint16_t>(endpoint.ib.service_id & endpoint.ib.service_mask);
+    return endpoint;
+}
+
+SockaddrIb ib_address_of(const Endpoint& endpoint) {
+    SockaddrIb address{};
+    address.family = AF_IB;
+    address.pkey = htons(endpoint.ib.pkey);
+    address.flow_info = htonl(endpoint.ib.flow_info);
+    std::copy(endpoint.gid.begin(), endpoint.gid.end(), std::begin(address.gid));
+    address.service_id = htobe64(endpoint.ib.service_id);
+    address.service_mask = htobe64(endpoint.ib.service_mask);
+    address.scope_id = endpoint.ib.scope_id;
+    return address;
+}
+
+}  // namespace
+
+bool Endpoint::is_any() const { return all_zero(gid, is_ipv4(*this) ? kIpv4Place : 0, gid.size()); }
+
 bool Endpoint::is_loopback() const {
-    return wire::is_ipv4_mapped(gid) ? gid[kIpv4Place] == IN_LOOPBACKNET
-                                     : all_zero(gid, 0, gid.size() - 1) && gid.back() == 1;
+    return is_ipv4(*this) ? gid[kIpv4Place] == IN_LOOPBACKNET
+                          : all_zero(gid, 0, gid.size() - 1) && gid.back() == 1;
 }
 
 bool Endpoint::is_multicast() const {
-    return wire::is_ipv4_mapped(gid) ? (gid[kIpv4Place] & 0xf0U) == 0xe0U : gid[0] == 0xff;
+    return is_ipv4(*this) ? (gid[kIpv4Place] & 0xf0U) == 0xe0U : gid[0] == 0xff;
 }
 
 bool read_endpoint(const sockaddr_in6& address, bool may_be_none, Endpoint& endpoint) {
@@ -49,6 +91,9 @@ bool read_endpoint(const sockaddr_in6& address, bool may_be_none, Endpoint& endp
 
 sockaddr_in6 write_endpoint(const Endpoint& endpoint) {
     sockaddr_in6 address{};
+    if (endpoint.is_ib()) {
+        return address;
+    }
     address.sin6_family = endpoint.family;
     address.sin6_port = htons(endpoint.port);
     if (endpoint.family == AF_INET6) {
@@ -61,6 +106,34 @@ sockaddr_in6 write_endpoint(const Endpoint& endpoint) {
         std::memcpy(&address, &ipv4, sizeof ipv4);
     }
     return address;
+}
+
+bool read_address(const __kernel_sockaddr_storage& address, std::size_t bytes, Endpoint& endpoint) {
+    endpoint = {};
+    if (bytes == 0 || bytes != address_bytes(address.ss_family)) {
+        return false;
+    }
+    if (address.ss_family == AF_IB) {
+        SockaddrIb ib{};
+        std::memcpy(&ib, &address, sizeof ib);
+        endpoint = endpoint_of_ib(ib);
+        return true;
+    }
+    sockaddr_in6 ip{};
+    std::memcpy(&ip, &address, bytes);
+    return read_endpoint(ip, false, endpoint);
+}
+
+std::uint16_t write_address(const Endpoint& endpoint, __kernel_sockaddr_storage& address) {
+    const std::uint16_t bytes = address_bytes(endpoint.family);
+    if (endpoint.is_ib()) {
+        const SockaddrIb ib = ib_address_of(endpoint);
+        std::memcpy(&address, &ib, sizeof ib);
+    } else {
+        const sockaddr_in6 ip = write_endpoint(endpoint);
+        std::memcpy(&address, &ip, bytes);
+    }
+    return bytes;
 }
 
 Endpoint endpoint_of(const wire::Gid& gid, std::uint16_t port) {

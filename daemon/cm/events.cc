@@ -75,6 +75,29 @@ Meaning meaning_of(const cm::Event& event) {
     return {kDisconnected};
 }
 
+/// Of a request's id, which has its GIDs.
+void set_request_addresses(CmId& id, const CmId& listener, const cm::Event& event) {
+    id.local_ip = id.local_gid;
+    id.remote_ip = id.remote_gid;
+    if (event.ip == nullptr) {  // of AF_IB
+        id.local.at = listener.local.at;
+        id.local.at.gid = id.local_gid;
+        id.local.at.ib.pkey = event.route.pkey;
+        id.local.at.ib.flow_info = event.route.flow_label;
+        id.remote.family = AF_IB;
+        id.remote.gid = id.remote_gid;
+        id.remote.ib.pkey = event.route.pkey;
+        id.remote.ib.flow_info = event.route.flow_label;
+        return;
+    }
+    if (id.device->device->is_infiniband()) {
+        id.local_ip = cm::full_address(*event.ip, event.ip->dst_address);
+        id.remote_ip = cm::full_address(*event.ip, event.ip->src_address);
+    }
+    id.local.at = endpoint_of(id.local_ip, listener.local.at.port);
+    id.remote = endpoint_of(id.remote_ip, event.ip->src_port);
+}
+
 /// Returns whether librdmacm asks for the id's route or its QP's attributes after such an event.
 bool precedes_questions(std::uint32_t type) {
     return type == kAddrResolved || type == kRouteResolved || type == kConnectRequest ||
@@ -134,9 +157,9 @@ void CmClient::on_event(CmId& id, const cm::Event& event) {
 }
 
 CmId* CmClient::on_request(CmId& listener, RnicState& device, const cm::Event& event) {
-    // Who does not speak the IP CM service has no place in an address's port space.
-    if (is_ending_ || event.ip == nullptr || ids_.size() >= service_.control().limits.max_cm_ids ||
-        !user_.has_room(Resource::kCmIds)) {
+    // Who does not speak the IP CM service has no place in an IP address's port space.
+    if (is_ending_ || (event.ip == nullptr) != listener.local.at.is_ib() ||
+        ids_.size() >= service_.control().limits.max_cm_ids || !user_.has_room(Resource::kCmIds)) {
         return nullptr;
     }
     const auto& gids = device.device->gids;
@@ -182,15 +205,11 @@ CmId* CmClient::on_request(CmId& listener, RnicState& device, const cm::Event& e
     made->pkey_index = device.device->pkeys.index_of(event.route.pkey).value_or(0);
     made->local_gid = event.route.local_gid;
     made->remote_gid = event.route.remote_gid;
-    const bool is_infiniband = device.device->is_infiniband();
-    made->local_ip = is_infiniband ? cm::full_address(*event.ip, event.ip->dst_address) : made->local_gid;
-    made->remote_ip = is_infiniband ? cm::full_address(*event.ip, event.ip->src_address) : made->remote_gid;
-    made->local.at = endpoint_of(made->local_ip, listener.local.at.port);
-    made->remote = endpoint_of(made->remote_ip, event.ip->src_port);
+    set_request_addresses(*made, listener, event);
     made->has_route = true;
     made->connection = event.handle;
     made->starting_psn = secure_random() & 0xff'ffffU;
-    if (is_infiniband) {
+    if (device.device->is_infiniband()) {
         made->path = path_of_request(device, event);
         return made;
     }

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cstring>
 #include <iterator>
 #include <new>
 
+#include "daemon/cm/attributes.h"
 #include "daemon/cm/client.h"
+#include "daemon/state/subnet_gsi.h"
 #include "rnic/subnet/sa_components.h"
 #include "rnic/wire/multicast.h"
 
@@ -23,6 +26,9 @@ constexpr TimeNs kMillisecondNs = 1'000'000;
 constexpr std::uint8_t kOnlyPort = 1;
 constexpr std::uint8_t kJoinAsFullMember = 1;  // MCMemberRecord:JoinState
 constexpr std::size_t kIpv4InGid = 12;
+constexpr unsigned kTrafficClassPlace = 20;  // in the flow information of an address
+/// Of the path that librdmacm sets: of both directions, and the primary one.
+constexpr std::uint32_t kUsedPath = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
 
 /// A path that packets can follow: between these ports, by a partition of ours.
 bool is_usable_path(const mad::PathRecord& path, const CmId& id) {
@@ -30,6 +36,13 @@ bool is_usable_path(const mad::PathRecord& path, const CmId& id) {
     return path.dgid == id.remote_gid && path.sgid == id.local_gid && path.dlid != 0 &&
            path.dlid <= subnet::kLastUnicastLid && device.subnet.has_lid(path.slid) && path.mtu >= 1 &&
            path.mtu <= 5 && device.pkeys.index_of(path.pkey).has_value();
+}
+
+void use_path(CmId& id, const mad::PathRecord& path) {
+    id.path = path;
+    id.pkey_index = *id.device->device->pkeys.index_of(path.pkey);
+    id.has_route = true;
+    id.state = CmId::State::kRouteResolved;
 }
 
 std::uint8_t source_path_bits(const CmId& id) {
@@ -132,8 +145,12 @@ int CmClient::ask_for_path(CmId& id, std::uint32_t timeout_ms) {
     wanted.numb_path = 1;
     wanted.pkey = id.device->device->pkeys.entries.at(id.pkey_index);
     std::uint64_t components = pc::kDgid | pc::kSgid | pc::kReversible | pc::kNumbPath | pc::kPkey;
-    // As Linux: the type of service of IPv4 is the path's QoS class.
-    if (id.tos != 0 && wire::is_ipv4_mapped(id.remote_ip)) {
+    // As Linux: the type of service of IPv4 is the path's QoS class; AF_IB has the traffic class in its
+    // source address.
+    if (id.local.at.is_ib()) {
+        wanted.tclass = static_cast<std::uint8_t>(id.local.at.ib.flow_info >> kTrafficClassPlace);
+        components |= wanted.tclass != 0 ? pc::kTclass : 0;
+    } else if (id.tos != 0 && wire::is_ipv4_mapped(id.remote_ip)) {
         wanted.qos_class = id.tos;
         components |= pc::kQosClass;
     } else if (id.tos != 0) {
@@ -148,6 +165,37 @@ int CmClient::ask_for_path(CmId& id, std::uint32_t timeout_ms) {
     return 0;
 }
 
+/// RDMA_OPTION_IB_PATH. What a program says is looked at as closely as what subnet administration says, and
+/// the LID must be of the port that has the GID.
+int CmClient::set_paths(CmId& id, std::span<const std::uint8_t> records) {
+    ib_path_rec_data data{};
+    bool is_found = false;
+    if (id.state != CmId::State::kAddrResolved || !id.device->device->is_infiniband() ||
+        records.size() % sizeof data != 0) {
+        return EINVAL;
+    }
+    for (; !records.empty() && !is_found; records = records.subspan(sizeof data)) {
+        std::memcpy(&data, records.data(), sizeof data);
+        is_found = data.flags == kUsedPath;
+    }
+    if (!is_found) {
+        return EINVAL;
+    }
+    mad::PathRecord path;
+    wire::read_fields(mad::kPathRecordTable, std::as_bytes(std::span(data.path_rec)).data(), &path);
+    const SubnetGsi* const gsi = service_.control().gsi;
+    const RnicState* const other = gsi == nullptr ? nullptr : gsi->find_lid(*id.device, path.dlid);
+    if (!is_usable_path(path, id) || !path.reversible || path.raw_traffic || path.mtu > path_mtu_of(id) ||
+        other == nullptr || other->device->gids[0] != path.dgid) {
+        user_.refuse("a path by RDMA_OPTION_IB_PATH that is none of {}: LIDs, GIDs, P_Key or MTU",
+                     id.device->device->name);
+        return EINVAL;
+    }
+    raise(id, kRouteResolved);
+    use_path(id, path);
+    return 0;
+}
+
 void CmClient::on_path(CmId& id, const subnet::SaRequests::Answer* answer) {
     id.request = 0;
     id.state = CmId::State::kAddrResolved;
@@ -155,10 +203,7 @@ void CmClient::on_path(CmId& id, const subnet::SaRequests::Answer* answer) {
         answer == nullptr ? mad::PathRecord{} : answer->record<mad::PathRecord>(mad::kPathRecordTable);
     const bool is_found = answer != nullptr && answer->status == 0 && is_usable_path(path, id);
     if (is_found) {
-        id.path = path;
-        id.pkey_index = *id.device->device->pkeys.index_of(path.pkey);
-        id.has_route = true;
-        id.state = CmId::State::kRouteResolved;
+        use_path(id, path);
     }
     try {
         // As Linux, whatever the status is.
@@ -179,7 +224,7 @@ int CmClient::join_by_administration(CmGroup& group, const Endpoint& address) {
     mad::McMemberRecord wanted;
     // Full and limited members are in one group.
     wanted.pkey = id.device->device->pkeys.entries.at(id.pkey_index) | wire::kFullMember;
-    wanted.mgid = multicast_gid(address.gid, wanted.pkey, id.space);
+    wanted.mgid = address.is_ib() ? address.gid : multicast_gid(address.gid, wanted.pkey, id.space);
     wanted.port_gid = id.local_gid;
     wanted.qkey = id.qkey != 0 ? id.qkey : kUdpQkey;
     wanted.join_state = kJoinAsFullMember;

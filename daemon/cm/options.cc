@@ -79,32 +79,52 @@ int CmClient::set_option(const rdma_ucm_set_option& command, Call& call) {
     if (command.level == RDMA_OPTION_ID) {
         return set_id_option(*id, command.optname, value);
     }
-    // A path that the program gives is not taken: over InfiniBand the administrator's are.
-    return command.level == RDMA_OPTION_IB && command.optname == RDMA_OPTION_IB_PATH ? EINVAL : ENOSYS;
+    return command.level == RDMA_OPTION_IB && command.optname == RDMA_OPTION_IB_PATH ? set_paths(*id, value)
+                                                                                     : ENOSYS;
 }
 
 int CmClient::join_ip_mcast(const rdma_ucm_join_ip_mcast& command, Call& call) {
-    CmId* id = nullptr;
     Endpoint group;
     if (call.out.size() < sizeof(rdma_ucm_create_id_resp)) {
         return ENOSPC;
     }
-    if (!read_endpoint(command.addr, false, group) || !group.is_multicast()) {
+    return read_endpoint(command.addr, false, group) ? join_group(command.id, command.uid, group, call)
+                                                     : EINVAL;
+}
+
+/// Who only wants to send joins as others do: what the port gets more goes to no QP that is not attached.
+int CmClient::join_mcast(const rdma_ucm_join_mcast& command, Call& call) {
+    Endpoint group;
+    if (call.out.size() < sizeof(rdma_ucm_create_id_resp)) {
+        return ENOSPC;
+    }
+    if (command.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED ||
+        !read_address(command.addr, command.addr_size, group)) {
         return EINVAL;
     }
-    if (const int error = find(call, command.id, id); error != 0) {
+    return join_group(command.id, command.uid, group, call);
+}
+
+int CmClient::join_group(std::uint32_t id_handle, std::uint64_t uid, const Endpoint& group, Call& call) {
+    CmId* id = nullptr;
+    if (!group.is_multicast()) {
+        return EINVAL;
+    }
+    if (const int error = find(call, id_handle, id); error != 0) {
         return error;
     }
     if (id->device == nullptr || !id->is_datagram() ||
+        (group.is_ib() && !id->device->device->is_infiniband()) ||
         (id->state != CmId::State::kBound && id->state != CmId::State::kAddrResolved)) {
         return EINVAL;
     }
-    if (groups_.size() >= service_.control().limits.max_mcast_attachments) {
+    if (groups_.size() >= service_.control().limits.max_mcast_attachments ||
+        !user_.has_room(Resource::kCmGroups)) {
         return ENOMEM;
     }
     auto made = std::make_unique<CmGroup>();
     CmGroup& joined = *made;
-    joined.uid = command.uid;
+    joined.uid = uid;
     joined.id = id;
     joined.handle = groups_.add(std::move(made));
     int error = 0;

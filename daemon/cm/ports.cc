@@ -24,7 +24,7 @@ int PortTable::check(const PortUser& user, bool shares) const {
         if (user.at.is_any() || other->at.is_any()) {
             return EADDRNOTAVAIL;
         }
-        if (user.at.gid == other->at.gid) {
+        if (user.at.family == other->at.family && user.at.gid == other->at.gid) {
             return EADDRINUSE;
         }
     }

@@ -12,7 +12,7 @@ namespace urnic::daemon {
 
 /// Somebody who has a port. Stays at its address while bound.
 struct PortUser {
-    std::uint16_t space = 0;  // rdma_ucm_port_space
+    std::uint16_t space = 0;  // rdma_ucm_port_space; of AF_IB that of the service ID
     Endpoint at;
     bool shares = false;      // RDMA_OPTION_ID_REUSEADDR
     bool one_family = false;  // RDMA_OPTION_ID_AFONLY

@@ -176,6 +176,8 @@ constexpr Key<DaemonConfig> kDaemonKeys[] = {
      [](DaemonConfig& daemon, const toml::node& node, const std::string& key) {
          daemon.http_qps = static_cast<std::uint32_t>(get_int(node, key, 0, 100'000));
      }},
+    {"histograms", [](DaemonConfig& daemon, const toml::node& node,
+                      const std::string& key) { daemon.has_histograms = get_bool(node, key); }},
     {"telemetry", [](DaemonConfig& daemon, const toml::node& node,
                      const std::string& key) { daemon.has_telemetry = get_bool(node, key); }},
     {"workers", set_workers},
@@ -416,6 +418,9 @@ Config read_document(toml::table document, const std::string& file) {
     if (config.daemon.has_dedicated_cores && config.daemon.worker_cpus.front() < 0) {
         throw ParseError{{1, 1},
                          "'dedicated_cores' needs 'workers' as a list of CPUs, on which nothing else runs"};
+    }
+    if (config.daemon.has_histograms && !config.daemon.http) {
+        throw ParseError{{1, 1}, "'histograms' needs 'http', the address where Prometheus reads them"};
     }
     fill_macs(config.rnics);
     read_network_tables(networks, config);

@@ -64,6 +64,7 @@ struct DaemonConfig {
     ClientLimits limits;
     std::optional<HttpAddress> http;  // the page of metrics; absent: there is none
     std::uint32_t http_qps = 0;       // QPs with series of their own on it
+    bool has_histograms = false;      // of messages' sizes and latencies on it
     bool has_telemetry = false;       // DPDK's socket for dpdk-telemetry.py
 };
 
@@ -140,6 +141,7 @@ struct SubnetConfig {
     std::uint32_t vl_buffer_bytes = 65'536;  // of each port and VL
     std::uint8_t hoq_life = 18;              // PortInfo.HOQLife
     std::uint8_t switch_life = 18;           // SwitchInfo.LifeTimeValue
+    std::uint8_t idle_hosts = 0;             // on each switch that has RNICs: nodes of the subnet, and no more
 };
 
 /// A network with rates, queues and marks between the RNICs of one fabric.

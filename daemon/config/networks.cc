@@ -116,6 +116,7 @@ constexpr Key<NetworkConfig> kNetworkKeys[] = {
     {"vl_buffer_bytes", set_vl_buffer},
     {"hoq_life", set_hoq_life},
     {"switch_life", set_switch_life},
+    {"idle_hosts", set_idle_hosts},
     {"ecn_kmin_bytes", set_bytes<&NetworkConfig::ecn_kmin_bytes>},
     {"ecn_kmax_bytes", set_bytes<&NetworkConfig::ecn_kmax_bytes>},
     {"ecn_pmax", [](NetworkConfig& network, const toml::node& node,
@@ -270,10 +271,10 @@ void read_network_tables(const toml::node* networks, Config& config) {
         read_table(table, "[[network]]", kNetworkKeys, network);
         check_fabric(table, network, config);
         check_shape(table, network, config);
-        check_subnet(table, network,
-                     std::any_of(config.rnics.begin(), config.rnics.end(), [&](const RnicConfig& rnic) {
-                         return is_on(rnic, network.fabric) && rnic.is_infiniband;
-                     }));
+        // Those of a fabric agree.
+        const auto rnic = std::find_if(config.rnics.begin(), config.rnics.end(),
+                                       [&](const RnicConfig& each) { return is_on(each, network.fabric); });
+        check_subnet(table, network, rnic->is_infiniband, rnic->has_external_sm);
         check_marks(table, network);
         check_pauses(table, network);
         config.networks.push_back(network);

@@ -8,15 +8,17 @@ namespace urnic::daemon {
 
 namespace {
 
-constexpr const char* kSubnetKeys[] = {"lmc",        "vls",           "sl_to_vl",        "vl_high",
-                                       "vl_low",     "vl_high_limit", "vl_buffer_bytes", "hoq_life",
-                                       "switch_life"};
+constexpr const char* kSubnetKeys[] = {"lmc",         "vls",           "sl_to_vl",        "vl_high",
+                                       "vl_low",      "vl_high_limit", "vl_buffer_bytes", "hoq_life",
+                                       "switch_life", "idle_hosts"};
 constexpr const char* kEthernetKeys[] = {"weights",        "pfc",         "xoff_bytes",   "xon_bytes",
                                          "headroom_bytes", "watchdog_ms", "buffer_bytes", "ecn_kmin_bytes",
                                          "ecn_kmax_bytes", "ecn_pmax"};
 constexpr std::int64_t kLargestLmc = 7;
 constexpr std::int64_t kLargestLife = 31;  // five bits; from 20 on without end (IBA 14.2.5.6)
 constexpr std::int64_t kDroppingVl = 15;
+// With 64 RNICs, and cables to 64 other switches, 254 ports (IBA 14.2.5.3).
+constexpr std::int64_t kMostIdleHosts = 126;
 // Of the longest packet, and of what credits can count.
 constexpr std::int64_t kLeastVlBuffer = 4'224;
 constexpr std::int64_t kMostVlBuffer = std::int64_t{netsim::kMostCreditBlocks} * netsim::kCreditBlockBytes;
@@ -96,7 +98,12 @@ void set_switch_life(NetworkConfig& network, const toml::node& node, const std::
     network.subnet.switch_life = get_byte(node, key, kLargestLife);
 }
 
-void check_subnet(const toml::table& table, NetworkConfig& network, bool is_infiniband) {
+void set_idle_hosts(NetworkConfig& network, const toml::node& node, const std::string& key) {
+    network.subnet.idle_hosts = get_byte(node, key, kMostIdleHosts);
+}
+
+void check_subnet(const toml::table& table, NetworkConfig& network, bool is_infiniband,
+                  bool has_external_sm) {
     const auto refuse = [&](const char* key, const char* link_layer) {
         if (const toml::node* const node = table.get(key)) {
             throw_at(*node, fmt::format("'{}' is for RNICs with link_layer = \"{}\", which those of the "
@@ -115,6 +122,11 @@ void check_subnet(const toml::table& table, NetworkConfig& network, bool is_infi
         }
     }
     const SubnetConfig& subnet = network.subnet;
+    if (subnet.idle_hosts != 0 && !has_external_sm) {
+        throw_at(*table.get("idle_hosts"),
+                 "'idle_hosts' are for a subnet manager to find: it goes with subnet_manager = \"external\" "
+                 "of the [[rnic]]s");
+    }
     for (const std::uint8_t vl : subnet.sl_to_vl.value_or(std::array<std::uint8_t, netsim::kSls>{})) {
         if (vl != kDroppingVl && vl >= subnet.vls) {
             throw_at(table, fmt::format("'sl_to_vl' names VL {}, but there are VLs 0 to {} ('vls')", vl,

@@ -16,9 +16,10 @@ void set_vl_high_limit(NetworkConfig& network, const toml::node& node, const std
 void set_vl_buffer(NetworkConfig& network, const toml::node& node, const std::string& key);
 void set_hoq_life(NetworkConfig& network, const toml::node& node, const std::string& key);
 void set_switch_life(NetworkConfig& network, const toml::node& node, const std::string& key);
+void set_idle_hosts(NetworkConfig& network, const toml::node& node, const std::string& key);
 
 /// Refuses the keys of the link layer that the RNICs of the network do not have, and fills in what is left
 /// out.
-void check_subnet(const toml::table& table, NetworkConfig& network, bool is_infiniband);
+void check_subnet(const toml::table& table, NetworkConfig& network, bool is_infiniband, bool has_external_sm);
 
 }  // namespace urnic::daemon

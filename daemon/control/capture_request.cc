@@ -108,12 +108,14 @@ int answer_capture_request(ControlState& control, User& user, const Request& req
     }
     const int fd = request.fds.front().get();
     const std::size_t bytes = size_of(fd);
-    const std::size_t part = bytes / control.num_workers() / kPageBytes * kPageBytes;
+    const std::size_t shared_bytes = bytes - std::min(bytes, abi::kControlCaptureBytes);
+    const std::size_t part = shared_bytes / control.num_workers() / kPageBytes * kPageBytes;
     if (bytes > abi::kMaxCaptureBytes || part < abi::kMinCaptureRingBytes) {
         return reply.refuse<abi::CaptureReply>(
-            EINVAL,
-            fmt::format("a buffer of {} bytes: it has to be between {} for each of {} workers and {}", bytes,
-                        abi::kMinCaptureRingBytes, control.num_workers(), abi::kMaxCaptureBytes));
+            EINVAL, fmt::format("a buffer of {} bytes: it has to have at least {} for each of {} workers and "
+                                "{} for the control thread, and at most {}",
+                                bytes, abi::kMinCaptureRingBytes, control.num_workers(),
+                                abi::kControlCaptureBytes, abi::kMaxCaptureBytes));
     }
     if (const int error = capture->memory.map(fd, 0, bytes); error != 0) {
         return error;
@@ -121,9 +123,12 @@ int answer_capture_request(ControlState& control, User& user, const Request& req
     // The reader has touched its pages: what is missing is their place in our page tables, so that a worker
     // does not wait for it.
     (void)::madvise(capture->memory.data(), bytes, MADV_POPULATE_WRITE);
-    for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
-        packets.rings[w] = dataplane::CaptureRingWriter({capture->memory.data() + w * part, part});
+    std::byte* memory = capture->memory.data();
+    for (std::uint32_t w = 0; w < control.num_workers(); ++w, memory += part) {
+        packets.rings[w] = dataplane::CaptureRingWriter({memory, part});
     }
+    packets.rings[dataplane::kControlRing] =
+        dataplane::CaptureRingWriter({memory, abi::kControlCaptureBytes});
     packets.snap_bytes = message.snap_bytes;
     packets.filters = message.filters;
     packets.qpn = message.qpn;
@@ -136,6 +141,7 @@ int answer_capture_request(ControlState& control, User& user, const Request& req
     }
     abi::CaptureReply answer{};
     answer.rings = control.num_workers();
+    answer.control_bytes = abi::kControlCaptureBytes;
     answer.ring_bytes = part;
     reply.set(answer);
     reply.give(std::move(list));

@@ -6,64 +6,35 @@
 #include <array>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
+#include "daemon/control/exposition.h"
+#include "daemon/control/network_metrics.h"
 #include "daemon/control/qp_snapshot.h"
 #include "os/monotonic_clock.h"
 #include "rnic/device/counters.h"
+#include "rnic/device/message_histograms.h"
 
 namespace urnic::daemon {
 
 namespace {
 
-/// Label values are text of others: programs' names.
-std::string escaped(std::string_view text) {
-    std::string result;
-    for (const char c : text) {
-        if (c == '\\' || c == '"') {
-            result += '\\';
-        }
-        const auto byte = static_cast<unsigned char>(c);
-        result += byte < 0x20 || byte >= 0x7f ? '?' : c;
-    }
-    return result;
-}
-
-class Page {
-  public:
-    /// All series of a family follow.
-    void family(std::string_view name, std::string_view type, std::string_view help) {
-        fmt::format_to(std::back_inserter(text_), "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
-    }
-    template <typename Value>
-    void series(std::string_view name, std::string_view labels, Value value) {
-        if (labels.empty()) {
-            fmt::format_to(std::back_inserter(text_), "{} {}\n", name, value);
-        } else {
-            fmt::format_to(std::back_inserter(text_), "{}{{{}}} {}\n", name, labels, value);
-        }
-    }
-    [[nodiscard]] std::string take() { return std::move(text_); }
-
-  private:
-    std::string text_;
-};
-
 std::string device_label(const RnicState& rnic) {
-    return fmt::format("device=\"{}\"", escaped(rnic.device->name));
+    return fmt::format("device=\"{}\"", escaped_label(rnic.device->name));
 }
 
-void add_daemon(Page& page, const ControlState& control, std::size_t num_clients) {
-    page.family("urnic_build_info", "gauge", "The daemon's release.");
-    page.series("urnic_build_info", fmt::format("version=\"{}\"", escaped(control.version)), 1);
-    page.family("urnic_uptime_seconds", "gauge", "Since the daemon started.");
+void add_daemon(Exposition& page, const ControlState& control, std::size_t num_clients) {
+    page.family("urnic_build_info", MetricType::kInfo, "The daemon's release.");
+    page.series("urnic_build_info", fmt::format("version=\"{}\"", escaped_label(control.version)), 1);
+    page.family("urnic_uptime_seconds", MetricType::kGauge, "Since the daemon started.");
     page.series("urnic_uptime_seconds", "", static_cast<double>(clock_now() - control.started_ns) / 1e9);
-    page.family("urnic_clients", "gauge", "Programs that have RNICs open.");
+    page.family("urnic_clients", MetricType::kGauge, "Programs that have RNICs open.");
     page.series("urnic_clients", "", num_clients);
-    page.family("urnic_worker_qps", "gauge", "QPs on a worker.");
+    page.family("urnic_worker_qps", MetricType::kGauge, "QPs on a worker.");
     for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
         page.series("urnic_worker_qps", fmt::format("worker=\"{}\"", w), control.worker_qps[w]);
     }
-    page.family("urnic_worker_long_rounds_total", "counter",
+    page.family("urnic_worker_long_rounds_total", MetricType::kCounter,
                 "Rounds of a worker that took longer than 50 ms.");
     for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
         page.series("urnic_worker_long_rounds_total", fmt::format("worker=\"{}\"", w),
@@ -86,17 +57,18 @@ constexpr ObjectCount kObjectCounts[] = {
     {"urnic_srqs", &RnicState::num_srqs, "Shared receive queues."},
 };
 
-void add_devices(Page& page, const ControlState& control) {
-    page.family("urnic_port_up", "gauge", "1 while the port is ACTIVE.");
+void add_devices(Exposition& page, const ControlState& control) {
+    page.family("urnic_port_up", MetricType::kGauge, "1 while the port is ACTIVE.");
     for (const auto& rnic : control.devices) {
         page.series("urnic_port_up", device_label(*rnic), rnic->device->port_state.is_up() ? 1 : 0);
     }
-    page.family("urnic_rx_missed_total", "counter", "Frames that were lost before the RNIC received them.");
+    page.family("urnic_rx_missed_total", MetricType::kCounter,
+                "Frames that were lost before the RNIC received them.");
     for (const auto& rnic : control.devices) {
         page.series("urnic_rx_missed_total", device_label(*rnic), rnic->device->port->rx_missed());
     }
     for (const ObjectCount& object : kObjectCounts) {
-        page.family(object.name, "gauge", object.what);
+        page.family(object.name, MetricType::kGauge, object.what);
         for (const auto& rnic : control.devices) {
             page.series(object.name, device_label(*rnic), (*rnic).*object.count);
         }
@@ -104,10 +76,10 @@ void add_devices(Page& page, const ControlState& control) {
 }
 
 /// Every counter of every device, by worker: the sum over workers is what urnic status shows.
-void add_counters(Page& page, const ControlState& control) {
+void add_counters(Exposition& page, const ControlState& control) {
     const auto add = [&](const char* counter, auto member) {
         const std::string name = fmt::format("urnic_{}_total", counter);
-        page.family(name, "counter",
+        page.family(name, MetricType::kCounter,
                     fmt::format("Counter {} of an RNIC, as urnic status and hw_counters have it.", counter));
         for (const auto& rnic : control.devices) {
             const std::string device = device_label(*rnic);
@@ -122,7 +94,54 @@ void add_counters(Page& page, const ControlState& control) {
 #undef URNIC_ADD
 }
 
-void add_qps(Page& page, const ControlState& control, const std::vector<const ClientState*>& clients,
+constexpr std::array<const char*, kMessageOperations> kOperationNames = {"send", "write", "read", "atomic",
+                                                                         "flush"};
+
+/// One family for all devices and operations, summed over workers. `per_unit`: of what the workers count, in
+/// one of what the page says.
+template <typename Histogram>
+void add_histogram(Exposition& page, const ControlState& control, std::string_view name,
+                   std::string_view help, Histogram MessageHistograms::OfOperation::*member,
+                   double per_unit) {
+    page.family(name, MetricType::kHistogram, help);
+    for (const auto& rnic : control.devices) {
+        for (std::size_t operation = 0; operation < kMessageOperations; ++operation) {
+            std::vector<HistogramBucket> buckets(Histogram::kBounds);
+            std::uint64_t above = 0;
+            std::uint64_t sum = 0;
+            for (const MessageHistograms& of_worker : rnic->device->message_histograms) {
+                const Histogram& histogram = of_worker.operations[operation].*member;
+                for (std::size_t i = 0; i < buckets.size(); ++i) {
+                    buckets[i].count += histogram.count(i);
+                }
+                above += histogram.count(Histogram::kBounds);
+                sum += histogram.sum();
+            }
+            for (std::size_t i = 0; i < buckets.size(); ++i) {
+                buckets[i].bound = static_cast<double>(Histogram::bound(i)) / per_unit;
+            }
+            page.histogram(
+                name, fmt::format("{},operation=\"{}\"", device_label(*rnic), kOperationNames[operation]),
+                buckets, above, static_cast<double>(sum) / per_unit);
+        }
+    }
+}
+
+void add_histograms(Exposition& page, const ControlState& control) {
+    constexpr double kNsPerSecond = 1e9;
+    // All devices have them, or none.
+    if (control.devices.empty() || control.devices.front()->device->message_histograms.empty()) {
+        return;
+    }
+    add_histogram(page, control, "urnic_message_size_bytes",
+                  "Payload of messages that an RNIC has sent or asked for with success.",
+                  &MessageHistograms::OfOperation::size_bytes, 1);
+    add_histogram(page, control, "urnic_message_latency_seconds",
+                  "From when a worker took a WQE of a reliable QP to its acknowledgement or last response.",
+                  &MessageHistograms::OfOperation::latency_ns, kNsPerSecond);
+}
+
+void add_qps(Exposition& page, const ControlState& control, const std::vector<const ClientState*>& clients,
              std::size_t max_qps) {
     QpSnapshots qps = list_qps(clients);
     std::unordered_set<const dataplane::QpSlot*> seen;
@@ -131,29 +150,32 @@ void add_qps(Page& page, const ControlState& control, const std::vector<const Cl
     qps.resize(qps.size() - left_out);
     query_qps(control, qps);
     const auto labels = [](const QpSnapshot& qp) {
-        return fmt::format("device=\"{}\",qpn=\"{:#x}\"", escaped(qp.slot->device->name),
+        return fmt::format("device=\"{}\",qpn=\"{:#x}\"", escaped_label(qp.slot->device->name),
                            qp.slot->qp->qp_num());
     };
-    page.family("urnic_qps_without_series", "gauge", "QPs beyond http_qps of the daemon's configuration.");
+    page.family("urnic_qps_without_series", MetricType::kGauge,
+                "QPs beyond http_qps of the daemon's configuration.");
     page.series("urnic_qps_without_series", "", left_out);
     if (qps.empty()) {
         return;
     }
-    page.family("urnic_qp_info", "gauge", "A QP: its program, state and peer.");
+    page.family("urnic_qp_info", MetricType::kGauge, "A QP: its program, state and peer.");
     for (const QpSnapshot& qp : qps) {
         page.series("urnic_qp_info",
                     fmt::format("{},worker=\"{}\",state=\"{}\",peer_qpn=\"{:#x}\",program=\"{}\"", labels(qp),
                                 qp.worker, qp_state_name(qp.attr.state), qp.attr.dest_qp_num,
-                                escaped(qp.client->program)),
+                                escaped_label(qp.client->program)),
                     1);
     }
-    page.family("urnic_qp_rate_bits_per_second", "gauge", "How fast congestion control lets a QP send.");
+    page.family("urnic_qp_rate_bits_per_second", MetricType::kGauge,
+                "How fast congestion control lets a QP send.");
     for (const QpSnapshot& qp : qps) {
         if (qp.settings != nullptr) {
             page.series("urnic_qp_rate_bits_per_second", labels(qp), qp.rate);
         }
     }
-    page.family("urnic_qp_cnps_total", "counter", "Congestion notifications that a QP has received.");
+    page.family("urnic_qp_cnps_total", MetricType::kCounter,
+                "Congestion notifications that a QP has received.");
     for (const QpSnapshot& qp : qps) {
         if (qp.settings != nullptr) {
             page.series("urnic_qp_cnps_total", labels(qp), qp.cnps);
@@ -163,12 +185,14 @@ void add_qps(Page& page, const ControlState& control, const std::vector<const Cl
 
 }  // namespace
 
-std::string metrics_text(const ControlState& control, const std::vector<const ClientState*>& clients,
+MetricsText metrics_text(const ControlState& control, const std::vector<const ClientState*>& clients,
                          std::size_t max_qps) {
-    Page page;
+    Exposition page;
     add_daemon(page, control, clients.size());
     add_devices(page, control);
     add_counters(page, control);
+    add_histograms(page, control);
+    add_networks(page, control);
     add_qps(page, control, clients, max_qps);
     return page.take();
 }

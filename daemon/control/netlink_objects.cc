@@ -207,9 +207,8 @@ bool put_endpoint(nl_msg* to, int type, const Endpoint& endpoint) {
     if (!endpoint.is_set()) {
         return true;
     }
-    sockaddr_storage storage{};
-    const sockaddr_in6 address = write_endpoint(endpoint);
-    std::memcpy(&storage, &address, sizeof address);
+    __kernel_sockaddr_storage storage{};
+    (void)write_address(endpoint, storage);
     return nla_put(to, type, sizeof storage, &storage) == 0;
 }
 

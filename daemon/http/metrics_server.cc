@@ -13,10 +13,12 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "daemon/http/accept_header.h"
 #include "daemon/http/host_header.h"
 #include "daemon/http/live_page_parts.h"
 #include "os/monotonic_clock.h"
@@ -31,6 +33,7 @@ constexpr int kLookMs = 500;
 constexpr std::size_t kConnectionBytes = 16384;  // for what a client sends
 /// As Prometheus asks for it.
 constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
+constexpr const char* kOpenMetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 constexpr const char* kHtml = "text/html; charset=utf-8";
 constexpr const char* kWhatThereIs = "GET / and GET /metrics are all there is\n";
 constexpr const char* kForeignName =
@@ -106,11 +109,13 @@ struct MetricsServer::Http {
                               MHD_ConnectionNotificationCode code);
     static void on_completed(void* self, MHD_Connection* connection, void** request,
                              MHD_RequestTerminationCode code);
-    [[nodiscard]] static MHD_Result respond(MHD_Connection* connection, unsigned code,
+    [[nodiscard]] static MHD_Result respond(MHD_Connection* connection, unsigned code, const char* type,
                                             std::shared_ptr<const std::string> text);
     [[nodiscard]] static MHD_Result respond(MHD_Connection* connection, unsigned code, const char* text) {
-        return respond(connection, code, std::make_shared<const std::string>(text));
+        return respond(connection, code, kTextFormat, std::make_shared<const std::string>(text));
     }
+    [[nodiscard]] static MHD_Result respond_metrics(MHD_Connection* connection,
+                                                    const std::shared_ptr<const MetricsText>& text);
     [[nodiscard]] static MHD_Result respond_page(MHD_Connection* connection);
     [[nodiscard]] static MHD_Result finish(MHD_Connection* connection, unsigned code, const char* type,
                                            MHD_Response* response);
@@ -130,7 +135,7 @@ struct MetricsServer::Http {
     TimeNs waiting_since = 0;
 };
 
-MHD_Result MetricsServer::Http::respond(MHD_Connection* connection, unsigned code,
+MHD_Result MetricsServer::Http::respond(MHD_Connection* connection, unsigned code, const char* type,
                                         std::shared_ptr<const std::string> text) {
     // One text for all who read it, however slowly.
     auto* const kept = new (std::nothrow) std::shared_ptr<const std::string>(std::move(text));
@@ -146,7 +151,18 @@ MHD_Result MetricsServer::Http::respond(MHD_Connection* connection, unsigned cod
         release(kept);
         return MHD_NO;
     }
-    return finish(connection, code, kTextFormat, response);
+    (void)MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT);
+    return finish(connection, code, type, response);
+}
+
+MHD_Result MetricsServer::Http::respond_metrics(MHD_Connection* connection,
+                                                const std::shared_ptr<const MetricsText>& text) {
+    const char* const accept =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+    const bool is_openmetrics = accept != nullptr && prefers_openmetrics(accept);
+    const std::string& chosen = is_openmetrics ? text->openmetrics : text->prometheus;
+    return respond(connection, MHD_HTTP_OK, is_openmetrics ? kOpenMetrics : kTextFormat,
+                   std::shared_ptr<const std::string>(text, &chosen));
 }
 
 /// Asks for /metrics each second, and shows that.
@@ -205,9 +221,9 @@ MHD_Result MetricsServer::Http::answer(void* self, MHD_Connection* connection, c
         ring(http.owner.wanted_);
         return MHD_YES;
     }
-    const std::shared_ptr<const std::string> text = http.owner.text_.load();
+    const std::shared_ptr<const MetricsText> text = http.owner.text_.load();
     return text == nullptr ? respond(connection, MHD_HTTP_SERVICE_UNAVAILABLE, "urnicd is busy: ask again\n")
-                           : respond(connection, MHD_HTTP_OK, text);
+                           : respond_metrics(connection, text);
 }
 
 void MetricsServer::Http::on_connection(void* self, MHD_Connection* connection, void** /*context*/,
@@ -308,7 +324,7 @@ MetricsServer::~MetricsServer() {
     MHD_stop_daemon(http_->daemon);
 }
 
-void MetricsServer::publish(std::shared_ptr<const std::string> text) {
+void MetricsServer::publish(std::shared_ptr<const MetricsText> text) {
     quiet(wanted_);
     text_.store(std::move(text));
     ring(published_);

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <thread>
 
 #include "daemon/config/http_address.h"
+#include "daemon/http/metrics_text.h"
 #include "os/unique_fd.h"
 
 struct MHD_Daemon;
@@ -35,8 +35,8 @@ class MetricsServer {
 
     /// Becomes readable when somebody waits for a text: the control thread then calls publish().
     [[nodiscard]] int wanted_fd() const { return wanted_.get(); }
-    /// Whoever waits gets this text.
-    void publish(std::shared_ptr<const std::string> text);
+    /// Whoever waits gets this text, in the format that its Accept header prefers (accept_header.h).
+    void publish(std::shared_ptr<const MetricsText> text);
 
   private:
     struct Http;
@@ -45,7 +45,7 @@ class MetricsServer {
     UniqueFd wanted_;
     UniqueFd published_;
     UniqueFd stop_;
-    std::atomic<std::shared_ptr<const std::string>> text_;
+    std::atomic<std::shared_ptr<const MetricsText>> text_;
     std::unique_ptr<Http> http_;
     std::thread thread_;
 };

@@ -18,11 +18,13 @@ constexpr std::uint8_t kLastServiceLevel = 15;
 int resolve_lid(const dataplane::Device& device, const abi::AddressVector& av, wire::PathSpec& spec) {
     const bool is_group = wire::is_multicast_lid(av.dlid);
     if (av.port_num > 1 || av.dlid == 0 || av.dlid == wire::kPermissiveLid || av.sl > kLastServiceLevel ||
-        av.src_path_bits >> device.subnet.lmc.load() != 0 || (is_group && av.is_global == 0)) {
+        (is_group && av.is_global == 0)) {
         return EINVAL;
     }
+    // Those that are the port's to choose; ibacm, which gives seven bits of a LID, counts on it.
+    const unsigned path_bits = av.src_path_bits & ((1U << device.subnet.lmc.load()) - 1U);
     spec.is_infiniband = true;
-    spec.slid = static_cast<std::uint16_t>(device.subnet.lid.load() | av.src_path_bits);
+    spec.slid = static_cast<std::uint16_t>(device.subnet.lid.load() | path_bits);
     spec.dlid = av.dlid;
     spec.sl = av.sl;
     spec.has_grh = av.is_global != 0;

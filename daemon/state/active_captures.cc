@@ -22,12 +22,12 @@ void ActiveCaptures::remove(const ControlState& control, std::uint32_t id) {
     if (found == captures_.end()) {
         return;
     }
-    const std::unique_ptr<Capture> ended = std::move(*found);  // its memory stays until no worker has it
+    const std::unique_ptr<Capture> ended = std::move(*found);  // its memory stays until no thread has it
     captures_.erase(found);
     publish(control);
 }
 
-void ActiveCaptures::publish(const ControlState& control) const {
+void ActiveCaptures::publish(const ControlState& control) {
     dataplane::PacketCaptures all{};
     for (std::size_t i = 0; i < captures_.size(); ++i) {
         all[i] = &captures_[i]->packets;
@@ -35,6 +35,7 @@ void ActiveCaptures::publish(const ControlState& control) const {
     for (const auto& worker : control.workers) {
         worker->call([&] { worker->use_captures(all); });
     }
+    writer_.use(all);
 }
 
 }  // namespace urnic::daemon

@@ -1,11 +1,12 @@
-// The live captures of the daemon (`urnic capture`): memory of their readers, and what workers know of them.
+// The live captures of the daemon (`urnic capture`): memory of their readers, and what those who write into
+// it know of them.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "dataplane/worker/packet_capture.h"
+#include "dataplane/worker/capture_writer.h"
 #include "os/mapping.h"
 
 namespace urnic::daemon {
@@ -17,7 +18,7 @@ class ActiveCaptures {
   public:
     struct Capture {
         std::uint32_t id = 0;
-        Mapping memory;  // a part for each worker
+        Mapping memory;  // a part for each worker, and one for this thread
         dataplane::PacketCapture packets;
     };
 
@@ -26,12 +27,15 @@ class ActiveCaptures {
     [[nodiscard]] std::uint32_t add(const ControlState& control, std::unique_ptr<Capture> capture);
     /// Ends it: afterwards no worker knows of it.
     void remove(const ControlState& control, std::uint32_t id);
+    /// For packets that this thread itself sends and receives.
+    [[nodiscard]] dataplane::CaptureWriter& writer() { return writer_; }
 
   private:
-    void publish(const ControlState& control) const;
+    void publish(const ControlState& control);
 
     std::vector<std::unique_ptr<Capture>> captures_;
     std::uint32_t last_id_ = 0;
+    dataplane::CaptureWriter writer_{dataplane::kControlRing};
 };
 
 }  // namespace urnic::daemon

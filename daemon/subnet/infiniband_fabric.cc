@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <optional>
 
@@ -50,10 +51,20 @@ class EmulatedWire : public SubnetWire {
         call([&] { subnet_.set_linear(switches_.at(at), first, ports); });
     }
     void set_multicast(std::uint32_t at, std::uint16_t first, std::span<const Ports> ports) override {
-        call([&] { subnet_.set_multicast(switches_.at(at), first, ports); });
+        Ports carried;
+        for (std::size_t port = 1; port <= num_ports(at); ++port) {
+            carried.set(port);
+        }
+        std::vector<Ports> known(ports.begin(), ports.end());
+        for (Ports& each : known) {
+            each &= carried;
+        }
+        call([&] { subnet_.set_multicast(switches_.at(at), first, known); });
     }
     void set_switch_port(std::uint32_t at, std::uint8_t port, const mad::PortInfo& info) override {
-        call([&] { subnet_.set_state(switches_.at(at), port, state_of(info)); });
+        if (port <= num_ports(at)) {
+            call([&] { subnet_.set_state(switches_.at(at), port, state_of(info)); });
+        }
     }
     void set_rnic_port(std::uint32_t rnic, const mad::PortInfo& info) override {
         call([&] {
@@ -62,7 +73,7 @@ class EmulatedWire : public SubnetWire {
         });
     }
     bool read_counters(std::uint32_t at, std::uint8_t port, subnet::PortCounterValues& values) override {
-        if (port == 0) {
+        if (port == 0 || port > num_ports(at)) {
             return true;
         }
         netsim::IbPortCounters counters;
@@ -85,6 +96,10 @@ class EmulatedWire : public SubnetWire {
     }
 
   private:
+    /// Those behind them, of idle hosts, carry nothing.
+    [[nodiscard]] std::uint8_t num_ports(std::uint32_t at) const {
+        return subnet_.network().switch_at(switches_.at(at))->num_ports();
+    }
     static netsim::IbPortState state_of(const mad::PortInfo& info) {
         using enum netsim::IbPortState;
         return info.port_state == mad::kActive  ? kActive
@@ -146,7 +161,8 @@ InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> d
 }
 
 InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> devices,
-                           const ControlState& control, dataplane::EmulatedSubnet& subnet) {
+                           const ControlState& control, dataplane::EmulatedSubnet& subnet,
+                           std::uint8_t idle_hosts) {
     const netsim::IbNetwork& network = subnet.network();
     const netsim::Topology& topology = network.topology();
     InfinibandFabric fabric;
@@ -174,6 +190,14 @@ InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> d
                 fabric.cables.emplace_back(
                     here, InfinibandFabric::SwitchPort{places[link.neighbour],
                                                        static_cast<std::uint8_t>(link.port_there + 1)});
+            }
+        }
+    }
+    for (std::uint32_t at = 0; at < fabric.switches.size(); ++at) {
+        if (std::any_of(fabric.uplinks.begin(), fabric.uplinks.end(),
+                        [&](const InfinibandFabric::SwitchPort& uplink) { return uplink.at == at; })) {
+            for (std::uint8_t i = 0; i < idle_hosts; ++i) {
+                fabric.idle_hosts.push_back({at, ++fabric.switches[at].num_ports});
             }
         }
     }

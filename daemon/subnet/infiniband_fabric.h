@@ -52,6 +52,7 @@ struct InfinibandFabric {
     std::vector<SwitchPort> uplinks;                        // of the devices
     std::vector<std::pair<SwitchPort, SwitchPort>> cables;  // between switches
     std::vector<SwitchPort> trunks;                         // as EmulatedNetworkInfo numbers them
+    std::vector<SwitchPort> idle_hosts;                     // ports of nodes that have no RNIC
     std::uint8_t vl_cap = 1;                                // PortInfo:VLCap
     std::unique_ptr<SubnetWire> wire;
     /// Where the daemon has planned several switches: their LIDs, by switch, and the linear forwarding tables
@@ -65,8 +66,10 @@ struct InfinibandFabric {
 [[nodiscard]] InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> devices,
                                          dataplane::InProcessSwitch& wire);
 /// The switches of a topology. `subnet` is worker 0's; where it has no external subnet manager, its routes
-/// and states remain its own, and no MAD changes them.
+/// and states remain its own, and no MAD changes them. `idle_hosts`: on each switch that has RNICs, at ports
+/// that the wire does not have: nothing but management packets goes there.
 [[nodiscard]] InfinibandFabric fabric_of(const std::string& name, std::vector<std::uint32_t> devices,
-                                         const ControlState& control, dataplane::EmulatedSubnet& subnet);
+                                         const ControlState& control, dataplane::EmulatedSubnet& subnet,
+                                         std::uint8_t idle_hosts);
 
 }  // namespace urnic::daemon

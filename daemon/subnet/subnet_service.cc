@@ -1,5 +1,7 @@
 #include "daemon/subnet/subnet_service.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -27,10 +29,12 @@ std::uint64_t host_order(std::uint64_t guid) {
     return std::endian::native == std::endian::little ? __builtin_bswap64(guid) : guid;
 }
 
-/// Of a fabric's switches: its first RNIC's with another bit of the company's part, so that it is nobody
-/// else's, and a number where all RNICs have the same (EUI-64 of a MAC).
-std::uint64_t switch_guid(std::uint64_t first_rnic_guid, std::uint32_t at) {
-    return first_rnic_guid ^ 0x0400'0000'0000'0000 ^ std::uint64_t{at} << 24U;
+/// Of what is no RNIC: the first RNIC's with another bit of the company's part, so that it is nobody else's,
+/// and a number where all RNICs have the same (EUI-64 of a MAC).
+constexpr std::uint64_t kSwitchGuidBit = 0x0400'0000'0000'0000;
+constexpr std::uint64_t kIdleHostGuidBit = 0x0800'0000'0000'0000;
+std::uint64_t guid_beside(std::uint64_t first_rnic_guid, std::uint64_t bit, std::uint32_t number) {
+    return first_rnic_guid ^ bit ^ std::uint64_t{number} << 24U;
 }
 
 struct CounterName {
@@ -65,6 +69,7 @@ auto* find_port(Ports& ports, const RnicState& rnic) {
 SubnetService::SubnetService(ControlState& control, std::vector<InfinibandFabric> fabrics,
                              const std::string& tree)
     : control_(control), fabrics_(std::move(fabrics)) {
+    subnet_.set_tap(&capture_);
     for (std::uint32_t i = 0; i < fabrics_.size(); ++i) {
         add_fabric(i);
     }
@@ -98,14 +103,15 @@ SubnetService::~SubnetService() {
 
 void SubnetService::add_fabric(std::uint32_t index) {
     const InfinibandFabric& fabric = fabrics_[index];
+    const std::uint64_t first_guid =
+        host_order(control_.devices.at(fabric.devices.front())->device->node_guid);
     std::vector<subnet::NodeId> switches;
     for (std::uint32_t at = 0; at < fabric.switches.size(); ++at) {
         subnet::NodeOptions options;
         options.type = mad::kSwitch;
         options.num_ports = fabric.switches[at].num_ports;
         options.description = fabric.switches[at].description;
-        options.guid =
-            switch_guid(host_order(control_.devices.at(fabric.devices.front())->device->node_guid), at);
+        options.guid = guid_beside(first_guid, kSwitchGuidBit, at);
         options.port.vl_cap = fabric.vl_cap;
         options.port.lid = fabric.is_planned() ? fabric.switch_lids[at] : std::uint16_t{0};
         switches.push_back(subnet_.add(options));
@@ -117,6 +123,7 @@ void SubnetService::add_fabric(std::uint32_t index) {
     for (std::uint32_t number = 0; number < fabric.devices.size(); ++number) {
         add_port(index, number, switches);
     }
+    add_idle_hosts(index, switches);
     administrators_.push_back(nullptr);
     if (fabric.has_external_sm) {
         take_trunks(index);
@@ -145,6 +152,7 @@ void SubnetService::add_port(std::uint32_t index, std::uint32_t number,
     options.port.mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
     options.port.vl_cap = fabric.vl_cap;
     ports_.push_back({subnet_.add(options), &rnic, index, number, switch_node, uplink.port});
+    capture_.add(ports_.back().node, device.index);
     subnet_.node(ports_.back().node).ports[1].info.capability_mask |=
         subnet::kIsCommunicationManagementSupported;
     subnet_.connect(ports_.back().node, 1, switch_node, uplink.port);
@@ -158,6 +166,22 @@ void SubnetService::add_port(std::uint32_t index, std::uint32_t number,
         info.master_sm_lid = home_lid(index);
     }
     sync(ports_.back(), false);
+}
+
+/// They answer for themselves, and nobody has to be told of what changes them.
+void SubnetService::add_idle_hosts(std::uint32_t index, const std::vector<subnet::NodeId>& switches) {
+    const InfinibandFabric& fabric = fabrics_[index];
+    const dataplane::Device& first = *control_.devices.at(fabric.devices.front())->device;
+    std::uint32_t number = 0;
+    for (const InfinibandFabric::SwitchPort& place : fabric.idle_hosts) {
+        subnet::NodeOptions options;
+        options.guid = guid_beside(host_order(first.node_guid), kIdleHostGuidBit, number);
+        options.description = fmt::format("idle host {} of {}", ++number, fabric.name);
+        options.pkeys = first.pkeys;
+        options.port.mtu = static_cast<std::uint8_t>(std::bit_width(first.mtu_bytes / 256));
+        options.port.vl_cap = fabric.vl_cap;
+        subnet_.connect(subnet_.add(options), 1, switches[place.at], place.port);
+    }
 }
 
 void SubnetService::add_administrator(std::uint32_t index) {
@@ -350,14 +374,17 @@ void SubnetService::on_link(RnicState& rnic, bool has_link) {
     if (port == nullptr) {
         return;
     }
-    subnet_.set_enabled(port->node, 1, has_link, clock_now());
-    if (!has_link && administrators_[port->fabric] != nullptr) {
-        administrators_[port->fabric]->on_port_down(subnet_.node(port->node));
+    const TimeNs now = clock_now();
+    subnet_.set_enabled(port->node, 1, has_link, now);
+    subnet::SubnetAdministrator* const administrator = administrators_[port->fabric].get();
+    if (!has_link && administrator != nullptr) {
+        administrator->on_port_down(subnet_.node(port->node), now);
     }
-    if (has_link && !fabrics_[port->fabric].has_external_sm) {
+    if (has_link && administrator != nullptr) {
         subnet_.node(port->node).ports[1].info.port_state = mad::kActive;
         subnet_.node(port->switch_node).ports[port->switch_port].info.port_state = mad::kActive;
         sync(*port, false);
+        administrator->on_port_up(subnet_.node(port->node), now);
     }
     run();
 }

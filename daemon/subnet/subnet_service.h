@@ -12,6 +12,7 @@
 #include "daemon/state/control_state.h"
 #include "daemon/state/subnet_gsi.h"
 #include "daemon/subnet/infiniband_fabric.h"
+#include "daemon/subnet/mad_capture.h"
 #include "daemon/subnet/umad_server.h"
 #include "os/event_loop.h"
 #include "os/timer_fd.h"
@@ -46,6 +47,7 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver, pr
 
     void add_fabric(std::uint32_t index);
     void add_port(std::uint32_t index, std::uint32_t number, const std::vector<subnet::NodeId>& switches);
+    void add_idle_hosts(std::uint32_t index, const std::vector<subnet::NodeId>& switches);
     void add_administrator(std::uint32_t index);
     void lock(std::uint32_t index);
     void take_plan(std::uint32_t index);
@@ -84,6 +86,7 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver, pr
     std::vector<Switch> switches_;
     std::vector<Port> ports_;  // by umad
     subnet::Subnet subnet_{*this};
+    MadCapture capture_{control_.captures, subnet_};
     /// Of fabrics that no program manages; by fabric, nullptr of the others. It is at the first RNIC's port.
     std::vector<std::unique_ptr<subnet::SubnetAdministrator>> administrators_;
     std::optional<UmadServer> umads_;

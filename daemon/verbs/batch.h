@@ -4,28 +4,52 @@
 
 #include <boost/container/static_vector.hpp>
 #include <cstddef>
+#include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "base/handle_table.h"
+#include "daemon/verbs/ring_memory.h"
 
 namespace urnic::daemon {
 
 /// Objects that end together, so that one call of a worker, or one barrier, does for all of them. Few enough
 /// for well below a millisecond.
 inline constexpr std::size_t kObjectsPerStep = 64;
+/// The last object of a step may go over it. Rings are cleared when they come back, and holes become pages by
+/// that: XX ms a MiB.
+inline constexpr std::uint64_t kRingBytesPerStep = RingMemory::kClearHereBytes;
 
 template <typename Object>
 using Batch =
     boost::container::static_vector<decltype(std::declval<HandleTable<Object>&>().begin()), kObjectsPerStep>;
 
-/// Places of the first objects of a table that are `ours`, `most` at most. Needs no memory.
+/// What has to be cleared here, and not elsewhere, when the object ends.
+template <typename Object>
+[[nodiscard]] std::uint64_t bytes_to_clear(const Object& object) {
+    const auto of = [](const RingPiece& piece) {
+        return piece.bytes <= RingMemory::kClearHereBytes ? piece.bytes : 0;
+    };
+    if constexpr (requires { of(object.previous); }) {
+        return of(object.memory) + of(object.previous);
+    } else if constexpr (requires { of(object.memory); }) {
+        return of(object.memory);
+    }
+    return 0;
+}
+
+/// Places of the first objects of a table that are `ours`, `most` at most, with few enough bytes of rings.
+/// Needs no memory.
 template <typename Object, typename Ours>
 [[nodiscard]] Batch<Object> next_batch(HandleTable<Object>& table, Ours ours,
                                        std::size_t most = kObjectsPerStep) {
     Batch<Object> batch;
-    for (auto at = table.begin(); at != table.end() && batch.size() < most; ++at) {
+    std::uint64_t ring_bytes = 0;
+    for (auto at = table.begin(); at != table.end() && batch.size() < most && ring_bytes < kRingBytesPerStep;
+         ++at) {
         if (ours(*at->second)) {
             batch.push_back(at);
+            ring_bytes += bytes_to_clear(*at->second);
         }
     }
     return batch;

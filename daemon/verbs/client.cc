@@ -139,6 +139,9 @@ bool end_some_objects(ClientState& client, const ContextObject* context) {
 bool ClientState::end_some() {
     if (!is_ending) {
         is_ending = true;
+        if (rings) {
+            rings->clear_no_more();
+        }
         // Nobody imports what is about to end.
         for (const auto& [handle, context] : contexts) {
             forget_context(*this, *context);

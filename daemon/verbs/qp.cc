@@ -98,6 +98,7 @@ void use_device(dataplane::Device& device, std::uint32_t worker, QpConfig& confi
     config.sends_mig_req = device.sends_mig_req;
     config.port_mtu_bytes = device.mtu_bytes;
     config.counters = &device.counters[worker];
+    config.histograms = device.message_histograms.empty() ? nullptr : &device.message_histograms[worker];
 }
 
 /// The rings' part of the answer.

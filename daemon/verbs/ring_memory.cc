@@ -90,6 +90,7 @@ int RingMemory::create(std::uint64_t limit_bytes) {
 
 int RingMemory::allocate(std::size_t bytes, std::uint64_t more_extent_bytes, RingPiece& piece) {
     take_cleared();
+    URNIC_CHECK(!is_over_);
     const std::uint64_t wanted = abi::round_up(bytes, kRingPageBytes);
     if (wanted == 0 || wanted > limit_bytes_ - used_bytes_) {
         return ENOMEM;
@@ -124,6 +125,10 @@ void RingMemory::release(const RingPiece& piece) {
     }
     auto node = taken_.extract(piece.offset);
     URNIC_CHECK(!node.empty() && node.mapped() == piece.bytes);
+    if (is_over_) {
+        insert_free(std::move(node));
+        return;
+    }
     // The next owner expects zeros.
     if (piece.bytes <= kClearHereBytes) {
         std::memset(at(piece), 0, piece.bytes);

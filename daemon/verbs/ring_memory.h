@@ -40,6 +40,8 @@ class RingMemory {
     [[nodiscard]] int allocate(std::size_t bytes, std::uint64_t more_extent_bytes, RingPiece& piece);
     /// The caller knows that no worker uses the piece any more.
     void release(const RingPiece& piece);
+    /// Nobody allocates any more: what is released from now on needs no zeros.
+    void clear_no_more() { is_over_ = true; }
 
     [[nodiscard]] std::byte* at(const RingPiece& piece) const;
     [[nodiscard]] int fd() const;
@@ -60,6 +62,7 @@ class RingMemory {
     std::uint64_t limit_bytes_ = 0;
     std::uint64_t used_bytes_ = 0;
     std::uint64_t extent_bytes_ = 0;
+    bool is_over_ = false;
 };
 
 }  // namespace urnic::daemon

@@ -14,6 +14,7 @@
 #include "dataplane/port/port.h"
 #include "rnic/device/address_handles.h"
 #include "rnic/device/counters.h"
+#include "rnic/device/message_histograms.h"
 #include "rnic/device/neighbour_macs.h"
 #include "rnic/device/pfc_receiver.h"
 #include "rnic/device/pkey_table.h"
@@ -73,7 +74,8 @@ enum class LocalOffload : std::uint8_t {
 
 /// Built by the control thread before the workers start. Afterwards it changes addresses (workers copy them
 /// in Worker::refresh_addresses()), `neighbour_macs`, `keys`, `handles` and `port_state`, at which it alone
-/// looks; workers change their `counters`.
+/// looks; workers change their `counters`
+/// and `message_histograms`.
 struct Device {
     static constexpr std::uint32_t kGidTableLength = 16;
 
@@ -116,6 +118,7 @@ struct Device {
     KeyTable keys;
     AddressHandles handles;
     std::array<Counters, abi::kMaxWorkers> counters;
+    std::vector<MessageHistograms> message_histograms;  // of each worker; empty: nobody asks for them
     Port* port = nullptr;
     /// Whether packets between RNICs of one worker need not become frames (docs/adr/0035).
     LocalOffload local_offload = LocalOffload::kNotFabric;

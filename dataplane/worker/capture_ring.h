@@ -1,4 +1,4 @@
-// The worker's end of a ring of captured packets (abi/capture.h). Neither a lock nor a system call; what the
+// The daemon's end of a ring of captured packets (abi/capture.h). Neither a lock nor a system call; what the
 // reader writes is believed only as far as it makes sense.
 #pragma once
 

@@ -1,6 +1,5 @@
 #include "dataplane/worker/packet_capture.h"
 
-#include <algorithm>
 #include <cstring>
 #include <iterator>
 
@@ -17,9 +16,7 @@ constexpr Counter Counters::*kDropCounters[] = {
     &Counters::drop_pkey,           &Counters::drop_qkey,           &Counters::drop_opcode,
     &Counters::drop_uc_message,     &Counters::drop_mad_full,       &Counters::drop_port_down,
     &Counters::drop_neighbour_msgs, &Counters::rx_icrc_encapsulated};
-static_assert(std::size(kDropCounters) == std::size(abi::kPacketDrops));
-
-constexpr std::uint32_t kAlignment = 8;
+static_assert(std::size(kDropCounters) + abi::kMadDrops == std::size(abi::kPacketDrops));
 
 }  // namespace
 
@@ -43,16 +40,7 @@ wire::Gid peer_of(const wire::Path& path) {
 
 void WorkerCapture::use(const PacketCaptures& captures) {
     settle();
-    for (std::size_t i = 0; i < kMaxCaptures; ++i) {
-        if (captures_[i] != captures[i]) {
-            lost_[i] = {};
-        }
-    }
-    captures_ = captures;
-    rnics_ = 0;
-    for (const PacketCapture* capture : captures_) {
-        rnics_ |= capture != nullptr ? capture->rnics : 0;
-    }
+    writer_.use(captures);
 }
 
 void WorkerCapture::look(const Counters& counters, std::uint32_t held, Seen& seen) {
@@ -67,7 +55,7 @@ void WorkerCapture::look(const Counters& counters, std::uint32_t held, Seen& see
     seen.held = held;
 }
 
-WorkerCapture::Fate WorkerCapture::fate_between(const Seen& before, const Seen& after) {
+Fate WorkerCapture::fate_between(const Seen& before, const Seen& after) {
     for (std::size_t i = 0; i < kDrops; ++i) {
         if (after.drops[i] != before.drops[i]) {
             return {abi::PacketFate::kDropped, static_cast<std::uint8_t>(i)};
@@ -89,22 +77,6 @@ WorkerCapture::Fate WorkerCapture::fate_between(const Seen& before, const Seen& 
     return {after.refused != before.refused ? abi::PacketFate::kRefused : abi::PacketFate::kDelivered};
 }
 
-bool WorkerCapture::is_chosen(const PacketCapture& capture, const Packet& packet) {
-    if ((capture.rnics >> packet.rnic & 1U) == 0) {
-        return false;
-    }
-    if (capture.filters == 0) {
-        return true;
-    }
-    if (packet.header == nullptr || packet.peer == nullptr) {
-        return false;
-    }
-    const bool is_qp = capture.qpn == packet.qpn || capture.qpn == packet.header->dest_qp;
-    return ((capture.filters & abi::kFilterQpn) == 0 || is_qp) &&
-           ((capture.filters & abi::kFilterOpcode) == 0 || capture.opcode == packet.header->opcode) &&
-           ((capture.filters & abi::kFilterPeer) == 0 || wire::same_gid(capture.peer, *packet.peer));
-}
-
 void WorkerCapture::begin_receive(const Counters& counters, std::uint32_t held) {
     settle();
     is_receiving_ = true;
@@ -117,22 +89,13 @@ void WorkerCapture::end_receive(const Packet& packet, const Counters& counters, 
     look(counters, held, after);
     settle();
     is_receiving_ = false;
-    record(packet, received_at_, false, fate_between(before_, after));
-    publish();
-}
-
-void WorkerCapture::publish() {
-    for (PacketCapture* capture : captures_) {
-        if (capture != nullptr) {
-            capture->rings[worker_].publish();
-        }
-    }
-    pending_ = {};
+    (void)writer_.write(packet, received_at_, false, fate_between(before_, after));
+    writer_.publish();
 }
 
 void WorkerCapture::sent(const Packet& packet, const Counters& counters) {
     settle();
-    record(packet, clock_.now(), true, {abi::PacketFate::kSent});
+    pending_ = writer_.write(packet, clock_.now(), true, {abi::PacketFate::kSent});
     pending_counters_ = &counters;
     retransmitted_before_ = counters.retrans_pkts.value();
 }
@@ -149,48 +112,7 @@ void WorkerCapture::publish_pending() {
     pending_counters_ = nullptr;
     // The answers to a packet are seen together with it: the reader puts them in the order of time.
     if (!is_receiving_) {
-        publish();
-    }
-}
-
-void WorkerCapture::record(const Packet& packet, TimeNs time, bool is_sent, Fate fate) {
-    abi::CaptureRecord header{};
-    header.rnic = static_cast<std::uint16_t>(packet.rnic);
-    header.fate = fate.fate;
-    header.drop = fate.drop;
-    header.time_ns = time;
-    header.wire_bytes = packet.wire_bytes;
-    header.qpn = packet.qpn;
-    header.is_sent = is_sent ? 1 : 0;
-    header.state = abi::kNoState;
-    if (packet.qp != nullptr) {
-        abi::QpAttr attr{};
-        packet.qp->query(attr);
-        header.state = static_cast<std::uint8_t>(packet.qp->state());
-        header.expected_psn = attr.rq_psn;
-        header.next_psn = attr.sq_psn;
-    }
-    for (std::size_t i = 0; i < kMaxCaptures; ++i) {
-        PacketCapture* const capture = captures_[i];
-        if (capture == nullptr || !is_chosen(*capture, packet)) {
-            continue;
-        }
-        CaptureRingWriter& ring = capture->rings[worker_];
-        header.captured =
-            static_cast<std::uint32_t>(std::min<std::size_t>(packet.bytes.size(), capture->snap_bytes));
-        header.bytes = (static_cast<std::uint32_t>(sizeof header) + header.captured + kAlignment - 1) &
-                       ~(kAlignment - 1);
-        header.lost_before = lost_[i][packet.rnic];
-        std::byte* const room = ring.reserve(header.bytes);
-        ring.count(packet.rnic, room == nullptr);
-        if (room == nullptr) {
-            ++lost_[i][packet.rnic];
-            continue;
-        }
-        lost_[i][packet.rnic] = 0;
-        std::memcpy(room, &header, sizeof header);
-        std::memcpy(room + sizeof header, packet.bytes.data(), header.captured);
-        pending_[i] = reinterpret_cast<abi::CaptureRecord*>(room);
+        writer_.publish();
     }
 }
 

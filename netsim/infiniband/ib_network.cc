@@ -196,13 +196,19 @@ void IbNetwork::changed(TimeNs now, NodeIndex node, IbPortNumber port) {
 
 void IbNetwork::run_host(NodeIndex host) {
     IbPort& port = hosts_[host]->port;
+    bool has_left = false;
     while (IbPacket* const packet = port.pop_expired(now_, kNever)) {
+        has_left = true;
         outbox_.drop(now_, host, static_cast<IbNetworkPacket&>(*packet));
     }
     if (IbPacket* const packet = port.pop(now_)) {
+        has_left = true;
         put_on_link(out_of(host, 1), static_cast<IbNetworkPacket&>(*packet), port.busy_until());
     }
     set_port_timer(host, 1);
+    if (has_left) {
+        outbox_.room(now_, host);
+    }
 }
 
 void IbNetwork::set_port_timer(NodeIndex node, IbPortNumber port) {

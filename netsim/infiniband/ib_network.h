@@ -34,6 +34,8 @@ class IbNetworkOutbox {
     /// See IbSwitchOutbox.
     virtual void to_management(TimeNs now, NodeIndex at, IbPortNumber ingress, IbNetworkPacket& packet) = 0;
     virtual IbNetworkPacket* copy(const IbNetworkPacket& packet) = 0;
+    /// The host's port has begun to send a packet that waited, or has discarded one.
+    virtual void room(TimeNs /*now*/, NodeIndex /*host*/) {}
     /// The state of a port has changed, but not by set_state().
     virtual void state_changed(TimeNs /*now*/, NodeIndex /*node*/, IbPortNumber /*port*/) {}
 };

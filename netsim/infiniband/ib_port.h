@@ -84,6 +84,10 @@ class IbPort {
     [[nodiscard]] IbPortState state() const { return state_; }
     [[nodiscard]] IbPortCounters& counters() { return counters_; }
     [[nodiscard]] const IbPortCounters& counters() const { return counters_; }
+    /// IbPortCounters::xmit_wait_ns with the wait that has not ended yet.
+    [[nodiscard]] TimeNs xmit_wait_ns(TimeNs now) const {
+        return counters_.xmit_wait_ns + (waits_since_ < now ? now - waits_since_ : 0);
+    }
     /// PortInfo.PortState as a manager sets it: Init to Armed, Armed to Active (IBA 14.2.5.6). Returns false
     /// for any other step. (Down is train().)
     [[nodiscard]] bool set_state(IbPortState state);

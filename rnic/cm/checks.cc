@@ -60,7 +60,7 @@ std::optional<Refusal> check_req(const wire::cm::Req& req, const ReceivedMad& ma
     if (req.local_qpn < kFirstQpn || !pkeys.find(req.pkey)) {
         return refuse(kRejUnsupported);
     }
-    if (wire::cm::is_ip_cm_service(req.service_id)) {
+    if (has_ip_header(req.service_id, req.private_data, owners)) {
         const wire::cm::IpCmHeader ip = ip_header(req.private_data);
         if (!is_known_version(ip) || !agrees(ip, mad, owners)) {
             return refuse(kRejConsumer);
@@ -96,13 +96,23 @@ bool agrees(const wire::cm::IpCmHeader& ip, const ReceivedMad& mad, const IpOwne
             owners.gid_of(full_address(ip, ip.dst_address)) == mad.dst_gid);
 }
 
-wire::Gid listened_address(std::uint64_t service_id, std::span<const std::uint8_t> private_data,
-                           const ReceivedMad& mad, const IpOwners& owners) {
+/// As Linux: what does not look like a header is private data of AF_IB.
+bool has_ip_header(std::uint64_t service_id, std::span<const std::uint8_t> private_data,
+                   const IpOwners& owners) {
+    return wire::cm::is_ip_cm_service(service_id) &&
+           (owners.are_gids() || is_known_version(ip_header(private_data)));
+}
+
+RequestedAddress requested_address(std::uint64_t service_id, std::span<const std::uint8_t> private_data,
+                                   const ReceivedMad& mad, const IpOwners& owners) {
     if (owners.are_gids() || !wire::cm::is_ip_cm_service(service_id)) {
-        return mad.dst_gid;
+        return {mad.dst_gid};
+    }
+    if (!has_ip_header(service_id, private_data, owners)) {
+        return {mad.dst_gid, true};
     }
     const wire::cm::IpCmHeader ip = ip_header(private_data);
-    return full_address(ip, ip.dst_address);
+    return {full_address(ip, ip.dst_address)};
 }
 
 bool is_well_formed(const wire::cm::Rej& rej) {

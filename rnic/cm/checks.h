@@ -50,10 +50,19 @@ enum class HeaderCheck : std::uint8_t {
 /// Its addresses are those of the ports that the packet came from and to. Over RoCE any will do between two
 /// QPs of one address: loopback's are no GIDs.
 [[nodiscard]] bool agrees(const wire::cm::IpCmHeader& ip, const ReceivedMad& mad, const IpOwners& owners);
-/// What tells listeners apart: the IP address that the request is for where it is no GID, else the packet's
-/// GID.
-[[nodiscard]] wire::Gid listened_address(std::uint64_t service_id, std::span<const std::uint8_t> private_data,
-                                         const ReceivedMad& mad, const IpOwners& owners);
+/// Returns whether the private data of a request has the header, good or bad. Over RoCE all to the service's
+/// IDs have it; over InfiniBand those of AF_IB do without.
+[[nodiscard]] bool has_ip_header(std::uint64_t service_id, std::span<const std::uint8_t> private_data,
+                                 const IpOwners& owners);
+
+/// What tells listeners apart.
+struct RequestedAddress {
+    wire::Gid address{};  // the IP address that the request is for where it is no GID, else the packet's GID
+    bool is_by_gid = false;  // for listeners with Families::kGid
+};
+[[nodiscard]] RequestedAddress requested_address(std::uint64_t service_id,
+                                                 std::span<const std::uint8_t> private_data,
+                                                 const ReceivedMad& mad, const IpOwners& owners);
 
 /// A REJ's own fields: lengths, which message.
 [[nodiscard]] bool is_well_formed(const wire::cm::Rej& rej);

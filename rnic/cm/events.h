@@ -58,7 +58,7 @@ struct Event {
     /// The whole message, or nullptr. as<M>() finds its kind.
     const wire::cm::Message* message = nullptr;
     /// kRequest and kSidrRequest of the RDMA IP CM service: the addresses in it, which agree with the
-    /// GIDs; else nullptr.
+    /// GIDs; else, and for a listener with Families::kGid, nullptr.
     const wire::cm::IpCmHeader* ip = nullptr;
     /// The message's private data, all bytes of the field that are the consumer's: what follows the IP CM
     /// header if there is one.

@@ -7,15 +7,21 @@ namespace urnic::cm {
 
 namespace {
 
-bool takes(const ListenParams& params, const wire::Gid& gid) {
-    if (params.local_gid) {
-        return *params.local_gid == gid;
+bool takes(const ListenParams& params, const RequestedAddress& requested) {
+    if ((params.families == Families::kGid) != requested.is_by_gid) {
+        return false;
     }
-    return params.families == Families::kAny ||
-           (params.families == Families::kIpv4) == wire::is_ipv4_mapped(gid);
+    if (params.local_gid) {
+        return *params.local_gid == requested.address;
+    }
+    return requested.is_by_gid || params.families == Families::kAny ||
+           (params.families == Families::kIpv4) == wire::is_ipv4_mapped(requested.address);
 }
 
 bool overlap(const ListenParams& a, const ListenParams& b) {
+    if ((a.families == Families::kGid) != (b.families == Families::kGid)) {
+        return false;
+    }
     if (a.local_gid || b.local_gid) {
         return a.local_gid == b.local_gid;
     }
@@ -59,11 +65,11 @@ void Listeners::remove(ListenerId id) {
     }
 }
 
-Listener* Listeners::find(std::uint64_t service_id, const wire::Gid& local_gid) {
+Listener* Listeners::find(std::uint64_t service_id, const RequestedAddress& requested) {
     Listener* best = nullptr;
     const auto [first, end] = by_service_.equal_range(service_id);
     for (auto it = first; it != end; ++it) {
-        if (takes(it->second.params, local_gid) && (best == nullptr || it->second.params.local_gid)) {
+        if (takes(it->second.params, requested) && (best == nullptr || it->second.params.local_gid)) {
             best = &it->second;
         }
     }

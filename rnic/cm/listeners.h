@@ -5,6 +5,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "rnic/cm/checks.h"
 #include "rnic/cm/types.h"
 
 namespace urnic::cm {
@@ -24,7 +25,7 @@ class Listeners {
     void remove(ListenerId id);
 
     /// Who takes requests for the service that came to the address; nullptr: nobody.
-    [[nodiscard]] Listener* find(std::uint64_t service_id, const wire::Gid& local_gid);
+    [[nodiscard]] Listener* find(std::uint64_t service_id, const RequestedAddress& requested);
     [[nodiscard]] Listener* find(ListenerId id);
     [[nodiscard]] std::size_t size() const { return by_id_.size(); }
 

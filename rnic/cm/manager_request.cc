@@ -89,7 +89,7 @@ void Manager::handle_req(const wire::cm::Req& req, const Incoming& in, Call call
         return;
     }
     Listener* listener = listeners_.find(
-        req.service_id, listened_address(req.service_id, req.private_data, in.mad, config_.ip_owners));
+        req.service_id, requested_address(req.service_id, req.private_data, in.mad, config_.ip_owners));
     if (listener == nullptr || !allows_connections(listener->params)) {
         reject_req(req, {.reason = kRejInvalidServiceId, .info = {}, .private_data = {}}, in, call);
         return;
@@ -209,12 +209,12 @@ void Manager::handle_sidr_req(const wire::cm::SidrReq& req, const Incoming& in, 
         close(*known);
     }
     Listener* listener = listeners_.find(
-        req.service_id, listened_address(req.service_id, req.private_data, in.mad, config_.ip_owners));
+        req.service_id, requested_address(req.service_id, req.private_data, in.mad, config_.ip_owners));
     if (listener == nullptr || !listener->params.allow_sidr) {
         answer(in, refuse(req, kSidrUnsupported), call);
         return;
     }
-    if (wire::cm::is_ip_cm_service(req.service_id)) {
+    if (has_ip_header(req.service_id, req.private_data, config_.ip_owners)) {
         const wire::cm::IpCmHeader ip = ip_header(req.private_data);
         if (!is_known_version(ip) || !agrees(ip, in.mad, config_.ip_owners)) {
             answer(in, refuse(req, is_known_version(ip) ? kSidrRejected : kSidrUnsupportedVersion), call);
@@ -244,7 +244,7 @@ void Manager::raise_request(const Connection& connection, EventType type, const 
     event.message = &in.message;
     event.private_data = private_data;
     wire::cm::IpCmHeader ip;
-    if (wire::cm::is_ip_cm_service(connection.info.service_id)) {
+    if (has_ip_header(connection.info.service_id, private_data, config_.ip_owners)) {
         ip = ip_header(private_data);
         event.ip = &ip;
         event.private_data = private_data.subspan(wire::cm::kIpCmHeaderBytes);

@@ -122,16 +122,19 @@ struct Route {
     [[nodiscard]] bool is_infiniband() const { return remote_lid != 0; }
 };
 
-enum class Families : std::uint8_t { kAny, kIpv4, kIpv6 };
+/// kGid: requests over InfiniBand to a service ID of the RDMA IP CM service without its header, as rdma_cm's
+/// AF_IB makes them. The others take those with the header, and all of other service IDs.
+enum class Families : std::uint8_t { kAny, kIpv4, kIpv6, kGid };
 
 struct ListenParams {
     Cookie owner = 0;
     std::uint64_t service_id = 0;
     /// Of the packets that it takes; nullopt: every address of ours. A listener with an address goes before
     /// one without. Over InfiniBand the IP address, IPv4-mapped or IPv6, that requests of the RDMA IP CM
-    /// service name.
+    /// service name, unless `families` is kGid.
     std::optional<wire::Gid> local_gid;
-    Families families = Families::kAny;  // without local_gid; rdma_cm's afonly and 0.0.0.0
+    /// kIpv4, kIpv6: without local_gid; rdma_cm's afonly and 0.0.0.0.
+    Families families = Families::kAny;
     /// What it takes: REQs of these transports, or SIDR_REQs.
     bool allow_rc = true;
     bool allow_uc = true;

@@ -22,6 +22,7 @@ namespace urnic {
 namespace congestion {
 class CnpGaps;
 }
+struct MessageHistograms;
 
 /// What a QP is made of; everything outlives it.
 struct QpConfig {
@@ -52,6 +53,9 @@ struct QpConfig {
     bool is_infiniband = false;           // of what link layer the port is: only UD QPs ask
     const PkeyTable* pkeys = &kDefaultPkeys;
     std::uint16_t pkey = wire::kDefaultPkey;  // the QP's: the entry that modify_qp() has named last
+    /// Of the device on the QP's worker; nullptr: nobody asks. MeasuredRcQp and MeasuredUnreliableQp alone
+    /// know it.
+    MessageHistograms* histograms = nullptr;
 };
 
 /// Owned by one worker; every call is made on that worker's thread. Pure: no clock, no allocation, no system

@@ -24,6 +24,7 @@ constexpr Components kComponents[] = {
     // ServiceID has two.
     {mad::kPathRecord, 22, component(7)},
     {mad::kMcMemberRecord, 18, 0},
+    {mad::kInformInfoRecord, 16, component(2) | component(6) | component(12) | component(14)},
 };
 
 const Components* find_components(std::uint16_t attribute_id) {

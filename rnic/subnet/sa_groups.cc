@@ -158,6 +158,7 @@ std::uint16_t SaGroups::create(const Endpoint& port, std::uint64_t mask, mad::Mc
     group.scope = scope;
     set_exactly(group);
     made = groups_.emplace(group.mgid, Group{group, {}, false}).first;
+    changes_.push_back({group, true});
     return kStatusGood;
 }
 
@@ -215,6 +216,7 @@ void SaGroups::remove_if_empty(Groups::iterator group) {
         return (entry.second.join_state & kFullMember) != 0;
     });
     if (!has_full && !group->second.is_permanent) {
+        changes_.push_back({group->second.attributes, false});
         groups_.erase(group);
     }
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "rnic/subnet/endpoint.h"
@@ -33,6 +34,14 @@ class SaGroups {
     /// The port has gone: it is a member of nothing.
     void forget(std::uint64_t port_guid);
 
+    /// A group that has come or gone.
+    struct Change {
+        wire::mad::McMemberRecord group;
+        bool is_created = false;
+    };
+    /// Since the last call, in their order.
+    [[nodiscard]] std::vector<Change> take_changes() { return std::exchange(changes_, {}); }
+
     /// The group, without member; nullptr: there is none.
     [[nodiscard]] const wire::mad::McMemberRecord* find(const wire::Gid& mgid) const;
     [[nodiscard]] std::size_t size() const { return groups_.size(); }
@@ -57,6 +66,7 @@ class SaGroups {
     void remove_if_empty(Groups::iterator group);
 
     Groups groups_;
+    std::vector<Change> changes_;
 };
 
 }  // namespace urnic::subnet

@@ -93,7 +93,10 @@ void Subnet::enqueue(const UnderWay& packet) {
 }
 
 void Subnet::send(NodeId from, MadPacket packet) {
-    if (!is_directed(packet) && !node(from).has_lid(packet.slid)) {
+    if (is_directed(packet)) {
+        // IBA 14.2.2: no LID leads it. Routes that are in part by LID get nowhere (directed_route.h).
+        packet.slid = packet.dlid = kPermissiveLid;
+    } else if (!node(from).has_lid(packet.slid)) {
         packet.slid = node(from).lid();
     }
     UnderWay own;
@@ -122,6 +125,17 @@ TimeNs Subnet::next_event() const {
 
 void Subnet::arrive(const UnderWay& from, TimeNs now) {
     ++counters_.packets;
+    const bool is_seen = tap_ != nullptr && from.port != kOwnPort;
+    if (is_seen) {
+        tap_->on_arrival(from.to);
+    }
+    route(from, now);
+    if (is_seen) {
+        tap_->on_handled(from.to, from.bytes);
+    }
+}
+
+void Subnet::route(const UnderWay& from, TimeNs now) {
     std::optional<MadPacket> packet = decode(from.bytes);
     if (!packet) {
         ++counters_.drop_malformed;
@@ -142,7 +156,7 @@ void Subnet::route_directed(const UnderWay& from, MadPacket& packet, TimeNs now)
             ++counters_.drop_route;
             return;
         case RouteStep::Kind::kDeliver:
-            deliver(from.to, from.port, packet, now);
+            deliver(from, packet, now);
             return;
         case RouteStep::Kind::kForward:
             transmit(from, step.port, packet);
@@ -153,7 +167,7 @@ void Subnet::route_directed(const UnderWay& from, MadPacket& packet, TimeNs now)
 void Subnet::route_by_lid(const UnderWay& from, const MadPacket& packet, TimeNs now) {
     const Node& here = node(from.to);
     if (here.has_lid(packet.dlid) || packet.dlid == kPermissiveLid) {
-        deliver(from.to, from.port, packet, now);
+        deliver(from, packet, now);
         return;
     }
     const bool is_own = from.port == kOwnPort;
@@ -183,14 +197,25 @@ void Subnet::transmit(const UnderWay& from, std::uint8_t port, const MadPacket& 
     next.port = cable.port;
     next.hops = static_cast<std::uint8_t>(from.hops + 1);
     encode(packet, next.bytes);
+    if (tap_ != nullptr) {
+        tap_->on_sent(from.to, next.bytes);
+    }
     enqueue(next);
 }
 
-void Subnet::deliver(NodeId to, std::uint8_t ingress, MadPacket packet, TimeNs now) {
+void Subnet::deliver(const UnderWay& from, MadPacket packet, TimeNs now) {
+    const bool is_seen_here = tap_ != nullptr && from.port == kOwnPort;
+    if (is_seen_here) {
+        tap_->on_sent(from.to, from.bytes);
+        tap_->on_arrival(from.to);
+    }
     if (packet.dest_qp == wire::kQp0) {
-        deliver_smp(to, ingress, packet, now);
+        deliver_smp(from.to, from.port, packet, now);
     } else {
-        deliver_gmp(to, packet);
+        deliver_gmp(from.to, packet);
+    }
+    if (is_seen_here) {
+        tap_->on_handled(from.to, from.bytes);
     }
 }
 
@@ -206,6 +231,7 @@ void Subnet::deliver_smp(NodeId to, std::uint8_t ingress, MadPacket& packet, Tim
         }
         return;
     }
+    counters_.drop_m_key += change.is_m_key_violation ? 1 : 0;
     apply(to, change, now);
     if (handled == Handled::kReply) {
         reply(to, packet);

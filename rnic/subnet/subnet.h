@@ -32,6 +32,18 @@ class SubnetHost {
     virtual void read_counters(NodeId node, std::uint8_t port, PortCounterValues& values) = 0;
 };
 
+/// Sees the packets of all nodes as they are on the links. What a node sends to itself is seen as if it had
+/// gone out and come in.
+class PacketTap {
+  public:
+    virtual ~PacketTap() = default;
+    virtual void on_sent(NodeId node, const PacketBytes& packet) = 0;
+    /// Around the handling of a packet that has come to a node, with nothing of others in between: what
+    /// becomes of it is what changes in SubnetCounters.
+    virtual void on_arrival(NodeId node) = 0;
+    virtual void on_handled(NodeId node, const PacketBytes& packet) = 0;
+};
+
 struct SubnetCounters {
     std::uint64_t packets = 0;         // that came to a node
     std::uint64_t drop_malformed = 0;  // decode() says so
@@ -39,6 +51,7 @@ struct SubnetCounters {
     std::uint64_t drop_link = 0;       // the port is down, or not active and the packet not QP0's
     std::uint64_t drop_lifetime = 0;   // too many hops: tables that go in a circle
     std::uint64_t drop_full = 0;       // more under way than VL15's buffers hold
+    std::uint64_t drop_m_key = 0;      // the agent discards it: not its M_Key
     std::uint64_t drop_not_taken = 0;  // no agent and no program wants it
 };
 
@@ -59,8 +72,11 @@ class Subnet {
     /// A program on the node is a subnet manager, or is no longer.
     void set_is_sm(NodeId node, bool is_sm, TimeNs now);
 
-    /// A MAD from QP0 or QP1 of a node; a source LID that is none of its own is filled in. It is under way
-    /// then.
+    /// From now on; it lives longer, or until it is another one. nullptr: nobody looks.
+    void set_tap(PacketTap* tap) { tap_ = tap; }
+
+    /// A MAD from QP0 or QP1 of a node; a source LID that is none of its own is filled in, and a directed
+    /// route has the permissive LIDs. It is under way then.
     void send(NodeId node, MadPacket packet);
     /// Carries packets on, at most `count`. Returns whether there are more.
     bool advance(TimeNs now, std::size_t count);
@@ -96,11 +112,12 @@ class Subnet {
     };
     class Source;
 
-    void arrive(const UnderWay& packet, TimeNs now);
+    void arrive(const UnderWay& from, TimeNs now);
+    void route(const UnderWay& from, TimeNs now);
     void route_directed(const UnderWay& from, MadPacket& packet, TimeNs now);
     void route_by_lid(const UnderWay& from, const MadPacket& packet, TimeNs now);
     void transmit(const UnderWay& from, std::uint8_t port, const MadPacket& packet);
-    void deliver(NodeId to, std::uint8_t ingress, MadPacket packet, TimeNs now);
+    void deliver(const UnderWay& from, MadPacket packet, TimeNs now);
     void deliver_smp(NodeId to, std::uint8_t ingress, MadPacket& packet, TimeNs now);
     void deliver_gmp(NodeId to, MadPacket& packet);
     void reply(NodeId from, MadPacket packet);
@@ -114,6 +131,7 @@ class Subnet {
                    TimeNs now);
 
     SubnetHost& host_;
+    PacketTap* tap_ = nullptr;
     std::vector<std::unique_ptr<Place>> places_;
     std::deque<UnderWay> under_way_;
     SubnetCounters counters_;

@@ -5,6 +5,7 @@
 #include "rnic/subnet/sa_choice.h"
 #include "rnic/subnet/sa_components.h"
 #include "rnic/subnet/sa_paths.h"
+#include "rnic/subnet/sm_info_agent.h"
 #include "rnic/wire/mad/performance_attributes.h"
 
 namespace urnic::subnet {
@@ -20,6 +21,17 @@ constexpr std::uint16_t kIsCapabilityMaskMatchSupported = 1U << 13U;
 /// A PortInfoRecord's CapabilityMask is one that must have the bits of the request's (IBA 15.2.5.3).
 constexpr std::uint32_t kMatchesCapabilityMask = 1U << 31U;
 
+/// Traps whose source is the subnet manager (IBA 14.2.5.1).
+enum ManagerTrap : std::uint16_t {
+    kGidInService = 64,
+    kGidOutOfService = 65,
+    kGroupCreated = 66,
+    kGroupDeleted = 67,
+};
+/// Notice:Type and ProducerType of them.
+constexpr std::uint8_t kSubnetManagementType = 3;
+constexpr std::uint32_t kClassManager = 4;
+
 /// How an attribute may be asked for.
 struct Method {
     std::uint8_t method;
@@ -31,7 +43,8 @@ constexpr Method kMethods[] = {
     {wire::kMadGetTable, mad::kPortInfoRecord}, {wire::kMadGet, mad::kPathRecord},
     {wire::kMadGetTable, mad::kPathRecord},     {wire::kMadGet, mad::kMcMemberRecord},
     {wire::kMadGetTable, mad::kMcMemberRecord}, {wire::kMadSet, mad::kMcMemberRecord},
-    {wire::kMadDelete, mad::kMcMemberRecord},
+    {wire::kMadDelete, mad::kMcMemberRecord},   {wire::kMadSet, mad::kInformInfo},
+    {wire::kMadGet, mad::kInformInfoRecord},    {wire::kMadGetTable, mad::kInformInfoRecord},
 };
 
 std::uint16_t method_status(std::uint8_t method, std::uint16_t attribute_id) {
@@ -87,6 +100,9 @@ SubnetAdministrator::SubnetAdministrator(const Node& home, std::vector<const Nod
 }
 
 bool SubnetAdministrator::handle(const MadPacket& packet, TimeNs now) {
+    if (packet.dest_qp == wire::kQp0) {
+        return answer_manager(packet);
+    }
     MadBytes bytes = packet.mad;
     const MadRef mad(bytes);
     if (packet.dest_qp != wire::kQp1 || mad.mgmt_class() != wire::kMadClassSubnetAdministration) {
@@ -96,7 +112,7 @@ bool SubnetAdministrator::handle(const MadPacket& packet, TimeNs now) {
         return take_control(packet, now);
     }
     if (mad.is_response()) {
-        return false;
+        return subscriptions_.take(packet);
     }
     const auto header = mad.read<mad::SaHeader>(mad::kSaHeaderTable, mad::kSaHeaderOffset);
     if (!Endpoint(home_).pkeys().find(packet.pkey)) {
@@ -106,6 +122,22 @@ bool SubnetAdministrator::handle(const MadPacket& packet, TimeNs now) {
     } else {
         answer(packet, now);
     }
+    return true;
+}
+
+/// Who manages a subnet that is planned has nothing to hand over, and nobody else's priority is less.
+bool SubnetAdministrator::answer_manager(MadPacket packet) {
+    mad::SmInfo info;
+    info.guid = Endpoint(home_).guid();
+    info.act_count = act_count_;
+    info.sm_state = kSmMaster;
+    if (!answer_sm_info(MadRef(packet.mad), info)) {
+        return false;
+    }
+    ++act_count_;
+    std::swap(packet.slid, packet.dlid);
+    std::swap(packet.src_qp, packet.dest_qp);
+    send_(packet);
     return true;
 }
 
@@ -125,7 +157,8 @@ void SubnetAdministrator::answer(MadPacket packet, TimeNs now) {
     MadRef mad(packet.mad);
     const auto header = mad.read<mad::SaHeader>(mad::kSaHeaderTable, mad::kSaHeaderOffset);
     const Request request{mad.method(),          mad.attribute_id(), mad.attribute_modifier(),
-                          header.component_mask, header.sm_key != 0, packet.slid};
+                          header.component_mask, header.sm_key != 0, {packet.slid, packet.sl, packet.pkey},
+                          packet.src_qp};
     const bool is_repeated = std::any_of(tables_.begin(), tables_.end(),
                                          [&](const RmppTransfer& table) { return table.is_of(packet); });
     if (is_repeated) {
@@ -137,8 +170,10 @@ void SubnetAdministrator::answer(MadPacket packet, TimeNs now) {
     if (mad.base_version() != kBaseVersion || mad.class_version() != kSaClassVersion) {
         status = kStatusBadVersion;
     } else if (status == kStatusGood) {
-        status = (request.mask & ~known_components(request.attribute_id)) != 0 &&
-                         request.attribute_id != mad::kClassPortInfo
+        // What is no record is asked for or set whole.
+        const bool is_record =
+            request.attribute_id != mad::kClassPortInfo && request.attribute_id != mad::kInformInfo;
+        status = is_record && (request.mask & ~known_components(request.attribute_id)) != 0
                      ? std::uint16_t{kSaRequestInvalid}
                      : perform(request, mad.at(mad::kSaDataOffset), records);
     }
@@ -151,11 +186,13 @@ void SubnetAdministrator::answer(MadPacket packet, TimeNs now) {
     if (status == kStatusGood && is_table) {
         status = reply_with_table(packet, records, now);
     }
+    ++act_count_;
     ++counters_.requests;
     counters_.errors += status != kStatusGood ? 1 : 0;
     if (status != kStatusGood || !is_table) {
         reply(packet, status, records);
     }
+    report_groups(now);
 }
 
 std::uint16_t SubnetAdministrator::perform(const Request& request, const std::byte* data, Records& records) {
@@ -169,6 +206,10 @@ std::uint16_t SubnetAdministrator::perform(const Request& request, const std::by
             return find_ports(request, data, records);
         case mad::kPathRecord:
             return find_paths(request, data, records);
+        case mad::kInformInfo:
+            return subscribe(request, data, records);
+        case mad::kInformInfoRecord:
+            return find_subscriptions(request, data, records);
         default:
             return request.method == wire::kMadSet || request.method == wire::kMadDelete
                        ? change_member(request, data, records)
@@ -280,7 +321,7 @@ std::uint16_t SubnetAdministrator::change_member(const Request& request, const s
     }
     // For others only who is trusted and says so (ProxyJoin).
     const bool is_proxy = request.is_trusted && (request.mask & mc::kProxyJoin) != 0 && record.proxy_join;
-    if (!port->has_lid(request.slid) && !is_proxy) {
+    if (!port->has_lid(request.from.lid) && !is_proxy) {
         return kSaRequestInvalid;
     }
     const std::uint16_t status = request.method == wire::kMadSet ? groups_.join(*port, request.mask, record)
@@ -291,9 +332,112 @@ std::uint16_t SubnetAdministrator::change_member(const Request& request, const s
     return status;
 }
 
-/// One MAD; with an error the request's own data.
+std::uint16_t SubnetAdministrator::subscribe(const Request& request, const std::byte* data,
+                                             Records& records) {
+    const std::vector<Endpoint> endpoints = endpoints_of(nodes_);
+    const Endpoint* const subscriber = find_lid(endpoints, request.from.lid);
+    if (subscriber == nullptr) {
+        return kSaRequestInvalid;
+    }
+    const auto info = read<mad::InformInfo>(mad::kInformInfoTable, data);
+    const std::uint16_t status =
+        subscriptions_.set(info, *subscriber, endpoints, request.from, request.src_qp);
+    if (status == kStatusGood) {
+        records.push_back(octets({{&mad::kInformInfoTable, &info}}));
+    }
+    return status;
+}
+
+/// Of ports that share a partition with who asks.
+std::uint16_t SubnetAdministrator::find_subscriptions(const Request& request, const std::byte* data,
+                                                      Records& records) const {
+    const std::vector<Endpoint> endpoints = endpoints_of(nodes_);
+    const Endpoint* const asker = find_lid(endpoints, request.from.lid);
+    for (const SaSubscriptions::Record& each : subscriptions_.records()) {
+        // The InformInfo begins where the other part's length ends.
+        std::vector<std::byte> record =
+            octets({{&mad::kSubscriberRecordTable, &each.subscriber}, {&mad::kInformInfoTable, &each.info}});
+        const Endpoint* const owner = find_gid(endpoints, each.subscriber.subscriber_gid);
+        const bool is_open = asker != nullptr && owner != nullptr &&
+                             shared_pkey(asker->pkeys(), owner->pkeys(), std::nullopt).has_value();
+        if (is_open && components_match(request.attribute_id, request.mask, data, record.data())) {
+            records.push_back(std::move(record));
+        }
+    }
+    return kStatusGood;
+}
+
+void SubnetAdministrator::on_port_down(const Node& node, TimeNs now) {
+    const Endpoint gone(node);
+    subscriptions_.forget(gone.guid());
+    if (&node == &home_) {
+        subscriptions_.give_up_reports();
+    }
+    groups_.forget(gone.guid());
+    report(
+        kGidOutOfService, gone.gid(),
+        [&](const Endpoint& port) {
+            return shared_pkey(port.pkeys(), gone.pkeys(), std::nullopt).has_value();
+        },
+        now);
+    report_groups(now);
+}
+
+void SubnetAdministrator::on_port_up(const Node& node, TimeNs now) {
+    const Endpoint here(node);
+    report(
+        kGidInService, here.gid(),
+        [&](const Endpoint& port) {
+            return shared_pkey(port.pkeys(), here.pkeys(), std::nullopt).has_value();
+        },
+        now);
+}
+
+void SubnetAdministrator::report_groups(TimeNs now) {
+    for (const SaGroups::Change& change : groups_.take_changes()) {
+        report(
+            change.is_created ? kGroupCreated : kGroupDeleted, change.group.mgid,
+            [&](const Endpoint& port) { return port.pkeys().match(change.group.pkey).has_value(); }, now);
+    }
+}
+
+void SubnetAdministrator::report(std::uint16_t trap_number, const wire::Gid& gid,
+                                 const std::function<bool(const Endpoint& subscriber)>& may_hear,
+                                 TimeNs now) {
+    const Endpoint home(home_);
+    // A port that is down reaches nobody, and where a program has become the manager it has subscribers.
+    const bool is_in_charge =
+        home.info().port_state == mad::kActive && home.has_lid(home.info().master_sm_lid);
+    if (!is_in_charge || subscriptions_.size() == 0) {
+        return;
+    }
+    mad::Notice notice;
+    notice.is_generic = true;
+    notice.type = kSubnetManagementType;
+    notice.producer_type = kClassManager;
+    notice.trap_number = trap_number;
+    notice.issuer_lid = home.info().lid;
+    const mad::NoticeGid details{gid};
+    wire::write_fields(mad::kNoticeGidTable, &details,
+                       reinterpret_cast<std::byte*>(notice.data_details.data()));
+    const std::vector<Endpoint> endpoints = endpoints_of(nodes_);
+    const auto may_port_hear = [&](std::uint64_t guid) {
+        const auto port = std::find_if(endpoints.begin(), endpoints.end(),
+                                       [&](const Endpoint& candidate) { return candidate.guid() == guid; });
+        return port != endpoints.end() && may_hear(*port);
+    };
+    ++act_count_;
+    subscriptions_.report(notice, home.gid(), may_port_hear, now, send_);
+}
+
+/// One MAD; with an error the request's own data, of which InformInfo says that nothing is subscribed to (IBA
+/// 13.4.11, o13-13).
 void SubnetAdministrator::reply(MadPacket packet, std::uint16_t status, const Records& records) {
+    constexpr std::size_t kSubscribeOctet = 23;
     MadRef mad(packet.mad);
+    if (status != kStatusGood && mad.attribute_id() == mad::kInformInfo) {
+        *mad.at(mad::kSaDataOffset + kSubscribeOctet) = std::byte{0};
+    }
     std::fill_n(mad.at(mad::kRmppOffset), mad::kSaHeaderOffset - mad::kRmppOffset, std::byte{0});
     if (status == kStatusGood) {
         std::fill_n(mad.at(mad::kSaDataOffset), wire::kMadBytes - mad::kSaDataOffset, std::byte{0});
@@ -329,10 +473,11 @@ std::uint16_t SubnetAdministrator::reply_with_table(const MadPacket& packet, con
 
 void SubnetAdministrator::advance(TimeNs now) {
     tables_.remove_if([&](RmppTransfer& table) { return !table.advance(now, send_); });
+    subscriptions_.advance(now, send_);
 }
 
 TimeNs SubnetAdministrator::next_event() const {
-    TimeNs next = kNever;
+    TimeNs next = subscriptions_.next_event();
     for (const RmppTransfer& table : tables_) {
         next = std::min(next, table.next_event());
     }

@@ -1,5 +1,6 @@
 // A subnet administrator (IBA 15) for a subnet that no program manages: ClassPortInfo, NodeRecord,
-// PortInfoRecord, PathRecord, MCMemberRecord. Pure; MADs go in and out.
+// PortInfoRecord, PathRecord, MCMemberRecord, InformInfo and the reports that it asks for; and the manager's
+// SMInfo. Pure; MADs go in and out.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "rnic/subnet/mad_packet.h"
 #include "rnic/subnet/rmpp_transfer.h"
 #include "rnic/subnet/sa_groups.h"
+#include "rnic/subnet/sa_subscriptions.h"
 
 namespace urnic::subnet {
 
@@ -34,21 +36,24 @@ class SubnetAdministrator {
     static constexpr std::size_t kMaxTableBytes = 192 * 1024 - 256;
 
     /// `home`: the node whose port has the LID of the subnet manager; one of `nodes`, which live longer.
-    /// `send`: a MAD leaves by QP1 of that port.
+    /// `send`: a MAD leaves by QP0 or QP1 of that port.
     SubnetAdministrator(const Node& home, std::vector<const Node*> nodes,
                         std::function<void(const MadPacket&)> send);
 
-    /// A MAD that came to QP1 of `home`. Returns whether it was for subnet administration, and has been done
-    /// with.
+    /// A MAD that came to QP1 of `home`, or one for its subnet manager to QP0. Returns whether it was for us,
+    /// and has been done with.
     bool handle(const MadPacket& packet, TimeNs now);
-    /// The port of a node has gone down: it is a member of nothing.
-    void on_port_down(const Node& node) { groups_.forget(node.node_info.port_guid); }
-    /// Sends again what is not acknowledged; tables whose reader is gone end.
+    /// The port of a node has gone down: it is a member of nothing and subscribed to nothing.
+    void on_port_down(const Node& node, TimeNs now);
+    /// It is active again.
+    void on_port_up(const Node& node, TimeNs now);
+    /// Sends again what is not acknowledged; tables whose reader is gone end, and so do subscriptions.
     void advance(TimeNs now);
     [[nodiscard]] TimeNs next_event() const;
 
     [[nodiscard]] const SubnetAdministratorCounters& counters() const { return counters_; }
     [[nodiscard]] const SaGroups& groups() const { return groups_; }
+    [[nodiscard]] const SaSubscriptions& subscriptions() const { return subscriptions_; }
 
   private:
     struct Request {
@@ -57,11 +62,13 @@ class SubnetAdministrator {
         std::uint32_t modifier = 0;
         std::uint64_t mask = 0;
         bool is_trusted = false;
-        std::uint16_t slid = 0;
+        SaAddress from;
+        std::uint32_t src_qp = 0;
     };
     /// Records as they lie on the wire, one behind the other.
     using Records = std::vector<std::vector<std::byte>>;
 
+    bool answer_manager(MadPacket packet);
     bool take_control(const MadPacket& packet, TimeNs now);
     void answer(MadPacket packet, TimeNs now);
     [[nodiscard]] std::uint16_t perform(const Request& request, const std::byte* data, Records& records);
@@ -76,6 +83,13 @@ class SubnetAdministrator {
                                              Records& records) const;
     [[nodiscard]] std::uint16_t change_member(const Request& request, const std::byte* data,
                                               Records& records);
+    [[nodiscard]] std::uint16_t subscribe(const Request& request, const std::byte* data, Records& records);
+    [[nodiscard]] std::uint16_t find_subscriptions(const Request& request, const std::byte* data,
+                                                   Records& records) const;
+    void report_groups(TimeNs now);
+    /// To subscribers whose port `may_hear` of it.
+    void report(std::uint16_t trap_number, const wire::Gid& gid,
+                const std::function<bool(const Endpoint& subscriber)>& may_hear, TimeNs now);
     void reply(MadPacket packet, std::uint16_t status, const Records& records);
     [[nodiscard]] std::uint16_t reply_with_table(const MadPacket& packet, const Records& records, TimeNs now);
 
@@ -83,8 +97,10 @@ class SubnetAdministrator {
     std::vector<const Node*> nodes_;
     std::function<void(const MadPacket&)> send_;
     SaGroups groups_;
+    SaSubscriptions subscriptions_;
     std::list<RmppTransfer> tables_;
     SubnetAdministratorCounters counters_;
+    std::uint32_t act_count_ = 0;  // SMInfo:ActCount
 };
 
 }  // namespace urnic::subnet

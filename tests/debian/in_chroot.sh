@@ -34,10 +34,13 @@ until runuser -u alice -- urnic status >/dev/null 2>&1; do
     sleep 0.1
 done
 runuser -u alice -- urnic run -- ibv_devinfo -d urnic1 | grep PORT_ACTIVE
+say "Installed again beside the daemon, which goes on"
+apt-get install -y -qq --reinstall /packages/*.deb >/packages/again.log 2>&1 || { tail -20 /packages/again.log; exit 1; }
+grep 'goes on, so that programs keep their RNICs' /packages/again.log || { cat /packages/again.log; exit 1; }
+runuser -u alice -- urnic run -- ibv_devinfo -d urnic1 | grep PORT_ACTIVE
 kill $!
 wait $! || true
-say "Installed again, removed, purged"
-apt-get install -y -qq --reinstall /packages/*.deb >>/packages/apt.log 2>&1
+say "Removed, purged"
 mine=$(for package in /packages/*.deb; do dpkg-deb -f "$package" Package; done)
 apt-get purge -y -qq $mine >>/packages/apt.log 2>&1
 rm -rf /run/urnic

@@ -7,6 +7,7 @@ and answers with what came of it. It can so be ended between any two calls.
 import contextlib
 import ctypes
 import errno
+import ipaddress
 import json
 import os
 import select
@@ -17,7 +18,8 @@ import struct
 # rdma_cm_event_type.
 (ADDR_RESOLVED, ADDR_ERROR, ROUTE_RESOLVED, ROUTE_ERROR, CONNECT_REQUEST, CONNECT_RESPONSE, CONNECT_ERROR, UNREACHABLE, REJECTED,
  ESTABLISHED, DISCONNECTED, DEVICE_REMOVAL, MULTICAST_JOIN, MULTICAST_ERROR, ADDR_CHANGE, TIMEWAIT_EXIT) = range(16)
-PS_TCP, PS_UDP = 0x106, 0x111
+PS_TCP, PS_UDP, PS_IB = 0x106, 0x111, 0x13F
+AF_IB = 27
 PATIENCE_MS = 60000
 
 
@@ -39,6 +41,12 @@ class Channel(ctypes.Structure):
 def sockaddr(address, port):
     """IPv4."""
     return ctypes.create_string_buffer(struct.pack("=HH", socket.AF_INET, socket.htons(port)) + socket.inet_aton(address) + bytes(8))
+
+
+def sockaddr_ib(gid, service):
+    """Of the default partition, with the whole service ID."""
+    return ctypes.create_string_buffer(struct.pack("=H", AF_IB) + struct.pack(">HI", 0xffff, 0) + ipaddress.ip_address(gid).packed
+                                       + struct.pack(">QQQ", service, 0xffffffffffffffff, 0))
 
 
 class Librdmacm:
@@ -70,6 +78,17 @@ class Librdmacm:
 
     def bind(self, name, address, port):
         self._call("rdma_bind_addr", self._ids[name], sockaddr(address, port))
+
+    def bind_gid(self, name, gid, service):
+        self._call("rdma_bind_addr", self._ids[name], sockaddr_ib(gid, service))
+
+    def resolve_gid(self, name, gid, service):
+        self._call("rdma_resolve_addr", self._ids[name], None, sockaddr_ib(gid, service), 2000)
+
+    def set_paths(self, name, records):
+        """RDMA_OPTION_IB_PATH, in hexadecimal."""
+        data = bytes.fromhex(records)
+        self._call("rdma_set_option", self._ids[name], 1, 1, data, ctypes.c_size_t(len(data)))
 
     def port(self, name):
         self._lib.rdma_get_src_port.restype = ctypes.c_uint16

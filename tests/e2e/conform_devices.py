@@ -14,11 +14,11 @@ CNPS = "[rnic.congestion]\ncnp = true\n"
 
 
 class Devices(conform_test.Hosts):
-    def judge(self, name, label):
+    def judge(self, name, label, *words):
         folder = pathlib.Path(os.environ["URNIC_CONFORM_RESULTS"])
         self.start_agent()
         result = self.conform("--label", label, "--json", folder / f"{name}.json", "--evidence", folder / name,
-                              "--junit", folder / f"{name}.xml", timeout=600)
+                              "--junit", folder / f"{name}.xml", *words, timeout=600)
         self.assertIn(result.returncode, (0, 1), result)
 
 
@@ -50,6 +50,30 @@ class Xdp(Devices):
 
     def test_xdp(self):
         self.judge("4-af-xdp", "urnic, AF_XDP")
+
+
+class Strict(Devices):
+    """With the ways of a profile, and compared with it (docs/conform.md, "Peers like other RNICs")."""
+    profile = "strict"
+
+    @property
+    def extra(self):
+        return f'profile = "{self.profile}"\n'
+
+    def test_profile(self):
+        self.judge(f"6-{self.profile}", f"urnic as {self.profile}", "--profile", self.profile)
+
+
+class ConnectX(Strict):
+    profile = "connectx"
+
+
+class E810(Strict):
+    profile = "e810"
+
+
+class Rxe(Strict):
+    profile = "rxe"
 
 
 if __name__ == "__main__":

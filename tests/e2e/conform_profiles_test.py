@@ -1,11 +1,18 @@
-"""RNICs with the ways of other RNICs (docs/conform.md, "Peers like other RNICs"), as urnic conform measures them over a veth pair."""
+"""RNICs with the ways of other RNICs (docs/conform.md, "Peers like other RNICs"), as urnic conform measures them over a veth pair,
+and compares them with a profile."""
+
+import json
+import xml.etree.ElementTree as ElementTree
 
 import conform_test
 import harness
 import netns
 
-CASES = ("LiveHeaders.IpHeader", "LiveRecovery.ResponderHoldsOrDiscards", "LiveCongestion.CnpOfAMark",
-         "LiveCongestion.CnpOfAGap", "ResponderHeader.MigReq")
+CASES = ("LiveHeaders.IpHeader", "LiveHeaders.UdpSourcePort", "LiveRecovery.FirstLost", "LiveRecovery.ResponderHoldsOrDiscards",
+         "LiveCongestion.CnpOfAMark", "LiveCongestion.CnpOfAGap", "LiveCongestion.GapOfCnps", "LiveCongestion.ScopeOfTheGap",
+         "ResponderHeader.MigReq")
+# What these cases always show. The gap between CNPs and its scope are seen where the daemon takes marks fast enough.
+SHOWN = {"mig_req", "early_packets", "repetition", "udp_source_port", "cnp", "nak_triggers_cnp"}
 
 
 class Own(conform_test.Hosts):
@@ -16,25 +23,36 @@ class Own(conform_test.Hosts):
     def extra(self):
         return f'profile = "{self.profile}"\n' if self.profile else ""
 
-    def judged(self):
-        """(verdicts, ways) of one run."""
-        document = self.results(*CASES, status=None)
-        verdicts = {case["name"]: case["verdict"] for case in document["cases"]}
-        self.assertEqual(set(verdicts), set(CASES))
-        for name, verdict in verdicts.items():
-            right = {self.mig_req} if name == "ResponderHeader.MigReq" else {"informational", "passed"}
-            self.assertIn(verdict, right | {"inconclusive"}, document)
-        measured = {each["what"]: each["value"] for case in document["cases"] for each in case["measurements"]}
-        return verdicts, tuple(measured.get(what) for what in ("MigReq", "of 3 packets behind the gap", "CNP", "CNPs beside a NAK"))
+    def judged(self, profile, *words):
+        """The results. A case that was played again, after a pause of this machine, is inconclusive, measures nothing, and is resumed."""
+        words = [*words, "--resume", *(["--profile", profile] if profile else [])]
+        for _ in range(5):
+            document = self.results(*CASES, *words, status=None)
+            verdicts = {case["name"]: case["verdict"] for case in document["cases"]}
+            self.assertEqual(set(verdicts), set(CASES))
+            for name, verdict in verdicts.items():
+                right = {self.mig_req} if name == "ResponderHeader.MigReq" else {"informational", "passed"}
+                self.assertIn(verdict, right | {"inconclusive"}, document)
+            if "inconclusive" not in verdicts.values():
+                break
+        return document
 
     def test_its_ways(self):
         self.start_agent()
-        for _ in range(5):  # a case that was played again, after a pause of this machine, is inconclusive and measures nothing
-            verdicts, (mig_req, kept, cnp, beside_a_nak) = self.judged()
-            if "inconclusive" not in verdicts.values():
-                break
+        document = self.judged(self.profile)
+        measured = {each["what"]: each["value"] for case in document["cases"] for each in case["measurements"]}
+        mig_req, kept, cnp, beside_a_nak = (
+            measured.get(what) for what in ("MigReq", "of 3 packets behind the gap", "CNP", "CNPs beside a NAK"))
         self.assertEqual((mig_req, kept, cnp != "none", beside_a_nak), self.ways)
         self.assertEqual(self.a.status().get("profile", ""), self.profile)
+        if self.profile:
+            self.assertEqual(document["profile"]["name"], self.profile)
+            self.assertEqual(document["profile"]["differs"], [], document)
+            self.assertLessEqual(SHOWN, set(document["profile"]["agrees"]), document)
+        else:
+            self.assertNotIn("profile", document)
+            (self.dir / "result.json").unlink()
+            self.assertEqual(set(self.judged("strict")["profile"]["differs"]), {"early_packets", "repetition"})
 
 
 class Strict(Own):
@@ -44,6 +62,34 @@ class Strict(Own):
 class ConnectX(Own):
     profile, ways = "connectx", ("1", "0 kept", True, "1")
 
+    def test_beside_another_profile(self):
+        self.start_agent()
+        xml, page, table = self.dir / "result.xml", self.dir / "result.html", self.dir / "table.md"
+        document = self.judged("rxe", "--junit", xml, "--html", page)
+        self.assertEqual(set(document["profile"]["differs"]), {"mig_req", "cnp", "nak_triggers_cnp"}, document)
+        self.assertEqual(set(document["profile"]["agrees"]), {"early_packets", "repetition", "udp_source_port"}, document)
+        # What differs is named in every report, with where the profile has it from, and no verdict is another for it.
+        text = "MigReq: 1 (differs from rxe: 0, by Linux, drivers/infiniband/sw/rxe)"
+        line = "profile rxe: agrees in 3, differs in 3: mig_req, cnp, nak_triggers_cnp"
+        suite = ElementTree.parse(xml).getroot()
+        self.assertEqual(suite.find("properties/property[@name='profile']").get("value"), line)
+        self.assertIn(text, suite.find("testcase[@name='IpHeader']/system-out").text)
+        self.assertIn(text, page.read_text(encoding="utf-8"))
+        self.assertIn(line, page.read_text(encoding="utf-8"))
+        file = self.dir / "result.json"
+        matrix = harness.run([harness.URNIC, "conform", "matrix", file, "--markdown", table, "--markdown-evidence", self.dir / "seen.md"])
+        self.assert_ok(matrix, "matrix")
+        self.assertIn(f"| {line} |", table.read_text(encoding="utf-8"))
+        again = self.conform(*CASES, "--json", file, "--resume", "--profile", "e810")
+        self.assertEqual(again.returncode, 2, again)
+        self.assertIn("is of a run with --profile rxe", again.err)
+        self.assertEqual(json.loads(file.read_text(encoding="utf-8"))["profile"], document["profile"])
+
+    def test_a_profile_that_there_is_none_of(self):
+        result = self.conform(*CASES, "--profile", "mlx5")
+        self.assertEqual(result.returncode, 2, result)
+        self.assertIn('--profile mlx5 is not known; it is one of "strict", "connectx", "e810", "rxe"', result.err)
+
 
 class E810(Own):
     profile, ways, mig_req = "e810", ("0", "0 kept", True, "0"), "not-strict"
@@ -51,6 +97,32 @@ class E810(Own):
 
 class Rxe(Own):
     profile, ways, mig_req = "rxe", ("0", "0 kept", False, "0"), "not-strict"
+
+
+class ScopeOfTheGap(conform_test.Hosts):
+    """Whose the gap between CNPs is, with one so long that it shows on any machine."""
+    # One way alone is compared: the others' cases are not played.
+    scope, alike, unlike = "port", "connectx", "e810"
+
+    @property
+    def extra(self):
+        return f'[rnic.congestion]\ncnp = true\ncnp_scope = "{self.scope}"\nmin_time_between_cnps_us = 5000\n'
+
+    def test_it_is_told(self):
+        self.start_agent()
+        for profile, sides in ((self.alike, (["cnp_scope"], [])), (self.unlike, ([], ["cnp_scope"]))):
+            file = self.dir / f"{profile}.json"
+            for _ in range(5):  # see Own.judged()
+                result = self.conform("LiveCongestion.ScopeOfTheGap", "--profile", profile, "--json", file, "--resume")
+                self.assertEqual(result.returncode, 0, result)
+                document = json.loads(file.read_text(encoding="utf-8"))
+                if document["counts"]["inconclusive"] == 0:
+                    break
+            self.assertEqual((document["profile"]["agrees"], document["profile"]["differs"]), sides, document)
+
+
+class ScopeOfEachQp(ScopeOfTheGap):
+    scope, alike, unlike = "flow", "e810", "connectx"
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 import harness
+import refused_calls
 import with_daemon
 
 NOBODY = 65534
@@ -29,22 +30,40 @@ PAIR = """
     status=$?; cat /run/server; exit $status"""
 
 
-def contained(command, unshared):
-    """That command in a container."""
-    words = ["unshare", "--map-current-user", "--keep-caps", "--mount", "--ipc", *unshared, sys.executable, __file__, "inside", *command]
+def contained(command, unshared, where="inside"):
+    """That command in a container. `where`: "inside", or "inside_without_shm"."""
+    words = ["unshare", "--map-current-user", "--keep-caps", "--mount", "--ipc", *unshared, sys.executable, __file__, where, *command]
     if os.geteuid() == 0:
         words[:0] = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     return words
 
 
-def confine():
+def mount(source, target, kind=None, flags=0, data=None):
+    """mount(8) is for root alone."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(source, target, kind, flags, data) != 0:
+        raise OSError(ctypes.get_errno(), f"mount {target}")
+
+
+def take_shm_away():
+    """/dev has nothing but what every container has."""
+    kept = {name: os.open(f"/dev/{name}", os.O_PATH) for name in ("null", "zero", "full", "random", "urandom")}
+    mount(b"tmpfs", b"/dev", b"tmpfs")
+    for name, descriptor in kept.items():
+        pathlib.Path("/dev", name).touch()
+        mount(f"/proc/self/fd/{descriptor}".encode(), f"/dev/{name}".encode(), flags=MS_BIND)
+        os.close(descriptor)
+
+
+def confine(has_shm):
     """For a process that is to become the container's first program."""
     libc = ctypes.CDLL(None, use_errno=True)
-    # mount(8) is for root alone.
-    for source, target, kind, flags, data in ((b"tmpfs", b"/run", b"tmpfs", 0, None), (b"tmpfs", b"/dev/shm", b"tmpfs", 0, b"size=64k"),
-                                              (None, b"/", None, MS_REMOUNT | MS_BIND | MS_RDONLY, None)):
-        if libc.mount(source, target, kind, flags, data) != 0:
-            raise OSError(ctypes.get_errno(), f"mount {target}")
+    mount(b"tmpfs", b"/run", b"tmpfs")
+    if has_shm:
+        mount(b"tmpfs", b"/dev/shm", b"tmpfs", data=b"size=64k")
+    else:
+        take_shm_away()
+    mount(None, b"/", flags=MS_REMOUNT | MS_BIND | MS_RDONLY)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=False, stderr=subprocess.DEVNULL)  # already, where it is the host's
     libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     for capability in range(64):
@@ -58,9 +77,9 @@ def confine():
             raise OSError(ctypes.get_errno(), f"prctl {words[0]}")
 
 
-def inside(command):
+def inside(command, has_shm):
     """Prints what the program is not allowed, and becomes it."""
-    confine()
+    confine(has_shm)
     os.environ["XDG_RUNTIME_DIR"] = "/run"
     refused = ctypes.CDLL(None, use_errno=True).syscall(USERFAULTFD, 1) < 0 and ctypes.get_errno() == errno.EPERM
     print("userfaultfd refused," if refused else "", "everything read-only" if not os.access("/tmp", os.W_OK) else "", flush=True)
@@ -79,6 +98,25 @@ class Container(harness.TestCase):
         result = self.run_ok(contained([harness.URNIC, "run", "--standalone", "--", "sh", "-c", script],
                                        ["--net", "--pid", "--fork", "--mount-proc"]))
         self.expect_confined(result.out)
+        self.assertEqual(result.out.count("50 iters in"), 2, result)
+        self.assertNotIn("invalid data", result.out + result.err)
+
+    def test_programs_that_may_make_no_sealed_memory(self):
+        """Their own memory is copied then."""
+        for refused in ("memfd_create=EPERM", "add_seals=EPERM"):
+            with self.subTest(refused):
+                script = PAIR.format(run=" ".join(refused_calls.words(refused)), pingpong=PINGPONG)
+                result = self.run_ok(contained([harness.URNIC, "run", "--standalone", "--", "sh", "-c", script],
+                                               ["--net", "--pid", "--fork", "--mount-proc"]))
+                self.assertEqual(result.out.count("50 iters in"), 2, result)
+                self.assertNotIn("invalid data", result.out + result.err)
+
+    def test_standalone_without_dev_shm(self):
+        script = "ls /dev/shm; " + PAIR.format(run="", pingpong=PINGPONG)
+        result = self.run_ok(contained([harness.URNIC, "run", "--standalone", "--", "sh", "-c", script],
+                                       ["--net", "--pid", "--fork", "--mount-proc"], "inside_without_shm"))
+        self.expect_confined(result.out)
+        self.assertIn("cannot access '/dev/shm'", result.err)
         self.assertEqual(result.out.count("50 iters in"), 2, result)
         self.assertNotIn("invalid data", result.out + result.err)
 
@@ -123,8 +161,8 @@ class Container(harness.TestCase):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["inside"]:
-        inside(sys.argv[2:])
+    if sys.argv[1:2] in (["inside"], ["inside_without_shm"]):
+        inside(sys.argv[2:], sys.argv[1] == "inside")
     if harness.run(["unshare", "--map-current-user", "--net", "true"]).returncode != 0:
         print("an ordinary user may make no namespaces here")
         sys.exit(77)  # skipped, as Meson sees it

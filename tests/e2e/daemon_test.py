@@ -232,7 +232,7 @@ class StartAndEnd(Daemon):
         first = self.serve("--config", path)
         result = harness.run([URNICD, "--config", path])
         self.assertEqual(result.returncode, 1)
-        self.assertIn("another urnicd serves", result.err)
+        self.assertIn(f"another urnicd serves {self.run_dir} (process {first.pid}): end it first (sudo systemctl stop urnicd", result.err)
         self.assertTrue(self.answers(), "the first one continues")
         self.end(first)
 

@@ -4,10 +4,21 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import tempfile
 
 import container_test
 import harness
+import launcher_test
+import refused_calls
+
+DRIVERS = "/etc/libibverbs.d"
+
+
+def with_mounts(commands, *command):
+    """That command where these shell commands have mounted something."""
+    as_root = [] if os.geteuid() == 0 else ["--map-root-user"]
+    return ["unshare", *as_root, "--mount", "sh", "-c", f'{commands} && exec "$@"', "sh", *command]
 
 
 class Doctor(harness.TestCase):
@@ -50,21 +61,94 @@ class Doctor(harness.TestCase):
             self.assertIn("CAP_NET_RAW", found[port]["detail"])
 
     def test_no_user_namespaces(self):
-        script = f"echo 0 >/proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all -- {harness.URNIC} doctor --json"
+        script = (f"echo 0 >/proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all -- "
+                  f"{harness.URNIC} doctor --json")
         found = self.ask(["unshare", "--map-root-user", "--user", "sh", "-c", script], 0)
         self.assertEqual(found["--mount"]["health"], "limited")
         self.assertIn("max_user_namespaces", found["--mount"]["remedy"])
 
+    def a_tree(self, *parts):
+        """urnic alone, and these parts, as in a build tree."""
+        for part in ("urnic", *parts):
+            (self.dir / part).parent.mkdir(exist_ok=True)
+            shutil.copy(harness.BUILD / part, self.dir / part)
+        return [self.dir / "urnic", "doctor", "--json"]
+
     def test_parts_that_are_missing(self):
-        (self.dir / "verbs_provider").mkdir()
-        shutil.copy(harness.URNIC, self.dir / "urnic")
-        shutil.copy(harness.BUILD / "verbs_provider/liburnic-discovery.so", self.dir / "verbs_provider")
-        found = self.ask([self.dir / "urnic", "doctor", "--json"], 1)
+        found = self.ask(self.a_tree("verbs_provider/liburnic-discovery.so"), 1)
         for part in ("urnicd", "provider"):
             self.assertEqual(found[part]["health"], "fails")
             self.assertIn(str(self.dir), found[part]["detail"])
             self.assertIn("install the packages", found[part]["remedy"])
         self.assertEqual(found["shim"]["health"], "works")
+
+    def test_a_daemon_that_was_built_for_another_system(self):
+        command = self.a_tree()
+        launcher_test.make_unloadable(self.dir / "urnicd")
+        daemon = self.ask(command, 1)["urnicd"]
+        self.assertEqual(daemon["health"], "fails")
+        self.assertIn("libelsewhere.so.1: cannot open shared object file", daemon["detail"])
+        self.assertIn("it was built for another system than ", daemon["remedy"])
+
+    def test_a_daemon_of_another_release(self):
+        command = self.a_tree()
+        (self.dir / "urnicd").write_text("#!/bin/sh\necho urnicd 0.0.1\n", encoding="ascii")
+        (self.dir / "urnicd").chmod(0o755)
+        daemon = self.ask(command, 1)["urnicd"]
+        self.assertIn('urnicd is "urnicd 0.0.1", and this is urnic ', daemon["detail"])
+        self.assertIn("of one release", daemon["remedy"])
+
+    def test_another_libibverbs(self):
+        """One from before rdma-core 34, and a file that is none."""
+        library = self.dir / "libibverbs.so.1"
+        versions = self.dir / "versions"
+        versions.write_text("IBVERBS_PRIVATE_25 { global: *; };", encoding="ascii")
+        subprocess.run(["cc", "-x", "c", "-", "-shared", f"-Wl,-soname,{library.name},--version-script,{versions}", "-o", library],
+                       input="void verbs_register_driver_25(void) {}", text=True, check=True)
+        found = self.doctor(1, LD_LIBRARY_PATH=str(self.dir))["libibverbs"]
+        self.assertEqual(found["health"], "fails")
+        self.assertIn("another private interface than the provider's (IBVERBS_PRIVATE_34), so programs see no RNIC", found["detail"])
+        self.assertIn("use rdma-core 34 to 56", found["remedy"])
+        library.write_text("no library", encoding="ascii")
+        found = self.doctor(1, LD_LIBRARY_PATH=str(self.dir))["libibverbs"]
+        self.assertEqual(found["health"], "fails")
+        self.assertIn(str(library), found["detail"])
+        self.assertEqual(found["remedy"], "apt install --reinstall libibverbs1")
+
+    def test_no_sealed_memory(self):
+        for refused in ("memfd_create=EPERM", "add_seals=EINVAL"):
+            with self.subTest(refused):
+                found = self.ask([*refused_calls.words(refused), harness.URNIC, "doctor", "--json"], 1)
+                self.assertEqual(found["memfd"]["health"], "fails")
+                self.assertIn("memfd_create() and fcntl(F_ADD_SEALS) in the container's seccomp profile", found["memfd"]["remedy"])
+
+    def driver_file(self, text):
+        """What is said of /etc/libibverbs.d/urnic.driver with that text; None: there is none."""
+        write = "true" if text is None else f"echo {text} >{DRIVERS}/urnic.driver"
+        return self.ask(with_mounts(f"mount -t tmpfs tmpfs {DRIVERS} && {write}", harness.URNIC, "doctor", "--json"), 0)["driver file"]
+
+    def test_a_package_that_was_removed_and_not_purged(self):
+        found = self.driver_file("driver urnic-gone")
+        self.assertEqual(found["health"], "limited")
+        self.assertRegex(found["detail"], rf"^{DRIVERS}/urnic\.driver names /\S+/libibverbs/liburnic-gone-rdmav34\.so, which is not there")
+        self.assertIn("apt purge libibverbs-urnic", found["remedy"])
+
+    def test_a_driver_file_that_was_removed(self):
+        found = self.driver_file(None)
+        self.assertEqual(found["health"], "limited")
+        self.assertIn("no driver in /etc/libibverbs.d/urnic.driver", found["detail"])
+        self.assertIn("--force-confmiss libibverbs-urnic", found["remedy"])
+
+    def test_a_driver_file_that_is_right(self):
+        self.assertEqual(self.driver_file(f"driver {harness.BUILD}/verbs_provider/liburnic")["health"], "works")
+
+    def test_everything_is_read_only(self):
+        """Where a daemon of one's own finds no place, it says which it has tried."""
+        command = with_mounts("mount -t tmpfs -o ro tmpfs /tmp", harness.URNIC, "run", "--standalone", "--", "true")
+        result = harness.run(command, env={**self.env, "XDG_RUNTIME_DIR": "/tmp", "TMPDIR": "/tmp"})
+        self.assertEqual(result.returncode, 125, result)
+        self.assertIn("cannot make a run directory (/tmp: Read-only file system, ", result.err)
+        self.assertIn("point TMPDIR at a directory that you may write to", result.err)
 
     def test_no_place_for_sockets(self):
         # Owned by root, or by whom the user namespace takes for root, and the command has no rights of root's.

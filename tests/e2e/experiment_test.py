@@ -78,6 +78,29 @@ class Results(InDirectory):
         self.assertGreater(runs[1]["summary"]["cnps_handled"], 0)
         self.assertEqual(len(list(self.dir.glob("*.svg"))), 3)
 
+    def test_variants_are_drawn_beside_each_other(self):
+        self.file.write_text(BRIEF + """
+[[variant]]
+name = "frames"
+set = {"congestion.algorithm" = "none", "switch.xoff_kb" = 50}
+[[variant]]
+name = "one lane"
+set = {link_layer = "infiniband", "subnet.vls" = 1}
+""", encoding="utf-8")
+        for name in ("a", "b"):
+            self.assert_ok(experiment(self.file, "--out", self.dir / name))
+        read = {name: {path.name: path.read_bytes() for path in (self.dir / name).iterdir()} for name in "ab"}
+        self.assertEqual(read["a"], read["b"])
+        self.assertEqual(sorted(name for name in read["a"] if name.endswith(".svg")),
+                         ["brief-frames.svg", "brief-one-lane.svg", "brief.svg"])
+        picture = read["a"]["brief.svg"].decode()
+        for text in ("frames", "one lane", "goodput (Gbit/s)", "queue (KB)", "events so far", "without credit (% of time)"):
+            self.assertIn(f">{text}<", picture)
+        rows = list(csv.DictReader(read["a"]["brief-ports.csv"].decode().splitlines()))
+        self.assertEqual({row["xmit_wait_us"] for row in rows if row["run"] == "frames"}, {""})
+        last = [row for row in rows if (row["run"], row["port"], row["time_us"]) == ("one lane", "h1>s1", "2000")]
+        self.assertGreater(float(last[0]["xmit_wait_us"]), 500, "two senders share one link: half of the time")
+
     def test_without_pictures_and_series(self):
         done = experiment(self.file, "--out", self.dir, "--no-series", "--quiet")
         self.assertEqual((done.returncode, done.out, done.err), (0, "", ""))

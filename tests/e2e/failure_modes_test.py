@@ -80,6 +80,7 @@ class KilledDaemon(WithStreams):
         self.daemon.kill()
         self.expect_line(watcher, "event local catastrophic error")
         self.assertEqual(watcher.wait(harness.PATIENCE_S), 0)
+        self.assertIn("the RNIC daemon is gone; outstanding work requests are flushed with errors\n", watcher.stderr.read())
         # The event and the flushed completions come by different ways, in any order.
         out = client.communicate(timeout=harness.PATIENCE_S)[0].splitlines()
         self.assertEqual(out[-1], "done", "the posted requests were not completed")
@@ -90,12 +91,34 @@ class KilledDaemon(WithStreams):
         self.assertEqual(server.wait(harness.PATIENCE_S), 0)
 
     def test_a_clean_end_looks_the_same(self):
+        """But for what both sides say of it."""
         watcher = self.start(STREAM, "watch", "urnic0")
         self.expect_line(watcher, "running")
         self.daemon.terminate()
         self.expect_line(watcher, "event local catastrophic error")
         self.assertEqual(watcher.wait(harness.PATIENCE_S), 0)
+        self.assertIn("the RNIC daemon was stopped; outstanding work requests are flushed with errors. Its devices can be opened again",
+                      watcher.stderr.read())
         self.assertEqual(self.daemon.wait(harness.PATIENCE_S), 0)
+        self.assertIn(f"ending: 1 program loses its RNICs and gets IBV_EVENT_DEVICE_FATAL: stream ({watcher.pid})\n",
+                      self.daemon.stderr.read())
+
+    def test_the_log_says_who_loses_his_rnics(self):
+        """Of nine programs eight by name."""
+        watchers = [self.start(STREAM, "watch", "urnic0") for _ in range(9)]
+        for watcher in watchers:
+            self.expect_line(watcher, "running")
+        self.daemon.terminate()
+        self.assertEqual(self.daemon.wait(harness.PATIENCE_S), 0)
+        log = self.daemon.stderr.read()
+        self.assertIn("ending: 9 programs lose their RNICs and get IBV_EVENT_DEVICE_FATAL: ", log)
+        self.assertEqual(sum(f"stream ({watcher.pid})" in log for watcher in watchers), 8, log)
+        self.assertIn(" and 1 more\n", log)
+
+    def test_the_end_of_a_daemon_that_nobody_uses(self):
+        self.daemon.terminate()
+        self.assertEqual(self.daemon.wait(harness.PATIENCE_S), 0)
+        self.assertTrue(self.daemon.stderr.read().endswith("urnicd: ending\n"))
 
     def test_perftest_ends_when_the_daemon_dies(self):
         port = str(harness.free_port())

@@ -5,6 +5,7 @@ import os
 import pathlib
 import pwd
 import re
+import shutil
 import tempfile
 
 import harness
@@ -52,6 +53,8 @@ class Standalone(harness.TestCase):
         self.assertEqual(re.findall(r"\s+state:\s+(\S+)", text), ["PORT_ACTIVE"] * 2)
         self.assertEqual(sorted(re.findall(r"port_lid:\s+(\d+)", text)), ["1", "2"])
         self.assertNotIn("198.18", text)
+        self.assertRegex(self.run_ok(self.here(shutil.which("sminfo", path="/usr/sbin:/sbin:/usr/bin")), **self.as_user).out,
+                         r"sm lid 1 .*state 3 SMINFO_MASTER")
         for tool in ("ibv_rc_pingpong", "ibv_ud_pingpong"):
             with self.subTest(tool=tool):
                 _, client = self.pair(tool, "-n", 200)

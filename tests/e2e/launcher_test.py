@@ -26,6 +26,7 @@ mode = os.environ.get("FAKE_DAEMON", "serve")
 with open(run_dir + "/pid", "w") as file: file.write(str(os.getpid()))
 if mode == "refuse":
     sys.stderr.write("urnicd: there is no CPU 99 on this machine\\n"); sys.exit(3)
+if mode == "silent": sys.exit(1)
 if mode == "stubborn": signal.signal(signal.SIGTERM, signal.SIG_IGN)
 def end(*_):
     open(os.environ.get("FAKE_TRACE", "/dev/null"), "a").write("ended by SIGTERM\\n"); os._exit(0)
@@ -37,6 +38,15 @@ if mode == "die":
     sys.stderr.write("urnicd: internal error, at the end\\n"); sys.stderr.flush(); os.kill(os.getpid(), signal.SIGKILL)
 while True: time.sleep(60)
 """
+
+
+def make_unloadable(program):
+    """A program that was linked with a library which is not there any more."""
+    library = program.parent / "libelsewhere.so.1"
+    for source, *words in (("void elsewhere(void) {}", "-shared", f"-Wl,-soname,{library.name}", "-o", library),
+                           ("void elsewhere(void); int main(void) { elsewhere(); return 0; }", library, "-o", program)):
+        subprocess.run(["cc", "-x", "c", "-", "-x", "none", *words], input=source, text=True, check=True)
+    library.unlink()
 
 
 class Launcher(harness.TestCase):
@@ -156,6 +166,24 @@ class Standalone(Launcher):
         self.assertIn("there is no CPU 99 on this machine", result.err)
         self.assert_clean()
 
+    def test_a_daemon_that_says_nothing(self):
+        """As one whose log AppArmor has taken from it."""
+        result = self.standalone("true", FAKE_DAEMON="silent")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("did not come up: it ended with exit status 1\nit left no message: where AppArmor or SELinux confines it", result.err)
+        self.assertIn("journalctl -k", result.err)
+        self.assert_clean()
+
+    def test_a_daemon_that_was_built_for_another_system(self):
+        self.daemon.unlink()
+        make_unloadable(self.daemon)
+        result = self.standalone("true")
+        self.assertEqual(result.returncode, 125)
+        self.assertIn("libelsewhere.so.1: cannot open shared object file", result.err)
+        self.assertIn("it was built for another system than ", result.err)
+        self.assertIn("install the packages that are built for this one (scripts/debian), or use the tarball", result.err)
+        self.assert_clean()
+
     def test_a_daemon_that_ignores_sigterm_is_killed(self):
         result = self.standalone("sh", "-c", "cat $URNIC_RUN_DIR/pid", FAKE_DAEMON="stubborn")
         self.assert_ok(result)
@@ -182,12 +210,14 @@ class Standalone(Launcher):
         self.assert_clean()
 
     def test_missing_parts_are_named(self):
-        for part in ("verbs_provider/liburnic-rdmav34.so", "verbs_provider/liburnic-discovery.so", "urnicd"):
+        for part, package in (("verbs_provider/liburnic-rdmav34.so", "libibverbs-urnic"),
+                              ("verbs_provider/liburnic-discovery.so", "libibverbs-urnic"), ("urnicd", "urnicd")):
             (self.tree / part).rename(self.dir / "away")
             result = self.standalone("echo", "not reached")
             self.assertEqual((result.returncode, result.out), (125, ""), part)
             self.assertIn(f"found neither at {self.tree / part}", result.err)
             self.assertIn("scripts/build", result.err)
+            self.assertIn(f"apt install --reinstall {package})", result.err)
             (self.dir / "away").rename(self.tree / part)
         self.assert_clean()
 

@@ -3,11 +3,13 @@ clients of HTTP can do."""
 
 import contextlib
 import http.client
+import math
 import os
 import random
 import re
 import socket
 
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
 import browser
@@ -18,16 +20,17 @@ import with_daemon
 class Metrics(with_daemon.WithDaemon):
     workers = 2
     port = 0
+    histograms = "false"
 
     def setUp(self):
         self.port = harness.free_port()
-        self.keys = f'http = "127.0.0.1:{self.port}"\nhttp_qps = 3'
+        self.keys = f'http = "127.0.0.1:{self.port}"\nhttp_qps = 3\nhistograms = {self.histograms}'
         super().setUp()
 
-    def ask(self, path="/metrics", method="GET"):
+    def ask(self, path="/metrics", method="GET", **headers):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=harness.PATIENCE_S)
         with contextlib.closing(connection):
-            connection.request(method, path)
+            connection.request(method, path, headers=headers)
             answer = connection.getresponse()
             return answer, answer.read().decode()
 
@@ -42,6 +45,20 @@ class Metrics(with_daemon.WithDaemon):
         """The first question has a limit of time, behind which it is answered with 503; the others have the text before them."""
         self.assertTrue(harness.wait_until(lambda: self.ask()[0].status == 200))
 
+    def fresh_families(self):
+        """Those of a text that was made after this call."""
+        def uptime():
+            return self.families()["urnic_uptime_seconds"].samples[0].value
+        before = uptime()
+        self.assertTrue(harness.wait_until(lambda: uptime() > before, pause=0.2))
+        return self.families()
+
+    def perftest(self, program, *words):
+        """urnic0 asks urnic1."""
+        port = harness.free_port()
+        command = [str(word) for word in (harness.URNIC, "run", "--socket", self.socket, "--", program, "-F", "-p", port, *words)]
+        self.run_pair([*command, "-d", "urnic1"], [*command, "-d", "urnic0", "127.0.0.1"], port)
+
     def connect(self):
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=harness.PATIENCE_S)
         self.addCleanup(connection.close)
@@ -50,9 +67,7 @@ class Metrics(with_daemon.WithDaemon):
 
 class Page(Metrics):
     def test_it_agrees_with_status(self):
-        port = harness.free_port()
-        words = [str(word) for word in (harness.URNIC, "run", "--socket", self.socket, "--", "ib_write_bw", "-F", "-n", 100, "-s", 1000, "-p", port)]
-        self.run_pair([*words, "-d", "urnic1"], [*words, "-d", "urnic0", "127.0.0.1"], port)
+        self.perftest("ib_write_bw", "-n", 100, "-s", 1000)
         status = self.status()
         families = self.families()
         for device in status["devices"]:
@@ -65,6 +80,7 @@ class Page(Metrics):
         # A counter is one, and every family says what it is.
         self.assertEqual(families["urnic_sent_bytes"].type, "counter")
         self.assertTrue(all(family.documentation for family in families.values()))
+        self.assertFalse([name for name in families if name.startswith("urnic_message_")])  # histograms are off
 
     def test_qps(self):
         families = self.families()
@@ -85,7 +101,8 @@ class Page(Metrics):
         asked = set(re.findall(r"\burnic_[a-z_]*[a-z]\b", " ".join(re.findall(r'"expr": "(.*)"', text)))) - {"urnic_drop_"}
         self.assertGreater(len(asked), 15)
         names = {sample.name for family in self.families().values() for sample in family.samples}
-        self.assertEqual(asked - names, {"urnic_qp_rate_bits_per_second"})  # of QPs alone
+        self.assertEqual(asked - names, {"urnic_qp_rate_bits_per_second",  # of QPs alone
+                                         "urnic_message_size_bytes_bucket", "urnic_message_latency_seconds_bucket"})  # see Histograms
 
     def test_other_pages_and_methods(self):
         self.assertEqual(self.ask("/index.html")[0].status, 404)
@@ -134,6 +151,85 @@ class Page(Metrics):
         self.assertIn(f"http: cannot listen on 127.0.0.1 port {self.port}: Address already in use", result.err)
 
 
+class OpenMetrics(Metrics):
+    # As Prometheus 2.45 asks.
+    PROMETHEUS = ("application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,"
+                  "text/plain;version=0.0.4;q=0.3,*/*;q=0.1")
+    histograms = "true"
+
+    def test_who_prefers_it_gets_it(self):
+        self.perftest("ib_write_bw", "-n", 100, "-s", 1000)
+        self.wait_for_text()
+        for accept, is_openmetrics in ((self.PROMETHEUS, True), ("application/openmetrics-text", True), ("*/*", False), ("text/plain", False)):
+            answer, text = self.ask(Accept=accept)
+            self.assertEqual(answer.status, 200)
+            self.assertEqual(answer.getheader("Vary"), "Accept")
+            self.assertEqual(answer.getheader("Content-Type"), "application/openmetrics-text; version=1.0.0; charset=utf-8"
+                             if is_openmetrics else "text/plain; version=0.0.4; charset=utf-8", accept)
+            self.assertEqual(text.endswith("\n# EOF\n"), is_openmetrics)
+        # Its parser is strict: order, suffixes, units and the end.
+        families = {family.name: family for family in openmetrics_families(self.ask(Accept=self.PROMETHEUS)[1])}
+        types = {family.type for family in families.values()}
+        self.assertEqual(types, {"counter", "gauge", "histogram", "info"})
+        self.assertEqual(families["urnic_build"].type, "info")
+        self.assertEqual(families["urnic_sent_bytes"].unit, "bytes")
+        self.assertEqual(families["urnic_message_latency_seconds"].unit, "seconds")
+        self.assertTrue(all(family.documentation for family in families.values()))
+        # A series is the same one in both formats.
+        def series(some):
+            return {(sample.name, tuple(sorted(sample.labels.items()))) for family in some.values() for sample in family.samples
+                    if not sample.name.startswith("urnic_qp_")}  # the daemon may be taking down those of perftest
+        self.assertEqual(series(families), series(self.families()))
+
+
+class Histograms(Metrics):
+    histograms = "true"
+
+    def histogram(self, families, name, operation, device="urnic0"):
+        """Values up to each bound, and their sum."""
+        samples = [sample for sample in families[name].samples if (sample.labels["device"], sample.labels["operation"]) == (device, operation)]
+        buckets = {float(sample.labels["le"]): sample.value for sample in samples if sample.name == name + "_bucket"}
+        by_name = {sample.name: sample.value for sample in samples}
+        self.assertEqual(list(buckets), sorted(buckets))
+        self.assertEqual(list(buckets.values()), sorted(buckets.values()))
+        self.assertEqual(buckets[math.inf], by_name[name + "_count"])
+        return buckets, by_name[name + "_sum"]
+
+    def test_messages_of_perftest(self):
+        self.perftest("ib_write_bw", "-n", 1000, "-s", 5000)
+        self.perftest("ib_write_bw", "-n", 500, "-s", 64, "-c", "UC")
+        self.perftest("ib_send_bw", "-n", 300, "-s", 65)
+        self.perftest("ib_send_bw", "-n", 200, "-s", 100, "-c", "UD")
+        self.perftest("ib_read_bw", "-n", 100, "-s", 1 << 20)
+        self.perftest("ib_atomic_bw", "-n", 400)
+        families = self.fresh_families()
+        # Messages by bytes, and those of them that somebody acknowledges.
+        expected = {"write": ({5000: 1000, 64: 500}, 1000), "send": ({65: 300, 100: 200}, 300), "read": ({1 << 20: 100}, 100),
+                    "atomic": ({8: 400}, 400), "flush": ({}, 0)}
+        for operation, (messages, acknowledged) in expected.items():
+            with self.subTest(operation):
+                sizes, total_bytes = self.histogram(families, "urnic_message_size_bytes", operation)
+                self.assertEqual(total_bytes, sum(size * number for size, number in messages.items()))
+                for bound, count in sizes.items():
+                    self.assertEqual(count, sum(number for size, number in messages.items() if size <= bound), bound)
+                latencies, total_s = self.histogram(families, "urnic_message_latency_seconds", operation)
+                self.assertEqual(latencies[math.inf], acknowledged)
+                # However slow the machine, the sum and the buckets are of the same values.
+                bounds = sorted(latencies)
+                least = sum((latencies[bound] - latencies[before]) * before for before, bound in zip(bounds, bounds[1:]))
+                self.assertGreaterEqual(total_s, least)
+                self.assertLessEqual(total_s if latencies[bounds[-2]] == acknowledged else 0,
+                                     latencies[bounds[0]] * bounds[0] + 2 * least)
+                # Whom urnic0 writes to, sends to and reads from has no messages of its own.
+                self.assertEqual(self.histogram(families, "urnic_message_size_bytes", operation, "urnic1")[0][math.inf], 0)
+
+    def test_the_dashboard_asks_for_them(self):
+        text = (harness.SOURCE / "docs/examples/grafana-urnic.json").read_text(encoding="utf-8")
+        asked = set(re.findall(r"\burnic_message_[a-z_]*[a-z]\b", text))
+        self.assertEqual(len(asked), 2)
+        self.assertLessEqual(asked, {sample.name for family in self.families().values() for sample in family.samples})
+
+
 class Live(Metrics):
     """The page for people, in a browser."""
 
@@ -148,6 +244,7 @@ class Live(Metrics):
         rows = "Array.from(document.querySelectorAll('#rnics tbody tr'), row => Array.from(row.cells, cell => cell.textContent))"
         self.assertEqual([row[:2] for row in page.evaluate(rows)], [["urnic0", "ACTIVE"], ["urnic1", "ACTIVE"]])
         self.assertIn("Nothing since", page.evaluate("document.getElementById('troubles').textContent"))
+        self.assertTrue(page.evaluate("document.getElementById('network').hidden"), "there is no emulated network")
         # A program whose name is markup, and a port that goes down.
         holder = self.start("/usr/bin/python3", "-c", HOLD_QPS)
         self.expect_line(holder, "held")

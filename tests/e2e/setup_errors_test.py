@@ -8,14 +8,21 @@ import tempfile
 
 import harness
 import netns
+import refused_calls
 
 URNICD = str(harness.BUILD / "urnicd")
+FABRIC = 'port = "fabric"\nfabric = "lab"\nipv4 = "198.18.0.1/24"'
 INTERFACE = 'port = "af_packet"\ninterface = "v0"'
 XDP = 'port = "af_xdp"\ninterface = "v0"'
 
 
 def memif(path, role="server"):
     return f'port = "memif"\nsocket = "{path}"\nrole = "{role}"\nmac = "02:00:00:00:77:01"'
+
+
+def with_mounts(commands):
+    """Runs what comes behind it where these commands have mounted something."""
+    return ["unshare", "--mount", "sh", "-c", f'{commands} && exec "$@"', "sh"]
 
 
 def without(*rights):
@@ -88,9 +95,35 @@ class SetupErrors(harness.TestCase):
 
     def test_no_sysfs(self):
         """As in some containers."""
-        self.expect("/sys/module, which is not there", "mount -t sysfs",
-                    port='port = "fabric"\nfabric = "lab"\nipv4 = "198.18.0.1/24"',
-                    before=["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys && exec "$@"', "sh"])
+        self.expect("/sys/module, which is not there", "mount -t sysfs", port=FABRIC, before=with_mounts("mount -t tmpfs none /sys"))
+
+    def test_run_is_read_only(self):
+        self.run_dir = pathlib.Path("/run/urnic")
+        self.expect("cannot make the run directory /run/urnic: Read-only file system", "Set run_dir to a directory that can be written to",
+                    "--tmpfs /run", port=FABRIC, before=with_mounts("mount -t tmpfs -o ro tmpfs /run"))
+        self.run_dir.mkdir()
+        self.addCleanup(self.run_dir.rmdir)
+        self.expect("cannot write to the run directory /run/urnic: Read-only file system", "--tmpfs /run", port=FABRIC,
+                    before=with_mounts("mount --bind /run /run && mount -o remount,bind,ro /run"))
+
+    def test_no_sealed_memory(self):
+        for refused, reason in (("memfd_create=EPERM", "Operation not permitted"), ("memfd_create=ENOSYS", "Function not implemented"),
+                                ("add_seals=EPERM", "Operation not permitted"), ("add_seals=EINVAL", "Invalid argument")):
+            with self.subTest(refused):
+                self.expect(f"cannot make shared memory: {reason}", "memfd_create()",
+                            "fcntl(F_ADD_SEALS) in the container's seccomp profile",
+                            "Linux 5.1", port=FABRIC, before=refused_calls.words(refused))
+
+    def test_a_security_module_is_in_the_way(self):
+        """The label is one of ours: the test `apparmor` has a kernel that enforces the profile."""
+        label = self.dir / "label"
+        self.run_dir.mkdir(mode=0o555)
+        for text, words in (("urnicd (enforce)\n",
+                             ('AppArmor confines this process by the profile "urnicd"', "/etc/apparmor.d/local/urnicd")),
+                            ("system_u:system_r:container_t:s0\0", ("SELinux confines this process as container_t", "label=disable"))):
+            label.write_text(text, encoding="ascii")
+            self.expect("Permission denied", *words, port=FABRIC,
+                        before=[*with_mounts(f"mount --bind {label} /proc/$$/attr/current"), *without("dac_override")])
 
     def test_vdev(self):
         self.expect("'device'", "no driver of DPDK's has that name", "net_nosuch0",

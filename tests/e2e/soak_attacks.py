@@ -4,6 +4,7 @@
 when the attackers have gone; in each minute each of the ten must get on.
 """
 
+import json
 import os
 import pathlib
 import random
@@ -33,7 +34,7 @@ class Victim:
     """A program of tests/e2e/tenants/verified.cc and how far it has come."""
 
     def __init__(self, process):
-        self.process, self.count, self.last, self.slowest = process, 0, 0, None
+        self.process, self.count, self.last, self.slowest, self.seen = process, 0, 0, None, -1
         self.said = []
         self.thread = threading.Thread(target=self.follow, daemon=True)
         self.thread.start()
@@ -51,6 +52,11 @@ class Victim:
             return
         self.thread.join()
         test.fail(f"one of the ten ended with status {self.process.returncode} after {self.count} exchanges:\n{''.join(self.said)}")
+
+    def stands_still(self):
+        """Since it was asked last."""
+        before, self.seen = self.seen, self.count
+        return before == self.count
 
     def minute(self):
         """What it did in the minute that ends now."""
@@ -94,6 +100,23 @@ class Soak(with_daemon.WithDaemon):
                 process.wait()
         return len(running)
 
+    def look_at_standstill(self, victims, still):
+        """What the daemon says while some of the ten get no further, twice, and what their packets do: written into URNIC_SOAK_EVIDENCE."""
+        folder = pathlib.Path(os.environ.get("URNIC_SOAK_EVIDENCE", self.dir.parent / f"urnic-soak-{self.daemon.pid}"))
+        folder.mkdir(exist_ok=True)
+        print(f"{[victims.index(victim) for victim in still]} of the ten stand still; evidence in {folder}", flush=True)
+        for number in range(2):
+            (folder / f"status{number}.json").write_text(self.urnic("status", "--json", "--socket", self.socket).out, encoding="utf-8")
+            threads = {name: harness.thread_files(self.daemon.pid, name) for name in ("comm", "stat", "wchan", "schedstat")}
+            (folder / f"threads{number}.json").write_text(json.dumps({"victims": [victim.process.pid for victim in victims],
+                                                                      "counts": [victim.count for victim in victims], **threads}), encoding="utf-8")
+            if number == 0:
+                time.sleep(2)
+        capture = harness.start([harness.URNIC, "capture", "--socket", self.socket, "-w", folder / "packets.pcapng", "--snaplen", "128", "--ring", "2,20"])
+        time.sleep(3)
+        capture.send_signal(signal.SIGINT)
+        harness.finish(capture)
+
     def footprint(self):
         threads = len(os.listdir(f"/proc/{self.daemon.pid}/task"))
         return harness.Footprint(self.daemon.pid), threads
@@ -115,12 +138,15 @@ class Soak(with_daemon.WithDaemon):
         self.assertEqual(died.returncode, -signal.SIGKILL, "it did not come as far as its own end")
         before, threads_before = self.settled()
         begin = minute = time.monotonic()
-        attackers, steps = 0, 1
+        attackers, steps = 0, int(os.environ.get("URNIC_SOAK_SEED", "1"))
         for victim in victims:
             victim.last = victim.count
         while time.monotonic() - begin < self.minutes * 60:
             steps += 1
             attackers += self.step(steps)
+            still = [victim for victim in victims if victim.stands_still()]
+            if still:
+                self.look_at_standstill(victims, still)
             if time.monotonic() - minute >= 60:
                 minute = time.monotonic()
                 done = [victim.minute() for victim in victims]

@@ -331,6 +331,84 @@ class Builtin(Subnet):
         self.assert_ok(self.urnic("port", "urnic2", "down", "--socket", self.socket))
         self.assertEqual(groups(), ["0xC000"])
 
+    def test_the_manager_says_that_it_is_one(self):
+        guid = f"0x{int(self.gid(0).replace(':', '')[16:], 16):x}"
+
+        def activity(*words):
+            text = self.ask("sminfo", "-C", "urnic1", *words)
+            self.assertRegex(text, rf"sm guid {guid}, activity count \d+ priority 0 state 3 SMINFO_MASTER")
+            return int(re.search(r"activity count (\d+)", text).group(1))
+        self.assertIn("sm lid 1 ", self.ask("sminfo", "-C", "urnic2"))
+        before = activity()
+        self.assertGreater(activity("-D", "0,1,1"), before)
+        # HANDOVER and the others: it stays what it is.
+        for modifier in range(1, 6):
+            refused = harness.run(self.here("sminfo", "-C", "urnic1", "--state", 3, 1, modifier))
+            self.assertNotEqual(refused.returncode, 0, str(refused))
+        self.assertGreater(activity(), before)
+        # Behind another port there is none.
+        refused = harness.run(self.here("sminfo", "-C", "urnic0", "-t", 100, 2))
+        self.assertNotEqual(refused.returncode, 0, str(refused))
+
+    def test_a_program_becomes_the_manager(self):
+        """The built-in one is seen by nobody who looks for managers, and is silent from then on."""
+        _, log = self.start_opensm(number=1)
+        lid = self.port(1, "lid")
+        self.assertTrue(harness.wait_until(lambda: {self.port(number, "sm_lid") for number in range(RNICS)} == {lid}),
+                        log.read_text(errors="replace") if log.exists() else "no log")
+        self.assertIn(f"sm lid {int(lid, 16)} ", self.ask("sminfo", "-C", "urnic2"))
+        refused = harness.run(self.here("sminfo", "-C", "urnic2", "-t", 100, int(self.port(0, "lid"), 16)))
+        self.assertNotEqual(refused.returncode, 0, str(refused))
+
+    def watch(self, number):
+        script = pathlib.Path(__file__).with_name("sa_client.py")
+        program = harness.start(self.here("/usr/bin/python3", script, f"urnic{number}", "watch"))
+        self.addCleanup(harness.finish, program)
+        self.addCleanup(harness.end_group, program)
+        self.assertEqual(harness.read_line(program), "status 0x0000\n")
+        return program
+
+    def subscribers(self):
+        return re.findall(r"SubscriberGID\.+(\S+)", self.ask("saquery", "-C", "urnic0", "-I"))
+
+    def test_notices(self):
+        """A program of libibumad hears of ports and groups that come and go (traps 64 to 67)."""
+        self.assertEqual(self.subscribers(), [])
+        program = self.watch(1)
+        self.assertEqual(self.subscribers(), [short_gid(self.gid(1))])
+        record = self.ask("saquery", "-C", "urnic2", "IIR", self.gid(1))
+        for line in (r"lid_range_begin\.+65535", r"subscribe\.+0x1", r"trap_num\.+65535", r"node_type\.+0xFFFFFF"):
+            self.assertRegex(record, line)
+
+        def assert_told(trap, gid):
+            self.assertEqual(harness.read_line(program), f"{trap} {short_gid(gid)} {short_gid(self.gid(0))}\n")
+        self.assert_ok(self.urnic("port", "urnic2", "down", "--socket", self.socket))
+        assert_told(65, self.gid(2))
+        self.assert_ok(self.urnic("port", "urnic2", "up", "--socket", self.socket))
+        assert_told(64, self.gid(2))
+        mgid = "ff12:601b:ffff::abc"
+        member = (ipaddress.ip_address(mgid).packed.hex(), self.gid(2).replace(":", ""), 1)
+        client = ("/usr/bin/python3", pathlib.Path(__file__).with_name("sa_client.py"), "urnic2")
+        self.ask(*client, "set", *member, "create")
+        assert_told(66, mgid)
+        self.ask(*client, "delete", *member)
+        assert_told(67, mgid)
+        self.assertEqual(self.subscribers(), [short_gid(self.gid(1))], "it has answered them all")
+        # It ends with the port.
+        self.assert_ok(self.urnic("port", "urnic1", "down", "--socket", self.socket))
+        self.assertEqual(self.subscribers(), [])
+
+    def test_a_subscriber_that_has_died(self):
+        program = self.watch(1)
+        os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+        self.assert_ok(self.urnic("port", "urnic2", "down", "--socket", self.socket))
+        self.assertTrue(harness.wait_until(lambda: self.subscribers() == [], pause=0.5), "reports that nobody answers go on")
+        # Another one subscribes anew.
+        program = self.watch(1)
+        self.assert_ok(self.urnic("port", "urnic2", "up", "--socket", self.socket))
+        self.assertEqual(harness.read_line(program), f"64 {short_gid(self.gid(2))} {short_gid(self.gid(0))}\n")
+
     def test_others_may_not(self):
         """umad is root's and the daemon's user's: with the subnet's management comes all of it."""
         umad = self.run_dir / "sysroot/dev/infiniband/umad0"

@@ -1,6 +1,7 @@
 // Two programs of two users that write any command of librdmacm's to their channels, in any order, while
 // requests come from the network: the handler of the control socket's CmCommand with real event sockets. What
 // a reply says of the socket is so, and in the end nothing is left.
+#include <endian.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/socket.h>
 
@@ -21,9 +22,13 @@ namespace {
 using fuzz::Input;
 
 constexpr std::size_t kMaxSteps = 200;
-constexpr std::uint32_t kDevices = 2;
+constexpr std::uint32_t kDevices = 3;
+constexpr std::uint32_t kOfInfiniband = 2;  // the last of them
 constexpr std::uint32_t kChannels = 2;
 constexpr std::uint32_t kAddress = 0xc6120001;  // 198.18.0.1
+constexpr wire::Gid kPortGid = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3};
+constexpr std::uint16_t kStrangersLid = 9;
+constexpr wire::Gid kStrangersGid = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9};
 
 class OneQpOwner final : public QpOwner {
   public:
@@ -42,7 +47,15 @@ class Rig {
             device->index = i;
             device->node_guid = i + 1;
             device->mac = {2, 0, 0, 0, 0, last};
-            device->gids[1] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, last};
+            const wire::Gid ip = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, last};
+            if (i == kOfInfiniband) {
+                device->has_infiniband_link = true;
+                device->subnet.lid = last;
+                device->gids[0] = kPortGid;
+                device->ipoib_addresses[0] = ip;
+            } else {
+                device->gids[1] = ip;
+            }
             device->neighbours = &neighbours_;
             control.devices.push_back(std::make_unique<RnicState>(*device, 1));
             devices.push_back(std::move(device));
@@ -123,7 +136,7 @@ class Program {
         };
         for (std::uint32_t edits = input.below(4); edits != 0; --edits) {
             const std::size_t at = std::size_t{input.byte()} * 4;
-            switch (input.below(4)) {
+            switch (input.below(5)) {
                 case 0:
                     put(at, std::uint32_t{1} + input.below(12));
                     break;
@@ -135,6 +148,18 @@ class Program {
                     address.sin_family = AF_INET;
                     address.sin_addr.s_addr = htonl(kAddress + input.below(3));
                     address.sin_port = htons(static_cast<std::uint16_t>(7000 + input.below(4)));
+                    put(at, address);
+                    break;
+                }
+                case 3: {
+                    SockaddrIb address{};
+                    const wire::Gid& gid = input.flag() ? kPortGid : kStrangersGid;
+                    address.family = AF_IB;
+                    address.pkey = 0xffff;
+                    std::copy(gid.begin(), gid.end(), std::begin(address.gid));
+                    address.service_id = htobe64(
+                        cm::ip_service_id(RDMA_PS_TCP, static_cast<std::uint16_t>(7000 + input.below(4))));
+                    address.service_mask = ~std::uint64_t{0};
                     put(at, address);
                     break;
                 }
@@ -170,14 +195,20 @@ void request(const Rig& rig, CmService& service, Input& input) {
     config.seed[0] = input.byte();
     cm::Manager peer(config);
     cm::ConnectParams params;
-    params.route.local_gid = rig.devices[1]->gids[1];
-    params.route.remote_gid = rig.devices[0]->gids[1];
+    const bool is_by_gid = input.below(4) == 0;
+    const RnicState& to = *rig.control.devices[is_by_gid ? kOfInfiniband : 0];
+    params.route.local_gid = is_by_gid ? kStrangersGid : rig.devices[1]->gids[1];
+    params.route.remote_gid = is_by_gid ? kPortGid : rig.devices[0]->gids[1];
+    params.route.local_lid = is_by_gid ? kStrangersLid : std::uint16_t{0};
+    params.route.remote_lid = is_by_gid ? to.device->subnet.lid.load() : std::uint16_t{0};
     params.service_id = cm::ip_service_id(RDMA_PS_TCP, static_cast<std::uint16_t>(7000 + input.below(4)));
     params.local_qpn = 17 + input.below(4);
-    params.ip = {.ip_version = 4,
-                 .src_port = 40000,
-                 .src_address = ip_cm_address(params.route.local_gid),
-                 .dst_address = ip_cm_address(params.route.remote_gid)};
+    if (!is_by_gid) {
+        params.ip = {.ip_version = 4,
+                     .src_port = 40000,
+                     .src_address = ip_cm_address(params.route.local_gid),
+                     .dst_address = ip_cm_address(params.route.remote_gid)};
+    }
     (void)peer.connect(params, 0, sent);
     for (std::uint32_t edits = input.below(4); edits != 0; --edits) {
         sent.bytes[input.byte()] = static_cast<std::byte>(input.byte());
@@ -187,8 +218,9 @@ void request(const Rig& rig, CmService& service, Input& input) {
                           .src_mac = rig.devices[1]->mac,
                           .pkey = 0xffff,
                           .src_qp = 1,
+                          .slid = params.route.local_lid,
                           .bytes = sent.bytes};
-    service.use(*rig.control.devices[0],
+    service.use(to,
                 [&](cm::Manager& manager, TimeNs now, cm::Outbox& out) { manager.receive(mad, now, out); });
 }
 

@@ -43,6 +43,11 @@ interface = "eth0"
 mtu = 1024
 """
 RUN_AS_PROGRAM = f"{pci_guest.URNIC} run --socket {RUN} --"
+# As the packages have them, so that the daemon which they start is the one of the profile.
+LIBDIR = "/usr/lib/x86_64-linux-gnu"
+INSTALLED = {"/usr/bin/urnic": harness.BUILD / "urnic",
+             f"{LIBDIR}/libibverbs/liburnic-rdmav34.so": harness.BUILD / "verbs_provider/liburnic-rdmav34.so",
+             f"{LIBDIR}/urnic/liburnic-discovery.so": harness.BUILD / "verbs_provider/liburnic-discovery.so"}
 
 
 def compiled(directory):
@@ -63,8 +68,8 @@ class Confined(harness.TestCase):
         config = pathlib.Path(cls.directory) / "urnicd.toml"
         config.write_text(CONFIG, encoding="ascii")
         files = pci_guest.daemon_files(("net_af_packet", "mempool_ring"))
-        files |= {DAEMON: harness.BUILD / "urnicd", "/opt/urnic/profile.bin": compiled(cls.directory), "/opt/urnic/verbs_check": VERBS_CHECK,
-                  "/etc/urnic/urnicd.toml": config}
+        files |= INSTALLED | {DAEMON: harness.BUILD / "urnicd", "/opt/urnic/profile.bin": compiled(cls.directory),
+                              "/opt/urnic/verbs_check": VERBS_CHECK, "/etc/urnic/urnicd.toml": config}
         kernel, initramfs = image.make(harness.BUILD / "interop", ["/usr/bin/setpriv"], files, "initramfs-apparmor", MODULES)
         network.unshare()
         network.set_up()
@@ -107,10 +112,26 @@ class Confined(harness.TestCase):
                        f"until {RUN_AS_PROGRAM} rping -c -C 3 -a 198.18.0.1; do usleep 100000; done; kill $server", PATIENCE_S)
         self.expect_nothing_denied()
 
+    def test_3_a_daemon_of_a_users_own(self):
+        """`urnic run --standalone`, with faults from a file of the user's."""
+        said = self.guest.run("""
+            mkdir -p /tmp /home/alice; chmod 1777 /tmp
+            cd /home/alice
+            echo '{"data-pkt-events": [{"type": "drop", "probability": 0.1, "seed": 7}]}' >faults.json; chown -R 1000 .
+            /usr/bin/setpriv --reuid=1000 --regid=1000 --clear-groups env -u XDG_RUNTIME_DIR \
+                /usr/bin/urnic run --standalone --faults faults.json -- sh -c '
+                for pid in $(pidof urnicd); do cat /proc/$pid/attr/current; done; urnic fault list; ibv_devinfo -d urnic1' 2>&1""",
+                              PATIENCE_S)
+        self.assertEqual(said.count("urnicd (enforce)"), 2, said)
+        self.assertIn("drop", said)
+        self.assertIn("PORT_ACTIVE", said)
+        self.expect_nothing_denied()
+
     def test_4_everything_else_is_denied(self):
         """Last: this is denied."""
         status = self.guest.run(f"chmod 644 /etc/hosts; {DAEMON} --config /etc/hosts --check 2>&1 || true")
         self.assertIn("Permission denied", status)
+        self.assertIn('AppArmor confines this process by the profile "urnicd"', status)
         denied = r'apparmor="DENIED" operation="open" profile="urnicd" name="/etc/hosts"'
         # A thread of the kernel writes it, after the call.
         self.assertTrue(harness.wait_until(lambda: re.search(denied, self.said()), pause=0.5), self.said())

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """urnic conform against Linux rxe in the virtual machine of scripts/interop.
 
-usage: run_conform.py [--cm] [--release NAME] [--resume] [--label TEXT] [--json FILE] [--junit FILE] [--html FILE] [--evidence DIRECTORY] [CASE...]
+usage: run_conform.py [--cm] [--release NAME] [--resume] [--label TEXT] [--profile NAME] [--json FILE] [--junit FILE] [--html FILE]
+                      [--evidence DIRECTORY] [CASE...]
 """
 
 import argparse
@@ -22,7 +23,7 @@ TESTER, AGENT = harness.BUILD / "conform/urnic-conform", harness.BUILD / "confor
 # The guest is emulated: what it does takes as long as it takes.
 PATIENCE_S = 1800
 # Options of the tester.
-TAKEN = ("label", "json", "junit", "html", "evidence", "attempts")
+TAKEN = ("label", "profile", "json", "junit", "html", "evidence", "attempts")
 
 # Behind the first of these the agent answers no more in Debian's kernel 6.1.0-56: something of the QP or the region cannot be
 # destroyed. The others are about the same, so they are played only when they are named.

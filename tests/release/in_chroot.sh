@@ -29,9 +29,11 @@ say "$(id -un): from the tarball to the first verified bytes: $((($(date +%s%N) 
 "$urnic" run --standalone -- sh -c 'ib_write_bw -d urnic0 -F -n 200 >/tmp/server & until ss -ltn | grep -q ":18515 "; do sleep 0.02; done
     ib_write_bw -d urnic1 -F -n 200 127.0.0.1 && wait $!'
 "$urnic" run --standalone -- /tmp/programs -
-# Nothing of it is taken from the system but the C library and what the programs bring themselves.
-for program in "$folder"/urnic-*/bin/* "$folder"/urnic-*/sbin/* "$folder"/urnic-*/libexec/urnic/*; do
-    ldd "$program" | grep -v -e '/lib/urnic/bundled/' -e 'linux-vdso' -e 'ld-linux' -E -e '/lib(c|m|dl|rt|pthread|resolv)\.so' && { echo "$program needs these"; exit 1; }
+say "Commands that are programs of their own"
+for command in ipoib conform experiment; do "$urnic" $command --help | head -1; done
+# Nothing of it is taken from the system but the C library, libibverbs and what the programs bring themselves.
+for program in "$folder"/urnic-*/bin/* "$folder"/urnic-*/sbin/* "$folder"/urnic-*/libexec/urnic/urnic-*; do
+    ldd "$program" | grep -v -e '/lib/urnic/bundled/' -e 'linux-vdso' -e 'ld-linux' -E -e '/lib(c|m|dl|rt|pthread|resolv|ibverbs)\.so' && { echo "$program needs these"; exit 1; }
 done
 exit 0
 INSIDE

@@ -48,6 +48,7 @@ SimHost::SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Op
     config.pkeys = &pkeys_;
     config.congestion = options.congestion;
     config.cnp_gaps = options.cnp_gaps;
+    config.histograms = options.histograms;
     config.nak_failed_invalidation = options.nak_failed_invalidation;
     config.sends_mig_req = options.sends_mig_req;
     config.reorder_buffers = options.holds_early_packets ? &reorder_buffers : nullptr;

@@ -54,7 +54,8 @@ class SimHost : public Outbox {
         KeyTable* keys = nullptr;  // instead of the host's own
         const congestion::Settings* congestion = nullptr;
         congestion::CnpGaps* cnp_gaps = nullptr;
-        std::uint8_t address = 0;  // last byte of its GID; 0: the QP number
+        MessageHistograms* histograms = nullptr;  // as in QpConfig
+        std::uint8_t address = 0;                 // last byte of its GID; 0: the QP number
         /// How it addresses its peer, in place of its own addresses and those of the peer.
         std::optional<wire::PathSpec> path = {};
     };

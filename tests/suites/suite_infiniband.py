@@ -1,8 +1,9 @@
 """A subnet of InfiniBand: opensm on a fat tree of 16 leaves and four spines with 64 RNICs, infiniband-diags, libibverbs' pingpongs,
-perftest, librdmacm and IP over InfiniBand over its routes and groups; then saquery on a subnet without a subnet manager.
+perftest, librdmacm and IP over InfiniBand over its routes and groups; opensm on a thousand nodes; then saquery on a subnet without a
+subnet manager.
 
-Ends with a table of all tools and their results. The short form has four leaves, two spines and eight RNICs, and leaves out most of
-perftest and of the routing engines."""
+Ends with a table of all tools and their results. The short form has four leaves, two spines and eight RNICs, 62 nodes instead of a
+thousand, and leaves out most of perftest and of the routing engines."""
 
 import contextlib
 import functools
@@ -27,6 +28,11 @@ class Shape(typing.NamedTuple):
     rnics: int
     leaves: int
     spines: int
+    idle: int = 0  # hosts without RNIC at each leaf
+
+    @property
+    def hosts(self):
+        return self.rnics + self.leaves * self.idle
 
     @property
     def switches(self):
@@ -34,11 +40,12 @@ class Shape(typing.NamedTuple):
 
     @property
     def links(self):
-        """RNICs' and those between switches; each has two ends."""
-        return self.rnics + self.leaves * self.spines
+        """Hosts' and those between switches; each has two ends."""
+        return self.hosts + self.leaves * self.spines
 
 
 WHOLE, SHORT = Shape(rnics=64, leaves=16, spines=4), Shape(rnics=8, leaves=4, spines=2)
+LARGE, SHORT_LARGE = Shape(rnics=16, leaves=16, spines=4, idle=62), Shape(rnics=8, leaves=4, spines=2, idle=12)
 CONFIG = """[daemon]
 run_dir = "{run_dir}"
 workers = 1
@@ -47,6 +54,7 @@ fabric = "tree"
 topology = "leaf-spine"
 leaves = {leaves}
 spines = {spines}
+idle_hosts = {idle}
 link_mbps = 10000
 """
 RNIC = """[[rnic]]
@@ -97,7 +105,7 @@ class Tree:
         self.run_dir = folder / "run"
         self.run_dir.mkdir(mode=0o700)
         config = folder / "urnicd.toml"
-        config.write_text(CONFIG.format(run_dir=self.run_dir, leaves=shape.leaves, spines=shape.spines) +
+        config.write_text(CONFIG.format(run_dir=self.run_dir, **shape._asdict()) +
                           "".join(RNIC.format(number=number, ip=ip(number)) for number in range(shape.rnics)), encoding="utf-8")
         self.daemon = harness.start([harness.BUILD / "urnicd", "--config", config])
         self.managers = {}
@@ -378,6 +386,22 @@ def on_a_tree(suite, is_short):
             suite.run("opensm: a second one takes over", functools.partial(hand_over, tree))
 
 
+def on_a_large_tree(suite, is_short):
+    """Most of the hosts have no RNIC: opensm does not know, and routes to them."""
+    with tempfile.TemporaryDirectory(prefix="urnic-ib-") as folder:
+        tree = Tree(pathlib.Path(folder), SHORT_LARGE if is_short else LARGE)
+        shape = tree.shape
+        with contextlib.ExitStack() as stack:
+            stack.callback(tree.end)
+            began = time.monotonic()
+            suite.run("opensm: first sweep of a large tree", tree.bring_up)
+            print(f"{shape.hosts} hosts and {shape.switches} switches: up after {time.monotonic() - began:.1f} s", flush=True)
+            suite.run("ibhosts: a large tree", lambda: count(shape.hosts, r"(?m)^Ca\s", tree.ask("ibhosts", "-C", "urnic0")))
+            suite.run("iblinkinfo: a large tree",
+                      lambda: count(2 * shape.links, r"Active/\s+LinkUp", tree.ask("iblinkinfo", "-C", "urnic0")))
+            suite.run("ibv_rc_pingpong: a large tree", functools.partial(tree.pair, "ibv_rc_pingpong", "-n", "200"))
+
+
 def alone(*words):
     """On the subnet of `urnic run --standalone --link-layer infiniband`."""
     result = harness.run([harness.URNIC, "run", "--standalone", "--link-layer", "infiniband", "--", tool(words[0]), *patience(words[0]), *words[1:]])
@@ -394,6 +418,7 @@ def without_a_manager(suite):
         "saquery paths": lambda: count(4, "PathRecord dump", alone("saquery", "-p")),
         "saquery --src-to-dst": lambda: match(r"dlid\.+2\n", alone("saquery", "--src-to-dst", "1:2")),
         "saquery groups": lambda: match(r"Mlid\.+0xC000", alone("saquery", "-g")),
+        "sminfo": lambda: match(r"sm lid 1 .*SMINFO_MASTER", alone("sminfo")),
     }
     for name, check in checks.items():
         suite.run(f"{name}: built-in administrator", check)
@@ -403,6 +428,7 @@ def main():
     suite = verdict.Verdict("infiniband", __doc__)
     checks = Checks(suite)
     on_a_tree(checks, suite.short)
+    on_a_large_tree(checks, suite.short)
     without_a_manager(checks)
     suite.print_table("tool", "result")
     suite.end(expected=checks.names if suite.short else None)

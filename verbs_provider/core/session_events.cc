@@ -142,7 +142,11 @@ void Session::serve() {
 }
 
 void Session::daemon_died() {
-    fprintf(stderr, "urnic: the RNIC daemon is gone; outstanding work requests are flushed with errors\n");
+    // One that ends by itself says so before; one that was killed, or whose connection was given up, cannot.
+    const bool was_stopped = daemon_->alive.load() == 0;
+    fprintf(stderr, "urnic: the RNIC daemon %s; outstanding work requests are flushed with errors%s\n",
+            was_stopped ? "was stopped" : "is gone",
+            was_stopped ? ". Its devices can be opened again when it is back" : "");
     Guard guard(contexts_mutex_);
     for (Context* context = contexts_; context != nullptr; context = context->next) {
         forward_events(*context);

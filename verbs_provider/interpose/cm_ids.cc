@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "verbs_provider/core/lock.h"
+#include "verbs_provider/interpose/cm_queries.h"
 
 namespace urnic::provider {
 
@@ -438,7 +439,8 @@ bool answer_from_cm_snapshot(const CmPlace& place, std::uint32_t command, const 
     rdma_ucm_query query{};
     rdma_ucm_init_qp_attr init{};
     std::uint32_t number = 0;
-    if (command == RDMA_USER_CM_CMD_QUERY_ROUTE && answer_bytes == Snapshot::kRouteBytes &&
+    if (((command == RDMA_USER_CM_CMD_QUERY_ROUTE && answer_bytes == Snapshot::kRouteBytes) ||
+         command == RDMA_USER_CM_CMD_QUERY) &&
         read_body(query, body, body_bytes)) {
         number = query.id;
     } else if (command == RDMA_USER_CM_CMD_INIT_QP_ATTR && answer_bytes == Snapshot::kQpAttrBytes &&
@@ -456,6 +458,11 @@ bool answer_from_cm_snapshot(const CmPlace& place, std::uint32_t command, const 
     if (command == RDMA_USER_CM_CMD_QUERY_ROUTE) {
         std::memcpy(answer, snapshot.route, sizeof snapshot.route);
         return true;
+    }
+    if (command == RDMA_USER_CM_CMD_QUERY) {
+        rdma_ucm_query_route_resp route{};
+        std::memcpy(&route, snapshot.route, sizeof route);
+        return answer_cm_query(query.option, route, answer, answer_bytes);
     }
     const std::uint32_t state = init.qp_state - Snapshot::kFirstState;
     if (state >= Snapshot::kStates || (snapshot.qp_attr_states >> state & 1U) == 0) {

@@ -32,7 +32,7 @@
 
   /** What a page of metrics says, by RNIC: counters are summed over workers. */
   function read(text) {
-    const seen = {version: "", uptime: 0, clients: 0, devices: new Map(), qps: new Map(), leftOut: 0};
+    const seen = {version: "", uptime: 0, clients: 0, devices: new Map(), ports: new Map(), portsLeftOut: 0, qps: new Map(), leftOut: 0};
     const key = labels => `${labels.device}/${labels.qpn}`;
     for (const {name, labels, value} of parse(text)) {
       if (name === "urnic_build_info") seen.version = labels.version;
@@ -42,7 +42,12 @@
       else if (name === "urnic_qp_info") seen.qps.set(key(labels), {...labels});
       else if (name === "urnic_qp_rate_bits_per_second") Object.assign(seen.qps.get(key(labels)) || {}, {rate: value});
       else if (name === "urnic_qp_cnps_total") Object.assign(seen.qps.get(key(labels)) || {}, {cnps: value});
-      else if (labels.device !== undefined) {
+      else if (name === "urnic_network_ports_without_series") seen.portsLeftOut = value;
+      else if (labels.fabric !== undefined) {
+        const port = `${labels.fabric}/${labels.port}`;
+        if (!seen.ports.has(port)) seen.ports.set(port, new Map());
+        seen.ports.get(port).set(name.replace(/^urnic_network_port_/, "").replace(/_total$/, ""), value);
+      } else if (labels.device !== undefined) {
         if (!seen.devices.has(labels.device)) seen.devices.set(labels.device, new Map());
         const counters = seen.devices.get(labels.device), counter = name.replace(/^urnic_/, "").replace(/_total$/, "");
         counters.set(counter, (counters.get(counter) || 0) + value);
@@ -70,11 +75,12 @@
 
   function show(seen) {
     const seconds = last === null ? 0 : seen.uptime - last.uptime;
-    const rate = (device, counter) => {
-      const before = last && last.devices.get(device);
+    const rateOf = kind => (name, counter) => {
+      const before = last && last[kind].get(name);
       if (!before || seconds <= 0) return 0;
-      return Math.max(0, (seen.devices.get(device).get(counter) || 0) - (before.get(counter) || 0)) / seconds;
+      return Math.max(0, (seen[kind].get(name).get(counter) || 0) - (before.get(counter) || 0)) / seconds;
     };
+    const rate = rateOf("devices");
     element("version").textContent = seen.version;
     element("state").textContent = `up for ${rounded.format(seen.uptime)} s, ${seen.clients} programs have RNICs open`;
     fill(element("rnics"), ["RNIC", "port", "QPs", "MRs", "sends Mbit/s", "receives Mbit/s", "sends packets/s", "receives packets/s",
@@ -82,12 +88,29 @@
       Array.from(seen.devices, ([device, counters]) => [device, counters.get("port_up") === 1 ? "ACTIVE" : "DOWN", counters.get("qps"),
         counters.get("mrs"), ...[["sent_bytes", 8e-6], ["rcvd_bytes", 8e-6], ["sent_pkts", 1], ["rcvd_pkts", 1], ["retrans_pkts", 1]]
           .map(([counter, factor]) => rounded.format(rate(device, counter) * factor))]));
+    showNetworks(seen, rateOf("ports"));
     element("qps_left_out").textContent = seen.qps.size === 0 && seen.leftOut === 0
       ? "None, or [daemon] http_qps is not set." : seen.leftOut > 0 ? `${seen.leftOut} more are not shown (http_qps).` : "";
     fill(element("qps"), ["QP", "state", "peer's QP", "program", "rate Mbit/s", "CNPs"], Array.from(seen.qps, ([name, qp]) =>
       [name, qp.state, qp.peer_qpn, qp.program, qp.rate === undefined ? "" : rounded.format(qp.rate * 1e-6), qp.cnps ?? ""]));
     showTroubles(seen, rate);
     last = seen;
+  }
+
+  /** Each port of each switch; Ethernet drops, marks and pauses, InfiniBand waits for credits. */
+  function showNetworks(seen, rate) {
+    element("network").hidden = seen.ports.size === 0;
+    element("ports_left_out").textContent = seen.portsLeftOut > 0 ? `${seen.portsLeftOut} ports more are not shown.` : "";
+    const each = (counters, counter, shown) => counters.has(counter) ? shown(counter) : "";
+    fill(element("ports"), ["switch port to", "Mbit/s", "packets/s", "queue KB", "most KB", "dropped", "marked", "pauses/s", "waits for credits %"],
+      Array.from(seen.ports, ([name, counters]) => {
+        const total = counter => rounded.format(counters.get(counter));
+        return [name, rounded.format(rate(name, "bytes") * 8e-6), rounded.format(rate(name, "packets")),
+          rounded.format(counters.get("queue_bytes") / 1000), rounded.format(counters.get("most_queue_bytes") / 1000),
+          each(counters, "dropped", total), each(counters, "marked", total),
+          each(counters, "pauses_received", () => rounded.format(rate(name, "pauses_sent") + rate(name, "pauses_received"))),
+          each(counters, "xmit_wait_nanoseconds", counter => rounded.format(rate(name, counter) * 1e-7))];
+      }));
   }
 
   /** Counters that have grown since the page was opened; what grows now is red. */

@@ -13,7 +13,7 @@
 
 namespace urnic {
 
-class RcQp final : public Qp {
+class RcQp : public Qp {
   public:
     /// `type`: kRc, kXrcSend or kXrcRecv.
     explicit RcQp(const QpConfig& config, QpType type = QpType::kRc);
@@ -32,6 +32,9 @@ class RcQp final : public Qp {
     void leave_worker() override { clear_reorder_buffers(); }
     void forget_srq(const SharedRecvQueue& srq) override { responder_.forget_srq(srq); }
     [[nodiscard]] QpState state() const override { return common_.state; }
+
+  protected:
+    [[nodiscard]] const SendWindow& send_window() const { return send_state_.window; }
 
   private:
     void enter_state(QpState next, TimeNs now, Outbox& outbox);

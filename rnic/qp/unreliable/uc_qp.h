@@ -7,7 +7,7 @@
 
 namespace urnic {
 
-class UcQp final : public UnreliableQp {
+class UcQp : public UnreliableQp {
   public:
     explicit UcQp(const QpConfig& config);
 

@@ -12,7 +12,7 @@ inline constexpr std::uint32_t kGrhBytes = 40;
 /// `Link` says what a receive and its completion tell of the packet's way: the same code for RoCE and
 /// InfiniBand, without a question for each packet.
 template <class Link>
-class UdQpOver final : public UnreliableQp {
+class UdQpOver : public UnreliableQp {
   public:
     explicit UdQpOver(const QpConfig& config);
 

@@ -31,6 +31,7 @@ class UnreliableQp : public Qp {
     [[nodiscard]] bool accepts(const wire::PacketView& packet) const;
     /// What follows from a packet.
     void after_call(Outbox& outbox);
+    [[nodiscard]] const UnreliableRequester& requester() const { return requester_; }
 
     QpCommon common_;
 

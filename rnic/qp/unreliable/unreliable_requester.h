@@ -34,6 +34,11 @@ class UnreliableRequester {
         return in_message_ || (common_.state == QpState::kRts && common_.config.sq.has(index_));
     }
     [[nodiscard]] Psn next_psn() const { return psn_; }
+    /// Of the WQE that is being sent, or of the next one.
+    [[nodiscard]] std::uint32_t index() const { return index_; }
+    /// The WQE that was begun last.
+    [[nodiscard]] const SendWork& work() const { return work_; }
+    [[nodiscard]] const WrOpcodeInfo& info() const { return *info_; }
 
   private:
     enum class Begun : std::uint8_t { kNothing, kMessage, kLocal };

@@ -8,6 +8,7 @@
 #include "rnic/wire/mad/attribute_layout.h"
 #include "rnic/wire/mad/cm.h"
 #include "rnic/wire/mad/mad.h"
+#include "rnic/wire/mad/subnet_attributes.h"
 
 namespace urnic::wire {
 
@@ -60,6 +61,22 @@ void add_attribute(std::span<const mad::AttributePart> parts, std::span<const st
     }
 }
 
+/// The GID in the details of a notice that has one: a port's or a group's (traps 64 to 67).
+void add_notice_gid(std::span<const std::byte> data, std::vector<Layer>& layers) {
+    constexpr std::uint16_t kFirstTrap = 64;
+    constexpr std::uint16_t kLastTrap = 67;
+    if (data.size() < mad::kNoticeTable.length_bytes) {
+        return;
+    }
+    mad::Notice notice;
+    read_fields(mad::kNoticeTable, data.data(), &notice);
+    if (notice.is_generic && notice.trap_number >= kFirstTrap && notice.trap_number <= kLastTrap) {
+        mad::NoticeGid gid;
+        read_fields(mad::kNoticeGidTable, data.data() + mad::kDataDetailsOffset, &gid);
+        layers.push_back(layer_of(mad::kNoticeGidTable, &gid));
+    }
+}
+
 bool is_table_response(std::uint8_t method) {
     constexpr std::uint8_t kGetTableResponse = 0x92;
     constexpr std::uint8_t kGetMultiResponse = 0x94;
@@ -81,6 +98,9 @@ void add_administration(const MadHeader& header, std::span<const std::byte> payl
     const std::size_t record_bytes = mad::attribute_bytes(parts);
     if (!is_table_response(header.method)) {
         add_attribute(parts, payload, layers);
+        if (header.attribute_id == mad::kNotice) {
+            add_notice_gid(payload, layers);
+        }
         return;
     }
     const std::size_t stride = std::size_t{sa.attribute_offset} * 8;

@@ -170,6 +170,22 @@ constexpr Field kInformInfoFields[] = {
 };
 static_assert(well_formed(kInformInfoFields, 36));
 
+constexpr Field kSubscriberRecordFields[] = {
+    URNIC_WIRE_FIELD(SubscriberRecord, subscriber_gid, 0, 128, kGid),
+    URNIC_WIRE_FIELD(SubscriberRecord, subscriber_enum, 128, 16, kDecimal),
+};
+static_assert(well_formed(kSubscriberRecordFields, 24));
+
+constexpr Field kNoticeIssuerFields[] = {
+    URNIC_WIRE_FIELD(NoticeIssuer, issuer_gid, 0, 128, kGid),
+};
+static_assert(well_formed(kNoticeIssuerFields, 16));
+
+constexpr Field kNoticeGidFields[] = {
+    URNIC_WIRE_FIELD(NoticeGid, gid, 48, 128, kGid),
+};
+static_assert(well_formed(kNoticeGidFields, 22));
+
 }  // namespace
 
 const HeaderTable kRmppTable = {"RMPP", 12, kRmppFields};
@@ -187,5 +203,8 @@ const HeaderTable kServiceRecordTable = {"ServiceRecord", 176, kServiceRecordFie
 const HeaderTable kPathRecordTable = {"PathRecord", 64, kPathRecordFields};
 const HeaderTable kMcMemberRecordTable = {"MCMemberRecord", 52, kMcMemberRecordFields};
 const HeaderTable kInformInfoTable = {"InformInfo", 36, kInformInfoFields};
+const HeaderTable kSubscriberRecordTable = {"record of a subscriber", 24, kSubscriberRecordFields};
+const HeaderTable kNoticeIssuerTable = {"issuer of a notice", 16, kNoticeIssuerFields};
+const HeaderTable kNoticeGidTable = {"GID of a notice", 22, kNoticeGidFields};
 
 }  // namespace urnic::wire::mad

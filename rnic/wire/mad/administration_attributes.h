@@ -20,10 +20,13 @@ inline constexpr std::size_t kSaDataOffset = 56;
 /// Attribute IDs (IBA 15.2.5).
 enum AdministrationAttribute : std::uint16_t {
     kClassPortInfo = 0x0001,
+    kNotice = 0x0002,
+    kInformInfo = 0x0003,
     kNodeRecord = 0x0011,
     kPortInfoRecord = 0x0012,
     kPathRecord = 0x0035,
     kMcMemberRecord = 0x0038,
+    kInformInfoRecord = 0x00f3,
 };
 
 /// The reliable multi-packet protocol's header (IBA 13.6.2.1).
@@ -196,5 +199,29 @@ struct InformInfo {
     bool operator==(const InformInfo&) const = default;
 };
 extern const HeaderTable kInformInfoTable;
+
+/// What an InformInfoRecord begins with (IBA 15.2.5.12).
+struct SubscriberRecord {
+    Gid subscriber_gid{};
+    std::uint16_t subscriber_enum = 0;
+    bool operator==(const SubscriberRecord&) const = default;
+};
+extern const HeaderTable kSubscriberRecordTable;
+
+/// Behind a Notice that subnet administration reports: SMPs have no room for it (IBA 13.4.8.2).
+struct NoticeIssuer {
+    Gid issuer_gid{};
+    bool operator==(const NoticeIssuer&) const = default;
+};
+extern const HeaderTable kNoticeIssuerTable;
+
+/// Notice:DataDetails of traps 64 to 67 (IBA 14.2.5.1): the port's GID, or the group's.
+struct NoticeGid {
+    Gid gid{};
+    bool operator==(const NoticeGid&) const = default;
+};
+extern const HeaderTable kNoticeGidTable;
+/// Where DataDetails begins in a Notice.
+inline constexpr std::size_t kDataDetailsOffset = 10;
 
 }  // namespace urnic::wire::mad

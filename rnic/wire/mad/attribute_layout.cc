@@ -41,8 +41,8 @@ constexpr Layout kLayouts[] = {
     {kPm, kPortCounters, 1, {{&kPortCountersTable, 0}}},
     {kPm, kPortCountersExtended, 1, {{&kPortCountersExtendedTable, 0}}},
     {kSa, 0x0001, 1, {{&kClassPortInfoTable, 0}}},
-    {kSa, 0x0002, 1, {{&kNoticeTable, 0}}},
-    {kSa, 0x0003, 1, {{&kInformInfoTable, 0}}},
+    {kSa, kNotice, 2, {{&kNoticeTable, 0}, {&kNoticeIssuerTable, 64}}},
+    {kSa, kInformInfo, 1, {{&kInformInfoTable, 0}}},
     {kSa, 0x0011, 3, {{&kLidRecordTable, 0}, {&kNodeInfoTable, 4}, {&kNodeDescriptionTable, 44}}},
     {kSa, 0x0012, 2, {{&kPortRecordTable, 0}, {&kPortInfoTable, 4}}},
     {kSa, 0x0013, 2, {{&kTwoPortRecordTable, 0}, {&kSlToVlMappingTable, 8}}},
@@ -57,6 +57,7 @@ constexpr Layout kLayouts[] = {
     {kSa, 0x0035, 1, {{&kPathRecordTable, 0}}},
     {kSa, 0x0036, 2, {{&kTwoPortRecordTable, 0}, {&kVlArbitrationTable, 8}}},
     {kSa, 0x0038, 1, {{&kMcMemberRecordTable, 0}}},
+    {kSa, kInformInfoRecord, 2, {{&kSubscriberRecordTable, 0}, {&kInformInfoTable, 24}}},
 };
 
 }  // namespace

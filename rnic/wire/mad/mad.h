@@ -33,6 +33,7 @@ enum MadMethod : std::uint8_t {
     kMadGetTable = 0x12,  // of subnet administration, as the next
     kMadDelete = 0x15,
     kMadGetResponse = 0x81,
+    kMadReportResponse = 0x86,
     kMadGetTableResponse = 0x92,
     kMadDeleteResponse = 0x95,
 };

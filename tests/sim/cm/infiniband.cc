@@ -178,6 +178,50 @@ CM_SCRIPT_IN(CmInfiniBand, Datagrams, "12.11",
     EXPECT_EQ(says<msg::SidrRep>().status, kSidrRejected);
 }
 
+CM_SCRIPT_IN(
+    CmInfiniBand, ByGid, "12.6.5",
+    "a request without IP addresses is for listeners by GID, which take no other, on the same service ID") {
+    ListenParams params;
+    params.service_id = kService;
+    params.families = Families::kGid;
+    params.allow_sidr = true;
+    const Manager::Listening anywhere = manager().listen(params);
+    ASSERT_EQ(anywhere.status, Status::kOk);
+    EXPECT_EQ(manager().listen(params).status, Status::kInUse);
+    hears(from_peer(request(kPeerIpv6, kOurIpv6)));
+    EXPECT_EQ(says<msg::Rej>().reason, kRejInvalidServiceId);
+    ListenParams by_ip = params;
+    by_ip.families = Families::kAny;
+    const Manager::Listening others = manager().listen(by_ip);
+    ASSERT_EQ(others.status, Status::kOk);
+
+    msg::Req req = request(kPeerIpv4, kOurIpv4);
+    req.private_data = {0, 0x80, 7};  // of no IP version
+    hears(from_peer(req));
+    const SeenEvent seen = event(EventType::kRequest);
+    EXPECT_EQ(seen.listener, anywhere.id);
+    EXPECT_FALSE(seen.ip);
+    EXPECT_EQ(seen.private_data, std::vector<std::uint8_t>(req.private_data.begin(), req.private_data.end()));
+    manager().discard(seen.handle);
+
+    params.local_gid = kOurGid;
+    const Manager::Listening own = manager().listen(params);
+    ASSERT_EQ(own.status, Status::kOk);
+    msg::SidrReq datagrams = sidr_req();
+    datagrams.service_id = kService;
+    datagrams.private_data = {0x10, 0x40};  // of another major version
+    hears(from_peer(datagrams));
+    const SeenEvent second = event(EventType::kSidrRequest);
+    EXPECT_EQ(second.listener, own.id);
+    manager().discard(second.handle);
+    manager().unlisten(own.id);
+    manager().unlisten(anywhere.id);
+    req.local_comm_id = kPeerId + 1;
+    hears(from_peer(req));
+    EXPECT_EQ(says<msg::Rej>().reason, kRejInvalidServiceId) << "who listens by IP addresses does not count";
+    manager().unlisten(others.id);
+}
+
 CM_SCRIPT_IN(CmInfiniBand, PartitionsChange, "10.9",
              "a REQ's P_Key is compared with those that the port has now") {
     listen_at(kOurIpv4);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <string>
 
 #include "conform/pages.h"
@@ -82,6 +83,39 @@ TEST_F(Reports, ARunIsReadAsItWasWritten) {
     EXPECT_EQ(read.cases[2].measurements[0].value, "50 us");
 }
 
+TEST_F(Reports, AProfileIsInEachOfThem) {
+    RunRecord written = run();
+    written.facts.profile = "rxe";
+    written.cases[2].measurements = {
+        {"MigReq", "1", ShownWay{Way::kMigReq, 1}, Comparison{false, "differs from rxe: 0"}},
+        {"kept", "0", ShownWay{Way::kEarlyPackets, 0}, Comparison{true, "as rxe"}},
+        {"scope", "one", ShownWay{Way::kCnpScope, 0}, {}}};
+    const std::string line =
+        "profile rxe: agrees in 1, differs in 1: mig_req; not compared: repetition, "
+        "udp_source_port, cnp, nak_triggers_cnp";
+    EXPECT_EQ(profile_line(written), line + "\n");
+    EXPECT_EQ(profile_line(run()), "");
+    EXPECT_EQ(seen_text(written.cases[2]), "MigReq: 1 (differs from rxe: 0)\nkept: 0 (as rxe)\nscope: one");
+
+    const std::string json = to_json(written, folder_);
+    EXPECT_NE(json.find("\"differs\": [\n      \"mig_req\"\n    ]"), std::string::npos) << json;
+    const RunRecord read = read_text(json);
+    EXPECT_EQ(profile_line(read), line + "\n");
+    EXPECT_EQ(seen_text(read.cases[2]), seen_text(written.cases[2]));
+    ASSERT_TRUE(read.cases[2].measurements[2].shown.has_value());
+    EXPECT_EQ(read.cases[2].measurements[2].shown->way, Way::kCnpScope);
+    EXPECT_EQ(to_json(run(), folder_).find("profile"), std::string::npos);
+
+    EXPECT_NE(html_report(written, folder_).find("<p>" + line), std::string::npos);
+    EXPECT_NE(html_report(written, folder_).find("MigReq: 1 (differs from rxe: 0)"), std::string::npos);
+    EXPECT_EQ(html_report(run(), folder_).find("profile"), std::string::npos);
+    EXPECT_NE(junit_report(written).find("<property name=\"profile\" value=\"" + line + "\"/>"),
+              std::string::npos);
+    EXPECT_NE(markdown_matrix({run(), written}, "seen.md").find("| - | " + line + " |\n"), std::string::npos)
+        << markdown_matrix({run(), written}, "seen.md");
+    EXPECT_EQ(markdown_matrix({run()}, "seen.md").find("profile"), std::string::npos);
+}
+
 TEST_F(Reports, WhatIsNoRunIsRefusedWithItsName) {
     const std::string good = to_json(run(), folder_);
     const auto without = [&good](const std::string& part) {
@@ -92,6 +126,7 @@ TEST_F(Reports, WhatIsNoRunIsRefusedWithItsName) {
     for (const std::string& text :
          {std::string{}, std::string("{}"), std::string("[1]"), std::string(R"({"format": 1})"),
           good.substr(0, good.size() / 2), without("\"passed\",\n      \"reason\""),
+          std::regex_replace(good, std::regex("\"what\""), "\"way\": \"no_such\", \"shown\": 1, \"what\""),
           without("\"Suite.Failed\""), without("\"seed\""), without("1234"), without("\"measurements\"")}) {
         try {
             (void)read_text(text);

@@ -5,15 +5,11 @@
 #include <functional>
 
 #include "congestion/profiles.h"
-#include "experiment/config_file.h"
 #include "experiment/fluid.h"
-#include "experiment/report.h"
-#include "experiment/simulation.h"
+#include "tests/unit/experiment/outcome.h"
 
 namespace urnic::experiment {
 namespace {
-
-using Changes = std::vector<std::pair<std::string, std::string>>;
 
 constexpr const char* kIncast = R"(
 duration_us = 40000
@@ -33,43 +29,6 @@ name = "b"
 from = "h2"
 to = "h3"
 )";
-
-class Outcome {
-  public:
-    explicit Outcome(std::string_view text, const Changes& changes = {})
-        : runs_(read_experiment(text, "test", changes)) {
-        for (const Run& run : runs_) {
-            Simulation simulation(run.config);
-            simulation.run_until(run.config.duration_ns);
-            results_.push_back(simulation.results());
-        }
-    }
-    [[nodiscard]] const Results& results(std::size_t run = 0) const { return results_[run]; }
-    [[nodiscard]] double gbit(std::size_t flow, std::size_t run = 0) const {
-        const Results& results = results_[run];
-        return 8.0 * static_cast<double>(results.flows[flow].steady_bytes) /
-               static_cast<double>(runs_[run].config.duration_ns - results.steady_from_ns);
-    }
-    [[nodiscard]] const PortResult& port(const std::string& name, std::size_t run = 0) const {
-        for (const PortResult& port : results_[run].ports) {
-            if (port.name == name) {
-                return port;
-            }
-        }
-        throw std::runtime_error("no port " + name);
-    }
-    [[nodiscard]] std::string json() const {
-        std::vector<Finished> finished;
-        for (std::size_t i = 0; i < runs_.size(); ++i) {
-            finished.push_back({&runs_[i], &results_[i]});
-        }
-        return to_json(finished, true);
-    }
-
-  private:
-    std::vector<Run> runs_;
-    std::vector<Results> results_;
-};
 
 std::uint64_t pauses(const Results& results) {
     std::uint64_t sum = 0;

@@ -28,6 +28,8 @@ socket_mode = "0666"
 socket_group = "rdma"
 user = "urnic"
 seccomp = false
+http = "8471"
+histograms = true
 workers = [2, 3]
 hugepages = false
 eal_args = ["-m", "512"]
@@ -63,6 +65,7 @@ device = "net_af_packet0,iface=eth1"
     EXPECT_EQ(config.daemon.socket_group, "rdma");
     EXPECT_EQ(config.daemon.user, "urnic");
     EXPECT_EQ(config.daemon.seccomp, false);
+    EXPECT_TRUE(config.daemon.has_histograms);
     EXPECT_EQ(config.daemon.worker_cpus, (std::vector<int>{2, 3}));
     EXPECT_FALSE(uses_hugepages(config)) << "though a port is a NIC";
     EXPECT_TRUE(config.daemon.limits.copied_memory_for_all);
@@ -209,6 +212,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"unknown_rnic_key", rnic("speed = 100"), "test.toml:5:", "allowed: name, port"},
         BadCase{"unknown_limit", std::string("[daemon.limits]\nmax_qp = 4\n") + kRnic,
                 "test.toml:2:", "allowed: max_qps"},
+        BadCase{"histograms_alone", daemon("histograms = true"), "test.toml:1:", "'histograms' needs 'http'"},
         BadCase{"congestion_setting", rnic("[rnic.congestion]\nalgorithm = \"dcqcn\"\ncnp_scope = \"qp\""),
                 "test.toml:7:", "one of flow, ip-pair, dst-ip, port"},
         BadCase{"congestion_range", rnic("[rnic.congestion]\nline_rate_mbps = 0.5"),

@@ -97,6 +97,7 @@ TEST(LinkLayer, MistakesInANetwork) {
           {"vl_low = [1, 2]", "pairs of a VL"},
           {"vl_buffer_bytes = 4096", "from 4224 to 131072"},
           {"hoq_life = 32", "from 0 to 31"},
+          {"idle_hosts = 1", "goes with subnet_manager = \"external\""},
           {"pfc = [3]", "'pfc' is for RNICs with link_layer = \"ethernet\""},
           {"buffer_bytes = 100000", "'buffer_bytes' is for RNICs"},
           {"ecn_kmax_bytes = 1000", "'ecn_kmax_bytes' is for RNICs"}}) {
@@ -109,6 +110,8 @@ TEST(LinkLayer, MistakesInANetwork) {
         rnic_text(0, external) + rnic_text(1, external) + "[[network]]\nfabric = \"a\"\n";
     EXPECT_EQ(mistake_in(managed), "");
     EXPECT_THAT(mistake_in(managed + "lmc = 1\n"), HasSubstr("which chooses the LMC"));
+    EXPECT_EQ(mistake_in(managed + "idle_hosts = 126\n"), "");
+    EXPECT_THAT(mistake_in(managed + "idle_hosts = 127\n"), HasSubstr("from 0 to 126"));
     EXPECT_THAT(mistake_in(rnic_text(0, kIb + "lid = 5") + rnic_text(1, kIb) +
                            "[[network]]\nfabric = \"a\"\nlmc = 1\n"),
                 HasSubstr("must be a multiple of 2"));

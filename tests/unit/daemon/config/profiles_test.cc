@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "rnic/device/rnic_profile.h"
 #include "rnic/wire/frame.h"
 #include "tests/unit/daemon/config/good_config.h"
 
@@ -30,6 +31,23 @@ TEST(RnicProfiles, WithoutOneAnRnicHasItsOwnWays) {
     EXPECT_TRUE(rnic.sends_mig_req);
     EXPECT_EQ(rnic.source_port_rule, SourcePortRule::kFlow);
     EXPECT_EQ(rnic.congestion, congestion::default_settings());
+}
+
+// What `urnic conform --profile` compares devices with is what an RNIC of ours with that profile does.
+TEST(RnicProfiles, EachIsTakenAsItIsWritten) {
+    for (const RnicProfile& profile : rnic_profiles()) {
+        const std::string name(profile.name);
+        const RnicConfig rnic = rnic_with("profile = \"" + name + "\"\n");
+        EXPECT_EQ(rnic.profile, name);
+        EXPECT_EQ(rnic.use_go_back_n, profile.uses_go_back_n) << name;
+        EXPECT_EQ(rnic.sends_mig_req, profile.sends_mig_req) << name;
+        EXPECT_EQ(rnic.source_port_rule, profile.source_port_rule) << name;
+        const RnicCnpWays cnp = cnp_ways(profile);
+        EXPECT_EQ(rnic.congestion.cnp_enabled, cnp.answers_marks) << name;
+        EXPECT_EQ(rnic.congestion.min_time_between_cnps_ns, cnp.min_time_between_cnps_ns) << name;
+        EXPECT_EQ(rnic.congestion.cnp_scope == CnpScope::kFlow, cnp.has_gap_of_each_qp) << name;
+        EXPECT_EQ(rnic.congestion.nak_triggers_cnp, cnp.nak_triggers_cnp) << name;
+    }
 }
 
 TEST(RnicProfiles, Strict) {

@@ -14,7 +14,8 @@
 namespace urnic::daemon {
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{1} << 20U;
+constexpr std::size_t kWorkersBytes = std::size_t{1} << 20U;
+constexpr std::size_t kBufferBytes = kWorkersBytes + abi::kControlCaptureBytes;
 
 class ControlCapture : public ControlTest {
   public:
@@ -41,7 +42,8 @@ TEST_F(ControlCapture, ItEndsWithItsConnection) {
     const Answer answer = ask(client, file.get());
     ASSERT_EQ(answer.error(), 0);
     EXPECT_EQ(answer.as<abi::CaptureReply>().rings, kWorkers);
-    EXPECT_EQ(answer.as<abi::CaptureReply>().ring_bytes, kBufferBytes / kWorkers / 4096 * 4096);
+    EXPECT_EQ(answer.as<abi::CaptureReply>().ring_bytes, kWorkersBytes / kWorkers / 4096 * 4096);
+    EXPECT_EQ(answer.as<abi::CaptureReply>().control_bytes, abi::kControlCaptureBytes);
     EXPECT_EQ(answer.fds.size(), 1U);
     EXPECT_EQ(captures(), 1U);
     const Answer second = ask(client, file.get());
@@ -50,6 +52,38 @@ TEST_F(ControlCapture, ItEndsWithItsConnection) {
     client.close();
     wait_for_connections(0);
     EXPECT_EQ(captures(), 0U);
+}
+
+/// What the control thread itself sees goes into the part behind those of the workers, while the capture
+/// lasts.
+TEST_F(ControlCapture, TheControlThreadHasARing) {
+    Memfd file;
+    ASSERT_EQ(create_memfd("buffer", kBufferBytes, Sharing::kWritable, file), 0);
+    TestClient client = connect();
+    const Answer answer = ask(client, file.fd.get(), "urnic1");
+    ASSERT_EQ(answer.error(), 0);
+    const auto started = answer.as<abi::CaptureReply>();
+    const auto see = [&](std::uint32_t rnic) {
+        const std::byte bytes[4]{};
+        dataplane::CaptureWriter::Packet packet;
+        packet.rnic = rnic;
+        packet.bytes = bytes;
+        on_control_thread([&] {
+            (void)control.captures.writer().write(packet, 1, true, {});
+            control.captures.writer().publish();
+        });
+    };
+    see(0);
+    see(1);
+    const auto* const ring =
+        reinterpret_cast<const abi::CaptureRing*>(file.mapping.data() + started.rings * started.ring_bytes);
+    EXPECT_EQ(ring->head.load(), sizeof(abi::CaptureRecord) + 8);
+    EXPECT_EQ(ring->rnics[0].seen.load(), 0U);
+    EXPECT_EQ(ring->rnics[1].seen.load(), 1U);
+    client.close();
+    wait_for_connections(0);
+    see(1);
+    EXPECT_EQ(ring->rnics[1].seen.load(), 1U);
 }
 
 TEST_F(ControlCapture, AsManyAsWorkersCanHave) {
@@ -76,6 +110,13 @@ TEST_F(ControlCapture, WrongRequestsChangeNothing) {
     EXPECT_EQ(connect().ask(abi::Op::kCapture, abi::CaptureRequest{}).error(), EINVAL) << "no buffer";
     const UniqueFd small = buffer(abi::kMinCaptureRingBytes);
     EXPECT_EQ(ask(connect(), small.get()).error(), EINVAL);
+    const UniqueFd too_small =
+        buffer(kWorkers * abi::kMinCaptureRingBytes + abi::kControlCaptureBytes - 4096);
+    const Answer refused = ask(connect(), too_small.get());
+    EXPECT_EQ(refused.error(), EINVAL);
+    EXPECT_NE(words(refused).find("for each of 3 workers and 4198400 for the control thread"),
+              std::string::npos)
+        << words(refused);
     const UniqueFd unsealed(::memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     ASSERT_EQ(::ftruncate(unsealed.get(), kBufferBytes), 0);
     EXPECT_EQ(ask(connect(), unsealed.get()).error(), EINVAL);

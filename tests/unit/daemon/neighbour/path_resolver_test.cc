@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "daemon/neighbour/address_vector.h"
 #include "daemon/neighbour/path_resolver.h"
@@ -238,6 +239,19 @@ TEST_F(AddressVectorTest, HopLimitAndEcn) {
     }
     device_->is_ecn_capable = true;
     EXPECT_EQ(resolve(1).traffic_class, 0xa6);
+}
+
+TEST_F(AddressVectorTest, OfThePathBitsThePortsOwnCount) {
+    device_->has_infiniband_link = true;
+    device_->subnet.lid = 0x44;
+    av_.is_global = 0;
+    av_.dlid = 9;
+    for (const auto& [lmc, bits, slid] :
+         {std::tuple{0, 0, 0x44}, {0, 0x44, 0x44}, {2, 3, 0x47}, {2, 0x7d, 0x45}}) {
+        device_->subnet.lmc = static_cast<std::uint8_t>(lmc);
+        av_.src_path_bits = static_cast<std::uint8_t>(bits);
+        EXPECT_EQ(resolve(0).slid, slid) << bits << " of LMC " << lmc;
+    }
 }
 
 TEST_F(AddressVectorTest, AUdpChecksumThatHoldsForBothFamilies) {

@@ -50,6 +50,26 @@ TEST(RingMemory, AFreedPieceComesBackAsZeros) {
     }
 }
 
+// Nobody gets it again: who dies with gigabytes of rings keeps nobody waiting for zeros.
+TEST(RingMemory, AfterTheEndNothingIsCleared) {
+    RingMemory memory;
+    ASSERT_EQ(memory.create(2 * RingMemory::kClearHereBytes + 4096), 0);
+    RingPiece small;
+    RingPiece large;
+    ASSERT_EQ(memory.allocate(4096, kNoQuota, small), 0);
+    ASSERT_EQ(memory.allocate(RingMemory::kClearHereBytes + 4096, kNoQuota, large), 0);
+    std::memset(memory.at(small), 1, small.bytes);
+    std::memset(memory.at(large), 1, large.bytes);
+    memory.clear_no_more();
+    memory.release(small);
+    memory.release(large);
+    EXPECT_EQ(memory.used_bytes(), 0U);
+    for (const RingPiece& piece : {small, large}) {
+        EXPECT_TRUE(std::all_of(memory.at(piece), memory.at(piece) + piece.bytes,
+                                [](std::byte x) { return x == std::byte{1}; }));
+    }
+}
+
 // A page that is made by clearing is the daemon's.
 TEST(RingMemory, AHoleStaysAHole) {
     for (const std::uint64_t bytes : {RingMemory::kClearHereBytes + 4096, std::uint64_t{256U << 20U}}) {

@@ -125,6 +125,7 @@ class SubnetLab final : public IbNetworkOutbox {
     IbNetworkPacket* copy(const IbNetworkPacket& packet) override {
         return copies_left-- == 0 ? nullptr : &packets.emplace_back(static_cast<const LabPacket&>(packet));
     }
+    void room(TimeNs /*at*/, NodeIndex host) override { ++rooms[host]; }
 
     struct Managed {
         NodeIndex at;
@@ -139,7 +140,8 @@ class SubnetLab final : public IbNetworkOutbox {
     std::vector<SubnetArrival> arrivals;
     std::vector<NodeIndex> dropped;
     std::vector<Managed> managed;
-    std::map<NodeIndex, int> slow;  // hosts that take what comes by take() alone
+    std::map<NodeIndex, int> rooms;  // calls of room()
+    std::map<NodeIndex, int> slow;   // hosts that take what comes by take() alone
     std::map<NodeIndex, std::vector<LabPacket*>> buffered;
     std::uint32_t copies_left = 1'000'000;
 };

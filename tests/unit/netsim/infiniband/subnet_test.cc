@@ -230,9 +230,33 @@ TEST(IbSubnet, WithoutLifetimesPacketsWaitForEver) {
     lab.run();
     EXPECT_EQ(lab.network.deadline(), kNever);
     lab.now += 100'000'000'000;
+    const IbPort& held = lab.network.port(lab.network.topology().find("s1"), 2);
+    EXPECT_GE(held.xmit_wait_ns(lab.now), TimeNs{100'000'000'000}) << "the wait goes on";
     lab.take(1);
     lab.run();
     EXPECT_EQ(lab.arrived_at(1), 2U);
+}
+
+TEST(IbSubnet, AHostHearsOfEachPacketThatLeavesItsPort) {
+    IbNetworkOptions options = SubnetLab::options(credit_blocks(kPacketBytes));
+    options.port.info.hoq_life = 10;
+    SubnetLab lab(star(2, kGigabit), options);
+    const NodeIndex host = lab.hosts[0];
+    lab.slow[lab.hosts[1]] = 1;
+    lab.network.port(lab.network.topology().find("s1"), 2).set_info({.hoq_life = 20});
+    lab.run();
+    lab.send(0, lab.lid(1));
+    EXPECT_EQ(lab.rooms[host], 1) << "it is being sent";
+    lab.send(0, lab.lid(1));
+    EXPECT_EQ(lab.rooms[host], 1) << "it waits for the one before";
+    lab.run();
+    EXPECT_EQ(lab.rooms[host], 2);
+    for (int i = 0; i < 3; ++i) {
+        lab.send(0, lab.lid(1));
+    }
+    lab.run();
+    EXPECT_EQ(lab.rooms[host], 5) << "those that end there for lack of credit count, too";
+    EXPECT_GT(lab.network.port(host, 1).counters().xmit_discards, 0U);
 }
 
 TEST(IbSubnet, ASwitchsLifetimeEndsWhatHeadOfQueueDoesNot) {

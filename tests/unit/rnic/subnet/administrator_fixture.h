@@ -46,6 +46,7 @@ class AdministratorTest : public testing::Test {
             nodes_.emplace_back(options);
             (void)set_connected(nodes_.back(), 1, true);
             nodes_.back().ports[1].info.port_state = mad::kActive;
+            nodes_.back().ports[1].info.master_sm_lid = 1;
         }
         std::vector<const Node*> nodes;
         for (const Node& node : nodes_) {

@@ -88,7 +88,7 @@ TEST_F(AdministratorTest, AGroupLivesWithItsFullMembers) {
     // The MLID is free again.
     EXPECT_EQ(member_of(ask(member_request(wire::kMadSet, kCreate, member(group_gid(7))))).mlid, 0xc001);
     // A port that goes down leaves all.
-    administrator_->on_port_down(nodes_[1]);
+    administrator_->on_port_down(nodes_[1], now_);
     EXPECT_EQ(administrator_->groups().size(), 1U);
 }
 

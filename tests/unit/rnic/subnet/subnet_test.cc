@@ -1,6 +1,9 @@
 // A whole subnet: packets of QP0 and QP1 between two adapters and a switch, links, traps, loops, floods.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "rnic/subnet/ping_agent.h"
@@ -228,6 +231,119 @@ TEST_F(Fabric, ALinkIsResetFromOneEnd) {
     EXPECT_TRUE(ask(packet_of(directed(wire::kMadGet, mad::kNodeInfo, 0, {1, 2}))).empty());
     ASSERT_EQ(set_port({1}, 2, [](mad::PortInfo& info) { info.port_physical_state = mad::kPolling; }), 0);
     EXPECT_EQ(state_of(b_, 1), mad::kInit);
+}
+
+/// What it sees, in a word each: ">a" leaves a, "(b" arrives at b, "b)" has been handled there.
+class RecordingTap final : public PacketTap {
+  public:
+    explicit RecordingTap(std::vector<char> names) : names_(std::move(names)) {}
+    void on_sent(NodeId node, const PacketBytes& packet) override {
+        add(std::string(">") + names_[node], packet);
+    }
+    void on_arrival(NodeId node) override { add(std::string("(") + names_[node], {}); }
+    void on_handled(NodeId node, const PacketBytes& packet) override {
+        add(std::string(1, names_[node]) + ")", packet);
+    }
+    [[nodiscard]] std::string text() const {
+        std::string text;
+        for (const auto& [what, packet] : seen_) {
+            text += (text.empty() ? "" : " ") + what;
+        }
+        return text;
+    }
+    /// The bytes of the first of those.
+    [[nodiscard]] PacketBytes bytes(const std::string& what) const {
+        const auto found =
+            std::find_if(seen_.begin(), seen_.end(), [&](const auto& one) { return one.first == what; });
+        EXPECT_NE(found, seen_.end()) << what;
+        return found == seen_.end() ? PacketBytes{} : found->second;
+    }
+    void clear() { seen_.clear(); }
+
+  private:
+    void add(const std::string& what, const PacketBytes& packet) { seen_.emplace_back(what, packet); }
+
+    std::vector<char> names_;
+    std::vector<std::pair<std::string, PacketBytes>> seen_;
+};
+
+class TappedFabric : public Fabric {
+  protected:
+    TappedFabric() {
+        bring_up();
+        subnet_.set_tap(&tap_);
+    }
+    std::string seen_of(const MadPacket& packet) {
+        tap_.clear();
+        (void)ask(packet);
+        return tap_.text();
+    }
+
+    RecordingTap tap_{{'a', 'b', 's'}};
+};
+
+/// What leaves a port is what the tap sees, octet by octet, and what comes in at the other end of the link.
+TEST_F(TappedFabric, PacketsAreSeenAsTheyAreOnLinks) {
+    EXPECT_EQ(seen_of(packet_of(lid_routed(wire::kMadGet, mad::kNodeInfo), 2)),
+              ">a (s >s s) (b b) >b (s >s s) (a a)");
+    // Nothing of a LID route changes on its way.
+    EXPECT_EQ(tap_.bytes(">a"), tap_.bytes("b)"));
+    EXPECT_EQ(tap_.bytes(">b"), tap_.bytes("a)"));
+    const auto request = decode(tap_.bytes(">a"));
+    const auto answer = decode(tap_.bytes(">b"));
+    ASSERT_TRUE(request && answer);
+    EXPECT_EQ(request->slid, 1);
+    EXPECT_EQ(request->dlid, 2);
+    EXPECT_EQ(request->mad[3], std::byte{wire::kMadGet});
+    EXPECT_EQ(answer->slid, 2);
+    EXPECT_EQ(given_.at(0).mad, answer->mad);
+}
+
+/// With permissive LIDs, whatever the sender says; switches move the hop pointer and note the way back.
+TEST_F(TappedFabric, DirectedRoutesHavePermissiveLids) {
+    MadPacket packet = packet_of(directed(wire::kMadGet, mad::kNodeInfo, 0, {1, 2}), 7);
+    packet.slid = 9;
+    EXPECT_EQ(seen_of(packet), ">a (s >s s) (b b) >b (s >s s) (a a)");
+    for (const char* what : {">a", "b)", ">b", "a)"}) {
+        const auto seen = decode(tap_.bytes(what));
+        ASSERT_TRUE(seen) << what;
+        EXPECT_EQ(seen->slid, kPermissiveLid) << what;
+        EXPECT_EQ(seen->dlid, kPermissiveLid) << what;
+    }
+    MadBytes sent = decode(tap_.bytes(">a"))->mad;
+    EXPECT_EQ(MadRef(sent).hop_pointer(), 1);
+    MadRef(sent).set_hop_pointer(2);
+    MadRef(sent).set_return_path(1, 1);
+    EXPECT_EQ(sent, decode(tap_.bytes("b)"))->mad);
+}
+
+TEST_F(TappedFabric, WhatANodeSendsToItselfGoesOutAndComesIn) {
+    for (const MadPacket& packet : {packet_of(lid_routed(wire::kMadGet, mad::kNodeInfo), 1),
+                                    packet_of(directed(wire::kMadGet, mad::kNodeInfo, 0, {}))}) {
+        EXPECT_EQ(seen_of(packet), ">a (a a) >a (a a)");
+        EXPECT_EQ(tap_.bytes(">a"), tap_.bytes("a)"));
+    }
+}
+
+TEST_F(TappedFabric, WhatDoesNotLeaveIsNotSeen) {
+    EXPECT_EQ(seen_of(packet_of(directed(wire::kMadGet, mad::kNodeInfo, 0, {2}))), "");
+    EXPECT_EQ(seen_of(packet_of(directed(wire::kMadGet, mad::kNodeInfo, 0, {1, 3}))), ">a (s s)");
+    subnet_.set_enabled(a_, 1, false, now_);
+    EXPECT_EQ(seen_of(packet_of(lid_routed(wire::kMadGet, mad::kNodeInfo), 2)), "");
+    subnet_.set_enabled(a_, 1, true, now_);
+    subnet_.set_tap(nullptr);
+    EXPECT_EQ(seen_of(packet_of(directed(wire::kMadGet, mad::kNodeInfo, 0, {1}))), "");
+    EXPECT_EQ(given_.size(), 1U);
+}
+
+TEST_F(TappedFabric, AWrongMKeyIsCounted) {
+    ASSERT_EQ(set_port({1, 2}, 1, [](mad::PortInfo& info) { info.m_key = 7, info.m_key_protect_bits = 2; }),
+              0);
+    EXPECT_EQ(seen_of(packet_of(lid_routed(wire::kMadGet, mad::kNodeInfo, 0, 7), 2)),
+              ">a (s >s s) (b b) >b (s >s s) (a a)");
+    EXPECT_EQ(subnet_.counters().drop_m_key, 0U);
+    (void)ask(packet_of(lid_routed(wire::kMadGet, mad::kNodeInfo, 0, 8), 2));
+    EXPECT_EQ(subnet_.counters().drop_m_key, 1U);
 }
 
 /// Two switches whose tables send a LID to each other: the packet ends.

@@ -1,6 +1,7 @@
 // What the provider answers librdmacm from what came with an event, and when it does not.
 #include "verbs_provider/interpose/cm_ids.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <rdma/rdma_user_cm.h>
 
@@ -82,6 +83,75 @@ TEST_F(CmIds, WhatCameWithAnEventIsAnswered) {
     EXPECT_FALSE(knows_state(0));
     EXPECT_FALSE(knows_state(4));
     EXPECT_FALSE(knows_state(0xffff'ffff));
+}
+
+/// The same in three parts, as librdmacm asks where AF_IB is taken.
+TEST_F(CmIds, APartOfWhatCameIsAnswered) {
+    rdma_ucm_query_route_resp route{};
+    route.node_guid = 7;
+    route.port_num = 1;
+    route.num_paths = 1;
+    route.ibdev_index = ~0U;
+    route.src_addr.sin6_family = AF_INET;
+    route.src_addr.sin6_port = 5;
+    route.dst_addr.sin6_family = AF_INET6;
+    route.dst_addr.sin6_port = 6;
+    ib_user_path_rec& path = route.ib_route[0];
+    path.sgid[15] = 1;
+    path.dgid[15] = 2;
+    path.dlid = htons(3);
+    path.flow_label = htonl(0x12345);
+    path.hop_limit = 9;
+    path.reversible = 1;
+    path.pkey = htons(0x8005);
+    path.sl = 5;
+    path.mtu = 4;
+    path.mtu_selector = 2;
+    std::memcpy(snapshot_.route, &route, sizeof route);
+    rdma_ucm_query query{};
+    query.id = kId;
+    const auto knows = [&](std::uint32_t option, std::size_t room) {
+        answer_ = {};
+        query.option = option;
+        return answer_from_cm_snapshot(place_, RDMA_USER_CM_CMD_QUERY, bytes_of(query), sizeof query,
+                                       answer_.data(), room);
+    };
+    rdma_ucm_query_addr_resp told{};
+    EXPECT_FALSE(knows(RDMA_USER_CM_QUERY_ADDR, sizeof told)) << "nothing has come";
+    keep();
+    ASSERT_TRUE(knows(RDMA_USER_CM_QUERY_ADDR, sizeof told));
+    std::memcpy(&told, answer_.data(), sizeof told);
+    EXPECT_EQ(told.node_guid, 7U);
+    EXPECT_EQ(told.port_num, 1);
+    EXPECT_EQ(told.pkey, htons(0x8005));
+    EXPECT_EQ(told.src_size, 16);
+    EXPECT_EQ(told.dst_size, 28);
+    EXPECT_EQ(std::memcmp(&told.dst_addr, &route.dst_addr, sizeof route.dst_addr), 0);
+    ASSERT_TRUE(knows(RDMA_USER_CM_QUERY_GID, sizeof told));
+    std::memcpy(&told, answer_.data(), sizeof told);
+    EXPECT_EQ(told.src_size, 48);
+    EXPECT_EQ(std::memcmp(reinterpret_cast<const std::uint8_t*>(&told.src_addr) + 8, path.sgid, 16), 0);
+    EXPECT_EQ(std::memcmp(reinterpret_cast<const std::uint8_t*>(&told.dst_addr) + 8, path.dgid, 16), 0);
+    ASSERT_TRUE(knows(RDMA_USER_CM_QUERY_PATH, 440));
+    const std::uint8_t* const record = answer_.data() + 16;
+    EXPECT_EQ(answer_[0], 1);
+    EXPECT_EQ(answer_[8], 0x2b);
+    EXPECT_EQ(record[23], 2);     // DGID
+    EXPECT_EQ(record[41], 3);     // DLID
+    EXPECT_EQ(record[46], 0x45);  // flow label, hop limit
+    EXPECT_EQ(record[47], 9);
+    EXPECT_EQ(record[49], 0x81);  // reversible, one path
+    EXPECT_EQ(record[51], 5);     // P_Key
+    EXPECT_EQ(record[53], 5);     // SL
+    EXPECT_EQ(record[54], 0x84);  // MTU, exactly
+    EXPECT_FALSE(knows(RDMA_USER_CM_QUERY_PATH, 79)) << "no room";
+    EXPECT_FALSE(knows(RDMA_USER_CM_QUERY_ADDR, sizeof told - 8)) << "programs with shorter answers";
+    EXPECT_FALSE(knows(3, sizeof told)) << "unknown";
+    route.src_addr.sin6_family = AF_UNSPEC;  // of AF_IB: a route has no room for it
+    std::memcpy(snapshot_.route, &route, sizeof route);
+    keep();
+    EXPECT_FALSE(knows(RDMA_USER_CM_QUERY_ADDR, sizeof told));
+    EXPECT_FALSE(knows(RDMA_USER_CM_QUERY_PATH, 440));
 }
 
 TEST_F(CmIds, TheDaemonIsAskedWhereTheQuestionIsAnother) {

@@ -87,6 +87,9 @@ std::vector<Expected> all_tables() {
         {&mad::kPathRecordTable, 64, 51},
         {&mad::kMcMemberRecordTable, 52, 23},
         {&mad::kInformInfoTable, 36, 27},
+        {&mad::kSubscriberRecordTable, 24, 48},
+        {&mad::kNoticeIssuerTable, 16, 0},
+        {&mad::kNoticeGidTable, 22, 48},
     };
     const std::size_t extended_lengths[] = {4, 8, 4, 4, 16, 28, 4, 8, 4, 4, 16};
     const std::size_t extended_reserved[] = {8, 8, 8, 0, 0, 0, 0, 0, 0, 0, 128};

@@ -192,6 +192,63 @@ TEST(MadLayers, NodeRecordHasItsParts) {
     EXPECT_EQ(last_of(layers).at("text"), "host");
 }
 
+/// As the built-in administrator's: a subscription, its record, a report, and the manager behind it.
+TEST(MadLayers, InformInfoAndReports) {
+    const std::string inform =
+        test::repeated("00", 16) + "ffff 0000 0000 01 01 ffff 0042 000001 13 00 ffffff";
+    const auto check = [](const std::map<std::string, std::string>& fields) {
+        EXPECT_EQ(fields.at("gid"), "::");
+        EXPECT_EQ(fields.at("lid_range_begin"), "0xffff");
+        EXPECT_EQ(fields.at("is_generic"), "1");
+        EXPECT_EQ(fields.at("subscribe"), "1");
+        EXPECT_EQ(fields.at("type"), "0xffff");
+        EXPECT_EQ(fields.at("trap_number"), "66 (multicast group created)");
+        EXPECT_EQ(fields.at("qpn"), "0x000001");
+        EXPECT_EQ(fields.at("resp_time_value"), "19");
+        EXPECT_EQ(fields.at("producer_type"), "16777215");
+    };
+    auto layers =
+        layers_of(datagram(administration("02", "0003", test::repeated("00", 12), "0000") + inform));
+    EXPECT_EQ(names_of(layers), "MAD, RMPP, SA, InformInfo");
+    check(last_of(layers));
+    layers = layers_of(datagram(administration("81", "00f3", test::repeated("00", 12), "0000") +
+                                "fe800000000000000000000000000002 0007 000000000000" + inform));
+    EXPECT_EQ(names_of(layers), "MAD, RMPP, SA, record of a subscriber, InformInfo");
+    check(last_of(layers));
+    layers.pop_back();
+    EXPECT_EQ(last_of(layers).at("subscriber_gid"), "fe80::2");
+    EXPECT_EQ(last_of(layers).at("subscriber_enum"), "7");
+    layers = layers_of(datagram(administration("06", "0002", test::repeated("00", 12), "0000") +
+                                "83 000004 0042 0001 0000 000000000000 ff12601bffff00000000000000000abc" +
+                                test::repeated("00", 32) + "fe800000000000000000000000000001"));
+    EXPECT_EQ(names_of(layers), "MAD, RMPP, SA, Notice, issuer of a notice, GID of a notice");
+    EXPECT_EQ(last_of(layers).at("gid"), "ff12:601b:ffff::abc");
+    layers.pop_back();
+    EXPECT_EQ(last_of(layers).at("issuer_gid"), "fe80::1");
+    layers.pop_back();
+    EXPECT_EQ(last_of(layers).at("type"), "3 (subnet management)");
+    EXPECT_EQ(last_of(layers).at("producer_type"), "4 (class manager)");
+    EXPECT_EQ(last_of(layers).at("trap_number"), "66 (multicast group created)");
+    EXPECT_EQ(last_of(layers).at("issuer_lid"), "0x0001");
+    // Other notices have no GID at that place.
+    layers = layers_of(datagram(administration("06", "0002", test::repeated("00", 12), "0000") +
+                                "81 000002 0080 0001 0000"));
+    EXPECT_EQ(names_of(layers), "MAD, RMPP, SA, Notice, issuer of a notice");
+}
+
+TEST(MadLayers, SmInfo) {
+    const auto layers =
+        layers_of(datagram("01 01 01 81 0000 0000 0000000000000009 0020 0000 00000000 0000000000000000" +
+                           test::repeated("00", 32) + "0000000000000001 0000000000000000 00000007 03"));
+    EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, SMInfo");
+    const auto fields = last_of(layers);
+    EXPECT_EQ(fields.at("guid"), "0x0000000000000001");
+    EXPECT_EQ(fields.at("sm_key"), "0x0000000000000000");
+    EXPECT_EQ(fields.at("act_count"), "7");
+    EXPECT_EQ(fields.at("priority"), "0");
+    EXPECT_EQ(fields.at("sm_state"), "3 (master)");
+}
+
 /// Nothing is read behind what was captured; what is whole is shown.
 TEST(MadLayers, AnyLengthOfAnyAttribute) {
     test::Random random;

@@ -1,0 +1,174 @@
+#!/usr/bin/python3
+"""What looking costs: `ib_write_bw` while nobody looks, and beside a capture, a trace, and who asks for metrics and the status each second.
+
+One worker on a CPU of its own; the programs and who looks share the other CPUs. All blocks are of frames (`offload = "off"`), as packets
+are while somebody captures. Each repetition runs a block of each in rotating order; ratios are taken within a repetition. Writes the
+table in bench/RESULTS.md.
+"""
+
+import contextlib
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tools"))
+import machine
+import options as options_of
+from daemon import Daemon
+from machine import Failure, say
+from programs import numbers_of_last_row
+
+MARK = "table of looking: scripts/bench observe writes it"
+NOBODY = "nobody looks"
+LOSSES = re.compile(r"(?P<seen>\d+) packets, (?P<lost>\d+) of them lost|(?P<missing>\d+) of (?P<all>\d+) packets of")
+# Column of ib_write_bw's last row, and what it is to be multiplied with.
+ROWS = {
+    "64 KB `ib_write_bw`, GB/s": ("65536", 3, 1 / 8),
+    "4 KB `ib_write_bw`, GB/s": ("4096", 3, 1 / 8),
+    "64 B `ib_write_bw`, million/s": ("64", 4, 1),
+}
+TARGETS = {("64 KB `ib_write_bw`, GB/s", "urnic capture --snaplen 128"): "at least 0.9",
+           ("4 KB `ib_write_bw`, GB/s", "urnic trace"): "at least 0.95"}
+
+
+class Looking:
+    """A program that looks, from when it sees all until it is told to end."""
+
+    def __init__(self, bench, words, file):
+        self.file = file
+        self.process = subprocess.Popen(machine.pinned(bench.cpus.a, [bench.daemon.urnic, *words, "--socket", bench.daemon.socket]),
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while not any(self.file.parent.glob(f"{self.file.stem}*")):
+            if self.process.poll() is not None:
+                raise Failure(f"urnic {' '.join(map(str, words))} ended: {self.process.stderr.read()}")
+            time.sleep(0.01)
+
+    def end(self):
+        """What part of the packets was lost on the way to it."""
+        self.process.send_signal(signal.SIGINT)
+        _, said = self.process.communicate(timeout=60)
+        for written in self.file.parent.glob(f"{self.file.stem}*"):
+            written.unlink()
+        found = list(LOSSES.finditer(said))
+        lost = sum(int(each["lost"] or each["missing"]) for each in found)
+        seen = sum(int(each["seen"] or each["all"]) for each in found)
+        return lost / seen if seen else 0.0
+
+
+class Asking:
+    """Each second for the page of metrics and for the status."""
+
+    def __init__(self, bench):
+        self.page = f"http://127.0.0.1:{bench.http}/metrics"
+        self.status = machine.pinned(bench.cpus.a, [bench.daemon.urnic, "status", "--json", "--socket", bench.daemon.socket])
+        self.over, self.asked = threading.Event(), 0
+        self.thread = threading.Thread(target=self.ask)
+        self.thread.start()
+
+    def ask(self):
+        while not self.over.is_set():
+            subprocess.run(self.status, stdout=subprocess.DEVNULL, check=True)
+            with urllib.request.urlopen(self.page, timeout=60) as page:
+                page.read()
+            self.asked += 1
+            self.over.wait(1)
+
+    def end(self):
+        self.over.set()
+        self.thread.join()
+        if self.asked == 0:
+            raise Failure("the status or the page of metrics was not answered")
+
+
+class Bench:
+    def __init__(self, options, stack):
+        self.options, self.cpus, self.http = options, machine.Cpus(), machine.free_port()
+        self.directory = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="urnic-bench-", dir="/dev/shm")))
+        self.daemon = Daemon(options.build, self.directory, "daemon", f"[{self.cpus.daemon}]",
+                             settings=f'http = "127.0.0.1:{self.http}"\nhttp_qps = 100\n')
+        stack.callback(self.daemon.end)
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics", timeout=60) as page:
+            if b"urnic_" not in page.read():
+                raise Failure("the daemon's page of metrics has none of its series")
+        file = self.directory / "seen"
+        self.lookers = {
+            NOBODY: None,
+            "urnic capture --snaplen 128": lambda: Looking(self, ["capture", "-w", file, "--snaplen", "128", "--ring", "2,100"], file),
+            "urnic capture": lambda: Looking(self, ["capture", "-w", file, "--ring", "2,100"], file),
+            "urnic trace": lambda: Looking(self, ["trace", file], file),
+            "status and metrics each second": lambda: Asking(self),
+        }
+
+    def block(self, looker, size):
+        """The last row of the client, and what part of the packets the looker lost (None: it does not count any)."""
+        port = machine.free_port()
+        command = ["ib_write_bw", "-s", size, "-F", "-x", "1", "-p", str(port), "-D", str(self.options.seconds), "--report_gbits"]
+        server = machine.pinned(self.cpus.b, self.daemon.run([*command, "-d", "urnic1"]))
+        client = machine.pinned(self.cpus.a, self.daemon.run([*command, "-d", "urnic0", "127.0.0.1"]))
+        begun = looker() if looker is not None else None
+        lost = None
+        try:
+            numbers = numbers_of_last_row(machine.pair(server, client, port))
+        finally:
+            if begun is not None:
+                lost = begun.end()
+        return numbers, lost
+
+    def measure(self):
+        found = {what: {name: [] for name in self.lookers} for what in ROWS}
+        lost = {what: {name: [] for name in self.lookers} for what in ROWS}
+        for repetition in range(self.options.repetitions):
+            for what, (size, column, factor) in ROWS.items():
+                names = list(self.lookers)
+                first = repetition % len(names)
+                for name in names[first:] + names[:first]:
+                    numbers, part = self.block(self.lookers[name], size)
+                    found[what][name].append(numbers[column] * factor)
+                    if part is not None:
+                        lost[what][name].append(part)
+                say(f"{what}: " + ", ".join(f"{name} {values[-1]:.3g}" for name, values in found[what].items()))
+        return found, lost
+
+
+def table(found, lost, context, options):
+    lines = ["| what | while | figure | of that while nobody looks | target | lost by who looks |", "|---|---|---|---|---|---|"]
+    for what, values in found.items():
+        for name, each in values.items():
+            ratio = "-"
+            if name != NOBODY:
+                ratio = machine.cell(machine.summary(b / a for a, b in zip(values[NOBODY], each)))
+            missing = f"{machine.figure(100 * machine.summary(lost[what][name])['median'])} %" if lost[what][name] else "-"
+            shown = f"`{name}`" if name.startswith("urnic ") else name
+            lines.append(f"| {what} | {shown} | {machine.cell(machine.summary(each))} | {ratio} | {TARGETS.get((what, name), '-')} | {missing} |")
+    return (f"{machine.about(context)} {options.repetitions} blocks of {options.seconds} s of each; medians, first to third quartile in "
+            "brackets.\n\n" + "\n".join(lines) + "\n\n")
+
+
+def main():
+    made = options_of.parser("observe", __doc__)
+    made.add_argument("--repetitions", type=int, default=5, help="blocks of each (%(default)s)")
+    made.add_argument("--seconds", type=int, default=2, help="length of a block (%(default)s)")
+    options_of.add_results(made, "observe")
+    options_of.add_print(made)
+    options = options_of.parse(made)
+    machine.check_build(options.build)
+    context, times = machine.context(), machine.CpuTimes()
+    with contextlib.ExitStack() as stack:
+        found, lost = Bench(options, stack).measure()
+    context.update(times.disturbances())
+    machine.write_json(options.json, {"context": context, "rows": {
+        what: {name: machine.summary(values) for name, values in each.items()} for what, each in found.items()}})
+    text = table(found, lost, context, options)
+    print(text)
+    if not options.print:
+        machine.write_between(options.page, MARK, text)
+
+
+machine.run_program(main)

@@ -1,0 +1,38 @@
+// What of a device's ways a measurement shows, where the specification leaves a choice; profiles of RNICs
+// (rnic/device/rnic_profile.h) say how others have them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace urnic::conform {
+
+enum class Way : std::uint8_t {
+    kMigReq,
+    kEarlyPackets,  // behind a gap: 1 kept, 0 discarded
+    kRepetition,    // of what a NAK names: 1 with all that follows, 0 alone
+    kSourcePort,    // a wire::SourcePortRule, or kOtherSourcePorts
+    kCnp,           // in answer to a mark
+    kCnpGap,        // ns
+    kCnpScope,      // 1 each QP has a gap of its own, 0 QPs of the same peer have one
+    kCnpOfANak,
+};
+/// By Way, as reports name them.
+inline constexpr std::array<std::string_view, 8> kWayNames = {
+    "mig_req", "early_packets",         "repetition", "udp_source_port",
+    "cnp",     "min_time_between_cnps", "cnp_scope",  "nak_triggers_cnp"};
+inline constexpr std::size_t kWays = kWayNames.size();
+[[nodiscard]] constexpr std::string_view way_name(Way way) {
+    return kWayNames[static_cast<std::size_t>(way)];
+}
+inline constexpr std::uint64_t kOtherSourcePorts = 255;
+
+/// What a measurement shows of it.
+struct ShownWay {
+    Way way = Way::kMigReq;
+    std::uint64_t value = 0;
+};
+
+}  // namespace urnic::conform

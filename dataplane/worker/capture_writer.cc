@@ -1,0 +1,94 @@
+#include "dataplane/worker/capture_writer.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace urnic::dataplane {
+
+namespace {
+
+constexpr std::uint32_t kRecordAlignment = 8;
+
+bool is_chosen(const PacketCapture& capture, const CaptureWriter::Packet& packet) {
+    if ((capture.rnics >> packet.rnic & 1U) == 0) {
+        return false;
+    }
+    if (capture.filters == 0) {
+        return true;
+    }
+    if (packet.header == nullptr || packet.peer == nullptr) {
+        return false;
+    }
+    const bool is_qp = capture.qpn == packet.qpn || capture.qpn == packet.header->dest_qp;
+    return ((capture.filters & abi::kFilterQpn) == 0 || is_qp) &&
+           ((capture.filters & abi::kFilterOpcode) == 0 || capture.opcode == packet.header->opcode) &&
+           ((capture.filters & abi::kFilterPeer) == 0 || wire::same_gid(capture.peer, *packet.peer));
+}
+
+}  // namespace
+
+void CaptureWriter::use(const PacketCaptures& captures) {
+    for (std::size_t i = 0; i < kMaxCaptures; ++i) {
+        if (captures_[i] != captures[i]) {
+            lost_[i] = {};
+        }
+    }
+    captures_ = captures;
+    rnics_ = 0;
+    for (const PacketCapture* capture : captures_) {
+        rnics_ |= capture != nullptr ? capture->rnics : 0;
+    }
+}
+
+void CaptureWriter::publish() {
+    for (PacketCapture* capture : captures_) {
+        if (capture != nullptr) {
+            capture->rings[ring_].publish();
+        }
+    }
+}
+
+CaptureWriter::Records CaptureWriter::write(const Packet& packet, TimeNs time, bool is_sent, Fate fate) {
+    abi::CaptureRecord header{};
+    header.rnic = static_cast<std::uint16_t>(packet.rnic);
+    header.fate = fate.fate;
+    header.drop = fate.drop;
+    header.time_ns = time;
+    header.wire_bytes = packet.wire_bytes;
+    header.qpn = packet.qpn;
+    header.is_sent = is_sent ? 1 : 0;
+    header.state = abi::kNoState;
+    if (packet.qp != nullptr) {
+        abi::QpAttr attr{};
+        packet.qp->query(attr);
+        header.state = static_cast<std::uint8_t>(packet.qp->state());
+        header.expected_psn = attr.rq_psn;
+        header.next_psn = attr.sq_psn;
+    }
+    Records records{};
+    for (std::size_t i = 0; i < kMaxCaptures; ++i) {
+        PacketCapture* const capture = captures_[i];
+        if (capture == nullptr || !is_chosen(*capture, packet)) {
+            continue;
+        }
+        CaptureRingWriter& ring = capture->rings[ring_];
+        header.captured =
+            static_cast<std::uint32_t>(std::min<std::size_t>(packet.bytes.size(), capture->snap_bytes));
+        header.bytes = (static_cast<std::uint32_t>(sizeof header) + header.captured + kRecordAlignment - 1) &
+                       ~(kRecordAlignment - 1);
+        header.lost_before = lost_[i][packet.rnic];
+        std::byte* const room = ring.reserve(header.bytes);
+        ring.count(packet.rnic, room == nullptr);
+        if (room == nullptr) {
+            ++lost_[i][packet.rnic];
+            continue;
+        }
+        lost_[i][packet.rnic] = 0;
+        std::memcpy(room, &header, sizeof header);
+        std::memcpy(room + sizeof header, packet.bytes.data(), header.captured);
+        records[i] = reinterpret_cast<abi::CaptureRecord*>(room);
+    }
+    return records;
+}
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,78 @@
+// Live captures (`urnic capture`) as one thread of the daemon writes them: which packets each chooses, and
+// into its ring with them. No DPDK, so that the control thread's tests need no EAL.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "abi/capture.h"
+#include "abi/queues.h"
+#include "base/time.h"
+#include "dataplane/worker/capture_ring.h"
+#include "rnic/qp/qp.h"
+#include "rnic/wire/packet_view.h"
+
+namespace urnic::dataplane {
+
+/// The ring of the control thread, behind those of the workers.
+inline constexpr std::uint32_t kControlRing = abi::kMaxWorkers;
+
+/// One capture, as the control thread has made it. It does not change but for the rings, of which each
+/// thread has its own.
+struct PacketCapture {
+    std::uint64_t rnics = 0;  // bit n: Device::index n
+    std::uint32_t snap_bytes = 0;
+    std::uint32_t filters = 0;  // abi::CaptureFilter
+    std::uint32_t qpn = 0;
+    std::uint8_t opcode = 0;
+    wire::Gid peer{};
+    std::array<CaptureRingWriter, abi::kMaxWorkers + 1> rings;
+};
+
+/// At once, of one daemon.
+inline constexpr std::size_t kMaxCaptures = 4;
+using PacketCaptures = std::array<PacketCapture*, kMaxCaptures>;  // nullptr: none
+
+/// What became of a packet, as a record has it.
+struct Fate {
+    abi::PacketFate fate = abi::PacketFate::kDelivered;
+    std::uint8_t drop = 0;  // of kDropped: place in abi::kPacketDrops
+};
+
+/// All captures of one thread.
+class CaptureWriter {
+  public:
+    /// `ring`: which of each capture is the thread's.
+    explicit CaptureWriter(std::uint32_t ring) : ring_(ring) {}
+
+    /// From now on these, which the caller keeps until the next call of this function.
+    void use(const PacketCaptures& captures);
+    /// Returns whether one of them wants the packets of the device with that index.
+    [[nodiscard]] bool wants(std::uint32_t rnic) const { return (rnics_ >> rnic & 1U) != 0; }
+
+    /// A packet, as a record has it. Every pointer may be nullptr: it is not known, or there is none.
+    struct Packet {
+        std::uint32_t rnic = 0;
+        std::span<const std::byte> bytes;
+        std::uint32_t wire_bytes = 0;
+        const wire::PacketHeader* header = nullptr;
+        const wire::Gid* peer = nullptr;
+        std::uint32_t qpn = abi::kNoQp;  // of this end
+        const Qp* qp = nullptr;
+    };
+    /// By capture; nullptr: it has not chosen the packet, or had no room.
+    using Records = std::array<abi::CaptureRecord*, kMaxCaptures>;
+    /// Readers see the records when publish() is called; until then their fate may change.
+    Records write(const Packet& packet, TimeNs time, bool is_sent, Fate fate);
+    void publish();
+
+  private:
+    std::uint32_t ring_;
+    PacketCaptures captures_{};
+    std::uint64_t rnics_ = 0;
+    std::array<std::array<std::uint32_t, abi::kCaptureRnics>, kMaxCaptures> lost_{};  // since the last record
+};
+
+}  // namespace urnic::dataplane

@@ -1,0 +1,52 @@
+// The ways of other RNICs, where the specification leaves a choice or an implementation departs from it, by
+// name: `profile` of an [[rnic]] makes one of ours go by them, `urnic conform --profile` compares a device
+// with them.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/time.h"
+#include "congestion/setting_names.h"
+#include "rnic/wire/frame.h"
+
+namespace urnic {
+
+/// Where each way is from, in a few words; docs/conform.md has them in full. Empty: nothing public is known
+/// to say so.
+struct RnicWaySources {
+    std::string_view mig_req;
+    std::string_view recovery;
+    std::string_view source_port;
+    std::string_view cnp;
+    std::string_view min_time_between_cnps;
+    std::string_view cnp_scope;
+    std::string_view nak_triggers_cnp;
+};
+
+struct RnicProfile {
+    std::string_view name;
+    bool uses_go_back_n;
+    bool sends_mig_req;
+    wire::SourcePortRule source_port_rule;
+    std::span<const congestion::NamedValue> congestion;  // as in [rnic.congestion]
+    RnicWaySources sources;
+};
+
+[[nodiscard]] std::span<const RnicProfile> rnic_profiles();
+/// nullptr when there is none of that name.
+[[nodiscard]] const RnicProfile* find_rnic_profile(std::string_view name);
+/// "\"strict\", \"connectx\", ...": all names.
+[[nodiscard]] std::string rnic_profile_names();
+
+/// How such an RNIC answers congestion, as its peers see it.
+struct RnicCnpWays {
+    bool answers_marks;
+    TimeNs min_time_between_cnps_ns;
+    bool has_gap_of_each_qp;  // and not one for several QPs with the same peer
+    bool nak_triggers_cnp;
+};
+[[nodiscard]] RnicCnpWays cnp_ways(const RnicProfile& profile);
+
+}  // namespace urnic
