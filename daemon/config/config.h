@@ -141,7 +141,7 @@ struct SubnetConfig {
     std::uint32_t vl_buffer_bytes = 65'536;  // of each port and VL
     std::uint8_t hoq_life = 18;              // PortInfo.HOQLife
     std::uint8_t switch_life = 18;           // SwitchInfo.LifeTimeValue
-    std::uint8_t idle_hosts = 0;             // on each switch that has RNICs: nodes of the subnet, and no more
+    std::uint8_t idle_hosts = 0;  // on each switch that has RNICs: nodes of the subnet, and no more
 };
 
 /// A network with rates, queues and marks between the RNICs of one fabric.
