@@ -67,6 +67,7 @@ struct Ended {
 /// Throws std::system_error.
 Ended run_program(const fs::path& program, std::vector<std::string> words) {
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     std::array<int, 2> ends{};
