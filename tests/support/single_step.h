@@ -1,6 +1,6 @@
 // Runs code one instruction at a time (the CPU's trap flag), so that a test sees memory as another thread
 // might at the worst moment. x86 alone shows other cores stores in the order in which they are made. Without
-// effect under ThreadSanitizer.
+// effect under a sanitizer.
 #pragma once
 
 #include <csignal>
@@ -9,7 +9,7 @@
 
 namespace urnic::test {
 
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSingleSteps = false;
 #else
 inline constexpr bool kSingleSteps = true;

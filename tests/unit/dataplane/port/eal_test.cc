@@ -57,8 +57,8 @@ Outcome in_child(const std::function<int()>& body) {
     return outcome;
 }
 
-#ifdef __SANITIZE_THREAD__
-constexpr std::uint64_t kSmallKb = 600ULL * 1024;  // with ThreadSanitizer's own memory
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kSmallKb = 600ULL * 1024;  // with the sanitizer's own memory
 #else
 constexpr std::uint64_t kSmallKb = 100ULL * 1024;
 #endif

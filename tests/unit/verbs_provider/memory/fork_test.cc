@@ -258,8 +258,8 @@ TEST(Limits, NoDescriptorsLeftMakesMemoryCopied) {
 }
 
 TEST(Limits, LittleAddressSpaceMakesMemoryCopied) {
-#ifdef __SANITIZE_THREAD__
-    GTEST_SKIP() << "ThreadSanitizer's shadow alone exceeds any such limit";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "the sanitizers' shadow alone exceeds any such limit";
 #endif
     EXPECT_TRUE(in_child([] {
         const Area area(2 * kPageBytes);

@@ -110,8 +110,8 @@ TEST_P(RemapTest, RefusedMovesAreRefused) {
         << "the page behind is inaccessible, but there";
 }
 
-// Of glibc's allocator; ThreadSanitizer brings one of its own.
-#ifndef __SANITIZE_THREAD__
+// Of glibc's allocator; a sanitizer brings one of its own.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 /// In a child, where nothing is left of other tests.
 bool finds_blocks_of_their_own() {
     constexpr std::size_t kBytes = 1UL << 20U;
