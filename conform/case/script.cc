@@ -46,6 +46,7 @@ void Script::create(const ConnectOptions& options, const QpOptions& qp) {
     options_ = options;
     bench_->create(options, qp, own_data());
     created_ = true;
+    rest_is_checked_ = true;
 }
 
 void Script::forget_history() {

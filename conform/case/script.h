@@ -250,6 +250,8 @@ class Script {
     [[nodiscard]] static TimeNs most_timeout(std::uint8_t code) { return 4 * least_timeout(code); }
 
     void check_nothing_left(Where where = Where::current());
+    /// Nothing more is looked at until the next create(): an event or a packet may come as late as it likes.
+    void leaves_the_rest() { rest_is_checked_ = false; }
     [[nodiscard]] bool is_created() const { return created_; }
     /// The frame that the peer sends for a packet.
     [[nodiscard]] FrameBytes built(const ScriptPacket& packet) const;
@@ -285,6 +287,7 @@ class Script {
     Bench* bench_ = nullptr;
     ConnectOptions options_;
     bool created_ = false;
+    bool rest_is_checked_ = true;  // check_nothing_left() looks
     std::vector<std::string> log_;
     std::vector<std::string> deviations_;
     std::vector<Measurement> measurements_;

@@ -86,7 +86,7 @@ void Script::refuses(std::uint32_t psn, std::uint32_t msn, std::uint8_t syndrome
 }
 
 void Script::check_nothing_left(Where where) {
-    if (!created_) {
+    if (!created_ || !rest_is_checked_) {
         return;
     }
     sends_nothing(where);

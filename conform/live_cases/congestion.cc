@@ -88,7 +88,7 @@ CONFORM_CASE_IN(LiveCongestion, CnpOfAGap, "A17.9.3",
     }
     require(is_nak, "a gap has no NAK");
     measured("CNPs beside a NAK", std::to_string(cnps), ShownWay{Way::kCnpOfANak, cnps != 0 ? 1U : 0U});
-    live().forget();
+    leave_the_rest();
 }
 
 CONFORM_CASE_IN(LiveCongestion, GapOfCnps, "A17.9.3", "CNPs for marks of one flow may have a least gap") {
@@ -121,7 +121,7 @@ CONFORM_CASE_IN(LiveCongestion, GapOfCnps, "A17.9.3", "CNPs for marks of one flo
                      duration_text(middle),
                  gaps.size() < kEnoughGaps ? std::nullopt : std::optional(ShownWay{Way::kCnpGap, middle}));
     }
-    live().forget();
+    leave_the_rest();
 }
 
 // The gap is seen where two marks of one QP have one CNP. Marks of two QPs then have one as often, where both
@@ -153,7 +153,7 @@ CONFORM_CASE_IN(LiveCongestion, ScopeOfTheGap, "A17.9.3",
              : is_each_qps  ? "a CNP for each QP"
                             : "one CNP for both QPs",
              is_gap_seen ? std::optional(ShownWay{Way::kCnpScope, is_each_qps ? 1U : 0U}) : std::nullopt);
-    live().forget();
+    leave_the_rest();
 }
 
 CONFORM_CASE_IN(LiveCongestion, CnpsAndTheRate, "A17.9.3",
@@ -180,7 +180,7 @@ CONFORM_CASE_IN(LiveCongestion, CnpsAndTheRate, "A17.9.3",
     const TimeNs after = take_message(2, 1000 + kCount);
     measured("a WRITE of " + std::to_string(kCount) + " packets", duration_text(before));
     measured("the same behind " + std::to_string(kCnps) + " CNPs", duration_text(after));
-    live().forget();
+    leave_the_rest();
 }
 
 }  // namespace urnic::conform

@@ -55,7 +55,7 @@ LIVE_CASE(LiveUc, AWrongKeyIsDropped, "9.8.2.2.2 (9.9.3)",
     peer(uc(write_only(2000, 64).rkey(memory().key() ^ 0x5500U)));
     sends_nothing();
     holds_own_data(0, 64);
-    live().forget();
+    leave_the_rest();
 }
 
 LIVE_CASE(LiveUc, RequestsAndCompletions, "9.8.2.1",

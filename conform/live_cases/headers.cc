@@ -77,7 +77,7 @@ LIVE_CASE(LiveHeaders, UdpSourcePort, "A17.9.2",
         const std::optional<SeenFrame> answer = next_frame(bench().tolerance().patience_ns);
         require(answer.has_value(), "a request is not acknowledged");
         of_acks.insert(udp_source_port_of(answer->bytes));
-        live().forget();
+        leave_the_rest();
     }
     measured("UDP source ports of requests of " + std::to_string(kQps) + " QPs", joined(of_requests));
     measured("of their acknowledgements", joined(of_acks));
@@ -141,7 +141,7 @@ LIVE_CASE(LiveHeaders, TrafficClass, "A17.3.1 (9.8.3)",
     measured("ECN of requests", std::to_string(tos(requests[0]) & 3U));
     measured("DSCP and ECN of acknowledgements",
              std::to_string(tos(*answer) >> 2U) + ", " + std::to_string(tos(*answer) & 3U));
-    live().forget();
+    leave_the_rest();
 }
 
 LIVE_CASE(LiveHeaders, IpHeader, "A17.3.1",
@@ -164,7 +164,7 @@ LIVE_CASE(LiveHeaders, IpHeader, "A17.3.1",
     measured("MigReq", mig_req ? "1" : "0", ShownWay{Way::kMigReq, mig_req ? 1U : 0U});
     peer(ack(1000, 1));
     completes(ok(1));
-    live().forget();
+    leave_the_rest();
 }
 
 }  // namespace urnic::conform

@@ -48,6 +48,11 @@ class LiveScript : public Script {
             throw NotApplicable("the case is about IPv4");
         }
     }
+    /// The last step of a connection: whatever else comes of it, and however late, is not looked at.
+    void leave_the_rest() {
+        live().forget();
+        leaves_the_rest();
+    }
     static bool is_cnp(const SeenFrame& frame) { return frame_header(frame.bytes).opcode == wire::kCnp; }
 };
 

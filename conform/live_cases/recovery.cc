@@ -41,7 +41,7 @@ class LiveRecovery : public LiveScript {
         const bool goes_back = 1 + more > kLossPackets / 2;
         measured("packets sent again where 1 was lost", std::to_string(1 + more),
                  lost == 0 ? std::optional(ShownWay{Way::kRepetition, goes_back ? 1U : 0U}) : std::nullopt);
-        live().forget();
+        leave_the_rest();
     }
 };
 
@@ -91,7 +91,7 @@ CONFORM_CASE_IN(LiveRecovery, ReorderedRequests, "9.7.5.1.2 (9.7.5.2)",
     holds_peer_data(0, std::size_t{4} * kLossMtu, 0);
     measured("NAKs", std::to_string(naks));
     measured("packets that the peer had to send again", std::to_string(again));
-    live().forget();
+    leave_the_rest();
 }
 
 CONFORM_CASE_IN(LiveRecovery, ResponderHoldsOrDiscards, "9.7.5.1.2",
@@ -109,7 +109,7 @@ CONFORM_CASE_IN(LiveRecovery, ResponderHoldsOrDiscards, "9.7.5.1.2",
     }
     measured("of 3 packets behind the gap", std::to_string(acknowledged - 2000) + " kept",
              ShownWay{Way::kEarlyPackets, acknowledged > 2000 ? 1U : 0U});
-    live().forget();
+    leave_the_rest();
 }
 
 CONFORM_CASE_IN(

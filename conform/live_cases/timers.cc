@@ -36,7 +36,7 @@ LIVE_CASE(LiveTimers, AckTimeout, "9.7.6.1.3",
                  times_text(now() - begin, least_timeout(code)));
         peer(ack(1000, 1));
         completes(ok(1));
-        live().forget();
+        leave_the_rest();
     }
 }
 
@@ -54,7 +54,7 @@ LIVE_CASE(LiveTimers, RnrDelay, "9.7.5.2.8",
                  times_text(now() - begin, row.time));
         peer(ack(1000, 1));
         completes(ok(1));
-        live().forget();
+        leave_the_rest();
     }
 }
 
@@ -78,7 +78,7 @@ LIVE_CASE(LiveTimers, Retries, "9.7.6.1.3 (9.9.2.4.2)",
                  std::to_string(again.size()) + " repetitions, the last after " + duration_text(last));
         completes(failed(1, WcStatus::kRetryExcErr));
         state(QpState::kErr);
-        live().forget();
+        leave_the_rest();
     }
 }
 
@@ -100,7 +100,7 @@ LIVE_CASE(LiveTimers, SevenRetries, "9.7.6.1.3", "retry_cnt 7 is seven times mor
         "sent again " + std::to_string(again) + " times, and completed otherwise than with RETRY_EXC_ERR");
     measured("retry_cnt 7, timeout " + duration_text(least_timeout(kShort)),
              std::to_string(again) + " repetitions, then an error");
-    live().forget();
+    leave_the_rest();
 }
 
 LIVE_CASE(LiveTimers, AckLatency, "9.7.5.1.2", "a request with AckReq is acknowledged") {

@@ -35,7 +35,7 @@ class LiveWindows : public LiveScript {
     void is_refused() {
         sends(nak(2000, 0, kAccess).any_msn());
         untouched(region());
-        live().forget();
+        leave_the_rest();
     }
 
   private:
