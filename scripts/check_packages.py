@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """scripts/check_packages.py BUILD: checks, without building anything, that a release leaves nothing out.
 
-Each file that `meson install` would install from BUILD has to be in one of Debian's packages (debian/*.install, debian/*.manpages) and
-in the tarball (scripts/release), or in the list here of what the tarball is not for. Each line of those files has to name something that
-is installed. What BUILD was configured with has to be in Build-Depends of debian/control, and in the section [build] of scripts/packages.
+Each file that `meson install` would install from BUILD has to be in one of Debian's packages (debian/*.install, debian/*.manpages), in
+one of RPM's (%files of rpm/urnic.spec) and in the tarball (scripts/release), or in the list here of what the tarball is not for. Each line
+of those files has to name something that is installed. What BUILD was configured with has to be in Build-Depends of debian/control, and in the section [build] of scripts/packages.
 Prints a line for each mistake; exit status 1 when there is one.
 """
 
@@ -27,6 +27,9 @@ NOT_IN_TARBALL = [re.compile(place) for place in (
     r"etc/libibverbs\.d/urnic\.driver", r"etc/apparmor\.d/urnicd", r"etc/urnic/urnicd\.toml", r"usr/lib/systemd/system/urnicd\.service",
     r"usr/lib/sysusers\.d/urnic\.conf", r"usr/include/.*", r"usr/share/man/man3/.*", LIBDIR + r"/liburnic-rpcrdma.*",
     LIBDIR + r"/pkgconfig/.*", r"usr/share/doc/urnic/examples/rpcrdma_upper\.c")]
+
+RPM_FOLDERS = {"_bindir": "usr/bin", "_sbindir": "usr/sbin", "_libexecdir": "usr/libexec", "_libdir": LIBDIR, "_datadir": "usr/share",
+               "_mandir": "usr/share/man", "_includedir": "usr/include", "_sysconfdir": "etc", "_prefix": "usr"}
 
 
 def output_of(*command):
@@ -79,23 +82,44 @@ def takes(pattern, place):
     return any(folder.match(f"/{pattern}") for folder in (path, *path.parents[:-1]))
 
 
+def rpm_patterns(spec):
+    """(number of the line, package, pattern) of each file in %files."""
+    package = None
+    for number, line in enumerate(spec.read_text(encoding="utf-8").splitlines(), 1):
+        words = line.split()
+        if words[:1] == ["%files"]:
+            package = words[2] if "-n" in words else "-".join(["urnic", *words[1:]])
+        elif words and package and words[0] not in ("%dir", "%license"):
+            yield number, package, re.sub(r"%\{(\w+)\}", lambda macro: RPM_FOLDERS.get(macro[1], macro[0]), words[-1])
+
+
+def owner_problems(places, listed, more):
+    """`listed`: (where, package, pattern) of each line. `more`: where a file that has no package is to be named."""
+    owners = {place: set() for place in places}
+    for where, package, pattern in listed:
+        found = [place for place in places if takes(pattern, place)]
+        for place in found:
+            owners[place].add(package)
+        if not found:
+            yield f"{where}: nothing is installed as {pattern}: take the line out, or correct it"
+    for place, packages in owners.items():
+        if not packages:
+            yield f"{place} is installed and in no package: name it in {more}"
+        elif len(packages) > 1:
+            yield f"{place} is in the packages {', '.join(sorted(packages))}: none could be installed beside the other; leave it to one"
+
+
 def package_problems(top, places):
     control = Control((top / "debian/control").read_text(encoding="utf-8"))
-    owners = {place: set() for place in places}
+    listed = []
     for path in sorted((*(top / "debian").glob("*.install"), *(top / "debian").glob("*.manpages"))):
         if path.stem not in control.packages:
             yield f"{path.relative_to(top)}: debian/control has no package {path.stem}: name one that it has"
-        for number, pattern in patterns(path):
-            found = [place for place in places if takes(pattern, place)]
-            for place in found:
-                owners[place].add(path.stem)
-            if not found:
-                yield f"{path.relative_to(top)}:{number}: nothing is installed as {pattern}: take the line out, or correct it"
-    for place, packages in owners.items():
-        if not packages:
-            yield f"{place} is installed and in no package: name it in debian/PACKAGE.install (or .manpages)"
-        elif len(packages) > 1:
-            yield f"{place} is in the packages {', '.join(sorted(packages))}: dpkg would not install the second one; leave it to one"
+        listed += [(f"{path.relative_to(top)}:{number}", path.stem, pattern) for number, pattern in patterns(path)]
+    yield from owner_problems(places, listed, "debian/PACKAGE.install (or .manpages)")
+    spec = top / "rpm/urnic.spec"
+    yield from owner_problems(places, [(f"{spec.relative_to(top)}:{number}", *what) for number, *what in rpm_patterns(spec)],
+                              "%files of rpm/urnic.spec")
 
 
 def tarball_problems(top, places):

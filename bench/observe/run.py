@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """What looking costs: `ib_write_bw` while nobody looks, and beside a capture, a trace, and who asks for metrics and the status each second.
 
-One worker on a CPU of its own; the programs and who looks share the other CPUs. All blocks are of frames (`offload = "off"`), as packets
+One worker on a CPU of its own; the programs and who looks share the other CPUs. What that sharing costs without any looking is measured
+by a program that only computes there. All blocks are of frames (`offload = "off"`), as packets
 are while somebody captures. Each repetition runs a block of each in rotating order; ratios are taken within a repetition. Writes the
 table in bench/RESULTS.md.
 """
@@ -62,6 +63,17 @@ class Looking:
         return lost / seen if seen else 0.0
 
 
+class Computing:
+    """Takes from the programs what CPU one who looks could take, and looks at nothing."""
+
+    def __init__(self, bench):
+        self.process = subprocess.Popen(machine.pinned(bench.cpus.a, ["sh", "-c", "while :; do :; done"]))
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class Asking:
     """Each second for the page of metrics and for the status."""
 
@@ -104,6 +116,7 @@ class Bench:
             "urnic capture": lambda: Looking(self, ["capture", "-w", file, "--ring", "2,100"], file),
             "urnic trace": lambda: Looking(self, ["trace", file], file),
             "status and metrics each second": lambda: Asking(self),
+            "a program that only computes": lambda: Computing(self),
         }
 
     def block(self, looker, size):

@@ -13,7 +13,7 @@ import harness
 sys.path.insert(0, str(harness.SOURCE / "scripts"))
 import check_packages
 
-LISTS = ("debian", "scripts/packages", "scripts/release")
+LISTS = ("debian", "rpm", "scripts/packages", "scripts/release")
 
 
 class Lists(harness.TestCase):
@@ -54,6 +54,17 @@ class Lists(harness.TestCase):
     def test_a_file_in_two_packages(self):
         self.change("debian/urnicd.install", r"\A", "usr/bin/urnic\n")
         self.one_problem("usr/bin/urnic is in the packages urnic, urnicd")
+
+    def test_rpm(self):
+        spec = harness.SOURCE / "rpm/urnic.spec"
+        for old, new, problem in (
+                (r"^%\{_libexecdir\}/urnic/urnic-ipoib\n", "", "usr/libexec/urnic/urnic-ipoib is installed and in no package"),
+                (r"^%\{_sbindir\}/urnicd$", "%{_sbindir}/urnicd\n%{_bindir}/urnic", "usr/bin/urnic is in the packages urnic, urnicd"),
+                (r"^%\{_sbindir\}/urnicd$", "%{_sbindir}/urnicd\n%{_sbindir}/gone", "nothing is installed as usr/sbin/gone")):
+            with self.subTest(problem):
+                self.change("rpm/urnic.spec", old, new)
+                self.one_problem(problem)
+                shutil.copy(spec, self.top / "rpm")
 
     def test_a_line_for_nothing(self):
         self.change("debian/urnicd.install", r"\A", "usr/bin/urnic-gone\n")
