@@ -17,7 +17,7 @@ const RcResponder::Refusal RcResponder::kAccessError = {wire::kNakRemoteAccessEr
 void RcResponder::reset(Psn first_psn) {
     expected_psn_ = first_psn;
     msn_ = 0;
-    gap_.reset(first_psn);
+    gap_.reset();
     final_ack_pending_ = false;
     early_requests_.clear();
     message_ = Message::kNone;
@@ -103,7 +103,7 @@ bool RcResponder::find_srq(const wire::PacketHeader& header) {
 void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::OpcodeInfo& info) {
     ++common_.config.counters->duplicate_request;
     const wire::PacketHeader& header = packet.header;
-    if (gap_.expects_repeat(expected_psn_)) {
+    if (gap_.repeats_before(expected_psn_)) {
         on_repeated_request(header.psn, header.ack_req);
     }
     RcResponse response;

@@ -77,7 +77,7 @@ void RcResponder::on_repeated_request(Psn psn, bool ack_req) {
     if (ahead >= 0) {
         gap_.repeated_end = psn + 1;
     } else if (ahead == -1 && ack_req) {
-        gap_.end_repeat(expected_psn_);
+        gap_.end_repeat();
     }
 }
 

@@ -31,25 +31,35 @@ struct RequestGap {
     State state = State::kNone;
     /// In every state but kNone: the highest PSN that arrived and was not executed.
     Psn highest_early_psn;
-    /// A peer that goes back N repeats requests that were kept here and are executed by now. While
-    /// `repeat_end` is the expected PSN it repeats everything before it, and has repeated what is before
-    /// `repeated_end`.
+    /// A peer that goes back N repeats requests that were kept here and are executed by now: everything
+    /// before `repeat_end`, of which it has repeated what is before `repeated_end`. That is over once another
+    /// PSN is expected, of which repeats_before() takes note: the same one comes back after 2^24 packets.
+    bool is_repeat_expected = false;
     Psn repeat_end;
     Psn repeated_end;
 
     /// As new.
-    void reset(Psn expected_psn) {
+    void reset() {
         state = State::kNone;
-        end_repeat(expected_psn);
+        end_repeat();
     }
     [[nodiscard]] bool is_open() const { return state != State::kNone; }
 
     void expect_repeat(Psn filled, Psn expected_psn) {
+        is_repeat_expected = true;
         repeat_end = expected_psn;
         repeated_end = filled + 1;
     }
-    void end_repeat(Psn expected_psn) { repeat_end = expected_psn - 1; }
-    [[nodiscard]] bool expects_repeat(Psn expected_psn) const { return repeat_end == expected_psn; }
+    void end_repeat() { is_repeat_expected = false; }
+    /// Returns whether the peer repeats what is before the expected PSN. To be asked for every
+    /// acknowledgement.
+    [[nodiscard]] bool repeats_before(Psn expected_psn) {
+        if (!is_repeat_expected) [[likely]] {
+            return false;
+        }
+        is_repeat_expected = repeat_end == expected_psn;
+        return is_repeat_expected;
+    }
 };
 
 }  // namespace urnic
