@@ -6,6 +6,7 @@
 #include "daemon/device_caps.h"
 #include "daemon/neighbour/link_monitor.h"
 #include "daemon/port_hints.h"
+#include "os/log.h"
 #include "os/secure_random.h"
 #include "os/setup_error.h"
 #include "rnic/neighbour/neighbour_message.h"
@@ -355,6 +356,10 @@ void Assembly::open_kernel_port(dataplane::Device& device, const RnicConfig& rni
     config.mac = rnic.mac;
     config.frames = frames;
     config.counters = &device.counters;
+    if (rnic.is_segmentation_off) {
+        device.segmentation = dataplane::SegmentationOffload::kOff;
+    }
+    config.segmentation = &device.segmentation;
     auto port = std::make_unique<dataplane::KernelPort>(config);
     if (!rnic.is_mtu_set) {
         device.mtu_bytes = port->max_path_mtu();
@@ -454,6 +459,17 @@ void Assembly::monitor_links(ControlState& control) {
     }
     for (const auto& [index, port] : dpdk_ports_) {
         monitor_link(control, *control.devices.at(index), *port);
+    }
+}
+
+void Assembly::log_refusals() const {
+    for (const auto& [index, port] : kernel_ports_) {
+        if (port->take_segmentation_refusal()) {
+            log_info(
+                "{}: the kernel does not cut frames apart that leave together (Linux 6.2 does): each is sent "
+                "alone",
+                devices_[index]->name);
+        }
     }
 }
 

@@ -51,6 +51,8 @@ class Assembly {
     void run_on_port_threads(FunctionRef function) const;
     /// What happens to ports is reported from now on; see monitor_link(). `control` has these devices.
     void monitor_links(ControlState& control);
+    /// What a worker has found out of its port since it was called last.
+    void log_refusals() const;
 
   private:
     void add_device(const RnicConfig& rnic, std::uint32_t index);

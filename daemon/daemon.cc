@@ -374,6 +374,7 @@ void Daemon::run(std::span<const int> stop_fds) {
         const std::uint64_t now_ns = clock_now();
         if (now_ns - counters_refreshed_ns_ >= kCounterRefreshNs) {
             counters_refreshed_ns_ = now_ns;
+            devices_->log_refusals();
             try {
                 sysroot_->refresh_counters();
             } catch (const std::bad_alloc&) {

@@ -1,7 +1,9 @@
 #include "os/net_interface.h"
 
+#include <linux/ethtool.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -66,6 +68,18 @@ InterfaceFacts NetInterface::look() const {
     facts.is_up = (request.ifr_flags & IFF_UP) != 0;
     facts.link = facts.is_up && (request.ifr_flags & IFF_RUNNING) != 0;
     return facts;
+}
+
+std::string NetInterface::look_up_driver() const {
+    ethtool_drvinfo info{};
+    info.cmd = ETHTOOL_GDRVINFO;
+    ifreq request{};
+    std::memcpy(request.ifr_name, name_.data(), std::min(name_.size(), sizeof request.ifr_name - 1));
+    request.ifr_data = reinterpret_cast<char*>(&info);
+    if (::ioctl(query_.get(), SIOCETHTOOL, &request) != 0) {
+        return {};
+    }
+    return {info.driver, ::strnlen(info.driver, sizeof info.driver)};
 }
 
 void NetInterface::forget_changes() const {

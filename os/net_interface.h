@@ -25,6 +25,8 @@ class NetInterface {
 
     [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] InterfaceFacts look() const;
+    /// "veth", as `ethtool -i` has it; empty: the driver does not say.
+    [[nodiscard]] std::string look_up_driver() const;
     /// Readable when some interface of the namespace has changed, until forget_changes(). Changes that come
     /// faster than one looks run into each other.
     [[nodiscard]] int changes_fd() const { return changes_.get(); }

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Two daemons joined by a real port: stock perftest between two network namespaces over a veth pair, by packet sockets
-(af_packet) and AF_XDP, and over memif; beside them TCP over the same veth pair. Needs root.
+(af_packet, with segmentation offload and without) and AF_XDP, and over memif; beside them TCP over the same veth pair. Needs root.
 
 Each round measures every port once, so that what the machine does meanwhile meets all. Writes the table in
 bench/RESULTS.md.
@@ -31,9 +31,9 @@ FIGURES = (
     ("ib_send_bw 8 B, 1000 messages/s", "ib_send_bw -s 8 -n 50000", 3, 0),
 )
 SCALE = {"ib_send_bw": 1000}
-KINDS = ("af_packet", "af_xdp", "memif", "TCP")
+KINDS = ("af_packet", "af_packet off", "af_xdp", "memif", "TCP")
 # AF_XDP on a veth takes frames of one page.
-INTERFACE_MTU = {"af_packet": 4200, "af_xdp": 3498, "TCP": 4200}
+INTERFACE_MTU = {"af_packet": 4200, "af_packet off": 4200, "af_xdp": 3498, "TCP": 4200}
 BEGIN, END = "<!-- table of ports: bench/ports/run.py writes it -->", "<!-- end of the table of ports -->"
 
 
@@ -54,6 +54,8 @@ class MemifSide(netns.Side):
 
 
 def make(hosts, kind):
+    if kind == "af_packet off":
+        return netns.make_hosts(hosts, "af_packet", mtu=INTERFACE_MTU[kind], extra='segmentation_offload = "off"')
     if kind != "memif":
         return netns.make_hosts(hosts, kind, mtu=INTERFACE_MTU[kind])
     sides = [MemifSide(hosts, number, kind) for number in (0, 1)]
@@ -112,10 +114,14 @@ def table(found, rounds):
     yield (f"Measured {time.strftime('%Y-%m-%d')}, {rounds} rounds, load {os.getloadavg()[0]:.0f} on {os.cpu_count()} CPUs. Median "
            "(lowest to highest).")
     yield ""
-    yield "| figure | af_packet, veth | af_xdp, veth | memif | TCP, veth (iperf3) |"
-    yield "|---|---|---|---|---|"
+    yield "| figure | af_packet, veth | the same, single frames | af_xdp, veth | memif | TCP, veth (iperf3) |"
+    yield "|---|---|---|---|---|---|"
     for what, _, _, digits in FIGURES:
         yield f"| {what} | " + " | ".join(cell([values.get(what) for values in found[kind]], digits) for kind in KINDS) + " |"
+    what = FIGURES[0][0]
+    ratios = [[values[what] / tcp_values[what] for values, tcp_values in zip(found[kind], found["TCP"]) if values.get(what)]
+              for kind in KINDS]
+    yield "| of TCP's, in the same round | " + " | ".join(cell(values, 2) for values in ratios[:-1]) + " |  |"
 
 
 def write_table(page, lines):

@@ -15,12 +15,15 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <utility>
 #include <vector>
 
 #include "base/address_text.h"
+#include "conform/live/vlan_tag.h"
 #include "os/setup_error.h"
 #include "rnic/neighbour/neighbour_message.h"
 #include "rnic/wire/packet_view.h"
+#include "rnic/wire/segmentation.h"
 
 namespace urnic::conform {
 
@@ -118,18 +121,69 @@ UniqueFd udp_sink(const Gid& address, int index) {
     return fd;
 }
 
+// What the kernel says of a frame: when it came, and its VLAN tag.
+void read_beside(msghdr& message, SeenFrame& frame) {
+    for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr; item = CMSG_NXTHDR(&message, item)) {
+        if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SCM_TIMESTAMPNS) {
+            timespec stamp{};
+            std::memcpy(&stamp, CMSG_DATA(item), sizeof stamp);
+            frame.time = to_ns(stamp);
+        } else if (item->cmsg_level == SOL_PACKET && item->cmsg_type == PACKET_AUXDATA) {
+            tpacket_auxdata beside{};
+            std::memcpy(&beside, CMSG_DATA(item), sizeof beside);
+            if ((beside.tp_status & TP_STATUS_VLAN_VALID) != 0) {
+                frame.vlan_tci = beside.tp_vlan_tci;
+            }
+        }
+    }
+}
+
+using VnetHeader = std::array<std::byte, wire::kVnetHeaderBytes>;
+constexpr VnetHeader kFrameAlone{};
+/// What the kernel is told of a frame, and the frame.
+using Pieces = std::array<iovec, 2>;
+
+Pieces pieces_of(std::span<const std::byte> frame) {
+    // The kernel only reads them.
+    return {{{const_cast<std::byte*>(kFrameAlone.data()), kFrameAlone.size()},
+             {const_cast<std::byte*>(frame.data()), frame.size()}}};
+}
+
+/// Frames that left a sender together come together over a veth (UDP segmentation offload).
+std::vector<FrameBytes> cut(std::span<const std::byte> frame, const VnetHeader& vnet_header) {
+    const auto whole = wire::SegmentedFrame::parse(frame, frame.size(), wire::segment_bytes_of(vnet_header));
+    if (!whole) {
+        return {FrameBytes(frame.begin(), frame.end())};
+    }
+    std::vector<FrameBytes> segments(whole->count());
+    for (std::uint32_t i = 0; i < whole->count(); ++i) {
+        const std::span<const std::byte> payload =
+            frame.subspan(whole->front_bytes() + whole->payload_offset(i), whole->payload_bytes(i));
+        segments[i].resize(whole->front_bytes());
+        whole->write_front(i, segments[i].data());
+        segments[i].insert(segments[i].end(), payload.begin(), payload.end());
+    }
+    return segments;
+}
+
 }  // namespace
 
-PacketPort::PacketPort(const std::string& interface, const Gid& peer, std::uint32_t frames_per_second)
-    : interface_(interface), gap_ns_(kSecondNs / std::max(frames_per_second, 1U)) {
+PacketPort::PacketPort(const std::string& interface, std::uint16_t vlan, const Gid& peer,
+                       std::uint32_t frames_per_second)
+    : interface_(interface), vlan_(vlan), gap_ns_(kSecondNs / std::max(frames_per_second, 1U)) {
     look_at_interface();
     choose_address(peer);
+    open_socket();
+    rocev2_sink_ = udp_sink(address_, index_);
+}
+
+void PacketPort::open_socket() {
     frames_ = UniqueFd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!frames_) {
-        throw SetupError("cannot open a packet socket on " + interface + ": " + reason() +
+        throw SetupError("cannot open a packet socket on " + interface_ + ": " + reason() +
                          "; the tester needs CAP_NET_RAW (run it as root)");
     }
-    const int stamps = 1;
+    const int yes = 1;
     if (::setsockopt(frames_.get(), SOL_SOCKET, SO_RCVBUFFORCE, &kReceiveBytes, sizeof kReceiveBytes) != 0) {
         (void)::setsockopt(frames_.get(), SOL_SOCKET, SO_RCVBUF, &kReceiveBytes, sizeof kReceiveBytes);
     }
@@ -137,11 +191,13 @@ PacketPort::PacketPort(const std::string& interface, const Gid& peer, std::uint3
     name.sll_family = AF_PACKET;
     name.sll_protocol = htons(ETH_P_ALL);
     name.sll_ifindex = index_;
-    if (::setsockopt(frames_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &stamps, sizeof stamps) != 0 ||
+    // The kernel takes VLAN tags off, and says beside the frame what was in them.
+    if (::setsockopt(frames_.get(), SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof yes) != 0 ||
+        ::setsockopt(frames_.get(), SOL_PACKET, PACKET_AUXDATA, &yes, sizeof yes) != 0 ||
+        ::setsockopt(frames_.get(), SOL_PACKET, PACKET_VNET_HDR, &yes, sizeof yes) != 0 ||
         ::bind(frames_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
-        throw SetupError("cannot take frames from " + interface + ": " + reason());
+        throw SetupError("cannot take frames from " + interface_ + ": " + reason());
     }
-    rocev2_sink_ = udp_sink(address_, index_);
 }
 
 void PacketPort::look_at_interface() {
@@ -175,7 +231,7 @@ void PacketPort::choose_address(const Gid& peer) {
     for (const ifaddrs* entry = addresses.list; entry != nullptr; entry = entry->ifa_next) {
         const std::optional<Gid> address = gid_of(entry->ifa_addr);
         const std::optional<Gid> mask = gid_of(entry->ifa_netmask);
-        if (!address || !mask || interface_ != entry->ifa_name) {
+        if (!address || !mask || (vlan_ == 0 && interface_ != entry->ifa_name)) {
             continue;
         }
         if (is_neighbour(*address, *mask, peer)) {
@@ -187,6 +243,12 @@ void PacketPort::choose_address(const Gid& peer) {
         }
     }
     const std::string family = wire::is_ipv4_mapped(peer) ? "IPv4" : "IPv6";
+    if (vlan_ != 0) {
+        throw SetupError("no interface of this host has an " + family + " address of " + address_text(peer) +
+                         "'s network; `ip link add link " + interface_ + " name vlan" +
+                         std::to_string(vlan_) + " type vlan id " + std::to_string(vlan_) +
+                         "`, and an address on it");
+    }
     if (own.empty()) {
         throw SetupError("interface " + interface_ + ": it has no " + family +
                          " address; `ip address add ADDRESS/PREFIX dev " + interface_ + "`");
@@ -223,22 +285,33 @@ void PacketPort::wait_to_send(TimeNs end) const {
 }
 
 TimeNs PacketPort::send(std::span<const std::byte> frame) {
+    return vlan_ == 0 ? put(frame) : put(with_vlan_tag(frame, vlan_));
+}
+
+TimeNs PacketPort::put(std::span<const std::byte> frame) {
+    Pieces pieces = pieces_of(frame);
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
     const TimeNs time = take_turn(1);
-    while (::send(frames_.get(), frame.data(), frame.size(), 0) < 0) {
+    while (::sendmsg(frames_.get(), &message, 0) < 0) {
         wait_to_send(time + kSecondNs);
     }
     return time;
 }
 
-TimeNs PacketPort::send_together(const std::vector<FrameBytes>& frames) {
-    std::vector<iovec> pieces;
+TimeNs PacketPort::send_together(const std::vector<FrameBytes>& untagged) {
+    std::vector<FrameBytes> tagged;
+    for (std::size_t i = 0; vlan_ != 0 && i < untagged.size(); ++i) {
+        tagged.push_back(with_vlan_tag(untagged[i], vlan_));
+    }
+    const std::vector<FrameBytes>& frames = vlan_ != 0 ? tagged : untagged;
+    std::vector<Pieces> pieces(frames.size());
     std::vector<mmsghdr> messages(frames.size());
-    pieces.reserve(frames.size());
     for (std::size_t i = 0; i < frames.size(); ++i) {
-        // The kernel only reads it.
-        pieces.push_back({const_cast<std::byte*>(frames[i].data()), frames[i].size()});
-        messages[i].msg_hdr.msg_iov = &pieces[i];
-        messages[i].msg_hdr.msg_iovlen = 1;
+        pieces[i] = pieces_of(frames[i]);
+        messages[i].msg_hdr.msg_iov = pieces[i].data();
+        messages[i].msg_hdr.msg_iovlen = pieces[i].size();
     }
     const TimeNs time = take_turn(frames.size());
     for (std::size_t sent = 0; sent < frames.size();) {
@@ -256,35 +329,38 @@ TimeNs PacketPort::send_together(const std::vector<FrameBytes>& frames) {
 std::optional<SeenFrame> PacketPort::receive(TimeNs until) {
     std::vector<std::byte> buffer(kMaxFrame);
     for (;;) {
+        if (!segments_.empty()) {
+            SeenFrame frame = std::move(segments_.front());
+            segments_.pop_front();
+            return frame;
+        }
         sockaddr_ll from{};
-        iovec piece{buffer.data(), buffer.size()};
+        VnetHeader vnet_header{};
+        Pieces pieces{{{vnet_header.data(), vnet_header.size()}, {buffer.data(), buffer.size()}}};
         alignas(cmsghdr) std::array<char, 256> control{};
         msghdr message{};
         message.msg_name = &from;
         message.msg_namelen = sizeof from;
-        message.msg_iov = &piece;
-        message.msg_iovlen = 1;
+        message.msg_iov = pieces.data();
+        message.msg_iovlen = pieces.size();
         message.msg_control = control.data();
         message.msg_controllen = control.size();
         // Before the look: who is kept from running between the two sees what came until then.
         const TimeNs time = now();
         const ssize_t length = ::recvmsg(frames_.get(), &message, MSG_DONTWAIT);
         if (length >= 0) {
-            if (from.sll_pkttype == PACKET_OUTGOING) {
+            const auto bytes = static_cast<std::size_t>(length);
+            if (from.sll_pkttype == PACKET_OUTGOING || bytes < vnet_header.size()) {
                 continue;
             }
             SeenFrame frame;
             frame.time = now();
-            for (cmsghdr* item = CMSG_FIRSTHDR(&message); item != nullptr;
-                 item = CMSG_NXTHDR(&message, item)) {
-                if (item->cmsg_level == SOL_SOCKET && item->cmsg_type == SCM_TIMESTAMPNS) {
-                    timespec stamp{};
-                    std::memcpy(&stamp, CMSG_DATA(item), sizeof stamp);
-                    frame.time = to_ns(stamp);
-                }
+            read_beside(message, frame);
+            for (FrameBytes& segment : cut({buffer.data(), bytes - vnet_header.size()}, vnet_header)) {
+                frame.bytes = std::move(segment);
+                segments_.push_back(frame);
             }
-            frame.bytes.assign(buffer.begin(), buffer.begin() + length);
-            return frame;
+            continue;
         }
         if (errno == ENETDOWN) {
             throw BenchFailed("interface " + interface_ + " went down");
@@ -329,7 +405,8 @@ std::optional<Mac> PacketPort::resolve(const Gid& neighbour, TimeNs patience_ns)
         const TimeNs end = send(request) + patience_ns / kTries;
         while (const std::optional<SeenFrame> frame = receive(end)) {
             net::NeighbourMessage answer;
-            if (net::parse_neighbour(frame->bytes, answer) == net::NeighbourParse::kGood &&
+            if (is_of_vlan(*frame, vlan_) &&
+                net::parse_neighbour(frame->bytes, answer) == net::NeighbourParse::kGood &&
                 answer.op == net::NeighbourOp::kAnswer && answer.sender == neighbour &&
                 answer.sender_mac != Mac{}) {
                 return answer.sender_mac;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,11 +19,14 @@ namespace urnic::conform {
 class PacketPort final : public WirePort {
   public:
     /// The address of the interface on the network of `peer` (IPv4-mapped or IPv6) becomes the tester's.
-    /// Sends no more frames a second. Throws SetupError: no such interface, no right, `peer` is no neighbour.
-    PacketPort(const std::string& interface, const Gid& peer, std::uint32_t frames_per_second);
+    /// With a VLAN (not 0) all frames have its tag, and the address may be any interface's of this host: that
+    /// of the VLAN's. Sends no more frames a second. Throws SetupError: no such interface, no right, `peer`
+    /// is no neighbour.
+    PacketPort(const std::string& interface, std::uint16_t vlan, const Gid& peer,
+               std::uint32_t frames_per_second);
 
     TimeNs send(std::span<const std::byte> frame) override;
-    TimeNs send_together(const std::vector<FrameBytes>& frames) override;
+    TimeNs send_together(const std::vector<FrameBytes>& untagged) override;
     [[nodiscard]] std::optional<SeenFrame> receive(TimeNs until) override;
     [[nodiscard]] TimeNs now() const override;
     [[nodiscard]] std::uint64_t lost() override;
@@ -35,6 +39,9 @@ class PacketPort final : public WirePort {
   private:
     void look_at_interface();
     void choose_address(const Gid& peer);
+    void open_socket();
+    /// One frame, waiting until it may go and the kernel takes it; the time then.
+    TimeNs put(std::span<const std::byte> frame);
     /// Waits until so many frames may go; the time then.
     TimeNs take_turn(std::size_t frames);
     /// The kernel did not take a frame: waits a little. Throws BenchFailed when it never will, or did not
@@ -42,6 +49,7 @@ class PacketPort final : public WirePort {
     void wait_to_send(TimeNs end) const;
 
     std::string interface_;
+    std::uint16_t vlan_;
     int index_ = 0;
     Mac mac_{};
     Gid address_{};
@@ -49,7 +57,8 @@ class PacketPort final : public WirePort {
     TimeNs next_send_ = 0;
     std::uint64_t lost_ = 0;
     UniqueFd frames_;
-    UniqueFd rocev2_sink_;  // so that the kernel answers no UDP port 4791 with "port unreachable"
+    std::deque<SeenFrame> segments_;  // of one frame that stood for several, those that nobody has had yet
+    UniqueFd rocev2_sink_;            // so that the kernel answers no UDP port 4791 with "port unreachable"
 };
 
 }  // namespace urnic::conform

@@ -46,7 +46,7 @@ bool becomes(int fd, short events, std::int64_t deadline) {
     }
 }
 
-/// An agent may take its time; a host that is gone is noticed within 12 s.
+/// An agent may take its time; a host that is down is noticed within 12 s.
 void notice_loss(int fd) {
     const auto set = [fd](int level, int name, int value) {
         (void)::setsockopt(fd, level, name, &value, sizeof value);

@@ -239,6 +239,11 @@ void set_offload(RnicDraft& draft, const toml::node& node, const std::string& ke
     draft.rnic.is_offload_off = is_second_of(node, key, "auto", "off");
 }
 
+void set_segmentation_offload(RnicDraft& draft, const toml::node& node, const std::string& key) {
+    draft.port.segmentation_offload = get_string(node, key);
+    draft.rnic.is_segmentation_off = is_second_of(node, key, "auto", "off");
+}
+
 constexpr Key<RnicDraft> kRnicKeys[] = {
     {"name", set_name},
     {"port", set_port_key<&PortKeys::port>},
@@ -265,6 +270,7 @@ constexpr Key<RnicDraft> kRnicKeys[] = {
     {"udp_source_port", set_rnic<set_source_port>},
     {"failed_invalidation", set_rnic<set_failed_invalidation>},
     {"offload", set_offload},
+    {"segmentation_offload", set_segmentation_offload},
     {"gateway", set_link<set_gateway>},
     {"routes", set_link<set_routes>},
     {"congestion",

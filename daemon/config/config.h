@@ -110,10 +110,11 @@ struct RnicConfig : LinkConfig {
     bool nak_failed_invalidation = false;  // QpConfig::nak_failed_invalidation
     bool sends_mig_req = true;             // QpConfig::sends_mig_req
     wire::SourcePortRule source_port_rule = wire::SourcePortRule::kFlow;
-    std::string profile;            // whose ways it has, see profiles.h; empty: its own
-    bool is_offload_off = false;    // packets between RNICs of its fabric are always frames
-    bool reports_multicast = true;  // on real ports, by IGMP and MLD
-    std::uint32_t line = 0;         // where it stands in the file
+    std::string profile;               // whose ways it has, see profiles.h; empty: its own
+    bool is_offload_off = false;       // packets between RNICs of its fabric are always frames
+    bool is_segmentation_off = false;  // of kAfPacket: each frame is sent alone
+    bool reports_multicast = true;     // on real ports, by IGMP and MLD
+    std::uint32_t line = 0;            // where it stands in the file
 };
 
 /// The RNIC takes MAC and addresses from the kernel's interface and follows them: it has none of its own.

@@ -21,14 +21,20 @@ constexpr unsigned kNetnsKey = 8;
 constexpr unsigned kSocketKey = 16;
 constexpr unsigned kRoleKey = 32;
 constexpr unsigned kIdKey = 64;
+constexpr unsigned kSegmentationKey = 128;
 struct KeyName {
     unsigned bit;
     const char* name;
 };
 constexpr std::array kKeyNames{
-    KeyName{kFabricKey, "fabric"}, KeyName{kDeviceKey, "device"}, KeyName{kInterfaceKey, "interface"},
-    KeyName{kNetnsKey, "netns"},   KeyName{kSocketKey, "socket"}, KeyName{kRoleKey, "role"},
+    KeyName{kFabricKey, "fabric"},
+    KeyName{kDeviceKey, "device"},
+    KeyName{kInterfaceKey, "interface"},
+    KeyName{kNetnsKey, "netns"},
+    KeyName{kSocketKey, "socket"},
+    KeyName{kRoleKey, "role"},
     KeyName{kIdKey, "id"},
+    KeyName{kSegmentationKey, "segmentation_offload"},
 };
 
 struct KindRow {
@@ -42,7 +48,7 @@ constexpr std::array kKinds{
     KindRow{"fabric", PortKind::kFabric, kFabricKey, 0, "fabric = \"lab\", the name of the in-process wire"},
     KindRow{"pci", PortKind::kPci, kDeviceKey, 0, "device = \"0000:01:00.0\" (lspci -D lists them)"},
     KindRow{"vdev", PortKind::kVdev, kDeviceKey, 0, "device = \"net_af_packet0,iface=eth1\""},
-    KindRow{"af_packet", PortKind::kAfPacket, kInterfaceKey, kNetnsKey,
+    KindRow{"af_packet", PortKind::kAfPacket, kInterfaceKey, kNetnsKey | kSegmentationKey,
             "interface = \"eth0\" (ip link lists them)"},
     KindRow{"af_xdp", PortKind::kAfXdp, kInterfaceKey, kNetnsKey,
             "interface = \"eth0\" (ip link lists them)"},
@@ -54,7 +60,7 @@ unsigned given(const PortKeys& keys) {
     return (keys.fabric.empty() ? 0U : kFabricKey) | (keys.device.empty() ? 0U : kDeviceKey) |
            (keys.interface.empty() ? 0U : kInterfaceKey) | (keys.netns.empty() ? 0U : kNetnsKey) |
            (keys.socket.empty() ? 0U : kSocketKey) | (keys.role.empty() ? 0U : kRoleKey) |
-           (keys.id ? kIdKey : 0U);
+           (keys.id ? kIdKey : 0U) | (keys.segmentation_offload.empty() ? 0U : kSegmentationKey);
 }
 
 /// "'device' goes with port = \"pci\" or \"vdev\""

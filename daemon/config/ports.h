@@ -18,6 +18,7 @@ struct PortKeys {
     std::string socket;
     std::string role;
     std::optional<std::uint32_t> id;
+    std::string segmentation_offload;
 };
 
 /// Sets what `rnic` has of its port. Returns what is wrong with the keys, or "".

@@ -60,6 +60,7 @@ void follow(ControlState& control, RnicState& device, dataplane::KernelPort& por
                                                       interface_mtu_for(device.device->mtu_bytes))));
     }
     port.set_warned_mtu(facts.mtu_bytes);
+    port.set_interface_mtu(facts.mtu_bytes);
     report_port(control, device, PortFact::kLink, facts.link && port.opened_index() != 0);
     report_port(control, device, PortFact::kPresent, true);
 }

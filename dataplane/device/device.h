@@ -11,6 +11,7 @@
 #include "abi/control.h"
 #include "congestion/cnp_gaps.h"
 #include "congestion/settings.h"
+#include "dataplane/port/kernel/segmentation_offload.h"
 #include "dataplane/port/port.h"
 #include "rnic/device/address_handles.h"
 #include "rnic/device/counters.h"
@@ -122,6 +123,8 @@ struct Device {
     Port* port = nullptr;
     /// Whether packets between RNICs of one worker need not become frames (docs/adr/0035).
     LocalOffload local_offload = LocalOffload::kNotFabric;
+    /// Whether a packet socket sends several frames at a time (docs/adr/0040).
+    std::atomic<SegmentationOffload> segmentation{SegmentationOffload::kNotPacket};
     PfcSettings pfc;
     PfcCounters pfc_counters;
     PfcReceiver pfc_receiver{pfc, pfc_counters};    // worker 0 is the owner

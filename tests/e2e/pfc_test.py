@@ -56,7 +56,8 @@ class Pfc(harness.TestCase):
     def begin(self, port="af_packet", workers=1, extra=""):
         """`self.a` is the RNIC that is paused, `self.link` the other end."""
         self.a, self.b = netns.make_hosts(self, port, workers, mtu=2200 if port == "af_xdp" else 4200)
-        self.a.extra = extra
+        # The link's socket sees what leaves together as one frame.
+        self.a.extra = ('segmentation_offload = "off"\n' if port == "af_packet" else "") + extra
         self.b.port = "af_packet"  # an XDP program would take the frames before the link's socket sees them
         for side in (self.a, self.b):
             side.start()

@@ -48,9 +48,9 @@ class RawLink:
         test.addCleanup(self.socket.close)
         self.test, self.side, self.mac = test, side, mac_bytes(side.mac)
 
-    def frames(self):
+    def frames(self, longest=9000):
         while True:
-            frame, address = self.socket.recvfrom(9000)
+            frame, address = self.socket.recvfrom(longest)
             if address[2] != OUTGOING:
                 yield frame
 

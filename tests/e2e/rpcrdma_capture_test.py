@@ -62,7 +62,8 @@ class Capture(harness.TestCase):
         self.a, self.b = netns.make_hosts(self, "af_packet", 1, "", mtu)
         for side, other in ((self.a, self.b), (self.b, self.a)):
             side.ip = f"198.18.0.{side.number + 1}"
-            side.extra = f'[[neighbour]]\nip = "198.18.0.{other.number + 1}"\nmac = "{other.mac}"\n'
+            # The recorder would see what leaves together as one frame.
+            side.extra = f'segmentation_offload = "off"\n[[neighbour]]\nip = "198.18.0.{other.number + 1}"\nmac = "{other.mac}"\n'
             side.set_interface_up()
         for side in (self.a, self.b):
             side.start()

@@ -21,19 +21,19 @@ namespace {
 constexpr std::uint32_t kBurst = 32;
 
 [[noreturn]] void fail(const char* what, int error) {
-    std::string remedy;
+    std::string hint;
     if (error == EPERM || error == EACCES) {
-        remedy =
+        hint =
             ". Run urnicd as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF, or use port = "
             "\"af_packet\"";
     } else if (error == EBUSY) {
-        remedy = ". Another program has the interface by AF_XDP: end it first";
+        hint = ". Another program has the interface by AF_XDP: end it first";
     } else if (error == ENOBUFS || error == ENOMEM) {
-        remedy = ". Allow more locked memory (ulimit -l unlimited, LimitMEMLOCK=infinity)";
+        hint = ". Allow more locked memory (ulimit -l unlimited, LimitMEMLOCK=infinity)";
     } else {
-        remedy = ". Use port = \"af_packet\"";
+        hint = ". Use port = \"af_packet\"";
     }
-    throw SetupError(fmt::format("{}: {}{}", what, std::strerror(error), remedy));
+    throw SetupError(fmt::format("{}: {}{}", what, std::strerror(error), hint));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/port/kernel/af_packet_queue.h"
@@ -22,6 +23,7 @@ namespace urnic::dataplane {
 namespace {
 
 constexpr std::uint32_t kMaxXdpPathMtu = 2048;
+constexpr const char* kVeth = "veth";  // as ethtool -i has it
 
 std::string in_namespace(const KernelPortConfig& config, const std::string& command) {
     if (config.netns.empty()) {
@@ -64,7 +66,9 @@ KernelPort::KernelPort(const KernelPortConfig& config)
       interface_(netns_.run([&] { return NetInterface(config.interface); })) {
     const InterfaceFacts facts = look_for(interface_, config);
     mac_ = config.mac.value_or(facts.mac);
-    udp_port_sink_ = netns_.run([] { return UdpPortSink::open(); });
+    // Not on others: a NIC's driver would put frames together whose identifications nobody can tell then.
+    const bool is_veth = interface_.look_up_driver() == kVeth;
+    udp_port_sink_ = netns_.run([is_veth] { return UdpPortSink::open(is_veth); });
     opened_ = facts;
     opened_.index = 0;
     warned_mtu_ = facts.mtu_bytes;
@@ -82,12 +86,24 @@ KernelPort::KernelPort(const KernelPortConfig& config)
 
 KernelPort::~KernelPort() = default;
 
-KernelPort::Queues KernelPort::open_packet(int index) {
+/// A veth hands frames over as they are, so that those which left together arrive together. Elsewhere they
+/// would be cut, and get UDP checksums that RoCEv2 need not have.
+void KernelPort::choose_segmentation() {
+    using enum SegmentationOffload;
+    std::atomic<SegmentationOffload>& chosen = *config_.segmentation;
+    if (const SegmentationOffload before = chosen; before != kOff && before != kRefused) {
+        chosen = interface_.look_up_driver() == kVeth ? kOn : kNotVeth;
+    }
+}
+
+KernelPort::Queues KernelPort::open_packet(const InterfaceFacts& facts) {
     Queues queues;
+    choose_segmentation();
     std::uint16_t group = 0;
     for (std::uint32_t i = 0; i < config_.num_queues; ++i) {
-        auto queue = std::make_unique<AfPacketQueue>(AfPacketQueue::Use::kBoth, index, config_.frames,
-                                                     (*config_.counters)[i]);
+        auto queue = std::make_unique<AfPacketQueue>(AfPacketQueue::Use::kBoth, facts.index, config_.frames,
+                                                     (*config_.counters)[i], *config_.segmentation);
+        queue->set_mtu(facts.mtu_bytes);
         group = config_.num_queues > 1 ? queue->share(group) : group;
         queues.of_worker.push_back(std::move(queue));
     }
@@ -115,15 +131,15 @@ KernelPort::Queues KernelPort::open_xdp(int index) {
             queues.of_worker.push_back(std::move(queue));
         } else {
             // One socket has a queue of the NIC: who has none sends as programs do.
-            queues.of_worker.push_back(
-                std::make_unique<AfPacketQueue>(AfPacketQueue::Use::kSend, index, config_.frames, counters));
+            queues.of_worker.push_back(std::make_unique<AfPacketQueue>(
+                AfPacketQueue::Use::kSend, index, config_.frames, counters, *config_.segmentation));
         }
     }
     return queues;
 }
 
 KernelPort::Queues KernelPort::open(const InterfaceFacts& facts) {
-    return run_for_interface([&] { return config_.xdp ? open_xdp(facts.index) : open_packet(facts.index); });
+    return run_for_interface([&] { return config_.xdp ? open_xdp(facts.index) : open_packet(facts); });
 }
 
 void KernelPort::adopt(Queues& queues, int index) {
@@ -134,6 +150,17 @@ void KernelPort::adopt(Queues& queues, int index) {
     if (index != 0) {
         open_groups(index);
     }
+}
+
+void KernelPort::set_interface_mtu(std::uint32_t mtu_bytes) {
+    for (const auto& queue : queues_.of_worker) {
+        queue->set_mtu(mtu_bytes);
+    }
+}
+
+bool KernelPort::take_segmentation_refusal() {
+    return *config_.segmentation == SegmentationOffload::kRefused &&
+           !std::exchange(segmentation_refusal_taken_, true);
 }
 
 void KernelPort::open_groups(int index) {
@@ -224,7 +251,7 @@ std::uint16_t KernelPort::tx_burst(std::uint32_t queue, rte_mbuf** frames, std::
     if (live != nullptr) {
         return live->transmit(frames, count);
     }
-    free_frames({frames, count});  // the interface is gone
+    free_frames({frames, count});  // the interface was deleted
     return count;
 }
 

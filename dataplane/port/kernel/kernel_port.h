@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "abi/queues.h"
 #include "base/function_ref.h"
 #include "dataplane/port/kernel/kernel_queue.h"
+#include "dataplane/port/kernel/segmentation_offload.h"
 #include "dataplane/port/kernel/udp_port_sink.h"
 #include "dataplane/port/port.h"
 #include "os/net_interface.h"
@@ -33,6 +35,8 @@ struct KernelPortConfig {
     std::optional<wire::Mac> mac;   // the RNIC's; absent: the interface's own
     rte_mempool* frames = nullptr;  // received into
     std::array<Counters, abi::kMaxWorkers>* counters = nullptr;
+    /// Of packet sockets: kOff stays, else the port says.
+    std::atomic<SegmentationOffload>* segmentation = nullptr;
 };
 
 class KernelPort final : public Port {
@@ -78,6 +82,10 @@ class KernelPort final : public Port {
     [[nodiscard]] Queues open(const InterfaceFacts& facts);
     /// In Worker::call() of each worker.
     void use(std::uint32_t queue, KernelQueue* now) { live_.at(queue) = now; }
+    /// Changes while frames are sent. Frames that the interface would not take alone do not leave together.
+    void set_interface_mtu(std::uint32_t mtu_bytes);
+    /// Returns whether the kernel has refused frames that leave together, once.
+    [[nodiscard]] bool take_segmentation_refusal();
     /// The interface's MTU for which the last warning was written.
     [[nodiscard]] std::uint32_t warned_mtu() const { return warned_mtu_; }
     void set_warned_mtu(std::uint32_t mtu_bytes) { warned_mtu_ = mtu_bytes; }
@@ -85,7 +93,8 @@ class KernelPort final : public Port {
     void adopt(Queues& queues, int index);
 
   private:
-    [[nodiscard]] Queues open_packet(int index);
+    [[nodiscard]] Queues open_packet(const InterfaceFacts& facts);
+    void choose_segmentation();
     [[nodiscard]] Queues open_xdp(int index);
     /// Calls `function` in the interface's network namespace; its SetupError names the interface.
     template <typename Function>
@@ -101,6 +110,7 @@ class KernelPort final : public Port {
     InterfaceFacts opened_;
     wire::Mac mac_{};
     std::uint32_t warned_mtu_ = 0;
+    bool segmentation_refusal_taken_ = false;
     UdpPortSink udp_port_sink_;
     std::vector<wire::Mac> groups_;  // sorted, none twice
     UniqueFd groups_socket_;         // receives nothing; its memberships make the interface take more frames

@@ -20,6 +20,8 @@ class KernelQueue {
     [[nodiscard]] virtual std::uint64_t take_missed() = 0;
     /// Readable while there is something to receive.
     [[nodiscard]] virtual int fd() const = 0;
+    /// The interface's MTU, now. By the control thread, while the worker sends.
+    virtual void set_mtu(std::uint32_t /*mtu_bytes*/) {}
 };
 
 }  // namespace urnic::dataplane

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -20,7 +21,7 @@ namespace urnic::dataplane {
 namespace {
 
 /// Empty: the family is switched off, or the port taken.
-UniqueFd bound_socket(int family) {
+UniqueFd bound_socket(int family, bool takes_segments) {
     UniqueFd fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (!fd && errno == EAFNOSUPPORT) {
         return {};
@@ -41,6 +42,9 @@ UniqueFd bound_socket(int family) {
     if (fd && ::setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0 &&
         (!is_ipv6 || ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes) == 0) &&
         ::bind(fd.get(), address, length) == 0) {
+        if (takes_segments) {
+            (void)::setsockopt(fd.get(), IPPROTO_UDP, UDP_GRO, &yes, sizeof yes);
+        }
         return fd;
     }
     if (fd && (errno == EADDRINUSE || errno == EADDRNOTAVAIL)) {
@@ -52,10 +56,10 @@ UniqueFd bound_socket(int family) {
 
 }  // namespace
 
-UdpPortSink UdpPortSink::open() {
+UdpPortSink UdpPortSink::open(bool takes_segments) {
     UdpPortSink sink;
     for (const int family : {AF_INET, AF_INET6}) {
-        if (UniqueFd fd = bound_socket(family)) {
+        if (UniqueFd fd = bound_socket(family, takes_segments)) {
             sink.sockets_.push_back(std::move(fd));
         }
     }

@@ -13,8 +13,9 @@ class UdpPortSink {
   public:
     /// Opens no socket yet.
     UdpPortSink() = default;
-    /// Of the caller's network namespace. Throws SetupError.
-    [[nodiscard]] static UdpPortSink open();
+    /// Of the caller's network namespace. `takes_segments`: frames that stand for several come as well, and
+    /// are not cut apart to be dropped. Throws SetupError.
+    [[nodiscard]] static UdpPortSink open(bool takes_segments);
 
   private:
     std::vector<UniqueFd> sockets_;
