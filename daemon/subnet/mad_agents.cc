@@ -19,7 +19,7 @@ using subnet::MadRef;
 static_assert(sizeof(ib_user_mad_hdr) == abi::kUmadHeaderBytes);
 
 constexpr TimeNs kNsPerMs = 1'000'000;
-/// A message of several segments that comes in and whose other end has gone.
+/// A message of several segments that comes in and whose other end is closed.
 constexpr TimeNs kMessageNs = 20'000 * kNsPerMs;
 constexpr std::uint8_t kFirstVendorClassWithOui = 0x30;
 constexpr std::uint8_t kLastVendorClassWithOui = 0x4f;

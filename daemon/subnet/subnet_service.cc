@@ -80,10 +80,7 @@ SubnetService::SubnetService(ControlState& control, std::vector<InfinibandFabric
     effects.send = [this](std::uint32_t port, const subnet::MadPacket& packet) {
         subnet_.send(ports_.at(port).node, packet);
     };
-    effects.set_is_sm = [this](std::uint32_t port, bool is_sm) {
-        subnet_.set_is_sm(ports_.at(port).node, is_sm, clock_now());
-        sync(ports_.at(port), false);
-    };
+    effects.set_is_sm = [this](std::uint32_t port, bool is_sm) { set_program(ports_.at(port), is_sm); };
     effects.after_input = [this] { run(); };
     umads_.emplace(control, tree, static_cast<std::uint32_t>(ports_.size()), std::move(effects));
     timer_events_ = control.event_loop.add(timer_.fd(), [this] {
@@ -151,7 +148,7 @@ void SubnetService::add_port(std::uint32_t index, std::uint32_t number,
     options.port.lid = device.subnet.lid;
     options.port.mtu = static_cast<std::uint8_t>(std::bit_width(device.mtu_bytes / 256));
     options.port.vl_cap = fabric.vl_cap;
-    ports_.push_back({subnet_.add(options), &rnic, index, number, switch_node, uplink.port});
+    ports_.push_back({subnet_.add(options), &rnic, index, number, switch_node, uplink.port, false});
     capture_.add(ports_.back().node, device.index);
     subnet_.node(ports_.back().node).ports[1].info.capability_mask |=
         subnet::kIsCommunicationManagementSupported;
@@ -198,9 +195,14 @@ void SubnetService::add_administrator(std::uint32_t index) {
             home = port.number == 0 ? port.node : home;
         }
     }
+    using Succession = subnet::SubnetAdministrator::Succession;
     administrators_[index] = std::make_unique<subnet::SubnetAdministrator>(
         subnet_.node(home), std::move(nodes),
-        [this, home](const subnet::MadPacket& packet) { subnet_.send(home, packet); });
+        [this, home](const subnet::MadPacket& packet) { subnet_.send(home, packet); },
+        fabrics_[index].is_planned() ? Succession::kStaysMaster : Succession::kHandsOver);
+    // From the beginning on: nobody has to be told.
+    subnet_.node(home).ports[1].info.capability_mask |= subnet::kIsSm;
+    sync(*port_of_node(home), false);
 }
 
 /// Who administers the subnet at this port: nobody any more once a program has become its manager elsewhere.
@@ -209,6 +211,22 @@ subnet::SubnetAdministrator* SubnetService::administrator_at(const Port& port) {
     return port.number == 0 && node.has_lid(node.ports[1].info.master_sm_lid)
                ? administrators_[port.fabric].get()
                : nullptr;
+}
+
+/// It takes the place of the built-in manager at its port, where it can manage the subnet, too.
+void SubnetService::set_program(Port& port, bool has_program) {
+    port.has_program = has_program;
+    subnet::SubnetAdministrator* const administrator = administrators_[port.fabric].get();
+    if (administrator != nullptr && port.number == 0 && !fabrics_[port.fabric].is_planned()) {
+        administrator->set_program(has_program);
+    }
+    say_is_sm(port);
+    sync(port, false);
+}
+
+/// PortInfo:CapabilityMask says so of a port with a subnet manager, a program or the built-in one.
+void SubnetService::say_is_sm(const Port& port) {
+    subnet_.set_is_sm(port.node, port.has_program || administrator_at(port) != nullptr, clock_now());
 }
 
 SubnetService::Port* SubnetService::port_of_node(subnet::NodeId node) {
@@ -298,6 +316,7 @@ void SubnetService::sync(Port& port, bool is_reregister) {
 void SubnetService::on_change(subnet::NodeId node, const subnet::Change& change) {
     if (Port* port = port_of_node(node); port != nullptr) {
         if (change.kind == subnet::Change::Kind::kPort) {
+            say_is_sm(*port);  // MasterSMLID may be another's
             sync(*port, change.is_reregister);
         } else if (change.kind == subnet::Change::Kind::kPkeys) {
             // QPs keep what stood in their entry until they are modified.
@@ -424,7 +443,7 @@ RnicState* SubnetService::find_lid(const RnicState& on, std::uint16_t lid) const
     return found == ports_.end() ? nullptr : found->rnic;
 }
 
-/// Those who send may be in the middle of a call that its answer would change: it goes on by the event loop.
+/// Those who send may be in the middle of a call that its answer would change: it waits for the event loop.
 void SubnetService::send(const RnicState& from, const subnet::MadPacket& packet) {
     const Port* const port = port_of_rnic(from);
     if (port == nullptr) {

@@ -38,6 +38,7 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver, pr
         std::uint32_t number = 0;  // on the fabric
         subnet::NodeId switch_node = 0;
         std::uint8_t switch_port = 0;
+        bool has_program = false;  // that is a subnet manager: its issm is open
     };
     struct Switch {
         subnet::NodeId node = 0;
@@ -55,6 +56,8 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver, pr
     void set_trunk(std::uint32_t index, std::uint32_t port, bool up);
     [[nodiscard]] std::uint16_t home_lid(std::uint32_t index) const;
     [[nodiscard]] subnet::SubnetAdministrator* administrator_at(const Port& port);
+    void set_program(Port& port, bool has_program);
+    void say_is_sm(const Port& port);
     [[nodiscard]] Port* port_of_node(subnet::NodeId node);
     [[nodiscard]] Port* port_of_rnic(const RnicState& rnic);
     [[nodiscard]] const Port* port_of_rnic(const RnicState& rnic) const;

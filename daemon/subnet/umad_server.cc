@@ -129,7 +129,7 @@ void UmadServer::on_connection(const Listener& listener) {
     effects_.after_input();
 }
 
-/// Nobody can be accepted now, and the listeners would go on saying that somebody waits.
+/// Nobody can be accepted now, and the listeners would report again and again that somebody waits.
 void UmadServer::pause_accept() {
     constexpr TimeNs kAcceptRetryNs = 100'000'000;
     for (const auto& listener : listeners_) {
@@ -160,7 +160,7 @@ void UmadServer::close(std::uint64_t token) {
     }
 }
 
-/// Returns whether the file goes on.
+/// Returns whether the file stays open.
 bool UmadServer::read_some(File& file) {
     // One for all: the control thread alone is here.
     static std::vector<std::byte> buffer(abi::kUmadHeaderBytes + abi::kMaxUmadBytes);

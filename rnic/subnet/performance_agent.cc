@@ -136,7 +136,7 @@ std::uint16_t PerformanceAgent::counters(MadRef mad, bool is_set, bool is_extend
     if (is_set) {
         for (const Register& one : registers) {
             if ((selected >> one.select & 1U) != 0) {
-                // It goes on from the value that is written.
+                // It continues from the value that is written.
                 const auto index = static_cast<std::size_t>(one.counter);
                 bases.at(index) = now.at(index) - load(data, one);
             }

@@ -31,7 +31,7 @@ class RmppSender {
 
     /// The next segment that the window allows.
     [[nodiscard]] std::optional<MadBytes> next();
-    /// An ACK, STOP or ABORT. Returns whether the message goes on.
+    /// An ACK, STOP or ABORT. Returns whether the message continues.
     [[nodiscard]] bool on_control(const MadBytes& mad);
     [[nodiscard]] bool is_done() const { return acknowledged_ == segments_; }
     /// What is not acknowledged goes out again.

@@ -28,9 +28,9 @@ class RmppTransfer {
     [[nodiscard]] bool is_of(const MadPacket& control) const;
     /// Sends the segments that the window allows.
     void pump(const Send& send);
-    /// An ACK, STOP or ABORT of this message. Returns whether the message goes on.
+    /// An ACK, STOP or ABORT of this message. Returns whether the message continues.
     [[nodiscard]] bool on_control(const MadPacket& control, TimeNs now, const Send& send);
-    /// Repeats what is not acknowledged, where it is time. Returns whether the message goes on.
+    /// Repeats what is not acknowledged, where it is time. Returns whether the message continues.
     [[nodiscard]] bool advance(TimeNs now, const Send& send);
     /// When advance() has something to do.
     [[nodiscard]] TimeNs next_event() const { return deadline_; }

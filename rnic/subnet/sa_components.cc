@@ -21,6 +21,7 @@ constexpr Components kComponents[] = {
     {mad::kNodeRecord, 15, component(1)},
     // Those behind GUIDCap are not numbered alike in all releases of the specification.
     {mad::kPortInfoRecord, 43, component(19)},
+    {mad::kSmInfoRecord, 7, component(1)},
     // ServiceID has two.
     {mad::kPathRecord, 22, component(7)},
     {mad::kMcMemberRecord, 18, 0},

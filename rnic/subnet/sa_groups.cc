@@ -13,7 +13,6 @@ namespace mad = wire::mad;
 namespace mc = member_component;
 
 constexpr std::uint8_t kLinkLocalScope = 2;
-constexpr std::uint8_t kJoinStates = kFullMember | kNonMember | kSendOnlyNonMember;
 /// Behind flags and scope of MGIDs that subnet administration makes itself (IBA 15.2.5.17).
 constexpr std::uint16_t kOwnSignature = 0xa01b;
 
@@ -135,7 +134,7 @@ std::uint16_t SaGroups::create(const Endpoint& port, std::uint64_t mask, mad::Mc
     const auto life = choose_life_time(bound_of(names(mask, mc::kLife | mc::kLifeSelector),
                                                 record.packet_life_time_selector, record.packet_life_time),
                                        kPathLifeTime);
-    const bool is_full = (record.join_state & kFullMember) != 0;
+    const bool is_full = (record.join_state & kFullMemberships) != 0;
     const bool has_right_scope =
         scope != 0 && scope != 0x0f && (!names(mask, mc::kScope) || record.scope == scope);
     // MLIDs are given, not taken.
@@ -166,7 +165,7 @@ std::uint16_t SaGroups::join(const Endpoint& port, std::uint64_t mask, mad::McMe
     if (!names(mask, mc::kPortGid | mc::kJoinState)) {
         return kSaInsufficientComponents;
     }
-    if (record.join_state == 0 || (record.join_state & ~kJoinStates) != 0) {
+    if (record.join_state == 0) {
         return kSaRequestInvalid;
     }
     auto group = names(mask, mc::kMgid) ? groups_.find(record.mgid) : groups_.end();
@@ -213,7 +212,7 @@ std::uint16_t SaGroups::leave(const Endpoint& port, std::uint64_t mask, mad::McM
 void SaGroups::remove_if_empty(Groups::iterator group) {
     const auto& members = group->second.members;
     const bool has_full = std::any_of(members.begin(), members.end(), [](const auto& entry) {
-        return (entry.second.join_state & kFullMember) != 0;
+        return (entry.second.join_state & kFullMemberships) != 0;
     });
     if (!has_full && !group->second.is_permanent) {
         changes_.push_back({group->second.attributes, false});

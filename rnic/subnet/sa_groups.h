@@ -12,7 +12,14 @@
 namespace urnic::subnet {
 
 /// MCMemberRecord:JoinState.
-enum JoinState : std::uint8_t { kFullMember = 1, kNonMember = 2, kSendOnlyNonMember = 4 };
+enum JoinState : std::uint8_t {
+    kFullMember = 1,
+    kNonMember = 2,
+    kSendOnlyNonMember = 4,
+    kSendOnlyFullMember = 8,
+};
+/// Those that make a group and keep it (IBA 10.5.2.1).
+inline constexpr std::uint8_t kFullMemberships = kFullMember | kSendOnlyFullMember;
 
 class SaGroups {
   public:
@@ -31,10 +38,10 @@ class SaGroups {
     /// Delete.
     [[nodiscard]] std::uint16_t leave(const Endpoint& port, std::uint64_t mask,
                                       wire::mad::McMemberRecord& record);
-    /// The port has gone: it is a member of nothing.
+    /// The port is down: it is a member of nothing.
     void forget(std::uint64_t port_guid);
 
-    /// A group that has come or gone.
+    /// A group that was made or has ended.
     struct Change {
         wire::mad::McMemberRecord group;
         bool is_created = false;

@@ -40,7 +40,7 @@ class SaSubscriptions {
     [[nodiscard]] std::uint16_t set(const wire::mad::InformInfo& info, const Endpoint& subscriber,
                                     std::span<const Endpoint> ports, const SaAddress& from,
                                     std::uint32_t src_qp);
-    /// The port has gone: it subscribes to nothing.
+    /// The port is down: it subscribes to nothing.
     void forget(std::uint64_t port_guid);
 
     /// Tells those who have subscribed to it. `issuer`: GID of the port with the notice's LID. `may_hear`:

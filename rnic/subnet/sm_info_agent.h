@@ -1,4 +1,4 @@
-// SMInfo of a subnet manager that is Master and stays it (IBA 14.2.5.13, 14.4).
+// SMInfo of a subnet manager that decides itself who has the subnet (IBA 14.2.5.13, 14.4).
 #pragma once
 
 #include "rnic/subnet/smp.h"

@@ -231,7 +231,10 @@ void Subnet::deliver_smp(NodeId to, std::uint8_t ingress, MadPacket& packet, Tim
         }
         return;
     }
-    counters_.drop_m_key += change.is_m_key_violation ? 1 : 0;
+    if (change.is_m_key_violation) {
+        ++counters_.drop_m_key;
+        send_m_key_trap(to, packet, now);
+    }
     apply(to, change, now);
     if (handled == Handled::kReply) {
         reply(to, packet);
@@ -262,11 +265,6 @@ void Subnet::reply(NodeId from, MadPacket packet) {
 }
 
 void Subnet::apply(NodeId to, const Change& change, TimeNs now) {
-    if (change.is_m_key_violation) {
-        std::array<std::byte, 54> details{};
-        store_be16(&details[2], node(to).lid());
-        send_trap(to, 2, 256, details, now);
-    }
     if (change.kind == Change::Kind::kNone) {
         return;
     }
@@ -314,6 +312,31 @@ void Subnet::send_link_trap(NodeId from, TimeNs now) {
     std::array<std::byte, 54> details{};
     store_be16(details.data(), here.node.lid());
     send_trap(from, 1, 128, details, now);
+}
+
+/// Who asked for what, with which key, and by which way it came (IBA 14.2.5.1).
+void Subnet::send_m_key_trap(NodeId from, MadPacket violation, TimeNs now) {
+    constexpr std::size_t kPath = 24;
+    constexpr std::size_t kPathHops = 30;
+    constexpr unsigned kIsDirected = 0x80;
+    constexpr unsigned kIsTruncated = 0x40;
+    const MadRef mad(violation.mad);
+    std::array<std::byte, 54> details{};
+    store_be16(&details[2], violation.slid);
+    details[6] = std::byte{mad.method()};
+    store_be16(&details[8], mad.attribute_id());
+    wire::store_be32(&details[10], mad.attribute_modifier());
+    store_be64(&details[14], mad.m_key());
+    if (mad.is_directed()) {
+        const std::size_t hops = std::min<std::size_t>(mad.hop_count(), kPathHops);
+        store_be16(&details[4], mad.dr_slid());
+        details[23] =
+            static_cast<std::byte>(kIsDirected | (mad.hop_count() > hops ? kIsTruncated : 0) | hops);
+        for (std::size_t hop = 0; hop < hops; ++hop) {
+            details.at(kPath + hop) = std::byte{mad.return_path(hop + 1)};
+        }
+    }
+    send_trap(from, 2, 256, details, now);
 }
 
 void Subnet::send_late_traps(TimeNs now) {

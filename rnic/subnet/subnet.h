@@ -126,6 +126,7 @@ class Subnet {
     void refresh_link(NodeId id, std::uint8_t port, bool is_reset, TimeNs now);
     void set_connected_and_tell(NodeId id, std::uint8_t port, bool is_connected, TimeNs now);
     void send_link_trap(NodeId from, TimeNs now);
+    void send_m_key_trap(NodeId from, MadPacket violation, TimeNs now);
     void send_late_traps(TimeNs now);
     void send_trap(NodeId from, std::uint8_t type, std::uint16_t number, std::span<const std::byte> details,
                    TimeNs now);

@@ -5,7 +5,6 @@
 #include "rnic/subnet/sa_choice.h"
 #include "rnic/subnet/sa_components.h"
 #include "rnic/subnet/sa_paths.h"
-#include "rnic/subnet/sm_info_agent.h"
 #include "rnic/wire/mad/performance_attributes.h"
 
 namespace urnic::subnet {
@@ -18,19 +17,10 @@ namespace mc = member_component;
 /// ClassPortInfo:CapabilityMask (IBA table 190).
 constexpr std::uint16_t kIsUdMulticastSupported = 1U << 9U;
 constexpr std::uint16_t kIsCapabilityMaskMatchSupported = 1U << 13U;
+/// And CapabilityMask2.
+constexpr std::uint32_t kIsSendOnlyFullMemberSupported = 1U << 12U;
 /// A PortInfoRecord's CapabilityMask is one that must have the bits of the request's (IBA 15.2.5.3).
 constexpr std::uint32_t kMatchesCapabilityMask = 1U << 31U;
-
-/// Traps whose source is the subnet manager (IBA 14.2.5.1).
-enum ManagerTrap : std::uint16_t {
-    kGidInService = 64,
-    kGidOutOfService = 65,
-    kGroupCreated = 66,
-    kGroupDeleted = 67,
-};
-/// Notice:Type and ProducerType of them.
-constexpr std::uint8_t kSubnetManagementType = 3;
-constexpr std::uint32_t kClassManager = 4;
 
 /// How an attribute may be asked for.
 struct Method {
@@ -45,6 +35,7 @@ constexpr Method kMethods[] = {
     {wire::kMadGetTable, mad::kMcMemberRecord}, {wire::kMadSet, mad::kMcMemberRecord},
     {wire::kMadDelete, mad::kMcMemberRecord},   {wire::kMadSet, mad::kInformInfo},
     {wire::kMadGet, mad::kInformInfoRecord},    {wire::kMadGetTable, mad::kInformInfoRecord},
+    {wire::kMadGet, mad::kSmInfoRecord},        {wire::kMadGetTable, mad::kSmInfoRecord},
 };
 
 std::uint16_t method_status(std::uint8_t method, std::uint16_t attribute_id) {
@@ -87,8 +78,8 @@ std::size_t stride_of(std::size_t record_bytes) { return (record_bytes + 7) / 8 
 }  // namespace
 
 SubnetAdministrator::SubnetAdministrator(const Node& home, std::vector<const Node*> nodes,
-                                         std::function<void(const MadPacket&)> send)
-    : home_(home), nodes_(std::move(nodes)), send_(std::move(send)) {
+                                         std::function<void(const MadPacket&)> send, Succession succession)
+    : home_(home), nodes_(std::move(nodes)), send_(std::move(send)), succession_(succession) {
     groups_.add_broadcast(Endpoint(home), wire::kDefaultPkey);
     for (const Node* node : nodes_) {
         for (const std::uint16_t pkey : Endpoint(*node).pkeys().entries) {
@@ -101,7 +92,7 @@ SubnetAdministrator::SubnetAdministrator(const Node& home, std::vector<const Nod
 
 bool SubnetAdministrator::handle(const MadPacket& packet, TimeNs now) {
     if (packet.dest_qp == wire::kQp0) {
-        return answer_manager(packet);
+        return handle_smp(packet, now);
     }
     MadBytes bytes = packet.mad;
     const MadRef mad(bytes);
@@ -122,22 +113,6 @@ bool SubnetAdministrator::handle(const MadPacket& packet, TimeNs now) {
     } else {
         answer(packet, now);
     }
-    return true;
-}
-
-/// Who manages a subnet that is planned has nothing to hand over, and nobody else's priority is less.
-bool SubnetAdministrator::answer_manager(MadPacket packet) {
-    mad::SmInfo info;
-    info.guid = Endpoint(home_).guid();
-    info.act_count = act_count_;
-    info.sm_state = kSmMaster;
-    if (!answer_sm_info(MadRef(packet.mad), info)) {
-        return false;
-    }
-    ++act_count_;
-    std::swap(packet.slid, packet.dlid);
-    std::swap(packet.src_qp, packet.dest_qp);
-    send_(packet);
     return true;
 }
 
@@ -204,6 +179,8 @@ std::uint16_t SubnetAdministrator::perform(const Request& request, const std::by
             return find_nodes(request, data, records);
         case mad::kPortInfoRecord:
             return find_ports(request, data, records);
+        case mad::kSmInfoRecord:
+            return find_managers(request, data, records);
         case mad::kPathRecord:
             return find_paths(request, data, records);
         case mad::kInformInfo:
@@ -222,6 +199,7 @@ void SubnetAdministrator::add_class_port_info(Records& records) const {
     info.base_version = kBaseVersion;
     info.class_version = kSaClassVersion;
     info.capability_mask = kIsUdMulticastSupported | kIsCapabilityMaskMatchSupported;
+    info.capability_mask2 = kIsSendOnlyFullMemberSupported;
     info.resp_time_value = Endpoint(home_).info().resp_time_value;
     records.push_back(octets({{&mad::kClassPortInfoTable, &info}}));
 }
@@ -264,6 +242,19 @@ std::uint16_t SubnetAdministrator::find_ports(const Request& request, const std:
                 records.push_back(std::move(record));
             }
         }
+    }
+    return kStatusGood;
+}
+
+/// The one that answers.
+std::uint16_t SubnetAdministrator::find_managers(const Request& request, const std::byte* data,
+                                                 Records& records) const {
+    const mad::LidRecord lid{home_.lid()};
+    mad::SmInfo info = sm_info();
+    info.sm_key = request.is_trusted ? info.sm_key : 0;
+    std::vector<std::byte> record = octets({{&mad::kLidRecordTable, &lid}, {&mad::kSmInfoTable, &info}});
+    if (components_match(request.attribute_id, request.mask, data, record.data())) {
+        records.push_back(std::move(record));
     }
     return kStatusGood;
 }
@@ -367,69 +358,6 @@ std::uint16_t SubnetAdministrator::find_subscriptions(const Request& request, co
     return kStatusGood;
 }
 
-void SubnetAdministrator::on_port_down(const Node& node, TimeNs now) {
-    const Endpoint gone(node);
-    subscriptions_.forget(gone.guid());
-    if (&node == &home_) {
-        subscriptions_.give_up_reports();
-    }
-    groups_.forget(gone.guid());
-    report(
-        kGidOutOfService, gone.gid(),
-        [&](const Endpoint& port) {
-            return shared_pkey(port.pkeys(), gone.pkeys(), std::nullopt).has_value();
-        },
-        now);
-    report_groups(now);
-}
-
-void SubnetAdministrator::on_port_up(const Node& node, TimeNs now) {
-    const Endpoint here(node);
-    report(
-        kGidInService, here.gid(),
-        [&](const Endpoint& port) {
-            return shared_pkey(port.pkeys(), here.pkeys(), std::nullopt).has_value();
-        },
-        now);
-}
-
-void SubnetAdministrator::report_groups(TimeNs now) {
-    for (const SaGroups::Change& change : groups_.take_changes()) {
-        report(
-            change.is_created ? kGroupCreated : kGroupDeleted, change.group.mgid,
-            [&](const Endpoint& port) { return port.pkeys().match(change.group.pkey).has_value(); }, now);
-    }
-}
-
-void SubnetAdministrator::report(std::uint16_t trap_number, const wire::Gid& gid,
-                                 const std::function<bool(const Endpoint& subscriber)>& may_hear,
-                                 TimeNs now) {
-    const Endpoint home(home_);
-    // A port that is down reaches nobody, and where a program has become the manager it has subscribers.
-    const bool is_in_charge =
-        home.info().port_state == mad::kActive && home.has_lid(home.info().master_sm_lid);
-    if (!is_in_charge || subscriptions_.size() == 0) {
-        return;
-    }
-    mad::Notice notice;
-    notice.is_generic = true;
-    notice.type = kSubnetManagementType;
-    notice.producer_type = kClassManager;
-    notice.trap_number = trap_number;
-    notice.issuer_lid = home.info().lid;
-    const mad::NoticeGid details{gid};
-    wire::write_fields(mad::kNoticeGidTable, &details,
-                       reinterpret_cast<std::byte*>(notice.data_details.data()));
-    const std::vector<Endpoint> endpoints = endpoints_of(nodes_);
-    const auto may_port_hear = [&](std::uint64_t guid) {
-        const auto port = std::find_if(endpoints.begin(), endpoints.end(),
-                                       [&](const Endpoint& candidate) { return candidate.guid() == guid; });
-        return port != endpoints.end() && may_hear(*port);
-    };
-    ++act_count_;
-    subscriptions_.report(notice, home.gid(), may_port_hear, now, send_);
-}
-
 /// One MAD; with an error the request's own data, of which InformInfo says that nothing is subscribed to (IBA
 /// 13.4.11, o13-13).
 void SubnetAdministrator::reply(MadPacket packet, std::uint16_t status, const Records& records) {
@@ -474,10 +402,13 @@ std::uint16_t SubnetAdministrator::reply_with_table(const MadPacket& packet, con
 void SubnetAdministrator::advance(TimeNs now) {
     tables_.remove_if([&](RmppTransfer& table) { return !table.advance(now, send_); });
     subscriptions_.advance(now, send_);
+    if (succession_ == Succession::kHandsOver) {
+        handover_.advance(other_managers(), now, send_);
+    }
 }
 
 TimeNs SubnetAdministrator::next_event() const {
-    TimeNs next = subscriptions_.next_event();
+    TimeNs next = std::min(subscriptions_.next_event(), handover_.next_event());
     for (const RmppTransfer& table : tables_) {
         next = std::min(next, table.next_event());
     }

@@ -1,6 +1,6 @@
 // A subnet administrator (IBA 15) for a subnet that no program manages: ClassPortInfo, NodeRecord,
-// PortInfoRecord, PathRecord, MCMemberRecord, InformInfo and the reports that it asks for; and the manager's
-// SMInfo. Pure; MADs go in and out.
+// PortInfoRecord, SMInfoRecord, PathRecord, MCMemberRecord, InformInfo and the reports that it asks for; and
+// of the manager its SMInfo, and what becomes of traps. Pure; MADs go in and out.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include "rnic/subnet/rmpp_transfer.h"
 #include "rnic/subnet/sa_groups.h"
 #include "rnic/subnet/sa_subscriptions.h"
+#include "rnic/subnet/sm_handover.h"
 
 namespace urnic::subnet {
 
@@ -24,6 +25,8 @@ struct SubnetAdministratorCounters {
     std::uint64_t drop_key = 0;       // an SM_Key that is neither 0 nor ours (IBA 15.2.4)
     std::uint64_t drop_pkey = 0;      // of a partition that the port is no member of
     std::uint64_t drop_repeated = 0;  // a request whose table is on its way
+    std::uint64_t traps = 0;          // of nodes, that were repressed and reported
+    std::uint64_t drop_trap = 0;      // of nobody, or of what its sender is not
 };
 
 class SubnetAdministrator {
@@ -36,9 +39,12 @@ class SubnetAdministrator {
     static constexpr std::size_t kMaxTableBytes = 192 * 1024 - 256;
 
     /// `home`: the node whose port has the LID of the subnet manager; one of `nodes`, which live longer.
-    /// `send`: a MAD leaves by QP0 or QP1 of that port.
+    /// `send`: a MAD leaves by QP0 or QP1 of that port. `succession`: what becomes of the subnet when a
+    /// program manages one, too.
+    enum class Succession : std::uint8_t { kStaysMaster, kHandsOver };
     SubnetAdministrator(const Node& home, std::vector<const Node*> nodes,
-                        std::function<void(const MadPacket&)> send);
+                        std::function<void(const MadPacket&)> send,
+                        Succession succession = Succession::kStaysMaster);
 
     /// A MAD that came to QP1 of `home`, or one for its subnet manager to QP0. Returns whether it was for us,
     /// and has been done with.
@@ -47,7 +53,10 @@ class SubnetAdministrator {
     void on_port_down(const Node& node, TimeNs now);
     /// It is active again.
     void on_port_up(const Node& node, TimeNs now);
-    /// Sends again what is not acknowledged; tables whose reader is gone end, and so do subscriptions.
+    /// A program at the port of `home` is a subnet manager, or is no longer: it has the subnet there.
+    void set_program(bool has_program) { has_program_ = has_program; }
+    /// Sends again what is not acknowledged; tables whose reader is dead end, and so do subscriptions. Looks
+    /// for other managers.
     void advance(TimeNs now);
     [[nodiscard]] TimeNs next_event() const;
 
@@ -68,7 +77,12 @@ class SubnetAdministrator {
     /// Records as they lie on the wire, one behind the other.
     using Records = std::vector<std::vector<std::byte>>;
 
+    bool handle_smp(const MadPacket& packet, TimeNs now);
     bool answer_manager(MadPacket packet);
+    bool take_trap(const MadPacket& packet, TimeNs now);
+    [[nodiscard]] bool is_in_charge() const;
+    [[nodiscard]] wire::mad::SmInfo sm_info() const;
+    [[nodiscard]] std::vector<std::uint16_t> other_managers() const;
     bool take_control(const MadPacket& packet, TimeNs now);
     void answer(MadPacket packet, TimeNs now);
     [[nodiscard]] std::uint16_t perform(const Request& request, const std::byte* data, Records& records);
@@ -77,6 +91,8 @@ class SubnetAdministrator {
                                            Records& records) const;
     [[nodiscard]] std::uint16_t find_ports(const Request& request, const std::byte* data,
                                            Records& records) const;
+    [[nodiscard]] std::uint16_t find_managers(const Request& request, const std::byte* data,
+                                              Records& records) const;
     [[nodiscard]] std::uint16_t find_paths(const Request& request, const std::byte* data,
                                            Records& records) const;
     [[nodiscard]] std::uint16_t find_members(const Request& request, const std::byte* data,
@@ -87,15 +103,20 @@ class SubnetAdministrator {
     [[nodiscard]] std::uint16_t find_subscriptions(const Request& request, const std::byte* data,
                                                    Records& records) const;
     void report_groups(TimeNs now);
-    /// To subscribers whose port `may_hear` of it.
-    void report(std::uint16_t trap_number, const wire::Gid& gid,
-                const std::function<bool(const Endpoint& subscriber)>& may_hear, TimeNs now);
+    using MayHear = std::function<bool(const Endpoint& subscriber)>;
+    /// To subscribers whose port `may_hear` of it: a trap of the manager's own.
+    void report(std::uint16_t trap_number, const wire::Gid& gid, const MayHear& may_hear, TimeNs now);
+    void report(const wire::mad::Notice& notice, const wire::Gid& issuer, const MayHear& may_hear,
+                TimeNs now);
     void reply(MadPacket packet, std::uint16_t status, const Records& records);
     [[nodiscard]] std::uint16_t reply_with_table(const MadPacket& packet, const Records& records, TimeNs now);
 
     const Node& home_;
     std::vector<const Node*> nodes_;
     std::function<void(const MadPacket&)> send_;
+    Succession succession_;
+    bool has_program_ = false;
+    SmHandover handover_;
     SaGroups groups_;
     SaSubscriptions subscriptions_;
     std::list<RmppTransfer> tables_;

@@ -48,6 +48,9 @@ class Subnet(with_daemon.WithDaemon):
         file = self.run_dir / f"sysroot/sys/class/infiniband/urnic{number}/ports/1/{name}"
         return file.read_text(encoding="utf-8").strip()
 
+    def gid(self, number):
+        return self.port(number, "gids/0")
+
     def states(self):
         return [self.port(number, "state") for number in range(self.rnics)]
 
@@ -76,6 +79,18 @@ class Subnet(with_daemon.WithDaemon):
         if name == "saquery":  # its own patience is a second, without another try
             words = ("-t", 10_000, *words)
         return self.run_ok(self.here(name, *words)).out
+
+    def activity(self, lid):
+        """ActCount of the master with this LID."""
+        return int(re.search(r"activity count (\d+) priority \d+ state 3", self.ask("sminfo", "-C", "urnic2", int(str(lid), 0))).group(1))
+
+    def watch(self, number):
+        script = pathlib.Path(__file__).with_name("sa_client.py")
+        program = harness.start(self.here("/usr/bin/python3", script, f"urnic{number}", "watch"))
+        self.addCleanup(harness.finish, program)
+        self.addCleanup(harness.end_group, program)
+        self.assertEqual(harness.read_line(program), "status 0x0000\n")
+        return program
 
     @classmethod
     def setUpClass(cls):
@@ -265,186 +280,6 @@ class LeafSpine(Subnet):
         common = ["ib_send_bw", "-F", "-c", "UD", "-g", "-n", 100, "-p", port, "-M", ":".join(str(octet) for octet in bytes.fromhex(mgid))]
         _, client = self.run_pair(self.here(*common, "-d", "urnic2"), self.here(*common, "-d", "urnic0", "127.0.0.1"), port)
         self.assertRegex(client.out, "remote address: LID 0xc001 QPN 0xffffff")
-
-
-class Builtin(Subnet):
-    subnet_manager = "builtin"
-
-    def daemon_command(self):
-        self.log = self.dir / "urnicd.log"
-        return ["sh", "-c", 'exec "$0" "$@" 2>"$LOG"'.replace("$LOG", str(self.log)), *super().daemon_command()]
-
-    def logged(self, *words):
-        return [line for line in self.log.read_text(encoding="utf-8").splitlines() if all(word in line for word in words)]
-
-    def test_diagnostics_without_a_subnet_manager(self):
-        self.assertEqual(self.states(), ["4: ACTIVE"] * RNICS)
-        self.assertRegex(self.ask("smpquery", "-C", "urnic0", "portinfo", 3), r"LinkState:\.+Active")
-        self.assertIn("3 packets transmitted, 3 received", self.ask("ibping", "-C", "urnic0", "-c", 3, 2))
-        self.assertEqual(len(re.findall(r"(?m)^Ca\s", self.ask("ibnetdiscover", "-C", "urnic0"))), RNICS)
-
-    def gid(self, number):
-        return self.port(number, "gids/0")
-
-    def test_subnet_administration(self):
-        """saquery asks the built-in subnet administrator, which is at the first RNIC's port."""
-        self.assertEqual({self.port(number, "sm_lid") for number in range(RNICS)}, {"0x1"})
-        self.assertRegex(self.ask("saquery", "-C", "urnic1", "-c"), r"Class version\.+2")
-        nodes = self.ask("saquery", "-C", "urnic2", "-N")
-        self.assertEqual(re.findall(r"NodeDescription\.+(\S+)", nodes), ["urnic0", "urnic1", "urnic2"])
-        self.assertEqual(self.ask("saquery", "-C", "urnic1", "-O", 3).strip(), "urnic2")
-        path = self.ask("saquery", "-C", "urnic2", "--src-to-dst", "3:2")
-        for line in (f"dgid....................{short_gid(self.gid(1))}", f"sgid....................{short_gid(self.gid(2))}",
-                     "dlid....................2", "slid....................3", "pkey....................0xFFFF", "mtu.....................0x85",
-                     "rate....................0x90"):
-            self.assertIn(line, path)
-        self.assertIn("dlid....................1", self.ask("saquery", "-C", "urnic1", "--sgid-to-dgid", f"{self.gid(2)}-{self.gid(0)}"))
-        # More than one MAD holds.
-        self.assertEqual(len(re.findall("PathRecord dump", self.ask("saquery", "-C", "urnic2", "-p"))), RNICS * RNICS)
-        self.assertRegex(self.ask("saquery", "-C", "urnic1", "PIR", "2"), r"EndPortLid\.+2[\s\S]*LinkState:\.+Active")
-        refused = harness.run(self.here("saquery", "-C", "urnic1", "PR", "--dgid", "fe80::1"))
-        self.assertIn("SA_ERR_REQ_INVALID_GID", refused.out + refused.err, str(refused))
-
-    def test_multicast_members(self):
-        """By libibumad, as programs join: MLIDs are given out, groups end with their last full member or its link."""
-        mgid = "ff12601bffff00000000000000000abc"
-
-        def change(number, method, state, *more):
-            script = pathlib.Path(__file__).with_name("sa_client.py")
-            gid = self.gid(number).replace(":", "")
-            return self.ask("/usr/bin/python3", script, f"urnic{number}", method, mgid, gid, state, *more).strip()
-
-        def groups():
-            return re.findall(r"Mlid\.+(\S+)", self.ask("saquery", "-C", "urnic0", "-g"))
-        # IPoIB's broadcast group is there.
-        self.assertEqual(groups(), ["0xC000"])
-        self.assertEqual(change(1, "set", 1), "status 0x0600 mlid 0x0000")
-        self.assertEqual(change(1, "set", 1, "create"), "status 0x0000 mlid 0xc001")
-        self.assertEqual(change(2, "set", 1), "status 0x0000 mlid 0xc001")
-        self.assertEqual(groups(), ["0xC000", "0xC001"])
-        members = self.ask("saquery", "-C", "urnic0", "--smkey", 1, "-m", "0xC001")
-        for number in (1, 2):
-            self.assertIn(short_gid(self.gid(number)), members)
-        self.assertEqual(change(1, "delete", 1), "status 0x0000 mlid 0xc001")
-        self.assertEqual(change(1, "delete", 1), "status 0x0200 mlid 0x0000")
-        self.assertEqual(groups(), ["0xC000", "0xC001"])
-        self.assert_ok(self.urnic("port", "urnic2", "down", "--socket", self.socket))
-        self.assertEqual(groups(), ["0xC000"])
-
-    def test_the_manager_says_that_it_is_one(self):
-        guid = f"0x{int(self.gid(0).replace(':', '')[16:], 16):x}"
-
-        def activity(*words):
-            text = self.ask("sminfo", "-C", "urnic1", *words)
-            self.assertRegex(text, rf"sm guid {guid}, activity count \d+ priority 0 state 3 SMINFO_MASTER")
-            return int(re.search(r"activity count (\d+)", text).group(1))
-        self.assertIn("sm lid 1 ", self.ask("sminfo", "-C", "urnic2"))
-        before = activity()
-        self.assertGreater(activity("-D", "0,1,1"), before)
-        # HANDOVER and the others: it stays what it is.
-        for modifier in range(1, 6):
-            refused = harness.run(self.here("sminfo", "-C", "urnic1", "--state", 3, 1, modifier))
-            self.assertNotEqual(refused.returncode, 0, str(refused))
-        self.assertGreater(activity(), before)
-        # Behind another port there is none.
-        refused = harness.run(self.here("sminfo", "-C", "urnic0", "-t", 100, 2))
-        self.assertNotEqual(refused.returncode, 0, str(refused))
-
-    def test_a_program_becomes_the_manager(self):
-        """The built-in one is seen by nobody who looks for managers, and is silent from then on."""
-        _, log = self.start_opensm(number=1)
-        lid = self.port(1, "lid")
-        self.assertTrue(harness.wait_until(lambda: {self.port(number, "sm_lid") for number in range(RNICS)} == {lid}),
-                        log.read_text(errors="replace") if log.exists() else "no log")
-        self.assertIn(f"sm lid {int(lid, 16)} ", self.ask("sminfo", "-C", "urnic2"))
-        refused = harness.run(self.here("sminfo", "-C", "urnic2", "-t", 100, int(self.port(0, "lid"), 16)))
-        self.assertNotEqual(refused.returncode, 0, str(refused))
-
-    def watch(self, number):
-        script = pathlib.Path(__file__).with_name("sa_client.py")
-        program = harness.start(self.here("/usr/bin/python3", script, f"urnic{number}", "watch"))
-        self.addCleanup(harness.finish, program)
-        self.addCleanup(harness.end_group, program)
-        self.assertEqual(harness.read_line(program), "status 0x0000\n")
-        return program
-
-    def subscribers(self):
-        return re.findall(r"SubscriberGID\.+(\S+)", self.ask("saquery", "-C", "urnic0", "-I"))
-
-    def test_notices(self):
-        """A program of libibumad hears of ports and groups that come and go (traps 64 to 67)."""
-        self.assertEqual(self.subscribers(), [])
-        program = self.watch(1)
-        self.assertEqual(self.subscribers(), [short_gid(self.gid(1))])
-        record = self.ask("saquery", "-C", "urnic2", "IIR", self.gid(1))
-        for line in (r"lid_range_begin\.+65535", r"subscribe\.+0x1", r"trap_num\.+65535", r"node_type\.+0xFFFFFF"):
-            self.assertRegex(record, line)
-
-        def assert_told(trap, gid):
-            self.assertEqual(harness.read_line(program), f"{trap} {short_gid(gid)} {short_gid(self.gid(0))}\n")
-        self.assert_ok(self.urnic("port", "urnic2", "down", "--socket", self.socket))
-        assert_told(65, self.gid(2))
-        self.assert_ok(self.urnic("port", "urnic2", "up", "--socket", self.socket))
-        assert_told(64, self.gid(2))
-        mgid = "ff12:601b:ffff::abc"
-        member = (ipaddress.ip_address(mgid).packed.hex(), self.gid(2).replace(":", ""), 1)
-        client = ("/usr/bin/python3", pathlib.Path(__file__).with_name("sa_client.py"), "urnic2")
-        self.ask(*client, "set", *member, "create")
-        assert_told(66, mgid)
-        self.ask(*client, "delete", *member)
-        assert_told(67, mgid)
-        self.assertEqual(self.subscribers(), [short_gid(self.gid(1))], "it has answered them all")
-        # It ends with the port.
-        self.assert_ok(self.urnic("port", "urnic1", "down", "--socket", self.socket))
-        self.assertEqual(self.subscribers(), [])
-
-    def test_a_subscriber_that_has_died(self):
-        program = self.watch(1)
-        os.killpg(program.pid, signal.SIGKILL)
-        program.wait()
-        self.assert_ok(self.urnic("port", "urnic2", "down", "--socket", self.socket))
-        self.assertTrue(harness.wait_until(lambda: self.subscribers() == [], pause=0.5), "reports that nobody answers go on")
-        # Another one subscribes anew.
-        program = self.watch(1)
-        self.assert_ok(self.urnic("port", "urnic2", "up", "--socket", self.socket))
-        self.assertEqual(harness.read_line(program), f"64 {short_gid(self.gid(2))} {short_gid(self.gid(0))}\n")
-
-    def test_others_may_not(self):
-        """umad is root's and the daemon's user's: with the subnet's management comes all of it."""
-        umad = self.run_dir / "sysroot/dev/infiniband/umad0"
-        self.assertTrue(umad.is_socket())
-        self.assertEqual(umad.stat().st_mode & 0o022, 0)
-        if os.geteuid() != 0:
-            self.skipTest("the rest needs another user")
-        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-        ask = "import os, sys; os.close(os.open('/dev/infiniband/umad0', os.O_RDWR))"
-        self.run_ok(self.here("/usr/bin/python3", "-c", ask))
-        for mode in (None, 0o666):  # whatever the socket's mode is
-            if mode is not None:
-                umad.chmod(mode)
-                (pathlib.Path(umad).parent / ".umad_control").chmod(mode)
-            self.run_ok([*nobody, *self.here("true")])
-            refused = harness.run([*nobody, *self.here("/usr/bin/python3", "-c", ask)])
-            self.assertIn("PermissionError", refused.err, str(refused))
-        # Of what the mode forbids the daemon does not hear.
-        lines = self.logged("user 65534, process ", " is refused to open umad0: ")
-        self.assertEqual(len(lines), 1, self.logged())
-        (user,) = (user for user in self.status()["users"] if user["uid"] == 65534)
-        self.assertEqual(user["refusals"], 1)
-
-    def test_a_program_that_does_not_read_loses_answers_alone(self):
-        script = pathlib.Path(__file__).with_name("sa_client.py")
-        program = harness.start(self.here("/usr/bin/python3", script, "urnic0", "flood"))
-        self.addCleanup(harness.finish, program)
-        self.addCleanup(harness.end_group, program)
-        self.assertEqual(harness.read_line(program), "flooding\n")
-        self.assertTrue(harness.wait_until(lambda: self.logged("does not read its umad device") or program.poll() is not None))
-        self.assertIsNone(program.poll(), "it ended")
-        self.assertEqual(len(self.status()["devices"]), RNICS)
-        for asked in ("urnic0", "urnic1"):
-            self.assertRegex(self.ask("saquery", "-C", asked, "-c"), r"Class version\.+2")
-        self.assertIsNone(program.poll(), "it ended")
-        self.assertEqual(len(self.logged("does not read its umad device")), 1, "once is enough")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ enum AdministrationAttribute : std::uint16_t {
     kInformInfo = 0x0003,
     kNodeRecord = 0x0011,
     kPortInfoRecord = 0x0012,
+    kSmInfoRecord = 0x0018,
     kPathRecord = 0x0035,
     kMcMemberRecord = 0x0038,
     kInformInfoRecord = 0x00f3,

@@ -49,7 +49,7 @@ constexpr Layout kLayouts[] = {
     {kSa, 0x0014, 2, {{&kLidRecordTable, 0}, {&kSwitchInfoTable, 4}}},
     {kSa, 0x0015, 2, {{&kBlockRecordTable, 0}, {&kLinearForwardingTable, 8}}},
     {kSa, 0x0017, 2, {{&kMulticastBlockRecordTable, 0}, {&kMulticastForwardingTable, 8}}},
-    {kSa, 0x0018, 2, {{&kLidRecordTable, 0}, {&kSmInfoTable, 4}}},
+    {kSa, kSmInfoRecord, 2, {{&kLidRecordTable, 0}, {&kSmInfoTable, 4}}},
     {kSa, 0x0020, 1, {{&kLinkRecordTable, 0}}},
     {kSa, 0x0030, 2, {{&kGuidBlockRecordTable, 0}, {&kGuidInfoTable, 8}}},
     {kSa, 0x0031, 1, {{&kServiceRecordTable, 0}}},

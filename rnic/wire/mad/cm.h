@@ -230,6 +230,11 @@ struct IpCmHeader {
 };
 inline constexpr std::size_t kIpCmHeaderBytes = 36;
 extern const HeaderTable kIpCmHeaderTable;
+/// Returns whether its versions are ones that there are. Over InfiniBand private data with others has no such
+/// header: requests of rdma_cm's AF_IB do without.
+[[nodiscard]] constexpr bool is_known_version(const IpCmHeader& ip) {
+    return ip.major_version == 0 && (ip.ip_version == 4 || ip.ip_version == 6);
+}
 
 /// Service IDs of the RDMA IP CM service are 0x0000'0000'01pp'PPPP: IP protocol (or port space) and port.
 [[nodiscard]] constexpr bool is_ip_cm_service(std::uint64_t service_id) { return service_id >> 24U == 1; }

@@ -88,7 +88,12 @@ TEST(IbLink, ThePort) {
     EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
     EXPECT_NE(port.port_cap_flags & IBV_PORT_TRAP_SUP, 0U) << "of PortInfo:CapabilityMask";
     EXPECT_EQ(port.port_cap_flags & (IBV_PORT_SM | IBV_PORT_CM_SUP), IBV_PORT_CM_SUP)
-        << "nobody is a subnet manager";
+        << "the subnet manager is elsewhere";
+    const Context manager = open_device("urnic0");
+    ASSERT_NE(manager, nullptr);
+    ASSERT_EQ(ibv_query_port(manager.get(), 1, &port), 0);
+    EXPECT_NE(port.port_cap_flags & IBV_PORT_SM, 0U);
+    ASSERT_EQ(ibv_query_port(context.get(), 1, &port), 0);
     EXPECT_EQ(port.flags & IBV_QPF_GRH_REQUIRED, 0);
     ibv_gid_entry entry{};
     ASSERT_EQ(ibv_query_gid_ex(context.get(), 1, 0, &entry, 0), 0);

@@ -94,7 +94,7 @@ TEST(Rmpp, LengthsOfSegments) {
 }
 
 TEST(Rmpp, AckThatLiesEndsTheMessage) {
-    const auto goes_on = [](std::uint8_t type, std::uint32_t segment, std::uint32_t window) {
+    const auto is_continued = [](std::uint8_t type, std::uint32_t segment, std::uint32_t window) {
         RmppSender sender(message_of(1000, 0x03), 56);
         (void)sender.next();
         MadBytes control{};
@@ -103,11 +103,11 @@ TEST(Rmpp, AckThatLiesEndsTheMessage) {
             {.version = 1, .type = type, .flags = mad::kRmppActive, .data1 = segment, .data2 = window});
         return sender.on_control(control);
     };
-    EXPECT_TRUE(goes_on(mad::kRmppAck, 1, 65));
-    EXPECT_FALSE(goes_on(mad::kRmppAck, 2, 65));  // not sent yet
-    EXPECT_FALSE(goes_on(mad::kRmppAck, 1, 0));   // a window behind it
-    EXPECT_FALSE(goes_on(mad::kRmppStop, 0, 0));
-    EXPECT_FALSE(goes_on(mad::kRmppAbort, 0, 0));
+    EXPECT_TRUE(is_continued(mad::kRmppAck, 1, 65));
+    EXPECT_FALSE(is_continued(mad::kRmppAck, 2, 65));  // not sent yet
+    EXPECT_FALSE(is_continued(mad::kRmppAck, 1, 0));   // a window behind it
+    EXPECT_FALSE(is_continued(mad::kRmppStop, 0, 0));
+    EXPECT_FALSE(is_continued(mad::kRmppAbort, 0, 0));
 }
 
 TEST(Rmpp, SegmentsThatLie) {

@@ -92,6 +92,33 @@ TEST_F(AdministratorTest, AGroupLivesWithItsFullMembers) {
     EXPECT_EQ(administrator_->groups().size(), 1U);
 }
 
+/// SendOnlyFullMember makes a group and keeps it; SendOnlyNonMember and NonMember do neither.
+TEST_F(AdministratorTest, MembersThatOnlySend) {
+    const wire::Gid mgid = group_gid(1);
+    for (const JoinState state :
+         {kNonMember, kSendOnlyNonMember, JoinState{kNonMember | kSendOnlyNonMember}}) {
+        EXPECT_EQ(join(kCreate, member(mgid, 2, state)), kSaRequestInvalid) << unsigned{state};
+    }
+    const auto made =
+        member_of(ask(member_request(wire::kMadSet, kCreate, member(mgid, 2, kSendOnlyFullMember))));
+    EXPECT_EQ(made.join_state, kSendOnlyFullMember);
+    EXPECT_EQ(made.mlid, 0xc001);
+    EXPECT_EQ(join(kLinuxJoin, member(mgid, 1, kSendOnlyNonMember), 1), 0);
+    // A member of both kinds stays one when it leaves one of them.
+    EXPECT_EQ(member_of(ask(member_request(wire::kMadSet, kLinuxJoin, member(mgid, 2)))).join_state,
+              kFullMember | kSendOnlyFullMember);
+    EXPECT_EQ(leave(member(mgid, 2)), 0);
+    MadPacket all = member_request(wire::kMadGetTable, mc::kJoinState, member(mgid, 2, kSendOnlyFullMember));
+    put(all.mad, 36 + 7, {1});
+    const auto members = table<mad::McMemberRecord>(all, mad::kMcMemberRecordTable);
+    ASSERT_EQ(members.size(), 1U);
+    EXPECT_EQ(members[0].join_state, kSendOnlyFullMember);
+    EXPECT_EQ(leave(member(mgid, 2)), kSaRequestInvalid);
+    EXPECT_EQ(leave(member(mgid, 2, kSendOnlyFullMember)), 0);
+    EXPECT_EQ(administrator_->groups().find(mgid), nullptr)
+        << "who only sends as a non-member does not keep it";
+}
+
 TEST_F(AdministratorTest, JoinsThatAreRefused) {
     const wire::Gid mgid = group_gid(1);
     const auto refused = [&](std::uint64_t mask, auto change, std::uint16_t slid = kAsker) {
@@ -108,7 +135,6 @@ TEST_F(AdministratorTest, JoinsThatAreRefused) {
         EXPECT_EQ(refused(kCreate & ~left_out, nothing), kSaInsufficientComponents) << left_out;
     }
     EXPECT_EQ(refused(kCreate, [](auto& r) { r.join_state = 0; }), kSaRequestInvalid);
-    EXPECT_EQ(refused(kCreate, [](auto& r) { r.join_state = 8; }), kSaRequestInvalid);  // not offered
     EXPECT_EQ(refused(kCreate, [](auto& r) { r.join_state = kSendOnlyNonMember; }), kSaRequestInvalid);
     EXPECT_EQ(refused(kCreate, [](auto& r) { r.port_gid = gid_of(9); }), kSaInvalidGid);
     EXPECT_EQ(refused(kCreate, nothing, 1), kSaRequestInvalid);  // for another port

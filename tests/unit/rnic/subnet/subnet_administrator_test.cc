@@ -43,6 +43,7 @@ TEST_F(AdministratorTest, ClassPortInfo) {
     EXPECT_EQ(info.base_version, 1);
     EXPECT_EQ(info.class_version, 2);
     EXPECT_EQ(info.capability_mask, 0x2200);
+    EXPECT_EQ(info.capability_mask2, 1U << 12U) << "SendOnlyFullMember";
     EXPECT_EQ(info.resp_time_value, 16);
 }
 

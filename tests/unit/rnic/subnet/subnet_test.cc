@@ -346,6 +346,51 @@ TEST_F(TappedFabric, AWrongMKeyIsCounted) {
     EXPECT_EQ(subnet_.counters().drop_m_key, 1U);
 }
 
+/// What its trap says of it: who, by which way, what, with which key.
+TEST_F(Fabric, AWrongMKeyIsToldOf) {
+    bring_up();
+    const auto lock = [](mad::PortInfo& info) {
+        info.m_key = 7;
+        info.m_key_protect_bits = 2;
+        info.master_sm_lid = 1;
+    };
+    ASSERT_EQ(set_port({1, 2}, 1, lock), 0);
+    const auto details = [&](const MadPacket& packet) {
+        now_ += 10'000'000'000;
+        const std::vector<MadPacket> told = ask(packet);
+        EXPECT_EQ(told.size(), 1U);
+        const auto notice = told.empty() ? mad::Notice{} : take<mad::Notice>(told[0].mad, mad::kNoticeTable);
+        EXPECT_EQ(notice.trap_number, 256);
+        EXPECT_EQ(notice.type, 2);
+        EXPECT_EQ(notice.issuer_lid, 2);
+        return notice.data_details;
+    };
+    std::array<std::uint8_t, 54> expected{0, 0, 0, 1, 0, 0, 1, 0, 0, 0x11, 0,
+                                          0, 0, 5, 0, 0, 0, 0, 0, 0, 0,    8};
+    EXPECT_EQ(details(packet_of(lid_routed(wire::kMadGet, mad::kNodeInfo, 5, 8), 2)), expected);
+    // By a directed route: from the permissive LID, and the way back, through port 1 of the switch and of b.
+    MadBytes bytes = directed(wire::kMadSet, mad::kPortInfo, 1, {1, 2});
+    bytes[31] = std::byte{9};
+    expected = {0, 0, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0x15, 0,    0, 0,
+                1, 0, 0,    0,    0,    0,    0, 0, 9, 0,    0x82, 1, 1};
+    EXPECT_EQ(details(packet_of(bytes)), expected);
+    // A longer way than a notice has room for: to another switch and back, sixteen times.
+    NodeOptions options;
+    options.type = mad::kSwitch;
+    options.num_ports = 1;
+    subnet_.connect(subnet_.add(options), 1, switch_, 3);
+    bytes[7] = std::byte{34};
+    for (std::uint8_t hop = 2; hop < 34; ++hop) {
+        bytes[128 + hop] = std::byte(hop % 2 == 0 ? 3 : 1);
+    }
+    bytes[128 + 34] = std::byte{2};
+    expected[23] = 0x80 | 0x40 | 30;
+    for (std::size_t hop = 2; hop <= 30; ++hop) {
+        expected.at(23 + hop) = hop % 2 == 0 ? 1 : 3;
+    }
+    EXPECT_EQ(details(packet_of(bytes)), expected);
+}
+
 /// Two switches whose tables send a LID to each other: the packet ends.
 TEST(SubnetLoop, EndsByLifetime) {
     struct Host final : SubnetHost {
