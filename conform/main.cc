@@ -20,6 +20,8 @@ namespace {
 using namespace urnic;           // NOLINT(google-build-using-namespace)
 using namespace urnic::conform;  // NOLINT(google-build-using-namespace)
 
+constexpr std::uint32_t kMaxVlanId = 4094;  // IEEE 802.1Q
+
 constexpr const char* kFooter =
     R"(PEER is the IPv4 or IPv6 address of the device under test, on the network of --port. Beside the device runs
 urnic-conform-agent. Where it cannot run, --cm judges what a librdmacm listener shows without one: rping -s -P,
@@ -90,6 +92,9 @@ void declare(const CommandLine& app, Options& options) {
     app.option("CASE", options.filters,
                "suites, cases (Suite.Name) or clauses of the specification; all without");
     app.option("--port", options.port, "where frames go out and come in").type_name("af_packet:INTERFACE");
+    app.option("--vlan", options.vlan, "the VLAN of PEER's address, whose tag all frames get")
+        .in_range<std::uint32_t>(1, kMaxVlanId)
+        .type_name("ID");
     const CommandLineOption agent =
         app.option("--agent", options.agent, "where urnic-conform-agent is, if not at PEER")
             .type_name("HOST[:PORT]");

@@ -1,4 +1,4 @@
-// What a run says, as values: what the reports print, what a file of results holds, what `--resume` goes on
+// What a run says, as values: what the reports print, what a file of results holds, what `--resume` resumes
 // from.
 #pragma once
 

@@ -87,13 +87,13 @@ Run::Run(const Options& options)
     : options_(options),
       profile_(profile_named(options.profile)),
       peer_(peer_address(options.peer)),
-      port_(interface_of(options.port), peer_, options.rate),
+      port_(interface_of(options.port), options.vlan, peer_, options.rate),
       path_(find_path()),
       device_(options.cm ? device_with_listener(options, port_, path_, first_qp())
                          : device_with_agent(options, port_, path_, first_qp())) {
     run_.facts.label = options.label;
     run_.facts.peer = options.peer;
-    run_.facts.port = options.port;
+    run_.facts.port = options.port + (options.vlan == 0 ? "" : ", VLAN " + std::to_string(options.vlan));
     run_.facts.seed = options.seed;
     run_.facts.profile = options.profile;
     if (options.resume) {
@@ -114,7 +114,7 @@ LivePath Run::find_path() {
         throw SetupError(options_.peer + " has the MAC of a group, " + mac_text(*mac) +
                          "; the tester sends to one device alone");
     }
-    return {port_.mac(), *mac, port_.address(), peer_};
+    return {port_.mac(), *mac, port_.address(), peer_, options_.vlan};
 }
 
 std::uint32_t Run::first_qp() const {

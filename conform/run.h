@@ -34,6 +34,7 @@ struct Options {
     std::uint64_t seed = 0;
     std::uint32_t attempts = 3;
     std::uint16_t cm_port = 7174;  // rping's
+    std::uint16_t vlan = 0;        // 0: none
     bool cm = false;
     bool resume = false;
     bool yes = false;
@@ -54,7 +55,7 @@ class Run {
   public:
     /// Throws SetupError when port, device or agent are not to be had.
     explicit Run(const Options& options);
-    /// Plays them all, or until the agent or the port are gone; the exit status of the program.
+    /// Plays them all, or until the agent or the port are lost; the exit status of the program.
     [[nodiscard]] int play(const std::vector<const Case*>& cases);
 
   private:

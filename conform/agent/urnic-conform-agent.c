@@ -33,7 +33,7 @@
 #define MAX_BATCH 64
 #define MAX_WR 4096
 #define MAX_TRANSFER 32768 /* bytes of memory in one line */
-#define IDLE_S 120         /* a tester that says nothing for so long is gone */
+#define IDLE_S 120         /* a tester that says nothing for so long is dead */
 
 struct qp {
     struct ibv_qp *qp;
@@ -288,15 +288,18 @@ static void vector_to(const union ibv_gid *gid, uint8_t traffic_class, struct ib
     attr->port_num = (uint8_t)port_number;
 }
 
-/* ah GID TRAFFIC_CLASS: index. */
+/* ah GID TRAFFIC_CLASS [SL]: index. */
 static void do_ah(void) {
     union ibv_gid gid;
-    uint64_t traffic_class;
+    uint64_t traffic_class, sl = 0;
     struct ibv_ah_attr attr = {0};
     int i = 0;
     while (i < MAX_OBJECTS && ahs[i]) i++;
-    if (!pd || i == MAX_OBJECTS || !gid_in(word(), &gid) || !next_number(255, &traffic_class)) return fail(EINVAL, "ah");
+    if (!pd || i == MAX_OBJECTS || !gid_in(word(), &gid) || !next_number(255, &traffic_class) ||
+        (cursor && !next_number(15, &sl)))
+        return fail(EINVAL, "ah");
     vector_to(&gid, (uint8_t)traffic_class, &attr);
+    attr.sl = (uint8_t)sl;
     ahs[i] = ibv_create_ah(pd, &attr);
     if (!ahs[i]) return fail(errno, "ibv_create_ah");
     say("ok %d\n", i);
@@ -363,6 +366,7 @@ static int take_attribute(const char *name, const char *value, struct ibv_qp_att
     NUMBER("min_rnr", IBV_QP_MIN_RNR_TIMER, 31, min_rnr_timer)
     NUMBER("dest_qp", IBV_QP_DEST_QPN, 0xffffff, dest_qp_num)
     NUMBER("traffic_class", 0, 255, ah_attr.grh.traffic_class) /* before "gid" */
+    NUMBER("sl", 0, 15, ah_attr.sl)                            /* the same */
     if (strcmp(name, "port") == 0 && strcmp(value, "-") == 0) {
         attr->port_num = (uint8_t)port_number;
         return IBV_QP_PORT;
@@ -614,7 +618,7 @@ static void run_session(int listener, pid_t parent) {
     _exit(0);
 }
 
-/* One that is just ending is waited for: its tester has gone, and the next one may be here. */
+/* One that is just ending is waited for: its tester has left, and the next one may be here. */
 static int is_busy(pid_t session) {
     for (int turns = 0; turns < 100; turns++) {
         if (waitpid(session, NULL, WNOHANG) != 0) return 0;

@@ -38,7 +38,8 @@ class Region {
 /// A frame from the device under test, and when it came.
 struct SeenFrame {
     TimeNs time = 0;
-    FrameBytes bytes;
+    FrameBytes bytes;                       // without a VLAN tag
+    std::optional<std::uint16_t> vlan_tci;  // of the tag that it had
 };
 
 /// What an engine cannot know as exactly as virtual time does. All zero: nothing is open.
@@ -83,7 +84,7 @@ struct QpOptions {
 
 class Bench {
   public:
-    static constexpr std::size_t kMemoryBytes = 256 * 1024;
+    static constexpr std::size_t kMemoryBytes = std::size_t{256} * 1024;
 
     virtual ~Bench() = default;
 

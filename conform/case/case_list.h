@@ -35,6 +35,8 @@ bool add_case(const Case& entry);
     void suite##_##name::body()
 
 /// A case with the steps of Script; `suite` groups cases that go together.
+// NOLINTBEGIN(bugprone-macro-parentheses): the name of a type
 #define CONFORM_CASE(suite, name, clause, what) \
     using suite = ::urnic::conform::Script;     \
     CONFORM_CASE_IN(suite, name, clause, what)
+// NOLINTEND(bugprone-macro-parentheses)

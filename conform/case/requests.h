@@ -31,6 +31,7 @@ struct ConnectOptions {
     std::uint32_t access = kAllAccess;
     std::uint32_t qkey = kQkey;
     std::uint8_t traffic_class = 0;  // of what the QP under test sends
+    std::uint8_t sl = 0;             // the same
 };
 
 /// A send work request, as ibv_post_send has it.

@@ -292,11 +292,11 @@ class Script {
     std::vector<std::string> deviations_;
     std::vector<Measurement> measurements_;
     std::string given_;
-    std::vector<std::uint32_t> burst_;          // PSNs of what the peer sent last
-    bool is_answered_ = true;                   // a step has taken an answer to it
-    bool may_repeat_ = false;                   // the requester under test recovers, or has
-    bool has_gap_ = false;                      // the responder under test has said that a packet is missing
-    std::map<std::uint32_t, FrameBytes> sent_;  // requests of the QP under test, by PSN
+    std::vector<std::uint32_t> burst_;             // PSNs of what the peer sent last
+    bool is_answered_ = true;                      // a step has taken an answer to it
+    bool may_repeat_ = false;                      // the requester under test recovers, or has
+    bool has_gap_ = false;                         // the responder under test reported a missing packet
+    std::map<std::uint32_t, FrameBytes> sent_;     // requests of the QP under test, by PSN
     std::map<std::uint32_t, FrameBytes> answers_;  // its responses
     std::size_t spare_acks_ = 0;                   // that may come beside the one that is expected
 };

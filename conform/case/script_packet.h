@@ -130,7 +130,7 @@ class ScriptPackets : public std::vector<ScriptPacket> {
 [[nodiscard]] std::string frame_line(const FrameBytes& frame);
 /// Every layer and field of a frame.
 [[nodiscard]] std::string frame_dump(const FrameBytes& frame);
-/// True when nothing differs from the BTH on; `what` gets the lines of the dump that do.
+/// Returns whether nothing differs from the BTH on; `what` gets the lines of the dump that do.
 [[nodiscard]] bool same_from_bth(const FrameBytes& expected, const FrameBytes& seen, std::string& what);
 
 }  // namespace urnic::conform

@@ -81,17 +81,19 @@ CONFORM_CASE(
         connect({.max_rd_atomic = depth});
         const std::uint32_t count = depth + 3U;
         const auto request = [this](std::uint32_t i) {
-            return i % 2 == 0 ? read_request(1000 + i, 8, 64 * i) : fetch_add_request(1000 + i, 1, 64 * i);
+            return i % 2 == 0 ? read_request(1000 + i, 8, std::size_t{64} * i)
+                              : fetch_add_request(1000 + i, 1, std::size_t{64} * i);
         };
         for (std::uint32_t i = 0; i < count; ++i) {
-            post(i % 2 == 0 ? read(i, 8, 64 * i) : fetch_add(i, 1, 64 * i));
+            post(i % 2 == 0 ? read(i, 8, std::size_t{64} * i) : fetch_add(i, 1, std::size_t{64} * i));
         }
         for (std::uint32_t i = 0; i < depth; ++i) {
             sends(request(i));
         }
         for (std::uint32_t i = 0; i < count; ++i) {
             silence(1000);
-            peer(i % 2 == 0 ? response_only(1000 + i, i + 1, 8, 64 * i) : atomic_ack(1000 + i, i + 1, 9));
+            peer(i % 2 == 0 ? response_only(1000 + i, i + 1, 8, std::size_t{64} * i)
+                            : atomic_ack(1000 + i, i + 1, 9));
             completes(ok(i));
             if (i + depth < count) {
                 sends(request(i + depth));

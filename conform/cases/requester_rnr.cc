@@ -201,7 +201,7 @@ CONFORM_CASE(
     peer({response_first(1000, 1, 256), rnr_nak(1000, 1, kShort)});
     completes_nothing();
     sends_within(kCentiMs, 2 * kCentiMs, read_request(1001, 512, 256));
-    // The responder may go on as if it had not stopped.
+    // The responder may continue as if it had not stopped.
     peer({response_middle(1001, 256, 256), rnr_nak(1001, 1, kShort)});
     sends_within(kCentiMs, 2 * kCentiMs, read_request(1002, 256, 512));
     peer(response_last(1002, 1, 256, 512));

@@ -188,7 +188,7 @@ CONFORM_CASE(ResponderExecution, EveryPathMtu, "9.7.4.1.6",
         holds_peer_data(65536, 2 * mtu + 1, 65536);
         peer(read_request(2003, 2 * mtu + 1));
         sends({response_first(2003, 2, mtu).credits(0), response_middle(2004, mtu, mtu),
-               response_last(2005, 2, 1, 2 * mtu).credits(0)});
+               response_last(2005, 2, 1, std::size_t{2} * mtu).credits(0)});
     }
 }
 

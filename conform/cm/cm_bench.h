@@ -58,7 +58,7 @@ class CmBench final : public JudgedBench {
     void tell(const ScriptPacket& datagram);
     /// The next message to this communication ID of the tester's; nothing: none came until then.
     [[nodiscard]] std::optional<HeardMessage> hear(std::uint32_t id, TimeNs until);
-    /// The same; MRAs are heeded, and what was heard before is left out.
+    /// The same; MRAs are honoured, and what was heard before is left out.
     [[nodiscard]] std::optional<HeardMessage> hear_new(std::uint32_t id, TimeNs until);
     /// How long a message of the device's may take: its application may have to answer.
     static constexpr TimeNs kPatienceNs = 4'000'000'000;

@@ -73,6 +73,7 @@ class CmScript : public Script {
 }  // namespace urnic::conform
 
 /// A case with the steps of CmScript.
+// NOLINTBEGIN(bugprone-macro-parentheses): the name of a type
 #define CM_CASE(suite, name, clause, what)                                                                   \
     using suite = ::urnic::conform::CmScript;                                                                \
     struct suite##_##name final : suite {                                                                    \
@@ -82,3 +83,4 @@ class CmScript : public Script {
         {#suite, #name, clause, what,                                                                        \
          []() -> std::unique_ptr<::urnic::conform::Script> { return std::make_unique<suite##_##name>(); }}); \
     void suite##_##name::body()
+// NOLINTEND(bugprone-macro-parentheses)

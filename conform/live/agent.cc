@@ -188,9 +188,10 @@ AgentWindow Agent::allocate_window() {
             static_cast<std::uint32_t>(agent_number(words[1]))};
 }
 
-std::uint32_t Agent::make_address_handle(const Gid& gid, std::uint8_t traffic_class) {
-    const std::vector<std::string> words =
-        ask_device("ah " + gid_digits(gid) + " " + std::to_string(traffic_class), 1, "address handle");
+std::uint32_t Agent::make_address_handle(const Gid& gid, std::uint8_t traffic_class, std::uint8_t sl) {
+    const std::string service_level = sl == 0 ? "" : " " + std::to_string(sl);
+    const std::vector<std::string> words = ask_device(
+        "ah " + gid_digits(gid) + " " + std::to_string(traffic_class) + service_level, 1, "address handle");
     return static_cast<std::uint32_t>(agent_number(words[0]));
 }
 

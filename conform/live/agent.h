@@ -53,7 +53,7 @@ class Agent {
     /// Of type 2. Throws NotApplicable when the device has none.
     AgentWindow allocate_window();
     /// Its index. Throws NotApplicable when the device makes none.
-    std::uint32_t make_address_handle(const Gid& gid, std::uint8_t traffic_class);
+    std::uint32_t make_address_handle(const Gid& gid, std::uint8_t traffic_class, std::uint8_t sl);
     /// Throws NotApplicable when the device makes no such QP.
     AgentQp create_qp(const QpOptions& options);
     /// `attributes`: "state=3 timeout=14". The errno of the device; 0 when it was done.

@@ -67,9 +67,9 @@ std::optional<std::uint64_t> way_of(const RnicProfile& profile, Way way) {
         case Way::kMigReq:
             return profile.sends_mig_req ? 1 : 0;
         case Way::kEarlyPackets:
-            return profile.uses_go_back_n ? 0 : 1;
+            return profile.use_go_back_n ? 0 : 1;
         case Way::kRepetition:
-            return profile.uses_go_back_n ? 1 : 0;
+            return profile.use_go_back_n ? 1 : 0;
         case Way::kSourcePort:
             return static_cast<std::uint64_t>(profile.source_port_rule);
         case Way::kCnp:

@@ -55,7 +55,7 @@ struct JudgeOptions {
     TimeNs case_limit_ns = 60'000'000'000;  // of one attempt
 };
 
-/// Plays the case, several times while it fails. Throws BenchFailed when the agent or the port are gone: no
+/// Plays the case, several times while it fails. Throws BenchFailed when the agent or the port are lost: no
 /// other case can be played then.
 [[nodiscard]] CaseResult judge(const Case& entry, JudgedBench& bench, PathProof& path,
                                const JudgeOptions& options);

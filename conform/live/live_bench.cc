@@ -139,6 +139,9 @@ void LiveBench::make_rtr(std::uint32_t qp, QpType type, std::uint32_t dest_qp) {
     if (options_.traffic_class != 0) {
         text += " " + attribute("traffic_class", options_.traffic_class);
     }
+    if (options_.sl != 0) {
+        text += " " + attribute("sl", options_.sl);
+    }
     must_modify(qp, text + " gid=" + gid_digits(path_.own_gid));
 }
 
@@ -314,8 +317,8 @@ void LiveBench::bind(std::uint64_t wr_id, const AgentWindow& window, std::uint32
     }
 }
 
-std::uint32_t LiveBench::add_address_handle() {
-    return agent_.make_address_handle(path_.own_gid, options_.traffic_class);
+std::uint32_t LiveBench::add_address_handle(std::uint8_t traffic_class, std::uint8_t sl) {
+    return agent_.make_address_handle(path_.own_gid, traffic_class, sl);
 }
 
 void LiveBench::forget() {

@@ -52,7 +52,12 @@ class LiveBench final : public JudgedBench {
     void bind(std::uint64_t wr_id, const AgentWindow& window, std::uint32_t rkey, const Region& region,
               std::size_t offset, std::uint64_t length, std::uint32_t access);
     /// What the UD QP under test sends to: the tester; for SendRequest::address_handle.
-    [[nodiscard]] std::uint32_t add_address_handle();
+    [[nodiscard]] std::uint32_t add_address_handle() {
+        return add_address_handle(options_.traffic_class, options_.sl);
+    }
+    [[nodiscard]] std::uint32_t add_address_handle(std::uint8_t traffic_class, std::uint8_t sl);
+    /// Whose tag all frames of the path have; 0: they have none.
+    [[nodiscard]] std::uint16_t vlan() const { return path_.vlan; }
     /// As transmit(), with nothing between the frames: for what a device does about a burst.
     void transmit_together(const std::vector<FrameBytes>& burst) { wire_.transmit_together(burst); }
     /// Everything that came or completed and was not looked at is forgotten.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "conform/live/vlan_tag.h"
 #include "rnic/wire/layout.h"
 
 namespace urnic::conform {
@@ -58,14 +59,24 @@ wire::PathSpec LiveWire::path() const {
     return spec;
 }
 
+// As it is on the wire.
+void LiveWire::trace(TimeNs time, bool is_ours, const FrameBytes& frame,
+                     std::optional<std::uint16_t> vlan_tci) {
+    if (trace_.size() < kMaxTrace) {
+        trace_.push_back({time, is_ours, vlan_tci ? with_vlan_tag(frame, *vlan_tci) : frame});
+    }
+}
+
+std::optional<std::uint16_t> LiveWire::own_tag() const {
+    return path_.vlan == 0 ? std::nullopt : std::optional(path_.vlan);
+}
+
 void LiveWire::transmit(const std::vector<FrameBytes>& burst) {
     check_limits(0);
     receive_until(0, false);
     for (const FrameBytes& frame : burst) {
         clock_ = port_.send(frame);
-        if (trace_.size() < kMaxTrace) {
-            trace_.push_back({clock_, true, frame});
-        }
+        trace(clock_, true, frame, own_tag());
     }
 }
 
@@ -74,9 +85,7 @@ void LiveWire::transmit_together(const std::vector<FrameBytes>& burst) {
     receive_until(0, false);
     clock_ = port_.send_together(burst);
     for (const FrameBytes& frame : burst) {
-        if (trace_.size() < kMaxTrace) {
-            trace_.push_back({clock_, true, frame});
-        }
+        trace(clock_, true, frame, own_tag());
     }
 }
 
@@ -129,10 +138,8 @@ void LiveWire::receive_until(TimeNs until, bool until_next) {
         }
         // A port that is never empty does not make a wait longer than it is.
         const bool is_over = until != 0 && frame->time > until;
-        if (is_for_us(frame->bytes)) {
-            if (trace_.size() < kMaxTrace) {
-                trace_.push_back({frame->time, false, frame->bytes});
-            }
+        if (is_of_vlan(*frame, path_.vlan) && is_for_us(frame->bytes)) {
+            trace(frame->time, false, frame->bytes, frame->vlan_tci);
             frames_.push_back(std::move(*frame));
             if (until_next) {
                 return;

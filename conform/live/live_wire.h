@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct LivePath {
     Mac device_mac{};
     Gid own_gid{};  // both IPv4-mapped, or both IPv6
     Gid device_gid{};
+    std::uint16_t vlan = 0;  // whose tag the port puts and takes; 0: none
 };
 
 /// A case that does not come to its end.
@@ -65,6 +67,8 @@ class LiveWire {
     [[nodiscard]] TimeNs real_now() const { return port_.now(); }
 
   private:
+    void trace(TimeNs time, bool is_ours, const FrameBytes& frame, std::optional<std::uint16_t> vlan_tci);
+    [[nodiscard]] std::optional<std::uint16_t> own_tag() const;
     void receive_until(TimeNs until, bool until_next);
     [[nodiscard]] std::size_t end_of_ip(const FrameBytes& frame) const;
     [[nodiscard]] bool is_for_us(FrameBytes& frame) const;

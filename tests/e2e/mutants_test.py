@@ -22,7 +22,8 @@ CM_CASES = {"P_Keys are not compared": "WrongPkey", "packets of other addresses 
 
 
 class Defects(conform_cm_test.Hosts):
-    extra = "[rnic.congestion]\ncnp = true"
+    # A pause of 65535 quanta lasts 1.7 s.
+    extra = "[rnic.pfc]\nrx_priorities = [0, 1, 2, 3, 4, 5, 6, 7]\nlink_mbps = 20\nwatchdog_ms = 0\n[rnic.congestion]\ncnp = true"
 
     def before_start(self):
         self.switch = self.dir / "mutant"

@@ -20,6 +20,7 @@ RESPONSES, COMPLETER = "rnic/qp/rc/response_queue.cc", "rnic/qp/rc/rc_completer.
 REQUESTER, SEND_STATE = "rnic/qp/rc/rc_requester.cc", "rnic/qp/rc/rc_send_state.cc"
 PARSE, ICRC, KEYS = "rnic/wire/frame_parse.cc", "rnic/wire/icrc.cc", "rnic/mem/key_table.cc"
 WINDOWS, CNPS = "rnic/mem/key_table_windows.cc", "rnic/qp/notification_point.cc"
+PATH, PAUSES = "rnic/wire/frame_path.cc", "rnic/device/pfc_receiver.cc"
 UC, UD, SENDER = "rnic/qp/unreliable/uc_responder.cc", "rnic/qp/unreliable/ud_qp.cc", "rnic/qp/unreliable/unreliable_requester.cc"
 
 MUTANTS = [
@@ -134,5 +135,16 @@ MUTANTS = [
            "if (!MUTANT && packet.header.deth.qkey != common_.attr.qkey) {", "LiveUd.WrongQkey"),
     Mutant("controlled Q_Keys are sent", SENDER, "(ud.remote_qkey & kOwnQkey) != 0 ?", "!MUTANT && (ud.remote_qkey & kOwnQkey) != 0 ?",
            "LiveUd.ControlledQkey"),
+    # --- Priorities
+    Mutant("IPv4 packets without a DSCP", PATH, "ip[kIpv4Tos] = std::byte{spec.traffic_class};",
+           "ip[kIpv4Tos] = std::byte{MUTANT ? std::uint8_t{0} : spec.traffic_class};", "LiveHeaders.TrafficClassOfDatagrams"),
+    Mutant("a pause stops all priorities", PAUSES, "    return static_cast<std::uint8_t>(result);",
+           "    return static_cast<std::uint8_t>(MUTANT && result != 0 ? 0xff : result);", "LivePause.Priorities"),
+    Mutant("a pause is not taken back", PAUSES, "pause(now, index, quanta) : resume(now, index);",
+           "pause(now, index, quanta) : !MUTANT && resume(now, index);", "LivePause.Priorities"),
+    Mutant("a pause lasts a thousand times as long", PAUSES, "priority.asked_until = now + settings_.duration_ns(quanta);",
+           "priority.asked_until = now + settings_.duration_ns(quanta) * (MUTANT ? 1000U : 1U);", "LivePause.RunsOut"),
+    Mutant("times of priorities that are not named count", PAUSES, "if ((frame.class_enable >> index & 1U) == 0) {",
+           "if (!MUTANT && (frame.class_enable >> index & 1U) == 0) {", "LivePause.TimesWithoutABit"),
     Mutant("CNPs without BECN", CNPS, "header.becn = true;", "header.becn = !MUTANT;", "LiveCongestion.CnpOfAMark"),
 ]

@@ -21,8 +21,8 @@ std::string compared(const char* name, Way way, std::uint64_t value) {
 TEST(RnicWays, ThoseOfTheProfilesAreTheDaemons) {
     for (const RnicProfile& each : rnic_profiles()) {
         EXPECT_EQ(way_of(each, Way::kMigReq), each.sends_mig_req ? 1U : 0U) << each.name;
-        EXPECT_EQ(way_of(each, Way::kEarlyPackets), each.uses_go_back_n ? 0U : 1U) << each.name;
-        EXPECT_EQ(way_of(each, Way::kRepetition), each.uses_go_back_n ? 1U : 0U) << each.name;
+        EXPECT_EQ(way_of(each, Way::kEarlyPackets), each.use_go_back_n ? 0U : 1U) << each.name;
+        EXPECT_EQ(way_of(each, Way::kRepetition), each.use_go_back_n ? 1U : 0U) << each.name;
         EXPECT_EQ(way_of(each, Way::kSourcePort), static_cast<std::uint64_t>(each.source_port_rule));
         const RnicCnpWays cnp = cnp_ways(each);
         EXPECT_EQ(way_of(each, Way::kCnp), cnp.answers_marks ? 1U : 0U) << each.name;
