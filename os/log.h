@@ -18,10 +18,6 @@ inline bool& log_verbosely() {
 /// empties holds no thread up. What is lost is counted, and said before the next line.
 void write_log_line(std::string_view line);
 
-/// Writes a line to stderr, its first 4 KiB, unless whoever reads there has no room: a pipe that nobody
-/// empties holds no thread up. What is lost is counted, and said before the next line.
-void write_log_line(std::string_view line);
-
 template <typename... Args>
 void log_line(const char* level, fmt::format_string<Args...> format, Args&&... args) {
     try {

@@ -74,8 +74,11 @@ std::optional<rpcrdma::PrivateData> RpcrdmaConnections::learn(const wire::Packet
 
 std::optional<rpcrdma::PrivateData> RpcrdmaConnections::learn_request(const wire::Packet& packet,
                                                                       const wire::cm::Req& req) {
-    const std::size_t offset = wire::cm::is_ip_cm_service(req.service_id) ? wire::cm::kIpCmHeaderBytes : 0;
-    const std::optional<rpcrdma::PrivateData> data = decode_at(req.private_data, offset);
+    wire::cm::IpCmHeader ip;
+    wire::read_fields(wire::cm::kIpCmHeaderTable, std::as_bytes(std::span(req.private_data)).data(), &ip);
+    const bool has_ip = wire::cm::is_ip_cm_service(req.service_id) && is_known_version(ip);
+    const std::optional<rpcrdma::PrivateData> data =
+        decode_at(req.private_data, has_ip ? wire::cm::kIpCmHeaderBytes : 0);
     const bool is_rpcrdma = req.service_id == tcp_service_id(port_) || data.has_value();
     requests_[{source_of(packet), req.local_comm_id}] = {req.local_qpn, is_rpcrdma};
     set_known({source_of(packet), req.local_qpn}, is_rpcrdma);

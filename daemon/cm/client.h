@@ -39,7 +39,7 @@ class CmClient {
     [[nodiscard]] int close_channel(std::uint32_t handle);
     /// 0, kUnfinished or errno; the reply says what is in the channels in any case.
     [[nodiscard]] int command(const abi::CmCommandRequest& request, abi::CmCommandReply& reply);
-    /// Tells channels of events of which nothing could be said before.
+    /// Tells channels of events of which nothing could be reported before.
     void announce_owed();
 
     // Called by the service while a manager runs: neither may call it.

@@ -74,7 +74,7 @@ std::span<const std::uint8_t> private_data(const rdma_ucm_conn_param& param) {
     return {param.private_data, param.private_data_len};
 }
 
-/// Of the data path: twice a packet's lifetime at least (IBA 12.7.34), or what the application has said.
+/// Of the data path: twice a packet's lifetime at least (IBA 12.7.34), or what the application has set.
 std::uint8_t ack_timeout_of(const CmId& id) {
     if (id.has_ack_timeout) {
         return id.ack_timeout;

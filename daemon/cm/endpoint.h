@@ -29,14 +29,14 @@ struct IbAddress {
     std::uint16_t pkey = 0;
     std::uint32_t flow_info = 0;  // traffic class and flow label, as IPv6 has them
     std::uint64_t service_id = 0;
-    std::uint64_t service_mask = 0;  // the bits of the service ID that are said
+    std::uint64_t service_mask = 0;  // the bits of the service ID that are given
     std::uint64_t scope_id = 0;      // as it was given
 };
 
 struct Endpoint {
     sa_family_t family = AF_UNSPEC;  // AF_INET, AF_INET6, AF_IB; AF_UNSPEC: none
     wire::Gid gid{};                 // IPv4-mapped for AF_INET
-    std::uint16_t port = 0;          // host order; of AF_IB the service ID's last 16 bits, as far as said
+    std::uint16_t port = 0;          // host order; of AF_IB the service ID's last 16 bits, as far as given
     std::uint32_t scope = 0;         // of an IPv6 link-local address, as it was given
     IbAddress ib;                    // of AF_IB
 
@@ -52,7 +52,7 @@ struct Endpoint {
 [[nodiscard]] bool read_endpoint(const sockaddr_in6& address, bool may_be_none, Endpoint& endpoint);
 /// Of AF_IB, which has no room there: none.
 [[nodiscard]] sockaddr_in6 write_endpoint(const Endpoint& endpoint);
-/// The same of any family. `bytes`: what was said of its length, which must be that of the family.
+/// The same of any family. `bytes`: what was given as its length, which must be that of the family.
 [[nodiscard]] bool read_address(const __kernel_sockaddr_storage& address, std::size_t bytes,
                                 Endpoint& endpoint);
 /// Returns its length; 0: it is not set.

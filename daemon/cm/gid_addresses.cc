@@ -88,7 +88,7 @@ int CmClient::resolve_gid(CmId& id, const Endpoint& destination) {
     if (device == nullptr) {
         return ENODEV;
     }
-    // The partition is the source's, which is the destination's where no source was said. To itself that of
+    // The partition is the source's, which is the destination's where no source was given. To itself that of
     // entry 0 will do.
     const auto pkey_index = device->device->pkeys.index_of(id.local.at.ib.pkey);
     if (!pkey_index && !is_own) {

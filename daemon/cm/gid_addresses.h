@@ -1,4 +1,4 @@
-// Addresses of AF_IB: a GID, a P_Key, and a service ID with a mask of the bits of it that are said.
+// Addresses of AF_IB: a GID, a P_Key, and a service ID with a mask of the bits of it that are given.
 #pragma once
 
 #include <cstdint>

@@ -51,6 +51,7 @@ enum class CmQpType : std::uint8_t { kRc = 2, kUc = 3, kUd = 4, kXrcSend = 9, kX
 struct CmGroup {
     std::uint64_t uid = 0;
     CmId* id = nullptr;
+    User* user = nullptr;
     std::uint32_t handle = 0;
     std::uint32_t events_reported = 0;
     wire::Gid mgid{};  // of InfiniBand: see SubnetMemberships

@@ -126,6 +126,7 @@ int CmClient::join_group(std::uint32_t id_handle, std::uint64_t uid, const Endpo
     CmGroup& joined = *made;
     joined.uid = uid;
     joined.id = id;
+    joined.user = &user_;
     joined.handle = groups_.add(std::move(made));
     int error = 0;
     try {

@@ -227,7 +227,7 @@ void CmService::Port::send(const cm::SendMad& mad) {
     }
     const auto* gid = std::find(sender.gids.begin(), sender.gids.end(), mad.route.local_gid);
     if (gid == sender.gids.end()) {
-        return;  // the address has gone
+        return;  // the address was removed
     }
     abi::AddressVector av{};
     std::copy(mad.route.remote_gid.begin(), mad.route.remote_gid.end(), std::begin(av.dgid));

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "daemon/cm/id.h"
 #include "rnic/subnet/sa_components.h"
 #include "rnic/wire/layout.h"
 
@@ -42,8 +43,22 @@ void SubnetMemberships::ask(const wire::Gid& mgid, Group& group, State state) {
     group.is_stale = false;
 }
 
+/// Throws std::bad_alloc, and then it is no user.
+void SubnetMemberships::add(Group& group, CmGroup& user) {
+    Share& share = group.shares.try_emplace(user.user, *user.user).first->second;
+    if (group.users.empty()) {
+        std::erase_if(group.shares, [&](const auto& entry) { return &entry.second != &share; });
+    }
+    group.users.insert(&user);
+    ++share.members;
+}
+
 int SubnetMemberships::join(CmGroup& user, const Record& wanted) {
     const auto found = groups_.find(wanted.mgid);
+    const bool is_first_of_user = found == groups_.end() || !found->second.shares.contains(user.user);
+    if (is_first_of_user && !user.user->has_room(Resource::kSubnetGroups)) {
+        return ENOMEM;
+    }
     if (found != groups_.end()) {
         Group& group = found->second;
         if (group.users.empty()) {
@@ -51,7 +66,7 @@ int SubnetMemberships::join(CmGroup& user, const Record& wanted) {
         } else if (group.wanted.pkey != wanted.pkey) {
             return EINVAL;
         }
-        group.users.insert(&user);
+        add(group, user);
         if (group.state == State::kMember) {
             effects_.tell(user, &group.record, 0);
         }
@@ -63,7 +78,7 @@ int SubnetMemberships::join(CmGroup& user, const Record& wanted) {
     const auto made = groups_.try_emplace(wanted.mgid).first;
     try {
         made->second.wanted = wanted;
-        made->second.users.insert(&user);
+        add(made->second, user);
         ask(made->first, made->second, State::kJoining);
     } catch (...) {
         groups_.erase(made);
@@ -74,12 +89,19 @@ int SubnetMemberships::join(CmGroup& user, const Record& wanted) {
 
 void SubnetMemberships::leave(CmGroup& user, const wire::Gid& mgid) {
     const auto found = groups_.find(mgid);
-    if (found == groups_.end() || found->second.users.erase(&user) == 0 || !found->second.users.empty() ||
-        found->second.state != State::kMember) {
+    if (found == groups_.end() || found->second.users.erase(&user) == 0) {
+        return;
+    }
+    Group& group = found->second;
+    const auto share = group.shares.find(user.user);
+    if (--share->second.members == 0 && !group.users.empty()) {
+        group.shares.erase(share);
+    }
+    if (!group.users.empty() || group.state != State::kMember) {
         return;
     }
     try {
-        ask(found->first, found->second, State::kLeaving);
+        ask(found->first, group, State::kLeaving);
     } catch (const std::bad_alloc&) {
         groups_.erase(found);  // the port stays a member
     }

@@ -8,6 +8,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "daemon/state/user.h"
 #include "rnic/subnet/sa_requests.h"
 #include "rnic/wire/mad/administration_attributes.h"
 #include "rnic/wire/packet_view.h"
@@ -32,7 +33,8 @@ class SubnetMemberships {
     };
     explicit SubnetMemberships(Effects effects) : effects_(std::move(effects)) {}
 
-    /// 0; tell() follows, perhaps at once. ENOMEM: too many groups; EINVAL: the group is another partition's.
+    /// 0; tell() follows, perhaps at once. ENOMEM: too many groups of the port, or of the user; EINVAL: the
+    /// group is another partition's.
     /// Throws std::bad_alloc.
     [[nodiscard]] int join(CmGroup& user, const Record& wanted);
     /// Nothing more is told. Nothing happens when it is no user.
@@ -48,16 +50,28 @@ class SubnetMemberships {
 
   private:
     enum class State : std::uint8_t { kJoining, kMember, kLeaving };
+    /// A user's part of a group, which counts as his while this lives.
+    struct Share {
+        explicit Share(User& of_user) : user(of_user) { ++user.count(Resource::kSubnetGroups); }
+        Share(const Share&) = delete;
+        Share& operator=(const Share&) = delete;
+        ~Share() { --user.count(Resource::kSubnetGroups); }
+
+        User& user;
+        std::uint32_t members = 0;
+    };
     struct Group {
         State state = State::kJoining;
         bool is_stale = false;  // what is under way was asked before reset()
         Record wanted;
         Record record;
         std::set<CmGroup*> users;
+        std::map<User*, Share> shares;  // of their users, and of who left last until the group has gone
     };
     using Groups = std::map<wire::Gid, Group>;
 
     void ask(const wire::Gid& mgid, Group& group, State state);
+    static void add(Group& group, CmGroup& user);
     void end_joining(Groups::iterator group, const subnet::SaRequests::Answer* answer);
 
     Effects effects_;

@@ -27,6 +27,7 @@ enum class Resource : std::uint8_t {
     kCmChannels,
     kCmIds,
     kCmGroups,
+    kSubnetGroups,
     kCmPorts,
 };
 inline constexpr std::size_t kNumResources = static_cast<std::size_t>(Resource::kCmPorts) + 1;
@@ -60,6 +61,7 @@ struct UserLimits {
         4096,   // event channels of rdma_cm
         8192,   // its ids
         16384,  // its memberships in multicast groups
+        256,    // groups of a subnet of InfiniBand that ports are in for its ids
         7058,   // its ports, of those that are given out when none is asked for
     };
     std::array<std::uint64_t, kNumByteResources> most_bytes{
@@ -79,10 +81,10 @@ struct UserLimits {
 
 /// The key in [daemon.limits.per_uid].
 inline constexpr std::array<const char*, kNumResources> kUserLimitKeys{
-    "max_connections", "max_descriptors", "max_contexts",  "max_channels",     "max_qps",
-    "max_cqs",         "max_srqs",        "max_xrcds",     "max_mrs",          "max_mws",
-    "max_dms",         "max_pds",         "max_ahs",       "max_mcast_groups", "max_mcast_attachments",
-    "max_cm_channels", "max_cm_ids",      "max_cm_groups", "max_cm_ports"};
+    "max_connections", "max_descriptors", "max_contexts",  "max_channels",      "max_qps",
+    "max_cqs",         "max_srqs",        "max_xrcds",     "max_mrs",           "max_mws",
+    "max_dms",         "max_pds",         "max_ahs",       "max_mcast_groups",  "max_mcast_attachments",
+    "max_cm_channels", "max_cm_ids",      "max_cm_groups", "max_subnet_groups", "max_cm_ports"};
 inline constexpr std::array<const char*, kNumByteResources> kUserByteLimitKeys{
     "max_registered_bytes", "max_ring_bytes", "max_device_memory_bytes"};
 

@@ -18,7 +18,7 @@ constexpr std::uint32_t kKnownFlags = abi::kCqIgnoreOverrun | abi::kCqTimestamps
 
 abi::CqHeader& header_of(std::byte* memory) { return *reinterpret_cast<abi::CqHeader*>(memory); }
 
-/// True when some worker has put a completion into the fresh rings at `memory`.
+/// Returns whether some worker has put a completion into the fresh rings at `memory`.
 bool has_completions(std::byte* memory, std::uint32_t workers, std::uint32_t entries) {
     for (std::uint32_t w = 0; w < workers; ++w) {
         const auto& first = *reinterpret_cast<const abi::Cqe*>(memory + abi::cq_ring_offset(w, entries));
@@ -189,7 +189,8 @@ constexpr Operation kCqOperations[] = {
 
 bool remove_cqs(ClientState& client, const ContextObject* context) {
     const auto batch = next_batch(
-        client.cqs, [&](const CqObject& cq) { return context == nullptr || cq.context == context; });
+        client.cqs, [&](const CqObject& cq) { return context == nullptr || cq.context == context; },
+        kObjectsPerStep, ring_bytes_per_step(client.is_ending));
     if (batch.empty()) {
         return false;
     }

@@ -412,9 +412,12 @@ int change_qp(ClientState& client, const abi::ModifyQpRequest& request) {
 /// What the QPs of a context have posted goes out before they end: a NIC has sent it when its program is
 /// gone.
 bool send_posted(ClientState& client, const ContextObject* context) {
-    const auto batch = next_batch(client.qps, [&](const QpObject& qp) {
-        return !qp.has_sent_last && (context == nullptr || qp.pd->context == context);
-    });
+    const auto batch = next_batch(
+        client.qps,
+        [&](const QpObject& qp) {
+            return !qp.has_sent_last && (context == nullptr || qp.pd->context == context);
+        },
+        kObjectsPerStep, kAnyRingBytes);
     for (std::uint32_t w = 0; w < client.control.num_workers(); ++w) {
         dataplane::Worker& worker = *client.control.workers[w];
         // In several calls: between them the worker looks at its timers and at other clients' calls.
@@ -438,7 +441,8 @@ bool send_posted(ClientState& client, const ContextObject* context) {
 
 bool remove_qps(ClientState& client, const ContextObject* context) {
     const auto batch = next_batch(
-        client.qps, [&](const QpObject& qp) { return context == nullptr || qp.pd->context == context; });
+        client.qps, [&](const QpObject& qp) { return context == nullptr || qp.pd->context == context; },
+        kObjectsPerStep, ring_bytes_per_step(client.is_ending));
     if (batch.empty()) {
         return false;
     }

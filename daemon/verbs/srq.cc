@@ -74,7 +74,7 @@ void publish_srq(ClientState& client, SrqObject& srq) {
     }
 }
 
-/// The copy is made here, while QPs go on taking receives from the old ring: the worker only changes over.
+/// The copy is made here, while QPs keep taking receives from the old ring: the worker only changes over.
 int resize_srq(ClientState& client, SrqObject& srq, std::uint32_t entries) {
     RingPiece memory;
     if (const int error = allocate_rings(client, abi::srq_bytes(entries, srq.stride), memory); error != 0) {
@@ -244,7 +244,7 @@ constexpr Operation kSrqOperations[] = {
 bool remove_srqs(ClientState& client, const ContextObject* context) {
     const auto batch = next_batch(
         client.srqs, [&](const SrqObject& srq) { return context == nullptr || srq.pd->context == context; },
-        kSrqsPerStep);
+        kSrqsPerStep, ring_bytes_per_step(client.is_ending));
     return remove_batch(client.srqs, batch, [&](SrqObject& srq) { forget_srq(client, srq); });
 }
 

@@ -75,10 +75,6 @@ wire::cm::IpCmHeader ip_header(std::span<const std::uint8_t> private_data) {
     return ip;
 }
 
-bool is_known_version(const wire::cm::IpCmHeader& ip) {
-    return ip.major_version == 0 && (ip.ip_version == 4 || ip.ip_version == 6);
-}
-
 wire::Gid full_address(const wire::cm::IpCmHeader& ip, const wire::Gid& address) {
     if (ip.ip_version != 4) {
         return address;

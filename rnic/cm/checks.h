@@ -43,8 +43,6 @@ enum class HeaderCheck : std::uint8_t {
 
 /// The IP CM header of private data.
 [[nodiscard]] wire::cm::IpCmHeader ip_header(std::span<const std::uint8_t> private_data);
-/// It is of a version that we know.
-[[nodiscard]] bool is_known_version(const wire::cm::IpCmHeader& ip);
 /// An address of an IP CM header as an IPv4-mapped or IPv6 address.
 [[nodiscard]] wire::Gid full_address(const wire::cm::IpCmHeader& ip, const wire::Gid& address);
 /// Its addresses are those of the ports that the packet came from and to. Over RoCE any will do between two

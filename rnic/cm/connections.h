@@ -28,7 +28,7 @@ class Connections {
     /// A new one with an ID that no other has, in kClosed. `source`: whose request it is; counts as half
     /// open.
     [[nodiscard]] Made make(RandomIds& ids, const wire::Gid* source);
-    /// Takes it out of everything; it is gone.
+    /// Takes it out of everything; it is destroyed.
     void erase(Connection& connection);
 
     [[nodiscard]] Connection* find(Handle id) const;

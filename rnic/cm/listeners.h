@@ -31,7 +31,7 @@ class Listeners {
 
     /// Takes a request of this source into the backlog. Returns whether there was room, and memory.
     [[nodiscard]] static bool enter(Listener& listener, const wire::Gid& source);
-    /// And leaves it. Nothing happens when the listener is gone.
+    /// And leaves it. Nothing happens when the listener is destroyed.
     void leave(ListenerId id, const wire::Gid& source);
 
   private:

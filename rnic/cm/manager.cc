@@ -10,7 +10,7 @@ namespace urnic::cm {
 
 namespace {
 
-/// Timewait when a peer has not said how long its packets live.
+/// Timewait when a peer has not reported how long its packets live.
 constexpr std::uint8_t kDefaultAckTimeout = 19;
 
 bool is_valid(const RejectParams& params) {

@@ -132,9 +132,15 @@ class Confined(harness.TestCase):
         status = self.guest.run(f"chmod 644 /etc/hosts; {DAEMON} --config /etc/hosts --check 2>&1 || true")
         self.assertIn("Permission denied", status)
         self.assertIn('AppArmor confines this process by the profile "urnicd"', status)
-        denied = r'apparmor="DENIED" operation="open" profile="urnicd" name="/etc/hosts"'
+        # Nor root's own JSON, which may be of secrets.
+        status = self.guest.run(f"mkdir -p /root; echo '{{}}' >/root/key.json; "
+                                f"{DAEMON} --config /etc/urnic/urnicd.toml --faults /root/key.json --check 2>&1 || true")
+        self.assertIn("Permission denied", status)
+        self.assertIn('AppArmor confines this process by the profile "urnicd"', status)
         # A thread of the kernel writes it, after the call.
-        self.assertTrue(harness.wait_until(lambda: re.search(denied, self.said()), pause=0.5), self.said())
+        for name in ("/etc/hosts", "/root/key.json"):
+            denied = rf'apparmor="DENIED" operation="open" profile="urnicd" name="{name}"'
+            self.assertTrue(harness.wait_until(lambda: re.search(denied, self.said()), pause=0.5), self.said())
 
 
 if __name__ == "__main__":

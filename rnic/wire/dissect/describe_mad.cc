@@ -14,7 +14,8 @@ namespace urnic::wire {
 
 namespace {
 
-/// The RDMA IP CM service's own header lies at the front of the private data of REQ and SIDR_REQ.
+/// The RDMA IP CM service's own header lies at the front of the private data of REQ and SIDR_REQ, unless
+/// they are AF_IB's.
 template <class M>
 void add_ip_cm_header(const M& message, std::vector<Layer>& layers) {
     if constexpr (requires { message.service_id; }) {
@@ -22,7 +23,9 @@ void add_ip_cm_header(const M& message, std::vector<Layer>& layers) {
             cm::IpCmHeader header;
             read_fields(cm::kIpCmHeaderTable, reinterpret_cast<const std::byte*>(message.private_data.data()),
                         &header);
-            layers.push_back(layer_of(cm::kIpCmHeaderTable, &header));
+            if (is_known_version(header)) {
+                layers.push_back(layer_of(cm::kIpCmHeaderTable, &header));
+            }
         }
     }
 }

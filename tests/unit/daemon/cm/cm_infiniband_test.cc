@@ -273,6 +273,7 @@ TEST_F(CmInfinibandTest, AnAdministratorThatDoesNotAnswerAJoin) {
 }
 
 TEST_F(CmInfinibandTest, AsManyGroupsAsThereAre) {
+    control_.limits.per_uid[Resource::kSubnetGroups] = SubnetMemberships::kMaxGroups + 1;
     const std::uint32_t id = datagram_id();
     rdma_ucm_join_ip_mcast command{};
     command.id = id;
@@ -299,6 +300,79 @@ TEST_F(CmInfinibandTest, AUserHasSoManyMemberships) {
     EXPECT_EQ(control_.user(1000).count(Resource::kCmGroups), 2U);
     ASSERT_EQ(leave(group), 0);
     EXPECT_EQ(join(id, third), 0) << "he has left one";
+}
+
+/// A subnet has 1,024 groups for all users.
+TEST_F(CmInfinibandTest, AUserHasSoManyGroups) {
+    control_.limits.per_uid[Resource::kSubnetGroups] = 2;
+    const std::uint32_t id = datagram_id();
+    const auto join_one = [&](std::uint32_t number, std::uint32_t& group) {
+        rdma_ucm_join_ip_mcast command{};
+        command.id = id;
+        command.addr = ipv4(kGroup + number, 0);
+        const int error = give(RDMA_USER_CM_CMD_JOIN_IP_MCAST, command);
+        group = answer<rdma_ucm_create_id_resp>().id;
+        return error;
+    };
+    std::uint32_t groups[4]{};
+    ASSERT_EQ(join_one(0, groups[0]), 0);
+    ASSERT_EQ(join_one(1, groups[1]), 0);
+    EXPECT_EQ(join_one(0, groups[2]), 0) << "he is in it";
+    EXPECT_EQ(join_one(2, groups[3]), ENOMEM);
+    // Who leaves before the answer has the group until the port is in it no more.
+    ASSERT_EQ(leave(groups[1]), 0);
+    EXPECT_EQ(join_one(2, groups[3]), ENOMEM);
+    ASSERT_TRUE(answer_join());
+    ASSERT_EQ(method_sent(), wire::kMadDelete);
+    EXPECT_EQ(join_one(2, groups[3]), ENOMEM);
+    ASSERT_TRUE(answer_join());
+    EXPECT_EQ(join_one(2, groups[3]), 0);
+    EXPECT_EQ(control_.user(1000).count(Resource::kSubnetGroups), 2U);
+    // One that goes down with the port counts no more.
+    ASSERT_TRUE(answer_join());
+    control_.observers[0]->on_link(*control_.devices[0], false);
+    EXPECT_EQ(control_.user(1000).count(Resource::kSubnetGroups), 1U);
+}
+
+TEST_F(CmInfinibandTest, AGroupOfTwoUsersIsEachUsers) {
+    auto other = std::make_unique<CmClient>(*service_, owner_, control_.user(1001));
+    std::uint32_t channel = 0;
+    std::uint32_t taken = 0;
+    UniqueFd reader;
+    ASSERT_EQ(other->open_channel(channel, reader), 0);
+    const auto change_over = [&] {
+        std::swap(client_, other);
+        std::swap(channel_, channel);
+        std::swap(reader_, reader);
+        std::swap(taken_, taken);
+    };
+    const auto counts = [&] {
+        return std::pair(control_.user(1000).count(Resource::kSubnetGroups),
+                         control_.user(1001).count(Resource::kSubnetGroups));
+    };
+    std::uint32_t first = 0;
+    std::uint32_t second = 0;
+    ASSERT_EQ(join(datagram_id(), first), 0);
+    ASSERT_TRUE(answer_join());
+    change_over();
+    ASSERT_EQ(join(datagram_id(), second), 0);
+    EXPECT_EQ(counts(), std::pair(1U, 1U));
+    change_over();
+    ASSERT_EQ(leave(first), 0);
+    EXPECT_EQ(counts(), std::pair(0U, 1U)) << "the other one is still there";
+    change_over();
+    ASSERT_EQ(leave(second), 0);
+    change_over();
+    EXPECT_EQ(counts(), std::pair(0U, 1U)) << "until the port has left";
+    // Who comes before that takes it over.
+    ASSERT_EQ(join(datagram_id(), first), 0);
+    EXPECT_EQ(counts(), std::pair(1U, 0U));
+    ASSERT_TRUE(answer_join());
+    ASSERT_TRUE(answer_join());
+    EXPECT_EQ(counts(), std::pair(1U, 0U));
+    ASSERT_EQ(leave(first), 0);
+    ASSERT_TRUE(answer_join());
+    EXPECT_EQ(counts(), std::pair(0U, 0U));
 }
 
 /// Limited members of a partition are in the groups of its full members.

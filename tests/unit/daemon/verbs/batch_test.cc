@@ -47,6 +47,13 @@ TEST(Batch, HasFewBytesOfRingsToClear) {
     EXPECT_EQ(next_batch(fill(one, 64, {{0, kRingBytesPerStep}}), kAll).size(), 1U);
 }
 
+TEST(Batch, HasAllObjectsWhereNoneIsCleared) {
+    HandleTable<WithRings> table;
+    fill(table, 64, {{0, kRingBytesPerStep}});
+    EXPECT_EQ(next_batch(table, kAll, kObjectsPerStep, ring_bytes_per_step(false)).size(), 1U);
+    EXPECT_EQ(next_batch(table, kAll, kObjectsPerStep, ring_bytes_per_step(true)).size(), kObjectsPerStep);
+}
+
 TEST(Batch, LongRingsAreClearedElsewhere) {
     HandleTable<WithRings> table;
     EXPECT_EQ(next_batch(fill(table, 64, {{0, RingMemory::kClearHereBytes + 4096}}), kAll).size(), 64U);

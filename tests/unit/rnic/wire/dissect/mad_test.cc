@@ -1,6 +1,7 @@
 // Management datagrams as text: each class's attributes, tables of records, and what is cut or lies.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -247,6 +248,21 @@ TEST(MadLayers, SmInfo) {
     EXPECT_EQ(fields.at("act_count"), "7");
     EXPECT_EQ(fields.at("priority"), "0");
     EXPECT_EQ(fields.at("sm_state"), "3 (master)");
+}
+
+/// What has no version of an IP CM header is private data of AF_IB, which is the program's.
+TEST(MadLayers, IpCmHeaderOfARequest) {
+    const auto names = [](const std::string& private_data) {
+        std::vector<std::byte> bytes = datagram(
+            "01 07 02 03 0000 0000 0000000000000001 0010 0000 00000000 00000001 00000000 0000000001061c06");
+        const std::vector<std::byte> front = test::from_hex(private_data);
+        std::copy(front.begin(), front.end(), bytes.begin() + kMadHeaderBytes + 140);
+        return names_of(layers_of(bytes));
+    };
+    EXPECT_EQ(names("00 40 1c06"), "MAD, CM REQ, IP CM");
+    EXPECT_EQ(names("00 60 1c06"), "MAD, CM REQ, IP CM");
+    EXPECT_EQ(names("00 80 1c06"), "MAD, CM REQ");
+    EXPECT_EQ(names("10 40 1c06"), "MAD, CM REQ");
 }
 
 /// Nothing is read behind what was captured; what is whole is shown.
