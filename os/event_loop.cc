@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "os/monotonic_clock.h"
 
 namespace urnic {
 
@@ -82,6 +83,7 @@ bool EventLoop::run_once(int timeout_ms) {
     std::array<epoll_event, 64> events{};
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), timeout_ms);
     URNIC_CHECK(count >= 0 || errno == EINTR);
+    woke_at_ = clock_now();
     for (int i = 0; i < count; ++i) {
         const Id id = events[i].data.u64;  // a copy: epoll_event is packed
         const auto found = entries_.find(id);

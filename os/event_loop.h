@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "base/time.h"
 #include "os/unique_fd.h"
 
 namespace urnic {
@@ -38,12 +39,15 @@ class EventLoop {
     /// any had. What a callback throws ends the round; the input of the others is still there in the next
     /// one.
     bool run_once(int timeout_ms);
+    /// When the last wait ended, by clock_now().
+    [[nodiscard]] TimeNs woke_at() const { return woke_at_; }
 
   private:
     struct Entry;
     UniqueFd epoll_;
     std::map<Id, std::shared_ptr<Entry>> entries_;
     Id next_id_ = 1;
+    TimeNs woke_at_ = 0;
 };
 
 }  // namespace urnic

@@ -2,7 +2,6 @@
 
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 
 #include <cerrno>
 
@@ -10,27 +9,17 @@
 
 namespace urnic {
 
-namespace {
-
-TimeNs thread_cpu_ns() {
-    timespec used{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return static_cast<TimeNs>(used.tv_sec) * kSecondNs + static_cast<TimeNs>(used.tv_nsec);
-}
-
-}  // namespace
-
 EventSocket::Sent EventSocket::send(const void* message, std::size_t bytes, Urgent urgent) const {
     const TimeNs begin = clock_now();
     if (budget != nullptr && !budget->allows(begin) && (urgent == Urgent::kNo || !budget->take_urgent())) {
         return Sent::kLater;
     }
     const bool is_suspect = budget != nullptr && budget->is_suspect(begin);
-    const TimeNs cpu_begin = is_suspect ? thread_cpu_ns() : 0;
+    const TimeNs cpu_begin = is_suspect ? thread_cpu_now() : 0;
     const bool sent = ::send(fd, message, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
     const int error = errno;
     if (is_suspect) {
-        budget->charge(begin, thread_cpu_ns() - cpu_begin);
+        budget->charge(begin, thread_cpu_now() - cpu_begin);
     }
     if (budget != nullptr) {
         budget->note(begin, clock_now() - begin);

@@ -1,4 +1,4 @@
-// CLOCK_MONOTONIC for the control thread, in the units of the protocol.
+// The control thread's clocks, in the units of the protocol.
 #pragma once
 
 #include <time.h>
@@ -9,10 +9,14 @@ namespace urnic {
 
 inline constexpr TimeNs kSecondNs = 1'000'000'000;
 
-[[nodiscard]] inline TimeNs clock_now() {
+[[nodiscard]] inline TimeNs read_clock(clockid_t clock) {
     timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
+    ::clock_gettime(clock, &now);
     return static_cast<TimeNs>(now.tv_sec) * kSecondNs + static_cast<TimeNs>(now.tv_nsec);
 }
+
+[[nodiscard]] inline TimeNs clock_now() { return read_clock(CLOCK_MONOTONIC); }
+/// Processor time of the calling thread. A system call.
+[[nodiscard]] inline TimeNs thread_cpu_now() { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
 
 }  // namespace urnic

@@ -225,7 +225,20 @@ def ten_users(daemon, seconds):
     return [USERS * value / sum(got) for value in got]
 
 
-def table(found, rounds, tenths, options):
+def control_turns(daemon):
+    """How long the control thread was at one thing, since the daemon's start."""
+    done = subprocess.run([daemon.urnic, "status", "--json", "--socket", str(daemon.socket)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["control_thread"]
+
+
+def sentence_of_turns(turns):
+    requests, steps = turns["requests"], turns["steps"]
+    parts = [f"{name} {kind['longest_ns'] / 1e6:.2f} ms ({kind['longest_cpu_ns'] / 1e6:.2f} ms of processor time; {kind['over_2_ms']} of "
+             f"{kind['number']} over 2 ms)" for name, kind in (("of one program's requests", requests), ("of one step of an end", steps))]
+    return f"The control thread's longest turn in all of this: {', '.join(parts)}."
+
+
+def table(found, rounds, tenths, turns, options):
     lines = [machine.about(found) + f" {options.rounds} rounds of {options.seconds} s each. Medians (first to third quartile).", "",
              "| beside | 64 KB WRITE, GB/s | of what it has beside one like it; target: 0.4 | 8 B ping-pong, p99 us | "
              "times that beside one like it; target: below 3 |", "|---|---|---|---|---|"]
@@ -238,6 +251,7 @@ def table(found, rounds, tenths, options):
         lines.append(f"| {name} | {' | '.join(cells)} |")
     if tenths:
         lines += ["", f"{USERS} users of 64 KB WRITEs at once: each got {min(tenths):.2f} to {max(tenths):.2f} of an equal part (target: 0.8 to 1.2)."]
+    lines += ["", sentence_of_turns(turns)]
     return "\n".join(lines) + "\n"
 
 
@@ -270,11 +284,12 @@ def main():
                     rounds[name].append(measure(daemon, command, options.seconds))
                     say(f"{i + 1}/{options.rounds} beside {name}: {rounds[name][-1]}")
             tenths = ten_users(daemon, options.seconds)
+            turns = control_turns(daemon)
         finally:
             daemon.end()
     found |= cpu_times.disturbances()
-    machine.write_json(options.json, {"context": found, "rounds": rounds, "tenths": tenths})
-    text = table(found, rounds, tenths, options)
+    machine.write_json(options.json, {"context": found, "rounds": rounds, "tenths": tenths, "control_thread": turns})
+    text = table(found, rounds, tenths, turns, options)
     if not options.print:
         machine.write_between(options.page, MARK, text)
     print(text, end="")

@@ -153,14 +153,16 @@ void ControlServer::run(std::span<const int> stop_fds, const std::function<void(
         announce_owed();
         tell_of_long_rounds();
         after_round();
-        spin.begin(clock_now());
+        const TimeNs now = clock_now();
+        control_.turns.rounds.add(now - control_.event_loop.woke_at());
+        spin.begin(now);
     }
     for (const EventLoop::Id id : stop_events) {
         control_.event_loop.remove(id);
     }
 }
 
-/// Connection events of which nothing could be said before.
+/// Connection events of which nothing could be reported before.
 void ControlServer::announce_owed() {
     const auto now = std::chrono::steady_clock::now();
     if (now < announce_again_) {
@@ -186,9 +188,14 @@ bool ControlServer::run_round(int timeout_ms) {
 
 void ControlServer::on_socket(std::uint32_t id) {
     const auto found = connections_.find(id);
-    if (found != connections_.end() && !serve(*found->second)) {
+    if (found == connections_.end()) {
+        return;
+    }
+    const TurnBegin begin;
+    if (!serve(*found->second)) {
         disconnect(id);
     }
+    control_.turns.requests.add(begin);
 }
 
 /// A forked child may hold the socket open: the end of the process decides as well.

@@ -55,7 +55,7 @@ class ControlServer final : private RnicObserver {
     /// the thread was awake for something, and once a second when it was not.
     void run(std::span<const int> stop_fds, const std::function<void()>& after_round);
 
-    /// All who have said Hello. Until the next round.
+    /// All who have sent Hello. Until the next round.
     [[nodiscard]] std::vector<const ClientState*> clients() const;
     /// Those included of which something is still being closed.
     [[nodiscard]] std::size_t num_connections() const { return connections_.size(); }

@@ -58,9 +58,13 @@ void ControlServer::take_turn() {
         if (connection == nullptr) {
             return;
         }
-        do {
+        bool has_more = true;
+        while (has_more && !is_over) {
             is_over = options_.clock() >= until;
-        } while (go_on_with(*connection) && !is_over);
+            const TurnBegin begin;
+            has_more = go_on_with(*connection);
+            control_.turns.steps.add(begin);
+        }
     }
 }
 

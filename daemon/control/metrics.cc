@@ -19,6 +19,8 @@ namespace urnic::daemon {
 
 namespace {
 
+constexpr double kNsPerSecond = 1e9;
+
 std::string device_label(const RnicState& rnic) {
     return fmt::format("device=\"{}\"", escaped_label(rnic.device->name));
 }
@@ -27,7 +29,8 @@ void add_daemon(Exposition& page, const ControlState& control, std::size_t num_c
     page.family("urnic_build_info", MetricType::kInfo, "The daemon's release.");
     page.series("urnic_build_info", fmt::format("version=\"{}\"", escaped_label(control.version)), 1);
     page.family("urnic_uptime_seconds", MetricType::kGauge, "Since the daemon started.");
-    page.series("urnic_uptime_seconds", "", static_cast<double>(clock_now() - control.started_ns) / 1e9);
+    page.series("urnic_uptime_seconds", "",
+                static_cast<double>(clock_now() - control.started_ns) / kNsPerSecond);
     page.family("urnic_clients", MetricType::kGauge, "Programs that have RNICs open.");
     page.series("urnic_clients", "", num_clients);
     page.family("urnic_worker_qps", MetricType::kGauge, "QPs on a worker.");
@@ -40,6 +43,27 @@ void add_daemon(Exposition& page, const ControlState& control, std::size_t num_c
         page.series("urnic_worker_long_rounds_total", fmt::format("worker=\"{}\"", w),
                     control.workers[w]->long_rounds());
     }
+}
+
+void add_control_thread(Exposition& page, const ControlTurns& turns) {
+    constexpr const char* kName = "urnic_control_turn_seconds";
+    page.family(
+        kName, MetricType::kHistogram,
+        "How long the control thread was at one connection's requests, at one step of what takes long, "
+        "and at a round of all.");
+    const auto add = [&](const char* kind, const TurnTimes& of_kind) {
+        using Times = TurnTimes::Times;
+        std::vector<HistogramBucket> buckets(Times::kBounds);
+        for (std::size_t i = 0; i < buckets.size(); ++i) {
+            buckets[i] = {static_cast<double>(Times::bound(i)) / kNsPerSecond, of_kind.times().count(i)};
+        }
+        page.histogram(kName, fmt::format("turn=\"{}\"", kind), buckets,
+                       of_kind.times().count(Times::kBounds),
+                       static_cast<double>(of_kind.times().sum()) / kNsPerSecond);
+    };
+    add("requests", turns.requests);
+    add("step", turns.steps);
+    add("round", turns.rounds);
 }
 
 struct ObjectCount {
@@ -128,7 +152,6 @@ void add_histogram(Exposition& page, const ControlState& control, std::string_vi
 }
 
 void add_histograms(Exposition& page, const ControlState& control) {
-    constexpr double kNsPerSecond = 1e9;
     // All devices have them, or none.
     if (control.devices.empty() || control.devices.front()->device->message_histograms.empty()) {
         return;
@@ -189,6 +212,7 @@ MetricsText metrics_text(const ControlState& control, const std::vector<const Cl
                          std::size_t max_qps) {
     Exposition page;
     add_daemon(page, control, clients.size());
+    add_control_thread(page, control.turns);
     add_devices(page, control);
     add_counters(page, control);
     add_histograms(page, control);

@@ -161,6 +161,23 @@ const char* offload_text(const ControlState& control, const dataplane::Device& d
     return "off: 'offload' in the configuration of its fabric";
 }
 
+/// Whether packet sockets send several frames at a time, and if not, why; nullptr: it has none.
+const char* segmentation_text(const dataplane::Device& device) {
+    switch (device.segmentation.load(std::memory_order_relaxed)) {
+        case dataplane::SegmentationOffload::kOn:
+            return "on";
+        case dataplane::SegmentationOffload::kNotVeth:
+            return "off: the interface is no veth";
+        case dataplane::SegmentationOffload::kRefused:
+            return "off: the kernel refused it (Linux 6.2 has it)";
+        case dataplane::SegmentationOffload::kOff:
+            return "off: 'segmentation_offload' in the configuration";
+        case dataplane::SegmentationOffload::kNotPacket:
+            break;
+    }
+    return nullptr;
+}
+
 void write_device(JsonWriter& json, const RnicState& entry, const ControlState& control,
                   const Reader& reader) {
     const std::uint32_t num_workers = control.num_workers();
@@ -195,6 +212,9 @@ void write_device(JsonWriter& json, const RnicState& entry, const ControlState& 
             json.value("mtu", device.mtu_bytes);
             json.value("rx_missed", device.port->rx_missed());
             json.value("offload", offload_text(control, device));
+            if (const char* const segmentation = segmentation_text(device); segmentation != nullptr) {
+                json.value("segmentation_offload", segmentation);
+            }
         });
         if (reader.sees_all()) {
             write_all_object_counts(json, entry);
@@ -240,6 +260,26 @@ void write_worker(JsonWriter& json, const ControlState& control, std::uint32_t i
         json.value("qps", reader.sees_all() ? control.worker_qps[index] : count_qps(reader.clients, index));
         json.value("long_rounds", control.workers[index]->long_rounds());
         json.value("sleeping", control.daemon_state().workers[index].sleeping.load() != 0);
+    });
+}
+
+void write_turns(JsonWriter& json, const char* name, const TurnTimes& turns, bool has_cpu_time) {
+    json.object(name, [&] {
+        json.value("number", turns.number());
+        json.value("over_2_ms", turns.num_long());
+        json.value("longest_ns", turns.longest_ns());
+        if (has_cpu_time) {
+            json.value("longest_cpu_ns", turns.longest_cpu_ns());
+        }
+    });
+}
+
+/// For the privileged: what others have asked for.
+void write_control_thread(JsonWriter& json, const ControlTurns& turns) {
+    json.object("control_thread", [&] {
+        write_turns(json, "requests", turns.requests, true);
+        write_turns(json, "steps", turns.steps, true);
+        write_turns(json, "rounds", turns.rounds, false);
     });
 }
 
@@ -347,6 +387,9 @@ std::string status_json(const ControlState& control, const std::vector<const Cli
                 write_worker(json, control, w, reader);
             }
         });
+        if (reader.sees_all()) {
+            write_control_thread(json, control.turns);
+        }
         write_networks(json, control, "networks");
         write_networks(json, control, "wires");  // the old name, for one release
         write_faults(json, control.faults.rules_for(user));

@@ -18,6 +18,7 @@
 #include "daemon/state/active_faults.h"
 #include "daemon/state/pd_numbers.h"
 #include "daemon/state/rnic_state.h"
+#include "daemon/state/turn_times.h"
 #include "daemon/state/user.h"
 #include "dataplane/device/device.h"
 #include "dataplane/wire/emulated_network.h"
@@ -98,6 +99,7 @@ struct ControlState {
     std::map<uid_t, User> users;
     [[nodiscard]] User& user(uid_t uid);
     LimitedLog nobodys_long_rounds;  // rounds of workers that took long in no user's turn
+    ControlTurns turns;
     /// For tests, which have one user alone.
     bool (*is_privileged)(uid_t uid) = is_root_or_daemon;
 

@@ -11,7 +11,7 @@ namespace urnic::daemon {
 /// must not come by the number of another's.
 class PdNumbers {
   public:
-    /// In use until the last copy is gone.
+    /// In use until the last copy is destroyed.
     using Number = std::shared_ptr<const std::uint32_t>;
 
     explicit PdNumbers(std::uint32_t first = 1) : next_(first) {}

@@ -79,6 +79,7 @@ class Page(Metrics):
         self.assertEqual(families["urnic_build_info"].samples[0].labels["version"], status["daemon"]["version"])
         # A counter is one, and every family says what it is.
         self.assertEqual(families["urnic_sent_bytes"].type, "counter")
+        self.assertEqual({sample.labels["turn"] for sample in families["urnic_control_turn_seconds"].samples}, {"requests", "step", "round"})
         self.assertTrue(all(family.documentation for family in families.values()))
         self.assertFalse([name for name in families if name.startswith("urnic_message_")])  # histograms are off
 

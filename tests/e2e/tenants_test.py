@@ -129,6 +129,7 @@ class Status(WithAttacker):
 
     def test_others_objects_are_not_shown(self):
         before = self.status()
+        self.assertIn("control_thread", before)
         self.assertEqual({qp["qpn"] for client in before["clients"] for qp in client["qps"]}, set(self.qpns))
         self.assertEqual([(region["addr"], region["length"]) for client in before["clients"] for region in client["mrs"]],
                          [(MEMORY_ADDRESS, MEMORY_BYTES)])
@@ -143,6 +144,7 @@ class Status(WithAttacker):
             self.assertEqual([device["qps"] for device in status["devices"]], [1, 0])
             self.assertEqual([device["mrs"] for device in status["devices"]], [0, 0])
             self.assertEqual(sum(worker["qps"] for worker in status["workers"]), 1)
+            self.assertNotIn("control_thread", status)
             for device in status["devices"]:
                 self.assertNotIn("counters_per_worker", device)
                 self.assertIn("rcvd_pkts", device["counters"])

@@ -2,7 +2,7 @@
 // shares with the daemon, and holds it. Begins as root, for memory that lets the kernel wait, and continues
 // as another user. Prints "held" when the daemon has been led into the trap, then waits to be ended.
 //
-//   attack neighbour             no attack: verified WRITEs, then "done"
+//   attack neighbour [WRITES]    no attack: so many (200) verified WRITEs, then "done"
 //   attack channel               reads its completion channel into stalled memory, then gets another event
 //   attack watchers              watches its completion channel 300,000 times, and gets events for ever
 //   attack ring SOCKET           holds the lock of its rings' file, then destroys a CQ
@@ -98,9 +98,9 @@ struct Pair {
     }
 };
 
-int neighbour() {
+int neighbour(std::uint32_t writes) {
     const Pair pair;
-    for (std::uint32_t round = 0; round < 200; ++round) {
+    for (std::uint32_t round = 0; round < writes; ++round) {
         constexpr std::size_t kBytes = 64U << 10U;
         urnic::e2e::fill(pair.a.at(0), kBytes, round);
         pair.write(pair.a.sge(0, kBytes), pair.b.address(0), pair.b.mr->rkey);
@@ -250,7 +250,8 @@ int main(int argc, char** argv) {
     const StalledMemory stalled(kStalledBytes);
     become_another();
     if (mode != "copied_write" && mode != "copied_send") stalled.stall();
-    if (mode == "neighbour") return neighbour();
+    if (mode == "neighbour")
+        return neighbour(argc == 3 ? static_cast<std::uint32_t>(std::stoul(argv[2])) : 200);
     if (mode == "channel") hold_channel(stalled);
     if (mode == "watchers") watch_channel();
     if (mode == "ring" && argc == 3) hold_rings(argv[2], stalled, false);
@@ -259,7 +260,7 @@ int main(int argc, char** argv) {
     if (mode == "copied_write") hold_copy(stalled, false);
     if (mode == "copied_send") hold_copy(stalled, true);
     std::fprintf(stderr,
-                 "usage: attack neighbour|channel|watchers|copied_write|copied_send | "
+                 "usage: attack channel|watchers|copied_write|copied_send | neighbour [WRITES] | "
                  "ring|ring_end|cm SOCKET\n");
     return 2;
 }

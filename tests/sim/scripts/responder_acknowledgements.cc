@@ -20,11 +20,14 @@ RC_SCRIPT(ResponderAck, MsnWraps, "9.7.7.1", "behind message 2^24 - 1 the MSN is
     view.header = write_only(2000, 0).header();
     view.header.ack_req = false;
     view.src_gid = peer_gid();
-    constexpr std::uint32_t kMessages = (1U << 24U) - 1;
+    constexpr std::uint32_t kMessages = (1U << 24U) - 2;
     for (std::uint32_t i = 0; i < kMessages; ++i) {
         view.header.psn = Psn(2000 + i);
         host().deliver(view);
     }
+    // Behind it the PSN before the first one is expected, which nothing may take for "none".
+    peer(write_only(1998, 0));
+    sends(acked(1998, 0xff'ffff));
     peer(write_only(1999, 0));
     sends(acked(1999, 0));
     peer(write_only(2000, 0));

@@ -362,6 +362,11 @@ TEST_F(Control, StatusShowsWhatThereIsAndNeedsNoHello) {
     EXPECT_EQ(status["devices"][0]["qps"], 1);
     EXPECT_EQ(status["devices"][0]["counters"]["duplicate_request"], 0);
     EXPECT_EQ(status["workers"].size(), kWorkers);
+    EXPECT_GT(status["control_thread"]["requests"]["number"], 0);
+    EXPECT_GT(status["control_thread"]["requests"]["longest_cpu_ns"], 0);
+    EXPECT_GT(status["control_thread"]["rounds"]["longest_ns"], 0);
+    EXPECT_EQ(status["control_thread"]["steps"]["number"], 0);
+    EXPECT_EQ(status["control_thread"]["steps"]["over_2_ms"], 0);
     const auto& shown = status["clients"][0];
     EXPECT_EQ(shown["pid"], getpid());
     EXPECT_EQ(shown["program"], "control_test");

@@ -1,4 +1,5 @@
 // What takes long continues in turns that end by time, and others are served in between.
+#include <algorithm>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -93,6 +94,28 @@ class Turns : public ControlTest {
         EXPECT_TRUE(was_between) << "the other one waited for all of them";
     }
 
+    /// How many CQs one step has ended at most, of a client whose rings are long. `end` returns when all
+    /// have ended.
+    std::uint32_t most_in_a_step(const std::function<void(TestClient&)>& end) {
+        constexpr std::uint32_t kCqs = 2 * kObjectsPerStep;
+        TestClient owner = client();
+        const std::uint32_t context = owner.open();
+        for (std::uint32_t i = 0; i < kCqs; ++i) {
+            (void)owner.cq(context, kRingBytesPerStep / 16 / sizeof(abi::Cqe));
+        }
+        const std::size_t before = clock_->seen().size();
+        on_control_thread([&] { clock_->note(*control.devices[0], {}); });
+        end(owner);
+        std::uint32_t most = 0;
+        std::uint32_t last = kCqs;
+        const std::vector<TurnClock::Seen> seen = clock_->seen();
+        for (std::size_t i = before; i < seen.size(); ++i) {
+            most = std::max(most, last - seen[i].num_cqs);
+            last = seen[i].num_cqs;
+        }
+        return most;
+    }
+
     std::shared_ptr<TurnClock> clock_;
 
   private:
@@ -122,6 +145,44 @@ TEST_F(Turns, ADeviceThatIsClosedWithManyObjects) {
     (void)rich_one.open();
 }
 
+/// What is cleared for the next owner takes time by the byte; the rings of who ends have none.
+TEST_F(Turns, StepsAreOfFewBytesWhereRingsAreCleared) {
+    abi::HandleRequest request{};
+    request.handle = 1;
+    request.header = {abi::kControlMagic, Op::kCloseDevice, 7, sizeof request};
+    const std::uint32_t of_a_device = most_in_a_step([&](TestClient& owner) {
+        EXPECT_TRUE(owner.send(&request, sizeof request));
+        EXPECT_EQ(owner.receive().error(), 0);
+    });
+    EXPECT_GE(of_a_device, 1U);
+    EXPECT_LE(of_a_device, kObjectsPerStep / 4);
+    wait_for_connections(0);
+    EXPECT_EQ(most_in_a_step([&](TestClient& owner) {
+                  owner.close();
+                  wait_for_connections(0);
+              }),
+              kObjectsPerStep);
+}
+
+TEST_F(Turns, AreTimed) {
+    TestClient doomed = rich();
+    doomed.close();
+    wait_for_connections(0);
+    on_control_thread([this] {
+        const ControlTurns& turns = control.turns;
+        EXPECT_GE(turns.requests.number(), kObjects / ControlServer::Options{}.requests_per_turn);
+        EXPECT_GE(turns.steps.number(), kSteps);
+        EXPECT_GE(turns.rounds.number(), kSteps) << "this clock lets a round have a step or two";
+        for (const TurnTimes* const times : {&turns.requests, &turns.steps, &turns.rounds}) {
+            EXPECT_GT(times->longest_ns(), 0U);
+            EXPECT_GE(times->times().sum(), times->longest_ns());
+        }
+        for (const TurnTimes* const times : {&turns.requests, &turns.steps}) {
+            EXPECT_GT(times->longest_cpu_ns(), 0U);
+        }
+    });
+}
+
 TEST_F(Turns, AClientThatEndsWhileItsDeviceIsClosed) {
     TestClient doomed = rich();
     abi::HandleRequest request{};
@@ -131,6 +192,17 @@ TEST_F(Turns, AClientThatEndsWhileItsDeviceIsClosed) {
     doomed.close();
     wait_for_connections(0);
     EXPECT_TRUE(nothing_is_left());
+}
+
+TEST(TurnTimes, LongOnesAreCounted) {
+    TurnTimes times;
+    for (const TimeNs took : {TimeNs{1000}, TurnTimes::kLongNs, TurnTimes::kLongNs + 1, TimeNs{70'000'000}}) {
+        times.add(took);
+    }
+    EXPECT_EQ(times.number(), 4U);
+    EXPECT_EQ(times.num_long(), 2U);
+    EXPECT_EQ(times.longest_ns(), 70'000'000U);
+    EXPECT_EQ(times.times().sum(), 2 * TurnTimes::kLongNs + 70'001'001);
 }
 
 }  // namespace

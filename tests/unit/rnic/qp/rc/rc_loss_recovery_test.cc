@@ -28,9 +28,9 @@ struct Requester {
     }
     /// Everything before `end` is acknowledged. Returns as RcLossRecovery::on_ack() does.
     bool on_ack(TimeNs now, Psn end, bool is_plain_ack) {
-        const bool goes_on = recovery.on_ack(now, end, window.cursor_psn(), is_plain_ack);
+        const bool is_active = recovery.on_ack(now, end, window.cursor_psn(), is_plain_ack);
         (void)window.acknowledge(end - 1);
-        return goes_on;
+        return is_active;
     }
     void go_back(TimeNs now) {
         window.rewind();
