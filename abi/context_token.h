@@ -11,7 +11,7 @@
 
 namespace urnic {
 
-/// Whether `fd`, of which fstat() said `status`, is a command fd of ours, of this process or another.
+/// Whether `fd`, of which fstat() gave `status`, is a command fd of ours, of this process or another.
 [[nodiscard]] inline bool is_context_token(int fd, const struct stat& status) {
     if (!S_ISREG(status.st_mode) || status.st_nlink != 0) {
         return false;  // most files, with no system call

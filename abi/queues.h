@@ -97,7 +97,6 @@ struct alignas(64) SrqHeader {
 };
 inline constexpr std::size_t kSrqHeaderBytes = sizeof(SrqHeader);
 
-/// One completion. Written by the daemon, read by the provider.
 /// Where a datagram came from, in the order of ibv_wc: one word for all.
 struct CqeLink {
     std::uint16_t slid;  // over InfiniBand
@@ -106,6 +105,7 @@ struct CqeLink {
 };
 static_assert(sizeof(CqeLink) == 4);
 
+/// One completion. Written by the daemon, read by the provider.
 struct alignas(64) Cqe {
     std::atomic<std::uint32_t> seq;
     std::uint8_t opcode;    // WcOpcode; undefined unless status is success

@@ -11,7 +11,7 @@
 
 namespace urnic::cli {
 
-/// The reader at the other end of a pipe is gone.
+/// The reader at the other end of a pipe has ended.
 struct ReaderGone {};
 
 class CaptureFile {

@@ -60,7 +60,7 @@ CcCommand::CcCommand(const Command& app) : socket_(default_socket().string()) {
     set_.footer(kSetFooter);
     set_.option("DEVICE[/QPN]", target_, "the RNIC, for example urnic0, or one QP of it").required();
     set_.option("SETTING", values_, "NAME=VALUE").required();
-    trace_ = cc_.command("trace", "Rates of QPs and queues of emulated wires over time, in files.");
+    trace_ = cc_.command("trace", "Rates of QPs and queues of emulated networks over time, in files.");
     trace_.footer(kTraceFooter);
     trace_.option("FILE.json", tracing_.file, "what is written; beside it NAME-flows.csv and NAME-ports.csv")
         .required();

@@ -1,4 +1,4 @@
-// `urnic cc trace`: the rates of QPs and the queues of emulated wires, over time.
+// `urnic cc trace`: the rates of QPs and the queues of emulated networks, over time.
 #pragma once
 
 #include <filesystem>

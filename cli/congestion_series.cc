@@ -63,7 +63,7 @@ void CongestionSeries::add(double time_us, const Json& congestion, const Json& s
     for (auto& [name, port] : ports_) put(port.queue_kb, 0);
     read_flows(congestion);
     read_devices(status);
-    read_wires(status);
+    read_networks(status);
 }
 
 void CongestionSeries::read_flows(const Json& congestion) {
@@ -103,7 +103,7 @@ void CongestionSeries::read_devices(const Json& status) {
     count("cnps", cnps);
 }
 
-void CongestionSeries::read_wires(const Json& status) {
+void CongestionSeries::read_networks(const Json& status) {
     double marks = 0;
     double drops = 0;
     double pauses = 0;

@@ -18,7 +18,7 @@ struct TraceTarget {
 
 class CongestionSeries {
   public:
-    /// QPs, and ports of emulated wires, beyond are left out.
+    /// QPs, and ports of emulated networks, beyond are left out.
     static constexpr std::size_t kMaxLines = 64;
 
     /// `targets`: what is kept of QPs; none: everything.
@@ -68,7 +68,7 @@ class CongestionSeries {
     [[nodiscard]] bool is_device_selected(const std::string& device) const;
     void read_flows(const nlohmann::ordered_json& congestion);
     void read_devices(const nlohmann::ordered_json& status);
-    void read_wires(const nlohmann::ordered_json& status);
+    void read_networks(const nlohmann::ordered_json& status);
     void put(Values& values, double value) const;
     void count(const std::string& name, double total);
 

@@ -28,7 +28,7 @@
 #include "cli/daemon_client.h"
 #include "cli/layout.h"
 #include "cli/private_run_dir.h"
-#include "cli/start_remedy.h"
+#include "cli/start_hint.h"
 #include "os/memfd.h"
 #include "os/unique_fd.h"
 
@@ -58,7 +58,7 @@ Finding check_part(Part part, const char* name) {
     }
 }
 
-/// How a program ended, and all that it said.
+/// How a program ended, and all that it printed.
 struct Ended {
     int status = 0;  // of waitpid()
     std::string said;
@@ -102,9 +102,9 @@ Finding check_daemon_program(const std::string& version) {
         const Ended ended = run_program(found.detail, {"urnicd", "--version"});
         const std::string wanted = fmt::format("urnicd {}", version);
         if (ended.status != 0) {
-            const std::string remedy = start_remedy(ended.said);
+            const std::string hint = start_hint(ended.said);
             found = {Health::kFails, "urnicd", fmt::format("{} does not start: {}", found.detail, ended.said),
-                     remedy.empty() ? "install the package urnicd again" : remedy};
+                     hint.empty() ? "install the package urnicd again" : hint};
         } else if (ended.said != wanted) {
             found = {Health::kFails, "urnicd",
                      fmt::format("{} is \"{}\", and this is urnic {}", found.detail, ended.said, version),
@@ -218,7 +218,7 @@ Finding check_run_dir() {
     const fs::path made = make_run_dir(false, tried);
     if (made.empty()) {
         return {Health::kFails, "run directory", fmt::format("no place for sockets ({})", tried),
-                kRunDirRemedy};
+                kRunDirHint};
     }
     std::error_code ignored;
     fs::remove(made, ignored);

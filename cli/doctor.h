@@ -16,7 +16,7 @@ struct Finding {
     Health health = Health::kWorks;
     std::string what;    // one or two words
     std::string detail;  // what was found, and what follows from it
-    std::string remedy;  // what to do or type; empty where nothing is wrong
+    std::string hint;    // what to do or type; empty where nothing is wrong
 };
 
 /// Looks at parts, libraries, kernel and rights, in the order in which a first run would meet them. Changes

@@ -40,7 +40,7 @@ void print_json(const std::vector<Finding>& findings) {
         list.push_back({{"what", finding.what},
                         {"health", name_of(finding.health)},
                         {"detail", finding.detail},
-                        {"remedy", finding.remedy}});
+                        {"hint", finding.hint}});
     }
     fmt::print("{}\n", list.dump(2));
 }
@@ -48,7 +48,7 @@ void print_json(const std::vector<Finding>& findings) {
 void print_text(const std::vector<Finding>& findings) {
     for (const Finding& finding : findings) {
         fmt::print("{:<8} {:<14} {}\n", name_of(finding.health), finding.what, finding.detail);
-        if (!finding.remedy.empty()) fmt::print("{:<8} {:<14} remedy: {}\n", "", "", finding.remedy);
+        if (!finding.hint.empty()) fmt::print("{:<8} {:<14} hint: {}\n", "", "", finding.hint);
     }
 }
 

@@ -32,7 +32,7 @@ namespace launcher = urnic::cli;
 
 constexpr const char* kRunFooter =
     R"(By default CMD uses the RNICs of the running urnicd. With --standalone it gets a daemon of its own with
-two RNICs joined by a wire: urnic0 (198.18.0.1/24) and urnic1 (198.18.0.2/24). That needs no root, no huge
+two RNICs joined by a switch: urnic0 (198.18.0.1/24) and urnic1 (198.18.0.2/24). That needs no root, no huge
 pages and no NIC; the daemon ends with CMD. GID 0 is the link-local RoCE v2 address, GID 1 the
 IPv4-mapped one. With --link-layer infiniband the two are ports of an InfiniBand subnet, Active, with
 LIDs 1 and 2 and without IP addresses.
@@ -40,7 +40,7 @@ LIDs 1 and 2 and without IP addresses.
 Examples:
   urnic run --standalone -- ibv_devinfo -v
   urnic run --standalone -- sh -c 'ib_write_bw -d urnic0 & sleep 1; ib_write_bw -d urnic1 127.0.0.1'
-  urnic run --standalone --faults faults.json -- ib_write_bw ...    with lossy wires, see urnic fault
+  urnic run --standalone --faults faults.json -- ib_write_bw ...    with lossy links, see urnic fault
   urnic run --standalone --link-layer infiniband -- sh -c 'ibv_rc_pingpong & sleep 1; ibv_rc_pingpong localhost'
   urnic run --standalone -- bash        a shell whose commands see the RNICs
   urnic run -- ibv_rc_pingpong -d urnic0 -g 1

@@ -21,7 +21,7 @@
 #include "cli/launch_error.h"
 #include "cli/layout.h"
 #include "cli/private_run_dir.h"
-#include "cli/start_remedy.h"
+#include "cli/start_hint.h"
 
 namespace urnic::cli {
 namespace fs = std::filesystem;
@@ -74,7 +74,7 @@ PrivateDaemon::PrivateDaemon(const SignalGate& gate, PrivateDaemonOptions option
     std::string tried;
     run_dir_ = make_run_dir(options_.is_infiniband, tried);
     if (run_dir_.empty()) {
-        throw LaunchError(fmt::format("cannot make a run directory ({}): {}", tried, kRunDirRemedy));
+        throw LaunchError(fmt::format("cannot make a run directory ({}): {}", tried, kRunDirHint));
     }
     try {
         int ends[2];
@@ -127,9 +127,9 @@ void PrivateDaemon::wait_until_ready(int ready_fd) {
     waitpid(pid_, &status, 0);
     pid_ = -1;
     const std::string said = log_tail();
-    const std::string remedy = start_remedy(said);
+    const std::string hint = start_hint(said);
     throw LaunchError(fmt::format("urnicd --standalone did not come up: it {}\n{}{}{}", describe_end(status),
-                                  said, said.empty() || remedy.empty() ? "" : "\n", remedy));
+                                  said, said.empty() || hint.empty() ? "" : "\n", hint));
 }
 
 std::string PrivateDaemon::log_tail() const {

@@ -7,7 +7,7 @@
 namespace urnic::cli {
 
 /// What makes make_run_dir() find a place.
-inline constexpr const char* kRunDirRemedy = "point TMPDIR at a directory that you may write to";
+inline constexpr const char* kRunDirHint = "point TMPDIR at a directory that you may write to";
 
 /// Makes a directory that only this user can enter, in XDG_RUNTIME_DIR, TMPDIR or /tmp. Empty: none of them
 /// takes one, and `tried` says why. `has_umad`: the daemon has sockets with longer paths in it, for

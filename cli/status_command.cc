@@ -20,7 +20,7 @@ constexpr const char* kStatusFooter =
     R"(Without a VIEW: one screen with the RNICs, their rates, the programs, and what has gone wrong, both since
 the last look of this user or since the daemon's start. Views:
   qps       the QPs of all programs        cm        connection managers
-  mrs       their memory regions           wires     emulated networks
+  mrs       their memory regions           networks  emulated networks
   counters  counters that are not zero, a column for each RNIC
 Root and the daemon's own user see all programs; others see their own.
 
@@ -69,8 +69,8 @@ StatusCommand::StatusCommand(const Command& app) : definition_(std::make_unique<
         app.command("status", "Shows the daemon's RNICs, what they do, who uses them, and what is wrong.");
     d.command.footer(kStatusFooter);
     const auto view =
-        d.command.option("VIEW", d.view, "qps, mrs, cm, wires or counters; left out: one screen")
-            .one_of({"qps", "mrs", "cm", "wires", "counters"});
+        d.command.option("VIEW", d.view, "qps, mrs, cm, networks or counters; left out: one screen")
+            .one_of({"qps", "mrs", "cm", "networks", "counters"});
     d.command.option("DEVICE", d.device, "of this RNIC alone");
     const auto json = d.command.flag("--json", d.json, "print all of it as JSON").excludes(view);
     const auto watch = d.command.flag("--watch", d.watch, "print it again and again").excludes(json);

@@ -269,7 +269,7 @@ std::string counters_text(const std::vector<const ViewJson*>& devices) {
     return table.text();
 }
 
-std::string wires_text(const ViewJson& status, const std::string& device) {
+std::string networks_text(const ViewJson& status, const std::string& device) {
     std::vector<TableRow> rows{
         {"fabric", "port", "sent", "delivered", "marked", "dropped", "queue", "longest", "pauses"}};
     const auto add = [&](const ViewJson& network, const ViewJson& port, const char* name) {
@@ -297,7 +297,7 @@ std::optional<StatusView> status_view_named(std::string_view name) {
     if (name == "qps") return StatusView::kQps;
     if (name == "mrs") return StatusView::kMrs;
     if (name == "cm") return StatusView::kCm;
-    if (name == "wires") return StatusView::kWires;
+    if (name == "networks") return StatusView::kNetworks;
     if (name == "counters") return StatusView::kCounters;
     return {};
 }
@@ -313,8 +313,8 @@ std::string status_page(StatusView view, const std::string& device, const ViewJs
                 return mrs_text(status, device);
             case StatusView::kCm:
                 return cm_text(devices);
-            case StatusView::kWires:
-                return wires_text(status, device);
+            case StatusView::kNetworks:
+                return networks_text(status, device);
             case StatusView::kCounters:
                 return counters_text(devices);
             case StatusView::kSummary:

@@ -8,9 +8,9 @@
 
 namespace urnic::cli {
 
-enum class StatusView { kSummary, kQps, kMrs, kCm, kWires, kCounters };
+enum class StatusView { kSummary, kQps, kMrs, kCm, kNetworks, kCounters };
 
-/// The view of that name: "qps", "mrs", "cm", "wires", "counters"; nothing: there is none.
+/// The view of that name: "qps", "mrs", "cm", "networks", "counters"; nothing: there is none.
 [[nodiscard]] std::optional<StatusView> status_view_named(std::string_view name);
 
 /// The page. `earlier`: an answer of the same daemon, `seconds` before `status`, from which rates and what is

@@ -90,7 +90,7 @@ TopCommand::~TopCommand() = default;
 bool TopCommand::parsed() const { return definition_->command.parsed(); }
 
 void TopCommand::run() const {
-    // What is wrong with the daemon is said before the terminal is taken, and after it is given back.
+    // What is wrong with the daemon is reported before the terminal is taken, and after it is given back.
     Looks looks(control_socket(definition_->socket));
     TopPage page;
     TopScreen screen;

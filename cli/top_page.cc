@@ -66,7 +66,7 @@ std::string printable(std::string_view text) {
     std::string out;
     for (const char byte : text) {
         const auto value = static_cast<unsigned char>(byte);
-        if ((value & 0xc0U) == 0x80U) continue;  // a character goes on
+        if ((value & 0xc0U) == 0x80U) continue;  // a character continues
         out += value >= 0x20 && value < 0x7f ? byte : '?';
     }
     return out;

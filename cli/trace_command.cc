@@ -95,11 +95,11 @@ CaptureOptions TraceCommand::capture_options() const {
 TraceCommand::Traced TraceCommand::trace_live(CaptureSession& session, trace::PacketTrace& events,
                                               const std::ostream& out) const {
     std::uint64_t packets = 0;
-    bool goes_on = true;
+    bool can_continue = true;
     bool has_ended = false;
-    while (goes_on) {
-        goes_on = !StopSignals::came() && !has_ended;
-        const std::vector<CapturedPacket> seen = session.read(!goes_on);
+    while (can_continue) {
+        can_continue = !StopSignals::came() && !has_ended;
+        const std::vector<CapturedPacket> seen = session.read(!can_continue);
         for (const CapturedPacket& packet : seen) {
             if (count_ != 0 && packets == count_) break;
             events.add(record_of(packet, session.rnics().at(packet.record.rnic)));
@@ -108,8 +108,8 @@ TraceCommand::Traced TraceCommand::trace_live(CaptureSession& session, trace::Pa
         if (!out) throw LaunchError(fmt::format("{} cannot be written: {}", file_, std::strerror(errno)));
         pollfd daemon{session.connection(), POLLIN, 0};
         // What is left in its rings is read once more.
-        has_ended = goes_on && ::poll(&daemon, 1, seen.empty() ? kTraceIdleMs : 1) == 1;
-        goes_on = goes_on && (count_ == 0 || packets < count_);
+        has_ended = can_continue && ::poll(&daemon, 1, seen.empty() ? kTraceIdleMs : 1) == 1;
+        can_continue = can_continue && (count_ == 0 || packets < count_);
     }
     for (const auto& [index, rnic] : session.rnics()) {
         if (const auto counts = session.counts(index); counts.lost != 0) {

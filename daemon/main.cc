@@ -86,6 +86,7 @@ The configuration file is TOML. Every key, with its default:
   max_cm_channels = 4096
   max_cm_ids = 8192
   max_cm_groups = 16384
+  max_subnet_groups = 256       # of InfiniBand, where a subnet has 1024: those that ports are in for his ids
   max_cm_ports = 7058
   max_registered_bytes = 68719476736  # left out: the machine's memory
   max_ring_bytes = 17179869184  # of queues, as many as there have been; left out: a quarter of the machine's memory
@@ -99,6 +100,7 @@ The configuration file is TOML. Every key, with its default:
   device = "0000:01:00.0"       # with "pci": its address; with "vdev": for example "net_af_packet0,iface=eth1"
   interface = "eth0"            # with "af_packet" and "af_xdp"
   netns = "blue"                # the interface's network namespace (ip netns, or a path); left out: the daemon's
+  segmentation_offload = "auto"  # with "af_packet": frames leave together on a veth; "off": one by one
   socket = "/run/urnic/m.sock"  # with "memif": where the two ends find each other
   role = "server"               # with "memif": one end is "server", the other "client"
   id = 0                        # with "memif": both ends of a link have the same
@@ -168,7 +170,7 @@ UniqueFd take_signals() {
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, nullptr);
-    // A completion channel or a client's socket whose reader is gone.
+    // A completion channel or a client's socket whose reader has closed it.
     (void)std::signal(SIGPIPE, SIG_IGN);
     return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
@@ -184,21 +186,6 @@ struct Arguments {
     int ready_fd = -1;
 };
 
-/// Returns whether the file of --faults is correct; says what is wrong with it otherwise.
-bool add_faults(const std::string& file, Config& config) {
-    if (file.empty()) {
-        return true;
-    }
-    auto result = read_faults(file);
-    if (const auto* error = std::get_if<FaultError>(&result)) {
-        log_error("{}", error->message);
-        return false;
-    }
-    const auto& rules = std::get<std::vector<urnic::fault::Rule>>(result);
-    config.faults.insert(config.faults.end(), rules.begin(), rules.end());
-    return true;
-}
-
 /// Whether a security module has refused something is not in the errno.
 void print_confinement_hint(const char* error) noexcept {
     try {
@@ -208,6 +195,22 @@ void print_confinement_hint(const char* error) noexcept {
         }
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the error has been told
     }
+}
+
+/// Returns whether the file of --faults is correct; says what is wrong with it otherwise.
+bool add_faults(const std::string& file, Config& config) {
+    if (file.empty()) {
+        return true;
+    }
+    auto result = read_faults(file);
+    if (const auto* error = std::get_if<FaultError>(&result)) {
+        log_error("{}", error->message);
+        print_confinement_hint(error->message.c_str());
+        return false;
+    }
+    const auto& rules = std::get<std::vector<urnic::fault::Rule>>(result);
+    config.faults.insert(config.faults.end(), rules.begin(), rules.end());
+    return true;
 }
 
 int run(const Arguments& arguments) {

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kAskDpdk = "urnicd --verbose shows what DPDK says";
 
-std::string pci_remedy(const std::string& address) {
+std::string pci_hint(const std::string& address) {
     const std::filesystem::path device = "/sys/bus/pci/devices/" + address;
     std::error_code error;
     if (!std::filesystem::exists(device, error)) {
@@ -59,7 +59,7 @@ bool accepts_memif(const std::string& path) {
            errno != ECONNREFUSED;
 }
 
-std::string memif_remedy(const std::string& socket, bool is_server) {
+std::string memif_hint(const std::string& socket, bool is_server) {
     const std::string folder = std::filesystem::path(socket).parent_path();
     struct stat facts {};
     const bool is_there = ::lstat(socket.c_str(), &facts) == 0;
@@ -84,9 +84,9 @@ std::string memif_remedy(const std::string& socket, bool is_server) {
 std::string port_hint(const RnicConfig& rnic) {
     switch (rnic.port) {
         case PortKind::kPci:
-            return pci_remedy(rnic.port_device);
+            return pci_hint(rnic.port_device);
         case PortKind::kMemif:
-            return memif_remedy(rnic.port_device, rnic.is_memif_server);
+            return memif_hint(rnic.port_device, rnic.is_memif_server);
         default:
             return fmt::format("Check the arguments in 'device' (\"{}\"); {}", rnic.port_device, kAskDpdk);
     }

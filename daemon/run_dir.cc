@@ -62,7 +62,7 @@ StartError is_taken(const std::string& dir, pid_t by) {
 }
 
 /// What to do where files cannot be made; `otherwise`: where the file system is none to be only read.
-std::string remedy(int error, const std::string& dir, const std::string& otherwise) {
+std::string hint(int error, const std::string& dir, const std::string& otherwise) {
     if (error != EROFS) {
         return otherwise;
     }
@@ -113,10 +113,10 @@ void RunDir::make(unsigned mode) {
         const int error = errno;
         throw StartError(
             fmt::format("cannot make the run directory {}: {}. {}", dir_, std::strerror(error),
-                        remedy(error, dir_,
-                               fmt::format("Make it for this user (sudo install -d -o $USER {}), or set "
-                                           "another run_dir",
-                                           dir_))));
+                        hint(error, dir_,
+                             fmt::format("Make it for this user (sudo install -d -o $USER {}), or set "
+                                         "another run_dir",
+                                         dir_))));
     }
 }
 
@@ -194,9 +194,9 @@ void RunDir::lock() {
     lock_ = UniqueFd(::open(lock_path().c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!lock_) {
         const int error = errno;
-        throw StartError(
-            fmt::format("cannot write to the run directory {}: {}. {}", dir_, std::strerror(error),
-                        remedy(error, dir_, "Start urnicd as its owner, or set another run_dir")));
+        throw StartError(fmt::format("cannot write to the run directory {}: {}. {}", dir_,
+                                     std::strerror(error),
+                                     hint(error, dir_, "Start urnicd as its owner, or set another run_dir")));
     }
     const bool is_ours = ::flock(lock_.get(), LOCK_EX | LOCK_NB) == 0;
     if (const std::optional<pid_t> server = server_at(socket_path()); server || !is_ours) {

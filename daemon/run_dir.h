@@ -17,7 +17,7 @@ struct StartError : std::runtime_error {
 
 class RunDir {
   public:
-    /// Makes the directory if need be and takes it over from a daemon that is gone. It belongs to `owner`
+    /// Makes the directory if need be and takes it over from a daemon that has ended. It belongs to `owner`
     /// then, if one is given, and what lies in it is touched with his rights alone. Throws StartError:
     /// another daemon serves it, or it cannot be made or written.
     RunDir(std::string dir, unsigned mode, const std::optional<Account>& owner);

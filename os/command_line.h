@@ -107,7 +107,7 @@ class CommandLine : public Command {
     ~CommandLine();
 
     /// Returns the exit status of a program that is to end now, because its help was asked for and printed
-    /// (0), or its command line is wrong and the reason was printed; nothing if it is to go on.
+    /// (0), or its command line is wrong and the reason was printed; nothing if it is to continue.
     [[nodiscard]] std::optional<int> parse(int argc, char** argv) const;
     /// Prints that `what` is required, and returns the exit status of a wrong command line.
     [[nodiscard]] int refuse_without(const std::string& what) const;

@@ -23,7 +23,7 @@ bool says_refused(std::string_view error) {
 }
 
 std::string apparmor_hint(std::string_view profile) {
-    const std::string remedy =
+    const std::string hint =
         profile == kOwnProfile
             ? fmt::format(
                   "Allow it in /etc/apparmor.d/local/{0} and load the profile again (sudo "
@@ -33,7 +33,7 @@ std::string apparmor_hint(std::string_view profile) {
     return fmt::format(
         "AppArmor confines this process by the profile \"{}\" and may have refused it: sudo "
         "journalctl -k --grep DENIED says what. {}",
-        profile, remedy);
+        profile, hint);
 }
 
 /// The third part of user:role:type:level; empty: it has no such form.

@@ -13,7 +13,7 @@
 
 namespace urnic {
 
-/// Signals are for the thread that runs the daemon; a channel whose reader is gone raises SIGPIPE in others.
+/// Signals are for the thread that runs the daemon; a channel without a reader raises SIGPIPE in others.
 template <typename Function>
 [[nodiscard]] std::thread start_thread(Function&& function) {
     sigset_t all{};

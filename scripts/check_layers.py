@@ -41,8 +41,8 @@ MAY_USE = {
     "abi": {"base"},
     "congestion": {"base"},
     "rnic": {"base", "abi", "congestion"},
-    "netsim": {"base", "congestion"},
-    "verbs_provider": {"base", "os", "abi"},
+    "netsim": {"base"},
+    "verbs_provider": {"base", "abi"},
     # Programs on stock libibverbs, on any RDMA device: nothing of this RNIC.
     "ulp": {"ulp"},
     "cli": {"base", "os", "abi", "rnic", "ulp"},

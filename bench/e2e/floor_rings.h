@@ -52,7 +52,7 @@ class FloorPoster {
         wqe.signaled = signaled;
         wqe.seq.store(++posted_, std::memory_order_release);
     }
-    /// True when a completion was there.
+    /// Returns whether a completion was there.
     bool poll() {
         const FloorCqe& cqe = app_.cq[polled_ % kRingEntries];
         if (cqe.seq.load(std::memory_order_acquire) != polled_ + 1) {

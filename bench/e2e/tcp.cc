@@ -52,7 +52,7 @@ Connection connect_loopback() {
     return connection;
 }
 
-/// False at the end of the stream.
+/// Returns whether it was not the end of the stream.
 bool read_all(int fd, std::byte* to, std::size_t bytes) {
     while (bytes != 0) {
         const ssize_t got = read(fd, to, bytes);

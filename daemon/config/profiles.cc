@@ -13,7 +13,7 @@ void read_profile(const toml::node& node, RnicConfig& rnic) {
         throw_at(node, fmt::format("'profile' must be one of {}", rnic_profile_names()));
     }
     rnic.profile = name;
-    rnic.use_go_back_n = profile->uses_go_back_n;
+    rnic.use_go_back_n = profile->use_go_back_n;
     rnic.sends_mig_req = profile->sends_mig_req;
     rnic.source_port_rule = profile->source_port_rule;
     URNIC_CHECK(!congestion::apply_named(profile->congestion, rnic.congestion));

@@ -102,7 +102,7 @@ bool FdCloser::close(std::unique_ptr<Job>& job) {
 void* FdCloser::run(void* argument) {
     auto* job = static_cast<Job*>(argument);
     job->fds.clear();
-    // Keeps what the job is handed over through: the job may be gone right after.
+    // Keeps what the job is handed over through: the job may be destroyed right after.
     const std::shared_ptr<Done> done = std::move(job->done_);
     job->next_ = done->first.load();
     while (!done->first.compare_exchange_weak(job->next_, job)) {

@@ -86,7 +86,7 @@ enum class Received : std::uint8_t {
 };
 [[nodiscard]] Received recv_request(int socket, Request& request);
 
-/// Returns whether the reply could be sent at once. A client that does not read, or is gone, is to be
+/// Returns whether the reply could be sent at once. A client that does not read, or has ended, is to be
 /// disconnected.
 [[nodiscard]] bool send_reply(int socket, const abi::RequestHeader& request, int error, Reply& reply);
 

@@ -102,7 +102,7 @@ void KernelNetwork::learn(const net::Hop& hop, const std::optional<KernelNeighbo
         path_resolver_.neighbour_changed(hop);
         if (!mac) {
             // The kernel has forgotten it, as it does with all when the interface gets another MAC: now, not
-            // at the next look, for QPs go on sending.
+            // at the next look, for QPs continue to send.
             resolve(hop);
         }
     }

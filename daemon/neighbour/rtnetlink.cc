@@ -42,7 +42,7 @@ bool ask(nl_sock* socket, nl_msg* message, int (*note)(nl_msg*, void*), void* ar
     return nl_send_auto(socket, message) >= 0 && nl_recvmsgs_default(socket) >= 0;
 }
 
-/// All interfaces. Returns whether the kernel said them.
+/// All interfaces. Returns whether the kernel reported them.
 bool list_links(nl_sock* socket, std::vector<LinkMessage>& links) {
     constexpr int kTries = 16;  // a list is interrupted by a change
     for (int tried = 0; tried < kTries; ++tried) {

@@ -78,7 +78,7 @@ int destroy_ah(ClientState& client, const abi::HandleRequest& request, Reply& /*
         return ENOENT;
     }
     RnicState& device = *ah->pd->context->device;
-    // What was posted with it has long gone out of a NIC. What still waits then waits for an answer: only
+    // What was posted with it has long left a NIC. What still waits then waits for an answer: only
     // this thread tells workers of answers.
     for (const auto& worker : client.control.workers) {
         worker->call([&] { worker->catch_up(); });

@@ -65,7 +65,7 @@ class AppMemory final : public AddressSpace {
     /// Where read() and write() lead to.
     [[nodiscard]] ProcessMemory& process() { return process_; }
 
-    /// Called by workers. False also when the process has ended, has become another program, or has not said
+    /// Called by workers. False also when the process has ended, has become another program, or has not told
     /// where its memory is.
     [[nodiscard]] bool read(std::uint64_t va, std::byte* to, std::size_t length_bytes) override;
     [[nodiscard]] bool write(std::uint64_t va, const std::byte* from, std::size_t length_bytes) override;

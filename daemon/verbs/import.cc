@@ -17,7 +17,7 @@ namespace urnic::daemon {
 
 namespace {
 
-/// Who has the context that this one was imported by; nullptr: it is none, or that one has gone.
+/// Who has the context that this one was imported by; nullptr: it is none, or that one was closed.
 const ContextOwner* owner_of(const ClientState& client, const ContextObject& context) {
     const auto owner = client.control.contexts.find(context.id);
     return context.imported && owner != client.control.contexts.end() &&

@@ -307,7 +307,7 @@ bool remove_mrs(ClientState& client, const ContextObject* context) {
     for (const auto at : batch) {
         const MrObject& mr = *at->second;
         KeyTable& keys = mr.pd->context->device->device->keys;
-        // Our own windows are gone. What is left belongs to those who share the PD.
+        // Our own windows have ended. What is left belongs to those who share the PD.
         if (!keys.close(mr.key)) {
             keys.force_close(mr.key);
             others_windows = true;

@@ -12,7 +12,7 @@ namespace urnic::daemon {
 /// Takes the region in, gives it a key, counts it and answers. ENOMEM: there is no key; then its window is
 /// not held any more either.
 [[nodiscard]] int add_mr(ClientState& client, std::unique_ptr<MrObject> made, Reply& reply);
-/// Ends some regions of a context, of all for nullptr; their windows are gone. Returns whether there were
+/// Ends some regions of a context, of all for nullptr; their windows have ended. Returns whether there were
 /// any.
 [[nodiscard]] bool remove_mrs(ClientState& client, const ContextObject* context);
 

@@ -6,7 +6,7 @@
 namespace urnic::daemon {
 
 /// Sends what some QPs of a context have posted, of all for nullptr, before they end: a NIC would have sent
-/// it when its program is gone. Returns whether there were any of which this was not done yet.
+/// it when its program has ended. Returns whether there were any of which this was not done yet.
 [[nodiscard]] bool send_posted(ClientState& client, const ContextObject* context);
 /// Ends some QPs of a context, of all for nullptr. Returns whether there were any.
 [[nodiscard]] bool remove_qps(ClientState& client, const ContextObject* context);

@@ -11,7 +11,7 @@ namespace urnic::daemon {
 void detach_target(ClientState& client, XrcTargetObject& handle);
 /// Ends some target QPs' handles of a context, of all for nullptr. Returns whether there were any.
 [[nodiscard]] bool remove_xrc_targets(ClientState& client, const ContextObject* context);
-/// Ends some domains' handles of a context, of all for nullptr; their SRQs and target QPs are gone. Returns
+/// Ends some domains' handles of a context, of all for nullptr; their SRQs and target QPs have ended. Returns
 /// whether there were any.
 [[nodiscard]] bool remove_xrcds(ClientState& client, const ContextObject* context);
 

@@ -74,7 +74,7 @@ std::vector<std::string> arguments(const EalConfig& config, int cpu) {
     return list;
 }
 
-std::string remedy(const EalConfig& config, const std::string& said) {
+std::string hint(const EalConfig& config, const std::string& said) {
     // Before anything of memory.
     if (!std::filesystem::is_directory("/sys/module")) {
         return "It looks at /sys/module, which is not there: mount sysfs (mount -t sysfs none /sys). "
@@ -188,7 +188,7 @@ void start_eal(const EalConfig& config) {
     }
     if (result < 0) {
         throw SetupError("DPDK's EAL cannot start (" + std::string(rte_strerror(error)) + "). " +
-                         remedy(config, said) + "." + (said.empty() ? "" : " The EAL said:\n" + said));
+                         hint(config, said) + "." + (said.empty() ? "" : " The EAL said:\n" + said));
     }
 }
 
@@ -202,7 +202,7 @@ bool run_on_eal_thread(FunctionRef function) {
     return true;
 }
 
-// They lie in accept(), which goes on after the handler.
+// They lie in accept(), which continues after the handler.
 bool run_on_telemetry_threads(FunctionRef function) {
     constexpr auto kPatience = std::chrono::seconds(10);
     const std::vector<pid_t> threads = telemetry_threads();

@@ -199,7 +199,7 @@ void EmulatedNetwork::Impl::drop(TimeNs /*now*/, netsim::NodeIndex /*at*/, netsi
     free_items.push_back(&item);
 }
 
-// The host's port has obeyed already: this is for the RNIC's QPs, of which others go on.
+// The host's port has obeyed already: this is for the RNIC's QPs, of which others continue.
 void EmulatedNetwork::Impl::paused(TimeNs /*now*/, netsim::NodeIndex host, std::uint8_t priority,
                                    std::uint16_t quanta) {
     if (pool != nullptr) {

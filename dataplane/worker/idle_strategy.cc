@@ -100,7 +100,7 @@ void IdleStrategy::sleep(TimeNs now, TimeNs wake_at) {
     awake_.lock();
     for (int i = 0; i < got; ++i) {
         if ((events[static_cast<std::size_t>(i)].events & EPOLLERR) != 0) {
-            // Of a port whose link is gone: the error stays, and wakes the worker, until it is read.
+            // Of a port whose link is down: the error stays, and wakes the worker, until it is read.
             int error = 0;
             socklen_t length = sizeof error;
             (void)::getsockopt(events[static_cast<std::size_t>(i)].data.fd, SOL_SOCKET, SO_ERROR, &error,

@@ -34,7 +34,7 @@ class WorkerCapture {
     /// to the frame. What has changed between the two tells what became of the frame.
     void begin_receive(const Counters& counters, std::uint32_t held);
     void end_receive(const Packet& packet, const Counters& counters, std::uint32_t held);
-    /// A frame goes out. Whether it was sent before is known once the QP has gone on: the record is
+    /// A frame goes out. Whether it was sent before is known once the QP continues: the record is
     /// published by the next call of any of these.
     void sent(const Packet& packet, const Counters& counters);
     /// Publishes what is not published yet. To be called in each round.

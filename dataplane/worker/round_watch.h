@@ -86,7 +86,7 @@ class RoundWatch {
         ProgramId sender;
     };
     struct Turn {
-        const ProgramShare* program = nullptr;  // only compared: they may have gone
+        const ProgramShare* program = nullptr;  // only compared: they may have ended
         const ProgramShare* sender = nullptr;
         Who who;
     };

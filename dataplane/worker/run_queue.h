@@ -56,7 +56,7 @@ class TurnList {
         }
         pop();
         push(member);
-        // Who has more debt than a quantum misses his turn: the next one is the first that may go on. A lone
+        // Who has more debt than a quantum misses his turn: the next one is the first that may run. A lone
         // one owes nobody anything.
         for (Member* next = first_; next->deficit <= 0; next = first_) {
             next->deficit = next->next_in_turn == nullptr ? quantum : next->deficit + quantum;
@@ -226,7 +226,7 @@ class RunQueue {
             users_.push(user);
         }
     }
-    /// The first that has a QP. Who has none leaves his list only now: often he wants to go on at once.
+    /// The first that has a QP. Who has none leaves his list only now: often he wants to continue at once.
     ProgramShare& next_program() {
         for (;;) {
             UserShare& user = users_.front();

@@ -31,13 +31,13 @@ std::uint32_t Worker::Impl::local_sent() const {
 // Those in an outbox leave it, unless they wait behind frames for another worker.
 void Worker::Impl::settle_local(const QpSlot* of) {
     int round = 0;
-    bool goes_on = true;
-    while (local_sent() != 0 || (goes_on && local_held(of) != 0)) {
+    bool has_progress = true;
+    while (local_sent() != 0 || (has_progress && local_held(of) != 0)) {
         URNIC_CHECK(++round < kMostSettleRounds);
         const std::uint32_t before = local_held(nullptr);
         (void)flush_ports();
         (void)receive();
-        goes_on = local_sent() != 0 || local_held(nullptr) < before;
+        has_progress = local_sent() != 0 || local_held(nullptr) < before;
     }
     for (const auto& worker_device : worker_devices) {
         worker_device->outbox.drop_local(of);

@@ -144,7 +144,7 @@ void WorkerOutbox::finish_packet(const wire::Path& path, const wire::PacketHeade
     }
     if (capture_ != nullptr) {
         const wire::Gid peer = peer_of(path);
-        // Behind make_room() the slot of the call before may be gone.
+        // Behind make_room() the slot of the call before may be freed.
         const Qp* const qp = sender_qp_num_ != kGsiQp ? slot_->qp.get() : nullptr;
         capture_->sent(
             {rnic_, bytes, static_cast<std::uint32_t>(bytes.size()), &header, &peer, sender_qp_num_, qp},

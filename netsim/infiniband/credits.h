@@ -65,7 +65,7 @@ class CreditReceiver {
     void release(std::uint32_t blocks) { used_ -= std::min(blocks, used_); }
     [[nodiscard]] std::uint32_t used() const { return used_; }
 
-    /// The sender's FCTBS came: what was lost on the way counts as received, or its credit were gone.
+    /// The sender's FCTBS came: what was lost on the way counts as received, or its credit were lost.
     void set_total(std::uint16_t fctbs) { received_ = fctbs & kCreditMask; }
     /// The link went down. What is in the buffer stays there.
     void reset() { received_ = granted_ = 0; }

@@ -20,7 +20,11 @@ EgressPort::EgressPort(const Options& options) : options_(options) {
 void EgressPort::push(SwitchedPacket& packet) {
     Queue& queue = queues_[packet.priority];
     packet.next = nullptr;
-    (queue.head == nullptr ? queue.head : queue.tail->next) = &packet;
+    if (queue.head == nullptr) {
+        queue.head = &packet;
+    } else {
+        queue.tail->next = &packet;
+    }
     queue.tail = &packet;
     queue.bytes += packet.bytes;
 }

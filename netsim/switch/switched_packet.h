@@ -33,7 +33,7 @@ class SwitchOutbox {
     virtual void transmit(PortIndex port, SwitchedPacket& packet, TimeNs done) = 0;
     /// There was no room, or the watchdog threw it away.
     virtual void drop(SwitchedPacket& packet) = 0;
-    /// The neighbour at `port` is to stop (IEEE 802.1Qbb) for so many quanta of 512 bit times; 0: to go on.
+    /// The neighbour at `port` is to stop (IEEE 802.1Qbb) for so many quanta of 512 bit times; 0: to resume.
     virtual void pause(PortIndex port, std::uint8_t priority, std::uint16_t quanta) = 0;
 };
 

@@ -46,7 +46,7 @@ class SharedCounter {
 struct PfcCounters {
     struct Priority {
         SharedCounter rx_pause;    // asked this end to stop
-        SharedCounter rx_resume;   // asked it to go on
+        SharedCounter rx_resume;   // asked it to continue
         SharedCounter rx_ignored;  // of rx_pause: came while the watchdog let the priority go
         SharedCounter watchdog;    // pauses that it ended
         SharedCounter tx_pause;

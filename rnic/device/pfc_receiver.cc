@@ -50,13 +50,13 @@ bool PfcReceiver::pause(TimeNs now, std::uint32_t index, std::uint16_t quanta) {
         ++counters_.priorities[index].rx_ignored;
         return false;
     }
-    const bool goes_on = is_active(index);
-    if (!goes_on) {
+    const bool was_active = is_active(index);
+    if (!was_active) {
         priority.debt_ns = debt(priority, now);
         priority.debt_at = now;
     }
-    const TimeNs since = goes_on ? priority.since.load(kRelaxed) : now;
-    const TimeNs before = goes_on ? priority.until.load(kRelaxed) : 0;
+    const TimeNs since = was_active ? priority.since.load(kRelaxed) : now;
+    const TimeNs before = was_active ? priority.until.load(kRelaxed) : 0;
     const TimeNs until =
         settings_.watchdog_ns == 0
             ? priority.asked_until

@@ -27,7 +27,7 @@ struct RnicWaySources {
 
 struct RnicProfile {
     std::string_view name;
-    bool uses_go_back_n;
+    bool use_go_back_n;
     bool sends_mig_req;
     wire::SourcePortRule source_port_rule;
     std::span<const congestion::NamedValue> congestion;  // as in [rnic.congestion]

@@ -174,7 +174,7 @@ void KeyTable::publish(MemoryWindow& window, const WindowBind& request, const Me
 }
 
 // A copy that is not of one piece means that the window is being changed just now. Then the key that came
-// is no good: a window is bound again only after its old key has gone, and nobody is told of a new key before
+// is no good: a window is bound again only after its old key ended, and nobody is told of a new key before
 // its bind has completed.
 KeyTable::Verdict KeyTable::resolve_window(const Slot& slot, std::uint32_t key, const KeyUser& user,
                                            std::uint32_t access, std::uint64_t addr,

@@ -4,7 +4,7 @@
 //
 // Only what is wanted has an entry, so nothing that others send makes the cache grow. Who says unasked that a
 // neighbour has another Ethernet address is not believed: it makes us ask everybody, at most once in kLockNs,
-// while the old one stays in use. Where none is known yet, what is said unasked is used until the question
+// while the old one stays in use. Where none is known yet, what comes unasked is used until the question
 // that is under way is answered. Answers to others are limited in rate.
 #pragma once
 
@@ -100,7 +100,7 @@ class NeighbourCache {
         NeighbourState state = NeighbourState::kIncomplete;
         wire::Mac mac{};  // zero: not known
         wire::Gid source{};
-        bool is_doubted = false;  // while probed: somebody said that it has another Ethernet address
+        bool is_doubted = false;  // while probed: somebody announced that it has another Ethernet address
         std::uint32_t asked = 0;  // times, in this state
         TimeNs asked_at = 0;
         TimeNs due = kNever;

@@ -85,7 +85,7 @@ inline void complete_receive(QpCommon& common, RecvWqe& receive, const wire::Pac
 /// The same with an error.
 void complete_receive_error(QpCommon& common, RecvWqe& receive, WcStatus status, Outbox& outbox);
 
-/// What look() called malformed, for a QP that answers nothing: the WQE of the QP's own queue is taken and
+/// What peek() called malformed, for a QP that answers nothing: the WQE of the QP's own queue is taken and
 /// fails, an SRQ in error takes the QP with it. Leaves the QP in ERR.
 void fail_malformed_receive(QpCommon& common, RecvWqe& receive, Outbox& outbox);
 

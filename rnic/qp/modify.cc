@@ -149,7 +149,7 @@ int check_modify(QpType type, QpState from, const abi::QpAttr& attr) {
     if (names_other_state || !in_bounds(attr)) {
         return EINVAL;
     }
-    // How fast to send is no matter of the service: it may be said whenever the QP can send afterwards.
+    // How fast to send is no matter of the service: it may be set whenever the QP can send afterwards.
     const std::uint32_t anywhere = to == kRts ? kQpAttrState | kQpAttrRateLimit : kQpAttrState;
     const std::uint32_t given = attr.mask & ~anywhere;
     const auto* const plain =

@@ -24,7 +24,7 @@ class Outbox {
     [[nodiscard]] virtual std::uint32_t room() const = 0;
 
     /// Sends one packet; the payload is read from `pieces` before the call returns. Returns whether
-    /// it was sent; not if a piece could not be read (its process is gone or unmapped it).
+    /// it was sent; not if a piece could not be read (its process has ended or unmapped it).
     [[nodiscard]] virtual bool transmit(const wire::Path& path, const wire::PacketHeader& header,
                                         std::span<const MemoryPiece> pieces) = 0;
 
@@ -53,7 +53,7 @@ class Outbox {
     }
     /// Bit n: priority n is paused.
     [[nodiscard]] std::uint8_t paused() const { return paused_; }
-    /// holds() was true since clear_deferred().
+    /// defer_if_paused() was true since clear_deferred().
     [[nodiscard]] bool has_deferred() const { return has_deferred_; }
 
   protected:

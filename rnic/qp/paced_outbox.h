@@ -24,7 +24,7 @@ class PacedOutbox final : public Outbox {
 
     [[nodiscard]] bool has_sent() const { return has_sent_; }
     /// What a round of the QP answers when there is `more` to send: where the pacer keeps it back, the QP's
-    /// deadline says when to go on, and it need not be called before.
+    /// deadline says when to continue, and it need not be called before.
     [[nodiscard]] bool finish_round(bool more);
 
   private:

@@ -96,7 +96,7 @@ class Qp {
     /// A pause for which the QP kept something back may be over; progress() is called after it.
     virtual void end_pause(TimeNs /*now*/) {}
 
-    /// Whether something that was posted has not gone out once, and may still: it waits for the send window,
+    /// Whether something that was posted was not sent once, and may still: it waits for the send window,
     /// credits, the rate, a pause or its turn.
     [[nodiscard]] virtual bool has_unsent() const { return false; }
 

@@ -58,7 +58,7 @@ struct PieceList {
 }
 
 /// Writes `payload` at `offset` of the list; needs local write access. Returns whether all of it
-/// was written; not if it is not allowed, has no room or the memory is gone, and then some of it may have
+/// was written; not if it is not allowed, has no room or the memory is unmapped, and then some of it may have
 /// been.
 [[nodiscard]] bool scatter(const KeyTable& keys, std::uint32_t pd, std::span<const abi::Sge> list,
                            std::uint64_t offset, std::span<const std::byte> payload);

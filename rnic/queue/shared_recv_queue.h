@@ -39,7 +39,7 @@ class SharedRecvQueue {
     [[nodiscard]] std::uint32_t limit() const { return limit_; }
 
     /// Resize: from now on the ring lies at `memory`, into which the caller has copied every receive from
-    /// next() on. The indexes go on.
+    /// next() on. The indexes continue.
     void switch_ring(std::byte* memory, std::uint32_t entries, std::uint32_t stride, std::uint32_t max_sge);
     /// Index of the next receive.
     [[nodiscard]] std::uint32_t next() const { return ring_.next(); }

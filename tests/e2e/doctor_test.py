@@ -34,7 +34,7 @@ class Doctor(harness.TestCase):
         # A container says first what it has not.
         found = {finding["what"]: finding for finding in json.loads(result.out[result.out.index("[\n") :])}
         for finding in found.values():
-            self.assertEqual(finding["health"] == "works", finding["remedy"] == "", finding)
+            self.assertEqual(finding["health"] == "works", finding["hint"] == "", finding)
         return found
 
     def doctor(self, status=0, **env):
@@ -45,17 +45,17 @@ class Doctor(harness.TestCase):
         for name in ("urnicd", "provider", "shim", "libibverbs", "memfd", "run directory", "--standalone"):
             self.assertEqual(found[name]["health"], "works", found[name])
 
-    def test_text_names_the_remedy(self):
+    def test_text_names_the_hint(self):
         result = self.run_ok([harness.URNIC, "doctor"], env={**self.env, "URNIC_RUN_DIR": str(self.dir)})
         self.assertRegex(result.out, r"(?m)^works +libibverbs ")
-        self.assertRegex(result.out, r"(?m)^limited +daemon +no urnicd at .*\n +remedy: .*systemctl enable --now urnicd$")
+        self.assertRegex(result.out, r"(?m)^limited +daemon +no urnicd at .*\n +hint: .*systemctl enable --now urnicd$")
 
     def test_a_container(self):
         """Without a capability and without userfaultfd, as Docker's and Podman's are."""
         found = self.ask(container_test.contained([str(harness.URNIC), "doctor", "--json"], []), 0)
         self.assertEqual(found["--standalone"]["health"], "works", found["--standalone"])
         self.assertIn("copied through the kernel", found["userfaultfd"]["detail"])
-        self.assertIn("seccomp profile", found["userfaultfd"]["remedy"])
+        self.assertIn("seccomp profile", found["userfaultfd"]["hint"])
         for port in ("af_packet", "af_xdp"):
             self.assertEqual(found[port]["health"], "limited")
             self.assertIn("CAP_NET_RAW", found[port]["detail"])
@@ -65,7 +65,7 @@ class Doctor(harness.TestCase):
                   f"{harness.URNIC} doctor --json")
         found = self.ask(["unshare", "--map-root-user", "--user", "sh", "-c", script], 0)
         self.assertEqual(found["--mount"]["health"], "limited")
-        self.assertIn("max_user_namespaces", found["--mount"]["remedy"])
+        self.assertIn("max_user_namespaces", found["--mount"]["hint"])
 
     def a_tree(self, *parts):
         """urnic alone, and these parts, as in a build tree."""
@@ -79,7 +79,7 @@ class Doctor(harness.TestCase):
         for part in ("urnicd", "provider"):
             self.assertEqual(found[part]["health"], "fails")
             self.assertIn(str(self.dir), found[part]["detail"])
-            self.assertIn("install the packages", found[part]["remedy"])
+            self.assertIn("install the packages", found[part]["hint"])
         self.assertEqual(found["shim"]["health"], "works")
 
     def test_a_daemon_that_was_built_for_another_system(self):
@@ -88,7 +88,7 @@ class Doctor(harness.TestCase):
         daemon = self.ask(command, 1)["urnicd"]
         self.assertEqual(daemon["health"], "fails")
         self.assertIn("libelsewhere.so.1: cannot open shared object file", daemon["detail"])
-        self.assertIn("it was built for another system than ", daemon["remedy"])
+        self.assertIn("it was built for another system than ", daemon["hint"])
 
     def test_a_daemon_of_another_release(self):
         command = self.a_tree()
@@ -96,7 +96,7 @@ class Doctor(harness.TestCase):
         (self.dir / "urnicd").chmod(0o755)
         daemon = self.ask(command, 1)["urnicd"]
         self.assertIn('urnicd is "urnicd 0.0.1", and this is urnic ', daemon["detail"])
-        self.assertIn("of one release", daemon["remedy"])
+        self.assertIn("of one release", daemon["hint"])
 
     def test_another_libibverbs(self):
         """One from before rdma-core 34, and a file that is none."""
@@ -108,19 +108,19 @@ class Doctor(harness.TestCase):
         found = self.doctor(1, LD_LIBRARY_PATH=str(self.dir))["libibverbs"]
         self.assertEqual(found["health"], "fails")
         self.assertIn("another private interface than the provider's (IBVERBS_PRIVATE_34), so programs see no RNIC", found["detail"])
-        self.assertIn("use rdma-core 34 to 56", found["remedy"])
+        self.assertIn("use rdma-core 34 to 56", found["hint"])
         library.write_text("no library", encoding="ascii")
         found = self.doctor(1, LD_LIBRARY_PATH=str(self.dir))["libibverbs"]
         self.assertEqual(found["health"], "fails")
         self.assertIn(str(library), found["detail"])
-        self.assertEqual(found["remedy"], "apt install --reinstall libibverbs1")
+        self.assertEqual(found["hint"], "apt install --reinstall libibverbs1")
 
     def test_no_sealed_memory(self):
         for refused in ("memfd_create=EPERM", "add_seals=EINVAL"):
             with self.subTest(refused):
                 found = self.ask([*refused_calls.words(refused), harness.URNIC, "doctor", "--json"], 1)
                 self.assertEqual(found["memfd"]["health"], "fails")
-                self.assertIn("memfd_create() and fcntl(F_ADD_SEALS) in the container's seccomp profile", found["memfd"]["remedy"])
+                self.assertIn("memfd_create() and fcntl(F_ADD_SEALS) in the container's seccomp profile", found["memfd"]["hint"])
 
     def driver_file(self, text):
         """What is said of /etc/libibverbs.d/urnic.driver with that text; None: there is none."""
@@ -131,13 +131,13 @@ class Doctor(harness.TestCase):
         found = self.driver_file("driver urnic-gone")
         self.assertEqual(found["health"], "limited")
         self.assertRegex(found["detail"], rf"^{DRIVERS}/urnic\.driver names /\S+/libibverbs/liburnic-gone-rdmav34\.so, which is not there")
-        self.assertIn("apt purge libibverbs-urnic", found["remedy"])
+        self.assertIn("apt purge libibverbs-urnic", found["hint"])
 
     def test_a_driver_file_that_was_removed(self):
         found = self.driver_file(None)
         self.assertEqual(found["health"], "limited")
         self.assertIn("no driver in /etc/libibverbs.d/urnic.driver", found["detail"])
-        self.assertIn("--force-confmiss libibverbs-urnic", found["remedy"])
+        self.assertIn("--force-confmiss libibverbs-urnic", found["hint"])
 
     def test_a_driver_file_that_is_right(self):
         self.assertEqual(self.driver_file(f"driver {harness.BUILD}/verbs_provider/liburnic")["health"], "works")
@@ -160,7 +160,7 @@ class Doctor(harness.TestCase):
         found = self.ask(words, 1, **env)
         self.assertEqual(found["run directory"]["health"], "fails")
         self.assertIn(f"{long}: longer than 70 characters", found["run directory"]["detail"])
-        self.assertIn("TMPDIR", found["run directory"]["remedy"])
+        self.assertIn("TMPDIR", found["run directory"]["hint"])
 
 
 if __name__ == "__main__":

@@ -233,7 +233,7 @@ class Mistakes:
     def test_an_mtu_that_does_not_fit(self):
         self.a.extra = "mtu = 4096"
         netns.ip("-n", self.a.name, "link", "set", self.a.interface, "mtu", 1500)
-        self.expect_error(*self.mtu_remedy)
+        self.expect_error(*self.mtu_hint)
 
     def test_no_rocev2_fits(self):
         netns.ip("-n", self.a.name, "link", "set", self.a.interface, "mtu", 200)
@@ -250,7 +250,7 @@ class Mistakes:
 
 class PacketSockets(Ports, Traffic, Mistakes):
     longest = 4352  # kFrameRoomBytes
-    port, mtu_remedy = "af_packet", ("mtu = 4096 needs an MTU of 4200", "ip link set", "mtu 4200")
+    port, mtu_hint = "af_packet", ("mtu = 4096 needs an MTU of 4200", "ip link set", "mtu 4200")
 
     def test_vlan_tags_come_in_as_they_were_sent(self):
         """AF_XDP gets them as they are: there the kernel takes none off."""
@@ -316,7 +316,7 @@ class TwoWorkers(Ports):
 class Xdp(Ports, Traffic, Mistakes):
     port, mtu, interface_mtu = "af_xdp", 2048, 2200
     longest = 3840  # a chunk of the kernel's
-    mtu_remedy = ("at most 3840 bytes", "mtu = 2048")
+    mtu_hint = ("at most 3840 bytes", "mtu = 2048")
 
     def lost(self):
         return self.a.status()["port"]["rx_missed"]

@@ -59,7 +59,7 @@ class Status(with_daemon.WithDaemon):
         self.assertRegex(self.page("mrs"), r"\n  urnic0 +0x[0-9a-f]+ +4\.00 KiB +4096 +\w+ +ibv_rc_pingpong")
         self.assertRegex(self.page("cm"), r"\A  connection manager +urnic0 +urnic1\n")
         self.assertRegex(self.page("counters", "urnic1"), r"\A  counter +urnic1\n")
-        self.assertIn("no emulated network", self.page("wires"))
+        self.assertIn("no emulated network", self.page("networks"))
         harness.end_group(held)
         harness.finish(held)
 

@@ -200,7 +200,7 @@ void write_pfc(Writer& writer, const Packet& packet) {
     }
 }
 
-/// False when the packet has no form on the InfiniBand link.
+/// Returns whether the packet has a form on the InfiniBand link.
 bool write_infiniband(Writer& writer, const Packet& packet) {
     const Sizes sizes(packet);
     Lrh lrh = packet.lrh;

@@ -50,7 +50,7 @@ class Mutex {
   public:
     void lock() { pthread_mutex_lock(&mutex_); }
     void unlock() { pthread_mutex_unlock(&mutex_); }
-    /// In the child of a fork, where the thread that held it may be gone.
+    /// In the child of a fork, where the thread that held it does not exist.
     void reset() { pthread_mutex_init(&mutex_, nullptr); }
 
   private:

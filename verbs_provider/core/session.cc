@@ -204,7 +204,7 @@ int Session::receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds&
         }
     }
     if (got <= 0) {
-        return abandon(nullptr);  // it is gone
+        return abandon(nullptr);  // it is dead
     }
     // Some errors come with the whole reply, others with its header alone.
     const auto length = static_cast<std::size_t>(got);

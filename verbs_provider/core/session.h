@@ -50,7 +50,7 @@ struct SentFds {
 
 enum class SessionState : std::uint32_t {
     kLive,
-    kDead,  // the daemon is gone: work flushes, control calls answer EIO, destruction succeeds here alone
+    kDead,  // the daemon has ended: work flushes, control calls answer EIO, destruction succeeds here alone
     kForkedChild,  // this process is the child of a fork: the session and its objects are the parent's
 };
 
@@ -65,8 +65,8 @@ class Session {
     static void install_fork_handlers();
 
     /// One exchange with the daemon. `request` begins with a RequestHeader, which is filled here. Returns 0
-    /// or errno: the daemon's answer, or EIO when it is gone. A daemon that does not answer for
-    /// kAnswerTimeoutNs, or answers what is no answer, counts as gone from then on.
+    /// or errno: the daemon's answer, or EIO when it has ended. A daemon that does not answer for
+    /// kAnswerTimeoutNs, or answers what is no answer, counts as dead from then on.
     template <class Request, class Reply>
     int call(abi::Op op, Request& request, Reply& reply, ReplyFds* fds = nullptr, const SentFds& sent = {}) {
         static_assert(sizeof(Request) <= abi::kMaxMessageBytes && sizeof(Reply) <= abi::kMaxMessageBytes);
@@ -85,7 +85,7 @@ class Session {
     int attach_process();
 
     /// Returns whether the daemon refused to destroy an object, which therefore lives on. When the daemon is
-    /// gone, or is not this process's, only this side of the object is left to destroy.
+    /// dead, or is not this process's, only this side of the object is left to destroy.
     [[nodiscard]] bool is_refusal(int error) const {
         return error != 0 && error != EIO && state() == SessionState::kLive;
     }
@@ -116,7 +116,7 @@ class Session {
                  std::size_t reply_bytes, ReplyFds* fds, const SentFds& sent);
     int receive(abi::ReplyHeader* reply, std::size_t reply_bytes, ReplyFds& fds);
     ssize_t receive_message(msghdr& message);
-    /// The connection ends, for what the daemon does if that is to be said; EIO. Under request_mutex_.
+    /// The connection ends, for what the daemon does if that is to be reported; EIO. Under request_mutex_.
     int abandon(const char* what_it_does);
     int start_service();
     void stop_service();

@@ -61,7 +61,7 @@ class PollSet {
     std::size_t room_ = kFew;
 };
 
-/// How often armed CQs get another event once the daemon is gone: a thread may wait for completions because
+/// How often armed CQs get another event once the daemon is dead: a thread may wait for completions because
 /// it saw a connection manager's event too late, and nothing else would wake it.
 constexpr int kRenotifyMs = 100;
 

@@ -1,4 +1,4 @@
-// Flushing without a daemon: once it is gone, every outstanding work request completes with WR_FLUSH_ERR,
+// Flushing without a daemon: once it is dead, every outstanding work request completes with WR_FLUSH_ERR,
 // made here from what stands in the rings (IBA 10.3.1: work requests of a QP in error are flushed).
 #include <time.h>
 

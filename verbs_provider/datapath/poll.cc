@@ -95,7 +95,7 @@ int drain_rings(Cq& cq, int wanted, Take take) {
 
 template <class Take>
 int drain(Cq& cq, int wanted, Take take) {
-    // Read before the rings: what they hold when the daemon is gone comes before the flush.
+    // Read before the rings: what they hold when the daemon is dead comes before the flush.
     const bool dead = cq.context->session->state() == SessionState::kDead;
     int got = 0;
     while (cq.has_leftover && got < wanted) [[unlikely]] {

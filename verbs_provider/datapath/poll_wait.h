@@ -11,7 +11,7 @@ struct Cq;
 /// the daemon has cores of its own this does nothing. Elsewhere it yields, or sleeps until a CQ that this
 /// thread polls has a completion (1 ms at most: the thread may wait for something else besides), whichever is
 /// the faster here (YieldMonitor). A thread that does other work between its polls continues with that at
-/// once where others compute. Once the daemon is gone, a thread that polls again and again sleeps 1 ms each
+/// once where others compute. Once the daemon is dead, a thread that polls again and again sleeps 1 ms each
 /// time.
 bool poll_missed(Cq& cq);
 

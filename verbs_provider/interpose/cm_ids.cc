@@ -31,7 +31,7 @@ struct CmId {
     std::uint64_t uid;     // what librdmacm knows it by: an address; 0: that of a request not accepted yet
     std::uint32_t events;  // reported
     bool connected;
-    bool was_told;                // that the daemon is gone
+    bool was_told;                // that the daemon is dead
     abi::CmIdSnapshot* snapshot;  // nullptr: the daemon must be asked
     std::uint64_t changed_at;     // the number of the last command that changed it
     CmId* next;

@@ -1,6 +1,6 @@
 // The ids and groups of this process's rdma_cm channels. librdmacm takes what an event says of its id for an
 // address, and waits for the acknowledgement of as many events as an answer says: both are known here, and
-// the daemon is not believed. When it is gone each id is told: as after the removal of a kernel's device
+// the daemon is not believed. When it is dead each id is told: as after the removal of a kernel's device
 // there is an event for each id, and then silence.
 #pragma once
 
@@ -49,7 +49,7 @@ void drop_cm_snapshot(const CmPlace& place, std::uint32_t command, const std::ui
 /// After a command that failed: the group that it would have joined.
 void forget_refused_join(std::uint32_t command, const std::uint8_t* body, std::size_t body_bytes);
 
-/// The daemon is gone: puts the next event of an id of that channel into `answer`, as GET_EVENT does. An id
+/// The daemon is dead: puts the next event of an id of that channel into `answer`, as GET_EVENT does. An id
 /// that was connected is disconnected, any other has lost its device. Returns how many bytes it has; 0: each
 /// id was told.
 [[nodiscard]] std::size_t next_event_of_gone_daemon(const CmPlace& place, std::uint8_t* answer,

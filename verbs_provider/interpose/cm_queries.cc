@@ -108,7 +108,7 @@ bool answer_cm_query(std::uint32_t option, const rdma_ucm_query_route_resp& rout
         std::memcpy(&told.src_addr, &route.src_addr, told.src_size);
         std::memcpy(&told.dst_addr, &route.dst_addr, told.dst_size);
     } else if (option == RDMA_USER_CM_QUERY_GID) {
-        // Of service IDs, which librdmacm does not take from here, nothing is said.
+        // Of service IDs, which librdmacm does not take from here, nothing is told.
         told.src_size = put_gid(route.ib_route[0].sgid, told.pkey, told.src_addr);
         told.dst_size = put_gid(route.ib_route[0].dgid, told.pkey, told.dst_addr);
     } else {

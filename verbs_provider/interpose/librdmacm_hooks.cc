@@ -40,7 +40,7 @@ struct CmChannel {
     std::uint32_t handle;
     std::uint32_t users;               // the table's place among them
     std::atomic<std::uint32_t> taken;  // messages received
-    std::atomic<bool> silent;          // the daemon is gone and every id was told: nothing comes any more
+    std::atomic<bool> silent;          // the daemon is dead and every id was told: nothing comes any more
     int silent_peer;                   // the other end of what stands in the socket's place then
     CmChannel* next;
 };
@@ -96,7 +96,7 @@ void release_channel(CmChannel* channel) {
     std::free(channel);
 }
 
-/// The socket of a daemon that is gone is readable for ever, and whoever polls it would spin. Puts one in its
+/// The socket of a daemon that is dead is readable for ever, and whoever polls it would spin. Puts one in its
 /// place that never is.
 void silence(CmChannel& channel) {
     Guard guard(channels_mutex);
@@ -224,10 +224,10 @@ int wait_for_event(const CmChannel& channel) {
     if (got < 0) {
         return errno;
     }
-    return got == 0 ? EIO : 0;  // the daemon is gone
+    return got == 0 ? EIO : 0;  // the daemon is dead
 }
 
-/// Receives the messages whose events are gone, and leaves those of events that have come since.
+/// Receives the messages whose events were taken, and leaves those of events that have come since.
 void take_messages(CmChannel& channel, const abi::CmChannelFill& fill) {
     const int saved = errno;
     std::uint32_t taken = channel.taken.load();
@@ -310,7 +310,7 @@ int exchange(CmChannel& channel, abi::CmCommandRequest& request, abi::CmCommandR
         // EAGAIN: another thread was first.
         if (error != EAGAIN || request.command != RDMA_USER_CM_CMD_GET_EVENT) {
             if (ends_something(request.command)) {
-                // It has gone already, with the daemon or before; no event was reported that is not
+                // It has ended already, with the daemon or before; no event was reported that is not
                 // acknowledged. librdmacm drops its ids of its own and all groups whatever the answer.
                 reply.out_bytes = sizeof(rdma_ucm_destroy_id_resp);
                 (void)take_cm_answer(place_of(channel), request.command, request.body, request.in_bytes,

@@ -9,7 +9,7 @@ namespace urnic::memory {
 
 /// Where the program has given advice that nothing but /proc/self/smaps tells of: MADV_DONTDUMP and
 /// MADV_WIPEONFORK. To read that file takes the longer the more the process has mapped, so the preloaded
-/// library notes from the start where it can be worth while. What is noted may be gone since, or have been
+/// library notes from the start where it can be worth while. What is noted may have ended since, or have been
 /// given elsewhere: blocks of 2 MiB share a bit. From any thread, at any time.
 class AdvisedMemory {
   public:

@@ -38,7 +38,7 @@ struct Registration {
 };
 
 /// Registers `length_bytes` bytes at `addr`. `writable`: the MR has local or remote write, or remote atomic
-/// access. Counts a reference for each page that is converted. Writers may go on using the range: no update
+/// access. Counts a reference for each page that is converted. Writers may keep using the range: no update
 /// is lost. Blocks until done: some 20 us for a page, 1 ms for a MiB, about 1 us when converted already.
 [[nodiscard]] Registration convert(std::uint64_t addr, std::uint64_t length_bytes, bool writable);
 

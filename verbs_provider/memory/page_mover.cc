@@ -88,7 +88,7 @@ void PageMover::begin_protecting(Range range) {
     preemptions_ = range.end - range.start > kStepBytes ? count_preemptions() : 0;
 }
 
-/// The step, and more where threads compute beside: those that write to the range would go on doing so in
+/// The step, and more where threads compute beside: those that write to the range would continue to do so in
 /// what is not protected yet, and keep this thread from running. They wait instead.
 int PageMover::protect_ahead(Range step, std::uint64_t end, bool touch_first) {
     if (step.end <= protected_end_) {
@@ -124,7 +124,7 @@ int PageMover::step_to_file(Range step, int protection) {
     const std::uint64_t length = step.end - step.start;
     const std::uint64_t place = parking_.place_of(step.start);
     int error = write_to_file(step);
-    // Between the next two calls the pages are gone from here: readers must wait as well, or they would see
+    // Between the next two calls the pages are absent here: readers must wait as well, or they would see
     // zeros.
     error = error != 0 ? error : userfault_.watch_everything(step);
     error = error != 0 ? error : move_pages_over(step.start, place, length);

@@ -1,5 +1,5 @@
 // Moves pages of this process between private anonymous memory and the memory file, in place, while other
-// threads go on using them. docs/memory.md tells the steps and why each is there.
+// threads continue to use them. docs/memory.md tells the steps and why each is there.
 #pragma once
 
 #include <cstdint>

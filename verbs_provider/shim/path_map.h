@@ -9,10 +9,10 @@ namespace urnic::shim {
 /// (uid != euid), the shim changes nothing.
 void load_environment();
 
-/// True when the program was started under `urnic run`.
+/// Returns whether the program was started under `urnic run`.
 [[nodiscard]] bool active();
 
-/// Where active() says true: URNIC_RUN_DIR as it was at the start.
+/// Where active() is true: URNIC_RUN_DIR as it was at the start.
 [[nodiscard]] const char* run_directory();
 
 /// The path to use in place of `path`: below $URNIC_RUN_DIR/sysroot when it is one of the RDMA trees and

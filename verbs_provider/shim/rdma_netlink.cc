@@ -20,7 +20,7 @@ namespace urnic::shim {
 namespace {
 
 constexpr char kControlSocket[] = "/control.sock";
-/// A daemon that says nothing for so long counts as gone, as for the provider.
+/// A daemon that says nothing for so long counts as dead, as for the provider.
 constexpr time_t kSilenceSeconds = 60;
 /// More than the QPs of a daemon make.
 constexpr off_t kMaxAnswerBytes = off_t{256} << 20U;

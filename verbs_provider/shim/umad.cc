@@ -73,7 +73,7 @@ bool add(int fd, std::uint64_t token) {
     return place < kMaxEntries;
 }
 
-/// A daemon that says nothing for so long counts as gone, as for the provider.
+/// A daemon that says nothing for so long counts as dead, as for the provider.
 constexpr time_t kPatienceSeconds = 60;
 
 /// How long connect(), send() and recv() wait; 0: without end.

@@ -24,7 +24,7 @@ void end_channel(Context& context, Channel* channel) {
         Guard guard(context.objects_mutex);
         unlink(context.channels, channel);
     }
-    // A daemon that is gone has nothing to release.
+    // A daemon that is dead has nothing to release.
     (void)context.session->call_handle(abi::Op::kDestroyChannel, channel->handle);
     channel->close_fds();
     free_object(channel);

@@ -24,7 +24,7 @@ int attach_mcast(struct ibv_qp* qp, const union ibv_gid* gid, std::uint16_t lid)
 int detach_mcast(struct ibv_qp* qp, const union ibv_gid* gid, std::uint16_t lid) {
     Session* session = qp_of(qp)->session;
     const int error = change_membership(abi::Op::kDetachMcast, qp, gid, lid);
-    // A daemon that is gone has no members.
+    // A daemon that is dead has no members.
     return session->is_refusal(error) ? error : 0;
 }
 

@@ -399,7 +399,7 @@ int modify_qp(struct ibv_qp* ibv_qp, struct ibv_qp_attr* attr, int mask) {
     abi::EmptyReply reply{};
     const int error = qp.session->call(abi::Op::kModifyQp, request, reply);
     if (error != 0) {
-        // With the daemon gone every QP is in error, and every work request is flushed already.
+        // With the daemon dead every QP is in error, and every work request is flushed already.
         const bool flushed = to_error && qp.session->state() == SessionState::kDead;
         if (to_error && !flushed) {
             qp.in_error.store(in_error);

@@ -17,7 +17,7 @@ struct SrqInit {
     Cq* cq = nullptr;
 };
 
-/// Maps the memory a reply names; the ring's indexes go on where they are.
+/// Maps the memory a reply names; the ring's indexes continue where they are.
 int attach_ring(Srq& srq, const abi::SrqReply& reply, int fd) {
     const bool fits = reply.entries != 0 && (reply.entries & (reply.entries - 1)) == 0 &&
                       reply.entries <= abi::kMaxQueueEntries && reply.stride >= sizeof(abi::RecvWqe) &&

@@ -1,6 +1,6 @@
 // The three canvases of one connection, over one range of time.
 //
-// A drawing may have a million events. It is made in parts: a frame draws EVENTS_IN_A_FRAME at most, the next one goes on, and
+// A drawing may have a million events. It is made in parts: a frame draws EVENTS_IN_A_FRAME at most, the next one continues, and
 // moving or zooming begins anew, so that a frame's work is bounded whatever the file has. A mark that would lie on one of its
 // kind is not drawn again.
 "use strict";

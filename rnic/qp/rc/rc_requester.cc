@@ -276,7 +276,7 @@ RcRequester::Begun RcRequester::begin_next(Outbox& outbox) {
     return Begun::kMessage;
 }
 
-// Binds or invalidates as work_ asks: in its turn, behind everything that has gone out, before everything
+// Binds or invalidates as work_ asks: in its turn, behind everything that was sent, before everything
 // that has not (IBA 10.8.3.3). It completes in its turn, too, when the requests before it have.
 RcRequester::Begun RcRequester::process_local_op(Outbox& outbox) {
     SendWindow& window = state_.window;

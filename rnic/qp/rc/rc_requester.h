@@ -22,7 +22,7 @@ class RcRequester {
     void handle_timeout(TimeNs now, Outbox& outbox);
     /// Nothing is outstanding and no message is half sent (IBA 10.3.1.5: SQ drained).
     [[nodiscard]] bool drained() const { return state_.window.empty(); }
-    /// As Qp::has_unsent(). What goes again has gone once.
+    /// As Qp::has_unsent(). What is sent again was sent once.
     [[nodiscard]] bool has_unsent() const;
 
   private:

@@ -140,7 +140,7 @@ bool UcResponder::handle_write(const wire::PacketView& packet, const wire::Opcod
         return false;
     }
     if (bytes != 0) {
-        // The region may have gone since the first packet.
+        // The region may have ended since the first packet.
         MemoryPiece piece;
         if (common_.config.keys->resolve_remote(write_rkey_, key_user(common_), kAccessRemoteWrite, write_va_,
                                                 bytes, piece) != KeyTable::Verdict::kOk) {

@@ -112,7 +112,7 @@ WcStatus UnreliableRequester::address_datagram() {
 bool UnreliableRequester::send_packet(Outbox& outbox) {
     const bool is_datagram = service_ == wire::kServiceUd;
     if (is_datagram && outbox.defer_if_paused(datagram_path_)) [[unlikely]] {
-        in_message_ = false;  // taken up anew: its address handle may be gone by then
+        in_message_ = false;  // taken up anew: its address handle may have ended by then
         return false;
     }
     const auto left = static_cast<std::uint32_t>(work_.length_bytes) - offset_bytes_;

@@ -1,5 +1,5 @@
 // The requester of UC and UD (IBA 9.8.2, 9.8.3): packets go out in order, nothing comes back, and a WQE
-// has completed when its last packet has gone.
+// has completed when its last packet was sent.
 #pragma once
 
 #include <cstdint>

@@ -261,8 +261,8 @@ TEST_F(CompletionQueues, NothingIsLostOrReorderedWhileTheSizeChanges) {
     const auto posts = [&](const Flow& flow) {
         return flow.posted < kPerQp || resizes.load() < kLeastResizes;
     };
-    const auto goes_on = [&](const Flow& flow) { return posts(flow) || flow.completed < flow.posted; };
-    while (good && !HasFailure() && (goes_on(flows[0]) || goes_on(flows[1])) && Clock::now() < deadline) {
+    const auto has_more = [&](const Flow& flow) { return posts(flow) || flow.completed < flow.posted; };
+    while (good && !HasFailure() && (has_more(flows[0]) || has_more(flows[1])) && Clock::now() < deadline) {
         for (Flow& flow : flows) {
             while (posts(flow) && flow.posted - flow.completed < kWindow) {
                 ibv_sge sge = a_->sge(0, 8);

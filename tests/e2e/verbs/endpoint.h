@@ -100,7 +100,7 @@ class Endpoint {
     [[nodiscard]] ibv_wc poll_one() const;
     /// The next completion must be a success of this request.
     void expect_success(std::uint64_t wr_id, ibv_wc_opcode opcode) const;
-    /// True when no completion comes within a moment.
+    /// Returns whether no completion comes within a moment.
     [[nodiscard]] bool quiet() const;
     [[nodiscard]] ibv_qp_state state() const;
 

@@ -36,8 +36,8 @@ class MemoryOrder : public testing::Test {
         if (HasFailure()) GTEST_FAIL() << "not connected";
     }
     std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>(random_() % bound); }
-    /// True while a run that has done `count` continues.
-    bool goes_on(std::uint64_t count, std::uint64_t shortest) const {
+    /// Returns whether a run that has done `count` continues.
+    bool has_more(std::uint64_t count, std::uint64_t shortest) const {
         return seconds_ > 0 ? Clock::now() < end_ : count < shortest;
     }
     void start_clock() { end_ = Clock::now() + std::chrono::seconds(seconds_); }
@@ -62,7 +62,7 @@ TEST_F(MemoryOrder, TheLastByteOfAWriteBecomesVisibleLast) {
     for (const ibv_mtu mtu : {IBV_MTU_256, IBV_MTU_1024, IBV_MTU_4096}) {
         make(mtu);
         start_clock();
-        for (std::uint64_t round = 0; goes_on(round, 300); ++round) {
+        for (std::uint64_t round = 0; has_more(round, 300); ++round) {
             const std::uint32_t length = 1 + (below(4) == 0 ? below(40'000) : below(300));
             const std::uint32_t source = below(4096);
             const std::uint32_t target = below(4096);
@@ -103,9 +103,9 @@ TEST_F(MemoryOrder, DataComesBeforeItsCompletion) {
     for (std::uint32_t i = 0; i < kSlots; ++i) b_->post_recv(i, {b_->sge(i * kSlotBytes, kSlotBytes)});
     start_clock();
     const auto deadline = Clock::now() + std::chrono::minutes(3) + std::chrono::seconds(seconds_);
-    while (goes_on(received, 8000) || received < sent || completed < sent) {
+    while (has_more(received, 8000) || received < sent || completed < sent) {
         ASSERT_LT(Clock::now(), deadline) << "stuck after " << received;
-        while (goes_on(sent, 8000) && under_way.size() < kSlots && sent - completed < kSlots) {
+        while (has_more(sent, 8000) && under_way.size() < kSlots && sent - completed < kSlots) {
             // WRITE with immediate takes a receive too; its data goes past it.
             const bool write = below(2) == 0;
             const std::uint32_t length = 1 + (below(8) == 0 ? below(kSlotBytes - 1) : below(200));
@@ -169,9 +169,9 @@ TEST_F(MemoryOrder, CompletionsComeInOrderWhateverTheOperation) {
     const auto place = [](std::uint64_t number) { return std::size_t{number % kWindow} * 8192; };
     start_clock();
     const auto deadline = Clock::now() + std::chrono::minutes(3) + std::chrono::seconds(seconds_);
-    while (goes_on(completed, 8000) || completed < posted) {
+    while (has_more(completed, 8000) || completed < posted) {
         ASSERT_LT(Clock::now(), deadline) << "stuck after " << completed;
-        while (goes_on(posted, 8000) && under_way.size() < kWindow) {
+        while (has_more(posted, 8000) && under_way.size() < kWindow) {
             const std::size_t at = place(posted);
             const std::uint32_t kind = below(3);
             const std::uint32_t length = kind == 1 ? 8 : 1 + below(kReadBytes);
@@ -313,7 +313,7 @@ TEST_F(MemoryOrder, CompareAndSwapIsWonOnce) {
     std::uint64_t peer_won = 0;
     std::uint64_t guess = 0;
     start_clock();
-    for (std::uint64_t round = 0; goes_on(round, 300); ++round) {
+    for (std::uint64_t round = 0; has_more(round, 300); ++round) {
         ibv_sge sge = a_->sge(0, 8);
         ibv_send_wr wr = atomic(IBV_WR_ATOMIC_CMP_AND_SWP, round, &sge, *b_, 64, guess, guess + 1);
         a_->post(wr);

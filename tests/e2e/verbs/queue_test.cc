@@ -30,7 +30,7 @@ class Queue : public testing::Test {
         ibv_send_wr wr = request(IBV_WR_SEND, wr_id, &sge, 1, flags);
         a_->post(wr);
     }
-    /// True when the channel becomes readable within the time.
+    /// Returns whether the channel becomes readable within the time.
     static bool wakes(const ibv_comp_channel* channel, int timeout_ms) {
         pollfd waiting{channel->fd, POLLIN, 0};
         return poll(&waiting, 1, timeout_ms) == 1;

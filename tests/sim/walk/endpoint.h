@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/sim/net/device.h"
+#include "tests/sim/sim_device.h"
 #include "tests/sim/walk/operation_maker.h"
 #include "tests/sim/walk/oracle.h"
 #include "tests/sim/walk/plan.h"

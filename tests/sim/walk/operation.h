@@ -70,9 +70,9 @@ struct Operation {
 
 /// Copies the pieces behind each other.
 void copy_pieces(std::span<const Piece> from, std::byte* to);
-/// True when the first `length` bytes of the pieces are those at `bytes`.
+/// Returns whether the first `length` bytes of the pieces are those at `bytes`.
 [[nodiscard]] bool pieces_are(std::span<const Piece> pieces, const std::byte* bytes, std::size_t length);
-/// True when the first `length` bytes of both lists agree; each has that many.
+/// Returns whether the first `length` bytes of both lists agree; each has that many.
 [[nodiscard]] bool same_bytes(std::span<const Piece> a, std::span<const Piece> b, std::size_t length);
 
 }  // namespace urnic::sim

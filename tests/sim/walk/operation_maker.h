@@ -1,7 +1,7 @@
 // Makes the random operations of one end of a connection: right ones, and now and then one that has to fail.
 #pragma once
 
-#include "tests/sim/net/device.h"
+#include "tests/sim/sim_device.h"
 #include "tests/sim/walk/oracle.h"
 #include "tests/sim/walk/plan.h"
 

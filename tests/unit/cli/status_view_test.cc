@@ -203,12 +203,12 @@ TEST(StatusPage, CountersThatAreNotZero) {
 
 TEST(StatusPage, Networks) {
     PageJson now = status();
-    EXPECT_EQ(page(now, kNothing, 1, StatusView::kWires),
+    EXPECT_EQ(page(now, kNothing, 1, StatusView::kNetworks),
               "There is no emulated network ([[network]], see urnicd(8)).\n");
     now["networks"] = PageJson::parse(R"([{"fabric": "lab", "ports": [{"device": "urnic0", "sent_bytes": 2048,
         "delivered_bytes": 1024, "marked": 1, "dropped": 2, "queue_bytes": 3, "max_queue_bytes": 4, "pauses_sent": 5}],
         "trunks": []}])");
-    EXPECT_EQ(page(now, kNothing, 1, StatusView::kWires),
+    EXPECT_EQ(page(now, kNothing, 1, StatusView::kNetworks),
               "  fabric  port    sent      delivered  marked  dropped  queue  longest  pauses\n"
               "  lab     urnic0  2.00 KiB  1.00 KiB   1       2        3 B    4 B      5\n");
 }

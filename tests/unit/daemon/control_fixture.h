@@ -111,7 +111,7 @@ class ControlTest : public testing::Test {
     [[nodiscard]] std::size_t connections() const { return connections_; }
     /// How often the server was awake.
     [[nodiscard]] std::uint64_t rounds() const { return rounds_; }
-    /// True when nothing that a client can own is left on any device.
+    /// Returns whether nothing that a client can own is left on any device.
     [[nodiscard]] bool nothing_is_left();
 
     /// What the test has looked at, the server changes only afterwards: for tests that look beside it, before

@@ -102,7 +102,7 @@ std::vector<std::vector<std::byte>> fragment_ipv4(ConstOctets packet, std::uint3
     std::vector<std::vector<std::byte>> fragments;
     const ConstOctets header = packet.first(kIpv4HeaderOctets);
     const ConstOctets data = packet.subspan(kIpv4HeaderOctets);
-    // The packet may be a fragment itself: its offset and its last bit go on.
+    // The packet may be a fragment itself: its offset and its last bit continue.
     const std::uint16_t flags = u16_at(packet, 6);
     const std::size_t step = (mtu - kIpv4HeaderOctets) / 8 * 8;
     for (std::size_t at = 0; at < data.size(); at += step) {

@@ -170,7 +170,11 @@ void Connections::accept(const LinkAddress& from, const CmMessage& req) {
     made->mtu = std::min(req.receive_mtu - static_cast<std::uint32_t>(kEncapsulationOctets), kConnectedMtu);
     made->path_mtu = req.path_mtu;
     Peer& peer = peers_[from];
-    (peer.current == 0 ? peer.current : peer.incoming) = made->local_id;
+    if (peer.current == 0) {
+        peer.current = made->local_id;
+    } else {
+        peer.incoming = made->local_id;
+    }
     if (!port_.connect_qp(made->qpn, {from.gid, req.qpn, req.starting_psn, made->psn, req.path_mtu})) {
         reject(from, req, RejectReason::kNoResources);
         fail(made->local_id);
@@ -182,7 +186,7 @@ void Connections::accept(const LinkAddress& from, const CmMessage& req) {
 
 Connections::Connection* Connections::named_by(const LinkAddress& from, const CmMessage& message) {
     Connection* connection = find(message.remote_comm_id);
-    // The peer's ID is known once it has said something; a REJ of a REQ may come without one.
+    // The peer's ID is known once it has sent something; a REJ of a REQ may come without one.
     if (connection == nullptr || !(connection->peer == from) ||
         (connection->state != State::kReqSent && connection->remote_id != message.local_comm_id)) {
         ++counters_.unknown;

@@ -14,10 +14,10 @@ namespace {
 
 /// A WR ID with this bit is a receive's slot; else | generation 32 | slot 31 |.
 constexpr std::uint64_t kReceiveBit = 1ULL << 63U;
-/// 4.096 us * 2^12 = 17 ms, seven times: a peer that is gone is noticed within a quarter of a second.
+/// 4.096 us * 2^12 = 17 ms, seven times: a peer that has ended is noticed within a quarter of a second.
 constexpr std::uint8_t kAckTimeout = 12;
 constexpr std::uint8_t kRetryCount = 7;
-/// For ever: a peer whose receives are all in use is slow, not gone.
+/// For ever: a peer whose receives are all in use is slow, not dead.
 constexpr std::uint8_t kRnrRetry = 7;
 /// 0.06 ms (IBA table 45).
 constexpr std::uint8_t kMinRnrTimer = 5;
@@ -201,7 +201,7 @@ void RcEndpoint::release_receives() {
     }
     receives_[taken_.back()].next = nullptr;
     ibv_recv_wr* bad = nullptr;
-    // It has room for all of them: a failure means that the device is gone, and its event says so.
+    // It has room for all of them: a failure means that the device was removed, and its event says so.
     failed_completions_ += ibv_post_srq_recv(srq_.get(), &receives_[taken_.front()], &bad) != 0 ? 1 : 0;
     taken_.clear();
 }

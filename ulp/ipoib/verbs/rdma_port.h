@@ -37,7 +37,7 @@ class RdmaPort {
     [[nodiscard]] unsigned interface_index() const { return interface_index_; }
     /// As it is now. Throws SetupError.
     [[nodiscard]] ibv_port_attr query() const;
-    /// The same; none: the device is gone, perhaps.
+    /// The same; none: the device was removed, perhaps.
     [[nodiscard]] std::optional<ibv_port_attr> try_query() const;
     /// Throws SetupError if the GID or the P_Key at its index is another one now.
     void check_unchanged() const;

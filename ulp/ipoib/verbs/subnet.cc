@@ -95,7 +95,7 @@ Subnet::~Subnet() {
             umad_.take(client_);
         }
     } catch (const SetupError&) {
-        // The device is gone, and its memberships with it.
+        // The device was removed, and its memberships with it.
     }
 }
 

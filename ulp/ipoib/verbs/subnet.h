@@ -48,7 +48,7 @@ class Subnet {
     GroupRecord broadcast_;
 };
 
-/// Returns whether after that event nothing is so that the subnet administrator has said.
+/// Returns whether after that event nothing is so that the subnet administrator has answered.
 [[nodiscard]] bool changes_subnet(const ibv_async_event& event, const RdmaPort& port);
 
 }  // namespace urnic::ipoib

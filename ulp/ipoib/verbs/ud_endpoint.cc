@@ -177,7 +177,7 @@ void UdEndpoint::release_receives() {
     }
     receives_[taken_.back()].next = nullptr;
     ibv_recv_wr* bad = nullptr;
-    // It has room for all of them: a failure means that the device is gone, and its event says so.
+    // It has room for all of them: a failure means that the device was removed, and its event says so.
     failed_completions_ += ibv_post_recv(qp_.get(), &receives_[taken_.front()], &bad) != 0 ? 1 : 0;
     taken_.clear();
 }

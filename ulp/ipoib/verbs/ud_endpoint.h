@@ -39,7 +39,7 @@ class UdEndpoint : public Outbox {
     [[nodiscard]] int completion_fd() const;
     /// Readable when there are events of the device.
     [[nodiscard]] int event_fd() const;
-    /// Takes events of the device; throws SetupError when the device is gone. Those that `is_taken` returns
+    /// Takes events of the device; throws SetupError when the device is lost. Those that `is_taken` returns
     /// true for are another's.
     void take_events(const std::function<bool(const ibv_async_event&)>& is_taken);
     /// Takes completions, at most `most` and a few more; on_datagram(GRH room, source QPN, payload) for each

@@ -18,7 +18,7 @@ class UmadPort : public SaPort {
     /// Readable when there are answers.
     [[nodiscard]] int fd() const;
     [[nodiscard]] bool request(const SaMad& mad) override;
-    /// Takes what is there. Throws SetupError when the device is gone.
+    /// Takes what is there. Throws SetupError when the device was removed.
     void take(SubnetClient& client);
 
   private:

@@ -176,7 +176,7 @@ bool RdmaClient::encode(const ProcedureCall& call, XdrEncoder& encoder, bool lea
 
 rpc_err RdmaClient::send_without_reply(const ProcedureCall& call) {
     auto lone = std::make_unique<LoneCall>();
-    // The arguments may be gone when this returns.
+    // The arguments may be freed when this returns.
     if (!encode(call, lone->encoder, false)) {
         return error_of(RPC_CANTENCODEARGS);
     }

@@ -40,7 +40,7 @@ struct TransportOps {
     }
     static bool_t free_arguments(SVCXPRT* handle, xdrproc_t decode, void* arguments) {
         const Transport& self = transport(handle);
-        // Also behind the Reply, with which the Call's memory has gone.
+        // Also behind the Reply, with which the Call's memory is freed.
         self.decoder_.forget_in_place(arguments, self.items()->arguments);
         XDR freeing{};
         freeing.x_op = XDR_FREE;

@@ -137,7 +137,7 @@ void Client::on_ended(const Connection& ended) {
     }
 }
 
-bool Client::goes_on() {
+bool Client::can_continue() {
     run_timer();  // of kept calls
     deliver();
     const std::lock_guard lock(mutex_);
@@ -145,10 +145,10 @@ bool Client::goes_on() {
 }
 
 bool Client::back_off(std::uint32_t attempt) {
-    if (attempt == 1) return goes_on();
+    if (attempt == 1) return can_continue();
     const std::int64_t pause_ms = std::min(kMostBackOffMs, kFirstBackOffMs << std::min(attempt - 2, 16U));
     const std::int64_t until = now_ns() + pause_ms * 1'000'000;
-    while (goes_on()) {
+    while (can_continue()) {
         if (now_ns() >= until) return true;
         (void)::poll(nullptr, 0, kBackOffSliceMs);
     }
@@ -161,7 +161,7 @@ bool Client::recover() {
     for (std::uint32_t attempt = 1; attempt <= attempts && back_off(attempt); ++attempt) {
         Connected connected;
         if (connect_to(
-                server_, options_, [this] { return goes_on(); }, connected) != 0)
+                server_, options_, [this] { return can_continue(); }, connected) != 0)
             continue;
         // The former one goes only now: librdmacm closes a device without ids.
         Lock lock(mutex_);

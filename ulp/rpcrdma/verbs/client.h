@@ -47,7 +47,7 @@ class Client final : public Transport {
     /// Waits before attempt number `attempt` (from 1); false: the client is closed.
     [[nodiscard]] bool back_off(std::uint32_t attempt);
     /// Asked while a connection is made.
-    [[nodiscard]] bool goes_on();
+    [[nodiscard]] bool can_continue();
     void fail_kept(int error);
 
     const sockaddr_storage server_;

@@ -18,7 +18,7 @@
 namespace urnic::rpcrdma {
 namespace {
 
-/// Between two questions whether to go on.
+/// Between two questions whether to continue.
 constexpr int kSliceMs = 20;
 // Reasons of a REJ (IBA 12.6.7.2).
 constexpr int kRejectInvalidServiceId = 8;
@@ -27,11 +27,11 @@ constexpr int kRejectConsumer = 28;
 class Connector {
   public:
     Connector(const sockaddr_storage& server, const rpcrdma_options& options,
-              const std::function<bool()>& goes_on)
+              const std::function<bool()>& can_continue)
         : server_(server),
           to_(reinterpret_cast<const sockaddr*>(&server)),
           options_(options),
-          goes_on_(goes_on),
+          can_continue_(can_continue),
           deadline_ns_(now_ns() + std::int64_t{options.connect_timeout_ms} * 1'000'000) {}
 
     [[nodiscard]] int run(Connected& out);
@@ -46,7 +46,7 @@ class Connector {
     sockaddr_storage server_;
     AddressText to_;
     const rpcrdma_options& options_;
-    const std::function<bool()>& goes_on_;
+    const std::function<bool()>& can_continue_;
     std::int64_t deadline_ns_;
     CmId cm_;
 };
@@ -92,7 +92,7 @@ int Connector::connect(Connected& out) {
     param.private_data_len = static_cast<std::uint8_t>(data.size());
     param.responder_resources = out.endpoint->read_depth();
     param.initiator_depth = out.endpoint->read_depth();
-    param.retry_count = 6;  // 7 is without end with Linux rxe: a peer that has gone would never be noticed
+    param.retry_count = 6;  // 7 is without end with Linux rxe: a peer that has ended would never be noticed
     param.rnr_retry_count = 7;
     int error = 0;
     if (rdma_connect(out.endpoint->id(), &param) != 0) {
@@ -142,7 +142,7 @@ int Connector::await(rdma_event_channel* channel, rdma_cm_event_type expected, c
             return fail(ETIMEDOUT, "%s: %s within %u ms (options.connect_timeout_ms)", to_.text, step,
                         options_.connect_timeout_ms);
         }
-        if (!goes_on_()) return fail(ECANCELED, "%s: cancelled", to_.text);
+        if (!can_continue_()) return fail(ECANCELED, "%s: cancelled", to_.text);
         pollfd entry{channel->fd, POLLIN, 0};
         (void)::poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(left_ms, kSliceMs)));
     }
@@ -162,8 +162,8 @@ AddressText::AddressText(const sockaddr* address) {
 }
 
 int connect_to(const sockaddr_storage& server, const rpcrdma_options& options,
-               const std::function<bool()>& goes_on, Connected& out) {
-    return Connector(server, options, goes_on).run(out);
+               const std::function<bool()>& can_continue, Connected& out) {
+    return Connector(server, options, can_continue).run(out);
 }
 
 }  // namespace urnic::rpcrdma

@@ -19,10 +19,10 @@ struct Connected {
     std::optional<PrivateData> peer;
 };
 
-/// Within options.connect_timeout_ms. `goes_on` is asked now and then; false: ECANCELED. An errno value, with
-/// the text of last_error().
+/// Within options.connect_timeout_ms. `can_continue` is asked now and then; false: ECANCELED. An errno value,
+/// with the text of last_error().
 [[nodiscard]] int connect_to(const sockaddr_storage& server, const rpcrdma_options& options,
-                             const std::function<bool()>& goes_on, Connected& out);
+                             const std::function<bool()>& can_continue, Connected& out);
 
 /// An address as text, for messages: "192.0.2.1:20049".
 struct AddressText {

@@ -192,7 +192,7 @@ void Transport::finish(PendingCall& call) {
 void Transport::finish_waiter(Waiter& waiter) {
     followers_.remove(waiter);
     has_followers_.store(followers_.first() != nullptr);
-    // From here on it may be gone.
+    // From here on it may be destroyed.
     const std::atomic<std::uint32_t>* const word = &waiter.state;
     if (waiter.state.exchange(Waiter::kDone) == Waiter::kSleeping) to_wake_.push_back(word);
 }

@@ -38,7 +38,7 @@ struct Waiter {
 /// Sleeps while the word has that value, until woken or until the deadline (0: none). Returns whether the
 /// deadline has passed.
 bool futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns);
-/// Wakes the thread that sleeps on it, if one does; the word may be gone by now.
+/// Wakes the thread that sleeps on it, if one does; the word may be freed by now.
 void futex_wake(const std::atomic<std::uint32_t>* word);
 
 /// Those who sleep, in the order of their coming.

@@ -39,7 +39,7 @@ TEST(RnicProfiles, EachIsTakenAsItIsWritten) {
         const std::string name(profile.name);
         const RnicConfig rnic = rnic_with("profile = \"" + name + "\"\n");
         EXPECT_EQ(rnic.profile, name);
-        EXPECT_EQ(rnic.use_go_back_n, profile.uses_go_back_n) << name;
+        EXPECT_EQ(rnic.use_go_back_n, profile.use_go_back_n) << name;
         EXPECT_EQ(rnic.sends_mig_req, profile.sends_mig_req) << name;
         EXPECT_EQ(rnic.source_port_rule, profile.source_port_rule) << name;
         const RnicCnpWays cnp = cnp_ways(profile);

@@ -40,11 +40,11 @@ class RunQueueTest : public testing::Test {
             queue_.push(slot);
         }
     }
-    Program& run_one(bool goes_on = true) {
+    Program& run_one(bool has_more = true) {
         QpSlot& slot = queue_.pop();
         Program& program = *by_share_.at(slot.share);
         const bool others_wait = queue_.do_others_wait(slot);
-        if (goes_on) {
+        if (has_more) {
             queue_.push(slot);
         }
         program.time += program.cost;

@@ -51,7 +51,7 @@ TEST(ParseBadInput, EveryPacketCutAtEveryLengthIsRefused) {
     }
 }
 
-/// True for the bits that the ICRC leaves out, so that a router may change them.
+/// Returns whether it is a bit that the ICRC leaves out, so that a router may change them.
 bool is_masked(const PacketView& view, std::size_t l3_offset, std::size_t byte, unsigned bit) {
     if (byte < l3_offset) {
         return true;  // Ethernet

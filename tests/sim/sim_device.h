@@ -11,7 +11,7 @@
 #include "rnic/mem/key_table.h"
 #include "rnic/qp/rc/rc_qp.h"
 #include "tests/sim/copied_frames.h"
-#include "tests/sim/net/last_asked.h"
+#include "tests/sim/last_asked.h"
 #include "tests/sim/net/network.h"
 #include "tests/sim/rings.h"
 #include "tests/sim/sim_memory.h"

@@ -1,4 +1,4 @@
-#include "cli/start_remedy.h"
+#include "cli/start_hint.h"
 
 #include <fmt/core.h>
 
@@ -29,7 +29,7 @@ std::string system_name() {
     return "this system";
 }
 
-std::string start_remedy(std::string_view said) {
+std::string start_hint(std::string_view said) {
     if (said.empty()) {
         return "it left no message: where AppArmor or SELinux confines it, the kernel's log says what was "
                "refused (sudo journalctl -k --grep 'apparmor|avc')";

@@ -10,6 +10,6 @@ namespace urnic::cli {
 [[nodiscard]] std::string system_name();
 
 /// `said`: all that came from the program. Empty: it said what to do, if anything helps.
-[[nodiscard]] std::string start_remedy(std::string_view said);
+[[nodiscard]] std::string start_hint(std::string_view said);
 
 }  // namespace urnic::cli

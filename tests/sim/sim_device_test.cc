@@ -1,5 +1,5 @@
 // The simulated RNIC's way in, and what bit errors can do there.
-#include "tests/sim/net/device.h"
+#include "tests/sim/sim_device.h"
 
 #include <gtest/gtest.h>
 

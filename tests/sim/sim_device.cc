@@ -1,4 +1,4 @@
-#include "tests/sim/net/device.h"
+#include "tests/sim/sim_device.h"
 
 #include <algorithm>
 #include <cstring>
