@@ -26,10 +26,15 @@ LIVE_CASE(
     "acknowledgements, READ responses and repetitions have the traffic class of the QP's address vector") {
     connect({.mtu = kSmallMtu, .traffic_class = kClassOfTheQp});
     const auto take = [&](const std::string& what, std::uint8_t opcode) {
-        const std::optional<SeenFrame> frame = next_but_cnps(bench().tolerance().patience_ns);
-        require(frame.has_value(), what + ": none came");
-        require((frame_header(frame->bytes).opcode & wire::kOperationMask) == opcode,
-                "something else came than " + what);
+        std::optional<SeenFrame> frame;
+        std::uint8_t seen = opcode;
+        do {
+            frame = next_but_cnps(bench().tolerance().patience_ns);
+            require(frame.has_value(), what + ": none came");
+            seen = frame_header(frame->bytes).opcode & wire::kOperationMask;
+            // The request may be repeated as often as its timer expires.
+        } while (seen == wire::kWriteOnly && opcode != seen);
+        require(seen == opcode, "something else came than " + what);
         const unsigned dscp = dscp_of(*frame);
         measured("DSCP of " + what, std::to_string(dscp));
         if (dscp != kClassOfTheQp >> 2U) {
@@ -48,6 +53,7 @@ LIVE_CASE(
     take("a request", wire::kWriteOnly);
     peer(sequence_nak(1000, 0));
     take("a repetition", wire::kWriteOnly);
+    peer(ack(1000, 1));
     peer(write_only(2006, 8));
     take("a NAK", wire::kAcknowledge);
     leave_the_rest();
