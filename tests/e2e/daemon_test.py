@@ -142,7 +142,7 @@ class CommandLine(Daemon):
     def test_the_help_example_is_a_correct_file(self):
         out = self.run_ok([URNICD, "--help"]).out
         lines = out[out.index("[daemon]"):].splitlines()
-        other_ports = ("device =", "interface =", "netns =", "socket =", "role =", "id = 0")
+        other_ports = ("device =", "interface =", "netns =", "segmentation_offload =", "socket =", "role =", "id = 0")
         text = "\n".join(line for line in lines if not line.strip().startswith((*other_ports, "socket_group =")))
         other = '\n[[rnic]]\nname = "urnic1"\nport = "fabric"\nfabric = "lab"\n'  # a [[network]] is between two
         self.run_ok([URNICD, "--check", "--config", self.config(text + other)])
