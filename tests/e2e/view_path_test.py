@@ -16,6 +16,7 @@ interface = "v{number}"
 mac = "02:00:00:00:89:0{number}"
 ipv4 = "10.89.0.{address}/24"
 mtu = 4096
+segmentation_offload = "off"  # a bridge looks at the length of what it forwards, but not at that of segments
 """
 
 
