@@ -1,8 +1,9 @@
 # in_chroot.sh ROOT [--keep]: what scripts/rpm tries in the chroot. In namespaces of its own for mounts and processes.
 root=$1
 say() { echo "== $*"; }
+# But folders: those that the packages do not own are the distribution's, which has no package here.
 files() {
-    (cd "$root" && find . -xdev \( -path ./packages -o -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp -o -path ./var/lib/rpm \) -prune -o -print) |
+    (cd "$root" && find . -xdev \( -path ./packages -o -path ./proc -o -path ./sys -o -path ./dev -o -path ./run -o -path ./tmp -o -path ./root/.rpmdb \) -prune -o ! -type d -print) |
         sort
 }
 mount --make-rprivate /
@@ -10,8 +11,6 @@ mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"
 mount -t tmpfs tmpfs "$root/run"
 mount --rbind /dev "$root/dev"
-# The folder of the database is in no package.
-mkdir -p "$root/var/lib/rpm"
 files >"$root/packages/before"
 say "rpm --install"
 rpm --root "$root" --install --nodeps "$root"/packages/*.rpm
