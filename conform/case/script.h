@@ -251,7 +251,7 @@ class Script {
 
     void check_nothing_left(Where where = Where::current());
     /// Nothing more is looked at until the next create(): an event or a packet may come as late as it likes.
-    void leaves_the_rest() { rest_is_checked_ = false; }
+    void ignore_the_rest() { rest_is_checked_ = false; }
     [[nodiscard]] bool is_created() const { return created_; }
     /// The frame that the peer sends for a packet.
     [[nodiscard]] FrameBytes built(const ScriptPacket& packet) const;

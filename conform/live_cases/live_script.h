@@ -51,7 +51,7 @@ class LiveScript : public Script {
     /// The last step of a connection: whatever else comes of it, and however late, is not looked at.
     void leave_the_rest() {
         live().forget();
-        leaves_the_rest();
+        ignore_the_rest();
     }
     static bool is_cnp(const SeenFrame& frame) { return frame_header(frame.bytes).opcode == wire::kCnp; }
 };

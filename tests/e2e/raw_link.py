@@ -5,6 +5,7 @@ import ctypes
 import os
 import socket
 import struct
+import threading
 import zlib
 
 import harness
@@ -37,6 +38,46 @@ def mac_bytes(text):
     return bytes.fromhex(text.replace(":", ""))
 
 
+def is_rocev2(frame):
+    at = 36 if frame[12:14] == b"\x08\x00" else 56
+    return frame[at:at + 2] == struct.pack(">H", ROCE_PORT)
+
+
+class Recorder:
+    """Every frame that goes in or out at a host."""
+
+    def __init__(self, test, side):
+        with within(side.name):
+            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))  # every protocol
+        test.addCleanup(self.socket.close)
+        with contextlib.suppress(PermissionError):
+            self.socket.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+        self.socket.bind((side.interface, 0))
+        self.socket.settimeout(0.2)
+        self.frames, self.is_over = [], threading.Event()
+        self.thread = threading.Thread(target=self.record)
+        self.thread.start()
+        test.addCleanup(self.stop)
+
+    def record(self):
+        while True:
+            try:
+                frame, address = self.socket.recvfrom(65536)
+                self.take(frame, address[2] == OUTGOING)
+            except TimeoutError:
+                if self.is_over.is_set():
+                    return
+
+    def take(self, frame, is_outgoing):
+        self.frames.append(frame)
+
+    def stop(self):
+        """The frames, all that came until now."""
+        self.is_over.set()
+        self.thread.join()
+        return self.frames
+
+
 class RawLink:
     """The end of a link where `side` is: sends and sees frames."""
 
@@ -48,9 +89,9 @@ class RawLink:
         test.addCleanup(self.socket.close)
         self.test, self.side, self.mac = test, side, mac_bytes(side.mac)
 
-    def frames(self, longest=9000):
+    def frames(self):
         while True:
-            frame, address = self.socket.recvfrom(longest)
+            frame, address = self.socket.recvfrom(9000)
             if address[2] != OUTGOING:
                 yield frame
 

@@ -1,56 +1,22 @@
 """RPC-over-RDMA between two hosts, captured on the link: urnic decode understands every message, with and without the
 connection's setup in the capture, and tshark finds nothing malformed in version 1."""
 
-import contextlib
 import json
 import pathlib
 import shutil
-import socket
 import struct
 import subprocess
 import tempfile
-import threading
 
 import harness
 import netns
-from raw_link import within
+from raw_link import Recorder, is_rocev2
 
 PROGRAM = harness.BUILD / "tests/e2e/rpcrdma_traffic"
 PORT = 20049
 LAYER = "RPC-over-RDMA"
 # Ethernet, IPv4, UDP: then the BTH, whose first byte is the opcode; its upper three bits are the service.
 BTH, UD = 42, 3
-
-
-class Recorder:
-    """Every frame that goes in or out at a host."""
-
-    def __init__(self, test, side):
-        with within(side.name):
-            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))  # every protocol
-        test.addCleanup(self.socket.close)
-        with contextlib.suppress(PermissionError):
-            self.socket.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
-        self.socket.bind((side.interface, 0))
-        self.socket.settimeout(0.2)
-        self.frames, self.is_over = [], threading.Event()
-        self.thread = threading.Thread(target=self.record)
-        self.thread.start()
-        test.addCleanup(self.stop)
-
-    def record(self):
-        while True:
-            try:
-                self.frames.append(self.socket.recv(65536))
-            except TimeoutError:
-                if self.is_over.is_set():
-                    return
-
-    def stop(self):
-        """The frames, all that came until now."""
-        self.is_over.set()
-        self.thread.join()
-        return self.frames
 
 
 class Capture(harness.TestCase):
@@ -131,7 +97,7 @@ class Capture(harness.TestCase):
         self.start_hosts(mtu)
         recorder = Recorder(self, self.a)
         calls = self.call(1 << version)
-        frames = [frame for frame in recorder.stop() if frame[12:14] == b"\x08\x00" and frame[36:38] == b"\x12\xb7"]
+        frames = [frame for frame in recorder.stop() if is_rocev2(frame)]
         whole = self.write("whole.pcap", frames)
         messages, in_chunks = self.decode(whole)
         self.expect_understood(messages, in_chunks, version, calls)

@@ -2,7 +2,6 @@
 observer of the wire sees a difference."""
 
 import subprocess
-import threading
 
 import harness
 import netns
@@ -15,31 +14,17 @@ REFUSED = "off: the kernel refused it (Linux 6.2 has it)"
 SIZES = (1, 4096, 4097, 65_536, 100_001, 1_000_003)
 
 
-class Watch(raw_link.RawLink):
+class Watch(raw_link.Recorder):
     """The longest RoCEv2 frame that comes in at a host."""
 
-    def __init__(self, test, side):
-        super().__init__(test, side)
-        self.longest, self.is_over = 0, threading.Event()
-        self.socket.settimeout(0.2)
-        self.thread = threading.Thread(target=self.record)
-        self.thread.start()
-        test.addCleanup(self.stop)
+    longest = 0
 
-    def record(self):
-        while True:
-            try:
-                for frame in self.frames(65536):
-                    at = 36 if frame[12:14] == b"\x08\x00" else 56
-                    if frame[at:at + 2] == b"\x12\xb7":
-                        self.longest = max(self.longest, len(frame))
-            except TimeoutError:
-                if self.is_over.is_set():
-                    return
+    def take(self, frame, is_outgoing):
+        if not is_outgoing and raw_link.is_rocev2(frame):
+            self.longest = max(self.longest, len(frame))
 
     def stop(self):
-        self.is_over.set()
-        self.thread.join()
+        super().stop()
         return self.longest
 
 

@@ -69,6 +69,7 @@ void RcResponder::execute(const wire::PacketView& packet, const wire::OpcodeInfo
 
 bool RcResponder::progress(std::uint32_t max_packets, Outbox& outbox, Outbox& data) {
     return responses_.progress(max_packets, outbox, data, [this] {
+        gap_.end_past_repeat(expected_psn_);
         return ResponseQueue::AethState{acknowledged_end(), msn_, credits()};
     });
 }
@@ -103,7 +104,7 @@ bool RcResponder::find_srq(const wire::PacketHeader& header) {
 void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::OpcodeInfo& info) {
     ++common_.config.counters->duplicate_request;
     const wire::PacketHeader& header = packet.header;
-    if (gap_.repeats_before(expected_psn_)) {
+    if (gap_.expects_repeat(expected_psn_)) {
         on_repeated_request(header.psn, header.ack_req);
     }
     RcResponse response;

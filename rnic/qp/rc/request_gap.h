@@ -33,7 +33,7 @@ struct RequestGap {
     Psn highest_early_psn;
     /// A peer that goes back N repeats requests that were kept here and are executed by now: everything
     /// before `repeat_end`, of which it has repeated what is before `repeated_end`. That is over once another
-    /// PSN is expected, of which repeats_before() takes note: the same one comes back after 2^24 packets.
+    /// PSN is expected (end_past_repeat()): the same one comes back after 2^24 packets.
     bool is_repeat_expected = false;
     Psn repeat_end;
     Psn repeated_end;
@@ -51,14 +51,13 @@ struct RequestGap {
         repeated_end = filled + 1;
     }
     void end_repeat() { is_repeat_expected = false; }
-    /// Returns whether the peer repeats what is before the expected PSN. To be asked for every
-    /// acknowledgement.
-    [[nodiscard]] bool repeats_before(Psn expected_psn) {
-        if (!is_repeat_expected) [[likely]] {
-            return false;
-        }
-        is_repeat_expected = repeat_end == expected_psn;
-        return is_repeat_expected;
+    /// To be called for each acknowledgement.
+    void end_past_repeat(Psn expected_psn) {
+        is_repeat_expected = is_repeat_expected && repeat_end == expected_psn;
+    }
+    /// Returns whether the peer repeats what is before the expected PSN.
+    [[nodiscard]] bool expects_repeat(Psn expected_psn) const {
+        return is_repeat_expected && repeat_end == expected_psn;
     }
 };
 

@@ -11,10 +11,11 @@ TEST(RequestGap, ARepetitionIsOverOnceAnotherPsnIsExpected) {
     RequestGap gap;
     gap.reset();
     gap.expect_repeat(Psn(10), Psn(13));
-    EXPECT_TRUE(gap.repeats_before(Psn(13)));
-    EXPECT_TRUE(gap.repeats_before(Psn(13)));
-    EXPECT_FALSE(gap.repeats_before(Psn(14)));
-    EXPECT_FALSE(gap.repeats_before(Psn(13)));
+    gap.end_past_repeat(Psn(13));
+    EXPECT_TRUE(gap.expects_repeat(Psn(13)));
+    EXPECT_FALSE(gap.expects_repeat(Psn(14)));
+    gap.end_past_repeat(Psn(14));
+    EXPECT_FALSE(gap.expects_repeat(Psn(13)));
 }
 
 TEST(RequestGap, WithoutAGapNoPsnIsExpectedToRepeat) {
@@ -28,7 +29,7 @@ TEST(RequestGap, WithoutAGapNoPsnIsExpectedToRepeat) {
         }
         std::uint32_t repeats = 0;
         for (std::uint32_t psn = 0; psn <= Psn::kMask; ++psn) {
-            repeats += gap.repeats_before(Psn(psn)) ? 1 : 0;
+            repeats += gap.expects_repeat(Psn(psn)) ? 1 : 0;
         }
         EXPECT_EQ(repeats, 0U);
     }
