@@ -3,33 +3,42 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <unordered_map>
 #include <utility>
 
 namespace urnic {
 
-/// Objects of one kind by handle. Handles count up and are not reused, so a stale one finds nothing.
+/// The handles that a table hands out.
+struct HandleRange {
+    std::uint32_t first = 1;
+    std::uint32_t last = std::numeric_limits<std::uint32_t>::max();
+};
+
+/// Objects of one kind by handle. Handles count up, so that a stale one finds nothing; only after the last of
+/// the range do they begin again, with those that are free.
 template <typename Object>
 class HandleTable {
   public:
     HandleTable() = default;
     /// `total`: how many objects there are in several tables together. They keep it, and it lives longer.
-    /// `first`: the first handle to hand out.
-    explicit HandleTable(std::uint32_t& total, std::uint32_t first = 1) : next_(first), total_(&total) {}
+    /// `start`: the first handle to hand out, for tests; 0: the first of the range.
+    explicit HandleTable(std::uint32_t& total, HandleRange range = {}, std::uint32_t start = 0)
+        : range_(range), next_(start != 0 ? start : range.first), total_(&total) {}
     HandleTable(const HandleTable&) = delete;
     HandleTable& operator=(const HandleTable&) = delete;
     ~HandleTable() { forget(objects_.size()); }
-    /// The handle of the new object; never 0.
+    /// The handle of the new object. There are fewer objects than handles.
     std::uint32_t add(std::unique_ptr<Object> object) {
-        while (next_ == 0 || objects_.count(next_) != 0) {
-            ++next_;
+        while (objects_.count(next_) != 0) {
+            next_ = after(next_);
         }
         objects_.emplace(next_, std::move(object));
         if (total_ != nullptr) {
             ++*total_;
         }
-        return next_++;
+        return std::exchange(next_, after(next_));
     }
     [[nodiscard]] Object* find(std::uint32_t handle) const {
         const auto found = objects_.find(handle);
@@ -56,6 +65,9 @@ class HandleTable {
     [[nodiscard]] auto end() { return objects_.end(); }
 
   private:
+    [[nodiscard]] std::uint32_t after(std::uint32_t handle) const {
+        return handle == range_.last ? range_.first : handle + 1;
+    }
     void forget(std::size_t count) {
         if (total_ != nullptr) {
             *total_ -= static_cast<std::uint32_t>(count);
@@ -63,7 +75,8 @@ class HandleTable {
     }
 
     std::unordered_map<std::uint32_t, std::unique_ptr<Object>> objects_;
-    std::uint32_t next_ = 1;
+    HandleRange range_;
+    std::uint32_t next_ = range_.first;
     std::uint32_t* total_ = nullptr;
 };
 

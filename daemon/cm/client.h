@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 
 #include "abi/control.h"
@@ -132,8 +133,10 @@ class CmClient {
     User& user_;
     bool is_ending_ = false;
     HandleTable<CmChannel> channels_{user_.count(Resource::kCmChannels)};
-    HandleTable<CmId> ids_{user_.count(Resource::kCmIds)};
-    HandleTable<CmGroup> groups_{user_.count(Resource::kCmGroups)};
+    // librdmacm finds ids and groups by what it takes for signed numbers.
+    static constexpr HandleRange kIds{1, std::numeric_limits<std::int32_t>::max()};
+    HandleTable<CmId> ids_{user_.count(Resource::kCmIds), kIds};
+    HandleTable<CmGroup> groups_{user_.count(Resource::kCmGroups), kIds};
 };
 
 template <typename T>

@@ -32,9 +32,9 @@ int PortTable::check(const PortUser& user, bool shares) const {
 }
 
 bool PortTable::take_free(PortUser& user) {
-    constexpr std::uint32_t kCount = kLastFree - kFirstFree + 1;
-    for (std::uint32_t tried = 0; tried < kCount; ++tried) {
-        user.at.port = static_cast<std::uint16_t>(kFirstFree + next_++ % kCount);
+    for (std::uint32_t tried = 0; tried < kNumFree; ++tried) {
+        user.at.port = static_cast<std::uint16_t>(kFirstFree + next_);
+        next_ = (next_ + 1) % kNumFree;
         if (users_.count(key_of(user)) == 0) {
             return true;
         }

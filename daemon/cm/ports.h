@@ -29,7 +29,7 @@ class PortTable {
     static constexpr std::uint16_t kPrivileged = 1024;
 
     /// `first`: where the search for free ports begins.
-    explicit PortTable(std::uint32_t first) : next_(first) {}
+    explicit PortTable(std::uint32_t first) : next_(first % kNumFree) {}
 
     /// Takes user.at.port, or a free one if that is 0. 0, EACCES (below 1024, for root alone), EADDRINUSE
     /// (the address has it), or EADDRNOTAVAIL (a wildcard is among the two, or no port is free).
@@ -40,11 +40,12 @@ class PortTable {
     [[nodiscard]] std::size_t size() const { return users_.size(); }
 
   private:
+    static constexpr std::uint32_t kNumFree = kLastFree - kFirstFree + 1;
     using Key = std::uint32_t;
     [[nodiscard]] int check(const PortUser& user, bool shares) const;
     [[nodiscard]] bool take_free(PortUser& user);
     std::map<Key, std::vector<PortUser*>> users_;
-    std::uint32_t next_;
+    std::uint32_t next_;  // below kNumFree: where the next search begins
 };
 
 }  // namespace urnic::daemon

@@ -35,7 +35,7 @@ void ControlServer::keep_refused(UniqueFd& socket) {
         }
         Rollback forget([&] { refused_of_.erase(peer.uid); });
         auto made = std::make_unique<Connection>();
-        made->id = next_id_++;
+        made->id = new_id();
         made->peer.uid = peer.uid;
         made->refused = made->ended = true;
         Connection& connection = *connections_.emplace(made->id, std::move(made)).first->second;

@@ -294,7 +294,7 @@ int ControlServer::admit(UniqueFd& socket) {
     }
     auto made = std::make_unique<Connection>();
     Connection& connection = *made;
-    connection.id = next_id_++;
+    connection.id = new_id();
     connection.user = &user;
     connection.peer.pid = credentials.pid;
     connection.peer.uid = credentials.uid;

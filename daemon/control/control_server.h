@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <span>
@@ -36,6 +37,8 @@ class ControlServer final : private RnicObserver {
         TimeNs turn_ns = 2'000'000;
         /// For tests.
         std::function<TimeNs()> clock = clock_now;
+        /// For tests: numbers of connections come round after it. There are more than connections.
+        std::uint32_t last_id = std::numeric_limits<std::uint32_t>::max();
     };
 
     ControlServer(ControlState& control, Options options);
@@ -66,6 +69,13 @@ class ControlServer final : private RnicObserver {
 
     void accept_some();
     void add_connection(UniqueFd socket);
+    /// Numbers come round while there are connections from before: one that no connection has.
+    [[nodiscard]] std::uint32_t new_id() {
+        do {
+            newest_id_ = newest_id_ == options_.last_id ? 1 : newest_id_ + 1;
+        } while (connections_.contains(newest_id_));
+        return newest_id_;
+    }
     [[nodiscard]] int admit(UniqueFd& socket);
     void refuse(UniqueFd& socket, int error);
     void keep_refused(UniqueFd& socket);
@@ -114,7 +124,7 @@ class ControlServer final : private RnicObserver {
     std::chrono::steady_clock::time_point announce_again_;
     StatusCache status_cache_;
     bool exhaustion_logged_ = false;
-    std::uint32_t next_id_ = 1;
+    std::uint32_t newest_id_ = 0;
     Connections connections_;
     FdCloser fd_closer_;
     std::size_t admitted_ = 0;     // connections, without those that were refused

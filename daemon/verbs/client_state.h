@@ -67,19 +67,20 @@ struct ClientState final : QpOwner {
     std::uint32_t num_memberships = 0;  // in multicast groups
     std::unique_ptr<CmClient> cm;       // once it has opened a channel
 
+    static constexpr std::uint32_t kLastQpHandle = (1U << 31U) - 1;
     HandleTable<ContextObject> contexts{user.count(Resource::kContexts)};
     HandleTable<PdObject> pds{user.count(Resource::kPds)};
     HandleTable<ChannelObject> channels{user.count(Resource::kChannels)};
     HandleTable<MrObject> mrs{user.count(Resource::kMrs)};
     HandleTable<CqObject> cqs{user.count(Resource::kCqs)};
-    HandleTable<QpObject> qps{user.count(Resource::kQps)};
+    HandleTable<QpObject> qps{user.count(Resource::kQps), {.first = 1, .last = kLastQpHandle}};
     HandleTable<AhObject> ahs{user.count(Resource::kAhs)};
     HandleTable<MwObject> mws{user.count(Resource::kMws)};
     HandleTable<DmObject> dms{user.count(Resource::kDms)};
     HandleTable<SrqObject> srqs{user.count(Resource::kSrqs)};
     HandleTable<XrcdObject> xrcds{user.count(Resource::kXrcds)};
     // Handles of QPs too, and so from another part of their space.
-    HandleTable<XrcTargetObject> xrc_targets{user.count(Resource::kQps), 1U << 31U};
+    HandleTable<XrcTargetObject> xrc_targets{user.count(Resource::kQps), {.first = kLastQpHandle + 1}};
 };
 
 /// Ends some objects of a context, of all for nullptr. Returns whether there were any.

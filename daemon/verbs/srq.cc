@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstring>
 
 #include "base/check.h"
 #include "daemon/verbs/batch.h"
@@ -18,36 +17,8 @@ namespace {
 /// For each SRQ of an XRC domain its worker looks at all of the domain's target QPs.
 constexpr std::size_t kSrqsPerStep = 4;
 
-/// A ring as it was laid out.
-struct SrqRing {
-    std::byte* slots;
-    std::uint32_t entries;
-    std::uint32_t stride;
-
-    [[nodiscard]] abi::RecvWqe& slot(std::uint32_t index) const {
-        return *reinterpret_cast<abi::RecvWqe*>(slots + std::size_t{index & (entries - 1)} * stride);
-    }
-};
-
-SrqRing ring_at(std::byte* memory, std::uint32_t entries, std::uint32_t stride) {
+RecvRing ring_at(std::byte* memory, std::uint32_t entries, std::uint32_t stride) {
     return {memory + abi::kSrqHeaderBytes, entries, stride};
-}
-
-/// Copies what is posted from index `first` on into another, empty ring with slots of the same size. Returns
-/// whether it fits. The slots are the application's to change: one that changes them now spoils its own
-/// queue.
-bool copy_receives(const SrqRing& from, const SrqRing& to, std::uint32_t first) {
-    for (std::uint32_t i = 0; i < from.entries; ++i) {
-        const abi::RecvWqe& wqe = from.slot(first + i);
-        if (wqe.seq.load(std::memory_order_acquire) != first + i + 1) {
-            return true;
-        }
-        if (i == to.entries) {
-            return false;
-        }
-        std::memcpy(static_cast<void*>(&to.slot(first + i)), static_cast<const void*>(&wqe), from.stride);
-    }
-    return true;
 }
 
 abi::SrqReply describe(const SrqObject& srq, std::uint32_t handle, std::uint32_t limit) {
@@ -83,7 +54,7 @@ int resize_srq(ClientState& client, SrqObject& srq, std::uint32_t entries) {
     dataplane::Worker& worker = *client.control.workers[srq.worker];
     std::uint32_t first = 0;
     worker.call([&] { first = srq.srq->next(); });
-    const SrqRing from = ring_at(client.rings->at(srq.memory), srq.entries, srq.stride);
+    const RecvRing from = ring_at(client.rings->at(srq.memory), srq.entries, srq.stride);
     if (!copy_receives(from, ring_at(client.rings->at(memory), entries, srq.stride), first)) {
         client.rings->release(memory);
         return EINVAL;

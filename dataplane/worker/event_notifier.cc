@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <limits>
 
 namespace urnic::dataplane {
 
@@ -122,7 +123,9 @@ CompletionChannel& EventNotifier::take_first_channel() {
 
 void EventNotifier::add_blocked(NotifyingCq& cq, TimeNs now) {
     NotifyingCq::PerWorker& own = cq.per_worker[worker_];
-    if (own.pending_events++ != 0) {
+    // An application that arms its CQ and never reads its channel comes to the end of the count; past it the
+    // CQ would seem to be in no list.
+    if (own.pending_events == std::numeric_limits<std::uint32_t>::max() || own.pending_events++ != 0) {
         return;
     }
     CompletionChannel::PerWorker& of_channel = cq.channel->per_worker[worker_];

@@ -1,6 +1,34 @@
 #include "rnic/queue/shared_recv_queue.h"
 
+#include <cstring>
+
 namespace urnic {
+
+namespace {
+
+abi::RecvWqe& recv_slot_of(const RecvRing& ring, std::uint32_t index) {
+    return *reinterpret_cast<abi::RecvWqe*>(ring.slots +
+                                            std::size_t{index & (ring.entries - 1)} * ring.stride);
+}
+
+}  // namespace
+
+bool copy_receives(const RecvRing& from, const RecvRing& to, std::uint32_t first) {
+    // Zeroed, this slot would hold the last index before they come round. It is said to hold one of the past.
+    recv_slot_of(to, ~0U).seq.store(first, std::memory_order_relaxed);
+    for (std::uint32_t i = 0; i < from.entries; ++i) {
+        const abi::RecvWqe& wqe = recv_slot_of(from, first + i);
+        if (wqe.seq.load(std::memory_order_acquire) != first + i + 1) {
+            return true;
+        }
+        if (i == to.entries) {
+            return false;
+        }
+        std::memcpy(static_cast<void*>(&recv_slot_of(to, first + i)), static_cast<const void*>(&wqe),
+                    from.stride);
+    }
+    return true;
+}
 
 SharedRecvQueue::SharedRecvQueue(const Identity& identity, std::byte* memory, std::uint32_t entries,
                                  std::uint32_t stride, std::uint32_t max_sge)

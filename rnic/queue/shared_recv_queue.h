@@ -12,6 +12,18 @@ namespace urnic {
 
 class CompletionQueue;
 
+/// A ring of receives as it was laid out.
+struct RecvRing {
+    std::byte* slots;
+    std::uint32_t entries;
+    std::uint32_t stride;
+};
+
+/// Resize: copies what is posted from index `first` on into another ring, which is zeroed and has slots of
+/// the same size. Returns whether it fits. The slots are the application's to change: one that changes them
+/// now spoils its own queue.
+[[nodiscard]] bool copy_receives(const RecvRing& from, const RecvRing& to, std::uint32_t first);
+
 class SharedRecvQueue {
   public:
     /// What an SRQ is beyond its ring.

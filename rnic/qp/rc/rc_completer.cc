@@ -126,7 +126,11 @@ void RcCompleter::drain_reorder_buffer(TimeNs now, Outbox& outbox) {
     SendWindow& window = state_.window;
     BufferedPacket held;
     while (common_.state != QpState::kErr) {
+        const Psn before = window.una_psn();
         (void)retire_through(state_.recovery.responses().answered_end() - 1, outbox);
+        if (window.una_psn() != before) {
+            state_.on_progress(now, outbox);  // ends a sample of the round trip that would else stay open
+        }
         state_.early_responses.drop_before(window.una_psn());
         if (state_.recovery.responses().on_window_advanced(now) ||
             !state_.early_responses.extract(window.una_psn(), held)) {
@@ -236,6 +240,7 @@ void RcCompleter::process_response(TimeNs now, const wire::PacketView& packet, c
     const std::uint32_t index = window.una_index();
     const Psn cursor = window.cursor_psn();
     if (window.acknowledge(psn)) {
+        wqe_loaded_ = false;  // its index comes round
         state_.complete_success(wqe, index, outbox);
     }
     state_.on_progress(now, outbox);

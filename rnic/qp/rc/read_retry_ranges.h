@@ -23,17 +23,19 @@ class ReadRetryRanges {
         return false;
     }
     /// The gap [begin, end), of the READ whose first PSN is `first`, was asked for. It takes the place of one
-    /// of the same READ, or of one that lies before `oldest` and matters no more.
+    /// of the same READ. Those before `oldest` are forgotten: half of all PSNs later they would seem to come.
     void add(Psn oldest, Psn first, Psn begin, Psn end) {
-        std::uint32_t i = 0;
-        while (i < count_ && gaps_[i].first != first && gaps_[i].end > oldest) {
-            ++i;
+        std::uint32_t kept = 0;
+        for (std::uint32_t i = 0; i < count_; ++i) {
+            if (gaps_[i].first != first && gaps_[i].end > oldest) {
+                gaps_[kept++] = gaps_[i];
+            }
         }
-        if (i == gaps_.size()) {
+        count_ = kept;
+        if (count_ == gaps_.size()) {
             return;  // asked for twice at worst: there are no more READs than this under way
         }
-        gaps_[i] = {first, begin, end};
-        count_ += i == count_ ? 1 : 0;
+        gaps_[count_++] = {first, begin, end};
     }
 
   private:

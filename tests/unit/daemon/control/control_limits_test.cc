@@ -78,6 +78,25 @@ TEST_F(FewConnections, AQueueOfRequestsIsServedInTurns) {
     EXPECT_LE(place - served.begin(), 3) << "the request of one client waited for all those of another";
 }
 
+class FewNumbers : public ControlTest {
+  protected:
+    FewNumbers() : ControlTest({.last_id = 4}) {}
+};
+
+// A connection that were given the number of another would end without an answer, and the server use what is
+// left of it.
+TEST_F(FewNumbers, OfConnectionsThatStayAreLeftOut) {
+    TestClient first = client();
+    const std::uint32_t context = first.open();
+    for (int i = 0; i < 10; ++i) {
+        TestClient next = client();
+        (void)next.open();
+        next.close();
+        wait_for_connections(1);
+    }
+    (void)first.cq(context);
+}
+
 class SmallLimits : public ControlTest {
   protected:
     SmallLimits()

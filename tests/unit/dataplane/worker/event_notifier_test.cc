@@ -271,8 +271,10 @@ class FullChannels : public testing::Test {
         TestCq cq{1, 4};
     };
 
+    /// The clock needs it.
+    static void SetUpTestSuite() { rig::start_eal_once(); }
+
     FullChannels() {
-        rig::start_eal_once();
         for (std::uint32_t i = 0; i < kChannels; ++i) {
             told_.push_back(std::make_unique<Told>(i));
             told_.back()->cq.arm(abi::kCqArmedAny);
@@ -342,6 +344,23 @@ TEST_F(FullChannels, TakeTheEventsOfTheirCqsInTurn) {
     EXPECT_EQ(handle, 0U);
     EXPECT_EQ(read(first.ends[0], &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
     EXPECT_EQ(handle, 1000U);
+}
+
+// An application can arm its CQ without a system call, and need not read.
+TEST_F(FullChannels, CountTheirEventsNoFurtherThanTheCountGoes) {
+    NotifyingCq& cq = told_.front()->cq.cq();
+    const std::uint32_t& waiting = cq.per_worker[0].pending_events;
+    ASSERT_EQ(waiting, 1U);
+    cq.per_worker[0].pending_events = ~0U - 1;
+    for (int i = 0; i < 3; ++i) {
+        told_.front()->cq.arm(abi::kCqArmedAny);
+        EXPECT_TRUE(notifier_.complete(cq, Completion{}, 0));
+        notifier_.flush(0);
+        EXPECT_EQ(waiting, ~0U);
+    }
+    notifier_.release(cq);
+    EXPECT_EQ(waiting, 0U);
+    EXPECT_EQ(told_.front()->channel.per_worker[0].blocked_first, nullptr);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "rnic/queue/work_queue.h"
+#include "rnic/queue/shared_recv_queue.h"
 #include "tests/support/ring_memory.h"
 
 #include <gtest/gtest.h>
@@ -139,6 +140,38 @@ TEST_F(WorkQueue, ReceivesInOrder) {
     rq_.clear();
     EXPECT_EQ(rq_.next(), 0U);
     EXPECT_EQ(recv_slot(1).seq.load(), 0U);
+}
+
+// A ring can be changed for a zeroed one at any index, and the indexes go on.
+TEST_F(WorkQueue, CopiedReceivesAreAllThatThereAre) {
+    constexpr std::uint32_t kLarge = 4 * kRingEntries;
+    for (const std::uint32_t ahead : {1U, kRingEntries, kLarge - 1, kLarge, kLarge + 1}) {
+        const std::uint32_t first = 0U - ahead;  // that many indexes before they come round
+        const RingMemory copy = zeroed_memory(std::size_t{kLarge} * kRecvStride);
+        const RecvRing large{copy.get(), kLarge, kRecvStride};
+        recv_slot(first).seq.store(first + 1);
+        recv_slot(first).wr_id = ahead;
+        recv_slot(first + 1).seq.store(first + 1 - kRingEntries);  // of the round before
+        ASSERT_TRUE(copy_receives({memory_.get(), kRingEntries, kRecvStride}, large, first));
+        RecvQueue copied(large.slots, kLarge, kRecvStride, kSges, first);
+        RecvWork work;
+        ASSERT_EQ(copied.peek(work), Fetch::kOk);
+        EXPECT_EQ(work.wr_id, ahead);
+        for (std::uint32_t i = 0; i <= kLarge; ++i) {
+            copied.pop();
+            EXPECT_TRUE(copied.empty()) << "index " << copied.next();
+        }
+    }
+}
+
+TEST_F(WorkQueue, MoreReceivesThanARingHoldsAreNotCopied) {
+    for (std::uint32_t i = 0; i < 3; ++i) {
+        recv_slot(i).seq.store(i + 1);
+    }
+    const RingMemory copy = zeroed_memory(std::size_t{2} * kRecvStride);
+    const RecvRing from{memory_.get(), kRingEntries, kRecvStride};
+    EXPECT_FALSE(copy_receives(from, {copy.get(), 2, kRecvStride}, 0));
+    EXPECT_TRUE(copy_receives(from, {copy.get(), 2, kRecvStride}, 1));
 }
 
 TEST_F(WorkQueue, QueueOfNoEntriesIsEmpty) {

@@ -161,5 +161,43 @@ TEST(RcLossRecovery, APeerThatRepeatsItselfAtOnceHolds) {
     }
 }
 
+// What was asked for again may be answered when nothing looks for it any more.
+TEST(ProbeTimer, ASampleOfALossOfLongAgoIsForgotten) {
+    constexpr TimeNs kHourNs = 3'600'000'000'000;
+    RttEstimator rtt;
+    ProbeTimer timer(rtt);
+    timer.on_loss(0);
+    timer.start_sample(Psn(100));
+    timer.on_retransmit(0);
+    timer.on_ack(kAckTimeoutNs);
+    EXPECT_FALSE(timer.has_recent_loss());
+    timer.on_loss(kHourNs);
+    timer.end_sample(kHourNs, Psn(200));
+    EXPECT_EQ(rtt.max_retransmit_ns(), RttEstimator::kInitialRttNs);
+    // One of this loss counts.
+    timer.start_sample(Psn(200));
+    timer.on_retransmit(kHourNs);
+    timer.on_loss(kHourNs);
+    timer.end_sample(kHourNs + 10 * kLateNs, Psn(201));
+    EXPECT_EQ(rtt.max_retransmit_ns(), 10 * kLateNs);
+}
+
+TEST(ReadRetryRanges, WhatIsBeforeTheWindowIsForgottenAtOnce) {
+    ReadRetryRanges gaps;
+    gaps.add(Psn(100), Psn(100), Psn(101), Psn(102));
+    gaps.add(Psn(100), Psn(110), Psn(111), Psn(112));
+    gaps.add(Psn(100), Psn(120), Psn(121), Psn(122));
+    EXPECT_TRUE(gaps.contains(Psn(101)));
+    EXPECT_TRUE(gaps.contains(Psn(111)));
+    gaps.add(Psn(115), Psn(130), Psn(131), Psn(132));
+    EXPECT_FALSE(gaps.contains(Psn(101)));
+    EXPECT_FALSE(gaps.contains(Psn(111))) << "2^24 packets later it would be another one's";
+    EXPECT_TRUE(gaps.contains(Psn(121)));
+    EXPECT_TRUE(gaps.contains(Psn(131)));
+    gaps.add(Psn(115), Psn(120), Psn(125), Psn(126));
+    EXPECT_FALSE(gaps.contains(Psn(121))) << "a READ has one gap";
+    EXPECT_TRUE(gaps.contains(Psn(125)));
+}
+
 }  // namespace
 }  // namespace urnic
