@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 
 namespace urnic {
@@ -16,8 +16,9 @@ struct HandleRange {
     std::uint32_t last = std::numeric_limits<std::uint32_t>::max();
 };
 
-/// Objects of one kind by handle. Handles count up, so that a stale one finds nothing; only after the last of
-/// the range do they begin again, with those that are free.
+/// Objects of one kind, in the order of their handles, so that one can go over them in steps while others
+/// come and go, and so that nothing but a look-up takes longer when there are many. Handles count up, so that
+/// a stale one finds nothing; only after the last of the range do they begin again, with those that are free.
 template <typename Object>
 class HandleTable {
   public:
@@ -54,11 +55,13 @@ class HandleTable {
         return object;
     }
     /// Removes while iterating: gives the next position.
-    auto remove(typename std::unordered_map<std::uint32_t, std::unique_ptr<Object>>::iterator at) {
+    auto remove(typename std::map<std::uint32_t, std::unique_ptr<Object>>::iterator at) {
         forget(1);
         return objects_.erase(at);
     }
     [[nodiscard]] std::size_t size() const { return objects_.size(); }
+    /// The position of the first object behind that handle, whether it is still one or not.
+    [[nodiscard]] auto behind(std::uint32_t handle) const { return objects_.upper_bound(handle); }
     [[nodiscard]] auto begin() const { return objects_.begin(); }
     [[nodiscard]] auto end() const { return objects_.end(); }
     [[nodiscard]] auto begin() { return objects_.begin(); }
@@ -74,7 +77,7 @@ class HandleTable {
         }
     }
 
-    std::unordered_map<std::uint32_t, std::unique_ptr<Object>> objects_;
+    std::map<std::uint32_t, std::unique_ptr<Object>> objects_;
     HandleRange range_;
     std::uint32_t next_ = range_.first;
     std::uint32_t* total_ = nullptr;

@@ -8,6 +8,7 @@
 #include <concepts>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace urnic {
 
@@ -16,12 +17,20 @@ class JsonWriter {
     /// `name` is left out in arrays and at the top.
     template <typename Function>
     void object(std::string_view name, Function&& members) {
-        nest(name, '{', '}', members);
+        begin_object(name);
+        members();
+        end_object();
     }
     template <typename Function>
     void array(std::string_view name, Function&& elements) {
-        nest(name, '[', ']', elements);
+        begin_array(name);
+        elements();
+        end_array();
     }
+    void begin_object(std::string_view name) { open(name, '{'); }
+    void end_object() { close('}'); }
+    void begin_array(std::string_view name) { open(name, '['); }
+    void end_array() { close(']'); }
     void value(std::string_view name, std::string_view text) {
         begin(name);
         quote(text);
@@ -42,6 +51,8 @@ class JsonWriter {
         text_ += text;
     }
     [[nodiscard]] std::string take() { return std::move(text_) + "\n"; }
+    /// What was written since the last piece. The last one is taken by take().
+    [[nodiscard]] std::string take_piece() { return std::exchange(text_, {}); }
 
   private:
     static constexpr std::size_t kIndent = 2;
@@ -57,20 +68,20 @@ class JsonWriter {
             text_ += ": ";
         }
     }
-    template <typename Function>
-    void nest(std::string_view name, char open, char close, Function&& inside) {
+    void open(std::string_view name, char bracket) {
         begin(name);
-        text_ += open;
+        text_ += bracket;
         ++depth_;
         first_ = true;
-        inside();
+    }
+    void close(char bracket) {
         --depth_;
         if (!first_) {
             text_ += '\n';
             text_.append(depth_ * kIndent, ' ');
         }
         first_ = false;
-        text_ += close;
+        text_ += bracket;
     }
     /// RFC 8259 section 7.
     void quote(std::string_view text) {

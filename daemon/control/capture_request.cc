@@ -130,7 +130,8 @@ int answer_capture_request(ControlState& control, User& user, const Request& req
     packets.rings[dataplane::kControlRing] =
         dataplane::CaptureRingWriter({memory, abi::kControlCaptureBytes});
     packets.snap_bytes = message.snap_bytes;
-    packets.filters = message.filters;
+    packets.filters = message.filters & ~abi::kCaptureCompletions;
+    packets.has_completions = (message.filters & abi::kCaptureCompletions) != 0;
     packets.qpn = message.qpn;
     packets.opcode = static_cast<std::uint8_t>(message.opcode);
     std::copy(std::begin(message.peer), std::end(message.peer), packets.peer.begin());

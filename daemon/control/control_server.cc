@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -25,7 +25,6 @@
 #include "daemon/control/long_rounds.h"
 #include "daemon/control/netlink_request.h"
 #include "daemon/control/port_request.h"
-#include "daemon/control/status.h"
 #include "daemon/ipc/message.h"
 #include "daemon/verbs/client.h"
 #include "daemon/verbs/device.h"
@@ -331,6 +330,7 @@ void ControlServer::disconnect(std::uint32_t id) {
         --num_in_turn_;
     }
     connection.ended = true;
+    connection.status.reset();
     control_.captures.remove(control_, std::exchange(connection.capture, 0));
     stop_watching(connection);
     if (connection.wants_turn()) {
@@ -386,11 +386,12 @@ bool ControlServer::finish_request(Connection& connection, Request& request, int
 
 namespace {
 
-/// What answers a user's question, unless those before have taken too much of the control thread's time.
+/// What answers a user's question, unless those before have taken too much of the control thread's time. One
+/// that has begun is answered.
 template <typename Clock, typename Answer>
-int within_question_time(const Clock& clock, User& user, const char* what, Answer&& answer) {
+int within_question_time(const Clock& clock, User& user, const char* what, bool has_begun, Answer&& answer) {
     const TimeNs begin = clock();
-    if (!user.is_privileged() && !user.question_time().has_some(begin)) {
+    if (!has_begun && !user.is_privileged() && !user.question_time().has_some(begin)) {
         user.refuse("a question {}: those before have taken too much time", what);
         return EAGAIN;
     }
@@ -411,13 +412,14 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
     try {
         if (header.op == abi::Op::kStatus) {
             return within_question_time(options_.clock, *connection.user, "for the status",
-                                        [&] { return status(*connection.user, request, reply); });
+                                        connection.status != nullptr,
+                                        [&] { return answer_status(connection, request, reply); });
         }
         if (header.op == abi::Op::kFault) {
             return answer_fault_request(control_, *connection.user, request, reply);
         }
         if (header.op == abi::Op::kCongestion) {
-            return within_question_time(options_.clock, *connection.user, "about rates", [&] {
+            return within_question_time(options_.clock, *connection.user, "about rates", false, [&] {
                 return answer_congestion_request(control_, clients_for(*connection.user), *connection.user,
                                                  request, reply);
             });
@@ -426,7 +428,7 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
             return answer_capture_request(control_, *connection.user, request, reply, connection.capture);
         }
         if (header.op == abi::Op::kNetlink) {
-            return within_question_time(options_.clock, *connection.user, "by RDMA netlink", [&] {
+            return within_question_time(options_.clock, *connection.user, "by RDMA netlink", false, [&] {
                 return answer_netlink_request(control_, clients_for(*connection.user), request, reply);
             });
         }
@@ -450,35 +452,6 @@ void ControlServer::raise(const RnicState& device, AsyncEventType type) const {
             raise_port_event(*connection->client, device, type);
         }
     }
-}
-
-int ControlServer::status(const User& user, const Request& request, Reply& reply) {
-    if (request.length != sizeof(abi::StatusRequest) || !request.fds.empty()) {
-        return EINVAL;
-    }
-    UniqueFd file(::memfd_create("urnic-status", MFD_CLOEXEC));
-    if (!file) {
-        return errno;
-    }
-    const std::string& text = status_cache_.text_for(
-        user, clock_now(), [&] { return status_json(control_, clients_for(user), user); });
-    if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-        return errno;
-    }
-    reply.set(abi::EmptyReply{});
-    reply.give(std::move(file));
-    return 0;
-}
-
-/// Those of which the user may know: others are for the privileged alone.
-std::vector<const ClientState*> ControlServer::clients_for(const User& user) const {
-    std::vector<const ClientState*> clients;
-    for (const auto& [id, connection] : connections_) {
-        if (connection->client != nullptr && (user.is_privileged() || connection->user == &user)) {
-            clients.push_back(connection->client.get());
-        }
-    }
-    return clients;
 }
 
 std::vector<const ClientState*> ControlServer::clients() const {

@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "daemon/control/status_cache.h"
+#include "daemon/control/status_text.h"
 #include "daemon/ipc/fd_closer.h"
 #include "daemon/state/control_state.h"
 #include "os/event_loop.h"
@@ -46,7 +47,7 @@ class ControlServer final : private RnicObserver {
     ControlServer(const ControlServer&) = delete;
     ControlServer& operator=(const ControlServer&) = delete;
     /// Disconnects everybody.
-    ~ControlServer();
+    ~ControlServer() override;
 
     /// Makes a Unix socket at `path`, which must not exist, with that mode and group (-1: as it comes). Who
     /// connects is refused until listen(). 0 or errno.
@@ -89,7 +90,8 @@ class ControlServer final : private RnicObserver {
     [[nodiscard]] bool go_on_with(Connection& connection);
     void take_turn();
     [[nodiscard]] int answer(Connection& connection, Request& request, Reply& reply);
-    [[nodiscard]] int status(const User& user, const Request& request, Reply& reply);
+    [[nodiscard]] int answer_status(Connection& connection, const Request& request, Reply& reply);
+    [[nodiscard]] static bool may_see(const User& user, const Connection& connection);
     [[nodiscard]] std::vector<const ClientState*> clients_for(const User& user) const;
     [[nodiscard]] bool run_round(int timeout_ms);
     void on_socket(std::uint32_t id);
@@ -122,7 +124,7 @@ class ControlServer final : private RnicObserver {
     bool accept_paused_ = false;
     std::chrono::steady_clock::time_point accept_again_;
     std::chrono::steady_clock::time_point announce_again_;
-    StatusCache status_cache_;
+    StatusCache<StatusText> status_cache_;
     bool exhaustion_logged_ = false;
     std::uint32_t newest_id_ = 0;
     Connections connections_;

@@ -14,8 +14,6 @@
 #include "daemon/cm/service.h"
 #include "daemon/control/fault_json.h"
 #include "daemon/control/port_counters.h"
-#include "daemon/control/qp_snapshot.h"
-#include "daemon/control/status_objects.h"
 #include "rnic/device/counters.h"
 
 namespace urnic::daemon {
@@ -25,7 +23,7 @@ namespace {
 /// Whom the text is for.
 struct Reader {
     const User& user;
-    const std::vector<const ClientState*>& clients;  // that he may see
+    const ObjectCounter& own;
 
     [[nodiscard]] bool sees_all() const { return user.is_privileged(); }
 };
@@ -219,7 +217,7 @@ void write_device(JsonWriter& json, const RnicState& entry, const ControlState& 
         if (reader.sees_all()) {
             write_all_object_counts(json, entry);
         } else {
-            write_object_counts(json, entry, reader.clients);
+            reader.own.write(json, entry);
         }
         if (control.cm != nullptr) {
             write_cm(json, control.cm->manager(entry), reader.sees_all());
@@ -257,7 +255,7 @@ void write_worker(JsonWriter& json, const ControlState& control, std::uint32_t i
     json.object({}, [&] {
         json.value("index", index);
         json.value("cpu", control.worker_cpus[index]);
-        json.value("qps", reader.sees_all() ? control.worker_qps[index] : count_qps(reader.clients, index));
+        json.value("qps", reader.sees_all() ? control.worker_qps[index] : reader.own.qps_of_worker(index));
         json.value("long_rounds", control.workers[index]->long_rounds());
         json.value("sleeping", control.daemon_state().workers[index].sleeping.load() != 0);
     });
@@ -371,42 +369,26 @@ void write_networks(JsonWriter& json, const ControlState& control, const char* n
 
 }  // namespace
 
-std::string status_json(const ControlState& control, const std::vector<const ClientState*>& clients,
-                        const User& user) {
-    const Reader reader{user, clients};
-    JsonWriter json;
-    json.object({}, [&] {
-        write_daemon(json, control, reader);
-        json.array("devices", [&] {
-            for (const auto& device : control.devices) {
-                write_device(json, *device, control, reader);
-            }
-        });
-        json.array("workers", [&] {
-            for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
-                write_worker(json, control, w, reader);
-            }
-        });
-        if (reader.sees_all()) {
-            write_control_thread(json, control.turns);
+void write_status(JsonWriter& json, const ControlState& control, const User& user, const ObjectCounter& own) {
+    const Reader reader{user, own};
+    write_daemon(json, control, reader);
+    json.array("devices", [&] {
+        for (const auto& device : control.devices) {
+            write_device(json, *device, control, reader);
         }
-        write_networks(json, control, "networks");
-        write_networks(json, control, "wires");  // the old name, for one release
-        write_faults(json, control.faults.rules_for(user));
-        QpSnapshots qps = list_qps(clients);
-        query_qps(control, qps);
-        write_users(json, control, reader);
-        json.array("clients", [&] {
-            auto begin = qps.begin();
-            for (const ClientState* client : clients) {
-                const auto end =
-                    std::find_if(begin, qps.end(), [&](const QpSnapshot& qp) { return qp.client != client; });
-                write_client(json, *client, {begin, end});
-                begin = end;
-            }
-        });
     });
-    return json.take();
+    json.array("workers", [&] {
+        for (std::uint32_t w = 0; w < control.num_workers(); ++w) {
+            write_worker(json, control, w, reader);
+        }
+    });
+    if (reader.sees_all()) {
+        write_control_thread(json, control.turns);
+    }
+    write_networks(json, control, "networks");
+    write_networks(json, control, "wires");  // the old name, for one release
+    write_faults(json, control.faults.rules_for(user));
+    write_users(json, control, reader);
 }
 
 }  // namespace urnic::daemon

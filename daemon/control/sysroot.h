@@ -20,7 +20,7 @@ class Sysroot final : public RnicObserver {
     Sysroot(const Sysroot&) = delete;
     Sysroot& operator=(const Sysroot&) = delete;
     /// Removes the tree.
-    ~Sysroot();
+    ~Sysroot() override;
 
     /// Writes the whole tree in place of what is there. Throws std::system_error, which names the file.
     void write();

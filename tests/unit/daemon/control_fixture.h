@@ -120,6 +120,8 @@ class ControlTest : public testing::Test {
     void let_server_change() const;
     /// Runs `function` where what the daemon hears of ports runs, and returns when it has run.
     void on_control_thread(const std::function<void()>& function);
+    /// For functions that run there.
+    [[nodiscard]] std::vector<const ClientState*> clients() const { return server_->clients(); }
     void TearDown() override { let_server_change(); }
 
     ControlState control;

@@ -2,18 +2,38 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
+#include <vector>
+
 namespace urnic::daemon {
 namespace {
 
+struct NamedText {
+    [[nodiscard]] TimeNs begun_at() const { return at; }
+    TimeNs at = 0;
+    std::string name;
+};
+
 class StatusCacheTest : public testing::Test {
   protected:
+    [[nodiscard]] std::shared_ptr<NamedText> begin(uid_t uid, TimeNs now, bool is_privileged = false) {
+        return cache_.text_for(User(uid, is_privileged, limits_, 0), now, [&] {
+            return std::make_shared<NamedText>(
+                NamedText{now, std::to_string(uid) + "/" + std::to_string(++made_)});
+        });
+    }
+    void keep(const std::shared_ptr<NamedText>& text, uid_t uid, bool is_privileged = false) {
+        cache_.keep(User(uid, is_privileged, limits_, 0), text);
+    }
+    /// One that is whole at once.
     [[nodiscard]] std::string ask(uid_t uid, TimeNs now, bool is_privileged = false) {
-        const User user(uid, is_privileged, limits_, 0);
-        return cache_.text_for(user, now,
-                               [&] { return std::to_string(uid) + "/" + std::to_string(++made_); });
+        const std::shared_ptr<NamedText> text = begin(uid, now, is_privileged);
+        keep(text, uid, is_privileged);
+        return text->name;
     }
     UserLimits limits_;
-    StatusCache cache_;
+    StatusCache<NamedText> cache_;
     int made_ = 0;
 };
 
@@ -36,6 +56,26 @@ TEST_F(StatusCacheTest, WhoAsksWithoutEndGetsTextsOfAHundredMilliseconds) {
     EXPECT_EQ(made_, 10 + 4);
 }
 
+TEST_F(StatusCacheTest, ATextThatIsMadeIsForAllWhoAskInThatTime) {
+    std::vector<std::shared_ptr<NamedText>> own;
+    for (TimeNs at = 0; at < 10; ++at) {
+        own.push_back(begin(1000, at));
+    }
+    EXPECT_EQ(made_, 10) << "each shows what was before its question";
+    EXPECT_EQ(begin(1000, 10), own.back());
+    keep(own.back(), 1000);
+    keep(own.front(), 1000);  // slower
+    EXPECT_EQ(begin(1000, 11), own.back());
+    EXPECT_NE(begin(1000, 200'000'000), own.back()) << "it is old";
+}
+
+TEST_F(StatusCacheTest, ATextThatNobodyWaitsForIsGone) {
+    for (TimeNs at = 0; at < 10; ++at) {
+        (void)begin(1000, at);
+    }
+    EXPECT_EQ(begin(1000, 10)->name, "1000/11");
+}
+
 TEST_F(StatusCacheTest, ThePrivilegedShareOne) {
     for (int i = 0; i < 10; ++i) {
         (void)ask(0, 1, true);
@@ -50,7 +90,7 @@ TEST_F(StatusCacheTest, TextsAreBounded) {
     for (uid_t uid = 1000; uid < 1100; ++uid) {
         (void)ask(uid, uid);
     }
-    EXPECT_EQ(cache_.num_users(), StatusCache::kMostUsers);
+    EXPECT_EQ(cache_.num_users(), StatusCache<NamedText>::kMostUsers);
     EXPECT_EQ(ask(0, 1, true), "0/10") << "the privileged keep theirs";
     const int before = made_;
     for (int i = 0; i < 100; ++i) {
