@@ -82,12 +82,6 @@ constexpr bool is_period(TimeNs ns, bool may_be_none) {
 
 std::span<const DcqcnProfile> dcqcn_profiles() { return kProfiles; }
 
-const DcqcnProfile* find_dcqcn_profile(std::string_view name) {
-    const auto* found = std::find_if(kProfiles.begin(), kProfiles.end(),
-                                     [name](const DcqcnProfile& profile) { return profile.name == name; });
-    return found == kProfiles.end() ? nullptr : found;
-}
-
 DcqcnParameters parameters_for(const DcqcnProfile& profile, BitsPerSecond line_rate) {
     DcqcnParameters parameters = profile.parameters;
     if (profile.increases_for != 0) {

@@ -21,9 +21,6 @@ struct DcqcnProfile {
 /// All of them; the first is the default.
 [[nodiscard]] std::span<const DcqcnProfile> dcqcn_profiles();
 
-/// nullptr when there is none of that name.
-[[nodiscard]] const DcqcnProfile* find_dcqcn_profile(std::string_view name);
-
 /// The profile's parameters on a link of that rate.
 [[nodiscard]] DcqcnParameters parameters_for(const DcqcnProfile& profile, BitsPerSecond line_rate);
 

@@ -247,6 +247,8 @@ std::string_view current_name(std::string_view name) {
     return found == std::end(kFormerNames) ? name : found->second;
 }
 
+std::span<const std::pair<std::string_view, std::string_view>> former_names() { return kFormerNames; }
+
 std::string former_names_in(std::span<const NamedValue> values) {
     std::string text;
     for (const auto& [name, value] : values) {

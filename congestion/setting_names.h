@@ -34,6 +34,9 @@ struct SettingProblem {
 /// What a setting with this name, or which had it in an earlier release, is called now.
 [[nodiscard]] std::string_view current_name(std::string_view name);
 
+/// All former names, each with the current one.
+[[nodiscard]] std::span<const std::pair<std::string_view, std::string_view>> former_names();
+
 /// A warning about the former names among `values`, with the current ones; empty: there are none.
 [[nodiscard]] std::string former_names_in(std::span<const NamedValue> values);
 

@@ -138,7 +138,7 @@ std::string problem_of_lanes(const ExperimentConfig& config) {
             return fmt::format("flow \"{}\": 'sl_to_vl' of [subnet] drops the packets of its sl {}",
                                flow.name, flow.sl);
         }
-        if (!arbiter.serves(vl)) {
+        if (!arbiter.is_served(vl)) {
             return fmt::format(
                 "flow \"{}\": its VL {} has no weight in 'vl_high' or 'vl_low' of [subnet], so nothing of it "
                 "would be sent",

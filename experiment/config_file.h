@@ -1,14 +1,21 @@
 // Experiments as TOML files.
 #pragma once
 
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "experiment/config.h"
-#include "experiment/table_reader.h"
 
 namespace urnic::experiment {
+
+/// What is wrong with an experiment's file: "FILE:LINE:COLUMN: what", or without a place where there is none.
+class ConfigError : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
 
 /// One run of a file: with [sweep] there are several, each with one value of the swept key, and with
 /// [[variant]] one for each.
@@ -18,10 +25,12 @@ struct Run {
     ExperimentConfig config;
 };
 
-/// What a file says, with `changes` ("topology.hosts", "4") made to it first; `name` is the experiment's name
-/// if the file has none. Throws ConfigError, with the line where there is one.
-[[nodiscard]] std::vector<Run> read_experiment(
-    std::string_view text, const std::string& name,
-    const std::vector<std::pair<std::string, std::string>>& changes);
+/// Keys and their values: "topology.hosts", "4".
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+/// What a file says, with `changes` made to it first. `file` gives the experiment its name if the file has
+/// none. Throws ConfigError.
+[[nodiscard]] std::vector<Run> read_experiment(std::string_view text, const std::string& file,
+                                               const Changes& changes);
 
 }  // namespace urnic::experiment

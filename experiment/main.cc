@@ -65,8 +65,8 @@ void write_file(const fs::path& path, const std::string& text) {
     }
 }
 
-std::vector<std::pair<std::string, std::string>> changes_of(const Options& options) {
-    std::vector<std::pair<std::string, std::string>> changes;
+Changes changes_of(const Options& options) {
+    Changes changes;
     for (const std::string& change : options.changes) {
         const std::size_t sign = change.find('=');
         if (sign == 0 || sign == std::string::npos) {
@@ -99,12 +99,8 @@ int run_program(const Options& options) {
         draw(options.file, options.out);
         return 0;
     }
-    std::vector<Run> runs;
-    try {
-        runs = read_experiment(read_file(options.file), options.file.stem().string(), changes_of(options));
-    } catch (const ConfigError& error) {
-        throw ConfigError(fmt::format("{}: {}", options.file.string(), error.what()));
-    }
+    const std::vector<Run> runs =
+        read_experiment(read_file(options.file), options.file.string(), changes_of(options));
     fs::create_directories(options.out);
     std::vector<Results> results;
     std::vector<Finished> finished;

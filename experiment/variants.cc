@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "experiment/table_reader.h"
+#include "toml/table_reader.h"
 
 namespace urnic::experiment {
 
@@ -18,7 +18,8 @@ toml::table& named(toml::array& list, const std::string& name, const std::string
         return (*each.as_table())["name"].value_or(std::string()) == name;
     });
     if (found == list.end()) {
-        throw ConfigError(fmt::format("'{}' cannot be set: there is nothing with name = \"{}\"", key, name));
+        throw TomlError{{},
+                        fmt::format("'{}' cannot be set: there is nothing with name = \"{}\"", key, name)};
     }
     return *found->as_table();
 }
@@ -32,35 +33,34 @@ std::string text_of(const toml::node& value) {
     return text.str();
 }
 
-std::vector<Variation> sweep_of(const toml::table& sweep) {
-    TableReader reader(sweep, "[sweep]");
-    const std::string key = reader.text("key", {});
-    const toml::array* const values = sweep.get_as<toml::array>("values");
-    if (key.empty() || values == nullptr || values->empty() || sweep.size() != 2) {
-        throw ConfigError(
-            "[sweep] needs key = \"congestion.g\", say, and values = [...], and has nothing else");
+std::vector<Variation> sweep_of(TableReader& reader) {
+    const std::string key = reader.find_text("key").value_or("");
+    const toml::node* const values = reader.find("values");
+    reader.finish();
+    if (key.empty() || values == nullptr || !values->is_array() || values->as_array()->empty()) {
+        throw_at(reader.table(), "[sweep] needs key = \"congestion.g\", say, and values = [...]");
     }
     std::vector<Variation> variations;
-    for (const toml::node& value : *values) {
+    for (const toml::node& value : *values->as_array()) {
         variations.push_back({fmt::format("{} = {}", key, text_of(value)), false, {{key, &value}}});
     }
     return variations;
 }
 
-Variation variant_of(const toml::table& table, std::set<std::string>& names) {
-    TableReader reader(table, "[[variant]]");
+Variation variant_of(TableReader& reader, std::set<std::string>& names) {
     Variation variation;
     variation.is_variant = true;
-    variation.label = reader.text("name", {});
+    variation.label = reader.find_text("name").value_or("");
+    const toml::table* const set = reader.find_table("set");
+    reader.finish();
     if (variation.label.empty() || !names.insert(variation.label).second) {
         reader.fail("name", "must be there, and another one for each [[variant]]");
     }
-    if (const toml::table* const set = reader.table("set")) {
+    if (set != nullptr) {
         for (const auto& [key, value] : *set) {
             variation.changes.emplace_back(key.str(), &value);
         }
     }
-    reader.finish();
     return variation;
 }
 
@@ -85,35 +85,33 @@ void change(toml::table& root, const std::string& key, const toml::node& value) 
         } else if (below.is_table()) {
             table = below.as_table();
         } else {
-            throw ConfigError(
-                fmt::format("'{}' cannot be set: '{}' is not a table", key, key.substr(0, dot)));
+            throw TomlError{{},
+                            fmt::format("'{}' cannot be set: '{}' is not a table", key, key.substr(0, dot))};
         }
     }
     if (begin == key.size()) {
-        throw ConfigError(fmt::format("'{}' does not end in the name of a key", key));
+        throw TomlError{{}, fmt::format("'{}' does not end in the name of a key", key)};
     }
     if (list != nullptr) {
-        throw ConfigError(fmt::format("'{}' cannot be set: it is a table; name a key of it", key));
+        throw TomlError{{}, fmt::format("'{}' cannot be set: it is a table; name a key of it", key)};
     }
     table->insert_or_assign(key.substr(begin), value);
 }
 
 std::vector<Variation> variations_of(const toml::table& root) {
-    const toml::table* const sweep = root["sweep"].as_table();
-    const std::vector<const toml::table*> variants = TableReader(root, "the file").tables("variant");
-    if (sweep != nullptr && !variants.empty()) {
-        throw ConfigError("a file has a [sweep] or [[variant]]s, not both");
-    }
-    if (sweep != nullptr) {
-        return sweep_of(*sweep);
-    }
+    TableReader reader(root);
     std::vector<Variation> variations;
-    variations.reserve(variants.size());
     std::set<std::string> names;
-    for (const toml::table* const each : variants) {
-        variations.push_back(variant_of(*each, names));
+    reader.read_tables("variant",
+                       [&](TableReader& table) { variations.push_back(variant_of(table, names)); });
+    if (reader.find_table("sweep") == nullptr) {
+        return variations.empty() ? std::vector<Variation>(1) : variations;
     }
-    return variations.empty() ? std::vector<Variation>(1) : variations;
+    if (!variations.empty()) {
+        throw TomlError{{}, "a file has a [sweep] or [[variant]]s, not both"};
+    }
+    reader.read_table("sweep", [&variations](TableReader& table) { variations = sweep_of(table); });
+    return variations;
 }
 
 }  // namespace urnic::experiment

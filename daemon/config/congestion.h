@@ -2,11 +2,11 @@
 #pragma once
 
 #include "daemon/config/config.h"
-#include "daemon/config/toml_table.h"
+#include "toml/table_reader.h"
 
 namespace urnic::daemon {
 
 /// The [rnic.congestion] table of an RNIC.
-void read_congestion(const toml::node& node, RnicConfig& rnic);
+void read_congestion(TableReader& reader, RnicConfig& rnic);
 
 }  // namespace urnic::daemon

@@ -24,43 +24,40 @@ std::optional<fault::Value> fault_value(const toml::node& node) {
     return text == nullptr ? std::nullopt : std::optional<fault::Value>(text->get());
 }
 
-fault::Rule read_fault(const toml::table& table, const std::vector<RnicConfig>& rnics) {
+fault::Rule read_fault(TableReader& reader, const std::vector<RnicConfig>& rnics) {
     fault::Rule rule;
-    if (!table.contains("type")) {
-        throw_at(table, "this [[fault]] has no 'type', for example type = \"drop\"");
+    if (!reader.has("type")) {
+        throw_at(reader.table(), "this [[fault]] has no 'type', for example type = \"drop\"");
     }
-    for (const auto& [name, node] : table) {
-        const auto value = fault_value(node);
+    for (const auto& [name, node] : reader.table()) {
+        const auto value = fault_value(*reader.find(name.str()));
         if (!value) {
-            throw_at(node, fmt::format("'{}' must be a number or a string", name.str()));
+            reader.fail(name.str(), "must be a number or a string");
         }
         if (const auto problem = fault::set_field(rule, name.str(), *value)) {
             throw_at(node, *problem);
         }
     }
     if (const auto problem = fault::check_rule(rule)) {
-        throw_at(table, *problem);
+        throw_at(reader.table(), *problem);
     }
     if (!rule.device.empty() && std::none_of(rnics.begin(), rnics.end(), [&](const RnicConfig& rnic) {
             return rnic.name == rule.device;
         })) {
-        throw_at(table, fmt::format("'device' is \"{}\"; it must be the name of an [[rnic]]", rule.device));
+        reader.fail("device", fmt::format("is \"{}\"; it must be the name of an [[rnic]]", rule.device));
     }
     return rule;
 }
 
 }  // namespace
 
-void read_fault_tables(const toml::node* node, Config& config) {
-    if (node == nullptr) {
-        return;
-    }
-    for (const auto& entry : *node->as_array()) {
-        config.faults.push_back(read_fault(*entry.as_table(), config.rnics));
-    }
-    if (config.faults.size() > kMaxFaults) {
-        throw_at(*node, fmt::format("more than {} [[fault]] tables", kMaxFaults));
-    }
+void read_faults(TableReader& reader, Config& config) {
+    reader.read_tables("fault", [&config](TableReader& fault) {
+        if (config.faults.size() == kMaxFaults) {
+            throw_at(fault.table(), fmt::format("more than {} [[fault]] tables", kMaxFaults));
+        }
+        config.faults.push_back(read_fault(fault, config.rnics));
+    });
 }
 
 }  // namespace urnic::daemon

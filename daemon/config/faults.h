@@ -2,11 +2,11 @@
 #pragma once
 
 #include "daemon/config/config.h"
-#include "daemon/config/toml_table.h"
+#include "toml/table_reader.h"
 
 namespace urnic::daemon {
 
-/// Reads the array of [[fault]] tables into config.faults; nullptr: there is none. config.rnics is complete.
-void read_fault_tables(const toml::node* faults, Config& config);
+/// Reads the [[fault]] tables of the file into config.faults. config.rnics is complete.
+void read_faults(TableReader& reader, Config& config);
 
 }  // namespace urnic::daemon

@@ -1,5 +1,7 @@
 #include "daemon/config/link_layer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace urnic::daemon {
@@ -24,46 +26,34 @@ void check_fabric_of(const RnicConfig& rnic, const std::vector<RnicConfig>& rnic
             continue;
         }
         if (other.is_infiniband != rnic.is_infiniband) {
-            throw ParseError{{rnic.line, 1},
-                             fmt::format("{} has another 'link_layer' than {}, which is on the same fabric: "
-                                         "give both the same",
-                                         rnic.name, other.name)};
+            throw TomlError{{rnic.line, 1},
+                            fmt::format("{} has another 'link_layer' than {}, which is on the same fabric: "
+                                        "give both the same",
+                                        rnic.name, other.name)};
         }
         if (other.has_external_sm != rnic.has_external_sm) {
-            throw ParseError{
+            throw TomlError{
                 {rnic.line, 1},
                 fmt::format("{} has another 'subnet_manager' than {}, which is on the same fabric: "
                             "give both the same",
                             rnic.name, other.name)};
         }
         if (rnic.lid != 0 && other.lid == rnic.lid) {
-            throw ParseError{{rnic.line, 1},
-                             fmt::format("{} and {} have the same 'lid' on one fabric; each "
-                                         "must be different, or left out",
-                                         rnic.name, other.name)};
+            throw TomlError{{rnic.line, 1},
+                            fmt::format("{} and {} have the same 'lid' on one fabric; each "
+                                        "must be different, or left out",
+                                        rnic.name, other.name)};
         }
     }
 }
 
 }  // namespace
 
-void set_link_layer(RnicConfig& rnic, const toml::node& node, const std::string& key) {
-    rnic.is_infiniband = is_second_of(node, key, "ethernet", "infiniband");
-}
-
-void set_lid(RnicConfig& rnic, const toml::node& node, const std::string& key) {
-    rnic.lid = static_cast<std::uint16_t>(get_int(node, key, 1, kLargestLid));
-}
-
-void set_subnet_manager(RnicConfig& rnic, const toml::node& node, const std::string& key) {
-    const std::string text = get_string(node, key);
-    if (text != "builtin" && text != "external") {
-        throw_at(node,
-                 fmt::format("'{}' must be \"builtin\" (ports are active at once) or \"external\" (a program "
-                             "such as opensm makes them active)",
-                             key));
-    }
-    rnic.has_external_sm = text == "external";
+void read_link_layer(TableReader& reader, RnicConfig& rnic) {
+    reader.read_choice("link_layer", rnic.is_infiniband, {"ethernet", "infiniband"});
+    reader.read_whole("lid", rnic.lid, 1, kLargestLid);
+    reader.read_choice("subnet_manager", rnic.has_external_sm, {"builtin", "external"},
+                       ": ports are active at once, or a program such as opensm makes them active");
 }
 
 void check_link_layer(const toml::table& table, const RnicConfig& rnic) {
@@ -107,7 +97,7 @@ void finish_link_layers(Config& config) {
         if (network != config.networks.end()) {
             rnic.lmc = network->subnet.lmc;
             if (rnic.has_external_sm && rnic.lmc != 0) {
-                throw ParseError{
+                throw TomlError{
                     {rnic.line, 1},
                     fmt::format("{} has subnet_manager = \"external\", which chooses the LMC: leave "
                                 "'lmc' out of the [[network]] of fabric \"{}\"",
@@ -116,10 +106,10 @@ void finish_link_layers(Config& config) {
         }
         const std::uint32_t lids = 1U << rnic.lmc;
         if (rnic.lid % lids != 0 || rnic.lid + lids - 1 > kLargestLid) {
-            throw ParseError{{rnic.line, 1},
-                             fmt::format("{}: 'lid' must be a multiple of {}, for its [[network]] gives each "
-                                         "RNIC so many ('lmc')",
-                                         rnic.name, lids)};
+            throw TomlError{{rnic.line, 1},
+                            fmt::format("{}: 'lid' must be a multiple of {}, for its [[network]] gives each "
+                                        "RNIC so many ('lmc')",
+                                        rnic.name, lids)};
         }
     }
     for (const RnicConfig& rnic : config.rnics) {

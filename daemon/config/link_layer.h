@@ -2,14 +2,12 @@
 #pragma once
 
 #include "daemon/config/config.h"
-#include "daemon/config/toml_table.h"
+#include "toml/table_reader.h"
 
 namespace urnic::daemon {
 
 /// `link_layer`, `lid` and `subnet_manager` of an [[rnic]].
-void set_link_layer(RnicConfig& rnic, const toml::node& node, const std::string& key);
-void set_lid(RnicConfig& rnic, const toml::node& node, const std::string& key);
-void set_subnet_manager(RnicConfig& rnic, const toml::node& node, const std::string& key);
+void read_link_layer(TableReader& reader, RnicConfig& rnic);
 
 /// After all other keys of an [[rnic]]: what goes with one link layer alone.
 void check_link_layer(const toml::table& table, const RnicConfig& rnic);

@@ -1,22 +1,16 @@
-// Part of reading the configuration file: addresses and routes of an RNIC's links, the untagged one and those
-// of VLANs.
+// Part of reading the configuration file: addresses and routes, on the wire and on VLANs.
 #pragma once
 
-#include <string>
-
 #include "daemon/config/config.h"
-#include "daemon/config/toml_table.h"
+#include "toml/table_reader.h"
 
 namespace urnic::daemon {
 
-/// Setters of the keys `ipv4`, `ipv6`, `gateway` and `routes`.
-void set_ipv4(LinkConfig& link, const toml::node& node, const std::string& key);
-void set_ipv6(LinkConfig& link, const toml::node& node, const std::string& key);
-void set_gateway(LinkConfig& link, const toml::node& node, const std::string& key);
-void set_routes(LinkConfig& link, const toml::node& node, const std::string& key);
+/// The keys `gateway`, `ipv4`, `ipv6` and `routes`.
+void read_link(TableReader& reader, LinkConfig& link);
 
 /// The [[rnic.vlan]] tables of an RNIC.
-void read_vlans(const toml::node& node, RnicConfig& rnic);
+void read_vlans(TableReader& reader, RnicConfig& rnic);
 
 /// The key of an address that two RNICs have on the same VLAN; nullptr: there is none.
 [[nodiscard]] const char* same_vlan_address(const RnicConfig& a, const RnicConfig& b);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <initializer_list>
 #include <iterator>
 #include <set>
@@ -27,101 +26,43 @@ constexpr double kMaxNetworkMbps = 100'000;
 constexpr double kMaxNetworkDelayUs = 100'000;
 constexpr std::string_view kShapes[] = {"star", "dumbbell", "parking-lot", "leaf-spine"};
 
-double get_real(const toml::node& node, const std::string& key, double least, double most) {
-    const auto value = node.value<double>();
-    if (!value || !node.is_number() || !(*value >= least && *value <= most)) {
-        throw_at(node, fmt::format("'{}' must be a number from {} to {}", key, least, most));
+void read_rate(TableReader& reader, const char* key, BitsPerSecond& rate) {
+    reader.read_scaled(key, rate, 1e6, 1, kMaxNetworkMbps);
+}
+
+void read_delay(TableReader& reader, const char* key, TimeNs& delay_ns) {
+    reader.read_scaled(key, delay_ns, 1e3, 0, kMaxNetworkDelayUs);
+}
+
+void read_bytes(TableReader& reader, const char* key, std::uint64_t& bytes, std::int64_t least = 0) {
+    reader.read_whole(key, bytes, least, kMaxNetworkBytes);
+}
+
+void read_network_keys(TableReader& reader, NetworkConfig& network) {
+    reader.read_text("fabric", network.fabric);
+    reader.read_choice("topology", network.shape, {std::begin(kShapes), std::end(kShapes)});
+    reader.read_whole("switches", network.switches, 1, kMaxSwitches);
+    reader.read_whole("leaves", network.switches, 1, kMaxSwitches);
+    reader.read_whole("spines", network.spines, 1, kMaxSwitches);
+    read_rate(reader, "link_mbps", network.link_rate);
+    read_delay(reader, "delay_us", network.delay_ns);
+    read_rate(reader, "trunk_mbps", network.trunk_rate);
+    read_delay(reader, "trunk_delay_us", network.trunk_delay_ns);
+    reader.read_wholes("weights", network.weights, kMaxWeight, "of priority 0 first");
+    read_priorities(reader, "pfc", network.pfc.lossless);
+    read_bytes(reader, "xoff_bytes", network.pfc.xoff_bytes);
+    read_bytes(reader, "xon_bytes", network.pfc.xon_bytes);
+    read_bytes(reader, "headroom_bytes", network.pfc.headroom_bytes);
+    if (const auto ms = reader.find_whole("watchdog_ms", 0, kMaxNetworkWatchdogMs)) {
+        network.pfc.watchdog_ns = static_cast<TimeNs>(*ms) * 1'000'000;
     }
-    return *value;
+    read_bytes(reader, "buffer_bytes", network.buffer_bytes, kMinBufferBytes);
+    read_subnet(reader, network.subnet);
+    read_bytes(reader, "ecn_kmin_bytes", network.ecn_kmin_bytes);
+    read_bytes(reader, "ecn_kmax_bytes", network.ecn_kmax_bytes);
+    reader.read_number("ecn_pmax", network.ecn_pmax, 0, 1);
+    reader.finish();
 }
-
-template <auto Member>
-void set_bytes(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.*Member = static_cast<std::uint64_t>(get_int(node, key, 0, kMaxNetworkBytes));
-}
-
-template <auto Member>
-void set_rate(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.*Member = static_cast<std::uint64_t>(std::llround(get_real(node, key, 1, kMaxNetworkMbps) * 1e6));
-}
-
-template <auto Member>
-void set_delay(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.*Member = static_cast<TimeNs>(std::llround(get_real(node, key, 0, kMaxNetworkDelayUs) * 1e3));
-}
-
-template <auto Member>
-void set_pfc_bytes(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.pfc.*Member = static_cast<std::uint64_t>(get_int(node, key, 0, kMaxNetworkBytes));
-}
-
-template <auto Member>
-void set_switches(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.*Member = static_cast<std::uint32_t>(get_int(node, key, 1, kMaxSwitches));
-}
-
-void set_shape(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    const auto found = std::find(std::begin(kShapes), std::end(kShapes), get_string(node, key));
-    if (found == std::end(kShapes)) {
-        throw_at(node, fmt::format("'{}' must be \"{}\"", key, fmt::join(kShapes, "\", \"")));
-    }
-    network.shape = static_cast<NetworkShape>(found - std::begin(kShapes));
-}
-
-void set_weights(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    const auto* const list = node.as_array();
-    if (list == nullptr || list->size() != network.weights.size()) {
-        throw_at(node, fmt::format("'{}' must be a list of {} numbers, of priority 0 first", key,
-                                   network.weights.size()));
-    }
-    for (std::size_t priority = 0; priority < network.weights.size(); ++priority) {
-        network.weights[priority] =
-            static_cast<std::uint32_t>(get_int((*list)[priority], key, 0, kMaxWeight));
-    }
-}
-
-constexpr Key<NetworkConfig> kNetworkKeys[] = {
-    {"fabric", [](NetworkConfig& network, const toml::node& node,
-                  const std::string& key) { network.fabric = get_string(node, key); }},
-    {"topology", set_shape},
-    {"switches", set_switches<&NetworkConfig::switches>},
-    {"leaves", set_switches<&NetworkConfig::switches>},
-    {"spines", set_switches<&NetworkConfig::spines>},
-    {"link_mbps", set_rate<&NetworkConfig::link_rate>},
-    {"delay_us", set_delay<&NetworkConfig::delay_ns>},
-    {"trunk_mbps", set_rate<&NetworkConfig::trunk_rate>},
-    {"trunk_delay_us", set_delay<&NetworkConfig::trunk_delay_ns>},
-    {"weights", set_weights},
-    {"pfc", [](NetworkConfig& network, const toml::node& node,
-               const std::string& key) { network.pfc.lossless = get_priorities(node, key); }},
-    {"xoff_bytes", set_pfc_bytes<&netsim::PfcOptions::xoff_bytes>},
-    {"xon_bytes", set_pfc_bytes<&netsim::PfcOptions::xon_bytes>},
-    {"headroom_bytes", set_pfc_bytes<&netsim::PfcOptions::headroom_bytes>},
-    {"watchdog_ms",
-     [](NetworkConfig& network, const toml::node& node, const std::string& key) {
-         network.pfc.watchdog_ns =
-             static_cast<TimeNs>(get_int(node, key, 0, kMaxNetworkWatchdogMs)) * 1'000'000;
-     }},
-    {"buffer_bytes",
-     [](NetworkConfig& network, const toml::node& node, const std::string& key) {
-         network.buffer_bytes =
-             static_cast<std::uint64_t>(get_int(node, key, kMinBufferBytes, kMaxNetworkBytes));
-     }},
-    {"lmc", set_lmc},
-    {"vls", set_vls},
-    {"sl_to_vl", set_sl_to_vl},
-    {"vl_high", set_vl_high},
-    {"vl_low", set_vl_low},
-    {"vl_high_limit", set_vl_high_limit},
-    {"vl_buffer_bytes", set_vl_buffer},
-    {"hoq_life", set_hoq_life},
-    {"switch_life", set_switch_life},
-    {"idle_hosts", set_idle_hosts},
-    {"ecn_kmin_bytes", set_bytes<&NetworkConfig::ecn_kmin_bytes>},
-    {"ecn_kmax_bytes", set_bytes<&NetworkConfig::ecn_kmax_bytes>},
-    {"ecn_pmax", [](NetworkConfig& network, const toml::node& node,
-                    const std::string& key) { network.ecn_pmax = get_real(node, key, 0, 1); }},
-};
 
 bool is_on(const RnicConfig& rnic, const std::string& fabric) {
     return rnic.port == PortKind::kFabric && rnic.port_device == fabric;
@@ -261,14 +202,11 @@ void check_pauses(const toml::table& table, NetworkConfig& network) {
 
 }  // namespace
 
-void read_network_tables(const toml::node* networks, Config& config) {
-    if (networks == nullptr) {
-        return;
-    }
-    for (const auto& entry : *networks->as_array()) {
-        const toml::table& table = *entry.as_table();
+void read_networks(TableReader& reader, Config& config) {
+    reader.read_tables("network", [&config](TableReader& entry) {
+        const toml::table& table = entry.table();
         NetworkConfig network;
-        read_table(table, "[[network]]", kNetworkKeys, network);
+        read_network_keys(entry, network);
         check_fabric(table, network, config);
         check_shape(table, network, config);
         // Those of a fabric agree.
@@ -278,7 +216,7 @@ void read_network_tables(const toml::node* networks, Config& config) {
         check_marks(table, network);
         check_pauses(table, network);
         config.networks.push_back(network);
-    }
+    });
 }
 
 }  // namespace urnic::daemon

@@ -2,12 +2,11 @@
 #pragma once
 
 #include "daemon/config/config.h"
-#include "daemon/config/toml_table.h"
+#include "toml/table_reader.h"
 
 namespace urnic::daemon {
 
-/// Reads the array of [[network]] tables into config.networks; nullptr: there is none. config.rnics is
-/// complete.
-void read_network_tables(const toml::node* networks, Config& config);
+/// Reads the [[network]] tables of the file into config.networks. config.rnics is complete.
+void read_networks(TableReader& reader, Config& config);
 
 }  // namespace urnic::daemon

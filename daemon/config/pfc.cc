@@ -12,63 +12,46 @@ constexpr std::int64_t kMaxMbps = 1'000'000;
 constexpr std::int64_t kMaxWatchdogMs = 60'000;
 constexpr std::int64_t kMaxFrames = 65'535;
 
-constexpr Key<PfcSettings> kPfcKeys[] = {
-    {"rx_priorities", [](PfcSettings& pfc, const toml::node& node,
-                         const std::string& key) { pfc.rx_priorities = get_priorities(node, key); }},
-    {"link_mbps",
-     [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
-         pfc.link_bits_per_second = static_cast<std::uint64_t>(get_int(node, key, 1, kMaxMbps)) * 1'000'000;
-     }},
-    {"watchdog_ms",
-     [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
-         pfc.watchdog_ns = static_cast<TimeNs>(get_int(node, key, 0, kMaxWatchdogMs)) * 1'000'000;
-     }},
-    {"tx_priorities", [](PfcSettings& pfc, const toml::node& node,
-                         const std::string& key) { pfc.tx_priorities = get_priorities(node, key); }},
-    {"xoff_frames",
-     [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
-         pfc.xoff_frames = static_cast<std::uint32_t>(get_int(node, key, 1, kMaxFrames));
-     }},
-    {"xon_frames",
-     [](PfcSettings& pfc, const toml::node& node, const std::string& key) {
-         pfc.xon_frames = static_cast<std::uint32_t>(get_int(node, key, 0, kMaxFrames));
-     }},
-};
-
 }  // namespace
 
-std::uint8_t get_priorities(const toml::node& node, const std::string& key) {
-    const auto* const list = node.as_array();
+void read_priorities(TableReader& reader, const char* key, std::uint8_t& priorities) {
+    constexpr const char* kWanted = "must be a list of different priorities from 0 to 7, for example [3]";
+    const toml::array* const list = reader.find_list(key, 0, wire::kPriorities, kWanted);
+    if (list == nullptr) {
+        return;
+    }
     std::uint32_t bits = 0;
-    bool good = list != nullptr;
-    for (std::size_t i = 0; good && i < list->size(); ++i) {
-        const auto* const number = (*list)[i].as_integer();
-        good = number != nullptr && number->get() >= 0 && number->get() < wire::kPriorities &&
-               (bits >> number->get() & 1U) == 0;
-        bits |= good ? 1U << number->get() : 0U;
+    for (const auto& entry : *list) {
+        const std::uint32_t bit = 1U << reader.whole_at(entry, key, 0, wire::kPriorities - 1, kWanted);
+        if ((bits & bit) != 0) {
+            reader.fail_at(entry, key, kWanted);
+        }
+        bits |= bit;
     }
-    if (!good) {
-        throw_at(node, fmt::format("'{}' must be a list of different priorities from 0 to 7, for example [3]",
-                                   key));
-    }
-    return static_cast<std::uint8_t>(bits);
+    priorities = static_cast<std::uint8_t>(bits);
 }
 
-void read_pfc(const toml::node& node, RnicConfig& rnic) {
-    const toml::table* const table = node.as_table();
-    if (table == nullptr) {
-        throw_at(node, "'pfc' must be a table: [rnic.pfc], behind its [[rnic]]");
+void read_pfc(TableReader& reader, RnicConfig& rnic) {
+    PfcSettings& pfc = rnic.pfc;
+    read_priorities(reader, "rx_priorities", pfc.rx_priorities);
+    if (const auto mbps = reader.find_whole("link_mbps", 1, kMaxMbps)) {
+        pfc.link_bits_per_second = static_cast<BitsPerSecond>(*mbps) * 1'000'000;
     }
-    read_table(*table, "[rnic.pfc]", kPfcKeys, rnic.pfc);
-    rnic.rx_priorities_given = table->contains("rx_priorities");
-    const PfcSettings& pfc = rnic.pfc;
+    if (const auto ms = reader.find_whole("watchdog_ms", 0, kMaxWatchdogMs)) {
+        pfc.watchdog_ns = static_cast<TimeNs>(*ms) * 1'000'000;
+    }
+    read_priorities(reader, "tx_priorities", pfc.tx_priorities);
+    reader.read_whole("xoff_frames", pfc.xoff_frames, 1, kMaxFrames);
+    reader.read_whole("xon_frames", pfc.xon_frames, 0, kMaxFrames);
+    reader.finish();
+    rnic.rx_priorities_given = reader.has("rx_priorities");
     if (pfc.xon_frames >= pfc.xoff_frames) {
-        throw_at(node, fmt::format("[rnic.pfc]: 'xon_frames' ({}) must be less than 'xoff_frames' ({})",
-                                   pfc.xon_frames, pfc.xoff_frames));
+        throw_at(reader.table(),
+                 fmt::format("[rnic.pfc]: 'xon_frames' ({}) must be less than 'xoff_frames' ({})",
+                             pfc.xon_frames, pfc.xoff_frames));
     }
-    if (!table->contains("tx_priorities") &&
-        (table->contains("xoff_frames") || table->contains("xon_frames"))) {
-        throw_at(node,
+    if (!reader.has("tx_priorities") && (reader.has("xoff_frames") || reader.has("xon_frames"))) {
+        throw_at(reader.table(),
                  "[rnic.pfc]: 'xoff_frames' and 'xon_frames' need 'tx_priorities', the priorities to "
                  "pause, for example [3]");
     }
@@ -87,7 +70,7 @@ void finish_pfc(Config& config) {
             rnic.pfc.rx_priorities = network->pfc.lossless;
         }
         if (rnic.pfc.tx_priorities != 0 && rnic.pfc.xoff_frames > kMaxXoffFramesOnNetwork) {
-            throw ParseError{
+            throw TomlError{
                 {rnic.line, 1},
                 fmt::format("[rnic.pfc]: \"{}\" is on a [[network]], where no more than {} frames wait for "
                             "a worker: 'xoff_frames' ({}) must not be more than {}",

@@ -2,18 +2,18 @@
 #pragma once
 
 #include "daemon/config/config.h"
-#include "daemon/config/toml_table.h"
+#include "toml/table_reader.h"
 
 namespace urnic::daemon {
 
 /// The port of an RNIC on a [[network]] holds one frame more for each worker.
 inline constexpr std::uint32_t kMaxXoffFramesOnNetwork = 255;
 
-/// A list of priorities as bits; a mistake when it is none.
-[[nodiscard]] std::uint8_t get_priorities(const toml::node& node, const std::string& key);
+/// A list of priorities as bits.
+void read_priorities(TableReader& reader, const char* key, std::uint8_t& priorities);
 
 /// The [rnic.pfc] table of an RNIC.
-void read_pfc(const toml::node& node, RnicConfig& rnic);
+void read_pfc(TableReader& reader, RnicConfig& rnic);
 
 /// After all other tables: what an RNIC on a [[network]] has from it, and RNICs that could never ask for a
 /// pause.

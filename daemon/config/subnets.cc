@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+
 #include "netsim/infiniband/credits.h"
 
 namespace urnic::daemon {
@@ -23,83 +25,25 @@ constexpr std::int64_t kMostIdleHosts = 126;
 constexpr std::int64_t kLeastVlBuffer = 4'224;
 constexpr std::int64_t kMostVlBuffer = std::int64_t{netsim::kMostCreditBlocks} * netsim::kCreditBlockBytes;
 
-std::uint8_t get_byte(const toml::node& node, const std::string& key, std::int64_t most) {
-    return static_cast<std::uint8_t>(get_int(node, key, 0, most));
-}
-
-netsim::VlArbiter::Table read_arbitration(const toml::node& node, const std::string& key) {
-    netsim::VlArbiter::Table table{};
-    const auto* const list = node.as_array();
-    const std::string allowed = fmt::format(
-        "'{}' must be a list of at most {} pairs of a VL from 0 to 14 and a weight from 0 to 255 in 64 "
-        "bytes, for example [[0, 64], [1, 192]]",
-        key, table.size());
-    if (list == nullptr || list->size() > table.size()) {
-        throw_at(node, allowed);
-    }
-    for (std::size_t i = 0; i < list->size(); ++i) {
-        const auto* const pair = (*list)[i].as_array();
-        if (pair == nullptr || pair->size() != 2) {
-            throw_at((*list)[i], allowed);
-        }
-        table[i] = {get_byte((*pair)[0], key, netsim::kDataVls - 1), get_byte((*pair)[1], key, 255)};
-    }
-    return table;
-}
+constexpr const char* kArbitration =
+    "a VL from 0 to 14 and a weight from 0 to 255 in 64 bytes, for example [[0, 64], [1, 192]]";
 
 }  // namespace
 
-void set_lmc(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.subnet.lmc = get_byte(node, key, kLargestLmc);
-}
-
-void set_vls(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    const auto vls = get_int(node, key, 1, netsim::kDataVls);
-    if (vls != 1 && vls != 2 && vls != 4 && vls != 8 && vls != 15) {
-        throw_at(node, fmt::format("'{}' must be 1, 2, 4, 8 or 15", key));
+void read_subnet(TableReader& reader, SubnetConfig& subnet) {
+    reader.read_whole("lmc", subnet.lmc, 0, kLargestLmc);
+    reader.read_whole("vls", subnet.vls, 1, netsim::kDataVls);
+    if (!std::has_single_bit(subnet.vls) && subnet.vls != netsim::kDataVls) {
+        reader.fail("vls", "must be 1, 2, 4, 8 or 15");
     }
-    network.subnet.vls = static_cast<std::uint8_t>(vls);
-}
-
-void set_sl_to_vl(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    const auto* const list = node.as_array();
-    if (list == nullptr || list->size() != netsim::kSls) {
-        throw_at(node, fmt::format("'{}' must be a list of {} VLs, of SL 0 first; 15 drops the packets", key,
-                                   netsim::kSls));
-    }
-    auto& table = network.subnet.sl_to_vl.emplace();
-    for (std::size_t sl = 0; sl < table.size(); ++sl) {
-        table[sl] = get_byte((*list)[sl], key, kDroppingVl);
-    }
-}
-
-void set_vl_high(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.subnet.vl_high = read_arbitration(node, key);
-}
-
-void set_vl_low(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.subnet.vl_low = read_arbitration(node, key);
-}
-
-void set_vl_high_limit(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.subnet.vl_high_limit = get_byte(node, key, 255);
-}
-
-void set_vl_buffer(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.subnet.vl_buffer_bytes =
-        static_cast<std::uint32_t>(get_int(node, key, kLeastVlBuffer, kMostVlBuffer));
-}
-
-void set_hoq_life(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.subnet.hoq_life = get_byte(node, key, kLargestLife);
-}
-
-void set_switch_life(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.subnet.switch_life = get_byte(node, key, kLargestLife);
-}
-
-void set_idle_hosts(NetworkConfig& network, const toml::node& node, const std::string& key) {
-    network.subnet.idle_hosts = get_byte(node, key, kMostIdleHosts);
+    reader.read_wholes("sl_to_vl", subnet.sl_to_vl, kDroppingVl, "of SL 0 first; 15 drops the packets");
+    reader.read_pairs("vl_high", subnet.vl_high, netsim::kDataVls - 1, 255, kArbitration);
+    reader.read_pairs("vl_low", subnet.vl_low, netsim::kDataVls - 1, 255, kArbitration);
+    reader.read_whole("vl_high_limit", subnet.vl_high_limit, 0, 255);
+    reader.read_whole("vl_buffer_bytes", subnet.vl_buffer_bytes, kLeastVlBuffer, kMostVlBuffer);
+    reader.read_whole("hoq_life", subnet.hoq_life, 0, kLargestLife);
+    reader.read_whole("switch_life", subnet.switch_life, 0, kLargestLife);
+    reader.read_whole("idle_hosts", subnet.idle_hosts, 0, kMostIdleHosts);
 }
 
 void check_subnet(const toml::table& table, NetworkConfig& network, bool is_infiniband,

@@ -147,11 +147,11 @@ class WrongUse(InDirectory):
         self.assertFalse((self.dir / "out").exists(), "something was written")
 
     def test_files(self):
-        self.refused("/no/such/file: /no/such/file cannot be read: No such file or directory", "/no/such/file")
+        self.refused("urnic experiment: /no/such/file cannot be read: No such file or directory", "/no/such/file")
         self.file.write_text("duration_us = 5\n[topology]\nhosts = 0\n", encoding="utf-8")
-        self.refused(f"urnic experiment: {self.file}: line 3: 'hosts' in [topology] must be a whole number from 2", self.file)
+        self.refused(f"urnic experiment: {self.file}:3:9: 'hosts' in [topology] must be a whole number from 2", self.file)
         self.file.write_text("[topology\n", encoding="utf-8")
-        self.refused(f"{self.file}: line 1: ", self.file)
+        self.refused(f"{self.file}:1:", self.file)
 
     def test_changes(self):
         self.refused("--set topology: KEY=VALUE is wanted", self.file, "--set", "topology")

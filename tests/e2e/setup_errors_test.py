@@ -80,7 +80,7 @@ class SetupErrors(harness.TestCase):
                     before=without("dac_override"))
         self.run_dir.rmdir()
         self.run_dir = self.dir / ("x" * 200)
-        self.expect("urnicd.toml:2:11: 'run_dir' must be an absolute path of at most 90 characters")
+        self.expect("urnicd.toml:2:11: 'run_dir' in [daemon] must be an absolute path of at most 90 characters")
 
     def test_socket_group(self):
         self.expect("cannot listen on", "Only root, and members of it, may give it to the group daemon",

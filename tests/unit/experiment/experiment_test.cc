@@ -6,6 +6,7 @@
 
 #include "congestion/profiles.h"
 #include "experiment/fluid.h"
+#include "tests/support/find_dcqcn_profile.h"
 #include "tests/unit/experiment/outcome.h"
 
 namespace urnic::experiment {
@@ -68,7 +69,7 @@ TEST(Experiment, TwoFlowsShareAsTheFluidModelSays) {
     EXPECT_EQ(pauses(results), 0U);
     EXPECT_EQ(results.total.sent_again, 0U);
     FluidModel model;
-    model.dcqcn = congestion::parameters_for(*congestion::find_dcqcn_profile("paper"), 40'000'000'000);
+    model.dcqcn = congestion::parameters_for(congestion::find_dcqcn_profile("paper"), 40'000'000'000);
     model.min_time_between_cnps_ns = 50'000;
     model.ecn = {5'000, 200'000, Fraction::of(1, 100)};
     model.rate = 40'000'000'000;
@@ -236,8 +237,9 @@ TEST(ExperimentFile, SaysWhatIsWrong) {
         {"sample_us", "\"often\"", "'sample_us' in the file must be a number"},
         {"duration_us", "1e9", "samples are too many"},
         {"durations_us", "5",
-         "'durations_us' in the file is not a key of it; allowed are about, congestion, dur"},
-        {"topology.kind", "\"ring\"", "'kind' in [topology] is \"ring\"; allowed are star, dumbbell"},
+         "unknown key 'durations_us' in the file (did you mean duration_us?); allowed: name, about"},
+        {"topology.kind", "\"ring\"",
+         R"('kind' in [topology] must be "star", "dumbbell", "parking-lot", "leaf-spine" or "custom", not "ring")"},
         {"topology.hosts", "1", "'hosts' in [topology] must be a whole number from 2"},
         {"topology.hosts", "2.5", "'hosts' in [topology] must be a whole number from 2"},
         {"topology.hosts", "2", "flow \"a\": there is no host \"h3\" in the topology"},
@@ -258,14 +260,13 @@ TEST(ExperimentFile, SaysWhatIsWrong) {
         {"switch.xon_kb", "900", "[switch] xon_kb must not be greater than xoff_kb"},
         {"switch.pmax", "1.5", "'pmax' in [switch] must be a number from 0 to 1"},
         {"switch.pfc", "1", "'pfc' in [switch] must be true or false"},
-        {"congestion.profile", "\"vegas\"",
-         "'profile' in [congestion] is \"vegas\"; allowed are paper, connectx"},
+        {"congestion.profile", "\"vegas\"", R"('profile' in [congestion] must be "paper", "connectx")"},
         {"congestion.g", "0", "host \"h1\": "},
         {"congestion.g", "nan", "'g' in [congestion] must be a number from 0 to 1"},
-        {"congestion.algorithm", "\"swift\"", "allowed are dcqcn, none, fixed, timely"},
-        {"congestion.kmin", "5", "'kmin' in [congestion] is not a key of it"},
+        {"congestion.algorithm", "\"swift\"", R"(must be "dcqcn", "none", "fixed" or "timely", not "swift")"},
+        {"congestion.kmin", "5", "unknown key 'kmin' in [congestion]; allowed: algorithm"},
         {"rnic.mtu", "1000", "'mtu' in [rnic] must be 256, 512, 1024, 2048 or 4096"},
-        {"rnic.recovery", "\"hope\"", "allowed are selective, go-back-n"},
+        {"rnic.recovery", "\"hope\"", R"(must be "selective" or "go-back-n", not "hope")"},
         {"host", R"([{name="h9"}])", "'name' in [[host]] must be the name of a host"},
         {"host", R"({name="h1"})", "'host' in the file must be tables: [[host]]"},
         {"host", R"([{name="h1", algorithm="fixed", fixed_gbit=50}])",
@@ -274,7 +275,7 @@ TEST(ExperimentFile, SaysWhatIsWrong) {
         {"flow", R"([{from="h1", to="h1"}])", "flow \"f1\": from and to are the same host"},
         {"flow", R"([{from="h1", to="s1"}])", "flow \"f1\": \"s1\" is a switch, not a host"},
         {"flow", R"([{from="h1", to="h2", stop_us=5, start_us=5}])", "stop_us must be greater than start_us"},
-        {"flow", R"([{from="h1", to="h2", verb="send"}])", "allowed are write, read"},
+        {"flow", R"([{from="h1", to="h2", verb="send"}])", R"(must be "write" or "read", not "send")"},
         {"flow", R"([{from="h1", to="h2", udp_source_port=70000}])",
          "must be a whole number from 0 to 65535"},
         {"flow", R"([{from="h1", to="h2", depth=129}])", "must be a whole number from 1 to 128"},
@@ -309,9 +310,11 @@ TEST(ExperimentFile, WeightsAreEightNumbers) {
 }
 
 TEST(ExperimentFile, TellsTheLine) {
-    for (const auto& [text, says] : {std::pair{"seed = \n", "line 1: "},
-                                     {"duration_us = 5\n[topology]\nhosts = 0\n", "line 3: 'hosts'"},
-                                     {"duration_us = 5\n", "there is no [topology]"}}) {
+    for (const auto& [text, says] : {std::pair{"seed = \n", "test:1:"},
+                                     {"duration_us = 5\n[topology]\nhosts = 0\n", "test:3:9: 'hosts'"},
+                                     {"duration_us = 5\n", "test: there is no [topology]"},
+                                     {"[topology]\n[rnic]\nmtu = 5\n[sweep]\nkey = \"seed\"\nvalues = [1]\n",
+                                      "test:3:7: 'mtu' in [rnic] must be"}}) {
         try {
             (void)read_experiment(text, "test", {});
             ADD_FAILURE() << text;
@@ -325,7 +328,7 @@ TEST(ExperimentFile, TellsTheLine) {
 TEST(Fluid, NothingMovesAtTheFixedPoint) {
     for (const std::uint32_t flows : {1U, 2U, 8U, 20U, 64U}) {
         FluidModel model;
-        model.dcqcn = congestion::parameters_for(*congestion::find_dcqcn_profile("paper"), 40'000'000'000);
+        model.dcqcn = congestion::parameters_for(congestion::find_dcqcn_profile("paper"), 40'000'000'000);
         model.min_time_between_cnps_ns = 50'000;
         model.ecn = {5'000, 200'000, Fraction::one()};
         model.rate = 40'000'000'000;
@@ -360,7 +363,7 @@ TEST(Fluid, NothingMovesAtTheFixedPoint) {
 
 FluidModel forty_gigabit(std::uint32_t flows) {
     FluidModel model;
-    model.dcqcn = congestion::parameters_for(*congestion::find_dcqcn_profile("paper"), 40'000'000'000);
+    model.dcqcn = congestion::parameters_for(congestion::find_dcqcn_profile("paper"), 40'000'000'000);
     model.min_time_between_cnps_ns = 50'000;
     model.ecn = {5'000, 200'000, Fraction::of(1, 100)};
     model.rate = 40'000'000'000;
@@ -389,14 +392,14 @@ TEST(Fluid, BeyondPmaxItDoesNotRest) {
 
 TEST(Fluid, IsNotForModelsThatItDoesNotDescribe) {
     FluidModel model;
-    model.dcqcn = congestion::parameters_for(*congestion::find_dcqcn_profile("connectx"), 40'000'000'000);
+    model.dcqcn = congestion::parameters_for(congestion::find_dcqcn_profile("connectx"), 40'000'000'000);
     model.min_time_between_cnps_ns = 4'000;
     model.ecn = {5'000, 200'000, Fraction::one()};
     model.rate = 40'000'000'000;
     model.flows = 2;
     model.packet_bytes = 1000;
     EXPECT_FALSE(fixed_point(model).is_valid) << "it cuts once in a window";
-    model.dcqcn = congestion::parameters_for(*congestion::find_dcqcn_profile("paper"), 40'000'000'000);
+    model.dcqcn = congestion::parameters_for(congestion::find_dcqcn_profile("paper"), 40'000'000'000);
     model.ecn = {};
     EXPECT_FALSE(fixed_point(model).is_valid) << "nothing marks";
 }

@@ -302,7 +302,7 @@ TEST(ExperimentInfinibandFile, SaysWhatIsWrong) {
              {"subnet.vl_low", "[[0, 0]]", "its VL 0 has no weight"},
              {"subnet.vl_low", "[0, 64]", "'vl_low' in [subnet] must be a list of at most 64 pairs"},
              {"subnet.vl_low", "[[0, 64, 1]]", "'vl_low' in [subnet] must be a list of at most 64 pairs"},
-             {"subnet.vl_high", "[[15, 64]]", "the first from 0 to 14 and the second from 0 to 255"},
+             {"subnet.vl_high", "[[15, 64]]", "a VL from 0 to 14 and a weight from 0 to 255"},
              {"subnet.vl_high", "[[0, 256]]", "'vl_high' in [subnet] must be a list"},
              {"subnet.vl_high", "[[0, -1]]", "'vl_high' in [subnet] must be a list"},
              {"subnet.vl_high_limit", "256",
@@ -311,7 +311,7 @@ TEST(ExperimentInfinibandFile, SaysWhatIsWrong) {
               "'vl_buffer_bytes' in [subnet] must be a whole number from 4224 to 131072"},
              {"subnet.hoq_life", "32", "'hoq_life' in [subnet] must be a whole number from 0 to 31"},
              {"subnet.switch_life", "32", "'switch_life' in [subnet] must be a whole number from 0 to 31"},
-             {"subnet.lmc", "1", "'lmc' in [subnet] is not a key of it; allowed are hoq_life, sl_to_vl"},
+             {"subnet.lmc", "1", "unknown key 'lmc' in [subnet]; allowed: vls, sl_to_vl"},
              {"flow.a.sl", "16", "'sl' in [[flow]] must be a whole number from 0 to 15"},
              {"flow.a.udp_source_port", "50000",
               "'udp_source_port' in [[flow]] is of no use with link_layer = \"infiniband\""},
@@ -338,7 +338,8 @@ TEST(ExperimentInfinibandFile, EthernetHasNoneOfItsKeys) {
     expect_refused(
         kVictim, {{"flow.victim.sl", "1"}},
         "'sl' in [[flow]] is of no use with link_layer = \"ethernet\"; all data has the 'priority'");
-    expect_refused(kVictim, {{"link_layer", "\"token-ring\""}}, "allowed are ethernet, infiniband");
+    expect_refused(kVictim, {{"link_layer", "\"token-ring\""}},
+                   R"(must be "ethernet" or "infiniband", not "token-ring")");
 }
 
 TEST(ExperimentInfinibandFile, KeysAreThoseOfTheDaemonsNetworks) {

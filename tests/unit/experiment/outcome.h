@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "experiment/config_file.h"
@@ -12,8 +11,6 @@
 #include "experiment/simulation.h"
 
 namespace urnic::experiment {
-
-using Changes = std::vector<std::pair<std::string, std::string>>;
 
 /// Runs it.
 class Outcome {

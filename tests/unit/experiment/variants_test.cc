@@ -62,7 +62,8 @@ TEST(ExperimentVariants, SayWhatIsWrong) {
         },
         "'name' in [[variant]] must be there, and another one");
     expect_wrong({{"variant", R"([{set={seed=1}}])"}}, "'name' in [[variant]] must be there");
-    expect_wrong({{"variant", R"([{name="x", sets={seed=1}}])"}}, "'sets' in [[variant]] is not a key of it");
+    expect_wrong({{"variant", R"([{name="x", sets={seed=1}}])"}},
+                 "unknown key 'sets' in [[variant]] (did you mean [variant.set]?)");
     expect_wrong({{"variant", R"([{name="x", set=[1]}])"}}, "'set' in [[variant]] must be a table");
     expect_wrong({{"variant", R"([{name="x", set={"rnic.mtu"=7}}])"}},
                  "[[variant]] \"x\": 'mtu' in [rnic] must be");
@@ -79,6 +80,31 @@ TEST(ExperimentVariants, AKeyOfOneOfSeveralTablesIsNamedByItsTable) {
     expect_wrong({{"flow.b", "7"}}, "'flow.b' cannot be set: it is a table; name a key of it");
     expect_wrong({{"flow.b.", "7"}}, "'flow.b.' does not end in the name of a key");
     expect_wrong({{"flow.b.name.x", "7"}}, "'flow.b.name' is not a table");
+}
+
+TEST(ExperimentVariants, FormerNamesOfKeysAreReadWithOneWarningEach) {
+    constexpr const char* kFormer =
+        "[topology]\n[congestion]\ncnp_gap_us = 7\n[[flow]]\nfrom = \"h1\"\nto = \"h2\"\n"
+        "[[variant]]\nname = \"a\"\nset = {\"congestion.first_alpha\" = 0.5}\n"
+        "[[variant]]\nname = \"b\"\nset = {\"congestion.first_alpha\" = 0.25}\n";
+    testing::internal::CaptureStderr();
+    const auto runs = read_experiment(kFormer, "f", {{"congestion.cut_window_us", "9"}});
+    const std::string said = testing::internal::GetCapturedStderr();
+    const std::string now = " now; the next release does not read the old name\n";
+    EXPECT_EQ(said,
+              "urnic experiment: warning: f:3:1: 'cnp_gap_us' in [congestion] is called "
+              "'min_time_between_cnps_us'" +
+                  now +
+                  "urnic experiment: warning: f: 'congestion.cut_window_us' is called "
+                  "'rate_reduce_monitor_period_us'" +
+                  now + "urnic experiment: warning: f: 'congestion.first_alpha' is called 'initial_alpha'" +
+                  now);
+    ASSERT_EQ(runs.size(), 2U);
+    const congestion::Settings& settings = runs[1].config.hosts[0].settings;
+    EXPECT_EQ(settings.min_time_between_cnps_ns, 7'000U);
+    EXPECT_EQ(settings.rate.dcqcn.rate_reduce_monitor_period_ns, 9'000U);
+    EXPECT_EQ(settings.rate.dcqcn.initial_alpha, Fraction::of(1, 4));
+    EXPECT_EQ(runs[0].config.hosts[0].settings.rate.dcqcn.initial_alpha, Fraction::of(1, 2));
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST(LinkLayer, MistakesInANetwork) {
     for (const auto& [keys, what] :
          {std::pair("lmc = 8", "from 0 to 7"),
           {"vls = 3", "1, 2, 4, 8 or 15"},
-          {"sl_to_vl = [0, 1]", "a list of 16 VLs"},
+          {"sl_to_vl = [0, 1]", "a list of 16 whole numbers from 0 to 15, of SL 0 first"},
           {"vls = 2\nsl_to_vl = [0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]", "names VL 2"},
           {"vl_high = [[15, 1]]", "from 0 to 14"},
           {"vl_low = [[1, 256]]", "from 0 to 255"},

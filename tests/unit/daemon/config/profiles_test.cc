@@ -42,7 +42,7 @@ TEST(RnicProfiles, EachIsTakenAsItIsWritten) {
         EXPECT_EQ(rnic.use_go_back_n, profile.use_go_back_n) << name;
         EXPECT_EQ(rnic.sends_mig_req, profile.sends_mig_req) << name;
         EXPECT_EQ(rnic.source_port_rule, profile.source_port_rule) << name;
-        const RnicCnpWays cnp = cnp_ways(profile);
+        const RnicCnpBehaviour cnp = cnp_behaviour(profile);
         EXPECT_EQ(rnic.congestion.cnp_enabled, cnp.answers_marks) << name;
         EXPECT_EQ(rnic.congestion.min_time_between_cnps_ns, cnp.min_time_between_cnps_ns) << name;
         EXPECT_EQ(rnic.congestion.cnp_scope == CnpScope::kFlow, cnp.has_gap_of_each_qp) << name;
@@ -107,8 +107,9 @@ TEST(RnicProfiles, KeysBesideItGoBefore) {
 }
 
 TEST(RnicProfiles, WhatThereIsNoneOfIsRefusedWithTheNames) {
-    EXPECT_THAT(refusal_of("profile = \"mlx5\"\n"),
-                HasSubstr("'profile' must be one of \"strict\", \"connectx\", \"e810\", \"rxe\""));
+    EXPECT_THAT(
+        refusal_of("profile = \"mlx5\"\n"),
+        HasSubstr("'profile' in [[rnic]] must be one of \"strict\", \"connectx\", \"e810\", \"rxe\""));
     EXPECT_THAT(refusal_of("profile = 1\n"), HasSubstr("'profile'"));
     EXPECT_THAT(refusal_of("udp_source_port = \"random\"\n"), HasSubstr("must be \"flow\" or \"linux\""));
     EXPECT_THAT(refusal_of("mig_req = 1\n"), HasSubstr("'mig_req'"));

@@ -91,10 +91,11 @@ TEST(RenamedKeys, OneWarningForAKeyHoweverOftenItIsThere) {
 
 TEST(RenamedKeys, AMistakeInTheValueIsShownUnderTheNewName) {
     EXPECT_THAT(error_in(std::string(kRnic) + "[rnic.pfc]\nhonour = [8]\n"),
-                AllOf(StartsWith("f:6:"), HasSubstr("'rx_priorities' must be")));
-    EXPECT_THAT(error_in("wire = 1\n" + kTwoRnics), HasSubstr("unknown section or key 'network'"));
+                AllOf(StartsWith("f:6:"), HasSubstr("'rx_priorities' in [rnic.pfc] must be")));
+    EXPECT_THAT(error_in("wire = 1\n" + kTwoRnics),
+                HasSubstr("'network' in the file must be tables: [[network]]"));
     EXPECT_THAT(error_in("[[daemon]]\nspin = true\n" + kTwoRnics),
-                HasSubstr("unknown section or key 'daemon'"));
+                HasSubstr("'daemon' in the file must be a table: [daemon]"));
 }
 
 }  // namespace
