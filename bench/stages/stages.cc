@@ -97,26 +97,26 @@ class Walk {
         for (std::uint32_t round = 0; completed < what.batch || (takes_receives && received < what.batch);
              ++round) {
             URNIC_CHECK(round < 10'000);
-            ++now_;
-            (void)requester.qp().progress(now_, 64, requester.outbox());
+            ++engines_.clock().time;
+            (void)requester.progress_once();
             watch.book(kRequester);
-            receive(watch, requester.outbox(), responder);
-            (void)responder.qp().progress(now_, 64, responder.outbox());
+            receive(watch, requester, responder);
+            (void)responder.progress_once();
             watch.book(kAnswer);
-            responder.outbox().deliver(requester.qp(), now_, requester.outbox());
+            responder.deliver_to(requester);
             watch.book(kCompleter);
-            completed += requester.poll();
-            received += responder.poll();
+            completed += requester.poll(false);
+            received += responder.poll(true);
             watch.book(kPoll);
         }
         return watch;
     }
 
   private:
-    void receive(Stopwatch& watch, LoopOutbox& wire, Node& responder) {
-        const std::uint32_t count = wire.count();
+    void receive(Stopwatch& watch, Node& requester, Node& responder) {
+        const std::uint32_t count = requester.count();
         for (std::uint32_t i = 0; i < count; ++i) {
-            URNIC_CHECK(wire::parse_frame(wire.frame(i), views_[i]) == wire::ParseError::kNone);
+            URNIC_CHECK(wire::parse_frame(requester.frame(i), views_[i]) == wire::ParseError::kNone);
         }
         watch.book(kParse);
         for (std::uint32_t i = 0; i < count; ++i) {
@@ -124,15 +124,14 @@ class Walk {
         }
         watch.book(kIcrc);
         for (std::uint32_t i = 0; i < count; ++i) {
-            responder.qp().handle_packet(now_, views_[i], responder.outbox());
+            responder.deliver(views_[i]);
         }
-        wire.clear();
+        requester.clear();
         watch.book(kResponder);
     }
 
     Engines engines_;
-    std::vector<wire::PacketView> views_ = std::vector<wire::PacketView>(LoopOutbox::kFrames);
-    TimeNs now_ = 1'000'000;
+    std::vector<wire::PacketView> views_ = std::vector<wire::PacketView>(Node::kFrames);
 };
 
 double median(std::vector<double>& values) {

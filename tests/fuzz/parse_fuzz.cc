@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
-#include "cli/decode/capture_file.h"
+#include "cli/decode/capture_reader.h"
 #include "cli/decode/print.h"
 #include "rnic/neighbour/membership_message.h"
 #include "rnic/neighbour/neighbour_message.h"
@@ -180,7 +180,7 @@ void cm_message(Input& input) {
     const auto message = cm::parse_message(attribute, bytes);
     URNIC_CHECK(message.has_value() && cm::attribute_id(*message) == attribute);
     std::array<std::byte, cm::kMessageBytes> built{};
-    cm::build_message(*message, built);
+    std::visit([&built](const auto& one) { cm::build_cm(one, built); }, *message);
     URNIC_CHECK(cm::parse_message(attribute, built) == message);
 }
 

@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "rnic/wire/multicast.h"
 #include "tests/sim/local_form.h"
-#include "tests/support/make_qp.h"
 
 namespace urnic::fuzz {
 
@@ -67,7 +66,20 @@ wire::Gid gid_of(std::uint32_t qp_num) {
     return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(qp_num)};
 }
 
-QpHost::QpHost(const Options& options) : options_(options), gid_(gid_of(options.qp_num)) {
+QpHost::QpHost(sim::SimClock& clock, const Options& options)
+    : SimHost(clock, {}, options.qp_num,
+              {.send_entries = kEntries,
+               .recv_entries = kEntries,
+               .cq_entries = kCqEntries,
+               .max_sge = kMaxSge,
+               .max_inline = kMaxInline,
+               .sq_sig_all = options.sq_sig_all,
+               .type = options.type,
+               .keys = &key_table(),
+               .handles = &address_handles(),
+               .reorder_buffers = options.holds_early_packets ? &held().pool : nullptr,
+               .path = path_between(gid_of(options.qp_num), gid_of(options.qp_num ^ 1U))}),
+      is_hostile_(options.hostile_application) {
     for (std::size_t i = 0; i < regions_.size(); ++i) {
         regions_[i].bytes.assign(kRegionBytes, static_cast<std::byte>(options.qp_num));
         regions_[i].direct = i != 1;
@@ -75,29 +87,16 @@ QpHost::QpHost(const Options& options) : options_(options), gid_(gid_of(options.
         regions_[i].iova = 0x10'0000'0000ULL * (i + 1) + 0x1000ULL * options.qp_num;
         publish(i);
     }
-    QpConfig config;
-    config.qp_num = options.qp_num;
-    config.pd = kPd;
-    config.sq_sig_all = options.sq_sig_all;
-    config.sq = send_ring_.queue();
-    config.rq = recv_ring_.queue();
-    config.send_cq = &send_cq_.queue();
-    config.recv_cq = &recv_cq_.queue();
-    config.keys = &key_table();
-    config.counters = &counters_;
-    config.reorder_buffers = options.holds_early_packets ? &held().pool : nullptr;
-    config.handles = &address_handles();
-    qp_ = make_qp(options.type, config);
     const wire::Gid peer_gid = gid_of(options.qp_num ^ 1U);
     address_handle_ =
-        address_handles().add({.pd = kPd, .path = wire::make_path(path_between(peer_gid, gid_))});
-    group_handle_ = address_handles().add({.pd = kPd, .path = wire::make_path(path_between(gid_, group()))});
+        address_handles().add({.pd = kPd, .path = wire::make_path(path_between(peer_gid, gid()))});
+    group_handle_ = address_handles().add({.pd = kPd, .path = wire::make_path(path_between(gid(), group()))});
 }
 
 wire::Service QpHost::service() const {
-    return options_.type == QpType::kUc   ? wire::kServiceUc
-           : options_.type == QpType::kUd ? wire::kServiceUd
-                                          : wire::kServiceRc;
+    return type() == QpType::kUc   ? wire::kServiceUc
+           : type() == QpType::kUd ? wire::kServiceUd
+                                   : wire::kServiceRc;
 }
 
 QpHost::~QpHost() {
@@ -127,7 +126,7 @@ void QpHost::publish(std::size_t index) {
                                     kAccessRemoteAtomic | kAccessFlushGlobal | kAccessFlushPersistent;
     // One bit of the key says whose it is: a key that is gone never becomes one of the peer's.
     region.key = key_table().add(
-        entry, options_.qp_num * 0x100U + ((options_.qp_num & 1U) << 7U) + (publications_++ & 0x7fU));
+        entry, qp().qp_num() * 0x100U + ((qp().qp_num() & 1U) << 7U) + (publications_++ & 0x7fU));
     region.published = region.key != 0;
     URNIC_CHECK(region.published);
 }
@@ -166,14 +165,14 @@ bool QpHost::transmit(const wire::Path& path, const wire::PacketHeader& header,
 void QpHost::check_sent(const wire::PacketHeader& header, std::span<const MemoryPiece> pieces) {
     URNIC_CHECK(room_ != 0);
     abi::QpAttr attr;
-    qp_->query(attr);
+    qp().query(attr);
     const wire::OpcodeInfo& info = wire::opcode_info(header.opcode);
-    const QpState state = qp_->state();
+    const QpState state = qp().state();
     const bool is_request = (info.flags & wire::kIsRequest) != 0;
-    const bool is_datagram = options_.type == QpType::kUd;
+    const bool is_datagram = type() == QpType::kUd;
     URNIC_CHECK((info.flags & wire::kValid) != 0 && (header.opcode & wire::kServiceMask) == service());
     URNIC_CHECK((is_datagram || header.dest_qp == attr.dest_qp_num) && header.pkey == 0xffff);
-    URNIC_CHECK(!is_datagram || header.deth.src_qp == options_.qp_num);
+    URNIC_CHECK(!is_datagram || header.deth.src_qp == qp().qp_num());
     URNIC_CHECK(state == QpState::kRts || state == QpState::kSqd ||
                 (!is_request && (state == QpState::kRtr || state == QpState::kErr)));
     std::size_t payload_bytes = 0;
@@ -182,7 +181,7 @@ void QpHost::check_sent(const wire::PacketHeader& header, std::span<const Memory
         payload_bytes += piece.length_bytes;
     }
     const std::size_t mtu_bytes =
-        is_datagram ? qp_->config().port_mtu_bytes : std::size_t{1} << (kMtuShiftOfCode1 - 1 + attr.path_mtu);
+        is_datagram ? qp().config().port_mtu_bytes : std::size_t{1} << (kMtuShiftOfCode1 - 1 + attr.path_mtu);
     const bool ends = (info.flags & wire::kEnds) != 0;
     URNIC_CHECK(payload_bytes == 0 || (info.flags & wire::kHasPayload) != 0);
     URNIC_CHECK((info.flags & wire::kHasPayload) == 0 || ends ? payload_bytes <= mtu_bytes
@@ -193,10 +192,10 @@ void QpHost::check_sent(const wire::PacketHeader& header, std::span<const Memory
 }
 
 void QpHost::check_answer(const wire::PacketHeader& header, const abi::QpAttr& attr) {
-    URNIC_CHECK(options_.type == QpType::kRc);
+    URNIC_CHECK(type() == QpType::kRc);
     // No answer that no request asked for, and none about what has not come (IBA 9.7.5.1).
     URNIC_CHECK(answers_owed_ != 0 || (is_acknowledge(header) && notices_owed_ != 0));
-    if (qp_->state() != QpState::kErr) {
+    if (qp().state() != QpState::kErr) {
         URNIC_CHECK(header.psn.distance(Psn(attr.rq_psn)) < (is_nak(header) ? 1 : 0));
     }
 }
@@ -210,67 +209,67 @@ void QpHost::check_piece(const MemoryPiece& piece) const {
     const bool in_region = std::any_of(regions_.begin(), regions_.end(), [&](const Region& region) {
         return region.published && lies_in(region.bytes.data(), region.bytes.size());
     });
-    URNIC_CHECK(in_region || lies_in(send_ring_.bytes().data(), send_ring_.bytes().size()));
+    URNIC_CHECK(in_region || lies_in(send_ring().bytes().data(), send_ring().bytes().size()));
 }
 
 bool QpHost::complete(CompletionQueue& cq, const Completion& completion) {
     const bool pushed = cq.push(0, completion, 0);
     // As many entries as could be outstanding: an honest application's CQ never runs over.
-    URNIC_CHECK(pushed || options_.hostile_application);
+    URNIC_CHECK(pushed || is_hostile_);
     return pushed;
 }
 
-void QpHost::deliver(TimeNs now, std::span<const std::byte> frame) {
+void QpHost::deliver(std::span<const std::byte> frame) {
     // A copy of its own size: one byte too far is seen.
     const std::vector<std::byte> bytes(frame.begin(), frame.end());
     wire::PacketView view;
     if (wire::parse_frame(bytes, view) != wire::ParseError::kNone || !wire::icrc_ok(view) ||
-        !(view.header.dest_qp == options_.qp_num ||
-          (view.header.dest_qp == wire::kMulticastQp && options_.type == QpType::kUd))) {
+        !(view.header.dest_qp == qp().qp_num() ||
+          (view.header.dest_qp == wire::kMulticastQp && type() == QpType::kUd))) {
         return;
     }
     const wire::OpcodeInfo& info = wire::opcode_info(view.header.opcode);
     // A reserved opcode is refused as a request.
     if ((info.flags & wire::kIsRequest) != 0 || (info.flags & wire::kValid) == 0) {
         abi::QpAttr attr;
-        qp_->query(attr);
+        qp().query(attr);
         const std::uint32_t shift = kMtuShiftOfCode1 - 1 + attr.path_mtu;
         answers_owed_ += (info.flags & wire::kIsRead) != 0 ? (view.header.reth.dma_length >> shift) + 1U : 1U;
         ++notices_owed_;
     }
-    qp_->handle_packet(now, view, *this);
+    SimHost::deliver(view);
 }
 
-bool QpHost::progress(TimeNs now, std::uint32_t max_packets, std::uint32_t room) {
+bool QpHost::progress(std::uint32_t max_packets, std::uint32_t room) {
     room_ = room;
-    const bool more = qp_->progress(now, max_packets, *this);
+    const bool more = qp().progress(now(), max_packets, *this);
     room_ = 0;
     return more;
 }
 
-void QpHost::progress_fully(TimeNs now) {
+void QpHost::progress_fully() {
     constexpr int kRounds = 10'000;
     int rounds = 0;
-    while (progress(now, 64, 1024)) {
+    while (progress(64, 1024)) {
         URNIC_CHECK(++rounds < kRounds);
     }
 }
 
-void QpHost::handle_time(TimeNs now) {
-    if (qp_->deadline() <= now) {
-        qp_->handle_timeout(now, *this);
-        (void)progress(now, 64, 1024);
+void QpHost::handle_time() {
+    if (qp().deadline() <= now()) {
+        qp().handle_timeout(now(), *this);
+        (void)progress(64, 1024);
         // The next time-out lies ahead: a worker that waits for it does not spin.
-        URNIC_CHECK(qp_->deadline() > now);
+        URNIC_CHECK(qp().deadline() > now());
     }
 }
 
-int QpHost::modify(TimeNs now, const abi::QpAttr& attr) {
-    const QpState before = qp_->state();
-    const int error = qp_->modify(now, attr, wire::make_path(path_between(gid_, peer->gid())), *this);
-    URNIC_CHECK(error != 0 ? qp_->state() == before
-                           : (attr.mask & kQpAttrState) == 0 || qp_->state() == attr.state);
-    if (error == 0 && qp_->state() == QpState::kReset) {
+int QpHost::modify(const abi::QpAttr& attr) {
+    const QpState before = qp().state();
+    const int error = qp().modify(now(), attr, wire::make_path(*options().path), *this);
+    URNIC_CHECK(error != 0 ? qp().state() == before
+                           : (attr.mask & kQpAttrState) == 0 || qp().state() == attr.state);
+    if (error == 0 && qp().state() == QpState::kReset) {
         forget_all();
     }
     return error;
@@ -281,33 +280,33 @@ void QpHost::forget_all() {
     poll();
     sends_ = {};
     recvs_ = {};
-    send_ring_.restart();
-    recv_ring_.restart();
+    send_ring().restart();
+    recv_ring().restart();
     answers_owed_ = notices_owed_ = 0;
 }
 
 bool QpHost::may_post_send() const {
-    const QpState state = qp_->state();
+    const QpState state = qp().state();
     return (state == QpState::kRts || state == QpState::kSqd || state == QpState::kSqe ||
             state == QpState::kErr) &&
-           send_ring_.posted() - sends_.completed < kEntries;
+           send_ring().posted() - sends_.completed < kEntries;
 }
 
 bool QpHost::may_post_recv() const {
-    return qp_->state() != QpState::kReset && recv_ring_.posted() - recvs_.completed < kEntries;
+    return qp().state() != QpState::kReset && recv_ring().posted() - recvs_.completed < kEntries;
 }
 
 void QpHost::post_send(abi::SendWqe& fields, std::span<const abi::Sge> sge,
                        std::span<const std::byte> inline_data) {
-    fields.wr_id = send_ring_.posted();
-    sends_.signaled.push_back(options_.sq_sig_all || (fields.flags & kSendSignaled) != 0);
-    send_ring_.post(fields, sge, inline_data);
-    note_posted(send_ring_, sends_);
+    fields.wr_id = send_ring().posted();
+    sends_.signaled.push_back(options().sq_sig_all || (fields.flags & kSendSignaled) != 0);
+    send_ring().post(fields, sge, inline_data);
+    note_posted(send_ring(), sends_);
 }
 
 void QpHost::post_recv(std::span<const abi::Sge> sge) {
-    recv_ring_.post(recv_ring_.posted(), sge);
-    note_posted(recv_ring_, recvs_);
+    recv_ring().post(recv_ring().posted(), sge);
+    note_posted(recv_ring(), recvs_);
 }
 
 void QpHost::poll() {
@@ -316,14 +315,14 @@ void QpHost::poll() {
 }
 
 void QpHost::poll_queue(bool recv) {
-    sim::CompletionRing& ring = recv ? recv_cq_ : send_cq_;
+    sim::CompletionRing& ring = cq(recv);
     Bookkeeping& bookkeeping = recv ? recvs_ : sends_;
     while (const abi::Cqe* const next = ring.poll()) {
         const abi::Cqe& cqe = *next;
-        URNIC_CHECK(cqe.is_recv == (recv ? 1 : 0) && cqe.qp_num == options_.qp_num);
+        URNIC_CHECK(cqe.is_recv == (recv ? 1 : 0) && cqe.qp_num == qp().qp_num());
         // No WQE completes twice, and none before one that was posted earlier (IBA 10.8.3.1).
         URNIC_CHECK(static_cast<std::int32_t>(cqe.wqe_index - bookkeeping.completed) >= 0);
-        if (!options_.hostile_application) {
+        if (!is_hostile_) {
             check_completion(recv, bookkeeping, cqe);
         }
         URNIC_CHECK(cqe.status != static_cast<std::uint8_t>(WcStatus::kSuccess) ||
@@ -334,7 +333,7 @@ void QpHost::poll_queue(bool recv) {
 }
 
 void QpHost::check_completion(bool recv, Bookkeeping& bookkeeping, const abi::Cqe& cqe) const {
-    const std::uint32_t posted = recv ? recv_ring_.posted() : send_ring_.posted();
+    const std::uint32_t posted = recv ? recv_ring().posted() : send_ring().posted();
     URNIC_CHECK(static_cast<std::int32_t>(cqe.wqe_index - posted) < 0 && cqe.wr_id == cqe.wqe_index);
     if (recv) {
         URNIC_CHECK(cqe.wqe_index == bookkeeping.completed);
@@ -348,25 +347,25 @@ void QpHost::check_completion(bool recv, Bookkeeping& bookkeeping, const abi::Cq
     }
 }
 
-void QpHost::check_all_flushed(TimeNs now) {
-    URNIC_CHECK(qp_->state() == QpState::kErr);
+void QpHost::check_all_flushed() {
+    URNIC_CHECK(qp().state() == QpState::kErr);
     poll();
-    if (options_.hostile_application) {
+    if (is_hostile_) {
         return;
     }
     // Unsignaled requests that succeeded may be the last ones; what is posted now is flushed whatever it asks
     // for.
-    for (std::uint32_t index = sends_.completed; index != send_ring_.posted(); ++index) {
+    for (std::uint32_t index = sends_.completed; index != send_ring().posted(); ++index) {
         URNIC_CHECK(!sends_.signaled[index]);
     }
     if (may_post_send()) {
         abi::SendWqe any{};
         post_send(any, {}, {});
-        progress_fully(now);
+        progress_fully();
         poll();
-        URNIC_CHECK(sends_.completed == send_ring_.posted());
+        URNIC_CHECK(sends_.completed == send_ring().posted());
     }
-    URNIC_CHECK(recvs_.completed == recv_ring_.posted());
+    URNIC_CHECK(recvs_.completed == recv_ring().posted());
 }
 
 void QpHost::check_nothing_held() {
@@ -375,24 +374,24 @@ void QpHost::check_nothing_held() {
 
 void QpHost::scribble_send_ring(std::size_t offset, std::span<const std::byte> bytes) {
     sends_.too_many_sges.clear();  // whatever they are now
-    scribble(send_ring_.bytes(), offset, bytes);
-    note_valid(send_ring_, sends_);
+    scribble(send_ring().bytes(), offset, bytes);
+    note_valid(send_ring(), sends_);
 }
 
 void QpHost::scribble_recv_ring(std::size_t offset, std::span<const std::byte> bytes) {
     recvs_.too_many_sges.clear();
-    scribble(recv_ring_.bytes(), offset, bytes);
-    note_valid(recv_ring_, recvs_);
+    scribble(recv_ring().bytes(), offset, bytes);
+    note_valid(recv_ring(), recvs_);
 }
 
 void QpHost::miscount_newest(bool recv, std::uint32_t num_sge, std::uint32_t inline_bytes) {
     Bookkeeping& bookkeeping = recv ? recvs_ : sends_;
-    const std::uint32_t index = (recv ? recv_ring_.posted() : send_ring_.posted()) - 1;
+    const std::uint32_t index = (recv ? recv_ring().posted() : send_ring().posted()) - 1;
     bool has_sges = true;
     if (recv) {
-        recv_ring_.slot(index).num_sge = num_sge;
+        recv_ring().slot(index).num_sge = num_sge;
     } else {
-        abi::SendWqe& wqe = send_ring_.slot(index);
+        abi::SendWqe& wqe = send_ring().slot(index);
         wqe.num_sge = static_cast<std::uint8_t>(num_sge);
         wqe.inline_length = inline_bytes;
         num_sge = wqe.num_sge;
@@ -403,8 +402,6 @@ void QpHost::miscount_newest(bool recv, std::uint32_t num_sge, std::uint32_t inl
     }
 }
 
-void QpHost::lie_about_taken(bool recv, std::uint32_t index) {
-    (recv ? recv_cq_ : send_cq_).publish_taken(index);
-}
+void QpHost::lie_about_taken(bool recv, std::uint32_t index) { cq(recv).publish_taken(index); }
 
 }  // namespace urnic::fuzz

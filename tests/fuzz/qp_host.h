@@ -1,5 +1,5 @@
-// One RC, UC or UD QP with rings and registered memory on the heap, each piece an allocation of its own so
-// that the address sanitizer sees every byte too far, and an application whose bookkeeping tells which
+// A QP host for RC, UC and UD (tests/sim/sim_host.h) with memory on the heap, each piece an allocation of its
+// own so that the address sanitizer sees every byte too far, and an application whose bookkeeping tells which
 // completions may come.
 //
 // Everything that the engine promises its caller is checked here, whatever peer and application do: see
@@ -14,13 +14,8 @@
 #include <span>
 #include <vector>
 
-#include "rnic/device/address_handles.h"
-#include "rnic/qp/qp.h"
-#include "rnic/wire/frame.h"
 #include "rnic/wire/opcodes.h"
-#include "tests/sim/copied_frames.h"
-#include "tests/sim/rings.h"
-#include "tests/sim/sim_memory.h"
+#include "tests/sim/sim_host.h"
 
 namespace urnic::fuzz {
 
@@ -33,7 +28,7 @@ struct Region {
     bool published = false;
 };
 
-class QpHost final : public Outbox {
+class QpHost final : public sim::SimHost {
   public:
     struct Options {
         std::uint32_t qp_num = 2;
@@ -52,27 +47,24 @@ class QpHost final : public Outbox {
     static constexpr std::size_t kRegions = 3;  // mapped; through far_memory; mapped and read-only
     static constexpr std::size_t kMaxFrames = 512;
 
-    explicit QpHost(const Options& options);
+    QpHost(sim::SimClock& clock, const Options& options);
     ~QpHost() override;
-    QpHost(const QpHost&) = delete;
-    QpHost& operator=(const QpHost&) = delete;
 
     // --- Outbox
     [[nodiscard]] std::uint32_t room() const override { return room_; }
     [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override;
     [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
-    void event(Qp& /*qp*/, AsyncEventType /*type*/) override {}
 
     // --- The worker
-    void deliver(TimeNs now, std::span<const std::byte> frame);
+    void deliver(std::span<const std::byte> frame);
     /// One call of progress() with that much room in the outbox.
-    [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, std::uint32_t room);
+    [[nodiscard]] bool progress(std::uint32_t max_packets, std::uint32_t room);
     /// Calls progress() until there is nothing left to do, which has to come.
-    void progress_fully(TimeNs now);
+    void progress_fully();
     /// Handles the timer when it is due.
-    void handle_time(TimeNs now);
-    [[nodiscard]] int modify(TimeNs now, const abi::QpAttr& attr);
+    void handle_time();
+    [[nodiscard]] int modify(const abi::QpAttr& attr);
 
     // --- The application
     [[nodiscard]] bool may_post_send() const;
@@ -92,19 +84,16 @@ class QpHost final : public Outbox {
     /// are more SGEs than the QP allows, unless the slot was valid before it was posted.
     void miscount_newest(bool recv, std::uint32_t num_sge, std::uint32_t inline_bytes);
     /// With the QP in ERR and all work done, an honest application has had one completion for each request.
-    void check_all_flushed(TimeNs now);
+    void check_all_flushed();
     /// After both hosts are gone: no packet is held any more.
     static void check_nothing_held();
 
-    [[nodiscard]] Qp& qp() { return *qp_; }
-    [[nodiscard]] const Qp& qp() const { return *qp_; }
-    [[nodiscard]] QpType type() const { return options_.type; }
+    [[nodiscard]] QpType type() const { return options().type; }
     [[nodiscard]] wire::Service service() const;
     /// UD: of a handle for packets to this host, and of one for packets to group().
     [[nodiscard]] std::uint32_t address_handle() const { return address_handle_; }
     [[nodiscard]] std::uint32_t group_handle() const { return group_handle_; }
     [[nodiscard]] const Region& region(std::size_t index) const { return regions_[index]; }
-    [[nodiscard]] const wire::Gid& gid() const { return gid_; }
 
     std::deque<std::vector<std::byte>> sent;  // frames on their way to the peer, oldest first
     sim::SimAddressSpace far_memory;
@@ -142,15 +131,8 @@ class QpHost final : public Outbox {
     void check_piece(const MemoryPiece& piece) const;
     void forget_all();
 
-    Options options_;
-    wire::Gid gid_{};
-    Counters counters_;
+    bool is_hostile_;
     std::array<Region, kRegions> regions_;
-    sim::SendRing send_ring_{kEntries, kMaxSge, kMaxInline};
-    sim::RecvRing recv_ring_{kEntries, kMaxSge};
-    sim::CompletionRing send_cq_{kCqEntries};
-    sim::CompletionRing recv_cq_{kCqEntries};
-    std::unique_ptr<Qp> qp_;
     std::uint32_t address_handle_ = 0;
     std::uint32_t group_handle_ = 0;
     std::uint32_t publications_ = 0;

@@ -51,14 +51,15 @@ std::uint32_t required_by(QpType type, QpState from, QpState to) {
 }  // namespace
 
 QpScript::QpScript(Input& input, Hostile hostile) : input_(input), hostile_(hostile) {
+    clock_.time = 1'000'000;
     const std::uint8_t flags = input_.byte();
     for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
-        hosts_[i] =
-            std::make_unique<QpHost>(QpHost::Options{.qp_num = i + 2,
-                                                     .type = kTypes[flags >> 4U & 3U],
-                                                     .sq_sig_all = (flags & 1U) != 0,
-                                                     .hostile_application = hostile == Hostile::kApplication,
-                                                     .holds_early_packets = (flags & (4U << i)) != 0});
+        hosts_[i] = std::make_unique<QpHost>(
+            clock_, QpHost::Options{.qp_num = i + 2,
+                                    .type = kTypes[flags >> 4U & 3U],
+                                    .sq_sig_all = (flags & 1U) != 0,
+                                    .hostile_application = hostile == Hostile::kApplication,
+                                    .holds_early_packets = (flags & (4U << i)) != 0});
     }
     hosts_[0]->peer = hosts_[1].get();
     hosts_[1]->peer = hosts_[0].get();
@@ -88,7 +89,7 @@ void QpScript::modify_to(QpHost& host, QpState state) {
     attr.rq_psn = first_psn_[1 - self];
     std::memcpy(attr.av.dgid, host.peer->gid().data(), host.peer->gid().size());
     attr.mask = kQpAttrState | required_by(host.type(), host.qp().state(), state);
-    (void)host.modify(now_, attr);
+    (void)host.modify(attr);
 }
 
 void QpScript::connect() {
@@ -130,8 +131,8 @@ void QpScript::finish() {
         host->poll();
         if (host->qp().state() != QpState::kReset) {
             modify_to(*host, QpState::kErr);
-            host->progress_fully(now_);
-            host->check_all_flushed(now_);
+            host->progress_fully();
+            host->check_all_flushed();
         }
     }
     for (auto& host : hosts_) {
@@ -249,7 +250,7 @@ void QpScript::deliver() {
         const auto at = from.sent.begin() + static_cast<std::ptrdiff_t>(place % from.sent.size());
         const std::vector<std::byte> frame = std::move(*at);
         from.sent.erase(at);
-        peer_of(from).deliver(now_, frame);
+        peer_of(from).deliver(frame);
     }
 }
 
@@ -258,7 +259,7 @@ void QpScript::deliver_all() {
         while (!from->sent.empty()) {
             const std::vector<std::byte> frame = std::move(from->sent.front());
             from->sent.pop_front();
-            peer_of(*from).deliver(now_, frame);
+            peer_of(*from).deliver(frame);
         }
     }
 }
@@ -275,7 +276,7 @@ void QpScript::duplicate() {
     QpHost& from = pick_host();
     const std::uint32_t place = input_.byte();
     if (!from.sent.empty()) {
-        peer_of(from).deliver(now_, from.sent[place % from.sent.size()]);
+        peer_of(from).deliver(from.sent[place % from.sent.size()]);
     }
 }
 
@@ -353,32 +354,32 @@ void QpScript::make_packet() {
     std::vector<std::byte> frame(wire::kMaxFrameBytes);
     frame.resize(
         wire::build_frame(wire::make_path(spec), header, {&piece, payload.empty() ? 0U : 1U}, frame));
-    to.deliver(now_, frame);
+    to.deliver(frame);
 }
 
 void QpScript::progress() {
     QpHost& host = pick_host();
     const std::uint32_t max_packets = input_.byte() % 16U;
     const std::uint32_t room = input_.byte() % 16U;
-    (void)host.progress(now_, max_packets, room);
+    (void)host.progress(max_packets, room);
 }
 
 void QpScript::progress_all() {
     for (const auto& host : hosts_) {
-        host->progress_fully(now_);
+        host->progress_fully();
     }
 }
 
 void QpScript::pass_time() {
     const std::uint8_t how = input_.byte();
-    TimeNs next = now_ + (TimeNs{1} << (how % 34U));
+    TimeNs next = clock_.time + (TimeNs{1} << (how % 34U));
     if ((how & 0x80U) != 0) {
         const TimeNs due = std::min(hosts_[0]->qp().deadline(), hosts_[1]->qp().deadline());
-        next = due == kNever ? now_ : std::max(now_, due);
+        next = due == kNever ? clock_.time : std::max(clock_.time, due);
     }
-    now_ = next;
+    clock_.time = next;
     for (const auto& host : hosts_) {
-        host->handle_time(now_);
+        host->handle_time();
     }
 }
 
@@ -440,7 +441,7 @@ void QpScript::modify_to_garbage() {
     for (std::size_t i = 0; i < bytes.size() && offset + i < sizeof attr; ++i) {
         reinterpret_cast<std::byte*>(&attr)[offset + i] = bytes[i];
     }
-    (void)host.modify(now_, attr);
+    (void)host.modify(attr);
 }
 
 }  // namespace urnic::fuzz

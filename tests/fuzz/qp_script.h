@@ -65,7 +65,7 @@ class QpScript {
 
     Input& input_;
     Hostile hostile_;
-    TimeNs now_ = 1'000'000;
+    sim::SimClock clock_;
     std::array<std::unique_ptr<QpHost>, 2> hosts_;
     abi::QpAttr attr_{};  // how the QPs are connected
     std::array<std::uint32_t, 2> first_psn_{};

@@ -5,6 +5,7 @@
 #include "congestion/cnp_gaps.h"
 #include "congestion/profiles.h"
 #include "tests/sim/rc_fixture.h"
+#include "tests/support/find_dcqcn_profile.h"
 
 namespace urnic::sim {
 namespace {
@@ -18,7 +19,7 @@ congestion::Settings dcqcn_settings() {
     congestion::Settings settings;
     settings.rate.algorithm = congestion::Algorithm::kDcqcn;
     settings.rate.line_rate = kLine;
-    settings.rate.dcqcn = congestion::find_dcqcn_profile("paper")->parameters;
+    settings.rate.dcqcn = congestion::find_dcqcn_profile("paper").parameters;
     return settings;
 }
 

@@ -24,8 +24,6 @@ constexpr std::uint8_t send_only(wire::Service service) {
 
 class RcPair : public ::testing::Test {
   protected:
-    using Lines = std::vector<std::string>;
-
     void connect_pair(const ConnectOptions& options = {}, const SimHost::Options& host = {}) {
         connect_pair(options, host, host);
     }

@@ -73,7 +73,7 @@ void SendRing::post(const abi::SendWqe& fields, std::span<const abi::Sge> sge,
     wqe.inline_length = is_inline ? static_cast<std::uint32_t>(inline_data.size()) : 0;
     const std::span<const std::byte> body = is_inline ? inline_data : std::as_bytes(sge);
     std::copy(body.begin(), body.end(), reinterpret_cast<std::byte*>(&wqe + 1));
-    wqe.seq.store(++next_, std::memory_order_release);
+    publish();
 }
 
 RecvRing::RecvRing(std::uint32_t entries, std::uint32_t max_sge)
@@ -91,26 +91,10 @@ void RecvRing::post(std::uint64_t wr_id, std::span<const abi::Sge> sge) {
     wqe.num_sge = static_cast<std::uint32_t>(sge.size());
     const std::span<const std::byte> body = std::as_bytes(sge);
     std::copy(body.begin(), body.end(), reinterpret_cast<std::byte*>(&wqe + 1));
-    wqe.seq.store(++next_, std::memory_order_release);
+    publish();
 }
 
 CompletionRing::CompletionRing(std::uint32_t entries)
     : entries_(entries), memory_(zeroed_memory(abi::cq_bytes(1, entries))), queue_(memory_.get(), entries) {}
-
-abi::Cqe* CompletionRing::poll() {
-    auto* ring = reinterpret_cast<abi::Cqe*>(memory_.get() + abi::cq_ring_offset(0, entries_));
-    abi::Cqe& cqe = ring[taken_ % entries_];
-    if (cqe.seq.load(std::memory_order_acquire) != taken_ + 1) {
-        return nullptr;
-    }
-    publish_taken(++taken_);
-    return &cqe;
-}
-
-void CompletionRing::publish_taken(std::uint32_t index) {
-    reinterpret_cast<abi::CqHeader*>(memory_.get())
-        ->consumer[0]
-        .index.store(index, std::memory_order_release);
-}
 
 }  // namespace urnic::sim

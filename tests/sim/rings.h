@@ -27,6 +27,11 @@ class SendRing {
     /// kSendInline the data, else the SGEs.
     void post(const abi::SendWqe& fields, std::span<const abi::Sge> sge,
               std::span<const std::byte> inline_data);
+    /// What is in slot(posted()) is posted.
+    void publish() {
+        abi::SendWqe& wqe = slot(next_);
+        wqe.seq.store(++next_, std::memory_order_release);
+    }
     [[nodiscard]] std::uint32_t posted() const { return next_; }
     [[nodiscard]] std::uint32_t entries() const { return entries_; }
     [[nodiscard]] SendQueue queue() const;
@@ -57,6 +62,10 @@ class RecvRing {
     RecvRing(std::uint32_t entries, std::uint32_t max_sge);
 
     void post(std::uint64_t wr_id, std::span<const abi::Sge> sge);
+    void publish() {
+        abi::RecvWqe& wqe = slot(next_);
+        wqe.seq.store(++next_, std::memory_order_release);
+    }
     [[nodiscard]] std::uint32_t posted() const { return next_; }
     [[nodiscard]] std::uint32_t entries() const { return entries_; }
     [[nodiscard]] RecvQueue queue() const;
@@ -86,10 +95,22 @@ class CompletionRing {
     [[nodiscard]] CompletionQueue& queue() { return queue_; }
     /// The next completion, nullptr when there is none; it is taken and stays valid until the ring comes
     /// round.
-    [[nodiscard]] abi::Cqe* poll();
+    [[nodiscard]] abi::Cqe* poll() {
+        auto* ring = reinterpret_cast<abi::Cqe*>(memory_.get() + abi::cq_ring_offset(0, entries_));
+        abi::Cqe& cqe = ring[taken_ % entries_];
+        if (cqe.seq.load(std::memory_order_acquire) != taken_ + 1) {
+            return nullptr;
+        }
+        publish_taken(++taken_);
+        return &cqe;
+    }
     [[nodiscard]] std::uint32_t taken() const { return taken_; }
     /// Tells the RNIC that everything before `index` was taken, which poll() does truthfully.
-    void publish_taken(std::uint32_t index);
+    void publish_taken(std::uint32_t index) {
+        reinterpret_cast<abi::CqHeader*>(memory_.get())
+            ->consumer[0]
+            .index.store(index, std::memory_order_release);
+    }
 
   private:
     std::uint32_t entries_;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "rnic/wire/opcodes.h"
 
 namespace urnic::sim {
 
@@ -23,23 +24,15 @@ SimDevice::SimDevice(Network& network, const Options& options, std::uint64_t see
     }
 }
 
-SimQp& SimDevice::create_qp(const QpOptions& options) {
-    auto made =
-        std::make_unique<SimQp>(SimQp{SendRing(options.send_entries, options.max_sge, options.max_inline),
-                                      RecvRing(options.recv_entries, options.max_sge), nullptr, false});
-    QpConfig config;
-    config.qp_num = next_qp_num_++;
-    config.pd = 1;
-    config.sq_sig_all = options.sq_sig_all;
-    config.sq = made->send.queue();
-    config.rq = made->recv.queue();
-    config.send_cq = &options.send_cq->queue();
-    config.recv_cq = &options.recv_cq->queue();
-    config.keys = &keys;
-    config.counters = &counters;
-    config.reorder_buffers = options_.held_frames != 0 ? &reorder_buffers_ : nullptr;
-    made->qp = std::make_unique<RcQp>(config);
-    return *qps_.emplace_back(std::move(made));
+SimQp& SimDevice::create_qp(SimHost::Options options) {
+    options.address = static_cast<std::uint8_t>(options_.number);
+    options.keys = &keys;
+    options.counters = &counters;
+    options.reorder_buffers = options_.held_frames != 0 ? &reorder_buffers_ : nullptr;
+    options.listener = listener;
+    SimQp& made = *qps_.emplace_back(std::make_unique<SimQp>(*this, options_.name, next_qp_num_++, options));
+    made.packets_per_progress = options_.packets_per_progress;
+    return made;
 }
 
 void SimDevice::destroy_qp(const SimQp& qp) {
@@ -89,13 +82,11 @@ int SimDevice::modify(SimQp& qp, abi::QpAttr attr, const SimDevice* peer) {
         spec.src_gid = gid_;
         spec.dst_gid = peer->gid_;
         spec.vlan_tci = options_.vlan_tci;
-        spec.udp_src_port = static_cast<std::uint16_t>(0xc000U | (qp.qp->qp_num() & 0x3fffU));
+        spec.udp_src_port = static_cast<std::uint16_t>(0xc000U | (qp.qp().qp_num() & 0x3fffU));
     }
-    const int error = qp.qp->modify(network_.now(), attr, wire::make_path(spec), *this);
+    const int error = qp.modify(attr, spec);
     if (error == 0 && (attr.mask & kQpAttrState) != 0 && attr.state == QpState::kReset) {
-        qp.send.restart();
-        qp.recv.restart();
-        last_asked_.forget(qp.qp->qp_num());
+        last_asked_.forget(qp.qp().qp_num());
     }
     ring(qp);
     return error;
@@ -108,7 +99,7 @@ void SimDevice::ring(SimQp& qp) {
 
 bool SimDevice::idle() const {
     return rx_ring_.empty() && std::all_of(qps_.begin(), qps_.end(), [](const auto& each) {
-               return !each->dirty && each->qp->deadline() == kNever;
+               return !each->dirty && each->qp().deadline() == kNever;
            });
 }
 
@@ -154,33 +145,33 @@ void SimDevice::round(TimeNs now) {
     for (std::uint32_t taken = 0; taken < options_.burst_frames && !rx_ring_.empty(); ++taken) {
         Frame& frame = *rx_ring_.front();
         rx_ring_.pop_front();
-        take_frame(now, frame);
+        take_frame(frame);
         network_.release(frame);
     }
     bool again = !rx_ring_.empty();
     TimeNs deadline = kNever;
     for (std::size_t i = 0; i < qps_.size(); ++i) {
         SimQp& each = *qps_[i];
-        if (each.qp->deadline() <= now) {
-            each.qp->handle_timeout(now, *this);
+        if (each.qp().deadline() <= now) {
+            each.qp().handle_timeout(now, each);
             each.dirty = true;
         }
         if (each.dirty) {
-            each.dirty = each.qp->progress(now, options_.packets_per_progress, *this);
+            each.dirty = each.progress_once();
             again |= each.dirty;
         }
-        deadline = std::min(deadline, each.qp->deadline());
+        deadline = std::min(deadline, each.qp().deadline());
     }
     if (deadline != kNever) {
         schedule_timer(std::max(deadline, now + 1));
     }
     if (again) {
         const TimeNs soon = now + 1 + random_.below(options_.poll_ns);
-        schedule_round(room() == 0 ? std::max(soon, network_.half_empty_at(out_)) : soon);
+        schedule_round(network_.room(out_) == 0 ? std::max(soon, network_.half_empty_at(out_)) : soon);
     }
 }
 
-void SimDevice::take_frame(TimeNs now, const Frame& frame) {
+void SimDevice::take_frame(const Frame& frame) {
     wire::PacketView view;
     if (wire::parse_frame(frame.span(), view) != wire::ParseError::kNone || !wire::icrc_ok(view)) {
         ++refused_;
@@ -193,15 +184,15 @@ void SimDevice::take_frame(TimeNs now, const Frame& frame) {
         ++foreign_;
         return;
     }
-    if (options_.keeps_last_asked && !is_answered(*qp->qp, view.header)) {
+    if (options_.keeps_last_asked && !is_answered(qp->qp(), view.header)) {
         ++asked_too_late_;
         return;
     }
-    qp->qp->handle_packet(now, view, *this);
+    qp->deliver(view);
     qp->dirty = true;
 }
 
-bool SimDevice::is_answered(const RcQp& qp, const wire::PacketHeader& header) {
+bool SimDevice::is_answered(const Qp& qp, const wire::PacketHeader& header) {
     abi::QpAttr attr;
     qp.query(attr);
     const bool is_read = (wire::opcode_info(header.opcode).flags & wire::kIsRead) != 0;
@@ -210,16 +201,14 @@ bool SimDevice::is_answered(const RcQp& qp, const wire::PacketHeader& header) {
 
 SimQp* SimDevice::find(std::uint32_t qp_num) {
     for (const auto& each : qps_) {
-        if (each->qp->qp_num() == qp_num) {
+        if (each->qp().qp_num() == qp_num) {
             return each.get();
         }
     }
     return nullptr;
 }
 
-std::uint32_t SimDevice::room() const { return network_.room(out_); }
-
-bool SimDevice::transmit(const wire::Path& path, const wire::PacketHeader& header,
+bool SimDevice::transmit(SimHost& /*from*/, const wire::Path& path, const wire::PacketHeader& header,
                          std::span<const MemoryPiece> pieces) {
     Frame& frame = network_.take_frame();
     frame.length = static_cast<std::uint32_t>(wire::build_frame(path, header, pieces, frame.bytes));
@@ -229,20 +218,6 @@ bool SimDevice::transmit(const wire::Path& path, const wire::PacketHeader& heade
     }
     network_.send(out_, frame);
     return true;
-}
-
-bool SimDevice::complete(CompletionQueue& cq, const Completion& completion) {
-    const bool pushed = cq.push(0, completion, network_.now());
-    if (listener != nullptr) {
-        listener->completed(completion.qp_num, completion, !pushed);
-    }
-    return pushed;
-}
-
-void SimDevice::event(Qp& qp, AsyncEventType type) {
-    if (listener != nullptr) {
-        listener->raised(qp.qp_num(), type);
-    }
 }
 
 }  // namespace urnic::sim

@@ -9,12 +9,10 @@
 #include <vector>
 
 #include "rnic/mem/key_table.h"
-#include "rnic/qp/rc/rc_qp.h"
 #include "tests/sim/copied_frames.h"
 #include "tests/sim/last_asked.h"
 #include "tests/sim/net/network.h"
-#include "tests/sim/rings.h"
-#include "tests/sim/sim_memory.h"
+#include "tests/sim/sim_host.h"
 
 namespace urnic::sim {
 
@@ -38,24 +36,14 @@ class Region {
     std::uint32_t key_ = 0;
 };
 
-/// What an application learns of its RNIC, at the moment when it happens.
-class DeviceListener {
+/// A QP of a device.
+class SimQp final : public SimHost {
   public:
-    virtual ~DeviceListener() = default;
-    /// `is_lost`: the CQ is full.
-    virtual void completed(std::uint32_t qp_num, const Completion& completion, bool is_lost) = 0;
-    virtual void raised(std::uint32_t qp_num, AsyncEventType type) = 0;
-};
-
-/// A QP with its rings.
-struct SimQp {
-    SendRing send;
-    RecvRing recv;
-    std::unique_ptr<RcQp> qp;
+    using SimHost::SimHost;
     bool dirty = false;  // has work for the next round
 };
 
-class SimDevice final : public NetworkNode, public Outbox {
+class SimDevice final : public NetworkNode, public SimWire {
   public:
     struct Options {
         std::string name;
@@ -79,16 +67,8 @@ class SimDevice final : public NetworkNode, public Outbox {
     [[nodiscard]] const std::string& name() const { return options_.name; }
 
     // --- What its applications have ----------------------------------------------------------------------
-    struct QpOptions {
-        std::uint32_t send_entries = 64;
-        std::uint32_t recv_entries = 64;
-        std::uint32_t max_sge = 4;
-        std::uint32_t max_inline = 256;
-        bool sq_sig_all = false;
-        CompletionRing* send_cq = nullptr;
-        CompletionRing* recv_cq = nullptr;
-    };
-    [[nodiscard]] SimQp& create_qp(const QpOptions& options);
+    /// What the QPs of a device share is filled in here.
+    [[nodiscard]] SimQp& create_qp(SimHost::Options options);
     void destroy_qp(const SimQp& qp);
     /// Registers memory that outlives the device. `is_mapped` false: reached by copies alone.
     [[nodiscard]] Region register_memory(std::byte* data, std::size_t size_bytes, std::uint32_t access,
@@ -113,18 +93,17 @@ class SimDevice final : public NetworkNode, public Outbox {
     /// READ requests for a part before the one that was asked for last.
     [[nodiscard]] std::uint64_t asked_too_late() const { return asked_too_late_; }
 
-    // --- NetworkNode, Outbox -----------------------------------------------------------------------------
+    // --- NetworkNode, SimWire ----------------------------------------------------------------------------
     void receive(TimeNs now, DirectionId from, Frame& frame) override;
     void wake(TimeNs now, std::uint64_t token) override;
-    [[nodiscard]] std::uint32_t room() const override;
-    [[nodiscard]] bool transmit(const wire::Path& path, const wire::PacketHeader& header,
+    [[nodiscard]] TimeNs now() const override { return network_.now(); }
+    [[nodiscard]] std::uint32_t room(const SimHost& /*from*/) const override { return network_.room(out_); }
+    [[nodiscard]] bool transmit(SimHost& from, const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override;
-    [[nodiscard]] bool complete(CompletionQueue& cq, const Completion& completion) override;
-    void event(Qp& qp, AsyncEventType type) override;
 
     KeyTable keys;
     Counters counters;
-    DeviceListener* listener = nullptr;
+    HostListener* listener = nullptr;  // of QPs that are created from now on
 
   private:
     enum Token : std::uint64_t { kRound, kTimer };
@@ -132,9 +111,9 @@ class SimDevice final : public NetworkNode, public Outbox {
     void schedule_round(TimeNs time);
     void schedule_timer(TimeNs time);
     void round(TimeNs now);
-    void take_frame(TimeNs now, const Frame& frame);
+    void take_frame(const Frame& frame);
     [[nodiscard]] SimQp* find(std::uint32_t qp_num);
-    [[nodiscard]] bool is_answered(const RcQp& qp, const wire::PacketHeader& header);
+    [[nodiscard]] bool is_answered(const Qp& qp, const wire::PacketHeader& header);
 
     Network& network_;
     Options options_;

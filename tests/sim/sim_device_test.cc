@@ -24,8 +24,8 @@ class WriteAcross {
         a_memory_ = a_.register_memory(a_bytes_.get(), kLength, kAllAccess);
         b_memory_ = b_.register_memory(b_bytes_.get(), kLength, kAllAccess);
         std::memset(a_bytes_.get(), 0x5a, kLength);
-        a_qp_ = &a_.create_qp({.send_cq = &cq_, .recv_cq = &cq_});
-        b_qp_ = &b_.create_qp({.send_cq = &cq_, .recv_cq = &cq_});
+        a_qp_ = &a_.create_qp({});
+        b_qp_ = &b_.create_qp({});
         to_rtr(a_, *a_qp_, *b_qp_, b_);
         to_rts(a_, *a_qp_);
     }
@@ -38,7 +38,7 @@ class WriteAcross {
         request.sge = {a_memory_.sge(0, kLength)};
         request.remote_addr = b_memory_.addr();
         request.rkey = b_memory_.key();
-        a_qp_->send.post(request);
+        a_qp_->post_send(request);
         a_.ring(*a_qp_);
         network_.run_until(network_.now() + 10'000);
         return tap_.frame;
@@ -58,7 +58,7 @@ class WriteAcross {
             EXPECT_EQ(b_bytes_.get()[i], taken ? std::byte{0x5a} : std::byte{0});
         }
         EXPECT_EQ(b_.refused() + b_.foreign() - dropped, taken ? 0 : 1);
-        EXPECT_EQ(b_qp_->qp->state(), QpState::kRtr);
+        EXPECT_EQ(b_qp_->qp().state(), QpState::kRtr);
         return taken;
     }
 
@@ -95,7 +95,7 @@ class WriteAcross {
                     kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer;
         attr.state = QpState::kRtr;
         attr.path_mtu = 3;
-        attr.dest_qp_num = peer_qp.qp->qp_num();
+        attr.dest_qp_num = peer_qp.qp().qp_num();
         EXPECT_EQ(device.modify(qp, attr, &peer), 0);
     }
     static void to_rts(SimDevice& device, SimQp& qp) {
@@ -115,7 +115,6 @@ class WriteAcross {
     RingMemory b_bytes_ = zeroed_memory(kLength);
     Region a_memory_;
     Region b_memory_;
-    CompletionRing cq_{64};
     SimQp* a_qp_ = nullptr;
     SimQp* b_qp_ = nullptr;
 };

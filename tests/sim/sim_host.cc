@@ -13,14 +13,21 @@ void PrintTo(const Done& done, std::ostream* os) {
 }
 
 SimHost::SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Options& options)
-    : wire_(wire),
+    : reorder_buffers(held_frames, options.reorder_buffers == nullptr && options.holds_early_packets ? 2 : 0),
+      wire_(wire),
       name_(std::move(name)),
       options_(options),
-      own_keys_(options.keys == nullptr ? std::make_unique<KeyTable>() : nullptr),
       send_ring_(options.send_entries, options.max_sge, options.max_inline),
-      recv_ring_(options.recv_entries, options.max_sge),
-      send_cq_(options.cq_entries),
-      recv_cq_(options.cq_entries) {
+      recv_ring_(options.recv_entries, options.max_sge) {
+    if (options_.keys == nullptr) {
+        own_keys_ = std::make_unique<KeyTable>();
+        options_.keys = own_keys_.get();
+    }
+    for (CompletionRing** ring : {&options_.send_cq, &options_.recv_cq}) {
+        if (*ring == nullptr) {
+            *ring = &own_cqs_.emplace_back(options.cq_entries);
+        }
+    }
     const auto number = static_cast<std::uint8_t>(options.address != 0 ? options.address : qp_num);
     gid_ = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, number};
     if (options.ipv6) {
@@ -33,15 +40,15 @@ SimHost::SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Op
     config.sq_sig_all = options.sq_sig_all;
     config.sq = send_ring_.queue();
     config.rq = recv_ring_.queue();
-    config.send_cq = &send_cq_.queue();
-    config.recv_cq = &recv_cq_.queue();
+    config.send_cq = &cq(false).queue();
+    config.recv_cq = &cq(true).queue();
     config.keys = &keys();
     config.srq = options.srq;
     config.xrc_srqs = options.xrc_srqs;
     if (options.srq != nullptr) {
         config.rq = RecvQueue();
     }
-    config.counters = &counters;
+    config.counters = options.counters != nullptr ? options.counters : &counters;
     config.handles = options.type == QpType::kUd ? &handles() : nullptr;
     config.port_mtu_bytes = options.port_mtu;
     std::copy(options.pkeys.begin(), options.pkeys.end(), pkeys_.entries.begin());
@@ -51,9 +58,11 @@ SimHost::SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Op
     config.histograms = options.histograms;
     config.nak_failed_invalidation = options.nak_failed_invalidation;
     config.sends_mig_req = options.sends_mig_req;
-    config.reorder_buffers = options.holds_early_packets ? &reorder_buffers : nullptr;
+    config.reorder_buffers = options.reorder_buffers != nullptr ? options.reorder_buffers
+                             : options.holds_early_packets      ? &reorder_buffers
+                                                                : nullptr;
     qp_ = make_qp(options.type, config);
-    wire_.attach(*this);
+    wire_.add(*this);
 }
 
 SimHost::~SimHost() = default;
@@ -64,10 +73,11 @@ SimRegion& SimHost::add_region(std::size_t size_bytes, const SimRegion::Options&
 }
 
 AddressHandles& SimHost::handles() {
-    if (handles_ == nullptr) {
+    if (options_.handles == nullptr) {
         handles_ = std::make_unique<AddressHandles>();
+        options_.handles = handles_.get();
     }
-    return *handles_;
+    return *options_.handles;
 }
 
 std::uint32_t SimHost::address(const SimHost& peer, std::uint32_t pd) {
@@ -80,9 +90,8 @@ std::uint32_t SimHost::address(const SimHost& peer, std::uint32_t pd) {
 }
 
 std::vector<abi::Cqe*> SimHost::poll_raw(bool recv) {
-    CompletionRing& ring = recv ? recv_cq_ : send_cq_;
     std::vector<abi::Cqe*> result;
-    for (abi::Cqe* cqe = ring.poll(); cqe != nullptr; cqe = ring.poll()) {
+    for (abi::Cqe* cqe = cq(recv).poll(); cqe != nullptr; cqe = cq(recv).poll()) {
         URNIC_CHECK(cqe->is_recv == (recv ? 1 : 0));
         result.push_back(cqe);
     }
@@ -113,7 +122,11 @@ int SimHost::modify(const abi::QpAttr& attr) {
         spec.src_gid = gid_;
         std::memcpy(spec.dst_gid.data(), attr.av.dgid, spec.dst_gid.size());
     }
-    const int error = qp_->modify(wire_.now(), attr, wire::make_path(spec), *this);
+    return modify(attr, spec);
+}
+
+int SimHost::modify(const abi::QpAttr& attr, const wire::PathSpec& path) {
+    const int error = qp_->modify(now(), attr, wire::make_path(path), *this);
     if (error == 0 && (attr.mask & kQpAttrState) != 0 && attr.state == QpState::kReset) {
         send_ring_.restart();
         recv_ring_.restart();
@@ -176,11 +189,11 @@ void SimHost::to_rts(const ConnectOptions& options, std::uint32_t sq_psn) {
     URNIC_CHECK(modify(attr) == 0);
 }
 
-void SimHost::deliver(const wire::PacketView& view) { qp_->handle_packet(wire_.now(), view, *this); }
+void SimHost::deliver(const wire::PacketView& view) { qp_->handle_packet(now(), view, *this); }
 
 bool SimHost::progress_once() {
     sent_since_ = 0;
-    return qp_->progress(wire_.now(), packets_per_progress, *this);
+    return qp_->progress(now(), packets_per_progress, *this);
 }
 
 void SimHost::progress() {
@@ -197,10 +210,19 @@ bool SimHost::transmit(const wire::Path& path, const wire::PacketHeader& header,
 
 bool SimHost::complete(CompletionQueue& cq, const Completion& completion) {
     solicited += completion.solicited ? 1 : 0;
-    return cq.push(0, completion, wire_.now());
+    const bool pushed = cq.push(0, completion, now());
+    if (options_.listener != nullptr) {
+        options_.listener->completed(completion.qp_num, completion, !pushed);
+    }
+    return pushed;
 }
 
-void SimHost::event(Qp& /*qp*/, AsyncEventType type) { events.push_back(type); }
+void SimHost::event(Qp& qp, AsyncEventType type) {
+    events.push_back(type);
+    if (options_.listener != nullptr) {
+        options_.listener->raised(qp.qp_num(), type);
+    }
+}
 
 void SimHost::srq_event(SharedRecvQueue& /*srq*/, AsyncEventType type) { srq_events.push_back(type); }
 

@@ -1,5 +1,5 @@
-// One end of a simulated connection: a QP with rings in plain memory and what its application and its
-// provider would do to them.
+// The QP host of tests, fuzz targets and benches: one QP with rings in plain memory, what its application and
+// its provider would do to them, and what a worker does with it.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +30,15 @@ struct Done {
 };
 void PrintTo(const Done& done, std::ostream* os);
 
+/// What an application learns of its QP, at the moment when it happens.
+class HostListener {
+  public:
+    virtual ~HostListener() = default;
+    /// `is_lost`: the CQ is full.
+    virtual void completed(std::uint32_t qp_num, const Completion& completion, bool is_lost) = 0;
+    virtual void raised(std::uint32_t qp_num, AsyncEventType type) = 0;
+};
+
 class SimHost : public Outbox {
   public:
     struct Options {
@@ -48,10 +57,16 @@ class SimHost : public Outbox {
         QpType type = QpType::kRc;
         std::uint32_t port_mtu = 4096;
         bool ipv6 = false;
-        /// What QPs of one process share.
+        /// What QPs of one process or RNIC share, instead of the host's own.
         SharedRecvQueue* srq = nullptr;
         const XrcSrqTable* xrc_srqs = nullptr;
-        KeyTable* keys = nullptr;  // instead of the host's own
+        CompletionRing* send_cq = nullptr;
+        CompletionRing* recv_cq = nullptr;
+        KeyTable* keys = nullptr;
+        AddressHandles* handles = nullptr;
+        Counters* counters = nullptr;
+        ReorderBufferPool* reorder_buffers = nullptr;  // whatever holds_early_packets says
+        HostListener* listener = nullptr;
         const congestion::Settings* congestion = nullptr;
         congestion::CnpGaps* cnp_gaps = nullptr;
         MessageHistograms* histograms = nullptr;  // as in QpConfig
@@ -79,10 +94,13 @@ class SimHost : public Outbox {
     /// For applications that lie.
     [[nodiscard]] SendRing& send_ring() { return send_ring_; }
     [[nodiscard]] RecvRing& recv_ring() { return recv_ring_; }
+    [[nodiscard]] const SendRing& send_ring() const { return send_ring_; }
+    [[nodiscard]] const RecvRing& recv_ring() const { return recv_ring_; }
 
     // --- modify_qp
     // ------------------------------------------------------------------------------------------
     [[nodiscard]] int modify(const abi::QpAttr& attr);
+    [[nodiscard]] int modify(const abi::QpAttr& attr, const wire::PathSpec& path);
     [[nodiscard]] int to_state(QpState state);
     void to_init(std::uint32_t access = kAllAccess, std::uint32_t qkey = 0);
     void to_rtr(const SimHost& peer, const ConnectOptions& options, std::uint32_t rq_psn);
@@ -110,8 +128,9 @@ class SimHost : public Outbox {
     void set_room(std::uint32_t packets) { room_ = packets; }
 
     /// Its own, or those of the options.
-    [[nodiscard]] KeyTable& keys() { return options_.keys != nullptr ? *options_.keys : *own_keys_; }
+    [[nodiscard]] KeyTable& keys() { return *options_.keys; }
     [[nodiscard]] AddressHandles& handles();
+    [[nodiscard]] CompletionRing& cq(bool recv) { return recv ? *options_.recv_cq : *options_.send_cq; }
     [[nodiscard]] Qp& qp() { return *qp_; }
     [[nodiscard]] const Qp& qp() const { return *qp_; }
     [[nodiscard]] const std::string& name() const { return name_; }
@@ -119,12 +138,16 @@ class SimHost : public Outbox {
     [[nodiscard]] const wire::Mac& mac() const { return mac_; }
 
     CopiedFrames held_frames;
-    ReorderBufferPool reorder_buffers{held_frames, 2};
+    ReorderBufferPool reorder_buffers;
     Counters counters;
     std::vector<AsyncEventType> events;
     std::vector<AsyncEventType> srq_events;
     std::uint32_t solicited = 0;  // completions that a CQ armed for solicited ones tells about
     std::uint32_t packets_per_progress = 64;
+
+  protected:
+    [[nodiscard]] const Options& options() const { return options_; }
+    [[nodiscard]] TimeNs now() const { return wire_.now(); }
 
   private:
     SimWire& wire_;
@@ -138,10 +161,9 @@ class SimHost : public Outbox {
     // Of 18 MB and 12 MB, for those that use them: ASan writes an eighth of that when they are made.
     std::unique_ptr<KeyTable> own_keys_;
     std::unique_ptr<AddressHandles> handles_;
+    std::deque<CompletionRing> own_cqs_;
     SendRing send_ring_;
     RecvRing recv_ring_;
-    CompletionRing send_cq_;
-    CompletionRing recv_cq_;
     std::unique_ptr<Qp> qp_;
     std::deque<SimRegion> regions_;
 };

@@ -23,12 +23,15 @@ bool SimAddressSpace::write(std::uint64_t va, const std::byte* from, std::size_t
 }
 
 SimRegion::SimRegion(KeyTable& keys, std::size_t size_bytes, std::uint32_t random, const Options& options)
-    : keys_(keys), bytes_(size_bytes), iova_offset_(options.iova_offset) {
+    : keys_(keys),
+      size_(size_bytes),
+      bytes_(zeroed_memory(size_bytes, options.alignment)),
+      iova_offset_(options.iova_offset) {
     MemoryRegion region;
     region.iova = addr();
     region.length_bytes = size_bytes;
-    region.va = reinterpret_cast<std::uintptr_t>(bytes_.data());
-    region.direct = options.mapped ? bytes_.data() : nullptr;
+    region.va = reinterpret_cast<std::uintptr_t>(data());
+    region.direct = options.mapped ? data() : nullptr;
     region.space = options.mapped ? nullptr : &space;
     region.pd = options.pd;
     region.access = options.access;
@@ -37,11 +40,11 @@ SimRegion::SimRegion(KeyTable& keys, std::size_t size_bytes, std::uint32_t rando
 }
 
 void SimRegion::fill_pattern(std::uint8_t seed) {
-    for (std::size_t i = 0; i < bytes_.size(); ++i) {
-        bytes_[i] = static_cast<std::byte>((i * 31 + (i >> 8U) * 7 + seed) & 0xffU);
+    for (std::size_t i = 0; i < size_; ++i) {
+        data()[i] = static_cast<std::byte>((i * 31 + (i >> 8U) * 7 + seed) & 0xffU);
     }
 }
 
-void SimRegion::fill(std::uint8_t value) { std::memset(bytes_.data(), value, bytes_.size()); }
+void SimRegion::fill(std::uint8_t value) { std::memset(data(), value, size_); }
 
 }  // namespace urnic::sim

@@ -3,12 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <vector>
 
 #include "abi/queues.h"
 #include "conform/case/requests.h"
 #include "rnic/mem/key_table.h"
+#include "tests/support/ring_memory.h"
 
 namespace urnic::sim {
 
@@ -31,13 +30,14 @@ class SimRegion {
         std::uint32_t pd = 1;
         bool mapped = true;  // false: through `space`
         std::uint64_t iova_offset = 0;
+        std::size_t alignment = 1;
     };
     SimRegion(KeyTable& keys, std::size_t size_bytes, std::uint32_t random, const Options& options);
 
-    [[nodiscard]] std::byte* data() { return bytes_.data(); }
-    [[nodiscard]] std::size_t size() const { return bytes_.size(); }
+    [[nodiscard]] std::byte* data() { return bytes_.get(); }
+    [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] std::uint64_t addr(std::size_t offset = 0) const {
-        return reinterpret_cast<std::uintptr_t>(bytes_.data()) + iova_offset_ + offset;
+        return reinterpret_cast<std::uintptr_t>(bytes_.get()) + iova_offset_ + offset;
     }
     [[nodiscard]] std::uint32_t key() const { return key_; }
     [[nodiscard]] abi::Sge sge(std::size_t offset, std::uint32_t length) const {
@@ -53,7 +53,8 @@ class SimRegion {
 
   private:
     KeyTable& keys_;
-    std::vector<std::byte> bytes_;
+    std::size_t size_;
+    RingMemory bytes_;
     std::uint64_t iova_offset_;
     std::uint32_t key_ = 0;
 };

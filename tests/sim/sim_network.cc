@@ -1,7 +1,6 @@
 #include "tests/sim/sim_network.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -11,46 +10,6 @@
 #include "tests/sim/local_form.h"
 
 namespace urnic::sim {
-
-namespace {
-
-// Names of AETH syndromes as they are written down.
-std::string syndrome_text(const wire::Aeth& aeth) {
-    const std::string value = std::to_string(aeth.syndrome & wire::kSyndromeValueMask);
-    switch (aeth.syndrome & wire::kSyndromeKindMask) {
-        case wire::kSyndromeAck:
-            return " msn=" + std::to_string(aeth.msn);
-        case wire::kSyndromeRnrNak:
-            return " RNR=" + value;
-        default:
-            return " NAK=" + value;
-    }
-}
-
-std::string line_of(const SentPacket& packet) {
-    const wire::OpcodeInfo& info = wire::opcode_info(packet.header.opcode);
-    std::string line = std::to_string(packet.time / 1000) + "us " + packet.from + " " +
-                       (info.name == nullptr ? "?" : info.name + std::strlen("RC ")) +
-                       " psn=" + std::to_string(packet.header.psn.value());
-    if ((info.flags & wire::kHasPayload) != 0) {
-        line += " len=" + std::to_string(packet.payload_bytes);
-    }
-    if ((info.flags & wire::kIsRead) != 0) {
-        line += " dma=" + std::to_string(packet.header.reth.dma_length);
-    }
-    if ((info.headers & wire::kHasAeth) != 0) {
-        line += syndrome_text(packet.header.aeth);
-    }
-    if (packet.header.ack_req) {
-        line += " ackreq";
-    }
-    if (packet.header.solicited) {
-        line += " se";
-    }
-    return line;
-}
-
-}  // namespace
 
 wire::PacketView SentPacket::view() const {
     wire::PacketView view;
@@ -162,14 +121,6 @@ std::vector<SentPacket> SimNetwork::take_packets() {
                                   std::make_move_iterator(packets_.end()));
     packets_.clear();
     return taken;
-}
-
-std::vector<std::string> SimNetwork::take_trace() {
-    std::vector<std::string> lines;
-    for (const SentPacket& packet : take_packets()) {
-        lines.push_back(line_of(packet));
-    }
-    return lines;
 }
 
 }  // namespace urnic::sim

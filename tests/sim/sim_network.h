@@ -37,7 +37,7 @@ class SimNetwork final : public SimWire {
     static constexpr TimeNs kDelayNs = LinkOptions{}.delay_ns;
 
     [[nodiscard]] TimeNs now() const override { return link_->network.now(); }
-    void attach(SimHost& host) override { link_->hosts.push_back(&host); }
+    void add(SimHost& host) override { link_->hosts.push_back(&host); }
     [[nodiscard]] bool transmit(SimHost& from, const wire::Path& path, const wire::PacketHeader& header,
                                 std::span<const MemoryPiece> pieces) override;
     /// Puts a packet of the test's own making on the wire, as if `from` had sent it.
@@ -54,8 +54,7 @@ class SimNetwork final : public SimWire {
     /// Until nothing more can happen, or for a minute of virtual time. Returns whether nothing can.
     bool run();
 
-    /// Takes the lines written since the last call: "TIMEus FROM OPERATION psn=.. len=.. ...".
-    std::vector<std::string> take_trace();
+    /// Takes the packets written down since the last call.
     std::vector<SentPacket> take_packets();
     /// The same packets, oldest first, for who takes them one by one.
     [[nodiscard]] std::deque<SentPacket>& packets() { return packets_; }

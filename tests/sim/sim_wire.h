@@ -13,13 +13,13 @@ namespace urnic::sim {
 class SimHost;
 
 /// Has the time, and takes what hosts send; hands them what comes (SimHost::deliver) and lets them work
-/// (SimHost::progress).
+/// (SimHost::progress). A network, or the RNIC that has the hosts' QPs.
 class SimWire {
   public:
     virtual ~SimWire() = default;
 
     [[nodiscard]] virtual TimeNs now() const = 0;
-    virtual void attach(SimHost& host) = 0;
+    virtual void add(SimHost& /*host*/) {}
     /// As Outbox::transmit().
     [[nodiscard]] virtual bool transmit(SimHost& from, const wire::Path& path,
                                         const wire::PacketHeader& header,
@@ -28,6 +28,19 @@ class SimWire {
     [[nodiscard]] virtual std::uint32_t room(const SimHost& /*from*/) const {
         return std::numeric_limits<std::uint32_t>::max();
     }
+};
+
+/// The time alone, for hosts that send nothing or override SimHost::transmit().
+class SimClock final : public SimWire {
+  public:
+    [[nodiscard]] TimeNs now() const override { return time; }
+    [[nodiscard]] bool transmit(SimHost& /*from*/, const wire::Path& /*path*/,
+                                const wire::PacketHeader& /*header*/,
+                                std::span<const MemoryPiece> /*pieces*/) override {
+        return false;
+    }
+
+    TimeNs time = 0;
 };
 
 }  // namespace urnic::sim

@@ -49,7 +49,7 @@ bool Network::loses(Direction& direction) {
         --direction.burst_left;
         return true;
     }
-    if (!direction.random.chance(direction.options.loss)) {
+    if (!direction.random.chance(direction.options.loss, direction.options.chances_of)) {
         return false;
     }
     if (direction.options.loss_burst > 1) {
@@ -77,7 +77,8 @@ void Network::send(DirectionId id, Frame& frame) {
         release(frame);
         return;
     }
-    direction.free_at_ps = now_ * kPsPerNs + backlog_ps + frame.length * direction.ps_per_byte;
+    direction.free_at_ps =
+        now_ * kPsPerNs + backlog_ps + (frame.length + options.gap_bytes) * direction.ps_per_byte;
     if (loses(direction)) {
         ++direction.counters.lost;
         write_log(direction, frame, "LOST");
@@ -85,7 +86,7 @@ void Network::send(DirectionId id, Frame& frame) {
         return;
     }
     const TimeNs sent = direction.free_at_ps / kPsPerNs;
-    if (direction.random.chance(options.duplicate)) {
+    if (direction.random.chance(options.duplicate, options.chances_of)) {
         ++direction.counters.duplicated;
         Frame& copy = take_frame();
         copy.length = frame.length;
@@ -101,7 +102,7 @@ void Network::schedule_copy(DirectionId id, Frame& frame, TimeNs sent) {
     Random& random = direction.random;
     const char* fate = "";
     TimeNs arrival = sent + options.delay_ns + (options.jitter_ns != 0 ? random.below(options.jitter_ns) : 0);
-    if (random.chance(options.reorder)) {
+    if (random.chance(options.reorder, options.chances_of)) {
         ++direction.counters.reordered;
         arrival += random.below(options.reorder_ns);
         fate = "late";
@@ -109,7 +110,7 @@ void Network::schedule_copy(DirectionId id, Frame& frame, TimeNs sent) {
         arrival = std::max(arrival, direction.last_arrival);
         direction.last_arrival = arrival;
     }
-    if (random.chance(options.corrupt)) {
+    if (random.chance(options.corrupt, options.chances_of)) {
         ++direction.counters.corrupted;
         flip_bits(random, frame);
         fate = "CORRUPTED";

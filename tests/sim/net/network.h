@@ -25,13 +25,16 @@ struct Frame {
     [[nodiscard]] std::span<const std::byte> span() const { return {bytes.data(), length}; }
 };
 
-/// One direction of a link. Chances are in thousandths of the frames.
+/// One direction of a link.
 struct LinkOptions {
     TimeNs delay_ns = 1'000;
     TimeNs jitter_ns = 0;             // up to this much more; the order stays
     std::uint32_t rate_mbit = 0;      // 0: a frame takes no time to send
     std::uint32_t mtu_bytes = 9'000;  // of the IP packet; a longer one is lost
     std::uint32_t queue_bytes = 1U << 20U;
+    std::uint32_t gap_bytes = 0;  // between two frames, with preamble and FCS
+    // How many frames of so many:
+    std::uint32_t chances_of = 1'000;
     std::uint32_t loss = 0;
     std::uint32_t loss_burst = 1;  // frames lost with each loss, on average
     std::uint32_t duplicate = 0;

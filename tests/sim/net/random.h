@@ -20,7 +20,7 @@ class Random {
     std::uint64_t below(std::uint64_t bound) { return ((next() >> 32U) * bound) >> 32U; }
     /// least .. most, both included.
     std::uint64_t between(std::uint64_t least, std::uint64_t most) { return least + below(most - least + 1); }
-    bool chance(std::uint32_t per_mille) { return per_mille != 0 && below(1000) < per_mille; }
+    bool chance(std::uint32_t part, std::uint32_t whole = 1000) { return part != 0 && below(whole) < part; }
 
   private:
     std::uint64_t state_;

@@ -17,7 +17,7 @@ std::span<std::uint64_t> words_of(const RingMemory& memory) {
 
 Endpoint* WalkShared::find(std::uint32_t qp_num) const {
     const auto found = std::find_if(endpoints.begin(), endpoints.end(), [qp_num](const Endpoint* each) {
-        return each->qp() != nullptr && each->qp()->qp->qp_num() == qp_num;
+        return each->qp() != nullptr && each->qp()->qp().qp_num() == qp_num;
     });
     return found == endpoints.end() ? nullptr : *found;
 }
@@ -89,7 +89,7 @@ void Endpoint::prepare() {
     if (qp_ != nullptr) {
         return;
     }
-    SimDevice::QpOptions options;
+    SimHost::Options options;
     options.send_entries = 2U << random().below(6);
     options.recv_entries = 64;
     options.max_sge = OperationMaker::kMaxSge;
@@ -131,7 +131,7 @@ void Endpoint::to_rtr() {
                 kQpAttrMaxDestRdAtomic | kQpAttrMinRnrTimer;
     attr.state = QpState::kRtr;
     attr.path_mtu = options_.path_mtu;
-    attr.dest_qp_num = peer_qp_num_ = peer_->qp_->qp->qp_num();
+    attr.dest_qp_num = peer_qp_num_ = peer_->qp_->qp().qp_num();
     attr.rq_psn = options_.psn[1 - side_];
     attr.max_dest_rd_atomic = options_.max_rd_atomic[1 - side_];
     attr.min_rnr_timer = options_.min_rnr_timer;
@@ -153,7 +153,7 @@ void Endpoint::to_rts() {
 
 void Endpoint::open(const ConnectionOptions& options) {
     options_ = options;
-    note("opens QP " + std::to_string(qp_->qp->qp_num()));
+    note("opens QP " + std::to_string(qp_->qp().qp_num()));
     constexpr std::array<std::uint32_t, 4> kLaziness = {0, 300, 800, 950};
     laziness_per_mille_ = kLaziness[random().below(kLaziness.size())];
     last_progress_ = shared_.network.now();
@@ -224,7 +224,7 @@ void Endpoint::polled(const abi::Cqe& cqe) {
 void Endpoint::post_receives() {
     const std::uint32_t most = options_.receive_entries[side_];
     const std::uint64_t count = random().between(1, most);
-    for (std::uint64_t i = 0; i < count && qp_->recv.posted() - recv_done_ < most; ++i) {
+    for (std::uint64_t i = 0; i < count && qp_->recv_ring().posted() - recv_done_ < most; ++i) {
         post_receive();
     }
 }
@@ -232,7 +232,7 @@ void Endpoint::post_receives() {
 // The slot of a receive, cut into pieces that follow each other in another order.
 void Endpoint::post_receive() {
     const std::uint32_t bytes = options_.receive_bytes[side_];
-    const std::size_t slot = std::size_t{qp_->recv.posted() % options_.receive_entries[side_]} * bytes;
+    const std::size_t slot = std::size_t{qp_->recv_ring().posted() % options_.receive_entries[side_]} * bytes;
     PostedReceive& receive = receives_.emplace_back();
     receive.wr_id = next_receive_id_++;
     const auto cut = static_cast<std::uint32_t>(random().chance(600) ? 0 : random().below(bytes + 1ULL));
@@ -245,7 +245,7 @@ void Endpoint::post_receive() {
             receive.pieces[receive.num_pieces++] = {receive_region_.data() + offset, length};
         }
     }
-    qp_->recv.post(receive.wr_id, {sge.data(), receive.num_pieces});
+    qp_->recv_ring().post(receive.wr_id, {sge.data(), receive.num_pieces});
     did_something_ = true;
 }
 
@@ -253,7 +253,7 @@ void Endpoint::post_sends() {
     if ((state() != QpState::kRts && state() != QpState::kSqd) || revoked_ == Revoked::kLanding) {
         return;
     }
-    const std::uint32_t before = qp_->send.posted();
+    const std::uint32_t before = qp_->send_ring().posted();
     for (std::uint64_t count = random().below(shared_.plan.most_posts + 1); count != 0; --count) {
         if (shared_.messages_left == 0 || send_room() == 0 || !outgoing().has_room()) {
             break;
@@ -265,7 +265,7 @@ void Endpoint::post_sends() {
     if (shared_.messages_left == 0 && newest != nullptr && !newest->signaled && send_room() != 0) {
         post_send(true);
     }
-    if (qp_->send.posted() != before) {
+    if (qp_->send_ring().posted() != before) {
         did_something_ = true;
         home_.device.ring(*qp_);
     }
@@ -287,7 +287,7 @@ void Endpoint::post_send(bool is_last) {
     const bool asks = is_last || send_room() == 1 || random().chance(500);
     operation.flags |= asks ? kSendSignaled : 0;
     operation.signaled = asks || sq_sig_all_;
-    operation.wqe_index = qp_->send.posted();
+    operation.wqe_index = qp_->send_ring().posted();
     request.flags = operation.flags;
     if (outgoing().drained()) {
         last_progress_ = shared_.network.now();
@@ -299,7 +299,7 @@ void Endpoint::post_send(bool is_last) {
              " length " + std::to_string(operation.length) + " offset " + std::to_string(operation.offset) +
              " poison " + std::to_string(static_cast<int>(operation.poison)));
     }
-    qp_->send.post(request);
+    qp_->post_send(request);
     outgoing().post();
 }
 
@@ -327,7 +327,7 @@ void Endpoint::check_progress() {
     }
     abi::QpAttr attr{};
     if (peer_->qp_ != nullptr) {
-        peer_->qp_->qp->query(attr);
+        peer_->qp_->qp().query(attr);
     }
     if (attr.rq_psn != peer_rq_psn_) {
         peer_rq_psn_ = attr.rq_psn;

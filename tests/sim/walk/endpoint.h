@@ -123,7 +123,7 @@ class Endpoint {
     [[nodiscard]] Oracle& outgoing() { return peer_->incoming_; }
     [[nodiscard]] const Oracle& outgoing() const { return peer_->incoming_; }
     [[nodiscard]] Random& random() { return shared_.random; }
-    [[nodiscard]] QpState state() const { return qp_->qp->state(); }
+    [[nodiscard]] QpState state() const { return qp_->qp().state(); }
 
     void poll();
     void polled(const abi::Cqe& cqe);
@@ -154,7 +154,7 @@ class Endpoint {
     [[nodiscard]] bool answers() const;
     [[nodiscard]] AllowedErrors allowed_errors() const;
     [[nodiscard]] std::uint32_t send_room() const {
-        return qp_->send.entries() - (qp_->send.posted() - send_done_);
+        return qp_->send_ring().entries() - (qp_->send_ring().posted() - send_done_);
     }
 
     WalkShared& shared_;

@@ -46,7 +46,7 @@ void Endpoint::drop_qp() {
     if (random().chance(500)) {
         to_state(QpState::kReset);
     } else {
-        note("destroys QP " + std::to_string(qp_->qp->qp_num()));
+        note("destroys QP " + std::to_string(qp_->qp().qp_num()));
         home_.device.destroy_qp(*qp_);
         qp_ = nullptr;
     }

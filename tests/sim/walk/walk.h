@@ -21,7 +21,7 @@ struct WalkStats {
     void add(const WalkStats& other);
 };
 
-class Walk final : public DeviceListener {
+class Walk final : public HostListener {
   public:
     explicit Walk(const WalkPlan& plan, PacketLog* log = nullptr);
     ~Walk() override;

@@ -11,16 +11,14 @@
 #include "base/check.h"
 #include "dataplane/port/eal.h"
 #include "dataplane/port/frame_pool.h"
-#include "rnic/qp/rc/rc_qp.h"
-#include "rnic/qp/unreliable/ud_qp.h"
 #include "rnic/wire/frame.h"
+#include "tests/support/make_qp.h"
 
 namespace urnic::dataplane::rig {
 
 namespace {
 
 constexpr std::uint32_t kPoolFrames = 4096;
-constexpr std::uint32_t kInlineBytes = 256;
 
 wire::Gid ipv4_gid(std::uint32_t device) {
     return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 198, 18, 0, static_cast<std::uint8_t>(device + 1)};
@@ -163,29 +161,19 @@ void TestClient::wake(std::uint32_t worker) {
 
 TestQp::TestQp(Rig& rig, TestClient& client, std::uint32_t device, std::uint32_t qp_num,
                std::uint32_t doorbell_slot, TestCq& cq, QpType type)
-    : rig_(rig),
-      client_(client),
-      device_(device),
-      worker_(rig.handoff().worker_of(qp_num)),
-      sq_(std::size_t{kEntries} * abi::send_stride(kMaxSge, kInlineBytes)),
-      rq_(std::size_t{kEntries} * abi::recv_stride(kMaxSge)) {
+    : rig_(rig), client_(client), device_(device), worker_(rig.handoff().worker_of(qp_num)), type_(type) {
     QpConfig config;
     config.qp_num = qp_num;
     config.pd = Rig::kPd;
-    config.sq =
-        SendQueue(sq_.data(), kEntries, abi::send_stride(kMaxSge, kInlineBytes), kMaxSge, kInlineBytes);
-    config.rq = RecvQueue(rq_.data(), kEntries, abi::recv_stride(kMaxSge), kMaxSge);
+    config.sq = sq_.queue();
+    config.rq = rq_.queue();
     config.send_cq = &cq.cq();
     config.recv_cq = &cq.cq();
     config.keys = &rig.device(device).keys;
     config.counters = &rig.device(device).counters[worker_];
     config.reorder_buffers = &rig.worker(worker_).reorder_buffers();
     config.handles = &rig.device(device).handles;
-    if (type == QpType::kUd) {
-        slot_.qp = std::make_unique<UdQp>(config);
-    } else {
-        slot_.qp = std::make_unique<RcQp>(config);
-    }
+    slot_.qp = make_qp(type, config);
     slot_.device = &rig.device(device);
     slot_.client = &client.on_worker(worker_);
     slot_.doorbell_slot = doorbell_slot;
@@ -198,42 +186,10 @@ TestQp::~TestQp() {
 }
 
 void TestQp::post_send(const SendRequest& request, bool ring) {
-    std::byte* const place =
-        sq_.data() + std::size_t{sq_index_ % kEntries} * abi::send_stride(kMaxSge, kInlineBytes);
-    auto* const wqe = reinterpret_cast<abi::SendWqe*>(place);
-    wqe->opcode = static_cast<std::uint8_t>(request.opcode);
-    wqe->num_sge = static_cast<std::uint8_t>(request.sges.size());
-    wqe->flags = request.flags;
-    wqe->wr_id = request.wr_id;
-    wqe->imm_or_rkey = request.imm;
-    wqe->inline_length = 0;
-    if (request.address_handle != 0) {
-        wqe->wr.ud = {.remote_qp_num = request.remote_qp_num,
-                      .remote_qkey = request.rkey,
-                      .address_handle = request.address_handle};
-    } else {
-        wqe->wr.atomic = {
-            .remote_addr = request.remote_addr,  // the first two are those of WRITE and READ, too
-            .rkey = request.rkey,
-            .reserved = 0,
-            .compare_add = request.compare_add,
-            .swap = request.swap};
-    }
-    std::copy(request.sges.begin(), request.sges.end(),
-              reinterpret_cast<abi::Sge*>(place + sizeof(abi::SendWqe)));
-    wqe->seq.store(++sq_index_, std::memory_order_release);
+    sq_.post(request, type_);
     if (ring) {
         client_.ring(worker_, slot_.doorbell_slot);
     }
-}
-
-void TestQp::post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sges) {
-    std::byte* const place = rq_.data() + std::size_t{rq_index_ % kEntries} * abi::recv_stride(kMaxSge);
-    auto* const wqe = reinterpret_cast<abi::RecvWqe*>(place);
-    wqe->num_sge = static_cast<std::uint32_t>(sges.size());
-    wqe->wr_id = wr_id;
-    std::copy(sges.begin(), sges.end(), reinterpret_cast<abi::Sge*>(place + sizeof(abi::RecvWqe)));
-    wqe->seq.store(++rq_index_, std::memory_order_release);
 }
 
 wire::Path TestQp::path_to(const TestQp& peer) const {

@@ -19,6 +19,7 @@
 #include "dataplane/wire/in_process_switch.h"
 #include "dataplane/worker/client_doorbells.h"
 #include "dataplane/worker/worker.h"
+#include "tests/sim/rings.h"
 
 namespace urnic::dataplane::rig {
 
@@ -94,19 +95,7 @@ class TestClient {
     std::vector<std::unique_ptr<ClientDoorbells>> on_worker_;
 };
 
-struct SendRequest {
-    WrOpcode opcode = WrOpcode::kSend;
-    std::uint16_t flags = kSendSignaled;
-    std::uint64_t wr_id = 0;
-    std::vector<abi::Sge> sges;
-    std::uint64_t remote_addr = 0;
-    std::uint32_t rkey = 0;
-    std::uint32_t imm = 0;
-    std::uint64_t compare_add = 0;
-    std::uint64_t swap = 0;
-    std::uint32_t remote_qp_num = 0;   // UD
-    std::uint32_t address_handle = 0;  // UD
-};
+using sim::SendRequest;
 
 /// A QP with the application's end.
 class TestQp {
@@ -121,7 +110,7 @@ class TestQp {
     [[nodiscard]] std::uint32_t worker() const { return worker_; }
     [[nodiscard]] QpSlot& slot() { return slot_; }
     void post_send(const SendRequest& request, bool ring = true);
-    void post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sges);
+    void post_recv(std::uint64_t wr_id, const std::vector<abi::Sge>& sges) { rq_.post(wr_id, sges); }
     /// RESET to RTS toward `peer`, with seven retries. Returns the errno of the step that failed, or 0. An
     /// ACK timeout of 4 s (20) waits for a worker that gets no processor; who has packets dropped for good
     /// may choose less.
@@ -140,10 +129,9 @@ class TestQp {
     TestClient& client_;
     std::uint32_t device_;
     std::uint32_t worker_;
-    std::uint32_t sq_index_ = 0;
-    std::uint32_t rq_index_ = 0;
-    PageMemory sq_;
-    PageMemory rq_;
+    QpType type_;
+    sim::SendRing sq_{kEntries, kMaxSge, 256};
+    sim::RecvRing rq_{kEntries, kMaxSge};
     QpSlot slot_;
 };
 

@@ -352,7 +352,7 @@ struct Pair {
         rig::SendRequest request;
         request.opcode = WrOpcode::kWrite;
         request.wr_id = salt;
-        request.sges = {rig::sge(memory_a, 0, length, key_a)};
+        request.sge = {rig::sge(memory_a, 0, length, key_a)};
         request.remote_addr = reinterpret_cast<std::uint64_t>(memory_b.data());
         request.rkey = key_b;
         a.post_send(request);

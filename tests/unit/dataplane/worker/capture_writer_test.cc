@@ -94,8 +94,8 @@ class CaptureWriterTest : public testing::Test {
 TEST_F(CaptureWriterTest, RecordsSayWhatIsKnown) {
     one_.capture.snap_bytes = 6;
     writer_.use({nullptr, &one_.capture, &other_.capture});
-    EXPECT_TRUE(writer_.wants(0));
-    EXPECT_FALSE(writer_.wants(1));
+    EXPECT_TRUE(writer_.is_capturing(0));
+    EXPECT_FALSE(writer_.is_capturing(1));
     (void)writer_.write(packet("a packet"), 7, false, {abi::PacketFate::kDropped, 14});
     EXPECT_TRUE(one_.read().empty()) << "not published";
     writer_.publish();
@@ -179,6 +179,50 @@ TEST_F(CaptureWriterTest, WhatHasNoRoomIsCounted) {
     ASSERT_EQ(later.size(), 2U);
     EXPECT_EQ(later[0].record.lost_before, 8U);
     EXPECT_EQ(later[1].record.lost_before, 0U);
+}
+
+/// Whatever the filter of packets; those who did not ask for completions get none.
+TEST_F(CaptureWriterTest, CompletionsGoToWhoAskedForThem) {
+    one_.capture.has_completions = true;
+    one_.capture.filters = abi::kFilterQpn;
+    one_.capture.snap_bytes = 1;
+    writer_.use({&one_.capture, &other_.capture});
+    Completion completion;
+    completion.wr_id = 0x7fff'0000'1234;
+    completion.qp_num = 17;
+    completion.wqe_index = 3;
+    completion.byte_len = 100;
+    completion.status = WcStatus::kWrFlushErr;
+    completion.opcode = WcOpcode::kRdmaRead;
+    completion.is_recv = true;
+    completion.solicited = true;
+    writer_.write_completion(0, completion, 9);
+    writer_.write_completion(1, completion, 9);
+    writer_.publish();
+    EXPECT_TRUE(other_.read().empty());
+    const auto seen = one_.read();
+    ASSERT_EQ(seen.size(), 1U) << "the other RNIC is not captured";
+    EXPECT_EQ(seen[0].record.kind, abi::CaptureKind::kCompletion);
+    EXPECT_EQ(seen[0].record.qpn, 17U);
+    EXPECT_EQ(seen[0].record.time_ns, 9U);
+    EXPECT_EQ(seen[0].record.state, abi::kNoState);
+    abi::CapturedCompletion shown{};
+    ASSERT_EQ(seen[0].bytes.size(), sizeof shown);
+    std::memcpy(&shown, seen[0].bytes.data(), sizeof shown);
+    EXPECT_EQ(shown.wqe_index, 3U);
+    EXPECT_EQ(shown.byte_len, 100U);
+    EXPECT_EQ(shown.status, static_cast<std::uint8_t>(WcStatus::kWrFlushErr));
+    EXPECT_EQ(shown.opcode, static_cast<std::uint8_t>(WcOpcode::kRdmaRead));
+    EXPECT_EQ(shown.is_recv, 1);
+    EXPECT_EQ(shown.is_solicited, 1);
+    // One more than there is room for, of 64 bytes each.
+    for (int i = 0; i < 513; ++i) {
+        writer_.write_completion(0, completion, 9);
+    }
+    writer_.publish();
+    EXPECT_EQ(one_.read().size(), 512U);
+    EXPECT_EQ(one_.ring().rnics[0].seen.load(), 514U);
+    EXPECT_EQ(one_.ring().rnics[0].lost.load(), 1U);
 }
 
 TEST_F(CaptureWriterTest, AFateMayChangeUntilItIsPublished) {

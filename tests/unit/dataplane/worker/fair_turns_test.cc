@@ -80,7 +80,7 @@ class FairTurns : public testing::Test {
     void post(Program& program) {
         SendRequest write;
         write.opcode = WrOpcode::kWrite;
-        write.sges = {program.payload.sge()};
+        write.sge = {program.payload.sge()};
         write.remote_addr = reinterpret_cast<std::uint64_t>(target_.data());
         write.rkey = target_key_;
         abi::QpAttr attr{};

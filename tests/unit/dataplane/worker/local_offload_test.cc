@@ -146,7 +146,7 @@ class LocalOffloadTest : public testing::Test {
         SendRequest request;
         request.opcode = WrOpcode::kWrite;
         request.wr_id = wr_id;
-        request.sges = {{reinterpret_cast<std::uint64_t>(from_.data()), length_bytes, from_key_}};
+        request.sge = {{reinterpret_cast<std::uint64_t>(from_.data()), length_bytes, from_key_}};
         request.remote_addr = reinterpret_cast<std::uint64_t>(to_.data());
         request.rkey = to_key_;
         return request;
@@ -210,7 +210,7 @@ class Conversation : public LocalOffloadTest {
             b_.post_recv(9, {{reinterpret_cast<std::uint64_t>(to_.data()), kBytes, to_key_}});
         }
         if (opcode == WrOpcode::kFetchAdd) {
-            request.sges[0].length = 8;
+            request.sge[0].length = 8;
         }
         a_.post_send(request);
         expect(cq_a_, 1, WcStatus::kSuccess);
@@ -332,7 +332,7 @@ TEST_F(LocalOffloadTest, ADeregisteredPayloadIsNotRead) {
 TEST_F(LocalOffloadTest, AnErrorTakesThePayloadBack) {
     rig_.call(0, [&] {
         SendRequest bad = write_of(8, 2);
-        bad.sges = {{reinterpret_cast<std::uint64_t>(to_.data()), 8, to_key_}};
+        bad.sge = {{reinterpret_cast<std::uint64_t>(to_.data()), 8, to_key_}};
         bad.rkey = 0x7777'7700;
         b_.post_send(bad);
         send_alone(a_, write_of(kBytes));
@@ -395,7 +395,7 @@ TEST_F(LocalOffloadTest, APacketThatIsNotThereYetIsSentAgain) {
     for (std::uint64_t i = 0; i < 3; ++i) {
         SendRequest request = write_of(8 * 1024, i);
         request.opcode = WrOpcode::kSend;
-        request.sges[0].addr += i * 8 * 1024;
+        request.sge[0].addr += i * 8 * 1024;
         a_.post_send(request, i == 2);
     }
     EXPECT_TRUE(rig::wait_for([&] { return rig_.count(1, &Counters::out_of_buffer) != 0; }));
@@ -458,7 +458,7 @@ TEST_F(LocalOffloadTest, SourceAndDestinationMayOverlap) {
     const std::uint32_t same_key = rig_.register_memory(1, from_.data(), kBytes);
     for (const std::uint32_t to : {100U, 0U}) {
         SendRequest request = write_of(kPathMtu);
-        request.sges[0].addr += 100 - to;
+        request.sge[0].addr += 100 - to;
         request.remote_addr = reinterpret_cast<std::uint64_t>(from_.data()) + to;
         request.rkey = same_key;
         std::vector<std::byte> sent(from_.data() + 100 - to, from_.data() + 100 - to + kPathMtu);
@@ -470,8 +470,8 @@ TEST_F(LocalOffloadTest, SourceAndDestinationMayOverlap) {
 
 TEST_F(LocalOffloadTest, SeveralPiecesAreGathered) {
     SendRequest request = write_of(1000);
-    request.sges.push_back({request.sges[0].addr + 1000, 5000, from_key_});
-    request.sges.push_back({request.sges[0].addr + 6000, 1001, from_key_});
+    request.sge.push_back({request.sge[0].addr + 1000, 5000, from_key_});
+    request.sge.push_back({request.sge[0].addr + 6000, 1001, from_key_});
     a_.post_send(request);
     expect(cq_a_, 1, WcStatus::kSuccess);
     EXPECT_TRUE(has_arrived(7001));

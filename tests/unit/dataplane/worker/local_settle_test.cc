@@ -32,7 +32,7 @@ TEST(LocalOffloadOfManyWorkers, AllThatHaveLeftAreHandledBeforeSomebodyLooks) {
     const PageMemory to(kWriteBytes);
     SendRequest write;
     write.opcode = WrOpcode::kWrite;
-    write.sges = {rig::sge(from, 0, kWriteBytes, rig.register_memory(0, from))};
+    write.sge = {rig::sge(from, 0, kWriteBytes, rig.register_memory(0, from))};
     write.remote_addr = reinterpret_cast<std::uint64_t>(to.data());
     write.rkey = rig.register_memory(1, to);
     // QP n is of worker n modulo 12; those that receive are all of worker 0.

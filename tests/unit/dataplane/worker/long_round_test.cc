@@ -66,8 +66,8 @@ class LongRounds : public testing::Test {
         const std::uint32_t key = rig_.register_memory(1 - device, memory_);
         SendRequest write;
         write.opcode = WrOpcode::kWrite;
-        write.sges = from_late ? std::vector<abi::Sge>{{LateMemory::kAddress, 8, late_key}}
-                               : std::vector<abi::Sge>{rig::sge(memory_, 0, LateMemory::kBytes, key)};
+        write.sge = from_late ? std::vector<abi::Sge>{{LateMemory::kAddress, 8, late_key}}
+                              : std::vector<abi::Sge>{rig::sge(memory_, 0, LateMemory::kBytes, key)};
         write.remote_addr =
             from_late ? reinterpret_cast<std::uint64_t>(memory_.data()) : LateMemory::kAddress;
         write.rkey = from_late ? key : late_key;

@@ -99,11 +99,10 @@ class MulticastTest : public testing::Test {
     }
     void send(Node& from, std::uint64_t wr_id, std::uint32_t handle_key) {
         from.qp.post_send({.wr_id = wr_id,
-                           .sges = {sge(from.memory, 60 * 1024, 100, from.key)},
-                           .rkey = kQkey,
-                           .imm = 0,
+                           .sge = {sge(from.memory, 60 * 1024, 100, from.key)},
+                           .address_handle = handle_key,
                            .remote_qp_num = wire::kMulticastQp,
-                           .address_handle = handle_key});
+                           .remote_qkey = kQkey});
     }
     static void expect_copy(Node& node, std::uint64_t wr_id, std::uint8_t value) {
         const auto completion = node.cq.wait();

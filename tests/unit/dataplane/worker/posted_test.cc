@@ -32,7 +32,7 @@ class PostedSends : public testing::Test {
         SendRequest request;
         request.opcode = opcode;
         request.wr_id = wr_id;
-        request.sges = {rig::sge(memory_a_, 0, length, key_a_)};
+        request.sge = {rig::sge(memory_a_, 0, length, key_a_)};
         request.remote_addr = reinterpret_cast<std::uint64_t>(memory_b_.data());
         request.rkey = key_b_;
         a_.post_send(request);

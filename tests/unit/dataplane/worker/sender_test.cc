@@ -18,7 +18,7 @@ constexpr std::uint32_t kBytes = 64;
 
 SendRequest send_of(const PageMemory& memory, std::uint32_t key) {
     SendRequest request;
-    request.sges = {rig::sge(memory, 0, kBytes, key)};
+    request.sge = {rig::sge(memory, 0, kBytes, key)};
     return request;
 }
 

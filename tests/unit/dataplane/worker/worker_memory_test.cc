@@ -78,7 +78,7 @@ TEST_F(WorkerMemory, ClientsAndQpsComeAndGoAndTransfer) {
         ASSERT_EQ(b.connect(a), 0);
         SendRequest write;
         write.opcode = WrOpcode::kWrite;
-        write.sges = {rig::sge(*memory, 0, 1000, key_a)};
+        write.sge = {rig::sge(*memory, 0, 1000, key_a)};
         write.remote_addr = reinterpret_cast<std::uint64_t>(memory->data()) + 2000;
         write.rkey = key_b;
         a.post_send(write);

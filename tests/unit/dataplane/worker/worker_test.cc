@@ -60,7 +60,7 @@ struct Pair {
     SendRequest request(WrOpcode opcode, std::uint32_t length) const {
         SendRequest request;
         request.opcode = opcode;
-        request.sges = {rig::sge(memory_a, 0, length, key_a)};
+        request.sge = {rig::sge(memory_a, 0, length, key_a)};
         request.remote_addr = reinterpret_cast<std::uint64_t>(memory_b.data());
         request.rkey = key_b;
         return request;

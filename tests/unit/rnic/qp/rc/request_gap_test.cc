@@ -12,10 +12,10 @@ TEST(RequestGap, ARepetitionIsOverOnceAnotherPsnIsExpected) {
     gap.reset();
     gap.expect_repeat(Psn(10), Psn(13));
     gap.end_past_repeat(Psn(13));
-    EXPECT_TRUE(gap.expects_repeat(Psn(13)));
-    EXPECT_FALSE(gap.expects_repeat(Psn(14)));
+    EXPECT_TRUE(gap.is_repeating(Psn(13)));
+    EXPECT_FALSE(gap.is_repeating(Psn(14)));
     gap.end_past_repeat(Psn(14));
-    EXPECT_FALSE(gap.expects_repeat(Psn(13)));
+    EXPECT_FALSE(gap.is_repeating(Psn(13)));
 }
 
 TEST(RequestGap, WithoutAGapNoPsnIsExpectedToRepeat) {
@@ -29,7 +29,7 @@ TEST(RequestGap, WithoutAGapNoPsnIsExpectedToRepeat) {
         }
         std::uint32_t repeats = 0;
         for (std::uint32_t psn = 0; psn <= Psn::kMask; ++psn) {
-            repeats += gap.expects_repeat(Psn(psn)) ? 1 : 0;
+            repeats += gap.is_repeating(Psn(psn)) ? 1 : 0;
         }
         EXPECT_EQ(repeats, 0U);
     }

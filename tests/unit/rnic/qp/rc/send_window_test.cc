@@ -32,7 +32,7 @@ TEST(SendWindow, GivesPsnsInOrder) {
     EXPECT_EQ(window.packets_in_flight(), 1U);
     EXPECT_TRUE(window.acknowledge(Psn(2)));
     EXPECT_TRUE(window.empty());
-    EXPECT_FALSE(window.awaits_answer());
+    EXPECT_FALSE(window.is_awaiting_answer());
 }
 
 TEST(SendWindow, ResponsesAreNotPacketsInFlight) {

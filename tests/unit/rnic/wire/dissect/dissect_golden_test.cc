@@ -28,7 +28,8 @@ std::vector<std::byte> rebuild_mad(std::span<const std::byte> mad, std::map<std:
     EXPECT_TRUE(message.has_value());
     if (message) {
         EXPECT_EQ(cm::attribute_id(*message), header.attribute_id);
-        cm::build_message(*message, std::span(built).subspan<kMadHeaderBytes, cm::kMessageBytes>());
+        const auto place = std::span(built).subspan<kMadHeaderBytes, cm::kMessageBytes>();
+        std::visit([place](const auto& one) { cm::build_cm(one, place); }, *message);
     }
     return built;
 }

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "dataplane/worker/capture_ring.h"
+#include "dataplane/worker/capture_ring_writer.h"
 
 namespace urnic::dataplane {
 namespace {
