@@ -35,6 +35,8 @@ enum CaptureFilter : std::uint32_t {
     kFilterOpcode = 1U << 1U,
     kFilterPeer = 1U << 2U
 };
+/// In CaptureRequest::filters: completions of the chosen RNICs are recorded, too, whatever the filter.
+inline constexpr std::uint32_t kCaptureCompletions = 1U << 31U;
 /// Reply fd: [0] a memfd with {"rnics": [{"index", "name", "link_layer", "mac"}]} of those captured.
 struct CaptureReply {
     ReplyHeader header;
@@ -50,7 +52,7 @@ struct CaptureRing {
     alignas(64) std::atomic<std::uint64_t> head;  // whole records end here
     alignas(64) std::atomic<std::uint64_t> tail;  // the reader needs nothing before it any more
     struct Counts {
-        std::atomic<std::uint64_t> seen;  // packets that the filter chose
+        std::atomic<std::uint64_t> seen;  // packets that the filter chose, and completions
         std::atomic<std::uint64_t> lost;  // of those, without room
     };
     alignas(64) Counts rnics[kCaptureRnics];
@@ -90,6 +92,8 @@ inline constexpr std::uint32_t kNoQp = ~0U;
 inline constexpr std::uint8_t kNoState = 0xff;
 inline constexpr std::uint16_t kCaptureFiller = 0xffff;
 
+enum class CaptureKind : std::uint8_t { kPacket, kCompletion };
+
 /// The captured bytes follow. Records are aligned to 8 bytes.
 struct CaptureRecord {
     std::uint32_t bytes;  // of the record with this header and padding
@@ -106,8 +110,21 @@ struct CaptureRecord {
     std::uint32_t next_psn;      // of its own next new request
     std::uint8_t is_sent;        // by this end
     std::uint8_t state;          // QpState of this end behind the packet; kNoState: not known
-    std::uint8_t reserved[6];
+    CaptureKind kind;            // of kCompletion a CapturedCompletion follows; fate and PSNs say nothing
+    std::uint8_t reserved[5];
 };
 static_assert(sizeof(CaptureRecord) == 48);
+
+/// What a trace shows of a completion. Neither the wr_id, which is often an address in the application, nor
+/// immediate data.
+struct CapturedCompletion {
+    std::uint32_t wqe_index;
+    std::uint32_t byte_len;
+    std::uint8_t status;  // WcStatus
+    std::uint8_t opcode;  // WcOpcode, if the status is success
+    std::uint8_t is_recv;
+    std::uint8_t is_solicited;
+};
+static_assert(sizeof(CapturedCompletion) == 12);
 
 }  // namespace urnic::abi

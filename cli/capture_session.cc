@@ -123,7 +123,7 @@ CaptureSession::CaptureSession(const std::filesystem::path& socket, const Captur
     }
     std::memcpy(request.devices, names.data(), names.size());
     request.snap_bytes = options.snap_bytes;
-    request.filters = options.filter.filters;
+    request.filters = options.filter.filters | (options.has_completions ? abi::kCaptureCompletions : 0);
     request.qpn = options.filter.qpn;
     request.opcode = options.filter.opcode;
     std::memcpy(request.peer, options.filter.peer, sizeof(request.peer));

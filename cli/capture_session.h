@@ -33,6 +33,7 @@ struct CaptureOptions {
     CaptureFilter filter;
     std::uint32_t snap_bytes = kMaxSnap;
     std::size_t buffer_mb = 32;
+    bool has_completions = false;  // they are read, too: records of abi::CaptureKind::kCompletion
 };
 
 struct CapturedRnic {

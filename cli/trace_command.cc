@@ -24,7 +24,8 @@ namespace {
 constexpr const char* kEventsFooter =
     R"(FILE gets one JSON object a line, as docs/trace-schema.json has them: packets sent, received and dropped, with what
 became of them, ACKs, NAKs, RNR NAKs, retransmissions with their cause, CNPs, packets in flight, states of QPs,
-and how long messages took. With --perfetto it is for https://ui.perfetto.dev instead. "-" is standard output.
+how long messages took, and completions. With --perfetto it is for https://ui.perfetto.dev instead. "-" is
+standard output.
 --from reads a capture file: one of urnic capture, of a random walk, or of any other program, in which case
 nobody noted what became of the packets.
 
@@ -47,6 +48,15 @@ decode::Record record_of(const CapturedPacket& packet, const CapturedRnic& rnic)
         packet.record.is_sent != 0 ? decode::Direction::kOutbound : decode::Direction::kInbound;
     record.comment = describe(packet.record);
     return record;
+}
+
+void add_completion(const CapturedPacket& captured, const CapturedRnic& rnic, trace::PacketTrace& events) {
+    abi::CapturedCompletion completion{};
+    if (captured.bytes.size() != sizeof completion) {
+        throw LaunchError("a completion in the trace makes no sense: use the urnic of the daemon's release");
+    }
+    std::memcpy(&completion, captured.bytes.data(), sizeof completion);
+    events.add_completion(rnic.name, captured.record.qpn, captured.time_ns, completion);
 }
 
 std::vector<trace::Target> targets_of(const std::vector<std::string>& words) {
@@ -89,6 +99,7 @@ CaptureOptions TraceCommand::capture_options() const {
     }
     options.snap_bytes = kHeaderBytes;
     options.buffer_mb = buffer_mb_;
+    options.has_completions = true;
     return options;
 }
 
@@ -98,11 +109,16 @@ TraceCommand::Traced TraceCommand::trace_live(CaptureSession& session, trace::Pa
     bool can_continue = true;
     bool has_ended = false;
     while (can_continue) {
-        can_continue = !StopSignals::came() && !has_ended;
+        can_continue = !StopSignals::has_come() && !has_ended;
         const std::vector<CapturedPacket> seen = session.read(!can_continue);
         for (const CapturedPacket& packet : seen) {
             if (count_ != 0 && packets == count_) break;
-            events.add(record_of(packet, session.rnics().at(packet.record.rnic)));
+            const CapturedRnic& rnic = session.rnics().at(packet.record.rnic);
+            if (packet.record.kind == abi::CaptureKind::kCompletion) {
+                add_completion(packet, rnic, events);
+                continue;
+            }
+            events.add(record_of(packet, rnic));
             ++packets;
         }
         if (!out) throw LaunchError(fmt::format("{} cannot be written: {}", file_, std::strerror(errno)));
@@ -114,7 +130,8 @@ TraceCommand::Traced TraceCommand::trace_live(CaptureSession& session, trace::Pa
     for (const auto& [index, rnic] : session.rnics()) {
         if (const auto counts = session.counts(index); counts.lost != 0) {
             fmt::print(stderr,
-                       "urnic trace: {} of {} packets of {} are missing, because this reader was too slow "
+                       "urnic trace: {} of {} packets and completions of {} are missing, because this reader "
+                       "was too slow "
                        "(--buffer)\n",
                        counts.lost, counts.seen, rnic.name);
         }

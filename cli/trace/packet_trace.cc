@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "abi/verbs_values.h"
 #include "base/address_text.h"
 #include "base/psn.h"
 #include "rnic/wire/dissect/ib/transport.h"
@@ -51,12 +52,79 @@ std::string nak_name(std::uint8_t syndrome) {
     return name == nullptr ? "reserved" : std::string_view(name).substr(sizeof "NAK").data();
 }
 
+/// ibv_wc_status without its prefix.
+const char* status_name(std::uint8_t status) {
+    switch (static_cast<WcStatus>(status)) {
+        case WcStatus::kSuccess:
+            return "SUCCESS";
+        case WcStatus::kLocLenErr:
+            return "LOC_LEN_ERR";
+        case WcStatus::kLocQpOpErr:
+            return "LOC_QP_OP_ERR";
+        case WcStatus::kLocProtErr:
+            return "LOC_PROT_ERR";
+        case WcStatus::kWrFlushErr:
+            return "WR_FLUSH_ERR";
+        case WcStatus::kMwBindErr:
+            return "MW_BIND_ERR";
+        case WcStatus::kBadRespErr:
+            return "BAD_RESP_ERR";
+        case WcStatus::kLocAccessErr:
+            return "LOC_ACCESS_ERR";
+        case WcStatus::kRemInvReqErr:
+            return "REM_INV_REQ_ERR";
+        case WcStatus::kRemAccessErr:
+            return "REM_ACCESS_ERR";
+        case WcStatus::kRemOpErr:
+            return "REM_OP_ERR";
+        case WcStatus::kRetryExcErr:
+            return "RETRY_EXC_ERR";
+        case WcStatus::kRnrRetryExcErr:
+            return "RNR_RETRY_EXC_ERR";
+        case WcStatus::kRemAbortErr:
+            return "REM_ABORT_ERR";
+        case WcStatus::kFatalErr:
+            return "FATAL_ERR";
+        case WcStatus::kGeneralErr:
+            return "GENERAL_ERR";
+    }
+    return "unknown";
+}
+
+/// ibv_wc_opcode without its prefix.
+const char* work_name(std::uint8_t opcode) {
+    switch (static_cast<WcOpcode>(opcode)) {
+        case WcOpcode::kSend:
+            return "SEND";
+        case WcOpcode::kRdmaWrite:
+            return "RDMA_WRITE";
+        case WcOpcode::kRdmaRead:
+            return "RDMA_READ";
+        case WcOpcode::kCompSwap:
+            return "COMP_SWAP";
+        case WcOpcode::kFetchAdd:
+            return "FETCH_ADD";
+        case WcOpcode::kBindMw:
+            return "BIND_MW";
+        case WcOpcode::kLocalInv:
+            return "LOCAL_INV";
+        case WcOpcode::kFlush:
+            return "FLUSH";
+        case WcOpcode::kAtomicWrite:
+            return "ATOMIC_WRITE";
+        case WcOpcode::kRecv:
+            return "RECV";
+        case WcOpcode::kRecvRdmaWithImm:
+            return "RECV_RDMA_WITH_IMM";
+    }
+    return "unknown";
+}
+
 }  // namespace
 
-bool PacketTrace::is_wanted(const decode::Record& record, const Seen& seen) const {
-    const std::uint32_t qpn = seen.is_noted ? number_of(seen.notes, "qpn") : seen.header->dest_qp;
+bool PacketTrace::is_wanted(const std::string& device, std::uint32_t qpn) const {
     return targets_.empty() || std::any_of(targets_.begin(), targets_.end(), [&](const Target& target) {
-               return target.device == record.interface && (target.qpn == 0 || target.qpn == qpn);
+               return target.device == device && (target.qpn == 0 || target.qpn == qpn);
            });
 }
 
@@ -79,7 +147,8 @@ void PacketTrace::add(const decode::Record& record) {
     seen.info = &wire::opcode_info(packet.transport.opcode);
     seen.payload_bytes = packet.payload_bytes;
     seen.group = seen.is_noted ? record.interface + "/" + seen.notes["qpn"] : stream_of(packet);
-    if (!is_wanted(record, seen)) return;
+    const std::uint32_t qpn = seen.is_noted ? number_of(seen.notes, "qpn") : seen.header->dest_qp;
+    if (!is_wanted(record.interface, qpn)) return;
     QueuePair& qp = qps_[seen.group];
     if (seen.is_noted && seen.notes.contains("state") && seen.notes["state"] != qp.state) {
         Json data = {{"new", seen.notes["state"]}};
@@ -92,6 +161,22 @@ void PacketTrace::add(const decode::Record& record) {
     } else {
         on_received(seen, qp);
     }
+}
+
+void PacketTrace::add_completion(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
+                                 const abi::CapturedCompletion& completion) {
+    if (!is_wanted(device, qpn)) return;
+    Json data = {{"queue", completion.is_recv != 0 ? "receive" : "send"},
+                 {"wqe_index", completion.wqe_index},
+                 {"status", status_name(completion.status)}};
+    // A completion with an error says neither (ibv_poll_cq(3)).
+    if (completion.status == static_cast<std::uint8_t>(WcStatus::kSuccess)) {
+        data["opcode"] = work_name(completion.opcode);
+        data["byte_len"] = completion.byte_len;
+    }
+    if (completion.is_solicited != 0) data["solicited"] = true;
+    output_.add({time_ns, fmt::format("{}/{:#x}", device, qpn), "completion_written", std::move(data)});
+    ++events_;
 }
 
 void PacketTrace::on_sent(const Seen& seen, QueuePair& qp) {

@@ -9,7 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cli/decode/capture_file.h"
+#include "abi/capture.h"
+#include "cli/decode/capture_reader.h"
 #include "cli/trace/trace_output.h"
 #include "rnic/wire/dissect/packet.h"
 #include "rnic/wire/opcodes.h"
@@ -31,6 +32,9 @@ class PacketTrace {
     /// The next packet in time. One that is no packet of a QP's is left out. Of packets that urnic capture
     /// has noted the RNIC's part is traced, of others what passes the wire.
     void add(const decode::Record& record);
+    /// A completion that the RNIC wrote to a CQ.
+    void add_completion(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
+                        const abi::CapturedCompletion& completion);
     [[nodiscard]] std::uint64_t events() const { return events_; }
 
   private:
@@ -59,7 +63,7 @@ class PacketTrace {
     };
     static constexpr std::size_t kMostMessages = 65536;
 
-    [[nodiscard]] bool is_wanted(const decode::Record& record, const Seen& seen) const;
+    [[nodiscard]] bool is_wanted(const std::string& device, std::uint32_t qpn) const;
     void emit(const Seen& seen, const char* name, nlohmann::ordered_json data);
     void on_sent(const Seen& seen, QueuePair& qp);
     void on_received(const Seen& seen, QueuePair& qp);

@@ -182,6 +182,7 @@ void EventLog::add(double time_ms, const std::string& group, const std::string& 
         ++beyond_;
         return;
     }
+    if (name == "completion_written") return;  // an event, but the page does not draw it
     if (texts_.empty()) (void)intern("");
     Known* const of = known(group);
     if (of == nullptr) {

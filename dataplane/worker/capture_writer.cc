@@ -67,28 +67,56 @@ CaptureWriter::Records CaptureWriter::write(const Packet& packet, TimeNs time, b
     }
     Records records{};
     for (std::size_t i = 0; i < kMaxCaptures; ++i) {
-        PacketCapture* const capture = captures_[i];
+        const PacketCapture* const capture = captures_[i];
         if (capture == nullptr || !is_chosen(*capture, packet)) {
             continue;
         }
-        CaptureRingWriter& ring = capture->rings[ring_];
-        header.captured =
-            static_cast<std::uint32_t>(std::min<std::size_t>(packet.bytes.size(), capture->snap_bytes));
-        header.bytes = (static_cast<std::uint32_t>(sizeof header) + header.captured + kRecordAlignment - 1) &
-                       ~(kRecordAlignment - 1);
-        header.lost_before = lost_[i][packet.rnic];
-        std::byte* const room = ring.reserve(header.bytes);
-        ring.count(packet.rnic, room == nullptr);
-        if (room == nullptr) {
-            ++lost_[i][packet.rnic];
-            continue;
-        }
-        lost_[i][packet.rnic] = 0;
-        std::memcpy(room, &header, sizeof header);
-        std::memcpy(room + sizeof header, packet.bytes.data(), header.captured);
-        records[i] = reinterpret_cast<abi::CaptureRecord*>(room);
+        records[i] = append(
+            i, header, packet.bytes.first(std::min<std::size_t>(packet.bytes.size(), capture->snap_bytes)));
     }
     return records;
+}
+
+void CaptureWriter::write_completion(std::uint32_t rnic, const Completion& completion, TimeNs time) {
+    abi::CapturedCompletion shown{};
+    shown.wqe_index = completion.wqe_index;
+    shown.byte_len = completion.byte_len;
+    shown.status = static_cast<std::uint8_t>(completion.status);
+    shown.opcode = static_cast<std::uint8_t>(completion.opcode);
+    shown.is_recv = completion.is_recv ? 1 : 0;
+    shown.is_solicited = completion.solicited ? 1 : 0;
+    abi::CaptureRecord header{};
+    header.rnic = static_cast<std::uint16_t>(rnic);
+    header.time_ns = time;
+    header.qpn = completion.qp_num;
+    header.state = abi::kNoState;
+    header.kind = abi::CaptureKind::kCompletion;
+    for (std::size_t i = 0; i < kMaxCaptures; ++i) {
+        const PacketCapture* const capture = captures_[i];
+        if (capture != nullptr && capture->has_completions && (capture->rnics >> rnic & 1U) != 0) {
+            (void)append(i, header, std::as_bytes(std::span(&shown, 1)));
+        }
+    }
+}
+
+abi::CaptureRecord* CaptureWriter::append(std::size_t index, abi::CaptureRecord& header,
+                                          std::span<const std::byte> bytes) {
+    CaptureRingWriter& ring = captures_[index]->rings[ring_];
+    header.captured = static_cast<std::uint32_t>(bytes.size());
+    header.bytes = (static_cast<std::uint32_t>(sizeof header) + header.captured + kRecordAlignment - 1) &
+                   ~(kRecordAlignment - 1);
+    std::uint32_t& lost = lost_[index][header.rnic];
+    header.lost_before = lost;
+    std::byte* const room = ring.reserve(header.bytes);
+    ring.count(header.rnic, room == nullptr);
+    if (room == nullptr) {
+        ++lost;
+        return nullptr;
+    }
+    lost = 0;
+    std::memcpy(room, &header, sizeof header);
+    std::memcpy(room + sizeof header, bytes.data(), bytes.size());
+    return reinterpret_cast<abi::CaptureRecord*>(room);
 }
 
 }  // namespace urnic::dataplane

@@ -10,7 +10,7 @@
 #include "abi/capture.h"
 #include "abi/queues.h"
 #include "base/time.h"
-#include "dataplane/worker/capture_ring.h"
+#include "dataplane/worker/capture_ring_writer.h"
 #include "rnic/qp/qp.h"
 #include "rnic/wire/packet_view.h"
 
@@ -25,6 +25,7 @@ struct PacketCapture {
     std::uint64_t rnics = 0;  // bit n: Device::index n
     std::uint32_t snap_bytes = 0;
     std::uint32_t filters = 0;  // abi::CaptureFilter
+    bool has_completions = false;
     std::uint32_t qpn = 0;
     std::uint8_t opcode = 0;
     wire::Gid peer{};
@@ -50,7 +51,7 @@ class CaptureWriter {
     /// From now on these, which the caller keeps until the next call of this function.
     void use(const PacketCaptures& captures);
     /// Returns whether one of them wants the packets of the device with that index.
-    [[nodiscard]] bool wants(std::uint32_t rnic) const { return (rnics_ >> rnic & 1U) != 0; }
+    [[nodiscard]] bool is_capturing(std::uint32_t rnic) const { return (rnics_ >> rnic & 1U) != 0; }
 
     /// A packet, as a record has it. Every pointer may be nullptr: it is not known, or there is none.
     struct Packet {
@@ -66,9 +67,15 @@ class CaptureWriter {
     using Records = std::array<abi::CaptureRecord*, kMaxCaptures>;
     /// Readers see the records when publish() is called; until then their fate may change.
     Records write(const Packet& packet, TimeNs time, bool is_sent, Fate fate);
+    /// A completion that was written to a CQ, into the captures that asked for them.
+    void write_completion(std::uint32_t rnic, const Completion& completion, TimeNs time);
     void publish();
 
   private:
+    /// To the capture with that index. Returns nullptr if there is no room, which is counted.
+    abi::CaptureRecord* append(std::size_t index, abi::CaptureRecord& header,
+                               std::span<const std::byte> bytes);
+
     std::uint32_t ring_;
     PacketCaptures captures_{};
     std::uint64_t rnics_ = 0;

@@ -222,6 +222,8 @@ bool WorkerOutbox::complete(CompletionQueue& cq, const Completion& completion) {
     const bool taken = notifier_.complete(notifying, completion, now_);
     if (!taken) {
         ++counters_.cq_overrun;
+    } else if (capture_ != nullptr) [[unlikely]] {
+        capture_->completed(rnic_, completion);
     }
     return taken || notifying.ignore_overrun;
 }

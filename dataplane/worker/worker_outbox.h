@@ -7,8 +7,8 @@
 
 #include "dataplane/device/device.h"
 #include "dataplane/worker/event_notifier.h"
-#include "dataplane/worker/packet_capture.h"
 #include "dataplane/worker/unresolved_frames.h"
+#include "dataplane/worker/worker_capture.h"
 #include "rnic/device/gsi.h"
 #include "rnic/qp/outbox.h"
 
@@ -66,7 +66,6 @@ class WorkerOutbox final : private Outbox {
         offload_enabled_ = enabled;
         last_local_ = nullptr;
     }
-    [[nodiscard]] bool offloads() const { return offload_enabled_; }
     /// How many buffers with such packets of that QP wait for the port; nullptr: of all QPs.
     [[nodiscard]] std::uint32_t num_local(const QpSlot* of) const;
     /// Drops these, as if the wire had lost them.

@@ -6,7 +6,8 @@ import json
 import jsonschema
 
 import harness
-from capture_test import Captures
+from capture_test import ITERATIONS, Captures
+from failure_modes_test import RETRY_EXC_ERR, WithStreams
 
 SCHEMA = json.loads((harness.SOURCE / "docs/trace-schema.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -29,7 +30,6 @@ class Traces(Captures):
         return collections.Counter(event["name"].removeprefix("rdma:") for event in events)
 
 
-class Live(Traces):
     def trace(self, *words):
         file = self.dir / "events.ndjson"
         tracer = harness.start([harness.URNIC, "trace", file, *words, "--socket", self.socket])
@@ -38,6 +38,13 @@ class Live(Traces):
         self.assertTrue(harness.wait_until(lambda: "urnic-capture" in
                                            open(f"/proc/{self.daemon.pid}/maps", encoding="ascii").read()))
         return tracer, file
+
+
+class Live(Traces):
+    def group_with(self, events, name, **data):
+        groups = {event["group_id"] for event in events if event["name"] == "rdma:" + name and data.items() <= event["data"].items()}
+        self.assertEqual(len(groups), 1, name)
+        return groups.pop()
 
     def test_a_lossy_transfer(self):
         self.fault("add", "drop", "--probability", "0.05", "--seed", "3")
@@ -61,6 +68,34 @@ class Live(Traces):
         self.assertGreaterEqual(names["message_acknowledged"], 200)
         self.assertEqual({event["group_id"].split("/")[0] for event in events}, {"urnic0", "urnic1"})
         self.assertIn("events of", result.err)
+
+    def test_completions(self):
+        tracer, file = self.trace()
+        self.transfer("-s", 10_000, "-u", 18, "-Q", 1, tool="ib_send_bw")
+        self.end(tracer)
+        events = self.check(file.read_text(encoding="utf-8"))
+
+        def times(group, name, **data):
+            return [event["time"] for event in events if event["group_id"] == group and event["name"] == "rdma:" + name
+                    and data.items() <= event["data"].items()]
+        sender = self.group_with(events, "message_acknowledged")
+        receiver = self.group_with(events, "completion_written", queue="receive")
+        self.assertNotEqual(sender, receiver)
+        sent = times(sender, "packet_sent", opcode="RC SEND First")
+        ended = times(sender, "packet_sent", opcode="RC SEND Last")
+        acknowledged = times(sender, "message_acknowledged")
+        completed = times(sender, "completion_written", queue="send", opcode="SEND", status="SUCCESS")
+        self.assertEqual([len(sent), len(ended), len(acknowledged), len(completed)], [ITERATIONS] * 4)
+        for message in zip(sent, ended, acknowledged, completed):
+            self.assertEqual(list(message), sorted(message))
+        received = times(receiver, "completion_written", queue="receive", opcode="RECV", status="SUCCESS", byte_len=10_000)
+        arrived = times(receiver, "packet_received", opcode="RC SEND Last", fate="delivered")
+        self.assertEqual([len(arrived), len(received)], [ITERATIONS] * 2)
+        for message in zip(sent, arrived, received):
+            self.assertEqual(list(message), sorted(message))
+        # What a program calls its work, often an address of its own, and its data are in no trace.
+        shown = {key for event in events if event["name"] == "rdma:completion_written" for key in event["data"]}
+        self.assertLessEqual(shown, {"queue", "wqe_index", "status", "opcode", "byte_len", "solicited"})
 
     def test_one_rnic(self):
         tracer, file = self.trace("urnic1")
@@ -87,6 +122,27 @@ class Live(Traces):
         result = harness.finish(tracer)
         self.assertEqual(result.returncode, 125, result)
         self.assertIn("/dev/full cannot be written: No space left on device", result.err)
+
+
+class FailedWork(Traces, WithStreams):
+    def test_the_peer_is_killed(self):
+        tracer, file = self.trace("urnic1")
+        server, client = self.start_stream()
+        server.kill()
+        server.wait()
+        self.expect_line(client, f"status {RETRY_EXC_ERR}")
+        self.expect_line(client, "done")
+        self.assertEqual(client.wait(harness.PATIENCE_S), 0)
+        self.end(tracer)
+        # Of what the stream sent before there may be very much.
+        with open(file, encoding="utf-8") as lines:
+            completions = [json.loads(line) for line in lines if "completion_written" in line and '"SUCCESS"' not in line]
+        self.assertEqual([error.message for line in completions for error in VALIDATOR.iter_errors(line)], [])
+        self.assertEqual(completions[0]["data"]["status"], "RETRY_EXC_ERR")
+        self.assertNotIn("opcode", completions[0]["data"])
+        flushed = completions[1:]
+        self.assertGreater(len(flushed), 0)
+        self.assertEqual({(line["data"]["queue"], line["data"]["status"]) for line in flushed}, {("send", "WR_FLUSH_ERR")})
 
 
 class Files(Traces):

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/decode/capture_file.h"
+#include "cli/decode/capture_reader.h"
 #include "cli/decode/print.h"
 #include "tests/support/capture_bytes.h"
 #include "tests/support/packet_build.h"

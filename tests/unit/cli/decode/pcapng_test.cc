@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "base/pcapng.h"
-#include "cli/decode/capture_file.h"
+#include "cli/decode/capture_reader.h"
 #include "cli/decode/print.h"
 
 namespace urnic {
