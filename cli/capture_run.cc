@@ -63,7 +63,7 @@ class Copy {
             daemon_ended_ = true;
             return false;
         }
-        return !StopSignals::came();
+        return !StopSignals::has_come();
     }
     void finish() {
         for (const auto& [index, rnic] : session_.rnics()) {
@@ -130,7 +130,7 @@ StopSignals::~StopSignals() {
     for (const int number : {SIGINT, SIGTERM, SIGPIPE}) std::signal(number, SIG_DFL);
 }
 
-bool StopSignals::came() { return stop_came != 0; }
+bool StopSignals::has_come() { return stop_came != 0; }
 
 std::string capture_head(const CaptureSession& session, const CaptureOptions& options) {
     std::vector<const CapturedRnic*> rnics(session.rnics().size());

@@ -17,7 +17,7 @@ class StopSignals {
     ~StopSignals();
     StopSignals(const StopSignals&) = delete;
     StopSignals& operator=(const StopSignals&) = delete;
-    [[nodiscard]] static bool came();
+    [[nodiscard]] static bool has_come();
 };
 
 /// What a pcapng file of this capture begins with.

@@ -13,7 +13,7 @@
 #include "cli/completion_command.h"
 #include "cli/daemon_client.h"
 #include "cli/doctor_command.h"
-#include "cli/extcap.h"
+#include "cli/extcap_command.h"
 #include "cli/fault_command.h"
 #include "cli/launch_error.h"
 #include "cli/opcode_command.h"

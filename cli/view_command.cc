@@ -7,7 +7,7 @@
 #include <fstream>
 #include <iostream>
 
-#include "cli/decode/capture_file.h"
+#include "cli/decode/capture_reader.h"
 #include "cli/launch_error.h"
 #include "cli/private_file.h"
 #include "cli/trace/packet_trace.h"

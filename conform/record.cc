@@ -46,16 +46,16 @@ std::optional<VerdictKind> verdict_of(const std::string& name) {
 
 Measurement measurement_from(const nlohmann::json& json) {
     Measurement measurement{json.at("what"), json.at("value"), {}, {}};
-    if (!json.contains("way")) {
+    if (!json.contains("behaviour")) {
         return measurement;
     }
-    const std::string name = json.at("way");
-    const auto* const found = std::find(kWayNames.begin(), kWayNames.end(), name);
-    if (found == kWayNames.end()) {
+    const std::string name = json.at("behaviour");
+    const auto* const found = std::find(kBehaviourNames.begin(), kBehaviourNames.end(), name);
+    if (found == kBehaviourNames.end()) {
         throw SetupError("a measurement shows '" + name + "', which no device has a choice of");
     }
-    measurement.shown =
-        ShownWay{static_cast<Way>(found - kWayNames.begin()), json.at("shown").get<std::uint64_t>()};
+    measurement.shown = ShownBehaviour{static_cast<DeviceBehaviour>(found - kBehaviourNames.begin()),
+                                       json.at("shown").get<std::uint64_t>()};
     if (json.contains("profile")) {
         measurement.comparison = Comparison{json.at("agrees"), json.at("profile")};
     }
@@ -114,7 +114,7 @@ void measurement_json(JsonWriter& json, const Measurement& measurement) {
     json.value("what", measurement.what);
     json.value("value", measurement.value);
     if (measurement.shown) {
-        json.value("way", way_name(measurement.shown->way));
+        json.value("behaviour", behaviour_name(measurement.shown->behaviour));
         json.value("shown", measurement.shown->value);
     }
     if (measurement.comparison) {
@@ -124,18 +124,18 @@ void measurement_json(JsonWriter& json, const Measurement& measurement) {
 }
 
 void profile_json(JsonWriter& json, const RunRecord& run) {
-    const ComparedWays ways = compared_ways(run);
+    const ComparedBehaviours compared = compared_behaviours(run);
     const auto list = [&json](const char* name, const std::vector<std::string_view>& names) {
         json.array(name, [&] {
-            for (const std::string_view way : names) {
-                json.value("", way);
+            for (const std::string_view behaviour : names) {
+                json.value("", behaviour);
             }
         });
     };
     json.value("name", run.facts.profile);
-    list("agrees", ways.agreeing);
-    list("differs", ways.differing);
-    list("not_compared", ways.not_compared);
+    list("agrees", compared.agreeing);
+    list("differs", compared.differing);
+    list("not_compared", compared.not_compared);
 }
 
 void case_json(JsonWriter& json, const CaseRecord& record, const std::filesystem::path& folder) {
@@ -198,26 +198,27 @@ std::map<VerdictKind, std::size_t> count_verdicts(const std::vector<CaseRecord>&
     return counts;
 }
 
-ComparedWays compared_ways(const RunRecord& run) {
-    ComparedWays ways;
-    std::array<const Comparison*, kWays> comparisons{};
+ComparedBehaviours compared_behaviours(const RunRecord& run) {
+    ComparedBehaviours compared;
+    std::array<const Comparison*, kBehaviours> comparisons{};
     for (const CaseRecord& record : run.cases) {
         for (const Measurement& measurement : record.measurements) {
             if (measurement.shown && measurement.comparison) {
-                comparisons[static_cast<std::size_t>(measurement.shown->way)] = &*measurement.comparison;
+                comparisons[static_cast<std::size_t>(measurement.shown->behaviour)] =
+                    &*measurement.comparison;
             }
         }
     }
     const RnicProfile* const profile = find_rnic_profile(run.facts.profile);
-    for (std::size_t i = 0; i < kWays; ++i) {
+    for (std::size_t i = 0; i < kBehaviours; ++i) {
         const Comparison* const comparison = comparisons[i];
         if (comparison != nullptr) {
-            (comparison->agrees ? ways.agreeing : ways.differing).push_back(kWayNames[i]);
-        } else if (profile != nullptr && way_of(*profile, static_cast<Way>(i))) {
-            ways.not_compared.push_back(kWayNames[i]);
+            (comparison->agrees ? compared.agreeing : compared.differing).push_back(kBehaviourNames[i]);
+        } else if (profile != nullptr && behaviour_of(*profile, static_cast<DeviceBehaviour>(i))) {
+            compared.not_compared.push_back(kBehaviourNames[i]);
         }
     }
-    return ways;
+    return compared;
 }
 
 std::string to_json(const RunRecord& run, const std::filesystem::path& folder) {

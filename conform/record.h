@@ -51,13 +51,13 @@ struct RunRecord {
 /// How many cases have each verdict.
 [[nodiscard]] std::map<VerdictKind, std::size_t> count_verdicts(const std::vector<CaseRecord>& cases);
 
-/// How the device's ways stand to the profile of the run, by the names of the ways.
-struct ComparedWays {
+/// How the device's behaviour compares with the profile of the run, by kBehaviourNames.
+struct ComparedBehaviours {
     std::vector<std::string_view> agreeing;
     std::vector<std::string_view> differing;
     std::vector<std::string_view> not_compared;  // the profile says something, and nothing showed it
 };
-[[nodiscard]] ComparedWays compared_ways(const RunRecord& run);
+[[nodiscard]] ComparedBehaviours compared_behaviours(const RunRecord& run);
 
 /// JSON; evidence is named relative to the folder that the file is in.
 [[nodiscard]] std::string to_json(const RunRecord& run, const std::filesystem::path& folder);

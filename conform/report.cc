@@ -117,10 +117,10 @@ std::string profile_line(const RunRecord& run) {
     if (run.facts.profile.empty()) {
         return {};
     }
-    const ComparedWays ways = compared_ways(run);
+    const ComparedBehaviours compared = compared_behaviours(run);
     return fmt::format("profile {}: agrees in {}, differs in {}{}{}\n", run.facts.profile,
-                       ways.agreeing.size(), ways.differing.size(), listed(": ", ways.differing),
-                       listed("; not compared: ", ways.not_compared));
+                       compared.agreeing.size(), compared.differing.size(), listed(": ", compared.differing),
+                       listed("; not compared: ", compared.not_compared));
 }
 
 std::string summary_line(const std::vector<CaseRecord>& cases) {

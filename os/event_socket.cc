@@ -11,7 +11,7 @@ namespace urnic {
 
 EventSocket::Sent EventSocket::send(const void* message, std::size_t bytes, Urgent urgent) const {
     const TimeNs begin = clock_now();
-    if (budget != nullptr && !budget->allows(begin) && (urgent == Urgent::kNo || !budget->take_urgent())) {
+    if (budget != nullptr && !budget->can_send(begin) && (urgent == Urgent::kNo || !budget->take_urgent())) {
         return Sent::kLater;
     }
     const bool is_suspect = budget != nullptr && budget->is_suspect(begin);

@@ -27,7 +27,7 @@ class WakeBudget {
     static constexpr std::uint32_t kUrgentInRest = 4;
 
     /// Returns whether sends are allowed at that time of CLOCK_MONOTONIC.
-    [[nodiscard]] bool allows(TimeNs now) const {
+    [[nodiscard]] bool can_send(TimeNs now) const {
         return now >= rests_until_.load(std::memory_order_relaxed);
     }
     /// Returns whether one more urgent message may be sent during the rest.
@@ -39,7 +39,7 @@ class WakeBudget {
     /// A send at `now` has taken that much processor time.
     void charge(TimeNs now, TimeNs cpu_ns) {
         if (cpu_ns > kLongNs) {
-            if (allows(now)) {
+            if (can_send(now)) {
                 urgent_left_.store(kUrgentInRest, std::memory_order_relaxed);
             }
             rests_until_.store(now + kRestFactor * cpu_ns, std::memory_order_relaxed);

@@ -19,6 +19,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]')
 FOLDERS = """
 base
 os
+toml
 abi
 congestion
 rnic/mem rnic/wire/crc rnic/wire rnic/wire/mad rnic/wire/dissect/eth rnic/wire/dissect/ib rnic/wire/dissect/ipoib rnic/wire/dissect
@@ -38,6 +39,7 @@ LEVEL = {folder: level for level, folder in enumerate(FOLDERS)}
 # What a room may include of others, where the order alone would allow more.
 MAY_USE = {
     "os": {"base"},
+    "toml": {"base"},
     "abi": {"base"},
     "congestion": {"base"},
     "rnic": {"base", "abi", "congestion"},
@@ -47,7 +49,7 @@ MAY_USE = {
     "ulp": {"ulp"},
     "cli": {"base", "os", "abi", "rnic", "ulp"},
     "conform": {"base", "os", "abi", "rnic"},
-    "experiment": {"base", "abi", "congestion", "rnic", "netsim"},
+    "experiment": {"base", "toml", "abi", "congestion", "rnic", "netsim"},
 }
 # Pure: no operating system, no clock, no thread, no DPDK.
 PURE = ("base", "congestion", "rnic", "netsim", "ulp/rpcrdma/codec", "ulp/rpcrdma/engine",
@@ -125,8 +127,17 @@ def problems(path):
             yield f"{path}:{number}: includes {found.group(1)}: {why}"
 
 
+def rooms_without_tidy():
+    """clang-tidy looks at the headers of rooms that .clang-tidy names, and leaves others out without a word."""
+    settings = pathlib.Path(__file__).resolve().parent.parent / ".clang-tidy"
+    names = re.search(r"^HeaderFilterRegex: '(.*)'$", settings.read_text(encoding="utf-8"), re.MULTILINE)[1]
+    for room in sorted(ROOMS):
+        if not re.fullmatch(names, f"/{room}/a.h"):
+            yield f".clang-tidy: HeaderFilterRegex leaves out {room}/; add it"
+
+
 def main():
-    found = [problem for path in sys.argv[1:] for problem in problems(path)]
+    found = [problem for path in sys.argv[1:] for problem in problems(path)] + list(rooms_without_tidy())
     print("\n".join(found), end="\n" if found else "")
     return 1 if found else 0
 

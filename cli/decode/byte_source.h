@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/decode/capture_file.h"
+#include "cli/decode/capture_reader.h"
 
 namespace urnic::decode {
 

@@ -117,7 +117,7 @@ class ErfReader : public CaptureReader {
 
 }  // namespace
 
-bool starts_erf_file(std::span<const std::byte> start) {
+bool is_erf_file(std::span<const std::byte> start) {
     // Of the types that a file may begin with, none is a byte of text.
     return is_erf_header(start) && (find_type(byte_at(start, kTypeAt)) != nullptr ||
                                     (byte_at(start, kTypeAt) & kTypeMask) == kTypeMeta);

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/decode/capture_file.h"
+#include "cli/decode/capture_reader.h"
 
 namespace urnic::decode {
 

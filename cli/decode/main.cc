@@ -9,7 +9,7 @@
 #include <iostream>
 #include <limits>
 
-#include "cli/decode/capture_file.h"
+#include "cli/decode/capture_reader.h"
 #include "cli/decode/hex_reader.h"
 #include "cli/decode/print.h"
 #include "os/command_line.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "cli/decode/capture_file.h"
+#include "cli/decode/capture_reader.h"
 #include "cli/decode/rpcrdma_decoder.h"
 
 namespace urnic::decode {

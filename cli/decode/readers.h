@@ -24,7 +24,7 @@ void set_packet(std::uint32_t link_type, std::vector<std::byte> bytes, std::size
 [[nodiscard]] bool is_pcap(std::span<const std::byte> start);
 [[nodiscard]] bool is_pcapng(std::span<const std::byte> start);
 /// Returns whether the first record's header can be one: ERF has no magic number.
-[[nodiscard]] bool starts_erf_file(std::span<const std::byte> start);
+[[nodiscard]] bool is_erf_file(std::span<const std::byte> start);
 
 [[nodiscard]] std::unique_ptr<CaptureReader> make_pcap_reader(ByteSource source);
 [[nodiscard]] std::unique_ptr<CaptureReader> make_pcapng_reader(ByteSource source);

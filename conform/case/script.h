@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "conform/case/bench.h"
+#include "conform/case/device_behaviour.h"
 #include "conform/case/requests.h"
 #include "conform/case/script_packet.h"
-#include "conform/case/way.h"
 #include "conform/case/where.h"
 
 namespace urnic::conform {
@@ -55,7 +55,7 @@ struct Comparison {
 struct Measurement {
     std::string what;
     std::string value;  // with its unit
-    std::optional<ShownWay> shown;
+    std::optional<ShownBehaviour> shown;
     std::optional<Comparison> comparison;  // when the run is compared with a profile that says something
 };
 
@@ -257,7 +257,7 @@ class Script {
     [[nodiscard]] FrameBytes built(const ScriptPacket& packet) const;
     /// A case that measures is informational when nothing about it is wrong.
     void measured(const std::string& what, const std::string& value,
-                  std::optional<ShownWay> shown = std::nullopt) {
+                  std::optional<ShownBehaviour> shown = std::nullopt) {
         measurements_.push_back({what, value, shown, {}});
     }
     /// The peer bears it, but not as written.

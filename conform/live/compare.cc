@@ -12,39 +12,39 @@ std::string source_port_text(std::uint64_t rule) {
 }
 
 // As the sentence "differs from connectx: ..." ends.
-std::string way_text(Way way, std::uint64_t value) {
-    switch (way) {
-        case Way::kEarlyPackets:
+std::string behaviour_text(DeviceBehaviour behaviour, std::uint64_t value) {
+    switch (behaviour) {
+        case DeviceBehaviour::kEarlyPackets:
             return value != 0 ? "they are kept" : "they are discarded";
-        case Way::kRepetition:
+        case DeviceBehaviour::kRepetition:
             return value != 0 ? "all that follows goes again" : "what is missing goes again, alone";
-        case Way::kSourcePort:
+        case DeviceBehaviour::kSourcePort:
             return source_port_text(value);
-        case Way::kCnp:
+        case DeviceBehaviour::kCnp:
             return value != 0 ? "a mark has a CNP" : "no mark has a CNP";
-        case Way::kCnpGap:
+        case DeviceBehaviour::kCnpGap:
             return "at least " + std::to_string(value / kNsPerMicrosecond) + " us";
-        case Way::kCnpScope:
+        case DeviceBehaviour::kCnpScope:
             return value != 0 ? "a gap for each QP" : "one gap for both QPs";
         default:
             return std::to_string(value);
     }
 }
 
-std::string_view source_of(const RnicWaySources& sources, Way way) {
-    switch (way) {
-        case Way::kMigReq:
+std::string_view source_of(const RnicBehaviourSources& sources, DeviceBehaviour behaviour) {
+    switch (behaviour) {
+        case DeviceBehaviour::kMigReq:
             return sources.mig_req;
-        case Way::kEarlyPackets:
-        case Way::kRepetition:
+        case DeviceBehaviour::kEarlyPackets:
+        case DeviceBehaviour::kRepetition:
             return sources.recovery;
-        case Way::kSourcePort:
+        case DeviceBehaviour::kSourcePort:
             return sources.source_port;
-        case Way::kCnp:
+        case DeviceBehaviour::kCnp:
             return sources.cnp;
-        case Way::kCnpGap:
+        case DeviceBehaviour::kCnpGap:
             return sources.min_time_between_cnps;
-        case Way::kCnpScope:
+        case DeviceBehaviour::kCnpScope:
             return sources.cnp_scope;
         default:
             return sources.nak_triggers_cnp;
@@ -53,31 +53,32 @@ std::string_view source_of(const RnicWaySources& sources, Way way) {
 
 // A wire and a busy machine bring CNPs closer together than they were sent; and where no two marks came
 // closer than the profile's gap, a device with a longer one looks the same.
-bool is_alike(Way way, std::uint64_t seen, std::uint64_t expected) {
+bool is_alike(DeviceBehaviour behaviour, std::uint64_t seen, std::uint64_t expected) {
     constexpr std::uint64_t kPercent = 100;
     constexpr std::uint64_t kLeastPercent = 80;
-    return way == Way::kCnpGap ? seen * kPercent >= expected * kLeastPercent : seen == expected;
+    return behaviour == DeviceBehaviour::kCnpGap ? seen * kPercent >= expected * kLeastPercent
+                                                 : seen == expected;
 }
 
 }  // namespace
 
-std::optional<std::uint64_t> way_of(const RnicProfile& profile, Way way) {
-    const RnicCnpWays cnp = cnp_ways(profile);
-    switch (way) {
-        case Way::kMigReq:
+std::optional<std::uint64_t> behaviour_of(const RnicProfile& profile, DeviceBehaviour behaviour) {
+    const RnicCnpBehaviour cnp = cnp_behaviour(profile);
+    switch (behaviour) {
+        case DeviceBehaviour::kMigReq:
             return profile.sends_mig_req ? 1 : 0;
-        case Way::kEarlyPackets:
+        case DeviceBehaviour::kEarlyPackets:
             return profile.use_go_back_n ? 0 : 1;
-        case Way::kRepetition:
+        case DeviceBehaviour::kRepetition:
             return profile.use_go_back_n ? 1 : 0;
-        case Way::kSourcePort:
+        case DeviceBehaviour::kSourcePort:
             return static_cast<std::uint64_t>(profile.source_port_rule);
-        case Way::kCnp:
+        case DeviceBehaviour::kCnp:
             return cnp.answers_marks ? 1 : 0;
-        case Way::kCnpGap:
+        case DeviceBehaviour::kCnpGap:
             return cnp.answers_marks ? std::optional<std::uint64_t>(cnp.min_time_between_cnps_ns)
                                      : std::nullopt;
-        case Way::kCnpScope:
+        case DeviceBehaviour::kCnpScope:
             return cnp.answers_marks ? std::optional<std::uint64_t>(cnp.has_gap_of_each_qp ? 1 : 0)
                                      : std::nullopt;
         default:
@@ -85,17 +86,17 @@ std::optional<std::uint64_t> way_of(const RnicProfile& profile, Way way) {
     }
 }
 
-std::optional<Comparison> compare(const RnicProfile& profile, const ShownWay& shown) {
-    const std::optional<std::uint64_t> expected = way_of(profile, shown.way);
+std::optional<Comparison> compare(const RnicProfile& profile, const ShownBehaviour& shown) {
+    const std::optional<std::uint64_t> expected = behaviour_of(profile, shown.behaviour);
     if (!expected) {
         return {};
     }
     const std::string name(profile.name);
-    if (is_alike(shown.way, shown.value, *expected)) {
+    if (is_alike(shown.behaviour, shown.value, *expected)) {
         return Comparison{true, "as " + name};
     }
-    const std::string source(source_of(profile.sources, shown.way));
-    return Comparison{false, "differs from " + name + ": " + way_text(shown.way, *expected) +
+    const std::string source(source_of(profile.sources, shown.behaviour));
+    return Comparison{false, "differs from " + name + ": " + behaviour_text(shown.behaviour, *expected) +
                                  (source.empty() ? "" : ", by " + source)};
 }
 

@@ -1,4 +1,4 @@
-// What a device's ways are like beside those of a profile. No verdict depends on it.
+// A device's behaviour beside that of a profile. No verdict depends on it.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,14 @@
 
 namespace urnic::conform {
 
-/// What the profile has, in the units of ShownWay; nothing: it does not say.
-[[nodiscard]] std::optional<std::uint64_t> way_of(const RnicProfile& profile, Way way);
+/// What the profile has, in the units of ShownBehaviour; nothing: it does not say.
+[[nodiscard]] std::optional<std::uint64_t> behaviour_of(const RnicProfile& profile,
+                                                        DeviceBehaviour behaviour);
 
 /// Nothing where the profile does not say.
-[[nodiscard]] std::optional<Comparison> compare(const RnicProfile& profile, const ShownWay& shown);
+[[nodiscard]] std::optional<Comparison> compare(const RnicProfile& profile, const ShownBehaviour& shown);
 
-/// Each that shows a way gets its comparison.
+/// Each that shows a behaviour gets its comparison.
 void compare(const RnicProfile& profile, std::span<Measurement> measurements);
 
 }  // namespace urnic::conform

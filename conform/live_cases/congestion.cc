@@ -65,7 +65,7 @@ CONFORM_CASE_IN(
     }
     require(is_acknowledged, "a marked request is not acknowledged");
     measured("CNP", cnp ? "after " + duration_text(cnp->time - begin) : "none",
-             ShownWay{Way::kCnp, cnp ? 1U : 0U});
+             ShownBehaviour{DeviceBehaviour::kCnp, cnp ? 1U : 0U});
     if (cnp) {
         measured("DSCP of CNPs", std::to_string(traffic_class_of(cnp->bytes) >> 2U));
         measured("MigReq of CNPs", frame_header(cnp->bytes).mig_req ? "1" : "0");
@@ -87,7 +87,8 @@ CONFORM_CASE_IN(LiveCongestion, CnpOfAGap, "A17.9.3",
         }
     }
     require(is_nak, "a gap has no NAK");
-    measured("CNPs beside a NAK", std::to_string(cnps), ShownWay{Way::kCnpOfANak, cnps != 0 ? 1U : 0U});
+    measured("CNPs beside a NAK", std::to_string(cnps),
+             ShownBehaviour{DeviceBehaviour::kCnpOfANak, cnps != 0 ? 1U : 0U});
     leave_the_rest();
 }
 
@@ -119,7 +120,8 @@ CONFORM_CASE_IN(LiveCongestion, GapOfCnps, "A17.9.3", "CNPs for marks of one flo
         measured("gap between CNPs",
                  "least " + duration_text(*std::min_element(gaps.begin(), gaps.end())) + ", median " +
                      duration_text(middle),
-                 gaps.size() < kEnoughGaps ? std::nullopt : std::optional(ShownWay{Way::kCnpGap, middle}));
+                 gaps.size() < kEnoughGaps ? std::nullopt
+                                           : std::optional(ShownBehaviour{DeviceBehaviour::kCnpGap, middle}));
     }
     leave_the_rest();
 }
@@ -152,7 +154,8 @@ CONFORM_CASE_IN(LiveCongestion, ScopeOfTheGap, "A17.9.3",
              : !is_gap_seen ? "cannot be told: two marks of one QP have a CNP each as well"
              : is_each_qps  ? "a CNP for each QP"
                             : "one CNP for both QPs",
-             is_gap_seen ? std::optional(ShownWay{Way::kCnpScope, is_each_qps ? 1U : 0U}) : std::nullopt);
+             is_gap_seen ? std::optional(ShownBehaviour{DeviceBehaviour::kCnpScope, is_each_qps ? 1U : 0U})
+                         : std::nullopt);
     leave_the_rest();
 }
 

@@ -22,14 +22,14 @@ class PossibleRules {
         is_flow_ = is_flow_ && is(wire::SourcePortRule::kFlow);
     }
     /// Nothing where both would have made them.
-    [[nodiscard]] std::optional<ShownWay> shown() const {
+    [[nodiscard]] std::optional<ShownBehaviour> shown() const {
         if (is_linux_ && is_flow_) {
             return {};
         }
         const auto value = [](wire::SourcePortRule rule) { return static_cast<std::uint64_t>(rule); };
-        return ShownWay{Way::kSourcePort, is_linux_  ? value(wire::SourcePortRule::kLinux)
-                                          : is_flow_ ? value(wire::SourcePortRule::kFlow)
-                                                     : kOtherSourcePorts};
+        return ShownBehaviour{DeviceBehaviour::kSourcePort, is_linux_  ? value(wire::SourcePortRule::kLinux)
+                                                            : is_flow_ ? value(wire::SourcePortRule::kFlow)
+                                                                       : kOtherSourcePorts};
     }
     [[nodiscard]] std::string text() const {
         return is_linux_
@@ -161,7 +161,7 @@ LIVE_CASE(LiveHeaders, IpHeader, "A17.3.1",
     measured("IP identification", std::to_string(wire::load_be16(bytes.data() + kIpAt + 4)));
     measured("UDP checksum", wire::load_be16(bytes.data() + kUdpAt + 6) == 0 ? "0" : "made");
     const bool mig_req = frame_header(bytes).mig_req;
-    measured("MigReq", mig_req ? "1" : "0", ShownWay{Way::kMigReq, mig_req ? 1U : 0U});
+    measured("MigReq", mig_req ? "1" : "0", ShownBehaviour{DeviceBehaviour::kMigReq, mig_req ? 1U : 0U});
     peer(ack(1000, 1));
     completes(ok(1));
     leave_the_rest();

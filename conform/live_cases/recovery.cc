@@ -40,7 +40,8 @@ class LiveRecovery : public LiveScript {
         // Who goes back N repeats all that follows; others may send a packet or a few more than is missing.
         const bool goes_back = 1 + more > kLossPackets / 2;
         measured("packets sent again where 1 was lost", std::to_string(1 + more),
-                 lost == 0 ? std::optional(ShownWay{Way::kRepetition, goes_back ? 1U : 0U}) : std::nullopt);
+                 lost == 0 ? std::optional(ShownBehaviour{DeviceBehaviour::kRepetition, goes_back ? 1U : 0U})
+                           : std::nullopt);
         leave_the_rest();
     }
 };
@@ -108,7 +109,7 @@ CONFORM_CASE_IN(LiveRecovery, ResponderHoldsOrDiscards, "9.7.5.1.2",
         acknowledged = std::max(acknowledged, frame_header(frame.bytes).psn.value());
     }
     measured("of 3 packets behind the gap", std::to_string(acknowledged - 2000) + " kept",
-             ShownWay{Way::kEarlyPackets, acknowledged > 2000 ? 1U : 0U});
+             ShownBehaviour{DeviceBehaviour::kEarlyPackets, acknowledged > 2000 ? 1U : 0U});
     leave_the_rest();
 }
 

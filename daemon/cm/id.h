@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "daemon/cm/channel.h"
-#include "daemon/cm/ports.h"
+#include "daemon/cm/port_table.h"
 #include "daemon/state/control_state.h"
 #include "rnic/cm/types.h"
 #include "rnic/subnet/sa_requests.h"

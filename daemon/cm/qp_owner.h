@@ -9,10 +9,8 @@ struct RnicState;
 
 class QpOwner {
   public:
+    virtual ~QpOwner() = default;
     [[nodiscard]] virtual bool has_qp(const RnicState& rnic, std::uint32_t qp_num) const = 0;
-
-  protected:
-    ~QpOwner() = default;
 };
 
 }  // namespace urnic::daemon

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "daemon/cm/ports.h"
+#include "daemon/cm/port_table.h"
 #include "daemon/cm/subnet_memberships.h"
 #include "daemon/state/control_state.h"
 #include "os/monotonic_clock.h"
@@ -26,7 +26,7 @@ class CmService final : private RnicObserver {
     explicit CmService(ControlState& control);
     CmService(const CmService&) = delete;
     CmService& operator=(const CmService&) = delete;
-    ~CmService();
+    ~CmService() override;
 
     /// Calls `function` with the manager of a device, the time, and where MADs and events go; afterwards does
     /// what could not be done meanwhile.

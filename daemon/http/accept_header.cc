@@ -81,7 +81,7 @@ std::optional<MediaRange> parse_range(std::string_view text) {
 
 }  // namespace
 
-bool prefers_openmetrics(std::string_view accept) {
+bool is_openmetrics_preferred(std::string_view accept) {
     int openmetrics = 0;
     std::optional<int> text;
     int anything = 0;

@@ -159,7 +159,7 @@ MHD_Result MetricsServer::Http::respond_metrics(MHD_Connection* connection,
                                                 const std::shared_ptr<const MetricsText>& text) {
     const char* const accept =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
-    const bool is_openmetrics = accept != nullptr && prefers_openmetrics(accept);
+    const bool is_openmetrics = accept != nullptr && is_openmetrics_preferred(accept);
     const std::string& chosen = is_openmetrics ? text->openmetrics : text->prometheus;
     return respond(connection, MHD_HTTP_OK, is_openmetrics ? kOpenMetrics : kTextFormat,
                    std::shared_ptr<const std::string>(text, &chosen));

@@ -63,15 +63,13 @@ struct EmulatedNetworkInfo {
 /// Who is told, on the control thread, what has changed on an RNIC.
 class RnicObserver {
   public:
+    virtual ~RnicObserver() = default;
     virtual void on_port_state(const RnicState& rnic, bool is_up) = 0;
     virtual void on_gids(const RnicState& rnic) = 0;
     /// A cable, so to speak: before on_port_state(), if that follows.
     virtual void on_link(RnicState& /*rnic*/, bool /*has_link*/) {}
     /// Of InfiniBand: Device::subnet has changed; `event` of the kinds that tell of it, if it is to be told.
     virtual void on_subnet(const RnicState& /*rnic*/, std::optional<AsyncEventType> /*event*/) {}
-
-  protected:
-    ~RnicObserver() = default;
 };
 
 /// Touched by the control thread alone.

@@ -44,7 +44,7 @@ void MadCapture::add(subnet::NodeId node, std::uint32_t rnic) {
 
 std::uint32_t MadCapture::captured_rnic(subnet::NodeId node) {
     const std::uint32_t rnic = node < rnics_.size() ? rnics_[node] : kNoRnic;
-    return rnic != kNoRnic && captures_.writer().wants(rnic) ? rnic : kNoRnic;
+    return rnic != kNoRnic && captures_.writer().is_capturing(rnic) ? rnic : kNoRnic;
 }
 
 void MadCapture::on_sent(subnet::NodeId node, const subnet::PacketBytes& packet) {

@@ -10,7 +10,7 @@
 
 #include "abi/umad.h"
 #include "daemon/state/control_state.h"
-#include "daemon/subnet/mad_agents.h"
+#include "daemon/subnet/mad_file.h"
 #include "os/disposer.h"
 #include "os/event_loop.h"
 #include "os/unique_fd.h"

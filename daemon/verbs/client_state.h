@@ -39,7 +39,7 @@ struct ClientState final : QpOwner {
     ClientState& operator=(const ClientState&) = delete;
     /// Ends everything that is left of what the client owns, without needing memory for that: QPs, SRQs, XRC
     /// domains, AHs, CQs, MWs, MRs, DMs, PDs, then its place on the workers.
-    ~ClientState();
+    ~ClientState() override;
     /// Ends some of it, for which others wait well below a millisecond. Returns whether that was not all;
     /// from the first call on the client makes no requests any more.
     [[nodiscard]] bool end_some();

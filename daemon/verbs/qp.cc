@@ -215,7 +215,7 @@ int resolve_path(const dataplane::QpSlot& qp, dataplane::Worker& worker, const a
     }
     spec.udp_src_port =
         wire::udp_source_port(qp.device->source_port_rule, attr.av.flow_label, qp.qp->qp_num(), dest_qp_num);
-    if (dataplane::controls_congestion(*qp.device) && qp.qp->config().congestion != nullptr) {
+    if (dataplane::has_congestion_control(*qp.device) && qp.qp->config().congestion != nullptr) {
         spec.traffic_class = static_cast<std::uint8_t>((spec.traffic_class & ~wire::kEcnMask) | wire::kEct0);
     }
     path = wire::make_path(spec);

@@ -135,7 +135,7 @@ struct Device {
 };
 
 /// Connected QPs may be marked: they slow down when they are. Control thread.
-[[nodiscard]] inline bool controls_congestion(const Device& device) {
+[[nodiscard]] inline bool has_congestion_control(const Device& device) {
     return device.congestion[0].rate.algorithm != congestion::Algorithm::kNone;
 }
 

@@ -232,7 +232,7 @@ bool InProcessSwitch::is_group_frame(std::span<const std::byte> frame) const {
     return frame.size() >= 14 && (frame[0] & std::byte{1}) != std::byte{0};
 }
 
-bool InProcessSwitch::wants(std::uint32_t port, std::span<const std::byte> frame) const {
+bool InProcessSwitch::is_receiver(std::uint32_t port, std::span<const std::byte> frame) const {
     if (!forwarding_.empty()) {
         return is_member(port, wire::peek_dlid(frame));
     }
@@ -259,12 +259,12 @@ bool InProcessSwitch::replicate(std::uint32_t from, rte_mbuf* frame, std::uint32
     const std::uint32_t to = handoff_.num_workers() == 1 ? 0 : handoff_.worker_of(peek_qp(bytes));
     const auto ports = static_cast<std::uint32_t>(ports_.size());
     for (std::uint32_t port = 0; port < ports; ++port) {
-        if (wants(port, bytes) && !has_room(*ring(from, port, to))) {
+        if (is_receiver(port, bytes) && !has_room(*ring(from, port, to))) {
             return false;
         }
     }
     for (std::uint32_t port = 0; port < ports; ++port) {
-        if (!wants(port, bytes)) {
+        if (!is_receiver(port, bytes)) {
             continue;
         }
         // The receivers share the bytes and only read them.

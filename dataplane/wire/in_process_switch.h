@@ -65,7 +65,7 @@ class InProcessSwitch final : public NeighbourResolver {
     [[nodiscard]] bool replicate(std::uint32_t from, rte_mbuf* frame, std::uint32_t& to_wake);
     [[nodiscard]] bool is_group_frame(std::span<const std::byte> frame) const;
     /// Returns whether a port wants this frame to a group.
-    [[nodiscard]] bool wants(std::uint32_t port, std::span<const std::byte> frame) const;
+    [[nodiscard]] bool is_receiver(std::uint32_t port, std::span<const std::byte> frame) const;
     [[nodiscard]] bool is_subscribed(std::uint32_t port, const wire::Mac& group) const;
     std::uint16_t transmit(std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);
     std::uint16_t receive(std::uint32_t port, std::uint32_t worker, rte_mbuf** frames, std::uint16_t count);

@@ -9,10 +9,10 @@
 #include "dataplane/handoff/worker_handoff.h"
 #include "dataplane/wire/local_frame.h"
 #include "dataplane/worker/copy_charge.h"
-#include "dataplane/worker/packet_capture.h"
 #include "dataplane/worker/qp_table.h"
 #include "dataplane/worker/round_watch.h"
 #include "dataplane/worker/run_queue.h"
+#include "dataplane/worker/worker_capture.h"
 #include "dataplane/worker/worker_outbox.h"
 
 namespace urnic::dataplane {

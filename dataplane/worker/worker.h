@@ -14,8 +14,8 @@
 #include "dataplane/device/device.h"
 #include "dataplane/device/multicast_table.h"
 #include "dataplane/worker/notifying_cq.h"
-#include "dataplane/worker/packet_capture.h"
 #include "dataplane/worker/qp_slot.h"
+#include "dataplane/worker/worker_capture.h"
 #include "rnic/qp/qp.h"
 
 struct rte_mempool;

@@ -178,7 +178,7 @@ void Worker::use_captures(const PacketCaptures& captures) {
     Impl& impl = *impl_;
     impl.capture.use(captures);
     for (const auto& worker_device : impl.worker_devices) {
-        const bool is_captured = impl.capture.wants(worker_device->device.index);
+        const bool is_captured = impl.capture.is_capturing(worker_device->device.index);
         const bool was_captured = worker_device->is_captured;
         // Frames are what is captured: what is on its way in another form is handled before.
         if (is_captured && !was_captured) {

@@ -15,7 +15,6 @@
 #include "dataplane/worker/event_notifier.h"
 #include "dataplane/worker/idle_strategy.h"
 #include "dataplane/worker/mbuf_holder.h"
-#include "dataplane/worker/packet_capture.h"
 #include "dataplane/worker/paused_qps.h"
 #include "dataplane/worker/round_watch.h"
 #include "dataplane/worker/run_queue.h"
@@ -23,6 +22,7 @@
 #include "dataplane/worker/stall_free_clock.h"
 #include "dataplane/worker/tsc_clock.h"
 #include "dataplane/worker/worker.h"
+#include "dataplane/worker/worker_capture.h"
 #include "dataplane/worker/worker_outbox.h"
 #include "rnic/device/pfc_sender.h"
 

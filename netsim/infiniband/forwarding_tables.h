@@ -22,17 +22,11 @@ class LinearForwardingTable {
             ports_[lid] = port;
         }
     }
-    /// kNoIbPort: to nobody, which LIDs above top() are, too.
-    [[nodiscard]] IbPortNumber port(Lid lid) const { return lid <= top_ ? ports_[lid] : kNoIbPort; }
-    /// LinearFDBTop: the greatest LID that is looked up; below kCap.
-    void set_top(Lid top) { top_ = top < kCap ? top : static_cast<Lid>(kCap - 1); }
-    [[nodiscard]] Lid top() const { return top_; }
-    /// What was set, whatever top() says: for who reads the table.
-    [[nodiscard]] IbPortNumber entry(Lid lid) const { return lid < kCap ? ports_[lid] : kNoIbPort; }
+    /// kNoIbPort: to nobody.
+    [[nodiscard]] IbPortNumber port(Lid lid) const { return lid < kCap ? ports_[lid] : kNoIbPort; }
 
   private:
     std::vector<IbPortNumber> ports_;
-    Lid top_ = kCap - 1;
 };
 
 /// From multicast LIDs to sets of ports; bit n is port n.

@@ -129,7 +129,7 @@ bool IbPort::push(TimeNs now, IbPacket& packet) {
         ++counters_.vl15_dropped;
         return false;
     }
-    if (!passes(vl) || now < lane.stalled_until ||
+    if (!can_pass(vl) || now < lane.stalled_until ||
         packet.bytes > std::uint32_t{info_.neighbour_mtu_bytes} + kMostIbHeaderBytes) {
         ++counters_.xmit_discards;
         return false;
@@ -167,7 +167,7 @@ IbPacket& IbPort::unlink(TimeNs now, std::uint8_t vl) {
 
 bool IbPort::can_go(std::uint8_t vl) const {
     const Lane& lane = lanes_[vl];
-    return passes(vl) && arbiter_.serves(vl) &&
+    return can_pass(vl) && arbiter_.is_served(vl) &&
            (vl == kManagementVl || lane.sender.may_send(credit_blocks(lane.head->bytes)));
 }
 
@@ -231,11 +231,11 @@ IbPacket* IbPort::pop_expired(TimeNs now, TimeNs switch_life_ns) {
     for (std::uint32_t vls = waiting_vls_; vls != 0; vls &= vls - 1) {
         const auto vl = static_cast<std::uint8_t>(std::countr_zero(vls));
         Lane& lane = lanes_[vl];
-        if (passes(vl) && now >= lane.stalled_until && expires_at(vl, switch_life_ns) > now) {
+        if (can_pass(vl) && now >= lane.stalled_until && expires_at(vl, switch_life_ns) > now) {
             continue;
         }
         const TimeNs hoq_ns = ib_lifetime_ns(info_.hoq_life);
-        const bool by_hoq = passes(vl) && sum(lane.head->head_since, hoq_ns) <= now;
+        const bool by_hoq = can_pass(vl) && sum(lane.head->head_since, hoq_ns) <= now;
         IbPacket& packet = unlink(now, vl);
         ++counters_.xmit_discards;
         lane.expired_in_a_row = static_cast<std::uint8_t>(by_hoq ? lane.expired_in_a_row + 1 : 0);
@@ -258,7 +258,7 @@ TimeNs IbPort::deadline(TimeNs switch_life_ns) const {
     TimeNs next = kNever;
     for (std::uint32_t vls = waiting_vls_; vls != 0; vls &= vls - 1) {
         const auto vl = static_cast<std::uint8_t>(std::countr_zero(vls));
-        if (!passes(vl)) {
+        if (!can_pass(vl)) {
             return 0;
         }
         next = std::min(next, can_go(vl) ? busy_until_ : kNever);

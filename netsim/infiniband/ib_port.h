@@ -94,7 +94,7 @@ class IbPort {
     /// The link came up (Init, without credit in either direction), or went down. What waits is to be taken
     /// out by take_any() before.
     void train(bool up);
-    [[nodiscard]] bool passes(std::uint8_t vl) const {
+    [[nodiscard]] bool can_pass(std::uint8_t vl) const {
         return vl == kManagementVl ? state_ != IbPortState::kDown : state_ == IbPortState::kActive;
     }
     [[nodiscard]] bool has_pkey(std::uint16_t pkey) const;

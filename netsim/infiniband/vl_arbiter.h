@@ -33,7 +33,7 @@ class VlArbiter {
     void set_high_limit(std::uint8_t limit);
 
     /// Returns whether packets of the VL ever go: a table has it, or it is VL 15.
-    [[nodiscard]] bool serves(std::uint8_t vl) const { return (served_ >> vl & 1U) != 0; }
+    [[nodiscard]] bool is_served(std::uint8_t vl) const { return (served_ >> vl & 1U) != 0; }
 
     /// Chooses the VL that sends now. `ready` are the bytes of the packet that each VL could send; 0: none.
     /// Returns kVls if no VL of the tables has one. VL 15 goes before all others, and in no table.

@@ -62,7 +62,7 @@ std::optional<Refusal> check_req(const wire::cm::Req& req, const ReceivedMad& ma
     }
     if (has_ip_header(req.service_id, req.private_data, owners)) {
         const wire::cm::IpCmHeader ip = ip_header(req.private_data);
-        if (!is_known_version(ip) || !agrees(ip, mad, owners)) {
+        if (!is_known_version(ip) || !is_consistent(ip, mad, owners)) {
             return refuse(kRejConsumer);
         }
     }
@@ -86,7 +86,7 @@ wire::Gid full_address(const wire::cm::IpCmHeader& ip, const wire::Gid& address)
     return full;
 }
 
-bool agrees(const wire::cm::IpCmHeader& ip, const ReceivedMad& mad, const IpOwners& owners) {
+bool is_consistent(const wire::cm::IpCmHeader& ip, const ReceivedMad& mad, const IpOwners& owners) {
     return (owners.are_gids() && mad.src_gid == mad.dst_gid) ||
            (owners.gid_of(full_address(ip, ip.src_address)) == mad.src_gid &&
             owners.gid_of(full_address(ip, ip.dst_address)) == mad.dst_gid);

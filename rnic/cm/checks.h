@@ -47,7 +47,8 @@ enum class HeaderCheck : std::uint8_t {
 [[nodiscard]] wire::Gid full_address(const wire::cm::IpCmHeader& ip, const wire::Gid& address);
 /// Its addresses are those of the ports that the packet came from and to. Over RoCE any will do between two
 /// QPs of one address: loopback's are no GIDs.
-[[nodiscard]] bool agrees(const wire::cm::IpCmHeader& ip, const ReceivedMad& mad, const IpOwners& owners);
+[[nodiscard]] bool is_consistent(const wire::cm::IpCmHeader& ip, const ReceivedMad& mad,
+                                 const IpOwners& owners);
 /// Returns whether the private data of a request has the header, good or bad. Over RoCE all to the service's
 /// IDs have it; over InfiniBand those of AF_IB do without.
 [[nodiscard]] bool has_ip_header(std::uint64_t service_id, std::span<const std::uint8_t> private_data,

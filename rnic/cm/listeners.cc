@@ -7,7 +7,7 @@ namespace urnic::cm {
 
 namespace {
 
-bool takes(const ListenParams& params, const RequestedAddress& requested) {
+bool can_take(const ListenParams& params, const RequestedAddress& requested) {
     if ((params.families == Families::kGid) != requested.is_by_gid) {
         return false;
     }
@@ -69,7 +69,7 @@ Listener* Listeners::find(std::uint64_t service_id, const RequestedAddress& requ
     Listener* best = nullptr;
     const auto [first, end] = by_service_.equal_range(service_id);
     for (auto it = first; it != end; ++it) {
-        if (takes(it->second.params, requested) && (best == nullptr || it->second.params.local_gid)) {
+        if (can_take(it->second.params, requested) && (best == nullptr || it->second.params.local_gid)) {
             best = &it->second;
         }
     }

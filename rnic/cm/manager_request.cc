@@ -15,7 +15,7 @@ constexpr std::uint8_t kDefaultHopLimit = 64;
 /// it, always.
 constexpr std::uint8_t kLongestMemory = 24;
 
-bool allows(const ListenParams& params, Transport transport) {
+bool is_allowed(const ListenParams& params, Transport transport) {
     switch (transport) {
         case Transport::kRc:
             return params.allow_rc;
@@ -94,7 +94,7 @@ void Manager::handle_req(const wire::cm::Req& req, const Incoming& in, Call call
         reject_req(req, {.reason = kRejInvalidServiceId, .info = {}, .private_data = {}}, in, call);
         return;
     }
-    if (!allows(listener->params, *transport_of(req))) {
+    if (!is_allowed(listener->params, *transport_of(req))) {
         reject_req(req, {.reason = kRejInvalidTransportType, .info = {}, .private_data = {}}, in, call);
         return;
     }
@@ -216,7 +216,7 @@ void Manager::handle_sidr_req(const wire::cm::SidrReq& req, const Incoming& in, 
     }
     if (has_ip_header(req.service_id, req.private_data, config_.ip_owners)) {
         const wire::cm::IpCmHeader ip = ip_header(req.private_data);
-        if (!is_known_version(ip) || !agrees(ip, in.mad, config_.ip_owners)) {
+        if (!is_known_version(ip) || !is_consistent(ip, in.mad, config_.ip_owners)) {
             answer(in, refuse(req, is_known_version(ip) ? kSidrRejected : kSidrUnsupportedVersion), call);
             return;
         }

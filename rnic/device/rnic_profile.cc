@@ -94,7 +94,7 @@ std::string rnic_profile_names() {
     return names;
 }
 
-RnicCnpWays cnp_ways(const RnicProfile& profile) {
+RnicCnpBehaviour cnp_behaviour(const RnicProfile& profile) {
     congestion::Settings settings = congestion::default_settings();
     URNIC_CHECK(!congestion::apply_named(profile.congestion, settings));
     return {.answers_marks = settings.cnp_enabled,

@@ -1,6 +1,6 @@
-// The ways of other RNICs, where the specification leaves a choice or an implementation departs from it, by
-// name: `profile` of an [[rnic]] makes one of ours go by them, `urnic conform --profile` compares a device
-// with them.
+// The behaviour of other RNICs, where the specification leaves a choice or an implementation departs from it,
+// by name: `profile` of an [[rnic]] makes one of ours behave so, `urnic conform --profile` compares a device
+// with it.
 #pragma once
 
 #include <span>
@@ -13,9 +13,9 @@
 
 namespace urnic {
 
-/// Where each way is from, in a few words; docs/conform.md has them in full. Empty: nothing public is known
-/// to say so.
-struct RnicWaySources {
+/// Where each behaviour is from, in a few words; docs/conform.md has them in full. Empty: nothing public is
+/// known to say so.
+struct RnicBehaviourSources {
     std::string_view mig_req;
     std::string_view recovery;
     std::string_view source_port;
@@ -31,7 +31,7 @@ struct RnicProfile {
     bool sends_mig_req;
     wire::SourcePortRule source_port_rule;
     std::span<const congestion::NamedValue> congestion;  // as in [rnic.congestion]
-    RnicWaySources sources;
+    RnicBehaviourSources sources;
 };
 
 [[nodiscard]] std::span<const RnicProfile> rnic_profiles();
@@ -41,12 +41,12 @@ struct RnicProfile {
 [[nodiscard]] std::string rnic_profile_names();
 
 /// How such an RNIC answers congestion, as its peers see it.
-struct RnicCnpWays {
+struct RnicCnpBehaviour {
     bool answers_marks;
     TimeNs min_time_between_cnps_ns;
     bool has_gap_of_each_qp;  // and not one for several QPs with the same peer
     bool nak_triggers_cnp;
 };
-[[nodiscard]] RnicCnpWays cnp_ways(const RnicProfile& profile);
+[[nodiscard]] RnicCnpBehaviour cnp_behaviour(const RnicProfile& profile);
 
 }  // namespace urnic

@@ -12,7 +12,7 @@ enum Use : std::uint64_t { kForChance = 1, kForOffset = 2 };
 
 constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
 
-bool agrees(const Rule& rule, Direction direction, const wire::PacketHeader& header) {
+bool is_match(const Rule& rule, Direction direction, const wire::PacketHeader& header) {
     return (rule.direction == Direction::kBoth || rule.direction == direction) &&
            (!rule.qpn || *rule.qpn == header.dest_qp) && (!rule.psn || *rule.psn == header.psn.value()) &&
            (!rule.opcode || *rule.opcode == header.opcode);
@@ -112,7 +112,7 @@ Verdict Plan::decide(Direction direction, std::span<const std::byte> frame) cons
     verdict.is_roce = true;
     verdict.dest_qp = view.header.dest_qp;
     for (const auto& active : rules_) {
-        if (!agrees(active->rule, direction, view.header)) {
+        if (!is_match(active->rule, direction, view.header)) {
             continue;
         }
         BitRange bits;

@@ -117,7 +117,7 @@ KeyTable::Verdict KeyTable::resolve(std::uint32_t key, std::uint32_t pd, std::ui
     if ((region->access & access) != access) {
         return Verdict::kBadAccess;
     }
-    if (!lies_within(addr, length_bytes, region->iova, region->length_bytes)) {
+    if (!is_within(addr, length_bytes, region->iova, region->length_bytes)) {
         return Verdict::kBadRange;
     }
     const std::uint64_t offset = addr - region->iova;

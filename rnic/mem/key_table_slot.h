@@ -29,8 +29,8 @@ inline KeyTable::WindowPlace& KeyTable::window_of(std::uint32_t key) const {
 
 /// The part of [addr, addr + length_bytes) in [begin, begin + total_bytes): its offset. Subtractions only,
 /// since sums may wrap.
-[[nodiscard]] inline bool lies_within(std::uint64_t addr, std::uint64_t length_bytes, std::uint64_t begin,
-                                      std::uint64_t total_bytes) {
+[[nodiscard]] inline bool is_within(std::uint64_t addr, std::uint64_t length_bytes, std::uint64_t begin,
+                                    std::uint64_t total_bytes) {
     const std::uint64_t offset = addr - begin;
     return addr >= begin && offset <= total_bytes && length_bytes <= total_bytes - offset;
 }

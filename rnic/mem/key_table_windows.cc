@@ -99,7 +99,7 @@ KeyTable::Slot* KeyTable::take_region(const WindowBind& request) {
     const MemoryRegion* region = find(request.region_key);
     if (region == nullptr || region->pd != request.pd || (region->access & kAccessMwBind) == 0 ||
         ((request.access & kWritingRemotely) != 0 && (region->access & kAccessLocalWrite) == 0) ||
-        !lies_within(request.addr, request.length_bytes, region->iova, region->length_bytes)) {
+        !is_within(request.addr, request.length_bytes, region->iova, region->length_bytes)) {
         return nullptr;
     }
     Slot& slot = slot_of(request.region_key);
@@ -203,7 +203,7 @@ KeyTable::Verdict KeyTable::resolve_window(const Slot& slot, std::uint32_t key, 
     if ((rights & access) != access) {
         return Verdict::kBadAccess;
     }
-    if (!lies_within(addr, length_bytes, iova, total_bytes)) {
+    if (!is_within(addr, length_bytes, iova, total_bytes)) {
         return Verdict::kBadRange;
     }
     const std::uint64_t offset = addr - iova;

@@ -38,7 +38,7 @@ class FlowRate {
     /// A SEND or WRITE was acknowledged `rtt_ns` after it was sent; at most one for each round trip.
     void on_rtt(TimeNs clock, TimeNs rtt_ns);
     /// Round trip times count: on_rtt() is to be called.
-    [[nodiscard]] bool needs_rtt() const {
+    [[nodiscard]] bool is_rtt_needed() const {
         return settings_ != nullptr && settings_->rate.algorithm == congestion::Algorithm::kTimely;
     }
     /// To be called at deadline(), and harmless at any other time.

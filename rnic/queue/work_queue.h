@@ -47,8 +47,8 @@ enum class Fetch : std::uint8_t {
 
 /// Returns whether the entry `index` of a ring of `Wqe` is posted.
 template <class Wqe>
-[[nodiscard]] inline bool holds_entry(const std::byte* slots, std::uint32_t entries, std::uint32_t stride,
-                                      std::uint32_t index) {
+[[nodiscard]] inline bool has_entry(const std::byte* slots, std::uint32_t entries, std::uint32_t stride,
+                                    std::uint32_t index) {
     if (entries == 0) {
         return false;
     }
@@ -64,7 +64,7 @@ class SendQueue {
         : slots_(slots), entries_(entries), stride_(stride), max_sge_(max_sge), max_inline_(max_inline) {}
 
     [[nodiscard]] bool has(std::uint32_t index) const {
-        return holds_entry<abi::SendWqe>(slots_, entries_, stride_, index);
+        return has_entry<abi::SendWqe>(slots_, entries_, stride_, index);
     }
     [[nodiscard]] Fetch fetch(std::uint32_t index, SendWork& work) const;
     [[nodiscard]] std::uint32_t entries() const { return entries_; }
@@ -101,7 +101,7 @@ class RecvQueue {
     [[nodiscard]] bool empty() const { return !has(next_); }
     /// Returns whether the entry `index` is posted.
     [[nodiscard]] bool has(std::uint32_t index) const {
-        return holds_entry<abi::RecvWqe>(slots_, entries_, stride_, index);
+        return has_entry<abi::RecvWqe>(slots_, entries_, stride_, index);
     }
     /// Index of the next entry.
     [[nodiscard]] std::uint32_t next() const { return next_; }

@@ -23,7 +23,7 @@ enum SaStatus : std::uint16_t {
 /// Bit n of a component mask.
 constexpr std::uint64_t component(unsigned n) { return std::uint64_t{1} << n; }
 /// Returns whether a mask has all of these.
-constexpr bool names(std::uint64_t mask, std::uint64_t components) {
+constexpr bool has_components(std::uint64_t mask, std::uint64_t components) {
     return (mask & components) == components;
 }
 

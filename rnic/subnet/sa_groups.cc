@@ -30,18 +30,20 @@ bool is_same_partition(std::uint16_t a, std::uint16_t b) { return ((a ^ b) & ~wi
 /// Returns whether all that the request says of a group is true of it.
 bool is_like(const mad::McMemberRecord& group, const mad::McMemberRecord& wanted, std::uint64_t mask) {
     const auto same = [&](std::uint64_t component, auto member) {
-        return !names(mask, component) || wanted.*member == group.*member;
+        return !has_components(mask, component) || wanted.*member == group.*member;
     };
     using R = mad::McMemberRecord;
     return same(mc::kQkey, &R::qkey) && same(mc::kMlid, &R::mlid) && same(mc::kTclass, &R::tclass) &&
            same(mc::kSl, &R::sl) && same(mc::kFlowLabel, &R::flow_label) &&
            same(mc::kHopLimit, &R::hop_limit) && same(mc::kScope, &R::scope) &&
-           (!names(mask, mc::kPkey) || is_same_partition(wanted.pkey, group.pkey)) &&
-           mtu_fits(bound_of(names(mask, mc::kMtu | mc::kMtuSelector), wanted.mtu_selector, wanted.mtu),
-                    group.mtu) &&
-           rate_fits(bound_of(names(mask, mc::kRate | mc::kRateSelector), wanted.rate_selector, wanted.rate),
+           (!has_components(mask, mc::kPkey) || is_same_partition(wanted.pkey, group.pkey)) &&
+           mtu_fits(
+               bound_of(has_components(mask, mc::kMtu | mc::kMtuSelector), wanted.mtu_selector, wanted.mtu),
+               group.mtu) &&
+           rate_fits(bound_of(has_components(mask, mc::kRate | mc::kRateSelector), wanted.rate_selector,
+                              wanted.rate),
                      group.rate) &&
-           life_time_fits(bound_of(names(mask, mc::kLife | mc::kLifeSelector),
+           life_time_fits(bound_of(has_components(mask, mc::kLife | mc::kLifeSelector),
                                    wanted.packet_life_time_selector, wanted.packet_life_time),
                           group.packet_life_time);
 }
@@ -117,28 +119,30 @@ std::uint16_t SaGroups::free_mlid() const {
 std::uint16_t SaGroups::create(const Endpoint& port, std::uint64_t mask, mad::McMemberRecord& record,
                                Groups::iterator& made) {
     // IBA table 216: what a group must be told.
-    if (!names(mask, mc::kQkey | mc::kPkey | mc::kSl | mc::kFlowLabel | mc::kTclass)) {
+    if (!has_components(mask, mc::kQkey | mc::kPkey | mc::kSl | mc::kFlowLabel | mc::kTclass)) {
         return kSaInsufficientComponents;
     }
-    const bool is_own = !names(mask, mc::kMgid) || record.mgid == wire::Gid{};
+    const bool is_own = !has_components(mask, mc::kMgid) || record.mgid == wire::Gid{};
     if (!is_own && !may_be_made(record.mgid)) {
         return kSaInvalidGid;
     }
-    const std::uint8_t scope = !is_own                   ? scope_of(record.mgid)
-                               : names(mask, mc::kScope) ? record.scope
-                                                         : kLinkLocalScope;
+    const std::uint8_t scope = !is_own                            ? scope_of(record.mgid)
+                               : has_components(mask, mc::kScope) ? record.scope
+                                                                  : kLinkLocalScope;
     const auto mtu = choose_mtu(
-        bound_of(names(mask, mc::kMtu | mc::kMtuSelector), record.mtu_selector, record.mtu), port.mtu());
+        bound_of(has_components(mask, mc::kMtu | mc::kMtuSelector), record.mtu_selector, record.mtu),
+        port.mtu());
     const auto rate = choose_rate(
-        bound_of(names(mask, mc::kRate | mc::kRateSelector), record.rate_selector, record.rate), port.rate());
-    const auto life = choose_life_time(bound_of(names(mask, mc::kLife | mc::kLifeSelector),
+        bound_of(has_components(mask, mc::kRate | mc::kRateSelector), record.rate_selector, record.rate),
+        port.rate());
+    const auto life = choose_life_time(bound_of(has_components(mask, mc::kLife | mc::kLifeSelector),
                                                 record.packet_life_time_selector, record.packet_life_time),
                                        kPathLifeTime);
     const bool is_full = (record.join_state & kFullMemberships) != 0;
     const bool has_right_scope =
-        scope != 0 && scope != 0x0f && (!names(mask, mc::kScope) || record.scope == scope);
+        scope != 0 && scope != 0x0f && (!has_components(mask, mc::kScope) || record.scope == scope);
     // MLIDs are given, not taken.
-    if (!is_full || !mtu || !rate || !life || !has_right_scope || names(mask, mc::kMlid) ||
+    if (!is_full || !mtu || !rate || !life || !has_right_scope || has_components(mask, mc::kMlid) ||
         !port.pkeys().match(record.pkey)) {
         return kSaRequestInvalid;
     }
@@ -153,7 +157,7 @@ std::uint16_t SaGroups::create(const Endpoint& port, std::uint64_t mask, mad::Mc
     group.mtu = *mtu;
     group.rate = *rate;
     group.packet_life_time = *life;
-    group.hop_limit = names(mask, mc::kHopLimit) ? record.hop_limit : std::uint8_t{0};
+    group.hop_limit = has_components(mask, mc::kHopLimit) ? record.hop_limit : std::uint8_t{0};
     group.scope = scope;
     set_exactly(group);
     made = groups_.emplace(group.mgid, Group{group, {}, false}).first;
@@ -162,13 +166,13 @@ std::uint16_t SaGroups::create(const Endpoint& port, std::uint64_t mask, mad::Mc
 }
 
 std::uint16_t SaGroups::join(const Endpoint& port, std::uint64_t mask, mad::McMemberRecord& record) {
-    if (!names(mask, mc::kPortGid | mc::kJoinState)) {
+    if (!has_components(mask, mc::kPortGid | mc::kJoinState)) {
         return kSaInsufficientComponents;
     }
     if (record.join_state == 0) {
         return kSaRequestInvalid;
     }
-    auto group = names(mask, mc::kMgid) ? groups_.find(record.mgid) : groups_.end();
+    auto group = has_components(mask, mc::kMgid) ? groups_.find(record.mgid) : groups_.end();
     if (group == groups_.end()) {
         if (const std::uint16_t status = create(port, mask, record, group); status != kStatusGood) {
             return status;
@@ -185,7 +189,7 @@ std::uint16_t SaGroups::join(const Endpoint& port, std::uint64_t mask, mad::McMe
 }
 
 std::uint16_t SaGroups::leave(const Endpoint& port, std::uint64_t mask, mad::McMemberRecord& record) {
-    if (!names(mask, mc::kMgid | mc::kPortGid | mc::kJoinState)) {
+    if (!has_components(mask, mc::kMgid | mc::kPortGid | mc::kJoinState)) {
         return kSaInsufficientComponents;
     }
     const auto group = groups_.find(record.mgid);

@@ -22,10 +22,10 @@ bool is_meant(const Endpoint& endpoint, bool has_gid, const wire::Gid& gid, bool
 /// is as good as another (IBA 15.2.5.16). FlowLabel, HopLimit and TClass are for a GRH.
 void take_wishes(mad::PathRecord& path, const mad::PathRecord& wanted, std::uint64_t mask) {
     path.service_id = wanted.service_id;
-    path.sl = names(mask, pc::kSl) ? wanted.sl : 0;
-    path.flow_label = names(mask, pc::kFlowLabel) ? wanted.flow_label : 0;
-    path.hop_limit = names(mask, pc::kHopLimit) ? wanted.hop_limit : 0;
-    path.tclass = names(mask, pc::kTclass) ? wanted.tclass : 0;
+    path.sl = has_components(mask, pc::kSl) ? wanted.sl : 0;
+    path.flow_label = has_components(mask, pc::kFlowLabel) ? wanted.flow_label : 0;
+    path.hop_limit = has_components(mask, pc::kHopLimit) ? wanted.hop_limit : 0;
+    path.tclass = has_components(mask, pc::kTclass) ? wanted.tclass : 0;
     path.reversible = true;
     path.mtu_selector = path.rate_selector = path.packet_life_time_selector =
         static_cast<std::uint8_t>(Selector::kExactly);
@@ -33,9 +33,10 @@ void take_wishes(mad::PathRecord& path, const mad::PathRecord& wanted, std::uint
 
 struct Bounds {
     Bounds(const mad::PathRecord& wanted, std::uint64_t mask)
-        : mtu(bound_of(names(mask, pc::kMtu | pc::kMtuSelector), wanted.mtu_selector, wanted.mtu)),
-          rate(bound_of(names(mask, pc::kRate | pc::kRateSelector), wanted.rate_selector, wanted.rate)),
-          life(bound_of(names(mask, pc::kLife | pc::kLifeSelector), wanted.packet_life_time_selector,
+        : mtu(bound_of(has_components(mask, pc::kMtu | pc::kMtuSelector), wanted.mtu_selector, wanted.mtu)),
+          rate(bound_of(has_components(mask, pc::kRate | pc::kRateSelector), wanted.rate_selector,
+                        wanted.rate)),
+          life(bound_of(has_components(mask, pc::kLife | pc::kLifeSelector), wanted.packet_life_time_selector,
                         wanted.packet_life_time)) {}
     Bound mtu, rate, life;
 };
@@ -43,8 +44,9 @@ struct Bounds {
 std::optional<mad::PathRecord> path_between(const Endpoint& from, const Endpoint& to,
                                             const mad::PathRecord& wanted, std::uint64_t mask) {
     const Bounds bounds(wanted, mask);
-    const auto pkey = shared_pkey(from.pkeys(), to.pkeys(),
-                                  names(mask, pc::kPkey) ? std::optional(wanted.pkey) : std::nullopt);
+    const auto pkey =
+        shared_pkey(from.pkeys(), to.pkeys(),
+                    has_components(mask, pc::kPkey) ? std::optional(wanted.pkey) : std::nullopt);
     const auto mtu = choose_mtu(bounds.mtu, std::min(from.mtu(), to.mtu()));
     const auto rate =
         choose_rate(bounds.rate, is_rate_at_least(from.rate(), to.rate()) ? to.rate() : from.rate());
@@ -56,8 +58,8 @@ std::optional<mad::PathRecord> path_between(const Endpoint& from, const Endpoint
     take_wishes(path, wanted, mask);
     path.sgid = from.gid();
     path.dgid = to.gid();
-    path.slid = names(mask, pc::kSlid) ? wanted.slid : from.info().lid;
-    path.dlid = names(mask, pc::kDlid) ? wanted.dlid : to.info().lid;
+    path.slid = has_components(mask, pc::kSlid) ? wanted.slid : from.info().lid;
+    path.dlid = has_components(mask, pc::kDlid) ? wanted.dlid : to.info().lid;
     path.pkey = *pkey;
     path.mtu = *mtu;
     path.rate = *rate;
@@ -69,15 +71,16 @@ std::optional<mad::PathRecord> path_between(const Endpoint& from, const Endpoint
 std::optional<mad::PathRecord> path_to_group(const Endpoint& from, const mad::McMemberRecord& group,
                                              const mad::PathRecord& wanted, std::uint64_t mask) {
     const Bounds bounds(wanted, mask);
-    const bool is_same = (!names(mask, pc::kDlid) || wanted.dlid == group.mlid) &&
-                         (!names(mask, pc::kSl) || wanted.sl == group.sl) &&
-                         (!names(mask, pc::kFlowLabel) || wanted.flow_label == group.flow_label) &&
-                         (!names(mask, pc::kHopLimit) || wanted.hop_limit == group.hop_limit) &&
-                         (!names(mask, pc::kTclass) || wanted.tclass == group.tclass) &&
-                         (!names(mask, pc::kPkey) || ((wanted.pkey ^ group.pkey) & ~wire::kFullMember) == 0);
+    const bool is_same =
+        (!has_components(mask, pc::kDlid) || wanted.dlid == group.mlid) &&
+        (!has_components(mask, pc::kSl) || wanted.sl == group.sl) &&
+        (!has_components(mask, pc::kFlowLabel) || wanted.flow_label == group.flow_label) &&
+        (!has_components(mask, pc::kHopLimit) || wanted.hop_limit == group.hop_limit) &&
+        (!has_components(mask, pc::kTclass) || wanted.tclass == group.tclass) &&
+        (!has_components(mask, pc::kPkey) || ((wanted.pkey ^ group.pkey) & ~wire::kFullMember) == 0);
     const std::optional<std::uint16_t> pkey = from.pkeys().match(group.pkey);
     // Nobody answers from a group.
-    const bool must_reverse = names(mask, pc::kReversible) && wanted.reversible;
+    const bool must_reverse = has_components(mask, pc::kReversible) && wanted.reversible;
     if (!is_same || !pkey || must_reverse || !mtu_fits(bounds.mtu, group.mtu) ||
         !rate_fits(bounds.rate, group.rate) || !life_time_fits(bounds.life, group.packet_life_time)) {
         return std::nullopt;
@@ -87,7 +90,7 @@ std::optional<mad::PathRecord> path_to_group(const Endpoint& from, const mad::Mc
     path.reversible = false;
     path.sgid = from.gid();
     path.dgid = group.mgid;
-    path.slid = names(mask, pc::kSlid) ? wanted.slid : from.info().lid;
+    path.slid = has_components(mask, pc::kSlid) ? wanted.slid : from.info().lid;
     path.dlid = group.mlid;
     path.pkey = *pkey;
     path.sl = group.sl;
@@ -105,22 +108,22 @@ std::optional<mad::PathRecord> path_to_group(const Endpoint& from, const mad::Mc
 std::uint16_t find_paths(std::span<const Endpoint> endpoints, const SaGroups& groups,
                          const mad::PathRecord& wanted, std::uint64_t mask, std::size_t most,
                          std::vector<mad::PathRecord>& paths) {
-    const bool has_sgid = names(mask, pc::kSgid);
-    const bool has_dgid = names(mask, pc::kDgid);
+    const bool has_sgid = has_components(mask, pc::kSgid);
+    const bool has_dgid = has_components(mask, pc::kDgid);
     const bool is_to_group = has_dgid && wanted.dgid[0] == 0xff;
     const mad::McMemberRecord* const group = is_to_group ? groups.find(wanted.dgid) : nullptr;
     if ((has_sgid && find_gid(endpoints, wanted.sgid) == nullptr) ||
         (has_dgid && (is_to_group ? group == nullptr : find_gid(endpoints, wanted.dgid) == nullptr))) {
         return kSaInvalidGid;
     }
-    if (names(mask, pc::kNumbPath) && wanted.numb_path == 0) {
+    if (has_components(mask, pc::kNumbPath) && wanted.numb_path == 0) {
         return kSaRequestInvalid;
     }
-    if (names(mask, pc::kRawTraffic) && wanted.raw_traffic) {
+    if (has_components(mask, pc::kRawTraffic) && wanted.raw_traffic) {
         return kStatusGood;  // nobody has raw datagrams
     }
     for (const Endpoint& from : endpoints) {
-        if (!is_meant(from, has_sgid, wanted.sgid, names(mask, pc::kSlid), wanted.slid)) {
+        if (!is_meant(from, has_sgid, wanted.sgid, has_components(mask, pc::kSlid), wanted.slid)) {
             continue;
         }
         const auto add = [&](const std::optional<mad::PathRecord>& path) {
@@ -136,7 +139,7 @@ std::uint16_t find_paths(std::span<const Endpoint> endpoints, const SaGroups& gr
             continue;
         }
         for (const Endpoint& to : endpoints) {
-            if (is_meant(to, has_dgid, wanted.dgid, names(mask, pc::kDlid), wanted.dlid) &&
+            if (is_meant(to, has_dgid, wanted.dgid, has_components(mask, pc::kDlid), wanted.dlid) &&
                 !add(path_between(from, to, wanted, mask))) {
                 return kSaNoResources;
             }

@@ -42,7 +42,7 @@ bool is_about_the_same(const mad::InformInfo& a, const mad::InformInfo& b) {
            a.producer_type == b.producer_type;
 }
 
-bool covers(const mad::InformInfo& info, const mad::Notice& notice, const wire::Gid& issuer) {
+bool is_subscribed(const mad::InformInfo& info, const mad::Notice& notice, const wire::Gid& issuer) {
     const bool is_source = has_source_gid(info) ? info.gid == issuer : lids_of(info).has(notice.issuer_lid);
     return is_source && (info.is_generic != 0) == notice.is_generic &&
            (info.type == kAllTypes || info.type == notice.type) &&
@@ -158,7 +158,8 @@ void SaSubscriptions::report(const mad::Notice& notice, const wire::Gid& issuer,
     wire::write_fields(mad::kNoticeIssuerTable, &from,
                        request.record.data() + mad::kNoticeTable.length_bytes);
     for (auto& [owner, subscription] : subscriptions_) {
-        if (!covers(subscription.record.info, notice, issuer) || !may_hear(subscription.record.port_guid)) {
+        if (!is_subscribed(subscription.record.info, notice, issuer) ||
+            !may_hear(subscription.record.port_guid)) {
             continue;
         }
         if (subscription.reports.size() >= kMaxReportsOfOne || requests_.size() >= kMaxReports) {

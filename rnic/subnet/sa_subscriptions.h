@@ -80,7 +80,7 @@ class SaSubscriptions {
 
     Subscriptions subscriptions_;
     SaRequests::Owner last_ = 0;
-    /// Transaction IDs whose upper half is 0: no agent of a program has them (daemon/subnet/mad_agents.h).
+    /// Transaction IDs whose upper half is 0: no agent of a program has them (daemon/subnet/mad_file.h).
     SaRequests requests_{0};
     SaSubscriptionCounters counters_;
 };

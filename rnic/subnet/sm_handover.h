@@ -41,7 +41,7 @@ class SmHandover {
     std::size_t turn_ = 0;
     std::uint16_t asked_ = 0;  // LID
     /// Of what was asked last. The upper half is 0: no agent of a program has such
-    /// (daemon/subnet/mad_agents.h).
+    /// (daemon/subnet/mad_file.h).
     std::uint32_t transaction_id_ = 0;
     bool is_waiting_ = false;  // for its answer
 };

@@ -19,7 +19,7 @@ bool is_directed(MadPacket& packet) {
 }
 
 /// QP0's packets pass as soon as there is a link, others while the port is active (IBA 7.2.7).
-bool passes(const PortRecord& port, bool is_qp0) {
+bool can_pass(const PortRecord& port, bool is_qp0) {
     return port.info.port_physical_state == mad::kLinkUp && (is_qp0 || port.info.port_state == mad::kActive);
 }
 
@@ -183,8 +183,8 @@ void Subnet::transmit(const UnderWay& from, std::uint8_t port, const MadPacket& 
     const Place& here = *places_[from.to];
     const Cable& cable = here.cables.at(port);
     const bool is_qp0 = packet.dest_qp == wire::kQp0;
-    if (cable.node == kNobody || !passes(here.node.ports[port], is_qp0) ||
-        !passes(node(cable.node).ports[cable.port], is_qp0)) {
+    if (cable.node == kNobody || !can_pass(here.node.ports[port], is_qp0) ||
+        !can_pass(node(cable.node).ports[cable.port], is_qp0)) {
         ++counters_.drop_link;
         return;
     }

@@ -143,7 +143,7 @@ class Page(Metrics):
             config.write_text(f'[daemon]\nhttp = "{text}"\n', encoding="utf-8")
             result = harness.run([harness.BUILD / "urnicd", "--config", config, "--check"])
             self.assertNotEqual(result.returncode, 0, text)
-            self.assertIn("'http' must be ADDRESS:PORT", result.err)
+            self.assertIn("'http' in [daemon] must be ADDRESS:PORT", result.err)
         # A port of somebody else's.
         config = self.dir / "taken.toml"
         text = (self.dir / "urnicd.toml").read_text(encoding="utf-8").replace(str(self.run_dir), str(self.dir / "other"))

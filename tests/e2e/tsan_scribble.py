@@ -10,7 +10,9 @@ TESTS = harness.BUILD / "tests/e2e"
 DAEMON = pathlib.Path(os.environ["URNIC_TSAN_DAEMON"])
 SECONDS = os.environ.get("URNIC_SCRIBBLE_SECONDS", "20")
 # A program's own memory: that it sends from where another of its requests writes is its race, as with any RNIC.
-SUPPRESSIONS = "race:urnic::wire::copy_payload\nrace:urnic::wire::crc32_headed_copy\nrace:urnic::write_shared\n"
+# What the EAL's alarm is given: its lock orders that, and DPDK is not built for the sanitizer.
+SUPPRESSIONS = "".join(f"race:{function}\n" for function in ("urnic::wire::copy_payload", "urnic::wire::crc32_headed_copy", "urnic::write_shared",
+                                                             "run_eal_call", "rte_eal_alarm_set"))
 
 
 class Scribble(with_daemon.WithDaemon):
@@ -24,7 +26,8 @@ class Scribble(with_daemon.WithDaemon):
         environment = dict(harness.clean_environment(), TSAN_OPTIONS=options)
         self.daemon = harness.start([DAEMON, "--config", self.dir / "urnicd.toml"], env=environment)
         self.addCleanup(lambda: self.daemon.poll() is None and self.stop_daemon(self.daemon))
-        self.assertTrue(harness.wait_until(self.socket.exists), "urnicd did not come up")
+        self.assertTrue(harness.wait_until(lambda: self.urnic("status", "--socket", self.socket).returncode == 0, pause=0.1),
+                        "urnicd did not come up")
 
     def test_no_report(self):
         scribblers = [self.start(TESTS / "scribbler", SECONDS, str(seed)) for seed in (1, 2)]
@@ -35,7 +38,7 @@ class Scribble(with_daemon.WithDaemon):
             self.assert_ok(harness.finish(process, 600))
         self.stop_daemon(self.daemon)
         found = [path.read_text(errors="replace") for path in self.dir.glob("report*")]
-        self.assertEqual(found, [])
+        self.assertFalse(found, "\n".join(found))
 
 
 if __name__ == "__main__":

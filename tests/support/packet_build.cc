@@ -48,10 +48,13 @@ class Writer {
             std::memset(place, 0, count);
         }
     }
-    void transport(const PacketHeader& header) {
-        const std::size_t length = opcode_info(header.opcode).header_bytes;
-        if (std::byte* place = reserve(length)) {
-            (void)write_transport(header, {place, length});
+    /// BTH and the extended headers that its opcode asks for; header.pad_count is written as it is.
+    void transport(const PacketHeader& header_fields) {
+        header(kBthTable, &header_fields);
+        for (const ExtendedHeader& extended : extended_headers()) {
+            if ((opcode_info(header_fields.opcode).headers & extended.mask) != 0) {
+                header(extended.table, &header_fields);
+            }
         }
     }
     [[nodiscard]] std::span<std::byte> written(std::size_t from) const {

@@ -9,7 +9,7 @@
 #include <sys/signalfd.h>
 
 #include "ulp/ipoib/service.h"
-#include "ulp/ipoib/tap/posix_error.h"
+#include "ulp/ipoib/tap/setup_error.h"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include "ulp/ipoib/codec/announcement.h"
 #include "ulp/ipoib/tap/clock.h"
 #include "ulp/ipoib/tap/memberships.h"
-#include "ulp/ipoib/tap/posix_error.h"
+#include "ulp/ipoib/tap/setup_error.h"
 #include "ulp/ipoib/verbs/gid_text.h"
 
 namespace urnic::ipoib {
@@ -209,7 +209,7 @@ bool Service::move() {
 
 void Service::take_events() {
     endpoint_.take_events([this](const ibv_async_event& event) {
-        has_new_subnet_ = has_new_subnet_ || (subnet_ != nullptr && changes_subnet(event, port_));
+        has_new_subnet_ = has_new_subnet_ || (subnet_ != nullptr && is_subnet_change(event, port_));
         return rc_ != nullptr && rc_->take_event(event, *this);
     });
 }

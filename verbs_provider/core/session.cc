@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "verbs_provider/core/deferred_modify.h"
+#include "verbs_provider/core/deferred_modifies.h"
 #include "verbs_provider/core/verbs.h"
 
 namespace urnic::provider {

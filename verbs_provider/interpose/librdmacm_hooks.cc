@@ -18,7 +18,7 @@
 #include <cstring>
 
 #include "verbs_provider/core/address.h"
-#include "verbs_provider/core/deferred_modify.h"
+#include "verbs_provider/core/deferred_modifies.h"
 #include "verbs_provider/core/got_patch.h"
 #include "verbs_provider/core/session.h"
 #include "verbs_provider/interpose/cm_ids.h"

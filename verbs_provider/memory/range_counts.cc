@@ -80,7 +80,7 @@ std::uint32_t RangeCounts::count_at(std::uint64_t addr) const {
     return after == counts_.begin() ? 0 : std::prev(after)->second;
 }
 
-bool RangeCounts::covers(Range range) const { return first(range, false).empty(); }
+bool RangeCounts::is_covered(Range range) const { return first(range, false).empty(); }
 
 Range RangeCounts::first(Range within, bool covered) const {
     std::uint64_t at = within.start;

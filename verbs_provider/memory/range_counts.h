@@ -41,7 +41,7 @@ class RangeCounts {
     [[nodiscard]] bool erase(Range range);
 
     [[nodiscard]] std::uint32_t count_at(std::uint64_t addr) const;
-    [[nodiscard]] bool covers(Range range) const;
+    [[nodiscard]] bool is_covered(Range range) const;
     /// The first stretch in `within` that nothing covers (`covered` false) or that something covers (true).
     /// Empty when there is none.
     [[nodiscard]] Range first(Range within, bool covered) const;

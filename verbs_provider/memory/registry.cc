@@ -162,7 +162,7 @@ Registry::Verdict Registry::examine(Range range, bool writable) {
 
 /// Stacks stay what they are: a child that runs on one must not share it with its parent for even a moment,
 /// and the kernel writes to thread control blocks where it cannot wait.
-bool Registry::touches_a_stack(std::uint64_t addr) {
+bool Registry::is_at_stack(std::uint64_t addr) {
     thread_blocks_.clear();
     if (AddressSpaceReader::read_thread_blocks(thread_blocks_) != 0) {
         return true;
@@ -242,7 +242,7 @@ bool Registry::may_convert(Range range, std::uint64_t addr) {
                         [&](const Part& part) {
                             return !copied_.first(part.range, true).empty() || grows_down(part);
                         }) &&
-           !touches_a_stack(addr) && parking_.reserve(range);
+           !is_at_stack(addr) && parking_.reserve(range);
 }
 
 /// A mapping that grows when the program touches what is below it (MAP_GROWSDOWN) would end at the memory
@@ -256,7 +256,7 @@ bool Registry::convert_parts() {
         note_mapped(part.range);
         // The application has unmapped converted memory and mapped new memory in its place: what the file
         // holds there is stale.
-        if (file_holds_data(part.range)) {
+        if (has_file_data(part.range)) {
             reclaim(part.range);
         }
     }
@@ -307,7 +307,7 @@ int Registry::run_on_private_stack(int (Registry::*job)()) {
         this);
 }
 
-bool Registry::file_holds_data(Range range) const {
+bool Registry::has_file_data(Range range) const {
     const long data = raw_syscall(SYS_lseek, file_, range.start, SEEK_DATA);
     return data >= 0 && static_cast<std::uint64_t>(data) < range.end;
 }
@@ -320,7 +320,7 @@ void Registry::release(const Registration& registration) {
     const Range range{page_floor(registration.addr),
                       page_ceiling(registration.addr + registration.length_bytes)};
     RangeCounts& references = registration.converted ? counts_ : copied_;
-    if (!references.covers(range)) {
+    if (!references.is_covered(range)) {
         return;
     }
     references.subtract(range);
@@ -365,7 +365,7 @@ bool Registry::make_private_at_once(Range range) {
     const Range around = intersection(counts_.uncovered_around(range), copied_.uncovered_around(range));
     std::uint64_t at = range.start;
     const auto reclaim_up_to = [&](std::uint64_t end) {
-        if (at < end && file_holds_data({at, end})) {
+        if (at < end && has_file_data({at, end})) {
             reclaim({at, end});
         }
         mapped_is_short_ = (at < end && !mapped_.erase({at, end})) || mapped_is_short_;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "verbs_provider/memory/address_space.h"
+#include "verbs_provider/memory/address_space_reader.h"
 #include "verbs_provider/memory/mapping_traits.h"
 #include "verbs_provider/memory/memory.h"
 #include "verbs_provider/memory/page_mover.h"
@@ -89,7 +89,7 @@ class Registry {
     using Parts = std::vector<Part, MappedAllocator<Part>>;
 
     Verdict examine(Range range, bool writable);
-    [[nodiscard]] bool touches_a_stack(std::uint64_t addr);
+    [[nodiscard]] bool is_at_stack(std::uint64_t addr);
     [[nodiscard]] bool is_to_be_converted(Range range) const;
     [[nodiscard]] bool is_ours(const VmArea& mapping) const;
     [[nodiscard]] bool is_at_home(const VmArea& mapping) const;
@@ -99,7 +99,7 @@ class Registry {
     void discard_mapping(const VmArea& mapping, Range within, bool private_too) const;
     void copy_in_child(const VmArea& mapping, std::uint64_t& may_copy);
     [[nodiscard]] bool file_is_usable() const;
-    [[nodiscard]] bool file_holds_data(Range range) const;
+    [[nodiscard]] bool has_file_data(Range range) const;
     int make_file();
 
     [[nodiscard]] bool may_convert(Range range, std::uint64_t addr);

@@ -15,7 +15,7 @@
 
 #include "abi/context_token.h"
 #include "verbs_provider/shim/functions.h"
-#include "verbs_provider/shim/path_map.h"
+#include "verbs_provider/shim/mapped_path.h"
 #include "verbs_provider/shim/umad.h"
 
 namespace urnic::shim {

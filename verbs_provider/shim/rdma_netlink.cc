@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "abi/netlink.h"
-#include "verbs_provider/shim/path_map.h"
+#include "verbs_provider/shim/mapped_path.h"
 
 namespace urnic::shim {
 namespace {

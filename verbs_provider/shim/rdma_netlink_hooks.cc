@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "verbs_provider/shim/functions.h"
-#include "verbs_provider/shim/path_map.h"
+#include "verbs_provider/shim/mapped_path.h"
 #include "verbs_provider/shim/rdma_netlink.h"
 
 namespace urnic::shim {

@@ -16,7 +16,7 @@
 #include <cstring>
 
 #include "abi/umad.h"
-#include "verbs_provider/shim/path_map.h"
+#include "verbs_provider/shim/mapped_path.h"
 
 namespace urnic::shim {
 namespace {

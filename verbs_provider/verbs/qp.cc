@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "verbs_provider/core/deferred_modify.h"
+#include "verbs_provider/core/deferred_modifies.h"
 #include "verbs_provider/core/verbs.h"
 #include "verbs_provider/datapath/send_opcodes.h"
 

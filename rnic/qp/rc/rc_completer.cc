@@ -36,7 +36,8 @@ void RcCompleter::handle_response(TimeNs now, const wire::PacketView& packet, co
         state_.update_credits(header.aeth.syndrome, header.aeth.msn);
     }
     if (ahead < 0) {  // a duplicate
-        if (ahead == -1 && is_plain_ack && acks && window.awaits_answer() && !state_.is_waiting_for_rnr()) {
+        if (ahead == -1 && is_plain_ack && acks && window.is_awaiting_answer() &&
+            !state_.is_waiting_for_rnr()) {
             state_.recovery.on_duplicate_ack(now, window.una_psn(), ack_timeout_ns(common_.attr.timeout));
         } else if (is_plain_ack && is_read_rnr_nak(header)) [[unlikely]] {
             handle_rnr_nak(now, header.aeth.syndrome, outbox);
@@ -154,7 +155,7 @@ void RcCompleter::handle_acknowledge(TimeNs now, const wire::PacketHeader& heade
 bool RcCompleter::is_read_rnr_nak(const wire::PacketHeader& header) const {
     const SendWindow& window = state_.window;
     return (header.aeth.syndrome & wire::kSyndromeKindMask) == wire::kSyndromeRnrNak &&
-           window.awaits_answer() && window.oldest().has_response &&
+           window.is_awaiting_answer() && window.oldest().has_response &&
            header.psn >= window.oldest().first_psn && state_.has_rnr_retry();
 }
 

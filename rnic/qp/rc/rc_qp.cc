@@ -99,7 +99,7 @@ void RcQp::query(abi::QpAttr& attr) const {
     }
 }
 
-bool RcQp::accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info) const {
+bool RcQp::is_acceptable(const wire::PacketView& packet, const wire::OpcodeInfo& info) const {
     Counters& counters = *config_.counters;
     if (is_request(info) ? !is_responder_active(common_.state) : !is_requester_active(common_.state)) {
         ++counters.drop_qp_state;
@@ -127,7 +127,7 @@ void RcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& out
         handle_cnp(now, common_, packet, outbox);
         return;
     }
-    if (!accepts(packet, info)) [[unlikely]] {
+    if (!is_acceptable(packet, info)) [[unlikely]] {
         return;
     }
     if (has_ce_mark(packet)) [[unlikely]] {

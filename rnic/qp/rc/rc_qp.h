@@ -40,7 +40,7 @@ class RcQp : public Qp {
     void enter_state(QpState next, TimeNs now, Outbox& outbox);
     void reset();
     void clear_reorder_buffers();
-    [[nodiscard]] bool accepts(const wire::PacketView& packet, const wire::OpcodeInfo& info) const;
+    [[nodiscard]] bool is_acceptable(const wire::PacketView& packet, const wire::OpcodeInfo& info) const;
     [[nodiscard]] bool progress_paced(TimeNs now, std::uint32_t max_packets, Outbox& outbox);
     [[nodiscard]] bool flush(Outbox& outbox);
     void after_call(Outbox& outbox);

@@ -104,7 +104,7 @@ bool RcResponder::find_srq(const wire::PacketHeader& header) {
 void RcResponder::handle_duplicate(const wire::PacketView& packet, const wire::OpcodeInfo& info) {
     ++common_.config.counters->duplicate_request;
     const wire::PacketHeader& header = packet.header;
-    if (gap_.expects_repeat(expected_psn_)) {
+    if (gap_.is_repeating(expected_psn_)) {
         on_repeated_request(header.psn, header.ack_req);
     }
     RcResponse response;

@@ -68,7 +68,7 @@ class RcResponder {
     void on_repeated_request(Psn psn, bool ack_req);
     /// Acknowledgements are of what lies before this.
     [[nodiscard]] Psn acknowledged_end() const {
-        return gap_.expects_repeat(expected_psn_) ? gap_.repeated_end : expected_psn_;
+        return gap_.is_repeating(expected_psn_) ? gap_.repeated_end : expected_psn_;
     }
     void execute(const wire::PacketView& packet, const wire::OpcodeInfo& info, Outbox& outbox);
     void handle_duplicate(const wire::PacketView& packet, const wire::OpcodeInfo& info);

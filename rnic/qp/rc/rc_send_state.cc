@@ -35,8 +35,8 @@ void RcSendState::on_progress(TimeNs now, const Outbox& outbox) {
     recovering_response = false;
     recovery.on_progress();
     ack_timer_start_ = now;
-    if (rtt_.on_ack(now, window.una_psn(), recovery.retransmitted_at()) && common_.self.flow().needs_rtt())
-        [[unlikely]] {
+    if (rtt_.on_ack(now, window.una_psn(), recovery.retransmitted_at()) &&
+        common_.self.flow().is_rtt_needed()) [[unlikely]] {
         common_.self.flow().on_rtt(outbox.clock(now), rtt_.latest_ns());
     }
 }
@@ -94,7 +94,7 @@ void RcSendState::retry_after_rnr(TimeNs now, std::uint8_t timer_code, Outbox& o
 
 TimeNs RcSendState::ack_deadline() const {
     const TimeNs timeout = ack_timeout_ns(common_.attr.timeout);
-    if (!window.awaits_answer() || timeout == kNever) {
+    if (!window.is_awaiting_answer() || timeout == kNever) {
         return kNever;
     }
     // Between the time that the application set and four times that (IBA 9.9.2.1.1): a peer with a long round

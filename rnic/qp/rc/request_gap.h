@@ -56,7 +56,7 @@ struct RequestGap {
         is_repeat_expected = is_repeat_expected && repeat_end == expected_psn;
     }
     /// Returns whether the peer repeats what is before the expected PSN.
-    [[nodiscard]] bool expects_repeat(Psn expected_psn) const {
+    [[nodiscard]] bool is_repeating(Psn expected_psn) const {
         return is_repeat_expected && repeat_end == expected_psn;
     }
 };

@@ -56,7 +56,7 @@ class SendWindow {
 
     [[nodiscard]] bool empty() const { return una_index_ == tail_index_; }
     [[nodiscard]] bool at_tail() const { return cursor_index_ == tail_index_; }
-    [[nodiscard]] bool awaits_answer() const { return una_psn_ != sent_end_; }
+    [[nodiscard]] bool is_awaiting_answer() const { return una_psn_ != sent_end_; }
     /// READs and atomics requested and not answered in full.
     [[nodiscard]] std::uint32_t responses_in_flight() const { return responses_in_flight_; }
     /// Request packets sent and not acknowledged.

@@ -22,7 +22,7 @@ void UcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& out
         handle_cnp(now, common_, packet, outbox);
         return;
     }
-    if (!accepts(packet)) [[unlikely]] {
+    if (!is_acceptable(packet)) [[unlikely]] {
         return;
     }
     if (!is_from_peer(common_, packet)) [[unlikely]] {

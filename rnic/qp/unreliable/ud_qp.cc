@@ -63,7 +63,7 @@ UdQpOver<Link>::UdQpOver(const QpConfig& config) : UnreliableQp(config, QpType::
 template <class Link>
 bool UdQpOver<Link>::is_for_us(const wire::PacketView& packet) const {
     Counters& counters = *config_.counters;
-    if (!accepts(packet)) {
+    if (!is_acceptable(packet)) {
         return false;
     }
     if (packet.header.deth.qkey != common_.attr.qkey) {  // IBA 10.2.5

@@ -67,7 +67,7 @@ void UnreliableQp::query(abi::QpAttr& attr) const {
     }
 }
 
-bool UnreliableQp::accepts(const wire::PacketView& packet) const {
+bool UnreliableQp::is_acceptable(const wire::PacketView& packet) const {
     Counters& counters = *config_.counters;
     if (!is_responder_active(common_.state)) {
         ++counters.drop_qp_state;

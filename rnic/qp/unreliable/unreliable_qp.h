@@ -28,7 +28,7 @@ class UnreliableQp : public Qp {
     /// The receive WQE that the responder keeps between packets; nullptr: it keeps none.
     virtual RecvWqe* current_recv_wqe() { return nullptr; }
     /// What every packet has to pass: state, P_Key, service.
-    [[nodiscard]] bool accepts(const wire::PacketView& packet) const;
+    [[nodiscard]] bool is_acceptable(const wire::PacketView& packet) const;
     /// What follows from a packet.
     void after_call(Outbox& outbox);
     [[nodiscard]] const UnreliableRequester& requester() const { return requester_; }

@@ -129,11 +129,11 @@ bool carries_ipoib(const Packet& packet) {
         return false;
     }
     // Datagrams of a native link are IPoIB's or a MAD in all that is usual: a hint is enough.
-    if (service == kServiceUd && packet.link == LinkLayer::kInfiniBand && looks_like_ipoib(packet.payload)) {
+    if (service == kServiceUd && packet.link == LinkLayer::kInfiniBand && can_be_ipoib(packet.payload)) {
         return true;
     }
-    return holds_ipoib(packet.payload, packet.payload_bytes,
-                       (flags & kEnds) != 0 ? MessagePart::kWhole : MessagePart::kFirst);
+    return is_ipoib(packet.payload, packet.payload_bytes,
+                    (flags & kEnds) != 0 ? MessagePart::kWhole : MessagePart::kFirst);
 }
 
 }  // namespace

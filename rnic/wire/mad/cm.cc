@@ -286,10 +286,6 @@ std::optional<Message> parse_message(std::uint16_t attribute_id, MessageBytes wi
     return parse_alternative(attribute_id, wire);
 }
 
-void build_message(const Message& message, std::span<std::byte, kMessageBytes> wire) {
-    std::visit([wire](const auto& one) { build_cm(one, wire); }, message);
-}
-
 std::uint16_t attribute_id(const Message& message) {
     return std::visit([](const auto& one) { return std::decay_t<decltype(one)>::kAttributeId; }, message);
 }

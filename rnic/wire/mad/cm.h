@@ -214,7 +214,6 @@ void build_cm(const M& message, std::span<std::byte, kMessageBytes> wire) {
 
 /// The message that the attribute of the MAD names; nullopt: the connection manager has no such attribute.
 [[nodiscard]] std::optional<Message> parse_message(std::uint16_t attribute_id, MessageBytes wire);
-void build_message(const Message& message, std::span<std::byte, kMessageBytes> wire);
 [[nodiscard]] std::uint16_t attribute_id(const Message& message);
 [[nodiscard]] const HeaderTable& table_of(const Message& message);
 

@@ -275,8 +275,8 @@ Octets mad_of(const M& message) {
     header.transaction_id = 1;
     header.attribute_id = M::kAttributeId;
     wire::write_fields(wire::kMadTable, &header, octets.data());
-    wire::cm::build_message(message, std::span<std::byte, wire::cm::kMessageBytes>(
-                                         octets.data() + wire::kMadHeaderBytes, wire::cm::kMessageBytes));
+    wire::cm::build_cm(message, std::span<std::byte, wire::cm::kMessageBytes>(
+                                    octets.data() + wire::kMadHeaderBytes, wire::cm::kMessageBytes));
     return octets;
 }
 

@@ -87,9 +87,10 @@ TEST_F(Reports, AProfileIsInEachOfThem) {
     RunRecord written = run();
     written.facts.profile = "rxe";
     written.cases[2].measurements = {
-        {"MigReq", "1", ShownWay{Way::kMigReq, 1}, Comparison{false, "differs from rxe: 0"}},
-        {"kept", "0", ShownWay{Way::kEarlyPackets, 0}, Comparison{true, "as rxe"}},
-        {"scope", "one", ShownWay{Way::kCnpScope, 0}, {}}};
+        {"MigReq", "1", ShownBehaviour{DeviceBehaviour::kMigReq, 1},
+         Comparison{false, "differs from rxe: 0"}},
+        {"kept", "0", ShownBehaviour{DeviceBehaviour::kEarlyPackets, 0}, Comparison{true, "as rxe"}},
+        {"scope", "one", ShownBehaviour{DeviceBehaviour::kCnpScope, 0}, {}}};
     const std::string line =
         "profile rxe: agrees in 1, differs in 1: mig_req; not compared: repetition, "
         "udp_source_port, cnp, nak_triggers_cnp";
@@ -103,7 +104,7 @@ TEST_F(Reports, AProfileIsInEachOfThem) {
     EXPECT_EQ(profile_line(read), line + "\n");
     EXPECT_EQ(seen_text(read.cases[2]), seen_text(written.cases[2]));
     ASSERT_TRUE(read.cases[2].measurements[2].shown.has_value());
-    EXPECT_EQ(read.cases[2].measurements[2].shown->way, Way::kCnpScope);
+    EXPECT_EQ(read.cases[2].measurements[2].shown->behaviour, DeviceBehaviour::kCnpScope);
     EXPECT_EQ(to_json(run(), folder_).find("profile"), std::string::npos);
 
     EXPECT_NE(html_report(written, folder_).find("<p>" + line), std::string::npos);
@@ -126,7 +127,8 @@ TEST_F(Reports, WhatIsNoRunIsRefusedWithItsName) {
     for (const std::string& text :
          {std::string{}, std::string("{}"), std::string("[1]"), std::string(R"({"format": 1})"),
           good.substr(0, good.size() / 2), without("\"passed\",\n      \"reason\""),
-          std::regex_replace(good, std::regex("\"what\""), "\"way\": \"no_such\", \"shown\": 1, \"what\""),
+          std::regex_replace(good, std::regex("\"what\""),
+                             "\"behaviour\": \"no_such\", \"shown\": 1, \"what\""),
           without("\"Suite.Failed\""), without("\"seed\""), without("1234"), without("\"measurements\"")}) {
         try {
             (void)read_text(text);

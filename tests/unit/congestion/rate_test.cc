@@ -5,6 +5,7 @@
 #include "congestion/pacer.h"
 #include "congestion/profiles.h"
 #include "congestion/rate_control.h"
+#include "tests/support/find_dcqcn_profile.h"
 
 namespace urnic::congestion {
 namespace {
@@ -86,7 +87,7 @@ TEST(RateControl, EachAlgorithmListensToItsOwn) {
     RateParameters p;
     p.line_rate = kTenGbit;
     p.fixed_rate = kTenGbit / 8;
-    p.dcqcn = find_dcqcn_profile("paper")->parameters;
+    p.dcqcn = find_dcqcn_profile("paper").parameters;
     p.timely = timely_of_paper();
     const auto rate_after = [&](Algorithm algorithm, bool cnp, bool rtt) {
         p.algorithm = algorithm;

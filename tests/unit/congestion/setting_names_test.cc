@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "congestion/profiles.h"
+#include "tests/support/find_dcqcn_profile.h"
 
 namespace urnic::congestion {
 namespace {
@@ -47,10 +48,10 @@ TEST(SettingNames, WhatIsShownIsReadAsTheSame) {
 
 TEST(SettingNames, AProfileSetsAllAndTheOthersChangeIt) {
     Settings settings = default_settings();
-    EXPECT_EQ(settings.rate.dcqcn, find_dcqcn_profile("paper")->parameters);
+    EXPECT_EQ(settings.rate.dcqcn, find_dcqcn_profile("paper").parameters);
     ASSERT_FALSE(apply_named(
         Values{{"min_rate_mbps", "7"}, {"profile", "ns3-hpcc"}, {"line_rate_mbps", "100000"}}, settings));
-    DcqcnParameters expected = parameters_for(*find_dcqcn_profile("ns3-hpcc"), 100'000'000'000);
+    DcqcnParameters expected = parameters_for(find_dcqcn_profile("ns3-hpcc"), 100'000'000'000);
     expected.min_rate = 7'000'000;
     EXPECT_EQ(settings.rate.dcqcn, expected);
     EXPECT_EQ(settings.min_time_between_cnps_ns, 0U);

@@ -20,13 +20,13 @@ constexpr TimeNs kMs = 1'000'000;
 
 TEST(WakeBudget, ALongWakeIsFollowedByARestOfAHundredTimesItsLength) {
     WakeBudget budget;
-    EXPECT_TRUE(budget.allows(0));
+    EXPECT_TRUE(budget.can_send(0));
     budget.charge(0, WakeBudget::kLongNs);
-    EXPECT_TRUE(budget.allows(0));
+    EXPECT_TRUE(budget.can_send(0));
     budget.charge(kMs, 30 * kMs);
-    EXPECT_FALSE(budget.allows(kMs + 30 * kMs));
-    EXPECT_FALSE(budget.allows(kMs + 3000 * kMs - 1));
-    EXPECT_TRUE(budget.allows(kMs + 3000 * kMs));
+    EXPECT_FALSE(budget.can_send(kMs + 30 * kMs));
+    EXPECT_FALSE(budget.can_send(kMs + 3000 * kMs - 1));
+    EXPECT_TRUE(budget.can_send(kMs + 3000 * kMs));
 }
 
 TEST(WakeBudget, WhatSeemedLongIsLookedAtForTwiceThatTime) {
@@ -37,7 +37,7 @@ TEST(WakeBudget, WhatSeemedLongIsLookedAtForTwiceThatTime) {
     budget.note(kMs, kMs);
     EXPECT_TRUE(budget.is_suspect(kMs + 200 * kMs - 1));
     EXPECT_FALSE(budget.is_suspect(kMs + 200 * kMs));
-    EXPECT_TRUE(budget.allows(kMs)) << "it may have been preempted";
+    EXPECT_TRUE(budget.can_send(kMs)) << "it may have been preempted";
 }
 
 TEST(EventSocket, SendsUntilThereIsNoRoomAndNeverBlocks) {

@@ -114,19 +114,19 @@ Connections::Connection* Connections::make(const LinkAddress& peer, RejectReason
     return &made;
 }
 
-Connections::Way Connections::way_to(const LinkAddress& address) {
+Connections::PeerRoute Connections::route_to(const LinkAddress& address) {
     auto entry = peers_.find(address);
     if (entry != peers_.end()) {
         Peer& peer = entry->second;
         if (Connection* current = find(peer.current); current != nullptr) {
             if (current->state != State::kEstablished) {
-                return {Route::kPending, 0, 0};
+                return {RouteKind::kPending, 0, 0};
             }
             current->last_used = now_;
-            return {Route::kConnected, current->qpn, current->mtu};
+            return {RouteKind::kConnected, current->qpn, current->mtu};
         }
         if (now_ < peer.retry_at) {
-            return {peer.failures < kFailuresToGiveUp ? Route::kLater : Route::kDatagram, 0, 0};
+            return {peer.failures < kFailuresToGiveUp ? RouteKind::kLater : RouteKind::kDatagram, 0, 0};
         }
     } else if (peers_.size() >= 2 * config_.max_connections) {
         // Peers that have failed are remembered until they are tried again.
@@ -135,13 +135,13 @@ Connections::Way Connections::way_to(const LinkAddress& address) {
         });
         if (peers_.size() >= 2 * config_.max_connections) {
             ++counters_.no_room;
-            return {Route::kLater, 0, 0};
+            return {RouteKind::kLater, 0, 0};
         }
     }
     RejectReason why_not{};
     Connection* made = make(address, why_not);
     if (made == nullptr) {
-        return {Route::kLater, 0, 0};
+        return {RouteKind::kLater, 0, 0};
     }
     Peer& peer = peers_[address];
     peer.path_mtu = peer.path_mtu == 0 ? config_.path_mtu : peer.path_mtu;
@@ -151,7 +151,7 @@ Connections::Way Connections::way_to(const LinkAddress& address) {
     made->transaction = next_random();
     send_req(*made);
     start_timer(*made);
-    return {Route::kPending, 0, 0};
+    return {RouteKind::kPending, 0, 0};
 }
 
 void Connections::establish(Connection& connection) {

@@ -3,7 +3,7 @@
 /// interfaces.
 ///
 ///     this end asks                            the other end asks
-///       way_to()                                 REQ
+///       route_to()                               REQ
 ///         |  REQ, again until tries end            |  REP, again until tries end
 ///       kReqSent --REJ, time-out--> datagrams    kRepSent --REJ, time-out--> nothing
 ///         |  REP: RTU                              |  RTU, or a message of the connection
@@ -107,19 +107,19 @@ class Connections {
     Connections(const Connections&) = delete;
     Connections& operator=(const Connections&) = delete;
 
-    enum class Route : std::uint8_t {
+    enum class RouteKind : std::uint8_t {
         kDatagram,   ///< no connection: tries have failed again and again
         kLater,      ///< none now, for want of room or after a failure; it is tried again
         kPending,    ///< a connection is being made
         kConnected,  ///< by `qpn`
     };
-    struct Way {
-        Route route = Route::kDatagram;
+    struct PeerRoute {
+        RouteKind kind = RouteKind::kDatagram;
         std::uint32_t qpn = 0;
         std::uint32_t mtu = 0;  ///< octets of an IP packet
     };
     /// How a packet to that peer goes, which takes connections; begins to make one where there is none.
-    [[nodiscard]] Way way_to(const LinkAddress& peer);
+    [[nodiscard]] PeerRoute route_to(const LinkAddress& peer);
     /// The peer of a QP that a message has come by; nullptr: it is no connection's.
     [[nodiscard]] const LinkAddress* on_received(std::uint32_t qpn);
     /// A SEND has been acknowledged.

@@ -80,7 +80,7 @@ class Link : private AddressMap, private CmSender {
     [[nodiscard]] bool is_up() const { return has_joined_broadcast_; }
     /// A group or a destination is pending no longer: packets that wait for it go, or are lost.
     void on_settled(const Gid& gid);
-    /// The membership of a group that was only sent to is over: the next packet asks for the way.
+    /// The membership of a group that was only sent to is over: the next packet asks for the route.
     void forget_handle(const Gid& group);
     /// The subnet has changed: groups are to be joined again, by join_broadcast() and set_memberships(), and
     /// ways to neighbours to be found.
@@ -139,7 +139,7 @@ class Link : private AddressMap, private CmSender {
     /// An IP packet that a connection may take, or that is longer than a datagram. Returns whether it is
     /// either; else it goes as on any link.
     [[nodiscard]] bool take_connected(Octets frame, const Offload& offload);
-    void send_connected(const LinkAddress& to, const Connections::Way& way, Octets frame,
+    void send_connected(const LinkAddress& to, const Connections::PeerRoute& route, Octets frame,
                         const Offload& offload);
     /// A packet that is longer than `mtu`: TCP is cut, IP without DF fragmented, for others there is an
     /// error.

@@ -70,21 +70,21 @@ bool Link::take_connected(Octets frame, const Offload& offload) {
         return true;
     }
     const LinkAddress to = neighbour->address;
-    Connections::Way way;
+    Connections::PeerRoute route;
     if (!is_multicast(mac) && (to.flags & kSupportsRc) != 0) {
-        way = connections_->way_to(to);
+        route = connections_->route_to(to);
     }
-    if (way.route == Connections::Route::kConnected) {
-        send_connected(to, way, frame, offload);
+    if (route.kind == Connections::RouteKind::kConnected) {
+        send_connected(to, route, frame, offload);
         return true;
     }
     if (is_short) {
         return false;
     }
     const bool can_be_cut = cut_tcp(packet, offload, config_.mtu).segmentation != Segmentation::kNone;
-    if (way.route == Connections::Route::kPending && !can_be_cut) {
+    if (route.kind == Connections::RouteKind::kPending && !can_be_cut) {
         hold(to, frame, offload);
-    } else if (way.route == Connections::Route::kLater && !can_be_cut && !can_fragment(packet)) {
+    } else if (route.kind == Connections::RouteKind::kLater && !can_be_cut && !can_fragment(packet)) {
         // The kernel would keep to an ICMP error's MTU for ten minutes.
         ++counters_.tx_no_connection;
     } else {
@@ -93,23 +93,23 @@ bool Link::take_connected(Octets frame, const Offload& offload) {
     return true;
 }
 
-void Link::send_connected(const LinkAddress& to, const Connections::Way& way, Octets frame,
+void Link::send_connected(const LinkAddress& to, const Connections::PeerRoute& route, Octets frame,
                           const Offload& offload) {
     const std::uint16_t type = u16_at(frame, 12);
     const ConstOctets packet = frame.subspan(kEthernetHeaderOctets);
-    if (longest_packet(packet, offload) > way.mtu) {
-        send_too_long(to, frame, offload, way.mtu);
+    if (longest_packet(packet, offload) > route.mtu) {
+        send_too_long(to, frame, offload, route.mtu);
         return;
     }
     if (offload.segmentation != Segmentation::kNone) {
-        start_segments(to, way.qpn, type, packet, offload, way.mtu);
+        start_segments(to, route.qpn, type, packet, offload, route.mtu);
         return;
     }
     if (offload.needs_checksum && !complete_checksum(frame, offload)) {
         ++counters_.tx_malformed;
         return;
     }
-    if (!rc_->send(way.qpn, encapsulation(type), packet)) {
+    if (!rc_->send(route.qpn, encapsulation(type), packet)) {
         ++counters_.tx_no_slot;
         return;
     }

@@ -9,7 +9,7 @@
 
 #include <cstring>
 
-#include "ulp/ipoib/tap/posix_error.h"
+#include "ulp/ipoib/tap/setup_error.h"
 
 namespace urnic::ipoib {
 

@@ -9,7 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "ulp/ipoib/tap/posix_error.h"
+#include "ulp/ipoib/tap/setup_error.h"
 
 namespace urnic::ipoib {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ulp/ipoib/tap/posix_error.h"
+#include "ulp/ipoib/tap/setup_error.h"
 
 namespace urnic::ipoib {
 

@@ -8,7 +8,7 @@
 
 #include "ulp/ipoib/codec/frame.h"
 #include "ulp/ipoib/tap/clock.h"
-#include "ulp/ipoib/tap/posix_error.h"
+#include "ulp/ipoib/tap/setup_error.h"
 #include "ulp/ipoib/verbs/gid_text.h"
 
 namespace urnic::ipoib {
@@ -99,7 +99,7 @@ Subnet::~Subnet() {
     }
 }
 
-bool changes_subnet(const ibv_async_event& event, const RdmaPort& port) {
+bool is_subnet_change(const ibv_async_event& event, const RdmaPort& port) {
     switch (event.event_type) {
         case IBV_EVENT_PORT_ACTIVE:
         case IBV_EVENT_LID_CHANGE:

@@ -49,6 +49,6 @@ class Subnet {
 };
 
 /// Returns whether after that event nothing is so that the subnet administrator has answered.
-[[nodiscard]] bool changes_subnet(const ibv_async_event& event, const RdmaPort& port);
+[[nodiscard]] bool is_subnet_change(const ibv_async_event& event, const RdmaPort& port);
 
 }  // namespace urnic::ipoib

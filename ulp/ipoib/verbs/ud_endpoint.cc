@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstring>
 
-#include "ulp/ipoib/tap/posix_error.h"
+#include "ulp/ipoib/tap/setup_error.h"
 
 namespace urnic::ipoib {
 

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "ulp/ipoib/tap/posix_error.h"
+#include "ulp/ipoib/tap/setup_error.h"
 
 namespace urnic::ipoib {
 

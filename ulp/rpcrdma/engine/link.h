@@ -38,7 +38,7 @@ class Link {
     }
     /// Whether a peer of version 1 takes SEND with Invalidate of any handle of a Call (RFC 8797,
     /// section 4.1.1).
-    [[nodiscard]] bool peer_takes_invalidation() const {
+    [[nodiscard]] bool can_invalidate_at_peer() const {
         return config.peer_private_data && config.peer_private_data->can_remote_invalidate;
     }
 

@@ -120,7 +120,7 @@ std::uint32_t Responder::handle_to_invalidate(const Header& header) const {
         return 0;
     }
     if (header.version == kVersion1) {
-        return link_.peer_takes_invalidation() ? header.chunks.first_handle() : 0;
+        return link_.can_invalidate_at_peer() ? header.chunks.first_handle() : 0;
     }
     return header.inv_handle;
 }

@@ -12,7 +12,7 @@
 #include "ulp/rpcrdma/onc/client_ops.h"
 #include "ulp/rpcrdma/onc/ddp_table.h"
 #include "ulp/rpcrdma/onc/libtirpc.h"
-#include "ulp/rpcrdma/onc/xdr_decode.h"
+#include "ulp/rpcrdma/onc/xdr_decoder.h"
 
 namespace urnic::rpcrdma::onc {
 
@@ -110,7 +110,7 @@ RdmaClient::RdmaClient(rpcrdma_client* connection, const SocketAddress& server, 
 
 RdmaClient::~RdmaClient() { rpcrdma_disconnect(connection_); }
 
-bool RdmaClient::knows_auth() const {
+bool RdmaClient::is_auth_known() const {
     const enum_t flavor = handle_.cl_auth->ah_cred.oa_flavor;
     return flavor == AUTH_NONE || flavor == AUTH_SYS || flavor == AUTH_SHORT;
 }
@@ -307,7 +307,7 @@ bool RdmaClient::take_reply(const ProcedureCall& call, const Attempt& attempt, r
 }
 
 rpc_err RdmaClient::perform(const ProcedureCall& call, std::uint32_t timeout_ms) {
-    const bool has_ddp = knows_auth();
+    const bool has_ddp = is_auth_known();
     for (int refreshes = kCredentialRefreshes;; --refreshes) {
         Attempt attempt;
         if (!encode(call, attempt.encoder, has_ddp)) {

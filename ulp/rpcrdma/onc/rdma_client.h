@@ -10,9 +10,9 @@
 #include <string>
 
 #include "ulp/rpcrdma/onc/address.h"
-#include "ulp/rpcrdma/onc/reply_room.h"
+#include "ulp/rpcrdma/onc/reply_rooms.h"
 #include "ulp/rpcrdma/onc/result_memory.h"
-#include "ulp/rpcrdma/onc/xdr_encode.h"
+#include "ulp/rpcrdma/onc/xdr_encoder.h"
 
 namespace urnic::rpcrdma::onc {
 
@@ -53,7 +53,7 @@ class RdmaClient {
     [[nodiscard]] bool is_version_1() const;
     /// Returns whether the call may go again, with other credentials.
     [[nodiscard]] bool take_reply(const ProcedureCall& call, const Attempt& attempt, rpc_err& error);
-    [[nodiscard]] bool knows_auth() const;
+    [[nodiscard]] bool is_auth_known() const;
     [[nodiscard]] std::uint32_t next_xid() { return xid_.fetch_add(1, std::memory_order_relaxed) + 1; }
     [[nodiscard]] bool control_timeout(u_int request, timeval& value);
 

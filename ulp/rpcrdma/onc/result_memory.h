@@ -9,7 +9,7 @@
 #include <span>
 
 #include "ulp/rpcrdma/include/urnic/rpcrdma_onc.h"
-#include "ulp/rpcrdma/onc/xdr_decode.h"
+#include "ulp/rpcrdma/onc/xdr_decoder.h"
 
 namespace urnic::rpcrdma::onc {
 

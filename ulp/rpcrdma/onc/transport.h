@@ -9,8 +9,8 @@
 #include "ulp/rpcrdma/onc/ddp_table.h"
 #include "ulp/rpcrdma/onc/libtirpc.h"
 #include "ulp/rpcrdma/onc/reply_cache.h"
-#include "ulp/rpcrdma/onc/xdr_decode.h"
-#include "ulp/rpcrdma/onc/xdr_encode.h"
+#include "ulp/rpcrdma/onc/xdr_decoder.h"
+#include "ulp/rpcrdma/onc/xdr_encoder.h"
 
 namespace urnic::rpcrdma::onc {
 

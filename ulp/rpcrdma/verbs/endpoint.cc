@@ -302,7 +302,7 @@ void Endpoint::write(std::span<const std::byte> from, const Segment& to) {
         is_closing_ = true;
         return;
     }
-    holds_memory_ = holds_memory_ || wqe.block == nullptr;
+    has_held_memory_ = has_held_memory_ || wqe.block == nullptr;
     wqe.sge = {reinterpret_cast<std::uint64_t>(data), static_cast<std::uint32_t>(from.size()), region->lkey};
     wqe.remote_address = to.offset;
     wqe.key = to.handle;

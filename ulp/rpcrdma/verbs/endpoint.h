@@ -90,8 +90,8 @@ class Endpoint final : public Outbox {
     [[nodiscard]] bool has_failed() const { return has_failed_; }
     [[nodiscard]] Upcalls& upcalls() { return upcalls_; }
     /// Returns whether the QP reads memory of the program's for a write() since the last forget.
-    [[nodiscard]] bool holds_memory() const { return holds_memory_; }
-    void forget_held_memory() { holds_memory_ = false; }
+    [[nodiscard]] bool has_held_memory() const { return has_held_memory_; }
+    void forget_held_memory() { has_held_memory_ = false; }
 
     // --- Outbox
     [[nodiscard]] Buffer allocate(std::size_t octets) override;
@@ -127,7 +127,7 @@ class Endpoint final : public Outbox {
     Exposures exposures_;
     Upcalls upcalls_;
     CloseReason close_reason_ = CloseReason::kNone;
-    bool holds_memory_ = false;
+    bool has_held_memory_ = false;
     bool is_closing_ = false;
     bool has_failed_ = false;
     bool is_disconnected_ = false;

@@ -40,7 +40,7 @@ void Transport::leave_polling(bool is_worker) {
     if (next == nullptr || !has_connection()) {
         has_poller_ = false;
         // A worker that waits for an event must get one: callers may have taken it.
-        const bool is_unseen = is_watched_ ? !is_armed_ : needs_worker();
+        const bool is_unseen = is_watched_ ? !is_armed_ : is_worker_needed();
         const bool has_ended = endpoint_ != nullptr && endpoint_->has_ended();
         must_notify_ = must_notify_ || has_ended || (!is_worker && is_unseen);
         return;

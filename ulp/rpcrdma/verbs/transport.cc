@@ -101,7 +101,7 @@ int Transport::reply(const IncomingCall& call, const RpcMessage& message, rpcrdm
     const ReplyStatus status = connection().reply(call.id, message);
     settle();
     bool must_wait = sent == nullptr && waiter.state.load() != Waiter::kDone;
-    if (must_wait && !endpoint_->holds_memory()) {
+    if (must_wait && !endpoint_->has_held_memory()) {
         // All of it was copied.
         end_reply(call.id);
         must_wait = false;

@@ -80,7 +80,7 @@ class Transport : public rpcrdma_connection, public std::enable_shared_from_this
     [[nodiscard]] Endpoint* endpoint() const { return endpoint_.get(); }
     /// Returns whether the worker has to poll when no caller does.
     [[nodiscard]] bool has_submitted() const { return submitted_.load() != 0; }
-    [[nodiscard]] bool needs_worker() const { return is_eager_ || submitted_.load() != 0; }
+    [[nodiscard]] bool is_worker_needed() const { return is_eager_ || submitted_.load() != 0; }
     [[nodiscard]] std::uint64_t calls_started() const { return started_.load(std::memory_order_relaxed); }
     /// 0: none.
     [[nodiscard]] std::int64_t timer_ns() const { return timer_ns_.load(); }

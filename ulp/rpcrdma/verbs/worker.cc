@@ -155,7 +155,7 @@ void Worker::service(Entry& entry) {
     drain(entry);
     if (!is_live(entry)) return;
     const std::uint64_t calls = entry.transport->calls_started();
-    if (!entry.transport->needs_worker() && calls != entry.calls_seen) {
+    if (!entry.transport->is_worker_needed() && calls != entry.calls_seen) {
         // Callers are at it; an event for each of their calls would be of no use.
         entry.calls_seen = calls;
         entry.is_polled = false;

@@ -126,20 +126,4 @@ std::size_t read_transport(std::span<const std::byte> wire, PacketHeader& header
     return offset;
 }
 
-std::size_t write_transport(const PacketHeader& header, std::span<std::byte> wire) {
-    const OpcodeInfo& info = opcode_info(header.opcode);
-    if (wire.size() < info.header_bytes) {
-        return 0;
-    }
-    write_fields(kBthTable, &header, wire.data());
-    std::size_t offset = kBthBytes;
-    for (const ExtendedHeader& extended : kExtended) {
-        if ((info.headers & extended.mask) != 0) {
-            write_fields(extended.table, &header, &wire[offset]);
-            offset += extended.table.length_bytes;
-        }
-    }
-    return offset;
-}
-
 }  // namespace urnic::wire

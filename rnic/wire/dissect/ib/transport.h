@@ -1,5 +1,4 @@
-// BTH and the extended transport headers as tables (IBA 9.2, 9.3), and both ways between wire and
-// PacketHeader for any opcode.
+// BTH and the extended transport headers as tables (IBA 9.2, 9.3), and how to read those of any opcode.
 #pragma once
 
 #include <span>
@@ -23,9 +22,6 @@ struct ExtendedHeader {
 /// ends too early it returns 0 and sets `cut_in` to the header that did not fit; what came before is read.
 [[nodiscard]] std::size_t read_transport(std::span<const std::byte> wire, PacketHeader& header,
                                          const char*& cut_in);
-/// Writes the same headers; header.pad_count is written as it is. Returns their length, 0 when `wire` is too
-/// small.
-[[nodiscard]] std::size_t write_transport(const PacketHeader& header, std::span<std::byte> wire);
 
 /// "NAK remote access error" and the like; nullptr: reserved.
 [[nodiscard]] const char* syndrome_name(std::uint64_t syndrome);

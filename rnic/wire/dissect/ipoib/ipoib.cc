@@ -84,7 +84,7 @@ bool is_infiniband_arp(std::span<const std::byte> content, MessagePart part) {
 const HeaderTable kIpoibEncapsulationTable = {"IPoIB", kIpoibEncapsulationBytes, kEncapsulationFields};
 const HeaderTable kIpoibArpTable = {"ARP", kIpoibArpBytes, kArpFields};
 
-bool looks_like_ipoib(std::span<const std::byte> payload) {
+bool can_be_ipoib(std::span<const std::byte> payload) {
     if (payload.size() < kIpoibEncapsulationBytes || load_be16(&payload[2]) != 0) {
         return false;
     }
@@ -93,8 +93,8 @@ bool looks_like_ipoib(std::span<const std::byte> payload) {
            ether_type == kEtherTypeRarp;
 }
 
-bool holds_ipoib(std::span<const std::byte> payload, std::size_t payload_bytes, MessagePart part) {
-    if (!looks_like_ipoib(payload)) {
+bool is_ipoib(std::span<const std::byte> payload, std::size_t payload_bytes, MessagePart part) {
+    if (!can_be_ipoib(payload)) {
         return false;
     }
     const std::span<const std::byte> content = payload.subspan(kIpoibEncapsulationBytes);

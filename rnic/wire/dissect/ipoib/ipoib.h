@@ -40,7 +40,7 @@ inline constexpr std::size_t kIpoibArpBytes = 56;
 extern const HeaderTable kIpoibArpTable;
 
 /// Returns whether a payload begins as IPoIB does: one of the four EtherTypes of RFC 4391 and two zero bytes.
-[[nodiscard]] bool looks_like_ipoib(std::span<const std::byte> payload);
+[[nodiscard]] bool can_be_ipoib(std::span<const std::byte> payload);
 
 /// How much of a message a packet carries.
 enum class MessagePart : std::uint8_t { kWhole, kFirst };
@@ -48,7 +48,6 @@ enum class MessagePart : std::uint8_t { kWhole, kFirst };
 /// Returns whether a message is IPoIB for sure: it looks like it, and what follows the encapsulation is an IP
 /// or ARP header that agrees with its EtherType and with the message's length. `payload` is what was captured
 /// of the packet's `payload_bytes`.
-[[nodiscard]] bool holds_ipoib(std::span<const std::byte> payload, std::size_t payload_bytes,
-                               MessagePart part);
+[[nodiscard]] bool is_ipoib(std::span<const std::byte> payload, std::size_t payload_bytes, MessagePart part);
 
 }  // namespace urnic::wire

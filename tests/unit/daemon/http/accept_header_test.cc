@@ -20,7 +20,7 @@ TEST(AcceptHeader, OpenMetricsForWhoPrefersIt) {
           "*/*;q=0.1, application/openmetrics-text;q=0.2", " , application/openmetrics-text ;q=1.000 ,,",
           // What is said of text goes before what is said of everything.
           "text/plain;q=0.2, */*;q=0.9, application/openmetrics-text;q=0.3"}) {
-        EXPECT_TRUE(prefers_openmetrics(accept)) << accept;
+        EXPECT_TRUE(is_openmetrics_preferred(accept)) << accept;
     }
 }
 
@@ -33,19 +33,19 @@ TEST(AcceptHeader, TextForAllOthers) {
           "application/openmetrics-text;q=0.5, text/plain", "application/openmetrics-text;q=0.5, */*;q=0.501",
           "application/openmetrics-text;q=0.5, text/*;q=0.6", "application/openmetrics-textual",
           "openmetrics-text"}) {
-        EXPECT_FALSE(prefers_openmetrics(accept)) << accept;
+        EXPECT_FALSE(is_openmetrics_preferred(accept)) << accept;
     }
 }
 
 TEST(AcceptHeader, WhatCannotBeReadIsPassedOver) {
     for (const char* quality : {"", "2", "1.5", "1.001", "-1", "0.5x", ".5", "0,5", "0.1234", "1e0", "nan"}) {
-        EXPECT_FALSE(prefers_openmetrics(std::string("application/openmetrics-text;q=") + quality))
+        EXPECT_FALSE(is_openmetrics_preferred(std::string("application/openmetrics-text;q=") + quality))
             << quality;
     }
-    EXPECT_FALSE(prefers_openmetrics(std::string(10'000, ';')));
-    EXPECT_FALSE(prefers_openmetrics(std::string(10'000, ',')));
-    EXPECT_FALSE(prefers_openmetrics("application/openmetrics-text;q"));
-    EXPECT_TRUE(prefers_openmetrics("text/plain;q=x, application/openmetrics-text;q=0.1;;=;\""));
+    EXPECT_FALSE(is_openmetrics_preferred(std::string(10'000, ';')));
+    EXPECT_FALSE(is_openmetrics_preferred(std::string(10'000, ',')));
+    EXPECT_FALSE(is_openmetrics_preferred("application/openmetrics-text;q"));
+    EXPECT_TRUE(is_openmetrics_preferred("text/plain;q=x, application/openmetrics-text;q=0.1;;=;\""));
 }
 
 }  // namespace

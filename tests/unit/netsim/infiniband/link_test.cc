@@ -138,9 +138,9 @@ TEST(VlArbiter, ManagementGoesFirstAndWhatNoTableHasNever) {
     arbiter.set_table(VlArbiter::Priority::kLow, table_of({{0, 64}}));
     EXPECT_EQ(shares(arbiter, {0, 7, 15}, 5), (Shares{{15, 5}}));
     EXPECT_EQ(shares(arbiter, {7}, 5), (Shares{{kVls, 5}}));
-    EXPECT_TRUE(arbiter.serves(0));
-    EXPECT_FALSE(arbiter.serves(7));
-    EXPECT_TRUE(arbiter.serves(15));
+    EXPECT_TRUE(arbiter.is_served(0));
+    EXPECT_FALSE(arbiter.is_served(7));
+    EXPECT_TRUE(arbiter.is_served(15));
 }
 
 IbPort::Options port_options() {

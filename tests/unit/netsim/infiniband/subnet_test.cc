@@ -133,14 +133,11 @@ TEST(IbSubnet, LidsOfNobodyAndPacketsThatWouldGoBack) {
     for (const Lid dlid : {Lid{0}, Lid{0x1234}, Lid{0xc001}, kPermissiveLid, lab.lid(0)}) {
         lab.send(0, dlid);
     }
-    s1.linear().set_top(1);
-    lab.send(0, lab.lid(1));
     lab.run();
     EXPECT_TRUE(lab.arrivals.empty());
-    EXPECT_EQ(s1.port(1).counters().rcv_switch_relay_errors, 6U);
-    EXPECT_EQ(lab.dropped.size(), 6U);
+    EXPECT_EQ(s1.port(1).counters().rcv_switch_relay_errors, 5U);
+    EXPECT_EQ(lab.dropped.size(), 5U);
     EXPECT_EQ(s1.port(1).buffered_blocks(0), 0U);
-    s1.linear().set_top(0xbfff);
     lab.send(0, lab.lid(1));
     lab.run();
     EXPECT_EQ(lab.arrived_at(1), 1U);

@@ -50,8 +50,8 @@ TEST(RangeCounts, CountsOverlaps) {
     EXPECT_EQ(counts.count_at(15), 2U);
     EXPECT_EQ(counts.count_at(20), 1U);
     EXPECT_EQ(counts.count_at(30), 0U);
-    EXPECT_TRUE(counts.covers({10, 30}));
-    EXPECT_FALSE(counts.covers({10, 31}));
+    EXPECT_TRUE(counts.is_covered({10, 30}));
+    EXPECT_FALSE(counts.is_covered({10, 31}));
     EXPECT_EQ(counts.stretches(), 1U);
     counts.subtract({10, 20});
     EXPECT_EQ(counts.first({0, 100}, true), (Range{15, 30}));

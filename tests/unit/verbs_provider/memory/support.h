@@ -14,7 +14,7 @@
 #include <cstring>
 #include <functional>
 
-#include "verbs_provider/memory/address_space.h"
+#include "verbs_provider/memory/address_space_reader.h"
 #include "verbs_provider/memory/memory.h"
 #include "verbs_provider/memory/testing.h"
 

@@ -83,7 +83,7 @@ class End : public RcPort, public CmSender {
         now += by;
         connections->advance(now);
     }
-    Connections::Way way_to(const End& other) { return connections->way_to(other.address); }
+    Connections::PeerRoute route_to(const End& other) { return connections->route_to(other.address); }
     [[nodiscard]] const ConnectionCounters& counters() const { return connections->counters(); }
 
     LinkAddress address;
@@ -97,7 +97,7 @@ class End : public RcPort, public CmSender {
     std::unique_ptr<Connections> connections;
 };
 
-using enum Connections::Route;
+using enum Connections::RouteKind;
 
 class IpoibConnections : public ::testing::Test {
   protected:
@@ -112,16 +112,16 @@ class IpoibConnections : public ::testing::Test {
         }
     }
     void connect() {
-        EXPECT_EQ(a.way_to(b).route, kPending);
+        EXPECT_EQ(a.route_to(b).kind, kPending);
         carry();
         expect_joined();
     }
     /// Each end's QP names the other's.
     void expect_joined() {
-        const Connections::Way of_a = a.way_to(b);
-        const Connections::Way of_b = b.way_to(a);
-        ASSERT_EQ(of_a.route, kConnected);
-        ASSERT_EQ(of_b.route, kConnected);
+        const Connections::PeerRoute of_a = a.route_to(b);
+        const Connections::PeerRoute of_b = b.route_to(a);
+        ASSERT_EQ(of_a.kind, kConnected);
+        ASSERT_EQ(of_b.kind, kConnected);
         const RemoteQp& at_a = a.qps.at(of_a.qpn);
         const RemoteQp& at_b = b.qps.at(of_b.qpn);
         EXPECT_EQ(at_a.qpn, of_b.qpn);

@@ -39,11 +39,11 @@ TEST_F(IpoibConnections, ReqsThatLieAreRejected) {
     a.give(b.address, large);
     EXPECT_EQ(a.take().kind, CmKind::kRep);
     EXPECT_NE(a.connections->on_received(a.qps.begin()->first), nullptr);
-    EXPECT_EQ(a.way_to(b).mtu, 65520U);
+    EXPECT_EQ(a.route_to(b).mtu, 65520U);
 }
 
 TEST_F(IpoibConnections, RepsThatLie) {
-    EXPECT_EQ(a.way_to(b).route, kPending);
+    EXPECT_EQ(a.route_to(b).kind, kPending);
     const CmMessage asked = a.take();
     const CmMessage rep = {.kind = CmKind::kRep,
                            .transaction = asked.transaction,
@@ -64,7 +64,7 @@ TEST_F(IpoibConnections, RepsThatLie) {
         EXPECT_EQ(answer.rejected, 1U);
         EXPECT_EQ(answer.reason, static_cast<std::uint16_t>(RejectReason::kInvalidCommId));
     }
-    EXPECT_EQ(a.way_to(b).route, kPending);
+    EXPECT_EQ(a.route_to(b).kind, kPending);
     EXPECT_EQ(a.counters().unknown, 2U);
     // The right one with a QP that cannot be.
     other = rep;
@@ -72,12 +72,12 @@ TEST_F(IpoibConnections, RepsThatLie) {
     a.give(b.address, other);
     EXPECT_EQ(a.take().kind, CmKind::kRej);
     EXPECT_TRUE(a.qps.empty());
-    EXPECT_EQ(a.way_to(b).route, kLater);
+    EXPECT_EQ(a.route_to(b).kind, kLater);
 }
 
 TEST_F(IpoibConnections, OthersEndNothing) {
     connect();
-    const std::uint32_t qpn = a.way_to(b).qpn;
+    const std::uint32_t qpn = a.route_to(b).qpn;
     // Communication IDs as b has them, from elsewhere; and from b with those of nobody.
     a.advance(1);
     const auto ids = [&] {
@@ -100,7 +100,7 @@ TEST_F(IpoibConnections, OthersEndNothing) {
     rej.kind = CmKind::kRej;
     a.give(b.address, rej);
     a.sent.clear();
-    EXPECT_EQ(a.way_to(b).qpn, qpn);
+    EXPECT_EQ(a.route_to(b).qpn, qpn);
     EXPECT_EQ(a.counters().forged, 1U);
     a.give(b.address, ids);
     EXPECT_TRUE(a.qps.empty()) << "the right one does";

@@ -47,7 +47,7 @@ class IpoibConnectionsWalk : public IpoibConnections {
         End& other = &end == &a ? b : a;
         switch (random_.up_to(9)) {
             case 0:
-                std::ignore = end.way_to(other);
+                std::ignore = end.route_to(other);
                 break;
             case 1:
                 if (!end.qps.empty() && random_.is_one_in(4)) {
@@ -73,19 +73,19 @@ class IpoibConnectionsWalk : public IpoibConnections {
         EXPECT_LE(b.qps.size(), 4U);
     }
     /// Whether `end` has a QP that names one of the peer's that names it.
-    static bool is_heard(const Connections::Way& way, const End& end, const End& peer) {
-        if (way.route != kConnected || !end.qps.contains(way.qpn)) {
+    static bool is_heard(const Connections::PeerRoute& route, const End& end, const End& peer) {
+        if (route.kind != kConnected || !end.qps.contains(route.qpn)) {
             return false;
         }
-        const auto there = peer.qps.find(end.qps.at(way.qpn).qpn);
-        return there != peer.qps.end() && there->second.qpn == way.qpn;
+        const auto there = peer.qps.find(end.qps.at(route.qpn).qpn);
+        return there != peer.qps.end() && there->second.qpn == route.qpn;
     }
     /// What `end` sends arrives, or its retries run out.
-    static void talk(const Connections::Way& way, End& end, End& peer, bool retries_run_out) {
-        if (is_heard(way, end, peer)) {
-            std::ignore = peer.connections->on_received(end.qps.at(way.qpn).qpn);
-        } else if (way.route == kConnected && end.qps.contains(way.qpn) && retries_run_out) {
-            end.connections->on_broken(way.qpn);
+    static void talk(const Connections::PeerRoute& route, End& end, End& peer, bool retries_run_out) {
+        if (is_heard(route, end, peer)) {
+            std::ignore = peer.connections->on_received(end.qps.at(route.qpn).qpn);
+        } else if (route.kind == kConnected && end.qps.contains(route.qpn) && retries_run_out) {
+            end.connections->on_broken(route.qpn);
         }
     }
     /// The network is good again, and both have something to send; whoever's QP names none of the peer's
@@ -94,8 +94,8 @@ class IpoibConnectionsWalk : public IpoibConnections {
         for (int step = 0; step < 4000; ++step) {
             a.advance(50);
             b.advance(50);
-            const Connections::Way of_a = a.way_to(b);
-            const Connections::Way of_b = b.way_to(a);
+            const Connections::PeerRoute of_a = a.route_to(b);
+            const Connections::PeerRoute of_b = b.route_to(a);
             collect(true);
             for (const Message& message : std::exchange(under_way_, {})) {
                 deliver(message);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/unit/ulp/rpcrdma/onc/service_fixture.h"
-#include "ulp/rpcrdma/onc/reply_room.h"
+#include "ulp/rpcrdma/onc/reply_rooms.h"
 
 namespace urnic::rpcrdma::onc {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/support/file_service/service.h"
-#include "ulp/rpcrdma/onc/xdr_decode.h"
-#include "ulp/rpcrdma/onc/xdr_encode.h"
+#include "ulp/rpcrdma/onc/xdr_decoder.h"
+#include "ulp/rpcrdma/onc/xdr_encoder.h"
 
 namespace urnic::rpcrdma::onc {
 

@@ -1,4 +1,4 @@
-#include "verbs_provider/memory/address_space.h"
+#include "verbs_provider/memory/address_space_reader.h"
 
 #include <fcntl.h>
 #include <unistd.h>

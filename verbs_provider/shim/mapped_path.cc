@@ -1,4 +1,4 @@
-#include "verbs_provider/shim/path_map.h"
+#include "verbs_provider/shim/mapped_path.h"
 
 #include <fcntl.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-#include "daemon/subnet/mad_agents.h"
+#include "daemon/subnet/mad_file.h"
 
 #include <arpa/inet.h>
 #include <rdma/ib_user_mad.h>
@@ -140,7 +140,7 @@ std::optional<std::uint32_t> MadFile::agent_for(const MadPacket& packet) const {
     }
     for (const auto& [id, agent] : agents_) {
         if (agent.qpn == packet.dest_qp && agent.mgmt_class == mad.mgmt_class() &&
-            agent.class_version == mad.class_version() && agent.takes(mad.method()) &&
+            agent.class_version == mad.class_version() && agent.has_method(mad.method()) &&
             (!has_oui(agent.mgmt_class) || agent.oui == oui_of(packet.mad))) {
             return id;
         }

@@ -1,4 +1,4 @@
-#include "cli/extcap.h"
+#include "cli/extcap_command.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>

@@ -1,4 +1,4 @@
-#include "daemon/cm/ports.h"
+#include "daemon/cm/port_table.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "abi/umad.h"
-#include "daemon/subnet/mad_agents.h"
+#include "daemon/subnet/mad_file.h"
 #include "rnic/wire/mad/subnet_attributes.h"
 
 namespace urnic::daemon {

@@ -27,7 +27,7 @@ struct MadAgent {
     std::uint32_t oui = 0;
     std::array<std::uint64_t, 2> methods{};  // bit m: requests of method m
 
-    [[nodiscard]] bool takes(std::uint8_t method) const {
+    [[nodiscard]] bool has_method(std::uint8_t method) const {
         return method < 128 && (methods.at(method / 64U) >> (method % 64U) & 1U) != 0;
     }
 };

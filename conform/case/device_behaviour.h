@@ -1,5 +1,5 @@
-// What of a device's ways a measurement shows, where the specification leaves a choice; profiles of RNICs
-// (rnic/device/rnic_profile.h) say how others have them.
+// What a measurement shows of a device's behaviour, where the specification leaves a choice; profiles of
+// RNICs (rnic/device/rnic_profile.h) say how others behave.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace urnic::conform {
 
-enum class Way : std::uint8_t {
+enum class DeviceBehaviour : std::uint8_t {
     kMigReq,
     kEarlyPackets,  // behind a gap: 1 kept, 0 discarded
     kRepetition,    // of what a NAK names: 1 with all that follows, 0 alone
@@ -19,19 +19,19 @@ enum class Way : std::uint8_t {
     kCnpScope,      // 1 each QP has a gap of its own, 0 QPs of the same peer have one
     kCnpOfANak,
 };
-/// By Way, as reports name them.
-inline constexpr std::array<std::string_view, 8> kWayNames = {
+/// By DeviceBehaviour, as reports name them.
+inline constexpr std::array<std::string_view, 8> kBehaviourNames = {
     "mig_req", "early_packets",         "repetition", "udp_source_port",
     "cnp",     "min_time_between_cnps", "cnp_scope",  "nak_triggers_cnp"};
-inline constexpr std::size_t kWays = kWayNames.size();
-[[nodiscard]] constexpr std::string_view way_name(Way way) {
-    return kWayNames[static_cast<std::size_t>(way)];
+inline constexpr std::size_t kBehaviours = kBehaviourNames.size();
+[[nodiscard]] constexpr std::string_view behaviour_name(DeviceBehaviour behaviour) {
+    return kBehaviourNames[static_cast<std::size_t>(behaviour)];
 }
 inline constexpr std::uint64_t kOtherSourcePorts = 255;
 
 /// What a measurement shows of it.
-struct ShownWay {
-    Way way = Way::kMigReq;
+struct ShownBehaviour {
+    DeviceBehaviour behaviour = DeviceBehaviour::kMigReq;
     std::uint64_t value = 0;
 };
 

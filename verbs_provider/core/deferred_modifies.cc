@@ -1,4 +1,4 @@
-#include "verbs_provider/core/deferred_modify.h"
+#include "verbs_provider/core/deferred_modifies.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "ulp/rpcrdma/onc/xdr_encode.h"
+#include "ulp/rpcrdma/onc/xdr_encoder.h"
 
 #include <arpa/inet.h>
 

@@ -1,4 +1,4 @@
-#include "cli/decode/capture_file.h"
+#include "cli/decode/capture_reader.h"
 
 #include <fmt/core.h>
 
@@ -74,7 +74,7 @@ std::unique_ptr<CaptureReader> open_capture(std::istream& stream, const std::str
     std::vector<std::byte> start = source.read(kErfHeaderBytes);
     const bool pcap = is_pcap(start);
     const bool pcapng = is_pcapng(start);
-    const bool erf = starts_erf_file(start);
+    const bool erf = is_erf_file(start);
     if (start.empty()) {
         source.fail(0, "the file is empty");
     }

@@ -1,4 +1,4 @@
-#include "ulp/rpcrdma/onc/xdr_decode.h"
+#include "ulp/rpcrdma/onc/xdr_decoder.h"
 
 #include <arpa/inet.h>
 
