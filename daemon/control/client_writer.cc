@@ -52,14 +52,11 @@ void ClientWriter::enter(const ClientState& client) {
 }
 
 void ClientWriter::visit(const ClientState& client, QpObject& qp, std::size_t /*table*/) {
-    qps_.push_back({.client = &client, .slot = &qp.slot, .type = qp.type, .worker = qp.worker});
+    qps_.push_back(snapshot_of(client, qp));
 }
 
 void ClientWriter::visit(const ClientState& client, const XrcTargetObject& target, std::size_t /*table*/) {
-    qps_.push_back({.client = &client,
-                    .slot = &target.target->slot,
-                    .type = QpType::kXrcRecv,
-                    .worker = target.xrcd->domain->worker});
+    qps_.push_back(snapshot_of(client, target));
 }
 
 void ClientWriter::visit(const ClientState& /*client*/, const CqObject& cq, std::size_t /*table*/) {

@@ -46,55 +46,86 @@ void write_settings(JsonWriter& json, const congestion::Settings& settings) {
     }
 }
 
-void write_rates(JsonWriter& json, const dataplane::Device& device, const QpSnapshots& qps) {
-    json.array("qps", [&] {
-        for (const QpSnapshot& qp : qps) {
-            json.object({}, [&] {
-                const bool is_dcqcn = qp.settings->rate.algorithm == congestion::Algorithm::kDcqcn;
-                json.value("qpn", qp.slot->qp->qp_num());
-                json.value("peer_qpn", qp.attr.dest_qp_num);
-                json.value("worker", qp.worker);
-                json.raw("rate_mbps", mbps(qp.rate));
-                json.raw("target_mbps", mbps(is_dcqcn ? qp.target : qp.rate));
-                json.raw("alpha",
-                         fmt::format("{:.6f}",
-                                     is_dcqcn ? static_cast<double>(qp.alpha.raw()) / Fraction::kOne : 0.0));
-                json.value("cnps", qp.cnps);
-                if (qp.settings != &device.congestion[qp.worker]) {
-                    json.object("own_settings", [&] { write_settings(json, *qp.settings); });
-                }
-            });
+void write_qp(JsonWriter& json, const QpSnapshot& qp) {
+    json.object({}, [&] {
+        const bool is_dcqcn = qp.settings->rate.algorithm == congestion::Algorithm::kDcqcn;
+        json.value("qpn", qp.slot->qp->qp_num());
+        json.value("peer_qpn", qp.attr.dest_qp_num);
+        json.value("worker", qp.worker);
+        json.raw("rate_mbps", mbps(qp.rate));
+        json.raw("target_mbps", mbps(is_dcqcn ? qp.target : qp.rate));
+        json.raw("alpha", fmt::format("{:.6f}",
+                                      is_dcqcn ? static_cast<double>(qp.alpha.raw()) / Fraction::kOne : 0.0));
+        json.value("cnps", qp.cnps);
+        if (qp.settings != &qp.slot->device->congestion[qp.worker]) {
+            json.object("own_settings", [&] { write_settings(json, *qp.settings); });
         }
     });
 }
 
-int show(const ControlState& control, const std::vector<const ClientState*>& clients, Reply& reply) {
-    UniqueFd file(::memfd_create("urnic-congestion", MFD_CLOEXEC));
-    if (!file) {
-        return errno;
-    }
-    JsonWriter json;
-    json.object({}, [&] {
-        json.array("devices", [&] {
-            for (const auto& entry : control.devices) {
-                const dataplane::Device& device = *entry->device;
-                QpSnapshots qps = qps_with_rates(clients, device);
-                query_qps(control, qps);
-                json.object({}, [&] {
-                    json.value("name", device.name);
-                    write_settings(json, device.congestion[0]);
-                    write_rates(json, device, qps);
-                });
+/// What all QPs that have rates send at, RNIC by RNIC.
+class Rates final : public LongAnswer {
+  public:
+    Rates(const ControlState& control, UniqueFd file) : control_(control), file_(std::move(file)) {}
+
+    [[nodiscard]] int step(const ClientFrom& client_from, Reply& reply) override {
+        if (device_ == nullptr && !begin_device()) {
+            const std::string text = json_.take();
+            if (::pwrite(file_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+                return errno;
             }
+            reply.set(abi::CongestionReply{});
+            reply.give(std::move(file_));
+            return 0;
+        }
+        QpSnapshots qps;
+        const bool has_more = list_some_qps(client_from, kObjectsPerStep, at_, qps);
+        std::erase_if(qps, [&](const QpSnapshot& qp) {
+            return qp.slot->device != device_ || qp.slot->qp->config().congestion == nullptr ||
+                   !seen_.insert(qp.slot->qp->qp_num()).second;
         });
-    });
-    const std::string text = json.take();
-    if (::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-        return errno;
+        query_qps(control_, qps);
+        for (const QpSnapshot& qp : qps) {
+            write_qp(json_, qp);
+        }
+        if (!has_more) {
+            json_.end_array();
+            json_.end_object();
+            device_ = nullptr;
+        }
+        return kUnfinished;
     }
-    reply.give(std::move(file));
-    return 0;
-}
+
+  private:
+    /// The next one. Returns false behind the last.
+    bool begin_device() {
+        if (num_begun_ == 0) {
+            json_.begin_object({});
+            json_.begin_array("devices");
+        }
+        if (num_begun_ == control_.devices.size()) {
+            json_.end_array();
+            json_.end_object();
+            return false;
+        }
+        device_ = control_.devices[num_begun_++]->device;
+        at_ = {};
+        seen_.clear();
+        json_.begin_object({});
+        json_.value("name", device_->name);
+        write_settings(json_, device_->congestion[0]);
+        json_.begin_array("qps");
+        return true;
+    }
+
+    const ControlState& control_;
+    UniqueFd file_;
+    JsonWriter json_;
+    std::size_t num_begun_ = 0;                  // RNICs
+    const dataplane::Device* device_ = nullptr;  // nullptr: between two
+    ObjectPosition at_;
+    std::unordered_set<std::uint32_t> seen_;  // an XRC target is there for each client that has it open
+};
 
 /// QPs without settings of their own follow their device.
 void set_device(const ControlState& control, const QpSnapshots& qps, dataplane::Device& device,
@@ -190,18 +221,29 @@ int answer_congestion_request(ControlState& control, const std::vector<const Cli
     }
     const auto message = request.as<abi::CongestionRequest>();
     reply.set(abi::CongestionReply{});
-    switch (message.action) {
-        case abi::CongestionAction::kShow:
-            return show(control, clients, reply);
-        case abi::CongestionAction::kSet:
-            // Whoever changes rates changes them for all users of the RNIC.
-            if (!user.is_privileged()) {
-                user.refuse("to change rates: that is for root and the daemon's own user");
-                return EPERM;
-            }
-            return set(control, clients, message, reply);
+    if (message.action != abi::CongestionAction::kSet) {
+        return EINVAL;
     }
-    return EINVAL;
+    // Whoever changes rates changes them for all users of the RNIC.
+    if (!user.is_privileged()) {
+        user.refuse("to change rates: that is for root and the daemon's own user");
+        return EPERM;
+    }
+    return set(control, clients, message, reply);
+}
+
+bool is_about_rates(const Request& request) {
+    return request.length == sizeof(abi::CongestionRequest) && request.fds.empty() &&
+           request.as<abi::CongestionRequest>().action == abi::CongestionAction::kShow;
+}
+
+int begin_rates_answer(const ControlState& control, std::unique_ptr<LongAnswer>& answer) {
+    UniqueFd file(::memfd_create("urnic-congestion", MFD_CLOEXEC));
+    if (!file) {
+        return errno;
+    }
+    answer = std::make_unique<Rates>(control, std::move(file));
+    return 0;
 }
 
 }  // namespace urnic::daemon

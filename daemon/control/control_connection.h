@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "daemon/control/control_server.h"
-#include "daemon/control/status_request.h"
+#include "daemon/control/long_answer.h"
 #include "daemon/ipc/fd_closer.h"
 #include "daemon/ipc/message.h"
 #include "daemon/ipc/peer.h"
@@ -37,7 +37,7 @@ struct ControlServer::Connection {
     // A request of which steps are left; until it is answered, nothing more is read.
     bool is_unfinished = false;
     Request unfinished;
-    std::unique_ptr<StatusAnswer> status;  // while that is unfinished
+    std::unique_ptr<LongAnswer> long_answer;  // to that
     abi::RequestHeader request{};
     int error = 0;
     Reply reply;

@@ -25,6 +25,7 @@
 #include "daemon/control/long_rounds.h"
 #include "daemon/control/netlink_request.h"
 #include "daemon/control/port_request.h"
+#include "daemon/control/status_request.h"
 #include "daemon/ipc/message.h"
 #include "daemon/verbs/client.h"
 #include "daemon/verbs/device.h"
@@ -330,7 +331,7 @@ void ControlServer::disconnect(std::uint32_t id) {
         --num_in_turn_;
     }
     connection.ended = true;
-    connection.status.reset();
+    connection.long_answer.reset();
     control_.captures.remove(control_, std::exchange(connection.capture, 0));
     stop_watching(connection);
     if (connection.wants_turn()) {
@@ -384,23 +385,30 @@ bool ControlServer::finish_request(Connection& connection, Request& request, int
     return send_reply(connection.socket.get(), request.header(), error, reply);
 }
 
-namespace {
-
-/// What answers a user's question, unless those before have taken too much of the control thread's time. One
-/// that has begun is answered.
-template <typename Clock, typename Answer>
-int within_question_time(const Clock& clock, User& user, const char* what, bool has_begun, Answer&& answer) {
-    const TimeNs begin = clock();
-    if (!has_begun && !user.is_privileged() && !user.question_time().has_some(begin)) {
+/// A step of the answer to a user's question, which begin() begins, unless those before have taken too much
+/// of the control thread's time. 0, kUnfinished or errno.
+template <typename Begin>
+int ControlServer::answer_question(Connection& connection, const char* what, Reply& reply,
+                                   const Begin& begin) {
+    User& user = *connection.user;
+    const TimeNs begun_at = options_.clock();
+    const bool is_new = connection.long_answer == nullptr;
+    if (is_new && !user.is_privileged() && !user.question_time().has_some(begun_at)) {
         user.refuse("a question {}: those before have taken too much time", what);
         return EAGAIN;
     }
-    const int error = answer();
-    user.question_time().spend(clock() - begin);
+    const ClientFrom client_from = [&](std::uint32_t id) { return first_client(user, id); };
+    Rollback forget([&] { connection.long_answer.reset(); });
+    int error = is_new ? begin(connection.long_answer) : 0;
+    if (error == 0) {
+        error = connection.long_answer->step(client_from, reply);
+    }
+    if (error == kUnfinished) {
+        forget.keep();
+    }
+    user.question_time().spend(options_.clock() - begun_at);
     return error;
 }
-
-}  // namespace
 
 int ControlServer::answer(Connection& connection, Request& request, Reply& reply) {
     const abi::RequestHeader header = request.header();
@@ -411,25 +419,27 @@ int ControlServer::answer(Connection& connection, Request& request, Reply& reply
     }
     try {
         if (header.op == abi::Op::kStatus) {
-            return within_question_time(options_.clock, *connection.user, "for the status",
-                                        connection.status != nullptr,
-                                        [&] { return answer_status(connection, request, reply); });
+            return answer_question(connection, "for the status", reply, [&](auto& answer) {
+                return begin_status_answer(control_, status_cache_, *connection.user, clock_now(), request,
+                                           answer);
+            });
         }
         if (header.op == abi::Op::kFault) {
             return answer_fault_request(control_, *connection.user, request, reply);
         }
+        if (header.op == abi::Op::kCongestion && is_about_rates(request)) {
+            return answer_question(connection, "about rates", reply,
+                                   [&](auto& answer) { return begin_rates_answer(control_, answer); });
+        }
         if (header.op == abi::Op::kCongestion) {
-            return within_question_time(options_.clock, *connection.user, "about rates", false, [&] {
-                return answer_congestion_request(control_, clients_for(*connection.user), *connection.user,
-                                                 request, reply);
-            });
+            return answer_congestion_request(control_, clients(), *connection.user, request, reply);
         }
         if (header.op == abi::Op::kCapture) {
             return answer_capture_request(control_, *connection.user, request, reply, connection.capture);
         }
         if (header.op == abi::Op::kNetlink) {
-            return within_question_time(options_.clock, *connection.user, "by RDMA netlink", false, [&] {
-                return answer_netlink_request(control_, clients_for(*connection.user), request, reply);
+            return answer_question(connection, "by RDMA netlink", reply, [&](auto& answer) {
+                return begin_netlink_answer(control_, request, answer);
             });
         }
         if (header.op == abi::Op::kPort) {
@@ -452,6 +462,15 @@ void ControlServer::raise(const RnicState& device, AsyncEventType type) const {
             raise_port_event(*connection->client, device, type);
         }
     }
+}
+
+/// The one with the lowest id that is not below `id`, of those of which the user may know: others are for the
+/// privileged alone. nullptr: none.
+const ClientState* ControlServer::first_client(const User& user, std::uint32_t id) const {
+    const auto found = std::find_if(connections_.lower_bound(id), connections_.end(), [&](const auto& entry) {
+        return entry.second->client != nullptr && (user.is_privileged() || entry.second->user == &user);
+    });
+    return found == connections_.end() ? nullptr : found->second->client.get();
 }
 
 std::vector<const ClientState*> ControlServer::clients() const {

@@ -90,9 +90,10 @@ class ControlServer final : private RnicObserver {
     [[nodiscard]] bool go_on_with(Connection& connection);
     void take_turn();
     [[nodiscard]] int answer(Connection& connection, Request& request, Reply& reply);
-    [[nodiscard]] int answer_status(Connection& connection, const Request& request, Reply& reply);
-    [[nodiscard]] static bool may_see(const User& user, const Connection& connection);
-    [[nodiscard]] std::vector<const ClientState*> clients_for(const User& user) const;
+    template <typename Begin>
+    [[nodiscard]] int answer_question(Connection& connection, const char* what, Reply& reply,
+                                      const Begin& begin);
+    [[nodiscard]] const ClientState* first_client(const User& user, std::uint32_t id) const;
     [[nodiscard]] bool run_round(int timeout_ms);
     void on_socket(std::uint32_t id);
     void on_process_end(std::uint32_t id);

@@ -5,6 +5,7 @@
 
 #include "daemon/cm/client.h"
 #include "daemon/cm/service.h"
+#include "daemon/control/long_answer.h"
 #include "daemon/control/qp_snapshot.h"
 
 namespace urnic::daemon {
@@ -91,8 +92,14 @@ bool put_qp(nl_msg* to, const QpSnapshot& qp) {
 
 }  // namespace
 
-void add_qp_entries(NetlinkAnswer& answer, const Question& question) {
-    QpSnapshots qps = list_qps(question.clients);
+const HandleTable<CmId>* cm_ids_of(const ClientState& client) {
+    return client.cm == nullptr ? nullptr : &client.cm->ids();
+}
+
+bool add_qp_entries(NetlinkAnswer& answer, const Question& question, const ClientFrom& client_from,
+                    ObjectPosition& at) {
+    QpSnapshots qps;
+    const bool has_more = list_some_qps(client_from, LongAnswer::kObjectsPerStep, at, qps);
     std::erase_if(qps, [&](const QpSnapshot& qp) { return qp.slot->device != question.rnic().device; });
     query_qps(question.control, qps);
     Entries entries(answer, question, RDMA_NLDEV_ATTR_RES_QP, RDMA_NLDEV_ATTR_RES_QP_ENTRY);
@@ -103,62 +110,75 @@ void add_qp_entries(NetlinkAnswer& answer, const Question& question) {
         }
     }
     entries.end();
+    return has_more;
 }
 
 namespace {
 
+/// Of what one command is about.
+struct EntryTypes {
+    int table;
+    int entry;
+};
+
 /// `put(message, object)` puts what is of this kind; the process is put as well.
 template <typename Table, typename ContextOf, typename Put>
-void add_objects(NetlinkAnswer& answer, const Question& question, int table, int entry,
-                 Table ClientState::*objects, const ContextOf& context_of, const Put& put) {
-    Entries entries(answer, question, table, entry);
-    for (const ClientState* client : question.clients) {
-        for (const auto& [handle, object] : client->*objects) {
-            if (context_of(*object)->device == &question.rnic()) {
-                entries.add(
-                    [&, &object = object](nl_msg* to) { return put(to, *object) && put_pid(to, *client); });
+bool add_objects(NetlinkAnswer& answer, const Question& question, const ClientFrom& client_from,
+                 ObjectPosition& at, EntryTypes types, Table ClientState::*objects,
+                 const ContextOf& context_of, const Put& put) {
+    Entries entries(answer, question, types.table, types.entry);
+    const bool has_more = visit_some(
+        client_from, LongAnswer::kObjectsPerStep, at,
+        [&](const ClientState& client) { return &(client.*objects); },
+        [&](const ClientState& client, const auto& object) {
+            if (context_of(object)->device == &question.rnic()) {
+                entries.add([&](nl_msg* to) { return put(to, object) && put_pid(to, client); });
             }
-        }
-    }
+        });
     entries.end();
+    return has_more;
 }
 
 }  // namespace
 
-void add_cq_entries(NetlinkAnswer& answer, const Question& question) {
-    add_objects(
-        answer, question, RDMA_NLDEV_ATTR_RES_CQ, RDMA_NLDEV_ATTR_RES_CQ_ENTRY, &ClientState::cqs,
-        [](const CqObject& cq) { return cq.context; },
+bool add_cq_entries(NetlinkAnswer& answer, const Question& question, const ClientFrom& client_from,
+                    ObjectPosition& at) {
+    return add_objects(
+        answer, question, client_from, at, {RDMA_NLDEV_ATTR_RES_CQ, RDMA_NLDEV_ATTR_RES_CQ_ENTRY},
+        &ClientState::cqs, [](const CqObject& cq) { return cq.context; },
         [](nl_msg* to, const CqObject& cq) {
             return have_put({nla_put_u32(to, RDMA_NLDEV_ATTR_RES_CQE, cq.entries),
                              nla_put_u64(to, RDMA_NLDEV_ATTR_RES_USECNT, cq.users)});
         });
 }
 
-void add_mr_entries(NetlinkAnswer& answer, const Question& question) {
-    add_objects(
-        answer, question, RDMA_NLDEV_ATTR_RES_MR, RDMA_NLDEV_ATTR_RES_MR_ENTRY, &ClientState::mrs,
-        [](const MrObject& mr) { return mr.pd->context; },
+bool add_mr_entries(NetlinkAnswer& answer, const Question& question, const ClientFrom& client_from,
+                    ObjectPosition& at) {
+    return add_objects(
+        answer, question, client_from, at, {RDMA_NLDEV_ATTR_RES_MR, RDMA_NLDEV_ATTR_RES_MR_ENTRY},
+        &ClientState::mrs, [](const MrObject& mr) { return mr.pd->context; },
         [](nl_msg* to, const MrObject& mr) {
             return have_put({nla_put_u64(to, RDMA_NLDEV_ATTR_RES_MRLEN, mr.length_bytes),
                              nla_put_u32(to, RDMA_NLDEV_ATTR_RES_PDN, mr.pd->number)});
         });
 }
 
-void add_pd_entries(NetlinkAnswer& answer, const Question& question) {
-    add_objects(
-        answer, question, RDMA_NLDEV_ATTR_RES_PD, RDMA_NLDEV_ATTR_RES_PD_ENTRY, &ClientState::pds,
-        [](const PdObject& pd) { return pd.context; },
+bool add_pd_entries(NetlinkAnswer& answer, const Question& question, const ClientFrom& client_from,
+                    ObjectPosition& at) {
+    return add_objects(
+        answer, question, client_from, at, {RDMA_NLDEV_ATTR_RES_PD, RDMA_NLDEV_ATTR_RES_PD_ENTRY},
+        &ClientState::pds, [](const PdObject& pd) { return pd.context; },
         [](nl_msg* to, const PdObject& pd) {
             return have_put({nla_put_u64(to, RDMA_NLDEV_ATTR_RES_USECNT, pd.users),
                              nla_put_u32(to, RDMA_NLDEV_ATTR_RES_PDN, pd.number)});
         });
 }
 
-void add_srq_entries(NetlinkAnswer& answer, const Question& question) {
-    add_objects(
-        answer, question, RDMA_NLDEV_ATTR_RES_SRQ, RDMA_NLDEV_ATTR_RES_SRQ_ENTRY, &ClientState::srqs,
-        [](const SrqObject& srq) { return srq.pd->context; },
+bool add_srq_entries(NetlinkAnswer& answer, const Question& question, const ClientFrom& client_from,
+                     ObjectPosition& at) {
+    return add_objects(
+        answer, question, client_from, at, {RDMA_NLDEV_ATTR_RES_SRQ, RDMA_NLDEV_ATTR_RES_SRQ_ENTRY},
+        &ClientState::srqs, [](const SrqObject& srq) { return srq.pd->context; },
         [](nl_msg* to, const SrqObject& srq) {
             return have_put(
                 {nla_put_u32(to, RDMA_NLDEV_ATTR_RES_SRQN, srq.srq->identity().number),
@@ -235,22 +255,19 @@ bool put_cm_id(nl_msg* to, const Question& question, const CmId& id) {
 
 }  // namespace
 
-void add_cm_id_entries(NetlinkAnswer& answer, const Question& question) {
+bool add_cm_id_entries(NetlinkAnswer& answer, const Question& question, const ClientFrom& client_from,
+                       ObjectPosition& at) {
     Entries entries(answer, question, RDMA_NLDEV_ATTR_RES_CM_ID, RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY);
-    for (const ClientState* client : question.clients) {
-        if (client->cm == nullptr) {
-            continue;
-        }
-        for (const auto& [handle, id] : client->cm->ids()) {
+    const bool has_more = visit_some(
+        client_from, LongAnswer::kObjectsPerStep, at, cm_ids_of,
+        [&](const ClientState& client, const CmId& id) {
             // One without an RNIC of its own is of no port.
-            if (!is_on(*id, question.rnic()) || (question.has_port && id->device == nullptr)) {
-                continue;
+            if (is_on(id, question.rnic()) && (!question.has_port || id.device != nullptr)) {
+                entries.add([&](nl_msg* to) { return put_cm_id(to, question, id) && put_pid(to, client); });
             }
-            entries.add(
-                [&, &id = *id](nl_msg* to) { return put_cm_id(to, question, id) && put_pid(to, *client); });
-        }
-    }
+        });
     entries.end();
+    return has_more;
 }
 
 }  // namespace urnic::daemon

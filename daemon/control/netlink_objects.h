@@ -10,6 +10,7 @@
 
 #include "daemon/cm/id.h"
 #include "daemon/control/netlink_answer.h"
+#include "daemon/control/object_walk.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/device.h"
 
@@ -21,13 +22,15 @@ inline constexpr std::uint32_t kPortNumber = 1;
 /// What one request is about.
 struct Question {
     const ControlState& control;
-    const std::vector<const ClientState*>& clients;
     std::uint32_t index = 0;  // of the RNIC
     bool has_port = false;
 
     [[nodiscard]] const RnicState& rnic() const { return *control.devices[index]; }
     [[nodiscard]] const dataplane::Device& device() const { return *rnic().device; }
 };
+
+/// Those of rdma_cm; nullptr: it has none.
+[[nodiscard]] const HandleTable<CmId>* cm_ids_of(const ClientState& client);
 
 /// Returns whether all of them did.
 inline bool have_put(std::initializer_list<int> results) {
@@ -46,12 +49,20 @@ inline bool is_on(const CmId& id, const RnicState& rnic) {
                        [&](const CmId::Listener& listener) { return listener.device == &rnic; });
 }
 
-void add_qp_entries(NetlinkAnswer& answer, const Question& question);
-void add_cm_id_entries(NetlinkAnswer& answer, const Question& question);
-void add_cq_entries(NetlinkAnswer& answer, const Question& question);
+// Each is a step: entries of the next objects. Returns whether there may be more.
+
+[[nodiscard]] bool add_qp_entries(NetlinkAnswer& answer, const Question& question,
+                                  const ClientFrom& client_from, ObjectPosition& at);
+[[nodiscard]] bool add_cm_id_entries(NetlinkAnswer& answer, const Question& question,
+                                     const ClientFrom& client_from, ObjectPosition& at);
+[[nodiscard]] bool add_cq_entries(NetlinkAnswer& answer, const Question& question,
+                                  const ClientFrom& client_from, ObjectPosition& at);
 /// Without keys and addresses, which the kernel gives to CAP_NET_ADMIN alone.
-void add_mr_entries(NetlinkAnswer& answer, const Question& question);
-void add_pd_entries(NetlinkAnswer& answer, const Question& question);
-void add_srq_entries(NetlinkAnswer& answer, const Question& question);
+[[nodiscard]] bool add_mr_entries(NetlinkAnswer& answer, const Question& question,
+                                  const ClientFrom& client_from, ObjectPosition& at);
+[[nodiscard]] bool add_pd_entries(NetlinkAnswer& answer, const Question& question,
+                                  const ClientFrom& client_from, ObjectPosition& at);
+[[nodiscard]] bool add_srq_entries(NetlinkAnswer& answer, const Question& question,
+                                   const ClientFrom& client_from, ObjectPosition& at);
 
 }  // namespace urnic::daemon

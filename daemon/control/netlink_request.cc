@@ -13,11 +13,13 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "abi/netlink.h"
 #include "daemon/cm/client.h"
 #include "daemon/control/netlink_answer.h"
 #include "daemon/control/netlink_objects.h"
+#include "daemon/control/object_counter.h"
 #include "daemon/control/port_counters.h"
 #include "daemon/verbs/client_state.h"
 #include "daemon/verbs/device.h"
@@ -73,35 +75,68 @@ bool put_port(nl_msg* to, const Question& question) {
                                 static_cast<std::uint8_t>(device.port_state.phys()))});
 }
 
-/// Of what the asker may see.
-bool put_summary(nl_msg* to, const Question& question) {
-    const auto is_here = [&](const ContextObject& context) { return context.device == &question.rnic(); };
-    std::uint64_t pds = 0;
-    std::uint64_t cqs = 0;
-    std::uint64_t qps = 0;
-    std::uint64_t cm_ids = 0;
-    std::uint64_t mrs = 0;
-    std::uint64_t contexts = 0;
-    std::uint64_t srqs = 0;
-    for (const ClientState* client : question.clients) {
-        for (const auto& [handle, pd] : client->pds) pds += is_here(*pd->context) ? 1 : 0;
-        for (const auto& [handle, cq] : client->cqs) cqs += is_here(*cq->context) ? 1 : 0;
-        for (const auto& [handle, qp] : client->qps) qps += is_here(*qp->pd->context) ? 1 : 0;
-        for (const auto& [handle, qp] : client->xrc_targets) qps += is_here(*qp->xrcd->context) ? 1 : 0;
-        if (client->cm != nullptr) {
-            for (const auto& [handle, id] : client->cm->ids()) cm_ids += is_on(*id, question.rnic()) ? 1 : 0;
+/// What an asker has on each RNIC, of his clients.
+class Resources {
+  public:
+    explicit Resources(const ControlState& control)
+        : control_(control), objects_(control.num_workers()), of_rnic_(control.devices.size()) {}
+
+    /// A step. Returns whether there are more.
+    bool count_some(const ClientFrom& client_from) {
+        if (has_objects_) {
+            has_objects_ = walk_.go_on(client_from, LongAnswer::kCountedPerStep, objects_);
+            return true;
         }
-        for (const auto& [handle, mr] : client->mrs) mrs += is_here(*mr->pd->context) ? 1 : 0;
-        for (const auto& [handle, context] : client->contexts) contexts += is_here(*context) ? 1 : 0;
-        for (const auto& [handle, srq] : client->srqs) srqs += is_here(*srq->pd->context) ? 1 : 0;
+        if (at_.table == 0) {
+            const bool has_more = visit_some(
+                client_from, LongAnswer::kCountedPerStep, at_,
+                [](const ClientState& client) { return &client.contexts; },
+                [&](const ClientState& /*client*/, const ContextObject& context) {
+                    for (std::size_t i = 0; i < of_rnic_.size(); ++i) {
+                        of_rnic_[i].contexts += context.device == control_.devices[i].get() ? 1 : 0;
+                    }
+                });
+            if (!has_more) {
+                at_ = {.table = 1};
+            }
+            return true;
+        }
+        return visit_some(client_from, LongAnswer::kCountedPerStep, at_, cm_ids_of,
+                          [&](const ClientState& /*client*/, const CmId& id) {
+                              for (std::size_t i = 0; i < of_rnic_.size(); ++i) {
+                                  of_rnic_[i].cm_ids += is_on(id, *control_.devices[i]) ? 1 : 0;
+                              }
+                          });
     }
-    const std::array<std::pair<const char*, std::uint64_t>, 7> counts{{{"pd", pds},
-                                                                       {"cq", cqs},
-                                                                       {"qp", qps},
-                                                                       {"cm_id", cm_ids},
-                                                                       {"mr", mrs},
-                                                                       {"ctx", contexts},
-                                                                       {"srq", srqs}}};
+    [[nodiscard]] ObjectCounter::Sums objects(std::uint32_t index) const {
+        return objects_.of(*control_.devices[index]);
+    }
+    [[nodiscard]] std::uint64_t contexts(std::uint32_t index) const { return of_rnic_[index].contexts; }
+    [[nodiscard]] std::uint64_t cm_ids(std::uint32_t index) const { return of_rnic_[index].cm_ids; }
+
+  private:
+    struct Counts {
+        std::uint64_t contexts = 0;
+        std::uint64_t cm_ids = 0;
+    };
+    const ControlState& control_;
+    ObjectWalk walk_{ObjectWalk::kNumTables};
+    ObjectCounter objects_;
+    bool has_objects_ = true;
+    ObjectPosition at_;  // of the contexts, and then the ids
+    std::vector<Counts> of_rnic_;
+};
+
+bool put_summary(nl_msg* to, const Question& question, const Resources& resources) {
+    const ObjectCounter::Sums objects = resources.objects(question.index);
+    const std::array<std::pair<const char*, std::uint64_t>, 7> counts{
+        {{"pd", objects.pds},
+         {"cq", objects.cqs},
+         {"qp", objects.qps},
+         {"cm_id", resources.cm_ids(question.index)},
+         {"mr", objects.mrs},
+         {"ctx", resources.contexts(question.index)},
+         {"srq", objects.srqs}}};
     if (!put_device(to, question)) {
         return false;
     }
@@ -133,18 +168,19 @@ bool put_counters(nl_msg* to, const Question& question) {
 // --- requests
 
 using PutOne = bool (*)(nl_msg* to, const Question& question);
-using AddAll = void (*)(NetlinkAnswer& answer, const Question& question);
+using AddSome = bool (*)(NetlinkAnswer& answer, const Question& question, const ClientFrom& client_from,
+                         ObjectPosition& at);
 
-/// Has one of the two.
+/// Has one of the two, or is that of the summary.
 struct NetlinkCommand {
     std::uint32_t number;
-    PutOne put_one;  // a message for an RNIC, or for each
-    AddAll add_all;  // a dump for one
+    PutOne put_one;    // a message for an RNIC, or for each
+    AddSome add_some;  // a dump for one
 };
 constexpr std::array kCommands{
     NetlinkCommand{RDMA_NLDEV_CMD_GET, put_node, nullptr},
     NetlinkCommand{RDMA_NLDEV_CMD_PORT_GET, put_port, nullptr},
-    NetlinkCommand{RDMA_NLDEV_CMD_RES_GET, put_summary, nullptr},
+    NetlinkCommand{RDMA_NLDEV_CMD_RES_GET, nullptr, nullptr},
     NetlinkCommand{RDMA_NLDEV_CMD_STAT_GET, put_counters, nullptr},
     NetlinkCommand{RDMA_NLDEV_CMD_RES_QP_GET, nullptr, add_qp_entries},
     NetlinkCommand{RDMA_NLDEV_CMD_RES_CM_ID_GET, nullptr, add_cm_id_entries},
@@ -162,20 +198,82 @@ const NetlinkCommand* find_command(std::uint16_t type) {
     return found == kCommands.end() ? nullptr : found;
 }
 
-void put_messages(NetlinkAnswer& answer, Question question, const NetlinkCommand& command, bool is_of_one) {
+/// A message for the RNIC that was asked for, or for each; `put_one` puts what is in one.
+template <typename Put>
+void put_messages(NetlinkAnswer& answer, Question question, bool is_of_one, const Put& put_one) {
     const std::uint32_t begin = is_of_one ? question.index : 0;
     const auto end = is_of_one ? begin + 1 : static_cast<std::uint32_t>(question.control.devices.size());
     for (question.index = begin; question.index < end; ++question.index) {
         const NetlinkAnswer::Message message = answer.begin();
         // Names are short, and so are the answers.
-        if (command.put_one(message.get(), question)) {
+        if (put_one(message.get(), question)) {
             answer.add(message);
         }
     }
 }
 
+class NetlinkDialog final : public LongAnswer {
+  public:
+    NetlinkDialog(const ControlState& control, const nlmsghdr& header)
+        : answer_(header), question_{control}, resources_(control) {}
+
+    /// Reads the message. What is wrong with it is in the answer.
+    void read(nlmsghdr* message) { error_ = find_out(message); }
+
+    [[nodiscard]] int step(const ClientFrom& client_from, Reply& reply) override {
+        if (error_ == 0 && add_some(client_from)) {
+            return kUnfinished;
+        }
+        if (error_ == 0 && answer_.is_dump()) {
+            answer_.end_dump();
+        } else {
+            answer_.acknowledge(error_);
+        }
+        const std::string text = answer_.take();
+        UniqueFd file(::memfd_create("urnic-netlink", MFD_CLOEXEC));
+        if (!file || ::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+            return errno;
+        }
+        reply.set(abi::EmptyReply{});
+        reply.give(std::move(file));
+        return 0;
+    }
+
+  private:
+    [[nodiscard]] int find_out(nlmsghdr* message);
+
+    /// Returns whether there may be more.
+    bool add_some(const ClientFrom& client_from) {
+        if (command_ == nullptr) {
+            return false;
+        }
+        if (command_->add_some != nullptr) {
+            return command_->add_some(answer_, question_, client_from, at_);
+        }
+        if (command_->put_one != nullptr) {
+            put_messages(answer_, question_, is_of_one_, command_->put_one);
+            return false;
+        }
+        if (resources_.count_some(client_from)) {
+            return true;
+        }
+        put_messages(answer_, question_, is_of_one_, [&](nl_msg* to, const Question& question) {
+            return put_summary(to, question, resources_);
+        });
+        return false;
+    }
+
+    NetlinkAnswer answer_;
+    Question question_;
+    Resources resources_;
+    const NetlinkCommand* command_ = nullptr;  // nullptr: the answer has nothing
+    bool is_of_one_ = false;
+    int error_ = 0;
+    ObjectPosition at_;
+};
+
 /// 0 or what the message says of the error (errno).
-int answer_message(NetlinkAnswer& answer, Question question, nlmsghdr* message) {
+int NetlinkDialog::find_out(nlmsghdr* message) {
     const NetlinkCommand* const command = find_command(message->nlmsg_type);
     if (command == nullptr) {
         return EOPNOTSUPP;
@@ -190,39 +288,36 @@ int answer_message(NetlinkAnswer& answer, Question question, nlmsghdr* message) 
     const nlattr* const index = attributes[RDMA_NLDEV_ATTR_DEV_INDEX];
     const nlattr* const port = attributes[RDMA_NLDEV_ATTR_PORT_INDEX];
     if (index != nullptr) {
-        question.index = nla_get_u32(index);
-        if (question.index >= question.control.devices.size()) {
+        question_.index = nla_get_u32(index);
+        if (question_.index >= question_.control.devices.size()) {
             return ENODEV;
         }
     }
-    question.has_port = port != nullptr;
+    is_of_one_ = index != nullptr;
+    question_.has_port = port != nullptr;
     if (port != nullptr && nla_get_u32(port) != kPortNumber) {
         return EINVAL;
     }
     const bool is_of_objects = attributes[RDMA_NLDEV_ATTR_STAT_RES] != nullptr;
     // `rdma` takes dumps instead of single objects; no counter can be bound to a QP.
-    if (!answer.is_dump() && (command->add_all != nullptr || is_of_objects)) {
+    if (!answer_.is_dump() && (command->add_some != nullptr || is_of_objects)) {
         return EOPNOTSUPP;
     }
-    if (index == nullptr && (command->add_all != nullptr || !answer.is_dump())) {
+    if (index == nullptr && (command->add_some != nullptr || !answer_.is_dump())) {
         return EINVAL;
     }
-    if (answer.is_dump() && command->number == RDMA_NLDEV_CMD_STAT_GET) {
+    if (answer_.is_dump() && command->number == RDMA_NLDEV_CMD_STAT_GET) {
         // Of counters bound to QPs or MRs, of which there are none.
         return is_of_objects ? 0 : EINVAL;
     }
-    if (command->add_all != nullptr) {
-        command->add_all(answer, question);
-    } else {
-        put_messages(answer, question, *command, index != nullptr);
-    }
+    command_ = command;
     return 0;
 }
 
 }  // namespace
 
-int answer_netlink_request(const ControlState& control, const std::vector<const ClientState*>& clients,
-                           const Request& request, Reply& reply) {
+int begin_netlink_answer(const ControlState& control, const Request& request,
+                         std::unique_ptr<LongAnswer>& answer) {
     if (request.length != sizeof(abi::NetlinkRequest) || !request.fds.empty()) {
         return EINVAL;
     }
@@ -234,21 +329,9 @@ int answer_netlink_request(const ControlState& control, const std::vector<const 
         return EINVAL;
     }
     static_assert(offsetof(abi::NetlinkRequest, message) % alignof(nlmsghdr) == 0);
-    NetlinkAnswer answer(header);
-    const int error =
-        answer_message(answer, Question{control, clients}, reinterpret_cast<nlmsghdr*>(message.message));
-    if (error == 0 && answer.is_dump()) {
-        answer.end_dump();
-    } else {
-        answer.acknowledge(error);
-    }
-    const std::string text = answer.take();
-    UniqueFd file(::memfd_create("urnic-netlink", MFD_CLOEXEC));
-    if (!file || ::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-        return errno;
-    }
-    reply.set(abi::EmptyReply{});
-    reply.give(std::move(file));
+    auto dialog = std::make_unique<NetlinkDialog>(control, header);
+    dialog->read(reinterpret_cast<nlmsghdr*>(message.message));
+    answer = std::move(dialog);
     return 0;
 }
 

@@ -35,6 +35,18 @@ class ObjectCounter {
     void leave_table(std::size_t /*index*/) {}
     void leave(std::size_t /*index*/) {}
 
+    struct Sums {
+        std::size_t qps = 0;  // XRC targets among them
+        std::size_t cqs = 0;
+        std::size_t srqs = 0;
+        std::size_t mrs = 0;
+        std::size_t pds = 0;
+        std::size_t ahs = 0;
+        std::size_t mws = 0;
+        std::size_t dms = 0;
+        std::size_t xrc_domains = 0;
+    };
+    [[nodiscard]] Sums of(const RnicState& device) const;
     /// Writes how many there are on that device, as members of an object.
     void write(JsonWriter& json, const RnicState& device) const;
     [[nodiscard]] std::size_t qps_of_worker(std::uint32_t worker) const { return qps_of_worker_[worker]; }

@@ -14,6 +14,44 @@ namespace urnic::daemon {
 /// The client with the lowest id that is not below `id`, of those that somebody may see; nullptr: none.
 using ClientFrom = std::function<const ClientState*(std::uint32_t id)>;
 
+/// Where something is that goes over one table of each client, or over several tables.
+struct ObjectPosition {
+    std::uint32_t client_id = 0;  // of that one or the next
+    std::uint32_t handle = 0;     // of the last object visited
+    std::size_t table = 0;        // for those who have several
+};
+
+/// Calls visit(client, object) for the next objects of table_of(client), a HandleTable, or nullptr: it has
+/// none. Objects and clients are `most` at most together. Returns whether there may be more.
+template <typename TableOf, typename Visit>
+[[nodiscard]] bool visit_some(const ClientFrom& client_from, std::size_t most, ObjectPosition& at,
+                              const TableOf& table_of, const Visit& visit) {
+    for (;; --most) {
+        const ClientState* const client = client_from(at.client_id);
+        if (client == nullptr) {
+            return false;
+        }
+        if (client->id != at.client_id) {
+            at.client_id = client->id;
+            at.handle = 0;
+        }
+        if (const auto* const table = table_of(*client); table != nullptr) {
+            for (auto next = table->behind(at.handle); next != table->end(); ++next, --most) {
+                if (most == 0) {
+                    return true;
+                }
+                visit(*client, *next->second);
+                at.handle = next->first;
+            }
+        }
+        ++at.client_id;
+        at.handle = 0;
+        if (most == 0 || at.client_id == 0) {
+            return at.client_id != 0;
+        }
+    }
+}
+
 /// A visitor has enter(client), visit(client, object, index of its table), leave_table(index), and
 /// leave(index): of the client, in that table, or behind the last.
 class ObjectWalk {

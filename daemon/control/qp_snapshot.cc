@@ -20,20 +20,41 @@ void query_qp(QpSnapshot& snapshot) {
 
 }  // namespace
 
+QpSnapshot snapshot_of(const ClientState& client, QpObject& qp) {
+    return {.client = &client, .slot = &qp.slot, .type = qp.type, .worker = qp.worker};
+}
+
+QpSnapshot snapshot_of(const ClientState& client, const XrcTargetObject& qp) {
+    return {.client = &client,
+            .slot = &qp.target->slot,
+            .type = QpType::kXrcRecv,
+            .worker = qp.xrcd->domain->worker};
+}
+
 QpSnapshots list_qps(const std::vector<const ClientState*>& clients) {
     QpSnapshots qps;
     for (const ClientState* client : clients) {
         for (const auto& [handle, qp] : client->qps) {
-            qps.push_back({.client = client, .slot = &qp->slot, .type = qp->type, .worker = qp->worker});
+            qps.push_back(snapshot_of(*client, *qp));
         }
         for (const auto& [handle, qp] : client->xrc_targets) {
-            qps.push_back({.client = client,
-                           .slot = &qp->target->slot,
-                           .type = QpType::kXrcRecv,
-                           .worker = qp->xrcd->domain->worker});
+            qps.push_back(snapshot_of(*client, *qp));
         }
     }
     return qps;
+}
+
+bool list_some_qps(const ClientFrom& client_from, std::size_t most, ObjectPosition& at, QpSnapshots& qps) {
+    const auto add = [&](const ClientState& client, auto& qp) { qps.push_back(snapshot_of(client, qp)); };
+    if (at.table == 0) {
+        if (!visit_some(
+                client_from, most, at, [](const ClientState& client) { return &client.qps; }, add)) {
+            at = {.table = 1};
+        }
+        return true;
+    }
+    return visit_some(
+        client_from, most, at, [](const ClientState& client) { return &client.xrc_targets; }, add);
 }
 
 void query_qps(const ControlState& control, QpSnapshots& qps) {

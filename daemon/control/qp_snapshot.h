@@ -1,11 +1,13 @@
 // What status and congestion requests show of the clients' QPs, read on each QP's own worker.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "base/fraction.h"
 #include "congestion/settings.h"
+#include "daemon/control/object_walk.h"
 #include "daemon/state/control_state.h"
 #include "daemon/verbs/client_state.h"
 
@@ -26,9 +28,17 @@ struct QpSnapshot {
 };
 using QpSnapshots = std::vector<QpSnapshot>;
 
+[[nodiscard]] QpSnapshot snapshot_of(const ClientState& client, QpObject& qp);
+[[nodiscard]] QpSnapshot snapshot_of(const ClientState& client, const XrcTargetObject& qp);
+
 /// The QPs of each client, in the order of the clients. An XRC target QP is there for each client that has a
 /// handle to it.
 [[nodiscard]] QpSnapshots list_qps(const std::vector<const ClientState*>& clients);
+
+/// Adds the next `most` of them at most, those that are XRC targets in the end. Returns whether there may be
+/// more.
+[[nodiscard]] bool list_some_qps(const ClientFrom& client_from, std::size_t most, ObjectPosition& at,
+                                 QpSnapshots& qps);
 
 /// Reads the QPs, with one call for each worker that has any.
 void query_qps(const ControlState& control, QpSnapshots& qps);

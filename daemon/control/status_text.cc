@@ -3,6 +3,7 @@
 #include <new>
 
 #include "daemon/control/client_writer.h"
+#include "daemon/control/long_answer.h"
 #include "daemon/control/status.h"
 
 namespace urnic::daemon {
@@ -18,7 +19,8 @@ StatusText::StatusText(const ControlState& control, const User& user, TimeNs beg
 StatusText::Part StatusText::write_part(const ClientFrom& client_from) {
     switch (part_) {
         case Part::kCounts:
-            return counted_.go_on(client_from, kCountedPerStep, counts_) ? Part::kCounts : Part::kHead;
+            return counted_.go_on(client_from, LongAnswer::kCountedPerStep, counts_) ? Part::kCounts
+                                                                                     : Part::kHead;
         case Part::kHead:
             json_.begin_object({});
             write_status(json_, control_, user_, counts_);
@@ -26,7 +28,7 @@ StatusText::Part StatusText::write_part(const ClientFrom& client_from) {
             return Part::kClients;
         case Part::kClients: {
             ClientWriter writer(json_, control_);
-            const bool has_more = written_.go_on(client_from, kObjectsPerStep, writer);
+            const bool has_more = written_.go_on(client_from, LongAnswer::kObjectsPerStep, writer);
             writer.write_qps();
             if (has_more) {
                 return Part::kClients;

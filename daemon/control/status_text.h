@@ -19,11 +19,6 @@ namespace urnic::daemon {
 /// its part was written, and so is each of its objects.
 class StatusText {
   public:
-    /// Objects of a step, which takes well below a millisecond.
-    static constexpr std::size_t kObjectsPerStep = 64;
-    /// Of one that only counts them.
-    static constexpr std::size_t kCountedPerStep = 1024;
-
     StatusText(const ControlState& control, const User& user, TimeNs begun_at);
 
     /// A step. `client_from`: of those that the user may see. Returns whether there are more steps. Throws

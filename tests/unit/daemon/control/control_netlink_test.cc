@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "abi/netlink.h"
+#include "daemon/control/long_answer.h"
 #include "tests/unit/daemon/control_fixture.h"
 
 namespace urnic::daemon {
@@ -152,6 +153,37 @@ TEST_F(ControlNetlink, AnEmptyDumpIsItsEndAlone) {
         ASSERT_EQ(all.size(), 1U) << command;
         EXPECT_EQ(all[0].header.nlmsg_type, NLMSG_DONE) << command;
     }
+}
+
+TEST_F(ControlNetlink, AllOfManyObjectsAreThere) {
+    constexpr std::size_t kMany = 3 * LongAnswer::kObjectsPerStep;
+    std::vector<TestClient> owners;
+    for (int i = 0; i < 2; ++i) {
+        TestClient& owner = owners.emplace_back(client());
+        const std::uint32_t context = owner.open();
+        const std::uint32_t pd = owner.pd(context);
+        for (std::size_t j = 0; j < kMany; ++j) {
+            (void)owner.qp(pd, owner.cq(context, 1));
+        }
+    }
+    const std::uint32_t other_rnic = owners[0].open("urnic1");
+    (void)owners[0].cq(other_rnic, 1);
+    const auto count = [&](std::uint32_t command, int table) {
+        std::size_t entries = 0;
+        for (const Message& one : ask(command, kDump, {{RDMA_NLDEV_ATTR_DEV_INDEX, 0}})) {
+            const auto found = one.attributes.find(table);
+            const std::string nested = found != one.attributes.end() ? found->second : "";
+            for (std::size_t at = 0; at < nested.size(); ++entries) {
+                nlattr attribute{};
+                std::memcpy(&attribute, nested.data() + at, sizeof attribute);
+                at += NLA_ALIGN(attribute.nla_len);
+            }
+        }
+        return entries;
+    };
+    EXPECT_EQ(count(RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP), 2 * kMany);
+    EXPECT_EQ(count(RDMA_NLDEV_CMD_RES_CQ_GET, RDMA_NLDEV_ATTR_RES_CQ), 2 * kMany);
+    EXPECT_EQ(count(RDMA_NLDEV_CMD_RES_PD_GET, RDMA_NLDEV_ATTR_RES_PD), 2U);
 }
 
 TEST_F(ControlNetlink, Errors) {

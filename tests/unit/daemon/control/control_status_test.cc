@@ -1,13 +1,19 @@
 // The text of a status is made in steps, between which clients and objects come and go.
+#include <linux/netlink.h>
+#include <rdma/rdma_netlink.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "abi/netlink.h"
+#include "daemon/control/long_answer.h"
 #include "daemon/control/status_text.h"
 #include "tests/unit/daemon/control_fixture.h"
 
@@ -16,7 +22,7 @@ namespace {
 
 using abi::Op;
 
-constexpr std::uint32_t kCqs = 10 * StatusText::kObjectsPerStep;
+constexpr std::uint32_t kCqs = 10 * LongAnswer::kObjectsPerStep;
 
 class StatusSteps : public ControlTest {
   protected:
@@ -76,7 +82,7 @@ TEST_F(StatusSteps, HaveFewObjectsEach) {
     const std::uint32_t pd = rich.pd(context);
     const std::uint32_t cq = rich.cq(context);
     std::vector<std::uint32_t> numbers;
-    for (std::uint32_t i = 0; i < 3 * StatusText::kObjectsPerStep; ++i) {
+    for (std::uint32_t i = 0; i < 3 * LongAnswer::kObjectsPerStep; ++i) {
         numbers.push_back(rich.qp(pd, cq).qp_num);
     }
     begin(true);
@@ -190,6 +196,41 @@ TEST_F(StatusTurns, OthersAreServedBetweenItsSteps) {
     const auto clients = nlohmann::json::parse(text)["clients"];
     EXPECT_EQ(clients[0]["cqs"].size(), kCqs);
     EXPECT_EQ(clients[1]["cqs"].size(), 1U) << "made behind the question, and before the answer";
+}
+
+TEST_F(StatusTurns, RatesAndNetlinkHaveStepsToo) {
+    TestClient rich = client();
+    const std::uint32_t context = rich.open();
+    make_cqs(rich, context);
+    const std::uint32_t pd = rich.pd(context);
+    for (std::size_t i = 0; i < kCqs; ++i) {
+        (void)rich.qp(pd, 1);
+    }
+    const auto steps = [this] {
+        std::uint64_t number = 0;
+        on_control_thread([&] { number = control.turns.steps.number(); });
+        return number;
+    };
+    std::uint64_t before = steps();
+    abi::CongestionRequest rates{};
+    rates.action = abi::CongestionAction::kShow;
+    EXPECT_EQ(connect().ask(Op::kCongestion, rates).error(), 0);
+    EXPECT_GE(steps() - before, 10U);
+    for (const auto& [command, least] :
+         {std::pair{RDMA_NLDEV_CMD_RES_CQ_GET, 9U}, std::pair{RDMA_NLDEV_CMD_RES_QP_GET, 9U},
+          std::pair{RDMA_NLDEV_CMD_RES_GET, 3U}}) {
+        before = steps();
+        abi::NetlinkRequest request{};
+        const nlmsghdr header{sizeof(nlmsghdr) + 8,
+                              static_cast<std::uint16_t>(RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, command)),
+                              NLM_F_REQUEST | NLM_F_DUMP, 1, 1};
+        const nlattr index{8, RDMA_NLDEV_ATTR_DEV_INDEX};
+        request.message_bytes = header.nlmsg_len;
+        std::memcpy(request.message, &header, sizeof header);
+        std::memcpy(request.message + sizeof header, &index, sizeof index);
+        EXPECT_EQ(connect().ask(Op::kNetlink, request).error(), 0);
+        EXPECT_GE(steps() - before, least) << command;
+    }
 }
 
 TEST_F(StatusTurns, AnAskerThatEndsMeanwhileLeavesNothing) {
