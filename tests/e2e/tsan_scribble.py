@@ -11,8 +11,8 @@ DAEMON = pathlib.Path(os.environ["URNIC_TSAN_DAEMON"])
 SECONDS = os.environ.get("URNIC_SCRIBBLE_SECONDS", "20")
 # A program's own memory: that it sends from where another of its requests writes is its race, as with any RNIC.
 # What the EAL's alarm is given: its lock orders that, and DPDK is not built for the sanitizer.
-SUPPRESSIONS = "".join(f"race:{function}\n" for function in ("urnic::wire::copy_payload", "urnic::wire::crc32_headed_copy", "urnic::write_shared",
-                                                             "run_eal_call", "rte_eal_alarm_set"))
+SUPPRESSIONS = "".join(f"race:{function}\n" for function in (
+    "urnic::wire::copy_payload", "urnic::wire::crc32_copy", "urnic::wire::crc32_headed_copy", "urnic::write_shared", "run_eal_call", "rte_eal_alarm_set"))
 
 
 class Scribble(with_daemon.WithDaemon):
