@@ -6,7 +6,7 @@
 
 namespace urnic::cli {
 
-struct LastLook {
+struct LastLook {  // NOLINT(bugprone-exception-escape): json's destructor, where memory runs out
     /// The daemon's answer of then; null: there was none of this daemon.
     nlohmann::ordered_json status;
     /// Or since the daemon's start.

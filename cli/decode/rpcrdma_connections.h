@@ -32,7 +32,7 @@ class RpcrdmaConnections {
     struct Endpoint {
         Gid address{};
         std::uint32_t qpn = 0;
-        auto operator<=>(const Endpoint&) const = default;
+        auto operator<=>(const Endpoint&) const = default;  // NOLINT(modernize-use-nullptr): the generated 0
     };
     struct Request {
         std::uint32_t qpn = 0;
