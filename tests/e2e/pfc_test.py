@@ -69,7 +69,8 @@ class Pfc(harness.TestCase):
 
     def pingpong(self):
         port = harness.free_port()
-        command = ["ibv_rc_pingpong", "-d", "urnic0", "-g", 1, "-c", "-p", port, "-n", 100]
+        # Packets wait, and the answers of a peer that does not run: a timeout of 4 s.
+        command = ["ib_send_lat", "-F", "-d", "urnic0", "-x", 1, "-u", 20, "-p", port, "-n", 100]
         for result in netns.run_pair(self, self.b.program(*command), self.a.program(*command, self.b.ip), port):
             self.assert_ok(result, "pingpong")
 
