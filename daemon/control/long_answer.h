@@ -5,13 +5,14 @@
 
 #include "daemon/control/object_walk.h"
 #include "daemon/ipc/message.h"
+#include "daemon/verbs/batch.h"
 
 namespace urnic::daemon {
 
 class LongAnswer {
   public:
     /// Objects of a step, which takes well below a millisecond.
-    static constexpr std::size_t kObjectsPerStep = 64;
+    static constexpr std::size_t kObjectsPerStep = daemon::kObjectsPerStep;
     /// Of one that only counts them.
     static constexpr std::size_t kCountedPerStep = 1024;
 
