@@ -46,6 +46,7 @@ NEIGHBOURS = {
 BASE = "one like it"
 GREEDY_PROGRAM = (sys.executable, str(HERE / "greedy.py"))
 COPIED_BYTES = 64 << 20
+PSNS = 1 << 24
 
 
 def as_user(uid, command):
@@ -142,13 +143,17 @@ class Idle:
             process.communicate()
 
 
+def status(daemon):
+    done = subprocess.run([daemon.urnic, "status", "--json", "--socket", str(daemon.socket)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
 def wait_for_traffic(daemon, pair):
     """Until packets flow: perftest connects hundreds of QPs one after the other."""
     give_up_at = time.monotonic() + 60
     sent = 0
     while True:
-        done = subprocess.run([daemon.urnic, "status", "--json", "--socket", str(daemon.socket)], capture_output=True, text=True, check=True)
-        before, sent = sent, sum(device["counters"]["sent_pkts"] for device in json.loads(done.stdout)["devices"])
+        before, sent = sent, sum(device["counters"]["sent_pkts"] for device in status(daemon)["devices"])
         if before and sent > before + 1000:
             return
         if pair.client.poll() is not None or time.monotonic() > give_up_at:
@@ -217,18 +222,36 @@ def ping_pong(daemon, seconds):
     return Pair(daemon, INNOCENT, command, ["-n", str(iterations)]).result()[7]
 
 
+def next_psns(daemon):
+    """Of each user that sends, the next packet's number."""
+    return {client["uid"]: qp["sq_psn"] for client in status(daemon)["clients"] for qp in client["qps"] if qp["device"] == "urnic0"}
+
+
+def wait_until_all_send(daemon, pairs):
+    give_up_at = time.monotonic() + 60
+    first, now = {}, {}
+    while len(first) < USERS or any(now.get(uid) == psn for uid, psn in first.items()):
+        if time.monotonic() > give_up_at or any(pair.client.poll() is not None for pair in pairs):
+            raise Failure(f"{len(now)} of {USERS} users are connected, and some do not send")
+        time.sleep(0.2)
+        now = next_psns(daemon)
+        if len(first) < USERS:
+            first = now
+
+
 def ten_users(daemon, seconds):
-    """What each of ten equal users gets, as a part of a tenth of what all get."""
-    pairs = [Pair(daemon, INNOCENT + 100 + user, ["ib_write_bw", "-s", "65536"], ["-D", str(3 * seconds), "--report_gbits"])
-             for user in range(USERS)]
-    got = [pair.result()[3] for pair in pairs]
+    """What each of ten equal users gets while all are there, as a part of a tenth of what all get."""
+    pairs = [Pair(daemon, INNOCENT + 100 + user, ["ib_write_bw", "-s", "65536"], ["-D", "600"]) for user in range(USERS)]
+    try:
+        wait_until_all_send(daemon, pairs)
+        before = next_psns(daemon)
+        time.sleep(3 * seconds)
+        after = next_psns(daemon)
+    finally:
+        for pair in pairs:
+            pair.end()
+    got = [(after[uid] - psn) % PSNS for uid, psn in before.items()]
     return [USERS * value / sum(got) for value in got]
-
-
-def control_turns(daemon):
-    """How long the control thread was at one thing, since the daemon's start."""
-    done = subprocess.run([daemon.urnic, "status", "--json", "--socket", str(daemon.socket)], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)["control_thread"]
 
 
 def sentence_of_turns(turns):
@@ -284,7 +307,7 @@ def main():
                     rounds[name].append(measure(daemon, command, options.seconds))
                     say(f"{i + 1}/{options.rounds} beside {name}: {rounds[name][-1]}")
             tenths = ten_users(daemon, options.seconds)
-            turns = control_turns(daemon)
+            turns = status(daemon)["control_thread"]  # since the daemon's start
         finally:
             daemon.end()
     found |= cpu_times.disturbances()

@@ -34,8 +34,9 @@ class ControlServer final : private RnicObserver {
         std::size_t max_connections_per_uid = 512;
         /// Requests of one client in a row before the next one's turn comes.
         std::size_t requests_per_turn = 16;
-        /// That long each round continues with what takes long: requests, and clients that have ended.
-        TimeNs turn_ns = 2'000'000;
+        /// After that long in one turn nothing more is begun in it: requests of one client, steps of what
+        /// takes long. With the last of them it ends within 2 ms.
+        TimeNs turn_ns = 1'000'000;
         /// For tests.
         std::function<TimeNs()> clock = clock_now;
         /// For tests: numbers of connections come round after it. There are more than connections.

@@ -13,6 +13,7 @@
 #include "daemon/verbs/process_memory.h"
 #include "os/disposer.h"
 #include "os/mapping.h"
+#include "os/monotonic_clock.h"
 #include "os/unique_fd.h"
 #include "rnic/mem/address_space.h"
 
@@ -40,8 +41,10 @@ class AppMemory final : public AddressSpace {
         }
     };
 
-    /// `disposer`: unmaps windows that nobody uses any more; nullptr: that is done at once.
-    explicit AppMemory(Disposer* disposer = nullptr) : disposer_(disposer) {}
+    /// `disposer`: unmaps windows that nobody uses any more; nullptr: that is done at once. `clock`: bounds
+    /// the time that acquire() takes to bring pages into our page tables.
+    explicit AppMemory(Disposer* disposer = nullptr, TimeNs (*clock)() = clock_now)
+        : disposer_(disposer), clock_(clock) {}
     /// For ending it elsewhere; all windows have been released.
     [[nodiscard]] UniqueFd take_file() { return std::move(file_); }
 
@@ -50,9 +53,9 @@ class AppMemory final : public AddressSpace {
     [[nodiscard]] int attach(UniqueFd&& file);
 
     /// A window that holds [addr, addr + length_bytes), for release() of the same range later. Brings those
-    /// of its pages that are there into our page tables, so that workers do not fault on them, unless the
-    /// very range is held already: an application that registers memory again and again does not wait for a
-    /// walk over it. 0 or errno: EINVAL without a memory file or outside of it, ENOMEM when a bound is
+    /// of its first pages that are there into our page tables, so that workers do not fault on them, unless
+    /// the very range is held already: an application that registers memory again and again does not wait for
+    /// a walk over it. 0 or errno: EINVAL without a memory file or outside of it, ENOMEM when a bound is
     /// reached.
     [[nodiscard]] int acquire(std::uint64_t addr, std::uint64_t length_bytes, Window*& window);
     void release(Window* window, std::uint64_t addr, std::uint64_t length_bytes);
@@ -74,6 +77,7 @@ class AppMemory final : public AddressSpace {
     void give_up(Window& window);
 
     Disposer* disposer_;
+    TimeNs (*clock_)();
     ProcessMemory process_;
     UniqueFd file_;
     std::vector<std::unique_ptr<Window>> windows_;
