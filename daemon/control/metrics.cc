@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 #include <unordered_set>
@@ -164,13 +163,33 @@ void add_histograms(Exposition& page, const ControlState& control) {
                   &MessageHistograms::OfOperation::latency_ns, kNsPerSecond);
 }
 
+/// Each once, though several clients may have it open. However many there are, no more are looked at.
+QpSnapshots first_qps(const std::vector<const ClientState*>& clients, std::size_t most) {
+    QpSnapshots qps;
+    std::unordered_set<const dataplane::QpSlot*> seen;
+    const auto add_some = [&](const ClientState& client, const auto& table) {
+        for (auto at = table.begin(); at != table.end() && qps.size() < most; ++at) {
+            const QpSnapshot qp = snapshot_of(client, *at->second);
+            if (seen.insert(qp.slot).second) {
+                qps.push_back(qp);
+            }
+        }
+    };
+    for (const ClientState* const client : clients) {
+        add_some(*client, client->qps);
+        add_some(*client, client->xrc_targets);
+    }
+    return qps;
+}
+
 void add_qps(Exposition& page, const ControlState& control, const std::vector<const ClientState*>& clients,
              std::size_t max_qps) {
-    QpSnapshots qps = list_qps(clients);
-    std::unordered_set<const dataplane::QpSlot*> seen;
-    std::erase_if(qps, [&](const QpSnapshot& qp) { return !seen.insert(qp.slot).second; });
-    const std::size_t left_out = qps.size() - std::min(qps.size(), max_qps);
-    qps.resize(qps.size() - left_out);
+    QpSnapshots qps = first_qps(clients, max_qps);
+    std::size_t left_out = 0;
+    for (const auto& device : control.devices) {
+        left_out += device->num_qps;
+    }
+    left_out -= qps.size();
     query_qps(control, qps);
     const auto labels = [](const QpSnapshot& qp) {
         return fmt::format("device=\"{}\",qpn=\"{:#x}\"", escaped_label(qp.slot->device->name),
