@@ -2,6 +2,7 @@
 #include "base/bytes.h"
 #include "rnic/wire/crc/crc32.h"
 #include "rnic/wire/frame.h"
+#include "rnic/wire/gather_payload.h"
 #include "rnic/wire/ib_frame.h"
 #include "rnic/wire/icrc.h"
 #include "rnic/wire/layout.h"
@@ -51,18 +52,7 @@ bool gather(const MaskedHead& head, std::span<const MemoryPiece> pieces, std::by
         return true;
     }
     crc = crc32_headed_update(head, nullptr, 0);
-    for (const MemoryPiece& piece : pieces) {
-        if (piece.direct != nullptr) {
-            crc = crc32_copy(crc, to, piece.direct, piece.length_bytes);
-        } else if (piece.length_bytes != 0) {
-            if (piece.space == nullptr || !piece.space->read(piece.va, to, piece.length_bytes)) {
-                return false;
-            }
-            crc = crc32_update(crc, to, piece.length_bytes);
-        }
-        to += piece.length_bytes;
-    }
-    return true;
+    return gather_payload(pieces, to, crc);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "rnic/wire/blank_header.h"
 #include "rnic/wire/crc/crc32.h"
 #include "rnic/wire/crc/vcrc.h"
+#include "rnic/wire/gather_payload.h"
 #include "rnic/wire/transport_headers.h"
 
 namespace urnic::wire {
@@ -53,22 +54,6 @@ std::uint32_t icrc_of_front(const std::byte* frame, std::size_t lrh_and_grh) {
     }
     masked[lrh_and_grh + kBthResv8a] = kOnes;
     return crc32_update(0xffff'ffffU, masked.data(), length);
-}
-
-/// Appends the payload at `to` and to `crc`. Returns whether all pieces could be read.
-bool gather_payload(std::span<const MemoryPiece> pieces, std::byte* to, std::uint32_t& crc) {
-    for (const MemoryPiece& piece : pieces) {
-        if (piece.direct != nullptr) {
-            crc = crc32_copy(crc, to, piece.direct, piece.length_bytes);
-        } else if (piece.length_bytes != 0) {
-            if (piece.space == nullptr || !piece.space->read(piece.va, to, piece.length_bytes)) {
-                return false;
-            }
-            crc = crc32_update(crc, to, piece.length_bytes);
-        }
-        to += piece.length_bytes;
-    }
-    return true;
 }
 
 void parse_link(std::span<const std::byte> frame, PacketView& view) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "ulp/ipoib/tap/setup_error.h"
+#include "ulp/ipoib/verbs/cq_events.h"
 
 namespace urnic::ipoib {
 
@@ -238,18 +239,7 @@ std::size_t RcEndpoint::poll(std::size_t most, Listener& listener) {
     return count_of_all;
 }
 
-void RcEndpoint::arm() {
-    ibv_cq* cq = nullptr;
-    void* context = nullptr;
-    unsigned events = 0;
-    while (ibv_get_cq_event(channel_.get(), &cq, &context) == 0) {
-        ++events;
-    }
-    if (events != 0) {
-        ibv_ack_cq_events(cq_.get(), events);
-    }
-    ibv_req_notify_cq(cq_.get(), 0);
-}
+void RcEndpoint::arm() { take_events_and_arm(channel_.get(), cq_.get()); }
 
 // --- sending
 

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "ulp/ipoib/tap/setup_error.h"
+#include "ulp/ipoib/verbs/cq_events.h"
 
 namespace urnic::ipoib {
 
@@ -218,18 +219,7 @@ std::size_t UdEndpoint::poll(std::size_t most, const OnDatagram& on_datagram) {
     return taken;
 }
 
-void UdEndpoint::arm() {
-    ibv_cq* cq = nullptr;
-    void* context = nullptr;
-    unsigned events = 0;
-    while (ibv_get_cq_event(channel_.get(), &cq, &context) == 0) {
-        ++events;
-    }
-    if (events != 0) {
-        ibv_ack_cq_events(cq_.get(), events);
-    }
-    ibv_req_notify_cq(cq_.get(), 0);
-}
+void UdEndpoint::arm() { take_events_and_arm(channel_.get(), cq_.get()); }
 
 // --- sending
 
