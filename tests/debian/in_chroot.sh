@@ -21,7 +21,7 @@ files >/packages/before
 say "apt install ./*.deb"
 apt-get install -y -qq --no-install-recommends /packages/*.deb >>/packages/apt.log 2>&1 || { tail -20 /packages/apt.log; exit 1; }
 getent passwd urnic >/dev/null || { echo "the user urnic was not made"; exit 1; }
-deb-systemd-helper --quiet is-enabled urnicd.service || { echo "urnicd.service is not enabled"; exit 1; }
+DPKG_MAINTSCRIPT_PACKAGE=urnicd deb-systemd-helper --quiet is-enabled urnicd.service || { echo "urnicd.service is not enabled"; exit 1; }
 say "perftest as a user, over a daemon of her own"
 sh /packages/perftest
 say "The system's daemon, with the configuration that the package brings"
