@@ -99,6 +99,23 @@ std::map<std::string, std::string> ListenerDevice::prepare() {
     return device;
 }
 
+class ClientDevice final : public JudgedDevice {
+  public:
+    ClientDevice(const Options& options, WirePort& port, const LivePath& path, std::uint32_t first_qp)
+        : port_(options.cm_port),
+          bench_(port, path, cm::ip_service_id(kTcpPortSpace, options.cm_port), first_qp) {}
+    [[nodiscard]] JudgedBench& bench() override { return bench_; }
+    [[nodiscard]] std::map<std::string, std::string> prepare() override {
+        std::map<std::string, std::string> device = prove_client(bench_, port_);
+        device["name"] = "client of port " + std::to_string(port_);
+        return device;
+    }
+
+  private:
+    std::uint16_t port_;
+    PassiveCmBench bench_;
+};
+
 }  // namespace
 
 std::unique_ptr<JudgedDevice> device_with_agent(const Options& options, WirePort& port, const LivePath& path,
@@ -109,6 +126,11 @@ std::unique_ptr<JudgedDevice> device_with_agent(const Options& options, WirePort
 std::unique_ptr<JudgedDevice> device_with_listener(const Options& options, WirePort& port,
                                                    const LivePath& path, std::uint32_t first_qp) {
     return std::make_unique<ListenerDevice>(options, port, path, first_qp);
+}
+
+std::unique_ptr<JudgedDevice> device_with_client(const Options& options, WirePort& port, const LivePath& path,
+                                                 std::uint32_t first_qp) {
+    return std::make_unique<ClientDevice>(options, port, path, first_qp);
 }
 
 }  // namespace urnic::conform

@@ -29,4 +29,8 @@ class JudgedDevice {
                                                                  const LivePath& path,
                                                                  std::uint32_t first_qp);
 
+/// Whoever connects to `options.cm_port` of the tester.
+[[nodiscard]] std::unique_ptr<JudgedDevice> device_with_client(const Options& options, WirePort& port,
+                                                               const LivePath& path, std::uint32_t first_qp);
+
 }  // namespace urnic::conform

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conform/cm/cm_script.h"
+#include "conform/cm/passive_script.h"
 #include "conform/pages.h"
 #include "conform/run.h"
 #include "os/command_line.h"
@@ -25,7 +26,7 @@ constexpr std::uint32_t kMaxVlanId = 4094;  // IEEE 802.1Q
 constexpr const char* kFooter =
     R"(PEER is the IPv4 or IPv6 address of the device under test, on the network of --port. Beside the device runs
 urnic-conform-agent. Where it cannot run, --cm judges what a librdmacm listener shows without one: rping -s -P,
-an NFS server, any other. The tester sends packets that are wrong on purpose: to that address alone, at most
+an NFS server, any other; --cm-listen judges a client that connects: rping -c -a ADDRESS. The tester sends packets that are wrong on purpose: to that address alone, at most
 --rate a second. Keep it away from production.
 
 Examples:
@@ -35,6 +36,7 @@ Examples:
   urnic conform 192.0.2.10 --port af_packet:eth1 --profile connectx LiveHeaders LiveRecovery LiveCongestion
   urnic conform matrix result.json other.json --html matrix.html
   urnic conform 192.0.2.10 --port af_packet:eth1 --cm --cm-port 20049
+  urnic conform 192.0.2.10 --port af_packet:eth1 --cm-listen
   urnic conform --list
 
 Exit status: 0 no case failed, 1 a case failed, 2 the run did not come to its end.)";
@@ -48,7 +50,9 @@ bool is_chosen(const Case& entry, const std::vector<std::string>& filters) {
            });
 }
 
-std::vector<Case>& all_cases(const Options& options) { return options.cm ? cm_case_list() : case_list(); }
+std::vector<Case>& all_cases(const Options& options) {
+    return options.cm_listen ? active_case_list() : options.cm ? cm_case_list() : case_list();
+}
 
 std::vector<const Case*> chosen_cases(const Options& options) {
     std::vector<const Case*> cases;
@@ -100,16 +104,22 @@ void declare(const CommandLine& app, Options& options) {
             .type_name("HOST[:PORT]");
     const CommandLineOption cm =
         app.flag("--cm", options.cm, "no agent: the cases that a librdmacm listener shows").excludes(agent);
-    app.option("--cm-port", options.cm_port, "where it listens, a port of RDMA_PS_TCP")
+    const CommandLineOption cm_listen =
+        app.flag("--cm-listen", options.cm_listen,
+                 "no agent: the tester listens, and a librdmacm client beside the device connects to it")
+            .excludes(agent)
+            .excludes(cm);
+    app.option("--cm-port", options.cm_port,
+               "where is listened, a port of RDMA_PS_TCP; of --cm and --cm-listen")
         .in_range<std::uint32_t>(1, 65535)
-        .shows_default()
-        .needs(cm);
+        .shows_default();
     app.option("--device", options.device, "name of the device, if several have PEER's address");
     app.option("--label", options.label, "what reports call the device").type_name("TEXT");
     app.option("--profile", options.profile,
                "compare the device's choices with those of another RNIC: " + rnic_profile_names())
         .type_name("NAME")
-        .excludes(cm);
+        .excludes(cm)
+        .excludes(cm_listen);
     const CommandLineOption json =
         app.option("--json", options.json, "write the results as JSON, while they come").type_name("FILE");
     app.flag("--resume", options.resume, "go on where the run ended whose results are in that file")

@@ -89,8 +89,7 @@ Run::Run(const Options& options)
       peer_(peer_address(options.peer)),
       port_(interface_of(options.port), options.vlan, peer_, options.rate),
       path_(find_path()),
-      device_(options.cm ? device_with_listener(options, port_, path_, first_qp())
-                         : device_with_agent(options, port_, path_, first_qp())) {
+      device_(make_device()) {
     run_.facts.label = options.label;
     run_.facts.peer = options.peer;
     run_.facts.port = options.port + (options.vlan == 0 ? "" : ", VLAN " + std::to_string(options.vlan));
@@ -99,6 +98,14 @@ Run::Run(const Options& options)
     if (options.resume) {
         resume();
     }
+}
+
+std::unique_ptr<JudgedDevice> Run::make_device() {
+    if (options_.cm_listen) {
+        return device_with_client(options_, port_, path_, first_qp());
+    }
+    return options_.cm ? device_with_listener(options_, port_, path_, first_qp())
+                       : device_with_agent(options_, port_, path_, first_qp());
 }
 
 LivePath Run::find_path() {
@@ -152,8 +159,10 @@ void Run::prepare() {
     if (device.count("firmware") != 0) {
         std::printf(", firmware %s, path MTU %s", device["firmware"].c_str(), device["mtu"].c_str());
     }
-    std::printf(", early packets %s; seed %llu\n", device["early_packets"].c_str(),
-                static_cast<unsigned long long>(options_.seed));
+    if (device.count("early_packets") != 0) {
+        std::printf(", early packets %s", device["early_packets"].c_str());
+    }
+    std::printf("; seed %llu\n", static_cast<unsigned long long>(options_.seed));
 }
 
 int Run::play(const std::vector<const Case*>& cases) {

@@ -36,6 +36,7 @@ struct Options {
     std::uint16_t cm_port = 7174;  // rping's
     std::uint16_t vlan = 0;        // 0: none
     bool cm = false;
+    bool cm_listen = false;
     bool resume = false;
     bool yes = false;
     bool list = false;
@@ -62,6 +63,7 @@ class Run {
     class Neighbour;
 
     [[nodiscard]] LivePath find_path();
+    [[nodiscard]] std::unique_ptr<JudgedDevice> make_device();
     [[nodiscard]] std::uint32_t first_qp() const;
     void resume();
     void prepare();

@@ -99,6 +99,8 @@ void Assembly::add_device(const RnicConfig& rnic, std::uint32_t index) {
     device->nak_failed_invalidation = rnic.nak_failed_invalidation;
     device->profile = rnic.profile;
     device->sends_mig_req = rnic.sends_mig_req;
+    device->acks_each_request = rnic.acks_each_request;
+    device->timer_tick_ns = rnic.timer_tick_ns;
     device->source_port_rule = rnic.source_port_rule;
     device->congestion.fill(rnic.congestion);
     device->pfc = rnic.pfc;

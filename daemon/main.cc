@@ -118,6 +118,8 @@ The configuration file is TOML. Every key, with its default:
   profile = "strict"            # the ways of other RNICs: "connectx", "e810", "rxe" as well; keys beside it go before
   mig_req = true                # MigReq of all packets but CNPs
   udp_source_port = "flow"      # of connections; "linux": as Linux makes it of the QP numbers
+  ack_coalescing = "burst"      # one ACK answers the requests of a burst; "none": each that asks has its own
+  timer_tick_us = 0             # ACK timeouts and RNR waits end at multiples of this; 0: when they are over
   failed_invalidation = "ack"   # to a SEND with Invalidate of a key that may not be invalidated; "nak": refuse it
 
   [[rnic.vlan]]                 # addresses on a VLAN, behind their [[rnic]]: packets from and to them are tagged

@@ -18,11 +18,13 @@ enum class DeviceBehaviour : std::uint8_t {
     kCnpGap,        // ns
     kCnpScope,      // 1 each QP has a gap of its own, 0 QPs of the same peer have one
     kCnpOfANak,
+    kAckOfEachRequest,  // of a burst of requests that ask for it: 1 each has its own, 0 one stands for
+                        // several
 };
 /// By DeviceBehaviour, as reports name them.
-inline constexpr std::array<std::string_view, 8> kBehaviourNames = {
-    "mig_req", "early_packets",         "repetition", "udp_source_port",
-    "cnp",     "min_time_between_cnps", "cnp_scope",  "nak_triggers_cnp"};
+inline constexpr std::array<std::string_view, 9> kBehaviourNames = {
+    "mig_req",   "early_packets",    "repetition",    "udp_source_port", "cnp", "min_time_between_cnps",
+    "cnp_scope", "nak_triggers_cnp", "ack_coalescing"};
 inline constexpr std::size_t kBehaviours = kBehaviourNames.size();
 [[nodiscard]] constexpr std::string_view behaviour_name(DeviceBehaviour behaviour) {
     return kBehaviourNames[static_cast<std::size_t>(behaviour)];

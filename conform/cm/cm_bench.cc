@@ -90,7 +90,7 @@ std::string message_name(const msg::Message& message) {
         "REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP", "SIDR_REQ", "SIDR_REP", "LAP", "APR"};
     const auto* rej = std::get_if<msg::Rej>(&message);
     return kNames.at(message.index()) +
-           (rej == nullptr ? std::string{} : " reason " + std::to_string(rej->reason));
+           (rej == nullptr || rej->reason == 0 ? std::string{} : " reason " + std::to_string(rej->reason));
 }
 
 CmBench::CmBench(WirePort& port, const LivePath& path, std::uint64_t service_id, std::uint32_t first_qp)
@@ -121,6 +121,7 @@ void CmBench::forget() {
     conversations_.clear();
     messages_.clear();
     frames_.clear();
+    has_qp_sent_ = false;
     req_ = {};
     rep_ = {};
 }
@@ -174,11 +175,9 @@ void CmBench::release(std::uint32_t id) {
         tell(dreq);
         const TimeNs end = wire_.real_now() + kEachNs;
         while (conversation.is_open) {
-            const SeenFrame* frame = wire_.next(end);
-            if (frame == nullptr) {
+            if (!sort_next(end)) {
                 break;
             }
-            sort(wire_.take());
         }
     }
     conversations_.at(id).is_open = false;
@@ -186,11 +185,30 @@ void CmBench::release(std::uint32_t id) {
 
 // --- Messages ---------------------------------------------------------------------------------------------
 
-msg::Req CmBench::request() {
+std::uint32_t CmBench::next_id() {
     constexpr std::uint32_t kFirst = 2;  // QP0 and QP1 are management's
     last_id_ += 2;
     last_qp_ = std::max((last_qp_ + 1) & 0x7f'ffffU, kFirst);
     conversations_[last_id_] = {};
+    return last_id_;
+}
+
+std::uint32_t CmBench::open(std::uint32_t device_id, std::uint32_t device_qp) {
+    Conversation& conversation = conversations_[next_id()];
+    conversation.device_id = device_id;
+    conversation.device_qp = device_qp;
+    conversation.is_open = true;
+    return last_id_;
+}
+
+void CmBench::close(std::uint32_t id) {
+    if (const auto found = conversations_.find(id); found != conversations_.end()) {
+        found->second.is_open = false;
+    }
+}
+
+msg::Req CmBench::request() {
+    (void)next_id();
     cm::ConnectParams params;
     params.route.local_gid = path_.own_gid;
     params.route.remote_gid = path_.device_gid;
@@ -250,12 +268,16 @@ void CmBench::tell(const msg::Message& message) { tell(datagram(message)); }
 // What is no message of this case's is answered, or nobody's.
 void CmBench::sort(SeenFrame frame) {
     if (frame_header(frame.bytes).dest_qp != wire::kQp1) {
+        has_qp_sent_ = true;
         frames_.push_back(std::move(frame));
         return;
     }
     const std::optional<HeardMessage> heard = read_mad(frame);
     if (!heard) {
         return;
+    }
+    if (std::holds_alternative<msg::Req>(heard->message)) {
+        take_request(*heard);
     }
     if (conversations_.count(receiver_id(heard->message)) != 0) {
         note(*heard);
@@ -275,6 +297,8 @@ void CmBench::note(const HeardMessage& heard) {
         conversation.is_open = true;
         conversation.device_id = rep->local_comm_id;
         conversation.device_qp = rep->local_qpn;
+    } else if (std::holds_alternative<msg::Rtu>(heard.message)) {
+        conversation.is_confirmed = true;
     } else if (!std::holds_alternative<msg::Mra>(heard.message) &&
                !std::holds_alternative<msg::Apr>(heard.message)) {
         conversation.is_open = false;  // REJ, DREQ, DREP
@@ -292,10 +316,22 @@ std::optional<HeardMessage> CmBench::hear(std::uint32_t id, TimeNs until) {
             conversations_[id].heard.push_back(mad_of(heard.frame));
             return heard;
         }
-        if (wire_.next(until) == nullptr) {
+        if (!sort_next(until)) {
             return {};
         }
-        sort(wire_.take());
+    }
+}
+
+bool CmBench::sort_next(TimeNs until) {
+    if (wire_.next(until) == nullptr) {
+        return false;
+    }
+    sort(wire_.take());
+    return true;
+}
+
+void CmBench::sort_all() {
+    while (sort_next(real_now())) {
     }
 }
 
@@ -352,8 +388,7 @@ void CmBench::post(const std::vector<SendRequest>& /*requests*/) { needs_agent()
 void CmBench::post_receive(std::uint64_t /*wr_id*/, const std::vector<abi::Sge>& /*sge*/) { needs_agent(); }
 
 const SeenFrame* CmBench::next(TimeNs until) {
-    while (frames_.empty() && wire_.next(until) != nullptr) {
-        sort(wire_.take());
+    while (frames_.empty() && sort_next(until)) {
     }
     return frames_.empty() || frames_.front().time > until ? nullptr : &frames_.front();
 }

@@ -28,7 +28,7 @@ struct HeardMessage {
 /// "REP", "REJ reason 8".
 [[nodiscard]] std::string message_name(const wire::cm::Message& message);
 
-class CmBench final : public JudgedBench {
+class CmBench : public JudgedBench {
   public:
     /// 4.096 us * 2^18, 1.07 s: how long the device waits for the tester before it repeats its message.
     static constexpr std::uint8_t kResponseTimeout = 18;
@@ -97,17 +97,42 @@ class CmBench final : public JudgedBench {
     [[nodiscard]] const Tolerance& tolerance() const override { return tolerance_; }
     [[nodiscard]] bool is_selective() const override { return is_selective_; }
 
+  protected:
+    /// A REQ that came.
+    virtual void take_request(const HeardMessage& /*heard*/) {}
+    /// A new communication ID of the tester's, and a new QP, for one who asked with these.
+    [[nodiscard]] std::uint32_t open(std::uint32_t device_id, std::uint32_t device_qp);
+    /// Returns whether its RTU came.
+    [[nodiscard]] bool is_confirmed(std::uint32_t id) const { return conversations_.at(id).is_confirmed; }
+    /// Returns whether the device has something to release.
+    [[nodiscard]] bool is_open(std::uint32_t id) const { return conversations_.at(id).is_open; }
+    /// There is nothing to release, if there is such a conversation.
+    void close(std::uint32_t id);
+    /// Takes in the next frame; false: none came until then.
+    bool sort_next(TimeNs until);
+    /// Takes in those that have come.
+    void sort_all();
+    void forget_frames() { frames_.clear(); }
+    /// Returns whether the device's QP has sent something in this case.
+    [[nodiscard]] bool has_qp_sent() const { return has_qp_sent_; }
+    /// Whether a QP number is one of the tester's.
+    [[nodiscard]] virtual bool is_ours(std::uint32_t number) const;
+    [[nodiscard]] std::uint64_t service_id() const { return service_id_; }
+    [[nodiscard]] std::uint64_t guid() const { return guid_; }
+    [[nodiscard]] std::uint32_t last_qp() const { return last_qp_; }
+
   private:
     /// A conversation of this case, by the tester's communication ID.
     struct Conversation {
         std::uint32_t device_id = 0;
         std::uint32_t device_qp = 0;
-        bool is_open = false;  // the device has something to release
+        bool is_open = false;       // the device has something to release
+        bool is_confirmed = false;  // the device's RTU came
         std::vector<FrameBytes> heard;
     };
 
     [[noreturn]] static void needs_agent();
-    [[nodiscard]] bool is_ours(std::uint32_t number) const;
+    [[nodiscard]] std::uint32_t next_id();
     void sort(SeenFrame frame);
     void note(const HeardMessage& heard);
     void release(std::uint32_t id);
@@ -124,6 +149,7 @@ class CmBench final : public JudgedBench {
     Tolerance tolerance_;
     bool is_selective_ = false;
     bool is_listener_expected_ = false;
+    bool has_qp_sent_ = false;
     wire::cm::Req req_;
     wire::cm::Rep rep_;
     std::map<std::uint32_t, Conversation> conversations_;

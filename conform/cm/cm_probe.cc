@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "conform/cm/cm_script.h"
+#include "conform/cm/passive_script.h"
 
 namespace urnic::conform {
 
@@ -73,6 +74,19 @@ class EarlyWrite final : public CmScript {
     }
 };
 
+class ClientConnected final : public PassiveScript {
+  public:
+    std::map<std::string, std::string> facts;
+
+  private:
+    void body() override {
+        connect();
+        facts["max_rd"] = std::to_string(tester().asked().responder_resources);
+        facts["ca_guid"] = guid_text(tester().asked().local_ca_guid);
+        ignore_the_rest();
+    }
+};
+
 }  // namespace
 
 std::map<std::string, std::string> prove_listener(CmBench& bench, std::uint16_t port) {
@@ -101,6 +115,29 @@ bool listener_keeps_early_packets(CmBench& bench) {
         return false;  // the case about gaps will say what is wrong
     }
     return script.is_kept;
+}
+
+std::map<std::string, std::string> prove_client(PassiveCmBench& bench, std::uint16_t port) {
+    constexpr int kTries = 3;
+    constexpr TimeNs kLimitNs = 60'000'000'000;
+    std::string why;
+    for (int i = 0; i < kTries; ++i) {
+        ClientConnected script;
+        bench.begin_case(kLimitNs);
+        try {
+            script.play(bench);
+            bench.end_case();
+            return script.facts;
+        } catch (const BenchFailed& failure) {
+            throw BenchFailed(
+                std::string(failure.what()) +
+                "; on the device's host, start a client that connects to port " + std::to_string(port) +
+                " of this one again and again: while :; do rping -c -C 1 -a ADDRESS; sleep 0.1; done");
+        } catch (const StepFailed& failure) {
+            why = failure.what();
+        }
+    }
+    throw BenchFailed("the first connection of a client fails\n" + why);
 }
 
 }  // namespace urnic::conform

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "conform/cm/cm_bench.h"
+#include "conform/cm/passive_bench.h"
 
 namespace urnic::conform {
 
@@ -15,5 +16,10 @@ namespace urnic::conform {
 
 /// Returns whether the responder keeps packets that come early (IBA 9.7.5.1.2 leaves the choice).
 [[nodiscard]] bool listener_keeps_early_packets(CmBench& bench);
+
+/// A client asks the tester for a connection, which stands and is released again; what its REQ says about the
+/// device, by name. `port`: what the tester listens at, for messages. Throws BenchFailed with what was
+/// missing.
+[[nodiscard]] std::map<std::string, std::string> prove_client(PassiveCmBench& bench, std::uint16_t port);
 
 }  // namespace urnic::conform

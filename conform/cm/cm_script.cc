@@ -12,6 +12,20 @@ bool add_cm_case(const Case& entry) {
     return true;
 }
 
+std::vector<std::pair<const char*, ScriptPacket>> spoilt_datagrams(const cm::MadBytes& mad) {
+    constexpr std::size_t kClassAt = 1;
+    constexpr std::size_t kMethodAt = 3;
+    cm::MadBytes other_class = mad;
+    other_class[kClassAt] = std::byte{0x3f};  // of no manager
+    cm::MadBytes other_method = mad;
+    other_method[kMethodAt] = std::byte{0x7f};  // no method
+    return {{"wrong ICRC", CmBench::datagram(mad).bad_icrc()},
+            {"wrong Q_Key", CmBench::datagram(mad).deth(wire::kGsiQkey ^ 1U, wire::kQp1)},
+            {"cut short", CmBench::datagram(std::span(mad).first(wire::kMadBytes - 4))},
+            {"another class", CmBench::datagram(other_class)},
+            {"no method", CmBench::datagram(other_method)}};
+}
+
 HeardMessage CmScript::hears(std::uint32_t id, Where where) {
     const std::optional<HeardMessage> heard = cm().hear_new(id, cm().real_now() + CmBench::kPatienceNs);
     require(heard.has_value(), "expected a message of the connection manager\n  seen none", where);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -25,6 +26,9 @@ inline constexpr TimeNs kCmSilence = 150'000'000;
 std::vector<Case>& cm_case_list();
 /// The return value makes it an initializer.
 bool add_cm_case(const Case& entry);
+
+/// Datagrams with this MAD, each with one thing wrong, and what: a manager takes none of them.
+[[nodiscard]] std::vector<std::pair<const char*, ScriptPacket>> spoilt_datagrams(const cm::MadBytes& mad);
 
 class CmScript : public Script {
   protected:

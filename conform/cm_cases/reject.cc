@@ -149,19 +149,11 @@ CM_CASE(
     CmDatagram, SpoiltRequests, "10.2.5, 13.5.3",
     "a REQ with a wrong ICRC, Q_Key, class or method, or cut short, is no REQ; a good one is answered then") {
     const msg::Req req = request();
-    cm::MadBytes mad = cm::build_mad(req, CmBench::transaction_id(req));
-    cm().tell(CmBench::datagram(mad).bad_icrc());
-    cm().tell(CmBench::datagram(mad).deth(wire::kGsiQkey ^ 1U, wire::kQp1));
-    cm().tell(CmBench::datagram(std::span(mad).first(wire::kMadBytes - 4)));
-    cm::MadBytes other = mad;
-    constexpr std::size_t kClassAt = 1;
-    constexpr std::size_t kMethodAt = 3;
-    other[kClassAt] = std::byte{0x3f};  // of no manager
-    cm().tell(CmBench::datagram(other));
-    other = mad;
-    other[kMethodAt] = std::byte{0x7f};  // no method
-    cm().tell(CmBench::datagram(other));
-    hears_nothing(req.local_comm_id);
+    for (const auto& [how, datagram] : spoilt_datagrams(cm::build_mad(req, CmBench::transaction_id(req)))) {
+        given(how, 1);
+        cm().tell(datagram);
+        hears_nothing(req.local_comm_id);
+    }
     establish(req);
 }
 

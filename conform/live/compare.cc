@@ -26,6 +26,8 @@ std::string behaviour_text(DeviceBehaviour behaviour, std::uint64_t value) {
             return "at least " + std::to_string(value / kNsPerMicrosecond) + " us";
         case DeviceBehaviour::kCnpScope:
             return value != 0 ? "a gap for each QP" : "one gap for both QPs";
+        case DeviceBehaviour::kAckOfEachRequest:
+            return value != 0 ? "each has an ACK of its own" : "one ACK stands for several";
         default:
             return std::to_string(value);
     }
@@ -46,6 +48,8 @@ std::string_view source_of(const RnicBehaviourSources& sources, DeviceBehaviour 
             return sources.min_time_between_cnps;
         case DeviceBehaviour::kCnpScope:
             return sources.cnp_scope;
+        case DeviceBehaviour::kAckOfEachRequest:
+            return sources.acknowledgements;
         default:
             return sources.nak_triggers_cnp;
     }
@@ -81,6 +85,9 @@ std::optional<std::uint64_t> behaviour_of(const RnicProfile& profile, DeviceBeha
         case DeviceBehaviour::kCnpScope:
             return cnp.answers_marks ? std::optional<std::uint64_t>(cnp.has_gap_of_each_qp ? 1 : 0)
                                      : std::nullopt;
+        case DeviceBehaviour::kAckOfEachRequest:
+            // Nothing public says when the others acknowledge.
+            return profile.acks_each_request ? std::optional<std::uint64_t>(1) : std::nullopt;
         default:
             return cnp.nak_triggers_cnp ? 1 : 0;
     }

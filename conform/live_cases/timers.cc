@@ -134,7 +134,8 @@ LIVE_CASE(LiveTimers, AcksOfABurst, "9.7.5.1.2", "an ACK may stand for all reque
         is_last = frame_header(frame->bytes).psn.value() == 2000 + kBurst - 1;
     }
     measured(std::to_string(kBurst) + " requests with AckReq, " + std::to_string(kTogether) + " at a time",
-             std::to_string(acks) + " ACKs");
+             std::to_string(acks) + " ACKs",
+             ShownBehaviour{DeviceBehaviour::kAckOfEachRequest, acks == kBurst ? 1U : 0U});
 }
 
 LIVE_CASE(LiveTimers, ReadsOutstanding, "9.7.3.1 (11.2.4.2)",

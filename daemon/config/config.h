@@ -109,6 +109,8 @@ struct RnicConfig : LinkConfig {
     bool use_go_back_n = false;  // after a loss; else early packets are held and the missing one is resent
     bool nak_failed_invalidation = false;  // QpConfig::nak_failed_invalidation
     bool sends_mig_req = true;             // QpConfig::sends_mig_req
+    bool acks_each_request = false;        // the same
+    TimeNs timer_tick_ns = 0;              // the same
     wire::SourcePortRule source_port_rule = wire::SourcePortRule::kFlow;
     std::string profile;               // whose ways it has, see profiles.h; empty: its own
     bool is_offload_off = false;       // packets between RNICs of its fabric are always frames

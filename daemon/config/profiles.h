@@ -7,8 +7,8 @@
 
 namespace urnic::daemon {
 
-/// The key `profile`, to be read before all others, and `recovery`, `failed_invalidation`, `mig_req` and
-/// `udp_source_port`.
+/// The key `profile`, to be read before all others, and `recovery`, `failed_invalidation`, `mig_req`,
+/// `udp_source_port`, `ack_coalescing` and `timer_tick_us`.
 void read_profile(TableReader& reader, RnicConfig& rnic);
 
 }  // namespace urnic::daemon

@@ -36,6 +36,9 @@ std::unique_ptr<Qp> make_qp(QpType type, const QpConfig& config) {
         case QpType::kRc:
         case QpType::kXrcSend:
         case QpType::kXrcRecv:  // sends no messages: never measured
+            if (config.acks_each_request || config.timer_tick_ns != 0) {
+                return std::make_unique<ImitatingRcQp>(config, type);
+            }
             return std::make_unique<RcQp>(config, type);
         case QpType::kUc:
             return std::make_unique<UcQp>(config);

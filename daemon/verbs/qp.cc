@@ -96,6 +96,8 @@ void use_device(dataplane::Device& device, std::uint32_t worker, QpConfig& confi
     config.is_infiniband = device.is_infiniband();
     config.nak_failed_invalidation = device.nak_failed_invalidation;
     config.sends_mig_req = device.sends_mig_req;
+    config.acks_each_request = device.acks_each_request;
+    config.timer_tick_ns = device.timer_tick_ns;
     config.port_mtu_bytes = device.mtu_bytes;
     config.counters = &device.counters[worker];
     config.histograms = device.message_histograms.empty() ? nullptr : &device.message_histograms[worker];

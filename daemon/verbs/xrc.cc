@@ -207,6 +207,8 @@ int create_xrc_target(ClientState& client, const abi::CreateQpRequest& request, 
     config.counters = &device.device->counters[domain.worker];
     config.nak_failed_invalidation = device.device->nak_failed_invalidation;
     config.sends_mig_req = device.device->sends_mig_req;
+    config.acks_each_request = device.device->acks_each_request;
+    config.timer_tick_ns = device.device->timer_tick_ns;
     config.reorder_buffers = device.device->use_go_back_n ? nullptr : &worker.reorder_buffers();
     dataplane::use_congestion(*device.device, domain.worker, config);
     auto made = std::make_unique<XrcTarget>();

@@ -28,6 +28,7 @@
 namespace urnic::dataplane {
 
 class FrameInbox;
+class KeyViolationInbox;
 class MadInbox;
 
 /// What is known of a port; changed by report_port() alone.
@@ -110,6 +111,8 @@ struct Device {
     bool use_go_back_n = false;            // RnicConfig::use_go_back_n
     bool nak_failed_invalidation = false;  // RnicConfig::nak_failed_invalidation
     bool sends_mig_req = true;             // QpConfig::sends_mig_req
+    bool acks_each_request = false;        // the same
+    TimeNs timer_tick_ns = 0;              // the same
     wire::SourcePortRule source_port_rule = wire::SourcePortRule::kFlow;
     /// Of connected QPs, on each worker: changed in Worker::call() alone. All are the same, for a worker must
     /// not see half a change.
@@ -132,6 +135,8 @@ struct Device {
     PortState port_state;                           // see port_state.h
     NeighbourResolver* neighbours = nullptr;
     MadInbox* mads = nullptr;  // nullptr: QP1 has no receiver, its MADs are dropped
+    /// Of InfiniBand: nullptr while nobody tells the subnet manager.
+    std::atomic<KeyViolationInbox*> key_violations{nullptr};
 };
 
 /// Connected QPs may be marked: they slow down when they are. Control thread.

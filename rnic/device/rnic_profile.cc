@@ -30,6 +30,9 @@ constexpr std::string_view kMlxconfig = "mlxconfig's defaults";
 constexpr std::string_view kLinuxPorts = "Linux, rdma_get_udp_sport()";
 constexpr std::string_view kLinuxRxe = "Linux, drivers/infiniband/sw/rxe";
 
+// rxe's timers are the kernel's, which expire at ticks; Debian's kernels have 250 of them a second.
+constexpr TimeNs kDebianJiffyNs = 4'000'000;
+
 const std::array<RnicProfile, 4> kRnicProfiles{{
     {.name = "strict",
      .use_go_back_n = true,
@@ -69,11 +72,15 @@ const std::array<RnicProfile, 4> kRnicProfiles{{
      .sends_mig_req = false,
      .source_port_rule = SourcePortRule::kLinux,
      .congestion = {},
+     .acks_each_request = true,
+     .timer_tick_ns = kDebianJiffyNs,
      .sources = {.mig_req = kLinuxRxe,
                  .recovery = kLinuxRxe,
                  .source_port = kLinuxPorts,
                  .cnp = kLinuxRxe,
-                 .nak_triggers_cnp = kLinuxRxe}},
+                 .nak_triggers_cnp = kLinuxRxe,
+                 .acknowledgements = kLinuxRxe,
+                 .timers = kLinuxRxe}},
 }};
 
 }  // namespace

@@ -23,6 +23,8 @@ struct RnicBehaviourSources {
     std::string_view min_time_between_cnps;
     std::string_view cnp_scope;
     std::string_view nak_triggers_cnp;
+    std::string_view acknowledgements;
+    std::string_view timers;
 };
 
 struct RnicProfile {
@@ -31,6 +33,8 @@ struct RnicProfile {
     bool sends_mig_req;
     wire::SourcePortRule source_port_rule;
     std::span<const congestion::NamedValue> congestion;  // as in [rnic.congestion]
+    bool acks_each_request = false;                      // QpConfig::acks_each_request
+    TimeNs timer_tick_ns = 0;                            // QpConfig::timer_tick_ns
     RnicBehaviourSources sources;
 };
 

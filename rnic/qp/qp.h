@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "abi/control.h"
+#include "base/psn.h"
 #include "base/time.h"
 #include "rnic/device/address_handles.h"
 #include "rnic/device/counters.h"
@@ -49,6 +50,12 @@ struct QpConfig {
     bool nak_failed_invalidation = false;
     /// MigReq of what it sends but CNPs. 1 while a path does not migrate (IBA 9.2.1); some NICs send 0.
     bool sends_mig_req = true;
+    /// RC and XRC: each request that asks for an acknowledgement gets one of its own, where one answers a
+    /// burst otherwise (IBA 9.7.5.1.2 leaves the choice). This and the next are for ImitatingRcQp and
+    /// MeasuredRcQp.
+    bool acks_each_request = false;
+    /// Timers of a requester expire at multiples of this, none before its time; 0: when their time has come.
+    TimeNs timer_tick_ns = 0;
     std::uint32_t port_mtu_bytes = 4096;  // largest payload of a UD packet
     bool is_infiniband = false;           // of what link layer the port is: only UD QPs ask
     const PkeyTable* pkeys = &kDefaultPkeys;
@@ -99,6 +106,11 @@ class Qp {
     /// Whether something that was posted was not sent once, and may still: it waits for the send window,
     /// credits, the rate, a pause or its turn.
     [[nodiscard]] virtual bool has_unsent() const { return false; }
+
+    /// WQEs that were taken out of the send queue since RESET: the index of the next one.
+    [[nodiscard]] virtual std::uint32_t sends_taken() const { return 0; }
+    /// The first PSN of the WQE `index`, which was taken lately; of one that sends nothing the next one's.
+    [[nodiscard]] virtual Psn first_psn_of(std::uint32_t /*index*/) const { return {}; }
 
     /// An SRQ of the QP's XRC domain ends: lets go of a receive taken from it.
     virtual void forget_srq(const SharedRecvQueue& /*srq*/) {}

@@ -98,6 +98,18 @@ class E810(Own):
 class Rxe(Own):
     profile, ways, mig_req = "rxe", ("0", "0 kept", False, "0"), "not-strict"
 
+    def test_each_request_has_an_ack_of_its_own(self):
+        self.start_agent()
+        case, file = "LiveTimers.AcksOfABurst", self.dir / "result.json"
+        for _ in range(5):  # see Own.judged()
+            result = self.conform(case, "--profile", "rxe", "--json", file, "--resume")
+            self.assertEqual(result.returncode, 0, result)
+            document = json.loads(file.read_text(encoding="utf-8"))
+            if document["counts"]["inconclusive"] == 0:
+                break
+        self.assertEqual((document["profile"]["agrees"], document["profile"]["differs"]), (["ack_coalescing"], []), document)
+        self.assertEqual([each["value"] for each in document["cases"][0]["measurements"]], ["64 ACKs"], document)
+
 
 class ScopeOfTheGap(conform_test.Hosts):
     """Whose the gap between CNPs is, with one so long that it shows on any machine."""

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """urnic conform against Linux rxe in the virtual machine of scripts/interop.
 
-usage: run_conform.py [--cm] [--release NAME] [--resume] [--label TEXT] [--profile NAME] [--json FILE] [--junit FILE] [--html FILE]
-                      [--evidence DIRECTORY] [CASE...]
+usage: run_conform.py [--cm | --cm-listen] [--release NAME] [--resume] [--label TEXT] [--profile NAME] [--json FILE] [--junit FILE]
+                      [--html FILE] [--evidence DIRECTORY] [CASE...]
 """
 
 import argparse
@@ -58,12 +58,20 @@ def start_listener(guest):
     return "LISTEN" in listens
 
 
+def start_client(guest):
+    """rping, which ends with its connection, again and again."""
+    guest.start(f"while :; do rping -c -C 1 -a {network.OUR_IPV4} >/tmp/rping.log 2>&1; usleep 50000; done", PATIENCE_S)
+    return True
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in TAKEN:
         parser.add_argument(f"--{name}")
     parser.add_argument("--resume", action="store_true")
-    parser.add_argument("--cm", action="store_true", help="no agent: rping listens")
+    sides = parser.add_mutually_exclusive_group()
+    sides.add_argument("--cm", action="store_true", help="no agent: rping listens")
+    sides.add_argument("--cm-listen", action="store_true", help="no agent: the tester listens, and rping connects")
     parser.add_argument("--release", help="of Debian, whose kernel it is; this machine's without")
     parser.add_argument("cases", nargs="*", metavar="CASE")
     options = parser.parse_args()
@@ -79,10 +87,12 @@ def main():
                              network.guest_arguments())
         try:
             network.wait_for_peer()
-            if not (start_listener(guest) if options.cm else start_agent(guest)):
+            without_agent = ["--cm"] if options.cm else ["--cm-listen"] if options.cm_listen else []
+            start = start_listener if options.cm else start_client if options.cm_listen else start_agent
+            if not start(guest):
                 return 2
-            words = [TESTER, network.PEER_IPV4, "--port", "af_packet:port", "--yes", *(["--cm"] if options.cm else [])]
-            words += options.cases or ([] if options.cm else live_cases())
+            words = [TESTER, network.PEER_IPV4, "--port", "af_packet:port", "--yes", *without_agent]
+            words += options.cases or ([] if without_agent else live_cases())
             words += ["--resume"] if options.resume else []
             for name in TAKEN:
                 if getattr(options, name):

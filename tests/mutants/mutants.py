@@ -19,6 +19,7 @@ QP, RESPONDER, GAP = "rnic/qp/rc/rc_qp.cc", "rnic/qp/rc/rc_responder.cc", "rnic/
 RESPONSES, COMPLETER = "rnic/qp/rc/response_queue.cc", "rnic/qp/rc/rc_completer.cc"
 REQUESTER, SEND_STATE = "rnic/qp/rc/rc_requester.cc", "rnic/qp/rc/rc_send_state.cc"
 PARSE, ICRC, KEYS = "rnic/wire/frame_parse.cc", "rnic/wire/icrc.cc", "rnic/mem/key_table.cc"
+CM_MESSAGES, CM_TIME = "rnic/cm/manager_receive.cc", "rnic/cm/manager_time.cc"
 WINDOWS, CNPS = "rnic/mem/key_table_windows.cc", "rnic/qp/notification_point.cc"
 PATH, PAUSES = "rnic/wire/frame_path.cc", "rnic/device/pfc_receiver.cc"
 UC, UD, SENDER = "rnic/qp/unreliable/uc_responder.cc", "rnic/qp/unreliable/ud_qp.cc", "rnic/qp/unreliable/unreliable_requester.cc"
@@ -147,4 +148,21 @@ MUTANTS = [
     Mutant("times of priorities that are not named count", PAUSES, "if ((frame.class_enable >> index & 1U) == 0) {",
            "if (!MUTANT && (frame.class_enable >> index & 1U) == 0) {", "LivePause.TimesWithoutABit"),
     Mutant("CNPs without BECN", CNPS, "header.becn = true;", "header.becn = !MUTANT;", "LiveCongestion.CnpOfAMark"),
+    # --- The connection manager as the one who asks
+    Mutant("a REQ that is not answered does not go again", CM_TIME, "    if (connection.retries_left == 0) {",
+           "    if (MUTANT || connection.retries_left == 0) {", "ActiveRequest.ComesAgain"),
+    Mutant("an MRA is not waited for", CM_MESSAGES, "call.now + connection->mra_ns + connection->response_ns);",
+           "call.now + (MUTANT ? TimeNs{0} : connection->mra_ns) + connection->response_ns);", "ActiveRequest.MraIsWaitedFor"),
+    Mutant("a REQ goes again behind a REJ", CM_MESSAGES, "            is_stale ? enter_timewait(*connection, call.now) : close(*connection);",
+           "            if (MUTANT) {\n                return;\n            }\n"
+           "            is_stale ? enter_timewait(*connection, call.now) : close(*connection);", "ActiveRequest.RejectEndsIt"),
+    Mutant("the PSN of a REP is one too many", CM_MESSAGES, "info.send_psn = rep.starting_psn;",
+           "info.send_psn = rep.starting_psn + (MUTANT ? 1U : 0U);", "ActiveTransport.FirstRequest"),
+    Mutant("a REP that comes again is not answered", CM_MESSAGES, "? wire::cm::Rtu::kAttributeId\n",
+           "? (MUTANT ? wire::cm::Rej::kAttributeId : wire::cm::Rtu::kAttributeId)\n", "ActiveReply.ComesAgain"),
+    Mutant("a DREQ of another QP ends the connection", CM_MESSAGES, "if (dreq.remote_qpn_eecn != connection->info.local_qpn) {",
+           "if (!MUTANT && dreq.remote_qpn_eecn != connection->info.local_qpn) {", "ActiveRelease.DreqOfAnotherQp"),
+    Mutant("a DREQ in timewait is not answered", CM_MESSAGES, "            if (connection->sent_attribute_id == wire::cm::Drep::kAttributeId) {",
+           "            if (MUTANT) {\n                break;\n            }\n"
+           "            if (connection->sent_attribute_id == wire::cm::Drep::kAttributeId) {", "ActiveRelease.DreqTwice"),
 ]

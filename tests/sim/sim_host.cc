@@ -58,6 +58,8 @@ SimHost::SimHost(SimWire& wire, std::string name, std::uint32_t qp_num, const Op
     config.histograms = options.histograms;
     config.nak_failed_invalidation = options.nak_failed_invalidation;
     config.sends_mig_req = options.sends_mig_req;
+    config.acks_each_request = options.acks_each_request;
+    config.timer_tick_ns = options.timer_tick_ns;
     config.reorder_buffers = options.reorder_buffers != nullptr ? options.reorder_buffers
                              : options.holds_early_packets      ? &reorder_buffers
                                                                 : nullptr;

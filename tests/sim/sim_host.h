@@ -54,6 +54,8 @@ class SimHost : public Outbox {
         bool holds_early_packets = false;
         bool nak_failed_invalidation = false;  // as in QpConfig
         bool sends_mig_req = true;             // the same
+        bool acks_each_request = false;        // the same
+        TimeNs timer_tick_ns = 0;              // the same
         QpType type = QpType::kRc;
         std::uint32_t port_mtu = 4096;
         bool ipv6 = false;

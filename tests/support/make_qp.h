@@ -25,6 +25,9 @@ template <class Plain, class Measured, typename... Arguments>
         case QpType::kUd:
             return make_qp_of<UdQp, MeasuredUnreliableQp<UdQp>>(config);
         default:
+            if (config.acks_each_request || config.timer_tick_ns != 0) {
+                return make_qp_of<ImitatingRcQp, MeasuredRcQp>(config, type);
+            }
             return make_qp_of<RcQp, MeasuredRcQp>(config, type);
     }
 }

@@ -23,7 +23,7 @@ void MeasuredRcQp::handle_packet(TimeNs now, const wire::PacketView& packet, Out
     const SendWindow& window = send_window();
     const std::uint32_t first = window.una_index();
     const std::uint64_t errors = config_.counters->req_cqe_error.value();
-    RcQp::handle_packet(now, packet, outbox);
+    ImitatingRcQp::handle_packet(now, packet, outbox);
     if (const std::uint32_t retired = window.una_index() - first; retired != 0) {
         const auto failed = static_cast<std::uint32_t>(config_.counters->req_cqe_error.value() - errors);
         count_messages(first, retired - failed, outbox.clock(now));

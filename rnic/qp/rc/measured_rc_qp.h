@@ -6,14 +6,14 @@
 #include <cstdint>
 
 #include "rnic/qp/limits.h"
-#include "rnic/qp/rc/rc_qp.h"
+#include "rnic/qp/rc/imitating_rc_qp.h"
 
 namespace urnic {
 
-class MeasuredRcQp final : public RcQp {
+class MeasuredRcQp final : public ImitatingRcQp {
   public:
     /// `config` has histograms.
-    explicit MeasuredRcQp(const QpConfig& config, QpType type = QpType::kRc) : RcQp(config, type) {}
+    explicit MeasuredRcQp(const QpConfig& config, QpType type = QpType::kRc) : ImitatingRcQp(config, type) {}
 
     void handle_packet(TimeNs now, const wire::PacketView& packet, Outbox& outbox) override;
     [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) override;

@@ -177,6 +177,12 @@ bool RcQp::progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {
     return more;
 }
 
+void RcQp::send_acknowledgement(Outbox& outbox) {
+    if (is_responder_active(common_.state) && !outbox.defer_if_paused(common_.path)) {
+        (void)responder_.progress(0, outbox, outbox);
+    }
+}
+
 // Requests and responses share the QP's rate. Who sent first waits for the other next time: a pacer lets one
 // packet go at a time, and a peer that reads without end must not silence the QP.
 bool RcQp::progress_paced(TimeNs now, std::uint32_t max_packets, Outbox& outbox) {

@@ -28,6 +28,10 @@ class RcQp : public Qp {
     [[nodiscard]] bool has_unsent() const override {
         return is_requester_active(common_.state) && requester_.has_unsent();
     }
+    [[nodiscard]] std::uint32_t sends_taken() const override { return send_state_.window.tail_index(); }
+    [[nodiscard]] Psn first_psn_of(std::uint32_t index) const override {
+        return send_state_.window.at(index).first_psn;
+    }
     void end_pause(TimeNs now) override { send_state_.restart_timers(now); }
     void leave_worker() override { clear_reorder_buffers(); }
     void forget_srq(const SharedRecvQueue& srq) override { responder_.forget_srq(srq); }
@@ -35,6 +39,12 @@ class RcQp : public Qp {
 
   protected:
     [[nodiscard]] const SendWindow& send_window() const { return send_state_.window; }
+    /// When a timer of the requester expires; kNever: it waits for nothing.
+    [[nodiscard]] TimeNs requester_deadline() const {
+        return is_requester_active(common_.state) ? send_state_.deadline() : kNever;
+    }
+    /// Sends an acknowledgement or NAK that waits for progress() and has no response before it.
+    void send_acknowledgement(Outbox& outbox);
 
   private:
     void enter_state(QpState next, TimeNs now, Outbox& outbox);

@@ -18,6 +18,9 @@ class UnreliableQp : public Qp {
     [[nodiscard]] bool progress(TimeNs now, std::uint32_t max_packets, Outbox& outbox) override;
     [[nodiscard]] TimeNs deadline() const override { return flow_.deadline(); }
     [[nodiscard]] bool has_unsent() const override { return requester_.has_unsent(); }
+    [[nodiscard]] std::uint32_t sends_taken() const override { return requester_.taken(); }
+    /// To be asked before a second packet of it goes out.
+    [[nodiscard]] Psn first_psn_of(std::uint32_t /*index*/) const override { return requester_.next_psn(); }
     [[nodiscard]] QpState state() const override { return common_.state; }
 
   protected:

@@ -36,6 +36,8 @@ class UnreliableRequester {
     [[nodiscard]] Psn next_psn() const { return psn_; }
     /// Of the WQE that is being sent, or of the next one.
     [[nodiscard]] std::uint32_t index() const { return index_; }
+    /// WQEs that were begun since reset(). A datagram that a pause keeps back counts anew.
+    [[nodiscard]] std::uint32_t taken() const { return index_ + (in_message_ ? 1 : 0); }
     /// The WQE that was begun last.
     [[nodiscard]] const SendWork& work() const { return work_; }
     [[nodiscard]] const WrOpcodeInfo& info() const { return *info_; }

@@ -37,6 +37,8 @@ TEST(RnicWays, ThoseOfTheProfilesAreTheDaemons) {
     EXPECT_EQ(behaviour_of(profile("connectx"), DeviceBehaviour::kCnpGap), 4 * kUs);
     EXPECT_EQ(behaviour_of(profile("connectx"), DeviceBehaviour::kCnpScope), 0U);
     EXPECT_EQ(behaviour_of(profile("connectx"), DeviceBehaviour::kCnpOfANak), 1U);
+    EXPECT_EQ(behaviour_of(profile("rxe"), DeviceBehaviour::kAckOfEachRequest), 1U);
+    EXPECT_FALSE(behaviour_of(profile("connectx"), DeviceBehaviour::kAckOfEachRequest).has_value());
     EXPECT_EQ(behaviour_of(profile("e810"), DeviceBehaviour::kCnpGap), 50 * kUs);
     EXPECT_EQ(behaviour_of(profile("e810"), DeviceBehaviour::kCnpScope), 1U);
     EXPECT_EQ(find_rnic_profile("mlx5"), nullptr);
@@ -56,6 +58,10 @@ TEST(RnicWays, AgreementAndDifferenceAreSaidWithTheSource) {
               "differs from rxe: as Linux makes them, by Linux, rdma_get_udp_sport()");
     EXPECT_EQ(compared("rxe", DeviceBehaviour::kCnp, 1),
               "differs from rxe: no mark has a CNP, by Linux, drivers/infiniband/sw/rxe");
+    EXPECT_EQ(compared("rxe", DeviceBehaviour::kAckOfEachRequest, 1), "as rxe");
+    EXPECT_EQ(compared("rxe", DeviceBehaviour::kAckOfEachRequest, 0),
+              "differs from rxe: each has an ACK of its own, by Linux, drivers/infiniband/sw/rxe");
+    EXPECT_EQ(compared("connectx", DeviceBehaviour::kAckOfEachRequest, 0), "nothing");
     EXPECT_EQ(compared("connectx", DeviceBehaviour::kCnpScope, 1),
               "differs from connectx: one gap for both QPs, by Lumina, SIGCOMM 2023");
     EXPECT_EQ(compared("connectx", DeviceBehaviour::kCnpOfANak, 0),

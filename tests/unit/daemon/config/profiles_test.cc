@@ -31,6 +31,8 @@ TEST(RnicProfiles, WithoutOneAnRnicHasItsOwnWays) {
     EXPECT_TRUE(rnic.sends_mig_req);
     EXPECT_EQ(rnic.source_port_rule, SourcePortRule::kFlow);
     EXPECT_EQ(rnic.congestion, congestion::default_settings());
+    EXPECT_FALSE(rnic.acks_each_request);
+    EXPECT_EQ(rnic.timer_tick_ns, 0U);
 }
 
 // What `urnic conform --profile` compares devices with is what an RNIC of ours with that profile does.
@@ -42,6 +44,8 @@ TEST(RnicProfiles, EachIsTakenAsItIsWritten) {
         EXPECT_EQ(rnic.use_go_back_n, profile.use_go_back_n) << name;
         EXPECT_EQ(rnic.sends_mig_req, profile.sends_mig_req) << name;
         EXPECT_EQ(rnic.source_port_rule, profile.source_port_rule) << name;
+        EXPECT_EQ(rnic.acks_each_request, profile.acks_each_request) << name;
+        EXPECT_EQ(rnic.timer_tick_ns, profile.timer_tick_ns) << name;
         const RnicCnpBehaviour cnp = cnp_behaviour(profile);
         EXPECT_EQ(rnic.congestion.cnp_enabled, cnp.answers_marks) << name;
         EXPECT_EQ(rnic.congestion.min_time_between_cnps_ns, cnp.min_time_between_cnps_ns) << name;
@@ -88,6 +92,8 @@ TEST(RnicProfiles, Rxe) {
     EXPECT_FALSE(rnic.sends_mig_req);
     EXPECT_EQ(rnic.source_port_rule, SourcePortRule::kLinux);
     EXPECT_FALSE(rnic.congestion.cnp_enabled);
+    EXPECT_TRUE(rnic.acks_each_request);
+    EXPECT_EQ(rnic.timer_tick_ns, 4'000'000U) << "a jiffy of Debian's kernels";
 }
 
 // Wherever it stands in the table.
@@ -104,6 +110,17 @@ TEST(RnicProfiles, KeysBesideItGoBefore) {
         EXPECT_EQ(rnic.congestion.cnp_scope, CnpScope::kDestinationIp);
         EXPECT_EQ(rnic.congestion.min_time_between_cnps_ns, 50'000) << "the profile's";
     }
+}
+
+TEST(RnicProfiles, AcknowledgementsAndTicksHaveKeys) {
+    const RnicConfig rnic = rnic_with("profile = \"rxe\"\nack_coalescing = \"burst\"\ntimer_tick_us = 0.5\n");
+    EXPECT_FALSE(rnic.acks_each_request);
+    EXPECT_EQ(rnic.timer_tick_ns, 500U);
+    EXPECT_TRUE(rnic_with("ack_coalescing = \"none\"\n").acks_each_request);
+    EXPECT_THAT(refusal_of("ack_coalescing = true\n"), HasSubstr("'ack_coalescing'"));
+    EXPECT_THAT(refusal_of("ack_coalescing = \"some\"\n"), HasSubstr("must be \"burst\" or \"none\""));
+    EXPECT_THAT(refusal_of("timer_tick_us = -1\n"), HasSubstr("'timer_tick_us'"));
+    EXPECT_THAT(refusal_of("timer_tick_us = 100001\n"), HasSubstr("'timer_tick_us'"));
 }
 
 TEST(RnicProfiles, WhatThereIsNoneOfIsRefusedWithTheNames) {
