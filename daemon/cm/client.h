@@ -19,6 +19,7 @@
 #include "daemon/cm/service.h"
 #include "daemon/ipc/message.h"
 #include "rnic/cm/events.h"
+#include "rnic/subnet/sa_groups.h"
 
 namespace urnic::daemon {
 
@@ -116,7 +117,8 @@ class CmClient {
     int reach_port(CmId& id, RnicState& device, std::uint8_t ip_index, const wire::Gid& destination);
     int ask_for_path(CmId& id, std::uint32_t timeout_ms);
     int set_paths(CmId& id, std::span<const std::uint8_t> records);
-    int join_group(std::uint32_t id, std::uint64_t uid, const Endpoint& address, Call& call);
+    int join_group(std::uint32_t id, std::uint64_t uid, const Endpoint& address, subnet::JoinState kind,
+                   Call& call);
     int join(CmGroup& group, const Endpoint& address);
     int join_by_administration(CmGroup& group, const Endpoint& address);
     void leave_group(CmGroup& group);

@@ -54,7 +54,8 @@ struct CmGroup {
     User* user = nullptr;
     std::uint32_t handle = 0;
     std::uint32_t events_reported = 0;
-    wire::Gid mgid{};  // of InfiniBand: see SubnetMemberships
+    wire::Gid mgid{};             // of InfiniBand: see SubnetMemberships
+    std::uint8_t join_state = 0;  // one bit of MCMemberRecord:JoinState
 };
 
 /// A number that a connection names and no QP has: none gets it while the connection lives, whose peer would

@@ -24,7 +24,6 @@ namespace pc = subnet::path_component;
 
 constexpr TimeNs kMillisecondNs = 1'000'000;
 constexpr std::uint8_t kOnlyPort = 1;
-constexpr std::uint8_t kJoinAsFullMember = 1;  // MCMemberRecord:JoinState
 constexpr std::size_t kIpv4InGid = 12;
 constexpr unsigned kTrafficClassPlace = 20;  // in the flow information of an address
 /// Of the path that librdmacm sets: of both directions, and the primary one.
@@ -227,7 +226,7 @@ int CmClient::join_by_administration(CmGroup& group, const Endpoint& address) {
     wanted.mgid = address.is_ib() ? address.gid : multicast_gid(address.gid, wanted.pkey, id.space);
     wanted.port_gid = id.local_gid;
     wanted.qkey = id.qkey != 0 ? id.qkey : kUdpQkey;
-    wanted.join_state = kJoinAsFullMember;
+    wanted.join_state = group.join_state;
     group.mgid = wanted.mgid;
     return service_.memberships(*id.device).join(group, wanted);
 }

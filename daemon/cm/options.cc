@@ -88,11 +88,11 @@ int CmClient::join_ip_mcast(const rdma_ucm_join_ip_mcast& command, Call& call) {
     if (call.out.size() < sizeof(rdma_ucm_create_id_resp)) {
         return ENOSPC;
     }
-    return read_endpoint(command.addr, false, group) ? join_group(command.id, command.uid, group, call)
-                                                     : EINVAL;
+    return read_endpoint(command.addr, false, group)
+               ? join_group(command.id, command.uid, group, subnet::kFullMember, call)
+               : EINVAL;
 }
 
-/// Who only wants to send joins as others do: what the port gets more goes to no QP that is not attached.
 int CmClient::join_mcast(const rdma_ucm_join_mcast& command, Call& call) {
     Endpoint group;
     if (call.out.size() < sizeof(rdma_ucm_create_id_resp)) {
@@ -102,10 +102,13 @@ int CmClient::join_mcast(const rdma_ucm_join_mcast& command, Call& call) {
         !read_address(command.addr, command.addr_size, group)) {
         return EINVAL;
     }
-    return join_group(command.id, command.uid, group, call);
+    const bool sends_alone = command.join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
+    return join_group(command.id, command.uid, group,
+                      sends_alone ? subnet::kSendOnlyFullMember : subnet::kFullMember, call);
 }
 
-int CmClient::join_group(std::uint32_t id_handle, std::uint64_t uid, const Endpoint& group, Call& call) {
+int CmClient::join_group(std::uint32_t id_handle, std::uint64_t uid, const Endpoint& group,
+                         subnet::JoinState kind, Call& call) {
     CmId* id = nullptr;
     if (!group.is_multicast()) {
         return EINVAL;
@@ -127,6 +130,7 @@ int CmClient::join_group(std::uint32_t id_handle, std::uint64_t uid, const Endpo
     joined.uid = uid;
     joined.id = id;
     joined.user = &user_;
+    joined.join_state = kind;
     joined.handle = groups_.add(std::move(made));
     int error = 0;
     try {
@@ -145,7 +149,8 @@ int CmClient::join_group(std::uint32_t id_handle, std::uint64_t uid, const Endpo
     return call.answer(rdma_ucm_create_id_resp{joined.handle});
 }
 
-/// Over RoCE there is nobody to ask.
+/// Over RoCE there is nobody to ask, and who sends alone attaches no QP: then nothing is reported to
+/// switches.
 int CmClient::join(CmGroup& group, const Endpoint& address) {
     const CmId& id = *group.id;
     if (id.device->device->is_infiniband()) {

@@ -1,7 +1,6 @@
 #include "daemon/cm/subnet_memberships.h"
 
 #include <cerrno>
-#include <iterator>
 #include <new>
 #include <utility>
 
@@ -21,17 +20,23 @@ subnet::SaRequest request_of(std::uint8_t method, std::uint64_t components,
                               record);
 }
 
+constexpr std::uint8_t without(std::uint8_t kinds, std::uint8_t others) {
+    return static_cast<std::uint8_t>(kinds & ~others);
+}
+
 }  // namespace
 
 /// The components of a Set are those that make the group where there is none yet (IBA 15.2.5.17.2).
-void SubnetMemberships::ask(const wire::Gid& mgid, Group& group, State state) {
+void SubnetMemberships::ask(const wire::Gid& mgid, Group& group, State state, std::uint8_t join_state) {
+    Record wanted = group.wanted;
+    wanted.join_state = join_state;
     const subnet::SaRequest request =
         state == State::kJoining
             ? request_of(wire::kMadSet,
                          mc::kMgid | mc::kPortGid | mc::kPkey | mc::kJoinState | mc::kQkey | mc::kSl |
                              mc::kFlowLabel | mc::kTclass,
-                         group.wanted)
-            : request_of(wire::kMadDelete, mc::kMgid | mc::kPortGid | mc::kJoinState, group.wanted);
+                         wanted)
+            : request_of(wire::kMadDelete, mc::kMgid | mc::kPortGid | mc::kJoinState, wanted);
     const subnet::SaRequests::Id id = effects_.ask(request);
     try {
         requests_.emplace(id, mgid);
@@ -41,6 +46,10 @@ void SubnetMemberships::ask(const wire::Gid& mgid, Group& group, State state) {
     }
     group.state = state;
     group.is_stale = false;
+    group.asked = join_state;
+    if (state == State::kLeaving) {
+        group.joined = without(group.joined, join_state);
+    }
 }
 
 /// Throws std::bad_alloc, and then it is no user.
@@ -51,6 +60,31 @@ void SubnetMemberships::add(Group& group, CmGroup& user) {
     }
     group.users.insert(&user);
     ++share.members;
+}
+
+/// The group counts as the last user's until it has gone.
+bool SubnetMemberships::remove(Group& group, CmGroup& user) {
+    if (group.users.erase(&user) == 0) {
+        return false;
+    }
+    const auto share = group.shares.find(user.user);
+    if (--share->second.members == 0 && !group.users.empty()) {
+        group.shares.erase(share);
+    }
+    return true;
+}
+
+/// Those who are members of one of these kinds, or about to be.
+std::set<CmGroup*> SubnetMemberships::remove_all(Group& group, std::uint8_t join_state) {
+    std::set<CmGroup*> removed;
+    for (auto user = group.users.begin(); user != group.users.end();) {
+        const auto at = user++;
+        if (((*at)->join_state & join_state) != 0) {
+            CmGroup& one = **removed.insert(*at).first;
+            (void)remove(group, one);
+        }
+    }
+    return removed;
 }
 
 int SubnetMemberships::join(CmGroup& user, const Record& wanted) {
@@ -67,8 +101,15 @@ int SubnetMemberships::join(CmGroup& user, const Record& wanted) {
             return EINVAL;
         }
         add(group, user);
-        if (group.state == State::kMember) {
+        if ((user.join_state & group.joined) != 0) {
             effects_.tell(user, &group.record, 0);
+        } else if (group.state == State::kSettled) {
+            try {
+                ask(found->first, group, State::kJoining, user.join_state);
+            } catch (...) {
+                (void)remove(group, user);
+                throw;
+            }
         }
         return 0;
     }
@@ -79,7 +120,7 @@ int SubnetMemberships::join(CmGroup& user, const Record& wanted) {
     try {
         made->second.wanted = wanted;
         add(made->second, user);
-        ask(made->first, made->second, State::kJoining);
+        ask(made->first, made->second, State::kJoining, user.join_state);
     } catch (...) {
         groups_.erase(made);
         throw;
@@ -89,21 +130,8 @@ int SubnetMemberships::join(CmGroup& user, const Record& wanted) {
 
 void SubnetMemberships::leave(CmGroup& user, const wire::Gid& mgid) {
     const auto found = groups_.find(mgid);
-    if (found == groups_.end() || found->second.users.erase(&user) == 0) {
-        return;
-    }
-    Group& group = found->second;
-    const auto share = group.shares.find(user.user);
-    if (--share->second.members == 0 && !group.users.empty()) {
-        group.shares.erase(share);
-    }
-    if (!group.users.empty() || group.state != State::kMember) {
-        return;
-    }
-    try {
-        ask(found->first, group, State::kLeaving);
-    } catch (const std::bad_alloc&) {
-        groups_.erase(found);  // the port stays a member
+    if (found != groups_.end() && remove(found->second, user) && found->second.state == State::kSettled) {
+        settle(found);
     }
 }
 
@@ -119,16 +147,43 @@ bool SubnetMemberships::take(subnet::SaRequests::Id id, const subnet::SaRequests
     }
     if (group->second.state == State::kJoining && !group->second.is_stale) {
         end_joining(group, answer);
-    } else if (group->second.users.empty()) {
-        groups_.erase(group);
-    } else {  // somebody came meanwhile, or the answer is of a membership that is forgotten
-        try {
-            ask(group->first, group->second, State::kJoining);
-        } catch (const std::bad_alloc&) {
-            end_joining(group, nullptr);
-        }
+    } else {
+        settle(group);
     }
     return true;
+}
+
+/// When nothing is under way: what users need is asked for, then what none needs any more is left, and a
+/// group of nobody ends.
+void SubnetMemberships::settle(Groups::iterator at) {
+    Group& group = at->second;
+    std::uint8_t needed = 0;
+    for (const CmGroup* const user : group.users) {
+        needed |= user->join_state;
+    }
+    const std::uint8_t missing = without(needed, group.joined);
+    const std::uint8_t unneeded = without(group.joined, needed);
+    try {
+        if (missing != 0) {
+            ask(at->first, group, State::kJoining, missing);
+            return;
+        }
+        if (unneeded != 0) {
+            ask(at->first, group, State::kLeaving, unneeded);
+            return;
+        }
+    } catch (const std::bad_alloc&) {
+        if (missing != 0) {
+            refuse(at, missing, ETIMEDOUT);
+            return;
+        }
+        group.joined = needed;  // the port stays a member
+    }
+    group.state = State::kSettled;
+    group.is_stale = false;
+    if (group.users.empty()) {
+        groups_.erase(at);
+    }
 }
 
 void SubnetMemberships::end_joining(Groups::iterator at, const subnet::SaRequests::Answer* answer) {
@@ -137,38 +192,40 @@ void SubnetMemberships::end_joining(Groups::iterator at, const subnet::SaRequest
         answer == nullptr ? Record{} : answer->record<Record>(wire::mad::kMcMemberRecordTable);
     const bool is_member = answer != nullptr && answer->status == 0 && wire::is_multicast_lid(record.mlid) &&
                            record.mgid == at->first && record.port_gid == group.wanted.port_gid;
-    if (is_member && !group.users.empty()) {
-        group.state = State::kMember;
-        group.record = record;
-        for (CmGroup* const user : group.users) {
-            effects_.tell(*user, &group.record, 0);
-        }
+    if (!is_member) {
+        refuse(at, group.asked, answer == nullptr ? ETIMEDOUT : EINVAL);
         return;
     }
-    if (is_member) {  // all have gone meanwhile
-        try {
-            ask(at->first, group, State::kLeaving);
-            return;
-        } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): the port stays a member
+    group.record = record;
+    group.joined |= group.asked;
+    for (CmGroup* const user : group.users) {
+        if ((user->join_state & group.asked) != 0) {
+            effects_.tell(*user, &group.record, 0);
         }
     }
-    const std::set<CmGroup*> users = std::move(group.users);
-    groups_.erase(at);
-    for (CmGroup* const user : users) {
-        effects_.tell(*user, nullptr, answer == nullptr ? ETIMEDOUT : EINVAL);
+    settle(at);
+}
+
+/// The port does not become a member of these kinds; of others it stays one.
+void SubnetMemberships::refuse(Groups::iterator at, std::uint8_t join_state, int error) {
+    const std::set<CmGroup*> refused = remove_all(at->second, join_state);
+    settle(at);
+    for (CmGroup* const user : refused) {
+        effects_.tell(*user, nullptr, error);
     }
 }
 
 void SubnetMemberships::reset() {
-    for (auto group = groups_.begin(); group != groups_.end();) {
-        if (group->second.state != State::kMember) {
-            group->second.is_stale = true;
-            ++group;
-            continue;
+    for (auto at = groups_.begin(); at != groups_.end();) {
+        Group& group = at->second;
+        const std::set<CmGroup*> members = remove_all(group, std::exchange(group.joined, std::uint8_t{0}));
+        if (group.state == State::kSettled) {
+            at = groups_.erase(at);
+        } else {
+            group.is_stale = true;
+            ++at;
         }
-        const std::set<CmGroup*> users = std::move(group->second.users);
-        group = groups_.erase(group);
-        for (CmGroup* const user : users) {
+        for (CmGroup* const user : members) {
             effects_.tell(*user, nullptr, ENETRESET);
         }
     }

@@ -1,5 +1,6 @@
 // SubnetMemberships of a port of InfiniBand in multicast groups, for the ids of rdma_cm: a port is a member
-// once, however many ids are, and of each group one request is under way at a time.
+// once of each kind (CmGroup::join_state), however many ids are, and of each group one request is under way
+// at a time.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +50,8 @@ class SubnetMemberships {
     [[nodiscard]] std::size_t size() const { return groups_.size(); }
 
   private:
-    enum class State : std::uint8_t { kJoining, kMember, kLeaving };
+    /// What is under way for the kinds of `asked`; kSettled: nothing, and `joined` is what the users need.
+    enum class State : std::uint8_t { kJoining, kSettled, kLeaving };
     /// A user's part of a group, which counts as his while this lives.
     struct Share {
         explicit Share(User& of_user) : user(of_user) { ++user.count(Resource::kSubnetGroups); }
@@ -62,7 +64,9 @@ class SubnetMemberships {
     };
     struct Group {
         State state = State::kJoining;
-        bool is_stale = false;  // what is under way was asked before reset()
+        bool is_stale = false;    // what is under way was asked before reset()
+        std::uint8_t asked = 0;   // bits of JoinState, as below
+        std::uint8_t joined = 0;  // what the port is and stays; who has asked for these was told
         Record wanted;
         Record record;
         std::set<CmGroup*> users;
@@ -70,9 +74,13 @@ class SubnetMemberships {
     };
     using Groups = std::map<wire::Gid, Group>;
 
-    void ask(const wire::Gid& mgid, Group& group, State state);
+    void ask(const wire::Gid& mgid, Group& group, State state, std::uint8_t join_state);
     static void add(Group& group, CmGroup& user);
+    static bool remove(Group& group, CmGroup& user);
+    [[nodiscard]] static std::set<CmGroup*> remove_all(Group& group, std::uint8_t join_state);
+    void settle(Groups::iterator group);
     void end_joining(Groups::iterator group, const subnet::SaRequests::Answer* answer);
+    void refuse(Groups::iterator group, std::uint8_t join_state, int error);
 
     Effects effects_;
     Groups groups_;

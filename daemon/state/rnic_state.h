@@ -9,6 +9,7 @@
 #include "daemon/state/qp_numbers.h"
 #include "daemon/state/xrc_domain.h"
 #include "dataplane/device/device.h"
+#include "dataplane/handoff/key_violation_inbox.h"
 #include "dataplane/handoff/mad_inbox.h"
 
 namespace urnic::daemon {
@@ -26,7 +27,8 @@ struct RnicState {
     std::uint32_t num_pds = 0;
     std::uint32_t num_ahs = 0;
     MulticastGroups groups;
-    std::unique_ptr<dataplane::MadInbox> mads;  // see listen_for_mads()
+    std::unique_ptr<dataplane::MadInbox> mads;                     // see listen_for_mads()
+    std::unique_ptr<dataplane::KeyViolationInbox> key_violations;  // of InfiniBand: see SubnetService
     std::uint32_t num_mws = 0;
     std::uint32_t num_dms = 0;
     std::uint32_t num_srqs = 0;

@@ -88,6 +88,7 @@ SubnetService::SubnetService(ControlState& control, std::vector<InfinibandFabric
         armed_for_ = kNever;
         run();
     });
+    listen_for_key_violations();
     control.observers.push_back(this);
     control.gsi = this;
 }
@@ -96,6 +97,10 @@ SubnetService::~SubnetService() {
     control_.gsi = nullptr;
     std::erase(control_.observers, static_cast<RnicObserver*>(this));
     control_.event_loop.remove(timer_events_);
+    for (const Port& port : ports_) {
+        port.rnic->device->key_violations = nullptr;
+        control_.event_loop.remove(port.key_events);
+    }
 }
 
 void SubnetService::add_fabric(std::uint32_t index) {
@@ -258,6 +263,7 @@ void SubnetService::run() {
         }
     } finish{*this, has_more};
     const TimeNs now = clock_now();
+    want_key_violations(now);
     umads_->advance(now);
     for (const auto& administrator : administrators_) {
         if (administrator != nullptr) {
@@ -273,6 +279,9 @@ void SubnetService::arm(bool has_more) {
     TimeNs next = has_more ? clock_now() : std::min(umads_->next_event(), subnet_.next_event());
     for (const auto& administrator : administrators_) {
         next = administrator == nullptr ? next : std::min(next, administrator->next_event());
+    }
+    for (const Port& port : ports_) {
+        next = port.rnic->key_violations->was_taken() ? std::min(next, port.next_key_trap) : next;
     }
     if (next != armed_for_) {
         armed_for_ = next;

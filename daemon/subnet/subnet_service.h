@@ -39,6 +39,10 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver, pr
         subnet::NodeId switch_node = 0;
         std::uint8_t switch_port = 0;
         bool has_program = false;  // that is a subnet manager: its issm is open
+        EventLoop::Id key_events = 0;
+        TimeNs next_key_trap = 0;          // when the next violation of a key is of use
+        std::uint64_t seen_bad_pkeys = 0;  // that PortInfo has counted
+        std::uint64_t seen_bad_qkeys = 0;
     };
     struct Switch {
         subnet::NodeId node = 0;
@@ -49,6 +53,9 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver, pr
     void add_fabric(std::uint32_t index);
     void add_port(std::uint32_t index, std::uint32_t number, const std::vector<subnet::NodeId>& switches);
     void add_idle_hosts(std::uint32_t index, const std::vector<subnet::NodeId>& switches);
+    void listen_for_key_violations();
+    void take_key_violation(Port& port);
+    void want_key_violations(TimeNs now);
     void add_administrator(std::uint32_t index);
     void lock(std::uint32_t index);
     void take_plan(std::uint32_t index);
@@ -75,6 +82,7 @@ class SubnetService final : private subnet::SubnetHost, private RnicObserver, pr
     void on_port_state(subnet::NodeId node, std::uint8_t port) override;
     bool deliver(subnet::NodeId node, const subnet::MadPacket& packet) override;
     void read_counters(subnet::NodeId node, std::uint8_t port, subnet::PortCounterValues& values) override;
+    void refresh_port_info(subnet::NodeId node) override;
 
     void on_port_state(const RnicState& /*rnic*/, bool /*is_up*/) override {}
     void on_gids(const RnicState& /*rnic*/) override {}

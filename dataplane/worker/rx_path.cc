@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "dataplane/handoff/frame_inbox.h"
+#include "dataplane/handoff/key_violation_inbox.h"
 #include "dataplane/handoff/mad_inbox.h"
 #include "dataplane/port/frame_pool.h"
 #include "dataplane/port/frame_sender.h"
@@ -19,6 +20,7 @@
 #include "rnic/wire/ib_frame.h"
 #include "rnic/wire/layout.h"
 #include "rnic/wire/multicast.h"
+#include "rnic/wire/opcodes.h"
 
 namespace urnic::dataplane {
 
@@ -330,10 +332,40 @@ void RxPath::dispatch_uncaptured(rte_mbuf& frame, TimeNs now, TimeNs protocol_no
     if (!port_up_) {
         counters_.drop_port_down.add(packets_in(frame));
     } else if (device_.is_infiniband()) {
+        const std::uint64_t bad_pkeys = counters_.drop_pkey.value();
+        const std::uint64_t bad_qkeys = counters_.drop_qkey.value();
         dispatch_infiniband(frame, now, protocol_now);
+        // The engines know nothing of traps: what they have counted tells.
+        if (counters_.drop_pkey.value() != bad_pkeys) [[unlikely]] {
+            report_key_violation(wire::mad::kBadPkeyTrap);
+        } else if (counters_.drop_qkey.value() != bad_qkeys) [[unlikely]] {
+            report_key_violation(wire::mad::kBadQkeyTrap);
+        }
     } else {
         dispatch(frame, now, protocol_now);
     }
+}
+
+void RxPath::report_key_violation(std::uint16_t trap_number) {
+    KeyViolationInbox* const inbox = device_.key_violations.load(std::memory_order_acquire);
+    if (inbox == nullptr || !inbox->is_wanted()) {
+        return;
+    }
+    const wire::PacketHeader& header = view_.header;
+    const bool has_deth = (wire::opcode_info(header.opcode).headers & wire::kHasDeth) != 0;
+    subnet::KeyViolation violation;
+    violation.trap_number = trap_number;
+    violation.details.lid_addr1 = view_.slid;
+    violation.details.lid_addr2 = view_.dlid;
+    violation.details.key = trap_number == wire::mad::kBadPkeyTrap ? header.pkey : header.deth.qkey;
+    violation.details.sl = view_.sl;
+    violation.details.qp1 = has_deth ? header.deth.src_qp : 0;
+    violation.details.qp2 = header.dest_qp;
+    if (view_.has_grh) {
+        violation.details.gid_addr1 = view_.src_gid;
+        violation.details.gid_addr2 = view_.dst_gid;
+    }
+    inbox->push(violation);
 }
 
 void RxPath::dispatch_captured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now) {
@@ -355,11 +387,14 @@ void RxPath::dispatch_captured(rte_mbuf& frame, TimeNs now, TimeNs protocol_now)
     packet.bytes = frame_bytes(&frame);
     packet.wire_bytes = frame.pkt_len;
     if (is_parsed) {
-        const QpSlot* const slot = qps_.find(view_.header.dest_qp);
+        QpSlot* const slot = qps_.find(view_.header.dest_qp);
         packet.header = &view_.header;
         packet.peer = &view_.src_gid;
         packet.qpn = view_.header.dest_qp;
         packet.qp = slot != nullptr ? slot->qp.get() : nullptr;
+        if (slot != nullptr) {
+            capture.look_at(device_.index, *slot);
+        }
     }
     capture.end_receive(packet, counters_, references());
 }

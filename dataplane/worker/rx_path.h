@@ -63,6 +63,8 @@ class RxPath {
     /// Their time is that of whose memory they are copied from, and whose QP they are for.
     void enter_local(const QpSlot& receiver, const LocalFrame& local);
     void dispatch_infiniband(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);
+    /// Of the packet in view_.
+    void report_key_violation(std::uint16_t trap_number);
     // While dispatches_roce_ is false.
     void receive_other(std::span<rte_mbuf*> frames, TimeNs now, TimeNs protocol_now);
     void dispatch_other(rte_mbuf& frame, TimeNs now, TimeNs protocol_now);

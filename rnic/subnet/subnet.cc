@@ -23,6 +23,10 @@ bool can_pass(const PortRecord& port, bool is_qp0) {
     return port.info.port_physical_state == mad::kLinkUp && (is_qp0 || port.info.port_state == mad::kActive);
 }
 
+constexpr std::uint8_t kSecurityNotice = 2;  // Notice:Type
+
+TimeNs subnet_timeout(Node& node) { return TimeNs{4096} << node.base_port().info.subnet_timeout; }
+
 }  // namespace
 
 Subnet::Place::Place(const NodeOptions& options)
@@ -82,6 +86,14 @@ void Subnet::set_is_sm(NodeId id, bool is_sm, TimeNs now) {
     store_be16(&details[2], info.lid);
     wire::store_be32(&details[6], mask);
     send_trap(id, 4, 144, details, now);
+}
+
+TimeNs Subnet::report(NodeId id, const KeyViolation& violation, TimeNs now) {
+    std::array<std::byte, 54> details{};
+    wire::write_fields(mad::kNoticeKeysTable, &violation.details, details.data());
+    const TimeNs too_soon_until = places_.at(id)->next_trap;
+    send_trap(id, kSecurityNotice, violation.trap_number, details, now);
+    return now < too_soon_until ? too_soon_until : now + subnet_timeout(node(id));
 }
 
 void Subnet::enqueue(const UnderWay& packet) {
@@ -223,6 +235,9 @@ void Subnet::deliver_smp(NodeId to, std::uint8_t ingress, MadPacket& packet, Tim
     Change change;
     Handled handled = Handled::kDiscard;
     if (MadRef(packet.mad).is_subnet_management()) {
+        if (MadRef(packet.mad).attribute_id() == mad::kPortInfo && !MadRef(packet.mad).is_response()) {
+            host_.refresh_port_info(to);
+        }
         handled = places_[to]->agent.handle(MadRef(packet.mad), ingress, now, change);
     }
     if (handled == Handled::kForSm) {
@@ -336,7 +351,7 @@ void Subnet::send_m_key_trap(NodeId from, MadPacket violation, TimeNs now) {
             details.at(kPath + hop) = std::byte{mad.return_path(hop + 1)};
         }
     }
-    send_trap(from, 2, 256, details, now);
+    send_trap(from, kSecurityNotice, 256, details, now);
 }
 
 void Subnet::send_late_traps(TimeNs now) {
@@ -355,7 +370,7 @@ void Subnet::send_trap(NodeId from, std::uint8_t type, std::uint16_t number,
     if (info.lid == 0 || info.master_sm_lid == 0 || now < here.next_trap) {
         return;
     }
-    here.next_trap = now + (TimeNs{4096} << info.subnet_timeout);
+    here.next_trap = now + subnet_timeout(here.node);
     MadPacket packet;
     packet.dlid = info.master_sm_lid;
     packet.sl = info.master_sm_sl;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "rnic/subnet/key_violation.h"
 #include "rnic/subnet/mad_packet.h"
 #include "rnic/subnet/node.h"
 #include "rnic/subnet/performance_agent.h"
@@ -30,6 +31,8 @@ class SubnetHost {
     /// A MAD that is no agent's own came to a node: to programs there. Returns whether one takes it.
     virtual bool deliver(NodeId node, const MadPacket& packet) = 0;
     virtual void read_counters(NodeId node, std::uint8_t port, PortCounterValues& values) = 0;
+    /// Before an agent reads or sets PortInfo: what the outside counts for it.
+    virtual void refresh_port_info(NodeId /*node*/) {}
 };
 
 /// Sees the packets of all nodes as they are on the links. What a node sends to itself is seen as if it had
@@ -71,6 +74,8 @@ class Subnet {
     void set_enabled(NodeId node, std::uint8_t port, bool is_enabled, TimeNs now);
     /// A program on the node is a subnet manager, or is no longer.
     void set_is_sm(NodeId node, bool is_sm, TimeNs now);
+    /// A packet to the node had a wrong key. Returns when it is of use to say so again.
+    TimeNs report(NodeId node, const KeyViolation& violation, TimeNs now);
 
     /// From now on; it lives longer, or until it is another one. nullptr: nobody looks.
     void set_tap(PacketTap* tap) { tap_ = tap; }

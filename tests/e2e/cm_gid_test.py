@@ -50,13 +50,14 @@ class Programs(CmCase):
 
     def test_mckey(self):
         group = "ff15::7:beef"
-        receiver = harness.start(shlex.split(f"mckey -M {group} -b {SERVER} -C 4"), env=dict(os.environ))
+        receiver = harness.start(shlex.split(f"mckey -M {group} -b {SERVER} -C 8"), env=dict(os.environ))
         self.addCleanup(harness.end_group, receiver)
         self.assertTrue(harness.wait_until(lambda: any(device["mcast_groups"] for device in status()["devices"]), pause=0.05))
-        sender = harness.run(shlex.split(f"mckey -M {group} -b {CLIENT} -s -C 4"), env=dict(os.environ))
-        self.assert_ok(sender)
-        self.assertIn(f"joined dgid: {group} ", sender.out)
-        self.assert_ok(harness.finish(receiver, 30))
+        for alone in ("", "-o"):  # a full member, and one to send alone
+            sender = harness.run(shlex.split(f"mckey -M {group} -b {CLIENT} -s -C 4 {alone}"), env=dict(os.environ))
+            self.assert_ok(sender)
+            self.assertIn(f"joined dgid: {group} ", sender.out)
+        self.assert_ok(harness.finish(receiver))
 
     def test_nobody(self):
         for words in (f"-s {NOBODY}", f"-b {self.client} -s {NOBODY}"):

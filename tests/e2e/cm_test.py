@@ -160,12 +160,13 @@ class Examples(CmCase):
         self.assertEqual(dropped(), before)
 
     def test_mckey(self):
-        receiver = harness.start(shlex.split(f"mckey -m 239.1.2.3 -b {SERVER} -C 4"), env=dict(os.environ))
+        receiver = harness.start(shlex.split(f"mckey -m 239.1.2.3 -b {SERVER} -C 8"), env=dict(os.environ))
         self.addCleanup(harness.end_group, receiver)
         # It posts its receives before it joins.
         self.assertTrue(harness.wait_until(lambda: any(device["mcast_groups"] for device in status()["devices"]), pause=0.05))
-        self.assert_ok(harness.run(shlex.split(f"mckey -m 239.1.2.3 -b {CLIENT} -s -C 4"), env=dict(os.environ)))
-        self.assert_ok(harness.finish(receiver, 30))
+        for alone in ("", "-o"):  # a full member, and one to send alone
+            self.assert_ok(harness.run(shlex.split(f"mckey -m 239.1.2.3 -b {CLIENT} -s -C 4 {alone}"), env=dict(os.environ)))
+        self.assert_ok(harness.finish(receiver))
 
 
 class Rsockets(CmCase):

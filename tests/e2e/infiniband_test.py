@@ -198,11 +198,13 @@ class Subnet(InfiniBand):
         self.assertTrue(harness.wait_until(lambda: any(each.get("cm_listeners") for each in self.status()["clients"]) or server.poll() is not None))
         self.run_ok(self.here("rping", "-c", "-a", "198.18.2.2", "-C", 3))
         self.assert_ok(harness.finish(server))
-        receiver = harness.start(self.here("mckey", "-m", "239.1.2.3", "-b", "198.18.2.2", "-C", 4))
+        receiver = harness.start(self.here("mckey", "-m", "239.1.2.3", "-b", "198.18.2.2", "-C", 8))
         self.addCleanup(harness.end_group, receiver)
         self.assertTrue(harness.wait_until(lambda: any(device["mcast_groups"] for device in self.status()["devices"]), pause=0.05))
+        # One sender is a full member of the group, too, and one sends alone.
         self.run_ok(self.here("mckey", "-m", "239.1.2.3", "-b", "198.18.2.4", "-s", "-C", 4))
-        self.assert_ok(harness.finish(receiver, 30))
+        self.run_ok(self.here("mckey", "-m", "239.1.2.3", "-b", "198.18.2.4", "-s", "-C", 4, "-o"))
+        self.assert_ok(harness.finish(receiver))
 
     def test_port_down_and_up(self):
         super().test_port_down_and_up()

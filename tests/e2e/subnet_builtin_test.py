@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import struct
 
 import harness
 import subnet_test
@@ -219,6 +220,48 @@ class Builtin(subnet_test.Subnet):
             self.assertRegex(self.ask("saquery", "-C", asked, "-c"), r"Class version\.+2")
         self.assertIsNone(program.poll(), "it ended")
         self.assertEqual(len(self.logged("does not read its umad device")), 1, "once is enough")
+
+
+class Keys(subnet_test.Subnet):
+    """Packets with a wrong P_Key or Q_Key: their port counts them and tells the subnet manager, once in its time."""
+
+    subnet_manager = "builtin"
+    rnic_keys = "pkeys = [0xffff, 0x8012]\n"
+
+    def told(self, program):
+        """Trap, key, SL, both QPs, and who says so."""
+        trap, details, issuer = harness.read_line(program).split()
+        key, first, second = struct.unpack(">III", ipaddress.ip_address(details).packed[:12])
+        return int(trap), key, first >> 28, first & 0xFFFFFF, second, issuer
+
+    def counted(self, name):
+        """Of the second RNIC's port, as libibverbs and subnet management have it."""
+        return int(re.search(rf"{name}:\.+(\d+)", self.ask("smpquery", "-C", "urnic0", "portinfo", 2)).group(1))
+
+    def test_a_wrong_qkey(self):
+        program = self.watch(2)
+        self.run_ok(self.here(harness.BUILD / "tests/e2e/ib_link_check", "--gtest_filter=IbKeys.AWrongQkeyIsDroppedAndCounted"))
+        trap, key, sl, source, destination, issuer = self.told(program)
+        self.assertEqual((trap, key, sl, issuer), (258, 0x1234, 3, short_gid(self.gid(1))))
+        self.assertGreater(source, 1)
+        self.assertGreater(destination, 1)
+        self.assertEqual((self.counted("QkeyViolations"), self.counted("PkeyViolations")), (1, 0))
+
+    def test_a_wrong_pkey(self):
+        """perftest's client has another partition; each of its requests is repeated, and one trap tells of all."""
+        program = self.watch(2)
+        port = harness.free_port()
+        words = ("-F", "-n", 5, "-p", port)
+        server = harness.start(self.here("ib_send_bw", "-d", "urnic1", "--pkey_index=0", *words))
+        self.addCleanup(harness.finish, server)
+        self.addCleanup(harness.end_group, server)
+        self.assertTrue(harness.wait_until(lambda: harness.listening(port, server.pid) or server.poll() is not None))
+        client = harness.run(self.here("ib_send_bw", "-d", "urnic0", "--pkey_index=1", *words, "127.0.0.1"))
+        self.assertIn("Failed status 12", client.out + client.err, str(client))  # IBV_WC_RETRY_EXC_ERR
+        trap, key, _, source, _, issuer = self.told(program)
+        self.assertEqual((trap, key, source, issuer), (257, 0x8012, 0, short_gid(self.gid(1))))
+        self.assertGreater(self.counted("PkeyViolations"), 1)
+        self.assertEqual(self.counted("QkeyViolations"), 0)
 
 
 class Planned(subnet_test.Subnet):

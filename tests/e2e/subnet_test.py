@@ -149,6 +149,12 @@ class External(Subnet):
         self.ask("perfquery", "-C", "urnic0", "-x", "-R", lid, 1)
         self.assertEqual(sent(), 0)
 
+    def test_opensm_hears_of_a_wrong_key(self):
+        _, log = self.bring_up()
+        self.run_ok(self.here(harness.BUILD / "tests/e2e/ib_link_check", "--gtest_filter=IbKeys.AWrongQkeyIsDroppedAndCounted"))
+        self.assertTrue(harness.wait_until(lambda: re.search(r"num:\s*258\b", log.read_text(encoding="utf-8", errors="replace"))),
+                        log.read_text(encoding="utf-8", errors="replace"))
+
     def test_a_link_down_and_up(self):
         _, log = self.bring_up()
         self.assert_ok(self.urnic("port", "urnic2", "down", "--socket", self.socket))
@@ -166,6 +172,19 @@ class External(Subnet):
         os.killpg(master.pid, signal.SIGKILL)
         self.assertTrue(harness.wait_until(lambda: self.port(0, "sm_lid") == lids[1]), log.read_text(errors="replace"))
         self.assertEqual(self.states(), ["4: ACTIVE"] * RNICS)
+
+
+    def test_a_subnet_manager_that_dies_in_its_sweep(self):
+        """Killed at its first LID, it leaves ports in any state; the next one brings all of them up."""
+        first, _ = self.start_opensm()
+        self.assertTrue(harness.wait_until(lambda: any(self.port(number, "lid") != "0x0" for number in range(RNICS)), pause=0))
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+        _, log = self.start_opensm(number=1)
+        self.assertTrue(harness.wait_until(lambda: self.states() == ["4: ACTIVE"] * RNICS and
+                                           {self.port(number, "sm_lid") for number in range(RNICS)} == {self.port(1, "lid")}),
+                        log.read_text(encoding="utf-8", errors="replace") if log.exists() else "no log")
+        self.assertIn("3 packets transmitted, 3 received", self.ask("ibping", "-C", "urnic2", "-c", 3, int(self.port(0, "lid"), 16)))
 
 
 class LeafSpine(Subnet):

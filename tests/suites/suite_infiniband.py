@@ -336,16 +336,18 @@ def mckey(tree):
     """A group that opensm makes."""
     if not tree.managers:
         tree.bring_up()
-    receiver = harness.start(tree.here("mckey", "-m", "239.1.2.3", "-b", ip(1), "-C", "4"))
+    receiver = harness.start(tree.here("mckey", "-m", "239.1.2.3", "-b", ip(1), "-C", "8"))
     try:
         status = [harness.URNIC, "status", "--json", "--socket", tree.run_dir]
         if not harness.wait_until(lambda: any(each["mcast_groups"] for each in json.loads(harness.run(status).out)["devices"]), pause=0.05):
             raise verdict.Refused("the receiver does not join")
-        sender = harness.run(tree.here("mckey", "-m", "239.1.2.3", "-b", ip(tree.shape.rnics - 1), "-s", "-C", "4"))
-        received = harness.finish(receiver, 30)
+        send = ["mckey", "-m", "239.1.2.3", "-b", ip(tree.shape.rnics - 1), "-s", "-C", "4"]
+        member = harness.run(tree.here(*send))
+        sender = harness.run(tree.here(*send, "-o"))  # joins to send alone
+        received = harness.finish(receiver)
     finally:
         harness.end_group(receiver)
-    for result in (sender, received):
+    for result in (member, sender, received):
         if result.returncode != 0:
             raise verdict.Refused(str(result))
 

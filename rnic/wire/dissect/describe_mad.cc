@@ -64,19 +64,26 @@ void add_attribute(std::span<const mad::AttributePart> parts, std::span<const st
     }
 }
 
-/// The GID in the details of a notice that has one: a port's or a group's (traps 64 to 67).
-void add_notice_gid(std::span<const std::byte> data, std::vector<Layer>& layers) {
-    constexpr std::uint16_t kFirstTrap = 64;
-    constexpr std::uint16_t kLastTrap = 67;
+/// The details of a notice that have a form of their own: a port's or a group's GID, the key that was wrong.
+void add_notice_details(std::span<const std::byte> data, std::vector<Layer>& layers) {
+    constexpr std::uint16_t kFirstGidTrap = 64;
+    constexpr std::uint16_t kLastGidTrap = 67;
     if (data.size() < mad::kNoticeTable.length_bytes) {
         return;
     }
     mad::Notice notice;
     read_fields(mad::kNoticeTable, data.data(), &notice);
-    if (notice.is_generic && notice.trap_number >= kFirstTrap && notice.trap_number <= kLastTrap) {
-        mad::NoticeGid gid;
-        read_fields(mad::kNoticeGidTable, data.data() + mad::kDataDetailsOffset, &gid);
-        layers.push_back(layer_of(mad::kNoticeGidTable, &gid));
+    const auto add = [&]<class Details>(const HeaderTable& table, Details details) {
+        read_fields(table, data.data() + mad::kDataDetailsOffset, &details);
+        layers.push_back(layer_of(table, &details));
+    };
+    if (!notice.is_generic) {
+        return;
+    }
+    if (notice.trap_number >= kFirstGidTrap && notice.trap_number <= kLastGidTrap) {
+        add(mad::kNoticeGidTable, mad::NoticeGid{});
+    } else if (notice.trap_number == mad::kBadPkeyTrap || notice.trap_number == mad::kBadQkeyTrap) {
+        add(mad::kNoticeKeysTable, mad::NoticeKeys{});
     }
 }
 
@@ -102,7 +109,7 @@ void add_administration(const MadHeader& header, std::span<const std::byte> payl
     if (!is_table_response(header.method)) {
         add_attribute(parts, payload, layers);
         if (header.attribute_id == mad::kNotice) {
-            add_notice_gid(payload, layers);
+            add_notice_details(payload, layers);
         }
         return;
     }
@@ -159,6 +166,9 @@ void add_mad(std::span<const std::byte> payload, std::vector<Layer>& layers) {
     if (offset != 0 && whole.size() > offset) {
         add_attribute(mad::attribute_parts(header.mgmt_class, header.attribute_id), whole.subspan(offset),
                       layers);
+        if (header.attribute_id == mad::kNotice) {
+            add_notice_details(whole.subspan(offset), layers);
+        }
     }
 }
 

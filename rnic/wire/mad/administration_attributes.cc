@@ -186,6 +186,18 @@ constexpr Field kNoticeGidFields[] = {
 };
 static_assert(well_formed(kNoticeGidFields, 22));
 
+constexpr Field kNoticeKeysFields[] = {
+    URNIC_WIRE_FIELD(NoticeKeys, lid_addr1, 16, 16, kHex),
+    URNIC_WIRE_FIELD(NoticeKeys, lid_addr2, 32, 16, kHex),
+    URNIC_WIRE_FIELD(NoticeKeys, key, 48, 32, kHex),
+    URNIC_WIRE_FIELD(NoticeKeys, sl, 80, 4, kDecimal),
+    URNIC_WIRE_FIELD(NoticeKeys, qp1, 88, 24, kHex),
+    URNIC_WIRE_FIELD(NoticeKeys, qp2, 120, 24, kHex),
+    URNIC_WIRE_FIELD(NoticeKeys, gid_addr1, 144, 128, kGid),
+    URNIC_WIRE_FIELD(NoticeKeys, gid_addr2, 272, 128, kGid),
+};
+static_assert(well_formed(kNoticeKeysFields, 50));
+
 }  // namespace
 
 const HeaderTable kRmppTable = {"RMPP", 12, kRmppFields};
@@ -206,5 +218,6 @@ const HeaderTable kInformInfoTable = {"InformInfo", 36, kInformInfoFields};
 const HeaderTable kSubscriberRecordTable = {"record of a subscriber", 24, kSubscriberRecordFields};
 const HeaderTable kNoticeIssuerTable = {"issuer of a notice", 16, kNoticeIssuerFields};
 const HeaderTable kNoticeGidTable = {"GID of a notice", 22, kNoticeGidFields};
+const HeaderTable kNoticeKeysTable = {"key of a notice", 50, kNoticeKeysFields};
 
 }  // namespace urnic::wire::mad

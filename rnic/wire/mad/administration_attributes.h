@@ -222,6 +222,23 @@ struct NoticeGid {
     bool operator==(const NoticeGid&) const = default;
 };
 extern const HeaderTable kNoticeGidTable;
+
+/// The same of traps 257 and 258: a packet with a wrong P_Key or Q_Key, from 1 to 2.
+struct NoticeKeys {
+    std::uint16_t lid_addr1 = 0;
+    std::uint16_t lid_addr2 = 0;
+    std::uint32_t key = 0;
+    std::uint8_t sl = 0;
+    std::uint32_t qp1 = 0;  // 0: the packet does not say
+    std::uint32_t qp2 = 0;
+    Gid gid_addr1{};  // zero without a GRH
+    Gid gid_addr2{};
+    bool operator==(const NoticeKeys&) const = default;
+};
+extern const HeaderTable kNoticeKeysTable;
+/// Of packets to a port whose P_Key is none of its own, or whose Q_Key is not the QP's.
+inline constexpr std::uint16_t kBadPkeyTrap = 257;
+inline constexpr std::uint16_t kBadQkeyTrap = 258;
 /// Where DataDetails begins in a Notice.
 inline constexpr std::size_t kDataDetailsOffset = 10;
 

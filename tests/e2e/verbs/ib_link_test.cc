@@ -307,6 +307,50 @@ TEST(IbLink, DatagramsTellWhereTheyCameFrom) {
     }
 }
 
+std::uint16_t lid_of(const Endpoint& endpoint) {
+    ibv_port_attr port{};
+    EXPECT_EQ(ibv_query_port(endpoint.context.get(), 1, &port), 0);
+    return port.lid;
+}
+
+// Of any subnet: tests/e2e/subnet_builtin_test.py looks who hears of it.
+TEST(IbKeys, AWrongQkeyIsDroppedAndCounted) {
+    const EndpointOptions options{.type = IBV_QPT_UD};
+    const Endpoint a("urnic0", options);
+    const Endpoint b("urnic1", options);
+    rts(a, 0, {});
+    rts(b, 0, {});
+    const auto violations = [&] {
+        ibv_port_attr port{};
+        EXPECT_EQ(ibv_query_port(b.context.get(), 1, &port), 0);
+        return port.qkey_viol_cntr;
+    };
+    const std::uint32_t before = violations();
+    ibv_ah_attr where = to_lid(lid_of(b), 3);
+    ibv_ah* ah = ibv_create_ah(a.pd, &where);
+    ASSERT_NE(ah, nullptr) << std::strerror(errno);
+    b.post_recv(1, {b.sge(0, kLength + kGrhBytes)});
+    ibv_sge sge = a.sge(0, kLength);
+    ibv_send_wr right{};
+    right.wr_id = 3;
+    right.sg_list = &sge;
+    right.num_sge = 1;
+    right.opcode = IBV_WR_SEND;
+    right.send_flags = IBV_SEND_SIGNALED;
+    right.wr.ud = {ah, b.qp->qp_num, kQkey};
+    ibv_send_wr wrong = right;
+    wrong.wr_id = 2;
+    wrong.wr.ud.remote_qkey = 0x1234;
+    wrong.next = &right;
+    a.post(wrong);
+    a.expect_success(2, IBV_WC_SEND);
+    a.expect_success(3, IBV_WC_SEND);
+    b.expect_success(1, IBV_WC_RECV);
+    EXPECT_TRUE(b.quiet());
+    EXPECT_EQ(violations(), before + 1);
+    EXPECT_EQ(ibv_destroy_ah(ah), 0);
+}
+
 TEST(IbLink, GroupsHaveMulticastLids) {
     const Endpoint a("urnic0", {.type = IBV_QPT_UD});
     const Endpoint b("urnic0", {.type = IBV_QPT_UD});

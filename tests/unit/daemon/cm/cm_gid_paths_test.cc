@@ -1,5 +1,6 @@
 // Paths that a program gives, groups by their GIDs, and the commands that come for all families where
 // librdmacm has found that AF_IB is taken.
+#include <cstdint>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -63,10 +64,139 @@ TEST_F(CmGidTest, GroupsByGid) {
     const auto record =
         subnet::MadRef(asked.mad).read<mad::McMemberRecord>(mad::kMcMemberRecordTable, mad::kSaDataOffset);
     EXPECT_EQ(record.mgid, mgid) << "as it was said";
-    EXPECT_EQ(record.join_state, 1);
+    EXPECT_EQ(record.join_state, subnet::kSendOnlyFullMember);
     ASSERT_TRUE(answer_join());
     ASSERT_EQ(next_event(), kMulticastJoin);
     EXPECT_EQ(join_long(create(RDMA_PS_UDP), gid_address(mgid)), EINVAL) << "not bound";
+}
+
+/// A port is a member of each kind that its ids have asked for, once, and of no other.
+class SendOnlyTest : public CmGidTest {
+  protected:
+    static constexpr wire::Gid kMgid{0xff, 0x12, 0x40, 0x1b, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0x0f, 1, 2, 3};
+    using Sent = std::pair<std::uint8_t, std::uint8_t>;  // method, JoinState
+    static constexpr Sent kJoinsToSend{wire::kMadSet, subnet::kSendOnlyFullMember};
+    static constexpr Sent kJoinsFully{wire::kMadSet, subnet::kFullMember};
+    static constexpr Sent kLeavesToSend{wire::kMadDelete, subnet::kSendOnlyFullMember};
+    static constexpr Sent kLeavesFully{wire::kMadDelete, subnet::kFullMember};
+
+    /// The group's handle; the port's membership is not answered yet.
+    std::uint32_t join_as(std::uint16_t flags) {
+        EXPECT_EQ(join_long(id_, gid_address(kMgid), sizeof(SockaddrIb), flags), 0);
+        return answer<rdma_ucm_create_id_resp>().id;
+    }
+    std::uint32_t join_to_send() { return join_as(RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER); }
+    std::uint32_t join_fully() { return join_as(RDMA_MC_JOIN_FLAG_FULLMEMBER); }
+    /// The requests since the last look.
+    std::vector<Sent> sent() {
+        std::vector<Sent> requests;
+        for (; looked_at_ < gsi_.sent.size(); ++looked_at_) {
+            const subnet::MadRef ref(gsi_.sent[looked_at_].mad);
+            requests.emplace_back(
+                ref.method(),
+                ref.read<mad::McMemberRecord>(mad::kMcMemberRecordTable, mad::kSaDataOffset).join_state);
+        }
+        return requests;
+    }
+    /// The last request is answered, and `group` hears of it.
+    void expect_told(std::uint32_t group, std::uint32_t event) {
+        ASSERT_EQ(next_event(), event);
+        EXPECT_EQ(answer<rdma_ucm_event_resp>().id, group);
+    }
+
+    std::uint32_t id_ = 0;
+    std::size_t looked_at_ = 0;
+
+  private:
+    void SetUp() override {
+        CmGidTest::SetUp();
+        id_ = datagram_id();
+        looked_at_ = gsi_.sent.size();
+    }
+};
+
+TEST_F(SendOnlyTest, EachKindIsJoinedAndLeftOnce) {
+    const std::uint32_t sender = join_to_send();
+    EXPECT_EQ(sent(), std::vector{kJoinsToSend});
+    ASSERT_TRUE(answer_join());
+    expect_told(sender, kMulticastJoin);
+    const std::uint32_t second = join_to_send();
+    expect_told(second, kMulticastJoin);
+    const std::uint32_t member = join_fully();
+    EXPECT_EQ(sent(), std::vector{kJoinsFully}) << "to send alone is not enough";
+    EXPECT_EQ(get_event(), EAGAIN);
+    ASSERT_TRUE(answer_join());
+    expect_told(member, kMulticastJoin);
+    EXPECT_EQ(get_event(), EAGAIN) << "who is a member already hears nothing";
+    EXPECT_EQ(memberships(), 1U);
+    ASSERT_EQ(leave(sender), 0);
+    EXPECT_EQ(sent(), std::vector<Sent>{}) << "another one sends";
+    ASSERT_EQ(leave(second), 0);
+    EXPECT_EQ(sent(), std::vector{kLeavesToSend});
+    ASSERT_TRUE(answer_join());
+    EXPECT_EQ(memberships(), 1U);
+    ASSERT_EQ(leave(member), 0);
+    EXPECT_EQ(sent(), std::vector{kLeavesFully});
+    ASSERT_TRUE(answer_join());
+    EXPECT_EQ(memberships(), 0U);
+}
+
+TEST_F(SendOnlyTest, WhatComesWhileARequestIsUnderWay) {
+    const std::uint32_t sender = join_to_send();
+    const std::uint32_t member = join_fully();
+    EXPECT_EQ(sent(), std::vector{kJoinsToSend}) << "one at a time";
+    ASSERT_TRUE(answer_join());
+    expect_told(sender, kMulticastJoin);
+    EXPECT_EQ(sent(), std::vector{kJoinsFully});
+    ASSERT_EQ(leave(sender), 0);
+    EXPECT_EQ(sent(), std::vector<Sent>{});
+    ASSERT_TRUE(answer_join());
+    expect_told(member, kMulticastJoin);
+    EXPECT_EQ(sent(), std::vector{kLeavesToSend});
+    // It is a full member meanwhile.
+    const std::uint32_t other = join_fully();
+    expect_told(other, kMulticastJoin);
+    const std::uint32_t again = join_to_send();
+    EXPECT_EQ(get_event(), EAGAIN) << "the Delete is not answered yet";
+    ASSERT_TRUE(answer_join());
+    EXPECT_EQ(sent(), std::vector{kJoinsToSend});
+    ASSERT_TRUE(answer_join());
+    expect_told(again, kMulticastJoin);
+}
+
+TEST_F(SendOnlyTest, OneKindThatIsRefusedLeavesTheOther) {
+    const std::uint32_t member = join_fully();
+    ASSERT_TRUE(answer_join());
+    expect_told(member, kMulticastJoin);
+    const std::uint32_t sender = join_to_send();
+    ASSERT_TRUE(answer_join(subnet::kSaRequestInvalid)) << "an administrator that does not know this kind";
+    expect_told(sender, kMulticastError);
+    EXPECT_EQ(event_error(), EINVAL);
+    EXPECT_EQ(get_event(), EAGAIN) << "the other one stays";
+    EXPECT_EQ(memberships(), 1U);
+    ASSERT_EQ(leave(sender), 0);
+    EXPECT_EQ(sent(), (std::vector{kJoinsFully, kJoinsToSend})) << "there is nothing to leave";
+    ASSERT_EQ(leave(member), 0);
+    EXPECT_EQ(sent(), std::vector{kLeavesFully});
+}
+
+TEST_F(SendOnlyTest, APortThatGoesDownIsOfNoKind) {
+    const std::uint32_t sender = join_to_send();
+    ASSERT_TRUE(answer_join());
+    expect_told(sender, kMulticastJoin);
+    const std::uint32_t member = join_fully();
+    control_.observers[0]->on_link(*control_.devices[0], false);
+    expect_told(sender, kMulticastError);
+    EXPECT_EQ(event_error(), ENETRESET);
+    EXPECT_EQ(get_event(), EAGAIN) << "the other one is not answered yet";
+    ASSERT_TRUE(answer_join());
+    EXPECT_EQ(get_event(), EAGAIN) << "an answer of before";
+    EXPECT_EQ(sent(), (std::vector{kJoinsToSend, kJoinsFully, kJoinsFully}));
+    ASSERT_TRUE(answer_join());
+    expect_told(member, kMulticastJoin);
+    ASSERT_EQ(leave(sender), 0);
+    ASSERT_EQ(leave(member), 0);
+    EXPECT_EQ(sent(), std::vector{kLeavesFully});
 }
 
 /// Once librdmacm has found that AF_IB is served it speaks so of IP addresses, too.

@@ -9,6 +9,7 @@
 #include "rnic/subnet/ping_agent.h"
 #include "rnic/subnet/subnet.h"
 #include "rnic/wire/mad/performance_attributes.h"
+#include "tests/unit/rnic/subnet/fabric_fixture.h"
 #include "tests/unit/rnic/subnet/smp_builder.h"
 
 namespace urnic::subnet {
@@ -16,102 +17,10 @@ namespace {
 
 namespace mad = wire::mad;
 using test::directed;
+using test::Fabric;
 using test::lid_routed;
 using test::packet_of;
-using test::put;
 using test::take;
-
-class Fabric : public testing::Test, protected SubnetHost {
-  protected:
-    Fabric() {
-        NodeOptions options;
-        options.guid = 1;
-        options.description = "a";
-        a_ = subnet_.add(options);
-        options.guid = 2;
-        options.description = "b";
-        b_ = subnet_.add(options);
-        options.type = mad::kSwitch;
-        options.num_ports = 4;
-        options.guid = 3;
-        options.description = "switch";
-        switch_ = subnet_.add(options);
-        subnet_.connect(a_, 1, switch_, 1);
-        subnet_.connect(b_, 1, switch_, 2);
-    }
-    void run() {
-        while (subnet_.advance(now_, 1000)) {
-        }
-    }
-    /// What comes back to `a` after it has sent this.
-    std::vector<MadPacket> ask(const MadPacket& packet) {
-        given_.clear();
-        subnet_.send(a_, packet);
-        run();
-        return given_;
-    }
-    /// A Set of PortInfo with what `change` does to what is there.
-    template <class Change>
-    std::uint16_t set_port(std::initializer_list<std::uint8_t> path, std::uint8_t port, Change change) {
-        const auto before = ask(packet_of(directed(wire::kMadGet, mad::kPortInfo, port, path)));
-        auto info = take<mad::PortInfo>(before.at(0).mad, mad::kPortInfoTable);
-        info.port_state = info.port_physical_state = 0;
-        change(info);
-        MadBytes bytes = directed(wire::kMadSet, mad::kPortInfo, port, path);
-        put(bytes, mad::kPortInfoTable, info);
-        auto answer = ask(packet_of(bytes));
-        return MadRef(answer.at(0).mad).status();
-    }
-    /// As a subnet manager on `a` does: LIDs 1, 2 and 3, the table, and all ports active.
-    void bring_up() {
-        const auto lid = [](std::uint16_t value) {
-            return [value](mad::PortInfo& info) { info.lid = value, info.master_sm_lid = 1; };
-        };
-        ASSERT_EQ(set_port({}, 1, lid(1)), 0);
-        ASSERT_EQ(set_port({1, 2}, 1, lid(2)), 0);
-        ASSERT_EQ(set_port({1}, 0, lid(3)), 0);
-        MadBytes table = directed(wire::kMadSet, mad::kLinearForwarding, 0, {1});
-        std::fill_n(&table[test::kSmpData], 64, std::byte{255});
-        table[test::kSmpData + 1] = std::byte{1};
-        table[test::kSmpData + 2] = std::byte{2};
-        table[test::kSmpData + 3] = std::byte{0};
-        ASSERT_EQ(ask(packet_of(table)).size(), 1U);
-        for (const std::uint8_t state : {mad::kArmed, mad::kActive}) {
-            const auto to = [state](mad::PortInfo& info) {
-                info.lid = info.lid == 0 ? 9 : info.lid;
-                info.port_state = state;
-            };
-            ASSERT_EQ(set_port({}, 1, to), 0);
-            ASSERT_EQ(set_port({1, 2}, 1, to), 0);
-            ASSERT_EQ(set_port({1}, 1, to), 0);
-            ASSERT_EQ(set_port({1}, 2, to), 0);
-        }
-        given_.clear();
-    }
-    std::uint8_t state_of(NodeId node, std::uint8_t port) {
-        return subnet_.node(node).ports.at(port).info.port_state;
-    }
-
-    void on_change(NodeId node, const Change& change) override { changes_.emplace_back(node, change); }
-    void on_port_state(NodeId node, std::uint8_t port) override { states_.emplace_back(node, port); }
-    bool deliver(NodeId node, const MadPacket& packet) override {
-        if (node != a_) {
-            return false;
-        }
-        given_.push_back(packet);
-        return true;
-    }
-    void read_counters(NodeId node, std::uint8_t port, PortCounterValues& values) override {
-        values.fill(node * 100 + port);
-    }
-
-    Subnet subnet_{*this};
-    NodeId a_ = 0, b_ = 0, switch_ = 0;
-    TimeNs now_ = 0;
-    std::vector<MadPacket> given_;
-    std::vector<std::pair<NodeId, Change>> changes_;
-    std::vector<std::pair<NodeId, std::uint8_t>> states_;
-};
 
 TEST_F(Fabric, DirectedRoutesReachEachNode) {
     const auto guid_at = [&](std::initializer_list<std::uint8_t> path) {
@@ -389,6 +298,67 @@ TEST_F(Fabric, AWrongMKeyIsToldOf) {
         expected.at(23 + hop) = hop % 2 == 0 ? 1 : 3;
     }
     EXPECT_EQ(details(packet_of(bytes)), expected);
+}
+
+/// What its trap says of it: from whom to whom, with which key; one in its time.
+TEST_F(Fabric, AWrongKeyIsToldOf) {
+    KeyViolation violation{mad::kBadQkeyTrap,
+                           {.lid_addr1 = 1,
+                            .lid_addr2 = 0xc001,
+                            .key = 0x80010203,
+                            .sl = 5,
+                            .qp1 = 0x40302,
+                            .qp2 = 0xffffff,
+                            .gid_addr1 = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1},
+                            .gid_addr2 = {0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}}};
+    const TimeNs timeout = TimeNs{4096} << 18U;
+    now_ = 10'000'000'000;
+    EXPECT_EQ(subnet_.report(b_, violation, now_), now_ + timeout);
+    run();
+    EXPECT_TRUE(given_.empty()) << "there is no subnet manager";
+    bring_up();
+    EXPECT_EQ(subnet_.report(b_, violation, now_), now_ + timeout);
+    run();
+    ASSERT_EQ(given_.size(), 1U);
+    EXPECT_EQ(MadRef(given_[0].mad).method(), wire::kMadTrap);
+    auto notice = take<mad::Notice>(given_[0].mad, mad::kNoticeTable);
+    EXPECT_TRUE(notice.is_generic);
+    EXPECT_EQ(notice.type, 2) << "security";
+    EXPECT_EQ(notice.producer_type, 1) << "channel adapter";
+    EXPECT_EQ(notice.trap_number, 258);
+    EXPECT_EQ(notice.issuer_lid, 2);
+    const std::array<std::uint8_t, 54> expected{
+        0,    0,    0, 1, 0xc0, 1, 0x80, 1, 2, 3, 0x50, 4, 3, 2, 0, 0xff, 0xff, 0xff,  //
+        0xfe, 0x80, 0, 0, 0,    0, 0,    0, 0, 0, 0,    0, 0, 0, 0, 1,                 //
+        0xff, 0x12, 0, 0, 0,    0, 0,    0, 0, 0, 0,    0, 0, 0, 0, 2};
+    EXPECT_EQ(notice.data_details, expected);
+    violation.trap_number = mad::kBadPkeyTrap;
+    const TimeNs next = now_ + timeout;
+    now_ = next - 1;
+    EXPECT_EQ(subnet_.report(b_, violation, now_), next);
+    run();
+    EXPECT_EQ(given_.size(), 1U);
+    now_ = next;
+    EXPECT_EQ(subnet_.report(b_, violation, now_), next + timeout);
+    run();
+    ASSERT_EQ(given_.size(), 2U);
+    EXPECT_EQ(take<mad::Notice>(given_[1].mad, mad::kNoticeTable).trap_number, 257);
+}
+
+/// PortInfo has what the outside counts, when it is looked at and before it is set.
+TEST_F(Fabric, PortInfoIsRefreshed) {
+    bring_up();
+    refreshed_.clear();
+    (void)ask(packet_of(lid_routed(wire::kMadGet, mad::kNodeInfo), 2));
+    EXPECT_TRUE(refreshed_.empty());
+    bad_keys_ = 7;
+    const auto answers = ask(packet_of(lid_routed(wire::kMadGet, mad::kPortInfo, 1), 2));
+    ASSERT_EQ(answers.size(), 1U);
+    EXPECT_EQ(refreshed_, std::vector<NodeId>{b_});
+    EXPECT_EQ(take<mad::PortInfo>(answers[0].mad, mad::kPortInfoTable).q_key_violations, 7);
+    bad_keys_ = 9;
+    ASSERT_EQ(set_port({1, 2}, 1, [](mad::PortInfo& info) { info.q_key_violations = 0; }), 0);
+    EXPECT_EQ(subnet_.node(b_).ports[1].info.q_key_violations, 0) << "it is cleared";
 }
 
 /// Two switches whose tables send a LID to each other: the packet ends.

@@ -90,6 +90,7 @@ std::vector<Expected> all_tables() {
         {&mad::kSubscriberRecordTable, 24, 48},
         {&mad::kNoticeIssuerTable, 16, 0},
         {&mad::kNoticeGidTable, 22, 48},
+        {&mad::kNoticeKeysTable, 50, 28},
     };
     const std::size_t extended_lengths[] = {4, 8, 4, 4, 16, 28, 4, 8, 4, 4, 16};
     const std::size_t extended_reserved[] = {8, 8, 8, 0, 0, 0, 0, 0, 0, 0, 128};

@@ -117,6 +117,36 @@ TEST(MadLayers, LidRoutedAndTrap) {
     EXPECT_EQ(fields.at("issuer_lid"), "0x0005");
 }
 
+/// Of the RNIC with LID 2: a datagram from LID 1 had another Q_Key; and an RC packet another P_Key.
+TEST(MadLayers, TrapsOfKeys) {
+    const std::string smp = "01 01 01 05 0000 0000 0000000000000009 0002 0000 00000000 0000000000000000" +
+                            test::repeated("00", 32);
+    auto layers =
+        layers_of(datagram(smp + "82 000001 0102 0002 0000 0000 0001 0002 80010203 50 040302 00 000017"
+                                 "fe800000000000000000000000000001 fe800000000000000000000000000002"));
+    EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice, key of a notice");
+    auto fields = last_of(layers);
+    EXPECT_EQ(fields.at("lid_addr1"), "0x0001");
+    EXPECT_EQ(fields.at("lid_addr2"), "0x0002");
+    EXPECT_EQ(fields.at("key"), "0x80010203");
+    EXPECT_EQ(fields.at("sl"), "5");
+    EXPECT_EQ(fields.at("qp1"), "0x040302");
+    EXPECT_EQ(fields.at("qp2"), "0x000017");
+    EXPECT_EQ(fields.at("gid_addr1"), "fe80::1");
+    EXPECT_EQ(fields.at("gid_addr2"), "fe80::2");
+    layers.pop_back();
+    EXPECT_EQ(last_of(layers).at("type"), "2 (security)");
+    EXPECT_EQ(last_of(layers).at("trap_number"), "258 (Q_Key violation)");
+    layers = layers_of(datagram(smp + "82 000001 0101 0002 0000 0000 0001 0002 00008012"));
+    EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice, key of a notice");
+    EXPECT_EQ(last_of(layers).at("key"), "0x00008012");
+    // Of others it is not known what lies there: trap 256, and a vendor's 258.
+    layers = layers_of(datagram(smp + "82 000001 0100 0002 0000 0000 0001"));
+    EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice");
+    layers = layers_of(datagram(smp + "02 000001 0102 0002 0000 0000 0001"));
+    EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice");
+}
+
 TEST(MadLayers, PortCounters) {
     const auto layers = layers_of(
         datagram("01 04 01 81 0000 0000 0000000000000009 0012 0000 00000000" + test::repeated("00", 40) +
