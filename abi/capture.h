@@ -35,7 +35,8 @@ enum CaptureFilter : std::uint32_t {
     kFilterOpcode = 1U << 1U,
     kFilterPeer = 1U << 2U
 };
-/// In CaptureRequest::filters: completions of the chosen RNICs are recorded, too, whatever the filter.
+/// In CaptureRequest::filters: WQEs that are fetched and completions of the chosen RNICs are recorded, too,
+/// whatever the filter.
 inline constexpr std::uint32_t kCaptureCompletions = 1U << 31U;
 /// Reply fd: [0] a memfd with {"rnics": [{"index", "name", "link_layer", "mac"}]} of those captured.
 struct CaptureReply {
@@ -52,7 +53,7 @@ struct CaptureRing {
     alignas(64) std::atomic<std::uint64_t> head;  // whole records end here
     alignas(64) std::atomic<std::uint64_t> tail;  // the reader needs nothing before it any more
     struct Counts {
-        std::atomic<std::uint64_t> seen;  // packets that the filter chose, and completions
+        std::atomic<std::uint64_t> seen;  // packets that the filter chose, WQEs and completions
         std::atomic<std::uint64_t> lost;  // of those, without room
     };
     alignas(64) Counts rnics[kCaptureRnics];
@@ -92,7 +93,7 @@ inline constexpr std::uint32_t kNoQp = ~0U;
 inline constexpr std::uint8_t kNoState = 0xff;
 inline constexpr std::uint16_t kCaptureFiller = 0xffff;
 
-enum class CaptureKind : std::uint8_t { kPacket, kCompletion };
+enum class CaptureKind : std::uint8_t { kPacket, kCompletion, kWqe };
 
 /// The captured bytes follow. Records are aligned to 8 bytes.
 struct CaptureRecord {
@@ -110,7 +111,8 @@ struct CaptureRecord {
     std::uint32_t next_psn;      // of its own next new request
     std::uint8_t is_sent;        // by this end
     std::uint8_t state;          // QpState of this end behind the packet; kNoState: not known
-    CaptureKind kind;            // of kCompletion a CapturedCompletion follows; fate and PSNs say nothing
+    /// Of kCompletion a CapturedCompletion follows, of kWqe a CapturedWqe; fate and PSNs say nothing.
+    CaptureKind kind;
     std::uint8_t reserved[5];
 };
 static_assert(sizeof(CaptureRecord) == 48);
@@ -126,5 +128,17 @@ struct CapturedCompletion {
     std::uint8_t is_solicited;
 };
 static_assert(sizeof(CapturedCompletion) == 12);
+
+/// What a trace shows of a WQE that the worker has taken out of its queue.
+struct CapturedWqe {
+    std::uint64_t length_bytes;  // of a send: its list, or what is inline
+    std::uint32_t wqe_index;
+    std::uint32_t first_psn;  // of a send: of its message; one that sends nothing has the next one's
+    std::uint8_t opcode;      // of a send: WrOpcode, as the application wrote it
+    std::uint8_t is_recv;     // of a receive queue or SRQ: what follows the index says nothing
+    std::uint8_t is_reused;   // the application had written its next WQE there: no opcode and no length
+    std::uint8_t reserved[5];
+};
+static_assert(sizeof(CapturedWqe) == 24);
 
 }  // namespace urnic::abi

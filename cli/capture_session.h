@@ -33,7 +33,7 @@ struct CaptureOptions {
     CaptureFilter filter;
     std::uint32_t snap_bytes = kMaxSnap;
     std::size_t buffer_mb = 32;
-    bool has_completions = false;  // they are read, too: records of abi::CaptureKind::kCompletion
+    bool has_completions = false;  // they and WQEs are read, too: records of other kinds
 };
 
 struct CapturedRnic {

@@ -24,7 +24,7 @@ namespace {
 constexpr const char* kEventsFooter =
     R"(FILE gets one JSON object a line, as docs/trace-schema.json has them: packets sent, received and dropped, with what
 became of them, ACKs, NAKs, RNR NAKs, retransmissions with their cause, CNPs, packets in flight, states of QPs,
-how long messages took, and completions. With --perfetto it is for https://ui.perfetto.dev instead. "-" is
+how long messages took, WQEs as they are taken up, and completions. With --perfetto it is for https://ui.perfetto.dev instead. "-" is
 standard output.
 --from reads a capture file: one of urnic capture, of a random walk, or of any other program, in which case
 nobody noted what became of the packets.
@@ -50,13 +50,32 @@ decode::Record record_of(const CapturedPacket& packet, const CapturedRnic& rnic)
     return record;
 }
 
-void add_completion(const CapturedPacket& captured, const CapturedRnic& rnic, trace::PacketTrace& events) {
-    abi::CapturedCompletion completion{};
-    if (captured.bytes.size() != sizeof completion) {
-        throw LaunchError("a completion in the trace makes no sense: use the urnic of the daemon's release");
+template <class Content>
+Content content_of(const CapturedPacket& captured) {
+    Content content{};
+    if (captured.bytes.size() != sizeof content) {
+        throw LaunchError(
+            "a WQE or completion in the trace makes no sense: use the urnic of the daemon's release");
     }
-    std::memcpy(&completion, captured.bytes.data(), sizeof completion);
-    events.add_completion(rnic.name, captured.record.qpn, captured.time_ns, completion);
+    std::memcpy(&content, captured.bytes.data(), sizeof content);
+    return content;
+}
+
+/// Returns whether it is a packet.
+bool add_record(const CapturedPacket& captured, const CapturedRnic& rnic, trace::PacketTrace& events) {
+    const std::uint32_t qpn = captured.record.qpn;
+    switch (captured.record.kind) {
+        case abi::CaptureKind::kCompletion:
+            events.add_completion(rnic.name, qpn, captured.time_ns,
+                                  content_of<abi::CapturedCompletion>(captured));
+            return false;
+        case abi::CaptureKind::kWqe:
+            events.add_wqe(rnic.name, qpn, captured.time_ns, content_of<abi::CapturedWqe>(captured));
+            return false;
+        default:
+            events.add(record_of(captured, rnic));
+            return true;
+    }
 }
 
 std::vector<trace::Target> targets_of(const std::vector<std::string>& words) {
@@ -113,13 +132,7 @@ TraceCommand::Traced TraceCommand::trace_live(CaptureSession& session, trace::Pa
         const std::vector<CapturedPacket> seen = session.read(!can_continue);
         for (const CapturedPacket& packet : seen) {
             if (count_ != 0 && packets == count_) break;
-            const CapturedRnic& rnic = session.rnics().at(packet.record.rnic);
-            if (packet.record.kind == abi::CaptureKind::kCompletion) {
-                add_completion(packet, rnic, events);
-                continue;
-            }
-            events.add(record_of(packet, rnic));
-            ++packets;
+            packets += add_record(packet, session.rnics().at(packet.record.rnic), events) ? 1 : 0;
         }
         if (!out) throw LaunchError(fmt::format("{} cannot be written: {}", file_, std::strerror(errno)));
         pollfd daemon{session.connection(), POLLIN, 0};
@@ -129,11 +142,12 @@ TraceCommand::Traced TraceCommand::trace_live(CaptureSession& session, trace::Pa
     }
     for (const auto& [index, rnic] : session.rnics()) {
         if (const auto counts = session.counts(index); counts.lost != 0) {
-            fmt::print(stderr,
-                       "urnic trace: {} of {} packets and completions of {} are missing, because this reader "
-                       "was too slow "
-                       "(--buffer)\n",
-                       counts.lost, counts.seen, rnic.name);
+            fmt::print(
+                stderr,
+                "urnic trace: {} of {} packets, WQEs and completions of {} are missing, because this reader "
+                "was too slow "
+                "(--buffer)\n",
+                counts.lost, counts.seen, rnic.name);
         }
     }
     return {packets, has_ended};

@@ -9,7 +9,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 
+#include "cli/trace/engine_trace.h"
 #include "experiment/config_file.h"
 #include "experiment/plots.h"
 #include "experiment/progress.h"
@@ -31,6 +33,7 @@ Examples:
   urnic experiment incast.toml
   urnic experiment incast.toml --out /tmp/incast --set topology.hosts=9 --set congestion.algorithm='"none"'
   urnic experiment incast.toml --no-draw --seed 7
+  urnic experiment incast.toml --no-draw --set duration_us=500 --trace incast.ndjson; urnic view incast.ndjson
   urnic experiment trace.json        # draws results again, or what urnic cc trace has written
 
 docs/experiments.md tells the keys of a file, what is simulated and what is not; examples lie in
@@ -42,6 +45,7 @@ struct Options {
     fs::path out = ".";
     std::vector<std::string> changes;
     std::string seed;
+    std::string trace;
     bool no_draw = false;
     bool no_series = false;
     bool quiet = false;
@@ -80,8 +84,37 @@ Changes changes_of(const Options& options) {
     return changes;
 }
 
-Results simulate(const Run& run, bool quiet) {
+/// The events of all QPs, as urnic trace has them.
+class TraceFile {
+  public:
+    explicit TraceFile(std::string path)
+        : path_(std::move(path)), out_(path_, std::ios::binary | std::ios::trunc) {
+        check();
+    }
+    [[nodiscard]] QpWatcher& watcher() { return watcher_; }
+    void finish() {
+        watcher_.settle();
+        lines_.finish();
+        check();
+    }
+
+  private:
+    void check() {
+        if (!out_) throw ConfigError(fmt::format("{} cannot be written: {}", path_, std::strerror(errno)));
+    }
+
+    std::string path_;
+    std::ofstream out_;
+    trace::JsonLines lines_{out_, "host"};
+    trace::PacketTrace events_{lines_, {}};
+    trace::EngineTrace watcher_{events_};
+};
+
+Results simulate(const Run& run, bool quiet, TraceFile* trace) {
     Simulation simulation(run.config);
+    if (trace != nullptr) {
+        simulation.watch(&trace->watcher());
+    }
     Progress progress(run.label.empty() ? run.config.name : run.label, quiet);
     constexpr TimeNs kSteps = 200;
     for (TimeNs step = 1; step <= kSteps; ++step) {
@@ -101,16 +134,28 @@ int run_program(const Options& options) {
     }
     const std::vector<Run> runs =
         read_experiment(read_file(options.file), options.file.string(), changes_of(options));
+    if (!options.trace.empty() && runs.size() != 1) {
+        throw ConfigError(fmt::format(
+            "--trace: {} has {} runs ([sweep], [[variant]]), and a trace is of one: give a file without them",
+            options.file.string(), runs.size()));
+    }
     fs::create_directories(options.out);
+    std::unique_ptr<TraceFile> trace;
+    if (!options.trace.empty()) {
+        trace = std::make_unique<TraceFile>(options.trace);
+    }
     std::vector<Results> results;
     std::vector<Finished> finished;
     results.reserve(runs.size());
     for (const Run& run : runs) {
-        results.push_back(simulate(run, options.quiet));
+        results.push_back(simulate(run, options.quiet, trace.get()));
         finished.push_back({&run, &results.back()});
         if (!options.quiet) {
             fmt::print("{}", summary_text(finished.back()));
         }
+    }
+    if (trace != nullptr) {
+        trace->finish();
     }
     const fs::path base = options.out / runs[0].config.name;
     write_file(base.string() + ".json", to_json(finished, !options.no_series));
@@ -133,6 +178,9 @@ int start(int argc, char** argv) {
     app.option("--set", options.changes, "KEY=VALUE: as if FILE said so; several may be given")
         .one_value_a_mention();
     app.option("--seed", options.seed, "another seed than the file's").non_negative();
+    app.option("--trace", options.trace,
+               "the events of all QPs go there, as urnic trace writes them, for urnic view")
+        .type_name("FILE");
     app.flag("--no-draw", options.no_draw, "no pictures, which need python3-matplotlib");
     app.flag("--no-series", options.no_series, "neither time series nor pictures: the summary alone");
     app.flag("--quiet", options.quiet, "neither progress nor summary on the terminal");

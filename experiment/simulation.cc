@@ -36,6 +36,7 @@ void Simulation::add_hosts() {
     for (const HostConfig& host : config_.hosts) {
         VirtualHost::Options options;
         options.node = config_.topology.find(host.name);
+        options.name = host.name;
         options.rnic = config_.rnic;
         options.settings = host.settings;
         hosts_[options.node] = std::make_unique<VirtualHost>(world_, options, *this);

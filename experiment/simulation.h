@@ -76,6 +76,8 @@ class Simulation final : public VirtualNetworkListener, public CompletionListene
     /// problem_of(config) is empty; it outlives the simulation.
     explicit Simulation(const ExperimentConfig& config);
 
+    /// From now on `watcher` is told what hosts do with their QPs.
+    void watch(QpWatcher* watcher) { world_.watcher = watcher; }
     /// Lets time pass; no further than the configured duration.
     void run_until(TimeNs end);
     /// After the end.

@@ -158,7 +158,13 @@ void VirtualHost::receive(TimeNs now, VirtualPacket& packet) {
     world_.network->give_back(packet);
     current_ = &each;
     running_ = receiving_ = true;
+    if (world_.watcher != nullptr) {
+        world_.watcher->begin_receive(*each.qp, held_);
+    }
     each.qp->handle_packet(now, view, *this);
+    if (world_.watcher != nullptr) {
+        world_.watcher->end_receive(now, options_.name, {*each.qp, view.header, view.payload.size()}, held_);
+    }
     running_ = receiving_ = false;
     make_ready(each);
     run(now);
@@ -207,6 +213,9 @@ bool VirtualHost::run_next(TimeNs now, std::uint8_t lane) {
     if (each.qp->progress(now, 1, *this)) {
         make_ready(each);
     }
+    if (world_.watcher != nullptr) {
+        world_.watcher->progressed(now, options_.name, *each.qp);
+    }
     world_.timers.set(each.timer, std::max(each.qp->deadline(), now + 1));
     return true;
 }
@@ -227,11 +236,17 @@ bool VirtualHost::transmit(const wire::Path& path, const wire::PacketHeader& hea
     }
     packet.header.pad_count = static_cast<std::uint8_t>(-packet.payload_bytes & 3U);
     packet.from = options_.node;
+    if (world_.watcher != nullptr) {
+        world_.watcher->sent(now_, options_.name, {*current_->qp, packet.header, packet.payload_bytes});
+    }
     world_.network->send(now_, path, current_->path.hash, packet);
     return true;
 }
 
 bool VirtualHost::complete(CompletionQueue& /*cq*/, const Completion& completion) {
+    if (world_.watcher != nullptr) {
+        world_.watcher->completed(now_, options_.name, *current_->qp, completion);
+    }
     listener_.completed(now_, options_.node, completion);
     return true;
 }

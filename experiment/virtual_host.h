@@ -4,12 +4,14 @@
 
 #include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "experiment/config.h"
 #include "experiment/virtual_network.h"
 #include "netsim/network/timer_heap.h"
 #include "rnic/mem/key_table.h"
+#include "rnic/qp/qp_watcher.h"
 #include "rnic/qp/rc/rc_qp.h"
 
 namespace urnic::experiment {
@@ -34,6 +36,7 @@ struct HostWorld {
     VirtualNetwork* network = nullptr;
     VirtualMemory memory;
     netsim::TimerHeap timers;
+    QpWatcher* watcher = nullptr;  // nullptr: nobody wants to know
 };
 
 class CompletionListener {
@@ -47,6 +50,7 @@ class VirtualHost final : public Outbox, public FrameRetainer {
     using QpIndex = std::uint32_t;
     struct Options {
         netsim::NodeIndex node = 0;
+        std::string name;
         RnicConfig rnic;
         congestion::Settings settings;
     };

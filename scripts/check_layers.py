@@ -49,7 +49,8 @@ MAY_USE = {
     "ulp": {"ulp"},
     "cli": {"base", "os", "abi", "rnic", "ulp"},
     "conform": {"base", "os", "abi", "rnic"},
-    "experiment": {"base", "toml", "abi", "congestion", "rnic", "netsim"},
+    # Its main writes the traces of urnic trace.
+    "experiment": {"base", "toml", "abi", "congestion", "rnic", "netsim", "cli"},
 }
 # Pure: no operating system, no clock, no thread, no DPDK.
 PURE = ("base", "congestion", "rnic", "netsim", "ulp/rpcrdma/codec", "ulp/rpcrdma/engine",

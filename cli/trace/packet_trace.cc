@@ -91,6 +91,37 @@ const char* status_name(std::uint8_t status) {
     return "unknown";
 }
 
+/// ibv_wr_opcode without its prefix.
+const char* request_name(std::uint8_t opcode) {
+    switch (static_cast<WrOpcode>(opcode)) {
+        case WrOpcode::kWrite:
+            return "RDMA_WRITE";
+        case WrOpcode::kWriteWithImm:
+            return "RDMA_WRITE_WITH_IMM";
+        case WrOpcode::kSend:
+            return "SEND";
+        case WrOpcode::kSendWithImm:
+            return "SEND_WITH_IMM";
+        case WrOpcode::kRead:
+            return "RDMA_READ";
+        case WrOpcode::kCompareSwap:
+            return "ATOMIC_CMP_AND_SWP";
+        case WrOpcode::kFetchAdd:
+            return "ATOMIC_FETCH_AND_ADD";
+        case WrOpcode::kLocalInvalidate:
+            return "LOCAL_INV";
+        case WrOpcode::kBindMw:
+            return "BIND_MW";
+        case WrOpcode::kSendWithInvalidate:
+            return "SEND_WITH_INV";
+        case WrOpcode::kFlush:
+            return "FLUSH";
+        case WrOpcode::kAtomicWrite:
+            return "ATOMIC_WRITE";
+    }
+    return "unknown";
+}
+
 /// ibv_wc_opcode without its prefix.
 const char* work_name(std::uint8_t opcode) {
     switch (static_cast<WcOpcode>(opcode)) {
@@ -148,7 +179,29 @@ void PacketTrace::add(const decode::Record& record) {
     seen.payload_bytes = packet.payload_bytes;
     seen.group = seen.is_noted ? record.interface + "/" + seen.notes["qpn"] : stream_of(packet);
     const std::uint32_t qpn = seen.is_noted ? number_of(seen.notes, "qpn") : seen.header->dest_qp;
-    if (!is_wanted(record.interface, qpn)) return;
+    add_seen(seen, record.interface, qpn);
+}
+
+void PacketTrace::add(const NotedPacket& packet) {
+    Seen seen;
+    seen.time_ns = packet.time_ns;
+    seen.notes["fate"] = abi::kPacketFates[static_cast<std::size_t>(packet.fate.fate)];
+    if (packet.fate.fate == abi::PacketFate::kDropped) {
+        seen.notes["drop"] = abi::kPacketDrops[packet.fate.drop];
+    }
+    seen.notes["state"] = qp_state_name(packet.state);
+    seen.notes["next_psn"] = std::to_string(packet.next_psn);
+    seen.is_noted = true;
+    seen.is_sent = packet.is_sent;
+    seen.header = &packet.header;
+    seen.info = &wire::opcode_info(packet.header.opcode);
+    seen.payload_bytes = packet.payload_bytes;
+    seen.group = fmt::format("{}/{:#x}", packet.device, packet.qpn);
+    add_seen(seen, packet.device, packet.qpn);
+}
+
+void PacketTrace::add_seen(Seen& seen, const std::string& device, std::uint32_t qpn) {
+    if (!is_wanted(device, qpn)) return;
     QueuePair& qp = qps_[seen.group];
     if (seen.is_noted && seen.notes.contains("state") && seen.notes["state"] != qp.state) {
         Json data = {{"new", seen.notes["state"]}};
@@ -176,6 +229,21 @@ void PacketTrace::add_completion(const std::string& device, std::uint32_t qpn, s
     }
     if (completion.is_solicited != 0) data["solicited"] = true;
     output_.add({time_ns, fmt::format("{}/{:#x}", device, qpn), "completion_written", std::move(data)});
+    ++events_;
+}
+
+void PacketTrace::add_wqe(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
+                          const abi::CapturedWqe& wqe) {
+    if (!is_wanted(device, qpn)) return;
+    Json data = {{"queue", wqe.is_recv != 0 ? "receive" : "send"}, {"wqe_index", wqe.wqe_index}};
+    if (wqe.is_recv == 0) {
+        if (wqe.is_reused == 0) {
+            data["opcode"] = request_name(wqe.opcode);
+            data["length"] = wqe.length_bytes;
+        }
+        data["psn"] = wqe.first_psn;
+    }
+    output_.add({time_ns, fmt::format("{}/{:#x}", device, qpn), "wqe_fetched", std::move(data)});
     ++events_;
 }
 

@@ -12,6 +12,7 @@
 #include "abi/capture.h"
 #include "cli/decode/capture_reader.h"
 #include "cli/trace/trace_output.h"
+#include "rnic/device/packet_fate.h"
 #include "rnic/wire/dissect/packet.h"
 #include "rnic/wire/opcodes.h"
 
@@ -23,6 +24,19 @@ struct Target {
     std::uint32_t qpn = 0;
 };
 
+/// A packet as the one who sent or handled it knows it.
+struct NotedPacket {
+    std::uint64_t time_ns = 0;
+    std::string device;
+    std::uint32_t qpn = 0;
+    bool is_sent = false;
+    Fate fate;
+    QpState state = QpState::kReset;
+    std::uint32_t next_psn = 0;
+    wire::PacketHeader header;
+    std::size_t payload_bytes = 0;
+};
+
 class PacketTrace {
   public:
     /// No targets: everything.
@@ -32,9 +46,13 @@ class PacketTrace {
     /// The next packet in time. One that is no packet of a QP's is left out. Of packets that urnic capture
     /// has noted the RNIC's part is traced, of others what passes the wire.
     void add(const decode::Record& record);
+    void add(const NotedPacket& packet);
     /// A completion that the RNIC wrote to a CQ.
     void add_completion(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
                         const abi::CapturedCompletion& completion);
+    /// A WQE that the RNIC took out of its queue.
+    void add_wqe(const std::string& device, std::uint32_t qpn, std::uint64_t time_ns,
+                 const abi::CapturedWqe& wqe);
     [[nodiscard]] std::uint64_t events() const { return events_; }
 
   private:
@@ -64,6 +82,7 @@ class PacketTrace {
     static constexpr std::size_t kMostMessages = 65536;
 
     [[nodiscard]] bool is_wanted(const std::string& device, std::uint32_t qpn) const;
+    void add_seen(Seen& seen, const std::string& device, std::uint32_t qpn);
     void emit(const Seen& seen, const char* name, nlohmann::ordered_json data);
     void on_sent(const Seen& seen, QueuePair& qp);
     void on_received(const Seen& seen, QueuePair& qp);

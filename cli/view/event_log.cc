@@ -128,6 +128,31 @@ bool EventLog::fill_packet(Event& event, const std::string& name, const Json& da
     return true;
 }
 
+bool EventLog::fill_work(Event& event, const std::string& name, const Json& data) {
+    std::string queue;
+    double index = 0;
+    constexpr double kIndexes = 4'294'967'296.0;
+    if (!take_text(data, "queue", queue) || !take_number(data, "wqe_index", index) || index >= kIndexes) {
+        return false;
+    }
+    event.wqe_index = static_cast<std::uint32_t>(index);
+    event.side = queue == "send" ? Side::kRequester : Side::kResponder;
+    std::string text = "RECV";
+    if (name == "completion_written") {
+        event.kind = Kind::kCompletion;
+        (void)take_number(data, "byte_len", event.value);
+        if (!take_text(data, "status", text)) return false;
+    } else {
+        event.kind = Kind::kFetched;
+        (void)take_number(data, "length", event.value);
+        const bool is_send = event.side == Side::kRequester;
+        if (is_send && !take_psn(data, event.psn)) return false;
+        if (is_send && !take_text(data, "opcode", text)) text = "unknown";
+    }
+    event.text = intern(text);
+    return true;
+}
+
 bool EventLog::fill(Event& event, const std::string& name, const Json& data, Known& known,
                     Connection& connection) {
     std::string text;
@@ -135,6 +160,9 @@ bool EventLog::fill(Event& event, const std::string& name, const Json& data, Kno
     if (name == "packet_sent" || name == "packet_received" || name == "packet_dropped" ||
         name == "packet_observed") {
         if (!fill_packet(event, name, data, connection)) return false;
+    } else if (name == "wqe_fetched" || name == "completion_written") {
+        if (!fill_work(event, name, data)) return false;
+        has_psn = event.kind == Kind::kFetched && event.side == Side::kRequester;
     } else if (name == "ack_received") {
         event.kind = Kind::kAck;
         if (!take_psn(data, event.psn) || !take_number(data, "credits", event.value)) return false;
@@ -182,7 +210,6 @@ void EventLog::add(double time_ms, const std::string& group, const std::string& 
         ++beyond_;
         return;
     }
-    if (name == "completion_written") return;  // an event, but the page does not draw it
     if (texts_.empty()) (void)intern("");
     Known* const of = known(group);
     if (of == nullptr) {

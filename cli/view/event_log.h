@@ -13,7 +13,7 @@
 
 namespace urnic::view {
 
-/// The page has the same list (KINDS in page/graph.js).
+/// The page has the same list (KINDS in page/model.js).
 enum class Kind : std::uint8_t {
     kSent,            // a request
     kRetransmission,  // a request
@@ -32,14 +32,16 @@ enum class Kind : std::uint8_t {
     kRnrNak,         // value: the timer's code
     kCnpSent,
     kCnpReceived,
-    kResend,   // text: why a request goes again
-    kWindow,   // value: packets on their way
-    kState,    // text: the new one
-    kMessage,  // time: of its acknowledgement; value: microseconds since its first packet; text: opcode
+    kResend,      // text: why a request goes again
+    kWindow,      // value: packets on their way
+    kState,       // text: the new one
+    kMessage,     // time: of its acknowledgement; value: microseconds since its first packet; text: opcode
+    kFetched,     // a WQE was taken out of a queue; value: bytes; text: opcode
+    kCompletion,  // value: bytes; text: status
 };
-inline constexpr std::size_t kKinds = 21;
+inline constexpr std::size_t kKinds = 23;
 
-/// Whose PSNs a packet counts in.
+/// Whose PSNs a packet counts in. Send queues are the requester's, receive queues the responder's.
 enum class Side : std::uint8_t { kRequester, kResponder };
 
 struct Event {
@@ -49,6 +51,7 @@ struct Event {
     std::int64_t psn_distance = 0;
     std::uint32_t psn = 0;
     std::uint32_t text = 0;  // in EventLog::texts(); of a packet the opcode
+    std::uint32_t wqe_index = 0;
     Kind kind = Kind::kSent;
     Side side = Side::kRequester;
 };
@@ -98,6 +101,8 @@ class EventLog {
     bool add_line(const nlohmann::ordered_json& line);
     bool fill(Event& event, const std::string& name, const nlohmann::ordered_json& data, Known& known,
               Connection& connection);
+    /// What has to do with a WQE.
+    bool fill_work(Event& event, const std::string& name, const nlohmann::ordered_json& data);
     bool fill_packet(Event& event, const std::string& name, const nlohmann::ordered_json& data,
                      Connection& connection);
     std::uint32_t intern(const std::string& text);

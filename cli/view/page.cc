@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "cli/view/diagnosis.h"
+#include "cli/view/messages.h"
 #include "cli/view/page_parts.h"
 
 namespace urnic::view {
@@ -40,16 +42,16 @@ std::string plain(const std::string& text) {
     return made.substr(1, made.size() - 2);
 }
 
-/// "NAME":[...] with one word of each event.
-template <typename Format>
-void write_column(std::ostream& out, const char* name, const Connection& connection, Format format) {
+/// "NAME":[...] with one word of each event or message.
+template <typename One, typename Format>
+void write_column(std::ostream& out, const char* name, const std::vector<One>& all, Format format) {
     fmt::memory_buffer text;
     fmt::format_to(std::back_inserter(text), ",\"{}\":[", name);
     bool is_first = true;
-    for (const Event& event : connection.events) {
+    for (const One& one : all) {
         if (!is_first) text.push_back(',');
         is_first = false;
-        format(std::back_inserter(text), event);
+        format(std::back_inserter(text), one);
     }
     text.push_back(']');
     out.write(text.data(), static_cast<std::streamsize>(text.size()));
@@ -69,26 +71,55 @@ void write_findings(std::ostream& out, const std::vector<Finding>& findings) {
     out << ']';
 }
 
+/// JSON has no NaN.
+void write_times(std::ostream& out, const char* name, const std::vector<Message>& messages,
+                 double Message::*time_ms) {
+    write_column(out, name, messages, [time_ms](auto to, const Message& message) {
+        if (std::isnan(message.*time_ms)) {
+            fmt::format_to(to, "null");
+        } else {
+            fmt::format_to(to, "{:.6f}", message.*time_ms);
+        }
+    });
+}
+
+void write_messages(std::ostream& out, const Messages& messages) {
+    out << fmt::format(",\"messages\":{{\"has_wqes\":{}", messages.has_wqes);
+    write_times(out, "fetched", messages.all, &Message::fetched_ms);
+    write_times(out, "first", messages.all, &Message::first_ms);
+    write_times(out, "last", messages.all, &Message::last_ms);
+    write_times(out, "acknowledged", messages.all, &Message::acknowledged_ms);
+    write_times(out, "completed", messages.all, &Message::completed_ms);
+    write_column(out, "bytes", messages.all,
+                 [](auto to, const Message& message) { fmt::format_to(to, "{:.6g}", message.bytes); });
+    write_column(out, "opcode", messages.all,
+                 [](auto to, const Message& message) { fmt::format_to(to, "{}", message.opcode); });
+    write_column(out, "status", messages.all,
+                 [](auto to, const Message& message) { fmt::format_to(to, "{}", message.status); });
+    out << '}';
+}
+
 void write_connection(std::ostream& out, const EventLog& log, const Connection& connection) {
     const Connection* const peer = log.peer_of(connection);
     out << "{\"name\":" << embedded(connection.name)
         << fmt::format(",\"peer\":{},\"peer_qpn\":{}", peer != nullptr ? peer - log.connections().data() : -1,
                        connection.peer_qpn);
     // JSON has numbers as JavaScript has; six digits behind the point are nanoseconds.
-    write_column(out, "time", connection,
+    write_column(out, "time", connection.events,
                  [](auto to, const Event& event) { fmt::format_to(to, "{:.6f}", event.time_ms); });
-    write_column(out, "kind", connection,
+    write_column(out, "kind", connection.events,
                  [](auto to, const Event& event) { fmt::format_to(to, "{}", static_cast<int>(event.kind)); });
-    write_column(out, "side", connection,
+    write_column(out, "side", connection.events,
                  [](auto to, const Event& event) { fmt::format_to(to, "{}", static_cast<int>(event.side)); });
-    write_column(out, "psn", connection,
+    write_column(out, "psn", connection.events,
                  [](auto to, const Event& event) { fmt::format_to(to, "{}", event.psn); });
-    write_column(out, "distance", connection,
+    write_column(out, "distance", connection.events,
                  [](auto to, const Event& event) { fmt::format_to(to, "{}", event.psn_distance); });
-    write_column(out, "value", connection,
+    write_column(out, "value", connection.events,
                  [](auto to, const Event& event) { fmt::format_to(to, "{:.6g}", event.value); });
-    write_column(out, "text", connection,
+    write_column(out, "text", connection.events,
                  [](auto to, const Event& event) { fmt::format_to(to, "{}", event.text); });
+    write_messages(out, messages_of(connection));
     write_findings(out, diagnose(log, connection, peer));
     out << '}';
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "rnic/qp/captured_work.h"
+
 namespace urnic::dataplane {
 
 namespace {
@@ -35,8 +37,12 @@ void CaptureWriter::use(const PacketCaptures& captures) {
     }
     captures_ = captures;
     rnics_ = 0;
+    traced_rnics_ = 0;
     for (const PacketCapture* capture : captures_) {
-        rnics_ |= capture != nullptr ? capture->rnics : 0;
+        if (capture != nullptr) {
+            rnics_ |= capture->rnics;
+            traced_rnics_ |= capture->has_completions ? capture->rnics : 0;
+        }
     }
 }
 
@@ -78,23 +84,28 @@ CaptureWriter::Records CaptureWriter::write(const Packet& packet, TimeNs time, b
 }
 
 void CaptureWriter::write_completion(std::uint32_t rnic, const Completion& completion, TimeNs time) {
-    abi::CapturedCompletion shown{};
-    shown.wqe_index = completion.wqe_index;
-    shown.byte_len = completion.byte_len;
-    shown.status = static_cast<std::uint8_t>(completion.status);
-    shown.opcode = static_cast<std::uint8_t>(completion.opcode);
-    shown.is_recv = completion.is_recv ? 1 : 0;
-    shown.is_solicited = completion.solicited ? 1 : 0;
+    const abi::CapturedCompletion shown = captured_completion(completion);
+    write_event(abi::CaptureKind::kCompletion, rnic, completion.qp_num, time,
+                std::as_bytes(std::span(&shown, 1)));
+}
+
+void CaptureWriter::write_wqe(std::uint32_t rnic, std::uint32_t qpn, const abi::CapturedWqe& wqe,
+                              TimeNs time) {
+    write_event(abi::CaptureKind::kWqe, rnic, qpn, time, std::as_bytes(std::span(&wqe, 1)));
+}
+
+void CaptureWriter::write_event(abi::CaptureKind kind, std::uint32_t rnic, std::uint32_t qpn, TimeNs time,
+                                std::span<const std::byte> bytes) {
     abi::CaptureRecord header{};
     header.rnic = static_cast<std::uint16_t>(rnic);
     header.time_ns = time;
-    header.qpn = completion.qp_num;
+    header.qpn = qpn;
     header.state = abi::kNoState;
-    header.kind = abi::CaptureKind::kCompletion;
+    header.kind = kind;
     for (std::size_t i = 0; i < kMaxCaptures; ++i) {
         const PacketCapture* const capture = captures_[i];
         if (capture != nullptr && capture->has_completions && (capture->rnics >> rnic & 1U) != 0) {
-            (void)append(i, header, std::as_bytes(std::span(&shown, 1)));
+            (void)append(i, header, bytes);
         }
     }
 }

@@ -11,6 +11,7 @@
 #include "abi/queues.h"
 #include "base/time.h"
 #include "dataplane/worker/capture_ring_writer.h"
+#include "rnic/device/packet_fate.h"
 #include "rnic/qp/qp.h"
 #include "rnic/wire/packet_view.h"
 
@@ -24,8 +25,8 @@ inline constexpr std::uint32_t kControlRing = abi::kMaxWorkers;
 struct PacketCapture {
     std::uint64_t rnics = 0;  // bit n: Device::index n
     std::uint32_t snap_bytes = 0;
-    std::uint32_t filters = 0;  // abi::CaptureFilter
-    bool has_completions = false;
+    std::uint32_t filters = 0;     // abi::CaptureFilter
+    bool has_completions = false;  // and WQEs
     std::uint32_t qpn = 0;
     std::uint8_t opcode = 0;
     wire::Gid peer{};
@@ -36,11 +37,7 @@ struct PacketCapture {
 inline constexpr std::size_t kMaxCaptures = 4;
 using PacketCaptures = std::array<PacketCapture*, kMaxCaptures>;  // nullptr: none
 
-/// What became of a packet, as a record has it.
-struct Fate {
-    abi::PacketFate fate = abi::PacketFate::kDelivered;
-    std::uint8_t drop = 0;  // of kDropped: place in abi::kPacketDrops
-};
+using urnic::Fate;
 
 /// All captures of one thread.
 class CaptureWriter {
@@ -52,6 +49,9 @@ class CaptureWriter {
     void use(const PacketCaptures& captures);
     /// Returns whether one of them wants the packets of the device with that index.
     [[nodiscard]] bool is_capturing(std::uint32_t rnic) const { return (rnics_ >> rnic & 1U) != 0; }
+
+    /// Returns whether one of them wants WQEs and completions, too.
+    [[nodiscard]] bool is_tracing(std::uint32_t rnic) const { return (traced_rnics_ >> rnic & 1U) != 0; }
 
     /// A packet, as a record has it. Every pointer may be nullptr: it is not known, or there is none.
     struct Packet {
@@ -69,9 +69,14 @@ class CaptureWriter {
     Records write(const Packet& packet, TimeNs time, bool is_sent, Fate fate);
     /// A completion that was written to a CQ, into the captures that asked for them.
     void write_completion(std::uint32_t rnic, const Completion& completion, TimeNs time);
+    /// The same of a WQE that the QP has taken out of a queue.
+    void write_wqe(std::uint32_t rnic, std::uint32_t qpn, const abi::CapturedWqe& wqe, TimeNs time);
     void publish();
 
   private:
+    /// Something beside a packet, into the captures that asked for such.
+    void write_event(abi::CaptureKind kind, std::uint32_t rnic, std::uint32_t qpn, TimeNs time,
+                     std::span<const std::byte> bytes);
     /// To the capture with that index. Returns nullptr if there is no room, which is counted.
     abi::CaptureRecord* append(std::size_t index, abi::CaptureRecord& header,
                                std::span<const std::byte> bytes);
@@ -79,6 +84,7 @@ class CaptureWriter {
     std::uint32_t ring_;
     PacketCaptures captures_{};
     std::uint64_t rnics_ = 0;
+    std::uint64_t traced_rnics_ = 0;
     std::array<std::array<std::uint32_t, abi::kCaptureRnics>, kMaxCaptures> lost_{};  // since the last record
 };
 

@@ -51,6 +51,7 @@ struct NotifyingSrq : SharedRecvQueue {
     EventSocket async;
     std::uint64_t user_handle = 0;
     std::atomic<std::uint32_t> async_events{0};
+    std::uint32_t seen_receives = 0;  // its worker's: receives that left it, as far as a trace has seen
 };
 
 }  // namespace urnic::dataplane

@@ -58,6 +58,11 @@ struct QpSlot {
     bool is_queued = false;
     QpSlot* next_paused = nullptr;  // PausedQps
     bool is_paused = false;
+    /// WQEs that left the QP's queues, as far as a trace has seen (WorkerCapture::look_at()).
+    struct SeenWqes {
+        std::uint32_t sends = 0;
+        std::uint32_t receives = 0;
+    } seen_wqes;
 };
 
 /// Pages that a worker may need to take in a QP: the control thread allocates, a worker never does. Pages

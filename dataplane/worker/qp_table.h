@@ -14,6 +14,10 @@ class QpTable {
     explicit QpTable(std::uint32_t num_workers);
 
     [[nodiscard]] QpSlot* find(std::uint32_t qp_num) const { return slots_.find(index_of(qp_num)); }
+    template <class Function>
+    void for_each(Function function) const {
+        slots_.for_each(function);
+    }
     /// `spare` as in SlotTable::set().
     void set(std::uint32_t qp_num, QpSlot& slot, std::unique_ptr<SlotTable::Page>& spare);
     void clear(std::uint32_t qp_num);

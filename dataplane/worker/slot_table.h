@@ -35,6 +35,17 @@ class SlotTable {
         }
         (*page)[index % kPageSlots] = &slot;
     }
+    /// Off the packet path.
+    template <class Function>
+    void for_each(Function function) const {
+        for (const std::unique_ptr<Page>& page : pages_) {
+            for (std::uint32_t i = 0; page != nullptr && i < kPageSlots; ++i) {
+                if ((*page)[i] != nullptr) {
+                    function(*(*page)[i]);
+                }
+            }
+        }
+    }
     /// The index was set before.
     void clear(std::uint32_t index) { (*pages_[index / kPageSlots])[index % kPageSlots] = nullptr; }
 

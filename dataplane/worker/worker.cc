@@ -117,15 +117,20 @@ void Worker::Impl::loop() {
         busy |= receive();
         busy |= apply_pfc_state();
         busy |= expire_timers();
-        busy |= run_qps();
-        busy |= send_resolved();
-        const bool flushed = flush_ports();
+        bool flushed = false;
+        if (attended_devices == 0) [[likely]] {
+            busy |= run_qps();
+            busy |= send_resolved();
+            flushed = flush_ports();
+        } else {
+            busy |= run_watched_qps();
+            busy |= send_resolved();
+            flushed = flush_ports();
+            attend_to_devices();
+        }
         notifier.flush(now);
         // Frames for a full port, and QPs that found no room: no event tells when there is room.
         const bool waiting = !flushed || !run_queue.empty();
-        if (attended_devices != 0) [[unlikely]] {
-            attend_to_devices();
-        }
         rounds.end(rte_rdtsc());
         sleeps_until = wake_at();
         const bool slept = idle.after_round(busy      ? IdleStrategy::Round::kBusy
@@ -182,7 +187,7 @@ void Worker::Impl::run_call_asleep(FunctionRef function) {
     bool is_busy = sent_packets() != sent_before || !run_queue.empty();
     for (int round = 0; is_busy && round < kRoundsAsleep; ++round) {
         is_busy = receive();
-        is_busy |= run_qps();
+        is_busy |= run_all_qps();
         is_busy |= send_resolved();
         is_flushed = flush_ports();
         notifier.flush(now);
@@ -317,17 +322,33 @@ bool Worker::Impl::expire_timers() {
     return any;
 }
 
-bool Worker::Impl::run_qps() {
+template <class Turn>
+bool Worker::Impl::run_qps_by(Turn turn) {
     bool any = false;
     std::uint64_t packets = 0;
     for (std::uint32_t left = std::min(run_queue.size(), kQpsPerRound);
          left != 0 && packets < kPacketsPerRound; --left) {
         QpSlot& slot = run_queue.pop();
         const std::uint64_t sent_before = worker_device(slot).outbox.sent_packets();
-        any |= run_turn(slot);
+        any |= turn(slot);
         packets += worker_device(slot).outbox.sent_packets() - sent_before;
     }
     return any;
+}
+
+bool Worker::Impl::run_qps() {
+    return run_qps_by([this](QpSlot& slot) { return run_turn(slot); });
+}
+
+// What a QP has taken out of its send queue may wait: no packet and no completion tells of it.
+bool Worker::Impl::run_watched_qps() {
+    return run_qps_by([this](QpSlot& slot) {
+        const bool had_room = run_turn(slot);
+        if (worker_device(slot).is_captured) {
+            capture.look_at(slot.device->index, slot);
+        }
+        return had_room;
+    });
 }
 
 bool Worker::Impl::run_turn(QpSlot& slot) {

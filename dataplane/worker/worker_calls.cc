@@ -123,7 +123,7 @@ MulticastTable& Worker::multicast(std::uint32_t device) {
 void Worker::catch_up() {
     (void)impl_->scan_all_doorbells();
     for (int round = 0; round < kCatchUpRounds && !impl_->run_queue.empty(); ++round) {
-        (void)impl_->run_qps();
+        (void)impl_->run_all_qps();
         (void)impl_->flush_ports();
     }
     if (impl_->send_resolved()) {
@@ -141,7 +141,7 @@ void Worker::send_posted(QpSlot& slot) {
         const bool received = impl.receive();
         (void)impl.run_qp(slot);
         // The QPs that respond to it may be on this worker, too.
-        (void)impl.run_qps();
+        (void)impl.run_all_qps();
         (void)impl.flush_ports();
         const bool has_more = slot.qp->has_unsent() || impl.undrained_rounds != 0;
         if (!has_more || (!received && impl.sent_packets() == sent_before)) {
@@ -184,6 +184,9 @@ void Worker::use_captures(const PacketCaptures& captures) {
         if (is_captured && !was_captured) {
             impl.begin_observation();
         }
+        if (is_captured) {
+            worker_device->rx_path.qps().for_each([](QpSlot& slot) { WorkerCapture::begin_look(slot); });
+        }
         impl.attended_devices += static_cast<std::uint32_t>(is_captured);
         impl.attended_devices -= static_cast<std::uint32_t>(was_captured);
         worker_device->is_captured = is_captured;
@@ -216,6 +219,7 @@ int Worker::modify_qp(QpSlot& slot, const abi::QpAttr& attr, const wire::Path& p
         slot.peer_qp_num = attr.dest_qp_num & kQpNumMask;
     } else if (slot.qp->state() == QpState::kReset) {
         slot.peer_qp_num = QpSlot::kAnySender;
+        slot.seen_wqes = {};
     }
     // Before RTS it sends nothing by itself.
     if (slot.qp->state() > QpState::kRtr) {

@@ -1,22 +1,16 @@
 #include "dataplane/worker/worker_capture.h"
 
 #include <cstring>
-#include <iterator>
 
+#include "dataplane/worker/notifying_cq.h"
+#include "rnic/qp/captured_work.h"
 #include "rnic/wire/layout.h"
 
 namespace urnic::dataplane {
 
 namespace {
 
-/// In the order of abi::kPacketDrops.
-constexpr Counter Counters::*kDropCounters[] = {
-    &Counters::drop_malformed,      &Counters::drop_not_roce,       &Counters::drop_not_for_us,
-    &Counters::drop_unknown_qp,     &Counters::drop_wrong_sender,   &Counters::drop_qp_state,
-    &Counters::drop_pkey,           &Counters::drop_qkey,           &Counters::drop_opcode,
-    &Counters::drop_uc_message,     &Counters::drop_mad_full,       &Counters::drop_port_down,
-    &Counters::drop_neighbour_msgs, &Counters::rx_icrc_encapsulated};
-static_assert(std::size(kDropCounters) + abi::kMadDrops == std::size(abi::kPacketDrops));
+NotifyingSrq* srq_of(const QpSlot& slot) { return static_cast<NotifyingSrq*>(slot.qp->config().srq); }
 
 }  // namespace
 
@@ -43,53 +37,18 @@ void WorkerCapture::use(const PacketCaptures& captures) {
     writer_.use(captures);
 }
 
-void WorkerCapture::look(const Counters& counters, std::uint32_t held, Seen& seen) {
-    for (std::size_t i = 0; i < kDrops; ++i) {
-        seen.drops[i] = (counters.*kDropCounters[i]).value();
-    }
-    seen.duplicate = counters.duplicate_request.value();
-    seen.early = counters.out_of_seq_request.value();
-    seen.no_receive = counters.send_rnr_err.value();
-    seen.refused = counters.resp_remote_access_errors.value() + counters.resp_local_length_error.value() +
-                   counters.resp_cqe_error.value();
-    seen.held = held;
-}
-
-Fate WorkerCapture::fate_between(const Seen& before, const Seen& after) {
-    for (std::size_t i = 0; i < kDrops; ++i) {
-        if (after.drops[i] != before.drops[i]) {
-            return {abi::PacketFate::kDropped, static_cast<std::uint8_t>(i)};
-        }
-    }
-    if (after.duplicate != before.duplicate) {
-        return {abi::PacketFate::kDuplicate};
-    }
-    // A response that comes early counts nowhere, but it is held, too.
-    if (after.held > before.held) {
-        return {abi::PacketFate::kEarlyKept};
-    }
-    if (after.early != before.early) {
-        return {abi::PacketFate::kEarlyDropped};
-    }
-    if (after.no_receive != before.no_receive) {
-        return {abi::PacketFate::kNoReceive};
-    }
-    return {after.refused != before.refused ? abi::PacketFate::kRefused : abi::PacketFate::kDelivered};
-}
-
 void WorkerCapture::begin_receive(const Counters& counters, std::uint32_t held) {
     settle();
     is_receiving_ = true;
     received_at_ = clock_.now();
-    look(counters, held, before_);
+    fate_.begin(counters, held);
 }
 
 void WorkerCapture::end_receive(const Packet& packet, const Counters& counters, std::uint32_t held) {
-    Seen after;
-    look(counters, held, after);
+    const Fate fate = fate_.end(counters, held);
     settle();
     is_receiving_ = false;
-    (void)writer_.write(packet, received_at_, false, fate_between(before_, after));
+    (void)writer_.write(packet, received_at_, false, fate);
     writer_.publish();
 }
 
@@ -105,6 +64,61 @@ void WorkerCapture::completed(std::uint32_t rnic, const Completion& completion) 
     writer_.write_completion(rnic, completion, clock_.now());
     if (!is_receiving_) {
         writer_.publish();
+    }
+}
+
+void WorkerCapture::begin_look(QpSlot& slot) {
+    slot.seen_wqes = {slot.qp->sends_taken(), slot.qp->config().rq.next()};
+    if (NotifyingSrq* const srq = srq_of(slot); srq != nullptr) {
+        srq->seen_receives = srq->next();
+    }
+}
+
+void WorkerCapture::look_at(std::uint32_t rnic, QpSlot& slot) {
+    if (!writer_.is_tracing(rnic) || !has_new_wqes(slot)) {
+        return;
+    }
+    settle();
+    const QpState state = slot.qp->state();
+    if (state != QpState::kErr && state != QpState::kSqe) {
+        note_sends(rnic, slot, is_receiving_ ? received_at_ : clock_.now());
+    }
+    if (state != QpState::kErr) {
+        note_receives(rnic, slot, is_receiving_ ? received_at_ : clock_.now());
+    }
+    const std::uint32_t seen_sends = slot.seen_wqes.sends;
+    begin_look(slot);
+    if (is_ahead(seen_sends, slot.seen_wqes.sends)) {
+        slot.seen_wqes.sends = seen_sends;
+    }
+    if (!is_receiving_) {
+        writer_.publish();
+    }
+}
+
+// What is not ahead is not new: a datagram that a pause keeps back is taken twice.
+bool WorkerCapture::has_new_wqes(const QpSlot& slot) const {
+    const NotifyingSrq* const srq = srq_of(slot);
+    return is_ahead(slot.qp->sends_taken(), slot.seen_wqes.sends) ||
+           slot.qp->config().rq.next() != slot.seen_wqes.receives ||
+           (srq != nullptr && srq->next() != srq->seen_receives);
+}
+
+void WorkerCapture::note_sends(std::uint32_t rnic, const QpSlot& slot, TimeNs time) {
+    const Qp& qp = *slot.qp;
+    for (std::uint32_t index = slot.seen_wqes.sends; is_ahead(qp.sends_taken(), index); ++index) {
+        writer_.write_wqe(rnic, qp.qp_num(), captured_send(qp, index), time);
+    }
+}
+
+void WorkerCapture::note_receives(std::uint32_t rnic, const QpSlot& slot, TimeNs time) {
+    const NotifyingSrq* const srq = srq_of(slot);
+    const std::uint32_t end = srq != nullptr ? srq->next() : slot.qp->config().rq.next();
+    abi::CapturedWqe wqe{};
+    wqe.is_recv = 1;
+    wqe.wqe_index = srq != nullptr ? srq->seen_receives : slot.seen_wqes.receives;
+    for (; wqe.wqe_index != end; ++wqe.wqe_index) {
+        writer_.write_wqe(rnic, slot.qp->qp_num(), wqe, time);
     }
 }
 

@@ -1,16 +1,14 @@
 // Live captures (`urnic capture`) on one worker: what became of its packets.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <span>
 
 #include "abi/capture.h"
 #include "dataplane/worker/capture_writer.h"
+#include "dataplane/worker/qp_slot.h"
 #include "dataplane/worker/tsc_clock.h"
 #include "rnic/device/counters.h"
+#include "rnic/device/packet_fate.h"
 #include "rnic/wire/packet_view.h"
 
 namespace urnic::dataplane {
@@ -37,6 +35,11 @@ class WorkerCapture {
     /// A frame goes out. Whether it was sent before is known once the QP continues: the record is
     /// published by the next call of any of these.
     void sent(const Packet& packet, const Counters& counters);
+    /// Tells of the WQEs that have left the queues of that device's QP since the last call, and were not
+    /// flushed. To be called behind each turn of it, and before it is told of what follows from a WQE.
+    void look_at(std::uint32_t rnic, QpSlot& slot);
+    /// Only what leaves them from now on counts.
+    static void begin_look(QpSlot& slot);
     /// A completion was written to a CQ.
     void completed(std::uint32_t rnic, const Completion& completion);
     /// Publishes what is not published yet. To be called in each round.
@@ -47,22 +50,14 @@ class WorkerCapture {
     }
 
   private:
-    static constexpr std::size_t kDrops = std::size(abi::kPacketDrops) - abi::kMadDrops;
-    struct Seen {
-        std::array<std::uint64_t, kDrops> drops{};
-        std::uint64_t duplicate = 0;
-        std::uint64_t early = 0;
-        std::uint64_t no_receive = 0;
-        std::uint64_t refused = 0;
-        std::uint32_t held = 0;
-    };
-    static void look(const Counters& counters, std::uint32_t held, Seen& seen);
-    [[nodiscard]] static Fate fate_between(const Seen& before, const Seen& after);
     void publish_pending();
+    [[nodiscard]] bool has_new_wqes(const QpSlot& slot) const;
+    void note_sends(std::uint32_t rnic, const QpSlot& slot, TimeNs time);
+    void note_receives(std::uint32_t rnic, const QpSlot& slot, TimeNs time);
 
     CaptureWriter writer_;
     TscClock& clock_;
-    Seen before_;
+    FateWatch fate_;  // of the packet that is received
     TimeNs received_at_ = 0;
     bool is_receiving_ = false;  // between begin_receive() and end_receive()
     // What was sent last, until its fate is known.

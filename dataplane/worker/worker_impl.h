@@ -78,6 +78,12 @@ struct Worker::Impl {
     bool expire_timers();
     /// Returns whether some QP ran and had room to send.
     bool run_qps();
+    /// The same, with a look at each QP of a captured device behind its turn.
+    bool run_watched_qps();
+    /// Whichever is wanted. The loop asks once for this and for attend_to_devices().
+    bool run_all_qps() { return attended_devices == 0 ? run_qps() : run_watched_qps(); }
+    template <class Turn>
+    bool run_qps_by(Turn turn);
     /// The same for the QP that was popped last, at the expense of its program and user.
     bool run_turn(QpSlot& slot);
     /// One QP's turn. Returns whether it had room to send.

@@ -145,7 +145,11 @@ void WorkerOutbox::finish_packet(const wire::Path& path, const wire::PacketHeade
     if (capture_ != nullptr) {
         const wire::Gid peer = peer_of(path);
         // Behind make_room() the slot of the call before may be freed.
-        const Qp* const qp = sender_qp_num_ != kGsiQp ? slot_->qp.get() : nullptr;
+        const bool has_qp = sender_qp_num_ != kGsiQp;
+        const Qp* const qp = has_qp ? slot_->qp.get() : nullptr;
+        if (has_qp) {
+            capture_->look_at(rnic_, *slot_);
+        }
         capture_->sent(
             {rnic_, bytes, static_cast<std::uint32_t>(bytes.size()), &header, &peer, sender_qp_num_, qp},
             counters_);
@@ -223,6 +227,7 @@ bool WorkerOutbox::complete(CompletionQueue& cq, const Completion& completion) {
     if (!taken) {
         ++counters_.cq_overrun;
     } else if (capture_ != nullptr) [[unlikely]] {
+        capture_->look_at(rnic_, *slot_);
         capture_->completed(rnic_, completion);
     }
     return taken || notifying.ignore_overrun;

@@ -117,5 +117,10 @@ class Browser:
         self.call("Page.navigate", url=url)
         self.wait_for("Number(document.documentElement.dataset.ready) > 0")
 
-    def screenshot(self, file):
-        file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+    def screenshot(self, file, whole=False):
+        """Of what the window shows, or of the whole page."""
+        more = {}
+        if whole:
+            size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+            more = {"captureBeyondViewport": True, "clip": {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}}
+        file.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png", **more)["data"]))

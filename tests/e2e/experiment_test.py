@@ -1,5 +1,6 @@
 """urnic experiment as a program: what it writes, the same bytes for the same seed, a terminal's progress, wrong use."""
 
+import collections
 import csv
 import json
 import os
@@ -9,6 +10,8 @@ import shutil
 import subprocess
 import tempfile
 import tomllib
+
+import jsonschema
 
 import harness
 
@@ -36,6 +39,71 @@ class InDirectory(harness.TestCase):
         self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
         self.file = self.dir / "brief.toml"
         self.file.write_text(BRIEF, encoding="utf-8")
+
+
+class Traces(InDirectory):
+    def check(self, file):
+        """Every line is one of the schema's, in the order of time; urnic view takes the file. Returns the events."""
+        schema = json.loads((harness.SOURCE / "docs/trace-schema.json").read_text(encoding="utf-8"))
+        validator = jsonschema.Draft202012Validator(schema)
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        # All kinds, and some of each.
+        kinds = collections.defaultdict(list)
+        for line in lines:
+            kinds[line.get("name")].append(line)
+        problems = [(line, error.message) for some in kinds.values() for line in some[:200] for error in validator.iter_errors(line)]
+        self.assertEqual(problems[:3], [])
+        self.assertEqual(lines[0]["qlog_format"], "NDJSON")
+        times = [line["time"] for line in lines[1:]]
+        self.assertEqual(times, sorted(times))
+        page = file.with_suffix(".html")
+        self.assert_ok(harness.run([harness.URNIC, "view", file, "-o", page]))
+        self.assertNotIn("are left out", harness.run([harness.URNIC, "view", "--text", file]).err)
+        return lines[1:]
+
+    def test_of_an_experiment(self):
+        file = self.dir / "events.ndjson"
+        self.file.write_text(BRIEF + "message_kb = 16\n", encoding="utf-8")
+        words = [self.file, "--out", self.dir / "out", "--no-draw", "--set", "duration_us=1100",
+                 "--set", "switch.pfc=false", "--set", "switch.buffer_kb=100", "--set", "switch.queue_kb=30"]
+        self.assert_ok(experiment(*words, "--trace", file))
+        run, = json.loads((self.dir / "out/brief.json").read_text(encoding="utf-8"))["runs"]
+        events = self.check(file)
+        names = collections.Counter(event["name"].removeprefix("rdma:") for event in events)
+        self.assertEqual(names["retransmission"], run["summary"]["sent_again"])
+        self.assertGreater(names["retransmission"], 0)
+        self.assertEqual({event["group_id"].split("/")[0] for event in events}, {"h1", "h2", "h3"})
+        # Every message of a flow is there from end to end.
+        first = next(flow for flow in run["flows"] if flow["name"] == "f1.1")
+        of_first = [event for event in events if event["group_id"].startswith("h1/")]
+        completed = [event["data"]["wqe_index"] for event in of_first if event["name"] == "rdma:completion_written"]
+        fetched = {event["data"]["wqe_index"]: event for event in of_first if event["name"] == "rdma:wqe_fetched"}
+        self.assertEqual(completed, list(range(first["messages"])))
+        self.assertGreater(len(completed), 10)
+        self.assertEqual({(fetched[index]["data"]["opcode"], fetched[index]["data"]["length"]) for index in completed},
+                         {("RDMA_WRITE", 16384)})
+        # Who watches changes nothing.
+        self.assert_ok(experiment(*words[:2], self.dir / "again", *words[3:]))
+        self.assertEqual((self.dir / "out/brief.json").read_bytes(), (self.dir / "again/brief.json").read_bytes())
+
+    def test_refused(self):
+        self.file.write_text(BRIEF + '[sweep]\nkey = "seed"\nvalues = [1, 2]\n', encoding="utf-8")
+        result = experiment(self.file, "--out", self.dir, "--trace", self.dir / "events.ndjson")
+        self.assertEqual(result.returncode, 125, result)
+        self.assertIn("has 2 runs", result.err)
+        self.assertFalse((self.dir / "events.ndjson").exists())
+        self.file.write_text(BRIEF, encoding="utf-8")
+        self.assertIn("cannot be written", experiment(self.file, "--out", self.dir, "--trace", self.dir).err)
+
+    def test_of_a_random_walk(self):
+        walk = harness.BUILD / "tests/sim/walk/sim_rc_random_walk_test"
+        file = self.dir / "walk.ndjson"
+        result = harness.run([walk, "--gtest_filter=RcRandomWalk.*"], env={**os.environ, "URNIC_SEED": "1", "URNIC_TRACE": str(file)})
+        self.assert_ok(result)
+        events = self.check(file)
+        names = collections.Counter(event["name"].removeprefix("rdma:") for event in events)
+        for name in ("wqe_fetched", "packet_sent", "packet_received", "ack_received", "completion_written", "message_acknowledged"):
+            self.assertGreater(names[name], 0, name)
 
 
 class Results(InDirectory):

@@ -97,6 +97,49 @@ class Live(Traces):
         shown = {key for event in events if event["name"] == "rdma:completion_written" for key in event["data"]}
         self.assertLessEqual(shown, {"queue", "wqe_index", "status", "opcode", "byte_len", "solicited"})
 
+    def of_queue(self, events, group, name, queue):
+        return [event for event in events if event["group_id"] == group and event["name"] == "rdma:" + name
+                and event["data"]["queue"] == queue]
+
+    def test_wqes(self):
+        tracer, file = self.trace()
+        self.transfer("-s", 10_000, "-u", 18, "-Q", 1, tool="ib_send_bw")
+        self.end(tracer)
+        events = self.check(file.read_text(encoding="utf-8"))
+        sender = self.group_with(events, "message_acknowledged")
+        receiver = self.group_with(events, "completion_written", queue="receive")
+        fetched = self.of_queue(events, sender, "wqe_fetched", "send")
+        self.assertEqual([event["data"]["wqe_index"] for event in fetched], list(range(ITERATIONS)))
+        self.assertEqual({(event["data"]["opcode"], event["data"]["length"]) for event in fetched}, {("SEND", 10_000)})
+        # Each says which message is its own: it goes out afterwards.
+        first = [event for event in events if event["group_id"] == sender and event["name"] == "rdma:packet_sent"
+                 and event["data"]["opcode"] == "RC SEND First" and "retransmission" not in event["data"]]
+        self.assertEqual([event["data"]["psn"] for event in fetched], [event["data"]["psn"] for event in first])
+        completed = self.of_queue(events, sender, "completion_written", "send")
+        self.assertEqual([event["data"]["wqe_index"] for event in completed], list(range(ITERATIONS)))
+        for one in zip(fetched, first, completed):
+            times = [event["time"] for event in one]
+            self.assertEqual(times, sorted(times))
+        taken = self.of_queue(events, receiver, "wqe_fetched", "receive")
+        received = self.of_queue(events, receiver, "completion_written", "receive")
+        self.assertEqual([event["data"] for event in taken], [{"queue": "receive", "wqe_index": index} for index in range(ITERATIONS)])
+        self.assertEqual([event["data"]["wqe_index"] for event in received], list(range(ITERATIONS)))
+        for one, other in zip(taken, received):
+            self.assertLessEqual(one["time"], other["time"])
+
+    def test_a_wqe_that_waits(self):
+        # One READ at a time: the next is taken up at once, and goes out when the response has come.
+        tracer, file = self.trace("urnic0")
+        self.transfer("-s", 1000, "-u", 18, "-o", 1, "-t", 16, tool="ib_read_bw")
+        self.end(tracer)
+        events = self.check(file.read_text(encoding="utf-8"))
+        reader = self.group_with(events, "wqe_fetched", opcode="RDMA_READ")
+        fetched = [event["time"] for event in self.of_queue(events, reader, "wqe_fetched", "send")]
+        responses = [event["time"] for event in events if event["group_id"] == reader and event["name"] == "rdma:packet_received"
+                     and event["data"]["opcode"] == "RC READ Response Only"]
+        self.assertEqual([len(fetched), len(responses)], [ITERATIONS] * 2)
+        self.assertTrue(any(taken < response for taken, response in zip(fetched[1:], responses)), (fetched[:9], responses[:9]))
+
     def test_one_rnic(self):
         tracer, file = self.trace("urnic1")
         self.transfer("-s", 100)
@@ -124,7 +167,24 @@ class Live(Traces):
         self.assertIn("/dev/full cannot be written: No space left on device", result.err)
 
 
-class FailedWork(Traces, WithStreams):
+class Streams(Traces, WithStreams):
+    def test_a_trace_that_begins_later(self):
+        # Of a QP in use: what was taken up before is not told, and nothing is told twice.
+        server, client = self.start_stream()
+        tracer, file = self.trace("urnic1")
+        self.assertTrue(harness.wait_until(lambda: file.exists() and file.stat().st_size > 1_000_000))
+        self.end(tracer)
+        client.kill()
+        client.wait()
+        self.expect_line(server, "done")
+        self.assertEqual(server.wait(harness.PATIENCE_S), 0)
+        with open(file, encoding="utf-8") as lines:
+            fetched = [json.loads(line)["data"] for line in lines if "wqe_fetched" in line]
+        indexes = [one["wqe_index"] for one in fetched if one["queue"] == "send"]
+        self.assertGreater(len(indexes), 100)
+        self.assertGreater(indexes[0], 0)
+        self.assertEqual(indexes, sorted(set(indexes)))
+
     def test_the_peer_is_killed(self):
         tracer, file = self.trace("urnic1")
         server, client = self.start_stream()

@@ -95,6 +95,20 @@ class Planted(Captures, Pages):
             self.assertNotIn(name, seen)
         return file
 
+    def check_messages(self, iterations):
+        """Of a transfer of WRITEs: the sender's WQEs have all times, in their order."""
+        messages = self.browser.evaluate("JSON.parse(document.getElementById('data').textContent).connections"
+                                         ".map(one => one.messages).find(one => one.has_wqes)")
+        order = ("fetched", "first", "last", "acknowledged")
+        whole = [times for times in zip(*(messages[name] for name in order)) if None not in times]
+        self.assertGreaterEqual(len(whole), iterations)
+        for times in whole:
+            self.assertEqual(list(times), sorted(times))
+        signaled = [times for times in zip(messages["acknowledged"], messages["completed"]) if None not in times]
+        self.assertGreater(len(signaled), 0)
+        for acknowledged, completed in signaled:
+            self.assertLessEqual(acknowledged, completed)
+
     def plant(self, *words):
         self.fault("clear")
         if words:
@@ -106,11 +120,12 @@ class Planted(Captures, Pages):
         file = self.traced(clean)
         self.view(file)
         self.assertEqual(set(self.panel()) - {"slow_messages"}, set())
+        self.check_messages(50)
         self.plant("drop", "--opcode", "RC WRITE Middle", "--probability", "0.05", "--seed", "3")
         file = self.expect(clean, "packet_loss", "early_packets", absent=("reordering", "path_mtu"))
         if picture := os.environ.get("URNIC_PICTURE"):  # that of docs/observe.md
             self.open(file.with_suffix(".html"))
-            self.browser.screenshot(pathlib.Path(picture))
+            self.browser.screenshot(pathlib.Path(picture), whole=True)
         self.plant("corrupt", "--opcode", "RC WRITE Middle", "--offset", "payload", "--probability", "0.05", "--seed", "3")
         self.expect(clean, "damaged_packets", "packet_loss")
         self.plant("reorder", "--probability", "0.05", "--seed", "3")
@@ -214,6 +229,44 @@ class Files(Pages):
         self.assertGreater(len(red), 0)
         middle = (70 + width - 10) / 2
         self.assertTrue(all(abs(x - middle) < 10 for x in red), (red, width))
+
+    def test_messages_of_wqes(self):
+        # The second waits 40 ms before its packet goes; it is the only one that is longer than 10 ms from end to end.
+        group, events = "urnic0/0x11", []
+        for number, (taken, first, acknowledged, completed) in enumerate(((0, 1, 3, 4), (5, 45, 50, 52), (60, 60.5, 61, 62))):
+            events += [(taken, "wqe_fetched", group, {"queue": "send", "wqe_index": number, "opcode": "RDMA_WRITE", "length": 1024,
+                                                      "psn": number}),
+                       (first, "packet_sent", group, self.packet(number)),
+                       (acknowledged, "message_acknowledged", group, {"opcode": "RC WRITE", "duration": acknowledged - first}),
+                       (completed, "completion_written", group, {"queue": "send", "wqe_index": number, "status": "SUCCESS",
+                                                                 "opcode": "RDMA_WRITE", "byte_len": 1024})]
+        events.append((100, "wqe_fetched", group, {"queue": "send", "wqe_index": 3, "opcode": "RDMA_READ", "length": 8, "psn": 3}))
+        self.view(self.write(events))
+        # The colour of waiting goes from 0, in the first row, to 45 ms, in the second, of the 104 that are shown.
+        waiting = ("(() => { const c = document.getElementById('messages');"
+                   "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, at = [];"
+                   "for (let i = 0; i < d.length; i += 4) if (d[i] === 201 && d[i+1] === 180 && d[i+2] === 88) at.push((i / 4) % c.width);"
+                   "const from = Math.min(...at), to = Math.max(...at.filter(x => x < c.width * 0.6)); return [from, to, c.width]; })()")
+        begin, end, width = self.browser.evaluate(waiting)
+        scale = (width - 80) / 104
+        self.assertLess(abs((end - begin) - 45 * scale), 2 * scale)
+        self.assertIn("take-up to its completion", self.browser.evaluate("document.getElementById('messages-title').textContent"))
+        quantiles = self.browser.evaluate("document.getElementById('quantiles').textContent")
+        self.assertIn("3 messages: ", quantiles)
+        self.assertIn("median 4,000.0 us", quantiles)
+        self.assertIn("longest 47,000.0 us", quantiles)
+        # The bar under the pointer says when.
+        self.browser.evaluate("(() => { const c = document.getElementById('messages'), box = c.getBoundingClientRect();"
+                              "c.dispatchEvent(new MouseEvent('mousemove', {clientX: box.x + 70 + (box.width - 80) * 22 / 104,"
+                              "clientY: box.y + 6 + 134 * 1.5 / 4})); })()")
+        said = self.browser.evaluate("document.getElementById('message').textContent")
+        self.assertIn("WQE taken up at 5.000000 ms", said)
+        self.assertIn("first packet +40000.000 us", said)
+        self.assertIn("completed +2000.000 us", said)
+        # Without WQEs it is what packets tell.
+        self.view(self.write([event for event in events if event[1] != "wqe_fetched"], "old.ndjson"))
+        self.assertIn("from the first packet", self.browser.evaluate("document.getElementById('messages-title').textContent"))
+        self.assertIn("median 2,000.0 us", self.browser.evaluate("document.getElementById('quantiles').textContent"))
 
     def test_hostile_names(self):
         evil = "</script><script>document.documentElement.dataset.owned=1</script><img src=x onerror=\"document.title='owned'\">"

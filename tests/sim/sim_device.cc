@@ -158,6 +158,9 @@ void SimDevice::round(TimeNs now) {
         }
         if (each.dirty) {
             each.dirty = each.progress_once();
+            if (watcher != nullptr) {
+                watcher->progressed(now, options_.name, each.qp());
+            }
             again |= each.dirty;
         }
         deadline = std::min(deadline, each.qp().deadline());
@@ -188,7 +191,14 @@ void SimDevice::take_frame(const Frame& frame) {
         ++asked_too_late_;
         return;
     }
+    const auto num_held = [this] { return static_cast<std::uint32_t>(held_frames_.size()); };
+    if (watcher != nullptr) {
+        watcher->begin_receive(qp->qp(), num_held());
+    }
     qp->deliver(view);
+    if (watcher != nullptr) {
+        watcher->end_receive(now(), options_.name, {qp->qp(), view.header, view.payload.size()}, num_held());
+    }
     qp->dirty = true;
 }
 
@@ -208,13 +218,20 @@ SimQp* SimDevice::find(std::uint32_t qp_num) {
     return nullptr;
 }
 
-bool SimDevice::transmit(SimHost& /*from*/, const wire::Path& path, const wire::PacketHeader& header,
+bool SimDevice::transmit(SimHost& from, const wire::Path& path, const wire::PacketHeader& header,
                          std::span<const MemoryPiece> pieces) {
     Frame& frame = network_.take_frame();
     frame.length = static_cast<std::uint32_t>(wire::build_frame(path, header, pieces, frame.bytes));
     if (frame.length == 0) {
         network_.release(frame);
         return false;
+    }
+    if (watcher != nullptr) {
+        std::size_t payload_bytes = 0;
+        for (const MemoryPiece& piece : pieces) {
+            payload_bytes += piece.length_bytes;
+        }
+        watcher->sent(now(), options_.name, {from.qp(), header, payload_bytes});
     }
     network_.send(out_, frame);
     return true;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rnic/mem/key_table.h"
+#include "rnic/qp/qp_watcher.h"
 #include "tests/sim/copied_frames.h"
 #include "tests/sim/last_asked.h"
 #include "tests/sim/net/network.h"
@@ -104,6 +105,7 @@ class SimDevice final : public NetworkNode, public SimWire {
     KeyTable keys;
     Counters counters;
     HostListener* listener = nullptr;  // of QPs that are created from now on
+    QpWatcher* watcher = nullptr;      // nullptr: nobody wants to know
 
   private:
     enum Token : std::uint64_t { kRound, kTimer };

@@ -254,12 +254,32 @@ class Graph {
     const colours = d3.scale.category10();
     const each = place => {
       const message = connection.messages[place];
-      const px = x(message.begin), width = Math.max(1, x(message.end) - px), py = y(place);
+      const px = x(message.begin), py = y(place);
       if (!plot.isFree(KIND.MESSAGE, px, py)) return;
-      context.fillStyle = colours(message.text);
-      context.fillRect(px, py, width, height);
+      const bar = (from, to, colour) => {
+        context.fillStyle = colour;
+        context.fillRect(x(from), py, Math.max(1, x(to) - x(from)), height);
+      };
+      if (!connection.hasWqes) {
+        bar(message.begin, message.end, colours(message.opcode));
+        return;
+      }
+      // A part of which one end is not seen belongs to the one behind it.
+      let from = message.begin;
+      for (const part of PARTS) {
+        if (message[part.to] === null) continue;
+        bar(from, message[part.to], message.isFailed && part.to === "completed" ? FAILED.colour : part.colour);
+        from = message[part.to];
+      }
+      if (from === message.begin) bar(from, from, PARTS[0].colour);
     };
     return this.job(begin, Math.max(begin, end), each);
+  }
+
+  /** The message whose bar is at a place on the canvas of messages; null: none is. */
+  messageAt(px, py) {
+    const {connection, messages: plot, x} = this, message = connection.messages[Math.floor(plot.y.invert(py))];
+    return message && px >= x(message.begin) - 3 && px <= x(message.end) + 3 ? message : null;
   }
 
   /** The event whose mark is nearest to a place on the canvas of PSNs; -1: none is near. */

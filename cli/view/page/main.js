@@ -43,6 +43,7 @@
     d3.select("#name").text(chosen.name);
     showFindings(chosen, look);
     showLegend(chosen);
+    showParts(chosen);
     showLatency(chosen);
     // The side that has more packets.
     let responder = 0;
@@ -66,6 +67,10 @@
   d3.select("#psns").on("mousemove", function () {
     const place = graph.nearest(...d3.mouse(this));
     d3.select("#nearest").text(place < 0 ? "\u00a0" : chosen.describe(place));
+  });
+  d3.select("#messages").on("mousemove", function () {
+    const message = graph.messageAt(...d3.mouse(this));
+    d3.select("#message").text(message === null ? "\u00a0" : chosen.describeMessage(message));
   });
   window.addEventListener("resize", () => { if (chosen) { showLatency(chosen); graph.draw(true); } });
   window.addEventListener("hashchange", follow);

@@ -24,9 +24,19 @@ const KINDS = [
   {name: "window", colour: "#555555", radius: 0},
   {name: "state", colour: "#000000", radius: 0},
   {name: "message", colour: "#3574b5", radius: 0},
+  {name: "WQE taken up", colour: "#555555", radius: 0},
+  {name: "completion", colour: "#2e8b57", radius: 0},
 ];
+/** What a message is at from each of its times to the next. */
+const PARTS = [
+  {from: "fetched", to: "first", name: "WQE taken up, no packet sent", colour: "#c9b458"},
+  {from: "first", to: "last", name: "first to last packet", colour: "#3574b5"},
+  {from: "last", to: "acknowledged", name: "to the acknowledgement", colour: "#9ec5e8"},
+  {from: "acknowledged", to: "completed", name: "to the completion", colour: "#2e8b57"},
+];
+const FAILED = {name: "failed", colour: "#c0182b"};
 const KIND = {SENT: 0, RETRANSMISSION: 1, DELIVERED: 2, OBSERVED: 9, OBSERVED_AGAIN: 10, RNR_NAK: 14, CNP_SENT: 15, CNP_RECEIVED: 16,
-  WINDOW: 18, STATE: 19, MESSAGE: 20};
+  WINDOW: 18, STATE: 19, MESSAGE: 20, FETCHED: 21, COMPLETION: 22};
 /** Kinds that are a vertical line in the graph of PSNs. */
 const LINES = new Set([KIND.CNP_SENT, KIND.CNP_RECEIVED, KIND.STATE]);
 /** Events in a block of which the least and the most PSN are known. */
@@ -55,6 +65,8 @@ class Connection {
     this.counts = new Array(KINDS.length).fill(0);
     for (const kind of data.kind) this.counts[kind]++;
     this.length = data.kind.length;
+    this.hasWqes = data.messages.has_wqes;
+    this.numMessages = data.messages.opcode.length;
   }
 
   /** The work that only a connection that is looked at is worth. */
@@ -80,6 +92,7 @@ class Connection {
     this.raw = null;
     this.fillBlocks();
     this.fillSeries();
+    this.fillMessages(raw.messages);
   }
 
   fillBlocks() {
@@ -117,7 +130,7 @@ class Connection {
     // Bytes of payload up to each packet, of requests sent, or else of those received.
     const isSender = this.counts[KIND.SENT] + this.counts[KIND.OBSERVED] > 0;
     const kinds = isSender ? [KIND.SENT, KIND.RETRANSMISSION, KIND.OBSERVED, KIND.OBSERVED_AGAIN] : [KIND.DELIVERED];
-    const bytes = {time: [], total: []}, steps = {time: [], value: []}, messages = [];
+    const bytes = {time: [], total: []}, steps = {time: [], value: []};
     let total = 0;
     for (let i = 0; i < this.length; i++) {
       if (kinds.includes(this.kind[i])) {
@@ -127,17 +140,49 @@ class Connection {
       } else if (this.kind[i] === KIND.WINDOW) {
         steps.time.push(this.time[i]);
         steps.value.push(this.value[i]);
-      } else if (this.kind[i] === KIND.MESSAGE) {
-        messages.push({begin: this.time[i] - this.value[i] / 1000, end: this.time[i], us: this.value[i], text: this.text[i]});
       }
     }
     this.bytes = bytes;
     this.steps = steps;
-    // They are acknowledged in the order in which they began, so that both columns ascend.
+  }
+
+  /** Messages from the WQE's take-up to its completion, or to the acknowledgement if it has none; without WQEs in the trace from the
+      first packet on. One whose end is not seen goes as far as it is known, and counts for no duration. */
+  fillMessages(raw) {
+    const success = this.texts.indexOf("SUCCESS");
+    const messages = raw.opcode.map((opcode, i) => {
+      const message = {opcode, bytes: raw.bytes[i], status: raw.status[i]};
+      for (const time of ["fetched", "first", "last", "acknowledged", "completed"]) message[time] = raw[time][i];
+      const seen = [message.fetched, message.first, message.last, message.acknowledged, message.completed].filter(time => time !== null);
+      message.begin = seen[0];
+      message.end = seen[seen.length - 1];
+      message.isFailed = message.completed !== null && message.status !== success;
+      message.hasEnded = !message.isFailed && (message.completed !== null || message.acknowledged !== null);
+      return message;
+    });
+    messages.sort((a, b) => a.begin - b.begin);
     this.messages = messages;
     this.messageBegins = Float64Array.from(messages, message => message.begin);
-    this.messageEnds = Float64Array.from(messages, message => message.end);
-    this.durations = Float64Array.from(messages, message => message.us).sort();
+    // One that has no completion may end before the one ahead of it: the column ascends all the same.
+    let latest = -Infinity;
+    this.messageEnds = Float64Array.from(messages, message => latest = Math.max(latest, message.end));
+    const ended = messages.filter(message => message.hasEnded);
+    this.durations = Float64Array.from(ended, message => (message.end - message.begin) * 1000).sort();
+  }
+
+  /** What a message is, in a line. */
+  describeMessage(message) {
+    const words = [this.texts[message.opcode]];
+    if (this.hasWqes) words.push(`${message.bytes} bytes`, `WQE taken up at ${message.fetched.toFixed(6)} ms`);
+    const names = {first: "first packet", last: "last packet", acknowledged: "acknowledged", completed: "completed"};
+    let before = message.begin;
+    for (const time of Object.keys(names)) {
+      if (message[time] === null) continue;
+      words.push(`${names[time]} +${((message[time] - before) * 1000).toFixed(3)} us`);
+      before = message[time];
+    }
+    if (message.isFailed) words.push(this.texts[message.status]);
+    return words.join("  ");
   }
 
   /** Mbit/s of payload in each of `count` parts of the time from `from` to `to`, in milliseconds. */
@@ -187,4 +232,4 @@ function readModel(data) {
     connections: data.connections.map(connection => new Connection(connection, data.texts))};
 }
 
-if (typeof module !== "undefined") module.exports = {readModel, lowerBound, KINDS};
+if (typeof module !== "undefined") module.exports = {readModel, lowerBound, KINDS, PARTS};

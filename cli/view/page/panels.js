@@ -16,7 +16,7 @@ function showOverview(connections, choose) {
     const peer = one.peer >= 0 ? connections[one.peer].name : one.peerQpn >= 0 ? `QP 0x${one.peerQpn.toString(16)}` : "";
     const worst = one.findings.filter(finding => finding.severity !== "note");
     return [one.name, peer, one.length, counts[0] + counts[1], counts[1], received, counts[3], counts[13], counts[14],
-      counts[15] + counts[16], counts[20], worst.length > 0 ? worst[0].sentence : ""];
+      counts[15] + counts[16], one.numMessages, worst.length > 0 ? worst[0].sentence : ""];
   }).enter().append("td").text(text => text);
 }
 
@@ -60,6 +60,17 @@ function showLegend(connection) {
   items.order();
 }
 
+/** What the bars of messages are. */
+function showParts(connection) {
+  d3.select("#messages-title").text(connection.hasWqes ? "Messages, from the WQE's take-up to its completion"
+    : "Messages, from the first packet to the acknowledgement");
+  const items = d3.select("#parts").selectAll("span").data(connection.hasWqes ? [...PARTS, FAILED] : [], part => part.name);
+  items.exit().remove();
+  const made = items.enter().append("span");
+  made.append("i").style("background", part => part.colour);
+  made.append("b").text(part => part.name);
+}
+
 /** The distribution of durations, with a logarithmic axis. */
 function showLatency(connection) {
   const svg = d3.select("#latency");
@@ -67,7 +78,7 @@ function showLatency(connection) {
   const bars = connection.distribution();
   const words = d3.select("#quantiles");
   if (bars.length === 0) {
-    words.text("No message was acknowledged in this trace.");
+    words.text(connection.hasWqes ? "No message ended in this trace." : "No message was acknowledged in this trace.");
     return;
   }
   const number = d3.format(",.1f");

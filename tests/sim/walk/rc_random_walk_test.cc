@@ -1,6 +1,7 @@
 // Random walks from seeds until enough messages have completed. Environment:
 //   URNIC_SEED=N            that walk alone
 //   URNIC_PACKET_LOG=BASE   with URNIC_SEED: writes BASE.txt and BASE.pcap
+//   URNIC_TRACE=FILE        with URNIC_SEED: writes the events of all QPs, for urnic view
 //   URNIC_FIRST_SEED=N      begin with this seed
 //   URNIC_WALK_MESSAGES=N   go on until N messages have completed
 //   URNIC_WALK_SHARD=I/N    every N-th seed from the I-th on, and its share of the messages
@@ -12,6 +13,7 @@
 
 #include "tests/sim/walk/commit.h"
 #include "tests/sim/walk/walk.h"
+#include "tests/sim/walk/walk_trace.h"
 
 namespace urnic::sim {
 namespace {
@@ -60,17 +62,23 @@ std::string program() {
 }
 
 std::string replay_command(std::uint64_t seed) {
-    return "URNIC_SEED=" + std::to_string(seed) + " " + program() + " --gtest_filter=RcRandomWalk.*";
+    return "URNIC_SEED=" + std::to_string(seed) + " " + program() +
+           " --gtest_filter=RcRandomWalk.* (URNIC_TRACE=FILE: with a trace for urnic view)";
 }
 
-/// A failed walk runs once more with a packet log; all that is needed to look into it, on one line.
+/// A failed walk runs once more with a packet log and a trace; all that is needed to look into it, on one
+/// line.
 void report(const WalkPlan& plan, const std::string& failure) {
     const std::string base = program() + "-seed-" + std::to_string(plan.seed);
     std::string again = "no packet log";
     try {
         PacketLog log(base);
-        Walk walk(plan, &log);
-        again = walk.run() == failure ? "packet log " + log.text_path() : "the second run went otherwise";
+        const std::string trace_path = base + ".ndjson";
+        WalkTrace trace(trace_path);
+        Walk walk(plan, &log, &trace.watcher());
+        again = walk.run() == failure
+                    ? "packet log " + log.text_path() + ", trace for urnic view " + trace_path
+                    : "the second run went otherwise";
     } catch (const std::exception& error) {
         again = error.what();
     }
@@ -97,7 +105,9 @@ TEST(RcRandomWalk, EveryCompletionAgreesWithTheOracle) {
         const WalkPlan plan = make_plan(std::strtoull(text, nullptr, 0));
         const char* base = std::getenv("URNIC_PACKET_LOG");
         const std::unique_ptr<PacketLog> log = base != nullptr ? std::make_unique<PacketLog>(base) : nullptr;
-        Walk walk(plan, log.get());
+        const char* trace_path = std::getenv("URNIC_TRACE");
+        const auto trace = trace_path != nullptr ? std::make_unique<WalkTrace>(trace_path) : nullptr;
+        Walk walk(plan, log.get(), trace != nullptr ? &trace->watcher() : nullptr);
         EXPECT_EQ(walk.run(), "") << plan.describe() << ", commit " << kCommit;
         print(walk.stats(), 1);
         return;

@@ -195,8 +195,9 @@ void Walk::Connection::check_end() {
     }
 }
 
-Walk::Walk(const WalkPlan& plan, PacketLog* log)
+Walk::Walk(const WalkPlan& plan, PacketLog* log, QpWatcher* watcher)
     : plan_(plan),
+      watcher_(watcher),
       network_(plan.seed),
       shared_{plan_, network_, Random(plan.seed ^ 0x5a1f'0000'0000'0003ULL), plan.messages, {}, {}} {
     network_.log = log;
@@ -225,6 +226,7 @@ void Walk::build_network() {
         devices_.push_back(
             std::make_unique<WalkDevice>(network_, options, random.next(), plan_, source_bytes()));
         devices_.back()->device.listener = this;
+        devices_.back()->device.watcher = watcher_;
     }
     const auto join = [this](NetworkNode& a, NetworkNode& b, const std::string& a_name,
                              const std::string& b_name) {
@@ -367,6 +369,9 @@ void Walk::completed(std::uint32_t qp_num, const Completion& completion, bool is
     if (end == nullptr) {
         fail("a completion for QP " + std::to_string(qp_num) + ", which does not exist");
         return;
+    }
+    if (watcher_ != nullptr && !is_lost) {
+        watcher_->completed(network_.now(), end->device().name(), end->qp()->qp(), completion);
     }
     end->completed(completion, is_lost);
 }

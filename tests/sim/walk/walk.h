@@ -23,7 +23,8 @@ struct WalkStats {
 
 class Walk final : public HostListener {
   public:
-    explicit Walk(const WalkPlan& plan, PacketLog* log = nullptr);
+    /// `watcher` is told what all devices do.
+    explicit Walk(const WalkPlan& plan, PacketLog* log = nullptr, QpWatcher* watcher = nullptr);
     ~Walk() override;
     Walk(const Walk&) = delete;
     Walk& operator=(const Walk&) = delete;
@@ -44,6 +45,7 @@ class Walk final : public HostListener {
     void raised(std::uint32_t qp_num, AsyncEventType type) override;
 
     WalkPlan plan_;
+    QpWatcher* watcher_;
     Network network_;
     WalkShared shared_;
     std::unique_ptr<Switch> switch_;

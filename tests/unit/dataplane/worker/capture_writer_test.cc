@@ -225,6 +225,32 @@ TEST_F(CaptureWriterTest, CompletionsGoToWhoAskedForThem) {
     EXPECT_EQ(one_.ring().rnics[0].lost.load(), 1U);
 }
 
+TEST_F(CaptureWriterTest, WqesGoToWhoAskedForThem) {
+    one_.capture.has_completions = true;
+    one_.capture.snap_bytes = 1;
+    writer_.use({&one_.capture, &other_.capture});
+    EXPECT_TRUE(writer_.is_tracing(0));
+    EXPECT_FALSE(writer_.is_tracing(1));
+    abi::CapturedWqe wqe{};
+    wqe.wqe_index = 7;
+    wqe.length_bytes = std::uint64_t{1} << 31U;
+    writer_.write_wqe(0, 17, wqe, 9);
+    writer_.publish();
+    EXPECT_TRUE(other_.read().empty());
+    const auto seen = one_.read();
+    ASSERT_EQ(seen.size(), 1U);
+    EXPECT_EQ(seen[0].record.kind, abi::CaptureKind::kWqe);
+    EXPECT_EQ(seen[0].record.qpn, 17U);
+    EXPECT_EQ(seen[0].record.time_ns, 9U);
+    abi::CapturedWqe shown{};
+    ASSERT_EQ(seen[0].bytes.size(), sizeof shown);
+    std::memcpy(&shown, seen[0].bytes.data(), sizeof shown);
+    EXPECT_EQ(shown.wqe_index, 7U);
+    EXPECT_EQ(shown.length_bytes, std::uint64_t{1} << 31U);
+    writer_.use({nullptr, &other_.capture});
+    EXPECT_FALSE(writer_.is_tracing(0)) << "who captures packets alone gets none";
+}
+
 TEST_F(CaptureWriterTest, AFateMayChangeUntilItIsPublished) {
     writer_.use({nullptr, &one_.capture});
     const CaptureWriter::Records records = writer_.write(packet("again"), 7, true, {abi::PacketFate::kSent});

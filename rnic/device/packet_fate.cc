@@ -1,0 +1,54 @@
+#include "rnic/device/packet_fate.h"
+
+namespace urnic {
+
+namespace {
+
+/// In the order of abi::kPacketDrops.
+constexpr Counter Counters::*kDropCounters[] = {
+    &Counters::drop_malformed,      &Counters::drop_not_roce,       &Counters::drop_not_for_us,
+    &Counters::drop_unknown_qp,     &Counters::drop_wrong_sender,   &Counters::drop_qp_state,
+    &Counters::drop_pkey,           &Counters::drop_qkey,           &Counters::drop_opcode,
+    &Counters::drop_uc_message,     &Counters::drop_mad_full,       &Counters::drop_port_down,
+    &Counters::drop_neighbour_msgs, &Counters::rx_icrc_encapsulated};
+static_assert(std::size(kDropCounters) + abi::kMadDrops == std::size(abi::kPacketDrops));
+
+}  // namespace
+
+void FateWatch::look(const Counters& counters, std::uint32_t held, Seen& seen) {
+    for (std::size_t i = 0; i < kDrops; ++i) {
+        seen.drops[i] = (counters.*kDropCounters[i]).value();
+    }
+    seen.duplicate = counters.duplicate_request.value();
+    seen.early = counters.out_of_seq_request.value();
+    seen.no_receive = counters.send_rnr_err.value();
+    seen.refused = counters.resp_remote_access_errors.value() + counters.resp_local_length_error.value() +
+                   counters.resp_cqe_error.value();
+    seen.held = held;
+}
+
+Fate FateWatch::end(const Counters& counters, std::uint32_t held) const {
+    Seen after;
+    look(counters, held, after);
+    for (std::size_t i = 0; i < kDrops; ++i) {
+        if (after.drops[i] != before_.drops[i]) {
+            return {abi::PacketFate::kDropped, static_cast<std::uint8_t>(i)};
+        }
+    }
+    if (after.duplicate != before_.duplicate) {
+        return {abi::PacketFate::kDuplicate};
+    }
+    // A response that comes early counts nowhere, but it is held, too.
+    if (after.held > before_.held) {
+        return {abi::PacketFate::kEarlyKept};
+    }
+    if (after.early != before_.early) {
+        return {abi::PacketFate::kEarlyDropped};
+    }
+    if (after.no_receive != before_.no_receive) {
+        return {abi::PacketFate::kNoReceive};
+    }
+    return {after.refused != before_.refused ? abi::PacketFate::kRefused : abi::PacketFate::kDelivered};
+}
+
+}  // namespace urnic
