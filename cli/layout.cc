@@ -44,6 +44,9 @@ PartPlace place_of(Part part) {
         case Part::kConform:
             return {"conformance tester", "conform/urnic-conform", kLibexecDir, "urnic/urnic-conform",
                     "urnic"};
+        case Part::kConformAgent:
+            return {"agent of the conformance tester", "conform/urnic-conform-agent", kBinDir,
+                    "urnic-conform-agent", "urnic-conform-agent"};
         case Part::kDaemon:
             break;
     }

@@ -8,7 +8,7 @@
 
 namespace urnic::cli {
 
-enum class Part { kShim, kProvider, kDaemon, kDecoder, kExperiment, kIpoib, kConform };
+enum class Part { kShim, kProvider, kDaemon, kDecoder, kExperiment, kIpoib, kConform, kConformAgent };
 
 /// Places where `part` may be for an executable in `exe_dir`: first the build tree's, then the installed one.
 [[nodiscard]] std::vector<std::filesystem::path> candidates(Part part, const std::filesystem::path& exe_dir);

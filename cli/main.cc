@@ -11,6 +11,7 @@
 #include "cli/capture_command.h"
 #include "cli/cc_command.h"
 #include "cli/completion_command.h"
+#include "cli/conform_standalone.h"
 #include "cli/daemon_client.h"
 #include "cli/doctor_command.h"
 #include "cli/extcap_command.h"
@@ -92,6 +93,11 @@ constexpr Program kPrograms[] = {
 
 /// Does not return if `name` is that of a program.
 void become_program(std::string_view name, char** arguments) {
+    if (name == "conform") {
+        if (const auto asked = launcher::conform_standalone_of(arguments)) {
+            launcher::run_conform_standalone(*asked);
+        }
+    }
     for (const Program& program : kPrograms) {
         if (name == program.name) launcher::become(program.part, arguments);
     }

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@ namespace {
 constexpr int kStopGraceMs = 10'000;
 constexpr int kReadyFd = 3;
 constexpr const char* kLogName = "urnicd.log";
+constexpr const char* kConfigName = "urnicd.toml";
 
 std::string describe_end(int wait_status) {
     if (WIFSIGNALED(wait_status)) {
@@ -95,6 +97,13 @@ PrivateDaemon::~PrivateDaemon() { clean_up(); }
 void PrivateDaemon::spawn(const fs::path& program, int ready_fd) {
     std::vector<std::string> words = {program.string(),  "--standalone", "--run-dir",
                                       run_dir_.string(), "--ready-fd",   std::to_string(kReadyFd)};
+    if (!options_.rnics.empty()) {
+        const fs::path file = run_dir_ / kConfigName;
+        std::ofstream(file) << "[daemon]\nrun_dir = " << nlohmann::json(run_dir_.string()).dump()
+                            << "\nworkers = 1\nhugepages = false\n"
+                            << options_.rnics;
+        words = {program.string(), "--config", file.string(), "--ready-fd", std::to_string(kReadyFd)};
+    }
     if (options_.is_infiniband) words.insert(words.end(), {"--link-layer", "infiniband"});
     if (!options_.faults_file.empty()) words.insert(words.end(), {"--faults", options_.faults_file});
     std::vector<char*> arguments;
@@ -128,8 +137,9 @@ void PrivateDaemon::wait_until_ready(int ready_fd) {
     pid_ = -1;
     const std::string said = log_tail();
     const std::string hint = start_hint(said);
-    throw LaunchError(fmt::format("urnicd --standalone did not come up: it {}\n{}{}{}", describe_end(status),
-                                  said, said.empty() || hint.empty() ? "" : "\n", hint));
+    throw LaunchError(fmt::format("urnicd{} did not come up: it {}\n{}{}{}",
+                                  options_.rnics.empty() ? " --standalone" : "", describe_end(status), said,
+                                  said.empty() || hint.empty() ? "" : "\n", hint));
 }
 
 std::string PrivateDaemon::log_tail() const {

@@ -14,6 +14,7 @@ struct PrivateDaemonOptions {
     bool keep_run_dir = false;
     bool is_infiniband = false;  // the link layer of its RNICs
     std::string faults_file;     // injected from the start; empty: none
+    std::string rnics;           // [[rnic]] tables of its configuration; empty: the two of --standalone
 };
 
 class PrivateDaemon {

@@ -28,8 +28,11 @@ constexpr const char* kFooter =
 urnic-conform-agent. Where it cannot run, --cm judges what a librdmacm listener shows without one: rping -s -P,
 an NFS server, any other; --cm-listen judges a client that connects: rping -c -a ADDRESS. The tester sends packets that are wrong on purpose: to that address alone, at most
 --rate a second. Keep it away from production.
+With --port standalone, without PEER, an RNIC of urnic is judged, which nobody else sees; with :PROFILE one that does
+as that profile's RNICs do. It needs no right but to make a user namespace.
 
 Examples:
+  urnic conform --port standalone
   urnic conform 192.0.2.10 --port af_packet:eth1
   urnic conform 192.0.2.10 --port af_packet:eth1 ResponderGap RequesterRnr.Infinite 9.7.5
   urnic conform 192.0.2.10 --port af_packet:eth1 --yes --json result.json --html result.html --evidence captures
@@ -95,7 +98,8 @@ void declare(const CommandLine& app, Options& options) {
     app.option("PEER", options.peer, "IPv4 or IPv6 address of the device under test");
     app.option("CASE", options.filters,
                "suites, cases (Suite.Name) or clauses of the specification; all without");
-    app.option("--port", options.port, "where frames go out and come in").type_name("af_packet:INTERFACE");
+    app.option("--port", options.port, "where frames go out and come in")
+        .type_name("af_packet:INTERFACE|standalone[:PROFILE]");
     app.option("--vlan", options.vlan, "the VLAN of PEER's address, whose tag all frames get")
         .in_range<std::uint32_t>(1, kMaxVlanId)
         .type_name("ID");

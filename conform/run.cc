@@ -37,7 +37,8 @@ const RnicProfile* profile_named(const std::string& name) {
 std::string interface_of(const std::string& port) {
     constexpr std::string_view kKind = "af_packet:";
     if (!port.starts_with(kKind)) {
-        throw SetupError("--port " + port + " is not known; it is af_packet:INTERFACE");
+        throw SetupError("--port " + port +
+                         " is not known; it is af_packet:INTERFACE, or for `urnic conform` standalone");
     }
     return port.substr(kKind.size());
 }

@@ -283,7 +283,6 @@ void define_options(const Command& app, Arguments& arguments) {
         .needs(standalone);
     app.option("--ready-fd", arguments.ready_fd, "Descriptor that gets one byte when the RNICs are served")
         .type_name("N")
-        .needs(standalone)
         .non_negative();
 }
 

@@ -93,7 +93,7 @@ TEST_F(Reports, AProfileIsInEachOfThem) {
         {"scope", "one", ShownBehaviour{DeviceBehaviour::kCnpScope, 0}, {}}};
     const std::string line =
         "profile rxe: agrees in 1, differs in 1: mig_req; not compared: repetition, "
-        "udp_source_port, cnp, nak_triggers_cnp";
+        "udp_source_port, cnp, nak_triggers_cnp, ack_coalescing";
     EXPECT_EQ(profile_line(written), line + "\n");
     EXPECT_EQ(profile_line(run()), "");
     EXPECT_EQ(seen_text(written.cases[2]), "MigReq: 1 (differs from rxe: 0)\nkept: 0 (as rxe)\nscope: one");

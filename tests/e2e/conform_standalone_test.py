@@ -1,0 +1,86 @@
+"""urnic conform --port standalone: an RNIC of its own to judge, over a veth pair in a network namespace, as root and as a user."""
+
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+
+import harness
+
+NOBODY = 65534
+ROOT = os.geteuid() == 0
+AS_USER = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if ROOT else []
+CASES = ["RequesterAcks.Coalesced", "ResponderExecution", "LiveHeaders.IpHeader"]
+
+
+class Standalone(harness.TestCase):
+    def setUp(self):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="urnic-conform-"))
+        self.dir.chmod(0o777)
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        # The run directory is made here.
+        self.environment = {**harness.clean_environment(), "XDG_RUNTIME_DIR": str(self.dir), "TMPDIR": str(self.dir)}
+        self.file = self.dir / "result.json"
+
+    def command(self, *words, port="standalone", identity=()):
+        return [str(word) for word in (*identity, harness.URNIC, "conform", "--port", port, *words)]
+
+    def results(self, *words, **how):
+        self.file.unlink(missing_ok=True)
+        result = harness.run(self.command("--json", self.file, *words, **how), env=self.environment)
+        self.assertEqual(result.returncode, 0, result)
+        self.assertEqual([path.name for path in self.dir.iterdir()], ["result.json"], "something is left")
+        return json.loads(self.file.read_text(encoding="utf-8"))
+
+    def test_one_line_judges_it(self):
+        for identity in ((), AS_USER) if ROOT else ((),):
+            with self.subTest(identity=identity):
+                document = self.results(*CASES, identity=identity)
+                self.assertEqual(document["counts"]["failed"], 0, document)
+                names = {case["name"] for case in document["cases"]}
+                self.assertLessEqual({"RequesterAcks.Coalesced", "LiveHeaders.IpHeader"}, names)
+                self.assertGreater(len(names), len(CASES))
+
+    def test_an_rnic_with_a_profile(self):
+        document = self.results("LiveHeaders.IpHeader", "--profile", "e810", port="standalone:e810")
+        self.assertEqual((document["profile"]["agrees"], document["profile"]["differs"]), (["mig_req"], []), document)
+
+    def test_what_is_refused(self):
+        for words, port, text in (([], "standalone:mlx5", "'profile' in [[rnic]] must be one of \"strict\""),
+                                  (["--cm"], "standalone", "--cm does not go with --port standalone"),
+                                  (["--agent=192.0.2.1"], "standalone", "--agent does not go with --port standalone")):
+            result = harness.run(self.command(*words, port=port), env=self.environment)
+            self.assertEqual(result.returncode, 125, result)
+            self.assertIn(text, result.err)
+        script = "echo 0 >/proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all --inh-caps=-all -- \"$@\""
+        result = harness.run(["unshare", "--map-root-user", "--user", "sh", "-c", script, "sh", *self.command(*CASES)], env=self.environment)
+        self.assertEqual(result.returncode, 125, result)
+        self.assertIn("allow user namespaces", result.err)
+        self.assertEqual(list(self.dir.iterdir()), [])
+
+    def test_who_is_killed_leaves_no_process(self):
+        process = harness.start(self.command("RequesterTimeouts", "--json", self.file), env=self.environment)
+        self.addCleanup(harness.end_group, process)
+        mine = lambda: [pid for pid in pathlib.Path("/proc").glob("[0-9]*") if str(self.dir) in self.environment_of(pid)]
+        # The daemon, the agent with its session, and the tester are at work.
+        self.assertTrue(harness.wait_until(lambda: self.file.exists() and len(mine()) >= 4), mine())
+        process.kill()
+        process.wait()
+        self.assertTrue(harness.wait_until(lambda: not mine()), mine())
+
+    @staticmethod
+    def environment_of(pid):
+        try:
+            return (pid / "environ").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""  # it has ended
+
+    def test_help_and_list_need_no_rnic(self):
+        for word in ("--help", "--list"):
+            self.assertIn("standalone" if word == "--help" else "ResponderExecution",
+                          harness.run(self.command(word), env=self.environment).out)
+
+
+if __name__ == "__main__":
+    harness.main()
