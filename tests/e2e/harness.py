@@ -167,6 +167,7 @@ class Footprint:
 
     def __init__(self, pid):
         proc = pathlib.Path("/proc", str(pid))
+        self.pid = pid
         self.resident_kb, self.mappings, counts = 0, 0, False
         for line in (proc / "smaps").read_text(encoding="ascii").splitlines():
             words = line.split()
