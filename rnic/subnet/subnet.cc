@@ -23,7 +23,19 @@ bool can_pass(const PortRecord& port, bool is_qp0) {
     return port.info.port_physical_state == mad::kLinkUp && (is_qp0 || port.info.port_state == mad::kActive);
 }
 
-constexpr std::uint8_t kSecurityNotice = 2;  // Notice:Type
+// Notice:Type
+constexpr std::uint8_t kUrgentNotice = 1;
+constexpr std::uint8_t kSecurityNotice = 2;
+constexpr std::uint8_t kInformationalNotice = 4;
+
+using DataDetails = decltype(mad::Notice::data_details);
+
+template <class Details>
+DataDetails octets_of(const wire::HeaderTable& table, const Details& details) {
+    DataDetails octets{};
+    wire::write_fields(table, &details, reinterpret_cast<std::byte*>(octets.data()));
+    return octets;
+}
 
 TimeNs subnet_timeout(Node& node) { return TimeNs{4096} << node.base_port().info.subnet_timeout; }
 
@@ -82,17 +94,17 @@ void Subnet::set_is_sm(NodeId id, bool is_sm, TimeNs now) {
         return;
     }
     info.capability_mask = mask;
-    std::array<std::byte, 54> details{};
-    store_be16(&details[2], info.lid);
-    wire::store_be32(&details[6], mask);
-    send_trap(id, 4, 144, details, now);
+    mad::NoticeCapability details;
+    details.lid_addr = info.lid;
+    details.capability_mask = mask;
+    send_trap(id, kInformationalNotice, mad::kCapabilityTrap, octets_of(mad::kNoticeCapabilityTable, details),
+              now);
 }
 
 TimeNs Subnet::report(NodeId id, const KeyViolation& violation, TimeNs now) {
-    std::array<std::byte, 54> details{};
-    wire::write_fields(mad::kNoticeKeysTable, &violation.details, details.data());
     const TimeNs too_soon_until = places_.at(id)->next_trap;
-    send_trap(id, kSecurityNotice, violation.trap_number, details, now);
+    send_trap(id, kSecurityNotice, violation.trap_number, octets_of(mad::kNoticeKeysTable, violation.details),
+              now);
     return now < too_soon_until ? too_soon_until : now + subnet_timeout(node(id));
 }
 
@@ -324,34 +336,30 @@ void Subnet::set_connected_and_tell(NodeId id, std::uint8_t port, bool is_connec
 void Subnet::send_link_trap(NodeId from, TimeNs now) {
     Place& here = *places_[from];
     here.has_late_trap = now < here.next_trap;
-    std::array<std::byte, 54> details{};
-    store_be16(details.data(), here.node.lid());
-    send_trap(from, 1, 128, details, now);
+    send_trap(from, kUrgentNotice, mad::kLinkTrap,
+              octets_of(mad::kNoticeLinkTable, mad::NoticeLink{here.node.lid()}), now);
 }
 
 /// Who asked for what, with which key, and by which way it came (IBA 14.2.5.1).
 void Subnet::send_m_key_trap(NodeId from, MadPacket violation, TimeNs now) {
-    constexpr std::size_t kPath = 24;
-    constexpr std::size_t kPathHops = 30;
-    constexpr unsigned kIsDirected = 0x80;
-    constexpr unsigned kIsTruncated = 0x40;
     const MadRef mad(violation.mad);
-    std::array<std::byte, 54> details{};
-    store_be16(&details[2], violation.slid);
-    details[6] = std::byte{mad.method()};
-    store_be16(&details[8], mad.attribute_id());
-    wire::store_be32(&details[10], mad.attribute_modifier());
-    store_be64(&details[14], mad.m_key());
+    mad::NoticeMKey details;
+    details.lid_addr = violation.slid;
+    details.method = mad.method();
+    details.attribute_id = mad.attribute_id();
+    details.attribute_modifier = mad.attribute_modifier();
+    details.m_key = mad.m_key();
     if (mad.is_directed()) {
-        const std::size_t hops = std::min<std::size_t>(mad.hop_count(), kPathHops);
-        store_be16(&details[4], mad.dr_slid());
-        details[23] =
-            static_cast<std::byte>(kIsDirected | (mad.hop_count() > hops ? kIsTruncated : 0) | hops);
+        const std::size_t hops = std::min<std::size_t>(mad.hop_count(), details.dr_return_path.size());
+        details.dr_slid = mad.dr_slid();
+        details.dr_notice = 1;
+        details.dr_path_truncated = mad.hop_count() > hops ? 1 : 0;
+        details.dr_hop_count = static_cast<std::uint8_t>(hops);
         for (std::size_t hop = 0; hop < hops; ++hop) {
-            details.at(kPath + hop) = std::byte{mad.return_path(hop + 1)};
+            details.dr_return_path.at(hop) = mad.return_path(hop + 1);
         }
     }
-    send_trap(from, kSecurityNotice, 256, details, now);
+    send_trap(from, kSecurityNotice, mad::kBadMKeyTrap, octets_of(mad::kNoticeMKeyTable, details), now);
 }
 
 void Subnet::send_late_traps(TimeNs now) {
@@ -364,7 +372,7 @@ void Subnet::send_late_traps(TimeNs now) {
 
 /// To the master subnet manager (IBA 14.3.11): one a subnet timeout.
 void Subnet::send_trap(NodeId from, std::uint8_t type, std::uint16_t number,
-                       std::span<const std::byte> details, TimeNs now) {
+                       const decltype(mad::Notice::data_details)& details, TimeNs now) {
     Place& here = *places_[from];
     const mad::PortInfo& info = here.node.base_port().info;
     if (info.lid == 0 || info.master_sm_lid == 0 || now < here.next_trap) {
@@ -385,8 +393,7 @@ void Subnet::send_trap(NodeId from, std::uint8_t type, std::uint16_t number,
     notice.producer_type = here.node.node_info.node_type;
     notice.trap_number = number;
     notice.issuer_lid = info.lid;
-    std::transform(details.begin(), details.end(), notice.data_details.begin(),
-                   [](std::byte octet) { return std::to_integer<std::uint8_t>(octet); });
+    notice.data_details = details;
     MadRef mad(packet.mad);
     mad.write(wire::kMadTable, 0, header);
     mad.write(mad::kNoticeTable, 64, notice);

@@ -133,8 +133,8 @@ class Subnet {
     void send_link_trap(NodeId from, TimeNs now);
     void send_m_key_trap(NodeId from, MadPacket violation, TimeNs now);
     void send_late_traps(TimeNs now);
-    void send_trap(NodeId from, std::uint8_t type, std::uint16_t number, std::span<const std::byte> details,
-                   TimeNs now);
+    void send_trap(NodeId from, std::uint8_t type, std::uint16_t number,
+                   const decltype(wire::mad::Notice::data_details)& details, TimeNs now);
 
     SubnetHost& host_;
     PacketTap* tap_ = nullptr;

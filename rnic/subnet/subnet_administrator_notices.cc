@@ -10,20 +10,14 @@ namespace {
 
 namespace mad = wire::mad;
 
-/// Traps whose source is the subnet manager (IBA 14.2.5.1).
-enum ManagerTrap : std::uint16_t {
-    kGidInService = 64,
-    kGidOutOfService = 65,
-    kGroupCreated = 66,
-    kGroupDeleted = 67,
-};
-/// Notice:Type and ProducerType of them.
+/// Notice:Type and ProducerType of traps whose source is the subnet manager (IBA 14.2.5.1).
 constexpr std::uint8_t kSubnetManagementType = 3;
 constexpr std::uint32_t kClassManager = 4;
 constexpr std::size_t kTrapData = 64;  // the Notice of a Trap
 
 bool is_managers_own(const mad::Notice& notice) {
-    return notice.is_generic && notice.trap_number >= kGidInService && notice.trap_number <= kGroupDeleted;
+    return notice.is_generic && notice.trap_number >= mad::kGidInServiceTrap &&
+           notice.trap_number <= mad::kGroupDeletedTrap;
 }
 
 /// Who shares a partition with a port may hear of it (IBA 13.4.11, o13-17).
@@ -122,20 +116,22 @@ void SubnetAdministrator::on_port_down(const Node& node, TimeNs now) {
     }
     groups_.forget(gone.guid());
     report(
-        kGidOutOfService, gone.gid(), [&](const Endpoint& port) { return may_hear_of(gone, port); }, now);
+        mad::kGidOutOfServiceTrap, gone.gid(), [&](const Endpoint& port) { return may_hear_of(gone, port); },
+        now);
     report_groups(now);
 }
 
 void SubnetAdministrator::on_port_up(const Node& node, TimeNs now) {
     const Endpoint here(node);
     report(
-        kGidInService, here.gid(), [&](const Endpoint& port) { return may_hear_of(here, port); }, now);
+        mad::kGidInServiceTrap, here.gid(), [&](const Endpoint& port) { return may_hear_of(here, port); },
+        now);
 }
 
 void SubnetAdministrator::report_groups(TimeNs now) {
     for (const SaGroups::Change& change : groups_.take_changes()) {
         report(
-            change.is_created ? kGroupCreated : kGroupDeleted, change.group.mgid,
+            change.is_created ? mad::kGroupCreatedTrap : mad::kGroupDeletedTrap, change.group.mgid,
             [&](const Endpoint& port) { return port.pkeys().match(change.group.pkey).has_value(); }, now);
     }
 }

@@ -64,10 +64,8 @@ void add_attribute(std::span<const mad::AttributePart> parts, std::span<const st
     }
 }
 
-/// The details of a notice that have a form of their own: a port's or a group's GID, the key that was wrong.
+/// The details of a notice, which each trap has its own form of.
 void add_notice_details(std::span<const std::byte> data, std::vector<Layer>& layers) {
-    constexpr std::uint16_t kFirstGidTrap = 64;
-    constexpr std::uint16_t kLastGidTrap = 67;
     if (data.size() < mad::kNoticeTable.length_bytes) {
         return;
     }
@@ -80,10 +78,23 @@ void add_notice_details(std::span<const std::byte> data, std::vector<Layer>& lay
     if (!notice.is_generic) {
         return;
     }
-    if (notice.trap_number >= kFirstGidTrap && notice.trap_number <= kLastGidTrap) {
-        add(mad::kNoticeGidTable, mad::NoticeGid{});
-    } else if (notice.trap_number == mad::kBadPkeyTrap || notice.trap_number == mad::kBadQkeyTrap) {
-        add(mad::kNoticeKeysTable, mad::NoticeKeys{});
+    switch (notice.trap_number) {
+        case mad::kGidInServiceTrap:
+        case mad::kGidOutOfServiceTrap:
+        case mad::kGroupCreatedTrap:
+        case mad::kGroupDeletedTrap:
+            return add(mad::kNoticeGidTable, mad::NoticeGid{});
+        case mad::kLinkTrap:
+            return add(mad::kNoticeLinkTable, mad::NoticeLink{});
+        case mad::kCapabilityTrap:
+            return add(mad::kNoticeCapabilityTable, mad::NoticeCapability{});
+        case mad::kBadMKeyTrap:
+            return add(mad::kNoticeMKeyTable, mad::NoticeMKey{});
+        case mad::kBadPkeyTrap:
+        case mad::kBadQkeyTrap:
+            return add(mad::kNoticeKeysTable, mad::NoticeKeys{});
+        default:
+            return;
     }
 }
 

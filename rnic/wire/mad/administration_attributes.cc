@@ -186,6 +186,39 @@ constexpr Field kNoticeGidFields[] = {
 };
 static_assert(well_formed(kNoticeGidFields, 22));
 
+constexpr Field kNoticeLinkFields[] = {
+    URNIC_WIRE_FIELD(NoticeLink, lid_addr, 0, 16, kHex),
+};
+static_assert(well_formed(kNoticeLinkFields, 2));
+
+constexpr Field kNoticeCapabilityFields[] = {
+    URNIC_WIRE_FIELD(NoticeCapability, lid_addr, 16, 16, kHex),
+    URNIC_WIRE_FIELD(NoticeCapability, other_local_changes, 47, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeCapability, capability_mask, 48, 32, kHex),
+    URNIC_WIRE_FIELD(NoticeCapability, capability_mask2_change, 90, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeCapability, hierarchy_info_change, 91, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeCapability, sm_priority_change, 92, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeCapability, link_speed_enabled_change, 93, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeCapability, link_width_enabled_change, 94, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeCapability, node_description_change, 95, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeCapability, capability_mask2, 96, 16, kHex),
+};
+static_assert(well_formed(kNoticeCapabilityFields, 14));
+
+constexpr Field kNoticeMKeyFields[] = {
+    URNIC_WIRE_FIELD(NoticeMKey, lid_addr, 16, 16, kHex),
+    URNIC_WIRE_FIELD(NoticeMKey, dr_slid, 32, 16, kHex),
+    URNIC_WIRE_FIELD(NoticeMKey, method, 48, 8, kHex),
+    URNIC_WIRE_FIELD(NoticeMKey, attribute_id, 64, 16, kHex),
+    URNIC_WIRE_FIELD(NoticeMKey, attribute_modifier, 80, 32, kHex),
+    URNIC_WIRE_FIELD(NoticeMKey, m_key, 112, 64, kHex),
+    URNIC_WIRE_FIELD(NoticeMKey, dr_notice, 184, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeMKey, dr_path_truncated, 185, 1, kDecimal),
+    URNIC_WIRE_FIELD(NoticeMKey, dr_hop_count, 186, 6, kDecimal),
+    URNIC_WIRE_FIELD(NoticeMKey, dr_return_path, 192, 240, kBytes),
+};
+static_assert(well_formed(kNoticeMKeyFields, 54));
+
 constexpr Field kNoticeKeysFields[] = {
     URNIC_WIRE_FIELD(NoticeKeys, lid_addr1, 16, 16, kHex),
     URNIC_WIRE_FIELD(NoticeKeys, lid_addr2, 32, 16, kHex),
@@ -218,6 +251,9 @@ const HeaderTable kInformInfoTable = {"InformInfo", 36, kInformInfoFields};
 const HeaderTable kSubscriberRecordTable = {"record of a subscriber", 24, kSubscriberRecordFields};
 const HeaderTable kNoticeIssuerTable = {"issuer of a notice", 16, kNoticeIssuerFields};
 const HeaderTable kNoticeGidTable = {"GID of a notice", 22, kNoticeGidFields};
+const HeaderTable kNoticeLinkTable = {"link of a notice", 2, kNoticeLinkFields};
+const HeaderTable kNoticeCapabilityTable = {"capabilities of a notice", 14, kNoticeCapabilityFields};
+const HeaderTable kNoticeMKeyTable = {"M_Key of a notice", 54, kNoticeMKeyFields};
 const HeaderTable kNoticeKeysTable = {"key of a notice", 50, kNoticeKeysFields};
 
 }  // namespace urnic::wire::mad

@@ -223,6 +223,45 @@ struct NoticeGid {
 };
 extern const HeaderTable kNoticeGidTable;
 
+/// The same of trap 128: a switch one of whose links has changed.
+struct NoticeLink {
+    std::uint16_t lid_addr = 0;
+    bool operator==(const NoticeLink&) const = default;
+};
+extern const HeaderTable kNoticeLinkTable;
+
+/// The same of trap 144: what has changed of a port.
+struct NoticeCapability {
+    std::uint16_t lid_addr = 0;
+    std::uint8_t other_local_changes = 0;  // the changes below say something
+    std::uint32_t capability_mask = 0;
+    std::uint8_t capability_mask2_change = 0;
+    std::uint8_t hierarchy_info_change = 0;
+    std::uint8_t sm_priority_change = 0;
+    std::uint8_t link_speed_enabled_change = 0;
+    std::uint8_t link_width_enabled_change = 0;
+    std::uint8_t node_description_change = 0;
+    std::uint16_t capability_mask2 = 0;
+    bool operator==(const NoticeCapability&) const = default;
+};
+extern const HeaderTable kNoticeCapabilityTable;
+
+/// The same of trap 256: who asked for what with a wrong M_Key, and by which way it came.
+struct NoticeMKey {
+    std::uint16_t lid_addr = 0;
+    std::uint16_t dr_slid = 0;
+    std::uint8_t method = 0;
+    std::uint16_t attribute_id = 0;
+    std::uint32_t attribute_modifier = 0;
+    std::uint64_t m_key = 0;
+    std::uint8_t dr_notice = 0;          // the SMP was a directed one
+    std::uint8_t dr_path_truncated = 0;  // the path is longer than what follows
+    std::uint8_t dr_hop_count = 0;
+    std::array<std::uint8_t, 30> dr_return_path{};
+    bool operator==(const NoticeMKey&) const = default;
+};
+extern const HeaderTable kNoticeMKeyTable;
+
 /// The same of traps 257 and 258: a packet with a wrong P_Key or Q_Key, from 1 to 2.
 struct NoticeKeys {
     std::uint16_t lid_addr1 = 0;
@@ -236,7 +275,15 @@ struct NoticeKeys {
     bool operator==(const NoticeKeys&) const = default;
 };
 extern const HeaderTable kNoticeKeysTable;
-/// Of packets to a port whose P_Key is none of its own, or whose Q_Key is not the QP's.
+/// Numbers of traps. The last two are of packets to a port whose P_Key is none of its own, or whose Q_Key is
+/// not the QP's.
+inline constexpr std::uint16_t kGidInServiceTrap = 64;
+inline constexpr std::uint16_t kGidOutOfServiceTrap = 65;
+inline constexpr std::uint16_t kGroupCreatedTrap = 66;
+inline constexpr std::uint16_t kGroupDeletedTrap = 67;
+inline constexpr std::uint16_t kLinkTrap = 128;
+inline constexpr std::uint16_t kCapabilityTrap = 144;
+inline constexpr std::uint16_t kBadMKeyTrap = 256;
 inline constexpr std::uint16_t kBadPkeyTrap = 257;
 inline constexpr std::uint16_t kBadQkeyTrap = 258;
 /// Where DataDetails begins in a Notice.

@@ -90,6 +90,9 @@ std::vector<Expected> all_tables() {
         {&mad::kSubscriberRecordTable, 24, 48},
         {&mad::kNoticeIssuerTable, 16, 0},
         {&mad::kNoticeGidTable, 22, 48},
+        {&mad::kNoticeLinkTable, 2, 0},
+        {&mad::kNoticeCapabilityTable, 14, 41},
+        {&mad::kNoticeMKeyTable, 54, 32},
         {&mad::kNoticeKeysTable, 50, 28},
     };
     const std::size_t extended_lengths[] = {4, 8, 4, 4, 16, 28, 4, 8, 4, 4, 16};

@@ -105,16 +105,51 @@ TEST(MadLayers, TablesAreShownBriefly) {
 
 TEST(MadLayers, LidRoutedAndTrap) {
     // A trap 128 of the switch with LID 5.
-    const auto layers =
+    auto layers =
         layers_of(datagram("01 01 01 05 0000 0000 0000000000000009 0002 0000 00000000 0000000000000000" +
                            test::repeated("00", 32) + "81 000002 0080 0005 0001 0005"));
-    EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice");
+    EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice, link of a notice");
+    layers.pop_back();
     const auto fields = last_of(layers);
     EXPECT_EQ(fields.at("is_generic"), "1");
     EXPECT_EQ(fields.at("type"), "1 (urgent)");
     EXPECT_EQ(fields.at("producer_type"), "2 (switch)");
     EXPECT_EQ(fields.at("trap_number"), "128 (link state changed)");
     EXPECT_EQ(fields.at("issuer_lid"), "0x0005");
+}
+
+/// A switch's link, a port that became a subnet manager's, and a Get of PortInfo by a directed route over
+/// ports 3 and 7 with a wrong M_Key.
+TEST(MadLayers, TrapsOfNodes) {
+    const std::string smp = "01 01 01 05 0000 0000 0000000000000009 0002 0000 00000000 0000000000000000" +
+                            test::repeated("00", 32);
+    auto layers = layers_of(datagram(smp + "81 000002 0080 0005 0000 0005"));
+    EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice, link of a notice");
+    EXPECT_EQ(last_of(layers).at("lid_addr"), "0x0005");
+    layers = layers_of(datagram(smp + "84 000001 0090 0002 0000 0000 0002 0001 0251486a 0021 0003"));
+    EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice, capabilities of a notice");
+    auto fields = last_of(layers);
+    EXPECT_EQ(fields.at("lid_addr"), "0x0002");
+    EXPECT_EQ(fields.at("other_local_changes"), "1");
+    EXPECT_EQ(fields.at("capability_mask"), "0x0251486a");
+    EXPECT_EQ(fields.at("capability_mask2_change"), "1");
+    EXPECT_EQ(fields.at("node_description_change"), "1");
+    EXPECT_EQ(fields.at("sm_priority_change"), "0");
+    EXPECT_EQ(fields.at("capability_mask2"), "0x0003");
+    layers = layers_of(datagram(smp + "82 000001 0100 0002 0000 0000 0004 ffff 01 00 0015 00000001"
+                                      "0123456789abcdef 00 82 0307"));
+    EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice, M_Key of a notice");
+    fields = last_of(layers);
+    EXPECT_EQ(fields.at("lid_addr"), "0x0004");
+    EXPECT_EQ(fields.at("dr_slid"), "0xffff");
+    EXPECT_EQ(fields.at("method"), "0x01");
+    EXPECT_EQ(fields.at("attribute_id"), "0x0015");
+    EXPECT_EQ(fields.at("attribute_modifier"), "0x00000001");
+    EXPECT_EQ(fields.at("m_key"), "0x0123456789abcdef");
+    EXPECT_EQ(fields.at("dr_notice"), "1");
+    EXPECT_EQ(fields.at("dr_path_truncated"), "0");
+    EXPECT_EQ(fields.at("dr_hop_count"), "2");
+    EXPECT_TRUE(fields.at("dr_return_path").starts_with("0307")) << fields.at("dr_return_path");
 }
 
 /// Of the RNIC with LID 2: a datagram from LID 1 had another Q_Key; and an RC packet another P_Key.
@@ -140,8 +175,8 @@ TEST(MadLayers, TrapsOfKeys) {
     layers = layers_of(datagram(smp + "82 000001 0101 0002 0000 0000 0001 0002 00008012"));
     EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice, key of a notice");
     EXPECT_EQ(last_of(layers).at("key"), "0x00008012");
-    // Of others it is not known what lies there: trap 256, and a vendor's 258.
-    layers = layers_of(datagram(smp + "82 000001 0100 0002 0000 0000 0001"));
+    // Of others it is not known what lies there: trap 130, and a vendor's 258.
+    layers = layers_of(datagram(smp + "82 000001 0082 0002 0000 0000 0001"));
     EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice");
     layers = layers_of(datagram(smp + "02 000001 0102 0002 0000 0000 0001"));
     EXPECT_EQ(names_of(layers), "MAD, SMP LID routed, Notice");
@@ -261,10 +296,10 @@ TEST(MadLayers, InformInfoAndReports) {
     EXPECT_EQ(last_of(layers).at("producer_type"), "4 (class manager)");
     EXPECT_EQ(last_of(layers).at("trap_number"), "66 (multicast group created)");
     EXPECT_EQ(last_of(layers).at("issuer_lid"), "0x0001");
-    // Other notices have no GID at that place.
+    // Other notices have something else at that place.
     layers = layers_of(datagram(administration("06", "0002", test::repeated("00", 12), "0000") +
                                 "81 000002 0080 0001 0000"));
-    EXPECT_EQ(names_of(layers), "MAD, RMPP, SA, Notice, issuer of a notice");
+    EXPECT_EQ(names_of(layers), "MAD, RMPP, SA, Notice, issuer of a notice, link of a notice");
 }
 
 TEST(MadLayers, SmInfo) {
