@@ -29,6 +29,12 @@ struct Expected {
 
 void PrintTo(const Expected& expected, std::ostream* out) { *out << expected.table->name; }
 
+const Expected kNoticeTables[] = {
+    {&mad::kNoticeIssuerTable, 16, 0}, {&mad::kNoticeGidTable, 22, 48},
+    {&mad::kNoticeLinkTable, 2, 0},    {&mad::kNoticeCapabilityTable, 14, 41},
+    {&mad::kNoticeMKeyTable, 54, 32},  {&mad::kNoticeKeysTable, 50, 28},
+};
+
 std::vector<Expected> all_tables() {
     std::vector<Expected> tables = {
         {&kEthernetTable, 14, 0},
@@ -88,13 +94,8 @@ std::vector<Expected> all_tables() {
         {&mad::kMcMemberRecordTable, 52, 23},
         {&mad::kInformInfoTable, 36, 27},
         {&mad::kSubscriberRecordTable, 24, 48},
-        {&mad::kNoticeIssuerTable, 16, 0},
-        {&mad::kNoticeGidTable, 22, 48},
-        {&mad::kNoticeLinkTable, 2, 0},
-        {&mad::kNoticeCapabilityTable, 14, 41},
-        {&mad::kNoticeMKeyTable, 54, 32},
-        {&mad::kNoticeKeysTable, 50, 28},
     };
+    tables.insert(tables.end(), std::begin(kNoticeTables), std::end(kNoticeTables));
     const std::size_t extended_lengths[] = {4, 8, 4, 4, 16, 28, 4, 8, 4, 4, 16};
     const std::size_t extended_reserved[] = {8, 8, 8, 0, 0, 0, 0, 0, 0, 0, 128};
     for (std::size_t i = 0; i < extended_headers().size(); ++i) {
