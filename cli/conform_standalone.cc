@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "cli/environment.h"
 #include "cli/launch_error.h"
 #include "cli/layout.h"
+#include "cli/own_namespace.h"
 #include "cli/private_daemon.h"
 #include "cli/supervisor.h"
 #include "cli/veth_pair.h"
@@ -145,7 +147,8 @@ std::optional<ConformStandalone> conform_standalone_of(char* const* arguments) {
 void run_conform_standalone(const ConformStandalone& asked) {
     for (const Part part : {Part::kShim, Part::kProvider, Part::kConform, Part::kConformAgent})
         (void)find_part(part);
-    enter_network_namespace();
+    // A program that is executed keeps capabilities as user 0 alone.
+    enter_own_namespace(CLONE_NEWNET, "--port standalone", UserInside::kRoot);
     make_veth_pair({kDeviceInterface, ""}, {kTesterInterface, fmt::format("{}/24", kTesterAddress)},
                    kMtuBytes);
     std::vector<std::string> words = {

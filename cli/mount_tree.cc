@@ -14,6 +14,7 @@
 #include <string>
 
 #include "cli/launch_error.h"
+#include "cli/own_namespace.h"
 #include "cli/placements.h"
 #include "os/unique_fd.h"
 
@@ -24,33 +25,6 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& what, int error) {
     throw LaunchError(fmt::format("{}: {}", what, std::strerror(error)));
-}
-
-void write_map(const char* path, const std::string& text) {
-    const UniqueFd file(open(path, O_WRONLY | O_CLOEXEC));
-    if (!file || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-        refuse(fmt::format("cannot write {} for a user namespace", path), errno);
-    }
-}
-
-void make_namespaces() {
-    if (unshare(CLONE_NEWNS) == 0) return;
-    if (errno != EPERM) refuse("cannot make a mount namespace", errno);
-    const uid_t uid = geteuid();
-    const gid_t gid = getegid();
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) {
-        const int error = errno;
-        throw LaunchError(fmt::format(
-            "--mount needs CAP_SYS_ADMIN or a user namespace, and this kernel lets {} make none: {}. Run it "
-            "as "
-            "root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
-            "user.max_user_namespaces, "
-            "kernel.apparmor_restrict_unprivileged_userns=0; in a container --security-opt seccomp=...)",
-            uid, std::strerror(error)));
-    }
-    write_map("/proc/self/setgroups", "deny");
-    write_map("/proc/self/uid_map", fmt::format("{0} {0} 1", uid));
-    write_map("/proc/self/gid_map", fmt::format("{0} {0} 1", gid));
 }
 
 UniqueFd open_namespace(const std::string& process, const char* kind) {
@@ -116,7 +90,7 @@ void join_namespaces_of(pid_t pid) {
 
 void mount_rdma_tree(const fs::path& run_dir) {
     Placements placements(run_dir);
-    make_namespaces();
+    enter_own_namespace(CLONE_NEWNS, "--mount", UserInside::kSame);
     // Nothing that is mounted from here on is seen outside, and what is mounted outside is not seen here.
     if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
         refuse("cannot make the mounts of this namespace private", errno);

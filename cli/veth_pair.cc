@@ -1,20 +1,15 @@
 #include "cli/veth_pair.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <net/if.h>
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
 #include <netlink/route/link/veth.h>
-#include <sched.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <memory>
 
 #include "cli/launch_error.h"
-#include "os/unique_fd.h"
 
 namespace urnic::cli {
 
@@ -32,14 +27,6 @@ using Socket = std::unique_ptr<nl_sock, Free>;
 void check_netlink(int code, const std::string& what) {
     if (code < 0) {
         throw LaunchError(fmt::format("cannot {} in a network namespace: {}", what, nl_geterror(code)));
-    }
-}
-
-void write_id_map(const char* path, const std::string& text) {
-    const UniqueFd file(open(path, O_WRONLY | O_CLOEXEC));
-    if (!file || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-        throw LaunchError(
-            fmt::format("cannot write {} for a user namespace: {}", path, std::strerror(errno)));
     }
 }
 
@@ -67,24 +54,6 @@ void add_address(const Socket& socket, const VethEnd& end) {
 }
 
 }  // namespace
-
-void enter_network_namespace() {
-    if (unshare(CLONE_NEWNET) == 0) return;
-    const uid_t uid = geteuid();
-    const gid_t gid = getegid();
-    if (errno != EPERM || unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-        throw LaunchError(fmt::format(
-            "a network namespace of its own needs CAP_SYS_ADMIN or a user namespace, and this kernel lets "
-            "user {} make none: {}. Run it as root, or allow user namespaces "
-            "(sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces, "
-            "kernel.apparmor_restrict_unprivileged_userns=0; in a container --security-opt seccomp=...)",
-            uid, std::strerror(errno)));
-    }
-    // A program that is executed keeps capabilities as user 0 alone.
-    write_id_map("/proc/self/setgroups", "deny");
-    write_id_map("/proc/self/uid_map", fmt::format("0 {} 1", uid));
-    write_id_map("/proc/self/gid_map", fmt::format("0 {} 1", gid));
-}
 
 void make_veth_pair(const VethEnd& one, const VethEnd& other, std::uint32_t mtu_bytes) {
     const Socket socket(nl_socket_alloc());

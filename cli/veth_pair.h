@@ -1,14 +1,10 @@
-// A network namespace for one command, with a veth pair in it.
+// A veth pair in this process's network namespace.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 namespace urnic::cli {
-
-/// This process leaves its network namespace for one of its own, where it has all rights: as root, or in a
-/// user namespace. Throws LaunchError where the kernel lets it have none. Threads that there are stay.
-void enter_network_namespace();
 
 struct VethEnd {
     std::string name;
