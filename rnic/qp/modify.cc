@@ -199,4 +199,32 @@ void apply_attributes(const abi::QpAttr& change, abi::QpAttr& attr) {
     }
 }
 
+int take_attributes(QpCommon& common, QpType type, const abi::QpAttr& attr, const wire::Path& path) {
+    const int error = check_modify(type, common.state, attr);
+    if (error != 0) {
+        return error;
+    }
+    if (!common.has_pkey(attr)) {
+        return EINVAL;
+    }
+    apply_attributes(attr, common.attr);
+    common.use_pkey();
+    if ((attr.mask & kQpAttrAv) != 0) {
+        common.use_path(path);
+    }
+    if ((attr.mask & kQpAttrPathMtu) != 0) {
+        common.mtu_bytes = mtu_bytes(attr.path_mtu);
+        common.mtu_shift = static_cast<std::uint8_t>(7 + attr.path_mtu);
+    }
+    return 0;
+}
+
+void report_attributes(const QpCommon& common, bool drained, abi::QpAttr& attr) {
+    attr = common.attr;
+    attr.mask = ~0U;
+    attr.state = common.state;
+    attr.cur_state = common.state;
+    attr.sq_draining = common.state == QpState::kSqd && !drained ? 1 : 0;
+}
+
 }  // namespace urnic

@@ -4,6 +4,7 @@
 
 #include "abi/control.h"
 #include "abi/verbs_values.h"
+#include "rnic/qp/qp_common.h"
 
 namespace urnic {
 
@@ -18,5 +19,14 @@ namespace urnic {
 
 /// Copies the attributes named in change.mask.
 void apply_attributes(const abi::QpAttr& change, abi::QpAttr& attr);
+
+/// Takes what attr.mask names but the state: attributes, P_Key, path MTU, and `path`, made from the address
+/// vector. Returns 0, or EINVAL with nothing taken: what check_modify() refuses, or an entry that the P_Key
+/// table has not.
+[[nodiscard]] int take_attributes(QpCommon& common, QpType type, const abi::QpAttr& attr,
+                                  const wire::Path& path);
+
+/// What query_qp answers, but for the PSNs, which the QP's parts know. `drained`: nothing is outstanding.
+void report_attributes(const QpCommon& common, bool drained, abi::QpAttr& attr);
 
 }  // namespace urnic

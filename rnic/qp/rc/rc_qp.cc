@@ -39,25 +39,12 @@ void RcQp::reset() {
 }
 
 int RcQp::modify(TimeNs now, const abi::QpAttr& attr, const wire::Path& path, Outbox& outbox) {
-    const int error = check_modify(common_.type, common_.state, attr);
-    if (error != 0) {
-        return error;
-    }
-    if (!common_.has_pkey(attr)) {
-        return EINVAL;
-    }
     const QpState next = target_state(common_.state, attr);
-    apply_attributes(attr, common_.attr);
-    common_.use_pkey();
-    if ((attr.mask & kQpAttrAv) != 0) {
-        common_.use_path(path);
+    const int error = take_attributes(common_, common_.type, attr, path);
+    if (error == 0) {
+        enter_state(next, now, outbox);
     }
-    if ((attr.mask & kQpAttrPathMtu) != 0) {
-        common_.mtu_bytes = mtu_bytes(attr.path_mtu);
-        common_.mtu_shift = static_cast<std::uint8_t>(7 + attr.path_mtu);
-    }
-    enter_state(next, now, outbox);
-    return 0;
+    return error;
 }
 
 void RcQp::enter_state(QpState next, TimeNs now, Outbox& outbox) {
@@ -86,11 +73,7 @@ void RcQp::enter_state(QpState next, TimeNs now, Outbox& outbox) {
 }
 
 void RcQp::query(abi::QpAttr& attr) const {
-    attr = common_.attr;
-    attr.mask = ~0U;
-    attr.state = common_.state;
-    attr.cur_state = common_.state;
-    attr.sq_draining = common_.state == QpState::kSqd && !requester_.drained() ? 1 : 0;
+    report_attributes(common_, requester_.drained(), attr);
     if (is_responder_active(common_.state)) {
         attr.rq_psn = responder_.expected_psn().value();
     }

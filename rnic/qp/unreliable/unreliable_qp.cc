@@ -10,25 +10,12 @@ UnreliableQp::UnreliableQp(const QpConfig& config, QpType type, wire::Service se
     : Qp(config), common_(config_, *this), type_(type), service_(service), requester_(common_, service) {}
 
 int UnreliableQp::modify(TimeNs /*now*/, const abi::QpAttr& attr, const wire::Path& path, Outbox& outbox) {
-    const int error = check_modify(type_, common_.state, attr);
-    if (error != 0) {
-        return error;
-    }
-    if (!common_.has_pkey(attr)) {
-        return EINVAL;
-    }
     const QpState next = target_state(common_.state, attr);
-    apply_attributes(attr, common_.attr);
-    common_.use_pkey();
-    if ((attr.mask & kQpAttrAv) != 0) {
-        common_.use_path(path);
+    const int error = take_attributes(common_, type_, attr, path);
+    if (error == 0) {
+        enter_state(next, outbox);
     }
-    if ((attr.mask & kQpAttrPathMtu) != 0) {
-        common_.mtu_bytes = mtu_bytes(attr.path_mtu);
-        common_.mtu_shift = static_cast<std::uint8_t>(7 + attr.path_mtu);
-    }
-    enter_state(next, outbox);
-    return 0;
+    return error;
 }
 
 void UnreliableQp::enter_state(QpState next, Outbox& outbox) {
@@ -57,11 +44,7 @@ void UnreliableQp::enter_state(QpState next, Outbox& outbox) {
 }
 
 void UnreliableQp::query(abi::QpAttr& attr) const {
-    attr = common_.attr;
-    attr.mask = ~0U;
-    attr.state = common_.state;
-    attr.cur_state = common_.state;
-    attr.sq_draining = common_.state == QpState::kSqd && !requester_.drained() ? 1 : 0;
+    report_attributes(common_, requester_.drained(), attr);
     if (common_.state == QpState::kRts || common_.state == QpState::kSqd || common_.state == QpState::kSqe) {
         attr.sq_psn = requester_.next_psn().value();
     }
