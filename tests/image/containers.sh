@@ -1,21 +1,21 @@
 #!/bin/bash
-# containers.sh IMAGE TARBALL: what scripts/image tries with podman. The daemon is the tarball's, outside.
+# containers.sh IMAGE TARBALL SPEC: what scripts/image tries with podman, as the user who calls it. The daemon is the tarball's, outside.
+# SPEC: a file of this user's where podman looks for CDI specifications.
 set -euo pipefail
-image=$1
+image=$1 spec=$3
 say() { echo "== $*"; }
 fail() {
     echo "FAILED: $*"
     exit 1
 }
 dir=$(mktemp -d /tmp/urnic-image-XXXXXX)
-spec=/run/cdi/urnic-test-$$.json
 started=()
 daemon=
 # shellcheck disable=SC2317
 clean() {
     for name in "${started[@]}"; do podman rm --force "$name" >/dev/null 2>&1 || true; done
     [ -z "$daemon" ] || { kill "$daemon" && wait "$daemon"; } 2>/dev/null || true
-    rm -rf "$dir" "$spec"
+    rm -rf "$dir"
 }
 trap clean EXIT
 chmod 755 "$dir"
@@ -69,7 +69,6 @@ until "$dir/bin/urnic" status --socket "$dir/run" >/dev/null 2>&1; do
     kill -0 "$daemon" || fail "urnicd: $(cat "$dir/log")"
     sleep 0.1
 done
-mkdir -p /run/cdi
 "$dir/bin/urnic" cdi --socket "$dir/run" >"$spec"
 
 say "A container sees the RNICs that it was given"
