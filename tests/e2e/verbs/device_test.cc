@@ -146,7 +146,7 @@ TEST(DeviceQuery, QpAttributesAreThoseThatWereSet) {
     EXPECT_EQ(attr.dest_qp_num, b.qp->qp_num);
     EXPECT_EQ(attr.port_num, 1);
     EXPECT_EQ(attr.ah_attr.is_global, 1);
-    EXPECT_EQ(attr.ah_attr.grh.sgid_index, 1);
+    EXPECT_EQ(attr.ah_attr.grh.sgid_index, address_of(b.context.get()).grh.sgid_index);
     EXPECT_EQ(init.qp_type, IBV_QPT_RC);
     EXPECT_GE(init.cap.max_send_wr, 128U);
     EXPECT_EQ(init.send_cq, a.cq);

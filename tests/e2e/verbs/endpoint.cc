@@ -239,6 +239,20 @@ ibv_qp_state Endpoint::state() const {
     return attr.qp_state;
 }
 
+ibv_ah_attr address_of(ibv_context* peer, std::uint8_t gid_index) {
+    ibv_port_attr port{};
+    EXPECT_EQ(ibv_query_port(peer, kPort, &port), 0);
+    const bool is_ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
+    ibv_ah_attr attr{};
+    attr.is_global = 1;
+    attr.port_num = kPort;
+    attr.dlid = port.lid;
+    attr.grh.sgid_index = gid_index != kUsualGid ? gid_index : (is_ethernet ? 1 : 0);
+    attr.grh.hop_limit = 64;
+    EXPECT_EQ(ibv_query_gid(peer, kPort, attr.grh.sgid_index, &attr.grh.dgid), 0);
+    return attr;
+}
+
 int to_init(const Endpoint& endpoint, const PathOptions& path) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
@@ -258,11 +272,7 @@ int to_rtr(const Endpoint& endpoint, const Endpoint& peer, std::uint32_t rq_psn,
     attr.rq_psn = rq_psn;
     attr.max_dest_rd_atomic = path.max_rd_atomic;
     attr.min_rnr_timer = path.min_rnr_timer;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = kPort;
-    attr.ah_attr.grh.sgid_index = path.gid_index;
-    attr.ah_attr.grh.hop_limit = 64;
-    EXPECT_EQ(ibv_query_gid(peer.context.get(), kPort, path.gid_index, &attr.ah_attr.grh.dgid), 0);
+    attr.ah_attr = address_of(peer.context.get(), path.gid_index);
     int mask = IBV_QP_STATE;
     if (endpoint.type() != IBV_QPT_UD) {
         mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;

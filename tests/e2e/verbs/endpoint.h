@@ -120,9 +120,14 @@ class Endpoint {
     void create_queues(const EndpointOptions& options);
 };
 
+/// The GID of the port's IPv4 address; over InfiniBand the port's only one.
+constexpr std::uint8_t kUsualGid = 0xff;
+/// The way to a port of `peer`, for QPs and address handles: its GID, and its LID over InfiniBand.
+[[nodiscard]] ibv_ah_attr address_of(ibv_context* peer, std::uint8_t gid_index = kUsualGid);
+
 struct PathOptions {
     ibv_mtu mtu = IBV_MTU_4096;
-    std::uint8_t gid_index = 1;
+    std::uint8_t gid_index = kUsualGid;
     std::uint16_t pkey_index = 0;
     std::uint8_t timeout = 14;
     std::uint8_t retry_cnt = 7;

@@ -52,8 +52,6 @@ int receive_fd(int socket) {
 
 /// Takes the QP to RTS, its own peer: 0, or the number of the step that failed.
 int connect_to_itself(ibv_context* context, ibv_qp* qp) {
-    ibv_gid_entry gid{};
-    if (ibv_query_gid_ex(context, 1, 1, &gid, 0) != 0) return 9;
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
@@ -64,10 +62,7 @@ int connect_to_itself(ibv_context* context, ibv_qp* qp) {
     attr.path_mtu = IBV_MTU_1024;
     attr.dest_qp_num = qp->qp_num;
     attr.max_dest_rd_atomic = 1;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh.dgid = gid.gid;
-    attr.ah_attr.grh.sgid_index = 1;
+    attr.ah_attr = address_of(context);
     if (ibv_modify_qp(qp, &attr,
                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0)

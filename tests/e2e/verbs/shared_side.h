@@ -8,14 +8,8 @@
 
 namespace urnic::e2e {
 
-inline ibv_gid gid_of(ibv_context* context) {
-    ibv_gid gid{};
-    EXPECT_EQ(ibv_query_gid(context, 1, 1, &gid), 0);
-    return gid;
-}
-
 /// Takes a connected QP of any type from RESET to RTS. PSNs are 0 in both directions.
-inline void to_rts(ibv_qp* qp, const ibv_gid& peer, std::uint32_t peer_qpn) {
+inline void to_rts(ibv_qp* qp, ibv_context* peer, std::uint32_t peer_qpn) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_INIT;
     attr.port_num = 1;
@@ -30,9 +24,7 @@ inline void to_rts(ibv_qp* qp, const ibv_gid& peer, std::uint32_t peer_qpn) {
     attr.dest_qp_num = peer_qpn;
     attr.max_dest_rd_atomic = 4;
     attr.min_rnr_timer = 1;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh = {.dgid = peer, .flow_label = 0, .sgid_index = 1, .hop_limit = 64, .traffic_class = 0};
+    attr.ah_attr = address_of(peer);
     ASSERT_EQ(ibv_modify_qp(qp, &attr,
                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                 (answers ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)),

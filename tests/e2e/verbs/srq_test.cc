@@ -30,8 +30,8 @@ class Srq : public testing::Test {
     void add_pair(ibv_qp_type type) {
         from_.push_back(a_.make_qp(type));
         to_.push_back(b_.make_qp(type, srq_));
-        e2e::to_rts(from_.back(), gid_of(b_.context.get()), to_.back()->qp_num);
-        e2e::to_rts(to_.back(), gid_of(a_.context.get()), from_.back()->qp_num);
+        e2e::to_rts(from_.back(), b_.context.get(), to_.back()->qp_num);
+        e2e::to_rts(to_.back(), a_.context.get(), from_.back()->qp_num);
     }
     void TearDown() override {
         for (ibv_qp* qp : from_) EXPECT_EQ(ibv_destroy_qp(qp), 0);

@@ -19,18 +19,8 @@ struct AhDeleter {
 };
 using Ah = std::unique_ptr<ibv_ah, AhDeleter>;
 
-ibv_ah_attr address_of(const Endpoint& peer, std::uint8_t gid_index = 1) {
-    ibv_ah_attr attr{};
-    attr.is_global = 1;
-    attr.port_num = 1;
-    attr.grh.sgid_index = gid_index;
-    attr.grh.hop_limit = 64;
-    EXPECT_EQ(ibv_query_gid(peer.context.get(), 1, gid_index, &attr.grh.dgid), 0);
-    return attr;
-}
-
-Ah make_ah(const Endpoint& from, const Endpoint& to, std::uint8_t gid_index = 1) {
-    ibv_ah_attr attr = address_of(to, gid_index);
+Ah make_ah(const Endpoint& from, const Endpoint& to, std::uint8_t gid_index = kUsualGid) {
+    ibv_ah_attr attr = address_of(to.context.get(), gid_index);
     Ah ah(ibv_create_ah(from.pd, &attr));
     EXPECT_NE(ah, nullptr) << std::strerror(errno);
     return ah;
@@ -283,15 +273,15 @@ INSTANTIATE_TEST_SUITE_P(Gids, Ud, testing::Values(0, 1));
 TEST(AddressHandle, ErrorsWhenCreated) {
     const Endpoint a("urnic0", {.type = IBV_QPT_UD});
     const Endpoint b("urnic1", {.type = IBV_QPT_UD});
-    ibv_ah_attr attr = address_of(b);
+    ibv_ah_attr attr = address_of(b.context.get());
     attr.is_global = 0;
     EXPECT_EQ(ibv_create_ah(a.pd, &attr), nullptr);
     EXPECT_EQ(errno, EINVAL);
-    attr = address_of(b);
+    attr = address_of(b.context.get());
     attr.grh.sgid_index = 0;
     EXPECT_EQ(ibv_create_ah(a.pd, &attr), nullptr);
     EXPECT_EQ(errno, EINVAL);
-    attr = address_of(b);
+    attr = address_of(b.context.get());
     attr.grh.dgid.raw[15] = 200;
     EXPECT_EQ(ibv_create_ah(a.pd, &attr), nullptr);
     EXPECT_EQ(errno, ENETUNREACH);

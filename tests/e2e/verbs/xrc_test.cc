@@ -114,8 +114,8 @@ class Xrc : public testing::Test {
         target_ = make_target(b_, xrcd_);
         initiator_ = a_.make_qp(IBV_QPT_XRC_SEND);
         ASSERT_TRUE(target_ != nullptr && initiator_ != nullptr);
-        e2e::to_rts(initiator_, gid_of(b_.context.get()), target_->qp_num);
-        e2e::to_rts(target_, gid_of(a_.context.get()), initiator_->qp_num);
+        e2e::to_rts(initiator_, b_.context.get(), target_->qp_num);
+        e2e::to_rts(target_, a_.context.get(), initiator_->qp_num);
     }
     void TearDown() override {
         EXPECT_EQ(ibv_destroy_qp(initiator_), 0);
@@ -228,9 +228,10 @@ TEST_F(Xrc, AttributesComeBack) {
         EXPECT_EQ(attr.timeout, 14);
         EXPECT_EQ(attr.ah_attr.is_global, 1);
         EXPECT_EQ(attr.ah_attr.port_num, 1);
-        EXPECT_EQ(attr.ah_attr.grh.sgid_index, 1);
-        const ibv_gid peer = gid_of((asks ? b_ : a_).context.get());
-        EXPECT_EQ(std::memcmp(attr.ah_attr.grh.dgid.raw, peer.raw, sizeof peer), 0);
+        const ibv_ah_attr peer = address_of((asks ? b_ : a_).context.get());
+        EXPECT_EQ(attr.ah_attr.dlid, peer.dlid);
+        EXPECT_EQ(attr.ah_attr.grh.sgid_index, peer.grh.sgid_index);
+        EXPECT_EQ(std::memcmp(attr.ah_attr.grh.dgid.raw, peer.grh.dgid.raw, sizeof peer.grh.dgid), 0);
         if (asks) {
             EXPECT_EQ(attr.retry_cnt, 7);
             EXPECT_EQ(attr.rnr_retry, 7);
@@ -304,8 +305,8 @@ TEST_F(Xrc, ExtendedPostingNamesTheSrq) {
     ibv_qp* qp = ibv_create_qp_ex(a_.context.get(), &init);
     ASSERT_NE(qp, nullptr) << std::strerror(errno);
     ibv_qp* target = make_target(b_, xrcd_);
-    e2e::to_rts(qp, gid_of(b_.context.get()), target->qp_num);
-    e2e::to_rts(target, gid_of(a_.context.get()), qp->qp_num);
+    e2e::to_rts(qp, b_.context.get(), target->qp_num);
+    e2e::to_rts(target, a_.context.get(), qp->qp_num);
     ASSERT_EQ(b_.post(srq, 7, 0, 64), 0);
     ibv_qp_ex* ex = ibv_qp_to_qp_ex(qp);
     ASSERT_NE(ex, nullptr);
@@ -363,8 +364,8 @@ TEST(XrcProcesses, ADomainIsSharedAndADeadOwnerHarmsNobodyElse) {
     const auto connect_pair = [&] {
         qps.push_back(a.make_qp(IBV_QPT_XRC_SEND));
         qps.push_back(make_target(b, xrcd));
-        e2e::to_rts(qps.end()[-2], gid_of(b.context.get()), qps.back()->qp_num);
-        e2e::to_rts(qps.back(), gid_of(a.context.get()), qps.end()[-2]->qp_num);
+        e2e::to_rts(qps.end()[-2], b.context.get(), qps.back()->qp_num);
+        e2e::to_rts(qps.back(), a.context.get(), qps.end()[-2]->qp_num);
         return qps.end()[-2];
     };
     ibv_qp* first = connect_pair();
